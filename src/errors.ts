@@ -1,0 +1,51 @@
+/** The part of a credential that was found wrong; evidence for the audit log, never for the wire. */
+export type CredentialCheck =
+  | "form"
+  | "algorithm"
+  | "key"
+  | "signature"
+  | "issuer"
+  | "audience"
+  | "time"
+  | "subject"
+  | "cluster"
+  | "namespace";
+
+/** The rule of the subject's public key that was broken. */
+export type SubjectKeyFault = "algorithm" | "curve" | "point" | "modulus" | "exponent";
+
+/**
+ * Everything Rampart refuses on purpose. Anything else that is thrown is a fault.
+ *
+ * A refusal carries bounded evidence only: names of algorithms and checks, seconds, identities that
+ * were validated. Never a token, a key or a CSR.
+ */
+export type Refusal =
+  | { reason: "credential-missing" }
+  | { reason: "credential-rejected"; check: CredentialCheck }
+  | { reason: "impersonation-denied"; rule: "account" | "identity" | "trust-domain" | "namespace" }
+  | { reason: "signer-unknown" }
+  | { reason: "csr-malformed" }
+  | { reason: "csr-signature-invalid" }
+  | { reason: "csr-signature-algorithm-unacceptable" }
+  | { reason: "subject-key-unacceptable"; fault: SubjectKeyFault }
+  | { reason: "lifetime-too-long"; requestedSeconds: bigint; maximumSeconds: number }
+  | { reason: "request-abandoned" }
+  | { reason: "no-signing-authority"; why: string }
+  | { reason: "store-unreachable" }
+  | { reason: "key-provider-unreachable"; issuer: string };
+
+/** A refusal on its way to the caller. The detail is for the log; the wire gets a fixed sentence. */
+export class CaError extends Error {
+  override readonly name = "CaError";
+  readonly refusal: Refusal;
+
+  /**
+   * @param detail One sentence that says what was wrong, without a secret in it. It reaches the audit log.
+   * @param cause The foreign exception that this refusal stands for, if there was one.
+   */
+  constructor(refusal: Refusal, detail: string, cause?: unknown) {
+    super(detail, cause === undefined ? undefined : { cause });
+    this.refusal = refusal;
+  }
+}
