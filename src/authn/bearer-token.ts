@@ -1,0 +1,29 @@
+import { CaError } from "../errors.ts";
+import { rejectCredential } from "./credential-rejection.ts";
+
+/** A projected ServiceAccount token is about 1.5 kB; signed with RSA-4096 it is 2 kB. */
+const maximumTokenLength = 16 * 1024;
+
+/**
+ * The bearer token of a request: Istio's rule, an exact `Bearer ` among the values of
+ * `authorization`, other schemes skipped. Two bearer tokens are refused, because whoever stands in
+ * front may have looked at the other one.
+ *
+ * @param authorization The header as fetch gives it: several values joined by a comma, which
+ *   neither a JWT nor Basic credentials can contain.
+ * @throws CaError `credential-missing`, `credential-rejected` (`form`).
+ */
+export function parseBearerToken(authorization: string | null): string {
+  const prefix = "Bearer ";
+  const values = authorization?.split(",").map((value) => value.trimStart()) ?? [];
+  const [token, ...more] = values
+    .filter((value) => value.startsWith(prefix))
+    .map((value) => value.slice(prefix.length).trimEnd());
+  if (token === undefined) {
+    throw new CaError({ reason: "credential-missing" }, "no bearer token in the request");
+  }
+  if (more.length > 0) throw rejectCredential("form", "more than one bearer token");
+  if (token.length > maximumTokenLength)
+    throw rejectCredential("form", "the bearer token is too long");
+  return token;
+}

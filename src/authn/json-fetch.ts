@@ -1,0 +1,63 @@
+/** An answer that was not JSON within the bounds. */
+export class FetchError extends Error {
+  override readonly name = "FetchError";
+}
+
+/** Fetches a JSON document of somebody else. @throws FetchError */
+export type JsonFetch = (url: string) => Promise<unknown>;
+
+/** How long one fetch may take, from the connection to the last byte. */
+export const fetchTimeoutMilliseconds = 5_000;
+
+const maximumOctets = 256 * 1024;
+
+/**
+ * Fetches JSON from a server that is not trusted to behave: it may hang, redirect, never end or
+ * answer something else. No redirect is followed: the configured URL is the one that is trusted.
+ */
+export const fetchJson: JsonFetch = async (url) => {
+  const response = await fetchWithin(url);
+  if (response.status !== 200) {
+    await response.body?.cancel();
+    throw new FetchError(`answered with status ${response.status}`);
+  }
+  return parse(await readBounded(response));
+};
+
+async function fetchWithin(url: string): Promise<Response> {
+  try {
+    return await fetch(url, {
+      headers: { accept: "application/json, application/jwk-set+json" },
+      redirect: "manual",
+      cache: "no-store",
+      signal: AbortSignal.timeout(fetchTimeoutMilliseconds),
+    });
+  } catch (error) {
+    throw new FetchError("did not answer", { cause: error });
+  }
+}
+
+async function readBounded(response: Response): Promise<string> {
+  const decoder = new TextDecoder("utf-8", { fatal: true });
+  let text = "";
+  let octets = 0;
+  try {
+    for await (const chunk of response.body ?? []) {
+      octets += chunk.length;
+      if (octets > maximumOctets) break;
+      text += decoder.decode(chunk, { stream: true });
+    }
+  } catch (error) {
+    throw new FetchError("broke off its answer, or answered no UTF-8", { cause: error });
+  }
+  if (octets > maximumOctets) throw new FetchError("answered too much");
+  return text;
+}
+
+function parse(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch (error) {
+    throw new FetchError("did not answer JSON", { cause: error });
+  }
+}

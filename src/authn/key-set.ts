@@ -1,0 +1,91 @@
+import { importJWK } from "jose";
+import { z } from "zod";
+import { algorithmsOfKey, type JwsAlgorithm } from "./jws-algorithm.ts";
+
+/** A public key of an issuer. */
+export interface VerificationKey {
+  readonly keyId: string | undefined;
+  readonly algorithms: readonly JwsAlgorithm[];
+  /** The key for one of its algorithms; imported once. */
+  readonly open: (algorithm: JwsAlgorithm) => Promise<CryptoKey>;
+}
+
+/** The public keys of an issuer that Rampart can use. */
+export type KeySet = readonly VerificationKey[];
+
+/** A cluster publishes two or three keys; more than this is not a cluster's key set. */
+const maximumKeys = 32;
+
+const jwkForm = z.object({
+  kty: z.string(),
+  kid: z.string().max(256).optional(),
+  use: z.string().optional(),
+  key_ops: z.array(z.string()).optional(),
+  alg: z.string().optional(),
+  crv: z.string().optional(),
+  n: z.string().max(2048).optional(),
+  e: z.string().max(16).optional(),
+  x: z.string().max(256).optional(),
+  y: z.string().max(256).optional(),
+});
+type Jwk = z.infer<typeof jwkForm>;
+
+const keySetForm = z.object({ keys: z.array(z.unknown()).max(maximumKeys) });
+
+/** 2048 bits in base64url: 256 octets. */
+const shortestModulus = 342;
+
+/**
+ * The usable keys of a JWK Set (RFC 7517 §5); keys of other kinds, uses and sizes are passed over, as
+ * §5 wants. Private members are never read.
+ *
+ * @returns `undefined` for what is not a JWK Set, or has no usable key.
+ */
+export function parseKeySet(json: unknown): KeySet | undefined {
+  const parsed = keySetForm.safeParse(json);
+  if (!parsed.success) return undefined;
+  const keys = parsed.data.keys.flatMap((key) => {
+    const jwk = jwkForm.safeParse(key);
+    const algorithms = jwk.success ? algorithmsOf(jwk.data) : [];
+    return jwk.success && algorithms.length > 0 ? [verificationKey(jwk.data, algorithms)] : [];
+  });
+  return keys.length > 0 ? keys : undefined;
+}
+
+/** The keys that may have signed a token: the right kind, and the right id when the token names one. */
+export function candidatesIn(
+  keys: KeySet,
+  algorithm: string,
+  keyId: string | undefined,
+): readonly VerificationKey[] {
+  return keys.filter(
+    (key) =>
+      (keyId === undefined || key.keyId === keyId) &&
+      key.algorithms.some((allowed) => allowed === algorithm),
+  );
+}
+
+function algorithmsOf(jwk: Jwk): readonly JwsAlgorithm[] {
+  if (jwk.use !== undefined && jwk.use !== "sig") return [];
+  if (jwk.key_ops !== undefined && !jwk.key_ops.includes("verify")) return [];
+  if (jwk.kty === "RSA" && (jwk.n?.length ?? 0) < shortestModulus) return [];
+  const ofKind = algorithmsOfKey[jwk.kty === "RSA" ? "RSA" : `${jwk.kty} ${jwk.crv}`] ?? [];
+  return jwk.alg === undefined ? ofKind : ofKind.filter((algorithm) => algorithm === jwk.alg);
+}
+
+function verificationKey(jwk: Jwk, algorithms: readonly JwsAlgorithm[]): VerificationKey {
+  const { kty, crv, n, e, x, y } = jwk;
+  const publicMembers = Object.fromEntries(
+    Object.entries({ crv, n, e, x, y }).filter(([, value]) => value !== undefined),
+  );
+  const opened = new Map<JwsAlgorithm, CryptoKey>();
+  const open = async (algorithm: JwsAlgorithm): Promise<CryptoKey> => {
+    const known = opened.get(algorithm);
+    if (known) return known;
+    const key = await importJWK({ kty, ...publicMembers }, algorithm, { extractable: false });
+    if (key instanceof Uint8Array) throw new Error("a symmetric key among the verification keys");
+    opened.set(algorithm, key);
+    return key;
+  };
+  return { keyId: jwk.kid, algorithms, open };
+}

@@ -1,0 +1,78 @@
+import { type TrustDomain, workloadSpiffeId } from "../pki/spiffe-id.ts";
+import { parseBearerToken } from "./bearer-token.ts";
+import type { Caller } from "./caller.ts";
+import { rejectCredential } from "./credential-rejection.ts";
+import { type JsonWebSignature, parseJsonWebSignature } from "./json-web-signature.ts";
+import { type JwsAlgorithm, verifyParameters } from "./jws-algorithm.ts";
+import type { VerificationKey } from "./key-set.ts";
+import { parseServiceAccountClaims } from "./service-account-token.ts";
+import type { TrustedIssuer } from "./trusted-issuer.ts";
+
+/**
+ * Proves who calls from the headers of a request.
+ *
+ * @throws CaError `credential-missing`, `credential-rejected`, `key-provider-unreachable`.
+ */
+export type Authenticator = (headers: Headers, now: Date) => Promise<Caller>;
+
+/**
+ * Istio's out-of-cluster `jwtAuthenticator`, for several issuers: ServiceAccount tokens, verified
+ * with the keys that their cluster publishes. No call to the cluster, no TokenReview: a token is
+ * good until it expires, even if its pod is gone.
+ */
+export function createOidcAuthenticator(
+  trustDomain: TrustDomain,
+  issuers: readonly TrustedIssuer[],
+): Authenticator {
+  const byName = new Map(issuers.map((issuer) => [issuer.issuer, issuer]));
+  return async (headers, now) => {
+    const jws = parseJsonWebSignature(parseBearerToken(headers.get("authorization")));
+    const { iss } = jws.claims;
+    const issuer = typeof iss === "string" ? byName.get(iss) : undefined;
+    if (!issuer) throw rejectCredential("issuer", "the token is of an unknown issuer");
+    await requireSignature(jws, issuer, now);
+    const { account, ...bound } = parseServiceAccountClaims(jws.claims, issuer, now);
+    requireCluster(headers.get("clusterid"), issuer);
+    return {
+      spiffeId: workloadSpiffeId(trustDomain, account),
+      account,
+      cluster: issuer.cluster,
+      issuer: issuer.issuer,
+      ...bound,
+    };
+  };
+}
+
+async function requireSignature(
+  jws: JsonWebSignature,
+  issuer: TrustedIssuer,
+  now: Date,
+): Promise<void> {
+  const candidates = await issuer.keys(jws, now);
+  if (candidates.length === 0) {
+    throw rejectCredential("key", "no key of the issuer fits the token's algorithm and key id");
+  }
+  for (const key of candidates) if (await isSignedWith(key, jws)) return;
+  throw rejectCredential("signature", "the token's signature is wrong");
+}
+
+async function isSignedWith(key: VerificationKey, jws: JsonWebSignature): Promise<boolean> {
+  const algorithm = jws.algorithm as JwsAlgorithm;
+  const opened = await open(key, algorithm);
+  return crypto.subtle.verify(verifyParameters[algorithm], opened, jws.signature, jws.signedBytes);
+}
+
+async function open(key: VerificationKey, algorithm: JwsAlgorithm): Promise<CryptoKey> {
+  try {
+    return await key.open(algorithm);
+  } catch (error) {
+    throw rejectCredential("key", "the issuer publishes a key that cannot be imported", error);
+  }
+}
+
+/** The header is a claim, not a choice: absent, or the one cluster that the token's issuer stands for. */
+function requireCluster(clusterId: string | null, issuer: TrustedIssuer): void {
+  if (clusterId && clusterId !== issuer.cluster) {
+    throw rejectCredential("cluster", "the caller claims a cluster that is not its issuer's");
+  }
+}

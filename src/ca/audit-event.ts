@@ -1,0 +1,39 @@
+import type { Refusal } from "../errors.ts";
+
+/**
+ * One request for a certificate, whatever became of it: the audit trail. No token, key or CSR.
+ *
+ * Fields that were not established by the time the request ended are absent.
+ */
+export interface AuditEvent {
+  event: "create-certificate";
+  outcome: "issued" | "refused" | "failed";
+  /** The reason of the refusal, or `fault`. */
+  reason?: Refusal["reason"] | "rpc-malformed" | "fault";
+  /** The exact check behind a reason, for credentials and keys. */
+  check?: string;
+  detail?: string;
+  spiffeId?: string;
+  cluster?: string;
+  issuer?: string;
+  /** The caller's own SPIFFE ID, when it asked for another one. */
+  impersonator?: string;
+  authority?: string;
+  serialNumber?: string;
+  notAfter?: string;
+  durationMilliseconds?: number;
+}
+
+/** What happened apart from requests: a record that does not open, an issuer that cannot be reached. */
+export interface OperationalEvent {
+  readonly event: string;
+  readonly level: "info" | "warning" | "error";
+  readonly detail: string;
+  readonly [field: string]: string | number;
+}
+
+/** Where events go, one structured line each. Must not throw. */
+export interface EventLog {
+  readonly audit: (event: AuditEvent) => void;
+  readonly operation: (event: OperationalEvent) => void;
+}

@@ -1,0 +1,92 @@
+import type { Caller } from "../authn/caller.ts";
+import { CaError } from "../errors.ts";
+import { parseCertificateSigningRequest } from "../pki/certificate-signing-request.ts";
+import { type Issuer, issueLeaf } from "../pki/issuer.ts";
+import { toPem } from "../pki/pem.ts";
+import { type LeafLifetimes, leafValidity } from "../pki/validity.ts";
+import type { AuditEvent } from "./audit-event.ts";
+import type { Authorities } from "./authorities.ts";
+import type { AuthorityView } from "./authority-view.ts";
+import type { IdentityPolicy } from "./identity-policy.ts";
+
+/** What a caller asks for. Every field is the caller's own word. */
+export interface CertificateRequest {
+  readonly csrPem: string;
+  /** Seconds; zero and less for the default. */
+  readonly requestedSeconds: bigint;
+  /** Istio's `ImpersonatedIdentity`; empty for none. */
+  readonly impersonatedIdentity: string;
+  /** Istio's `CertSigner`; empty for the mesh's own signing authority. */
+  readonly certSigner: string;
+}
+
+/** What issuing needs; the same for every request. */
+export interface Issuance {
+  readonly authorities: Authorities;
+  readonly identityPolicy: IdentityPolicy;
+  readonly leafLifetimes: LeafLifetimes;
+}
+
+/** The circumstances of one request. */
+export interface RequestContext {
+  readonly now: Date;
+  /** Aborted when nobody waits for the answer any more. */
+  readonly signal: AbortSignal;
+  /** Filled in as the facts are established. */
+  readonly audit: AuditEvent;
+}
+
+/**
+ * Issues an X509-SVID to an authenticated caller: the leaf, each intermediate alone, then every
+ * root of the trust bundle as one element (Istio's layout), all PEM.
+ *
+ * @throws CaError for everything that is refused.
+ */
+export async function issueCertificate(
+  { authorities, identityPolicy, leafLifetimes }: Issuance,
+  caller: Caller,
+  request: CertificateRequest,
+  { now, signal, audit }: RequestContext,
+): Promise<string[]> {
+  const spiffeId = identityPolicy(caller, request.impersonatedIdentity);
+  audit.spiffeId = spiffeId;
+  if (spiffeId !== caller.spiffeId) audit.impersonator = caller.spiffeId;
+  requireDefaultSigner(request.certSigner);
+  const publicKey = await parseCertificateSigningRequest(request.csrPem);
+  const view = await authorities.at(now);
+  const issuer = requireIssuer(view);
+  const { certificate, id } = issuer.authority;
+  const validity = leafValidity(
+    request.requestedSeconds,
+    leafLifetimes,
+    certificate.toBeSigned.validity,
+    now,
+  );
+  requireAttention(signal);
+  const leaf = await issueLeaf(issuer, { spiffeId, publicKey, validity });
+  audit.outcome = "issued";
+  audit.authority = id;
+  audit.serialNumber = leaf.serialNumber;
+  audit.notAfter = validity.notAfter.toISOString();
+  return [toPem("CERTIFICATE", leaf.der), ...view.chainPem];
+}
+
+function requireIssuer({ issuer, reasons }: AuthorityView): Issuer {
+  if (issuer) return issuer;
+  const why = reasons.join("; ");
+  throw new CaError({ reason: "no-signing-authority", why }, why);
+}
+
+function requireDefaultSigner(certSigner: string): void {
+  if (certSigner === "") return;
+  throw new CaError({ reason: "signer-unknown" }, "no signer of the requested name is configured");
+}
+
+/** Nothing is signed for a caller that hung up or ran out of time. */
+function requireAttention(signal: AbortSignal): void {
+  if (!signal.aborted) return;
+  throw new CaError(
+    { reason: "request-abandoned" },
+    "the caller is gone, or its deadline has passed",
+  );
+}

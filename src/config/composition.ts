@@ -1,0 +1,99 @@
+import {
+  type IssuerKeys,
+  type KeyFetchFailed,
+  pinnedKeys,
+  publishedKeys,
+} from "../authn/issuer-keys.ts";
+import { fetchJson } from "../authn/json-fetch.ts";
+import { createOidcAuthenticator } from "../authn/oidc-authenticator.ts";
+import { namespaceAllowList, type TrustedIssuer } from "../authn/trusted-issuer.ts";
+import type { EventLog } from "../ca/audit-event.ts";
+import { createAuthorities } from "../ca/authorities.ts";
+import { createIdentityPolicy } from "../ca/identity-policy.ts";
+import type { Founding } from "../ca/inception.ts";
+import type { AuthorityStore } from "../custody/authority-store.ts";
+import { importKek, type KekRing } from "../custody/kek.ts";
+import type { ServiceAccount } from "../pki/spiffe-id.ts";
+import type { CertificateAuthority } from "../transport/certificate-authority.ts";
+import type { Configuration } from "./configuration.ts";
+import type { IssuerTable } from "./issuer-table.ts";
+
+/** What a platform has to bring. */
+export interface Platform {
+  readonly store: AuthorityStore;
+  readonly log: EventLog;
+  readonly clock: () => Date;
+}
+
+/** A configured CA: what answers requests, and what the cron needs. */
+export interface Composition {
+  readonly certificateAuthority: CertificateAuthority;
+  readonly founding: Founding;
+}
+
+/** SPIFFE Trust Domain and Bundle §4.1.2: often enough that a new root is known long before it signs. */
+const longestRefreshHintSeconds = 300;
+
+/** Builds the CA of a configuration on a platform: the one place where the layers meet. */
+export async function compose(
+  configuration: Configuration,
+  { store, log, clock }: Platform,
+): Promise<Composition> {
+  const { trustDomain, leafLifetimes, phaseLengths } = configuration;
+  const keks = await openKeks(configuration);
+  const issuers = configuration.issuers.map((table) => trustedIssuer(table, log));
+  const certificateAuthority: CertificateAuthority = {
+    authenticate: createOidcAuthenticator(trustDomain, issuers),
+    issuance: {
+      authorities: createAuthorities({ store, trustDomain, keks, log }),
+      identityPolicy: createIdentityPolicy(trustDomain, issuers),
+      leafLifetimes,
+    },
+    log,
+    clock,
+    refreshHintSeconds: longestRefreshHintSeconds,
+    bundleMaximumAgeSeconds: Math.min(60, phaseLengths.propagationSeconds),
+  };
+  const { authorityKey, inceptionDate } = configuration;
+  const founding = { store, keks, trustDomain, authorityKey, phaseLengths, inceptionDate, log };
+  return { certificateAuthority, founding };
+}
+
+async function openKeks({ keks }: Configuration): Promise<KekRing> {
+  const [newest, ...older] = await Promise.all(keks.map(({ id, octets }) => importKek(id, octets)));
+  if (!newest) throw new Error("a configuration without a KEK");
+  return [newest, ...older];
+}
+
+function trustedIssuer(table: IssuerTable, log: EventLog): TrustedIssuer {
+  const mayUse = namespaceAllowList(table.namespaces);
+  const nodeAccounts = new Set(table.trusted_node_accounts.map(accountName));
+  return {
+    issuer: table.issuer,
+    audiences: table.audiences,
+    cluster: table.cluster,
+    mayVouchFor: ({ namespace }) => mayUse(namespace),
+    isNodeAccount: (account) => nodeAccounts.has(accountName(account)),
+    keys: issuerKeys(table, keyFetchLog(log)),
+  };
+}
+
+const accountName = ({ namespace, name }: ServiceAccount): string => `${namespace}/${name}`;
+
+function issuerKeys({ issuer, jwks, jwks_uri }: IssuerTable, failed: KeyFetchFailed): IssuerKeys {
+  if (jwks) return pinnedKeys(jwks);
+  const location = jwks_uri
+    ? ({ kind: "jwks-uri", url: jwks_uri } as const)
+    : ({ kind: "discovery", issuer } as const);
+  return publishedKeys(issuer, location, fetchJson, failed);
+}
+
+function keyFetchLog({ operation }: EventLog): KeyFetchFailed {
+  return (issuer, error) =>
+    operation({
+      event: "issuer-keys-unreachable",
+      level: "warning",
+      issuer,
+      detail: error.message,
+    });
+}

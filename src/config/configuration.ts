@@ -1,0 +1,160 @@
+import { z } from "zod";
+import type { PhaseLengths } from "../pki/schedule.ts";
+import type { AuthorityKey } from "../pki/self-signed-authority.ts";
+import { isFullyQualified, parseTrustDomain, type TrustDomain } from "../pki/spiffe-id.ts";
+import type { LeafLifetimes } from "../pki/validity.ts";
+import { durationSeconds } from "./duration.ts";
+import { type IssuerTable, issuerTables } from "./issuer-table.ts";
+import { type ConfiguredKek, kekRing } from "./kek-ring.ts";
+
+/** What an operator configured, checked and in the terms of the domain. */
+export interface Configuration {
+  readonly trustDomain: TrustDomain;
+  readonly issuers: readonly IssuerTable[];
+  readonly leafLifetimes: LeafLifetimes;
+  readonly authorityKey: AuthorityKey;
+  readonly phaseLengths: PhaseLengths;
+  readonly inceptionDate: string | undefined;
+  readonly keks: readonly ConfiguredKek[];
+  /** One sentence each, for the log at start. */
+  readonly warnings: readonly string[];
+}
+
+/** A configuration that cannot be served: one line per fault, none with a value that could be secret. */
+export class ConfigurationError extends Error {
+  override readonly name = "ConfigurationError";
+  readonly faults: readonly string[];
+
+  constructor(faults: readonly string[]) {
+    super(faults.join("\n"));
+    this.faults = faults;
+  }
+}
+
+const hour = 3600;
+
+/** KV's minute, this code's minute, and as much again. */
+const shortestPropagationSeconds = 240;
+
+const trustDomain = z.string().transform((text, context): TrustDomain => {
+  const domain = parseTrustDomain(text);
+  if (domain) return domain;
+  context.addIssue("must be a SPIFFE trust domain: lower-case letters, digits, dots, - and _");
+  return z.NEVER;
+});
+
+/** The keys of DESIGN §4 as they are written. What the names mean stands in the README's table. */
+const configurationForm = z.strictObject({
+  TRUST_DOMAIN: trustDomain.prefault("cluster.local"),
+  ISSUERS: issuerTables,
+  DEFAULT_WORKLOAD_CERT_TTL: durationSeconds.prefault("24h"),
+  MAX_WORKLOAD_CERT_TTL: durationSeconds.prefault("2160h"),
+  AUTHORITY_KEY: z.enum(["EC-P256", "EC-P384", "RSA-2048", "RSA-4096"]).default("EC-P256"),
+  AUTHORITY_LIFETIME: durationSeconds.optional(),
+  PROPAGATION_INTERVAL: durationSeconds.prefault("10m"),
+  INCEPTION_DATE: z.iso.date("must be a day, YYYY-MM-DD").optional(),
+  KEK: kekRing,
+});
+
+/** The names of all keys, in the order of the README's table. */
+export const configurationKeys: readonly string[] = Object.keys(configurationForm.shape);
+
+/**
+ * Reads a configuration.
+ *
+ * @param values Keys and values as the platform has them: text, or tables for `ISSUERS`.
+ * @throws ConfigurationError
+ */
+export function parseConfiguration(values: Readonly<Record<string, unknown>>): Configuration {
+  const parsed = configurationForm.safeParse(values);
+  if (!parsed.success) throw new ConfigurationError(parsed.error.issues.flatMap(faultLines));
+  const form = parsed.data;
+  const leafLifetimes = {
+    defaultSeconds: form.DEFAULT_WORKLOAD_CERT_TTL,
+    maximumSeconds: form.MAX_WORKLOAD_CERT_TTL,
+  };
+  const phaseLengths = derivePhaseLengths(form);
+  const faults = contradictions(leafLifetimes, phaseLengths);
+  if (faults.length > 0) throw new ConfigurationError(faults);
+  return {
+    trustDomain: form.TRUST_DOMAIN,
+    issuers: form.ISSUERS,
+    leafLifetimes,
+    authorityKey: form.AUTHORITY_KEY,
+    phaseLengths,
+    inceptionDate: form.INCEPTION_DATE,
+    keks: form.KEK,
+    warnings: warningsOf(form.TRUST_DOMAIN),
+  };
+}
+
+type Form = z.infer<typeof configurationForm>;
+
+/**
+ * An authority is published for one longest leaf before it signs and for one after, each with the
+ * time that news takes to travel; what is left of its lifetime it may sign.
+ */
+function derivePhaseLengths(form: Form): PhaseLengths {
+  const longestLeafSeconds = form.MAX_WORKLOAD_CERT_TTL;
+  const propagationSeconds = form.PROPAGATION_INTERVAL;
+  const overlapSeconds = longestLeafSeconds + propagationSeconds;
+  const lifetimeSeconds = form.AUTHORITY_LIFETIME ?? 6 * overlapSeconds;
+  const signingSeconds = lifetimeSeconds - 2 * overlapSeconds;
+  return { propagationSeconds, longestLeafSeconds, signingSeconds };
+}
+
+function contradictions(leaf: LeafLifetimes, phases: PhaseLengths): string[] {
+  const { propagationSeconds, longestLeafSeconds, signingSeconds } = phases;
+  const overlapSeconds = longestLeafSeconds + propagationSeconds;
+  const rules: readonly [boolean, string][] = [
+    [leaf.defaultSeconds > 0, "DEFAULT_WORKLOAD_CERT_TTL: must be longer than nothing"],
+    [
+      leaf.defaultSeconds <= leaf.maximumSeconds,
+      "DEFAULT_WORKLOAD_CERT_TTL: must not exceed MAX_WORKLOAD_CERT_TTL",
+    ],
+    [
+      leaf.maximumSeconds <= 10 * 366 * 24 * hour,
+      "MAX_WORKLOAD_CERT_TTL: must not exceed ten years",
+    ],
+    [
+      propagationSeconds === 0 || propagationSeconds >= shortestPropagationSeconds,
+      `PROPAGATION_INTERVAL: must be at least ${shortestPropagationSeconds}s (0s only where the store has one reader)`,
+    ],
+    [
+      signingSeconds >= 2 * overlapSeconds,
+      `AUTHORITY_LIFETIME: must be at least ${4 * overlapSeconds}s, four times MAX_WORKLOAD_CERT_TTL and PROPAGATION_INTERVAL together`,
+    ],
+    [signingSeconds <= 100 * 366 * 24 * hour, "AUTHORITY_LIFETIME: must not exceed a century"],
+  ];
+  return rules.filter(([holds]) => !holds).map(([, fault]) => fault);
+}
+
+function warningsOf(domain: TrustDomain): string[] {
+  if (isFullyQualified(domain)) return [];
+  return [
+    `TRUST_DOMAIN ${domain} is a single label: legal SPIFFE, but no host name of RFC 5280, and some X.509 software says so`,
+  ];
+}
+
+/** One line for each fault, its place first. zod's own messages never quote a value of these forms. */
+function faultLines(issue: z.core.$ZodIssue): string[] {
+  if (issue.code === "unrecognized_keys") {
+    return issue.keys.map((key) => `${placeOf([...issue.path, key])}: is not a key of Rampart`);
+  }
+  if (issue.code === "invalid_union") {
+    const closest = issue.errors.find((branch) => branch.some(({ path }) => path.length > 0));
+    const inner = closest ?? issue.errors[0] ?? [];
+    return inner.flatMap((error) => faultLines({ ...error, path: [...issue.path, ...error.path] }));
+  }
+  const missing = issue.code === "invalid_type" && issue.input === undefined;
+  return [`${placeOf(issue.path)}: ${missing ? "is required" : issue.message}`];
+}
+
+function placeOf(path: readonly PropertyKey[]): string {
+  return path
+    .reduce<string>(
+      (place, key) => (typeof key === "number" ? `${place}[${key}]` : `${place}.${String(key)}`),
+      "",
+    )
+    .slice(1);
+}

@@ -1,0 +1,77 @@
+import { z } from "zod";
+import { isSafeToFetch } from "../authn/issuer-keys.ts";
+import { type KeySet, parseKeySet } from "../authn/key-set.ts";
+import { parseServiceAccount, type ServiceAccount } from "../pki/spiffe-id.ts";
+import { jsonText } from "./json-text.ts";
+
+/** One table of `ISSUERS`, checked. */
+export interface IssuerTable {
+  readonly issuer: string;
+  readonly audiences: readonly string[];
+  readonly cluster: string;
+  readonly jwks_uri?: string | undefined;
+  readonly jwks?: KeySet | undefined;
+  readonly namespaces: readonly string[];
+  readonly trusted_node_accounts: readonly ServiceAccount[];
+}
+
+const keySet = z.unknown().transform((value, context): KeySet => {
+  const keys = parseKeySet(value);
+  if (keys && !hasPrivateKey(value)) return keys;
+  context.addIssue(
+    keys ? "must not hold a private key" : "must be a JWK Set with a key for signatures",
+  );
+  return z.NEVER;
+});
+
+const hasPrivateKey = (value: unknown): boolean => /"d"\s*:/.test(JSON.stringify(value));
+
+const nodeAccount = z.string().transform((text, context): ServiceAccount => {
+  const [namespace = "", name = "", ...rest] = text.split("/");
+  const account = rest.length === 0 ? parseServiceAccount(namespace, name) : undefined;
+  if (account) return account;
+  context.addIssue("must be <namespace>/<service account>");
+  return z.NEVER;
+});
+
+const oneLine = z.string().regex(/^[\x21-\x7e]{1,1024}$/, "must be 1 to 1024 printable characters");
+
+const table = z
+  .strictObject({
+    issuer: oneLine,
+    audiences: z.array(oneLine).min(1).max(16).default(["istio-ca"]),
+    cluster: z
+      .string()
+      .regex(/^[A-Za-z0-9._/-]{1,253}$/, "must be a cluster's name")
+      .default("Kubernetes"),
+    jwks_uri: z.string().refine(isSafeToFetch, "must be an https URL").optional(),
+    jwks: z.union([z.string().transform(jsonText).pipe(keySet), keySet]).optional(),
+    namespaces: z
+      .array(z.string().regex(/^[a-z0-9*-]{1,63}$/, "must be a namespace, or a glob with *"))
+      .min(1, "must not be empty: leave it out to allow every namespace")
+      .max(256)
+      .default(["*"]),
+    trusted_node_accounts: z.array(nodeAccount).max(16).default([]),
+  })
+  .refine(({ jwks, jwks_uri }) => jwks === undefined || jwks_uri === undefined, {
+    path: ["jwks"],
+    message: "must not stand beside jwks_uri",
+  })
+  .refine(({ issuer, jwks, jwks_uri }) => jwks || jwks_uri || isSafeToFetch(issuer), {
+    path: ["issuer"],
+    message: "must be an https URL for discovery, or have jwks_uri or jwks beside it",
+  });
+
+const tables = z
+  .array(table)
+  .min(1, "must name at least one issuer")
+  .max(256)
+  .refine((list) => new Set(list.map(({ issuer }) => issuer)).size === list.length, {
+    message: "must not name an issuer twice",
+  });
+
+/** `ISSUERS`: a list of tables, or the same as JSON in a text. */
+export const issuerTables: z.ZodType<readonly IssuerTable[]> = z.union([
+  z.string().transform(jsonText).pipe(tables),
+  tables,
+]);

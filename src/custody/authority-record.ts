@@ -1,0 +1,115 @@
+import { z } from "zod";
+import { parseBase64, toBase64 } from "../pki/base64.ts";
+import type { Bytes } from "../pki/bytes.ts";
+import type { Schedule } from "../pki/schedule.ts";
+import type { AuthorityCertificates } from "../pki/signing-authority.ts";
+
+/** The only version of records that this code writes and opens. */
+export const recordVersion = 1;
+
+/** A record's refusal to open, and the check that refused it. A fault of the store, never a caller's. */
+export class RecordError extends Error {
+  override readonly name = "RecordError";
+  readonly check: "form" | "version" | "id" | "trust-domain" | "kek" | "seal" | "certificate";
+
+  constructor(check: RecordError["check"], detail: string, cause?: unknown) {
+    super(detail, cause === undefined ? undefined : { cause });
+    this.check = check;
+  }
+}
+
+const maximumRecordLength = 256 * 1024;
+
+const octets = z.string().transform((text, context): Bytes => {
+  const bytes = parseBase64(text);
+  if (bytes) return bytes;
+  context.addIssue("not base64");
+  return z.NEVER;
+});
+const instant = z.iso.datetime({ precision: 3 }).transform((text) => new Date(text));
+
+const recordForm = z.strictObject({
+  version: z.literal(recordVersion),
+  id: z.string(),
+  trustDomain: z.string(),
+  kek: z.string(),
+  schedule: z.strictObject({
+    publishedFrom: instant,
+    signsFrom: instant,
+    signsUntil: instant,
+    retiresAt: instant,
+  }),
+  certificate: octets,
+  intermediates: z.array(octets).max(8),
+  roots: z.array(octets).min(1).max(8),
+  iv: octets,
+  sealedKey: octets,
+});
+
+/** What a record says in the clear: all of it authenticated by the seal on the key. */
+export interface AuthorityRecordHead extends AuthorityCertificates {
+  readonly id: string;
+  readonly trustDomain: string;
+  readonly kek: string;
+  readonly schedule: Schedule;
+}
+
+/** The record of one authority: what it says, and its private key (PKCS#8) under the KEK. */
+export interface AuthorityRecord extends AuthorityRecordHead {
+  readonly iv: Bytes;
+  readonly sealedKey: Bytes;
+}
+
+/** @throws RecordError `form` or `version`. */
+export function parseAuthorityRecord(value: string): AuthorityRecord {
+  const json = value.length <= maximumRecordLength ? parseJson(value) : undefined;
+  const version = z.object({ version: z.number() }).safeParse(json);
+  if (version.success && version.data.version !== recordVersion) {
+    throw new RecordError("version", `version ${version.data.version}, not ${recordVersion}`);
+  }
+  const parsed = recordForm.safeParse(json);
+  if (parsed.success) return parsed.data;
+  const field = parsed.error.issues[0]?.path.join(".");
+  throw new RecordError("form", `not a record of an authority: ${field || "not JSON"}`);
+}
+
+function parseJson(value: string): unknown {
+  try {
+    return JSON.parse(value);
+  } catch (error) {
+    throw new RecordError("form", "not JSON", error);
+  }
+}
+
+/** The record as text, the same for the same record. */
+export function formatAuthorityRecord(record: AuthorityRecord): string {
+  return JSON.stringify({
+    version: recordVersion,
+    ...headAsJson(record),
+    iv: toBase64(record.iv),
+    sealedKey: toBase64(record.sealedKey),
+  });
+}
+
+/**
+ * What the seal binds the key to: the purpose, the version, and every field in the clear. Two records
+ * that differ in any of them have different bytes here, because JSON is unambiguous and the fields
+ * come in one order.
+ */
+export function associatedData(head: AuthorityRecordHead): Bytes {
+  const bound = ["rampart authority key", recordVersion, headAsJson(head)];
+  return new TextEncoder().encode(JSON.stringify(bound)) as Bytes;
+}
+
+function headAsJson(head: AuthorityRecordHead): Record<string, unknown> {
+  const { publishedFrom, signsFrom, signsUntil, retiresAt } = head.schedule;
+  return {
+    id: head.id,
+    trustDomain: head.trustDomain,
+    kek: head.kek,
+    schedule: { publishedFrom, signsFrom, signsUntil, retiresAt },
+    certificate: toBase64(head.certificate),
+    intermediates: head.intermediates.map(toBase64),
+    roots: head.roots.map(toBase64),
+  };
+}

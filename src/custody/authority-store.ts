@@ -1,0 +1,22 @@
+/** A record as it rests: text under a name. Nothing about it is trusted before it is opened. */
+export interface StoredRecord {
+  /** The id of the authority, lower-case hexadecimal. */
+  readonly id: string;
+  readonly value: string;
+}
+
+/**
+ * Where the records of authorities rest.
+ *
+ * What is asked of an implementation: a record that was put is seen by every reader within the
+ * configured propagation interval, and is then seen until it is deleted; a reader sees a record
+ * whole or not at all. What is not asked: that a writer reads its own writes, that two readers agree
+ * before that interval is over, transactions, or an order among records. Records are immutable, so a
+ * stale answer is an older truth and never a wrong one.
+ */
+export interface AuthorityStore {
+  /** Every record, in any order. Rejects when the store cannot be read; never answers a part. */
+  load(): Promise<readonly StoredRecord[]>;
+  /** Durable once it resolves. */
+  put(record: StoredRecord): Promise<void>;
+}

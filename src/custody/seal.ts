@@ -1,0 +1,102 @@
+import type { Bytes } from "../pki/bytes.ts";
+import { DerError } from "../pki/der-reader.ts";
+import { createIssuer, type Issuer } from "../pki/issuer.ts";
+import type { NewAuthority } from "../pki/self-signed-authority.ts";
+import {
+  createSigningAuthority,
+  type SigningAuthority,
+  signatureAlgorithmOf,
+} from "../pki/signing-authority.ts";
+import type { TrustDomain } from "../pki/spiffe-id.ts";
+import {
+  type AuthorityRecord,
+  associatedData,
+  formatAuthorityRecord,
+  parseAuthorityRecord,
+  RecordError,
+} from "./authority-record.ts";
+import type { StoredRecord } from "./authority-store.ts";
+import type { Kek, KekRing } from "./kek.ts";
+
+const gcm = (iv: Bytes, additionalData: Bytes): AesGcmParams => ({
+  name: "AES-GCM",
+  iv,
+  additionalData,
+});
+
+/** Seals a new authority under the newest KEK, with a fresh 96-bit IV (NIST SP 800-38D §8.2.2). */
+export async function sealAuthority(
+  { authority, extractablePrivateKey }: NewAuthority,
+  trustDomain: TrustDomain,
+  [kek]: KekRing,
+): Promise<StoredRecord> {
+  const { id, schedule, intermediates, roots } = authority;
+  const certificate = authority.certificate.der;
+  const head = { id, trustDomain, kek: kek.id, schedule, certificate, intermediates, roots };
+  const iv = crypto.getRandomValues(new Uint8Array(12));
+  const parameters = gcm(iv, associatedData(head));
+  const sealed = await crypto.subtle.wrapKey("pkcs8", extractablePrivateKey, kek.key, parameters);
+  const value = formatAuthorityRecord({ ...head, iv, sealedKey: new Uint8Array(sealed) });
+  return { id, value };
+}
+
+/**
+ * Opens a record: its key becomes a non-extractable CryptoKey, and only then is anything that the
+ * record says believed.
+ *
+ * @throws RecordError when the record is not, byte for byte, what this trust domain sealed under
+ *   this id with one of these KEKs.
+ */
+export async function openAuthority(
+  stored: StoredRecord,
+  trustDomain: TrustDomain,
+  keks: KekRing,
+): Promise<Issuer> {
+  const record = parseAuthorityRecord(stored.value);
+  if (record.id !== stored.id) throw new RecordError("id", "stored under another id");
+  if (record.trustDomain !== trustDomain) {
+    throw new RecordError("trust-domain", "sealed for another trust domain");
+  }
+  const kek = keks.find(({ id }) => id === record.kek);
+  if (!kek) throw new RecordError("kek", "sealed with a KEK that is not configured");
+  const authority = await readAuthority(record);
+  return createIssuer(authority, await openKey(record, authority, kek));
+}
+
+async function readAuthority(record: AuthorityRecord): Promise<SigningAuthority> {
+  const authority = await certificateOf(record);
+  if (authority.id !== record.id) throw new RecordError("id", "holds another authority's key");
+  return authority;
+}
+
+async function certificateOf(record: AuthorityRecord): Promise<SigningAuthority> {
+  try {
+    return await createSigningAuthority(record, record.schedule);
+  } catch (error) {
+    const detail = error instanceof DerError ? error.message : "not an authority's certificate";
+    throw new RecordError("certificate", detail, error);
+  }
+}
+
+async function openKey(
+  record: AuthorityRecord,
+  authority: SigningAuthority,
+  kek: Kek,
+): Promise<CryptoKey> {
+  const { importParameters } = signatureAlgorithmOf(authority.publicKey);
+  const parameters = gcm(record.iv, associatedData(record));
+  const usages = ["sign"] as const;
+  try {
+    return await crypto.subtle.unwrapKey(
+      "pkcs8",
+      record.sealedKey,
+      kek.key,
+      parameters,
+      importParameters,
+      false,
+      [...usages],
+    );
+  } catch (error) {
+    throw new RecordError("seal", "the seal does not fit the record and the KEK", error);
+  }
+}

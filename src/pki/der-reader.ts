@@ -1,0 +1,147 @@
+import { type Bytes, bytesEqual } from "./bytes.ts";
+
+/** Bytes that are not the DER (X.690 §10) that was asked for. Callers turn it into their own refusal. */
+export class DerError extends Error {
+  override readonly name = "DerError";
+}
+
+/** The identifier octets that X.509 and PKCS#10 use; all of the low-tag-number form. */
+export const Tag = {
+  boolean: 0x01,
+  integer: 0x02,
+  bitString: 0x03,
+  octetString: 0x04,
+  null: 0x05,
+  objectIdentifier: 0x06,
+  utf8String: 0x0c,
+  printableString: 0x13,
+  utcTime: 0x17,
+  generalizedTime: 0x18,
+  sequence: 0x30,
+  set: 0x31,
+  /** `[number]`, primitive. */
+  contextPrimitive: (number: number): number => 0x80 | number,
+  /** `[number]`, constructed. */
+  contextConstructed: (number: number): number => 0xa0 | number,
+} as const;
+
+const constructedBit = 0x20;
+const maximumDepth = 16;
+
+/**
+ * A cursor over the elements of one DER value: definite minimal lengths, one-byte tags, nothing
+ * left over. What it returns are views into the bytes it was given, never copies.
+ *
+ * @throws DerError from every method, for every departure from DER.
+ */
+export class DerReader {
+  readonly #bytes: Bytes;
+  readonly #end: number;
+  #position: number;
+
+  constructor(bytes: Bytes, start = 0, end: number = bytes.length) {
+    this.#bytes = bytes;
+    this.#position = start;
+    this.#end = end;
+  }
+
+  get isDone(): boolean {
+    return this.#position === this.#end;
+  }
+
+  /** Whether the next element has this tag; false at the end. */
+  nextIs(tag: number): boolean {
+    return !this.isDone && this.#bytes[this.#position] === tag;
+  }
+
+  /** The content octets of the next element. */
+  content(tag: number): Bytes {
+    const start = this.#contentStart(tag);
+    return this.#bytes.subarray(start, this.#position);
+  }
+
+  /** The next element whole: identifier, length and content. */
+  element(tag: number): Bytes {
+    const start = this.#position;
+    this.#contentStart(tag);
+    return this.#bytes.subarray(start, this.#position);
+  }
+
+  /** A reader of the elements inside the next, constructed element. */
+  enter(tag: number): DerReader {
+    const start = this.#contentStart(tag);
+    return new DerReader(this.#bytes, start, this.#position);
+  }
+
+  /** The octets of a BIT STRING without unused bits. */
+  bitStringOctets(): Bytes {
+    const content = this.content(Tag.bitString);
+    if (content.length < 1 || content[0] !== 0) throw new DerError("BIT STRING with unused bits");
+    return content.subarray(1);
+  }
+
+  /** The magnitude of a non-negative INTEGER, without its sign octet; zero is one zero octet. */
+  unsignedInteger(): Bytes {
+    const content = this.content(Tag.integer);
+    const [first, second] = content;
+    if (first === undefined) throw new DerError("INTEGER without content");
+    if (first >= 0x80) throw new DerError("INTEGER is negative");
+    if (first !== 0 || second === undefined) return content;
+    if (second < 0x80) throw new DerError("INTEGER is not minimal");
+    return content.subarray(1);
+  }
+
+  /** Requires the next element to be exactly these bytes. */
+  literal(expected: Bytes): void {
+    const end = this.#position + expected.length;
+    if (end > this.#end || !bytesEqual(this.#bytes.subarray(this.#position, end), expected)) {
+      throw new DerError("an element differs from the only one allowed here");
+    }
+    this.#position = end;
+  }
+
+  /** Reads everything that is left, requiring DER at every level, and looks at none of it. */
+  skipAll(depth = 0): void {
+    if (depth > maximumDepth) throw new DerError("nested too deep");
+    while (!this.isDone) {
+      const tag = this.#bytes[this.#position] ?? 0;
+      const start = this.#contentStart(tag);
+      if (tag & constructedBit) {
+        new DerReader(this.#bytes, start, this.#position).skipAll(depth + 1);
+      }
+    }
+  }
+
+  /** Requires that nothing is left. */
+  finish(): void {
+    if (!this.isDone) throw new DerError("bytes after the last element");
+  }
+
+  #contentStart(tag: number): number {
+    if (this.#octet() !== tag) throw new DerError("an element of another type");
+    if ((tag & 0x1f) === 0x1f) throw new DerError("tag of more than one octet");
+    const length = this.#length();
+    const start = this.#position;
+    if (length > this.#end - start) throw new DerError("an element longer than its container");
+    this.#position = start + length;
+    return start;
+  }
+
+  #length(): number {
+    const first = this.#octet();
+    if (first < 0x80) return first;
+    const count = first & 0x7f;
+    if (count === 0) throw new DerError("indefinite length");
+    if (count > 3) throw new DerError("length of more than three octets");
+    let length = 0;
+    for (let i = 0; i < count; i++) length = length * 256 + this.#octet();
+    const isMinimal = length >= 0x80 && length >= 256 ** (count - 1);
+    if (!isMinimal) throw new DerError("length is not minimal");
+    return length;
+  }
+
+  #octet(): number {
+    if (this.isDone) throw new DerError("ends too early");
+    return this.#bytes[this.#position++] ?? 0;
+  }
+}

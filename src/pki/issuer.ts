@@ -1,0 +1,107 @@
+import { type Bytes, toHex } from "./bytes.ts";
+import { derBitString, derSequence } from "./der-writer.ts";
+import { keyIdentifier } from "./key-identifier.ts";
+import { type Intent, lint } from "./lint.ts";
+import { type SignatureAlgorithm, toX509Signature } from "./signature-algorithm.ts";
+import {
+  type SigningAuthority,
+  signatureAlgorithmOf,
+  subjectKeyIdentifierOf,
+} from "./signing-authority.ts";
+import type { SpiffeId } from "./spiffe-id.ts";
+import type { SubjectPublicKey } from "./subject-public-key.ts";
+import {
+  createLeafProfile,
+  type LeafProfile,
+  leafToBeSigned,
+  randomSerialNumber,
+} from "./to-be-signed.ts";
+import type { Validity } from "./validity.ts";
+
+/** An authority with its key open. */
+export interface Issuer {
+  readonly authority: SigningAuthority;
+  readonly privateKey: CryptoKey;
+  readonly profile: LeafProfile;
+  readonly keyIdentifier: Bytes | undefined;
+}
+
+/** What a leaf certifies: who, with which key, from when until when. */
+export interface LeafRequest {
+  readonly spiffeId: SpiffeId;
+  readonly publicKey: SubjectPublicKey;
+  readonly validity: Validity;
+}
+
+/** A signed leaf. */
+export interface Leaf {
+  readonly der: Bytes;
+  /** Hexadecimal, as in the certificate. */
+  readonly serialNumber: string;
+}
+
+/** @param privateKey May sign; need not, and should not, be extractable. */
+export function createIssuer(authority: SigningAuthority, privateKey: CryptoKey): Issuer {
+  const identifier = subjectKeyIdentifierOf(authority.certificate);
+  const profile = createLeafProfile(
+    signatureAlgorithmOf(authority.publicKey),
+    authority.certificate.toBeSigned.subject,
+    identifier,
+  );
+  return { authority, privateKey, profile, keyIdentifier: identifier };
+}
+
+/**
+ * Builds the to-be-signed bytes of an X509-SVID, lints those bytes, signs those bytes.
+ *
+ * @throws Error when the bytes break a clause: a mistake of this code, never the caller's.
+ */
+export async function issueLeaf(issuer: Issuer, request: LeafRequest): Promise<Leaf> {
+  const serialNumber = randomSerialNumber();
+  const toBeSigned = leafToBeSigned(issuer.profile, {
+    ...request,
+    serialNumber,
+    keyIdentifier: await keyIdentifier(request.publicKey),
+  });
+  const der = await lintAndSign(toBeSigned, leafIntent(issuer, request), {
+    privateKey: issuer.privateKey,
+    algorithm: issuer.profile.signatureAlgorithm,
+  });
+  return { der, serialNumber: toHex(serialNumber) };
+}
+
+function leafIntent(issuer: Issuer, request: LeafRequest): Intent {
+  return {
+    kind: "leaf",
+    ...request,
+    signatureAlgorithm: issuer.profile.signatureAlgorithm.identifier,
+    issuer: issuer.profile.issuerName,
+    issuerValidity: issuer.authority.certificate.toBeSigned.validity,
+    issuerKeyIdentifier: issuer.keyIdentifier,
+  };
+}
+
+/** A private key with the way it signs. */
+export interface Signer {
+  readonly privateKey: CryptoKey;
+  readonly algorithm: SignatureAlgorithm;
+}
+
+/** The only place that makes a certificate: what was not linted cannot be signed. */
+export async function lintAndSign(
+  toBeSigned: Bytes,
+  intent: Intent,
+  signer: Signer,
+): Promise<Bytes> {
+  const findings = lint(toBeSigned, intent);
+  if (findings.length > 0) {
+    throw new Error(`refusing to sign: ${findings.map(({ clause }) => clause).join("; ")}`);
+  }
+  const { algorithm, privateKey } = signer;
+  const signature = await crypto.subtle.sign(algorithm.signParameters, privateKey, toBeSigned);
+  return derSequence(
+    toBeSigned,
+    algorithm.identifier,
+    derBitString(toX509Signature(algorithm, new Uint8Array(signature))),
+  );
+}

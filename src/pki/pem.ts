@@ -1,0 +1,34 @@
+import { parseBase64, toBase64 } from "./base64.ts";
+import type { Bytes } from "./bytes.ts";
+
+/**
+ * PEM of one value (RFC 7468 §2): lines of 64, LF, a newline at the end, as Go writes it.
+ */
+export function toPem(label: string, der: Uint8Array): string {
+  const base64 = toBase64(der);
+  let pem = `-----BEGIN ${label}-----\n`;
+  for (let i = 0; i < base64.length; i += 64) pem += `${base64.slice(i, i + 64)}\n`;
+  return `${pem}-----END ${label}-----\n`;
+}
+
+/**
+ * The DER inside exactly one PEM block with one of these labels, and nothing but white space around it.
+ *
+ * Stricter than RFC 7468, which lets parsers skip text: what is skipped here, another parser
+ * may read.
+ *
+ * @returns `undefined` when the text is not that.
+ */
+export function parsePem(text: string, labels: readonly string[]): Bytes | undefined {
+  const trimmed = text.trim();
+  for (const label of labels) {
+    const begin = `-----BEGIN ${label}-----`;
+    const end = `-----END ${label}-----`;
+    if (!trimmed.startsWith(begin) || !trimmed.endsWith(end)) continue;
+    const body = trimmed.slice(begin.length, -end.length);
+    if (!/^\r?\n/.test(body) || !body.endsWith("\n")) return undefined;
+    const der = parseBase64(body.replace(/\r?\n/g, ""));
+    return der?.length ? der : undefined;
+  }
+  return undefined;
+}

@@ -1,0 +1,87 @@
+import { CaError, type SubjectKeyFault } from "../errors.ts";
+import { type Bytes, toHex } from "./bytes.ts";
+import { DerReader, Tag } from "./der-reader.ts";
+import type { SubjectKeyAlgorithm } from "./signature-algorithm.ts";
+
+/** A public key that may be certified: its kind, and its SubjectPublicKeyInfo byte for byte. */
+export interface SubjectPublicKey {
+  readonly algorithm: SubjectKeyAlgorithm;
+  /** SubjectPublicKeyInfo (RFC 5280 §4.1.2.7), whole, DER. */
+  readonly spki: Bytes;
+  /** What its BIT STRING holds: the octets that a key identifier is computed from. */
+  readonly keyOctets: Bytes;
+}
+
+type KeyForm = (keyOctets: Bytes) => SubjectKeyFault | undefined;
+
+/** The AlgorithmIdentifiers that may be certified (RFC 5480 §2.1.1 named curves, RFC 3279, RFC 8410). */
+const acceptedKeys: Readonly<Record<string, readonly [SubjectKeyAlgorithm, KeyForm]>> = {
+  "301306072a8648ce3d020106082a8648ce3d030107": ["EC-P256", uncompressedPoint(32)],
+  "301006072a8648ce3d020106052b81040022": ["EC-P384", uncompressedPoint(48)],
+  "301006072a8648ce3d020106052b81040023": ["EC-P521", uncompressedPoint(66)],
+  "300d06092a864886f70d0101010500": ["RSA", rsaPublicKey],
+  "300506032b6570": ["Ed25519", (octets) => (octets.length === 32 ? undefined : "point")],
+};
+
+const ecPublicKeyPrefix = "06072a8648ce3d0201";
+
+/**
+ * Reads a SubjectPublicKeyInfo and applies the key policy: P-256, P-384, P-521, RSA of 2048 to 4096
+ * bits, Ed25519. That a point lies on its curve is left to the import of the key, which checks it.
+ *
+ * @param spki The whole element; DER at its own level is checked here.
+ * @throws DerError for what is not a SubjectPublicKeyInfo.
+ * @throws CaError `subject-key-unacceptable` for a key that the policy does not allow.
+ */
+export function parseSubjectPublicKey(spki: Bytes): SubjectPublicKey {
+  const reader = new DerReader(spki);
+  const fields = reader.enter(Tag.sequence);
+  reader.finish();
+  const identifier = toHex(fields.element(Tag.sequence));
+  const keyOctets = fields.bitStringOctets();
+  fields.finish();
+  const accepted = acceptedKeys[identifier];
+  if (!accepted) throw refuse(identifier.includes(ecPublicKeyPrefix) ? "curve" : "algorithm");
+  const [algorithm, faultOf] = accepted;
+  const fault = faultOf(keyOctets);
+  if (fault) throw refuse(fault);
+  return { algorithm, spki, keyOctets };
+}
+
+/** Refuses a public key, naming the rule it broke. */
+export function refuseSubjectKey(fault: SubjectKeyFault, cause?: unknown): CaError {
+  return new CaError(
+    { reason: "subject-key-unacceptable", fault },
+    `the CSR's public key breaks the key policy: ${fault}`,
+    cause,
+  );
+}
+
+const refuse = refuseSubjectKey;
+
+function uncompressedPoint(coordinateOctets: number): KeyForm {
+  // RFC 5480 §2.2 makes the uncompressed form the one everybody must support.
+  return (octets) =>
+    octets[0] === 0x04 && octets.length === 1 + 2 * coordinateOctets ? undefined : "point";
+}
+
+function rsaPublicKey(octets: Bytes): SubjectKeyFault | undefined {
+  const reader = new DerReader(octets);
+  const integers = reader.enter(Tag.sequence);
+  reader.finish();
+  const modulus = integers.unsignedInteger();
+  const exponent = integers.unsignedInteger();
+  integers.finish();
+  if (!isOdd(modulus) || bitLength(modulus) < 2048 || bitLength(modulus) > 4096) return "modulus";
+  return isOdd(exponent) && isSaneExponent(exponent) ? undefined : "exponent";
+}
+
+/** 65537 up to 2^32: below lie the exponents that break signatures, above what verifiers refuse. */
+function isSaneExponent(exponent: Bytes): boolean {
+  if (exponent.length > 4) return false;
+  return exponent.reduce((value, octet) => value * 256 + octet, 0) >= 65537;
+}
+
+const isOdd = (integer: Bytes): boolean => ((integer.at(-1) ?? 0) & 1) === 1;
+
+const bitLength = (integer: Bytes): number => integer.length * 8 - Math.clz32(integer[0] ?? 0) + 24;

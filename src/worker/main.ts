@@ -1,0 +1,79 @@
+import type { Hono } from "hono";
+import { foundIfEmpty } from "../ca/inception.ts";
+import { compose } from "../config/composition.ts";
+import { ConfigurationError, parseConfiguration } from "../config/configuration.ts";
+import { createHttpApp } from "../transport/http-app.ts";
+import { createMisconfiguredApp } from "../transport/misconfigured-app.ts";
+import { consoleLog } from "./event-log.ts";
+import { createKvStore } from "./kv-store.ts";
+
+/** Variables, secrets and bindings of the Worker; nothing in it is used unchecked. */
+type Environment = Readonly<Record<string, unknown>>;
+
+/** What an isolate does with requests and with the cron, once it has read its configuration. */
+interface Isolate {
+  readonly app: Hono;
+  readonly runCron: (now: Date) => Promise<void>;
+}
+
+const clock = (): Date => new Date();
+
+/** A value, not a promise: Workers forbid one request to wait for another's. */
+let isolate: Isolate | undefined;
+
+async function startOnce(environment: Environment): Promise<Isolate> {
+  isolate ??= await start(environment);
+  return isolate;
+}
+
+async function start(environment: Environment): Promise<Isolate> {
+  try {
+    return await startConfigured(environment);
+  } catch (error) {
+    if (!(error instanceof ConfigurationError)) throw error;
+    return startMisconfigured(error);
+  }
+}
+
+async function startConfigured({ AUTHORITIES, ...values }: Environment): Promise<Isolate> {
+  const configuration = parseConfiguration(values);
+  if (!isKvNamespace(AUTHORITIES)) {
+    throw new ConfigurationError(["AUTHORITIES: is required, as a KV namespace binding"]);
+  }
+  for (const detail of configuration.warnings) {
+    consoleLog.operation({ event: "configuration-warning", level: "warning", detail });
+  }
+  const platform = { store: createKvStore(AUTHORITIES), log: consoleLog, clock };
+  const { certificateAuthority, founding } = await compose(configuration, platform);
+  return {
+    app: createHttpApp(certificateAuthority),
+    runCron: (now) => foundIfEmpty(founding, now),
+  };
+}
+
+function startMisconfigured(error: ConfigurationError): Isolate {
+  for (const detail of error.faults) {
+    consoleLog.operation({ event: "configuration-fault", level: "error", detail });
+  }
+  const runCron = async (): Promise<void> => {
+    throw error;
+  };
+  return { app: createMisconfiguredApp(error.faults), runCron };
+}
+
+function isKvNamespace(binding: unknown): binding is KVNamespace {
+  return typeof binding === "object" && binding !== null && "getWithMetadata" in binding;
+}
+
+export default {
+  async fetch(request: Request, environment: Environment): Promise<Response> {
+    const { app } = await startOnce(environment);
+    return app.fetch(request);
+  },
+
+  /** The one thing that the cron does, whatever its cron string; a throw shows as a failed run. */
+  async scheduled(_event: ScheduledController, environment: Environment): Promise<void> {
+    const { runCron } = await startOnce(environment);
+    await runCron(clock());
+  },
+};
