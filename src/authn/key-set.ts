@@ -1,5 +1,5 @@
 import { importJWK } from "jose";
-import { z } from "zod";
+import * as z from "zod";
 import { algorithmsOfKey, type JwsAlgorithm } from "./jws-algorithm.ts";
 
 /** A public key of an issuer. */

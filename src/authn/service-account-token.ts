@@ -1,4 +1,4 @@
-import { z } from "zod";
+import * as z from "zod";
 import { parseServiceAccount, type ServiceAccount } from "../pki/spiffe-id.ts";
 import type { BoundObject } from "./caller.ts";
 import { rejectCredential } from "./credential-rejection.ts";

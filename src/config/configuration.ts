@@ -1,4 +1,4 @@
-import { z } from "zod";
+import * as z from "zod";
 import type { PhaseLengths } from "../pki/schedule.ts";
 import type { AuthorityKey } from "../pki/self-signed-authority.ts";
 import { isFullyQualified, parseTrustDomain, type TrustDomain } from "../pki/spiffe-id.ts";

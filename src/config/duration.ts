@@ -1,4 +1,4 @@
-import { z } from "zod";
+import * as z from "zod";
 
 const form = /^(?:(\d{1,6})h)?(?:(\d{1,6})m)?(?:(\d{1,8})s)?$/;
 

@@ -1,4 +1,4 @@
-import { z } from "zod";
+import * as z from "zod";
 import { isSafeToFetch } from "../authn/issuer-keys.ts";
 import { type KeySet, parseKeySet } from "../authn/key-set.ts";
 import { parseServiceAccount, type ServiceAccount } from "../pki/spiffe-id.ts";

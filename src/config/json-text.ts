@@ -1,4 +1,4 @@
-import { z } from "zod";
+import * as z from "zod";
 
 /** The value of JSON in a text: `.dev.vars` and environment variables know no tables. */
 export function jsonText(text: string, context: z.RefinementCtx): unknown {

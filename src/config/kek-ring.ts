@@ -1,4 +1,4 @@
-import { z } from "zod";
+import * as z from "zod";
 import { kekOctets } from "../custody/kek.ts";
 import { parseBase64 } from "../pki/base64.ts";
 import type { Bytes } from "../pki/bytes.ts";

@@ -1,4 +1,4 @@
-import { z } from "zod";
+import * as z from "zod";
 import { parseBase64, toBase64 } from "../pki/base64.ts";
 import type { Bytes } from "../pki/bytes.ts";
 import type { Schedule } from "../pki/schedule.ts";
