@@ -35,8 +35,9 @@ async function start(environment: Environment): Promise<Isolate> {
   }
 }
 
-async function startConfigured({ AUTHORITIES, ...values }: Environment): Promise<Isolate> {
-  const configuration = parseConfiguration(values);
+async function startConfigured(environment: Environment): Promise<Isolate> {
+  const configuration = parseConfiguration(variablesOf(environment));
+  const { AUTHORITIES } = environment;
   if (!isKvNamespace(AUTHORITIES)) {
     throw new ConfigurationError(["AUTHORITIES: is required, as a KV namespace binding"]);
   }
@@ -49,6 +50,21 @@ async function startConfigured({ AUTHORITIES, ...values }: Environment): Promise
     app: createHttpApp(certificateAuthority),
     runCron: (now) => foundIfEmpty(founding, now),
   };
+}
+
+/**
+ * What is configuration: text and tables under upper-case names. Bindings, whatever an operator adds
+ * of them, are objects of the platform's own classes.
+ */
+function variablesOf(environment: Environment): Record<string, unknown> {
+  const variables = Object.entries(environment).filter(
+    ([name, value]) => /^[A-Z]/.test(name) && (typeof value !== "object" || isTable(value)),
+  );
+  return Object.fromEntries(variables);
+}
+
+function isTable(value: object | null): boolean {
+  return Array.isArray(value) || value?.constructor === Object;
 }
 
 function startMisconfigured(error: ConfigurationError): Isolate {
