@@ -15,7 +15,10 @@ export interface KeyQuery {
  *
  * @throws CaError `key-provider-unreachable` when it cannot be known: the same token may pass later.
  */
-export type IssuerKeys = (query: KeyQuery, now: Date) => Promise<readonly VerificationKey[]>;
+export type IssuerKeys = (
+  query: KeyQuery,
+  now: Date,
+) => readonly VerificationKey[] | Promise<readonly VerificationKey[]>;
 
 /** Where an issuer's keys are published. */
 export type KeyLocation =
@@ -41,7 +44,7 @@ const pollMilliseconds = 20;
 
 /** The keys of an issuer whose JWK Set stands in the configuration. */
 export function pinnedKeys(keys: KeySet): IssuerKeys {
-  return async ({ algorithm, keyId }) => candidatesIn(keys, algorithm, keyId);
+  return ({ algorithm, keyId }) => candidatesIn(keys, algorithm, keyId);
 }
 
 /**
@@ -58,6 +61,7 @@ export function publishedKeys(
 ): IssuerKeys {
   let keys: KeySet = [];
   let fetchedAt = new Date(0);
+  let freshUntil = new Date(0);
   let nextFetch = new Date(0);
   let fetchingUntil = new Date(0);
 
@@ -67,6 +71,7 @@ export function publishedKeys(
     try {
       keys = await fetchKeySet(location, fetchJson);
       fetchedAt = now;
+      freshUntil = addSeconds(now, keysFreshSeconds);
       nextFetch = addSeconds(now, coolDownSeconds);
     } catch (error) {
       if (!(error instanceof FetchError)) throw error;
@@ -83,12 +88,9 @@ export function publishedKeys(
     }
   }
 
-  return async ({ algorithm, keyId }, now) => {
-    const known = candidatesIn(keys, algorithm, keyId);
-    const isFresh = now < addSeconds(fetchedAt, keysFreshSeconds);
-    if (known.length > 0 && isFresh) return known;
+  async function lookAgain({ algorithm, keyId }: KeyQuery, isKnown: boolean, now: Date) {
     if (now >= nextFetch) await fetchKeys(now);
-    else if (known.length === 0) await otherRequestsFetch(now);
+    else if (!isKnown) await otherRequestsFetch(now);
     if (now < addSeconds(fetchedAt, keysSurviveOutageSeconds)) {
       return candidatesIn(keys, algorithm, keyId);
     }
@@ -96,6 +98,12 @@ export function publishedKeys(
       { reason: "key-provider-unreachable", issuer },
       "the issuer's keys cannot be fetched",
     );
+  }
+
+  return (query, now) => {
+    const known = candidatesIn(keys, query.algorithm, query.keyId);
+    const isKnown = known.length > 0;
+    return isKnown && now < freshUntil ? known : lookAgain(query, isKnown, now);
   };
 }
 

@@ -1,13 +1,16 @@
-import { parseBase64Url } from "../pki/base64.ts";
+import { decodeBase64Url } from "../pki/base64.ts";
 import type { Bytes } from "../pki/bytes.ts";
 import { rejectCredential } from "./credential-rejection.ts";
+
+/** A JSON object, its members unread. */
+export type JsonObject = Readonly<Record<string, unknown>>;
 
 /** A compact JWS (RFC 7515 §3.1) taken apart; nothing in it is verified yet. */
 export interface JsonWebSignature {
   readonly algorithm: string;
   readonly keyId: string | undefined;
   /** The payload, which must be a JSON object. */
-  readonly claims: Readonly<Record<string, unknown>>;
+  readonly claims: JsonObject;
   readonly signedBytes: Bytes;
   readonly signature: Bytes;
 }
@@ -24,9 +27,13 @@ const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
  * @throws CaError `credential-rejected` (`form`).
  */
 export function parseJsonWebSignature(token: string): JsonWebSignature {
-  const [header = "", payload = "", signature = "", ...rest] = token.split(".", 4);
-  if (rest.length > 0 || signature === "") throw rejectCredential("form", "not a compact JWS");
-  const { alg, kid, typ, crit } = parseJsonObject(header);
+  const octets = encoder.encode(token) as Bytes;
+  const payloadStart = octets.indexOf(dot) + 1;
+  const signatureStart = octets.indexOf(dot, payloadStart) + 1;
+  if (payloadStart === 0 || signatureStart === 0 || signatureStart === octets.length) {
+    throw rejectCredential("form", "not a compact JWS");
+  }
+  const { alg, kid, typ, crit } = parseJsonObject(octets.subarray(0, payloadStart - 1));
   if (typeof alg !== "string") throw rejectCredential("form", "no algorithm in the token");
   if (kid !== undefined && typeof kid !== "string") throw rejectCredential("form", "kid not text");
   if (crit !== undefined) throw rejectCredential("form", "the token demands an extension");
@@ -34,28 +41,31 @@ export function parseJsonWebSignature(token: string): JsonWebSignature {
   return {
     algorithm: alg,
     keyId: kid,
-    claims: parseJsonObject(payload),
-    signedBytes: encoder.encode(token.slice(0, header.length + 1 + payload.length)) as Bytes,
-    signature: parsePart(signature),
+    claims: parseJsonObject(octets.subarray(payloadStart, signatureStart - 1)),
+    signedBytes: octets.subarray(0, signatureStart - 1),
+    signature: parsePart(octets.subarray(signatureStart)),
   };
 }
+
+const dot = 0x2e;
 
 function isJwt(typ: unknown): boolean {
   return typeof typ === "string" && typ.toUpperCase() === "JWT";
 }
 
-function parsePart(part: string): Bytes {
-  const bytes = parseBase64Url(part);
-  if (!bytes) throw rejectCredential("form", "the token is not base64url");
-  return bytes;
+/** A fourth part would show here: the dot before it is no symbol of base64url. */
+function parsePart(symbols: Bytes): Bytes {
+  const octets = decodeBase64Url(symbols);
+  if (!octets) throw rejectCredential("form", "the token is not base64url");
+  return octets;
 }
 
-function parseJsonObject(part: string): Readonly<Record<string, unknown>> {
+function parseJsonObject(part: Bytes): JsonObject {
   const value = parseJson(parsePart(part));
   if (typeof value !== "object" || value === null || Array.isArray(value)) {
     throw rejectCredential("form", "a part of the token is not a JSON object");
   }
-  return { ...value };
+  return value as JsonObject;
 }
 
 function parseJson(bytes: Bytes): unknown {

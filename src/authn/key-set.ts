@@ -6,7 +6,9 @@ import { algorithmsOfKey, type JwsAlgorithm } from "./jws-algorithm.ts";
 export interface VerificationKey {
   readonly keyId: string | undefined;
   readonly algorithms: readonly JwsAlgorithm[];
-  /** The key for one of its algorithms; imported once. */
+  /** The key for an algorithm, once it has been imported. */
+  readonly opened: ReadonlyMap<JwsAlgorithm, CryptoKey>;
+  /** Imports the key for one of its algorithms; rejects when it is none. */
   readonly open: (algorithm: JwsAlgorithm) => Promise<CryptoKey>;
 }
 
@@ -80,12 +82,10 @@ function verificationKey(jwk: Jwk, algorithms: readonly JwsAlgorithm[]): Verific
   );
   const opened = new Map<JwsAlgorithm, CryptoKey>();
   const open = async (algorithm: JwsAlgorithm): Promise<CryptoKey> => {
-    const known = opened.get(algorithm);
-    if (known) return known;
     const key = await importJWK({ kty, ...publicMembers }, algorithm, { extractable: false });
     if (key instanceof Uint8Array) throw new Error("a symmetric key among the verification keys");
     opened.set(algorithm, key);
     return key;
   };
-  return { keyId: jwk.kid, algorithms, open };
+  return { keyId: jwk.kid, algorithms, opened, open };
 }

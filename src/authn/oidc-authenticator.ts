@@ -58,7 +58,7 @@ async function requireSignature(
 
 async function isSignedWith(key: VerificationKey, jws: JsonWebSignature): Promise<boolean> {
   const algorithm = jws.algorithm as JwsAlgorithm;
-  const opened = await open(key, algorithm);
+  const opened = key.opened.get(algorithm) ?? (await open(key, algorithm));
   return crypto.subtle.verify(verifyParameters[algorithm], opened, jws.signature, jws.signedBytes);
 }
 

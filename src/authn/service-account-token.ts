@@ -1,7 +1,7 @@
-import * as z from "zod";
 import { parseServiceAccount, type ServiceAccount } from "../pki/spiffe-id.ts";
 import type { BoundObject } from "./caller.ts";
 import { rejectCredential } from "./credential-rejection.ts";
+import type { JsonObject } from "./json-web-signature.ts";
 import type { TrustedIssuer } from "./trusted-issuer.ts";
 
 /** How far in the future `nbf` and `iat` may lie, for issuers whose clocks are ahead. `exp` gets nothing. */
@@ -14,73 +14,90 @@ export interface ServiceAccountClaims {
   readonly node?: BoundObject;
 }
 
-const instant = z.number().min(0).max(253402300799);
-const text = z.string().max(1024);
-const boundObject = z.object({ name: text, uid: text });
-
-const claimsForm = z.object({
-  aud: z.union([text.transform((audience) => [audience]), z.array(text).max(64)]),
-  exp: instant,
-  nbf: instant.optional(),
-  iat: instant.optional(),
-  sub: text,
-  "kubernetes.io": z
-    .object({
-      namespace: text,
-      serviceaccount: z.object({ name: text }),
-      pod: boundObject.optional(),
-      node: boundObject.optional(),
-    })
-    .optional(),
-});
-type Claims = z.infer<typeof claimsForm>;
-
 /**
  * Applies an issuer's rules to the claims of a token whose signature was verified.
  *
  * @throws CaError `credential-rejected` (`form`, `time`, `audience`, `subject`, `namespace`).
  */
 export function parseServiceAccountClaims(
-  verified: unknown,
+  verified: JsonObject,
   issuer: TrustedIssuer,
   now: Date,
 ): ServiceAccountClaims {
-  const parsed = claimsForm.safeParse(verified);
-  if (!parsed.success) {
-    const claim = parsed.error.issues[0]?.path.join(".");
-    throw rejectCredential("form", `the token's claims are not a ServiceAccount's: ${claim}`);
-  }
-  const claims = parsed.data;
-  requireTime(claims, now);
-  if (!claims.aud.some((audience) => issuer.audiences.includes(audience))) {
-    throw rejectCredential("audience", "the token is meant for another audience");
-  }
-  const account = parseSubject(claims);
+  const { exp, nbf = 0, iat = 0, aud, sub } = verified;
+  requireTime({ exp, nbf, iat }, now);
+  requireAudience(aud, issuer.audiences);
+  const account = parseSubject(sub);
+  const bound = readBoundObjects(verified["kubernetes.io"], account);
   if (!issuer.mayVouchFor(account)) {
     throw rejectCredential("namespace", "the issuer may not vouch for this namespace");
   }
-  const { pod, node } = claims["kubernetes.io"] ?? {};
-  return { account, ...(pod && { pod }), ...(node && { node }) };
+  return { account, ...bound };
 }
 
-function requireTime(claims: Claims, now: Date): void {
+function requireTime(claims: Readonly<Record<"exp" | "nbf" | "iat", unknown>>, now: Date): void {
+  const { exp, nbf, iat } = claims;
+  if (!isInstant(exp)) throw rejectCredential("form", "exp is missing, or no time");
+  if (!isInstant(nbf) || !isInstant(iat)) throw rejectCredential("form", "nbf or iat is no time");
   const seconds = now.getTime() / 1000;
-  if (claims.exp <= seconds) throw rejectCredential("time", "the token has expired");
+  if (exp <= seconds) throw rejectCredential("time", "the token has expired");
   const latest = seconds + leewaySeconds;
-  if ((claims.nbf ?? 0) > latest) throw rejectCredential("time", "the token is not valid yet");
-  if ((claims.iat ?? 0) > latest) throw rejectCredential("time", "the token is from the future");
+  if (nbf > latest) throw rejectCredential("time", "the token is not valid yet");
+  if (iat > latest) throw rejectCredential("time", "the token is from the future");
 }
 
-/** `system:serviceaccount:<namespace>:<name>`, exactly, and the same as the `kubernetes.io` claims. */
-function parseSubject(claims: Claims): ServiceAccount {
-  const [system, kind, namespace = "", name = "", ...rest] = claims.sub.split(":", 5);
+/** NumericDate (RFC 7519 §2), up to the year 9999. */
+function isInstant(value: unknown): value is number {
+  return typeof value === "number" && value >= 0 && value <= 253402300799;
+}
+
+/** One text or a list of texts (RFC 7519 §4.1.3); Istio knows only the list. */
+function requireAudience(aud: unknown, accepted: readonly string[]): void {
+  const audiences: readonly unknown[] = Array.isArray(aud) ? aud : [aud];
+  if (!audiences.every((audience) => typeof audience === "string")) {
+    throw rejectCredential("form", "aud is neither text nor a list of texts");
+  }
+  if (!audiences.some((audience) => accepted.includes(audience))) {
+    throw rejectCredential("audience", "the token is meant for another audience");
+  }
+}
+
+/** `system:serviceaccount:<namespace>:<name>`, exactly. */
+function parseSubject(sub: unknown): ServiceAccount {
+  if (typeof sub !== "string") throw rejectCredential("form", "sub is no text");
+  const [system, kind, namespace = "", name = "", ...rest] = sub.split(":", 5);
   const account = parseServiceAccount(namespace, name);
   if (system !== "system" || kind !== "serviceaccount" || rest.length > 0 || !account) {
     throw rejectCredential("subject", "the token's subject is no ServiceAccount");
   }
-  const bound = claims["kubernetes.io"];
-  if (bound && (bound.namespace !== namespace || bound.serviceaccount.name !== name)) {
+  return account;
+}
+
+type BoundObjects = Pick<ServiceAccountClaims, "pod" | "node">;
+
+/** What Kubernetes says beside the subject, if it does; it must not contradict it. */
+function readBoundObjects(claim: unknown, account: ServiceAccount): BoundObjects {
+  if (claim === undefined) return {};
+  const { namespace, serviceaccount, pod, node } = readObject(claim);
+  const { name } = readObject(serviceaccount);
+  if (namespace !== account.namespace || name !== account.name) {
     throw rejectCredential("subject", "the token's subject contradicts its kubernetes.io claims");
   }
-  return account;
+  return {
+    ...(pod !== undefined && { pod: readBoundObject(pod) }),
+    ...(node !== undefined && { node: readBoundObject(node) }),
+  };
+}
+
+function readBoundObject(value: unknown): BoundObject {
+  const { name, uid } = readObject(value);
+  if (typeof name !== "string" || typeof uid !== "string") {
+    throw rejectCredential("form", "a bound object without name and uid");
+  }
+  return { name, uid };
+}
+
+function readObject(value: unknown): JsonObject {
+  if (typeof value === "object" && value !== null) return value as JsonObject;
+  throw rejectCredential("form", "the kubernetes.io claims are no object");
 }

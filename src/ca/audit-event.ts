@@ -20,7 +20,7 @@ export interface AuditEvent {
   impersonator?: string;
   authority?: string;
   serialNumber?: string;
-  notAfter?: string;
+  notAfter?: Date;
   durationMilliseconds?: number;
 }
 

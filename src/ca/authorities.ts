@@ -21,7 +21,7 @@ export const surviveOutageSeconds = 3600;
 /** What the authorities of a store are worth at an instant. */
 export interface Authorities {
   /** @throws CaError `store-unreachable` when nothing recent enough is known. */
-  at(now: Date): Promise<AuthorityView>;
+  at(now: Date): AuthorityView | Promise<AuthorityView>;
 }
 
 interface OpenedRecord {
@@ -48,11 +48,15 @@ export function createAuthorities(configuration: AuthoritiesConfiguration): Auth
   let nextLoad = new Date(0);
   let view: AuthorityView | undefined;
 
+  const isUsable = (now: Date): boolean => now < addSeconds(loadedAt, surviveOutageSeconds);
+
   async function load(now: Date): Promise<void> {
-    nextLoad = addSeconds(now, refreshSeconds);
+    // Set first, so that others go on with what there is; where there is nothing, they load as well.
+    if (isUsable(now)) nextLoad = addSeconds(now, refreshSeconds);
     try {
       records = await openAll(await configuration.store.load(), records, configuration);
       loadedAt = now;
+      nextLoad = addSeconds(now, refreshSeconds);
       view = undefined;
     } catch (error) {
       logUnreachable(configuration.log, error);
@@ -69,13 +73,18 @@ export function createAuthorities(configuration: AuthoritiesConfiguration): Auth
     return view;
   }
 
+  async function afterLoad(now: Date): Promise<AuthorityView> {
+    await load(now);
+    if (isUsable(now)) return currentView(now);
+    throw new CaError({ reason: "store-unreachable" }, "the store of authorities cannot be read");
+  }
+
   return {
-    async at(now) {
-      if (now >= nextLoad) await load(now);
-      else if (view && !view.issuer && now >= addSeconds(loadedAt, refreshIdleSeconds))
-        await load(now);
-      if (now < addSeconds(loadedAt, surviveOutageSeconds)) return currentView(now);
-      throw new CaError({ reason: "store-unreachable" }, "the store of authorities cannot be read");
+    at(now) {
+      if (now >= nextLoad) return afterLoad(now);
+      const known = currentView(now);
+      const isIdle = !known.issuer && now >= addSeconds(loadedAt, refreshIdleSeconds);
+      return isIdle ? afterLoad(now) : known;
     },
   };
 }

@@ -67,7 +67,7 @@ export async function issueCertificate(
   audit.outcome = "issued";
   audit.authority = id;
   audit.serialNumber = leaf.serialNumber;
-  audit.notAfter = validity.notAfter.toISOString();
+  audit.notAfter = validity.notAfter;
   return [toPem("CERTIFICATE", leaf.der), ...view.chainPem];
 }
 

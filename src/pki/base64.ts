@@ -3,14 +3,17 @@ import type { Bytes } from "./bytes.ts";
 const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 const urlAlphabet = `${alphabet.slice(0, 62)}-_`;
 
-const valuesOf = (symbols: string): Uint8Array => {
-  const values = new Uint8Array(128).fill(0xff);
+/** Above every value of a symbol, and still there when values are joined by `|`. */
+const invalid = 0x80;
+
+const symbolValues = (symbols: string): Uint8Array => {
+  const values = new Uint8Array(256).fill(invalid);
   for (let i = 0; i < 64; i++) values[symbols.charCodeAt(i)] = i;
   return values;
 };
 
-const values = valuesOf(alphabet);
-const urlValues = valuesOf(urlAlphabet);
+const standard = symbolValues(alphabet);
+const url = symbolValues(urlAlphabet);
 
 /** Standard base64 with padding (RFC 4648 §4), on one line. */
 export function toBase64(bytes: Uint8Array): string {
@@ -25,33 +28,40 @@ export function toBase64(bytes: Uint8Array): string {
  * @returns `undefined` for anything else: each caller has its own refusal.
  */
 export function parseBase64(text: string): Bytes | undefined {
-  const padding = text.endsWith("==") ? 2 : text.endsWith("=") ? 1 : 0;
-  if (text.length % 4 !== 0) return undefined;
-  return decode(text, text.length - padding, values);
+  return decodeBase64(encoder.encode(text));
 }
 
-/** The octets of unpadded base64url (RFC 7515 §2), canonical; `undefined` for anything else. */
-export function parseBase64Url(text: string): Bytes | undefined {
-  return decode(text, text.length, urlValues);
+const encoder = new TextEncoder();
+
+/** {@link parseBase64} of a text as ASCII: octets are read several times faster than a string. */
+export function decodeBase64(symbols: Uint8Array): Bytes | undefined {
+  if (symbols.length % 4 !== 0) return undefined;
+  const padding = symbols.at(-2) === pad ? 2 : symbols.at(-1) === pad ? 1 : 0;
+  return decode(symbols.subarray(0, symbols.length - padding), standard);
 }
 
-function decode(text: string, length: number, valueOfSymbol: Uint8Array): Bytes | undefined {
-  const tail = length % 4;
+/** The octets of unpadded base64url (RFC 7515 §2), canonical, from a text as ASCII. */
+export function decodeBase64Url(symbols: Uint8Array): Bytes | undefined {
+  return decode(symbols, url);
+}
+
+const pad = 0x3d;
+
+function decode(symbols: Uint8Array, values: Uint8Array): Bytes | undefined {
+  const tail = symbols.length % 4;
   if (tail === 1) return undefined;
-  const bytes = new Uint8Array((length * 3) >> 2);
-  let written = 0;
+  const bytes = new Uint8Array((symbols.length * 3) >> 2);
   let pending = 0;
-  let pendingBits = 0;
-  for (let i = 0; i < length; i++) {
-    const value = valueOfSymbol[text.charCodeAt(i)] ?? 0xff;
-    if (value === 0xff) return undefined;
-    pending = ((pending << 6) | value) & 0xfff;
-    pendingBits += 6;
-    if (pendingBits >= 8) {
-      pendingBits -= 8;
-      bytes[written++] = pending >> pendingBits;
-    }
+  let seen = 0;
+  let written = 0;
+  for (let i = 0; i < symbols.length; i++) {
+    const value = values[symbols[i] ?? 0] ?? invalid;
+    seen |= value;
+    pending = (pending << 6) | value;
+    // After the second, third and fourth symbol of four there is another octet to take.
+    if (i & 3) bytes[written++] = pending >> (6 - 2 * (i & 3));
   }
-  const isCanonical = (pending & ((1 << pendingBits) - 1)) === 0;
-  return isCanonical ? bytes : undefined;
+  // RFC 4648 §3.5: bits that are left over must be zero, or one value has two spellings.
+  const leftover = tail === 2 ? 0x0f : tail === 3 ? 0x03 : 0;
+  return seen & invalid || pending & leftover ? undefined : bytes;
 }

@@ -1,5 +1,5 @@
 import { CaError } from "../errors.ts";
-import { type Bytes, fromHexLiteral, toHex } from "./bytes.ts";
+import { type Bytes, bytesEqual, fromHexLiteral } from "./bytes.ts";
 import { DerError, DerReader, Tag } from "./der-reader.ts";
 import { parsePem } from "./pem.ts";
 import {
@@ -85,8 +85,9 @@ function readRequestInfo(der: Bytes): SubjectPublicKey {
 
 /** The algorithm comes from the key's own list; the request only says which entry it used. */
 function acceptedAlgorithm(key: SubjectPublicKey, identifier: Bytes): SignatureAlgorithm {
-  const hex = toHex(identifier);
-  const accepted = signatureAlgorithms[key.algorithm].find((a) => toHex(a.identifier) === hex);
+  const accepted = signatureAlgorithms[key.algorithm].find((algorithm) =>
+    bytesEqual(algorithm.identifier, identifier),
+  );
   if (accepted) return accepted;
   throw new CaError(
     { reason: "csr-signature-algorithm-unacceptable" },

@@ -1,9 +1,11 @@
-import { type Bytes, fromHexLiteral, toHex } from "./bytes.ts";
+import { type Bytes, bytesEqual, fromHexLiteral } from "./bytes.ts";
 import { DerError, DerReader, Tag } from "./der-reader.ts";
 import type { Validity } from "./validity.ts";
 
 /** One extension of a certificate, its value unread. */
 export interface Extension {
+  /** The whole OBJECT IDENTIFIER. */
+  readonly oid: Bytes;
   readonly isCritical: boolean;
   /** The DER inside the OCTET STRING. */
   readonly value: Bytes;
@@ -18,8 +20,8 @@ export interface ToBeSigned {
   readonly validity: Validity;
   readonly subject: Bytes;
   readonly spki: Bytes;
-  /** By the hexadecimal of the whole OID element; an OID that comes twice is refused. */
-  readonly extensions: ReadonlyMap<string, Extension>;
+  /** In their order; none comes twice. */
+  readonly extensions: readonly Extension[];
 }
 
 /** A certificate with the parts that issuing and publishing need. */
@@ -40,7 +42,7 @@ export function parseCertificate(der: Bytes): Certificate {
   const algorithm = fields.element(Tag.sequence);
   fields.bitStringOctets();
   fields.finish();
-  if (toHex(algorithm) !== toHex(toBeSigned.signatureAlgorithm)) {
+  if (!bytesEqual(algorithm, toBeSigned.signatureAlgorithm)) {
     throw new DerError("the signature algorithm differs inside and outside (RFC 5280 §4.1.1.2)");
   }
   return { der, toBeSigned };
@@ -71,43 +73,60 @@ function parseValidity(fields: DerReader): Validity {
   return validity;
 }
 
-const timeForms = [
-  { tag: Tag.utcTime, form: /^(\d{2})(\d\d)(\d\d)(\d\d)(\d\d)(\d\d)Z$/ },
-  { tag: Tag.generalizedTime, form: /^(\d{4})(\d\d)(\d\d)(\d\d)(\d\d)(\d\d)Z$/ },
-];
-
 /** RFC 5280 §4.1.2.5: UTCTime to 2049, GeneralizedTime from 2050, seconds, Z. */
 function parseTime(fields: DerReader): Date {
-  const timeForm = timeForms.find(({ tag }) => fields.nextIs(tag));
-  if (!timeForm) throw new DerError("not a time");
-  const text = String.fromCharCode(...fields.content(timeForm.tag));
-  const [, year = "", month, day, hour, minute, second] = timeForm.form.exec(text) ?? [];
-  const century = year.length === 4 ? "" : Number(year) < 50 ? "20" : "19";
-  const iso = `${century}${year}-${month}-${day}T${hour}:${minute}:${second}.000Z`;
-  const instant = new Date(iso);
-  // The comparison also refuses the 31st of February, which Date takes for a day in March.
-  if (Number.isNaN(instant.getTime()) || instant.toISOString() !== iso) {
-    throw new DerError("not a time of RFC 5280");
-  }
-  if (year.length === 4 && instant.getUTCFullYear() < 2050) {
-    throw new DerError("GeneralizedTime before 2050");
-  }
+  const isUtcTime = fields.nextIs(Tag.utcTime);
+  const digits = fields.content(isUtcTime ? Tag.utcTime : Tag.generalizedTime);
+  if (digits.length !== (isUtcTime ? 13 : 15) || digits.at(-1) !== zulu) throw notATime();
+  const begin = isUtcTime ? 2 : 4;
+  const yearOfCentury = pairAt(digits, begin - 2);
+  const century = isUtcTime ? (yearOfCentury < 50 ? 20 : 19) : pairAt(digits, 0);
+  const year = century * 100 + yearOfCentury;
+  const month = pairAt(digits, begin) - 1;
+  const day = pairAt(digits, begin + 2);
+  const hour = pairAt(digits, begin + 4);
+  const minute = pairAt(digits, begin + 6);
+  const second = pairAt(digits, begin + 8);
+  const instant = new Date(Date.UTC(year, month, day, hour, minute, second));
+  // What Date turned into another day was none; and GeneralizedTime begins in 2050.
+  const isDay = instant.getUTCMonth() === month && instant.getUTCDate() === day;
+  const isTime = hour < 24 && minute < 60 && second < 60;
+  if (!isDay || !isTime || (!isUtcTime && year < 2050)) throw notATime();
   return instant;
 }
 
-function parseExtensions(wrapper: DerReader): ReadonlyMap<string, Extension> {
+const zulu = 0x5a;
+
+function pairAt(digits: Bytes, i: number): number {
+  const tens = (digits[i] ?? 0) - 0x30;
+  const ones = (digits[i + 1] ?? 0) - 0x30;
+  if (tens < 0 || tens > 9 || ones < 0 || ones > 9) throw notATime();
+  return tens * 10 + ones;
+}
+
+function notATime(): DerError {
+  return new DerError("not a time of RFC 5280 §4.1.2.5");
+}
+
+function parseExtensions(wrapper: DerReader): readonly Extension[] {
   const list = wrapper.enter(Tag.sequence);
   wrapper.finish();
-  const extensions = new Map<string, Extension>();
+  const extensions: Extension[] = [];
   while (!list.isDone) {
     const fields = list.enter(Tag.sequence);
-    const oid = toHex(fields.element(Tag.objectIdentifier));
+    const oid = fields.element(Tag.objectIdentifier);
     const isCritical = fields.nextIs(Tag.boolean);
     if (isCritical) fields.literal(criticalTrue);
     const value = fields.content(Tag.octetString);
     fields.finish();
-    if (extensions.has(oid)) throw new DerError("an extension twice (RFC 5280 §4.2)");
-    extensions.set(oid, { isCritical, value });
+    if (findExtension(extensions, oid)) throw new DerError("an extension twice (RFC 5280 §4.2)");
+    extensions.push({ oid, isCritical, value });
   }
   return extensions;
+}
+
+/** The extension with this OBJECT IDENTIFIER, if it is there. */
+export function findExtension(extensions: readonly Extension[], oid: Bytes): Extension | undefined {
+  for (const extension of extensions) if (bytesEqual(extension.oid, oid)) return extension;
+  return undefined;
 }

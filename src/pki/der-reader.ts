@@ -1,4 +1,4 @@
-import { type Bytes, bytesEqual } from "./bytes.ts";
+import type { Bytes } from "./bytes.ts";
 
 /** Bytes that are not the DER (X.690 §10) that was asked for. Callers turn it into their own refusal. */
 export class DerError extends Error {
@@ -93,11 +93,12 @@ export class DerReader {
 
   /** Requires the next element to be exactly these bytes. */
   literal(expected: Bytes): void {
-    const end = this.#position + expected.length;
-    if (end > this.#end || !bytesEqual(this.#bytes.subarray(this.#position, end), expected)) {
+    const start = this.#position;
+    const isThere = expected.length <= this.#end - start;
+    if (!isThere || !expected.every((octet, i) => this.#bytes[start + i] === octet)) {
       throw new DerError("an element differs from the only one allowed here");
     }
-    this.#position = end;
+    this.#position = start + expected.length;
   }
 
   /** Reads everything that is left, requiring DER at every level, and looks at none of it. */

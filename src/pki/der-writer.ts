@@ -1,15 +1,16 @@
-import { type Bytes, concatBytes } from "./bytes.ts";
+import type { Bytes } from "./bytes.ts";
 import { Tag } from "./der-reader.ts";
 
 /** One DER element: the tag, the minimal length, and the parts as its content. */
 export function derElement(tag: number, ...parts: readonly Uint8Array[]): Bytes {
   let length = 0;
   for (const part of parts) length += part.length;
-  const header = lengthOctets(length);
-  const der = new Uint8Array(1 + header.length + length);
+  const lengthOctets = length < 0x80 ? 0 : length < 0x100 ? 1 : length < 0x10000 ? 2 : 3;
+  const der = new Uint8Array(2 + lengthOctets + length);
   der[0] = tag;
-  der.set(header, 1);
-  let offset = 1 + header.length;
+  der[1] = lengthOctets === 0 ? length : 0x80 | lengthOctets;
+  for (let i = 0; i < lengthOctets; i++) der[1 + lengthOctets - i] = length >> (8 * i);
+  let offset = 2 + lengthOctets;
   for (const part of parts) {
     der.set(part, offset);
     offset += part.length;
@@ -43,25 +44,34 @@ export function derBitString(octets: Uint8Array): Bytes {
  * seconds, always Z. Fractions of a second are cut off.
  */
 export function derTime(instant: Date): Bytes {
-  const digits = instant.toISOString().replace(/\.\d+Z$|[-:T]/g, "");
-  return instant.getUTCFullYear() < 2050
-    ? derElement(Tag.utcTime, derText(`${digits.slice(2)}Z`))
-    : derElement(Tag.generalizedTime, derText(`${digits}Z`));
+  const year = instant.getUTCFullYear();
+  const century = year < 2050 ? [] : [Math.floor(year / 100)];
+  const pairs = [
+    ...century,
+    year % 100,
+    instant.getUTCMonth() + 1,
+    instant.getUTCDate(),
+    instant.getUTCHours(),
+    instant.getUTCMinutes(),
+    instant.getUTCSeconds(),
+  ];
+  const der = new Uint8Array(2 + 2 * pairs.length + 1);
+  der[0] = year < 2050 ? Tag.utcTime : Tag.generalizedTime;
+  der[1] = der.length - 2;
+  for (const [i, pair] of pairs.entries()) {
+    der[2 + 2 * i] = digit0 + Math.floor(pair / 10);
+    der[3 + 2 * i] = digit0 + (pair % 10);
+  }
+  der[der.length - 1] = zulu;
+  return der;
 }
+
+const digit0 = 0x30;
+const zulu = 0x5a;
 
 const encoder = new TextEncoder();
 
 /** The octets of a text, for a string type that they fit. */
 export function derText(text: string): Bytes {
   return encoder.encode(text) as Bytes;
-}
-
-const shortLengths: readonly Bytes[] = Array.from({ length: 128 }, (_, n) => new Uint8Array([n]));
-
-function lengthOctets(length: number): Bytes {
-  const short = shortLengths[length];
-  if (short) return short;
-  if (length < 0x100) return new Uint8Array([0x81, length]);
-  if (length < 0x10000) return new Uint8Array([0x82, length >> 8, length & 0xff]);
-  return concatBytes(new Uint8Array([0x83, length >> 16, (length >> 8) & 0xff, length & 0xff]));
 }

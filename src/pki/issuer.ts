@@ -58,10 +58,13 @@ export function createIssuer(authority: SigningAuthority, privateKey: CryptoKey)
  */
 export async function issueLeaf(issuer: Issuer, request: LeafRequest): Promise<Leaf> {
   const serialNumber = randomSerialNumber();
+  const { spiffeId, publicKey, validity } = request;
   const toBeSigned = leafToBeSigned(issuer.profile, {
-    ...request,
+    spiffeId,
+    publicKey,
+    validity,
     serialNumber,
-    keyIdentifier: await keyIdentifier(request.publicKey),
+    keyIdentifier: await keyIdentifier(publicKey),
   });
   const der = await lintAndSign(toBeSigned, leafIntent(issuer, request), {
     privateKey: issuer.privateKey,
@@ -73,7 +76,9 @@ export async function issueLeaf(issuer: Issuer, request: LeafRequest): Promise<L
 function leafIntent(issuer: Issuer, request: LeafRequest): Intent {
   return {
     kind: "leaf",
-    ...request,
+    spiffeId: request.spiffeId,
+    publicKey: request.publicKey,
+    validity: request.validity,
     signatureAlgorithm: issuer.profile.signatureAlgorithm.identifier,
     issuer: issuer.profile.issuerName,
     issuerValidity: issuer.authority.certificate.toBeSigned.validity,

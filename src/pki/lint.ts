@@ -1,5 +1,5 @@
-import { type Bytes, bytesEqual, toHex } from "./bytes.ts";
-import { type Extension, parseToBeSigned, type ToBeSigned } from "./certificate.ts";
+import { type Bytes, bytesEqual, fromHexLiteral } from "./bytes.ts";
+import { type Extension, findExtension, parseToBeSigned, type ToBeSigned } from "./certificate.ts";
 import { DerError, DerReader, Tag } from "./der-reader.ts";
 import { Oid } from "./object-identifiers.ts";
 import { isWorkloadSpiffeId } from "./spiffe-id.ts";
@@ -33,18 +33,14 @@ interface Linted extends ToBeSigned {
   readonly uris: readonly string[];
 }
 
-const hexOf = Object.fromEntries(
-  Object.entries(Oid).map(([name, oid]) => [name, toHex(oid)]),
-) as Record<keyof typeof Oid, string>;
-
-const knownExtensions = new Set<string>([
-  hexOf.keyUsage,
-  hexOf.extKeyUsage,
-  hexOf.basicConstraints,
-  hexOf.subjectKeyIdentifier,
-  hexOf.authorityKeyIdentifier,
-  hexOf.subjectAltName,
-]);
+const knownExtensions: readonly Bytes[] = [
+  Oid.keyUsage,
+  Oid.extKeyUsage,
+  Oid.basicConstraints,
+  Oid.subjectKeyIdentifier,
+  Oid.authorityKeyIdentifier,
+  Oid.subjectAltName,
+];
 
 /** KeyUsage bits in the order of RFC 5280 §4.2.1.3, the first one highest. */
 const Usage = {
@@ -54,8 +50,8 @@ const Usage = {
   cRLSign: 0x02,
 } as const;
 
-const emptySequence = "3000";
-const certificateAuthority = "30030101ff";
+const emptySequence = fromHexLiteral("3000");
+const certificateAuthority = fromHexLiteral("30030101ff");
 
 const everyCertificate: readonly Rule[] = [
   ["RFC 5280 §4.1.2.2 serial positive", (c) => isPositive(c.serialNumber)],
@@ -65,20 +61,17 @@ const everyCertificate: readonly Rule[] = [
     "RFC 5280 §4.1.2.3 signature algorithm of the signer",
     (c, i) => bytesEqual(c.signatureAlgorithm, i.signatureAlgorithm),
   ],
-  ["RFC 5280 §4.1.2.4 issuer not empty", (c) => toHex(c.issuer) !== emptySequence],
+  ["RFC 5280 §4.1.2.4 issuer not empty", (c) => !bytesEqual(c.issuer, emptySequence)],
   ["RFC 5280 §4.1.2.4 issuer is the signer's subject", (c, i) => bytesEqual(c.issuer, i.issuer)],
   ["RFC 5280 §4.1.2.5 validity as decided", (c, i) => sameInterval(c.validity, i.validity)],
   ["RFC 5280 §4.1.2.5 validity not empty", (c) => c.validity.notBefore < c.validity.notAfter],
   ["not valid beyond the signer", (c, i) => c.validity.notAfter <= i.issuerValidity.notAfter],
   ["RFC 5280 §4.1.2.7 the requested public key", (c, i) => bytesEqual(c.spki, i.publicKey.spki)],
-  [
-    "RFC 5280 §4.2 only known extensions",
-    (c) => [...c.extensions.keys()].every((oid) => knownExtensions.has(oid)),
-  ],
+  ["RFC 5280 §4.2 only known extensions", (c) => c.extensions.every(isKnown)],
   ["RFC 5280 §4.2.1.1 authority key identifier", keepsAuthorityKeyIdentifier],
   ["RFC 5280 §4.2.1.2 subject key identifier, not critical", keepsSubjectKeyIdentifier],
-  ["RFC 5280 §4.2.1.3 key usage critical", (c) => isCritical(c, "keyUsage")],
-  ["RFC 5280 §4.2.1.9 basic constraints critical", (c) => isCritical(c, "basicConstraints")],
+  ["RFC 5280 §4.2.1.3 key usage critical", (c) => isCritical(c, Oid.keyUsage)],
+  ["RFC 5280 §4.2.1.9 basic constraints critical", (c) => isCritical(c, Oid.basicConstraints)],
   [
     "X509-SVID §2 exactly one name, the SPIFFE ID",
     (c, i) => c.uris.length === 1 && c.uris[0] === i.spiffeId,
@@ -87,9 +80,9 @@ const everyCertificate: readonly Rule[] = [
 
 const leaf: readonly Rule[] = [
   ["X509-SVID §2 a SPIFFE ID with a path", (c) => c.uris.every(isWorkloadSpiffeId)],
-  ["RFC 5280 §4.1.2.6 subject empty", (c) => toHex(c.subject) === emptySequence],
-  ["RFC 5280 §4.2.1.6 names critical without a subject", (c) => isCritical(c, "subjectAltName")],
-  ["X509-SVID §4.1 not a CA", (c) => valueHex(c, "basicConstraints") === emptySequence],
+  ["RFC 5280 §4.1.2.6 subject empty", (c) => bytesEqual(c.subject, emptySequence)],
+  ["RFC 5280 §4.2.1.6 names critical without a subject", (c) => isCritical(c, Oid.subjectAltName)],
+  ["X509-SVID §4.1 not a CA", (c) => hasValue(c, Oid.basicConstraints, emptySequence)],
   ["X509-SVID §4.3 digitalSignature", (c) => (c.keyUsage & Usage.digitalSignature) !== 0],
   [
     "X509-SVID §4.3 no keyCertSign, no cRLSign",
@@ -100,13 +93,16 @@ const leaf: readonly Rule[] = [
 ];
 
 const authority: readonly Rule[] = [
-  ["RFC 5280 §4.1.2.6 subject of a CA not empty", (c) => toHex(c.subject) !== emptySequence],
-  ["RFC 5280 §4.2.1.9 cA", (c) => valueHex(c, "basicConstraints") === certificateAuthority],
+  ["RFC 5280 §4.1.2.6 subject of a CA not empty", (c) => !bytesEqual(c.subject, emptySequence)],
+  ["RFC 5280 §4.2.1.9 cA", (c) => hasValue(c, Oid.basicConstraints, certificateAuthority)],
   [
     "RFC 5280 §4.2.1.3 keyCertSign and cRLSign alone",
     (c) => c.keyUsage === (Usage.keyCertSign | Usage.cRLSign),
   ],
-  ["X509-SVID §4.4 no extended key usage on a CA", (c) => !c.extensions.has(hexOf.extKeyUsage)],
+  [
+    "X509-SVID §4.4 no extended key usage on a CA",
+    (c) => !findExtension(c.extensions, Oid.extKeyUsage),
+  ],
 ];
 
 const rules: Readonly<Record<Intent["kind"], readonly Rule[]>> = {
@@ -123,9 +119,11 @@ const rules: Readonly<Record<Intent["kind"], readonly Rule[]>> = {
 export function lint(toBeSigned: Bytes, intent: Intent): readonly Finding[] {
   try {
     const certificate = readLinted(parseToBeSigned(toBeSigned));
-    return rules[intent.kind]
-      .filter(([, keeps]) => !keeps(certificate, intent))
-      .map(([clause]) => ({ clause }));
+    const findings: Finding[] = [];
+    for (const [clause, keeps] of rules[intent.kind]) {
+      if (!keeps(certificate, intent)) findings.push({ clause });
+    }
+    return findings;
   } catch (error) {
     // What the strict readers refuse (RFC 5280 §4.1 in DER, RFC 5480 §2.1.1) is a finding like the others.
     if (error instanceof DerError) return [{ clause: `RFC 5280 §4.1 ${error.message}` }];
@@ -134,11 +132,19 @@ export function lint(toBeSigned: Bytes, intent: Intent): readonly Finding[] {
 }
 
 function readLinted(toBeSigned: ToBeSigned): Linted {
+  const { serialNumber, signatureAlgorithm, issuer, validity, subject, spki, extensions } =
+    toBeSigned;
   return {
-    ...toBeSigned,
+    serialNumber,
+    signatureAlgorithm,
+    issuer,
+    validity,
+    subject,
+    spki,
+    extensions,
     key: parseSubjectPublicKey(toBeSigned.spki),
-    keyUsage: readKeyUsage(toBeSigned.extensions.get(hexOf.keyUsage)),
-    uris: readUris(toBeSigned.extensions.get(hexOf.subjectAltName)),
+    keyUsage: readKeyUsage(findExtension(toBeSigned.extensions, Oid.keyUsage)),
+    uris: readUris(findExtension(toBeSigned.extensions, Oid.subjectAltName)),
   };
 }
 
@@ -159,12 +165,15 @@ function readUris(extension: Extension | undefined): string[] {
   const names = reader.enter(Tag.sequence);
   reader.finish();
   const uris: string[] = [];
-  while (!names.isDone) uris.push(String.fromCharCode(...names.content(Tag.contextPrimitive(6))));
+  while (!names.isDone) uris.push(ascii.decode(names.content(Tag.contextPrimitive(6))));
   return uris;
 }
 
+/** IA5String; an octet above 127 becomes a character that no SPIFFE ID has. */
+const ascii = new TextDecoder();
+
 function keepsAuthorityKeyIdentifier(c: Linted, intent: Intent): boolean {
-  const extension = c.extensions.get(hexOf.authorityKeyIdentifier);
+  const extension = findExtension(c.extensions, Oid.authorityKeyIdentifier);
   if (intent.kind === "authority" || !intent.issuerKeyIdentifier) return extension === undefined;
   if (!extension || extension.isCritical) return false;
   const reader = new DerReader(extension.value);
@@ -176,7 +185,7 @@ function keepsAuthorityKeyIdentifier(c: Linted, intent: Intent): boolean {
 }
 
 function keepsSubjectKeyIdentifier(c: Linted): boolean {
-  const extension = c.extensions.get(hexOf.subjectKeyIdentifier);
+  const extension = findExtension(c.extensions, Oid.subjectKeyIdentifier);
   if (!extension || extension.isCritical) return false;
   const reader = new DerReader(extension.value);
   const identifier = reader.content(Tag.octetString);
@@ -193,7 +202,7 @@ function keepsEncipherment(c: Linted): boolean {
 }
 
 function keepsExtendedKeyUsage(c: Linted): boolean {
-  const extension = c.extensions.get(hexOf.extKeyUsage);
+  const extension = findExtension(c.extensions, Oid.extKeyUsage);
   if (!extension || extension.isCritical) return false;
   const reader = new DerReader(extension.value);
   const usages = reader.enter(Tag.sequence);
@@ -208,13 +217,17 @@ function isPositive(integer: Bytes): boolean {
   return first < 0x80 && (first !== 0 || second >= 0x80);
 }
 
-function isCritical(c: ToBeSigned, name: keyof typeof Oid): boolean {
-  return c.extensions.get(hexOf[name])?.isCritical === true;
+function isKnown({ oid }: Extension): boolean {
+  return knownExtensions.some((known) => bytesEqual(known, oid));
 }
 
-function valueHex(c: ToBeSigned, name: keyof typeof Oid): string | undefined {
-  const extension = c.extensions.get(hexOf[name]);
-  return extension && toHex(extension.value);
+function isCritical(c: ToBeSigned, oid: Bytes): boolean {
+  return findExtension(c.extensions, oid)?.isCritical === true;
+}
+
+function hasValue(c: ToBeSigned, oid: Bytes, value: Bytes): boolean {
+  const extension = findExtension(c.extensions, oid);
+  return extension !== undefined && bytesEqual(extension.value, value);
 }
 
 function sameInterval(a: Validity, b: Validity): boolean {

@@ -1,14 +1,33 @@
-import { parseBase64, toBase64 } from "./base64.ts";
+import { decodeBase64 } from "./base64.ts";
 import type { Bytes } from "./bytes.ts";
+
+const symbols = new TextEncoder().encode(
+  "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/",
+);
+const pad = 0x3d;
+const carriageReturn = 0x0d;
+const newline = 0x0a;
+const octetsPerLine = 48;
+
+const encoder = new TextEncoder();
+const decoder = new TextDecoder();
 
 /**
  * PEM of one value (RFC 7468 §2): lines of 64, LF, a newline at the end, as Go writes it.
  */
 export function toPem(label: string, der: Uint8Array): string {
-  const base64 = toBase64(der);
-  let pem = `-----BEGIN ${label}-----\n`;
-  for (let i = 0; i < base64.length; i += 64) pem += `${base64.slice(i, i + 64)}\n`;
-  return `${pem}-----END ${label}-----\n`;
+  const lines = Math.ceil(der.length / octetsPerLine);
+  const text = new Uint8Array(Math.ceil(der.length / 3) * 4 + lines);
+  let written = 0;
+  for (let i = 0; i < der.length; i += 3) {
+    const group = ((der[i] ?? 0) << 16) | ((der[i + 1] ?? 0) << 8) | (der[i + 2] ?? 0);
+    text[written++] = symbols[group >> 18] ?? 0;
+    text[written++] = symbols[(group >> 12) & 63] ?? 0;
+    text[written++] = i + 1 < der.length ? (symbols[(group >> 6) & 63] ?? 0) : pad;
+    text[written++] = i + 2 < der.length ? (symbols[group & 63] ?? 0) : pad;
+    if ((i + 3) % octetsPerLine === 0 || i + 3 >= der.length) text[written++] = newline;
+  }
+  return `-----BEGIN ${label}-----\n${decoder.decode(text)}-----END ${label}-----\n`;
 }
 
 /**
@@ -27,8 +46,17 @@ export function parsePem(text: string, labels: readonly string[]): Bytes | undef
     if (!trimmed.startsWith(begin) || !trimmed.endsWith(end)) continue;
     const body = trimmed.slice(begin.length, -end.length);
     if (!/^\r?\n/.test(body) || !body.endsWith("\n")) return undefined;
-    const der = parseBase64(body.replace(/\r?\n/g, ""));
+    const der = decodeBase64(joinLines(encoder.encode(body)));
     return der?.length ? der : undefined;
   }
   return undefined;
+}
+
+/** The octets between the line ends, moved together in place. */
+function joinLines(body: Uint8Array): Uint8Array {
+  let length = 0;
+  for (const octet of body) {
+    if (octet !== newline && octet !== carriageReturn) body[length++] = octet;
+  }
+  return body.subarray(0, length);
 }

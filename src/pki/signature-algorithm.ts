@@ -1,4 +1,4 @@
-import { type Bytes, concatBytes, fromHexLiteral } from "./bytes.ts";
+import { type Bytes, fromHexLiteral } from "./bytes.ts";
 import { DerError, DerReader, Tag } from "./der-reader.ts";
 import { derSequence, derUnsignedInteger } from "./der-writer.ts";
 
@@ -85,15 +85,15 @@ export function fromX509Signature(algorithm: SignatureAlgorithm, signature: Byte
   const outer = new DerReader(signature);
   const integers = outer.enter(Tag.sequence);
   outer.finish();
-  const r = padded(integers.unsignedInteger(), scalarOctets);
-  const s = padded(integers.unsignedInteger(), scalarOctets);
+  const scalars = new Uint8Array(2 * scalarOctets);
+  place(integers.unsignedInteger(), scalars.subarray(0, scalarOctets));
+  place(integers.unsignedInteger(), scalars.subarray(scalarOctets));
   integers.finish();
-  return concatBytes(r, s);
+  return scalars;
 }
 
-function padded(magnitude: Bytes, octets: number): Bytes {
-  if (magnitude.length > octets) throw new DerError("a scalar larger than the curve");
-  const scalar = new Uint8Array(octets);
-  scalar.set(magnitude, octets - magnitude.length);
-  return scalar;
+/** Writes an integer right-aligned into its field. */
+function place(magnitude: Bytes, field: Bytes): void {
+  if (magnitude.length > field.length) throw new DerError("a scalar larger than the curve");
+  field.set(magnitude, field.length - magnitude.length);
 }

@@ -1,5 +1,5 @@
 import { type Bytes, toHex } from "./bytes.ts";
-import { type Certificate, parseCertificate } from "./certificate.ts";
+import { type Certificate, findExtension, parseCertificate } from "./certificate.ts";
 import { DerReader, Tag } from "./der-reader.ts";
 import { keyIdentifier } from "./key-identifier.ts";
 import { Oid } from "./object-identifiers.ts";
@@ -50,7 +50,7 @@ export function signatureAlgorithmOf(publicKey: SubjectPublicKey): SignatureAlgo
 
 /** The subject key identifier of a certificate; `undefined` when it has none, as some imported ones. */
 export function subjectKeyIdentifierOf(certificate: Certificate): Bytes | undefined {
-  const extension = certificate.toBeSigned.extensions.get(toHex(Oid.subjectKeyIdentifier));
+  const extension = findExtension(certificate.toBeSigned.extensions, Oid.subjectKeyIdentifier);
   return extension && new DerReader(extension.value).content(Tag.octetString);
 }
 

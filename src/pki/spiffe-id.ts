@@ -13,7 +13,6 @@ export interface ServiceAccount {
 }
 
 const trustDomainForm = /^[a-z0-9._-]{1,255}$/;
-const pathSegmentForm = /^(?!\.{1,2}$)[A-Za-z0-9._-]+$/;
 const dnsLabelForm = /^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/;
 
 /**
@@ -68,13 +67,9 @@ export function parseServiceAccount(namespace: string, name: string): ServiceAcc
   return dnsLabelForm.test(namespace) && isSubdomain ? { namespace, name } : undefined;
 }
 
+const workloadForm = /^spiffe:\/\/[a-z0-9._-]{1,255}(?:\/(?!\.{1,2}(?:\/|$))[A-Za-z0-9._-]+)+$/;
+
 /** Whether the text is any workload SPIFFE ID: scheme, trust domain and a path that is not the root. */
 export function isWorkloadSpiffeId(text: string): boolean {
-  if (text.length > 2048 || !text.startsWith("spiffe://")) return false;
-  const [domain, ...segments] = text.slice("spiffe://".length).split("/");
-  return (
-    parseTrustDomain(domain ?? "") !== undefined &&
-    segments.length > 0 &&
-    segments.every((segment) => pathSegmentForm.test(segment))
-  );
+  return text.length <= 2048 && workloadForm.test(text);
 }

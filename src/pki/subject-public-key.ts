@@ -1,5 +1,5 @@
 import { CaError, type SubjectKeyFault } from "../errors.ts";
-import { type Bytes, toHex } from "./bytes.ts";
+import { type Bytes, bytesEqual, fromHexLiteral as literal, toHex } from "./bytes.ts";
 import { DerReader, Tag } from "./der-reader.ts";
 import type { SubjectKeyAlgorithm } from "./signature-algorithm.ts";
 
@@ -15,15 +15,15 @@ export interface SubjectPublicKey {
 type KeyForm = (keyOctets: Bytes) => SubjectKeyFault | undefined;
 
 /** The AlgorithmIdentifiers that may be certified (RFC 5480 §2.1.1 named curves, RFC 3279, RFC 8410). */
-const acceptedKeys: Readonly<Record<string, readonly [SubjectKeyAlgorithm, KeyForm]>> = {
-  "301306072a8648ce3d020106082a8648ce3d030107": ["EC-P256", uncompressedPoint(32)],
-  "301006072a8648ce3d020106052b81040022": ["EC-P384", uncompressedPoint(48)],
-  "301006072a8648ce3d020106052b81040023": ["EC-P521", uncompressedPoint(66)],
-  "300d06092a864886f70d0101010500": ["RSA", rsaPublicKey],
-  "300506032b6570": ["Ed25519", (octets) => (octets.length === 32 ? undefined : "point")],
-};
+const acceptedKeys: readonly (readonly [Bytes, SubjectKeyAlgorithm, KeyForm])[] = [
+  [literal("301306072a8648ce3d020106082a8648ce3d030107"), "EC-P256", uncompressedPoint(32)],
+  [literal("301006072a8648ce3d020106052b81040022"), "EC-P384", uncompressedPoint(48)],
+  [literal("301006072a8648ce3d020106052b81040023"), "EC-P521", uncompressedPoint(66)],
+  [literal("300d06092a864886f70d0101010500"), "RSA", rsaPublicKey],
+  [literal("300506032b6570"), "Ed25519", (o) => (o.length === 32 ? undefined : "point")],
+];
 
-const ecPublicKeyPrefix = "06072a8648ce3d0201";
+const ecPublicKeyOid = "06072a8648ce3d0201";
 
 /**
  * Reads a SubjectPublicKeyInfo and applies the key policy: P-256, P-384, P-521, RSA of 2048 to 4096
@@ -37,12 +37,12 @@ export function parseSubjectPublicKey(spki: Bytes): SubjectPublicKey {
   const reader = new DerReader(spki);
   const fields = reader.enter(Tag.sequence);
   reader.finish();
-  const identifier = toHex(fields.element(Tag.sequence));
+  const identifier = fields.element(Tag.sequence);
   const keyOctets = fields.bitStringOctets();
   fields.finish();
-  const accepted = acceptedKeys[identifier];
-  if (!accepted) throw refuse(identifier.includes(ecPublicKeyPrefix) ? "curve" : "algorithm");
-  const [algorithm, faultOf] = accepted;
+  const accepted = acceptedKeys.find(([known]) => bytesEqual(known, identifier));
+  if (!accepted) throw refuse(toHex(identifier).includes(ecPublicKeyOid) ? "curve" : "algorithm");
+  const [, algorithm, faultOf] = accepted;
   const fault = faultOf(keyOctets);
   if (fault) throw refuse(fault);
   return { algorithm, spki, keyOctets };

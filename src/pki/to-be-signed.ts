@@ -1,4 +1,4 @@
-import { type Bytes, fromHexLiteral } from "./bytes.ts";
+import { type Bytes, concatBytes, fromHexLiteral } from "./bytes.ts";
 import { Tag } from "./der-reader.ts";
 import { derElement, derSequence, derText, derTime } from "./der-writer.ts";
 import { Oid } from "./object-identifiers.ts";
@@ -84,6 +84,7 @@ export function createLeafProfile(
  */
 export function leafToBeSigned(profile: LeafProfile, subject: LeafSubject): Bytes {
   const { publicKey, validity } = subject;
+  const fixed = publicKey.algorithm === "RSA" ? fixedRsaExtensions : fixedExtensions;
   return derSequence(
     version3,
     derElement(Tag.integer, subject.serialNumber),
@@ -93,15 +94,20 @@ export function leafToBeSigned(profile: LeafProfile, subject: LeafSubject): Byte
     emptySequence,
     publicKey.spki,
     extensions(
-      publicKey.algorithm === "RSA" ? digitalSignatureAndKeyEncipherment : digitalSignature,
-      serverAndClientAuth,
-      notAnAuthority,
+      fixed,
       subjectKeyIdentifier(subject.keyIdentifier),
       profile.authorityKeyIdentifier,
       subjectAltUri(subject.spiffeId, true),
     ),
   );
 }
+
+const fixedExtensions = concatBytes(digitalSignature, serverAndClientAuth, notAnAuthority);
+const fixedRsaExtensions = concatBytes(
+  digitalSignatureAndKeyEncipherment,
+  serverAndClientAuth,
+  notAnAuthority,
+);
 
 /** What distinguishes one self-signed authority. */
 export interface AuthoritySubject {

@@ -41,7 +41,7 @@ export function createHttpApp(ca: CertificateAuthority): Hono {
 
 const unavailable = "certificate authority is temporarily unavailable\n";
 
-function viewOf(ca: CertificateAuthority): Promise<AuthorityView> {
+async function viewOf(ca: CertificateAuthority): Promise<AuthorityView> {
   return ca.issuance.authorities.at(ca.clock());
 }
 

@@ -1,0 +1,100 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import { ConnectError, createClient } from "@connectrpc/connect";
+import { createConnectTransport } from "@connectrpc/connect-web";
+import { z } from "zod";
+import { IstioCertificateService } from "../src/gen/istio/v1/auth/ca_pb.ts";
+import { JsonText } from "./json-text.ts";
+import { Obstacle } from "./obstacle.ts";
+
+const outcomeForm = JsonText.pipe(z.object({ outcome: z.literal("ok") }));
+
+/** `authority` is absent while none can sign; reasons may be given even when one can. */
+export interface Readiness {
+  readonly authority?: string | undefined;
+  readonly reasons: readonly string[];
+}
+
+const readinessForm: z.ZodType<Readiness, string> = JsonText.pipe(
+  z.object({ authority: z.string().optional(), reasons: z.array(z.string()) }),
+);
+
+/** The CA as whoever runs it sees it over HTTP: probes, the cron, and its one RPC. */
+export class AuthorityService {
+  readonly url: string;
+  readonly #signal: AbortSignal;
+
+  /** @param signal Abandons whatever is under way. */
+  constructor(url: string, signal: AbortSignal) {
+    this.url = url;
+    this.#signal = signal;
+  }
+
+  /** Whether it answered before the deadline. */
+  async awaitHealth(deadlineSeconds: number): Promise<boolean> {
+    const deadline = Date.now() + deadlineSeconds * 1000;
+    while (!(await this.#isHealthy())) {
+      if (Date.now() > deadline) return false;
+      await sleep(100, undefined, { signal: this.#signal });
+    }
+    return true;
+  }
+
+  async #isHealthy(): Promise<boolean> {
+    return await this.#fetch("/healthz").then(
+      (response) => response.ok,
+      () => {
+        this.#signal.throwIfAborted();
+        return false;
+      },
+    );
+  }
+
+  /** Which authority would sign now, and what the CA says about it. */
+  async readiness(): Promise<Readiness> {
+    const response = await this.#fetch("/readyz");
+    const text = await response.text();
+    const body = readinessForm.safeParse(text);
+    return body.data ?? { reasons: [`/readyz answered ${response.status}: ${text}`] };
+  }
+
+  /**
+   * The readiness as soon as something signs, or the one at the deadline: an isolate looks again
+   * only every few seconds at a store that it found empty.
+   */
+  async awaitReadiness(deadlineSeconds: number): Promise<Readiness> {
+    const deadline = Date.now() + deadlineSeconds * 1000;
+    for (;;) {
+      const readiness = await this.readiness();
+      if (readiness.authority || Date.now() > deadline) return readiness;
+      await sleep(200, undefined, { signal: this.#signal });
+    }
+  }
+
+  /** Runs the scheduled handler once, as Cloudflare does by the clock; says what failed. */
+  async runCron(): Promise<readonly string[]> {
+    const response = await this.#fetch("/cdn-cgi/local/scheduled?format=json");
+    const text = await response.text();
+    const isDone = response.ok && outcomeForm.safeParse(text).success;
+    return isDone ? [] : [`the scheduled handler failed (${response.status}): ${text}`];
+  }
+
+  /** The chain that answers `csrPem`, asked for the way pilot-agent asks. @throws Obstacle */
+  async createCertificate(csrPem: string, token: string): Promise<readonly string[]> {
+    const transport = createConnectTransport({ baseUrl: this.url, useBinaryFormat: true });
+    const client = createClient(IstioCertificateService, transport);
+    const request = { csr: csrPem, validityDuration: 86_400n, metadata: { CertSigner: "" } };
+    const headers = { authorization: `Bearer ${token}`, clusterid: "Kubernetes" };
+    try {
+      const options = { headers, signal: this.#signal, timeoutMs: 10_000 };
+      return (await client.createCertificate(request, options)).certChain;
+    } catch (error) {
+      const { message } = ConnectError.from(error);
+      throw new Obstacle(`CreateCertificate: ${message}\nThe Worker's log line above says why.`);
+    }
+  }
+
+  async #fetch(path: string): Promise<Response> {
+    const signal = AbortSignal.any([this.#signal, AbortSignal.timeout(10_000)]);
+    return await fetch(`${this.url}${path}`, { signal });
+  }
+}

@@ -1,0 +1,51 @@
+import type { AuthorityService } from "./authority-service.ts";
+import { certificateReport } from "./certificate-report.ts";
+import { createWorkloadKey } from "./certificate-request.ts";
+import type { DevelopmentCluster } from "./cluster.ts";
+import { say } from "./narration.ts";
+import { nextCallText } from "./next-call.ts";
+import { Obstacle } from "./obstacle.ts";
+
+const workload = { namespace: "foo", serviceAccount: "httpbin" };
+
+/**
+ * Takes a CA that answers to its first authority.
+ *
+ * @throws Obstacle with the CA's own reasons when it cannot sign.
+ */
+export async function introduceAuthority(ca: AuthorityService): Promise<void> {
+  const before = await ca.readiness();
+  if (!before.authority)
+    say("authority", "none signs yet: running the cron, which founds one in an empty store");
+  const cronFaults = await ca.runCron();
+  const isHopeless = cronFaults.length > 0;
+  const { authority, reasons } = await ca.awaitReadiness(isHopeless ? 0 : 4);
+  const faults = [...cronFaults, ...reasons].map((fault) => `  - ${fault}`).join("\n");
+  if (!authority) {
+    throw new Obstacle(
+      `The CA cannot sign:\n${faults}\nIts settings: wrangler.toml and .dev.vars.`,
+    );
+  }
+  const origin = before.authority ? "found the one of an earlier start" : "minted, sealed, stored";
+  say("authority", `${origin}: ${authority}`);
+  if (faults) say("", `but:\n${faults}`);
+}
+
+/** Requests a workload's certificate, shows it, and tells how to make the next call. */
+export async function introduceWorkload(
+  ca: AuthorityService,
+  cluster: DevelopmentCluster,
+): Promise<void> {
+  const { namespace, serviceAccount } = workload;
+  say("workload", `${namespace}/${serviceAccount} makes a key and calls CreateCertificate`);
+  const claims = { ...workload, audiences: ["istio-ca"], expirationSeconds: 12 * 3600 };
+  const token = await cluster.mintToken(claims);
+  const spiffeId = `spiffe://cluster.local/ns/${namespace}/sa/${serviceAccount}`;
+  const { privateKey, csrPem } = await createWorkloadKey(spiffeId);
+  const chain = await ca.createCertificate(csrPem, token);
+  const seconds = (performance.now() / 1000).toFixed(1);
+  console.log(`\nThe first certificate, ${seconds} s after the start\n`);
+  for (const [topic, text] of certificateReport(chain, privateKey)) say(topic, text);
+  const next = { ...workload, caUrl: ca.url, issuer: cluster.issuer, token, csrPem };
+  console.log(`\n${nextCallText(next)}`);
+}

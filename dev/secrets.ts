@@ -1,0 +1,65 @@
+import { randomBytes } from "node:crypto";
+import { existsSync } from "node:fs";
+import { readdir, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { Obstacle } from "./obstacle.ts";
+
+/** What the start found or made: the file's name, and the new KEK's id if it made one. */
+export interface DevelopmentSecrets {
+  readonly file: string;
+  readonly mintedKekId?: string;
+}
+
+/**
+ * Makes sure that `.dev.vars` exists in `root`. A file that is there is never touched: whatever it
+ * says, its KEK may be the only one that opens the stored authority.
+ *
+ * @param issuer The development cluster's, the one issuer of a new file.
+ * @throws Obstacle when the file is gone but authorities sealed under its KEK are still stored.
+ */
+export async function prepareDevelopmentSecrets(
+  root: string,
+  issuer: string,
+  now: Date,
+): Promise<DevelopmentSecrets> {
+  const file = ".dev.vars";
+  if (existsSync(join(root, file))) return { file };
+  if (await holdsAuthorities(root)) {
+    throw new Obstacle(
+      `${file} is gone, and with it the key-encryption key that sealed the authority in\n` +
+        ".wrangler/state: nothing can open it again. Put the file back, or give the authority up:\n\n" +
+        "  rm -r .wrangler/state\n\nThe next start then founds a new one.",
+    );
+  }
+  const kekId = `dev-${now.toISOString().slice(0, 7)}`;
+  await writeFile(join(root, file), fileText(kekId, issuer), { mode: 0o600, flag: "wx" });
+  return { file, mintedKekId: kekId };
+}
+
+/** Miniflare keeps one folder per KV namespace, beside its own bookkeeping. */
+async function holdsAuthorities(root: string): Promise<boolean> {
+  const folder = join(root, ".wrangler/state/v3/kv");
+  const namespaces = existsSync(folder) ? await readdir(folder) : [];
+  return namespaces.some((name) => !name.startsWith("miniflare-"));
+}
+
+/**
+ * Only what wrangler takes from here: with `secrets.required` in wrangler.toml it ignores every name
+ * that is neither required nor one of `[vars]`.
+ */
+function fileText(kekId: string, issuer: string): string {
+  const issuers = [
+    {
+      issuer,
+      audiences: ["istio-ca"],
+      cluster: "Kubernetes",
+      trusted_node_accounts: ["istio-system/ztunnel"],
+    },
+  ];
+  return `\
+# Written by npm start, for development on this machine alone. Ignored by git: keep it that way.
+# The KEK seals the authority in .wrangler/state. Delete both together, or neither.
+KEK="${kekId}:${randomBytes(32).toString("base64")}"
+ISSUERS='${JSON.stringify(issuers)}'
+`;
+}

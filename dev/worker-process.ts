@@ -1,0 +1,92 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import { createInterface } from "node:readline";
+import { fileURLToPath } from "node:url";
+import { WorkerOutput } from "./worker-output.ts";
+
+/** The CA's Worker in a local workerd, with wrangler as the parent of its processes. */
+export interface WorkerProcess {
+  /** Settles with how it ended, such as `exit code 1`, once no process of it is left. */
+  readonly ended: Promise<string>;
+  /** What it has said and `showLine` was not given; for when it fails. */
+  unshownOutput(): string;
+  /** Ends every process of it, politely first. Safe to call more than once. */
+  end(): Promise<void>;
+}
+
+/** Without these, wrangler dials out at the start and prints what of it failed. */
+const quiet = {
+  CLOUDFLARE_CF_FETCH_ENABLED: "false",
+  WRANGLER_SEND_METRICS: "false",
+  WRANGLER_HIDE_BANNER: "true",
+  WRANGLER_LOG_PATH: ".wrangler/logs",
+  X_LOCAL_EXPLORER: "false",
+  X_LOCAL_OBSERVABILITY: "false",
+};
+
+/** What to run, and who hears of it. */
+export interface WorkerProcessOptions {
+  readonly root: string;
+  readonly port: number;
+  /** Given to the Worker over those of the same name in wrangler.toml and .dev.vars. */
+  readonly variables: Readonly<Record<string, string>>;
+  /** Called with each line that the Worker writes, and with what wrangler says of it. */
+  readonly showLine: (line: string) => void;
+}
+
+/** Starts `wrangler dev` on the loopback interface, with its state in `.wrangler/state`. */
+export function startWorkerProcess(options: WorkerProcessOptions): WorkerProcess {
+  const output = new WorkerOutput(options.showLine);
+  const child = spawn(process.execPath, wranglerArguments(options), {
+    cwd: options.root,
+    env: { ...process.env, ...quiet },
+    stdio: ["ignore", "pipe", "pipe"],
+    // A process group of its own: a Ctrl-C reaches only us, and one signal reaches all of it.
+    detached: true,
+  });
+  for (const stream of [child.stdout, child.stderr]) {
+    createInterface(stream).on("line", (line) => output.take(line));
+  }
+  const killGroup = () => killProcessGroup(child);
+  process.once("exit", killGroup);
+  const ended = howItEnds(child).finally(() => {
+    process.off("exit", killGroup);
+    killGroup();
+  });
+  const end = async () => {
+    output.mute();
+    child.kill("SIGTERM");
+    const patience = setTimeout(killGroup, 3_000);
+    await ended.finally(() => clearTimeout(patience));
+  };
+  return { ended, end, unshownOutput: () => output.unshown() };
+}
+
+function wranglerArguments({ port, variables }: WorkerProcessOptions): string[] {
+  return [
+    "--no-warnings",
+    fileURLToPath(import.meta.resolve("wrangler")),
+    "dev",
+    "--ip=127.0.0.1",
+    `--port=${port}`,
+    "--show-interactive-dev-session=false",
+    "--log-level=log",
+    ...Object.entries(variables).flatMap(([name, value]) => ["--var", `${name}:${value}`]),
+  ];
+}
+
+async function howItEnds(child: ChildProcess): Promise<string> {
+  const [code, signal] = await once(child, "exit");
+  return signal ? `signal ${signal}` : `exit code ${code}`;
+}
+
+/** Linux calls a group without processes ESRCH, macOS calls one of zombies EPERM. */
+function killProcessGroup({ pid }: ChildProcess): void {
+  if (pid === undefined) return;
+  try {
+    process.kill(-pid, "SIGKILL");
+  } catch (error) {
+    const code = error instanceof Error && "code" in error ? error.code : undefined;
+    if (code !== "ESRCH" && code !== "EPERM") throw error;
+  }
+}

@@ -1,0 +1,70 @@
+import { mkdir, readFile, stat, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { parseEnv } from "node:util";
+import { expect, test } from "vitest";
+import { Obstacle } from "../../dev/obstacle.ts";
+import { prepareDevelopmentSecrets } from "../../dev/secrets.ts";
+import { parseConfiguration } from "../../src/config/configuration.ts";
+import { temporaryFolder } from "./temporary-folder.ts";
+
+const issuer = "http://127.0.0.1:8788";
+const now = new Date("2026-11-21T23:59:59Z");
+
+const variablesIn = async (root: string) =>
+  parseEnv(await readFile(join(root, ".dev.vars"), "utf8"));
+
+test("writes secrets that the CA's own configuration accepts", async () => {
+  const root = await temporaryFolder();
+  const { mintedKekId } = await prepareDevelopmentSecrets(root, issuer, now);
+  const configuration = parseConfiguration(await variablesIn(root));
+  expect(mintedKekId).toBe("dev-2026-11");
+  expect(configuration.keks.map(({ id, octets }) => [id, octets.length])).toEqual([
+    ["dev-2026-11", 32],
+  ]);
+  expect(configuration.issuers).toMatchObject([
+    {
+      issuer,
+      audiences: ["istio-ca"],
+      cluster: "Kubernetes",
+      trusted_node_accounts: [{ namespace: "istio-system", name: "ztunnel" }],
+    },
+  ]);
+});
+
+test("writes them for their owner alone", async () => {
+  const root = await temporaryFolder();
+  await prepareDevelopmentSecrets(root, issuer, now);
+  expect((await stat(join(root, ".dev.vars"))).mode & 0o777).toBe(0o600);
+});
+
+test("makes another KEK for every checkout", async () => {
+  const [one, other] = [await temporaryFolder(), await temporaryFolder()];
+  await prepareDevelopmentSecrets(one, issuer, now);
+  await prepareDevelopmentSecrets(other, issuer, now);
+  const { KEK: first } = await variablesIn(one);
+  const { KEK: second } = await variablesIn(other);
+  expect(first).not.toBe(second);
+});
+
+test("never touches a file that is there, whatever is in it", async () => {
+  const root = await temporaryFolder();
+  await writeFile(join(root, ".dev.vars"), "MINE=1\n");
+  const { mintedKekId } = await prepareDevelopmentSecrets(root, issuer, now);
+  expect(mintedKekId).toBeUndefined();
+  expect(await variablesIn(root)).toEqual({ MINE: "1" });
+});
+
+test("refuses to make a KEK while an authority waits for a lost one", async () => {
+  const root = await temporaryFolder();
+  await mkdir(join(root, ".wrangler/state/v3/kv/AUTHORITIES/blobs"), { recursive: true });
+  await expect(prepareDevelopmentSecrets(root, issuer, now)).rejects.toThrow(Obstacle);
+  await expect(stat(join(root, ".dev.vars"))).rejects.toThrow("ENOENT");
+});
+
+test("goes on with a state that never held an authority", async () => {
+  const root = await temporaryFolder();
+  const bookkeeping = ".wrangler/state/v3/kv/miniflare-KVNamespaceObject";
+  await mkdir(join(root, bookkeeping), { recursive: true });
+  const { mintedKekId } = await prepareDevelopmentSecrets(root, issuer, now);
+  expect(mintedKekId).toBe("dev-2026-11");
+});
