@@ -15,10 +15,11 @@ const maximumTokenLength = 16 * 1024;
  */
 export function parseBearerToken(authorization: string | null): string {
   const prefix = "Bearer ";
-  const values = authorization?.split(",").map((value) => value.trimStart()) ?? [];
+  const values = authorization?.split(",") ?? [];
   const [token, ...more] = values
+    .map((value) => value.trim())
     .filter((value) => value.startsWith(prefix))
-    .map((value) => value.slice(prefix.length).trimEnd());
+    .map((value) => value.slice(prefix.length));
   if (token === undefined) {
     throw new CaError({ reason: "credential-missing" }, "no bearer token in the request");
   }

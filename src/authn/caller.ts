@@ -6,6 +6,9 @@ export interface BoundObject {
   readonly uid: string;
 }
 
+/** The Node of a token: without a uid when the API server did not find it as it minted the token. */
+export type BoundNode = Pick<BoundObject, "name"> & Partial<BoundObject>;
+
 /** Who calls, as an authenticator proved it. */
 export interface Caller {
   readonly spiffeId: SpiffeId;
@@ -14,6 +17,6 @@ export interface Caller {
   readonly cluster: string;
   readonly issuer: string;
   /** Absent unless the token is bound to one (Kubernetes binds projected tokens to both). */
-  readonly pod?: BoundObject;
-  readonly node?: BoundObject;
+  readonly pod?: BoundObject | undefined;
+  readonly node?: BoundNode | undefined;
 }

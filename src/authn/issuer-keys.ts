@@ -62,6 +62,7 @@ export function publishedKeys(
   let keys: KeySet = [];
   let fetchedAt = new Date(0);
   let freshUntil = new Date(0);
+  let isReachable = false;
   let nextFetch = new Date(0);
   let fetchingUntil = new Date(0);
 
@@ -73,8 +74,10 @@ export function publishedKeys(
       fetchedAt = now;
       freshUntil = addSeconds(now, keysFreshSeconds);
       nextFetch = addSeconds(now, coolDownSeconds);
+      isReachable = true;
     } catch (error) {
       if (!(error instanceof FetchError)) throw error;
+      isReachable = false;
       keyFetchFailed(issuer, error);
     } finally {
       fetchingUntil = new Date(0);
@@ -91,9 +94,10 @@ export function publishedKeys(
   async function lookAgain({ algorithm, keyId }: KeyQuery, isKnown: boolean, now: Date) {
     if (now >= nextFetch) await fetchKeys(now);
     else if (!isKnown) await otherRequestsFetch(now);
-    if (now < addSeconds(fetchedAt, keysSurviveOutageSeconds)) {
-      return candidatesIn(keys, algorithm, keyId);
-    }
+    const survives = now < addSeconds(fetchedAt, keysSurviveOutageSeconds);
+    const candidates = survives ? candidatesIn(keys, algorithm, keyId) : [];
+    // Who cannot ask cannot say that there is no such key.
+    if (candidates.length > 0 || isReachable) return candidates;
     throw new CaError(
       { reason: "key-provider-unreachable", issuer },
       "the issuer's keys cannot be fetched",

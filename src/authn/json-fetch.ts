@@ -47,6 +47,7 @@ async function readBounded(response: Response): Promise<string> {
       if (octets > maximumOctets) break;
       text += decoder.decode(chunk, { stream: true });
     }
+    text += decoder.decode();
   } catch (error) {
     throw new FetchError("broke off its answer, or answered no UTF-8", { cause: error });
   }

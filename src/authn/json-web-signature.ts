@@ -27,10 +27,11 @@ const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
  * @throws CaError `credential-rejected` (`form`).
  */
 export function parseJsonWebSignature(token: string): JsonWebSignature {
+  // A token that is not ASCII has more octets than characters, and misplaced symbols: refused below.
   const octets = encoder.encode(token) as Bytes;
-  const payloadStart = octets.indexOf(dot) + 1;
-  const signatureStart = octets.indexOf(dot, payloadStart) + 1;
-  if (payloadStart === 0 || signatureStart === 0 || signatureStart === octets.length) {
+  const payloadStart = token.indexOf(".") + 1;
+  const signatureStart = token.indexOf(".", payloadStart) + 1;
+  if (payloadStart === 0 || signatureStart === 0 || signatureStart === token.length) {
     throw rejectCredential("form", "not a compact JWS");
   }
   const { alg, kid, typ, crit } = parseJsonObject(octets.subarray(0, payloadStart - 1));
@@ -46,8 +47,6 @@ export function parseJsonWebSignature(token: string): JsonWebSignature {
     signature: parsePart(octets.subarray(signatureStart)),
   };
 }
-
-const dot = 0x2e;
 
 function isJwt(typ: unknown): boolean {
   return typeof typ === "string" && typ.toUpperCase() === "JWT";

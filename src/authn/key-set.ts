@@ -1,5 +1,7 @@
 import { importJWK } from "jose";
 import * as z from "zod";
+import { parseBase64Url } from "../pki/base64.ts";
+import { rsaKeyFault } from "../pki/subject-public-key.ts";
 import { algorithmsOfKey, type JwsAlgorithm } from "./jws-algorithm.ts";
 
 /** A public key of an issuer. */
@@ -34,9 +36,6 @@ type Jwk = z.infer<typeof jwkForm>;
 
 const keySetForm = z.object({ keys: z.array(z.unknown()).max(maximumKeys) });
 
-/** 2048 bits in base64url: 256 octets. */
-const shortestModulus = 342;
-
 /**
  * The usable keys of a JWK Set (RFC 7517 §5); keys of other kinds, uses and sizes are passed over, as
  * §5 wants. Private members are never read.
@@ -70,9 +69,17 @@ export function candidatesIn(
 function algorithmsOf(jwk: Jwk): readonly JwsAlgorithm[] {
   if (jwk.use !== undefined && jwk.use !== "sig") return [];
   if (jwk.key_ops !== undefined && !jwk.key_ops.includes("verify")) return [];
-  if (jwk.kty === "RSA" && (jwk.n?.length ?? 0) < shortestModulus) return [];
+  if (jwk.kty === "RSA" && !isStrongRsaKey(jwk)) return [];
   const ofKind = algorithmsOfKey[jwk.kty === "RSA" ? "RSA" : `${jwk.kty} ${jwk.crv}`] ?? [];
   return jwk.alg === undefined ? ofKind : ofKind.filter((algorithm) => algorithm === jwk.alg);
+}
+
+/** RFC 7518 §6.3.1: unsigned big-endian integers, without leading zeros. */
+function isStrongRsaKey({ n = "", e = "" }: Jwk): boolean {
+  const modulus = parseBase64Url(n);
+  const exponent = parseBase64Url(e);
+  if (!modulus || !exponent || modulus[0] === 0 || exponent[0] === 0) return false;
+  return rsaKeyFault(modulus, exponent) === undefined;
 }
 
 function verificationKey(jwk: Jwk, algorithms: readonly JwsAlgorithm[]): VerificationKey {
@@ -82,6 +89,8 @@ function verificationKey(jwk: Jwk, algorithms: readonly JwsAlgorithm[]): Verific
   );
   const opened = new Map<JwsAlgorithm, CryptoKey>();
   const open = async (algorithm: JwsAlgorithm): Promise<CryptoKey> => {
+    const known = opened.get(algorithm);
+    if (known) return known;
     const key = await importJWK({ kty, ...publicMembers }, algorithm, { extractable: false });
     if (key instanceof Uint8Array) throw new Error("a symmetric key among the verification keys");
     opened.set(algorithm, key);

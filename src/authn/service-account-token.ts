@@ -1,5 +1,5 @@
 import { parseServiceAccount, type ServiceAccount } from "../pki/spiffe-id.ts";
-import type { BoundObject } from "./caller.ts";
+import type { BoundNode, BoundObject } from "./caller.ts";
 import { rejectCredential } from "./credential-rejection.ts";
 import type { JsonObject } from "./json-web-signature.ts";
 import type { TrustedIssuer } from "./trusted-issuer.ts";
@@ -10,8 +10,8 @@ export const leewaySeconds = 60;
 /** What a ServiceAccount token says of its bearer. */
 export interface ServiceAccountClaims {
   readonly account: ServiceAccount;
-  readonly pod?: BoundObject;
-  readonly node?: BoundObject;
+  readonly pod: BoundObject | undefined;
+  readonly node: BoundNode | undefined;
 }
 
 /**
@@ -28,11 +28,11 @@ export function parseServiceAccountClaims(
   requireTime({ exp, nbf, iat }, now);
   requireAudience(aud, issuer.audiences);
   const account = parseSubject(sub);
-  const bound = readBoundObjects(verified["kubernetes.io"], account);
+  const { pod, node } = readBoundObjects(verified["kubernetes.io"], account);
   if (!issuer.mayVouchFor(account)) {
     throw rejectCredential("namespace", "the issuer may not vouch for this namespace");
   }
-  return { account, ...bound };
+  return { account, pod, node };
 }
 
 function requireTime(claims: Readonly<Record<"exp" | "nbf" | "iat", unknown>>, now: Date): void {
@@ -46,6 +46,14 @@ function requireTime(claims: Readonly<Record<"exp" | "nbf" | "iat", unknown>>, n
   if (iat > latest) throw rejectCredential("time", "the token is from the future");
 }
 
+/** More than any name of Kubernetes, audiences included. */
+const maximumTextLength = 1024;
+const maximumAudiences = 64;
+
+function isText(value: unknown): value is string {
+  return typeof value === "string" && value.length <= maximumTextLength;
+}
+
 /** NumericDate (RFC 7519 §2), up to the year 9999. */
 function isInstant(value: unknown): value is number {
   return typeof value === "number" && value >= 0 && value <= 253402300799;
@@ -54,7 +62,7 @@ function isInstant(value: unknown): value is number {
 /** One text or a list of texts (RFC 7519 §4.1.3); Istio knows only the list. */
 function requireAudience(aud: unknown, accepted: readonly string[]): void {
   const audiences: readonly unknown[] = Array.isArray(aud) ? aud : [aud];
-  if (!audiences.every((audience) => typeof audience === "string")) {
+  if (audiences.length > maximumAudiences || !audiences.every(isText)) {
     throw rejectCredential("form", "aud is neither text nor a list of texts");
   }
   if (!audiences.some((audience) => accepted.includes(audience))) {
@@ -64,7 +72,7 @@ function requireAudience(aud: unknown, accepted: readonly string[]): void {
 
 /** `system:serviceaccount:<namespace>:<name>`, exactly. */
 function parseSubject(sub: unknown): ServiceAccount {
-  if (typeof sub !== "string") throw rejectCredential("form", "sub is no text");
+  if (!isText(sub)) throw rejectCredential("form", "sub is no text");
   const [system, kind, namespace = "", name = "", ...rest] = sub.split(":", 5);
   const account = parseServiceAccount(namespace, name);
   if (system !== "system" || kind !== "serviceaccount" || rest.length > 0 || !account) {
@@ -75,26 +83,31 @@ function parseSubject(sub: unknown): ServiceAccount {
 
 type BoundObjects = Pick<ServiceAccountClaims, "pod" | "node">;
 
+const unbound: BoundObjects = { pod: undefined, node: undefined };
+
 /** What Kubernetes says beside the subject, if it does; it must not contradict it. */
 function readBoundObjects(claim: unknown, account: ServiceAccount): BoundObjects {
-  if (claim === undefined) return {};
+  if (claim === undefined) return unbound;
   const { namespace, serviceaccount, pod, node } = readObject(claim);
   const { name } = readObject(serviceaccount);
   if (namespace !== account.namespace || name !== account.name) {
     throw rejectCredential("subject", "the token's subject contradicts its kubernetes.io claims");
   }
   return {
-    ...(pod !== undefined && { pod: readBoundObject(pod) }),
-    ...(node !== undefined && { node: readBoundObject(node) }),
+    pod: pod === undefined ? undefined : readBoundObject(pod),
+    node: node === undefined ? undefined : readNode(node),
   };
 }
 
 function readBoundObject(value: unknown): BoundObject {
   const { name, uid } = readObject(value);
-  if (typeof name !== "string" || typeof uid !== "string") {
-    throw rejectCredential("form", "a bound object without name and uid");
-  }
-  return { name, uid };
+  if (isText(name) && isText(uid)) return { name, uid };
+  throw rejectCredential("form", "a bound object without name and uid");
+}
+
+function readNode(value: unknown): BoundNode {
+  const { name, uid } = readObject(value);
+  return uid === undefined && isText(name) ? { name } : readBoundObject(value);
 }
 
 function readObject(value: unknown): JsonObject {

@@ -81,7 +81,7 @@ export function createAuthorities(configuration: AuthoritiesConfiguration): Auth
 
   return {
     at(now) {
-      if (now >= nextLoad) return afterLoad(now);
+      if (now.getTime() >= nextLoad.getTime()) return afterLoad(now);
       const known = currentView(now);
       const isIdle = !known.issuer && now >= addSeconds(loadedAt, refreshIdleSeconds);
       return isIdle ? afterLoad(now) : known;

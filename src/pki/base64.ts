@@ -31,16 +31,21 @@ export function parseBase64(text: string): Bytes | undefined {
   return decodeBase64(encoder.encode(text));
 }
 
+/** The octets of unpadded base64url (RFC 7515 §2), canonical; `undefined` for anything else. */
+export function parseBase64Url(text: string): Bytes | undefined {
+  return decodeBase64Url(encoder.encode(text));
+}
+
 const encoder = new TextEncoder();
 
 /** {@link parseBase64} of a text as ASCII: octets are read several times faster than a string. */
 export function decodeBase64(symbols: Uint8Array): Bytes | undefined {
   if (symbols.length % 4 !== 0) return undefined;
-  const padding = symbols.at(-2) === pad ? 2 : symbols.at(-1) === pad ? 1 : 0;
+  const padding = symbols.at(-1) !== pad ? 0 : symbols.at(-2) !== pad ? 1 : 2;
   return decode(symbols.subarray(0, symbols.length - padding), standard);
 }
 
-/** The octets of unpadded base64url (RFC 7515 §2), canonical, from a text as ASCII. */
+/** {@link parseBase64Url} of a text as ASCII. */
 export function decodeBase64Url(symbols: Uint8Array): Bytes | undefined {
   return decode(symbols, url);
 }

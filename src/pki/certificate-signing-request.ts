@@ -39,9 +39,16 @@ interface SignedRequest {
  *   `subject-key-unacceptable`.
  */
 export async function parseCertificateSigningRequest(pem: string): Promise<SubjectPublicKey> {
-  const request = parseRequest(pem);
-  await requireProofOfPossession(request);
-  return request.subjectPublicKey;
+  const { subjectPublicKey, signatureAlgorithm, signature, signedBytes } = parseRequest(pem);
+  const { importParameters, signParameters } = signatureAlgorithm;
+  const key = await importKey(subjectPublicKey.spki, importParameters);
+  if (await crypto.subtle.verify(signParameters, key, signature, signedBytes)) {
+    return subjectPublicKey;
+  }
+  throw new CaError(
+    { reason: "csr-signature-invalid" },
+    "the CSR's signature does not match its public key",
+  );
 }
 
 function parseRequest(pem: string): SignedRequest {
@@ -92,22 +99,6 @@ function acceptedAlgorithm(key: SubjectPublicKey, identifier: Bytes): SignatureA
   throw new CaError(
     { reason: "csr-signature-algorithm-unacceptable" },
     `the CSR is signed with an algorithm that ${key.algorithm} keys may not use here`,
-  );
-}
-
-async function requireProofOfPossession(request: SignedRequest): Promise<void> {
-  const { importParameters, signParameters } = request.signatureAlgorithm;
-  const key = await importKey(request.subjectPublicKey.spki, importParameters);
-  const isValid = await crypto.subtle.verify(
-    signParameters,
-    key,
-    request.signature,
-    request.signedBytes,
-  );
-  if (isValid) return;
-  throw new CaError(
-    { reason: "csr-signature-invalid" },
-    "the CSR's signature does not match its public key",
   );
 }
 

@@ -1,15 +1,7 @@
 import { type Bytes, bytesEqual, fromHexLiteral } from "./bytes.ts";
+import { type CertificateExtensions, readExtensions } from "./certificate-extensions.ts";
 import { DerError, DerReader, Tag } from "./der-reader.ts";
 import type { Validity } from "./validity.ts";
-
-/** One extension of a certificate, its value unread. */
-export interface Extension {
-  /** The whole OBJECT IDENTIFIER. */
-  readonly oid: Bytes;
-  readonly isCritical: boolean;
-  /** The DER inside the OCTET STRING. */
-  readonly value: Bytes;
-}
 
 /** A TBSCertificate of version 3, taken apart and not interpreted (RFC 5280 §4.1). */
 export interface ToBeSigned {
@@ -20,8 +12,7 @@ export interface ToBeSigned {
   readonly validity: Validity;
   readonly subject: Bytes;
   readonly spki: Bytes;
-  /** In their order; none comes twice. */
-  readonly extensions: readonly Extension[];
+  readonly extensions: CertificateExtensions;
 }
 
 /** A certificate with the parts that issuing and publishing need. */
@@ -30,8 +21,8 @@ export interface Certificate {
   readonly toBeSigned: ToBeSigned;
 }
 
-const version3 = fromHexLiteral("a003020102");
-const criticalTrue = fromHexLiteral("0101ff");
+/** `[0] EXPLICIT INTEGER 2`, which stands for version 3 (RFC 5280 §4.1.2.1). */
+export const version3: Bytes = fromHexLiteral("a003020102");
 
 /** @throws DerError for what is not a certificate of version 3 in DER. */
 export function parseCertificate(der: Bytes): Certificate {
@@ -58,18 +49,20 @@ export function parseToBeSigned(der: Bytes): ToBeSigned {
     serialNumber: fields.content(Tag.integer),
     signatureAlgorithm: fields.element(Tag.sequence),
     issuer: fields.element(Tag.sequence),
-    validity: parseValidity(fields.enter(Tag.sequence)),
+    validity: readValidity(fields),
     subject: fields.element(Tag.sequence),
     spki: fields.element(Tag.sequence),
-    extensions: parseExtensions(fields.enter(Tag.contextConstructed(3))),
+    extensions: readExtensions(fields),
   };
   fields.finish();
   return parts;
 }
 
-function parseValidity(fields: DerReader): Validity {
-  const validity = { notBefore: parseTime(fields), notAfter: parseTime(fields) };
-  fields.finish();
+/** @throws DerError for times that are not spelled as RFC 5280 §4.1.2.5 wants them. */
+export function readValidity(fields: DerReader): Validity {
+  const times = fields.enter(Tag.sequence);
+  const validity = { notBefore: parseTime(times), notAfter: parseTime(times) };
+  times.finish();
   return validity;
 }
 
@@ -106,27 +99,4 @@ function pairAt(digits: Bytes, i: number): number {
 
 function notATime(): DerError {
   return new DerError("not a time of RFC 5280 §4.1.2.5");
-}
-
-function parseExtensions(wrapper: DerReader): readonly Extension[] {
-  const list = wrapper.enter(Tag.sequence);
-  wrapper.finish();
-  const extensions: Extension[] = [];
-  while (!list.isDone) {
-    const fields = list.enter(Tag.sequence);
-    const oid = fields.element(Tag.objectIdentifier);
-    const isCritical = fields.nextIs(Tag.boolean);
-    if (isCritical) fields.literal(criticalTrue);
-    const value = fields.content(Tag.octetString);
-    fields.finish();
-    if (findExtension(extensions, oid)) throw new DerError("an extension twice (RFC 5280 §4.2)");
-    extensions.push({ oid, isCritical, value });
-  }
-  return extensions;
-}
-
-/** The extension with this OBJECT IDENTIFIER, if it is there. */
-export function findExtension(extensions: readonly Extension[], oid: Bytes): Extension | undefined {
-  for (const extension of extensions) if (bytesEqual(extension.oid, oid)) return extension;
-  return undefined;
 }

@@ -49,6 +49,11 @@ export class DerReader {
     return this.#position === this.#end;
   }
 
+  /** Another cursor at the same place. */
+  fork(): DerReader {
+    return new DerReader(this.#bytes, this.#position, this.#end);
+  }
+
   /** Whether the next element has this tag; false at the end. */
   nextIs(tag: number): boolean {
     return !this.isDone && this.#bytes[this.#position] === tag;
@@ -91,14 +96,24 @@ export class DerReader {
     return content.subarray(1);
   }
 
+  /** Whether the next element, or elements, are exactly these bytes; reads nothing. */
+  isAt(expected: Bytes): boolean {
+    const bytes = this.#bytes;
+    const start = this.#position;
+    if (expected.length > this.#end - start) return false;
+    for (let i = 0; i < expected.length; i++) if (bytes[start + i] !== expected[i]) return false;
+    return true;
+  }
+
   /** Requires the next element to be exactly these bytes. */
   literal(expected: Bytes): void {
-    const start = this.#position;
-    const isThere = expected.length <= this.#end - start;
-    if (!isThere || !expected.every((octet, i) => this.#bytes[start + i] === octet)) {
-      throw new DerError("an element differs from the only one allowed here");
-    }
-    this.#position = start + expected.length;
+    if (!this.isAt(expected)) throw new DerError("an element differs from the only one allowed");
+    this.#position += expected.length;
+  }
+
+  /** Reads past the next element. */
+  skip(tag: number): void {
+    this.#contentStart(tag);
   }
 
   /** Reads everything that is left, requiring DER at every level, and looks at none of it. */
@@ -106,6 +121,7 @@ export class DerReader {
     if (depth > maximumDepth) throw new DerError("nested too deep");
     while (!this.isDone) {
       const tag = this.#bytes[this.#position] ?? 0;
+      if (!isDerTag(tag)) throw new DerError("a tag that DER does not have");
       const start = this.#contentStart(tag);
       if (tag & constructedBit) {
         new DerReader(this.#bytes, start, this.#position).skipAll(depth + 1);
@@ -145,4 +161,12 @@ export class DerReader {
     if (this.isDone) throw new DerError("ends too early");
     return this.#bytes[this.#position++] ?? 0;
   }
+}
+
+/** Of the universal types, SEQUENCE and SET are constructed and the others primitive (X.690 §10.2). */
+function isDerTag(tag: number): boolean {
+  const isUniversal = (tag & 0xc0) === 0;
+  const isCollection = (tag & 0x1f) === 0x10 || (tag & 0x1f) === 0x11;
+  const isConstructed = (tag & constructedBit) !== 0;
+  return !isUniversal || (tag !== 0 && isConstructed === isCollection);
 }

@@ -1,15 +1,23 @@
 import { type Bytes, bytesEqual, fromHexLiteral } from "./bytes.ts";
-import { type Extension, findExtension, parseToBeSigned, type ToBeSigned } from "./certificate.ts";
+import { readValidity, version3 } from "./certificate.ts";
+import {
+  type CertificateExtensions,
+  type Extension,
+  type ExtensionName,
+  readExtensions,
+} from "./certificate-extensions.ts";
 import { DerError, DerReader, Tag } from "./der-reader.ts";
+import { derSequence } from "./der-writer.ts";
 import { Oid } from "./object-identifiers.ts";
 import { isWorkloadSpiffeId } from "./spiffe-id.ts";
-import { parseSubjectPublicKey, type SubjectPublicKey } from "./subject-public-key.ts";
+import type { SubjectPublicKey } from "./subject-public-key.ts";
 import type { Validity } from "./validity.ts";
 
 /** What the certificate was meant to be; the linter compares the bytes with it. */
 export interface Intent {
   readonly kind: "leaf" | "authority";
   readonly spiffeId: string;
+  /** From the strict parser, which holds it to RFC 5480 §2 and the key policy. */
   readonly publicKey: SubjectPublicKey;
   readonly validity: Validity;
   readonly signatureAlgorithm: Bytes;
@@ -26,21 +34,22 @@ export interface Finding {
 
 type Rule = readonly [clause: string, keeps: (c: Linted, intent: Intent) => boolean];
 
-/** A certificate under the linter, with the readings that several rules share. */
-interface Linted extends ToBeSigned {
-  readonly key: SubjectPublicKey;
+/**
+ * What the bytes say, read in one pass. Fields that have one right value are compared where they
+ * stand: this runs for every certificate, and copies are what it would spend most on.
+ */
+interface Linted {
+  readonly serialNumber: Bytes;
+  readonly hasSignersAlgorithm: boolean;
+  readonly hasEmptyIssuer: boolean;
+  readonly hasSignersName: boolean;
+  readonly validity: Validity;
+  readonly hasEmptySubject: boolean;
+  readonly hasRequestedKey: boolean;
+  readonly extensions: CertificateExtensions;
   readonly keyUsage: number;
-  readonly uris: readonly string[];
+  readonly hasIntendedNameOnly: boolean;
 }
-
-const knownExtensions: readonly Bytes[] = [
-  Oid.keyUsage,
-  Oid.extKeyUsage,
-  Oid.basicConstraints,
-  Oid.subjectKeyIdentifier,
-  Oid.authorityKeyIdentifier,
-  Oid.subjectAltName,
-];
 
 /** KeyUsage bits in the order of RFC 5280 §4.2.1.3, the first one highest. */
 const Usage = {
@@ -57,32 +66,26 @@ const everyCertificate: readonly Rule[] = [
   ["RFC 5280 §4.1.2.2 serial positive", (c) => isPositive(c.serialNumber)],
   ["RFC 5280 §4.1.2.2 serial of 20 octets at most", (c) => c.serialNumber.length <= 20],
   ["serial with 128 random bits", (c) => c.serialNumber.length >= 17],
-  [
-    "RFC 5280 §4.1.2.3 signature algorithm of the signer",
-    (c, i) => bytesEqual(c.signatureAlgorithm, i.signatureAlgorithm),
-  ],
-  ["RFC 5280 §4.1.2.4 issuer not empty", (c) => !bytesEqual(c.issuer, emptySequence)],
-  ["RFC 5280 §4.1.2.4 issuer is the signer's subject", (c, i) => bytesEqual(c.issuer, i.issuer)],
+  ["RFC 5280 §4.1.2.3 signature algorithm of the signer", (c) => c.hasSignersAlgorithm],
+  ["RFC 5280 §4.1.2.4 issuer not empty", (c) => !c.hasEmptyIssuer],
+  ["RFC 5280 §4.1.2.4 issuer is the signer's subject", (c) => c.hasSignersName],
   ["RFC 5280 §4.1.2.5 validity as decided", (c, i) => sameInterval(c.validity, i.validity)],
-  ["RFC 5280 §4.1.2.5 validity not empty", (c) => c.validity.notBefore < c.validity.notAfter],
-  ["not valid beyond the signer", (c, i) => c.validity.notAfter <= i.issuerValidity.notAfter],
-  ["RFC 5280 §4.1.2.7 the requested public key", (c, i) => bytesEqual(c.spki, i.publicKey.spki)],
-  ["RFC 5280 §4.2 only known extensions", (c) => c.extensions.every(isKnown)],
+  ["RFC 5280 §4.1.2.5 validity not empty", (c) => lasts(c.validity)],
+  ["not valid beyond the signer", (c, i) => endsWithin(c.validity, i.issuerValidity)],
+  ["RFC 5280 §4.1.2.7 the requested public key", (c) => c.hasRequestedKey],
+  ["RFC 5280 §4.2 only known extensions", (c) => !c.extensions.hasUnknown],
   ["RFC 5280 §4.2.1.1 authority key identifier", keepsAuthorityKeyIdentifier],
   ["RFC 5280 §4.2.1.2 subject key identifier, not critical", keepsSubjectKeyIdentifier],
-  ["RFC 5280 §4.2.1.3 key usage critical", (c) => isCritical(c, Oid.keyUsage)],
-  ["RFC 5280 §4.2.1.9 basic constraints critical", (c) => isCritical(c, Oid.basicConstraints)],
-  [
-    "X509-SVID §2 exactly one name, the SPIFFE ID",
-    (c, i) => c.uris.length === 1 && c.uris[0] === i.spiffeId,
-  ],
+  ["RFC 5280 §4.2.1.3 key usage critical", (c) => isCritical(c, "keyUsage")],
+  ["RFC 5280 §4.2.1.9 basic constraints critical", (c) => isCritical(c, "basicConstraints")],
+  ["X509-SVID §2 exactly one name, the SPIFFE ID", (c) => c.hasIntendedNameOnly],
 ];
 
 const leaf: readonly Rule[] = [
-  ["X509-SVID §2 a SPIFFE ID with a path", (c) => c.uris.every(isWorkloadSpiffeId)],
-  ["RFC 5280 §4.1.2.6 subject empty", (c) => bytesEqual(c.subject, emptySequence)],
-  ["RFC 5280 §4.2.1.6 names critical without a subject", (c) => isCritical(c, Oid.subjectAltName)],
-  ["X509-SVID §4.1 not a CA", (c) => hasValue(c, Oid.basicConstraints, emptySequence)],
+  ["X509-SVID §2 a SPIFFE ID with a path", (_, i) => isWorkloadSpiffeId(i.spiffeId)],
+  ["RFC 5280 §4.1.2.6 subject empty", (c) => c.hasEmptySubject],
+  ["RFC 5280 §4.2.1.6 names critical without a subject", (c) => isCritical(c, "subjectAltName")],
+  ["X509-SVID §4.1 not a CA", (c) => hasBasicConstraints(c, emptySequence)],
   ["X509-SVID §4.3 digitalSignature", (c) => (c.keyUsage & Usage.digitalSignature) !== 0],
   [
     "X509-SVID §4.3 no keyCertSign, no cRLSign",
@@ -93,16 +96,13 @@ const leaf: readonly Rule[] = [
 ];
 
 const authority: readonly Rule[] = [
-  ["RFC 5280 §4.1.2.6 subject of a CA not empty", (c) => !bytesEqual(c.subject, emptySequence)],
-  ["RFC 5280 §4.2.1.9 cA", (c) => hasValue(c, Oid.basicConstraints, certificateAuthority)],
+  ["RFC 5280 §4.1.2.6 subject of a CA not empty", (c) => !c.hasEmptySubject],
+  ["RFC 5280 §4.2.1.9 cA", (c) => hasBasicConstraints(c, certificateAuthority)],
   [
     "RFC 5280 §4.2.1.3 keyCertSign and cRLSign alone",
     (c) => c.keyUsage === (Usage.keyCertSign | Usage.cRLSign),
   ],
-  [
-    "X509-SVID §4.4 no extended key usage on a CA",
-    (c) => !findExtension(c.extensions, Oid.extKeyUsage),
-  ],
+  ["X509-SVID §4.4 no extended key usage on a CA", (c) => !c.extensions.get("extKeyUsage")],
 ];
 
 const rules: Readonly<Record<Intent["kind"], readonly Rule[]>> = {
@@ -118,98 +118,126 @@ const rules: Readonly<Record<Intent["kind"], readonly Rule[]>> = {
  */
 export function lint(toBeSigned: Bytes, intent: Intent): readonly Finding[] {
   try {
-    const certificate = readLinted(parseToBeSigned(toBeSigned));
+    const certificate = read(toBeSigned, intent);
     const findings: Finding[] = [];
     for (const [clause, keeps] of rules[intent.kind]) {
       if (!keeps(certificate, intent)) findings.push({ clause });
     }
     return findings;
   } catch (error) {
-    // What the strict readers refuse (RFC 5280 §4.1 in DER, RFC 5480 §2.1.1) is a finding like the others.
+    // What the strict reader refuses (RFC 5280 §4.1 in DER) is a finding like the others.
     if (error instanceof DerError) return [{ clause: `RFC 5280 §4.1 ${error.message}` }];
     throw error;
   }
 }
 
-function readLinted(toBeSigned: ToBeSigned): Linted {
-  const { serialNumber, signatureAlgorithm, issuer, validity, subject, spki, extensions } =
-    toBeSigned;
+function read(toBeSigned: Bytes, intent: Intent): Linted {
+  const outer = new DerReader(toBeSigned);
+  const fields = outer.enter(Tag.sequence);
+  outer.finish();
+  fields.literal(version3);
+  const serialNumber = fields.content(Tag.integer);
+  const hasSignersAlgorithm = isNext(fields, intent.signatureAlgorithm);
+  const hasEmptyIssuer = fields.isAt(emptySequence);
+  const hasSignersName = isNext(fields, intent.issuer);
+  const validity = readValidity(fields);
+  const hasEmptySubject = isNext(fields, emptySequence);
+  const hasRequestedKey = isNext(fields, intent.publicKey.spki);
+  const extensions = readExtensions(fields);
+  fields.finish();
   return {
     serialNumber,
-    signatureAlgorithm,
-    issuer,
+    hasSignersAlgorithm,
+    hasEmptyIssuer,
+    hasSignersName,
     validity,
-    subject,
-    spki,
+    hasEmptySubject,
+    hasRequestedKey,
     extensions,
-    key: parseSubjectPublicKey(toBeSigned.spki),
-    keyUsage: readKeyUsage(findExtension(toBeSigned.extensions, Oid.keyUsage)),
-    uris: readUris(findExtension(toBeSigned.extensions, Oid.subjectAltName)),
+    keyUsage: readKeyUsage(extensions),
+    hasIntendedNameOnly: hasOnlyName(extensions, intent.spiffeId),
   };
 }
 
+/** Reads past a SEQUENCE and says whether it was this one. */
+function isNext(fields: DerReader, expected: Bytes): boolean {
+  const isExpected = fields.isAt(expected);
+  fields.skip(Tag.sequence);
+  return isExpected;
+}
+
 /** The first octet of the bits, which holds all that are used here; minimal as X.690 §11.2.2 demands. */
-function readKeyUsage(extension: Extension | undefined): number {
-  if (!extension) throw new DerError("no key usage");
-  const reader = new DerReader(extension.value);
+function readKeyUsage(extensions: CertificateExtensions): number {
+  const reader = extensions.get("keyUsage")?.value.fork();
+  if (!reader) throw new DerError("no key usage");
   const [unusedBits = 0, bits = 0, ...more] = reader.content(Tag.bitString);
   reader.finish();
-  const isMinimal = bits !== 0 && more.length === 0 && (bits & -bits) === 1 << unusedBits;
-  if (!isMinimal) throw new DerError("key usage bits not minimal");
+  const lowestBit = bits & -bits;
+  const isMinimal = bits !== 0 && unusedBits < 8 && lowestBit === 1 << unusedBits;
+  if (!isMinimal || more.length > 0) throw new DerError("key usage bits not minimal");
   return bits;
 }
 
-function readUris(extension: Extension | undefined): string[] {
-  if (!extension) throw new DerError("no subject alternative name");
-  const reader = new DerReader(extension.value);
+function hasOnlyName(extensions: CertificateExtensions, uri: string): boolean {
+  const reader = extensions.get("subjectAltName")?.value.fork();
+  if (!reader) throw new DerError("no subject alternative name");
   const names = reader.enter(Tag.sequence);
   reader.finish();
-  const uris: string[] = [];
-  while (!names.isDone) uris.push(ascii.decode(names.content(Tag.contextPrimitive(6))));
-  return uris;
+  if (names.isDone) return false;
+  const name = names.content(Tag.contextPrimitive(6));
+  return names.isDone && spells(name, uri);
 }
 
-/** IA5String; an octet above 127 becomes a character that no SPIFFE ID has. */
-const ascii = new TextDecoder();
+function spells(octets: Bytes, text: string): boolean {
+  if (octets.length !== text.length) return false;
+  for (let i = 0; i < octets.length; i++) if (octets[i] !== text.charCodeAt(i)) return false;
+  return true;
+}
 
-function keepsAuthorityKeyIdentifier(c: Linted, intent: Intent): boolean {
-  const extension = findExtension(c.extensions, Oid.authorityKeyIdentifier);
+function keepsAuthorityKeyIdentifier({ extensions }: Linted, intent: Intent): boolean {
+  const extension = extensions.get("authorityKeyIdentifier");
   if (intent.kind === "authority" || !intent.issuerKeyIdentifier) return extension === undefined;
   if (!extension || extension.isCritical) return false;
-  const reader = new DerReader(extension.value);
+  const reader = extension.value.fork();
   const fields = reader.enter(Tag.sequence);
   reader.finish();
   const identifier = fields.content(Tag.contextPrimitive(0));
-  fields.finish();
-  return bytesEqual(identifier, intent.issuerKeyIdentifier);
+  return fields.isDone && bytesEqual(identifier, intent.issuerKeyIdentifier);
 }
 
-function keepsSubjectKeyIdentifier(c: Linted): boolean {
-  const extension = findExtension(c.extensions, Oid.subjectKeyIdentifier);
+function keepsSubjectKeyIdentifier({ extensions }: Linted): boolean {
+  const extension = extensions.get("subjectKeyIdentifier");
   if (!extension || extension.isCritical) return false;
-  const reader = new DerReader(extension.value);
+  const reader = extension.value.fork();
   const identifier = reader.content(Tag.octetString);
-  reader.finish();
-  return identifier.length > 0;
+  return reader.isDone && identifier.length > 0;
 }
 
-function keepsEncipherment(c: Linted): boolean {
+function keepsEncipherment(c: Linted, intent: Intent): boolean {
   const allowed =
-    c.key.algorithm === "RSA"
+    intent.publicKey.algorithm === "RSA"
       ? Usage.digitalSignature | Usage.keyEncipherment
       : Usage.digitalSignature;
   return (c.keyUsage & ~allowed) === 0;
 }
 
-function keepsExtendedKeyUsage(c: Linted): boolean {
-  const extension = findExtension(c.extensions, Oid.extKeyUsage);
-  if (!extension || extension.isCritical) return false;
-  const reader = new DerReader(extension.value);
-  const usages = reader.enter(Tag.sequence);
-  reader.finish();
-  usages.literal(Oid.serverAuth);
-  usages.literal(Oid.clientAuth);
-  return usages.isDone;
+function keepsExtendedKeyUsage({ extensions }: Linted): boolean {
+  const extension = extensions.get("extKeyUsage");
+  return extension?.isCritical === false && hasExactly(extension, serverAndClientAuth);
+}
+
+const serverAndClientAuth = derSequence(Oid.serverAuth, Oid.clientAuth);
+
+function hasBasicConstraints({ extensions }: Linted, value: Bytes): boolean {
+  const extension = extensions.get("basicConstraints");
+  return extension !== undefined && hasExactly(extension, value);
+}
+
+function hasExactly({ value }: Extension, expected: Bytes): boolean {
+  if (!value.isAt(expected)) return false;
+  const reader = value.fork();
+  reader.literal(expected);
+  return reader.isDone;
 }
 
 function isPositive(integer: Bytes): boolean {
@@ -217,21 +245,20 @@ function isPositive(integer: Bytes): boolean {
   return first < 0x80 && (first !== 0 || second >= 0x80);
 }
 
-function isKnown({ oid }: Extension): boolean {
-  return knownExtensions.some((known) => bytesEqual(known, oid));
-}
-
-function isCritical(c: ToBeSigned, oid: Bytes): boolean {
-  return findExtension(c.extensions, oid)?.isCritical === true;
-}
-
-function hasValue(c: ToBeSigned, oid: Bytes, value: Bytes): boolean {
-  const extension = findExtension(c.extensions, oid);
-  return extension !== undefined && bytesEqual(extension.value, value);
+function isCritical(c: Linted, name: ExtensionName): boolean {
+  return c.extensions.get(name)?.isCritical === true;
 }
 
 function sameInterval(a: Validity, b: Validity): boolean {
   return (
     a.notBefore.getTime() === b.notBefore.getTime() && a.notAfter.getTime() === b.notAfter.getTime()
   );
+}
+
+function lasts({ notBefore, notAfter }: Validity): boolean {
+  return notBefore.getTime() < notAfter.getTime();
+}
+
+function endsWithin(inner: Validity, outer: Validity): boolean {
+  return inner.notAfter.getTime() <= outer.notAfter.getTime();
 }

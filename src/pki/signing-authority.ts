@@ -1,8 +1,7 @@
 import { type Bytes, toHex } from "./bytes.ts";
-import { type Certificate, findExtension, parseCertificate } from "./certificate.ts";
-import { DerReader, Tag } from "./der-reader.ts";
+import { type Certificate, parseCertificate } from "./certificate.ts";
+import { Tag } from "./der-reader.ts";
 import { keyIdentifier } from "./key-identifier.ts";
-import { Oid } from "./object-identifiers.ts";
 import { phaseAt, type Schedule } from "./schedule.ts";
 import { type SignatureAlgorithm, signatureAlgorithms } from "./signature-algorithm.ts";
 import { parseSubjectPublicKey, type SubjectPublicKey } from "./subject-public-key.ts";
@@ -50,8 +49,8 @@ export function signatureAlgorithmOf(publicKey: SubjectPublicKey): SignatureAlgo
 
 /** The subject key identifier of a certificate; `undefined` when it has none, as some imported ones. */
 export function subjectKeyIdentifierOf(certificate: Certificate): Bytes | undefined {
-  const extension = findExtension(certificate.toBeSigned.extensions, Oid.subjectKeyIdentifier);
-  return extension && new DerReader(extension.value).content(Tag.octetString);
+  const extension = certificate.toBeSigned.extensions.get("subjectKeyIdentifier");
+  return extension?.value.fork().content(Tag.octetString);
 }
 
 /**

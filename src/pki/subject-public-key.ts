@@ -72,6 +72,15 @@ function rsaPublicKey(octets: Bytes): SubjectKeyFault | undefined {
   const modulus = integers.unsignedInteger();
   const exponent = integers.unsignedInteger();
   integers.finish();
+  return rsaKeyFault(modulus, exponent);
+}
+
+/**
+ * What is wrong with an RSA public key: it must have 2048 to 4096 bits and a sane exponent.
+ *
+ * @param modulus Big-endian, without leading zeros; so is the exponent.
+ */
+export function rsaKeyFault(modulus: Bytes, exponent: Bytes): SubjectKeyFault | undefined {
   if (!isOdd(modulus) || bitLength(modulus) < 2048 || bitLength(modulus) > 4096) return "modulus";
   return isOdd(exponent) && isSaneExponent(exponent) ? undefined : "exponent";
 }

@@ -1,4 +1,5 @@
 import { type Bytes, concatBytes, fromHexLiteral } from "./bytes.ts";
+import { version3 } from "./certificate.ts";
 import { Tag } from "./der-reader.ts";
 import { derElement, derSequence, derText, derTime } from "./der-writer.ts";
 import { Oid } from "./object-identifiers.ts";
@@ -25,7 +26,6 @@ export interface LeafSubject {
   readonly serialNumber: Bytes;
 }
 
-const version3 = fromHexLiteral("a003020102");
 const emptySequence = fromHexLiteral("3000");
 const critical = fromHexLiteral("0101ff");
 
