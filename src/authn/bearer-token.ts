@@ -14,12 +14,7 @@ const maximumTokenLength = 16 * 1024;
  * @throws CaError `credential-missing`, `credential-rejected` (`form`).
  */
 export function parseBearerToken(authorization: string | null): string {
-  const prefix = "Bearer ";
-  const values = authorization?.split(",") ?? [];
-  const [token, ...more] = values
-    .map((value) => value.trim())
-    .filter((value) => value.startsWith(prefix))
-    .map((value) => value.slice(prefix.length));
+  const [token, ...more] = bearerTokens(authorization ?? "");
   if (token === undefined) {
     throw new CaError({ reason: "credential-missing" }, "no bearer token in the request");
   }
@@ -27,4 +22,16 @@ export function parseBearerToken(authorization: string | null): string {
   if (token.length > maximumTokenLength)
     throw rejectCredential("form", "the bearer token is too long");
   return token;
+}
+
+const prefix = "Bearer ";
+
+function bearerTokens(authorization: string): string[] {
+  const values = authorization.includes(",") ? authorization.split(",") : [authorization];
+  const tokens: string[] = [];
+  for (const value of values) {
+    const trimmed = value.trim();
+    if (trimmed.startsWith(prefix)) tokens.push(trimmed.slice(prefix.length));
+  }
+  return tokens;
 }

@@ -62,7 +62,7 @@ export function candidatesIn(
   return keys.filter(
     (key) =>
       (keyId === undefined || key.keyId === keyId) &&
-      key.algorithms.some((allowed) => allowed === algorithm),
+      key.algorithms.includes(algorithm as JwsAlgorithm),
   );
 }
 

@@ -75,3 +75,50 @@ const encoder = new TextEncoder();
 export function derText(text: string): Bytes {
   return encoder.encode(text) as Bytes;
 }
+
+/**
+ * Writes one DER value from its last octet to its first: when a header's turn comes, the length of its
+ * content is known, and nothing is copied twice.
+ */
+export class DerBuilder {
+  readonly #octets: Bytes;
+  #start: number;
+
+  /** @param room At least as many octets as will be written. */
+  constructor(room: number) {
+    this.#octets = new Uint8Array(room);
+    this.#start = room;
+  }
+
+  /** Where the value begins so far: what is prepended from here on can be closed up to here. */
+  get position(): number {
+    return this.#start;
+  }
+
+  prepend(bytes: Uint8Array): void {
+    this.#start -= bytes.length;
+    this.#octets.set(bytes, this.#start);
+  }
+
+  /** Prepends ASCII. */
+  prependText(text: string): void {
+    this.#start -= text.length;
+    encoder.encodeInto(text, this.#octets.subarray(this.#start));
+  }
+
+  /** Puts the tag and the length in front of what has been written since `end` was the position. */
+  close(tag: number, end: number): void {
+    const length = end - this.#start;
+    let left = length;
+    let count = 0;
+    if (length >= 0x80) {
+      for (; left > 0; left >>= 8, count++) this.#octets[--this.#start] = left;
+    }
+    this.#octets[--this.#start] = count === 0 ? length : 0x80 | count;
+    this.#octets[--this.#start] = tag;
+  }
+
+  finish(): Bytes {
+    return this.#octets.subarray(this.#start);
+  }
+}

@@ -1,7 +1,7 @@
 import { type Bytes, concatBytes, fromHexLiteral } from "./bytes.ts";
 import { version3 } from "./certificate.ts";
 import { Tag } from "./der-reader.ts";
-import { derElement, derSequence, derText, derTime } from "./der-writer.ts";
+import { DerBuilder, derElement, derSequence, derText, derTime } from "./der-writer.ts";
 import { Oid } from "./object-identifiers.ts";
 import type { SignatureAlgorithm } from "./signature-algorithm.ts";
 import { type SpiffeId, type TrustDomain, trustDomainSpiffeId } from "./spiffe-id.ts";
@@ -28,6 +28,7 @@ export interface LeafSubject {
 
 const emptySequence = fromHexLiteral("3000");
 const critical = fromHexLiteral("0101ff");
+const uriName = Tag.contextPrimitive(6);
 
 const extension = (oid: Bytes, isCritical: boolean, ...value: Bytes[]): Bytes =>
   derSequence(oid, ...(isCritical ? [critical] : []), derElement(Tag.octetString, ...value));
@@ -49,12 +50,8 @@ const serverAndClientAuth = extension(
 const notAnAuthority = extension(Oid.basicConstraints, true, emptySequence);
 const anAuthority = extension(Oid.basicConstraints, true, fromHexLiteral("30030101ff"));
 
-const subjectAltUri = (spiffeId: SpiffeId, isCritical: boolean): Bytes =>
-  extension(
-    Oid.subjectAltName,
-    isCritical,
-    derSequence(derElement(Tag.contextPrimitive(6), derText(spiffeId))),
-  );
+const subjectAltUri = (spiffeId: SpiffeId): Bytes =>
+  extension(Oid.subjectAltName, false, derSequence(derElement(uriName, derText(spiffeId))));
 
 const subjectKeyIdentifier = (identifier: Bytes): Bytes =>
   extension(Oid.subjectKeyIdentifier, false, derElement(Tag.octetString, identifier));
@@ -83,24 +80,45 @@ export function createLeafProfile(
  * subject and exactly one name, its SPIFFE ID.
  */
 export function leafToBeSigned(profile: LeafProfile, subject: LeafSubject): Bytes {
-  const { publicKey, validity } = subject;
-  const fixed = publicKey.algorithm === "RSA" ? fixedRsaExtensions : fixedExtensions;
-  return derSequence(
-    version3,
-    derElement(Tag.integer, subject.serialNumber),
-    profile.signatureAlgorithm.identifier,
-    profile.issuerName,
-    derSequence(derTime(validity.notBefore), derTime(validity.notAfter)),
-    emptySequence,
-    publicKey.spki,
-    extensions(
-      fixed,
-      subjectKeyIdentifier(subject.keyIdentifier),
-      profile.authorityKeyIdentifier,
-      subjectAltUri(subject.spiffeId, true),
-    ),
+  const { publicKey, validity, spiffeId, serialNumber } = subject;
+  const { issuerName, authorityKeyIdentifier, signatureAlgorithm } = profile;
+  const der = new DerBuilder(
+    publicKey.spki.length +
+      issuerName.length +
+      authorityKeyIdentifier.length +
+      spiffeId.length +
+      256,
   );
+  // From the last field to the first.
+  const end = der.position;
+  der.prependText(spiffeId);
+  der.close(uriName, end);
+  der.close(Tag.sequence, end);
+  der.close(Tag.octetString, end);
+  der.prepend(criticalSubjectAltName);
+  der.close(Tag.sequence, end);
+  der.prepend(authorityKeyIdentifier);
+  der.prepend(subjectKeyIdentifier(subject.keyIdentifier));
+  der.prepend(publicKey.algorithm === "RSA" ? fixedRsaExtensions : fixedExtensions);
+  der.close(Tag.sequence, end);
+  der.close(Tag.contextConstructed(3), end);
+  der.prepend(publicKey.spki);
+  der.prepend(emptySequence);
+  const validityEnd = der.position;
+  der.prepend(derTime(validity.notAfter));
+  der.prepend(derTime(validity.notBefore));
+  der.close(Tag.sequence, validityEnd);
+  der.prepend(issuerName);
+  der.prepend(signatureAlgorithm.identifier);
+  const serialEnd = der.position;
+  der.prepend(serialNumber);
+  der.close(Tag.integer, serialEnd);
+  der.prepend(version3);
+  der.close(Tag.sequence, end);
+  return der.finish();
 }
+
+const criticalSubjectAltName = concatBytes(Oid.subjectAltName, critical);
 
 const fixedExtensions = concatBytes(digitalSignature, serverAndClientAuth, notAnAuthority);
 const fixedRsaExtensions = concatBytes(
@@ -134,7 +152,7 @@ export function authorityToBeSigned(subject: AuthoritySubject): Bytes {
       certificateAndCrlSigning,
       anAuthority,
       subjectKeyIdentifier(subject.keyIdentifier),
-      subjectAltUri(trustDomainSpiffeId(subject.trustDomain), false),
+      subjectAltUri(trustDomainSpiffeId(subject.trustDomain)),
     ),
   );
 }

@@ -1,0 +1,88 @@
+import { randomBytes } from "node:crypto";
+import { Agent, request } from "node:http";
+import { convertV4MiniflareOptions, Miniflare } from "miniflare";
+import { bundleWorker } from "./bundle.ts";
+import { childProcesses, cpuMicroseconds } from "./process-cpu.ts";
+
+/** A workerd of its own with the Worker in it, and a way to send to it and to see what that cost. */
+export interface Edge {
+  readonly send: (
+    path: string,
+    headers: Record<string, string>,
+    body: Uint8Array | string,
+  ) => Promise<Answer>;
+  /** CPU that workerd used so far, in microseconds. */
+  readonly cpu: () => number;
+  /** How often the Worker asked its KV namespace so far. */
+  readonly storeReads: () => Promise<number>;
+  readonly close: () => Promise<void>;
+}
+
+export interface Answer {
+  readonly status: number;
+  readonly body: Buffer;
+}
+
+/** Starts workerd as it runs at the edge: no proxy in front, the console's lines written to a pipe. */
+export async function startEdge(issuer: string, jwksUri: string): Promise<Edge> {
+  const miniflare = new Miniflare(
+    convertV4MiniflareOptions({
+      modules: true,
+      script: bundleWorker("bench/worker/main.ts").script,
+      compatibilityDate: "2026-10-23",
+      kvNamespaces: ["AUTHORITIES"],
+      bindings: {
+        ISSUERS: JSON.stringify([{ issuer, jwks_uri: jwksUri }]),
+        KEK: `bench:${randomBytes(32).toString("base64")}`,
+        INCEPTION_DATE: new Date().toISOString().slice(0, 10),
+        PROPAGATION_INTERVAL: "0s",
+      },
+      // Log lines are written, as at the edge, and go nowhere.
+      handleStructuredLogs: () => undefined,
+      unsafeLocalExplorer: false,
+      unsafeObservability: false,
+      unsafeDirectSockets: [{ host: "127.0.0.1", port: 0 }],
+    }),
+  );
+  await miniflare.ready;
+  const url = await miniflare.unsafeGetDirectURL();
+  const [pid] = childProcesses(process.pid, "workerd");
+  if (pid === undefined) throw new Error("workerd does not run");
+  const agent = new Agent({ keepAlive: true, maxSockets: 8 });
+  return {
+    send: (path, headers, body) => send(agent, new URL(path, url), headers, body),
+    cpu: () => cpuMicroseconds(pid),
+    storeReads: async () => {
+      const { body } = await send(agent, new URL("/bench/store-reads", url), {}, "");
+      return Number(body.toString());
+    },
+    close: async () => {
+      agent.destroy();
+      await miniflare.dispose();
+    },
+  };
+}
+
+function send(
+  agent: Agent,
+  url: URL,
+  headers: Record<string, string>,
+  body: Uint8Array | string,
+): Promise<Answer> {
+  return new Promise((resolve, reject) => {
+    const outgoing = request(
+      url,
+      { agent, method: "POST", headers: { ...headers, "content-length": Buffer.byteLength(body) } },
+      (incoming) => {
+        const chunks: Buffer[] = [];
+        incoming.on("data", (chunk: Buffer) => chunks.push(chunk));
+        incoming.on("end", () =>
+          resolve({ status: incoming.statusCode ?? 0, body: Buffer.concat(chunks) }),
+        );
+        incoming.on("error", reject);
+      },
+    );
+    outgoing.on("error", reject);
+    outgoing.end(body);
+  });
+}

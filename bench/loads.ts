@@ -1,0 +1,70 @@
+import type { Answer, Edge } from "./edge.ts";
+import type { Workload } from "./workload.ts";
+
+/** Something to do so many times. */
+export type Load = (times: number) => Promise<void>;
+
+const path = "/istio.v1.auth.IstioCertificateService/CreateCertificate";
+const concurrency = 4;
+
+/** What is measured: three loads that repeat inside of workerd, and three that come over HTTP. */
+export function loadsOf(edge: Edge, workload: Workload) {
+  const headers = credentials(workload.token);
+  const inside =
+    (name: string): Load =>
+    async (times) =>
+      expectOk(await edge.send(`/bench/${name}?times=${times}`, headers, workload.csrPem));
+  const outside =
+    (to: string, contentType: string, body: Uint8Array): Load =>
+    (times) =>
+      inParallel(times, async () =>
+        expectOk(await edge.send(to, { ...headers, "content-type": contentType }, body)),
+      );
+  return {
+    floor: inside("floor"),
+    issue: inside("issue"),
+    reference: inside("reference"),
+    echo: outside("/bench/echo", "application/proto", workload.message),
+    connect: outside(path, "application/proto", workload.message),
+    grpcWeb: outside(path, "application/grpc-web+proto", enveloped(workload.message)),
+  };
+}
+
+/** Tokens whose key nobody knows: refused, every one. */
+export function unknownKeyStorm(edge: Edge, workload: Workload): Load {
+  const headers = {
+    ...credentials(workload.tokenOfUnknownKey),
+    "content-type": "application/proto",
+  };
+  return (times) =>
+    inParallel(times, async () => {
+      const { status } = await edge.send(path, headers, workload.message);
+      if (status !== 401) throw new Error(`a token of an unknown key was answered with ${status}`);
+    });
+}
+
+function credentials(token: string): Record<string, string> {
+  return { authorization: `Bearer ${token}`, clusterid: "Kubernetes" };
+}
+
+function expectOk({ status, body }: Answer): void {
+  const text = body.toString("latin1");
+  const isRefused = text.includes("grpc-status:") && !/grpc-status: ?0/.test(text);
+  if (status !== 200 || isRefused) throw new Error(`answered ${status}: ${text.slice(0, 300)}`);
+}
+
+async function inParallel(times: number, act: () => Promise<void>): Promise<void> {
+  let left = times;
+  const caller = async (): Promise<void> => {
+    while (left-- > 0) await act();
+  };
+  await Promise.all(Array.from({ length: concurrency }, caller));
+}
+
+/** One gRPC-Web data frame. */
+function enveloped(message: Uint8Array): Uint8Array {
+  const frame = new Uint8Array(5 + message.length);
+  new DataView(frame.buffer).setUint32(1, message.length);
+  frame.set(message, 5);
+  return frame;
+}

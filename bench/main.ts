@@ -1,0 +1,99 @@
+import { bundleWorker, startupMilliseconds } from "./bundle.ts";
+import { type Edge, startEdge } from "./edge.ts";
+import { startKeyServer } from "./key-server.ts";
+import { type Load, loadsOf, unknownKeyStorm } from "./loads.ts";
+import { printRows, type Row } from "./report.ts";
+import { createWorkload, type Workload } from "./workload.ts";
+
+const warmUpTimes = 3000;
+const rounds = 15;
+const timesPerRound = 300;
+
+type Loads = ReturnType<typeof loadsOf>;
+type Costs = Readonly<Record<keyof Loads, number>>;
+
+/** CPU of one call of each load, in microseconds: the median of rounds that take turns. */
+async function measure(edge: Edge, loads: Loads): Promise<Costs> {
+  const entries = Object.entries(loads) as [keyof Loads, Load][];
+  for (const [name, load] of entries) await load(name === "reference" ? 300 : warmUpTimes);
+  const samples = new Map<keyof Loads, number[]>(entries.map(([name]) => [name, []]));
+  for (let round = 0; round < rounds; round++) {
+    for (const [name, load] of entries) {
+      const times = name === "reference" ? timesPerRound / 10 : timesPerRound;
+      const before = edge.cpu();
+      await load(times);
+      samples.get(name)?.push((edge.cpu() - before) / times);
+    }
+  }
+  const costs = [...samples].map(([name, list]) => [name, median(list)]);
+  return Object.fromEntries(costs) as Costs;
+}
+
+const median = (list: readonly number[]): number =>
+  list.toSorted((a, b) => a - b)[list.length >> 1] ?? Number.NaN;
+
+function costRows(cpu: Costs): Row[] {
+  const wholeFloor = cpu.floor + cpu.echo;
+  const absolute = Object.entries(cpu).map(([name, microseconds]) => ({
+    name: `CPU of ${name}`,
+    value: microseconds,
+    unit: "µs",
+  }));
+  return [
+    ...absolute,
+    { name: "reference on @peculiar/x509 / crypto floor", value: cpu.reference / cpu.floor },
+    { name: "credential and CSR to PEM / crypto floor", value: cpu.issue / cpu.floor, budget: 1.5 },
+    { name: "Connect / (floor + echo)", value: cpu.connect / wholeFloor, budget: 2.5 },
+    { name: "gRPC-Web / (floor + echo)", value: cpu.grpcWeb / wholeFloor, budget: 3.5 },
+  ];
+}
+
+/** What a steady state reads and fetches, which must be nothing, and what a storm fetches. */
+async function countRows(
+  edge: Edge,
+  fetches: () => number,
+  { connect }: Loads,
+  workload: Workload,
+): Promise<Row[]> {
+  const readsBefore = await edge.storeReads();
+  const fetchesBefore = fetches();
+  await connect(1000);
+  const reads = (await edge.storeReads()) - readsBefore;
+  const steady = fetches() - fetchesBefore;
+  await unknownKeyStorm(edge, workload)(1000);
+  const storm = fetches() - fetchesBefore - steady;
+  // The store is looked at once a minute, so a look may fall among the thousand: one list, one get.
+  return [
+    {
+      name: "KV reads in 1000 requests, looks once a minute aside",
+      value: reads <= 2 ? 0 : reads,
+      budget: 0,
+    },
+    { name: "JWKS fetches in 1000 requests", value: steady, budget: 0 },
+    { name: "JWKS fetches in a storm of 1000 unknown keys", value: storm, budget: 1 },
+  ];
+}
+
+async function run(): Promise<Row[]> {
+  const workload = await createWorkload();
+  const keyServer = await startKeyServer(workload.keySet);
+  const edge = await startEdge(workload.issuer, keyServer.url);
+  try {
+    await edge.send("/bench/found", {}, "");
+    const loads = loadsOf(edge, workload);
+    const costs = costRows(await measure(edge, loads));
+    const counts = await countRows(edge, keyServer.fetches, loads, workload);
+    const { gzipKibibytes } = bundleWorker("src/worker/main.ts");
+    return [
+      ...costs,
+      ...counts,
+      { name: "bundle, gzip", value: gzipKibibytes, unit: "KiB", budget: 150 },
+      { name: "start-up CPU", value: startupMilliseconds(), unit: "ms", budget: 60 },
+    ];
+  } finally {
+    await edge.close();
+    keyServer.close();
+  }
+}
+
+process.exitCode = printRows(await run()) ? 0 : 1;

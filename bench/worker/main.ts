@@ -1,0 +1,103 @@
+import type { AuditEvent } from "../../src/ca/audit-event.ts";
+import { issueCertificate } from "../../src/ca/issue-certificate.ts";
+import { compose } from "../../src/config/composition.ts";
+import { parseConfiguration } from "../../src/config/configuration.ts";
+import { consoleLog } from "../../src/worker/event-log.ts";
+import { createKvStore } from "../../src/worker/kv-store.ts";
+import worker from "../../src/worker/main.ts";
+import { type Credentials, createCryptoFloor } from "./crypto-floor.ts";
+import { createReference } from "./reference.ts";
+
+interface Environment {
+  readonly AUTHORITIES: KVNamespace;
+  readonly [key: string]: unknown;
+}
+
+type Work = () => Promise<unknown>;
+
+const prepared = new Map<string, Work>();
+
+const preparations: Readonly<
+  Record<string, (credentials: Credentials, environment: Environment) => Promise<Work>>
+> = {
+  floor: async (credentials, environment) =>
+    createCryptoFloor(credentials, await tokenKey(environment)),
+  reference: async (credentials, environment) =>
+    createReference(credentials, await tokenKey(environment)),
+  issue: createIssue,
+};
+
+/** The Worker under measurement, with routes beside it that repeat its parts. */
+export default {
+  async fetch(request: Request, environment: Environment): Promise<Response> {
+    const url = new URL(request.url);
+    const [, folder, name = ""] = url.pathname.split("/");
+    if (folder !== "bench") return worker.fetch(request, counted(environment));
+    if (name === "store-reads") return new Response(String(storeReads));
+    if (name === "echo") return new Response(await request.arrayBuffer());
+    if (name === "found") {
+      await worker.scheduled({} as ScheduledController, environment);
+      return new Response();
+    }
+    const work = prepared.get(name) ?? (await prepare(name, request, environment));
+    const times = Number(url.searchParams.get("times"));
+    for (let i = 0; i < times; i++) await work();
+    return new Response();
+  },
+};
+
+let storeReads = 0;
+let countedEnvironment: Environment | undefined;
+
+/** The environment with a namespace that counts what it is asked. */
+function counted(environment: Environment): Environment {
+  countedEnvironment ??= {
+    ...environment,
+    AUTHORITIES: new Proxy(environment.AUTHORITIES, {
+      get(namespace, name) {
+        const member: unknown = Reflect.get(namespace, name);
+        if (typeof member !== "function") return member;
+        return (...args: unknown[]) => {
+          storeReads++;
+          return Reflect.apply(member, namespace, args);
+        };
+      },
+    }),
+  };
+  return countedEnvironment;
+}
+
+async function prepare(name: string, request: Request, environment: Environment): Promise<Work> {
+  const preparation = preparations[name];
+  if (!preparation) throw new Error(`no benchmark named ${name}`);
+  const token = request.headers.get("authorization")?.slice("Bearer ".length) ?? "";
+  const work = await preparation({ token, csrPem: await request.text() }, environment);
+  prepared.set(name, work);
+  return work;
+}
+
+/** From credential and CSR to PEM, with everything around it that is not the wire. */
+async function createIssue(
+  { token, csrPem }: Credentials,
+  { AUTHORITIES, ...values }: Environment,
+): Promise<Work> {
+  const platform = { store: createKvStore(AUTHORITIES), log: consoleLog, clock: () => new Date() };
+  const { certificateAuthority } = await compose(parseConfiguration(values), platform);
+  const { authenticate, issuance } = certificateAuthority;
+  const headers = new Headers({ authorization: `Bearer ${token}`, clusterid: "Kubernetes" });
+  const request = { csrPem, requestedSeconds: 86_400n, impersonatedIdentity: "", certSigner: "" };
+  const { signal } = new AbortController();
+  return async () => {
+    const now = new Date();
+    const audit: AuditEvent = { event: "create-certificate", outcome: "refused" };
+    const caller = await authenticate(headers, now);
+    return issueCertificate(issuance, caller, request, { now, signal, audit });
+  };
+}
+
+async function tokenKey({ ISSUERS }: Environment): Promise<CryptoKey> {
+  const [{ jwks_uri }] = JSON.parse(String(ISSUERS)) as [{ jwks_uri: string }];
+  const { keys } = await (await fetch(jwks_uri)).json<{ keys: [JsonWebKey] }>();
+  const algorithm = { name: "RSASSA-PKCS1-v1_5", hash: "SHA-256" };
+  return crypto.subtle.importKey("jwk", keys[0], algorithm, false, ["verify"]);
+}
