@@ -10,7 +10,7 @@ import { namespaceAllowList, type TrustedIssuer } from "../authn/trusted-issuer.
 import type { EventLog } from "../ca/audit-event.ts";
 import { createAuthorities } from "../ca/authorities.ts";
 import { createIdentityPolicy } from "../ca/identity-policy.ts";
-import type { Founding } from "../ca/inception.ts";
+import type { Mint } from "../ca/mint.ts";
 import type { AuthorityStore } from "../custody/authority-store.ts";
 import { importKek, type KekRing } from "../custody/kek.ts";
 import type { ServiceAccount } from "../pki/spiffe-id.ts";
@@ -28,7 +28,7 @@ export interface Platform {
 /** A configured CA: what answers requests, and what the cron needs. */
 export interface Composition {
   readonly certificateAuthority: CertificateAuthority;
-  readonly founding: Founding;
+  readonly mint: Mint;
 }
 
 /** SPIFFE Trust Domain and Bundle §4.1.2: often enough that a new root is known long before it signs. */
@@ -55,8 +55,8 @@ export async function compose(
     bundleMaximumAgeSeconds: Math.min(60, phaseLengths.propagationSeconds),
   };
   const { authorityKey, inceptionDate } = configuration;
-  const founding = { store, keks, trustDomain, authorityKey, phaseLengths, inceptionDate, log };
-  return { certificateAuthority, founding };
+  const mint = { store, keks, trustDomain, authorityKey, phaseLengths, inceptionDate, log };
+  return { certificateAuthority, mint };
 }
 
 async function openKeks({ keks }: Configuration): Promise<KekRing> {

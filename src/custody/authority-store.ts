@@ -17,6 +17,8 @@ export interface StoredRecord {
 export interface AuthorityStore {
   /** Every record, in any order. Rejects when the store cannot be read; never answers a part. */
   load(): Promise<readonly StoredRecord[]>;
-  /** Durable once it resolves. */
+  /** Durable once it resolves. A record of the same id is replaced. */
   put(record: StoredRecord): Promise<void>;
+  /** Gone for every reader within the propagation interval; nothing happens when it is not there. */
+  delete(id: string): Promise<void>;
 }

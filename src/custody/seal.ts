@@ -10,6 +10,7 @@ import {
 import type { TrustDomain } from "../pki/spiffe-id.ts";
 import {
   type AuthorityRecord,
+  type AuthorityRecordHead,
   associatedData,
   formatAuthorityRecord,
   parseAuthorityRecord,
@@ -24,7 +25,7 @@ const gcm = (iv: Bytes, additionalData: Bytes): AesGcmParams => ({
   additionalData,
 });
 
-/** Seals a new authority under the newest KEK, with a fresh 96-bit IV (NIST SP 800-38D §8.2.2). */
+/** Seals a new authority under the newest KEK. */
 export async function sealAuthority(
   { authority, extractablePrivateKey }: NewAuthority,
   trustDomain: TrustDomain,
@@ -33,11 +34,20 @@ export async function sealAuthority(
   const { id, schedule, intermediates, roots } = authority;
   const certificate = authority.certificate.der;
   const head = { id, trustDomain, kek: kek.id, schedule, certificate, intermediates, roots };
+  return seal(head, extractablePrivateKey, kek);
+}
+
+/** Wraps a key with a fresh 96-bit IV (NIST SP 800-38D §8.2.2) and binds it to all that the record says. */
+async function seal(
+  head: AuthorityRecordHead,
+  extractableKey: CryptoKey,
+  kek: Kek,
+): Promise<StoredRecord> {
   const iv = crypto.getRandomValues(new Uint8Array(12));
   const parameters = gcm(iv, associatedData(head));
-  const sealed = await crypto.subtle.wrapKey("pkcs8", extractablePrivateKey, kek.key, parameters);
+  const sealed = await crypto.subtle.wrapKey("pkcs8", extractableKey, kek.key, parameters);
   const value = formatAuthorityRecord({ ...head, iv, sealedKey: new Uint8Array(sealed) });
-  return { id, value };
+  return { id: head.id, value };
 }
 
 /**
@@ -52,6 +62,35 @@ export async function openAuthority(
   trustDomain: TrustDomain,
   keks: KekRing,
 ): Promise<Issuer> {
+  const { record, kek } = believable(stored, trustDomain, keks);
+  const authority = await readAuthority(record);
+  return createIssuer(authority, await openKey(record, authority, kek, { extractable: false }));
+}
+
+/**
+ * The same record sealed under the newest KEK, or `undefined` when it is already.
+ *
+ * @throws RecordError as {@link openAuthority}.
+ */
+export async function resealAuthority(
+  stored: StoredRecord,
+  trustDomain: TrustDomain,
+  keks: KekRing,
+): Promise<StoredRecord | undefined> {
+  const { record, kek } = believable(stored, trustDomain, keks);
+  const [newest] = keks;
+  if (kek.id === newest.id) return undefined;
+  const authority = await readAuthority(record);
+  const key = await openKey(record, authority, kek, { extractable: true });
+  return seal({ ...record, kek: newest.id }, key, newest);
+}
+
+/** What can be said of a record before it is opened. */
+function believable(
+  stored: StoredRecord,
+  trustDomain: TrustDomain,
+  keks: KekRing,
+): { record: AuthorityRecord; kek: Kek } {
   const record = parseAuthorityRecord(stored.value);
   if (record.id !== stored.id) throw new RecordError("id", "stored under another id");
   if (record.trustDomain !== trustDomain) {
@@ -59,8 +98,7 @@ export async function openAuthority(
   }
   const kek = keks.find(({ id }) => id === record.kek);
   if (!kek) throw new RecordError("kek", "sealed with a KEK that is not configured");
-  const authority = await readAuthority(record);
-  return createIssuer(authority, await openKey(record, authority, kek));
+  return { record, kek };
 }
 
 async function readAuthority(record: AuthorityRecord): Promise<SigningAuthority> {
@@ -82,10 +120,10 @@ async function openKey(
   record: AuthorityRecord,
   authority: SigningAuthority,
   kek: Kek,
+  { extractable }: { readonly extractable: boolean },
 ): Promise<CryptoKey> {
   const { importParameters } = signatureAlgorithmOf(authority.publicKey);
   const parameters = gcm(record.iv, associatedData(record));
-  const usages = ["sign"] as const;
   try {
     return await crypto.subtle.unwrapKey(
       "pkcs8",
@@ -93,8 +131,8 @@ async function openKey(
       kek.key,
       parameters,
       importParameters,
-      false,
-      [...usages],
+      extractable,
+      ["sign"],
     );
   } catch (error) {
     throw new RecordError("seal", "the seal does not fit the record and the KEK", error);

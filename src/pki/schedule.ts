@@ -34,19 +34,46 @@ export function phaseAt(schedule: Schedule, now: Date): Phase {
 }
 
 /**
- * The schedule of the first authority of a mesh: no verifier holds an older bundle, so it signs as
- * soon as every reader of the store can see it.
- *
- * The last leaf it signs has expired, and every reader knows that it no longer signs, before its
- * root leaves the bundle.
+ * The schedule of the first authority of a mesh. No verifier holds an older bundle, so it only waits
+ * for the store: one interval until every reader can see it, and one for what another run may have
+ * minted that did not see it yet, so that both are in every bundle before either signs.
  */
 export function firstSchedule(lengths: PhaseLengths, now: Date): Schedule {
-  return scheduleFrom(lengths, wholeSeconds(now), lengths.propagationSeconds);
+  const publishedFrom = wholeSeconds(now);
+  const signsFrom = addSeconds(publishedFrom, 2 * lengths.propagationSeconds);
+  return scheduleFrom(lengths, publishedFrom, signsFrom);
 }
 
-function scheduleFrom(lengths: PhaseLengths, publishedFrom: Date, leadSeconds: number): Schedule {
-  const signsFrom = addSeconds(publishedFrom, leadSeconds);
+/**
+ * The schedule of an authority that follows others.
+ *
+ * It is published once every reader can see its record, so that all of them publish it at the same
+ * instant. It signs when every leaf that was issued before then has expired, and with it the last
+ * bundle that lacks the new root.
+ *
+ * @param othersSignUntil When the last of the others stops. Is that sooner, then the rotation is
+ *   overdue, and an authority that some verifiers do not know yet is better than none.
+ */
+export function nextSchedule(lengths: PhaseLengths, othersSignUntil: Date, now: Date): Schedule {
+  const publishedFrom = addSeconds(wholeSeconds(now), lengths.propagationSeconds);
+  const inEveryBundle = addSeconds(publishedFrom, overlapSeconds(lengths));
+  const atLatest = othersSignUntil > publishedFrom ? othersSignUntil : publishedFrom;
+  return scheduleFrom(lengths, publishedFrom, inEveryBundle < atLatest ? inEveryBundle : atLatest);
+}
+
+/** From the decision to mint an authority until it can sign in good order, in seconds. */
+export function leadSeconds(lengths: PhaseLengths): number {
+  return lengths.propagationSeconds + overlapSeconds(lengths);
+}
+
+/** The longest life of a leaf, and the time that news of it takes to travel. */
+function overlapSeconds({ longestLeafSeconds, propagationSeconds }: PhaseLengths): number {
+  return longestLeafSeconds + propagationSeconds;
+}
+
+/** The last leaf has expired, wherever the clocks stand, before the root leaves the bundle. */
+function scheduleFrom(lengths: PhaseLengths, publishedFrom: Date, signsFrom: Date): Schedule {
   const signsUntil = addSeconds(signsFrom, lengths.signingSeconds);
-  const retiresAt = addSeconds(signsUntil, lengths.longestLeafSeconds + lengths.propagationSeconds);
+  const retiresAt = addSeconds(signsUntil, overlapSeconds(lengths));
   return { publishedFrom, signsFrom, signsUntil, retiresAt };
 }

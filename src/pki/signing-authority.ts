@@ -2,6 +2,7 @@ import { type Bytes, toHex } from "./bytes.ts";
 import { type Certificate, parseCertificate } from "./certificate.ts";
 import { Tag } from "./der-reader.ts";
 import { keyIdentifier } from "./key-identifier.ts";
+import type { ScheduledAuthority } from "./rotation.ts";
 import { phaseAt, type Schedule } from "./schedule.ts";
 import { type SignatureAlgorithm, signatureAlgorithms } from "./signature-algorithm.ts";
 import { parseSubjectPublicKey, type SubjectPublicKey } from "./subject-public-key.ts";
@@ -62,7 +63,7 @@ export function subjectKeyIdentifierOf(certificate: Certificate): Bytes | undefi
  *
  * @param authorities Every authority, in any order.
  */
-export function signingAuthorityAt<A extends Pick<SigningAuthority, "id" | "schedule">>(
+export function signingAuthorityAt<A extends ScheduledAuthority>(
   authorities: readonly A[],
   now: Date,
 ): A | undefined {

@@ -20,6 +20,9 @@ export function createKvStore(namespace: KVNamespace): AuthorityStore {
     async put({ id, value }) {
       await namespace.put(`${prefix}${id}`, value);
     },
+    async delete(id) {
+      await namespace.delete(`${prefix}${id}`);
+    },
   };
 }
 

@@ -1,5 +1,5 @@
 import type { Hono } from "hono";
-import { foundIfEmpty } from "../ca/inception.ts";
+import { rotate } from "../ca/rotate.ts";
 import { compose } from "../config/composition.ts";
 import { ConfigurationError, parseConfiguration } from "../config/configuration.ts";
 import { createHttpApp } from "../transport/http-app.ts";
@@ -45,10 +45,10 @@ async function startConfigured(environment: Environment): Promise<Isolate> {
     consoleLog.operation({ event: "configuration-warning", level: "warning", detail });
   }
   const platform = { store: createKvStore(AUTHORITIES), log: consoleLog, clock };
-  const { certificateAuthority, founding } = await compose(configuration, platform);
+  const { certificateAuthority, mint } = await compose(configuration, platform);
   return {
     app: createHttpApp(certificateAuthority),
-    runCron: (now) => foundIfEmpty(founding, now),
+    runCron: (now) => rotate(mint, now),
   };
 }
 

@@ -1,0 +1,34 @@
+import type { AuthorityStore } from "../custody/authority-store.ts";
+import type { KekRing } from "../custody/kek.ts";
+import { sealAuthority } from "../custody/seal.ts";
+import type { PhaseLengths, Schedule } from "../pki/schedule.ts";
+import { type AuthorityKey, createAuthority } from "../pki/self-signed-authority.ts";
+import type { TrustDomain } from "../pki/spiffe-id.ts";
+import type { EventLog } from "./audit-event.ts";
+
+/** How authorities are made, and where they go. */
+export interface Mint {
+  readonly store: AuthorityStore;
+  readonly keks: KekRing;
+  readonly trustDomain: TrustDomain;
+  readonly authorityKey: AuthorityKey;
+  readonly phaseLengths: PhaseLengths;
+  /** `YYYY-MM-DD`: the UTC day on which, and only on which, an empty store gets its first authority. */
+  readonly inceptionDate: string | undefined;
+  readonly log: EventLog;
+}
+
+/** Makes an authority for a schedule and puts it into the store, sealed; its open key is forgotten. */
+export async function mintAuthority(mint: Mint, schedule: Schedule): Promise<void> {
+  const created = await createAuthority(mint.trustDomain, mint.authorityKey, schedule);
+  await mint.store.put(await sealAuthority(created, mint.trustDomain, mint.keks));
+  mint.log.operation({
+    event: "authority-minted",
+    level: "info",
+    detail: "a new authority is in the store",
+    authority: created.authority.id,
+    publishedFrom: schedule.publishedFrom.toISOString(),
+    signsFrom: schedule.signsFrom.toISOString(),
+    signsUntil: schedule.signsUntil.toISOString(),
+  });
+}

@@ -1,0 +1,197 @@
+import { planRotation, type ScheduledAuthority } from "../../src/pki/rotation.ts";
+import {
+  firstSchedule,
+  leadSeconds,
+  type PhaseLengths,
+  type Schedule,
+} from "../../src/pki/schedule.ts";
+import { signingAuthorityAt } from "../../src/pki/signing-authority.ts";
+import { bundleSequenceAt, publishedAuthoritiesAt } from "../../src/pki/trust-bundle.ts";
+import { type Random, seededRandom } from "./random.ts";
+import { LaggingStore } from "./store.ts";
+import { createWorkloads, isLive, type Workload } from "./workload.ts";
+
+/** Changes what was minted: the identity for the real thing, a mutilation for the proof. */
+export type Mutation = (schedule: Schedule) => Schedule;
+
+/** A broken invariant, with the seed that broke it. */
+export class Violation extends Error {
+  override readonly name = "Violation";
+}
+
+/** Three generations at a time, each of as many as runs of the cron can mint without seeing each other. */
+const maximumRoots = 12;
+const hour = 3600;
+const day = 24 * hour;
+
+/** What one schedule of the simulation is made of. */
+interface Setting {
+  readonly lengths: PhaseLengths;
+  readonly cronInterval: number;
+  readonly end: number;
+  /** How long the cron may fail before a rotation is overdue: what the planner promises to bear. */
+  readonly spare: number;
+  readonly cronOutage: readonly [number, number];
+  readonly outages: readonly (readonly [number, number])[];
+}
+
+/** Lives through one virtual history of a mesh. @throws Violation */
+export function simulate(seed: number, mutate: Mutation = (schedule) => schedule): void {
+  const random = seededRandom(seed);
+  const setting = createSetting(random);
+  new Mesh(seed, setting, random, mutate).run();
+}
+
+function createSetting(random: Random): Setting {
+  const propagationSeconds = Math.round(random.between(240, 1800));
+  const longestLeafSeconds = Math.round(random.between(2 * hour, 90 * day));
+  const overlap = propagationSeconds + longestLeafSeconds;
+  const signingSeconds = Math.round(overlap * random.between(2, 4));
+  const lengths = { propagationSeconds, longestLeafSeconds, signingSeconds };
+  const spare = (signingSeconds - leadSeconds(lengths)) / 2;
+  const cronInterval = Math.max(propagationSeconds, spare / random.between(6, 20));
+  const end = 3 * (signingSeconds + 2 * overlap);
+  const outageBegins = random.between(day, end);
+  return {
+    lengths,
+    cronInterval,
+    end,
+    spare,
+    cronOutage: [outageBegins, outageBegins + spare],
+    outages: Array.from({ length: 3 }, () => {
+      const begins = random.between(0, end);
+      return [begins, begins + random.between(hour, 12 * hour)] as const;
+    }),
+  };
+}
+
+const isWithin = (now: number, [from, until]: readonly [number, number]): boolean =>
+  from <= now && now < until;
+
+const at = (now: number): Date => new Date(Math.round(now) * 1000);
+
+class Mesh {
+  readonly #seed: number;
+  readonly #setting: Setting;
+  readonly #random: Random;
+  readonly #mutate: Mutation;
+  readonly #store: LaggingStore;
+  readonly #workloads: Workload[];
+  readonly #contents = new Map<number, string>();
+  readonly #settledAt: number;
+  #minted = 0;
+  #lastCompleteRun = 0;
+
+  constructor(seed: number, setting: Setting, random: Random, mutate: Mutation) {
+    this.#seed = seed;
+    this.#setting = setting;
+    this.#random = random;
+    this.#mutate = mutate;
+    const { propagationSeconds, longestLeafSeconds } = setting.lengths;
+    this.#store = new LaggingStore(propagationSeconds, random);
+    this.#settledAt = 3 * propagationSeconds + 4 * setting.cronInterval;
+    this.#workloads = createWorkloads(6, longestLeafSeconds, this.#settledAt, random);
+  }
+
+  run(): void {
+    this.#found(0);
+    let cronAt = this.#setting.lengths.propagationSeconds * this.#random.fraction();
+    for (;;) {
+      const next = this.#workloads.reduce((a, b) => (b.asksAt < a.asksAt ? b : a));
+      const now = Math.min(cronAt, next.asksAt);
+      if (now > this.#setting.end) return;
+      if (now < cronAt) this.#answer(next, now);
+      else cronAt = this.#cron(cronAt);
+    }
+  }
+
+  /** One run of the cron, or none, or two; and when the next is due. */
+  #cron(now: number): number {
+    const random = this.#random;
+    const { cronInterval, cronOutage, spare } = this.#setting;
+    const mayFail = now + 1.5 * cronInterval - this.#lastCompleteRun < spare;
+    const isMissed = isWithin(now, cronOutage) || random.chance(0.3);
+    if (!mayFail || !isMissed) {
+      this.#rotate(now, mayFail);
+      if (random.chance(0.2)) this.#rotate(now + random.between(0, 5), mayFail);
+    }
+    return now + cronInterval * random.between(0.5, 1.5);
+  }
+
+  #rotate(now: number, mayFail: boolean): void {
+    const authorities = this.#store.read(now);
+    if (authorities.length === 0) {
+      if (now < day) this.#found(now);
+      return;
+    }
+    let isComplete = true;
+    for (const step of planRotation(authorities, this.#setting.lengths, at(now))) {
+      if (mayFail && this.#random.chance(0.1)) isComplete = false;
+      else if (step.act === "mint") this.#mint(step.schedule, now);
+      else this.#store.delete(step.id, now);
+    }
+    if (isComplete) this.#lastCompleteRun = now;
+  }
+
+  #found(now: number): void {
+    this.#mint(firstSchedule(this.#setting.lengths, at(now)), now);
+  }
+
+  #mint(schedule: Schedule, now: number): void {
+    const id = `${this.#minted++}`.padStart(4, "0");
+    this.#store.put({ id, schedule: this.#mutate(schedule) }, now);
+  }
+
+  /** A workload asks: it gets a leaf and the bundle of a reader that is behind, or nothing during an outage. */
+  #answer(workload: Workload, now: number): void {
+    if (this.#setting.outages.some((outage) => isWithin(now, outage))) {
+      workload.asksAt = now + this.#random.between(60, 600);
+      return;
+    }
+    const authorities = this.#store.read(now);
+    const authority = signingAuthorityAt(authorities, at(now));
+    if (!authority) throw this.#violation(now, "nothing signs");
+    const expiresAt = now + workload.leafSeconds;
+    if (at(expiresAt) > authority.schedule.retiresAt) {
+      throw this.#violation(now, "a leaf outlives its authority");
+    }
+    const published = publishedAuthoritiesAt(authorities, at(now));
+    workload.leaf = { authority, expiresAt };
+    workload.bundle = new Set(published.map(({ id }) => id));
+    workload.asksAt = now + workload.renewal(workload.leafSeconds, this.#random);
+    this.#checkSequence(authorities, published, now);
+    this.#checkHandshakes(workload, now);
+  }
+
+  #checkSequence(
+    authorities: readonly ScheduledAuthority[],
+    published: readonly ScheduledAuthority[],
+    now: number,
+  ): void {
+    if (published.length > maximumRoots) throw this.#violation(now, "too many roots");
+    const sequence = bundleSequenceAt(authorities, at(now));
+    const content = published.map(({ id }) => id).join();
+    const known = this.#contents.get(sequence) ?? content;
+    if (known !== content) throw this.#violation(now, "two bundles of one sequence");
+    this.#contents.set(sequence, content);
+  }
+
+  /** Nobody's leaf and bundle changed but this workload's, so its pairs are the ones to look at. */
+  #checkHandshakes(changed: Workload, now: number): void {
+    for (const peer of this.#workloads) {
+      if (!isLive(peer, now)) continue;
+      for (const [one, other] of [
+        [changed, peer],
+        [peer, changed],
+      ] as const) {
+        if (!other.bundle.has(one.leaf?.authority.id ?? "")) {
+          throw this.#violation(now, "a live leaf does not verify");
+        }
+      }
+    }
+  }
+
+  #violation(now: number, what: string): Violation {
+    return new Violation(`seed ${this.#seed}, second ${Math.round(now)}: ${what}`);
+  }
+}

@@ -1,0 +1,51 @@
+import { expect, test } from "vitest";
+import type { Schedule } from "../../src/pki/schedule.ts";
+import { addSeconds } from "../../src/pki/validity.ts";
+import { type Mutation, simulate, Violation } from "./mesh.ts";
+
+const histories = 2000;
+const firstSeed = 1 + Math.floor(Math.random() * 1e9);
+
+/** The first violation among so many histories, if there is one. */
+function firstViolation(count: number, mutation?: Mutation): string | undefined {
+  for (let seed = firstSeed; seed < firstSeed + count; seed++) {
+    try {
+      simulate(seed, mutation);
+    } catch (error) {
+      if (error instanceof Violation) return error.message;
+      throw error;
+    }
+  }
+  return undefined;
+}
+
+test(`keeps every invariant in ${histories} virtual histories from seed ${firstSeed}`, () => {
+  expect(firstViolation(histories)).toBeUndefined();
+});
+
+const mutilations: Readonly<Record<string, Mutation>> = {
+  "the phase in which it is only published": (schedule: Schedule) => ({
+    ...schedule,
+    signsFrom: schedule.publishedFrom,
+  }),
+  "half of the phase in which it is only published": (schedule: Schedule) => ({
+    ...schedule,
+    signsFrom: new Date((schedule.publishedFrom.getTime() + schedule.signsFrom.getTime()) / 2),
+  }),
+  "the phase in which it only verifies": (schedule: Schedule) => ({
+    ...schedule,
+    retiresAt: schedule.signsUntil,
+  }),
+  "most of the phase in which it signs": (schedule: Schedule) => ({
+    ...schedule,
+    signsUntil: addSeconds(schedule.signsFrom, 1),
+  }),
+  "the wait until every reader can see it": (schedule: Schedule) => ({
+    ...schedule,
+    publishedFrom: addSeconds(schedule.publishedFrom, -1200),
+  }),
+};
+
+test.each(Object.entries(mutilations))("does not keep them without %s", (_, mutation) => {
+  expect(firstViolation(histories, mutation)).toBeDefined();
+});
