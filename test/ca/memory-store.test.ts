@@ -1,0 +1,14 @@
+import { expect, test } from "vitest";
+import { describeAuthorityStore } from "../contract/authority-store.ts";
+import { createMemoryStore } from "../testkit/memory-store.ts";
+
+describeAuthorityStore(async () => createMemoryStore());
+
+test("a memory store that is down answers nothing and takes nothing", async () => {
+  const store = createMemoryStore({ id: "a", value: "1" });
+  store.outage = new Error("down");
+  await expect(store.load()).rejects.toBe(store.outage);
+  await expect(store.put({ id: "b", value: "2" })).rejects.toBe(store.outage);
+  store.outage = undefined;
+  expect(await store.load()).toEqual([{ id: "a", value: "1" }]);
+});

@@ -1,0 +1,121 @@
+import { beforeAll, describe, expect, test } from "vitest";
+import {
+  type Authorities,
+  createAuthorities,
+  refreshSeconds,
+  surviveOutageSeconds,
+} from "../../src/ca/authorities.ts";
+import type { StoredRecord } from "../../src/custody/authority-store.ts";
+import type { KekRing } from "../../src/custody/kek.ts";
+import { createEventRecorder, type EventRecorder } from "../testkit/event-recorder.ts";
+import { createMemoryStore, type MemoryStore } from "../testkit/memory-store.ts";
+import { refusalOf } from "../testkit/refusal.ts";
+import {
+  clusterLocal,
+  createKekRing,
+  scheduleAfter,
+  sealNewAuthority,
+  withBrokenSeal,
+} from "../testkit/sealed-authorities.ts";
+
+const start = new Date("2026-11-21T12:00:00Z");
+const later = (seconds: number): Date => new Date(start.getTime() + seconds * 1000);
+const storeUnreachable = { reason: "store-unreachable" };
+
+let keks: KekRing;
+let current: StoredRecord;
+
+beforeAll(async () => {
+  keks = await createKekRing();
+  current = await sealNewAuthority(keks, scheduleAfter(start, [-100, 0, 86_400, 100_000]));
+});
+
+interface Loaded {
+  readonly authorities: Authorities;
+  readonly store: MemoryStore;
+  readonly log: EventRecorder;
+}
+
+function loadFrom(...records: readonly StoredRecord[]): Loaded {
+  const store = createMemoryStore(...records);
+  const log = createEventRecorder();
+  const authorities = createAuthorities({ store, trustDomain: clusterLocal, keks, log });
+  return { authorities, store, log };
+}
+
+const signerOf = async (authorities: Authorities, now: Date) =>
+  (await authorities.at(now)).issuer?.authority.id;
+
+describe("a store in which nothing signs", () => {
+  test("gives its reason", async () => {
+    expect((await loadFrom().authorities.at(start)).reasons).toHaveLength(1);
+    expect((await loadFrom(current).authorities.at(later(-50))).reasons).toHaveLength(1);
+    expect((await loadFrom(withBrokenSeal(current)).authorities.at(start)).reasons).toHaveLength(1);
+  });
+
+  test("is read again soon, but not by every request", async () => {
+    const { authorities, store } = loadFrom();
+    for (let i = 0; i < 100; i++) await authorities.at(start);
+    expect(store.loads).toBe(1);
+    await store.put(current);
+    expect(await signerOf(authorities, later(5))).toBe(current.id);
+    expect(store.loads).toBe(2);
+  });
+
+  test("is not read by every request while it is down", async () => {
+    const { authorities, store } = loadFrom();
+    await authorities.at(start);
+    store.outage = new Error("down");
+    for (let i = 0; i < 100; i++) await authorities.at(later(10));
+    expect(store.loads).toBeLessThanOrEqual(2);
+  });
+});
+
+describe("a store that is down", () => {
+  test("leaves what was read to serve for the stated time, and not longer", async () => {
+    const { authorities, store, log } = loadFrom(current);
+    await authorities.at(start);
+    store.outage = new Error("down");
+    for (const second of [refreshSeconds, 600, surviveOutageSeconds - 1]) {
+      expect(await signerOf(authorities, later(second))).toBe(current.id);
+    }
+    expect(log.operations.map(({ event, level }) => [event, level])).toEqual(
+      Array.from({ length: 3 }, () => ["store-unreachable", "error"]),
+    );
+    const refusal = await refusalOf(() => authorities.at(later(surviveOutageSeconds)));
+    expect(refusal).toEqual(storeUnreachable);
+  });
+
+  test("serves again when it is back", async () => {
+    const { authorities, store } = loadFrom(current);
+    await authorities.at(start);
+    store.outage = new Error("down");
+    await refusalOf(() => authorities.at(later(surviveOutageSeconds)));
+    store.outage = undefined;
+    const back = later(surviveOutageSeconds + refreshSeconds);
+    expect(await signerOf(authorities, back)).toBe(current.id);
+  });
+
+  test("from the start is a refusal, and is over soon after it is back", async () => {
+    const { authorities, store } = loadFrom(current);
+    store.outage = new Error("down");
+    expect(await refusalOf(() => authorities.at(start))).toEqual(storeUnreachable);
+    store.outage = undefined;
+    expect(await signerOf(authorities, later(5))).toBe(current.id);
+  });
+
+  test("from the start is not asked by every request", async () => {
+    const { authorities, store } = loadFrom(current);
+    store.outage = new Error("down");
+    for (let i = 0; i < 100; i++) await refusalOf(() => authorities.at(start));
+    expect(store.loads).toBeLessThanOrEqual(2);
+  });
+
+  test("may hang: who has read it before is served meanwhile", async () => {
+    const { authorities, store } = loadFrom(current);
+    await authorities.at(start);
+    Object.assign(store, { load: () => new Promise<never>(() => {}) });
+    void authorities.at(later(refreshSeconds));
+    expect(await signerOf(authorities, later(refreshSeconds))).toBe(current.id);
+  });
+});

@@ -1,0 +1,68 @@
+import { readFileSync } from "node:fs";
+import { expect, test } from "vitest";
+import { configurationKeys, parseConfiguration } from "../src/config/configuration.ts";
+
+const readme = readFileSync(new URL("../README.md", import.meta.url), "utf8");
+
+/** The rows of the first table after a heading or sentence: cells without back quotes. */
+function tableAfter(text: string): string[][] {
+  const rows = readme.slice(readme.indexOf(text)).split("\n");
+  const first = rows.findIndex((row) => row.startsWith("| key |"));
+  const table = rows.slice(first + 2);
+  return table
+    .slice(
+      0,
+      table.findIndex((row) => !row.startsWith("|")),
+    )
+    .map((row) =>
+      row
+        .split("|")
+        .slice(1, -1)
+        .map((cell) => cell.trim().replaceAll("`", "")),
+    );
+}
+
+const rows = tableAfter("## Configure it");
+const issuerRows = tableAfter("Each table of");
+const defaultOf = (key: string): string => rows.find(([name]) => name === key)?.[2] ?? "";
+
+const required = { ISSUERS: [{ issuer: "https://a.test" }], KEK: `k1:${"A".repeat(43)}=` };
+const written = (keys: readonly string[]): Record<string, string> =>
+  Object.fromEntries(keys.map((key) => [key, defaultOf(key)]));
+
+test("the README names every key of the configuration, in the order of the schema", () => {
+  expect(rows.map(([key]) => key)).toEqual(configurationKeys);
+});
+
+test("the defaults in the README are the schema's", () => {
+  const keys = configurationKeys.filter(
+    (key) => /^[\w.-]+$/.test(defaultOf(key)) && !/^(required|none)$/.test(defaultOf(key)),
+  );
+  expect(keys).toContain("PROPAGATION_INTERVAL");
+  const { keks: _, ...withDefaults } = parseConfiguration(required);
+  const { keks: __, ...withReadme } = parseConfiguration({ ...required, ...written(keys) });
+  expect(JSON.stringify(withReadme)).toBe(JSON.stringify(withDefaults));
+});
+
+test("the keys that the README calls required are, and the others are not", () => {
+  const called = rows.filter(([, , value]) => value === "required").map(([key]) => key);
+  expect(called).toEqual(Object.keys(required));
+  for (const key of called) {
+    const { [key as "KEK"]: _, ...rest } = required;
+    expect(() => parseConfiguration(rest)).toThrow(`${key}: is required`);
+  }
+});
+
+test("the README names every key of an issuer's table", () => {
+  const named = issuerRows.flatMap(([keys = ""]) => keys.split(" or "));
+  const table = {
+    issuer: "https://a.test",
+    audiences: ["istio-ca"],
+    cluster: "Kubernetes",
+    jwks_uri: "https://a.test/jwks",
+    namespaces: ["*"],
+    trusted_node_accounts: [],
+  };
+  expect(named.toSorted()).toEqual([...Object.keys(table), "jwks"].toSorted());
+  expect(() => parseConfiguration({ ...required, ISSUERS: [table] })).not.toThrow();
+});
