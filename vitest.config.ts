@@ -1,14 +1,22 @@
+import { randomBytes } from "node:crypto";
 import { cloudflareTest } from "@cloudflare/vitest-plugin";
 import { defineConfig } from "vitest/config";
+import { issuerTables } from "./test/contract/service-under-test.ts";
+import { createInternet } from "./test/worker/internet.ts";
 
 const prebundled = [
   "@bufbuild/protobuf",
   "@connectrpc/connect",
   "@connectrpc/connect/protocol",
+  "@connectrpc/connect-web",
+  "@peculiar/x509",
   "hono",
   "jose",
+  "reflect-metadata/lite",
   "zod",
 ];
+
+const internet = createInternet();
 
 export default defineConfig({
   test: {
@@ -26,8 +34,17 @@ export default defineConfig({
           cloudflareTest({
             wrangler: { configPath: "./wrangler.toml" },
             miniflare: {
+              bindings: {
+                ISSUERS: Object.values(issuerTables),
+                INCEPTION_DATE: new Date().toISOString().slice(0, 10),
+                KEK: `test:${randomBytes(32).toString("base64")}`,
+                PROPAGATION_INTERVAL: "0s",
+              },
               // Nothing leaves the machine: what a test means to fetch, it serves itself.
-              outboundService: () => new Response("blocked", { status: 599 }),
+              outboundService: async (request) => {
+                const { status, body } = await internet(request);
+                return new Response(body || null, { status });
+              },
             },
           }),
         ],

@@ -78,6 +78,10 @@ export function publishedKeys(
     } catch (error) {
       if (!(error instanceof FetchError)) throw error;
       isReachable = false;
+      // Who waits for a fetch with good keys at hand should be a rare one.
+      if (now < addSeconds(fetchedAt, keysSurviveOutageSeconds)) {
+        nextFetch = addSeconds(now, coolDownSeconds);
+      }
       keyFetchFailed(issuer, error);
     } finally {
       fetchingUntil = new Date(0);

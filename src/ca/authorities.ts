@@ -12,8 +12,8 @@ import { type AuthorityView, viewAt } from "./authority-view.ts";
 /** A loaded store is looked at again after this long. */
 export const refreshSeconds = 60;
 
-/** A store in which nothing signs is looked at again after this long. */
-const refreshIdleSeconds = 2;
+/** A store that cannot be read, or in which nothing signs, is looked at again after this long. */
+const retrySeconds = 2;
 
 /** What was loaded serves for this long while the store cannot be read. */
 export const surviveOutageSeconds = 3600;
@@ -56,9 +56,10 @@ export function createAuthorities(configuration: AuthoritiesConfiguration): Auth
     try {
       records = await openAll(await configuration.store.load(), records, configuration);
       loadedAt = now;
-      nextLoad = addSeconds(now, refreshSeconds);
       view = undefined;
+      nextLoad = addSeconds(now, currentView(now).issuer ? refreshSeconds : retrySeconds);
     } catch (error) {
+      nextLoad = addSeconds(now, retrySeconds);
       logUnreachable(configuration.log, error);
     }
   }
@@ -73,19 +74,18 @@ export function createAuthorities(configuration: AuthoritiesConfiguration): Auth
     return view;
   }
 
-  async function afterLoad(now: Date): Promise<AuthorityView> {
-    await load(now);
+  function usableView(now: Date): AuthorityView {
     if (isUsable(now)) return currentView(now);
     throw new CaError({ reason: "store-unreachable" }, "the store of authorities cannot be read");
   }
 
+  async function afterLoad(now: Date): Promise<AuthorityView> {
+    await load(now);
+    return usableView(now);
+  }
+
   return {
-    at(now) {
-      if (now.getTime() >= nextLoad.getTime()) return afterLoad(now);
-      const known = currentView(now);
-      const isIdle = !known.issuer && now >= addSeconds(loadedAt, refreshIdleSeconds);
-      return isIdle ? afterLoad(now) : known;
-    },
+    at: (now) => (now.getTime() >= nextLoad.getTime() ? afterLoad(now) : usableView(now)),
   };
 }
 

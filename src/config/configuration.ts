@@ -47,7 +47,7 @@ const trustDomain = z.string().transform((text, context): TrustDomain => {
 const configurationForm = z.strictObject({
   TRUST_DOMAIN: trustDomain.prefault("cluster.local"),
   ISSUERS: issuerTables,
-  DEFAULT_WORKLOAD_CERT_TTL: durationSeconds.prefault("24h"),
+  DEFAULT_WORKLOAD_CERT_TTL: durationSeconds.optional(),
   MAX_WORKLOAD_CERT_TTL: durationSeconds.prefault("2160h"),
   AUTHORITY_KEY: z.enum(["EC-P256", "EC-P384", "RSA-2048", "RSA-4096"]).default("EC-P256"),
   AUTHORITY_LIFETIME: durationSeconds.optional(),
@@ -66,11 +66,12 @@ export const configurationKeys: readonly string[] = Object.keys(configurationFor
  * @throws ConfigurationError
  */
 export function parseConfiguration(values: Readonly<Record<string, unknown>>): Configuration {
-  const parsed = configurationForm.safeParse(values);
+  const parsed = configurationForm.safeParse(values, { reportInput: true });
   if (!parsed.success) throw new ConfigurationError(parsed.error.issues.flatMap(faultLines));
   const form = parsed.data;
   const leafLifetimes = {
-    defaultSeconds: form.DEFAULT_WORKLOAD_CERT_TTL,
+    defaultSeconds:
+      form.DEFAULT_WORKLOAD_CERT_TTL ?? Math.min(24 * hour, form.MAX_WORKLOAD_CERT_TTL),
     maximumSeconds: form.MAX_WORKLOAD_CERT_TTL,
   };
   const phaseLengths = derivePhaseLengths(form);
@@ -140,11 +141,6 @@ function warningsOf(domain: TrustDomain): string[] {
 function faultLines(issue: z.core.$ZodIssue): string[] {
   if (issue.code === "unrecognized_keys") {
     return issue.keys.map((key) => `${placeOf([...issue.path, key])}: is not a key of Rampart`);
-  }
-  if (issue.code === "invalid_union") {
-    const closest = issue.errors.find((branch) => branch.some(({ path }) => path.length > 0));
-    const inner = closest ?? issue.errors[0] ?? [];
-    return inner.flatMap((error) => faultLines({ ...error, path: [...issue.path, ...error.path] }));
   }
   const missing = issue.code === "invalid_type" && issue.input === undefined;
   return [`${placeOf(issue.path)}: ${missing ? "is required" : issue.message}`];

@@ -15,6 +15,10 @@ export interface IssuerTable {
   readonly trusted_node_accounts: readonly ServiceAccount[];
 }
 
+function fromText(value: unknown, context: z.RefinementCtx): unknown {
+  return typeof value === "string" ? jsonText(value, context) : value;
+}
+
 const keySet = z.unknown().transform((value, context): KeySet => {
   const keys = parseKeySet(value);
   if (keys && !hasPrivateKey(value)) return keys;
@@ -24,7 +28,14 @@ const keySet = z.unknown().transform((value, context): KeySet => {
   return z.NEVER;
 });
 
-const hasPrivateKey = (value: unknown): boolean => /"d"\s*:/.test(JSON.stringify(value));
+/** The private and secret members of RFC 7518 §6; in any key of the set, of use or not. */
+const secretMembers = ["d", "k", "p", "q", "dp", "dq", "qi"];
+
+function hasPrivateKey(keySet: unknown): boolean {
+  const { keys } = Object(keySet) as { readonly keys?: unknown };
+  if (!Array.isArray(keys)) return false;
+  return keys.some((key) => secretMembers.some((member) => member in Object(key)));
+}
 
 const nodeAccount = z.string().transform((text, context): ServiceAccount => {
   const [namespace = "", name = "", ...rest] = text.split("/");
@@ -34,7 +45,9 @@ const nodeAccount = z.string().transform((text, context): ServiceAccount => {
   return z.NEVER;
 });
 
-const oneLine = z.string().regex(/^[\x21-\x7e]{1,1024}$/, "must be 1 to 1024 printable characters");
+const oneLine = z
+  .string()
+  .regex(/^[\x21-\x7e]{1,1024}$/, { error: "must be 1 to 1024 printable characters", abort: true });
 
 const table = z
   .strictObject({
@@ -45,7 +58,7 @@ const table = z
       .regex(/^[A-Za-z0-9._/-]{1,253}$/, "must be a cluster's name")
       .default("Kubernetes"),
     jwks_uri: z.string().refine(isSafeToFetch, "must be an https URL").optional(),
-    jwks: z.union([z.string().transform(jsonText).pipe(keySet), keySet]).optional(),
+    jwks: z.unknown().transform(fromText).pipe(keySet).optional(),
     namespaces: z
       .array(z.string().regex(/^[a-z0-9*-]{1,63}$/, "must be a namespace, or a glob with *"))
       .min(1, "must not be empty: leave it out to allow every namespace")
@@ -71,7 +84,7 @@ const tables = z
   });
 
 /** `ISSUERS`: a list of tables, or the same as JSON in a text. */
-export const issuerTables: z.ZodType<readonly IssuerTable[]> = z.union([
-  z.string().transform(jsonText).pipe(tables),
-  tables,
-]);
+export const issuerTables: z.ZodType<readonly IssuerTable[]> = z
+  .unknown()
+  .transform(fromText)
+  .pipe(tables);

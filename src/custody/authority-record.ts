@@ -68,9 +68,15 @@ export function parseAuthorityRecord(value: string): AuthorityRecord {
     throw new RecordError("version", `version ${version.data.version}, not ${recordVersion}`);
   }
   const parsed = recordForm.safeParse(json);
-  if (parsed.success) return parsed.data;
+  if (parsed.success) return inItsOneSpelling(parsed.data, value);
   const field = parsed.error.issues[0]?.path.join(".");
   throw new RecordError("form", `not a record of an authority: ${field || "not JSON"}`);
+}
+
+/** What spells the same record in another way was not written by this code. */
+function inItsOneSpelling(record: AuthorityRecord, value: string): AuthorityRecord {
+  if (formatAuthorityRecord(record) === value) return record;
+  throw new RecordError("form", "not spelled as it was sealed");
 }
 
 function parseJson(value: string): unknown {

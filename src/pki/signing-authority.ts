@@ -29,13 +29,13 @@ export interface AuthorityCertificates {
 
 /** @throws DerError, or CaError `subject-key-unacceptable`, for what no authority can be. */
 export async function createSigningAuthority(
-  certificates: AuthorityCertificates,
+  { certificate: der, intermediates, roots }: AuthorityCertificates,
   schedule: Schedule,
 ): Promise<SigningAuthority> {
-  const certificate = parseCertificate(certificates.certificate);
+  const certificate = parseCertificate(der);
   const publicKey = parseSubjectPublicKey(certificate.toBeSigned.spki);
   const id = toHex(await keyIdentifier(publicKey));
-  return { ...certificates, id, certificate, publicKey, schedule };
+  return { id, certificate, publicKey, intermediates, roots, schedule };
 }
 
 /**

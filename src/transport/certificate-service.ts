@@ -13,9 +13,11 @@ import {
   type IstioCertificateRequest,
   IstioCertificateService,
 } from "../gen/istio/v1/auth/ca_pb.ts";
+import { concatBytes } from "../pki/bytes.ts";
 import { auditFailure } from "./audit-failure.ts";
 import type { CertificateAuthority } from "./certificate-authority.ts";
 import { toConnectError } from "./connect-error.ts";
+import { withPatience } from "./patience.ts";
 import { maximumBodyOctets, requestBody } from "./request-body.ts";
 
 /** What one call has established so far. */
@@ -23,11 +25,13 @@ interface Call {
   readonly now: Date;
   readonly audit: AuditEvent;
   caller?: Caller;
+  /** Aborted when nobody waits for the answer any more; known once the call has begun. */
+  signal?: AbortSignal;
 }
 
 const callKey = createContextKey<Call | undefined>(undefined);
 
-/** The longest deadline that a client may ask for, in milliseconds; without one, nobody waits longer. */
+/** The longest deadline that a client may ask for, in milliseconds; without one, nothing takes longer. */
 const maximumTimeout = 30_000;
 
 /**
@@ -43,21 +47,25 @@ export function createCertificateService(
 ): (request: Request) => Promise<Response> {
   const handler = createHandler(ca);
   return async (request) => {
-    if (isNativeGrpc(request)) return nativeGrpcRefusal();
     const now = ca.clock();
     const audit: AuditEvent = {
       event: "create-certificate",
       outcome: "refused",
       reason: "rpc-malformed",
     };
+    if (isNativeGrpc(request)) {
+      ca.log.audit({ ...audit, detail: nativeGrpcSentence, durationMilliseconds: 0 });
+      return nativeGrpcRefusal();
+    }
+    const call: Call = { now, audit };
     const response = await handler({
       httpVersion: "",
       method: request.method,
       url: request.url,
       header: request.headers,
-      body: requestBody(request),
+      body: requestBody(request, () => call.signal),
       signal: request.signal,
-      contextValues: createContextValues().set(callKey, { now, audit }),
+      contextValues: createContextValues().set(callKey, call),
     });
     const answer = await toResponse(response);
     audit.durationMilliseconds = ca.clock().getTime() - now.getTime();
@@ -130,26 +138,26 @@ function textOrEmpty(value: unknown): string {
 async function answering<T>(context: HandlerContext, work: (call: Call) => Promise<T>): Promise<T> {
   const call = context.values.get(callKey);
   if (!call) throw new Error("a call without its context");
+  const { signal } = context;
+  call.signal = signal;
   try {
-    return await untilAborted(context.signal, work(call));
+    return await withPatience(work(call), {
+      signal,
+      milliseconds: maximumTimeout,
+      giveUp: abandoned,
+    });
   } catch (error) {
     auditFailure(call.audit, error);
     throw error instanceof CaError ? toConnectError(error.refusal) : error;
   }
 }
 
-/** The work, or a refusal as soon as nobody waits for it any more. */
-function untilAborted<T>(signal: AbortSignal, work: Promise<T>): Promise<T> {
-  return new Promise((resolve, reject) => {
-    signal.addEventListener("abort", () => {
-      reject(new CaError({ reason: "request-abandoned" }, "the caller is gone, or out of time"));
-    });
-    work.then(resolve, reject);
-  });
+function abandoned(): CaError {
+  return new CaError({ reason: "request-abandoned" }, "the caller is gone, or out of time");
 }
 
 function isNativeGrpc(request: Request): boolean {
-  return /^application\/grpc(?:$|[+;])/.test(request.headers.get("content-type") ?? "");
+  return /^application\/grpc(?:$|[+;])/i.test(request.headers.get("content-type") ?? "");
 }
 
 const unimplemented = "12";
@@ -175,7 +183,7 @@ async function toResponse(response: UniversalServerResponse): Promise<Response> 
   for await (const chunk of response.body ?? []) chunks.push(chunk);
   const isGrpcWeb = header?.get("content-type")?.startsWith("application/grpc-web") === true;
   if (isGrpcWeb) return new Response(streamOf(chunks), init);
-  return new Response(chunks[0] as BodyInit | undefined, init);
+  return new Response(concatBytes(...chunks), init);
 }
 
 function streamOf(chunks: readonly Uint8Array[]): ReadableStream<Uint8Array> {

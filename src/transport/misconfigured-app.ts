@@ -8,7 +8,9 @@ export function createMisconfiguredApp(faults: readonly string[]): Hono {
   const app = new Hono();
   app.get("/healthz", (c) => c.text("ok\n"));
   app.get("/readyz", (c) =>
-    c.json({ ready: false, reasons: faults.map((fault) => `configuration: ${fault}`) }, 503),
+    c.json({ ready: false, reasons: faults.map((fault) => `configuration: ${fault}`) }, 503, {
+      "cache-control": "no-store",
+    }),
   );
   app.all("*", (c) =>
     c.json({ code: "unavailable", message: "certificate authority is not configured" }, 503),

@@ -1,4 +1,5 @@
 import { Code, ConnectError } from "@connectrpc/connect";
+import { withPatience } from "./patience.ts";
 
 /** A request is a CSR of at most 16 kB, a number, and a little metadata. */
 export const maximumBodyOctets = 65_536;
@@ -10,14 +11,21 @@ const bodyTimeout = 10_000;
  * The body of a request, read when the RPC layer asks for it and not before: what authentication
  * refuses is never read.
  *
+ * @param signalOf The signal of the call, which begins before its body is read.
  * @throws ConnectError ResourceExhausted or DeadlineExceeded, from the iteration.
  */
-export async function* requestBody(request: Request): AsyncGenerator<Uint8Array> {
+export async function* requestBody(
+  request: Request,
+  signalOf: () => AbortSignal | undefined,
+): AsyncGenerator<Uint8Array> {
   const length = Number(request.headers.get("content-length") ?? Number.NaN);
   if (length > maximumBodyOctets) throw tooLarge();
-  yield await withinTimeout(
-    Number.isNaN(length) ? readStream(request) : request.arrayBuffer().then(toBytes),
-  );
+  const body = Number.isNaN(length) ? readStream(request) : request.arrayBuffer().then(toBytes);
+  yield await withPatience(body, {
+    signal: signalOf(),
+    milliseconds: bodyTimeout,
+    giveUp: tooSlow,
+  });
 }
 
 const toBytes = (buffer: ArrayBuffer): Uint8Array => new Uint8Array(buffer);
@@ -32,13 +40,6 @@ async function readStream(request: Request): Promise<Uint8Array> {
     chunks.push(chunk);
   }
   return new Blob(chunks as BlobPart[]).arrayBuffer().then(toBytes);
-}
-
-function withinTimeout(body: Promise<Uint8Array>): Promise<Uint8Array> {
-  return new Promise((resolve, reject) => {
-    const timer = setTimeout(() => reject(tooSlow()), bodyTimeout);
-    body.then(resolve, reject).finally(() => clearTimeout(timer));
-  });
 }
 
 function tooLarge(): ConnectError {

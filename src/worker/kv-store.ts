@@ -15,7 +15,10 @@ export function createKvStore(namespace: KVNamespace): AuthorityStore {
       const { keys, list_complete } = await namespace.list({ prefix, limit: maximumRecords });
       if (!list_complete) throw new Error(`more than ${maximumRecords} records in the store`);
       const records = await Promise.all(keys.map(({ name }) => load(namespace, name)));
-      return records.filter((record) => record !== undefined);
+      const present = records.filter((record) => record !== undefined);
+      // An empty store is something else than one whose values are on their way.
+      if (present.length === 0 && keys.length > 0) throw new Error("no record has a value yet");
+      return present;
     },
     async put({ id, value }) {
       await namespace.put(`${prefix}${id}`, value);

@@ -1,7 +1,11 @@
 import type { Hono } from "hono";
 import { rotate } from "../ca/rotate.ts";
 import { compose } from "../config/composition.ts";
-import { ConfigurationError, parseConfiguration } from "../config/configuration.ts";
+import {
+  ConfigurationError,
+  configurationKeys,
+  parseConfiguration,
+} from "../config/configuration.ts";
 import { createHttpApp } from "../transport/http-app.ts";
 import { createMisconfiguredApp } from "../transport/misconfigured-app.ts";
 import { consoleLog } from "./event-log.ts";
@@ -53,19 +57,18 @@ async function startConfigured(environment: Environment): Promise<Isolate> {
 }
 
 /**
- * What is configuration: text and tables under upper-case names. Bindings, whatever an operator adds
- * of them, are objects of the platform's own classes.
+ * What is configuration: every key of it, and other texts and lists under upper-case names, which can
+ * only be mistakes. Bindings, whatever an operator adds of them, are objects.
  */
 function variablesOf(environment: Environment): Record<string, unknown> {
   const variables = Object.entries(environment).filter(
-    ([name, value]) => /^[A-Z]/.test(name) && (typeof value !== "object" || isTable(value)),
+    ([name, value]) =>
+      configurationKeys.includes(name) || (/^[A-Z]/.test(name) && isWritten(value)),
   );
   return Object.fromEntries(variables);
 }
 
-function isTable(value: object | null): boolean {
-  return Array.isArray(value) || value?.constructor === Object;
-}
+const isWritten = (value: unknown): boolean => typeof value !== "object" || Array.isArray(value);
 
 function startMisconfigured(error: ConfigurationError): Isolate {
   for (const detail of error.faults) {

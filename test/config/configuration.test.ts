@@ -1,0 +1,209 @@
+import { describe, expect, test } from "vitest";
+import {
+  ConfigurationError,
+  configurationKeys,
+  parseConfiguration,
+} from "../../src/config/configuration.ts";
+import { configurationOf, day, expectOneFault, faultsOf, issuer, randomKek } from "./faults.ts";
+
+test("has these keys, in this order", () => {
+  expect(configurationKeys).toEqual([
+    "TRUST_DOMAIN",
+    "ISSUERS",
+    "DEFAULT_WORKLOAD_CERT_TTL",
+    "MAX_WORKLOAD_CERT_TTL",
+    "AUTHORITY_KEY",
+    "AUTHORITY_LIFETIME",
+    "PROPAGATION_INTERVAL",
+    "INCEPTION_DATE",
+    "KEK",
+  ]);
+});
+
+test("has a default for everything but ISSUERS and KEK", () => {
+  expect(configurationOf({})).toEqual({
+    trustDomain: "cluster.local",
+    issuers: [
+      {
+        issuer,
+        audiences: ["istio-ca"],
+        cluster: "Kubernetes",
+        namespaces: ["*"],
+        trusted_node_accounts: [],
+      },
+    ],
+    leafLifetimes: { defaultSeconds: day, maximumSeconds: 90 * day },
+    authorityKey: "EC-P256",
+    phaseLengths: {
+      propagationSeconds: 600,
+      longestLeafSeconds: 90 * day,
+      signingSeconds: 4 * (90 * day + 600),
+    },
+    inceptionDate: undefined,
+    keks: [{ id: "2026-11", octets: expect.any(Uint8Array) }],
+    warnings: [],
+  });
+});
+
+test("requires ISSUERS and KEK, and says so of each", () => {
+  const parse = () => parseConfiguration({});
+  expect(parse).toThrow(ConfigurationError);
+  expect(faultsOf({ ISSUERS: undefined, KEK: undefined })).toEqual([
+    "ISSUERS: is required",
+    "KEK: is required",
+  ]);
+});
+
+test("says everything that is wrong at once, a line for each", () => {
+  const faults = faultsOf({
+    TRUST_DOMAIN: "Cluster.Local",
+    ISSUERS: [{ issuer: "http://a.test" }, { issuer, namespaces: [] }],
+    DEFAULT_WORKLOAD_CERT_TTL: "1 day",
+    AUTHORITY_KEY: "DSA",
+    INCEPTION_DATE: "today",
+    KEK: "secret",
+    TRUST_DOMIAN: "x",
+  });
+  expect(faults.map((fault) => fault.split(": ")[0]).toSorted()).toEqual([
+    "AUTHORITY_KEY",
+    "DEFAULT_WORKLOAD_CERT_TTL",
+    "INCEPTION_DATE",
+    "ISSUERS[0].issuer",
+    "ISSUERS[1].namespaces",
+    "KEK",
+    "TRUST_DOMAIN",
+    "TRUST_DOMIAN",
+  ]);
+});
+
+describe("TRUST_DOMAIN", () => {
+  test.each(["example.org", "a_b-c.d0", "10.0.0.1", "x".repeat(255)])("may be %s", (name) => {
+    expect(configurationOf({ TRUST_DOMAIN: name }).trustDomain).toBe(name);
+  });
+
+  test("of one label works, with one warning", () => {
+    expect(configurationOf({ TRUST_DOMAIN: "prod" }).warnings).toHaveLength(1);
+    expect(configurationOf({ TRUST_DOMAIN: "prod.local" }).warnings).toHaveLength(0);
+  });
+
+  test.each<[string, unknown]>([
+    ["empty", ""],
+    ["upper case", "Example.org"],
+    ["a SPIFFE ID", "spiffe://example.org"],
+    ["a path", "example.org/ns"],
+    ["with a port", "example.org:443"],
+    ["with a comma", "a.org,b.org"],
+    ["percent-coded", "ex%61mple.org"],
+    ["with a space", "example.org "],
+    ["too long", "x".repeat(256)],
+    ["a number", 1],
+    ["null", null],
+  ])("may not be %s", (_, value) => {
+    expectOneFault({ TRUST_DOMAIN: value }, "TRUST_DOMAIN");
+  });
+});
+
+describe("durations", () => {
+  test.each([
+    ["24h", 86_400],
+    ["90m", 5_400],
+    ["3600s", 3_600],
+    ["1h30m", 5_400],
+    ["1h0m1s", 3_601],
+  ])("%s are %i seconds", (text, seconds) => {
+    const { leafLifetimes } = configurationOf({ DEFAULT_WORKLOAD_CERT_TTL: text });
+    expect(leafLifetimes.defaultSeconds).toBe(seconds);
+  });
+
+  test.each<[string, unknown]>([
+    ["empty", ""],
+    ["a number in a text", "3600"],
+    ["a number", 3600],
+    ["negative", "-1h"],
+    ["a fraction, which Go would read", "1.5h"],
+    ["days, which Go would not read", "90d"],
+    ["milliseconds", "1000ms"],
+    ["in another order", "30m1h"],
+    ["with spaces", "1h 30m"],
+    ["in upper case", "24H"],
+    ["beyond reason", "9999999h"],
+    ["with a newline", "24h\n"],
+  ])("may not be %s", (_, value) => {
+    expectOneFault({ DEFAULT_WORKLOAD_CERT_TTL: value }, "DEFAULT_WORKLOAD_CERT_TTL");
+  });
+
+  test("may not contradict each other", () => {
+    expectOneFault({ DEFAULT_WORKLOAD_CERT_TTL: "0s" }, "DEFAULT_WORKLOAD_CERT_TTL");
+    expectOneFault({ DEFAULT_WORKLOAD_CERT_TTL: "2161h" }, "DEFAULT_WORKLOAD_CERT_TTL");
+    expectOneFault({ MAX_WORKLOAD_CERT_TTL: "88000h" }, "MAX_WORKLOAD_CERT_TTL");
+    expectOneFault({ PROPAGATION_INTERVAL: "239s" }, "PROPAGATION_INTERVAL");
+    expectOneFault({ AUTHORITY_LIFETIME: "8640h" }, "AUTHORITY_LIFETIME");
+    expectOneFault({ AUTHORITY_LIFETIME: "0s" }, "AUTHORITY_LIFETIME");
+    expectOneFault({ AUTHORITY_LIFETIME: "999999h" }, "AUTHORITY_LIFETIME");
+  });
+
+  test("may lie on their bounds", () => {
+    expect(configurationOf({ DEFAULT_WORKLOAD_CERT_TTL: "2160h" }).leafLifetimes).toEqual({
+      defaultSeconds: 90 * day,
+      maximumSeconds: 90 * day,
+    });
+    expect(configurationOf({ PROPAGATION_INTERVAL: "240s" }).phaseLengths.propagationSeconds).toBe(
+      240,
+    );
+    expect(configurationOf({ PROPAGATION_INTERVAL: "0s" }).phaseLengths.propagationSeconds).toBe(0);
+  });
+
+  test("give an authority time to sign, and time before and after", () => {
+    const lifetimeSeconds = 4 * (90 * day + 600);
+    const { phaseLengths } = configurationOf({ AUTHORITY_LIFETIME: `${lifetimeSeconds}s` });
+    const { longestLeafSeconds, propagationSeconds, signingSeconds } = phaseLengths;
+    expect(signingSeconds + 2 * (longestLeafSeconds + propagationSeconds)).toBe(lifetimeSeconds);
+    expect(signingSeconds).toBeGreaterThanOrEqual(longestLeafSeconds);
+  });
+});
+
+describe("AUTHORITY_KEY", () => {
+  test.each(["EC-P256", "EC-P384", "RSA-2048", "RSA-4096"])("may be %s", (value) => {
+    expect(configurationOf({ AUTHORITY_KEY: value }).authorityKey).toBe(value);
+  });
+
+  test.each<[unknown]>([[""], ["ec-p256"], ["RSA-1024"], ["EC-P521"], ["Ed25519"], [256]])(
+    "may not be %j",
+    (value) => {
+      expectOneFault({ AUTHORITY_KEY: value }, "AUTHORITY_KEY");
+    },
+  );
+});
+
+describe("INCEPTION_DATE", () => {
+  test.each(["2026-11-21", "2028-02-29"])("may be %s", (value) => {
+    expect(configurationOf({ INCEPTION_DATE: value }).inceptionDate).toBe(value);
+  });
+
+  test.each<[unknown]>([
+    [""],
+    ["2026-02-30"],
+    ["2026-13-01"],
+    ["2027-02-29"],
+    ["2026-1-1"],
+    ["21.11.2026"],
+    ["2026-11-21T00:00:00Z"],
+    ["2026-11-21 "],
+    ["*"],
+    [20261121],
+    [true],
+  ])("may not be %j", (value) => {
+    expectOneFault({ INCEPTION_DATE: value }, "INCEPTION_DATE");
+  });
+});
+
+describe("a key of another name", () => {
+  test.each([
+    ["KEKS", { KEKS: randomKek("k") }],
+    ["trust_domain", { trust_domain: "x" }],
+    ["JWT_RULE", { JWT_RULE: "{}" }],
+    ["__PROTO__", { __PROTO__: {} }],
+  ])("%s is refused", (name, changes) => {
+    expectOneFault(changes, name);
+  });
+});

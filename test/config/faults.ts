@@ -1,0 +1,54 @@
+import { randomBytes } from "node:crypto";
+import { exportJWK, type JWK } from "jose";
+import { expect } from "vitest";
+import {
+  type Configuration,
+  ConfigurationError,
+  parseConfiguration,
+} from "../../src/config/configuration.ts";
+import type { IssuerTable } from "../../src/config/issuer-table.ts";
+import { createTokenKey, jwksOf } from "../testkit/tokens.ts";
+
+export type Values = Readonly<Record<string, unknown>>;
+
+export const day = 86_400;
+export const issuer = "https://a.test";
+
+/** An entry of `KEK` with this id. */
+export const randomKek = (id: string): string => `${id}:${randomBytes(32).toString("base64")}`;
+
+const complete: Values = { ISSUERS: [{ issuer }], KEK: randomKek("2026-11") };
+
+/** A configuration that would be right, but for these values. */
+export const configurationOf = (changes: Values): Configuration =>
+  parseConfiguration({ ...complete, ...changes });
+
+export const issuersOf = (...tables: readonly unknown[]): readonly IssuerTable[] =>
+  configurationOf({ ISSUERS: tables }).issuers;
+
+export function faultsOf(changes: Values): readonly string[] {
+  try {
+    configurationOf(changes);
+  } catch (error) {
+    if (error instanceof ConfigurationError) return error.faults;
+    throw error;
+  }
+  throw new Error("nothing was wrong");
+}
+
+/** One fault, said once, at its place; a key that is there is not said to be missing. */
+export function expectOneFault(changes: Values, place: string): void {
+  const faults = faultsOf(changes);
+  expect(faults).toEqual([expect.stringMatching(/^[^\n]+$/)]);
+  expect(faults[0]?.split(": ")[0]).toBe(place);
+  expect(faults[0]).not.toMatch(/is required$/);
+}
+
+/** One key as a JWK Set, with its private member and without. */
+export async function createKeySets(): Promise<
+  Record<"publicKeys" | "privateKeys", { keys: JWK[] }>
+> {
+  const key = await createTokenKey("ES256", "k1");
+  const privateJwk = { ...(await exportJWK(key.privateKey)), kid: "k1" };
+  return { publicKeys: jwksOf(key), privateKeys: { keys: [privateJwk] } };
+}

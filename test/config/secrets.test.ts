@@ -1,0 +1,117 @@
+import { randomBytes } from "node:crypto";
+import fc from "fast-check";
+import { exportJWK, type JWK } from "jose";
+import { beforeAll, describe, expect, test } from "vitest";
+import { createTokenKey } from "../testkit/tokens.ts";
+import {
+  configurationOf,
+  createKeySets,
+  expectOneFault,
+  faultsOf,
+  issuer,
+  randomKek,
+  type Values,
+} from "./faults.ts";
+
+let publicKeys: { keys: JWK[] };
+
+beforeAll(async () => {
+  ({ publicKeys } = await createKeySets());
+});
+
+describe("KEK", () => {
+  const octets = randomBytes(32);
+  const base64 = octets.toString("base64");
+
+  test.each([
+    ["base64", `k:${base64}`],
+    ["base64url", `k:${octets.toString("base64url")}`],
+    ["base64 without padding", `k:${base64.replace(/=+$/, "")}`],
+  ])("may be %s", (_, value) => {
+    expect(configurationOf({ KEK: value }).keks).toEqual([
+      { id: "k", octets: new Uint8Array(octets) },
+    ]);
+  });
+
+  test("may be several, newest first", () => {
+    const value = `${randomKek("2026-11")}, ${randomKek("2026-05")},${randomKek("old_1.x")}`;
+    expect(configurationOf({ KEK: value }).keks.map(({ id }) => id)).toEqual([
+      "2026-11",
+      "2026-05",
+      "old_1.x",
+    ]);
+  });
+
+  test.each<[string, unknown]>([
+    ["empty", ""],
+    ["without an id", base64],
+    ["with an empty id", `:${base64}`],
+    ["with an id without end", `${"k".repeat(65)}:${base64}`],
+    ["with an id of other characters", `k 1:${base64}`],
+    ["of 31 octets", `k:${octets.toString("base64", 0, 31)}`],
+    ["of 33 octets", `k:${Buffer.concat([octets, octets]).toString("base64", 0, 33)}`],
+    ["of 16 octets", `k:${octets.toString("base64", 0, 16)}`],
+    ["hexadecimal", `k:${octets.toString("hex")}`],
+    ["a password", "k:correct horse battery staple"],
+    ["with a comma at its end", `k:${base64},`],
+    ["with one bad entry among good ones", `k:${base64},j:AAAA`],
+    ["with an id twice", `k:${base64},${randomKek("k")}`],
+    ["with bits to spare", `k:${base64.slice(0, 42)}B=`],
+    ["a list", [`k:${base64}`]],
+    ["a number", 1],
+  ])("may not be %s", (_, value) => {
+    expectOneFault({ KEK: value }, "KEK");
+  });
+});
+
+describe("no fault quotes a secret", () => {
+  const secret = fc
+    .uint8Array({ minLength: 24, maxLength: 48 })
+    .map((octets) => Buffer.from(octets).toString("base64"))
+    .filter((text) => !/^A+=*$/.test(text));
+
+  const placements: readonly [string, (secret: string) => Values][] = [
+    ["KEK alone", (s) => ({ KEK: s })],
+    ["KEK with another separator", (s) => ({ KEK: `k1=${s}` })],
+    ["KEK with its id twice", (s) => ({ KEK: `k:${s},k:${s}` })],
+    ["KEK in a list", (s) => ({ KEK: [s] })],
+    ["KEK in a table", (s) => ({ KEK: { value: s } })],
+    ["KEK with more lines", (s) => ({ KEK: `k:${s}\nk` })],
+    ["a mistyped KEK", (s) => ({ KEK_SECRET: s })],
+    ["ISSUERS that is a secret", (s) => ({ ISSUERS: s })],
+    ["ISSUERS that begins as JSON", (s) => ({ ISSUERS: `[{"issuer":"${s}` })],
+    ["an issuer", (s) => ({ ISSUERS: [{ issuer: s }] })],
+    ["a key of an issuer", (s) => ({ ISSUERS: [{ issuer, jwks: s }] })],
+    ["a private key", (s) => ({ ISSUERS: [{ issuer, jwks: { keys: [{ kty: "EC", d: s }] } }] })],
+    ["a token for keys", (s) => ({ ISSUERS: [{ issuer, jwks_uri: `Bearer ${s}` }] })],
+    ["the trust domain", (s) => ({ TRUST_DOMAIN: `X${s}` })],
+    ["a duration", (s) => ({ MAX_WORKLOAD_CERT_TTL: s })],
+    ["the kind of key", (s) => ({ AUTHORITY_KEY: s })],
+    ["the date", (s) => ({ INCEPTION_DATE: s })],
+  ];
+
+  test.each(placements)("that was put into %s", (_, place) => {
+    fc.assert(
+      fc.property(secret, (value) => {
+        expect(faultsOf(place(value)).join("\n")).not.toContain(value.slice(0, 16));
+      }),
+      { numRuns: 30 },
+    );
+  });
+
+  test("of a private key that was put beside a public one", async () => {
+    const { d } = await exportJWK((await createTokenKey("ES256")).privateKey);
+    const jwks = { keys: [...publicKeys.keys, { kty: "EC", crv: "P-256", x: "A", y: "A", d }] };
+    const message = faultsOf({ ISSUERS: [{ issuer, jwks }] }).join("\n");
+    expect(message).not.toContain(d);
+  });
+
+  test("and the message of the error is its lines", () => {
+    const parse = () => configurationOf({ AUTHORITY_KEY: "x", INCEPTION_DATE: "x" });
+    expect(parse).toThrow(
+      expect.objectContaining({
+        message: faultsOf({ AUTHORITY_KEY: "x", INCEPTION_DATE: "x" }).join("\n"),
+      }),
+    );
+  });
+});

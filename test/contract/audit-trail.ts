@@ -1,0 +1,265 @@
+import { beforeAll, beforeEach, describe, expect, test } from "vitest";
+import type { AuditLine } from "../testkit/event-recorder.ts";
+import { mintToken, serviceAccountClaims } from "../testkit/tokens.ts";
+import { createWorkload, type Workload, withBrokenSignature } from "../testkit/workload.ts";
+import {
+  bearer,
+  type CertificateCall,
+  connectBinary,
+  connectJson,
+  grpcFrame,
+  grpcWeb,
+  octets,
+  outcomeOf,
+  protocols,
+  requestOf,
+} from "./rpc-calls.ts";
+import { issuers, origin, rpcPath, type ServiceUnderTest } from "./service-under-test.ts";
+
+/** One event for each call, with what the issue asks of it, and without a secret. */
+export function describeAuditTrail(service: () => ServiceUnderTest): void {
+  let workload: Workload;
+
+  beforeAll(async () => {
+    workload = await createWorkload();
+  });
+
+  beforeEach(() => {
+    service().takeAudits();
+  });
+
+  function onlyAudit(): AuditLine {
+    const audits = service().takeAudits();
+    expect(audits).toHaveLength(1);
+    return audits[0] as AuditLine;
+  }
+
+  async function audited(
+    call: CertificateCall | BodyInit,
+    headers: Record<string, string>,
+    protocol = connectJson,
+  ): Promise<AuditLine> {
+    const response = await service().send(requestOf(protocol, call, headers));
+    await response.arrayBuffer();
+    return onlyAudit();
+  }
+
+  const own = {
+    spiffeId: "spiffe://cluster.local/ns/foo/sa/bar",
+    cluster: "Kubernetes",
+    issuer: issuers.cluster,
+  };
+  const duration = { durationMilliseconds: expect.any(Number) };
+  const csr = (change: (pem: string) => string = (pem) => pem) => ({
+    csr: change(workload.csrPem),
+  });
+
+  describe("an issued certificate", () => {
+    test.each(protocols)(
+      "leaves who, from where, by whom, which and until when, over $name",
+      async (protocol) => {
+        const request = requestOf(protocol, csr(), await bearer(service()));
+        const outcome = await outcomeOf(protocol, await service().send(request));
+        expect(outcome).toHaveProperty("certChain");
+        expect(onlyAudit()).toEqual({
+          event: "create-certificate",
+          outcome: "issued",
+          ...own,
+          authority: expect.stringMatching(/^[0-9a-f]{40}$/),
+          serialNumber: expect.stringMatching(/^(?:[0-9a-f]{2}){16,20}$/),
+          notAfter: expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.000Z$/),
+          ...duration,
+        });
+      },
+    );
+
+    test("leaves who named which identity, when a node proxy did", async () => {
+      const metadata = { ImpersonatedIdentity: own.spiffeId };
+      const headers = await bearer(service(), "istio-system:ztunnel");
+      expect(await audited({ ...csr(), metadata }, headers)).toMatchObject({
+        outcome: "issued",
+        spiffeId: own.spiffeId,
+        impersonator: "spiffe://cluster.local/ns/istio-system/sa/ztunnel",
+      });
+    });
+  });
+
+  describe("a refused call", () => {
+    test("without a credential leaves only that", async () => {
+      expect(await audited(csr(), {})).toEqual({
+        event: "create-certificate",
+        outcome: "refused",
+        reason: "credential-missing",
+        detail: expect.any(String),
+        ...duration,
+      });
+    });
+
+    test.each([
+      ["form", "junk"],
+      ["issuer", { iss: "https://evil.test" }],
+      ["audience", { aud: ["vault"] }],
+      ["time", { exp: 1 }],
+      ["subject", { sub: "system:node:x" }],
+    ] as const)("leaves the check that the credential failed: %s", async (check, change) => {
+      const claims = serviceAccountClaims(issuers.cluster, "foo:bar", service().now());
+      const token =
+        typeof change === "string"
+          ? change
+          : await mintToken(service().key, { ...claims, ...change });
+      const audit = await audited(csr(), { authorization: `Bearer ${token}` });
+      expect(audit).toMatchObject({ outcome: "refused", reason: "credential-rejected", check });
+      expect(audit).not.toHaveProperty("spiffeId");
+    });
+
+    test("leaves the check even when it is the last", async () => {
+      const headers = { ...(await bearer(service())), clusterid: "other" };
+      expect(await audited(csr(), headers)).toMatchObject({ check: "cluster" });
+    });
+
+    const authenticated: readonly [string, string | undefined, () => CertificateCall][] = [
+      ["csr-malformed", undefined, () => ({ csr: "x" })],
+      ["csr-signature-invalid", undefined, () => csr(withBrokenSignature)],
+      ["lifetime-too-long", undefined, () => ({ ...csr(), validityDuration: 2n ** 63n - 1n })],
+      ["signer-unknown", undefined, () => ({ ...csr(), metadata: { CertSigner: "x" } })],
+      [
+        "impersonation-denied",
+        "account",
+        () => ({ ...csr(), metadata: { ImpersonatedIdentity: "x" } }),
+      ],
+    ];
+
+    test.each(authenticated)(
+      "leaves the reason and the caller: %s",
+      async (reason, check, call) => {
+        for (const protocol of protocols) {
+          const audit = await audited(call(), await bearer(service()), protocol);
+          expect(audit).toEqual({
+            event: "create-certificate",
+            outcome: "refused",
+            reason,
+            ...(check && { check }),
+            detail: expect.any(String),
+            ...own,
+            ...duration,
+          });
+        }
+      },
+    );
+
+    test.each([
+      ["identity", "x"],
+      ["trust-domain", "spiffe://other.local/ns/foo/sa/bar"],
+      ["namespace", "spiffe://cluster.local/ns/foo/sa/bar"],
+    ])("leaves the rule of impersonation that was broken: %s", async (check, identity) => {
+      const headers = await bearer(service(), "team-mesh:ztunnel", issuers.team);
+      const call = { ...csr(), metadata: { ImpersonatedIdentity: identity } };
+      expect(await audited(call, headers)).toMatchObject({ reason: "impersonation-denied", check });
+    });
+
+    test("leaves that the issuer could not be asked", async () => {
+      const headers = await bearer(service(), "foo:bar", issuers.down);
+      expect(await audited(csr(), headers)).toMatchObject({
+        outcome: "refused",
+        reason: "key-provider-unreachable",
+      });
+    });
+
+    test("leaves that nobody waited for it", async () => {
+      const headers = {
+        ...(await bearer(service(), "foo:bar", issuers.hanging)),
+        "connect-timeout-ms": "20",
+      };
+      expect(await audited(csr(), headers)).toMatchObject({
+        outcome: "refused",
+        reason: expect.stringMatching(/^(?:request-abandoned|key-provider-unreachable)$/),
+      });
+    });
+  });
+
+  describe("a malformed call", () => {
+    const malformed: readonly [string, () => Request | Promise<Request>][] = [
+      ["JSON that ends early", async () => requestOf(connectJson, "{", await bearer(service()))],
+      [
+        "binary junk",
+        async () => requestOf(connectBinary, octets("\xff"), await bearer(service())),
+      ],
+      [
+        "half a frame",
+        async () =>
+          requestOf(grpcWeb, grpcFrame(octets("x")).subarray(0, 3), await bearer(service())),
+      ],
+      [
+        "a body too large",
+        async () => requestOf(connectJson, " ".repeat(65_537), await bearer(service())),
+      ],
+      [
+        "a compressed body",
+        async () =>
+          requestOf(connectJson, "x", { ...(await bearer(service())), "content-encoding": "gzip" }),
+      ],
+      [
+        "a timeout too long",
+        async () =>
+          requestOf(connectJson, "{}", {
+            ...(await bearer(service())),
+            "connect-timeout-ms": "30001",
+          }),
+      ],
+      [
+        "another content type",
+        () => requestOf(connectJson, "{}", { "content-type": "text/plain" }),
+      ],
+      ["another method", () => new Request(`${origin}${rpcPath}`)],
+      ["native gRPC", () => requestOf(connectJson, "{}", { "content-type": "application/grpc" })],
+    ];
+
+    test.each(malformed)("leaves one event too: %s", async (_, request) => {
+      const response = await service().send(await request());
+      await response.arrayBuffer();
+      expect(onlyAudit()).toMatchObject({
+        event: "create-certificate",
+        outcome: "refused",
+        reason: "rpc-malformed",
+        ...duration,
+      });
+    });
+  });
+
+  test("no event holds a token, a CSR or a key", async () => {
+    const { authorization } = await bearer(service());
+    const secrets = [
+      ...authorization.slice("Bearer ".length).split("."),
+      ...(workload.csrPem.match(/^[A-Za-z0-9+/=]{20,}$/gm) ?? []),
+      String(service().key.publicJwk.x),
+    ];
+    const calls: readonly (CertificateCall | string)[] = [
+      csr(),
+      csr((pem) => pem.slice(0, -40)),
+      csr((pem) => `${pem}${pem}`),
+      csr(withBrokenSignature),
+      { csr: authorization },
+      { ...csr(), metadata: { CertSigner: authorization } },
+      { ...csr(), metadata: { ImpersonatedIdentity: authorization } },
+      `{"csr":"${workload.csrPem}"`,
+      `{"csr":1,"metadata":"${authorization}"}`,
+    ];
+    const tokens = [
+      authorization,
+      `${authorization}x`,
+      `${authorization}.x`,
+      authorization.slice(0, -10),
+      `${authorization}, ${authorization}`,
+      authorization.replace(/\.[^.]*\./, ".eyJ9."),
+    ];
+    const events: AuditLine[] = [];
+    for (const protocol of [connectJson, connectBinary]) {
+      for (const call of calls) events.push(await audited(call, { authorization }, protocol));
+      for (const token of tokens)
+        events.push(await audited(csr(), { authorization: token }, protocol));
+    }
+    const log = events.map((event) => JSON.stringify(event)).join("\n");
+    expect(secrets.filter((secret) => log.includes(secret.slice(0, 20)))).toEqual([]);
+    expect(log).not.toContain("BEGIN");
+  });
+}

@@ -1,0 +1,34 @@
+import { beforeAll, describe } from "vitest";
+import { describeAuditTrail } from "./audit-trail.ts";
+import { describeIssuedCertificates } from "./issued-certificates.ts";
+import { describeRefusedRequests } from "./refused-requests.ts";
+import type { ServiceUnderTest } from "./service-under-test.ts";
+import { describeTrustBundleEndpoints } from "./trust-bundle-endpoints.ts";
+import { describeWireMessages } from "./wire-messages.ts";
+import { describeWireRequests } from "./wire-requests.ts";
+
+/**
+ * What Istio's clients, operators and auditors rest on, whatever platform serves it.
+ *
+ * @param start Starts the service once for all of these tests, its authority founded.
+ */
+export function describeCertificateService(start: () => Promise<ServiceUnderTest>): void {
+  let started: ServiceUnderTest | undefined;
+  const service = (): ServiceUnderTest => {
+    if (!started) throw new Error("the service has not started");
+    return started;
+  };
+
+  beforeAll(async () => {
+    started = await start();
+  });
+
+  describe("an issued certificate", () => describeIssuedCertificates(service));
+  describe("a refused request", () => describeRefusedRequests(service));
+  describe("the wire", () => {
+    describeWireMessages(service);
+    describeWireRequests(service);
+  });
+  describe("the audit trail", () => describeAuditTrail(service));
+  describe("an endpoint", () => describeTrustBundleEndpoints(service));
+}

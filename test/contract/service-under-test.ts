@@ -1,0 +1,54 @@
+import type { AuditLine } from "../testkit/event-recorder.ts";
+import type { TokenKey } from "../testkit/tokens.ts";
+
+/** The issuers that a service under test trusts. The first two publish `key`. */
+export const issuers = {
+  /** Vouches for every namespace; `istio-system:ztunnel` is its node proxy. */
+  cluster: "https://cluster.test",
+  /** Of the cluster `team`; vouches for `team-*`; `team-mesh:ztunnel` is its node proxy. */
+  team: "https://team.test",
+  /** Two that never answer when they are asked for their keys. */
+  hanging: "https://hanging.test",
+  stalled: "https://stalled.test",
+  /** Answers with an error when it is asked for its keys. */
+  down: "https://down.test",
+} as const;
+
+/** `ISSUERS` of a service under test, but for where the keys are. */
+export const issuerTables = {
+  cluster: { issuer: issuers.cluster, trusted_node_accounts: ["istio-system/ztunnel"] },
+  team: {
+    issuer: issuers.team,
+    cluster: "team",
+    namespaces: ["team-*"],
+    trusted_node_accounts: ["team-mesh/ztunnel"],
+  },
+  hanging: { issuer: issuers.hanging },
+  stalled: { issuer: issuers.stalled },
+  down: { issuer: issuers.down },
+} as const;
+
+/** The trust domain of a service under test, and its longest leaf: the default. */
+export const trustDomain = "cluster.local";
+export const maximumSeconds = 7_776_000;
+
+/**
+ * A running CA of {@link trustDomain} with one self-signed authority that signs, which trusts
+ * {@link issuers}.
+ */
+export interface ServiceUnderTest {
+  readonly send: (request: Request) => Promise<Response>;
+  readonly key: TokenKey;
+  /** The instant that the service takes for now. */
+  readonly now: () => Date;
+  /** The audit events since they were last taken. */
+  readonly takeAudits: () => readonly AuditLine[];
+}
+
+export const origin = "https://ca.test";
+export const rpcPath = "/istio.v1.auth.IstioCertificateService/CreateCertificate";
+
+/** The text of a body that does not call itself text, about which workerd would warn. */
+export async function textOf(response: Response): Promise<string> {
+  return new TextDecoder().decode(await response.arrayBuffer());
+}

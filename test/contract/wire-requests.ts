@@ -1,0 +1,172 @@
+import { beforeAll, describe, expect, test } from "vitest";
+import { createWorkload, type Workload } from "../testkit/workload.ts";
+import { createExchange, type Exchange } from "./exchange.ts";
+import { bearer, connectBinary, connectJson, grpcWeb, octets, protocols } from "./rpc-calls.ts";
+import { issuers, origin, rpcPath, type ServiceUnderTest } from "./service-under-test.ts";
+
+/** What the RPC accepts and refuses by its bytes, before anything in them is looked at. */
+export function describeWireRequests(service: () => ServiceUnderTest): void {
+  let workload: Workload;
+  let send: Exchange["send"];
+  let outcome: Exchange["outcome"];
+  let codeOf: Exchange["codeOf"];
+
+  beforeAll(async () => {
+    workload = await createWorkload();
+    ({ send, outcome, codeOf } = createExchange(service(), workload.csrPem));
+  });
+
+  const isIssued = { certChain: [expect.any(String), expect.any(String)] };
+
+  describe("a request", () => {
+    const url = `${origin}${rpcPath}`;
+    const sendRaw = async (to: string, init: RequestInit) =>
+      service().send(
+        new Request(to, { ...init, headers: { ...(await bearer(service())), ...init.headers } }),
+      );
+    const json = { "content-type": "application/json" };
+
+    test.each(["GET", "HEAD", "PUT", "PATCH", "DELETE", "OPTIONS"])(
+      "of method %s is refused",
+      async (method) => {
+        const body = method === "GET" || method === "HEAD" ? null : "{}";
+        const response = await sendRaw(url, { method, body, headers: json });
+        expect(response.status).toBe(405);
+      },
+    );
+
+    test("of method GET is refused with a message in its query", async () => {
+      const query = `?connect=v1&encoding=json&message=${encodeURIComponent(JSON.stringify({ csr: workload.csrPem }))}`;
+      expect((await sendRaw(`${url}${query}`, { method: "GET" })).status).toBe(405);
+    });
+
+    test.each([
+      "text/plain",
+      "application/xml",
+      "application/x-www-form-urlencoded",
+      "application/json, application/json",
+      "application/connect+json",
+      "application/connect+proto",
+      "application/grpc-web-text",
+      "application/grpc-web-text+proto",
+      "application/grpc-websocket",
+      "application/x-protobuf",
+    ])("of type %s is refused", async (contentType) => {
+      const headers = { "content-type": contentType };
+      const response = await sendRaw(url, { method: "POST", body: "{}", headers });
+      expect(response.status).toBe(415);
+    });
+
+    test("of no type is refused", async () => {
+      const response = await sendRaw(url, { method: "POST", body: octets("{}") });
+      expect(response.status).toBe(415);
+    });
+
+    test.each([
+      "application/grpc",
+      "application/grpc+proto",
+      "application/grpc+json",
+      "application/grpc;charset=utf-8",
+      "Application/GRPC",
+    ])("of native gRPC (%s) is refused in words, and with a status", async (contentType) => {
+      const headers = { "content-type": contentType, te: "trailers" };
+      const body = grpcWeb.encode({ csr: workload.csrPem });
+      const response = await sendRaw(url, { method: "POST", body, headers });
+      expect(response.status).toBe(415);
+      expect(response.headers.get("grpc-status")).toBe("12");
+      expect(response.headers.get("grpc-message")).not.toBe("");
+      expect(await response.text()).toContain("gRPC");
+    });
+
+    test.each([
+      "/istio.v1.auth.IstioCertificateService/HandleCSR",
+      "/istio.v1.auth.IstioCertificateService/createCertificate",
+      "/istio.v1.auth.IstioCertificateService/",
+      "/istio.v1.auth.IstioCertificateService/CreateCertificate/",
+      "/istio.v1.auth.IstioCAService/CreateCertificate",
+      "//istio.v1.auth.IstioCertificateService/CreateCertificate",
+      "/",
+    ])("to %s finds nothing", async (path) => {
+      const response = await sendRaw(`${origin}${path}`, {
+        method: "POST",
+        body: "{}",
+        headers: json,
+      });
+      expect(response.status).toBe(404);
+    });
+
+    test("may have a query that nobody reads", async () => {
+      const body = JSON.stringify({ csr: workload.csrPem });
+      const response = await sendRaw(`${url}?a=b`, { method: "POST", body, headers: json });
+      expect(response.status).toBe(200);
+    });
+  });
+
+  describe("a timeout", () => {
+    test.each(protocols)("of thirty seconds may be asked for over $name", async (protocol) => {
+      const headers = { [protocol.timeoutHeader]: protocol.timeout(30_000) };
+      expect(await outcome(protocol, { headers })).toEqual(isIssued);
+    });
+
+    test.each(protocols)("of more is refused over $name", async (protocol) => {
+      const headers = { [protocol.timeoutHeader]: protocol.timeout(30_001) };
+      expect(await codeOf(protocol, { headers })).toBe("InvalidArgument");
+    });
+
+    test.each([
+      [connectJson, "soon"],
+      [connectJson, "-1"],
+      [connectJson, "1.5"],
+      [connectJson, "99999999999"],
+      [connectBinary, "1s"],
+      [grpcWeb, "soon"],
+      [grpcWeb, "100"],
+      [grpcWeb, "1H"],
+      [grpcWeb, "999999999S"],
+    ])("over $0.name of «%s» is refused", async (protocol, value) => {
+      const headers = { [protocol.timeoutHeader]: value };
+      expect(await codeOf(protocol, { headers })).toBe("InvalidArgument");
+    });
+
+    test("holds for a body that does not come", async () => {
+      for (const protocol of protocols) {
+        const body = new ReadableStream<Uint8Array>({
+          start: (controller) => controller.enqueue(new Uint8Array([0x20])),
+        });
+        const headers = { [protocol.timeoutHeader]: protocol.timeout(200) };
+        const started = performance.now();
+        expect(await codeOf(protocol, { body, headers })).toBe("DeadlineExceeded");
+        expect(performance.now() - started).toBeLessThan(1500);
+      }
+    });
+  });
+
+  describe("an answer", () => {
+    test("over gRPC-Web has no length, so that Cloudflare can make gRPC of it", async () => {
+      for (const issuer of [issuers.cluster, "https://evil.test"]) {
+        const response = await send(grpcWeb, { issuer });
+        expect(response.status).toBe(200);
+        expect(response.headers.get("content-type")).toBe("application/grpc-web+proto");
+        expect(response.headers.has("content-length")).toBe(false);
+        await response.arrayBuffer();
+      }
+    });
+
+    test.each([
+      [200, issuers.cluster],
+      [401, "https://evil.test"],
+      [503, issuers.down],
+    ])("over Connect has the status %i in JSON whatever was asked", async (status, issuer) => {
+      const response = await send(connectJson, { issuer });
+      expect(response.status).toBe(status);
+      expect(response.headers.get("content-type")).toBe("application/json");
+      await response.text();
+    });
+
+    test("over Connect says how long it is, and is as long", async () => {
+      const response = await send(connectBinary, {});
+      const { byteLength } = await response.arrayBuffer();
+      expect(response.headers.get("content-length") ?? String(byteLength)).toBe(String(byteLength));
+    });
+  });
+}

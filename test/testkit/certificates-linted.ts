@@ -1,0 +1,55 @@
+import { issueLeaf } from "../../src/pki/issuer.ts";
+import type { Intent } from "../../src/pki/lint.ts";
+import { createAuthority } from "../../src/pki/self-signed-authority.ts";
+import { parseSubjectPublicKey } from "../../src/pki/subject-public-key.ts";
+import { clusterLocal, createTestIssuer, oneDay, tenDays, workload } from "./certificates.ts";
+import { generateSigner, type SignerKind, signatureIdentifier } from "./csr.ts";
+import { contentOf, elementAt, type Octets } from "./der-mutation.ts";
+
+/** To-be-signed bytes without a fault, and what they were meant to be. */
+export interface Subject {
+  readonly toBeSigned: Octets;
+  readonly intent: Intent;
+}
+
+const issuer = await createTestIssuer();
+
+async function leafFor(kind: SignerKind): Promise<Subject> {
+  const publicKey = parseSubjectPublicKey(generateSigner(kind).spki);
+  const request = { spiffeId: workload("foo", "bar"), publicKey, validity: oneDay };
+  const leaf = Buffer.from((await issueLeaf(issuer, request)).der);
+  const authority = Buffer.from(issuer.authority.certificate.der);
+  const keyIdentifier = elementAt(authority, [0, 7, 0, 2, 1, 0]);
+  const intent: Intent = {
+    kind: "leaf",
+    ...request,
+    signatureAlgorithm: signatureIdentifier["ecdsa-with-SHA256"],
+    issuer: elementAt(authority, [0, 5]),
+    issuerValidity: issuer.authority.certificate.toBeSigned.validity,
+    issuerKeyIdentifier: contentOf(keyIdentifier),
+  };
+  return { toBeSigned: elementAt(leaf, [0]), intent };
+}
+
+async function selfSigned(): Promise<Subject> {
+  const { authority } = await createAuthority(clusterLocal, "EC-P256", tenDays);
+  const { validity } = authority.certificate.toBeSigned;
+  const toBeSigned = elementAt(Buffer.from(authority.certificate.der), [0]);
+  const intent: Intent = {
+    kind: "authority",
+    spiffeId: "spiffe://cluster.local",
+    publicKey: authority.publicKey,
+    validity,
+    signatureAlgorithm: signatureIdentifier["ecdsa-with-SHA256"],
+    issuer: elementAt(toBeSigned, [5]),
+    issuerValidity: validity,
+    issuerKeyIdentifier: undefined,
+  };
+  return { toBeSigned, intent };
+}
+
+export const subjects: Readonly<Record<"ec" | "rsa" | "authority", Subject>> = {
+  ec: await leafFor("EC-P256"),
+  rsa: await leafFor("RSA-2048"),
+  authority: await selfSigned(),
+};

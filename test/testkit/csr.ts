@@ -1,0 +1,116 @@
+import { generateKeyPairSync, type KeyObject, sign } from "node:crypto";
+import { type Change, der, hex, type Octets } from "./der-mutation.ts";
+
+/** AlgorithmIdentifiers of signatures, from RFC 3279, RFC 4055, RFC 5758, RFC 8410. */
+export const signatureIdentifier = {
+  "ecdsa-with-SHA1": hex("300906072a8648ce3d0401"),
+  "ecdsa-with-SHA224": hex("300a06082a8648ce3d040301"),
+  "ecdsa-with-SHA256": hex("300a06082a8648ce3d040302"),
+  "ecdsa-with-SHA384": hex("300a06082a8648ce3d040303"),
+  "ecdsa-with-SHA512": hex("300a06082a8648ce3d040304"),
+  md5WithRSAEncryption: hex("300d06092a864886f70d0101040500"),
+  sha1WithRSAEncryption: hex("300d06092a864886f70d0101050500"),
+  sha224WithRSAEncryption: hex("300d06092a864886f70d01010e0500"),
+  sha256WithRSAEncryption: hex("300d06092a864886f70d01010b0500"),
+  sha384WithRSAEncryption: hex("300d06092a864886f70d01010c0500"),
+  sha512WithRSAEncryption: hex("300d06092a864886f70d01010d0500"),
+  "RSASSA-PSS with SHA-256": hex(
+    "304106092a864886f70d01010a3034a00f300d06096086480165030402010500a11c301a06092a864886f70d010108300d06096086480165030402010500a203020120",
+  ),
+  Ed25519: hex("300506032b6570"),
+} as const;
+
+export type SignatureName = keyof typeof signatureIdentifier;
+
+/** Somebody who asks for a certificate: `node:crypto` keys, and how they sign. */
+export interface CsrSigner {
+  readonly privateKey: KeyObject;
+  /** SubjectPublicKeyInfo. */
+  readonly spki: Octets;
+  readonly algorithm: SignatureName;
+  /** `null` for a key that has only one way to sign. */
+  readonly hash: string | null;
+}
+
+const generate = {
+  "EC-P256": () => generateKeyPairSync("ec", { namedCurve: "P-256" }),
+  "EC-P384": () => generateKeyPairSync("ec", { namedCurve: "P-384" }),
+  "EC-P521": () => generateKeyPairSync("ec", { namedCurve: "P-521" }),
+  "RSA-2048": () => generateKeyPairSync("rsa", { modulusLength: 2048 }),
+  "RSA-3072": () => generateKeyPairSync("rsa", { modulusLength: 3072 }),
+  Ed25519: () => generateKeyPairSync("ed25519"),
+};
+
+export type SignerKind = keyof typeof generate;
+
+export function generateSigner(kind: SignerKind): CsrSigner {
+  const { privateKey, publicKey } = generate[kind]();
+  const spki = Buffer.from(publicKey.export({ type: "spki", format: "der" }));
+  if (kind === "Ed25519") return { privateKey, spki, algorithm: "Ed25519", hash: null };
+  const algorithm = kind.startsWith("EC") ? "ecdsa-with-SHA256" : "sha256WithRSAEncryption";
+  return { privateKey, spki, algorithm, hash: "sha256" };
+}
+
+/** Departures from a CSR that is as it should be. */
+export interface CsrDepartures {
+  readonly spki?: Octets;
+  readonly subject?: Octets;
+  readonly attributes?: Octets;
+  /** AlgorithmIdentifier of the signature. */
+  readonly identifier?: Octets;
+  /** Changes the CertificationRequestInfo before it is signed. */
+  readonly info?: Change;
+  readonly signature?: Change;
+  /** Changes the whole after it was signed. */
+  readonly request?: Change;
+}
+
+/** `O=` that is empty, as pilot-agent sends it. */
+export const pilotAgentSubject: Octets = hex("300b31093007060355040a1300");
+
+/** An extensionRequest with one critical SAN of one URI, as every Istio client sends it. */
+export const requestedUri = (uri: string): Octets =>
+  der(0xa0, attribute("2a864886f70d01090e", der(0x30, sanExtension(uri))));
+
+const sanExtension = (uri: string): Octets =>
+  der(
+    0x30,
+    hex("0603551d11"),
+    hex("0101ff"),
+    der(0x04, der(0x30, der(0x86, Buffer.from(uri, "latin1")))),
+  );
+
+const attribute = (oid: string, value: Octets): Octets =>
+  der(0x30, der(0x06, hex(oid)), der(0x31, value));
+
+const same: Change = (element) => element;
+
+/** A PKCS#10 request (RFC 2986), DER, signed after `info` and before `request` is applied. */
+export function buildCsr(signer: CsrSigner, departures: CsrDepartures = {}): Octets {
+  const { spki = signer.spki, info = same, signature = same, request = same } = departures;
+  const signed = info(
+    der(
+      0x30,
+      hex("020100"),
+      departures.subject ?? pilotAgentSubject,
+      spki,
+      departures.attributes ?? requestedUri("spiffe://cluster.local/ns/foo/sa/bar"),
+    ),
+  );
+  return request(
+    der(
+      0x30,
+      signed,
+      departures.identifier ?? signatureIdentifier[signer.algorithm],
+      der(0x03, hex("00"), signature(sign(signer.hash, signed, signer.privateKey))),
+    ),
+  );
+}
+
+/** PEM, 64 columns. */
+export function csrPem(request: Uint8Array, label = "CERTIFICATE REQUEST"): string {
+  const lines = Buffer.from(request)
+    .toString("base64")
+    .match(/.{1,64}/g);
+  return [`-----BEGIN ${label}-----`, ...(lines ?? []), `-----END ${label}-----`, ""].join("\n");
+}

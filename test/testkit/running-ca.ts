@@ -1,0 +1,58 @@
+import type { Hono } from "hono";
+import { foundIfEmpty } from "../../src/ca/inception.ts";
+import type { Mint } from "../../src/ca/mint.ts";
+import { compose } from "../../src/config/composition.ts";
+import { parseConfiguration } from "../../src/config/configuration.ts";
+import type { CertificateAuthority } from "../../src/transport/certificate-authority.ts";
+import { createHttpApp } from "../../src/transport/http-app.ts";
+import { createEventRecorder, type EventRecorder } from "./event-recorder.ts";
+import { createMemoryStore, type MemoryStore } from "./memory-store.ts";
+
+/** A CA composed as a platform composes it, over a memory store and a clock that the test moves. */
+export interface RunningCa {
+  readonly app: Hono;
+  readonly certificateAuthority: CertificateAuthority;
+  readonly mint: Mint;
+  readonly store: MemoryStore;
+  readonly log: EventRecorder;
+  readonly now: () => Date;
+  /** Moves the clock on. */
+  readonly pass: (seconds: number) => void;
+  /** Runs the cron. */
+  readonly found: () => Promise<void>;
+}
+
+const start = new Date("2026-11-21T12:00:00.250Z");
+
+/** A KEK as an operator would make one. */
+export function randomKek(id: string): string {
+  return `${id}:${btoa(String.fromCharCode(...crypto.getRandomValues(new Uint8Array(32))))}`;
+}
+
+/** @param values Keys of the configuration; what is not given has a value that works. */
+export async function startCa(values: Readonly<Record<string, unknown>> = {}): Promise<RunningCa> {
+  const store = createMemoryStore();
+  const log = createEventRecorder();
+  let now = start;
+  const configuration = parseConfiguration({
+    ISSUERS: [{ issuer: "https://a.test" }],
+    KEK: randomKek("k1"),
+    INCEPTION_DATE: start.toISOString().slice(0, 10),
+    PROPAGATION_INTERVAL: "0s",
+    ...values,
+  });
+  const platform = { store, log, clock: () => now };
+  const { certificateAuthority, mint } = await compose(configuration, platform);
+  return {
+    app: createHttpApp(certificateAuthority),
+    certificateAuthority,
+    mint,
+    store,
+    log,
+    now: () => now,
+    pass: (seconds) => {
+      now = new Date(now.getTime() + seconds * 1000);
+    },
+    found: () => foundIfEmpty(mint, now),
+  };
+}

@@ -1,0 +1,56 @@
+import "reflect-metadata/lite";
+import { Pkcs10CertificateRequestGenerator, SubjectAlternativeNameExtension } from "@peculiar/x509";
+
+/** A kind of key, and how it signs a CSR. */
+interface WorkloadKey {
+  readonly name: string;
+  readonly hash: string;
+  readonly namedCurve?: string;
+  readonly modulusLength?: number;
+  readonly publicExponent?: Uint8Array<ArrayBuffer>;
+}
+
+export const p256: WorkloadKey = { name: "ECDSA", namedCurve: "P-256", hash: "SHA-256" };
+
+export const rsa2048: WorkloadKey = {
+  name: "RSASSA-PKCS1-v1_5",
+  modulusLength: 2048,
+  publicExponent: new Uint8Array([1, 0, 1]),
+  hash: "SHA-256",
+};
+
+/** A workload's fresh key, and what it sends of it. Runs wherever WebCrypto does. */
+export interface Workload {
+  readonly csrPem: string;
+  /** SubjectPublicKeyInfo, DER. */
+  readonly spki: Uint8Array;
+}
+
+/** @param subject What the CSR asks for, which no certificate must repeat. */
+export async function createWorkload(
+  parameters: WorkloadKey = p256,
+  subject = "O=mallory,CN=root",
+): Promise<Workload> {
+  const keys = (await crypto.subtle.generateKey(parameters, true, [
+    "sign",
+    "verify",
+  ])) as CryptoKeyPair;
+  const names = [{ type: "url" as const, value: "spiffe://evil.test/ns/a/sa/b" }];
+  const csr = await Pkcs10CertificateRequestGenerator.create({
+    name: subject,
+    keys,
+    signingAlgorithm: parameters,
+    extensions: [new SubjectAlternativeNameExtension(names, true)],
+  });
+  const spki = await crypto.subtle.exportKey("spki", keys.publicKey);
+  return { csrPem: `${csr.toString("pem")}\n`, spki: new Uint8Array(spki as ArrayBuffer) };
+}
+
+/** The same CSR with another last octet, which is the signature's. */
+export function withBrokenSignature(csrPem: string): string {
+  const [, body = ""] = /-----\n([^-]+)\n-----/.exec(csrPem) ?? [];
+  const binary = atob(body.replaceAll("\n", ""));
+  const last = String.fromCharCode(binary.charCodeAt(binary.length - 1) ^ 1);
+  const broken = btoa(binary.slice(0, -1) + last).replace(/.{64}/g, "$&\n");
+  return `-----BEGIN CERTIFICATE REQUEST-----\n${broken}\n-----END CERTIFICATE REQUEST-----\n`;
+}

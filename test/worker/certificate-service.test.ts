@@ -1,0 +1,64 @@
+import { createScheduledController } from "cloudflare:test";
+import { env, exports } from "cloudflare:workers";
+import { beforeAll, describe, expect, test, vi } from "vitest";
+import worker from "../../src/worker/main.ts";
+import { describeCertificateService } from "../contract/certificate-service.ts";
+import { issuers, origin, type ServiceUnderTest } from "../contract/service-under-test.ts";
+import type { AuditLine } from "../testkit/event-recorder.ts";
+import { createTokenKey, jwksOf } from "../testkit/tokens.ts";
+import { registry } from "./internet.ts";
+
+const send = (request: Request): Promise<Response> => exports.default.fetch(request);
+const get = (path: string) => send(new Request(`${origin}${path}`));
+
+// The console is where the Worker's events go; there is no other place to see them from in here.
+const lines: string[] = [];
+
+beforeAll(() => {
+  vi.spyOn(console, "log").mockImplementation((line: string) => void lines.push(line));
+  vi.spyOn(console, "warn").mockImplementation(() => {});
+  return () => vi.restoreAllMocks();
+});
+
+function takeAudits(): AuditLine[] {
+  const events = lines.splice(0).map((line) => JSON.parse(line) as AuditLine);
+  return events.filter(({ event }) => event === "create-certificate");
+}
+
+async function startWorker(): Promise<ServiceUnderTest> {
+  const key = await createTokenKey("ES256", "k1");
+  for (const issuer of [issuers.cluster, issuers.team]) {
+    const { host } = new URL(issuer);
+    await fetch(`${registry}${host}`, { method: "PUT", body: JSON.stringify(jwksOf(key)) });
+  }
+  return { send, key, now: () => new Date(), takeAudits };
+}
+
+describe("a Worker with an empty store", () => {
+  test("lives, is not ready, and publishes nothing", async () => {
+    expect((await get("/healthz")).status).toBe(200);
+    const response = await get("/readyz");
+    expect(response.status).toBe(503);
+    expect(await response.json()).toEqual({ ready: false, reasons: [expect.any(String)] });
+    expect((await get("/bundle.pem")).status).toBe(503);
+  });
+
+  test("founds its authority when the cron comes, whatever the cron's string, and only one", async () => {
+    for (const cron of ["*/15 * * * *", "0 0 1 1 *", ""]) {
+      await worker.scheduled(createScheduledController({ cron }), { ...env });
+    }
+    const { keys } = await env.AUTHORITIES.list();
+    expect(keys.map(({ name }) => name)).toEqual([
+      expect.stringMatching(/^authorities\/[0-9a-f]{40}$/),
+    ]);
+  });
+
+  test("is ready soon after", async () => {
+    await vi.waitFor(async () => expect((await get("/readyz")).status).toBe(200), {
+      timeout: 5000,
+      interval: 200,
+    });
+  });
+});
+
+describeCertificateService(startWorker);

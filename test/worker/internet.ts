@@ -1,0 +1,48 @@
+/** What is asked for and what is answered, as far as both sides of `outboundService` have it. */
+interface AskedFor {
+  readonly url: string;
+  readonly method: string;
+  text(): Promise<string>;
+}
+
+interface Answer {
+  readonly status: number;
+  readonly body: string;
+}
+
+/**
+ * Where a test publishes the keys of the issuer `https://<host>`: `PUT` to this and the host. `GET`
+ * there says how often they were fetched since.
+ */
+export const registry = "https://registry.test/";
+
+/** Hosts that never answer. */
+const silent: readonly string[] = ["hanging.test", "stalled.test"];
+
+/**
+ * The internet as the Worker under test sees it: the issuers whose keys a test put there, some that
+ * do not answer, one that is out of order, and nothing else.
+ */
+export function createInternet(): (request: AskedFor) => Promise<Answer> {
+  const published = new Map<string, { readonly keys: string; fetches: number }>();
+  return async (request) => {
+    const { host, origin, pathname, href } = new URL(request.url);
+    if (silent.includes(host)) return new Promise(() => {});
+    if (host === "down.test") return { status: 503, body: "" };
+    const name = href.startsWith(registry) ? pathname.slice(1) : host;
+    if (name !== host && request.method === "PUT") {
+      published.set(name, { keys: await request.text(), fetches: 0 });
+      return { status: 204, body: "" };
+    }
+    const publication = published.get(name);
+    if (!publication) return { status: 599, body: "nothing leaves this machine" };
+    if (name !== host) return { status: 200, body: `${publication.fetches}` };
+    if (pathname !== "/keys") return { status: 200, body: discoveryOf(origin) };
+    publication.fetches++;
+    return { status: 200, body: publication.keys };
+  };
+}
+
+function discoveryOf(origin: string): string {
+  return JSON.stringify({ issuer: origin, jwks_uri: `${origin}/keys` });
+}

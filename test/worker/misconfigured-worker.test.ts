@@ -1,0 +1,112 @@
+import { createScheduledController } from "cloudflare:test";
+import { env } from "cloudflare:workers";
+import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
+import { callWithClient, protocols } from "../contract/rpc-calls.ts";
+import { origin } from "../contract/service-under-test.ts";
+
+type Environment = Readonly<Record<string, unknown>>;
+
+const lines: string[] = [];
+
+beforeEach(() => {
+  lines.length = 0;
+  for (const method of ["log", "warn", "error"] as const) {
+    vi.spyOn(console, method).mockImplementation((line: string) => void lines.push(line));
+  }
+});
+
+afterEach(() => {
+  vi.restoreAllMocks();
+});
+
+/** A fresh isolate: the Worker reads its configuration once in the life of one. */
+async function startWorker(changes: Environment) {
+  vi.resetModules();
+  const { default: worker } = await import("../../src/worker/main.ts");
+  const environment = Object.fromEntries(
+    Object.entries({ ...env, ...changes }).filter(([, value]) => value !== undefined),
+  );
+  return {
+    send: (request: Request) => worker.fetch(request, environment),
+    runCron: () => worker.scheduled(createScheduledController(), environment),
+  };
+}
+
+const reasonsOf = async (changes: Environment): Promise<unknown> => {
+  const { send } = await startWorker(changes);
+  const response = await send(new Request(`${origin}/readyz`));
+  return [response.status, ((await response.json()) as { reasons: unknown }).reasons];
+};
+const reasonsAbout = (...places: readonly string[]) => [
+  503,
+  places.map((place) => expect.stringContaining(place)),
+];
+
+describe("a misconfigured Worker", () => {
+  test.each<[string, Environment, string[]]>([
+    ["without a KEK", { KEK: undefined }, ["KEK"]],
+    ["with a KEK that is none", { KEK: "password" }, ["KEK"]],
+    ["without issuers", { ISSUERS: undefined }, ["ISSUERS"]],
+    ["with malformed issuers", { ISSUERS: "[{" }, ["ISSUERS"]],
+    ["with an issuer over http", { ISSUERS: [{ issuer: "http://a.test" }] }, ["ISSUERS[0].issuer"]],
+    ["with a mistyped key", { TRUST_DOMIAN: "x" }, ["TRUST_DOMIAN"]],
+    ["without its store", { AUTHORITIES: undefined }, ["AUTHORITIES"]],
+    ["with a text for its store", { AUTHORITIES: "kv" }, ["AUTHORITIES"]],
+    ["with several faults", { KEK: "x", ISSUERS: "[" }, ["ISSUERS", "KEK"]],
+  ])("says at /readyz what is wrong: %s", async (_, changes, places) => {
+    expect(await reasonsOf(changes)).toEqual(reasonsAbout(...places));
+  });
+
+  test("logs each fault once, not for each request", async () => {
+    const { send } = await startWorker({ KEK: "password" });
+    for (let i = 0; i < 3; i++) await send(new Request(`${origin}/readyz`));
+    const faults = lines.filter((line) => line.includes("configuration-fault"));
+    expect(faults).toHaveLength(1);
+    expect(faults[0]).not.toContain("password");
+  });
+
+  test("tells callers to come back, over every protocol", async () => {
+    const { send } = await startWorker({ KEK: undefined });
+    const service = {
+      send,
+      key: { algorithm: "", privateKey: {} as CryptoKey, publicJwk: {} },
+      now: () => new Date(),
+      takeAudits: () => [],
+    };
+    for (const protocol of protocols) {
+      expect(await callWithClient(protocol, service, { csr: "x" }, {})).toMatchObject({
+        code: "Unavailable",
+      });
+    }
+  });
+
+  test("shows a failed run to whoever watches the cron", async () => {
+    const { runCron } = await startWorker({ KEK: undefined });
+    await expect(runCron()).rejects.toThrow(/KEK/);
+  });
+});
+
+describe("a configured Worker", () => {
+  test("takes no notice of bindings that are not Rampart's", async () => {
+    await reasonsOf({ OTHER_KV: env.AUTHORITIES, ASSETS: new Map() });
+    expect(lines.filter((line) => line.includes("configuration-fault"))).toEqual([]);
+  });
+
+  test("takes no notice of the platform's own version metadata", async () => {
+    const metadata = { id: "v1", tag: "", timestamp: "2026-11-21T12:00:00Z" };
+    await reasonsOf({ CF_VERSION_METADATA: metadata });
+    expect(lines.filter((line) => line.includes("configuration-fault"))).toEqual([]);
+  });
+
+  test("does not found an authority on another day, and the run fails", async () => {
+    const { runCron } = await startWorker({ INCEPTION_DATE: "2020-01-01" });
+    await expect(runCron()).rejects.toThrow(/INCEPTION_DATE/);
+    expect((await env.AUTHORITIES.list()).keys).toEqual([]);
+  });
+
+  test("warns once of a trust domain of one label", async () => {
+    const { send } = await startWorker({ TRUST_DOMAIN: "prod" });
+    for (let i = 0; i < 3; i++) await send(new Request(`${origin}/healthz`));
+    expect(lines.filter((line) => line.includes("configuration-warning"))).toHaveLength(1);
+  });
+});
