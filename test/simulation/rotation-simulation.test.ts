@@ -46,6 +46,10 @@ const mutilations: Readonly<Record<string, Mutation>> = {
   }),
 };
 
-test.each(Object.entries(mutilations))("does not keep them without %s", (_, mutation) => {
-  expect(firstViolation(histories, mutation)).toBeDefined();
-}, 60_000);
+test.each(Object.entries(mutilations))(
+  "does not keep them without %s",
+  (_, mutation) => {
+    expect(firstViolation(histories, mutation)).toBeDefined();
+  },
+  60_000,
+);
