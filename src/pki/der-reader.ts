@@ -88,7 +88,8 @@ export class DerReader {
   /** The magnitude of a non-negative INTEGER, without its sign octet; zero is one zero octet. */
   unsignedInteger(): Bytes {
     const content = this.content(Tag.integer);
-    const [first, second] = content;
+    const first = content[0];
+    const second = content[1];
     if (first === undefined) throw new DerError("INTEGER without content");
     if (first >= 0x80) throw new DerError("INTEGER is negative");
     if (first !== 0 || second === undefined) return content;

@@ -23,48 +23,29 @@ export function derSequence(...elements: readonly Uint8Array[]): Bytes {
   return derElement(Tag.sequence, ...elements);
 }
 
-/** A non-negative INTEGER of a big-endian magnitude, which may have leading zeros. */
+/** An INTEGER as {@link DerBuilder.prependUnsignedInteger} writes it. */
 export function derUnsignedInteger(magnitude: Uint8Array): Bytes {
-  let start = 0;
-  while (start < magnitude.length - 1 && magnitude[start] === 0) start++;
-  const minimal = magnitude.subarray(start);
-  const needsSign = (minimal[0] ?? 0) >= 0x80;
-  return derElement(Tag.integer, ...(needsSign ? [zero] : []), minimal);
+  const der = new DerBuilder(maximumHeader + 1 + magnitude.length);
+  der.prependUnsignedInteger(magnitude);
+  return der.finish();
 }
-
-const zero: Bytes = new Uint8Array([0]);
 
 /** A BIT STRING without unused bits. */
 export function derBitString(octets: Uint8Array): Bytes {
-  return derElement(Tag.bitString, zero, octets);
+  const der = new DerBuilder(maximumHeader + 1 + octets.length);
+  der.prependBitString(octets);
+  return der.finish();
 }
 
-/**
- * An instant as RFC 5280 §4.1.2.5 wants it: UTCTime until 2049, GeneralizedTime from 2050, whole
- * seconds, always Z. Fractions of a second are cut off.
- */
+/** An instant as {@link DerBuilder.prependTime} writes it. */
 export function derTime(instant: Date): Bytes {
-  const year = instant.getUTCFullYear();
-  const century = year < 2050 ? [] : [Math.floor(year / 100)];
-  const pairs = [
-    ...century,
-    year % 100,
-    instant.getUTCMonth() + 1,
-    instant.getUTCDate(),
-    instant.getUTCHours(),
-    instant.getUTCMinutes(),
-    instant.getUTCSeconds(),
-  ];
-  const der = new Uint8Array(2 + 2 * pairs.length + 1);
-  der[0] = year < 2050 ? Tag.utcTime : Tag.generalizedTime;
-  der[1] = der.length - 2;
-  for (const [i, pair] of pairs.entries()) {
-    der[2 + 2 * i] = digit0 + Math.floor(pair / 10);
-    der[3 + 2 * i] = digit0 + (pair % 10);
-  }
-  der[der.length - 1] = zulu;
-  return der;
+  const der = new DerBuilder(maximumHeader + 15);
+  der.prependTime(instant);
+  return der.finish();
 }
+
+/** Octets of a tag and of the length of less than 16 MiB. */
+const maximumHeader = 5;
 
 const digit0 = 0x30;
 const zulu = 0x5a;
@@ -103,7 +84,48 @@ export class DerBuilder {
   /** Prepends ASCII. */
   prependText(text: string): void {
     this.#start -= text.length;
-    encoder.encodeInto(text, this.#octets.subarray(this.#start));
+    for (let i = 0; i < text.length; i++) this.#octets[this.#start + i] = text.charCodeAt(i);
+  }
+
+  /** Prepends a non-negative INTEGER of a big-endian magnitude, which may have leading zeros. */
+  prependUnsignedInteger(magnitude: Uint8Array): void {
+    const end = this.#start;
+    let first = 0;
+    while (first < magnitude.length - 1 && magnitude[first] === 0) first++;
+    this.prepend(magnitude.subarray(first));
+    if ((magnitude[first] ?? 0) >= 0x80) this.#octets[--this.#start] = 0;
+    this.close(Tag.integer, end);
+  }
+
+  /** Prepends a BIT STRING without unused bits. */
+  prependBitString(octets: Uint8Array): void {
+    const end = this.#start;
+    this.prepend(octets);
+    this.#octets[--this.#start] = 0;
+    this.close(Tag.bitString, end);
+  }
+
+  /**
+   * Prepends an instant as RFC 5280 §4.1.2.5 wants it: UTCTime until 2049, GeneralizedTime from 2050,
+   * whole seconds, always Z. Fractions of a second are cut off.
+   */
+  prependTime(instant: Date): void {
+    const end = this.#start;
+    const year = instant.getUTCFullYear();
+    this.#octets[--this.#start] = zulu;
+    this.#prependPair(instant.getUTCSeconds());
+    this.#prependPair(instant.getUTCMinutes());
+    this.#prependPair(instant.getUTCHours());
+    this.#prependPair(instant.getUTCDate());
+    this.#prependPair(instant.getUTCMonth() + 1);
+    this.#prependPair(year % 100);
+    if (year >= 2050) this.#prependPair(Math.floor(year / 100));
+    this.close(year < 2050 ? Tag.utcTime : Tag.generalizedTime, end);
+  }
+
+  #prependPair(number: number): void {
+    this.#octets[--this.#start] = digit0 + (number % 10);
+    this.#octets[--this.#start] = digit0 + Math.floor(number / 10);
   }
 
   /** Puts the tag and the length in front of what has been written since `end` was the position. */
@@ -119,6 +141,7 @@ export class DerBuilder {
   }
 
   finish(): Bytes {
+    if (this.#start < 0) throw new RangeError("more was written than there was room for");
     return this.#octets.subarray(this.#start);
   }
 }

@@ -1,5 +1,6 @@
 import { type Bytes, toHex } from "./bytes.ts";
-import { derBitString, derSequence } from "./der-writer.ts";
+import { Tag } from "./der-reader.ts";
+import { DerBuilder } from "./der-writer.ts";
 import { keyIdentifier } from "./key-identifier.ts";
 import { type Intent, lint } from "./lint.ts";
 import { type SignatureAlgorithm, toX509Signature } from "./signature-algorithm.ts";
@@ -104,9 +105,17 @@ export async function lintAndSign(
   }
   const { algorithm, privateKey } = signer;
   const signature = await crypto.subtle.sign(algorithm.signParameters, privateKey, toBeSigned);
-  return derSequence(
-    toBeSigned,
-    algorithm.identifier,
-    derBitString(toX509Signature(algorithm, new Uint8Array(signature))),
-  );
+  return certificateOf(toBeSigned, algorithm, new Uint8Array(signature));
+}
+
+function certificateOf(toBeSigned: Bytes, algorithm: SignatureAlgorithm, signature: Bytes): Bytes {
+  const headers = 32;
+  const room = toBeSigned.length + algorithm.identifier.length + signature.length + headers;
+  const der = new DerBuilder(room);
+  const end = der.position;
+  der.prependBitString(toX509Signature(algorithm, signature));
+  der.prepend(algorithm.identifier);
+  der.prepend(toBeSigned);
+  der.close(Tag.sequence, end);
+  return der.finish();
 }

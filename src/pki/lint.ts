@@ -170,11 +170,13 @@ function isNext(fields: DerReader, expected: Bytes): boolean {
 function readKeyUsage(extensions: CertificateExtensions): number {
   const reader = extensions.get("keyUsage")?.value.fork();
   if (!reader) throw new DerError("no key usage");
-  const [unusedBits = 0, bits = 0, ...more] = reader.content(Tag.bitString);
+  const content = reader.content(Tag.bitString);
   reader.finish();
+  const unusedBits = content[0] ?? 0;
+  const bits = content[1] ?? 0;
   const lowestBit = bits & -bits;
   const isMinimal = bits !== 0 && unusedBits < 8 && lowestBit === 1 << unusedBits;
-  if (!isMinimal || more.length > 0) throw new DerError("key usage bits not minimal");
+  if (!isMinimal || content.length > 2) throw new DerError("key usage bits not minimal");
   return bits;
 }
 
@@ -241,7 +243,8 @@ function hasExactly({ value }: Extension, expected: Bytes): boolean {
 }
 
 function isPositive(integer: Bytes): boolean {
-  const [first = 0, second = 0] = integer;
+  const first = integer[0] ?? 0;
+  const second = integer[1] ?? 0;
   return first < 0x80 && (first !== 0 || second >= 0x80);
 }
 

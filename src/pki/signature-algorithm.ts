@@ -1,6 +1,6 @@
 import { type Bytes, fromHexLiteral } from "./bytes.ts";
 import { DerError, DerReader, Tag } from "./der-reader.ts";
-import { derSequence, derUnsignedInteger } from "./der-writer.ts";
+import { DerBuilder } from "./der-writer.ts";
 
 /** The keys that a certificate of Rampart may certify, by the name used in logs and configuration. */
 export type EllipticCurveKey = "EC-P256" | "EC-P384" | "EC-P521";
@@ -68,10 +68,12 @@ function rsa(hash: Hash, lastArc: string): SignatureAlgorithm {
 export function toX509Signature(algorithm: SignatureAlgorithm, signature: Bytes): Bytes {
   const { scalarOctets } = algorithm;
   if (scalarOctets === undefined) return signature;
-  return derSequence(
-    derUnsignedInteger(signature.subarray(0, scalarOctets)),
-    derUnsignedInteger(signature.subarray(scalarOctets)),
-  );
+  const der = new DerBuilder(signature.length + 9);
+  const end = der.position;
+  der.prependUnsignedInteger(signature.subarray(scalarOctets));
+  der.prependUnsignedInteger(signature.subarray(0, scalarOctets));
+  der.close(Tag.sequence, end);
+  return der.finish();
 }
 
 /**
