@@ -1,4 +1,4 @@
-import { decodeBase64Url } from "../pki/base64.ts";
+import { decodeBase64Url, parseBase64Url } from "../pki/base64.ts";
 import type { Bytes } from "../pki/bytes.ts";
 import { rejectCredential } from "./credential-rejection.ts";
 
@@ -34,18 +34,25 @@ export function parseJsonWebSignature(token: string): JsonWebSignature {
   if (payloadStart === 0 || signatureStart === 0 || signatureStart === token.length) {
     throw rejectCredential("form", "not a compact JWS");
   }
-  const { alg, kid, typ, crit } = parseJsonObject(octets.subarray(0, payloadStart - 1));
+  const { algorithm, keyId } = parseHeader(token.slice(0, payloadStart - 1));
+  return {
+    algorithm,
+    keyId,
+    claims: parseJsonObject(token.slice(payloadStart, signatureStart - 1)),
+    signedBytes: octets.subarray(0, signatureStart - 1),
+    signature: requireBase64Url(decodeBase64Url(octets.subarray(signatureStart))),
+  };
+}
+
+type Header = Pick<JsonWebSignature, "algorithm" | "keyId">;
+
+function parseHeader(part: string): Header {
+  const { alg, kid, typ, crit } = parseJsonObject(part);
   if (typeof alg !== "string") throw rejectCredential("form", "no algorithm in the token");
   if (kid !== undefined && typeof kid !== "string") throw rejectCredential("form", "kid not text");
   if (crit !== undefined) throw rejectCredential("form", "the token demands an extension");
   if (typ !== undefined && !isJwt(typ)) throw rejectCredential("form", "the token is no JWT");
-  return {
-    algorithm: alg,
-    keyId: kid,
-    claims: parseJsonObject(octets.subarray(payloadStart, signatureStart - 1)),
-    signedBytes: octets.subarray(0, signatureStart - 1),
-    signature: parsePart(octets.subarray(signatureStart)),
-  };
+  return { algorithm: alg, keyId: kid };
 }
 
 function isJwt(typ: unknown): boolean {
@@ -53,14 +60,13 @@ function isJwt(typ: unknown): boolean {
 }
 
 /** A fourth part would show here: the dot before it is no symbol of base64url. */
-function parsePart(symbols: Bytes): Bytes {
-  const octets = decodeBase64Url(symbols);
+function requireBase64Url(octets: Bytes | undefined): Bytes {
   if (!octets) throw rejectCredential("form", "the token is not base64url");
   return octets;
 }
 
-function parseJsonObject(part: Bytes): JsonObject {
-  const value = parseJson(parsePart(part));
+function parseJsonObject(part: string): JsonObject {
+  const value = parseJson(requireBase64Url(parseBase64Url(part)));
   if (typeof value !== "object" || value === null || Array.isArray(value)) {
     throw rejectCredential("form", "a part of the token is not a JSON object");
   }

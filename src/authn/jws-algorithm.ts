@@ -12,20 +12,19 @@ export type JwsAlgorithm =
   | "EdDSA";
 
 /** What WebCrypto needs to check a signature of each algorithm. */
-export const verifyParameters: Readonly<
-  Record<JwsAlgorithm, Algorithm | EcdsaParams | RsaPssParams>
-> = {
-  RS256: { name: "RSASSA-PKCS1-v1_5" },
-  RS384: { name: "RSASSA-PKCS1-v1_5" },
-  RS512: { name: "RSASSA-PKCS1-v1_5" },
-  PS256: { name: "RSA-PSS", saltLength: 32 },
-  PS384: { name: "RSA-PSS", saltLength: 48 },
-  PS512: { name: "RSA-PSS", saltLength: 64 },
-  ES256: { name: "ECDSA", hash: "SHA-256" },
-  ES384: { name: "ECDSA", hash: "SHA-384" },
-  ES512: { name: "ECDSA", hash: "SHA-512" },
-  EdDSA: { name: "Ed25519" },
-};
+export const verifyParameters: Readonly<Record<JwsAlgorithm, string | EcdsaParams | RsaPssParams>> =
+  {
+    RS256: "RSASSA-PKCS1-v1_5",
+    RS384: "RSASSA-PKCS1-v1_5",
+    RS512: "RSASSA-PKCS1-v1_5",
+    PS256: { name: "RSA-PSS", saltLength: 32 },
+    PS384: { name: "RSA-PSS", saltLength: 48 },
+    PS512: { name: "RSA-PSS", saltLength: 64 },
+    ES256: { name: "ECDSA", hash: "SHA-256" },
+    ES384: { name: "ECDSA", hash: "SHA-384" },
+    ES512: { name: "ECDSA", hash: "SHA-512" },
+    EdDSA: "Ed25519",
+  };
 
 /** The algorithms that a key of each kind may verify: the key decides, never the token
  * (RFC 8725 §3.1). By `kty`, and `crv` where there is one. */

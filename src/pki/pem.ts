@@ -46,14 +46,14 @@ export function parsePem(text: string, labels: readonly string[]): Bytes | undef
     if (!trimmed.startsWith(begin) || !trimmed.endsWith(end)) continue;
     const body = trimmed.slice(begin.length, -end.length);
     if (!/^\r?\n/.test(body) || !body.endsWith("\n")) return undefined;
-    const der = decodeBase64(joinLines(encoder.encode(body)));
+    const der = decodeBase64(joinLines(encoder.encode(body) as Bytes));
     return der?.length ? der : undefined;
   }
   return undefined;
 }
 
 /** The octets between the line ends, moved together in place. */
-function joinLines(body: Uint8Array): Uint8Array {
+function joinLines(body: Bytes): Bytes {
   let length = 0;
   for (const octet of body) {
     if (octet !== newline && octet !== carriageReturn) body[length++] = octet;
