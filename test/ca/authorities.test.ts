@@ -1,11 +1,9 @@
 import { beforeAll, describe, expect, test } from "vitest";
-import { type Authorities, createAuthorities, refreshSeconds } from "../../src/ca/authorities.ts";
+import { type Authorities, refreshSeconds } from "../../src/ca/authorities.ts";
 import type { StoredRecord } from "../../src/custody/authority-store.ts";
 import type { KekRing } from "../../src/custody/kek.ts";
-import { createEventRecorder, type EventRecorder } from "../testkit/event-recorder.ts";
-import { createMemoryStore, type MemoryStore } from "../testkit/memory-store.ts";
+import { loadAuthorities, signerOf } from "../testkit/loaded-authorities.ts";
 import {
-  clusterLocal,
   createKekRing,
   scheduleAfter,
   sealNewAuthority,
@@ -32,39 +30,24 @@ beforeAll(async () => {
   ]);
 });
 
-interface Loaded {
-  readonly authorities: Authorities;
-  readonly store: MemoryStore;
-  readonly log: EventRecorder;
-}
-
-function loadFrom(...records: readonly StoredRecord[]): Loaded {
-  const store = createMemoryStore(...records);
-  const log = createEventRecorder();
-  const authorities = createAuthorities({ store, trustDomain: clusterLocal, keks, log });
-  return { authorities, store, log };
-}
-
-const signerOf = async (authorities: Authorities, now: Date) =>
-  (await authorities.at(now)).issuer?.authority.id;
 const rootsOf = async (authorities: Authorities, now: Date) =>
   (await authorities.at(now)).trustBundle.roots.length;
 
 describe("the authorities of a store", () => {
   test("are read once for a thousand requests", async () => {
-    const { authorities, store } = loadFrom(current);
+    const { authorities, store } = loadAuthorities(keks, current);
     for (let i = 0; i < 1000; i++) await authorities.at(later((i * refreshSeconds) / 1001));
     expect(store.loads).toBe(1);
   });
 
   test("serve a hundred requests at once on a cold start", async () => {
-    const { authorities } = loadFrom(current);
+    const { authorities } = loadAuthorities(keks, current);
     const requests = Array.from({ length: 100 }, () => signerOf(authorities, start));
     expect(new Set(await Promise.all(requests))).toEqual(new Set([current.id]));
   });
 
   test("serve on while one request reads them again", async () => {
-    const { authorities, store } = loadFrom(current);
+    const { authorities, store } = loadAuthorities(keks, current);
     await authorities.at(start);
     const now = later(refreshSeconds);
     await Promise.all(Array.from({ length: 1000 }, () => authorities.at(now)));
@@ -72,7 +55,7 @@ describe("the authorities of a store", () => {
   });
 
   test("are read again after a minute", async () => {
-    const { authorities, store } = loadFrom(current);
+    const { authorities, store } = loadAuthorities(keks, current);
     await authorities.at(start);
     await authorities.at(later(refreshSeconds - 0.001));
     expect(store.loads).toBe(1);
@@ -81,14 +64,14 @@ describe("the authorities of a store", () => {
   });
 
   test("are opened once, however often they are read", async () => {
-    const { authorities } = loadFrom(current);
+    const { authorities } = loadAuthorities(keks, current);
     const { issuer } = await authorities.at(start);
     expect(issuer?.privateKey.extractable).toBe(false);
     expect((await authorities.at(later(refreshSeconds))).issuer).toBe(issuer);
   });
 
   test("include a new one after the next read", async () => {
-    const { authorities, store } = loadFrom(current);
+    const { authorities, store } = loadAuthorities(keks, current);
     await authorities.at(later(20_000));
     await store.put(successor);
     expect(await rootsOf(authorities, later(20_000 + refreshSeconds - 1))).toBe(1);
@@ -96,15 +79,15 @@ describe("the authorities of a store", () => {
   });
 
   test("lose one that was deleted after the next read", async () => {
-    const { authorities, store } = loadFrom(current, successor);
+    const { authorities, store } = loadAuthorities(keks, current, successor);
     expect(await rootsOf(authorities, later(20_000))).toBe(2);
     store.records.delete(successor.id);
     expect(await rootsOf(authorities, later(20_000 + refreshSeconds))).toBe(1);
   });
 
   test("answer alike in whatever order they are read", async () => {
-    const one = await loadFrom(current, successor).authorities.at(later(20_000));
-    const two = await loadFrom(successor, current).authorities.at(later(20_000));
+    const one = await loadAuthorities(keks, current, successor).authorities.at(later(20_000));
+    const two = await loadAuthorities(keks, successor, current).authorities.at(later(20_000));
     expect(two.trustBundle.pem).toBe(one.trustBundle.pem);
     expect(two.chainPem).toEqual([one.trustBundle.pem]);
     expect(two.issuer?.authority.id).toBe(one.issuer?.authority.id);
@@ -121,13 +104,13 @@ describe("a phase", () => {
     ["the second signs up to its end", 119_999.999, "successor"],
     ["nobody signs after the last", 120_000, undefined],
   ])("begins with its instant: %s", async (_, second, signer) => {
-    const { authorities } = loadFrom(current, successor);
+    const { authorities } = loadAuthorities(keks, current, successor);
     const ids: Record<string, string> = { current: current.id, successor: successor.id };
     expect(await signerOf(authorities, later(second))).toBe(signer && ids[signer]);
   });
 
   test("begins without another read of the store", async () => {
-    const { authorities, store } = loadFrom(current, successor);
+    const { authorities, store } = loadAuthorities(keks, current, successor);
     expect(await signerOf(authorities, later(43_190))).toBe(current.id);
     store.outage = new Error("down");
     expect(await signerOf(authorities, later(43_200))).toBe(successor.id);
@@ -144,18 +127,18 @@ describe("a phase", () => {
     ["after it", 100_000, 1],
     ["after all", 200_000, 0],
   ])("decides what is in the trust bundle: %s", async (_, second, roots) => {
-    const { authorities } = loadFrom(current, successor);
+    const { authorities } = loadAuthorities(keks, current, successor);
     expect(await rootsOf(authorities, later(second))).toBe(roots);
   });
 
   test("is that of the request, even when a clock goes back", async () => {
-    const { authorities } = loadFrom(current, successor);
+    const { authorities } = loadAuthorities(keks, current, successor);
     expect(await signerOf(authorities, later(43_200))).toBe(successor.id);
     expect(await signerOf(authorities, later(43_199))).toBe(current.id);
   });
 
   test("moves the sequence of the bundle on, and nothing moves it back", async () => {
-    const { authorities } = loadFrom(current, successor);
+    const { authorities } = loadAuthorities(keks, current, successor);
     let last = 0;
     for (const second of [-200, -100, 0, 10_000, 43_200, 99_999, 100_000]) {
       const { sequence } = await authorities.at(later(second));
@@ -174,7 +157,7 @@ describe("a record that does not open", () => {
     ["under another id", () => ({ id: "0".repeat(40), value: successor.value }), "id"],
     ["of another version", () => withVersion(2), "version"],
   ])("is left out, logged and reported: %s", async (_, record, check) => {
-    const { authorities, log } = loadFrom(current, record());
+    const { authorities, log } = loadAuthorities(keks, current, record());
     const { issuer, trustBundle, reasons } = await authorities.at(later(20_000));
     expect(issuer?.authority.id).toBe(current.id);
     expect(trustBundle.roots).toHaveLength(1);
@@ -191,27 +174,27 @@ describe("a record that does not open", () => {
   });
 
   test("is not logged again while it stays the same", async () => {
-    const { authorities, log } = loadFrom(current, withBrokenSeal(successor));
+    const { authorities, log } = loadAuthorities(keks, current, withBrokenSeal(successor));
     for (let i = 0; i < 5; i++) await authorities.at(later(i * refreshSeconds));
     expect(log.operations).toHaveLength(1);
   });
 
   test("serves once it was restored", async () => {
-    const { authorities, store } = loadFrom(withBrokenSeal(current));
+    const { authorities, store } = loadAuthorities(keks, withBrokenSeal(current));
     expect(await signerOf(authorities, start)).toBeUndefined();
     await store.put(current);
     expect(await signerOf(authorities, later(5))).toBe(current.id);
   });
 
   test("is no longer believed once it was altered in the store", async () => {
-    const { authorities, store } = loadFrom(current);
+    const { authorities, store } = loadAuthorities(keks, current);
     expect(await signerOf(authorities, start)).toBe(current.id);
     await store.put(withBrokenSeal(current));
     expect(await signerOf(authorities, later(refreshSeconds))).toBeUndefined();
   });
 
   test("leaves no value of it in the log", async () => {
-    const { authorities, log } = loadFrom(withBrokenSeal(current), {
+    const { authorities, log } = loadAuthorities(keks, withBrokenSeal(current), {
       id: "x",
       value: "secret value",
     });

@@ -4,17 +4,12 @@ import { foundIfEmpty } from "../../src/ca/inception.ts";
 import type { Mint } from "../../src/ca/mint.ts";
 import type { KekRing } from "../../src/custody/kek.ts";
 import { openAuthority } from "../../src/custody/seal.ts";
-import { createEventRecorder, type EventRecorder } from "../testkit/event-recorder.ts";
-import { createMemoryStore, type MemoryStore } from "../testkit/memory-store.ts";
+import { createMemoryMint, istioPhaseLengths, type MemoryMint } from "../testkit/memory-mint.ts";
 import { clusterLocal, createKekRing } from "../testkit/sealed-authorities.ts";
 
 const noon = new Date("2026-11-21T12:00:00.250Z");
 const day = 86_400;
-const phaseLengths = {
-  propagationSeconds: 600,
-  longestLeafSeconds: 90 * day,
-  signingSeconds: 360 * day,
-};
+const phaseLengths = istioPhaseLengths;
 
 const seconds = (from: Date, to: Date): number => (to.getTime() - from.getTime()) / 1000;
 
@@ -24,21 +19,7 @@ beforeAll(async () => {
   keks = await createKekRing();
 });
 
-interface Empty extends Mint {
-  readonly store: MemoryStore;
-  readonly log: EventRecorder;
-}
-
-const mint = (changes: Partial<Mint> = {}): Empty => ({
-  keks,
-  trustDomain: clusterLocal,
-  authorityKey: "EC-P256",
-  phaseLengths,
-  inceptionDate: "2026-11-21",
-  ...changes,
-  store: createMemoryStore(),
-  log: createEventRecorder(),
-});
+const mint = (changes: Partial<Mint> = {}): MemoryMint => createMemoryMint(keks, changes);
 
 describe("an empty store", () => {
   test("gets its first authority on the day of inception, and that is logged", async () => {

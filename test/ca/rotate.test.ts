@@ -1,27 +1,15 @@
 import { beforeAll, expect, test } from "vitest";
-import type { Mint } from "../../src/ca/mint.ts";
 import { rotate } from "../../src/ca/rotate.ts";
 import { parseAuthorityRecord } from "../../src/custody/authority-record.ts";
 import { importKek, type KekRing } from "../../src/custody/kek.ts";
 import { openAuthority } from "../../src/custody/seal.ts";
 import type { SigningAuthority } from "../../src/pki/signing-authority.ts";
 import { addSeconds } from "../../src/pki/validity.ts";
-import { createEventRecorder, type EventRecorder } from "../testkit/event-recorder.ts";
-import { createMemoryStore, type MemoryStore } from "../testkit/memory-store.ts";
+import { createMemoryMint, type MemoryMint } from "../testkit/memory-mint.ts";
 import { clusterLocal, createKekRing } from "../testkit/sealed-authorities.ts";
 
 const inception = new Date("2026-11-21T12:00:00Z");
 const day = 86_400;
-const phaseLengths = {
-  propagationSeconds: 600,
-  longestLeafSeconds: 90 * day,
-  signingSeconds: 360 * day,
-};
-
-interface Founded extends Mint {
-  readonly store: MemoryStore;
-  readonly log: EventRecorder;
-}
 
 let keks: KekRing;
 
@@ -29,22 +17,13 @@ beforeAll(async () => {
   keks = await createKekRing();
 });
 
-async function found(changes: Partial<Mint> = {}): Promise<Founded> {
-  const mint: Founded = {
-    keks,
-    trustDomain: clusterLocal,
-    authorityKey: "EC-P256",
-    phaseLengths,
-    inceptionDate: "2026-11-21",
-    ...changes,
-    store: createMemoryStore(),
-    log: createEventRecorder(),
-  };
+async function found(): Promise<MemoryMint> {
+  const mint = createMemoryMint(keks);
   await rotate(mint, inception);
   return mint;
 }
 
-async function authorities({ store, keks: ring }: Founded): Promise<SigningAuthority[]> {
+async function authorities({ store, keks: ring }: MemoryMint): Promise<SigningAuthority[]> {
   const opened = (await store.load()).map((record) => openAuthority(record, clusterLocal, ring));
   return (await Promise.all(opened)).map(({ authority }) => authority);
 }
@@ -137,7 +116,7 @@ test("mints nothing when no record opens: a wrong KEK is not an empty store", as
 
 test("fails visibly when the store takes no record, and mints at the next run", async () => {
   const mint = await found();
-  const full: Founded = {
+  const full: MemoryMint = {
     ...mint,
     store: { ...mint.store, put: () => Promise.reject(new Error("full")) },
   };

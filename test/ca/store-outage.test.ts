@@ -1,17 +1,10 @@
 import { beforeAll, describe, expect, test } from "vitest";
-import {
-  type Authorities,
-  createAuthorities,
-  refreshSeconds,
-  surviveOutageSeconds,
-} from "../../src/ca/authorities.ts";
+import { refreshSeconds, surviveOutageSeconds } from "../../src/ca/authorities.ts";
 import type { StoredRecord } from "../../src/custody/authority-store.ts";
 import type { KekRing } from "../../src/custody/kek.ts";
-import { createEventRecorder, type EventRecorder } from "../testkit/event-recorder.ts";
-import { createMemoryStore, type MemoryStore } from "../testkit/memory-store.ts";
+import { loadAuthorities, signerOf } from "../testkit/loaded-authorities.ts";
 import { refusalOf } from "../testkit/refusal.ts";
 import {
-  clusterLocal,
   createKekRing,
   scheduleAfter,
   sealNewAuthority,
@@ -30,31 +23,19 @@ beforeAll(async () => {
   current = await sealNewAuthority(keks, scheduleAfter(start, [-100, 0, 86_400, 100_000]));
 });
 
-interface Loaded {
-  readonly authorities: Authorities;
-  readonly store: MemoryStore;
-  readonly log: EventRecorder;
-}
-
-function loadFrom(...records: readonly StoredRecord[]): Loaded {
-  const store = createMemoryStore(...records);
-  const log = createEventRecorder();
-  const authorities = createAuthorities({ store, trustDomain: clusterLocal, keks, log });
-  return { authorities, store, log };
-}
-
-const signerOf = async (authorities: Authorities, now: Date) =>
-  (await authorities.at(now)).issuer?.authority.id;
-
 describe("a store in which nothing signs", () => {
   test("gives its reason", async () => {
-    expect((await loadFrom().authorities.at(start)).reasons).toHaveLength(1);
-    expect((await loadFrom(current).authorities.at(later(-50))).reasons).toHaveLength(1);
-    expect((await loadFrom(withBrokenSeal(current)).authorities.at(start)).reasons).toHaveLength(1);
+    expect((await loadAuthorities(keks).authorities.at(start)).reasons).toHaveLength(1);
+    expect((await loadAuthorities(keks, current).authorities.at(later(-50))).reasons).toHaveLength(
+      1,
+    );
+    expect(
+      (await loadAuthorities(keks, withBrokenSeal(current)).authorities.at(start)).reasons,
+    ).toHaveLength(1);
   });
 
   test("is read again soon, but not by every request", async () => {
-    const { authorities, store } = loadFrom();
+    const { authorities, store } = loadAuthorities(keks);
     for (let i = 0; i < 100; i++) await authorities.at(start);
     expect(store.loads).toBe(1);
     await store.put(current);
@@ -63,7 +44,7 @@ describe("a store in which nothing signs", () => {
   });
 
   test("is not read by every request while it is down", async () => {
-    const { authorities, store } = loadFrom();
+    const { authorities, store } = loadAuthorities(keks);
     await authorities.at(start);
     store.outage = new Error("down");
     for (let i = 0; i < 100; i++) await authorities.at(later(10));
@@ -73,7 +54,7 @@ describe("a store in which nothing signs", () => {
 
 describe("a store that is down", () => {
   test("leaves what was read to serve for the stated time, and not longer", async () => {
-    const { authorities, store, log } = loadFrom(current);
+    const { authorities, store, log } = loadAuthorities(keks, current);
     await authorities.at(start);
     store.outage = new Error("down");
     for (const second of [refreshSeconds, 600, surviveOutageSeconds - 1]) {
@@ -87,7 +68,7 @@ describe("a store that is down", () => {
   });
 
   test("serves again when it is back", async () => {
-    const { authorities, store } = loadFrom(current);
+    const { authorities, store } = loadAuthorities(keks, current);
     await authorities.at(start);
     store.outage = new Error("down");
     await refusalOf(() => authorities.at(later(surviveOutageSeconds)));
@@ -97,7 +78,7 @@ describe("a store that is down", () => {
   });
 
   test("from the start is a refusal, and is over soon after it is back", async () => {
-    const { authorities, store } = loadFrom(current);
+    const { authorities, store } = loadAuthorities(keks, current);
     store.outage = new Error("down");
     expect(await refusalOf(() => authorities.at(start))).toEqual(storeUnreachable);
     store.outage = undefined;
@@ -105,14 +86,14 @@ describe("a store that is down", () => {
   });
 
   test("from the start is not asked by every request", async () => {
-    const { authorities, store } = loadFrom(current);
+    const { authorities, store } = loadAuthorities(keks, current);
     store.outage = new Error("down");
     for (let i = 0; i < 100; i++) await refusalOf(() => authorities.at(start));
     expect(store.loads).toBeLessThanOrEqual(2);
   });
 
   test("may hang: who has read it before is served meanwhile", async () => {
-    const { authorities, store } = loadFrom(current);
+    const { authorities, store } = loadAuthorities(keks, current);
     await authorities.at(start);
     Object.assign(store, { load: () => new Promise<never>(() => {}) });
     void authorities.at(later(refreshSeconds));

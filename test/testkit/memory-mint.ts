@@ -1,0 +1,34 @@
+import type { Mint } from "../../src/ca/mint.ts";
+import type { KekRing } from "../../src/custody/kek.ts";
+import { createEventRecorder, type EventRecorder } from "./event-recorder.ts";
+import { createMemoryStore, type MemoryStore } from "./memory-store.ts";
+import { clusterLocal } from "./sealed-authorities.ts";
+
+/** A mint over an empty memory store. */
+export interface MemoryMint extends Mint {
+  readonly store: MemoryStore;
+  readonly log: EventRecorder;
+}
+
+const day = 86_400;
+
+/** Istio's longest leaf, and the lengths that follow from it. */
+export const istioPhaseLengths = {
+  propagationSeconds: 600,
+  longestLeafSeconds: 90 * day,
+  signingSeconds: 360 * day,
+};
+
+/** A mint whose day of inception is 2026-11-21, but for what a test changes. */
+export function createMemoryMint(keks: KekRing, changes: Partial<Mint> = {}): MemoryMint {
+  return {
+    keks,
+    trustDomain: clusterLocal,
+    authorityKey: "EC-P256",
+    phaseLengths: istioPhaseLengths,
+    inceptionDate: "2026-11-21",
+    ...changes,
+    store: createMemoryStore(),
+    log: createEventRecorder(),
+  };
+}
