@@ -34,8 +34,6 @@ export async function startEdge(issuer: string, jwksUri: string): Promise<Edge> 
       bindings: {
         ISSUERS: JSON.stringify([{ issuer, jwks_uri: jwksUri }]),
         KEK: `bench:${randomBytes(32).toString("base64")}`,
-        INCEPTION_DATE: new Date().toISOString().slice(0, 10),
-        PROPAGATION_INTERVAL: "0s",
       },
       // Log lines are written, as at the edge, and go nowhere.
       handleStructuredLogs: () => undefined,

@@ -1,7 +1,10 @@
 import type { AuditEvent } from "../../src/ca/audit-event.ts";
 import { issueCertificate } from "../../src/ca/issue-certificate.ts";
+import { mintAuthority } from "../../src/ca/mint.ts";
 import { compose } from "../../src/config/composition.ts";
 import { parseConfiguration } from "../../src/config/configuration.ts";
+import { firstSchedule } from "../../src/pki/schedule.ts";
+import { addSeconds } from "../../src/pki/validity.ts";
 import { consoleLog } from "../../src/worker/event-log.ts";
 import { createKvStore } from "../../src/worker/kv-store.ts";
 import worker from "../../src/worker/main.ts";
@@ -36,7 +39,7 @@ export default {
     if (name === "store-reads") return new Response(String(storeReads));
     if (name === "echo") return new Response(await request.arrayBuffer());
     if (name === "found") {
-      await worker.scheduled({} as ScheduledController, environment);
+      await found(environment);
       return new Response();
     }
     const work = prepared.get(name) ?? (await prepare(name, request, environment));
@@ -45,6 +48,15 @@ export default {
     return new Response();
   },
 };
+
+/** Puts an authority that signs already: the real first one would wait until every reader can see it. */
+async function found({ AUTHORITIES, ...values }: Environment): Promise<void> {
+  const platform = { store: createKvStore(AUTHORITIES), log: consoleLog, clock: () => new Date() };
+  const { mint } = await compose(parseConfiguration(values), platform);
+  const { propagationSeconds } = mint.phaseLengths;
+  const published = addSeconds(new Date(), -2 * propagationSeconds);
+  await mintAuthority(mint, firstSchedule(mint.phaseLengths, published));
+}
 
 let storeReads = 0;
 let countedEnvironment: Environment | undefined;

@@ -9,8 +9,8 @@ import { addSeconds } from "../pki/validity.ts";
 import type { EventLog } from "./audit-event.ts";
 import { type AuthorityView, viewAt } from "./authority-view.ts";
 
-/** A loaded store is looked at again after this long. */
-export const refreshSeconds = 60;
+/** A loaded store is looked at again after this long at the latest. */
+export const longestRefreshSeconds = 60;
 
 /** A store that cannot be read, or in which nothing signs, is looked at again after this long. */
 const retrySeconds = 2;
@@ -35,6 +35,8 @@ export interface AuthoritiesConfiguration {
   readonly trustDomain: TrustDomain;
   readonly keks: KekRing;
   readonly log: EventLog;
+  /** A loaded store is looked at again after this long: part of the propagation interval. */
+  readonly refreshSeconds: number;
 }
 
 /**
@@ -43,6 +45,8 @@ export interface AuthoritiesConfiguration {
  * carry on.
  */
 export function createAuthorities(configuration: AuthoritiesConfiguration): Authorities {
+  const { refreshSeconds } = configuration;
+  const idleSeconds = Math.min(retrySeconds, refreshSeconds);
   let records = new Map<string, OpenedRecord>();
   let loadedAt = new Date(0);
   let nextLoad = new Date(0);
@@ -57,7 +61,7 @@ export function createAuthorities(configuration: AuthoritiesConfiguration): Auth
       records = await openAll(await configuration.store.load(), records, configuration);
       loadedAt = now;
       view = undefined;
-      nextLoad = addSeconds(now, currentView(now).issuer ? refreshSeconds : retrySeconds);
+      nextLoad = addSeconds(now, currentView(now).issuer ? refreshSeconds : idleSeconds);
     } catch (error) {
       nextLoad = addSeconds(now, retrySeconds);
       logUnreachable(configuration.log, error);

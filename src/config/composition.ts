@@ -8,7 +8,7 @@ import { fetchJson } from "../authn/json-fetch.ts";
 import { createOidcAuthenticator } from "../authn/oidc-authenticator.ts";
 import { namespaceAllowList, type TrustedIssuer } from "../authn/trusted-issuer.ts";
 import type { EventLog } from "../ca/audit-event.ts";
-import { createAuthorities } from "../ca/authorities.ts";
+import { createAuthorities, longestRefreshSeconds } from "../ca/authorities.ts";
 import { createIdentityPolicy } from "../ca/identity-policy.ts";
 import type { Mint } from "../ca/mint.ts";
 import type { AuthorityStore } from "../custody/authority-store.ts";
@@ -42,10 +42,11 @@ export async function compose(
   const { trustDomain, leafLifetimes, phaseLengths } = configuration;
   const keks = await openKeks(configuration);
   const issuers = configuration.issuers.map((table) => trustedIssuer(table, log));
+  const refreshSeconds = Math.min(longestRefreshSeconds, phaseLengths.propagationSeconds);
   const certificateAuthority: CertificateAuthority = {
     authenticate: createOidcAuthenticator(trustDomain, issuers),
     issuance: {
-      authorities: createAuthorities({ store, trustDomain, keks, log }),
+      authorities: createAuthorities({ store, trustDomain, keks, log, refreshSeconds }),
       identityPolicy: createIdentityPolicy(trustDomain, issuers),
       leafLifetimes,
     },

@@ -1,5 +1,8 @@
 import { beforeAll, describe, expect, test } from "vitest";
-import { type Authorities, refreshSeconds } from "../../src/ca/authorities.ts";
+import {
+  type Authorities,
+  longestRefreshSeconds as refreshSeconds,
+} from "../../src/ca/authorities.ts";
 import type { StoredRecord } from "../../src/custody/authority-store.ts";
 import type { KekRing } from "../../src/custody/kek.ts";
 import { loadAuthorities, signerOf } from "../testkit/loaded-authorities.ts";

@@ -60,7 +60,11 @@ describe("an empty store", () => {
     const [[id = "", value = ""] = []] = empty.store.records;
     const { authority } = await openAuthority({ id, value }, clusterLocal, keks);
     const { validity } = authority.certificate.toBeSigned;
-    return { schedule: authority.schedule, validity, views: createAuthorities(empty) };
+    return {
+      schedule: authority.schedule,
+      validity,
+      views: createAuthorities({ ...empty, refreshSeconds: 60 }),
+    };
   }
 
   test.each(["EC-P384", "RSA-2048"] as const)("gets an authority of the kind %s", async (kind) => {
@@ -69,7 +73,7 @@ describe("an empty store", () => {
       phaseLengths: { ...phaseLengths, propagationSeconds: 0 },
     });
     await foundIfEmpty(empty, noon);
-    const { issuer } = await createAuthorities(empty).at(noon);
+    const { issuer } = await createAuthorities({ ...empty, refreshSeconds: 60 }).at(noon);
     expect(issuer?.authority.publicKey.algorithm).toBe(kind === "RSA-2048" ? "RSA" : kind);
   });
 
@@ -99,7 +103,9 @@ describe("an empty store", () => {
   test("that two runs found at once gets two authorities, of which every reader chooses the same", async () => {
     const empty = mint({ phaseLengths: { ...phaseLengths, propagationSeconds: 0 } });
     await Promise.all([foundIfEmpty(empty, noon), foundIfEmpty(empty, noon)]);
-    const views = await Promise.all([1, 2].map(() => createAuthorities(empty).at(noon)));
+    const views = await Promise.all(
+      [1, 2].map(() => createAuthorities({ ...empty, refreshSeconds: 60 }).at(noon)),
+    );
     expect(views[0]?.trustBundle.roots).toHaveLength(empty.store.records.size);
     expect(views[0]?.issuer?.authority.id).toBe(views[1]?.issuer?.authority.id);
   });

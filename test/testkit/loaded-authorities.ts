@@ -1,4 +1,8 @@
-import { type Authorities, createAuthorities } from "../../src/ca/authorities.ts";
+import {
+  type Authorities,
+  createAuthorities,
+  longestRefreshSeconds,
+} from "../../src/ca/authorities.ts";
 import type { StoredRecord } from "../../src/custody/authority-store.ts";
 import type { KekRing } from "../../src/custody/kek.ts";
 import { createEventRecorder, type EventRecorder } from "./event-recorder.ts";
@@ -18,7 +22,13 @@ export function loadAuthorities(
 ): LoadedAuthorities {
   const store = createMemoryStore(...records);
   const log = createEventRecorder();
-  const authorities = createAuthorities({ store, trustDomain: clusterLocal, keks, log });
+  const authorities = createAuthorities({
+    store,
+    trustDomain: clusterLocal,
+    keks,
+    log,
+    refreshSeconds: longestRefreshSeconds,
+  });
   return { authorities, store, log };
 }
 
