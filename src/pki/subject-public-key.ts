@@ -20,7 +20,7 @@ const acceptedKeys: readonly (readonly [Bytes, SubjectKeyAlgorithm, KeyForm])[] 
   [literal("301006072a8648ce3d020106052b81040022"), "EC-P384", uncompressedPoint(48)],
   [literal("301006072a8648ce3d020106052b81040023"), "EC-P521", uncompressedPoint(66)],
   [literal("300d06092a864886f70d0101010500"), "RSA", rsaPublicKey],
-  [literal("300506032b6570"), "Ed25519", (o) => (o.length === 32 ? undefined : "point")],
+  [literal("300506032b6570"), "Ed25519", (o) => (isEd25519Point(o) ? undefined : "point")],
 ];
 
 const ecPublicKeyOid = "06072a8648ce3d0201";
@@ -76,19 +76,38 @@ function rsaPublicKey(octets: Bytes): SubjectKeyFault | undefined {
 }
 
 /**
- * What is wrong with an RSA public key: it must have 2048 to 4096 bits and a sane exponent.
+ * What is wrong with an RSA public key: it must have 2048 to 4096 bits and the exponent 65537.
  *
  * @param modulus Big-endian, without leading zeros; so is the exponent.
  */
 export function rsaKeyFault(modulus: Bytes, exponent: Bytes): SubjectKeyFault | undefined {
   if (!isOdd(modulus) || bitLength(modulus) < 2048 || bitLength(modulus) > 4096) return "modulus";
-  return isOdd(exponent) && isSaneExponent(exponent) ? undefined : "exponent";
+  return bytesEqual(exponent, fermat4) ? undefined : "exponent";
 }
 
-/** 65537 up to 2^32: below lie the exponents that break signatures, above what verifiers refuse. */
-function isSaneExponent(exponent: Bytes): boolean {
-  if (exponent.length > 4) return false;
-  return exponent.reduce((value, octet) => value * 256 + octet, 0) >= 65537;
+/** 65537: what every client uses, and the one large exponent that workerd imports. */
+const fermat4 = literal("010001");
+
+/**
+ * y coordinates of the points of small order, least octet first (RFC 8032 §5.1.2). For such a key
+ * anybody can make signatures, so that it proves nothing.
+ */
+const smallOrder: readonly Bytes[] = [
+  literal("00".repeat(32)),
+  literal(`01${"00".repeat(31)}`),
+  literal(`ec${"ff".repeat(30)}7f`),
+  literal("26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc05"),
+  literal("c7176a703d4dd84fba3c0b760d10670f2a2053fa2c39ccc64ec7fd7792ac037a"),
+];
+
+/** 2^255 - 19: a coordinate of this and more is a second spelling. */
+const fieldPrime = literal(`ed${"ff".repeat(30)}7f`);
+
+function isEd25519Point(octets: Bytes): boolean {
+  if (octets.length !== 32) return false;
+  const y = octets.map((octet, i) => (i === 31 ? octet & 0x7f : octet));
+  const isCanonical = y.some((octet, i) => i > 0 && octet !== fieldPrime[i]) || (y[0] ?? 0) < 0xed;
+  return isCanonical && !smallOrder.some((point) => bytesEqual(point, y));
 }
 
 const isOdd = (integer: Bytes): boolean => ((integer.at(-1) ?? 0) & 1) === 1;
