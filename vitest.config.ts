@@ -25,6 +25,8 @@ export default defineConfig({
         test: {
           name: "node",
           environment: "node",
+          // Nothing of ours keeps state in a module, so files may share a worker and its imports.
+          isolate: false,
           include: ["test/**/*.test.ts"],
           exclude: ["test/worker/**", "test/interop/**"],
         },

@@ -40,9 +40,10 @@ interface SignedRequest {
  */
 export async function parseCertificateSigningRequest(pem: string): Promise<SubjectPublicKey> {
   const { subjectPublicKey, signatureAlgorithm, signature, signedBytes } = parseRequest(pem);
-  const { importParameters, signParameters } = signatureAlgorithm;
+  const { importParameters, signParameters, signatureOctets } = signatureAlgorithm;
   const key = await importKey(subjectPublicKey.spki, importParameters);
-  if (await crypto.subtle.verify(signParameters, key, signature, signedBytes)) {
+  const hasLength = signature.length === (signatureOctets ?? signature.length);
+  if (hasLength && (await crypto.subtle.verify(signParameters, key, signature, signedBytes))) {
     return subjectPublicKey;
   }
   throw new CaError(

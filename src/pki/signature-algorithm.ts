@@ -21,6 +21,8 @@ export interface SignatureAlgorithm {
   readonly signParameters: EcdsaParams | Algorithm;
   /** Octets of r and of s when the signature is ECDSA, else `undefined`. */
   readonly scalarOctets: number | undefined;
+  /** Octets of WebCrypto's signature where all have the same: another length is a fault to workerd. */
+  readonly signatureOctets: number | undefined;
 }
 
 /** The algorithms that a key of each kind may sign with. SHA-1, MD5, DSA and PSS are not on the list. */
@@ -36,6 +38,7 @@ export const signatureAlgorithms: Record<SubjectKeyAlgorithm, readonly Signature
       importParameters: { name: "Ed25519" },
       signParameters: { name: "Ed25519" },
       scalarOctets: undefined,
+      signatureOctets: 64,
     },
   ],
 };
@@ -47,6 +50,7 @@ function ellipticCurve(namedCurve: string, scalarOctets: number): SignatureAlgor
     importParameters: { name: "ECDSA", namedCurve },
     signParameters: { name: "ECDSA", hash },
     scalarOctets,
+    signatureOctets: 2 * scalarOctets,
   });
   return [withHash("SHA-256", "02"), withHash("SHA-384", "03"), withHash("SHA-512", "04")];
 }
@@ -58,6 +62,7 @@ function rsa(hash: Hash, lastArc: string): SignatureAlgorithm {
     importParameters: { name: "RSASSA-PKCS1-v1_5", hash },
     signParameters: { name: "RSASSA-PKCS1-v1_5" },
     scalarOctets: undefined,
+    signatureOctets: undefined,
   };
 }
 

@@ -1,0 +1,159 @@
+import fc from "fast-check";
+import { expect, test } from "vitest";
+import {
+  type AuthorityRecord,
+  associatedData,
+  formatAuthorityRecord,
+  parseAuthorityRecord,
+  RecordError,
+} from "../../src/custody/authority-record.ts";
+import { openAuthority } from "../../src/custody/seal.ts";
+import { clusterLocal } from "../testkit/certificates.ts";
+import {
+  createKek,
+  createRecord,
+  type RecordFields,
+  tampered,
+} from "../testkit/certificates-sealed.ts";
+import { inHex } from "../testkit/der-mutation.ts";
+
+const kek = await createKek("k1");
+const record = await createRecord(kek);
+
+const checkOf = (value: string): RecordError["check"] | undefined => {
+  try {
+    parseAuthorityRecord(value);
+    return undefined;
+  } catch (error) {
+    if (error instanceof RecordError) return error.check;
+    throw error;
+  }
+};
+
+const texts = fc.string({ maxLength: 30 });
+const octets = fc.uint8Array({ maxLength: 40 }).map((bytes) => new Uint8Array(bytes));
+const lists = fc.array(octets, { maxLength: 8 });
+const instants = fc.date({
+  min: new Date("1970-01-01"),
+  max: new Date("9999-12-31"),
+  noInvalidDate: true,
+});
+const records: fc.Arbitrary<AuthorityRecord> = fc.record({
+  id: texts,
+  trustDomain: texts,
+  kek: texts,
+  schedule: fc.record({
+    publishedFrom: instants,
+    signsFrom: instants,
+    signsUntil: instants,
+    retiresAt: instants,
+  }),
+  certificate: octets,
+  intermediates: lists,
+  roots: lists.filter(({ length }) => length > 0),
+  iv: octets,
+  sealedKey: octets,
+});
+
+test("reads back any record that it wrote", () => {
+  fc.assert(
+    fc.property(records, (any) => {
+      const text = formatAuthorityRecord(any);
+      expect(parseAuthorityRecord(text)).toMatchObject(any);
+      expect(formatAuthorityRecord(parseAuthorityRecord(text))).toBe(text);
+    }),
+    { numRuns: 200 },
+  );
+});
+
+test("binds a key to different octets for any two different heads", () => {
+  const clearText = (any: AuthorityRecord) =>
+    formatAuthorityRecord({ ...any, iv: new Uint8Array(), sealedKey: new Uint8Array() });
+  fc.assert(
+    fc.property(records, records, (one, other) => {
+      const isSame = clearText(one) === clearText(other);
+      expect(inHex(associatedData(one)) === inHex(associatedData(other))).toBe(isSame);
+    }),
+  );
+});
+
+const forms: Record<string, (fields: RecordFields) => object> = {
+  "a field that nobody knows": () => ({ note: "" }),
+  "a field of the schedule that nobody knows": ({ schedule }) => ({
+    schedule: { ...schedule, x: "" },
+  }),
+  "no id": () => ({ id: undefined }),
+  "no schedule": () => ({ schedule: undefined }),
+  "no retirement": ({ schedule }) => ({ schedule: { ...schedule, retiresAt: undefined } }),
+  "no roots": () => ({ roots: [] }),
+  "roots as one text": ({ roots }) => ({ roots: roots[0] }),
+  "nine roots": ({ roots }) => ({ roots: Array(9).fill(roots[0]) }),
+  "nine intermediates": ({ roots }) => ({ intermediates: Array(9).fill(roots[0]) }),
+  "a certificate of base64 without padding": () => ({ certificate: "AA" }),
+  "a certificate of base64 with bits left over": () => ({ certificate: "AB==" }),
+  "a certificate of PEM": ({ certificate }) => ({ certificate: `${certificate}\n` }),
+  "an IV of hexadecimal digits and a stray one": () => ({ iv: "abc" }),
+  "a sealed key that is null": () => ({ sealedKey: null }),
+  "a schedule without milliseconds": ({ schedule }) => ({
+    schedule: { ...schedule, signsFrom: "2026-03-01T00:00:00Z" },
+  }),
+  "a schedule with an offset": ({ schedule }) => ({
+    schedule: { ...schedule, signsFrom: "2026-03-01T00:00:00.000+00:00" },
+  }),
+  "a schedule on the 31st of February": ({ schedule }) => ({
+    schedule: { ...schedule, signsFrom: "2026-02-31T00:00:00.000Z" },
+  }),
+  "a schedule in numbers": ({ schedule }) => ({ schedule: { ...schedule, signsFrom: 0 } }),
+  "a version as a text": () => ({ version: "1" }),
+  "no version": () => ({ version: undefined }),
+  "a version that is null": () => ({ version: null }),
+};
+
+test.each(Object.entries(forms))("refuses the form of a record with %s", (_, change) => {
+  expect(checkOf(tampered(record, change).value)).toBe("form");
+});
+
+test.each(["", "null", "[]", "1", '"text"', "{", "{}", "\u0000", "[[[[[[[["])(
+  "refuses %j for a record",
+  (value) => {
+    expect(checkOf(value)).toBe("form");
+  },
+);
+
+test("refuses a record of a megabyte, and one of nothing but depth", () => {
+  expect(checkOf("[".repeat(100_000))).toBe("form");
+  expect(checkOf(JSON.stringify({ note: "x".repeat(1 << 20) }))).toBe("form");
+  expect(checkOf(`${record.value}${" ".repeat(1 << 20)}`)).toBe("form");
+});
+
+test.each([0, 2, -1, 1.5, 2 ** 53])("refuses version %d, whatever else is in it", (version) => {
+  expect(checkOf(tampered(record, () => ({ version })).value)).toBe("version");
+  expect(checkOf(JSON.stringify({ version, shape: "of tomorrow" }))).toBe("version");
+});
+
+test("refuses the form of a record with a prototype for a field", () => {
+  expect(checkOf(record.value.replace("{", '{"__proto__":{"x":1},'))).toBe("form");
+});
+
+const respellings: Record<string, (value: string) => string> = {
+  "a space behind": (value) => `${value} `,
+  "a newline before": (value) => `\n${value}`,
+  "a space inside": (value) => value.replace(":", ": "),
+  "its version as 1.0": (value) => value.replace('"version":1', '"version":1.0'),
+  "its version twice": (value) => value.replace('"version":1', '"version":1,"version":1'),
+  "another version hidden before": (value) =>
+    value.replace('"version":1', '"version":2,"version":1'),
+  "a letter as an escape": (value) => value.replace("cluster.local", "\\u0063luster.local"),
+  "its fields in another order": (value) =>
+    JSON.stringify(Object.fromEntries(Object.entries(JSON.parse(value)).reverse())),
+};
+
+test.each(Object.entries(respellings))("refuses the same record with %s", async (_, respell) => {
+  const value = respell(record.value);
+  expect(value).not.toBe(record.value);
+  const refusal = await openAuthority({ id: record.id, value }, clusterLocal, [kek]).then(
+    () => "opened",
+    (error: unknown) => (error instanceof RecordError ? "refused" : String(error)),
+  );
+  expect(refusal).toBe("refused");
+});

@@ -1,0 +1,69 @@
+import fc from "fast-check";
+import { expect, test } from "vitest";
+import { RecordError } from "../../src/custody/authority-record.ts";
+import { openAuthority } from "../../src/custody/seal.ts";
+import { clusterLocal } from "../testkit/certificates.ts";
+import { createKek, createRecord, fieldsOf } from "../testkit/certificates-sealed.ts";
+import { flipBit } from "../testkit/der-mutation.ts";
+
+const kek = await createKek("k1");
+const record = await createRecord(kek);
+const { value } = record;
+
+/** What is wrong with the answer to a record that must be refused; nothing when it was refused as it should. */
+async function wrongAnswer(text: string): Promise<string | undefined> {
+  try {
+    await openAuthority({ id: record.id, value: text }, clusterLocal, [kek]);
+    return "opened";
+  } catch (error) {
+    return error instanceof RecordError ? undefined : String(error);
+  }
+}
+
+test("refuses its text with any one character changed", async () => {
+  const position = fc.nat({ max: value.length - 1 });
+  const character = fc.string({ unit: "binary-ascii", minLength: 1, maxLength: 1 });
+  await fc.assert(
+    fc.asyncProperty(position, character, async (at, other) => {
+      fc.pre(value[at] !== other);
+      expect(await wrongAnswer(value.slice(0, at) + other + value.slice(at + 1))).toBeUndefined();
+    }),
+    { numRuns: 1000 },
+  );
+});
+
+test("refuses its text with one bit of a character changed", async () => {
+  const wrong: string[] = [];
+  for (let at = 0; at < value.length; at += 2) {
+    const code = value.charCodeAt(at) ^ (1 << (at % 7));
+    const answer = await wrongAnswer(
+      value.slice(0, at) + String.fromCharCode(code) + value.slice(at + 1),
+    );
+    if (answer) wrong.push(`${at}: ${answer}`);
+  }
+  expect(wrong).toEqual([]);
+});
+
+test("refuses its text cut off anywhere", async () => {
+  const wrong: string[] = [];
+  for (let length = 0; length < value.length; length += 3) {
+    const answer = await wrongAnswer(value.slice(0, length));
+    if (answer) wrong.push(`${length}: ${answer}`);
+  }
+  expect(wrong).toEqual([]);
+});
+
+const octetFields = ["certificate", "iv", "sealedKey"] as const;
+
+test.each(octetFields)("refuses its %s with any one bit changed", async (field) => {
+  const fields = fieldsOf(record);
+  const octets = Buffer.from(fields[field], "base64");
+  const step = field === "iv" ? 1 : 3;
+  const wrong: string[] = [];
+  for (let bit = 0; bit < octets.length * 8; bit += step) {
+    const changed = { ...fields, [field]: flipBit(octets, bit).toString("base64") };
+    const answer = await wrongAnswer(JSON.stringify(changed));
+    if (answer) wrong.push(`${bit}: ${answer}`);
+  }
+  expect(wrong).toEqual([]);
+});

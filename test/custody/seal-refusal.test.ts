@@ -1,0 +1,189 @@
+import { expect, test } from "vitest";
+import type { RecordError } from "../../src/custody/authority-record.ts";
+import type { StoredRecord } from "../../src/custody/authority-store.ts";
+import { kekOctets } from "../../src/custody/kek.ts";
+import { openAuthority } from "../../src/custody/seal.ts";
+import { createAuthority } from "../../src/pki/self-signed-authority.ts";
+import { clusterLocal, schedule, trustDomain } from "../testkit/certificates.ts";
+import {
+  createKek,
+  createRecord,
+  fieldsOf,
+  type RecordFields,
+  tampered,
+} from "../testkit/certificates-sealed.ts";
+import { applyEdit, type DerEdit, flipBit } from "../testkit/der-mutation.ts";
+
+type Check = RecordError["check"];
+
+const octets = crypto.getRandomValues(new Uint8Array(kekOctets));
+const [kek, spare] = [await createKek("k1", octets), await createKek("spare")];
+const record = await createRecord(kek);
+const other = await createRecord(kek);
+const otherDomain = trustDomain("other.local");
+
+const checkOf = async (
+  stored: StoredRecord,
+  domain = clusterLocal,
+  keks: Parameters<typeof openAuthority>[2] = [kek, spare],
+): Promise<Check | undefined> => {
+  try {
+    await openAuthority(stored, domain, keks);
+    return undefined;
+  } catch (error) {
+    return (error as RecordError).check;
+  }
+};
+
+test("opens the record that every case here is made of", async () => {
+  expect(await checkOf(record)).toBeUndefined();
+  expect(await checkOf(tampered(record, () => ({})))).toBeUndefined();
+});
+
+const flipped = (base64: string, bit: number): string =>
+  flipBit(Buffer.from(base64, "base64"), bit).toString("base64");
+const cut = (base64: string, octetsLess: number): string =>
+  Buffer.from(base64, "base64").subarray(0, -octetsLess).toString("base64");
+const edited = (base64: string, edit: DerEdit): string =>
+  applyEdit(Buffer.from(base64, "base64"), edit).toString("base64");
+
+type Change = (fields: RecordFields) => object;
+const at =
+  (name: keyof RecordFields["schedule"], instant: string): Change =>
+  ({ schedule }) => ({ schedule: { ...schedule, [name]: instant } });
+
+const { certificate: otherCertificate, sealedKey: otherKey, iv: otherIv } = fieldsOf(other);
+
+const cases: readonly [string, Check, Change][] = [
+  ["another trust domain's name", "trust-domain", () => ({ trustDomain: "other.local" })],
+  [
+    "another spelling of its trust domain",
+    "trust-domain",
+    () => ({ trustDomain: "Cluster.local" }),
+  ],
+  ["another id", "id", () => ({ id: other.id })],
+  ["its id in upper case", "id", ({ id }) => ({ id: id.toUpperCase() })],
+  ["a KEK that nobody has", "kek", () => ({ kek: "k0" })],
+  ["the id of another KEK of the ring", "seal", () => ({ kek: "spare" })],
+  ["a publication a millisecond earlier", "seal", at("publishedFrom", "2026-02-28T23:59:59.999Z")],
+  ["an earlier signing", "seal", at("signsFrom", "2026-02-01T00:00:00.000Z")],
+  ["a longer signing", "seal", at("signsUntil", "2027-03-11T00:00:00.000Z")],
+  ["a later retirement", "seal", at("retiresAt", "2027-03-11T00:00:00.000Z")],
+  ["a root more", "seal", ({ roots }) => ({ roots: [...roots, otherCertificate] })],
+  ["a root twice", "seal", ({ roots }) => ({ roots: [...roots, ...roots] })],
+  ["another root", "seal", () => ({ roots: [otherCertificate] })],
+  ["a root that is empty", "seal", () => ({ roots: [""] })],
+  ["an intermediate", "seal", () => ({ intermediates: [otherCertificate] })],
+  [
+    "the certificate and key of another",
+    "id",
+    () => ({ certificate: otherCertificate, sealedKey: otherKey, iv: otherIv }),
+  ],
+  ["the certificate of another", "id", () => ({ certificate: otherCertificate })],
+  ["the sealed key of another", "seal", () => ({ sealedKey: otherKey, iv: otherIv })],
+  [
+    "a certificate whose signature has a bit changed",
+    "seal",
+    ({ certificate }) => ({
+      certificate: flipped(certificate, 8 * (Buffer.from(certificate, "base64").length - 1)),
+    }),
+  ],
+  [
+    "a certificate with another serial number",
+    "seal",
+    ({ certificate }) => ({ certificate: edited(certificate, { at: [0, 1], replace: "020101" }) }),
+  ],
+  [
+    "a certificate cut short",
+    "certificate",
+    ({ certificate }) => ({ certificate: cut(certificate, 1) }),
+  ],
+  [
+    "a certificate with octets behind it",
+    "certificate",
+    ({ certificate }) => ({ certificate: edited(certificate, { at: [], after: "00" }) }),
+  ],
+  ["a certificate of nothing", "certificate", () => ({ certificate: "" })],
+  [
+    "a certificate of a key that may not be",
+    "certificate",
+    ({ certificate }) => ({
+      certificate: edited(certificate, { at: [0, 6, 0, 1], replace: "06052b8104000a" }),
+    }),
+  ],
+  ["an IV with a bit changed", "seal", ({ iv }) => ({ iv: flipped(iv, 0) })],
+  ["an IV cut short", "seal", ({ iv }) => ({ iv: cut(iv, 1) })],
+  [
+    "an IV with an octet more",
+    "seal",
+    ({ iv }) => ({
+      iv: Buffer.concat([Buffer.from(iv, "base64"), Buffer.alloc(1)]).toString("base64"),
+    }),
+  ],
+  ["no IV", "seal", () => ({ iv: "" })],
+  [
+    "a sealed key with its first bit changed",
+    "seal",
+    ({ sealedKey }) => ({ sealedKey: flipped(sealedKey, 0) }),
+  ],
+  [
+    "a sealed key with its last octet changed",
+    "seal",
+    ({ sealedKey }) => ({
+      sealedKey: flipped(sealedKey, 8 * (Buffer.from(sealedKey, "base64").length - 1)),
+    }),
+  ],
+  [
+    "a sealed key without its last octet",
+    "seal",
+    ({ sealedKey }) => ({ sealedKey: cut(sealedKey, 1) }),
+  ],
+  ["a sealed key without its tag", "seal", ({ sealedKey }) => ({ sealedKey: cut(sealedKey, 16) })],
+  ["a sealed key shorter than a tag", "seal", () => ({ sealedKey: "AAAA" })],
+  ["no sealed key", "seal", () => ({ sealedKey: "" })],
+];
+
+test.each(cases)("refuses a record with %s, by its %s", async (_, check, change) => {
+  expect(await checkOf(tampered(record, change))).toBe(check);
+});
+
+test("refuses a record that rests under another's id", async () => {
+  expect(await checkOf({ id: other.id, value: record.value })).toBe("id");
+});
+
+test("refuses a record whose id was changed together with its place", async () => {
+  const moved = tampered(record, () => ({ id: other.id }));
+  expect(await checkOf({ ...moved, id: other.id })).toBe("id");
+});
+
+test("refuses another's certificate even where id and place were changed with it", async () => {
+  const moved = tampered(record, () => ({ id: other.id, certificate: otherCertificate }));
+  expect(await checkOf({ ...moved, id: other.id })).toBe("seal");
+});
+
+test("refuses the record of another trust domain, whatever name it gives itself", async () => {
+  expect(await checkOf(record, otherDomain)).toBe("trust-domain");
+  const renamed = tampered(record, () => ({ trustDomain: otherDomain }));
+  expect(await checkOf(renamed, otherDomain)).toBe("seal");
+});
+
+test("refuses a record whose KEK is gone", async () => {
+  expect(await checkOf(record, clusterLocal, [spare])).toBe("kek");
+});
+
+test("refuses a record under a KEK of the same id and other octets", async () => {
+  const oneBitOff = await createKek("k1", flipBit(octets, 77));
+  expect(await checkOf(record, clusterLocal, [oneBitOff])).toBe("seal");
+  expect(await checkOf(record, clusterLocal, [await createKek("k1", octets)])).toBeUndefined();
+});
+
+test("refuses a key that was sealed for a certificate of another key", async () => {
+  const made = await createAuthority(
+    clusterLocal,
+    "EC-P384",
+    schedule("2026-03-01T00:00:00.000Z", "2026-03-02T00:00:00.000Z"),
+  );
+  const certificate = Buffer.from(made.authority.certificate.der).toString("base64");
+  const moved = tampered(record, () => ({ id: made.authority.id, certificate }));
+  expect(await checkOf({ ...moved, id: made.authority.id })).toBe("seal");
+});

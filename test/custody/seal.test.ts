@@ -1,0 +1,111 @@
+import { X509Certificate } from "node:crypto";
+import { describe, expect, test } from "vitest";
+import { openAuthority, sealAuthority } from "../../src/custody/seal.ts";
+import { issueLeaf } from "../../src/pki/issuer.ts";
+import { type AuthorityKey, createAuthority } from "../../src/pki/self-signed-authority.ts";
+import { parseSubjectPublicKey } from "../../src/pki/subject-public-key.ts";
+import { clusterLocal, oneDay, tenDays, trustDomain, workload } from "../testkit/certificates.ts";
+import { createKek, createRecord, fieldsOf } from "../testkit/certificates-sealed.ts";
+import { generateSigner } from "../testkit/csr.ts";
+import { inHex } from "../testkit/der-mutation.ts";
+
+const kek = await createKek("k1");
+const keys: readonly AuthorityKey[] = ["EC-P256", "EC-P384", "RSA-2048", "RSA-4096"];
+
+describe.each(keys)("a sealed authority of %s", async (key) => {
+  const made = await createAuthority(clusterLocal, key, tenDays);
+  const record = await sealAuthority(made, clusterLocal, [kek]);
+  const issuer = await openAuthority(record, clusterLocal, [kek]);
+
+  test("opens as what was sealed", () => {
+    const { authority } = issuer;
+    expect(record.id).toBe(made.authority.id);
+    expect(authority.id).toBe(made.authority.id);
+    expect(authority.schedule).toEqual(made.authority.schedule);
+    expect(authority.roots.map(inHex)).toEqual(made.authority.roots.map(inHex));
+    expect(authority.intermediates).toEqual([]);
+    expect(inHex(authority.certificate.der)).toBe(inHex(made.authority.certificate.der));
+    expect(inHex(authority.publicKey.spki)).toBe(inHex(made.authority.publicKey.spki));
+  });
+
+  test("leaves its sealed key behind when it opens", () => {
+    const names = ["certificate", "id", "intermediates", "publicKey", "roots", "schedule"];
+    expect(Object.keys(issuer.authority).toSorted()).toEqual(names);
+  });
+
+  test("opens with a key that signs, and that nobody can take out", async () => {
+    expect(issuer.privateKey.type).toBe("private");
+    expect(issuer.privateKey.extractable).toBe(false);
+    expect(issuer.privateKey.usages).toEqual(["sign"]);
+    for (const format of ["pkcs8", "jwk"] as const) {
+      await expect(crypto.subtle.exportKey(format, issuer.privateKey)).rejects.toThrow();
+    }
+  });
+
+  test("signs leaves that verify under the certificate it was made with", async () => {
+    const publicKey = parseSubjectPublicKey(generateSigner("EC-P256").spki);
+    const request = { spiffeId: workload("foo", "bar"), publicKey, validity: oneDay };
+    const leaf = new X509Certificate((await issueLeaf(issuer, request)).der);
+    const authority = new X509Certificate(made.authority.certificate.der);
+    expect(leaf.verify(authority.publicKey)).toBe(true);
+    expect(leaf.checkIssued(authority)).toBe(true);
+  });
+
+  test("holds its private key in no field in the clear", async () => {
+    const { d, p, q } = await crypto.subtle.exportKey("jwk", made.extractablePrivateKey);
+    const fields = fieldsOf(record);
+    const octets = [fields.sealedKey, fields.iv, fields.certificate, ...fields.roots]
+      .map((text) => Buffer.from(text, "base64").toString("hex"))
+      .join();
+    for (const secret of [d, p, q].filter((number) => number !== undefined)) {
+      expect(octets).not.toContain(Buffer.from(secret, "base64url").toString("hex").slice(0, 32));
+    }
+  });
+});
+
+test("the key of an opened record is the one of its certificate, for WebCrypto itself", async () => {
+  const issuer = await openAuthority(await createRecord(kek), clusterLocal, [kek]);
+  const algorithm = { name: "ECDSA", hash: "SHA-256", namedCurve: "P-256" };
+  const data = Buffer.from("data");
+  const signature = await crypto.subtle.sign(algorithm, issuer.privateKey, data);
+  const { spki } = issuer.authority.publicKey;
+  const publicKey = await crypto.subtle.importKey("spki", spki, algorithm, false, ["verify"]);
+  expect(await crypto.subtle.verify(algorithm, publicKey, signature, data)).toBe(true);
+});
+
+test("a KEK cannot be taken out, and does nothing but wrap", () => {
+  expect(kek.key.extractable).toBe(false);
+  expect([...kek.key.usages].toSorted()).toEqual(["unwrapKey", "wrapKey"]);
+  expect(kek.key.algorithm).toMatchObject({ name: "AES-GCM", length: 256 });
+});
+
+test("sealing one authority twice gives two IVs and two ciphertexts", async () => {
+  const made = await createAuthority(clusterLocal, "EC-P256", tenDays);
+  const seal = async () => fieldsOf(await sealAuthority(made, clusterLocal, [kek]));
+  const [one, other] = [await seal(), await seal()];
+  expect(Buffer.from(one.iv, "base64")).toHaveLength(12);
+  expect(one.iv).not.toBe(other.iv);
+  expect(one.sealedKey).not.toBe(other.sealedKey);
+});
+
+test("the first KEK of the ring seals, and any of them opens", async () => {
+  const newer = await createKek("k2");
+  const made = await createAuthority(clusterLocal, "EC-P256", tenDays);
+  const old = await sealAuthority(made, clusterLocal, [kek]);
+  const fresh = await sealAuthority(made, clusterLocal, [newer, kek]);
+  expect([fieldsOf(old).kek, fieldsOf(fresh).kek]).toEqual(["k1", "k2"]);
+  for (const record of [old, fresh]) {
+    const issuer = await openAuthority(record, clusterLocal, [newer, kek]);
+    expect(issuer.authority.id).toBe(record.id);
+  }
+});
+
+test("trust domains and KEK ids of any spelling come back as they were", async () => {
+  for (const id of ["", "ключ", '"},{', "\u2028", "\ud800"]) {
+    const odd = await createKek(id);
+    const domain = trustDomain("_a-b.c");
+    const record = await createRecord(odd, "EC-P256", domain);
+    expect(fieldsOf(record).kek).toBe(id);
+    expect((await openAuthority(record, domain, [odd])).authority.id).toBe(record.id);
+  }
+});

@@ -1,0 +1,146 @@
+import fc from "fast-check";
+import { expect, test } from "vitest";
+import {
+  isFullyQualified,
+  isWorkloadSpiffeId,
+  parseServiceAccount,
+  parseTrustDomain,
+  parseWorkloadSpiffeId,
+  trustDomainSpiffeId,
+  workloadSpiffeId,
+} from "../../src/pki/spiffe-id.ts";
+import { clusterLocal, trustDomain } from "../testkit/certificates.ts";
+import { readVectors } from "../testkit/certificates-vectors.ts";
+
+/** `{63a}` stands for as many letters. */
+const filled = (text = ""): string =>
+  text.replace(/\{(\d+)a\}/g, (_, count) => "a".repeat(Number(count)));
+
+interface IdVector {
+  readonly name?: string;
+  readonly id: string;
+  readonly trustDomain?: string;
+  readonly namespace?: string;
+  readonly account?: string;
+}
+
+const ids = readVectors<IdVector>("spiffe-id").map((row) => ({ ...row, name: row.name ?? row.id }));
+
+test.each(ids.filter((row) => row.trustDomain))("reads $name", (row) => {
+  const account = { namespace: filled(row.namespace), name: filled(row.account) };
+  const domain = filled(row.trustDomain);
+  expect(parseWorkloadSpiffeId(filled(row.id))).toEqual({ trustDomain: domain, account });
+  expect(workloadSpiffeId(trustDomain(domain), account)).toBe(filled(row.id));
+});
+
+test.each(ids.filter((row) => !row.trustDomain))("refuses $name", ({ id }) => {
+  expect(parseWorkloadSpiffeId(filled(id))).toBeUndefined();
+});
+
+interface PathVector {
+  readonly name?: string;
+  readonly id: string;
+  readonly isWorkload: boolean;
+}
+
+const paths = readVectors<PathVector>("spiffe-path").map((row) => ({
+  ...row,
+  name: row.name ?? row.id,
+}));
+
+test.each(paths.filter((row) => row.isWorkload))("$name is a workload's SPIFFE ID", ({ id }) => {
+  expect(isWorkloadSpiffeId(filled(id))).toBe(true);
+});
+
+test.each(paths.filter((row) => !row.isWorkload))("$name is no workload's SPIFFE ID", ({ id }) => {
+  expect(isWorkloadSpiffeId(filled(id))).toBe(false);
+});
+
+const labels = fc.stringMatching(/^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$/);
+
+test("reads back any SPIFFE ID that it made, and nothing else in its place", () => {
+  const domains = fc.stringMatching(/^[a-z0-9._-]{1,255}$/);
+  const characters = fc.constantFrom("/", "%", ",", "A", ":", "?", "#", " ", "é", "@", "\n");
+  fc.assert(
+    fc.property(domains, labels, labels, characters, fc.nat(), (domain, namespace, name, c, n) => {
+      const account = { namespace, name };
+      const id: string = workloadSpiffeId(trustDomain(domain), account);
+      expect(parseWorkloadSpiffeId(id)).toEqual({ trustDomain: domain, account });
+      const at = n % (id.length + 1);
+      expect(parseWorkloadSpiffeId(id.slice(0, at) + c + id.slice(at))).toBeUndefined();
+    }),
+    { numRuns: 500 },
+  );
+});
+
+test("whatever it reads, it would write in the same spelling, and linters take for a workload", () => {
+  const pieces = fc.constantFrom(
+    "spiffe://",
+    "td",
+    "/ns/",
+    "foo",
+    "/sa/",
+    "bar",
+    "/",
+    ".",
+    "..",
+    "",
+  );
+  fc.assert(
+    fc.property(fc.array(pieces, { maxLength: 8 }), (parts) => {
+      const text = parts.join("");
+      const parsed = parseWorkloadSpiffeId(text);
+      if (!parsed) return;
+      expect(workloadSpiffeId(parsed.trustDomain, parsed.account)).toBe(text);
+      expect(isWorkloadSpiffeId(text)).toBe(true);
+    }),
+    { numRuns: 500 },
+  );
+});
+
+test.each(["cluster.local", "prod", "a", "a_b", "1.2.3.4", "-", "a".repeat(255)])(
+  "accepts the trust domain %s",
+  (name) => {
+    expect(parseTrustDomain(name)).toBe(name);
+  },
+);
+
+test.each([
+  "",
+  "Prod",
+  "a b",
+  "a/b",
+  "a:1",
+  "a,b",
+  "a%62",
+  "é",
+  "a\n",
+  "spiffe://a",
+  "a".repeat(256),
+])("refuses the trust domain %j", (name) => {
+  expect(parseTrustDomain(name)).toBeUndefined();
+});
+
+test.each([
+  ["", "default"],
+  ["foo", ""],
+  ["foo/sa/bar", "baz"],
+  ["foo", "bar/baz"],
+  ["foo", "bar:baz"],
+  ["foo\n", "bar"],
+  ["FOO", "bar"],
+  ["a".repeat(64), "bar"],
+  ["foo", "a".repeat(254)],
+  ["foo.bar", "baz"],
+])("refuses the service account %j, %j", (namespace, name) => {
+  expect(parseServiceAccount(namespace, name)).toBeUndefined();
+});
+
+test("a trust domain's own SPIFFE ID has no path", () => {
+  expect(trustDomainSpiffeId(clusterLocal)).toBe("spiffe://cluster.local");
+});
+
+test("a trust domain of two labels is a host's name, one of a single label is not", () => {
+  expect(isFullyQualified(clusterLocal)).toBe(true);
+  expect(isFullyQualified(trustDomain("prod"))).toBe(false);
+});

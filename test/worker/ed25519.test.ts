@@ -1,0 +1,44 @@
+import { expect, test } from "vitest";
+import { CaError } from "../../src/errors.ts";
+import { fromHexLiteral as hex } from "../../src/pki/bytes.ts";
+import { parseCertificateSigningRequest } from "../../src/pki/certificate-signing-request.ts";
+import { derBitString, derElement, derSequence } from "../../src/pki/der-writer.ts";
+import { toPem } from "../../src/pki/pem.ts";
+
+const identifier = hex("300506032b6570");
+
+/** A CSR of these octets, whatever they are worth. */
+function csrOf(key: Uint8Array, signature: Uint8Array): string {
+  const spki = derSequence(identifier, derBitString(key));
+  const info = derSequence(hex("020100"), hex("3000"), spki, derElement(0xa0));
+  return toPem("CERTIFICATE REQUEST", derSequence(info, identifier, derBitString(signature)));
+}
+
+async function reasonOf(csrPem: string): Promise<string> {
+  const error: unknown = await parseCertificateSigningRequest(csrPem).then(
+    () => new Error("accepted"),
+    (reason: unknown) => reason,
+  );
+  return error instanceof CaError ? error.refusal.reason : String(error);
+}
+
+async function publicKey(): Promise<Uint8Array> {
+  const pair = await crypto.subtle.generateKey({ name: "Ed25519" }, true, ["sign", "verify"]);
+  const { publicKey } = pair as CryptoKeyPair;
+  return new Uint8Array((await crypto.subtle.exportKey("raw", publicKey)) as ArrayBuffer);
+}
+
+test.each([0, 63, 64, 65, 71, 1024])(
+  "refuses an Ed25519 signature of %i octets for what it is, not as a fault",
+  async (octets) => {
+    const csrPem = csrOf(await publicKey(), new Uint8Array(octets));
+    expect(await reasonOf(csrPem)).toBe("csr-signature-invalid");
+  },
+);
+
+test("refuses the key of small order that anybody can sign for", async () => {
+  const identity = hex(`01${"00".repeat(31)}`);
+  const signature = new Uint8Array(64);
+  signature.set(identity);
+  expect(await reasonOf(csrOf(identity, signature))).toBe("subject-key-unacceptable");
+});
