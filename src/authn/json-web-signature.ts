@@ -1,4 +1,4 @@
-import { decodeBase64Url, parseBase64Url } from "../pki/base64.ts";
+import { decodeBase64Url } from "../pki/base64.ts";
 import type { Bytes } from "../pki/bytes.ts";
 import { rejectCredential } from "./credential-rejection.ts";
 
@@ -27,26 +27,30 @@ const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
  * @throws CaError `credential-rejected` (`form`).
  */
 export function parseJsonWebSignature(token: string): JsonWebSignature {
-  // A token that is not ASCII has more octets than characters, and misplaced symbols: refused below.
-  const octets = encoder.encode(token) as Bytes;
   const payloadStart = token.indexOf(".") + 1;
   const signatureStart = token.indexOf(".", payloadStart) + 1;
   if (payloadStart === 0 || signatureStart === 0 || signatureStart === token.length) {
     throw rejectCredential("form", "not a compact JWS");
   }
-  const { algorithm, keyId } = parseHeader(token.slice(0, payloadStart - 1));
+  // The token, and behind it once more what is signed: that copy is decoded in place.
+  const octets = new Uint8Array(token.length + signatureStart);
+  const { read } = encoder.encodeInto(token, octets.subarray(0, token.length));
+  if (read !== token.length) throw rejectCredential("form", "the token is not ASCII");
+  octets.copyWithin(token.length, 0, signatureStart);
+  const copy = octets.subarray(token.length);
+  const { algorithm, keyId } = parseHeader(copy.subarray(0, payloadStart - 1));
   return {
     algorithm,
     keyId,
-    claims: parseJsonObject(token.slice(payloadStart, signatureStart - 1)),
+    claims: parseJsonObject(copy.subarray(payloadStart, signatureStart - 1)),
     signedBytes: octets.subarray(0, signatureStart - 1),
-    signature: requireBase64Url(decodeBase64Url(octets.subarray(signatureStart))),
+    signature: requireBase64Url(octets.subarray(signatureStart, token.length)),
   };
 }
 
 type Header = Pick<JsonWebSignature, "algorithm" | "keyId">;
 
-function parseHeader(part: string): Header {
+function parseHeader(part: Bytes): Header {
   const { alg, kid, typ, crit } = parseJsonObject(part);
   if (typeof alg !== "string") throw rejectCredential("form", "no algorithm in the token");
   if (kid !== undefined && typeof kid !== "string") throw rejectCredential("form", "kid not text");
@@ -60,13 +64,14 @@ function isJwt(typ: unknown): boolean {
 }
 
 /** A fourth part would show here: the dot before it is no symbol of base64url. */
-function requireBase64Url(octets: Bytes | undefined): Bytes {
+function requireBase64Url(symbols: Bytes): Bytes {
+  const octets = decodeBase64Url(symbols);
   if (!octets) throw rejectCredential("form", "the token is not base64url");
   return octets;
 }
 
-function parseJsonObject(part: string): JsonObject {
-  const value = parseJson(requireBase64Url(parseBase64Url(part)));
+function parseJsonObject(part: Bytes): JsonObject {
+  const value = parseJson(requireBase64Url(part));
   if (typeof value !== "object" || value === null || Array.isArray(value)) {
     throw rejectCredential("form", "a part of the token is not a JSON object");
   }

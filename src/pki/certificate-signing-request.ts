@@ -41,7 +41,10 @@ interface SignedRequest {
 export async function parseCertificateSigningRequest(pem: string): Promise<SubjectPublicKey> {
   const { subjectPublicKey, signatureAlgorithm, signature, signedBytes } = parseRequest(pem);
   const { importParameters, signParameters, signatureOctets } = signatureAlgorithm;
-  const key = await importKey(subjectPublicKey.spki, importParameters);
+  const { spki } = subjectPublicKey;
+  const key = await crypto.subtle
+    .importKey("spki", spki, importParameters, false, ["verify"])
+    .catch(refusePoint);
   const hasLength = signature.length === (signatureOctets ?? signature.length);
   if (hasLength && (await crypto.subtle.verify(signParameters, key, signature, signedBytes))) {
     return subjectPublicKey;
@@ -50,6 +53,11 @@ export async function parseCertificateSigningRequest(pem: string): Promise<Subje
     { reason: "csr-signature-invalid" },
     "the CSR's signature does not match its public key",
   );
+}
+
+/** The policy has read all of the key but whether its point is on the curve; the import says that. */
+function refusePoint(error: unknown): never {
+  throw refuseSubjectKey("point", error);
 }
 
 function parseRequest(pem: string): SignedRequest {
@@ -101,17 +109,6 @@ function acceptedAlgorithm(key: SubjectPublicKey, identifier: Bytes): SignatureA
     { reason: "csr-signature-algorithm-unacceptable" },
     `the CSR is signed with an algorithm that ${key.algorithm} keys may not use here`,
   );
-}
-
-async function importKey(
-  spki: Bytes,
-  parameters: SignatureAlgorithm["importParameters"],
-): Promise<CryptoKey> {
-  try {
-    return await crypto.subtle.importKey("spki", spki, parameters, false, ["verify"]);
-  } catch (error) {
-    throw refuseSubjectKey("point", error);
-  }
 }
 
 function malformed(detail: string, cause?: unknown): CaError {
