@@ -2,7 +2,8 @@ import { type Bytes, toHex } from "./bytes.ts";
 import { Tag } from "./der-reader.ts";
 import { DerBuilder } from "./der-writer.ts";
 import { keyIdentifier } from "./key-identifier.ts";
-import { type Intent, lint } from "./lint.ts";
+import { lint } from "./lint.ts";
+import type { Intent } from "./linted-certificate.ts";
 import { type SignatureAlgorithm, toX509Signature } from "./signature-algorithm.ts";
 import {
   type SigningAuthority,
@@ -60,25 +61,27 @@ export function createIssuer(authority: SigningAuthority, privateKey: CryptoKey)
 export async function issueLeaf(issuer: Issuer, request: LeafRequest): Promise<Leaf> {
   const serialNumber = randomSerialNumber();
   const { spiffeId, publicKey, validity } = request;
+  const identifier = await keyIdentifier(publicKey);
   const toBeSigned = leafToBeSigned(issuer.profile, {
     spiffeId,
     publicKey,
     validity,
     serialNumber,
-    keyIdentifier: await keyIdentifier(publicKey),
+    keyIdentifier: identifier,
   });
-  const der = await lintAndSign(toBeSigned, leafIntent(issuer, request), {
+  const der = await lintAndSign(toBeSigned, leafIntent(issuer, request, identifier), {
     privateKey: issuer.privateKey,
     algorithm: issuer.profile.signatureAlgorithm,
   });
   return { der, serialNumber: toHex(serialNumber) };
 }
 
-function leafIntent(issuer: Issuer, request: LeafRequest): Intent {
+function leafIntent(issuer: Issuer, request: LeafRequest, identifier: Bytes): Intent {
   return {
     kind: "leaf",
     spiffeId: request.spiffeId,
     publicKey: request.publicKey,
+    keyIdentifier: identifier,
     validity: request.validity,
     signatureAlgorithm: issuer.profile.signatureAlgorithm.identifier,
     issuer: issuer.profile.issuerName,

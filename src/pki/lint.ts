@@ -1,31 +1,9 @@
 import { type Bytes, bytesEqual, fromHexLiteral } from "./bytes.ts";
-import { readValidity, version3 } from "./certificate.ts";
-import {
-  type CertificateExtensions,
-  type Extension,
-  type ExtensionName,
-  readExtensions,
-} from "./certificate-extensions.ts";
-import { DerError, DerReader, Tag } from "./der-reader.ts";
-import { derSequence } from "./der-writer.ts";
-import { Oid } from "./object-identifiers.ts";
+import type { Extension, ExtensionName } from "./certificate-extensions.ts";
+import { DerError, Tag } from "./der-reader.ts";
+import { emptySequence, type Intent, type Linted, readLinted } from "./linted-certificate.ts";
 import { isWorkloadSpiffeId } from "./spiffe-id.ts";
-import type { SubjectPublicKey } from "./subject-public-key.ts";
 import type { Validity } from "./validity.ts";
-
-/** What the certificate was meant to be; the linter compares the bytes with it. */
-export interface Intent {
-  readonly kind: "leaf" | "authority";
-  readonly spiffeId: string;
-  /** From the strict parser, which holds it to RFC 5480 §2 and the key policy. */
-  readonly publicKey: SubjectPublicKey;
-  readonly validity: Validity;
-  readonly signatureAlgorithm: Bytes;
-  /** The signer's subject, byte for byte; an authority's own when it is self-signed. */
-  readonly issuer: Bytes;
-  readonly issuerValidity: Validity;
-  readonly issuerKeyIdentifier: Bytes | undefined;
-}
 
 /** A clause that the bytes break. */
 export interface Finding {
@@ -33,23 +11,6 @@ export interface Finding {
 }
 
 type Rule = readonly [clause: string, keeps: (c: Linted, intent: Intent) => boolean];
-
-/**
- * What the bytes say, read in one pass. Fields that have one right value are compared where they
- * stand: this runs for every certificate, and copies are what it would spend most on.
- */
-interface Linted {
-  readonly serialNumber: Bytes;
-  readonly hasSignersAlgorithm: boolean;
-  readonly hasEmptyIssuer: boolean;
-  readonly hasSignersName: boolean;
-  readonly validity: Validity;
-  readonly hasEmptySubject: boolean;
-  readonly hasRequestedKey: boolean;
-  readonly extensions: CertificateExtensions;
-  readonly keyUsage: number;
-  readonly hasIntendedNameOnly: boolean;
-}
 
 /** KeyUsage bits in the order of RFC 5280 §4.2.1.3, the first one highest. */
 const Usage = {
@@ -59,7 +20,6 @@ const Usage = {
   cRLSign: 0x02,
 } as const;
 
-const emptySequence = fromHexLiteral("3000");
 const certificateAuthority = fromHexLiteral("30030101ff");
 
 const everyCertificate: readonly Rule[] = [
@@ -118,7 +78,7 @@ const rules: Readonly<Record<Intent["kind"], readonly Rule[]>> = {
  */
 export function lint(toBeSigned: Bytes, intent: Intent): readonly Finding[] {
   try {
-    const certificate = read(toBeSigned, intent);
+    const certificate = readLinted(toBeSigned, intent);
     const findings: Finding[] = [];
     for (const [clause, keeps] of rules[intent.kind]) {
       if (!keeps(certificate, intent)) findings.push({ clause });
@@ -129,71 +89,6 @@ export function lint(toBeSigned: Bytes, intent: Intent): readonly Finding[] {
     if (error instanceof DerError) return [{ clause: `RFC 5280 §4.1 ${error.message}` }];
     throw error;
   }
-}
-
-function read(toBeSigned: Bytes, intent: Intent): Linted {
-  const outer = new DerReader(toBeSigned);
-  const fields = outer.enter(Tag.sequence);
-  outer.finish();
-  fields.literal(version3);
-  const serialNumber = fields.content(Tag.integer);
-  const hasSignersAlgorithm = isNext(fields, intent.signatureAlgorithm);
-  const hasEmptyIssuer = fields.isAt(emptySequence);
-  const hasSignersName = isNext(fields, intent.issuer);
-  const validity = readValidity(fields);
-  const hasEmptySubject = isNext(fields, emptySequence);
-  const hasRequestedKey = isNext(fields, intent.publicKey.spki);
-  const extensions = readExtensions(fields);
-  fields.finish();
-  return {
-    serialNumber,
-    hasSignersAlgorithm,
-    hasEmptyIssuer,
-    hasSignersName,
-    validity,
-    hasEmptySubject,
-    hasRequestedKey,
-    extensions,
-    keyUsage: readKeyUsage(extensions),
-    hasIntendedNameOnly: hasOnlyName(extensions, intent.spiffeId),
-  };
-}
-
-/** Reads past a SEQUENCE and says whether it was this one. */
-function isNext(fields: DerReader, expected: Bytes): boolean {
-  const isExpected = fields.isAt(expected);
-  fields.skip(Tag.sequence);
-  return isExpected;
-}
-
-/** The first octet of the bits, which holds all that are used here; minimal as X.690 §11.2.2 demands. */
-function readKeyUsage(extensions: CertificateExtensions): number {
-  const reader = extensions.get("keyUsage")?.value.fork();
-  if (!reader) throw new DerError("no key usage");
-  const content = reader.content(Tag.bitString);
-  reader.finish();
-  const unusedBits = content[0] ?? 0;
-  const bits = content[1] ?? 0;
-  const lowestBit = bits & -bits;
-  const isMinimal = bits !== 0 && unusedBits < 8 && lowestBit === 1 << unusedBits;
-  if (!isMinimal || content.length > 2) throw new DerError("key usage bits not minimal");
-  return bits;
-}
-
-function hasOnlyName(extensions: CertificateExtensions, uri: string): boolean {
-  const reader = extensions.get("subjectAltName")?.value.fork();
-  if (!reader) throw new DerError("no subject alternative name");
-  const names = reader.enter(Tag.sequence);
-  reader.finish();
-  if (names.isDone) return false;
-  const name = names.content(Tag.contextPrimitive(6));
-  return names.isDone && spells(name, uri);
-}
-
-function spells(octets: Bytes, text: string): boolean {
-  if (octets.length !== text.length) return false;
-  for (let i = 0; i < octets.length; i++) if (octets[i] !== text.charCodeAt(i)) return false;
-  return true;
 }
 
 function keepsAuthorityKeyIdentifier({ extensions }: Linted, intent: Intent): boolean {
@@ -207,12 +102,12 @@ function keepsAuthorityKeyIdentifier({ extensions }: Linted, intent: Intent): bo
   return fields.isDone && bytesEqual(identifier, intent.issuerKeyIdentifier);
 }
 
-function keepsSubjectKeyIdentifier({ extensions }: Linted): boolean {
+function keepsSubjectKeyIdentifier({ extensions }: Linted, intent: Intent): boolean {
   const extension = extensions.get("subjectKeyIdentifier");
   if (!extension || extension.isCritical) return false;
   const reader = extension.value.fork();
   const identifier = reader.content(Tag.octetString);
-  return reader.isDone && identifier.length > 0;
+  return reader.isDone && bytesEqual(identifier, intent.keyIdentifier);
 }
 
 function keepsEncipherment(c: Linted, intent: Intent): boolean {
@@ -228,7 +123,8 @@ function keepsExtendedKeyUsage({ extensions }: Linted): boolean {
   return extension?.isCritical === false && hasExactly(extension, serverAndClientAuth);
 }
 
-const serverAndClientAuth = derSequence(Oid.serverAuth, Oid.clientAuth);
+/** Spelled out here, so that the writer's own octets are not compared with themselves. */
+const serverAndClientAuth = fromHexLiteral("301406082b0601050507030106082b06010505070302");
 
 function hasBasicConstraints({ extensions }: Linted, value: Bytes): boolean {
   const extension = extensions.get("basicConstraints");

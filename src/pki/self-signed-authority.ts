@@ -1,7 +1,7 @@
 import { parseToBeSigned } from "./certificate.ts";
 import { lintAndSign } from "./issuer.ts";
 import { keyIdentifier } from "./key-identifier.ts";
-import type { Intent } from "./lint.ts";
+import type { Intent } from "./linted-certificate.ts";
 import type { Schedule } from "./schedule.ts";
 import {
   createSigningAuthority,
@@ -84,6 +84,7 @@ async function selfSign(
     kind: "authority",
     spiffeId: trustDomainSpiffeId(subject.trustDomain),
     publicKey: subject.publicKey,
+    keyIdentifier: subject.keyIdentifier,
     validity: subject.validity,
     signatureAlgorithm: subject.signatureAlgorithm.identifier,
     issuer: parseToBeSigned(toBeSigned).subject,

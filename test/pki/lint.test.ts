@@ -1,6 +1,7 @@
 import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
-import { type Intent, lint } from "../../src/pki/lint.ts";
+import { lint } from "../../src/pki/lint.ts";
+import type { Intent } from "../../src/pki/linted-certificate.ts";
 import type { Validity } from "../../src/pki/validity.ts";
 import { subjects } from "../testkit/certificates-linted.ts";
 import { readVectors } from "../testkit/certificates-vectors.ts";

@@ -1,5 +1,5 @@
 import { issueLeaf } from "../../src/pki/issuer.ts";
-import type { Intent } from "../../src/pki/lint.ts";
+import type { Intent } from "../../src/pki/linted-certificate.ts";
 import { createAuthority } from "../../src/pki/self-signed-authority.ts";
 import { parseSubjectPublicKey } from "../../src/pki/subject-public-key.ts";
 import { clusterLocal, createTestIssuer, oneDay, tenDays, workload } from "./certificates.ts";
@@ -23,6 +23,7 @@ async function leafFor(kind: SignerKind): Promise<Subject> {
   const intent: Intent = {
     kind: "leaf",
     ...request,
+    keyIdentifier: contentOf(elementAt(leaf, [0, 7, 0, 3, 1, 0])),
     signatureAlgorithm: signatureIdentifier["ecdsa-with-SHA256"],
     issuer: elementAt(authority, [0, 5]),
     issuerValidity: issuer.authority.certificate.toBeSigned.validity,
@@ -39,6 +40,7 @@ async function selfSigned(): Promise<Subject> {
     kind: "authority",
     spiffeId: "spiffe://cluster.local",
     publicKey: authority.publicKey,
+    keyIdentifier: contentOf(elementAt(toBeSigned, [7, 0, 2, 1, 0])),
     validity,
     signatureAlgorithm: signatureIdentifier["ecdsa-with-SHA256"],
     issuer: elementAt(toBeSigned, [5]),

@@ -1,0 +1,106 @@
+import { type Bytes, fromHexLiteral } from "./bytes.ts";
+import { readValidity, version3 } from "./certificate.ts";
+import { type CertificateExtensions, readExtensions } from "./certificate-extensions.ts";
+import { DerError, DerReader, Tag } from "./der-reader.ts";
+import type { SubjectPublicKey } from "./subject-public-key.ts";
+import type { Validity } from "./validity.ts";
+
+/** What the certificate was meant to be; the linter compares the bytes with it. */
+export interface Intent {
+  readonly kind: "leaf" | "authority";
+  readonly spiffeId: string;
+  /** From the strict parser, which holds it to RFC 5480 §2 and the key policy. */
+  readonly publicKey: SubjectPublicKey;
+  readonly keyIdentifier: Bytes;
+  readonly validity: Validity;
+  readonly signatureAlgorithm: Bytes;
+  /** The signer's subject, byte for byte; an authority's own when it is self-signed. */
+  readonly issuer: Bytes;
+  readonly issuerValidity: Validity;
+  readonly issuerKeyIdentifier: Bytes | undefined;
+}
+
+/**
+ * What the bytes say, read in one pass. Fields that have one right value are compared where they
+ * stand: this runs for every certificate, and copies are what it would spend most on.
+ */
+export interface Linted {
+  readonly serialNumber: Bytes;
+  readonly hasSignersAlgorithm: boolean;
+  readonly hasEmptyIssuer: boolean;
+  readonly hasSignersName: boolean;
+  readonly validity: Validity;
+  readonly hasEmptySubject: boolean;
+  readonly hasRequestedKey: boolean;
+  readonly extensions: CertificateExtensions;
+  readonly keyUsage: number;
+  readonly hasIntendedNameOnly: boolean;
+}
+
+export const emptySequence: Bytes = fromHexLiteral("3000");
+
+/** @throws DerError for bytes that are no TBSCertificate of version 3 in DER. */
+export function readLinted(toBeSigned: Bytes, intent: Intent): Linted {
+  const outer = new DerReader(toBeSigned);
+  const fields = outer.enter(Tag.sequence);
+  outer.finish();
+  fields.literal(version3);
+  const serialNumber = fields.content(Tag.integer);
+  const hasSignersAlgorithm = isNext(fields, intent.signatureAlgorithm);
+  const hasEmptyIssuer = fields.isAt(emptySequence);
+  const hasSignersName = isNext(fields, intent.issuer);
+  const validity = readValidity(fields);
+  const hasEmptySubject = isNext(fields, emptySequence);
+  const hasRequestedKey = isNext(fields, intent.publicKey.spki);
+  const extensions = readExtensions(fields);
+  fields.finish();
+  return {
+    serialNumber,
+    hasSignersAlgorithm,
+    hasEmptyIssuer,
+    hasSignersName,
+    validity,
+    hasEmptySubject,
+    hasRequestedKey,
+    extensions,
+    keyUsage: readKeyUsage(extensions),
+    hasIntendedNameOnly: hasOnlyName(extensions, intent.spiffeId),
+  };
+}
+
+/** Reads past a SEQUENCE and says whether it was this one. */
+function isNext(fields: DerReader, expected: Bytes): boolean {
+  const isExpected = fields.isAt(expected);
+  fields.skip(Tag.sequence);
+  return isExpected;
+}
+
+/** The first octet of the bits, which holds all that are used here; minimal as X.690 §11.2.2 demands. */
+function readKeyUsage(extensions: CertificateExtensions): number {
+  const reader = extensions.get("keyUsage")?.value.fork();
+  if (!reader) throw new DerError("no key usage");
+  const content = reader.content(Tag.bitString);
+  reader.finish();
+  const unusedBits = content[0] ?? 0;
+  const bits = content[1] ?? 0;
+  const lowestBit = bits & -bits;
+  const isMinimal = bits !== 0 && unusedBits < 8 && lowestBit === 1 << unusedBits;
+  if (!isMinimal || content.length > 2) throw new DerError("key usage bits not minimal");
+  return bits;
+}
+
+function hasOnlyName(extensions: CertificateExtensions, uri: string): boolean {
+  const reader = extensions.get("subjectAltName")?.value.fork();
+  if (!reader) throw new DerError("no subject alternative name");
+  const names = reader.enter(Tag.sequence);
+  reader.finish();
+  if (names.isDone) return false;
+  const name = names.content(Tag.contextPrimitive(6));
+  return names.isDone && spells(name, uri);
+}
+
+function spells(octets: Bytes, text: string): boolean {
+  if (octets.length !== text.length) return false;
+  for (let i = 0; i < octets.length; i++) if (octets[i] !== text.charCodeAt(i)) return false;
+  return true;
+}
