@@ -15,9 +15,6 @@ export const longestRefreshSeconds = 60;
 /** A store that cannot be read, or in which nothing signs, is looked at again after this long. */
 const retrySeconds = 2;
 
-/** What was loaded serves for this long while the store cannot be read. */
-export const surviveOutageSeconds = 3600;
-
 /** What the authorities of a store are worth at an instant. */
 export interface Authorities {
   /** @throws CaError `store-unreachable` when nothing recent enough is known. */
@@ -37,6 +34,11 @@ export interface AuthoritiesConfiguration {
   readonly log: EventLog;
   /** A loaded store is looked at again after this long: part of the propagation interval. */
   readonly refreshSeconds: number;
+  /**
+   * What was loaded serves for this long while the store cannot be read: no longer than the
+   * propagation interval, because schedules count on no reader being further behind.
+   */
+  readonly surviveOutageSeconds: number;
 }
 
 /**
@@ -45,14 +47,14 @@ export interface AuthoritiesConfiguration {
  * carry on.
  */
 export function createAuthorities(configuration: AuthoritiesConfiguration): Authorities {
-  const { refreshSeconds } = configuration;
+  const { refreshSeconds, surviveOutageSeconds } = configuration;
   const idleSeconds = Math.min(retrySeconds, refreshSeconds);
   let records = new Map<string, OpenedRecord>();
   let loadedAt = new Date(0);
   let nextLoad = new Date(0);
   let view: AuthorityView | undefined;
 
-  const isUsable = (now: Date): boolean => now < addSeconds(loadedAt, surviveOutageSeconds);
+  const isUsable = (now: Date): boolean => now <= addSeconds(loadedAt, surviveOutageSeconds);
 
   async function load(now: Date): Promise<void> {
     // Set first, so that others go on with what there is; where there is nothing, they load as well.

@@ -82,7 +82,7 @@ function requireDefaultSigner(certSigner: string): void {
   throw new CaError({ reason: "signer-unknown" }, "no signer of the requested name is configured");
 }
 
-/** Nothing is signed for a caller that hung up or ran out of time. */
+/** Nothing is signed for a caller that is known to have hung up, or to be out of time. */
 function requireAttention(signal: AbortSignal): void {
   if (!signal.aborted) return;
   throw new CaError(

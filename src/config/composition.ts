@@ -42,18 +42,22 @@ export async function compose(
   const { trustDomain, leafLifetimes, phaseLengths } = configuration;
   const keks = await openKeks(configuration);
   const issuers = configuration.issuers.map((table) => trustedIssuer(table, log));
-  const refreshSeconds = Math.min(longestRefreshSeconds, phaseLengths.propagationSeconds);
+  const { propagationSeconds } = phaseLengths;
+  const freshness = {
+    refreshSeconds: Math.min(longestRefreshSeconds, propagationSeconds),
+    surviveOutageSeconds: propagationSeconds,
+  };
   const certificateAuthority: CertificateAuthority = {
     authenticate: createOidcAuthenticator(trustDomain, issuers),
     issuance: {
-      authorities: createAuthorities({ store, trustDomain, keks, log, refreshSeconds }),
+      authorities: createAuthorities({ store, trustDomain, keks, log, ...freshness }),
       identityPolicy: createIdentityPolicy(trustDomain, issuers),
       leafLifetimes,
     },
     log,
     clock,
     refreshHintSeconds: longestRefreshHintSeconds,
-    bundleMaximumAgeSeconds: Math.min(60, phaseLengths.propagationSeconds),
+    bundleMaximumAgeSeconds: Math.min(60, propagationSeconds),
   };
   const { authorityKey, inceptionDate } = configuration;
   const mint = { store, keks, trustDomain, authorityKey, phaseLengths, inceptionDate, log };

@@ -85,7 +85,7 @@ export function parseConfiguration(values: Readonly<Record<string, unknown>>): C
     phaseLengths,
     inceptionDate: form.INCEPTION_DATE,
     keks: form.KEK,
-    warnings: warningsOf(form.TRUST_DOMAIN),
+    warnings: warningsOf(form),
   };
 }
 
@@ -130,10 +130,13 @@ function contradictions(leaf: LeafLifetimes, phases: PhaseLengths): string[] {
   return rules.filter(([holds]) => !holds).map(([, fault]) => fault);
 }
 
-function warningsOf(domain: TrustDomain): string[] {
-  if (isFullyQualified(domain)) return [];
+function warningsOf({ TRUST_DOMAIN, ISSUERS }: Form): string[] {
+  const singleLabel = `TRUST_DOMAIN ${TRUST_DOMAIN} is a single label: legal SPIFFE, but no host name of RFC 5280, and some X.509 software says so`;
+  const unlimited = ISSUERS.filter(({ namespaces }) => namespaces.includes("*")).length;
+  const sharing = `ISSUERS: ${unlimited} of ${ISSUERS.length} may vouch for every namespace, those of the others included`;
   return [
-    `TRUST_DOMAIN ${domain} is a single label: legal SPIFFE, but no host name of RFC 5280, and some X.509 software says so`,
+    ...(isFullyQualified(TRUST_DOMAIN) ? [] : [singleLabel]),
+    ...(ISSUERS.length > 1 && unlimited > 0 ? [sharing] : []),
   ];
 }
 

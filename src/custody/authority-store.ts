@@ -11,11 +11,14 @@ export interface StoredRecord {
  * What is asked of an implementation: a record that was put is seen by every reader within the
  * configured propagation interval, and is then seen until it is deleted; a reader sees a record
  * whole or not at all. What is not asked: that a writer reads its own writes, that two readers agree
- * before that interval is over, transactions, or an order among records. Records are immutable, so a
- * stale answer is an older truth and never a wrong one.
+ * before that interval is over, transactions, or an order among records. What a record says never
+ * changes, only the KEK that seals it, so a stale answer is an older truth and never a wrong one.
  */
 export interface AuthorityStore {
-  /** Every record, in any order. Rejects when the store cannot be read; never answers a part. */
+  /**
+   * Every record, in any order; one that is still on its way may be missing. Rejects when the store
+   * cannot be read.
+   */
   load(): Promise<readonly StoredRecord[]>;
   /** Durable once it resolves. A record of the same id is replaced. */
   put(record: StoredRecord): Promise<void>;

@@ -31,7 +31,7 @@ interface Call {
 
 const callKey = createContextKey<Call | undefined>(undefined);
 
-/** The longest deadline that a client may ask for, in milliseconds; without one, nothing takes longer. */
+/** Whatever deadline a client asks for, nothing takes longer than this, in milliseconds. */
 const maximumTimeout = 30_000;
 
 /**
@@ -67,7 +67,9 @@ export function createCertificateService(
       signal: request.signal,
       contextValues: createContextValues().set(callKey, call),
     });
-    const answer = await toResponse(response);
+    const body = await bodyOf(response);
+    if (audit.reason === "rpc-malformed") audit.detail = refusalOf(response.status, body);
+    const answer = toResponse(response, body);
     audit.durationMilliseconds = ca.clock().getTime() - now.getTime();
     ca.log.audit(audit);
     return answer;
@@ -82,7 +84,6 @@ function createHandler(ca: CertificateAuthority): UniversalHandler {
     connect: true,
     readMaxBytes: maximumBodyOctets,
     writeMaxBytes: 4 * maximumBodyOctets,
-    maxTimeoutMs: maximumTimeout,
     requestGate: (context) => answering(context, (call) => authenticate(ca, call, context)),
   });
   router.service(IstioCertificateService, {
@@ -171,25 +172,39 @@ function nativeGrpcRefusal(): Response {
   });
 }
 
-/**
- * The answer, complete before it leaves, so that the audit event of a call is written once its
- * outcome is certain. gRPC-Web must remain a stream: with a Content-Length, Cloudflare's edge does
- * not convert it to gRPC (platform facts, §1).
- */
-async function toResponse(response: UniversalServerResponse): Promise<Response> {
-  const { status, header } = response;
-  const init = { status, ...(header && { headers: header }) };
+/** Complete before it leaves, so that the audit event of a call is written once its outcome is certain. */
+async function bodyOf({ body }: UniversalServerResponse): Promise<Uint8Array<ArrayBuffer>> {
   const chunks: Uint8Array[] = [];
-  for await (const chunk of response.body ?? []) chunks.push(chunk);
-  const isGrpcWeb = header?.get("content-type")?.startsWith("application/grpc-web") === true;
-  if (isGrpcWeb) return new Response(streamOf(chunks), init);
-  return new Response(concatBytes(...chunks), init);
+  for await (const chunk of body ?? []) chunks.push(chunk);
+  return concatBytes(...chunks);
 }
 
-function streamOf(chunks: readonly Uint8Array[]): ReadableStream<Uint8Array> {
+/** How the RPC layer itself refused a call: its code, without its sentence, which may quote the message. */
+function refusalOf(status: number, body: Uint8Array): string {
+  const text = new TextDecoder().decode(body);
+  const code = /"code":"(\w+)"/.exec(text)?.[1] ?? /grpc-status: ?(\d+)/.exec(text)?.[1];
+  return `refused by the RPC layer: HTTP ${status}${code ? `, code ${code}` : ""}`;
+}
+
+/**
+ * gRPC-Web must remain a stream: with a Content-Length, Cloudflare's edge does not convert it to
+ * gRPC (platform facts, §1).
+ */
+function toResponse(
+  { status, header }: UniversalServerResponse,
+  body: Uint8Array<ArrayBuffer>,
+): Response {
+  const isGrpcWeb = header?.get("content-type")?.startsWith("application/grpc-web") === true;
+  return new Response(isGrpcWeb ? streamOf(body) : body, {
+    status,
+    ...(header && { headers: header }),
+  });
+}
+
+function streamOf(body: Uint8Array): ReadableStream<Uint8Array> {
   return new ReadableStream({
     start(controller) {
-      for (const chunk of chunks) controller.enqueue(chunk);
+      controller.enqueue(body);
       controller.close();
     },
   });

@@ -26,7 +26,9 @@ const clock = (): Date => new Date();
 let isolate: Isolate | undefined;
 
 async function startOnce(environment: Environment): Promise<Isolate> {
-  isolate ??= await start(environment);
+  const started = isolate ?? (await start(environment));
+  // Another request may have been first: then its caches are the ones to share.
+  isolate ??= started;
   return isolate;
 }
 

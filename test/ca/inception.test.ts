@@ -63,7 +63,7 @@ describe("an empty store", () => {
     return {
       schedule: authority.schedule,
       validity,
-      views: createAuthorities({ ...empty, refreshSeconds: 60 }),
+      views: createAuthorities({ ...empty, refreshSeconds: 60, surviveOutageSeconds: 600 }),
     };
   }
 
@@ -73,7 +73,11 @@ describe("an empty store", () => {
       phaseLengths: { ...phaseLengths, propagationSeconds: 0 },
     });
     await foundIfEmpty(empty, noon);
-    const { issuer } = await createAuthorities({ ...empty, refreshSeconds: 60 }).at(noon);
+    const { issuer } = await createAuthorities({
+      ...empty,
+      refreshSeconds: 60,
+      surviveOutageSeconds: 600,
+    }).at(noon);
     expect(issuer?.authority.publicKey.algorithm).toBe(kind === "RSA-2048" ? "RSA" : kind);
   });
 
@@ -104,7 +108,9 @@ describe("an empty store", () => {
     const empty = mint({ phaseLengths: { ...phaseLengths, propagationSeconds: 0 } });
     await Promise.all([foundIfEmpty(empty, noon), foundIfEmpty(empty, noon)]);
     const views = await Promise.all(
-      [1, 2].map(() => createAuthorities({ ...empty, refreshSeconds: 60 }).at(noon)),
+      [1, 2].map(() =>
+        createAuthorities({ ...empty, refreshSeconds: 60, surviveOutageSeconds: 600 }).at(noon),
+      ),
     );
     expect(views[0]?.trustBundle.roots).toHaveLength(empty.store.records.size);
     expect(views[0]?.issuer?.authority.id).toBe(views[1]?.issuer?.authority.id);

@@ -1,11 +1,8 @@
 import { beforeAll, describe, expect, test } from "vitest";
-import {
-  longestRefreshSeconds as refreshSeconds,
-  surviveOutageSeconds,
-} from "../../src/ca/authorities.ts";
+import { longestRefreshSeconds as refreshSeconds } from "../../src/ca/authorities.ts";
 import type { StoredRecord } from "../../src/custody/authority-store.ts";
 import type { KekRing } from "../../src/custody/kek.ts";
-import { loadAuthorities, signerOf } from "../testkit/loaded-authorities.ts";
+import { loadAuthorities, signerOf, surviveOutageSeconds } from "../testkit/loaded-authorities.ts";
 import { refusalOf } from "../testkit/refusal.ts";
 import {
   createKekRing,
@@ -66,7 +63,7 @@ describe("a store that is down", () => {
     expect(log.operations.map(({ event, level }) => [event, level])).toEqual(
       Array.from({ length: 3 }, () => ["store-unreachable", "error"]),
     );
-    const refusal = await refusalOf(() => authorities.at(later(surviveOutageSeconds)));
+    const refusal = await refusalOf(() => authorities.at(later(surviveOutageSeconds + 1)));
     expect(refusal).toEqual(storeUnreachable);
   });
 
@@ -74,7 +71,7 @@ describe("a store that is down", () => {
     const { authorities, store } = loadAuthorities(keks, current);
     await authorities.at(start);
     store.outage = new Error("down");
-    await refusalOf(() => authorities.at(later(surviveOutageSeconds)));
+    await refusalOf(() => authorities.at(later(surviveOutageSeconds + 1)));
     store.outage = undefined;
     const back = later(surviveOutageSeconds + refreshSeconds);
     expect(await signerOf(authorities, back)).toBe(current.id);

@@ -207,3 +207,15 @@ describe("a key of another name", () => {
     expectOneFault(changes, name);
   });
 });
+
+test("warns of issuers that may vouch for each other's namespaces, once", () => {
+  const issuer = (name: string, namespaces?: string[]) => ({
+    issuer: `https://${name}.test`,
+    ...(namespaces && { namespaces }),
+  });
+  const warningsFor = (...ISSUERS: object[]) =>
+    parseConfiguration({ ISSUERS, KEK: `k1:${"A".repeat(43)}=` }).warnings;
+  expect(warningsFor(issuer("a"), issuer("b"))).toHaveLength(1);
+  expect(warningsFor(issuer("a", ["shop"]), issuer("b", ["bank"]))).toEqual([]);
+  expect(warningsFor(issuer("a"))).toEqual([]);
+});

@@ -16,6 +16,9 @@ export interface LoadedAuthorities {
   readonly log: EventRecorder;
 }
 
+/** How long these authorities serve while their store is down. */
+export const surviveOutageSeconds = 3600;
+
 export function loadAuthorities(
   keks: KekRing,
   ...records: readonly StoredRecord[]
@@ -28,6 +31,7 @@ export function loadAuthorities(
     keks,
     log,
     refreshSeconds: longestRefreshSeconds,
+    surviveOutageSeconds,
   });
   return { authorities, store, log };
 }

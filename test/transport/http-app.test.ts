@@ -116,11 +116,11 @@ describe("a CA that can sign", () => {
   });
 
   test("stays ready while its store is down, and then no longer", async () => {
-    const running = await startCa();
+    const running = await startCa({ PROPAGATION_INTERVAL: "10m" });
     await addAuthority(running, signing);
     await readiness(running);
     running.store.outage = new Error("down");
-    running.pass(3599);
+    running.pass(600);
     expect(await readiness(running)).toMatchObject({ ready: true });
     running.pass(1);
     expect(await readiness(running)).toEqual(notReady);
