@@ -20,6 +20,8 @@ const internet = createInternet();
 
 export default defineConfig({
   test: {
+    // The end-to-end rotation mostly waits: the others need not wait for it.
+    maxWorkers: 3,
     projects: [
       {
         test: {
