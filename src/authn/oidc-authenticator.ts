@@ -29,7 +29,9 @@ export function createOidcAuthenticator(
     const jws = parseJsonWebSignature(parseBearerToken(headers.get("authorization")));
     const { iss } = jws.claims;
     const issuer = typeof iss === "string" ? byName.get(iss) : undefined;
-    if (!issuer) throw rejectCredential("issuer", "the token is of an unknown issuer");
+    if (!issuer) {
+      throw rejectCredential("issuer", `the token is of an unknown issuer: ${quoted(iss)}`);
+    }
     await requireSignature(jws, issuer, now);
     const { account, pod, node } = parseServiceAccountClaims(jws.claims, issuer, now);
     requireCluster(headers.get("clusterid"), issuer);
@@ -86,6 +88,12 @@ async function open(key: VerificationKey, algorithm: JwsAlgorithm): Promise<Cryp
 /** The header is a claim, not a choice: absent, or the one cluster that the token's issuer stands for. */
 function requireCluster(clusterId: string | null, issuer: TrustedIssuer): void {
   if (clusterId && clusterId !== issuer.cluster) {
-    throw rejectCredential("cluster", "the caller claims a cluster that is not its issuer's");
+    const claimed = `${quoted(clusterId)}, and ${issuer.issuer} stands for ${issuer.cluster}`;
+    throw rejectCredential("cluster", `the caller claims the cluster ${claimed}`);
   }
+}
+
+/** A caller's own word, for the log: short, on one line, and marked as a quotation. */
+function quoted(claim: unknown): string {
+  return typeof claim === "string" ? JSON.stringify(claim.slice(0, 80)) : "not a text";
 }
