@@ -23,20 +23,6 @@ export function derSequence(...elements: readonly Uint8Array[]): Bytes {
   return derElement(Tag.sequence, ...elements);
 }
 
-/** An INTEGER as {@link DerBuilder.prependUnsignedInteger} writes it. */
-export function derUnsignedInteger(magnitude: Uint8Array): Bytes {
-  const der = new DerBuilder(maximumHeader + 1 + magnitude.length);
-  der.prependUnsignedInteger(magnitude);
-  return der.finish();
-}
-
-/** A BIT STRING without unused bits. */
-export function derBitString(octets: Uint8Array): Bytes {
-  const der = new DerBuilder(maximumHeader + 1 + octets.length);
-  der.prependBitString(octets);
-  return der.finish();
-}
-
 /** An instant as {@link DerBuilder.prependTime} writes it. */
 export function derTime(instant: Date): Bytes {
   const der = new DerBuilder(maximumHeader + 15);

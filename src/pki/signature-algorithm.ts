@@ -3,9 +3,7 @@ import { DerError, DerReader, Tag } from "./der-reader.ts";
 import { DerBuilder } from "./der-writer.ts";
 
 /** The keys that a certificate of Rampart may certify, by the name used in logs and configuration. */
-export type EllipticCurveKey = "EC-P256" | "EC-P384" | "EC-P521";
-export type RsaKey = "RSA";
-export type SubjectKeyAlgorithm = EllipticCurveKey | RsaKey | "Ed25519";
+export type SubjectKeyAlgorithm = "EC-P256" | "EC-P384" | "EC-P521" | "RSA" | "Ed25519";
 
 type Hash = "SHA-256" | "SHA-384" | "SHA-512";
 

@@ -2,7 +2,7 @@ import * as asn1js from "asn1js";
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { DerError, DerReader } from "../../src/pki/der-reader.ts";
-import { derElement, derUnsignedInteger } from "../../src/pki/der-writer.ts";
+import { derElement } from "../../src/pki/der-writer.ts";
 import { changeAt, hex, inHex, type Octets } from "../testkit/der-mutation.ts";
 import {
   type DerTree,
@@ -11,6 +11,7 @@ import {
   shortestDer,
   toAsn1js,
 } from "../testkit/der-mutation-trees.ts";
+import { derUnsignedInteger } from "../testkit/der-writing.ts";
 
 const write = ({ tag, children, content = "" }: DerTree): Uint8Array<ArrayBuffer> =>
   children ? derElement(tag, ...children.map(write)) : derElement(tag, hex(content));

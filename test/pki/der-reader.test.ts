@@ -1,8 +1,9 @@
 import { expect, test } from "vitest";
 import { DerError, DerReader, Tag } from "../../src/pki/der-reader.ts";
-import { derBitString, derElement } from "../../src/pki/der-writer.ts";
+import { derElement } from "../../src/pki/der-writer.ts";
 import { readVectors } from "../testkit/certificates-vectors.ts";
 import { der, hex, inHex } from "../testkit/der-mutation.ts";
+import { derBitString } from "../testkit/der-writing.ts";
 
 interface Vector {
   readonly name: string;

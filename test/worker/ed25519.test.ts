@@ -2,8 +2,9 @@ import { expect, test } from "vitest";
 import { CaError } from "../../src/errors.ts";
 import { fromHexLiteral as hex } from "../../src/pki/bytes.ts";
 import { parseCertificateSigningRequest } from "../../src/pki/certificate-signing-request.ts";
-import { derBitString, derElement, derSequence } from "../../src/pki/der-writer.ts";
+import { derElement, derSequence } from "../../src/pki/der-writer.ts";
 import { toPem } from "../../src/pki/pem.ts";
+import { derBitString } from "../testkit/der-writing.ts";
 
 const identifier = hex("300506032b6570");
 
