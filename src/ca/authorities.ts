@@ -61,7 +61,8 @@ export function createAuthorities(configuration: AuthoritiesConfiguration): Auth
     if (isUsable(now)) nextLoad = addSeconds(now, refreshSeconds);
     try {
       records = await openAll(await configuration.store.load(), records, configuration);
-      loadedAt = now;
+      // Loads overlap, and one that began earlier may end later.
+      if (now > loadedAt) loadedAt = now;
       view = undefined;
       nextLoad = addSeconds(now, currentView(now).issuer ? refreshSeconds : idleSeconds);
     } catch (error) {

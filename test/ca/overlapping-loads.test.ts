@@ -1,0 +1,38 @@
+import { expect, test } from "vitest";
+import { createAuthorities } from "../../src/ca/authorities.ts";
+import { createEventRecorder } from "../testkit/event-recorder.ts";
+import { createMemoryStore } from "../testkit/memory-store.ts";
+import {
+  clusterLocal,
+  createKekRing,
+  scheduleAfter,
+  sealNewAuthority,
+} from "../testkit/sealed-authorities.ts";
+
+const start = new Date("2026-11-21T12:00:00Z");
+
+test("loads that overlap serve everybody, though the one that began first may end last", async () => {
+  const keks = await createKekRing();
+  const record = await sealNewAuthority(keks, scheduleAfter(start, [-100, 0, 86_400, 100_000]));
+  const store = createMemoryStore(record);
+  const ends: (() => void)[] = [];
+  const authorities = createAuthorities({
+    store: { ...store, load: () => new Promise((end) => ends.push(() => end([record]))) },
+    trustDomain: clusterLocal,
+    keks,
+    log: createEventRecorder(),
+    refreshSeconds: 0,
+    surviveOutageSeconds: 0,
+  });
+  // With its key open already, a load takes no longer than the store.
+  const first = authorities.at(new Date(start.getTime() - 1));
+  ends.shift()?.();
+  await first;
+  const later = new Date(start.getTime() + 1);
+  const answers = [authorities.at(start), authorities.at(later)];
+  // Both ends come in one turn, the earlier request's last.
+  for (const end of ends.toReversed()) end();
+  for (const answer of answers) {
+    expect((await answer).issuer?.authority.id).toBe(record.id);
+  }
+});
