@@ -1,0 +1,24 @@
+#!/usr/bin/env node
+import { Command, CommanderError } from "commander";
+import { Obstacle } from "./obstacle.ts";
+
+/** `rampart <noun> <verb>`: one file beside this one for each noun. */
+function rampart(): Command {
+  return new Command("rampart")
+    .description("The certificate authority of a service mesh, without a server to run.")
+    .showHelpAfterError("(add --help to see what there is)")
+    .exitOverride();
+}
+
+try {
+  await rampart().parseAsync();
+} catch (error) {
+  process.exitCode = exitCodeOf(error);
+}
+
+/** Commander has printed what it throws; an obstacle is one sentence; the rest is a defect with its stack. */
+function exitCodeOf(error: unknown): number {
+  if (error instanceof CommanderError) return error.exitCode;
+  console.error(error instanceof Obstacle ? `rampart: ${error.message}` : error);
+  return 1;
+}
