@@ -1,13 +1,9 @@
-import { RecordError } from "../custody/authority-record.ts";
 import type { AuthorityStore, StoredRecord } from "../custody/authority-store.ts";
-import type { KekRing } from "../custody/kek.ts";
-import { openAuthority } from "../custody/seal.ts";
 import { CaError } from "../errors.ts";
-import type { Issuer } from "../pki/issuer.ts";
-import type { TrustDomain } from "../pki/spiffe-id.ts";
 import { addSeconds } from "../pki/validity.ts";
 import type { EventLog } from "./audit-event.ts";
 import { type AuthorityView, viewAt } from "./authority-view.ts";
+import { assemble, type OpenedRecord, openRecord, type RecordOpening } from "./opened-store.ts";
 
 /** A loaded store is looked at again after this long at the latest. */
 export const longestRefreshSeconds = 60;
@@ -21,17 +17,14 @@ export interface Authorities {
   at(now: Date): AuthorityView | Promise<AuthorityView>;
 }
 
-interface OpenedRecord {
+interface CachedRecord {
   readonly value: string;
-  readonly opened: Issuer | RecordError;
+  readonly opened: OpenedRecord;
 }
 
 /** What the authorities are loaded with. */
-export interface AuthoritiesConfiguration {
+export interface AuthoritiesConfiguration extends RecordOpening {
   readonly store: AuthorityStore;
-  readonly trustDomain: TrustDomain;
-  readonly keks: KekRing;
-  readonly log: EventLog;
   /** A loaded store is looked at again after this long: part of the propagation interval. */
   readonly refreshSeconds: number;
   /**
@@ -49,7 +42,8 @@ export interface AuthoritiesConfiguration {
 export function createAuthorities(configuration: AuthoritiesConfiguration): Authorities {
   const { refreshSeconds, surviveOutageSeconds } = configuration;
   const idleSeconds = Math.min(retrySeconds, refreshSeconds);
-  let records = new Map<string, OpenedRecord>();
+  let records = new Map<string, CachedRecord>();
+  let opened = assemble([]);
   let loadedAt = new Date(0);
   let nextLoad = new Date(0);
   let view: AuthorityView | undefined;
@@ -61,6 +55,7 @@ export function createAuthorities(configuration: AuthoritiesConfiguration): Auth
     if (isUsable(now)) nextLoad = addSeconds(now, refreshSeconds);
     try {
       records = await openAll(await configuration.store.load(), records, configuration);
+      opened = assemble([...records.values()].map((record) => record.opened));
       // Loads overlap, and one that began earlier may end later.
       if (now > loadedAt) loadedAt = now;
       view = undefined;
@@ -73,10 +68,7 @@ export function createAuthorities(configuration: AuthoritiesConfiguration): Auth
 
   function currentView(now: Date): AuthorityView {
     if (!view || now >= view.validUntil || now < view.validFrom) {
-      view = viewAt(
-        [...records.values()].map(({ opened }) => opened),
-        now,
-      );
+      view = viewAt(opened, now);
     }
     return view;
   }
@@ -106,32 +98,14 @@ function logUnreachable({ operation }: EventLog, error: unknown): void {
 
 async function openAll(
   stored: readonly StoredRecord[],
-  known: ReadonlyMap<string, OpenedRecord>,
+  known: ReadonlyMap<string, CachedRecord>,
   configuration: AuthoritiesConfiguration,
-): Promise<Map<string, OpenedRecord>> {
-  const entries = stored.map(async (record): Promise<[string, OpenedRecord]> => {
-    const before = known.get(record.id);
-    if (before?.value === record.value) return [record.id, before];
-    return [record.id, { value: record.value, opened: await open(record, configuration) }];
+): Promise<Map<string, CachedRecord>> {
+  const entries = stored.map(async (record): Promise<[string, CachedRecord]> => {
+    const name = `${record.kind}/${record.id}`;
+    const before = known.get(name);
+    if (before?.value === record.value) return [name, before];
+    return [name, { value: record.value, opened: await openRecord(record, configuration) }];
   });
   return new Map(await Promise.all(entries));
-}
-
-async function open(
-  record: StoredRecord,
-  { trustDomain, keks, log }: AuthoritiesConfiguration,
-): Promise<Issuer | RecordError> {
-  try {
-    return await openAuthority(record, trustDomain, keks);
-  } catch (error) {
-    if (!(error instanceof RecordError)) throw error;
-    log.operation({
-      event: "record-refused",
-      level: "error",
-      authority: record.id.slice(0, 64),
-      check: error.check,
-      detail: error.message,
-    });
-    return error;
-  }
 }

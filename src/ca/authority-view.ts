@@ -1,8 +1,16 @@
-import { RecordError } from "../custody/authority-record.ts";
+import type { RecordError } from "../custody/authority-record.ts";
 import type { Issuer } from "../pki/issuer.ts";
 import { toPem } from "../pki/pem.ts";
 import { signingAuthorityAt } from "../pki/signing-authority.ts";
-import { bundleSequenceAt, type TrustBundle, trustBundleAt } from "../pki/trust-bundle.ts";
+import { applyTaints } from "../pki/taint.ts";
+import {
+  bundleSequenceAt,
+  type PublishedAuthority,
+  publishedAuthoritiesAt,
+  type TrustBundle,
+  trustBundleAt,
+} from "../pki/trust-bundle.ts";
+import type { OpenedStore } from "./opened-store.ts";
 
 /** Everything that requests need of the authorities, as it stands from one change to the next. */
 export interface AuthorityView {
@@ -21,46 +29,56 @@ export interface AuthorityView {
 
 const never = new Date(8.64e15);
 
-/** @param opened Every record of the store, opened or refused. */
-export function viewAt(opened: readonly (Issuer | RecordError)[], now: Date): AuthorityView {
-  const issuers = opened.filter(isOpen);
-  const authorities = issuers.map(({ authority }) => authority);
+export function viewAt(store: OpenedStore, now: Date): AuthorityView {
+  const authorities = store.issuers.map(({ authority }) => authority);
+  const published = [...authorities, ...applyTaints(store.additionalRoots, store.taints)];
   const signing = signingAuthorityAt(authorities, now);
-  const issuer = issuers.find(({ authority }) => authority === signing);
-  const trustBundle = trustBundleAt(authorities, now);
+  const issuer = store.issuers.find(({ authority }) => authority === signing);
+  const trustBundle = trustBundleAt(published, now);
   const intermediates = signing?.intermediates.map((der) => toPem("CERTIFICATE", der)) ?? [];
   return {
     validFrom: now,
-    validUntil: nextChange(issuers, now),
+    validUntil: nextChange(published, now),
     issuer,
     trustBundle,
     chainPem: [...intermediates, trustBundle.pem],
-    sequence: bundleSequenceAt(authorities, now),
-    reasons: reasonsNotReady(opened, issuers, issuer),
+    sequence: bundleSequenceAt(published, now),
+    reasons: [
+      ...store.refusals.map(refusalSentence),
+      ...whyNothingSigns(store, issuer),
+      ...exposures(store, published, now),
+    ],
   };
 }
 
-function isOpen(entry: Issuer | RecordError): entry is Issuer {
-  return !(entry instanceof RecordError);
-}
-
-function nextChange(issuers: readonly Issuer[], now: Date): Date {
-  return issuers
-    .flatMap(({ authority: { schedule } }) => Object.values(schedule) as Date[])
+function nextChange(published: readonly PublishedAuthority[], now: Date): Date {
+  return published
+    .flatMap(({ schedule }) => Object.values(schedule) as Date[])
     .filter((instant) => instant > now)
     .reduce((earliest, instant) => (instant < earliest ? instant : earliest), never);
 }
 
-function reasonsNotReady(
-  opened: readonly (Issuer | RecordError)[],
-  issuers: readonly Issuer[],
-  issuer: Issuer | undefined,
+function refusalSentence({ check }: RecordError): string {
+  return `a record does not open: ${check}`;
+}
+
+function whyNothingSigns({ issuers, refusals }: OpenedStore, issuer: Issuer | undefined): string[] {
+  if (issuer) return [];
+  if (issuers.length > 0) return ["no authority signs at this time"];
+  return refusals.length > 0 ? [] : ["the store holds no authority"];
+}
+
+/** What whoever has the key of a tainted authority can still do with it. */
+function exposures(
+  { taints }: OpenedStore,
+  published: readonly PublishedAuthority[],
+  now: Date,
 ): string[] {
-  const refused = opened
-    .filter((entry) => entry instanceof RecordError)
-    .map((error) => `a record does not open: ${error.check}`);
-  if (issuer) return refused;
-  if (opened.length === 0) return ["the store holds no authority"];
-  if (issuers.length === 0) return refused;
-  return [...refused, "no authority signs at this time"];
+  const trusted = new Map(publishedAuthoritiesAt(published, now).map((each) => [each.id, each]));
+  return taints.flatMap(({ id, taintedAt }) => {
+    const authority = trusted.get(id);
+    if (!authority) return [];
+    const until = authority.schedule.retiresAt.toISOString();
+    return [`${id} is tainted since ${taintedAt.toISOString()} and trusted until ${until}`];
+  });
 }

@@ -11,7 +11,7 @@ import { type Mint, mintAuthority } from "./mint.ts";
  */
 export async function foundIfEmpty(mint: Mint, now: Date): Promise<void> {
   const records = await mint.store.load();
-  if (records.length > 0) return;
+  if (records.some(({ kind }) => kind === "authority")) return;
   const today = now.toISOString().slice(0, 10);
   if (mint.inceptionDate !== today) {
     throw new Error(

@@ -1,9 +1,12 @@
 import type { StoredRecord } from "../custody/authority-store.ts";
-import { openAuthority, resealAuthority } from "../custody/seal.ts";
-import type { Issuer } from "../pki/issuer.ts";
-import { planRotation, type RotationStep } from "../pki/rotation.ts";
+import { resealAuthority } from "../custody/seal.ts";
+import { resealStatement } from "../custody/statement.ts";
+import { type MintCause, planRotation, type RotationStep } from "../pki/rotation.ts";
+import type { Schedule } from "../pki/schedule.ts";
+import { viewAt } from "./authority-view.ts";
 import { foundIfEmpty } from "./inception.ts";
 import { type Mint, mintAuthority } from "./mint.ts";
+import { assemble, type OpenedStore, openRecord } from "./opened-store.ts";
 
 /**
  * Looks at every record and does what is due: found, mint, prune, seal anew under the newest KEK.
@@ -17,40 +20,39 @@ import { type Mint, mintAuthority } from "./mint.ts";
  */
 export async function rotate(mint: Mint, now: Date): Promise<void> {
   const stored = await mint.store.load();
-  if (stored.length === 0) return foundIfEmpty(mint, now);
-  const opened = await Promise.allSettled(
-    stored.map((record) => openAuthority(record, mint.trustDomain, mint.keks)),
-  );
-  const issuers = fulfilled(opened);
-  const done = issuers.length > 0 ? await carryOut(mint, issuers, stored, now) : [];
-  const faults = [...opened, ...done].flatMap(reasonOf);
-  if (faults.length === 0) return;
+  if (!stored.some(({ kind }) => kind === "authority")) return foundIfEmpty(mint, now);
+  const records = await Promise.all(stored.map((record) => openRecord(record, mint)));
+  const opened = assemble(records);
+  const readable = stored.filter((_, i) => !("refusal" in (records[i] ?? {})));
+  const done = opened.authorities.length > 0 ? await carryOut(mint, opened, readable, now) : [];
+  const faults = done.flatMap((each) => (each.status === "rejected" ? [each.reason] : []));
   for (const fault of faults) logFault(mint, fault);
-  throw new AggregateError(faults, `the rotation met ${faults.length} faults`);
+  logReasons(mint, opened, now);
+  const all = [...opened.refusals, ...faults];
+  if (all.length > 0) throw new AggregateError(all, `the rotation met ${all.length} faults`);
 }
 
 async function carryOut(
   mint: Mint,
-  issuers: readonly Issuer[],
-  stored: readonly StoredRecord[],
+  opened: OpenedStore,
+  readable: readonly StoredRecord[],
   now: Date,
 ): Promise<readonly PromiseSettledResult<void>[]> {
-  const authorities = issuers.map(({ authority }) => authority);
-  const steps = planRotation(authorities, mint.phaseLengths, now);
-  const pruned = new Set(steps.map((step) => (step.act === "prune" ? step.id : undefined)));
-  const kept = stored.filter(({ id }) => !pruned.has(id) && authorities.some((a) => a.id === id));
+  const steps = planRotation(opened, mint.phaseLengths, now);
+  const isPruned = ({ kind, id }: StoredRecord): boolean =>
+    kind === "authority" && steps.some((step) => step.act === "prune" && step.id === id);
   return Promise.allSettled([
     ...steps.map((step) => carryOutStep(mint, step)),
-    ...kept.map((record) => reseal(mint, record)),
+    ...readable.filter((record) => !isPruned(record)).map((record) => reseal(mint, record)),
   ]);
 }
 
 async function carryOutStep(mint: Mint, step: RotationStep): Promise<void> {
   if (step.act === "mint") {
-    if (step.isOverdue) logOverdue(mint, step.schedule.signsFrom);
+    logCause(mint, step.cause, step.schedule);
     return mintAuthority(mint, step.schedule);
   }
-  await mint.store.delete(step.id);
+  await mint.store.delete({ kind: "authority", id: step.id });
   mint.log.operation({
     event: "authority-pruned",
     level: "info",
@@ -60,25 +62,47 @@ async function carryOutStep(mint: Mint, step: RotationStep): Promise<void> {
 }
 
 async function reseal(mint: Mint, record: StoredRecord): Promise<void> {
-  const resealed = await resealAuthority(record, mint.trustDomain, mint.keks);
+  const resealed = await resealRecord(mint, record);
   if (!resealed) return;
   await mint.store.put(resealed);
   mint.log.operation({
-    event: "authority-resealed",
+    event: `${record.kind}-resealed`,
     level: "info",
     detail: "a record is sealed with the newest KEK now",
     authority: record.id,
   });
 }
 
-function logOverdue(mint: Mint, signsFrom: Date): void {
-  mint.log.operation({
-    event: "rotation-overdue",
+async function resealRecord(
+  { trustDomain, keks }: Mint,
+  { kind, id, value }: StoredRecord,
+): Promise<StoredRecord | undefined> {
+  if (kind === "authority") return resealAuthority({ kind, id, value }, trustDomain, keks);
+  return resealStatement({ kind, id, value }, trustDomain, keks);
+}
+
+const causeDetails: Readonly<Record<Exclude<MintCause, "due">, string>> = {
+  overdue:
+    "the successor comes too late for every verifier to know its root before it signs: the cron did not run for long",
+  taint:
+    "a taint leaves too little time for every verifier to know the successor's root before it signs",
+};
+
+function logCause({ log }: Mint, cause: MintCause, { signsFrom }: Schedule): void {
+  if (cause === "due") return;
+  log.operation({
+    event: cause === "overdue" ? "rotation-overdue" : "emergency-rotation",
     level: "error",
-    detail:
-      "the successor comes too late for every verifier to know its root before it signs: the cron did not run for long",
+    detail: causeDetails[cause],
     signsFrom: signsFrom.toISOString(),
   });
+}
+
+/** What the operator has to know of as long as it lasts: an exposure, a gap. */
+function logReasons({ log }: Mint, opened: OpenedStore, now: Date): void {
+  for (const detail of viewAt({ ...opened, refusals: [] }, now).reasons) {
+    log.operation({ event: "authorities-need-attention", level: "warning", detail });
+  }
 }
 
 function logFault({ log }: Mint, fault: unknown): void {
@@ -87,12 +111,4 @@ function logFault({ log }: Mint, fault: unknown): void {
     level: "error",
     detail: fault instanceof Error ? fault.message : "something that is not an error was thrown",
   });
-}
-
-function fulfilled<T>(results: readonly PromiseSettledResult<T>[]): T[] {
-  return results.flatMap((result) => (result.status === "fulfilled" ? [result.value] : []));
-}
-
-function reasonOf(result: PromiseSettledResult<unknown>): unknown[] {
-  return result.status === "rejected" ? [result.reason] : [];
 }

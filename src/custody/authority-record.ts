@@ -20,13 +20,17 @@ export class RecordError extends Error {
 
 const maximumRecordLength = 256 * 1024;
 
-const octets = z.string().transform((text, context): Bytes => {
+/** Octets as records spell them. */
+export const octets: z.ZodType<Bytes, string> = z.string().transform((text, context): Bytes => {
   const bytes = parseBase64(text);
   if (bytes) return bytes;
   context.addIssue("not base64");
   return z.NEVER;
 });
-const instant = z.iso.datetime({ precision: 3 }).transform((text) => new Date(text));
+/** An instant as records spell it. */
+export const instant: z.ZodType<Date, string> = z.iso
+  .datetime({ precision: 3 })
+  .transform((text) => new Date(text));
 
 const recordForm = z.strictObject({
   version: z.literal(recordVersion),
@@ -79,7 +83,8 @@ function inItsOneSpelling(record: AuthorityRecord, value: string): AuthorityReco
   throw new RecordError("form", "not spelled as it was sealed");
 }
 
-function parseJson(value: string): unknown {
+/** @throws RecordError `form`. */
+export function parseJson(value: string): unknown {
   try {
     return JSON.parse(value);
   } catch (error) {

@@ -1,7 +1,18 @@
-/** A record as it rests: text under a name. Nothing about it is trusted before it is opened. */
-export interface StoredRecord {
-  /** The id of the authority, lower-case hexadecimal. */
+/** What a record is about: an authority and its key, a taint, or an additional root. */
+export type RecordKind = "authority" | "taint" | "root";
+
+/** Every kind of record. */
+export const recordKinds: readonly RecordKind[] = ["authority", "taint", "root"];
+
+/** The name of a record in the store. */
+export interface RecordName {
+  readonly kind: RecordKind;
+  /** Of the authority or root that it is about, lower-case hexadecimal. */
   readonly id: string;
+}
+
+/** A record as it rests: text under a name. Nothing about it is trusted before it is opened. */
+export interface StoredRecord extends RecordName {
   readonly value: string;
 }
 
@@ -20,8 +31,8 @@ export interface AuthorityStore {
    * cannot be read.
    */
   load(): Promise<readonly StoredRecord[]>;
-  /** Durable once it resolves. A record of the same id is replaced. */
+  /** Durable once it resolves. A record of the same name is replaced. */
   put(record: StoredRecord): Promise<void>;
   /** Gone for every reader within the propagation interval; nothing happens when it is not there. */
-  delete(id: string): Promise<void>;
+  delete(name: RecordName): Promise<void>;
 }

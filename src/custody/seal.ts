@@ -47,7 +47,7 @@ async function seal(
   const parameters = gcm(iv, associatedData(head));
   const sealed = await crypto.subtle.wrapKey("pkcs8", extractableKey, kek.key, parameters);
   const value = formatAuthorityRecord({ ...head, iv, sealedKey: new Uint8Array(sealed) });
-  return { id: head.id, value };
+  return { kind: "authority", id: head.id, value };
 }
 
 /**
@@ -68,6 +68,22 @@ export async function openAuthority(
 }
 
 /**
+ * Opens a record with a key that can be exported: for sealing it anew, and for backups.
+ *
+ * @throws RecordError as {@link openAuthority}.
+ */
+export async function openExtractable(
+  stored: StoredRecord,
+  trustDomain: TrustDomain,
+  keks: KekRing,
+): Promise<NewAuthority> {
+  const { record, kek } = believable(stored, trustDomain, keks);
+  const authority = await readAuthority(record);
+  const extractablePrivateKey = await openKey(record, authority, kek, { extractable: true });
+  return { authority, extractablePrivateKey };
+}
+
+/**
  * The same record sealed under the newest KEK, or `undefined` when it is already.
  *
  * @throws RecordError as {@link openAuthority}.
@@ -77,12 +93,8 @@ export async function resealAuthority(
   trustDomain: TrustDomain,
   keks: KekRing,
 ): Promise<StoredRecord | undefined> {
-  const { record, kek } = believable(stored, trustDomain, keks);
-  const [newest] = keks;
-  if (kek.id === newest.id) return undefined;
-  const authority = await readAuthority(record);
-  const key = await openKey(record, authority, kek, { extractable: true });
-  return seal({ ...record, kek: newest.id }, key, newest);
+  if (believable(stored, trustDomain, keks).kek === keks[0]) return undefined;
+  return sealAuthority(await openExtractable(stored, trustDomain, keks), trustDomain, keks);
 }
 
 /** What can be said of a record before it is opened. */
@@ -109,7 +121,9 @@ async function readAuthority(record: AuthorityRecord): Promise<SigningAuthority>
 
 async function certificateOf(record: AuthorityRecord): Promise<SigningAuthority> {
   try {
-    return await createSigningAuthority(record, record.schedule);
+    const authority = await createSigningAuthority(record, record.schedule);
+    signatureAlgorithmOf(authority.publicKey);
+    return authority;
   } catch (error) {
     const detail = error instanceof DerError ? error.message : "not an authority's certificate";
     throw new RecordError("certificate", detail, error);

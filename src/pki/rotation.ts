@@ -1,41 +1,65 @@
-import { leadSeconds, nextSchedule, type PhaseLengths, type Schedule } from "./schedule.ts";
+import {
+  leadSeconds,
+  nextSchedule,
+  type PhaseLengths,
+  type Schedule,
+  type ScheduledAuthority,
+} from "./schedule.ts";
+import { applyTaints, type Taint } from "./taint.ts";
+import { bundleChanges, type PublishedAuthority } from "./trust-bundle.ts";
 import { addSeconds } from "./validity.ts";
 
-/** What a plan needs to know of an authority. */
-export interface ScheduledAuthority {
-  readonly id: string;
-  readonly schedule: Schedule;
+/** All that a plan is made from: what the records of a store say. */
+export interface RotationState {
+  /** Every authority, in any order, with the schedule that it was minted with; at least one. */
+  readonly authorities: readonly PublishedAuthority[];
+  /** What verifiers accept beside them. */
+  readonly additionalRoots: readonly PublishedAuthority[];
+  readonly taints: readonly Taint[];
 }
+
+/** Why an authority is minted now: its time has come; the cron ran too late; nothing else may sign. */
+export type MintCause = "due" | "overdue" | "taint";
 
 /** Something that is due. */
 export type RotationStep =
-  | { readonly act: "mint"; readonly schedule: Schedule; readonly isOverdue: boolean }
+  | { readonly act: "mint"; readonly schedule: Schedule; readonly cause: MintCause }
   | { readonly act: "prune"; readonly id: string };
 
 /**
- * What is due at `now`, decided from the authorities' schedules and from nothing else: the same
- * authorities and the same instant give the same plan, however often it is made.
+ * What is due at `now`, decided from the records and from nothing else: the same records and the same
+ * instant give the same plan, however often it is made.
  *
  * A successor is minted when half of the time is gone that its predecessor can spare: a cron that
  * fails has as long again to recover before anything is late.
- *
- * @param authorities Every authority of the store, in any order; at least one. An empty store is no
- *   matter of rotation.
  */
 export function planRotation(
-  authorities: readonly ScheduledAuthority[],
+  state: RotationState,
   lengths: PhaseLengths,
   now: Date,
 ): readonly RotationStep[] {
-  const signUntil = latest(authorities.map(({ schedule }) => schedule.signsUntil));
-  if (!signUntil) throw new Error("no authority to rotate");
-  const steps: RotationStep[] = prunable(authorities, now).map((id) => ({ act: "prune", id }));
-  if (now >= mintDue(signUntil, lengths)) {
-    const schedule = nextSchedule(lengths, signUntil, now);
-    const isOverdue = now > addSeconds(signUntil, -leadSeconds(lengths));
-    steps.unshift({ act: "mint", schedule, isOverdue });
-  }
-  return steps;
+  return [...planMint(state, lengths, now), ...planPruning(state, now)];
+}
+
+function planMint(
+  { authorities, taints }: RotationState,
+  lengths: PhaseLengths,
+  now: Date,
+): RotationStep[] {
+  const signsUntil = lastSignature(applyTaints(authorities, taints));
+  if (now < mintDue(signsUntil, lengths)) return [];
+  const schedule = nextSchedule(lengths, signsUntil, now);
+  const isLate = (until: Date): boolean => now > addSeconds(until, -leadSeconds(lengths));
+  if (!isLate(signsUntil)) return [{ act: "mint", schedule, cause: "due" }];
+  const cause = isLate(lastSignature(authorities)) ? "overdue" : "taint";
+  return [{ act: "mint", schedule, cause }];
+}
+
+/** When the last of the authorities stops signing. */
+export function lastSignature(authorities: readonly ScheduledAuthority[]): Date {
+  const [first, ...others] = authorities.map(({ schedule }) => schedule.signsUntil);
+  if (!first) throw new Error("no authority to rotate");
+  return others.reduce((a, b) => (b > a ? b : a), first);
 }
 
 /** When the successor of an authority that signs until then is to be minted. */
@@ -45,18 +69,17 @@ export function mintDue(signsUntil: Date, lengths: PhaseLengths): Date {
 }
 
 /**
- * The retired authorities that nothing needs any more. One is kept until the bundle has changed once
- * more after its retirement: until then, that instant is the bundle's sequence number.
+ * The authorities that nothing needs any more. A retired one is kept until the bundle has changed once
+ * more: until then, that instant is the bundle's sequence number. And one that is tainted is kept
+ * until its own schedule is over. What the operator said, taints and additional roots, stays: a reader
+ * that is behind must never see an authority without its taint.
  */
-function prunable(authorities: readonly ScheduledAuthority[], now: Date): readonly string[] {
-  const changes = authorities
-    .flatMap(({ schedule }) => [schedule.publishedFrom, schedule.retiresAt])
-    .filter((change) => change <= now);
+function planPruning(
+  { authorities, additionalRoots, taints }: RotationState,
+  now: Date,
+): RotationStep[] {
+  const changes = bundleChanges(applyTaints([...authorities, ...additionalRoots], taints), now);
   return authorities
     .filter(({ schedule }) => changes.some((change) => schedule.retiresAt < change))
-    .map(({ id }) => id);
-}
-
-function latest(instants: readonly Date[]): Date | undefined {
-  return instants.toSorted((a, b) => b.getTime() - a.getTime())[0];
+    .map(({ id }) => ({ act: "prune", id }));
 }

@@ -11,6 +11,12 @@ export interface Schedule {
   readonly retiresAt: Date;
 }
 
+/** An authority, or what is published like one, as far as time is concerned. */
+export interface ScheduledAuthority {
+  readonly id: string;
+  readonly schedule: Schedule;
+}
+
 /** What an authority does at an instant. Computed, never stored. */
 export type Phase = "future" | "published" | "signing" | "verifying" | "retired";
 
@@ -59,6 +65,27 @@ export function nextSchedule(lengths: PhaseLengths, othersSignUntil: Date, now: 
   const inEveryBundle = addSeconds(publishedFrom, overlapSeconds(lengths));
   const atLatest = othersSignUntil > publishedFrom ? othersSignUntil : publishedFrom;
   return scheduleFrom(lengths, publishedFrom, inEveryBundle < atLatest ? inEveryBundle : atLatest);
+}
+
+/**
+ * The schedule of an authority that signed for a mesh before it came here: every verifier has its
+ * root, so it is published and signs at once. It stops early enough for its last leaf to expire before
+ * it does, or, when it is too old for that, as soon as a successor can take over.
+ *
+ * @param expiresAt When the first of the certificates from it up to its root expires.
+ */
+export function adoptedSchedule(lengths: PhaseLengths, expiresAt: Date, now: Date): Schedule {
+  const signsFrom = wholeSeconds(now);
+  const lastGoodLeaf = addSeconds(expiresAt, -overlapSeconds(lengths));
+  const successorSigns = addSeconds(signsFrom, leadSeconds(lengths) + lengths.propagationSeconds);
+  const atLatest = lastGoodLeaf > successorSigns ? lastGoodLeaf : successorSigns;
+  const signsUntil = earliest(addSeconds(signsFrom, lengths.signingSeconds), atLatest, expiresAt);
+  const retiresAt = earliest(addSeconds(signsUntil, overlapSeconds(lengths)), expiresAt);
+  return { publishedFrom: signsFrom, signsFrom, signsUntil, retiresAt };
+}
+
+function earliest(...instants: readonly Date[]): Date {
+  return new Date(Math.min(...instants.map((instant) => instant.getTime())));
 }
 
 /** From the decision to mint an authority until it can sign in good order, in seconds. */

@@ -2,8 +2,7 @@ import { type Bytes, toHex } from "./bytes.ts";
 import { type Certificate, parseCertificate } from "./certificate.ts";
 import { Tag } from "./der-reader.ts";
 import { keyIdentifier } from "./key-identifier.ts";
-import type { ScheduledAuthority } from "./rotation.ts";
-import { phaseAt, type Schedule } from "./schedule.ts";
+import { phaseAt, type Schedule, type ScheduledAuthority } from "./schedule.ts";
 import { type SignatureAlgorithm, signatureAlgorithms } from "./signature-algorithm.ts";
 import { parseSubjectPublicKey, type SubjectPublicKey } from "./subject-public-key.ts";
 

@@ -1,7 +1,12 @@
 import { type Bytes, toHex } from "./bytes.ts";
 import { toPem } from "./pem.ts";
-import type { ScheduledAuthority } from "./rotation.ts";
-import type { SigningAuthority } from "./signing-authority.ts";
+import type { ScheduledAuthority } from "./schedule.ts";
+
+/** An authority with the roots that verifiers need to accept what it signs. */
+export interface PublishedAuthority extends ScheduledAuthority {
+  /** DER. */
+  readonly roots: readonly Bytes[];
+}
 
 /** Every root that a verifier must accept at one instant. */
 export interface TrustBundle {
@@ -16,13 +21,17 @@ export interface TrustBundle {
  * has expired. The order is a function of the authorities alone, so that every reader answers the
  * same bytes.
  */
-export function trustBundleAt(authorities: readonly SigningAuthority[], now: Date): TrustBundle {
-  const distinct = new Map<string, Bytes>();
-  for (const { roots } of publishedAuthoritiesAt(authorities, now)) {
-    for (const root of roots) distinct.set(toHex(root), root);
-  }
-  const roots = [...distinct.values()];
+export function trustBundleAt(authorities: readonly PublishedAuthority[], now: Date): TrustBundle {
+  const roots = [...distinctRootsAt(authorities, now).values()];
   return { roots, pem: roots.map((root) => toPem("CERTIFICATE", root)).join("") };
+}
+
+function distinctRootsAt(
+  authorities: readonly PublishedAuthority[],
+  now: Date,
+): ReadonlyMap<string, Bytes> {
+  const published = publishedAuthoritiesAt(authorities, now);
+  return new Map(published.flatMap(({ roots }) => roots.map((root) => [toHex(root), root])));
 }
 
 /** The authorities whose roots are in the bundle at `now`, in the order of their publication. */
@@ -36,14 +45,22 @@ export function publishedAuthoritiesAt<A extends ScheduledAuthority>(
 }
 
 /**
- * A number that grows with every change of the bundle (SPIFFE Trust Domain and Bundle §4.1.1): the
- * second of the latest publication or retirement up to `now`; 0 before the first.
+ * A number that grows with every change of the bundle, and with nothing else (SPIFFE Trust Domain and
+ * Bundle §4.1.1): the second of its latest change up to `now`; 0 before the first.
  */
-export function bundleSequenceAt(authorities: readonly ScheduledAuthority[], now: Date): number {
-  const changes = authorities
+export function bundleSequenceAt(authorities: readonly PublishedAuthority[], now: Date): number {
+  return Math.max(
+    0,
+    ...bundleChanges(authorities, now).map((change) => Math.floor(change.getTime() / 1000)),
+  );
+}
+
+/** The instants up to `now` at which the content of the bundle changed, in any order. */
+export function bundleChanges(authorities: readonly PublishedAuthority[], now: Date): Date[] {
+  const content = (at: Date): string => [...distinctRootsAt(authorities, at).keys()].join();
+  return authorities
     .flatMap(({ schedule }) => [schedule.publishedFrom, schedule.retiresAt])
-    .filter((instant) => instant <= now);
-  return Math.max(0, ...changes.map((instant) => Math.floor(instant.getTime() / 1000)));
+    .filter((at) => at <= now && content(at) !== content(new Date(at.getTime() - 1)));
 }
 
 function byPublication(a: ScheduledAuthority, b: ScheduledAuthority): number {

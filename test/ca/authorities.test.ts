@@ -70,7 +70,8 @@ describe("the authorities of a store", () => {
     const { authorities } = loadAuthorities(keks, current);
     const { issuer } = await authorities.at(start);
     expect(issuer?.privateKey.extractable).toBe(false);
-    expect((await authorities.at(later(refreshSeconds))).issuer).toBe(issuer);
+    const refreshed = await authorities.at(later(refreshSeconds));
+    expect(refreshed.issuer?.privateKey).toBe(issuer?.privateKey);
   });
 
   test("include a new one after the next read", async () => {
@@ -84,7 +85,7 @@ describe("the authorities of a store", () => {
   test("lose one that was deleted after the next read", async () => {
     const { authorities, store } = loadAuthorities(keks, current, successor);
     expect(await rootsOf(authorities, later(20_000))).toBe(2);
-    store.records.delete(successor.id);
+    store.records.delete(`authority/${successor.id}`);
     expect(await rootsOf(authorities, later(20_000 + refreshSeconds))).toBe(1);
   });
 
@@ -155,9 +156,9 @@ describe("a record that does not open", () => {
   test.each<[string, () => StoredRecord, string]>([
     ["with a broken seal", () => withBrokenSeal(successor), "seal"],
     ["under another KEK", () => otherKek, "kek"],
-    ["that is no JSON", () => ({ id: "junk", value: "junk" }), "form"],
-    ["that is empty", () => ({ id: "empty", value: "" }), "form"],
-    ["under another id", () => ({ id: "0".repeat(40), value: successor.value }), "id"],
+    ["that is no JSON", () => junk("junk"), "form"],
+    ["that is empty", () => junk(""), "form"],
+    ["under another id", () => ({ ...successor, id: "0".repeat(40) }), "id"],
     ["of another version", () => withVersion(2), "version"],
   ])("is left out, logged and reported: %s", async (_, record, check) => {
     const { authorities, log } = loadAuthorities(keks, current, record());
@@ -169,6 +170,7 @@ describe("a record that does not open", () => {
       {
         event: "record-refused",
         level: "error",
+        record: "authority",
         authority: record().id,
         check,
         detail: expect.any(String),
@@ -197,10 +199,11 @@ describe("a record that does not open", () => {
   });
 
   test("leaves no value of it in the log", async () => {
-    const { authorities, log } = loadAuthorities(keks, withBrokenSeal(current), {
-      id: "x",
-      value: "secret value",
-    });
+    const { authorities, log } = loadAuthorities(
+      keks,
+      withBrokenSeal(current),
+      junk("secret value"),
+    );
     await authorities.at(start);
     const text = JSON.stringify(log.operations);
     const { sealedKey } = JSON.parse(current.value) as { sealedKey: string };
@@ -208,7 +211,11 @@ describe("a record that does not open", () => {
     expect(text).not.toContain("secret value");
   });
 
+  function junk(value: string): StoredRecord {
+    return { kind: "authority", id: "junk", value };
+  }
+
   function withVersion(version: number): StoredRecord {
-    return { id: successor.id, value: JSON.stringify({ ...JSON.parse(successor.value), version }) };
+    return { ...successor, value: JSON.stringify({ ...JSON.parse(successor.value), version }) };
   }
 });

@@ -3,9 +3,13 @@ import { createAuthorities } from "../../src/ca/authorities.ts";
 import { foundIfEmpty } from "../../src/ca/inception.ts";
 import type { Mint } from "../../src/ca/mint.ts";
 import type { KekRing } from "../../src/custody/kek.ts";
-import { openAuthority } from "../../src/custody/seal.ts";
-import { createMemoryMint, istioPhaseLengths, type MemoryMint } from "../testkit/memory-mint.ts";
-import { clusterLocal, createKekRing } from "../testkit/sealed-authorities.ts";
+import {
+  authoritiesIn,
+  createMemoryMint,
+  istioPhaseLengths,
+  type MemoryMint,
+} from "../testkit/memory-mint.ts";
+import { createKekRing } from "../testkit/sealed-authorities.ts";
 
 const noon = new Date("2026-11-21T12:00:00.250Z");
 const day = 86_400;
@@ -26,12 +30,12 @@ describe("an empty store", () => {
     const empty = mint();
     await foundIfEmpty(empty, noon);
     expect(empty.store.records.size).toBe(1);
-    const [id] = empty.store.records.keys();
+    const [record] = await empty.store.load();
     expect(empty.log.operations).toEqual([
       expect.objectContaining({
         event: "authority-minted",
         level: "info",
-        authority: id,
+        authority: record?.id,
         signsFrom: expect.stringMatching(/^2026-11-21T12:[0-5]\d:00\.000Z$/),
       }),
     ]);
@@ -57,8 +61,8 @@ describe("an empty store", () => {
   async function foundAndOpen() {
     const empty = mint();
     await foundIfEmpty(empty, noon);
-    const [[id = "", value = ""] = []] = empty.store.records;
-    const { authority } = await openAuthority({ id, value }, clusterLocal, keks);
+    const [authority] = await authoritiesIn(empty);
+    if (!authority) throw new Error("nothing was founded");
     const { validity } = authority.certificate.toBeSigned;
     return {
       schedule: authority.schedule,
@@ -133,9 +137,9 @@ describe("a store that is not empty", () => {
     ["of a future version", '{"version":2}'],
   ])("is not touched though its only record is one %s", async (_, value) => {
     const found = mint();
-    await found.store.put({ id: "a", value });
+    await found.store.put({ kind: "authority", id: "a", value });
     await foundIfEmpty(found, noon);
-    expect([...found.store.records]).toEqual([["a", value]]);
+    expect([...found.store.records]).toEqual([["authority/a", value]]);
   });
 
   test("is not touched with another KEK", async () => {

@@ -2,11 +2,9 @@ import { beforeAll, expect, test } from "vitest";
 import { rotate } from "../../src/ca/rotate.ts";
 import { parseAuthorityRecord } from "../../src/custody/authority-record.ts";
 import { importKek, type KekRing } from "../../src/custody/kek.ts";
-import { openAuthority } from "../../src/custody/seal.ts";
-import type { SigningAuthority } from "../../src/pki/signing-authority.ts";
 import { addSeconds } from "../../src/pki/validity.ts";
-import { createMemoryMint, type MemoryMint } from "../testkit/memory-mint.ts";
-import { clusterLocal, createKekRing } from "../testkit/sealed-authorities.ts";
+import { authoritiesIn, createMemoryMint, type MemoryMint } from "../testkit/memory-mint.ts";
+import { createKekRing } from "../testkit/sealed-authorities.ts";
 
 const inception = new Date("2026-11-21T12:00:00Z");
 const day = 86_400;
@@ -23,11 +21,6 @@ async function found(): Promise<MemoryMint> {
   return mint;
 }
 
-async function authorities({ store, keks: ring }: MemoryMint): Promise<SigningAuthority[]> {
-  const opened = (await store.load()).map((record) => openAuthority(record, clusterLocal, ring));
-  return (await Promise.all(opened)).map(({ authority }) => authority);
-}
-
 const after = (days: number): Date => addSeconds(inception, days * day);
 
 test("does nothing while nothing is due, however often it runs", async () => {
@@ -40,7 +33,7 @@ test("does nothing while nothing is due, however often it runs", async () => {
 test("mints a successor in time for every bundle to hold it before it signs", async () => {
   const mint = await found();
   await rotate(mint, after(136));
-  const [first, second] = await authorities(mint);
+  const [first, second] = await authoritiesIn(mint);
   expect(second?.schedule.publishedFrom).toEqual(addSeconds(after(136), 600));
   expect(second?.schedule.signsFrom).toEqual(addSeconds(after(136 + 90), 1200));
   expect(second?.schedule.signsFrom.getTime()).toBeLessThan(
@@ -57,7 +50,7 @@ test("mints one successor, not one at every run", async () => {
 test("gives the successor the kind of key that is configured by then", async () => {
   const mint = await found();
   await rotate({ ...mint, authorityKey: "EC-P384" }, after(136));
-  expect((await authorities(mint)).map(({ publicKey }) => publicKey.algorithm)).toEqual([
+  expect((await authoritiesIn(mint)).map(({ publicKey }) => publicKey.algorithm)).toEqual([
     "EC-P256",
     "EC-P384",
   ]);
@@ -74,9 +67,9 @@ test("says loudly that a rotation is overdue, and mints all the same", async () 
 
 test("prunes an authority once it is retired and the bundle has changed since", async () => {
   const mint = await found();
-  const [first] = await authorities(mint);
+  const [first] = await authoritiesIn(mint);
   for (let days = 0; days < 460; days += 5) await rotate(mint, after(days));
-  const retired = first?.id ?? "";
+  const retired = `authority/${first?.id}`;
   expect(mint.store.records.has(retired)).toBe(true);
   for (let days = 460; days < 760; days += 5) await rotate(mint, after(days));
   expect(mint.store.records.has(retired)).toBe(false);
@@ -85,24 +78,25 @@ test("prunes an authority once it is retired and the bundle has changed since", 
 
 test("seals records anew under the newest KEK, and changes nothing else in them", async () => {
   const mint = await found();
-  const [before] = await authorities(mint);
+  const [before] = await authoritiesIn(mint);
   const newest = await importKek("newest", crypto.getRandomValues(new Uint8Array(32)));
   await rotate({ ...mint, keks: [newest, ...keks] }, after(1));
   const [[, value = ""] = []] = mint.store.records;
   expect(parseAuthorityRecord(value).kek).toBe("newest");
-  const [resealed] = await authorities({ ...mint, keks: [newest] });
+  const [resealed] = await authoritiesIn({ ...mint, keks: [newest] });
   expect(resealed?.certificate.der).toEqual(before?.certificate.der);
   expect(resealed?.schedule).toEqual(before?.schedule);
 });
 
 test("does the rest when one record does not open, deletes nothing of it, and fails visibly", async () => {
   const mint = await found();
-  mint.store.records.set("ab".repeat(20), "broken");
+  const broken = `authority/${"ab".repeat(20)}`;
+  mint.store.records.set(broken, "broken");
   await expect(rotate(mint, after(136))).rejects.toThrow(AggregateError);
   expect(mint.store.records.size).toBe(3);
-  expect(mint.store.records.get("ab".repeat(20))).toBe("broken");
+  expect(mint.store.records.get(broken)).toBe("broken");
   expect(mint.log.operations).toContainEqual(
-    expect.objectContaining({ event: "rotation-fault", level: "error" }),
+    expect.objectContaining({ event: "record-refused", level: "error" }),
   );
 });
 
@@ -136,7 +130,7 @@ test("fails visibly when the store cannot be read, and founds nothing", async ()
 test("two runs at once leave two successors, both good", async () => {
   const mint = await found();
   await Promise.all([rotate(mint, after(136)), rotate(mint, after(136))]);
-  expect(await authorities(mint)).toHaveLength(3);
+  expect(await authoritiesIn(mint)).toHaveLength(3);
   await rotate(mint, after(137));
-  expect(await authorities(mint)).toHaveLength(3);
+  expect(await authoritiesIn(mint)).toHaveLength(3);
 });

@@ -1,7 +1,12 @@
 import { describe, expect, test } from "vitest";
-import type { AuthorityStore, StoredRecord } from "../../src/custody/authority-store.ts";
+import {
+  type AuthorityStore,
+  recordKinds,
+  type StoredRecord,
+} from "../../src/custody/authority-store.ts";
 
 const record = (digit: string, value = `value of ${digit}`): StoredRecord => ({
+  kind: "authority",
   id: digit.repeat(40),
   value,
 });
@@ -60,15 +65,24 @@ export function describeAuthorityStore(create: () => Promise<AuthorityStore>): v
       expect(await loaded(store)).toEqual([record("a", "sealed anew")]);
     });
 
+    test("keeps what different kinds of record say of one authority", async () => {
+      const records = recordKinds.map((kind) => ({ ...record("a", kind), kind }));
+      const store = await storeOf(...records);
+      const byKind = (a: StoredRecord, b: StoredRecord) => (a.kind < b.kind ? -1 : 1);
+      expect((await store.load()).toSorted(byKind)).toEqual(records.toSorted(byKind));
+      await store.delete(record("a"));
+      expect((await store.load()).map(({ kind }) => kind).toSorted()).toEqual(["root", "taint"]);
+    });
+
     test("loses what is deleted, and nothing else", async () => {
       const store = await storeOf(record("a"), record("b"));
-      await store.delete(record("a").id);
+      await store.delete(record("a"));
       expect(await loaded(store)).toEqual([record("b")]);
     });
 
     test("takes it in its stride when what is deleted is not there", async () => {
       const store = await storeOf(record("a"));
-      await store.delete(record("b").id);
+      await store.delete(record("b"));
       expect(await loaded(store)).toEqual([record("a")]);
     });
 

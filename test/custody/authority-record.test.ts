@@ -151,7 +151,7 @@ const respellings: Record<string, (value: string) => string> = {
 test.each(Object.entries(respellings))("refuses the same record with %s", async (_, respell) => {
   const value = respell(record.value);
   expect(value).not.toBe(record.value);
-  const refusal = await openAuthority({ id: record.id, value }, clusterLocal, [kek]).then(
+  const refusal = await openAuthority({ ...record, value }, clusterLocal, [kek]).then(
     () => "opened",
     (error: unknown) => (error instanceof RecordError ? "refused" : String(error)),
   );

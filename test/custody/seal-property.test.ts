@@ -13,7 +13,7 @@ const { value } = record;
 /** What is wrong with the answer to a record that must be refused; nothing when it was refused as it should. */
 async function wrongAnswer(text: string): Promise<string | undefined> {
   try {
-    await openAuthority({ id: record.id, value: text }, clusterLocal, [kek]);
+    await openAuthority({ ...record, value: text }, clusterLocal, [kek]);
     return "opened";
   } catch (error) {
     return error instanceof RecordError ? undefined : String(error);

@@ -148,7 +148,7 @@ test.each(cases)("refuses a record with %s, by its %s", async (_, check, change)
 });
 
 test("refuses a record that rests under another's id", async () => {
-  expect(await checkOf({ id: other.id, value: record.value })).toBe("id");
+  expect(await checkOf({ ...record, id: other.id })).toBe("id");
 });
 
 test("refuses a record whose id was changed together with its place", async () => {

@@ -1,4 +1,4 @@
-import { planRotation, type ScheduledAuthority } from "../../src/pki/rotation.ts";
+import { planRotation, type RotationStep } from "../../src/pki/rotation.ts";
 import {
   firstSchedule,
   leadSeconds,
@@ -6,13 +6,21 @@ import {
   type Schedule,
 } from "../../src/pki/schedule.ts";
 import { signingAuthorityAt } from "../../src/pki/signing-authority.ts";
-import { bundleSequenceAt, publishedAuthoritiesAt } from "../../src/pki/trust-bundle.ts";
+import { applyTaints, createTaint, type Departure, type Taint } from "../../src/pki/taint.ts";
+import {
+  bundleSequenceAt,
+  type PublishedAuthority,
+  publishedAuthoritiesAt,
+} from "../../src/pki/trust-bundle.ts";
 import { type Random, seededRandom } from "./random.ts";
-import { LaggingStore } from "./store.ts";
+import { LaggingStore, type Reading } from "./store.ts";
 import { createWorkloads, isLive, type Workload } from "./workload.ts";
 
-/** Changes what was minted: the identity for the real thing, a mutilation for the proof. */
-export type Mutation = (schedule: Schedule) => Schedule;
+/** Changes what was decided: nothing for the real thing, a mutilation for the proof. */
+export interface Mutation {
+  readonly schedule?: (schedule: Schedule) => Schedule;
+  readonly taint?: (taint: Taint) => Taint;
+}
 
 /** A broken invariant, with the seed that broke it. */
 export class Violation extends Error {
@@ -33,13 +41,16 @@ interface Setting {
   readonly spare: number;
   readonly cronOutage: readonly [number, number];
   readonly outages: readonly (readonly [number, number])[];
+  /** When an operator taints an authority, if ever, and how its root leaves. */
+  readonly taintAt: number;
+  readonly departure: Departure;
 }
 
 /** Lives through one virtual history of a mesh. @throws Violation */
-export function simulate(seed: number, mutate: Mutation = (schedule) => schedule): void {
+export function simulate(seed: number, mutation: Mutation = {}): void {
   const random = seededRandom(seed);
   const setting = createSetting(random);
-  new Mesh(seed, setting, random, mutate).run();
+  new Mesh(seed, setting, random, mutation).run();
 }
 
 function createSetting(random: Random): Setting {
@@ -58,6 +69,8 @@ function createSetting(random: Random): Setting {
     end,
     spare,
     cronOutage: [outageBegins, outageBegins + spare],
+    taintAt: random.chance(0.5) ? random.between(day, end) : Number.POSITIVE_INFINITY,
+    departure: random.chance(0.5) ? "immediately" : "with-last-leaf",
     outages: Array.from({ length: 3 }, () => {
       const begins = random.between(0, end);
       return [begins, begins + random.between(hour, 12 * hour)] as const;
@@ -74,19 +87,20 @@ class Mesh {
   readonly #seed: number;
   readonly #setting: Setting;
   readonly #random: Random;
-  readonly #mutate: Mutation;
+  readonly #mutation: Mutation;
   readonly #store: LaggingStore;
   readonly #workloads: Workload[];
   readonly #contents = new Map<number, string>();
   readonly #settledAt: number;
   #minted = 0;
   #lastCompleteRun = 0;
+  #taintedId: string | undefined;
 
-  constructor(seed: number, setting: Setting, random: Random, mutate: Mutation) {
+  constructor(seed: number, setting: Setting, random: Random, mutation: Mutation) {
     this.#seed = seed;
     this.#setting = setting;
     this.#random = random;
-    this.#mutate = mutate;
+    this.#mutation = mutation;
     const { propagationSeconds, longestLeafSeconds } = setting.lengths;
     this.#store = new LaggingStore(propagationSeconds, random);
     this.#settledAt = 3 * propagationSeconds + 4 * setting.cronInterval;
@@ -98,9 +112,11 @@ class Mesh {
     let cronAt = this.#setting.lengths.propagationSeconds * this.#random.fraction();
     for (;;) {
       const next = this.#workloads.reduce((a, b) => (b.asksAt < a.asksAt ? b : a));
-      const now = Math.min(cronAt, next.asksAt);
+      const taintAt = this.#taintedId ? Number.POSITIVE_INFINITY : this.#setting.taintAt;
+      const now = Math.min(cronAt, next.asksAt, taintAt);
       if (now > this.#setting.end) return;
-      if (now < cronAt) this.#answer(next, now);
+      if (now === taintAt) this.#taint(now);
+      else if (now < cronAt) this.#answer(next, now);
       else cronAt = this.#cron(cronAt);
     }
   }
@@ -119,18 +135,39 @@ class Mesh {
   }
 
   #rotate(now: number, mayFail: boolean): void {
-    const authorities = this.#store.read(now);
-    if (authorities.length === 0) {
+    const reading = this.#store.read(now);
+    if (reading.authorities.length === 0) {
       if (now < day) this.#found(now);
       return;
     }
     let isComplete = true;
-    for (const step of planRotation(authorities, this.#setting.lengths, at(now))) {
+    for (const step of this.#plan(reading, now)) {
       if (mayFail && this.#random.chance(0.1)) isComplete = false;
-      else if (step.act === "mint") this.#mint(step.schedule, now);
-      else this.#store.delete(step.id, now);
+      else this.#carryOut(step, now);
     }
     if (isComplete) this.#lastCompleteRun = now;
+  }
+
+  #plan(reading: Reading, now: number): readonly RotationStep[] {
+    return planRotation({ ...reading, additionalRoots: [] }, this.#setting.lengths, at(now));
+  }
+
+  #carryOut(step: RotationStep, now: number): void {
+    if (step.act === "mint") this.#mint(step.schedule, now);
+    else this.#store.authorities.delete(step.id, now);
+  }
+
+  /** What the operator's command does: the taint, and what follows from it, without waiting for the cron. */
+  #taint(now: number): void {
+    const { authorities } = this.#store.read(now);
+    const authority = signingAuthorityAt(authorities, at(now)) ?? authorities[0];
+    if (!authority) throw this.#violation(now, "no authority to taint");
+    const { departure, lengths } = this.#setting;
+    const decided = createTaint(authority, departure, lengths, at(now));
+    const taint = this.#mutation.taint?.(decided) ?? decided;
+    this.#taintedId = taint.id;
+    this.#store.taints.put(taint, now);
+    for (const step of this.#plan({ authorities, taints: [taint] }, now)) this.#carryOut(step, now);
   }
 
   #found(now: number): void {
@@ -139,7 +176,11 @@ class Mesh {
 
   #mint(schedule: Schedule, now: number): void {
     const id = `${this.#minted++}`.padStart(4, "0");
-    this.#store.put({ id, schedule: this.#mutate(schedule) }, now);
+    const roots = [new TextEncoder().encode(id)];
+    this.#store.authorities.put(
+      { id, roots, schedule: this.#mutation.schedule?.(schedule) ?? schedule },
+      now,
+    );
   }
 
   /** A workload asks: it gets a leaf and the bundle of a reader that is behind, or nothing during an outage. */
@@ -148,9 +189,13 @@ class Mesh {
       workload.asksAt = now + this.#random.between(60, 600);
       return;
     }
-    const authorities = this.#store.read(now);
+    const reading = this.#store.read(now);
+    const authorities = applyTaints(reading.authorities, reading.taints);
     const authority = signingAuthorityAt(authorities, at(now));
-    if (!authority) throw this.#violation(now, "nothing signs");
+    if (!authority) {
+      this.#keepWaiting(workload, now);
+      return;
+    }
     const expiresAt = now + workload.leafSeconds;
     if (at(expiresAt) > authority.schedule.retiresAt) {
       throw this.#violation(now, "a leaf outlives its authority");
@@ -159,16 +204,38 @@ class Mesh {
     workload.leaf = { authority, expiresAt };
     workload.bundle = new Set(published.map(({ id }) => id));
     workload.asksAt = now + workload.renewal(workload.leafSeconds, this.#random);
+    this.#checkTainted(authority, published, now);
     this.#checkSequence(authorities, published, now);
     this.#checkHandshakes(workload, now);
   }
 
+  /** Only a taint may leave nobody to sign, and for no longer than news takes to travel twice. */
+  #keepWaiting(workload: Workload, now: number): void {
+    const { taintAt, lengths } = this.#setting;
+    if (!isWithin(now, [taintAt, taintAt + 2 * lengths.propagationSeconds])) {
+      throw this.#violation(now, "nothing signs");
+    }
+    workload.asksAt = now + this.#random.between(60, 600);
+  }
+
+  #checkTainted(signed: PublishedAuthority, published: readonly PublishedAuthority[], now: number) {
+    const { taintAt, departure, lengths } = this.#setting;
+    if (now <= taintAt + lengths.propagationSeconds) return;
+    if (signed.id === this.#taintedId) throw this.#violation(now, "a tainted authority signs");
+    if (departure === "immediately" && published.some(({ id }) => id === this.#taintedId)) {
+      throw this.#violation(now, "a root that was to leave at once is still there");
+    }
+  }
+
   #checkSequence(
-    authorities: readonly ScheduledAuthority[],
-    published: readonly ScheduledAuthority[],
+    authorities: readonly PublishedAuthority[],
+    published: readonly PublishedAuthority[],
     now: number,
   ): void {
     if (published.length > maximumRoots) throw this.#violation(now, "too many roots");
+    // A taint takes effect before every reader knows of it.
+    const { taintAt, lengths } = this.#setting;
+    if (isWithin(now, [taintAt, taintAt + lengths.propagationSeconds])) return;
     const sequence = bundleSequenceAt(authorities, at(now));
     const content = published.map(({ id }) => id).join();
     const known = this.#contents.get(sequence) ?? content;
@@ -184,11 +251,23 @@ class Mesh {
         [changed, peer],
         [peer, changed],
       ] as const) {
-        if (!other.bundle.has(one.leaf?.authority.id ?? "")) {
+        if (!other.bundle.has(one.leaf?.authority.id ?? "") && !this.#isExcused(one, now)) {
           throw this.#violation(now, "a live leaf does not verify");
         }
       }
     }
+  }
+
+  /**
+   * What a taint may break, until every workload has been back since: what the tainted authority signed
+   * when its root leaves at once, and what its successor signs before everybody knows it.
+   */
+  #isExcused({ leaf }: Workload, now: number): boolean {
+    const { taintAt, departure, lengths } = this.#setting;
+    const settled = taintAt + 2 * lengths.propagationSeconds + lengths.longestLeafSeconds;
+    if (!isWithin(now, [taintAt, settled])) return false;
+    const issuedBefore = (leaf?.authority.schedule.signsFrom ?? at(now)) < at(taintAt);
+    return departure === "immediately" || !issuedBefore;
   }
 
   #violation(now: number, what: string): Violation {

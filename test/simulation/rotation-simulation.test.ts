@@ -23,27 +23,35 @@ test(`keeps every invariant in ${histories} virtual histories from seed ${firstS
   expect(firstViolation(histories)).toBeUndefined();
 }, 60_000);
 
+const ofSchedule = (schedule: (schedule: Schedule) => Schedule): Mutation => ({ schedule });
+
 const mutilations: Readonly<Record<string, Mutation>> = {
-  "the phase in which it is only published": (schedule: Schedule) => ({
+  "the phase in which it is only published": ofSchedule((schedule) => ({
     ...schedule,
     signsFrom: schedule.publishedFrom,
-  }),
-  "half of the phase in which it is only published": (schedule: Schedule) => ({
+  })),
+  "half of the phase in which it is only published": ofSchedule((schedule) => ({
     ...schedule,
     signsFrom: new Date((schedule.publishedFrom.getTime() + schedule.signsFrom.getTime()) / 2),
-  }),
-  "the phase in which it only verifies": (schedule: Schedule) => ({
+  })),
+  "the phase in which it only verifies": ofSchedule((schedule) => ({
     ...schedule,
     retiresAt: schedule.signsUntil,
-  }),
-  "most of the phase in which it signs": (schedule: Schedule) => ({
+  })),
+  "most of the phase in which it signs": ofSchedule((schedule) => ({
     ...schedule,
     signsUntil: addSeconds(schedule.signsFrom, 1),
-  }),
-  "the wait until every reader can see it": (schedule: Schedule) => ({
+  })),
+  "the wait until every reader can see it": ofSchedule((schedule) => ({
     ...schedule,
     publishedFrom: addSeconds(schedule.publishedFrom, -1200),
-  }),
+  })),
+  "the wait for the last leaf of a tainted one": {
+    taint: (taint) => ({ ...taint, retiresAt: taint.taintedAt }),
+  },
+  "the end that a taint puts to signing": {
+    taint: (taint) => ({ ...taint, taintedAt: addSeconds(taint.taintedAt, 10 ** 9) }),
+  },
 };
 
 test.each(Object.entries(mutilations))(

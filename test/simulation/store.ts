@@ -1,15 +1,45 @@
-import type { ScheduledAuthority } from "../../src/pki/rotation.ts";
+import type { Taint } from "../../src/pki/taint.ts";
+import type { PublishedAuthority } from "../../src/pki/trust-bundle.ts";
 import type { Random } from "./random.ts";
 
-interface Written {
-  readonly authority: ScheduledAuthority;
+interface Written<T> {
+  readonly record: T;
   readonly at: number;
   deletedAt: number;
 }
 
-/** A store as eventually consistent as KV: each reading sees each write late by up to the bound. */
+/** One kind of record in a store as eventually consistent as KV: each reading sees each write late. */
+class LaggingRecords<T extends { readonly id: string }> {
+  readonly #written: Written<T>[] = [];
+
+  put(record: T, now: number): void {
+    this.#written.push({ record, at: now, deletedAt: Number.POSITIVE_INFINITY });
+  }
+
+  delete(id: string, now: number): void {
+    for (const written of this.#written) {
+      if (written.record.id === id) written.deletedAt = Math.min(written.deletedAt, now);
+    }
+  }
+
+  /** @param asOf How far each write is known, asked anew for each. */
+  read(asOf: () => number): T[] {
+    return this.#written
+      .filter(({ at, deletedAt }) => at <= asOf() && deletedAt > asOf())
+      .map(({ record }) => record);
+  }
+}
+
+/** What one reading of the store saw. */
+export interface Reading {
+  readonly authorities: readonly PublishedAuthority[];
+  readonly taints: readonly Taint[];
+}
+
+/** A store whose readers are behind by up to a bound, each record by another time. */
 export class LaggingStore {
-  readonly #written: Written[] = [];
+  readonly authorities: LaggingRecords<PublishedAuthority> = new LaggingRecords();
+  readonly taints: LaggingRecords<Taint> = new LaggingRecords();
   readonly #random: Random;
   readonly #maximumLagSeconds: number;
 
@@ -18,23 +48,8 @@ export class LaggingStore {
     this.#random = random;
   }
 
-  put(authority: ScheduledAuthority, now: number): void {
-    this.#written.push({ authority, at: now, deletedAt: Number.POSITIVE_INFINITY });
-  }
-
-  delete(id: string, now: number): void {
-    for (const written of this.#written) {
-      if (written.authority.id === id) written.deletedAt = Math.min(written.deletedAt, now);
-    }
-  }
-
-  read(now: number): ScheduledAuthority[] {
-    return this.#written
-      .filter(({ at, deletedAt }) => at <= this.#asOf(now) && deletedAt > this.#asOf(now))
-      .map(({ authority }) => authority);
-  }
-
-  #asOf(now: number): number {
-    return now - this.#random.between(0, this.#maximumLagSeconds);
+  read(now: number): Reading {
+    const asOf = (): number => now - this.#random.between(0, this.#maximumLagSeconds);
+    return { authorities: this.authorities.read(asOf), taints: this.taints.read(asOf) };
   }
 }

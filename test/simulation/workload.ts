@@ -1,4 +1,4 @@
-import type { ScheduledAuthority } from "../../src/pki/rotation.ts";
+import type { PublishedAuthority } from "../../src/pki/trust-bundle.ts";
 import type { Random } from "./random.ts";
 
 /** When a client comes back for its next certificate, in seconds after it got one. */
@@ -18,7 +18,7 @@ export interface Workload {
   readonly leafSeconds: number;
   readonly renewal: Renewal;
   asksAt: number;
-  leaf: { readonly authority: ScheduledAuthority; readonly expiresAt: number } | undefined;
+  leaf: { readonly authority: PublishedAuthority; readonly expiresAt: number } | undefined;
   bundle: ReadonlySet<string>;
 }
 

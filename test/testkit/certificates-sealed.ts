@@ -43,5 +43,5 @@ export function tampered(
   change: (fields: RecordFields) => object,
 ): StoredRecord {
   const fields = fieldsOf(record);
-  return { id: record.id, value: JSON.stringify({ ...fields, ...change(fields) }) };
+  return { ...record, value: JSON.stringify({ ...fields, ...change(fields) }) };
 }

@@ -1,5 +1,7 @@
 import type { Mint } from "../../src/ca/mint.ts";
 import type { KekRing } from "../../src/custody/kek.ts";
+import { openAuthority } from "../../src/custody/seal.ts";
+import type { SigningAuthority } from "../../src/pki/signing-authority.ts";
 import { createEventRecorder, type EventRecorder } from "./event-recorder.ts";
 import { createMemoryStore, type MemoryStore } from "./memory-store.ts";
 import { clusterLocal } from "./sealed-authorities.ts";
@@ -31,4 +33,11 @@ export function createMemoryMint(keks: KekRing, changes: Partial<Mint> = {}): Me
     store: createMemoryStore(),
     log: createEventRecorder(),
   };
+}
+
+/** Every authority in the store of a mint, as it was minted. */
+export async function authoritiesIn({ store, keks }: MemoryMint): Promise<SigningAuthority[]> {
+  const records = (await store.load()).filter(({ kind }) => kind === "authority");
+  const opened = records.map((record) => openAuthority(record, clusterLocal, keks));
+  return (await Promise.all(opened)).map(({ authority }) => authority);
 }

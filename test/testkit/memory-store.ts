@@ -1,7 +1,13 @@
-import type { AuthorityStore, StoredRecord } from "../../src/custody/authority-store.ts";
+import type {
+  AuthorityStore,
+  RecordKind,
+  RecordName,
+  StoredRecord,
+} from "../../src/custody/authority-store.ts";
 
 /** A store in memory, which a test can make unreachable, and whose reads it can count. */
 export interface MemoryStore extends AuthorityStore {
+  /** Values under `<kind>/<id>`. */
   readonly records: Map<string, string>;
   loads: number;
   /** What `load` rejects with, while it is set. */
@@ -10,22 +16,29 @@ export interface MemoryStore extends AuthorityStore {
 
 export function createMemoryStore(...records: readonly StoredRecord[]): MemoryStore {
   const store: MemoryStore = {
-    records: new Map(records.map(({ id, value }) => [id, value])),
+    records: new Map(records.map((record) => [keyOf(record), record.value])),
     loads: 0,
     outage: undefined,
     async load() {
       store.loads++;
       if (store.outage) throw store.outage;
-      return [...store.records].map(([id, value]) => ({ id, value }));
+      return [...store.records].map(([key, value]) => ({ ...nameOf(key), value }));
     },
-    async put({ id, value }) {
+    async put(record) {
       if (store.outage) throw store.outage;
-      store.records.set(id, value);
+      store.records.set(keyOf(record), record.value);
     },
-    async delete(id) {
+    async delete(name) {
       if (store.outage) throw store.outage;
-      store.records.delete(id);
+      store.records.delete(keyOf(name));
     },
   };
   return store;
+}
+
+const keyOf = ({ kind, id }: RecordName): string => `${kind}/${id}`;
+
+function nameOf(key: string): RecordName {
+  const [kind, id] = key.split("/") as [RecordKind, string];
+  return { kind, id };
 }

@@ -38,9 +38,9 @@ export async function sealNewAuthority(
 }
 
 /** The record with one character of its sealed key changed. */
-export function withBrokenSeal({ id, value }: StoredRecord): StoredRecord {
+export function withBrokenSeal({ value, ...name }: StoredRecord): StoredRecord {
   const record = JSON.parse(value) as { sealedKey: string };
   const [first, ...rest] = record.sealedKey;
   const sealedKey = [first === "A" ? "B" : "A", ...rest].join("");
-  return { id, value: JSON.stringify({ ...record, sealedKey }) };
+  return { ...name, value: JSON.stringify({ ...record, sealedKey }) };
 }

@@ -52,7 +52,7 @@ describe("a CA that cannot sign", () => {
     [
       "no record opens",
       "no-signing-authority",
-      () => running.store.put({ id: "junk", value: "junk" }),
+      () => running.store.put({ kind: "authority", id: "junk", value: "junk" }),
     ],
     [
       "its store is down",

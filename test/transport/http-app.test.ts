@@ -52,7 +52,7 @@ describe("a CA that cannot sign says why at /readyz, and publishes no empty bund
   test("with a store in which no record opens", async () => {
     const running = await startCa();
     await running.store.put(withBrokenSeal(await addAuthority(running, signing)));
-    await running.store.put({ id: "junk", value: "junk" });
+    await running.store.put({ kind: "authority", id: "junk", value: "junk" });
     expect(await readiness(running)).toEqual({
       ...notReady,
       reasons: [expect.stringContaining("seal"), expect.stringContaining("form")],
@@ -107,7 +107,7 @@ describe("a CA that can sign", () => {
   test("is ready though one record does not open, and says so", async () => {
     const running = await startCa();
     await addAuthority(running, signing);
-    await running.store.put({ id: "junk", value: "junk" });
+    await running.store.put({ kind: "authority", id: "junk", value: "junk" });
     expect(await readiness(running)).toEqual({
       status: 200,
       ready: true,

@@ -14,7 +14,7 @@ describeAuthorityStore(async () => {
 beforeEach(() => reset());
 
 test("keeps a record under a key of its own", async () => {
-  await createKvStore(namespace()).put({ id: "ab", value: "v" });
+  await createKvStore(namespace()).put({ kind: "authority", id: "ab", value: "v" });
   const { keys } = await namespace().list();
   expect(keys.map(({ name }) => name)).toEqual(["authorities/ab"]);
 });
@@ -23,12 +23,14 @@ test("does not look at what others keep in the namespace", async () => {
   await namespace().put("something", "x");
   await namespace().put("authorities", "x");
   await namespace().put("Authorities/ab", "x");
+  await namespace().put("authorities/ab/cd", "x");
+  await namespace().put("authorities/", "x");
   expect(await createKvStore(namespace()).load()).toEqual([]);
 });
 
 test("answers no part of a store with more records than any rotation leaves behind", async () => {
   const store = createKvStore(namespace());
-  for (let i = 0; i < 65; i++) await store.put({ id: `${i}`, value: "v" });
+  for (let i = 0; i < 129; i++) await store.put({ kind: "authority", id: `${i}`, value: "v" });
   await expect(store.load()).rejects.toThrow();
 });
 

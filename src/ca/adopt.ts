@@ -1,0 +1,65 @@
+import { sealRoot } from "../custody/root-statement.ts";
+import { sealAuthority } from "../custody/seal.ts";
+import { createAdditionalRoot } from "../pki/additional-root.ts";
+import type { Bytes } from "../pki/bytes.ts";
+import { parseCertificate } from "../pki/certificate.ts";
+import { adoptedSchedule } from "../pki/schedule.ts";
+import {
+  type AuthorityCertificates,
+  createSigningAuthority,
+  type SigningAuthority,
+} from "../pki/signing-authority.ts";
+import type { Mint } from "./mint.ts";
+
+/** An authority that signed for this mesh before it came here. */
+export interface AdoptedAuthority {
+  readonly certificates: AuthorityCertificates;
+  readonly extractablePrivateKey: CryptoKey;
+  /** What verifiers accept beside its own roots, DER. */
+  readonly additionalRoots: readonly Bytes[];
+}
+
+/**
+ * Puts an authority of a mesh that exists into a store that has none: it signs at once, because every
+ * verifier has its root already. The roots come first, so that nothing is signed under a bundle that
+ * lacks one.
+ */
+export async function adoptAuthority(
+  mint: Mint,
+  { certificates, extractablePrivateKey, additionalRoots }: AdoptedAuthority,
+  now: Date,
+): Promise<SigningAuthority> {
+  const expiresAt = firstExpiry(certificates);
+  const schedule = adoptedSchedule(mint.phaseLengths, expiresAt, now);
+  for (const der of additionalRoots) await trustRoot(mint, der, schedule.publishedFrom);
+  const authority = await createSigningAuthority(certificates, schedule);
+  const created = { authority, extractablePrivateKey };
+  await mint.store.put(await sealAuthority(created, mint.trustDomain, mint.keks));
+  mint.log.operation({
+    event: "authority-adopted",
+    level: "info",
+    detail: "an authority of an existing mesh is in the store, and signs",
+    authority: authority.id,
+    signsUntil: schedule.signsUntil.toISOString(),
+  });
+  return authority;
+}
+
+/** Adds a root to what verifiers accept, from an instant that every reader can keep. */
+export async function trustRoot(mint: Mint, der: Bytes, publishedFrom: Date): Promise<void> {
+  const root = await createAdditionalRoot(der, publishedFrom);
+  await mint.store.put(await sealRoot(root, mint.trustDomain, mint.keks));
+  mint.log.operation({
+    event: "root-trusted",
+    level: "info",
+    detail: "an additional root joins the trust bundle",
+    root: root.id,
+    publishedFrom: publishedFrom.toISOString(),
+  });
+}
+
+function firstExpiry({ certificate, intermediates, roots }: AuthorityCertificates): Date {
+  return [certificate, ...intermediates, ...roots]
+    .map((der) => parseCertificate(der).toBeSigned.validity.notAfter)
+    .reduce((first, notAfter) => (notAfter < first ? notAfter : first));
+}

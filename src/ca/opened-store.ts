@@ -1,0 +1,106 @@
+import { RecordError } from "../custody/authority-record.ts";
+import type { RecordName, StoredRecord } from "../custody/authority-store.ts";
+import type { KekRing } from "../custody/kek.ts";
+import { openRoot } from "../custody/root-statement.ts";
+import { openAuthority } from "../custody/seal.ts";
+import { openTaint } from "../custody/taint-statement.ts";
+import type { AdditionalRoot } from "../pki/additional-root.ts";
+import type { Issuer } from "../pki/issuer.ts";
+import type { RotationState } from "../pki/rotation.ts";
+import type { SigningAuthority } from "../pki/signing-authority.ts";
+import type { TrustDomain } from "../pki/spiffe-id.ts";
+import { applyTaints, type Taint } from "../pki/taint.ts";
+import type { EventLog } from "./audit-event.ts";
+
+/** A record that was opened, or that refused to. */
+export type OpenedRecord =
+  | { readonly kind: "authority"; readonly id: string; readonly issuer: Issuer }
+  | { readonly kind: "root"; readonly id: string; readonly root: AdditionalRoot }
+  | { readonly kind: "taint"; readonly id: string; readonly taint: Taint }
+  | (RecordName & { readonly refusal: RecordError });
+
+/** What opens records. */
+export interface RecordOpening {
+  readonly trustDomain: TrustDomain;
+  readonly keks: KekRing;
+  readonly log: EventLog;
+}
+
+/** What a store says, as far as it opens. */
+export interface OpenedStore extends RotationState {
+  /** Every authority with its key open and the schedule that the taints leave it. */
+  readonly issuers: readonly Issuer[];
+  /** Every authority with the schedule that it was minted with. */
+  readonly authorities: readonly SigningAuthority[];
+  readonly additionalRoots: readonly AdditionalRoot[];
+  readonly taints: readonly Taint[];
+  readonly refusals: readonly RecordError[];
+}
+
+/** Opens one record. What refuses to open is logged and becomes a value: the others carry on. */
+export async function openRecord(
+  stored: StoredRecord,
+  opening: RecordOpening,
+): Promise<OpenedRecord> {
+  try {
+    return await open(stored, opening);
+  } catch (error) {
+    if (!(error instanceof RecordError)) throw error;
+    const { kind, id } = stored;
+    opening.log.operation({
+      event: "record-refused",
+      level: "error",
+      record: kind,
+      authority: id.slice(0, 64),
+      check: error.check,
+      detail: error.message,
+    });
+    return { kind, id, refusal: error };
+  }
+}
+
+async function open(
+  stored: StoredRecord,
+  { trustDomain, keks }: RecordOpening,
+): Promise<OpenedRecord> {
+  const { kind, id } = stored;
+  switch (kind) {
+    case "authority":
+      return { kind, id, issuer: await openAuthority(stored, trustDomain, keks) };
+    case "root":
+      return { kind, id, root: await openRoot(stored, trustDomain, keks) };
+    case "taint":
+      return { kind, id, taint: await openTaint(stored, trustDomain, keks) };
+  }
+}
+
+/** Puts together what the records of a store say. */
+export function assemble(records: readonly OpenedRecord[]): OpenedStore {
+  const opened = records.flatMap((each) => ("issuer" in each ? [each.issuer] : []));
+  const authorities = opened.map(({ authority }) => authority);
+  const taints = records.flatMap((each) => taintOf(each, authorities));
+  const effective = new Map(applyTaints(authorities, taints).map((each) => [each.id, each]));
+  return {
+    issuers: opened.map((issuer) => ({
+      ...issuer,
+      authority: effective.get(issuer.authority.id) ?? issuer.authority,
+    })),
+    authorities,
+    additionalRoots: records.flatMap((each) => ("root" in each ? [each.root] : [])),
+    taints,
+    refusals: records.flatMap((each) => ("refusal" in each ? [each.refusal] : [])),
+  };
+}
+
+/**
+ * The taint of a record. One that does not open might say that a key is in other hands: its authority
+ * does not sign, and its root stays as long as it would have.
+ */
+function taintOf(record: OpenedRecord, authorities: readonly SigningAuthority[]): Taint[] {
+  if ("taint" in record) return [record.taint];
+  if (record.kind !== "taint") return [];
+  const subject = authorities.find(({ id }) => id === record.id);
+  if (!subject) return [];
+  const { publishedFrom, retiresAt } = subject.schedule;
+  return [{ id: record.id, taintedAt: publishedFrom, retiresAt }];
+}

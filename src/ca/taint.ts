@@ -1,0 +1,19 @@
+import { sealTaint } from "../custody/taint-statement.ts";
+import type { Taint } from "../pki/taint.ts";
+import type { Mint } from "./mint.ts";
+
+/**
+ * Records a taint. What follows from it, a fresh authority if nothing else may sign, is the next
+ * rotation's: run it at once.
+ */
+export async function recordTaint(mint: Mint, taint: Taint): Promise<void> {
+  await mint.store.put(await sealTaint(taint, mint.trustDomain, mint.keks));
+  mint.log.operation({
+    event: "authority-tainted",
+    level: "warning",
+    detail: "it signs nothing any more; its root leaves the trust bundle",
+    authority: taint.id,
+    taintedAt: taint.taintedAt.toISOString(),
+    retiresAt: taint.retiresAt.toISOString(),
+  });
+}

@@ -1,0 +1,46 @@
+import * as z from "zod";
+import { type AdditionalRoot, createAdditionalRoot } from "../pki/additional-root.ts";
+import { toBase64 } from "../pki/base64.ts";
+import { DerError } from "../pki/der-reader.ts";
+import type { TrustDomain } from "../pki/spiffe-id.ts";
+import { instant, octets, RecordError } from "./authority-record.ts";
+import type { StoredRecord } from "./authority-store.ts";
+import type { KekRing } from "./kek.ts";
+import { openStatement, sealStatement, type Words } from "./statement.ts";
+
+const rootForm = z.strictObject({ certificate: octets, publishedFrom: instant });
+
+/** The record of an additional root. */
+export async function sealRoot(
+  { id, roots: [certificate], schedule }: AdditionalRoot,
+  trustDomain: TrustDomain,
+  keks: KekRing,
+): Promise<StoredRecord> {
+  const says = {
+    certificate: toBase64(certificate),
+    publishedFrom: schedule.publishedFrom.toISOString(),
+  };
+  return sealStatement({ kind: "root", id }, says, trustDomain, keks);
+}
+
+/** @throws RecordError */
+export async function openRoot(
+  stored: StoredRecord,
+  trustDomain: TrustDomain,
+  keks: KekRing,
+): Promise<AdditionalRoot> {
+  const root = await rootOf(await openStatement(stored, trustDomain, keks));
+  if (root.id === stored.id) return root;
+  throw new RecordError("id", "stored under another root's id");
+}
+
+async function rootOf(words: Words): Promise<AdditionalRoot> {
+  const says = rootForm.safeParse(words);
+  if (!says.success) throw new RecordError("form", "not the statement of a root");
+  try {
+    return await createAdditionalRoot(says.data.certificate, says.data.publishedFrom);
+  } catch (error) {
+    if (error instanceof DerError) throw new RecordError("certificate", error.message, error);
+    throw error;
+  }
+}

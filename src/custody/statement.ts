@@ -1,0 +1,110 @@
+import * as z from "zod";
+import { parseBase64, toBase64 } from "../pki/base64.ts";
+import type { Bytes } from "../pki/bytes.ts";
+import type { TrustDomain } from "../pki/spiffe-id.ts";
+import { parseJson, RecordError, recordVersion } from "./authority-record.ts";
+import type { RecordKind, StoredRecord } from "./authority-store.ts";
+import type { Kek, KekRing } from "./kek.ts";
+
+/** The kinds of record that hold no key: what an operator said, to be authentic but no secret. */
+export type StatementKind = Exclude<RecordKind, "authority">;
+
+/** What a statement says, in the clear. */
+export type Words = Readonly<Record<string, string>>;
+
+const statementForm = z.strictObject({
+  version: z.literal(recordVersion),
+  id: z.string(),
+  trustDomain: z.string(),
+  kek: z.string(),
+  says: z.record(z.string(), z.string()),
+  mac: z.string(),
+});
+
+type Statement = z.infer<typeof statementForm>;
+
+const maximumStatementLength = 32 * 1024;
+
+/** Makes words authentic under the newest KEK. */
+export async function sealStatement(
+  { kind, id }: { readonly kind: StatementKind; readonly id: string },
+  says: Words,
+  trustDomain: TrustDomain,
+  [kek]: KekRing,
+): Promise<StoredRecord> {
+  const statement: Omit<Statement, "mac"> = {
+    version: recordVersion,
+    id,
+    trustDomain,
+    kek: kek.id,
+    says,
+  };
+  const mac = await crypto.subtle.sign("HMAC", kek.statementKey, boundOctets(kind, statement));
+  return { kind, id, value: JSON.stringify({ ...statement, mac: toBase64(new Uint8Array(mac)) }) };
+}
+
+/**
+ * The words of a statement, once it is certain that this trust domain said them, of this kind and
+ * about this id.
+ *
+ * @throws RecordError
+ */
+export async function openStatement(
+  stored: StoredRecord,
+  trustDomain: TrustDomain,
+  keks: KekRing,
+): Promise<Words> {
+  const { statement, kek } = believable(stored, trustDomain, keks);
+  const mac = parseBase64(statement.mac);
+  const octets = boundOctets(stored.kind, statement);
+  if (mac && (await crypto.subtle.verify("HMAC", kek.statementKey, mac, octets))) {
+    return statement.says;
+  }
+  throw new RecordError("seal", "the seal does not fit the statement and the KEK");
+}
+
+/**
+ * The same statement under the newest KEK, or `undefined` when it is already.
+ *
+ * @throws RecordError as {@link openStatement}.
+ */
+export async function resealStatement(
+  stored: StoredRecord & { readonly kind: StatementKind },
+  trustDomain: TrustDomain,
+  keks: KekRing,
+): Promise<StoredRecord | undefined> {
+  const says = await openStatement(stored, trustDomain, keks);
+  const { kek } = believable(stored, trustDomain, keks);
+  if (kek === keks[0]) return undefined;
+  return sealStatement(stored, says, trustDomain, keks);
+}
+
+function believable(
+  { id, value }: StoredRecord,
+  trustDomain: TrustDomain,
+  keks: KekRing,
+): { readonly statement: Statement; readonly kek: Kek } {
+  const statement = parseStatement(value);
+  if (statement.id !== id) throw new RecordError("id", "stored under another id");
+  if (statement.trustDomain !== trustDomain) {
+    throw new RecordError("trust-domain", "sealed for another trust domain");
+  }
+  const kek = keks.find((each) => each.id === statement.kek);
+  if (!kek) throw new RecordError("kek", "sealed with a KEK that is not configured");
+  return { statement, kek };
+}
+
+function parseStatement(value: string): Statement {
+  const json = value.length <= maximumStatementLength ? parseJson(value) : undefined;
+  const parsed = statementForm.safeParse(json);
+  // What spells the same statement in another way was not written by this code.
+  if (parsed.success && JSON.stringify(parsed.data) === value) return parsed.data;
+  throw new RecordError("form", "not a statement as it was sealed");
+}
+
+/** JSON is unambiguous, and the fields come in one order: two statements never have the same octets. */
+function boundOctets(kind: RecordKind, statement: Omit<Statement, "mac">): Bytes {
+  const { version, id, trustDomain, kek, says } = statement;
+  const bound = ["rampart statement", version, kind, id, trustDomain, kek, Object.entries(says)];
+  return new TextEncoder().encode(JSON.stringify(bound)) as Bytes;
+}

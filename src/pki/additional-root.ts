@@ -1,0 +1,43 @@
+import { type Bytes, toHex } from "./bytes.ts";
+import { parseCertificate } from "./certificate.ts";
+import type { ScheduledAuthority } from "./schedule.ts";
+import type { Taint } from "./taint.ts";
+import { wholeSeconds } from "./validity.ts";
+
+/** A root that verifiers accept and that this CA does not sign under: another CA of the same mesh. */
+export interface AdditionalRoot extends ScheduledAuthority {
+  /** The hexadecimal SHA-256 of the certificate. */
+  readonly id: string;
+  /** The one certificate, DER; a list as authorities have it. */
+  readonly roots: readonly [Bytes];
+}
+
+/**
+ * A root that is published from an instant on until it expires. It never signs, so as far as its
+ * schedule is concerned it has always stopped.
+ *
+ * @throws DerError when it is not a certificate.
+ */
+export async function createAdditionalRoot(
+  der: Bytes,
+  publishedFrom: Date,
+): Promise<AdditionalRoot> {
+  const { notAfter } = parseCertificate(der).toBeSigned.validity;
+  const digest = await crypto.subtle.digest("SHA-256", der);
+  return {
+    id: toHex(new Uint8Array(digest)),
+    roots: [der],
+    schedule: {
+      publishedFrom,
+      signsFrom: publishedFrom,
+      signsUntil: publishedFrom,
+      retiresAt: notAfter > publishedFrom ? notAfter : publishedFrom,
+    },
+  };
+}
+
+/** What takes a root out of the bundle: a taint, because the store keeps what verifiers once trusted. */
+export function retireRoot({ id, schedule }: AdditionalRoot, at: Date, now: Date): Taint {
+  const retiresAt = at < schedule.retiresAt ? at : schedule.retiresAt;
+  return { id, taintedAt: wholeSeconds(now), retiresAt: wholeSeconds(retiresAt) };
+}
