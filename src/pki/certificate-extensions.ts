@@ -33,6 +33,9 @@ export interface CertificateExtensions {
   readonly get: (name: ExtensionName) => Extension | undefined;
 }
 
+/** What a certificate of version 1 has. */
+export const noExtensions: CertificateExtensions = { hasUnknown: false, get: () => undefined };
+
 const criticalTrue = fromHexLiteral("0101ff");
 
 /**

@@ -1,10 +1,18 @@
 import { type Bytes, bytesEqual, fromHexLiteral } from "./bytes.ts";
-import { type CertificateExtensions, readExtensions } from "./certificate-extensions.ts";
+import {
+  type CertificateExtensions,
+  noExtensions,
+  readExtensions,
+} from "./certificate-extensions.ts";
 import { DerError, DerReader, Tag } from "./der-reader.ts";
 import type { Validity } from "./validity.ts";
 
-/** A TBSCertificate of version 3, taken apart and not interpreted (RFC 5280 §4.1). */
+/**
+ * A TBSCertificate, taken apart and not interpreted (RFC 5280 §4.1). Old roots are of version 1,
+ * which has no extensions; every verifier takes them as trust anchors.
+ */
 export interface ToBeSigned {
+  readonly version: 1 | 3;
   /** Content octets of the INTEGER. */
   readonly serialNumber: Bytes;
   readonly signatureAlgorithm: Bytes;
@@ -24,7 +32,7 @@ export interface Certificate {
 /** `[0] EXPLICIT INTEGER 2`, which stands for version 3 (RFC 5280 §4.1.2.1). */
 export const version3: Bytes = fromHexLiteral("a003020102");
 
-/** @throws DerError for what is not a certificate of version 3 in DER. */
+/** @throws DerError for what is not a certificate of version 1 or 3 in DER. */
 export function parseCertificate(der: Bytes): Certificate {
   const outer = new DerReader(der);
   const fields = outer.enter(Tag.sequence);
@@ -39,20 +47,23 @@ export function parseCertificate(der: Bytes): Certificate {
   return { der, toBeSigned };
 }
 
-/** @throws DerError for what is not a TBSCertificate of version 3 in DER, or carries unique identifiers. */
+/** @throws DerError for what is not a TBSCertificate of version 1 or 3 in DER, or carries unique identifiers. */
 export function parseToBeSigned(der: Bytes): ToBeSigned {
   const outer = new DerReader(der);
   const fields = outer.enter(Tag.sequence);
   outer.finish();
-  fields.literal(version3);
-  const parts = {
+  // Version 1 is the default, which DER leaves out: the serial number comes first (X.690 §11.5).
+  const version = fields.nextIs(Tag.integer) ? 1 : 3;
+  if (version === 3) fields.literal(version3);
+  const parts: ToBeSigned = {
+    version,
     serialNumber: fields.content(Tag.integer),
     signatureAlgorithm: fields.element(Tag.sequence),
     issuer: fields.element(Tag.sequence),
     validity: readValidity(fields),
     subject: fields.element(Tag.sequence),
     spki: fields.element(Tag.sequence),
-    extensions: readExtensions(fields),
+    extensions: version === 3 ? readExtensions(fields) : noExtensions,
   };
   fields.finish();
   return parts;
