@@ -1,5 +1,14 @@
+import { stat } from "node:fs/promises";
+import { join } from "node:path";
 import { Obstacle } from "../obstacle.ts";
-import type { PluggedInMaterial } from "./plugged-in-material.ts";
+import { loadFile } from "./bounded-file.ts";
+import { caKeys, materialOf } from "./ca-entries.ts";
+import type { PluggedInMaterial, Source } from "./plugged-in-material.ts";
+import { parseSecretManifest } from "./secret-manifest.ts";
+
+/** Eight certificates of RSA-4096 with their `-text`, twice over. */
+const maximumPemOctets = 256 * 1024;
+const maximumManifestOctets = 4 * 1024 * 1024;
 
 /**
  * Reads a CA from where people keep it: a directory as Istio's `cacerts` or as `kubernetes.io/tls`
@@ -13,5 +22,37 @@ export async function loadPluggedIn(
   path: string,
   combinedRootsPath?: string,
 ): Promise<PluggedInMaterial> {
-  throw new Obstacle(`cannot read ${path} ${combinedRootsPath ?? ""} yet`);
+  const material = (await isDirectory(path)) ? await loadDirectory(path) : await loadManifest(path);
+  if (combinedRootsPath === undefined) return material;
+  const combined = await loadPresent(combinedRootsPath, maximumPemOctets);
+  return { ...material, roots: [...material.roots, combined] };
+}
+
+async function isDirectory(path: string): Promise<boolean> {
+  try {
+    return (await stat(path)).isDirectory();
+  } catch {
+    // Whatever is wrong with it, reading it says so better.
+    return false;
+  }
+}
+
+async function loadDirectory(path: string): Promise<PluggedInMaterial> {
+  const entries = new Map<string, Source>();
+  for (const key of caKeys) {
+    const source = await loadFile(join(path, key), maximumPemOctets);
+    if (source) entries.set(key, source);
+  }
+  return materialOf(entries, path, true);
+}
+
+async function loadManifest(path: string): Promise<PluggedInMaterial> {
+  return parseSecretManifest(await loadPresent(path, maximumManifestOctets));
+}
+
+async function loadPresent(path: string, maximumOctets: number): Promise<Source> {
+  const source = await loadFile(path, maximumOctets);
+  if (!source) throw new Obstacle(`${path}: there is no such file or directory`);
+  if (source.text.trim() === "") throw new Obstacle(`${path}: is empty`);
+  return source;
 }

@@ -1,8 +1,24 @@
+import { type KeyObject, X509Certificate } from "node:crypto";
 import type { Bytes } from "../../pki/bytes.ts";
-import type { AuthorityCertificates } from "../../pki/signing-authority.ts";
-import type { TrustDomain } from "../../pki/spiffe-id.ts";
+import { createIssuer, issueLeaf } from "../../pki/issuer.ts";
+import { type AuthorityCertificates, createSigningAuthority } from "../../pki/signing-authority.ts";
+import { type TrustDomain, workloadSpiffeId } from "../../pki/spiffe-id.ts";
+import { leafValidity } from "../../pki/validity.ts";
 import { Obstacle } from "../obstacle.ts";
-import type { PluggedInMaterial } from "./plugged-in-material.ts";
+import { faultsOf, warningsOf } from "./certificate-rules.ts";
+import { type Candidates, type CertificationPath, findPath } from "./certification-path.ts";
+import { all, refuse } from "./faults.ts";
+import {
+  type ImportedCertificate,
+  isAmong,
+  isSelfSigned,
+  maximumCertificates,
+  readCertificates,
+  withoutDoubles,
+} from "./imported-certificate.ts";
+import type { PluggedInMaterial, Source } from "./plugged-in-material.ts";
+import { importExtractable, readPrivateKey } from "./private-key.ts";
+import { chainWarnings, splitExpired } from "./surplus.ts";
 
 /** A CA that was found able to sign for a trust domain: ready for a schedule and a seal. */
 export interface ImportedAuthority {
@@ -19,7 +35,9 @@ export interface ImportedAuthority {
 }
 
 /**
- * Verifies what istiod verifies of a plugged-in CA, and what verifiers of its leaves will.
+ * Verifies what istiod verifies of a plugged-in CA, and what verifiers of its leaves will: that the
+ * key is the certificate's, that every link up to a root of the operator holds by name and signature,
+ * and that no certificate on the way forbids or spoils what is to be signed. A leaf is signed to see.
  *
  * @throws Obstacle with one line for each fault.
  */
@@ -28,5 +46,147 @@ export async function verifyPluggedIn(
   trustDomain: TrustDomain,
   now: Date,
 ): Promise<ImportedAuthority> {
-  throw new Obstacle(`cannot verify ${material.certificate.name} ${trustDomain} ${now} yet`);
+  const { authority, behind, roots, key } = readAll(material);
+  const [path] = all(
+    () => acceptablePath(authority, { intermediates: behind, roots }, trustDomain, now),
+    () => requireOwnKey(authority, key, material.privateKey),
+  );
+  const certificates = certificatesOf(path);
+  const privateKey = await importExtractable(key, authority.publicKey);
+  await requireSigning(certificates, privateKey, trustDomain, now);
+  const notAfter = firstEnd(path);
+  const others = splitExpired(
+    roots.filter((root) => !isAmong(root, path)),
+    now,
+  );
+  return {
+    certificates,
+    privateKey,
+    notAfter,
+    additionalRoots: others.current.map(({ der }) => der),
+    warnings: [
+      ...warningsOf(path, trustDomain),
+      ...lifetimeWarnings(authority, notAfter, now),
+      ...chainWarnings(behind, path, roots),
+      ...others.warnings,
+      ...revocationWarnings(material),
+    ],
+  };
+}
+
+/** What was read of a material, before anything is compared with anything. */
+interface Findings {
+  readonly authority: ImportedCertificate;
+  /** Every other certificate that is not offered as a root. */
+  readonly behind: readonly ImportedCertificate[];
+  readonly roots: readonly ImportedCertificate[];
+  readonly key: KeyObject;
+}
+
+function readAll(material: PluggedInMaterial): Findings {
+  const [[authority, ...rest], chain, roots, key] = all(
+    () => readCertificates(material.certificate),
+    () => material.chain.flatMap(readCertificates),
+    () => readRoots(material.roots),
+    () => readPrivateKey(material.privateKey),
+  );
+  if (!authority) throw new Error("a file without a certificate was read");
+  return { authority, behind: withoutDoubles([...rest, ...chain]), roots, key };
+}
+
+/** Every root, none twice. What is not self-signed is no end of a path: it would be trusted for good. */
+function readRoots(sources: readonly Source[]): readonly ImportedCertificate[] {
+  const roots = withoutDoubles(sources.flatMap(readCertificates));
+  const faults = roots
+    .filter((root) => !isSelfSigned(root))
+    .map(({ title }) => `${title}: is not self-signed, so it is no root`);
+  faults.push(
+    ...roots
+      .filter(({ claims, toBeSigned }) => !claims.isAuthority && toBeSigned.version !== 1)
+      .map(({ title }) => `${title}: is no CA, so it is no root`),
+  );
+  if (roots.length > maximumCertificates) {
+    const names = sources.map(({ name }) => name).join(" and ");
+    faults.push(`${names}: hold ${roots.length} roots, and ${maximumCertificates} are the most`);
+  }
+  refuse(faults);
+  return roots;
+}
+
+function acceptablePath(
+  authority: ImportedCertificate,
+  candidates: Candidates,
+  trustDomain: TrustDomain,
+  now: Date,
+): CertificationPath {
+  const path = findPath(authority, candidates, now);
+  refuse(faultsOf(path, trustDomain, now));
+  return path;
+}
+
+function requireOwnKey(authority: ImportedCertificate, key: KeyObject, source: Source): void {
+  if (authority.verifier.checkPrivateKey(key)) return;
+  throw new Obstacle(`${source.name}: the cert does not match the key: see ${authority.title}`);
+}
+
+function certificatesOf(path: CertificationPath): AuthorityCertificates {
+  const [authority, ...above] = path.map(({ der }) => der);
+  const root = path.at(-1);
+  if (!authority || !root) throw new Error("a path has an end");
+  const intermediates = above.length === 0 ? [] : [authority, ...above.slice(0, -1)];
+  return { certificate: authority, intermediates, roots: [root.der] };
+}
+
+/** A leaf for nobody, signed and verified: only what has signed once is believed to be able to. */
+async function requireSigning(
+  certificates: AuthorityCertificates,
+  privateKey: CryptoKey,
+  trustDomain: TrustDomain,
+  now: Date,
+): Promise<void> {
+  const schedule = { publishedFrom: now, signsFrom: now, signsUntil: now, retiresAt: now };
+  const authority = await createSigningAuthority(certificates, schedule);
+  const { der } = await issueLeaf(createIssuer(authority, privateKey), {
+    spiffeId: workloadSpiffeId(trustDomain, { namespace: "rampart", name: "import" }),
+    publicKey: authority.publicKey,
+    validity: leafValidity(
+      1n,
+      { defaultSeconds: 1, maximumSeconds: 1 },
+      authority.certificate.toBeSigned.validity,
+      now,
+    ),
+  });
+  const { publicKey } = new X509Certificate(certificates.certificate);
+  if (!new X509Certificate(der).verify(publicKey)) {
+    throw new Obstacle("the cert does not match the key: what the key signs does not verify");
+  }
+}
+
+const firstEnd = (path: CertificationPath): Date =>
+  new Date(Math.min(...path.map(({ toBeSigned }) => toBeSigned.validity.notAfter.getTime())));
+
+/** The longest life of a leaf in Istio (`MAX_WORKLOAD_CERT_TTL`): a successor should have it to take over. */
+const comfortableDays = 90;
+const dayMilliseconds = 86_400_000;
+
+function lifetimeWarnings(authority: ImportedCertificate, notAfter: Date, now: Date): string[] {
+  const days = Math.floor((notAfter.getTime() - now.getTime()) / dayMilliseconds);
+  const warnings: string[] = [];
+  if (notAfter < authority.toBeSigned.validity.notAfter) {
+    warnings.push(`${authority.title}: outlives what is above it, which ends at ${iso(notAfter)}`);
+  }
+  if (days < comfortableDays) {
+    warnings.push(
+      `${authority.title}: can be used for ${days} more days only, until ${iso(notAfter)}`,
+    );
+  }
+  return warnings;
+}
+
+const iso = (instant: Date): string => instant.toISOString();
+
+function revocationWarnings({ revocationList }: PluggedInMaterial): string[] {
+  return revocationList
+    ? [`${revocationList.name}: is not imported: Rampart publishes no revocation list`]
+    : [];
 }

@@ -1,0 +1,53 @@
+import { open } from "node:fs/promises";
+import { Obstacle } from "../obstacle.ts";
+import type { Source } from "./plugged-in-material.ts";
+
+/**
+ * A whole file as text; links are followed, as Kubernetes' mounts need.
+ *
+ * @returns `undefined` when there is no such file.
+ * @throws Obstacle for what is no file, cannot be read, is not UTF-8 or is larger than the limit.
+ */
+export async function loadFile(path: string, maximumOctets: number): Promise<Source | undefined> {
+  try {
+    return { name: path, text: await readAtMost(path, maximumOctets) };
+  } catch (error) {
+    if (error instanceof Obstacle) throw error;
+    const code = codeOf(error);
+    if (code === "ENOENT") return undefined;
+    throw new Obstacle(`${path}: cannot be read (${code})`);
+  }
+}
+
+/** One more octet than allowed is asked for, so that a file that grows meanwhile is found out too. */
+async function readAtMost(path: string, maximumOctets: number): Promise<string> {
+  const file = await open(path);
+  try {
+    const status = await file.stat();
+    // A pipe lets `<(kubectl get secret -o yaml)` keep the key off the disk.
+    if (!status.isFile() && !status.isFIFO()) throw new Obstacle(`${path}: is not a file`);
+    const octets = Buffer.alloc(maximumOctets + 1);
+    let length = 0;
+    for (let read = -1; read !== 0 && length < octets.length; length += read) {
+      ({ bytesRead: read } = await file.read(octets, length, octets.length - length, null));
+    }
+    if (length > maximumOctets) {
+      throw new Obstacle(`${path}: is larger than ${maximumOctets / 1024} KiB`);
+    }
+    return utf8(path, octets.subarray(0, length));
+  } finally {
+    await file.close();
+  }
+}
+
+/** The text of these octets. @throws Obstacle for what is not UTF-8: a key in DER, most often. */
+export function utf8(name: string, octets: Uint8Array): string {
+  try {
+    return new TextDecoder("utf-8", { fatal: true }).decode(octets);
+  } catch {
+    throw new Obstacle(`${name}: is not text; PEM is needed, not DER`);
+  }
+}
+
+const codeOf = (error: unknown): string =>
+  error instanceof Error && "code" in error ? String(error.code) : "unknown fault";

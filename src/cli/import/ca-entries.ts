@@ -1,0 +1,103 @@
+import { Obstacle } from "../obstacle.ts";
+import type { PluggedInMaterial, Source } from "./plugged-in-material.ts";
+
+/** The texts of a directory or a Secret by their keys; `undefined` for what is not there. */
+export type Entries = ReadonlyMap<string, Source>;
+
+/** The keys of one of Istio's layouts (`detectSigningCABundleAndCRL`). */
+interface Layout {
+  readonly certificate: string;
+  readonly privateKey: string;
+  readonly root: string;
+  /** Apart from what follows the authority's own certificate. */
+  readonly chain: string | undefined;
+}
+
+const istio: Layout = {
+  certificate: "ca-cert.pem",
+  privateKey: "ca-key.pem",
+  root: "root-cert.pem",
+  chain: "cert-chain.pem",
+};
+
+const kubernetesTls: Layout = {
+  certificate: "tls.crt",
+  privateKey: "tls.key",
+  root: "ca.crt",
+  chain: undefined,
+};
+
+const layouts: readonly Layout[] = [istio, kubernetesTls];
+
+const revocationList = "ca-crl.pem";
+
+/** Every key that any layout has. */
+export const caKeys: readonly string[] = [
+  ...layouts.flatMap(({ certificate, privateKey, root, chain }) =>
+    [certificate, privateKey, root, chain].filter((key) => key !== undefined),
+  ),
+  revocationList,
+];
+
+/** Whether these entries have the certificate and the key of some layout. */
+export function holdsCa(keys: ReadonlySet<string>): boolean {
+  return layouts.some((layout) => keys.has(layout.certificate) && keys.has(layout.privateKey));
+}
+
+/**
+ * What the entries say of a CA.
+ *
+ * @param name What the operator calls the place of all of them.
+ * @param isComplete Whether root and chain must be there, as istiod demands of a directory. In a
+ *   Secret they may be absent or empty: the one that istiod made of its own root has neither.
+ * @throws Obstacle with a line for each entry that is missing or empty; for two layouts at once.
+ */
+export function materialOf(entries: Entries, name: string, isComplete: boolean): PluggedInMaterial {
+  const layout = layoutOf(entries, name);
+  const { certificate, privateKey, root, chain } = layout;
+  const needed = [certificate, privateKey, ...(isComplete ? [root] : [])];
+  const faults = needed.flatMap((key) => faultsOf(entries, name, key));
+  if (isComplete && chain && !entries.has(chain)) {
+    faults.push(`${name}: ${chain} is missing (it may be empty)`);
+  }
+  if (faults.length > 0) throw new Obstacle(["incomplete CA bundle", ...faults].join("\n"));
+  const crl = filled(entries, revocationList);
+  return {
+    certificate: present(entries, certificate),
+    privateKey: present(entries, privateKey),
+    chain: chain ? filled(entries, chain) : [],
+    roots: filled(entries, root),
+    ...(crl[0] ? { revocationList: crl[0] } : {}),
+  };
+}
+
+function layoutOf(entries: Entries, name: string): Layout {
+  const found = layouts.filter(
+    ({ certificate, privateKey }) => entries.has(certificate) || entries.has(privateKey),
+  );
+  if (found.length > 1) {
+    throw new Obstacle(`${name}: holds two CAs, ca-cert.pem and tls.crt; leave one of them`);
+  }
+  const [layout] = found;
+  if (layout) return layout;
+  throw new Obstacle(
+    `${name}: holds no CA: neither ca-cert.pem and ca-key.pem, nor tls.crt and tls.key`,
+  );
+}
+
+function faultsOf(entries: Entries, name: string, key: string): string[] {
+  const source = entries.get(key);
+  if (!source) return [`${name}: ${key} is missing`];
+  return source.text.trim() === "" ? [`${source.name}: is empty`] : [];
+}
+
+function filled(entries: Entries, key: string): Source[] {
+  const source = entries.get(key);
+  return source && source.text.trim() !== "" ? [source] : [];
+}
+
+function present(entries: Entries, key: string): Source {
+  const source = entries.get(key);
+  if (!source) throw new Error(`${key} was there before`);
+  return source;
+}

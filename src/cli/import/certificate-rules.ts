@@ -1,0 +1,127 @@
+import type { Bytes } from "../../pki/bytes.ts";
+import { DerError } from "../../pki/der-reader.ts";
+import { type TrustDomain, trustDomainSpiffeId } from "../../pki/spiffe-id.ts";
+import type { CertificationPath } from "./certification-path.ts";
+import type { ImportedCertificate } from "./imported-certificate.ts";
+import { admitsHost } from "./name-constraints.ts";
+
+/** Where in a path a certificate stands, and for what. */
+interface Place {
+  /** How many authorities stand below it. */
+  readonly depth: number;
+  readonly isRoot: boolean;
+  readonly trustDomain: TrustDomain;
+  readonly now: Date;
+}
+
+type Rule = (certificate: ImportedCertificate, place: Place) => string | false;
+
+/** Hashes that verifiers still accept in a signature; of the Edwards curve, its own. */
+const acceptedHashes: readonly string[] = ["SHA-256", "SHA-384", "SHA-512", "Ed25519"];
+
+/** Extensions that every verifier of a mesh understands: names, usages, constraints, policies. */
+const understood: readonly string[] = [
+  "2.5.29.14",
+  "2.5.29.15",
+  "2.5.29.17",
+  "2.5.29.19",
+  "2.5.29.30",
+  "2.5.29.32",
+  "2.5.29.37",
+];
+
+const serverAuth = "1.3.6.1.5.5.7.3.1";
+const clientAuth = "1.3.6.1.5.5.7.3.2";
+const anyUsage = "2.5.29.37.0";
+
+const rules: readonly Rule[] = [
+  ({ toBeSigned: { validity } }, { now }) =>
+    now < validity.notBefore && `is not valid before ${validity.notBefore.toISOString()}`,
+  ({ toBeSigned: { validity } }, { now }) =>
+    now >= validity.notAfter && `has expired at ${validity.notAfter.toISOString()}`,
+  // A root of version 1 cannot say that it is an authority; that it is trusted says so.
+  ({ claims, toBeSigned }, { isRoot, depth }) =>
+    !claims.isAuthority &&
+    !(isRoot && depth > 0 && toBeSigned.version === 1) &&
+    "certificate is not authorized to sign other certificates: it is no CA",
+  // Absent, it permits everything to the verifiers, whatever RFC 5280 §4.2.1.3 asks of authorities.
+  ({ claims }) =>
+    claims.maySignCertificates === false &&
+    "certificate is not authorized to sign other certificates: no keyCertSign in its key usage",
+  ({ claims }, { depth }) =>
+    claims.pathLength !== undefined &&
+    claims.pathLength < depth &&
+    `its path length of ${claims.pathLength} is less than the ${depth} authorities below it`,
+  ({ claims: { extendedKeyUsages: usages } }) =>
+    usages !== undefined &&
+    !usages.includes(anyUsage) &&
+    !(usages.includes(serverAuth) && usages.includes(clientAuth)) &&
+    "its extended key usage excludes server or client authentication, so that no workload could be verified",
+  ({ claims }, { isRoot }) =>
+    !isRoot &&
+    !acceptedHashes.includes(claims.signatureHash) &&
+    `is signed with ${claims.signatureHash}, which verifiers refuse`,
+  ({ claims }) => {
+    const unknown = claims.criticalExtensions.find((oid) => !understood.includes(oid));
+    return unknown !== undefined && `has the critical extension ${unknown}, which verifiers refuse`;
+  },
+  ({ toBeSigned }) => toBeSigned.subject.length <= 2 && "has no subject to be named by",
+  ({ claims: { nameConstraints } }, { trustDomain }) =>
+    nameConstraints !== undefined &&
+    !permits(nameConstraints, trustDomain) &&
+    `its name constraints exclude the trust domain ${trustDomain}`,
+  ({ claims }, { depth, trustDomain }) =>
+    depth === 0 &&
+    claims.spiffeIds.some((id) => !isOf(trustDomain, id)) &&
+    `says by its SPIFFE ID that it signs for another trust domain than ${trustDomain}`,
+];
+
+function permits(nameConstraints: Bytes, trustDomain: TrustDomain): boolean {
+  try {
+    return admitsHost(nameConstraints, trustDomain);
+  } catch (error) {
+    if (error instanceof DerError) return false;
+    throw error;
+  }
+}
+
+/** A whole line for each rule that a certificate of the path breaks. */
+export function faultsOf(path: CertificationPath, trustDomain: TrustDomain, now: Date): string[] {
+  return path.flatMap((certificate, depth) => {
+    const isRoot = depth === path.length - 1;
+    const place = { depth, isRoot, trustDomain, now };
+    const faults = rules.map((rule) => rule(certificate, place)).filter((fault) => fault !== false);
+    const issuer = path[depth + 1];
+    // OpenSSL asks the same of the issuer's key usage, for which there is a rule.
+    const isAtOdds =
+      issuer?.claims.maySignCertificates !== false &&
+      issuer !== undefined &&
+      !certificate.verifier.checkIssued(issuer.verifier);
+    if (isAtOdds) faults.push(`its authority key identifier is not that of ${issuer.title}`);
+    return faults.map((fault) => `${certificate.title}: ${fault}`);
+  });
+}
+
+/** What is legal in a path and may surprise. */
+export function warningsOf(path: CertificationPath, trustDomain: TrustDomain): string[] {
+  return path.flatMap((certificate, depth) => {
+    const { spiffeIds, nameConstraints } = certificate.claims;
+    const warnings: string[] = [];
+    if (nameConstraints) {
+      warnings.push("has name constraints; not every verifier applies them to SPIFFE IDs alike");
+    }
+    // A root above may well be shared: what it says of itself does not bind its authorities.
+    if (depth > 0 && spiffeIds.some((id) => !isOf(trustDomain, id))) {
+      warnings.push("carries a SPIFFE ID of another trust domain");
+    }
+    if (spiffeIds.some((id) => id.startsWith(`${trustDomainSpiffeId(trustDomain)}/`))) {
+      warnings.push("carries the SPIFFE ID of a workload (X509-SVID §2 asks for none with a path)");
+    }
+    return warnings.map((warning) => `${certificate.title}: ${warning}`);
+  });
+}
+
+function isOf(trustDomain: TrustDomain, spiffeId: string): boolean {
+  const own = trustDomainSpiffeId(trustDomain);
+  return spiffeId === own || spiffeId.startsWith(`${own}/`);
+}

@@ -1,0 +1,148 @@
+import "reflect-metadata/lite";
+import { X509Certificate } from "node:crypto";
+import * as x509 from "@peculiar/x509";
+import { CaError } from "../../errors.ts";
+import { type Bytes, bytesEqual } from "../../pki/bytes.ts";
+import { type Certificate, parseCertificate } from "../../pki/certificate.ts";
+import { DerError } from "../../pki/der-reader.ts";
+import { parseSubjectPublicKey, type SubjectPublicKey } from "../../pki/subject-public-key.ts";
+import { Obstacle } from "../obstacle.ts";
+import { pemBlocks } from "./pem-blocks.ts";
+import type { Source } from "./plugged-in-material.ts";
+
+/** What a certificate says about itself, of which `undefined` says nothing. */
+export interface Claims {
+  readonly isAuthority: boolean;
+  /** How many authorities may stand below it, itself not counted. */
+  readonly pathLength: number | undefined;
+  readonly maySignCertificates: boolean | undefined;
+  readonly extendedKeyUsages: readonly string[] | undefined;
+  readonly spiffeIds: readonly string[];
+  /** The value of the extension, DER. */
+  readonly nameConstraints: Bytes | undefined;
+  /** Object identifiers. */
+  readonly criticalExtensions: readonly string[];
+  /** The hash of its signature, or the algorithm where that has its hash inside. */
+  readonly signatureHash: string;
+}
+
+/** A certificate found in somebody's files, with a name for the operator, by three readers. */
+export interface ImportedCertificate extends Certificate {
+  /** `cacerts/cert-chain.pem, certificate 2 (CN=Intermediate CA, O=Istio)`. */
+  readonly title: string;
+  readonly publicKey: SubjectPublicKey;
+  /** OpenSSL's view of it, which can verify with its key. */
+  readonly verifier: X509Certificate;
+  readonly claims: Claims;
+}
+
+/** As many as a sealed record holds. */
+export const maximumCertificates = 8;
+
+/**
+ * Every certificate of a file, in its order.
+ *
+ * @throws Obstacle for what else is in it, for none or more than eight, and for one that the CA could
+ *   not read later or whose key no authority may have.
+ */
+export function readCertificates(source: Source): readonly ImportedCertificate[] {
+  const blocks = pemBlocks(source);
+  const other = blocks.find(({ label }) => label !== "CERTIFICATE");
+  if (other) {
+    throw new Obstacle(`${source.name}: failed to parse cert PEM: holds a block of ${other.label}`);
+  }
+  if (blocks.length === 0) {
+    throw new Obstacle(`${source.name}: failed to parse cert PEM: there is no certificate`);
+  }
+  if (blocks.length > maximumCertificates) {
+    const [count, most] = [blocks.length, maximumCertificates];
+    throw new Obstacle(`${source.name}: holds ${count} certificates, and ${most} are the most`);
+  }
+  return blocks.map(({ der }, i) => readCertificate(der, `${source.name}, certificate ${i + 1}`));
+}
+
+function readCertificate(der: Bytes, place: string): ImportedCertificate {
+  try {
+    const claims = new x509.X509Certificate(der);
+    const certificate = parseCertificate(der);
+    return {
+      ...certificate,
+      title: `${place} (${printable(claims.subject)})`,
+      publicKey: parseSubjectPublicKey(certificate.toBeSigned.spki),
+      verifier: new X509Certificate(der),
+      claims: claimsOf(claims),
+    };
+  } catch (error) {
+    throw new Obstacle(`${place}: ${unreadable(error)}`);
+  }
+}
+
+function unreadable(error: unknown): string {
+  if (error instanceof CaError && error.refusal.reason === "subject-key-unacceptable") {
+    const accepted = "P-256, P-384, P-521, RSA of 2048 to 4096 bits with exponent 65537, Ed25519";
+    return `has a key of the wrong kind or strength (${error.refusal.fault}); accepted are ${accepted}`;
+  }
+  const detail = error instanceof DerError ? `: ${error.message}` : "";
+  return `failed to parse cert PEM: not a certificate that verifiers agree on${detail}`;
+}
+
+/** At most one line of somebody else's text. */
+const printable = (name: string): string =>
+  name.replaceAll(/[^\x20-\x7e\u00a1-\uffff]/g, "?").slice(0, 120) || "no subject";
+
+function claimsOf(certificate: x509.X509Certificate): Claims {
+  const constraints = certificate.getExtension(x509.BasicConstraintsExtension);
+  const usages = certificate.getExtension(x509.KeyUsagesExtension)?.usages;
+  const names = certificate.getExtension(x509.SubjectAlternativeNameExtension)?.names.items ?? [];
+  const nameConstraints = certificate.getExtension("2.5.29.30");
+  const { name, hash } = certificate.signatureAlgorithm;
+  return {
+    isAuthority: constraints?.ca ?? false,
+    pathLength: constraints?.pathLength,
+    maySignCertificates:
+      usages === undefined ? undefined : (usages & x509.KeyUsageFlags.keyCertSign) !== 0,
+    extendedKeyUsages: certificate.getExtension(x509.ExtendedKeyUsageExtension)?.usages.map(String),
+    spiffeIds: names
+      .filter(({ type, value }) => type === "url" && value.startsWith("spiffe://"))
+      .map(({ value }) => value),
+    nameConstraints: nameConstraints ? new Uint8Array(nameConstraints.value) : undefined,
+    criticalExtensions: certificate.extensions.filter((e) => e.critical).map(({ type }) => type),
+    signatureHash: hash?.name ?? name,
+  };
+}
+
+/** Whether the name and the signature say that `issuer` made this certificate. */
+export function isIssuedBy(certificate: ImportedCertificate, issuer: ImportedCertificate): boolean {
+  return (
+    hasIssuerName(certificate, issuer) && certificate.verifier.verify(issuer.verifier.publicKey)
+  );
+}
+
+/** Octet by octet, as Go and webpki compare names: another spelling of the same is another name. */
+export function hasIssuerName(
+  certificate: ImportedCertificate,
+  issuer: ImportedCertificate,
+): boolean {
+  return bytesEqual(certificate.toBeSigned.issuer, issuer.toBeSigned.subject);
+}
+
+export const isSelfSigned = (certificate: ImportedCertificate): boolean =>
+  isIssuedBy(certificate, certificate);
+
+/** The certificates in their order, none twice. */
+export function withoutDoubles(
+  certificates: readonly ImportedCertificate[],
+): readonly ImportedCertificate[] {
+  return certificates.filter(
+    ({ der }, i) => certificates.findIndex((other) => bytesEqual(other.der, der)) === i,
+  );
+}
+
+export const isAmong = (
+  certificate: ImportedCertificate,
+  others: readonly ImportedCertificate[],
+): boolean => others.some(({ der }) => bytesEqual(der, certificate.der));
+
+export function isValidAt({ toBeSigned: { validity } }: ImportedCertificate, now: Date): boolean {
+  return validity.notBefore <= now && now < validity.notAfter;
+}

@@ -1,0 +1,105 @@
+import { type Document, parseAllDocuments } from "yaml";
+import * as z from "zod";
+import { parseBase64 } from "../../pki/base64.ts";
+import { Obstacle } from "../obstacle.ts";
+import { utf8 } from "./bounded-file.ts";
+import { caKeys, holdsCa, materialOf } from "./ca-entries.ts";
+import type { PluggedInMaterial, Source } from "./plugged-in-material.ts";
+
+const texts = z
+  .record(z.string(), z.string().nullable())
+  .nullish()
+  .transform((t) => t ?? {});
+
+const secretForm = z.object({
+  kind: z.literal("Secret"),
+  metadata: z.object({ name: z.string().max(253), namespace: z.string().max(63).optional() }),
+  data: texts,
+  stringData: texts,
+});
+
+type Secret = z.infer<typeof secretForm>;
+
+const kindForm = z.object({ kind: z.string() });
+const listForm = z.object({ items: z.array(z.unknown()).max(1000) });
+
+/**
+ * The CA in a manifest of a Kubernetes Secret, YAML or JSON: `istio-ca-secret`, `cacerts` or
+ * `kubernetes.io/tls`, alone, among other documents or in a `List`.
+ *
+ * @throws Obstacle when there is not exactly one Secret that holds a CA.
+ */
+export function parseSecretManifest({ name, text }: Source): PluggedInMaterial {
+  const secrets = documentsOf(name, text).flatMap((document) => secretsIn(name, document));
+  const [secret, another] = secrets.filter((one) => holdsCa(keysOf(one)));
+  if (!secret) throw new Obstacle(nothingIn(name, secrets));
+  if (another) {
+    throw new Obstacle(
+      `${name}: holds more than one CA: ${titleOf(secret)} and ${titleOf(another)}; leave one of them`,
+    );
+  }
+  const title = `${name}, ${titleOf(secret)}`;
+  return materialOf(entriesOf(secret, title), title, false);
+}
+
+function documentsOf(name: string, text: string): readonly unknown[] {
+  const documents = parseAllDocuments(text, { uniqueKeys: true, prettyErrors: false });
+  if (!Array.isArray(documents)) return [];
+  return documents.map((document: Document) => {
+    const [error] = document.errors;
+    // The code and the place, not the message: that quotes the text, which may be a key.
+    if (error)
+      throw new Obstacle(`${name}: neither YAML nor JSON (${error.code} at ${error.pos[0]})`);
+    try {
+      return document.toJS({ maxAliasCount: 100 }) as unknown;
+    } catch {
+      throw new Obstacle(`${name}: has references that lead nowhere or to too much`);
+    }
+  });
+}
+
+function secretsIn(name: string, document: unknown): readonly Secret[] {
+  const list = listForm.safeParse(document);
+  const values = list.success ? list.data.items : [document];
+  return values
+    .filter((value) => kindForm.safeParse(value).data?.kind === "Secret")
+    .map((value) => {
+      const secret = secretForm.safeParse(value);
+      if (secret.success) return secret.data;
+      const field = secret.error.issues[0]?.path.map(String).join(".");
+      throw new Obstacle(`${name}: a Secret that is none: ${field || "no object"}`);
+    });
+}
+
+function nothingIn(name: string, secrets: readonly Secret[]): string {
+  const others = secrets.slice(0, 5).map(titleOf).join(", ");
+  return secrets.length === 0
+    ? `${name}: holds no Kubernetes Secret`
+    : `${name}: no Secret with ca-cert.pem and ca-key.pem, or tls.crt and tls.key; only ${others}`;
+}
+
+const titleOf = ({ metadata: { name, namespace } }: Secret): string =>
+  `Secret ${namespace === undefined ? "" : `${namespace}/`}${name}`;
+
+const keysOf = ({ data, stringData }: Secret): ReadonlySet<string> =>
+  new Set([...Object.keys(data), ...Object.keys(stringData)]);
+
+function entriesOf({ data, stringData }: Secret, title: string): Map<string, Source> {
+  const entries = new Map<string, Source>();
+  for (const key of caKeys) {
+    const [encoded, plain] = [data[key], stringData[key]];
+    const name = `${title}: ${key}`;
+    if (encoded !== undefined && plain !== undefined) {
+      throw new Obstacle(`${name}: is there twice, in data and in stringData`);
+    }
+    if (encoded !== undefined) entries.set(key, { name, text: decoded(name, encoded ?? "") });
+    if (plain !== undefined) entries.set(key, { name, text: plain ?? "" });
+  }
+  return entries;
+}
+
+function decoded(name: string, encoded: string): string {
+  const octets = parseBase64(encoded.replaceAll(/\s/g, ""));
+  if (!octets) throw new Obstacle(`${name}: is not base64`);
+  return utf8(name, octets);
+}

@@ -1,0 +1,47 @@
+import type { CertificationPath } from "./certification-path.ts";
+import {
+  type ImportedCertificate,
+  isAmong,
+  isSelfSigned,
+  isValidAt,
+} from "./imported-certificate.ts";
+
+/**
+ * What is said of certificates that came along in the chain: those that lead nowhere are left out,
+ * and another order than the path's is put right. istiod would have served both as they are.
+ */
+export function chainWarnings(
+  found: readonly ImportedCertificate[],
+  path: CertificationPath,
+  roots: readonly ImportedCertificate[],
+): string[] {
+  const warnings = found
+    .filter((certificate) => !isAmong(certificate, [...path, ...roots]))
+    .map((stray) =>
+      isSelfSigned(stray)
+        ? `${stray.title}: is left out: self-signed, and not among the roots`
+        : `${stray.title}: is left out: the authority does not need it`,
+    );
+  const misplaced = path
+    .filter((certificate) => isAmong(certificate, found))
+    .map((certificate) => found.findIndex((other) => isAmong(other, [certificate])))
+    .findIndex((place, i, places) => i > 0 && place < (places[i - 1] ?? 0));
+  const [first] = found;
+  if (misplaced !== -1 && first) {
+    warnings.push(`${first.title}: the chain is not in order from the authority up; put in order`);
+  }
+  return warnings;
+}
+
+/** An expired root verifies nothing any more, so that no verifier needs to be told of it. */
+export function splitExpired(
+  roots: readonly ImportedCertificate[],
+  now: Date,
+): { readonly current: readonly ImportedCertificate[]; readonly warnings: readonly string[] } {
+  const hasExpired = (root: ImportedCertificate): boolean =>
+    !isValidAt(root, now) && now >= root.toBeSigned.validity.notAfter;
+  return {
+    current: roots.filter((root) => !hasExpired(root)),
+    warnings: roots.filter(hasExpired).map(({ title }) => `${title}: is left out: has expired`),
+  };
+}
