@@ -87,18 +87,25 @@ function permits(nameConstraints: Bytes, trustDomain: TrustDomain): boolean {
 
 /** A whole line for each rule that a certificate of the path breaks. */
 export function faultsOf(path: CertificationPath, trustDomain: TrustDomain, now: Date): string[] {
+  const faults = path.flatMap((certificate, depth) => {
+    const place = { depth, isRoot: depth === path.length - 1, trustDomain, now };
+    return rules
+      .map((rule) => rule(certificate, place))
+      .filter((fault) => fault !== false)
+      .map((fault) => `${certificate.title}: ${fault}`);
+  });
+  return faults.length > 0 ? faults : misfitsIn(path);
+}
+
+/** OpenSSL's opinion of each link. It does not say why, so it is asked when the rules find nothing. */
+function misfitsIn(path: CertificationPath): string[] {
   return path.flatMap((certificate, depth) => {
-    const isRoot = depth === path.length - 1;
-    const place = { depth, isRoot, trustDomain, now };
-    const faults = rules.map((rule) => rule(certificate, place)).filter((fault) => fault !== false);
-    const issuer = path[depth + 1];
-    // OpenSSL asks the same of the issuer's key usage, for which there is a rule.
-    const isAtOdds =
-      issuer?.claims.maySignCertificates !== false &&
-      issuer !== undefined &&
-      !certificate.verifier.checkIssued(issuer.verifier);
-    if (isAtOdds) faults.push(`its authority key identifier is not that of ${issuer.title}`);
-    return faults.map((fault) => `${certificate.title}: ${fault}`);
+    const issuer = path[depth + 1] ?? certificate;
+    if (certificate.verifier.checkIssued(issuer.verifier)) return [];
+    const identifier = "its authority key identifier is not the issuer's";
+    return [
+      `${certificate.title}: ${identifier}, or OpenSSL refuses an extension: ${issuer.title}`,
+    ];
   });
 }
 

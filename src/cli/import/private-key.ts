@@ -1,5 +1,4 @@
 import { createPrivateKey, type KeyObject } from "node:crypto";
-import type { Bytes } from "../../pki/bytes.ts";
 import { signatureAlgorithmOf } from "../../pki/signing-authority.ts";
 import type { SubjectPublicKey } from "../../pki/subject-public-key.ts";
 import { Obstacle } from "../obstacle.ts";
@@ -41,12 +40,21 @@ export function readPrivateKey(source: Source): KeyObject {
 const isEncrypted = (block: PemBlock): boolean =>
   block.isEncrypted || block.label === "ENCRYPTED PRIVATE KEY";
 
-/** The same key as WebCrypto takes it, to sign as an authority with this public key does. */
+/**
+ * The same key as WebCrypto takes it, to sign as an authority with this public key does.
+ *
+ * @throws Obstacle for a key whose parts do not fit each other, which OpenSSL lets pass.
+ */
 export async function importExtractable(
   key: KeyObject,
   publicKey: SubjectPublicKey,
+  { name }: Source,
 ): Promise<CryptoKey> {
-  const pkcs8 = new Uint8Array(key.export({ type: "pkcs8", format: "der" })) as Bytes;
+  const pkcs8 = new Uint8Array(key.export({ type: "pkcs8", format: "der" }));
   const { importParameters } = signatureAlgorithmOf(publicKey);
-  return crypto.subtle.importKey("pkcs8", pkcs8, importParameters, true, ["sign"]);
+  try {
+    return await crypto.subtle.importKey("pkcs8", pkcs8, importParameters, true, ["sign"]);
+  } catch {
+    throw new Obstacle(`${name}: failed to parse private key PEM: its parts do not fit each other`);
+  }
 }

@@ -52,7 +52,7 @@ export async function verifyPluggedIn(
     () => requireOwnKey(authority, key, material.privateKey),
   );
   const certificates = certificatesOf(path);
-  const privateKey = await importExtractable(key, authority.publicKey);
+  const privateKey = await importExtractable(key, authority.publicKey, material.privateKey);
   await requireSigning(certificates, privateKey, trustDomain, now);
   const notAfter = firstEnd(path);
   const others = splitExpired(

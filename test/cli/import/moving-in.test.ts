@@ -1,0 +1,109 @@
+import { X509Certificate } from "node:crypto";
+import { expect, test } from "vitest";
+import { createWorkloadKey } from "../../../dev/certificate-request.ts";
+import { loadPluggedIn } from "../../../src/cli/import/load.ts";
+import { type ImportedAuthority, verifyPluggedIn } from "../../../src/cli/import/verify.ts";
+import { openAuthority, sealAuthority } from "../../../src/custody/seal.ts";
+import { parseCertificateSigningRequest } from "../../../src/pki/certificate-signing-request.ts";
+import { type Issuer, issueLeaf } from "../../../src/pki/issuer.ts";
+import { toPem } from "../../../src/pki/pem.ts";
+import { createSigningAuthority } from "../../../src/pki/signing-authority.ts";
+import { toSpiffeBundle } from "../../../src/pki/spiffe-bundle.ts";
+import { leafValidity } from "../../../src/pki/validity.ts";
+import { temporaryFolder } from "../../dev/temporary-folder.ts";
+import { handshake, type PeerCredentials } from "../../e2e/tls-peer.ts";
+import { workload } from "../../testkit/certificates.ts";
+import { copyVectors, obstacleOf, strangersKey, vectorFolders } from "../../testkit/plugged-in.ts";
+import { clusterLocal, createKekRing, scheduleAfter } from "../../testkit/sealed-authorities.ts";
+
+// TLS has the machine's clock, so this must be it too; Istio's vectors last until 2030.
+const now = new Date();
+
+/** Sealed, stored and opened again, as the CA would find it. */
+async function reopened(imported: ImportedAuthority): Promise<Issuer> {
+  const keks = await createKekRing();
+  const schedule = scheduleAfter(now, [0, 0, 86_400, 172_800]);
+  const authority = await createSigningAuthority(imported.certificates, schedule);
+  const created = { authority, extractablePrivateKey: imported.privateKey };
+  return openAuthority(await sealAuthority(created, clusterLocal, keks), clusterLocal, keks);
+}
+
+async function obtain(issuer: Issuer, name: string): Promise<PeerCredentials> {
+  const spiffeId = workload("foo", name);
+  const { privateKey, csrPem } = await createWorkloadKey(spiffeId);
+  const { toBeSigned } = issuer.authority.certificate;
+  const lifetimes = { defaultSeconds: 3600, maximumSeconds: 3600 };
+  const { der } = await issueLeaf(issuer, {
+    spiffeId,
+    publicKey: await parseCertificateSigningRequest(csrPem),
+    validity: leafValidity(0n, lifetimes, toBeSigned.validity, now),
+  });
+  const { intermediates, roots } = issuer.authority;
+  const pem = (certificates: readonly Uint8Array[]) =>
+    certificates.map((one) => toPem("CERTIFICATE", one)).join("");
+  return {
+    spiffeId,
+    chainPem: pem([der, ...intermediates]),
+    keyPem: privateKey.export({ type: "pkcs8", format: "pem" }).toString(),
+    trustBundlePem: pem(roots),
+  };
+}
+
+/** Every link of a chain up to a self-signed root, by OpenSSL. */
+function expectToVerify({ chainPem, trustBundlePem }: PeerCredentials): void {
+  const certificates = `${chainPem}${trustBundlePem}`
+    .split(/(?<=-----END CERTIFICATE-----\n)/)
+    .map((pem) => new X509Certificate(pem));
+  for (const [i, certificate] of certificates.entries()) {
+    const issuer = certificates[i + 1] ?? certificate;
+    expect(certificate.checkIssued(issuer)).toBe(true);
+    expect(certificate.verify(issuer.publicKey)).toBe(true);
+  }
+}
+
+async function expectToServe(imported: ImportedAuthority): Promise<void> {
+  const issuer = await reopened(imported);
+  expect(issuer.privateKey.extractable).toBe(false);
+  const [httpbin, sleep] = [await obtain(issuer, "httpbin"), await obtain(issuer, "sleep")];
+  expectToVerify(httpbin);
+  await handshake(httpbin, sleep);
+  await handshake(sleep, httpbin);
+  const roots = [...imported.certificates.roots, ...imported.additionalRoots];
+  expect((await toSpiffeBundle(roots, 1, 60)).keys).toHaveLength(roots.length);
+}
+
+test.for(Object.entries(vectorFolders))("%s signs for a mesh", async ([, files]) => {
+  const folder = await copyVectors(await temporaryFolder(), files);
+  const imported = await verifyPluggedIn(await loadPluggedIn(folder), clusterLocal, now);
+  expect(imported.certificates.intermediates).toEqual([imported.certificates.certificate]);
+  expect(imported.certificates.roots).toHaveLength(1);
+  await expectToServe(imported);
+});
+
+test("the third generation came with another CA's key, and is refused for that alone", async () => {
+  const folder = await copyVectors(await temporaryFolder(), strangersKey);
+  const material = await loadPluggedIn(folder);
+  const lines = await obstacleOf(() => verifyPluggedIn(material, clusterLocal, now));
+  expect(lines).toEqual([expect.stringContaining("ca-key.pem: the cert does not match the key")]);
+});
+
+test("the self-signed CA of a real cluster signs for a mesh", async () => {
+  const material = await loadPluggedIn("test/vectors/istio-ca-secret.yaml");
+  const imported = await verifyPluggedIn(material, clusterLocal, now);
+  const { certificate } = imported.certificates;
+  expect(imported.certificates).toEqual({ certificate, intermediates: [], roots: [certificate] });
+  expect(imported.warnings).toEqual([]);
+  await expectToServe(imported);
+});
+
+test("combined roots join, none twice", async () => {
+  const folder = await copyVectors(await temporaryFolder(), vectorFolders["istio-cacerts"] ?? {});
+  for (const combined of ["root-cert-combined.pem", "root-cert-combined-2.pem"]) {
+    const material = await loadPluggedIn(folder, `test/vectors/istio-cacerts/${combined}`);
+    const imported = await verifyPluggedIn(material, clusterLocal, now);
+    expect(imported.additionalRoots.map((root) => new X509Certificate(root).subject)).toEqual([
+      "O=Istio\nCN=Root CA",
+    ]);
+    await expectToServe(imported);
+  }
+});

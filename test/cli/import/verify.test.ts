@@ -1,0 +1,140 @@
+import "reflect-metadata/lite";
+import { X509Certificate } from "node:crypto";
+import * as x509 from "@peculiar/x509";
+import { expect, test } from "vitest";
+import type { PluggedInMaterial } from "../../../src/cli/import/plugged-in-material.ts";
+import { verifyPluggedIn } from "../../../src/cli/import/verify.ts";
+import { clusterLocal } from "../../testkit/certificates.ts";
+import { createCa, materialOf, now, type TestCa } from "../../testkit/plugged-in.ts";
+
+const root = await createCa("O=mesh,CN=root");
+const upper = await createCa("O=mesh,CN=upper", { issuer: root });
+const authority = await createCa("O=mesh,CN=authority", { issuer: upper });
+const stranger = await createCa("O=stranger");
+
+const verify = (material: PluggedInMaterial) => verifyPluggedIn(material, clusterLocal, now);
+const derOf = ({ pem }: TestCa) => new Uint8Array(new X509Certificate(pem).raw);
+
+const hidden = (length: number) =>
+  ["O=old", "O=older", "O=oldest"].slice(0, length).map((name) => createCa(name));
+
+test("the chain goes from the authority up to, and without, the root", async () => {
+  const chain = authority.pem + upper.pem + root.pem;
+  const imported = await verify(materialOf(authority, { chain, roots: root.pem }));
+  expect(imported.certificates).toEqual({
+    certificate: derOf(authority),
+    intermediates: [derOf(authority), derOf(upper)],
+    roots: [derOf(root)],
+  });
+  expect(imported.additionalRoots).toEqual([]);
+  expect(imported.warnings).toEqual([]);
+  expect(imported.notAfter).toEqual(new Date("2036-01-01T00:00:00.000Z"));
+  expect(imported.privateKey).toMatchObject({ extractable: true, type: "private" });
+});
+
+test("the chain may stand behind the certificate, as in tls.crt, or lack the authority", async () => {
+  const behind = { ...authority, pem: authority.pem + upper.pem };
+  const one = await verify(materialOf(behind, { roots: root.pem }));
+  const two = await verify(materialOf(authority, { chain: upper.pem, roots: root.pem }));
+  expect(one.certificates).toEqual(two.certificates);
+  expect([...one.warnings, ...two.warnings]).toEqual([]);
+});
+
+test("a chain in another order is put in order, with a warning", async () => {
+  const chain = root.pem + upper.pem + authority.pem;
+  const imported = await verify(materialOf(authority, { chain, roots: root.pem }));
+  expect(imported.certificates.intermediates).toEqual([derOf(authority), derOf(upper)]);
+  expect(imported.warnings).toEqual([expect.stringContaining("not in order")]);
+});
+
+test("a self-signed authority is its own root, whether or not it stands among the roots", async () => {
+  for (const roots of [undefined, root.pem, root.pem + root.pem]) {
+    const { certificates, additionalRoots } = await verify(
+      materialOf(root, roots ? { roots } : {}),
+    );
+    expect(certificates).toEqual({
+      certificate: derOf(root),
+      intermediates: [],
+      roots: [derOf(root)],
+    });
+    expect(additionalRoots).toEqual([]);
+  }
+});
+
+test("the root of before, which istiod leaves beside a renewed one, joins the bundle", async () => {
+  const notAfter = new Date("2035-01-01T00:00:00.000Z");
+  const renewed = await createCa(root.name, { keys: root.keys, notAfter });
+  const imported = await verify(materialOf(renewed, { roots: root.pem }));
+  expect(imported.certificates.roots).toEqual([derOf(renewed)]);
+  expect(imported.additionalRoots).toEqual([derOf(root)]);
+});
+
+test("other roots come along, none twice and none expired", async () => {
+  const expired = await createCa("O=gone", { notAfter: new Date("2026-02-01T00:00:00.000Z") });
+  const roots = root.pem + stranger.pem + expired.pem + stranger.pem;
+  const imported = await verify(materialOf(upper, { roots }));
+  expect(imported.additionalRoots).toEqual([derOf(stranger)]);
+  expect(imported.warnings).toEqual([
+    expect.stringMatching(/root-cert.pem, certificate 3 .*expired/),
+  ]);
+});
+
+test("of two roots with one key, the one that is valid is the end of the chain", async () => {
+  const notAfter = new Date("2026-02-01T00:00:00.000Z");
+  const expired = await createCa(root.name, { keys: root.keys, notAfter });
+  const imported = await verify(materialOf(upper, { roots: expired.pem + root.pem }));
+  expect(imported.certificates.roots).toEqual([derOf(root)]);
+});
+
+test("certificates that lead nowhere are left out, with a warning", async () => {
+  const [old] = await Promise.all(hidden(1));
+  const chain = upper.pem + stranger.pem + (old?.pem ?? "");
+  const imported = await verify(materialOf(authority, { chain, roots: root.pem }));
+  expect(imported.certificates.intermediates).toHaveLength(2);
+  expect(imported.additionalRoots).toEqual([]);
+  expect(imported.warnings).toHaveLength(2);
+  expect(imported.warnings[0]).toContain("self-signed, and not among the roots");
+});
+
+test("says what ends soon, and when", async () => {
+  const notAfter = new Date("2026-07-01T00:00:00.000Z");
+  const brief = await createCa("O=brief", { issuer: root, notAfter });
+  const [warning, none] = (await verify(materialOf(brief, { roots: root.pem }))).warnings;
+  expect(warning).toContain("30 more days only, until 2026-07-01");
+  expect(none).toBeUndefined();
+  const briefRoot = await createCa("O=brief root", { notAfter });
+  const outliving = await createCa("O=outliving", { issuer: briefRoot });
+  const imported = await verify(materialOf(outliving, { roots: briefRoot.pem }));
+  expect(imported.notAfter).toEqual(notAfter);
+  expect(imported.warnings).toEqual([
+    expect.stringContaining("outlives what is above it"),
+    expect.stringContaining("30 more days only"),
+  ]);
+});
+
+const uriName = (value: string) =>
+  new x509.SubjectAlternativeNameExtension([{ type: "url", value }]);
+
+test("warns of a workload's SPIFFE ID, and of another trust domain above", async () => {
+  const names = [new x509.BasicConstraintsExtension(true), uriName("spiffe://elsewhere.test")];
+  const foreign = await createCa("O=foreign root", { extensions: names });
+  const own = await createCa("O=own", {
+    issuer: foreign,
+    extensions: [
+      new x509.BasicConstraintsExtension(true),
+      uriName("spiffe://cluster.local/ns/istio-system/sa/istiod"),
+    ],
+  });
+  const { warnings } = await verify(materialOf(own, { roots: foreign.pem }));
+  expect(warnings).toEqual([
+    expect.stringContaining("SPIFFE ID of a workload"),
+    expect.stringContaining("SPIFFE ID of another trust domain"),
+  ]);
+});
+
+test("warns that a revocation list has no place", async () => {
+  const material = materialOf(root);
+  const revocationList = { name: "ca-crl.pem", text: "-----BEGIN X509 CRL-----" };
+  const { warnings } = await verify({ ...material, revocationList });
+  expect(warnings).toEqual([expect.stringContaining("ca-crl.pem: is not imported")]);
+});
