@@ -13,6 +13,7 @@ export interface RecordName {
 
 /** A record as it rests: text under a name. Nothing about it is trusted before it is opened. */
 export interface StoredRecord extends RecordName {
+  /** JSON text. */
   readonly value: string;
 }
 
