@@ -61,5 +61,7 @@ function fileText(kekId: string, issuer: string): string {
 # The KEK seals the authority in .wrangler/state. Delete both together, or neither.
 KEK="${kekId}:${randomBytes(32).toString("base64")}"
 ISSUERS='${JSON.stringify(issuers)}'
+# The store has one reader here: an authority may sign as soon as it is published.
+PROPAGATION_INTERVAL="0s"
 `;
 }

@@ -47,8 +47,6 @@ async function runWorker(
     variables: {
       // An empty store may get its first authority whatever the day. One that is there is kept anyway.
       INCEPTION_DATE: new Date().toISOString().slice(0, 10),
-      // The store has one reader here: an authority may sign as soon as it is published.
-      PROPAGATION_INTERVAL: "0s",
     },
     showLine: (line) => console.log(styleText("dim", `  | ${line}`)),
   });

@@ -1,12 +1,20 @@
 #!/usr/bin/env node
 import { Command, CommanderError } from "commander";
+import { authorityCommand } from "./authority.ts";
+import { kekCommand } from "./kek.ts";
 import { Obstacle } from "./obstacle.ts";
+import { rootCommand } from "./root.ts";
+
+const clock = (): Date => new Date();
 
 /** `rampart <noun> <verb>`: one file beside this one for each noun. */
 function rampart(): Command {
   return new Command("rampart")
     .description("The certificate authority of a service mesh, without a server to run.")
     .showHelpAfterError("(add --help to see what there is)")
+    .addCommand(authorityCommand(clock))
+    .addCommand(rootCommand(clock))
+    .addCommand(kekCommand(clock))
     .exitOverride();
 }
 

@@ -1,0 +1,199 @@
+import { armor, Decrypter, Encrypter } from "age-encryption";
+import * as z from "zod";
+import type { Mint } from "../ca/mint.ts";
+import { instant, octets } from "../custody/authority-record.ts";
+import { sealRoot } from "../custody/root-statement.ts";
+import { openExtractable, sealAuthority } from "../custody/seal.ts";
+import { sealTaint } from "../custody/taint-statement.ts";
+import { type AdditionalRoot, createAdditionalRoot } from "../pki/additional-root.ts";
+import { toBase64 } from "../pki/base64.ts";
+import type { NewAuthority } from "../pki/self-signed-authority.ts";
+import { createSigningAuthority, signatureAlgorithmOf } from "../pki/signing-authority.ts";
+import type { Taint } from "../pki/taint.ts";
+import { Obstacle } from "./obstacle.ts";
+import { openStore, type Session } from "./session.ts";
+
+const scheduleForm = z.strictObject({
+  publishedFrom: instant,
+  signsFrom: instant,
+  signsUntil: instant,
+  retiresAt: instant,
+});
+
+const backupForm = z.strictObject({
+  format: z.literal("rampart backup"),
+  version: z.literal(1),
+  trustDomain: z.string(),
+  authorities: z
+    .array(
+      z.strictObject({
+        schedule: scheduleForm,
+        certificate: octets,
+        intermediates: z.array(octets).max(8),
+        roots: z.array(octets).min(1).max(8),
+        /** PKCS#8. */
+        privateKey: octets,
+      }),
+    )
+    .min(1)
+    .max(100),
+  additionalRoots: z
+    .array(z.strictObject({ certificate: octets, publishedFrom: instant }))
+    .max(100),
+  taints: z
+    .array(z.strictObject({ id: z.string(), taintedAt: instant, retiresAt: instant }))
+    .max(100),
+});
+
+type Backup = z.infer<typeof backupForm>;
+type BackupJson = z.input<typeof backupForm>;
+
+/** Who can open a backup: whoever knows a passphrase (scrypt), or holds one of the age identities. */
+export type BackupLock =
+  | { readonly passphrase: string }
+  | { readonly recipients: readonly string[] };
+
+/** How a backup is opened. */
+export type BackupKey = { readonly passphrase: string } | { readonly identity: string };
+
+/**
+ * Everything in the store, with its keys, as armoured age (age-encryption.org/v1): `age -d` opens it
+ * without this program. It does not depend on the KEKs.
+ *
+ * @throws Obstacle when a record does not open: a backup is whole or is not made.
+ */
+export async function writeBackup(session: Session, lock: BackupLock): Promise<string> {
+  const content = JSON.stringify(await collect(session));
+  const encrypter = new Encrypter();
+  if ("passphrase" in lock) encrypter.setPassphrase(lock.passphrase);
+  else for (const recipient of lock.recipients) addRecipient(encrypter, recipient);
+  return armor.encode(await encrypter.encrypt(content));
+}
+
+function addRecipient(encrypter: Encrypter, recipient: string): void {
+  try {
+    encrypter.addRecipient(recipient);
+  } catch {
+    throw new Obstacle("a recipient is not an age public key (age1…)");
+  }
+}
+
+async function collect(session: Session): Promise<BackupJson> {
+  const { store, trustDomain, keks } = session.mint;
+  const { refusals, additionalRoots, taints } = await openStore(session);
+  if (refusals.length > 0) throw new Obstacle(`${refusals.length} records do not open`);
+  const records = (await store.load()).filter(({ kind }) => kind === "authority");
+  const authorities = await Promise.all(
+    records.map(async (record) => toJson(await openExtractable(record, trustDomain, keks))),
+  );
+  if (authorities.length === 0) throw new Obstacle("the store holds no authority");
+  return {
+    format: "rampart backup",
+    version: 1,
+    trustDomain,
+    authorities,
+    additionalRoots: additionalRoots.map(({ roots: [certificate], schedule }) => ({
+      certificate: toBase64(certificate),
+      publishedFrom: schedule.publishedFrom.toISOString(),
+    })),
+    taints: taints.map(({ id, taintedAt, retiresAt }) => ({
+      id,
+      taintedAt: taintedAt.toISOString(),
+      retiresAt: retiresAt.toISOString(),
+    })),
+  };
+}
+
+async function toJson({
+  authority,
+  extractablePrivateKey,
+}: NewAuthority): Promise<BackupJson["authorities"][number]> {
+  const { publishedFrom, signsFrom, signsUntil, retiresAt } = authority.schedule;
+  const privateKey = await crypto.subtle.exportKey("pkcs8", extractablePrivateKey);
+  return {
+    schedule: {
+      publishedFrom: publishedFrom.toISOString(),
+      signsFrom: signsFrom.toISOString(),
+      signsUntil: signsUntil.toISOString(),
+      retiresAt: retiresAt.toISOString(),
+    },
+    certificate: toBase64(authority.certificate.der),
+    intermediates: authority.intermediates.map(toBase64),
+    roots: authority.roots.map(toBase64),
+    privateKey: toBase64(new Uint8Array(privateKey)),
+  };
+}
+
+/** What a backup holds, ready to be sealed. */
+export interface OpenedBackup {
+  readonly trustDomain: string;
+  readonly authorities: readonly NewAuthority[];
+  readonly additionalRoots: readonly AdditionalRoot[];
+  readonly taints: readonly Taint[];
+}
+
+/** @throws Obstacle for what does not open, is no backup, or holds a key that is not its certificate's. */
+export async function openBackup(text: string, key: BackupKey): Promise<OpenedBackup> {
+  const parsed = backupForm.safeParse(parseJson(await decrypt(text, key)));
+  if (!parsed.success) throw new Obstacle("it opens, but it is no backup of Rampart's version 1");
+  const { trustDomain, taints, additionalRoots, authorities } = parsed.data;
+  return {
+    trustDomain,
+    taints,
+    authorities: await Promise.all(authorities.map(openAuthority)),
+    additionalRoots: await Promise.all(
+      additionalRoots.map((root) => createAdditionalRoot(root.certificate, root.publishedFrom)),
+    ),
+  };
+}
+
+async function decrypt(text: string, key: BackupKey): Promise<string> {
+  const decrypter = new Decrypter();
+  try {
+    if ("passphrase" in key) decrypter.addPassphrase(key.passphrase);
+    else decrypter.addIdentity(key.identity);
+    return await decrypter.decrypt(armor.decode(text), "text");
+  } catch {
+    throw new Obstacle("the backup does not open: it is damaged, or locked with something else");
+  }
+}
+
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+async function openAuthority(backup: Backup["authorities"][number]): Promise<NewAuthority> {
+  const authority = await createSigningAuthority(backup, backup.schedule);
+  const { importParameters, signParameters } = signatureAlgorithmOf(authority.publicKey);
+  const [extractablePrivateKey, publicKey] = await Promise.all([
+    crypto.subtle.importKey("pkcs8", backup.privateKey, importParameters, true, ["sign"]),
+    crypto.subtle.importKey("spki", authority.certificate.toBeSigned.spki, importParameters, true, [
+      "verify",
+    ]),
+  ]);
+  const probe = new TextEncoder().encode("probe");
+  const signature = await crypto.subtle.sign(signParameters, extractablePrivateKey, probe);
+  if (await crypto.subtle.verify(signParameters, publicKey, signature, probe)) {
+    return { authority, extractablePrivateKey };
+  }
+  throw new Obstacle(`the key of ${authority.id} is not its certificate's`);
+}
+
+/** Seals what a backup holds under the newest KEK. Taints first: nothing is back before what limits it. */
+export async function restoreBackup(mint: Mint, backup: OpenedBackup): Promise<void> {
+  const { store, trustDomain, keks } = mint;
+  if (backup.trustDomain !== trustDomain) {
+    throw new Obstacle(`the backup is of trust domain ${backup.trustDomain}, not ${trustDomain}`);
+  }
+  for (const taint of backup.taints) await store.put(await sealTaint(taint, trustDomain, keks));
+  for (const root of backup.additionalRoots) {
+    await store.put(await sealRoot(root, trustDomain, keks));
+  }
+  for (const authority of backup.authorities) {
+    await store.put(await sealAuthority(authority, trustDomain, keks));
+  }
+}

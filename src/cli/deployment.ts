@@ -1,0 +1,82 @@
+import { existsSync } from "node:fs";
+import { dirname, resolve } from "node:path";
+import {
+  type Configuration,
+  ConfigurationError,
+  configurationKeys,
+  parseConfiguration,
+} from "../config/configuration.ts";
+import type { AuthorityStore } from "../custody/authority-store.ts";
+import { createKvStore } from "../worker/kv-store.ts";
+import { openLocalWorker, readWorkerVariables } from "./local-worker.ts";
+import { Obstacle } from "./obstacle.ts";
+import { createRemoteNamespace } from "./remote-namespace.ts";
+
+/** Which CA a verb is about, as its options say. */
+export interface DeploymentChoice {
+  /** The file that configures it. */
+  readonly config: string;
+  /** An environment of that file. */
+  readonly env?: string;
+  /** The deployed namespace instead of the state on this machine. */
+  readonly remote?: boolean;
+}
+
+/** A CA that a verb can look at and write to. */
+export interface Deployment {
+  readonly configuration: Configuration;
+  readonly store: AuthorityStore;
+  /** For people: which one it is. */
+  readonly place: string;
+  close(): Promise<void>;
+}
+
+/** @throws Obstacle when it is not there, or its configuration cannot be served. */
+export async function openDeployment(choice: DeploymentChoice): Promise<Deployment> {
+  const config = resolve(choice.config);
+  if (!existsSync(config)) {
+    throw new Obstacle(`${choice.config} is not there; name the configuration with --config`);
+  }
+  return choice.remote ? openRemote(config, choice.env) : openLocal(config, choice.env);
+}
+
+async function openLocal(config: string, env: string | undefined): Promise<Deployment> {
+  const { variables, namespace, close } = await openLocalWorker(config, env);
+  try {
+    const configuration = readConfiguration(
+      variables,
+      "it comes from .dev.vars: npm start makes it",
+    );
+    const place = `local state of ${dirname(config)}`;
+    return { configuration, store: createKvStore(namespace), place, close };
+  } catch (error) {
+    await close();
+    throw error;
+  }
+}
+
+async function openRemote(config: string, env: string | undefined): Promise<Deployment> {
+  const { KEK } = process.env;
+  const variables = { ...(await readWorkerVariables(config, env)), ...(KEK && { KEK }) };
+  const configuration = readConfiguration(
+    variables,
+    "give this command, in the environment variable KEK, what the Worker has as its secret: Cloudflare does not show it again",
+  );
+  const store = createKvStore(createRemoteNamespace(config, env));
+  const place = env ? `deployed namespace of ${env}` : "deployed namespace";
+  return { configuration, store, place, close: async () => {} };
+}
+
+function readConfiguration(
+  variables: Readonly<Record<string, unknown>>,
+  whereKekComesFrom: string,
+): Configuration {
+  const values = Object.entries(variables).filter(([name]) => configurationKeys.includes(name));
+  try {
+    return parseConfiguration(Object.fromEntries(values));
+  } catch (error) {
+    if (!(error instanceof ConfigurationError)) throw error;
+    const hint = "KEK" in variables ? "" : `\nKEK: ${whereKekComesFrom}`;
+    throw new Obstacle(`the configuration cannot be served:\n${error.message}${hint}`);
+  }
+}

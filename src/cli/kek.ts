@@ -1,0 +1,76 @@
+import { randomBytes } from "node:crypto";
+import { Command } from "commander";
+import { kekOctets } from "../custody/kek.ts";
+import { Obstacle } from "./obstacle.ts";
+import { addDeploymentOptions } from "./options.ts";
+import { openStore, type Session, type SessionOptions, withSession } from "./session.ts";
+import { formatTable } from "./table.ts";
+
+interface ListOptions extends SessionOptions {
+  readonly json?: boolean;
+  readonly retire?: string;
+}
+
+/** How many records a KEK seals, and whether it is configured. */
+interface KekReport {
+  readonly id: string;
+  readonly isConfigured: boolean;
+  readonly records: number;
+}
+
+/** `rampart kek …`: the keys that seal the keys. */
+export function kekCommand(clock: () => Date): Command {
+  const kek = new Command("kek").description("the keys that seal the authorities' keys");
+  kek
+    .command("new")
+    .argument("<id>", "a name for it, such as the month")
+    .description("print a fresh KEK, to be put before the others in the secret KEK")
+    .action((id: string) => console.log(`${id}:${randomBytes(kekOctets).toString("base64")}`));
+  addDeploymentOptions(kek.command("list"))
+    .description("how many records each KEK seals; every record is opened to see")
+    .option("--json", "for programs")
+    .option("--retire <id>", "fail unless nothing is sealed with this KEK any more")
+    .action((options: ListOptions) => withSession(options, clock(), (s) => list(s, options)));
+  return kek;
+}
+
+async function list(session: Session, { json, retire }: ListOptions): Promise<void> {
+  const { refusals } = await openStore(session);
+  const reports = await reportKeks(session);
+  const rows = reports.map(({ id, isConfigured, records }) => [
+    id,
+    isConfigured ? "yes" : "NO",
+    `${records}`,
+  ]);
+  console.log(
+    json
+      ? JSON.stringify(reports, undefined, 2)
+      : formatTable(["KEK", "CONFIGURED", "RECORDS"], rows),
+  );
+  if (refusals.length > 0) throw new Obstacle(`${refusals.length} records do not open`);
+  const left = reports.find(({ id }) => id === retire)?.records ?? 0;
+  if (left > 0) {
+    throw new Obstacle(
+      `${left} records are still sealed with ${retire}: the next cron seals them anew`,
+    );
+  }
+}
+
+async function reportKeks({ mint }: Session): Promise<KekReport[]> {
+  const sealedWith = (await mint.store.load()).map(({ value }) => kekOf(value));
+  const configured = mint.keks.map(({ id }) => id);
+  return [...new Set([...configured, ...sealedWith])].map((id) => ({
+    id,
+    isConfigured: configured.includes(id),
+    records: sealedWith.filter((each) => each === id).length,
+  }));
+}
+
+/** What a record says of its KEK, which holds if it opens. */
+function kekOf(value: string): string {
+  try {
+    return String((JSON.parse(value) as { kek?: unknown }).kek);
+  } catch {
+    return "(unreadable)";
+  }
+}

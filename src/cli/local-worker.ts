@@ -1,0 +1,42 @@
+import { dirname, join } from "node:path";
+import { getPlatformProxy, unstable_readConfig } from "wrangler";
+import type { KvNamespace } from "../worker/kv-store.ts";
+import { Obstacle } from "./obstacle.ts";
+
+/** The Worker's bindings on this machine, as `wrangler dev` gives them. */
+export interface LocalWorker {
+  /** `[vars]`, and `.dev.vars` over them. */
+  readonly variables: Readonly<Record<string, unknown>>;
+  readonly namespace: KvNamespace;
+  close(): Promise<void>;
+}
+
+// What wrangler has to say of its own would end up in the answer.
+process.env["WRANGLER_LOG"] ??= "error";
+
+/** Opens the state that `npm start` and `wrangler dev` keep beside their configuration. */
+export async function openLocalWorker(
+  config: string,
+  environment: string | undefined,
+): Promise<LocalWorker> {
+  const { env, dispose } = await getPlatformProxy<Record<string, unknown>>({
+    configPath: config,
+    ...(environment && { environment }),
+    persist: { path: join(dirname(config), ".wrangler/state/v3") },
+    remoteBindings: false,
+  });
+  const { AUTHORITIES, ...variables } = env;
+  if (!AUTHORITIES) {
+    await dispose();
+    throw new Obstacle(`${config} binds no KV namespace AUTHORITIES`);
+  }
+  return { variables, namespace: AUTHORITIES as KvNamespace, close: dispose };
+}
+
+/** `[vars]` of the deployed Worker; its secrets are nowhere to be read. */
+export async function readWorkerVariables(
+  config: string,
+  env: string | undefined,
+): Promise<Readonly<Record<string, unknown>>> {
+  return unstable_readConfig({ config, ...(env && { env }) }, { hideWarnings: true }).vars;
+}

@@ -1,0 +1,20 @@
+import { type Command, Option } from "commander";
+
+/** The options by which every verb that looks at a store says which one. */
+export function addDeploymentOptions(command: Command): Command {
+  return command
+    .option("-c, --config <file>", "the CA's configuration", "wrangler.toml")
+    .option("-e, --env <name>", "an environment of wrangler.toml")
+    .addOption(
+      new Option("--remote", "the deployed namespace, through wrangler's login").conflicts("local"),
+    )
+    .addOption(new Option("--local", "the state on this machine (the default)"));
+}
+
+/** Those of verbs that write. */
+export function addChangeOptions(command: Command): Command {
+  return addDeploymentOptions(command).option(
+    "--dry-run",
+    "show what would be done, and leave the store as it is",
+  );
+}

@@ -1,0 +1,39 @@
+import { createInterface } from "node:readline/promises";
+import { Writable } from "node:stream";
+import { Obstacle } from "./obstacle.ts";
+
+const variable = "RAMPART_PASSPHRASE";
+const shortestPassphrase = 12;
+
+/** The passphrase of a backup: from the environment, or typed unseen. @throws Obstacle */
+export async function readPassphrase({ isNew }: { readonly isNew: boolean }): Promise<string> {
+  const fromEnvironment = process.env[variable];
+  const passphrase = fromEnvironment ?? (await typedPassphrase(isNew));
+  if (isNew && passphrase.length < shortestPassphrase) {
+    throw new Obstacle(`a passphrase needs ${shortestPassphrase} characters or more`);
+  }
+  return passphrase;
+}
+
+async function typedPassphrase(isNew: boolean): Promise<string> {
+  if (!process.stdin.isTTY) {
+    throw new Obstacle(`nobody is there to type a passphrase: set ${variable}`);
+  }
+  const passphrase = await askUnseen("Passphrase: ");
+  if (isNew && (await askUnseen("Once more: ")) !== passphrase) {
+    throw new Obstacle("the two passphrases differ");
+  }
+  return passphrase;
+}
+
+async function askUnseen(question: string): Promise<string> {
+  process.stderr.write(question);
+  const unseen = new Writable({ write: (_chunk, _encoding, done) => done() });
+  const terminal = createInterface({ input: process.stdin, output: unseen, terminal: true });
+  try {
+    return await terminal.question("");
+  } finally {
+    terminal.close();
+    process.stderr.write("\n");
+  }
+}

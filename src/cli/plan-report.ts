@@ -1,0 +1,49 @@
+import { viewAt } from "../ca/authority-view.ts";
+import type { OpenedStore } from "../ca/opened-store.ts";
+import type { PhaseLengths } from "../pki/schedule.ts";
+import { formatAuthorities, reportAuthorities, shortId } from "./authority-report.ts";
+import { forecastRotation, forecastTaints } from "./forecast.ts";
+import { formatInstant, formatTable } from "./table.ts";
+
+/** The plan for people: where things stand, what comes, what a taint would do. */
+export async function formatPlan(
+  store: OpenedStore,
+  lengths: PhaseLengths,
+  now: Date,
+): Promise<string> {
+  const { reasons } = viewAt(store, now);
+  const events = forecastRotation(store, lengths, now).map(({ at, id, event }) => [
+    formatInstant(at),
+    shortId(id),
+    event,
+  ]);
+  const taints = forecastTaints(store, lengths, now).map((taint) => [
+    shortId(taint.id),
+    `${shortId(taint.successor)} from ${formatInstant(taint.successorSignsFrom)}`,
+    formatInstant(taint.trustedUntil.immediately),
+    formatInstant(taint.trustedUntil["with-last-leaf"]),
+  ]);
+  const taintHeadings = ["IF TAINTED NOW", "SIGNS INSTEAD", "TRUSTED UNTIL", "OR, WITH LAST LEAF"];
+  return [
+    formatAuthorities(await reportAuthorities(store, now)),
+    ...(reasons.length > 0 ? [["Needs attention:", ...reasons].join("\n  ")] : []),
+    formatTable(["WHEN", "WHO", "WHAT HAPPENS NEXT"], events),
+    formatTable(taintHeadings, taints),
+  ].join("\n\n");
+}
+
+/** The same for programs. */
+export async function planJson(
+  store: OpenedStore,
+  lengths: PhaseLengths,
+  now: Date,
+): Promise<string> {
+  const report = {
+    now,
+    authorities: await reportAuthorities(store, now),
+    needsAttention: viewAt(store, now).reasons,
+    events: forecastRotation(store, lengths, now),
+    onTaint: forecastTaints(store, lengths, now),
+  };
+  return JSON.stringify(report, undefined, 2);
+}

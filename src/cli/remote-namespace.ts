@@ -1,0 +1,90 @@
+import { execFile } from "node:child_process";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { promisify } from "node:util";
+import * as z from "zod";
+import type { KvNamespace } from "../worker/kv-store.ts";
+import { Obstacle } from "./obstacle.ts";
+
+const run = promisify(execFile);
+
+const listForm = z.array(z.object({ name: z.string() }));
+const bulkForm = z.record(z.string(), z.object({ value: z.string().nullable() }).nullable());
+
+/**
+ * The deployed KV namespace through `wrangler kv`, so that it needs no login but wrangler's own. A
+ * value travels in a file of a private folder, never on a command line.
+ */
+export function createRemoteNamespace(config: string, env: string | undefined): KvNamespace {
+  const wrangler = (...words: readonly string[]): Promise<string> =>
+    runWrangler(config, env, ["kv", ...words, "--binding", "AUTHORITIES", "--remote"]);
+  return {
+    async list() {
+      const keys = listForm.parse(parseAnswer(await wrangler("key", "list")));
+      return { keys, list_complete: true };
+    },
+    async get(keys) {
+      const answer = await withFile(JSON.stringify(keys), (file) => wrangler("bulk", "get", file));
+      const found = bulkForm.parse(parseAnswer(answer));
+      return new Map(keys.map((key) => [key, found[key]?.value ?? null]));
+    },
+    async put(key, value) {
+      await withFile(value, (file) => wrangler("key", "put", key, "--path", file));
+    },
+    async delete(key) {
+      await wrangler("key", "delete", key);
+    },
+  };
+}
+
+async function runWrangler(
+  config: string,
+  env: string | undefined,
+  words: readonly string[],
+): Promise<string> {
+  const program = fileURLToPath(import.meta.resolve("wrangler"));
+  const choice = ["--config", config, ...(env ? ["--env", env] : [])];
+  try {
+    const { stdout } = await run(
+      process.execPath,
+      ["--no-warnings", program, ...words, ...choice],
+      {
+        env: { ...process.env, WRANGLER_SEND_METRICS: "false", WRANGLER_HIDE_BANNER: "true" },
+        maxBuffer: 32 * 1024 * 1024,
+        timeout: 60_000,
+      },
+    );
+    return stdout;
+  } catch (error) {
+    throw new Obstacle(`wrangler ${words.slice(0, 3).join(" ")} failed:\n${outputOf(error)}`);
+  }
+}
+
+/** What wrangler said when it failed; it names the resource and never the value. */
+function outputOf(error: unknown): string {
+  const { stdout = "", stderr = "" } = error as { stdout?: string; stderr?: string };
+  return `${stdout}${stderr}`.trim() || "it said nothing";
+}
+
+/** wrangler may say something before its JSON. */
+function parseAnswer(stdout: string): unknown {
+  const start = stdout.search(/^[[{]/m);
+  try {
+    return JSON.parse(stdout.slice(start));
+  } catch {
+    throw new Obstacle("wrangler gave an answer that is not JSON");
+  }
+}
+
+async function withFile<T>(content: string, use: (file: string) => Promise<T>): Promise<T> {
+  const folder = await mkdtemp(join(tmpdir(), "rampart-"));
+  try {
+    const file = join(folder, "content");
+    await writeFile(file, content, { mode: 0o600, flag: "wx" });
+    return await use(file);
+  } finally {
+    await rm(folder, { recursive: true, force: true });
+  }
+}

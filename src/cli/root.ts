@@ -1,0 +1,123 @@
+import { Command, InvalidArgumentError } from "commander";
+import { trustRoot } from "../ca/adopt.ts";
+import type { OpenedStore } from "../ca/opened-store.ts";
+import { recordTaint } from "../ca/taint.ts";
+import { durationSeconds } from "../config/duration.ts";
+import { type AdditionalRoot, createAdditionalRoot, retireRoot } from "../pki/additional-root.ts";
+import { addSeconds, wholeSeconds } from "../pki/validity.ts";
+import { formatAuthorities, reportAuthorities } from "./authority-report.ts";
+import { type ConfirmationOptions, confirm } from "./confirmation.ts";
+import { loadFile } from "./import/bounded-file.ts";
+import {
+  type ImportedCertificate,
+  isSelfSigned,
+  readCertificates,
+} from "./import/imported-certificate.ts";
+import { Obstacle } from "./obstacle.ts";
+import { addChangeOptions, addDeploymentOptions } from "./options.ts";
+import { openStore, type Session, type SessionOptions, withSession } from "./session.ts";
+import { formatInstant } from "./table.ts";
+
+const maximumOctets = 256 * 1024;
+
+interface ListOptions extends SessionOptions {
+  readonly json?: boolean;
+}
+
+interface RemoveOptions extends SessionOptions, ConfirmationOptions {
+  readonly after: number;
+}
+
+/** `rampart root …`: what verifiers accept beside the CA's own authorities. */
+export function rootCommand(clock: () => Date): Command {
+  const root = new Command("root").description("roots that the mesh trusts beside the CA's own");
+  addDeploymentOptions(root.command("list"))
+    .description("every additional root")
+    .option("--json", "for programs")
+    .action((options: ListOptions) => withSession(options, clock(), (s) => list(s, options)));
+  addChangeOptions(root.command("add"))
+    .argument("<file>", "PEM of one or more self-signed CA certificates")
+    .description("publish more roots, once every reader can see them")
+    .action((file: string, options: SessionOptions) =>
+      withSession(options, clock(), (s) => add(s, file)),
+    );
+  addChangeOptions(root.command("remove"))
+    .argument("<id>", "the SHA-256 of its certificate, or the beginning of it")
+    .description("take a root out of the trust bundle; it does not come back")
+    .option("--after <duration>", "when, such as 24h", parseDuration, 0)
+    .option("-y, --yes", "do not ask")
+    .action((id: string, options: RemoveOptions) =>
+      withSession(options, clock(), (s) => remove(s, id, options)),
+    );
+  return root;
+}
+
+function parseDuration(text: string): number {
+  const parsed = durationSeconds.safeParse(text);
+  if (parsed.success) return parsed.data;
+  throw new InvalidArgumentError("must be a duration such as 24h or 90m.");
+}
+
+async function list(session: Session, { json }: ListOptions): Promise<void> {
+  const reports = (await reportAuthorities(await openStore(session), session.now)).filter(
+    ({ kind }) => kind === "additional root",
+  );
+  if (json) console.log(JSON.stringify(reports, undefined, 2));
+  else console.log(reports.length > 0 ? formatAuthorities(reports) : "No additional root.");
+}
+
+async function add(session: Session, file: string): Promise<void> {
+  const source = await loadFile(file, maximumOctets);
+  if (!source) throw new Obstacle(`${file}: there is no such file`);
+  const certificates = readCertificates(source);
+  for (const certificate of certificates) requireRoot(certificate, file, session.now);
+  const store = await openStore(session);
+  const { propagationSeconds } = session.mint.phaseLengths;
+  const publishedFrom = addSeconds(wholeSeconds(session.now), propagationSeconds);
+  for (const { der } of certificates) {
+    requireNew(await createAdditionalRoot(der, publishedFrom), store);
+    await trustRoot(session.mint, der, publishedFrom);
+  }
+  await conclude(session);
+}
+
+function requireRoot(certificate: ImportedCertificate, file: string, now: Date): void {
+  if (!isSelfSigned(certificate))
+    throw new Obstacle(`${file}: holds a certificate that is no root`);
+  if (certificate.toBeSigned.validity.notAfter > now) return;
+  throw new Obstacle(`${file}: holds a certificate that has expired`);
+}
+
+function requireNew({ id }: AdditionalRoot, { taints, additionalRoots }: OpenedStore): void {
+  const taint = taints.find((each) => each.id === id);
+  if (taint) {
+    throw new Obstacle(
+      `${id} was removed ${formatInstant(taint.taintedAt)}: it does not come back`,
+    );
+  }
+  if (additionalRoots.some((root) => root.id === id)) {
+    throw new Obstacle(`${id} is trusted already`);
+  }
+}
+
+async function remove(session: Session, id: string, options: RemoveOptions): Promise<void> {
+  const { mint, now, isDry } = session;
+  const root = findRoot(await openStore(session), id);
+  const at = addSeconds(now, options.after);
+  const question = `Take ${root.id} out of the trust bundle, ${formatInstant(at)}? What it signed is refused from then on.`;
+  await confirm(question, { yes: options.yes || isDry });
+  await recordTaint(mint, retireRoot(root, at, now));
+  await conclude(session);
+}
+
+function findRoot({ additionalRoots }: OpenedStore, id: string): AdditionalRoot {
+  const [root, another] = additionalRoots.filter((each) => each.id.startsWith(id));
+  if (root && !another) return root;
+  throw new Obstacle(`${another ? "more than one" : "no"} additional root's id begins with ${id}`);
+}
+
+async function conclude(session: Session): Promise<void> {
+  const { now, isDry, place } = session;
+  console.log(isDry ? `Nothing was written. The ${place} would hold:` : `The ${place} holds:`);
+  console.log(formatAuthorities(await reportAuthorities(await openStore(session), now)));
+}
