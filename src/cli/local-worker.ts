@@ -12,7 +12,7 @@ export interface LocalWorker {
 }
 
 // What wrangler has to say of its own would end up in the answer.
-process.env["WRANGLER_LOG"] ??= "error";
+process.env = { WRANGLER_LOG: "error", ...process.env };
 
 /** Opens the state that `npm start` and `wrangler dev` keep beside their configuration. */
 export async function openLocalWorker(
