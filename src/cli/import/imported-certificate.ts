@@ -1,5 +1,5 @@
 import "reflect-metadata/lite";
-import { X509Certificate } from "node:crypto";
+import { type KeyObject, X509Certificate } from "node:crypto";
 import * as x509 from "@peculiar/x509";
 import { CaError } from "../../errors.ts";
 import { type Bytes, bytesEqual } from "../../pki/bytes.ts";
@@ -31,8 +31,10 @@ export interface ImportedCertificate extends Certificate {
   /** `cacerts/cert-chain.pem, certificate 2 (CN=Intermediate CA, O=Istio)`. */
   readonly title: string;
   readonly publicKey: SubjectPublicKey;
-  /** OpenSSL's view of it, which can verify with its key. */
+  /** OpenSSL's view of it. */
   readonly verifier: X509Certificate;
+  /** OpenSSL's view of its key: a point on its curve, for one. */
+  readonly verifyingKey: KeyObject;
   readonly claims: Claims;
 }
 
@@ -65,11 +67,13 @@ function readCertificate(der: Bytes, place: string): ImportedCertificate {
   try {
     const claims = new x509.X509Certificate(der);
     const certificate = parseCertificate(der);
+    const verifier = new X509Certificate(der);
     return {
       ...certificate,
       title: `${place} (${printable(claims.subject)})`,
       publicKey: parseSubjectPublicKey(certificate.toBeSigned.spki),
-      verifier: new X509Certificate(der),
+      verifier,
+      verifyingKey: verifier.publicKey,
       claims: claimsOf(claims),
     };
   } catch (error) {
@@ -86,9 +90,9 @@ function unreadable(error: unknown): string {
   return `failed to parse cert PEM: not a certificate that verifiers agree on${detail}`;
 }
 
-/** At most one line of somebody else's text. */
+/** At most one line of somebody else's text, without what could move a terminal's cursor. */
 const printable = (name: string): string =>
-  name.replaceAll(/[^\x20-\x7e\u00a1-\uffff]/g, "?").slice(0, 120) || "no subject";
+  name.slice(0, 120).replaceAll(/[^\p{L}\p{N}\p{P}\p{S} ]/gu, "?") || "no subject";
 
 function claimsOf(certificate: x509.X509Certificate): Claims {
   const constraints = certificate.getExtension(x509.BasicConstraintsExtension);
@@ -113,9 +117,7 @@ function claimsOf(certificate: x509.X509Certificate): Claims {
 
 /** Whether the name and the signature say that `issuer` made this certificate. */
 export function isIssuedBy(certificate: ImportedCertificate, issuer: ImportedCertificate): boolean {
-  return (
-    hasIssuerName(certificate, issuer) && certificate.verifier.verify(issuer.verifier.publicKey)
-  );
+  return hasIssuerName(certificate, issuer) && certificate.verifier.verify(issuer.verifyingKey);
 }
 
 /** Octet by octet, as Go and webpki compare names: another spelling of the same is another name. */

@@ -11,9 +11,12 @@ const texts = z
   .nullish()
   .transform((t) => t ?? {});
 
+/** Names as Kubernetes has them: they are repeated to the operator. */
+const objectName = z.string().regex(/^[a-z0-9.-]{1,253}$/);
+
 const secretForm = z.object({
   kind: z.literal("Secret"),
-  metadata: z.object({ name: z.string().max(253), namespace: z.string().max(63).optional() }),
+  metadata: z.object({ name: objectName, namespace: objectName.optional() }),
   data: texts,
   stringData: texts,
 });
@@ -44,7 +47,6 @@ export function parseSecretManifest({ name, text }: Source): PluggedInMaterial {
 
 function documentsOf(name: string, text: string): readonly unknown[] {
   const documents = parseAllDocuments(text, { uniqueKeys: true, prettyErrors: false });
-  if (!Array.isArray(documents)) return [];
   return documents.map((document: Document) => {
     const [error] = document.errors;
     // The code and the place, not the message: that quotes the text, which may be a key.

@@ -13,7 +13,14 @@ import { leafValidity } from "../../../src/pki/validity.ts";
 import { temporaryFolder } from "../../dev/temporary-folder.ts";
 import { handshake, type PeerCredentials } from "../../e2e/tls-peer.ts";
 import { workload } from "../../testkit/certificates.ts";
-import { copyVectors, obstacleOf, strangersKey, vectorFolders } from "../../testkit/plugged-in.ts";
+import {
+  copyVectors,
+  createCa,
+  materialOf,
+  obstacleOf,
+  strangersKey,
+  vectorFolders,
+} from "../../testkit/plugged-in.ts";
 import { clusterLocal, createKekRing, scheduleAfter } from "../../testkit/sealed-authorities.ts";
 
 // TLS has the machine's clock, so this must be it too; Istio's vectors last until 2030.
@@ -94,6 +101,16 @@ test("the self-signed CA of a real cluster signs for a mesh", async () => {
   expect(imported.certificates).toEqual({ certificate, intermediates: [], roots: [certificate] });
   expect(imported.warnings).toEqual([]);
   await expectToServe(imported);
+});
+
+test("an authority two steps below its root signs for a mesh, its chain in any order", async () => {
+  const root = await createCa("O=mesh,CN=root");
+  const upper = await createCa("O=mesh,CN=upper", { issuer: root });
+  const authority = await createCa("O=mesh,CN=authority", { issuer: upper });
+  for (const chain of [authority.pem + upper.pem, upper.pem + authority.pem]) {
+    const material = materialOf(authority, { chain, roots: root.pem });
+    await expectToServe(await verifyPluggedIn(material, clusterLocal, now));
+  }
 });
 
 test("combined roots join, none twice", async () => {

@@ -210,6 +210,51 @@ test("refuses a key that only claims the certificate's public key", async () => 
   expect(lines).toEqual([expect.stringContaining("its parts do not fit each other")]);
 });
 
+test("refuses an RSA key whose primes are not its modulus's", async () => {
+  const jwkOf = ({ privateKey }: CryptoKeyPair) => crypto.subtle.exportKey("jwk", privateKey);
+  const [{ n, e }, other] = [await jwkOf(rsaRoot.keys), await jwkOf(await generateKeys(rsa(2048)))];
+  const forged = createPrivateKey({ key: { ...other, n, e } as never, format: "jwk" });
+  const keyPem = forged.export({ type: "pkcs1", format: "pem" }).toString();
+  const lines = await linesFor(materialOf({ pem: rsaRoot.pem, keyPem }));
+  expect(lines.join()).toMatch(/the cert does not match the key/);
+});
+
+test("repeats no control characters of a subject", async () => {
+  const name = "O=\u001b[2Jevil\u202e\u0007";
+  const lines = await linesFor(materialOf(await createCa(name, { issuer: stranger })));
+  expect(lines).toEqual([expect.stringContaining("(O=?[2Jevil??)")]);
+});
+
+test("any changed octet of a certificate ends in a sentence, never in a defect", async () => {
+  const der = new x509.X509Certificate(upper.pem).rawData;
+  for (let i = 0; i < der.byteLength; i += 3) {
+    const changed = new Uint8Array(der.slice(0));
+    changed[i] = (changed[i] ?? 0) ^ (1 << (i % 8));
+    const pem = x509.PemConverter.encode(changed, "CERTIFICATE");
+    const asAuthority = materialOf({ ...upper, pem }, { roots: root.pem });
+    const asRoot = materialOf(root, { roots: root.pem + pem });
+    for (const material of [asAuthority, asRoot]) {
+      expect((await linesFor(material)).length).toBeGreaterThan(0);
+    }
+  }
+});
+
+test("any changed octet of a key ends in a sentence or in the same key, never in a defect", async () => {
+  for (const ca of [root, rsaRoot]) {
+    const der = await crypto.subtle.exportKey("pkcs8", ca.keys.privateKey);
+    for (let i = 0; i < der.byteLength; i += ca === root ? 1 : 17) {
+      const changed = new Uint8Array(der.slice(0));
+      changed[i] = (changed[i] ?? 0) ^ (1 << (i % 8));
+      const keyPem = x509.PemConverter.encode(changed, "PRIVATE KEY");
+      const material = materialOf({ pem: ca.pem, keyPem });
+      // What OpenSSL can do without, such as the public key beside the private, may change.
+      const work = verifyPluggedIn(material, clusterLocal, now).then(() => ["the same key"]);
+      const lines = await work.catch((error) => obstacleOf(() => Promise.reject(error)));
+      expect(lines).toHaveLength(1);
+    }
+  }
+});
+
 test("refuses as roots what is not self-signed or is no CA", async () => {
   expect(await linesFor(materialOf(upper, { roots: upper.pem + root.pem }))).toEqual([
     expect.stringMatching(/^root-cert.pem, certificate 1 .* is not self-signed/),
