@@ -50,11 +50,32 @@ export async function importExtractable(
   publicKey: SubjectPublicKey,
   { name }: Source,
 ): Promise<CryptoKey> {
-  const pkcs8 = new Uint8Array(key.export({ type: "pkcs8", format: "der" }));
   const { importParameters } = signatureAlgorithmOf(publicKey);
+  const misfit = new Obstacle(
+    `${name}: failed to parse private key PEM: its parts do not fit each other`,
+  );
+  if (key.asymmetricKeyType === "rsa" && !rsaPartsFit(key)) throw misfit;
   try {
-    return await crypto.subtle.importKey("pkcs8", pkcs8, importParameters, true, ["sign"]);
+    // By way of JWK, which has one spelling for what PKCS#8 spells in several.
+    const jwk = key.export({ format: "jwk" });
+    return await crypto.subtle.importKey("jwk", jwk, importParameters, true, ["sign"]);
   } catch {
-    throw new Obstacle(`${name}: failed to parse private key PEM: its parts do not fit each other`);
+    throw misfit;
   }
+}
+
+/**
+ * Whether the numbers of RFC 8017 §3.2 belong together. OpenSSL signs around some that do not, and
+ * BoringSSL, which opens the key later, refuses them.
+ */
+function rsaPartsFit(key: KeyObject): boolean {
+  const jwk = key.export({ format: "jwk" });
+  const number = (part: string | undefined): bigint =>
+    BigInt(`0x0${Buffer.from(part ?? "", "base64url").toString("hex")}`);
+  const [n, e, d] = [number(jwk.n), number(jwk.e), number(jwk.d)];
+  const [p, q] = [number(jwk.p), number(jwk.q)];
+  if (p < 2n || q < 2n || p * q !== n) return false;
+  const exponentFits = (prime: bigint, exponent: string | undefined): boolean =>
+    (d * e) % (prime - 1n) === 1n && number(exponent) === d % (prime - 1n);
+  return exponentFits(p, jwk.dp) && exponentFits(q, jwk.dq) && (number(jwk.qi) * q) % p === 1n;
 }

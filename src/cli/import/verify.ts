@@ -1,9 +1,7 @@
-import { type KeyObject, X509Certificate } from "node:crypto";
+import type { KeyObject } from "node:crypto";
 import type { Bytes } from "../../pki/bytes.ts";
-import { createIssuer, issueLeaf } from "../../pki/issuer.ts";
-import { type AuthorityCertificates, createSigningAuthority } from "../../pki/signing-authority.ts";
-import { type TrustDomain, workloadSpiffeId } from "../../pki/spiffe-id.ts";
-import { leafValidity } from "../../pki/validity.ts";
+import type { AuthorityCertificates } from "../../pki/signing-authority.ts";
+import type { TrustDomain } from "../../pki/spiffe-id.ts";
 import { Obstacle } from "../obstacle.ts";
 import { faultsOf, warningsOf } from "./certificate-rules.ts";
 import { type Candidates, type CertificationPath, findPath } from "./certification-path.ts";
@@ -19,6 +17,7 @@ import {
 import type { PluggedInMaterial, Source } from "./plugged-in-material.ts";
 import { importExtractable, readPrivateKey } from "./private-key.ts";
 import { chainWarnings, splitExpired } from "./surplus.ts";
+import { verifiesTrialLeaf } from "./trial-leaf.ts";
 
 /** A CA that was found able to sign for a trust domain: ready for a schedule and a seal. */
 export interface ImportedAuthority {
@@ -53,7 +52,11 @@ export async function verifyPluggedIn(
   );
   const certificates = certificatesOf(path);
   const privateKey = await importExtractable(key, authority.publicKey, material.privateKey);
-  await requireSigning(certificates, privateKey, trustDomain, now);
+  if (!(await verifiesTrialLeaf(certificates, privateKey, trustDomain, now))) {
+    throw new Obstacle(
+      `${material.privateKey.name}: the cert does not match the key: what it signs does not verify`,
+    );
+  }
   const notAfter = firstEnd(path);
   const others = splitExpired(
     roots.filter((root) => !isAmong(root, path)),
@@ -135,31 +138,6 @@ function certificatesOf(path: CertificationPath): AuthorityCertificates {
   if (!authority || !root) throw new Error("a path has an end");
   const intermediates = above.length === 0 ? [] : [authority, ...above.slice(0, -1)];
   return { certificate: authority, intermediates, roots: [root.der] };
-}
-
-/** A leaf for nobody, signed and verified: only what has signed once is believed to be able to. */
-async function requireSigning(
-  certificates: AuthorityCertificates,
-  privateKey: CryptoKey,
-  trustDomain: TrustDomain,
-  now: Date,
-): Promise<void> {
-  const schedule = { publishedFrom: now, signsFrom: now, signsUntil: now, retiresAt: now };
-  const authority = await createSigningAuthority(certificates, schedule);
-  const { der } = await issueLeaf(createIssuer(authority, privateKey), {
-    spiffeId: workloadSpiffeId(trustDomain, { namespace: "rampart", name: "import" }),
-    publicKey: authority.publicKey,
-    validity: leafValidity(
-      1n,
-      { defaultSeconds: 1, maximumSeconds: 1 },
-      authority.certificate.toBeSigned.validity,
-      now,
-    ),
-  });
-  const { publicKey } = new X509Certificate(certificates.certificate);
-  if (!new X509Certificate(der).verify(publicKey)) {
-    throw new Obstacle("the cert does not match the key: what the key signs does not verify");
-  }
 }
 
 const firstEnd = (path: CertificationPath): Date =>

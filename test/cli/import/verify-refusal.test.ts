@@ -4,6 +4,7 @@ import * as x509 from "@peculiar/x509";
 import { expect, test } from "vitest";
 import type { PluggedInMaterial } from "../../../src/cli/import/plugged-in-material.ts";
 import { verifyPluggedIn } from "../../../src/cli/import/verify.ts";
+import { Obstacle } from "../../../src/cli/obstacle.ts";
 import { clusterLocal } from "../../testkit/certificates.ts";
 import {
   type CaDepartures,
@@ -216,7 +217,7 @@ test("refuses an RSA key whose primes are not its modulus's", async () => {
   const forged = createPrivateKey({ key: { ...other, n, e } as never, format: "jwk" });
   const keyPem = forged.export({ type: "pkcs1", format: "pem" }).toString();
   const lines = await linesFor(materialOf({ pem: rsaRoot.pem, keyPem }));
-  expect(lines.join()).toMatch(/the cert does not match the key/);
+  expect(lines).toEqual([expect.stringContaining("its parts do not fit each other")]);
 });
 
 test("repeats no control characters of a subject", async () => {
@@ -227,7 +228,7 @@ test("repeats no control characters of a subject", async () => {
 
 test("any changed octet of a certificate ends in a sentence, never in a defect", async () => {
   const der = new x509.X509Certificate(upper.pem).rawData;
-  for (let i = 0; i < der.byteLength; i += 3) {
+  for (let i = 0; i < der.byteLength; i += 7) {
     const changed = new Uint8Array(der.slice(0));
     changed[i] = (changed[i] ?? 0) ^ (1 << (i % 8));
     const pem = x509.PemConverter.encode(changed, "CERTIFICATE");
@@ -239,21 +240,28 @@ test("any changed octet of a certificate ends in a sentence, never in a defect",
   }
 });
 
-test("any changed octet of a key ends in a sentence or in the same key, never in a defect", async () => {
+test("any changed octet of a key ends in a sentence or in the same key", async () => {
   for (const ca of [root, rsaRoot]) {
     const der = await crypto.subtle.exportKey("pkcs8", ca.keys.privateKey);
-    for (let i = 0; i < der.byteLength; i += ca === root ? 1 : 17) {
+    const same = Buffer.from(der).toString("base64");
+    for (let i = 0; i < der.byteLength; i += ca === root ? 2 : 29) {
       const changed = new Uint8Array(der.slice(0));
       changed[i] = (changed[i] ?? 0) ^ (1 << (i % 8));
       const keyPem = x509.PemConverter.encode(changed, "PRIVATE KEY");
-      const material = materialOf({ pem: ca.pem, keyPem });
-      // What OpenSSL can do without, such as the public key beside the private, may change.
-      const work = verifyPluggedIn(material, clusterLocal, now).then(() => ["the same key"]);
-      const lines = await work.catch((error) => obstacleOf(() => Promise.reject(error)));
-      expect(lines).toHaveLength(1);
+      expect([same, "an obstacle"]).toContain(await keyOrObstacle({ pem: ca.pem, keyPem }));
     }
   }
 });
+
+async function keyOrObstacle(ca: { readonly pem: string; readonly keyPem: string }) {
+  try {
+    const { privateKey } = await verifyPluggedIn(materialOf(ca), clusterLocal, now);
+    return Buffer.from(await crypto.subtle.exportKey("pkcs8", privateKey)).toString("base64");
+  } catch (error) {
+    if (error instanceof Obstacle) return "an obstacle";
+    throw error;
+  }
+}
 
 test("refuses as roots what is not self-signed or is no CA", async () => {
   expect(await linesFor(materialOf(upper, { roots: upper.pem + root.pem }))).toEqual([
