@@ -2,7 +2,7 @@ import { randomBytes } from "node:crypto";
 import { cloudflareTest } from "@cloudflare/vitest-plugin";
 import { defineConfig } from "vitest/config";
 import { issuerTables } from "./test/contract/service-under-test.ts";
-import { createInternet } from "./test/worker/internet.ts";
+import { createInternet, stormIssuer } from "./test/worker/internet.ts";
 
 const prebundled = [
   "@bufbuild/protobuf",
@@ -27,6 +27,8 @@ export default defineConfig({
         test: {
           name: "node",
           environment: "node",
+          // RSA keys take their time on a busy machine.
+          testTimeout: 30_000,
           // Nothing of ours keeps state in a module, so files may share a worker and its imports.
           isolate: false,
           include: ["test/**/*.test.ts"],
@@ -39,7 +41,7 @@ export default defineConfig({
             wrangler: { configPath: "./wrangler.toml" },
             miniflare: {
               bindings: {
-                ISSUERS: Object.values(issuerTables),
+                ISSUERS: [...Object.values(issuerTables), { issuer: stormIssuer }],
                 INCEPTION_DATE: new Date().toISOString().slice(0, 10),
                 KEK: `test:${randomBytes(32).toString("base64")}`,
                 PROPAGATION_INTERVAL: "0s",

@@ -1,9 +1,8 @@
 import { exports } from "cloudflare:workers";
 import { beforeAll, expect, test, vi } from "vitest";
 import { connectJson, outcomeOf, requestOf } from "../contract/rpc-calls.ts";
-import { issuers } from "../contract/service-under-test.ts";
 import { createTokenKey, jwksOf, mintToken, serviceAccountClaims } from "../testkit/tokens.ts";
-import { registry } from "./internet.ts";
+import { registry, stormIssuer } from "./internet.ts";
 
 beforeAll(() => {
   vi.spyOn(console, "log").mockImplementation(() => {});
@@ -15,9 +14,9 @@ test("a storm of unknown key ids that starts an isolate fetches keys once", asyn
     ["published", "unknown"].map((keyId) => createTokenKey("ES256", keyId)),
   );
   if (!published || !unknown) throw new Error("no keys");
-  const entry = `${registry}${new URL(issuers.cluster).host}`;
+  const entry = `${registry}${new URL(stormIssuer).host}`;
   await fetch(entry, { method: "PUT", body: JSON.stringify(jwksOf(published)) });
-  const claims = serviceAccountClaims(issuers.cluster, "foo:bar", new Date());
+  const claims = serviceAccountClaims(stormIssuer, "foo:bar", new Date());
   const authorization = `Bearer ${await mintToken(unknown, claims)}`;
   const storm = Array.from({ length: 50 }, async () => {
     const request = requestOf(connectJson, { csr: "x" }, { authorization });

@@ -16,6 +16,9 @@ interface Answer {
  */
 export const registry = "https://registry.test/";
 
+/** An issuer that only one file asks for: the others publish their keys under the same internet. */
+export const stormIssuer = "https://storm.test";
+
 /** Hosts that never answer. */
 const silent: readonly string[] = ["hanging.test", "stalled.test"];
 
