@@ -1,0 +1,131 @@
+import fc from "fast-check";
+import { expect, test } from "vitest";
+import { RecordError } from "../../src/custody/authority-record.ts";
+import { openRoot, sealRoot } from "../../src/custody/root-statement.ts";
+import { openStatement, sealStatement } from "../../src/custody/statement.ts";
+import { openTaint, sealTaint } from "../../src/custody/taint-statement.ts";
+import { createAdditionalRoot } from "../../src/pki/additional-root.ts";
+import { clusterLocal } from "../testkit/certificates.ts";
+import { createRoot } from "../testkit/certificates-rooted.ts";
+import { createKek } from "../testkit/certificates-sealed.ts";
+import { second } from "../testkit/timeline.ts";
+
+const kek = await createKek("k1");
+const taint = { id: "ab".repeat(20), taintedAt: second(0), retiresAt: second(1.5) };
+const record = await sealTaint(taint, clusterLocal, [kek]);
+const { value } = record;
+
+/** What is wrong with the answer to a text that must be refused; nothing when it was refused as it should. */
+async function wrongAnswer(text: string): Promise<string | undefined> {
+  try {
+    await openTaint({ ...record, value: text }, clusterLocal, [kek]);
+    return "opened";
+  } catch (error) {
+    return error instanceof RecordError ? undefined : String(error);
+  }
+}
+
+test("refuses its text with any one character changed", async () => {
+  const wrong: string[] = [];
+  for (let at = 0; at < value.length; at++) {
+    for (const bit of [1, 2, 4, 32, 64]) {
+      const other = String.fromCharCode(value.charCodeAt(at) ^ bit);
+      const answer = await wrongAnswer(value.slice(0, at) + other + value.slice(at + 1));
+      if (answer) wrong.push(`${at}: ${answer}`);
+    }
+  }
+  expect(wrong).toEqual([]);
+});
+
+test("refuses its text cut off anywhere, and with anything inserted", async () => {
+  const wrong: string[] = [];
+  for (let at = 0; at < value.length; at++) {
+    for (const insert of [" ", "0", '"', "\u0000"]) {
+      const answer = await wrongAnswer(value.slice(0, at) + insert + value.slice(at));
+      if (answer) wrong.push(`${at} ${insert}: ${answer}`);
+    }
+    const answer = await wrongAnswer(value.slice(0, at));
+    if (answer) wrong.push(`${at}: ${answer}`);
+  }
+  expect(wrong).toEqual([]);
+});
+
+const respellings: Record<string, (text: string) => string> = {
+  "a space behind": (text) => `${text} `,
+  "a newline before": (text) => `\n${text}`,
+  "a byte order mark": (text) => `\ufeff${text}`,
+  "its version as 1.0": (text) => text.replace('"version":1', '"version":1.0'),
+  "its version twice": (text) => text.replace('"version":1', '"version":1,"version":1'),
+  "another id hidden before": (text) => text.replace('"id"', '"id":"cd","id"'),
+  "other words hidden before": (text) => text.replace('"says"', '"says":{},"says"'),
+  "a letter as an escape": (text) => text.replace("cluster.local", "\\u0063luster.local"),
+  "a prototype": (text) => text.replace("{", '{"__proto__":{"x":1},'),
+  "a prototype for a word": (text) => text.replace('"says":{', '"says":{"__proto__":"x",'),
+  "its fields in another order": (text) =>
+    JSON.stringify(Object.fromEntries(Object.entries(JSON.parse(text)).reverse())),
+  "white space, as an editor writes it": (text) => JSON.stringify(JSON.parse(text), undefined, 2),
+};
+
+test.each(Object.entries(respellings))("refuses the same statement with %s", async (_, respell) => {
+  expect(respell(value)).not.toBe(value);
+  expect(await wrongAnswer(respell(value))).toBeUndefined();
+});
+
+test.each(["", "null", "[]", "1", '"text"', "{", "{}", "\u0000", "[[[[[[[[", "{}{}"])(
+  "refuses %j for a statement",
+  async (text) => {
+    expect(await wrongAnswer(text)).toBeUndefined();
+  },
+);
+
+test("refuses what is longer than any statement, whatever it is, without parsing it", async () => {
+  expect(await wrongAnswer("[".repeat(100_000))).toBeUndefined();
+  expect(await wrongAnswer(`${value}${" ".repeat(1 << 20)}`)).toBeUndefined();
+  const { kind, id } = { kind: "taint" as const, id: taint.id };
+  const long = await sealStatement({ kind, id }, { note: "x".repeat(40_000) }, clusterLocal, [
+    kek,
+  ]).then(
+    (sealed) => openStatement(sealed, clusterLocal, [kek]).catch((error: unknown) => error),
+    (error: unknown) => error,
+  );
+  expect(long).toBeInstanceOf(Error);
+});
+
+test("two statements that differ in any part never have the same seal", async () => {
+  const text = fc.string({ maxLength: 8 });
+  const statements = fc.record({
+    kind: fc.constantFrom("taint" as const, "root" as const),
+    id: text,
+    says: fc.dictionary(text, text, { maxKeys: 3, noNullPrototype: true }),
+  });
+  const macOf = async ({
+    kind,
+    id,
+    says,
+  }: {
+    kind: "taint" | "root";
+    id: string;
+    says: Record<string, string>;
+  }) =>
+    JSON.parse((await sealStatement({ kind, id }, says, clusterLocal, [kek])).value).mac as string;
+  await fc.assert(
+    fc.asyncProperty(statements, statements, async (a, b) => {
+      const isSame =
+        JSON.stringify([a, Object.entries(a.says)]) === JSON.stringify([b, Object.entries(b.says)]);
+      expect((await macOf(a)) === (await macOf(b))).toBe(isSame);
+    }),
+  );
+});
+
+test("a root of a size that certificates have opens again", async () => {
+  const der = await createRoot({ notAfter: second(1000), paddingOctets: 20_000 });
+  const root = await createAdditionalRoot(der, second(0));
+  const sealed = await sealRoot(root, clusterLocal, [kek]);
+  expect((await openRoot(sealed, clusterLocal, [kek])).id).toBe(root.id);
+});
+
+test.fails("a root that would not open again is not sealed", async () => {
+  const der = await createRoot({ notAfter: second(1000), paddingOctets: 30_000 });
+  const root = await createAdditionalRoot(der, second(0));
+  await expect(sealRoot(root, clusterLocal, [kek])).rejects.toThrow();
+});

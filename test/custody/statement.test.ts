@@ -1,0 +1,294 @@
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import { RecordError } from "../../src/custody/authority-record.ts";
+import type { RecordKind, StoredRecord } from "../../src/custody/authority-store.ts";
+import { importKek, kekOctets } from "../../src/custody/kek.ts";
+import { openRoot, sealRoot } from "../../src/custody/root-statement.ts";
+import { openAuthority } from "../../src/custody/seal.ts";
+import { openStatement, resealStatement, sealStatement } from "../../src/custody/statement.ts";
+import { openTaint, sealTaint } from "../../src/custody/taint-statement.ts";
+import { createAdditionalRoot } from "../../src/pki/additional-root.ts";
+import { clusterLocal, trustDomain } from "../testkit/certificates.ts";
+import { createRoot } from "../testkit/certificates-rooted.ts";
+import { createKek, createRecord } from "../testkit/certificates-sealed.ts";
+import { second } from "../testkit/timeline.ts";
+
+const octets = crypto.getRandomValues(new Uint8Array(kekOctets));
+const [kek, spare] = [await createKek("k1", octets), await createKek("spare")];
+const keks = [kek, spare] as const;
+const taint = { id: "ab".repeat(20), taintedAt: second(0), retiresAt: second(1.5) };
+const sealedTaint = await sealTaint(taint, clusterLocal, keks);
+const root = await createAdditionalRoot(await createRoot({ notAfter: second(1000) }), second(10));
+const sealedRoot = await sealRoot(root, clusterLocal, keks);
+
+type Open = (
+  stored: StoredRecord,
+  domain: typeof clusterLocal,
+  ring: typeof keks,
+) => Promise<unknown>;
+
+async function checkOf(
+  stored: StoredRecord,
+  { open = openTaint as Open, domain = clusterLocal, ring = keks as Parameters<Open>[2] } = {},
+): Promise<RecordError["check"] | "opened"> {
+  try {
+    await open(stored, domain, ring);
+    return "opened";
+  } catch (error) {
+    if (error instanceof RecordError) return error.check;
+    throw error;
+  }
+}
+
+const withText = ({ kind, id }: StoredRecord, value: string): StoredRecord => ({ kind, id, value });
+
+const tampered = (record: StoredRecord, change: object): StoredRecord =>
+  withText(record, JSON.stringify({ ...JSON.parse(record.value), ...change }));
+
+describe("what was sealed opens as what it was", () => {
+  test("a taint, under its own id and kind", async () => {
+    expect([sealedTaint.kind, sealedTaint.id]).toEqual(["taint", taint.id]);
+    expect(await openTaint(sealedTaint, clusterLocal, keks)).toEqual(taint);
+  });
+
+  test("a root, under its own id and kind", async () => {
+    expect([sealedRoot.kind, sealedRoot.id]).toEqual(["root", root.id]);
+    expect(await openRoot(sealedRoot, clusterLocal, keks)).toEqual(root);
+  });
+
+  test("any taint", async () => {
+    const instants = fc.date({
+      min: new Date(0),
+      max: new Date("9999-12-31"),
+      noInvalidDate: true,
+    });
+    const taints = fc.record({
+      id: fc.stringMatching(/^[0-9a-f]{1,64}$/),
+      taintedAt: instants,
+      retiresAt: instants,
+    });
+    await fc.assert(
+      fc.asyncProperty(taints, async (any) => {
+        const sealed = await sealTaint(any, clusterLocal, keks);
+        expect(await openTaint(sealed, clusterLocal, keks)).toEqual(any);
+      }),
+    );
+  });
+
+  test("any words, whatever they are made of", async () => {
+    const text = fc.string({ unit: "binary" });
+    const word = text.filter((name) => name !== "__proto__");
+    const said = fc.dictionary(word, text, { maxKeys: 5, noNullPrototype: true });
+    const kinds = fc.constantFrom("taint" as const, "root" as const);
+    await fc.assert(
+      fc.asyncProperty(kinds, text, said, async (kind, id, words) => {
+        const sealed = await sealStatement({ kind, id }, words, clusterLocal, keks);
+        expect(await openStatement(sealed, clusterLocal, keks)).toEqual(words);
+      }),
+    );
+  });
+
+  test("the same words twice, to the same letter: nothing random is in it", async () => {
+    expect(await sealTaint(taint, clusterLocal, keks)).toEqual(sealedTaint);
+  });
+
+  test("with a KEK that was imported again, wherever it is in the ring", async () => {
+    const again = await importKek("k1", octets);
+    expect(await openTaint(sealedTaint, clusterLocal, [spare, again])).toEqual(taint);
+  });
+});
+
+describe("what is not what was sealed is refused", () => {
+  const other = "cd".repeat(20);
+
+  test.each<[string, () => StoredRecord, RecordError["check"]]>([
+    ["as a taint of another authority", () => ({ ...sealedTaint, id: other }), "id"],
+    [
+      "as a taint of another authority, with its id changed inside",
+      () => ({ ...tampered(sealedTaint, { id: other }), id: other }),
+      "seal",
+    ],
+    [
+      "with an id of another spelling",
+      () => ({ ...sealedTaint, id: taint.id.toUpperCase() }),
+      "id",
+    ],
+    ["as a record of another kind", () => ({ ...sealedTaint, kind: "root" }), "seal"],
+    ["as a record of an authority", () => ({ ...sealedTaint, kind: "authority" }), "seal"],
+    [
+      "with another trust domain inside",
+      () => tampered(sealedTaint, { trustDomain: "other.local" }),
+      "trust-domain",
+    ],
+    ["with another KEK inside", () => tampered(sealedTaint, { kek: "spare" }), "seal"],
+    ["with a KEK that nobody has", () => tampered(sealedTaint, { kek: "k0" }), "kek"],
+    ["of version 2", () => tampered(sealedTaint, { version: 2 }), "form"],
+    ["of version 1 as text", () => tampered(sealedTaint, { version: "1" }), "form"],
+    [
+      "saying something later",
+      () => tampered(sealedTaint, { says: { ...says(), retiresAt: "2027-01-01T00:00:00.000Z" } }),
+      "seal",
+    ],
+    [
+      "saying something more",
+      () => tampered(sealedTaint, { says: { ...says(), note: "" } }),
+      "seal",
+    ],
+    ["saying less", () => tampered(sealedTaint, { says: {} }), "seal"],
+    ["saying it in another order", () => tampered(sealedTaint, { says: reversed(says()) }), "seal"],
+    ["saying what is no text", () => tampered(sealedTaint, { says: { taintedAt: 1 } }), "form"],
+    ["saying nothing", () => tampered(sealedTaint, { says: null }), "form"],
+    ["with one field more", () => tampered(sealedTaint, { note: "" }), "form"],
+    ["without its MAC", () => tampered(sealedTaint, { mac: "" }), "seal"],
+    ["with no base64 for a MAC", () => tampered(sealedTaint, { mac: "*" }), "seal"],
+    [
+      "with half of its MAC",
+      () => tampered(sealedTaint, { mac: macOf(sealedTaint).subarray(0, 16).toString("base64") }),
+      "seal",
+    ],
+    [
+      "with its MAC twice",
+      () =>
+        tampered(sealedTaint, {
+          mac: Buffer.concat([macOf(sealedTaint), macOf(sealedTaint)]).toString("base64"),
+        }),
+      "seal",
+    ],
+    [
+      "with the MAC of a root",
+      () => tampered(sealedTaint, { mac: macOf(sealedRoot).toString("base64") }),
+      "seal",
+    ],
+    [
+      "with its MAC in base64url",
+      () => tampered(sealedTaint, { mac: macOf(sealedTaint).toString("base64url") }),
+      "seal",
+    ],
+  ])("%s", async (_, record, check) => {
+    expect(await checkOf(record())).toBe(check);
+  });
+
+  function says(): Record<string, string> {
+    return JSON.parse(sealedTaint.value).says;
+  }
+  function macOf({ value }: StoredRecord): Buffer {
+    return Buffer.from(JSON.parse(value).mac, "base64");
+  }
+  const reversed = (words: object) => Object.fromEntries(Object.entries(words).reverse());
+
+  test("by another trust domain, or with other KEKs, even of the same name", async () => {
+    expect(await checkOf(sealedTaint, { domain: trustDomain("other.local") })).toBe("trust-domain");
+    expect(await checkOf(sealedTaint, { ring: [spare, spare] })).toBe("kek");
+    const impostor = await createKek("k1");
+    expect(await checkOf(sealedTaint, { ring: [impostor, spare] })).toBe("seal");
+    expect(await checkOf(sealedTaint, { ring: [impostor, kek] })).toBe("seal");
+  });
+
+  test("as a statement of another kind, whichever way it is taken for one", async () => {
+    const kinds: readonly RecordKind[] = ["taint", "root", "authority"];
+    for (const kind of kinds) {
+      const opened = kind === "root" ? "opened" : "seal";
+      expect(await checkOf({ ...sealedRoot, kind }, { open: openRoot as Open })).toBe(opened);
+      expect(await checkOf({ ...sealedRoot, kind })).toBe(kind === "root" ? "form" : "seal");
+      expect(await checkOf({ ...sealedTaint, kind }, { open: openRoot as Open })).toBe(
+        kind === "taint" ? "form" : "seal",
+      );
+      expect(await checkOf({ ...sealedTaint, kind }, { open: openAuthority as Open })).toBe("form");
+    }
+    expect(await checkOf(await createRecord(kek))).toBe("form");
+  });
+
+  test("when another root's certificate was sealed under its id", async () => {
+    const another = await createAdditionalRoot(
+      await createRoot({ notAfter: second(1000) }),
+      second(10),
+    );
+    const sealed = await sealRoot({ ...another, id: root.id }, clusterLocal, keks);
+    expect(await checkOf(sealed, { open: openRoot as Open })).toBe("id");
+  });
+
+  test.each<[string, Readonly<Record<string, string>>, RecordError["check"]]>([
+    ["nothing", {}, "form"],
+    [
+      "no certificate",
+      { certificate: "AAAA", publishedFrom: second(0).toISOString() },
+      "certificate",
+    ],
+    ["no base64", { certificate: "A", publishedFrom: second(0).toISOString() }, "form"],
+    ["no instant", { certificate: "AAAA", publishedFrom: "soon" }, "form"],
+    [
+      "an instant without milliseconds",
+      { certificate: "AAAA", publishedFrom: "2026-11-21T12:00:00Z" },
+      "form",
+    ],
+    [
+      "an instant elsewhere",
+      { certificate: "AAAA", publishedFrom: "2026-11-21T12:00:00.000+01:00" },
+      "form",
+    ],
+  ])("when it is authentic and says %s", async (_, words, check) => {
+    const sealed = await sealStatement({ kind: "root", id: root.id }, words, clusterLocal, keks);
+    expect(await checkOf(sealed, { open: openRoot as Open })).toBe(check);
+    const said = await sealStatement({ kind: "taint", id: taint.id }, words, clusterLocal, keks);
+    expect(await checkOf(said)).toBe("form");
+  });
+});
+
+describe("a statement under an older KEK", () => {
+  const newest = [spare, kek] as const;
+  const reseal = (record: StoredRecord, ring: readonly [typeof kek, ...(typeof kek)[]]) =>
+    resealStatement(record as Parameters<typeof resealStatement>[0], clusterLocal, ring);
+
+  test.each([
+    ["taint", sealedTaint, taint, openTaint],
+    ["root", sealedRoot, root, openRoot],
+  ] as const)(
+    "of a %s is sealed anew, opens with the newest alone, and says what it said",
+    async (_, record, said, open) => {
+      const resealed = await reseal(record, newest);
+      if (!resealed) throw new Error("left as it was");
+      expect([resealed.kind, resealed.id]).toEqual([record.kind, record.id]);
+      expect(await open(resealed, clusterLocal, [spare])).toEqual(said);
+      expect(await reseal(resealed, newest)).toBeUndefined();
+    },
+  );
+
+  test("is left alone when that is the newest, and refused when it would not open", async () => {
+    expect(await reseal(sealedTaint, keks)).toBeUndefined();
+    await expect(reseal(tampered(sealedTaint, { says: {} }), newest)).rejects.toHaveProperty(
+      "check",
+      "seal",
+    );
+    await expect(reseal({ ...sealedTaint, kind: "root" }, newest)).rejects.toHaveProperty(
+      "check",
+      "seal",
+    );
+    await expect(reseal(sealedTaint, [spare])).rejects.toHaveProperty("check", "kek");
+  });
+
+  test("does not pass for authentic because the newest is configured first", async () => {
+    const forged = tampered(sealedTaint, { says: {} });
+    await expect(reseal(forged, keks)).rejects.toHaveProperty("check", "seal");
+  });
+});
+
+describe("a KEK", () => {
+  test("keeps both of its keys to itself, and each to its purpose", async () => {
+    expect([kek.key.extractable, kek.statementKey.extractable]).toEqual([false, false]);
+    expect(kek.key.usages.toSorted()).toEqual(["unwrapKey", "wrapKey"]);
+    expect(kek.statementKey.usages.toSorted()).toEqual(["sign", "verify"]);
+  });
+
+  test("signs no statement with its own octets", async () => {
+    const own = await crypto.subtle.importKey(
+      "raw",
+      octets,
+      { name: "HMAC", hash: "SHA-256" },
+      false,
+      ["sign", "verify"],
+    );
+    const impostor = { ...kek, statementKey: own };
+    const sealed = await sealTaint(taint, clusterLocal, [impostor]);
+    expect(await checkOf(sealed)).toBe("seal");
+  });
+});
