@@ -1,0 +1,216 @@
+import { X509Certificate } from "node:crypto";
+import { expect, test } from "vitest";
+import { trustRoot } from "../../src/ca/adopt.ts";
+import { rotate } from "../../src/ca/rotate.ts";
+import { recordTaint } from "../../src/ca/taint.ts";
+import { importKek } from "../../src/custody/kek.ts";
+import { retireRoot } from "../../src/pki/additional-root.ts";
+import { addSeconds } from "../../src/pki/validity.ts";
+import { createKeys, createRoot, type RootOptions } from "../testkit/certificates-rooted.ts";
+import type { RunningCa } from "../testkit/running-ca.ts";
+import {
+  issueLeaf,
+  openStore,
+  publishedBundle,
+  readiness,
+  refresh,
+  signerOf,
+  startSigningCa,
+} from "../testkit/tainted-ca.ts";
+
+const base64 = (der: Uint8Array): string => Buffer.from(der).toString("base64");
+
+/** A CA that trusts another root from a minute on. */
+async function startWithRoot(options: Partial<RootOptions> = {}) {
+  const ca = await startSigningCa();
+  const before = await publishedBundle(ca);
+  const root = await createRoot({ notAfter: addSeconds(ca.now(), 1e8), ...options });
+  await trustRoot(ca.mint, root, addSeconds(ca.now(), refresh));
+  ca.pass(refresh);
+  return { ca, root, before };
+}
+
+async function retire({ mint, now }: RunningCa, at: Date): Promise<string> {
+  const [root] = (await openStore(mint)).additionalRoots;
+  if (!root) throw new Error("no root");
+  await recordTaint(mint, retireRoot(root, at, now()));
+  return root.id;
+}
+
+test("is in the bundle in both formats and in the last element of every answer, behind the CA's own", async () => {
+  const { ca, root, before } = await startWithRoot();
+  const expected = [...(before?.roots ?? []), base64(root)];
+  expect((await publishedBundle(ca))?.roots).toEqual(expected);
+  const pem = await (await ca.app.request("/bundle.pem")).text();
+  const { chain, leaf, roots } = await issueLeaf(ca);
+  expect(chain).toHaveLength(2);
+  expect(chain.at(-1)).toBe(pem);
+  expect(roots.map(({ raw }) => base64(raw))).toEqual(expected);
+  expect(leaf.verify(new X509Certificate(root).publicKey)).toBe(false);
+});
+
+test("is there from its instant, and the sequence grows with it and with nothing else", async () => {
+  const ca = await startSigningCa();
+  const root = await createRoot({ notAfter: addSeconds(ca.now(), 1e8) });
+  const before = await publishedBundle(ca);
+  const from = addSeconds(ca.now(), 2 * refresh);
+  await trustRoot(ca.mint, root, from);
+  ca.pass(2 * refresh - 1);
+  expect(await publishedBundle(ca)).toEqual(before);
+  ca.pass(1);
+  const after = await publishedBundle(ca);
+  expect(after?.sequence).toBe(Math.floor(from.getTime() / 1000));
+  ca.pass(10_000);
+  await rotate(ca.mint, ca.now());
+  expect(await publishedBundle(ca)).toEqual(after);
+});
+
+test("never signs, mints nothing, and is never pruned", async () => {
+  const { ca } = await startWithRoot();
+  const signer = await signerOf(ca);
+  const before = new Map(ca.store.records);
+  for (let i = 0; i < 3; i++) {
+    await rotate(ca.mint, ca.now());
+    ca.pass(86_400);
+    expect(await signerOf(ca)).toBe(signer);
+  }
+  expect(ca.store.records).toEqual(before);
+});
+
+test("that is the CA's own is not doubled, nor the sequence", async () => {
+  const ca = await startSigningCa();
+  const before = await publishedBundle(ca);
+  const own = Buffer.from(before?.roots[0] ?? "", "base64");
+  await trustRoot(ca.mint, own, addSeconds(ca.now(), 10));
+  ca.pass(refresh);
+  expect(await publishedBundle(ca)).toEqual(before);
+  expect((await issueLeaf(ca)).roots).toHaveLength(1);
+});
+
+test("leaves the bundle when it expires", async () => {
+  const ca = await startSigningCa();
+  const before = await publishedBundle(ca);
+  await trustRoot(ca.mint, await createRoot({ notAfter: addSeconds(ca.now(), 1000) }), ca.now());
+  ca.pass(999);
+  const during = await publishedBundle(ca);
+  expect(during?.roots).toHaveLength(2);
+  ca.pass(1);
+  const after = await publishedBundle(ca);
+  expect(after?.roots).toEqual(before?.roots);
+  expect(after?.sequence).toBeGreaterThan(during?.sequence ?? Number.NaN);
+});
+
+test("leaves the bundle at the instant that the operator chose, and /readyz says so until then", async () => {
+  const { ca, before } = await startWithRoot();
+  const during = await publishedBundle(ca);
+  const at = addSeconds(ca.now(), 1000);
+  const id = await retire(ca, at);
+  ca.pass(999);
+  expect(await publishedBundle(ca)).toEqual(during);
+  expect(await readiness(ca)).toMatchObject({
+    ready: true,
+    reasons: [expect.stringContaining(id)],
+  });
+  ca.pass(1);
+  const after = await publishedBundle(ca);
+  expect(after?.roots).toEqual(before?.roots);
+  expect(after?.sequence).toBeGreaterThan(during?.sequence ?? Number.NaN);
+  expect(await readiness(ca)).toEqual({ ready: true, reasons: [] });
+  expect([...ca.store.records.keys()]).toContain(`root/${id}`);
+});
+
+test.each([
+  ["is no JSON", () => "junk", "form"],
+  [
+    "was altered",
+    (value: string) => value.replace('"publishedFrom":"2026', '"publishedFrom":"2025'),
+    "seal",
+  ],
+])("is left out and reported when its record %s", async (_, spoil, check) => {
+  const { ca, before } = await startWithRoot();
+  const [[key, value] = ["", ""]] = [...ca.store.records].filter(([name]) =>
+    name.startsWith("root/"),
+  );
+  ca.store.records.set(key, spoil(value));
+  ca.pass(refresh);
+  expect(await publishedBundle(ca)).toEqual(before);
+  expect(await readiness(ca)).toEqual({
+    ready: true,
+    reasons: [`a record does not open: ${check}`],
+  });
+  await expect(rotate(ca.mint, ca.now())).rejects.toThrow(AggregateError);
+});
+
+test("stays when its retirement does not open, which is reported", async () => {
+  const { ca } = await startWithRoot();
+  const during = await publishedBundle(ca);
+  const id = await retire(ca, ca.now());
+  ca.store.records.set(`taint/${id}`, "junk");
+  ca.pass(refresh);
+  expect(await publishedBundle(ca)).toEqual(during);
+  expect(await readiness(ca)).toEqual({ ready: true, reasons: ["a record does not open: form"] });
+});
+
+test("and its retirement are sealed anew under a new KEK", async () => {
+  const { ca } = await startWithRoot();
+  await retire(ca, addSeconds(ca.now(), 1000));
+  const before = await openStore(ca.mint);
+  const newest = await importKek("k2", crypto.getRandomValues(new Uint8Array(32)));
+  await rotate({ ...ca.mint, keks: [newest, ...ca.mint.keks] }, ca.now());
+  const { additionalRoots, taints, refusals } = await openStore({ ...ca.mint, keks: [newest] });
+  expect(refusals).toEqual([]);
+  expect({ additionalRoots, taints }).toEqual({
+    additionalRoots: before.additionalRoots,
+    taints: before.taints,
+  });
+});
+
+test.fails("that is trusted again stays in the bundle meanwhile", async () => {
+  const { ca, root } = await startWithRoot();
+  const during = await publishedBundle(ca);
+  await trustRoot(ca.mint, root, addSeconds(ca.now(), 600)).catch(() => {});
+  ca.pass(refresh);
+  expect(await publishedBundle(ca)).toEqual(during);
+});
+
+test.fails("that was retired is trusted again when the operator says so, or refused", async () => {
+  const { ca, root } = await startWithRoot();
+  await retire(ca, ca.now());
+  ca.pass(refresh);
+  const isRefused = await trustRoot(ca.mint, root, ca.now()).then(
+    () => false,
+    () => true,
+  );
+  ca.pass(refresh);
+  const roots = (await publishedBundle(ca))?.roots ?? [];
+  expect(isRefused || roots.includes(base64(root))).toBe(true);
+});
+
+const unpublishable = {
+  "RSA of 1024 bits": {
+    name: "RSASSA-PKCS1-v1_5",
+    modulusLength: 1024,
+    publicExponent: new Uint8Array([1, 0, 1]),
+    hash: "SHA-256",
+  },
+  "RSA with the exponent 3": {
+    name: "RSASSA-PKCS1-v1_5",
+    modulusLength: 2048,
+    publicExponent: new Uint8Array([3]),
+    hash: "SHA-256",
+  },
+};
+
+test.fails.each(Object.entries(unpublishable))(
+  "does not take the bundle with it for having a key of %s",
+  async (_, algorithm) => {
+    const ca = await startSigningCa();
+    const root = await createRoot({
+      notAfter: addSeconds(ca.now(), 1e8),
+      keys: await createKeys(algorithm),
+    });
+    await trustRoot(ca.mint, root, ca.now()).catch(() => {});
+    ca.pass(refresh);
+    expect(await publishedBundle(ca)).toBeDefined();
+  },
+);
