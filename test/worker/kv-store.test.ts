@@ -47,3 +47,17 @@ test("does not take a store of which nothing can be read for an empty one", asyn
   } as unknown as KVNamespace);
   await expect(store.load()).rejects.toThrow();
 });
+
+test.fails("does not take a store whose authorities cannot be read yet for one without any", async () => {
+  const store = createKvStore({
+    ...namespace(),
+    list: async () => ({
+      keys: [{ name: "authorities/ab" }, { name: "roots/cd" }],
+      list_complete: true,
+      cacheStatus: null,
+    }),
+    // The root was there before; the authority is on its way.
+    get: async (key: string) => (key === "roots/cd" ? "value" : null),
+  } as unknown as KVNamespace);
+  await expect(store.load()).rejects.toThrow();
+});

@@ -1,0 +1,60 @@
+import { createScheduledController } from "cloudflare:test";
+import { env, exports } from "cloudflare:workers";
+import { beforeAll, expect, test, vi } from "vitest";
+import { importKek, type KekRing } from "../../src/custody/kek.ts";
+import { sealTaint } from "../../src/custody/taint-statement.ts";
+import { parseBase64 } from "../../src/pki/base64.ts";
+import { createKvStore } from "../../src/worker/kv-store.ts";
+import worker from "../../src/worker/main.ts";
+import { origin } from "../contract/service-under-test.ts";
+import { clusterLocal } from "../testkit/sealed-authorities.ts";
+
+const get = (path: string) => exports.default.fetch(new Request(`${origin}${path}`));
+
+interface Readiness {
+  readonly ready: boolean;
+  readonly authority?: string;
+  readonly reasons: readonly string[];
+}
+
+const readiness = async (): Promise<Readiness> => (await get("/readyz")).json();
+
+const runCron = () =>
+  worker.scheduled(createScheduledController({ cron: "0 * * * *" }), { ...env });
+
+/** The KEK of the configuration, as an operator's command would have it. */
+async function kekRing(): Promise<KekRing> {
+  const [id = "", octets = ""] = env.KEK.split(":");
+  return [await importKek(id, parseBase64(octets) ?? new Uint8Array())];
+}
+
+beforeAll(() => {
+  vi.spyOn(console, "log").mockImplementation(() => {});
+  vi.spyOn(console, "warn").mockImplementation(() => {});
+  vi.spyOn(console, "error").mockImplementation(() => {});
+  return () => vi.restoreAllMocks();
+});
+
+test("a taint that an operator puts into KV stops the signing in a running isolate, and the cron replaces what it stopped", async () => {
+  await runCron();
+  const eventually = (expected: Partial<Readiness>) =>
+    vi.waitFor(async () => expect(await readiness()).toMatchObject(expected), {
+      timeout: 10_000,
+      interval: 100,
+    });
+  await eventually({ ready: true });
+  const { authority: id = "" } = await readiness();
+  const now = new Date();
+  const taint = { id, taintedAt: now, retiresAt: now };
+  await createKvStore(env.AUTHORITIES).put(await sealTaint(taint, clusterLocal, await kekRing()));
+  await eventually({ ready: false });
+  expect((await get("/bundle.pem")).status).toBe(503);
+  await runCron();
+  await eventually({ ready: true, reasons: [] });
+  expect((await readiness()).authority).not.toBe(id);
+  const { keys } = await env.AUTHORITIES.list();
+  expect(keys.map(({ name }) => name).filter((name) => name.endsWith(id))).toEqual([
+    `authorities/${id}`,
+    `taints/${id}`,
+  ]);
+});
