@@ -244,6 +244,20 @@ describe("an adopted authority", () => {
   });
 });
 
+test.fails("an adopted authority that is tainted is trusted no longer for having its root among the additional ones, or /readyz says so", async () => {
+  const ca = await start();
+  const root = await createRoot({ keys, notAfter: addSeconds(ca.now(), 3650 * day) });
+  const certificates = { certificate: root, intermediates: [], roots: [root] };
+  // As a combined root-cert.pem has it.
+  const adopted = { certificates, extractablePrivateKey: keys.privateKey, additionalRoots: [root] };
+  const { id } = await adoptAuthority(ca.mint, adopted, ca.now());
+  await taint(ca, "immediately");
+  ca.pass(600);
+  const isTrusted = (await publishedBundle(ca))?.roots.includes(base64(root)) ?? false;
+  const { reasons } = await readiness(ca);
+  expect(reasons.some((reason) => reason.includes(id))).toBe(isTrusted);
+});
+
 interface Held {
   readonly leaf: X509Certificate;
   readonly roots: readonly X509Certificate[];
