@@ -186,6 +186,26 @@ test.fails("that was retired is trusted again when the operator says so, or refu
   expect(isRefused || roots.includes(base64(root))).toBe(true);
 });
 
+test.fails("moves the sequence when it goes, though the store tells of a later retirement first", async () => {
+  const { ca } = await startWithRoot();
+  const other = await createRoot({ notAfter: addSeconds(ca.now(), 1e8) });
+  await trustRoot(ca.mint, other, addSeconds(ca.now(), refresh));
+  ca.pass(2 * refresh);
+  const { additionalRoots } = await openStore(ca.mint);
+  const [first, second] = additionalRoots.map((root, i) =>
+    retireRoot(root, addSeconds(ca.now(), 10 * i), addSeconds(ca.now(), 10 * i)),
+  );
+  if (!first || !second) throw new Error("no roots");
+  await recordTaint(ca.mint, second);
+  ca.pass(refresh);
+  const before = await publishedBundle(ca);
+  await recordTaint(ca.mint, first);
+  ca.pass(refresh);
+  const after = await publishedBundle(ca);
+  expect([before?.roots.length, after?.roots.length]).toEqual([2, 1]);
+  expect(after?.sequence).toBeGreaterThan(before?.sequence ?? Number.NaN);
+});
+
 const unpublishable = {
   "RSA of 1024 bits": {
     name: "RSASSA-PKCS1-v1_5",

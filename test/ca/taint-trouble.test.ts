@@ -223,6 +223,34 @@ describe("runs of the cron that do not see the same", () => {
   });
 });
 
+test.fails("a second emergency authority does not sign before those know it who know the first", async () => {
+  const ca = await startSigningCa();
+  await recordTaint(ca.mint, await decideTaint(ca, "immediately"));
+  const stale = await ca.store.load();
+  await rotate(ca.mint, ca.now());
+  ca.pass(propagation - refresh);
+  await rotate({ ...ca.mint, store: { ...ca.store, load: async () => stale } }, ca.now());
+  ca.pass(propagation - 1);
+  const known = (await publishedBundle(ca))?.roots;
+  const signer = await signerOf(ca);
+  expect([known?.length, signer === undefined]).toEqual([1, false]);
+  ca.pass(1);
+  expect((await publishedBundle(ca))?.roots).toHaveLength(2);
+  expect(await signerOf(ca)).toBe(signer);
+});
+
+test.fails("a taint stops its authority now, though the operator's clock is an hour ahead", async () => {
+  const ca = await startSigningCa();
+  const { issuers } = await openStore(ca.mint);
+  const [{ authority } = { authority: undefined }] = issuers;
+  if (!authority) throw new Error("no authority");
+  const ahead = new Date(ca.now().getTime() + 3_600_000);
+  const said = createTaint(authority, "with-last-leaf", ca.mint.phaseLengths, ahead);
+  await recordTaint(ca.mint, said);
+  ca.pass(propagation);
+  expect(await signerOf(ca)).toBeUndefined();
+});
+
 describe("under a new KEK", () => {
   test("a taint is sealed anew by the cron, once, and means what it meant", async () => {
     const ca = await startSigningCa();
