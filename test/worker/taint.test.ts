@@ -4,6 +4,7 @@ import { beforeAll, expect, test, vi } from "vitest";
 import { importKek, type KekRing } from "../../src/custody/kek.ts";
 import { sealTaint } from "../../src/custody/taint-statement.ts";
 import { parseBase64 } from "../../src/pki/base64.ts";
+import { wholeSeconds } from "../../src/pki/validity.ts";
 import { createKvStore } from "../../src/worker/kv-store.ts";
 import worker from "../../src/worker/main.ts";
 import { origin } from "../contract/service-under-test.ts";
@@ -44,7 +45,7 @@ test("a taint that an operator puts into KV stops the signing in a running isola
     });
   await eventually({ ready: true });
   const { authority: id = "" } = await readiness();
-  const now = new Date();
+  const now = wholeSeconds(new Date());
   const taint = { id, taintedAt: now, retiresAt: now };
   await createKvStore(env.AUTHORITIES).put(await sealTaint(taint, clusterLocal, await kekRing()));
   await eventually({ ready: false });
