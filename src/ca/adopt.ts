@@ -1,7 +1,8 @@
 import { sealRoot } from "../custody/root-statement.ts";
 import { sealAuthority } from "../custody/seal.ts";
+import { taintedSubject } from "../custody/taint-statement.ts";
 import { createAdditionalRoot } from "../pki/additional-root.ts";
-import type { Bytes } from "../pki/bytes.ts";
+import { type Bytes, bytesEqual } from "../pki/bytes.ts";
 import { parseCertificate } from "../pki/certificate.ts";
 import { adoptedSchedule } from "../pki/schedule.ts";
 import {
@@ -9,7 +10,7 @@ import {
   createSigningAuthority,
   type SigningAuthority,
 } from "../pki/signing-authority.ts";
-import type { Mint } from "./mint.ts";
+import { type Mint, storeRecord } from "./mint.ts";
 
 /** An authority that signed for this mesh before it came here. */
 export interface AdoptedAuthority {
@@ -29,12 +30,19 @@ export async function adoptAuthority(
   { certificates, extractablePrivateKey, additionalRoots }: AdoptedAuthority,
   now: Date,
 ): Promise<SigningAuthority> {
+  const stored = await mint.store.load();
+  if (stored.some(({ kind }) => kind === "authority")) {
+    throw new Error("the store has an authority already: adopting is for one that has none");
+  }
   const expiresAt = firstExpiry(certificates);
   const schedule = adoptedSchedule(mint.phaseLengths, expiresAt, now);
-  for (const der of additionalRoots) await trustRoot(mint, der, schedule.publishedFrom);
+  const others = additionalRoots.filter(
+    (der) => !certificates.roots.some((own) => bytesEqual(own, der)),
+  );
+  for (const der of others) await trustRoot(mint, der, schedule.publishedFrom);
   const authority = await createSigningAuthority(certificates, schedule);
   const created = { authority, extractablePrivateKey };
-  await mint.store.put(await sealAuthority(created, mint.trustDomain, mint.keks));
+  await storeRecord(mint, await sealAuthority(created, mint.trustDomain, mint.keks));
   mint.log.operation({
     event: "authority-adopted",
     level: "info",
@@ -45,10 +53,20 @@ export async function adoptAuthority(
   return authority;
 }
 
-/** Adds a root to what verifiers accept, from an instant that every reader can keep. */
+/**
+ * Adds a root to what verifiers accept, from an instant that every reader can keep. One that is there
+ * stays as it is.
+ *
+ * @throws Error for one that was removed: its taint would take it out again.
+ */
 export async function trustRoot(mint: Mint, der: Bytes, publishedFrom: Date): Promise<void> {
   const root = await createAdditionalRoot(der, publishedFrom);
-  await mint.store.put(await sealRoot(root, mint.trustDomain, mint.keks));
+  const stored = await mint.store.load();
+  if (stored.some((record) => record.kind === "taint" && taintedSubject(record) === root.id)) {
+    throw new Error("a root that was removed does not come back");
+  }
+  if (stored.some(({ kind, id }) => kind === "root" && id === root.id)) return;
+  await storeRecord(mint, await sealRoot(root, mint.trustDomain, mint.keks));
   mint.log.operation({
     event: "root-trusted",
     level: "info",

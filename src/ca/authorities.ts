@@ -54,10 +54,12 @@ export function createAuthorities(configuration: AuthoritiesConfiguration): Auth
     // Set first, so that others go on with what there is; where there is nothing, they load as well.
     if (isUsable(now)) nextLoad = addSeconds(now, refreshSeconds);
     try {
-      records = await openAll(await configuration.store.load(), records, configuration);
+      const loaded = await openAll(await configuration.store.load(), records, configuration);
+      // Loads overlap, and one that began earlier may end later: it knows less.
+      if (now < loadedAt) return;
+      loadedAt = now;
+      records = loaded;
       opened = assemble([...records.values()].map((record) => record.opened));
-      // Loads overlap, and one that began earlier may end later.
-      if (now > loadedAt) loadedAt = now;
       view = undefined;
       nextLoad = addSeconds(now, currentView(now).issuer ? refreshSeconds : idleSeconds);
     } catch (error) {

@@ -1,4 +1,5 @@
 import type { RecordError } from "../custody/authority-record.ts";
+import { bytesEqual } from "../pki/bytes.ts";
 import type { Issuer } from "../pki/issuer.ts";
 import { toPem } from "../pki/pem.ts";
 import { signingAuthorityAt } from "../pki/signing-authority.ts";
@@ -74,11 +75,16 @@ function exposures(
   published: readonly PublishedAuthority[],
   now: Date,
 ): string[] {
-  const trusted = new Map(publishedAuthoritiesAt(published, now).map((each) => [each.id, each]));
-  return taints.flatMap(({ id, taintedAt }) => {
-    const authority = trusted.get(id);
-    if (!authority) return [];
-    const until = authority.schedule.retiresAt.toISOString();
-    return [`${id} is tainted since ${taintedAt.toISOString()} and trusted until ${until}`];
+  const trusted = publishedAuthoritiesAt(published, now);
+  return [...new Set(taints.map(({ id }) => id))].flatMap((id) => {
+    const roots = published.find((each) => each.id === id)?.roots ?? [];
+    // Another authority, or an additional root, may keep its root in the bundle.
+    const ends = trusted
+      .filter((each) => each.roots.some((root) => roots.some((own) => bytesEqual(own, root))))
+      .map(({ schedule }) => schedule.retiresAt.getTime());
+    if (ends.length === 0) return [];
+    return [
+      `${id} is tainted, and its root trusted until ${new Date(Math.max(...ends)).toISOString()}`,
+    ];
   });
 }

@@ -12,6 +12,9 @@ import { type Mint, mintAuthority } from "./mint.ts";
 export async function foundIfEmpty(mint: Mint, now: Date): Promise<void> {
   const records = await mint.store.load();
   if (records.some(({ kind }) => kind === "authority")) return;
+  if (records.length > 0) {
+    throw new Error("the store holds records but no authority: one was lost, or is on its way");
+  }
   const today = now.toISOString().slice(0, 10);
   if (mint.inceptionDate !== today) {
     throw new Error(

@@ -3,7 +3,8 @@ import { CaError } from "../errors.ts";
 import { parseCertificateSigningRequest } from "../pki/certificate-signing-request.ts";
 import { type Issuer, issueLeaf } from "../pki/issuer.ts";
 import { toPem } from "../pki/pem.ts";
-import { type LeafLifetimes, leafValidity } from "../pki/validity.ts";
+import type { SigningAuthority } from "../pki/signing-authority.ts";
+import { type LeafLifetimes, leafValidity, type Validity } from "../pki/validity.ts";
 import type { AuditEvent } from "./audit-event.ts";
 import type { Authorities } from "./authorities.ts";
 import type { AuthorityView } from "./authority-view.ts";
@@ -55,11 +56,11 @@ export async function issueCertificate(
   const publicKey = await parseCertificateSigningRequest(request.csrPem);
   const view = await authorities.at(now);
   const issuer = requireIssuer(view);
-  const { certificate, id } = issuer.authority;
+  const { id } = issuer.authority;
   const validity = leafValidity(
     request.requestedSeconds,
     leafLifetimes,
-    certificate.toBeSigned.validity,
+    usefulLife(issuer.authority),
     now,
   );
   requireAttention(signal);
@@ -69,6 +70,12 @@ export async function issueCertificate(
   audit.serialNumber = leaf.serialNumber;
   audit.notAfter = validity.notAfter;
   return [toPem("CERTIFICATE", leaf.der), ...view.chainPem];
+}
+
+/** An authority that was adopted may outlive the root that it needs. */
+function usefulLife({ certificate, schedule }: SigningAuthority): Validity {
+  const { notBefore, notAfter } = certificate.toBeSigned.validity;
+  return { notBefore, notAfter: schedule.retiresAt < notAfter ? schedule.retiresAt : notAfter };
 }
 
 function requireIssuer({ issuer, reasons }: AuthorityView): Issuer {

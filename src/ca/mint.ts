@@ -1,10 +1,11 @@
-import type { AuthorityStore } from "../custody/authority-store.ts";
+import type { AuthorityStore, StoredRecord } from "../custody/authority-store.ts";
 import type { KekRing } from "../custody/kek.ts";
 import { sealAuthority } from "../custody/seal.ts";
 import type { PhaseLengths, Schedule } from "../pki/schedule.ts";
 import { type AuthorityKey, createAuthority } from "../pki/self-signed-authority.ts";
 import type { TrustDomain } from "../pki/spiffe-id.ts";
 import type { EventLog } from "./audit-event.ts";
+import { openWhole } from "./opened-store.ts";
 
 /** How authorities are made, and where they go. */
 export interface Mint {
@@ -18,10 +19,16 @@ export interface Mint {
   readonly log: EventLog;
 }
 
+/** Puts a record that is certain to open again. @throws RecordError for one that would not. */
+export async function storeRecord(mint: Mint, record: StoredRecord): Promise<void> {
+  await openWhole(record, mint);
+  await mint.store.put(record);
+}
+
 /** Makes an authority for a schedule and puts it into the store, sealed; its open key is forgotten. */
 export async function mintAuthority(mint: Mint, schedule: Schedule): Promise<void> {
   const created = await createAuthority(mint.trustDomain, mint.authorityKey, schedule);
-  await mint.store.put(await sealAuthority(created, mint.trustDomain, mint.keks));
+  await storeRecord(mint, await sealAuthority(created, mint.trustDomain, mint.keks));
   mint.log.operation({
     event: "authority-minted",
     level: "info",

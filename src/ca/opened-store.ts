@@ -3,7 +3,7 @@ import type { RecordName, StoredRecord } from "../custody/authority-store.ts";
 import type { KekRing } from "../custody/kek.ts";
 import { openRoot } from "../custody/root-statement.ts";
 import { openAuthority } from "../custody/seal.ts";
-import { openTaint } from "../custody/taint-statement.ts";
+import { openTaint, taintedSubject } from "../custody/taint-statement.ts";
 import type { AdditionalRoot } from "../pki/additional-root.ts";
 import type { Issuer } from "../pki/issuer.ts";
 import type { RotationState } from "../pki/rotation.ts";
@@ -43,7 +43,7 @@ export async function openRecord(
   opening: RecordOpening,
 ): Promise<OpenedRecord> {
   try {
-    return await open(stored, opening);
+    return await openWhole(stored, opening);
   } catch (error) {
     if (!(error instanceof RecordError)) throw error;
     const { kind, id } = stored;
@@ -59,9 +59,10 @@ export async function openRecord(
   }
 }
 
-async function open(
+/** @throws RecordError */
+export async function openWhole(
   stored: StoredRecord,
-  { trustDomain, keks }: RecordOpening,
+  { trustDomain, keks }: Pick<RecordOpening, "trustDomain" | "keks">,
 ): Promise<OpenedRecord> {
   const { kind, id } = stored;
   switch (kind) {
@@ -99,8 +100,8 @@ export function assemble(records: readonly OpenedRecord[]): OpenedStore {
 function taintOf(record: OpenedRecord, authorities: readonly SigningAuthority[]): Taint[] {
   if ("taint" in record) return [record.taint];
   if (record.kind !== "taint") return [];
-  const subject = authorities.find(({ id }) => id === record.id);
+  const subject = authorities.find(({ id }) => id === taintedSubject(record));
   if (!subject) return [];
-  const { publishedFrom, retiresAt } = subject.schedule;
-  return [{ id: record.id, taintedAt: publishedFrom, retiresAt }];
+  const { id, schedule } = subject;
+  return [{ id, taintedAt: schedule.signsFrom, retiresAt: schedule.retiresAt }];
 }

@@ -5,7 +5,7 @@ import { type MintCause, planRotation, type RotationStep } from "../pki/rotation
 import type { Schedule } from "../pki/schedule.ts";
 import { viewAt } from "./authority-view.ts";
 import { foundIfEmpty } from "./inception.ts";
-import { type Mint, mintAuthority } from "./mint.ts";
+import { type Mint, mintAuthority, storeRecord } from "./mint.ts";
 import { assemble, type OpenedStore, openRecord } from "./opened-store.ts";
 
 /**
@@ -64,7 +64,7 @@ async function carryOutStep(mint: Mint, step: RotationStep): Promise<void> {
 async function reseal(mint: Mint, record: StoredRecord): Promise<void> {
   const resealed = await resealRecord(mint, record);
   if (!resealed) return;
-  await mint.store.put(resealed);
+  await storeRecord(mint, resealed);
   mint.log.operation({
     event: `${record.kind}-resealed`,
     level: "info",

@@ -1,13 +1,13 @@
 import { sealTaint } from "../custody/taint-statement.ts";
 import type { Taint } from "../pki/taint.ts";
-import type { Mint } from "./mint.ts";
+import { type Mint, storeRecord } from "./mint.ts";
 
 /**
  * Records a taint. What follows from it, a fresh authority if nothing else may sign, is the next
  * rotation's: run it at once.
  */
 export async function recordTaint(mint: Mint, taint: Taint): Promise<void> {
-  await mint.store.put(await sealTaint(taint, mint.trustDomain, mint.keks));
+  await storeRecord(mint, await sealTaint(taint, mint.trustDomain, mint.keks));
   mint.log.operation({
     event: "authority-tainted",
     level: "warning",

@@ -61,7 +61,7 @@ export function formatAuthorities(reports: readonly AuthorityReport[]): string {
       report.key ?? "(root)",
       formatInstant(report.schedule.publishedFrom),
       report.key ? formatInstant(report.schedule.signsFrom) : "never",
-      report.key ? formatInstant(report.schedule.signsUntil) : "never",
+      report.key ? formatInstant(report.taintedAt ?? report.schedule.signsUntil) : "never",
       formatInstant(report.schedule.retiresAt),
       report.fingerprint.slice(0, 16),
     ]),

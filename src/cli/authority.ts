@@ -1,13 +1,12 @@
 import { readFile, writeFile } from "node:fs/promises";
 import { Command, Option } from "commander";
 import { adoptAuthority } from "../ca/adopt.ts";
-import { foundIfEmpty } from "../ca/inception.ts";
 import { mintAuthority } from "../ca/mint.ts";
 import type { OpenedStore } from "../ca/opened-store.ts";
 import { rotate } from "../ca/rotate.ts";
 import { recordTaint } from "../ca/taint.ts";
 import { lastSignature } from "../pki/rotation.ts";
-import { nextSchedule, phaseAt } from "../pki/schedule.ts";
+import { firstSchedule, nextSchedule, phaseAt } from "../pki/schedule.ts";
 import type { SigningAuthority } from "../pki/signing-authority.ts";
 import { createTaint, type Departure } from "../pki/taint.ts";
 import { formatAuthorities, reportAuthorities, shortId } from "./authority-report.ts";
@@ -80,7 +79,7 @@ async function init(session: Session): Promise<void> {
   if (store.authorities.length > 0 || store.refusals.length > 0) {
     throw new Obstacle("the store is not empty: init founds a CA where none is");
   }
-  await foundIfEmpty({ ...mint, inceptionDate: now.toISOString().slice(0, 10) }, now);
+  await mintAuthority(mint, firstSchedule(mint.phaseLengths, now));
   await conclude(session);
 }
 
@@ -131,8 +130,9 @@ function addTaint(command: Command, clock: Clock): void {
 
 async function taint(session: Session, id: string, options: TaintOptions): Promise<void> {
   const { mint, now } = session;
-  const authority = findAuthority(await openStore(session), id);
-  const decided = createTaint(authority, options.root, mint.phaseLengths, now);
+  const store = await openStore(session);
+  const authority = findAuthority(store, id);
+  const decided = createTaint(store, authority.id, options.root, mint.phaseLengths, now);
   const until = formatInstant(decided.retiresAt);
   const what = `Taint ${authority.id} in the ${session.place}? It can never sign again, and is trusted until ${until}.`;
   await confirm(what, { yes: options.yes || session.isDry });
@@ -173,6 +173,8 @@ async function importAuthority(
   for (const warning of imported.warnings) console.error(`warning: ${warning}`);
   const { certificates, privateKey: extractablePrivateKey, additionalRoots } = imported;
   await adoptAuthority(mint, { certificates, extractablePrivateKey, additionalRoots }, now);
+  // One that has not long to live needs its successor now.
+  await rotate(mint, now);
   await conclude(session);
 }
 

@@ -1,6 +1,6 @@
 import { armor, Decrypter, Encrypter } from "age-encryption";
 import * as z from "zod";
-import type { Mint } from "../ca/mint.ts";
+import { type Mint, storeRecord } from "../ca/mint.ts";
 import { instant, octets } from "../custody/authority-record.ts";
 import { sealRoot } from "../custody/root-statement.ts";
 import { openExtractable, sealAuthority } from "../custody/seal.ts";
@@ -185,15 +185,16 @@ async function openAuthority(backup: Backup["authorities"][number]): Promise<New
 
 /** Seals what a backup holds under the newest KEK. Taints first: nothing is back before what limits it. */
 export async function restoreBackup(mint: Mint, backup: OpenedBackup): Promise<void> {
-  const { store, trustDomain, keks } = mint;
+  const { trustDomain, keks } = mint;
   if (backup.trustDomain !== trustDomain) {
     throw new Obstacle(`the backup is of trust domain ${backup.trustDomain}, not ${trustDomain}`);
   }
-  for (const taint of backup.taints) await store.put(await sealTaint(taint, trustDomain, keks));
+  for (const taint of backup.taints)
+    await storeRecord(mint, await sealTaint(taint, trustDomain, keks));
   for (const root of backup.additionalRoots) {
-    await store.put(await sealRoot(root, trustDomain, keks));
+    await storeRecord(mint, await sealRoot(root, trustDomain, keks));
   }
   for (const authority of backup.authorities) {
-    await store.put(await sealAuthority(authority, trustDomain, keks));
+    await storeRecord(mint, await sealAuthority(authority, trustDomain, keks));
   }
 }

@@ -78,11 +78,12 @@ function forecastTaint(
   lengths: PhaseLengths,
   now: Date,
 ): TaintForecast {
-  const immediately = createTaint(authority, "immediately", lengths, now);
-  const withLastLeaf = createTaint(authority, "with-last-leaf", lengths, now);
+  const { id } = authority;
+  const immediately = createTaint(state, id, "immediately", lengths, now);
+  const withLastLeaf = createTaint(state, id, "with-last-leaf", lengths, now);
   const afterwards = { ...state, taints: [...state.taints, immediately] };
   return {
-    id: authority.id,
+    id,
     ...successorIn(afterwards, lengths, now),
     trustedUntil: {
       immediately: immediately.retiresAt,

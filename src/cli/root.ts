@@ -25,7 +25,7 @@ interface ListOptions extends SessionOptions {
 }
 
 interface RemoveOptions extends SessionOptions, ConfirmationOptions {
-  readonly after: number;
+  readonly after?: number;
 }
 
 /** `rampart root …`: what verifiers accept beside the CA's own authorities. */
@@ -44,7 +44,11 @@ export function rootCommand(clock: () => Date): Command {
   addChangeOptions(root.command("remove"))
     .argument("<id>", "the SHA-256 of its certificate, or the beginning of it")
     .description("take a root out of the trust bundle; it does not come back")
-    .option("--after <duration>", "when, such as 24h", parseDuration, 0)
+    .option(
+      "--after <duration>",
+      "when, such as 24h, or 0s for at once (default: when every reader knows of it)",
+      parseDuration,
+    )
     .option("-y, --yes", "do not ask")
     .action((id: string, options: RemoveOptions) =>
       withSession(options, clock(), (s) => remove(s, id, options)),
@@ -103,7 +107,7 @@ function requireNew({ id }: AdditionalRoot, { taints, additionalRoots }: OpenedS
 async function remove(session: Session, id: string, options: RemoveOptions): Promise<void> {
   const { mint, now, isDry } = session;
   const root = findRoot(await openStore(session), id);
-  const at = addSeconds(now, options.after);
+  const at = addSeconds(now, options.after ?? mint.phaseLengths.propagationSeconds);
   const question = `Take ${root.id} out of the trust bundle, ${formatInstant(at)}? What it signed is refused from then on.`;
   await confirm(question, { yes: options.yes || isDry });
   await recordTaint(mint, retireRoot(root, at, now));

@@ -7,7 +7,7 @@ export const recordKinds: readonly RecordKind[] = ["authority", "taint", "root"]
 /** The name of a record in the store. */
 export interface RecordName {
   readonly kind: RecordKind;
-  /** Of the authority or root that it is about, lower-case hexadecimal. */
+  /** Of the authority or root, lower-case hexadecimal; of a taint, followed by what it says. */
   readonly id: string;
 }
 

@@ -1,4 +1,5 @@
 import * as z from "zod";
+import { CaError } from "../errors.ts";
 import { type AdditionalRoot, createAdditionalRoot } from "../pki/additional-root.ts";
 import { toBase64 } from "../pki/base64.ts";
 import { DerError } from "../pki/der-reader.ts";
@@ -40,7 +41,7 @@ async function rootOf(words: Words): Promise<AdditionalRoot> {
   try {
     return await createAdditionalRoot(says.data.certificate, says.data.publishedFrom);
   } catch (error) {
-    if (error instanceof DerError) throw new RecordError("certificate", error.message, error);
-    throw error;
+    if (!(error instanceof DerError || error instanceof CaError)) throw error;
+    throw new RecordError("certificate", error.message, error);
   }
 }

@@ -2,20 +2,37 @@ import * as z from "zod";
 import type { TrustDomain } from "../pki/spiffe-id.ts";
 import type { Taint } from "../pki/taint.ts";
 import { instant, RecordError } from "./authority-record.ts";
-import type { StoredRecord } from "./authority-store.ts";
+import type { RecordName, StoredRecord } from "./authority-store.ts";
 import type { KekRing } from "./kek.ts";
 import { openStatement, sealStatement } from "./statement.ts";
 
-const taintForm = z.strictObject({ taintedAt: instant, retiresAt: instant });
+const taintForm = z.strictObject({ subject: z.string(), taintedAt: instant, retiresAt: instant });
 
-/** The record of a taint, under the id of what is tainted. */
+/**
+ * The record of a taint. Its name holds all that it says, so that a later and stricter one stands
+ * beside it and is not overwritten by whoever has not seen it.
+ */
 export async function sealTaint(
-  { id, taintedAt, retiresAt }: Taint,
+  taint: Taint,
   trustDomain: TrustDomain,
   keks: KekRing,
 ): Promise<StoredRecord> {
-  const says = { taintedAt: taintedAt.toISOString(), retiresAt: retiresAt.toISOString() };
-  return sealStatement({ kind: "taint", id }, says, trustDomain, keks);
+  const { id: subject, taintedAt, retiresAt } = taint;
+  const says = {
+    subject,
+    taintedAt: taintedAt.toISOString(),
+    retiresAt: retiresAt.toISOString(),
+  };
+  return sealStatement({ kind: "taint", id: nameOf(taint) }, says, trustDomain, keks);
+}
+
+function nameOf({ id, taintedAt, retiresAt }: Taint): string {
+  return [id, taintedAt.getTime(), retiresAt.getTime()].join("-");
+}
+
+/** What a record of a taint is about, by its name alone: to be believed only when it does not open. */
+export function taintedSubject({ id }: RecordName): string {
+  return id.split("-", 1)[0] ?? id;
 }
 
 /** @throws RecordError */
@@ -25,6 +42,9 @@ export async function openTaint(
   keks: KekRing,
 ): Promise<Taint> {
   const says = taintForm.safeParse(await openStatement(stored, trustDomain, keks));
-  if (says.success) return { id: stored.id, ...says.data };
-  throw new RecordError("form", "not the statement of a taint");
+  if (!says.success) throw new RecordError("form", "not the statement of a taint");
+  const { subject: id, taintedAt, retiresAt } = says.data;
+  const taint = { id, taintedAt, retiresAt };
+  if (nameOf(taint) === stored.id) return taint;
+  throw new RecordError("id", "stored under another taint's name");
 }

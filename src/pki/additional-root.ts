@@ -1,6 +1,7 @@
 import { type Bytes, toHex } from "./bytes.ts";
 import { parseCertificate } from "./certificate.ts";
 import type { ScheduledAuthority } from "./schedule.ts";
+import { parseSubjectPublicKey } from "./subject-public-key.ts";
 import type { Taint } from "./taint.ts";
 import { wholeSeconds } from "./validity.ts";
 
@@ -16,28 +17,31 @@ export interface AdditionalRoot extends ScheduledAuthority {
  * A root that is published from an instant on until it expires. It never signs, so as far as its
  * schedule is concerned it has always stopped.
  *
- * @throws DerError when it is not a certificate.
+ * @throws DerError when it is not a certificate, or CaError `subject-key-unacceptable` when no
+ *   authority may have its key.
  */
 export async function createAdditionalRoot(
   der: Bytes,
   publishedFrom: Date,
 ): Promise<AdditionalRoot> {
-  const { notAfter } = parseCertificate(der).toBeSigned.validity;
+  const { validity, spki } = parseCertificate(der).toBeSigned;
+  parseSubjectPublicKey(spki);
   const digest = await crypto.subtle.digest("SHA-256", der);
+  const start = wholeSeconds(publishedFrom);
   return {
     id: toHex(new Uint8Array(digest)),
     roots: [der],
     schedule: {
-      publishedFrom,
-      signsFrom: publishedFrom,
-      signsUntil: publishedFrom,
-      retiresAt: notAfter > publishedFrom ? notAfter : publishedFrom,
+      publishedFrom: start,
+      signsFrom: start,
+      signsUntil: start,
+      retiresAt: validity.notAfter > start ? validity.notAfter : start,
     },
   };
 }
 
 /** What takes a root out of the bundle: a taint, because the store keeps what verifiers once trusted. */
 export function retireRoot({ id, schedule }: AdditionalRoot, at: Date, now: Date): Taint {
-  const retiresAt = at < schedule.retiresAt ? at : schedule.retiresAt;
-  return { id, taintedAt: wholeSeconds(now), retiresAt: wholeSeconds(retiresAt) };
+  const retiresAt = Math.min(Math.max(at.getTime(), now.getTime()), schedule.retiresAt.getTime());
+  return { id, taintedAt: wholeSeconds(now), retiresAt: wholeSeconds(new Date(retiresAt)) };
 }

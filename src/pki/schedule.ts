@@ -63,7 +63,8 @@ export function firstSchedule(lengths: PhaseLengths, now: Date): Schedule {
 export function nextSchedule(lengths: PhaseLengths, othersSignUntil: Date, now: Date): Schedule {
   const publishedFrom = addSeconds(wholeSeconds(now), lengths.propagationSeconds);
   const inEveryBundle = addSeconds(publishedFrom, overlapSeconds(lengths));
-  const atLatest = othersSignUntil > publishedFrom ? othersSignUntil : publishedFrom;
+  const othersStop = wholeSeconds(othersSignUntil);
+  const atLatest = othersStop > publishedFrom ? othersStop : publishedFrom;
   return scheduleFrom(lengths, publishedFrom, inEveryBundle < atLatest ? inEveryBundle : atLatest);
 }
 

@@ -3,11 +3,13 @@ import { addSeconds, wholeSeconds } from "./validity.ts";
 
 /**
  * What an operator said of an authority whose key may be in other hands, or of a root that is not to
- * be trusted any longer: it signs nothing from now on, and its root leaves the bundle earlier.
+ * be trusted any longer: it signs nothing, and its root leaves the bundle earlier. Said again, the
+ * stricter word holds.
  */
 export interface Taint {
   /** Of the authority or the additional root. */
   readonly id: string;
+  /** By the operator's clock: evidence, on which nothing depends. */
   readonly taintedAt: Date;
   readonly retiresAt: Date;
 }
@@ -25,84 +27,107 @@ export interface DepartureLengths {
   readonly longestLeafSeconds: number;
 }
 
-/**
- * The taint of an authority, as of `now`.
- *
- * @param authority With the schedule that earlier taints leave it; tainted again, it can only leave
- *   earlier.
- */
+/** Authorities as they were minted, and what was said of them. */
+export interface TaintedAuthorities {
+  readonly authorities: readonly ScheduledAuthority[];
+  readonly taints: readonly Taint[];
+}
+
+/** The taint of one of the authorities, as of `now`. */
 export function createTaint(
-  { id, schedule }: ScheduledAuthority,
+  { authorities, taints }: TaintedAuthorities,
+  id: string,
   departure: Departure,
-  { propagationSeconds, longestLeafSeconds }: DepartureLengths,
+  lengths: DepartureLengths,
   now: Date,
 ): Taint {
-  const taintedAt = earlier(wholeSeconds(now), schedule.signsUntil);
-  const hasSigned = schedule.signsFrom <= addSeconds(now, propagationSeconds);
-  if (departure === "immediately" || !hasSigned) {
-    return { id, taintedAt, retiresAt: earlier(wholeSeconds(now), schedule.retiresAt) };
-  }
-  const stopped = earlier(addSeconds(taintedAt, propagationSeconds), schedule.signsUntil);
-  const lastLeafGone = addSeconds(stopped, longestLeafSeconds + propagationSeconds);
-  return { id, taintedAt, retiresAt: earlier(lastLeafGone, schedule.retiresAt) };
+  const own = authorities.find((each) => each.id === id);
+  const effective = applyTaints(authorities, taints).find((each) => each.id === id);
+  if (!own || !effective) throw new Error("no such authority to taint");
+  const taintedAt = wholeSeconds(now);
+  const everyReaderKnows = addSeconds(taintedAt, lengths.propagationSeconds);
+  const hasSigned = effective.schedule.signsFrom <= everyReaderKnows;
+  const retiresAt =
+    departure === "with-last-leaf" && hasSigned
+      ? lastLeafGone(own.schedule, lengths, everyReaderKnows)
+      : taintedAt;
+  return { id, taintedAt, retiresAt: earlier(retiresAt, own.schedule.retiresAt) };
+}
+
+/** Leaves live as long as today's settings allow, or as those did under which it was minted. */
+function lastLeafGone(
+  { signsUntil, retiresAt }: Schedule,
+  { longestLeafSeconds, propagationSeconds }: DepartureLengths,
+  everyReaderKnows: Date,
+): Date {
+  const mintedFor = (retiresAt.getTime() - signsUntil.getTime()) / 1000;
+  const overlapSeconds = Math.max(mintedFor, longestLeafSeconds + propagationSeconds);
+  return addSeconds(earlier(everyReaderKnows, signsUntil), overlapSeconds);
 }
 
 /**
  * The authorities with the schedules that the taints leave them. A taint only ever shortens, so that
  * it says nothing any more once an authority's own schedule is over.
  *
- * Where a taint leaves nobody to sign, the next authority signs as soon as it is published instead of
+ * Where taints leave nobody to sign, the next authority signs as soon as it is published instead of
  * at its time: many verifiers know its root, and the alternative is one that none of them knows.
  */
 export function applyTaints<A extends ScheduledAuthority>(
   authorities: readonly A[],
   taints: readonly Taint[],
 ): readonly A[] {
-  const byId = new Map(taints.map((taint) => [taint.id, taint]));
+  const byId = Map.groupBy(taints, ({ id }) => id);
   const untainted = authorities.filter(({ id }) => !byId.has(id));
   const successions = authorities
-    .flatMap(({ id, schedule }) => interruption(schedule, byId.get(id)))
+    .filter(({ id }) => byId.has(id))
+    .flatMap(({ schedule }) => gapsWithout(schedule, untainted))
     .flatMap((gap) => successionAfter(gap, untainted));
   return authorities.map((authority) => {
-    const { id, schedule } = authority;
-    const taint = byId.get(id);
-    return {
-      ...authority,
-      schedule: taint ? cut(schedule, taint) : advance(authority, successions),
-    };
+    const said = byId.get(authority.id);
+    const schedule = said ? cut(authority.schedule, said) : advance(authority, successions);
+    return { ...authority, schedule };
   });
 }
 
-/** Who takes over where a taint leaves nobody to sign, and when. */
-interface Succession {
-  readonly id: string;
-  readonly signsFrom: Date;
-}
-
-function successionAfter(gap: Date, untainted: readonly ScheduledAuthority[]): Succession[] {
-  if (untainted.some(({ schedule }) => signs(schedule, gap))) return [];
-  return untainted
-    .filter(({ schedule }) => schedule.signsFrom > gap)
-    .map(({ id, schedule }) => ({ id, signsFrom: later(gap, schedule.publishedFrom) }))
-    .toSorted((a, b) => a.signsFrom.getTime() - b.signsFrom.getTime() || a.id.localeCompare(b.id))
-    .slice(0, 1);
-}
-
-/** The instant at which a taint takes the place of a schedule's own end of signing, if it does. */
-function interruption(schedule: Schedule, taint: Taint | undefined): Date[] {
-  return taint && signs(schedule, taint.taintedAt) ? [taint.taintedAt] : [];
+/** The instants from which nobody signs because one that should is tainted. */
+function gapsWithout(lost: Schedule, untainted: readonly ScheduledAuthority[]): Date[] {
+  const ends = untainted.map(({ schedule }) => schedule.signsUntil);
+  return [lost.signsFrom, ...ends.filter((end) => signs(lost, end))].filter(
+    (instant) => !untainted.some(({ schedule }) => signs(schedule, instant)),
+  );
 }
 
 function signs({ signsFrom, signsUntil }: Schedule, at: Date): boolean {
   return signsFrom <= at && at < signsUntil;
 }
 
-function cut(schedule: Schedule, { taintedAt, retiresAt }: Taint): Schedule {
+/** Who takes over where nobody signs, and when. */
+interface Succession {
+  readonly id: string;
+  readonly signsFrom: Date;
+}
+
+function successionAfter(gap: Date, untainted: readonly ScheduledAuthority[]): Succession[] {
+  const [first] = untainted
+    .filter(({ schedule }) => schedule.signsFrom > gap)
+    .toSorted(
+      (a, b) =>
+        a.schedule.publishedFrom.getTime() - b.schedule.publishedFrom.getTime() ||
+        a.id.localeCompare(b.id),
+    );
+  return first ? [{ id: first.id, signsFrom: later(gap, first.schedule.publishedFrom) }] : [];
+}
+
+/** It signs at no instant, whatever the operator's clock said. */
+function cut(schedule: Schedule, said: readonly Taint[]): Schedule {
+  const retiresAt = said.reduce((at, taint) => earlier(at, taint.retiresAt), schedule.retiresAt);
+  const taintedAt = said.reduce((at, taint) => earlier(at, taint.taintedAt), schedule.signsUntil);
+  const signsFrom = earlier(schedule.signsFrom, taintedAt);
   return {
     publishedFrom: earlier(schedule.publishedFrom, retiresAt),
-    signsFrom: earlier(schedule.signsFrom, taintedAt),
-    signsUntil: earlier(schedule.signsUntil, taintedAt),
-    retiresAt: earlier(schedule.retiresAt, retiresAt),
+    signsFrom,
+    signsUntil: signsFrom,
+    retiresAt,
   };
 }
 

@@ -57,7 +57,13 @@ export function bundleSequenceAt(authorities: readonly PublishedAuthority[], now
 
 /** The instants up to `now` at which the content of the bundle changed, in any order. */
 export function bundleChanges(authorities: readonly PublishedAuthority[], now: Date): Date[] {
-  const content = (at: Date): string => [...distinctRootsAt(authorities, at).keys()].join();
+  const published = authorities.map(({ id, roots, schedule }) => ({
+    id,
+    schedule,
+    content: roots.map(toHex),
+  }));
+  const content = (at: Date): string =>
+    [...new Set(publishedAuthoritiesAt(published, at).flatMap((each) => each.content))].join();
   return authorities
     .flatMap(({ schedule }) => [schedule.publishedFrom, schedule.retiresAt])
     .filter((at) => at <= now && content(at) !== content(new Date(at.getTime() - 1)));

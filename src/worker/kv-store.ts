@@ -37,8 +37,10 @@ export function createKvStore(namespace: KvNamespace): AuthorityStore {
         const value = values.get(toKey(name)) ?? null;
         return value === null ? [] : [{ ...name, value }];
       });
-      // An empty store is something else than one whose values are on their way.
-      if (present.length === 0) throw new Error("no record has a value yet");
+      // A store without authorities is something else than one whose values are on their way.
+      if (names.some(isAuthority) && !present.some(isAuthority)) {
+        throw new Error("no authority has a value yet");
+      }
       return present;
     },
     async put(record) {
@@ -49,6 +51,8 @@ export function createKvStore(namespace: KvNamespace): AuthorityStore {
     },
   };
 }
+
+const isAuthority = ({ kind }: RecordName): boolean => kind === "authority";
 
 const folders: Readonly<Record<RecordKind, string>> = {
   authority: "authorities",

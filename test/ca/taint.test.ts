@@ -15,6 +15,7 @@ import {
   signerOf,
   startSigningCa,
   taint,
+  taintKeyOf,
 } from "../testkit/tainted-ca.ts";
 
 const nobody = "no authority signs at this time";
@@ -72,8 +73,8 @@ describe("the authority that signs, tainted", () => {
     const old = await signerOf(ca);
     const { leaf } = await issueLeaf(ca, ca.mint.phaseLengths.longestLeafSeconds);
     const before = await publishedBundle(ca);
-    const { retiresAt, taintedAt } = await taint(ca, "with-last-leaf");
-    const exposed = `${old} is tainted since ${taintedAt.toISOString()} and trusted until ${retiresAt.toISOString()}`;
+    const { retiresAt } = await taint(ca, "with-last-leaf");
+    const exposed = `${old} is tainted, and its root trusted until ${retiresAt.toISOString()}`;
     expect(retiresAt.getTime()).toBeGreaterThan(Date.parse(leaf.validTo));
     ca.pass(refresh);
     expect(await readiness(ca)).toEqual({ ready: false, reasons: [nobody, exposed] });
@@ -206,7 +207,7 @@ describe("a taint of one that does not sign", () => {
       await rotate(ca.mint, ca.now());
     }
     expect(ca.store.records.has(`authority/${id}`)).toBe(false);
-    expect(ca.store.records.has(`taint/${id}`)).toBe(true);
+    expect(ca.store.records.has(taintKeyOf(ca, id))).toBe(true);
     expect((await readiness(ca)).ready).toBe(true);
   });
 });

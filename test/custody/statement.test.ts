@@ -46,8 +46,9 @@ const tampered = (record: StoredRecord, change: object): StoredRecord =>
   withText(record, JSON.stringify({ ...JSON.parse(record.value), ...change }));
 
 describe("what was sealed opens as what it was", () => {
-  test("a taint, under its own id and kind", async () => {
-    expect([sealedTaint.kind, sealedTaint.id]).toEqual(["taint", taint.id]);
+  test("a taint, under a name that holds what it says", async () => {
+    const name = [taint.id, taint.taintedAt.getTime(), taint.retiresAt.getTime()].join("-");
+    expect([sealedTaint.kind, sealedTaint.id]).toEqual(["taint", name]);
     expect(await openTaint(sealedTaint, clusterLocal, keks)).toEqual(taint);
   });
 

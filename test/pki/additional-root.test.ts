@@ -80,7 +80,7 @@ describe("an additional root", () => {
     );
   });
 
-  test.fails("has a publication of whole seconds, as sequences count them", async () => {
+  test("has a publication of whole seconds, as sequences count them", async () => {
     const others = [
       await createAdditionalRoot(der, second(100.1)),
       await createAdditionalRoot(await createRoot({ notAfter: second(1000) }), second(100.7)),
@@ -117,7 +117,7 @@ describe("a root that is retired", () => {
     expect(rootsAt(left, 400)).toEqual([inHex(other.roots[0])]);
   });
 
-  test.fails("never leaves before it was said to: what was published then cannot be taken back", () => {
+  test("never leaves before it was said to: what was published then cannot be taken back", () => {
     const { retiresAt } = retireRoot(root, second(200), second(300));
     expect(secondOf(retiresAt)).toBe(300);
   });

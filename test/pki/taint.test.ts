@@ -16,7 +16,8 @@ const own: Phases = [0, 20, 1000, 1110];
 
 const tainted = (phases: Phases, departure: Departure, now: number, lengths = shortLengths) => {
   const { id, taintedAt, retiresAt } = createTaint(
-    stub("aa", phases),
+    { authorities: [stub("aa", phases)], taints: [] },
+    "aa",
     departure,
     lengths,
     second(now),
@@ -30,13 +31,13 @@ describe("a taint", () => {
     ["within a second", "immediately", 500.9, 500, 500],
     ["before it was published", "immediately", -5, -5, -5],
     ["before it signs", "immediately", 5, 5, 5],
-    ["after it signed", "immediately", 1050, 1000, 1050],
-    ["after it retired", "immediately", 2000, 1000, 1110],
+    ["after it signed", "immediately", 1050, 1050, 1050],
+    ["after it retired", "immediately", 2000, 2000, 1110],
     ["while it signs", "with-last-leaf", 500, 500, 620],
     ["within a second", "with-last-leaf", 500.9, 500, 620],
     ["shortly before its end", "with-last-leaf", 995, 995, 1110],
-    ["after it signed", "with-last-leaf", 1050, 1000, 1110],
-    ["after it retired", "with-last-leaf", 2000, 1000, 1110],
+    ["after it signed", "with-last-leaf", 1050, 1050, 1110],
+    ["after it retired", "with-last-leaf", 2000, 2000, 1110],
     ["before it was published", "with-last-leaf", -5, -5, -5],
     ["when nobody can have seen it sign", "with-last-leaf", 9, 9, 9],
     ["when a reader that is behind may see it sign", "with-last-leaf", 10, 10, 130],
@@ -47,38 +48,51 @@ describe("a taint", () => {
   test("never lasts beyond the authority's own schedule, however the lengths have grown", () => {
     const lengths = { propagationSeconds: 10_000, longestLeafSeconds: 10_000 };
     for (const now of [-5, 5, 10, 500, 1050, 2000]) {
-      const { taintedAt, retiresAt } = tainted(own, "with-last-leaf", now, {
+      const { retiresAt } = tainted(own, "with-last-leaf", now, {
         ...shortLengths,
         ...lengths,
       });
-      expect(taintedAt).toBeLessThanOrEqual(1000);
       expect(retiresAt).toBeLessThanOrEqual(1110);
     }
   });
 
-  test("after another taint lets the root leave earlier, never later", () => {
-    const first = createTaint(stub("aa", own), "with-last-leaf", shortLengths, second(500));
-    const [once] = applyTaints([stub("aa", own)], [first]);
-    const again = createTaint(once ?? stub("aa", own), "immediately", shortLengths, second(550));
-    expect([again.taintedAt, again.retiresAt]).toEqual([second(500), second(550)]);
-    const [twice] = applyTaints([stub("aa", own)], [again]);
-    const later = createTaint(
-      twice ?? stub("aa", own),
-      "with-last-leaf",
-      shortLengths,
-      second(600),
-    );
-    expect(later).toEqual(again);
+  test.each<[string, readonly [Departure, number][], number]>([
+    [
+      "immediately after with-last-leaf",
+      [
+        ["with-last-leaf", 500],
+        ["immediately", 550],
+      ],
+      550,
+    ],
+    [
+      "with-last-leaf after immediately",
+      [
+        ["immediately", 550],
+        ["with-last-leaf", 600],
+      ],
+      550,
+    ],
+    [
+      "with-last-leaf twice",
+      [
+        ["with-last-leaf", 500],
+        ["with-last-leaf", 501],
+      ],
+      620,
+    ],
+  ])("said again, %s, lets the root leave by the stricter word", (_, said, retiresAt) => {
+    const authorities = [stub("aa", own)];
+    const taints: Taint[] = [];
+    for (const [departure, now] of said) {
+      const state = { authorities, taints };
+      taints.push(createTaint(state, "aa", departure, shortLengths, second(now)));
+    }
+    const [effective] = applyTaints(authorities, taints);
+    expect(effective && secondOf(effective.schedule.retiresAt)).toBe(retiresAt);
   });
 
-  test.fails("said twice says the same: the last leaf of readers that were behind is not forgotten", () => {
-    const first = createTaint(stub("aa", own), "with-last-leaf", shortLengths, second(500));
-    const [once] = applyTaints([stub("aa", own)], [first]);
-    const again = createTaint(once ?? stub("aa", own), "with-last-leaf", shortLengths, second(501));
-    expect(secondOf(again.retiresAt)).toBe(secondOf(first.retiresAt));
-  });
-
-  test.fails("waits for leaves that were signed while they could live longer than today", () => {
+  test("waits for leaves that were signed while they could live longer than today", () => {
     const { retiresAt } = tainted(own, "with-last-leaf", 500, {
       ...shortLengths,
       longestLeafSeconds: 1,
@@ -95,12 +109,12 @@ const taintOf = (id: string, taintedAt: number, retiresAt: number): Taint => ({
 
 describe("an authority's schedule under a taint", () => {
   test.each<[string, number, number, Phases]>([
-    ["that stops it and removes its root", 500, 500, [0, 20, 500, 500]],
-    ["that leaves its root for its last leaf", 500, 620, [0, 20, 500, 620]],
+    ["that stops it and removes its root", 500, 500, [0, 20, 20, 500]],
+    ["that leaves its root for its last leaf", 500, 620, [0, 20, 20, 620]],
     ["from before it signed", 5, 5, [0, 5, 5, 5]],
     ["from before it was published", -5, -5, [-5, -5, -5, -5]],
-    ["that says more than its own schedule", 5000, 9000, [0, 20, 1000, 1110]],
-    ["that only shortens its verifying", 1000, 1050, [0, 20, 1000, 1050]],
+    ["that says more than its own schedule", 5000, 9000, [0, 20, 20, 1110]],
+    ["that only shortens its verifying", 1000, 1050, [0, 20, 20, 1050]],
   ])("%s", (_, taintedAt, retiresAt, expected) => {
     const [authority] = applyTaints([stub("aa", own)], [taintOf("aa", taintedAt, retiresAt)]);
     expect(authority && phasesOf(authority.schedule)).toEqual(expected);
@@ -136,38 +150,38 @@ describe("where a taint leaves nobody to sign", () => {
       "a published successor signs at once",
       [current, successor],
       [taintOf("aa", 750, 750)],
-      "aa bb bb bb bb",
+      "bb bb bb bb bb",
     ],
     [
       "a future successor signs once it is published",
       [current, stub("bb", [760, 870, 1870, 1980])],
       [taintOf("aa", 750, 750)],
-      "aa - bb bb bb",
+      "- - bb bb bb",
     ],
-    ["nobody signs when there is nobody", [current], [taintOf("aa", 750, 860)], "aa - - - -"],
+    ["nobody signs when there is nobody", [current], [taintOf("aa", 750, 860)], "- - - - -"],
     [
       "only the first of two successors hurries",
       [current, successor, stub("cc", [740, 900, 1900, 2010])],
       [taintOf("aa", 750, 860)],
-      "aa bb bb bb cc",
+      "bb bb bb bb cc",
     ],
     [
       "another authority that signs goes on alone, and nobody hurries",
       [current, stub("dd", [0, 15, 1000, 1110]), successor],
       [taintOf("aa", 750, 750)],
-      "aa dd dd bb bb",
+      "dd dd dd bb bb",
     ],
     [
       "a tainted successor does not step in",
       [current, successor],
       [taintOf("aa", 750, 750), taintOf("bb", 740, 740)],
-      "aa - - - -",
+      "- - - - -",
     ],
     [
       "the successor of a tainted successor does",
       [current, successor, stub("cc", [765, 900, 1900, 2010])],
       [taintOf("aa", 750, 750), taintOf("bb", 762, 762)],
-      "aa - cc cc cc",
+      "- - cc cc cc",
     ],
     [
       "a taint of one that has yet to sign makes nobody hurry",
@@ -185,7 +199,7 @@ describe("where a taint leaves nobody to sign", () => {
     expect(signersAt(authorities, taints, [740, 759, 780, 850, 950])).toBe(expected);
   });
 
-  test.fails("the successor signs when the last of the others stops, should that be later", () => {
+  test("the successor signs when the last of the others stops, should that be later", () => {
     const predecessor = stub("00", [-900, -800, 760, 870]);
     const signers = signersAt(
       [predecessor, current, successor],
@@ -195,7 +209,7 @@ describe("where a taint leaves nobody to sign", () => {
     expect(signers).toBe("00 bb");
   });
 
-  test.fails("it is the one that most verifiers know", () => {
+  test("it is the one that most verifiers know", () => {
     const known = stub("ff", [600, 800, 1800, 1910]);
     const signers = signersAt([current, known, successor], [taintOf("aa", 750, 750)], [755]);
     expect(signers).toBe("ff");
@@ -264,12 +278,11 @@ describe("whatever is tainted", () => {
     );
   });
 
-  test("the order of records and of taints says nothing, nor that the taints were applied before", () => {
+  test("the order of records and of taints says nothing", () => {
     fc.assert(
       fc.property(authorities, taints, (all, said) => {
         const once = applyTaints(all, said);
         expect(applyTaints(all.toReversed(), said.toReversed()).toReversed()).toEqual(once);
-        expect(applyTaints(once, said)).toEqual(once);
       }),
     );
   });

@@ -163,7 +163,13 @@ class Mesh {
     const authority = signingAuthorityAt(authorities, at(now)) ?? authorities[0];
     if (!authority) throw this.#violation(now, "no authority to taint");
     const { departure, lengths } = this.#setting;
-    const decided = createTaint(authority, departure, lengths, at(now));
+    const decided = createTaint(
+      { authorities, taints: [] },
+      authority.id,
+      departure,
+      lengths,
+      at(now),
+    );
     const taint = this.#mutation.taint?.(decided) ?? decided;
     this.#taintedId = taint.id;
     this.#store.taints.put(taint, now);
@@ -201,7 +207,7 @@ class Mesh {
       throw this.#violation(now, "a leaf outlives its authority");
     }
     const published = publishedAuthoritiesAt(authorities, at(now));
-    workload.leaf = { authority, expiresAt };
+    workload.leaf = { authority, issuedAt: now, expiresAt };
     workload.bundle = new Set(published.map(({ id }) => id));
     workload.asksAt = now + workload.renewal(workload.leafSeconds, this.#random);
     this.#checkTainted(authority, published, now);
@@ -266,8 +272,7 @@ class Mesh {
     const { taintAt, departure, lengths } = this.#setting;
     const settled = taintAt + 2 * lengths.propagationSeconds + lengths.longestLeafSeconds;
     if (!isWithin(now, [taintAt, settled])) return false;
-    const issuedBefore = (leaf?.authority.schedule.signsFrom ?? at(now)) < at(taintAt);
-    return departure === "immediately" || !issuedBefore;
+    return departure === "immediately" || (leaf?.issuedAt ?? now) >= taintAt;
   }
 
   #violation(now: number, what: string): Violation {

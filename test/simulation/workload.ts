@@ -18,7 +18,13 @@ export interface Workload {
   readonly leafSeconds: number;
   readonly renewal: Renewal;
   asksAt: number;
-  leaf: { readonly authority: PublishedAuthority; readonly expiresAt: number } | undefined;
+  leaf:
+    | {
+        readonly authority: PublishedAuthority;
+        readonly issuedAt: number;
+        readonly expiresAt: number;
+      }
+    | undefined;
   bundle: ReadonlySet<string>;
 }
 

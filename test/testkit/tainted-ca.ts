@@ -44,11 +44,10 @@ export async function decideTaint(
   departure: Departure,
   id?: string,
 ): Promise<Taint> {
-  const { issuers } = await openStore(ca.mint);
   const wanted = id ?? (await signerOf(ca));
-  const subject = issuers.find(({ authority }) => authority.id === wanted);
-  if (!subject) throw new Error("nothing to taint");
-  return createTaint(subject.authority, departure, ca.mint.phaseLengths, ca.now());
+  if (!wanted) throw new Error("nothing to taint");
+  const store = await openStore(ca.mint);
+  return createTaint(store, wanted, departure, ca.mint.phaseLengths, ca.now());
 }
 
 /** Taints the authority of an id, or the one that signs, and runs the cron as an operator does. */
@@ -115,4 +114,11 @@ export async function issueLeaf(
     chain,
     roots: blocks.map((block) => new X509Certificate(block)),
   };
+}
+
+/** The key, in a memory store, of what was said last of an authority. */
+export function taintKeyOf({ store }: RunningCa, id: string): string {
+  return (
+    [...store.records.keys()].findLast((key) => key.startsWith(`taint/${id}`)) ?? `taint/${id}`
+  );
 }
