@@ -17,6 +17,7 @@ import {
   type LeafProfile,
   leafToBeSigned,
   randomSerialNumber,
+  servingToBeSigned,
 } from "./to-be-signed.ts";
 import type { Validity } from "./validity.ts";
 
@@ -31,6 +32,13 @@ export interface Issuer {
 /** What a leaf certifies: who, with which key, from when until when. */
 export interface LeafRequest {
   readonly spiffeId: SpiffeId;
+  readonly publicKey: SubjectPublicKey;
+  readonly validity: Validity;
+}
+
+/** What a serving certificate certifies: which hosts, with which key, from when until when. */
+export interface ServingRequest {
+  readonly dnsNames: readonly string[];
   readonly publicKey: SubjectPublicKey;
   readonly validity: Validity;
 }
@@ -69,25 +77,54 @@ export async function issueLeaf(issuer: Issuer, request: LeafRequest): Promise<L
     serialNumber,
     keyIdentifier: identifier,
   });
-  const der = await lintAndSign(toBeSigned, leafIntent(issuer, request, identifier), {
-    privateKey: issuer.privateKey,
-    algorithm: issuer.profile.signatureAlgorithm,
-  });
+  const intent: Intent = {
+    kind: "leaf",
+    spiffeId,
+    publicKey,
+    keyIdentifier: identifier,
+    validity,
+    ...intentOf(issuer),
+  };
+  const der = await lintAndSign(toBeSigned, intent, signerOf(issuer));
   return { der, serialNumber: toHex(serialNumber) };
 }
 
-function leafIntent(issuer: Issuer, request: LeafRequest, identifier: Bytes): Intent {
-  return {
-    kind: "leaf",
-    spiffeId: request.spiffeId,
-    publicKey: request.publicKey,
+/**
+ * Builds the to-be-signed bytes of a serving certificate, lints those bytes, signs those bytes.
+ *
+ * @throws Error when the bytes break a clause, a name that no host can have among them.
+ */
+export async function issueServingCertificate(
+  issuer: Issuer,
+  request: ServingRequest,
+): Promise<Leaf> {
+  const serialNumber = randomSerialNumber();
+  const identifier = await keyIdentifier(request.publicKey);
+  const subject = { ...request, serialNumber, keyIdentifier: identifier };
+  const toBeSigned = servingToBeSigned(issuer.profile, subject);
+  const intent: Intent = {
+    kind: "serving",
+    spiffeId: "",
+    ...request,
     keyIdentifier: identifier,
-    validity: request.validity,
+    ...intentOf(issuer),
+  };
+  const der = await lintAndSign(toBeSigned, intent, signerOf(issuer));
+  return { der, serialNumber: toHex(serialNumber) };
+}
+
+/** What every certificate of this issuer is meant to be. */
+function intentOf(issuer: Issuer) {
+  return {
     signatureAlgorithm: issuer.profile.signatureAlgorithm.identifier,
     issuer: issuer.profile.issuerName,
     issuerValidity: issuer.authority.certificate.toBeSigned.validity,
     issuerKeyIdentifier: issuer.keyIdentifier,
   };
+}
+
+function signerOf({ privateKey, profile }: Issuer): Signer {
+  return { privateKey, algorithm: profile.signatureAlgorithm };
 }
 
 /** A private key with the way it signs. */

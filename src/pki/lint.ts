@@ -1,6 +1,7 @@
 import { type Bytes, bytesEqual, fromHexLiteral } from "./bytes.ts";
 import type { Extension, ExtensionName } from "./certificate-extensions.ts";
 import { DerError, Tag } from "./der-reader.ts";
+import { isDnsName } from "./dns-name.ts";
 import { emptySequence, type Intent, type Linted, readLinted } from "./linted-certificate.ts";
 import { isWorkloadSpiffeId } from "./spiffe-id.ts";
 import type { Validity } from "./validity.ts";
@@ -38,11 +39,10 @@ const everyCertificate: readonly Rule[] = [
   ["RFC 5280 §4.2.1.2 subject key identifier, not critical", keepsSubjectKeyIdentifier],
   ["RFC 5280 §4.2.1.3 key usage critical", (c) => isCritical(c, "keyUsage")],
   ["RFC 5280 §4.2.1.9 basic constraints critical", (c) => isCritical(c, "basicConstraints")],
-  ["X509-SVID §2 exactly one name, the SPIFFE ID", (c) => c.hasIntendedNameOnly],
 ];
 
-const leaf: readonly Rule[] = [
-  ["X509-SVID §2 a SPIFFE ID with a path", (_, i) => isWorkloadSpiffeId(i.spiffeId)],
+/** Whatever is no authority. */
+const endEntity: readonly Rule[] = [
   ["RFC 5280 §4.1.2.6 subject empty", (c) => c.hasEmptySubject],
   ["RFC 5280 §4.2.1.6 names critical without a subject", (c) => isCritical(c, "subjectAltName")],
   ["X509-SVID §4.1 not a CA", (c) => hasBasicConstraints(c, emptySequence)],
@@ -52,10 +52,33 @@ const leaf: readonly Rule[] = [
     (c) => (c.keyUsage & (Usage.keyCertSign | Usage.cRLSign)) === 0,
   ],
   ["RFC 8813 §3 no encipherment with an elliptic curve key", keepsEncipherment],
-  ["X509-SVID §4.4 serverAuth and clientAuth, not critical", keepsExtendedKeyUsage],
+];
+
+const spiffeIdOnly: Rule = [
+  "X509-SVID §2 exactly one name, the SPIFFE ID",
+  (c) => c.hasIntendedNamesOnly,
+];
+
+const leaf: readonly Rule[] = [
+  spiffeIdOnly,
+  ["X509-SVID §2 a SPIFFE ID with a path", (_, i) => isWorkloadSpiffeId(i.spiffeId)],
+  [
+    "X509-SVID §4.4 serverAuth and clientAuth, not critical",
+    (c) => hasExtendedKeyUsage(c, serverAndClientAuth),
+  ],
+];
+
+const serving: readonly Rule[] = [
+  [
+    "RFC 5280 §4.2.1.6 the DNS names that were decided, and no other",
+    (c) => c.hasIntendedNamesOnly,
+  ],
+  ["RFC 5280 §4.2.1.6 names of hosts", (_, i) => i.dnsNames?.every(isDnsName) === true],
+  ["RFC 5280 §4.2.1.12 serverAuth alone, not critical", (c) => hasExtendedKeyUsage(c, serverAuth)],
 ];
 
 const authority: readonly Rule[] = [
+  spiffeIdOnly,
   ["RFC 5280 §4.1.2.6 subject of a CA not empty", (c) => !c.hasEmptySubject],
   ["RFC 5280 §4.2.1.9 cA", (c) => hasBasicConstraints(c, certificateAuthority)],
   [
@@ -66,7 +89,8 @@ const authority: readonly Rule[] = [
 ];
 
 const rules: Readonly<Record<Intent["kind"], readonly Rule[]>> = {
-  leaf: [...everyCertificate, ...leaf],
+  leaf: [...everyCertificate, ...endEntity, ...leaf],
+  serving: [...everyCertificate, ...endEntity, ...serving],
   authority: [...everyCertificate, ...authority],
 };
 
@@ -118,13 +142,14 @@ function keepsEncipherment(c: Linted, intent: Intent): boolean {
   return (c.keyUsage & ~allowed) === 0;
 }
 
-function keepsExtendedKeyUsage({ extensions }: Linted): boolean {
+function hasExtendedKeyUsage({ extensions }: Linted, purposes: Bytes): boolean {
   const extension = extensions.get("extKeyUsage");
-  return extension?.isCritical === false && hasExactly(extension, serverAndClientAuth);
+  return extension?.isCritical === false && hasExactly(extension, purposes);
 }
 
-/** Spelled out here, so that the writer's own octets are not compared with themselves. */
+// Spelled out here, so that the writer's own octets are not compared with themselves.
 const serverAndClientAuth = fromHexLiteral("301406082b0601050507030106082b06010505070302");
+const serverAuth = fromHexLiteral("300a06082b06010505070301");
 
 function hasBasicConstraints({ extensions }: Linted, value: Bytes): boolean {
   const extension = extensions.get("basicConstraints");

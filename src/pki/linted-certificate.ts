@@ -7,8 +7,11 @@ import type { Validity } from "./validity.ts";
 
 /** What the certificate was meant to be; the linter compares the bytes with it. */
 export interface Intent {
-  readonly kind: "leaf" | "authority";
+  readonly kind: "leaf" | "serving" | "authority";
+  /** Empty for a serving certificate, which is nobody's identity. */
   readonly spiffeId: string;
+  /** In their order; only a serving certificate has any. */
+  readonly dnsNames?: readonly string[];
   /** From the strict parser, which holds it to RFC 5480 §2 and the key policy. */
   readonly publicKey: SubjectPublicKey;
   readonly keyIdentifier: Bytes;
@@ -34,7 +37,7 @@ export interface Linted {
   readonly hasRequestedKey: boolean;
   readonly extensions: CertificateExtensions;
   readonly keyUsage: number;
-  readonly hasIntendedNameOnly: boolean;
+  readonly hasIntendedNamesOnly: boolean;
 }
 
 export const emptySequence: Bytes = fromHexLiteral("3000");
@@ -64,7 +67,7 @@ export function readLinted(toBeSigned: Bytes, intent: Intent): Linted {
     hasRequestedKey,
     extensions,
     keyUsage: readKeyUsage(extensions),
-    hasIntendedNameOnly: hasOnlyName(extensions, intent.spiffeId),
+    hasIntendedNamesOnly: hasOnlyNames(extensions, intent),
   };
 }
 
@@ -89,14 +92,22 @@ function readKeyUsage(extensions: CertificateExtensions): number {
   return bits;
 }
 
-function hasOnlyName(extensions: CertificateExtensions, uri: string): boolean {
+const dnsName = Tag.contextPrimitive(2);
+const uriName = Tag.contextPrimitive(6);
+
+function hasOnlyNames(extensions: CertificateExtensions, { spiffeId, dnsNames }: Intent): boolean {
   const reader = extensions.get("subjectAltName")?.value.fork();
   if (!reader) throw new DerError("no subject alternative name");
   const names = reader.enter(Tag.sequence);
   reader.finish();
   if (names.isDone) return false;
-  const name = names.content(Tag.contextPrimitive(6));
-  return names.isDone && spells(name, uri);
+  if (dnsNames) return dnsNames.every((name) => isName(names, dnsName, name)) && names.isDone;
+  return isName(names, uriName, spiffeId) && names.isDone;
+}
+
+/** Reads past a name and says whether it was this one. */
+function isName(names: DerReader, kind: number, text: string): boolean {
+  return names.nextIs(kind) && spells(names.content(kind), text);
 }
 
 function spells(octets: Bytes, text: string): boolean {

@@ -28,6 +28,7 @@ export interface LeafSubject {
 
 const emptySequence = fromHexLiteral("3000");
 const critical = fromHexLiteral("0101ff");
+const dnsName = Tag.contextPrimitive(2);
 const uriName = Tag.contextPrimitive(6);
 
 const extension = (oid: Bytes, isCritical: boolean, ...value: Bytes[]): Bytes =>
@@ -47,6 +48,7 @@ const serverAndClientAuth = extension(
   false,
   derSequence(Oid.serverAuth, Oid.clientAuth),
 );
+const serverAuthOnly = extension(Oid.extKeyUsage, false, derSequence(Oid.serverAuth));
 const notAnAuthority = extension(Oid.basicConstraints, true, emptySequence);
 const anAuthority = extension(Oid.basicConstraints, true, fromHexLiteral("30030101ff"));
 
@@ -131,6 +133,37 @@ const fixedRsaExtensions = concatBytes(
   serverAndClientAuth,
   notAnAuthority,
 );
+
+/** What distinguishes one serving certificate. */
+export type ServingSubject = Omit<LeafSubject, "spiffeId"> & {
+  readonly dnsNames: readonly string[];
+};
+
+/**
+ * The TBSCertificate of a TLS server: an empty subject, DNS names and nothing else, good for serving
+ * only, so that it is nobody's identity.
+ */
+export function servingToBeSigned(profile: LeafProfile, subject: ServingSubject): Bytes {
+  const { publicKey, validity, dnsNames } = subject;
+  const names = derSequence(...dnsNames.map((name) => derElement(dnsName, derText(name))));
+  return derSequence(
+    version3,
+    derElement(Tag.integer, subject.serialNumber),
+    profile.signatureAlgorithm.identifier,
+    profile.issuerName,
+    derSequence(derTime(validity.notBefore), derTime(validity.notAfter)),
+    emptySequence,
+    publicKey.spki,
+    extensions(
+      publicKey.algorithm === "RSA" ? digitalSignatureAndKeyEncipherment : digitalSignature,
+      serverAuthOnly,
+      notAnAuthority,
+      subjectKeyIdentifier(subject.keyIdentifier),
+      profile.authorityKeyIdentifier,
+      extension(Oid.subjectAltName, true, names),
+    ),
+  );
+}
 
 /** What distinguishes one self-signed authority. */
 export interface AuthoritySubject {

@@ -14,6 +14,7 @@ interface Vector {
   readonly edit?: DerEdit;
   readonly intent?: {
     readonly spiffeId?: string;
+    readonly dnsNames?: readonly string[];
     readonly issuer?: string;
     readonly signatureAlgorithm?: string;
     readonly validity?: [string, string];
@@ -38,6 +39,7 @@ function intentOf({ of, intent = {} }: Vector): Intent {
   return {
     ...subjects[of].intent,
     ...(intent.spiffeId && { spiffeId: intent.spiffeId }),
+    ...(intent.dnsNames && { dnsNames: intent.dnsNames }),
     ...(issuer && { issuer: hex(issuer) }),
     ...(signatureAlgorithm && { signatureAlgorithm: hex(signatureAlgorithm) }),
     ...(validity && { validity: interval(validity) }),

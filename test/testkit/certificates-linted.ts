@@ -1,4 +1,4 @@
-import { issueLeaf } from "../../src/pki/issuer.ts";
+import { issueLeaf, issueServingCertificate } from "../../src/pki/issuer.ts";
 import type { Intent } from "../../src/pki/linted-certificate.ts";
 import { createAuthority } from "../../src/pki/self-signed-authority.ts";
 import { parseSubjectPublicKey } from "../../src/pki/subject-public-key.ts";
@@ -32,6 +32,21 @@ async function leafFor(kind: SignerKind): Promise<Subject> {
   return { toBeSigned: elementAt(leaf, [0]), intent };
 }
 
+async function serving(): Promise<Subject> {
+  const publicKey = parseSubjectPublicKey(generateSigner("EC-P256").spki);
+  const request = { dnsNames: ["istiod.istio-system.svc", "a.test"], publicKey, validity: oneDay };
+  const certificate = Buffer.from((await issueServingCertificate(issuer, request)).der);
+  const leaf = await leafFor("EC-P256");
+  const intent: Intent = {
+    ...leaf.intent,
+    kind: "serving",
+    ...request,
+    spiffeId: "",
+    keyIdentifier: contentOf(elementAt(certificate, [0, 7, 0, 3, 1, 0])),
+  };
+  return { toBeSigned: elementAt(certificate, [0]), intent };
+}
+
 async function selfSigned(): Promise<Subject> {
   const { authority } = await createAuthority(clusterLocal, "EC-P256", tenDays);
   const { validity } = authority.certificate.toBeSigned;
@@ -50,8 +65,9 @@ async function selfSigned(): Promise<Subject> {
   return { toBeSigned, intent };
 }
 
-export const subjects: Readonly<Record<"ec" | "rsa" | "authority", Subject>> = {
+export const subjects: Readonly<Record<"ec" | "rsa" | "serving" | "authority", Subject>> = {
   ec: await leafFor("EC-P256"),
   rsa: await leafFor("RSA-2048"),
+  serving: await serving(),
   authority: await selfSigned(),
 };

@@ -1,0 +1,11 @@
+const label = /^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/;
+
+/**
+ * Whether this is the name of a host in the preferred syntax (RFC 1034 §3.5 as changed by RFC 1123
+ * §2.1), lower case, and not an address. No wildcards: a certificate names what serves.
+ */
+export function isDnsName(text: string): boolean {
+  const labels = text.split(".");
+  const isAddress = /^[0-9]+$/.test(labels.at(-1) ?? "");
+  return text.length <= 253 && labels.every((part) => label.test(part)) && !isAddress;
+}
