@@ -3,9 +3,9 @@ import { issueCertificate } from "../../src/ca/issue-certificate.ts";
 import { mintAuthority } from "../../src/ca/mint.ts";
 import { compose } from "../../src/config/composition.ts";
 import { parseConfiguration } from "../../src/config/configuration.ts";
+import { consoleLog } from "../../src/config/event-log.ts";
 import { firstSchedule } from "../../src/pki/schedule.ts";
 import { addSeconds } from "../../src/pki/validity.ts";
-import { consoleLog } from "../../src/worker/event-log.ts";
 import { createKvStore } from "../../src/worker/kv-store.ts";
 import worker from "../../src/worker/main.ts";
 import { type Credentials, createCryptoFloor } from "./crypto-floor.ts";
@@ -102,7 +102,7 @@ async function createIssue(
   return async () => {
     const now = new Date();
     const audit: AuditEvent = { event: "create-certificate", outcome: "refused" };
-    const caller = await authenticate(headers, now);
+    const caller = await authenticate({ headers }, now);
     return issueCertificate(issuance, caller, request, { now, signal, audit });
   };
 }

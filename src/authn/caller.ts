@@ -13,9 +13,10 @@ export type BoundNode = Pick<BoundObject, "name"> & Partial<BoundObject>;
 export interface Caller {
   readonly spiffeId: SpiffeId;
   readonly account: ServiceAccount;
-  /** The cluster that vouches for the caller: its issuer's, never a header's. */
-  readonly cluster: string;
-  readonly issuer: string;
+  /** The cluster that vouches for the caller: its issuer's, never a header's. Only a token names one. */
+  readonly cluster?: string | undefined;
+  /** Only a token has one: a certificate is of this CA itself. */
+  readonly issuer?: string | undefined;
   /** Absent unless the token is bound to one (Kubernetes binds projected tokens to both). */
   readonly pod?: BoundObject | undefined;
   readonly node?: BoundNode | undefined;

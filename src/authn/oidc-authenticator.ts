@@ -1,19 +1,12 @@
 import { type TrustDomain, workloadSpiffeId } from "../pki/spiffe-id.ts";
+import type { Authenticator } from "./authenticator.ts";
 import { parseBearerToken } from "./bearer-token.ts";
-import type { Caller } from "./caller.ts";
 import { rejectCredential } from "./credential-rejection.ts";
 import { type JsonWebSignature, parseJsonWebSignature } from "./json-web-signature.ts";
 import { type JwsAlgorithm, verifyParameters } from "./jws-algorithm.ts";
 import type { VerificationKey } from "./key-set.ts";
 import { parseServiceAccountClaims } from "./service-account-token.ts";
 import type { TrustedIssuer } from "./trusted-issuer.ts";
-
-/**
- * Proves who calls from the headers of a request.
- *
- * @throws CaError `credential-missing`, `credential-rejected`, `key-provider-unreachable`.
- */
-export type Authenticator = (headers: Headers, now: Date) => Promise<Caller>;
 
 /**
  * Istio's out-of-cluster `jwtAuthenticator`, for several issuers: ServiceAccount tokens, verified
@@ -25,7 +18,7 @@ export function createOidcAuthenticator(
   issuers: readonly TrustedIssuer[],
 ): Authenticator {
   const byName = new Map(issuers.map((issuer) => [issuer.issuer, issuer]));
-  return async (headers, now) => {
+  return async ({ headers }, now) => {
     const jws = parseJsonWebSignature(parseBearerToken(headers.get("authorization")));
     const { iss } = jws.claims;
     const issuer = typeof iss === "string" ? byName.get(iss) : undefined;

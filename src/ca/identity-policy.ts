@@ -31,7 +31,7 @@ export function createIdentityPolicy(
   const byName = new Map(issuers.map((issuer) => [issuer.issuer, issuer]));
   return (caller, requested) => {
     if (requested === "") return caller.spiffeId;
-    const issuer = byName.get(caller.issuer);
+    const issuer = byName.get(caller.issuer ?? "");
     if (!issuer?.isNodeAccount(caller.account)) throw deny("account");
     const workload = parseWorkloadSpiffeId(requested);
     if (!workload) throw deny("identity");

@@ -1,4 +1,4 @@
-import type { Authenticator } from "../authn/oidc-authenticator.ts";
+import type { Authenticator } from "../authn/authenticator.ts";
 import type { EventLog } from "../ca/audit-event.ts";
 import type { Issuance } from "../ca/issue-certificate.ts";
 

@@ -4,18 +4,21 @@ import { CaError } from "../errors.ts";
 import { toHex } from "../pki/bytes.ts";
 import { toSpiffeBundle } from "../pki/spiffe-bundle.ts";
 import type { CertificateAuthority } from "./certificate-authority.ts";
-import { createCertificateService } from "./certificate-service.ts";
+import { type ClientCertificateOf, createCertificateService } from "./certificate-service.ts";
+
+export const createCertificatePath = "/istio.v1.auth.IstioCertificateService/CreateCertificate";
 
 /**
  * Everything that Rampart answers over HTTP: health, readiness, the trust bundle in two formats, and
  * the RPC, which is Connect's alone.
  */
-export function createHttpApp(ca: CertificateAuthority): Hono {
+export function createHttpApp(
+  ca: CertificateAuthority,
+  clientCertificateOf: ClientCertificateOf = () => undefined,
+): Hono {
   const app = new Hono();
-  const createCertificate = createCertificateService(ca);
-  app.all("/istio.v1.auth.IstioCertificateService/CreateCertificate", (c) =>
-    createCertificate(c.req.raw),
-  );
+  const createCertificate = createCertificateService(ca, clientCertificateOf);
+  app.all(createCertificatePath, (c) => createCertificate(c.req.raw));
   app.get("/healthz", (c) => c.text("ok\n"));
   app.get("/readyz", async (c) => {
     const readiness = await readinessOf(ca);

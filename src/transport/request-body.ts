@@ -1,4 +1,5 @@
 import { Code, ConnectError } from "@connectrpc/connect";
+import { concatBytes } from "../pki/bytes.ts";
 import { withPatience } from "./patience.ts";
 
 /** A request is a CSR of at most 16 kB, a number, and a little metadata. */
@@ -20,26 +21,40 @@ export async function* requestBody(
 ): AsyncGenerator<Uint8Array> {
   const length = Number(request.headers.get("content-length") ?? Number.NaN);
   if (length > maximumBodyOctets) throw tooLarge();
-  const body = Number.isNaN(length) ? readStream(request) : request.arrayBuffer().then(toBytes);
-  yield await withPatience(body, {
-    signal: signalOf(),
-    milliseconds: bodyTimeout,
-    giveUp: tooSlow,
-  });
+  const body = Number.isNaN(length)
+    ? readStream(request.body)
+    : request.arrayBuffer().then(toBytes);
+  yield await inTime(body, signalOf());
+}
+
+/**
+ * The same for a body that comes in chunks from elsewhere than fetch.
+ *
+ * @throws ConnectError ResourceExhausted or DeadlineExceeded, from the iteration.
+ */
+export async function* chunkedBody(
+  chunks: AsyncIterable<Uint8Array>,
+  signalOf: () => AbortSignal | undefined,
+): AsyncGenerator<Uint8Array> {
+  yield await inTime(readStream(chunks), signalOf());
+}
+
+function inTime(body: Promise<Uint8Array>, signal: AbortSignal | undefined): Promise<Uint8Array> {
+  return withPatience(body, { signal, milliseconds: bodyTimeout, giveUp: tooSlow });
 }
 
 const toBytes = (buffer: ArrayBuffer): Uint8Array => new Uint8Array(buffer);
 
 /** Without a length only the stream itself can say when it is too much. */
-async function readStream(request: Request): Promise<Uint8Array> {
+async function readStream(stream: AsyncIterable<Uint8Array> | null): Promise<Uint8Array> {
   const chunks: Uint8Array[] = [];
   let octets = 0;
-  for await (const chunk of request.body ?? []) {
+  for await (const chunk of stream ?? []) {
     octets += chunk.length;
     if (octets > maximumBodyOctets) throw tooLarge();
     chunks.push(chunk);
   }
-  return new Blob(chunks as BlobPart[]).arrayBuffer().then(toBytes);
+  return concatBytes(...chunks);
 }
 
 function tooLarge(): ConnectError {

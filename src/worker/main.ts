@@ -6,9 +6,9 @@ import {
   configurationKeys,
   parseConfiguration,
 } from "../config/configuration.ts";
+import { consoleLog } from "../config/event-log.ts";
 import { createHttpApp } from "../transport/http-app.ts";
 import { createMisconfiguredApp } from "../transport/misconfigured-app.ts";
-import { consoleLog } from "./event-log.ts";
 import { createKvStore } from "./kv-store.ts";
 
 /** Variables, secrets and bindings of the Worker; nothing in it is used unchecked. */

@@ -147,7 +147,7 @@ describe("a key that cannot be imported", () => {
       trustedIssuer("https://a.test", published),
     ]);
     const token = await mintToken(good, serviceAccountClaims("https://a.test", "foo:bar", now));
-    return authenticator(new Headers({ authorization: `Bearer ${token}` }), now);
+    return authenticator({ headers: new Headers({ authorization: `Bearer ${token}` }) }, now);
   }
 
   test("refuses the tokens that it alone could verify", async () => {

@@ -44,7 +44,7 @@ const claimsOf = (issuer: string, account = "foo:bar"): Claims =>
 function authenticate(token: string, clusterIds: readonly string[] = []) {
   const headers = new Headers({ authorization: `Bearer ${token}` });
   for (const clusterId of clusterIds) headers.append("clusterid", clusterId);
-  return createOidcAuthenticator(trustDomain, issuers)(headers, now);
+  return createOidcAuthenticator(trustDomain, issuers)({ headers }, now);
 }
 
 const rejected = (check: string): unknown => ({ reason: "credential-rejected", check });
@@ -107,7 +107,10 @@ describe("the algorithm", () => {
     const key = await createTokenKey(algorithm, "k");
     const authenticator = createOidcAuthenticator(trustDomain, [trustedIssuer(issuerA, [key])]);
     const token = await mintToken(key, claimsOf(issuerA));
-    const caller = await authenticator(new Headers({ authorization: `Bearer ${token}` }), now);
+    const caller = await authenticator(
+      { headers: new Headers({ authorization: `Bearer ${token}` }) },
+      now,
+    );
     expect(caller.spiffeId).toBe("spiffe://example.org/ns/foo/sa/bar");
   });
 
@@ -273,13 +276,13 @@ describe("the namespace", () => {
 
 test("refuses a request without a credential", async () => {
   const authenticator = createOidcAuthenticator(trustDomain, issuers);
-  const refusal = await refusalOf(() => authenticator(new Headers(), now));
+  const refusal = await refusalOf(() => authenticator({ headers: new Headers() }, now));
   expect(refusal).toEqual({ reason: "credential-missing" });
 });
 
 test("refuses everybody when no issuer is trusted", async () => {
   const token = await mintToken(rsa, claimsOf(issuerA));
   const headers = new Headers({ authorization: `Bearer ${token}` });
-  const refusal = await refusalOf(() => createOidcAuthenticator(trustDomain, [])(headers, now));
+  const refusal = await refusalOf(() => createOidcAuthenticator(trustDomain, [])({ headers }, now));
   expect(refusal).toEqual(rejected("issuer"));
 });
