@@ -4,6 +4,7 @@ import { authorityCommand } from "./authority.ts";
 import { kekCommand } from "./kek.ts";
 import { Obstacle } from "./obstacle.ts";
 import { rootCommand } from "./root.ts";
+import { serveCommand } from "./serve.ts";
 
 const clock = (): Date => new Date();
 
@@ -15,6 +16,7 @@ function rampart(): Command {
     .addCommand(authorityCommand(clock))
     .addCommand(rootCommand(clock))
     .addCommand(kekCommand(clock))
+    .addCommand(serveCommand(clock))
     .exitOverride();
 }
 

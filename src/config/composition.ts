@@ -1,3 +1,5 @@
+import { createCertificateAuthenticator } from "../authn/client-certificate.ts";
+import { firstSuccess } from "../authn/first-success.ts";
 import {
   type IssuerKeys,
   type KeyFetchFailed,
@@ -48,7 +50,10 @@ export async function compose(
     surviveOutageSeconds: propagationSeconds,
   };
   const certificateAuthority: CertificateAuthority = {
-    authenticate: createOidcAuthenticator(trustDomain, issuers),
+    authenticate: firstSuccess([
+      createCertificateAuthenticator(trustDomain),
+      createOidcAuthenticator(trustDomain, issuers),
+    ]),
     issuance: {
       authorities: createAuthorities({ store, trustDomain, keks, log, ...freshness }),
       identityPolicy: createIdentityPolicy(trustDomain, issuers),

@@ -33,8 +33,15 @@ export class ConfigurationError extends Error {
 
 const hour = 3600;
 
+/** How fast news travels in a store. */
+export interface Propagation {
+  readonly shortestSeconds: number;
+  /** A duration, where `PROPAGATION_INTERVAL` is not set. */
+  readonly usual: string;
+}
+
 /** KV's minute, this code's minute, and as much again. */
-const shortestPropagationSeconds = 240;
+const kvPropagation: Propagation = { shortestSeconds: 240, usual: "10m" };
 
 const trustDomain = z.string().transform((text, context): TrustDomain => {
   const domain = parseTrustDomain(text);
@@ -51,7 +58,7 @@ const configurationForm = z.strictObject({
   MAX_WORKLOAD_CERT_TTL: durationSeconds.prefault("2160h"),
   AUTHORITY_KEY: z.enum(["EC-P256", "EC-P384", "RSA-2048", "RSA-4096"]).default("EC-P256"),
   AUTHORITY_LIFETIME: durationSeconds.optional(),
-  PROPAGATION_INTERVAL: durationSeconds.prefault("10m"),
+  PROPAGATION_INTERVAL: durationSeconds.prefault(kvPropagation.usual),
   INCEPTION_DATE: z.iso.date("must be a day, YYYY-MM-DD").optional(),
   KEK: kekRing,
 });
@@ -65,17 +72,21 @@ export const configurationKeys: readonly string[] = Object.keys(configurationFor
  * @param values Keys and values as the platform has them: text, or tables for `ISSUERS`.
  * @throws ConfigurationError
  */
-export function parseConfiguration(values: Readonly<Record<string, unknown>>): Configuration {
-  const parsed = configurationForm.safeParse(values, { reportInput: true });
-  if (!parsed.success) throw new ConfigurationError(parsed.error.issues.flatMap(faultLines));
-  const form = parsed.data;
+export function parseConfiguration(
+  values: Readonly<Record<string, unknown>>,
+  propagation: Propagation = kvPropagation,
+): Configuration {
+  const form = parseForm(configurationForm, {
+    PROPAGATION_INTERVAL: propagation.usual,
+    ...values,
+  });
   const leafLifetimes = {
     defaultSeconds:
       form.DEFAULT_WORKLOAD_CERT_TTL ?? Math.min(24 * hour, form.MAX_WORKLOAD_CERT_TTL),
     maximumSeconds: form.MAX_WORKLOAD_CERT_TTL,
   };
   const phaseLengths = derivePhaseLengths(form);
-  const faults = contradictions(leafLifetimes, phaseLengths);
+  const faults = contradictions(leafLifetimes, phaseLengths, propagation.shortestSeconds);
   if (faults.length > 0) throw new ConfigurationError(faults);
   return {
     trustDomain: form.TRUST_DOMAIN,
@@ -87,6 +98,16 @@ export function parseConfiguration(values: Readonly<Record<string, unknown>>): C
     keks: form.KEK,
     warnings: warningsOf(form),
   };
+}
+
+/** @throws ConfigurationError with every fault of the values. */
+export function parseForm<Output>(
+  form: z.ZodType<Output>,
+  values: Readonly<Record<string, unknown>>,
+): Output {
+  const parsed = form.safeParse(values, { reportInput: true });
+  if (!parsed.success) throw new ConfigurationError(parsed.error.issues.flatMap(faultLines));
+  return parsed.data;
 }
 
 type Form = z.infer<typeof configurationForm>;
@@ -104,7 +125,11 @@ function derivePhaseLengths(form: Form): PhaseLengths {
   return { propagationSeconds, longestLeafSeconds, signingSeconds };
 }
 
-function contradictions(leaf: LeafLifetimes, phases: PhaseLengths): string[] {
+function contradictions(
+  leaf: LeafLifetimes,
+  phases: PhaseLengths,
+  shortestPropagationSeconds: number,
+): string[] {
   const { propagationSeconds, longestLeafSeconds, signingSeconds } = phases;
   const overlapSeconds = longestLeafSeconds + propagationSeconds;
   const rules: readonly [boolean, string][] = [

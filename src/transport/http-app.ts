@@ -48,6 +48,11 @@ async function viewOf(ca: CertificateAuthority): Promise<AuthorityView> {
   return ca.issuance.authorities.at(ca.clock());
 }
 
+/** Whether a certificate could be signed now. */
+export async function isReady(ca: CertificateAuthority): Promise<boolean> {
+  return (await readinessOf(ca)).ready;
+}
+
 interface Readiness {
   readonly ready: boolean;
   readonly authority?: string;

@@ -2,7 +2,7 @@ import { beforeAll, describe } from "vitest";
 import { describeAuditTrail } from "./audit-trail.ts";
 import { describeIssuedCertificates } from "./issued-certificates.ts";
 import { describeRefusedRequests } from "./refused-requests.ts";
-import type { ServiceUnderTest } from "./service-under-test.ts";
+import type { Platform, ServiceUnderTest } from "./service-under-test.ts";
 import { describeTrustBundleEndpoints } from "./trust-bundle-endpoints.ts";
 import { describeWireMessages } from "./wire-messages.ts";
 import { describeWireRequests } from "./wire-requests.ts";
@@ -12,7 +12,10 @@ import { describeWireRequests } from "./wire-requests.ts";
  *
  * @param start Starts the service once for all of these tests, its authority founded.
  */
-export function describeCertificateService(start: () => Promise<ServiceUnderTest>): void {
+export function describeCertificateService(
+  start: () => Promise<ServiceUnderTest>,
+  platform: Platform = { hasTrailers: false },
+): void {
   let started: ServiceUnderTest | undefined;
   const service = (): ServiceUnderTest => {
     if (!started) throw new Error("the service has not started");
@@ -27,8 +30,8 @@ export function describeCertificateService(start: () => Promise<ServiceUnderTest
   describe("a refused request", () => describeRefusedRequests(service));
   describe("the wire", () => {
     describeWireMessages(service);
-    describeWireRequests(service);
+    describeWireRequests(service, platform);
   });
-  describe("the audit trail", () => describeAuditTrail(service));
+  describe("the audit trail", () => describeAuditTrail(service, platform));
   describe("an endpoint", () => describeTrustBundleEndpoints(service));
 }

@@ -45,6 +45,12 @@ export interface ServiceUnderTest {
   readonly takeAudits: () => readonly AuditLine[];
 }
 
+/** What a platform can do, and so what its service answers. */
+export interface Platform {
+  /** Whether it can speak native gRPC; one that cannot refuses it in words. */
+  readonly hasTrailers: boolean;
+}
+
 export const origin = "https://ca.test";
 export const rpcPath = "/istio.v1.auth.IstioCertificateService/CreateCertificate";
 

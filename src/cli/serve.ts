@@ -1,0 +1,70 @@
+import { once } from "node:events";
+import { Command } from "commander";
+import { ConfigurationError } from "../config/configuration.ts";
+import { consoleLog } from "../config/event-log.ts";
+import { readConfigurationFile } from "../node/configuration-file.ts";
+import { addressText } from "../node/listen-address.ts";
+import { type RunningServer, serve } from "../node/serve.ts";
+import { parseServeConfiguration } from "../node/serve-configuration.ts";
+import { Obstacle } from "./obstacle.ts";
+
+/** How long calls that have begun may take when the process is told to end: less than Kubernetes' 30 s. */
+const graceMilliseconds = 25_000;
+
+interface ServeOptions {
+  readonly config: string;
+}
+
+/** `rampart serve`: the whole CA as one process. */
+export function serveCommand(clock: () => Date): Command {
+  return new Command("serve")
+    .description("Serve the whole CA from this process: native gRPC over TLS, files as its store.")
+    .option("-c, --config <file>", "the configuration", "rampart.toml")
+    .action(async ({ config }: ServeOptions) => {
+      const configuration = await orObstacle(async () =>
+        parseServeConfiguration(await readConfigurationFile(config, process.env)),
+      );
+      for (const detail of configuration.ca.warnings) {
+        consoleLog.operation({ event: "configuration-warning", level: "warning", detail });
+      }
+      await runUntilTold(await orObstacle(() => serve(configuration, { log: consoleLog, clock })));
+    });
+}
+
+/** A fault of the configuration, or of the machine, is one sentence; the rest is a defect. */
+export async function orObstacle<T>(work: () => Promise<T>): Promise<T> {
+  try {
+    return await work();
+  } catch (error) {
+    if (error instanceof ConfigurationError) {
+      throw new Obstacle(error.faults.join("\n         "));
+    }
+    if (error instanceof Error && "code" in error) throw new Obstacle(error.message);
+    throw error;
+  }
+}
+
+/** Serves until SIGTERM or SIGINT; a second one ends it at once. */
+export async function runUntilTold(server: RunningServer): Promise<void> {
+  const told = new AbortController();
+  const signals = ["SIGTERM", "SIGINT"].map((name) =>
+    once(process, name, { signal: told.signal }).then(() => told.abort()),
+  );
+  say("monitoring", addressText(server.monitoringAddress));
+  if (server.plaintextAddress) say("plaintext", addressText(server.plaintextAddress));
+  try {
+    const address = await orObstacle(() => Promise.race([server.address, ...signals.map(ending)]));
+    if (address) say("gRPC", addressText(address));
+    await Promise.race(signals);
+  } finally {
+    told.abort();
+    await server.close(graceMilliseconds);
+  }
+}
+
+const ending = (signal: Promise<void>): Promise<undefined> => signal.then(() => undefined);
+
+function say(what: string, address: string): void {
+  const detail = `${what} on ${address}`;
+  consoleLog.operation({ event: "listening", level: "info", detail });
+}

@@ -1,0 +1,92 @@
+import { once } from "node:events";
+import type { IncomingHttpHeaders, ServerHttp2Stream } from "node:http2";
+import type { UniversalServerResponse } from "@connectrpc/connect/protocol";
+import type { StreamedRequest } from "./site.ts";
+
+/** The parts of a request that say where it goes. */
+export interface Target {
+  readonly method: string;
+  /** Without the query. */
+  readonly path: string;
+  readonly url: string;
+}
+
+/** A host for requests whose own word for it nobody reads. */
+export const anyOrigin = "https://rampart";
+
+/** Where a request goes, or nothing for one that does not go to a path. */
+export function targetOf(headers: IncomingHttpHeaders): Target | undefined {
+  const { ":method": method = "", ":path": whole = "" } = headers;
+  if (!whole.startsWith("/")) return undefined;
+  const [path = "/"] = whole.split("?", 1);
+  return { method, path, url: `${anyOrigin}${whole}` };
+}
+
+/**
+ * The headers as they came, every value of one that came twice: Node's own object keeps only the first
+ * `authorization`, and who stands in front may have looked at the other one.
+ */
+export function headersOf(rawHeaders: readonly string[]): Headers {
+  const headers = new Headers();
+  for (let i = 0; i < rawHeaders.length; i += 2) {
+    const name = rawHeaders[i] ?? "";
+    if (!name.startsWith(":")) headers.append(name, rawHeaders[i + 1] ?? "");
+  }
+  return headers;
+}
+
+/** A stream of HTTP/2 as a request of Connect's; aborted when the stream closes before its answer. */
+export function toUniversalRequest(
+  stream: ServerHttp2Stream,
+  { method, url }: Target,
+  header: Headers,
+): StreamedRequest {
+  const abort = new AbortController();
+  stream.once("close", () => abort.abort());
+  // Who stops reading early has an answer to send.
+  const body = stream.iterator({ destroyOnReturn: false });
+  return { httpVersion: "2.0", method, url, header, body, signal: abort.signal };
+}
+
+/** Sends an answer with its trailers; without a body, they are all of it (gRPC's Trailers-Only). */
+export async function sendUniversalResponse(
+  stream: ServerHttp2Stream,
+  { status, header, body, trailer }: UniversalServerResponse,
+): Promise<void> {
+  const headers = { ":status": status, ...(header && Object.fromEntries(header)) };
+  const trailers = trailer && Object.fromEntries(trailer);
+  for await (const chunk of body ?? []) {
+    if (stream.destroyed) return;
+    if (!stream.headersSent) stream.respond(headers, { waitForTrailers: trailers !== undefined });
+    if (!stream.write(chunk)) await drained(stream);
+  }
+  if (stream.destroyed) return;
+  if (!stream.headersSent) {
+    stream.respond({ ...headers, ...trailers }, { endStream: true });
+    return hangUp(stream);
+  }
+  if (trailers) {
+    stream.once("wantTrailers", () => {
+      stream.sendTrailers(trailers);
+      hangUp(stream);
+    });
+  }
+  stream.end(() => trailers || hangUp(stream));
+}
+
+/** What is left of a request that is answered already, nobody will read (RFC 9113 §8.1). */
+function hangUp(stream: ServerHttp2Stream): void {
+  if (!stream.readableEnded) setImmediate(() => stream.close());
+}
+
+async function drained(stream: ServerHttp2Stream): Promise<void> {
+  await Promise.race([once(stream, "drain"), once(stream, "close")]);
+}
+
+/** Sends the answer of a fetch handler, whole. */
+export async function sendResponse(stream: ServerHttp2Stream, response: Response): Promise<void> {
+  const octets = Buffer.from(await response.arrayBuffer());
+  if (stream.destroyed) return;
+  stream.respond({ ":status": response.status, ...Object.fromEntries(response.headers) });
+  stream.end(octets);
+}

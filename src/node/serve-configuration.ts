@@ -1,0 +1,111 @@
+import * as z from "zod";
+import {
+  type Configuration,
+  ConfigurationError,
+  parseConfiguration,
+  parseForm,
+} from "../config/configuration.ts";
+import { isDnsName } from "../pki/dns-name.ts";
+import { type ListenAddress, listenAddress } from "./listen-address.ts";
+
+/** A certificate and key that somebody else puts into files, and replaces there. */
+export interface CertificateFiles {
+  readonly certificate: string;
+  readonly key: string;
+}
+
+/** What `rampart serve` needs beside the configuration of every CA. */
+export interface ServeConfiguration {
+  readonly ca: Configuration;
+  readonly storeDirectory: string;
+  readonly listen: ListenAddress;
+  readonly plaintextListen: ListenAddress | undefined;
+  readonly monitoringListen: ListenAddress;
+  readonly servingNames: readonly string[];
+  readonly certificateFiles: CertificateFiles | undefined;
+}
+
+/** The names by which a mesh calls its CA (istio facts §5.7). */
+const istiodNames = ["istiod.istio-system.svc", "istiod.istio-system.svc.cluster.local"];
+
+const dnsName = z.string().refine(isDnsName, "must be the name of a host, in lower case");
+const path = z.string().min(1, "must not be empty");
+
+/** The keys of any program that serves native gRPC. */
+export const servingKeys: {
+  readonly LISTEN: z.ZodType<ListenAddress, string | undefined>;
+  readonly MONITORING_LISTEN: z.ZodType<ListenAddress, string | undefined>;
+  readonly TLS_CERTIFICATE_FILE: z.ZodOptional<z.ZodString>;
+  readonly TLS_KEY_FILE: z.ZodOptional<z.ZodString>;
+} = {
+  LISTEN: listenAddress.prefault(":15012"),
+  MONITORING_LISTEN: listenAddress.prefault(":15014"),
+  TLS_CERTIFICATE_FILE: path.optional(),
+  TLS_KEY_FILE: path.optional(),
+};
+
+/** The keys that only `rampart serve` has. What the names mean stands in docs/serve.md. */
+const serveForm = z.strictObject({
+  STORE_DIRECTORY: path,
+  PLAINTEXT_LISTEN: listenAddress.optional(),
+  SERVING_NAMES: z.array(dnsName).min(1).max(32).default(istiodNames),
+  ...servingKeys,
+});
+
+/** The names of these keys, in the order of the table in docs/serve.md. */
+export const serveKeys: readonly string[] = Object.keys(serveForm.shape);
+
+/**
+ * Files of one machine are seen as soon as they are written, and looked at again within this time by
+ * the next process.
+ */
+export const filePropagation = { shortestSeconds: 1, usual: "5s" };
+
+/**
+ * Reads the configuration of `rampart serve`: the keys that every platform has, and its own.
+ *
+ * @throws ConfigurationError
+ */
+export function parseServeConfiguration(
+  values: Readonly<Record<string, unknown>>,
+): ServeConfiguration {
+  const [own, shared] = partition(values, serveKeys);
+  const ca = parseConfiguration(shared, filePropagation);
+  const form = parseForm(serveForm, own);
+  return {
+    ca,
+    storeDirectory: form.STORE_DIRECTORY,
+    listen: form.LISTEN,
+    plaintextListen: form.PLAINTEXT_LISTEN,
+    monitoringListen: form.MONITORING_LISTEN,
+    servingNames: form.SERVING_NAMES,
+    certificateFiles: certificateFilesOf(form),
+  };
+}
+
+/** Both files or neither: a key without its certificate is a mistake. */
+export function certificateFilesOf({
+  TLS_CERTIFICATE_FILE: certificate,
+  TLS_KEY_FILE: key,
+}: {
+  readonly TLS_CERTIFICATE_FILE?: string | undefined;
+  readonly TLS_KEY_FILE?: string | undefined;
+}): CertificateFiles | undefined {
+  if (certificate !== undefined && key !== undefined) return { certificate, key };
+  if (certificate === undefined && key === undefined) return undefined;
+  throw new ConfigurationError([
+    `${certificate === undefined ? "TLS_CERTIFICATE_FILE" : "TLS_KEY_FILE"}: is required beside the other`,
+  ]);
+}
+
+type Values = Record<string, unknown>;
+
+/** The values of these keys, and the others. */
+function partition(values: Readonly<Values>, keys: readonly string[]): [Values, Values] {
+  const entries = Object.entries(values);
+  const isOne = ([key]: [string, unknown]): boolean => keys.includes(key);
+  return [
+    Object.fromEntries(entries.filter(isOne)),
+    Object.fromEntries(entries.filter((entry) => !isOne(entry))),
+  ];
+}

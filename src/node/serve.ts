@@ -1,0 +1,84 @@
+import type { AddressInfo } from "node:net";
+import type { EventLog } from "../ca/audit-event.ts";
+import { rotate } from "../ca/rotate.ts";
+import { compose } from "../config/composition.ts";
+import type { PhaseLengths } from "../pki/schedule.ts";
+import { createCertificateSite, createMonitoringSite } from "./certificate-site.ts";
+import { openFileStore } from "./file-store.ts";
+import { listenInPlaintext, listenWithTls } from "./listener.ts";
+import { ownCertificate } from "./own-certificate.ts";
+import { recur } from "./recurrence.ts";
+import { openWhenCertified } from "./renewing-listener.ts";
+import type { ServeConfiguration } from "./serve-configuration.ts";
+import { certificateInFiles } from "./serving-certificate.ts";
+
+/** What a program brings to a server. */
+export interface Surroundings {
+  readonly log: EventLog;
+  readonly clock: () => Date;
+}
+
+/** A server of this process. */
+export interface RunningServer {
+  /** Where RPCs are answered, once there is a certificate to answer with. */
+  readonly address: Promise<AddressInfo>;
+  readonly plaintextAddress: AddressInfo | undefined;
+  readonly monitoringAddress: AddressInfo;
+  /** Finishes what has begun, cuts what takes longer than this, and resolves when nothing is left. */
+  readonly close: (graceMilliseconds: number) => Promise<void>;
+}
+
+/**
+ * The whole CA in this process: native gRPC, gRPC-Web, Connect and the trust bundle over TLS, its
+ * authorities in a directory, and rotation by a timer.
+ */
+export async function serve(
+  configuration: ServeConfiguration,
+  { log, clock }: Surroundings,
+): Promise<RunningServer> {
+  const { trustDomain, leafLifetimes, phaseLengths } = configuration.ca;
+  const store = await openFileStore(configuration.storeDirectory);
+  const { certificateAuthority: ca, mint } = await compose(configuration.ca, { store, log, clock });
+  const { authorities } = ca.issuance;
+  const { servingNames: dnsNames, certificateFiles } = configuration;
+  let isEnding = false;
+  const site = createCertificateSite(ca, () => isEnding);
+  const monitoring = await listenInPlaintext(
+    createMonitoringSite(ca, () => isEnding),
+    configuration.monitoringListen,
+  );
+  const plaintext = configuration.plaintextListen
+    ? await listenInPlaintext(site, configuration.plaintextListen)
+    : undefined;
+  // A failed rotation has logged its faults; the next one tries again.
+  const rotation = recur(
+    () => rotate(mint, clock()),
+    rotationSeconds(phaseLengths),
+    () => {},
+  );
+  const door = openWhenCertified({
+    certificateAt: certificateFiles
+      ? certificateInFiles(certificateFiles)
+      : ownCertificate({ dnsNames, authorities, leafLifetimes }),
+    clientRootsAt: async (now) => (await authorities.at(now)).trustBundle.pem,
+    listen: (credentials) =>
+      listenWithTls(site, configuration.listen, credentials, { trustDomain, clock, log }),
+    log,
+    clock,
+  });
+  return {
+    address: door.address,
+    plaintextAddress: plaintext?.address,
+    monitoringAddress: monitoring.address,
+    close: async (grace) => {
+      isEnding = true;
+      await Promise.all([rotation.end(), door.close(grace), plaintext?.close(grace)]);
+      await monitoring.close(grace);
+    },
+  };
+}
+
+/** Often enough for every phase of a schedule, and for an operator who waits. */
+function rotationSeconds({ longestLeafSeconds, signingSeconds }: PhaseLengths): number {
+  return Math.min(60, longestLeafSeconds / 8, signingSeconds / 8);
+}
