@@ -62,6 +62,7 @@ test("the README names every key of an issuer's table", () => {
     jwks_uri: "https://a.test/jwks",
     namespaces: ["*"],
     trusted_node_accounts: [],
+    gateways: [],
   };
   expect(named.toSorted()).toEqual([...Object.keys(table), "jwks"].toSorted());
   expect(() => parseConfiguration({ ...required, ISSUERS: [table] })).not.toThrow();

@@ -17,6 +17,8 @@ export interface Caller {
   readonly cluster?: string | undefined;
   /** Only a token has one: a certificate is of this CA itself. */
   readonly issuer?: string | undefined;
+  /** The gateway that has verified the caller's certificate and forwarded it. */
+  readonly gateway?: SpiffeId | undefined;
   /** Absent unless the token is bound to one (Kubernetes binds projected tokens to both). */
   readonly pod?: BoundObject | undefined;
   readonly node?: BoundNode | undefined;

@@ -12,6 +12,11 @@ export interface TrustedIssuer {
   readonly mayVouchFor: (account: ServiceAccount) => boolean;
   /** Whether this account is a node proxy's, which may ask for the identities of others. */
   readonly isNodeAccount: (account: ServiceAccount) => boolean;
+  /**
+   * The DNS names under which this account serves as a gateway, or nothing for one that is none. A
+   * gateway may also say whose certificate its client has shown.
+   */
+  readonly gatewayNames: (account: ServiceAccount) => readonly string[] | undefined;
   readonly keys: IssuerKeys;
 }
 

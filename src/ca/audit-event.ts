@@ -18,6 +18,10 @@ export interface AuditEvent {
   issuer?: string;
   /** The caller's own SPIFFE ID, when it asked for another one. */
   impersonator?: string;
+  /** The gateway that has verified the caller's certificate. */
+  gateway?: string;
+  /** The names of a serving certificate. */
+  dnsNames?: readonly string[];
   authority?: string;
   serialNumber?: string;
   notAfter?: Date;

@@ -1,7 +1,7 @@
 import type { Caller } from "../authn/caller.ts";
 import { CaError } from "../errors.ts";
 import { parseCertificateSigningRequest } from "../pki/certificate-signing-request.ts";
-import { type Issuer, issueLeaf } from "../pki/issuer.ts";
+import { type Issuer, issueLeaf, issueServingCertificate } from "../pki/issuer.ts";
 import { toPem } from "../pki/pem.ts";
 import type { SigningAuthority } from "../pki/signing-authority.ts";
 import { type LeafLifetimes, leafValidity, type Validity } from "../pki/validity.ts";
@@ -9,6 +9,7 @@ import type { AuditEvent } from "./audit-event.ts";
 import type { Authorities } from "./authorities.ts";
 import type { AuthorityView } from "./authority-view.ts";
 import type { IdentityPolicy } from "./identity-policy.ts";
+import { type ServingPolicy, servingSigner } from "./serving-policy.ts";
 
 /** What a caller asks for. Every field is the caller's own word. */
 export interface CertificateRequest {
@@ -17,7 +18,7 @@ export interface CertificateRequest {
   readonly requestedSeconds: bigint;
   /** Istio's `ImpersonatedIdentity`; empty for none. */
   readonly impersonatedIdentity: string;
-  /** Istio's `CertSigner`; empty for the mesh's own signing authority. */
+  /** Istio's `CertSigner`; empty for an X509-SVID, {@link servingSigner} for a serving certificate. */
   readonly certSigner: string;
 }
 
@@ -25,6 +26,7 @@ export interface CertificateRequest {
 export interface Issuance {
   readonly authorities: Authorities;
   readonly identityPolicy: IdentityPolicy;
+  readonly servingPolicy: ServingPolicy;
   readonly leafLifetimes: LeafLifetimes;
 }
 
@@ -38,13 +40,13 @@ export interface RequestContext {
 }
 
 /**
- * Issues an X509-SVID to an authenticated caller: the leaf, each intermediate alone, then every
+ * Issues an X509-SVID, or to a gateway a serving certificate, to an authenticated caller: the leaf, each intermediate alone, then every
  * root of the trust bundle as one element (Istio's layout), all PEM.
  *
  * @throws CaError for everything that is refused.
  */
 export async function issueCertificate(
-  { authorities, identityPolicy, leafLifetimes }: Issuance,
+  { authorities, identityPolicy, servingPolicy, leafLifetimes }: Issuance,
   caller: Caller,
   request: CertificateRequest,
   { now, signal, audit }: RequestContext,
@@ -52,7 +54,8 @@ export async function issueCertificate(
   const spiffeId = identityPolicy(caller, request.impersonatedIdentity);
   audit.spiffeId = spiffeId;
   if (spiffeId !== caller.spiffeId) audit.impersonator = caller.spiffeId;
-  requireDefaultSigner(request.certSigner);
+  const dnsNames = namesFor(request.certSigner, servingPolicy(caller));
+  if (dnsNames) audit.dnsNames = dnsNames;
   const publicKey = await parseCertificateSigningRequest(request.csrPem);
   const view = await authorities.at(now);
   const issuer = requireIssuer(view);
@@ -64,7 +67,9 @@ export async function issueCertificate(
     now,
   );
   requireAttention(signal);
-  const leaf = await issueLeaf(issuer, { spiffeId, publicKey, validity });
+  const leaf = dnsNames
+    ? await issueServingCertificate(issuer, { dnsNames, publicKey, validity })
+    : await issueLeaf(issuer, { spiffeId, publicKey, validity });
   audit.outcome = "issued";
   audit.authority = id;
   audit.serialNumber = leaf.serialNumber;
@@ -84,8 +89,13 @@ function requireIssuer({ issuer, reasons }: AuthorityView): Issuer {
   throw new CaError({ reason: "no-signing-authority", why }, why);
 }
 
-function requireDefaultSigner(certSigner: string): void {
-  if (certSigner === "") return;
+/** Nothing for an X509-SVID. Who may not serve is told that there is no such signer. */
+function namesFor(
+  certSigner: string,
+  allowed: readonly string[] | undefined,
+): readonly string[] | undefined {
+  if (certSigner === "") return undefined;
+  if (certSigner === servingSigner && allowed) return allowed;
   throw new CaError({ reason: "signer-unknown" }, "no signer of the requested name is configured");
 }
 

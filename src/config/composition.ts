@@ -1,5 +1,6 @@
 import { createCertificateAuthenticator } from "../authn/client-certificate.ts";
 import { firstSuccess } from "../authn/first-success.ts";
+import { believingGateways } from "../authn/forwarded-certificate.ts";
 import {
   type IssuerKeys,
   type KeyFetchFailed,
@@ -13,6 +14,7 @@ import type { EventLog } from "../ca/audit-event.ts";
 import { createAuthorities, longestRefreshSeconds } from "../ca/authorities.ts";
 import { createIdentityPolicy } from "../ca/identity-policy.ts";
 import type { Mint } from "../ca/mint.ts";
+import { createServingPolicy } from "../ca/serving-policy.ts";
 import type { AuthorityStore } from "../custody/authority-store.ts";
 import { importKek, type KekRing } from "../custody/kek.ts";
 import type { ServiceAccount } from "../pki/spiffe-id.ts";
@@ -50,13 +52,18 @@ export async function compose(
     surviveOutageSeconds: propagationSeconds,
   };
   const certificateAuthority: CertificateAuthority = {
-    authenticate: firstSuccess([
-      createCertificateAuthenticator(trustDomain),
-      createOidcAuthenticator(trustDomain, issuers),
-    ]),
+    authenticate: believingGateways(
+      trustDomain,
+      issuers,
+      firstSuccess([
+        createCertificateAuthenticator(trustDomain),
+        createOidcAuthenticator(trustDomain, issuers),
+      ]),
+    ),
     issuance: {
       authorities: createAuthorities({ store, trustDomain, keks, log, ...freshness }),
       identityPolicy: createIdentityPolicy(trustDomain, issuers),
+      servingPolicy: createServingPolicy(issuers),
       leafLifetimes,
     },
     log,
@@ -78,12 +85,16 @@ async function openKeks({ keks }: Configuration): Promise<KekRing> {
 function trustedIssuer(table: IssuerTable, log: EventLog): TrustedIssuer {
   const mayUse = namespaceAllowList(table.namespaces);
   const nodeAccounts = new Set(table.trusted_node_accounts.map(accountName));
+  const gateways = new Map(
+    table.gateways.map(({ account, dns_names }) => [accountName(account), dns_names]),
+  );
   return {
     issuer: table.issuer,
     audiences: table.audiences,
     cluster: table.cluster,
     mayVouchFor: ({ namespace }) => mayUse(namespace),
     isNodeAccount: (account) => nodeAccounts.has(accountName(account)),
+    gatewayNames: (account) => gateways.get(accountName(account)),
     keys: issuerKeys(table, keyFetchLog(log)),
   };
 }

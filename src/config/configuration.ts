@@ -43,7 +43,8 @@ export interface Propagation {
 /** KV's minute, this code's minute, and as much again. */
 const kvPropagation: Propagation = { shortestSeconds: 240, usual: "10m" };
 
-const trustDomain = z.string().transform((text, context): TrustDomain => {
+/** `TRUST_DOMAIN`. */
+export const trustDomainText: z.ZodType<TrustDomain, string> = z.string().transform((text, context): TrustDomain => {
   const domain = parseTrustDomain(text);
   if (domain) return domain;
   context.addIssue("must be a SPIFFE trust domain: lower-case letters, digits, dots, - and _");
@@ -52,7 +53,7 @@ const trustDomain = z.string().transform((text, context): TrustDomain => {
 
 /** The keys of DESIGN §4 as they are written. What the names mean stands in the README's table. */
 const configurationForm = z.strictObject({
-  TRUST_DOMAIN: trustDomain.prefault("cluster.local"),
+  TRUST_DOMAIN: trustDomainText.prefault("cluster.local"),
   ISSUERS: issuerTables,
   DEFAULT_WORKLOAD_CERT_TTL: durationSeconds.optional(),
   MAX_WORKLOAD_CERT_TTL: durationSeconds.prefault("2160h"),

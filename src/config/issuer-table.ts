@@ -1,6 +1,7 @@
 import * as z from "zod";
 import { isSafeToFetch } from "../authn/issuer-keys.ts";
 import { type KeySet, parseKeySet } from "../authn/key-set.ts";
+import { isDnsName } from "../pki/dns-name.ts";
 import { parseServiceAccount, type ServiceAccount } from "../pki/spiffe-id.ts";
 import { jsonText } from "./json-text.ts";
 
@@ -13,6 +14,13 @@ export interface IssuerTable {
   readonly jwks?: KeySet | undefined;
   readonly namespaces: readonly string[];
   readonly trusted_node_accounts: readonly ServiceAccount[];
+  readonly gateways: readonly GatewayTable[];
+}
+
+/** One table of `gateways` of an issuer, checked. */
+export interface GatewayTable {
+  readonly account: ServiceAccount;
+  readonly dns_names: readonly string[];
 }
 
 function fromText(value: unknown, context: z.RefinementCtx): unknown {
@@ -37,12 +45,20 @@ function hasPrivateKey(keySet: unknown): boolean {
   return keys.some((key) => secretMembers.some((member) => member in Object(key)));
 }
 
-const nodeAccount = z.string().transform((text, context): ServiceAccount => {
+const accountName = z.string().transform((text, context): ServiceAccount => {
   const [namespace = "", name = "", ...rest] = text.split("/");
   const account = rest.length === 0 ? parseServiceAccount(namespace, name) : undefined;
   if (account) return account;
   context.addIssue("must be <namespace>/<service account>");
   return z.NEVER;
+});
+
+const gateway = z.strictObject({
+  account: accountName,
+  dns_names: z
+    .array(z.string().refine(isDnsName, "must be the name of a host, in lower case"))
+    .min(1)
+    .max(32),
 });
 
 const oneLine = z
@@ -64,7 +80,8 @@ const table = z
       .min(1, "must not be empty: leave it out to allow every namespace")
       .max(256)
       .default(["*"]),
-    trusted_node_accounts: z.array(nodeAccount).max(16).default([]),
+    trusted_node_accounts: z.array(accountName).max(16).default([]),
+    gateways: z.array(gateway).max(16).default([]),
   })
   .refine(({ jwks, jwks_uri }) => jwks === undefined || jwks_uri === undefined, {
     path: ["jwks"],

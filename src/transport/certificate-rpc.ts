@@ -119,8 +119,8 @@ async function authenticate(
   const { clientCertificate, now } = call;
   const credentials = { headers: context.requestHeader, clientCertificate };
   const caller = await ca.authenticate(credentials, now);
-  const { spiffeId, cluster, issuer } = caller;
-  Object.assign(call.audit, { spiffeId, cluster, issuer });
+  const { spiffeId, cluster, issuer, gateway } = caller;
+  Object.assign(call.audit, { spiffeId, cluster, issuer, ...(gateway && { gateway }) });
   call.caller = caller;
 }
 

@@ -9,6 +9,7 @@ import {
 import { consoleLog } from "../config/event-log.ts";
 import { createHttpApp } from "../transport/http-app.ts";
 import { createMisconfiguredApp } from "../transport/misconfigured-app.ts";
+import { edgeCertificateOf } from "./edge-certificate.ts";
 import { createKvStore } from "./kv-store.ts";
 
 /** Variables, secrets and bindings of the Worker; nothing in it is used unchecked. */
@@ -53,7 +54,7 @@ async function startConfigured(environment: Environment): Promise<Isolate> {
   const platform = { store: createKvStore(AUTHORITIES), log: consoleLog, clock };
   const { certificateAuthority, mint } = await compose(configuration, platform);
   return {
-    app: createHttpApp(certificateAuthority),
+    app: createHttpApp(certificateAuthority, edgeCertificateOf),
     runCron: (now) => rotate(mint, now),
   };
 }

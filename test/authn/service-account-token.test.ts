@@ -16,6 +16,7 @@ function issuerOf(globs: readonly string[]): TrustedIssuer {
     cluster: "Kubernetes",
     mayVouchFor: ({ namespace }) => mayUse(namespace),
     isNodeAccount: () => false,
+    gatewayNames: () => undefined,
     keys: async () => [],
   };
 }

@@ -19,6 +19,7 @@ export function trustedIssuer(
     cluster: "Kubernetes",
     mayVouchFor: ({ namespace }) => mayUse(namespace),
     isNodeAccount: () => false,
+    gatewayNames: () => undefined,
     keys: pinnedKeys(keySet),
     ...others,
   };
