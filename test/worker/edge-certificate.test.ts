@@ -1,0 +1,78 @@
+import { createScheduledController } from "cloudflare:test";
+import { env } from "cloudflare:workers";
+import { beforeAll, describe, expect, test, vi } from "vitest";
+import worker from "../../src/worker/main.ts";
+import { bearer, connectJson, type Outcome, outcomeOf, requestOf } from "../contract/rpc-calls.ts";
+import { issuers, type ServiceUnderTest } from "../contract/service-under-test.ts";
+import { createTokenKey, jwksOf } from "../testkit/tokens.ts";
+import { createWorkload, type Workload } from "../testkit/workload.ts";
+import { registry } from "./internet.ts";
+
+let workload: Workload;
+let service: ServiceUnderTest;
+let leaf: string;
+
+const send = (request: Request): Promise<Response> => worker.fetch(request, { ...env });
+
+beforeAll(async () => {
+  for (const method of ["log", "warn"] as const) vi.spyOn(console, method).mockReturnValue();
+  const key = await createTokenKey("ES256", "k1");
+  const { host } = new URL(issuers.cluster);
+  await fetch(`${registry}${host}`, { method: "PUT", body: JSON.stringify(jwksOf(key)) });
+  service = { send, key, now: () => new Date(), takeAudits: () => [] };
+  workload = await createWorkload();
+  await worker.scheduled(createScheduledController(), { ...env });
+  leaf = await vi.waitFor(firstLeaf, { timeout: 5000, interval: 200 });
+  return () => vi.restoreAllMocks();
+});
+
+/** The leaf of a workload, as the edge would hand it over: base64 between colons. */
+async function firstLeaf(): Promise<string> {
+  const outcome = await call(undefined, await bearer(service));
+  if (!("certChain" in outcome)) throw new Error(outcome.message);
+  return `:${outcome.certChain[0]?.replace(/-----[A-Z ]+-----|\n/g, "")}:`;
+}
+
+async function call(
+  tlsClientAuth?: object,
+  headers: Record<string, string> = {},
+): Promise<Outcome> {
+  const request = requestOf(connectJson, { csr: workload.csrPem }, headers);
+  const cf = { tlsClientAuth };
+  return outcomeOf(connectJson, await send(tlsClientAuth ? new Request(request, { cf }) : request));
+}
+
+const verified = () => ({ certVerified: "SUCCESS", certRevoked: "0", certRFC9440: leaf });
+
+describe("a client certificate at the edge", () => {
+  test("is who calls, when the edge has verified it", async () => {
+    expect(await call(verified())).toHaveProperty("certChain");
+  });
+
+  test.each<[string, () => object]>([
+    ["was not verified", () => ({ ...verified(), certVerified: "FAILED:self signed certificate" })],
+    ["was not presented", () => ({ ...verified(), certVerified: "NONE" })],
+    ["is revoked", () => ({ ...verified(), certRevoked: "1" })],
+    ["may be revoked", () => ({ ...verified(), certRevoked: "" })],
+    ["is left out", () => ({ ...verified(), certRFC9440: "" })],
+    ["is not what it should be", () => ({ ...verified(), certRFC9440: leaf.slice(0, 80) })],
+    ["is not between colons", () => ({ ...verified(), certRFC9440: leaf.slice(1, -1) })],
+    ["is junk", () => ({ ...verified(), certRFC9440: ":AAAA:" })],
+  ])("is nobody when it %s", async (_, auth) => {
+    expect(await call(auth())).toMatchObject({ code: "Unauthenticated" });
+  });
+
+  test("is nobody in a header", async () => {
+    const headers = {
+      "client-cert": leaf,
+      "cf-client-cert-der-base64": leaf.slice(1, -1),
+      "x-forwarded-client-cert": "URI=spiffe://cluster.local/ns/foo/sa/bar",
+    };
+    expect(await call(undefined, headers)).toMatchObject({ code: "Unauthenticated" });
+  });
+
+  test("that is good for nothing leaves the token its chance", async () => {
+    const auth = { ...verified(), certRFC9440: ":AAAA:" };
+    expect(await call(auth, await bearer(service))).toHaveProperty("certChain");
+  });
+});
