@@ -2,6 +2,7 @@
 import { Command, CommanderError } from "commander";
 import { authorityCommand } from "./authority.ts";
 import { kekCommand } from "./kek.ts";
+import { gatewayCommand } from "./gateway.ts";
 import { Obstacle } from "./obstacle.ts";
 import { rootCommand } from "./root.ts";
 import { serveCommand } from "./serve.ts";
@@ -17,6 +18,7 @@ function rampart(): Command {
     .addCommand(rootCommand(clock))
     .addCommand(kekCommand(clock))
     .addCommand(serveCommand(clock))
+    .addCommand(gatewayCommand(clock))
     .exitOverride();
 }
 

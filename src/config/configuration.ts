@@ -44,12 +44,14 @@ export interface Propagation {
 const kvPropagation: Propagation = { shortestSeconds: 240, usual: "10m" };
 
 /** `TRUST_DOMAIN`. */
-export const trustDomainText: z.ZodType<TrustDomain, string> = z.string().transform((text, context): TrustDomain => {
-  const domain = parseTrustDomain(text);
-  if (domain) return domain;
-  context.addIssue("must be a SPIFFE trust domain: lower-case letters, digits, dots, - and _");
-  return z.NEVER;
-});
+export const trustDomainText: z.ZodType<TrustDomain, string> = z
+  .string()
+  .transform((text, context): TrustDomain => {
+    const domain = parseTrustDomain(text);
+    if (domain) return domain;
+    context.addIssue("must be a SPIFFE trust domain: lower-case letters, digits, dots, - and _");
+    return z.NEVER;
+  });
 
 /** The keys of DESIGN §4 as they are written. What the names mean stands in the README's table. */
 const configurationForm = z.strictObject({

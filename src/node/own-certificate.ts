@@ -36,13 +36,13 @@ export function ownCertificate(own: OwnCertificate): ServingCertificateSource {
     );
     current = await issue(own.dnsNames, issuer, validity, chainPem.slice(0, -1));
     issuerId = issuer.authority.id;
-    renewAt = renewalOf(validity, now);
+    renewAt = renewalOf(validity.notAfter, now);
     return current;
   };
 }
 
 /** Two fifths of what is left of a life: before half, with time for several tries. */
-export function renewalOf({ notAfter }: Validity, now: Date): Date {
+export function renewalOf(notAfter: Date, now: Date): Date {
   return new Date(now.getTime() + 0.4 * (notAfter.getTime() - now.getTime()));
 }
 

@@ -1,6 +1,5 @@
 import type { AddressInfo } from "node:net";
 import type { EventLog } from "../ca/audit-event.ts";
-import { CaError } from "../errors.ts";
 import type { TlsListener } from "./listener.ts";
 import { recur } from "./recurrence.ts";
 import type { ServingCertificateSource } from "./serving-certificate.ts";
@@ -52,14 +51,18 @@ export function openWhenCertified(renewal: Renewal): RenewingListener {
   }
 
   async function open(credentials: ServerCredentials): Promise<void> {
-    listener = await renewal.listen(credentials);
-    opened.resolve(listener.address);
+    try {
+      listener = await renewal.listen(credentials);
+      opened.resolve(listener.address);
+    } catch (error) {
+      opened.reject(error);
+      throw error;
+    }
   }
 
   /** Said once, not every second. */
   function failed(error: unknown): void {
     const detail = error instanceof Error ? error.message : "no reason given";
-    if (!listener && !(error instanceof CaError)) opened.reject(error);
     if (detail === complaint) return;
     complaint = detail;
     log.operation({ event: "serving-certificate-missing", level: "warning", detail });

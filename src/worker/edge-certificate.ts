@@ -2,7 +2,11 @@ import { parseBase64 } from "../pki/base64.ts";
 import type { Bytes } from "../pki/bytes.ts";
 
 /** What Cloudflare's edge says of a client certificate, as far as it is read (platform facts, §3). */
-type TlsClientAuth = Readonly<Record<"certVerified" | "certRevoked" | "certRFC9440", unknown>>;
+interface EdgeVerdict {
+  readonly tlsClientAuth?: Partial<
+    Readonly<Record<"certVerified" | "certRevoked" | "certRFC9440", unknown>>
+  >;
+}
 
 /**
  * The client certificate that the edge has verified, against the CA that the zone is configured with,
@@ -11,7 +15,7 @@ type TlsClientAuth = Readonly<Record<"certVerified" | "certRevoked" | "certRFC94
  * Headers are not looked at: on the way through a zone anybody can have set them.
  */
 export function edgeCertificateOf(request: Request): Bytes | undefined {
-  const auth = request.cf?.["tlsClientAuth"] as Partial<TlsClientAuth> | undefined;
+  const { tlsClientAuth: auth } = (request.cf ?? {}) as EdgeVerdict;
   if (auth?.certVerified !== "SUCCESS" || auth.certRevoked !== "0") return undefined;
   const { certRFC9440 } = auth;
   return typeof certRFC9440 === "string" ? parseByteSequence(certRFC9440) : undefined;

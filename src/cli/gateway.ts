@@ -1,0 +1,24 @@
+import { Command } from "commander";
+import { consoleLog } from "../config/event-log.ts";
+import { readConfigurationFile } from "../node/configuration-file.ts";
+import { runGateway } from "../node/gateway.ts";
+import { parseGatewayConfiguration } from "../node/gateway-configuration.ts";
+import { orObstacle, runUntilTold } from "./serve.ts";
+
+interface GatewayOptions {
+  readonly config: string;
+}
+
+/** `rampart gateway`: native gRPC for a CA that is reached over HTTPS. */
+export function gatewayCommand(clock: () => Date): Command {
+  return new Command("gateway")
+    .description("Serve native gRPC in front of a CA that is reached over HTTPS.")
+    .option("-c, --config <file>", "the configuration", "gateway.toml")
+    .action(async ({ config }: GatewayOptions) => {
+      const gateway = await orObstacle(async () => {
+        const configuration = parseGatewayConfiguration(await readConfigurationFile(config, {}));
+        return runGateway(configuration, { log: consoleLog, clock });
+      });
+      await runUntilTold(gateway);
+    });
+}

@@ -1,0 +1,89 @@
+import { Hono } from "hono";
+import { addSeconds } from "../pki/validity.ts";
+import { createCertificatePath } from "../transport/http-app.ts";
+import type { GatewayConfiguration } from "./gateway-configuration.ts";
+import { certificateFromUpstream, tokenInFile } from "./gateway-identity.ts";
+import { forwardingRpcs } from "./gateway-site.ts";
+import { createKept } from "./kept.ts";
+import { listenInPlaintext, listenWithTls } from "./listener.ts";
+import { openWhenCertified } from "./renewing-listener.ts";
+import type { RunningServer, Surroundings } from "./serve.ts";
+import { certificateInFiles } from "./serving-certificate.ts";
+import type { Site } from "./site.ts";
+import { openUpstream } from "./upstream.ts";
+
+/** How often the CA is asked for its trust bundle; long before a new root signs (README, rotation). */
+const bundleSeconds = 30;
+
+/**
+ * Native gRPC in front, the CA's HTTPS behind: unmodified clients of Istio reach a CA that cannot
+ * speak to them. It holds no key but its own.
+ */
+export async function runGateway(
+  configuration: GatewayConfiguration,
+  { log, clock }: Surroundings,
+): Promise<RunningServer> {
+  const { trustDomain, certificateFiles, tokenFile, cluster } = configuration;
+  const upstream = await openUpstream(configuration.upstream, configuration.upstreamRootsFile);
+  const credentials = tokenInFile(tokenFile, cluster);
+  const keeping = (what: string) => (error: unknown) => {
+    const detail = error instanceof Error ? error.message : "no reason given";
+    log.operation({ event: "renewal-failed", level: "warning", what, detail });
+  };
+  const trustBundleAt = createKept({
+    fetch: upstream.trustBundle,
+    dueAt: (_, now) => addSeconds(now, bundleSeconds),
+    failed: keeping("trust bundle"),
+  });
+  const certificateAt = certificateFiles
+    ? certificateInFiles(certificateFiles)
+    : certificateFromUpstream(upstream, credentials, keeping("serving certificate"));
+  let isOpen = false;
+  const isServing = async (): Promise<boolean> => isOpen;
+  const app = gatewayApp(isServing, () => trustBundleAt(clock()));
+  const rpcs = forwardingRpcs({ upstream, credentials, trustDomain, log, clock }, isServing);
+  const site: Site = { rpcs, fetch: async (request) => app.fetch(request), log };
+  const monitoring = await listenInPlaintext(
+    { ...site, rpcs: new Map([...rpcs].filter(([path]) => path !== createCertificatePath)) },
+    configuration.monitoringListen,
+  );
+  const door = openWhenCertified({
+    certificateAt,
+    clientRootsAt: trustBundleAt,
+    listen: async (shown) => {
+      const verification = { trustDomain, clock, log };
+      const listener = await listenWithTls(site, configuration.listen, shown, verification);
+      isOpen = true;
+      return listener;
+    },
+    log,
+    clock,
+  });
+  return {
+    address: door.address,
+    plaintextAddress: undefined,
+    monitoringAddress: monitoring.address,
+    close: async (grace) => {
+      isOpen = false;
+      await door.close(grace);
+      await monitoring.close(grace);
+      upstream.close();
+    },
+  };
+}
+
+function gatewayApp(isServing: () => Promise<boolean>, trustBundle: () => Promise<string>): Hono {
+  const app = new Hono();
+  app.get("/healthz", (c) => c.text("ok\n"));
+  app.get("/readyz", async (c) => {
+    const ready = await isServing();
+    const reasons = ready ? [] : ["there is no serving certificate yet, or the gateway is ending"];
+    return c.json({ ready, reasons }, ready ? 200 : 503, { "cache-control": "no-store" });
+  });
+  app.get("/bundle.pem", async (c) =>
+    c.body(await trustBundle(), 200, { "content-type": "application/x-pem-file" }),
+  );
+  app.notFound((c) => c.text("not found\n", 404));
+  app.onError((_, c) => c.text("certificate authority is temporarily unavailable\n", 503));
+  return app;
+}

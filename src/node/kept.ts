@@ -1,0 +1,40 @@
+const longestPauseSeconds = 60;
+
+/** What is kept, and when it is old. */
+export interface Keeping<T> {
+  readonly fetch: () => Promise<T>;
+  /** When a value fetched at `now` is to be fetched again. */
+  readonly dueAt: (value: T, now: Date) => Date;
+  /** Told of every fetch that fails while there is a value to go on with. */
+  readonly failed: (error: unknown) => void;
+}
+
+/**
+ * A value from elsewhere, fetched again when it is due. While that fails it is tried again with growing
+ * pauses, and the value there is goes on.
+ *
+ * @returns The value at `now`; rejects with the last failure as long as there has never been one.
+ */
+export function createKept<T>({ fetch, dueAt, failed }: Keeping<T>): (now: Date) => Promise<T> {
+  let value: { readonly of: T } | undefined;
+  let failure: unknown;
+  let nextTry = new Date(0);
+  let pauseSeconds = 1;
+  return async (now) => {
+    if (now >= nextTry) {
+      try {
+        const fetched = await fetch();
+        value = { of: fetched };
+        nextTry = dueAt(fetched, now);
+        pauseSeconds = 1;
+      } catch (error) {
+        failure = error;
+        nextTry = new Date(now.getTime() + pauseSeconds * 1000);
+        pauseSeconds = Math.min(2 * pauseSeconds, longestPauseSeconds);
+        if (value) failed(error);
+      }
+    }
+    if (value) return value.of;
+    throw failure;
+  };
+}

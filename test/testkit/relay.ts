@@ -1,0 +1,46 @@
+import { once } from "node:events";
+import { type AddressInfo, connect, createServer, type Socket } from "node:net";
+
+/** A cable that a test can pull. */
+export interface Relay {
+  readonly port: number;
+  /** Cuts every connection and refuses new ones. */
+  readonly cut: () => void;
+  readonly mend: () => void;
+  readonly close: () => void;
+}
+
+/** Passes connections on to a port of this machine. */
+export async function startRelay(target: number): Promise<Relay> {
+  const sockets = new Set<Socket>();
+  let isCut = false;
+  const keep = (socket: Socket): void => {
+    sockets.add(socket);
+    socket.on("error", () => socket.destroy());
+    socket.on("close", () => sockets.delete(socket));
+  };
+  const cut = (): void => {
+    isCut = true;
+    for (const socket of sockets) socket.destroy();
+  };
+  const server = createServer((near) => {
+    keep(near);
+    if (isCut) return void near.destroy();
+    const far = connect(target, "127.0.0.1");
+    keep(far);
+    near.pipe(far).pipe(near);
+  });
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  return {
+    port: (server.address() as AddressInfo).port,
+    cut,
+    mend: () => {
+      isCut = false;
+    },
+    close: () => {
+      cut();
+      server.close();
+    },
+  };
+}
