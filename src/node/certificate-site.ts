@@ -1,4 +1,5 @@
 import { createConnectRouter } from "@connectrpc/connect";
+import { Health } from "../gen/grpc/health/v1/health_pb.ts";
 import { IstioCertificateService } from "../gen/istio/v1/auth/ca_pb.ts";
 import type { Bytes } from "../pki/bytes.ts";
 import type { CertificateAuthority } from "../transport/certificate-authority.ts";
@@ -6,6 +7,7 @@ import { createCertificateRpc } from "../transport/certificate-rpc.ts";
 import { createCertificatePath, createHttpApp, isReady } from "../transport/http-app.ts";
 import { chunkedBody } from "../transport/request-body.ts";
 import { addHealth } from "./health.ts";
+import { addReflection } from "./reflection.ts";
 import type { Rpc, Site } from "./site.ts";
 
 /** The CA as it is served to workloads: its RPC, the trust bundle, health. */
@@ -45,5 +47,6 @@ function auxiliaryRpcs(ca: CertificateAuthority, isEnding: () => boolean): [stri
   const router = createConnectRouter({ readMaxBytes: maximumOctets });
   const isServing = async (): Promise<boolean> => !isEnding() && (await isReady(ca));
   addHealth(router, [IstioCertificateService.typeName], isServing);
+  addReflection(router, [IstioCertificateService, Health]);
   return router.handlers.map((handler) => [handler.requestPath, handler]);
 }

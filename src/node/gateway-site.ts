@@ -9,6 +9,7 @@ import { parseClientCertificate } from "../authn/client-certificate.ts";
 import { forwardedHeader } from "../authn/forwarded-certificate.ts";
 import type { EventLog } from "../ca/audit-event.ts";
 import { CaError } from "../errors.ts";
+import { Health } from "../gen/grpc/health/v1/health_pb.ts";
 import {
   type IstioCertificateRequest,
   IstioCertificateService,
@@ -19,6 +20,7 @@ import { toConnectError } from "../transport/connect-error.ts";
 import { maximumBodyOctets } from "../transport/request-body.ts";
 import type { GatewayCredentials } from "./gateway-identity.ts";
 import { addHealth } from "./health.ts";
+import { addReflection } from "./reflection.ts";
 import type { Rpc } from "./site.ts";
 import type { Upstream } from "./upstream.ts";
 
@@ -44,6 +46,7 @@ export function forwardingRpcs(
     createCertificate: (request, context) => forward(forwarding, request, context),
   });
   addHealth(router, [IstioCertificateService.typeName], isServing);
+  addReflection(router, [IstioCertificateService, Health]);
   return new Map(router.handlers.map((handler) => [handler.requestPath, handler]));
 }
 
