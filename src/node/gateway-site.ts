@@ -1,15 +1,8 @@
-import {
-  Code,
-  ConnectError,
-  type ConnectRouter,
-  createConnectRouter,
-  type HandlerContext,
-} from "@connectrpc/connect";
+import { Code, ConnectError, createConnectRouter, type HandlerContext } from "@connectrpc/connect";
 import { parseClientCertificate } from "../authn/client-certificate.ts";
 import { forwardedHeader } from "../authn/forwarded-certificate.ts";
 import type { EventLog } from "../ca/audit-event.ts";
 import { CaError } from "../errors.ts";
-import { Health } from "../gen/grpc/health/v1/health_pb.ts";
 import {
   type IstioCertificateRequest,
   IstioCertificateService,
@@ -19,8 +12,6 @@ import { clientCertificateKey } from "../transport/client-certificate.ts";
 import { toConnectError } from "../transport/connect-error.ts";
 import { maximumBodyOctets } from "../transport/request-body.ts";
 import type { GatewayCredentials } from "./gateway-identity.ts";
-import { addHealth } from "./health.ts";
-import { addReflection } from "./reflection.ts";
 import type { Rpc } from "./site.ts";
 import type { Upstream } from "./upstream.ts";
 
@@ -34,20 +25,17 @@ export interface Forwarding {
 }
 
 /** The CA's RPC, answered by the CA behind. Nothing is decided here but who has shown a certificate. */
-export function forwardingRpcs(
-  forwarding: Forwarding,
-  isServing: () => Promise<boolean>,
-): ReadonlyMap<string, Rpc> {
-  const router: ConnectRouter = createConnectRouter({
+export function forwardingRpc(forwarding: Forwarding): Rpc {
+  const router = createConnectRouter({
     readMaxBytes: maximumBodyOctets,
     writeMaxBytes: 4 * maximumBodyOctets,
   });
   router.service(IstioCertificateService, {
     createCertificate: (request, context) => forward(forwarding, request, context),
   });
-  addHealth(router, [IstioCertificateService.typeName], isServing);
-  addReflection(router, [IstioCertificateService, Health]);
-  return new Map(router.handlers.map((handler) => [handler.requestPath, handler]));
+  const [handler] = router.handlers;
+  if (!handler) throw new Error("the router has no handler of CreateCertificate");
+  return handler;
 }
 
 async function forward(

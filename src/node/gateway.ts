@@ -1,11 +1,14 @@
 import { Hono } from "hono";
 import { addSeconds } from "../pki/validity.ts";
 import { createCertificatePath } from "../transport/http-app.ts";
+import { auxiliaryRpcs } from "./auxiliary-rpcs.ts";
 import type { GatewayConfiguration } from "./gateway-configuration.ts";
 import { certificateFromUpstream, tokenInFile } from "./gateway-identity.ts";
-import { forwardingRpcs } from "./gateway-site.ts";
+import { forwardingRpc } from "./gateway-site.ts";
+import { createRegistry, createRpcMetrics } from "./grpc-metrics.ts";
 import { createKept } from "./kept.ts";
 import { listenInPlaintext, listenWithTls } from "./listener.ts";
+import { createMonitoringSite } from "./monitoring-site.ts";
 import { openWhenCertified } from "./renewing-listener.ts";
 import type { RunningServer, Surroundings } from "./serve.ts";
 import { certificateInFiles } from "./serving-certificate.ts";
@@ -41,10 +44,18 @@ export async function runGateway(
   let isOpen = false;
   const isServing = async (): Promise<boolean> => isOpen;
   const app = gatewayApp(isServing, () => trustBundleAt(clock()));
-  const rpcs = forwardingRpcs({ upstream, credentials, trustDomain, log, clock }, isServing);
-  const site: Site = { rpcs, fetch: async (request) => app.fetch(request), log };
+  const registry = createRegistry();
+  const createCertificate = createRpcMetrics(registry)(
+    createCertificatePath,
+    forwardingRpc({ upstream, credentials, trustDomain, log, clock }),
+  );
+  const site: Site = {
+    rpcs: new Map([[createCertificatePath, createCertificate], ...auxiliaryRpcs(isServing)]),
+    fetch: async (request) => app.fetch(request),
+    log,
+  };
   const monitoring = await listenInPlaintext(
-    { ...site, rpcs: new Map([...rpcs].filter(([path]) => path !== createCertificatePath)) },
+    createMonitoringSite(site, registry),
     configuration.monitoringListen,
   );
   const door = openWhenCertified({

@@ -3,14 +3,20 @@ import type { EventLog } from "../ca/audit-event.ts";
 import { rotate } from "../ca/rotate.ts";
 import { compose } from "../config/composition.ts";
 import type { PhaseLengths } from "../pki/schedule.ts";
-import { createCertificateSite, createMonitoringSite } from "./certificate-site.ts";
+import { createCertificatePath, isReady } from "../transport/http-app.ts";
+import { auxiliaryRpcs } from "./auxiliary-rpcs.ts";
+import { addAuthorityGauges, countingLog } from "./ca-metrics.ts";
+import { certificateFetch, certificateRpc } from "./certificate-site.ts";
 import { openFileStore } from "./file-store.ts";
+import { createRegistry, createRpcMetrics } from "./grpc-metrics.ts";
 import { listenInPlaintext, listenWithTls } from "./listener.ts";
+import { createMonitoringSite } from "./monitoring-site.ts";
 import { ownCertificate } from "./own-certificate.ts";
 import { recur } from "./recurrence.ts";
 import { openWhenCertified } from "./renewing-listener.ts";
 import type { ServeConfiguration } from "./serve-configuration.ts";
 import { certificateInFiles } from "./serving-certificate.ts";
+import type { Site } from "./site.ts";
 
 /** What a program brings to a server. */
 export interface Surroundings {
@@ -34,17 +40,27 @@ export interface RunningServer {
  */
 export async function serve(
   configuration: ServeConfiguration,
-  { log, clock }: Surroundings,
+  surroundings: Surroundings,
 ): Promise<RunningServer> {
+  const { clock } = surroundings;
+  const registry = createRegistry();
+  const log = countingLog(surroundings.log, registry);
   const { trustDomain, leafLifetimes, phaseLengths } = configuration.ca;
   const store = await openFileStore(configuration.storeDirectory);
   const { certificateAuthority: ca, mint } = await compose(configuration.ca, { store, log, clock });
   const { authorities } = ca.issuance;
   const { servingNames: dnsNames, certificateFiles } = configuration;
+  addAuthorityGauges(registry, authorities, clock);
   let isEnding = false;
-  const site = createCertificateSite(ca, () => isEnding);
+  const createCertificate = createRpcMetrics(registry)(createCertificatePath, certificateRpc(ca));
+  const isServing = async (): Promise<boolean> => !isEnding && (await isReady(ca));
+  const site: Site = {
+    rpcs: new Map([[createCertificatePath, createCertificate], ...auxiliaryRpcs(isServing)]),
+    fetch: certificateFetch(ca),
+    log,
+  };
   const monitoring = await listenInPlaintext(
-    createMonitoringSite(ca, () => isEnding),
+    createMonitoringSite(site, registry),
     configuration.monitoringListen,
   );
   const plaintext = configuration.plaintextListen

@@ -1,0 +1,27 @@
+import type { Registry } from "prom-client";
+import { createCertificatePath } from "../transport/http-app.ts";
+import type { Site } from "./site.ts";
+
+/** A site as it is shown to whoever looks after it: with metrics, and without certificates. */
+export function createMonitoringSite(site: Site, registry: Registry): Site {
+  const { [createCertificatePath]: _, ...rpcs } = Object.fromEntries(site.rpcs);
+  return {
+    ...site,
+    rpcs: new Map(Object.entries(rpcs)),
+    fetch: async (request, peer) => {
+      switch (new URL(request.url).pathname) {
+        case "/metrics":
+          return metricsOf(registry);
+        case createCertificatePath:
+          return new Response("not found\n", { status: 404 });
+        default:
+          return site.fetch(request, peer);
+      }
+    },
+  };
+}
+
+async function metricsOf(registry: Registry): Promise<Response> {
+  const headers = { "content-type": registry.contentType, "cache-control": "no-store" };
+  return new Response(await registry.metrics(), { headers });
+}

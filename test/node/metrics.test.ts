@@ -1,0 +1,95 @@
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { bearer } from "../contract/rpc-calls.ts";
+import { issuerTables, type ServiceUnderTest } from "../contract/service-under-test.ts";
+import { type NativeClient, nativeClient } from "../testkit/native-grpc.ts";
+import { type ServedCa, serveCa, servedName } from "../testkit/served-ca.ts";
+import { createTokenKey, jwksOf, type TokenKey } from "../testkit/tokens.ts";
+import { createWorkload } from "../testkit/workload.ts";
+
+let served: ServedCa;
+let key: TokenKey;
+let client: NativeClient;
+
+const service = (): ServiceUnderTest => ({
+  send: () => Promise.reject(new Error("not by fetch")),
+  key,
+  now: () => new Date(),
+  takeAudits: () => [],
+});
+
+beforeAll(async () => {
+  key = await createTokenKey("ES256", "k1");
+  served = await serveCa({ ISSUERS: [{ ...issuerTables.cluster, jwks: jwksOf(key) }] });
+  client = nativeClient(served.port, servedName, { roots: await served.bundle() });
+});
+
+afterAll(async () => {
+  client.close();
+  await served.end();
+});
+
+async function metrics(): Promise<string> {
+  return (await fetch(`http://127.0.0.1:${served.monitoringPort}/metrics`)).text();
+}
+
+/** The value of a series, its labels as they are written. */
+async function valueOf(series: string): Promise<number> {
+  const line = (await metrics()).split("\n").find((each) => each.startsWith(`${series} `));
+  return Number(line?.slice(series.length + 1) ?? Number.NaN);
+}
+
+describe("the metrics", () => {
+  test("count what istiod counts, under its names", async () => {
+    const { csrPem: csr } = await createWorkload();
+    const headers = await bearer(service());
+    await client.createCertificate({ csr }, headers);
+    await client.createCertificate({ csr });
+    await client.createCertificate({ csr: "junk" }, headers);
+    await client.createCertificate({ csr, validityDuration: 2n ** 40n }, headers);
+    await client.createCertificate({ csr, metadata: { ImpersonatedIdentity: "x" } }, headers);
+    await client.createCertificate({ csr, metadata: { CertSigner: "x" } }, headers);
+    const seen = await metrics();
+    for (const line of [
+      "citadel_server_csr_count 6",
+      "citadel_server_success_cert_issuance_count 1",
+      "citadel_server_authentication_failure_count 2",
+      'citadel_server_csr_sign_err_count{error="CSR_ERROR"} 1',
+      'citadel_server_csr_sign_err_count{error="TTL_ERROR"} 1',
+      'citadel_server_csr_sign_err_count{error="UNKNOWN"} 1',
+    ]) {
+      expect(seen.split("\n")).toContain(line);
+    }
+  });
+
+  test("count and time RPCs as every gRPC server's do", async () => {
+    const method =
+      'grpc_type="unary",grpc_service="istio.v1.auth.IstioCertificateService",grpc_method="CreateCertificate"';
+    const handled = (code: string) =>
+      valueOf(`grpc_server_handled_total{${method},grpc_code="${code}"}`);
+    expect(await handled("OK")).toBe(1);
+    expect(await handled("Unauthenticated")).toBe(1);
+    expect(await handled("InvalidArgument")).toBe(3);
+    expect(await handled("PermissionDenied")).toBe(1);
+    expect(await valueOf(`grpc_server_handling_seconds_count{${method}}`)).toBe(6);
+  });
+
+  test("say when the root expires, and how long the authority signs", async () => {
+    const now = Date.now() / 1000;
+    const expiry = await valueOf("citadel_server_root_cert_expiry_timestamp");
+    expect(expiry).toBeGreaterThan(now);
+    const left = await valueOf("citadel_server_root_cert_expiry_seconds");
+    expect(Math.abs(expiry - now - left)).toBeLessThan(60);
+    expect(await valueOf("rampart_signs_until_timestamp")).toBeLessThan(expiry);
+    expect(await valueOf("rampart_trust_bundle_roots")).toBe(1);
+    expect(await valueOf("rampart_ready")).toBe(1);
+    expect(await valueOf('rampart_operations_total{event="authority-minted",level="info"}')).toBe(
+      1,
+    );
+  });
+
+  test("are not for workloads", async () => {
+    const path = "/metrics";
+    const outcome = await client.unary(path, new Uint8Array());
+    expect(outcome).toMatchObject({ code: "Unimplemented" });
+  });
+});
