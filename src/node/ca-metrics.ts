@@ -72,20 +72,20 @@ export function addAuthorityGauges(
   authorities: Authorities,
   clock: () => Date,
 ): void {
-  const gauge = (name: string, help: string, valueOf: (v: AuthorityView, now: Date) => number) =>
+  const gauge = (name: string, help: string, read: (view: AuthorityView, now: Date) => number) =>
     new Gauge({
       name,
       help,
       registers: [registry],
       async collect() {
-        this.set(await valueNow(valueOf));
+        this.set(await valueNow(read));
       },
     });
   /** Without a readable store there is nothing to say, and a gauge says so. */
-  const valueNow = async (valueOf: (view: AuthorityView, now: Date) => number) => {
+  const valueNow = async (read: (view: AuthorityView, now: Date) => number) => {
     const now = clock();
     const view = await Promise.resolve(authorities.at(now)).catch(() => undefined);
-    return view ? valueOf(view, now) : Number.NaN;
+    return view ? read(view, now) : Number.NaN;
   };
   gauge(
     "citadel_server_root_cert_expiry_timestamp",

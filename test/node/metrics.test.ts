@@ -33,7 +33,7 @@ async function metrics(): Promise<string> {
 }
 
 /** The value of a series, its labels as they are written. */
-async function valueOf(series: string): Promise<number> {
+async function seriesValue(series: string): Promise<number> {
   const line = (await metrics()).split("\n").find((each) => each.startsWith(`${series} `));
   return Number(line?.slice(series.length + 1) ?? Number.NaN);
 }
@@ -65,26 +65,26 @@ describe("the metrics", () => {
     const method =
       'grpc_type="unary",grpc_service="istio.v1.auth.IstioCertificateService",grpc_method="CreateCertificate"';
     const handled = (code: string) =>
-      valueOf(`grpc_server_handled_total{${method},grpc_code="${code}"}`);
+      seriesValue(`grpc_server_handled_total{${method},grpc_code="${code}"}`);
     expect(await handled("OK")).toBe(1);
     expect(await handled("Unauthenticated")).toBe(1);
     expect(await handled("InvalidArgument")).toBe(3);
     expect(await handled("PermissionDenied")).toBe(1);
-    expect(await valueOf(`grpc_server_handling_seconds_count{${method}}`)).toBe(6);
+    expect(await seriesValue(`grpc_server_handling_seconds_count{${method}}`)).toBe(6);
   });
 
   test("say when the root expires, and how long the authority signs", async () => {
     const now = Date.now() / 1000;
-    const expiry = await valueOf("citadel_server_root_cert_expiry_timestamp");
+    const expiry = await seriesValue("citadel_server_root_cert_expiry_timestamp");
     expect(expiry).toBeGreaterThan(now);
-    const left = await valueOf("citadel_server_root_cert_expiry_seconds");
+    const left = await seriesValue("citadel_server_root_cert_expiry_seconds");
     expect(Math.abs(expiry - now - left)).toBeLessThan(60);
-    expect(await valueOf("rampart_signs_until_timestamp")).toBeLessThan(expiry);
-    expect(await valueOf("rampart_trust_bundle_roots")).toBe(1);
-    expect(await valueOf("rampart_ready")).toBe(1);
-    expect(await valueOf('rampart_operations_total{event="authority-minted",level="info"}')).toBe(
-      1,
-    );
+    expect(await seriesValue("rampart_signs_until_timestamp")).toBeLessThan(expiry);
+    expect(await seriesValue("rampart_trust_bundle_roots")).toBe(1);
+    expect(await seriesValue("rampart_ready")).toBe(1);
+    expect(
+      await seriesValue('rampart_operations_total{event="authority-minted",level="info"}'),
+    ).toBe(1);
   });
 
   test("are not for workloads", async () => {

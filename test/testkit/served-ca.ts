@@ -22,11 +22,16 @@ export interface ServedCa {
 /** The name that clients of a served CA expect in its certificate. */
 export const servedName = "istiod.istio-system.svc";
 
-/** @param values Keys of `rampart.toml`; what is not given has a value that works. */
-export async function serveCa(values: Readonly<Record<string, unknown>>): Promise<ServedCa> {
+/**
+ * @param values Keys of `rampart.toml`; what is not given has a value that works.
+ * @param clock What the server takes for now; TLS itself knows only the machine's.
+ */
+export async function serveCa(
+  values: Readonly<Record<string, unknown>>,
+  clock: () => Date = () => new Date(),
+): Promise<ServedCa> {
   const storeDirectory = await mkdtemp(join(tmpdir(), "rampart-"));
   const log = createEventRecorder();
-  const clock = (): Date => new Date();
   const configuration = parseServeConfiguration({
     STORE_DIRECTORY: storeDirectory,
     LISTEN: "127.0.0.1:0",
