@@ -46,7 +46,14 @@ async function beginCall(over = connectJson) {
   const init = { method: "POST", headers, body, duplex: "half" } as RequestInit;
   const answer = client.send(new Request(`${origin}${rpcPath}`, init));
   answer.catch(() => {});
+  await expect.poll(hasBegun, { timeout: 10_000 }).toBe(true);
   return { answer, finish };
+}
+
+/** Whether the server knows of a call; until then, it may still refuse it. */
+async function hasBegun(): Promise<boolean> {
+  const response = await fetch(`http://127.0.0.1:${served.monitoringPort}/metrics`);
+  return /^grpc_server_started_total\{.*\} 1$/m.test(await response.text());
 }
 
 /** What becomes of a new connection. */
