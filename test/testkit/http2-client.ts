@@ -29,7 +29,7 @@ async function send(session: ClientHttp2Session, request: Request): Promise<Resp
     ":path": `${pathname}${search}`,
   });
   stream.on("error", () => {});
-  const answered = once(stream, "response");
+  const answered = Promise.race([once(stream, "response"), closed(stream)]);
   void write(stream, request);
   const [headers] = await answered;
   const status = Number(headers[":status"]);
@@ -37,6 +37,12 @@ async function send(session: ClientHttp2Session, request: Request): Promise<Resp
   const body = status === 304 ? null : Buffer.concat(chunks);
   const visible = Object.entries(headers).filter(([name]) => !name.startsWith(":"));
   return new Response(body, { status, headers: visible as [string, string][] });
+}
+
+/** A connection that is cut ends its streams without an error. */
+async function closed(stream: ClientHttp2Stream): Promise<never> {
+  await once(stream, "close");
+  throw new Error("closed without an answer");
 }
 
 /** Stops when the server has answered without waiting for the rest. */
