@@ -30,6 +30,7 @@ test("has a default for everything but ISSUERS and KEK", () => {
         cluster: "Kubernetes",
         namespaces: ["*"],
         trusted_node_accounts: [],
+        gateways: [],
       },
     ],
     leafLifetimes: { defaultSeconds: day, maximumSeconds: 90 * day },

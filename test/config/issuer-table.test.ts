@@ -119,6 +119,26 @@ describe("ISSUERS", () => {
       [{ issuer, trusted_node_accounts: ["a/b,c/d"] }],
       "ISSUERS[0].trusted_node_accounts[0]",
     ],
+    [
+      "a gateway of any name",
+      [{ issuer, gateways: [{ account: "a/b", dns_names: ["*.test"] }] }],
+      "ISSUERS[0].gateways[0].dns_names[0]",
+    ],
+    [
+      "a gateway of an identity",
+      [{ issuer, gateways: [{ account: "a/b", dns_names: ["spiffe://cluster.local/ns/a/sa/b"] }] }],
+      "ISSUERS[0].gateways[0].dns_names[0]",
+    ],
+    [
+      "a gateway without a name",
+      [{ issuer, gateways: [{ account: "a/b", dns_names: [] }] }],
+      "ISSUERS[0].gateways[0].dns_names",
+    ],
+    [
+      "a gateway without a namespace",
+      [{ issuer, gateways: [{ account: "b", dns_names: ["a.test"] }] }],
+      "ISSUERS[0].gateways[0].account",
+    ],
     ["a mistyped key", [{ issuer, audience: ["x"] }], "ISSUERS[0].audience"],
     ["a mistyped key in a text", JSON.stringify([{ issuer, jwksUri: "x" }]), "ISSUERS[0].jwksUri"],
   ])("may not be %s", (_, value, place) => {
