@@ -1,0 +1,81 @@
+import { readFileSync } from "node:fs";
+import { parse as parseToml, TomlDate } from "smol-toml";
+import { describe, expect, test } from "vitest";
+import { parseAllDocuments } from "yaml";
+import { gatewayKeys, parseGatewayConfiguration } from "../src/node/gateway-configuration.ts";
+import { parseServeConfiguration, serveKeys } from "../src/node/serve-configuration.ts";
+import { randomKek } from "./config/faults.ts";
+
+const read = (path: string): string => readFileSync(new URL(`../${path}`, import.meta.url), "utf8");
+
+/** The keys in the first column of the table of configuration keys. */
+function keysIn(page: string): string[] {
+  const rows = read(page).split("\n");
+  const first = rows.findIndex((row) => row.startsWith("| key |"));
+  const table = rows.slice(first + 2);
+  const length = table.findIndex((row) => !row.startsWith("|"));
+  return table.slice(0, length).map((row) => row.split("|")[1]?.trim().replaceAll("`", "") ?? "");
+}
+
+test.each([
+  ["docs/serve.md", serveKeys],
+  ["docs/gateway.md", gatewayKeys],
+])("%s names every key of its program, in the order of the schema", (page, keys) => {
+  expect(keysIn(page)).toEqual(keys);
+});
+
+interface Manifest {
+  readonly kind: string;
+  readonly data?: Readonly<Record<string, string>>;
+  readonly spec?: { readonly template?: { readonly spec: PodSpec } };
+}
+
+interface PodSpec {
+  readonly automountServiceAccountToken: boolean;
+  readonly securityContext: object;
+  readonly containers: readonly {
+    readonly args: readonly string[];
+    readonly securityContext: object;
+  }[];
+}
+
+const manifestsIn = (path: string): readonly Manifest[] =>
+  parseAllDocuments(read(path)).map((document) => {
+    expect(document.errors).toEqual([]);
+    return document.toJS() as Manifest;
+  });
+
+/** The file in a ConfigMap, as the program would read it. */
+function configurationIn(path: string): Record<string, unknown> {
+  const [text = ""] = manifestsIn(path).flatMap(({ data }) => Object.values(data ?? {}));
+  const entries = Object.entries(parseToml(text));
+  return Object.fromEntries(
+    entries.map(([key, value]) => [key, value instanceof TomlDate ? value.toISOString() : value]),
+  );
+}
+
+describe.each(["deploy/serve.yaml", "deploy/gateway.yaml"])("%s", (path) => {
+  test("runs without root, privileges, a writable root or a role", () => {
+    const manifests = manifestsIn(path);
+    expect(manifests.map(({ kind }) => kind).join()).not.toMatch(/Role/);
+    const [pod, ...others] = manifests.flatMap(({ spec }) => spec?.template?.spec ?? []);
+    expect(others).toEqual([]);
+    expect(pod).toMatchObject({
+      automountServiceAccountToken: false,
+      securityContext: { runAsNonRoot: true, seccompProfile: { type: "RuntimeDefault" } },
+    });
+    for (const { securityContext } of pod?.containers ?? []) {
+      expect(securityContext).toEqual({
+        allowPrivilegeEscalation: false,
+        readOnlyRootFilesystem: true,
+        capabilities: { drop: ["ALL"] },
+      });
+    }
+  });
+});
+
+test("the manifests' configurations are ones that the programs take", () => {
+  const serve = { ...configurationIn("deploy/serve.yaml"), KEK: randomKek("k1") };
+  expect(() => parseServeConfiguration(serve)).not.toThrow();
+  expect(() => parseGatewayConfiguration(configurationIn("deploy/gateway.yaml"))).not.toThrow();
+});
