@@ -7,9 +7,12 @@ import {
   parseConfiguration,
 } from "../config/configuration.ts";
 import type { AuthorityStore } from "../custody/authority-store.ts";
+import { readConfigurationFile } from "../node/configuration-file.ts";
+import { openFileStore } from "../node/file-store.ts";
+import { parseServeConfiguration } from "../node/serve-configuration.ts";
 import { createKvStore } from "../worker/kv-store.ts";
 import { openLocalWorker, readWorkerVariables } from "./local-worker.ts";
-import { Obstacle } from "./obstacle.ts";
+import { Obstacle, orObstacle } from "./obstacle.ts";
 import { createRemoteNamespace } from "./remote-namespace.ts";
 
 /** Which CA a verb is about, as its options say. */
@@ -37,7 +40,25 @@ export async function openDeployment(choice: DeploymentChoice): Promise<Deployme
   if (!existsSync(config)) {
     throw new Obstacle(`${choice.config} is not there; name the configuration with --config`);
   }
-  return choice.remote ? openRemote(config, choice.env) : openLocal(config, choice.env);
+  if (choice.remote) return openRemote(config, choice.env);
+  const files = await readServeValues(config);
+  return files ? openFiles(files) : openLocal(config, choice.env);
+}
+
+/** The values of a `rampart.toml`; nothing for a configuration of wrangler, which knows no directory. */
+async function readServeValues(config: string): Promise<Record<string, unknown> | undefined> {
+  if (!config.endsWith(".toml")) return undefined;
+  const values = await orObstacle(() => readConfigurationFile(config, process.env));
+  return "STORE_DIRECTORY" in values ? values : undefined;
+}
+
+/** The files of `rampart serve`, which sees what is written there within its propagation interval. */
+async function openFiles(values: Record<string, unknown>): Promise<Deployment> {
+  return orObstacle(async () => {
+    const { ca: configuration, storeDirectory } = parseServeConfiguration(values);
+    const store = await openFileStore(storeDirectory);
+    return { configuration, store, place: `files in ${storeDirectory}`, close: async () => {} };
+  });
 }
 
 async function openLocal(config: string, env: string | undefined): Promise<Deployment> {

@@ -3,7 +3,8 @@ import { consoleLog } from "../config/event-log.ts";
 import { readConfigurationFile } from "../node/configuration-file.ts";
 import { runGateway } from "../node/gateway.ts";
 import { parseGatewayConfiguration } from "../node/gateway-configuration.ts";
-import { orObstacle, runUntilTold } from "./serve.ts";
+import { orObstacle } from "./obstacle.ts";
+import { runUntilTold } from "./serve.ts";
 
 interface GatewayOptions {
   readonly config: string;

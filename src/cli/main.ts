@@ -1,8 +1,8 @@
 #!/usr/bin/env node
 import { Command, CommanderError } from "commander";
 import { authorityCommand } from "./authority.ts";
-import { kekCommand } from "./kek.ts";
 import { gatewayCommand } from "./gateway.ts";
+import { kekCommand } from "./kek.ts";
 import { Obstacle } from "./obstacle.ts";
 import { rootCommand } from "./root.ts";
 import { serveCommand } from "./serve.ts";

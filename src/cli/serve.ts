@@ -1,12 +1,11 @@
 import { once } from "node:events";
 import { Command } from "commander";
-import { ConfigurationError } from "../config/configuration.ts";
 import { consoleLog } from "../config/event-log.ts";
 import { readConfigurationFile } from "../node/configuration-file.ts";
 import { addressText } from "../node/listen-address.ts";
 import { type RunningServer, serve } from "../node/serve.ts";
 import { parseServeConfiguration } from "../node/serve-configuration.ts";
-import { Obstacle } from "./obstacle.ts";
+import { orObstacle } from "./obstacle.ts";
 
 /** How long calls that have begun may take when the process is told to end: less than Kubernetes' 30 s. */
 const graceMilliseconds = 25_000;
@@ -29,19 +28,6 @@ export function serveCommand(clock: () => Date): Command {
       }
       await runUntilTold(await orObstacle(() => serve(configuration, { log: consoleLog, clock })));
     });
-}
-
-/** A fault of the configuration, or of the machine, is one sentence; the rest is a defect. */
-export async function orObstacle<T>(work: () => Promise<T>): Promise<T> {
-  try {
-    return await work();
-  } catch (error) {
-    if (error instanceof ConfigurationError) {
-      throw new Obstacle(error.faults.join("\n         "));
-    }
-    if (error instanceof Error && "code" in error) throw new Obstacle(error.message);
-    throw error;
-  }
 }
 
 /** Serves until SIGTERM or SIGINT; a second one ends it at once. */

@@ -1,19 +1,27 @@
 import { randomUUID } from "node:crypto";
 import { type FileHandle, mkdir, open, readdir, rename, rm, stat } from "node:fs/promises";
-import { join } from "node:path";
-import type { AuthorityStore, StoredRecord } from "../custody/authority-store.ts";
+import { basename, dirname, join } from "node:path";
+import {
+  type AuthorityStore,
+  type RecordKind,
+  type RecordName,
+  recordKinds,
+  type StoredRecord,
+} from "../custody/authority-store.ts";
+import { recordKey } from "../custody/record-key.ts";
 
-/** More authorities than any rotation leaves behind; a store with more was tampered with. */
-const maximumRecords = 64;
+/** As many as KV may hold: more than any rotation leaves behind. */
+const maximumRecords = 100;
 
 /** More than any record; what is longer is cut, and then does not open. */
 const maximumOctets = 256 * 1024;
 
-const recordName = /^([0-9a-f]{2,64})\.json$/;
-const unfinishedName = /^\.[0-9a-f]{2,64}\.[0-9a-f-]{36}$/;
+const recordName = /^([0-9a-f][0-9a-f-]{1,127})\.json$/;
+const unfinishedName = /^\.[0-9a-f][0-9a-f-]{1,127}\.[0-9a-f-]{36}$/;
 
 /**
- * The store in a directory of this machine: one file an authority, readable by its owner alone.
+ * The store in a directory of this machine: one file a record, such as `authorities/<id>.json`, readable
+ * by its owner alone.
  *
  * A record is written beside its name, flushed to the disk, and then takes the name: a reader, in this
  * process or another, sees all of it or what was there before, and what `put` has confirmed outlives
@@ -27,19 +35,24 @@ export async function openFileStore(directory: string): Promise<AuthorityStore> 
   if ((mode & 0o007) !== 0) {
     throw new Error(`${directory} is open to every user of the machine: chmod o-rwx ${directory}`);
   }
-  await sweep(directory);
+  const folders = recordKinds.map((kind) => dirname(pathOf(directory, { kind, id: "00" })));
+  for (const folder of folders) {
+    await mkdir(folder, { recursive: true, mode: 0o700 });
+    await sweep(folder);
+  }
   return {
     load: () => loadAll(directory),
-    put: (record) => put(directory, record),
-    delete: async (id) => {
-      await rm(pathOf(directory, id), { force: true });
-      await flush(directory);
+    put: async (record) => put(pathOf(directory, record), record.value),
+    delete: async (name) => {
+      const path = pathOf(directory, name);
+      await rm(path, { force: true });
+      await flush(dirname(path));
     },
   };
 }
 
 async function loadAll(directory: string): Promise<StoredRecord[]> {
-  const names = (await readdir(directory)).filter((name) => recordName.test(name));
+  const names = (await Promise.all(recordKinds.map((kind) => list(directory, kind)))).flat();
   if (names.length > maximumRecords) {
     throw new Error(`more than ${maximumRecords} records in ${directory}`);
   }
@@ -47,12 +60,20 @@ async function loadAll(directory: string): Promise<StoredRecord[]> {
   return records.filter((record) => record !== undefined);
 }
 
+async function list(directory: string, kind: RecordKind): Promise<RecordName[]> {
+  const files = await readdir(dirname(pathOf(directory, { kind, id: "00" })));
+  return files.flatMap((file) => {
+    const [, id] = recordName.exec(file) ?? [];
+    return id === undefined ? [] : [{ kind, id }];
+  });
+}
+
 /** A name that was listed and is gone was deleted in between. */
-async function load(directory: string, name: string): Promise<StoredRecord | undefined> {
-  const file = await open(join(directory, name), "r").catch(ignoring("ENOENT"));
+async function load(directory: string, name: RecordName): Promise<StoredRecord | undefined> {
+  const file = await open(pathOf(directory, name), "r").catch(ignoring("ENOENT"));
   if (!file) return undefined;
   try {
-    return { id: name.slice(0, -".json".length), value: await readText(file) };
+    return { ...name, value: await readText(file) };
   } finally {
     await file.close();
   }
@@ -64,9 +85,8 @@ async function readText(file: FileHandle): Promise<string> {
   return buffer.toString("utf8", 0, bytesRead);
 }
 
-async function put(directory: string, { id, value }: StoredRecord): Promise<void> {
-  const path = pathOf(directory, id);
-  const unfinished = join(directory, `.${id}.${randomUUID()}`);
+async function put(path: string, value: string): Promise<void> {
+  const unfinished = join(dirname(path), `.${basename(path, ".json")}.${randomUUID()}`);
   try {
     await writeFlushed(unfinished, value);
     await rename(unfinished, path);
@@ -74,7 +94,7 @@ async function put(directory: string, { id, value }: StoredRecord): Promise<void
     await rm(unfinished, { force: true });
     throw error;
   }
-  await flush(directory);
+  await flush(dirname(path));
 }
 
 async function writeFlushed(path: string, value: string): Promise<void> {
@@ -106,10 +126,9 @@ async function sweep(directory: string): Promise<void> {
   await Promise.all(names.map((name) => rm(join(directory, name), { force: true })));
 }
 
-function pathOf(directory: string, id: string): string {
-  const name = `${id}.json`;
-  if (!recordName.test(name)) throw new Error("an authority's id is hexadecimal");
-  return join(directory, name);
+function pathOf(directory: string, name: RecordName): string {
+  if (!recordName.test(`${name.id}.json`)) throw new Error("a record's id is hexadecimal");
+  return join(directory, `${recordKey(name)}.json`);
 }
 
 function ignoring(code: string): (error: unknown) => undefined {

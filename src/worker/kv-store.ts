@@ -1,9 +1,5 @@
-import {
-  type AuthorityStore,
-  type RecordKind,
-  type RecordName,
-  recordKinds,
-} from "../custody/authority-store.ts";
+import type { AuthorityStore, RecordName } from "../custody/authority-store.ts";
+import { parseRecordKey, recordKey } from "../custody/record-key.ts";
 
 /** As many records as KV reads at once: more than any rotation leaves behind. */
 const maximumRecords = 100;
@@ -29,12 +25,12 @@ export function createKvStore(namespace: KvNamespace): AuthorityStore {
     async load() {
       const { keys, list_complete } = await namespace.list({ limit: maximumRecords });
       if (!list_complete) throw new Error(`more than ${maximumRecords} keys in the store`);
-      const names = keys.flatMap(({ name }) => parseKey(name));
+      const names = keys.flatMap(({ name }) => parseRecordKey(name));
       if (names.length === 0) return [];
-      const values = await namespace.get(names.map(toKey), "text");
+      const values = await namespace.get(names.map(recordKey), "text");
       // A key that was listed and is gone was deleted in between, or its value has yet to arrive.
       const present = names.flatMap((name) => {
-        const value = values.get(toKey(name)) ?? null;
+        const value = values.get(recordKey(name)) ?? null;
         return value === null ? [] : [{ ...name, value }];
       });
       // A store without authorities is something else than one whose values are on their way.
@@ -44,26 +40,12 @@ export function createKvStore(namespace: KvNamespace): AuthorityStore {
       return present;
     },
     async put(record) {
-      await namespace.put(toKey(record), record.value);
+      await namespace.put(recordKey(record), record.value);
     },
     async delete(name) {
-      await namespace.delete(toKey(name));
+      await namespace.delete(recordKey(name));
     },
   };
 }
 
 const isAuthority = ({ kind }: RecordName): boolean => kind === "authority";
-
-const folders: Readonly<Record<RecordKind, string>> = {
-  authority: "authorities",
-  taint: "taints",
-  root: "roots",
-};
-
-const toKey = ({ kind, id }: RecordName): string => `${folders[kind]}/${id}`;
-
-function parseKey(key: string): RecordName[] {
-  const [folder, id, ...rest] = key.split("/");
-  if (!id || rest.length > 0) return [];
-  return recordKinds.filter((kind) => folders[kind] === folder).map((kind) => ({ kind, id }));
-}

@@ -8,14 +8,16 @@ import { temporaryFolder } from "../dev/temporary-folder.ts";
 describeAuthorityStore(async () => openFileStore(join(await temporaryFolder(), "store")));
 
 const id = "ab".repeat(20);
+const name = { kind: "authority", id } as const;
+const file = `authorities/${id}.json`;
 
 describe("a file store", () => {
   test("is its owner's alone, directory and records", async () => {
     const directory = join(await temporaryFolder(), "a/b");
     const store = await openFileStore(directory);
-    await store.put({ id, value: "sealed" });
+    await store.put({ ...name, value: "sealed" });
     expect((await stat(directory)).mode & 0o777).toBe(0o700);
-    expect((await stat(join(directory, `${id}.json`))).mode & 0o777).toBe(0o600);
+    expect((await stat(join(directory, file))).mode & 0o777).toBe(0o600);
   });
 
   test("refuses a directory that every user may enter", async () => {
@@ -35,9 +37,9 @@ describe("a file store", () => {
   test("shows another process what was put, at once", async () => {
     const directory = join(await temporaryFolder(), "store");
     const [one, other] = [await openFileStore(directory), await openFileStore(directory)];
-    await one.put({ id, value: "1" });
-    expect(await other.load()).toEqual([{ id, value: "1" }]);
-    await other.delete(id);
+    await one.put({ ...name, value: "1" });
+    expect(await other.load()).toEqual([{ ...name, value: "1" }]);
+    await other.delete(name);
     expect(await one.load()).toEqual([]);
   });
 
@@ -45,36 +47,38 @@ describe("a file store", () => {
     const directory = join(await temporaryFolder(), "store");
     const [one, other] = [await openFileStore(directory), await openFileStore(directory)];
     const values = ["a", "b"].map((letter) => letter.repeat(20_000));
-    await one.put({ id, value: values[0] ?? "" });
+    await one.put({ ...name, value: values[0] ?? "" });
     const writing = [one, other].flatMap((store, i) =>
-      Array.from({ length: 10 }, () => store.put({ id, value: values[i] ?? "" })),
+      Array.from({ length: 10 }, () => store.put({ ...name, value: values[i] ?? "" })),
     );
     const seen = await Promise.all(Array.from({ length: 20 }, () => other.load()));
     await Promise.all(writing);
     for (const records of seen) expect(values).toContain(records[0]?.value);
-    expect(await readdir(directory)).toEqual([`${id}.json`]);
+    expect(await readdir(join(directory, "authorities"))).toEqual([`${id}.json`]);
   });
 
   test("looks past what is no record, and removes what a killed process left half written", async () => {
     const directory = join(await temporaryFolder(), "store");
-    await mkdir(directory, { mode: 0o700 });
+    const folder = join(directory, "authorities");
+    await mkdir(folder, { recursive: true, mode: 0o700 });
+    await chmod(directory, 0o700);
     const unfinished = `.${id}.${crypto.randomUUID()}`;
-    for (const name of ["notes.txt", unfinished, "AB.json", "x.json", ".hidden.json"]) {
-      await writeFile(join(directory, name), "{");
+    for (const each of ["notes.txt", unfinished, "AB.json", "x.json", ".hidden.json"]) {
+      await writeFile(join(folder, each), "{");
     }
     const store = await openFileStore(directory);
     expect(await store.load()).toEqual([]);
-    expect(await readdir(directory)).not.toContain(unfinished);
-    expect(await readdir(directory)).toContain("notes.txt");
+    expect(await readdir(folder)).not.toContain(unfinished);
+    expect(await readdir(folder)).toContain("notes.txt");
   });
 
   test.each(["../escape", "a/b", "", "AB", "ab.json", "ab\0"])(
     "has no place for the id %j",
-    async (name) => {
+    async (id) => {
       const parent = await temporaryFolder();
       const store = await openFileStore(join(parent, "store"));
-      await expect(store.put({ id: name, value: "x" })).rejects.toThrow(/hexadecimal/);
-      await expect(store.delete(name)).rejects.toThrow(/hexadecimal/);
+      await expect(store.put({ kind: "authority", id, value: "x" })).rejects.toThrow(/hexadecimal/);
+      await expect(store.delete({ kind: "authority", id })).rejects.toThrow(/hexadecimal/);
       expect(await readdir(parent)).toEqual(["store"]);
     },
   );
@@ -82,16 +86,16 @@ describe("a file store", () => {
   test("rejects a store with more records than any rotation leaves behind", async () => {
     const directory = join(await temporaryFolder(), "store");
     const store = await openFileStore(directory);
-    for (let i = 0; i < 65; i++) {
-      await writeFile(join(directory, `${i.toString(16).padStart(40, "0")}.json`), "");
+    for (let i = 0; i < 101; i++) {
+      await writeFile(join(directory, `roots/${i.toString(16).padStart(40, "0")}.json`), "");
     }
-    await expect(store.load()).rejects.toThrow(/more than 64/);
+    await expect(store.load()).rejects.toThrow(/more than 100/);
   });
 
   test("cuts what is longer than any record", async () => {
     const directory = join(await temporaryFolder(), "store");
     const store = await openFileStore(directory);
-    await writeFile(join(directory, `${id}.json`), "x".repeat(1_000_000));
+    await writeFile(join(directory, file), "x".repeat(1_000_000));
     const [record] = await store.load();
     expect(record?.value.length).toBe(256 * 1024);
   });
@@ -101,9 +105,9 @@ describe("a file store", () => {
     const store = await openFileStore(directory);
     const victim = join(directory, "victim");
     await writeFile(victim, "untouched");
-    await symlink(victim, join(directory, `${id}.json`));
-    await store.put({ id, value: "new" });
+    await symlink(victim, join(directory, file));
+    await store.put({ ...name, value: "new" });
     expect(await readFile(victim, "utf8")).toBe("untouched");
-    expect(await store.load()).toEqual([{ id, value: "new" }]);
+    expect(await store.load()).toEqual([{ ...name, value: "new" }]);
   });
 });

@@ -1,0 +1,17 @@
+import { type RecordKind, type RecordName, recordKinds } from "./authority-store.ts";
+
+const folders: Readonly<Record<RecordKind, string>> = {
+  authority: "authorities",
+  taint: "taints",
+  root: "roots",
+};
+
+/** The name of a record as one text, such as `authorities/<id>`: a key of KV, a path in a directory. */
+export const recordKey = ({ kind, id }: RecordName): string => `${folders[kind]}/${id}`;
+
+/** The record of a key; none for a key that is not one of ours. */
+export function parseRecordKey(key: string): RecordName[] {
+  const [folder, id, ...rest] = key.split("/");
+  if (!id || rest.length > 0) return [];
+  return recordKinds.filter((kind) => folders[kind] === folder).map((kind) => ({ kind, id }));
+}
