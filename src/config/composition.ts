@@ -48,7 +48,8 @@ export async function compose(
   const issuers = configuration.issuers.map((table) => trustedIssuer(table, log));
   const { propagationSeconds } = phaseLengths;
   const freshness = {
-    refreshSeconds: Math.min(longestRefreshSeconds, propagationSeconds),
+    // A part of it, so that a look may take its time while what was loaded still serves.
+    refreshSeconds: Math.min(longestRefreshSeconds, propagationSeconds / 4),
     surviveOutageSeconds: propagationSeconds,
   };
   const certificateAuthority: CertificateAuthority = {

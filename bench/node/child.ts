@@ -1,0 +1,72 @@
+import { createSecureServer } from "node:http2";
+import type { AddressInfo } from "node:net";
+import { consoleLog } from "../../src/config/event-log.ts";
+import { runGateway } from "../../src/node/gateway.ts";
+import { parseGatewayConfiguration } from "../../src/node/gateway-configuration.ts";
+import { type RunningServer, serve } from "../../src/node/serve.ts";
+import { parseServeConfiguration } from "../../src/node/serve-configuration.ts";
+import type { ServingCertificate } from "../../src/node/serving-certificate.ts";
+import { tlsOptions } from "../../src/node/tls-credentials.ts";
+import { createFloors, type Floor, type FloorInput } from "./floor.ts";
+
+type Values = Readonly<Record<string, unknown>>;
+
+/** What a parent asks of this process. */
+export type Command =
+  | { readonly act: "serve" | "gateway"; readonly values: Values }
+  | { readonly act: "echo"; readonly certificate: ServingCertificate }
+  | { readonly act: "prepare-floors"; readonly input: FloorInput }
+  | { readonly act: "floor"; readonly of: "web" | "node"; readonly times: number };
+
+/** What it gets: ports, where there are any. */
+export interface Answer {
+  readonly port: number;
+  readonly plaintextPort: number;
+}
+
+const surroundings = { log: consoleLog, clock: () => new Date() };
+const nothing: Answer = { port: 0, plaintextPort: 0 };
+let floors: Record<"web" | "node", Floor> | undefined;
+
+process.on("message", async (command: Command) => {
+  process.send?.(await carryOut(command));
+});
+process.on("disconnect", () => process.exit());
+
+async function carryOut(command: Command): Promise<Answer> {
+  switch (command.act) {
+    case "serve":
+      return portsOf(await serve(parseServeConfiguration(command.values), surroundings));
+    case "gateway":
+      return portsOf(await runGateway(parseGatewayConfiguration(command.values), surroundings));
+    case "echo":
+      return { ...nothing, port: await listenEchoing(command.certificate) };
+    case "prepare-floors":
+      floors = await createFloors(command.input);
+      return nothing;
+    case "floor":
+      await floors?.[command.of](command.times);
+      return nothing;
+  }
+}
+
+async function portsOf({ address, plaintextAddress }: RunningServer): Promise<Answer> {
+  return { port: (await address).port, plaintextPort: plaintextAddress?.port ?? 0 };
+}
+
+/** The bare handler: a stream of HTTP/2 over the same TLS, which gives back the octets that came. */
+async function listenEchoing(certificate: ServingCertificate): Promise<number> {
+  const server = createSecureServer(tlsOptions({ certificate, clientRoots: "" }));
+  server.on("stream", (stream) => {
+    const chunks: Buffer[] = [];
+    stream.on("data", (chunk: Buffer) => chunks.push(chunk));
+    stream.on("end", () => {
+      const headers = { ":status": 200, "content-type": "application/grpc+proto" };
+      stream.respond(headers, { waitForTrailers: true });
+      stream.on("wantTrailers", () => stream.sendTrailers({ "grpc-status": "0" }));
+      stream.end(Buffer.concat(chunks));
+    });
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  return (server.address() as AddressInfo).port;
+}

@@ -1,0 +1,78 @@
+import { createPublicKey, generateKeyPairSync, sign, verify, type webcrypto } from "node:crypto";
+import { parseJsonWebSignature } from "../../src/authn/json-web-signature.ts";
+import { DerReader, Tag } from "../../src/pki/der-reader.ts";
+import { parsePem } from "../../src/pki/pem.ts";
+import { fromX509Signature, signatureAlgorithms } from "../../src/pki/signature-algorithm.ts";
+
+/** What a caller sends, and the key that its token is signed with. */
+export interface FloorInput {
+  readonly token: string;
+  readonly csrPem: string;
+  readonly tokenKey: webcrypto.JsonWebKey;
+}
+
+export type Floor = (times: number) => Promise<void>;
+
+/**
+ * The bare calls that no request can avoid, by WebCrypto and by node:crypto: RS256 verify of the token,
+ * import of the CSR's key, P-256 verify of the CSR, P-256 sign. All around them is done before.
+ */
+export async function createFloors(input: FloorInput): Promise<Record<"web" | "node", Floor>> {
+  const jws = parseJsonWebSignature(input.token);
+  const csr = takeApart(input.csrPem);
+  return {
+    web: await webFloor(input.tokenKey, jws, csr),
+    node: nodeFloor(input.tokenKey, jws, csr),
+  };
+}
+
+type Jws = ReturnType<typeof parseJsonWebSignature>;
+type Csr = ReturnType<typeof takeApart>;
+
+const p256 = { name: "ECDSA", namedCurve: "P-256" };
+const sha256 = { name: "ECDSA", hash: "SHA-256" };
+const rs256 = { name: "RSASSA-PKCS1-v1_5", hash: "SHA-256" };
+
+async function webFloor(jwk: webcrypto.JsonWebKey, jws: Jws, csr: Csr): Promise<Floor> {
+  const { subtle } = crypto;
+  const tokenKey = await subtle.importKey("jwk", jwk, rs256, false, ["verify"]);
+  const { privateKey } = await subtle.generateKey(p256, false, ["sign", "verify"]);
+  return async (times) => {
+    for (let i = 0; i < times; i++) {
+      const isToken = await subtle.verify(rs256.name, tokenKey, jws.signature, jws.signedBytes);
+      const key = await subtle.importKey("spki", csr.spki, p256, false, ["verify"]);
+      const isCsr = await subtle.verify(sha256, key, csr.signature, csr.signedBytes);
+      await subtle.sign(sha256, privateKey, csr.signedBytes);
+      if (!isToken || !isCsr) throw new Error("the floor does not verify");
+    }
+  };
+}
+
+function nodeFloor(jwk: webcrypto.JsonWebKey, jws: Jws, csr: Csr): Floor {
+  const tokenKey = createPublicKey({ key: { ...jwk }, format: "jwk" });
+  const { privateKey } = generateKeyPairSync("ec", { namedCurve: "P-256" });
+  const dsaEncoding = "ieee-p1363";
+  return async (times) => {
+    for (let i = 0; i < times; i++) {
+      const isToken = verify("sha256", jws.signedBytes, tokenKey, jws.signature);
+      const key = createPublicKey({ key: Buffer.from(csr.spki), format: "der", type: "spki" });
+      const isCsr = verify("sha256", csr.signedBytes, { key, dsaEncoding }, csr.signature);
+      sign("sha256", csr.signedBytes, { key: privateKey, dsaEncoding });
+      if (!isToken || !isCsr) throw new Error("the floor does not verify");
+    }
+  };
+}
+
+function takeApart(pem: string) {
+  const der = parsePem(pem, ["CERTIFICATE REQUEST"]);
+  const [algorithm] = signatureAlgorithms["EC-P256"];
+  if (!der || !algorithm) throw new Error("the benchmark needs a CSR of a P-256 key");
+  const fields = new DerReader(der).enter(Tag.sequence);
+  const signedBytes = fields.element(Tag.sequence);
+  fields.element(Tag.sequence);
+  const signature = fromX509Signature(algorithm, fields.bitStringOctets());
+  const info = new DerReader(signedBytes).enter(Tag.sequence);
+  info.element(Tag.integer);
+  info.element(Tag.sequence);
+  return { signedBytes, signature, spki: info.element(Tag.sequence) };
+}

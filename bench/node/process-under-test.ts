@@ -1,0 +1,36 @@
+import { fork } from "node:child_process";
+import { once } from "node:events";
+import { readFileSync } from "node:fs";
+import { fileURLToPath } from "node:url";
+import { cpuMicroseconds } from "../process-cpu.ts";
+import type { Answer, Command } from "./child.ts";
+
+/** A process of Node that does what it is told, and what that cost. */
+export interface ProcessUnderTest {
+  readonly tell: (command: Command) => Promise<Answer>;
+  /** CPU used so far, in microseconds. */
+  readonly cpu: () => number;
+  /** The most memory that it ever held, in MiB. */
+  readonly peakMemory: () => number;
+  readonly end: () => void;
+}
+
+export function startProcess(): ProcessUnderTest {
+  const program = fileURLToPath(new URL("child.ts", import.meta.url));
+  // Its log lines are written, and go nowhere.
+  const child = fork(program, { stdio: ["ignore", "ignore", "inherit", "ipc"] });
+  const pid = child.pid ?? 0;
+  return {
+    tell: async (command) => {
+      child.send(command);
+      const [answer] = await once(child, "message");
+      return answer as Answer;
+    },
+    cpu: () => cpuMicroseconds(pid),
+    peakMemory: () => {
+      const status = readFileSync(`/proc/${pid}/status`, "utf8");
+      return Number(/VmHWM:\s+(\d+) kB/.exec(status)?.[1]) / 1024;
+    },
+    end: () => child.disconnect(),
+  };
+}

@@ -1,0 +1,155 @@
+import "reflect-metadata/lite";
+import { randomBytes, type webcrypto } from "node:crypto";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { X509CertificateGenerator } from "@peculiar/x509";
+import type { ServingCertificate } from "../../src/node/serving-certificate.ts";
+import { toPem } from "../../src/pki/pem.ts";
+import type { Load } from "../loads.ts";
+import type { Row } from "../report.ts";
+import type { Workload } from "../workload.ts";
+import { nativeLoad } from "./native-client.ts";
+import { type ProcessUnderTest, startProcess } from "./process-under-test.ts";
+
+const warmUpTimes = 3000;
+const rounds = 21;
+const timesPerRound = 200;
+
+interface Measured {
+  readonly load: Load;
+  readonly cpu: () => number;
+}
+
+type Name = "webFloor" | "nodeFloor" | "echo" | "serve" | "gateway";
+type Costs = Readonly<Record<Name, number>>;
+
+/** CPU of native gRPC, per call of `rampart serve` and of `rampart gateway`, beside the floors. */
+export async function nodeRows(workload: Workload, keysUrl: string): Promise<Row[]> {
+  const folder = await mkdtemp(join(tmpdir(), "rampart-bench-"));
+  const [ca, gateway] = [startProcess(), startProcess()];
+  try {
+    const { port, plaintextPort } = await startCa(ca, workload, keysUrl, folder);
+    const echo = await ca.tell({ act: "echo", certificate: await selfSigned() });
+    const front = await startGateway(gateway, plaintextPort, workload.token, folder);
+    const headers = { authorization: `Bearer ${workload.token}`, clusterid: "Kubernetes" };
+    const loads = [port, echo.port, front.port].map((p) =>
+      nativeLoad(p, headers, workload.message),
+    );
+    const [serve, echoing, through] = loads.map(({ load }) => load) as [Load, Load, Load];
+    const floor =
+      (of: "web" | "node"): Load =>
+      async (times) => {
+        await ca.tell({ act: "floor", of, times });
+      };
+    const costs = await measure({
+      webFloor: { load: floor("web"), cpu: ca.cpu },
+      nodeFloor: { load: floor("node"), cpu: ca.cpu },
+      echo: { load: echoing, cpu: ca.cpu },
+      serve: { load: serve, cpu: ca.cpu },
+      gateway: { load: through, cpu: gateway.cpu },
+    });
+    for (const { close } of loads) close();
+    return [
+      ...costRows(costs),
+      { name: "peak memory of rampart serve", value: ca.peakMemory(), unit: "MiB", budget: 160 },
+    ];
+  } finally {
+    ca.end();
+    gateway.end();
+    await rm(folder, { recursive: true, force: true });
+  }
+}
+
+async function startCa(
+  ca: ProcessUnderTest,
+  { issuer, token, csrPem, keySet }: Workload,
+  keysUrl: string,
+  folder: string,
+) {
+  const [tokenKey] = keySet.keys as [webcrypto.JsonWebKey];
+  await ca.tell({ act: "prepare-floors", input: { token, csrPem, tokenKey } });
+  const gateways = [{ account: "foo/httpbin", dns_names: ["gateway.test"] }];
+  return ca.tell({
+    act: "serve",
+    values: {
+      STORE_DIRECTORY: join(folder, "store"),
+      LISTEN: "127.0.0.1:0",
+      PLAINTEXT_LISTEN: "127.0.0.1:0",
+      MONITORING_LISTEN: "127.0.0.1:0",
+      KEK: `bench:${randomBytes(32).toString("base64")}`,
+      INCEPTION_DATE: new Date().toISOString().slice(0, 10),
+      PROPAGATION_INTERVAL: "1s",
+      ISSUERS: [{ issuer, jwks_uri: keysUrl, gateways }],
+    },
+  });
+}
+
+async function startGateway(
+  gateway: ProcessUnderTest,
+  caPort: number,
+  token: string,
+  folder: string,
+) {
+  const TOKEN_FILE = join(folder, "token");
+  await writeFile(TOKEN_FILE, token);
+  const listen = { LISTEN: "127.0.0.1:0", MONITORING_LISTEN: "127.0.0.1:0" };
+  const values = { UPSTREAM: `http://127.0.0.1:${caPort}`, TOKEN_FILE, ...listen };
+  return gateway.tell({ act: "gateway", values });
+}
+
+async function measure(measured: Readonly<Record<Name, Measured>>): Promise<Costs[]> {
+  const entries = Object.entries(measured) as [Name, Measured][];
+  for (const [, { load }] of entries) await load(warmUpTimes);
+  const costs: Costs[] = [];
+  for (let round = 0; round < rounds; round++) {
+    const cost: Partial<Record<Name, number>> = {};
+    for (const [name, { load, cpu }] of entries) {
+      const before = cpu();
+      await load(timesPerRound);
+      cost[name] = (cpu() - before) / timesPerRound;
+    }
+    costs.push(cost as Costs);
+  }
+  return costs;
+}
+
+const median = (list: readonly number[]): number =>
+  list.toSorted((a, b) => a - b)[list.length >> 1] ?? Number.NaN;
+
+function costRows(costs: readonly Costs[]): Row[] {
+  const typical = (number: (cpu: Costs) => number): number => median(costs.map(number));
+  const names: Record<Name, string> = {
+    webFloor: "Node's crypto floor, WebCrypto",
+    nodeFloor: "Node's crypto floor, node:crypto",
+    echo: "an http2 stream that echoes, over TLS",
+    serve: "native gRPC, rampart serve",
+    gateway: "native gRPC, rampart gateway (its own share)",
+  };
+  const absolute = Object.entries(names).map(([name, text]) => ({
+    name: `CPU of ${text}`,
+    value: typical((cpu) => cpu[name as Name]),
+    unit: "µs",
+  }));
+  return [
+    ...absolute,
+    {
+      name: "native gRPC / (node:crypto floor + echo)",
+      value: typical((cpu) => cpu.serve / (cpu.nodeFloor + cpu.echo)),
+      budget: 2.5,
+    },
+  ];
+}
+
+async function selfSigned(): Promise<ServingCertificate> {
+  const algorithm = { name: "ECDSA", namedCurve: "P-256", hash: "SHA-256" };
+  const keys = await crypto.subtle.generateKey(algorithm, true, ["sign", "verify"]);
+  const signingAlgorithm = algorithm;
+  const certificate = await X509CertificateGenerator.createSelfSigned({
+    name: "CN=echo.test",
+    keys,
+    signingAlgorithm,
+  });
+  const key = new Uint8Array(await crypto.subtle.exportKey("pkcs8", keys.privateKey));
+  return { chainPem: certificate.toString("pem"), keyPem: toPem("PRIVATE KEY", key) };
+}
