@@ -59,7 +59,7 @@ function readLeaf(der: Bytes): LeafNames {
 
 /** X509-SVID §4.1: a signing certificate authenticates nobody. */
 function requireNoAuthority(extensions: CertificateExtensions): void {
-  extensions.get("basicConstraints")?.value.fork().enter(Tag.sequence).finish();
+  extensions.basicConstraints?.value.fork().enter(Tag.sequence).finish();
 }
 
 const uriName = Tag.contextPrimitive(6);
@@ -79,7 +79,7 @@ const generalNames: readonly number[] = [
 
 /** The URIs among the names; the others are read past. */
 function urisOf(extensions: CertificateExtensions): string[] {
-  const reader = extensions.get("subjectAltName")?.value.fork();
+  const reader = extensions.subjectAltName?.value.fork();
   if (!reader) return [];
   const names = reader.enter(Tag.sequence);
   reader.finish();

@@ -111,7 +111,7 @@ export function publishedKeys(
   return (query, now) => {
     const known = candidatesIn(keys, query.algorithm, query.keyId);
     const isKnown = known.length > 0;
-    return isKnown && now < freshUntil ? known : lookAgain(query, isKnown, now);
+    return isKnown && now.getTime() < freshUntil.getTime() ? known : lookAgain(query, isKnown, now);
   };
 }
 

@@ -1,4 +1,4 @@
-import { decodeBase64Url } from "../pki/base64.ts";
+import { decodeBase64Url, parseBase64Url } from "../pki/base64.ts";
 import type { Bytes } from "../pki/bytes.ts";
 import { rejectCredential } from "./credential-rejection.ts";
 
@@ -32,26 +32,41 @@ export function parseJsonWebSignature(token: string): JsonWebSignature {
   if (payloadStart === 0 || signatureStart === 0 || signatureStart === token.length) {
     throw rejectCredential("form", "not a compact JWS");
   }
-  // The token, and behind it once more what is signed: that copy is decoded in place.
-  const octets = new Uint8Array(token.length + signatureStart);
-  const { read } = encoder.encodeInto(token, octets.subarray(0, token.length));
-  if (read !== token.length) throw rejectCredential("form", "the token is not ASCII");
-  octets.copyWithin(token.length, 0, signatureStart);
-  const copy = octets.subarray(token.length);
-  const { algorithm, keyId } = parseHeader(copy.subarray(0, payloadStart - 1));
+  const { algorithm, keyId } = headerOf(token.slice(0, payloadStart - 1));
+  // The token, and behind it once more its payload: that copy is decoded in place.
+  const payloadEnd = signatureStart - 1;
+  const octets = new Uint8Array(token.length + payloadEnd - payloadStart);
+  const { written } = encoder.encodeInto(token, octets);
+  if (written !== token.length) throw rejectCredential("form", "the token is not ASCII");
+  octets.copyWithin(token.length, payloadStart, payloadEnd);
   return {
     algorithm,
     keyId,
-    claims: parseJsonObject(copy.subarray(payloadStart, signatureStart - 1)),
-    signedBytes: octets.subarray(0, signatureStart - 1),
-    signature: requireBase64Url(octets.subarray(signatureStart, token.length)),
+    claims: parseJsonObject(decodeBase64Url(octets.subarray(token.length))),
+    signedBytes: octets.subarray(0, payloadEnd),
+    signature: requireBase64Url(decodeBase64Url(octets.subarray(signatureStart, token.length))),
   };
 }
 
 type Header = Pick<JsonWebSignature, "algorithm" | "keyId">;
 
-function parseHeader(part: Bytes): Header {
-  const { alg, kid, typ, crit } = parseJsonObject(part);
+/** Enough for some keys of each of a thousand clusters; anybody may make up others. */
+const maximumHeaders = 4096;
+const maximumHeaderLength = 512;
+const headers = new Map<string, Header>();
+
+/** All tokens that one key signs have the same header, so it is read once. */
+function headerOf(part: string): Header {
+  const known = headers.get(part);
+  if (known) return known;
+  const header = parseHeader(part);
+  if (headers.size >= maximumHeaders) headers.clear();
+  if (part.length <= maximumHeaderLength) headers.set(part, header);
+  return header;
+}
+
+function parseHeader(part: string): Header {
+  const { alg, kid, typ, crit } = parseJsonObject(parseBase64Url(part));
   if (typeof alg !== "string") throw rejectCredential("form", "no algorithm in the token");
   if (kid !== undefined && typeof kid !== "string") throw rejectCredential("form", "kid not text");
   if (crit !== undefined) throw rejectCredential("form", "the token demands an extension");
@@ -64,13 +79,12 @@ function isJwt(typ: unknown): boolean {
 }
 
 /** A fourth part would show here: the dot before it is no symbol of base64url. */
-function requireBase64Url(symbols: Bytes): Bytes {
-  const octets = decodeBase64Url(symbols);
+function requireBase64Url(octets: Bytes | undefined): Bytes {
   if (!octets) throw rejectCredential("form", "the token is not base64url");
   return octets;
 }
 
-function parseJsonObject(part: Bytes): JsonObject {
+function parseJsonObject(part: Bytes | undefined): JsonObject {
   const value = parseJson(requireBase64Url(part));
   if (typeof value !== "object" || value === null || Array.isArray(value)) {
     throw rejectCredential("form", "a part of the token is not a JSON object");

@@ -70,12 +70,14 @@ function requireAudience(aud: unknown, accepted: readonly string[]): void {
   }
 }
 
-/** `system:serviceaccount:<namespace>:<name>`, exactly. */
+const subjectPrefix = "system:serviceaccount:";
+
+/** `system:serviceaccount:<namespace>:<name>`, exactly: neither name may hold a colon. */
 function parseSubject(sub: unknown): ServiceAccount {
   if (!isText(sub)) throw rejectCredential("form", "sub is no text");
-  const [system, kind, namespace = "", name = "", ...rest] = sub.split(":", 5);
-  const account = parseServiceAccount(namespace, name);
-  if (system !== "system" || kind !== "serviceaccount" || rest.length > 0 || !account) {
+  const colon = sub.indexOf(":", subjectPrefix.length);
+  const account = parseServiceAccount(sub.slice(subjectPrefix.length, colon), sub.slice(colon + 1));
+  if (!sub.startsWith(subjectPrefix) || colon < 0 || !account) {
     throw rejectCredential("subject", "the token's subject is no ServiceAccount");
   }
   return account;

@@ -48,7 +48,8 @@ export function createAuthorities(configuration: AuthoritiesConfiguration): Auth
   let nextLoad = new Date(0);
   let view: AuthorityView | undefined;
 
-  const isUsable = (now: Date): boolean => now <= addSeconds(loadedAt, surviveOutageSeconds);
+  const isUsable = (now: Date): boolean =>
+    now.getTime() <= loadedAt.getTime() + 1000 * surviveOutageSeconds;
 
   async function load(now: Date): Promise<void> {
     // Set first, so that others go on with what there is; where there is nothing, they load as well.
@@ -69,7 +70,7 @@ export function createAuthorities(configuration: AuthoritiesConfiguration): Auth
   }
 
   function currentView(now: Date): AuthorityView {
-    if (!view || now >= view.validUntil || now < view.validFrom) {
+    if (!view || !isWithin(now, view)) {
       view = viewAt(opened, now);
     }
     return view;
@@ -88,6 +89,10 @@ export function createAuthorities(configuration: AuthoritiesConfiguration): Auth
   return {
     at: (now) => (now.getTime() >= nextLoad.getTime() ? afterLoad(now) : usableView(now)),
   };
+}
+
+function isWithin(now: Date, { validFrom, validUntil }: AuthorityView): boolean {
+  return validFrom.getTime() <= now.getTime() && now.getTime() < validUntil.getTime();
 }
 
 function logUnreachable({ operation }: EventLog, error: unknown): void {

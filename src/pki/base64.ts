@@ -31,6 +31,38 @@ export function parseBase64(text: string): Bytes | undefined {
   return decodeBase64(encoder.encode(text) as Bytes);
 }
 
+interface NativeBase64 {
+  readonly fromBase64?: (text: string, options: { readonly lastChunkHandling: "strict" }) => Bytes;
+}
+
+/** Several times faster than code of ours where the platform has it: Workers do, Node 24 does not. */
+const { fromBase64 } = Uint8Array as unknown as NativeBase64;
+
+/** {@link parseBase64} of a text in lines: CR and LF are read past wherever they are, and nothing else. */
+export function parseBase64Lines(text: string): Bytes | undefined {
+  if (!fromBase64) return decodeBase64(joinLines(encoder.encode(text) as Bytes));
+  // The platform reads past these as well.
+  if (/[\t\f ]/.test(text)) return undefined;
+  try {
+    return fromBase64(text, { lastChunkHandling: "strict" });
+  } catch (error) {
+    if (error instanceof SyntaxError) return undefined;
+    throw error;
+  }
+}
+
+/** The octets between the line ends, moved together in place. */
+function joinLines(text: Bytes): Bytes {
+  let length = 0;
+  for (const octet of text) {
+    if (octet !== newline && octet !== carriageReturn) text[length++] = octet;
+  }
+  return text.subarray(0, length);
+}
+
+const newline = 0x0a;
+const carriageReturn = 0x0d;
+
 /** The octets of unpadded base64url (RFC 7515 §2), canonical; `undefined` for anything else. */
 export function parseBase64Url(text: string): Bytes | undefined {
   return decodeBase64Url(encoder.encode(text) as Bytes);

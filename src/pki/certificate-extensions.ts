@@ -1,4 +1,4 @@
-import { type Bytes, bytesEqual, fromHexLiteral } from "./bytes.ts";
+import { type Bytes, fromHexLiteral } from "./bytes.ts";
 import { DerError, type DerReader, Tag } from "./der-reader.ts";
 import { Oid } from "./object-identifiers.ts";
 
@@ -18,23 +18,32 @@ export type ExtensionName =
   | "authorityKeyIdentifier"
   | "subjectAltName";
 
-const names: readonly ExtensionName[] = [
-  "keyUsage",
-  "extKeyUsage",
-  "basicConstraints",
-  "subjectKeyIdentifier",
-  "authorityKeyIdentifier",
-  "subjectAltName",
+const names: readonly (readonly [ExtensionName, Bytes])[] = [
+  ["keyUsage", Oid.keyUsage],
+  ["extKeyUsage", Oid.extKeyUsage],
+  ["basicConstraints", Oid.basicConstraints],
+  ["subjectKeyIdentifier", Oid.subjectKeyIdentifier],
+  ["authorityKeyIdentifier", Oid.authorityKeyIdentifier],
+  ["subjectAltName", Oid.subjectAltName],
 ];
 
 /** The extensions of a certificate by name; of those without a name here, only that there are some. */
-export interface CertificateExtensions {
+export interface CertificateExtensions
+  extends Readonly<Record<ExtensionName, Extension | undefined>> {
   readonly hasUnknown: boolean;
-  readonly get: (name: ExtensionName) => Extension | undefined;
 }
 
+const none: Record<ExtensionName, Extension | undefined> = {
+  keyUsage: undefined,
+  extKeyUsage: undefined,
+  basicConstraints: undefined,
+  subjectKeyIdentifier: undefined,
+  authorityKeyIdentifier: undefined,
+  subjectAltName: undefined,
+};
+
 /** What a certificate of version 1 has. */
-export const noExtensions: CertificateExtensions = { hasUnknown: false, get: () => undefined };
+export const noExtensions: CertificateExtensions = { hasUnknown: false, ...none };
 
 const criticalTrue = fromHexLiteral("0101ff");
 
@@ -47,26 +56,26 @@ export function readExtensions(fields: DerReader): CertificateExtensions {
   const wrapper = fields.enter(Tag.contextConstructed(3));
   const list = wrapper.enter(Tag.sequence);
   wrapper.finish();
-  const found = new Map<ExtensionName, Extension>();
+  const found = { ...none };
   const unknown: Bytes[] = [];
   while (!list.isDone) {
     const extension = list.enter(Tag.sequence);
     const name = nameAt(extension);
-    const oid = name ? Oid[name] : extension.fork().element(Tag.objectIdentifier);
+    const oid = extension.fork();
     extension.skip(Tag.objectIdentifier);
-    const isTwice = name ? found.has(name) : unknown.some((other) => bytesEqual(other, oid));
+    const isTwice = name ? found[name] : unknown.some((other) => oid.isAt(other));
     if (isTwice) throw new DerError("an extension twice (RFC 5280 §4.2)");
     const isCritical = extension.nextIs(Tag.boolean);
     if (isCritical) extension.literal(criticalTrue);
     const value = extension.enter(Tag.octetString);
     extension.finish();
-    if (name) found.set(name, { isCritical, value });
-    else unknown.push(oid);
+    if (name) found[name] = { isCritical, value };
+    else unknown.push(oid.element(Tag.objectIdentifier));
   }
-  return { hasUnknown: unknown.length > 0, get: (name) => found.get(name) };
+  return { hasUnknown: unknown.length > 0, ...found };
 }
 
 function nameAt(extension: DerReader): ExtensionName | undefined {
-  for (const name of names) if (extension.isAt(Oid[name])) return name;
+  for (const [name, oid] of names) if (extension.isAt(oid)) return name;
   return undefined;
 }

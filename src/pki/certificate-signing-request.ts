@@ -1,5 +1,5 @@
 import { CaError } from "../errors.ts";
-import { type Bytes, bytesEqual, fromHexLiteral } from "./bytes.ts";
+import { type Bytes, fromHexLiteral } from "./bytes.ts";
 import { DerError, DerReader, Tag } from "./der-reader.ts";
 import { parsePem } from "./pem.ts";
 import {
@@ -40,11 +40,8 @@ interface SignedRequest {
  */
 export async function parseCertificateSigningRequest(pem: string): Promise<SubjectPublicKey> {
   const { subjectPublicKey, signatureAlgorithm, signature, signedBytes } = parseRequest(pem);
-  const { importParameters, signParameters, signatureOctets } = signatureAlgorithm;
-  const { spki } = subjectPublicKey;
-  const key = await crypto.subtle
-    .importKey("spki", spki, importParameters, false, ["verify"])
-    .catch(refusePoint);
+  const { signParameters, signatureOctets } = signatureAlgorithm;
+  const key = await importKey(subjectPublicKey, signatureAlgorithm);
   const hasLength = signature.length === (signatureOctets ?? signature.length);
   if (hasLength && (await crypto.subtle.verify(signParameters, key, signature, signedBytes))) {
     return subjectPublicKey;
@@ -56,8 +53,15 @@ export async function parseCertificateSigningRequest(pem: string): Promise<Subje
 }
 
 /** The policy has read all of the key but whether its point is on the curve; the import says that. */
-function refusePoint(error: unknown): never {
-  throw refuseSubjectKey("point", error);
+async function importKey(
+  { spki }: SubjectPublicKey,
+  { importParameters }: SignatureAlgorithm,
+): Promise<CryptoKey> {
+  try {
+    return await crypto.subtle.importKey("spki", spki, importParameters, false, ["verify"]);
+  } catch (error) {
+    throw refuseSubjectKey("point", error);
+  }
 }
 
 function parseRequest(pem: string): SignedRequest {
@@ -76,7 +80,8 @@ function readRequest(der: Bytes): SignedRequest {
   const fields = outer.enter(Tag.sequence);
   outer.finish();
   const signedBytes = fields.element(Tag.sequence);
-  const identifier = fields.element(Tag.sequence);
+  const identifier = fields.fork();
+  fields.skip(Tag.sequence);
   const signature = fields.bitStringOctets();
   fields.finish();
   const subjectPublicKey = readRequestInfo(signedBytes);
@@ -100,9 +105,9 @@ function readRequestInfo(der: Bytes): SubjectPublicKey {
 }
 
 /** The algorithm comes from the key's own list; the request only says which entry it used. */
-function acceptedAlgorithm(key: SubjectPublicKey, identifier: Bytes): SignatureAlgorithm {
+function acceptedAlgorithm(key: SubjectPublicKey, identifier: DerReader): SignatureAlgorithm {
   const accepted = signatureAlgorithms[key.algorithm].find((algorithm) =>
-    bytesEqual(algorithm.identifier, identifier),
+    identifier.isAt(algorithm.identifier),
   );
   if (accepted) return accepted;
   throw new CaError(

@@ -80,21 +80,26 @@ export class DerReader {
 
   /** The octets of a BIT STRING without unused bits. */
   bitStringOctets(): Bytes {
-    const content = this.content(Tag.bitString);
-    if (content.length < 1 || content[0] !== 0) throw new DerError("BIT STRING with unused bits");
-    return content.subarray(1);
+    const start = this.#contentStart(Tag.bitString);
+    if (start === this.#position || this.#bytes[start] !== 0) {
+      throw new DerError("BIT STRING with unused bits");
+    }
+    return this.#bytes.subarray(start + 1, this.#position);
   }
 
   /** The magnitude of a non-negative INTEGER, without its sign octet; zero is one zero octet. */
   unsignedInteger(): Bytes {
-    const content = this.content(Tag.integer);
-    const first = content[0];
-    const second = content[1];
-    if (first === undefined) throw new DerError("INTEGER without content");
+    let start = this.#contentStart(Tag.integer);
+    const length = this.#position - start;
+    const first = this.#bytes[start] ?? 0;
+    const second = this.#bytes[start + 1] ?? 0;
+    if (length === 0) throw new DerError("INTEGER without content");
     if (first >= 0x80) throw new DerError("INTEGER is negative");
-    if (first !== 0 || second === undefined) return content;
-    if (second < 0x80) throw new DerError("INTEGER is not minimal");
-    return content.subarray(1);
+    if (first === 0 && length > 1) {
+      if (second < 0x80) throw new DerError("INTEGER is not minimal");
+      start++;
+    }
+    return this.#bytes.subarray(start, this.#position);
   }
 
   /** Whether the next element, or elements, are exactly these bytes; reads nothing. */

@@ -73,22 +73,14 @@ export class DerBuilder {
     for (let i = 0; i < text.length; i++) this.#octets[this.#start + i] = text.charCodeAt(i);
   }
 
-  /** Prepends a non-negative INTEGER of a big-endian magnitude, which may have leading zeros. */
-  prependUnsignedInteger(magnitude: Uint8Array): void {
+  /** Prepends a non-negative INTEGER of these octets' big-endian magnitude, which may have leading zeros. */
+  prependUnsignedInteger(octets: Uint8Array, from = 0, to: number = octets.length): void {
     const end = this.#start;
-    let first = 0;
-    while (first < magnitude.length - 1 && magnitude[first] === 0) first++;
-    this.prepend(magnitude.subarray(first));
-    if ((magnitude[first] ?? 0) >= 0x80) this.#octets[--this.#start] = 0;
+    let first = from;
+    while (first < to - 1 && octets[first] === 0) first++;
+    for (let i = to; i > first; ) this.#octets[--this.#start] = octets[--i] ?? 0;
+    if ((octets[first] ?? 0) >= 0x80) this.#octets[--this.#start] = 0;
     this.close(Tag.integer, end);
-  }
-
-  /** Prepends a BIT STRING without unused bits. */
-  prependBitString(octets: Uint8Array): void {
-    const end = this.#start;
-    this.prepend(octets);
-    this.#octets[--this.#start] = 0;
-    this.close(Tag.bitString, end);
   }
 
   /**
@@ -124,6 +116,12 @@ export class DerBuilder {
     }
     this.#octets[--this.#start] = count === 0 ? length : 0x80 | count;
     this.#octets[--this.#start] = tag;
+  }
+
+  /** Makes what has been written since `end` a BIT STRING without unused bits. */
+  closeBitString(end: number): void {
+    this.#octets[--this.#start] = 0;
+    this.close(Tag.bitString, end);
   }
 
   finish(): Bytes {

@@ -4,7 +4,7 @@ import { DerBuilder } from "./der-writer.ts";
 import { keyIdentifier } from "./key-identifier.ts";
 import { lint } from "./lint.ts";
 import type { Intent } from "./linted-certificate.ts";
-import { type SignatureAlgorithm, toX509Signature } from "./signature-algorithm.ts";
+import { prependX509Signature, type SignatureAlgorithm } from "./signature-algorithm.ts";
 import {
   type SigningAuthority,
   signatureAlgorithmOf,
@@ -153,7 +153,8 @@ function certificateOf(toBeSigned: Bytes, algorithm: SignatureAlgorithm, signatu
   const room = toBeSigned.length + algorithm.identifier.length + signature.length + headers;
   const der = new DerBuilder(room);
   const end = der.position;
-  der.prependBitString(toX509Signature(algorithm, signature));
+  prependX509Signature(der, algorithm, signature);
+  der.closeBitString(end);
   der.prepend(algorithm.identifier);
   der.prepend(toBeSigned);
   der.close(Tag.sequence, end);

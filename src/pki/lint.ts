@@ -85,7 +85,7 @@ const authority: readonly Rule[] = [
     "RFC 5280 §4.2.1.3 keyCertSign and cRLSign alone",
     (c) => c.keyUsage === (Usage.keyCertSign | Usage.cRLSign),
   ],
-  ["X509-SVID §4.4 no extended key usage on a CA", (c) => !c.extensions.get("extKeyUsage")],
+  ["X509-SVID §4.4 no extended key usage on a CA", (c) => !c.extensions.extKeyUsage],
 ];
 
 const rules: Readonly<Record<Intent["kind"], readonly Rule[]>> = {
@@ -116,7 +116,7 @@ export function lint(toBeSigned: Bytes, intent: Intent): readonly Finding[] {
 }
 
 function keepsAuthorityKeyIdentifier({ extensions }: Linted, intent: Intent): boolean {
-  const extension = extensions.get("authorityKeyIdentifier");
+  const extension = extensions.authorityKeyIdentifier;
   if (intent.kind === "authority" || !intent.issuerKeyIdentifier) return extension === undefined;
   if (!extension || extension.isCritical) return false;
   const reader = extension.value.fork();
@@ -127,7 +127,7 @@ function keepsAuthorityKeyIdentifier({ extensions }: Linted, intent: Intent): bo
 }
 
 function keepsSubjectKeyIdentifier({ extensions }: Linted, intent: Intent): boolean {
-  const extension = extensions.get("subjectKeyIdentifier");
+  const extension = extensions.subjectKeyIdentifier;
   if (!extension || extension.isCritical) return false;
   const reader = extension.value.fork();
   const identifier = reader.content(Tag.octetString);
@@ -143,7 +143,7 @@ function keepsEncipherment(c: Linted, intent: Intent): boolean {
 }
 
 function hasExtendedKeyUsage({ extensions }: Linted, purposes: Bytes): boolean {
-  const extension = extensions.get("extKeyUsage");
+  const extension = extensions.extKeyUsage;
   return extension?.isCritical === false && hasExactly(extension, purposes);
 }
 
@@ -152,7 +152,7 @@ const serverAndClientAuth = fromHexLiteral("301406082b0601050507030106082b060105
 const serverAuth = fromHexLiteral("300a06082b06010505070301");
 
 function hasBasicConstraints({ extensions }: Linted, value: Bytes): boolean {
-  const extension = extensions.get("basicConstraints");
+  const extension = extensions.basicConstraints;
   return extension !== undefined && hasExactly(extension, value);
 }
 
@@ -170,7 +170,7 @@ function isPositive(integer: Bytes): boolean {
 }
 
 function isCritical(c: Linted, name: ExtensionName): boolean {
-  return c.extensions.get(name)?.isCritical === true;
+  return c.extensions[name]?.isCritical === true;
 }
 
 function sameInterval(a: Validity, b: Validity): boolean {

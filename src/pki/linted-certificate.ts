@@ -80,7 +80,7 @@ function isNext(fields: DerReader, expected: Bytes): boolean {
 
 /** The first octet of the bits, which holds all that are used here; minimal as X.690 §11.2.2 demands. */
 function readKeyUsage(extensions: CertificateExtensions): number {
-  const reader = extensions.get("keyUsage")?.value.fork();
+  const reader = extensions.keyUsage?.value.fork();
   if (!reader) throw new DerError("no key usage");
   const content = reader.content(Tag.bitString);
   reader.finish();
@@ -96,7 +96,7 @@ const dnsName = Tag.contextPrimitive(2);
 const uriName = Tag.contextPrimitive(6);
 
 function hasOnlyNames(extensions: CertificateExtensions, { spiffeId, dnsNames }: Intent): boolean {
-  const reader = extensions.get("subjectAltName")?.value.fork();
+  const reader = extensions.subjectAltName?.value.fork();
   if (!reader) throw new DerError("no subject alternative name");
   const names = reader.enter(Tag.sequence);
   reader.finish();

@@ -1,15 +1,13 @@
-import { decodeBase64 } from "./base64.ts";
+import { parseBase64Lines } from "./base64.ts";
 import type { Bytes } from "./bytes.ts";
 
 const symbols = new TextEncoder().encode(
   "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/",
 );
 const pad = 0x3d;
-const carriageReturn = 0x0d;
 const newline = 0x0a;
 const octetsPerLine = 48;
 
-const encoder = new TextEncoder();
 const decoder = new TextDecoder();
 
 /**
@@ -46,17 +44,8 @@ export function parsePem(text: string, labels: readonly string[]): Bytes | undef
     if (!trimmed.startsWith(begin) || !trimmed.endsWith(end)) continue;
     const body = trimmed.slice(begin.length, -end.length);
     if (!/^\r?\n/.test(body) || !body.endsWith("\n")) return undefined;
-    const der = decodeBase64(joinLines(encoder.encode(body) as Bytes));
+    const der = parseBase64Lines(body);
     return der?.length ? der : undefined;
   }
   return undefined;
-}
-
-/** The octets between the line ends, moved together in place. */
-function joinLines(body: Bytes): Bytes {
-  let length = 0;
-  for (const octet of body) {
-    if (octet !== newline && octet !== carriageReturn) body[length++] = octet;
-  }
-  return body.subarray(0, length);
 }

@@ -1,6 +1,6 @@
 import { type Bytes, fromHexLiteral } from "./bytes.ts";
 import { DerError, DerReader, Tag } from "./der-reader.ts";
-import { DerBuilder } from "./der-writer.ts";
+import type { DerBuilder } from "./der-writer.ts";
 
 /** The keys that a certificate of Rampart may certify, by the name used in logs and configuration. */
 export type SubjectKeyAlgorithm = "EC-P256" | "EC-P384" | "EC-P521" | "RSA" | "Ed25519";
@@ -65,18 +65,22 @@ function rsa(hash: Hash, lastArc: string): SignatureAlgorithm {
 }
 
 /**
- * The signature as X.509 carries it: for ECDSA the `SEQUENCE { r, s }` of RFC 3279 §2.2.3 in place
- * of WebCrypto's `r || s`.
+ * Prepends a signature as X.509 carries it: for ECDSA the `SEQUENCE { r, s }` of RFC 3279 §2.2.3 in
+ * place of WebCrypto's `r || s`.
  */
-export function toX509Signature(algorithm: SignatureAlgorithm, signature: Bytes): Bytes {
-  const { scalarOctets } = algorithm;
-  if (scalarOctets === undefined) return signature;
-  const der = new DerBuilder(signature.length + 9);
+export function prependX509Signature(
+  der: DerBuilder,
+  { scalarOctets }: SignatureAlgorithm,
+  signature: Bytes,
+): void {
+  if (scalarOctets === undefined) {
+    der.prepend(signature);
+    return;
+  }
   const end = der.position;
-  der.prependUnsignedInteger(signature.subarray(scalarOctets));
-  der.prependUnsignedInteger(signature.subarray(0, scalarOctets));
+  der.prependUnsignedInteger(signature, scalarOctets);
+  der.prependUnsignedInteger(signature, 0, scalarOctets);
   der.close(Tag.sequence, end);
-  return der.finish();
 }
 
 /**
@@ -91,14 +95,14 @@ export function fromX509Signature(algorithm: SignatureAlgorithm, signature: Byte
   const integers = outer.enter(Tag.sequence);
   outer.finish();
   const scalars = new Uint8Array(2 * scalarOctets);
-  place(integers.unsignedInteger(), scalars.subarray(0, scalarOctets));
-  place(integers.unsignedInteger(), scalars.subarray(scalarOctets));
+  placeUpTo(scalarOctets, integers.unsignedInteger(), scalars);
+  placeUpTo(2 * scalarOctets, integers.unsignedInteger(), scalars);
   integers.finish();
   return scalars;
 }
 
-/** Writes an integer right-aligned into its field. */
-function place(magnitude: Bytes, field: Bytes): void {
-  if (magnitude.length > field.length) throw new DerError("a scalar larger than the curve");
-  field.set(magnitude, field.length - magnitude.length);
+/** Writes an integer right-aligned into its half of the scalars. */
+function placeUpTo(end: number, magnitude: Bytes, scalars: Bytes): void {
+  if (2 * magnitude.length > scalars.length) throw new DerError("a scalar larger than the curve");
+  scalars.set(magnitude, end - magnitude.length);
 }

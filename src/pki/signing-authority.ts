@@ -49,7 +49,7 @@ export function signatureAlgorithmOf(publicKey: SubjectPublicKey): SignatureAlgo
 
 /** The subject key identifier of a certificate; `undefined` when it has none, as some imported ones. */
 export function subjectKeyIdentifierOf(certificate: Certificate): Bytes | undefined {
-  const extension = certificate.toBeSigned.extensions.get("subjectKeyIdentifier");
+  const extension = certificate.toBeSigned.extensions.subjectKeyIdentifier;
   return extension?.value.fork().content(Tag.octetString);
 }
 

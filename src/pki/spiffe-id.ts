@@ -14,6 +14,8 @@ export interface ServiceAccount {
 
 const trustDomainForm = /^[a-z0-9._-]{1,255}$/;
 const dnsLabelForm = /^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/;
+const dnsSubdomainForm =
+  /^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?(?:\.[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?)*$/;
 
 /**
  * The trust domain of this name, or `undefined`.
@@ -62,8 +64,7 @@ export function parseWorkloadSpiffeId(
 
 /** The account of these names: a DNS label and a DNS subdomain (RFC 1123), as Kubernetes demands. */
 export function parseServiceAccount(namespace: string, name: string): ServiceAccount | undefined {
-  const isSubdomain =
-    name.length <= 253 && name.split(".").every((label) => dnsLabelForm.test(label));
+  const isSubdomain = name.length <= 253 && dnsSubdomainForm.test(name);
   return dnsLabelForm.test(namespace) && isSubdomain ? { namespace, name } : undefined;
 }
 

@@ -30,14 +30,14 @@ export function leafValidity(
   now: Date,
 ): Validity {
   const maximumSeconds = lifetimes.maximumSeconds;
-  if (requestedSeconds > BigInt(maximumSeconds)) {
+  if (requestedSeconds > maximumSeconds) {
     throw new CaError(
       { reason: "lifetime-too-long", requestedSeconds, maximumSeconds },
       `asked for ${requestedSeconds} s of validity, allowed are ${maximumSeconds} s`,
     );
   }
   const seconds = requestedSeconds > 0n ? Number(requestedSeconds) : lifetimes.defaultSeconds;
-  if (now >= authority.notAfter) throw expired();
+  if (now.getTime() >= authority.notAfter.getTime()) throw expired();
   const issuedAt = wholeSeconds(now);
   return {
     notBefore: addSeconds(issuedAt, -backdateSeconds),
@@ -61,5 +61,5 @@ export function wholeSeconds(instant: Date): Date {
 }
 
 function earlier(a: Date, b: Date): Date {
-  return a < b ? a : b;
+  return a.getTime() < b.getTime() ? a : b;
 }

@@ -16,7 +16,7 @@ test("reads a root of version 1, which has no extensions", async () => {
   const { toBeSigned } = parseCertificate(root);
   expect(toBeSigned.version).toBe(1);
   expect(toBeSigned.extensions.hasUnknown).toBe(false);
-  expect(toBeSigned.extensions.get("basicConstraints")).toBeUndefined();
+  expect(toBeSigned.extensions.basicConstraints).toBeUndefined();
   const { keys } = await toSpiffeBundle([root], 1, 60);
   expect(keys).toMatchObject([{ kty: "EC", crv: "P-256" }]);
 });

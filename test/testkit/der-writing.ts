@@ -1,5 +1,9 @@
 import type { Bytes } from "../../src/pki/bytes.ts";
 import { DerBuilder } from "../../src/pki/der-writer.ts";
+import {
+  prependX509Signature,
+  type SignatureAlgorithm,
+} from "../../src/pki/signature-algorithm.ts";
 
 /** Octets of a tag and of the length of less than 16 MiB. */
 const maximumHeader = 5;
@@ -14,6 +18,15 @@ export function derUnsignedInteger(magnitude: Uint8Array): Bytes {
 /** A BIT STRING without unused bits. */
 export function derBitString(octets: Uint8Array): Bytes {
   const der = new DerBuilder(maximumHeader + 1 + octets.length);
-  der.prependBitString(octets);
+  const end = der.position;
+  der.prepend(octets);
+  der.closeBitString(end);
+  return der.finish();
+}
+
+/** A signature of WebCrypto's as {@link prependX509Signature} writes it. */
+export function toX509Signature(algorithm: SignatureAlgorithm, signature: Bytes): Bytes {
+  const der = new DerBuilder(maximumHeader + 4 + signature.length);
+  prependX509Signature(der, algorithm, signature);
   return der.finish();
 }
