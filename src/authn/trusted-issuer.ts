@@ -26,13 +26,25 @@ export interface TrustedIssuer {
  * No regular expression: many stars make one backtrack for longer than a request may take.
  */
 export function namespaceAllowList(globs: readonly string[]): (namespace: string) => boolean {
-  const forms = globs.map((glob) => glob.split("*"));
-  return (namespace) => forms.some((pieces) => matches(pieces, namespace));
+  const forms = globs.map(parseGlob);
+  return (namespace) => forms.some((form) => matches(form, namespace));
 }
 
-/** The first piece begins the name, the last ends it, the others come in between in their order. */
-function matches([first = "", ...others]: readonly string[], name: string): boolean {
+/** What stands between the stars: the first piece begins a name, the last ends it, if there is a star. */
+interface Glob {
+  readonly first: string;
+  readonly others: readonly string[];
+  readonly last: string | undefined;
+}
+
+function parseGlob(glob: string): Glob {
+  const [first = "", ...others] = glob.split("*");
   const last = others.pop();
+  return { first, others, last };
+}
+
+/** The other pieces come in between in their order. */
+function matches({ first, others, last }: Glob, name: string): boolean {
   if (last === undefined) return name === first;
   if (!name.startsWith(first) || name.length < first.length + last.length) return false;
   let position = first.length;

@@ -33,7 +33,9 @@ export interface CertificateExtensions
   readonly hasUnknown: boolean;
 }
 
-const none: Record<ExtensionName, Extension | undefined> = {
+/** What a certificate of version 1 has. */
+export const noExtensions: CertificateExtensions = {
+  hasUnknown: false,
   keyUsage: undefined,
   extKeyUsage: undefined,
   basicConstraints: undefined,
@@ -41,9 +43,6 @@ const none: Record<ExtensionName, Extension | undefined> = {
   authorityKeyIdentifier: undefined,
   subjectAltName: undefined,
 };
-
-/** What a certificate of version 1 has. */
-export const noExtensions: CertificateExtensions = { hasUnknown: false, ...none };
 
 const criticalTrue = fromHexLiteral("0101ff");
 
@@ -56,7 +55,9 @@ export function readExtensions(fields: DerReader): CertificateExtensions {
   const wrapper = fields.enter(Tag.contextConstructed(3));
   const list = wrapper.enter(Tag.sequence);
   wrapper.finish();
-  const found = { ...none };
+  const found: { -readonly [K in keyof CertificateExtensions]: CertificateExtensions[K] } = {
+    ...noExtensions,
+  };
   const unknown: Bytes[] = [];
   while (!list.isDone) {
     const extension = list.enter(Tag.sequence);
@@ -72,7 +73,8 @@ export function readExtensions(fields: DerReader): CertificateExtensions {
     if (name) found[name] = { isCritical, value };
     else unknown.push(oid.element(Tag.objectIdentifier));
   }
-  return { hasUnknown: unknown.length > 0, ...found };
+  found.hasUnknown = unknown.length > 0;
+  return found;
 }
 
 function nameAt(extension: DerReader): ExtensionName | undefined {

@@ -93,7 +93,7 @@ function parseTime(fields: DerReader): Date {
   const second = pairAt(digits, begin + 8);
   const instant = new Date(Date.UTC(year, month, day, hour, minute, second));
   // What Date turned into another day was none; and GeneralizedTime begins in 2050.
-  const isDay = instant.getUTCMonth() === month && instant.getUTCDate() === day;
+  const isDay = month >= 0 && month < 12 && instant.getUTCDate() === day;
   const isTime = hour < 24 && minute < 60 && second < 60;
   if (!isDay || !isTime || (!isUtcTime && year < 2050)) throw notATime();
   return instant;

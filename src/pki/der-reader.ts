@@ -111,6 +111,13 @@ export class DerReader {
     return true;
   }
 
+  /** Reads past the next element and says whether this is its content. */
+  contentIs(tag: number, expected: Bytes): boolean {
+    const start = this.#contentStart(tag);
+    const content = new DerReader(this.#bytes, start, this.#position);
+    return this.#position - start === expected.length && content.isAt(expected);
+  }
+
   /** Requires the next element to be exactly these bytes. */
   literal(expected: Bytes): void {
     if (!this.isAt(expected)) throw new DerError("an element differs from the only one allowed");
@@ -158,7 +165,7 @@ export class DerReader {
     if (count > 3) throw new DerError("length of more than three octets");
     let length = 0;
     for (let i = 0; i < count; i++) length = length * 256 + this.#octet();
-    const isMinimal = length >= 0x80 && length >= 256 ** (count - 1);
+    const isMinimal = length >= 0x80 && length >= 1 << (8 * (count - 1));
     if (!isMinimal) throw new DerError("length is not minimal");
     return length;
   }

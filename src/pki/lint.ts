@@ -1,4 +1,4 @@
-import { type Bytes, bytesEqual, fromHexLiteral } from "./bytes.ts";
+import { type Bytes, fromHexLiteral } from "./bytes.ts";
 import type { Extension, ExtensionName } from "./certificate-extensions.ts";
 import { DerError, Tag } from "./der-reader.ts";
 import { isDnsName } from "./dns-name.ts";
@@ -122,16 +122,15 @@ function keepsAuthorityKeyIdentifier({ extensions }: Linted, intent: Intent): bo
   const reader = extension.value.fork();
   const fields = reader.enter(Tag.sequence);
   reader.finish();
-  const identifier = fields.content(Tag.contextPrimitive(0));
-  return fields.isDone && bytesEqual(identifier, intent.issuerKeyIdentifier);
+  const isIssuers = fields.contentIs(Tag.contextPrimitive(0), intent.issuerKeyIdentifier);
+  return isIssuers && fields.isDone;
 }
 
 function keepsSubjectKeyIdentifier({ extensions }: Linted, intent: Intent): boolean {
   const extension = extensions.subjectKeyIdentifier;
   if (!extension || extension.isCritical) return false;
   const reader = extension.value.fork();
-  const identifier = reader.content(Tag.octetString);
-  return reader.isDone && bytesEqual(identifier, intent.keyIdentifier);
+  return reader.contentIs(Tag.octetString, intent.keyIdentifier) && reader.isDone;
 }
 
 function keepsEncipherment(c: Linted, intent: Intent): boolean {

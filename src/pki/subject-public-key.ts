@@ -37,11 +37,12 @@ export function parseSubjectPublicKey(spki: Bytes): SubjectPublicKey {
   const reader = new DerReader(spki);
   const fields = reader.enter(Tag.sequence);
   reader.finish();
-  const identifier = fields.element(Tag.sequence);
+  const identifier = fields.fork();
+  fields.skip(Tag.sequence);
   const keyOctets = fields.bitStringOctets();
   fields.finish();
-  const accepted = acceptedKeys.find(([known]) => bytesEqual(known, identifier));
-  if (!accepted) throw refuse(toHex(identifier).includes(ecPublicKeyOid) ? "curve" : "algorithm");
+  const accepted = acceptedKeys.find(([known]) => identifier.isAt(known));
+  if (!accepted) throw refuseAlgorithm(identifier.element(Tag.sequence));
   const [, algorithm, faultOf] = accepted;
   const fault = faultOf(keyOctets);
   if (fault) throw refuse(fault);
@@ -58,6 +59,10 @@ export function refuseSubjectKey(fault: SubjectKeyFault, cause?: unknown): CaErr
 }
 
 const refuse = refuseSubjectKey;
+
+function refuseAlgorithm(identifier: Bytes): CaError {
+  return refuse(toHex(identifier).includes(ecPublicKeyOid) ? "curve" : "algorithm");
+}
 
 function uncompressedPoint(coordinateOctets: number): KeyForm {
   // RFC 5480 §2.2 makes the uncompressed form the one everybody must support.
