@@ -15,7 +15,16 @@ export interface Edge {
   readonly cpu: () => number;
   /** How often the Worker asked its KV namespace so far. */
   readonly storeReads: () => Promise<number>;
+  /** Where V8's inspector listens, for an edge that was started with it. */
+  readonly inspectorUrl: () => Promise<URL>;
   readonly close: () => Promise<void>;
+}
+
+/** What an edge is started with. */
+export interface EdgeOptions {
+  /** `ISSUERS`. */
+  readonly issuers: readonly object[];
+  readonly hasInspector?: boolean;
 }
 
 export interface Answer {
@@ -24,7 +33,7 @@ export interface Answer {
 }
 
 /** Starts workerd as it runs at the edge: no proxy in front, the console's lines written to a pipe. */
-export async function startEdge(issuer: string, jwksUri: string): Promise<Edge> {
+export async function startEdge({ issuers, hasInspector }: EdgeOptions): Promise<Edge> {
   const miniflare = new Miniflare(
     convertV4MiniflareOptions({
       modules: true,
@@ -32,13 +41,14 @@ export async function startEdge(issuer: string, jwksUri: string): Promise<Edge> 
       compatibilityDate: "2026-10-23",
       kvNamespaces: ["AUTHORITIES"],
       bindings: {
-        ISSUERS: JSON.stringify([{ issuer, jwks_uri: jwksUri }]),
+        ISSUERS: JSON.stringify(issuers),
         KEK: `bench:${randomBytes(32).toString("base64")}`,
       },
       // Log lines are written, as at the edge, and go nowhere.
       handleStructuredLogs: () => undefined,
       unsafeLocalExplorer: false,
       unsafeObservability: false,
+      ...(hasInspector && { inspectorPort: 0 }),
       unsafeDirectSockets: [{ host: "127.0.0.1", port: 0 }],
     }),
   );
@@ -54,6 +64,7 @@ export async function startEdge(issuer: string, jwksUri: string): Promise<Edge> 
       const { body } = await send(agent, new URL("/bench/store-reads", url), {}, "");
       return Number(body.toString());
     },
+    inspectorUrl: () => miniflare.getInspectorURL(),
     close: async () => {
       agent.destroy();
       await miniflare.dispose();

@@ -43,6 +43,17 @@ export function unknownKeyStorm(edge: Edge, workload: Workload): Load {
     });
 }
 
+/** Requests with these tokens, by turns. */
+export function everyToken(edge: Edge, tokens: readonly string[], { message }: Workload): Load {
+  let next = 0;
+  return (times) =>
+    inParallel(times, async () => {
+      const headers = credentials(tokens[next++ % tokens.length] ?? "");
+      const contentType = { "content-type": "application/proto" };
+      expectOk(await edge.send(path, { ...headers, ...contentType }, message));
+    });
+}
+
 function credentials(token: string): Record<string, string> {
   return { authorization: `Bearer ${token}`, clusterid: "Kubernetes" };
 }

@@ -5,10 +5,16 @@ import * as x509 from "@peculiar/x509";
 import { exportJWK, generateKeyPair, SignJWT } from "jose";
 import { IstioCertificateRequestSchema } from "../src/gen/istio/v1/auth/ca_pb.ts";
 
-/** A cluster with one RS256 key, and a token and a CSR as a workload of it sends them. */
-export interface Workload {
+/** A cluster with one key for its tokens. */
+export interface Cluster {
   readonly issuer: string;
   readonly keySet: { readonly keys: readonly object[] };
+  /** A token of the same workload each time, signed with its key, and naming this one. */
+  readonly mintToken: (kid: string) => Promise<string>;
+}
+
+/** A token and a CSR as a workload sends them. */
+export interface Workload {
   readonly token: string;
   /** As good as the other, but for a key that the cluster does not publish. */
   readonly tokenOfUnknownKey: string;
@@ -17,12 +23,22 @@ export interface Workload {
   readonly message: Uint8Array<ArrayBuffer>;
 }
 
-const issuer = "https://cluster.example";
+/** The id of a cluster's key. */
+const kid = "bench";
 
-/** Makes everything anew: nothing in a benchmark is checked in. */
-export async function createWorkload(): Promise<Workload> {
-  const keys = await generateKeyPair("RS256", { extractable: true });
-  const jwk = { ...(await exportJWK(keys.publicKey)), kid: "bench", alg: "RS256", use: "sig" };
+/** Makes a cluster and its key anew: nothing in a benchmark is checked in. */
+export async function createCluster(issuer: string, alg: "RS256" | "ES256"): Promise<Cluster> {
+  const { publicKey, privateKey } = await generateKeyPair(alg, { extractable: true });
+  const jwk = { ...(await exportJWK(publicKey)), kid, alg, use: "sig" };
+  return {
+    issuer,
+    keySet: { keys: [jwk] },
+    mintToken: (kid) => claims(issuer).setProtectedHeader({ alg, kid }).sign(privateKey),
+  };
+}
+
+/** A workload of a cluster, with a key of its own. */
+export async function createWorkload(cluster: Cluster): Promise<Workload> {
   const csrPem = await createCsr();
   const request = create(IstioCertificateRequestSchema, {
     csr: csrPem,
@@ -30,16 +46,14 @@ export async function createWorkload(): Promise<Workload> {
     metadata: { CertSigner: "" },
   });
   return {
-    issuer,
-    keySet: { keys: [jwk] },
-    token: await createToken(keys.privateKey, "bench"),
-    tokenOfUnknownKey: await createToken(keys.privateKey, "unknown"),
+    token: await cluster.mintToken(kid),
+    tokenOfUnknownKey: await cluster.mintToken("unknown"),
     csrPem,
     message: new Uint8Array(toBinary(IstioCertificateRequestSchema, request)),
   };
 }
 
-function createToken(privateKey: CryptoKey, kid: string): Promise<string> {
+function claims(issuer: string): SignJWT {
   const bound = { name: "httpbin-5b7f9c7d4-x2x8v", uid: randomUUID() };
   return new SignJWT({
     "kubernetes.io": {
@@ -49,15 +63,13 @@ function createToken(privateKey: CryptoKey, kid: string): Promise<string> {
       serviceaccount: { name: "httpbin", uid: randomUUID() },
     },
   })
-    .setProtectedHeader({ alg: "RS256", kid })
     .setIssuer(issuer)
     .setAudience(["istio-ca"])
     .setSubject("system:serviceaccount:foo:httpbin")
     .setJti(randomUUID())
     .setIssuedAt()
     .setNotBefore("0s")
-    .setExpirationTime("12h")
-    .sign(privateKey);
+    .setExpirationTime("12h");
 }
 
 async function createCsr(): Promise<string> {

@@ -92,10 +92,13 @@ const table = z
     message: "must be an https URL for discovery, or have jwks_uri or jwks beside it",
   });
 
+/** A table and its keys cost about 10 kB of an isolate's 128 MB. */
+const maximumTables = 1024;
+
 const tables = z
   .array(table)
   .min(1, "must name at least one issuer")
-  .max(256)
+  .max(maximumTables)
   .refine((list) => new Set(list.map(({ issuer }) => issuer)).size === list.length, {
     message: "must not name an issuer twice",
   });

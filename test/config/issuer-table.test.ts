@@ -59,8 +59,8 @@ describe("ISSUERS", () => {
   });
 
   test("may hold many tables", () => {
-    const tables = Array.from({ length: 256 }, (_, i) => ({ issuer: `https://a${i}.test` }));
-    expect(issuersOf(...tables)).toHaveLength(256);
+    const tables = Array.from({ length: 1024 }, (_, i) => ({ issuer: `https://a${i}.test` }));
+    expect(issuersOf(...tables)).toHaveLength(1024);
   });
 
   test.each<[string, unknown, string]>([
@@ -74,7 +74,11 @@ describe("ISSUERS", () => {
     ["a number", 1, "ISSUERS"],
     ["the same issuer twice", [{ issuer }, { issuer, cluster: "x" }], "ISSUERS"],
     ["the same issuer twice in a text", JSON.stringify([{ issuer }, { issuer }]), "ISSUERS"],
-    ["257 tables", Array.from({ length: 257 }, (_, i) => ({ issuer: `https://a${i}` })), "ISSUERS"],
+    [
+      "1025 tables",
+      Array.from({ length: 1025 }, (_, i) => ({ issuer: `https://a${i}` })),
+      "ISSUERS",
+    ],
     ["a text for a table", [issuer], "ISSUERS[0]"],
     ["null for a table", [null], "ISSUERS[0]"],
     ["an issuer that is a number", [{ issuer: 1 }], "ISSUERS[0].issuer"],
