@@ -27,11 +27,13 @@ export function bundleWorker(entry: string): Bundle {
 
 /** CPU that the Worker needs before its first request, in milliseconds: the best of some starts. */
 export function startupMilliseconds(): number {
-  const profile = join(mkdtempSync(join(tmpdir(), "rampart-bench-")), "startup.cpuprofile");
+  const folder = mkdtempSync(join(tmpdir(), "rampart-bench-"));
+  const profile = join(folder, "startup.cpuprofile");
   const starts = Array.from({ length: 3 }, () => {
     const report = wrangler("check", "startup", "--outfile", profile);
     return Number(/Active: ([\d.]+) ms/.exec(report)?.[1] ?? Number.NaN);
   });
+  rmSync(folder, { recursive: true });
   return Math.min(...starts);
 }
 
