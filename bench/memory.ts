@@ -8,7 +8,7 @@ import { type Cluster, createCluster, createWorkload } from "./workload.ts";
 const clusterCount = 1000;
 const requestCount = 100_000;
 
-/** Two collections of one idle isolate differ by less. */
+/** An allowance for what V8 itself compiles and keeps meanwhile; chosen, not measured. */
 const noiseMebibytes = 1;
 
 /** What the Worker's isolate holds on to after many requests from many clusters, each with its own key. */
