@@ -1,9 +1,10 @@
 import { bundleWorker, startupMilliseconds } from "./bundle.ts";
 import { type Edge, startEdge } from "./edge.ts";
 import { firstStart } from "./first-start.ts";
-import { startKeyServer } from "./key-server.ts";
+import { type KeyServer, startKeyServer } from "./key-server.ts";
 import { type Load, loadsOf, unknownKeyStorm } from "./loads.ts";
 import { memoryRows } from "./memory.ts";
+import { nodeRows } from "./node/rows.ts";
 import { printRows, type Row } from "./report.ts";
 import { createCluster, createWorkload, type Workload } from "./workload.ts";
 
@@ -97,21 +98,35 @@ async function countRows(
   ];
 }
 
+/** What answering requests costs, in workerd and in Node, for one workload of one cluster. */
 async function requestRows(): Promise<Row[]> {
   const cluster = await createCluster("https://cluster.example", "RS256");
   const workload = await createWorkload(cluster);
   const keyServer = await startKeyServer([cluster]);
-  const issuers = [{ issuer: cluster.issuer, jwks_uri: keyServer.urlOf(cluster) }];
-  const edge = await startEdge({ issuers });
+  const keysUrl = keyServer.urlOf(cluster);
+  try {
+    return [
+      ...(await edgeRows({ issuer: cluster.issuer, jwks_uri: keysUrl }, workload, keyServer)),
+      ...(await nodeRows(cluster, workload, keysUrl)),
+    ];
+  } finally {
+    keyServer.close();
+  }
+}
+
+async function edgeRows(
+  table: { readonly issuer: string; readonly jwks_uri: string },
+  workload: Workload,
+  { fetches }: KeyServer,
+): Promise<Row[]> {
+  const edge = await startEdge({ issuers: [table] });
   try {
     await edge.send("/bench/found", {}, "");
     const loads = loadsOf(edge, workload);
     const costs = costRows(await measure(edge, loads));
-    const counts = await countRows(edge, keyServer.fetches, loads, workload);
-    return [...costs, ...counts];
+    return [...costs, ...(await countRows(edge, fetches, loads, workload))];
   } finally {
     await edge.close();
-    keyServer.close();
   }
 }
 

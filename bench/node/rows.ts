@@ -8,7 +8,7 @@ import type { ServingCertificate } from "../../src/node/serving-certificate.ts";
 import { toPem } from "../../src/pki/pem.ts";
 import type { Load } from "../loads.ts";
 import type { Row } from "../report.ts";
-import type { Workload } from "../workload.ts";
+import type { Cluster, Workload } from "../workload.ts";
 import { nativeLoad } from "./native-client.ts";
 import { type ProcessUnderTest, startProcess } from "./process-under-test.ts";
 
@@ -25,11 +25,15 @@ type Name = "webFloor" | "nodeFloor" | "echo" | "serve" | "gateway";
 type Costs = Readonly<Record<Name, number>>;
 
 /** CPU of native gRPC, per call of `rampart serve` and of `rampart gateway`, beside the floors. */
-export async function nodeRows(workload: Workload, keysUrl: string): Promise<Row[]> {
+export async function nodeRows(
+  cluster: Cluster,
+  workload: Workload,
+  keysUrl: string,
+): Promise<Row[]> {
   const folder = await mkdtemp(join(tmpdir(), "rampart-bench-"));
   const [ca, gateway] = [startProcess(), startProcess()];
   try {
-    const { port, plaintextPort } = await startCa(ca, workload, keysUrl, folder);
+    const { port, plaintextPort } = await startCa(ca, cluster, workload, keysUrl, folder);
     const echo = await ca.tell({ act: "echo", certificate: await selfSigned() });
     const front = await startGateway(gateway, plaintextPort, workload.token, folder);
     const headers = { authorization: `Bearer ${workload.token}`, clusterid: "Kubernetes" };
@@ -63,7 +67,8 @@ export async function nodeRows(workload: Workload, keysUrl: string): Promise<Row
 
 async function startCa(
   ca: ProcessUnderTest,
-  { issuer, token, csrPem, keySet }: Workload,
+  { issuer, keySet }: Cluster,
+  { token, csrPem }: Workload,
   keysUrl: string,
   folder: string,
 ) {
