@@ -11,7 +11,7 @@ import { Obstacle } from "./obstacle.ts";
 const run = promisify(execFile);
 
 const listForm = z.array(z.object({ name: z.string() }));
-const bulkForm = z.record(z.string(), z.object({ value: z.string().nullable() }).nullable());
+const bulkForm = z.record(z.string(), z.string().nullable());
 
 /**
  * The deployed KV namespace through `wrangler kv`, so that it needs no login but wrangler's own. A
@@ -22,13 +22,13 @@ export function createRemoteNamespace(config: string, env: string | undefined): 
     runWrangler(config, env, ["kv", ...words, "--binding", "AUTHORITIES", "--remote"]);
   return {
     async list() {
-      const keys = listForm.parse(parseAnswer(await wrangler("key", "list")));
+      const keys = parseAnswer(await wrangler("key", "list"), listForm);
       return { keys, list_complete: true };
     },
     async get(keys) {
       const answer = await withFile(JSON.stringify(keys), (file) => wrangler("bulk", "get", file));
-      const found = bulkForm.parse(parseAnswer(answer));
-      return new Map(keys.map((key) => [key, found[key]?.value ?? null]));
+      const found = parseAnswer(answer, bulkForm);
+      return new Map(keys.map((key) => [key, found[key] ?? null]));
     },
     async put(key, value) {
       await withFile(value, (file) => wrangler("key", "put", key, "--path", file));
@@ -38,6 +38,14 @@ export function createRemoteNamespace(config: string, env: string | undefined): 
     },
   };
 }
+
+/** wrangler logs its answers, so that a quieter level would swallow them. */
+const wranglerEnvironment = {
+  WRANGLER_LOG: "log",
+  WRANGLER_SEND_METRICS: "false",
+  WRANGLER_HIDE_BANNER: "true",
+  FORCE_COLOR: "0",
+};
 
 async function runWrangler(
   config: string,
@@ -51,7 +59,7 @@ async function runWrangler(
       process.execPath,
       ["--no-warnings", program, ...words, ...choice],
       {
-        env: { ...process.env, WRANGLER_SEND_METRICS: "false", WRANGLER_HIDE_BANNER: "true" },
+        env: { ...process.env, ...wranglerEnvironment },
         maxBuffer: 32 * 1024 * 1024,
         timeout: 60_000,
       },
@@ -69,12 +77,17 @@ function outputOf(error: unknown): string {
 }
 
 /** wrangler may say something before its JSON. */
-function parseAnswer(stdout: string): unknown {
-  const start = stdout.search(/^[[{]/m);
+function parseAnswer<T>(stdout: string, form: z.ZodType<T>): T {
+  const answer = form.safeParse(parseJson(stdout.slice(stdout.search(/^[[{]/m))));
+  if (answer.success) return answer.data;
+  throw new Obstacle("wrangler gave an answer of another form than its version here gives");
+}
+
+function parseJson(text: string): unknown {
   try {
-    return JSON.parse(stdout.slice(start));
+    return JSON.parse(text);
   } catch {
-    throw new Obstacle("wrangler gave an answer that is not JSON");
+    return undefined;
   }
 }
 
