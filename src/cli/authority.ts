@@ -1,4 +1,5 @@
-import { readFile, writeFile } from "node:fs/promises";
+import { existsSync } from "node:fs";
+import { writeFile } from "node:fs/promises";
 import { Command, Option } from "commander";
 import { adoptAuthority } from "../ca/adopt.ts";
 import { mintAuthority } from "../ca/mint.ts";
@@ -7,7 +8,6 @@ import { rotate } from "../ca/rotate.ts";
 import { recordTaint } from "../ca/taint.ts";
 import { lastSignature } from "../pki/rotation.ts";
 import { firstSchedule, nextSchedule, phaseAt } from "../pki/schedule.ts";
-import type { SigningAuthority } from "../pki/signing-authority.ts";
 import { createTaint, type Departure } from "../pki/taint.ts";
 import { formatAuthorities, reportAuthorities, shortId } from "./authority-report.ts";
 import {
@@ -18,13 +18,21 @@ import {
   writeBackup,
 } from "./backup.ts";
 import { type ConfirmationOptions, confirm } from "./confirmation.ts";
+import { findByBeginning } from "./id-beginning.ts";
+import { loadFile } from "./import/bounded-file.ts";
 import { loadPluggedIn } from "./import/load.ts";
 import { verifyPluggedIn } from "./import/verify.ts";
 import { Obstacle } from "./obstacle.ts";
 import { addChangeOptions, addDeploymentOptions } from "./options.ts";
 import { readPassphrase } from "./passphrase.ts";
 import { formatPlan, planJson } from "./plan-report.ts";
-import { openStore, type Session, type SessionOptions, withSession } from "./session.ts";
+import {
+  openStore,
+  requireAllOpen,
+  type Session,
+  type SessionOptions,
+  withSession,
+} from "./session.ts";
 import { formatInstant } from "./table.ts";
 
 type Clock = () => Date;
@@ -131,14 +139,25 @@ function addTaint(command: Command, clock: Clock): void {
 async function taint(session: Session, id: string, options: TaintOptions): Promise<void> {
   const { mint, now } = session;
   const store = await openStore(session);
-  const authority = findAuthority(store, id);
+  const authority = findByBeginning(store.authorities, id, "authority");
   const decided = createTaint(store, authority.id, options.root, mint.phaseLengths, now);
   const until = formatInstant(decided.retiresAt);
   const what = `Taint ${authority.id} in the ${session.place}? It can never sign again, and is trusted until ${until}.`;
   await confirm(what, { yes: options.yes || session.isDry });
   await recordTaint(mint, decided);
-  await rotate(mint, now);
+  const faults = await rotate(mint, now).then(() => 0, countFaults);
   await conclude(session);
+  if (faults > 0) {
+    throw new Obstacle(
+      `it is tainted, but the rotation after it met faults (${faults}): the next cron run goes on`,
+    );
+  }
+}
+
+/** What a rotation fails with was logged fault by fault. */
+function countFaults(error: unknown): number {
+  if (error instanceof AggregateError) return error.errors.length;
+  throw error;
 }
 
 interface ImportOptions extends SessionOptions {
@@ -203,6 +222,7 @@ const passphraseHelp = `
 The passphrase is asked for, or comes from the environment variable RAMPART_PASSPHRASE.`;
 
 async function exportBackup(session: Session, { out, recipient }: ExportOptions): Promise<void> {
+  if (existsSync(out)) throw new Obstacle(`${out} exists already`);
   const lock: BackupLock = recipient
     ? { recipients: recipient }
     : { passphrase: await readPassphrase({ isNew: true }) };
@@ -230,28 +250,36 @@ function addRestore(command: Command, clock: Clock): void {
 }
 
 async function restore(session: Session, file: string, options: RestoreOptions): Promise<void> {
-  const backup = await openBackup(await readText(file), await backupKey(options));
-  const { authorities } = await openStore(session);
-  if (authorities.length > 0) {
-    const question = `The ${session.place} holds ${authorities.length} authorities. Restore beside and over them?`;
+  const backup = await openBackup(
+    await readText(file, maximumBackupOctets),
+    await backupKey(options),
+  );
+  const { authorities, refusals } = await openStore(session);
+  const records = authorities.length + refusals.length;
+  if (records > 0) {
+    const question = `The ${session.place} is not empty (authorities and what does not open: ${records}). Restore beside and over them?`;
     await confirm(question, { yes: options.yes || session.isDry });
   }
-  await restoreBackup(session.mint, backup);
+  await restoreBackup(session, backup);
   await conclude(session);
 }
 
+/** A hundred authorities with long chains. */
+const maximumBackupOctets = 16 * 1024 * 1024;
+const maximumIdentityOctets = 64 * 1024;
+
 async function backupKey({ identity }: RestoreOptions): Promise<BackupKey> {
   if (!identity) return { passphrase: await readPassphrase({ isNew: false }) };
-  const lines = (await readText(identity)).split("\n");
+  const lines = (await readText(identity, maximumIdentityOctets)).split("\n");
   const key = lines.map((line) => line.trim()).find((line) => line.startsWith("AGE-SECRET-KEY-"));
   if (!key) throw new Obstacle(`${identity} holds no age identity`);
   return { identity: key };
 }
 
-async function readText(file: string): Promise<string> {
-  return readFile(file, "utf8").catch((error: Error) => {
-    throw new Obstacle(`${file} cannot be read: ${error.message}`);
-  });
+async function readText(file: string, maximumOctets: number): Promise<string> {
+  const source = await loadFile(file, maximumOctets);
+  if (source) return source.text;
+  throw new Obstacle(`${file}: there is no such file`);
 }
 
 /** What the store looks like after a change, or would look like. */
@@ -263,24 +291,11 @@ async function conclude(session: Session): Promise<void> {
     for (const { act, name } of mint.store.changes) console.log(`${act} ${name.kind} ${name.id}`);
 }
 
-function findAuthority({ issuers }: OpenedStore, id: string): SigningAuthority {
-  const found = issuers.map(({ authority }) => authority).filter((each) => each.id.startsWith(id));
-  const [authority, another] = found;
-  if (!authority) throw new Obstacle(`no authority's id begins with ${id}`);
-  if (another)
-    throw new Obstacle(`${found.length} authorities' ids begin with ${id}: say more of it`);
-  return authority;
-}
-
 function requireAuthority({ authorities, refusals }: OpenedStore): void {
   if (authorities.length > 0) return;
   throw new Obstacle(
     refusals.length > 0
-      ? `none of the ${refusals.length} records opens`
+      ? `no authority opens (records that do not: ${refusals.length})`
       : "the store holds no authority: found one with `rampart authority init`, or import one",
   );
-}
-
-function requireAllOpen({ refusals }: OpenedStore): void {
-  if (refusals.length > 0) throw new Obstacle(`${refusals.length} records do not open`);
 }

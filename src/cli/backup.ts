@@ -1,6 +1,6 @@
 import { armor, Decrypter, Encrypter } from "age-encryption";
 import * as z from "zod";
-import { type Mint, storeRecord } from "../ca/mint.ts";
+import { storeRecord } from "../ca/mint.ts";
 import { instant, octets } from "../custody/authority-record.ts";
 import { sealRoot } from "../custody/root-statement.ts";
 import { openExtractable, sealAuthority } from "../custody/seal.ts";
@@ -11,7 +11,7 @@ import type { NewAuthority } from "../pki/self-signed-authority.ts";
 import { createSigningAuthority, signatureAlgorithmOf } from "../pki/signing-authority.ts";
 import type { Taint } from "../pki/taint.ts";
 import { Obstacle } from "./obstacle.ts";
-import { openStore, type Session } from "./session.ts";
+import { openStore, requireAllOpen, type Session } from "./session.ts";
 
 const scheduleForm = z.strictObject({
   publishedFrom: instant,
@@ -19,6 +19,9 @@ const scheduleForm = z.strictObject({
   signsUntil: instant,
   retiresAt: instant,
 });
+
+/** It becomes a part of a name in the store. */
+const identifier = z.string().regex(/^[0-9a-f]{2,256}$/);
 
 const backupForm = z.strictObject({
   format: z.literal("rampart backup"),
@@ -41,7 +44,7 @@ const backupForm = z.strictObject({
     .array(z.strictObject({ certificate: octets, publishedFrom: instant }))
     .max(100),
   taints: z
-    .array(z.strictObject({ id: z.string(), taintedAt: instant, retiresAt: instant }))
+    .array(z.strictObject({ id: identifier, taintedAt: instant, retiresAt: instant }))
     .max(100),
 });
 
@@ -80,8 +83,9 @@ function addRecipient(encrypter: Encrypter, recipient: string): void {
 
 async function collect(session: Session): Promise<BackupJson> {
   const { store, trustDomain, keks } = session.mint;
-  const { refusals, additionalRoots, taints } = await openStore(session);
-  if (refusals.length > 0) throw new Obstacle(`${refusals.length} records do not open`);
+  const opened = await openStore(session);
+  requireAllOpen(opened);
+  const { additionalRoots, taints } = opened;
   const records = (await store.load()).filter(({ kind }) => kind === "authority");
   const authorities = await Promise.all(
     records.map(async (record) => toJson(await openExtractable(record, trustDomain, keks))),
@@ -143,7 +147,7 @@ export async function openBackup(text: string, key: BackupKey): Promise<OpenedBa
     authorities: await Promise.all(authorities.map(openAuthority)),
     additionalRoots: await Promise.all(
       additionalRoots.map((root) => createAdditionalRoot(root.certificate, root.publishedFrom)),
-    ),
+    ).catch(refuseContent),
   };
 }
 
@@ -167,30 +171,53 @@ function parseJson(text: string): unknown {
 }
 
 async function openAuthority(backup: Backup["authorities"][number]): Promise<NewAuthority> {
-  const authority = await createSigningAuthority(backup, backup.schedule);
-  const { importParameters, signParameters } = signatureAlgorithmOf(authority.publicKey);
-  const [extractablePrivateKey, publicKey] = await Promise.all([
-    crypto.subtle.importKey("pkcs8", backup.privateKey, importParameters, true, ["sign"]),
-    crypto.subtle.importKey("spki", authority.certificate.toBeSigned.spki, importParameters, true, [
-      "verify",
-    ]),
-  ]);
-  const probe = new TextEncoder().encode("probe");
-  const signature = await crypto.subtle.sign(signParameters, extractablePrivateKey, probe);
-  if (await crypto.subtle.verify(signParameters, publicKey, signature, probe)) {
-    return { authority, extractablePrivateKey };
-  }
-  throw new Obstacle(`the key of ${authority.id} is not its certificate's`);
+  const created = await readAuthority(backup).catch(refuseContent);
+  if (await hasItsOwnKey(created)) return created;
+  throw new Obstacle(`the key of ${created.authority.id} is not its certificate's`);
 }
 
-/** Seals what a backup holds under the newest KEK. Taints first: nothing is back before what limits it. */
-export async function restoreBackup(mint: Mint, backup: OpenedBackup): Promise<void> {
+async function readAuthority(backup: Backup["authorities"][number]): Promise<NewAuthority> {
+  const authority = await createSigningAuthority(backup, backup.schedule);
+  const { importParameters } = signatureAlgorithmOf(authority.publicKey);
+  const extractablePrivateKey = await crypto.subtle.importKey(
+    "pkcs8",
+    backup.privateKey,
+    importParameters,
+    true,
+    ["sign"],
+  );
+  return { authority, extractablePrivateKey };
+}
+
+/** The readers' own words may hold what they read. */
+function refuseContent(): never {
+  throw new Obstacle("the backup opens, but not all in it is a certificate or a key");
+}
+
+async function hasItsOwnKey({ authority, extractablePrivateKey }: NewAuthority): Promise<boolean> {
+  const { importParameters, signParameters } = signatureAlgorithmOf(authority.publicKey);
+  const { spki } = authority.certificate.toBeSigned;
+  const publicKey = await crypto.subtle
+    .importKey("spki", spki, importParameters, true, ["verify"])
+    .catch(refuseContent);
+  const probe = new TextEncoder().encode("probe");
+  const signature = await crypto.subtle.sign(signParameters, extractablePrivateKey, probe);
+  return crypto.subtle.verify(signParameters, publicKey, signature, probe);
+}
+
+/**
+ * Seals what a backup holds under the newest KEK. Taints first: nothing is back before what limits
+ * it. Those that the store has hold as well: each is a record of its own.
+ */
+export async function restoreBackup(session: Session, backup: OpenedBackup): Promise<void> {
+  const { mint } = session;
   const { trustDomain, keks } = mint;
   if (backup.trustDomain !== trustDomain) {
     throw new Obstacle(`the backup is of trust domain ${backup.trustDomain}, not ${trustDomain}`);
   }
-  for (const taint of backup.taints)
+  for (const taint of backup.taints) {
     await storeRecord(mint, await sealTaint(taint, trustDomain, keks));
+  }
   for (const root of backup.additionalRoots) {
     await storeRecord(mint, await sealRoot(root, trustDomain, keks));
   }

@@ -38,12 +38,11 @@ export function forecastRotation(
     { at: mintedAt, id: "next", event: "minted" },
     ...[...authorities, next].flatMap(eventsOf),
   ];
-  const roots = applyTaints(state.additionalRoots, state.taints).map(
-    ({ id, schedule }): ForecastEvent => ({
-      at: schedule.retiresAt,
-      id,
-      event: "leaves the bundle",
-    }),
+  const roots = applyTaints(state.additionalRoots, state.taints).flatMap(
+    ({ id, schedule }): ForecastEvent[] => [
+      { at: schedule.publishedFrom, id, event: "published" },
+      { at: schedule.retiresAt, id, event: "leaves the bundle" },
+    ],
   );
   return [...events, ...roots]
     .filter(({ at }) => at >= now)

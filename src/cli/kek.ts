@@ -1,9 +1,16 @@
 import { randomBytes } from "node:crypto";
 import { Command } from "commander";
+import { kekRing } from "../config/kek-ring.ts";
 import { kekOctets } from "../custody/kek.ts";
 import { Obstacle } from "./obstacle.ts";
 import { addDeploymentOptions } from "./options.ts";
-import { openStore, type Session, type SessionOptions, withSession } from "./session.ts";
+import {
+  openStore,
+  requireAllOpen,
+  type Session,
+  type SessionOptions,
+  withSession,
+} from "./session.ts";
 import { formatTable } from "./table.ts";
 
 interface ListOptions extends SessionOptions {
@@ -25,7 +32,7 @@ export function kekCommand(clock: () => Date): Command {
     .command("new")
     .argument("<id>", "a name for it, such as the month")
     .description("print a fresh KEK, to be put before the others in the secret KEK")
-    .action((id: string) => console.log(`${id}:${randomBytes(kekOctets).toString("base64")}`));
+    .action(printNew);
   addDeploymentOptions(kek.command("list"))
     .description("how many records each KEK seals; every record is opened to see")
     .option("--json", "for programs")
@@ -34,8 +41,16 @@ export function kekCommand(clock: () => Date): Command {
   return kek;
 }
 
+function printNew(id: string): void {
+  const entry = `${id}:${randomBytes(kekOctets).toString("base64")}`;
+  if (!kekRing.safeParse(entry).success) {
+    throw new Obstacle("a KEK's id is 1 to 64 letters, digits, dots, - and _");
+  }
+  console.log(entry);
+}
+
 async function list(session: Session, { json, retire }: ListOptions): Promise<void> {
-  const { refusals } = await openStore(session);
+  const store = await openStore(session);
   const reports = await reportKeks(session);
   const rows = reports.map(({ id, isConfigured, records }) => [
     id,
@@ -47,13 +62,19 @@ async function list(session: Session, { json, retire }: ListOptions): Promise<vo
       ? JSON.stringify(reports, undefined, 2)
       : formatTable(["KEK", "CONFIGURED", "RECORDS"], rows),
   );
-  if (refusals.length > 0) throw new Obstacle(`${refusals.length} records do not open`);
-  const left = reports.find(({ id }) => id === retire)?.records ?? 0;
-  if (left > 0) {
-    throw new Obstacle(
-      `${left} records are still sealed with ${retire}: the next cron seals them anew`,
-    );
-  }
+  requireAllOpen(store);
+  if (retire !== undefined) requireRetirable(retire, reports);
+}
+
+/** The first of the reports is about the KEK that seals. */
+function requireRetirable(id: string, reports: readonly KekReport[]): void {
+  const report = reports.find((each) => each.id === id);
+  if (!report) throw new Obstacle(`there is no KEK ${id}, here or in any record`);
+  if (report === reports[0]) throw new Obstacle(`${id} is the KEK that seals what comes next`);
+  if (report.records === 0) return;
+  throw new Obstacle(
+    `${id} still seals records (${report.records}): the next cron run seals them anew`,
+  );
 }
 
 async function reportKeks({ mint }: Session): Promise<KekReport[]> {

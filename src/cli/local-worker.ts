@@ -1,5 +1,5 @@
 import { dirname, join } from "node:path";
-import { getPlatformProxy, unstable_readConfig } from "wrangler";
+import type { Unstable_Config } from "wrangler";
 import type { KvNamespace } from "../worker/kv-store.ts";
 import { Obstacle } from "./obstacle.ts";
 
@@ -19,6 +19,8 @@ export async function openLocalWorker(
   config: string,
   environment: string | undefined,
 ): Promise<LocalWorker> {
+  await readConfig(config, environment);
+  const { getPlatformProxy } = await loadWrangler();
   const { env, dispose } = await getPlatformProxy<Record<string, unknown>>({
     configPath: config,
     ...(environment && { environment }),
@@ -38,5 +40,26 @@ export async function readWorkerVariables(
   config: string,
   env: string | undefined,
 ): Promise<Readonly<Record<string, unknown>>> {
-  return unstable_readConfig({ config, ...(env && { env }) }, { hideWarnings: true }).vars;
+  return (await readConfig(config, env)).vars;
+}
+
+/** It takes seconds to load, which whoever asks for help need not wait for. */
+const loadWrangler = (): Promise<typeof import("wrangler")> => import("wrangler");
+
+async function readConfig(config: string, env: string | undefined): Promise<Unstable_Config> {
+  const { unstable_readConfig } = await loadWrangler();
+  const read = readable(config, () => {
+    return unstable_readConfig({ config, ...(env && { env }) }, { hideWarnings: true });
+  });
+  // wrangler would go on with the top level, which is another CA.
+  if (!env || read.definedEnvironments?.includes(env)) return read;
+  throw new Obstacle(`${config} has no environment ${env}`);
+}
+
+function readable<T>(config: string, read: () => T): T {
+  try {
+    return read();
+  } catch (error) {
+    throw new Obstacle(`${config} cannot be read: ${error instanceof Error ? error.message : ""}`);
+  }
 }

@@ -11,7 +11,7 @@ const clock = (): Date => new Date();
 
 /** `rampart <noun> <verb>`: one file beside this one for each noun. */
 function rampart(): Command {
-  return new Command("rampart")
+  const program = new Command("rampart")
     .description("The certificate authority of a service mesh, without a server to run.")
     .showHelpAfterError("(add --help to see what there is)")
     .addCommand(authorityCommand(clock))
@@ -20,6 +20,13 @@ function rampart(): Command {
     .addCommand(serveCommand(clock))
     .addCommand(gatewayCommand(clock))
     .exitOverride();
+  return inherit(program);
+}
+
+/** Hands the settings down to commands that were built on their own. */
+function inherit(parent: Command): Command {
+  for (const child of parent.commands) inherit(child.copyInheritedSettings(parent));
+  return parent;
 }
 
 try {

@@ -4,9 +4,12 @@ import type { OpenedStore } from "../ca/opened-store.ts";
 import { recordTaint } from "../ca/taint.ts";
 import { durationSeconds } from "../config/duration.ts";
 import { type AdditionalRoot, createAdditionalRoot, retireRoot } from "../pki/additional-root.ts";
+import { bytesEqual } from "../pki/bytes.ts";
+import { applyTaints } from "../pki/taint.ts";
 import { addSeconds, wholeSeconds } from "../pki/validity.ts";
 import { formatAuthorities, reportAuthorities } from "./authority-report.ts";
 import { type ConfirmationOptions, confirm } from "./confirmation.ts";
+import { findByBeginning } from "./id-beginning.ts";
 import { loadFile } from "./import/bounded-file.ts";
 import {
   type ImportedCertificate,
@@ -15,7 +18,13 @@ import {
 } from "./import/imported-certificate.ts";
 import { Obstacle } from "./obstacle.ts";
 import { addChangeOptions, addDeploymentOptions } from "./options.ts";
-import { openStore, type Session, type SessionOptions, withSession } from "./session.ts";
+import {
+  openStore,
+  requireAllOpen,
+  type Session,
+  type SessionOptions,
+  withSession,
+} from "./session.ts";
 import { formatInstant } from "./table.ts";
 
 const maximumOctets = 256 * 1024;
@@ -63,11 +72,13 @@ function parseDuration(text: string): number {
 }
 
 async function list(session: Session, { json }: ListOptions): Promise<void> {
-  const reports = (await reportAuthorities(await openStore(session), session.now)).filter(
+  const store = await openStore(session);
+  const reports = (await reportAuthorities(store, session.now)).filter(
     ({ kind }) => kind === "additional root",
   );
   if (json) console.log(JSON.stringify(reports, undefined, 2));
   else console.log(reports.length > 0 ? formatAuthorities(reports) : "No additional root.");
+  requireAllOpen(store);
 }
 
 async function add(session: Session, file: string): Promise<void> {
@@ -80,19 +91,22 @@ async function add(session: Session, file: string): Promise<void> {
   const publishedFrom = addSeconds(wholeSeconds(session.now), propagationSeconds);
   for (const { der } of certificates) {
     requireNew(await createAdditionalRoot(der, publishedFrom), store);
-    await trustRoot(session.mint, der, publishedFrom);
   }
+  for (const { der } of certificates) await trustRoot(session.mint, der, publishedFrom);
   await conclude(session);
 }
 
 function requireRoot(certificate: ImportedCertificate, file: string, now: Date): void {
   if (!isSelfSigned(certificate))
     throw new Obstacle(`${file}: holds a certificate that is no root`);
+  if (!certificate.claims.isAuthority && certificate.toBeSigned.version !== 1)
+    throw new Obstacle(`${file}: holds a certificate that is no CA's`);
   if (certificate.toBeSigned.validity.notAfter > now) return;
   throw new Obstacle(`${file}: holds a certificate that has expired`);
 }
 
-function requireNew({ id }: AdditionalRoot, { taints, additionalRoots }: OpenedStore): void {
+function requireNew({ id, roots: [root] }: AdditionalRoot, store: OpenedStore): void {
+  const { taints, additionalRoots, authorities } = store;
   const taint = taints.find((each) => each.id === id);
   if (taint) {
     throw new Obstacle(
@@ -102,22 +116,21 @@ function requireNew({ id }: AdditionalRoot, { taints, additionalRoots }: OpenedS
   if (additionalRoots.some((root) => root.id === id)) {
     throw new Obstacle(`${id} is trusted already`);
   }
+  const owner = authorities.find((each) => each.roots.some((one) => bytesEqual(one, root)));
+  // Beside the authority, it would stay when a taint takes the authority out.
+  if (owner) throw new Obstacle(`${id} is the root of authority ${owner.id}`);
 }
 
 async function remove(session: Session, id: string, options: RemoveOptions): Promise<void> {
   const { mint, now, isDry } = session;
-  const root = findRoot(await openStore(session), id);
+  const { additionalRoots, taints } = await openStore(session);
+  // With what is left of them: what was removed once can only leave earlier.
+  const root = findByBeginning(applyTaints(additionalRoots, taints), id, "additional root");
   const at = addSeconds(now, options.after ?? mint.phaseLengths.propagationSeconds);
   const question = `Take ${root.id} out of the trust bundle, ${formatInstant(at)}? What it signed is refused from then on.`;
   await confirm(question, { yes: options.yes || isDry });
   await recordTaint(mint, retireRoot(root, at, now));
   await conclude(session);
-}
-
-function findRoot({ additionalRoots }: OpenedStore, id: string): AdditionalRoot {
-  const [root, another] = additionalRoots.filter((each) => each.id.startsWith(id));
-  if (root && !another) return root;
-  throw new Obstacle(`${another ? "more than one" : "no"} additional root's id begins with ${id}`);
 }
 
 async function conclude(session: Session): Promise<void> {
