@@ -3,7 +3,8 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { createTestHarness } from "wrangler";
 import { createWorkloadKey } from "../../dev/certificate-request.ts";
-import { createTokenKey, jwksOf, mintToken, serviceAccountClaims } from "../testkit/tokens.ts";
+import { createTokenKey, jwksOf } from "../testkit/tokens.ts";
+import { obtain as obtainFrom, signerOf } from "./live-mesh.ts";
 import { handshake, type PeerCredentials } from "./tls-peer.ts";
 
 const issuer = "https://cluster.test";
@@ -32,25 +33,10 @@ beforeAll(async () => {
 }, 30_000);
 afterAll(() => harness.close());
 
-async function obtain(name: string): Promise<PeerCredentials> {
-  const spiffeId = `spiffe://cluster.local/ns/mesh/sa/${name}`;
-  const { privateKey, csrPem } = await createWorkloadKey(spiffeId);
-  const token = await mintToken(tokenKey, serviceAccountClaims(issuer, `mesh:${name}`, new Date()));
-  const response = await harness.fetch("/istio.v1.auth.IstioCertificateService/CreateCertificate", {
-    method: "POST",
-    headers: { "content-type": "application/json", authorization: `Bearer ${token}` },
-    body: JSON.stringify({ csr: csrPem }),
-  });
-  const { certChain } = (await response.json()) as { certChain: string[] };
-  const [chainPem = "", trustBundlePem = ""] = certChain;
-  const keyPem = privateKey.export({ type: "pkcs8", format: "pem" }).toString();
-  return { spiffeId, chainPem, keyPem, trustBundlePem };
-}
+const obtain = (name: string): Promise<PeerCredentials> =>
+  obtainFrom(harness, { issuer, tokenKey }, ["mesh", name]);
 
-const authorityOf = async (): Promise<string> => {
-  const response = await harness.fetch("/readyz");
-  return ((await response.json()) as { authority: string }).authority;
-};
+const authorityOf = (): Promise<string> => signerOf(harness);
 
 const rootsIn = (pem: string): number => pem.split("BEGIN CERTIFICATE").length - 1;
 

@@ -1,0 +1,101 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import { createWorkloadKey } from "../../dev/certificate-request.ts";
+import { mintToken, serviceAccountClaims, type TokenKey } from "../testkit/tokens.ts";
+import { handshake, type PeerCredentials } from "./tls-peer.ts";
+
+/** A workerd that signs, as `createTestHarness` gives it. */
+export interface RunningWorker {
+  fetch(path: string, init?: RequestInit): Promise<{ json(): Promise<unknown> }>;
+  getWorker(): { scheduled(options: { cron: string }): Promise<unknown> };
+}
+
+/** What one workload asks for and gets. */
+export async function obtain(
+  worker: RunningWorker,
+  { issuer, tokenKey }: { readonly issuer: string; readonly tokenKey: TokenKey },
+  [namespace, name]: readonly [string, string],
+): Promise<PeerCredentials> {
+  const spiffeId = `spiffe://cluster.local/ns/${namespace}/sa/${name}`;
+  const { privateKey, csrPem } = await createWorkloadKey(spiffeId);
+  const claims = serviceAccountClaims(issuer, `${namespace}:${name}`, new Date());
+  const token = await mintToken(tokenKey, claims);
+  const response = await worker.fetch("/istio.v1.auth.IstioCertificateService/CreateCertificate", {
+    method: "POST",
+    headers: { "content-type": "application/json", authorization: `Bearer ${token}` },
+    body: JSON.stringify({ csr: csrPem }),
+  });
+  const { certChain } = (await response.json()) as { certChain: string[] };
+  const keyPem = privateKey.export({ type: "pkcs8", format: "pem" }).toString();
+  return {
+    spiffeId,
+    chainPem: certChain.slice(0, -1).join(""),
+    keyPem,
+    trustBundlePem: certChain.at(-1) ?? "",
+  };
+}
+
+/** The id of the authority that signs. */
+export async function signerOf(worker: RunningWorker): Promise<string> {
+  return ((await (await worker.fetch("/readyz")).json()) as { authority: string }).authority;
+}
+
+/** The cron, every half second, for as long as the work takes: a slow machine must not make it late. */
+export async function underCron<T>(worker: RunningWorker, work: () => Promise<T>): Promise<T> {
+  let isOver = false;
+  const cron = async (): Promise<void> => {
+    while (!isOver) {
+      await worker.getWorker().scheduled({ cron: "* * * * *" });
+      await sleep(500);
+    }
+  };
+  const over = work().finally(() => {
+    isOver = true;
+  });
+  const [result] = await Promise.all([over, cron()]);
+  return result;
+}
+
+/** A workload: who it is now, and how it becomes that anew. */
+export interface LivingPeer {
+  current: PeerCredentials;
+  obtainedAt: number;
+  readonly renew: () => Promise<PeerCredentials>;
+}
+
+/** What is told of every handshake that succeeded. */
+export type Meeting = (client: PeerCredentials, server: PeerCredentials) => void;
+
+/**
+ * Authenticates every pair in both directions. Whoever has lived half its life renews before it meets
+ * anyone, and meets whom it was: another replica that has not renewed yet.
+ */
+export async function meet(
+  peers: readonly LivingPeer[],
+  leafSeconds: number,
+  tell: Meeting,
+): Promise<void> {
+  const greet: Greeting = async (client, server) => {
+    await handshake(client, server);
+    tell(client, server);
+  };
+  for (const client of peers) {
+    for (const server of peers) {
+      for (const peer of [client, server]) await renewIfDue(peer, leafSeconds, greet);
+      await greet(client.current, server.current);
+    }
+  }
+}
+
+type Greeting = (client: PeerCredentials, server: PeerCredentials) => Promise<void>;
+
+async function renewIfDue(peer: LivingPeer, leafSeconds: number, greet: Greeting): Promise<void> {
+  const askedAt = Date.now();
+  const ageSeconds = (askedAt - peer.obtainedAt) / 1000;
+  if (ageSeconds < leafSeconds / 2) return;
+  const before = peer.current;
+  peer.current = await peer.renew();
+  peer.obtainedAt = askedAt;
+  if (ageSeconds > leafSeconds * 0.75) return;
+  await greet(before, peer.current);
+  await greet(peer.current, before);
+}
