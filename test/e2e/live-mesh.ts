@@ -1,17 +1,12 @@
 import { setTimeout as sleep } from "node:timers/promises";
+import type { TestHarness } from "wrangler";
 import { createWorkloadKey } from "../../dev/certificate-request.ts";
 import { mintToken, serviceAccountClaims, type TokenKey } from "../testkit/tokens.ts";
 import { handshake, type PeerCredentials } from "./tls-peer.ts";
 
-/** A workerd that signs, as `createTestHarness` gives it. */
-export interface RunningWorker {
-  fetch(path: string, init?: RequestInit): Promise<{ json(): Promise<unknown> }>;
-  getWorker(): { scheduled(options: { cron: string }): Promise<unknown> };
-}
-
 /** What one workload asks for and gets. */
 export async function obtain(
-  worker: RunningWorker,
+  worker: TestHarness,
   { issuer, tokenKey }: { readonly issuer: string; readonly tokenKey: TokenKey },
   [namespace, name]: readonly [string, string],
 ): Promise<PeerCredentials> {
@@ -35,12 +30,12 @@ export async function obtain(
 }
 
 /** The id of the authority that signs. */
-export async function signerOf(worker: RunningWorker): Promise<string> {
+export async function signerOf(worker: TestHarness): Promise<string> {
   return ((await (await worker.fetch("/readyz")).json()) as { authority: string }).authority;
 }
 
 /** The cron, every half second, for as long as the work takes: a slow machine must not make it late. */
-export async function underCron<T>(worker: RunningWorker, work: () => Promise<T>): Promise<T> {
+export async function underCron<T>(worker: TestHarness, work: () => Promise<T>): Promise<T> {
   let isOver = false;
   const cron = async (): Promise<void> => {
     while (!isOver) {
