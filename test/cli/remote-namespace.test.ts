@@ -1,0 +1,87 @@
+import { readFile, rm } from "node:fs/promises";
+import { join } from "node:path";
+import { expect, onTestFinished, test } from "vitest";
+import { createOperatorFolder, type OperatorFolder, rampart } from "../testkit/command-line.ts";
+import { type Fault, startKvApi } from "../testkit/kv-api.ts";
+
+const patience = 240_000;
+
+/** A folder without the secret: a deployed KEK comes from the environment. */
+async function folderWithKek(): Promise<[OperatorFolder, Readonly<Record<string, string>>]> {
+  const folder = await createOperatorFolder();
+  onTestFinished(() => rm(folder.path, { recursive: true, force: true }));
+  const secrets = join(folder.path, ".dev.vars");
+  const [, KEK = ""] = /KEK="(.*)"/.exec(await readFile(secrets, "utf8")) ?? [];
+  await rm(secrets);
+  return [folder, { KEK }];
+}
+
+test(
+  "founds and taints in the deployed namespace, and sees its own writes before KV shows them",
+  async () => {
+    const [folder, kek] = await folderWithKek();
+    const api = await startKvApi();
+    const environment = { ...kek, ...api.environment };
+    const founded = await rampart(folder, "authority init --remote", environment);
+    expect(founded.stderr).not.toContain("rampart:");
+    expect(founded.stdout).toMatch(/^The deployed namespace holds:\n.*\n[0-9a-f]{12} +signing/);
+    const [key = "", ...others] = api.written.keys();
+    expect(others).toEqual([]);
+    const [, id = ""] = /^authorities\/([0-9a-f]{40})$/.exec(key) ?? [];
+    expect(JSON.parse(api.written.get(key) ?? "")).toMatchObject({ id, kek: "k1" });
+
+    api.propagate();
+    const words = `authority taint ${id.slice(0, 8)} --root immediately --yes --remote`;
+    const tainted = await rampart(folder, words, environment);
+    expect(tainted.code).toBe(0);
+    expect(tainted.stdout).toMatch(/retired, tainted/);
+    expect(tainted.stdout).toMatch(/^[0-9a-f]{12} +signing /m);
+    expect([...api.written.keys()].map((name) => name.split("/")[0]).toSorted()).toEqual([
+      "authorities",
+      "authorities",
+      "taints",
+    ]);
+    // The taint is there before the authority that takes over: it must not wait for anything.
+    expect(api.requests.filter((each) => each.startsWith("PUT"))[1]).toBe(
+      `PUT /values/taints%2F${id}`,
+    );
+  },
+  patience,
+);
+
+const faults: Readonly<Record<string, Fault>> = {
+  "no permission": {
+    status: 403,
+    body: JSON.stringify({
+      success: false,
+      errors: [{ code: 10000, message: "Authentication error" }],
+      messages: [],
+      result: null,
+    }),
+  },
+  "a fault of Cloudflare's": { status: 500, body: "oops" },
+  "an answer of somebody else's": { status: 200, body: "<html>welcome</html>" },
+  "an answer of another form": {
+    status: 200,
+    body: JSON.stringify({ success: true, errors: [], messages: [], result: [{ key: "a" }] }),
+  },
+};
+
+test(
+  "what is no answer of the namespace is told, and never taken for an empty store",
+  async () => {
+    const [folder, kek] = await folderWithKek();
+    const listing = Object.entries(faults).map(async ([name, fault]) => {
+      const { environment } = await startKvApi(fault);
+      const answer = await rampart(folder, "authority list --remote", { ...kek, ...environment });
+      return { name, ...answer };
+    });
+    for (const { name, code, stdout, stderr } of await Promise.all(listing)) {
+      expect({ name, code, stdout }).toEqual({ name, code: 1, stdout: "" });
+      expect(stderr).toMatch(/^rampart: .*wrangler/);
+      // No stack, no colours.
+      expect(stderr).not.toMatch(/^ +at |\u001b/m);
+    }
+  },
+  patience,
+);

@@ -1,0 +1,236 @@
+import { existsSync } from "node:fs";
+import { rm, stat, writeFile } from "node:fs/promises";
+import { join, resolve } from "node:path";
+import type { Command } from "commander";
+import { afterAll, describe, expect, test } from "vitest";
+import { mintAuthority } from "../../src/ca/mint.ts";
+import { rotate } from "../../src/ca/rotate.ts";
+import { authorityCommand } from "../../src/cli/authority.ts";
+import { openDeployment } from "../../src/cli/deployment.ts";
+import { rootCommand } from "../../src/cli/root.ts";
+import { openStore, type Session, withSession } from "../../src/cli/session.ts";
+import { firstSchedule } from "../../src/pki/schedule.ts";
+import {
+  type Answer,
+  configureKeks,
+  createKekEntry,
+  createOperatorFolder,
+  type OperatorFolder,
+  rampart,
+} from "../testkit/command-line.ts";
+import { createEventRecorder } from "../testkit/event-recorder.ts";
+import { createCa, obstacleOf } from "../testkit/plugged-in.ts";
+
+const folders: OperatorFolder[] = [];
+
+async function folder(): Promise<OperatorFolder> {
+  const made = await createOperatorFolder();
+  folders.push(made);
+  return made;
+}
+
+afterAll(() => Promise.all(folders.map(({ path }) => rm(path, { recursive: true, force: true }))));
+
+/** A verb that did its work. */
+function done({ code, stdout, stderr }: Answer): string {
+  expect(stderr).not.toContain("rampart:");
+  expect(code).toBe(0);
+  return stdout;
+}
+
+/** A verb that did not, and why: a sentence, no stack, nothing on the standard output. */
+function refused({ code, stdout, stderr }: Answer): string {
+  expect(code).toBe(1);
+  expect(stderr).not.toMatch(/^ +at /m);
+  expect(stdout).toBe("");
+  return stderr;
+}
+
+/** Looks into a store without a command line. */
+const within = (where: OperatorFolder, use: (session: Session) => Promise<void>): Promise<void> =>
+  withSession({ config: where.config }, new Date(), use);
+
+async function contentOf(where: OperatorFolder): Promise<unknown> {
+  let content: unknown;
+  await within(where, async (session) => {
+    const { authorities, additionalRoots, taints, refusals } = await openStore(session);
+    const byId = (a: { id: string }, b: { id: string }) => a.id.localeCompare(b.id);
+    content = {
+      authorities: authorities
+        .map(({ id, certificate, schedule }) => ({ id, der: certificate.der, schedule }))
+        .toSorted(byId),
+      additionalRoots: additionalRoots.toSorted(byId),
+      taints,
+      refusals,
+    };
+  });
+  return content;
+}
+
+/** Runs a verb in this process, which is cheaper, and tells why it refused. */
+function obstacleTo({ config }: OperatorFolder, words: string): Promise<readonly string[]> {
+  const [noun = "", ...verb] = words.split(" ");
+  const command = nouns[noun]?.(() => new Date());
+  return obstacleOf(() => command?.parseAsync([...verb, "--config", config], { from: "user" }));
+}
+
+const nouns: Readonly<Record<string, (clock: () => Date) => Command>> = {
+  authority: authorityCommand,
+  root: rootCommand,
+};
+
+const secret = { RAMPART_PASSPHRASE: "correct horse battery staple" };
+const patience = 240_000;
+
+describe.concurrent("an operator", () => {
+  test(
+    "founds a CA, rotates, taints, backs up, restores elsewhere, and changes the KEK",
+    async () => {
+      const [ours, theirs] = [await folder(), await folder()];
+      expect(done(await rampart(ours, "authority init"))).toMatch(/[0-9a-f]{12} +signing +EC-P256/);
+      expect(await obstacleTo(ours, "authority init")).toEqual([
+        "the store is not empty: init founds a CA where none is",
+      ]);
+
+      const plan = JSON.parse(done(await rampart(ours, "authority plan --json")));
+      const [{ id }] = plan.authorities;
+      expect(plan.onTaint).toMatchObject([{ id, successor: "next" }]);
+      expect(plan.needsAttention).toEqual([]);
+
+      expect(done(await rampart(ours, "authority rotate"))).toContain("published");
+      expect(await obstacleTo(ours, "authority rotate")).toEqual([
+        expect.stringMatching(/^a successor is prepared: [0-9a-f]{12} signs from/),
+      ]);
+      const [unasked, dry] = await Promise.all([
+        rampart(ours, `authority taint ${id} --root with-last-leaf`),
+        rampart(ours, `authority taint ${id} --root immediately --dry-run`),
+      ]);
+      expect(refused(unasked)).toMatch(/add --yes$/m);
+      expect(done(dry)).toContain(`put taint ${id}`);
+      expect(await contentOf(ours)).toMatchObject({ taints: [], authorities: [{}, {}] });
+
+      const tainted = done(
+        await rampart(ours, `authority taint ${id} --root with-last-leaf --yes`),
+      );
+      expect(tainted).toMatch(/verifying, tainted/);
+      expect(tainted).toMatch(/signing /);
+
+      const out = join(ours.path, "backup.age");
+      done(await rampart(ours, `authority export --out ${out}`, secret));
+      expect((await stat(out)).mode & 0o777).toBe(0o600);
+      expect(await obstacleTo(ours, `authority export --out ${out}`)).toEqual([
+        `${out} exists already`,
+      ]);
+
+      const old = createKekEntry(theirs, "elsewhere");
+      await configureKeks(theirs, old);
+      done(await rampart(theirs, `authority restore ${out}`, secret));
+      expect(await contentOf(theirs)).toEqual(await contentOf(ours));
+
+      const next = createKekEntry(theirs, "next");
+      await configureKeks(theirs, next, old);
+      await within(theirs, ({ mint, now }) => rotate({ ...mint, log: createEventRecorder() }, now));
+      const table = done(await rampart(theirs, "kek list --retire elsewhere"));
+      expect(table).toMatch(/^next +yes +3\nelsewhere +yes +0$/m);
+      await configureKeks(theirs, next);
+      expect(await contentOf(theirs)).toEqual(await contentOf(ours));
+    },
+    patience,
+  );
+
+  test(
+    "moves in with istiod's CA, and trusts another root for a while",
+    async () => {
+      const mesh = await folder();
+      const manifest = resolve("test/vectors/istio-ca-secret.yaml");
+      expect(done(await rampart(mesh, `authority import ${manifest}`))).toMatch(/signing +RSA/);
+      const cacerts = resolve("test/vectors/istio-cacerts-ec");
+      expect(await obstacleTo(mesh, `authority import ${cacerts}`)).toEqual([
+        "the store has an authority already, whose workloads do not know the imported root:",
+        "import into an empty store, or trust the other CA's root with `rampart root add`",
+      ]);
+
+      const other = await createCa("CN=Other", { notAfter: new Date("2040-01-01T00:00:00Z") });
+      const file = join(mesh.path, "other.pem");
+      await writeFile(file, other.pem);
+      const added = done(await rampart(mesh, `root add ${file}`));
+      const [, id = ""] = /^([0-9a-f]{12}) .*\(root\)/m.exec(added) ?? [];
+      expect(await obstacleTo(mesh, `root add ${file}`)).toEqual([
+        expect.stringMatching(/^[0-9a-f]{64} is trusted already$/),
+      ]);
+      const removed = done(await rampart(mesh, `root remove ${id} --after 24h --yes`));
+      expect(removed).toMatch(new RegExp(`^${id} +verifying, tainted`, "m"));
+      expect(await obstacleTo(mesh, `root add ${file}`)).toEqual([
+        expect.stringMatching(/was removed .*: it does not come back$/),
+      ]);
+    },
+    patience,
+  );
+
+  test(
+    "is told of a record that does not open, and of all the others",
+    async () => {
+      const spoilt = await folder();
+      await within(spoilt, ({ mint, now }) =>
+        mintAuthority(
+          { ...mint, log: createEventRecorder() },
+          firstSchedule(mint.phaseLengths, now),
+        ),
+      );
+      const { store, close } = await openDeployment({ config: spoilt.config });
+      await store.put({ kind: "authority", id: "ab".repeat(20), value: "broken" });
+      await close();
+      const list = await rampart(spoilt, "authority list --json");
+      expect(list.code).toBe(1);
+      expect(JSON.parse(list.stdout)).toHaveLength(1);
+      expect(list.stderr).toContain("rampart: records that do not open: 1");
+
+      const [{ id }] = JSON.parse(list.stdout);
+      const tainted = await rampart(spoilt, `authority taint ${id} --root immediately --yes`);
+      expect(tainted.code).toBe(1);
+      expect(tainted.stdout).toMatch(/retired, tainted/);
+      expect(tainted.stderr).toContain(
+        "rampart: it is tainted, but the rotation after it met faults",
+      );
+      expect(tainted.stderr).not.toMatch(/^ +at /m);
+    },
+    patience,
+  );
+
+  test(
+    "who mistypes is told so, before anything is opened",
+    async () => {
+      const nowhere = await folder();
+      const slips: Readonly<Record<string, RegExp>> = {
+        authorities: /unknown command 'authorities'\n\(Did you mean authority\?\)/,
+        "authority list --jsno": /unknown option '--jsno'.*\n.*\n\(add --help/,
+        "authority taint --root immediately": /missing required argument 'id'/,
+        "authority taint abcd": /required option '--root <when>'/,
+        "authority list --remote --local": /cannot be used with option '--local'/,
+        "root remove abcd --after soon": /must be a duration/,
+        "kek new a:b": /^rampart: a KEK's id is 1 to 64 letters/,
+      };
+      const answers = await Promise.all(Object.keys(slips).map((words) => rampart(nowhere, words)));
+      const reasons = answers.map(refused);
+      for (const [i, pattern] of Object.values(slips).entries())
+        expect(reasons[i]).toMatch(pattern);
+      expect(existsSync(join(nowhere.path, ".wrangler"))).toBe(false);
+    },
+    patience,
+  );
+
+  test(
+    "gets a fresh KEK that the configuration takes, another each time",
+    async () => {
+      const nowhere = await folder();
+      const made = [
+        await rampart(nowhere, "kek new 2026-11"),
+        await rampart(nowhere, "kek new 2026-11"),
+      ];
+      const [one, two] = made.map(done);
+      expect(one).toMatch(/^2026-11:[A-Za-z0-9+/]{43}=\n$/);
+      expect(two).not.toBe(one);
+    },
+    patience,
+  );
+});

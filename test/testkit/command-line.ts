@@ -1,0 +1,109 @@
+import { execFile } from "node:child_process";
+import { randomBytes } from "node:crypto";
+import { mkdir, mkdtemp, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { dirname, join, resolve } from "node:path";
+
+/** A folder from which somebody operates a CA. */
+export interface OperatorFolder {
+  readonly path: string;
+  readonly config: string;
+  /** What no output may ever hold. */
+  readonly secrets: string[];
+}
+
+/** What a command left behind. */
+export interface Answer {
+  readonly code: number;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+const wranglerToml = `name = "rampart"
+main = "src/worker/main.ts"
+compatibility_date = "2026-10-23"
+
+[[kv_namespaces]]
+binding = "AUTHORITIES"
+id = "0123456789abcdef0123456789abcdef"
+
+[vars]
+TRUST_DOMAIN = "cluster.local"
+PROPAGATION_INTERVAL = "0s"
+
+[[vars.ISSUERS]]
+issuer = "https://issuer.example.com"
+`;
+
+/** A KEK, of which the folder's outputs must show nothing but the id. */
+export function createKekEntry({ secrets }: OperatorFolder, id: string): string {
+  const octets = randomBytes(32).toString("base64");
+  secrets.push(octets);
+  return `${id}:${octets}`;
+}
+
+/** @param toml Another configuration than one that works. */
+export async function createOperatorFolder(toml: string = wranglerToml): Promise<OperatorFolder> {
+  const path = await mkdtemp(join(tmpdir(), "rampart-"));
+  const folder = {
+    path,
+    config: join(path, "wrangler.toml"),
+    secrets: ["PRIVATE KEY", "sealedKey"],
+  };
+  await mkdir(join(path, "home"));
+  await writeFile(folder.config, toml);
+  await configureKeks(folder, createKekEntry(folder, "k1"));
+  return folder;
+}
+
+export const configureKeks = ({ path }: OperatorFolder, ...entries: readonly string[]) =>
+  writeFile(join(path, ".dev.vars"), `KEK="${entries.join(",")}"\n`, { mode: 0o600 });
+
+/** A configuration with something else in the place of something. */
+export const withConfiguration = (from: string | RegExp, to: string): string =>
+  wranglerToml.replace(from, to);
+
+const program = resolve("src/cli/main.ts");
+
+/**
+ * Runs `rampart` as a user does, with nobody at the terminal.
+ *
+ * @throws Error when it tells a secret.
+ */
+export async function rampart(
+  { path, secrets }: OperatorFolder,
+  words: string,
+  environment: Readonly<Record<string, string>> = {},
+): Promise<Answer> {
+  const answer = await run(words.split(" "), path, environment);
+  const told = [...secrets, ...Object.values(environment).filter((value) => value.length > 20)];
+  if (told.some((secret) => `${answer.stdout}${answer.stderr}`.includes(secret))) {
+    throw new Error(`rampart ${words} tells a secret`);
+  }
+  return answer;
+}
+
+function run(
+  words: readonly string[],
+  cwd: string,
+  environment: Readonly<Record<string, string>>,
+): Promise<Answer> {
+  const env = {
+    PATH: `${dirname(process.execPath)}:/usr/bin:/bin`,
+    HOME: join(cwd, "home"),
+    WRANGLER_SEND_METRICS: "false",
+    CLOUDFLARE_CF_FETCH_ENABLED: "false",
+    ...environment,
+  };
+  return new Promise((resolve) => {
+    const options = { cwd, env, timeout: 120_000, maxBuffer: 2 ** 24 };
+    const child = execFile(
+      process.execPath,
+      [program, ...words],
+      options,
+      (error, stdout, stderr) =>
+        resolve({ code: error ? Number(error.code ?? -1) : 0, stdout, stderr }),
+    );
+    child.stdin?.end();
+  });
+}
