@@ -3,7 +3,7 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { promisify } from "node:util";
+import { promisify, stripVTControlCharacters } from "node:util";
 import * as z from "zod";
 import type { KvNamespace } from "../worker/kv-store.ts";
 import { Obstacle } from "./obstacle.ts";
@@ -44,7 +44,6 @@ const wranglerEnvironment = {
   WRANGLER_LOG: "log",
   WRANGLER_SEND_METRICS: "false",
   WRANGLER_HIDE_BANNER: "true",
-  FORCE_COLOR: "0",
 };
 
 async function runWrangler(
@@ -70,10 +69,14 @@ async function runWrangler(
   }
 }
 
-/** What wrangler said when it failed; it names the resource and never the value. */
+/** The first error that wrangler told; it names the resource and never the value. */
 function outputOf(error: unknown): string {
   const { stdout = "", stderr = "" } = error as { stdout?: string; stderr?: string };
-  return `${stdout}${stderr}`.trim() || "it said nothing";
+  const lines = stripVTControlCharacters(`${stderr}\n${stdout}`).split("\n");
+  const [first = "", ...after] = lines.slice(lines.findIndex((line) => line.includes("[ERROR]")));
+  const end = after.findIndex((line) => /^(?:\S*Error\b|\s+at )|\[ERROR\]|Logs were/.test(line));
+  const told = [first, ...(end < 0 ? after : after.slice(0, end))].map((line) => line.trim());
+  return told.filter((line) => line !== "").join("\n") || "it said nothing";
 }
 
 /** wrangler may say something before its JSON. */
