@@ -46,11 +46,11 @@ export function authorityCommand(clock: Clock): Command {
   const authority = new Command("authority").description("the CA's signing authorities");
   addDeploymentOptions(authority.command("list"))
     .description("every authority: its phase, its dates, its fingerprint")
-    .option("--json", "for programs")
+    .option("--json", "as JSON, for programs")
     .action((options: ViewOptions) => withSession(options, clock(), (s) => list(s, options)));
   addDeploymentOptions(authority.command("plan"))
     .description("what happens next and when, and what a taint would do")
-    .option("--json", "for programs")
+    .option("--json", "as JSON, for programs")
     .action((options: ViewOptions) => withSession(options, clock(), (s) => plan(s, options)));
   addChangeOptions(authority.command("init"))
     .description("give an empty store its first authority, whatever INCEPTION_DATE says")
@@ -114,9 +114,9 @@ interface TaintOptions extends SessionOptions, ConfirmationOptions {
 
 function addTaint(command: Command, clock: Clock): void {
   command
-    .argument("<id>", "the authority's id, or the beginning of it")
+    .argument("<id>", "the authority's id as `list` shows it, or its first 4 characters or more")
     .description(
-      "an authority's key may be in other hands: it signs nothing from now on, and a fresh one takes over",
+      "stop an authority whose key may be in other hands: it signs nothing from now on, another takes over",
     )
     .addOption(
       new Option("--root <when>", "when its root leaves the trust bundle")
@@ -206,7 +206,11 @@ function addExport(command: Command, clock: Clock): void {
   command
     .description("write an encrypted backup (age) of every authority, with its keys")
     .requiredOption("-o, --out <file>", "where to; a file that exists is left alone")
-    .option("-r, --recipient <age1...>", "lock it for these keys instead of a passphrase", append)
+    .option(
+      "-r, --recipient <age1...>",
+      "lock it for an age key instead of a passphrase; may be repeated",
+      append,
+    )
     .addHelpText("after", passphraseHelp)
     .action((options: ExportOptions) =>
       withSession(options, clock(), (s) => exportBackup(s, options)),
@@ -220,6 +224,10 @@ const append = (value: string, before: readonly string[] = []): readonly string[
 
 const passphraseHelp = `
 The passphrase is asked for, or comes from the environment variable RAMPART_PASSPHRASE.`;
+
+const forgeryHelp = `
+Whoever knows an age recipient can write a backup for it: restore one that --recipient locked only
+from where nobody else could have put another, and look at --dry-run first.`;
 
 async function exportBackup(session: Session, { out, recipient }: ExportOptions): Promise<void> {
   if (existsSync(out)) throw new Obstacle(`${out} exists already`);
@@ -243,7 +251,11 @@ function addRestore(command: Command, clock: Clock): void {
     .description("seal a backup's authorities into the store, under the newest KEK")
     .option("-i, --identity <file>", "the age identity that opens it, instead of a passphrase")
     .option("-y, --yes", "do not ask")
-    .addHelpText("after", passphraseHelp)
+    .addHelpText(
+      "after",
+      `${passphraseHelp}
+${forgeryHelp}`,
+    )
     .action((file: string, options: RestoreOptions) =>
       withSession(options, clock(), (s) => restore(s, file, options)),
     );

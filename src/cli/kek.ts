@@ -31,15 +31,22 @@ export function kekCommand(clock: () => Date): Command {
   kek
     .command("new")
     .argument("<id>", "a name for it, such as the month")
-    .description("print a fresh KEK, to be put before the others in the secret KEK")
+    .description("print a fresh KEK for the secret KEK")
+    .addHelpText("after", changeHelp)
     .action(printNew);
   addDeploymentOptions(kek.command("list"))
     .description("how many records each KEK seals; every record is opened to see")
-    .option("--json", "for programs")
+    .option("--json", "as JSON, for programs")
     .option("--retire <id>", "fail unless nothing is sealed with this KEK any more")
     .action((options: ListOptions) => withSession(options, clock(), (s) => list(s, options)));
   return kek;
 }
+
+const changeHelp = `
+To change the KEK without a moment in which something does not open:
+  1. append the new one:   KEK=old,new   every reader can open what is to come
+  2. then put it first:    KEK=new,old   the next cron run seals every record anew
+  3. rampart kek list --retire <old id>  fails until no record needs the old one; then drop it`;
 
 function printNew(id: string): void {
   const entry = `${id}:${randomBytes(kekOctets).toString("base64")}`;

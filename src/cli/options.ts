@@ -6,7 +6,10 @@ export function addDeploymentOptions(command: Command): Command {
     .option("-c, --config <file>", "the CA's configuration", "wrangler.toml")
     .option("-e, --env <name>", "an environment of wrangler.toml")
     .addOption(
-      new Option("--remote", "the deployed namespace, through wrangler's login").conflicts("local"),
+      new Option(
+        "--remote",
+        "the deployed namespace, through wrangler's login; KEK comes from the environment",
+      ).conflicts("local"),
     )
     .addOption(new Option("--local", "the state on this machine (the default)"));
 }

@@ -42,7 +42,7 @@ export function rootCommand(clock: () => Date): Command {
   const root = new Command("root").description("roots that the mesh trusts beside the CA's own");
   addDeploymentOptions(root.command("list"))
     .description("every additional root")
-    .option("--json", "for programs")
+    .option("--json", "as JSON, for programs")
     .action((options: ListOptions) => withSession(options, clock(), (s) => list(s, options)));
   addChangeOptions(root.command("add"))
     .argument("<file>", "PEM of one or more self-signed CA certificates")
@@ -51,11 +51,14 @@ export function rootCommand(clock: () => Date): Command {
       withSession(options, clock(), (s) => add(s, file)),
     );
   addChangeOptions(root.command("remove"))
-    .argument("<id>", "the SHA-256 of its certificate, or the beginning of it")
+    .argument(
+      "<id>",
+      "the SHA-256 of its certificate as `list` shows it, or its first 4 characters or more",
+    )
     .description("take a root out of the trust bundle; it does not come back")
     .option(
       "--after <duration>",
-      "when, such as 24h, or 0s for at once (default: when every reader knows of it)",
+      "how long from now, such as 24h; 0s is at once (default: when every reader knows of it)",
       parseDuration,
     )
     .option("-y, --yes", "do not ask")

@@ -101,7 +101,10 @@ test("nothing is said of a taint of what is tainted or has left the bundle", asy
   const [first] = effective(await opened(mint));
   if (!first) throw new Error("nothing was founded");
   expect(forecastTaints(await opened(mint), lengths, after(500))).toEqual([]);
-  await recordTaint(mint, createTaint(first, "with-last-leaf", lengths, after(10)));
+  await recordTaint(
+    mint,
+    createTaint(await opened(mint), first.id, "with-last-leaf", lengths, after(10)),
+  );
   expect(forecastTaints(await opened(mint), lengths, after(10))).toEqual([]);
 });
 
@@ -130,7 +133,9 @@ async function live({ crons, taint, now }: History): Promise<MemoryMint> {
       );
       const chosen = authorities[taint.which % Math.max(1, authorities.length)];
       if (chosen) {
-        await recordTaint(mint, createTaint(chosen, taint.departure, lengths, after(each)));
+        const store = await opened(mint);
+        const said = createTaint(store, chosen.id, taint.departure, lengths, after(each));
+        await recordTaint(mint, said);
       }
     }
     await rotate(mint, after(each));
@@ -187,7 +192,7 @@ test("a taint does what was foretold of it", async () => {
       const subject = effective(store).find(({ id }) => id === forecast?.id);
       if (!forecast || !subject) return;
       const known = await idsIn(mint);
-      await recordTaint(mint, createTaint(subject, departure, lengths, now));
+      await recordTaint(mint, createTaint(store, subject.id, departure, lengths, now));
       await rotate(mint, now);
       const left = effective(await opened(mint));
       const nameOf = (id: string | undefined) => (known.includes(id ?? "") ? id : "next");
