@@ -4,7 +4,7 @@ import { expect, onTestFinished, test } from "vitest";
 import { createOperatorFolder, type OperatorFolder, rampart } from "../testkit/command-line.ts";
 import { type Fault, startKvApi } from "../testkit/kv-api.ts";
 
-const patience = 240_000;
+const patience = 600_000;
 
 /** A folder without the secret: a deployed KEK comes from the environment. */
 async function folderWithKek(): Promise<[OperatorFolder, Readonly<Record<string, string>>]> {

@@ -80,7 +80,7 @@ const nouns: Readonly<Record<string, (clock: () => Date) => Command>> = {
 };
 
 const secret = { RAMPART_PASSPHRASE: "correct horse battery staple" };
-const patience = 240_000;
+const patience = 600_000;
 
 describe.concurrent("an operator", () => {
   test(
