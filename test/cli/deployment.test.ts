@@ -51,7 +51,7 @@ const mistakes: Readonly<Record<string, readonly [string, string | undefined, Re
     undefined,
     [/binds no KV namespace AUTHORITIES$/],
   ],
-  "no TOML": [withConfiguration("[vars]", "[vars"), undefined, [/wrangler\.toml cannot be read: /]],
+  "no TOML": [withConfiguration("[vars]", "[vars"), undefined, [/wrangler\.toml:\d+:\d+: is not TOML$/]],
 };
 
 test.each(Object.entries(mistakes))(
