@@ -3,10 +3,12 @@ import type { AddressInfo } from "node:net";
 import { consoleLog } from "../../src/config/event-log.ts";
 import { runGateway } from "../../src/node/gateway.ts";
 import { parseGatewayConfiguration } from "../../src/node/gateway-configuration.ts";
+import { nodeCryptography } from "../../src/node/node-cryptography.ts";
 import { type RunningServer, serve } from "../../src/node/serve.ts";
 import { parseServeConfiguration } from "../../src/node/serve-configuration.ts";
 import type { ServingCertificate } from "../../src/node/serving-certificate.ts";
 import { tlsOptions } from "../../src/node/tls-credentials.ts";
+import { useCryptography } from "../../src/pki/cryptography.ts";
 import { createFloors, type Floor, type FloorInput } from "./floor.ts";
 
 type Values = Readonly<Record<string, unknown>>;
@@ -23,6 +25,8 @@ export interface Answer {
   readonly port: number;
   readonly plaintextPort: number;
 }
+
+useCryptography(nodeCryptography);
 
 const surroundings = { log: consoleLog, clock: () => new Date() };
 const nothing: Answer = { port: 0, plaintextPort: 0 };

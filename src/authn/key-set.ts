@@ -1,6 +1,7 @@
 import { importJWK } from "jose";
 import * as z from "zod";
 import { parseBase64Url } from "../pki/base64.ts";
+import { cryptography } from "../pki/cryptography.ts";
 import { rsaKeyFault } from "../pki/subject-public-key.ts";
 import { algorithmsOfKey, type JwsAlgorithm } from "./jws-algorithm.ts";
 
@@ -91,7 +92,9 @@ function verificationKey(jwk: Jwk, algorithms: readonly JwsAlgorithm[]): Verific
   const open = async (algorithm: JwsAlgorithm): Promise<CryptoKey> => {
     const known = opened.get(algorithm);
     if (known) return known;
-    const key = await importJWK({ kty, ...publicMembers }, algorithm, { extractable: false });
+    const key = await importJWK({ kty, ...publicMembers }, algorithm, {
+      extractable: !cryptography.keepsKeys,
+    });
     if (key instanceof Uint8Array) throw new Error("a symmetric key among the verification keys");
     opened.set(algorithm, key);
     return key;

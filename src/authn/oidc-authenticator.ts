@@ -1,3 +1,4 @@
+import { cryptography } from "../pki/cryptography.ts";
 import { type TrustDomain, workloadSpiffeId } from "../pki/spiffe-id.ts";
 import type { Authenticator } from "./authenticator.ts";
 import { parseBearerToken } from "./bearer-token.ts";
@@ -53,19 +54,13 @@ async function requireSignature(
   let hasOpened = false;
   for (const key of candidates) {
     const opened = key.opened.get(algorithm) ?? (await open(key, algorithm));
-    if (opened && (await isSignedWith(opened, algorithm, jws))) return;
+    const parameters = verifyParameters[algorithm];
+    const { signature, signedBytes } = jws;
+    if (opened && (await cryptography.verify(parameters, opened, signature, signedBytes))) return;
     hasOpened ||= opened !== undefined;
   }
   if (!hasOpened) throw rejectCredential("key", "the issuer's key cannot be imported");
   throw rejectCredential("signature", "the token's signature is wrong");
-}
-
-function isSignedWith(
-  key: CryptoKey,
-  algorithm: JwsAlgorithm,
-  { signature, signedBytes }: JsonWebSignature,
-): Promise<boolean> {
-  return crypto.subtle.verify(verifyParameters[algorithm], key, signature, signedBytes);
 }
 
 /** A published key that is none has signed nothing; the keys beside it may have. */

@@ -3,8 +3,10 @@ import { Command } from "commander";
 import { consoleLog } from "../config/event-log.ts";
 import { readConfigurationFile } from "../node/configuration-file.ts";
 import { addressText } from "../node/listen-address.ts";
+import { nodeCryptography } from "../node/node-cryptography.ts";
 import { type RunningServer, serve } from "../node/serve.ts";
 import { parseServeConfiguration } from "../node/serve-configuration.ts";
+import { useCryptography } from "../pki/cryptography.ts";
 import { orObstacle } from "./obstacle.ts";
 
 /** How long calls that have begun may take when the process is told to end: less than Kubernetes' 30 s. */
@@ -20,6 +22,7 @@ export function serveCommand(clock: () => Date): Command {
     .description("Serve the whole CA from this process: native gRPC over TLS, files as its store.")
     .option("-c, --config <file>", "the configuration", "rampart.toml")
     .action(async ({ config }: ServeOptions) => {
+      useCryptography(nodeCryptography);
       const configuration = await orObstacle(async () =>
         parseServeConfiguration(await readConfigurationFile(config, process.env)),
       );

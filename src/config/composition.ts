@@ -1,5 +1,5 @@
+import { certificateFirst } from "../authn/certificate-first.ts";
 import { createCertificateAuthenticator } from "../authn/client-certificate.ts";
-import { firstSuccess } from "../authn/first-success.ts";
 import { believingGateways } from "../authn/forwarded-certificate.ts";
 import {
   type IssuerKeys,
@@ -56,10 +56,10 @@ export async function compose(
     authenticate: believingGateways(
       trustDomain,
       issuers,
-      firstSuccess([
+      certificateFirst(
         createCertificateAuthenticator(trustDomain),
         createOidcAuthenticator(trustDomain, issuers),
-      ]),
+      ),
     ),
     issuance: {
       authorities: createAuthorities({ store, trustDomain, keks, log, ...freshness }),

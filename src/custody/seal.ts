@@ -1,4 +1,5 @@
 import type { Bytes } from "../pki/bytes.ts";
+import { cryptography } from "../pki/cryptography.ts";
 import { DerError } from "../pki/der-reader.ts";
 import { createIssuer, type Issuer } from "../pki/issuer.ts";
 import type { NewAuthority } from "../pki/self-signed-authority.ts";
@@ -51,7 +52,7 @@ async function seal(
 }
 
 /**
- * Opens a record: its key becomes a non-extractable CryptoKey, and only then is anything that the
+ * Opens a record: its key becomes a CryptoKey, non-extractable where WebCrypto signs, and only then is anything that the
  * record says believed.
  *
  * @throws RecordError when the record is not, byte for byte, what this trust domain sealed under
@@ -64,7 +65,8 @@ export async function openAuthority(
 ): Promise<Issuer> {
   const { record, kek } = believable(stored, trustDomain, keks);
   const authority = await readAuthority(record);
-  return createIssuer(authority, await openKey(record, authority, kek, { extractable: false }));
+  const extractable = !cryptography.keepsKeys;
+  return createIssuer(authority, await openKey(record, authority, kek, { extractable }));
 }
 
 /**

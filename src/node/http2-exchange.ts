@@ -42,7 +42,10 @@ export function toUniversalRequest(
   header: Headers,
 ): StreamedRequest {
   const abort = new AbortController();
-  stream.once("close", () => abort.abort());
+  stream.once("close", () => {
+    // What has been answered, nobody needs to be told to stop.
+    if (!stream.writableEnded) abort.abort();
+  });
   // Who stops reading early has an answer to send.
   const body = stream.iterator({ destroyOnReturn: false });
   return { httpVersion: "2.0", method, url, header, body, signal: abort.signal };

@@ -1,5 +1,6 @@
 import { CaError } from "../errors.ts";
 import { type Bytes, fromHexLiteral } from "./bytes.ts";
+import { cryptography } from "./cryptography.ts";
 import { DerError, DerReader, Tag } from "./der-reader.ts";
 import { parsePem } from "./pem.ts";
 import {
@@ -40,10 +41,12 @@ interface SignedRequest {
  */
 export async function parseCertificateSigningRequest(pem: string): Promise<SubjectPublicKey> {
   const { subjectPublicKey, signatureAlgorithm, signature, signedBytes } = parseRequest(pem);
-  const { signParameters, signatureOctets } = signatureAlgorithm;
-  const key = await importKey(subjectPublicKey, signatureAlgorithm);
+  const { signatureOctets } = signatureAlgorithm;
+  const verify = await cryptography
+    .openPublicKey(subjectPublicKey.spki, signatureAlgorithm)
+    .catch(refusePoint);
   const hasLength = signature.length === (signatureOctets ?? signature.length);
-  if (hasLength && (await crypto.subtle.verify(signParameters, key, signature, signedBytes))) {
+  if (hasLength && (await verify(signature, signedBytes))) {
     return subjectPublicKey;
   }
   throw new CaError(
@@ -53,15 +56,8 @@ export async function parseCertificateSigningRequest(pem: string): Promise<Subje
 }
 
 /** The policy has read all of the key but whether its point is on the curve; the import says that. */
-async function importKey(
-  { spki }: SubjectPublicKey,
-  { importParameters }: SignatureAlgorithm,
-): Promise<CryptoKey> {
-  try {
-    return await crypto.subtle.importKey("spki", spki, importParameters, false, ["verify"]);
-  } catch (error) {
-    throw refuseSubjectKey("point", error);
-  }
+function refusePoint(error: unknown): never {
+  throw refuseSubjectKey("point", error);
 }
 
 function parseRequest(pem: string): SignedRequest {

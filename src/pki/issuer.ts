@@ -1,4 +1,5 @@
 import { type Bytes, toHex } from "./bytes.ts";
+import { cryptography } from "./cryptography.ts";
 import { Tag } from "./der-reader.ts";
 import { DerBuilder } from "./der-writer.ts";
 import { keyIdentifier } from "./key-identifier.ts";
@@ -144,8 +145,8 @@ export async function lintAndSign(
     throw new Error(`refusing to sign: ${findings.map(({ clause }) => clause).join("; ")}`);
   }
   const { algorithm, privateKey } = signer;
-  const signature = await crypto.subtle.sign(algorithm.signParameters, privateKey, toBeSigned);
-  return certificateOf(toBeSigned, algorithm, new Uint8Array(signature));
+  const signature = await cryptography.sign(algorithm.signParameters, privateKey, toBeSigned);
+  return certificateOf(toBeSigned, algorithm, signature);
 }
 
 function certificateOf(toBeSigned: Bytes, algorithm: SignatureAlgorithm, signature: Bytes): Bytes {

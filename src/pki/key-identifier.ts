@@ -1,4 +1,5 @@
 import type { Bytes } from "./bytes.ts";
+import { cryptography } from "./cryptography.ts";
 import type { SubjectPublicKey } from "./subject-public-key.ts";
 
 /**
@@ -6,6 +7,5 @@ import type { SubjectPublicKey } from "./subject-public-key.ts";
  * (RFC 7093 §2 method 1, what Go computes since 1.25).
  */
 export async function keyIdentifier(key: SubjectPublicKey): Promise<Bytes> {
-  const digest = await crypto.subtle.digest("SHA-256", key.keyOctets);
-  return new Uint8Array(digest, 0, 20);
+  return (await cryptography.sha256(key.keyOctets)).subarray(0, 20);
 }

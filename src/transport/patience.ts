@@ -13,16 +13,22 @@ export interface Patience {
 export function withPatience<T>(work: Promise<T>, patience: Patience): Promise<T> {
   const { signal, milliseconds, giveUp } = patience;
   return new Promise((resolve, reject) => {
-    const end = (): void => reject(giveUp());
+    let isOver = false;
+    const end = (): void => {
+      // Signals abort when all is done, too, and an error costs its stack.
+      if (!isOver) reject(giveUp());
+    };
     if (signal?.aborted) end();
     signal?.addEventListener("abort", end);
     const timer = setTimeout(end, milliseconds);
     work.then(
       (value) => {
+        isOver = true;
         clearTimeout(timer);
         resolve(value);
       },
       (error: unknown) => {
+        isOver = true;
         clearTimeout(timer);
         reject(error);
       },

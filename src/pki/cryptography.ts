@@ -1,0 +1,55 @@
+import type { Bytes } from "./bytes.ts";
+import type { SignatureAlgorithm } from "./signature-algorithm.ts";
+
+/** What WebCrypto takes as the algorithm of a signature. */
+export type SignatureParameters = string | Algorithm | EcdsaParams | RsaPssParams;
+
+/** Whether a signature over these bytes is the key's. */
+export type Verify = (signature: Bytes, bytes: Bytes) => boolean | Promise<boolean>;
+
+/** The cryptography of every request. What is rare goes to WebCrypto itself. */
+export interface Cryptography {
+  /** Whether keys are imported so that nothing can export them again. */
+  readonly keepsKeys: boolean;
+  /** Rejects for a key that is none, such as a point beside its curve. */
+  readonly openPublicKey: (spki: Bytes, algorithm: SignatureAlgorithm) => Promise<Verify>;
+  readonly verify: (
+    parameters: SignatureParameters,
+    key: CryptoKey,
+    signature: Bytes,
+    bytes: Bytes,
+  ) => boolean | Promise<boolean>;
+  /** ECDSA as `r || s`. */
+  readonly sign: (
+    parameters: SignatureParameters,
+    key: CryptoKey,
+    bytes: Bytes,
+  ) => Bytes | Promise<Bytes>;
+  readonly sha256: (bytes: Bytes) => Bytes | Promise<Bytes>;
+}
+
+const { subtle } = crypto;
+
+/** WebCrypto, which every platform has. */
+const webCryptography: Cryptography = {
+  keepsKeys: true,
+  openPublicKey: async (spki, { importParameters, signParameters }) => {
+    const key = await subtle.importKey("spki", spki, importParameters, false, ["verify"]);
+    return (signature, bytes) => subtle.verify(signParameters, key, signature, bytes);
+  },
+  verify: (parameters, key, signature, bytes) => subtle.verify(parameters, key, signature, bytes),
+  sign: (parameters, key, bytes) => subtle.sign(parameters, key, bytes).then(toBytes),
+  sha256: (bytes) => subtle.digest("SHA-256", bytes).then(toBytes),
+};
+
+function toBytes(octets: ArrayBuffer): Bytes {
+  return new Uint8Array(octets);
+}
+
+/** The one in use. */
+export let cryptography: Cryptography = webCryptography;
+
+/** For a program to call once, at its start, on a platform with something faster than WebCrypto. */
+export function useCryptography(faster: Cryptography): void {
+  cryptography = faster;
+}
