@@ -1,0 +1,59 @@
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { existsSync } from "node:fs";
+import { mkdtemp, readdir, readFile, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { isGate, type Outcome, outcomesVariable, tableOf } from "./outcomes.ts";
+
+const here = import.meta.dirname;
+
+/** The folders beside this file that have a `main.ts`, or those of them that were named. */
+async function suites(named: readonly string[]): Promise<string[]> {
+  const folders = (await readdir(here)).filter((name) => existsSync(join(here, name, "main.ts")));
+  const unknown = named.filter((name) => !folders.includes(name));
+  if (unknown.length > 0) throw new Error(`no suite ${unknown}; there are ${folders.join(", ")}`);
+  return folders.filter((name) => named.length === 0 || named.includes(name)).toSorted();
+}
+
+/** @returns What it has left for the table, or one row that says how it ended. */
+async function runSuite(name: string, folder: string): Promise<Outcome[]> {
+  console.log(`\n=== ${name}`);
+  const file = join(folder, `${name}.jsonl`);
+  const begun = performance.now();
+  const child = spawn(process.execPath, [join(here, name, "main.ts")], {
+    stdio: ["ignore", "inherit", "inherit"],
+    env: { ...process.env, [outcomesVariable]: file },
+  });
+  const [exitCode] = await once(child, "exit");
+  console.log(`=== ${name} ended with ${exitCode} after ${secondsSince(begun)} s`);
+  const outcomes = existsSync(file) ? parseOutcomes(await readFile(file, "utf8")) : [];
+  const isTold = outcomes.some(({ faults, missing }) => faults.length > 0 || missing !== undefined);
+  if (exitCode === 0 ? outcomes.length > 0 : isTold) return outcomes;
+  const whole = { client: "the whole suite", server: name };
+  if (exitCode === 0) return [{ ...whole, passed: 1, faults: [] }];
+  return [...outcomes, { ...whole, passed: 0, faults: [`exit code ${exitCode}`] }];
+}
+
+function parseOutcomes(text: string): Outcome[] {
+  return text
+    .split("\n")
+    .filter(Boolean)
+    .map((line) => JSON.parse(line) as Outcome);
+}
+
+const secondsSince = (begun: number): string => ((performance.now() - begun) / 1000).toFixed(0);
+
+const folder = await mkdtemp(join(tmpdir(), "rampart-interop-"));
+const outcomes: Outcome[] = [];
+for (const name of await suites(process.argv.slice(2))) {
+  outcomes.push(...(await runSuite(name, folder)));
+}
+await rm(folder, { recursive: true });
+console.log(`\n${tableOf(outcomes)}\n`);
+const failed = outcomes.filter(({ faults }) => faults.length > 0).length;
+const missing = outcomes.filter((outcome) => outcome.missing !== undefined).length;
+if (missing > 0) {
+  console.log(`${missing} could not be run here${isGate ? ", which is a failure in CI" : ""}`);
+}
+process.exitCode = failed > 0 || (missing > 0 && isGate) ? 1 : 0;

@@ -1,0 +1,180 @@
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { type Outcome, report } from "../outcomes.ts";
+import { type Case, caller, casesFor } from "./cases.ts";
+import type { Server } from "./client.ts";
+import { createClients, type Found, installTools, type Tools } from "./clients.ts";
+import { obtainCertificates } from "./credentials.ts";
+import { type MatrixRow, matrix, type ServerName } from "./matrix.ts";
+import { type Mesh, startMesh } from "./mesh.ts";
+import { createTally, faultOf, playCases, type Tally } from "./play.ts";
+import { type Pair, playRotation, rotationLifetimes } from "./rotation.ts";
+import { playHandshakes } from "./s-client.ts";
+import { type Scratch, scratchIn } from "./scratch.ts";
+import { type Servers, startServers } from "./servers.ts";
+import { type Verdict, verdictOf } from "./verdicts.ts";
+
+/** A cell of the matrix, as far as it has been played. */
+interface Cell {
+  readonly key: keyof typeof matrix;
+  readonly server: ServerName;
+  readonly tally: Tally;
+  readonly missing?: string;
+}
+
+type Clients = Awaited<ReturnType<typeof createClients>>;
+
+/** What every scene needs. */
+interface Stage {
+  readonly mesh: Mesh;
+  readonly tools: Tools;
+  readonly clients: Clients;
+  readonly cells: readonly Cell[];
+  readonly scratch: Scratch;
+}
+
+const say = (words: string): void => console.log(`native-grpc: ${words}`);
+
+async function play(folder: string): Promise<Outcome[]> {
+  say("installing and building what it calls with");
+  const tools = await installTools(join(import.meta.dirname, "../istio-client"));
+  const scratch = scratchIn(await mkdtemp(join(folder, "scratch-")));
+  const clients = await createClients(tools, scratch);
+  const cells = createCells({ ...clients, sClient: tools.openssl });
+  // Half of the CSRs and every verdict are OpenSSL's: without it nothing is shown.
+  if ("missing" in tools.openssl) return outcomesOf(cells, tools.openssl.missing);
+  const mesh = await startMesh(folder);
+  const stage = { mesh, tools, clients, cells, scratch };
+  const processes = createTally(say);
+  try {
+    say("starting serve, and a gateway in front of workerd");
+    await withServers(join(folder, "long"), mesh, {}, processes, (servers) =>
+      playEverything(servers, stage),
+    );
+    say("starting them again, with lives so short that authorities rotate");
+    await withServers(join(folder, "short"), mesh, rotationLifetimes, processes, (servers) =>
+      playRotations(servers, stage),
+    );
+  } finally {
+    await mesh.end();
+  }
+  return [
+    ...outcomesOf(cells),
+    ...judgesOf(tools),
+    outcomeOf("their logs and ends", "all", processes),
+  ];
+}
+
+function createCells(clients: Readonly<Record<keyof typeof matrix, object>>): Cell[] {
+  return (Object.keys(matrix) as (keyof typeof matrix)[]).flatMap((key) => {
+    const { client, servers }: MatrixRow = matrix[key];
+    return servers.map((server): Cell => {
+      const tally = createTally((line) => say(`${client}, ${server}: ${line}`));
+      const found = clients[key];
+      return { key, server, tally, ...("missing" in found && { missing: String(found.missing) }) };
+    });
+  });
+}
+
+/** Starts them, ends them whatever happens, and looks at what they have left behind. */
+async function withServers(
+  folder: string,
+  mesh: Mesh,
+  lifetimes: Readonly<Record<string, string>>,
+  processes: Tally,
+  act: (servers: Servers) => Promise<void>,
+): Promise<void> {
+  const servers = await startServers(folder, mesh, lifetimes);
+  try {
+    await act(servers);
+  } finally {
+    const ends = await servers.end();
+    for (const end of ends)
+      processes.show("ends when told to", end === "exit code 0" ? undefined : end);
+    const told = servers.lines().find((line) => /eyJ|BEGIN |PRIVATE KEY/.test(line));
+    processes.show("logs no token, CSR or key", told?.slice(0, 200));
+  }
+}
+
+/** Success and every refusal, and the handshakes. */
+async function playEverything(servers: Servers, stage: Stage): Promise<void> {
+  const { mesh, tools, clients, cells, scratch } = stage;
+  const judge = verdictOf({ ...tools, scratch });
+  for (const server of [servers.serve, servers.gateway, servers.worker]) {
+    const certificates = server.tls && (await obtainCertificates(server, mesh, scratch));
+    const cases = await casesFor(mesh, certificates, scratch);
+    for (const cell of cells.filter((cell) => cell.server === server.name)) {
+      if (cell.missing !== undefined) continue;
+      say(`${matrix[cell.key].client}, ${server.name}`);
+      if (cell.key === "sClient") await playHandshakes(server, tools.zlint, scratch, cell.tally);
+      else await playClient(clients[cell.key], server, cases, judge, cell.tally);
+    }
+  }
+}
+
+async function playClient(
+  client: Found,
+  server: Server,
+  cases: readonly Case[],
+  judge: Verdict,
+  tally: Tally,
+): Promise<void> {
+  if ("missing" in client) return;
+  await playCases(client, server, cases, judge, tally);
+  if (!client.createRequest) return;
+  const { spiffeId } = caller;
+  const { csr, keyPem } = await client.createRequest(spiffeId);
+  const call = { ...(cases[0]?.call ?? { validitySeconds: 0 }), csr };
+  const answer = await client.createCertificate(server, call);
+  tally.show("its own CSR", await faultOf(answer, { spiffeId, keyPem }, judge));
+}
+
+async function playRotations(
+  servers: Servers,
+  { mesh, clients, cells, scratch }: Stage,
+): Promise<void> {
+  const native = [servers.serve, servers.gateway];
+  const pairs = cells.flatMap(({ key, server: name, tally }): Pair[] => {
+    const server = native.find((one) => one.name === name);
+    const client = key === "sClient" ? undefined : clients[key];
+    return server && client && !("missing" in client) ? [{ client, server, tally }] : [];
+  });
+  await playRotation(native, pairs, mesh, scratch);
+}
+
+function outcomesOf(cells: readonly Cell[], missingAll?: string): Outcome[] {
+  return cells.map(({ key, server, tally, missing = missingAll }) =>
+    outcomeOf(matrix[key].client, server, tally, missing),
+  );
+}
+
+function outcomeOf(client: string, server: string, tally: Tally, missing?: string): Outcome {
+  const { passed, faults } = tally;
+  const plain = client.replaceAll("`", "");
+  return {
+    client: plain,
+    server,
+    passed: passed(),
+    faults,
+    ...(missing !== undefined && { missing }),
+  };
+}
+
+/** Whoever judged the certificates, when they could not. */
+function judgesOf({ zlint, istioClient }: Tools): Outcome[] {
+  const judges = { zlint, "Go's verifier": istioClient };
+  return Object.entries(judges).flatMap(([client, tool]) =>
+    "missing" in tool
+      ? [{ client, server: "every certificate", passed: 0, faults: [], missing: tool.missing }]
+      : [],
+  );
+}
+
+const folder = await mkdtemp(join(tmpdir(), "rampart-native-grpc-"));
+try {
+  report(await play(folder));
+} finally {
+  await rm(folder, { recursive: true, force: true });
+}
+process.exit();

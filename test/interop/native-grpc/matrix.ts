@@ -1,0 +1,50 @@
+/** What a client can be pointed at, by its name in the table. */
+export type ServerName = "rampart serve" | "rampart gateway" | "Worker";
+
+/** A row of the README's compatibility matrix, and of what this suite must show. */
+export interface MatrixRow {
+  readonly client: string;
+  readonly servers: readonly ServerName[];
+  /** What is shown with it. */
+  readonly what: string;
+}
+
+const native: readonly ServerName[] = ["rampart serve", "rampart gateway"];
+const https: readonly ServerName[] = [...native, "Worker"];
+
+const everything = "certificates by token and by certificate, every refusal, a rotation";
+
+/** The README repeats it (test/readme-matrix.test.ts), and the suite plays each cell of it. */
+export const matrix = {
+  istio: {
+    client: "Istio's CA client in Go (`caclient`, as in pilot-agent)",
+    servers: native,
+    what: everything,
+  },
+  grpcurl: {
+    client: "grpcurl 1.9.4",
+    servers: native,
+    what: `${everything}; reflection, health`,
+  },
+  grpcJs: {
+    client: "grpc-js 1.14.7",
+    servers: native,
+    what: `${everything}, a connection that outlives one`,
+  },
+  grpcio: { client: "Python's grpcio 1.85.1", servers: native, what: everything },
+  connect: {
+    client: "`curl`, Connect with JSON",
+    servers: https,
+    what: "the same; over plain HTTP to the Worker, so without certificates",
+  },
+  grpcWeb: {
+    client: "`curl`, gRPC-Web",
+    servers: https,
+    what: "the same; over plain HTTP to the Worker, so without certificates",
+  },
+  sClient: {
+    client: "OpenSSL 3 (`s_client`)",
+    servers: native,
+    what: "TLS 1.2 and 1.3 but no older, ALPN `h2`, AES-GCM alone, the server's name and chain",
+  },
+} as const satisfies Readonly<Record<string, MatrixRow>>;

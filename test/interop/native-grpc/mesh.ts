@@ -1,0 +1,56 @@
+import { join } from "node:path";
+import { startDevelopmentCluster } from "../../../dev/cluster.ts";
+
+/** What a token may be like; what is not said is as it should be. */
+export interface TokenWish {
+  /** `namespace/name`. */
+  readonly account: string;
+  readonly audience?: string;
+  readonly lifetimeSeconds?: number;
+  readonly issuer?: "ours" | "a stranger";
+}
+
+/** The clusters whose workloads call: one that the CA trusts for some namespaces, and a stranger. */
+export interface Mesh {
+  readonly token: (wish: TokenWish) => Promise<string>;
+  readonly gatewayAccount: string;
+  /** The trusted cluster in `ISSUERS`. */
+  readonly issuerTable: (servedName: string) => IssuerTable;
+  readonly end: () => Promise<void>;
+}
+
+type IssuerTable = {
+  issuer: string;
+  namespaces: string[];
+  trusted_node_accounts: string[];
+  gateways: { account: string; dns_names: string[] }[];
+};
+
+/** The account of the node proxies of the mesh. */
+export const nodeAccount = "istio-system/ztunnel";
+
+export async function startMesh(folder: string): Promise<Mesh> {
+  const [ours, theirs] = await Promise.all([
+    startDevelopmentCluster({ port: 0, folder: join(folder, "ours") }),
+    startDevelopmentCluster({ port: 0, folder: join(folder, "theirs") }),
+  ]);
+  const gatewayAccount = "istio-system/rampart-gateway";
+  return {
+    gatewayAccount,
+    token: ({ account, audience = "istio-ca", lifetimeSeconds = 3600, issuer = "ours" }) => {
+      const [namespace = "", serviceAccount = ""] = account.split("/");
+      const claims = { namespace, serviceAccount, audiences: [audience] };
+      const cluster = issuer === "ours" ? ours : theirs;
+      return cluster.mintToken({ ...claims, expirationSeconds: lifetimeSeconds });
+    },
+    issuerTable: (servedName) => ({
+      issuer: ours.issuer,
+      namespaces: ["foo", "istio-system"],
+      trusted_node_accounts: [nodeAccount],
+      gateways: [{ account: gatewayAccount, dns_names: [servedName] }],
+    }),
+    end: async () => {
+      await Promise.all([ours.close(), theirs.close()]);
+    },
+  };
+}

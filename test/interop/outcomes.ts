@@ -1,0 +1,53 @@
+import { appendFileSync } from "node:fs";
+
+/** What one client did against one server: everything as it should be, or what was not. */
+export interface Outcome {
+  readonly client: string;
+  readonly server: string;
+  readonly passed: number;
+  readonly faults: readonly string[];
+  /** Why it could not be tried on this machine. */
+  readonly missing?: string;
+}
+
+/** Names the file in which a suite leaves its outcomes for the runner's table. */
+export const outcomesVariable = "RAMPART_INTEROP_OUTCOMES";
+
+const { CI, RAMPART_CI } = process.env;
+
+/** Whether everything must be there: what a laptop may leave out, a gate may not. */
+export const isGate: boolean = CI === "true" || RAMPART_CI !== undefined;
+
+/** Ends a suite: leaves the outcomes to the runner, or prints them where there is none. */
+export function report(outcomes: readonly Outcome[]): void {
+  const file = process.env[outcomesVariable];
+  if (file === undefined) console.log(`\n${tableOf(outcomes)}`);
+  else appendFileSync(file, outcomes.map((outcome) => `${JSON.stringify(outcome)}\n`).join(""));
+  process.exitCode = outcomes.every(isAcceptable) ? 0 : 1;
+}
+
+/** Client × server × outcome, in columns; below it, what went wrong and what was not run. */
+export function tableOf(outcomes: readonly Outcome[]): string {
+  const rows = [["client", "server", "outcome"], ...outcomes.map(rowOf)];
+  const widths = [0, 1].map((i) => Math.max(...rows.map((row) => row[i]?.length ?? 0)));
+  const lines = rows.map((row) =>
+    row
+      .map((cell, i) => cell.padEnd(widths[i] ?? 0))
+      .join("  ")
+      .trimEnd(),
+  );
+  const notes = outcomes.flatMap(({ client, server, faults }) =>
+    faults.map((fault) => `${client}, ${server}: ${fault}`),
+  );
+  return [...lines, ...(notes.length > 0 ? ["", ...notes] : [])].join("\n");
+}
+
+function rowOf({ client, server, passed, faults, missing }: Outcome): string[] {
+  if (missing !== undefined) return [client, server, `not run: ${missing}`];
+  const total = passed + faults.length;
+  return [client, server, `${faults.length === 0 ? "ok" : "FAILED"}: ${passed} of ${total}`];
+}
+
+function isAcceptable({ faults, missing }: Outcome): boolean {
+  return faults.length === 0 && (missing === undefined || !isGate);
+}

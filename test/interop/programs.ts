@@ -1,0 +1,50 @@
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { text } from "node:stream/consumers";
+
+/** How a program ended, and what it said. */
+export interface Ended {
+  readonly exitCode: number;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+export interface RunOptions {
+  readonly input?: string | Uint8Array;
+  readonly folder?: string;
+  readonly environment?: Readonly<Record<string, string>>;
+  readonly timeoutSeconds?: number;
+}
+
+/** Runs a program to its end. Rejects only when it cannot be started. */
+export async function run(
+  program: string,
+  values: readonly string[],
+  { input = "", folder, environment = {}, timeoutSeconds = 60 }: RunOptions = {},
+): Promise<Ended> {
+  const child = spawn(program, values, {
+    ...(folder !== undefined && { cwd: folder }),
+    env: { ...process.env, ...environment },
+    timeout: timeoutSeconds * 1000,
+    killSignal: "SIGKILL",
+  });
+  const ended = once(child, "close");
+  // Whoever does not read its input to the end says itself what is wrong.
+  child.stdin.on("error", () => {});
+  child.stdin.end(input);
+  const [stdout, stderr] = await Promise.all([text(child.stdout), text(child.stderr), ended]);
+  const exitCode = child.exitCode ?? -1;
+  return { exitCode, stdout, stderr };
+}
+
+/** The same for what must succeed. @returns What it wrote to standard output. */
+export async function runWell(
+  program: string,
+  values: readonly string[],
+  options?: RunOptions,
+): Promise<string> {
+  const { exitCode, stdout, stderr } = await run(program, values, options);
+  if (exitCode === 0) return stdout;
+  const words = (stderr || stdout).trim().split("\n").slice(-3).join(" / ");
+  throw new Error(`${program.split("/").at(-1)} ended with ${exitCode}: ${words}`);
+}

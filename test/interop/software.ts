@@ -1,0 +1,85 @@
+import { access, mkdir } from "node:fs/promises";
+import { join } from "node:path";
+import { run, runWell } from "./programs.ts";
+
+/** A program that is there, or why it is not. */
+export type Software = { readonly program: string } | { readonly missing: string };
+
+const root = join(import.meta.dirname, "../..");
+
+/** What the suites install; ignored by git. Go's own caches stay where they are. */
+export const cacheFolder: string = join(root, ".interop");
+
+/** Slow the first time: everything is compiled. */
+const buildSeconds = 900;
+
+/** A program of the machine. @param proof Arguments that make it say what `mustSay` looks for. */
+export function ofTheMachine(
+  program: string,
+  proof: readonly string[],
+  mustSay: RegExp,
+): Promise<Software> {
+  return orMissing(async () => {
+    const { stdout, stderr } = await run(program, proof);
+    if (mustSay.test(stdout + stderr)) return program;
+    throw new Error(`${program} is too old, or was built without what it takes (${mustSay})`);
+  });
+}
+
+/** A program from the Go module proxy, `example.com/module/cmd/name@v1.2.3`, built once. */
+export function fromGoProxy(versioned: string): Promise<Software> {
+  return orMissing(async () => {
+    const name = versioned.split("/").at(-1) ?? versioned;
+    const folder = join(cacheFolder, "go", name);
+    const program = join(folder, name.replace(/@.*/, ""));
+    const environment = { GOBIN: folder, GOFLAGS: "-mod=mod" };
+    const options = { environment, timeoutSeconds: buildSeconds };
+    if (!(await isThere(program))) await runWell("go", ["install", versioned], options);
+    return program;
+  });
+}
+
+/** A program of a Go module of ours, built each time: Go knows what has changed. */
+export function fromGoModule(folder: string, name: string): Promise<Software> {
+  return orMissing(async () => {
+    await mkdir(join(cacheFolder, "go"), { recursive: true });
+    const program = join(cacheFolder, "go", name);
+    await runWell("go", ["build", "-o", program, "."], { folder, timeoutSeconds: buildSeconds });
+    return program;
+  });
+}
+
+/** A Python with packages, `name==1.2.3`, in a virtual environment of its own. */
+export function python(name: string, packages: readonly string[]): Promise<Software> {
+  return orMissing(async () => {
+    const folder = join(cacheFolder, "python", [name, ...packages].join("+"));
+    const program = join(folder, "bin/python");
+    const stamp = join(folder, "complete");
+    if (await isThere(stamp)) return program;
+    await runWell("python3", ["-m", "venv", "--clear", folder]);
+    const install = ["-m", "pip", "install", "--quiet", "--only-binary", ":all:", ...packages];
+    await runWell(program, install, { timeoutSeconds: buildSeconds });
+    await mkdir(stamp);
+    return program;
+  });
+}
+
+async function orMissing(find: () => Promise<string>): Promise<Software> {
+  try {
+    return { program: await find() };
+  } catch (error) {
+    return { missing: wordsOf(error) };
+  }
+}
+
+function wordsOf(error: unknown): string {
+  if (!(error instanceof Error)) return String(error);
+  if (!("syscall" in error && "path" in error)) return error.message;
+  return `${error.path} is not on this machine`;
+}
+
+const isThere = (path: string): Promise<boolean> =>
+  access(path).then(
+    () => true,
+    () => false,
+  );
