@@ -8,6 +8,9 @@ import { isGate, type Outcome, outcomesVariable, tableOf } from "./outcomes.ts";
 
 const here = import.meta.dirname;
 
+/** Without these, wrangler dials out at the start and says what of it failed. */
+const quiet = { CLOUDFLARE_CF_FETCH_ENABLED: "false", WRANGLER_SEND_METRICS: "false" };
+
 /** The folders beside this file that have a `main.ts`, or those of them that were named. */
 async function suites(named: readonly string[]): Promise<string[]> {
   const folders = (await readdir(here)).filter((name) => existsSync(join(here, name, "main.ts")));
@@ -23,7 +26,7 @@ async function runSuite(name: string, folder: string): Promise<Outcome[]> {
   const begun = performance.now();
   const child = spawn(process.execPath, [join(here, name, "main.ts")], {
     stdio: ["ignore", "inherit", "inherit"],
-    env: { ...process.env, [outcomesVariable]: file },
+    env: { ...process.env, ...quiet, [outcomesVariable]: file },
   });
   const [exitCode] = await once(child, "exit");
   console.log(`=== ${name} ended with ${exitCode} after ${secondsSince(begun)} s`);

@@ -12,7 +12,7 @@ import { createTally, faultOf, playCases, type Tally } from "./play.ts";
 import { type Pair, playRotation, rotationLifetimes } from "./rotation.ts";
 import { playHandshakes } from "./s-client.ts";
 import { type Scratch, scratchIn } from "./scratch.ts";
-import { type Servers, startServers } from "./servers.ts";
+import { type Lifetimes, type Servers, startServers } from "./servers.ts";
 import { type Verdict, verdictOf } from "./verdicts.ts";
 
 /** A cell of the matrix, as far as it has been played. */
@@ -49,7 +49,7 @@ async function play(folder: string): Promise<Outcome[]> {
   const processes = createTally(say);
   try {
     say("starting serve, and a gateway in front of workerd");
-    await withServers(join(folder, "long"), mesh, {}, processes, (servers) =>
+    await withServers(join(folder, "long"), mesh, { serve: {}, worker: {} }, processes, (servers) =>
       playEverything(servers, stage),
     );
     say("starting them again, with lives so short that authorities rotate");
@@ -81,7 +81,7 @@ function createCells(clients: Readonly<Record<keyof typeof matrix, object>>): Ce
 async function withServers(
   folder: string,
   mesh: Mesh,
-  lifetimes: Readonly<Record<string, string>>,
+  lifetimes: Lifetimes,
   processes: Tally,
   act: (servers: Servers) => Promise<void>,
 ): Promise<void> {
@@ -140,6 +140,7 @@ async function playRotations(
     const client = key === "sClient" ? undefined : clients[key];
     return server && client && !("missing" in client) ? [{ client, server, tally }] : [];
   });
+  await servers.rotate();
   await playRotation(native, pairs, mesh, scratch);
 }
 

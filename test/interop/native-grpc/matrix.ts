@@ -16,20 +16,20 @@ const everything = "certificates by token and by certificate, every refusal, a r
 
 /** The README repeats it (test/readme-matrix.test.ts), and the suite plays each cell of it. */
 export const matrix = {
-  istio: {
-    client: "Istio's CA client in Go (`caclient`, as in pilot-agent)",
+  grpcJs: {
+    client: "grpc-js 1.14.7",
     servers: native,
-    what: everything,
+    what: `${everything}, a connection that outlives one`,
+  },
+  istio: {
+    client: "Istio's CA client in Go (pilot-agent's), main of 2026-08-27",
+    servers: native,
+    what: "the same, but for what it never does: name another identity, show an expired certificate",
   },
   grpcurl: {
     client: "grpcurl 1.9.4",
     servers: native,
     what: `${everything}; reflection, health`,
-  },
-  grpcJs: {
-    client: "grpc-js 1.14.7",
-    servers: native,
-    what: `${everything}, a connection that outlives one`,
   },
   grpcio: { client: "Python's grpcio 1.85.1", servers: native, what: everything },
   connect: {

@@ -3,7 +3,8 @@ import { once } from "node:events";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 
-const root = join(import.meta.dirname, "../../..");
+/** What an operator types as `rampart`. */
+export const commandLine: string = join(import.meta.dirname, "../../../src/cli/main.ts");
 const startSeconds = 30;
 
 /** `rampart serve` or `rampart gateway` as an operator starts it, in a process of its own. */
@@ -23,7 +24,7 @@ export async function startRampart(
   configurationFile: string,
   environment: Readonly<Record<string, string>> = {},
 ): Promise<RampartProcess> {
-  const values = [join(root, "src/cli/main.ts"), verb, "--config", configurationFile];
+  const values = [commandLine, verb, "--config", configurationFile];
   const child = spawn(process.execPath, values, {
     env: { ...process.env, ...environment },
     stdio: ["ignore", "pipe", "pipe"],

@@ -4,17 +4,20 @@ import { setTimeout as sleep } from "node:timers/promises";
 import type { Client } from "@grpc/grpc-js";
 import type { Answer, CertificateClient, CertificateFiles, Server } from "./client.ts";
 import { holder, inFiles, pilotAgentRequest } from "./credentials.ts";
-import { callOn, connect } from "./grpc-js.ts";
+import { callOn, connect, grpcJsClient } from "./grpc-js.ts";
 import type { Mesh } from "./mesh.ts";
 import type { Tally } from "./play.ts";
 import type { Scratch } from "./scratch.ts";
+import type { Lifetimes } from "./servers.ts";
 import { certificatesIn, opensslFault } from "./verdicts.ts";
 
 /** Long enough for a round of everybody, short enough to wait for the next authority. */
-export const rotationLifetimes = {
-  DEFAULT_WORKLOAD_CERT_TTL: "30s",
-  MAX_WORKLOAD_CERT_TTL: "30s",
-  AUTHORITY_LIFETIME: "120s",
+const leaves = { DEFAULT_WORKLOAD_CERT_TTL: "30s", MAX_WORKLOAD_CERT_TTL: "30s" };
+
+/** The Worker rotates by its cron; with an authority for an hour, serve does only when it is told to. */
+export const rotationLifetimes: Lifetimes = {
+  serve: { ...leaves, AUTHORITY_LIFETIME: "1h" },
+  worker: { ...leaves, AUTHORITY_LIFETIME: "120s" },
 };
 
 const patienceSeconds = 240;
@@ -76,7 +79,8 @@ async function rotate(
   await refreshRoots(server);
   for (const pair of pairs) await renew(pair, held.get(pair), token, scratch);
   const fault = await keepOpen(open, token);
-  pairs[0]?.tally.show("a connection from before the rotation", fault);
+  const { tally } = pairs.find(({ client }) => client === grpcJsClient) ?? {};
+  tally?.show("a connection from before a rotation", fault);
   open.close();
 }
 

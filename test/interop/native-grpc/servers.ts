@@ -1,9 +1,10 @@
 import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { stringify } from "smol-toml";
+import { runWell } from "../programs.ts";
 import type { Server } from "./client.ts";
 import type { Mesh } from "./mesh.ts";
-import { type RampartProcess, startRampart } from "./rampart-process.ts";
+import { commandLine, type RampartProcess, startRampart } from "./rampart-process.ts";
 import { type RunningWorker, randomKek, startWorker } from "./workers.ts";
 
 /** The name that a mesh has for its CA. */
@@ -14,28 +15,39 @@ export interface Servers {
   readonly serve: Server;
   readonly gateway: Server;
   readonly worker: Server;
+  /** `rampart authority rotate` beside the running `rampart serve`. */
+  readonly rotate: () => Promise<void>;
   /** What the processes have said so far. */
   readonly lines: () => string[];
   /** @returns How the processes ended. */
   readonly end: () => Promise<string[]>;
 }
 
-/** @param lifetimes Keys of the configuration that say how long things live. */
+/** Keys of the configuration that say how long things live. */
+export interface Lifetimes {
+  readonly serve: Readonly<Record<string, string>>;
+  readonly worker: Readonly<Record<string, string>>;
+}
+
 export async function startServers(
   folder: string,
   mesh: Mesh,
-  lifetimes: Readonly<Record<string, string>>,
+  lifetimes: Lifetimes,
 ): Promise<Servers> {
   await mkdir(folder);
   const shared = {
     ISSUERS: [mesh.issuerTable(servedName)],
     INCEPTION_DATE: new Date().toISOString().slice(0, 10),
     PROPAGATION_INTERVAL: "0s",
-    ...lifetimes,
   };
-  const worker = await startWorker(shared);
+  const worker = await startWorker({ ...shared, ...lifetimes.worker });
+  const environment = { KEK: randomKek() };
+  const configurationFile = await writeServeConfiguration(folder, {
+    ...shared,
+    ...lifetimes.serve,
+  });
   const [serve, gateway] = await Promise.all([
-    startServe(folder, shared),
+    startRampart("serve", configurationFile, environment),
     startGateway(folder, mesh, worker),
   ]);
   const cron = setInterval(() => void worker.runCron(), 1_000);
@@ -43,6 +55,10 @@ export async function startServers(
     serve: await withTls("rampart serve", serve, serve.monitoringAddress, folder),
     gateway: await withTls("rampart gateway", gateway, new URL(worker.origin).host, folder),
     worker: { name: "Worker", tls: undefined, ...publishedAt(new URL(worker.origin).host) },
+    rotate: async () => {
+      const values = [commandLine, "authority", "rotate", "--config", configurationFile];
+      await runWell(process.execPath, values, { environment });
+    },
     lines: () => [...serve.lines, ...gateway.lines],
     end: async () => {
       clearInterval(cron);
@@ -53,7 +69,7 @@ export async function startServers(
   };
 }
 
-async function startServe(folder: string, shared: object): Promise<RampartProcess> {
+async function writeServeConfiguration(folder: string, shared: object): Promise<string> {
   const file = join(folder, "rampart.toml");
   const own = {
     STORE_DIRECTORY: join(folder, "store"),
@@ -61,7 +77,7 @@ async function startServe(folder: string, shared: object): Promise<RampartProces
     MONITORING_LISTEN: "127.0.0.1:0",
   };
   await writeFile(file, stringify({ ...shared, ...own }));
-  return startRampart("serve", file, { KEK: randomKek() });
+  return file;
 }
 
 async function startGateway(
