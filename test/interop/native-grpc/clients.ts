@@ -16,6 +16,7 @@ export interface Tools {
   readonly grpcio: Software;
   readonly curl: Software;
   readonly openssl: Software;
+  readonly jq: Software;
 }
 
 /** One after the other: each uses all processors that there are. */
@@ -27,6 +28,7 @@ export async function installTools(istioClientFolder: string): Promise<Tools> {
     grpcio: await python("grpcio", ["grpcio==1.85.1", "grpcio-tools==1.85.1"]),
     curl: await ofTheMachine("curl", ["--version"], /\bHTTP2\b/),
     openssl: await ofTheMachine("openssl", ["version"], /OpenSSL 3/),
+    jq: await ofTheMachine("jq", ["--version"], /jq/),
   };
 }
 

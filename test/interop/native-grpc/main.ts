@@ -13,6 +13,7 @@ import { type Pair, playRotation, rotationLifetimes } from "./rotation.ts";
 import { playHandshakes } from "./s-client.ts";
 import { type Scratch, scratchIn } from "./scratch.ts";
 import { type Lifetimes, type Servers, startServers } from "./servers.ts";
+import { storyFault } from "./story.ts";
 import { type Verdict, verdictOf } from "./verdicts.ts";
 
 /** A cell of the matrix, as far as it has been played. */
@@ -56,14 +57,13 @@ async function play(folder: string): Promise<Outcome[]> {
     await withServers(join(folder, "short"), mesh, rotationLifetimes, processes, (servers) =>
       playRotations(servers, stage),
     );
+    say("doing what docs/serve.md says");
+    const story = await playStory(join(folder, "story"), stage);
+    const ends = outcomeOf("their logs, and how they end", "both", processes);
+    return [...outcomesOf(cells), ...judgesOf(tools), story, ends];
   } finally {
     await mesh.end();
   }
-  return [
-    ...outcomesOf(cells),
-    ...judgesOf(tools),
-    outcomeOf("their logs and ends", "all", processes),
-  ];
 }
 
 function createCells(clients: Readonly<Record<keyof typeof matrix, object>>): Cell[] {
@@ -142,6 +142,18 @@ async function playRotations(
   });
   await servers.rotate();
   await playRotation(native, pairs, mesh, scratch);
+}
+
+async function playStory(folder: string, { mesh, tools }: Stage): Promise<Outcome> {
+  const whose = ["the commands of docs/serve.md", "rampart serve"] as const;
+  const tally = createTally(say);
+  const { grpcurl, curl, jq } = tools;
+  const missing = [grpcurl, curl, jq].find((tool) => "missing" in tool);
+  if (missing && "missing" in missing) return outcomeOf(...whose, tally, missing.missing);
+  if ("program" in grpcurl) {
+    tally.show("from nothing to a certificate", await storyFault(folder, mesh, grpcurl.program));
+  }
+  return outcomeOf(...whose, tally);
 }
 
 function outcomesOf(cells: readonly Cell[], missingAll?: string): Outcome[] {
