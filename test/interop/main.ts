@@ -28,7 +28,10 @@ async function runSuite(name: string, folder: string): Promise<Outcome[]> {
     stdio: ["ignore", "inherit", "inherit"],
     env: { ...process.env, ...quiet, [outcomesVariable]: file },
   });
+  const pass = (signal: NodeJS.Signals): boolean => child.kill(signal);
+  process.on("SIGTERM", pass).on("SIGINT", pass);
   const [exitCode] = await once(child, "exit");
+  process.off("SIGTERM", pass).off("SIGINT", pass);
   console.log(`=== ${name} ended with ${exitCode} after ${secondsSince(begun)} s`);
   const outcomes = existsSync(file) ? parseOutcomes(await readFile(file, "utf8")) : [];
   const isTold = outcomes.some(({ faults, missing }) => faults.length > 0 || missing !== undefined);

@@ -89,12 +89,19 @@ async function withServers(
   try {
     await act(servers);
   } finally {
-    const ends = await servers.end();
-    for (const end of ends)
-      processes.show("ends when told to", end === "exit code 0" ? undefined : end);
-    const told = servers.lines().find((line) => /eyJ|BEGIN |PRIVATE KEY/.test(line));
-    processes.show("logs no token, CSR or key", told?.slice(0, 200));
+    await processes.show("ends when told to", endFault(servers));
+    await processes.show("logs no token, CSR or key", logFault(servers));
   }
+}
+
+async function endFault(servers: Servers): Promise<string | undefined> {
+  const ends = await servers.end();
+  return ends.every((end) => end === "exit code 0") ? undefined : ends.join(", ");
+}
+
+async function logFault(servers: Servers): Promise<string | undefined> {
+  const line = servers.lines().find((line) => /eyJ|BEGIN |PRIVATE KEY/.test(line));
+  return line?.slice(0, 200);
 }
 
 /** Success and every refusal, and the handshakes. */
@@ -126,8 +133,8 @@ async function playClient(
   const { spiffeId } = caller;
   const { csr, keyPem } = await client.createRequest(spiffeId);
   const call = { ...(cases[0]?.call ?? { validitySeconds: 0 }), csr };
-  const answer = await client.createCertificate(server, call);
-  tally.show("its own CSR", await faultOf(answer, { spiffeId, keyPem }, judge));
+  const answer = client.createCertificate(server, call);
+  await tally.show("its own CSR", faultOf(answer, { spiffeId, keyPem }, judge));
 }
 
 async function playRotations(
@@ -151,7 +158,7 @@ async function playStory(folder: string, { mesh, tools }: Stage): Promise<Outcom
   const missing = [grpcurl, curl, jq].find((tool) => "missing" in tool);
   if (missing && "missing" in missing) return outcomeOf(...whose, tally, missing.missing);
   if ("program" in grpcurl) {
-    tally.show("from nothing to a certificate", await storyFault(folder, mesh, grpcurl.program));
+    await tally.show("from nothing to a certificate", storyFault(folder, mesh, grpcurl.program));
   }
   return outcomeOf(...whose, tally);
 }
@@ -183,6 +190,9 @@ function judgesOf({ zlint, istioClient }: Tools): Outcome[] {
       : [],
   );
 }
+
+// An exit ends the processes that were started; a signal alone would not.
+for (const signal of ["SIGINT", "SIGTERM"]) process.once(signal, () => process.exit(1));
 
 const folder = await mkdtemp(join(tmpdir(), "rampart-native-grpc-"));
 try {

@@ -4,7 +4,8 @@ import type { Verdict } from "./verdicts.ts";
 
 /** What has been shown so far, by one client against one server. */
 export interface Tally {
-  readonly show: (what: string, fault: string | undefined) => void;
+  /** Waits for a fault in words, or nothing; a rejection is a fault too. */
+  readonly show: (what: string, fault: Promise<string | undefined>) => Promise<void>;
   readonly passed: () => number;
   readonly faults: readonly string[];
 }
@@ -16,13 +17,20 @@ export function createTally(announce: (line: string) => void): Tally {
   return {
     faults,
     passed: () => passed,
-    show: (what, fault) => {
-      if (fault === undefined) passed++;
-      else faults.push(`${what}: ${fault}`);
-      if (fault !== undefined) announce(`FAILED: ${what}: ${fault}`);
+    show: async (what, shown) => {
+      const fault = await shown.catch(wordsOf);
+      if (fault === undefined) {
+        passed++;
+      } else {
+        faults.push(`${what}: ${fault}`);
+        announce(`FAILED: ${what}: ${fault}`);
+      }
     },
   };
 }
+
+const wordsOf = (error: unknown): string =>
+  error instanceof Error ? error.message : String(error);
 
 /** Every case that the client can express, and what only it can show. */
 export async function playCases(
@@ -34,20 +42,21 @@ export async function playCases(
 ): Promise<void> {
   for (const { what, call, expected, needs } of cases) {
     if (needs && client.cannot.includes(needs)) continue;
-    const answer = await client.createCertificate(server, call);
-    tally.show(what, await faultOf(answer, expected, judge));
+    const answer = client.createCertificate(server, call);
+    await tally.show(what, faultOf(answer, expected, judge));
   }
   for (const [what, show] of Object.entries(client.more ?? {})) {
-    tally.show(what, await show(server));
+    await tally.show(what, show(server));
   }
 }
 
 /** @returns Nothing when it is what was expected. */
 export async function faultOf(
-  answer: Answer,
+  answering: Promise<Answer>,
   expected: Case["expected"],
   judge: Verdict,
 ): Promise<string | undefined> {
+  const answer = await answering;
   if ("code" in expected) {
     if (answer.code === expected.code) return undefined;
     return `${answer.code} instead of ${expected.code}${messageOf(answer)}`;

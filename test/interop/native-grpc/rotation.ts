@@ -68,20 +68,32 @@ async function rotate(
   do {
     await refreshRoots(server);
     for (const pair of pairs) {
-      const obtained = await obtain(pair, { token }, scratch);
-      // The rotation may come in the middle of a round.
-      const { signedBy } = held.get(pair) ?? obtained;
-      if (obtained.signedBy === signedBy) held.set(pair, obtained);
+      await hold(pair, held, token, scratch);
     }
     await keepOpen(open, token);
     await sleep(1_000);
   } while ((await server.signer()) === first && Date.now() < until);
   await refreshRoots(server);
   for (const pair of pairs) await renew(pair, held.get(pair), token, scratch);
-  const fault = await keepOpen(open, token);
   const { tally } = pairs.find(({ client }) => client === grpcJsClient) ?? {};
-  tally?.show("a connection from before a rotation", fault);
+  await tally?.show("a connection from before a rotation", keepOpen(open, token));
   open.close();
+}
+
+/** Keeps what the first authority signs: the rotation may come in the middle of a round. */
+async function hold(
+  pair: Pair,
+  held: Map<Pair, Held>,
+  token: string,
+  scratch: Scratch,
+): Promise<void> {
+  try {
+    const obtained = await obtain(pair, { token }, scratch);
+    const { signedBy } = held.get(pair) ?? obtained;
+    if (obtained.signedBy === signedBy) held.set(pair, obtained);
+  } catch (error) {
+    await pair.tally.show("a token while a rotation is under way", Promise.reject(error));
+  }
 }
 
 /** As the mesh distributes them, to whoever verifies the server. */
@@ -133,13 +145,13 @@ async function renew(
   token: string,
   scratch: Scratch,
 ): Promise<void> {
-  if (!before) return pair.tally.show("a rotation", "nothing was obtained before it");
+  if (!before) return;
   const credentials = {
     "a token after a rotation": { token },
     "a certificate from before a rotation": { certificate: before.files },
   };
   for (const [what, credential] of Object.entries(credentials)) {
-    pair.tally.show(what, await renewalFault(pair, before, credential, scratch));
+    await pair.tally.show(what, renewalFault(pair, before, credential, scratch));
   }
 }
 
@@ -149,14 +161,10 @@ async function renewalFault(
   credential: Parameters<typeof obtain>[1],
   scratch: Scratch,
 ): Promise<string | undefined> {
-  try {
-    const after = await obtain(pair, credential, scratch);
-    if (after.signedBy === before.signedBy) return "the same authority has signed";
-    return (
-      (await opensslFault(after.files.certificateFile, before.rootsFile, "sslserver")) ??
-      (await opensslFault(before.files.certificateFile, after.rootsFile, "sslserver"))
-    );
-  } catch (error) {
-    return error instanceof Error ? error.message : String(error);
-  }
+  const after = await obtain(pair, credential, scratch);
+  if (after.signedBy === before.signedBy) return "the same authority has signed";
+  return (
+    (await opensslFault(after.files.certificateFile, before.rootsFile, "sslserver")) ??
+    (await opensslFault(before.files.certificateFile, after.rootsFile, "sslserver"))
+  );
 }

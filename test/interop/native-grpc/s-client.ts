@@ -47,10 +47,18 @@ export async function playHandshakes(
   tally: Tally,
 ): Promise<void> {
   for (const { what, flags, says } of handshakes) {
-    const said = await sClient(server, flags);
-    tally.show(what, says.test(said) ? undefined : firstError(said));
+    await tally.show(what, handshakeFault(server, flags, says));
   }
-  tally.show("its certificate", await certificateFault(server, zlint, scratch));
+  await tally.show("its certificate", certificateFault(server, zlint, scratch));
+}
+
+async function handshakeFault(
+  server: Server,
+  flags: readonly string[],
+  says: RegExp,
+): Promise<string | undefined> {
+  const said = await sClient(server, flags);
+  return says.test(said) ? undefined : firstError(said);
 }
 
 async function sClient({ address, tls }: Server, flags: readonly string[]): Promise<string> {
