@@ -51,7 +51,11 @@ const mistakes: Readonly<Record<string, readonly [string, string | undefined, Re
     undefined,
     [/binds no KV namespace AUTHORITIES$/],
   ],
-  "no TOML": [withConfiguration("[vars]", "[vars"), undefined, [/wrangler\.toml:\d+:\d+: is not TOML$/]],
+  "no TOML": [
+    withConfiguration("[vars]", "[vars"),
+    undefined,
+    [/wrangler\.toml:\d+:\d+: is not TOML$/],
+  ],
 };
 
 test.each(Object.entries(mistakes))(
