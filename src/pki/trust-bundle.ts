@@ -55,18 +55,30 @@ export function bundleSequenceAt(authorities: readonly PublishedAuthority[], now
   );
 }
 
-/** The instants up to `now` at which the content of the bundle changed, in any order. */
+/** The instants up to `now` at which the content of the bundle changed, in their order. */
 export function bundleChanges(authorities: readonly PublishedAuthority[], now: Date): Date[] {
   const published = authorities.map(({ id, roots, schedule }) => ({
     id,
     schedule,
     content: roots.map(toHex),
   }));
-  const content = (at: Date): string =>
-    [...new Set(publishedAuthoritiesAt(published, at).flatMap((each) => each.content))].join();
-  return authorities
-    .flatMap(({ schedule }) => [schedule.publishedFrom, schedule.retiresAt])
-    .filter((at) => at <= now && content(at) !== content(new Date(at.getTime() - 1)));
+  const contentAt = (at: number): string =>
+    [
+      ...new Set(publishedAuthoritiesAt(published, new Date(at)).flatMap(({ content }) => content)),
+    ].join();
+  const instants = authorities
+    .flatMap(({ schedule }) => [schedule.publishedFrom.getTime(), schedule.retiresAt.getTime()])
+    .filter((at) => at <= now.getTime());
+  let before = "";
+  return [...new Set(instants)]
+    .toSorted((a, b) => a - b)
+    .filter((at) => {
+      const after = contentAt(at);
+      const isChange = after !== before;
+      before = after;
+      return isChange;
+    })
+    .map((at) => new Date(at));
 }
 
 function byPublication(a: ScheduledAuthority, b: ScheduledAuthority): number {
