@@ -1,4 +1,3 @@
-import type { RecordError } from "../custody/authority-record.ts";
 import { bytesEqual } from "../pki/bytes.ts";
 import type { Issuer } from "../pki/issuer.ts";
 import { toPem } from "../pki/pem.ts";
@@ -11,7 +10,7 @@ import {
   type TrustBundle,
   trustBundleAt,
 } from "../pki/trust-bundle.ts";
-import type { OpenedStore } from "./opened-store.ts";
+import type { OpenedStore, RefusedRecord } from "./opened-store.ts";
 
 /** Everything that requests need of the authorities, as it stands from one change to the next. */
 export interface AuthorityView {
@@ -32,7 +31,7 @@ const never = new Date(8.64e15);
 
 export function viewAt(store: OpenedStore, now: Date): AuthorityView {
   const authorities = store.issuers.map(({ authority }) => authority);
-  const published = [...authorities, ...applyTaints(store.additionalRoots, store.taints)];
+  const published = publishedIn(store);
   const signing = signingAuthorityAt(authorities, now);
   const issuer = store.issuers.find(({ authority }) => authority === signing);
   const trustBundle = trustBundleAt(published, now);
@@ -43,11 +42,11 @@ export function viewAt(store: OpenedStore, now: Date): AuthorityView {
     issuer,
     trustBundle,
     chainPem: [...intermediates, trustBundle.pem],
-    sequence: bundleSequenceAt(published, now),
+    sequence: bundleSequenceAt(published, store.taints, now),
     reasons: [
       ...store.refusals.map(refusalSentence),
       ...whyNothingSigns(store, issuer),
-      ...exposures(store, published, now),
+      ...exposuresAt(store, now),
     ],
   };
 }
@@ -59,8 +58,8 @@ function nextChange(published: readonly PublishedAuthority[], now: Date): Date {
     .reduce((earliest, instant) => (instant < earliest ? instant : earliest), never);
 }
 
-function refusalSentence({ check }: RecordError): string {
-  return `a record does not open: ${check}`;
+function refusalSentence({ kind, id, refusal }: RefusedRecord): string {
+  return `the ${kind} ${id.slice(0, 64)} does not open: ${refusal.check}`;
 }
 
 function whyNothingSigns({ issuers, refusals }: OpenedStore, issuer: Issuer | undefined): string[] {
@@ -69,22 +68,23 @@ function whyNothingSigns({ issuers, refusals }: OpenedStore, issuer: Issuer | un
   return refusals.length > 0 ? [] : ["the store holds no authority"];
 }
 
-/** What whoever has the key of a tainted authority can still do with it. */
-function exposures(
-  { taints }: OpenedStore,
-  published: readonly PublishedAuthority[],
-  now: Date,
-): string[] {
+function publishedIn({ issuers, additionalRoots, taints }: OpenedStore): PublishedAuthority[] {
+  const authorities = issuers.map(({ authority }) => authority);
+  return [...authorities, ...applyTaints(additionalRoots, taints)];
+}
+
+/** What whoever has the key of a tainted authority can still do with it, one sentence each. */
+export function exposuresAt(store: OpenedStore, now: Date): string[] {
+  const published = publishedIn(store);
   const trusted = publishedAuthoritiesAt(published, now);
-  return [...new Set(taints.map(({ id }) => id))].flatMap((id) => {
+  return [...new Set(store.taints.map(({ id }) => id))].flatMap((id) => {
     const roots = published.find((each) => each.id === id)?.roots ?? [];
     // Another authority, or an additional root, may keep its root in the bundle.
     const ends = trusted
       .filter((each) => each.roots.some((root) => roots.some((own) => bytesEqual(own, root))))
       .map(({ schedule }) => schedule.retiresAt.getTime());
     if (ends.length === 0) return [];
-    return [
-      `${id} is tainted, and its root trusted until ${new Date(Math.max(...ends)).toISOString()}`,
-    ];
+    const until = new Date(Math.max(...ends)).toISOString();
+    return [`${id} is tainted, and its root trusted until ${until}`];
   });
 }

@@ -17,7 +17,12 @@ export type OpenedRecord =
   | { readonly kind: "authority"; readonly id: string; readonly issuer: Issuer }
   | { readonly kind: "root"; readonly id: string; readonly root: AdditionalRoot }
   | { readonly kind: "taint"; readonly id: string; readonly taint: Taint }
-  | (RecordName & { readonly refusal: RecordError });
+  | RefusedRecord;
+
+/** A record that did not open, and why. */
+export interface RefusedRecord extends RecordName {
+  readonly refusal: RecordError;
+}
 
 /** What opens records. */
 export interface RecordOpening {
@@ -34,7 +39,7 @@ export interface OpenedStore extends RotationState {
   readonly authorities: readonly SigningAuthority[];
   readonly additionalRoots: readonly AdditionalRoot[];
   readonly taints: readonly Taint[];
-  readonly refusals: readonly RecordError[];
+  readonly refusals: readonly RefusedRecord[];
 }
 
 /** Opens one record. What refuses to open is logged and becomes a value: the others carry on. */
@@ -89,7 +94,7 @@ export function assemble(records: readonly OpenedRecord[]): OpenedStore {
     authorities,
     additionalRoots: records.flatMap((each) => ("root" in each ? [each.root] : [])),
     taints,
-    refusals: records.flatMap((each) => ("refusal" in each ? [each.refusal] : [])),
+    refusals: records.flatMap((each) => ("refusal" in each ? [each] : [])),
   };
 }
 

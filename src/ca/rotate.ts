@@ -3,7 +3,7 @@ import { resealAuthority } from "../custody/seal.ts";
 import { resealStatement } from "../custody/statement.ts";
 import { type MintCause, planRotation, type RotationStep } from "../pki/rotation.ts";
 import type { Schedule } from "../pki/schedule.ts";
-import { viewAt } from "./authority-view.ts";
+import { exposuresAt } from "./authority-view.ts";
 import { foundIfEmpty } from "./inception.ts";
 import { type Mint, mintAuthority, storeRecord } from "./mint.ts";
 import { assemble, type OpenedStore, openRecord } from "./opened-store.ts";
@@ -27,8 +27,8 @@ export async function rotate(mint: Mint, now: Date): Promise<void> {
   const done = opened.authorities.length > 0 ? await carryOut(mint, opened, readable, now) : [];
   const faults = done.flatMap((each) => (each.status === "rejected" ? [each.reason] : []));
   for (const fault of faults) logFault(mint, fault);
-  logReasons(mint, opened, now);
-  const all = [...opened.refusals, ...faults];
+  logExposures(mint, opened, now);
+  const all = [...opened.refusals.map(({ refusal }) => refusal), ...faults];
   if (all.length > 0) throw new AggregateError(all, `the rotation met ${all.length} faults`);
 }
 
@@ -98,10 +98,10 @@ function logCause({ log }: Mint, cause: MintCause, { signsFrom }: Schedule): voi
   });
 }
 
-/** What the operator has to know of as long as it lasts: an exposure, a gap. */
-function logReasons({ log }: Mint, opened: OpenedStore, now: Date): void {
-  for (const detail of viewAt({ ...opened, refusals: [] }, now).reasons) {
-    log.operation({ event: "authorities-need-attention", level: "warning", detail });
+/** What the operator has to know of as long as it lasts. */
+function logExposures({ log }: Mint, opened: OpenedStore, now: Date): void {
+  for (const detail of exposuresAt(opened, now)) {
+    log.operation({ event: "authority-exposed", level: "warning", detail });
   }
 }
 

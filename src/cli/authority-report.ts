@@ -24,7 +24,10 @@ export async function reportAuthorities(
   now: Date,
 ): Promise<AuthorityReport[]> {
   const taintedAt = (id: string): Date | undefined =>
-    taints.find((taint) => taint.id === id)?.taintedAt;
+    taints
+      .filter((taint) => taint.id === id)
+      .map((taint) => taint.taintedAt)
+      .toSorted((a, b) => a.getTime() - b.getTime())[0];
   const authorities = issuers.map(
     async ({ authority: { id, schedule, certificate, publicKey } }) => ({
       id,
@@ -61,11 +64,17 @@ export function formatAuthorities(reports: readonly AuthorityReport[]): string {
       report.key ?? "(root)",
       formatInstant(report.schedule.publishedFrom),
       report.key ? formatInstant(report.schedule.signsFrom) : "never",
-      report.key ? formatInstant(report.taintedAt ?? report.schedule.signsUntil) : "never",
+      signsUntilOf(report),
       formatInstant(report.schedule.retiresAt),
       report.fingerprint.slice(0, 16),
     ]),
   );
+}
+
+/** A tainted one stopped when it was said, unless it had before: its schedule no longer tells. */
+function signsUntilOf({ key, taintedAt, schedule }: AuthorityReport): string {
+  if (!key) return "never";
+  return taintedAt ? `tainted ${formatInstant(taintedAt)}` : formatInstant(schedule.signsUntil);
 }
 
 /** As much of an id as people need. */

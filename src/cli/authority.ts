@@ -8,7 +8,7 @@ import { rotate } from "../ca/rotate.ts";
 import { recordTaint } from "../ca/taint.ts";
 import { lastSignature } from "../pki/rotation.ts";
 import { firstSchedule, nextSchedule, phaseAt } from "../pki/schedule.ts";
-import { createTaint, type Departure } from "../pki/taint.ts";
+import { createTaint, type Departure, type Taint } from "../pki/taint.ts";
 import { formatAuthorities, reportAuthorities, shortId } from "./authority-report.ts";
 import {
   type BackupKey,
@@ -18,6 +18,7 @@ import {
   writeBackup,
 } from "./backup.ts";
 import { type ConfirmationOptions, confirm } from "./confirmation.ts";
+import { forecastTaints } from "./forecast.ts";
 import { findByBeginning } from "./id-beginning.ts";
 import { loadFile } from "./import/bounded-file.ts";
 import { loadPluggedIn } from "./import/load.ts";
@@ -96,8 +97,10 @@ async function rotateNow(session: Session): Promise<void> {
   const store = await openStore(session);
   requireAuthority(store);
   const authorities = store.issuers.map(({ authority }) => authority);
-  const prepared = authorities.find(({ schedule }) =>
-    ["future", "published"].includes(phaseAt(schedule, now)),
+  const prepared = authorities.find(
+    ({ schedule }) =>
+      schedule.signsFrom < schedule.signsUntil &&
+      ["future", "published"].includes(phaseAt(schedule, now)),
   );
   if (prepared) {
     const when = formatInstant(prepared.schedule.signsFrom);
@@ -141,9 +144,8 @@ async function taint(session: Session, id: string, options: TaintOptions): Promi
   const store = await openStore(session);
   const authority = findByBeginning(store.authorities, id, "authority");
   const decided = createTaint(store, authority.id, options.root, mint.phaseLengths, now);
-  const until = formatInstant(decided.retiresAt);
-  const what = `Taint ${authority.id} in the ${session.place}? It can never sign again, and is trusted until ${until}.`;
-  await confirm(what, { yes: options.yes || session.isDry });
+  requireStricter(store, decided);
+  await confirm(taintQuestion(session, store, decided), { yes: options.yes || session.isDry });
   await recordTaint(mint, decided);
   const faults = await rotate(mint, now).then(() => 0, countFaults);
   await conclude(session);
@@ -152,6 +154,28 @@ async function taint(session: Session, id: string, options: TaintOptions): Promi
       `it is tainted, but the rotation after it met faults (${faults}): the next cron run goes on`,
     );
   }
+}
+
+/** What says nothing new would only be one more record that nothing ever deletes. */
+function requireStricter(
+  { issuers, taints }: OpenedStore,
+  { id, taintedAt, retiresAt }: Taint,
+): void {
+  const left = issuers.find(({ authority }) => authority.id === id)?.authority.schedule.retiresAt;
+  if (left && left <= taintedAt) throw new Obstacle(`${id} has left the trust bundle already`);
+  if (left && left <= retiresAt && taints.some((taint) => taint.id === id)) {
+    throw new Obstacle(`${id} is tainted already, and its root leaves ${formatInstant(left)}`);
+  }
+}
+
+function taintQuestion({ mint, place, now }: Session, store: OpenedStore, taint: Taint): string {
+  const forecast = forecastTaints(store, mint.phaseLengths, now).find(({ id }) => id === taint.id);
+  const gap =
+    forecast && forecast.successorSignsFrom > now
+      ? ` Nothing signs until ${formatInstant(forecast.successorSignsFrom)}.`
+      : "";
+  const until = formatInstant(taint.retiresAt);
+  return `Taint ${taint.id} in the ${place}? It can never sign again, and is trusted until ${until}.${gap}`;
 }
 
 /** What a rotation fails with was logged fault by fault. */

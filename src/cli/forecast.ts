@@ -50,6 +50,9 @@ export function forecastRotation(
 }
 
 function eventsOf({ id, schedule }: ScheduledAuthority): ForecastEvent[] {
+  if (schedule.signsFrom >= schedule.signsUntil) {
+    return [{ at: schedule.retiresAt, id, event: "leaves the bundle" }];
+  }
   return [
     { at: schedule.publishedFrom, id, event: "published" },
     { at: schedule.signsFrom, id, event: "signs" },

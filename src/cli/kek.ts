@@ -46,7 +46,8 @@ const changeHelp = `
 To change the KEK without a moment in which something does not open:
   1. append the new one:   KEK=old,new   every reader can open what is to come
   2. then put it first:    KEK=new,old   the next cron run seals every record anew
-  3. rampart kek list --retire <old id>  fails until no record needs the old one; then drop it`;
+  3. rampart kek list --retire <old id>  fails until no record needs the old one; wait one more
+                           PROPAGATION_INTERVAL, until every place has the new records, then drop it`;
 
 function printNew(id: string): void {
   const entry = `${id}:${randomBytes(kekOctets).toString("base64")}`;
@@ -80,7 +81,7 @@ function requireRetirable(id: string, reports: readonly KekReport[]): void {
   if (report === reports[0]) throw new Obstacle(`${id} is the KEK that seals what comes next`);
   if (report.records === 0) return;
   throw new Obstacle(
-    `${id} still seals records (${report.records}): the next cron run seals them anew`,
+    `${id} still seals records (${report.records}): the next cron run of a CA that has another first seals them anew`,
   );
 }
 
@@ -97,7 +98,7 @@ async function reportKeks({ mint }: Session): Promise<KekReport[]> {
 /** What a record says of its KEK, which holds if it opens. */
 function kekOf(value: string): string {
   try {
-    return String((JSON.parse(value) as { kek?: unknown }).kek);
+    return String((JSON.parse(value) as { kek?: unknown }).kek ?? "(unreadable)");
   } catch {
     return "(unreadable)";
   }

@@ -4,6 +4,9 @@ export type RecordKind = "authority" | "taint" | "root";
 /** Every kind of record. */
 export const recordKinds: readonly RecordKind[] = ["authority", "taint", "root"];
 
+/** More records than any rotation and any operator leave behind: a store with more was tampered with. */
+export const maximumRecords = 500;
+
 /** The name of a record in the store. */
 export interface RecordName {
   readonly kind: RecordKind;

@@ -3,15 +3,13 @@ import { type FileHandle, mkdir, open, readdir, rename, rm, stat } from "node:fs
 import { basename, dirname, join } from "node:path";
 import {
   type AuthorityStore,
+  maximumRecords,
   type RecordKind,
   type RecordName,
   recordKinds,
   type StoredRecord,
 } from "../custody/authority-store.ts";
 import { recordKey } from "../custody/record-key.ts";
-
-/** As many as KV may hold: more than any rotation leaves behind. */
-const maximumRecords = 100;
 
 /** More than any record; what is longer is cut, and then does not open. */
 const maximumOctets = 256 * 1024;

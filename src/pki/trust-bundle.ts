@@ -1,6 +1,7 @@
 import { type Bytes, toHex } from "./bytes.ts";
 import { toPem } from "./pem.ts";
 import type { ScheduledAuthority } from "./schedule.ts";
+import type { Taint } from "./taint.ts";
 
 /** An authority with the roots that verifiers need to accept what it signs. */
 export interface PublishedAuthority extends ScheduledAuthority {
@@ -46,13 +47,20 @@ export function publishedAuthoritiesAt<A extends ScheduledAuthority>(
 
 /**
  * A number that grows with every change of the bundle, and with nothing else (SPIFFE Trust Domain and
- * Bundle §4.1.1): the second of its latest change up to `now`; 0 before the first.
+ * Bundle §4.1.1): the second of its latest change up to `now`, 0 before the first, and one more for
+ * each authority that a taint has taken out of it. Those come without notice, so that a reader may
+ * learn of one after a later change.
+ *
+ * @param authorities With the schedules that the taints leave them.
  */
-export function bundleSequenceAt(authorities: readonly PublishedAuthority[], now: Date): number {
-  return Math.max(
-    0,
-    ...bundleChanges(authorities, now).map((change) => Math.floor(change.getTime() / 1000)),
-  );
+export function bundleSequenceAt(
+  authorities: readonly PublishedAuthority[],
+  taints: readonly Taint[],
+  now: Date,
+): number {
+  const latest = bundleChanges(authorities, now).at(-1)?.getTime() ?? 0;
+  const departed = new Set(taints.filter(({ retiresAt }) => retiresAt <= now).map(({ id }) => id));
+  return Math.floor(latest / 1000) + departed.size;
 }
 
 /** The instants up to `now` at which the content of the bundle changed, in their order. */

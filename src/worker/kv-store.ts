@@ -1,8 +1,15 @@
-import type { AuthorityStore, RecordName } from "../custody/authority-store.ts";
+import {
+  type AuthorityStore,
+  maximumRecords,
+  type RecordName,
+} from "../custody/authority-store.ts";
 import { parseRecordKey, recordKey } from "../custody/record-key.ts";
 
-/** As many records as KV reads at once: more than any rotation leaves behind. */
-const maximumRecords = 100;
+/** As many keys as KV lists at once, the keys of others among them. */
+const maximumKeys = 1000;
+
+/** As many values as KV reads at once. */
+const valuesAtOnce = 100;
 
 /** What the store needs of a KV namespace: the Worker's binding has it, and so has an operator's terminal. */
 export interface KvNamespace {
@@ -23,11 +30,12 @@ export interface KvNamespace {
 export function createKvStore(namespace: KvNamespace): AuthorityStore {
   return {
     async load() {
-      const { keys, list_complete } = await namespace.list({ limit: maximumRecords });
-      if (!list_complete) throw new Error(`more than ${maximumRecords} keys in the store`);
+      const { keys, list_complete } = await namespace.list({ limit: maximumKeys });
       const names = keys.flatMap(({ name }) => parseRecordKey(name));
-      if (names.length === 0) return [];
-      const values = await namespace.get(names.map(recordKey), "text");
+      if (!list_complete || names.length > maximumRecords) {
+        throw new Error(`more than ${maximumRecords} records or ${maximumKeys} keys in the store`);
+      }
+      const values = await readAll(namespace, names.map(recordKey));
       // A key that was listed and is gone was deleted in between, or its value has yet to arrive.
       const present = names.flatMap((name) => {
         const value = values.get(recordKey(name)) ?? null;
@@ -49,3 +57,17 @@ export function createKvStore(namespace: KvNamespace): AuthorityStore {
 }
 
 const isAuthority = ({ kind }: RecordName): boolean => kind === "authority";
+
+async function readAll(
+  namespace: KvNamespace,
+  keys: readonly string[],
+): Promise<ReadonlyMap<string, string | null>> {
+  const starts = Array.from(
+    { length: Math.ceil(keys.length / valuesAtOnce) },
+    (_, i) => i * valuesAtOnce,
+  );
+  const chunks = await Promise.all(
+    starts.map((start) => namespace.get(keys.slice(start, start + valuesAtOnce), "text")),
+  );
+  return new Map(chunks.flatMap((chunk) => [...chunk]));
+}

@@ -138,7 +138,7 @@ test.each([
   expect(await publishedBundle(ca)).toEqual(before);
   expect(await readiness(ca)).toEqual({
     ready: true,
-    reasons: [`a record does not open: ${check}`],
+    reasons: [expect.stringMatching(new RegExp(`does not open: ${check}$`))],
   });
   await expect(rotate(ca.mint, ca.now())).rejects.toThrow(AggregateError);
 });
@@ -150,7 +150,10 @@ test("stays when its retirement does not open, which is reported", async () => {
   ca.store.records.set(taintKeyOf(ca, id), "junk");
   ca.pass(refresh);
   expect(await publishedBundle(ca)).toEqual(during);
-  expect(await readiness(ca)).toEqual({ ready: true, reasons: ["a record does not open: form"] });
+  expect(await readiness(ca)).toEqual({
+    ready: true,
+    reasons: [expect.stringMatching(/^the taint .* does not open: form$/)],
+  });
 });
 
 test("and its retirement are sealed anew under a new KEK", async () => {

@@ -49,7 +49,7 @@ describe("an additional root", () => {
       expect([0, 999, 1000, n, n + 1].map((at) => rootsAt([expired], at).length)).toEqual([
         0, 0, 0, 0, 0,
       ]);
-      expect(bundleSequenceAt([expired], second(n + 1))).toBe(0);
+      expect(bundleSequenceAt([expired], [], second(n + 1))).toBe(0);
     },
   );
 
@@ -57,7 +57,7 @@ describe("an additional root", () => {
     const authority = stub("aa", [50, 60, 500, 600], [inHex(der)]);
     expect(trustBundleAt([authority, root], second(100)).roots).toHaveLength(1);
     const sequences = [50, 99, 100, 600, 999].map((n) =>
-      bundleSequenceAt([authority, root], second(n)),
+      bundleSequenceAt([authority, root], [], second(n)),
     );
     expect(new Set(sequences)).toEqual(new Set([second(50).getTime() / 1000]));
     expect(trustBundleAt([authority, root], second(999)).roots).toHaveLength(1);
@@ -87,7 +87,7 @@ describe("an additional root", () => {
     ];
     const looked = [100.2, 100.8].map((n) => [
       rootsAt(others, n).join(),
-      bundleSequenceAt(others, second(n)),
+      bundleSequenceAt(others, [], second(n)),
     ]);
     expect(looked[0]?.[0] === looked[1]?.[0]).toBe(looked[0]?.[1] === looked[1]?.[1]);
   });

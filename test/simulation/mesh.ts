@@ -211,7 +211,7 @@ class Mesh {
     workload.bundle = new Set(published.map(({ id }) => id));
     workload.asksAt = now + workload.renewal(workload.leafSeconds, this.#random);
     this.#checkTainted(authority, published, now);
-    this.#checkSequence(authorities, published, now);
+    this.#checkSequence(authorities, published, reading.taints, now);
     this.#checkHandshakes(workload, now);
   }
 
@@ -236,13 +236,11 @@ class Mesh {
   #checkSequence(
     authorities: readonly PublishedAuthority[],
     published: readonly PublishedAuthority[],
+    taints: readonly Taint[],
     now: number,
   ): void {
     if (published.length > maximumRoots) throw this.#violation(now, "too many roots");
-    // A taint takes effect before every reader knows of it.
-    const { taintAt, lengths } = this.#setting;
-    if (isWithin(now, [taintAt, taintAt + lengths.propagationSeconds])) return;
-    const sequence = bundleSequenceAt(authorities, at(now));
+    const sequence = bundleSequenceAt(authorities, taints, at(now));
     const content = published.map(({ id }) => id).join();
     const known = this.#contents.get(sequence) ?? content;
     if (known !== content) throw this.#violation(now, "two bundles of one sequence");

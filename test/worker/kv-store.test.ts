@@ -30,7 +30,7 @@ test("does not look at what others keep in the namespace", async () => {
 
 test("answers no part of a store with more records than any rotation leaves behind", async () => {
   const store = createKvStore(namespace());
-  for (let i = 0; i < 101; i++) await store.put({ kind: "authority", id: `${i}`, value: "v" });
+  for (let i = 0; i < 501; i++) await store.put({ kind: "authority", id: `${i}`, value: "v" });
   await expect(store.load()).rejects.toThrow();
 });
 
