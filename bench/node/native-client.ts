@@ -53,7 +53,7 @@ function call(
     stream.on("response", note);
     stream.on("trailers", note);
     stream.on("error", reject);
-    stream.on("end", () => (status === "0" ? resolve() : reject(new Error(`status ${status}`))));
+    stream.on("end", () => (status === "0" ? resolve() : reject(new Error(`answered ${status}`))));
     stream.resume();
     stream.end(frame);
   });

@@ -12,9 +12,9 @@ import type { Cluster, Workload } from "../workload.ts";
 import { nativeLoad } from "./native-client.ts";
 import { type ProcessUnderTest, startProcess } from "./process-under-test.ts";
 
-const warmUpTimes = 3000;
+const warmUpTimes = 2000;
 const rounds = 21;
-const timesPerRound = 200;
+const timesPerRound = 150;
 
 interface Measured {
   readonly load: Load;
@@ -84,7 +84,7 @@ async function startCa(
       MONITORING_LISTEN: "127.0.0.1:0",
       KEK: `bench:${randomBytes(32).toString("base64")}`,
       INCEPTION_DATE: new Date().toISOString().slice(0, 10),
-      PROPAGATION_INTERVAL: "1s",
+      PROPAGATION_INTERVAL: "4s",
       ISSUERS: [{ issuer, jwks_uri: keysUrl, gateways }],
     },
   });

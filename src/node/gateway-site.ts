@@ -49,10 +49,15 @@ async function forward(
   try {
     const headers = await headersFor(forwarding, context);
     const timeoutMs = context.timeoutMs();
-    return await upstream.client.createCertificate(request, {
+    const options = {
       headers,
       signal: context.signal,
       ...(timeoutMs !== undefined && { timeoutMs }),
+    };
+    const call = () => upstream.client.createCertificate(request, options);
+    return await call().catch((error: unknown) => {
+      if (!isCut(error)) throw error;
+      return call();
     });
   } catch (error) {
     const answer = toCallersError(error);
@@ -87,6 +92,14 @@ async function headersFor(
   }
   if (headers.has("authorization")) return headers;
   throw new ConnectError("request authentication failed", Code.Unauthenticated);
+}
+
+/**
+ * Whether the connection was gone: the CA may close one that was kept just as it is used again. A call
+ * is worth a second try then, because at the worst the first has issued a certificate for nobody.
+ */
+function isCut(error: unknown): boolean {
+  return error instanceof ConnectError && error.code === Code.Aborted && error.cause !== undefined;
 }
 
 /** What the CA itself has said, in its words. */
