@@ -1,7 +1,6 @@
 import { once } from "node:events";
 import type { IncomingHttpHeaders, ServerHttp2Stream } from "node:http2";
-import type { UniversalServerResponse } from "@connectrpc/connect/protocol";
-import type { StreamedRequest } from "./site.ts";
+import type { StreamedRequest, StreamedResponse } from "./site.ts";
 
 /** The parts of a request that say where it goes. */
 export interface Target {
@@ -54,14 +53,18 @@ export function toUniversalRequest(
 /** Sends an answer with its trailers; without a body, they are all of it (gRPC's Trailers-Only). */
 export async function sendUniversalResponse(
   stream: ServerHttp2Stream,
-  { status, header, body, trailer }: UniversalServerResponse,
+  { status, header, octets, body, trailer }: StreamedResponse,
 ): Promise<void> {
   const headers = { ":status": status, ...(header && Object.fromEntries(header)) };
   const trailers = trailer && Object.fromEntries(trailer);
+  const send = (chunk: Uint8Array): boolean => {
+    if (!stream.headersSent) stream.respond(headers, { waitForTrailers: trailers !== undefined });
+    return stream.write(chunk);
+  };
+  if (octets?.length && !stream.destroyed) send(octets);
   for await (const chunk of body ?? []) {
     if (stream.destroyed) return;
-    if (!stream.headersSent) stream.respond(headers, { waitForTrailers: trailers !== undefined });
-    if (!stream.write(chunk)) await drained(stream);
+    if (!send(chunk)) await drained(stream);
   }
   if (stream.destroyed) return;
   if (!stream.headersSent) {

@@ -13,8 +13,11 @@ export type StreamedRequest = Omit<UniversalServerRequest, "body"> & {
   readonly body: AsyncIterable<Uint8Array>;
 };
 
+/** An answer on its way: whole, or in pieces. */
+export type StreamedResponse = UniversalServerResponse & { readonly octets?: Uint8Array };
+
 /** What answers the calls of one RPC. */
-export type Rpc = (request: StreamedRequest) => Promise<UniversalServerResponse>;
+export type Rpc = (request: StreamedRequest) => Promise<StreamedResponse>;
 
 /** What is served: RPCs by their path over HTTP/2, and everything else as fetch has it. */
 export interface Site {

@@ -28,10 +28,7 @@ export type RpcRequest = Omit<UniversalServerRequest, "body"> & {
 };
 
 /** An answer, complete before it leaves. */
-export interface RpcResponse extends UniversalServerResponse {
-  readonly body: AsyncIterable<Uint8Array>;
-  readonly octets: Bytes;
-}
+export type RpcResponse = Omit<UniversalServerResponse, "body"> & { readonly octets: Bytes };
 
 /** Answers calls of `CreateCertificate`. Never rejects for what a caller does. */
 export type CertificateRpc = (request: RpcRequest) => Promise<RpcResponse>;
@@ -62,16 +59,17 @@ export function createCertificateRpc(
     const response =
       hasTrailers && isPlainGrpc(request)
         ? await answerGrpc(ca, call, request)
-        : await handler({
-            ...request,
-            body: request.body(() => call.signal),
-            contextValues: contextValues.set(callKey, call),
-          });
-    const octets = await octetsOf(response);
-    if (audit.reason === "rpc-malformed") audit.detail = refusalOf(response, octets);
+        : await complete(
+            handler({
+              ...request,
+              body: request.body(() => call.signal),
+              contextValues: contextValues.set(callKey, call),
+            }),
+          );
+    if (audit.reason === "rpc-malformed") audit.detail = refusalOf(response);
     audit.durationMilliseconds = ca.clock().getTime() - now.getTime();
     ca.log.audit(audit);
-    return { ...response, octets, body: once(octets) };
+    return response;
   };
 }
 
@@ -106,18 +104,15 @@ function callOf({ values }: HandlerContext): Call {
 }
 
 /** Complete before it leaves, so that the audit event of a call is written once its outcome is certain. */
-async function octetsOf({ body }: UniversalServerResponse): Promise<Bytes> {
+async function complete(answered: Promise<UniversalServerResponse>): Promise<RpcResponse> {
+  const { body, ...response } = await answered;
   const chunks: Uint8Array[] = [];
   for await (const chunk of body ?? []) chunks.push(chunk);
-  return concatBytes(...chunks);
-}
-
-async function* once(octets: Bytes): AsyncGenerator<Bytes> {
-  if (octets.length > 0) yield octets;
+  return { ...response, octets: concatBytes(...chunks) };
 }
 
 /** How the RPC layer itself refused a call: its code, without its sentence, which may quote the message. */
-function refusalOf({ status, trailer }: UniversalServerResponse, octets: Bytes): string {
+function refusalOf({ status, trailer, octets }: RpcResponse): string {
   const text = new TextDecoder().decode(octets);
   const code =
     /"code":"(\w+)"/.exec(text)?.[1] ??

@@ -1,15 +1,15 @@
 import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
 import { Code, ConnectError } from "@connectrpc/connect";
-import type { UniversalServerResponse } from "@connectrpc/connect/protocol";
 import {
   type IstioCertificateRequest,
   IstioCertificateRequestSchema,
   type IstioCertificateResponse,
   IstioCertificateResponseSchema,
 } from "../gen/istio/v1/auth/ca_pb.ts";
+import type { Bytes } from "../pki/bytes.ts";
 import type { CertificateAuthority } from "./certificate-authority.ts";
 import { answering, authenticate, type Call, createCertificate } from "./certificate-call.ts";
-import type { RpcRequest } from "./certificate-rpc.ts";
+import type { RpcRequest, RpcResponse } from "./certificate-rpc.ts";
 import { maximumBodyOctets } from "./request-body.ts";
 
 /**
@@ -31,7 +31,7 @@ export async function answerGrpc(
   ca: CertificateAuthority,
   call: Call,
   request: RpcRequest,
-): Promise<UniversalServerResponse> {
+): Promise<RpcResponse> {
   const { signal, header } = request;
   const headers = new Headers({ "content-type": header.get("content-type") ?? "" });
   try {
@@ -40,14 +40,15 @@ export async function answerGrpc(
     const answer = await answering(call, signal, () =>
       createCertificate(ca, call, message, signal),
     );
-    const body = once(frame(create(IstioCertificateResponseSchema, answer)));
-    return { status: 200, header: headers, body, trailer: new Headers({ "grpc-status": "0" }) };
+    const octets = frame(create(IstioCertificateResponseSchema, answer));
+    return { status: 200, header: headers, octets, trailer: new Headers({ "grpc-status": "0" }) };
   } catch (error) {
-    return { status: 200, header: headers, trailer: trailersOf(error) };
+    return { status: 200, header: headers, octets: nothing, trailer: trailersOf(error) };
   }
 }
 
 const headOctets = 5;
+const nothing: Bytes = new Uint8Array();
 
 async function read(request: RpcRequest, call: Call): Promise<Uint8Array> {
   for await (const whole of request.body(() => call.signal)) return whole;
@@ -89,16 +90,12 @@ function decode(message: Uint8Array): IstioCertificateRequest {
   }
 }
 
-function frame(answer: IstioCertificateResponse): Uint8Array {
+function frame(answer: IstioCertificateResponse): Bytes {
   const message = toBinary(IstioCertificateResponseSchema, answer);
   const framed = new Uint8Array(headOctets + message.length);
   new DataView(framed.buffer).setUint32(1, message.length);
   framed.set(message, headOctets);
   return framed;
-}
-
-async function* once(octets: Uint8Array): AsyncGenerator<Uint8Array> {
-  yield octets;
 }
 
 /** How the call ended; of a fault, only that it was one. */
