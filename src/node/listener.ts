@@ -23,13 +23,18 @@ export interface Listener {
 
 /** A listener with TLS, whose credentials may change while it runs. */
 export interface TlsListener extends Listener {
-  /** For every handshake from now on; connections stay. */
+  /**
+   * For every handshake from now on. Connections stay, but for those that a client certificate has
+   * opened when the roots change: they take no more calls, and have to be opened anew.
+   */
   readonly replace: (credentials: ServerCredentials) => void;
 }
 
 /** Connections, as they are accepted and as long as they last. */
 interface Connections {
   readonly take: (socket: Duplex, protocol: "http/1.1" | "h2", peer: Peer) => void;
+  /** Nobody is believed any longer for the certificate that opened a connection. */
+  readonly forgetCertificates: () => void;
   readonly close: (graceMilliseconds: number) => Promise<void>;
 }
 
@@ -50,9 +55,14 @@ export async function listenWithTls(
     if (peer) connections.take(socket, socket.alpnProtocol === "h2" ? "h2" : "http/1.1", peer);
     else socket.destroy();
   });
+  let { clientRoots } = credentials;
   return {
     ...(await listening(server, listen, connections)),
-    replace: (next) => server.setSecureContext(tlsOptions(next)),
+    replace: (next) => {
+      server.setSecureContext(tlsOptions(next));
+      if (next.clientRoots !== clientRoots) connections.forgetCertificates();
+      clientRoots = next.clientRoots;
+    },
   };
 }
 
@@ -96,7 +106,7 @@ async function listening(
 
 function createConnections(site: Site): Connections {
   const sockets = new Map<Duplex, Peer>();
-  const sessions = new Set<ServerHttp2Session>();
+  const sessions = new Map<ServerHttp2Session, Peer>();
   const http1: HttpServer = createHttp1Server(site, ({ socket }) => sockets.get(socket) ?? nobody);
 
   function take(socket: Duplex, protocol: "http/1.1" | "h2", peer: Peer): void {
@@ -108,13 +118,18 @@ function createConnections(site: Site): Connections {
       return;
     }
     const session = serveHttp2(site, socket, peer);
-    sessions.add(session);
+    sessions.set(session, peer);
     session.once("close", () => sessions.delete(session));
+  }
+
+  function forgetCertificates(): void {
+    for (const socket of sockets.keys()) sockets.set(socket, nobody);
+    for (const [session, { clientCertificate }] of sessions) if (clientCertificate) session.close();
   }
 
   async function close(graceMilliseconds: number): Promise<void> {
     const ended = [...sockets.keys()].map((socket) => once(socket, "close"));
-    for (const session of sessions) session.close();
+    for (const session of sessions.keys()) session.close();
     http1.keepAliveTimeout = 1;
     http1.close();
     const cut = setTimeout(() => {
@@ -124,5 +139,5 @@ function createConnections(site: Site): Connections {
     clearTimeout(cut);
   }
 
-  return { take, close };
+  return { take, forgetCertificates, close };
 }

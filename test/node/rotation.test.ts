@@ -1,8 +1,10 @@
 import { X509Certificate } from "node:crypto";
+import { once } from "node:events";
 import { connect } from "node:tls";
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
 import { createWorkloadKey } from "../../dev/certificate-request.ts";
 import { issuers, issuerTables } from "../contract/service-under-test.ts";
+import { type ClientTls, connectHttp2 } from "../testkit/http2-client.ts";
 import { type CallerTls, type NativeClient, nativeClient } from "../testkit/native-grpc.ts";
 import { type ServedCa, serveCa, servedName } from "../testkit/served-ca.ts";
 import {
@@ -84,9 +86,16 @@ test("a rotation renews the serving certificate and the roots of clients, and dr
   const before = await servingCertificate();
   expect(before.verify(new X509Certificate(first).publicKey)).toBe(true);
 
+  const tls = { ca: first, cert: early.chainPem, key: early.keyPem, servername: servedName };
+  const certified = connectHttp2(`https://127.0.0.1:${served.port}`, tls as ClientTls);
+  await once(certified.session, "connect");
+
   at(19);
   await vi.waitFor(async () => expect(rootsIn(await served.bundle())).toHaveLength(2), patience);
   const second = rootsIn(await served.bundle()).find((root) => root !== first) ?? "";
+
+  // What a certificate has opened is opened anew, against the roots of now.
+  await once(certified.session, "close");
 
   at(50);
   const middle = await renew(await obtain(lasting, true));
