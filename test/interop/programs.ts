@@ -25,14 +25,14 @@ export async function run(
   const child = spawn(program, values, {
     ...(folder !== undefined && { cwd: folder }),
     env: { ...process.env, ...environment },
-    timeout: timeoutSeconds * 1000,
-    killSignal: "SIGKILL",
   });
+  const patience = setTimeout(() => child.kill("SIGKILL"), timeoutSeconds * 1000).unref();
   const ended = once(child, "close");
   // Whoever does not read its input to the end says itself what is wrong.
   child.stdin.on("error", () => {});
   child.stdin.end(input);
   const [stdout, stderr] = await Promise.all([text(child.stdout), text(child.stderr), ended]);
+  clearTimeout(patience);
   const exitCode = child.exitCode ?? -1;
   return { exitCode, stdout, stderr };
 }
