@@ -3,6 +3,7 @@ import { Command, CommanderError } from "commander";
 import { authorityCommand } from "./authority.ts";
 import { gatewayCommand } from "./gateway.ts";
 import { kekCommand } from "./kek.ts";
+import { agentCommand } from "./agent.ts";
 import { Obstacle } from "./obstacle.ts";
 import { rootCommand } from "./root.ts";
 import { serveCommand } from "./serve.ts";
@@ -19,6 +20,7 @@ function rampart(): Command {
     .addCommand(kekCommand(clock))
     .addCommand(serveCommand(clock))
     .addCommand(gatewayCommand(clock))
+    .addCommand(agentCommand())
     .exitOverride();
   return inherit(program);
 }

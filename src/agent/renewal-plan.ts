@@ -1,0 +1,54 @@
+/** When a certificate is renewed: after this share of its life is left, give or take the jitter. */
+export interface RenewalPolicy {
+  /** Istio's SECRET_GRACE_PERIOD_RATIO: 0.5 renews at half of the life. */
+  readonly graceRatio: number;
+  /** Istio's SECRET_GRACE_PERIOD_RATIO_JITTER, of the same unit. */
+  readonly jitter: number;
+}
+
+/** The life of a certificate by the clock of whoever obtained it. */
+export interface CertificateLife {
+  readonly obtainedAt: Date;
+  readonly notAfter: Date;
+}
+
+/**
+ * How long to wait with the renewal (istio secretcache.go rotateTime): what is left of the life,
+ * without the grace period; zero for what has expired.
+ *
+ * @param random At least 0 and less than 1.
+ */
+export function renewalDelayMilliseconds(
+  { obtainedAt, notAfter }: CertificateLife,
+  { graceRatio, jitter }: RenewalPolicy,
+  random: number,
+  now: Date,
+): number {
+  const ratio = Math.min(1, Math.max(0, graceRatio + jitter * (2 * random - 1)));
+  const grace = ratio * (notAfter.getTime() - obtainedAt.getTime());
+  return Math.max(0, notAfter.getTime() - now.getTime() - grace);
+}
+
+/**
+ * When a certificate that was obtained just now is renewed: as {@link renewalDelayMilliseconds} says,
+ * but never at once. A policy that leaves nothing of the life must not become a loop.
+ */
+export function renewalAt(life: CertificateLife, policy: RenewalPolicy, random: number): Date {
+  const { obtainedAt, notAfter } = life;
+  const delay = renewalDelayMilliseconds(life, policy, random, obtainedAt);
+  const tenth = (notAfter.getTime() - obtainedAt.getTime()) / 10;
+  const least = Math.max(1_000, Math.min(60_000, tenth));
+  return new Date(obtainedAt.getTime() + Math.max(delay, least));
+}
+
+const firstBackoffMilliseconds = 1_000;
+const longestBackoffMilliseconds = 150_000;
+
+/**
+ * When to try again after so many failures in a row: a second, doubled each time up to two and a half
+ * minutes, and each wait cut by up to a half, so that no two agents stay in step.
+ */
+export function retryAt(failures: number, random: number, now: Date): Date {
+  const wait = Math.min(longestBackoffMilliseconds, firstBackoffMilliseconds * 2 ** (failures - 1));
+  return new Date(now.getTime() + wait * (1 - random / 2));
+}

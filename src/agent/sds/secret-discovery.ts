@@ -1,0 +1,36 @@
+import { Code, ConnectError, type ServiceImpl } from "@connectrpc/connect";
+import type { SecretDiscoveryService } from "../../gen/envoy/service/secret/v3/sds_pb.ts";
+import { type Clock, type EventLog, sentence } from "../event-log.ts";
+import type { SecretSource } from "../secret-source.ts";
+import { discoveryStream } from "./discovery-stream.ts";
+import { FullExchange, FullResponses } from "./full-exchange.ts";
+import { IncrementalExchange } from "./incremental-exchange.ts";
+import { requireSecretType } from "./secret-message.ts";
+
+/** What the service stands on. */
+export interface SecretDiscoveryPorts {
+  readonly source: SecretSource;
+  readonly clock: Clock;
+  readonly log: EventLog;
+}
+
+/** Envoy's secret discovery: both streaming protocols, and the call that asks once. */
+export function createSecretDiscovery(
+  ports: SecretDiscoveryPorts,
+): ServiceImpl<typeof SecretDiscoveryService> {
+  const { source, log } = ports;
+  const responses = new FullResponses(ports);
+  return {
+    streamSecrets: (requests) =>
+      discoveryStream(requests, new FullExchange(responses), source, log),
+    deltaSecrets: (requests) =>
+      discoveryStream(requests, new IncrementalExchange(source), source, log),
+    async fetchSecrets(request) {
+      requireSecretType(request.typeUrl);
+      return await responses.of(request.resourceNames).catch((error: unknown) => {
+        const why = `failed to generate secret: ${sentence(error)}`;
+        throw new ConnectError(why, Code.Unknown, undefined, undefined, error);
+      });
+    },
+  };
+}

@@ -1,0 +1,51 @@
+import { once } from "node:events";
+import { createServer, type Server, type ServerResponse } from "node:http";
+import type { AgentStatus } from "./agent-status.ts";
+
+/** What the status server tells. */
+export interface StatusView {
+  readonly status: () => AgentStatus;
+  readonly metrics: () => Promise<string>;
+}
+
+/** Serves probes, metrics and status over HTTP. Nothing of it is secret. */
+export async function serveStatus(
+  { host, port }: { readonly host: string; readonly port: number },
+  view: StatusView,
+): Promise<Server> {
+  const server = createServer({ requestTimeout: 10_000, headersTimeout: 5_000 });
+  server.on("request", (request, response) => {
+    const path = new URL(request.url ?? "/", "http://agent").pathname;
+    const isRead = request.method === "GET" || request.method === "HEAD";
+    answer(isRead ? path : "", view, response).catch(() => response.destroy());
+  });
+  server.listen(port, host);
+  await once(server, "listening");
+  return server;
+}
+
+async function answer(path: string, view: StatusView, response: ServerResponse): Promise<void> {
+  switch (path) {
+    case "/healthz":
+      return end(response, 200, "text/plain", "ok\n");
+    case "/readyz":
+    case "/healthz/ready": {
+      const { isReady, reasons } = view.status();
+      return end(response, isReady ? 200 : 503, "application/json", json({ isReady, reasons }));
+    }
+    case "/metrics":
+    case "/stats/prometheus":
+      return end(response, 200, "text/plain; version=0.0.4", await view.metrics());
+    case "/status":
+      return end(response, 200, "application/json", json(view.status()));
+    default:
+      return end(response, 404, "text/plain", "not found\n");
+  }
+}
+
+const json = (value: unknown): string => `${JSON.stringify(value)}\n`;
+
+function end(response: ServerResponse, status: number, type: string, body: string): void {
+  response.writeHead(status, { "content-type": type, "cache-control": "no-store" });
+  response.end(body);
+}

@@ -1,0 +1,93 @@
+import type { X509Certificate } from "node:crypto";
+import type { BundleDocument } from "./bundle-document.ts";
+import { Subscribers } from "./subscribers.ts";
+import { type Issuance, isIssuedBy, type X509Svid } from "./x509-svid.ts";
+
+/** What became of a bundle that was looked at. */
+export type BundleOutcome = "changed" | "unchanged" | "sequence-backwards" | "empty";
+
+/**
+ * The roots of our own trust domain, merged from what the CA says in two ways: the roots of each
+ * answer, and the published bundle.
+ *
+ * The bundle, once looked at, is the word: roots of an answer count beside it only until the next
+ * look, so that what the CA withdrew is gone, and what it has just added is there. What a newer bundle
+ * withdrew, no answer brings back: one of the CA's isolates may still serve an older view.
+ */
+export class TrustRoots {
+  readonly changes: Subscribers = new Subscribers();
+  readonly #answered = new Map<string, readonly X509Certificate[]>();
+  readonly #withdrawn = new Set<string>();
+  #bundle: BundleDocument | undefined;
+  #roots: readonly X509Certificate[] = [];
+
+  /** In the order of their PEM, which is Istio's; none twice. */
+  get current(): readonly X509Certificate[] {
+    return this.#roots;
+  }
+
+  get sequence(): number | undefined {
+    return this.#bundle?.sequence;
+  }
+
+  /** PEM as Istio joins it: sorted, without a newline at the end. */
+  get pem(): string {
+    return this.#roots.map((root) => root.toString().trimEnd()).join("\n");
+  }
+
+  /** Learns the roots of an answer, in place of those of the last answer for the same identity. */
+  learnAnswer({ svid, roots }: Pick<Issuance, "svid" | "roots">): void {
+    this.#answered.set(svid.spiffeId, roots);
+    this.#merge();
+  }
+
+  /** Learns the published bundle, unless it is older than the one known. */
+  learnBundle(bundle: BundleDocument): BundleOutcome {
+    const known = this.#bundle;
+    if (bundle.roots.length === 0) return "empty";
+    if (known && bundle.sequence < known.sequence) return "sequence-backwards";
+    for (const root of known?.roots ?? []) this.#withdrawn.add(root.fingerprint256);
+    for (const root of bundle.roots) this.#withdrawn.delete(root.fingerprint256);
+    this.#bundle = bundle;
+    this.#answered.clear();
+    return this.#merge() ? "changed" : "unchanged";
+  }
+
+  /** Learns that the bundle is still the one known. */
+  confirmBundle(): void {
+    if (!this.#bundle) return;
+    this.#answered.clear();
+    this.#merge();
+  }
+
+  /** Forgets the answers for an identity that is no longer kept. */
+  forget(spiffeId: string): void {
+    if (this.#answered.delete(spiffeId)) this.#merge();
+  }
+
+  /** Whether a verifier with these roots would believe the certificate. */
+  verifies(svid: X509Svid, now: Date): boolean {
+    return isIssuedBy(svid.chain, this.#roots, now);
+  }
+
+  /** Whether an answer's certificate leads to a root that no newer bundle has withdrawn. */
+  accepts({ svid, roots }: Pick<Issuance, "svid" | "roots">, now: Date): boolean {
+    const standing = roots.filter((root) => !this.#withdrawn.has(root.fingerprint256));
+    return isIssuedBy(svid.chain, standing, now);
+  }
+
+  #merge(): boolean {
+    const known = new Map<string, X509Certificate>();
+    for (const root of this.#bundle?.roots ?? []) known.set(root.fingerprint256, root);
+    for (const root of [...this.#answered.values()].flat()) {
+      if (!this.#withdrawn.has(root.fingerprint256)) known.set(root.fingerprint256, root);
+    }
+    const before = this.pem;
+    this.#roots = [...known.values()].toSorted((a, b) =>
+      a.toString() < b.toString() ? -1 : a.toString() > b.toString() ? 1 : 0,
+    );
+    if (this.pem === before) return false;
+    this.changes.notify();
+    return true;
+  }
+}

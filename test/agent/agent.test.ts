@@ -1,0 +1,38 @@
+import { createPrivateKey, X509Certificate } from "node:crypto";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { type HttpCa, startHttpCa } from "./http-ca.ts";
+import { runAgent } from "./running-agent.ts";
+import { pemsOf, SdsStream } from "./sds-client.ts";
+
+let ca: HttpCa;
+beforeAll(async () => {
+  ca = await startHttpCa();
+});
+afterAll(() => ca.close());
+
+test("serves its certificate, its key and the roots to a proxy", async () => {
+  const { sdsSocket } = await runAgent(ca);
+  const stream = new SdsStream(sdsSocket);
+  stream.subscribe("default", "ROOTCA");
+  const [own, roots] = await stream.secrets();
+  const [chainPem = "", keyPem = ""] = own ? pemsOf(own) : [];
+  const [rootPem = ""] = roots ? pemsOf(roots) : [];
+  const leaf = new X509Certificate(chainPem);
+  expect(leaf.subjectAltName).toBe("URI:spiffe://cluster.local/ns/foo/sa/bar");
+  expect(leaf.checkPrivateKey(createPrivateKey(keyPem))).toBe(true);
+  expect(leaf.verify(new X509Certificate(rootPem).publicKey)).toBe(true);
+  expect(keyPem).toContain("BEGIN EC PRIVATE KEY");
+  stream.end();
+});
+
+test("pushes a renewed certificate to who watches it", async () => {
+  // Of a life of two seconds, half is left when it is renewed.
+  const { sdsSocket } = await runAgent(ca, { SECRET_TTL: "2s" });
+  const stream = new SdsStream(sdsSocket);
+  stream.subscribe("default");
+  const [first] = await stream.secrets();
+  stream.acknowledge("default");
+  const [second] = await stream.secrets();
+  expect(first && second && pemsOf(first)[0]).not.toBe(second && pemsOf(second)[0]);
+  stream.end();
+});
