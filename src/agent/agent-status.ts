@@ -1,4 +1,7 @@
+import type { BundlePoll } from "./bundle-poll.ts";
+import type { Identities } from "./identities.ts";
 import type { IdentityStatus } from "./kept-identity.ts";
+import type { TrustRoots } from "./trust-roots.ts";
 
 /** One identity, as text. */
 export interface IdentityReport {
@@ -31,8 +34,39 @@ export interface AgentStatus {
   };
 }
 
-/** An identity's status as it is shown. */
-export function reportIdentity(status: IdentityStatus, now: Date): IdentityReport {
+/** What a report is made from. */
+export interface ReportedParts {
+  readonly identities: Identities;
+  readonly trust: TrustRoots;
+  readonly poll: BundlePoll | undefined;
+  readonly now: Date;
+}
+
+/** Ready is an agent that has every certificate it keeps, and roots. */
+export function reportAgent({ identities, trust, poll, now }: ReportedParts): AgentStatus {
+  const kept = identities.all();
+  const missing = kept.filter((identity) => identity.issuance === undefined);
+  const reasons = missing.map(
+    ({ status }) => `${status.spiffeId}: ${status.lastError ?? "no certificate yet"}`,
+  );
+  return {
+    isReady: missing.length === 0,
+    reasons,
+    identities: kept.map(({ status }) => reportIdentity(status, now)),
+    roots: trust.current.map((root) => ({
+      subject: root.subject,
+      notAfter: root.validToDate.toISOString(),
+      sha256: root.fingerprint256,
+    })),
+    bundle: {
+      sequence: trust.sequence,
+      confirmedAt: poll?.confirmedAt?.toISOString(),
+      lastError: poll?.lastError,
+    },
+  };
+}
+
+function reportIdentity(status: IdentityStatus, now: Date): IdentityReport {
   const left = (status.notAfter?.getTime() ?? 0) - now.getTime();
   return {
     spiffeId: status.spiffeId,

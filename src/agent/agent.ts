@@ -1,97 +1,108 @@
 import { SecretDiscoveryService } from "../gen/envoy/service/secret/v3/sds_pb.ts";
-import { type AgentStatus, reportIdentity } from "./agent-status.ts";
-import { BundlePoll } from "./bundle-poll.ts";
-import { CaChannel } from "./ca-channel.ts";
-import { createCertificateClient } from "./certificate-client.ts";
+import { SpiffeWorkloadAPI } from "../gen/spiffe/workload_pb.ts";
+import { ConfigurationError } from "./agent-fault.ts";
+import { type AgentPorts, assembleParts } from "./agent-parts.ts";
+import { agentSecrets } from "./agent-secrets.ts";
+import { type AgentStatus, reportAgent } from "./agent-status.ts";
+import { federatedBundlePolls, ownBundlePoll } from "./bundle-polls.ts";
+import { CertificateOutput } from "./certificate-output.ts";
 import type { AgentConfiguration } from "./configuration.ts";
-import type { Clock, EventLog } from "./event-log.ts";
-import {
-  defaultResource,
-  identitySecrets,
-  rootResource,
-  rootSecrets,
-  secretsByName,
-} from "./held-secrets.ts";
-import { Identities } from "./identities.ts";
-import { AgentMetrics } from "./metrics.ts";
+import { Endings } from "./endings.ts";
+import { sentence } from "./event-log.ts";
+import type { Identities } from "./identities.ts";
+import type { KeptIdentity } from "./kept-identity.ts";
+import { startNodeMode } from "./node-mode/node-mode.ts";
 import { serveOnSocket } from "./rpc-socket.ts";
 import { createSecretDiscovery } from "./sds/secret-discovery.ts";
 import { serveStatus } from "./status-server.ts";
-import { TrustRoots } from "./trust-roots.ts";
-import { Turnstile } from "./turnstile.ts";
-
-/** What an agent gets from whoever starts it. */
-export interface AgentPorts {
-  readonly clock: Clock;
-  /** At least 0 and less than 1. */
-  readonly random: () => number;
-  readonly log: EventLog;
-}
+import { createWorkloadApi } from "./workload-api/workload-api.ts";
 
 /** A running agent. */
 export interface Agent {
   status(): AgentStatus;
+  /** Where its status is served: the port that it got, if it asked for any. */
+  readonly statusUrl: string;
   /** Ends everything that it started. */
   close(): Promise<void>;
 }
 
-/** Requests to the CA at once: a node proxy that starts must not take the CA for itself. */
-const maximumRequests = 8;
-
+/** @throws ConfigurationError for what the operator can mend; nothing is left running then. */
 export async function startAgent(
   configuration: AgentConfiguration,
   ports: AgentPorts,
 ): Promise<Agent> {
-  const { subject } = configuration;
-  const metrics = new AgentMetrics();
-  const trust = new TrustRoots();
-  const channel = new CaChannel(configuration.ca, ports.clock);
-  const turnstile = new Turnstile(maximumRequests);
-  const client = createCertificateClient(configuration.request, { ...ports, channel, metrics });
-  const identities = new Identities({
-    ...ports,
-    trust,
-    policy: configuration.renewal,
-    issue: (spiffeId, signal) => turnstile.pass(() => client(spiffeId, signal)),
-    recall: async () => undefined,
-    remember: async () => undefined,
+  const endings = new Endings();
+  try {
+    return await start(configuration, ports, endings);
+  } catch (error) {
+    await endings.end();
+    throw error;
+  }
+}
+
+async function start(
+  configuration: AgentConfiguration,
+  ports: AgentPorts,
+  endings: Endings,
+): Promise<Agent> {
+  const parts = await assembleParts(configuration, ports, endings);
+  const { trust, federation, metrics, identities, own } = parts;
+  const ending = new AbortController();
+  const poll = ownBundlePoll(parts);
+  const polls = [...(poll ? [poll] : []), ...federatedBundlePolls(parts)];
+  const polling = Promise.all(polls.map((each) => each.run(ending.signal)));
+  endings.add(async () => {
+    ending.abort();
+    await polling;
   });
-  const own = subject.mode === "sidecar" ? identities.keep(subject.spiffeId) : undefined;
-  const held = identitySecrets(
-    (name) => (name === defaultResource ? own : identities.find(name)),
-    configuration.isPkcs8,
-  );
-  const roots = rootSecrets(trust, async () => own?.awaitSvid(), configuration.crlFile);
-  const source = secretsByName((name) => (name === rootResource ? roots : held));
-  const sds = await serveOnSocket(configuration.sdsSocket, 0o666, (router) => {
+  const { subject, sdsSocket, workloadApiSocket, trustDomain, output } = configuration;
+  if (subject.mode === "node") {
+    const feed = await startNodeMode(subject, parts);
+    endings.add(() => feed.close());
+  }
+  const source = agentSecrets(parts);
+  // A node proxy's socket gives out every workload's key: only its own user may open it.
+  const sds = await serveOnSocket(sdsSocket, subject.mode === "node" ? 0o600 : 0o666, (router) => {
     router.service(SecretDiscoveryService, createSecretDiscovery({ ...ports, source }));
   });
-  const ending = new AbortController();
-  const poll = new BundlePoll({
-    ...ports,
-    url: configuration.bundleUrl ?? "",
-    tlsOptions: () => channel.tlsOptions(),
-    onBundle: (bundle) => trust.learnBundle(bundle),
-    onConfirmed: () => trust.confirmBundle(),
-  });
-  const polling = poll.run(ending.signal);
-  const status = (): AgentStatus => ({
-    isReady: true,
-    reasons: [],
-    identities: identities.all().map((identity) => reportIdentity(identity.status, ports.clock())),
-    roots: [],
-    bundle: { sequence: trust.sequence, confirmedAt: undefined, lastError: poll.lastError },
-  });
+  endings.add(() => sds.close());
+  if (own && workloadApiSocket !== undefined) {
+    const view = { trustDomain, identity: own, trust, federation };
+    const api = await serveOnSocket(workloadApiSocket, 0o666, (router) => {
+      router.service(SpiffeWorkloadAPI, createWorkloadApi(view));
+    });
+    endings.add(() => api.close());
+  }
+  if (own && output) {
+    const { isPkcs8 } = configuration;
+    const written = new CertificateOutput({ ...parts, settings: output, identity: own, isPkcs8 });
+    endings.add(() => written.close());
+  }
+  const status = (): AgentStatus => reportAgent({ identities, trust, poll, now: ports.clock() });
+  metrics.observe(
+    {
+      expiries: () => expiries(identities, own),
+      bundleConfirmedAt: () => poll?.confirmedAt,
+    },
+    ports.clock,
+  );
   const server = await serveStatus(configuration.statusAddress, {
     status,
     metrics: () => metrics.text(),
+  }).catch((error: unknown) => {
+    throw new ConfigurationError(`RAMPART_STATUS_ADDR: ${sentence(error)}`);
   });
-  return {
-    status,
-    async close() {
-      ending.abort();
-      server.close();
-      await Promise.all([sds.close(), identities.end(), polling]);
-    },
-  };
+  endings.add(() => server.close());
+  ports.log({ event: "agent-started", level: "info", mode: subject.mode, sdsSocket });
+  return { status, statusUrl: server.url, close: () => endings.end() };
+}
+
+function* expiries(
+  identities: Identities,
+  own: KeptIdentity | undefined,
+): Generator<readonly [string, Date]> {
+  for (const identity of identities.all()) {
+    const { notAfter, spiffeId } = identity.status;
+    if (notAfter) yield [identity === own ? "default" : spiffeId, notAfter];
+  }
 }

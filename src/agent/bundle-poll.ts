@@ -17,6 +17,8 @@ export interface BundlePollOptions {
   readonly tlsOptions: () => Promise<RequestOptions>;
   readonly onBundle: (bundle: BundleDocument) => void;
   readonly onConfirmed: () => void;
+  /** Looks are never further apart, whatever the bundle's hint is. */
+  readonly longestRefreshSeconds: number;
   readonly clock: Clock;
   readonly random: () => number;
   readonly log: EventLog;
@@ -58,7 +60,8 @@ export class BundlePoll {
       this.lastError = undefined;
       this.confirmedAt = clock();
       // A tenth earlier or later: agents that started together do not stay together.
-      const seconds = this.#refreshSeconds * (0.9 + 0.2 * random());
+      const refresh = Math.min(this.#refreshSeconds, this.#options.longestRefreshSeconds);
+      const seconds = refresh * (0.9 + 0.2 * random());
       return new Date(clock().getTime() + seconds * 1000);
     } catch (error) {
       this.lastError = sentence(error);

@@ -50,6 +50,7 @@ export interface AgentConfiguration {
   readonly isPkcs8: boolean;
   /** Where the published bundle is, or `undefined` where there is none to look at. */
   readonly bundleUrl: string | undefined;
+  readonly longestBundleRefreshSeconds: number;
   readonly federation: readonly FederatedEndpoint[];
   readonly sdsSocket: string;
   readonly workloadApiSocket: string | undefined;
@@ -73,6 +74,12 @@ export function parseConfiguration(environment: Environment): AgentConfiguration
   if (variables.PROV_CERT && variables.FILE_MOUNTED_CERTS) {
     faults.push("PROV_CERT and FILE_MOUNTED_CERTS exclude each other");
   }
+  if (
+    subject?.mode === "node" &&
+    (variables.OUTPUT_CERTS || variables.RAMPART_WORKLOAD_API_SOCKET)
+  ) {
+    faults.push("OUTPUT_CERTS and RAMPART_WORKLOAD_API_SOCKET: are for one identity, not a node's");
+  }
   if (subject === undefined || address === undefined || faults.length > 0) {
     throw new ConfigurationError(faults.join("\n"));
   }
@@ -87,6 +94,7 @@ export function parseConfiguration(environment: Environment): AgentConfiguration
     },
     isPkcs8: variables.PKCS8_KEY,
     bundleUrl: bundleUrlOf(variables.RAMPART_BUNDLE_URL, address),
+    longestBundleRefreshSeconds: Math.max(1, variables.RAMPART_BUNDLE_REFRESH / 1000),
     federation,
     sdsSocket: variables.RAMPART_SDS_SOCKET,
     workloadApiSocket: variables.RAMPART_WORKLOAD_API_SOCKET,

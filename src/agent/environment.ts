@@ -74,12 +74,17 @@ export interface Variables {
   readonly TRUST_DOMAIN: TrustDomain;
   readonly POD_NAMESPACE: string;
   readonly SERVICE_ACCOUNT: string;
+  readonly POD_NAME: string;
+  readonly INSTANCE_IP: string;
+  /** Seconds, as in Istio. */
+  readonly TERMINATION_DRAIN_DURATION_SECONDS: number;
   readonly ISTIO_META_CLUSTER_ID: string;
   readonly ISTIO_META_CERT_SIGNER: string;
   readonly PILOT_ENABLE_CA_CRL: boolean;
   readonly KUBERNETES_SERVICE_HOST: string | undefined;
   readonly RAMPART_TOKEN_FILE: string;
   readonly RAMPART_BUNDLE_URL: string | undefined;
+  readonly RAMPART_BUNDLE_REFRESH: number;
   readonly RAMPART_FEDERATED_BUNDLES: string;
   readonly RAMPART_SDS_SOCKET: string;
   readonly RAMPART_WORKLOAD_API_SOCKET: string | undefined;
@@ -114,12 +119,16 @@ const variables: z.ZodType<Variables> = z.object({
   TRUST_DOMAIN: trustDomain,
   POD_NAMESPACE: text(""),
   SERVICE_ACCOUNT: text(""),
+  POD_NAME: text(""),
+  INSTANCE_IP: text("127.0.0.1"),
+  TERMINATION_DRAIN_DURATION_SECONDS: z.coerce.number().min(0).max(3600).default(5),
   ISTIO_META_CLUSTER_ID: text("Kubernetes"),
   ISTIO_META_CERT_SIGNER: text(""),
   PILOT_ENABLE_CA_CRL: flag,
   KUBERNETES_SERVICE_HOST: optionalText,
   RAMPART_TOKEN_FILE: text("./var/run/secrets/tokens/istio-token"),
   RAMPART_BUNDLE_URL: optionalText,
+  RAMPART_BUNDLE_REFRESH: duration("24h"),
   RAMPART_FEDERATED_BUNDLES: text(""),
   RAMPART_SDS_SOCKET: text("./var/run/secrets/workload-spiffe-uds/socket"),
   RAMPART_WORKLOAD_API_SOCKET: optionalText,

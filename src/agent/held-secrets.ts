@@ -41,11 +41,3 @@ export function rootSecrets(
   };
   return { load, watch: (_name, onChange) => trust.changes.add(onChange) };
 }
-
-/** Sends each name to the source that has it. */
-export function secretsByName(choose: (name: string) => SecretSource): SecretSource {
-  return {
-    load: (name) => choose(name).load(name),
-    watch: (name, onChange) => choose(name).watch(name, onChange),
-  };
-}

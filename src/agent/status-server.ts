@@ -1,5 +1,6 @@
 import { once } from "node:events";
-import { createServer, type Server, type ServerResponse } from "node:http";
+import { createServer, type ServerResponse } from "node:http";
+import type { AddressInfo } from "node:net";
 import type { AgentStatus } from "./agent-status.ts";
 
 /** What the status server tells. */
@@ -8,11 +9,17 @@ export interface StatusView {
   readonly metrics: () => Promise<string>;
 }
 
+/** A running status server. */
+export interface StatusServer {
+  readonly url: string;
+  close(): Promise<void>;
+}
+
 /** Serves probes, metrics and status over HTTP. Nothing of it is secret. */
 export async function serveStatus(
   { host, port }: { readonly host: string; readonly port: number },
   view: StatusView,
-): Promise<Server> {
+): Promise<StatusServer> {
   const server = createServer({ requestTimeout: 10_000, headersTimeout: 5_000 });
   server.on("request", (request, response) => {
     const path = new URL(request.url ?? "/", "http://agent").pathname;
@@ -21,7 +28,15 @@ export async function serveStatus(
   });
   server.listen(port, host);
   await once(server, "listening");
-  return server;
+  const { port: bound } = server.address() as AddressInfo;
+  return {
+    url: `http://${host}:${bound}`,
+    async close() {
+      server.close();
+      server.closeAllConnections();
+      await once(server, "close");
+    },
+  };
 }
 
 async function answer(path: string, view: StatusView, response: ServerResponse): Promise<void> {

@@ -41,6 +41,12 @@ export class TrustRoots {
     this.#merge();
   }
 
+  /** Takes up the roots of an earlier run, until there is better to know. */
+  recall(roots: readonly X509Certificate[]): void {
+    this.#answered.set("", roots);
+    this.#merge();
+  }
+
   /** Learns the published bundle, unless it is older than the one known. */
   learnBundle(bundle: BundleDocument): BundleOutcome {
     const known = this.#bundle;

@@ -1,0 +1,88 @@
+import { CaChannel } from "./ca-channel.ts";
+import { type CertificateCache, noCache, openCertificateCache } from "./certificate-cache.ts";
+import { createCertificateClient } from "./certificate-client.ts";
+import { parseCertificates } from "./certificate-text.ts";
+import type { AgentConfiguration } from "./configuration.ts";
+import type { Endings } from "./endings.ts";
+import type { Clock, EventLog } from "./event-log.ts";
+import { FederatedBundles } from "./federated-bundles.ts";
+import type { FileResource } from "./file-resource.ts";
+import { defaultResource } from "./held-secrets.ts";
+import { Identities } from "./identities.ts";
+import type { KeptIdentity } from "./kept-identity.ts";
+import { AgentMetrics } from "./metrics.ts";
+import { findMountedFiles } from "./mounted-files.ts";
+import { TrustRoots } from "./trust-roots.ts";
+import { Turnstile } from "./turnstile.ts";
+
+/** What an agent gets from whoever starts it. */
+export interface AgentPorts {
+  readonly clock: Clock;
+  /** At least 0 and less than 1. */
+  readonly random: () => number;
+  readonly log: EventLog;
+}
+
+/** The parts that everything else of an agent is made from. */
+export interface AgentParts extends AgentPorts {
+  readonly configuration: AgentConfiguration;
+  readonly metrics: AgentMetrics;
+  readonly trust: TrustRoots;
+  readonly federation: FederatedBundles;
+  readonly channel: CaChannel;
+  readonly cache: CertificateCache;
+  readonly identities: Identities;
+  /** Resources that a platform has mounted as files. */
+  readonly mounted: ReadonlyMap<string, FileResource>;
+  /** In sidecar mode, unless the certificate comes from files. */
+  readonly own: KeptIdentity | undefined;
+}
+
+/** Requests to the CA at once: a node proxy that starts must not take the CA for itself. */
+const maximumRequests = 8;
+
+/** @throws ConfigurationError for a cache that cannot be opened. */
+export async function assembleParts(
+  configuration: AgentConfiguration,
+  ports: AgentPorts,
+  endings: Endings,
+): Promise<AgentParts> {
+  const { subject, renewal } = configuration;
+  const metrics = new AgentMetrics();
+  const trust = new TrustRoots();
+  const channel = new CaChannel(configuration.ca, ports.clock);
+  endings.add(() => channel.reset());
+  const cache = configuration.cache
+    ? await openCertificateCache(configuration.cache, ports)
+    : noCache;
+  const turnstile = new Turnstile(maximumRequests);
+  const client = createCertificateClient(configuration.request, { ...ports, channel, metrics });
+  const identities = new Identities({
+    ...ports,
+    trust,
+    policy: renewal,
+    issue: (spiffeId, signal) => turnstile.pass(() => client(spiffeId, signal)),
+    recall: cache.recall,
+    remember: cache.remember,
+  });
+  endings.add(() => identities.end());
+  const remembered = parseCertificates((await cache.recallRoots()) ?? "");
+  if (remembered.length > 0) trust.recall(remembered);
+  trust.changes.add(() => void cache.rememberRoots(trust.pem));
+  const mounted = await findMountedFiles(configuration.output?.folder);
+  const isKept = !configuration.isFileMounted && !mounted.has(defaultResource);
+  const own = subject.mode === "sidecar" && isKept ? identities.keep(subject.spiffeId) : undefined;
+  const federation = new FederatedBundles();
+  return {
+    ...ports,
+    configuration,
+    metrics,
+    trust,
+    federation,
+    channel,
+    cache,
+    identities,
+    own,
+    mounted,
+  };
+}

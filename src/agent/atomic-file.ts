@@ -1,0 +1,26 @@
+import { randomUUID } from "node:crypto";
+import { chown, rename, rm, writeFile } from "node:fs/promises";
+import { basename, dirname, join } from "node:path";
+
+/** Who may do what with a file. */
+export interface FileOwnership {
+  readonly mode: number;
+  readonly owner?: { readonly uid: number; readonly gid: number } | undefined;
+}
+
+/** Replaces a file as a whole: whoever reads it reads what was there before, or all of this. */
+export async function replaceFile(
+  path: string,
+  content: string | Uint8Array,
+  { mode, owner }: FileOwnership,
+): Promise<void> {
+  const temporary = join(dirname(path), `.${basename(path)}.${randomUUID()}`);
+  try {
+    await writeFile(temporary, content, { mode, flush: true, flag: "wx" });
+    if (owner) await chown(temporary, owner.uid, owner.gid);
+    await rename(temporary, path);
+  } catch (error) {
+    await rm(temporary, { force: true });
+    throw error;
+  }
+}

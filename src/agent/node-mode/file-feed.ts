@@ -1,0 +1,62 @@
+import { readFile, stat } from "node:fs/promises";
+import type { TrustDomain } from "../../pki/spiffe-id.ts";
+import { type EventLog, sentence } from "../event-log.ts";
+import { FileWatch } from "../file-watch.ts";
+import {
+  parseWorkload,
+  type Workload,
+  type WorkloadAudience,
+  type WorkloadFeed,
+} from "./workload.ts";
+
+const maximumBytes = 4 << 20;
+
+/** What a feed stands on. */
+export interface FeedOptions {
+  readonly path: string;
+  readonly trustDomain: TrustDomain;
+  readonly audience: WorkloadAudience;
+  readonly log: EventLog;
+}
+
+/**
+ * Workloads from a file: one a line, `uid namespace serviceaccount`; `#` begins a comment. The file is
+ * the whole truth. While it is missing or wrong, the last good one stands.
+ */
+export async function startFileFeed(options: FeedOptions): Promise<WorkloadFeed> {
+  const { path, audience, log, trustDomain } = options;
+  const read = async (): Promise<void> => {
+    try {
+      const workloads = parseWorkloadFile(await readBounded(path), trustDomain);
+      audience.replaceAll(workloads);
+      log({ event: "workloads-read", level: "info", workloads: workloads.length });
+    } catch (error) {
+      log({ event: "workloads-unread", level: "error", path, detail: sentence(error) });
+    }
+  };
+  const onFailure = (error: unknown): void =>
+    log({ event: "file-unwatched", level: "warn", file: path, detail: sentence(error) });
+  const onChange = (): void => void read();
+  const watch = new FileWatch(path, { debounceMilliseconds: 100, onChange, onFailure });
+  await read();
+  return { close: async () => watch.close() };
+}
+
+/** @throws Error that names the first line which is wrong. */
+export function parseWorkloadFile(text: string, trustDomain: TrustDomain): readonly Workload[] {
+  return text.split("\n").flatMap((line, i) => {
+    const [content = ""] = line.split("#");
+    const words = content.trim().split(/\s+/);
+    if (words[0] === "") return [];
+    const [uid = "", namespace = "", serviceAccount = "", ...rest] = words;
+    const workload = parseWorkload(trustDomain, uid, namespace, serviceAccount);
+    if (workload && rest.length === 0) return [workload];
+    throw new Error(`line ${i + 1} is not: uid namespace serviceaccount`);
+  });
+}
+
+async function readBounded(path: string): Promise<string> {
+  const { size } = await stat(path);
+  if (size > maximumBytes) throw new Error(`the file has more than ${maximumBytes} octets`);
+  return await readFile(path, "utf8");
+}

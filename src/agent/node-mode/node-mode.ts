@@ -1,0 +1,34 @@
+import type { AgentParts } from "../agent-parts.ts";
+import type { AgentSubject } from "../configuration.ts";
+import { Census } from "./census.ts";
+import { startFileFeed } from "./file-feed.ts";
+import { startSocketFeed } from "./socket-feed.ts";
+import type { WorkloadFeed } from "./workload.ts";
+
+const socketPrefix = "unix:";
+
+/** Keeps the identities of the workloads that a feed names. */
+export async function startNodeMode(
+  { feed, lingerMilliseconds }: Extract<AgentSubject, { mode: "node" }>,
+  { configuration, identities, cache, log }: AgentParts,
+): Promise<WorkloadFeed> {
+  const audience = new Census({
+    lingerMilliseconds,
+    keep: (spiffeId) => void identities.keep(spiffeId),
+    drop: (spiffeId) => {
+      identities.drop(spiffeId);
+      log({ event: "identity-dropped", level: "info", spiffeId });
+      void cache.forget(spiffeId);
+    },
+  });
+  const { trustDomain } = configuration;
+  const path = feed.replace(socketPrefix, "");
+  const start = feed.startsWith(socketPrefix) ? startSocketFeed : startFileFeed;
+  const source = await start({ path, trustDomain, audience, log });
+  return {
+    async close() {
+      audience.close();
+      await source.close();
+    },
+  };
+}

@@ -1,0 +1,105 @@
+import type { X509Certificate } from "node:crypto";
+import { create, equals } from "@bufbuild/protobuf";
+import { Code, ConnectError, type HandlerContext, type ServiceImpl } from "@connectrpc/connect";
+import {
+  type SpiffeWorkloadAPI,
+  type X509BundlesResponse,
+  X509BundlesResponseSchema,
+  type X509SVIDResponse,
+  X509SVIDResponseSchema,
+} from "../../gen/spiffe/workload_pb.ts";
+import { concatBytes } from "../../pki/bytes.ts";
+import { type TrustDomain, trustDomainSpiffeId } from "../../pki/spiffe-id.ts";
+import { sentence } from "../event-log.ts";
+import type { FederatedBundles } from "../federated-bundles.ts";
+import type { KeptIdentity } from "../kept-identity.ts";
+import type { TrustRoots } from "../trust-roots.ts";
+import { snapshots } from "./snapshots.ts";
+
+/** What the API tells of. */
+export interface WorkloadApiView {
+  readonly trustDomain: TrustDomain;
+  readonly identity: KeptIdentity;
+  readonly trust: TrustRoots;
+  readonly federation: FederatedBundles;
+}
+
+/**
+ * The SPIFFE Workload API for the one workload that the agent stands beside: whoever may open the
+ * socket is that workload. The JWT profile is not served, which is said with Unimplemented (SPIFFE
+ * Workload Endpoint, Appendix A).
+ */
+export function createWorkloadApi(view: WorkloadApiView): ServiceImpl<typeof SpiffeWorkloadAPI> {
+  const { identity, trust, federation } = view;
+  const bundleChanges = [trust.changes, federation.changes];
+  return {
+    async *fetchX509SVID(_request, context) {
+      requireSecurityHeader(context);
+      const changes = [identity.changes, ...bundleChanges];
+      const isSame = (a: X509SVIDResponse, b: X509SVIDResponse): boolean =>
+        equals(X509SVIDResponseSchema, a, b);
+      yield* snapshots(changes, () => svidResponse(view), isSame, context.signal);
+    },
+    async *fetchX509Bundles(_request, context) {
+      requireSecurityHeader(context);
+      const isSame = (a: X509BundlesResponse, b: X509BundlesResponse): boolean =>
+        equals(X509BundlesResponseSchema, a, b);
+      yield* snapshots(bundleChanges, () => bundlesResponse(view), isSame, context.signal);
+    },
+    fetchJWTSVID: (_request, context) => refuseJwt(context),
+    // biome-ignore lint/correctness/useYield: it has nothing to say
+    async *fetchJWTBundles(_request, context) {
+      refuseJwt(context);
+    },
+    validateJWTSVID: (_request, context) => refuseJwt(context),
+  };
+}
+
+/** SPIFFE Workload Endpoint §3: it keeps a browser or a proxy from being used as a way in. */
+function requireSecurityHeader({ requestHeader }: HandlerContext): void {
+  if (requestHeader.get("workload.spiffe.io") === "true") return;
+  throw new ConnectError("security header missing from request", Code.InvalidArgument);
+}
+
+function refuseJwt(context: HandlerContext): never {
+  requireSecurityHeader(context);
+  throw new ConnectError("JWT-SVIDs are not issued here", Code.Unimplemented);
+}
+
+async function svidResponse(view: WorkloadApiView): Promise<X509SVIDResponse> {
+  const svid = await view.identity.awaitSvid().catch(becomeUnavailable);
+  const { privateKey, chain, spiffeId } = svid;
+  return create(X509SVIDResponseSchema, {
+    svids: [
+      {
+        spiffeId,
+        x509Svid: joinDer(chain),
+        x509SvidKey: privateKey.export({ type: "pkcs8", format: "der" }),
+        bundle: joinDer(view.trust.current),
+      },
+    ],
+    federatedBundles: federated(view),
+  });
+}
+
+async function bundlesResponse(view: WorkloadApiView): Promise<X509BundlesResponse> {
+  const { identity, trust, trustDomain } = view;
+  if (trust.current.length === 0) await identity.awaitSvid().catch(becomeUnavailable);
+  const own = { [trustDomainSpiffeId(trustDomain)]: joinDer(trust.current) };
+  return create(X509BundlesResponseSchema, { bundles: { ...federated(view), ...own } });
+}
+
+function federated({ federation }: WorkloadApiView): Record<string, Uint8Array> {
+  const entries = [...federation.current].map(
+    ([trustDomain, roots]) => [trustDomainSpiffeId(trustDomain), joinDer(roots)] as const,
+  );
+  return Object.fromEntries(entries);
+}
+
+const joinDer = (certificates: readonly X509Certificate[]): Uint8Array =>
+  concatBytes(...certificates.map(({ raw }) => raw));
+
+function becomeUnavailable(error: unknown): never {
+  const message = `there is no certificate yet: ${sentence(error)}`;
+  throw new ConnectError(message, Code.Unavailable, undefined, undefined, error);
+}
