@@ -1,5 +1,5 @@
 import { once } from "node:events";
-import { createServer, type ServerHttp2Session } from "node:http2";
+import { constants, createServer, type ServerHttp2Session } from "node:http2";
 import type { ConnectRouter } from "@connectrpc/connect";
 import { connectNodeAdapter } from "@connectrpc/connect-node";
 import { listenOnSocket } from "./unix-socket.ts";
@@ -27,7 +27,17 @@ export async function serveOnSocket(
     readMaxBytes: maximumMessageBytes,
     acceptCompression: [],
   });
-  const server = createServer({ settings: { maxConcurrentStreams: maximumStreams } }, adapter);
+  const server = createServer({ settings: { maxConcurrentStreams: maximumStreams } });
+  server.on("request", (request, response) => {
+    // gRPC's own libraries put the socket's path here, of which the adapter cannot make a URL.
+    request.headers[":authority"] = "localhost";
+    try {
+      adapter(request, response);
+    } catch {
+      // A path that makes no URL either: nobody's mistake but the caller's.
+      response.stream.close(constants.NGHTTP2_PROTOCOL_ERROR);
+    }
+  });
   const sessions = new Set<ServerHttp2Session>();
   server.on("session", (session) => {
     sessions.add(session);

@@ -9,11 +9,13 @@ import { foundIfEmpty } from "../../src/ca/inception.ts";
 import { rotate } from "../../src/ca/rotate.ts";
 import { compose } from "../../src/config/composition.ts";
 import { parseConfiguration } from "../../src/config/configuration.ts";
+import type { Departure } from "../../src/pki/taint.ts";
 import { createHttpApp } from "../../src/transport/http-app.ts";
 import { createEventRecorder, type EventRecorder } from "../testkit/event-recorder.ts";
 import { createMemoryStore, type MemoryStore } from "../testkit/memory-store.ts";
 import { randomKek } from "../testkit/running-ca.ts";
 import { createTokenKey, jwksOf, mintToken, serviceAccountClaims } from "../testkit/tokens.ts";
+import { taintSigner } from "./taint-signer.ts";
 
 /** The real CA behind a real HTTP server of this machine, by the real time. */
 export interface HttpCa {
@@ -24,6 +26,8 @@ export interface HttpCa {
   readonly tokenFile: (account: string) => Promise<string>;
   /** Runs the cron. */
   readonly cron: () => Promise<void>;
+  /** Taints the authority that signs now. */
+  readonly taint: (departure: Departure) => Promise<string>;
   /** While set, answers in place of the CA. */
   intercept: ((request: IncomingMessage, response: ServerResponse) => void) | undefined;
   /** Cuts the connections and listens no more. */
@@ -50,7 +54,8 @@ export async function startHttpCa(
     PROPAGATION_INTERVAL: "0s",
     ...values,
   });
-  const { certificateAuthority, mint } = await compose(configuration, { store, log, clock });
+  const composition = await compose(configuration, { store, log, clock });
+  const { certificateAuthority, mint } = composition;
   await foundIfEmpty(mint, clock());
   const app = createHttpApp(certificateAuthority);
   const folder = await mkdtemp(join(tmpdir(), "rampart-agent-"));
@@ -78,6 +83,7 @@ export async function startHttpCa(
       return file;
     },
     cron: () => rotate(mint, clock()),
+    taint: (departure) => taintSigner(composition, departure, clock()),
     intercept: undefined,
     pause,
     resume: () => listen(port),

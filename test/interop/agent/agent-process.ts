@@ -1,0 +1,44 @@
+import { join } from "node:path";
+import type { AgentStatus } from "../../../src/agent/agent-status.ts";
+import { type Child, startChild } from "./child-process.ts";
+import { until } from "./patience.ts";
+
+/** Its environment, in which one variable names it. */
+export type AgentVariables = NodeJS.ProcessEnv & { readonly SERVICE_ACCOUNT: string };
+
+/** An agent as an operator starts it: `rampart agent run`, in a process of its own. */
+export class AgentProcess {
+  readonly #folder: string;
+  readonly #env: AgentVariables;
+  readonly #statusUrl: string;
+  #child: Child | undefined;
+
+  constructor(folder: string, env: AgentVariables, statusPort: number) {
+    this.#folder = folder;
+    this.#env = { ...env, RAMPART_STATUS_ADDR: `127.0.0.1:${statusPort}` };
+    this.#statusUrl = `http://127.0.0.1:${statusPort}/status`;
+  }
+
+  start(...proxy: string[]): void {
+    const values = ["src/cli/main.ts", "agent", "run", ...proxy];
+    const logFile = join(this.#folder, `agent-${this.#env.SERVICE_ACCOUNT}.log`);
+    this.#child = startChild(process.execPath, values, { logFile, env: this.#env });
+  }
+
+  async ready(): Promise<void> {
+    const isReady = () =>
+      this.status().then(
+        ({ isReady }) => isReady,
+        () => false,
+      );
+    await until(`the agent at ${this.#statusUrl}`, 20, isReady);
+  }
+
+  async status(): Promise<AgentStatus> {
+    return (await (await fetch(this.#statusUrl)).json()) as AgentStatus;
+  }
+
+  async end(signal?: NodeJS.Signals): Promise<void> {
+    await this.#child?.end(signal);
+  }
+}

@@ -1,0 +1,44 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import { createWriteStream } from "node:fs";
+import { createInterface } from "node:readline";
+
+/** A program under test, whose words go to a file. */
+export interface Child {
+  /** Calls back with each line of its standard output. */
+  onLine(listener: (line: string) => void): void;
+  end(signal?: NodeJS.Signals): Promise<void>;
+}
+
+/** Ends with this process, whatever happens to it. */
+export function startChild(
+  command: string,
+  values: readonly string[],
+  { logFile, env = {} }: { readonly logFile: string; readonly env?: NodeJS.ProcessEnv },
+): Child {
+  const child = spawn(command, values, {
+    env: { ...process.env, ...env },
+    stdio: ["ignore", "pipe", "pipe"],
+  });
+  const log = createWriteStream(logFile, { flags: "a" });
+  child.stderr.pipe(log);
+  const lines = createInterface(child.stdout);
+  const kill = (): boolean => child.kill("SIGKILL");
+  process.once("exit", kill);
+  return {
+    onLine: (listener) => void lines.on("line", listener),
+    async end(signal = "SIGTERM") {
+      process.off("exit", kill);
+      await endChild(child, signal);
+    },
+  };
+}
+
+async function endChild(child: ChildProcess, signal: NodeJS.Signals): Promise<void> {
+  if (child.exitCode !== null || child.signalCode !== null) return;
+  const ended = once(child, "exit");
+  child.kill(signal);
+  const impatience = setTimeout(() => child.kill("SIGKILL"), 10_000);
+  await ended;
+  clearTimeout(impatience);
+}

@@ -1,0 +1,69 @@
+import { randomBytes } from "node:crypto";
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { createTestHarness } from "wrangler";
+import { compose } from "../../../src/config/composition.ts";
+import { parseConfiguration } from "../../../src/config/configuration.ts";
+import type { Departure } from "../../../src/pki/taint.ts";
+import { createKvStore, type KvNamespace } from "../../../src/worker/kv-store.ts";
+import { taintSigner } from "../../agent/taint-signer.ts";
+import { createEventRecorder } from "../../testkit/event-recorder.ts";
+import { createTokenKey, jwksOf, mintToken, serviceAccountClaims } from "../../testkit/tokens.ts";
+
+/** The Worker in workerd, with leaves that live for seconds, and its cron running. */
+export interface EdgeCa {
+  readonly url: URL;
+  /** A file with a token for `mesh:<name>`. */
+  readonly tokenFile: (folder: string, name: string) => Promise<string>;
+  /** The id of the authority that signs now. */
+  readonly signer: () => Promise<string | undefined>;
+  /** @returns The id of the authority that was tainted. */
+  readonly taint: (departure: Departure) => Promise<string>;
+  readonly close: () => Promise<void>;
+}
+
+const issuer = "https://cluster.test";
+
+export async function startEdgeCa(leafSeconds: number): Promise<EdgeCa> {
+  const tokenKey = await createTokenKey("ES256", "key-1");
+  const vars = {
+    ISSUERS: [{ issuer, jwks: jwksOf(tokenKey), trusted_node_accounts: ["mesh/node"] }],
+    INCEPTION_DATE: new Date().toISOString().slice(0, 10),
+    PROPAGATION_INTERVAL: "0s",
+    MAX_WORKLOAD_CERT_TTL: `${leafSeconds}s`,
+    DEFAULT_WORKLOAD_CERT_TTL: `${leafSeconds}s`,
+    AUTHORITY_LIFETIME: `${5 * leafSeconds}s`,
+  };
+  const secrets = { KEK: `interop:${randomBytes(32).toString("base64")}` };
+  const configPath = "./wrangler.toml";
+  const harness = createTestHarness({ workers: [{ configPath, vars, secrets }] });
+  const { url } = await harness.listen();
+  const worker = harness.getWorker<{ AUTHORITIES: KvNamespace }>();
+  const runCron = () => worker.scheduled({ cron: "* * * * *" });
+  await runCron();
+  const cron = setInterval(() => void runCron(), 500);
+  // The same CA a second time, over the same KV: an operator's terminal, who may taint.
+  const operator = await compose(parseConfiguration({ ...vars, ...secrets }), {
+    store: createKvStore((await worker.getEnv()).AUTHORITIES),
+    log: createEventRecorder(),
+    clock: () => new Date(),
+  });
+  return {
+    url,
+    async tokenFile(folder, name) {
+      const claims = serviceAccountClaims(issuer, `mesh:${name}`, new Date());
+      const file = join(folder, `token-${name}`);
+      await writeFile(file, `${await mintToken(tokenKey, claims)}\n`);
+      return file;
+    },
+    async signer() {
+      const view = await operator.certificateAuthority.issuance.authorities.at(new Date());
+      return view.issuer?.authority.id;
+    },
+    taint: (departure) => taintSigner(operator, departure, new Date()),
+    async close() {
+      clearInterval(cron);
+      await harness.close();
+    },
+  };
+}

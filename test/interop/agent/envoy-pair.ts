@@ -1,0 +1,105 @@
+import { once } from "node:events";
+import { createServer, type Server } from "node:http";
+import type { AddressInfo } from "node:net";
+import { join } from "node:path";
+import { createBootstrap } from "../../../src/agent/envoy-bootstrap.ts";
+import { type Child, startChild } from "./child-process.ts";
+import { freePorts } from "./free-ports.ts";
+
+/** Two Envoys with a workload behind the second: client → A → mutual TLS → B → workload. */
+export interface EnvoyPair {
+  /** Over connections that last. */
+  readonly keptUrl: string;
+  /** With a handshake for each request. */
+  readonly freshUrl: string;
+  /** Out of A, to a peer that must be somebody else than B is. */
+  readonly wrongServerUrl: string;
+  /** Out of A, into a listener of B that lets only somebody else in. */
+  readonly wrongClientUrl: string;
+  readonly end: () => Promise<void>;
+}
+
+const local = (port: number) => ({ host: "127.0.0.1", port });
+const spiffeId = (name: string): string => `spiffe://cluster.local/ns/mesh/sa/${name}`;
+
+/** @param sockets The secret discovery sockets of `a` and `b`. */
+export async function startEnvoyPair(
+  envoy: string,
+  folder: string,
+  sockets: { readonly a: string; readonly b: string },
+): Promise<EnvoyPair> {
+  const workload = await startWorkload();
+  const [kept = 0, fresh = 0, wrongServer = 0, wrongClient = 0, inbound = 0, strict = 0] =
+    await freePorts(6);
+  const [adminA = 0, adminB = 0] = await freePorts(2);
+  const forward = local((workload.address() as AddressInfo).port);
+  const only = (name: string) => ({ spiffeIds: [spiffeId(name)] });
+  const b = createBootstrap({
+    nodeId: "b",
+    nodeCluster: "b",
+    sdsSocket: sockets.b,
+    admin: local(adminB),
+    inbound: [
+      { listen: local(inbound), forward, peers: only("a") },
+      { listen: local(strict), forward, peers: only("c") },
+    ],
+    outbound: [],
+  });
+  const a = createBootstrap({
+    nodeId: "a",
+    nodeCluster: "a",
+    sdsSocket: sockets.a,
+    admin: local(adminA),
+    inbound: [],
+    outbound: [
+      { listen: local(kept), connect: local(inbound), peers: only("b") },
+      { listen: local(fresh), connect: local(inbound), peers: only("b") },
+      { listen: local(wrongServer), connect: local(inbound), peers: only("c") },
+      { listen: local(wrongClient), connect: local(strict), peers: only("b") },
+    ],
+  });
+  const start = (name: string, id: number, bootstrap: object): Child =>
+    startChild(
+      envoy,
+      ["--config-yaml", JSON.stringify(bootstrap), "--base-id", String(id), "--concurrency", "1"],
+      { logFile: join(folder, `envoy-${name}.log`) },
+    );
+  // Envoys of one machine share memory by this number: it must not be another suite's.
+  const base = process.pid * 2;
+  const children = [start("a", base, withOneRequestEach(a, "outbound-1")), start("b", base + 1, b)];
+  const url = (port: number): string => `http://127.0.0.1:${port}/`;
+  return {
+    keptUrl: url(kept),
+    freshUrl: url(fresh),
+    wrongServerUrl: url(wrongServer),
+    wrongClientUrl: url(wrongClient),
+    async end() {
+      await Promise.all(children.map((child) => child.end()));
+      workload.close();
+      workload.closeAllConnections();
+    },
+  };
+}
+
+async function startWorkload(): Promise<Server> {
+  const server = createServer((_request, response) => response.end("served\n"));
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  return server;
+}
+
+/** The bootstrap with a cluster whose connections carry one request each. */
+function withOneRequestEach(bootstrap: object, name: string): object {
+  const text = JSON.stringify(bootstrap, (_key, value) => {
+    if (value?.name !== name || value.connect_timeout === undefined) return value;
+    const [[options, settings]] = Object.entries(value.typed_extension_protocol_options) as [
+      [string, object],
+    ];
+    const limited = {
+      ...settings,
+      common_http_protocol_options: { max_requests_per_connection: 1 },
+    };
+    return { ...value, typed_extension_protocol_options: { [options]: limited } };
+  });
+  return JSON.parse(text) as object;
+}

@@ -1,0 +1,14 @@
+import { setTimeout as sleep } from "node:timers/promises";
+
+/** Looks until the answer is yes. @throws Error after so many seconds. */
+export async function until(
+  what: string,
+  seconds: number,
+  look: () => Promise<boolean> | boolean,
+): Promise<void> {
+  const deadline = performance.now() + seconds * 1000;
+  while (!(await look())) {
+    if (performance.now() > deadline) throw new Error(`${what}: not within ${seconds} s`);
+    await sleep(100);
+  }
+}

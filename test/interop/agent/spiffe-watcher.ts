@@ -1,0 +1,36 @@
+import { type Child, startChild } from "./child-process.ts";
+
+/** What a client library made of one state. */
+export interface WatchedState {
+  readonly spiffeId: string;
+  readonly serial: string;
+  readonly roots: number;
+  readonly verified: boolean;
+}
+
+/** A program on a client library that is not ours, watching the Workload API. */
+export class SpiffeWatcher {
+  readonly states: WatchedState[] = [];
+  readonly #child: Child;
+
+  constructor(command: readonly string[], socket: string, logFile: string) {
+    const [program = "", ...values] = command;
+    const env = { SPIFFE_ENDPOINT_SOCKET: `unix://${socket}` };
+    this.#child = startChild(program, values, { logFile, env });
+    this.#child.onLine((line) => this.states.push(JSON.parse(line) as WatchedState));
+  }
+
+  end(): Promise<void> {
+    return this.#child.end();
+  }
+
+  /** What is wrong with what was seen through a rotation; empty when nothing is. */
+  faultOf(spiffeId: string): string {
+    if (this.states.length === 0) return "nothing was seen";
+    const wrong = this.states.find((state) => state.spiffeId !== spiffeId || !state.verified);
+    if (wrong) return `a state that does not verify: ${JSON.stringify(wrong)}`;
+    const serials = new Set(this.states.map(({ serial }) => serial));
+    if (serials.size < 3) return `only ${serials.size} certificates were seen`;
+    return this.states.some(({ roots }) => roots > 1) ? "" : "never more than one root was seen";
+  }
+}

@@ -1,0 +1,65 @@
+import { Agent, get } from "node:http";
+import { setTimeout as sleep } from "node:timers/promises";
+
+/** What became of the requests so far. */
+export interface LoadResult {
+  readonly requests: number;
+  readonly failures: readonly string[];
+}
+
+const pauseMilliseconds = 20;
+
+/** Requests one after the other to each URL, without end, until it is stopped. */
+export class SteadyLoad {
+  readonly #agent = new Agent({ keepAlive: true });
+  readonly #ending = new AbortController();
+  readonly #running: Promise<unknown>;
+  #requests = 0;
+  #failures: string[] = [];
+
+  constructor(urls: readonly string[]) {
+    this.#running = Promise.all(urls.map((url) => this.#load(url)));
+  }
+
+  /** The result since the last time that it was taken. */
+  take(): LoadResult {
+    const result = { requests: this.#requests, failures: this.#failures };
+    this.#requests = 0;
+    this.#failures = [];
+    return result;
+  }
+
+  async stop(): Promise<void> {
+    this.#ending.abort();
+    await this.#running;
+    this.#agent.destroy();
+  }
+
+  async #load(url: string): Promise<void> {
+    while (!this.#ending.signal.aborted) {
+      const outcome = await statusOf(url, this.#agent);
+      this.#requests++;
+      if (outcome !== "200") this.#failures.push(`${new Date().toISOString()} ${url}: ${outcome}`);
+      await sleep(pauseMilliseconds);
+    }
+  }
+}
+
+/** The status and, of a failure, what was said; or why there is none. */
+export function statusOf(url: string, agent?: Agent): Promise<string> {
+  return new Promise((resolve) => {
+    const request = get(url, { timeout: 5_000, ...(agent && { agent }) }, (response) => {
+      let body = "";
+      response.on("data", (chunk: Buffer) => {
+        body += chunk.toString();
+      });
+      response.on("end", () => {
+        const { statusCode = 0 } = response;
+        resolve(statusCode === 200 ? "200" : `${statusCode} ${body}`);
+      });
+      response.on("error", (error) => resolve(error.message));
+    });
+    request.on("timeout", () => request.destroy(new Error("no answer")));
+    request.on("error", (error) => resolve(error.message));
+  });
+}
