@@ -1,0 +1,88 @@
+import "reflect-metadata/lite";
+import { type KeyObject, X509Certificate } from "node:crypto";
+import {
+  BasicConstraintsExtension,
+  SubjectAlternativeNameExtension,
+  X509CertificateGenerator,
+} from "@peculiar/x509";
+
+const algorithm = { name: "ECDSA", namedCurve: "P-256", hash: "SHA-256" };
+
+/** What a certificate says that is not as it usually is. */
+export interface LeafDepartures {
+  readonly names?: readonly string[];
+  readonly notBefore?: Date;
+  readonly notAfter?: Date;
+  readonly isCa?: boolean;
+}
+
+/** A CA of a test, made by a library that the agent does not use. */
+export interface TestAuthority {
+  readonly pem: string;
+  readonly certificate: X509Certificate;
+  issue(spiffeId: string, publicKey: KeyObject, departures?: LeafDepartures): Promise<string>;
+  intermediate(name: string): Promise<TestAuthority>;
+}
+
+export const issuedAt: Date = new Date("2026-11-21T12:00:00Z");
+export const expiresAt: Date = new Date("2026-11-22T12:00:00Z");
+const years = {
+  notBefore: new Date("2026-01-01T00:00:00Z"),
+  notAfter: new Date("2036-01-01T00:00:00Z"),
+};
+
+export async function createTestAuthority(name = "root"): Promise<TestAuthority> {
+  const keys = await generate();
+  const root = await X509CertificateGenerator.createSelfSigned({
+    ...years,
+    name: `O=${name}`,
+    keys,
+    signingAlgorithm: algorithm,
+    extensions: [new BasicConstraintsExtension(true, undefined, true)],
+  });
+  return authorityOf(`O=${name}`, root.toString("pem"), keys.privateKey);
+}
+
+const generate = (): Promise<CryptoKeyPair> =>
+  crypto.subtle.generateKey(algorithm, true, ["sign", "verify"]) as Promise<CryptoKeyPair>;
+
+function authorityOf(issuer: string, pem: string, signingKey: CryptoKey): TestAuthority {
+  const create = async (subject: string, key: CryptoKey, extensions: object[], validity: object) =>
+    (
+      await X509CertificateGenerator.create({
+        ...validity,
+        subject,
+        issuer,
+        signingKey,
+        publicKey: key,
+        signingAlgorithm: algorithm,
+        extensions: extensions as SubjectAlternativeNameExtension[],
+      })
+    ).toString("pem");
+  return {
+    pem: `${pem}\n`,
+    certificate: new X509Certificate(pem),
+    async issue(spiffeId, publicKey, departures = {}) {
+      const { names = [spiffeId], isCa = false } = departures;
+      const { notBefore = issuedAt, notAfter = expiresAt } = departures;
+      const values = names.map((value) => ({ type: "url" as const, value }));
+      const extensions = [
+        new SubjectAlternativeNameExtension(values, true),
+        new BasicConstraintsExtension(isCa, undefined, true),
+      ];
+      const key = await toCryptoKey(publicKey);
+      return `${await create("", key, extensions, { notBefore, notAfter })}\n`;
+    },
+    async intermediate(name) {
+      const keys = await generate();
+      const extensions = [new BasicConstraintsExtension(true, 0, true)];
+      const certificate = await create(`O=${name}`, keys.publicKey, extensions, years);
+      return authorityOf(`O=${name}`, certificate, keys.privateKey);
+    },
+  };
+}
+
+function toCryptoKey(key: KeyObject): Promise<CryptoKey> {
+  const spki = key.export({ type: "spki", format: "der" });
+  return crypto.subtle.importKey("spki", new Uint8Array(spki), algorithm, true, ["verify"]);
+}
