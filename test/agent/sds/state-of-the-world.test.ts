@@ -1,0 +1,98 @@
+import { create } from "@bufbuild/protobuf";
+import { expect, test } from "vitest";
+import { StateOfTheWorld } from "../../../src/agent/sds/state-of-the-world.ts";
+import { DiscoveryRequestSchema } from "../../../src/gen/envoy/service/discovery/v3/discovery_pb.ts";
+
+/** A step of a conversation: what the client says, and what follows. */
+type Step = readonly [
+  request: {
+    readonly node?: string;
+    readonly names?: readonly string[];
+    readonly nonce?: string;
+    readonly error?: string;
+  },
+  outcome: string,
+];
+
+/** Plays the steps; each answer is sent with the nonces n1, n2, and so on. */
+function play(steps: readonly Step[]): void {
+  const state = new StateOfTheWorld();
+  let sent = 0;
+  for (const [{ node, names = [], nonce = "", error }, outcome] of steps) {
+    const request = create(DiscoveryRequestSchema, {
+      resourceNames: [...names],
+      responseNonce: nonce,
+      ...(node !== undefined && { node: { id: node } }),
+      ...(error !== undefined && { errorDetail: { message: error } }),
+    });
+    const result = state.receive(request);
+    expect(result.outcome === "answer" ? result.names.join(" ") : result.outcome).toBe(outcome);
+    if (result.outcome === "answer") state.sent(`n${++sent}`);
+  }
+}
+
+test.each<[string, readonly Step[]]>([
+  ["refuses a stream that does not introduce itself", [[{ names: ["default"] }, "refused"]]],
+  ["refuses a node without an id", [[{ node: "", names: ["default"] }, "refused"]]],
+  [
+    "needs the node only once",
+    [
+      [{ node: "e", names: ["default"] }, "default"],
+      [{ names: ["default"], nonce: "n1" }, "silent"],
+    ],
+  ],
+  [
+    "answers the first request in full, whatever nonce an earlier agent gave",
+    [[{ node: "e", names: ["default", "ROOTCA"], nonce: "old" }, "default ROOTCA"]],
+  ],
+  [
+    "sends only what was added to an accepted response",
+    [
+      [{ node: "e", names: ["default"] }, "default"],
+      [{ names: ["default", "ROOTCA"], nonce: "n1" }, "ROOTCA"],
+    ],
+  ],
+  [
+    "answers in full each time without a nonce",
+    [
+      [{ node: "e", names: ["default"] }, "default"],
+      [{ names: ["default"] }, "default"],
+    ],
+  ],
+  [
+    "does not answer a stale nonce",
+    [
+      [{ node: "e", names: ["default"] }, "default"],
+      [{ names: ["default", "ROOTCA"], nonce: "n1" }, "ROOTCA"],
+      [{ names: ["default", "ROOTCA", "more"], nonce: "n1" }, "silent"],
+      [{ names: ["default", "ROOTCA", "more"], nonce: "n2" }, "more"],
+    ],
+  ],
+  [
+    "does not send again what was rejected",
+    [
+      [{ node: "e", names: ["default"] }, "default"],
+      [{ names: ["default"], nonce: "n1", error: "bad" }, "rejected"],
+    ],
+  ],
+  [
+    "is silent to who wants nothing more, and answers in full who wants something again",
+    [
+      [{ node: "e", names: ["default"] }, "default"],
+      [{ names: [], nonce: "n1" }, "silent"],
+      [{ names: ["default"], nonce: "n1" }, "default"],
+    ],
+  ],
+  [
+    "is silent when a name is dropped, and sends it when it comes back",
+    [
+      [{ node: "e", names: ["default", "ROOTCA"] }, "default ROOTCA"],
+      [{ names: ["default"], nonce: "n1" }, "silent"],
+      [{ names: ["default", "ROOTCA"], nonce: "n1" }, "ROOTCA"],
+    ],
+  ],
+  [
+    "answers a name that comes twice once",
+    [[{ node: "e", names: ["default", "default"] }, "default"]],
+  ],
+])("%s", (_name, steps) => play(steps));
