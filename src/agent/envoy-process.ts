@@ -3,6 +3,17 @@ import { constants } from "node:os";
 import { setTimeout as sleep } from "node:timers/promises";
 import { type EventLog, sentence } from "./event-log.ts";
 
+/** How often a program that crashes is started again. */
+export interface RestartBudget {
+  /** Crashes in a row; a program that ran for a while has earned them back. */
+  readonly most: number;
+  /** Doubled with each. */
+  readonly firstWaitMilliseconds: number;
+}
+
+/** What pilot-agent gave Envoy, when it still restarted it. */
+export const usualRestarts: RestartBudget = { most: 10, firstWaitMilliseconds: 200 };
+
 /** A program, and how it is kept running and ended. */
 export interface SupervisedProgram {
   readonly command: string;
@@ -11,12 +22,10 @@ export interface SupervisedProgram {
   readonly adminUrl: string | undefined;
   /** How long connections get to end by themselves. */
   readonly drainMilliseconds: number;
+  readonly restarts: RestartBudget;
   readonly log: EventLog;
 }
 
-/** Restarts that are allowed in a row; a program that ran for a while has earned them back. */
-const restartBudget = 10;
-const firstRestartMilliseconds = 200;
 const longestRestartMilliseconds = 30_000;
 const goodRunMilliseconds = 60_000;
 const killAfterMilliseconds = 10_000;
@@ -40,13 +49,14 @@ export class EnvoyProcess {
 
   /** Runs until the program is done, is ended, or has used up its restarts. @returns Its exit code. */
   async run(): Promise<number> {
+    const { most, firstWaitMilliseconds } = this.#program.restarts;
     for (let restarts = 0; ; restarts++) {
       const begin = performance.now();
       const code = await this.#runOnce();
       if (this.#isEnding || code === 0 || code === commandNotFound) return code;
       if (performance.now() - begin > goodRunMilliseconds) restarts = 0;
-      if (restarts >= restartBudget) return code;
-      const wait = Math.min(longestRestartMilliseconds, firstRestartMilliseconds * 2 ** restarts);
+      if (restarts >= most) return code;
+      const wait = Math.min(longestRestartMilliseconds, firstWaitMilliseconds * 2 ** restarts);
       this.#program.log({ event: "proxy-restarting", level: "error", code, milliseconds: wait });
       await sleep(wait, undefined, { signal: this.#ending.signal }).catch(() => undefined);
       if (this.#isEnding) return code;

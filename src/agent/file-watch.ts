@@ -1,6 +1,5 @@
 import { createHash } from "node:crypto";
-import { type FSWatcher, watch } from "node:fs";
-import { readFile, readlink } from "node:fs/promises";
+import { type FSWatcher, readFileSync, readlinkSync, watch } from "node:fs";
 import { dirname, resolve } from "node:path";
 
 /** How a file is watched. */
@@ -31,7 +30,9 @@ export class FileWatch {
   constructor(path: string, options: FileWatchOptions) {
     this.#path = resolve(path);
     this.#options = options;
-    void this.#begin();
+    // All of it now: what changes after this line is told of.
+    this.#watchFolders();
+    this.#seen = digestOf(this.#path);
   }
 
   close(): void {
@@ -41,15 +42,9 @@ export class FileWatch {
     this.#watchers.clear();
   }
 
-  async #begin(): Promise<void> {
-    this.#seen = await digestOf(this.#path);
-    await this.#watchFolders();
-  }
-
   /** Watches the folders that the path leads through now, and no others. */
-  async #watchFolders(): Promise<void> {
-    const folders = await foldersOf(this.#path);
-    if (this.#isClosed) return;
+  #watchFolders(): void {
+    const folders = foldersOf(this.#path);
     for (const [folder, watcher] of this.#watchers) {
       if (folders.has(folder)) continue;
       watcher.close();
@@ -80,40 +75,51 @@ export class FileWatch {
   #lookAfter(milliseconds: number = this.#options.debounceMilliseconds): void {
     if (this.#isClosed) return;
     clearTimeout(this.#timer);
-    this.#timer = setTimeout(() => void this.#look(), milliseconds);
+    this.#timer = setTimeout(() => this.#look(), milliseconds);
     this.#timer.unref();
   }
 
-  async #look(): Promise<void> {
-    const digest = await digestOf(this.#path);
-    await this.#watchFolders();
-    if (this.#isClosed || digest === this.#seen) return;
+  #look(): void {
+    this.#watchFolders();
+    const digest = digestOf(this.#path);
+    if (digest === this.#seen) return;
     this.#seen = digest;
     // A file that is gone is about to come back, or was meant to go: what was read stays in use.
     if (digest !== undefined) this.#options.onChange();
   }
 }
 
-async function digestOf(path: string): Promise<string | undefined> {
-  const content = await readFile(path).catch(() => undefined);
+/** The files are small, and looked at seldom: nothing is gained by waiting for them elsewhere. */
+function digestOf(path: string): string | undefined {
+  const content = unlessAbsent(() => readFileSync(path));
   return content && createHash("sha256").update(content).digest("hex");
 }
 
 /** The folder of the path, and that of each symbolic link on the way to the file. */
-async function foldersOf(path: string): Promise<ReadonlySet<string>> {
+function foldersOf(path: string): ReadonlySet<string> {
   const folders = new Set<string>();
   let left = maximumLinks;
-  const visit = async (current: string): Promise<void> => {
+  const visit = (current: string): void => {
     const folder = dirname(current);
     folders.add(folder);
     // A link in the middle of the path counts as much as one at its end: the kubelet swaps `..data`.
     for (const part of [current, folder]) {
-      const target = await readlink(part).catch(() => undefined);
-      if (target === undefined || left-- === 0) continue;
+      const target = unlessAbsent(() => readlinkSync(part));
+      if (target === undefined || left <= 0) continue;
+      left--;
       const next = resolve(dirname(part), target);
-      await visit(part === current ? next : resolve(next, current.slice(folder.length + 1)));
+      visit(part === current ? next : resolve(next, current.slice(folder.length + 1)));
     }
   };
-  await visit(path);
+  visit(path);
   return folders;
+}
+
+function unlessAbsent<T>(read: () => T): T | undefined {
+  try {
+    return read();
+  } catch {
+    // Not there, not a link, not ours to read: there is nothing to see.
+    return undefined;
+  }
 }

@@ -3,7 +3,7 @@ import type { Agent } from "../agent/agent.ts";
 import { ConfigurationError } from "../agent/agent-fault.ts";
 import { parseConfiguration } from "../agent/configuration.ts";
 import { parseVariables } from "../agent/environment.ts";
-import { EnvoyProcess } from "../agent/envoy-process.ts";
+import { EnvoyProcess, usualRestarts } from "../agent/envoy-process.ts";
 import { startAgentProcess, writeEvent } from "../agent/main.ts";
 import { bootstrapCommand } from "./agent-bootstrap.ts";
 import { showStatus } from "./agent-status.ts";
@@ -42,8 +42,15 @@ async function runAgent([command, ...values]: readonly string[], admin: string):
   if (command === undefined) await runAlone(agent);
   else {
     const drainMilliseconds = parseVariables(process.env).TERMINATION_DRAIN_DURATION_SECONDS * 1000;
-    const program = { command, arguments: values, adminUrl: admin, drainMilliseconds };
-    process.exitCode = await runWithProxy(agent, new EnvoyProcess({ ...program, log: writeEvent }));
+    const proxy = new EnvoyProcess({
+      command,
+      arguments: values,
+      adminUrl: admin,
+      drainMilliseconds,
+      restarts: usualRestarts,
+      log: writeEvent,
+    });
+    process.exitCode = await runWithProxy(agent, proxy);
   }
 }
 
