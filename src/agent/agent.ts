@@ -62,14 +62,24 @@ async function start(
   }
   const source = agentSecrets(parts);
   // A node proxy's socket gives out every workload's key: only its own user may open it.
-  const sds = await serveOnSocket(sdsSocket, subject.mode === "node" ? 0o600 : 0o666, (router) => {
-    router.service(SecretDiscoveryService, createSecretDiscovery({ ...ports, source }));
+  const sds = await serveOnSocket({
+    path: sdsSocket,
+    mode: subject.mode === "node" ? 0o600 : 0o666,
+    routes: (router) => {
+      router.service(SecretDiscoveryService, createSecretDiscovery({ ...ports, source }));
+    },
+    log: ports.log,
   });
   endings.add(() => sds.close());
   if (own && workloadApiSocket !== undefined) {
     const view = { trustDomain, identity: own, trust, federation };
-    const api = await serveOnSocket(workloadApiSocket, 0o666, (router) => {
-      router.service(SpiffeWorkloadAPI, createWorkloadApi(view));
+    const api = await serveOnSocket({
+      path: workloadApiSocket,
+      mode: 0o666,
+      routes: (router) => {
+        router.service(SpiffeWorkloadAPI, createWorkloadApi(view));
+      },
+      log: ports.log,
     });
     endings.add(() => api.close());
   }

@@ -98,5 +98,6 @@ export class CertificateOutput {
       );
     });
     if (result) log({ event: "on-change-failed", level: "error", detail: result });
+    else log({ event: "on-change-run", level: "info" });
   }
 }

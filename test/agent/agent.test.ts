@@ -1,7 +1,8 @@
 import { createPrivateKey, X509Certificate } from "node:crypto";
+import { readFile } from "node:fs/promises";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { type HttpCa, startHttpCa } from "./http-ca.ts";
-import { runAgent } from "./running-agent.ts";
+import { runAgent, temporaryFolder } from "./running-agent.ts";
 import { pemsOf, SdsStream } from "./sds-client.ts";
 
 let ca: HttpCa;
@@ -35,4 +36,33 @@ test("pushes a renewed certificate to who watches it", async () => {
   const [second] = await stream.secrets();
   expect(first && second && pemsOf(first)[0]).not.toBe(second && pemsOf(second)[0]);
   stream.end();
+});
+
+test("writes a sidecar's files, and runs a command when they change", async () => {
+  const folder = await temporaryFolder();
+  const { event } = await runAgent(ca, {
+    OUTPUT_CERTS: `${folder}/out`,
+    RAMPART_ON_CHANGE: `echo changed >> ${folder}/told`,
+  });
+  await event("on-change-run");
+  expect(await readFile(`${folder}/told`, "utf8")).toBe("changed\n");
+  const [chain, roots, key] = await Promise.all(
+    ["cert-chain.pem", "root-cert.pem", "key.pem"].map((name) =>
+      readFile(`${folder}/out/${name}`, "utf8"),
+    ),
+  );
+  const leaf = new X509Certificate(chain ?? "");
+  expect(leaf.verify(new X509Certificate(roots ?? "").publicKey)).toBe(true);
+  expect(chain?.split("BEGIN CERTIFICATE")).toHaveLength(3);
+  expect(key).toContain("PRIVATE KEY");
+});
+
+test("says of a command that fails that it did", async () => {
+  const folder = await temporaryFolder();
+  const { event } = await runAgent(ca, {
+    OUTPUT_CERTS: `${folder}/out`,
+    RAMPART_OUTPUT_ATOMIC: "true",
+    RAMPART_ON_CHANGE: "exit 3",
+  });
+  expect(await event("on-change-failed")).toMatchObject({ detail: "ended with 3" });
 });

@@ -14,6 +14,8 @@ export interface LeafDepartures {
   readonly notBefore?: Date;
   readonly notAfter?: Date;
   readonly isCa?: boolean;
+  /** Names of a server, in place of SPIFFE IDs. */
+  readonly hosts?: readonly string[];
 }
 
 /** A CA of a test, made by a library that the agent does not use. */
@@ -65,7 +67,8 @@ function authorityOf(issuer: string, pem: string, signingKey: CryptoKey): TestAu
     async issue(spiffeId, publicKey, departures = {}) {
       const { names = [spiffeId], isCa = false } = departures;
       const { notBefore = issuedAt, notAfter = expiresAt } = departures;
-      const values = names.map((value) => ({ type: "url" as const, value }));
+      const hosts = departures.hosts?.map((value) => ({ type: "dns" as const, value }));
+      const values = hosts ?? names.map((value) => ({ type: "url" as const, value }));
       const extensions = [
         new SubjectAlternativeNameExtension(values, true),
         new BasicConstraintsExtension(isCa, undefined, true),

@@ -65,8 +65,13 @@ beforeEach(async () => {
   path = `${await temporaryFolder()}/sds`;
   const clock = (): Date => new Date("2026-11-21T12:00:00Z");
   const log = (event: AgentEvent): void => void events.push(event);
-  const server = await serveOnSocket(path, 0o600, (router) => {
-    router.service(SecretDiscoveryService, createSecretDiscovery({ source, clock, log }));
+  const server = await serveOnSocket({
+    path,
+    mode: 0o600,
+    routes: (router) => {
+      router.service(SecretDiscoveryService, createSecretDiscovery({ source, clock, log }));
+    },
+    log,
   });
   onTestFinished(() => server.close());
   client = sdsClient(path);

@@ -1,0 +1,46 @@
+import { writeFile } from "node:fs/promises";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { type HttpCa, startHttpCa } from "../http-ca.ts";
+import { runAgent, temporaryFolder } from "../running-agent.ts";
+import { pemsOf, SdsStream } from "../sds-client.ts";
+
+let ca: HttpCa;
+beforeAll(async () => {
+  ca = await startHttpCa({}, { trusted_node_accounts: ["mesh/node"] });
+});
+afterAll(() => ca.close());
+
+test("keeps the identities of a node's workloads, and gives each to who asks for it", async () => {
+  const feed = `${await temporaryFolder()}/workloads`;
+  await writeFile(feed, "1 foo a\n2 foo a\n3 foo b\n");
+  const running = await runAgent(ca, {
+    RAMPART_TOKEN_FILE: await ca.tokenFile("mesh:node"),
+    RAMPART_WORKLOADS: feed,
+    RAMPART_LINGER: "1ms",
+  });
+  await running.event("certificate-obtained", 2);
+  const stream = new SdsStream(running.sdsSocket);
+  const ids = ["a", "b"].map((name) => `spiffe://cluster.local/ns/foo/sa/${name}`);
+  stream.subscribe(...ids, "ROOTCA");
+  const secrets = await stream.secrets();
+  expect(secrets.map(({ name }) => name)).toEqual([...ids, "ROOTCA"]);
+  expect(secrets[0] && pemsOf(secrets[0])[1]).toContain("PRIVATE KEY");
+  await writeFile(feed, "1 foo a\n");
+  await running.event("identity-dropped");
+  await expect(stream.next()).rejects.toThrow("no such resource");
+});
+
+test("gives nobody the identity of a workload that is not there", async () => {
+  const feed = `${await temporaryFolder()}/workloads`;
+  await writeFile(feed, "1 foo a\n");
+  const { sdsSocket, event } = await runAgent(ca, {
+    RAMPART_TOKEN_FILE: await ca.tokenFile("mesh:node"),
+    RAMPART_WORKLOADS: feed,
+  });
+  await event("certificate-obtained");
+  for (const name of ["spiffe://cluster.local/ns/foo/sa/b", "default"]) {
+    const stream = new SdsStream(sdsSocket);
+    stream.subscribe(name);
+    await expect(stream.next()).rejects.toThrow("no such resource");
+  }
+});
