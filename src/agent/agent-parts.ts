@@ -67,7 +67,7 @@ export async function assembleParts(
   });
   endings.add(() => identities.end());
   const remembered = parseCertificates((await cache.recallRoots()) ?? "");
-  if (remembered.length > 0) trust.recall(remembered);
+  if (remembered.length > 0) trust.recall("", remembered);
   trust.changes.add(() => void cache.rememberRoots(trust.pem));
   const mounted = await findMountedFiles(configuration.output?.folder);
   const isKept = !configuration.isFileMounted && !mounted.has(defaultResource);

@@ -1,9 +1,10 @@
 import { SecretDiscoveryService } from "../gen/envoy/service/secret/v3/sds_pb.ts";
 import { SpiffeWorkloadAPI } from "../gen/spiffe/workload_pb.ts";
 import { ConfigurationError } from "./agent-fault.ts";
-import { type AgentPorts, assembleParts } from "./agent-parts.ts";
+import { type AgentParts, type AgentPorts, assembleParts } from "./agent-parts.ts";
 import { agentSecrets } from "./agent-secrets.ts";
 import { type AgentStatus, reportAgent } from "./agent-status.ts";
+import type { BundlePoll } from "./bundle-poll.ts";
 import { federatedBundlePolls, ownBundlePoll } from "./bundle-polls.ts";
 import { CertificateOutput } from "./certificate-output.ts";
 import type { AgentConfiguration } from "./configuration.ts";
@@ -46,7 +47,25 @@ async function start(
   endings: Endings,
 ): Promise<Agent> {
   const parts = await assembleParts(configuration, ports, endings);
-  const { trust, federation, metrics, identities, own } = parts;
+  const { subject, output, isPkcs8, sdsSocket } = configuration;
+  const poll = pollBundles(parts, endings);
+  if (subject.mode === "node") {
+    const feed = await startNodeMode(subject, parts);
+    endings.add(() => feed.close());
+  }
+  await openSockets(parts, endings);
+  const { own } = parts;
+  if (own && output) {
+    const written = new CertificateOutput({ ...parts, settings: output, identity: own, isPkcs8 });
+    endings.add(() => written.close());
+  }
+  const { status, statusUrl } = await openStatus(parts, poll, endings);
+  ports.log({ event: "agent-started", level: "info", mode: subject.mode, sdsSocket });
+  return { status, statusUrl, close: () => endings.end() };
+}
+
+/** @returns The poll of our own bundle, if there is one. */
+function pollBundles(parts: AgentParts, endings: Endings): BundlePoll | undefined {
   const ending = new AbortController();
   const poll = ownBundlePoll(parts);
   const polls = [...(poll ? [poll] : []), ...federatedBundlePolls(parts)];
@@ -55,56 +74,46 @@ async function start(
     ending.abort();
     await polling;
   });
-  const { subject, sdsSocket, workloadApiSocket, trustDomain, output } = configuration;
-  if (subject.mode === "node") {
-    const feed = await startNodeMode(subject, parts);
-    endings.add(() => feed.close());
-  }
-  const source = agentSecrets(parts);
-  // A node proxy's socket gives out every workload's key: only its own user may open it.
+  return poll;
+}
+
+async function openSockets(parts: AgentParts, endings: Endings): Promise<void> {
+  const { configuration, own, trust, federation, log } = parts;
+  const { subject, sdsSocket, workloadApiSocket, trustDomain } = configuration;
+  const discovery = createSecretDiscovery({ ...parts, source: agentSecrets(parts) });
   const sds = await serveOnSocket({
     path: sdsSocket,
+    // A node proxy's socket gives out every workload's key: only its own user may open it.
     mode: subject.mode === "node" ? 0o600 : 0o666,
-    routes: (router) => {
-      router.service(SecretDiscoveryService, createSecretDiscovery({ ...ports, source }));
-    },
-    log: ports.log,
+    routes: (router) => void router.service(SecretDiscoveryService, discovery),
+    log,
   });
   endings.add(() => sds.close());
-  if (own && workloadApiSocket !== undefined) {
-    const view = { trustDomain, identity: own, trust, federation };
-    const api = await serveOnSocket({
-      path: workloadApiSocket,
-      mode: 0o666,
-      routes: (router) => {
-        router.service(SpiffeWorkloadAPI, createWorkloadApi(view));
-      },
-      log: ports.log,
-    });
-    endings.add(() => api.close());
-  }
-  if (own && output) {
-    const { isPkcs8 } = configuration;
-    const written = new CertificateOutput({ ...parts, settings: output, identity: own, isPkcs8 });
-    endings.add(() => written.close());
-  }
-  const status = (): AgentStatus => reportAgent({ identities, trust, poll, now: ports.clock() });
-  metrics.observe(
-    {
-      expiries: () => expiries(identities, own),
-      bundleConfirmedAt: () => poll?.confirmedAt,
-    },
-    ports.clock,
-  );
-  const server = await serveStatus(configuration.statusAddress, {
-    status,
-    metrics: () => metrics.text(),
-  }).catch((error: unknown) => {
+  if (!own || workloadApiSocket === undefined) return;
+  const view = createWorkloadApi({ trustDomain, identity: own, trust, federation });
+  const api = await serveOnSocket({
+    path: workloadApiSocket,
+    mode: 0o666,
+    routes: (router) => void router.service(SpiffeWorkloadAPI, view),
+    log,
+  });
+  endings.add(() => api.close());
+}
+
+async function openStatus(
+  { configuration, identities, own, trust, metrics, clock }: AgentParts,
+  poll: BundlePoll | undefined,
+  endings: Endings,
+): Promise<Pick<Agent, "status" | "statusUrl">> {
+  const status = (): AgentStatus => reportAgent({ identities, trust, poll, now: clock() });
+  const bundleConfirmedAt = (): Date | undefined => poll?.confirmedAt;
+  metrics.observe({ expiries: () => expiries(identities, own), bundleConfirmedAt }, clock);
+  const view = { status, metrics: () => metrics.text() };
+  const server = await serveStatus(configuration.statusAddress, view).catch((error: unknown) => {
     throw new ConfigurationError(`RAMPART_STATUS_ADDR: ${sentence(error)}`);
   });
   endings.add(() => server.close());
-  ports.log({ event: "agent-started", level: "info", mode: subject.mode, sdsSocket });
-  return { status, statusUrl: server.url, close: () => endings.end() };
+  return { status, statusUrl: server.url };
 }
 
 function* expiries(

@@ -48,6 +48,12 @@ export async function openCertificateCache(
       log({ event: "cache-unwritten", level: "warn", detail: sentence(error) });
     });
   };
+  let lastWrite = Promise.resolve();
+  // One after the other: of two writes of one file, the later must be the one that stays.
+  const writeInTurn = (name: string, text: string): Promise<void> => {
+    lastWrite = lastWrite.then(() => write(name, text));
+    return lastWrite;
+  };
   const read = async <T>(name: string, parse: (text: string) => T): Promise<T | undefined> => {
     try {
       return parse(await readSealed(fileOf(folder, name), name, key));
@@ -60,10 +66,10 @@ export async function openCertificateCache(
     }
   };
   return {
-    remember: (issuance) => write(issuance.svid.spiffeId, toRecord(issuance)),
+    remember: (issuance) => writeInTurn(issuance.svid.spiffeId, toRecord(issuance)),
     recall: (spiffeId) => read(spiffeId, (text) => parseRecord(text, spiffeId, clock())),
     forget: (spiffeId) => rm(fileOf(folder, spiffeId), { force: true }).catch(() => undefined),
-    rememberRoots: (pem) => write(rootsName, pem),
+    rememberRoots: (pem) => writeInTurn(rootsName, pem),
     recallRoots: () => read(rootsName, (text) => text),
   };
 }

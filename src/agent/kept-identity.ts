@@ -117,7 +117,9 @@ export class KeptIdentity {
 
   async #recall(): Promise<void> {
     const known = await this.#ports.recall(this.spiffeId);
-    if (known) this.#take(known);
+    if (!known) return;
+    this.#ports.trust.recall(this.spiffeId, known.roots);
+    this.#take(known, "certificate-recalled");
   }
 
   async #renew(): Promise<void> {
@@ -129,7 +131,8 @@ export class KeptIdentity {
         throw new IssuanceError("authority-withdrawn", "issued by an authority that was withdrawn");
       }
       await remember(issuance);
-      this.#take(issuance);
+      trust.learnAnswer(issuance);
+      this.#take(issuance, "certificate-obtained");
     } catch (error) {
       this.#lastError = error;
       this.#nextAttempt = retryAt(++this.#failures, random(), clock());
@@ -147,16 +150,15 @@ export class KeptIdentity {
     }
   }
 
-  #take(issuance: Issuance): void {
-    const { trust, policy, random, log } = this.#ports;
+  #take(issuance: Issuance, event: string): void {
+    const { policy, random, log } = this.#ports;
     this.#issuance = issuance;
     this.#failures = 0;
     this.#lastError = undefined;
     this.#nextAttempt = renewalAt(issuance.svid, policy, random());
-    trust.learnAnswer(issuance);
     const { notAfter, chain } = issuance.svid;
     log({
-      event: "certificate-obtained",
+      event,
       level: "info",
       spiffeId: this.spiffeId,
       serial: chain[0].serialNumber.toLowerCase(),

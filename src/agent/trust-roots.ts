@@ -17,6 +17,7 @@ export type BundleOutcome = "changed" | "unchanged" | "sequence-backwards" | "em
 export class TrustRoots {
   readonly changes: Subscribers = new Subscribers();
   readonly #answered = new Map<string, readonly X509Certificate[]>();
+  readonly #recalled = new Set<string>();
   readonly #withdrawn = new Set<string>();
   #bundle: BundleDocument | undefined;
   #roots: readonly X509Certificate[] = [];
@@ -37,13 +38,16 @@ export class TrustRoots {
 
   /** Learns the roots of an answer, in place of those of the last answer for the same identity. */
   learnAnswer({ svid, roots }: Pick<Issuance, "svid" | "roots">): void {
+    for (const name of this.#recalled) this.#answered.delete(name);
+    this.#recalled.clear();
     this.#answered.set(svid.spiffeId, roots);
     this.#merge();
   }
 
-  /** Takes up the roots of an earlier run, until there is better to know. */
-  recall(roots: readonly X509Certificate[]): void {
-    this.#answered.set("", roots);
+  /** Takes up roots of an earlier run, under some name, until an answer or a bundle is fresh. */
+  recall(name: string, roots: readonly X509Certificate[]): void {
+    this.#recalled.add(name);
+    this.#answered.set(name, roots);
     this.#merge();
   }
 

@@ -125,7 +125,7 @@ test("serves from its cache when it starts while the CA is away", async () => {
   await first.agent.close();
   await ca.pause();
   const second = await runAgent(ca, variables);
-  expect(await second.event("certificate-obtained")).toMatchObject({ serial });
+  expect(await second.event("certificate-recalled")).toMatchObject({ serial });
   expect(second.agent.status()).toMatchObject({ isReady: true, roots: [{}] });
 });
 

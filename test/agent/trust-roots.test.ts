@@ -99,6 +99,15 @@ test("are never none because a bundle says so", () => {
   expect(names(trust)).toBe("a");
 });
 
+test("of an earlier run stand until an answer is fresh", async () => {
+  const trust = new TrustRoots();
+  trust.recall("", [a.certificate]);
+  trust.recall(workload("foo", "x"), [b.certificate]);
+  expect(names(trust)).toBe("ab");
+  trust.learnAnswer(await answer("x", c));
+  expect(names(trust)).toBe("c");
+});
+
 test("tell of changes, and of nothing else", async () => {
   const trust = new TrustRoots();
   let changes = 0;
