@@ -10,6 +10,12 @@ export interface Child {
   end(signal?: NodeJS.Signals): Promise<void>;
 }
 
+const living = new Set<ChildProcess>();
+
+process.once("exit", () => {
+  for (const child of living) child.kill("SIGKILL");
+});
+
 /** Ends with this process, whatever happens to it. */
 export function startChild(
   command: string,
@@ -23,14 +29,11 @@ export function startChild(
   const log = createWriteStream(logFile, { flags: "a" });
   child.stderr.pipe(log);
   const lines = createInterface(child.stdout);
-  const kill = (): boolean => child.kill("SIGKILL");
-  process.once("exit", kill);
+  living.add(child);
+  child.on("exit", () => living.delete(child));
   return {
     onLine: (listener) => void lines.on("line", listener),
-    async end(signal = "SIGTERM") {
-      process.off("exit", kill);
-      await endChild(child, signal);
-    },
+    end: (signal = "SIGTERM") => endChild(child, signal),
   };
 }
 

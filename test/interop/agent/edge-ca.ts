@@ -22,6 +22,12 @@ export interface EdgeCa {
   readonly close: () => Promise<void>;
 }
 
+// Without it, wrangler dials out at the start and prints that it failed.
+Object.assign(process.env, {
+  CLOUDFLARE_CF_FETCH_ENABLED: "false",
+  WRANGLER_SEND_METRICS: "false",
+});
+
 const issuer = "https://cluster.test";
 
 export async function startEdgeCa(leafSeconds: number): Promise<EdgeCa> {

@@ -22,12 +22,26 @@ export interface EnvoyPair {
 const local = (port: number) => ({ host: "127.0.0.1", port });
 const spiffeId = (name: string): string => `spiffe://cluster.local/ns/mesh/sa/${name}`;
 
-/** @param sockets The secret discovery sockets of `a` and `b`. */
-export async function startEnvoyPair(
-  envoy: string,
-  folder: string,
-  sockets: { readonly a: string; readonly b: string },
-): Promise<EnvoyPair> {
+/** How an Envoy of a pair gets its secrets. */
+export interface SecretsOfEnvoy {
+  readonly socket: string;
+  /** The name of its own certificate. */
+  readonly resource?: string;
+  readonly isIncremental?: boolean;
+}
+
+/** What a pair is made of. */
+export interface EnvoyPairOptions {
+  readonly envoy: string;
+  readonly folder: string;
+  /** Tells the pairs of one machine from each other. */
+  readonly baseId: number;
+  readonly a: SecretsOfEnvoy;
+  readonly b: SecretsOfEnvoy;
+}
+
+export async function startEnvoyPair(options: EnvoyPairOptions): Promise<EnvoyPair> {
+  const { envoy, folder, baseId } = options;
   const workload = await startWorkload();
   const [kept = 0, fresh = 0, wrongServer = 0, wrongClient = 0, inbound = 0, strict = 0] =
     await freePorts(6);
@@ -37,7 +51,7 @@ export async function startEnvoyPair(
   const b = createBootstrap({
     nodeId: "b",
     nodeCluster: "b",
-    sdsSocket: sockets.b,
+    sdsSocket: options.b.socket,
     admin: local(adminB),
     inbound: [
       { listen: local(inbound), forward, peers: only("a") },
@@ -48,7 +62,7 @@ export async function startEnvoyPair(
   const a = createBootstrap({
     nodeId: "a",
     nodeCluster: "a",
-    sdsSocket: sockets.a,
+    sdsSocket: options.a.socket,
     admin: local(adminA),
     inbound: [],
     outbound: [
@@ -58,15 +72,15 @@ export async function startEnvoyPair(
       { listen: local(wrongClient), connect: local(strict), peers: only("b") },
     ],
   });
-  const start = (name: string, id: number, bootstrap: object): Child =>
-    startChild(
-      envoy,
-      ["--config-yaml", JSON.stringify(bootstrap), "--base-id", String(id), "--concurrency", "1"],
-      { logFile: join(folder, `envoy-${name}.log`) },
-    );
-  // Envoys of one machine share memory by this number: it must not be another suite's.
-  const base = process.pid * 2;
-  const children = [start("a", base, withOneRequestEach(a, "outbound-1")), start("b", base + 1, b)];
+  const start = (name: "a" | "b", id: number, bootstrap: object): Child => {
+    const yaml = withSecretsOf(options[name], JSON.stringify(bootstrap));
+    const values = ["--config-yaml", yaml, "--base-id", String(id), "--concurrency", "1"];
+    return startChild(envoy, values, { logFile: join(folder, `envoy-${name}-${baseId}.log`) });
+  };
+  const children = [
+    start("a", baseId, withOneRequestEach(a, "outbound-1")),
+    start("b", baseId + 1, b),
+  ];
   const url = (port: number): string => `http://127.0.0.1:${port}/`;
   return {
     keptUrl: url(kept),
@@ -86,6 +100,15 @@ async function startWorkload(): Promise<Server> {
   server.listen(0, "127.0.0.1");
   await once(server, "listening");
   return server;
+}
+
+/** The bootstrap with another resource, or another protocol. */
+function withSecretsOf({ resource, isIncremental }: SecretsOfEnvoy, json: string): string {
+  const named =
+    resource === undefined
+      ? json
+      : json.replaceAll('{"name":"default",', `{"name":${JSON.stringify(resource)},`);
+  return isIncremental ? named.replaceAll('"api_type":"GRPC"', '"api_type":"DELTA_GRPC"') : named;
 }
 
 /** The bootstrap with a cluster whose connections carry one request each. */

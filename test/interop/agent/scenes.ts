@@ -1,0 +1,219 @@
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { AgentProcess, type AgentVariables } from "./agent-process.ts";
+import type { EdgeCa } from "./edge-ca.ts";
+import { type EnvoyPair, startEnvoyPair } from "./envoy-pair.ts";
+import { freePorts } from "./free-ports.ts";
+import type { Outcome } from "./outcome-table.ts";
+import { until } from "./patience.ts";
+import type { PausableProxy } from "./pausable-proxy.ts";
+import { SteadyLoad, statusOf } from "./steady-load.ts";
+
+/** Long enough for an outage within a certificate's life, short enough for a rotation within minutes. */
+export const leafSeconds = 12;
+const outageSeconds = 4;
+
+/** What the scenes of the play share. */
+export interface Stage {
+  readonly ca: EdgeCa;
+  readonly network: PausableProxy;
+  readonly agents: { readonly a: AgentProcess; readonly b: AgentProcess };
+  readonly envoys: EnvoyPair;
+  readonly load: SteadyLoad;
+}
+
+const sidecars = {
+  client: "Envoy 1.40.0, twice (one incremental)",
+  server: "rampart agent, Worker",
+};
+
+/** What happens while requests go on, in this order. */
+export const scenes: readonly (readonly [what: string, play: (stage: Stage) => Promise<string>])[] =
+  [
+    ["three renewals under load", threeRenewals],
+    ["a whole rotation of the authority", wholeRotation],
+    ["an agent is restarted", agentRestart],
+    ["an agent is killed", agentKill],
+    [`the CA is away for ${outageSeconds} s`, outage],
+    ["an agent is restarted while the CA is away", restartInOutage],
+    ["the authority is tainted, its root stays for its leaves", gracefulTaint],
+  ];
+
+export async function environment(
+  folder: string,
+  ca: EdgeCa,
+  network: PausableProxy,
+  name: string,
+): Promise<AgentVariables> {
+  return {
+    CA_ADDR: network.url,
+    SECRET_TTL: `${leafSeconds}s`,
+    // With 0.6 of its life left: there is time for an outage.
+    SECRET_GRACE_PERIOD_RATIO: "0.6",
+    POD_NAMESPACE: "mesh",
+    SERVICE_ACCOUNT: name,
+    RAMPART_TOKEN_FILE: await ca.tokenFile(folder, name),
+    RAMPART_SDS_SOCKET: join(folder, `sds-${name}`),
+    RAMPART_WORKLOAD_API_SOCKET: join(folder, `api-${name}`),
+    RAMPART_BUNDLE_REFRESH: "1s",
+    RAMPART_CACHE: join(folder, `cache-${name}`),
+  };
+}
+
+export async function playScene(
+  what: string,
+  act: (stage: Stage) => Promise<string>,
+  stage: Stage,
+): Promise<Outcome> {
+  const names = { ...sidecars, what };
+  stage.load.take();
+  try {
+    const seen = await act(stage);
+    const { requests, failures } = stage.load.take();
+    const detail = `${seen}; ${requests} requests, ${failures.length} failed`;
+    if (failures.length === 0) return { ...names, result: "ok", detail };
+    return { ...names, result: "FAILED", detail: `${detail}, first ${failures[0]}` };
+  } catch (error) {
+    return { ...names, result: "FAILED", detail: String(error) };
+  }
+}
+
+async function threeRenewals({ agents }: Stage): Promise<string> {
+  const seen = new Set<string>();
+  await until("four certificates", 60, async () => {
+    const { identities } = await agents.a.status();
+    seen.add(identities[0]?.notAfter ?? "");
+    return seen.size >= 4;
+  });
+  return `${seen.size} certificates`;
+}
+
+export async function wholeRotation({ ca, agents }: Stage): Promise<string> {
+  const first = await ca.signer();
+  const rootsBefore = (await agents.b.status()).roots.map(({ sha256 }) => sha256);
+  await until("another authority signs", 120, async () => (await ca.signer()) !== first);
+  await until("the old root is gone", 120, async () => {
+    const { roots } = await agents.b.status();
+    return !roots.some(({ sha256 }) => sha256 === rootsBefore[0]);
+  });
+  return "the old root is gone from the proxies";
+}
+
+async function agentRestart({ agents: { a } }: Stage): Promise<string> {
+  await a.end("SIGTERM");
+  a.start();
+  await a.ready();
+  await sleep(2_000);
+  return "ready again";
+}
+
+async function agentKill({ agents: { b } }: Stage): Promise<string> {
+  await b.end("SIGKILL");
+  b.start();
+  await b.ready();
+  await sleep(2_000);
+  return "ready again";
+}
+
+async function outage({ network }: Stage): Promise<string> {
+  network.pause();
+  await sleep(outageSeconds * 1000);
+  network.resume();
+  await sleep(leafSeconds * 1000);
+  return "renewed afterwards";
+}
+
+async function restartInOutage({ network, agents: { a } }: Stage): Promise<string> {
+  network.pause();
+  await a.end("SIGTERM");
+  a.start();
+  await a.ready();
+  network.resume();
+  await sleep(leafSeconds * 1000);
+  return "ready from its cache";
+}
+
+async function gracefulTaint({ ca, agents }: Stage): Promise<string> {
+  const tainted = await ca.taint("with-last-leaf");
+  await until("another authority signs", 60, async () => (await ca.signer()) !== tainted);
+  const rootOf = async (): Promise<number> => (await agents.a.status()).roots.length;
+  await until("the tainted root is gone", 120, async () => (await rootOf()) === 1);
+  return "the tainted root is gone from the proxies";
+}
+
+/** Whoever has a thief's key in its mesh wants it out now: connections may break, and must heal. */
+export async function suddenTaint({ ca, agents, envoys }: Stage): Promise<Outcome> {
+  const names = { ...sidecars, what: "the authority is tainted, its root leaves at once" };
+  const rootsOf = async (agent: AgentProcess): Promise<string> =>
+    (await agent.status()).roots.map(({ sha256 }) => sha256).join();
+  const tainted = await rootsOf(agents.a);
+  const begin = performance.now();
+  await ca.taint("immediately");
+  try {
+    for (const agent of [agents.a, agents.b]) {
+      await until("the root is gone", leafSeconds, async () => {
+        return !(await rootsOf(agent)).includes(tainted);
+      });
+    }
+    await until("requests succeed", leafSeconds, async () => {
+      return (await statusOf(envoys.freshUrl)) === "200";
+    });
+    const seconds = ((performance.now() - begin) / 1000).toFixed(1);
+    const detail = `root gone and healed after ${seconds} s, by itself`;
+    return { ...names, result: "ok", detail };
+  } catch (error) {
+    return { ...names, result: "FAILED", detail: String(error) };
+  }
+}
+
+/** One agent for a node, whose Envoys ask for their workloads by SPIFFE ID. */
+export async function nodeProxy(envoy: string, folder: string, stage: Stage): Promise<Outcome> {
+  const { ca, network } = stage;
+  const names = { client: "Envoy 1.40.0, twice", server: "rampart agent, node mode, Worker" };
+  const feed = join(folder, "workloads");
+  await writeFile(feed, "pod-1 mesh a\npod-2 mesh b\n");
+  const { RAMPART_WORKLOAD_API_SOCKET: _none, ...variables } = await environment(
+    folder,
+    ca,
+    network,
+    "node",
+  );
+  const [port = 0] = await freePorts(1);
+  const agent = new AgentProcess(folder, { ...variables, RAMPART_WORKLOADS: feed }, port);
+  agent.start();
+  await agent.ready();
+  const socket = join(folder, "sds-node");
+  const resource = (name: string): string => `spiffe://cluster.local/ns/mesh/sa/${name}`;
+  const envoys = await startEnvoyPair({
+    envoy,
+    folder,
+    baseId: process.pid * 4 + 2,
+    a: { socket, resource: resource("a"), isIncremental: true },
+    b: { socket, resource: resource("b") },
+  });
+  await until("a first answer", 20, async () => (await statusOf(envoys.freshUrl)) === "200");
+  const load = new SteadyLoad([envoys.keptUrl, envoys.freshUrl]);
+  const outcome = await playScene("two workloads of one node, renewed", threeRenewals, {
+    ...stage,
+    envoys,
+    load,
+    agents: { a: agent, b: agent },
+  });
+  await load.stop();
+  await Promise.all([envoys.end(), agent.end()]);
+  return { ...outcome, ...names };
+}
+
+export async function wrongIdentities(envoys: EnvoyPair): Promise<Outcome> {
+  const urls = [envoys.wrongServerUrl, envoys.wrongClientUrl];
+  const statuses = await Promise.all(urls.map((url) => statusOf(url)));
+  const isRefused = statuses.every((status) => status.startsWith("503"));
+  return {
+    client: "Envoy 1.40.0",
+    server: "Envoy 1.40.0",
+    what: "a peer of another identity, on either side",
+    result: isRefused ? "ok" : "FAILED",
+    detail: isRefused ? "refused in the handshake" : statuses.join("; "),
+  };
+}
