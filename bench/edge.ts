@@ -6,6 +6,7 @@ import { childProcesses, cpuMicroseconds } from "./process-cpu.ts";
 
 /** A workerd of its own with the Worker in it, and a way to send to it and to see what that cost. */
 export interface Edge {
+  readonly url: URL;
   readonly send: (
     path: string,
     headers: Record<string, string>,
@@ -58,6 +59,7 @@ export async function startEdge({ issuers, hasInspector }: EdgeOptions): Promise
   if (pid === undefined) throw new Error("workerd does not run");
   const agent = new Agent({ keepAlive: true, maxSockets: 8 });
   return {
+    url: new URL(url),
     send: (path, headers, body) => send(agent, new URL(path, url), headers, body),
     cpu: () => cpuMicroseconds(pid),
     storeReads: async () => {

@@ -1,3 +1,4 @@
+import { agentRows } from "./agent/rows.ts";
 import { bundleWorker, startupMilliseconds } from "./bundle.ts";
 import { type Edge, startEdge } from "./edge.ts";
 import { firstStart } from "./first-start.ts";
@@ -138,6 +139,7 @@ async function run(): Promise<Row[]> {
     { name: "bundle, gzip", value: gzipKibibytes, unit: "KiB", budget: 150 },
     { name: "start-up CPU", value: startupMilliseconds(), unit: "ms", budget: 60 },
     ...(await memoryRows()),
+    ...(await agentRows()),
     { name: "npm start to first certificate", value: await firstStart(), unit: "s", budget: 10 },
   ];
 }

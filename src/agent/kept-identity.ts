@@ -6,7 +6,7 @@ import { type Clock, type EventLog, sentence } from "./event-log.ts";
 import { type RenewalPolicy, renewalAt, retryAt } from "./renewal-plan.ts";
 import { Subscribers } from "./subscribers.ts";
 import type { TrustRoots } from "./trust-roots.ts";
-import type { Issuance, X509Svid } from "./x509-svid.ts";
+import type { Issuance, IssuedSvid, X509Svid } from "./x509-svid.ts";
 
 /** What keeping identities takes. */
 export interface KeepingPorts {
@@ -41,7 +41,7 @@ export class KeptIdentity {
   readonly #ports: KeepingPorts;
   readonly #alarm: Alarm;
   readonly #ending = new AbortController();
-  #issuance: Issuance | undefined;
+  #issuance: IssuedSvid | undefined;
   #nextAttempt: Date;
   #failures = 0;
   #lastError: unknown;
@@ -55,7 +55,7 @@ export class KeptIdentity {
   }
 
   /** The certificate, unless it has expired or there has never been one. */
-  get issuance(): Issuance | undefined {
+  get issuance(): IssuedSvid | undefined {
     const issuance = this.#issuance;
     return issuance && this.#ports.clock() < issuance.svid.notAfter ? issuance : undefined;
   }
@@ -150,13 +150,14 @@ export class KeptIdentity {
     }
   }
 
-  #take(issuance: Issuance, event: string): void {
+  #take({ svid, elements }: Issuance, event: string): void {
     const { policy, random, log } = this.#ports;
-    this.#issuance = issuance;
+    // Not its roots: they are kept once for all identities.
+    this.#issuance = { svid, elements };
     this.#failures = 0;
     this.#lastError = undefined;
-    this.#nextAttempt = renewalAt(issuance.svid, policy, random());
-    const { notAfter, chain } = issuance.svid;
+    this.#nextAttempt = renewalAt(svid, policy, random());
+    const { notAfter, chain } = svid;
     log({
       event,
       level: "info",

@@ -16,11 +16,15 @@ export type BundleOutcome = "changed" | "unchanged" | "sequence-backwards" | "em
  */
 export class TrustRoots {
   readonly changes: Subscribers = new Subscribers();
-  readonly #answered = new Map<string, readonly X509Certificate[]>();
+  /** Fingerprints of roots by who was answered with them. */
+  readonly #answered = new Map<string, readonly string[]>();
+  /** Every root that is mentioned anywhere, once: a thousand answers bring the same. */
+  readonly #certificates = new Map<string, X509Certificate>();
   readonly #recalled = new Set<string>();
   readonly #withdrawn = new Set<string>();
   #bundle: BundleDocument | undefined;
   #roots: readonly X509Certificate[] = [];
+  #pem = "";
 
   /** In the order of their PEM, which is Istio's; none twice. */
   get current(): readonly X509Certificate[] {
@@ -33,21 +37,21 @@ export class TrustRoots {
 
   /** PEM as Istio joins it: sorted, without a newline at the end. */
   get pem(): string {
-    return this.#roots.map((root) => root.toString().trimEnd()).join("\n");
+    return this.#pem;
   }
 
   /** Learns the roots of an answer, in place of those of the last answer for the same identity. */
   learnAnswer({ svid, roots }: Pick<Issuance, "svid" | "roots">): void {
     for (const name of this.#recalled) this.#answered.delete(name);
     this.#recalled.clear();
-    this.#answered.set(svid.spiffeId, roots);
+    this.#answered.set(svid.spiffeId, this.#intern(roots));
     this.#merge();
   }
 
   /** Takes up roots of an earlier run, under some name, until an answer or a bundle is fresh. */
   recall(name: string, roots: readonly X509Certificate[]): void {
     this.#recalled.add(name);
-    this.#answered.set(name, roots);
+    this.#answered.set(name, this.#intern(roots));
     this.#merge();
   }
 
@@ -59,6 +63,7 @@ export class TrustRoots {
     for (const root of known?.roots ?? []) this.#withdrawn.add(root.fingerprint256);
     for (const root of bundle.roots) this.#withdrawn.delete(root.fingerprint256);
     this.#bundle = bundle;
+    this.#intern(bundle.roots);
     this.#answered.clear();
     return this.#merge() ? "changed" : "unchanged";
   }
@@ -86,18 +91,34 @@ export class TrustRoots {
     return isIssuedBy(svid.chain, standing, now);
   }
 
+  #intern(roots: readonly X509Certificate[]): readonly string[] {
+    return roots.map((root) => {
+      const fingerprint = root.fingerprint256;
+      if (!this.#certificates.has(fingerprint)) this.#certificates.set(fingerprint, root);
+      return fingerprint;
+    });
+  }
+
+  /** @returns Whether the roots are others than before. */
   #merge(): boolean {
-    const known = new Map<string, X509Certificate>();
-    for (const root of this.#bundle?.roots ?? []) known.set(root.fingerprint256, root);
-    for (const root of [...this.#answered.values()].flat()) {
-      if (!this.#withdrawn.has(root.fingerprint256)) known.set(root.fingerprint256, root);
+    const named = new Set(this.#bundle?.roots.map((root) => root.fingerprint256));
+    for (const fingerprints of this.#answered.values()) {
+      for (const each of fingerprints) if (!this.#withdrawn.has(each)) named.add(each);
     }
-    const before = this.pem;
-    this.#roots = [...known.values()].toSorted((a, b) =>
-      a.toString() < b.toString() ? -1 : a.toString() > b.toString() ? 1 : 0,
-    );
-    if (this.pem === before) return false;
+    const isSame =
+      named.size === this.#roots.length &&
+      this.#roots.every((root) => named.has(root.fingerprint256));
+    if (isSame) return false;
+    for (const each of this.#certificates.keys()) {
+      if (!named.has(each)) this.#certificates.delete(each);
+    }
+    this.#roots = [...this.#certificates.values()].toSorted(byPem);
+    this.#pem = this.#roots.map((root) => root.toString().trimEnd()).join("\n");
     this.changes.notify();
     return true;
   }
+}
+
+function byPem(a: X509Certificate, b: X509Certificate): number {
+  return a.toString() < b.toString() ? -1 : 1;
 }

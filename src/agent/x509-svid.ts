@@ -14,13 +14,17 @@ export interface X509Svid {
   readonly obtainedAt: Date;
 }
 
-/** What a CA answered, once it has passed every check. */
-export interface Issuance {
+/** A certificate with the words in which it came. */
+export interface IssuedSvid {
   readonly svid: X509Svid;
-  /** The roots that came with it, in their order. Never empty. */
-  readonly roots: readonly X509Certificate[];
   /** The elements of the answer as they came. */
   readonly elements: readonly string[];
+}
+
+/** What a CA answered, once it has passed every check. */
+export interface Issuance extends IssuedSvid {
+  /** The roots that came with it, in their order. Never empty. */
+  readonly roots: readonly X509Certificate[];
 }
 
 /** A certificate may begin this much later than now by our clock, which may be behind. */

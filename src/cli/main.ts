@@ -1,9 +1,9 @@
 #!/usr/bin/env node
 import { Command, CommanderError } from "commander";
+import { agentCommand } from "./agent.ts";
 import { authorityCommand } from "./authority.ts";
 import { gatewayCommand } from "./gateway.ts";
 import { kekCommand } from "./kek.ts";
-import { agentCommand } from "./agent.ts";
 import { Obstacle } from "./obstacle.ts";
 import { rootCommand } from "./root.ts";
 import { serveCommand } from "./serve.ts";

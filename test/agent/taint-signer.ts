@@ -1,3 +1,4 @@
+import { assemble, openRecord } from "../../src/ca/opened-store.ts";
 import { rotate } from "../../src/ca/rotate.ts";
 import { recordTaint } from "../../src/ca/taint.ts";
 import type { Composition } from "../../src/config/composition.ts";
@@ -11,7 +12,10 @@ export async function taintSigner(
 ): Promise<string> {
   const { issuer } = await certificateAuthority.issuance.authorities.at(now);
   if (!issuer) throw new Error("nothing signs");
-  await recordTaint(mint, createTaint(issuer.authority, departure, mint.phaseLengths, now));
+  const { id } = issuer.authority;
+  const records = await mint.store.load();
+  const store = assemble(await Promise.all(records.map((record) => openRecord(record, mint))));
+  await recordTaint(mint, createTaint(store, id, departure, mint.phaseLengths, now));
   await rotate(mint, now);
-  return issuer.authority.id;
+  return id;
 }
