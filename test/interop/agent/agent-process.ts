@@ -1,3 +1,4 @@
+import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { AgentStatus } from "../../../src/agent/agent-status.ts";
 import { type Child, startChild } from "./child-process.ts";
@@ -19,9 +20,13 @@ export class AgentProcess {
     this.#statusUrl = `http://127.0.0.1:${statusPort}/status`;
   }
 
+  get #logFile(): string {
+    return join(this.#folder, `agent-${this.#env.SERVICE_ACCOUNT}.log`);
+  }
+
   start(...proxy: string[]): void {
     const values = ["src/cli/main.ts", "agent", "run", ...proxy];
-    const logFile = join(this.#folder, `agent-${this.#env.SERVICE_ACCOUNT}.log`);
+    const logFile = this.#logFile;
     this.#child = startChild(process.execPath, values, { logFile, env: this.#env });
   }
 
@@ -38,7 +43,14 @@ export class AgentProcess {
     return (await (await fetch(this.#statusUrl)).json()) as AgentStatus;
   }
 
-  async end(signal?: NodeJS.Signals): Promise<void> {
-    await this.#child?.end(signal);
+  async end(signal?: NodeJS.Signals): Promise<number> {
+    return (await this.#child?.end(signal)) ?? -1;
+  }
+
+  /** The process id of the proxy that it has started last. */
+  async proxyId(): Promise<number> {
+    const log = await readFile(this.#logFile, "utf8");
+    const started = log.split("\n").filter((line) => line.includes('"proxy-started"'));
+    return Number(/"pid":(\d+)/.exec(started.at(-1) ?? "")?.[1] ?? 0);
   }
 }

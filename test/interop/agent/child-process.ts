@@ -7,7 +7,8 @@ import { createInterface } from "node:readline";
 export interface Child {
   /** Calls back with each line of its standard output. */
   onLine(listener: (line: string) => void): void;
-  end(signal?: NodeJS.Signals): Promise<void>;
+  /** Ends it. @returns Its exit code, or -1 when a signal ended it. */
+  end(signal?: NodeJS.Signals): Promise<number>;
 }
 
 const living = new Set<ChildProcess>();
@@ -37,11 +38,13 @@ export function startChild(
   };
 }
 
-async function endChild(child: ChildProcess, signal: NodeJS.Signals): Promise<void> {
-  if (child.exitCode !== null || child.signalCode !== null) return;
-  const ended = once(child, "exit");
-  child.kill(signal);
-  const impatience = setTimeout(() => child.kill("SIGKILL"), 10_000);
-  await ended;
-  clearTimeout(impatience);
+async function endChild(child: ChildProcess, signal: NodeJS.Signals): Promise<number> {
+  if (child.exitCode === null && child.signalCode === null) {
+    const ended = once(child, "exit");
+    child.kill(signal);
+    const impatience = setTimeout(() => child.kill("SIGKILL"), 10_000);
+    await ended;
+    clearTimeout(impatience);
+  }
+  return child.exitCode ?? -1;
 }

@@ -16,6 +16,8 @@ export interface EnvoyPair {
   readonly wrongServerUrl: string;
   /** Out of A, into a listener of B that lets only somebody else in. */
   readonly wrongClientUrl: string;
+  /** Where B takes mutual TLS from `a`. */
+  readonly inboundPort: number;
   readonly end: () => Promise<void>;
 }
 
@@ -87,6 +89,7 @@ export async function startEnvoyPair(options: EnvoyPairOptions): Promise<EnvoyPa
     freshUrl: url(fresh),
     wrongServerUrl: url(wrongServer),
     wrongClientUrl: url(wrongClient),
+    inboundPort: inbound,
     async end() {
       await Promise.all(children.map((child) => child.end()));
       workload.close();

@@ -22,6 +22,7 @@ import {
 } from "./scenes.ts";
 import { SpiffeWatcher } from "./spiffe-watcher.ts";
 import { SteadyLoad, statusOf } from "./steady-load.ts";
+import { supervision } from "./supervision.ts";
 
 const pythonClient = "spiffe 0.3.2 (Python)";
 
@@ -69,6 +70,25 @@ async function play(folder: string, outcomes: Outcome[]): Promise<void> {
   await load.stop();
   outcomes.push(await wrongIdentities(envoys), await suddenTaint(stage));
   outcomes.push(await nodeProxy(envoy, folder, stage));
+  const { RAMPART_WORKLOAD_API_SOCKET: _none, ...own } = await environment(
+    folder,
+    ca,
+    network,
+    "a",
+  );
+  outcomes.push(
+    await supervision({
+      envoy,
+      folder,
+      baseId: process.pid * 4 + 1_000_000,
+      variables: {
+        ...own,
+        RAMPART_SDS_SOCKET: join(folder, "sds-own"),
+        TERMINATION_DRAIN_DURATION_SECONDS: "1",
+      },
+      inboundPort: envoys.inboundPort,
+    }),
+  );
   await Promise.all(Object.values(watchers).map((watcher) => watcher.end()));
   await Promise.all([envoys.end(), a.end(), b.end()]);
   network.close();

@@ -20,7 +20,7 @@ export class SpiffeWatcher {
     this.#child.onLine((line) => this.states.push(JSON.parse(line) as WatchedState));
   }
 
-  end(): Promise<void> {
+  end(): Promise<number> {
     return this.#child.end();
   }
 

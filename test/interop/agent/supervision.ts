@@ -1,0 +1,62 @@
+import { execFile } from "node:child_process";
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { promisify } from "node:util";
+import { AgentProcess, type AgentVariables } from "./agent-process.ts";
+import { freePorts } from "./free-ports.ts";
+import type { Outcome } from "./outcome-table.ts";
+import { until } from "./patience.ts";
+import { statusOf } from "./steady-load.ts";
+
+const run = promisify(execFile);
+
+/** What the supervised Envoy is made of. */
+export interface SupervisionOptions {
+  readonly envoy: string;
+  readonly folder: string;
+  readonly baseId: number;
+  /** Of an agent that is `a`, with a socket of its own. */
+  readonly variables: AgentVariables;
+  /** Where `b` takes mutual TLS from `a`. */
+  readonly inboundPort: number;
+}
+
+/** `rampart agent bootstrap`, and `rampart agent run -- envoy`: it is killed, restarted, and ended. */
+export async function supervision(options: SupervisionOptions): Promise<Outcome> {
+  const names = {
+    client: "Envoy 1.40.0",
+    server: "rampart agent run -- envoy",
+    what: "bootstrap, crash, restart, drain",
+  };
+  try {
+    return { ...names, result: "ok", detail: await supervise(options) };
+  } catch (error) {
+    return { ...names, result: "FAILED", detail: String(error) };
+  }
+}
+
+async function supervise(options: SupervisionOptions): Promise<string> {
+  const { envoy, folder, baseId, variables, inboundPort } = options;
+  const [listen = 0, admin = 0, status = 0] = await freePorts(3);
+  const peer = "spiffe://cluster.local/ns/mesh/sa/b";
+  const outbound = `127.0.0.1:${listen}=127.0.0.1:${inboundPort}=${peer}`;
+  const values = ["--outbound", outbound, "--admin", `127.0.0.1:${admin}`];
+  const command = ["src/cli/main.ts", "agent", "bootstrap", ...values];
+  const env = { ...process.env, ...variables };
+  const { stdout } = await run(process.execPath, command, { env });
+  const file = join(folder, "bootstrap.json");
+  await writeFile(file, stdout);
+  const agent = new AgentProcess(folder, variables, status);
+  const proxy = [envoy, "-c", file, "--base-id", String(baseId), "--concurrency", "1"];
+  agent.start("--admin", `http://127.0.0.1:${admin}`, "--", ...proxy);
+  const serves = async (): Promise<boolean> =>
+    (await statusOf(`http://127.0.0.1:${listen}/`)) === "200";
+  await until("a first answer", 20, serves);
+  const first = await agent.proxyId();
+  process.kill(first, "SIGKILL");
+  await until("another Envoy", 20, async () => (await agent.proxyId()) !== first);
+  await until("an answer of it", 20, serves);
+  const code = await agent.end("SIGTERM");
+  if (code !== 0) throw new Error(`it ended with ${code}`);
+  return "Envoy killed and restarted, then drained; exit code 0";
+}
