@@ -28,24 +28,32 @@ export async function temporaryFolder(): Promise<string> {
 /** @param variables What the test changes of an environment in which an agent works. */
 export async function runAgent(ca: HttpCa, variables: Environment = {}): Promise<RunningAgent> {
   const folder = await temporaryFolder();
-  const sdsSocket = join(folder, "sds");
+  const environment = {
+    CA_ADDR: ca.url,
+    POD_NAMESPACE: "foo",
+    SERVICE_ACCOUNT: "bar",
+    RAMPART_TOKEN_FILE: await ca.tokenFile("foo:bar"),
+    RAMPART_SDS_SOCKET: join(folder, "sds"),
+    RAMPART_STATUS_ADDR: "127.0.0.1:0",
+    ...variables,
+  };
+  const started = await startTestAgent(environment);
+  return { ...started, folder, sdsSocket: environment.RAMPART_SDS_SOCKET };
+}
+
+/** Starts an agent of exactly this environment. */
+export async function startTestAgent(
+  environment: Environment,
+): Promise<Pick<RunningAgent, "agent" | "events" | "event">> {
   const events: AgentEvent[] = [];
   const waiting = new Set<() => void>();
   const log = (event: AgentEvent): void => {
     events.push(event);
     for (const look of waiting) look();
   };
-  const configuration = parseConfiguration({
-    CA_ADDR: ca.url,
-    POD_NAMESPACE: "foo",
-    SERVICE_ACCOUNT: "bar",
-    RAMPART_TOKEN_FILE: await ca.tokenFile("foo:bar"),
-    RAMPART_SDS_SOCKET: sdsSocket,
-    RAMPART_STATUS_ADDR: "127.0.0.1:0",
-    ...variables,
-  });
   const clock = (): Date => new Date();
-  const agent = await startAgent(configuration, { clock, random: Math.random, log });
+  const ports = { clock, random: Math.random, log };
+  const agent = await startAgent(parseConfiguration(environment), ports);
   onTestFinished(() => agent.close());
   const event = (name: string, times = 1): Promise<AgentEvent> =>
     new Promise((resolve) => {
@@ -58,5 +66,5 @@ export async function runAgent(ca: HttpCa, variables: Environment = {}): Promise
       waiting.add(look);
       look();
     });
-  return { agent, folder, sdsSocket, events, event };
+  return { agent, events, event };
 }
