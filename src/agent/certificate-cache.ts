@@ -1,5 +1,5 @@
 import { createHash, createPrivateKey } from "node:crypto";
-import { rm } from "node:fs/promises";
+import { readdir, rm, stat } from "node:fs/promises";
 import { join } from "node:path";
 import * as z from "zod";
 import type { SpiffeId } from "../pki/spiffe-id.ts";
@@ -43,6 +43,7 @@ export async function openCertificateCache(
   { clock, log }: { readonly clock: Clock; readonly log: EventLog },
 ): Promise<CertificateCache> {
   const key = keyFile === undefined ? undefined : await readCacheKey(keyFile);
+  await removeForgotten(folder, clock());
   const write = async (name: string, text: string): Promise<void> => {
     await writeSealed(fileOf(folder, name), name, text, key).catch((error: unknown) => {
       log({ event: "cache-unwritten", level: "warn", detail: sentence(error) });
@@ -72,6 +73,22 @@ export async function openCertificateCache(
     rememberRoots: (pem) => writeInTurn(rootsName, pem),
     recallRoots: () => read(rootsName, (text) => text),
   };
+}
+
+/** No certificate lives so long: what nobody has written since then belongs to nobody. */
+const longestLifeMilliseconds = 90 * 86_400_000;
+
+/** Removes what workloads that are long gone have left behind. */
+async function removeForgotten(folder: string, now: Date): Promise<void> {
+  for (const name of await readdir(folder).catch(() => [])) {
+    const path = join(folder, name);
+    const written = await stat(path).then(
+      ({ mtime }) => mtime,
+      () => now,
+    );
+    if (now.getTime() - written.getTime() > longestLifeMilliseconds)
+      await rm(path, { force: true });
+  }
 }
 
 function fileOf(folder: string, name: string): string {

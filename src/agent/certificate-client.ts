@@ -22,6 +22,8 @@ export interface RequestSettings {
   readonly clusterId: string;
   readonly certSigner: string;
   readonly headers: Readonly<Record<string, string>>;
+  /** Istio's agents wait for ever; a CA that has not answered by then never will. */
+  readonly attemptTimeoutMilliseconds: number;
   /** Whether the caller is a node proxy, which names the workload that it asks for. */
   readonly impersonates: boolean;
 }
@@ -34,9 +36,6 @@ export interface CertificateClientPorts {
   readonly log: EventLog;
   readonly metrics: IssuanceMetrics;
 }
-
-/** Istio's agents wait for ever; a CA that has not answered by now never will. */
-const attemptTimeoutMilliseconds = 10_000;
 
 /** A client of CreateCertificate that sends what pilot-agent, or a node proxy, sends. */
 export function createCertificateClient(
@@ -57,7 +56,7 @@ export function createCertificateClient(
     const call = async (retries: number): Promise<readonly string[]> => {
       const headers = await requestHeaders(settings, retries, log);
       const client = createClient(IstioCertificateService, await channel.transport());
-      const options = { headers, signal, timeoutMs: attemptTimeoutMilliseconds };
+      const options = { headers, signal, timeoutMs: settings.attemptTimeoutMilliseconds };
       return (await metrics.timed(() => client.createCertificate(request, options))).certChain;
     };
     const onRetry = (error: ConnectError): void => {
@@ -84,7 +83,7 @@ async function requestHeaders(
   const token = await readBearerToken(tokenFile);
   if (token === undefined) log({ event: "token-missing", level: "warn", file: tokenFile });
   else sent.set("authorization", `Bearer ${token}`);
-  sent.set("clusterid", clusterId);
+  if (clusterId !== "") sent.set("clusterid", clusterId);
   if (retries > 0) sent.set("x-retry-attempt", String(retries));
   return sent;
 }

@@ -51,6 +51,7 @@ export class CertificateOutput {
     this.#isDirty = true;
     this.#work ??= this.#writeAll().finally(() => {
       this.#work = undefined;
+      if (this.#isDirty) this.#write();
     });
   }
 

@@ -154,6 +154,7 @@ function requestOf(
     headers: Object.fromEntries(
       headers.map(([name, value]) => [name.slice(prefix.length), value ?? ""]),
     ),
+    attemptTimeoutMilliseconds: 10_000,
     impersonates: subject.mode === "node",
   };
 }

@@ -43,7 +43,7 @@ const address = z
   .string()
   .default("127.0.0.1:15020")
   .transform((value, context) => {
-    const [, host, port] = /^(.+):(\d{1,5})$/.exec(value) ?? [];
+    const [, host, port] = /^\[?([^\]]+)\]?:(\d{1,5})$/.exec(value) ?? [];
     if (host !== undefined && Number(port) < 65_536) return { host, port: Number(port) };
     context.addIssue("must be host:port");
     return z.NEVER;

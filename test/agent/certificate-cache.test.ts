@@ -116,6 +116,13 @@ test.each([
   expect(events).toMatchObject([{ event: "cache-unread", detail: "not what was written" }]);
 });
 
+test("forgets what nobody has written for as long as a certificate can live", async () => {
+  await (await open()).remember(issuance);
+  clock = new Date(Date.now() + 91 * 86_400_000);
+  await open();
+  expect(await readdir(join(folder, "cache"))).toEqual([]);
+});
+
 test("survives a disk that takes nothing", async () => {
   const cache = await open();
   await writeFile(join(folder, "cache"), "a file where the folder should be");

@@ -43,7 +43,7 @@ interface Call {
 let folder: string;
 let calls: Call[];
 let peers: string[];
-let answer: (call: Call) => readonly string[] | ConnectError;
+let answer: (call: Call) => readonly string[] | ConnectError | Promise<never>;
 
 beforeEach(async () => {
   folder = await temporaryFolder();
@@ -59,10 +59,10 @@ async function startServer(): Promise<number> {
   const adapter = connectNodeAdapter({
     routes: (router) =>
       router.service(IstioCertificateService, {
-        createCertificate(request, { requestHeader: headers }) {
+        async createCertificate(request, { requestHeader: headers }) {
           const call = { request, headers, peer: peers.at(-1) ?? "" };
           calls.push(call);
-          const answered = answer(call);
+          const answered = await answer(call);
           if (answered instanceof ConnectError) throw answered;
           return { certChain: [...answered] };
         },
@@ -86,6 +86,7 @@ const settings = (): RequestSettings => ({
   clusterId: "Kubernetes",
   certSigner: "",
   headers: { "X-Team": "blue" },
+  attemptTimeoutMilliseconds: 10_000,
   impersonates: false,
 });
 
@@ -167,6 +168,17 @@ test.each([
   answer = () => (calls.length === 1 ? new ConnectError("no", code) : []);
   await call();
   expect(calls).toHaveLength(attempts);
+});
+
+test("does not wait for ever for a CA that never answers", async () => {
+  answer = () => new Promise<never>(() => undefined);
+  expect(await call({ attemptTimeoutMilliseconds: 20 })).toBe("authority-unreachable");
+  expect(calls).toHaveLength(5);
+});
+
+test("sends no cluster where it is in none", async () => {
+  await call({ clusterId: "" });
+  expect(calls[0]?.headers.get("clusterid")).toBeNull();
 });
 
 test("sends no token when there is none: a certificate may do", async () => {

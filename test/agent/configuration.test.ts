@@ -37,6 +37,7 @@ test("has pilot-agent's defaults in a pod that says only who it is", () => {
     clusterId: "Kubernetes",
     certSigner: "",
     headers: {},
+    attemptTimeoutMilliseconds: 10_000,
     impersonates: false,
   });
   expect(configuration.bundleUrl).toBeUndefined();
@@ -73,6 +74,13 @@ test.each([
 
 test("sends CA_HEADER_ variables as headers", () => {
   expect(parse({ "CA_HEADER_X-Team": "blue" }).request.headers).toEqual({ "X-Team": "blue" });
+});
+
+test("serves its status on an IPv6 address too", () => {
+  expect(parse({ RAMPART_STATUS_ADDR: "[::1]:15020" }).statusAddress).toEqual({
+    host: "::1",
+    port: 15020,
+  });
 });
 
 test("looks for the bundle where the CA is, unless it is told otherwise", () => {

@@ -2,13 +2,22 @@ import { createPrivateKey, X509Certificate } from "node:crypto";
 import { connect } from "node:net";
 import { type Client, Code, type ConnectError, createClient } from "@connectrpc/connect";
 import { createGrpcTransport } from "@connectrpc/connect-node";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest";
+import { FederatedBundles } from "../../src/agent/federated-bundles.ts";
+import { KeptIdentity } from "../../src/agent/kept-identity.ts";
+import { serveOnSocket } from "../../src/agent/rpc-socket.ts";
+import { generateSubjectKey } from "../../src/agent/subject-key.ts";
+import { TrustRoots } from "../../src/agent/trust-roots.ts";
+import { createWorkloadApi } from "../../src/agent/workload-api/workload-api.ts";
+import { parseIssuance } from "../../src/agent/x509-svid.ts";
 import { SpiffeWorkloadAPI } from "../../src/gen/spiffe/workload_pb.ts";
+import { clusterLocal, trustDomain, workload } from "../testkit/certificates.ts";
 import { type HttpCa, startHttpCa } from "./http-ca.ts";
 import { type RunningAgent, runAgent, temporaryFolder } from "./running-agent.ts";
+import { createTestAuthority } from "./test-authority.ts";
 
 const headers = { "workload.spiffe.io": "true" };
-const trustDomain = "spiffe://cluster.local";
+const ownDomain = "spiffe://cluster.local";
 
 let ca: HttpCa;
 beforeAll(async () => {
@@ -23,9 +32,37 @@ interface Running extends RunningAgent {
 async function start(variables: Record<string, string> = {}): Promise<Running> {
   const socket = `${await temporaryFolder()}/api`;
   const running = await runAgent(ca, { RAMPART_WORKLOAD_API_SOCKET: socket, ...variables });
+  return { ...running, client: clientOf(socket) };
+}
+
+function clientOf(socket: string): Client<typeof SpiffeWorkloadAPI> {
   const nodeOptions = { createConnection: () => connect(socket) };
   const transport = createGrpcTransport({ baseUrl: "http://agent", nodeOptions });
-  return { ...running, client: createClient(SpiffeWorkloadAPI, transport) };
+  return createClient(SpiffeWorkloadAPI, transport);
+}
+
+/** An identity with a certificate of a CA of the test. */
+async function keptIdentity() {
+  const trust = new TrustRoots();
+  const root = await createTestAuthority();
+  const { privateKey, publicKey } = await generateSubjectKey({ kind: "EC", curve: "P-256" });
+  const spiffeId = workload("foo", "bar");
+  const clock = (): Date => new Date("2026-11-21T12:00:01Z");
+  const elements = [await root.issue(spiffeId, publicKey), root.pem];
+  const identity = new KeptIdentity(spiffeId, {
+    issue: async () => parseIssuance(elements, { spiffeId, privateKey }, clock()),
+    trust,
+    policy: { graceRatio: 0.5, jitter: 0 },
+    clock,
+    random: () => 0,
+    log: () => undefined,
+    recall: async () => undefined,
+    remember: async () => undefined,
+  });
+  void identity.run();
+  onTestFinished(() => identity.end());
+  await identity.awaitSvid();
+  return { identity, trust };
 }
 
 async function first<T>(stream: AsyncIterable<T>): Promise<T> {
@@ -51,7 +88,7 @@ test("gives a workload its certificate, its key and the bundle, in DER", async (
     format: "der",
     type: "pkcs8",
   });
-  expect(svid.spiffeId).toBe(`${trustDomain}/ns/foo/sa/bar`);
+  expect(svid.spiffeId).toBe(`${ownDomain}/ns/foo/sa/bar`);
   expect(leaf.checkPrivateKey(key)).toBe(true);
   expect(leaf.verify(new X509Certificate(svid.bundle).publicKey)).toBe(true);
   expect(federatedBundles).toEqual({});
@@ -60,8 +97,8 @@ test("gives a workload its certificate, its key and the bundle, in DER", async (
 test("gives a verifier the bundle by its trust domain", async () => {
   const { client } = await start();
   const { bundles } = await first(client.fetchX509Bundles({}, { headers }));
-  expect(Object.keys(bundles)).toEqual([trustDomain]);
-  expect(new X509Certificate(bundles[trustDomain] ?? new Uint8Array()).ca).toBe(true);
+  expect(Object.keys(bundles)).toEqual([ownDomain]);
+  expect(new X509Certificate(bundles[ownDomain] ?? new Uint8Array()).ca).toBe(true);
 });
 
 test("sends the whole state again when the certificate is renewed", async () => {
@@ -102,4 +139,32 @@ test("says that it is not available while there is no certificate", async () => 
   const { client, event } = await start({ RAMPART_TOKEN_FILE: "/nowhere" });
   await event("renewal-failed");
   expect(await codeOf(first(client.fetchX509SVID({}, { headers })))).toBe("Unavailable");
+});
+
+test("gives the bundles of federated trust domains, and takes them back", async () => {
+  const { identity, trust } = await keptIdentity();
+  const federation = new FederatedBundles();
+  const other = trustDomain("other.test");
+  const bundleOf = (sequence: number, roots: readonly X509Certificate[]) => ({
+    sequence,
+    refreshSeconds: 300,
+    roots,
+  });
+  federation.learn(other, bundleOf(1, trust.current));
+  const path = `${await temporaryFolder()}/api`;
+  const api = createWorkloadApi({ trustDomain: clusterLocal, identity, trust, federation });
+  const server = await serveOnSocket({
+    path,
+    mode: 0o600,
+    routes: (router) => void router.service(SpiffeWorkloadAPI, api),
+    log: () => undefined,
+  });
+  onTestFinished(() => server.close());
+  const domains: string[][] = [];
+  for await (const { federatedBundles } of clientOf(path).fetchX509SVID({}, { headers })) {
+    domains.push(Object.keys(federatedBundles));
+    if (domains.length === 2) break;
+    federation.learn(other, bundleOf(2, []));
+  }
+  expect(domains).toEqual([["spiffe://other.test"], []]);
 });
