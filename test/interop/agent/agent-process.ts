@@ -36,7 +36,7 @@ export class AgentProcess {
         ({ isReady }) => isReady,
         () => false,
       );
-    await until(`the agent at ${this.#statusUrl}`, 20, isReady);
+    await until(`the agent at ${this.#statusUrl}`, 60, isReady);
   }
 
   async status(): Promise<AgentStatus> {

