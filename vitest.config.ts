@@ -36,6 +36,13 @@ export default defineConfig({
         },
       },
       {
+        test: {
+          name: "operator",
+          environment: "node",
+          include: ["test/interop/operator/**/*.test.ts"],
+        },
+      },
+      {
         plugins: [
           cloudflareTest({
             wrangler: { configPath: "./wrangler.toml" },

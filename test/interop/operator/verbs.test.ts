@@ -3,13 +3,13 @@ import { rm, stat, writeFile } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import type { Command } from "commander";
 import { afterAll, describe, expect, test } from "vitest";
-import { mintAuthority } from "../../src/ca/mint.ts";
-import { rotate } from "../../src/ca/rotate.ts";
-import { authorityCommand } from "../../src/cli/authority.ts";
-import { openDeployment } from "../../src/cli/deployment.ts";
-import { rootCommand } from "../../src/cli/root.ts";
-import { openStore, type Session, withSession } from "../../src/cli/session.ts";
-import { firstSchedule } from "../../src/pki/schedule.ts";
+import { mintAuthority } from "../../../src/ca/mint.ts";
+import { rotate } from "../../../src/ca/rotate.ts";
+import { authorityCommand } from "../../../src/cli/authority.ts";
+import { openDeployment } from "../../../src/cli/deployment.ts";
+import { rootCommand } from "../../../src/cli/root.ts";
+import { openStore, type Session, withSession } from "../../../src/cli/session.ts";
+import { firstSchedule } from "../../../src/pki/schedule.ts";
 import {
   type Answer,
   configureKeks,
@@ -17,9 +17,9 @@ import {
   createOperatorFolder,
   type OperatorFolder,
   rampart,
-} from "../testkit/command-line.ts";
-import { createEventRecorder } from "../testkit/event-recorder.ts";
-import { createCa, obstacleOf } from "../testkit/plugged-in.ts";
+} from "../../testkit/command-line.ts";
+import { createEventRecorder } from "../../testkit/event-recorder.ts";
+import { createCa, obstacleOf } from "../../testkit/plugged-in.ts";
 
 const folders: OperatorFolder[] = [];
 
