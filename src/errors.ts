@@ -4,6 +4,7 @@ export type CredentialCheck =
   | "algorithm"
   | "key"
   | "signature"
+  | "review"
   | "issuer"
   | "audience"
   | "time"
@@ -33,7 +34,8 @@ export type Refusal =
   | { reason: "request-abandoned" }
   | { reason: "no-signing-authority"; why: string }
   | { reason: "store-unreachable" }
-  | { reason: "key-provider-unreachable"; issuer: string };
+  | { reason: "key-provider-unreachable"; issuer: string }
+  | { reason: "cluster-unreachable"; cluster: string };
 
 /** A refusal on its way to the caller. The detail is for the log; the wire gets a fixed sentence. */
 export class CaError extends Error {

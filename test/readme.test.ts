@@ -59,10 +59,12 @@ test("the README names every key of an issuer's table", () => {
     issuer: "https://a.test",
     audiences: ["istio-ca"],
     cluster: "Kubernetes",
+    cluster_aliases: [],
     jwks_uri: "https://a.test/jwks",
     namespaces: ["*"],
     trusted_node_accounts: [],
     gateways: [],
+    kubernetes: { server: "https://a.test", credential: "CLUSTER_CREDENTIAL_A" },
   };
   expect(named.toSorted()).toEqual([...Object.keys(table), "jwks"].toSorted());
   expect(() => parseConfiguration({ ...required, ISSUERS: [table] })).not.toThrow();

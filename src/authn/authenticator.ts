@@ -11,6 +11,7 @@ export interface Credentials {
 /**
  * Proves who calls.
  *
- * @throws CaError `credential-missing`, `credential-rejected`, `key-provider-unreachable`.
+ * @throws CaError `credential-missing`, `credential-rejected`, `key-provider-unreachable`,
+ * `cluster-unreachable`.
  */
 export type Authenticator = (credentials: Credentials, now: Date) => Promise<Caller>;

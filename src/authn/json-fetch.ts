@@ -21,8 +21,13 @@ export const fetchJson: JsonFetch = async (url) => {
     await response.body?.cancel();
     throw new FetchError(`answered with status ${response.status}`);
   }
-  return parse(await readBounded(response));
+  return readJson(response);
 };
+
+/** The JSON of an answer, bounded. @throws FetchError */
+export async function readJson(response: Response): Promise<unknown> {
+  return parse(await readBounded(response));
+}
 
 async function fetchWithin(url: string): Promise<Response> {
   try {

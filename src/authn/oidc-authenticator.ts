@@ -2,6 +2,7 @@ import { cryptography } from "../pki/cryptography.ts";
 import { type TrustDomain, workloadSpiffeId } from "../pki/spiffe-id.ts";
 import type { Authenticator } from "./authenticator.ts";
 import { parseBearerToken } from "./bearer-token.ts";
+import { requireCluster, requireIssuer } from "./claimed-cluster.ts";
 import { rejectCredential } from "./credential-rejection.ts";
 import { type JsonWebSignature, parseJsonWebSignature } from "./json-web-signature.ts";
 import { type JwsAlgorithm, verifyParameters } from "./jws-algorithm.ts";
@@ -21,11 +22,7 @@ export function createOidcAuthenticator(
   const byName = new Map(issuers.map((issuer) => [issuer.issuer, issuer]));
   return async ({ headers }, now) => {
     const jws = parseJsonWebSignature(parseBearerToken(headers.get("authorization")));
-    const { iss } = jws.claims;
-    const issuer = typeof iss === "string" ? byName.get(iss) : undefined;
-    if (!issuer) {
-      throw rejectCredential("issuer", `the token is of an unknown issuer: ${quoted(iss)}`);
-    }
+    const issuer = requireIssuer(jws, byName);
     await requireSignature(jws, issuer, now);
     const { account, pod, node } = parseServiceAccountClaims(jws.claims, issuer, now);
     requireCluster(headers.get("clusterid"), issuer);
@@ -71,17 +68,4 @@ async function open(key: VerificationKey, algorithm: JwsAlgorithm): Promise<Cryp
     if (error instanceof Error) return undefined;
     throw error;
   }
-}
-
-/** The header is a claim, not a choice: absent, or the one cluster that the token's issuer stands for. */
-function requireCluster(clusterId: string | null, issuer: TrustedIssuer): void {
-  if (clusterId && clusterId !== issuer.cluster) {
-    const claimed = `${quoted(clusterId)}, and ${issuer.issuer} stands for ${issuer.cluster}`;
-    throw rejectCredential("cluster", `the caller claims the cluster ${claimed}`);
-  }
-}
-
-/** A caller's own word, for the log: short, on one line, and marked as a quotation. */
-function quoted(claim: unknown): string {
-  return typeof claim === "string" ? JSON.stringify(claim.slice(0, 80)) : "not a text";
 }

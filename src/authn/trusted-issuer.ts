@@ -1,5 +1,12 @@
 import type { ServiceAccount } from "../pki/spiffe-id.ts";
 import type { IssuerKeys } from "./issuer-keys.ts";
+import type { TokenReview } from "./token-review.ts";
+
+/**
+ * Who decides on a token: the issuer's keys, with its API server where they cannot say; or the API
+ * server, with the keys where it cannot be reached; or the API server alone.
+ */
+export type ReviewOrder = "after-keys" | "before-keys" | "instead-of-keys";
 
 /** An issuer of ServiceAccount tokens, and what its tokens are good for: one table of `ISSUERS`. */
 export interface TrustedIssuer {
@@ -7,8 +14,10 @@ export interface TrustedIssuer {
   readonly issuer: string;
   /** A token must name one of them. */
   readonly audiences: readonly string[];
-  /** The one cluster id that its callers may claim. */
+  /** The cluster id that its callers may claim. */
   readonly cluster: string;
+  /** Other names of this cluster, as mesh administrators give them. */
+  readonly clusterAliases: readonly string[];
   readonly mayVouchFor: (account: ServiceAccount) => boolean;
   /** Whether this account is a node proxy's, which may ask for the identities of others. */
   readonly isNodeAccount: (account: ServiceAccount) => boolean;
@@ -18,6 +27,8 @@ export interface TrustedIssuer {
    */
   readonly gatewayNames: (account: ServiceAccount) => readonly string[] | undefined;
   readonly keys: IssuerKeys;
+  /** Absent where the cluster has given no access to its API. */
+  readonly review?: { readonly order: ReviewOrder; readonly ask: TokenReview } | undefined;
 }
 
 /**

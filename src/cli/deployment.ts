@@ -2,10 +2,10 @@ import { existsSync } from "node:fs";
 import { dirname, resolve } from "node:path";
 import {
   type Configuration,
-  ConfigurationError,
   configurationKeys,
   parseConfiguration,
 } from "../config/configuration.ts";
+import { ConfigurationError } from "../config/configuration-error.ts";
 import type { AuthorityStore } from "../custody/authority-store.ts";
 import { readConfigurationFile } from "../node/configuration-file.ts";
 import { openFileStore } from "../node/file-store.ts";

@@ -1,4 +1,4 @@
-import { ConfigurationError } from "../config/configuration.ts";
+import { ConfigurationError } from "../config/configuration-error.ts";
 
 /** What keeps a verb from its work, in words for whoever typed it. Anything else thrown is a defect. */
 export class Obstacle extends Error {

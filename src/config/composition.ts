@@ -8,7 +8,9 @@ import {
   publishedKeys,
 } from "../authn/issuer-keys.ts";
 import { fetchJson } from "../authn/json-fetch.ts";
-import { createOidcAuthenticator } from "../authn/oidc-authenticator.ts";
+import type { ClusterUnreachable, KubernetesApi } from "../authn/kubernetes-api.ts";
+import { createTokenAuthenticator } from "../authn/token-authenticator.ts";
+import { createTokenReview } from "../authn/token-review.ts";
 import { namespaceAllowList, type TrustedIssuer } from "../authn/trusted-issuer.ts";
 import type { EventLog } from "../ca/audit-event.ts";
 import { createAuthorities, longestRefreshSeconds } from "../ca/authorities.ts";
@@ -19,6 +21,7 @@ import type { AuthorityStore } from "../custody/authority-store.ts";
 import { importKek, type KekRing } from "../custody/kek.ts";
 import type { ServiceAccount } from "../pki/spiffe-id.ts";
 import type { CertificateAuthority } from "../transport/certificate-authority.ts";
+import { type ClusterAccess, type ClusterFetch, clusterApi, noApi } from "./cluster-access.ts";
 import type { Configuration } from "./configuration.ts";
 import type { IssuerTable } from "./issuer-table.ts";
 
@@ -27,6 +30,8 @@ export interface Platform {
   readonly store: AuthorityStore;
   readonly log: EventLog;
   readonly clock: () => Date;
+  /** Absent where nobody authenticates. */
+  readonly clusterFetch?: ClusterFetch;
 }
 
 /** A configured CA: what answers requests, and what the cron needs. */
@@ -38,14 +43,20 @@ export interface Composition {
 /** SPIFFE Trust Domain and Bundle §4.1.2: often enough that a new root is known long before it signs. */
 const longestRefreshHintSeconds = 300;
 
-/** Builds the CA of a configuration on a platform: the one place where the layers meet. */
+/**
+ * Builds the CA of a configuration on a platform: the one place where the layers meet.
+ *
+ * @throws ConfigurationError for access to a cluster that this platform cannot have.
+ */
 export async function compose(
   configuration: Configuration,
-  { store, log, clock }: Platform,
+  { store, log, clock, clusterFetch: fetch }: Platform,
 ): Promise<Composition> {
   const { trustDomain, leafLifetimes, phaseLengths } = configuration;
   const keks = await openKeks(configuration);
-  const issuers = configuration.issuers.map((table) => trustedIssuer(table, log));
+  const { clusterCredentials: credentials } = configuration;
+  const access = fetch && { fetch, credentials, unreachable: unreachableLog(log) };
+  const issuers = configuration.issuers.map((table) => trustedIssuer(table, log, access));
   const { propagationSeconds } = phaseLengths;
   const freshness = {
     // A part of it, so that a look may take its time while what was loaded still serves.
@@ -58,7 +69,7 @@ export async function compose(
       issuers,
       certificateFirst(
         createCertificateAuthenticator(trustDomain),
-        createOidcAuthenticator(trustDomain, issuers),
+        createTokenAuthenticator(trustDomain, issuers),
       ),
     ),
     issuance: {
@@ -83,7 +94,12 @@ async function openKeks({ keks }: Configuration): Promise<KekRing> {
   return [newest, ...older];
 }
 
-function trustedIssuer(table: IssuerTable, log: EventLog): TrustedIssuer {
+function trustedIssuer(
+  table: IssuerTable,
+  log: EventLog,
+  access: ClusterAccess | undefined,
+): TrustedIssuer {
+  const api = apiOf(table, access);
   const mayUse = namespaceAllowList(table.namespaces);
   const nodeAccounts = new Set(table.trusted_node_accounts.map(accountName));
   const gateways = new Map(
@@ -93,11 +109,29 @@ function trustedIssuer(table: IssuerTable, log: EventLog): TrustedIssuer {
     issuer: table.issuer,
     audiences: table.audiences,
     cluster: table.cluster,
+    clusterAliases: table.cluster_aliases,
     mayVouchFor: ({ namespace }) => mayUse(namespace),
     isNodeAccount: (account) => nodeAccounts.has(accountName(account)),
     gatewayNames: (account) => gateways.get(accountName(account)),
     keys: issuerKeys(table, keyFetchLog(log)),
+    review: reviewOf(table, api),
   };
+}
+
+function apiOf(
+  { cluster, kubernetes }: IssuerTable,
+  access: ClusterAccess | undefined,
+): KubernetesApi | undefined {
+  if (!kubernetes) return undefined;
+  return access ? clusterApi(cluster, kubernetes, access) : noApi(cluster);
+}
+
+function reviewOf(
+  { cluster, audiences, kubernetes }: IssuerTable,
+  api: KubernetesApi | undefined,
+): TrustedIssuer["review"] {
+  if (!kubernetes || !api) return undefined;
+  return { order: kubernetes.review, ask: createTokenReview(cluster, audiences, api) };
 }
 
 const accountName = ({ namespace, name }: ServiceAccount): string => `${namespace}/${name}`;
@@ -118,4 +152,9 @@ function keyFetchLog({ operation }: EventLog): KeyFetchFailed {
       issuer,
       detail: error.message,
     });
+}
+
+function unreachableLog({ operation }: EventLog): ClusterUnreachable {
+  return (cluster, error) =>
+    operation({ event: "cluster-unreachable", level: "warning", cluster, detail: error.message });
 }

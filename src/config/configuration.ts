@@ -3,6 +3,8 @@ import type { PhaseLengths } from "../pki/schedule.ts";
 import type { AuthorityKey } from "../pki/self-signed-authority.ts";
 import { isFullyQualified, parseTrustDomain, type TrustDomain } from "../pki/spiffe-id.ts";
 import type { LeafLifetimes } from "../pki/validity.ts";
+import { credentialName, credentialText } from "./cluster-access.ts";
+import { ConfigurationError } from "./configuration-error.ts";
 import { durationSeconds } from "./duration.ts";
 import { type IssuerTable, issuerTables } from "./issuer-table.ts";
 import { type ConfiguredKek, kekRing } from "./kek-ring.ts";
@@ -16,19 +18,10 @@ export interface Configuration {
   readonly phaseLengths: PhaseLengths;
   readonly inceptionDate: string | undefined;
   readonly keks: readonly ConfiguredKek[];
+  /** Secrets for the API servers of clusters, by the names that the tables of `ISSUERS` use. */
+  readonly clusterCredentials: ReadonlyMap<string, string>;
   /** One sentence each, for the log at start. */
   readonly warnings: readonly string[];
-}
-
-/** A configuration that cannot be served: one line per fault, none with a value that could be secret. */
-export class ConfigurationError extends Error {
-  override readonly name = "ConfigurationError";
-  readonly faults: readonly string[];
-
-  constructor(faults: readonly string[]) {
-    super(faults.join("\n"));
-    this.faults = faults;
-  }
 }
 
 const hour = 3600;
@@ -79,9 +72,10 @@ export function parseConfiguration(
   values: Readonly<Record<string, unknown>>,
   propagation: Propagation = kvPropagation,
 ): Configuration {
+  const [credentials, others] = partition(values, (key) => credentialName.test(key));
   const form = parseForm(configurationForm, {
     PROPAGATION_INTERVAL: propagation.usual,
-    ...values,
+    ...others,
   });
   const leafLifetimes = {
     defaultSeconds:
@@ -99,8 +93,22 @@ export function parseConfiguration(
     phaseLengths,
     inceptionDate: form.INCEPTION_DATE,
     keks: form.KEK,
+    clusterCredentials: new Map(
+      Object.entries(parseForm(z.record(z.string(), credentialText), credentials)),
+    ),
     warnings: warningsOf(form),
   };
+}
+
+type Values = Readonly<Record<string, unknown>>;
+
+/** The values whose keys are of the kind, and the others. */
+export function partition(values: Values, isOne: (key: string) => boolean): [Values, Values] {
+  const entries = Object.entries(values);
+  return [
+    Object.fromEntries(entries.filter(([key]) => isOne(key))),
+    Object.fromEntries(entries.filter(([key]) => !isOne(key))),
+  ];
 }
 
 /** @throws ConfigurationError with every fault of the values. */

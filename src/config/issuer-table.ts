@@ -3,6 +3,7 @@ import { isSafeToFetch } from "../authn/issuer-keys.ts";
 import { type KeySet, parseKeySet } from "../authn/key-set.ts";
 import { isDnsName } from "../pki/dns-name.ts";
 import { parseServiceAccount, type ServiceAccount } from "../pki/spiffe-id.ts";
+import { type ClusterAccessTable, clusterAccess } from "./cluster-access.ts";
 import { jsonText } from "./json-text.ts";
 
 /** One table of `ISSUERS`, checked. */
@@ -10,11 +11,13 @@ export interface IssuerTable {
   readonly issuer: string;
   readonly audiences: readonly string[];
   readonly cluster: string;
+  readonly cluster_aliases: readonly string[];
   readonly jwks_uri?: string | undefined;
   readonly jwks?: KeySet | undefined;
   readonly namespaces: readonly string[];
   readonly trusted_node_accounts: readonly ServiceAccount[];
   readonly gateways: readonly GatewayTable[];
+  readonly kubernetes?: ClusterAccessTable | undefined;
 }
 
 /** One table of `gateways` of an issuer, checked. */
@@ -65,14 +68,14 @@ const oneLine = z
   .string()
   .regex(/^[\x21-\x7e]{1,1024}$/, { error: "must be 1 to 1024 printable characters", abort: true });
 
+const clusterName = z.string().regex(/^[A-Za-z0-9._/-]{1,253}$/, "must be a cluster's name");
+
 const table = z
   .strictObject({
     issuer: oneLine,
     audiences: z.array(oneLine).min(1).max(16).default(["istio-ca"]),
-    cluster: z
-      .string()
-      .regex(/^[A-Za-z0-9._/-]{1,253}$/, "must be a cluster's name")
-      .default("Kubernetes"),
+    cluster: clusterName.default("Kubernetes"),
+    cluster_aliases: z.array(clusterName).max(16).default([]),
     jwks_uri: z.string().refine(isSafeToFetch, "must be an https URL").optional(),
     jwks: z.unknown().transform(fromText).pipe(keySet).optional(),
     namespaces: z
@@ -82,18 +85,22 @@ const table = z
       .default(["*"]),
     trusted_node_accounts: z.array(accountName).max(16).default([]),
     gateways: z.array(gateway).max(16).default([]),
+    kubernetes: clusterAccess.optional(),
   })
   .refine(({ jwks, jwks_uri }) => jwks === undefined || jwks_uri === undefined, {
     path: ["jwks"],
     message: "must not stand beside jwks_uri",
   })
-  .refine(({ issuer, jwks, jwks_uri }) => jwks || jwks_uri || isSafeToFetch(issuer), {
+  .refine((each) => each.jwks || each.jwks_uri || isSafeToFetch(each.issuer) || needsNoKeys(each), {
     path: ["issuer"],
     message: "must be an https URL for discovery, or have jwks_uri or jwks beside it",
   });
 
 /** Bounds the work of a start; a variable of a Worker (5 kB) holds far fewer. */
 const maximumTables = 1024;
+
+const needsNoKeys = ({ kubernetes }: Pick<IssuerTable, "kubernetes">): boolean =>
+  kubernetes?.review === "instead-of-keys";
 
 const tables = z
   .array(table)

@@ -1,9 +1,10 @@
 import { readFile } from "node:fs/promises";
 import { parse, TomlDate, TomlError } from "smol-toml";
-import { ConfigurationError } from "../config/configuration.ts";
+import { credentialName } from "../config/cluster-access.ts";
+import { ConfigurationError } from "../config/configuration-error.ts";
 
 /** Keys whose values come from the environment, and never from a file that is shown around. */
-const secrets: readonly string[] = ["KEK"];
+const isSecret = (key: string): boolean => key === "KEK" || credentialName.test(key);
 
 /**
  * The keys and values of a `rampart.toml`, with the secrets of the environment among them; nothing
@@ -16,16 +17,15 @@ export async function readConfigurationFile(
   environment: Readonly<Record<string, string | undefined>>,
 ): Promise<Record<string, unknown>> {
   const written = parseToml(await readText(path), path);
-  const misplaced = secrets.filter((key) => key in written);
+  const misplaced = Object.keys(written).filter(isSecret);
   if (misplaced.length > 0) {
     throw new ConfigurationError(
       misplaced.map((key) => `${key}: is a secret, which belongs in the environment`),
     );
   }
-  const fromEnvironment = secrets.flatMap((key) => {
-    const value = environment[key];
-    return value === undefined ? [] : [[key, value.trim()]];
-  });
+  const fromEnvironment = Object.entries(environment).flatMap(([key, value]) =>
+    isSecret(key) && value !== undefined ? [[key, value.trim()]] : [],
+  );
   return { ...written, ...Object.fromEntries(fromEnvironment) };
 }
 

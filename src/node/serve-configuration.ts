@@ -1,10 +1,11 @@
 import * as z from "zod";
 import {
   type Configuration,
-  ConfigurationError,
   parseConfiguration,
   parseForm,
+  partition,
 } from "../config/configuration.ts";
+import { ConfigurationError } from "../config/configuration-error.ts";
 import { isDnsName } from "../pki/dns-name.ts";
 import { type ListenAddress, listenAddress } from "./listen-address.ts";
 
@@ -69,7 +70,7 @@ export const filePropagation = { shortestSeconds: 1, usual: "5s" };
 export function parseServeConfiguration(
   values: Readonly<Record<string, unknown>>,
 ): ServeConfiguration {
-  const [own, shared] = partition(values, serveKeys);
+  const [own, shared] = partition(values, (key) => serveKeys.includes(key));
   const ca = parseConfiguration(shared, filePropagation);
   const form = parseForm(serveForm, own);
   return {
@@ -96,16 +97,4 @@ export function certificateFilesOf({
   throw new ConfigurationError([
     `${certificate === undefined ? "TLS_CERTIFICATE_FILE" : "TLS_KEY_FILE"}: is required beside the other`,
   ]);
-}
-
-type Values = Record<string, unknown>;
-
-/** The values of these keys, and the others. */
-function partition(values: Readonly<Values>, keys: readonly string[]): [Values, Values] {
-  const entries = Object.entries(values);
-  const isOne = ([key]: [string, unknown]): boolean => keys.includes(key);
-  return [
-    Object.fromEntries(entries.filter(isOne)),
-    Object.fromEntries(entries.filter((entry) => !isOne(entry))),
-  ];
 }

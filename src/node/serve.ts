@@ -7,6 +7,7 @@ import { createCertificatePath, isReady } from "../transport/http-app.ts";
 import { auxiliaryRpcs } from "./auxiliary-rpcs.ts";
 import { addAuthorityGauges, countingLog } from "./ca-metrics.ts";
 import { certificateFetch, certificateRpc } from "./certificate-site.ts";
+import { clusterFetch } from "./cluster-fetch.ts";
 import { openFileStore } from "./file-store.ts";
 import { createRegistry, createRpcMetrics } from "./grpc-metrics.ts";
 import { listenInPlaintext, listenWithTls } from "./listener.ts";
@@ -47,7 +48,12 @@ export async function serve(
   const log = countingLog(surroundings.log, registry);
   const { trustDomain, leafLifetimes, phaseLengths } = configuration.ca;
   const store = await openFileStore(configuration.storeDirectory);
-  const { certificateAuthority: ca, mint } = await compose(configuration.ca, { store, log, clock });
+  const { certificateAuthority: ca, mint } = await compose(configuration.ca, {
+    store,
+    log,
+    clock,
+    clusterFetch,
+  });
   const { authorities } = ca.issuance;
   const { servingNames: dnsNames, certificateFiles } = configuration;
   addAuthorityGauges(registry, authorities, clock);

@@ -29,6 +29,7 @@ export function toConnectError(refusal: Refusal): ConnectError {
     case "no-signing-authority":
     case "store-unreachable":
     case "key-provider-unreachable":
+    case "cluster-unreachable":
       return new ConnectError("certificate authority is temporarily unavailable", Code.Unavailable);
   }
 }

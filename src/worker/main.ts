@@ -1,11 +1,9 @@
 import type { Hono } from "hono";
 import { rotate } from "../ca/rotate.ts";
+import type { ClusterFetch } from "../config/cluster-access.ts";
 import { compose } from "../config/composition.ts";
-import {
-  ConfigurationError,
-  configurationKeys,
-  parseConfiguration,
-} from "../config/configuration.ts";
+import { configurationKeys, parseConfiguration } from "../config/configuration.ts";
+import { ConfigurationError } from "../config/configuration-error.ts";
 import { consoleLog } from "../config/event-log.ts";
 import { createHttpApp } from "../transport/http-app.ts";
 import { createMisconfiguredApp } from "../transport/misconfigured-app.ts";
@@ -51,13 +49,20 @@ async function startConfigured(environment: Environment): Promise<Isolate> {
   for (const detail of configuration.warnings) {
     consoleLog.operation({ event: "configuration-warning", level: "warning", detail });
   }
-  const platform = { store: createKvStore(AUTHORITIES), log: consoleLog, clock };
+  const store = createKvStore(AUTHORITIES);
+  const platform = { store, log: consoleLog, clock, clusterFetch };
   const { certificateAuthority, mint } = await compose(configuration, platform);
   return {
     app: createHttpApp(certificateAuthority, edgeCertificateOf),
     runCron: (now) => rotate(mint, now),
   };
 }
+
+/** A Worker trusts public roots alone, and nothing that is said with a request changes that. */
+const clusterFetch: ClusterFetch = (ca) => {
+  if (ca === undefined) return (url, init) => fetch(url, init);
+  throw new ConfigurationError(["ISSUERS: kubernetes.ca is not possible on Workers"]);
+};
 
 /**
  * What is configuration: every key of it, and other texts and lists under upper-case names, which can

@@ -14,6 +14,7 @@ function issuerOf(globs: readonly string[]): TrustedIssuer {
     issuer: "https://a.test",
     audiences: ["istio-ca", "rampart"],
     cluster: "Kubernetes",
+    clusterAliases: [],
     mayVouchFor: ({ namespace }) => mayUse(namespace),
     isNodeAccount: () => false,
     gatewayNames: () => undefined,

@@ -1,9 +1,6 @@
 import { describe, expect, test } from "vitest";
-import {
-  ConfigurationError,
-  configurationKeys,
-  parseConfiguration,
-} from "../../src/config/configuration.ts";
+import { configurationKeys, parseConfiguration } from "../../src/config/configuration.ts";
+import { ConfigurationError } from "../../src/config/configuration-error.ts";
 import { configurationOf, day, expectOneFault, faultsOf, issuer, randomKek } from "./faults.ts";
 
 test("has these keys, in this order", () => {
@@ -28,6 +25,7 @@ test("has a default for everything but ISSUERS and KEK", () => {
         issuer,
         audiences: ["istio-ca"],
         cluster: "Kubernetes",
+        cluster_aliases: [],
         namespaces: ["*"],
         trusted_node_accounts: [],
         gateways: [],
@@ -41,6 +39,7 @@ test("has a default for everything but ISSUERS and KEK", () => {
       signingSeconds: 4 * (90 * day + 600),
     },
     inceptionDate: undefined,
+    clusterCredentials: new Map(),
     keks: [{ id: "2026-11", octets: expect.any(Uint8Array) }],
     warnings: [],
   });

@@ -1,11 +1,8 @@
 import { randomBytes } from "node:crypto";
 import { exportJWK, type JWK } from "jose";
 import { expect } from "vitest";
-import {
-  type Configuration,
-  ConfigurationError,
-  parseConfiguration,
-} from "../../src/config/configuration.ts";
+import { type Configuration, parseConfiguration } from "../../src/config/configuration.ts";
+import { ConfigurationError } from "../../src/config/configuration-error.ts";
 import type { IssuerTable } from "../../src/config/issuer-table.ts";
 import { createTokenKey, jwksOf } from "../testkit/tokens.ts";
 

@@ -1,7 +1,7 @@
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
-import { ConfigurationError } from "../../src/config/configuration.ts";
+import { ConfigurationError } from "../../src/config/configuration-error.ts";
 import { readConfigurationFile } from "../../src/node/configuration-file.ts";
 import { parseGatewayConfiguration } from "../../src/node/gateway-configuration.ts";
 import { parseServeConfiguration } from "../../src/node/serve-configuration.ts";

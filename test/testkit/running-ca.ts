@@ -3,6 +3,7 @@ import { foundIfEmpty } from "../../src/ca/inception.ts";
 import type { Mint } from "../../src/ca/mint.ts";
 import { compose } from "../../src/config/composition.ts";
 import { parseConfiguration } from "../../src/config/configuration.ts";
+import { clusterFetch } from "../../src/node/cluster-fetch.ts";
 import type { CertificateAuthority } from "../../src/transport/certificate-authority.ts";
 import { createHttpApp } from "../../src/transport/http-app.ts";
 import { createEventRecorder, type EventRecorder } from "./event-recorder.ts";
@@ -41,7 +42,7 @@ export async function startCa(values: Readonly<Record<string, unknown>> = {}): P
     PROPAGATION_INTERVAL: "0s",
     ...values,
   });
-  const platform = { store, log, clock: () => now };
+  const platform = { store, log, clock: () => now, clusterFetch };
   const { certificateAuthority, mint } = await compose(configuration, platform);
   return {
     app: createHttpApp(certificateAuthority),

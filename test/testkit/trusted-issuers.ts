@@ -17,6 +17,7 @@ export function trustedIssuer(
     issuer,
     audiences: ["istio-ca"],
     cluster: "Kubernetes",
+    clusterAliases: [],
     mayVouchFor: ({ namespace }) => mayUse(namespace),
     isNodeAccount: () => false,
     gatewayNames: () => undefined,

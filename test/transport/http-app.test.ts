@@ -1,6 +1,7 @@
 import { X509Certificate } from "node:crypto";
 import { describe, expect, test } from "vitest";
-import { ConfigurationError, parseConfiguration } from "../../src/config/configuration.ts";
+import { parseConfiguration } from "../../src/config/configuration.ts";
+import { ConfigurationError } from "../../src/config/configuration-error.ts";
 import { createMisconfiguredApp } from "../../src/transport/misconfigured-app.ts";
 import {
   callWithClient,

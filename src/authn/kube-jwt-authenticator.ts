@@ -1,0 +1,63 @@
+import { type TrustDomain, workloadSpiffeId } from "../pki/spiffe-id.ts";
+import type { Authenticator } from "./authenticator.ts";
+import { parseBearerToken } from "./bearer-token.ts";
+import type { BoundNode, BoundObject } from "./caller.ts";
+import { requireCluster, requireIssuer } from "./claimed-cluster.ts";
+import { rejectCredential } from "./credential-rejection.ts";
+import { parseJsonWebSignature } from "./json-web-signature.ts";
+import { parseServiceAccountClaims, type ServiceAccountClaims } from "./service-account-token.ts";
+import type { ReviewedAccount } from "./token-review.ts";
+import type { TrustedIssuer } from "./trusted-issuer.ts";
+
+/**
+ * Istio's `KubeJWTAuthenticator`: a ServiceAccount token, judged by the API server of its cluster.
+ *
+ * Only the cluster that the token itself names is asked, where istiod asks the one that the caller
+ * names: no API server gets to see another cluster's token. What the claims say is looked at first, so
+ * that a token which could not pass is nobody's trouble, and held against the answer.
+ */
+export function createKubeJwtAuthenticator(
+  trustDomain: TrustDomain,
+  issuers: readonly TrustedIssuer[],
+): Authenticator {
+  const byName = new Map(issuers.map((issuer) => [issuer.issuer, issuer]));
+  return async ({ headers }, now) => {
+    const token = parseBearerToken(headers.get("authorization"));
+    const jws = parseJsonWebSignature(token);
+    const issuer = requireIssuer(jws, byName);
+    const { review } = issuer;
+    if (!review) throw rejectCredential("issuer", "no access to the API server of the cluster");
+    const claimed = parseServiceAccountClaims(jws.claims, issuer, now);
+    requireCluster(headers.get("clusterid"), issuer);
+    const { exp } = jws.claims;
+    const reviewed = await review.ask(token, new Date(Number(exp) * 1000), now);
+    requireAgreement(claimed, reviewed);
+    const { account, pod, node } = reviewed;
+    return {
+      spiffeId: workloadSpiffeId(trustDomain, account),
+      account,
+      cluster: issuer.cluster,
+      issuer: issuer.issuer,
+      pod,
+      node,
+    };
+  };
+}
+
+/** An answer about somebody else than the token's bearer is no answer. */
+function requireAgreement(claimed: ServiceAccountClaims, reviewed: ReviewedAccount): void {
+  const { account } = reviewed;
+  const isSameAccount =
+    account.namespace === claimed.account.namespace && account.name === claimed.account.name;
+  if (isSameAccount && agree(claimed.pod, reviewed.pod) && agree(claimed.node, reviewed.node)) {
+    return;
+  }
+  throw rejectCredential("subject", "the API server speaks of another bearer than the token");
+}
+
+/** What one of them does not say, the other may. */
+function agree(claimed?: BoundObject | BoundNode, reviewed?: BoundObject | BoundNode): boolean {
+  if (!claimed || !reviewed) return true;
+  const isSameUid = claimed.uid === reviewed.uid || !claimed.uid || !reviewed.uid;
+  return claimed.name === reviewed.name && isSameUid;
+}

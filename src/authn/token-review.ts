@@ -1,0 +1,163 @@
+import * as z from "zod";
+import { CaError } from "../errors.ts";
+import { toHex } from "../pki/bytes.ts";
+import { parseServiceAccount, type ServiceAccount } from "../pki/spiffe-id.ts";
+import { addSeconds } from "../pki/validity.ts";
+import type { BoundNode, BoundObject } from "./caller.ts";
+import { rejectCredential } from "./credential-rejection.ts";
+import { FetchError } from "./json-fetch.ts";
+import type { KubernetesApi } from "./kubernetes-api.ts";
+
+/** Whom an API server has found behind a token. */
+export interface ReviewedAccount {
+  readonly account: ServiceAccount;
+  readonly pod: BoundObject | undefined;
+  readonly node: BoundNode | undefined;
+}
+
+/**
+ * An API server's own word on a token (TokenReview, `authentication.k8s.io/v1`): it knows what no
+ * signature says, that the pod and the account are still there.
+ *
+ * @param expiresAt When the token ends by itself: no answer is remembered for longer.
+ * @throws CaError `credential-rejected` (`review`, `audience`, `subject`), `cluster-unreachable`.
+ */
+export type TokenReview = (token: string, expiresAt: Date, now: Date) => Promise<ReviewedAccount>;
+
+/** A good answer is remembered for so long: what a deleted pod's token is still good for. */
+export const goodAnswerSeconds = 15;
+
+/** A bad one: long enough for a client that asks again at once. */
+export const badAnswerSeconds = 5;
+
+/** How many answers an isolate remembers for one cluster. */
+export const maximumAnswers = 2048;
+
+type Answer = ReviewedAccount | CaError;
+
+/** @param audiences Sent with every token, and looked for in every answer. */
+export function createTokenReview(
+  cluster: string,
+  audiences: readonly string[],
+  api: KubernetesApi,
+): TokenReview {
+  const answers = new Map<string, { readonly answer: Answer; readonly until: Date }>();
+
+  function remember(key: string, answer: Answer, until: Date): void {
+    // The oldest goes first: a Map keeps the order in which its entries came.
+    const [oldest] = answers.size >= maximumAnswers ? answers.keys() : [];
+    if (oldest !== undefined) answers.delete(oldest);
+    answers.delete(key);
+    answers.set(key, { answer, until });
+  }
+
+  async function review(token: string, now: Date): Promise<Answer> {
+    const spec = { token, audiences };
+    const body = { apiVersion: "authentication.k8s.io/v1", kind: "TokenReview", spec };
+    const json = await api({ path: "/apis/authentication.k8s.io/v1/tokenreviews", body }, now);
+    try {
+      return parseTokenReview(json, audiences);
+    } catch (error) {
+      if (error instanceof CaError) return error;
+      if (!(error instanceof FetchError)) throw error;
+      const detail = `the API server of ${cluster} ${error.message}`;
+      throw new CaError({ reason: "cluster-unreachable", cluster }, detail, error);
+    }
+  }
+
+  return async (token, expiresAt, now) => {
+    const digest = await crypto.subtle.digest("SHA-256", new TextEncoder().encode(token));
+    const key = toHex(new Uint8Array(digest));
+    const known = answers.get(key);
+    const isKnown = known !== undefined && now < known.until;
+    const answer = isKnown ? known.answer : await review(token, now);
+    if (!isKnown) {
+      const seconds = answer instanceof CaError ? badAnswerSeconds : goodAnswerSeconds;
+      const until = addSeconds(now, seconds);
+      remember(key, answer, until < expiresAt ? until : expiresAt);
+    }
+    if (answer instanceof CaError) throw answer;
+    return answer;
+  };
+}
+
+const text = z.string().max(1024);
+const texts = z.array(text).max(64);
+
+/** Go leaves out what is empty, so absence means false, and nothing. */
+const answerForm = z.object({
+  apiVersion: z.literal("authentication.k8s.io/v1"),
+  kind: z.literal("TokenReview"),
+  status: z.object({
+    authenticated: z.boolean().default(false),
+    error: z.string().default(""),
+    audiences: texts.default([]),
+    user: z
+      .object({
+        username: text.default(""),
+        groups: texts.default([]),
+        extra: z.record(text, texts).default({}),
+      })
+      .prefault({}),
+  }),
+});
+
+type Status = z.infer<typeof answerForm>["status"];
+
+/**
+ * Reads the answer of an API server, strictly.
+ *
+ * @throws CaError `credential-rejected`; FetchError for what is no TokenReview.
+ */
+export function parseTokenReview(json: unknown, audiences: readonly string[]): ReviewedAccount {
+  const parsed = answerForm.safeParse(json);
+  if (!parsed.success) throw new FetchError("answered no TokenReview");
+  const { status } = parsed.data;
+  // What is wrong with the token stands there too; it may quote the token.
+  if (status.error !== "") throw rejectCredential("review", "the API server rejects the token");
+  if (!status.authenticated) throw rejectCredential("review", "the token is not authenticated");
+  requireAudience(status, audiences);
+  const { username, groups, extra } = status.user;
+  if (!groups.includes("system:serviceaccounts")) {
+    throw rejectCredential("subject", "the token is no ServiceAccount's");
+  }
+  return { account: accountOf(username), ...boundObjects(extra) };
+}
+
+/** An API server that knows no audiences answers without them, and would pass any token. */
+function requireAudience({ audiences: confirmed }: Status, audiences: readonly string[]): void {
+  if (confirmed.some((audience) => audiences.includes(audience))) return;
+  throw rejectCredential("audience", "the API server confirms none of the audiences");
+}
+
+function accountOf(username: string): ServiceAccount {
+  const [system, kind, namespace = "", name = "", ...rest] = username.split(":", 5);
+  const account = parseServiceAccount(namespace, name);
+  if (system === "system" && kind === "serviceaccount" && rest.length === 0 && account) {
+    return account;
+  }
+  throw rejectCredential("subject", "the reviewed user is no ServiceAccount");
+}
+
+const prefix = "authentication.kubernetes.io/";
+
+function boundObjects(extra: Status["user"]["extra"]): Omit<ReviewedAccount, "account"> {
+  const [podName, podUid] = [onlyValue(extra, "pod-name"), onlyValue(extra, "pod-uid")];
+  const [nodeName, nodeUid] = [onlyValue(extra, "node-name"), onlyValue(extra, "node-uid")];
+  if ((podName === undefined) !== (podUid === undefined)) {
+    throw rejectCredential("subject", "the review names half a pod");
+  }
+  return {
+    pod: podName !== undefined && podUid !== undefined ? { name: podName, uid: podUid } : undefined,
+    node:
+      nodeName === undefined
+        ? undefined
+        : { name: nodeName, ...(nodeUid !== undefined && { uid: nodeUid }) },
+  };
+}
+
+function onlyValue(extra: Status["user"]["extra"], name: string): string | undefined {
+  const [value, ...more] = extra[`${prefix}${name}`] ?? [];
+  if (more.length > 0) throw rejectCredential("subject", `the review has several of ${name}`);
+  return value === "" ? undefined : value;
+}

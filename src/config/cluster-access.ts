@@ -1,0 +1,72 @@
+import * as z from "zod";
+import { isSafeToFetch } from "../authn/issuer-keys.ts";
+import {
+  type ClusterUnreachable,
+  createKubernetesApi,
+  type Fetch,
+  type KubernetesApi,
+} from "../authn/kubernetes-api.ts";
+import type { ReviewOrder } from "../authn/trusted-issuer.ts";
+import { CaError } from "../errors.ts";
+import { ConfigurationError } from "./configuration-error.ts";
+
+/** The table `kubernetes` of an issuer, checked: access that a cluster has given to its API. */
+export interface ClusterAccessTable {
+  readonly server: string;
+  readonly ca?: string | undefined;
+  readonly credential: string;
+  readonly review: ReviewOrder;
+}
+
+/** The names of secrets that are credentials for clusters; a table says which is whose. */
+export const credentialName: RegExp = /^CLUSTER_CREDENTIAL_[A-Z0-9_]{1,64}$/;
+
+const certificates =
+  /^(?:\s*-----BEGIN CERTIFICATE-----[A-Za-z0-9+/=\s]+-----END CERTIFICATE-----)+\s*$/;
+
+export const clusterAccess: z.ZodType<ClusterAccessTable> = z.strictObject({
+  server: z
+    .string()
+    .refine((url) => isSafeToFetch(url) && !url.includes("?"), "must be an https URL")
+    .transform((url) => url.replace(/\/+$/, "")),
+  ca: z.string().max(65_536).regex(certificates, "must be certificates in PEM").optional(),
+  credential: z.string().regex(credentialName, "must be the name CLUSTER_CREDENTIAL_… of a secret"),
+  review: z.enum(["after-keys", "before-keys", "instead-of-keys"]).default("after-keys"),
+});
+
+/** A bearer token; what is wrong is said without it. */
+export const credentialText: z.ZodType<string> = z
+  .string()
+  .regex(/^[\x21-\x7e]{1,16384}$/, "must be a bearer token on one line");
+
+/**
+ * How a platform reaches an API server, whose certificate may be of a CA of its own (PEM).
+ *
+ * @throws ConfigurationError where the platform can trust no such CA.
+ */
+export type ClusterFetch = (ca: string | undefined) => Fetch;
+
+/** What access is made from. */
+export interface ClusterAccess {
+  readonly fetch: ClusterFetch;
+  readonly credentials: ReadonlyMap<string, string>;
+  readonly unreachable: ClusterUnreachable;
+}
+
+/** The API of a cluster; nothing is asked yet. @throws ConfigurationError */
+export function clusterApi(
+  cluster: string,
+  { server, ca, credential: name }: ClusterAccessTable,
+  { fetch, credentials, unreachable }: ClusterAccess,
+): KubernetesApi {
+  const credential = credentials.get(name);
+  if (credential === undefined) throw new ConfigurationError([`${name}: is required`]);
+  return createKubernetesApi({ cluster, server, credential }, fetch(ca), unreachable);
+}
+
+/** Where nothing authenticates, as in an operator's terminal, no credential is needed either. */
+export function noApi(cluster: string): KubernetesApi {
+  return async () => {
+    throw new CaError({ reason: "cluster-unreachable", cluster }, "no way to the API server");
+  };
+}

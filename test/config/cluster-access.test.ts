@@ -1,0 +1,180 @@
+import { beforeAll, describe, expect, test } from "vitest";
+import type { CertificateAuthority } from "../../src/transport/certificate-authority.ts";
+import {
+  apiCredential,
+  type FakeApiServer,
+  goodReview,
+  startApiServer,
+} from "../testkit/api-server.ts";
+import { refusalOf } from "../testkit/refusal.ts";
+import { startCa } from "../testkit/running-ca.ts";
+import {
+  createTokenKey,
+  jwksOf,
+  mintToken,
+  serviceAccountClaims,
+  type TokenKey,
+} from "../testkit/tokens.ts";
+import { configurationOf, expectOneFault, issuer, issuersOf } from "./faults.ts";
+
+const server = "https://10.0.0.1:6443";
+const credential = "CLUSTER_CREDENTIAL_A";
+const pem = "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n";
+
+describe("the table kubernetes of an issuer", () => {
+  test("asks the API server where the keys cannot say, unless it says otherwise", () => {
+    const [table] = issuersOf({ issuer, kubernetes: { server: `${server}/`, credential } });
+    expect(table?.kubernetes).toEqual({ server, credential, review: "after-keys" });
+  });
+
+  test("may say everything of it", () => {
+    const kubernetes = { server, credential, ca: pem, review: "before-keys" };
+    expect(issuersOf({ issuer, kubernetes })[0]?.kubernetes).toEqual(kubernetes);
+  });
+
+  test("makes keys needless when the API server decides alone", () => {
+    const kubernetes = { server, credential, review: "instead-of-keys" };
+    expect(issuersOf({ issuer: "kubernetes", kubernetes })).toHaveLength(1);
+  });
+
+  test.each<[string, Record<string, unknown>, string]>([
+    ["an empty server", { server: "" }, "server"],
+    ["a server over http", { server: "http://10.0.0.1" }, "server"],
+    ["a server with a password", { server: "https://a:b@10.0.0.1" }, "server"],
+    ["a server with a query", { server: `${server}/?a=b` }, "server"],
+    ["an empty credential", { credential: "" }, "credential"],
+    ["a credential itself", { credential: "eyJhbGciOiJub25lIn0" }, "credential"],
+    ["the name of another secret", { credential: "KEK" }, "credential"],
+    ["a CA that is none", { ca: "MIIB" }, "ca"],
+    ["a private key for a CA", { ca: pem.replaceAll("CERTIFICATE", "PRIVATE KEY") }, "ca"],
+    ["another order", { review: "never" }, "review"],
+    ["another key", { token: "x" }, "token"],
+  ])("may not have %s", (_, changes, key) => {
+    const kubernetes = { server, credential, ...changes };
+    expectOneFault({ ISSUERS: [{ issuer, kubernetes }] }, `ISSUERS[0].kubernetes.${key}`);
+  });
+
+  test("needs an issuer with keys unless the API server decides alone", () => {
+    const tables = [{ issuer: "kubernetes", kubernetes: { server, credential } }];
+    expectOneFault({ ISSUERS: tables }, "ISSUERS[0].issuer");
+  });
+});
+
+describe("a credential", () => {
+  test("is a secret of its name", () => {
+    expect(configurationOf({ [credential]: "secret" }).clusterCredentials).toEqual(
+      new Map([[credential, "secret"]]),
+    );
+  });
+
+  test.each(["", "two words", "two\nlines", "ü", 1, ["a"]])("may not be %j", (value) => {
+    expectOneFault({ [credential]: value }, credential);
+  });
+
+  test("that is missing stops the start", async () => {
+    const ISSUERS = [{ issuer, kubernetes: { server, credential } }];
+    await expect(startCa({ ISSUERS })).rejects.toThrow(`${credential}: is required`);
+  });
+});
+
+describe("who decides on a token", () => {
+  let key: TokenKey;
+  let other: TokenKey;
+
+  beforeAll(async () => {
+    [key, other] = await Promise.all([
+      createTokenKey("ES256", "k1"),
+      createTokenKey("ES256", "k2"),
+    ]);
+  });
+
+  /** A CA that has the first key pinned, and access to an API server. */
+  async function judged(review: string, use: (court: Court) => Promise<void>): Promise<void> {
+    const api = await startApiServer();
+    const kubernetes = { server: api.origin, credential, review };
+    const { certificateAuthority, log, now } = await startCa({
+      ISSUERS: [{ issuer, jwks: jwksOf(key), kubernetes }],
+      [credential]: apiCredential,
+    });
+    const judge: Court["judge"] = async (signer, claims = {}) => {
+      const all = { ...serviceAccountClaims(issuer, "foo:bar", now()), ...claims };
+      const headers = new Headers({ authorization: `Bearer ${await mintToken(signer, all)}` });
+      return certificateAuthority.authenticate({ headers }, now());
+    };
+    try {
+      await use({ api, judge, log });
+    } finally {
+      await api.close();
+    }
+  }
+
+  interface Court {
+    readonly api: FakeApiServer;
+    readonly judge: (
+      signer: TokenKey,
+      claims?: Record<string, unknown>,
+    ) => ReturnType<CertificateAuthority["authenticate"]>;
+    readonly log: { readonly operations: readonly unknown[] };
+  }
+
+  const caller = { spiffeId: "spiffe://cluster.local/ns/foo/sa/bar" };
+  const rejected = (check: string) => ({ reason: "credential-rejected", check });
+  const good = () => goodReview("foo:bar");
+
+  test("after-keys: the keys, without a question", () =>
+    judged("after-keys", async ({ api, judge }) => {
+      api.review = () => ({ user: {} });
+      expect(await judge(key)).toMatchObject(caller);
+      expect(api.asked).toEqual([]);
+    }));
+
+  test("after-keys: the API server, for a key that is not known", () =>
+    judged("after-keys", async ({ api, judge }) => {
+      api.review = good;
+      expect(await judge(other)).toMatchObject(caller);
+      api.review = () => ({ user: {} });
+      expect(await refusalOf(() => judge(other))).toEqual(rejected("review"));
+    }));
+
+  test("after-keys: never the API server where the keys have said no", () =>
+    judged("after-keys", async ({ api, judge }) => {
+      api.review = good;
+      const forged = { ...other, publicJwk: { ...other.publicJwk, kid: "k1" } };
+      expect(await refusalOf(() => judge(forged))).toEqual(rejected("signature"));
+      expect(await refusalOf(() => judge(key, { aud: ["x"] }))).toEqual(rejected("audience"));
+      expect(await refusalOf(() => judge(key, { exp: 1 }))).toEqual(rejected("time"));
+      expect(api.asked).toEqual([]);
+    }));
+
+  test("before-keys: the API server, though the signature is good", () =>
+    judged("before-keys", async ({ api, judge }) => {
+      api.review = () => ({ user: {}, error: "the pod is gone" });
+      expect(await refusalOf(() => judge(key))).toEqual(rejected("review"));
+    }));
+
+  test("before-keys: the keys while it is away, which is logged", () =>
+    judged("before-keys", async ({ api, judge, log }) => {
+      api.instead = (_, response) => response.writeHead(503).end();
+      expect(await judge(key)).toMatchObject(caller);
+      expect(log.operations).toMatchObject([
+        { event: "cluster-unreachable", cluster: "Kubernetes" },
+      ]);
+      expect(await refusalOf(() => judge(other))).toEqual(rejected("key"));
+    }));
+
+  test("instead-of-keys: the API server alone", () =>
+    judged("instead-of-keys", async ({ api, judge }) => {
+      api.review = good;
+      expect(await judge(other)).toMatchObject(caller);
+      api.instead = (_, response) => response.writeHead(503).end();
+      const refusal = await refusalOf(() => judge(key));
+      expect(refusal).toEqual({ reason: "cluster-unreachable", cluster: "Kubernetes" });
+    }));
+
+  test("nobody's credential is in the log", () =>
+    judged("before-keys", async ({ api, judge, log }) => {
+      await api.close();
+      await judge(key);
+      expect(JSON.stringify(log.operations)).not.toContain(apiCredential);
+    }));
+});
