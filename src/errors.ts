@@ -12,6 +12,19 @@ export type CredentialCheck =
   | "cluster"
   | "namespace";
 
+/** The rule that forbids a caller the identity it names. */
+export type ImpersonationRule =
+  | "account"
+  | "identity"
+  | "trust-domain"
+  | "namespace"
+  | "pod"
+  | "pod-uid"
+  | "pod-account"
+  | "node"
+  | "instance"
+  | "reach";
+
 /** The rule of the subject's public key that was broken. */
 export type SubjectKeyFault = "algorithm" | "curve" | "point" | "modulus" | "exponent";
 
@@ -24,7 +37,7 @@ export type SubjectKeyFault = "algorithm" | "curve" | "point" | "modulus" | "exp
 export type Refusal =
   | { reason: "credential-missing" }
   | { reason: "credential-rejected"; check: CredentialCheck }
-  | { reason: "impersonation-denied"; rule: "account" | "identity" | "trust-domain" | "namespace" }
+  | { reason: "impersonation-denied"; rule: ImpersonationRule }
   | { reason: "signer-unknown" }
   | { reason: "csr-malformed" }
   | { reason: "csr-signature-invalid" }

@@ -63,6 +63,8 @@ test("the README names every key of an issuer's table", () => {
     jwks_uri: "https://a.test/jwks",
     namespaces: ["*"],
     trusted_node_accounts: [],
+    node_checks: "claims",
+    node_reach: [{ nodes: ["*"], namespaces: ["*"] }],
     gateways: [],
     kubernetes: { server: "https://a.test", credential: "CLUSTER_CREDENTIAL_A" },
   };

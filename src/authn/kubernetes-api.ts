@@ -79,11 +79,15 @@ export function createKubernetesApi(
     try {
       return await ask(question, now);
     } catch (error) {
-      if (!(error instanceof FetchError)) throw error;
-      const detail = `the API server of ${cluster} ${error.message}`;
-      throw new CaError({ reason: "cluster-unreachable", cluster }, detail, error);
+      throw error instanceof FetchError ? clusterUnreachable(cluster, error) : error;
     }
   };
+}
+
+/** An API server that answers wrongly may answer rightly later. */
+export function clusterUnreachable(cluster: string, error: FetchError): CaError {
+  const detail = `the API server of ${cluster} ${error.message}`;
+  return new CaError({ reason: "cluster-unreachable", cluster }, detail, error);
 }
 
 /** Whatever `fetch` throws is the network's; its message may quote what was sent. */

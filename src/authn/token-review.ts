@@ -3,10 +3,11 @@ import { CaError } from "../errors.ts";
 import { toHex } from "../pki/bytes.ts";
 import { parseServiceAccount, type ServiceAccount } from "../pki/spiffe-id.ts";
 import { addSeconds } from "../pki/validity.ts";
+import { createBriefMemory } from "./brief-memory.ts";
 import type { BoundNode, BoundObject } from "./caller.ts";
 import { rejectCredential } from "./credential-rejection.ts";
 import { FetchError } from "./json-fetch.ts";
-import type { KubernetesApi } from "./kubernetes-api.ts";
+import { clusterUnreachable, type KubernetesApi } from "./kubernetes-api.ts";
 
 /** Whom an API server has found behind a token. */
 export interface ReviewedAccount {
@@ -41,15 +42,7 @@ export function createTokenReview(
   audiences: readonly string[],
   api: KubernetesApi,
 ): TokenReview {
-  const answers = new Map<string, { readonly answer: Answer; readonly until: Date }>();
-
-  function remember(key: string, answer: Answer, until: Date): void {
-    // The oldest goes first: a Map keeps the order in which its entries came.
-    const [oldest] = answers.size >= maximumAnswers ? answers.keys() : [];
-    if (oldest !== undefined) answers.delete(oldest);
-    answers.delete(key);
-    answers.set(key, { answer, until });
-  }
+  const answers = createBriefMemory<Answer>(maximumAnswers);
 
   async function review(token: string, now: Date): Promise<Answer> {
     const spec = { token, audiences };
@@ -59,22 +52,19 @@ export function createTokenReview(
       return parseTokenReview(json, audiences);
     } catch (error) {
       if (error instanceof CaError) return error;
-      if (!(error instanceof FetchError)) throw error;
-      const detail = `the API server of ${cluster} ${error.message}`;
-      throw new CaError({ reason: "cluster-unreachable", cluster }, detail, error);
+      throw error instanceof FetchError ? clusterUnreachable(cluster, error) : error;
     }
   }
 
   return async (token, expiresAt, now) => {
     const digest = await crypto.subtle.digest("SHA-256", new TextEncoder().encode(token));
     const key = toHex(new Uint8Array(digest));
-    const known = answers.get(key);
-    const isKnown = known !== undefined && now < known.until;
-    const answer = isKnown ? known.answer : await review(token, now);
-    if (!isKnown) {
+    const known = answers.recall(key, now);
+    const answer = known ?? (await review(token, now));
+    if (!known) {
       const seconds = answer instanceof CaError ? badAnswerSeconds : goodAnswerSeconds;
       const until = addSeconds(now, seconds);
-      remember(key, answer, until < expiresAt ? until : expiresAt);
+      answers.keep(key, answer, until < expiresAt ? until : expiresAt);
     }
     if (answer instanceof CaError) throw answer;
     return answer;

@@ -1,4 +1,5 @@
 import type { ServiceAccount } from "../pki/spiffe-id.ts";
+import type { Caller } from "./caller.ts";
 import type { IssuerKeys } from "./issuer-keys.ts";
 import type { TokenReview } from "./token-review.ts";
 
@@ -7,6 +8,14 @@ import type { TokenReview } from "./token-review.ts";
  * server, with the keys where it cannot be reached; or the API server alone.
  */
 export type ReviewOrder = "after-keys" | "before-keys" | "instead-of-keys";
+
+/**
+ * Whether the pod of a node proxy is where it may act for an account.
+ *
+ * @param account Of a namespace that the caller's issuer may vouch for.
+ * @throws CaError `impersonation-denied`, `cluster-unreachable`.
+ */
+export type NodeAuthorizer = (caller: Caller, account: ServiceAccount, now: Date) => Promise<void>;
 
 /** An issuer of ServiceAccount tokens, and what its tokens are good for: one table of `ISSUERS`. */
 export interface TrustedIssuer {
@@ -21,6 +30,7 @@ export interface TrustedIssuer {
   readonly mayVouchFor: (account: ServiceAccount) => boolean;
   /** Whether this account is a node proxy's, which may ask for the identities of others. */
   readonly isNodeAccount: (account: ServiceAccount) => boolean;
+  readonly requireNode: NodeAuthorizer;
   /**
    * The DNS names under which this account serves as a gateway, or nothing for one that is none. A
    * gateway may also say whose certificate its client has shown.
@@ -32,13 +42,13 @@ export interface TrustedIssuer {
 }
 
 /**
- * A predicate for namespaces from globs, in which `*` stands for any run of characters.
+ * A predicate for names from globs, in which `*` stands for any run of characters.
  *
  * No regular expression: many stars make one backtrack for longer than a request may take.
  */
-export function namespaceAllowList(globs: readonly string[]): (namespace: string) => boolean {
+export function nameAllowList(globs: readonly string[]): (name: string) => boolean {
   const forms = globs.map(parseGlob);
-  return (namespace) => forms.some((form) => matches(form, namespace));
+  return (name) => forms.some((form) => matches(form, name));
 }
 
 /** What stands between the stars: the first piece begins a name, the last ends it, if there is a star. */

@@ -51,7 +51,7 @@ export async function issueCertificate(
   request: CertificateRequest,
   { now, signal, audit }: RequestContext,
 ): Promise<string[]> {
-  const spiffeId = identityPolicy(caller, request.impersonatedIdentity);
+  const spiffeId = await identityPolicy(caller, request.impersonatedIdentity, now);
   audit.spiffeId = spiffeId;
   if (spiffeId !== caller.spiffeId) audit.impersonator = caller.spiffeId;
   const dnsNames = namesFor(request.certSigner, servingPolicy(caller));

@@ -11,11 +11,12 @@ import { fetchJson } from "../authn/json-fetch.ts";
 import type { ClusterUnreachable, KubernetesApi } from "../authn/kubernetes-api.ts";
 import { createTokenAuthenticator } from "../authn/token-authenticator.ts";
 import { createTokenReview } from "../authn/token-review.ts";
-import { namespaceAllowList, type TrustedIssuer } from "../authn/trusted-issuer.ts";
+import { type NodeAuthorizer, nameAllowList, type TrustedIssuer } from "../authn/trusted-issuer.ts";
 import type { EventLog } from "../ca/audit-event.ts";
 import { createAuthorities, longestRefreshSeconds } from "../ca/authorities.ts";
 import { createIdentityPolicy } from "../ca/identity-policy.ts";
 import type { Mint } from "../ca/mint.ts";
+import { createClaimedReach, createPodLookup } from "../ca/node-authorizer.ts";
 import { createServingPolicy } from "../ca/serving-policy.ts";
 import type { AuthorityStore } from "../custody/authority-store.ts";
 import { importKek, type KekRing } from "../custody/kek.ts";
@@ -100,7 +101,7 @@ function trustedIssuer(
   access: ClusterAccess | undefined,
 ): TrustedIssuer {
   const api = apiOf(table, access);
-  const mayUse = namespaceAllowList(table.namespaces);
+  const mayUse = nameAllowList(table.namespaces);
   const nodeAccounts = new Set(table.trusted_node_accounts.map(accountName));
   const gateways = new Map(
     table.gateways.map(({ account, dns_names }) => [accountName(account), dns_names]),
@@ -115,7 +116,20 @@ function trustedIssuer(
     gatewayNames: (account) => gateways.get(accountName(account)),
     keys: issuerKeys(table, keyFetchLog(log)),
     review: reviewOf(table, api),
+    requireNode: nodeAuthorizer(table, api),
   };
+}
+
+function nodeAuthorizer(
+  { cluster, node_checks, node_reach }: IssuerTable,
+  api: KubernetesApi | undefined,
+): NodeAuthorizer {
+  if (api && node_checks !== "claims") return createPodLookup(cluster, api);
+  const reaches = node_reach.map(({ nodes, namespaces }) => ({
+    isNode: nameAllowList(nodes),
+    isNamespace: nameAllowList(namespaces),
+  }));
+  return createClaimedReach(reaches);
 }
 
 function apiOf(

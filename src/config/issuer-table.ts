@@ -16,8 +16,16 @@ export interface IssuerTable {
   readonly jwks?: KeySet | undefined;
   readonly namespaces: readonly string[];
   readonly trusted_node_accounts: readonly ServiceAccount[];
+  readonly node_checks?: "api" | "claims" | undefined;
+  readonly node_reach: readonly NodeReachTable[];
   readonly gateways: readonly GatewayTable[];
   readonly kubernetes?: ClusterAccessTable | undefined;
+}
+
+/** One table of `node_reach` of an issuer, checked. */
+export interface NodeReachTable {
+  readonly nodes: readonly string[];
+  readonly namespaces: readonly string[];
 }
 
 /** One table of `gateways` of an issuer, checked. */
@@ -68,6 +76,21 @@ const oneLine = z
   .string()
   .regex(/^[\x21-\x7e]{1,1024}$/, { error: "must be 1 to 1024 printable characters", abort: true });
 
+const namespaces = z
+  .array(z.string().regex(/^[a-z0-9*-]{1,63}$/, "must be a namespace, or a glob with *"))
+  .min(1, "must not be empty: leave it out to allow every namespace")
+  .max(256)
+  .default(["*"]);
+
+const nodeReach = z.strictObject({
+  nodes: z
+    .array(z.string().regex(/^[a-z0-9.*-]{1,253}$/, "must be a node, or a glob with *"))
+    .min(1, "must not be empty: leave it out to allow every node")
+    .max(256)
+    .default(["*"]),
+  namespaces,
+});
+
 const clusterName = z.string().regex(/^[A-Za-z0-9._/-]{1,253}$/, "must be a cluster's name");
 
 const table = z
@@ -78,12 +101,14 @@ const table = z
     cluster_aliases: z.array(clusterName).max(16).default([]),
     jwks_uri: z.string().refine(isSafeToFetch, "must be an https URL").optional(),
     jwks: z.unknown().transform(fromText).pipe(keySet).optional(),
-    namespaces: z
-      .array(z.string().regex(/^[a-z0-9*-]{1,63}$/, "must be a namespace, or a glob with *"))
-      .min(1, "must not be empty: leave it out to allow every namespace")
-      .max(256)
-      .default(["*"]),
+    namespaces,
     trusted_node_accounts: z.array(accountName).max(16).default([]),
+    node_checks: z.enum(["api", "claims"]).optional(),
+    node_reach: z
+      .array(nodeReach)
+      .min(1)
+      .max(256)
+      .default([{ nodes: ["*"], namespaces: ["*"] }]),
     gateways: z.array(gateway).max(16).default([]),
     kubernetes: clusterAccess.optional(),
   })
@@ -94,6 +119,10 @@ const table = z
   .refine((each) => each.jwks || each.jwks_uri || isSafeToFetch(each.issuer) || needsNoKeys(each), {
     path: ["issuer"],
     message: "must be an https URL for discovery, or have jwks_uri or jwks beside it",
+  })
+  .refine(({ node_checks, kubernetes }) => node_checks !== "api" || kubernetes, {
+    path: ["node_checks"],
+    message: "must have the table kubernetes beside it, or be claims",
   });
 
 /** Bounds the work of a start; a variable of a Worker (5 kB) holds far fewer. */

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { leewaySeconds, parseServiceAccountClaims } from "../../src/authn/service-account-token.ts";
-import { namespaceAllowList, type TrustedIssuer } from "../../src/authn/trusted-issuer.ts";
+import { nameAllowList, type TrustedIssuer } from "../../src/authn/trusted-issuer.ts";
 import { refusalOf } from "../testkit/refusal.ts";
 import { type Claims, serviceAccountClaims } from "../testkit/tokens.ts";
 
@@ -9,12 +9,13 @@ const nowSeconds = now.getTime() / 1000;
 const issuer = issuerOf(["*"]);
 
 function issuerOf(globs: readonly string[]): TrustedIssuer {
-  const mayUse = namespaceAllowList(globs);
+  const mayUse = nameAllowList(globs);
   return {
     issuer: "https://a.test",
     audiences: ["istio-ca", "rampart"],
     cluster: "Kubernetes",
     clusterAliases: [],
+    requireNode: async () => {},
     mayVouchFor: ({ namespace }) => mayUse(namespace),
     isNodeAccount: () => false,
     gatewayNames: () => undefined,
@@ -218,7 +219,7 @@ describe("the namespaces of an issuer", () => {
     ["several stars", ["*a*b*"], ["ab", "xaxbx"]],
     ["several", ["foo", "team-*"], ["foo", "team-x"]],
   ])("allow by %s", (_, globs, namespaces) => {
-    const mayUse = namespaceAllowList(globs);
+    const mayUse = nameAllowList(globs);
     expect(namespaces.filter((namespace) => !mayUse(namespace))).toEqual([]);
   });
 
@@ -230,12 +231,12 @@ describe("the namespaces of an issuer", () => {
     ["nothing", [], ["foo", "a"]],
     ["a dot, which is no wildcard", ["a.c"], ["abc"]],
   ])("do not allow more than %s says", (_, globs, namespaces) => {
-    const mayUse = namespaceAllowList(globs);
+    const mayUse = nameAllowList(globs);
     expect(namespaces.filter(mayUse)).toEqual([]);
   });
 
   test("are matched in no time, however many stars an operator writes", () => {
-    const mayUse = namespaceAllowList([`${"*a".repeat(6)}*b`]);
+    const mayUse = nameAllowList([`${"*a".repeat(6)}*b`]);
     const before = performance.now();
     expect(mayUse("a".repeat(63))).toBe(false);
     expect(performance.now() - before).toBeLessThan(100);

@@ -1,0 +1,22 @@
+/** Answers of others, each until an instant of its own, and never more of them than a number. */
+export interface BriefMemory<T> {
+  readonly recall: (key: string, now: Date) => T | undefined;
+  readonly keep: (key: string, value: T, until: Date) => void;
+}
+
+/** What came first goes first: a Map keeps the order in which its entries came. */
+export function createBriefMemory<T>(maximum: number): BriefMemory<T> {
+  const entries = new Map<string, { readonly value: T; readonly until: Date }>();
+  return {
+    recall: (key, now) => {
+      const entry = entries.get(key);
+      return entry && now < entry.until ? entry.value : undefined;
+    },
+    keep: (key, value, until) => {
+      entries.delete(key);
+      const [oldest] = entries.size >= maximum ? entries.keys() : [];
+      if (oldest !== undefined) entries.delete(oldest);
+      entries.set(key, { value, until });
+    },
+  };
+}
