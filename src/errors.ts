@@ -39,6 +39,7 @@ export type Refusal =
   | { reason: "credential-rejected"; check: CredentialCheck }
   | { reason: "impersonation-denied"; rule: ImpersonationRule }
   | { reason: "signer-unknown" }
+  | { reason: "signer-denied" }
   | { reason: "csr-malformed" }
   | { reason: "csr-signature-invalid" }
   | { reason: "csr-signature-algorithm-unacceptable" }

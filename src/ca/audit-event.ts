@@ -20,6 +20,8 @@ export interface AuditEvent {
   impersonator?: string;
   /** The gateway that has verified the caller's certificate. */
   gateway?: string;
+  /** The named signer that was asked for, and may be used. */
+  signer?: string;
   /** The names of a serving certificate. */
   dnsNames?: readonly string[];
   authority?: string;

@@ -1,4 +1,4 @@
-import { firstSchedule } from "../pki/schedule.ts";
+import { firstSchedule, joiningSchedule, type Schedule } from "../pki/schedule.ts";
 import { type Mint, mintAuthority } from "./mint.ts";
 
 /**
@@ -22,5 +22,10 @@ export async function foundIfEmpty(mint: Mint, now: Date): Promise<void> {
         "a store that was emptied must be restored, a new one needs today's date",
     );
   }
-  await mintAuthority(mint, firstSchedule(mint.phaseLengths, now));
+  await mintAuthority(mint, inceptionSchedule(mint, now));
+}
+
+/** The schedule of the first authority in the store. */
+export function inceptionSchedule({ joinsMesh, phaseLengths }: Mint, now: Date): Schedule {
+  return (joinsMesh ? joiningSchedule : firstSchedule)(phaseLengths, now);
 }

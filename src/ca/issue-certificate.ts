@@ -4,12 +4,14 @@ import { parseCertificateSigningRequest } from "../pki/certificate-signing-reque
 import { type Issuer, issueLeaf, issueServingCertificate } from "../pki/issuer.ts";
 import { toPem } from "../pki/pem.ts";
 import type { SigningAuthority } from "../pki/signing-authority.ts";
+import { parseWorkloadSpiffeId, type SpiffeId } from "../pki/spiffe-id.ts";
 import { type LeafLifetimes, leafValidity, type Validity } from "../pki/validity.ts";
 import type { AuditEvent } from "./audit-event.ts";
 import type { Authorities } from "./authorities.ts";
 import type { AuthorityView } from "./authority-view.ts";
 import type { IdentityPolicy } from "./identity-policy.ts";
 import { type ServingPolicy, servingSigner } from "./serving-policy.ts";
+import type { NamedSigner } from "./signers.ts";
 
 /** What a caller asks for. Every field is the caller's own word. */
 export interface CertificateRequest {
@@ -18,7 +20,10 @@ export interface CertificateRequest {
   readonly requestedSeconds: bigint;
   /** Istio's `ImpersonatedIdentity`; empty for none. */
   readonly impersonatedIdentity: string;
-  /** Istio's `CertSigner`; empty for an X509-SVID, {@link servingSigner} for a serving certificate. */
+  /**
+   * Istio's `CertSigner`; empty for an X509-SVID of the authorities that have no name,
+   * {@link servingSigner} for a serving certificate, the name of a signer for an X509-SVID of its.
+   */
   readonly certSigner: string;
 }
 
@@ -27,6 +32,7 @@ export interface Issuance {
   readonly authorities: Authorities;
   readonly identityPolicy: IdentityPolicy;
   readonly servingPolicy: ServingPolicy;
+  readonly signers: ReadonlyMap<string, NamedSigner>;
   readonly leafLifetimes: LeafLifetimes;
 }
 
@@ -46,16 +52,18 @@ export interface RequestContext {
  * @throws CaError for everything that is refused.
  */
 export async function issueCertificate(
-  { authorities, identityPolicy, servingPolicy, leafLifetimes }: Issuance,
+  issuance: Issuance,
   caller: Caller,
   request: CertificateRequest,
   { now, signal, audit }: RequestContext,
 ): Promise<string[]> {
+  const { identityPolicy, leafLifetimes } = issuance;
   const spiffeId = await identityPolicy(caller, request.impersonatedIdentity, now);
   audit.spiffeId = spiffeId;
   if (spiffeId !== caller.spiffeId) audit.impersonator = caller.spiffeId;
-  const dnsNames = namesFor(request.certSigner, servingPolicy(caller));
+  const { authorities, dnsNames } = signatureFor(request.certSigner, issuance, caller, spiffeId);
   if (dnsNames) audit.dnsNames = dnsNames;
+  else if (request.certSigner !== "") audit.signer = request.certSigner;
   const publicKey = await parseCertificateSigningRequest(request.csrPem);
   const view = await authorities.at(now);
   const issuer = requireIssuer(view);
@@ -89,14 +97,35 @@ function requireIssuer({ issuer, reasons }: AuthorityView): Issuer {
   throw new CaError({ reason: "no-signing-authority", why }, why);
 }
 
-/** Nothing for an X509-SVID. Who may not serve is told that there is no such signer. */
-function namesFor(
+/** What is signed, and by whom. */
+interface Signature {
+  readonly authorities: Authorities;
+  /** Of a serving certificate; nothing for an X509-SVID. */
+  readonly dnsNames?: readonly string[];
+}
+
+/** Never another signer than the one that was asked for. Who may not serve is told that there is none. */
+function signatureFor(
   certSigner: string,
-  allowed: readonly string[] | undefined,
-): readonly string[] | undefined {
-  if (certSigner === "") return undefined;
-  if (certSigner === servingSigner && allowed) return allowed;
-  throw new CaError({ reason: "signer-unknown" }, "no signer of the requested name is configured");
+  { authorities, servingPolicy, signers }: Issuance,
+  caller: Caller,
+  spiffeId: SpiffeId,
+): Signature {
+  if (certSigner === "") return { authorities };
+  if (certSigner === servingSigner) {
+    const dnsNames = servingPolicy(caller);
+    if (dnsNames) return { authorities, dnsNames };
+  }
+  const signer = signers.get(certSigner);
+  if (!signer) {
+    throw new CaError(
+      { reason: "signer-unknown" },
+      "no signer of the requested name is configured",
+    );
+  }
+  const account = parseWorkloadSpiffeId(spiffeId)?.account;
+  if (account && signer.mayUse(caller, account)) return signer;
+  throw new CaError({ reason: "signer-denied" }, `the caller may not use the signer ${certSigner}`);
 }
 
 /** Nothing is signed for a caller that is known to have hung up, or to be out of time. */

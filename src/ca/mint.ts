@@ -17,6 +17,8 @@ export interface Mint {
   /** `YYYY-MM-DD`: the UTC day on which, and only on which, an empty store gets its first authority. */
   readonly inceptionDate: string | undefined;
   readonly log: EventLog;
+  /** Of a named signer: there are verifiers already, and they must know its first authority before it signs. */
+  readonly joinsMesh?: boolean;
 }
 
 /** Puts a record that is certain to open again. @throws RecordError for one that would not. */

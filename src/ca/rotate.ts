@@ -32,6 +32,15 @@ export async function rotate(mint: Mint, now: Date): Promise<void> {
   if (all.length > 0) throw new AggregateError(all, `the rotation met ${all.length} faults`);
 }
 
+/** The same for the authorities without a name and for every named signer; none keeps another from it. */
+export async function rotateAll(mints: readonly Mint[], now: Date): Promise<void> {
+  const runs = await Promise.allSettled(mints.map((mint) => rotate(mint, now)));
+  const faults = runs.flatMap((run) => (run.status === "rejected" ? [run.reason] : []));
+  const [first, ...more] = faults;
+  if (more.length > 0) throw new AggregateError(faults, `${faults.length} rotations met faults`);
+  if (first !== undefined) throw first;
+}
+
 async function carryOut(
   mint: Mint,
   opened: OpenedStore,

@@ -2,12 +2,13 @@ import { existsSync } from "node:fs";
 import { writeFile } from "node:fs/promises";
 import { Command, Option } from "commander";
 import { adoptAuthority } from "../ca/adopt.ts";
+import { inceptionSchedule } from "../ca/inception.ts";
 import { mintAuthority } from "../ca/mint.ts";
 import type { OpenedStore } from "../ca/opened-store.ts";
 import { rotate } from "../ca/rotate.ts";
 import { recordTaint } from "../ca/taint.ts";
 import { lastSignature } from "../pki/rotation.ts";
-import { firstSchedule, nextSchedule, phaseAt } from "../pki/schedule.ts";
+import { nextSchedule, phaseAt } from "../pki/schedule.ts";
 import { createTaint, type Departure, type Taint } from "../pki/taint.ts";
 import { formatAuthorities, reportAuthorities, shortId } from "./authority-report.ts";
 import {
@@ -88,7 +89,7 @@ async function init(session: Session): Promise<void> {
   if (store.authorities.length > 0 || store.refusals.length > 0) {
     throw new Obstacle("the store is not empty: init founds a CA where none is");
   }
-  await mintAuthority(mint, firstSchedule(mint.phaseLengths, now));
+  await mintAuthority(mint, inceptionSchedule(mint, now));
   await conclude(session);
 }
 

@@ -8,9 +8,9 @@ import {
 import { ConfigurationError } from "../config/configuration-error.ts";
 import type { AuthorityStore } from "../custody/authority-store.ts";
 import { readConfigurationFile } from "../node/configuration-file.ts";
-import { openFileStore } from "../node/file-store.ts";
+import { openFileStore, openSignerStores, storeOf } from "../node/file-store.ts";
 import { parseServeConfiguration } from "../node/serve-configuration.ts";
-import { createKvStore } from "../worker/kv-store.ts";
+import { createKvStore, signerStoreIn } from "../worker/kv-store.ts";
 import { openLocalWorker, readWorkerVariables } from "./local-worker.ts";
 import { Obstacle, orObstacle } from "./obstacle.ts";
 import { createRemoteNamespace } from "./remote-namespace.ts";
@@ -23,12 +23,15 @@ export interface DeploymentChoice {
   readonly env?: string;
   /** The deployed namespace instead of the state on this machine. */
   readonly remote?: boolean;
+  /** One of `SIGNERS`, instead of the authorities that have no name. */
+  readonly signer?: string;
 }
 
 /** A CA that a verb can look at and write to. */
 export interface Deployment {
   readonly configuration: Configuration;
   readonly store: AuthorityStore;
+  readonly signerStore: (signer: string) => AuthorityStore;
   /** For people: which one it is. */
   readonly place: string;
   close(): Promise<void>;
@@ -55,9 +58,13 @@ async function readServeValues(config: string): Promise<Record<string, unknown> 
 /** The files of `rampart serve`, which sees what is written there within its propagation interval. */
 async function openFiles(values: Record<string, unknown>): Promise<Deployment> {
   return orObstacle(async () => {
-    const { ca: configuration, storeDirectory } = parseServeConfiguration(values);
+    const serving = parseServeConfiguration(values);
+    const { ca: configuration, storeDirectory } = serving;
     const store = await openFileStore(storeDirectory);
-    return { configuration, store, place: `files in ${storeDirectory}`, close: async () => {} };
+    const stores = await openSignerStores(serving);
+    const signerStore = (signer: string): AuthorityStore => storeOf(stores, signer);
+    const place = `files in ${storeDirectory}`;
+    return { configuration, store, signerStore, place, close: async () => {} };
   });
 }
 
@@ -69,7 +76,8 @@ async function openLocal(config: string, env: string | undefined): Promise<Deplo
       "it comes from .dev.vars: npm start makes it",
     );
     const place = `local state of ${dirname(config)}`;
-    return { configuration, store: createKvStore(namespace), place, close };
+    const store = createKvStore(namespace);
+    return { configuration, store, signerStore: signerStoreIn(namespace), place, close };
   } catch (error) {
     await close();
     throw error;
@@ -83,9 +91,11 @@ async function openRemote(config: string, env: string | undefined): Promise<Depl
     variables,
     "give this command, in the environment variable KEK, what the Worker has as its secret: Cloudflare does not show it again",
   );
-  const store = createKvStore(createRemoteNamespace(config, env));
+  const namespace = createRemoteNamespace(config, env);
+  const store = createKvStore(namespace);
   const place = env ? `deployed namespace of ${env}` : "deployed namespace";
-  return { configuration, store, place, close: async () => {} };
+  const signerStore = signerStoreIn(namespace);
+  return { configuration, store, signerStore, place, close: async () => {} };
 }
 
 function readConfiguration(

@@ -5,6 +5,7 @@ export function addDeploymentOptions(command: Command): Command {
   return command
     .option("-c, --config <file>", "the CA's configuration", "wrangler.toml")
     .option("-e, --env <name>", "an environment of wrangler.toml")
+    .option("--signer <name>", "the authorities of a named signer, instead of those without a name")
     .addOption(
       new Option(
         "--remote",

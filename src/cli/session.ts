@@ -1,7 +1,7 @@
 import type { EventLog, OperationalEvent } from "../ca/audit-event.ts";
 import type { Mint } from "../ca/mint.ts";
 import { assemble, type OpenedStore, openRecord } from "../ca/opened-store.ts";
-import { compose } from "../config/composition.ts";
+import { compose, type Platform } from "../config/composition.ts";
 import type { Configuration } from "../config/configuration.ts";
 import type { AuthorityStore } from "../custody/authority-store.ts";
 import { type DeploymentChoice, openDeployment } from "./deployment.ts";
@@ -29,12 +29,21 @@ export async function withSession(
   now: Date,
   use: (session: Session) => Promise<void>,
 ): Promise<void> {
-  const { configuration, store, place, close } = await openDeployment(options);
+  const { signer } = options;
+  const { configuration, store, signerStore, place, close } = await openDeployment(options);
   try {
+    if (signer !== undefined && !configuration.signers.some(({ name }) => name === signer)) {
+      throw new Obstacle(`SIGNERS names no ${JSON.stringify(signer)}`);
+    }
     const isDry = options.dryRun ?? false;
-    const sessionStore = createSessionStore(inWords(store, place), isDry);
-    const platform = { store: sessionStore, log: isDry ? dryLog : terminalLog, clock: () => now };
-    const { mint } = await compose(configuration, platform);
+    const chosen = signer === undefined ? store : signerStore(signer);
+    const sessionStore = createSessionStore(inWords(chosen, place), isDry);
+    const mint = await mintOf(configuration, signer, {
+      store: sessionStore,
+      signerStore: () => sessionStore,
+      log: isDry ? dryLog : terminalLog,
+      clock: () => now,
+    });
     await use({ mint: { ...mint, store: sessionStore }, configuration, place, now, isDry });
   } finally {
     await close();
@@ -55,6 +64,17 @@ function inWords(store: AuthorityStore, place: string): AuthorityStore {
     put: (record) => store.put(record).catch(tell("written")),
     delete: (name) => store.delete(name).catch(tell("written")),
   };
+}
+
+async function mintOf(
+  configuration: Configuration,
+  signer: string | undefined,
+  platform: Platform,
+): Promise<Mint> {
+  const { mint, signerMints } = await compose(configuration, platform);
+  const chosen = signer === undefined ? mint : signerMints.get(signer);
+  if (!chosen) throw new Error("a signer that was not composed");
+  return chosen;
 }
 
 /** What the session's store says, as far as it opens. */

@@ -13,11 +13,12 @@ import { createTokenAuthenticator } from "../authn/token-authenticator.ts";
 import { createTokenReview } from "../authn/token-review.ts";
 import { type NodeAuthorizer, nameAllowList, type TrustedIssuer } from "../authn/trusted-issuer.ts";
 import type { EventLog } from "../ca/audit-event.ts";
-import { createAuthorities, longestRefreshSeconds } from "../ca/authorities.ts";
+import { type Authorities, createAuthorities, longestRefreshSeconds } from "../ca/authorities.ts";
 import { createIdentityPolicy } from "../ca/identity-policy.ts";
 import type { Mint } from "../ca/mint.ts";
 import { createClaimedReach, createPodLookup } from "../ca/node-authorizer.ts";
 import { createServingPolicy } from "../ca/serving-policy.ts";
+import { type NamedSigner, uniteBundles } from "../ca/signers.ts";
 import type { AuthorityStore } from "../custody/authority-store.ts";
 import { importKek, type KekRing } from "../custody/kek.ts";
 import type { ServiceAccount } from "../pki/spiffe-id.ts";
@@ -25,10 +26,13 @@ import type { CertificateAuthority } from "../transport/certificate-authority.ts
 import { type ClusterAccess, type ClusterFetch, clusterApi, noApi } from "./cluster-access.ts";
 import type { Configuration } from "./configuration.ts";
 import type { IssuerTable } from "./issuer-table.ts";
+import { mayUseSigner } from "./signer-table.ts";
 
 /** What a platform has to bring. */
 export interface Platform {
   readonly store: AuthorityStore;
+  /** Where the records of a named signer rest: apart from all others. Every one that is configured has one. */
+  readonly signerStore?: (signer: string) => AuthorityStore;
   readonly log: EventLog;
   readonly clock: () => Date;
   /** Absent where nobody authenticates. */
@@ -39,6 +43,8 @@ export interface Platform {
 export interface Composition {
   readonly certificateAuthority: CertificateAuthority;
   readonly mint: Mint;
+  /** Those of the named signers, by name. */
+  readonly signerMints: ReadonlyMap<string, Mint>;
 }
 
 /** SPIFFE Trust Domain and Bundle §4.1.2: often enough that a new root is known long before it signs. */
@@ -51,10 +57,11 @@ const longestRefreshHintSeconds = 300;
  */
 export async function compose(
   configuration: Configuration,
-  { store, log, clock, clusterFetch: fetch }: Platform,
+  platform: Platform,
 ): Promise<Composition> {
+  const { log, clock, clusterFetch: fetch } = platform;
   const { trustDomain, leafLifetimes, phaseLengths } = configuration;
-  const keks = await openKeks(configuration);
+  const { mint, signerMints } = await createMints(configuration, platform);
   const { clusterCredentials: credentials } = configuration;
   const access = fetch && { fetch, credentials, unreachable: unreachableLog(log) };
   const issuers = configuration.issuers.map((table) => trustedIssuer(table, log, access));
@@ -64,6 +71,14 @@ export async function compose(
     refreshSeconds: Math.min(longestRefreshSeconds, propagationSeconds / 4),
     surviveOutageSeconds: propagationSeconds,
   };
+  const open = (each: Mint): Authorities => createAuthorities({ ...each, ...freshness });
+  const own = open(mint);
+  const named = new Map([...signerMints].map(([name, each]) => [name, open(each)]));
+  const withBundleOfAll = (one: Authorities): Authorities =>
+    uniteBundles(
+      one,
+      [own, ...named.values()].filter((other) => other !== one),
+    );
   const certificateAuthority: CertificateAuthority = {
     authenticate: believingGateways(
       trustDomain,
@@ -74,9 +89,17 @@ export async function compose(
       ),
     ),
     issuance: {
-      authorities: createAuthorities({ store, trustDomain, keks, log, ...freshness }),
+      authorities: withBundleOfAll(own),
       identityPolicy: createIdentityPolicy(trustDomain, issuers),
       servingPolicy: createServingPolicy(issuers),
+      signers: new Map(
+        configuration.signers.flatMap((table): [string, NamedSigner][] => {
+          const authorities = named.get(table.name);
+          if (!authorities) return [];
+          const mayUse = mayUseSigner(table);
+          return [[table.name, { authorities: withBundleOfAll(authorities), mayUse }]];
+        }),
+      ),
       leafLifetimes,
     },
     log,
@@ -84,13 +107,40 @@ export async function compose(
     refreshHintSeconds: longestRefreshHintSeconds,
     bundleMaximumAgeSeconds: Math.min(60, propagationSeconds),
   };
-  const { authorityKey, inceptionDate } = configuration;
-  const mint = { store, keks, trustDomain, authorityKey, phaseLengths, inceptionDate, log };
-  return { certificateAuthority, mint };
+  return { certificateAuthority, mint, signerMints };
 }
 
-async function openKeks({ keks }: Configuration): Promise<KekRing> {
-  const [newest, ...older] = await Promise.all(keks.map(({ id, octets }) => importKek(id, octets)));
+async function createMints(
+  configuration: Configuration,
+  { store, signerStore, log }: Platform,
+): Promise<Pick<Composition, "mint" | "signerMints">> {
+  const { trustDomain, authorityKey, phaseLengths, inceptionDate } = configuration;
+  const keks = await openKeks(configuration);
+  const mint = { store, keks, trustDomain, authorityKey, phaseLengths, inceptionDate, log };
+  const signerMints = new Map<string, Mint>();
+  for (const { name, authority_key, inception_date } of configuration.signers) {
+    if (!signerStore) break;
+    signerMints.set(name, {
+      ...mint,
+      store: signerStore(name),
+      keks: await openKeks(configuration, name),
+      authorityKey: authority_key,
+      inceptionDate: inception_date,
+      log: logOf(name, log),
+      joinsMesh: true,
+    });
+  }
+  return { mint, signerMints };
+}
+
+/** What happens to a signer's authorities says whose they are. */
+function logOf(signer: string, log: EventLog): EventLog {
+  return { ...log, operation: (event) => log.operation({ ...event, signer }) };
+}
+
+async function openKeks({ keks }: Configuration, signer?: string): Promise<KekRing> {
+  const imported = keks.map(({ id, octets }) => importKek(id, octets, signer));
+  const [newest, ...older] = await Promise.all(imported);
   if (!newest) throw new Error("a configuration without a KEK");
   return [newest, ...older];
 }

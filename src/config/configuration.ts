@@ -8,6 +8,7 @@ import { ConfigurationError } from "./configuration-error.ts";
 import { durationSeconds } from "./duration.ts";
 import { type IssuerTable, issuerTables } from "./issuer-table.ts";
 import { type ConfiguredKek, kekRing } from "./kek-ring.ts";
+import { authorityKey, inceptionDate, type SignerTable, signerTables } from "./signer-table.ts";
 
 /** What an operator configured, checked and in the terms of the domain. */
 export interface Configuration {
@@ -17,6 +18,7 @@ export interface Configuration {
   readonly authorityKey: AuthorityKey;
   readonly phaseLengths: PhaseLengths;
   readonly inceptionDate: string | undefined;
+  readonly signers: readonly SignerTable[];
   readonly keks: readonly ConfiguredKek[];
   /** Secrets for the API servers of clusters, by the names that the tables of `ISSUERS` use. */
   readonly clusterCredentials: ReadonlyMap<string, string>;
@@ -52,10 +54,11 @@ const configurationForm = z.strictObject({
   ISSUERS: issuerTables,
   DEFAULT_WORKLOAD_CERT_TTL: durationSeconds.optional(),
   MAX_WORKLOAD_CERT_TTL: durationSeconds.prefault("2160h"),
-  AUTHORITY_KEY: z.enum(["EC-P256", "EC-P384", "RSA-2048", "RSA-4096"]).default("EC-P256"),
+  AUTHORITY_KEY: authorityKey.default("EC-P256"),
   AUTHORITY_LIFETIME: durationSeconds.optional(),
   PROPAGATION_INTERVAL: durationSeconds.prefault(kvPropagation.usual),
-  INCEPTION_DATE: z.iso.date("must be a day, YYYY-MM-DD").optional(),
+  INCEPTION_DATE: inceptionDate.optional(),
+  SIGNERS: signerTables.default([]),
   KEK: kekRing,
 });
 
@@ -83,7 +86,10 @@ export function parseConfiguration(
     maximumSeconds: form.MAX_WORKLOAD_CERT_TTL,
   };
   const phaseLengths = derivePhaseLengths(form);
-  const faults = contradictions(leafLifetimes, phaseLengths, propagation.shortestSeconds);
+  const faults = [
+    ...contradictions(leafLifetimes, phaseLengths, propagation.shortestSeconds),
+    ...strangers(form),
+  ];
   if (faults.length > 0) throw new ConfigurationError(faults);
   return {
     trustDomain: form.TRUST_DOMAIN,
@@ -92,6 +98,7 @@ export function parseConfiguration(
     authorityKey: form.AUTHORITY_KEY,
     phaseLengths,
     inceptionDate: form.INCEPTION_DATE,
+    signers: form.SIGNERS,
     keks: form.KEK,
     clusterCredentials: new Map(
       Object.entries(parseForm(z.record(z.string(), credentialText), credentials)),
@@ -164,6 +171,16 @@ function contradictions(
     [signingSeconds <= 100 * 366 * 24 * hour, "AUTHORITY_LIFETIME: must not exceed a century"],
   ];
   return rules.filter(([holds]) => !holds).map(([, fault]) => fault);
+}
+
+/** A signer for the callers of an issuer that is not there: a mistyped one. */
+function strangers({ SIGNERS, ISSUERS }: Form): string[] {
+  const known = new Set(ISSUERS.map(({ issuer }) => issuer));
+  return SIGNERS.flatMap(({ callers }, i) =>
+    callers.flatMap(({ issuer }, j) =>
+      known.has(issuer) ? [] : [`SIGNERS[${i}].callers[${j}].issuer: must be one of ISSUERS`],
+    ),
+  );
 }
 
 function warningsOf({ TRUST_DOMAIN, ISSUERS }: Form): string[] {

@@ -1,6 +1,6 @@
 import type { AddressInfo } from "node:net";
 import type { EventLog } from "../ca/audit-event.ts";
-import { rotate } from "../ca/rotate.ts";
+import { rotateAll } from "../ca/rotate.ts";
 import { compose } from "../config/composition.ts";
 import type { PhaseLengths } from "../pki/schedule.ts";
 import { createCertificatePath, isReady } from "../transport/http-app.ts";
@@ -8,7 +8,7 @@ import { auxiliaryRpcs } from "./auxiliary-rpcs.ts";
 import { addAuthorityGauges, countingLog } from "./ca-metrics.ts";
 import { certificateFetch, certificateRpc } from "./certificate-site.ts";
 import { clusterFetch } from "./cluster-fetch.ts";
-import { openFileStore } from "./file-store.ts";
+import { openFileStore, openSignerStores, storeOf } from "./file-store.ts";
 import { createRegistry, createRpcMetrics } from "./grpc-metrics.ts";
 import { listenInPlaintext, listenWithTls } from "./listener.ts";
 import { createMonitoringSite } from "./monitoring-site.ts";
@@ -48,12 +48,15 @@ export async function serve(
   const log = countingLog(surroundings.log, registry);
   const { trustDomain, leafLifetimes, phaseLengths } = configuration.ca;
   const store = await openFileStore(configuration.storeDirectory);
-  const { certificateAuthority: ca, mint } = await compose(configuration.ca, {
+  const signerStores = await openSignerStores(configuration);
+  const composed = await compose(configuration.ca, {
     store,
+    signerStore: (signer) => storeOf(signerStores, signer),
     log,
     clock,
     clusterFetch,
   });
+  const { certificateAuthority: ca, mint, signerMints } = composed;
   const { authorities } = ca.issuance;
   const { servingNames: dnsNames, certificateFiles } = configuration;
   addAuthorityGauges(registry, authorities, clock);
@@ -74,7 +77,7 @@ export async function serve(
     : undefined;
   // A failed rotation has logged its faults; the next one tries again.
   const rotation = recur(
-    () => rotate(mint, clock()),
+    () => rotateAll([mint, ...signerMints.values()], clock()),
     rotationSeconds(phaseLengths),
     () => {},
   );

@@ -69,6 +69,14 @@ export function nextSchedule(lengths: PhaseLengths, othersSignUntil: Date, now: 
 }
 
 /**
+ * The schedule of the first authority of a signer that joins a mesh: it signs when every verifier's
+ * bundle has its root, as a successor does, and nobody's end hurries it.
+ */
+export function joiningSchedule(lengths: PhaseLengths, now: Date): Schedule {
+  return nextSchedule(lengths, new Date(8.64e15), now);
+}
+
+/**
  * The schedule of an authority that signed for a mesh before it came here: every verifier has its
  * root, so it is published and signs at once. It stops early enough for its last leaf to expire before
  * it does, or, when it is too old for that, as soon as a successor can take over.

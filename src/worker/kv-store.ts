@@ -26,19 +26,23 @@ export interface KvNamespace {
  * The store on Workers KV: one key a record, such as `authorities/<id>`. KV promises what the port asks
  * for, within its minute: eventually the newest value, never half of one. Keys of other names are not
  * ours.
+ *
+ * @param prefix Of every key, such as `signers/<name>/`.
  */
-export function createKvStore(namespace: KvNamespace): AuthorityStore {
+export function createKvStore(namespace: KvNamespace, prefix = ""): AuthorityStore {
+  const keyOf = (name: RecordName): string => `${prefix}${recordKey(name)}`;
   return {
     async load() {
       const { keys, list_complete } = await namespace.list({ limit: maximumKeys });
-      const names = keys.flatMap(({ name }) => parseRecordKey(name));
+      const ours = keys.filter(({ name }) => name.startsWith(prefix));
+      const names = ours.flatMap(({ name }) => parseRecordKey(name.slice(prefix.length)));
       if (!list_complete || names.length > maximumRecords) {
         throw new Error(`more than ${maximumRecords} records or ${maximumKeys} keys in the store`);
       }
-      const values = await readAll(namespace, names.map(recordKey));
+      const values = await readAll(namespace, names.map(keyOf));
       // A key that was listed and is gone was deleted in between, or its value has yet to arrive.
       const present = names.flatMap((name) => {
-        const value = values.get(recordKey(name)) ?? null;
+        const value = values.get(keyOf(name)) ?? null;
         return value === null ? [] : [{ ...name, value }];
       });
       // A store without authorities is something else than one whose values are on their way.
@@ -48,10 +52,10 @@ export function createKvStore(namespace: KvNamespace): AuthorityStore {
       return present;
     },
     async put(record) {
-      await namespace.put(recordKey(record), record.value);
+      await namespace.put(keyOf(record), record.value);
     },
     async delete(name) {
-      await namespace.delete(recordKey(name));
+      await namespace.delete(keyOf(name));
     },
   };
 }
@@ -71,3 +75,9 @@ async function readAll(
   );
   return new Map(chunks.flatMap((chunk) => [...chunk]));
 }
+
+/** The store of a named signer. */
+export const signerStoreIn =
+  (namespace: KvNamespace) =>
+  (signer: string): AuthorityStore =>
+    createKvStore(namespace, `signers/${signer}/`);

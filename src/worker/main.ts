@@ -1,5 +1,5 @@
 import type { Hono } from "hono";
-import { rotate } from "../ca/rotate.ts";
+import { rotateAll } from "../ca/rotate.ts";
 import type { ClusterFetch } from "../config/cluster-access.ts";
 import { compose } from "../config/composition.ts";
 import { configurationKeys, parseConfiguration } from "../config/configuration.ts";
@@ -8,7 +8,7 @@ import { consoleLog } from "../config/event-log.ts";
 import { createHttpApp } from "../transport/http-app.ts";
 import { createMisconfiguredApp } from "../transport/misconfigured-app.ts";
 import { edgeCertificateOf } from "./edge-certificate.ts";
-import { createKvStore } from "./kv-store.ts";
+import { createKvStore, signerStoreIn } from "./kv-store.ts";
 
 /** Variables, secrets and bindings of the Worker; nothing in it is used unchecked. */
 type Environment = Readonly<Record<string, unknown>>;
@@ -50,11 +50,12 @@ async function startConfigured(environment: Environment): Promise<Isolate> {
     consoleLog.operation({ event: "configuration-warning", level: "warning", detail });
   }
   const store = createKvStore(AUTHORITIES);
-  const platform = { store, log: consoleLog, clock, clusterFetch };
-  const { certificateAuthority, mint } = await compose(configuration, platform);
+  const signerStore = signerStoreIn(AUTHORITIES);
+  const platform = { store, signerStore, log: consoleLog, clock, clusterFetch };
+  const { certificateAuthority, mint, signerMints } = await compose(configuration, platform);
   return {
     app: createHttpApp(certificateAuthority, edgeCertificateOf),
-    runCron: (now) => rotate(mint, now),
+    runCron: (now) => rotateAll([mint, ...signerMints.values()], now),
   };
 }
 

@@ -13,6 +13,7 @@ test("has these keys, in this order", () => {
     "AUTHORITY_LIFETIME",
     "PROPAGATION_INTERVAL",
     "INCEPTION_DATE",
+    "SIGNERS",
     "KEK",
   ]);
 });
@@ -40,6 +41,7 @@ test("has a default for everything but ISSUERS and KEK", () => {
       signingSeconds: 4 * (90 * day + 600),
     },
     inceptionDate: undefined,
+    signers: [],
     clusterCredentials: new Map(),
     keks: [{ id: "2026-11", octets: expect.any(Uint8Array) }],
     warnings: [],

@@ -1,6 +1,7 @@
 import type { Hono } from "hono";
 import { foundIfEmpty } from "../../src/ca/inception.ts";
 import type { Mint } from "../../src/ca/mint.ts";
+import { rotateAll } from "../../src/ca/rotate.ts";
 import { compose } from "../../src/config/composition.ts";
 import { parseConfiguration } from "../../src/config/configuration.ts";
 import { clusterFetch } from "../../src/node/cluster-fetch.ts";
@@ -21,6 +22,10 @@ export interface RunningCa {
   readonly pass: (seconds: number) => void;
   /** Runs the cron. */
   readonly found: () => Promise<void>;
+  readonly signerMints: ReadonlyMap<string, Mint>;
+  readonly signerStores: ReadonlyMap<string, MemoryStore>;
+  /** Runs the cron with all of its signers. */
+  readonly rotate: () => Promise<void>;
 }
 
 const start = new Date("2026-11-21T12:00:00.250Z");
@@ -42,8 +47,14 @@ export async function startCa(values: Readonly<Record<string, unknown>> = {}): P
     PROPAGATION_INTERVAL: "0s",
     ...values,
   });
-  const platform = { store, log, clock: () => now, clusterFetch };
-  const { certificateAuthority, mint } = await compose(configuration, platform);
+  const signerStores = new Map<string, MemoryStore>();
+  const signerStore = (signer: string): MemoryStore => {
+    const known = signerStores.get(signer) ?? createMemoryStore();
+    signerStores.set(signer, known);
+    return known;
+  };
+  const platform = { store, signerStore, log, clock: () => now, clusterFetch };
+  const { certificateAuthority, mint, signerMints } = await compose(configuration, platform);
   return {
     app: createHttpApp(certificateAuthority),
     certificateAuthority,
@@ -55,5 +66,8 @@ export async function startCa(values: Readonly<Record<string, unknown>> = {}): P
       now = new Date(now.getTime() + seconds * 1000);
     },
     found: () => foundIfEmpty(mint, now),
+    signerMints,
+    signerStores,
+    rotate: () => rotateAll([mint, ...signerMints.values()], now),
   };
 }

@@ -58,6 +58,10 @@ beforeAll(async () => {
   }
   running = await startCa({
     ISSUERS: clusters.map(tableOf),
+    SIGNERS: clusters.map(({ name, issuer }) => ({
+      name: `${name}-signer`,
+      callers: [{ issuer }],
+    })),
     ...Object.fromEntries(clusters.map((each) => [credentialOf(each), apiCredential])),
   });
   await running.found();
@@ -136,8 +140,9 @@ async function expectRefused(attempt: Attempt, code: string): Promise<void> {
   for (const protocol of protocols) {
     const response = await send(protocol, attempt);
     const copy = response.clone();
-    expect(await outcomeOf(protocol, response)).toMatchObject({ code });
-    const key = `${protocol.name} ${code}`;
+    const outcome = await outcomeOf(protocol, response);
+    expect(outcome).toMatchObject({ code });
+    const key = `${protocol.name} ${code} ${"message" in outcome && outcome.message}`;
     seen.set(key, (seen.get(key) ?? new Set()).add(await seenOf(copy)));
   }
 }
@@ -238,6 +243,14 @@ describe.each(pairs.map(([one, other]) => ({ one, other, name: one.name, of: oth
       await expectRefused({ token, headers }, refused);
     });
 
+    test("not its signer", async () => {
+      const token = await tokenOf(one, `${one.name}-shop:web`);
+      const metadata = { CertSigner: `${other.name}-signer` };
+      await expectRefused({ token, metadata }, "PermissionDenied");
+      const shared = await tokenOf(one, "shared:web");
+      await expectRefused({ token: shared, metadata }, "PermissionDenied");
+    });
+
     test("not even a look at its tokens", async () => {
       const server = servers.get(one.name) as FakeApiServer;
       const before = server.asked.length;
@@ -268,5 +281,5 @@ test("an issuer that redirects to another's keys has none", async () => {
 });
 
 test("all of them have seen the same refusals, to the byte", () => {
-  expect([...seen.values()].map(({ size }) => size)).toEqual(protocols.flatMap(() => [1, 1, 1]));
+  expect([...seen.values()].map(({ size }) => size)).toEqual(protocols.flatMap(() => [1, 1, 1, 1]));
 });

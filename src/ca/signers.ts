@@ -1,0 +1,59 @@
+import type { Caller } from "../authn/caller.ts";
+import { type Bytes, toHex } from "../pki/bytes.ts";
+import { toPem } from "../pki/pem.ts";
+import type { ServiceAccount } from "../pki/spiffe-id.ts";
+import type { Authorities } from "./authorities.ts";
+import type { AuthorityView } from "./authority-view.ts";
+
+/** Signing authorities that callers choose by name (Istio's `CertSigner`), and who may. */
+export interface NamedSigner {
+  readonly authorities: Authorities;
+  /** @param account Whom the certificate is for: the caller, or whom a node proxy acts for. */
+  readonly mayUse: (caller: Caller, account: ServiceAccount) => boolean;
+}
+
+/**
+ * Authorities of one trust domain, each with its own store and rotation: one signs, and the bundle
+ * is everybody's, because whoever verifies knows a trust domain and not which of its signers signed
+ * (SPIFFE Trust Domain and Bundle §4).
+ *
+ * All of the stores must be readable: a bundle that lacks a signer's roots would cut off its workloads.
+ */
+export function uniteBundles(own: Authorities, others: readonly Authorities[]): Authorities {
+  if (others.length === 0) return own;
+  let parts: readonly AuthorityView[] = [];
+  let united: AuthorityView | undefined;
+  const unite = (views: readonly AuthorityView[]): AuthorityView => {
+    const isCurrent = united && views.every((view, i) => view === parts[i]);
+    if (!united || !isCurrent) [parts, united] = [views, unitedView(views)];
+    return united;
+  };
+  return {
+    at: (now) => {
+      const views = [own, ...others].map((each) => each.at(now));
+      return views.every(isKnown) ? unite(views) : Promise.all(views).then(unite);
+    },
+  };
+}
+
+const isKnown = (view: AuthorityView | Promise<AuthorityView>): view is AuthorityView =>
+  !(view instanceof Promise);
+
+function unitedView(views: readonly AuthorityView[]): AuthorityView {
+  const [own] = views;
+  if (!own) throw new Error("no authorities to unite");
+  const roots = [...distinct(views.flatMap(({ trustBundle }) => trustBundle.roots)).values()];
+  const pem = roots.map((root) => toPem("CERTIFICATE", root)).join("");
+  return {
+    ...own,
+    trustBundle: { roots, pem },
+    chainPem: [...own.chainPem.slice(0, -1), pem],
+    sequence: Math.max(...views.map(({ sequence }) => sequence)),
+  };
+}
+
+/** In one order for everybody, whichever of the signers is asked. */
+function distinct(roots: readonly Bytes[]): ReadonlyMap<string, Bytes> {
+  const entries = roots.map((root): [string, Bytes] => [toHex(root), root]);
+  return new Map(entries.toSorted(([a], [b]) => (a < b ? -1 : 1)));
+}

@@ -1,0 +1,59 @@
+import { describe, expect, test } from "vitest";
+import { configurationOf, expectOneFault, issuer } from "./faults.ts";
+
+const callers = [{ issuer }];
+
+describe("SIGNERS", () => {
+  test("need a name and who may use them", () => {
+    expect(configurationOf({ SIGNERS: [{ name: "a", callers }] }).signers).toEqual([
+      {
+        name: "a",
+        authority_key: "EC-P256",
+        callers: [{ issuer, namespaces: ["*"], accounts: ["*"] }],
+      },
+    ]);
+  });
+
+  test("may be JSON in a text", () => {
+    const SIGNERS = JSON.stringify([{ name: "a.b-c", inception_date: "2026-11-21", callers }]);
+    expect(configurationOf({ SIGNERS }).signers).toMatchObject([{ name: "a.b-c" }]);
+  });
+
+  test.each<[string, unknown, string]>([
+    ["a text that is no JSON", "a", "SIGNERS"],
+    [
+      "a name twice",
+      [
+        { name: "a", callers },
+        { name: "a", callers },
+      ],
+      "SIGNERS",
+    ],
+    [
+      "seventeen of them",
+      Array.from({ length: 17 }, (_, i) => ({ name: `a${i}`, callers })),
+      "SIGNERS",
+    ],
+    ["the name that is taken", [{ name: "serving", callers }], "SIGNERS[0].name"],
+    ["an empty name", [{ name: "", callers }], "SIGNERS[0].name"],
+    ["a name with a slash", [{ name: "a/b", callers }], "SIGNERS[0].name"],
+    ["a name that climbs", [{ name: "..", callers }], "SIGNERS[0].name"],
+    ["a name in upper case", [{ name: "A", callers }], "SIGNERS[0].name"],
+    ["nobody who may use it", [{ name: "a", callers: [] }], "SIGNERS[0].callers"],
+    [
+      "no namespace",
+      [{ name: "a", callers: [{ issuer, namespaces: [] }] }],
+      "SIGNERS[0].callers[0].namespaces",
+    ],
+    [
+      "an issuer that is none",
+      [{ name: "a", callers: [{ issuer: "https://x" }] }],
+      "SIGNERS[0].callers[0].issuer",
+    ],
+    ["a kind of key", [{ name: "a", callers, authority_key: "DSA" }], "SIGNERS[0].authority_key"],
+    ["a day", [{ name: "a", callers, inception_date: "today" }], "SIGNERS[0].inception_date"],
+    ["another key", [{ name: "a", callers, KEK: "x" }], "SIGNERS[0].KEK"],
+  ])("may not have %s", (_, SIGNERS, place) => {
+    expectOneFault({ SIGNERS }, place);
+  });
+});
