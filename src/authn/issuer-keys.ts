@@ -126,7 +126,7 @@ async function fetchKeySet(location: KeyLocation, fetchJson: JsonFetch): Promise
 const discoveryForm = z.object({ issuer: z.string(), jwks_uri: z.string() });
 
 /** OpenID Connect Discovery §4: the document must name the issuer it was asked for, byte for byte. */
-async function discoverJwksUri(issuer: string, fetchJson: JsonFetch): Promise<string> {
+export async function discoverJwksUri(issuer: string, fetchJson: JsonFetch): Promise<string> {
   const url = `${issuer.replace(/\/$/, "")}/.well-known/openid-configuration`;
   const document = discoveryForm.safeParse(await fetchJson(url));
   if (!document.success) throw new FetchError("answered no discovery document");

@@ -2,6 +2,7 @@
 import { Command, CommanderError } from "commander";
 import { agentCommand } from "./agent.ts";
 import { authorityCommand } from "./authority.ts";
+import { clusterCommand } from "./cluster.ts";
 import { gatewayCommand } from "./gateway.ts";
 import { kekCommand } from "./kek.ts";
 import { Obstacle } from "./obstacle.ts";
@@ -17,6 +18,7 @@ function rampart(): Command {
     .showHelpAfterError("(add --help to see what there is)")
     .addCommand(authorityCommand(clock))
     .addCommand(rootCommand(clock))
+    .addCommand(clusterCommand(clock))
     .addCommand(kekCommand(clock))
     .addCommand(serveCommand(clock))
     .addCommand(gatewayCommand(clock))

@@ -1,0 +1,127 @@
+import { Command, Option } from "commander";
+import { fetchJson } from "../authn/json-fetch.ts";
+import type { ReviewOrder } from "../authn/trusted-issuer.ts";
+import { formatIssuers, inspectIssuers } from "./cluster-check.ts";
+import {
+  type EnrolmentWishes,
+  enrol,
+  formatEnrolment,
+  parseShown,
+  type ShownIssuer,
+} from "./cluster-enrol.ts";
+import { type DeploymentChoice, openDeployment } from "./deployment.ts";
+import { type ClusterLogin, defaultKubeconfig, readKubeconfig, readText } from "./kubeconfig.ts";
+import { Obstacle } from "./obstacle.ts";
+import { addDeploymentOptions } from "./options.ts";
+
+/** `rampart cluster …`: whose tokens are accepted. */
+export function clusterCommand(clock: () => Date): Command {
+  const cluster = new Command("cluster").description("the clusters whose workloads may ask");
+  addEnrol(cluster.command("enrol"));
+  addDeploymentOptions(cluster.command("check"))
+    .description("every configured issuer: reachable, keys, clock, and whom its tokens may become")
+    .option("--json", "as JSON")
+    .action((options: CheckOptions) => check(options, clock));
+  return cluster;
+}
+
+interface EnrolOptions {
+  readonly kubeconfig?: string;
+  readonly context?: string;
+  readonly issuer?: string;
+  readonly discovery?: string;
+  readonly jwks?: string;
+  readonly name?: string;
+  readonly audience: readonly string[];
+  readonly review?: ReviewOrder;
+  readonly for: "worker" | "serve";
+}
+
+function addEnrol(command: Command): void {
+  const files = ["issuer", "kubeconfig", "context"];
+  command
+    .description("print the table of ISSUERS for a cluster, from what it is willing to show")
+    .option("--kubeconfig <file>", "reach the cluster as kubectl does (the default)")
+    .option("--context <name>", "a context of that file, instead of the current one")
+    .addOption(
+      new Option("--issuer <url>", "its issuer alone").conflicts(["kubeconfig", "context"]),
+    )
+    .addOption(
+      new Option(
+        "--discovery <file>",
+        "what `kubectl get --raw /.well-known/openid-configuration` printed",
+      ).conflicts(files),
+    )
+    .addOption(
+      new Option("--jwks <file>", "what `kubectl get --raw /openid/v1/jwks` printed").conflicts(
+        files,
+      ),
+    )
+    .option("--name <cluster>", "the clusterid of its workloads", "Kubernetes")
+    .option("--audience <audience...>", "what its tokens are for", ["istio-ca"])
+    .addOption(
+      new Option("--review <order>", "let its API server judge tokens, too")
+        .choices(["after-keys", "before-keys", "instead-of-keys"] satisfies ReviewOrder[])
+        .conflicts(["issuer", "discovery", "jwks"]),
+    )
+    .addOption(
+      new Option("--for <platform>", "whose configuration it is pasted into")
+        .choices(["worker", "serve"])
+        .default("worker"),
+    )
+    .action(async (options: EnrolOptions) => {
+      const login = isOffline(options) ? undefined : await logIn(options);
+      const wishes = wishesOf(options, login);
+      const enrolment = await enrol(await shownBy(options, login), wishes, fetchJson);
+      console.log(formatEnrolment(enrolment, options.for));
+    });
+}
+
+const isOffline = ({ issuer, discovery, jwks }: EnrolOptions): boolean =>
+  issuer !== undefined || discovery !== undefined || jwks !== undefined;
+
+const logIn = ({ kubeconfig, context }: EnrolOptions): Promise<ClusterLogin> =>
+  readKubeconfig(kubeconfig ?? defaultKubeconfig(), context);
+
+async function shownBy(
+  { issuer, discovery, jwks }: EnrolOptions,
+  login: ClusterLogin | undefined,
+): Promise<ShownIssuer> {
+  if (issuer !== undefined) return { issuer, jwks: undefined };
+  if (login) {
+    const read = login.read;
+    return parseShown(
+      await read("/.well-known/openid-configuration"),
+      await read("/openid/v1/jwks"),
+    );
+  }
+  if (discovery === undefined || jwks === undefined) {
+    throw new Obstacle("--discovery and --jwks come together");
+  }
+  return parseShown(await readText(discovery), await readText(jwks));
+}
+
+function wishesOf(
+  { name = "Kubernetes", audience, review }: EnrolOptions,
+  login: ClusterLogin | undefined,
+): EnrolmentWishes {
+  const kubernetes = login && review && { server: login.server, ca: login.ca, review };
+  return { cluster: name, audiences: audience, kubernetes };
+}
+
+interface CheckOptions extends DeploymentChoice {
+  readonly json?: boolean;
+}
+
+async function check({ json, ...choice }: CheckOptions, clock: () => Date): Promise<void> {
+  const { configuration, close } = await openDeployment(choice);
+  try {
+    const reports = await inspectIssuers(configuration, clock);
+    console.log(json ? JSON.stringify(reports, undefined, 2) : formatIssuers(reports));
+    const faults = reports.filter(({ fault }) => fault !== undefined).length;
+    if (faults > 0)
+      throw new Obstacle(`${faults} of ${reports.length} issuers have no keys to show`);
+  } finally {
+    await close();
+  }
+}
