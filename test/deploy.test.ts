@@ -2,6 +2,10 @@ import { readFileSync } from "node:fs";
 import { parse as parseToml, TomlDate } from "smol-toml";
 import { describe, expect, test } from "vitest";
 import { parseAllDocuments } from "yaml";
+import {
+  distributeKeys,
+  parseDistributeConfiguration,
+} from "../src/node/distribute-configuration.ts";
 import { gatewayKeys, parseGatewayConfiguration } from "../src/node/gateway-configuration.ts";
 import { parseServeConfiguration, serveKeys } from "../src/node/serve-configuration.ts";
 import { randomKek } from "./config/faults.ts";
@@ -20,6 +24,7 @@ function keysIn(page: string): string[] {
 test.each([
   ["docs/serve.md", serveKeys],
   ["docs/gateway.md", gatewayKeys],
+  ["docs/distribute.md", distributeKeys],
 ])("%s names every key of its program, in the order of the schema", (page, keys) => {
   expect(keysIn(page)).toEqual(keys);
 });
@@ -78,4 +83,32 @@ test("the manifests' configurations are ones that the programs take", () => {
   const serve = { ...configurationIn("deploy/serve.yaml"), KEK: randomKek("k1") };
   expect(() => parseServeConfiguration(serve)).not.toThrow();
   expect(() => parseGatewayConfiguration(configurationIn("deploy/gateway.yaml"))).not.toThrow();
+});
+
+describe("deploy/distribute.yaml", () => {
+  const path = "deploy/distribute.yaml";
+
+  test("configures the program", () => {
+    const environment = { KUBERNETES_SERVICE_HOST: "10.0.0.1" };
+    expect(parseDistributeConfiguration(configurationIn(path), environment)).toMatchObject({
+      server: "https://10.0.0.1:443",
+      configMap: "istio-ca-root-cert",
+    });
+  });
+
+  test("may see namespaces and its own ConfigMaps, delete nothing, and read no secret", () => {
+    const roles = manifestsIn(path).filter(({ kind }) => kind === "ClusterRole");
+    expect(roles).toMatchObject([
+      {
+        rules: [
+          { resources: ["namespaces"], verbs: ["list", "watch"] },
+          {
+            resources: ["configmaps"],
+            resourceNames: ["istio-ca-root-cert"],
+            verbs: ["list", "watch", "create", "patch"],
+          },
+        ],
+      },
+    ]);
+  });
 });

@@ -3,6 +3,7 @@ import { Command, CommanderError } from "commander";
 import { agentCommand } from "./agent.ts";
 import { authorityCommand } from "./authority.ts";
 import { clusterCommand } from "./cluster.ts";
+import { distributeCommand } from "./distribute.ts";
 import { gatewayCommand } from "./gateway.ts";
 import { kekCommand } from "./kek.ts";
 import { Obstacle } from "./obstacle.ts";
@@ -23,6 +24,7 @@ function rampart(): Command {
     .addCommand(serveCommand(clock))
     .addCommand(gatewayCommand(clock))
     .addCommand(agentCommand())
+    .addCommand(distributeCommand(clock))
     .exitOverride();
   return inherit(program);
 }

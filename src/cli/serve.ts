@@ -33,8 +33,11 @@ export function serveCommand(clock: () => Date): Command {
     });
 }
 
+/** A server, or what has nothing to show but how it is. */
+type Running = Pick<RunningServer, "monitoringAddress" | "close"> & Partial<RunningServer>;
+
 /** Serves until SIGTERM or SIGINT; a second one ends it at once. */
-export async function runUntilTold(server: RunningServer): Promise<void> {
+export async function runUntilTold(server: Running): Promise<void> {
   const told = new AbortController();
   const signals = ["SIGTERM", "SIGINT"].map((name) =>
     once(process, name, { signal: told.signal }).then(() => told.abort()),
@@ -42,7 +45,8 @@ export async function runUntilTold(server: RunningServer): Promise<void> {
   say("monitoring", addressText(server.monitoringAddress));
   if (server.plaintextAddress) say("plaintext", addressText(server.plaintextAddress));
   try {
-    const address = await orObstacle(() => Promise.race([server.address, ...signals.map(ending)]));
+    const opening = server.address ?? Promise.resolve(undefined);
+    const address = await orObstacle(() => Promise.race([opening, ...signals.map(ending)]));
     if (address) say("gRPC", addressText(address));
     await Promise.race(signals);
   } finally {

@@ -1,0 +1,54 @@
+import { readFile } from "node:fs/promises";
+import { readJson } from "../authn/json-fetch.ts";
+import type { EventLog } from "../ca/audit-event.ts";
+import { clusterFetch } from "./cluster-fetch.ts";
+import { type PublishedBundle, parsePublishedBundle } from "./published-bundle.ts";
+
+/** The trust bundle of a CA, as it was last heard. */
+export interface BundleFollower {
+  /** Nothing until the CA has been heard once. What it has said stays while it is away. */
+  readonly current: () => PublishedBundle | undefined;
+  /** Asks the CA. Rejects when it does not answer as it should, or with an older bundle. */
+  readonly look: (signal: AbortSignal) => Promise<void>;
+}
+
+const fetchMilliseconds = 10_000;
+
+/** @param rootsFile PEM of the roots of the CA's own certificate, instead of the system's. */
+export async function createBundleFollower(
+  upstream: string,
+  rootsFile: string | undefined,
+  { operation }: EventLog,
+): Promise<BundleFollower> {
+  const fetch = clusterFetch(await textOf(rootsFile));
+  let bundle: PublishedBundle | undefined;
+
+  async function fetchBundle(ending: AbortSignal): Promise<PublishedBundle> {
+    const signal = AbortSignal.any([ending, AbortSignal.timeout(fetchMilliseconds)]);
+    const response = await fetch(`${upstream}/bundle.json`, { signal, redirect: "manual" });
+    if (response.status === 200) return parsePublishedBundle(await readJson(response));
+    await response.body?.cancel();
+    throw new Error(`the CA answers ${response.status} for its trust bundle`);
+  }
+
+  return {
+    current: () => bundle,
+    look: async (signal) => {
+      const next = await fetchBundle(signal);
+      if (bundle && next.sequence < bundle.sequence) {
+        throw new Error(
+          `the CA answers with bundle ${next.sequence}, older than ${bundle.sequence}`,
+        );
+      }
+      if (next.pem === bundle?.pem) return;
+      bundle = next;
+      const detail = "the CA publishes another trust bundle";
+      operation({ event: "bundle-changed", level: "info", detail, sequence: next.sequence });
+    },
+  };
+}
+
+/** @throws Error for a file that cannot be read. */
+export async function textOf(file: string | undefined): Promise<string | undefined> {
+  return file === undefined ? undefined : readFile(file, "utf8");
+}

@@ -1,0 +1,196 @@
+import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
+import type { AddressInfo } from "node:net";
+
+interface KubernetesObject {
+  readonly kind: string;
+  readonly metadata: Readonly<Record<string, unknown>> & {
+    readonly name: string;
+    readonly namespace?: string;
+    readonly resourceVersion?: string;
+  };
+  readonly [field: string]: unknown;
+}
+
+interface Change {
+  readonly version: number;
+  readonly type: "ADDED" | "MODIFIED" | "DELETED";
+  readonly object: KubernetesObject;
+}
+
+/**
+ * A stand-in for a kube-apiserver's collections over real HTTP: lists in pages, watches from a
+ * resource version, 410 for what is forgotten, server-side apply. Written from the shapes of its API,
+ * never run against one.
+ */
+export interface WatchedApi {
+  readonly origin: string;
+  /** What was asked, without watches. */
+  readonly asked: string[];
+  readonly put: (object: KubernetesObject) => void;
+  readonly remove: (kind: string, name: string, namespace?: string) => void;
+  readonly configMapIn: (namespace: string) => KubernetesObject | undefined;
+  readonly clusterTrustBundles: () => readonly KubernetesObject[];
+  /** Forgets what has changed so far, as etcd does when it is compacted, and ends every watch. */
+  readonly forget: () => void;
+  /** Cuts every connection that is open. */
+  readonly cut: () => void;
+  /** Answers instead of everything else, while it is set. */
+  instead: ((request: IncomingMessage, response: ServerResponse) => boolean) | undefined;
+  readonly close: () => Promise<void>;
+}
+
+export const watchedToken = "token-of-distribute";
+
+const collections = [
+  ["/api/v1/namespaces", "Namespace"],
+  ["/api/v1/configmaps", "ConfigMap"],
+] as const;
+
+const keyOf = ({ kind, metadata }: KubernetesObject): string =>
+  `${kind}/${metadata.namespace ?? ""}/${metadata.name}`;
+
+export async function startWatchedApi(): Promise<WatchedApi> {
+  const objects = new Map<string, KubernetesObject>();
+  const changes: Change[] = [];
+  const watches = new Map<ServerResponse, (change: Change) => void>();
+  const asked: string[] = [];
+  let version = 100;
+  let forgottenUntil = 0;
+
+  function record(type: Change["type"], object: KubernetesObject): KubernetesObject {
+    version++;
+    const stored = { ...object, metadata: { ...object.metadata, resourceVersion: `${version}` } };
+    if (type === "DELETED") objects.delete(keyOf(object));
+    else objects.set(keyOf(object), stored);
+    const change = { version, type, object: stored };
+    changes.push(change);
+    for (const tell of watches.values()) tell(change);
+    return stored;
+  }
+
+  const put = (object: KubernetesObject): KubernetesObject =>
+    record(objects.has(keyOf(object)) ? "MODIFIED" : "ADDED", object);
+
+  function list(
+    response: ServerResponse,
+    url: URL,
+    ofKind: (object: KubernetesObject) => boolean,
+  ): void {
+    const from = Number(url.searchParams.get("continue") ?? 0);
+    // Pages are small here, so that there are some.
+    const all = [...objects.values()].filter(ofKind);
+    const rest = from + 2 < all.length ? { continue: `${from + 2}` } : {};
+    const items = all.slice(from, from + 2);
+    answer(response, 200, {
+      kind: "List",
+      metadata: { resourceVersion: `${version}`, ...rest },
+      items,
+    });
+  }
+
+  function watch(
+    response: ServerResponse,
+    url: URL,
+    ofKind: (object: KubernetesObject) => boolean,
+  ): void {
+    const from = Number(url.searchParams.get("resourceVersion"));
+    response.writeHead(200, { "content-type": "application/json" });
+    const send = (event: unknown): void => void response.write(`${JSON.stringify(event)}\n`);
+    if (from < forgottenUntil) {
+      send({ type: "ERROR", object: { kind: "Status", code: 410, reason: "Expired" } });
+      response.end();
+      return;
+    }
+    const tell = ({ type, object }: Change): void => {
+      if (ofKind(object)) send({ type, object });
+    };
+    for (const change of changes) if (change.version > from) tell(change);
+    const bookmark = { kind: "Bookmark", metadata: { resourceVersion: `${version}` } };
+    send({ type: "BOOKMARK", object: bookmark });
+    watches.set(response, tell);
+    response.on("close", () => watches.delete(response));
+  }
+
+  function apply(
+    response: ServerResponse,
+    url: URL,
+    body: string,
+    namespace: string | undefined,
+  ): void {
+    const object = JSON.parse(body) as KubernetesObject;
+    const place = objects.get(`Namespace//${namespace}`);
+    const isOwned = url.searchParams.get("fieldManager") !== null;
+    if (namespace !== undefined && !place) answer(response, 404, { code: 404 });
+    else if (!isOwned) answer(response, 400, { code: 400 });
+    else answer(response, objects.has(keyOf(object)) ? 200 : 201, put(object));
+  }
+
+  function route(request: IncomingMessage, response: ServerResponse, url: URL, body: string): void {
+    const [, namespace] =
+      /^\/api\/v1\/namespaces\/([^/]+)\/configmaps\/[^/]+$/.exec(url.pathname) ?? [];
+    const isBundle = url.pathname.startsWith(
+      "/apis/certificates.k8s.io/v1beta1/clustertrustbundles/",
+    );
+    const [, kind] = collections.find(([path]) => path === url.pathname) ?? [];
+    const [, name] =
+      /^metadata\.name=(.+)$/.exec(url.searchParams.get("fieldSelector") ?? "") ?? [];
+    const ofKind = (object: KubernetesObject): boolean =>
+      object.kind === kind && (name === undefined || object.metadata.name === name);
+    if (request.method === "PATCH" && (namespace !== undefined || isBundle)) {
+      apply(response, url, body, namespace);
+    } else if (request.method !== "GET" || kind === undefined) answer(response, 404, { code: 404 });
+    else if (url.searchParams.get("watch")) watch(response, url, ofKind);
+    else list(response, url, ofKind);
+  }
+
+  const server = createServer(async (request, response) => {
+    let body = "";
+    for await (const chunk of request) body += chunk;
+    const url = new URL(request.url ?? "/", "http://a");
+    if (!url.searchParams.get("watch")) asked.push(`${request.method} ${url.pathname}`);
+    if (request.headers.authorization !== `Bearer ${watchedToken}`)
+      return answer(response, 401, {});
+    if (api.instead?.(request, response)) return;
+    route(request, response, url, body);
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const api: WatchedApi = {
+    origin: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    asked,
+    put,
+    remove: (kind, name, namespace) => {
+      const found = objects.get(`${kind}/${namespace ?? ""}/${name}`);
+      if (found) record("DELETED", found);
+    },
+    configMapIn: (namespace) => objects.get(`ConfigMap/${namespace}/istio-ca-root-cert`),
+    clusterTrustBundles: () =>
+      [...objects.values()].filter(({ kind }) => kind === "ClusterTrustBundle"),
+    forget: () => {
+      forgottenUntil = version + 1;
+      version++;
+      changes.length = 0;
+      for (const response of watches.keys()) response.end();
+      watches.clear();
+    },
+    cut: () => server.closeAllConnections(),
+    instead: undefined,
+    close: () =>
+      new Promise((resolve) => {
+        server.close(() => resolve());
+        server.closeAllConnections();
+      }),
+  };
+  return api;
+}
+
+function answer(response: ServerResponse, status: number, json: unknown): void {
+  response.writeHead(status, { "content-type": "application/json" });
+  response.end(JSON.stringify(json));
+}
+
+/** A namespace as the API has it. */
+export const namespaceOf = (name: string, phase = "Active"): KubernetesObject => ({
+  kind: "Namespace",
+  metadata: { name },
+  status: { phase },
+});
