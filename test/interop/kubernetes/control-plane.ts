@@ -1,0 +1,158 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { generateKeyPairSync } from "node:crypto";
+import { once } from "node:events";
+import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { createServer } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { setTimeout } from "node:timers/promises";
+import type { Fetch } from "../../../src/authn/kubernetes-api.ts";
+import { clusterFetch } from "../../../src/node/cluster-fetch.ts";
+import type { ControlPlanePrograms } from "./programs.ts";
+
+/** An object of the API, its members unread. */
+export type Json = Readonly<Record<string, unknown>>;
+
+/** A kube-apiserver with its etcd, on ports of the loopback interface, without kubelets or controllers. */
+export interface ControlPlane {
+  readonly server: string;
+  /** PEM. */
+  readonly ca: string;
+  readonly issuer: string;
+  readonly adminToken: string;
+  /** As the cluster's administrator; JSON in and out. Rejects for what is no success. */
+  readonly call: (method: string, path: string, body?: unknown) => Promise<Json>;
+  readonly stop: () => Promise<void>;
+}
+
+export const issuer = "https://kubernetes.default.svc.cluster.local";
+const adminToken = "token-of-the-administrator";
+
+export async function startControlPlane(programs: ControlPlanePrograms): Promise<ControlPlane> {
+  const folder = await mkdtemp(join(tmpdir(), "rampart-kubernetes-"));
+  const [etcdPort, peerPort, port] = await Promise.all([freePort(), freePort(), freePort()]);
+  const etcdUrl = `http://127.0.0.1:${etcdPort}`;
+  const peerUrl = `http://127.0.0.1:${peerPort}`;
+  const keyFile = join(folder, "accounts.pem");
+  const { privateKey } = generateKeyPairSync("rsa", { modulusLength: 2048 });
+  await writeFile(keyFile, privateKey.export({ type: "pkcs8", format: "pem" }));
+  await writeFile(join(folder, "tokens.csv"), `${adminToken},admin,1,system:masters\n`);
+  const children: ChildProcess[] = [];
+  const start = (program: string, words: readonly string[]): void => {
+    const child = spawn(program, words, { stdio: ["ignore", "ignore", "pipe"] });
+    child.stderr?.on("data", (text: Buffer) => said.push(text.toString("utf8")));
+    children.push(child);
+  };
+  const said: string[] = [];
+  const stop = async (): Promise<void> => {
+    for (const child of children.toReversed()) {
+      if (child.exitCode !== null || child.signalCode !== null) continue;
+      child.kill("SIGTERM");
+      const ended = once(child, "exit");
+      await Promise.race([ended, setTimeout(15_000, undefined, { ref: false })]);
+      if (child.exitCode === null && child.signalCode === null) child.kill("SIGKILL");
+      await ended;
+    }
+    await rm(folder, { recursive: true, force: true });
+  };
+  start(programs.etcd, [
+    `--data-dir=${join(folder, "etcd")}`,
+    `--listen-client-urls=${etcdUrl}`,
+    `--advertise-client-urls=${etcdUrl}`,
+    `--listen-peer-urls=${peerUrl}`,
+    `--initial-advertise-peer-urls=${peerUrl}`,
+    `--initial-cluster=default=${peerUrl}`,
+    "--log-level=error",
+  ]);
+  start(programs.apiServer, [
+    `--etcd-servers=${etcdUrl}`,
+    "--bind-address=127.0.0.1",
+    `--secure-port=${port}`,
+    `--cert-dir=${join(folder, "certificates")}`,
+    `--token-auth-file=${join(folder, "tokens.csv")}`,
+    "--authorization-mode=RBAC",
+    "--service-cluster-ip-range=10.0.0.0/24",
+    `--service-account-issuer=${issuer}`,
+    `--service-account-key-file=${keyFile}`,
+    `--service-account-signing-key-file=${keyFile}`,
+    "--disable-admission-plugins=ServiceAccount",
+    "--feature-gates=ClusterTrustBundle=true",
+    "--runtime-config=certificates.k8s.io/v1beta1/clustertrustbundles=true",
+  ]);
+  try {
+    const ca = await readWhenThere(join(folder, "certificates/apiserver.crt"), children);
+    const server = `https://127.0.0.1:${port}`;
+    const fetch = clusterFetch(ca);
+    await untilReady(fetch, server, children);
+    const call: ControlPlane["call"] = (method, path, body) =>
+      callAs(fetch, server, method, path, body);
+    return { server, ca, issuer, adminToken, call, stop };
+  } catch (error) {
+    console.error(said.join("").slice(-4000));
+    await stop();
+    throw error;
+  }
+}
+
+async function callAs(
+  fetch: Fetch,
+  server: string,
+  method: string,
+  path: string,
+  body: unknown,
+): Promise<Json> {
+  const response = await fetch(`${server}${path}`, {
+    method,
+    headers: { authorization: `Bearer ${adminToken}`, "content-type": "application/json" },
+    ...(body !== undefined && { body: JSON.stringify(body) }),
+  });
+  const text = await response.text();
+  if (!response.ok) throw new Error(`${method} ${path}: ${response.status} ${text.slice(0, 300)}`);
+  return JSON.parse(text) as Json;
+}
+
+async function freePort(): Promise<number> {
+  const server = createServer().listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const address = server.address();
+  server.close();
+  await once(server, "close");
+  if (address === null || typeof address === "string") throw new Error("no port");
+  return address.port;
+}
+
+const startAttempts = 480;
+const attemptMilliseconds = 250;
+
+async function readWhenThere(file: string, children: readonly ChildProcess[]): Promise<string> {
+  for (let i = 0; i < startAttempts; i++) {
+    requireAlive(children);
+    const text = await readFile(file, "utf8").catch(() => "");
+    if (text.includes("END CERTIFICATE")) return text;
+    await setTimeout(attemptMilliseconds);
+  }
+  throw new Error(`${file} has not come`);
+}
+
+async function untilReady(
+  fetch: Fetch,
+  server: string,
+  children: readonly ChildProcess[],
+): Promise<void> {
+  for (let i = 0; i < startAttempts; i++) {
+    requireAlive(children);
+    const headers = { authorization: `Bearer ${adminToken}` };
+    const response = await fetch(`${server}/readyz`, { headers }).catch(() => undefined);
+    await response?.body?.cancel();
+    if (response?.status === 200) return;
+    await setTimeout(attemptMilliseconds);
+  }
+  throw new Error("the API server has not become ready");
+}
+
+function requireAlive(children: readonly ChildProcess[]): void {
+  const dead = children.find(
+    ({ exitCode, signalCode }) => exitCode !== null || signalCode !== null,
+  );
+  if (dead) throw new Error(`${dead.spawnfile} has ended with ${dead.exitCode ?? dead.signalCode}`);
+}

@@ -1,0 +1,401 @@
+import assert from "node:assert/strict";
+import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { setTimeout } from "node:timers/promises";
+import { parse as parseToml } from "smol-toml";
+import { parseAllDocuments } from "yaml";
+import { goodAnswerSeconds } from "../../../src/authn/token-review.ts";
+import { podsKnownSeconds } from "../../../src/ca/node-authorizer.ts";
+import { enrol, formatEnrolment, parseShown } from "../../../src/cli/cluster-enrol.ts";
+import { readKubeconfig } from "../../../src/cli/kubeconfig.ts";
+import { CaError } from "../../../src/errors.ts";
+import { distribute } from "../../../src/node/distribute.ts";
+import { parseDistributeConfiguration } from "../../../src/node/distribute-configuration.ts";
+import { type RunningCa, startCa } from "../../testkit/running-ca.ts";
+import { type ControlPlane, type Json, startControlPlane } from "./control-plane.ts";
+import { type ControlPlanePrograms, controlPlanePrograms } from "./programs.ts";
+
+const credential = "CLUSTER_CREDENTIAL_PROD_1";
+
+const rule = (apiGroup: string, resources: string[], verbs: string[]): object => ({
+  apiGroups: [apiGroup],
+  resources,
+  verbs,
+});
+
+/** What docs/clusters.md grants, bound to an account of the CA. */
+async function grantAccess({ call }: ControlPlane): Promise<string> {
+  await call("POST", "/api/v1/namespaces", { metadata: { name: "istio-system" } });
+  await call("POST", "/api/v1/namespaces/istio-system/serviceaccounts", {
+    metadata: { name: "rampart" },
+  });
+  const rules = [
+    rule("authentication.k8s.io", ["tokenreviews"], ["create"]),
+    rule("", ["pods"], ["get", "list"]),
+  ];
+  const rbac = "/apis/rbac.authorization.k8s.io/v1";
+  await call("POST", `${rbac}/clusterroles`, { metadata: { name: "rampart" }, rules });
+  await call("POST", `${rbac}/clusterrolebindings`, {
+    metadata: { name: "rampart" },
+    roleRef: { apiGroup: "rbac.authorization.k8s.io", kind: "ClusterRole", name: "rampart" },
+    subjects: [{ kind: "ServiceAccount", name: "rampart", namespace: "istio-system" }],
+  });
+  return mint({ call }, "istio-system", "rampart", { audiences: [] });
+}
+
+/** A token as the kubelet asks for one. */
+async function mint(
+  { call }: Pick<ControlPlane, "call">,
+  namespace: string,
+  account: string,
+  spec: object,
+): Promise<string> {
+  const path = `/api/v1/namespaces/${namespace}/serviceaccounts/${account}/token`;
+  const { status } = await call("POST", path, { spec: { expirationSeconds: 3600, ...spec } });
+  return (status as { token: string }).token;
+}
+
+interface Pod {
+  readonly namespace: string;
+  readonly account: string;
+  readonly name: string;
+  readonly uid: string;
+}
+
+async function createPod(
+  { call }: ControlPlane,
+  namespace: string,
+  account: string,
+  node: string,
+): Promise<Pod> {
+  const name = `${account}-${node}`;
+  const pod = {
+    metadata: { name },
+    spec: { nodeName: node, serviceAccountName: account, containers: [{ name: "a", image: "a" }] },
+  };
+  const created = await call("POST", `/api/v1/namespaces/${namespace}/pods`, pod);
+  const { metadata } = created;
+  const { uid } = metadata as { uid: string };
+  return { namespace, account, name, uid };
+}
+
+const tokenOf = (
+  plane: ControlPlane,
+  { namespace, account, name, uid }: Pod,
+  audience = "istio-ca",
+) =>
+  mint(plane, namespace, account, {
+    audiences: [audience],
+    boundObjectRef: { kind: "Pod", apiVersion: "v1", name, uid },
+  });
+
+interface Scene {
+  readonly plane: ControlPlane;
+  readonly folder: string;
+  readonly access: string;
+  readonly web: Pod;
+  readonly faraway: Pod;
+  readonly ztunnel: Pod;
+}
+
+async function setScene(plane: ControlPlane, folder: string): Promise<Scene> {
+  const access = await grantAccess(plane);
+  const { call } = plane;
+  await call("POST", "/api/v1/namespaces", { metadata: { name: "shop" } });
+  for (const name of ["node-1", "node-2"])
+    await call("POST", "/api/v1/nodes", { metadata: { name } });
+  for (const [namespace, name] of [
+    ["shop", "web"],
+    ["shop", "far"],
+    ["istio-system", "ztunnel"],
+  ]) {
+    await call("POST", `/api/v1/namespaces/${namespace}/serviceaccounts`, { metadata: { name } });
+  }
+  return {
+    plane,
+    folder,
+    access,
+    web: await createPod(plane, "shop", "web", "node-1"),
+    faraway: await createPod(plane, "shop", "far", "node-2"),
+    ztunnel: await createPod(plane, "istio-system", "ztunnel", "node-1"),
+  };
+}
+
+/** A CA with the table that `rampart cluster enrol` prints for this cluster, by its kubeconfig. */
+async function enrolledCa(
+  { plane, folder, access }: Scene,
+  review?: "instead-of-keys",
+): Promise<RunningCa> {
+  const path = join(folder, "kubeconfig");
+  const data = Buffer.from(plane.ca).toString("base64");
+  const config = {
+    "current-context": "here",
+    clusters: [
+      { name: "c", cluster: { server: plane.server, "certificate-authority-data": data } },
+    ],
+    users: [{ name: "u", user: { token: plane.adminToken } }],
+    contexts: [{ name: "here", context: { cluster: "c", user: "u" } }],
+  };
+  await writeFile(path, JSON.stringify(config));
+  const { read, server, ca } = await readKubeconfig(path, undefined);
+  const shown = parseShown(
+    await read("/.well-known/openid-configuration"),
+    await read("/openid/v1/jwks"),
+  );
+  const kubernetes = review && { server, ca, review };
+  const wishes = { cluster: "prod-1", audiences: ["istio-ca"], kubernetes };
+  const nowhere = async (): Promise<never> => {
+    throw new Error("the issuer is a name of the inside: nobody asks");
+  };
+  const toml = formatEnrolment(await enrol(shown, wishes, nowhere), "serve");
+  const { ISSUERS } = parseToml(toml) as unknown as { ISSUERS: Record<string, unknown>[] };
+  const running = await startCa({
+    ISSUERS: ISSUERS.map((table) => ({
+      ...table,
+      trusted_node_accounts: ["istio-system/ztunnel"],
+    })),
+    INCEPTION_DATE: new Date().toISOString().slice(0, 10),
+    [credential]: access,
+  });
+  passTo(running, new Date());
+  await running.found();
+  return running;
+}
+
+function passTo(running: RunningCa, instant: Date): void {
+  running.pass((instant.getTime() - running.now().getTime()) / 1000);
+}
+
+function callerOf({ certificateAuthority, now }: RunningCa, token: string) {
+  const headers = new Headers({ authorization: `Bearer ${token}`, clusterid: "prod-1" });
+  return certificateAuthority.authenticate({ headers }, now());
+}
+
+async function impersonate(running: RunningCa, token: string, account: string): Promise<string> {
+  const { identityPolicy } = running.certificateAuthority.issuance;
+  const requested = `spiffe://cluster.local/ns/${account.replace("/", "/sa/")}`;
+  return await identityPolicy(await callerOf(running, token), requested, running.now());
+}
+
+async function refused(work: Promise<unknown>, evidence: string): Promise<void> {
+  try {
+    await work;
+  } catch (error) {
+    assert(error instanceof CaError, String(error));
+    assert.match(JSON.stringify(error.refusal), new RegExp(`"${evidence}"`));
+    return;
+  }
+  assert.fail("nothing was refused");
+}
+
+async function eventually(what: string, check: () => Promise<boolean>): Promise<void> {
+  for (let i = 0; i < 240; i++) {
+    if (await check()) return;
+    await setTimeout(250);
+  }
+  assert.fail(what);
+}
+
+const rows: readonly (readonly [string, (scene: Scene) => Promise<void>])[] = [
+  [
+    "tokens by inline keys: a pod's, with pod and node; another audience's not",
+    async (scene) => {
+      const ca = await enrolledCa(scene);
+      const caller = await callerOf(ca, await tokenOf(scene.plane, scene.web));
+      assert.equal(caller.spiffeId, "spiffe://cluster.local/ns/shop/sa/web");
+      assert.deepEqual(caller.pod, { name: scene.web.name, uid: scene.web.uid });
+      assert.equal(caller.node?.name, "node-1");
+      await refused(callerOf(ca, await tokenOf(scene.plane, scene.web, "vault")), "audience");
+    },
+  ],
+  [
+    "node checks by claims: a bound node proxy's word counts, an unbound one's not",
+    async (scene) => {
+      const ca = await enrolledCa(scene);
+      const spiffeId = await impersonate(ca, await tokenOf(scene.plane, scene.ztunnel), "shop/web");
+      assert.equal(spiffeId, "spiffe://cluster.local/ns/shop/sa/web");
+      const unbound = await mint(scene.plane, "istio-system", "ztunnel", {
+        audiences: ["istio-ca"],
+      });
+      await refused(impersonate(ca, unbound, "shop/web"), "pod");
+    },
+  ],
+  [
+    "TokenReview: a pod's token, with pod and node; another audience's not; a deleted pod's not",
+    async (scene) => {
+      const ca = await enrolledCa(scene, "instead-of-keys");
+      const doomed = await createPod(scene.plane, "shop", "web", "node-2");
+      const token = await tokenOf(scene.plane, doomed);
+      const caller = await callerOf(ca, token);
+      assert.equal(caller.spiffeId, "spiffe://cluster.local/ns/shop/sa/web");
+      assert.deepEqual([caller.pod?.uid, caller.node?.name], [doomed.uid, "node-2"]);
+      await refused(callerOf(ca, await tokenOf(scene.plane, scene.web, "vault")), "audience");
+      const path = `/api/v1/namespaces/shop/pods/${doomed.name}`;
+      await scene.plane.call("DELETE", path, { gracePeriodSeconds: 0 });
+      ca.pass(goodAnswerSeconds);
+      // The API server remembers its own answers for ten seconds.
+      await eventually("a deleted pod's token still passes", async () => {
+        ca.pass(goodAnswerSeconds);
+        const outcome = await callerOf(ca, token).catch((error: unknown) => error);
+        return outcome instanceof CaError && outcome.refusal.reason === "credential-rejected";
+      });
+    },
+  ],
+  [
+    "node checks by the API: what is on the proxy's node, not what is on another or nowhere",
+    async (scene) => {
+      const ca = await enrolledCa(scene, "instead-of-keys");
+      const token = await tokenOf(scene.plane, scene.ztunnel);
+      const spiffeId = await impersonate(ca, token, "shop/web");
+      assert.equal(spiffeId, "spiffe://cluster.local/ns/shop/sa/web");
+      await refused(impersonate(ca, token, "shop/far"), "instance");
+      await refused(impersonate(ca, token, "shop/nobody"), "instance");
+      await refused(impersonate(ca, await tokenOf(scene.plane, scene.web), "shop/web"), "account");
+      ca.pass(podsKnownSeconds);
+      assert.equal(await impersonate(ca, token, "shop/web"), spiffeId);
+    },
+  ],
+  [
+    "distribute, with the rights of deploy/distribute.yaml: new namespaces, drift, restart",
+    distributes,
+  ],
+  ["ClusterTrustBundle of signer istio.io/istiod-ca", appliesClusterTrustBundle],
+];
+
+/** A CA over HTTP, for as long as the work takes. */
+async function published(
+  scene: Scene,
+  work: (origin: string, pem: string) => Promise<void>,
+): Promise<void> {
+  const { app } = await enrolledCa(scene);
+  const server = createServer(async (request, response) => {
+    response.end(await (await app.request(request.url ?? "/")).text());
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  try {
+    const pem = await (await app.request("/bundle.pem")).text();
+    await work(`http://127.0.0.1:${(server.address() as AddressInfo).port}`, pem);
+  } finally {
+    server.close();
+    server.closeAllConnections();
+  }
+}
+
+async function applyManifest({ call }: ControlPlane): Promise<void> {
+  const file = join(import.meta.dirname, "../../../deploy/distribute.yaml");
+  const places: Readonly<Record<string, string>> = {
+    ServiceAccount: "/api/v1/namespaces/istio-system/serviceaccounts",
+    ClusterRole: "/apis/rbac.authorization.k8s.io/v1/clusterroles",
+    ClusterRoleBinding: "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
+    ConfigMap: "/api/v1/namespaces/istio-system/configmaps",
+    Deployment: "/apis/apps/v1/namespaces/istio-system/deployments",
+  };
+  for (const document of parseAllDocuments(await readFile(file, "utf8"))) {
+    const object = document.toJS() as { kind: string };
+    await call("POST", places[object.kind] ?? "", object);
+  }
+}
+
+async function running(scene: Scene, values: object, work: () => Promise<void>): Promise<void> {
+  const caFile = join(scene.folder, "ca.crt");
+  await writeFile(caFile, scene.plane.ca);
+  const configuration = parseDistributeConfiguration(
+    {
+      KUBERNETES_SERVER: scene.plane.server,
+      KUBERNETES_CA_FILE: caFile,
+      KUBERNETES_TOKEN_FILE: join(scene.folder, "token"),
+      MONITORING_LISTEN: "127.0.0.1:0",
+      ...values,
+    },
+    {},
+  );
+  const log = { audit: () => {}, operation: (event: object) => console.log(JSON.stringify(event)) };
+  const listener = await distribute(configuration, { log, clock: () => new Date() });
+  try {
+    await work();
+  } finally {
+    await listener.close(1000);
+  }
+}
+
+async function distributes(scene: Scene): Promise<void> {
+  const { plane, folder } = scene;
+  await applyManifest(plane);
+  await writeFile(
+    join(folder, "token"),
+    await mint(plane, "istio-system", "rampart-distribute", { audiences: [] }),
+  );
+  const path = (namespace: string): string =>
+    `/api/v1/namespaces/${namespace}/configmaps/istio-ca-root-cert`;
+  const dataIn = async (namespace: string): Promise<unknown> => {
+    const { data } = await plane.call("GET", path(namespace)).catch(() => ({}) as Json);
+    return (data as Record<string, unknown> | undefined)?.["root-cert.pem"];
+  };
+  await published(scene, async (UPSTREAM, pem) => {
+    const has = (namespace: string) =>
+      eventually(`${namespace} has no bundle`, async () => (await dataIn(namespace)) === pem);
+    await running(scene, { UPSTREAM }, async () => {
+      for (const namespace of ["default", "kube-system", "shop"]) await has(namespace);
+      await plane.call("POST", "/api/v1/namespaces", { metadata: { name: "late" } });
+      await has("late");
+      await plane.call("DELETE", path("late"));
+      await has("late");
+      const { metadata } = await plane.call("GET", path("shop"));
+      await plane.call("PUT", path("shop"), { metadata, data: { "root-cert.pem": "mine" } });
+      await has("shop");
+      assert.equal(await dataIn("kube-public"), undefined);
+    });
+    await plane.call("POST", "/api/v1/namespaces", { metadata: { name: "later" } });
+    await running(scene, { UPSTREAM }, () => has("later"));
+  });
+}
+
+async function appliesClusterTrustBundle(scene: Scene): Promise<void> {
+  const { plane, folder } = scene;
+  await writeFile(join(folder, "token"), plane.adminToken);
+  const name = encodeURIComponent("istio.io:istiod-ca:root-cert");
+  const path = `/apis/certificates.k8s.io/v1beta1/clustertrustbundles/${name}`;
+  await published(scene, async (UPSTREAM, pem) => {
+    await running(scene, { UPSTREAM, CONFIG_MAPS: false, CLUSTER_TRUST_BUNDLE: true }, () =>
+      eventually("there is no ClusterTrustBundle", async () => {
+        const { spec } = await plane.call("GET", path).catch(() => ({}) as Json);
+        return (spec as { trustBundle?: string } | undefined)?.trustBundle === pem;
+      }),
+    );
+  });
+}
+
+async function outcomeOf(work: (scene: Scene) => Promise<void>, scene: Scene): Promise<string> {
+  try {
+    await work(scene);
+    return "ok";
+  } catch (error) {
+    return `FAILED: ${error instanceof Error ? error.message : String(error)}`;
+  }
+}
+
+async function runRows(programs: ControlPlanePrograms): Promise<string[]> {
+  const folder = await mkdtemp(join(tmpdir(), "rampart-interop-"));
+  const plane = await startControlPlane(programs);
+  try {
+    const scene = await setScene(plane, folder);
+    const outcomes: string[] = [];
+    for (const [name, work] of rows) {
+      const outcome = await outcomeOf(work, scene);
+      console.log(`${outcome === "ok" ? "ok    " : "FAILED"}  ${name}`);
+      if (outcome !== "ok") console.log(`        ${outcome}`);
+      outcomes.push(outcome);
+    }
+    return outcomes;
+  } finally {
+    await plane.stop();
+    await rm(folder, { recursive: true, force: true });
+  }
+}
+
+const outcomes = await runRows(await controlPlanePrograms());
+console.log(`${outcomes.filter((outcome) => outcome === "ok").length} of ${rows.length} rows`);
+process.exitCode = outcomes.every((outcome) => outcome === "ok") ? 0 : 1;
