@@ -8,6 +8,7 @@ import { bytesEqual } from "../pki/bytes.ts";
 import { applyTaints } from "../pki/taint.ts";
 import { addSeconds, wholeSeconds } from "../pki/validity.ts";
 import { formatAuthorities, reportAuthorities } from "./authority-report.ts";
+import { conclude } from "./conclusion.ts";
 import { type ConfirmationOptions, confirm } from "./confirmation.ts";
 import { findByBeginning } from "./id-beginning.ts";
 import { loadFile } from "./import/bounded-file.ts";
@@ -134,10 +135,4 @@ async function remove(session: Session, id: string, options: RemoveOptions): Pro
   await confirm(question, { yes: options.yes || isDry });
   await recordTaint(mint, retireRoot(root, at, now));
   await conclude(session);
-}
-
-async function conclude(session: Session): Promise<void> {
-  const { now, isDry, place } = session;
-  console.log(isDry ? `Nothing was written. The ${place} would hold:` : `The ${place} holds:`);
-  console.log(formatAuthorities(await reportAuthorities(await openStore(session), now)));
 }
