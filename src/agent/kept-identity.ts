@@ -18,7 +18,7 @@ export interface KeepingPorts {
   readonly log: EventLog;
   /** What an earlier run remembered, if it is still good. Never rejects. */
   readonly recall: (spiffeId: SpiffeId) => Promise<Issuance | undefined>;
-  /** Told of each certificate before anybody is given it. Never rejects. */
+  /** Told of each certificate. Never rejects. */
   readonly remember: (issuance: Issuance) => Promise<void>;
 }
 
@@ -46,6 +46,7 @@ export class KeptIdentity {
   #failures = 0;
   #lastError: unknown;
   #flight: Promise<void> | undefined;
+  #remembering: Promise<void> | undefined;
 
   constructor(spiffeId: SpiffeId, ports: KeepingPorts) {
     this.spiffeId = spiffeId;
@@ -83,6 +84,7 @@ export class KeptIdentity {
       if (!signal.aborted && due === this.#nextAttempt) await this.#attempt();
     }
     unsubscribe();
+    await this.#remembering;
   }
 
   end(): void {
@@ -130,9 +132,10 @@ export class KeptIdentity {
       if (!trust.accepts(issuance, clock())) {
         throw new IssuanceError("authority-withdrawn", "issued by an authority that was withdrawn");
       }
-      await remember(issuance);
+      // Without a pause since the check: what a bundle says comes before it, or after the flight.
       trust.learnAnswer(issuance);
       this.#take(issuance, "certificate-obtained");
+      this.#remembering = remember(issuance);
     } catch (error) {
       this.#lastError = error;
       this.#nextAttempt = retryAt(++this.#failures, random(), clock());
@@ -173,6 +176,7 @@ export class KeptIdentity {
   #leaveWithdrawnAuthority(): void {
     const { trust, clock, log } = this.#ports;
     const svid = this.issuance?.svid;
+    // Who has failed tries again soon; who is about to get another has it checked.
     const isBusy = this.#failures > 0 || this.#flight !== undefined;
     if (!svid || isBusy || trust.verifies(svid, clock())) return;
     log({ event: "authority-withdrawn", level: "warn", spiffeId: this.spiffeId });
