@@ -173,7 +173,6 @@ test.each([
 test("does not wait for ever for a CA that never answers", async () => {
   answer = () => new Promise<never>(() => undefined);
   expect(await call({ attemptTimeoutMilliseconds: 20 })).toBe("authority-unreachable");
-  expect(calls).toHaveLength(5);
 });
 
 test("sends no cluster where it is in none", async () => {

@@ -1,4 +1,4 @@
-import { randomBytes } from "node:crypto";
+import { randomBytes, X509Certificate } from "node:crypto";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { createTestHarness } from "wrangler";
@@ -15,9 +15,8 @@ export interface EdgeCa {
   readonly url: URL;
   /** A file with a token for `mesh:<name>`. */
   readonly tokenFile: (folder: string, name: string) => Promise<string>;
-  /** The id of the authority that signs now. */
-  readonly signer: () => Promise<string | undefined>;
-  /** @returns The id of the authority that was tainted. */
+  /** The SHA-256 fingerprint of the root of the authority that signs now. */
+  readonly signingRoot: () => Promise<string>;
   readonly taint: (departure: Departure) => Promise<string>;
   readonly close: () => Promise<void>;
 }
@@ -62,9 +61,10 @@ export async function startEdgeCa(leafSeconds: number): Promise<EdgeCa> {
       await writeFile(file, `${await mintToken(tokenKey, claims)}\n`);
       return file;
     },
-    async signer() {
+    async signingRoot() {
       const view = await operator.certificateAuthority.issuance.authorities.at(new Date());
-      return view.issuer?.authority.id;
+      const [root] = view.issuer?.authority.roots ?? [];
+      return root ? new X509Certificate(root).fingerprint256 : "";
     },
     taint: (departure) => taintSigner(operator, departure, new Date()),
     async close() {

@@ -89,14 +89,12 @@ async function threeRenewals({ agents }: Stage): Promise<string> {
   return `${seen.size} certificates`;
 }
 
-export async function wholeRotation({ ca, agents }: Stage): Promise<string> {
-  const first = await ca.signer();
-  const rootsBefore = (await agents.b.status()).roots.map(({ sha256 }) => sha256);
-  await until("another authority signs", 240, async () => (await ca.signer()) !== first);
-  await until("the old root is gone", 240, async () => {
-    const { roots } = await agents.b.status();
-    return !roots.some(({ sha256 }) => sha256 === rootsBefore[0]);
+export async function wholeRotation(stage: Stage): Promise<string> {
+  const first = await stage.ca.signingRoot();
+  await until("another authority signs", 240, async () => {
+    return (await stage.ca.signingRoot()) !== first;
   });
+  await untilGone(first, 240, stage);
   return "the old root is gone from the proxies";
 }
 
@@ -134,28 +132,35 @@ async function restartInOutage({ network, agents: { a } }: Stage): Promise<strin
   return "ready from its cache";
 }
 
-async function gracefulTaint({ ca, agents }: Stage): Promise<string> {
-  const tainted = await ca.taint("with-last-leaf");
-  await until("another authority signs", 60, async () => (await ca.signer()) !== tainted);
-  const rootOf = async (): Promise<number> => (await agents.a.status()).roots.length;
-  await until("the tainted root is gone", 240, async () => (await rootOf()) === 1);
+async function gracefulTaint(stage: Stage): Promise<string> {
+  const tainted = await stage.ca.signingRoot();
+  await stage.ca.taint("with-last-leaf");
+  await until("another authority signs", 60, async () => {
+    return (await stage.ca.signingRoot()) !== tainted;
+  });
+  await untilGone(tainted, 240, stage);
   return "the tainted root is gone from the proxies";
 }
 
+/** Waits until neither agent gives out the root any more. */
+async function untilGone(root: string, seconds: number, { agents }: Stage): Promise<void> {
+  for (const agent of [agents.a, agents.b]) {
+    await until("the root is gone", seconds, async () => {
+      const { roots } = await agent.status();
+      return !roots.some(({ sha256 }) => sha256 === root);
+    });
+  }
+}
+
 /** Whoever has a thief's key in its mesh wants it out now: connections may break, and must heal. */
-export async function suddenTaint({ ca, agents, envoys }: Stage): Promise<Outcome> {
+export async function suddenTaint(stage: Stage): Promise<Outcome> {
+  const { ca, envoys } = stage;
   const names = { ...sidecars, what: "the authority is tainted, its root leaves at once" };
-  const rootsOf = async (agent: AgentProcess): Promise<string> =>
-    (await agent.status()).roots.map(({ sha256 }) => sha256).join();
-  const tainted = await rootsOf(agents.a);
+  const tainted = await ca.signingRoot();
   const begin = performance.now();
   await ca.taint("immediately");
   try {
-    for (const agent of [agents.a, agents.b]) {
-      await until("the root is gone", leafSeconds, async () => {
-        return !(await rootsOf(agent)).includes(tainted);
-      });
-    }
+    await untilGone(tainted, leafSeconds, stage);
     await until("requests succeed", leafSeconds, async () => {
       return (await statusOf(envoys.freshUrl)) === "200";
     });
