@@ -1,36 +1,68 @@
 import { once } from "node:events";
-import { Command } from "commander";
+import { Command, InvalidArgumentError, Option } from "commander";
 import { consoleLog } from "../config/event-log.ts";
 import { readConfigurationFile } from "../node/configuration-file.ts";
 import { addressText } from "../node/listen-address.ts";
 import { nodeCryptography } from "../node/node-cryptography.ts";
 import { type RunningServer, serve } from "../node/serve.ts";
-import { parseServeConfiguration } from "../node/serve-configuration.ts";
+import { parseServeConfiguration, type ServeConfiguration } from "../node/serve-configuration.ts";
 import { useCryptography } from "../pki/cryptography.ts";
 import { orObstacle } from "./obstacle.ts";
+import { endWithParent, runProcesses } from "./processes.ts";
 
 /** How long calls that have begun may take when the process is told to end: less than Kubernetes' 30 s. */
 const graceMilliseconds = 25_000;
 
 interface ServeOptions {
   readonly config: string;
+  readonly processes: number;
+  readonly process?: number;
 }
 
-/** `rampart serve`: the whole CA as one process. */
+/** `rampart serve`: the whole CA, in one process or in several. */
 export function serveCommand(clock: () => Date): Command {
   return new Command("serve")
-    .description("Serve the whole CA from this process: native gRPC over TLS, files as its store.")
+    .description("Serve the whole CA from here: native gRPC over TLS, files as its store.")
     .option("-c, --config <file>", "the configuration", "rampart.toml")
-    .action(async ({ config }: ServeOptions) => {
-      useCryptography(nodeCryptography);
-      const configuration = await orObstacle(async () =>
-        parseServeConfiguration(await readConfigurationFile(config, process.env)),
-      );
-      for (const detail of configuration.ca.warnings) {
-        consoleLog.operation({ event: "configuration-warning", level: "warning", detail });
-      }
-      await runUntilTold(await orObstacle(() => serve(configuration, { log: consoleLog, clock })));
+    .option("-p, --processes <number>", "processes that share the ports", parseNumber, 1)
+    .addOption(new Option("--process <number>").argParser(parseNumber).hideHelp())
+    .action(async (options: ServeOptions) => {
+      if (options.processes === 1) return serveHere(options, clock);
+      const { config, processes } = options;
+      return runProcesses(processes, (i) => ["serve", "-c", config, "--process", String(i)]);
     });
+}
+
+async function serveHere({ config, process: index }: ServeOptions, clock: () => Date) {
+  useCryptography(nodeCryptography);
+  const values = await orObstacle(() => readConfigurationFile(config, process.env));
+  const alone = await orObstacle(async () => parseServeConfiguration(values));
+  const configuration = index === undefined ? alone : oneOfSeveral(alone, index);
+  for (const detail of configuration.ca.warnings) {
+    consoleLog.operation({ event: "configuration-warning", level: "warning", detail });
+  }
+  await runUntilTold(await orObstacle(() => serve(configuration, { log: consoleLog, clock })));
+}
+
+/** The ports of callers are everybody's; each process is looked after on one of its own. */
+function oneOfSeveral(alone: ServeConfiguration, index: number): ServeConfiguration {
+  endWithParent();
+  const { listen, plaintextListen, monitoringListen } = alone;
+  return {
+    ...alone,
+    listen: { ...listen, reusePort: true },
+    plaintextListen: plaintextListen && { ...plaintextListen, reusePort: true },
+    monitoringListen: {
+      ...monitoringListen,
+      port: monitoringListen.port === 0 ? 0 : monitoringListen.port + index,
+    },
+  };
+}
+
+function parseNumber(text: string): number {
+  const number = Number(text);
+  if (/^[0-9]{1,3}$/.test(text)) return number;
+  throw new InvalidArgumentError("must be a number");
 }
 
 /** A server, or what has nothing to show but how it is. */

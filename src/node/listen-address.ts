@@ -5,6 +5,8 @@ import * as z from "zod";
 export interface ListenAddress {
   readonly host?: string;
   readonly port: number;
+  /** Whether other processes of the same user may listen there as well; the kernel shares out connections. */
+  readonly reusePort?: boolean;
 }
 
 const form = /^(?:\[([0-9a-f:.]+)\]|([a-z0-9.-]*)):([0-9]{1,5})$/i;
