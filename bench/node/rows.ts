@@ -9,6 +9,7 @@ import { toPem } from "../../src/pki/pem.ts";
 import type { Load } from "../loads.ts";
 import type { Row } from "../report.ts";
 import type { Cluster, Workload } from "../workload.ts";
+import { ghzRows } from "./ghz.ts";
 import { nativeLoad } from "./native-client.ts";
 import { type ProcessUnderTest, startProcess } from "./process-under-test.ts";
 
@@ -54,8 +55,13 @@ export async function nodeRows(
       gateway: { load: through, cpu: gateway.cpu },
     });
     for (const { close } of loads) close();
+    const perSecond = [
+      ...(await ghzRows("rampart serve", port, workload)),
+      ...(await ghzRows("rampart gateway", front.port, workload)),
+    ];
     return [
       ...costRows(costs),
+      ...perSecond,
       { name: "peak memory of rampart serve", value: ca.peakMemory(), unit: "MiB", budget: 160 },
     ];
   } finally {
