@@ -38,7 +38,7 @@ export function planRotation(
   lengths: PhaseLengths,
   now: Date,
 ): readonly RotationStep[] {
-  return [...planMint(state, lengths, now), ...planPruning(state, now)];
+  return [...planMint(state, lengths, now), ...planPruning(state, lengths, now)];
 }
 
 function planMint(
@@ -70,15 +70,17 @@ export function mintDue(signsUntil: Date, lengths: PhaseLengths): Date {
 
 /**
  * The authorities that nothing needs any more. A retired one is kept until the bundle has changed once
- * more: until then, that instant is the bundle's sequence number. And one that is tainted is kept
+ * more, and every reader knows that: until then, that instant is the bundle's sequence number. And one that is tainted is kept
  * until its own schedule is over. What the operator said, taints and additional roots, stays: a reader
  * that is behind must never see an authority without its taint.
  */
 function planPruning(
   { authorities, additionalRoots, taints }: RotationState,
+  { propagationSeconds }: PhaseLengths,
   now: Date,
 ): RotationStep[] {
-  const changes = bundleChanges(applyTaints([...authorities, ...additionalRoots], taints), now);
+  const published = applyTaints([...authorities, ...additionalRoots], taints);
+  const changes = bundleChanges(published, addSeconds(now, -propagationSeconds));
   return authorities
     .filter(({ schedule }) => changes.some((change) => schedule.retiresAt < change))
     .map(({ id }) => ({ act: "prune", id }));

@@ -47,9 +47,9 @@ export function publishedAuthoritiesAt<A extends ScheduledAuthority>(
 
 /**
  * A number that grows with every change of the bundle, and with nothing else (SPIFFE Trust Domain and
- * Bundle §4.1.1): the second of its latest change up to `now`, 0 before the first, and one more for
- * each authority that a taint has taken out of it. Those come without notice, so that a reader may
- * learn of one after a later change.
+ * Bundle §4.1.1): the millisecond of its latest change up to `now`, 0 before the first, and one more
+ * for each authority that a taint has taken out of it. Those come without notice, so that a reader may
+ * learn of one after a later change; the others fall on whole seconds, so that there is room between.
  *
  * @param authorities With the schedules that the taints leave them.
  */
@@ -60,7 +60,7 @@ export function bundleSequenceAt(
 ): number {
   const latest = bundleChanges(authorities, now).at(-1)?.getTime() ?? 0;
   const departed = new Set(taints.filter(({ retiresAt }) => retiresAt <= now).map(({ id }) => id));
-  return Math.floor(latest / 1000) + departed.size;
+  return latest + departed.size;
 }
 
 /** The instants up to `now` at which the content of the bundle changed, in their order. */

@@ -111,7 +111,8 @@ describe("pruning", () => {
 
   test.each<[string, number, readonly Taint[], string[]]>([
     ["leaves a retired authority while its end is the bundle's latest change", 1200, [], []],
-    ["takes a retired authority once the bundle has changed again", 1700, [], ["prune aa"]],
+    ["leaves it while a reader may not know of the change that came after", 1709, [], []],
+    ["takes it once every reader knows that the bundle has changed again", 1710, [], ["prune aa"]],
     [
       "leaves a tainted authority whose root is gone while its own schedule lasts",
       1109,
@@ -120,7 +121,7 @@ describe("pruning", () => {
     ],
     [
       "takes a tainted authority once its own schedule is over too",
-      1700,
+      1710,
       [taintOf("aa", 500)],
       ["prune aa"],
     ],
@@ -144,8 +145,8 @@ describe("pruning", () => {
 
   test("takes note of an additional root, which itself is never pruned", () => {
     const root = stub("dd", [1150, 1150, 1150, 1300]);
-    expect(plan(1149, [current, successor], [], [root])).toEqual([]);
-    expect(plan(1150, [current, successor], [], [root]).map(said)).toEqual(["prune aa"]);
+    expect(plan(1159, [current, successor], [], [root])).toEqual([]);
+    expect(plan(1160, [current, successor], [], [root]).map(said)).toEqual(["prune aa"]);
     expect(plan(1200, [successor], [], [{ ...root, schedule: current.schedule }])).toEqual([]);
   });
 

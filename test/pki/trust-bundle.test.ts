@@ -83,14 +83,23 @@ test("is PEM that node:crypto reads root by root", async () => {
   expect(oracle).toEqual(roots.map(inHex));
 });
 
-const second = (n: number): number => day(n).getTime() / 1000;
+const sequence = (n: number): number => day(n).getTime();
 
 test("the sequence is 0 before anything was published, then the last publication or retirement", () => {
   const authorities = [authority("aa", 5, 20), authority("bb", 10, 30)];
   expect(bundleSequenceAt([], [], day(5))).toBe(0);
   expect(
     [4, 5, 9, 10, 19, 20, 29, 31].map((n) => bundleSequenceAt(authorities, [], day(n))),
-  ).toEqual([0, second(5), second(5), second(10), second(10), second(20), second(20), second(30)]);
+  ).toEqual([
+    0,
+    sequence(5),
+    sequence(5),
+    sequence(10),
+    sequence(10),
+    sequence(20),
+    sequence(20),
+    sequence(30),
+  ]);
 });
 
 const days = fc.tuple(fc.nat({ max: 40 }), fc.nat({ max: 40 }), fc.nat({ max: 9 }));
