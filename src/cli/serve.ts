@@ -29,7 +29,7 @@ export function serveCommand(clock: () => Date): Command {
     .action(async (options: ServeOptions) => {
       if (options.processes === 1) return serveHere(options, clock);
       const { config, processes } = options;
-      return runProcesses(processes, (i) => ["serve", "-c", config, "--process", String(i)]);
+      return runProcesses(processes, (i) => ["serve", "-c", config, "--process", String(i + 1)]);
     });
 }
 
@@ -54,15 +54,14 @@ function oneOfSeveral(alone: ServeConfiguration, index: number): ServeConfigurat
     plaintextListen: plaintextListen && { ...plaintextListen, reusePort: true },
     monitoringListen: {
       ...monitoringListen,
-      port: monitoringListen.port === 0 ? 0 : monitoringListen.port + index,
+      port: monitoringListen.port === 0 ? 0 : monitoringListen.port + index - 1,
     },
   };
 }
 
 function parseNumber(text: string): number {
-  const number = Number(text);
-  if (/^[0-9]{1,3}$/.test(text)) return number;
-  throw new InvalidArgumentError("must be a number");
+  if (/^[1-9][0-9]{0,2}$/.test(text)) return Number(text);
+  throw new InvalidArgumentError("must be a number from 1 to 999");
 }
 
 /** A server, or what has nothing to show but how it is. */
