@@ -1,7 +1,6 @@
 import { createSecureServer } from "node:http2";
 import type { AddressInfo } from "node:net";
 import { consoleLog } from "../../src/config/event-log.ts";
-import { runGateway } from "../../src/node/gateway.ts";
 import { parseGatewayConfiguration } from "../../src/node/gateway-configuration.ts";
 import { nodeCryptography } from "../../src/node/node-cryptography.ts";
 import { type RunningServer, serve } from "../../src/node/serve.ts";
@@ -41,8 +40,11 @@ async function carryOut(command: Command): Promise<Answer> {
   switch (command.act) {
     case "serve":
       return portsOf(await serve(parseServeConfiguration(command.values), surroundings));
-    case "gateway":
+    case "gateway": {
+      // What a gateway needs beyond a CA is not to be counted as the CA's memory.
+      const { runGateway } = await import("../../src/node/gateway.ts");
       return portsOf(await runGateway(parseGatewayConfiguration(command.values), surroundings));
+    }
     case "echo":
       return { ...nothing, port: await listenEchoing(command.certificate) };
     case "prepare-floors":

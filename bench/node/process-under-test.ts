@@ -16,7 +16,7 @@ export interface ProcessUnderTest {
 }
 
 /** As the units in deploy/ start it: V8 would rather take a machine's memory than collect. */
-const heapFlags = ["--max-semi-space-size=8", "--max-old-space-size=80"];
+const heapFlags = ["--max-semi-space-size=4", "--max-old-space-size=80"];
 
 export function startProcess(): ProcessUnderTest {
   const program = fileURLToPath(new URL("child.ts", import.meta.url));

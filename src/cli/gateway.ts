@@ -1,7 +1,6 @@
 import { Command } from "commander";
 import { consoleLog } from "../config/event-log.ts";
 import { readConfigurationFile } from "../node/configuration-file.ts";
-import { runGateway } from "../node/gateway.ts";
 import { parseGatewayConfiguration } from "../node/gateway-configuration.ts";
 import { orObstacle } from "./obstacle.ts";
 import { runUntilTold } from "./serve.ts";
@@ -16,6 +15,8 @@ export function gatewayCommand(clock: () => Date): Command {
     .description("Serve native gRPC in front of a CA that is reached over HTTPS.")
     .option("-c, --config <file>", "the configuration", "gateway.toml")
     .action(async ({ config }: GatewayOptions) => {
+      // Loaded here alone: it brings what `rampart serve` has no use for.
+      const { runGateway } = await import("../node/gateway.ts");
       const gateway = await orObstacle(async () => {
         const configuration = parseGatewayConfiguration(await readConfigurationFile(config, {}));
         return runGateway(configuration, { log: consoleLog, clock });
