@@ -171,7 +171,10 @@ function readFrom(url: string, ca: string | undefined, credential: Credential): 
   const options = {
     ...(ca !== undefined && { ca }),
     ...(cert !== undefined && key !== undefined && { cert, key }),
-    headers: { accept: "application/json", ...(token && { authorization: `Bearer ${token}` }) },
+    headers: {
+      accept: "application/json, application/jwk-set+json",
+      ...(token && { authorization: `Bearer ${token}` }),
+    },
     signal: AbortSignal.timeout(10_000),
     agent: false,
   } as const;

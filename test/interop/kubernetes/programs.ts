@@ -10,19 +10,25 @@ export interface ControlPlanePrograms {
   readonly etcd: string;
 }
 
-const version = "1.34.1";
+export const version = "1.34.1";
 const folder = join(import.meta.dirname, "../../../.interop/kubernetes");
 const run = promisify(execFile);
 
 /**
- * A real kube-apiserver and etcd: those that RAMPART_KUBE_APISERVER and RAMPART_ETCD name, or built
- * from their Go modules, once. On two busy cores that takes half an hour; it needs 2 GB.
+ * A real kube-apiserver and etcd: those that RAMPART_KUBE_APISERVER and RAMPART_ETCD name, or, where
+ * RAMPART_BUILD_KUBERNETES is set, built from their Go modules, once. That takes half an hour of one
+ * busy core, too long to happen unasked.
  *
  * Kubernetes' module replaces its staging modules by folders, which `go install` refuses, so a module
  * of ours replaces them by their published versions.
+ *
+ * @returns Nothing where they are neither named, nor built, nor to be built.
  */
-export async function controlPlanePrograms(): Promise<ControlPlanePrograms> {
-  const { RAMPART_KUBE_APISERVER, RAMPART_ETCD } = process.env;
+export async function controlPlanePrograms(): Promise<ControlPlanePrograms | undefined> {
+  const { RAMPART_KUBE_APISERVER, RAMPART_ETCD, RAMPART_BUILD_KUBERNETES } = process.env;
+  const hasApiServer = RAMPART_KUBE_APISERVER ?? existsSync(join(folder, "kube-apiserver"));
+  const hasEtcd = RAMPART_ETCD ?? existsSync(join(folder, "etcd"));
+  if (!RAMPART_BUILD_KUBERNETES && !(hasApiServer && hasEtcd)) return undefined;
   return {
     apiServer:
       RAMPART_KUBE_APISERVER ??
