@@ -8,7 +8,7 @@ import {
 import { ConfigurationError } from "../config/configuration-error.ts";
 import type { AuthorityStore } from "../custody/authority-store.ts";
 import { readConfigurationFile } from "../node/configuration-file.ts";
-import { openFileStore, openSignerStores, storeOf } from "../node/file-store.ts";
+import { openFileStore, openSignerStores } from "../node/file-store.ts";
 import { parseServeConfiguration } from "../node/serve-configuration.ts";
 import { createKvStore, signerStoreIn } from "../worker/kv-store.ts";
 import { openLocalWorker, readWorkerVariables } from "./local-worker.ts";
@@ -61,8 +61,7 @@ async function openFiles(values: Record<string, unknown>): Promise<Deployment> {
     const serving = parseServeConfiguration(values);
     const { ca: configuration, storeDirectory } = serving;
     const store = await openFileStore(storeDirectory);
-    const stores = await openSignerStores(serving);
-    const signerStore = (signer: string): AuthorityStore => storeOf(stores, signer);
+    const signerStore = await openSignerStores(serving);
     const place = `files in ${storeDirectory}`;
     return { configuration, store, signerStore, place, close: async () => {} };
   });

@@ -53,27 +53,21 @@ export async function openFileStore(directory: string): Promise<AuthorityStore> 
 export async function openSignerStores({
   storeDirectory,
   ca: { signers },
-}: SignerDirectories): Promise<ReadonlyMap<string, AuthorityStore>> {
+}: SignerDirectories): Promise<(signer: string) => AuthorityStore> {
   const stores = new Map<string, AuthorityStore>();
   for (const { name } of signers) {
     stores.set(name, await openFileStore(join(storeDirectory, "signers", name)));
   }
-  return stores;
+  return (signer) => {
+    const store = stores.get(signer);
+    if (store) return store;
+    throw new Error("a signer without a store");
+  };
 }
 
 interface SignerDirectories {
   readonly storeDirectory: string;
   readonly ca: { readonly signers: readonly { readonly name: string }[] };
-}
-
-/** The store of a signer that is configured. */
-export function storeOf(
-  stores: ReadonlyMap<string, AuthorityStore>,
-  signer: string,
-): AuthorityStore {
-  const store = stores.get(signer);
-  if (store) return store;
-  throw new Error("a signer without a store");
 }
 
 async function loadAll(directory: string): Promise<StoredRecord[]> {

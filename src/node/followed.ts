@@ -62,15 +62,13 @@ export function follow<T>(following: Following<T>): Followed<T> {
   async function list(): Promise<string> {
     const seen = new Set<string>();
     let version = "";
-    for (let next: string | undefined = ""; next !== undefined; ) {
-      const page = await listPage(following, next);
+    for await (const page of pages(following)) {
       version = page.metadata.resourceVersion;
       for (const object of page.items ?? []) {
         saw(false, object);
         const [key] = following.keep(object) ?? [];
         if (key !== undefined) seen.add(key);
       }
-      next = page.metadata.continue || undefined;
     }
     for (const key of items.keys()) if (!seen.has(key)) items.delete(key);
     hasAll = true;
@@ -112,10 +110,17 @@ export function follow<T>(following: Following<T>): Followed<T> {
   return { items, hasAll: () => hasAll };
 }
 
-function listPage(
-  { client, path, signal }: Following<unknown>,
-  next: string,
-): Promise<z.infer<typeof listForm>> {
+type Page = z.infer<typeof listForm>;
+
+async function* pages(following: Following<unknown>): AsyncGenerator<Page> {
+  for (let next: string | undefined = ""; next !== undefined; ) {
+    const page: Page = await listPage(following, next);
+    yield page;
+    next = page.metadata.continue || undefined;
+  }
+}
+
+function listPage({ client, path, signal }: Following<unknown>, next: string): Promise<Page> {
   const query = `limit=${pageSize}${next === "" ? "" : `&continue=${encodeURIComponent(next)}`}`;
   const bounded = AbortSignal.any([signal, AbortSignal.timeout(listMilliseconds)]);
   return client

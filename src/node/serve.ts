@@ -8,7 +8,7 @@ import { auxiliaryRpcs } from "./auxiliary-rpcs.ts";
 import { addAuthorityGauges, countingLog } from "./ca-metrics.ts";
 import { certificateFetch, certificateRpc } from "./certificate-site.ts";
 import { clusterFetch } from "./cluster-fetch.ts";
-import { openFileStore, openSignerStores, storeOf } from "./file-store.ts";
+import { openFileStore, openSignerStores } from "./file-store.ts";
 import { createRegistry, createRpcMetrics } from "./grpc-metrics.ts";
 import { listenInPlaintext, listenWithTls } from "./listener.ts";
 import { createMonitoringSite } from "./monitoring-site.ts";
@@ -48,15 +48,10 @@ export async function serve(
   const log = countingLog(surroundings.log, registry);
   const { trustDomain, leafLifetimes, phaseLengths } = configuration.ca;
   const store = await openFileStore(configuration.storeDirectory);
-  const signerStores = await openSignerStores(configuration);
-  const composed = await compose(configuration.ca, {
-    store,
-    signerStore: (signer) => storeOf(signerStores, signer),
-    log,
-    clock,
-    clusterFetch,
-  });
-  const { certificateAuthority: ca, mint, signerMints } = composed;
+  const signerStore = await openSignerStores(configuration);
+  const platform = { store, signerStore, log, clock, clusterFetch };
+  const composition = await compose(configuration.ca, platform);
+  const { certificateAuthority: ca, mint, signerMints } = composition;
   const { authorities } = ca.issuance;
   const { servingNames: dnsNames, certificateFiles } = configuration;
   addAuthorityGauges(registry, authorities, clock);
