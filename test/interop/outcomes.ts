@@ -8,6 +8,8 @@ export interface Outcome {
   readonly faults: readonly string[];
   /** Why it could not be tried on this machine. */
   readonly missing?: string;
+  /** Why it was not tried, where not even a gate asks for it. */
+  readonly leftOut?: string;
 }
 
 /** Names the file in which a suite leaves its outcomes for the runner's table. */
@@ -42,7 +44,8 @@ export function tableOf(outcomes: readonly Outcome[]): string {
   return [...lines, ...(notes.length > 0 ? ["", ...notes] : [])].join("\n");
 }
 
-function rowOf({ client, server, passed, faults, missing }: Outcome): string[] {
+function rowOf({ client, server, passed, faults, missing, leftOut }: Outcome): string[] {
+  if (leftOut !== undefined) return [client, server, `left out: ${leftOut}`];
   if (missing !== undefined) return [client, server, `not run: ${missing}`];
   const total = passed + faults.length;
   return [client, server, `${faults.length === 0 ? "ok" : "FAILED"}: ${passed} of ${total}`];

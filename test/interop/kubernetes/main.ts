@@ -398,7 +398,7 @@ const participants = { client: "Rampart", server: `kube-apiserver ${version}` };
 const programs = await controlPlanePrograms();
 if (programs) report([await runRows(programs)]);
 else {
-  console.log("no kube-apiserver here; RAMPART_BUILD_KUBERNETES=1 builds one, which takes long");
-  // Not missing: nobody's gate is to wait for such a build unasked.
-  report([{ ...participants, passed: 0, faults: [] }]);
+  // Not missing: nobody's gate is to wait half an hour for a build unasked.
+  const leftOut = "no kube-apiserver here; RAMPART_BUILD_KUBERNETES=1 builds one, which takes long";
+  report([{ ...participants, passed: 0, faults: [], leftOut }]);
 }
