@@ -10,6 +10,7 @@ import {
   createSigningAuthority,
   type SigningAuthority,
 } from "../pki/signing-authority.ts";
+import { earlier } from "../pki/validity.ts";
 import { type Mint, storeRecord } from "./mint.ts";
 
 /** An authority that signed for this mesh before it came here. */
@@ -79,5 +80,5 @@ export async function trustRoot(mint: Mint, der: Bytes, publishedFrom: Date): Pr
 function firstExpiry({ certificate, intermediates, roots }: AuthorityCertificates): Date {
   return [certificate, ...intermediates, ...roots]
     .map((der) => parseCertificate(der).toBeSigned.validity.notAfter)
-    .reduce((first, notAfter) => (notAfter < first ? notAfter : first));
+    .reduce((first, notAfter) => earlier(first, notAfter));
 }

@@ -1,4 +1,5 @@
 import type { AuthorityStore, StoredRecord } from "../custody/authority-store.ts";
+import { recordKey } from "../custody/record-key.ts";
 import { CaError } from "../errors.ts";
 import { addSeconds } from "../pki/validity.ts";
 import type { EventLog } from "./audit-event.ts";
@@ -109,7 +110,7 @@ async function openAll(
   configuration: AuthoritiesConfiguration,
 ): Promise<Map<string, CachedRecord>> {
   const entries = stored.map(async (record): Promise<[string, CachedRecord]> => {
-    const name = `${record.kind}/${record.id}`;
+    const name = recordKey(record);
     const before = known.get(name);
     if (before?.value === record.value) return [name, before];
     return [name, { value: record.value, opened: await openRecord(record, configuration) }];

@@ -10,6 +10,7 @@ import {
   type TrustBundle,
   trustBundleAt,
 } from "../pki/trust-bundle.ts";
+import { earlier } from "../pki/validity.ts";
 import type { OpenedStore, RefusedRecord } from "./opened-store.ts";
 
 /** Everything that requests need of the authorities, as it stands from one change to the next. */
@@ -55,7 +56,7 @@ function nextChange(published: readonly PublishedAuthority[], now: Date): Date {
   return published
     .flatMap(({ schedule }) => Object.values(schedule) as Date[])
     .filter((instant) => instant > now)
-    .reduce((earliest, instant) => (instant < earliest ? instant : earliest), never);
+    .reduce(earlier, never);
 }
 
 function refusalSentence({ kind, id, refusal }: RefusedRecord): string {

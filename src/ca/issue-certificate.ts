@@ -5,7 +5,7 @@ import { type Issuer, issueLeaf, issueServingCertificate } from "../pki/issuer.t
 import { toPem } from "../pki/pem.ts";
 import type { SigningAuthority } from "../pki/signing-authority.ts";
 import { parseWorkloadSpiffeId, type SpiffeId } from "../pki/spiffe-id.ts";
-import { type LeafLifetimes, leafValidity, type Validity } from "../pki/validity.ts";
+import { earlier, type LeafLifetimes, leafValidity, type Validity } from "../pki/validity.ts";
 import type { AuditEvent } from "./audit-event.ts";
 import type { Authorities } from "./authorities.ts";
 import type { AuthorityView } from "./authority-view.ts";
@@ -88,7 +88,7 @@ export async function issueCertificate(
 /** An authority that was adopted may outlive the root that it needs. */
 function usefulLife({ certificate, schedule }: SigningAuthority): Validity {
   const { notBefore, notAfter } = certificate.toBeSigned.validity;
-  return { notBefore, notAfter: schedule.retiresAt < notAfter ? schedule.retiresAt : notAfter };
+  return { notBefore, notAfter: earlier(schedule.retiresAt, notAfter) };
 }
 
 function requireIssuer({ issuer, reasons }: AuthorityView): Issuer {

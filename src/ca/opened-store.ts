@@ -64,7 +64,7 @@ export async function openRecord(
   }
 }
 
-/** @throws RecordError */
+/** Opens one record of any kind. @throws RecordError */
 export async function openWhole(
   stored: StoredRecord,
   { trustDomain, keks }: Pick<RecordOpening, "trustDomain" | "keks">,
@@ -78,6 +78,14 @@ export async function openWhole(
     case "taint":
       return { kind, id, taint: await openTaint(stored, trustDomain, keks) };
   }
+}
+
+/** Opens every record of a store, and puts together what they say. */
+export async function openStored(
+  stored: readonly StoredRecord[],
+  opening: RecordOpening,
+): Promise<OpenedStore> {
+  return assemble(await Promise.all(stored.map((record) => openRecord(record, opening))));
 }
 
 /** Puts together what the records of a store say. */

@@ -1,4 +1,5 @@
 import type { StoredRecord } from "../custody/authority-store.ts";
+import { recordKey } from "../custody/record-key.ts";
 import { resealAuthority } from "../custody/seal.ts";
 import { resealStatement } from "../custody/statement.ts";
 import { type MintCause, planRotation, type RotationStep } from "../pki/rotation.ts";
@@ -6,7 +7,7 @@ import type { Schedule } from "../pki/schedule.ts";
 import { exposuresAt } from "./authority-view.ts";
 import { foundIfEmpty } from "./inception.ts";
 import { type Mint, mintAuthority, storeRecord } from "./mint.ts";
-import { assemble, type OpenedStore, openRecord } from "./opened-store.ts";
+import { type OpenedStore, openStored } from "./opened-store.ts";
 
 /**
  * Looks at every record and does what is due: found, mint, prune, seal anew under the newest KEK.
@@ -21,9 +22,9 @@ import { assemble, type OpenedStore, openRecord } from "./opened-store.ts";
 export async function rotate(mint: Mint, now: Date): Promise<void> {
   const stored = await mint.store.load();
   if (!stored.some(({ kind }) => kind === "authority")) return foundIfEmpty(mint, now);
-  const records = await Promise.all(stored.map((record) => openRecord(record, mint)));
-  const opened = assemble(records);
-  const readable = stored.filter((_, i) => !("refusal" in (records[i] ?? {})));
+  const opened = await openStored(stored, mint);
+  const refused = new Set(opened.refusals.map(recordKey));
+  const readable = stored.filter((record) => !refused.has(recordKey(record)));
   const done = opened.authorities.length > 0 ? await carryOut(mint, opened, readable, now) : [];
   const faults = done.flatMap((each) => (each.status === "rejected" ? [each.reason] : []));
   for (const fault of faults) logFault(mint, fault);

@@ -1,4 +1,5 @@
 import type { AuthorityStore, RecordName, StoredRecord } from "../custody/authority-store.ts";
+import { recordKey } from "../custody/record-key.ts";
 
 /** What a session has done to a store, in order. */
 export interface Change {
@@ -24,20 +25,18 @@ export function createSessionStore(store: AuthorityStore, isDry: boolean): Sessi
     changes,
     async load() {
       before ??= store.load();
-      const untouched = (await before).filter((record) => !written.has(keyOf(record)));
+      const untouched = (await before).filter((record) => !written.has(recordKey(record)));
       return [...untouched, ...[...written.values()].filter((record) => record !== undefined)];
     },
     async put(record) {
       if (!isDry) await store.put(record);
-      written.set(keyOf(record), record);
+      written.set(recordKey(record), record);
       changes.push({ act: "put", name: record });
     },
     async delete(name) {
       if (!isDry) await store.delete(name);
-      written.set(keyOf(name), undefined);
+      written.set(recordKey(name), undefined);
       changes.push({ act: "delete", name });
     },
   };
 }
-
-const keyOf = ({ kind, id }: RecordName): string => `${kind}/${id}`;

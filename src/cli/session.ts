@@ -1,6 +1,6 @@
 import type { EventLog, OperationalEvent } from "../ca/audit-event.ts";
 import type { Mint } from "../ca/mint.ts";
-import { assemble, type OpenedStore, openRecord } from "../ca/opened-store.ts";
+import { type OpenedStore, openStored } from "../ca/opened-store.ts";
 import { compose, type Platform } from "../config/composition.ts";
 import type { Configuration } from "../config/configuration.ts";
 import type { AuthorityStore } from "../custody/authority-store.ts";
@@ -80,7 +80,7 @@ async function mintOf(
 /** What the session's store says, as far as it opens. */
 export async function openStore({ mint }: Session): Promise<OpenedStore> {
   const stored = await mint.store.load();
-  return assemble(await Promise.all(stored.map((record) => openRecord(record, mint))));
+  return openStored(stored, mint);
 }
 
 /** What was shown is what opens: an answer that lacks something is a failure all the same. */

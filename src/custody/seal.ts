@@ -19,6 +19,7 @@ import {
 } from "./authority-record.ts";
 import type { StoredRecord } from "./authority-store.ts";
 import type { Kek, KekRing } from "./kek.ts";
+import { sealingKek } from "./sealed-head.ts";
 
 const gcm = (iv: Bytes, additionalData: Bytes): AesGcmParams => ({
   name: "AES-GCM",
@@ -52,8 +53,8 @@ async function seal(
 }
 
 /**
- * Opens a record: its key becomes a CryptoKey, non-extractable where WebCrypto signs, and only then is anything that the
- * record says believed.
+ * Opens a record: its key becomes a CryptoKey, non-extractable where WebCrypto signs, and only then is
+ * anything that the record says believed.
  *
  * @throws RecordError when the record is not, byte for byte, what this trust domain sealed under
  *   this id with one of these KEKs.
@@ -64,9 +65,8 @@ export async function openAuthority(
   keks: KekRing,
 ): Promise<Issuer> {
   const { record, kek } = believable(stored, trustDomain, keks);
-  const authority = await readAuthority(record);
-  const extractable = !cryptography.keepsKeys;
-  return createIssuer(authority, await openKey(record, authority, kek, { extractable }));
+  const { authority, privateKey } = await open(record, kek, !cryptography.keepsKeys);
+  return createIssuer(authority, privateKey);
 }
 
 /**
@@ -80,9 +80,7 @@ export async function openExtractable(
   keks: KekRing,
 ): Promise<NewAuthority> {
   const { record, kek } = believable(stored, trustDomain, keks);
-  const authority = await readAuthority(record);
-  const extractablePrivateKey = await openKey(record, authority, kek, { extractable: true });
-  return { authority, extractablePrivateKey };
+  return openToSeal(record, kek);
 }
 
 /**
@@ -95,24 +93,32 @@ export async function resealAuthority(
   trustDomain: TrustDomain,
   keks: KekRing,
 ): Promise<StoredRecord | undefined> {
-  if (believable(stored, trustDomain, keks).kek === keks[0]) return undefined;
-  return sealAuthority(await openExtractable(stored, trustDomain, keks), trustDomain, keks);
+  const { record, kek } = believable(stored, trustDomain, keks);
+  if (kek === keks[0]) return undefined;
+  return sealAuthority(await openToSeal(record, kek), trustDomain, keks);
 }
 
-/** What can be said of a record before it is opened. */
+async function openToSeal(record: AuthorityRecord, kek: Kek): Promise<NewAuthority> {
+  const { authority, privateKey } = await open(record, kek, true);
+  return { authority, extractablePrivateKey: privateKey };
+}
+
+async function open(
+  record: AuthorityRecord,
+  kek: Kek,
+  extractable: boolean,
+): Promise<{ readonly authority: SigningAuthority; readonly privateKey: CryptoKey }> {
+  const authority = await readAuthority(record);
+  return { authority, privateKey: await openKey(record, authority, kek, { extractable }) };
+}
+
 function believable(
   stored: StoredRecord,
   trustDomain: TrustDomain,
   keks: KekRing,
-): { record: AuthorityRecord; kek: Kek } {
+): { readonly record: AuthorityRecord; readonly kek: Kek } {
   const record = parseAuthorityRecord(stored.value);
-  if (record.id !== stored.id) throw new RecordError("id", "stored under another id");
-  if (record.trustDomain !== trustDomain) {
-    throw new RecordError("trust-domain", "sealed for another trust domain");
-  }
-  const kek = keks.find(({ id }) => id === record.kek);
-  if (!kek) throw new RecordError("kek", "sealed with a KEK that is not configured");
-  return { record, kek };
+  return { record, kek: sealingKek(record, stored, trustDomain, keks) };
 }
 
 async function readAuthority(record: AuthorityRecord): Promise<SigningAuthority> {

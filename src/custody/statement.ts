@@ -5,6 +5,7 @@ import type { TrustDomain } from "../pki/spiffe-id.ts";
 import { parseJson, RecordError, recordVersion } from "./authority-record.ts";
 import type { RecordKind, StoredRecord } from "./authority-store.ts";
 import type { Kek, KekRing } from "./kek.ts";
+import { sealingKek } from "./sealed-head.ts";
 
 /** The kinds of record that hold no key: what an operator said, to be authentic but no secret. */
 export type StatementKind = Exclude<RecordKind, "authority">;
@@ -54,13 +55,7 @@ export async function openStatement(
   trustDomain: TrustDomain,
   keks: KekRing,
 ): Promise<Words> {
-  const { statement, kek } = believable(stored, trustDomain, keks);
-  const mac = parseBase64(statement.mac);
-  const octets = boundOctets(stored.kind, statement);
-  if (mac && (await crypto.subtle.verify("HMAC", kek.statementKey, mac, octets))) {
-    return statement.says;
-  }
-  throw new RecordError("seal", "the seal does not fit the statement and the KEK");
+  return (await open(stored, trustDomain, keks)).says;
 }
 
 /**
@@ -73,25 +68,24 @@ export async function resealStatement(
   trustDomain: TrustDomain,
   keks: KekRing,
 ): Promise<StoredRecord | undefined> {
-  const says = await openStatement(stored, trustDomain, keks);
-  const { kek } = believable(stored, trustDomain, keks);
+  const { says, kek } = await open(stored, trustDomain, keks);
   if (kek === keks[0]) return undefined;
   return sealStatement(stored, says, trustDomain, keks);
 }
 
-function believable(
-  { id, value }: StoredRecord,
+async function open(
+  stored: StoredRecord,
   trustDomain: TrustDomain,
   keks: KekRing,
-): { readonly statement: Statement; readonly kek: Kek } {
-  const statement = parseStatement(value);
-  if (statement.id !== id) throw new RecordError("id", "stored under another id");
-  if (statement.trustDomain !== trustDomain) {
-    throw new RecordError("trust-domain", "sealed for another trust domain");
+): Promise<{ readonly says: Words; readonly kek: Kek }> {
+  const statement = parseStatement(stored.value);
+  const kek = sealingKek(statement, stored, trustDomain, keks);
+  const mac = parseBase64(statement.mac);
+  const octets = boundOctets(stored.kind, statement);
+  if (mac && (await crypto.subtle.verify("HMAC", kek.statementKey, mac, octets))) {
+    return { says: statement.says, kek };
   }
-  const kek = keks.find((each) => each.id === statement.kek);
-  if (!kek) throw new RecordError("kek", "sealed with a KEK that is not configured");
-  return { statement, kek };
+  throw new RecordError("seal", "the seal does not fit the statement and the KEK");
 }
 
 function parseStatement(value: string): Statement {

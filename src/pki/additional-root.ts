@@ -3,7 +3,7 @@ import { parseCertificate } from "./certificate.ts";
 import type { ScheduledAuthority } from "./schedule.ts";
 import { parseSubjectPublicKey } from "./subject-public-key.ts";
 import type { Taint } from "./taint.ts";
-import { wholeSeconds } from "./validity.ts";
+import { earlier, later, wholeSeconds } from "./validity.ts";
 
 /** A root that verifiers accept and that this CA does not sign under: another CA of the same mesh. */
 export interface AdditionalRoot extends ScheduledAuthority {
@@ -35,13 +35,13 @@ export async function createAdditionalRoot(
       publishedFrom: start,
       signsFrom: start,
       signsUntil: start,
-      retiresAt: validity.notAfter > start ? validity.notAfter : start,
+      retiresAt: later(start, validity.notAfter),
     },
   };
 }
 
 /** What takes a root out of the bundle: a taint, because the store keeps what verifiers once trusted. */
 export function retireRoot({ id, schedule }: AdditionalRoot, at: Date, now: Date): Taint {
-  const retiresAt = Math.min(Math.max(at.getTime(), now.getTime()), schedule.retiresAt.getTime());
-  return { id, taintedAt: wholeSeconds(now), retiresAt: wholeSeconds(new Date(retiresAt)) };
+  const retiresAt = wholeSeconds(earlier(later(at, now), schedule.retiresAt));
+  return { id, taintedAt: wholeSeconds(now), retiresAt };
 }

@@ -7,7 +7,7 @@ import {
 } from "./schedule.ts";
 import { applyTaints, type Taint } from "./taint.ts";
 import { bundleChanges, type PublishedAuthority } from "./trust-bundle.ts";
-import { addSeconds } from "./validity.ts";
+import { addSeconds, later } from "./validity.ts";
 
 /** All that a plan is made from: what the records of a store say. */
 export interface RotationState {
@@ -59,7 +59,7 @@ function planMint(
 export function lastSignature(authorities: readonly ScheduledAuthority[]): Date {
   const [first, ...others] = authorities.map(({ schedule }) => schedule.signsUntil);
   if (!first) throw new Error("no authority to rotate");
-  return others.reduce((a, b) => (b > a ? b : a), first);
+  return others.reduce(later, first);
 }
 
 /** When the successor of an authority that signs until then is to be minted. */

@@ -1,4 +1,4 @@
-import { addSeconds, wholeSeconds } from "./validity.ts";
+import { addSeconds, earlier, later, wholeSeconds } from "./validity.ts";
 
 /**
  * When an authority does what. Fixed when it is minted and never changed: published, then signs,
@@ -63,9 +63,8 @@ export function firstSchedule(lengths: PhaseLengths, now: Date): Schedule {
 export function nextSchedule(lengths: PhaseLengths, othersSignUntil: Date, now: Date): Schedule {
   const publishedFrom = addSeconds(wholeSeconds(now), lengths.propagationSeconds);
   const inEveryBundle = addSeconds(publishedFrom, overlapSeconds(lengths));
-  const othersStop = wholeSeconds(othersSignUntil);
-  const atLatest = othersStop > publishedFrom ? othersStop : publishedFrom;
-  return scheduleFrom(lengths, publishedFrom, inEveryBundle < atLatest ? inEveryBundle : atLatest);
+  const atLatest = later(wholeSeconds(othersSignUntil), publishedFrom);
+  return scheduleFrom(lengths, publishedFrom, earlier(inEveryBundle, atLatest));
 }
 
 /**
@@ -87,14 +86,10 @@ export function adoptedSchedule(lengths: PhaseLengths, expiresAt: Date, now: Dat
   const signsFrom = wholeSeconds(now);
   const lastGoodLeaf = addSeconds(expiresAt, -overlapSeconds(lengths));
   const successorSigns = addSeconds(signsFrom, leadSeconds(lengths) + lengths.propagationSeconds);
-  const atLatest = lastGoodLeaf > successorSigns ? lastGoodLeaf : successorSigns;
-  const signsUntil = earliest(addSeconds(signsFrom, lengths.signingSeconds), atLatest, expiresAt);
-  const retiresAt = earliest(addSeconds(signsUntil, overlapSeconds(lengths)), expiresAt);
+  const atLatest = earlier(later(lastGoodLeaf, successorSigns), expiresAt);
+  const signsUntil = earlier(addSeconds(signsFrom, lengths.signingSeconds), atLatest);
+  const retiresAt = earlier(addSeconds(signsUntil, overlapSeconds(lengths)), expiresAt);
   return { publishedFrom: signsFrom, signsFrom, signsUntil, retiresAt };
-}
-
-function earliest(...instants: readonly Date[]): Date {
-  return new Date(Math.min(...instants.map((instant) => instant.getTime())));
 }
 
 /** From the decision to mint an authority until it can sign in good order, in seconds. */

@@ -1,5 +1,5 @@
 import type { Schedule, ScheduledAuthority } from "./schedule.ts";
-import { addSeconds, wholeSeconds } from "./validity.ts";
+import { addSeconds, earlier, later, wholeSeconds } from "./validity.ts";
 
 /**
  * What an operator said of an authority whose key may be in other hands, or of a root that is not to
@@ -139,12 +139,4 @@ function advance(
     .filter((succession) => succession.id === id)
     .reduce((from, succession) => earlier(from, succession.signsFrom), schedule.signsFrom);
   return { ...schedule, signsFrom };
-}
-
-function earlier(a: Date, b: Date): Date {
-  return a < b ? a : b;
-}
-
-function later(a: Date, b: Date): Date {
-  return a < b ? b : a;
 }

@@ -60,6 +60,12 @@ export function wholeSeconds(instant: Date): Date {
   return new Date(Math.floor(instant.getTime() / 1000) * 1000);
 }
 
-function earlier(a: Date, b: Date): Date {
+/** The first of two instants. */
+export function earlier(a: Date, b: Date): Date {
   return a.getTime() < b.getTime() ? a : b;
+}
+
+/** The last of two instants. */
+export function later(a: Date, b: Date): Date {
+  return a.getTime() < b.getTime() ? b : a;
 }

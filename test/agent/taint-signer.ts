@@ -1,4 +1,4 @@
-import { assemble, openRecord } from "../../src/ca/opened-store.ts";
+import { openStored } from "../../src/ca/opened-store.ts";
 import { rotate } from "../../src/ca/rotate.ts";
 import { recordTaint } from "../../src/ca/taint.ts";
 import type { Composition } from "../../src/config/composition.ts";
@@ -14,7 +14,7 @@ export async function taintSigner(
   if (!issuer) throw new Error("nothing signs");
   const { id } = issuer.authority;
   const records = await mint.store.load();
-  const store = assemble(await Promise.all(records.map((record) => openRecord(record, mint))));
+  const store = await openStored(records, mint);
   await recordTaint(mint, createTaint(store, id, departure, mint.phaseLengths, now));
   await rotate(mint, now);
   return id;

@@ -8,7 +8,7 @@ import {
 import { beforeAll, expect, test } from "vitest";
 import { trustRoot } from "../../src/ca/adopt.ts";
 import { mintAuthority } from "../../src/ca/mint.ts";
-import { assemble, type OpenedStore, openRecord } from "../../src/ca/opened-store.ts";
+import { type OpenedStore, openStored } from "../../src/ca/opened-store.ts";
 import { recordTaint } from "../../src/ca/taint.ts";
 import { type BackupKey, openBackup, restoreBackup, writeBackup } from "../../src/cli/backup.ts";
 import type { KekRing } from "../../src/custody/kek.ts";
@@ -64,7 +64,7 @@ beforeAll(async () => {
 
 async function opened(mint: MemoryMint): Promise<OpenedStore> {
   const stored = await mint.store.load();
-  return assemble(await Promise.all(stored.map((record) => openRecord(record, mint))));
+  return openStored(stored, mint);
 }
 
 /** All that a store says, in an order of its own. */

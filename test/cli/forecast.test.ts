@@ -1,7 +1,7 @@
 import * as fc from "fast-check";
 import { beforeAll, expect, test } from "vitest";
 import { trustRoot } from "../../src/ca/adopt.ts";
-import { assemble, type OpenedStore, openRecord } from "../../src/ca/opened-store.ts";
+import { type OpenedStore, openStored } from "../../src/ca/opened-store.ts";
 import { rotate } from "../../src/ca/rotate.ts";
 import { recordTaint } from "../../src/ca/taint.ts";
 import { type ForecastEvent, forecastRotation, forecastTaints } from "../../src/cli/forecast.ts";
@@ -39,7 +39,7 @@ async function found(): Promise<MemoryMint> {
 
 async function opened(mint: MemoryMint): Promise<OpenedStore> {
   const stored = await mint.store.load();
-  return assemble(await Promise.all(stored.map((record) => openRecord(record, mint))));
+  return openStored(stored, mint);
 }
 
 const effective = ({ issuers }: OpenedStore): ScheduledAuthority[] =>

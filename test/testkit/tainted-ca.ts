@@ -3,7 +3,7 @@ import type { AuditEvent } from "../../src/ca/audit-event.ts";
 import type { AuthorityView } from "../../src/ca/authority-view.ts";
 import { issueCertificate } from "../../src/ca/issue-certificate.ts";
 import type { Mint } from "../../src/ca/mint.ts";
-import { assemble, type OpenedStore, openRecord } from "../../src/ca/opened-store.ts";
+import { type OpenedStore, openStored } from "../../src/ca/opened-store.ts";
 import { rotate } from "../../src/ca/rotate.ts";
 import { recordTaint } from "../../src/ca/taint.ts";
 import { createTaint, type Departure, type Taint } from "../../src/pki/taint.ts";
@@ -28,7 +28,7 @@ export async function startSigningCa(
 /** What the store says, opened as a reader opens it. */
 export async function openStore(mint: Mint): Promise<OpenedStore> {
   const stored = await mint.store.load();
-  return assemble(await Promise.all(stored.map((record) => openRecord(record, mint))));
+  return openStored(stored, mint);
 }
 
 export const viewOf = async ({ certificateAuthority, now }: RunningCa): Promise<AuthorityView> =>

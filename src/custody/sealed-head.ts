@@ -1,0 +1,30 @@
+import { RecordError } from "./authority-record.ts";
+import type { StoredRecord } from "./authority-store.ts";
+import type { Kek, KekRing } from "./kek.ts";
+
+/** What every kind of record says in the clear about its seal. */
+export interface SealedHead {
+  readonly id: string;
+  readonly trustDomain: string;
+  readonly kek: string;
+}
+
+/**
+ * The KEK of a record that rests where it belongs: what can be said before it is opened.
+ *
+ * @throws RecordError `id`, `trust-domain` or `kek`.
+ */
+export function sealingKek(
+  head: SealedHead,
+  stored: StoredRecord,
+  trustDomain: string,
+  keks: KekRing,
+): Kek {
+  if (head.id !== stored.id) throw new RecordError("id", "stored under another id");
+  if (head.trustDomain !== trustDomain) {
+    throw new RecordError("trust-domain", "sealed for another trust domain");
+  }
+  const kek = keks.find(({ id }) => id === head.kek);
+  if (!kek) throw new RecordError("kek", "sealed with a KEK that is not configured");
+  return kek;
+}
