@@ -40,6 +40,7 @@ export async function startEdge({ issuers, hasInspector }: EdgeOptions): Promise
       modules: true,
       script: bundleWorker("bench/worker/main.ts").script,
       compatibilityDate: "2026-10-23",
+      compatibilityFlags: ["no_nodejs_compat_v2"],
       kvNamespaces: ["AUTHORITIES"],
       bindings: {
         ISSUERS: JSON.stringify(issuers),
