@@ -1,4 +1,4 @@
-import { decodeBase64Url, parseBase64Url } from "../pki/base64.ts";
+import { parseBase64Url } from "../pki/base64.ts";
 import type { Bytes } from "../pki/bytes.ts";
 import { rejectCredential } from "./credential-rejection.ts";
 
@@ -33,18 +33,18 @@ export function parseJsonWebSignature(token: string): JsonWebSignature {
     throw rejectCredential("form", "not a compact JWS");
   }
   const { algorithm, keyId } = headerOf(token.slice(0, payloadStart - 1));
-  // The token, and behind it once more its payload: that copy is decoded in place.
   const payloadEnd = signatureStart - 1;
-  const octets = new Uint8Array(token.length + payloadEnd - payloadStart);
-  const { written } = encoder.encodeInto(token, octets);
-  if (written !== token.length) throw rejectCredential("form", "the token is not ASCII");
-  octets.copyWithin(token.length, payloadStart, payloadEnd);
+  const claims = parseJsonObject(token.slice(payloadStart, payloadEnd));
+  // The token, with the octets of its signature in the place of their symbols.
+  const octets = new Uint8Array(token.length);
+  encoder.encodeInto(token, octets);
+  const signature = parseBase64Url(token.slice(signatureStart), octets.subarray(payloadEnd));
   return {
     algorithm,
     keyId,
-    claims: parseJsonObject(decodeBase64Url(octets.subarray(token.length))),
+    claims,
     signedBytes: octets.subarray(0, payloadEnd),
-    signature: requireBase64Url(decodeBase64Url(octets.subarray(signatureStart, token.length))),
+    signature: requireBase64Url(signature),
   };
 }
 
@@ -66,7 +66,7 @@ function headerOf(part: string): Header {
 }
 
 function parseHeader(part: string): Header {
-  const { alg, kid, typ, crit } = parseJsonObject(parseBase64Url(part));
+  const { alg, kid, typ, crit } = parseJsonObject(part);
   if (typeof alg !== "string") throw rejectCredential("form", "no algorithm in the token");
   if (kid !== undefined && typeof kid !== "string") throw rejectCredential("form", "kid not text");
   if (crit !== undefined) throw rejectCredential("form", "the token demands an extension");
@@ -84,8 +84,11 @@ function requireBase64Url(octets: Bytes | undefined): Bytes {
   return octets;
 }
 
-function parseJsonObject(part: Bytes | undefined): JsonObject {
-  const value = parseJson(requireBase64Url(part));
+/** Every part is read as soon as it is decoded, so that one place serves all: more than a token is long. */
+const decoded = new Uint8Array(16 * 1024);
+
+function parseJsonObject(part: string): JsonObject {
+  const value = parseJson(requireBase64Url(parseBase64Url(part, decoded)));
   if (typeof value !== "object" || value === null || Array.isArray(value)) {
     throw rejectCredential("form", "a part of the token is not a JSON object");
   }

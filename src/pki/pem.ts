@@ -1,31 +1,18 @@
-import { parseBase64Lines } from "./base64.ts";
+import { parseBase64Lines, toBase64 } from "./base64.ts";
 import type { Bytes } from "./bytes.ts";
 
-const symbols = new TextEncoder().encode(
-  "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/",
-);
-const pad = 0x3d;
-const newline = 0x0a;
-const octetsPerLine = 48;
-
-const decoder = new TextDecoder();
+const symbolsPerLine = 64;
 
 /**
  * PEM of one value (RFC 7468 §2): lines of 64, LF, a newline at the end, as Go writes it.
  */
 export function toPem(label: string, der: Uint8Array): string {
-  const lines = Math.ceil(der.length / octetsPerLine);
-  const text = new Uint8Array(Math.ceil(der.length / 3) * 4 + lines);
-  let written = 0;
-  for (let i = 0; i < der.length; i += 3) {
-    const group = ((der[i] ?? 0) << 16) | ((der[i + 1] ?? 0) << 8) | (der[i + 2] ?? 0);
-    text[written++] = symbols[group >> 18] ?? 0;
-    text[written++] = symbols[(group >> 12) & 63] ?? 0;
-    text[written++] = i + 1 < der.length ? (symbols[(group >> 6) & 63] ?? 0) : pad;
-    text[written++] = i + 2 < der.length ? (symbols[group & 63] ?? 0) : pad;
-    if ((i + 3) % octetsPerLine === 0 || i + 3 >= der.length) text[written++] = newline;
+  const symbols = toBase64(der);
+  let lines = "";
+  for (let i = 0; i < symbols.length; i += symbolsPerLine) {
+    lines += `${symbols.slice(i, i + symbolsPerLine)}\n`;
   }
-  return `-----BEGIN ${label}-----\n${decoder.decode(text)}-----END ${label}-----\n`;
+  return `-----BEGIN ${label}-----\n${lines}-----END ${label}-----\n`;
 }
 
 /**

@@ -209,8 +209,18 @@ function organizationName(trustDomain: TrustDomain): Bytes {
  * (RFC 5280 §4.1.2.2 allows 20 octets). Nothing is reserved and nothing is remembered.
  */
 export function randomSerialNumber(): Bytes {
+  if (randomOctetsUsed === randomOctets.length) {
+    crypto.getRandomValues(randomOctets);
+    randomOctetsUsed = 0;
+  }
   const serialNumber = new Uint8Array(17);
-  crypto.getRandomValues(serialNumber);
   serialNumber[0] = 0x01;
+  for (let i = 1; i < serialNumber.length; i++) {
+    serialNumber[i] = randomOctets[randomOctetsUsed++] ?? 0;
+  }
   return serialNumber;
 }
+
+/** Drawn for many serial numbers at once; each octet is used once. */
+const randomOctets = new Uint8Array(16 * 64);
+let randomOctetsUsed = randomOctets.length;
