@@ -9,8 +9,11 @@ import { nodeRows } from "./node/rows.ts";
 import { printRows, type Row } from "./report.ts";
 import { createCluster, createWorkload, type Workload } from "./workload.ts";
 
-/** V8 is still compiling after the first thousands: what is judged is an isolate at work, not one that starts. */
-const warmUpTimes = 6000;
+/**
+ * V8 still compiles, on a thread beside, after the first ten thousands: what is judged is an isolate at
+ * work, not one that starts.
+ */
+const warmUpTimes = 30_000;
 const rounds = 31;
 const timesPerRound = 200;
 
