@@ -9,7 +9,7 @@ export type JsonFetch = (url: string) => Promise<unknown>;
 /** How long one fetch may take, from the connection to the last byte. */
 export const fetchTimeoutMilliseconds = 5_000;
 
-const maximumOctets = 256 * 1024;
+const usualMaximumOctets = 256 * 1024;
 
 /**
  * Fetches JSON from a server that is not trusted to behave: it may hang, redirect, never end or
@@ -25,8 +25,11 @@ export const fetchJson: JsonFetch = async (url) => {
 };
 
 /** The JSON of an answer, bounded. @throws FetchError */
-export async function readJson(response: Response): Promise<unknown> {
-  return parse(await readBounded(response));
+export async function readJson(
+  response: Response,
+  maximumOctets: number = usualMaximumOctets,
+): Promise<unknown> {
+  return parse(await readBounded(response, maximumOctets));
 }
 
 async function fetchWithin(url: string): Promise<Response> {
@@ -42,7 +45,7 @@ async function fetchWithin(url: string): Promise<Response> {
   }
 }
 
-async function readBounded(response: Response): Promise<string> {
+async function readBounded(response: Response, maximumOctets: number): Promise<string> {
   const decoder = new TextDecoder("utf-8", { fatal: true });
   let text = "";
   let octets = 0;

@@ -2,12 +2,27 @@ import { CaError } from "../errors.ts";
 import { addSeconds } from "../pki/validity.ts";
 import { FetchError, fetchTimeoutMilliseconds, readJson } from "./json-fetch.ts";
 
-/** One question to an API server: a GET, or with a body a POST. */
+/** One question to an API server: a GET, with a body a POST, or its server-side apply. */
 export interface KubernetesQuestion {
   /** With its query, percent-encoded. */
   readonly path: string;
   readonly body?: unknown;
+  /** Whether the body is applied. The path names the field owner. */
+  readonly isApply?: boolean;
+  /** Of the answer; where it is left out, as many as any JSON may have here. */
+  readonly maximumOctets?: number;
+  /** Ends the question before its time is up. */
+  readonly signal?: AbortSignal;
 }
+
+/**
+ * Puts one question to an API server that may be slow, away, broken or somebody else: bounded in time
+ * and size.
+ *
+ * @returns The JSON of a good answer, unread; `undefined` for what is not there (404).
+ * @throws FetchError
+ */
+export type ApiServer = (question: KubernetesQuestion) => Promise<unknown>;
 
 /**
  * Asks a cluster's API server.
@@ -38,12 +53,45 @@ export const maximumUnderWay = 32;
 /** After a failure nobody waits for the same server again for so long. */
 export const restSeconds = 1;
 
-/** An API server that may be slow, away, broken or somebody else: bounded in time, size and number. */
+/** Questions one by one, whatever became of those before. */
+export function createApiServer(
+  { server, credential }: Omit<KubernetesAccess, "cluster">,
+  fetch: Fetch,
+): ApiServer {
+  const request = (question: KubernetesQuestion): RequestInit => {
+    const { body, isApply = false, signal } = question;
+    const contentType = isApply ? "application/apply-patch+yaml" : "application/json";
+    const timeout = AbortSignal.timeout(fetchTimeoutMilliseconds);
+    return {
+      method: body === undefined ? "GET" : isApply ? "PATCH" : "POST",
+      headers: {
+        accept: "application/json",
+        authorization: `Bearer ${credential}`,
+        ...(body !== undefined && { "content-type": contentType }),
+      },
+      ...(body !== undefined && { body: JSON.stringify(body) }),
+      redirect: "manual",
+      signal: signal ? AbortSignal.any([signal, timeout]) : timeout,
+    };
+  };
+  return async (question) => {
+    try {
+      const response = await fetch(`${server}${question.path}`, request(question));
+      return await answerOf(response, question.maximumOctets);
+    } catch (error) {
+      throw toFetchError(error);
+    }
+  };
+}
+
+/** The same for questions that callers wait for: bounded in number as well. */
 export function createKubernetesApi(
-  { cluster, server, credential }: KubernetesAccess,
+  access: KubernetesAccess,
   fetch: Fetch,
   unreachable: ClusterUnreachable,
 ): KubernetesApi {
+  const { cluster } = access;
+  const put = createApiServer(access, fetch);
   let underWay = 0;
   let restsUntil = new Date(0);
 
@@ -52,28 +100,15 @@ export function createKubernetesApi(
     if (underWay >= maximumUnderWay) throw new FetchError("has enough to answer already");
     underWay++;
     try {
-      return await answerOf(await fetch(`${server}${question.path}`, request(question)));
+      return await put(question);
     } catch (error) {
       restsUntil = addSeconds(now, restSeconds);
-      const failure = toFetchError(error);
-      unreachable(cluster, failure);
-      throw failure;
+      if (error instanceof FetchError) unreachable(cluster, error);
+      throw error;
     } finally {
       underWay--;
     }
   }
-
-  const request = ({ body }: KubernetesQuestion): RequestInit => ({
-    method: body === undefined ? "GET" : "POST",
-    headers: {
-      accept: "application/json",
-      authorization: `Bearer ${credential}`,
-      ...(body !== undefined && { "content-type": "application/json" }),
-    },
-    ...(body !== undefined && { body: JSON.stringify(body) }),
-    redirect: "manual",
-    signal: AbortSignal.timeout(fetchTimeoutMilliseconds),
-  });
 
   return async (question, now) => {
     try {
@@ -95,9 +130,9 @@ function toFetchError(error: unknown): FetchError {
   return error instanceof FetchError ? error : new FetchError("did not answer", { cause: error });
 }
 
-async function answerOf(response: Response): Promise<unknown> {
+async function answerOf(response: Response, maximumOctets?: number): Promise<unknown> {
   const { status } = response;
-  if (status === 200 || status === 201) return readJson(response);
+  if (status === 200 || status === 201) return readJson(response, maximumOctets);
   await response.body?.cancel();
   if (status === 404) return undefined;
   if (status === 401 || status === 403) {

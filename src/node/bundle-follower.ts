@@ -1,13 +1,14 @@
 import { readFile } from "node:fs/promises";
 import { readJson } from "../authn/json-fetch.ts";
 import type { EventLog } from "../ca/audit-event.ts";
+import type { NumberedBundle } from "../ca/root-config-map.ts";
 import { clusterFetch } from "./cluster-fetch.ts";
-import { type PublishedBundle, parsePublishedBundle } from "./published-bundle.ts";
+import { parsePublishedBundle } from "./published-bundle.ts";
 
 /** The trust bundle of a CA, as it was last heard. */
 export interface BundleFollower {
   /** Nothing until the CA has been heard once. What it has said stays while it is away. */
-  readonly current: () => PublishedBundle | undefined;
+  readonly current: () => NumberedBundle | undefined;
   /** Asks the CA. Rejects when it does not answer as it should, or with an older bundle. */
   readonly look: (signal: AbortSignal) => Promise<void>;
 }
@@ -21,9 +22,9 @@ export async function createBundleFollower(
   { operation }: EventLog,
 ): Promise<BundleFollower> {
   const fetch = clusterFetch(await textOf(rootsFile));
-  let bundle: PublishedBundle | undefined;
+  let bundle: NumberedBundle | undefined;
 
-  async function fetchBundle(ending: AbortSignal): Promise<PublishedBundle> {
+  async function fetchBundle(ending: AbortSignal): Promise<NumberedBundle> {
     const signal = AbortSignal.any([ending, AbortSignal.timeout(fetchMilliseconds)]);
     const response = await fetch(`${upstream}/bundle.json`, { signal, redirect: "manual" });
     if (response.status === 200) return parsePublishedBundle(await readJson(response));

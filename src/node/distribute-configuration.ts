@@ -1,5 +1,6 @@
 import * as z from "zod";
 import { isSafeToFetch } from "../authn/issuer-keys.ts";
+import { configMapName, usualConfigMap } from "../ca/root-config-map.ts";
 import { parseForm } from "../config/configuration.ts";
 import { ConfigurationError } from "../config/configuration-error.ts";
 import { type ListenAddress, listenAddress } from "./listen-address.ts";
@@ -32,10 +33,7 @@ const form = z.strictObject({
   KUBERNETES_SERVER: url.optional(),
   KUBERNETES_CA_FILE: path.optional(),
   KUBERNETES_TOKEN_FILE: path.default(`${account}/token`),
-  CONFIG_MAP: z
-    .string()
-    .regex(/^[a-z0-9][a-z0-9.-]{0,251}[a-z0-9]$/, "must be the name of a ConfigMap")
-    .default("istio-ca-root-cert"),
+  CONFIG_MAP: configMapName.default(usualConfigMap),
   CONFIG_MAPS: z.boolean().default(true),
   CLUSTER_TRUST_BUNDLE: z.boolean().default(false),
   MONITORING_LISTEN: listenAddress.prefault(":15014"),

@@ -1,14 +1,8 @@
 import { X509Certificate } from "node:crypto";
 import * as z from "zod";
+import type { NumberedBundle } from "../ca/root-config-map.ts";
 import { parseBase64 } from "../pki/base64.ts";
 import { toPem } from "../pki/pem.ts";
-
-/** The trust bundle as a CA publishes it: one content, and the number of its latest change. */
-export interface PublishedBundle {
-  readonly pem: string;
-  /** `spiffe_sequence`. */
-  readonly sequence: number;
-}
 
 const form = z.object({
   spiffe_sequence: z.int().nonnegative(),
@@ -23,7 +17,7 @@ const form = z.object({
  * @throws Error for what is none, holds something that is no authority's certificate, or is empty, which
  *   would say that nobody is to be trusted.
  */
-export function parsePublishedBundle(json: unknown): PublishedBundle {
+export function parsePublishedBundle(json: unknown): NumberedBundle {
   const parsed = form.safeParse(json);
   if (!parsed.success) throw new Error("not a SPIFFE bundle");
   const { spiffe_sequence: sequence, keys } = parsed.data;

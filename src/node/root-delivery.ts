@@ -1,9 +1,18 @@
-import * as z from "zod";
 import type { EventLog } from "../ca/audit-event.ts";
+import {
+  type HeldRoots,
+  holds,
+  type NumberedBundle,
+  namespacesPath,
+  parseNamespace,
+  parseRootConfigMap,
+  rootConfigMap,
+  rootConfigMapPath,
+  rootConfigMapsPath,
+} from "../ca/root-config-map.ts";
 import { addSeconds } from "../pki/validity.ts";
 import { type Followed, follow } from "./followed.ts";
 import type { KubernetesClient } from "./kubernetes-client.ts";
-import type { PublishedBundle } from "./published-bundle.ts";
 
 /** How far the delivery of a bundle to a cluster has come. */
 export interface DeliveryState {
@@ -16,32 +25,10 @@ export interface DeliveryState {
 
 /** Keeps the trust bundle in places of a cluster. */
 export interface RootDelivery {
-  readonly stateOf: (bundle: PublishedBundle) => DeliveryState;
+  readonly stateOf: (bundle: NumberedBundle) => DeliveryState;
   /** Applies what is pending and due. */
-  readonly deliver: (bundle: PublishedBundle, now: Date) => Promise<void>;
+  readonly deliver: (bundle: NumberedBundle, now: Date) => Promise<void>;
 }
-
-/** Istio's label, key and exceptions (istio facts §5.5). */
-const label = "istio.io/config";
-const dataKey = "root-cert.pem";
-const passedOver: ReadonlySet<string> = new Set([
-  "kube-public",
-  "kube-node-lease",
-  "local-path-storage",
-]);
-
-const namespaceForm = z.object({
-  metadata: z.object({ name: z.string() }),
-  status: z.object({ phase: z.string().default("") }).prefault({}),
-});
-const configMapForm = z.object({
-  metadata: z.object({
-    name: z.string(),
-    namespace: z.string(),
-    labels: z.record(z.string(), z.string()).nullish(),
-  }),
-  data: z.record(z.string(), z.string()).nullish(),
-});
 
 /** A namespace's attempts, so that neither a failure nor a fight becomes a storm. */
 interface Attempts {
@@ -64,32 +51,30 @@ export function createRootDelivery(
   const failed = (error: unknown): void => logFault(log, "watch-failed", error);
   const namespaces = follow({
     client,
-    path: "/api/v1/namespaces",
-    keep: keepNamespace,
+    path: namespacesPath,
+    keep: parseNamespace,
     failed,
     signal,
   });
   const configMaps = follow({
     client,
-    path: `/api/v1/configmaps?fieldSelector=${encodeURIComponent(`metadata.name=${name}`)}`,
-    keep: (object) => keepConfigMap(object, name),
+    path: rootConfigMapsPath(name),
+    keep: (object) => parseRootConfigMap(object, name),
     failed,
     signal,
   });
   const attempts = new Map<string, Attempts>();
 
-  async function apply(namespace: string, { pem }: PublishedBundle, now: Date): Promise<void> {
+  async function apply(namespace: string, bundle: NumberedBundle, now: Date): Promise<void> {
     const before = attempts.get(namespace);
     const isQuiet = !before || now > addSeconds(before.last, 2 * longestPauseSeconds);
     const pauseSeconds = isQuiet ? 1 : Math.min(2 * before.pauseSeconds, longestPauseSeconds);
     attempts.set(namespace, { last: now, next: addSeconds(now, pauseSeconds), pauseSeconds });
     try {
-      const path = `/api/v1/namespaces/${namespace}/configmaps/${name}`;
+      const path = rootConfigMapPath(name, namespace);
       const bounded = AbortSignal.any([signal, AbortSignal.timeout(applyMilliseconds)]);
-      const applied = keepConfigMap(
-        await client.apply(path, configMap(name, namespace, pem), bounded),
-        name,
-      );
+      const object = rootConfigMap(name, namespace, bundle, now);
+      const applied = parseRootConfigMap(await client.apply(path, object, bounded), name);
       if (applied) configMaps.items.set(...applied);
     } catch (error) {
       if (!signal.aborted) logFault(log, "root-not-delivered", error, { namespace });
@@ -110,14 +95,12 @@ export function createRootDelivery(
 }
 
 function stateOf(
-  namespaces: Followed<string>,
-  configMaps: Followed<string>,
-  { pem }: PublishedBundle,
+  namespaces: Followed<boolean>,
+  configMaps: Followed<HeldRoots>,
+  bundle: NumberedBundle,
 ): DeliveryState {
-  const wanted = [...namespaces.items].flatMap(([namespace, phase]) =>
-    phase === "Terminating" || passedOver.has(namespace) ? [] : [namespace],
-  );
-  const hasBundle = (namespace: string): boolean => configMaps.items.get(namespace) === pem;
+  const wanted = [...namespaces.items].flatMap(([namespace, wants]) => (wants ? [namespace] : []));
+  const hasBundle = (namespace: string): boolean => holds(configMaps.items.get(namespace), bundle);
   return {
     delivered: wanted.filter(hasBundle),
     pending: wanted.filter((namespace) => !hasBundle(namespace)),
@@ -125,30 +108,9 @@ function stateOf(
   };
 }
 
-function forgetGone(attempts: Map<string, Attempts>, namespaces: Followed<string>): void {
+function forgetGone(attempts: Map<string, Attempts>, namespaces: Followed<boolean>): void {
   for (const name of attempts.keys()) if (!namespaces.items.has(name)) attempts.delete(name);
 }
-
-/** By name, the phase. */
-function keepNamespace(object: unknown): readonly [string, string] | undefined {
-  const parsed = namespaceForm.safeParse(object);
-  return parsed.success ? [parsed.data.metadata.name, parsed.data.status.phase] : undefined;
-}
-
-/** By namespace, the bundle; one without Istio's label has none. */
-function keepConfigMap(object: unknown, name: string): readonly [string, string] | undefined {
-  const parsed = configMapForm.safeParse(object);
-  if (!parsed.success || parsed.data.metadata.name !== name) return undefined;
-  const { metadata, data } = parsed.data;
-  return [metadata.namespace, metadata.labels?.[label] === "true" ? (data?.[dataKey] ?? "") : ""];
-}
-
-const configMap = (name: string, namespace: string, pem: string): object => ({
-  apiVersion: "v1",
-  kind: "ConfigMap",
-  metadata: { name, namespace, labels: { [label]: "true" } },
-  data: { [dataKey]: pem },
-});
 
 /** What went wrong on the way to a cluster. */
 export function logFault(

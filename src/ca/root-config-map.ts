@@ -1,0 +1,123 @@
+import * as z from "zod";
+
+/** A trust bundle, and the number of its latest change: `spiffe_sequence`. */
+export interface NumberedBundle {
+  /** PEM. */
+  readonly pem: string;
+  readonly sequence: number;
+}
+
+/** The roots as a namespace has them. */
+export interface HeldRoots {
+  /** Empty where the ConfigMap is not one that Istio would read. */
+  readonly pem: string;
+  /** What its writer noted beside them. Anybody may have changed that: what is delivered is the PEM. */
+  readonly sequence: number | undefined;
+  readonly deliveredAt: Date | undefined;
+}
+
+/** Istio's name for it (`PILOT_CA_CERT_CONFIGMAP`), its label, key and exceptions (istio facts §5.5). */
+export const usualConfigMap = "istio-ca-root-cert";
+const label = "istio.io/config";
+const dataKey = "root-cert.pem";
+const passedOver: ReadonlySet<string> = new Set([
+  "kube-public",
+  "kube-node-lease",
+  "local-path-storage",
+]);
+
+const sequenceNote = "rampart.dev/spiffe-sequence";
+const instantNote = "rampart.dev/delivered-at";
+
+/** RFC 1123 §2.1, as Kubernetes has it: names go into paths and onto terminals. */
+const namespaceName = z.string().regex(/^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/);
+
+/** `metadata.name` of a ConfigMap. */
+export const configMapName: z.ZodType<string, string> = z
+  .string()
+  .regex(/^[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?$/, "must be the name of a ConfigMap");
+
+const namespaceForm = z.object({
+  metadata: z.object({ name: namespaceName, deletionTimestamp: z.string().nullish() }),
+  status: z.object({ phase: z.string().default("") }).prefault({}),
+});
+
+const texts = z.record(z.string(), z.string()).nullish();
+const configMapForm = z.object({
+  metadata: z.object({
+    name: z.string(),
+    namespace: namespaceName,
+    labels: texts,
+    annotations: texts,
+  }),
+  data: texts,
+});
+
+/** A namespace's name, and whether Istio would give it roots; nothing for what is no namespace. */
+export function parseNamespace(object: unknown): readonly [string, boolean] | undefined {
+  const parsed = namespaceForm.safeParse(object);
+  if (!parsed.success) return undefined;
+  const { metadata, status } = parsed.data;
+  const isGoing = status.phase === "Terminating" || Boolean(metadata.deletionTimestamp);
+  return [metadata.name, !isGoing && !passedOver.has(metadata.name)];
+}
+
+/** A namespace with the roots in its ConfigMap of this name; nothing for any other object. */
+export function parseRootConfigMap(
+  object: unknown,
+  name: string,
+): readonly [string, HeldRoots] | undefined {
+  const parsed = configMapForm.safeParse(object);
+  if (!parsed.success || parsed.data.metadata.name !== name) return undefined;
+  const { metadata, data } = parsed.data;
+  const { namespace, labels, annotations } = metadata;
+  const held = {
+    pem: labels?.[label] === "true" ? (data?.[dataKey] ?? "") : "",
+    sequence: parseSequence(annotations?.[sequenceNote]),
+    deliveredAt: parseInstant(annotations?.[instantNote]),
+  };
+  return [namespace, held];
+}
+
+function parseSequence(text: string | undefined): number | undefined {
+  return text !== undefined && /^\d{1,15}$/.test(text) ? Number(text) : undefined;
+}
+
+function parseInstant(text: string | undefined): Date | undefined {
+  const isInstant = text !== undefined && /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/.test(text);
+  const instant = new Date(isInstant ? text : Number.NaN);
+  return Number.isNaN(instant.getTime()) ? undefined : instant;
+}
+
+/** Whether a namespace has this bundle. The notes say nothing: they alone are no reason to write. */
+export function holds(held: HeldRoots | undefined, { pem }: NumberedBundle): boolean {
+  return held?.pem === pem;
+}
+
+/** The ConfigMap that is applied to a namespace. */
+export function rootConfigMap(
+  name: string,
+  namespace: string,
+  { pem, sequence }: NumberedBundle,
+  now: Date,
+): object {
+  const annotations = { [sequenceNote]: `${sequence}`, [instantNote]: now.toISOString() };
+  return {
+    apiVersion: "v1",
+    kind: "ConfigMap",
+    metadata: { name, namespace, labels: { [label]: "true" }, annotations },
+    data: { [dataKey]: pem },
+  };
+}
+
+/** Where a namespace's ConfigMap of this name is. */
+export function rootConfigMapPath(name: string, namespace: string): string {
+  return `/api/v1/namespaces/${namespace}/configmaps/${name}`;
+}
+
+export const namespacesPath = "/api/v1/namespaces";
+
+/** Every namespace's ConfigMap of this name. */
+export function rootConfigMapsPath(name: string): string {
+  return `/api/v1/configmaps?fieldSelector=${encodeURIComponent(`metadata.name=${name}`)}`;
+}
