@@ -1,12 +1,15 @@
 import * as z from "zod";
 import { isSafeToFetch } from "../authn/issuer-keys.ts";
 import {
+  type ApiServer,
   type ClusterUnreachable,
+  createApiServer,
   createKubernetesApi,
   type Fetch,
   type KubernetesApi,
 } from "../authn/kubernetes-api.ts";
 import type { ReviewOrder } from "../authn/trusted-issuer.ts";
+import { configMapName } from "../ca/root-config-map.ts";
 import { CaError } from "../errors.ts";
 import { ConfigurationError } from "./configuration-error.ts";
 
@@ -16,6 +19,10 @@ export interface ClusterAccessTable {
   readonly ca?: string | undefined;
   readonly credential: string;
   readonly review: ReviewOrder;
+  /** Whether the CA keeps its roots there: not unless it is said, since that takes rights to write. */
+  readonly deliver_roots?: boolean | undefined;
+  /** Of the roots, whoever delivers them. */
+  readonly config_map?: string | undefined;
 }
 
 /** The names of secrets that are credentials for clusters; a table says which is whose. */
@@ -32,6 +39,8 @@ export const clusterAccess: z.ZodType<ClusterAccessTable> = z.strictObject({
   ca: z.string().max(65_536).regex(certificates, "must be certificates in PEM").optional(),
   credential: z.string().regex(credentialName, "must be the name CLUSTER_CREDENTIAL_… of a secret"),
   review: z.enum(["after-keys", "before-keys", "instead-of-keys"]).default("after-keys"),
+  deliver_roots: z.boolean().optional(),
+  config_map: configMapName.optional(),
 });
 
 /** A bearer token; what is wrong is said without it. */
@@ -59,9 +68,22 @@ export function clusterApi(
   { server, ca, credential: name }: ClusterAccessTable,
   { fetch, credentials, unreachable }: ClusterAccess,
 ): KubernetesApi {
+  const credential = requireCredential(name, credentials);
+  return createKubernetesApi({ cluster, server, credential }, fetch(ca), unreachable);
+}
+
+/** The same for questions that nobody waits for. @throws ConfigurationError */
+export function clusterServer(
+  { server, ca, credential: name }: ClusterAccessTable,
+  { fetch, credentials }: Omit<ClusterAccess, "unreachable">,
+): ApiServer {
+  return createApiServer({ server, credential: requireCredential(name, credentials) }, fetch(ca));
+}
+
+function requireCredential(name: string, credentials: ClusterAccess["credentials"]): string {
   const credential = credentials.get(name);
   if (credential === undefined) throw new ConfigurationError([`${name}: is required`]);
-  return createKubernetesApi({ cluster, server, credential }, fetch(ca), unreachable);
+  return credential;
 }
 
 /** Where nothing authenticates, as in an operator's terminal, no credential is needed either. */

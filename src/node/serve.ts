@@ -13,6 +13,7 @@ import { createRegistry, createRpcMetrics } from "./grpc-metrics.ts";
 import { listenInPlaintext, listenWithTls } from "./listener.ts";
 import { createMonitoringSite } from "./monitoring-site.ts";
 import { ownCertificate } from "./own-certificate.ts";
+import { pushRoots } from "./pushed-roots.ts";
 import { recur } from "./recurrence.ts";
 import { openWhenCertified } from "./renewing-listener.ts";
 import type { ServeConfiguration } from "./serve-configuration.ts";
@@ -70,9 +71,10 @@ export async function serve(
   const plaintext = configuration.plaintextListen
     ? await listenInPlaintext(site, configuration.plaintextListen)
     : undefined;
+  const push = pushRoots(configuration.ca, authorities, { registry, log, clock });
   // A failed rotation has logged its faults; the next one tries again.
   const rotation = recur(
-    () => rotateAll([mint, ...signerMints.values()], clock()),
+    () => rotateAll([mint, ...signerMints.values()], clock()).finally(push.begin),
     rotationSeconds(phaseLengths),
     () => {},
   );
@@ -93,6 +95,7 @@ export async function serve(
     close: async (grace) => {
       isEnding = true;
       await Promise.all([rotation.end(), door.close(grace), plaintext?.close(grace)]);
+      await push.end();
       await monitoring.close(grace);
     },
   };

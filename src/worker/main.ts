@@ -1,10 +1,13 @@
 import type { Hono } from "hono";
+import type { DeliveryLimits } from "../ca/delivery-allowance.ts";
+import { createRootDelivery } from "../ca/root-delivery.ts";
 import { rotateAll } from "../ca/rotate.ts";
 import type { ClusterFetch } from "../config/cluster-access.ts";
 import { compose } from "../config/composition.ts";
 import { configurationKeys, parseConfiguration } from "../config/configuration.ts";
 import { ConfigurationError } from "../config/configuration-error.ts";
 import { consoleLog } from "../config/event-log.ts";
+import { rootTargets } from "../config/root-targets.ts";
 import { createHttpApp } from "../transport/http-app.ts";
 import { createMisconfiguredApp } from "../transport/misconfigured-app.ts";
 import { edgeCertificateOf } from "./edge-certificate.ts";
@@ -20,6 +23,17 @@ interface Isolate {
 }
 
 const clock = (): Date => new Date();
+
+/**
+ * A run may make a thousand requests, with those to the store among them, or fifty on the free plan,
+ * and has six connections (platform facts §5). The cron may come again after a minute or more.
+ */
+const deliveryLimits: DeliveryLimits = {
+  requests: 900,
+  seconds: 120,
+  clustersAtOnce: 3,
+  writesAtOnce: 2,
+};
 
 /** A value, not a promise: Workers forbid one request to wait for another's. */
 let isolate: Isolate | undefined;
@@ -53,9 +67,16 @@ async function startConfigured(environment: Environment): Promise<Isolate> {
   const signerStore = signerStoreIn(AUTHORITIES);
   const platform = { store, signerStore, log: consoleLog, clock, clusterFetch };
   const { certificateAuthority, mint, signerMints } = await compose(configuration, platform);
+  const delivery = createRootDelivery({
+    targets: rootTargets(configuration, clusterFetch),
+    authorities: certificateAuthority.issuance.authorities,
+    limits: deliveryLimits,
+    log: consoleLog,
+  });
   return {
     app: createHttpApp(certificateAuthority, edgeCertificateOf),
-    runCron: (now) => rotateAll([mint, ...signerMints.values()], now),
+    runCron: (now) =>
+      rotateAll([mint, ...signerMints.values()], now).finally(() => delivery.deliver(now)),
   };
 }
 
@@ -99,7 +120,7 @@ export default {
     return app.fetch(request);
   },
 
-  /** The one thing that the cron does, whatever its cron string; a throw shows as a failed run. */
+  /** What the cron does, whatever its cron string; a throw shows as a failed run. */
   async scheduled(_event: ScheduledController, environment: Environment): Promise<void> {
     const { runCron } = await startOnce(environment);
     await runCron(clock());

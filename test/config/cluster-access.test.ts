@@ -1,4 +1,6 @@
 import { beforeAll, describe, expect, test } from "vitest";
+import { ConfigurationError } from "../../src/config/configuration-error.ts";
+import { rootTargets } from "../../src/config/root-targets.ts";
 import type { CertificateAuthority } from "../../src/transport/certificate-authority.ts";
 import {
   apiCredential,
@@ -28,7 +30,14 @@ describe("the table kubernetes of an issuer", () => {
   });
 
   test("may say everything of it", () => {
-    const kubernetes = { server, credential, ca: pem, review: "before-keys" };
+    const kubernetes = {
+      server,
+      credential,
+      ca: pem,
+      review: "before-keys",
+      deliver_roots: true,
+      config_map: "istio-ca-root-cert",
+    };
     expect(issuersOf({ issuer, kubernetes })[0]?.kubernetes).toEqual(kubernetes);
   });
 
@@ -48,6 +57,9 @@ describe("the table kubernetes of an issuer", () => {
     ["a CA that is none", { ca: "MIIB" }, "ca"],
     ["a private key for a CA", { ca: pem.replaceAll("CERTIFICATE", "PRIVATE KEY") }, "ca"],
     ["another order", { review: "never" }, "review"],
+    ["a delivery that is no yes or no", { deliver_roots: "yes" }, "deliver_roots"],
+    ["a ConfigMap without a name", { config_map: "" }, "config_map"],
+    ["a ConfigMap that is a path", { config_map: "../secrets/x" }, "config_map"],
     ["another key", { token: "x" }, "token"],
   ])("may not have %s", (_, changes, key) => {
     const kubernetes = { server, credential, ...changes };
@@ -57,6 +69,39 @@ describe("the table kubernetes of an issuer", () => {
   test("needs an issuer with keys unless the API server decides alone", () => {
     const tables = [{ issuer: "kubernetes", kubernetes: { server, credential } }];
     expectOneFault({ ISSUERS: tables }, "ISSUERS[0].issuer");
+  });
+});
+
+describe("the clusters that get roots", () => {
+  const asked = { server, credential, deliver_roots: true };
+  const targetsOf = (...tables: readonly object[]) =>
+    rootTargets(configurationOf({ ISSUERS: tables, [credential]: "x" }), () => fetch);
+
+  test("are those that say so, and no others", () => {
+    const other = { server: "https://10.0.0.2", credential, review: "instead-of-keys" };
+    expect(
+      targetsOf(
+        { issuer, cluster: "a", kubernetes: asked },
+        { issuer: "https://b.test", cluster: "b", kubernetes: other },
+        { issuer: "https://c.test", cluster: "c" },
+      ),
+    ).toMatchObject([{ cluster: "a", configMap: "istio-ca-root-cert" }]);
+  });
+
+  test("need their credential", () => {
+    const configuration = configurationOf({ ISSUERS: [{ issuer, kubernetes: asked }] });
+    expect(() => rootTargets(configuration, () => fetch)).toThrow(`${credential}: is required`);
+  });
+
+  test("are refused where the platform cannot trust their CA", () => {
+    const refuse = () => {
+      throw new ConfigurationError(["ISSUERS: not here"]);
+    };
+    const configuration = configurationOf({
+      ISSUERS: [{ issuer, kubernetes: { ...asked, ca: pem } }],
+      [credential]: "x",
+    });
+    expect(() => rootTargets(configuration, refuse)).toThrow(ConfigurationError);
   });
 });
 

@@ -8,6 +8,7 @@ interface KubernetesObject {
     readonly namespace?: string;
     readonly resourceVersion?: string;
   };
+  readonly data?: unknown;
   readonly [field: string]: unknown;
 }
 
@@ -119,10 +120,14 @@ export async function startWatchedApi(): Promise<WatchedApi> {
   ): void {
     const object = JSON.parse(body) as KubernetesObject;
     const place = objects.get(`Namespace//${namespace}`);
-    const isOwned = url.searchParams.get("fieldManager") !== null;
+    const manager = url.searchParams.get("fieldManager");
     if (namespace !== undefined && !place) answer(response, 404, { code: 404 });
-    else if (!isOwned) answer(response, 400, { code: 400 });
-    else answer(response, objects.has(keyOf(object)) ? 200 : 201, put(object));
+    else if (manager === null) answer(response, 400, { code: 400 });
+    else {
+      const status = objects.has(keyOf(object)) ? 200 : 201;
+      const managedFields = [{ manager, operation: "Apply" }];
+      answer(response, status, put({ ...object, metadata: { ...object.metadata, managedFields } }));
+    }
   }
 
   function route(request: IncomingMessage, response: ServerResponse, url: URL, body: string): void {

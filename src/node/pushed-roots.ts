@@ -1,0 +1,90 @@
+import { Gauge, type Registry } from "prom-client";
+import type { Authorities } from "../ca/authorities.ts";
+import type { DeliveryLimits } from "../ca/delivery-allowance.ts";
+import type { DeliveryOutcome } from "../ca/delivery-to-cluster.ts";
+import { createRootDelivery, type RootDelivery } from "../ca/root-delivery.ts";
+import type { Configuration } from "../config/configuration.ts";
+import { rootTargets } from "../config/root-targets.ts";
+import { clusterFetch } from "./cluster-fetch.ts";
+import { logFault } from "./root-delivery.ts";
+import type { Surroundings } from "./serve.ts";
+
+/** The delivery of roots to the clusters that gave access. */
+export interface PushedRoots {
+  /** Begins a run, unless one is under way. */
+  readonly begin: () => void;
+  /** Breaks off what is under way; the next process finds what is left. */
+  readonly end: () => Promise<void>;
+}
+
+/** Less than a minute, which is how often the rotation comes by. */
+const limits: DeliveryLimits = {
+  requests: 10_000,
+  seconds: 50,
+  clustersAtOnce: 8,
+  writesAtOnce: 8,
+};
+
+/** @throws ConfigurationError */
+export function pushRoots(
+  configuration: Configuration,
+  authorities: Authorities,
+  { registry, log, clock }: Surroundings & { readonly registry: Registry },
+): PushedRoots {
+  const targets = rootTargets(configuration, clusterFetch);
+  const delivery = createRootDelivery({ targets, authorities, limits, log });
+  if (targets.length > 0) addGauges(registry, delivery);
+  const ending = new AbortController();
+  let current: Promise<void> | undefined;
+  return {
+    begin: () => {
+      if (ending.signal.aborted) return;
+      current ??= delivery
+        .deliver(clock(), ending.signal)
+        .catch((error: unknown) => logFault(log, "roots-not-delivered", error))
+        .finally(() => {
+          current = undefined;
+        });
+    },
+    end: async () => {
+      ending.abort();
+      await current;
+    },
+  };
+}
+
+function addGauges(registry: Registry, { outcomes }: RootDelivery): void {
+  const gauge = (name: string, help: string, read: (outcome: DeliveryOutcome) => number) =>
+    new Gauge({
+      name,
+      help,
+      labelNames: ["cluster"],
+      registers: [registry],
+      collect() {
+        for (const outcome of outcomes()) this.set({ cluster: outcome.cluster }, read(outcome));
+      },
+    });
+  gauge(
+    "rampart_push_bundle_sequence",
+    "The trust bundle that a cluster was last to get.",
+    ({ sequence }) => sequence,
+  );
+  gauge(
+    "rampart_push_namespaces",
+    "Namespaces of a cluster that should have it; 0 while the cluster does not say.",
+    ({ namespaces }) => namespaces,
+  );
+  gauge(
+    "rampart_push_namespaces_delivered",
+    "Namespaces of a cluster that have it.",
+    ({ delivered }) => delivered,
+  );
+  gauge(
+    "rampart_push_delivered_since_timestamp",
+    "Since when all of them have it, in Unix time.",
+    ({ since }) => (since ? since.getTime() / 1000 : Number.NaN),
+  );
+  gauge("rampart_push_delivered", "1 when all of them have it.", ({ fault }) =>
+    fault === undefined ? 1 : 0,
+  );
+}

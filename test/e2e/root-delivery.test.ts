@@ -1,0 +1,91 @@
+import { randomBytes } from "node:crypto";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { createTestHarness } from "wrangler";
+import {
+  namespaceOf,
+  startWatchedApi,
+  type WatchedApi,
+  watchedToken,
+} from "../testkit/watched-api.ts";
+
+const credential = "CLUSTER_CREDENTIAL_A";
+const apis: readonly WatchedApi[] = await Promise.all(Array.from({ length: 4 }, startWatchedApi));
+const [eager, unasked, broken, silent] = apis as [WatchedApi, WatchedApi, WatchedApi, WatchedApi];
+
+const table = (name: string, server: string, more: object): object => ({
+  issuer: `https://${name}.test`,
+  cluster: name,
+  kubernetes: { server, credential, ...more },
+});
+
+// Real workerd, over real sockets of the loopback interface.
+const harness = createTestHarness({
+  workers: [
+    {
+      configPath: "./wrangler.toml",
+      vars: {
+        ISSUERS: [
+          table("broken", broken.origin, { deliver_roots: true }),
+          table("away", "http://127.0.0.1:9", { deliver_roots: true }),
+          table("silent", silent.origin, { deliver_roots: true }),
+          table("eager", eager.origin, { deliver_roots: true }),
+          table("unasked", unasked.origin, {}),
+        ] as never,
+        INCEPTION_DATE: new Date().toISOString().slice(0, 10),
+        PROPAGATION_INTERVAL: "0s",
+      },
+      secrets: { KEK: `e2e:${randomBytes(32).toString("base64")}`, [credential]: watchedToken },
+    },
+  ],
+});
+
+const names = Array.from({ length: 9 }, (_, i) => `shop-${i}`);
+
+beforeAll(async () => {
+  for (const api of apis) for (const name of names) api.put(namespaceOf(name));
+  broken.instead = (_, response) => Boolean(response.writeHead(200).end("<html>"));
+  silent.instead = () => true;
+  await harness.listen();
+}, 60_000);
+
+afterAll(async () => {
+  await harness.close();
+  await Promise.all(apis.map((api) => api.close()));
+});
+
+const runCron = () => harness.getWorker().scheduled({ cron: "* * * * *" });
+const heldBy = (api: WatchedApi): unknown[] =>
+  names.map((name) => Object(api.configMapIn(name)?.data)["root-cert.pem"]);
+
+test("the Worker's cron brings its roots to the clusters that want them, whatever the others do", async () => {
+  expect(await runCron()).toMatchObject({ outcome: "ok" });
+  expect(await runCron()).toMatchObject({ outcome: "ok" });
+  const pem = await (await harness.fetch("/bundle.pem")).text();
+  expect(pem).toContain("BEGIN CERTIFICATE");
+  expect(heldBy(eager)).toEqual(names.map(() => pem));
+  expect(eager.configMapIn("shop-0")).toMatchObject({
+    metadata: {
+      labels: { "istio.io/config": "true" },
+      managedFields: [{ manager: "rampart-ca", operation: "Apply" }],
+    },
+  });
+  expect(unasked.asked).toEqual([]);
+  for (const api of [broken, silent]) {
+    expect(api.asked).not.toEqual([]);
+    expect(api.asked.filter((each) => !each.startsWith("GET"))).toEqual([]);
+  }
+}, 60_000);
+
+test("it repairs what somebody changes, and what was away gets its roots later", async () => {
+  const before = eager.configMapIn("shop-3");
+  if (before) eager.put({ ...before, data: { "root-cert.pem": "mine" } });
+  eager.asked.length = 0;
+  broken.instead = undefined;
+  silent.instead = undefined;
+  await runCron();
+  const pem = await (await harness.fetch("/bundle.pem")).text();
+  for (const api of [eager, broken, silent]) expect(heldBy(api)).toEqual(names.map(() => pem));
+  expect(eager.asked.filter((each) => !each.startsWith("GET"))).toEqual([
+    "PATCH /api/v1/namespaces/shop-3/configmaps/istio-ca-root-cert",
+  ]);
+}, 60_000);
