@@ -91,12 +91,14 @@ describe("deploy/distribute.yaml", () => {
   test("configures the program", () => {
     const environment = { KUBERNETES_SERVICE_HOST: "10.0.0.1" };
     expect(parseDistributeConfiguration(configurationIn(path), environment)).toMatchObject({
-      server: "https://10.0.0.1:443",
-      configMap: "istio-ca-root-cert",
+      places: { server: "https://10.0.0.1:443", configMap: "istio-ca-root-cert" },
     });
   });
+});
 
-  test("may see namespaces and its own ConfigMaps, delete nothing, and read no secret", () => {
+test.each(["deploy/distribute.yaml", "deploy/gateway-roots.yaml"])(
+  "%s lets see namespaces and the ConfigMaps of roots, delete nothing, and read no secret",
+  (path) => {
     const roles = manifestsIn(path).filter(({ kind }) => kind === "ClusterRole");
     expect(roles).toMatchObject([
       {
@@ -110,5 +112,16 @@ describe("deploy/distribute.yaml", () => {
         ],
       },
     ]);
-  });
+  },
+);
+
+test("the rights to keep roots are bound to the gateway's account", () => {
+  const manifests = manifestsIn("deploy/gateway-roots.yaml");
+  const accounts = manifestsIn("deploy/gateway.yaml").filter(
+    ({ kind }) => kind === "ServiceAccount",
+  );
+  expect(accounts).toMatchObject([{ metadata: { name: "rampart-gateway" } }]);
+  expect(manifests.filter(({ kind }) => kind === "ClusterRoleBinding")).toMatchObject([
+    { subjects: [{ name: "rampart-gateway", namespace: "istio-system" }] },
+  ]);
 });

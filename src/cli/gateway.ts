@@ -18,7 +18,8 @@ export function gatewayCommand(clock: () => Date): Command {
       // Loaded here alone: it brings what `rampart serve` has no use for.
       const { runGateway } = await import("../node/gateway.ts");
       const gateway = await orObstacle(async () => {
-        const configuration = parseGatewayConfiguration(await readConfigurationFile(config, {}));
+        const values = await readConfigurationFile(config, {});
+        const configuration = parseGatewayConfiguration(values, process.env);
         return runGateway(configuration, { log: consoleLog, clock });
       });
       await runUntilTold(gateway);

@@ -1,4 +1,4 @@
-import type { RootTarget } from "../ca/delivery-to-cluster.ts";
+import type { RootTarget } from "../ca/push-to-cluster.ts";
 import { usualConfigMap } from "../ca/root-config-map.ts";
 import { type ClusterFetch, clusterServer } from "./cluster-access.ts";
 import type { Configuration } from "./configuration.ts";

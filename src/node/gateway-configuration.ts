@@ -1,8 +1,10 @@
 import * as z from "zod";
 import { isSafeToFetch } from "../authn/issuer-keys.ts";
 import { parseForm, trustDomainText } from "../config/configuration.ts";
+import { ConfigurationError } from "../config/configuration-error.ts";
 import type { TrustDomain } from "../pki/spiffe-id.ts";
 import type { ListenAddress } from "./listen-address.ts";
+import { type Environment, placeKeys, type RootPlaces, rootPlacesOf } from "./root-places.ts";
 import { type CertificateFiles, certificateFilesOf, servingKeys } from "./serve-configuration.ts";
 
 /** What `rampart gateway` needs to know. It has no secret but its token, which is in a file. */
@@ -18,6 +20,10 @@ export interface GatewayConfiguration {
   readonly listen: ListenAddress;
   readonly monitoringListen: ListenAddress;
   readonly certificateFiles: CertificateFiles | undefined;
+  /** Where it keeps the roots of its CA in its cluster; nothing where it does not. */
+  readonly rootPlaces: RootPlaces | undefined;
+  /** Whether it is ready only once they are everywhere. */
+  readonly isReadyWithRoots: boolean;
 }
 
 const form = z.strictObject({
@@ -30,16 +36,26 @@ const form = z.strictObject({
     .regex(/^[A-Za-z0-9._/-]{1,253}$/, "must be a cluster's name")
     .default("Kubernetes"),
   ...servingKeys,
+  DELIVER_ROOTS: z.boolean().default(false),
+  READY_WITH_ROOTS: z.boolean().default(false),
+  ...placeKeys,
 });
 
 /** The names of all keys, in the order of the table in docs/gateway.md. */
 export const gatewayKeys: readonly string[] = Object.keys(form.shape);
 
-/** @throws ConfigurationError */
+/**
+ * @param environment Where a pod finds its API server.
+ * @throws ConfigurationError
+ */
 export function parseGatewayConfiguration(
   values: Readonly<Record<string, unknown>>,
+  environment: Environment = {},
 ): GatewayConfiguration {
   const read = parseForm(form, values);
+  if (read.READY_WITH_ROOTS && !read.DELIVER_ROOTS) {
+    throw new ConfigurationError(["READY_WITH_ROOTS: must not be true without DELIVER_ROOTS"]);
+  }
   return {
     trustDomain: read.TRUST_DOMAIN,
     upstream: read.UPSTREAM.replace(/\/+$/, ""),
@@ -49,5 +65,7 @@ export function parseGatewayConfiguration(
     listen: read.LISTEN,
     monitoringListen: read.MONITORING_LISTEN,
     certificateFiles: certificateFilesOf(read),
+    rootPlaces: read.DELIVER_ROOTS ? rootPlacesOf(read, environment) : undefined,
+    isReadyWithRoots: read.READY_WITH_ROOTS,
   };
 }

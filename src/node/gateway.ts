@@ -7,6 +7,7 @@ import { certificateFromUpstream, tokenInFile } from "./gateway-identity.ts";
 import { forwardingRpc } from "./gateway-site.ts";
 import { createRegistry, createRpcMetrics } from "./grpc-metrics.ts";
 import { createKept } from "./kept.ts";
+import { addRootGauges, type KeptRoots, keepRoots, type RootsReport } from "./kept-roots.ts";
 import { listenInPlaintext, listenWithTls } from "./listener.ts";
 import { createMonitoringSite } from "./monitoring-site.ts";
 import { openWhenCertified } from "./renewing-listener.ts";
@@ -43,8 +44,12 @@ export async function runGateway(
     : certificateFromUpstream(upstream, credentials, keeping("serving certificate"));
   let isOpen = false;
   const isServing = async (): Promise<boolean> => isOpen;
-  const app = gatewayApp(isServing, () => trustBundleAt(clock()));
+  const { rootPlaces, isReadyWithRoots } = configuration;
+  const roots = rootPlaces && (await keepRoots(configuration, rootPlaces, { log, clock }));
+  const readiness = (): Readiness => readinessOf(isOpen, roots, isReadyWithRoots);
+  const app = gatewayApp(readiness, () => trustBundleAt(clock()));
   const registry = createRegistry();
+  if (roots) addRootGauges(registry, roots);
   const createCertificate = createRpcMetrics(registry)(
     createCertificatePath,
     forwardingRpc({ upstream, credentials, trustDomain, log, clock }),
@@ -76,20 +81,39 @@ export async function runGateway(
     monitoringAddress: monitoring.address,
     close: async (grace) => {
       isOpen = false;
-      await door.close(grace);
+      await Promise.all([door.close(grace), roots?.end()]);
       await monitoring.close(grace);
       upstream.close();
     },
   };
 }
 
-function gatewayApp(isServing: () => Promise<boolean>, trustBundle: () => Promise<string>): Hono {
+interface Readiness {
+  readonly ready: boolean;
+  readonly reasons: readonly string[];
+  readonly roots?: RootsReport;
+}
+
+/** Calls need no roots in namespaces, so it is for the operator to say whether they wait for them. */
+function readinessOf(
+  isOpen: boolean,
+  kept: KeptRoots | undefined,
+  isReadyWithRoots: boolean,
+): Readiness {
+  const roots = kept?.report();
+  const reasons = [
+    ...(isOpen ? [] : ["there is no serving certificate yet, or the gateway is ending"]),
+    ...(isReadyWithRoots ? (roots?.reasons ?? []) : []),
+  ];
+  return { ready: reasons.length === 0, reasons, ...(roots && { roots }) };
+}
+
+function gatewayApp(readiness: () => Readiness, trustBundle: () => Promise<string>): Hono {
   const app = new Hono();
   app.get("/healthz", (c) => c.text("ok\n"));
-  app.get("/readyz", async (c) => {
-    const ready = await isServing();
-    const reasons = ready ? [] : ["there is no serving certificate yet, or the gateway is ending"];
-    return c.json({ ready, reasons }, ready ? 200 : 503, { "cache-control": "no-store" });
+  app.get("/readyz", (c) => {
+    const now = readiness();
+    return c.json(now, now.ready ? 200 : 503, { "cache-control": "no-store" });
   });
   app.get("/bundle.pem", async (c) =>
     c.body(await trustBundle(), 200, { "content-type": "application/x-pem-file" }),

@@ -1,6 +1,6 @@
 import type { Hono } from "hono";
-import type { DeliveryLimits } from "../ca/delivery-allowance.ts";
-import { createRootDelivery } from "../ca/root-delivery.ts";
+import type { PushLimits } from "../ca/push-allowance.ts";
+import { createRootPush } from "../ca/root-push.ts";
 import { rotateAll } from "../ca/rotate.ts";
 import type { ClusterFetch } from "../config/cluster-access.ts";
 import { compose } from "../config/composition.ts";
@@ -28,7 +28,7 @@ const clock = (): Date => new Date();
  * A run may make a thousand requests, with those to the store among them, or fifty on the free plan,
  * and has six connections (platform facts §5). The cron may come again after a minute or more.
  */
-const deliveryLimits: DeliveryLimits = {
+const pushLimits: PushLimits = {
   requests: 900,
   seconds: 120,
   clustersAtOnce: 3,
@@ -67,16 +67,16 @@ async function startConfigured(environment: Environment): Promise<Isolate> {
   const signerStore = signerStoreIn(AUTHORITIES);
   const platform = { store, signerStore, log: consoleLog, clock, clusterFetch };
   const { certificateAuthority, mint, signerMints } = await compose(configuration, platform);
-  const delivery = createRootDelivery({
+  const push = createRootPush({
     targets: rootTargets(configuration, clusterFetch),
     authorities: certificateAuthority.issuance.authorities,
-    limits: deliveryLimits,
+    limits: pushLimits,
     log: consoleLog,
   });
   return {
     app: createHttpApp(certificateAuthority, edgeCertificateOf),
     runCron: (now) =>
-      rotateAll([mint, ...signerMints.values()], now).finally(() => delivery.deliver(now)),
+      rotateAll([mint, ...signerMints.values()], now).finally(() => push.deliver(now)),
   };
 }
 

@@ -131,6 +131,19 @@ describe("the configuration of serve", () => {
 });
 
 describe("the configuration of a gateway", () => {
+  const inCluster = { KUBERNETES_SERVICE_HOST: "fd00::1", KUBERNETES_SERVICE_PORT: "6443" };
+
+  test("keeps roots where its pod is, if it is to", () => {
+    const values = { UPSTREAM: "https://ca.test", DELIVER_ROOTS: true };
+    expect(parseGatewayConfiguration(values, inCluster)).toMatchObject({
+      rootPlaces: { server: "https://[fd00::1]:6443", configMap: "istio-ca-root-cert" },
+      isReadyWithRoots: false,
+    });
+    expect(parseGatewayConfiguration({ UPSTREAM: "https://ca.test" }, inCluster)).toMatchObject({
+      rootPlaces: undefined,
+    });
+  });
+
   test("needs no more than the CA behind it", () => {
     expect(gatewayWith({})).toMatchObject({
       upstream: "https://ca.test",
@@ -151,6 +164,15 @@ describe("the configuration of a gateway", () => {
     ["TRUST_DOMAIN", { TRUST_DOMAIN: "Cluster.Local" }],
     ["CLUSTER", { CLUSTER: "two words" }],
     ["TLS_KEY_FILE", { TLS_CERTIFICATE_FILE: "/tls.crt" }],
+    ["READY_WITH_ROOTS", { READY_WITH_ROOTS: true }],
+    ["DELIVER_ROOTS", { DELIVER_ROOTS: "yes" }],
+    ["KUBERNETES_SERVER", { DELIVER_ROOTS: true }],
+    ["KUBERNETES_SERVER", { DELIVER_ROOTS: true, KUBERNETES_SERVER: "http://10.0.0.1" }],
+    ["CONFIG_MAP", { CONFIG_MAP: "a/b" }],
+    [
+      "CONFIG_MAPS",
+      { DELIVER_ROOTS: true, KUBERNETES_SERVER: "https://10.0.0.1", CONFIG_MAPS: false },
+    ],
     ["STORE_DIRECTORY", { STORE_DIRECTORY: "/store" }],
     ["ISSUERS", { ISSUERS }],
   ])("has a fault at %s (%#)", async (place, changes) => {

@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import type { DeliveryLimits } from "../../src/ca/delivery-allowance.ts";
-import { createRootDelivery, type RootDelivery } from "../../src/ca/root-delivery.ts";
+import type { PushLimits } from "../../src/ca/push-allowance.ts";
+import { createRootPush, type RootPush } from "../../src/ca/root-push.ts";
 import { rootTargets } from "../../src/config/root-targets.ts";
 import { clusterFetch } from "../../src/node/cluster-fetch.ts";
 import { configurationOf } from "../config/faults.ts";
@@ -15,7 +15,7 @@ import {
 } from "../testkit/watched-api.ts";
 
 const credential = "CLUSTER_CREDENTIAL_A";
-const limits: DeliveryLimits = {
+const limits: PushLimits = {
   requests: 1000,
   seconds: 60,
   clustersAtOnce: 2,
@@ -44,19 +44,19 @@ const table = (server: string, cluster: string, changes: object = {}): object =>
   kubernetes: { server, credential, deliver_roots: true, ...changes },
 });
 
-function deliveryTo(
+function pushTo(
   tables: readonly object[] = [table(api.origin, "a")],
-  changes: Partial<DeliveryLimits> = {},
+  changes: Partial<PushLimits> = {},
   fetch = clusterFetch,
-): RootDelivery {
+): RootPush {
   const configuration = configurationOf({ ISSUERS: tables, [credential]: watchedToken });
   const { authorities } = ca.certificateAuthority.issuance;
   const targets = rootTargets(configuration, fetch);
-  return createRootDelivery({ targets, authorities, limits: { ...limits, ...changes }, log });
+  return createRootPush({ targets, authorities, limits: { ...limits, ...changes }, log });
 }
 
-const toBoth = (changes: Partial<DeliveryLimits> = {}): RootDelivery =>
-  deliveryTo([table(api.origin, "a"), table(other.origin, "b")], changes);
+const toBoth = (changes: Partial<PushLimits> = {}): RootPush =>
+  pushTo([table(api.origin, "a"), table(other.origin, "b")], changes);
 
 const pem = async (): Promise<string> => (await ca.app.request("/bundle.pem")).text();
 const has = async (server: WatchedApi, namespace: string): Promise<boolean> =>
@@ -76,7 +76,7 @@ describe("the CA delivers its roots", () => {
     const going = namespaceOf("going");
     const metadata = { ...going.metadata, deletionTimestamp: "2026-11-21T12:00:00Z" };
     api.put({ ...going, metadata });
-    await deliveryTo().deliver(ca.now());
+    await pushTo().deliver(ca.now());
     const { spiffe_sequence } = await (await ca.app.request("/bundle.json")).json();
     expect(api.configMapIn("shop")).toMatchObject({
       metadata: {
@@ -97,26 +97,26 @@ describe("the CA delivers its roots", () => {
   });
 
   test("once: where nothing has changed nothing is written, nor said", async () => {
-    const delivery = deliveryTo();
-    await delivery.deliver(ca.now());
+    const push = pushTo();
+    await push.deliver(ca.now());
     api.asked.length = 0;
-    await delivery.deliver(ca.now());
+    await push.deliver(ca.now());
     expect(writes(api)).toEqual([]);
     expect(lines("roots-delivered")).toMatchObject([{ cluster: "a", namespaces: 3, written: 3 }]);
   });
 
   test("once to a cluster whose server two issuers name", async () => {
-    await deliveryTo([table(api.origin, "a"), table(`${api.origin}/`, "b")]).deliver(ca.now());
+    await pushTo([table(api.origin, "a"), table(`${api.origin}/`, "b")]).deliver(ca.now());
     expect(writes(api)).toHaveLength(3);
   });
 
   test("under another name, where the mesh has one", async () => {
-    await deliveryTo([table(api.origin, "a", { config_map: "mesh-roots" })]).deliver(ca.now());
+    await pushTo([table(api.origin, "a", { config_map: "mesh-roots" })]).deliver(ca.now());
     expect(writes(api)).toContain("PATCH /api/v1/namespaces/shop/configmaps/mesh-roots");
   });
 
   test("to no cluster that has not said so", async () => {
-    await deliveryTo([table(api.origin, "a", { deliver_roots: false })]).deliver(ca.now());
+    await pushTo([table(api.origin, "a", { deliver_roots: false })]).deliver(ca.now());
     expect(api.asked).toEqual([]);
   });
 
@@ -128,13 +128,13 @@ describe("the CA delivers its roots", () => {
     ["without its label", (held) => ({ ...held, metadata: { ...held.metadata, labels: {} } })],
     ["deleted", () => undefined],
   ])("again where somebody has left it %s", async (_, drift) => {
-    const delivery = deliveryTo();
-    await delivery.deliver(ca.now());
+    const push = pushTo();
+    await push.deliver(ca.now());
     const held = api.configMapIn("shop");
     const drifted = held && drift(held);
     if (drifted) api.put(drifted);
     else api.remove("ConfigMap", "istio-ca-root-cert", "shop");
-    await delivery.deliver(ca.now());
+    await push.deliver(ca.now());
     expect(await has(api, "shop")).toBe(true);
     expect(writes(api)).toHaveLength(4);
   });
@@ -142,28 +142,28 @@ describe("the CA delivers its roots", () => {
   test.each([undefined, {}, { "rampart.dev/spiffe-sequence": "999999999999999" }, { other: "x" }])(
     "not again for a note that differs: %j",
     async (annotations) => {
-      const delivery = deliveryTo();
-      await delivery.deliver(ca.now());
+      const push = pushTo();
+      await push.deliver(ca.now());
       const held = api.configMapIn("shop");
       if (held) api.put({ ...held, metadata: { ...held.metadata, annotations } });
-      await delivery.deliver(ca.now());
+      await push.deliver(ca.now());
       expect(writes(api)).toHaveLength(3);
     },
   );
 
   test("says since when a cluster has them, also in another life", async () => {
-    await deliveryTo().deliver(ca.now());
+    await pushTo().deliver(ca.now());
     const since = ca.now();
     ca.pass(60);
-    const later = deliveryTo();
+    const later = pushTo();
     await later.deliver(ca.now());
     expect([...later.outcomes()]).toMatchObject([{ cluster: "a", delivered: 3, since }]);
   });
 });
 
 /** As the cron does, again and again: a slow machine may need a second run where the time is short. */
-async function deliverTo(delivery: RootDelivery, server: WatchedApi): Promise<void> {
-  for (let i = 0; i < 20 && (await deliveredIn(server)) < 3; i++) await delivery.deliver(ca.now());
+async function deliveredBy(push: RootPush, server: WatchedApi): Promise<void> {
+  for (let i = 0; i < 20 && (await deliveredIn(server)) < 3; i++) await push.deliver(ca.now());
   expect(await deliveredIn(server)).toBe(3);
 }
 
@@ -203,15 +203,15 @@ describe("one cluster keeps no other from its roots", () => {
   ])("%s", async (_, instead, reason) => {
     api.instead = instead;
     // A quarter of it is what one cluster may take.
-    const delivery = toBoth({ seconds: 2 });
-    await deliverTo(delivery, other);
+    const push = toBoth({ seconds: 2 });
+    await deliveredBy(push, other);
     expect(writes(api)).toEqual([]);
     expect(lines("roots-not-delivered").filter(({ cluster }) => cluster === "a")[0]).toMatchObject({
       level: "warning",
       detail: expect.stringMatching(reason),
     });
     api.instead = undefined;
-    await deliverTo(delivery, api);
+    await deliveredBy(push, api);
   });
 
   test("that is away", async () => {
@@ -242,18 +242,18 @@ describe("one namespace keeps no other from its roots", () => {
     ],
   ])("%s", async (_, instead, reason) => {
     api.instead = writing("shop", instead);
-    const delivery = deliveryTo();
-    await delivery.deliver(ca.now());
+    const push = pushTo();
+    await push.deliver(ca.now());
     expect(await deliveredIn(api)).toBe(2);
     expect(lines("roots-not-delivered")).toMatchObject([
       { namespaces: 3, delivered: 2, written: 2, detail: expect.stringMatching(reason) },
     ]);
-    expect([...delivery.outcomes()]).toMatchObject([{ since: undefined }]);
+    expect([...push.outcomes()]).toMatchObject([{ since: undefined }]);
   });
 
   test("that has gone meanwhile, which is no fault", async () => {
     api.instead = writing("shop", answers(404, "{}"));
-    await deliveryTo().deliver(ca.now());
+    await pushTo().deliver(ca.now());
     expect(lines("roots-not-delivered")).toEqual([]);
     expect(lines("roots-delivered")).toMatchObject([{ namespaces: 2, written: 2 }]);
   });
@@ -262,7 +262,7 @@ describe("one namespace keeps no other from its roots", () => {
     for (const name of ["../../secrets/x", "shop?x=", "a/b", "\u001b[31m", "A", ""]) {
       api.put(namespaceOf(name));
     }
-    await deliveryTo().deliver(ca.now());
+    await pushTo().deliver(ca.now());
     expect(writes(api)).toHaveLength(3);
     expect(lines("roots-delivered")).toMatchObject([{ namespaces: 3 }]);
   });
@@ -271,7 +271,7 @@ describe("one namespace keeps no other from its roots", () => {
     for (let i = 0; i < 20; i++) api.put(namespaceOf(`n${i}`));
     api.instead = (request, response) =>
       request.method === "PATCH" && answers(403, "{}")(request, response);
-    await deliveryTo().deliver(ca.now());
+    await pushTo().deliver(ca.now());
     expect(writes(api)).toHaveLength(6);
   });
 });
@@ -281,24 +281,24 @@ describe("a run is bounded", () => {
     for (let i = 0; i < 10; i++) api.put(namespaceOf(`n${i}`));
     const names = Array.from({ length: 10 }, (_, i) => `n${i}`);
     // Thirteen namespaces take seven pages here, and as many ConfigMaps as many again.
-    const delivery = deliveryTo(undefined, { requests: 18 });
-    await delivery.deliver(ca.now());
+    const push = pushTo(undefined, { requests: 18 });
+    await push.deliver(ca.now());
     expect(api.asked).toHaveLength(18);
     expect(lines("roots-not-delivered")).toMatchObject([
       { namespaces: 13, written: 10, detail: expect.stringContaining("the next goes on") },
     ]);
-    await delivery.deliver(ca.now());
+    await push.deliver(ca.now());
     expect(await deliveredIn(api, names)).toBe(10);
     expect(api.asked).toHaveLength(18 + 7 + 5 + 3);
   });
 
   test("in requests: the clusters that it did not reach come first in the next", async () => {
-    const delivery = toBoth({ requests: 6, clustersAtOnce: 1 });
-    await delivery.deliver(ca.now());
+    const push = toBoth({ requests: 6, clustersAtOnce: 1 });
+    await push.deliver(ca.now());
     const reached = [await deliveredIn(api), await deliveredIn(other)];
     expect(reached.toSorted()).toEqual([0, 3]);
     expect(lines("roots-not-reached")).toMatchObject([{ clusters: 1, level: "warning" }]);
-    await delivery.deliver(ca.now());
+    await push.deliver(ca.now());
     expect(await deliveredIn(api)).toBe(3);
     expect(await deliveredIn(other)).toBe(3);
   });
@@ -313,7 +313,7 @@ describe("a run is bounded", () => {
 
   test("by the platform, which says so only when it is too late", async () => {
     let fetches = 0;
-    const delivery = deliveryTo(
+    const push = pushTo(
       [table(api.origin, "a"), table(other.origin, "b")],
       { clustersAtOnce: 1, writesAtOnce: 1 },
       () => async (url, init) => {
@@ -321,7 +321,7 @@ describe("a run is bounded", () => {
         return fetch(url, init);
       },
     );
-    await delivery.deliver(ca.now());
+    await push.deliver(ca.now());
     expect(fetches).toBe(4);
     expect(lines("roots-not-reached")).toHaveLength(1);
   });
@@ -332,7 +332,7 @@ describe("a run is bounded", () => {
       const timer = setInterval(() => response.write(" "), 20);
       return Boolean(response.on("close", () => clearInterval(timer)));
     };
-    await deliverTo(toBoth({ seconds: 2, clustersAtOnce: 1 }), other);
+    await deliveredBy(toBoth({ seconds: 2, clustersAtOnce: 1 }), other);
     expect(lines("roots-not-delivered")[0]).toMatchObject({ cluster: "a" });
   });
 
@@ -352,14 +352,14 @@ describe("a run is bounded", () => {
 describe("nothing is asked of a cluster", () => {
   test("while there is no root", async () => {
     ca = await startCa();
-    await deliveryTo().deliver(ca.now());
+    await pushTo().deliver(ca.now());
     expect(api.asked).toEqual([]);
     expect(lines("roots-not-delivered")).toMatchObject([{ detail: "there is no root to deliver" }]);
   });
 
   test("while the store cannot be read", async () => {
     ca.store.load = () => Promise.reject(new Error("away"));
-    await deliveryTo().deliver(ca.now());
+    await pushTo().deliver(ca.now());
     expect(api.asked).toEqual([]);
     expect(lines("roots-not-delivered")).toHaveLength(1);
   });

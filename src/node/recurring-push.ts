@@ -1,8 +1,8 @@
 import { Gauge, type Registry } from "prom-client";
 import type { Authorities } from "../ca/authorities.ts";
-import type { DeliveryLimits } from "../ca/delivery-allowance.ts";
-import type { DeliveryOutcome } from "../ca/delivery-to-cluster.ts";
-import { createRootDelivery, type RootDelivery } from "../ca/root-delivery.ts";
+import type { PushLimits } from "../ca/push-allowance.ts";
+import type { PushOutcome } from "../ca/push-to-cluster.ts";
+import { createRootPush, type RootPush } from "../ca/root-push.ts";
 import type { Configuration } from "../config/configuration.ts";
 import { rootTargets } from "../config/root-targets.ts";
 import { clusterFetch } from "./cluster-fetch.ts";
@@ -10,7 +10,7 @@ import { logFault } from "./root-delivery.ts";
 import type { Surroundings } from "./serve.ts";
 
 /** The delivery of roots to the clusters that gave access. */
-export interface PushedRoots {
+export interface RecurringPush {
   /** Begins a run, unless one is under way. */
   readonly begin: () => void;
   /** Breaks off what is under way; the next process finds what is left. */
@@ -18,7 +18,7 @@ export interface PushedRoots {
 }
 
 /** Less than a minute, which is how often the rotation comes by. */
-const limits: DeliveryLimits = {
+const limits: PushLimits = {
   requests: 10_000,
   seconds: 50,
   clustersAtOnce: 8,
@@ -30,16 +30,16 @@ export function pushRoots(
   configuration: Configuration,
   authorities: Authorities,
   { registry, log, clock }: Surroundings & { readonly registry: Registry },
-): PushedRoots {
+): RecurringPush {
   const targets = rootTargets(configuration, clusterFetch);
-  const delivery = createRootDelivery({ targets, authorities, limits, log });
-  if (targets.length > 0) addGauges(registry, delivery);
+  const push = createRootPush({ targets, authorities, limits, log });
+  if (targets.length > 0) addGauges(registry, push);
   const ending = new AbortController();
   let current: Promise<void> | undefined;
   return {
     begin: () => {
       if (ending.signal.aborted) return;
-      current ??= delivery
+      current ??= push
         .deliver(clock(), ending.signal)
         .catch((error: unknown) => logFault(log, "roots-not-delivered", error))
         .finally(() => {
@@ -53,8 +53,8 @@ export function pushRoots(
   };
 }
 
-function addGauges(registry: Registry, { outcomes }: RootDelivery): void {
-  const gauge = (name: string, help: string, read: (outcome: DeliveryOutcome) => number) =>
+function addGauges(registry: Registry, { outcomes }: RootPush): void {
+  const gauge = (name: string, help: string, read: (outcome: PushOutcome) => number) =>
     new Gauge({
       name,
       help,

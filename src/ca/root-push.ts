@@ -1,12 +1,12 @@
 import type { EventLog } from "./audit-event.ts";
 import type { Authorities } from "./authorities.ts";
-import { createAllowance, type DeliveryLimits } from "./delivery-allowance.ts";
-import { type DeliveryOutcome, deliverTo, type RootTarget } from "./delivery-to-cluster.ts";
+import { createAllowance, type PushLimits } from "./push-allowance.ts";
+import { deliverTo, type PushOutcome, type RootTarget } from "./push-to-cluster.ts";
 import type { NumberedBundle } from "./root-config-map.ts";
 import { startingAnywhere } from "./turn.ts";
 
 /** The CA's own `rampart distribute`, without a process in the cluster: by one look at a time. */
-export interface RootDelivery {
+export interface RootPush {
   /**
    * Looks at every cluster, and applies what is missing or differs. A cluster that is away, slow or
    * wrong is logged, and keeps no other from its roots. Runs may be missed, doubled or cut off: what is
@@ -14,24 +14,19 @@ export interface RootDelivery {
    */
   readonly deliver: (now: Date, ending?: AbortSignal) => Promise<void>;
   /** What became of each cluster when it was last looked at. */
-  readonly outcomes: () => Iterable<DeliveryOutcome>;
+  readonly outcomes: () => Iterable<PushOutcome>;
 }
 
-/** What a delivery is made of. */
-export interface DeliveryParts {
+/** What a push is made of. */
+export interface PushParts {
   readonly targets: readonly RootTarget[];
   readonly authorities: Authorities;
-  readonly limits: DeliveryLimits;
+  readonly limits: PushLimits;
   readonly log: EventLog;
 }
 
-export function createRootDelivery({
-  targets,
-  authorities,
-  limits,
-  log,
-}: DeliveryParts): RootDelivery {
-  const outcomes = new Map<RootTarget, DeliveryOutcome>();
+export function createRootPush({ targets, authorities, limits, log }: PushParts): RootPush {
+  const outcomes = new Map<RootTarget, PushOutcome>();
   let unreached: ReadonlySet<RootTarget> = new Set();
 
   async function deliverAll(bundle: NumberedBundle, now: Date, ending?: AbortSignal) {
@@ -91,7 +86,7 @@ function inTurn(
 }
 
 /** That all is as it was needs no line. */
-function tell({ operation }: EventLog, outcome: DeliveryOutcome, before?: DeliveryOutcome): void {
+function tell({ operation }: EventLog, outcome: PushOutcome, before?: PushOutcome): void {
   const { cluster, sequence, namespaces, delivered, written, fault } = outcome;
   const evidence = { cluster, sequence, namespaces, delivered, written };
   if (fault !== undefined) {

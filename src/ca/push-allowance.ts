@@ -1,8 +1,8 @@
 import { FetchError } from "../authn/json-fetch.ts";
 import type { ApiServer } from "../authn/kubernetes-api.ts";
 
-/** How much a run of the delivery may take of its platform. */
-export interface DeliveryLimits {
+/** How much a run of the push may take of its platform. */
+export interface PushLimits {
   readonly requests: number;
   readonly seconds: number;
   readonly clustersAtOnce: number;
@@ -20,7 +20,7 @@ export interface ClusterAllowance {
 }
 
 /** What is left of it for a run. */
-export interface DeliveryAllowance {
+export interface PushAllowance {
   readonly isSpent: () => boolean;
   /** Time of its own for a cluster, so that a slow one does not take that of the others. */
   readonly forOne: () => ClusterAllowance;
@@ -30,9 +30,9 @@ export interface DeliveryAllowance {
 const shareOfOne = 1 / 4;
 
 export function createAllowance(
-  { requests, seconds, writesAtOnce }: DeliveryLimits,
+  { requests, seconds, writesAtOnce }: PushLimits,
   ending: AbortSignal = new AbortController().signal,
-): DeliveryAllowance {
+): PushAllowance {
   const over = AbortSignal.any([ending, AbortSignal.timeout(1000 * seconds)]);
   let left = requests;
   const isSpent = (): boolean => left <= 0 || over.aborted;

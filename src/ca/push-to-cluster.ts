@@ -1,7 +1,7 @@
 import { FetchError } from "../authn/json-fetch.ts";
 import type { ApiServer } from "../authn/kubernetes-api.ts";
 import { type ClusterRoots, listRoots, maximumPageOctets } from "./cluster-roots.ts";
-import type { ClusterAllowance } from "./delivery-allowance.ts";
+import type { ClusterAllowance } from "./push-allowance.ts";
 import {
   type HeldRoots,
   holds,
@@ -21,7 +21,7 @@ export interface RootTarget {
 }
 
 /** What became of a cluster in a run. */
-export interface DeliveryOutcome {
+export interface PushOutcome {
   readonly cluster: string;
   /** Of the bundle that was to be delivered. */
   readonly sequence: number;
@@ -47,7 +47,7 @@ export async function deliverTo(
   bundle: NumberedBundle,
   allowance: ClusterAllowance,
   now: Date,
-): Promise<DeliveryOutcome> {
+): Promise<PushOutcome> {
   const api = allowance.limited(target.api);
   const { cluster, configMap } = target;
   const outcome = { cluster, sequence: bundle.sequence, written: 0, since: undefined };
@@ -134,7 +134,7 @@ function summaryOf(
   pending: readonly string[],
   { written, gone, fault }: Writes,
   now: Date,
-): Omit<DeliveryOutcome, "cluster" | "sequence"> {
+): Omit<PushOutcome, "cluster" | "sequence"> {
   const wanted = namespaces.length - gone;
   const delivered = namespaces.length - pending.length + written;
   const isEverywhere = delivered === wanted;

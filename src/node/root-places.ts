@@ -1,0 +1,75 @@
+import * as z from "zod";
+import { isSafeToFetch } from "../authn/issuer-keys.ts";
+import { configMapName, usualConfigMap } from "../ca/root-config-map.ts";
+import { ConfigurationError } from "../config/configuration-error.ts";
+
+/** Where in a cluster roots are kept, and how to get there. The one secret, a token, is in a file. */
+export interface RootPlaces {
+  /** The API server; no slash at the end. */
+  readonly server: string;
+  readonly serverRootsFile: string | undefined;
+  /** The kubelet replaces it. */
+  readonly tokenFile: string;
+  /** The name of the ConfigMap in every namespace; nothing for none. */
+  readonly configMap: string | undefined;
+  readonly clusterTrustBundle: boolean;
+}
+
+const account = "/var/run/secrets/kubernetes.io/serviceaccount";
+const path = z.string().min(1, "must not be empty");
+
+/** A URL to fetch from; no slash at the end. */
+export const safeUrl: z.ZodType<string, string> = z
+  .string()
+  .refine(isSafeToFetch, "must be an https URL")
+  .transform((text) => text.replace(/\/+$/, ""));
+
+/** The keys of any program that keeps roots. What they mean stands in docs/distribute.md. */
+export const placeKeys: {
+  readonly KUBERNETES_SERVER: z.ZodOptional<typeof safeUrl>;
+  readonly KUBERNETES_CA_FILE: z.ZodOptional<z.ZodString>;
+  readonly KUBERNETES_TOKEN_FILE: z.ZodDefault<z.ZodString>;
+  readonly CONFIG_MAP: z.ZodDefault<typeof configMapName>;
+  readonly CONFIG_MAPS: z.ZodDefault<z.ZodBoolean>;
+  readonly CLUSTER_TRUST_BUNDLE: z.ZodDefault<z.ZodBoolean>;
+} = {
+  KUBERNETES_SERVER: safeUrl.optional(),
+  KUBERNETES_CA_FILE: path.optional(),
+  KUBERNETES_TOKEN_FILE: path.default(`${account}/token`),
+  CONFIG_MAP: configMapName.default(usualConfigMap),
+  CONFIG_MAPS: z.boolean().default(true),
+  CLUSTER_TRUST_BUNDLE: z.boolean().default(false),
+};
+
+/** The values of these keys. */
+export type PlaceValues = z.infer<z.ZodObject<typeof placeKeys>>;
+
+/** Where a pod finds its API server. */
+export type Environment = Readonly<Record<string, string | undefined>>;
+
+/** @throws ConfigurationError */
+export function rootPlacesOf(read: PlaceValues, environment: Environment): RootPlaces {
+  const isInCluster = read.KUBERNETES_SERVER === undefined;
+  const server = read.KUBERNETES_SERVER ?? serverOf(environment);
+  if (server === undefined) {
+    throw new ConfigurationError(["KUBERNETES_SERVER: is required outside of a cluster"]);
+  }
+  if (!read.CONFIG_MAPS && !read.CLUSTER_TRUST_BUNDLE) {
+    throw new ConfigurationError(["CONFIG_MAPS: must not be false without CLUSTER_TRUST_BUNDLE"]);
+  }
+  return {
+    server,
+    serverRootsFile: read.KUBERNETES_CA_FILE ?? (isInCluster ? `${account}/ca.crt` : undefined),
+    tokenFile: read.KUBERNETES_TOKEN_FILE,
+    configMap: read.CONFIG_MAPS ? read.CONFIG_MAP : undefined,
+    clusterTrustBundle: read.CLUSTER_TRUST_BUNDLE,
+  };
+}
+
+function serverOf({
+  KUBERNETES_SERVICE_HOST: host,
+  KUBERNETES_SERVICE_PORT: port = "443",
+}: Environment): string | undefined {
+  if (!host) return undefined;
+  return `https://${host.includes(":") ? `[${host}]` : host}:${port}`;
+}
