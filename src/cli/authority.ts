@@ -8,10 +8,14 @@ import { addExport, addRestore } from "./authority-backup.ts";
 import { addImport } from "./authority-import.ts";
 import { formatAuthorities, reportAuthorities, shortId } from "./authority-report.ts";
 import { addTaint } from "./authority-taint.ts";
+import { addLoginOptions, type LoginChoice } from "./cluster-logins.ts";
+import { lookAtClusters } from "./cluster-sight.ts";
 import { conclude } from "./conclusion.ts";
+import { reportDelivery } from "./delivery-report.ts";
 import { Obstacle } from "./obstacle.ts";
 import { addChangeOptions, addDeploymentOptions } from "./options.ts";
 import { formatPlan, planJson } from "./plan-report.ts";
+import { rootReach } from "./root-reach.ts";
 import {
   openStore,
   requireAllOpen,
@@ -27,6 +31,8 @@ interface ViewOptions extends SessionOptions {
   readonly json?: boolean;
 }
 
+interface PlanOptions extends ViewOptions, LoginChoice {}
+
 /** `rampart authority …`: everything that is done to the CA's own keys. */
 export function authorityCommand(clock: Clock): Command {
   const authority = new Command("authority").description("the CA's signing authorities");
@@ -34,10 +40,10 @@ export function authorityCommand(clock: Clock): Command {
     .description("every authority: its phase, its dates, its fingerprint")
     .option("--json", "as JSON, for programs")
     .action((options: ViewOptions) => withSession(options, clock(), (s) => list(s, options)));
-  addDeploymentOptions(authority.command("plan"))
-    .description("what happens next and when, and what a taint would do")
+  addLoginOptions(addDeploymentOptions(authority.command("plan")))
+    .description("what happens next and when, what a taint would do, and where the next root is")
     .option("--json", "as JSON, for programs")
-    .action((options: ViewOptions) => withSession(options, clock(), (s) => plan(s, options)));
+    .action((options: PlanOptions) => withSession(options, clock(), (s) => plan(s, options)));
   addChangeOptions(authority.command("init"))
     .description("give an empty store its first authority, whatever INCEPTION_DATE says")
     .action((options: SessionOptions) => withSession(options, clock(), init));
@@ -58,12 +64,17 @@ async function list(session: Session, { json }: ViewOptions): Promise<void> {
   requireAllOpen(store);
 }
 
-async function plan(session: Session, { json }: ViewOptions): Promise<void> {
+async function plan(session: Session, { json, ...logins }: PlanOptions): Promise<void> {
+  const { configuration, mint, now } = session;
   const store = await openStore(session);
   requireAuthority(store);
-  const { phaseLengths } = session.mint;
+  const sights = await lookAtClusters(configuration, logins);
+  const isAnybodyAsked = sights.some(({ roots }) => typeof roots !== "string");
+  const bundle = isAnybodyAsked ? await session.currentBundle() : undefined;
+  const deliveries = sights.map((sight) => reportDelivery(sight, bundle));
+  const planned = { lengths: mint.phaseLengths, deliveries, reach: rootReach(store, sights, now) };
   const report = json ? planJson : formatPlan;
-  console.log(await report(store, phaseLengths, session.now));
+  console.log(await report(store, planned, now));
   requireAllOpen(store);
 }
 

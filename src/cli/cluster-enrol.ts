@@ -34,9 +34,14 @@ const discovery = z.object({ issuer: z.string() });
 
 /** What an API server's own documents say. @throws Obstacle */
 export function parseShown(discoveryText: string, jwksText: string): ShownIssuer {
+  return { issuer: issuerIn(discoveryText), jwks: parseJson(jwksText, "the JWK Set") };
+}
+
+/** The issuer of a discovery document. @throws Obstacle */
+export function issuerIn(discoveryText: string): string {
   const document = discovery.safeParse(parseJson(discoveryText, "the discovery document"));
   if (!document.success) throw new Obstacle("the discovery document names no issuer");
-  return { issuer: document.data.issuer, jwks: parseJson(jwksText, "the JWK Set") };
+  return document.data.issuer;
 }
 
 function parseJson(text: string, what: string): unknown {

@@ -1,7 +1,7 @@
 import { Command, Option } from "commander";
 import { fetchJson } from "../authn/json-fetch.ts";
 import type { ReviewOrder } from "../authn/trusted-issuer.ts";
-import { formatIssuers, inspectIssuers } from "./cluster-check.ts";
+import { formatIssuers, type IssuerReport, inspectIssuers } from "./cluster-check.ts";
 import {
   type EnrolmentWishes,
   enrol,
@@ -9,7 +9,11 @@ import {
   parseShown,
   type ShownIssuer,
 } from "./cluster-enrol.ts";
-import { type DeploymentChoice, openDeployment } from "./deployment.ts";
+import { addLoginOptions, type LoginChoice } from "./cluster-logins.ts";
+import { lookAtClusters } from "./cluster-sight.ts";
+import { currentBundle } from "./current-bundle.ts";
+import { type DeliveryReport, formatDeliveries, reportDelivery } from "./delivery-report.ts";
+import { type Deployment, type DeploymentChoice, openDeployment } from "./deployment.ts";
 import { type ClusterLogin, defaultKubeconfig, readKubeconfig, readText } from "./kubeconfig.ts";
 import { Obstacle } from "./obstacle.ts";
 import { addDeploymentOptions } from "./options.ts";
@@ -18,8 +22,10 @@ import { addDeploymentOptions } from "./options.ts";
 export function clusterCommand(clock: () => Date): Command {
   const cluster = new Command("cluster").description("the clusters whose workloads may ask");
   addEnrol(cluster.command("enrol"));
-  addDeploymentOptions(cluster.command("check"))
-    .description("every configured issuer: reachable, keys, clock, and whom its tokens may become")
+  addLoginOptions(addDeploymentOptions(cluster.command("check")))
+    .description(
+      "every configured issuer: reachable, keys, clock, whom its tokens may become, and which roots its cluster has",
+    )
     .option("--json", "as JSON")
     .action((options: CheckOptions) => check(options, clock));
   return cluster;
@@ -109,19 +115,53 @@ function wishesOf(
   return { cluster: name, audiences: audience, kubernetes };
 }
 
-interface CheckOptions extends DeploymentChoice {
+interface CheckOptions extends DeploymentChoice, LoginChoice {
   readonly json?: boolean;
 }
 
 async function check({ json, ...choice }: CheckOptions, clock: () => Date): Promise<void> {
-  const { configuration, close } = await openDeployment(choice);
+  const deployment = await openDeployment(choice);
   try {
-    const reports = await inspectIssuers(configuration, clock);
-    console.log(json ? JSON.stringify(reports, undefined, 2) : formatIssuers(reports));
+    const [reports, deliveries] = await Promise.all([
+      inspectIssuers(deployment.configuration, clock),
+      inspectDeliveries(deployment, choice, clock()),
+    ]);
+    console.log(json ? checkJson(reports, deliveries) : formatCheck(reports, deliveries));
     const faults = reports.filter(({ fault }) => fault !== undefined).length;
     if (faults > 0)
       throw new Obstacle(`${faults} of ${reports.length} issuers have no keys to show`);
   } finally {
-    await close();
+    await deployment.close();
   }
+}
+
+async function inspectDeliveries(
+  deployment: Deployment,
+  choice: LoginChoice,
+  now: Date,
+): Promise<DeliveryReport[]> {
+  const sights = await lookAtClusters(deployment.configuration, choice);
+  const isAnybodyAsked = sights.some(({ roots }) => typeof roots !== "string");
+  const bundle = isAnybodyAsked ? await currentBundle(deployment, now) : undefined;
+  return sights.map((sight) => reportDelivery(sight, bundle));
+}
+
+const formatCheck = (
+  reports: readonly IssuerReport[],
+  deliveries: readonly DeliveryReport[],
+): string => `${formatIssuers(reports)}\n\n${formatDeliveries(deliveries)}`;
+
+/** Each issuer with what its cluster has; a login that is nobody's comes by itself. */
+function checkJson(
+  reports: readonly IssuerReport[],
+  deliveries: readonly DeliveryReport[],
+): string {
+  const issuers = reports.map((report) => ({
+    ...report,
+    delivery: deliveries.find(({ issuer }) => issuer === report.issuer),
+  }));
+  const strangers = deliveries
+    .filter(({ issuer }) => issuer === undefined)
+    .map((delivery) => ({ cluster: delivery.cluster, delivery }));
+  return JSON.stringify([...issuers, ...strangers], undefined, 2);
 }

@@ -1,5 +1,6 @@
 import { existsSync } from "node:fs";
 import { dirname, resolve } from "node:path";
+import { credentialName } from "../config/cluster-access.ts";
 import {
   type Configuration,
   configurationKeys,
@@ -101,7 +102,9 @@ function readConfiguration(
   variables: Readonly<Record<string, unknown>>,
   whereKekComesFrom: string,
 ): Configuration {
-  const values = Object.entries(variables).filter(([name]) => configurationKeys.includes(name));
+  const values = Object.entries({ ...credentialsIn(process.env), ...variables }).filter(
+    ([name]) => configurationKeys.includes(name) || credentialName.test(name),
+  );
   try {
     return parseConfiguration(Object.fromEntries(values));
   } catch (error) {
@@ -109,4 +112,10 @@ function readConfiguration(
     const hint = "KEK" in variables ? "" : `\nKEK: ${whereKekComesFrom}`;
     throw new Obstacle(`the configuration cannot be served:\n${error.message}${hint}`);
   }
+}
+
+/** What the Worker has as secrets, an operator may have at hand; the verbs go without, too. */
+function credentialsIn(environment: NodeJS.ProcessEnv): Record<string, unknown> {
+  const entries = Object.entries(environment).filter(([name]) => credentialName.test(name));
+  return Object.fromEntries(entries.map(([name, value]) => [name, value?.trim()]));
 }

@@ -6,6 +6,7 @@ import { dirname, join, resolve } from "node:path";
 import { promisify } from "node:util";
 import { parse } from "yaml";
 import * as z from "zod";
+import { maximumPageOctets } from "../ca/cluster-roots.ts";
 import { Obstacle } from "./obstacle.ts";
 
 /** A cluster as kubectl would reach it. */
@@ -164,8 +165,6 @@ function parseYaml(text: string, path: string): unknown {
   }
 }
 
-const maximumOctets = 256 * 1024;
-
 function readFrom(url: string, ca: string | undefined, credential: Credential): Promise<string> {
   const { token, cert, key } = credential;
   const options = {
@@ -185,7 +184,7 @@ function readFrom(url: string, ca: string | undefined, credential: Credential): 
       let octets = 0;
       for await (const chunk of answer) {
         octets += chunk.length;
-        if (octets > maximumOctets) return fail("answers too much");
+        if (octets > maximumPageOctets) return fail("answers too much");
         chunks.push(chunk);
       }
       if (answer.statusCode !== 200) return fail(`answers with status ${answer.statusCode}`);

@@ -2,13 +2,22 @@ import { viewAt } from "../ca/authority-view.ts";
 import type { OpenedStore } from "../ca/opened-store.ts";
 import type { PhaseLengths } from "../pki/schedule.ts";
 import { formatAuthorities, reportAuthorities, shortId } from "./authority-report.ts";
+import { type DeliveryReport, formatDeliveries } from "./delivery-report.ts";
 import { forecastRotation, forecastTaints } from "./forecast.ts";
+import { formatReach, type RootReach } from "./root-reach.ts";
 import { formatInstant, formatTable } from "./table.ts";
 
-/** The plan for people: where things stand, what comes, what a taint would do. */
+/** What a plan is made of, beside the store. */
+export interface Planned {
+  readonly lengths: PhaseLengths;
+  readonly deliveries: readonly DeliveryReport[];
+  readonly reach: RootReach | undefined;
+}
+
+/** The plan for people: where things stand, what comes, what a taint would do, where the next root is. */
 export async function formatPlan(
   store: OpenedStore,
-  lengths: PhaseLengths,
+  { lengths, deliveries, reach }: Planned,
   now: Date,
 ): Promise<string> {
   const { reasons } = viewAt(store, now);
@@ -29,13 +38,15 @@ export async function formatPlan(
     ...(reasons.length > 0 ? [["Needs attention:", ...reasons].join("\n  ")] : []),
     formatTable(["WHEN", "WHO", "WHAT HAPPENS NEXT"], events),
     formatTable(taintHeadings, taints),
+    ...(deliveries.length > 0 ? [formatDeliveries(deliveries)] : []),
+    ...(reach ? [formatReach(reach)] : []),
   ].join("\n\n");
 }
 
 /** The same for programs. */
 export async function planJson(
   store: OpenedStore,
-  lengths: PhaseLengths,
+  { lengths, deliveries, reach }: Planned,
   now: Date,
 ): Promise<string> {
   const report = {
@@ -44,6 +55,8 @@ export async function planJson(
     needsAttention: viewAt(store, now).reasons,
     events: forecastRotation(store, lengths, now),
     onTaint: forecastTaints(store, lengths, now),
+    deliveries,
+    rootReach: reach,
   };
   return JSON.stringify(report, undefined, 2);
 }

@@ -1,9 +1,11 @@
 import type { EventLog, OperationalEvent } from "../ca/audit-event.ts";
 import type { Mint } from "../ca/mint.ts";
 import { type OpenedStore, openStored } from "../ca/opened-store.ts";
+import type { NumberedBundle } from "../ca/root-config-map.ts";
 import { compose, type Platform } from "../config/composition.ts";
 import type { Configuration } from "../config/configuration.ts";
 import type { AuthorityStore } from "../custody/authority-store.ts";
+import { currentBundle } from "./current-bundle.ts";
 import { type DeploymentChoice, openDeployment } from "./deployment.ts";
 import { Obstacle } from "./obstacle.ts";
 import { createSessionStore, type SessionStore } from "./session-store.ts";
@@ -16,6 +18,8 @@ export interface Session {
   readonly now: Date;
   /** Whether nothing that it writes leaves the session. */
   readonly isDry: boolean;
+  /** What the CA publishes as the session begins, all signers' roots together. */
+  readonly currentBundle: () => Promise<NumberedBundle | undefined>;
 }
 
 /** The options that a session is made from. */
@@ -30,7 +34,8 @@ export async function withSession(
   use: (session: Session) => Promise<void>,
 ): Promise<void> {
   const { signer } = options;
-  const { configuration, store, signerStore, place, close } = await openDeployment(options);
+  const deployment = await openDeployment(options);
+  const { configuration, store, signerStore, place, close } = deployment;
   try {
     if (signer !== undefined && !configuration.signers.some(({ name }) => name === signer)) {
       throw new Obstacle(`SIGNERS names no ${JSON.stringify(signer)}`);
@@ -44,7 +49,14 @@ export async function withSession(
       log: isDry ? dryLog : terminalLog,
       clock: () => now,
     });
-    await use({ mint: { ...mint, store: sessionStore }, configuration, place, now, isDry });
+    await use({
+      mint: { ...mint, store: sessionStore },
+      configuration,
+      place,
+      now,
+      isDry,
+      currentBundle: () => currentBundle(deployment, now),
+    });
   } finally {
     await close();
   }

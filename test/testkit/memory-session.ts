@@ -15,5 +15,6 @@ export function createMemorySession(mint: MemoryMint, now: Date): Session {
     place: "memory",
     now,
     isDry: false,
+    currentBundle: async () => undefined,
   };
 }
