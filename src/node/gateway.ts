@@ -1,4 +1,5 @@
 import { Hono } from "hono";
+import type { Registry } from "prom-client";
 import { addSeconds } from "../pki/validity.ts";
 import { createCertificatePath } from "../transport/http-app.ts";
 import { auxiliaryRpcs } from "./auxiliary-rpcs.ts";
@@ -44,12 +45,10 @@ export async function runGateway(
     : certificateFromUpstream(upstream, credentials, keeping("serving certificate"));
   let isOpen = false;
   const isServing = async (): Promise<boolean> => isOpen;
-  const { rootPlaces, isReadyWithRoots } = configuration;
-  const roots = rootPlaces && (await keepRoots(configuration, rootPlaces, { log, clock }));
-  const readiness = (): Readiness => readinessOf(isOpen, roots, isReadyWithRoots);
-  const app = gatewayApp(readiness, () => trustBundleAt(clock()));
   const registry = createRegistry();
-  if (roots) addRootGauges(registry, roots);
+  const roots = await keepRootsIfAsked(configuration, { log, clock, registry });
+  const readiness = (): Readiness => readinessOf(isOpen, roots, configuration.isReadyWithRoots);
+  const app = gatewayApp(readiness, () => trustBundleAt(clock()));
   const createCertificate = createRpcMetrics(registry)(
     createCertificatePath,
     forwardingRpc({ upstream, credentials, trustDomain, log, clock }),
@@ -86,6 +85,17 @@ export async function runGateway(
       upstream.close();
     },
   };
+}
+
+async function keepRootsIfAsked(
+  configuration: GatewayConfiguration,
+  { registry, ...surroundings }: Surroundings & { readonly registry: Registry },
+): Promise<KeptRoots | undefined> {
+  const { rootPlaces } = configuration;
+  if (!rootPlaces) return undefined;
+  const roots = await keepRoots(configuration, rootPlaces, surroundings);
+  addRootGauges(registry, roots);
+  return roots;
 }
 
 interface Readiness {

@@ -4,7 +4,6 @@ import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { setTimeout } from "node:timers/promises";
 import { parse as parseToml } from "smol-toml";
 import { parseAllDocuments } from "yaml";
 import { goodAnswerSeconds } from "../../../src/authn/token-review.ts";
@@ -16,47 +15,20 @@ import { distribute } from "../../../src/node/distribute.ts";
 import { parseDistributeConfiguration } from "../../../src/node/distribute-configuration.ts";
 import { type RunningCa, startCa } from "../../testkit/running-ca.ts";
 import { type Outcome, report } from "../outcomes.ts";
+import { createAccount, eventually, mint, rule } from "./accounts.ts";
 import { type ControlPlane, type Json, startControlPlane } from "./control-plane.ts";
 import { type ControlPlanePrograms, controlPlanePrograms, version } from "./programs.ts";
+import { rootRows } from "./root-rows.ts";
 
 const credential = "CLUSTER_CREDENTIAL_PROD_1";
-
-const rule = (apiGroup: string, resources: string[], verbs: string[]): object => ({
-  apiGroups: [apiGroup],
-  resources,
-  verbs,
-});
 
 /** What docs/clusters.md grants, bound to an account of the CA. */
 async function grantAccess({ call }: ControlPlane): Promise<string> {
   await call("POST", "/api/v1/namespaces", { metadata: { name: "istio-system" } });
-  await call("POST", "/api/v1/namespaces/istio-system/serviceaccounts", {
-    metadata: { name: "rampart" },
-  });
-  const rules = [
+  return createAccount({ call }, "rampart", [
     rule("authentication.k8s.io", ["tokenreviews"], ["create"]),
     rule("", ["pods"], ["get", "list"]),
-  ];
-  const rbac = "/apis/rbac.authorization.k8s.io/v1";
-  await call("POST", `${rbac}/clusterroles`, { metadata: { name: "rampart" }, rules });
-  await call("POST", `${rbac}/clusterrolebindings`, {
-    metadata: { name: "rampart" },
-    roleRef: { apiGroup: "rbac.authorization.k8s.io", kind: "ClusterRole", name: "rampart" },
-    subjects: [{ kind: "ServiceAccount", name: "rampart", namespace: "istio-system" }],
-  });
-  return mint({ call }, "istio-system", "rampart", { audiences: [] });
-}
-
-/** A token as the kubelet asks for one. */
-async function mint(
-  { call }: Pick<ControlPlane, "call">,
-  namespace: string,
-  account: string,
-  spec: object,
-): Promise<string> {
-  const path = `/api/v1/namespaces/${namespace}/serviceaccounts/${account}/token`;
-  const { status } = await call("POST", path, { spec: { expirationSeconds: 3600, ...spec } });
-  return (status as { token: string }).token;
+  ]);
 }
 
 interface Pod {
@@ -192,14 +164,6 @@ async function refused(work: Promise<unknown>, evidence: string): Promise<void> 
   assert.fail("nothing was refused");
 }
 
-async function eventually(what: string, check: () => Promise<boolean>): Promise<void> {
-  for (let i = 0; i < 240; i++) {
-    if (await check()) return;
-    await setTimeout(250);
-  }
-  assert.fail(what);
-}
-
 const rows: readonly (readonly [string, (scene: Scene) => Promise<void>])[] = [
   [
     "tokens by inline keys: a pod's, with pod and node; another audience's not",
@@ -264,6 +228,7 @@ const rows: readonly (readonly [string, (scene: Scene) => Promise<void>])[] = [
     distributes,
   ],
   ["ClusterTrustBundle of signer istio.io/istiod-ca", appliesClusterTrustBundle],
+  ...rootRows,
 ];
 
 /** A CA over HTTP, for as long as the work takes. */

@@ -1,0 +1,48 @@
+import assert from "node:assert/strict";
+import { setTimeout } from "node:timers/promises";
+import type { ControlPlane } from "./control-plane.ts";
+
+type Caller = Pick<ControlPlane, "call">;
+
+export const rule = (apiGroup: string, resources: string[], verbs: string[]): object => ({
+  apiGroups: [apiGroup],
+  resources,
+  verbs,
+});
+
+/** A token as the kubelet asks for one. */
+export async function mint(
+  { call }: Caller,
+  namespace: string,
+  account: string,
+  spec: object,
+): Promise<string> {
+  const path = `/api/v1/namespaces/${namespace}/serviceaccounts/${account}/token`;
+  const { status } = await call("POST", path, { spec: { expirationSeconds: 3600, ...spec } });
+  return (status as { token: string }).token;
+}
+
+/** An account of istio-system with these rights everywhere, and no others. @returns Its token. */
+export async function createAccount(
+  { call }: Caller,
+  name: string,
+  rules: readonly object[],
+): Promise<string> {
+  await call("POST", "/api/v1/namespaces/istio-system/serviceaccounts", { metadata: { name } });
+  const rbac = "/apis/rbac.authorization.k8s.io/v1";
+  await call("POST", `${rbac}/clusterroles`, { metadata: { name }, rules });
+  await call("POST", `${rbac}/clusterrolebindings`, {
+    metadata: { name },
+    roleRef: { apiGroup: "rbac.authorization.k8s.io", kind: "ClusterRole", name },
+    subjects: [{ kind: "ServiceAccount", name, namespace: "istio-system" }],
+  });
+  return mint({ call }, "istio-system", name, { audiences: [] });
+}
+
+export async function eventually(what: string, check: () => Promise<boolean>): Promise<void> {
+  for (let i = 0; i < 240; i++) {
+    if (await check()) return;
+    await setTimeout(250);
+  }
+  assert.fail(what);
+}

@@ -1,0 +1,281 @@
+import assert from "node:assert/strict";
+import { readFile, writeFile } from "node:fs/promises";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { join } from "node:path";
+import { createTestHarness } from "wrangler";
+import { parseAllDocuments } from "yaml";
+import { lookAtClusters } from "../../../src/cli/cluster-sight.ts";
+import { reportDelivery } from "../../../src/cli/delivery-report.ts";
+import { parseConfiguration } from "../../../src/config/configuration.ts";
+import { clusterFetch } from "../../../src/node/cluster-fetch.ts";
+import { runGateway } from "../../../src/node/gateway.ts";
+import { parseGatewayConfiguration } from "../../../src/node/gateway-configuration.ts";
+import { createEventRecorder } from "../../testkit/event-recorder.ts";
+import { randomKek } from "../../testkit/running-ca.ts";
+import { type ServedCa, serveCa } from "../../testkit/served-ca.ts";
+import { createAccount, eventually, mint, rule } from "./accounts.ts";
+import type { ControlPlane, Json } from "./control-plane.ts";
+
+/** What is there to play with: a cluster with namespaces `shop` and `istio-system`. */
+interface Scene {
+  readonly plane: ControlPlane;
+  readonly folder: string;
+}
+
+const credential = "CLUSTER_CREDENTIAL_PUSH";
+const path = (namespace: string): string =>
+  `/api/v1/namespaces/${namespace}/configmaps/istio-ca-root-cert`;
+
+const ofRoots = (verbs: string[]): object[] => [
+  rule("", ["namespaces"], ["list"]),
+  { ...rule("", ["configmaps"], verbs), resourceNames: ["istio-ca-root-cert"] },
+];
+
+interface Held {
+  readonly metadata: Readonly<Record<string, never>>;
+  readonly data: Readonly<Record<string, string>>;
+}
+
+const heldIn = async ({ call }: ControlPlane, namespace: string): Promise<Held | undefined> =>
+  (await call("GET", path(namespace)).catch(() => undefined)) as Held | undefined;
+
+const has = (plane: ControlPlane, namespace: string, pem: string): Promise<void> =>
+  eventually(
+    `${namespace} has no bundle`,
+    async () => (await heldIn(plane, namespace))?.data["root-cert.pem"] === pem,
+  );
+
+const createNamespace = ({ call }: ControlPlane, name: string): Promise<Json> =>
+  call("POST", "/api/v1/namespaces", { metadata: { name } });
+
+const tableOf = ({ server, issuer }: ControlPlane, changes: object): object => ({
+  issuer,
+  cluster: "prod-1",
+  kubernetes: { server, credential, review: "instead-of-keys", deliver_roots: true, ...changes },
+});
+
+/** `serve`, whose rotation comes by every ten seconds, with this credential. */
+async function serving(
+  { plane }: Scene,
+  token: string,
+  work: (served: ServedCa) => Promise<void>,
+): Promise<void> {
+  const served = await serveCa({
+    MAX_WORKLOAD_CERT_TTL: "80s",
+    ISSUERS: [tableOf(plane, { ca: plane.ca })],
+    [credential]: token,
+  });
+  try {
+    await work(served);
+  } finally {
+    await served.end();
+  }
+}
+
+async function servePushes(scene: Scene): Promise<void> {
+  const { plane } = scene;
+  const token = await createAccount(plane, "push", ofRoots(["list", "create", "patch"]));
+  await createNamespace(plane, "pushed");
+  await serving(scene, token, async (served) => {
+    const pem = await served.bundle();
+    for (const namespace of ["default", "kube-system", "shop", "pushed"]) {
+      await has(plane, namespace, pem);
+    }
+    const held = JSON.stringify(await heldIn(plane, "pushed"));
+    assert.match(held, /"manager":"rampart-ca"/);
+    assert.match(held, /"rampart.dev\/spiffe-sequence":"\d+"/);
+    assert.match(held, /"istio.io\/config":"true"/);
+    await createNamespace(plane, "pushed-later");
+    await has(plane, "pushed-later", pem);
+    await plane.call("DELETE", path("pushed"));
+    const { metadata } = await plane.call("GET", path("shop"));
+    await plane.call("PUT", path("shop"), { metadata, data: { "root-cert.pem": "mine" } });
+    await has(plane, "pushed", pem);
+    await has(plane, "shop", pem);
+    assert.equal(await heldIn(plane, "kube-public"), undefined);
+    const outcomes = served.log.operations.filter(({ event }) => event.startsWith("roots-"));
+    assert(outcomes.length > 0);
+    assert(
+      outcomes.every(({ event }) => event === "roots-delivered" || event === "roots-not-delivered"),
+    );
+  });
+}
+
+async function serveIsRefused(scene: Scene): Promise<void> {
+  const { plane } = scene;
+  const reader = await createAccount(plane, "push-reader", ofRoots(["list"]));
+  const nobody = await createAccount(plane, "push-nobody", []);
+  const before = await heldIn(plane, "shop");
+  for (const token of [reader, nobody, "no-token"]) {
+    await serving(scene, token, async ({ log, bundle }) => {
+      const isSaid = async (): Promise<boolean> =>
+        log.operations.some(
+          ({ event, detail }) => event === "roots-not-delivered" && /status 40[13]/.test(detail),
+        );
+      await eventually("a refusal was not said", isSaid);
+      assert.match(await bundle(), /BEGIN CERTIFICATE/);
+    });
+  }
+  assert.deepEqual(await heldIn(plane, "shop"), before);
+}
+
+/** The API server without TLS: a Worker of this machine cannot be told to trust its CA. */
+async function relayTo<T>(
+  { server, ca }: ControlPlane,
+  work: (origin: string) => Promise<T>,
+): Promise<T> {
+  const fetch = clusterFetch(ca);
+  const relay = createServer(async (request, response) => {
+    const chunks: Buffer[] = [];
+    for await (const chunk of request) chunks.push(chunk);
+    const { method = "GET", url, headers } = request;
+    const { authorization = "", accept = "", "content-type": type } = headers;
+    const answer = await fetch(`${server}${url}`, {
+      method,
+      headers: { authorization, accept, ...(type && { "content-type": type }) },
+      ...(chunks.length > 0 && { body: Buffer.concat(chunks).toString("utf8") }),
+    });
+    response.writeHead(answer.status).end(await answer.text());
+  });
+  await new Promise<void>((resolve) => relay.listen(0, "127.0.0.1", resolve));
+  try {
+    return await work(`http://127.0.0.1:${(relay.address() as AddressInfo).port}`);
+  } finally {
+    relay.close();
+    relay.closeAllConnections();
+  }
+}
+
+async function workerPushes({ plane }: Scene): Promise<void> {
+  const token = await mint(plane, "istio-system", "push", { audiences: [] });
+  await relayTo(plane, async (server) => {
+    const harness = createTestHarness({
+      workers: [
+        {
+          configPath: "./wrangler.toml",
+          vars: {
+            ISSUERS: [tableOf({ ...plane, server }, {})] as never,
+            INCEPTION_DATE: new Date().toISOString().slice(0, 10),
+            PROPAGATION_INTERVAL: "0s",
+          },
+          secrets: { KEK: randomKek("k1"), [credential]: token },
+        },
+      ],
+    });
+    try {
+      await harness.listen();
+      const runCron = () => harness.getWorker().scheduled({ cron: "* * * * *" });
+      for (let i = 0; i < 2; i++) assert.equal((await runCron()).outcome, "ok");
+      const pem = await (await harness.fetch("/bundle.pem")).text();
+      for (const namespace of ["default", "shop"]) await has(plane, namespace, pem);
+      await createNamespace(plane, "after-cron");
+      await runCron();
+      await has(plane, "after-cron", pem);
+    } finally {
+      await harness.close();
+    }
+  });
+}
+
+async function gatewayKeeps(scene: Scene): Promise<void> {
+  const { plane, folder } = scene;
+  const name = "rampart-gateway";
+  await plane.call("POST", "/api/v1/namespaces/istio-system/serviceaccounts", {
+    metadata: { name },
+  });
+  const file = join(import.meta.dirname, "../../../deploy/gateway-roots.yaml");
+  for (const document of parseAllDocuments(await readFile(file, "utf8"))) {
+    const object = document.toJS() as { kind: string };
+    const collection = `${object.kind.toLowerCase()}s`;
+    await plane.call("POST", `/apis/rbac.authorization.k8s.io/v1/${collection}`, object);
+  }
+  const tokenFile = join(folder, "gateway-token");
+  await writeFile(tokenFile, await mint(plane, "istio-system", name, { audiences: [] }));
+  await writeFile(join(folder, "ca.crt"), plane.ca);
+  await serving(scene, "no-token", async (served) => {
+    const configuration = parseGatewayConfiguration({
+      UPSTREAM: `http://127.0.0.1:${served.monitoringPort}`,
+      TOKEN_FILE: tokenFile,
+      LISTEN: "127.0.0.1:0",
+      MONITORING_LISTEN: "127.0.0.1:0",
+      DELIVER_ROOTS: true,
+      KUBERNETES_SERVER: plane.server,
+      KUBERNETES_CA_FILE: join(folder, "ca.crt"),
+      KUBERNETES_TOKEN_FILE: tokenFile,
+    });
+    const log = createEventRecorder();
+    const gateway = await runGateway(configuration, { log, clock: () => new Date() });
+    // It gets no serving certificate here: the roots do not wait for one.
+    const ending = gateway.address.catch(() => undefined);
+    try {
+      const pem = await served.bundle();
+      await has(plane, "shop", pem);
+      await createNamespace(plane, "by-gateway");
+      await has(plane, "by-gateway", pem);
+    } finally {
+      await gateway.close(1000);
+      await ending;
+    }
+  });
+}
+
+async function isShown(scene: Scene): Promise<void> {
+  const { plane, folder } = scene;
+  const rules = [
+    ...ofRoots(["list"]),
+    { nonResourceURLs: ["/.well-known/openid-configuration"], verbs: ["get"] },
+  ];
+  const token = await createAccount(plane, "look", rules);
+  const data = Buffer.from(plane.ca).toString("base64");
+  const kubeconfig = join(folder, "look-kubeconfig");
+  const config = {
+    "current-context": "here",
+    clusters: [
+      { name: "c", cluster: { server: plane.server, "certificate-authority-data": data } },
+    ],
+    users: [{ name: "u", user: { token } }],
+    contexts: [{ name: "here", context: { cluster: "c", user: "u" } }],
+  };
+  await writeFile(kubeconfig, JSON.stringify(config));
+  const pusher = await mint(plane, "istio-system", "push", { audiences: [] });
+  await serving(scene, pusher, async (served) => {
+    const pem = await served.bundle();
+    await createNamespace(plane, "shown");
+    await has(plane, "shown", pem);
+    const origin = `http://127.0.0.1:${served.monitoringPort}`;
+    const { spiffe_sequence: sequence } = (await (await fetch(`${origin}/bundle.json`)).json()) as {
+      spiffe_sequence: number;
+    };
+    const values = { ISSUERS: [tableOf(plane, { ca: plane.ca })], KEK: randomKek("k1") };
+    const byLogin = await lookAtClusters(parseConfiguration(values), { kubeconfig });
+    const byAccess = await lookAtClusters(
+      parseConfiguration({ ...values, [credential]: token }),
+      {},
+    );
+    const blind = await lookAtClusters(parseConfiguration(values), {});
+    for (const [sight] of [byLogin, byAccess]) {
+      assert(sight);
+      const report = reportDelivery(sight, { pem, sequence });
+      assert.equal(report.fault, undefined);
+      assert.equal(report.withoutBundle, 0);
+      const [bundle] = report.bundles;
+      assert.equal(bundle?.sequence, sequence);
+      assert.equal(bundle?.namespaces, report.namespaces);
+      assert(bundle?.since instanceof Date);
+    }
+    assert.match(String(blind[0]?.roots), /^no credential here/);
+  });
+}
+
+/** What is done and shown of the roots in a cluster, each under the rights that the documents name. */
+export const rootRows: readonly (readonly [string, (scene: Scene) => Promise<void>])[] = [
+  ["roots by push from serve: new namespaces, drift, another's ConfigMaps", servePushes],
+  [
+    "roots by push without rights to write, to list, or any: said, and nothing written",
+    serveIsRefused,
+  ],
+  ["roots by push from the Worker's cron, in workerd", workerPushes],
+  ["roots kept by a gateway, with the rights of deploy/gateway-roots.yaml", gatewayKeeps],
+  ["delivery shown, by a kubeconfig and by a table's access, with rights to list alone", isShown],
+];
