@@ -74,38 +74,38 @@ const noteOf = (held: HeldRoots, bundle: NumberedBundle): Note => ({
   deliveredAt: held.deliveredAt,
 });
 
-/** @returns Whether the namespace has it now; not so when it has gone meanwhile. @throws FetchError */
+/** @throws FetchError */
 async function apply(
   api: ApiServer,
   configMap: string,
   namespace: string,
   bundle: NumberedBundle,
   now: Date,
-): Promise<boolean> {
+): Promise<void> {
   const query = `fieldManager=${fieldOwner}&force=true`;
   const path = `${rootConfigMapPath(configMap, namespace)}?${query}`;
   const body = rootConfigMap(configMap, namespace, bundle, now);
   const answer = await api({ path, body, isApply: true, maximumOctets: maximumPageOctets });
-  if (answer === undefined) return false;
+  // A namespace that goes while it is looked at is rare, and the next listing lacks it.
+  if (answer === undefined) throw new FetchError("has no place for it, or no longer");
   const [name, held] = parseRootConfigMap(answer, configMap) ?? [];
-  if (name === namespace && holds(held, bundle)) return true;
+  if (name === namespace && holds(held, bundle)) return;
   throw new FetchError("has made something else of what was applied");
 }
 
 /** What became of the writes. */
 interface Writes {
   readonly written: number;
-  readonly gone: number;
   /** The first one's namespace and reason. */
   readonly fault: string | undefined;
 }
 
 async function writeAll(
   pending: readonly string[],
-  write: (namespace: string) => Promise<boolean>,
+  write: (namespace: string) => Promise<void>,
   { writesAtOnce, isSpent }: ClusterAllowance,
 ): Promise<Writes> {
-  let [written, gone, hopeless] = [0, 0, 0];
+  let [written, hopeless] = [0, 0];
   let fault: string | undefined;
   for (
     let i = 0;
@@ -115,12 +115,12 @@ async function writeAll(
     const round = pending.slice(i, i + writesAtOnce);
     const results = await Promise.allSettled(round.map(write));
     for (const [j, result] of results.entries()) {
-      if (result.status === "fulfilled") result.value ? written++ : gone++;
+      if (result.status === "fulfilled") written++;
       else fault ??= faultOf(round[j] ?? "", result.reason);
     }
     hopeless = results.every(({ status }) => status === "rejected") ? hopeless + 1 : 0;
   }
-  return { written, gone, fault };
+  return { written, fault };
 }
 
 function faultOf(namespace: string, error: unknown): string {
@@ -132,16 +132,15 @@ function faultOf(namespace: string, error: unknown): string {
 function summaryOf(
   { namespaces, held }: ClusterRoots<Note>,
   pending: readonly string[],
-  { written, gone, fault }: Writes,
+  { written, fault }: Writes,
   now: Date,
 ): Omit<PushOutcome, "cluster" | "sequence"> {
-  const wanted = namespaces.length - gone;
   const delivered = namespaces.length - pending.length + written;
-  const isEverywhere = delivered === wanted;
+  const isEverywhere = delivered === namespaces.length;
   const left = "no time or requests are left in this run: the next goes on from here";
   const before = latest(namespaces.map((each) => held.get(each)?.deliveredAt));
   return {
-    namespaces: wanted,
+    namespaces: namespaces.length,
     delivered,
     written,
     since: isEverywhere ? (written > 0 ? now : before) : undefined,
