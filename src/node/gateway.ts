@@ -12,6 +12,7 @@ import { addRootGauges, type KeptRoots, keepRoots, type RootsReport } from "./ke
 import { listenInPlaintext, listenWithTls } from "./listener.ts";
 import { createMonitoringSite } from "./monitoring-site.ts";
 import { openWhenCertified } from "./renewing-listener.ts";
+import { logFault } from "./root-delivery.ts";
 import type { RunningServer, Surroundings } from "./serve.ts";
 import { certificateInFiles } from "./serving-certificate.ts";
 import type { Site } from "./site.ts";
@@ -28,13 +29,11 @@ export async function runGateway(
   configuration: GatewayConfiguration,
   { log, clock }: Surroundings,
 ): Promise<RunningServer> {
-  const { trustDomain, certificateFiles, tokenFile, cluster } = configuration;
+  const { trustDomain, certificateFiles } = configuration;
   const upstream = await openUpstream(configuration.upstream, configuration.upstreamRootsFile);
-  const credentials = tokenInFile(tokenFile, cluster);
-  const keeping = (what: string) => (error: unknown) => {
-    const detail = error instanceof Error ? error.message : "no reason given";
-    log.operation({ event: "renewal-failed", level: "warning", what, detail });
-  };
+  const credentials = tokenInFile(configuration.tokenFile, configuration.cluster);
+  const keeping = (what: string) => (error: unknown) =>
+    logFault(log, "renewal-failed", error, { what });
   const trustBundleAt = createKept({
     fetch: upstream.trustBundle,
     dueAt: (_, now) => addSeconds(now, bundleSeconds),
@@ -47,8 +46,10 @@ export async function runGateway(
   const isServing = async (): Promise<boolean> => isOpen;
   const registry = createRegistry();
   const roots = await keepRootsIfAsked(configuration, { log, clock, registry });
-  const readiness = (): Readiness => readinessOf(isOpen, roots, configuration.isReadyWithRoots);
-  const app = gatewayApp(readiness, () => trustBundleAt(clock()));
+  const app = gatewayApp(
+    () => readinessOf(isOpen, roots, configuration),
+    () => trustBundleAt(clock()),
+  );
   const createCertificate = createRpcMetrics(registry)(
     createCertificatePath,
     forwardingRpc({ upstream, credentials, trustDomain, log, clock }),
@@ -108,7 +109,7 @@ interface Readiness {
 function readinessOf(
   isOpen: boolean,
   kept: KeptRoots | undefined,
-  isReadyWithRoots: boolean,
+  { isReadyWithRoots }: GatewayConfiguration,
 ): Readiness {
   const roots = kept?.report();
   const reasons = [

@@ -184,10 +184,10 @@ describe("one cluster keeps no other from its roots", () => {
     return response.write('{"kind":"NamespaceList",') || true;
   };
 
-  test.each<[string, Instead, RegExp]>([
+  test.each<[string, Instead, RegExp, number?]>([
     ["that cuts every connection", cutOff, /did not answer/],
-    ["that accepts and never answers", halfOpen, /did not answer/],
-    ["that begins an answer and never ends it", drips, /broke off/],
+    ["that accepts and never answers", halfOpen, /did not answer/, 2],
+    ["that begins an answer and never ends it", drips, /broke off|did not answer/, 2],
     ["that answers errors", answers(500, "{}"), /status 500/],
     ["that is told to go elsewhere", answers(302, "", { location: "http://a.test" }), /status 302/],
     ["that knows the credential no more", answers(401, "{}"), /refuses the credential/],
@@ -200,10 +200,10 @@ describe("one cluster keeps no other from its roots", () => {
     ["that lists no namespace", answers(200, list([])), /lists no namespace/],
     ["that never comes to an end", answers(200, list([], { continue: "x" })), /has no end/],
     ["that answers too much", answers(200, " ".repeat(3_000_000)), /answered too much/],
-  ])("%s", async (_, instead, reason) => {
+  ])("%s", async (_, instead, reason, seconds = 60) => {
     api.instead = instead;
     // A quarter of it is what one cluster may take.
-    const push = toBoth({ seconds: 2 });
+    const push = toBoth({ seconds });
     await deliveredBy(push, other);
     expect(writes(api)).toEqual([]);
     expect(lines("roots-not-delivered").filter(({ cluster }) => cluster === "a")[0]).toMatchObject({
@@ -327,7 +327,7 @@ describe("a run is bounded", () => {
       return Boolean(response.on("close", () => clearInterval(timer)));
     };
     await deliveredBy(toBoth({ seconds: 2, clustersAtOnce: 1 }), other);
-    expect(lines("roots-not-delivered")[0]).toMatchObject({ cluster: "a" });
+    expect(lines("roots-not-delivered")).toContainEqual(expect.objectContaining({ cluster: "a" }));
   });
 
   test("by whoever ends it, without a word", async () => {

@@ -22,10 +22,10 @@ afterEach(async () => {
   await Promise.all(apis.map((api) => api.close()));
 });
 
-/** Authorities so short-lived that the rotation comes by every second. */
+/** Leaves so short-lived that the rotation comes by every three seconds. */
 const start = (deliver_roots: boolean): Promise<ServedCa> =>
   serveCa({
-    MAX_WORKLOAD_CERT_TTL: "8s",
+    MAX_WORKLOAD_CERT_TTL: "24s",
     ISSUERS: apis.map(({ origin }, i) => ({
       issuer: `https://${"ab"[i]}.test`,
       cluster: "ab"[i],
