@@ -46,10 +46,8 @@ export async function runGateway(
   const isServing = async (): Promise<boolean> => isOpen;
   const registry = createRegistry();
   const roots = await keepRootsIfAsked(configuration, { log, clock, registry });
-  const app = gatewayApp(
-    () => readinessOf(isOpen, roots, configuration),
-    () => trustBundleAt(clock()),
-  );
+  const readiness = () => readinessOf(isOpen, roots, configuration);
+  const app = gatewayApp(readiness, () => trustBundleAt(clock()));
   const createCertificate = createRpcMetrics(registry)(
     createCertificatePath,
     forwardingRpc({ upstream, credentials, trustDomain, log, clock }),

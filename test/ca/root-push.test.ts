@@ -115,6 +115,15 @@ describe("the CA delivers its roots", () => {
     expect(writes(api)).toContain("PATCH /api/v1/namespaces/shop/configmaps/mesh-roots");
   });
 
+  test("with those of its named signers", async () => {
+    const callers = [{ issuer: "https://a.test" }];
+    ca = await startCa({ SIGNERS: [{ name: "db", callers, inception_date: "2026-11-21" }] });
+    await ca.rotate();
+    await pushTo().deliver(ca.now());
+    expect((await pem()).match(/BEGIN CERTIFICATE/g)).toHaveLength(2);
+    expect(await deliveredIn(api)).toBe(3);
+  });
+
   test("to no cluster that has not said so", async () => {
     await pushTo([table(api.origin, "a", { deliver_roots: false })]).deliver(ca.now());
     expect(api.asked).toEqual([]);

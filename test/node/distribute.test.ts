@@ -87,7 +87,14 @@ describe("the trust bundle is delivered", () => {
     await ready();
     for (const name of ["default", "shop", "kube-system", "a", "b"]) {
       expect(api.configMapIn(name)).toMatchObject({
-        metadata: { name: "istio-ca-root-cert", labels: { "istio.io/config": "true" } },
+        metadata: {
+          name: "istio-ca-root-cert",
+          labels: { "istio.io/config": "true" },
+          annotations: {
+            "rampart.dev/spiffe-sequence": expect.stringMatching(/^\d+$/),
+            "rampart.dev/delivered-at": expect.stringMatching(/^\d{4}-.*Z$/),
+          },
+        },
         data: { "root-cert.pem": await pem() },
       });
     }
@@ -132,6 +139,17 @@ describe("the trust bundle is delivered", () => {
     await ready();
     api.remove("ConfigMap", "istio-ca-root-cert", "default");
     await expectDelivered("default");
+  });
+
+  test("not again for a note beside it that differs", async () => {
+    api.put(namespaceOf("default"));
+    await start();
+    await ready();
+    const held = api.configMapIn("default");
+    if (held) api.put({ ...held, metadata: { ...held.metadata, annotations: {} } });
+    api.put(namespaceOf("late"));
+    await expectDelivered("late");
+    expect(api.asked.filter((each) => each.includes("/default/"))).toHaveLength(1);
   });
 
   test("as one ClusterTrustBundle, where that is wanted instead", async () => {
