@@ -38,13 +38,19 @@ export type ClusterUnreachable = (cluster: string, error: FetchError) => void;
 /** `fetch`, as the platform has it for an API server's own CA. */
 export type Fetch = (url: string, init: RequestInit) => Promise<Response>;
 
+/**
+ * The bearer token to show at an API server, which nothing may repeat; another one from time to time.
+ *
+ * @throws FetchError
+ */
+export type Credential = () => string | Promise<string>;
+
 /** How to reach an API server, and what to show there. */
 export interface KubernetesAccess {
   readonly cluster: string;
   /** No slash at the end. */
   readonly server: string;
-  /** A bearer token, which nothing may repeat. */
-  readonly credential: string;
+  readonly credential: Credential;
 }
 
 /** Requests to one API server under way at once in this isolate; more would only queue there. */
@@ -58,29 +64,33 @@ export function createApiServer(
   { server, credential }: Omit<KubernetesAccess, "cluster">,
   fetch: Fetch,
 ): ApiServer {
-  const request = (question: KubernetesQuestion): RequestInit => {
-    const { body, isApply = false, signal } = question;
-    const contentType = isApply ? "application/apply-patch+yaml" : "application/json";
-    const timeout = AbortSignal.timeout(fetchTimeoutMilliseconds);
-    return {
-      method: body === undefined ? "GET" : isApply ? "PATCH" : "POST",
-      headers: {
-        accept: "application/json",
-        authorization: `Bearer ${credential}`,
-        ...(body !== undefined && { "content-type": contentType }),
-      },
-      ...(body !== undefined && { body: JSON.stringify(body) }),
-      redirect: "manual",
-      signal: signal ? AbortSignal.any([signal, timeout]) : timeout,
-    };
-  };
   return async (question) => {
     try {
-      const response = await fetch(`${server}${question.path}`, request(question));
+      const init = request(question, await credential());
+      const response = await fetch(`${server}${question.path}`, init);
       return await answerOf(response, question.maximumOctets);
     } catch (error) {
       throw toFetchError(error);
     }
+  };
+}
+
+function request(
+  { body, isApply = false, signal }: KubernetesQuestion,
+  token: string,
+): RequestInit {
+  const contentType = isApply ? "application/apply-patch+yaml" : "application/json";
+  const timeout = AbortSignal.timeout(fetchTimeoutMilliseconds);
+  return {
+    method: body === undefined ? "GET" : isApply ? "PATCH" : "POST",
+    headers: {
+      accept: "application/json",
+      authorization: `Bearer ${token}`,
+      ...(body !== undefined && { "content-type": contentType }),
+    },
+    ...(body !== undefined && { body: JSON.stringify(body) }),
+    redirect: "manual",
+    signal: signal ? AbortSignal.any([signal, timeout]) : timeout,
   };
 }
 

@@ -3,9 +3,11 @@ import { isSafeToFetch } from "../authn/issuer-keys.ts";
 import {
   type ApiServer,
   type ClusterUnreachable,
+  type Credential,
   createApiServer,
   createKubernetesApi,
   type Fetch,
+  type KubernetesAccess,
   type KubernetesApi,
 } from "../authn/kubernetes-api.ts";
 import type { ReviewOrder } from "../authn/trusted-issuer.ts";
@@ -55,21 +57,37 @@ export const credentialText: z.ZodType<string> = z
  */
 export type ClusterFetch = (ca: string | undefined) => Fetch;
 
-/** What access is made from. */
-export interface ClusterAccess {
-  readonly fetch: ClusterFetch;
-  readonly credentials: ReadonlyMap<string, string>;
+/** All that it takes to talk to a cluster. */
+export interface ReachableCluster extends KubernetesAccess {
+  readonly fetch: Fetch;
   readonly unreachable: ClusterUnreachable;
 }
 
-/** The API of a cluster; nothing is asked yet. @throws ConfigurationError */
-export function clusterApi(
+/** What access is made from. */
+export interface ClusterAccess {
+  readonly fetch: ClusterFetch;
+  readonly credentials: ReadonlyMap<string, Credential>;
+  readonly unreachable: ClusterUnreachable;
+}
+
+/** A cluster within reach; nothing is asked yet. @throws ConfigurationError */
+export function reachCluster(
   cluster: string,
   { server, ca, credential: name }: ClusterAccessTable,
   { fetch, credentials, unreachable }: ClusterAccess,
-): KubernetesApi {
+): ReachableCluster {
   const credential = requireCredential(name, credentials);
-  return createKubernetesApi({ cluster, server, credential }, fetch(ca), unreachable);
+  return { cluster, server, credential, fetch: fetch(ca), unreachable };
+}
+
+/** Its API. @throws ConfigurationError */
+export function clusterApi(
+  cluster: string,
+  table: ClusterAccessTable,
+  access: ClusterAccess,
+): KubernetesApi {
+  const reach = reachCluster(cluster, table, access);
+  return createKubernetesApi(reach, reach.fetch, reach.unreachable);
 }
 
 /** The same for questions that nobody waits for. @throws ConfigurationError */
@@ -80,9 +98,9 @@ export function clusterServer(
   return createApiServer({ server, credential: requireCredential(name, credentials) }, fetch(ca));
 }
 
-function requireCredential(name: string, credentials: ClusterAccess["credentials"]): string {
+function requireCredential(name: string, credentials: ClusterAccess["credentials"]): Credential {
   const credential = credentials.get(name);
-  if (credential === undefined) throw new ConfigurationError([`${name}: is required`]);
+  if (!credential) throw new ConfigurationError([`${name}: is required`]);
   return credential;
 }
 

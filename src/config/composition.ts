@@ -16,7 +16,8 @@ import type { EventLog } from "../ca/audit-event.ts";
 import { type Authorities, createAuthorities, longestRefreshSeconds } from "../ca/authorities.ts";
 import { createIdentityPolicy } from "../ca/identity-policy.ts";
 import type { Mint } from "../ca/mint.ts";
-import { createClaimedReach, createPodLookup } from "../ca/node-authorizer.ts";
+import { createClaimedReach, createPodAuthorizer } from "../ca/node-authorizer.ts";
+import { createPodLookup } from "../ca/pod-lookup.ts";
 import { createServingPolicy } from "../ca/serving-policy.ts";
 import { type NamedSigner, uniteBundles } from "../ca/signers.ts";
 import type { AuthorityStore } from "../custody/authority-store.ts";
@@ -24,6 +25,7 @@ import { importKek, type KekRing } from "../custody/kek.ts";
 import type { ServiceAccount } from "../pki/spiffe-id.ts";
 import type { CertificateAuthority } from "../transport/certificate-authority.ts";
 import { type ClusterAccess, type ClusterFetch, clusterApi, noApi } from "./cluster-access.ts";
+import { type PodsOf, type WatchPods, watchedPods } from "./cluster-pods.ts";
 import type { Configuration } from "./configuration.ts";
 import type { IssuerTable } from "./issuer-table.ts";
 import { mayUseSigner } from "./signer-table.ts";
@@ -37,6 +39,8 @@ export interface Platform {
   readonly clock: () => Date;
   /** Absent where nobody authenticates. */
   readonly clusterFetch?: ClusterFetch;
+  /** Absent where pods are looked up one by one. */
+  readonly watchPods?: WatchPods;
 }
 
 /** A configured CA: what answers requests, and what the cron needs. */
@@ -59,12 +63,14 @@ export async function compose(
   configuration: Configuration,
   platform: Platform,
 ): Promise<Composition> {
-  const { log, clock, clusterFetch: fetch } = platform;
+  const { log, clock, clusterFetch: fetch, watchPods } = platform;
   const { trustDomain, leafLifetimes, phaseLengths } = configuration;
   const { mint, signerMints } = await createMints(configuration, platform);
   const { clusterCredentials: credentials } = configuration;
   const access = fetch && { fetch, credentials, unreachable: unreachableLog(log) };
-  const issuers = configuration.issuers.map((table) => trustedIssuer(table, log, access));
+  const issuers = configuration.issuers.map((table) =>
+    trustedIssuer(table, log, access, access && watchPods && watchedPods(access, watchPods)),
+  );
   const { propagationSeconds } = phaseLengths;
   const freshness = {
     // A part of it, so that a look may take its time while what was loaded still serves.
@@ -149,6 +155,7 @@ function trustedIssuer(
   table: IssuerTable,
   log: EventLog,
   access: ClusterAccess | undefined,
+  podsOf: PodsOf | undefined,
 ): TrustedIssuer {
   const api = apiOf(table, access);
   const mayUse = nameAllowList(table.namespaces);
@@ -166,15 +173,19 @@ function trustedIssuer(
     gatewayNames: (account) => gateways.get(accountName(account)),
     keys: issuerKeys(table, keyFetchLog(log)),
     review: reviewOf(table, api),
-    requireNode: nodeAuthorizer(table, api),
+    requireNode: nodeAuthorizer(table, api, podsOf),
   };
 }
 
 function nodeAuthorizer(
-  { cluster, node_checks, node_reach }: IssuerTable,
+  table: IssuerTable,
   api: KubernetesApi | undefined,
+  podsOf: PodsOf = (_, lookup) => lookup,
 ): NodeAuthorizer {
-  if (api && node_checks !== "claims") return createPodLookup(cluster, api);
+  const { cluster, node_checks, node_reach } = table;
+  if (api && node_checks !== "claims") {
+    return createPodAuthorizer(podsOf(table, createPodLookup(cluster, api)));
+  }
   const reaches = node_reach.map(({ nodes, namespaces }) => ({
     isNode: nameAllowList(nodes),
     isNamespace: nameAllowList(namespaces),

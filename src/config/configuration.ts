@@ -1,4 +1,5 @@
 import * as z from "zod";
+import type { Credential } from "../authn/kubernetes-api.ts";
 import type { PhaseLengths } from "../pki/schedule.ts";
 import type { AuthorityKey } from "../pki/self-signed-authority.ts";
 import { isFullyQualified, parseTrustDomain, type TrustDomain } from "../pki/spiffe-id.ts";
@@ -20,8 +21,8 @@ export interface Configuration {
   readonly inceptionDate: string | undefined;
   readonly signers: readonly SignerTable[];
   readonly keks: readonly ConfiguredKek[];
-  /** Secrets for the API servers of clusters, by the names that the tables of `ISSUERS` use. */
-  readonly clusterCredentials: ReadonlyMap<string, string>;
+  /** For the API servers of clusters, by the names that the tables of `ISSUERS` use. */
+  readonly clusterCredentials: ReadonlyMap<string, Credential>;
   /** One sentence each, for the log at start. */
   readonly warnings: readonly string[];
 }
@@ -101,7 +102,9 @@ export function parseConfiguration(
     signers: form.SIGNERS,
     keks: form.KEK,
     clusterCredentials: new Map(
-      Object.entries(parseForm(z.record(z.string(), credentialText), credentials)),
+      Object.entries(parseForm(z.record(z.string(), credentialText), credentials)).map(
+        ([name, text]) => [name, () => text],
+      ),
     ),
     warnings: warningsOf(form),
   };

@@ -1,5 +1,6 @@
 import { setTimeout } from "node:timers/promises";
 import * as z from "zod";
+import { FetchError } from "../authn/json-fetch.ts";
 import { type KubernetesClient, KubernetesError } from "./kubernetes-client.ts";
 
 /** The objects of a collection as they were last seen, by their keys. */
@@ -7,6 +8,8 @@ export interface Followed<T> {
   readonly items: Map<string, T>;
   /** Whether all of them have been seen once. */
   readonly hasAll: () => boolean;
+  /** Up to when nothing has been missed, as far as the server says; never without a clock. */
+  readonly asOf: () => Date | undefined;
 }
 
 /** What is followed, and how. */
@@ -14,19 +17,25 @@ export interface Following<T> {
   readonly client: KubernetesClient;
   /** Of the collection, with its query; there may be a selector. */
   readonly path: string;
-  /** The key and what is kept of an object; nothing for one that is not wanted. */
-  readonly keep: (object: unknown) => readonly [string, T] | undefined;
+  /** The key and what is kept of an object, if anything is; nothing for what is no such object. */
+  readonly keep: (object: unknown) => readonly [string, T | undefined] | undefined;
+  /** Told of every change of an item. */
+  readonly changed?: ((before: T | undefined, after: T | undefined) => void) | undefined;
   readonly failed: (error: unknown) => void;
   readonly signal: AbortSignal;
+  readonly clock?: () => Date;
+  readonly pageSize?: number;
+  /** The server ends a watch after this long, and one that it does not end is dead: a half-open connection. */
+  readonly watchSeconds?: number;
 }
 
-const pageSize = 500;
+/** Whoever has more of anything, or says so, may not fill the memory with it. */
+const maximumItems = 50_000;
+const tooMany = () => new FetchError(`has more than ${maximumItems} of what is followed`);
+
 const listMilliseconds = 30_000;
 
-/** The server ends a watch after this long, and one that it does not end is dead: a half-open connection. */
-const watchSeconds = 60;
-const deadMilliseconds = 90_000;
-
+const shortestPauseSeconds = 0.25;
 const longestPauseSeconds = 30;
 const pauseBetweenWatches = 200;
 
@@ -45,74 +54,110 @@ const eventForm = z.object({
 
 const gone = 410;
 
+/** How far it has come. */
+interface Progress<T> {
+  readonly items: Map<string, T>;
+  hasAll: boolean;
+  asOf: Date | undefined;
+  /** Where the next watch begins; nothing while there has to be a list first. */
+  version: string | undefined;
+}
+
 /**
- * Follows a collection as client-go does: all of it once, then every change from there; all of it again
- * when the server has forgotten where that was, or something failed.
+ * Follows a collection as client-go does: all of it once, then every change from there, across broken
+ * connections; all of it again when the server has forgotten where that was, or a watch has failed
+ * twice at the same place.
  */
 export function follow<T>(following: Following<T>): Followed<T> {
   const items = new Map<string, T>();
-  let hasAll = false;
-  const saw = (isDeleted: boolean, object: unknown): void => {
-    const [key, item] = following.keep(object) ?? [];
-    if (key === undefined || item === undefined) return;
-    if (isDeleted) items.delete(key);
-    else items.set(key, item);
-  };
+  const progress: Progress<T> = { items, hasAll: false, asOf: undefined, version: undefined };
+  void run(following, progress);
+  return { items, hasAll: () => progress.hasAll, asOf: () => progress.asOf };
+}
 
-  async function list(): Promise<string> {
-    const seen = new Set<string>();
-    let version = "";
-    for await (const page of pages(following)) {
-      version = page.metadata.resourceVersion;
-      for (const object of page.items ?? []) {
-        saw(false, object);
-        const [key] = following.keep(object) ?? [];
-        if (key !== undefined) seen.add(key);
-      }
-    }
-    for (const key of items.keys()) if (!seen.has(key)) items.delete(key);
-    hasAll = true;
-    return version;
-  }
-
-  async function watch(from: string): Promise<string> {
-    const signal = AbortSignal.any([following.signal, AbortSignal.timeout(deadMilliseconds)]);
-    let version = from;
-    for await (const line of following.client.watch(watchPath(following.path, from), signal)) {
-      const { type, object } = eventForm.parse(line);
-      if (type === "ERROR") throw new KubernetesError(object.code ?? 0, "the watch");
-      if (type !== "BOOKMARK") saw(type === "DELETED", object);
-      version = object.metadata.resourceVersion || version;
-    }
-    return version;
-  }
-
-  async function run(): Promise<void> {
-    let pauseSeconds = 1;
-    while (!following.signal.aborted) {
-      try {
-        let version = await list();
-        pauseSeconds = 1;
-        while (!following.signal.aborted) {
-          version = await watch(version);
-          await pause(pauseBetweenWatches, following.signal);
-        }
-      } catch (error) {
-        if (following.signal.aborted) return;
-        if (!(error instanceof KubernetesError && error.status === gone)) following.failed(error);
-        await pause(1000 * pauseSeconds, following.signal);
-        pauseSeconds = Math.min(2 * pauseSeconds, longestPauseSeconds);
-      }
+async function run<T>(following: Following<T>, progress: Progress<T>): Promise<void> {
+  const { signal, failed } = following;
+  let pauseSeconds = shortestPauseSeconds;
+  let failedAt: string | undefined;
+  while (!signal.aborted) {
+    try {
+      progress.version ??= await list(following, progress);
+      await watch(following, progress, progress.version);
+      pauseSeconds = shortestPauseSeconds;
+      await pause(pauseBetweenWatches, signal);
+    } catch (error) {
+      if (signal.aborted) return;
+      const isForgotten = error instanceof KubernetesError && error.status === gone;
+      if (!isForgotten) failed(error);
+      if (isForgotten || progress.version === failedAt) progress.version = undefined;
+      failedAt = progress.version;
+      await pause(1000 * pauseSeconds, signal);
+      pauseSeconds = Math.min(2 * pauseSeconds, longestPauseSeconds);
     }
   }
+}
 
-  void run();
-  return { items, hasAll: () => hasAll };
+/** @returns The version of what there was. */
+async function list<T>(following: Following<T>, progress: Progress<T>): Promise<string> {
+  const { items } = progress;
+  const begun = following.clock?.();
+  const seen = new Set<string>();
+  let version = "";
+  for await (const page of pages(following)) {
+    version = page.metadata.resourceVersion;
+    for (const object of page.items ?? []) {
+      const [key, item] = following.keep(object) ?? [];
+      if (key === undefined || item === undefined) continue;
+      set(following, items, key, item);
+      seen.add(key);
+    }
+  }
+  for (const key of items.keys()) if (!seen.has(key)) set(following, items, key, undefined);
+  progress.hasAll = true;
+  progress.asOf = begun;
+  return version;
+}
+
+async function watch<T>(
+  { client, path, keep, changed, signal, clock, watchSeconds = 60 }: Following<T>,
+  progress: Progress<T>,
+  from: string,
+): Promise<void> {
+  const begun = clock?.();
+  const bounded = AbortSignal.any([signal, AbortSignal.timeout(1500 * watchSeconds)]);
+  for await (const line of client.watch(watchPath(path, from, watchSeconds), bounded)) {
+    const { type, object } = eventForm.parse(line);
+    if (type === "ERROR") throw new KubernetesError(object.code ?? 0, "the watch");
+    const [key, item] = type === "BOOKMARK" ? [] : (keep(object) ?? []);
+    if (key !== undefined) {
+      set({ changed }, progress.items, key, type === "DELETED" ? undefined : item);
+    }
+    progress.version = object.metadata.resourceVersion || progress.version;
+    progress.asOf = clock?.();
+  }
+  // The end of one that ends early says nothing: it need not be the server's.
+  const isWhole = begun && clock && clock().getTime() - begun.getTime() >= 900 * watchSeconds;
+  if (isWhole) progress.asOf = clock();
+}
+
+function set<T>(
+  { changed }: Pick<Following<T>, "changed">,
+  items: Map<string, T>,
+  key: string,
+  after: T | undefined,
+): void {
+  const before = items.get(key);
+  if (after === undefined) items.delete(key);
+  else if (before === undefined && items.size >= maximumItems) throw tooMany();
+  else items.set(key, after);
+  changed?.(before, after);
 }
 
 type Page = z.infer<typeof listForm>;
 
-async function* pages(following: Following<unknown>): AsyncGenerator<Page> {
+type Source = Pick<Following<unknown>, "client" | "path" | "signal" | "pageSize">;
+
+async function* pages(following: Source): AsyncGenerator<Page> {
   for (let next: string | undefined = ""; next !== undefined; ) {
     const page: Page = await listPage(following, next);
     yield page;
@@ -120,7 +165,7 @@ async function* pages(following: Following<unknown>): AsyncGenerator<Page> {
   }
 }
 
-function listPage({ client, path, signal }: Following<unknown>, next: string): Promise<Page> {
+function listPage({ client, path, signal, pageSize = 500 }: Source, next: string): Promise<Page> {
   const query = `limit=${pageSize}${next === "" ? "" : `&continue=${encodeURIComponent(next)}`}`;
   const bounded = AbortSignal.any([signal, AbortSignal.timeout(listMilliseconds)]);
   return client
@@ -128,8 +173,8 @@ function listPage({ client, path, signal }: Following<unknown>, next: string): P
     .then((json) => listForm.parse(json));
 }
 
-function watchPath(path: string, from: string): string {
-  const query = `watch=1&allowWatchBookmarks=true&timeoutSeconds=${watchSeconds}&resourceVersion=${from}`;
+function watchPath(path: string, from: string, seconds: number): string {
+  const query = `watch=1&allowWatchBookmarks=true&timeoutSeconds=${seconds}&resourceVersion=${from}`;
   return `${path}${separator(path)}${query}`;
 }
 

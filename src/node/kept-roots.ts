@@ -2,6 +2,7 @@ import { Gauge, type Registry } from "prom-client";
 import { type BundleFollower, createBundleFollower, textOf } from "./bundle-follower.ts";
 import { clusterFetch } from "./cluster-fetch.ts";
 import { createClusterTrustBundle } from "./cluster-trust-bundle.ts";
+import { credentialInFile } from "./credential-file.ts";
 import { createKubernetesClient } from "./kubernetes-client.ts";
 import { recur } from "./recurrence.ts";
 import { createRootDelivery, logFault, type RootDelivery } from "./root-delivery.ts";
@@ -37,7 +38,7 @@ export async function keepRoots(
   const { signal } = ending;
   const follower = await createBundleFollower(upstream, upstreamRootsFile, log);
   const fetch = clusterFetch(await textOf(serverRootsFile));
-  const client = createKubernetesClient(server, tokenFile, fetch);
+  const client = createKubernetesClient(server, credentialInFile(tokenFile), fetch);
   const deliveries = [
     ...(configMap === undefined ? [] : [createRootDelivery(client, configMap, log, signal)]),
     ...(clusterTrustBundle ? [createClusterTrustBundle(client, log, signal)] : []),

@@ -1,5 +1,4 @@
-import { readFile } from "node:fs/promises";
-import type { Fetch } from "../authn/kubernetes-api.ts";
+import type { Credential, Fetch } from "../authn/kubernetes-api.ts";
 
 /** An answer of an API server that is not the wanted one. */
 export class KubernetesError extends Error {
@@ -24,15 +23,14 @@ export interface KubernetesClient {
 const fieldOwner = "rampart-distribute";
 const maximumLength = 16 * 1024 * 1024;
 
-/** @param tokenFile Read for every request: the kubelet replaces it. */
+/** @param server No slash at the end. */
 export function createKubernetesClient(
   server: string,
-  tokenFile: string,
+  credential: Credential,
   fetch: Fetch,
 ): KubernetesClient {
   async function send(path: string, init: RequestInit): Promise<Response> {
-    const token = (await readFile(tokenFile, "utf8")).trim();
-    const headers = { accept: "application/json", authorization: `Bearer ${token}` };
+    const headers = { accept: "application/json", authorization: `Bearer ${await credential()}` };
     const response = await fetch(`${server}${path}`, {
       redirect: "manual",
       ...init,

@@ -19,6 +19,7 @@ import { openWhenCertified } from "./renewing-listener.ts";
 import type { ServeConfiguration } from "./serve-configuration.ts";
 import { certificateInFiles } from "./serving-certificate.ts";
 import type { Site } from "./site.ts";
+import { createPodWatch } from "./watched-pods.ts";
 
 /** What a program brings to a server. */
 export interface Surroundings {
@@ -50,7 +51,9 @@ export async function serve(
   const { trustDomain, leafLifetimes, phaseLengths } = configuration.ca;
   const store = await openFileStore(configuration.storeDirectory);
   const signerStore = await openSignerStores(configuration);
-  const platform = { store, signerStore, log, clock, clusterFetch };
+  const ending = new AbortController();
+  const watchPods = createPodWatch(clock, ending.signal);
+  const platform = { store, signerStore, log, clock, clusterFetch, watchPods };
   const composition = await compose(configuration.ca, platform);
   const { certificateAuthority: ca, mint, signerMints } = composition;
   const { authorities } = ca.issuance;
@@ -94,6 +97,7 @@ export async function serve(
     monitoringAddress: monitoring.address,
     close: async (grace) => {
       isEnding = true;
+      ending.abort();
       await Promise.all([rotation.end(), door.close(grace), plaintext?.close(grace)]);
       await push.end();
       await monitoring.close(grace);

@@ -54,7 +54,7 @@ function reviewing(
   cluster: string,
   aliases: readonly string[],
 ): TrustedIssuer {
-  const access = { cluster, server: server.origin, credential: apiCredential };
+  const access = { cluster, server: server.origin, credential: () => apiCredential };
   const api = createKubernetesApi(access, fetch, (name, error) => {
     failures.push(`${name}: ${error.message}`);
   });

@@ -1,142 +1,78 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import type { Caller } from "../../src/authn/caller.ts";
 import { createKubernetesApi, restSeconds } from "../../src/authn/kubernetes-api.ts";
-import { nameAllowList, type TrustedIssuer } from "../../src/authn/trusted-issuer.ts";
+import { nameAllowList } from "../../src/authn/trusted-issuer.ts";
 import { createIdentityPolicy } from "../../src/ca/identity-policy.ts";
-import {
-  createClaimedReach,
-  createPodLookup,
-  podsKnownSeconds,
-} from "../../src/ca/node-authorizer.ts";
-import type { ImpersonationRule, Refusal } from "../../src/errors.ts";
-import { parseTrustDomain, type TrustDomain, workloadSpiffeId } from "../../src/pki/spiffe-id.ts";
+import { createClaimedReach } from "../../src/ca/node-authorizer.ts";
+import { createPodLookup, podsKnownSeconds } from "../../src/ca/pod-lookup.ts";
+import type { Pods } from "../../src/ca/pods.ts";
+import type { ImpersonationRule } from "../../src/errors.ts";
 import { addSeconds } from "../../src/pki/validity.ts";
+import {
+  callerIn,
+  denied,
+  describeNodeChecks,
+  issuerOf,
+  isZtunnel,
+  now,
+  onNode,
+  trustDomain,
+  wanted,
+  ztunnel,
+} from "../contract/node-checks.ts";
 import {
   apiCredential,
   type FakeApiServer,
-  type FakePod,
+  podJson,
   startApiServer,
 } from "../testkit/api-server.ts";
 import { refusalOf } from "../testkit/refusal.ts";
 import { trustedIssuerWithoutKeys } from "../testkit/trusted-issuers.ts";
 
-const now = new Date("2026-11-21T12:00:00Z");
-const trustDomain = parseTrustDomain("cluster.local") as TrustDomain;
+function lookupOf(server: FakeApiServer, cluster: string): Pods {
+  const access = { cluster, server: server.origin, credential: () => apiCredential };
+  return createPodLookup(
+    cluster,
+    createKubernetesApi(access, fetch, () => {}),
+  );
+}
 
-const ztunnel: FakePod = {
-  namespace: "istio-system",
-  name: "ztunnel-a",
-  uid: "12345",
-  account: "ztunnel",
-  node: "zt-node",
-};
-const onNode: FakePod = {
-  namespace: "ns-a",
-  name: "a-0",
-  uid: "1",
-  account: "sa-a",
-  node: "zt-node",
-};
-const offNode: FakePod = { ...onNode, name: "a-1", node: "other-node" };
-const wanted = "spiffe://cluster.local/ns/ns-a/sa/sa-a";
+describe("by questions to the API server (istio facts §10.2),", () => {
+  describeNodeChecks(async (cluster) => {
+    const server = await startApiServer();
+    const remove = ({ namespace, name }: { namespace: string; name: string }): void => {
+      const at = server.pods.findIndex((pod) => pod.namespace === namespace && pod.name === name);
+      if (at >= 0) server.pods.splice(at, 1);
+    };
+    return {
+      put: (pod) => {
+        remove(pod);
+        server.pods.push(pod);
+      },
+      remove,
+      pods: lookupOf(server, cluster),
+      settle: async () => {},
+      close: server.close,
+    };
+  });
+});
 
 let primary: FakeApiServer;
-let remote: FakeApiServer;
 
 beforeEach(async () => {
-  [primary, remote] = await Promise.all([startApiServer(), startApiServer()]);
+  primary = await startApiServer();
 });
 
 afterEach(async () => {
-  await Promise.all([primary.close(), remote.close()]);
+  await primary.close();
 });
 
-const isZtunnel = ({ namespace, name }: Caller["account"]): boolean =>
-  `${namespace}/${name}` === "istio-system/ztunnel";
-
-function clusterOf(server: FakeApiServer, cluster: string): TrustedIssuer {
-  const access = { cluster, server: server.origin, credential: apiCredential };
-  const api = createKubernetesApi(access, fetch, () => {});
-  return trustedIssuerWithoutKeys(`https://${cluster}.test`, {
-    cluster,
-    isNodeAccount: isZtunnel,
-    requireNode: createPodLookup(cluster, api),
-  });
-}
-
-function callerIn(cluster: string, changes: Partial<Caller> = {}): Caller {
-  const account = { namespace: "istio-system", name: "ztunnel" };
-  return {
-    spiffeId: workloadSpiffeId(trustDomain, account),
-    account,
-    cluster,
-    issuer: `https://${cluster}.test`,
-    pod: { name: "ztunnel-a", uid: "12345" },
-    ...changes,
-  };
-}
-
-const policy = (...issuers: TrustedIssuer[]) => createIdentityPolicy(trustDomain, issuers);
-const primaryPolicy = () => policy(clusterOf(primary, "primary"));
+const primaryPolicy = () =>
+  createIdentityPolicy(trustDomain, [issuerOf("primary", lookupOf(primary, "primary"))]);
 
 async function askedBy(caller: Caller, identity = wanted, at = now): Promise<string> {
   return await primaryPolicy()(caller, identity, at);
 }
-
-const denied = (rule: ImpersonationRule): Refusal => ({ reason: "impersonation-denied", rule });
-
-describe("a node proxy of one cluster (istio facts §10.2)", () => {
-  test("is denied where no account is trusted", async () => {
-    primary.pods.push(ztunnel, onNode);
-    const issuer = { ...clusterOf(primary, "primary"), isNodeAccount: () => false };
-    const refusal = await refusalOf(() => policy(issuer)(callerIn("primary"), wanted, now));
-    expect(refusal).toEqual(denied("account"));
-    expect(primary.asked).toEqual([]);
-  });
-
-  test.each<[string, readonly FakePod[], string, ImpersonationRule]>([
-    ["the target is nowhere", [ztunnel], wanted, "instance"],
-    ["the target is only on another node", [ztunnel, offNode], wanted, "instance"],
-    ["what it names is no SPIFFE ID", [ztunnel, onNode], "not-spiffe-idenditity", "identity"],
-    ["its own pod is not there", [onNode], wanted, "pod"],
-    ["its pod has another UID", [{ ...ztunnel, uid: "54321" }, onNode], wanted, "pod-uid"],
-    ["its pod has another account", [{ ...ztunnel, account: "x" }, onNode], wanted, "pod-account"],
-  ])("is denied when %s", async (_, pods, identity, rule) => {
-    primary.pods.push(...pods);
-    expect(await refusalOf(() => askedBy(callerIn("primary"), identity))).toEqual(denied(rule));
-  });
-
-  test.each<[string, readonly FakePod[]]>([
-    ["on its node", [ztunnel, onNode]],
-    ["on its node and on another", [ztunnel, offNode, onNode]],
-    ["on its node, and has yet to start", [ztunnel, { ...onNode, phase: "Pending" }]],
-  ])("gets the identity of a target that is %s", async (_, pods) => {
-    primary.pods.push(...pods);
-    expect(await askedBy(callerIn("primary"))).toBe(wanted);
-  });
-});
-
-describe("a node proxy of one cluster of two (istio facts §10.2)", () => {
-  const both = () => policy(clusterOf(primary, "primary"), clusterOf(remote, "remote"));
-
-  test.each(["primary", "remote"])("gets what is in its cluster: %s", async (cluster) => {
-    (cluster === "primary" ? primary : remote).pods.push(ztunnel, onNode);
-    expect(await both()(callerIn(cluster), wanted, now)).toBe(wanted);
-  });
-
-  test("is denied what is only in the other", async () => {
-    primary.pods.push(ztunnel);
-    remote.pods.push(ztunnel, onNode);
-    const refusal = await refusalOf(() => both()(callerIn("primary"), wanted, now));
-    expect(refusal).toEqual(denied("instance"));
-    expect(remote.asked).toEqual([]);
-  });
-
-  test("is denied everything once its cluster is removed", async () => {
-    remote.pods.push(ztunnel, onNode);
-    expect(await refusalOf(() => askedBy(callerIn("remote")))).toEqual(denied("account"));
-  });
-});
 
 describe("an identity is denied, whatever runs on the node (istio facts §12.1),", () => {
   test.each<[string, string, ImpersonationRule]>([
@@ -159,45 +95,61 @@ describe("an identity is denied, whatever runs on the node (istio facts §12.1),
   });
 });
 
-describe("a node proxy is denied", () => {
-  test.each<[string, Partial<Caller>, ImpersonationRule]>([
-    ["without a pod in its token", { pod: undefined }, "pod"],
-    ["with a pod that is a path", { pod: { name: "../ztunnel-a", uid: "12345" } }, "pod"],
-    ["with a pod that is two dots", { pod: { name: "..", uid: "12345" } }, "pod"],
-    ["with a pod that is a query", { pod: { name: "a?b", uid: "12345" } }, "pod"],
-    ["with another node in its token", { node: { name: "other-node" } }, "node"],
-    ["with a certificate instead of a token", { issuer: undefined }, "account"],
-  ])("%s", async (_, changes, rule) => {
-    primary.pods.push(ztunnel, onNode);
-    expect(await refusalOf(() => askedBy(callerIn("primary", changes)))).toEqual(denied(rule));
-  });
+test("no cluster is asked for another's proxy, nor for whom nobody trusts", async () => {
+  const remote = await startApiServer();
+  remote.pods.push(ztunnel, onNode);
+  primary.pods.push(ztunnel);
+  const issuers = [
+    issuerOf("primary", lookupOf(primary, "primary")),
+    { ...issuerOf("remote", lookupOf(remote, "remote")), isNodeAccount: () => false },
+  ];
+  const decide = createIdentityPolicy(trustDomain, issuers);
+  for (const [cluster, rule] of [
+    ["primary", "instance"],
+    ["remote", "account"],
+  ] as const) {
+    expect(await refusalOf(() => decide(callerIn(cluster), wanted, now))).toEqual(denied(rule));
+  }
+  expect(remote.asked).toEqual([]);
+  await remote.close();
+});
 
-  test.each<[string, readonly FakePod[], ImpersonationRule]>([
-    ["its pod has failed", [{ ...ztunnel, phase: "Failed" }, onNode], "pod"],
-    ["its pod is on no node yet", [{ ...ztunnel, node: "" }, onNode], "node"],
-    ["the target's pod has failed", [ztunnel, { ...onNode, phase: "Failed" }], "instance"],
-    ["the target's pod has ended", [ztunnel, { ...onNode, phase: "Succeeded" }], "instance"],
-    ["the target is in another namespace", [ztunnel, { ...onNode, namespace: "b" }], "instance"],
-  ])("when %s", async (_, pods, rule) => {
-    primary.pods.push(...pods);
-    expect(await refusalOf(() => askedBy(callerIn("primary")))).toEqual(denied(rule));
-  });
-
-  test("when the API server answers a list that was not asked for", async () => {
-    primary.pods.push(ztunnel);
-    const stranger = {
-      metadata: { uid: "1" },
-      spec: { serviceAccountName: "sa-a", nodeName: "x" },
-    };
+describe("an answer of the API server", () => {
+  test.each<[string, Partial<typeof onNode>]>([
+    ["of another node", { node: "x" }],
+    ["of another account", { account: "x" }],
+    ["of another namespace", { namespace: "x" }],
+    ["that has ended", { phase: "Succeeded" }],
+  ])("with a pod %s is no instance", async (_, changes) => {
     primary.instead = (request, response) => {
       const isList = request.url?.includes("fieldSelector");
-      const pod = {
-        metadata: { uid: "12345" },
-        spec: { serviceAccountName: "ztunnel", nodeName: "n" },
-      };
-      response.end(JSON.stringify(isList ? { items: [stranger] } : pod));
+      const items = [podJson({ ...onNode, ...changes })];
+      response.end(JSON.stringify(isList ? { items } : podJson(ztunnel)));
     };
     expect(await refusalOf(() => askedBy(callerIn("primary")))).toEqual(denied("instance"));
+  });
+
+  test.each<[string, unknown]>([
+    ["another pod", podJson(onNode)],
+    ["a pod of another namespace", podJson({ ...ztunnel, namespace: "x" })],
+    ["a pod without a UID", { metadata: { name: "ztunnel-a" }, spec: {} }],
+    ["a name without an end", podJson({ ...ztunnel, node: "n".repeat(254) })],
+    ["a list", { items: [] }],
+    ["nothing", null],
+  ])("with %s for the proxy's pod is none", async (_, json) => {
+    primary.instead = (_, response) => response.end(JSON.stringify(json));
+    const refusal = await refusalOf(() => askedBy(callerIn("primary")));
+    expect(refusal).toEqual({ reason: "cluster-unreachable", cluster: "primary" });
+  });
+
+  test("with more pods than were asked for is none", async () => {
+    primary.instead = (request, response) => {
+      const isList = request.url?.includes("fieldSelector");
+      const items = Array.from({ length: 65 }, () => podJson(onNode));
+      response.end(JSON.stringify(isList ? { items } : podJson(ztunnel)));
+    };
+    const refusal = await refusalOf(() => askedBy(callerIn("primary")));
+    expect(refusal).toEqual({ reason: "cluster-unreachable", cluster: "primary" });
   });
 });
 
@@ -264,7 +216,7 @@ describe("without access to the cluster, a node proxy", () => {
   });
   const on = (name: string): Partial<Caller> => ({ node: { name, uid: "7" } });
   const ask = async (changes: Partial<Caller>, identity = wanted) =>
-    policy(issuer)(callerIn("primary", changes), identity, now);
+    createIdentityPolicy(trustDomain, [issuer])(callerIn("primary", changes), identity, now);
 
   test("gets what its node may have", async () => {
     expect(await ask(on("edge-1"))).toBe(wanted);

@@ -1,5 +1,6 @@
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
+import { fitsSelector } from "./field-selector.ts";
 
 /** A pod as far as anybody here asks. */
 export interface FakePod {
@@ -100,32 +101,14 @@ function reviewOf(
   return { apiVersion, kind, metadata: {}, spec: { token, audiences }, status };
 }
 
-/** The field selectors of pods that anybody here uses. */
 function podList(pods: readonly FakePod[], query: URLSearchParams): unknown {
-  const terms = query.get("fieldSelector")?.split(",") ?? [];
   const limit = Number(query.get("limit") ?? 500);
-  const items = pods.filter((pod) => terms.every((term) => fits(podJson(pod), term)));
-  return {
-    kind: "PodList",
-    apiVersion: "v1",
-    metadata: {},
-    items: items.slice(0, limit).map(podJson),
-  };
+  const items = pods.map(podJson).filter((pod) => fitsSelector(pod, query.get("fieldSelector")));
+  return { kind: "PodList", apiVersion: "v1", metadata: {}, items: items.slice(0, limit) };
 }
 
-function fits(pod: PodJson, term: string): boolean {
-  const [, field = "", operator, value] = /^([\w.]+?)(!=|==?)(.*)$/.exec(term) ?? [];
-  const fields: Readonly<Record<string, string>> = {
-    "spec.nodeName": pod.spec.nodeName,
-    "spec.serviceAccountName": pod.spec.serviceAccountName,
-    "status.phase": pod.status.phase,
-  };
-  return operator === "!=" ? fields[field] !== value : fields[field] === value;
-}
-
-type PodJson = ReturnType<typeof podJson>;
-
-function podJson({ namespace, name, uid, account, node, phase = "Running" }: FakePod) {
+/** A pod as the API has it, or as much of it as matters. */
+export function podJson({ namespace, name, uid, account, node, phase = "Running" }: FakePod) {
   return {
     kind: "Pod",
     apiVersion: "v1",

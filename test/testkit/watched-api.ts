@@ -1,5 +1,6 @@
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
+import { fitsSelector } from "./field-selector.ts";
 
 interface KubernetesObject {
   readonly kind: string;
@@ -14,9 +15,12 @@ interface KubernetesObject {
 
 interface Change {
   readonly version: number;
+  readonly before: KubernetesObject | undefined;
   readonly type: "ADDED" | "MODIFIED" | "DELETED";
   readonly object: KubernetesObject;
 }
+
+type Selected = (object: KubernetesObject | undefined) => boolean;
 
 /**
  * A stand-in for a kube-apiserver's collections over real HTTP: lists in pages, watches from a
@@ -27,6 +31,10 @@ export interface WatchedApi {
   readonly origin: string;
   /** What was asked, without watches. */
   readonly asked: string[];
+  /** How many watches are open. */
+  readonly watching: () => number;
+  /** Says to every watch that it has missed nothing. */
+  readonly bookmark: () => void;
   readonly put: (object: KubernetesObject) => void;
   readonly remove: (kind: string, name: string, namespace?: string) => void;
   readonly configMapIn: (namespace: string) => KubernetesObject | undefined;
@@ -45,6 +53,7 @@ export const watchedToken = "token-of-distribute";
 const collections = [
   ["/api/v1/namespaces", "Namespace"],
   ["/api/v1/configmaps", "ConfigMap"],
+  ["/api/v1/pods", "Pod"],
 ] as const;
 
 const keyOf = ({ kind, metadata }: KubernetesObject): string =>
@@ -53,7 +62,7 @@ const keyOf = ({ kind, metadata }: KubernetesObject): string =>
 export async function startWatchedApi(): Promise<WatchedApi> {
   const objects = new Map<string, KubernetesObject>();
   const changes: Change[] = [];
-  const watches = new Map<ServerResponse, (change: Change) => void>();
+  const watches = new Map<ServerResponse, (change?: Change) => void>();
   const asked: string[] = [];
   let version = 100;
   let forgottenUntil = 0;
@@ -61,9 +70,10 @@ export async function startWatchedApi(): Promise<WatchedApi> {
   function record(type: Change["type"], object: KubernetesObject): KubernetesObject {
     version++;
     const stored = { ...object, metadata: { ...object.metadata, resourceVersion: `${version}` } };
+    const before = objects.get(keyOf(object));
     if (type === "DELETED") objects.delete(keyOf(object));
     else objects.set(keyOf(object), stored);
-    const change = { version, type, object: stored };
+    const change = { version, before, type, object: stored };
     changes.push(change);
     for (const tell of watches.values()) tell(change);
     return stored;
@@ -72,14 +82,10 @@ export async function startWatchedApi(): Promise<WatchedApi> {
   const put = (object: KubernetesObject): KubernetesObject =>
     record(objects.has(keyOf(object)) ? "MODIFIED" : "ADDED", object);
 
-  function list(
-    response: ServerResponse,
-    url: URL,
-    ofKind: (object: KubernetesObject) => boolean,
-  ): void {
+  function list(response: ServerResponse, url: URL, isSelected: Selected): void {
     const from = Number(url.searchParams.get("continue") ?? 0);
     // Pages are small here, so that there are some.
-    const all = [...objects.values()].filter(ofKind);
+    const all = [...objects.values()].filter(isSelected);
     const rest = from + 2 < all.length ? { continue: `${from + 2}` } : {};
     const items = all.slice(from, from + 2);
     answer(response, 200, {
@@ -89,11 +95,7 @@ export async function startWatchedApi(): Promise<WatchedApi> {
     });
   }
 
-  function watch(
-    response: ServerResponse,
-    url: URL,
-    ofKind: (object: KubernetesObject) => boolean,
-  ): void {
+  function watch(response: ServerResponse, url: URL, isSelected: Selected): void {
     const from = Number(url.searchParams.get("resourceVersion"));
     response.writeHead(200, { "content-type": "application/json" });
     const send = (event: unknown): void => void response.write(`${JSON.stringify(event)}\n`);
@@ -102,14 +104,20 @@ export async function startWatchedApi(): Promise<WatchedApi> {
       response.end();
       return;
     }
-    const tell = ({ type, object }: Change): void => {
-      if (ofKind(object)) send({ type, object });
+    const tell = (change?: Change): void => {
+      const object = { kind: "Bookmark", metadata: { resourceVersion: `${version}` } };
+      const event = change ? eventOf(change, isSelected) : { type: "BOOKMARK", object };
+      if (event) send(event);
     };
     for (const change of changes) if (change.version > from) tell(change);
-    const bookmark = { kind: "Bookmark", metadata: { resourceVersion: `${version}` } };
-    send({ type: "BOOKMARK", object: bookmark });
+    tell();
     watches.set(response, tell);
-    response.on("close", () => watches.delete(response));
+    const seconds = Number(url.searchParams.get("timeoutSeconds"));
+    const end = setTimeout(() => response.end(), 1000 * seconds);
+    response.on("close", () => {
+      clearTimeout(end);
+      watches.delete(response);
+    });
   }
 
   function apply(
@@ -137,15 +145,23 @@ export async function startWatchedApi(): Promise<WatchedApi> {
       "/apis/certificates.k8s.io/v1beta1/clustertrustbundles/",
     );
     const [, kind] = collections.find(([path]) => path === url.pathname) ?? [];
-    const [, name] =
-      /^metadata\.name=(.+)$/.exec(url.searchParams.get("fieldSelector") ?? "") ?? [];
-    const ofKind = (object: KubernetesObject): boolean =>
-      object.kind === kind && (name === undefined || object.metadata.name === name);
+    const isSelected: Selected = (object) =>
+      object?.kind === kind && fitsSelector(object, url.searchParams.get("fieldSelector"));
+    const [, place, pod] =
+      /^\/api\/v1\/namespaces\/([^/]+)\/pods(?:\/([^/]+))?$/.exec(url.pathname) ?? [];
+    const isThere: Selected = (object) =>
+      object?.kind === "Pod" &&
+      object.metadata.namespace === place &&
+      fitsSelector(object, url.searchParams.get("fieldSelector"));
     if (request.method === "PATCH" && (namespace !== undefined || isBundle)) {
       apply(response, url, body, namespace);
-    } else if (request.method !== "GET" || kind === undefined) answer(response, 404, { code: 404 });
-    else if (url.searchParams.get("watch")) watch(response, url, ofKind);
-    else list(response, url, ofKind);
+    } else if (pod !== undefined) {
+      const found = objects.get(`Pod/${place}/${pod}`);
+      answer(response, found ? 200 : 404, found ?? { code: 404 });
+    } else if (place !== undefined) list(response, url, isThere);
+    else if (request.method !== "GET" || kind === undefined) answer(response, 404, { code: 404 });
+    else if (url.searchParams.get("watch")) watch(response, url, isSelected);
+    else list(response, url, isSelected);
   }
 
   const server = createServer(async (request, response) => {
@@ -178,6 +194,10 @@ export async function startWatchedApi(): Promise<WatchedApi> {
       watches.clear();
     },
     cut: () => server.closeAllConnections(),
+    watching: () => watches.size,
+    bookmark: () => {
+      for (const tell of watches.values()) tell();
+    },
     instead: undefined,
     close: () =>
       new Promise((resolve) => {
@@ -186,6 +206,13 @@ export async function startWatchedApi(): Promise<WatchedApi> {
       }),
   };
   return api;
+}
+
+/** What leaves a selection is deleted, as far as its watch can tell. */
+function eventOf({ type, before, object }: Change, isSelected: Selected): object | undefined {
+  const [was, is] = [isSelected(before), type !== "DELETED" && isSelected(object)];
+  if (was && !is) return { type: "DELETED", object };
+  return is ? { type: was ? "MODIFIED" : "ADDED", object } : undefined;
 }
 
 function answer(response: ServerResponse, status: number, json: unknown): void {

@@ -4,15 +4,18 @@ import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { setTimeout } from "node:timers/promises";
 import { parse as parseToml } from "smol-toml";
 import { parseAllDocuments } from "yaml";
 import { goodAnswerSeconds } from "../../../src/authn/token-review.ts";
-import { podsKnownSeconds } from "../../../src/ca/node-authorizer.ts";
+import { podsKnownSeconds } from "../../../src/ca/pod-lookup.ts";
 import { enrol, formatEnrolment, parseShown } from "../../../src/cli/cluster-enrol.ts";
 import { readKubeconfig } from "../../../src/cli/kubeconfig.ts";
 import { CaError } from "../../../src/errors.ts";
+import { clusterFetch } from "../../../src/node/cluster-fetch.ts";
 import { distribute } from "../../../src/node/distribute.ts";
 import { parseDistributeConfiguration } from "../../../src/node/distribute-configuration.ts";
+import { createPodWatch, podsTrustedSeconds } from "../../../src/node/watched-pods.ts";
 import { type RunningCa, startCa } from "../../testkit/running-ca.ts";
 import { type Outcome, report } from "../outcomes.ts";
 import { createAccount, eventually, mint, rule } from "./accounts.ts";
@@ -27,7 +30,7 @@ async function grantAccess({ call }: ControlPlane): Promise<string> {
   await call("POST", "/api/v1/namespaces", { metadata: { name: "istio-system" } });
   return createAccount({ call }, "rampart", [
     rule("authentication.k8s.io", ["tokenreviews"], ["create"]),
-    rule("", ["pods"], ["get", "list"]),
+    rule("", ["pods"], ["get", "list", "watch"]),
   ]);
 }
 
@@ -224,12 +227,61 @@ const rows: readonly (readonly [string, (scene: Scene) => Promise<void>])[] = [
     },
   ],
   [
+    "pods by a watch: one that comes, one that ends, one that goes, and quiet for as long as it likes",
+    watchesPods,
+  ],
+  [
     "distribute, with the rights of deploy/distribute.yaml: new namespaces, drift, restart",
     distributes,
   ],
   ["ClusterTrustBundle of signer istio.io/istiod-ca", appliesClusterTrustBundle],
   ...rootRows,
 ];
+
+/** Without anything to fall back on: what is known is known by the watch. */
+async function watchesPods({ plane, access }: Scene): Promise<void> {
+  const ending = new AbortController();
+  const faults: string[] = [];
+  const cluster = {
+    ...{ cluster: "prod-1", server: plane.server, credential: () => access },
+    fetch: clusterFetch(plane.ca),
+    unreachable: (_: string, { message }: Error) => void faults.push(message),
+  };
+  const nothing = { find: async () => undefined, isOn: async () => false };
+  const clock = (): Date => new Date();
+  const pods = createPodWatch(clock, ending.signal)(cluster, nothing);
+  const isOn = (node: string, name: string) =>
+    pods.isOn(node, { namespace: "shop", name }, clock());
+  try {
+    await eventually("the first pods are not known", () => isOn("node-1", "web"));
+    assert.equal(await isOn("node-3", "web"), false);
+    const passing = await createPod(plane, "shop", "web", "node-3");
+    await eventually("a new pod is not known", () => isOn("node-3", "web"));
+    assert.equal((await pods.find("shop", passing, clock()))?.uid, passing.uid);
+    const path = `/api/v1/namespaces/shop/pods/${passing.name}`;
+    const { metadata } = await plane.call("GET", path);
+    const status = { phase: "Succeeded" };
+    await plane.call("PUT", `${path}/status`, {
+      ...(await plane.call("GET", path)),
+      metadata,
+      status,
+    });
+    await eventually("a pod that has ended is known", async () => !(await isOn("node-3", "web")));
+    await plane.call("DELETE", `${path}?gracePeriodSeconds=0`);
+    await createPod(plane, "shop", "web", "node-3");
+    await eventually("a pod of the same name is not known", () => isOn("node-3", "web"));
+    assert.equal(await pods.find("shop", passing, clock()), undefined);
+    await plane.call("DELETE", `${path}?gracePeriodSeconds=0`);
+    await eventually("a deleted pod is known", async () => !(await isOn("node-3", "web")));
+    for (let second = 0; second < 2 * podsTrustedSeconds; second++) {
+      assert.equal(await isOn("node-1", "web"), true, `forgotten after ${second} quiet seconds`);
+      await setTimeout(1000);
+    }
+    assert.deepEqual(faults, []);
+  } finally {
+    ending.abort();
+  }
+}
 
 /** A CA over HTTP, for as long as the work takes. */
 async function published(

@@ -1,0 +1,250 @@
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import type { Caller } from "../../src/authn/caller.ts";
+import type { TrustedIssuer } from "../../src/authn/trusted-issuer.ts";
+import { createIdentityPolicy } from "../../src/ca/identity-policy.ts";
+import { createPodAuthorizer } from "../../src/ca/node-authorizer.ts";
+import { podsKnownSeconds } from "../../src/ca/pod-lookup.ts";
+import type { Pods } from "../../src/ca/pods.ts";
+import type { ImpersonationRule, Refusal } from "../../src/errors.ts";
+import { parseTrustDomain, type TrustDomain, workloadSpiffeId } from "../../src/pki/spiffe-id.ts";
+import { addSeconds } from "../../src/pki/validity.ts";
+import type { FakePod } from "../testkit/api-server.ts";
+import { refusalOf } from "../testkit/refusal.ts";
+import { trustedIssuerWithoutKeys } from "../testkit/trusted-issuers.ts";
+
+/** A cluster of whose pods somebody knows. */
+export interface CheckedCluster {
+  /** A pod that is new, or has changed. */
+  readonly put: (pod: FakePod) => void;
+  readonly remove: (pod: FakePod) => void;
+  readonly pods: Pods;
+  /** Until what has been put and removed is known. */
+  readonly settle: () => Promise<void>;
+  readonly close: () => Promise<void>;
+}
+
+export const now: Date = new Date("2026-11-21T12:00:00Z");
+export const trustDomain: TrustDomain = parseTrustDomain("cluster.local") as TrustDomain;
+
+export const ztunnel: FakePod = {
+  namespace: "istio-system",
+  name: "ztunnel-a",
+  uid: "12345",
+  account: "ztunnel",
+  node: "zt-node",
+};
+export const onNode: FakePod = {
+  namespace: "ns-a",
+  name: "a-0",
+  uid: "1",
+  account: "sa-a",
+  node: "zt-node",
+};
+const offNode: FakePod = { ...onNode, name: "a-1", node: "other-node" };
+export const wanted = "spiffe://cluster.local/ns/ns-a/sa/sa-a";
+
+export const isZtunnel = ({ namespace, name }: Caller["account"]): boolean =>
+  `${namespace}/${name}` === "istio-system/ztunnel";
+
+export const issuerOf = (cluster: string, pods: Pods): TrustedIssuer =>
+  trustedIssuerWithoutKeys(`https://${cluster}.test`, {
+    cluster,
+    isNodeAccount: isZtunnel,
+    requireNode: createPodAuthorizer(pods),
+  });
+
+export function callerIn(cluster: string, changes: Partial<Caller> = {}): Caller {
+  const account = { namespace: "istio-system", name: "ztunnel" };
+  return {
+    spiffeId: workloadSpiffeId(trustDomain, account),
+    account,
+    cluster,
+    issuer: `https://${cluster}.test`,
+    pod: { name: "ztunnel-a", uid: "12345" },
+    ...changes,
+  };
+}
+
+export const denied = (rule: ImpersonationRule): Refusal => ({
+  reason: "impersonation-denied",
+  rule,
+});
+
+/** What every source of pods answers (istio facts §3, §10.2). */
+export function describeNodeChecks(
+  start: (cluster: string, clock: () => Date) => Promise<CheckedCluster>,
+): void {
+  let primary: CheckedCluster;
+  let remote: CheckedCluster;
+  let instant: Date;
+
+  beforeEach(async () => {
+    instant = now;
+    const clock = () => instant;
+    [primary, remote] = await Promise.all([start("primary", clock), start("remote", clock)]);
+  });
+
+  afterEach(async () => {
+    await Promise.all([primary.close(), remote.close()]);
+  });
+
+  async function put({ put, settle }: CheckedCluster, pods: readonly FakePod[]): Promise<void> {
+    for (const pod of pods) put(pod);
+    await settle();
+  }
+
+  const policyOf = (...issuers: readonly TrustedIssuer[]) =>
+    createIdentityPolicy(trustDomain, issuers);
+  const primaryPolicy = () => policyOf(issuerOf("primary", primary.pods));
+  const bothPolicy = () =>
+    policyOf(issuerOf("primary", primary.pods), issuerOf("remote", remote.pods));
+  const ask = async (changes: Partial<Caller> = {}, identity = wanted) =>
+    primaryPolicy()(callerIn("primary", changes), identity, instant);
+
+  describe("a node proxy of one cluster", () => {
+    test("is denied where no account is trusted", async () => {
+      await put(primary, [ztunnel, onNode]);
+      const issuer = { ...issuerOf("primary", primary.pods), isNodeAccount: () => false };
+      const refusal = await refusalOf(() => policyOf(issuer)(callerIn("primary"), wanted, now));
+      expect(refusal).toEqual(denied("account"));
+    });
+
+    test.each<[string, readonly FakePod[], string, ImpersonationRule]>([
+      ["the target is nowhere", [ztunnel], wanted, "instance"],
+      ["the target is only on another node", [ztunnel, offNode], wanted, "instance"],
+      ["what it names is no SPIFFE ID", [ztunnel, onNode], "not-spiffe-idenditity", "identity"],
+      ["its own pod is not there", [onNode], wanted, "pod"],
+      ["its pod has another UID", [{ ...ztunnel, uid: "54321" }, onNode], wanted, "pod-uid"],
+      [
+        "its pod has another account",
+        [{ ...ztunnel, account: "x" }, onNode],
+        wanted,
+        "pod-account",
+      ],
+      ["its pod has failed", [{ ...ztunnel, phase: "Failed" }, onNode], wanted, "pod"],
+      ["its pod has ended", [{ ...ztunnel, phase: "Succeeded" }, onNode], wanted, "pod"],
+      ["its pod is on no node yet", [{ ...ztunnel, node: "" }, onNode], wanted, "node"],
+      [
+        "its pod is on another node",
+        [{ ...ztunnel, node: "other-node" }, onNode],
+        wanted,
+        "instance",
+      ],
+      ["the target has failed", [ztunnel, { ...onNode, phase: "Failed" }], wanted, "instance"],
+      ["the target has ended", [ztunnel, { ...onNode, phase: "Succeeded" }], wanted, "instance"],
+      [
+        "the target is in another namespace",
+        [ztunnel, { ...onNode, namespace: "b" }],
+        wanted,
+        "instance",
+      ],
+      [
+        "the target has another account",
+        [ztunnel, { ...onNode, account: "b" }],
+        wanted,
+        "instance",
+      ],
+      ["the target is on no node yet", [ztunnel, { ...onNode, node: "" }], wanted, "instance"],
+    ])("is denied when %s", async (_, pods, identity, rule) => {
+      await put(primary, pods);
+      expect(await refusalOf(() => ask({}, identity))).toEqual(denied(rule));
+    });
+
+    test.each<[string, Partial<Caller>, ImpersonationRule]>([
+      ["without a pod in its token", { pod: undefined }, "pod"],
+      ["with a pod that is a path", { pod: { name: "../ztunnel-a", uid: "12345" } }, "pod"],
+      ["with a pod that is two dots", { pod: { name: "..", uid: "12345" } }, "pod"],
+      ["with a pod that is a query", { pod: { name: "a?b", uid: "12345" } }, "pod"],
+      ["with another pod's name", { pod: { name: "a-0", uid: "12345" } }, "pod"],
+      ["with another pod's UID", { pod: { name: "ztunnel-a", uid: "1" } }, "pod-uid"],
+      ["with an empty UID", { pod: { name: "ztunnel-a", uid: "" } }, "pod-uid"],
+      ["with another node in its token", { node: { name: "other-node" } }, "node"],
+      ["with a certificate instead of a token", { issuer: undefined }, "account"],
+    ])("is denied %s", async (_, changes, rule) => {
+      await put(primary, [ztunnel, onNode]);
+      expect(await refusalOf(() => ask(changes))).toEqual(denied(rule));
+    });
+
+    test.each<[string, readonly FakePod[]]>([
+      ["on its node", [ztunnel, onNode]],
+      ["on its node and on another", [ztunnel, offNode, onNode]],
+      ["on its node, and has yet to start", [ztunnel, { ...onNode, phase: "Pending" }]],
+      ["on its node twice, once ended", [ztunnel, { ...offNode, ...ended }, onNode]],
+    ])("gets the identity of a target that is %s", async (_, pods) => {
+      await put(primary, pods);
+      expect(await ask()).toBe(wanted);
+    });
+  });
+
+  describe("a node proxy of one cluster of two", () => {
+    test.each(["primary", "remote"])("gets what is in its cluster: %s", async (cluster) => {
+      await put(cluster === "primary" ? primary : remote, [ztunnel, onNode]);
+      expect(await bothPolicy()(callerIn(cluster), wanted, now)).toBe(wanted);
+    });
+
+    test("is denied what is only in the other", async () => {
+      await put(primary, [ztunnel]);
+      await put(remote, [ztunnel, onNode]);
+      const refusal = await refusalOf(() => bothPolicy()(callerIn("primary"), wanted, now));
+      expect(refusal).toEqual(denied("instance"));
+    });
+
+    test("is denied everything once its cluster is removed", async () => {
+      await put(remote, [ztunnel, onNode]);
+      const refusal = await refusalOf(() => primaryPolicy()(callerIn("remote"), wanted, now));
+      expect(refusal).toEqual(denied("account"));
+    });
+  });
+
+  describe("what has changed counts:", () => {
+    beforeEach(async () => {
+      await put(primary, [ztunnel, onNode]);
+      await ask();
+      passOldYes();
+    });
+
+    /** Until an old yes has to have ended. */
+    function passOldYes(): void {
+      instant = addSeconds(instant, podsKnownSeconds);
+    }
+
+    test.each<[string, () => void, ImpersonationRule]>([
+      ["the proxy's pod is deleted", () => primary.remove(ztunnel), "pod"],
+      ["the proxy's pod has failed", () => primary.put({ ...ztunnel, phase: "Failed" }), "pod"],
+      ["the target is deleted", () => primary.remove(onNode), "instance"],
+      ["the target has ended", () => primary.put({ ...onNode, phase: "Succeeded" }), "instance"],
+    ])("%s", async (_, change, rule) => {
+      change();
+      await primary.settle();
+      expect(await refusalOf(ask)).toEqual(denied(rule));
+    });
+
+    test("another pod has taken the proxy's name", async () => {
+      primary.remove(ztunnel);
+      await put(primary, [{ ...ztunnel, uid: "54321" }]);
+      expect(await refusalOf(ask)).toEqual(denied("pod-uid"));
+      expect(await ask({ pod: { name: "ztunnel-a", uid: "54321" } })).toBe(wanted);
+    });
+
+    test("one of two targets is deleted, then the other", async () => {
+      const second = { ...onNode, name: "a-2", uid: "2" };
+      await put(primary, [second]);
+      primary.remove(onNode);
+      await primary.settle();
+      expect(await ask()).toBe(wanted);
+      passOldYes();
+      primary.remove(second);
+      await primary.settle();
+      expect(await refusalOf(ask)).toEqual(denied("instance"));
+    });
+
+    test("a target has come", async () => {
+      const identity = "spiffe://cluster.local/ns/ns-a/sa/new";
+      expect(await refusalOf(() => ask({}, identity))).toEqual(denied("instance"));
+      await put(primary, [{ ...onNode, name: "new-0", uid: "3", account: "new" }]);
+      expect(await ask({}, identity)).toBe(identity);
+    });
+  });
+}
+
+const ended = { node: "zt-node", phase: "Succeeded" } as const;

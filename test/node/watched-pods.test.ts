@@ -1,0 +1,330 @@
+import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
+import type { FetchError } from "../../src/authn/json-fetch.ts";
+import { createKubernetesApi } from "../../src/authn/kubernetes-api.ts";
+import { createPodLookup } from "../../src/ca/pod-lookup.ts";
+import type { Pods } from "../../src/ca/pods.ts";
+import type { ReachableCluster } from "../../src/config/cluster-access.ts";
+import { createPodWatch, podsTrustedSeconds } from "../../src/node/watched-pods.ts";
+import { addSeconds } from "../../src/pki/validity.ts";
+import { describeNodeChecks, now, onNode, ztunnel } from "../contract/node-checks.ts";
+import { type FakePod, podJson } from "../testkit/api-server.ts";
+import { refusalOf } from "../testkit/refusal.ts";
+import { type ServedCa, serveCa } from "../testkit/served-ca.ts";
+import { createTokenKey, jwksOf } from "../testkit/tokens.ts";
+import { startWatchedApi, type WatchedApi, watchedToken } from "../testkit/watched-api.ts";
+
+/** Until something is so; the time it may take is no statement. */
+const eventually = (check: () => unknown): Promise<unknown> =>
+  vi.waitFor(check, { timeout: 20_000, interval: 5 });
+
+/** Nothing to fall back on: what is known then is known by the watch. */
+const knowsNothing: Pods = { find: async () => undefined, isOn: async () => false };
+
+function reachOf(api: WatchedApi, faults: FetchError[] = []): ReachableCluster {
+  return {
+    cluster: "primary",
+    server: api.origin,
+    credential: () => watchedToken,
+    fetch,
+    unreachable: (_, error) => void faults.push(error),
+  };
+}
+
+let marks = 0;
+
+/** By watch, in front of questions, which can be kept from answering. */
+function watchedCluster(api: WatchedApi, clock: () => Date, signal: AbortSignal) {
+  const questions = createKubernetesApi(reachOf(api), fetch, () => {});
+  let lookup = knowsNothing;
+  const pods = createPodWatch(clock, signal)(reachOf(api), {
+    find: (...words) => lookup.find(...words),
+    isOn: (...words) => lookup.isOn(...words),
+  });
+  /** Until what comes after everything that has changed so far is known by the watch. */
+  async function settle(): Promise<void> {
+    lookup = knowsNothing;
+    const mark = { ...onNode, namespace: "marks", name: `mark-${marks++}`, account: "mark" };
+    api.put(podJson(mark));
+    await eventually(async () => expect(await pods.find("marks", mark, clock())).toBeDefined());
+    lookup = createPodLookup("primary", questions);
+  }
+  return { pods, settle };
+}
+
+describe("by a watch (istio facts §10.2),", () => {
+  describeNodeChecks(async (_, clock) => {
+    const api = await startWatchedApi();
+    const ending = new AbortController();
+    return {
+      ...watchedCluster(api, clock, ending.signal),
+      put: (pod) => api.put(podJson(pod)),
+      remove: ({ name, namespace }) => api.remove("Pod", name, namespace),
+      close: async () => {
+        ending.abort();
+        await api.close();
+      },
+    };
+  });
+});
+
+describe("pods that are watched", () => {
+  let api: WatchedApi;
+  let ending: AbortController;
+  let faults: FetchError[];
+  let instant: Date;
+  let pods: Pods;
+  const clock = (): Date => instant;
+
+  beforeEach(async () => {
+    api = await startWatchedApi();
+    ending = new AbortController();
+    faults = [];
+    instant = now;
+  });
+
+  afterEach(async () => {
+    ending.abort();
+    await api.close();
+  });
+
+  /** In front of questions to the same API server. */
+  function start(lookup?: Pods): void {
+    const reach = reachOf(api, faults);
+    const questions = createPodLookup(
+      "primary",
+      createKubernetesApi(reach, fetch, () => {}),
+    );
+    pods = createPodWatch(clock, ending.signal)(reach, lookup ?? questions);
+  }
+
+  const put = (...all: readonly FakePod[]): void => {
+    for (const pod of all) api.put(podJson(pod));
+  };
+  const hasProxy = async (): Promise<boolean> =>
+    (await pods.find("istio-system", ztunnel, instant)) !== undefined;
+  const hasTarget = () =>
+    pods.isOn("zt-node", { namespace: onNode.namespace, name: onNode.account }, instant);
+  const questions = (): string[] => api.asked.filter((each) => each.includes("/namespaces/"));
+  const lists = (): string[] => api.asked.filter((each) => each === "GET /api/v1/pods");
+
+  test("cost no question once all have been seen", async () => {
+    put(ztunnel, onNode);
+    start(knowsNothing);
+    await eventually(async () => expect(await hasProxy()).toBe(true));
+    expect(await hasTarget()).toBe(true);
+    expect(questions()).toEqual([]);
+  });
+
+  test("are asked for in pages, without those that have ended", async () => {
+    const many = [1, 2, 3, 4, 5].map((i) => ({ ...onNode, name: `a-${i}`, account: `a-${i}` }));
+    put(...many, { ...onNode, name: "b", phase: "Succeeded" });
+    const urls: string[] = [];
+    api.instead = ({ url = "" }) => {
+      urls.push(url);
+      return false;
+    };
+    start(knowsNothing);
+    const account = { namespace: onNode.namespace, name: "a-5" };
+    await eventually(async () => expect(await pods.isOn("zt-node", account, instant)).toBe(true));
+    const [first, ...others] = urls.map((url) => new URL(url, api.origin).searchParams);
+    expect(first?.get("fieldSelector")).toBe("status.phase!=Failed,status.phase!=Succeeded");
+    expect(first?.get("limit")).toBe("100");
+    expect(others.filter((query) => query.has("continue"))).toHaveLength(2);
+  });
+
+  test.each<[string, () => void]>([
+    ["not seen yet", () => hold()],
+    ["not allowed to be watched", () => forbid()],
+    ["not in a form that can be read", () => garble("{}")],
+    ["not JSON", () => garble("<html>")],
+  ])("are looked up while they are %s", async (_, prepare) => {
+    prepare();
+    start();
+    put(ztunnel, onNode);
+    expect([await hasProxy(), await hasTarget()]).toEqual([true, true]);
+    expect(questions()).toHaveLength(2);
+  });
+
+  /** The collection of all pods is what a watch needs, and no lookup. */
+  const onlyLookups = (answer: (response: import("node:http").ServerResponse) => void): void => {
+    api.instead = ({ url = "" }, response) => {
+      if (!url.startsWith("/api/v1/pods")) return false;
+      answer(response);
+      return true;
+    };
+  };
+  const hold = (): void => onlyLookups(() => {});
+  const forbid = (): void => onlyLookups((response) => void response.writeHead(403).end());
+  const garble = (text: string): void => onlyLookups((response) => void response.end(text));
+
+  test("are never guessed: who cannot be asked either is to be asked again", async () => {
+    api.instead = (_, response) => Boolean(response.writeHead(500).end());
+    start();
+    const unreachable = { reason: "cluster-unreachable", cluster: "primary" };
+    expect(await refusalOf(hasProxy)).toEqual(unreachable);
+    expect(await refusalOf(hasTarget)).toEqual(unreachable);
+  });
+
+  describe("when the API server is heard no more,", () => {
+    beforeEach(async () => {
+      put(ztunnel, onNode);
+      start();
+      await eventually(async () => {
+        await hasProxy();
+        const before = questions().length;
+        expect([await hasProxy(), await hasTarget()]).toEqual([true, true]);
+        expect(questions()).toHaveLength(before);
+      });
+      api.instead = () => true;
+      api.cut();
+    });
+
+    test("are known for a moment", async () => {
+      instant = addSeconds(now, podsTrustedSeconds - 1);
+      expect([await hasProxy(), await hasTarget()]).toEqual([true, true]);
+    });
+
+    test.each([podsTrustedSeconds, 3600])(
+      "are looked up, and not guessed, when it is %i seconds later",
+      async (seconds) => {
+        api.instead = (_, response) => Boolean(response.writeHead(503).end());
+        instant = addSeconds(now, seconds);
+        const unreachable = { reason: "cluster-unreachable", cluster: "primary" };
+        expect(await refusalOf(hasProxy)).toEqual(unreachable);
+      },
+    );
+
+    test("are known again once it is heard", async () => {
+      instant = addSeconds(now, 3600);
+      api.instead = undefined;
+      api.remove("Pod", onNode.name, onNode.namespace);
+      api.cut();
+      await eventually(() => expect(api.watching()).toBe(1));
+      api.bookmark();
+      const before = questions().length;
+      await eventually(async () => expect(await hasProxy()).toBe(true));
+      expect(await hasTarget()).toBe(false);
+      expect(questions().length).toBeGreaterThan(before);
+    });
+  });
+
+  test("are not known by a clock that was set back", async () => {
+    put(ztunnel, onNode);
+    start(knowsNothing);
+    await eventually(async () => expect(await hasTarget()).toBe(true));
+    api.instead = () => true;
+    instant = addSeconds(now, -podsTrustedSeconds);
+    expect([await hasProxy(), await hasTarget()]).toEqual([false, false]);
+  });
+
+  test("are watched on from where a connection broke, without another list", async () => {
+    put(ztunnel);
+    start(knowsNothing);
+    await eventually(() => expect(api.watching()).toBe(1));
+    const before = lists().length;
+    api.cut();
+    put(onNode);
+    await eventually(async () => expect(await hasTarget()).toBe(true));
+    expect(lists()).toHaveLength(before);
+    expect(faults.map(({ message }) => message)).toEqual(["cannot be watched"]);
+  });
+
+  test("are listed again once the API server has forgotten where that was", async () => {
+    put(ztunnel, onNode);
+    start(knowsNothing);
+    await eventually(async () => expect(await hasTarget()).toBe(true));
+    const before = lists().length;
+    api.instead = () => true;
+    api.cut();
+    api.remove("Pod", onNode.name, onNode.namespace);
+    put({ ...onNode, name: "late", account: "late" });
+    api.instead = undefined;
+    api.forget();
+    const late = { namespace: onNode.namespace, name: "late" };
+    await eventually(async () => expect(await pods.isOn("zt-node", late, instant)).toBe(true));
+    expect(await hasTarget()).toBe(false);
+    expect(lists().length).toBeGreaterThan(before);
+  });
+
+  test("are listed again after what cannot be read", async () => {
+    start(knowsNothing);
+    await eventually(() => expect(api.watching()).toBe(1));
+    const before = lists().length;
+    api.instead = ({ url = "" }, response) =>
+      url.includes("watch=1") && Boolean(response.end('{"type":"NEWS"}\n'));
+    api.cut();
+    await eventually(() => expect(lists().length).toBeGreaterThan(before));
+    api.instead = undefined;
+    put(onNode);
+    await eventually(async () => expect(await hasTarget()).toBe(true));
+  });
+
+  test("are not known by a watch that ends before it has said anything", async () => {
+    put(ztunnel, onNode);
+    start(knowsNothing);
+    await eventually(async () => expect(await hasTarget()).toBe(true));
+    await eventually(() => expect(api.watching()).toBe(1));
+    let ended = 0;
+    api.instead = (_, response) => {
+      ended++;
+      return Boolean(response.end());
+    };
+    instant = addSeconds(now, podsTrustedSeconds);
+    api.cut();
+    await eventually(() => expect(ended).toBeGreaterThan(2));
+    expect([await hasProxy(), await hasTarget()]).toEqual([false, false]);
+  });
+
+  test("say who refuses what, and nobody's credential", async () => {
+    forbid();
+    start();
+    await eventually(() => expect(faults).toHaveLength(1));
+    expect(faults[0]?.message).toBe(
+      "refuses to have its pods watched: GET /api/v1/pods answered with status 403",
+    );
+    expect(JSON.stringify(faults)).not.toContain(watchedToken);
+  });
+});
+
+describe("rampart serve", () => {
+  let api: WatchedApi;
+  let served: ServedCa | undefined;
+
+  beforeEach(async () => {
+    api = await startWatchedApi();
+  });
+
+  afterEach(async () => {
+    await served?.end();
+    served = undefined;
+    await api.close();
+  });
+
+  const credential = "CLUSTER_CREDENTIAL_A";
+
+  async function start(changes: Record<string, unknown>): Promise<void> {
+    const kubernetes = { server: api.origin, credential };
+    const jwks = jwksOf(await createTokenKey("ES256", "k1"));
+    const table = { issuer: "https://a.test", jwks, kubernetes };
+    served = await serveCa({ ISSUERS: [{ ...table, ...changes }], [credential]: watchedToken });
+  }
+
+  test("watches the pods of a cluster with node proxies, and ends that with itself", async () => {
+    await start({ trusted_node_accounts: ["istio-system/ztunnel"] });
+    await eventually(() => expect(api.watching()).toBe(1));
+    await served?.end();
+    served = undefined;
+    await eventually(() => expect(api.watching()).toBe(0));
+  });
+
+  test.each<[string, Record<string, unknown>]>([
+    ["without node proxies", {}],
+    [
+      "whose node proxies are judged by claims",
+      { trusted_node_accounts: ["istio-system/ztunnel"], node_checks: "claims" },
+    ],
+  ])("asks nothing of a cluster %s", async (_, changes) => {
+    await start(changes);
+    expect(api.asked).toEqual([]);
+  });
+});
