@@ -27,8 +27,11 @@ export interface ClusterAccessTable {
   readonly config_map?: string | undefined;
 }
 
-/** The names of secrets that are credentials for clusters; a table says which is whose. */
-export const credentialName: RegExp = /^CLUSTER_CREDENTIAL_[A-Z0-9_]{1,64}$/;
+/**
+ * The names of secrets that are credentials for clusters; a table says which is whose. One that ends
+ * in `_FILE` would be the name of a file, where there are files.
+ */
+export const credentialName: RegExp = /^CLUSTER_CREDENTIAL(?!.*_FILE$)_[A-Z0-9_]{1,64}$/;
 
 const certificates =
   /^(?:\s*-----BEGIN CERTIFICATE-----[A-Za-z0-9+/=\s]+-----END CERTIFICATE-----)+\s*$/;

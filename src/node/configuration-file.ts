@@ -2,9 +2,13 @@ import { readFile } from "node:fs/promises";
 import { parse, TomlDate, TomlError } from "smol-toml";
 import { credentialName } from "../config/cluster-access.ts";
 import { ConfigurationError } from "../config/configuration-error.ts";
+import { credentialFileName } from "./credential-file.ts";
 
 /** Keys whose values come from the environment, and never from a file that is shown around. */
 const isSecret = (key: string): boolean => key === "KEK" || credentialName.test(key);
+
+/** What the environment may say: secrets, and where they are. */
+const isOfEnvironment = (key: string): boolean => isSecret(key) || credentialFileName.test(key);
 
 /**
  * The keys and values of a `rampart.toml`, with the secrets of the environment among them; nothing
@@ -24,7 +28,7 @@ export async function readConfigurationFile(
     );
   }
   const fromEnvironment = Object.entries(environment).flatMap(([key, value]) =>
-    isSecret(key) && value !== undefined ? [[key, value.trim()]] : [],
+    isOfEnvironment(key) && value !== undefined ? [[key, value.trim()]] : [],
   );
   return { ...written, ...Object.fromEntries(fromEnvironment) };
 }

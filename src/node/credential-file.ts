@@ -2,10 +2,14 @@ import { readFile, stat } from "node:fs/promises";
 import { FetchError } from "../authn/json-fetch.ts";
 import type { Credential } from "../authn/kubernetes-api.ts";
 import { credentialText } from "../config/cluster-access.ts";
+import { ConfigurationError } from "../config/configuration-error.ts";
+
+/** Names the file of a credential: the credential's own name, and `_FILE`. */
+export const credentialFileName: RegExp = /^(CLUSTER_CREDENTIAL_[A-Z0-9_]{1,64})_FILE$/;
 
 const maximumOctets = 16_384;
 
-/** A bearer token in a file, read whenever it is needed: a kubelet or an agent of Vault replaces it. */
+/** A bearer token in a file, read whenever it is needed: a kubelet or Vault's agent replaces it. */
 export function credentialInFile(path: string): Credential {
   return async () => {
     const parsed = credentialText.safeParse((await readText(path)).trim());
@@ -22,4 +26,18 @@ async function readText(path: string): Promise<string> {
     const why = error instanceof Error && "code" in error ? String(error.code) : "no reason given";
     throw new FetchError(`cannot be asked: ${path} cannot be read: ${why}`, { cause: error });
   }
+}
+
+/** At the start, when somebody is there to see it. @throws ConfigurationError */
+export async function requireCredentials(
+  credentials: ReadonlyMap<string, Credential>,
+): Promise<void> {
+  const faults: string[] = [];
+  for (const [name, read] of credentials) {
+    await Promise.resolve(read()).catch((error: unknown) => {
+      if (!(error instanceof FetchError)) throw error;
+      faults.push(`${name}: its cluster ${error.message}`);
+    });
+  }
+  if (faults.length > 0) throw new ConfigurationError(faults);
 }

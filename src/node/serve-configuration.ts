@@ -7,6 +7,7 @@ import {
 } from "../config/configuration.ts";
 import { ConfigurationError } from "../config/configuration-error.ts";
 import { isDnsName } from "../pki/dns-name.ts";
+import { credentialFileName, credentialInFile } from "./credential-file.ts";
 import { type ListenAddress, listenAddress } from "./listen-address.ts";
 
 /** A certificate and key that somebody else puts into files, and replaces there. */
@@ -70,11 +71,12 @@ export const filePropagation = { shortestSeconds: 1, usual: "5s" };
 export function parseServeConfiguration(
   values: Readonly<Record<string, unknown>>,
 ): ServeConfiguration {
-  const [own, shared] = partition(values, (key) => serveKeys.includes(key));
+  const [own, others] = partition(values, (key) => serveKeys.includes(key));
+  const [files, shared] = partition(others, (key) => credentialFileName.test(key));
   const ca = parseConfiguration(shared, filePropagation);
   const form = parseForm(serveForm, own);
   return {
-    ca,
+    ca: { ...ca, clusterCredentials: withFiles(ca.clusterCredentials, files) },
     storeDirectory: form.STORE_DIRECTORY,
     listen: form.LISTEN,
     plaintextListen: form.PLAINTEXT_LISTEN,
@@ -82,6 +84,24 @@ export function parseServeConfiguration(
     servingNames: form.SERVING_NAMES,
     certificateFiles: certificateFilesOf(form),
   };
+}
+
+/** One credential from one place: of two, one would be the old one. */
+function withFiles(
+  credentials: Configuration["clusterCredentials"],
+  values: Readonly<Record<string, unknown>>,
+): Configuration["clusterCredentials"] {
+  const files = Object.entries(parseForm(z.record(z.string(), path), values)).map(
+    ([key, file]) => [key.replace(credentialFileName, "$1"), file] as const,
+  );
+  const twice = files.flatMap(([name]) =>
+    credentials.has(name) ? [`${name}_FILE: must not stand beside ${name}`] : [],
+  );
+  if (twice.length > 0) throw new ConfigurationError(twice);
+  return new Map([
+    ...credentials,
+    ...files.map(([name, file]) => [name, credentialInFile(file)] as const),
+  ]);
 }
 
 /** Both files or neither: a key without its certificate is a mistake. */

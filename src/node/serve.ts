@@ -8,6 +8,7 @@ import { auxiliaryRpcs } from "./auxiliary-rpcs.ts";
 import { addAuthorityGauges, countingLog } from "./ca-metrics.ts";
 import { certificateFetch, certificateRpc } from "./certificate-site.ts";
 import { clusterFetch } from "./cluster-fetch.ts";
+import { requireCredentials } from "./credential-file.ts";
 import { openFileStore, openSignerStores } from "./file-store.ts";
 import { createRegistry, createRpcMetrics } from "./grpc-metrics.ts";
 import { listenInPlaintext, listenWithTls } from "./listener.ts";
@@ -49,6 +50,7 @@ export async function serve(
   const registry = createRegistry();
   const log = countingLog(surroundings.log, registry);
   const { trustDomain, leafLifetimes, phaseLengths } = configuration.ca;
+  await requireCredentials(configuration.ca.clusterCredentials);
   const store = await openFileStore(configuration.storeDirectory);
   const signerStore = await openSignerStores(configuration);
   const ending = new AbortController();

@@ -17,7 +17,7 @@ import {
   serviceAccountClaims,
   type TokenKey,
 } from "../testkit/tokens.ts";
-import { configurationOf, expectOneFault, issuer, issuersOf } from "./faults.ts";
+import { configurationOf, expectOneFault, faultsOf, issuer, issuersOf } from "./faults.ts";
 
 const server = "https://10.0.0.1:6443";
 const credential = "CLUSTER_CREDENTIAL_A";
@@ -54,6 +54,7 @@ describe("the table kubernetes of an issuer", () => {
     ["an empty credential", { credential: "" }, "credential"],
     ["a credential itself", { credential: "eyJhbGciOiJub25lIn0" }, "credential"],
     ["the name of another secret", { credential: "KEK" }, "credential"],
+    ["the name of a file", { credential: `${credential}_FILE` }, "credential"],
     ["a CA that is none", { ca: "MIIB" }, "ca"],
     ["a private key for a CA", { ca: pem.replaceAll("CERTIFICATE", "PRIVATE KEY") }, "ca"],
     ["another order", { review: "never" }, "review"],
@@ -115,6 +116,11 @@ describe("a credential", () => {
 
   test.each(["", "two words", "two\nlines", "ü", 1, ["a"]])("may not be %j", (value) => {
     expectOneFault({ [credential]: value }, credential);
+  });
+
+  test("is never a file here", () => {
+    const key = `${credential}_FILE`;
+    expect(faultsOf({ [key]: "/token" })).toEqual([`${key}: is not a key of Rampart`]);
   });
 
   test("that is missing stops the start", async () => {
