@@ -26,6 +26,7 @@ export interface EdgeOptions {
   /** `ISSUERS`. */
   readonly issuers: readonly object[];
   readonly hasInspector?: boolean;
+  readonly secrets?: Readonly<Record<string, string>>;
 }
 
 export interface Answer {
@@ -34,7 +35,11 @@ export interface Answer {
 }
 
 /** Starts workerd as it runs at the edge: no proxy in front, the console's lines written to a pipe. */
-export async function startEdge({ issuers, hasInspector }: EdgeOptions): Promise<Edge> {
+export async function startEdge({
+  issuers,
+  hasInspector,
+  secrets = {},
+}: EdgeOptions): Promise<Edge> {
   const miniflare = new Miniflare(
     convertV4MiniflareOptions({
       modules: true,
@@ -43,6 +48,7 @@ export async function startEdge({ issuers, hasInspector }: EdgeOptions): Promise
       compatibilityFlags: ["no_nodejs_compat_v2"],
       kvNamespaces: ["AUTHORITIES"],
       bindings: {
+        ...secrets,
         ISSUERS: JSON.stringify(issuers),
         KEK: `bench:${randomBytes(32).toString("base64")}`,
       },

@@ -1,11 +1,12 @@
-import { type TrustDomain, workloadSpiffeId } from "../pki/spiffe-id.ts";
+import type { TrustDomain } from "../pki/spiffe-id.ts";
 import type { Authenticator } from "./authenticator.ts";
 import { parseBearerToken } from "./bearer-token.ts";
 import type { BoundNode, BoundObject } from "./caller.ts";
-import { requireCluster, requireIssuer } from "./claimed-cluster.ts";
+import { requireIssuer } from "./claimed-cluster.ts";
 import { rejectCredential } from "./credential-rejection.ts";
 import { parseJsonWebSignature } from "./json-web-signature.ts";
 import { parseServiceAccountClaims, type ServiceAccountClaims } from "./service-account-token.ts";
+import { callerWithin } from "./token-caller.ts";
 import type { ReviewedAccount } from "./token-review.ts";
 import type { TrustedIssuer } from "./trusted-issuer.ts";
 
@@ -13,8 +14,8 @@ import type { TrustedIssuer } from "./trusted-issuer.ts";
  * Istio's `KubeJWTAuthenticator`: a ServiceAccount token, judged by the API server of its cluster.
  *
  * Only the cluster that the token itself names is asked, where istiod asks the one that the caller
- * names: no API server gets to see another cluster's token. What the claims say is looked at first, so
- * that a token which could not pass is nobody's trouble, and held against the answer.
+ * names: no API server gets to see another cluster's token. What is old or not meant for us is nobody's
+ * trouble; what the claims say of the bearer is held against the answer.
  */
 export function createKubeJwtAuthenticator(
   trustDomain: TrustDomain,
@@ -28,19 +29,10 @@ export function createKubeJwtAuthenticator(
     const { review } = issuer;
     if (!review) throw rejectCredential("issuer", "no access to the API server of the cluster");
     const claimed = parseServiceAccountClaims(jws.claims, issuer, now);
-    requireCluster(headers.get("clusterid"), issuer);
     const { exp } = jws.claims;
     const reviewed = await review.ask(token, new Date(Number(exp) * 1000), now);
     requireAgreement(claimed, reviewed);
-    const { account, pod, node } = reviewed;
-    return {
-      spiffeId: workloadSpiffeId(trustDomain, account),
-      account,
-      cluster: issuer.cluster,
-      issuer: issuer.issuer,
-      pod,
-      node,
-    };
+    return callerWithin(issuer, reviewed, headers.get("clusterid"), trustDomain);
   };
 }
 

@@ -1,13 +1,14 @@
 import { cryptography } from "../pki/cryptography.ts";
-import { type TrustDomain, workloadSpiffeId } from "../pki/spiffe-id.ts";
+import type { TrustDomain } from "../pki/spiffe-id.ts";
 import type { Authenticator } from "./authenticator.ts";
 import { parseBearerToken } from "./bearer-token.ts";
-import { requireCluster, requireIssuer } from "./claimed-cluster.ts";
+import { requireIssuer } from "./claimed-cluster.ts";
 import { rejectCredential } from "./credential-rejection.ts";
 import { type JsonWebSignature, parseJsonWebSignature } from "./json-web-signature.ts";
 import { type JwsAlgorithm, verifyParameters } from "./jws-algorithm.ts";
 import type { VerificationKey } from "./key-set.ts";
 import { parseServiceAccountClaims } from "./service-account-token.ts";
+import { callerWithin } from "./token-caller.ts";
 import type { TrustedIssuer } from "./trusted-issuer.ts";
 
 /**
@@ -24,16 +25,8 @@ export function createOidcAuthenticator(
     const jws = parseJsonWebSignature(parseBearerToken(headers.get("authorization")));
     const issuer = requireIssuer(jws, byName);
     await requireSignature(jws, issuer, now);
-    const { account, pod, node } = parseServiceAccountClaims(jws.claims, issuer, now);
-    requireCluster(headers.get("clusterid"), issuer);
-    return {
-      spiffeId: workloadSpiffeId(trustDomain, account),
-      account,
-      cluster: issuer.cluster,
-      issuer: issuer.issuer,
-      pod,
-      node,
-    };
+    const bearer = parseServiceAccountClaims(jws.claims, issuer, now);
+    return callerWithin(issuer, bearer, headers.get("clusterid"), trustDomain);
   };
 }
 

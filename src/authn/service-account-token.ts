@@ -15,24 +15,20 @@ export interface ServiceAccountClaims {
 }
 
 /**
- * Applies an issuer's rules to the claims of a token whose signature was verified.
+ * Reads the claims of a token: whether it is meant for us, and now, and whose it is.
  *
- * @throws CaError `credential-rejected` (`form`, `time`, `audience`, `subject`, `namespace`).
+ * @throws CaError `credential-rejected` (`form`, `time`, `audience`, `subject`).
  */
 export function parseServiceAccountClaims(
-  verified: JsonObject,
-  issuer: TrustedIssuer,
+  claims: JsonObject,
+  { audiences }: Pick<TrustedIssuer, "audiences">,
   now: Date,
 ): ServiceAccountClaims {
-  const { exp, nbf = 0, iat = 0, aud, sub } = verified;
+  const { exp, nbf = 0, iat = 0, aud, sub } = claims;
   requireTime({ exp, nbf, iat }, now);
-  requireAudience(aud, issuer.audiences);
+  requireAudience(aud, audiences);
   const account = parseSubject(sub);
-  const { pod, node } = readBoundObjects(verified["kubernetes.io"], account);
-  if (!issuer.mayVouchFor(account)) {
-    throw rejectCredential("namespace", "the issuer may not vouch for this namespace");
-  }
-  return { account, pod, node };
+  return { account, ...readBoundObjects(claims["kubernetes.io"], account) };
 }
 
 function requireTime(claims: Readonly<Record<"exp" | "nbf" | "iat", unknown>>, now: Date): void {

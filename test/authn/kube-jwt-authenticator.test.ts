@@ -190,17 +190,42 @@ describe("a token is refused that", () => {
     expect(await refusalOf(() => authenticate())).toEqual(rejected(check));
   });
 
-  test.each<[string, string, string | undefined, string]>([
-    ["claims a cluster nobody knows", "Kubernetes", "remote-9", "cluster"],
-    ["claims another cluster", "Kubernetes", "remote-1", "cluster"],
-    ["claims another cluster's alias", "Kubernetes", "west", "cluster"],
-    ["claims its cluster in another case", "Kubernetes", "kubernetes", "cluster"],
-    ["is of an issuer nobody knows", "unknown", undefined, "issuer"],
-    ["is of a cluster that gives no access", "keys-only", undefined, "issuer"],
-  ])("%s, and no API server sees it", async (_, cluster, clusterId, check) => {
-    expect(await refusalOf(() => authenticate(cluster, clusterId))).toEqual(rejected(check));
+  test.each<[string, string]>([
+    ["claims a cluster nobody knows", "remote-9"],
+    ["claims another cluster", "remote-1"],
+    ["claims another cluster's alias", "west"],
+    ["claims its cluster in another case", "kubernetes"],
+  ])("%s, and no API server sees it but its own", async (_, clusterId) => {
+    const refusal = await refusalOf(() => authenticate("Kubernetes", clusterId));
+    expect(refusal).toEqual(rejected("cluster"));
+    expect(remote.asked).toEqual([]);
+  });
+
+  test.each<[string, string]>([
+    ["is of an issuer nobody knows", "unknown"],
+    ["is of a cluster that gives no access", "keys-only"],
+  ])("%s, and no API server sees it", async (_, cluster) => {
+    expect(await refusalOf(() => authenticate(cluster))).toEqual(rejected("issuer"));
     expect([...local.asked, ...remote.asked]).toEqual([]);
   });
+
+  test.each<[string, () => void, unknown]>([
+    ["refuses it", () => (local.review = () => ({ user: {} })), rejected("review")],
+    ["is away", () => void local.close(), unreachable],
+  ])(
+    "is forged learns nothing of namespaces and clusters where the API server %s",
+    async (_, set, refusal) => {
+      set();
+      for (const [account, clusterId] of [
+        ["default:a", "primary"],
+        ["default:a", "remote-1"],
+        ["nowhere:a", "primary"],
+      ] as const) {
+        const headers = headersOf(await tokenOf("Kubernetes", account), clusterId);
+        expect(await refusalOf(() => authenticator()({ headers }, now))).toEqual(refusal);
+      }
+    },
+  );
 
   test.each<[string, Record<string, unknown>, string]>([
     ["has expired", { exp: now.getTime() / 1000 }, "time"],

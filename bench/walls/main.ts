@@ -1,0 +1,143 @@
+import { randomBytes } from "node:crypto";
+import { mkdtemp, rm } from "node:fs/promises";
+import { Agent, createServer, request } from "node:http";
+import type { AddressInfo } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { create, toBinary } from "@bufbuild/protobuf";
+import { IstioCertificateRequestSchema } from "../../src/gen/istio/v1/auth/ca_pb.ts";
+import { startEdge } from "../edge.ts";
+import { startProcess } from "../node/process-under-test.ts";
+import { createWorkload, createCluster as workloadCluster } from "../workload.ts";
+import { type Attempt, type Pair, pairsOf } from "./attempts.ts";
+import { createCluster } from "./clusters.ts";
+import { compare } from "./statistics.ts";
+
+const [times = "3000"] = process.argv.slice(2);
+const warmUpTimes = 1500;
+
+/** Less than this is no verdict even where chance does not explain it: this machine has others' work to do. */
+const generousBound = 0.05;
+
+const path = "/istio.v1.auth.IstioCertificateService/CreateCertificate";
+
+/** One after the other over one connection, as somebody with a stopwatch would. */
+type Send = (attempt: Attempt) => Promise<number>;
+
+function sendTo(origin: string, csr: string): Send & { readonly end: () => void } {
+  const agent = new Agent({ keepAlive: true, maxSockets: 1 });
+  const send: Send = ({ token, headers = {}, metadata }) =>
+    new Promise((resolve, reject) => {
+      const message = { csr, validityDuration: 3600n, ...(metadata && { metadata }) };
+      const body = toBinary(
+        IstioCertificateRequestSchema,
+        create(IstioCertificateRequestSchema, message),
+      );
+      const all = {
+        authorization: `Bearer ${token}`,
+        "content-type": "application/proto",
+        "content-length": body.length,
+        ...headers,
+      };
+      const begun = performance.now();
+      const options = { agent, method: "POST", headers: all };
+      const outgoing = request(new URL(path, origin), options, (answer) => {
+        if ((answer.statusCode ?? 0) < 400) reject(new Error("a certificate, where there is none"));
+        answer.resume().on("end", () => resolve(performance.now() - begun));
+      });
+      outgoing.on("error", reject).end(body);
+    });
+  return Object.assign(send, { end: () => agent.destroy() });
+}
+
+/** In every round both kinds, in an order that nobody chose: what slows one down slows the other. */
+async function measure(send: Send, { first, second }: Pair, rounds: number) {
+  const taken: [number[], number[]] = [[], []];
+  for (let i = 0; i < rounds; i++) {
+    const isSecondFirst = Math.random() < 0.5;
+    for (const which of isSecondFirst ? ([1, 0] as const) : ([0, 1] as const)) {
+      const attempt = (which === 0 ? first : second)[i % first.length];
+      if (attempt) taken[which].push(await send(attempt));
+    }
+  }
+  return compare(...taken);
+}
+
+async function printTable(where: string, origin: string, csr: string, pairs: readonly Pair[]) {
+  const send = sendTo(origin, csr);
+  console.log(`\n${where}, ${times} of each kind\n`);
+  console.log(`${"there, or not".padEnd(40)} slower  chance  µs`);
+  for (const pair of pairs) await measure(send, pair, warmUpTimes / pairs.length);
+  for (const pair of pairs) {
+    const { slower, chance, difference } = await measure(send, pair, Number(times));
+    const shows = Math.abs(slower - 0.5) > Math.max(chance, generousBound);
+    const verdict = shows ? `TELLS${pair.known ? `: ${pair.known}` : ""}` : "";
+    const cells = [slower.toFixed(3), `±${chance.toFixed(3)}`, difference.toFixed(0).padStart(4)];
+    console.log(`${pair.name.padEnd(40)} ${cells.join("  ")}  ${verdict}`.trimEnd());
+  }
+  send.end();
+}
+
+/** An API server that knows no token. */
+async function startApiServer(): Promise<{ origin: string; close: () => void }> {
+  const server = createServer((incoming, response) => {
+    incoming.resume().on("end", () => {
+      const review = { apiVersion: "authentication.k8s.io/v1", kind: "TokenReview", status: {} };
+      response.writeHead(201, { "content-type": "application/json" }).end(JSON.stringify(review));
+    });
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const origin = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  return {
+    origin,
+    close: () => {
+      server.close();
+      server.closeAllConnections();
+    },
+  };
+}
+
+const api = await startApiServer();
+const kubernetes = {
+  server: api.origin,
+  credential: "CLUSTER_CREDENTIAL_R",
+  review: "before-keys",
+};
+const [a, b, r] = await Promise.all([
+  createCluster("a"),
+  createCluster("b"),
+  createCluster("r", { kubernetes }),
+]);
+const issuers = [a.table, b.table, r.table];
+const { csrPem } = await createWorkload(await workloadCluster("https://unused.example", "ES256"));
+const pairs = await pairsOf(a.mint);
+const folder = await mkdtemp(join(tmpdir(), "rampart-bench-"));
+const child = startProcess();
+try {
+  const { plaintextPort } = await child.tell({
+    act: "serve",
+    values: {
+      STORE_DIRECTORY: join(folder, "store"),
+      LISTEN: "127.0.0.1:0",
+      PLAINTEXT_LISTEN: "127.0.0.1:0",
+      MONITORING_LISTEN: "127.0.0.1:0",
+      KEK: `bench:${randomBytes(32).toString("base64")}`,
+      INCEPTION_DATE: new Date().toISOString().slice(0, 10),
+      PROPAGATION_INTERVAL: "1s",
+      CLUSTER_CREDENTIAL_R: "credential",
+      ISSUERS: issuers,
+    },
+  });
+  await printTable("rampart serve", `http://127.0.0.1:${plaintextPort}`, csrPem, pairs);
+} finally {
+  child.end();
+  await rm(folder, { recursive: true, force: true });
+}
+const edge = await startEdge({ issuers, secrets: { CLUSTER_CREDENTIAL_R: "credential" } });
+try {
+  await edge.send("/bench/found", {}, "");
+  await printTable("workerd", edge.url.origin, csrPem, pairs);
+} finally {
+  await edge.close();
+  api.close();
+}
