@@ -19,72 +19,81 @@ export interface Pair {
 /** So many tokens of a kind: what is peculiar to one is not to speak for all. */
 const tokensOfKind = 32;
 
+type Kind = (
+  issuer: string,
+  account: string,
+  more?: Omit<Attempt, "token">,
+) => Promise<readonly Attempt[]>;
+
+async function pair(
+  name: string,
+  kind: (cluster: string) => Promise<readonly Attempt[]>,
+  known?: string,
+): Promise<Pair> {
+  const [first, second] = [await kind("x"), await kind("b")];
+  return { name, first, second, ...(known !== undefined && { known }) };
+}
+
 /**
  * What somebody with a token, a proxy and a gateway of the cluster `a` may try against the cluster `b`,
  * which is there, and beside it the same against `x`, which is not.
  */
 export async function pairsOf(mint: Mint): Promise<Pair[]> {
-  const [a, b] = [issuerOf("a"), issuerOf("b")];
-  const kinds = (issuer: string, account: string, more: Omit<Attempt, "token"> = {}) =>
+  const kinds: Kind = (issuer, account, more = {}) =>
     Promise.all(
       Array.from({ length: tokensOfKind }, async () => ({
         token: await mint(issuer, account),
         ...more,
       })),
     );
-  const both = async (
-    name: string,
-    kind: (cluster: string) => Promise<readonly Attempt[]>,
-    known?: string,
-  ): Promise<Pair> => ({
-    name,
-    first: await kind("x"),
-    second: await kind("b"),
-    ...(known !== undefined && { known }),
-  });
+  return [...(await provedPairs(kinds)), ...(await forgedPairs(kinds))];
+}
+
+/** With tokens of its own. */
+async function provedPairs(kinds: Kind): Promise<Pair[]> {
+  const a = issuerOf("a");
   const claiming = (clusterid: string) => kinds(a, "a-shop:web", { headers: { clusterid } });
-  const naming = (account: string, proxy: string) =>
-    kinds(a, proxy, {
-      metadata: {
-        ImpersonatedIdentity: `spiffe://cluster.local/ns/${account.replace(":", "/sa/")}`,
-      },
-    });
+  const naming = (namespace: string, proxy: string) => {
+    const ImpersonatedIdentity = `spiffe://cluster.local/ns/${namespace}/sa/web`;
+    return kinds(a, proxy, { metadata: { ImpersonatedIdentity } });
+  };
+  const vouching = (namespace: string) => {
+    const xfcc = `URI=spiffe://cluster.local/ns/${namespace}/sa/web`;
+    return kinds(a, "shared:a-gateway", { headers: { "x-forwarded-client-cert": xfcc } });
+  };
+  const serving = (account: string) => kinds(a, account, { metadata: { CertSigner: "serving" } });
   return [
-    await both("the same twice", () => kinds(a, "b-shop:web")),
-    await both("namespace", (name) => kinds(a, `${name}-shop:web`)),
-    await both("clusterid", (name) => claiming(`cluster-${name}`)),
-    await both("alias of a cluster", (name) => claiming(`alias-${name}`)),
-    await both("node power, its workload", (name) => naming(`${name}-shop:web`, "a-mesh:ztunnel")),
-    await both("node power, its proxy", (name) => naming("a-shop:web", `shared:${name}-ztunnel`)),
-    await both("its gateway's names", (name) =>
-      kinds(a, `shared:${name}-gateway`, { metadata: { CertSigner: "serving" } }),
+    await pair("the same twice", () => kinds(a, "b-shop:web")),
+    await pair("namespace", (name) => kinds(a, `${name}-shop:web`)),
+    await pair("clusterid", (name) => claiming(`cluster-${name}`)),
+    await pair("alias of a cluster", (name) => claiming(`alias-${name}`)),
+    await pair("node power, its workload", (name) => naming(`${name}-shop`, "a-mesh:ztunnel")),
+    await pair("node power, its proxy", (name) => naming("a-shop", `shared:${name}-ztunnel`)),
+    await pair("its gateway's names", (name) => serving(`shared:${name}-gateway`)),
+    await pair("a gateway's word for its workload", (name) => vouching(`${name}-shop`)),
+  ];
+}
+
+/** With tokens that name another issuer than the one whose key has signed them; `r` is reviewed. */
+async function forgedPairs(kinds: Kind): Promise<Pair[]> {
+  const shop = "b-shop:web";
+  const [b, r] = [issuerOf("b"), issuerOf("r")];
+  const claiming = (clusterid: string) => ({ headers: { clusterid } });
+  const reviewed = (name: string) => (name === "b" ? "r" : name);
+  return [
+    await pair("look-alike of its issuer, a slash", (name) => kinds(`${issuerOf(name)}/`, shop)),
+    await pair("look-alike of its issuer, upper case", (name) =>
+      kinds(issuerOf(name).toUpperCase(), shop),
     ),
-    await both("a gateway's word for its workload", (name) =>
-      kinds(a, "shared:a-gateway", {
-        headers: { "x-forwarded-client-cert": `URI=spiffe://cluster.local/ns/${name}-shop/sa/web` },
-      }),
+    await pair("forged, its namespace", (name) => kinds(b, `${name}-shop:web`)),
+    await pair("forged, its clusterid", (name) => kinds(b, shop, claiming(`cluster-${name}`))),
+    await pair("forged, reviewed, its namespace", (name) => kinds(r, `${reviewed(name)}-shop:web`)),
+    await pair("forged, reviewed, its clusterid", (name) =>
+      kinds(r, "r-shop:web", claiming(`cluster-${reviewed(name)}`)),
     ),
-    await both("look-alike of its issuer, a slash", (name) =>
-      kinds(`${issuerOf(name)}/`, "b-shop:web"),
-    ),
-    await both("look-alike of its issuer, upper case", (name) =>
-      kinds(issuerOf(name).toUpperCase(), "b-shop:web"),
-    ),
-    await both("forged, its namespace", (name) => kinds(b, `${name}-shop:web`)),
-    await both("forged, its clusterid", (name) =>
-      kinds(b, "b-shop:web", { headers: { clusterid: `cluster-${name}` } }),
-    ),
-    await both("forged, reviewed, its namespace", (name) =>
-      kinds(issuerOf("r"), name === "b" ? "r-shop:web" : "x-shop:web"),
-    ),
-    await both("forged, reviewed, its clusterid", (name) =>
-      kinds(issuerOf("r"), "r-shop:web", {
-        headers: { clusterid: name === "b" ? "cluster-r" : "cluster-x" },
-      }),
-    ),
-    await both(
+    await pair(
       "forged, its issuer",
-      (name) => kinds(issuerOf(name), "b-shop:web"),
+      (name) => kinds(issuerOf(name), shop),
       "only a configured issuer has keys to verify with",
     ),
   ];

@@ -9,6 +9,8 @@ import { algorithmsOfKey, type JwsAlgorithm } from "./jws-algorithm.ts";
 export interface VerificationKey {
   readonly keyId: string | undefined;
   readonly algorithms: readonly JwsAlgorithm[];
+  /** Its public members: the same for the same key, whatever it is called. */
+  readonly material: string;
   /** The key for an algorithm, once it has been imported. */
   readonly opened: ReadonlyMap<JwsAlgorithm, CryptoKey>;
   /** Imports the key for one of its algorithms; rejects when it is none. */
@@ -99,5 +101,6 @@ function verificationKey(jwk: Jwk, algorithms: readonly JwsAlgorithm[]): Verific
     opened.set(algorithm, key);
     return key;
   };
-  return { keyId: jwk.kid, algorithms, opened, open };
+  const material = JSON.stringify({ kty, ...publicMembers });
+  return { keyId: jwk.kid, algorithms, material, opened, open };
 }

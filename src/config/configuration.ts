@@ -9,6 +9,7 @@ import { ConfigurationError } from "./configuration-error.ts";
 import { durationSeconds } from "./duration.ts";
 import { type IssuerTable, issuerTables } from "./issuer-table.ts";
 import { type ConfiguredKek, kekRing } from "./kek-ring.ts";
+import { sharedKeys } from "./shared-keys.ts";
 import { authorityKey, inceptionDate, type SignerTable, signerTables } from "./signer-table.ts";
 
 /** What an operator configured, checked and in the terms of the domain. */
@@ -193,6 +194,7 @@ function warningsOf({ TRUST_DOMAIN, ISSUERS }: Form): string[] {
   return [
     ...(isFullyQualified(TRUST_DOMAIN) ? [] : [singleLabel]),
     ...(ISSUERS.length > 1 && unlimited > 0 ? [sharing] : []),
+    ...sharedKeys(ISSUERS),
   ];
 }
 

@@ -135,8 +135,13 @@ const tables = z
   .array(table)
   .min(1, "must name at least one issuer")
   .max(maximumTables)
-  .refine((list) => new Set(list.map(({ issuer }) => issuer)).size === list.length, {
-    message: "must not name an issuer twice",
+  .superRefine((list, context) => {
+    const first = new Map(list.map(({ issuer }, i) => [issuer, i] as const).toReversed());
+    for (const [i, { issuer }] of list.entries()) {
+      if (first.get(issuer) === i) continue;
+      const message = `is that of ISSUERS[${first.get(issuer)}] too: each cluster needs its own`;
+      context.addIssue({ code: "custom", path: [i, "issuer"], message });
+    }
   });
 
 /** `ISSUERS`: a list of tables, or the same as JSON in a text. */

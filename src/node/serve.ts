@@ -61,9 +61,8 @@ export async function serve(
   const { authorities } = ca.issuance;
   const { servingNames: dnsNames, certificateFiles } = configuration;
   addAuthorityGauges(registry, authorities, clock);
-  let isEnding = false;
   const createCertificate = createRpcMetrics(registry)(createCertificatePath, certificateRpc(ca));
-  const isServing = async (): Promise<boolean> => !isEnding && (await isReady(ca));
+  const isServing = async (): Promise<boolean> => !ending.signal.aborted && (await isReady(ca));
   const site: Site = {
     rpcs: new Map([[createCertificatePath, createCertificate], ...auxiliaryRpcs(isServing)]),
     fetch: certificateFetch(ca),
@@ -98,7 +97,6 @@ export async function serve(
     plaintextAddress: plaintext?.address,
     monitoringAddress: monitoring.address,
     close: async (grace) => {
-      isEnding = true;
       ending.abort();
       await Promise.all([rotation.end(), door.close(grace), plaintext?.close(grace)]);
       await push.end();

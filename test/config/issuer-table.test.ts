@@ -72,8 +72,17 @@ describe("ISSUERS", () => {
     ["one table without a list", { issuer }, "ISSUERS"],
     ["one table without a list, in a text", JSON.stringify({ issuer }), "ISSUERS"],
     ["a number", 1, "ISSUERS"],
-    ["the same issuer twice", [{ issuer }, { issuer, cluster: "x" }], "ISSUERS"],
-    ["the same issuer twice in a text", JSON.stringify([{ issuer }, { issuer }]), "ISSUERS"],
+    ["the same issuer twice", [{ issuer }, { issuer, cluster: "x" }], "ISSUERS[1].issuer"],
+    [
+      "the same issuer twice in a text",
+      JSON.stringify([{ issuer }, { issuer }]),
+      "ISSUERS[1].issuer",
+    ],
+    [
+      "the same issuer for two audiences",
+      [{ issuer, audiences: ["a"] }, { issuer: "https://b.test" }, { issuer, audiences: ["b"] }],
+      "ISSUERS[2].issuer",
+    ],
     [
       "1025 tables",
       Array.from({ length: 1025 }, (_, i) => ({ issuer: `https://a${i}` })),
@@ -147,6 +156,18 @@ describe("ISSUERS", () => {
     ["a mistyped key in a text", JSON.stringify([{ issuer, jwksUri: "x" }]), "ISSUERS[0].jwksUri"],
   ])("may not be %s", (_, value, place) => {
     expectOneFault({ ISSUERS: value }, place);
+  });
+
+  test("says of an issuer that is there three times which were too many", () => {
+    expect(faultsOf({ ISSUERS: [{ issuer }, { issuer }, { issuer }] })).toEqual([
+      "ISSUERS[1].issuer: is that of ISSUERS[0] too: each cluster needs its own",
+      "ISSUERS[2].issuer: is that of ISSUERS[0] too: each cluster needs its own",
+    ]);
+  });
+
+  test("may hold issuers that differ in a slash, a port or in case", () => {
+    const names = [issuer, `${issuer}/`, `${issuer}:443`, issuer.replace("a.", "A.")];
+    expect(issuersOf(...names.map((name) => ({ issuer: name })))).toHaveLength(4);
   });
 
   test("says that a table without its issuer lacks it", () => {

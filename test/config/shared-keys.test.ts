@@ -1,0 +1,59 @@
+import { beforeAll, describe, expect, test } from "vitest";
+import { createTokenKey, jwksOf, type TokenKey } from "../testkit/tokens.ts";
+import { configurationOf } from "./faults.ts";
+
+let one: TokenKey;
+let other: TokenKey;
+
+beforeAll(async () => {
+  [one, other] = await Promise.all([createTokenKey("ES256", "k1"), createTokenKey("RS256", "k1")]);
+});
+
+const issuers = ["https://a.test", "https://b.test", "https://c.test"];
+
+const warningsFor = (...tables: readonly Record<string, unknown>[]): readonly string[] =>
+  configurationOf({
+    TRUST_DOMAIN: "mesh.test",
+    ISSUERS: tables.map((table, i) => ({ issuer: issuers[i], namespaces: ["a"], ...table })),
+  }).warnings;
+
+const warning = (later: number, earlier: number): unknown =>
+  expect.stringContaining(`${issuers[later]} has a key of ${issuers[earlier]}:`);
+
+describe("clusters with a key in common are warned of", () => {
+  test("whatever the key is called", () => {
+    const renamed = { ...one, publicJwk: { ...one.publicJwk, kid: "k2", use: "sig" } };
+    const tables = [
+      { cluster: "a", jwks: jwksOf(one) },
+      { cluster: "b", jwks: jwksOf(other, renamed) },
+    ];
+    expect(warningsFor(...tables)).toEqual([warning(1, 0)]);
+  });
+
+  test("once for two, however many keys", () => {
+    const jwks = jwksOf(one, other);
+    const tables = ["a", "b", "c"].map((cluster) => ({ cluster, jwks }));
+    expect(warningsFor(...tables)).toEqual([warning(1, 0), warning(2, 0)]);
+  });
+
+  test("when it is published in one place", () => {
+    const jwks_uri = "https://keys.test/jwks";
+    const tables = ["a", "b"].map((cluster) => ({ cluster, jwks_uri }));
+    expect(warningsFor(...tables)).toEqual([warning(1, 0)]);
+  });
+});
+
+describe("nobody is warned of", () => {
+  test("clusters with keys of their own, of the same id", () => {
+    const tables = [
+      { cluster: "a", jwks: jwksOf(one) },
+      { cluster: "b", jwks: jwksOf(other) },
+      { cluster: "c" },
+    ];
+    expect(warningsFor(...tables)).toEqual([]);
+  });
+
+  test("one cluster with two issuers", () => {
+    expect(warningsFor({ jwks: jwksOf(one) }, { jwks: jwksOf(one) })).toEqual([]);
+  });
+});
