@@ -4,7 +4,8 @@ import { type KeySet, parseKeySet } from "../authn/key-set.ts";
 import { isDnsName } from "../pki/dns-name.ts";
 import { parseServiceAccount, type ServiceAccount } from "../pki/spiffe-id.ts";
 import { type ClusterAccessTable, clusterAccess } from "./cluster-access.ts";
-import { jsonText } from "./json-text.ts";
+import { globs } from "./globs.ts";
+import { fromText } from "./json-text.ts";
 
 /** One table of `ISSUERS`, checked. */
 export interface IssuerTable {
@@ -32,10 +33,6 @@ export interface NodeReachTable {
 export interface GatewayTable {
   readonly account: ServiceAccount;
   readonly dns_names: readonly string[];
-}
-
-function fromText(value: unknown, context: z.RefinementCtx): unknown {
-  return typeof value === "string" ? jsonText(value, context) : value;
 }
 
 const keySet = z.unknown().transform((value, context): KeySet => {
@@ -76,20 +73,9 @@ const oneLine = z
   .string()
   .regex(/^[\x21-\x7e]{1,1024}$/, { error: "must be 1 to 1024 printable characters", abort: true });
 
-const namespaces = z
-  .array(z.string().regex(/^[a-z0-9*-]{1,63}$/, "must be a namespace, or a glob with *"))
-  .min(1, "must not be empty: leave it out to allow every namespace")
-  .max(256)
-  .default(["*"]);
+const namespaces = globs(/^[a-z0-9*-]{1,63}$/, "namespace");
 
-const nodeReach = z.strictObject({
-  nodes: z
-    .array(z.string().regex(/^[a-z0-9.*-]{1,253}$/, "must be a node, or a glob with *"))
-    .min(1, "must not be empty: leave it out to allow every node")
-    .max(256)
-    .default(["*"]),
-  namespaces,
-});
+const nodeReach = z.strictObject({ nodes: globs(/^[a-z0-9.*-]{1,253}$/, "node"), namespaces });
 
 const clusterName = z.string().regex(/^[A-Za-z0-9._/-]{1,253}$/, "must be a cluster's name");
 

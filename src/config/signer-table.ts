@@ -3,7 +3,8 @@ import { nameAllowList } from "../authn/trusted-issuer.ts";
 import { servingSigner } from "../ca/serving-policy.ts";
 import type { NamedSigner } from "../ca/signers.ts";
 import type { AuthorityKey } from "../pki/self-signed-authority.ts";
-import { jsonText } from "./json-text.ts";
+import { globs } from "./globs.ts";
+import { fromText } from "./json-text.ts";
 
 /** One table of `SIGNERS`, checked. */
 export interface SignerTable {
@@ -31,11 +32,7 @@ export const authorityKey: z.ZodType<AuthorityKey> = z.enum([
 /** `INCEPTION_DATE`, and its like for a signer. */
 export const inceptionDate: z.ZodType<string> = z.iso.date("must be a day, YYYY-MM-DD");
 
-const globs = z
-  .array(z.string().regex(/^[a-z0-9.*-]{1,253}$/, "must be a name, or a glob with *"))
-  .min(1, "must not be empty: leave it out to allow every one")
-  .max(256)
-  .default(["*"]);
+const names = globs(/^[a-z0-9.*-]{1,253}$/, "name");
 
 const table = z.strictObject({
   name: z
@@ -45,7 +42,7 @@ const table = z.strictObject({
   authority_key: authorityKey.default("EC-P256"),
   inception_date: inceptionDate.optional(),
   callers: z
-    .array(z.strictObject({ issuer: z.string(), namespaces: globs, accounts: globs }))
+    .array(z.strictObject({ issuer: z.string(), namespaces: names, accounts: names }))
     .min(1, "must name who may use it")
     .max(256),
 });
@@ -53,7 +50,7 @@ const table = z.strictObject({
 /** `SIGNERS`: a list of tables, or the same as JSON in a text. */
 export const signerTables: z.ZodType<readonly SignerTable[]> = z
   .unknown()
-  .transform((value, context) => (typeof value === "string" ? jsonText(value, context) : value))
+  .transform(fromText)
   .pipe(
     z
       .array(table)
