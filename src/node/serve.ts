@@ -46,6 +46,21 @@ export async function serve(
   configuration: ServeConfiguration,
   surroundings: Surroundings,
 ): Promise<RunningServer> {
+  const ending = new AbortController();
+  try {
+    return await serveUntil(ending, configuration, surroundings);
+  } catch (error) {
+    // What was begun for a server that does not come about would keep the process from ending.
+    ending.abort();
+    throw error;
+  }
+}
+
+async function serveUntil(
+  ending: AbortController,
+  configuration: ServeConfiguration,
+  surroundings: Surroundings,
+): Promise<RunningServer> {
   const { clock } = surroundings;
   const registry = createRegistry();
   const log = countingLog(surroundings.log, registry);
@@ -53,7 +68,6 @@ export async function serve(
   await requireCredentials(configuration.ca.clusterCredentials);
   const store = await openFileStore(configuration.storeDirectory);
   const signerStore = await openSignerStores(configuration);
-  const ending = new AbortController();
   const watchPods = createPodWatch(clock, ending.signal);
   const platform = { store, signerStore, log, clock, clusterFetch, watchPods };
   const composition = await compose(configuration.ca, platform);

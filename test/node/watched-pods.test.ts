@@ -302,11 +302,15 @@ describe("rampart serve", () => {
 
   const credential = "CLUSTER_CREDENTIAL_A";
 
-  async function start(changes: Record<string, unknown>): Promise<void> {
+  async function start(
+    changes: Record<string, unknown>,
+    values: Record<string, unknown> = {},
+  ): Promise<void> {
     const kubernetes = { server: api.origin, credential };
     const jwks = jwksOf(await createTokenKey("ES256", "k1"));
     const table = { issuer: "https://a.test", jwks, kubernetes };
-    served = await serveCa({ ISSUERS: [{ ...table, ...changes }], [credential]: watchedToken });
+    const ISSUERS = [{ ...table, ...changes }];
+    served = await serveCa({ ISSUERS, [credential]: watchedToken, ...values });
   }
 
   test("watches the pods of a cluster with node proxies, and ends that with itself", async () => {
@@ -315,6 +319,19 @@ describe("rampart serve", () => {
     await served?.end();
     served = undefined;
     await eventually(() => expect(api.watching()).toBe(0));
+  });
+
+  test("watches nothing for a server that does not come about", async () => {
+    const taken = await startWatchedApi();
+    const address = new URL(taken.origin).host;
+    const proxies = { trusted_node_accounts: ["istio-system/ztunnel"] };
+    await expect(start(proxies, { MONITORING_LISTEN: address })).rejects.toThrow(/EADDRINUSE/);
+    await eventually(() => expect(api.watching()).toBe(0));
+    const before = api.asked.length;
+    api.cut();
+    await new Promise((resolve) => setTimeout(resolve, 500));
+    expect(api.asked).toHaveLength(before);
+    await taken.close();
   });
 
   test.each<[string, Record<string, unknown>]>([
