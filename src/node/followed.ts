@@ -31,7 +31,15 @@ export interface Following<T> {
 
 /** Whoever has more of anything, or says so, may not fill the memory with it. */
 const maximumItems = 50_000;
-const tooMany = () => new FetchError(`has more than ${maximumItems} of what is followed`);
+
+/** Until another look at a collection that was too large: the look itself is work for both sides. */
+const tooManyPauseSeconds = 900;
+
+class TooMany extends FetchError {
+  constructor() {
+    super(`has more than ${maximumItems} of what is followed`);
+  }
+}
 
 const listMilliseconds = 30_000;
 
@@ -53,6 +61,9 @@ const eventForm = z.object({
 });
 
 const gone = 410;
+
+/** Of a credential, not of a place: a list would be as much in vain. */
+const refusals: readonly unknown[] = [401, 403];
 
 /** How far it has come. */
 interface Progress<T> {
@@ -87,11 +98,14 @@ async function run<T>(following: Following<T>, progress: Progress<T>): Promise<v
       await pause(pauseBetweenWatches, signal);
     } catch (error) {
       if (signal.aborted) return;
-      const isForgotten = error instanceof KubernetesError && error.status === gone;
-      if (!isForgotten) failed(error);
-      if (isForgotten || progress.version === failedAt) progress.version = undefined;
+      const status = error instanceof KubernetesError ? error.status : undefined;
+      if (status !== gone) failed(error);
+      const isStuck = progress.version === failedAt && !refusals.includes(status);
+      if (isStuck || status === gone) progress.version = undefined;
       failedAt = progress.version;
-      await pause(1000 * pauseSeconds, signal);
+      const isTooMany = error instanceof TooMany;
+      if (isTooMany) forget(following, progress);
+      await pause(1000 * (isTooMany ? tooManyPauseSeconds : pauseSeconds), signal);
       pauseSeconds = Math.min(2 * pauseSeconds, longestPauseSeconds);
     }
   }
@@ -140,6 +154,12 @@ async function watch<T>(
   if (isWhole) progress.asOf = clock();
 }
 
+/** Half of a collection is of no use to anybody. */
+function forget<T>(following: Following<T>, progress: Progress<T>): void {
+  for (const key of progress.items.keys()) set(following, progress.items, key, undefined);
+  Object.assign(progress, { hasAll: false, asOf: undefined, version: undefined });
+}
+
 function set<T>(
   { changed }: Pick<Following<T>, "changed">,
   items: Map<string, T>,
@@ -148,7 +168,7 @@ function set<T>(
 ): void {
   const before = items.get(key);
   if (after === undefined) items.delete(key);
-  else if (before === undefined && items.size >= maximumItems) throw tooMany();
+  else if (before === undefined && items.size >= maximumItems) throw new TooMany();
   else items.set(key, after);
   changed?.(before, after);
 }

@@ -32,21 +32,39 @@ function reachOf(api: WatchedApi, faults: FetchError[] = []): ReachableCluster {
 
 let marks = 0;
 
-/** By watch, in front of questions, which can be kept from answering. */
-function watchedCluster(api: WatchedApi, clock: () => Date, signal: AbortSignal) {
-  const questions = createKubernetesApi(reachOf(api), fetch, () => {});
-  let lookup = knowsNothing;
-  const pods = createPodWatch(clock, signal)(reachOf(api), {
+interface WatchedCluster {
+  readonly pods: Pods;
+  /** Until the watch has seen all that has changed so far, and nothing else is on its way. */
+  readonly settle: () => Promise<void>;
+}
+
+/** By a watch, in front of questions to the same API server, unless the watch is to be alone. */
+function watchedCluster(
+  api: WatchedApi,
+  clock: () => Date,
+  signal: AbortSignal,
+  { faults = [], isAlone = false }: { faults?: FetchError[]; isAlone?: boolean } = {},
+): WatchedCluster {
+  const ask = createKubernetesApi(reachOf(api), fetch, () => {});
+  // Anew, without what it remembers.
+  const fallBack = (): Pods => (isAlone ? knowsNothing : createPodLookup("primary", ask));
+  let lookup = fallBack();
+  const pods = createPodWatch(clock, signal)(reachOf(api, faults), {
     find: (...words) => lookup.find(...words),
     isOn: (...words) => lookup.isOn(...words),
   });
-  /** Until what comes after everything that has changed so far is known by the watch. */
   async function settle(): Promise<void> {
     lookup = knowsNothing;
-    const mark = { ...onNode, namespace: "marks", name: `mark-${marks++}`, account: "mark" };
-    api.put(podJson(mark));
-    await eventually(async () => expect(await pods.find("marks", mark, clock())).toBeDefined());
-    lookup = createPodLookup("primary", questions);
+    const isKnown = async (mark: FakePod) =>
+      expect(await pods.find("marks", mark, clock())).toBeDefined();
+    // The first may be in a list; what the second comes by is a watch.
+    for (const name of [`mark-${marks++}`, `mark-${marks++}`]) {
+      const mark = { ...onNode, namespace: "marks", name, account: "mark" };
+      await eventually(() => expect(api.watching()).toBe(1));
+      api.put(podJson(mark));
+      await eventually(() => isKnown(mark));
+    }
+    lookup = fallBack();
   }
   return { pods, settle };
 }
@@ -73,6 +91,7 @@ describe("pods that are watched", () => {
   let faults: FetchError[];
   let instant: Date;
   let pods: Pods;
+  let settle: () => Promise<void>;
   const clock = (): Date => instant;
 
   beforeEach(async () => {
@@ -87,14 +106,9 @@ describe("pods that are watched", () => {
     await api.close();
   });
 
-  /** In front of questions to the same API server. */
-  function start(lookup?: Pods): void {
-    const reach = reachOf(api, faults);
-    const questions = createPodLookup(
-      "primary",
-      createKubernetesApi(reach, fetch, () => {}),
-    );
-    pods = createPodWatch(clock, ending.signal)(reach, lookup ?? questions);
+  function start(isAlone?: "alone"): void {
+    const options = { faults, isAlone: isAlone === "alone" };
+    ({ pods, settle } = watchedCluster(api, clock, ending.signal, options));
   }
 
   const put = (...all: readonly FakePod[]): void => {
@@ -109,7 +123,7 @@ describe("pods that are watched", () => {
 
   test("cost no question once all have been seen", async () => {
     put(ztunnel, onNode);
-    start(knowsNothing);
+    start("alone");
     await eventually(async () => expect(await hasProxy()).toBe(true));
     expect(await hasTarget()).toBe(true);
     expect(questions()).toEqual([]);
@@ -123,7 +137,7 @@ describe("pods that are watched", () => {
       urls.push(url);
       return false;
     };
-    start(knowsNothing);
+    start("alone");
     const account = { namespace: onNode.namespace, name: "a-5" };
     await eventually(async () => expect(await pods.isOn("zt-node", account, instant)).toBe(true));
     const [first, ...others] = urls.map((url) => new URL(url, api.origin).searchParams);
@@ -169,12 +183,9 @@ describe("pods that are watched", () => {
     beforeEach(async () => {
       put(ztunnel, onNode);
       start();
-      await eventually(async () => {
-        await hasProxy();
-        const before = questions().length;
-        expect([await hasProxy(), await hasTarget()]).toEqual([true, true]);
-        expect(questions()).toHaveLength(before);
-      });
+      await settle();
+      expect([await hasProxy(), await hasTarget()]).toEqual([true, true]);
+      expect(questions()).toEqual([]);
       api.instead = () => true;
       api.cut();
     });
@@ -210,8 +221,9 @@ describe("pods that are watched", () => {
 
   test("are not known by a clock that was set back", async () => {
     put(ztunnel, onNode);
-    start(knowsNothing);
-    await eventually(async () => expect(await hasTarget()).toBe(true));
+    start("alone");
+    await settle();
+    expect(await hasTarget()).toBe(true);
     api.instead = () => true;
     instant = addSeconds(now, -podsTrustedSeconds);
     expect([await hasProxy(), await hasTarget()]).toEqual([false, false]);
@@ -219,7 +231,7 @@ describe("pods that are watched", () => {
 
   test("are watched on from where a connection broke, without another list", async () => {
     put(ztunnel);
-    start(knowsNothing);
+    start("alone");
     await eventually(() => expect(api.watching()).toBe(1));
     const before = lists().length;
     api.cut();
@@ -231,7 +243,7 @@ describe("pods that are watched", () => {
 
   test("are listed again once the API server has forgotten where that was", async () => {
     put(ztunnel, onNode);
-    start(knowsNothing);
+    start("alone");
     await eventually(async () => expect(await hasTarget()).toBe(true));
     const before = lists().length;
     api.instead = () => true;
@@ -247,7 +259,7 @@ describe("pods that are watched", () => {
   });
 
   test("are listed again after what cannot be read", async () => {
-    start(knowsNothing);
+    start("alone");
     await eventually(() => expect(api.watching()).toBe(1));
     const before = lists().length;
     api.instead = ({ url = "" }, response) =>
@@ -259,11 +271,22 @@ describe("pods that are watched", () => {
     await eventually(async () => expect(await hasTarget()).toBe(true));
   });
 
+  test("are not listed again and again where only the watch is refused", async () => {
+    put(ztunnel, onNode);
+    api.instead = ({ url = "" }, response) =>
+      url.includes("watch=1") && Boolean(response.writeHead(403).end());
+    start();
+    await eventually(() => expect(faults.length).toBeGreaterThan(2));
+    expect(lists()).toHaveLength(1);
+    instant = addSeconds(now, podsTrustedSeconds);
+    expect([await hasProxy(), await hasTarget()]).toEqual([true, true]);
+    expect(questions()).toHaveLength(2);
+  });
+
   test("are not known by a watch that ends before it has said anything", async () => {
     put(ztunnel, onNode);
-    start(knowsNothing);
-    await eventually(async () => expect(await hasTarget()).toBe(true));
-    await eventually(() => expect(api.watching()).toBe(1));
+    start("alone");
+    await settle();
     let ended = 0;
     api.instead = (_, response) => {
       ended++;
@@ -273,6 +296,35 @@ describe("pods that are watched", () => {
     api.cut();
     await eventually(() => expect(ended).toBeGreaterThan(2));
     expect([await hasProxy(), await hasTarget()]).toEqual([false, false]);
+  });
+
+  test("that are more than may be kept are looked up, every one", async () => {
+    put(ztunnel, onNode);
+    const half = Array.from({ length: 25_001 }, (_, i) => podJson({ ...onNode, name: `a-${i}` }));
+    onlyLookups((response) => {
+      const items = half.map((pod) => ({
+        ...pod,
+        metadata: { ...pod.metadata, namespace: `ns-${pages}` },
+      }));
+      const metadata = { resourceVersion: "1", ...(pages++ % 2 === 0 && { continue: "1" }) };
+      response.end(JSON.stringify({ metadata, items }));
+    });
+    let pages = 0;
+    start();
+    await eventually(() => expect(faults).not.toEqual([]));
+    expect(faults[0]?.message).toBe("has more than 50000 of what is followed");
+    expect([await hasProxy(), await hasTarget()]).toEqual([true, true]);
+    expect(questions()).toHaveLength(2);
+    await new Promise((resolve) => setTimeout(resolve, 1000));
+    expect([pages, faults.length]).toEqual([2, 1]);
+  });
+
+  test("are looked up when a page of them is more than can be read", async () => {
+    put(ztunnel, onNode);
+    onlyLookups((response) => void response.end(" ".repeat(17 * 1024 * 1024)));
+    start();
+    await eventually(() => expect(faults).not.toEqual([]));
+    expect([await hasProxy(), await hasTarget()]).toEqual([true, true]);
   });
 
   test("say who refuses what, and nobody's credential", async () => {
