@@ -47,6 +47,7 @@ export async function serve(
   surroundings: Surroundings,
 ): Promise<RunningServer> {
   const ending = new AbortController();
+  await requireCredentials(configuration.ca.clusterCredentials);
   try {
     return await serveUntil(ending, configuration, surroundings);
   } catch (error) {
@@ -65,7 +66,6 @@ async function serveUntil(
   const registry = createRegistry();
   const log = countingLog(surroundings.log, registry);
   const { trustDomain, leafLifetimes, phaseLengths } = configuration.ca;
-  await requireCredentials(configuration.ca.clusterCredentials);
   const store = await openFileStore(configuration.storeDirectory);
   const signerStore = await openSignerStores(configuration);
   const watchPods = createPodWatch(clock, ending.signal);
