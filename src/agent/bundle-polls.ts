@@ -25,12 +25,15 @@ export function ownBundlePoll(options: BundlePollsOptions): BundlePoll | undefin
     ...options,
     url,
     longestRefreshSeconds,
+    mayWait: true,
     tlsOptions: () => channel.tlsOptions(),
     onBundle: (bundle) => {
       const outcome = trust.learnBundle(bundle);
-      const level = outcome === "changed" || outcome === "unchanged" ? "info" : "error";
+      const isTaken = outcome === "changed" || outcome === "unchanged";
       const { sequence, roots } = bundle;
+      const level = isTaken ? "info" : "error";
       log({ event: "bundle-read", level, outcome, sequence, roots: roots.length });
+      return isTaken;
     },
     onConfirmed: () => trust.confirmBundle(),
   });
@@ -45,11 +48,15 @@ export function federatedBundlePolls(options: BundlePollsOptions): readonly Bund
         ...options,
         url,
         longestRefreshSeconds: configuration.longestBundleRefreshSeconds,
+        // The endpoint of somebody else, who has not been asked whether we may.
+        mayWait: false,
         tlsOptions: async () => ({}),
         onBundle: (bundle) => {
-          const outcome = federation.learn(trustDomain, bundle) ? "taken" : "sequence-backwards";
-          const level = outcome === "taken" ? "info" : "error";
+          const isTaken = federation.learn(trustDomain, bundle);
+          const outcome = isTaken ? "taken" : "sequence-backwards";
+          const level = isTaken ? "info" : "error";
           log({ event: "federated-bundle-read", level, trustDomain, outcome });
+          return isTaken;
         },
         onConfirmed: () => undefined,
       }),

@@ -37,6 +37,8 @@ export interface Platform {
   readonly signerStore?: (signer: string) => AuthorityStore;
   readonly log: EventLog;
   readonly clock: () => Date;
+  /** Looks at the store are never further apart: where one costs little, that may be seldom enough. */
+  readonly longestRefreshSeconds?: number;
   /** Absent where nobody authenticates. */
   readonly clusterFetch?: ClusterFetch;
   /** Absent where pods are looked up one by one. */
@@ -53,6 +55,10 @@ export interface Composition {
 
 /** SPIFFE Trust Domain and Bundle §4.1.2: often enough that a new root is known long before it signs. */
 const longestRefreshHintSeconds = 300;
+
+/** As often as the store is looked at, within reason: a look that finds nothing takes microseconds. */
+const shortestLookSeconds = 0.25;
+const longestLookSeconds = 5;
 
 /**
  * Builds the CA of a configuration on a platform: the one place where the layers meet.
@@ -72,11 +78,12 @@ export async function compose(
     trustedIssuer(table, log, access, access && watchPods && watchedPods(access, watchPods)),
   );
   const { propagationSeconds } = phaseLengths;
-  const freshness = {
+  const refreshSeconds = Math.min(
+    platform.longestRefreshSeconds ?? longestRefreshSeconds,
     // A part of it, so that a look may take its time while what was loaded still serves.
-    refreshSeconds: Math.min(longestRefreshSeconds, propagationSeconds / 4),
-    surviveOutageSeconds: propagationSeconds,
-  };
+    propagationSeconds / 4,
+  );
+  const freshness = { refreshSeconds, surviveOutageSeconds: propagationSeconds };
   const open = (each: Mint): Authorities => createAuthorities({ ...each, ...freshness });
   const own = open(mint);
   const named = new Map([...signerMints].map(([name, each]) => [name, open(each)]));
@@ -112,6 +119,10 @@ export async function compose(
     clock,
     refreshHintSeconds: longestRefreshHintSeconds,
     bundleMaximumAgeSeconds: Math.min(60, propagationSeconds),
+    bundleWaiting: {
+      longestSeconds: configuration.bundleWaitSeconds,
+      lookSeconds: Math.min(longestLookSeconds, Math.max(shortestLookSeconds, refreshSeconds)),
+    },
   };
   return { certificateAuthority, mint, signerMints };
 }

@@ -20,6 +20,8 @@ export interface Configuration {
   readonly authorityKey: AuthorityKey;
   readonly phaseLengths: PhaseLengths;
   readonly inceptionDate: string | undefined;
+  /** No answer is held for longer until the trust bundle is another. */
+  readonly bundleWaitSeconds: number;
   readonly signers: readonly SignerTable[];
   readonly keks: readonly ConfiguredKek[];
   /** For the API servers of clusters, by the names that the tables of `ISSUERS` use. */
@@ -60,6 +62,7 @@ const configurationForm = z.strictObject({
   AUTHORITY_LIFETIME: durationSeconds.optional(),
   PROPAGATION_INTERVAL: durationSeconds.prefault(kvPropagation.usual),
   INCEPTION_DATE: inceptionDate.optional(),
+  BUNDLE_WAIT: durationSeconds.prefault("50s"),
   SIGNERS: signerTables.default([]),
   KEK: kekRing,
 });
@@ -90,6 +93,7 @@ export function parseConfiguration(
   const phaseLengths = derivePhaseLengths(form);
   const faults = [
     ...contradictions(leafLifetimes, phaseLengths, propagation.shortestSeconds),
+    ...(form.BUNDLE_WAIT > 300 ? ["BUNDLE_WAIT: must not exceed 5m"] : []),
     ...strangers(form),
   ];
   if (faults.length > 0) throw new ConfigurationError(faults);
@@ -100,6 +104,7 @@ export function parseConfiguration(
     authorityKey: form.AUTHORITY_KEY,
     phaseLengths,
     inceptionDate: form.INCEPTION_DATE,
+    bundleWaitSeconds: form.BUNDLE_WAIT,
     signers: form.SIGNERS,
     keks: form.KEK,
     clusterCredentials: new Map(

@@ -11,10 +11,14 @@ export function certificateRpc(ca: CertificateAuthority): Rpc {
   return (request) => rpc({ ...request, body: (signalOf) => chunkedBody(request.body, signalOf) });
 }
 
-/** Everything else that the CA answers, and the RPC for those who have only HTTP/1.1. */
-export function certificateFetch(ca: CertificateAuthority): Site["fetch"] {
+/**
+ * Everything else that the CA answers, and the RPC for those who have only HTTP/1.1.
+ *
+ * @param ending Aborted when the server ends.
+ */
+export function certificateFetch(ca: CertificateAuthority, ending: AbortSignal): Site["fetch"] {
   const certificates = new WeakMap<Request, Bytes>();
-  const app = createHttpApp(ca, (request) => certificates.get(request));
+  const app = createHttpApp(ca, (request) => certificates.get(request), ending);
   return async (request, { clientCertificate }) => {
     if (clientCertificate) certificates.set(request, clientCertificate);
     return app.fetch(request);

@@ -28,7 +28,11 @@ async function answer(
   outgoing: ServerResponse,
   peer: Peer,
 ): Promise<void> {
-  const request = toRequest(incoming);
+  const abort = new AbortController();
+  outgoing.once("close", () => {
+    if (!outgoing.writableEnded) abort.abort();
+  });
+  const request = toRequest(incoming, abort.signal);
   if (!request) {
     outgoing.writeHead(400).end();
     return;
@@ -39,13 +43,14 @@ async function answer(
 }
 
 /** Nothing for what fetch does not know: a method such as TRACE, a target that is no path. */
-function toRequest(incoming: IncomingMessage): Request | undefined {
+function toRequest(incoming: IncomingMessage, signal: AbortSignal): Request | undefined {
   const { url = "", method = "", rawHeaders } = incoming;
   if (!url.startsWith("/") || /^(?:CONNECT|TRACE|TRACK)$/i.test(method)) return undefined;
   const hasBody = method !== "GET" && method !== "HEAD";
   return new Request(`${anyOrigin}${url}`, {
     method,
     headers: headersOf(rawHeaders),
+    signal,
     ...(hasBody && { body: Readable.toWeb(incoming) as ReadableStream, duplex: "half" }),
   });
 }

@@ -34,20 +34,25 @@ export function headersOf(rawHeaders: readonly string[]): Headers {
   return headers;
 }
 
-/** A stream of HTTP/2 as a request of Connect's; aborted when the stream closes before its answer. */
+/** Aborted when the stream closes before its answer. */
+export function hangUpOf(stream: ServerHttp2Stream): AbortSignal {
+  const abort = new AbortController();
+  stream.once("close", () => {
+    // What has been answered, nobody needs to be told to stop; a reset ends the answer, too.
+    if (stream.aborted || !stream.writableEnded) abort.abort();
+  });
+  return abort.signal;
+}
+
+/** A stream of HTTP/2 as a request of Connect's. */
 export function toUniversalRequest(
   stream: ServerHttp2Stream,
   { method, url }: Target,
   header: Headers,
 ): StreamedRequest {
-  const abort = new AbortController();
-  stream.once("close", () => {
-    // What has been answered, nobody needs to be told to stop.
-    if (!stream.writableEnded) abort.abort();
-  });
   // Who stops reading early has an answer to send.
   const body = stream.iterator({ destroyOnReturn: false });
-  return { httpVersion: "2.0", method, url, header, body, signal: abort.signal };
+  return { httpVersion: "2.0", method, url, header, body, signal: hangUpOf(stream) };
 }
 
 /** Sends an answer with its trailers; without a body, they are all of it (gRPC's Trailers-Only). */

@@ -9,6 +9,7 @@ import { createContextValues } from "@connectrpc/connect";
 import { clientCertificateKey } from "../transport/client-certificate.ts";
 import { logFault } from "./http1-exchange.ts";
 import {
+  hangUpOf,
   headersOf,
   sendResponse,
   sendUniversalResponse,
@@ -60,8 +61,8 @@ interface Exchange {
 }
 
 async function answer(site: Site, exchange: Exchange, peer: Peer): Promise<void> {
-  const { stream, headers, rawHeaders } = exchange;
-  const target = targetOf(headers);
+  const { stream, rawHeaders } = exchange;
+  const target = targetOf(exchange.headers);
   if (!target) return stream.respond({ ":status": 400 }, { endStream: true });
   const rpc = site.rpcs.get(target.path);
   if (rpc) {
@@ -72,6 +73,7 @@ async function answer(site: Site, exchange: Exchange, peer: Peer): Promise<void>
   }
   // Nothing but RPCs has a use for a body.
   const { method, url } = target;
-  const request = new Request(url, { method, headers: headersOf(rawHeaders) });
+  const headers = headersOf(rawHeaders);
+  const request = new Request(url, { method, headers, signal: hangUpOf(stream) });
   return sendResponse(stream, await site.fetch(request, peer));
 }

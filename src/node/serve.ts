@@ -38,6 +38,9 @@ export interface RunningServer {
   readonly close: (graceMilliseconds: number) => Promise<void>;
 }
 
+/** A look at a few files: what an operator does to them is known within seconds. */
+const longestRefreshSeconds = 2;
+
 /**
  * The whole CA in this process: native gRPC, gRPC-Web, Connect and the trust bundle over TLS, its
  * authorities in a directory, and rotation by a timer.
@@ -69,7 +72,8 @@ async function serveUntil(
   const store = await openFileStore(configuration.storeDirectory);
   const signerStore = await openSignerStores(configuration);
   const watchPods = createPodWatch(clock, ending.signal);
-  const platform = { store, signerStore, log, clock, clusterFetch, watchPods };
+  const files = { store, signerStore, longestRefreshSeconds };
+  const platform = { ...files, log, clock, clusterFetch, watchPods };
   const composition = await compose(configuration.ca, platform);
   const { certificateAuthority: ca, mint, signerMints } = composition;
   const { authorities } = ca.issuance;
@@ -79,7 +83,7 @@ async function serveUntil(
   const isServing = async (): Promise<boolean> => !ending.signal.aborted && (await isReady(ca));
   const site: Site = {
     rpcs: new Map([[createCertificatePath, createCertificate], ...auxiliaryRpcs(isServing)]),
-    fetch: certificateFetch(ca),
+    fetch: certificateFetch(ca, ending.signal),
     log,
   };
   const monitoring = await listenInPlaintext(

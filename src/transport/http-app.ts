@@ -1,8 +1,9 @@
-import { type Context, Hono } from "hono";
+import { Hono } from "hono";
 import type { AuthorityView } from "../ca/authority-view.ts";
 import { CaError } from "../errors.ts";
-import { toHex } from "../pki/bytes.ts";
 import { toSpiffeBundle } from "../pki/spiffe-bundle.ts";
+import { type BundleFormat, createBundleEndpoint, unavailable } from "./bundle-endpoint.ts";
+import { createBundleWaits } from "./bundle-waits.ts";
 import type { CertificateAuthority } from "./certificate-authority.ts";
 import { type ClientCertificateOf, createCertificateService } from "./certificate-service.ts";
 
@@ -11,12 +12,16 @@ export const createCertificatePath = "/istio.v1.auth.IstioCertificateService/Cre
 /**
  * Everything that Rampart answers over HTTP: health, readiness, the trust bundle in two formats, and
  * the RPC, which is Connect's alone.
+ *
+ * @param ending Aborted when no answer shall be held any longer.
  */
 export function createHttpApp(
   ca: CertificateAuthority,
   clientCertificateOf: ClientCertificateOf = () => undefined,
+  ending?: AbortSignal,
 ): Hono {
   const app = new Hono();
+  const waits = createBundleWaits(ca.bundleWaiting, ending);
   const createCertificate = createCertificateService(ca, clientCertificateOf);
   app.all(createCertificatePath, (c) => createCertificate(c.req.raw));
   app.get("/healthz", (c) => c.text("ok\n"));
@@ -24,16 +29,8 @@ export function createHttpApp(
     const readiness = await readinessOf(ca);
     return c.json(readiness, readiness.ready ? 200 : 503, { "cache-control": "no-store" });
   });
-  app.get("/bundle.pem", async (c) => {
-    const { trustBundle } = await viewOf(ca);
-    return published(c, ca, trustBundle.pem, "application/x-pem-file");
-  });
-  app.get("/bundle.json", async (c) => {
-    const { trustBundle, sequence } = await viewOf(ca);
-    const bundle = await toSpiffeBundle(trustBundle.roots, sequence, ca.refreshHintSeconds);
-    const body = bundle.keys.length > 0 ? `${JSON.stringify(bundle)}\n` : "";
-    return published(c, ca, body, "application/json");
-  });
+  app.get("/bundle.pem", createBundleEndpoint(ca, waits, pemBundle));
+  app.get("/bundle.json", createBundleEndpoint(ca, waits, spiffeBundle(ca)));
   app.notFound((c) => c.text("not found\n", 404));
   app.onError((error, c) => {
     ca.log.operation({ event: "http-fault", level: "error", detail: error.message });
@@ -42,7 +39,18 @@ export function createHttpApp(
   return app;
 }
 
-const unavailable = "certificate authority is temporarily unavailable\n";
+const pemBundle: BundleFormat = {
+  contentType: "application/x-pem-file",
+  write: ({ trustBundle }) => trustBundle.pem,
+};
+
+const spiffeBundle = ({ refreshHintSeconds }: CertificateAuthority): BundleFormat => ({
+  contentType: "application/json",
+  write: async ({ trustBundle, sequence }) => {
+    const bundle = await toSpiffeBundle(trustBundle.roots, sequence, refreshHintSeconds);
+    return bundle.keys.length > 0 ? `${JSON.stringify(bundle)}\n` : "";
+  },
+});
 
 async function viewOf(ca: CertificateAuthority): Promise<AuthorityView> {
   return ca.issuance.authorities.at(ca.clock());
@@ -69,31 +77,4 @@ async function readinessOf(ca: CertificateAuthority): Promise<Readiness> {
     if (error instanceof CaError) return { ready: false, reasons: [error.message] };
     throw error;
   }
-}
-
-/**
- * A representation of the trust bundle, revalidated by its hash (RFC 9110 §13.1.2). An empty bundle
- * would tell verifiers to trust nobody (SPIFFE Trust Domain and Bundle §4.2), so it is not published.
- */
-async function published(
-  c: Context,
-  ca: CertificateAuthority,
-  body: string,
-  contentType: string,
-): Promise<Response> {
-  if (body === "") return c.text(unavailable, 503);
-  const digest = await crypto.subtle.digest("SHA-256", new TextEncoder().encode(body));
-  const etag = `"${toHex(new Uint8Array(digest, 0, 16))}"`;
-  const headers = {
-    etag,
-    "cache-control": `public, max-age=${ca.bundleMaximumAgeSeconds}`,
-    "x-content-type-options": "nosniff",
-  };
-  if (matches(c.req.header("if-none-match"), etag)) return c.body(null, 304, headers);
-  return c.body(body, 200, { ...headers, "content-type": contentType });
-}
-
-function matches(ifNoneMatch: string | undefined, etag: string): boolean {
-  const candidates = ifNoneMatch?.split(",").map((tag) => tag.trim().replace(/^W\//, "")) ?? [];
-  return candidates.includes(etag) || candidates.includes("*");
 }

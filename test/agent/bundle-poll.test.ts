@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { expect, onTestFinished, test } from "vitest";
 import type { BundleDocument } from "../../src/agent/bundle-document.ts";
-import { BundlePoll } from "../../src/agent/bundle-poll.ts";
+import { BundlePoll, type BundlePollOptions } from "../../src/agent/bundle-poll.ts";
 import { FederatedBundles } from "../../src/agent/federated-bundles.ts";
 import { clusterLocal } from "../testkit/certificates.ts";
 import { startLoopbackServer } from "../testkit/loopback-server.ts";
@@ -12,8 +12,12 @@ const keys = [{ use: "x509-svid", kty: "EC", x5c: [root.certificate.raw.toString
 const bundle = (sequence: number): string =>
   JSON.stringify({ keys, spiffe_sequence: sequence, spiffe_refresh_hint: 1 });
 
+type Answer = (request: IncomingMessage, response: ServerResponse) => void;
+
+const poll = (...answers: Answer[]) => pollWith({ longestRefreshSeconds: 0.01 }, ...answers);
+
 /** Polls a server that answers each request with the next of these, and then with the last again. */
-async function poll(...answers: ((request: IncomingMessage, response: ServerResponse) => void)[]) {
+async function pollWith(options: Partial<BundlePollOptions>, ...answers: Answer[]) {
   let count = 0;
   const server = await startLoopbackServer((request, response) => {
     answers[Math.min(count++, answers.length - 1)]?.(request, response);
@@ -27,12 +31,17 @@ async function poll(...answers: ((request: IncomingMessage, response: ServerResp
   const polling = new BundlePoll({
     url: `${server.origin}/bundle.json`,
     tlsOptions: async () => ({}),
-    onBundle: ({ sequence }) => hear(`bundle ${sequence}`),
+    onBundle: ({ sequence }) => {
+      hear(`bundle ${sequence}`);
+      return sequence > 0;
+    },
     onConfirmed: () => hear("confirmed"),
-    longestRefreshSeconds: 0.01,
+    longestRefreshSeconds: 300,
+    mayWait: true,
     clock: () => new Date(),
     random: () => 1,
     log: () => hear("unread"),
+    ...options,
   });
   const ending = new AbortController();
   const running = polling.run(ending.signal);
@@ -52,8 +61,8 @@ async function poll(...answers: ((request: IncomingMessage, response: ServerResp
 }
 
 const ok =
-  (text: string, etag = '"1"') =>
-  (request: IncomingMessage, response: ServerResponse): void => {
+  (text: string, etag = '"1"'): Answer =>
+  (request, response) => {
     const isKnown = request.headers["if-none-match"] === etag;
     response.writeHead(isKnown ? 304 : 200, { etag }).end(isKnown ? "" : text);
   };
@@ -64,7 +73,7 @@ test("asks again only whether the bundle has changed", async () => {
   expect(polling.confirmedAt).toBeInstanceOf(Date);
 });
 
-test.each<[string, (request: IncomingMessage, response: ServerResponse) => void]>([
+test.each<[string, Answer]>([
   ["an error", (_q, r) => void r.writeHead(503).end()],
   ["a redirect", (_q, r) => void r.writeHead(302, { location: "http://evil.test/" }).end()],
   ["garbage", ok("<html>")],
@@ -73,6 +82,71 @@ test.each<[string, (request: IncomingMessage, response: ServerResponse) => void]
 ])("survives %s, says so, and asks again", async (_name, answer) => {
   const { until } = await poll(answer, ok(bundle(1)));
   expect(await until(2)).toEqual(["unread", "bundle 1"]);
+});
+
+/** A bundle that says itself to be looked at in five minutes. */
+const lasting = (sequence: number): string => bundle(sequence).replace('hint":1', 'hint":300');
+
+/** What a request asked for. */
+interface Asked {
+  readonly tag: string | undefined;
+  readonly prefer: unknown;
+}
+
+/** Says that it holds its answers, and does for a while when there is nothing new. */
+function holding(text: string, etag: string, asked: Asked[]): Answer {
+  return ({ headers }, response) => {
+    const { "if-none-match": tag, prefer } = headers;
+    asked.push({ tag, prefer });
+    const head = { etag, "preference-applied": "wait=1" };
+    if (tag === etag) setTimeout(() => response.writeHead(304, head).end(), 600);
+    else response.writeHead(200, head).end(text);
+  };
+}
+
+test("an endpoint that holds its answers is asked again as soon as it has answered", async () => {
+  const asked: Asked[] = [];
+  const [first, second] = [holding(lasting(1), '"1"', asked), holding(lasting(2), '"2"', asked)];
+  const { until } = await pollWith({}, first, first, second);
+  expect(await until(3)).toEqual(["bundle 1", "confirmed", "bundle 2"]);
+  expect(asked).toEqual([
+    { tag: undefined, prefer: "wait=300" },
+    { tag: '"1"', prefer: "wait=300" },
+    { tag: '"1"', prefer: "wait=300" },
+  ]);
+});
+
+test("nobody is asked to hold an answer for longer than looks may be apart", async () => {
+  const asked: Asked[] = [];
+  const { until } = await pollWith({ longestRefreshSeconds: 7 }, holding(lasting(1), '"1"', asked));
+  await until(1);
+  expect(asked).toEqual([{ tag: undefined, prefer: "wait=7" }]);
+});
+
+test("an endpoint that may not be asked to wait is not, and its word that it would counts for nothing", async () => {
+  const asked: Asked[] = [];
+  const { until } = await pollWith({ mayWait: false }, holding(bundle(1), '"1"', asked));
+  expect(await until(2)).toEqual(["bundle 1", "confirmed"]);
+  expect(asked).toEqual([
+    { tag: undefined, prefer: undefined },
+    { tag: '"1"', prefer: undefined },
+  ]);
+});
+
+test("after trouble the whole bundle is asked for, which is answered at once", async () => {
+  const asked: Asked[] = [];
+  const good = holding(lasting(1), '"1"', asked);
+  const { until } = await pollWith({}, good, (_q, r) => void r.destroy(), good);
+  expect(await until(3)).toEqual(["bundle 1", "unread", "bundle 1"]);
+  expect(asked.at(-1)).toEqual({ tag: undefined, prefer: "wait=300" });
+});
+
+test("a bundle that is refused is not what is known from then on", async () => {
+  const asked: Asked[] = [];
+  const [good, refused] = [holding(lasting(1), '"1"', asked), holding(lasting(0), '"0"', asked)];
+  const { until, polling } = await pollWith({}, good, refused, refused, good);
+  expect(await until(4)).toEqual(["bundle 1", "bundle 0", "bundle 0", "bundle 1"]);
+  expect(polling.lastError).toBeUndefined();
 });
 
 const document = (sequence: number, ...roots: readonly (typeof root)[]): BundleDocument => ({

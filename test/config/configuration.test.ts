@@ -13,6 +13,7 @@ test("has these keys, in this order", () => {
     "AUTHORITY_LIFETIME",
     "PROPAGATION_INTERVAL",
     "INCEPTION_DATE",
+    "BUNDLE_WAIT",
     "SIGNERS",
     "KEK",
   ]);
@@ -41,6 +42,7 @@ test("has a default for everything but ISSUERS and KEK", () => {
       signingSeconds: 4 * (90 * day + 600),
     },
     inceptionDate: undefined,
+    bundleWaitSeconds: 50,
     signers: [],
     clusterCredentials: new Map(),
     keks: [{ id: "2026-11", octets: expect.any(Uint8Array) }],
@@ -103,6 +105,20 @@ describe("TRUST_DOMAIN", () => {
     ["null", null],
   ])("may not be %s", (_, value) => {
     expectOneFault({ TRUST_DOMAIN: value }, "TRUST_DOMAIN");
+  });
+});
+
+describe("BUNDLE_WAIT", () => {
+  test.each([
+    ["0s", 0],
+    ["4m", 240],
+    ["5m", 300],
+  ])("may be %s", (text, seconds) => {
+    expect(configurationOf({ BUNDLE_WAIT: text }).bundleWaitSeconds).toBe(seconds);
+  });
+
+  test.each(["301s", "24h", "50", "-1s", 50])("may not be %s", (value) => {
+    expectOneFault({ BUNDLE_WAIT: value }, "BUNDLE_WAIT");
   });
 });
 

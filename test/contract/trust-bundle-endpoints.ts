@@ -114,6 +114,49 @@ export function describeTrustBundleEndpoints(service: () => ServiceUnderTest): v
       expect((await get(path, headers)).status).toBe(200);
     });
 
+    test.each(["GET", "HEAD"])(
+      "is held for a %s that prefers to wait, and kept by no cache",
+      async (method) => {
+        const headers = { "if-none-match": await etagOf(), prefer: "wait=1" };
+        const response = await get(path, headers, method);
+        expect(response.status).toBe(304);
+        expect(response.headers.get("preference-applied")).toBe("wait=1");
+        expect(response.headers.get("cache-control")).toBe("no-store");
+        expect(response.headers.get("vary")).toBe("Prefer");
+      },
+    );
+
+    test.each<[string, string, Record<string, string>]>([
+      ["has another", "wait=999999999", { "if-none-match": '"0123456789abcdef0123456789abcdef"' }],
+      ["has none", "respond-async, wait = 99999999999999999999; x=y, wait=0", {}],
+    ])("is sent at once to one who would wait for ever and %s", async (_, prefer, headers) => {
+      const response = await get(path, { ...headers, prefer });
+      expect(response.status).toBe(200);
+      expect(response.headers.get("preference-applied")).toBe("wait=50");
+      expect(response.headers.get("cache-control")).toBe("no-store");
+    });
+
+    test.each([
+      "wait=0",
+      "wait=-1",
+      "wait=0.5",
+      "wait=1e9",
+      "wait=0x10",
+      "wait=",
+      "wait",
+      "wait=abc, wait=20",
+      "waits=20",
+      "respond-async",
+      "handling=lenient; wait=20",
+      ",,;=",
+    ])("is held for nobody with the preference %s", async (prefer) => {
+      const response = await get(path, { "if-none-match": await etagOf(), prefer });
+      expect(response.status).toBe(304);
+      expect(response.headers.has("preference-applied")).toBe(false);
+      expect(response.headers.get("cache-control")).toMatch(/^public/);
+      expect(response.headers.get("vary")).toBe("Prefer");
+    });
+
     test.each(["POST", "PUT", "DELETE"])("is not for %s", async (method) => {
       expect((await get(path, {}, method)).status).toBeGreaterThanOrEqual(404);
     });

@@ -1,46 +1,18 @@
-import { type ChildProcess, spawn } from "node:child_process";
 import { X509Certificate } from "node:crypto";
 import { once } from "node:events";
 import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { createInterface } from "node:readline";
-import { expect, onTestFinished, test } from "vitest";
+import { expect, test } from "vitest";
 import { issuerTables } from "../contract/service-under-test.ts";
 import { temporaryFolder } from "../dev/temporary-folder.ts";
 import { nativeClient } from "../testkit/native-grpc.ts";
 import { randomKek } from "../testkit/running-ca.ts";
+import { type ServeProcess, startServeProcess } from "../testkit/serve-process.ts";
 import { servedName } from "../testkit/served-ca.ts";
 import { createTokenKey, jwksOf, mintToken, serviceAccountClaims } from "../testkit/tokens.ts";
 import { createWorkload } from "../testkit/workload.ts";
 
-const program = join(import.meta.dirname, "../../src/cli/main.ts");
-
-interface Process {
-  readonly child: ChildProcess;
-  readonly port: number;
-  readonly monitoringPort: number;
-}
-
-/** `rampart serve` as an operator starts it, once it says where it listens. */
-async function start(config: string, kek: string): Promise<Process> {
-  const { PATH } = process.env;
-  const child = spawn(process.execPath, [program, "serve", "--config", config], {
-    env: { PATH, KEK: kek },
-    stdio: ["ignore", "pipe", "inherit"],
-  });
-  onTestFinished(() => void child.kill("SIGKILL"));
-  const ports: Record<string, number> = {};
-  for await (const line of createInterface(child.stdout)) {
-    const [, name = "", port] = /"(\w+) on [^"]*:(\d+)"/.exec(line) ?? [];
-    ports[name] = Number(port);
-    if (name === "gRPC") break;
-  }
-  child.stdout.resume();
-  const { gRPC = 0, monitoring = 0 } = ports;
-  return { child, port: gRPC, monitoringPort: monitoring };
-}
-
-const bundleOf = async ({ monitoringPort }: Process): Promise<string> =>
+const bundleOf = async ({ monitoringPort }: ServeProcess): Promise<string> =>
   (await fetch(`http://127.0.0.1:${monitoringPort}/bundle.pem`)).text();
 
 test("a server that is killed loses nothing that it answered, and ends politely when asked", async () => {
@@ -68,7 +40,7 @@ test("a server that is killed loses nothing that it answered, and ends politely 
   const { csrPem: csr } = await createWorkload();
   const roots: string[] = [];
   for (let i = 0; i < 2; i++) {
-    const server = await start(config, kek);
+    const server = await startServeProcess(config, kek);
     const client = nativeClient(server.port, servedName, { roots: await bundleOf(server) });
     const outcome = await client.createCertificate({ csr }, headers);
     client.close();
@@ -79,7 +51,7 @@ test("a server that is killed loses nothing that it answered, and ends politely 
     server.child.kill("SIGKILL");
     await once(server.child, "exit");
   }
-  const last = await start(config, kek);
+  const last = await startServeProcess(config, kek);
   expect(roots).toEqual([await bundleOf(last), await bundleOf(last)]);
   last.child.kill("SIGTERM");
   expect(await once(last.child, "exit")).toEqual([0, null]);

@@ -10,7 +10,8 @@ import worker from "../../src/worker/main.ts";
 import { origin } from "../contract/service-under-test.ts";
 import { clusterLocal } from "../testkit/sealed-authorities.ts";
 
-const get = (path: string) => exports.default.fetch(new Request(`${origin}${path}`));
+const get = (path: string, headers: HeadersInit = {}) =>
+  exports.default.fetch(new Request(`${origin}${path}`, { headers }));
 
 interface Readiness {
   readonly ready: boolean;
@@ -45,6 +46,8 @@ test("a taint that an operator puts into KV stops the signing in a running isola
     });
   await eventually({ ready: true });
   const { authority: id = "" } = await readiness();
+  const etag = (await get("/bundle.json")).headers.get("etag") ?? "";
+  const waiting = get("/bundle.json", { "if-none-match": etag, prefer: "wait=50" });
   const now = wholeSeconds(new Date());
   const taint = { id, taintedAt: now, retiresAt: now };
   await createKvStore(env.AUTHORITIES).put(await sealTaint(taint, clusterLocal, await kekRing()));
@@ -53,6 +56,9 @@ test("a taint that an operator puts into KV stops the signing in a running isola
   await runCron();
   await eventually({ ready: true, reasons: [] });
   expect((await readiness()).authority).not.toBe(id);
+  const { status, headers } = await waiting;
+  expect([status, headers.get("preference-applied")]).toEqual([200, "wait=50"]);
+  expect(headers.get("etag")).not.toBe(etag);
   const { keys } = await env.AUTHORITIES.list();
   expect(keys.map(({ name }) => name).filter((name) => name.includes(id))).toEqual([
     `authorities/${id}`,

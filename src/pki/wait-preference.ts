@@ -1,0 +1,12 @@
+/**
+ * The seconds of the first preference `wait` in a header `Prefer` or `Preference-Applied` (RFC 7240
+ * §2, §4.3): how long the caller is content to wait for an answer.
+ *
+ * @returns `undefined` where there is none, or one that is no whole number of seconds.
+ */
+export function parseWaitSeconds(header: string | null | undefined): number | undefined {
+  const preferences = header?.split(",").map((preference) => preference.split(";", 1)[0]?.trim());
+  const wait = preferences?.find((preference) => /^wait(?:\s*=|$)/i.test(preference ?? ""));
+  const [, digits] = /^wait\s*=\s*(\d+)$/i.exec(wait ?? "") ?? [];
+  return digits === undefined ? undefined : Number(digits);
+}

@@ -1,0 +1,94 @@
+import type { Context } from "hono";
+import type { AuthorityView } from "../ca/authority-view.ts";
+import { toHex } from "../pki/bytes.ts";
+import { parseWaitSeconds } from "../pki/wait-preference.ts";
+import type { BundleWaits } from "./bundle-waits.ts";
+import type { CertificateAuthority } from "./certificate-authority.ts";
+
+/** A form in which the trust bundle is published. */
+export interface BundleFormat {
+  readonly contentType: string;
+  /** Empty for an empty bundle. */
+  readonly write: (view: AuthorityView) => string | Promise<string>;
+}
+
+interface Representation {
+  readonly view: AuthorityView;
+  readonly body: string;
+  readonly etag: string;
+}
+
+/** What is said where there is nothing to publish, or no reading it. */
+export const unavailable = "certificate authority is temporarily unavailable\n";
+
+/**
+ * The trust bundle in one format, revalidated by its hash (RFC 9110 §13.1.2). For a caller that
+ * prefers to wait (RFC 7240 §4.3), what it has already is confirmed only at the end of the wait, and
+ * another bundle sent as soon as there is one.
+ *
+ * An empty bundle would tell verifiers to trust nobody (SPIFFE Trust Domain and Bundle §4.2), so it
+ * is not published.
+ */
+export function createBundleEndpoint(
+  ca: CertificateAuthority,
+  waits: BundleWaits,
+  { contentType, write }: BundleFormat,
+): (c: Context) => Promise<Response> {
+  let latest: Representation | undefined;
+  let lookedAt = 0;
+
+  async function represent(): Promise<Representation> {
+    const now = ca.clock();
+    const view = await ca.issuance.authorities.at(now);
+    lookedAt = now.getTime();
+    if (latest?.view !== view) latest = { view, ...(await tagged(await write(view))) };
+    return latest;
+  }
+
+  /** One look serves everybody who waits. */
+  async function lookAgain(): Promise<Representation> {
+    const age = ca.clock().getTime() - lookedAt;
+    const isRecent = age >= 0 && age < 500 * ca.bundleWaiting.lookSeconds;
+    return latest && isRecent ? latest : represent();
+  }
+
+  return async (c) => {
+    const { raw } = c.req;
+    const place = waits.enter(parseWaitSeconds(c.req.header("prefer")), ca.clock());
+    try {
+      const ifNoneMatch = c.req.header("if-none-match");
+      // Who has a bundle already has no use for hearing that there is none just now.
+      const isNews = ({ body, etag }: Representation): boolean =>
+        ifNoneMatch === undefined || (body !== "" && !matches(ifNoneMatch, etag));
+      let current = await represent();
+      for (let isWaiting = true; place && isWaiting && !isNews(current); ) {
+        isWaiting = await place.pause(raw.signal);
+        current = await lookAgain();
+      }
+      if (current.body === "") return c.text(unavailable, 503);
+      const headers = {
+        etag: current.etag,
+        vary: "Prefer",
+        "x-content-type-options": "nosniff",
+        // What was held was an answer to one caller at one time.
+        ...(place
+          ? { "cache-control": "no-store", "preference-applied": `wait=${place.seconds}` }
+          : { "cache-control": `public, max-age=${ca.bundleMaximumAgeSeconds}` }),
+      };
+      if (!isNews(current)) return c.body(null, 304, headers);
+      return c.body(current.body, 200, { ...headers, "content-type": contentType });
+    } finally {
+      place?.leave();
+    }
+  };
+}
+
+async function tagged(body: string): Promise<Omit<Representation, "view">> {
+  const digest = await crypto.subtle.digest("SHA-256", new TextEncoder().encode(body));
+  return { body, etag: `"${toHex(new Uint8Array(digest, 0, 16))}"` };
+}
+
+function matches(ifNoneMatch: string, etag: string): boolean {
+  const candidates = ifNoneMatch.split(",").map((tag) => tag.trim().replace(/^W\//, ""));
+  return candidates.includes(etag) || candidates.includes("*");
+}

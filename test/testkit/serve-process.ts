@@ -1,0 +1,33 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+import { onTestFinished } from "vitest";
+
+const program = join(import.meta.dirname, "../../src/cli/main.ts");
+
+/** `rampart serve` in a process of its own, for the length of one test. */
+export interface ServeProcess {
+  readonly child: ChildProcess;
+  readonly port: number;
+  readonly plaintextPort: number;
+  readonly monitoringPort: number;
+}
+
+/** Starts it as an operator does, and waits until it says where it listens. */
+export async function startServeProcess(config: string, kek: string): Promise<ServeProcess> {
+  const { PATH } = process.env;
+  const child = spawn(process.execPath, [program, "serve", "--config", config], {
+    env: { PATH, KEK: kek },
+    stdio: ["ignore", "pipe", "inherit"],
+  });
+  onTestFinished(() => void child.kill("SIGKILL"));
+  const ports: Record<string, number> = {};
+  for await (const line of createInterface(child.stdout)) {
+    const [, name = "", port] = /"(\w+) on [^"]*:(\d+)"/.exec(line) ?? [];
+    ports[name] = Number(port);
+    if (name === "gRPC") break;
+  }
+  child.stdout.resume();
+  const { gRPC = 0, plaintext = 0, monitoring = 0 } = ports;
+  return { child, port: gRPC, plaintextPort: plaintext, monitoringPort: monitoring };
+}
