@@ -1,8 +1,10 @@
 import { readFile } from "node:fs/promises";
-import { join } from "node:path";
+import { join, resolve } from "node:path";
 import type { AgentStatus } from "../../../src/agent/agent-status.ts";
 import { type Child, startChild } from "./child-process.ts";
 import { until } from "./patience.ts";
+
+const program = resolve("src/cli/main.ts");
 
 /** Its environment, in which one variable names it. */
 export type AgentVariables = NodeJS.ProcessEnv & { readonly SERVICE_ACCOUNT: string };
@@ -12,10 +14,13 @@ export class AgentProcess {
   readonly #folder: string;
   readonly #env: AgentVariables;
   readonly #statusUrl: string;
+  readonly #workingFolder: string;
   #child: Child | undefined;
 
-  constructor(folder: string, env: AgentVariables, statusPort: number) {
+  /** @param folder For its log. @param workingFolder On which relative paths rest. */
+  constructor(folder: string, env: AgentVariables, statusPort: number, workingFolder = ".") {
     this.#folder = folder;
+    this.#workingFolder = workingFolder;
     this.#env = { ...env, RAMPART_STATUS_ADDR: `127.0.0.1:${statusPort}` };
     this.#statusUrl = `http://127.0.0.1:${statusPort}/status`;
   }
@@ -25,9 +30,9 @@ export class AgentProcess {
   }
 
   start(...proxy: string[]): void {
-    const values = ["src/cli/main.ts", "agent", "run", ...proxy];
-    const logFile = this.#logFile;
-    this.#child = startChild(process.execPath, values, { logFile, env: this.#env });
+    const values = [program, "agent", "run", ...proxy];
+    const [logFile, folder] = [this.#logFile, this.#workingFolder];
+    this.#child = startChild(process.execPath, values, { logFile, env: this.#env, folder });
   }
 
   async ready(): Promise<void> {

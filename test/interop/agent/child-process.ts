@@ -11,6 +11,13 @@ export interface Child {
   end(signal?: NodeJS.Signals): Promise<number>;
 }
 
+/** What a program under test is given. */
+export interface ChildOptions {
+  readonly logFile: string;
+  readonly env?: NodeJS.ProcessEnv;
+  readonly folder?: string;
+}
+
 const living = new Set<ChildProcess>();
 
 process.once("exit", () => {
@@ -21,9 +28,10 @@ process.once("exit", () => {
 export function startChild(
   command: string,
   values: readonly string[],
-  { logFile, env = {} }: { readonly logFile: string; readonly env?: NodeJS.ProcessEnv },
+  { logFile, env = {}, folder = "." }: ChildOptions,
 ): Child {
   const child = spawn(command, values, {
+    cwd: folder,
     env: { ...process.env, ...env },
     stdio: ["ignore", "pipe", "pipe"],
   });

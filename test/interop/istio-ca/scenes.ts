@@ -1,0 +1,198 @@
+import { X509Certificate } from "node:crypto";
+import { cp, mkdir, readFile, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { pemsOf, SdsStream } from "../../agent/sds-client.ts";
+import { AgentProcess } from "../agent/agent-process.ts";
+import { freePorts } from "../agent/free-ports.ts";
+import { until } from "../agent/patience.ts";
+import type { IstioCa } from "./istio-ca.ts";
+
+/** Half of it is long enough for a CA to be away. */
+const leafSeconds = 20;
+
+const spiffeId = "URI:spiffe://cluster.local/ns/mesh/sa/cart";
+
+/** A pod as pilot-agent finds it: files where Istio mounts them, and the variables that Istio sets. */
+interface Pod {
+  readonly folder: string;
+  readonly token: string;
+  readonly agent: AgentProcess;
+}
+
+/** What the scenes share. */
+export interface Stage {
+  readonly ca: IstioCa;
+  readonly folder: string;
+  readonly pod: Pod;
+}
+
+export async function startPod(
+  ca: IstioCa,
+  folder: string,
+  variables: NodeJS.ProcessEnv = {},
+): Promise<Pod> {
+  const secrets = join(folder, "var/run/secrets");
+  await mkdir(join(secrets, "tokens"), { recursive: true });
+  await mkdir(join(secrets, "istio"));
+  await cp(ca.rootFile, join(secrets, "istio/root-cert.pem"));
+  const token = join(secrets, "tokens/istio-token");
+  await ca.writeToken(token, "cart");
+  const [port = 0] = await freePorts(1);
+  const environment = {
+    CA_ADDR: ca.address,
+    CA_PROVIDER: "Citadel",
+    PILOT_CERT_PROVIDER: "istiod",
+    CREDENTIAL_FETCHER_TYPE: "JWT",
+    TRUST_DOMAIN: "cluster.local",
+    POD_NAME: "cart-0",
+    POD_NAMESPACE: "mesh",
+    SERVICE_ACCOUNT: "cart",
+    ISTIO_META_CLUSTER_ID: "Kubernetes",
+    SECRET_TTL: `${leafSeconds}s`,
+    OUTPUT_CERTS: join(folder, "certs"),
+    ...variables,
+  };
+  await mkdir(environment.OUTPUT_CERTS);
+  const agent = new AgentProcess(folder, environment, port, folder);
+  agent.start();
+  return { folder, token, agent };
+}
+
+export const scenes: readonly (readonly [what: string, play: (stage: Stage) => Promise<string>])[] =
+  [
+    ["a certificate, served by SDS", firstCertificate],
+    ["renewals, each with a fresh key", renewals],
+    ["a token of another key", wrongToken],
+    ["the CA is away", outage],
+    ["a certificate in place of the token (PROV_CERT)", provisioned],
+    ["a CA whose root is not ours", strangeRoot],
+    ["a token that was never good", neverGood],
+  ];
+
+/** The leaf and the roots that an Envoy would get. */
+async function secretsOf({ folder }: Pod): Promise<[X509Certificate, string]> {
+  const secret = async (name: string): Promise<string> => {
+    const stream = new SdsStream(join(folder, "var/run/secrets/workload-spiffe-uds/socket"));
+    stream.subscribe(name);
+    const [pem = ""] = (await stream.secrets()).flatMap(pemsOf);
+    stream.end();
+    return pem;
+  };
+  return [new X509Certificate(await secret("default")), await secret("ROOTCA")];
+}
+
+async function firstCertificate({ ca, pod }: Stage): Promise<string> {
+  await pod.agent.ready();
+  const [leaf, roots] = await secretsOf(pod);
+  const root = new X509Certificate(await readFile(ca.rootFile));
+  if (leaf.subjectAltName !== spiffeId) throw new Error(`it is for ${leaf.subjectAltName}`);
+  if (!leaf.verify(root.publicKey)) throw new Error("it is not the CA's");
+  if (new X509Certificate(roots).fingerprint256 !== root.fingerprint256) {
+    throw new Error("another root than the CA's");
+  }
+  return "leaf and root are Istio's";
+}
+
+async function renewals({ pod }: Stage): Promise<string> {
+  const serials = new Set<string>();
+  const keys = new Set<string>();
+  await until("three certificates", 3 * leafSeconds, async () => {
+    const [leaf] = await secretsOf(pod);
+    serials.add(leaf.serialNumber);
+    keys.add(String(leaf.publicKey.export({ type: "spki", format: "pem" })));
+    return serials.size >= 3;
+  });
+  if (keys.size !== serials.size) throw new Error("a key was used twice");
+  return `${serials.size} certificates, ${keys.size} keys`;
+}
+
+/** Waits until a renewal has failed like this, with the certificate at hand still served. */
+async function untilRefused(pod: Pod, words: RegExp): Promise<void> {
+  await until(`an error like ${words}`, 2 * leafSeconds, async () => {
+    const { isReady, identities } = await pod.agent.status();
+    if (!isReady) throw new Error("no longer ready");
+    return words.test(identities[0]?.lastError ?? "");
+  });
+  await secretsOf(pod);
+}
+
+async function untilRenewed(pod: Pod): Promise<void> {
+  await until("a renewal", 2 * leafSeconds, async () => {
+    const { identities } = await pod.agent.status();
+    return identities[0]?.lastError === undefined;
+  });
+}
+
+async function wrongToken({ ca, pod }: Stage): Promise<string> {
+  await untilRenewed(pod);
+  await ca.writeToken(pod.token, "cart", true);
+  await untilRefused(pod, /unauthenticated/i);
+  await ca.writeToken(pod.token, "cart");
+  await untilRenewed(pod);
+  return "Unauthenticated; the certificate was kept, and renewed with a good token";
+}
+
+async function outage({ ca, pod }: Stage): Promise<string> {
+  await ca.pause();
+  await untilRefused(pod, /./);
+  await ca.resume();
+  await untilRenewed(pod);
+  return "the certificate was served, and renewed afterwards";
+}
+
+async function provisioned({ ca, folder, pod }: Stage): Promise<string> {
+  const machine = join(folder, "machine");
+  const certificates = join(machine, "provisioned");
+  await mkdir(certificates, { recursive: true });
+  for (const name of ["key.pem", "cert-chain.pem", "root-cert.pem"]) {
+    await cp(join(pod.folder, "certs", name), join(certificates, name));
+  }
+  const other = await startPod(ca, machine, {
+    PROV_CERT: certificates,
+    RAMPART_TOKEN_FILE: join(machine, "none"),
+  });
+  try {
+    await other.agent.ready();
+  } finally {
+    await other.agent.end();
+  }
+  return "believed by Istio's ClientCertAuthenticator";
+}
+
+async function strangeRoot({ ca, folder, pod }: Stage): Promise<string> {
+  const file = join(folder, "strange-root.pem");
+  // Any certificate that is not the CA's: here the workload's own.
+  await writeFile(file, (await secretsOf(pod))[0].toString());
+  return refused(ca, join(folder, "strange"), { CA_ROOT_CA: file }, /certificate|authority/i);
+}
+
+async function neverGood({ ca, folder }: Stage): Promise<string> {
+  const file = join(folder, "forged-token");
+  await ca.writeToken(file, "cart", true);
+  const variables = { RAMPART_TOKEN_FILE: file };
+  return refused(ca, join(folder, "forged"), variables, /unauthenticated/i);
+}
+
+/** Starts an agent that must get nothing, and give nothing out. */
+async function refused(
+  ca: IstioCa,
+  folder: string,
+  variables: NodeJS.ProcessEnv,
+  words: RegExp,
+): Promise<string> {
+  const { agent } = await startPod(ca, folder, variables);
+  try {
+    let last = "";
+    await until(`an error like ${words}`, 60, async () => {
+      const status = await agent.status().catch(() => undefined);
+      last = status?.identities[0]?.lastError ?? "";
+      return words.test(last);
+    });
+    await sleep(1000);
+    if ((await agent.status()).isReady) throw new Error("it got a certificate");
+    return `nothing: ${last}`;
+  } finally {
+    await agent.end();
+  }
+}

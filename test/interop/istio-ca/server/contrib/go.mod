@@ -1,0 +1,3 @@
+module github.com/envoyproxy/go-control-plane/contrib
+
+go 1.26.0
