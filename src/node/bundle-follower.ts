@@ -1,9 +1,9 @@
-import { readFile } from "node:fs/promises";
 import { readJson } from "../authn/json-fetch.ts";
 import type { EventLog } from "../ca/audit-event.ts";
 import type { NumberedBundle } from "../ca/root-config-map.ts";
 import { clusterFetch } from "./cluster-fetch.ts";
 import { parsePublishedBundle } from "./published-bundle.ts";
+import { readRootFile } from "./root-file.ts";
 
 /** The trust bundle of a CA, as it was last heard. */
 export interface BundleFollower {
@@ -21,7 +21,7 @@ export async function createBundleFollower(
   rootsFile: string | undefined,
   { operation }: EventLog,
 ): Promise<BundleFollower> {
-  const fetch = clusterFetch(await textOf(rootsFile));
+  const fetch = clusterFetch(await readRootFile(rootsFile));
   let bundle: NumberedBundle | undefined;
 
   async function fetchBundle(ending: AbortSignal): Promise<NumberedBundle> {
@@ -47,9 +47,4 @@ export async function createBundleFollower(
       operation({ event: "bundle-changed", level: "info", detail, sequence: next.sequence });
     },
   };
-}
-
-/** @throws Error for a file that cannot be read. */
-export async function textOf(file: string | undefined): Promise<string | undefined> {
-  return file === undefined ? undefined : readFile(file, "utf8");
 }

@@ -1,11 +1,12 @@
 import { Gauge, type Registry } from "prom-client";
-import { type BundleFollower, createBundleFollower, textOf } from "./bundle-follower.ts";
+import { type BundleFollower, createBundleFollower } from "./bundle-follower.ts";
 import { clusterFetch } from "./cluster-fetch.ts";
 import { createClusterTrustBundle } from "./cluster-trust-bundle.ts";
 import { credentialInFile } from "./credential-file.ts";
 import { createKubernetesClient } from "./kubernetes-client.ts";
 import { recur } from "./recurrence.ts";
 import { createRootDelivery, logFault, type RootDelivery } from "./root-delivery.ts";
+import { readRootFile } from "./root-file.ts";
 import type { RootPlaces } from "./root-places.ts";
 import type { Surroundings } from "./serve.ts";
 
@@ -37,7 +38,7 @@ export async function keepRoots(
   const ending = new AbortController();
   const { signal } = ending;
   const follower = await createBundleFollower(upstream, upstreamRootsFile, log);
-  const fetch = clusterFetch(await textOf(serverRootsFile));
+  const fetch = clusterFetch(await readRootFile(serverRootsFile));
   const client = createKubernetesClient(server, credentialInFile(tokenFile), fetch);
   const deliveries = [
     ...(configMap === undefined ? [] : [createRootDelivery(client, configMap, log, signal)]),

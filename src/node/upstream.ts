@@ -1,10 +1,10 @@
-import { readFile } from "node:fs/promises";
 import { Agent as HttpAgent, get as httpGet, type IncomingMessage } from "node:http";
 import { Agent as HttpsAgent, get as httpsGet } from "node:https";
 import { type Client, createClient } from "@connectrpc/connect";
 import { createConnectTransport } from "@connectrpc/connect-node";
 import { IstioCertificateService } from "../gen/istio/v1/auth/ca_pb.ts";
 import { maximumBodyOctets } from "../transport/request-body.ts";
+import { readRootFile } from "./root-file.ts";
 import { parseTrustBundle } from "./trust-bundle-pem.ts";
 
 /** The CA behind a gateway, over connections that are kept. */
@@ -22,7 +22,7 @@ const connections = { keepAlive: true, maxSockets: 256, maxFreeSockets: 32, time
 
 /** @param rootsFile PEM of the roots of its certificate, instead of the system's. */
 export async function openUpstream(url: string, rootsFile: string | undefined): Promise<Upstream> {
-  const ca = rootsFile === undefined ? undefined : await readFile(rootsFile, "utf8");
+  const ca = await readRootFile(rootsFile);
   const isSecure = url.startsWith("https:");
   const agent = isSecure
     ? new HttpsAgent({ ...connections, ...(ca !== undefined && { ca }), minVersion: "TLSv1.2" })
