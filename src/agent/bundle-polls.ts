@@ -1,8 +1,10 @@
+import type { SecureContextOptions } from "node:tls";
 import { BundlePoll } from "./bundle-poll.ts";
 import type { CaChannel } from "./ca-channel.ts";
 import type { AgentConfiguration } from "./configuration.ts";
 import type { Clock, EventLog } from "./event-log.ts";
 import type { FederatedBundles } from "./federated-bundles.ts";
+import { readRootFile } from "./root-file.ts";
 import type { TrustRoots } from "./trust-roots.ts";
 
 /** What is told of the bundles that are looked at. */
@@ -39,7 +41,7 @@ export function ownBundlePoll(options: BundlePollsOptions): BundlePoll | undefin
   });
 }
 
-/** Looks at the bundle of each federated trust domain, which the Web's PKI vouches for. */
+/** Looks at the bundle of each federated trust domain, for whose endpoint the Web's PKI vouches. */
 export function federatedBundlePolls(options: BundlePollsOptions): readonly BundlePoll[] {
   const { configuration, federation, log } = options;
   return configuration.federation.map(
@@ -50,15 +52,22 @@ export function federatedBundlePolls(options: BundlePollsOptions): readonly Bund
         longestRefreshSeconds: configuration.longestBundleRefreshSeconds,
         // The endpoint of somebody else, who has not been asked whether we may.
         mayWait: false,
-        tlsOptions: async () => ({}),
+        tlsOptions: () => webTls(configuration.federatedRootFile),
         onBundle: (bundle) => {
-          const isTaken = federation.learn(trustDomain, bundle);
-          const outcome = isTaken ? "taken" : "sequence-backwards";
+          const outcome = federation.learn(trustDomain, bundle);
+          const isTaken = outcome === "taken";
           const level = isTaken ? "info" : "error";
-          log({ event: "federated-bundle-read", level, trustDomain, outcome });
+          const { sequence } = bundle;
+          log({ event: "federated-bundle-read", level, trustDomain, outcome, sequence });
           return isTaken;
         },
         onConfirmed: () => undefined,
       }),
   );
+}
+
+/** The profile `https_web`: no certificate of ours, and its name as the Web has it. */
+async function webTls(rootFile: string | undefined): Promise<SecureContextOptions> {
+  const ca = rootFile === undefined ? undefined : await readRootFile(rootFile);
+  return { minVersion: "TLSv1.2", ...(ca !== undefined && { ca }) };
 }

@@ -9,10 +9,10 @@ import {
   createGrpcTransport,
   createGrpcWebTransport,
 } from "@connectrpc/connect-node";
-import { IssuanceError } from "./agent-fault.ts";
 import type { CaAddress } from "./ca-address.ts";
 import { parseCertificates } from "./certificate-text.ts";
 import type { Clock } from "./event-log.ts";
+import { readRootFile } from "./root-file.ts";
 
 /** How a CA is reached and believed. */
 export interface CaConnection {
@@ -56,7 +56,7 @@ export class CaChannel {
   async tlsOptions(): Promise<SecureContextOptions & { servername?: string }> {
     const { address, rootFile } = this.#connection;
     if (address.baseUrl.startsWith("http:")) return {};
-    const ca = rootFile === undefined ? undefined : await readRoots(rootFile);
+    const ca = rootFile === undefined ? undefined : await readRootFile(rootFile);
     const { serverName } = address;
     return {
       minVersion: "TLSv1.2",
@@ -81,15 +81,6 @@ export class CaChannel {
     const leaf = parseCertificates(cert ?? "")[0];
     const isGood = leaf !== undefined && this.#clock() < leaf.validToDate;
     return key !== undefined && cert !== undefined && isGood ? { key, cert } : undefined;
-  }
-}
-
-async function readRoots(file: string): Promise<string> {
-  try {
-    return await readFile(file, "utf8");
-  } catch (error) {
-    const detail = `the roots for the connection to the CA cannot be read from ${file}`;
-    throw new IssuanceError("authority-unreachable", detail, error);
   }
 }
 

@@ -52,6 +52,8 @@ export interface AgentConfiguration {
   readonly bundleUrl: string | undefined;
   readonly longestBundleRefreshSeconds: number;
   readonly federation: readonly FederatedEndpoint[];
+  /** A PEM file with who vouches for their TLS, or `undefined` for the roots of the system. */
+  readonly federatedRootFile: string | undefined;
   readonly sdsSocket: string;
   readonly workloadApiSocket: string | undefined;
   readonly statusAddress: { readonly host: string; readonly port: number };
@@ -69,7 +71,7 @@ export function parseConfiguration(environment: Environment): AgentConfiguration
   const faults: string[] = [];
   const subject = subjectOf(variables, faults);
   const address = addressOf(variables, faults);
-  const federation = federationOf(variables.RAMPART_FEDERATED_BUNDLES, faults);
+  const federation = federationOf(variables, faults);
   const rootFile = rootFileOf(variables, faults);
   if (variables.PROV_CERT && variables.FILE_MOUNTED_CERTS) {
     faults.push("PROV_CERT and FILE_MOUNTED_CERTS exclude each other");
@@ -96,6 +98,7 @@ export function parseConfiguration(environment: Environment): AgentConfiguration
     bundleUrl: bundleUrlOf(variables.RAMPART_BUNDLE_URL, address),
     longestBundleRefreshSeconds: Math.max(1, variables.RAMPART_BUNDLE_REFRESH / 1000),
     federation,
+    federatedRootFile: variables.RAMPART_FEDERATED_ROOT_CA,
     sdsSocket: variables.RAMPART_SDS_SOCKET,
     workloadApiSocket: variables.RAMPART_WORKLOAD_API_SOCKET,
     statusAddress: variables.RAMPART_STATUS_ADDR,
@@ -175,15 +178,26 @@ function bundleUrlOf(
   return url ?? (protocol === "grpc" ? undefined : `${baseUrl}/bundle.json`);
 }
 
-function federationOf(list: string, faults: string[]): FederatedEndpoint[] {
-  const entries = list.split(",").filter((entry) => entry.trim() !== "");
-  return entries.flatMap((entry) => {
-    const [name = "", ...rest] = entry.trim().split("=");
+function federationOf(variables: Variables, faults: string[]): FederatedEndpoint[] {
+  const { RAMPART_FEDERATED_BUNDLES: list, TRUST_DOMAIN: own } = variables;
+  const known = new Set([own]);
+  return list.split(",").flatMap((text) => {
+    const entry = text.trim();
+    if (entry === "") return [];
+    const [name = "", ...rest] = entry.split("=");
     const trustDomain = parseTrustDomain(name);
     const url = rest.join("=");
-    if (trustDomain && /^https:\/\/./.test(url) && URL.canParse(url)) return [{ trustDomain, url }];
-    faults.push(`RAMPART_FEDERATED_BUNDLES: ${name} must be <trust domain>=<https URL>`);
-    return [];
+    const isEndpoint = /^https:\/\/./.test(url) && URL.canParse(url);
+    if (!trustDomain || !isEndpoint) {
+      faults.push(`RAMPART_FEDERATED_BUNDLES: ${name} must be <trust domain>=<https URL>`);
+      return [];
+    }
+    if (known.has(trustDomain)) {
+      faults.push(`RAMPART_FEDERATED_BUNDLES: ${name} is there twice, or our own`);
+      return [];
+    }
+    known.add(trustDomain);
+    return [{ trustDomain, url }];
   });
 }
 

@@ -86,6 +86,7 @@ export interface Variables {
   readonly RAMPART_BUNDLE_URL: string | undefined;
   readonly RAMPART_BUNDLE_REFRESH: number;
   readonly RAMPART_FEDERATED_BUNDLES: string;
+  readonly RAMPART_FEDERATED_ROOT_CA: string | undefined;
   readonly RAMPART_SDS_SOCKET: string;
   readonly RAMPART_WORKLOAD_API_SOCKET: string | undefined;
   readonly RAMPART_STATUS_ADDR: { readonly host: string; readonly port: number };
@@ -130,6 +131,7 @@ const variables: z.ZodType<Variables> = z.object({
   RAMPART_BUNDLE_URL: optionalText,
   RAMPART_BUNDLE_REFRESH: duration("24h"),
   RAMPART_FEDERATED_BUNDLES: text(""),
+  RAMPART_FEDERATED_ROOT_CA: optionalText,
   RAMPART_SDS_SOCKET: text("./var/run/secrets/workload-spiffe-uds/socket"),
   RAMPART_WORKLOAD_API_SOCKET: optionalText,
   RAMPART_STATUS_ADDR: address,

@@ -157,8 +157,8 @@ const document = (sequence: number, ...roots: readonly (typeof root)[]): BundleD
 
 test("a federated bundle that goes backwards is refused", () => {
   const bundles = new FederatedBundles();
-  expect(bundles.learn(clusterLocal, document(2, root))).toBe(true);
-  expect(bundles.learn(clusterLocal, document(1))).toBe(false);
+  expect(bundles.learn(clusterLocal, document(2, root))).toBe("taken");
+  expect(bundles.learn(clusterLocal, document(1))).toBe("sequence-backwards");
   expect(bundles.current.get(clusterLocal)).toHaveLength(1);
 });
 

@@ -124,6 +124,21 @@ test("sends what pilot-agent sends, over native gRPC and TLS", async () => {
   expect(headers.get("x-retry-attempt")).toBeNull();
 });
 
+test.each(["", "# no root yet\n"])(
+  "believes nobody by a file of roots that says %j",
+  async (text) => {
+    // An empty list of roots is the system's to Node.
+    const rootFile = join(folder, "no-root.pem");
+    await writeFile(rootFile, text);
+    const address = { protocol: "connect" as const, baseUrl: "https://127.0.0.1:1" };
+    const channel = new CaChannel(
+      { address, rootFile, clientCertificateFolder: undefined },
+      () => now,
+    );
+    await expect(channel.tlsOptions()).rejects.toThrow(IssuanceError);
+  },
+);
+
 test("names the workload as a node proxy, and nothing else", async () => {
   await call({ impersonates: true });
   expect(calls[0]?.request.metadata).toEqual({ ImpersonatedIdentity: spiffeId });

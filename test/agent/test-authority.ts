@@ -33,14 +33,23 @@ const years = {
   notAfter: new Date("2036-01-01T00:00:00Z"),
 };
 
-export async function createTestAuthority(name = "root"): Promise<TestAuthority> {
+/** @param spiffeId Of the authority itself, if it has one. */
+export async function createTestAuthority(
+  name = "root",
+  spiffeId?: string,
+): Promise<TestAuthority> {
   const keys = await generate();
   const root = await X509CertificateGenerator.createSelfSigned({
     ...years,
     name: `O=${name}`,
     keys,
     signingAlgorithm: algorithm,
-    extensions: [new BasicConstraintsExtension(true, undefined, true)],
+    extensions: [
+      new BasicConstraintsExtension(true, undefined, true),
+      ...(spiffeId === undefined
+        ? []
+        : [new SubjectAlternativeNameExtension([{ type: "url", value: spiffeId }])]),
+    ],
   });
   return authorityOf(`O=${name}`, root.toString("pem"), keys.privateKey);
 }

@@ -8,7 +8,7 @@ import { workload } from "../testkit/certificates.ts";
 import { createTestAuthority, type TestAuthority } from "./test-authority.ts";
 
 const now = new Date("2026-11-21T12:00:01Z");
-const [a, b, c] = await Promise.all(["a", "b", "c"].map(createTestAuthority));
+const [a, b, c] = await Promise.all(["a", "b", "c"].map((name) => createTestAuthority(name)));
 const key = await generateSubjectKey({ kind: "EC", curve: "P-256" });
 if (!a || !b || !c) throw new Error("three were made");
 

@@ -1,11 +1,13 @@
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
 import { runWell } from "../programs.ts";
 import { fromGoModule, python, type Software } from "../software.ts";
 import { AgentProcess } from "./agent-process.ts";
 import { startEdgeCa } from "./edge-ca.ts";
 import { startEnvoyPair } from "./envoy-pair.ts";
+import { startForeignDomain } from "./foreign-domain.ts";
 import { freePorts } from "./free-ports.ts";
 import { type Outcome, reportOutcomes } from "./outcome-table.ts";
 import { until } from "./patience.ts";
@@ -18,6 +20,7 @@ import {
   type Stage,
   scenes,
   suddenTaint,
+  threeRenewals,
   wholeRotation,
   wrongIdentities,
 } from "./scenes.ts";
@@ -42,7 +45,9 @@ async function play(folder: string, outcomes: Outcome[]): Promise<void> {
   const ca = await startEdgeCa(leafSeconds);
   const network = await startPausableProxy(ca.url);
   const [portA = 0, portB = 0] = await freePorts(2);
-  const a = new AgentProcess(folder, await environment(folder, ca, network, "a"), portA);
+  const foreign = await startForeignDomain(folder);
+  const variablesOfA = { ...(await environment(folder, ca, network, "a")), ...foreign.variables };
+  const a = new AgentProcess(folder, variablesOfA, portA);
   const b = new AgentProcess(folder, await environment(folder, ca, network, "b"), portB);
   a.start();
   b.start();
@@ -73,12 +78,19 @@ async function play(folder: string, outcomes: Outcome[]): Promise<void> {
     const outcome = await playScene(what, act, stage);
     outcomes.push(outcome);
     console.error(`${outcome.result}: ${what}`);
+    // Another root before the rotation, and then what must be refused: an older bundle.
+    if (act === threeRenewals) {
+      foreign.publish(2, 2);
+      await sleep(3_000);
+      foreign.publish(1, 3);
+    }
     if (act === wholeRotation) outcomes.push(...watched(watchers));
   }
   await load.stop();
   outcomes.push(...(await playAlone(envoy, folder, stage)));
   await Promise.all(Object.values(watchers).map((watcher) => watcher.end()));
   await Promise.all([envoys.end(), a.end(), b.end()]);
+  foreign.close();
   network.close();
   await ca.close();
 }
@@ -119,7 +131,7 @@ function watched(watchers: Readonly<Record<string, SpiffeWatcher>>): Outcome[] {
     return {
       client,
       server: "rampart agent, Workload API",
-      what: "watches through a rotation",
+      what: "watches through a rotation, and of a federated trust domain",
       result: fault === "" ? "ok" : "FAILED",
       detail: fault || `${watcher.states.length} states, each verified by the library`,
     };

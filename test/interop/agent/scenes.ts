@@ -56,7 +56,6 @@ export async function environment(
     RAMPART_TOKEN_FILE: await ca.tokenFile(folder, name),
     RAMPART_SDS_SOCKET: join(folder, `sds-${name}`),
     RAMPART_WORKLOAD_API_SOCKET: join(folder, `api-${name}`),
-    RAMPART_BUNDLE_REFRESH: "1s",
     RAMPART_CACHE: join(folder, `cache-${name}`),
   };
 }
@@ -79,7 +78,7 @@ export async function playScene(
   }
 }
 
-async function threeRenewals({ agents }: Stage): Promise<string> {
+export async function threeRenewals({ agents }: Stage): Promise<string> {
   const seen = new Set<string>();
   await until("four certificates", 60, async () => {
     const { identities } = await agents.a.status();

@@ -5,6 +5,8 @@ export interface WatchedState {
   readonly spiffeId: string;
   readonly serial: string;
   readonly roots: number;
+  /** Of `other.test`, with which the agent is federated. */
+  readonly foreignRoots: number;
   readonly verified: boolean;
 }
 
@@ -31,6 +33,10 @@ export class SpiffeWatcher {
     if (wrong) return `a state that does not verify: ${JSON.stringify(wrong)}`;
     const serials = new Set(this.states.map(({ serial }) => serial));
     if (serials.size < 3) return `only ${serials.size} certificates were seen`;
-    return this.states.some(({ roots }) => roots > 1) ? "" : "never more than one root was seen";
+    if (!this.states.some(({ roots }) => roots > 1)) return "never more than one root was seen";
+    const foreign = new Set(this.states.map(({ foreignRoots }) => foreignRoots));
+    const isRight = foreign.has(1) && foreign.has(2) && !foreign.has(3);
+    const last = this.states.at(-1)?.foreignRoots;
+    return isRight && last === 2 ? "" : `${[...foreign]} foreign roots were seen, last ${last}`;
   }
 }

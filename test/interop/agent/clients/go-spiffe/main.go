@@ -9,6 +9,7 @@ import (
 	"os/signal"
 	"syscall"
 
+	"github.com/spiffe/go-spiffe/v2/spiffeid"
 	"github.com/spiffe/go-spiffe/v2/svid/x509svid"
 	"github.com/spiffe/go-spiffe/v2/workloadapi"
 )
@@ -23,11 +24,16 @@ func (watcher) OnX509ContextUpdate(c *workloadapi.X509Context) {
 	if bundle, found := c.Bundles.Get(svid.ID.TrustDomain()); found {
 		roots = len(bundle.X509Authorities())
 	}
+	foreignRoots := 0
+	if bundle, found := c.Bundles.Get(spiffeid.RequireTrustDomainFromString("other.test")); found {
+		foreignRoots = len(bundle.X509Authorities())
+	}
 	line, _ := json.Marshal(map[string]any{
-		"spiffeId": svid.ID.String(),
-		"serial":   fmt.Sprintf("%x", svid.Certificates[0].SerialNumber),
-		"roots":    roots,
-		"verified": err == nil,
+		"spiffeId":     svid.ID.String(),
+		"serial":       fmt.Sprintf("%x", svid.Certificates[0].SerialNumber),
+		"roots":        roots,
+		"foreignRoots": foreignRoots,
+		"verified":     err == nil,
 	})
 	fmt.Println(string(line))
 }
