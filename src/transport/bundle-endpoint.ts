@@ -2,7 +2,7 @@ import type { Context } from "hono";
 import type { AuthorityView } from "../ca/authority-view.ts";
 import { toHex } from "../pki/bytes.ts";
 import { parseWaitSeconds } from "../pki/wait-preference.ts";
-import type { BundleWaits } from "./bundle-waits.ts";
+import type { BundleWaits, WaitingPlace } from "./bundle-waits.ts";
 import type { CertificateAuthority } from "./certificate-authority.ts";
 
 /** A form in which the trust bundle is published. */
@@ -53,34 +53,46 @@ export function createBundleEndpoint(
   }
 
   return async (c) => {
-    const { raw } = c.req;
     const place = waits.enter(parseWaitSeconds(c.req.header("prefer")), ca.clock());
     try {
       const ifNoneMatch = c.req.header("if-none-match");
-      // Who has a bundle already has no use for hearing that there is none just now.
-      const isNews = ({ body, etag }: Representation): boolean =>
-        ifNoneMatch === undefined || (body !== "" && !matches(ifNoneMatch, etag));
       let current = await represent();
-      for (let isWaiting = true; place && isWaiting && !isNews(current); ) {
-        isWaiting = await place.pause(raw.signal);
-        current = await lookAgain();
+      if (place && !isNews(current, ifNoneMatch)) {
+        const look = async (): Promise<boolean> => {
+          const before = current;
+          current = await lookAgain();
+          return current !== before && isNews(current, ifNoneMatch);
+        };
+        await place.hold(look, c.req.raw.signal);
       }
       if (current.body === "") return c.text(unavailable, 503);
-      const headers = {
-        etag: current.etag,
-        vary: "Prefer",
-        "x-content-type-options": "nosniff",
-        // What was held was an answer to one caller at one time.
-        ...(place
-          ? { "cache-control": "no-store", "preference-applied": `wait=${place.seconds}` }
-          : { "cache-control": `public, max-age=${ca.bundleMaximumAgeSeconds}` }),
-      };
-      if (!isNews(current)) return c.body(null, 304, headers);
+      const headers = headersOf(current, place, ca.bundleMaximumAgeSeconds);
+      if (!isNews(current, ifNoneMatch)) return c.body(null, 304, headers);
       return c.body(current.body, 200, { ...headers, "content-type": contentType });
     } finally {
       place?.leave();
     }
   };
+}
+
+function headersOf(
+  { etag }: Representation,
+  place: WaitingPlace | undefined,
+  maximumAgeSeconds: number,
+): Record<string, string> {
+  return {
+    etag,
+    vary: "Prefer",
+    "x-content-type-options": "nosniff",
+    // What may have been held was an answer to one caller at one time.
+    "cache-control": place ? "no-store" : `public, max-age=${maximumAgeSeconds}`,
+    ...(place && { "preference-applied": `wait=${place.seconds}` }),
+  };
+}
+
+/** Whether it must be sent. Who has a bundle has no use for hearing that there is none just now. */
+function isNews({ body, etag }: Representation, ifNoneMatch: string | undefined): boolean {
+  return ifNoneMatch === undefined || (body !== "" && !matches(ifNoneMatch, etag));
 }
 
 async function tagged(body: string): Promise<Omit<Representation, "view">> {

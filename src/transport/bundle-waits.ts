@@ -10,8 +10,8 @@ export interface BundleWaiting {
 export interface WaitingPlace {
   /** How long it is kept at most. */
   readonly seconds: number;
-  /** Resolves when it is time to look: to whether the wait goes on after this look. */
-  readonly pause: (caller: AbortSignal) => Promise<boolean>;
+  /** Looks again and again, until there is something to see or the wait is over. */
+  readonly hold: (look: () => Promise<boolean>, caller: AbortSignal) => Promise<void>;
   readonly leave: () => void;
 }
 
@@ -44,15 +44,10 @@ export function createBundleWaits(
     enter: (wishSeconds = 0, now) => {
       const seconds = Math.min(wishSeconds, longestSeconds);
       if (seconds < 1 || ending?.aborted || isFull(now)) return undefined;
-      let left = seconds;
       const place: WaitingPlace = {
         seconds,
-        pause: async (caller) => {
-          const signals = ending ? [caller, ending] : [caller];
-          if (left > 0) await sleep(1000 * Math.min(left, lookSeconds), signals);
-          left -= lookSeconds;
-          return left > 0 && !signals.some(({ aborted }) => aborted);
-        },
+        hold: (look, caller) =>
+          lookUntil(look, { seconds, lookSeconds, endings: ending ? [caller, ending] : [caller] }),
         leave: () => void places.delete(place),
       };
       places.set(place, now.getTime() + 1000 * (seconds + forgottenSeconds));
@@ -61,18 +56,35 @@ export function createBundleWaits(
   };
 }
 
-/** Ends early when one of the signals aborts. */
-function sleep(milliseconds: number, signals: readonly AbortSignal[]): Promise<void> {
-  return new Promise((resolve) => {
-    const wake = (): void => {
-      clearTimeout(timer);
-      for (const signal of signals) signal.removeEventListener("abort", wake);
-      resolve();
-    };
-    const timer = setTimeout(wake, milliseconds);
-    for (const signal of signals) {
-      signal.addEventListener("abort", wake);
-      if (signal.aborted) wake();
+interface Wait {
+  readonly seconds: number;
+  readonly lookSeconds: number;
+  /** Each ends it. */
+  readonly endings: readonly AbortSignal[];
+}
+
+async function lookUntil(look: () => Promise<boolean>, wait: Wait): Promise<void> {
+  const { seconds, lookSeconds, endings } = wait;
+  let left = endings.some(({ aborted }) => aborted) ? 0 : seconds;
+  let wake = (): void => {};
+  const end = (): void => {
+    left = 0;
+    wake();
+  };
+  for (const ending of endings) ending.addEventListener("abort", end);
+  try {
+    while (left > 0) {
+      await new Promise<void>((resolve) => {
+        const timer = setTimeout(resolve, 1000 * Math.min(left, lookSeconds));
+        wake = () => {
+          clearTimeout(timer);
+          resolve();
+        };
+      });
+      left -= lookSeconds;
+      if (await look()) return;
     }
-  });
+  } finally {
+    for (const ending of endings) ending.removeEventListener("abort", end);
+  }
 }
