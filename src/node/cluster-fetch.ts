@@ -2,6 +2,7 @@ import { Agent, request } from "node:https";
 import { Readable } from "node:stream";
 import type { Fetch } from "../authn/kubernetes-api.ts";
 import type { ClusterFetch } from "../config/cluster-access.ts";
+import { headersOf } from "./http2-exchange.ts";
 
 /** `fetch`, and beside it a small one for API servers whose certificate is of the cluster's own CA. */
 export const clusterFetch: ClusterFetch = (ca) =>
@@ -23,7 +24,8 @@ function fetchTrusting(ca: string): Fetch {
         const hasBody = status >= 200 && status !== 204 && status !== 304;
         if (!hasBody) answer.resume();
         const stream = Readable.toWeb(answer) as ReadableStream<Uint8Array>;
-        resolve(new Response(hasBody ? stream : null, { status: Math.max(status, 200) }));
+        const init = { status: Math.max(status, 200), headers: headersOf(answer.rawHeaders) };
+        resolve(new Response(hasBody ? stream : null, init));
       });
       outgoing.on("error", reject);
       outgoing.end(typeof body === "string" ? body : undefined);

@@ -10,6 +10,7 @@ import { readRootFile } from "./root-file.ts";
 import type { RootPlaces } from "./root-places.ts";
 import type { Surroundings } from "./serve.ts";
 
+/** How often a CA is asked that does not hold its answers until there is another bundle. */
 const bundleSeconds = 30;
 const deliverySeconds = 0.25;
 
@@ -37,7 +38,7 @@ export async function keepRoots(
 ): Promise<KeptRoots> {
   const ending = new AbortController();
   const { signal } = ending;
-  const follower = await createBundleFollower(upstream, upstreamRootsFile, log);
+  const follower = await createBundleFollower(upstream, upstreamRootsFile, log, clock);
   const fetch = clusterFetch(await readRootFile(serverRootsFile));
   const client = createKubernetesClient(server, credentialInFile(tokenFile), fetch);
   const deliveries = [
@@ -54,7 +55,9 @@ export async function keepRoots(
     recur(
       () => follower.look(signal),
       bundleSeconds,
-      (error) => logFault(log, "bundle-not-fetched", error),
+      (error) => {
+        if (!signal.aborted) logFault(log, "bundle-not-fetched", error);
+      },
     ),
     recur(deliver, deliverySeconds, (error) => logFault(log, "delivery-failed", error)),
   ];

@@ -5,11 +5,11 @@ export interface Recurrence {
 }
 
 /**
- * Does the work now and then again and again, so many seconds after it was done. What it throws goes
- * to `failed`, and does not keep the next time from coming.
+ * Does the work now and then again and again, so many seconds after it was done, or as many as it says
+ * itself. What it throws goes to `failed`, and does not keep the next time from coming.
  */
 export function recur(
-  work: () => Promise<void>,
+  work: () => Promise<number | undefined> | Promise<void>,
   seconds: number,
   failed: (error: unknown) => void,
 ): Recurrence {
@@ -17,10 +17,10 @@ export function recur(
   let hasEnded = false;
   let current = Promise.resolve();
   const run = (): void => {
-    current = work()
+    current = Promise.resolve(work())
       .catch(failed)
-      .then(() => {
-        if (!hasEnded) timer = setTimeout(run, seconds * 1000);
+      .then((next) => {
+        if (!hasEnded) timer = setTimeout(run, (next ?? seconds) * 1000);
       });
   };
   run();

@@ -6,8 +6,9 @@ import { distribute } from "../../src/node/distribute.ts";
 import { parseDistributeConfiguration } from "../../src/node/distribute-configuration.ts";
 import type { Listener } from "../../src/node/listener.ts";
 import { createEventRecorder, type EventRecorder } from "../testkit/event-recorder.ts";
-import { startLoopbackServer } from "../testkit/loopback-server.ts";
+import { type LoopbackServer, startLoopbackServer } from "../testkit/loopback-server.ts";
 import { type RunningCa, startCa } from "../testkit/running-ca.ts";
+import { taint } from "../testkit/tainted-ca.ts";
 import {
   namespaceOf,
   startWatchedApi,
@@ -18,6 +19,9 @@ import {
 let api: WatchedApi;
 let ca: RunningCa;
 let caIsAway: boolean;
+/** Whether it holds its answers until there is another bundle. */
+let caHolds: boolean;
+let upstream: LoopbackServer;
 let folder: string;
 let log: EventRecorder;
 let running: Listener | undefined;
@@ -26,6 +30,7 @@ beforeEach(async () => {
   [api, ca] = await Promise.all([startWatchedApi(), startCa()]);
   await ca.found();
   caIsAway = false;
+  caHolds = false;
   log = createEventRecorder();
   folder = await mkdtemp(join(tmpdir(), "rampart-"));
   await writeFile(join(folder, "token"), `${watchedToken}\n`);
@@ -40,9 +45,10 @@ afterEach(async () => {
 
 /** Starts it, in front of a CA over HTTP. */
 async function start(values: Record<string, unknown> = {}): Promise<void> {
-  const upstream = await startLoopbackServer(async (request, response) => {
-    const answer = await ca.app.request(request.url ?? "/");
-    response.writeHead(caIsAway ? 503 : answer.status).end(await answer.text());
+  upstream = await startLoopbackServer(async ({ url, headers }, response) => {
+    const answer = await ca.app.request(url ?? "/", { headers: headers as HeadersInit });
+    const held = caHolds ? Object.fromEntries(answer.headers) : {};
+    response.writeHead(caIsAway ? 503 : answer.status, held).end(await answer.text());
   });
   const configuration = parseDistributeConfiguration(
     {
@@ -239,6 +245,20 @@ describe("delivery outlives", () => {
     api.remove("ConfigMap", "istio-ca-root-cert", "default");
     await eventually(() => expect(api.configMapIn("default")).toMatchObject({ data: wanted }));
   });
+});
+
+test("another bundle is delivered when the CA has it, long before it would be asked again", async () => {
+  caHolds = true;
+  api.put(namespaceOf("default"));
+  await start();
+  await expectDelivered("default");
+  const before = await pem();
+  // Now it waits for the second answer.
+  await eventually(() => expect(upstream.requests).toHaveLength(2));
+  await taint(ca, "immediately");
+  ca.pass(1);
+  expect(await pem()).not.toBe(before);
+  await expectDelivered("default");
 });
 
 describe("nothing is delivered", () => {
