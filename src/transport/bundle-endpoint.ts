@@ -39,8 +39,9 @@ export function createBundleEndpoint(
 
   async function represent(): Promise<Representation> {
     const now = ca.clock();
-    const view = await ca.issuance.authorities.at(now);
+    // Set first, so that whoever waits goes on with what there is while one looks.
     lookedAt = now.getTime();
+    const view = await ca.issuance.authorities.at(now);
     if (latest?.view !== view) latest = { view, ...(await tagged(await write(view))) };
     return latest;
   }
