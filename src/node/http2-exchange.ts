@@ -1,5 +1,6 @@
 import { once } from "node:events";
 import type { IncomingHttpHeaders, ServerHttp2Stream } from "node:http2";
+import { Code, ConnectError } from "@connectrpc/connect";
 import type { StreamedRequest, StreamedResponse } from "./site.ts";
 
 /** The parts of a request that say where it goes. */
@@ -39,7 +40,9 @@ export function hangUpOf(stream: ServerHttp2Stream): AbortSignal {
   const abort = new AbortController();
   stream.once("close", () => {
     // What has been answered, nobody needs to be told to stop; a reset ends the answer, too.
-    if (stream.aborted || !stream.writableEnded) abort.abort();
+    if (stream.aborted || !stream.writableEnded) {
+      abort.abort(new ConnectError("the caller is gone", Code.Canceled));
+    }
   });
   return abort.signal;
 }

@@ -50,6 +50,8 @@ export function serveHttp2(site: Site, socket: Duplex, peer: Peer): ServerHttp2S
 
 /** A peer that is gone without a word would keep its connection for ever. */
 function ping(session: ServerHttp2Session): void {
+  // It throws for a connection that is lost and has not said so yet.
+  if (session.destroyed) return;
   const patience = setTimeout(() => session.destroy(), pingTimeout).unref();
   session.ping(() => clearTimeout(patience));
 }
