@@ -1,8 +1,13 @@
 import "reflect-metadata/lite";
 import { X509Certificate } from "node:crypto";
 import { readFile } from "node:fs/promises";
+import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
 import { Pkcs10CertificateRequestGenerator } from "@peculiar/x509";
 import { servingSigner } from "../ca/serving-policy.ts";
+import {
+  IstioCertificateRequestSchema,
+  IstioCertificateResponseSchema,
+} from "../gen/istio/v1/auth/ca_pb.ts";
 import { toPem } from "../pki/pem.ts";
 import { createKept } from "./kept.ts";
 import { renewalOf } from "./own-certificate.ts";
@@ -44,15 +49,18 @@ export function certificateFromUpstream(
 const algorithm = { name: "ECDSA", namedCurve: "P-256", hash: "SHA-256" };
 
 async function request(
-  { client }: Upstream,
+  upstream: Upstream,
   credentials: GatewayCredentials,
 ): Promise<ServingCertificate> {
   const keys = await crypto.subtle.generateKey(algorithm, true, ["sign", "verify"]);
   const csr = await Pkcs10CertificateRequestGenerator.create({ keys, signingAlgorithm: algorithm });
-  const { certChain } = await client.createCertificate(
-    { csr: csr.toString("pem"), metadata: { CertSigner: servingSigner } },
-    { headers: await credentials() },
-  );
+  const asked = create(IstioCertificateRequestSchema, {
+    csr: csr.toString("pem"),
+    metadata: { CertSigner: servingSigner },
+  });
+  const message = toBinary(IstioCertificateRequestSchema, asked);
+  const answer = await upstream.createCertificate(message, { headers: await credentials() });
+  const { certChain } = fromBinary(IstioCertificateResponseSchema, answer);
   const privateKey = new Uint8Array(await crypto.subtle.exportKey("pkcs8", keys.privateKey));
   return { chainPem: certChain.slice(0, -1).join(""), keyPem: toPem("PRIVATE KEY", privateKey) };
 }

@@ -1,16 +1,22 @@
-import { Code, ConnectError, createConnectRouter, type HandlerContext } from "@connectrpc/connect";
+import { fromBinary, toBinary } from "@bufbuild/protobuf";
+import { Code, ConnectError, createConnectRouter } from "@connectrpc/connect";
+import type { UniversalHandler } from "@connectrpc/connect/protocol";
 import { parseClientCertificate } from "../authn/client-certificate.ts";
 import { forwardedHeader } from "../authn/forwarded-certificate.ts";
 import type { EventLog } from "../ca/audit-event.ts";
 import { CaError } from "../errors.ts";
 import {
-  type IstioCertificateRequest,
+  IstioCertificateRequestSchema,
+  IstioCertificateResponseSchema,
   IstioCertificateService,
 } from "../gen/istio/v1/auth/ca_pb.ts";
+import type { Bytes } from "../pki/bytes.ts";
 import type { TrustDomain } from "../pki/spiffe-id.ts";
+import { complete, type RpcRequest } from "../transport/certificate-rpc.ts";
 import { clientCertificateKey } from "../transport/client-certificate.ts";
 import { toConnectError } from "../transport/connect-error.ts";
-import { maximumBodyOctets } from "../transport/request-body.ts";
+import { answerGrpc, isPlainGrpc, type UnaryCall } from "../transport/plain-grpc.ts";
+import { chunkedBody, maximumBodyOctets } from "../transport/request-body.ts";
 import type { GatewayCredentials } from "./gateway-identity.ts";
 import type { Rpc } from "./site.ts";
 import type { Upstream } from "./upstream.ts";
@@ -24,45 +30,58 @@ export interface Forwarding {
   readonly clock: () => Date;
 }
 
-/** The CA's RPC, answered by the CA behind. Nothing is decided here but who has shown a certificate. */
+/** A call, and the certificate that its caller has shown. */
+type ForwardedCall = UnaryCall & { readonly clientCertificate: Bytes | undefined };
+
+/**
+ * The CA's RPC, answered by the CA behind. Nothing is decided here but who has shown a certificate: the
+ * message of a native gRPC call and its answer pass through unread.
+ */
 export function forwardingRpc(forwarding: Forwarding): Rpc {
+  const handler = connectHandler(forwarding);
+  return async ({ body, ...request }) => {
+    const clientCertificate = request.contextValues?.get(clientCertificateKey);
+    const bounded: RpcRequest = { ...request, body: (signalOf) => chunkedBody(body, signalOf) };
+    return isPlainGrpc(bounded)
+      ? answerGrpc(bounded, (call) => forward(forwarding, { ...call, clientCertificate }))
+      : complete(handler({ ...request, body: bounded.body(() => undefined) }));
+  };
+}
+
+/** For Connect, gRPC-Web, and native gRPC of a rarer kind. */
+function connectHandler(forwarding: Forwarding): UniversalHandler {
   const router = createConnectRouter({
     readMaxBytes: maximumBodyOctets,
     writeMaxBytes: 4 * maximumBodyOctets,
   });
   router.service(IstioCertificateService, {
-    createCertificate: (request, context) => forward(forwarding, request, context),
+    createCertificate: async (request, { requestHeader, signal, timeoutMs, values }) => {
+      const answer = await forward(forwarding, {
+        header: requestHeader,
+        signal,
+        timeoutMs: timeoutMs(),
+        message: async () => toBinary(IstioCertificateRequestSchema, request),
+        clientCertificate: values.get(clientCertificateKey),
+      });
+      return fromBinary(IstioCertificateResponseSchema, answer);
+    },
   });
   const [handler] = router.handlers;
   if (!handler) throw new Error("the router has no handler of CreateCertificate");
   return handler;
 }
 
-async function forward(
-  forwarding: Forwarding,
-  request: IstioCertificateRequest,
-  context: HandlerContext,
-): Promise<{ certChain: string[] }> {
+async function forward(forwarding: Forwarding, call: ForwardedCall): Promise<Uint8Array> {
   const { upstream, log, clock } = forwarding;
   const begun = clock();
   let code = "ok";
   try {
-    const headers = await headersFor(forwarding, context);
-    const timeoutMs = context.timeoutMs();
-    const options = {
-      headers,
-      signal: context.signal,
-      ...(timeoutMs !== undefined && { timeoutMs }),
-    };
-    const call = () => upstream.client.createCertificate(request, options);
-    return await call().catch((error: unknown) => {
-      if (!isCut(error)) throw error;
-      return call();
-    });
+    const headers = await headersFor(forwarding, call);
+    const { signal, timeoutMs } = call;
+    return await upstream.createCertificate(await call.message(), { headers, signal, timeoutMs });
   } catch (error) {
-    const answer = toCallersError(error);
+    const answer = toCallersError(error, log);
     code = Code[answer.code];
-    if (answer.code === Code.Unavailable) logOutage(log, error);
     throw answer;
   } finally {
     const durationMilliseconds = clock().getTime() - begun.getTime();
@@ -77,52 +96,24 @@ async function forward(
  */
 async function headersFor(
   { credentials, trustDomain, clock }: Forwarding,
-  { values, requestHeader }: HandlerContext,
-): Promise<Headers> {
-  const clientCertificate = values.get(clientCertificateKey);
+  { header, clientCertificate }: ForwardedCall,
+): Promise<Record<string, string>> {
   if (clientCertificate) {
     // Looked at once more: a connection may outlive the certificate that opened it.
     const { spiffeId } = parseClientCertificate(clientCertificate, trustDomain, clock());
-    return new Headers({ ...(await credentials()), [forwardedHeader]: `URI=${spiffeId}` });
+    return { ...(await credentials()), [forwardedHeader]: `URI=${spiffeId}` };
   }
-  const headers = new Headers();
-  for (const name of ["authorization", "clusterid"]) {
-    const value = requestHeader.get(name);
-    if (value !== null) headers.set(name, value);
-  }
-  if (headers.has("authorization")) return headers;
+  const authorization = header.get("authorization");
+  const clusterid = header.get("clusterid");
+  if (authorization !== null) return { authorization, ...(clusterid !== null && { clusterid }) };
   throw new ConnectError("request authentication failed", Code.Unauthenticated);
 }
 
-/**
- * Whether the connection was gone: the CA may close one that was kept just as it is used again. A call
- * is worth a second try then, because at the worst the first has issued a certificate for nobody.
- */
-function isCut(error: unknown): boolean {
-  return error instanceof ConnectError && error.code === Code.Aborted && error.cause !== undefined;
-}
-
-/** What the CA itself has said, in its words. */
-const passedOn: ReadonlySet<Code> = new Set([
-  Code.Unauthenticated,
-  Code.PermissionDenied,
-  Code.InvalidArgument,
-  Code.ResourceExhausted,
-  Code.DeadlineExceeded,
-  Code.Canceled,
-  Code.Internal,
-]);
-
-/** Whatever lies between here and the CA is no fault of the caller's, who may try again. */
-function toCallersError(error: unknown): ConnectError {
+/** Whatever keeps the CA from answering is no fault of the caller's, who may try again. */
+function toCallersError(error: unknown, log: EventLog): ConnectError {
+  if (error instanceof ConnectError) return error;
   if (error instanceof CaError) return toConnectError(error.refusal);
-  if (error instanceof ConnectError && error.cause === undefined && passedOn.has(error.code)) {
-    return new ConnectError(error.rawMessage, error.code);
-  }
-  return new ConnectError("certificate authority is temporarily unavailable", Code.Unavailable);
-}
-
-function logOutage(log: EventLog, error: unknown): void {
   const detail = error instanceof Error ? error.message : "something that is not an error";
   log.operation({ event: "upstream-unavailable", level: "warning", detail });
+  return new ConnectError("certificate authority is temporarily unavailable", Code.Unavailable);
 }

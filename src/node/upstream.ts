@@ -1,66 +1,107 @@
-import { Agent as HttpAgent, get as httpGet, type IncomingMessage } from "node:http";
-import { Agent as HttpsAgent, get as httpsGet } from "node:https";
-import { type Client, createClient } from "@connectrpc/connect";
-import { createConnectTransport } from "@connectrpc/connect-node";
-import { IstioCertificateService } from "../gen/istio/v1/auth/ca_pb.ts";
-import { maximumBodyOctets } from "../transport/request-body.ts";
+import { Code, ConnectError } from "@connectrpc/connect";
+import { codeFromHttpStatus, codeFromString } from "@connectrpc/connect/protocol-connect";
+import * as z from "zod";
+import { jsonText } from "../config/json-text.ts";
+import { createCertificatePath } from "../transport/http-app.ts";
+import { keepConnections, type WholeAnswer } from "./kept-connections.ts";
 import { readRootFile } from "./root-file.ts";
 import { parseTrustBundle } from "./trust-bundle-pem.ts";
 
-/** The CA behind a gateway, over connections that are kept. */
+/** The CA behind a gateway. */
 export interface Upstream {
-  readonly client: Client<typeof IstioCertificateService>;
+  /**
+   * The CA's answer to a message of `CreateCertificate`, both in protobuf.
+   *
+   * Rejects with a ConnectError for what the CA itself has said or the caller has ended, and with any
+   * other error when the CA is away, or something between here and there answers in its place.
+   */
+  readonly createCertificate: (message: Uint8Array, call: UpstreamCall) => Promise<Uint8Array>;
   /** PEM of every root of the mesh, as the CA publishes it now. */
   readonly trustBundle: () => Promise<string>;
   readonly close: () => void;
 }
 
-const timeoutMilliseconds = 10_000;
-const maximumTimeout = 30_000;
-const maximumBundleOctets = 256 * 1024;
-const connections = { keepAlive: true, maxSockets: 256, maxFreeSockets: 32, timeout: 60_000 };
+/** What goes with a message. */
+export interface UpstreamCall {
+  readonly headers: Readonly<Record<string, string>>;
+  /** Aborted with the reason why nobody waits any more. */
+  readonly signal?: AbortSignal;
+  readonly timeoutMs?: number | undefined;
+}
+
+const contentType = "application/proto";
+/** No CA waits longer, and Connect has room for ten digits. */
+const longestTimeoutMs = 1e9;
 
 /** @param rootsFile PEM of the roots of its certificate, instead of the system's. */
 export async function openUpstream(url: string, rootsFile: string | undefined): Promise<Upstream> {
-  const ca = await readRootFile(rootsFile);
-  const isSecure = url.startsWith("https:");
-  const agent = isSecure
-    ? new HttpsAgent({ ...connections, ...(ca !== undefined && { ca }), minVersion: "TLSv1.2" })
-    : new HttpAgent(connections);
-  const transport = createConnectTransport({
-    baseUrl: url,
-    httpVersion: "1.1",
-    useBinaryFormat: true,
-    // A compressed message does not pass Cloudflare's edge (platform facts, §1).
-    acceptCompression: [],
-    readMaxBytes: 4 * maximumBodyOctets,
-    defaultTimeoutMs: maximumTimeout,
-    nodeOptions: { agent },
-  });
+  const connections = keepConnections(url, await readRootFile(rootsFile));
   return {
-    client: createClient(IstioCertificateService, transport),
-    trustBundle: async () => {
-      const get = isSecure ? httpsGet : httpGet;
-      const response = await new Promise<IncomingMessage>((resolve, reject) => {
-        const signal = AbortSignal.timeout(timeoutMilliseconds);
-        get(`${url}/bundle.pem`, { agent, signal }, resolve).on("error", reject);
+    createCertificate: async (message, { headers, signal, timeoutMs }) => {
+      const answer = await connections.send({
+        method: "POST",
+        path: createCertificatePath,
+        headers: { ...headers, ...connectHeaders(message.length, timeoutMs) },
+        body: message,
+        signal,
       });
-      return parseTrustBundle(await textOf(response));
+      if (isMessage(answer)) return answer.octets;
+      throw refusalIn(answer);
     },
-    close: () => agent.destroy(),
+    trustBundle: async () => {
+      const { status, octets } = await connections.send({
+        method: "GET",
+        path: "/bundle.pem",
+        headers: {},
+      });
+      if (status === 200) return parseTrustBundle(new TextDecoder().decode(octets));
+      throw new Error(`the CA answers ${status} for its trust bundle`);
+    },
+    close: connections.close,
   };
 }
 
-async function textOf(response: IncomingMessage): Promise<string> {
-  const chunks: Buffer[] = [];
-  let octets = 0;
-  for await (const chunk of response) {
-    octets += chunk.length;
-    if (octets > maximumBundleOctets) throw new Error("the trust bundle is too large");
-    chunks.push(chunk);
-  }
-  if (response.statusCode !== 200) {
-    throw new Error(`the CA answers ${response.statusCode} for its trust bundle`);
-  }
-  return Buffer.concat(chunks).toString("utf8");
+function connectHeaders(octets: number, timeoutMs: number | undefined): Record<string, string> {
+  return {
+    "content-type": contentType,
+    "content-length": String(octets),
+    "connect-protocol-version": "1",
+    // A compressed message does not pass Cloudflare's edge (platform facts, §1).
+    "accept-encoding": "identity",
+    ...(timeoutMs !== undefined && {
+      "connect-timeout-ms": String(Math.ceil(Math.min(timeoutMs, longestTimeoutMs))),
+    }),
+  };
+}
+
+function isMessage({ status, headers }: WholeAnswer): boolean {
+  const encoding = headers["content-encoding"] ?? "identity";
+  return status === 200 && headers["content-type"] === contentType && encoding === "identity";
+}
+
+/** What the CA itself may say to a caller. All else is no fault of the caller's, who may try again. */
+const passedOn: ReadonlySet<Code> = new Set([
+  Code.Unauthenticated,
+  Code.PermissionDenied,
+  Code.InvalidArgument,
+  Code.ResourceExhausted,
+  Code.DeadlineExceeded,
+  Code.Canceled,
+  Code.Internal,
+]);
+
+const errorForm = z
+  .string()
+  .transform(jsonText)
+  .pipe(z.object({ code: z.string(), message: z.string().default("refused") }));
+const longestMessage = 512;
+
+/** An error of Connect's, by its body or, where something else has answered, by its status alone. */
+function refusalIn({ status, octets }: WholeAnswer): Error {
+  const { data: said } = errorForm.safeParse(new TextDecoder().decode(octets));
+  const code = codeFromString(said?.code ?? "") ?? codeFromHttpStatus(status);
+  if (status === 200 || !passedOn.has(code)) return new Error(`the CA answers ${status}`);
+  // No more than a trailer holds, and nothing that cannot be encoded for one.
+  const message = said?.message.slice(0, longestMessage).toWellFormed();
+  return new ConnectError(message ?? `refused with status ${status}`, code);
 }

@@ -1,13 +1,20 @@
+import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
+import { Code, ConnectError } from "@connectrpc/connect";
 import type { Caller } from "../authn/caller.ts";
 import type { AuditEvent } from "../ca/audit-event.ts";
 import { type CertificateRequest, issueCertificate } from "../ca/issue-certificate.ts";
 import { CaError } from "../errors.ts";
-import type { IstioCertificateRequest } from "../gen/istio/v1/auth/ca_pb.ts";
+import {
+  type IstioCertificateRequest,
+  IstioCertificateRequestSchema,
+  IstioCertificateResponseSchema,
+} from "../gen/istio/v1/auth/ca_pb.ts";
 import type { Bytes } from "../pki/bytes.ts";
 import { auditFailure } from "./audit-failure.ts";
 import type { CertificateAuthority } from "./certificate-authority.ts";
 import { toConnectError } from "./connect-error.ts";
 import { withPatience } from "./patience.ts";
+import type { UnaryCall } from "./plain-grpc.ts";
 
 /** What one call has established so far. */
 export interface Call {
@@ -49,6 +56,29 @@ export async function createCertificate(
   const certChain = await issueCertificate(ca.issuance, caller, asked, { now, signal, audit });
   delete audit.reason;
   return { certChain };
+}
+
+/** Both of the above for a call whose message and answer are protobuf. */
+export async function createInBinary(
+  ca: CertificateAuthority,
+  call: Call,
+  { header, signal, message }: UnaryCall,
+): Promise<Uint8Array> {
+  await answering(call, signal, () => authenticate(ca, call, header));
+  const request = parseRequest(await message());
+  const answer = await answering(call, signal, () => createCertificate(ca, call, request, signal));
+  const response = create(IstioCertificateResponseSchema, answer);
+  return toBinary(IstioCertificateResponseSchema, response);
+}
+
+function parseRequest(message: Uint8Array): IstioCertificateRequest {
+  try {
+    return fromBinary(IstioCertificateRequestSchema, message, { readUnknownFields: false });
+  } catch (error) {
+    // The parser's own sentence may quote the message.
+    const sentence = "the message does not parse";
+    throw new ConnectError(sentence, Code.Internal, undefined, undefined, error);
+  }
 }
 
 function toCertificateRequest(request: IstioCertificateRequest): CertificateRequest {

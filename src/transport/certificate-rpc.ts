@@ -13,7 +13,13 @@ import type { AuditEvent } from "../ca/audit-event.ts";
 import { IstioCertificateService } from "../gen/istio/v1/auth/ca_pb.ts";
 import { type Bytes, concatBytes } from "../pki/bytes.ts";
 import type { CertificateAuthority } from "./certificate-authority.ts";
-import { answering, authenticate, type Call, createCertificate } from "./certificate-call.ts";
+import {
+  answering,
+  authenticate,
+  type Call,
+  createCertificate,
+  createInBinary,
+} from "./certificate-call.ts";
 import { clientCertificateKey } from "./client-certificate.ts";
 import { answerGrpc, isPlainGrpc } from "./plain-grpc.ts";
 import { maximumBodyOctets } from "./request-body.ts";
@@ -58,7 +64,7 @@ export function createCertificateRpc(
     const call: Call = { now, audit, clientCertificate: contextValues.get(clientCertificateKey) };
     const response =
       hasTrailers && isPlainGrpc(request)
-        ? await answerGrpc(ca, call, request)
+        ? await answerGrpc(request, (unary) => createInBinary(ca, call, unary))
         : await complete(
             handler({
               ...request,
@@ -104,7 +110,7 @@ function callOf({ values }: HandlerContext): Call {
 }
 
 /** Complete before it leaves, so that the audit event of a call is written once its outcome is certain. */
-async function complete(answered: Promise<UniversalServerResponse>): Promise<RpcResponse> {
+export async function complete(answered: Promise<UniversalServerResponse>): Promise<RpcResponse> {
   const { body, ...response } = await answered;
   const chunks: Uint8Array[] = [];
   for await (const chunk of body ?? []) chunks.push(chunk);

@@ -1,20 +1,25 @@
-import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
 import { Code, ConnectError } from "@connectrpc/connect";
-import {
-  type IstioCertificateRequest,
-  IstioCertificateRequestSchema,
-  type IstioCertificateResponse,
-  IstioCertificateResponseSchema,
-} from "../gen/istio/v1/auth/ca_pb.ts";
 import type { Bytes } from "../pki/bytes.ts";
-import type { CertificateAuthority } from "./certificate-authority.ts";
-import { answering, authenticate, type Call, createCertificate } from "./certificate-call.ts";
 import type { RpcRequest, RpcResponse } from "./certificate-rpc.ts";
 import { maximumBodyOctets } from "./request-body.ts";
 
+/** A unary call as a method sees it. */
+export interface UnaryCall {
+  readonly header: Headers;
+  /** Aborted, with a ConnectError as its reason, when nobody waits for the answer any more. */
+  readonly signal: AbortSignal;
+  /** What was left of the caller's deadline when the call came. */
+  readonly timeoutMs: number | undefined;
+  /** Reads the message, in protobuf: what a method refuses before, it never reads. */
+  readonly message: () => Promise<Uint8Array>;
+}
+
+/** Answers a call with a message in protobuf, or throws a ConnectError; anything else is a fault. */
+export type UnaryMethod = (call: UnaryCall) => Promise<Uint8Array>;
+
 /**
- * Whether this is native gRPC as every client of Istio's sends it: one message in protobuf, not
- * compressed, no deadline. Connect answers everything else; this is for speed alone.
+ * Whether this is native gRPC as clients of Istio's send it: one message in protobuf, not compressed.
+ * Connect answers everything else; this is for speed alone.
  */
 export function isPlainGrpc({ method, header }: RpcRequest): boolean {
   const contentType = header.get("content-type");
@@ -22,41 +27,71 @@ export function isPlainGrpc({ method, header }: RpcRequest): boolean {
     method === "POST" &&
     (contentType === "application/grpc" || contentType === "application/grpc+proto") &&
     (header.get("grpc-encoding") ?? "identity") === "identity" &&
-    !header.has("grpc-timeout")
+    timeoutForm.test(header.get("grpc-timeout") ?? "0S")
   );
 }
 
 /** Answers such a call. Never rejects for what a caller does. */
-export async function answerGrpc(
-  ca: CertificateAuthority,
-  call: Call,
-  request: RpcRequest,
-): Promise<RpcResponse> {
-  const { signal, header } = request;
+export async function answerGrpc(request: RpcRequest, method: UnaryMethod): Promise<RpcResponse> {
+  const { header } = request;
   const headers = new Headers({ "content-type": header.get("content-type") ?? "" });
+  const timeoutMs = timeoutOf(header);
+  const { signal, end } = withDeadline(request.signal, timeoutMs);
+  const message = async () => messageIn(await read(request, signal));
   try {
-    await answering(call, signal, () => authenticate(ca, call, header));
-    const message = parseMessage(await read(request, call));
-    const answer = await answering(call, signal, () =>
-      createCertificate(ca, call, message, signal),
-    );
-    const octets = frame(create(IstioCertificateResponseSchema, answer));
+    const octets = framed(await method({ header, signal, timeoutMs, message }));
     return { status: 200, header: headers, octets, trailer: new Headers({ "grpc-status": "0" }) };
   } catch (error) {
     return { status: 200, header: headers, octets: nothing, trailer: trailersOf(error) };
+  } finally {
+    end();
   }
+}
+
+const timeoutForm = /^([0-9]{1,8})([HMSmun])$/;
+const unitMs: Readonly<Record<string, number>> = {
+  H: 3_600_000,
+  M: 60_000,
+  S: 1000,
+  m: 1,
+  u: 1e-3,
+  n: 1e-6,
+};
+
+function timeoutOf(header: Headers): number | undefined {
+  const [, digits, unit = ""] = timeoutForm.exec(header.get("grpc-timeout") ?? "") ?? [];
+  return digits === undefined ? undefined : Number(digits) * (unitMs[unit] ?? 0);
+}
+
+/** As much as a timer holds, and longer than anybody waits. */
+const longestTimerMs = 2 ** 31 - 1;
+
+function withDeadline(
+  gone: AbortSignal,
+  timeoutMs: number | undefined,
+): { readonly signal: AbortSignal; readonly end: () => void } {
+  if (timeoutMs === undefined) return { signal: gone, end: () => {} };
+  const deadline = new AbortController();
+  const timer = setTimeout(
+    () => deadline.abort(new ConnectError("deadline exceeded", Code.DeadlineExceeded)),
+    Math.min(timeoutMs, longestTimerMs),
+  );
+  return {
+    signal: AbortSignal.any([gone, deadline.signal]),
+    end: () => clearTimeout(timer),
+  };
 }
 
 const headOctets = 5;
 const nothing: Bytes = new Uint8Array();
 
-async function read(request: RpcRequest, call: Call): Promise<Uint8Array> {
-  for await (const whole of request.body(() => call.signal)) return whole;
+async function read(request: RpcRequest, signal: AbortSignal): Promise<Uint8Array> {
+  for await (const whole of request.body(() => signal)) return whole;
   return new Uint8Array();
 }
 
 /** The message in the one frame that a unary call consists of. */
-function parseMessage(body: Uint8Array): IstioCertificateRequest {
+function messageIn(body: Uint8Array): Uint8Array {
   if (body.length === 0) throw new ConnectError("a call without a message", Code.Unimplemented);
   const view = new DataView(body.buffer, body.byteOffset, body.byteLength);
   if (body.length < headOctets) throw new ConnectError("half a frame", Code.InvalidArgument);
@@ -72,30 +107,14 @@ function parseMessage(body: Uint8Array): IstioCertificateRequest {
   if (octets < body.length - headOctets) {
     throw new ConnectError("more than one message", Code.Unimplemented);
   }
-  return decode(body.subarray(headOctets));
+  return body.subarray(headOctets);
 }
 
-function decode(message: Uint8Array): IstioCertificateRequest {
-  try {
-    return fromBinary(IstioCertificateRequestSchema, message, { readUnknownFields: false });
-  } catch (error) {
-    // The parser's own sentence may quote the message.
-    throw new ConnectError(
-      "the message does not parse",
-      Code.Internal,
-      undefined,
-      undefined,
-      error,
-    );
-  }
-}
-
-function frame(answer: IstioCertificateResponse): Bytes {
-  const message = toBinary(IstioCertificateResponseSchema, answer);
-  const framed = new Uint8Array(headOctets + message.length);
-  new DataView(framed.buffer).setUint32(1, message.length);
-  framed.set(message, headOctets);
-  return framed;
+function framed(message: Uint8Array): Bytes {
+  const frame = new Uint8Array(headOctets + message.length);
+  new DataView(frame.buffer).setUint32(1, message.length);
+  frame.set(message, headOctets);
+  return frame;
 }
 
 /** How the call ended; of a fault, only that it was one. */

@@ -1,0 +1,50 @@
+import { once } from "node:events";
+import { type AddressInfo, createServer, type Socket } from "node:net";
+import { onTestFinished } from "vitest";
+
+/** Answers one request, in any way it likes. */
+export type RawAnswer = (socket: Socket) => void;
+
+export interface RawServer {
+  readonly url: string;
+  /** Every request, with its body. */
+  readonly heard: readonly string[];
+  /** Every connection that there ever was. */
+  readonly sockets: ReadonlySet<Socket>;
+}
+
+/** A server that hears requests of HTTP/1.1 and answers whatever a test wants, octet for octet. */
+export async function startRawServer(answer: RawAnswer): Promise<RawServer> {
+  const heard: string[] = [];
+  const sockets = new Set<Socket>();
+  const server = createServer((socket) => {
+    sockets.add(socket);
+    socket.on("error", () => socket.destroy());
+    let text = "";
+    socket.on("data", (chunk) => {
+      text += chunk.toString("latin1");
+      const [head = "", body] = text.split("\r\n\r\n");
+      const length = Number(/content-length: (\d+)/i.exec(head)?.[1] ?? 0);
+      if (body === undefined || body.length < length) return;
+      heard.push(text);
+      text = "";
+      answer(socket);
+    });
+  });
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  onTestFinished(() => {
+    server.close();
+    for (const socket of sockets) socket.destroy();
+  });
+  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, heard, sockets };
+}
+
+/** An answer of HTTP/1.1 as it is on the wire. */
+export function rawResponse(status: string, type: string, body: string, more = ""): string {
+  const length = Buffer.byteLength(body);
+  return `HTTP/1.1 ${status}\r\ncontent-type: ${type}\r\ncontent-length: ${length}\r\n${more}\r\n${body}`;
+}
+
+/** Connect's answer with the message `abc`. */
+export const granted: string = rawResponse("200 OK", "application/proto", "abc");
