@@ -18,7 +18,7 @@ import { toConnectError } from "../transport/connect-error.ts";
 import { answerGrpc, isPlainGrpc, type UnaryCall } from "../transport/plain-grpc.ts";
 import { chunkedBody, maximumBodyOctets } from "../transport/request-body.ts";
 import type { GatewayCredentials } from "./gateway-identity.ts";
-import type { Rpc } from "./site.ts";
+import type { UnaryRpc } from "./site.ts";
 import type { Upstream } from "./upstream.ts";
 
 /** Where calls go, and as whom. */
@@ -37,7 +37,7 @@ type ForwardedCall = UnaryCall & { readonly clientCertificate: Bytes | undefined
  * The CA's RPC, answered by the CA behind. Nothing is decided here but who has shown a certificate: the
  * message of a native gRPC call and its answer pass through unread.
  */
-export function forwardingRpc(forwarding: Forwarding): Rpc {
+export function forwardingRpc(forwarding: Forwarding): UnaryRpc {
   const handler = connectHandler(forwarding);
   return async ({ body, ...request }) => {
     const clientCertificate = request.contextValues?.get(clientCertificateKey);

@@ -1,6 +1,7 @@
 import { Code } from "@connectrpc/connect";
 import { Counter, collectDefaultMetrics, Histogram, Registry } from "prom-client";
-import type { Rpc } from "./site.ts";
+import { refusalCode } from "../transport/rpc-code.ts";
+import type { UnaryRpc } from "./site.ts";
 
 /** Where a server's metrics are, with those of its process. */
 export function createRegistry(): Registry {
@@ -16,7 +17,7 @@ const methodLabels = ["grpc_type", "grpc_service", "grpc_method"] as const;
  *
  * @returns A function that has an RPC of this path counted.
  */
-export function createRpcMetrics(registry: Registry): (path: string, rpc: Rpc) => Rpc {
+export function createRpcMetrics(registry: Registry): (path: string, rpc: UnaryRpc) => UnaryRpc {
   const registers = [registry];
   const started = new Counter({
     name: "grpc_server_started_total",
@@ -43,16 +44,15 @@ export function createRpcMetrics(registry: Registry): (path: string, rpc: Rpc) =
     return async (request) => {
       started.inc(labels);
       const stop = seconds.startTimer(labels);
-      const response = await rpc(request);
-      stop();
-      handled.inc({ ...labels, grpc_code: codeOf(response) });
-      return response;
+      let code: Code | undefined = Code.Internal;
+      try {
+        const response = await rpc(request);
+        code = refusalCode(response);
+        return response;
+      } finally {
+        stop();
+        handled.inc({ ...labels, grpc_code: code === undefined ? "OK" : Code[code] });
+      }
     };
   };
-}
-
-/** A code as gRPC's own libraries spell it; over Connect and gRPC-Web, only whether it went well. */
-function codeOf({ status, trailer }: Awaited<ReturnType<Rpc>>): string {
-  const code = Number(trailer?.get("grpc-status") ?? (status === 200 ? 0 : Code.Unknown));
-  return code === 0 ? "OK" : (Code[code] ?? "Unknown");
 }

@@ -1,7 +1,9 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
-import { Readable } from "node:stream";
-import { anyOrigin, headersOf } from "./http2-exchange.ts";
-import type { Peer, Site } from "./site.ts";
+import { createContextValues } from "@connectrpc/connect";
+import { isNativeGrpc } from "../transport/certificate-service.ts";
+import { clientCertificateKey } from "../transport/client-certificate.ts";
+import { anyOrigin, callerGone, drained, headersOf } from "./http2-exchange.ts";
+import type { Peer, Site, StreamedResponse } from "./site.ts";
 
 /** In milliseconds: the head of a request, all of it, and the silence after it. */
 const patience = { headersTimeout: 10_000, requestTimeout: 30_000, keepAliveTimeout: 60_000 };
@@ -28,31 +30,52 @@ async function answer(
   outgoing: ServerResponse,
   peer: Peer,
 ): Promise<void> {
-  const abort = new AbortController();
-  outgoing.once("close", () => {
-    if (!outgoing.writableEnded) abort.abort();
-  });
-  const request = toRequest(incoming, abort.signal);
-  if (!request) {
+  const { url = "", method = "", rawHeaders } = incoming;
+  // What fetch does not know: a target that is no path, a method such as TRACE.
+  if (!url.startsWith("/") || /^(?:CONNECT|TRACE|TRACK)$/i.test(method)) {
     outgoing.writeHead(400).end();
     return;
   }
+  const signal = hangUpOf(outgoing);
+  const header = headersOf(rawHeaders);
+  const [path = ""] = url.split("?", 1);
+  const rpc = isNativeGrpc(header) ? undefined : site.rpcs.get(path);
+  if (rpc) {
+    const { clientCertificate } = peer;
+    const contextValues = createContextValues().set(clientCertificateKey, clientCertificate);
+    const { httpVersion } = incoming;
+    // Who stops reading early has an answer to send.
+    const body = incoming.iterator({ destroyOnReturn: false });
+    const call = { httpVersion, method, url: `${anyOrigin}${url}`, header, body, signal, contextValues };
+    return sendStreamed(outgoing, await rpc(call));
+  }
+  // Nothing but RPCs has a use for a body.
+  const request = new Request(`${anyOrigin}${url}`, { method, headers: header, signal });
   const response = await site.fetch(request, peer);
   outgoing.writeHead(response.status, [...response.headers].flat());
   outgoing.end(Buffer.from(await response.arrayBuffer()));
 }
 
-/** Nothing for what fetch does not know: a method such as TRACE, a target that is no path. */
-function toRequest(incoming: IncomingMessage, signal: AbortSignal): Request | undefined {
-  const { url = "", method = "", rawHeaders } = incoming;
-  if (!url.startsWith("/") || /^(?:CONNECT|TRACE|TRACK)$/i.test(method)) return undefined;
-  const hasBody = method !== "GET" && method !== "HEAD";
-  return new Request(`${anyOrigin}${url}`, {
-    method,
-    headers: headersOf(rawHeaders),
-    signal,
-    ...(hasBody && { body: Readable.toWeb(incoming) as ReadableStream, duplex: "half" }),
+/** Aborted when the connection closes before the answer. */
+function hangUpOf(outgoing: ServerResponse): AbortSignal {
+  const abort = new AbortController();
+  outgoing.once("close", () => {
+    if (!outgoing.writableEnded) abort.abort(callerGone());
   });
+  return abort.signal;
+}
+
+async function sendStreamed(
+  outgoing: ServerResponse,
+  { status, header, octets, body }: StreamedResponse,
+): Promise<void> {
+  outgoing.writeHead(status, [...(header ?? [])].flat());
+  if (octets) outgoing.write(octets);
+  for await (const chunk of body ?? []) {
+    if (outgoing.destroyed) return;
+    if (!outgoing.write(chunk)) await drained(outgoing);
+  }
+  outgoing.end();
 }
 
 export function logFault({ log }: Site, error: unknown): void {

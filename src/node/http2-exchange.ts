@@ -1,5 +1,6 @@
 import { once } from "node:events";
 import type { IncomingHttpHeaders, ServerHttp2Stream } from "node:http2";
+import type { Writable } from "node:stream";
 import { Code, ConnectError } from "@connectrpc/connect";
 import type { StreamedRequest, StreamedResponse } from "./site.ts";
 
@@ -41,7 +42,7 @@ export function hangUpOf(stream: ServerHttp2Stream): AbortSignal {
   stream.once("close", () => {
     // What has been answered, nobody needs to be told to stop; a reset ends the answer, too.
     if (stream.aborted || !stream.writableEnded) {
-      abort.abort(new ConnectError("the caller is gone", Code.Canceled));
+      abort.abort(callerGone());
     }
   });
   return abort.signal;
@@ -56,6 +57,10 @@ export function toUniversalRequest(
   // Who stops reading early has an answer to send.
   const body = stream.iterator({ destroyOnReturn: false });
   return { httpVersion: "2.0", method, url, header, body, signal: hangUpOf(stream) };
+}
+
+export function callerGone(): ConnectError {
+  return new ConnectError("the caller is gone", Code.Canceled);
 }
 
 /** Sends an answer with its trailers; without a body, they are all of it (gRPC's Trailers-Only). */
@@ -93,7 +98,8 @@ function hangUp(stream: ServerHttp2Stream): void {
   if (!stream.readableEnded) setImmediate(() => stream.close());
 }
 
-async function drained(stream: ServerHttp2Stream): Promise<void> {
+/** Resolves once there is room for more, or nobody who would read it. */
+export async function drained(stream: Writable): Promise<void> {
   await Promise.race([once(stream, "drain"), once(stream, "close")]);
 }
 

@@ -3,10 +3,10 @@ import type { EventLog } from "../ca/audit-event.ts";
 import { rotateAll } from "../ca/rotate.ts";
 import { compose } from "../config/composition.ts";
 import type { PhaseLengths } from "../pki/schedule.ts";
-import { createCertificatePath, isReady } from "../transport/http-app.ts";
+import { createCertificatePath, createHttpApp, isReady } from "../transport/http-app.ts";
 import { auxiliaryRpcs } from "./auxiliary-rpcs.ts";
 import { addAuthorityGauges, countingLog } from "./ca-metrics.ts";
-import { certificateFetch, certificateRpc } from "./certificate-site.ts";
+import { certificateRpc } from "./certificate-site.ts";
 import { clusterFetch } from "./cluster-fetch.ts";
 import { requireCredentials } from "./credential-file.ts";
 import { openFileStore, openSignerStores } from "./file-store.ts";
@@ -81,9 +81,10 @@ async function serveUntil(
   addAuthorityGauges(registry, authorities, clock);
   const createCertificate = createRpcMetrics(registry)(createCertificatePath, certificateRpc(ca));
   const isServing = async (): Promise<boolean> => !ending.signal.aborted && (await isReady(ca));
+  const app = createHttpApp(ca, undefined, ending.signal);
   const site: Site = {
     rpcs: new Map([[createCertificatePath, createCertificate], ...auxiliaryRpcs(isServing)]),
-    fetch: certificateFetch(ca, ending.signal),
+    fetch: async (request) => app.fetch(request),
     log,
   };
   const monitoring = await listenInPlaintext(

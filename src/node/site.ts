@@ -1,6 +1,7 @@
 import type { UniversalServerRequest, UniversalServerResponse } from "@connectrpc/connect/protocol";
 import type { EventLog } from "../ca/audit-event.ts";
 import type { Bytes } from "../pki/bytes.ts";
+import type { RpcResponse } from "../transport/certificate-rpc.ts";
 
 /** Who is at the other end of a connection, as far as TLS has proved it. */
 export interface Peer {
@@ -8,7 +9,7 @@ export interface Peer {
   readonly clientCertificate: Bytes | undefined;
 }
 
-/** A request of HTTP/2 on its way to an RPC. */
+/** A request on its way to an RPC. */
 export type StreamedRequest = Omit<UniversalServerRequest, "body"> & {
   readonly body: AsyncIterable<Uint8Array>;
 };
@@ -19,7 +20,10 @@ export type StreamedResponse = UniversalServerResponse & { readonly octets?: Uin
 /** What answers the calls of one RPC. */
 export type Rpc = (request: StreamedRequest) => Promise<StreamedResponse>;
 
-/** What is served: RPCs by their path over HTTP/2, and everything else as fetch has it. */
+/** What answers the calls of a unary RPC, each answer complete before it leaves. */
+export type UnaryRpc = (request: StreamedRequest) => Promise<RpcResponse>;
+
+/** What is served: RPCs by their path, and everything else as fetch has it. */
 export interface Site {
   readonly rpcs: ReadonlyMap<string, Rpc>;
   readonly fetch: (request: Request, peer: Peer) => Promise<Response>;

@@ -1,4 +1,5 @@
 import {
+  Code,
   createConnectRouter,
   createContextKey,
   createContextValues,
@@ -23,6 +24,7 @@ import {
 import { clientCertificateKey } from "./client-certificate.ts";
 import { answerGrpc, isPlainGrpc } from "./plain-grpc.ts";
 import { maximumBodyOctets } from "./request-body.ts";
+import { refusalCode } from "./rpc-code.ts";
 
 /** The signal of a call, which begins before its body is read. */
 export type SignalOf = () => AbortSignal | undefined;
@@ -118,11 +120,7 @@ export async function complete(answered: Promise<UniversalServerResponse>): Prom
 }
 
 /** How the RPC layer itself refused a call: its code, without its sentence, which may quote the message. */
-function refusalOf({ status, trailer, octets }: RpcResponse): string {
-  const text = new TextDecoder().decode(octets);
-  const code =
-    /"code":"(\w+)"/.exec(text)?.[1] ??
-    /grpc-status: ?(\d+)/.exec(text)?.[1] ??
-    trailer?.get("grpc-status");
-  return `refused by the RPC layer: HTTP ${status}${code ? `, code ${code}` : ""}`;
+function refusalOf(response: RpcResponse): string {
+  const code = refusalCode(response);
+  return `refused by the RPC layer: HTTP ${response.status}${code ? `, code ${Code[code]}` : ""}`;
 }

@@ -19,7 +19,7 @@ export function createCertificateService(
 ): (request: Request) => Promise<Response> {
   const rpc = createCertificateRpc(ca, { hasTrailers: false });
   return async (request) => {
-    if (isNativeGrpc(request)) return refuseNativeGrpc(ca);
+    if (isNativeGrpc(request.headers)) return refuseNativeGrpc(ca);
     const certificate = clientCertificateOf(request);
     return toResponse(
       await rpc({
@@ -35,8 +35,9 @@ export function createCertificateService(
   };
 }
 
-function isNativeGrpc(request: Request): boolean {
-  return /^application\/grpc(?:$|[+;])/i.test(request.headers.get("content-type") ?? "");
+/** Whether it is native gRPC, which needs trailers. */
+export function isNativeGrpc(headers: Headers): boolean {
+  return /^application\/grpc(?:$|[+;])/i.test(headers.get("content-type") ?? "");
 }
 
 const unimplemented = "12";

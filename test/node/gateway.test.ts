@@ -7,9 +7,11 @@ import { createWorkloadKey } from "../../dev/certificate-request.ts";
 import { runGateway } from "../../src/node/gateway.ts";
 import { parseGatewayConfiguration } from "../../src/node/gateway-configuration.ts";
 import type { RunningServer } from "../../src/node/serve.ts";
+import { expectCallsCounted } from "../contract/call-counts.ts";
 import { bearer } from "../contract/rpc-calls.ts";
 import { issuers, issuerTables, type ServiceUnderTest } from "../contract/service-under-test.ts";
 import { createEventRecorder } from "../testkit/event-recorder.ts";
+import { connectHttp2 } from "../testkit/http2-client.ts";
 import { type CallerTls, nativeClient } from "../testkit/native-grpc.ts";
 import { type Relay, startRelay } from "../testkit/relay.ts";
 import { type ServedCa, serveCa, servedName } from "../testkit/served-ca.ts";
@@ -183,6 +185,17 @@ test("a gateway passes on what it verifies against, and says that it is ready", 
   expect(await (await fetch(`${origin}/bundle.pem`)).text()).toBe(roots);
   expect((await fetch(`${origin}/readyz`)).status).toBe(200);
   expect((await fetch(`${origin}/`)).status).toBe(404);
+});
+
+test("a gateway counts calls by code, whatever their protocol", async () => {
+  const { csrPem: csr } = await createWorkloadKey("spiffe://any/ns/a/sa/b");
+  const call = { csr, headers: await bearer(service()) };
+  const metrics = async (): Promise<string> =>
+    (await fetch(`http://127.0.0.1:${gateway.monitoringAddress.port}/metrics`)).text();
+  const tls = { ca: roots, servername: servedName };
+  const { session, send } = connectHttp2(`https://127.0.0.1:${port}`, tls);
+  await expectCallsCounted({ send, metrics }, "HTTP/2", call);
+  session.destroy();
 });
 
 describe("while the CA is away", () => {

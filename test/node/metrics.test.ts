@@ -1,6 +1,8 @@
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
+import { expectCallsCounted } from "../contract/call-counts.ts";
 import { bearer } from "../contract/rpc-calls.ts";
 import { issuerTables, type ServiceUnderTest } from "../contract/service-under-test.ts";
+import { connectHttp2 } from "../testkit/http2-client.ts";
 import { type NativeClient, nativeClient } from "../testkit/native-grpc.ts";
 import { type ServedCa, serveCa, servedName } from "../testkit/served-ca.ts";
 import { createTokenKey, jwksOf, type TokenKey } from "../testkit/tokens.ts";
@@ -19,7 +21,10 @@ const service = (): ServiceUnderTest => ({
 
 beforeAll(async () => {
   key = await createTokenKey("ES256", "k1");
-  served = await serveCa({ ISSUERS: [{ ...issuerTables.cluster, jwks: jwksOf(key) }] });
+  served = await serveCa({
+    PLAINTEXT_LISTEN: "127.0.0.1:0",
+    ISSUERS: [{ ...issuerTables.cluster, jwks: jwksOf(key) }],
+  });
   client = nativeClient(served.port, servedName, { roots: await served.bundle() });
 });
 
@@ -31,6 +36,9 @@ afterAll(async () => {
 async function metrics(): Promise<string> {
   return (await fetch(`http://127.0.0.1:${served.monitoringPort}/metrics`)).text();
 }
+
+const sendTo = (origin: string) => (request: Request) =>
+  fetch(new Request(`${origin}${new URL(request.url).pathname}`, request));
 
 /** The value of a series, its labels as they are written. */
 async function seriesValue(series: string): Promise<number> {
@@ -85,6 +93,15 @@ describe("the metrics", () => {
     expect(
       await seriesValue('rampart_operations_total{event="authority-minted",level="info"}'),
     ).toBe(1);
+  });
+
+  test.each(["HTTP/2", "HTTP/1.1"] as const)("count by code over %s", async (version) => {
+    const origin = `http://127.0.0.1:${served.server.plaintextAddress?.port}`;
+    const http2 = connectHttp2(origin);
+    onTestFinished(() => http2.session.destroy());
+    const send = version === "HTTP/2" ? http2.send : sendTo(origin);
+    const { csrPem: csr } = await createWorkload();
+    await expectCallsCounted({ send, metrics }, version, { csr, headers: await bearer(service()) });
   });
 
   test("are not for workloads", async () => {

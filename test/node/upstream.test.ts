@@ -10,7 +10,7 @@ import {
   startRawServer,
 } from "../testkit/raw-server.ts";
 
-const message = new Uint8Array([1, 2, 3]);
+const message = new TextEncoder().encode("msg");
 
 async function startUpstream(answer: RawAnswer) {
   const { url, ...server } = await startRawServer(answer);
@@ -39,7 +39,7 @@ test("a message goes to the CA as it is, and its answer comes back, over one con
   );
   expect(heard[0]).toMatch(/content-type: application\/proto\r\n/);
   expect(heard[0]).toMatch(/authorization: Bearer x\r\n/);
-  expect(heard[0]).toMatch(/\r\n\r\n\u0001\u0002\u0003$/);
+  expect(heard[0]).toMatch(/\r\n\r\nmsg$/);
   expect(heard[0]).not.toMatch(/connect-timeout-ms/);
 });
 
