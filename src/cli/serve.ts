@@ -8,7 +8,7 @@ import { type RunningServer, serve } from "../node/serve.ts";
 import { parseServeConfiguration, type ServeConfiguration } from "../node/serve-configuration.ts";
 import { useCryptography } from "../pki/cryptography.ts";
 import { orObstacle } from "./obstacle.ts";
-import { endWithParent, runProcesses } from "./processes.ts";
+import { joinProcesses, runProcesses } from "./processes.ts";
 
 /** How long calls that have begun may take when the process is told to end: less than Kubernetes' 30 s. */
 const graceMilliseconds = 25_000;
@@ -33,20 +33,24 @@ export function serveCommand(clock: () => Date): Command {
     });
 }
 
-async function serveHere({ config, process: index }: ServeOptions, clock: () => Date) {
+async function serveHere({ config, process: number }: ServeOptions, clock: () => Date) {
   useCryptography(nodeCryptography);
   const values = await orObstacle(() => readConfigurationFile(config, process.env));
   const alone = await orObstacle(async () => parseServeConfiguration(values));
-  const configuration = index === undefined ? alone : oneOfSeveral(alone, index);
+  const configuration = number === undefined ? alone : oneOfSeveral(alone, number);
+  const several = number === undefined ? undefined : joinProcesses(number);
   for (const detail of configuration.ca.warnings) {
     consoleLog.operation({ event: "configuration-warning", level: "warning", detail });
   }
-  await runUntilTold(await orObstacle(() => serve(configuration, { log: consoleLog, clock })));
+  const surroundings = { log: consoleLog, clock, siblings: several?.siblings };
+  const server = await orObstacle(() => serve(configuration, surroundings));
+  // An address that there never is, is told of elsewhere.
+  server.address.then(several?.serves, () => {});
+  await runUntilTold(server);
 }
 
 /** The ports of callers are everybody's; each process is looked after on one of its own. */
-function oneOfSeveral(alone: ServeConfiguration, index: number): ServeConfiguration {
-  endWithParent();
+function oneOfSeveral(alone: ServeConfiguration, number: number): ServeConfiguration {
   const { listen, plaintextListen, monitoringListen } = alone;
   return {
     ...alone,
@@ -54,7 +58,7 @@ function oneOfSeveral(alone: ServeConfiguration, index: number): ServeConfigurat
     plaintextListen: plaintextListen && { ...plaintextListen, reusePort: true },
     monitoringListen: {
       ...monitoringListen,
-      port: monitoringListen.port === 0 ? 0 : monitoringListen.port + index - 1,
+      port: monitoringListen.port === 0 ? 0 : monitoringListen.port + number - 1,
     },
   };
 }

@@ -77,6 +77,8 @@ export function addAuthorityGauges(
       name,
       help,
       registers: [registry],
+      // Processes that are one server look at one store.
+      aggregator: "first",
       async collect() {
         this.set(await valueNow(read));
       },

@@ -27,7 +27,7 @@ export async function distribute(
   const { log } = surroundings;
   const site = { rpcs: new Map(), fetch: async (request: Request) => app.fetch(request), log };
   const monitoring = await listenInPlaintext(
-    createMonitoringSite(site, registry),
+    createMonitoringSite(site, () => registry.metrics()),
     configuration.monitoringListen,
   );
   return {

@@ -58,7 +58,7 @@ export async function runGateway(
     log,
   };
   const monitoring = await listenInPlaintext(
-    createMonitoringSite(site, registry),
+    createMonitoringSite(site, () => registry.metrics()),
     configuration.monitoringListen,
   );
   const door = openWhenCertified({

@@ -46,7 +46,15 @@ async function answer(
     const { httpVersion } = incoming;
     // Who stops reading early has an answer to send.
     const body = incoming.iterator({ destroyOnReturn: false });
-    const call = { httpVersion, method, url: `${anyOrigin}${url}`, header, body, signal, contextValues };
+    const call = {
+      httpVersion,
+      method,
+      url: `${anyOrigin}${url}`,
+      header,
+      body,
+      signal,
+      contextValues,
+    };
     return sendStreamed(outgoing, await rpc(call));
   }
   // Nothing but RPCs has a use for a body.

@@ -1,9 +1,9 @@
-import type { Registry } from "prom-client";
+import { Registry } from "prom-client";
 import { createCertificatePath } from "../transport/http-app.ts";
 import type { Site } from "./site.ts";
 
 /** A site as it is shown to whoever looks after it: with metrics, and without certificates. */
-export function createMonitoringSite(site: Site, registry: Registry): Site {
+export function createMonitoringSite(site: Site, metrics: () => Promise<string>): Site {
   const { [createCertificatePath]: _, ...rpcs } = Object.fromEntries(site.rpcs);
   return {
     ...site,
@@ -11,7 +11,7 @@ export function createMonitoringSite(site: Site, registry: Registry): Site {
     fetch: async (request, peer) => {
       switch (new URL(request.url).pathname) {
         case "/metrics":
-          return metricsOf(registry);
+          return answerScrape(metrics);
         case createCertificatePath:
           return new Response("not found\n", { status: 404 });
         default:
@@ -21,7 +21,10 @@ export function createMonitoringSite(site: Site, registry: Registry): Site {
   };
 }
 
-async function metricsOf(registry: Registry): Promise<Response> {
-  const headers = { "content-type": registry.contentType, "cache-control": "no-store" };
-  return new Response(await registry.metrics(), { headers });
+async function answerScrape(metrics: () => Promise<string>): Promise<Response> {
+  const headers = {
+    "content-type": Registry.PROMETHEUS_CONTENT_TYPE,
+    "cache-control": "no-store",
+  };
+  return new Response(await metrics(), { headers });
 }

@@ -19,6 +19,7 @@ import { pushRoots } from "./recurring-push.ts";
 import { openWhenCertified } from "./renewing-listener.ts";
 import type { ServeConfiguration } from "./serve-configuration.ts";
 import { certificateInFiles } from "./serving-certificate.ts";
+import { metricsOfAll, type Siblings } from "./siblings.ts";
 import type { Site } from "./site.ts";
 import { createPodWatch } from "./watched-pods.ts";
 
@@ -26,6 +27,8 @@ import { createPodWatch } from "./watched-pods.ts";
 export interface Surroundings {
   readonly log: EventLog;
   readonly clock: () => Date;
+  /** For one of several processes that are one server. */
+  readonly siblings?: Siblings | undefined;
 }
 
 /** A server of this process. */
@@ -65,7 +68,7 @@ async function serveUntil(
   configuration: ServeConfiguration,
   surroundings: Surroundings,
 ): Promise<RunningServer> {
-  const { clock } = surroundings;
+  const { clock, siblings } = surroundings;
   const registry = createRegistry();
   const log = countingLog(surroundings.log, registry);
   const { trustDomain, leafLifetimes, phaseLengths } = configuration.ca;
@@ -88,7 +91,7 @@ async function serveUntil(
     log,
   };
   const monitoring = await listenInPlaintext(
-    createMonitoringSite(site, registry),
+    createMonitoringSite(site, metricsOfAll(registry, siblings)),
     configuration.monitoringListen,
   );
   const plaintext = configuration.plaintextListen
@@ -96,11 +99,11 @@ async function serveUntil(
     : undefined;
   const push = pushRoots(configuration.ca, authorities, { registry, log, clock });
   // A failed rotation has logged its faults; the next one tries again.
-  const rotation = recur(
-    () => rotateAll([mint, ...signerMints.values()], clock()).finally(push.begin),
-    rotationSeconds(phaseLengths),
-    () => {},
-  );
+  const rotate = () => rotateAll([mint, ...signerMints.values()], clock()).finally(push.begin);
+  const rotation =
+    siblings?.rotates === false
+      ? undefined
+      : recur(rotate, rotationSeconds(phaseLengths), () => {});
   const door = openWhenCertified({
     certificateAt: certificateFiles
       ? certificateInFiles(certificateFiles)
@@ -117,7 +120,7 @@ async function serveUntil(
     monitoringAddress: monitoring.address,
     close: async (grace) => {
       ending.abort();
-      await Promise.all([rotation.end(), door.close(grace), plaintext?.close(grace)]);
+      await Promise.all([rotation?.end(), door.close(grace), plaintext?.close(grace)]);
       await push.end();
       await monitoring.close(grace);
     },

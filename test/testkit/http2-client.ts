@@ -13,6 +13,7 @@ export interface ClientTls {
   readonly cert?: string;
   readonly key?: string;
   readonly servername?: string;
+  readonly rejectUnauthorized?: boolean;
 }
 
 /** @param authority `https://host:port`, or `http://` for plaintext. */
