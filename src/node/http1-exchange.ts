@@ -2,8 +2,8 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import { createContextValues } from "@connectrpc/connect";
 import { isNativeGrpc } from "../transport/certificate-service.ts";
 import { clientCertificateKey } from "../transport/client-certificate.ts";
-import { anyOrigin, callerGone, drained, headersOf } from "./http2-exchange.ts";
-import type { Peer, Site, StreamedResponse } from "./site.ts";
+import { anyOrigin, callerGone, drained, headersOf, skipRest } from "./http2-exchange.ts";
+import type { Peer, Site, StreamedRequest, StreamedResponse } from "./site.ts";
 
 /** In milliseconds: the head of a request, all of it, and the silence after it. */
 const patience = { headersTimeout: 10_000, requestTimeout: 30_000, keepAliveTimeout: 60_000 };
@@ -43,25 +43,30 @@ async function answer(
   if (rpc) {
     const { clientCertificate } = peer;
     const contextValues = createContextValues().set(clientCertificateKey, clientCertificate);
-    const { httpVersion } = incoming;
-    // Who stops reading early has an answer to send.
-    const body = incoming.iterator({ destroyOnReturn: false });
-    const call = {
-      httpVersion,
-      method,
-      url: `${anyOrigin}${url}`,
-      header,
-      body,
-      signal,
-      contextValues,
-    };
-    return sendStreamed(outgoing, await rpc(call));
+    const call = { method, url: `${anyOrigin}${url}`, header, signal, contextValues };
+    const answer = await rpc({ ...call, ...streamed(incoming) });
+    if (answer.octets) await readOut(incoming, outgoing);
+    return sendStreamed(outgoing, answer);
   }
   // Nothing but RPCs has a use for a body.
   const request = new Request(`${anyOrigin}${url}`, { method, headers: header, signal });
   const response = await site.fetch(request, peer);
+  await readOut(incoming, outgoing);
   outgoing.writeHead(response.status, [...response.headers].flat());
   outgoing.end(Buffer.from(await response.arrayBuffer()));
+}
+
+/** A connection on which a request is still coming once it is answered, is good for nothing more. */
+async function readOut(incoming: IncomingMessage, outgoing: ServerResponse): Promise<void> {
+  await skipRest(incoming);
+  if (!incoming.readableEnded) outgoing.shouldKeepAlive = false;
+}
+
+/** The part of a request that is still to come. */
+function streamed(incoming: IncomingMessage): Pick<StreamedRequest, "httpVersion" | "body"> {
+  // Who stops reading early has an answer to send.
+  const body = incoming.iterator({ destroyOnReturn: false });
+  return { httpVersion: incoming.httpVersion, body };
 }
 
 /** Aborted when the connection closes before the answer. */

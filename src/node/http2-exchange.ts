@@ -1,7 +1,8 @@
 import { once } from "node:events";
 import type { IncomingHttpHeaders, ServerHttp2Stream } from "node:http2";
-import type { Writable } from "node:stream";
+import type { Readable, Writable } from "node:stream";
 import { Code, ConnectError } from "@connectrpc/connect";
+import { maximumBodyOctets } from "../transport/request-body.ts";
 import type { StreamedRequest, StreamedResponse } from "./site.ts";
 
 /** The parts of a request that say where it goes. */
@@ -74,6 +75,7 @@ export async function sendUniversalResponse(
     if (!stream.headersSent) stream.respond(headers, { waitForTrailers: trailers !== undefined });
     return stream.write(chunk);
   };
+  if (octets) await skipRest(stream);
   if (octets?.length && !stream.destroyed) send(octets);
   for await (const chunk of body ?? []) {
     if (stream.destroyed) return;
@@ -93,7 +95,31 @@ export async function sendUniversalResponse(
   stream.end(() => trailers || hangUp(stream));
 }
 
-/** What is left of a request that is answered already, nobody will read (RFC 9113 §8.1). */
+/** How much more of a request is read once its answer is known, and for how long. */
+const rest = { octets: maximumBodyOctets, milliseconds: 1000 };
+
+/**
+ * Reads what is left of a request and throws it away, within limits: a stream may be answered and reset
+ * while its request is still being sent (RFC 9113 §8.1), but curl, for one, takes that for a failure, and
+ * over HTTP/1.1 there is no such thing.
+ */
+export async function skipRest(stream: Readable): Promise<void> {
+  if (stream.readableEnded || stream.destroyed) return;
+  const skipped = Promise.withResolvers<void>();
+  const timer = setTimeout(skipped.resolve, rest.milliseconds);
+  let octets = 0;
+  stream.on("data", (chunk: Buffer) => {
+    octets += chunk.length;
+    if (octets > rest.octets) skipped.resolve();
+  });
+  stream.once("end", skipped.resolve);
+  stream.once("close", skipped.resolve);
+  stream.resume();
+  await skipped.promise;
+  clearTimeout(timer);
+}
+
+/** What is left of a request even now, nobody will read. */
 function hangUp(stream: ServerHttp2Stream): void {
   if (!stream.readableEnded) setImmediate(() => stream.close());
 }
@@ -106,7 +132,8 @@ export async function drained(stream: Writable): Promise<void> {
 /** Sends the answer of a fetch handler, whole. */
 export async function sendResponse(stream: ServerHttp2Stream, response: Response): Promise<void> {
   const octets = Buffer.from(await response.arrayBuffer());
+  await skipRest(stream);
   if (stream.destroyed) return;
   stream.respond({ ":status": response.status, ...Object.fromEntries(response.headers) });
-  stream.end(octets);
+  stream.end(octets, () => hangUp(stream));
 }
