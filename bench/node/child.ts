@@ -1,13 +1,11 @@
-import { createSecureServer } from "node:http2";
-import type { AddressInfo } from "node:net";
 import { consoleLog } from "../../src/config/event-log.ts";
 import { parseGatewayConfiguration } from "../../src/node/gateway-configuration.ts";
 import { nodeCryptography } from "../../src/node/node-cryptography.ts";
 import { type RunningServer, serve } from "../../src/node/serve.ts";
 import { parseServeConfiguration } from "../../src/node/serve-configuration.ts";
 import type { ServingCertificate } from "../../src/node/serving-certificate.ts";
-import { tlsOptions } from "../../src/node/tls-credentials.ts";
 import { useCryptography } from "../../src/pki/cryptography.ts";
+import { listenEchoing, listenRelaying } from "./bare-handlers.ts";
 import { createFloors, type Floor, type FloorInput } from "./floor.ts";
 
 type Values = Readonly<Record<string, unknown>>;
@@ -16,6 +14,7 @@ type Values = Readonly<Record<string, unknown>>;
 export type Command =
   | { readonly act: "serve" | "gateway"; readonly values: Values }
   | { readonly act: "echo"; readonly certificate: ServingCertificate }
+  | { readonly act: "relay"; readonly certificate: ServingCertificate; readonly caPort: number }
   | { readonly act: "prepare-floors"; readonly input: FloorInput }
   | { readonly act: "floor"; readonly of: "web" | "node"; readonly times: number };
 
@@ -47,6 +46,8 @@ async function carryOut(command: Command): Promise<Answer> {
     }
     case "echo":
       return { ...nothing, port: await listenEchoing(command.certificate) };
+    case "relay":
+      return { ...nothing, port: await listenRelaying(command.certificate, command.caPort) };
     case "prepare-floors":
       floors = await createFloors(command.input);
       return nothing;
@@ -58,21 +59,4 @@ async function carryOut(command: Command): Promise<Answer> {
 
 async function portsOf({ address, plaintextAddress }: RunningServer): Promise<Answer> {
   return { port: (await address).port, plaintextPort: plaintextAddress?.port ?? 0 };
-}
-
-/** The bare handler: a stream of HTTP/2 over the same TLS, which gives back the octets that came. */
-async function listenEchoing(certificate: ServingCertificate): Promise<number> {
-  const server = createSecureServer(tlsOptions({ certificate, clientRoots: "" }));
-  server.on("stream", (stream) => {
-    const chunks: Buffer[] = [];
-    stream.on("data", (chunk: Buffer) => chunks.push(chunk));
-    stream.on("end", () => {
-      const headers = { ":status": 200, "content-type": "application/grpc+proto" };
-      stream.respond(headers, { waitForTrailers: true });
-      stream.on("wantTrailers", () => stream.sendTrailers({ "grpc-status": "0" }));
-      stream.end(Buffer.concat(chunks));
-    });
-  });
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  return (server.address() as AddressInfo).port;
 }

@@ -22,7 +22,8 @@ interface Measured {
   readonly cpu: () => number;
 }
 
-type Name = "webFloor" | "nodeFloor" | "echo" | "serve" | "gateway";
+type Name = "webFloor" | "nodeFloor" | "echo" | "serve" | "relay" | "gateway";
+type Quartet = [Load, Load, Load, Load];
 type Costs = Readonly<Record<Name, number>>;
 
 /** CPU of native gRPC, per call of `rampart serve` and of `rampart gateway`, beside the floors. */
@@ -35,13 +36,15 @@ export async function nodeRows(
   const [ca, gateway] = [startProcess(), startProcess()];
   try {
     const { port, plaintextPort } = await startCa(ca, cluster, workload, keysUrl, folder);
-    const echo = await ca.tell({ act: "echo", certificate: await selfSigned() });
+    const certificate = await selfSigned();
+    const echo = await ca.tell({ act: "echo", certificate });
+    const relay = await gateway.tell({ act: "relay", certificate, caPort: plaintextPort });
     const front = await startGateway(gateway, plaintextPort, workload.token, folder);
     const headers = { authorization: `Bearer ${workload.token}`, clusterid: "Kubernetes" };
-    const loads = [port, echo.port, front.port].map((p) =>
+    const loads = [port, echo.port, relay.port, front.port].map((p) =>
       nativeLoad(p, headers, workload.message),
     );
-    const [serve, echoing, through] = loads.map(({ load }) => load) as [Load, Load, Load];
+    const [serve, echoing, relaying, through] = loads.map(({ load }) => load) as Quartet;
     const floor =
       (of: "web" | "node"): Load =>
       async (times) => {
@@ -52,6 +55,7 @@ export async function nodeRows(
       nodeFloor: { load: floor("node"), cpu: ca.cpu },
       echo: { load: echoing, cpu: ca.cpu },
       serve: { load: serve, cpu: ca.cpu },
+      relay: { load: relaying, cpu: gateway.cpu },
       gateway: { load: through, cpu: gateway.cpu },
     });
     for (const { close } of loads) close();
@@ -135,6 +139,7 @@ function costRows(costs: readonly Costs[]): Row[] {
     nodeFloor: "Node's crypto floor, node:crypto",
     echo: "an http2 stream that echoes, over TLS",
     serve: "native gRPC, rampart serve",
+    relay: "native gRPC, a relay that looks at nothing",
     gateway: "native gRPC, rampart gateway (its own share)",
   };
   const absolute = Object.entries(names).map(([name, text]) => ({
@@ -148,6 +153,18 @@ function costRows(costs: readonly Costs[]): Row[] {
       name: "native gRPC / (node:crypto floor + echo)",
       value: typical((cpu) => cpu.serve / (cpu.nodeFloor + cpu.echo)),
       budget: 2.5,
+    },
+    {
+      // Beyond two bare exchanges: a log line, metrics, limits, deadlines, and who it is that calls.
+      name: "rampart gateway (its own share) / bare relay",
+      value: typical((cpu) => cpu.gateway / cpu.relay),
+      budget: 1.75,
+    },
+    {
+      // What a gateway in front of a CA adds to the CA's own work.
+      name: "rampart gateway (its own share) / rampart serve",
+      value: typical((cpu) => cpu.gateway / cpu.serve),
+      budget: 1,
     },
   ];
 }

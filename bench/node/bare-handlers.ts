@@ -1,0 +1,62 @@
+import { Agent, request } from "node:http";
+import { createSecureServer, type ServerHttp2Stream } from "node:http2";
+import type { AddressInfo } from "node:net";
+import type { ServingCertificate } from "../../src/node/serving-certificate.ts";
+import { tlsOptions } from "../../src/node/tls-credentials.ts";
+import { createCertificatePath } from "../../src/transport/http-app.ts";
+
+type Answering = (body: Buffer, authorization: string) => Promise<Buffer>;
+
+/** The bare handler: a stream of HTTP/2 over the same TLS, which gives back the octets that came. */
+export function listenEchoing(certificate: ServingCertificate): Promise<number> {
+  return listen(certificate, async (body) => body);
+}
+
+/**
+ * The bare gateway: what comes goes on to a CA over kept connections of HTTP/1.1, and its answer back,
+ * with nothing looked at, counted or logged.
+ */
+export function listenRelaying(certificate: ServingCertificate, port: number): Promise<number> {
+  const agent = new Agent({ keepAlive: true });
+  return listen(certificate, async (body, authorization) => {
+    const message = body.subarray(5);
+    const answer = await new Promise<Buffer>((resolve, reject) => {
+      const headers = {
+        "content-type": "application/proto",
+        "content-length": message.length,
+        authorization,
+      };
+      const options = { agent, host: "127.0.0.1", port, method: "POST", headers };
+      const outgoing = request({ ...options, path: createCertificatePath }, (incoming) => {
+        collect(incoming, resolve);
+      });
+      outgoing.on("error", reject);
+      outgoing.end(message);
+    });
+    const head = Buffer.alloc(5);
+    head.writeUInt32BE(answer.length, 1);
+    return Buffer.concat([head, answer]);
+  });
+}
+
+async function listen(certificate: ServingCertificate, answering: Answering): Promise<number> {
+  const server = createSecureServer(tlsOptions({ certificate, clientRoots: "" }));
+  server.on("stream", (stream, { authorization = "" }) => {
+    collect(stream, (body) => void answering(body, authorization).then((b) => respond(stream, b)));
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  return (server.address() as AddressInfo).port;
+}
+
+function collect(stream: NodeJS.ReadableStream, done: (body: Buffer) => void): void {
+  const chunks: Buffer[] = [];
+  stream.on("data", (chunk: Buffer) => chunks.push(chunk));
+  stream.on("end", () => done(Buffer.concat(chunks)));
+}
+
+function respond(stream: ServerHttp2Stream, body: Buffer): void {
+  const headers = { ":status": 200, "content-type": "application/grpc+proto" };
+  stream.respond(headers, { waitForTrailers: true });
+  stream.on("wantTrailers", () => stream.sendTrailers({ "grpc-status": "0" }));
+  stream.end(body);
+}
