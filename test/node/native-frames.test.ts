@@ -1,3 +1,4 @@
+import { once } from "node:events";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { bearer, connectBinary, grpcFrame, octets } from "../contract/rpc-calls.ts";
 import {
@@ -63,10 +64,11 @@ async function send(body: Uint8Array, headers: Record<string, string> = {}) {
 
 const message = () => connectBinary.encode({ csr: workload.csrPem });
 
-// Without a deadline a call takes the short way, with one it takes Connect's: both must agree.
+// A type in capitals is left to Connect, whose way and the short one must agree.
 describe.each<[string, Record<string, string>]>([
   ["the short way", {}],
-  ["Connect's way", { "grpc-timeout": "30S" }],
+  ["the short way with a deadline", { "grpc-timeout": "30S" }],
+  ["Connect's way", { "content-type": "Application/GRPC" }],
 ])("a native gRPC call by %s", (_, way) => {
   test.each(["application/grpc", "application/grpc+proto"])("may be of type %s", async (type) => {
     const answer = await send(grpcFrame(message()), { ...way, "content-type": type });
@@ -107,6 +109,22 @@ describe.each<[string, Record<string, string>]>([
       message: "certificate authority is temporarily unavailable",
     });
   });
+});
+
+test("a deadline ends a call whose message does not come", async () => {
+  const stream = client.session.request({
+    ":method": "POST",
+    ":path": rpcPath,
+    "content-type": "application/grpc",
+    "grpc-timeout": "50m",
+    ...(await bearer(service())),
+  });
+  stream.write(grpcFrame(message()).subarray(0, 100));
+  const [headers] = await once(stream, "response");
+  expect(headers["grpc-status"]).toBe("4");
+  stream.resume();
+  await once(stream, "close");
+  expect(served.log.audits).toMatchObject([{ outcome: "refused" }]);
 });
 
 test("a fault is an internal error, and nothing more", async () => {
