@@ -83,7 +83,10 @@ async function sendStreamed(
   { status, header, octets, body }: StreamedResponse,
 ): Promise<void> {
   outgoing.writeHead(status, [...(header ?? [])].flat());
-  if (octets) outgoing.write(octets);
+  if (octets) {
+    outgoing.end(octets);
+    return;
+  }
   for await (const chunk of body ?? []) {
     if (outgoing.destroyed) return;
     if (!outgoing.write(chunk)) await drained(outgoing);
