@@ -1,7 +1,7 @@
 import { Code, ConnectError } from "@connectrpc/connect";
 import { codeFromHttpStatus, codeFromString } from "@connectrpc/connect/protocol-connect";
 import * as z from "zod";
-import { jsonText } from "../config/json-text.ts";
+import { fromText } from "../config/json-text.ts";
 import { createCertificatePath } from "../transport/http-app.ts";
 import { keepConnections, type WholeAnswer } from "./kept-connections.ts";
 import { readRootFile } from "./root-file.ts";
@@ -92,7 +92,7 @@ const passedOn: ReadonlySet<Code> = new Set([
 
 const errorForm = z
   .string()
-  .transform(jsonText)
+  .transform(fromText)
   .pipe(z.object({ code: z.string(), message: z.string().default("refused") }));
 const longestMessage = 512;
 
