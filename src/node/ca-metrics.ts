@@ -2,6 +2,7 @@ import { Counter, Gauge, type Registry } from "prom-client";
 import type { AuditEvent, EventLog } from "../ca/audit-event.ts";
 import type { Authorities } from "../ca/authorities.ts";
 import type { AuthorityView } from "../ca/authority-view.ts";
+import { CaError } from "../errors.ts";
 import { parseCertificate } from "../pki/certificate.ts";
 
 /** Istio's names for what went wrong in signing (istio facts §7.1). */
@@ -86,8 +87,12 @@ export function addAuthorityGauges(
   /** Without a readable store there is nothing to say, and a gauge says so. */
   const valueNow = async (read: (view: AuthorityView, now: Date) => number) => {
     const now = clock();
-    const view = await Promise.resolve(authorities.at(now)).catch(() => undefined);
-    return view ? read(view, now) : Number.NaN;
+    try {
+      return read(await authorities.at(now), now);
+    } catch (error) {
+      if (error instanceof CaError) return Number.NaN;
+      throw error;
+    }
   };
   gauge(
     "citadel_server_root_cert_expiry_timestamp",

@@ -1,4 +1,7 @@
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
+import { CaError } from "../../src/errors.ts";
+import { addAuthorityGauges } from "../../src/node/ca-metrics.ts";
+import { createRegistry } from "../../src/node/grpc-metrics.ts";
 import { expectCallsCounted } from "../contract/call-counts.ts";
 import { bearer } from "../contract/rpc-calls.ts";
 import { issuerTables, type ServiceUnderTest } from "../contract/service-under-test.ts";
@@ -109,4 +112,13 @@ describe("the metrics", () => {
     const outcome = await client.unary(path, new Uint8Array());
     expect(outcome).toMatchObject({ code: "Unimplemented" });
   });
+});
+
+test("a store that cannot be read leaves its gauges without a number, and all else told", async () => {
+  const registry = createRegistry();
+  const at = (): never => {
+    throw new CaError({ reason: "store-unreachable" }, "the store cannot be read");
+  };
+  addAuthorityGauges(registry, { at }, () => new Date());
+  expect(await registry.metrics()).toMatch(/^rampart_ready Nan$/im);
 });
