@@ -1,3 +1,4 @@
+import type { IncomingMessage } from "node:http";
 import { Agent, request } from "node:https";
 import { Readable } from "node:stream";
 import type { Fetch } from "../authn/kubernetes-api.ts";
@@ -20,14 +21,26 @@ function fetchTrusting(ca: string): Fetch {
         ...(signal && { signal }),
       };
       const outgoing = request(url, options, (answer) => {
-        const status = answer.statusCode ?? 0;
-        const hasBody = status >= 200 && status !== 204 && status !== 304;
-        if (!hasBody) answer.resume();
-        const stream = Readable.toWeb(answer) as ReadableStream<Uint8Array>;
-        const init = { status: Math.max(status, 200), headers: headersOf(answer.rawHeaders) };
-        resolve(new Response(hasBody ? stream : null, init));
+        // What is thrown here would end the process, and some statuses are for no Response.
+        const response = responseOf(answer);
+        if (response) resolve(response);
+        else outgoing.destroy(new Error("a status that is none"));
       });
       outgoing.on("error", reject);
       outgoing.end(typeof body === "string" ? body : undefined);
     });
+}
+
+const bodiless: readonly number[] = [204, 205, 304];
+
+/** Nothing for a status that is none. */
+function responseOf(answer: IncomingMessage): Response | undefined {
+  const { statusCode: status = 0 } = answer;
+  if (status < 200 || status > 599) return undefined;
+  const init = { status, headers: headersOf(answer.rawHeaders) };
+  if (!bodiless.includes(status)) {
+    return new Response(Readable.toWeb(answer) as ReadableStream<Uint8Array>, init);
+  }
+  answer.resume();
+  return new Response(null, init);
 }

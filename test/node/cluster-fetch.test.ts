@@ -17,9 +17,14 @@ describe("a request to an API server with a CA of its own", () => {
     expect(await response.json()).toEqual(["POST", "/apis?q=1", "Bearer x", '{"a":1}']);
   });
 
-  test.each([204, 304, 404, 500])("brings status %i", async (status) => {
+  test.each([204, 205, 304, 404, 500, 599])("brings status %i", async (status) => {
     const { origin, ca } = await startTlsServer((_, response) => response.writeHead(status).end());
     expect((await clusterFetch(ca)(origin, {})).status).toBe(status);
+  });
+
+  test.each([600, 999])("is no answer with status %i, which is none", async (status) => {
+    const { origin, ca } = await startTlsServer((_, response) => response.writeHead(status).end());
+    await expect(clusterFetch(ca)(origin, {})).rejects.toThrow();
   });
 
   test("is refused by another's certificate, with and without a CA", async () => {
