@@ -1,5 +1,6 @@
 import { execFile } from "node:child_process";
 import { readFile } from "node:fs/promises";
+import type { IncomingMessage } from "node:http";
 import { request } from "node:https";
 import { homedir } from "node:os";
 import { dirname, join, resolve } from "node:path";
@@ -179,18 +180,22 @@ function readFrom(url: string, ca: string | undefined, credential: Credential): 
   } as const;
   return new Promise((fulfil, reject) => {
     const fail = (why: string): void => reject(new Obstacle(`${url}: ${why}`));
-    const outgoing = request(url, options, async (answer) => {
-      const chunks: Buffer[] = [];
-      let octets = 0;
-      for await (const chunk of answer) {
-        octets += chunk.length;
-        if (octets > maximumPageOctets) return fail("answers too much");
-        chunks.push(chunk);
-      }
-      if (answer.statusCode !== 200) return fail(`answers with status ${answer.statusCode}`);
-      fulfil(Buffer.concat(chunks).toString("utf8"));
+    const outgoing = request(url, options, (answer) => {
+      bodyOf(answer).then(fulfil, (error: Error) => fail(error.message));
     });
     outgoing.on("error", (error) => fail(error.message));
     outgoing.end();
   });
+}
+
+async function bodyOf(answer: IncomingMessage): Promise<string> {
+  const chunks: Buffer[] = [];
+  let octets = 0;
+  for await (const chunk of answer) {
+    octets += chunk.length;
+    if (octets > maximumPageOctets) throw new Error("answers too much");
+    chunks.push(chunk);
+  }
+  if (answer.statusCode !== 200) throw new Error(`answers with status ${answer.statusCode}`);
+  return Buffer.concat(chunks).toString("utf8");
 }

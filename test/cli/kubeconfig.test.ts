@@ -77,6 +77,16 @@ describe("a kubeconfig", () => {
     expect(await (await readKubeconfig(path, "here")).read("/")).toBe('{"issuer":"x"}');
   });
 
+  test("leads to an answer that breaks off: an obstacle", async () => {
+    const { origin, ca } = await startTlsServer((request, response) => {
+      response.writeHead(200, { "content-length": "1000" });
+      response.write("{", () => request.socket.destroy());
+    });
+    await write({ server: origin, "certificate-authority-data": base64(ca) }, { token: "secret" });
+    const reading = (await readKubeconfig(path, undefined)).read("/");
+    await expect(reading).rejects.toMatchObject({ name: "Obstacle" });
+  });
+
   test("does not lead to who has another certificate", async () => {
     const { origin } = await startServer();
     await write({ server: origin }, { token: "secret" });
