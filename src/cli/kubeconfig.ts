@@ -166,8 +166,24 @@ function parseYaml(text: string, path: string): unknown {
   }
 }
 
-function readFrom(url: string, ca: string | undefined, credential: Credential): Promise<string> {
-  const { token, cert, key } = credential;
+/** @throws Obstacle for whatever goes wrong: a key or a token that cannot be sent throws, too. */
+async function readFrom(
+  url: string,
+  ca: string | undefined,
+  credential: Credential,
+): Promise<string> {
+  try {
+    return await bodyOf(await answerFrom(url, ca, credential));
+  } catch (error) {
+    throw new Obstacle(`${url}: ${error instanceof Error ? error.message : "no reason given"}`);
+  }
+}
+
+function answerFrom(
+  url: string,
+  ca: string | undefined,
+  { token, cert, key }: Credential,
+): Promise<IncomingMessage> {
   const options = {
     ...(ca !== undefined && { ca }),
     ...(cert !== undefined && key !== undefined && { cert, key }),
@@ -179,12 +195,7 @@ function readFrom(url: string, ca: string | undefined, credential: Credential): 
     agent: false,
   } as const;
   return new Promise((fulfil, reject) => {
-    const fail = (why: string): void => reject(new Obstacle(`${url}: ${why}`));
-    const outgoing = request(url, options, (answer) => {
-      bodyOf(answer).then(fulfil, (error: Error) => fail(error.message));
-    });
-    outgoing.on("error", (error) => fail(error.message));
-    outgoing.end();
+    request(url, options, fulfil).on("error", reject).end();
   });
 }
 

@@ -87,6 +87,16 @@ describe("a kubeconfig", () => {
     await expect(reading).rejects.toMatchObject({ name: "Obstacle" });
   });
 
+  test.each<[string, object, object]>([
+    ["a CA that is no certificate", { "certificate-authority-data": base64("none") }, {}],
+    ["a token of several lines", {}, { token: "a\nb" }],
+    ["a key that is none", {}, { "client-key-data": "YQ==", "client-certificate-data": "YQ==" }],
+  ])("leads nowhere with %s: an obstacle", async (_, server, user) => {
+    await write({ server: "https://127.0.0.1:9", ...server }, user);
+    const reading = (await readKubeconfig(path, undefined)).read("/");
+    await expect(reading).rejects.toMatchObject({ name: "Obstacle" });
+  });
+
   test("does not lead to who has another certificate", async () => {
     const { origin } = await startServer();
     await write({ server: origin }, { token: "secret" });
