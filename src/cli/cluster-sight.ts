@@ -17,7 +17,7 @@ import { printable } from "./printable.ts";
 /** What a cluster showed of the roots in it, from this terminal. */
 export interface ClusterSight {
   readonly cluster: string;
-  /** Nothing for a login that belongs to none of `ISSUERS`. */
+  /** Nothing for a login that stands for none of `ISSUERS`. */
   readonly issuer: string | undefined;
   /** What it has, or in words why it cannot be asked. */
   readonly roots: ClusterRoots<HeldRoots> | string;
@@ -44,15 +44,23 @@ export async function lookAtClusters(
     const some = issuers.slice(i, i + lookedAtAtOnce);
     sights.push(...(await Promise.all(some.map((table) => lookAt(table, logins, configuration)))));
   }
-  const strangers = logins.filter((login) => !issuers.some((table) => isOf(login, table)));
-  return [...sights, ...strangers.map(strangerSight)];
+  const asked = issuers.flatMap((table) => loginFor(table, logins) ?? []);
+  const others = logins.filter(({ server }) => !asked.some((each) => each.server === server));
+  return [...sights, ...others.map((login) => unaskedSight(login, asked))];
 }
+
+const loginFor = (table: IssuerTable, logins: readonly KnownLogin[]): KnownLogin | undefined =>
+  logins.find((each) => isOf(each, table));
 
 const isOf = ({ issuer, server }: KnownLogin, table: IssuerTable): boolean =>
   issuer === undefined ? server === table.kubernetes?.server : issuer === table.issuer;
 
-function strangerSight({ name, issuer, fault }: KnownLogin): ClusterSight {
-  const why = fault ?? `its issuer "${issuer}" is none of ISSUERS`;
+/** Two clusters may show one issuer, by mistake or not: one of them says nothing of the other. */
+function unaskedSight(login: KnownLogin, asked: readonly KnownLogin[]): ClusterSight {
+  const { name, issuer, fault } = login;
+  const twin = asked.find((each) => each.issuer === issuer);
+  const whose = twin ? `that of context ${twin.name}, too` : "none of ISSUERS";
+  const why = fault ?? `its issuer "${issuer}" is ${whose}`;
   return { cluster: printable(`context ${name}`), issuer: undefined, roots: printable(why) };
 }
 
@@ -62,7 +70,7 @@ async function lookAt(
   configuration: Configuration,
 ): Promise<ClusterSight> {
   const { cluster, issuer, kubernetes } = table;
-  const login = logins.find((each) => isOf(each, table));
+  const login = loginFor(table, logins);
   const read = login ? readerBy(login) : readerOf(table, configuration);
   if (typeof read === "string") return { cluster, issuer, roots: read };
   try {

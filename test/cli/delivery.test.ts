@@ -244,6 +244,24 @@ describe("a login", () => {
     expect(api.asked).toEqual([]);
   });
 
+  test("does not stand for another that shows the same issuer", async () => {
+    await push();
+    const file = await kubeconfig({ one: "https://b.test", two: "https://b.test" });
+    const choice = { kubeconfig: file, context: ["one", "two"] };
+    const sights = await lookAtClusters(configured(withoutAccess), choice);
+    expect(sights).toMatchObject([
+      { cluster: "b", roots: { namespaces: ["default", "shop", "web"] } },
+      { cluster: "context two", roots: 'its issuer "https://b.test" is that of context one, too' },
+    ]);
+    expect(await reach(sights)).toMatchObject({ isEverywhere: undefined });
+  });
+
+  test("that is named twice is asked once", async () => {
+    const file = await kubeconfig({ one: "https://b.test" });
+    const choice = { kubeconfig: file, context: ["one", "one"] };
+    expect(await lookAtClusters(configured(withoutAccess), choice)).toHaveLength(1);
+  });
+
   test("that leads nowhere keeps nothing else from being shown", async () => {
     const path = join(await temporaryFolder(), "kubeconfig");
     const config = {
