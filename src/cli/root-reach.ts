@@ -83,9 +83,13 @@ function reachIn({ cluster, roots: seen }: ClusterSight, roots: readonly string[
   };
 }
 
-const block = /-----BEGIN CERTIFICATE-----([A-Za-z0-9+/=\s]+)-----END CERTIFICATE-----/g;
+const block =
+  /^-----BEGIN CERTIFICATE-----[ \t]*\r?\n([A-Za-z0-9+/=\s]+)\n-----END CERTIFICATE-----[ \t]*\r?$/gm;
 
-/** However the lines are broken: whoever else delivers may break them otherwise. */
+/**
+ * However the lines are broken: whoever else delivers may break them otherwise. That they are not broken at
+ * all, as by a `>` of YAML, no proxy reads.
+ */
 function hasAll(pem: string, roots: readonly string[]): boolean {
   const there = new Set([...pem.matchAll(block)].map(([, text = ""]) => text.replace(/\s/g, "")));
   return roots.every((root) => there.has(root));

@@ -326,6 +326,21 @@ describe("the root of the authority that signs next", () => {
     expect(await reach(await look())).toMatchObject({ isEverywhere: true });
   });
 
+  test.each<[string, (pem: string) => string]>([
+    ["in one line, as a folded text of YAML", (pem) => pem.replaceAll("\n", " ")],
+    ["behind something in its first line", (pem) => `# ${pem}`],
+    ["whose last line has no beginning", (pem) => pem.replace("\n-----END", "-----END")],
+  ])("does not count %s, which no proxy reads", async (_, change) => {
+    await push();
+    const held = api.configMapIn("shop");
+    const text = change((await current()).pem);
+    if (held) api.put({ ...held, data: { "root-cert.pem": text } });
+    expect(await reach(await look())).toMatchObject({
+      isEverywhere: false,
+      clusters: [{ having: 2, lacking: ["shop"] }],
+    });
+  });
+
   test.each<[string, object]>([
     ["in a ConfigMap that Istio does not read", { metadata: { labels: {} } }],
     ["cut short", { data: { "root-cert.pem": "-----BEGIN CERTIFICATE-----\nMIIB" } }],
