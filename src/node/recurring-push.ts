@@ -1,7 +1,7 @@
 import { Gauge, type Registry } from "prom-client";
 import type { Authorities } from "../ca/authorities.ts";
 import type { PushLimits } from "../ca/push-allowance.ts";
-import type { PushOutcome } from "../ca/push-to-cluster.ts";
+import { latest, type PushOutcome } from "../ca/push-to-cluster.ts";
 import { createRootPush, type RootPush } from "../ca/root-push.ts";
 import type { Configuration } from "../config/configuration.ts";
 import { rootTargets } from "../config/root-targets.ts";
@@ -61,7 +61,9 @@ function addGauges(registry: Registry, { outcomes }: RootPush): void {
       labelNames: ["cluster"],
       registers: [registry],
       collect() {
-        for (const outcome of outcomes()) this.set({ cluster: outcome.cluster }, read(outcome));
+        for (const outcome of byCluster(outcomes())) {
+          this.set({ cluster: outcome.cluster }, read(outcome));
+        }
       },
     });
   gauge(
@@ -87,4 +89,23 @@ function addGauges(registry: Registry, { outcomes }: RootPush): void {
   gauge("rampart_push_delivered", "1 when all of them have it.", ({ fault }) =>
     fault === undefined ? 1 : 0,
   );
+}
+
+/** API servers under one name, as while a cluster moves, are one: what is said of it holds for each. */
+function byCluster(outcomes: Iterable<PushOutcome>): PushOutcome[] {
+  return [...Map.groupBy(outcomes, ({ cluster }) => cluster).values()].flatMap(
+    ([first, ...others]) => (first ? [others.reduce(together, first)] : []),
+  );
+}
+
+function together(a: PushOutcome, b: PushOutcome): PushOutcome {
+  return {
+    cluster: a.cluster,
+    sequence: Math.min(a.sequence, b.sequence),
+    namespaces: a.namespaces + b.namespaces,
+    delivered: a.delivered + b.delivered,
+    written: a.written + b.written,
+    since: latest([a.since, b.since]),
+    fault: a.fault ?? b.fault,
+  };
 }

@@ -23,12 +23,12 @@ afterEach(async () => {
 });
 
 /** Leaves so short-lived that the rotation comes by every three seconds. */
-const start = (deliver_roots: boolean): Promise<ServedCa> =>
+const start = (deliver_roots: boolean, clusters = "ab"): Promise<ServedCa> =>
   serveCa({
     MAX_WORKLOAD_CERT_TTL: "24s",
     ISSUERS: apis.map(({ origin }, i) => ({
       issuer: `https://${"ab"[i]}.test`,
-      cluster: "ab"[i],
+      cluster: clusters[i],
       kubernetes: { server: origin, credential, deliver_roots },
     })),
     [credential]: watchedToken,
@@ -64,6 +64,25 @@ test("serve brings its roots to the clusters that want them, and shows it", asyn
   await eventually(() =>
     expect(broken.configMapIn("shop")).toMatchObject({ data: { "root-cert.pem": pem } }),
   );
+});
+
+test("serve shows of two API servers under one name what holds for both", async () => {
+  const [, broken] = apis;
+  broken.instead = (_, response) => Boolean(response.writeHead(500).end());
+  const ca = await start(true, "aa");
+  served = ca;
+  await eventually(async () => {
+    const text = await metrics(ca);
+    expect(text).toContain('rampart_push_namespaces_delivered{cluster="a"} 2');
+    expect(text).toContain('rampart_push_delivered{cluster="a"} 0');
+    expect(text).toContain('rampart_push_delivered_since_timestamp{cluster="a"} Nan');
+  });
+  broken.instead = undefined;
+  await eventually(async () => {
+    const text = await metrics(ca);
+    expect(text).toContain('rampart_push_namespaces_delivered{cluster="a"} 4');
+    expect(text).toContain('rampart_push_delivered{cluster="a"} 1');
+  });
 });
 
 test("serve asks nothing of clusters that gave access for something else", async () => {
