@@ -3,6 +3,13 @@ export class FetchError extends Error {
   override readonly name = "FetchError";
 }
 
+/** An answer that goes beyond the bounds in length alone: a smaller question may have one. */
+export class AnswerTooLong extends FetchError {
+  constructor() {
+    super("answered too much");
+  }
+}
+
 /** Fetches a JSON document of somebody else. @throws FetchError */
 export type JsonFetch = (url: string) => Promise<unknown>;
 
@@ -59,7 +66,7 @@ async function readBounded(response: Response, maximumOctets: number): Promise<s
   } catch (error) {
     throw new FetchError("broke off its answer, or answered no UTF-8", { cause: error });
   }
-  if (octets > maximumOctets) throw new FetchError("answered too much");
+  if (octets > maximumOctets) throw new AnswerTooLong();
   return text;
 }
 

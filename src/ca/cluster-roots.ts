@@ -1,5 +1,5 @@
 import * as z from "zod";
-import { FetchError } from "../authn/json-fetch.ts";
+import { AnswerTooLong, FetchError } from "../authn/json-fetch.ts";
 import {
   type HeldRoots,
   namespacesPath,
@@ -17,19 +17,23 @@ export interface ClusterRoots<Kept> {
 }
 
 /** Reads a path of an API server: its JSON; nothing for what is not there. @throws FetchError */
-export type ApiRead = (path: string) => Promise<unknown>;
+export type ApiRead = (path: string, maximumOctets: number) => Promise<unknown>;
 
-/** A page of ConfigMaps, each with a bundle, has to fit. */
+/** A page of ConfigMaps, each with a bundle, usually fits. */
 export const maximumPageOctets: number = 2 * 1024 * 1024;
+
+/** What an API server takes for a ConfigMap, a mebibyte and its notes, in the longest way to write it. */
+export const maximumObjectOctets: number = 10 * 1024 * 1024;
 const namespacesAtOnce = 250;
 const configMapsAtOnce = 100;
-const maximumPages = 200;
+const maximumRequests = 400;
 
 const pageForm = z.object({
   kind: z.string().regex(/List$/),
   metadata: z.object({ continue: z.string().max(4096).default("") }),
   items: z.array(z.unknown()).max(1000).nullable(),
 });
+type Page = z.infer<typeof pageForm>;
 
 /**
  * Lists a cluster's namespaces and its ConfigMaps of this name, page by page.
@@ -58,15 +62,39 @@ export async function listRoots<Kept>(
 }
 
 async function* list(read: ApiRead, path: string, atOnce: number): AsyncGenerator<unknown> {
-  const first = `${path}${path.includes("?") ? "&" : "?"}limit=${atOnce}`;
-  let next = "";
-  for (let pages = 0; pages < maximumPages; pages++) {
-    const json = await read(next === "" ? first : `${first}&continue=${encodeURIComponent(next)}`);
-    const page = pageForm.safeParse(json);
-    if (!page.success) throw new FetchError("answered something else than a list");
-    yield* page.data.items ?? [];
-    next = page.data.metadata.continue;
-    if (next === "") return;
+  const limitedBy = `${path}${path.includes("?") ? "&" : "?"}limit=`;
+  let left = maximumRequests;
+
+  async function pageOf(from: string, count: number): Promise<Page | undefined> {
+    if (left-- === 0) throw new FetchError("has no end of what it lists");
+    const rest = from === "" ? "" : `&continue=${encodeURIComponent(from)}`;
+    const maximumOctets = count === 1 ? maximumObjectOctets : maximumPageOctets;
+    try {
+      return parsePage(await read(`${limitedBy}${count}${rest}`, maximumOctets));
+    } catch (error) {
+      if (error instanceof AnswerTooLong && count > 1) return undefined;
+      throw error;
+    }
   }
-  throw new FetchError("has no end of what it lists");
+
+  /** Who may write into one namespace can make a page too long: then it is read in halves. */
+  async function* listFrom(from: string, count: number): AsyncGenerator<unknown, string> {
+    const page = await pageOf(from, count);
+    if (page) {
+      yield* page.items ?? [];
+      return page.metadata.continue;
+    }
+    const half = Math.ceil(count / 2);
+    const rest = yield* listFrom(from, half);
+    return rest === "" ? "" : yield* listFrom(rest, count - half);
+  }
+
+  let next = yield* listFrom("", atOnce);
+  while (next !== "") next = yield* listFrom(next, atOnce);
+}
+
+function parsePage(json: unknown): Page {
+  const page = pageForm.safeParse(json);
+  if (page.success) return page.data;
+  throw new FetchError("answered something else than a list");
 }

@@ -1,6 +1,11 @@
 import { FetchError } from "../authn/json-fetch.ts";
 import type { ApiServer } from "../authn/kubernetes-api.ts";
-import { type ClusterRoots, listRoots, maximumPageOctets } from "./cluster-roots.ts";
+import {
+  type ApiRead,
+  type ClusterRoots,
+  listRoots,
+  maximumObjectOctets,
+} from "./cluster-roots.ts";
 import type { ClusterAllowance } from "./push-allowance.ts";
 import {
   type HeldRoots,
@@ -52,7 +57,7 @@ export async function deliverTo(
   const { cluster, configMap } = target;
   const outcome = { cluster, sequence: bundle.sequence, written: 0, since: undefined };
   try {
-    const read = (path: string) => api({ path, maximumOctets: maximumPageOctets });
+    const read: ApiRead = (path, maximumOctets) => api({ path, maximumOctets });
     const found = await listRoots(read, configMap, (held) => noteOf(held, bundle));
     const pending = found.namespaces.filter((each) => !found.held.get(each)?.isCurrent);
     const write = (namespace: string) => apply(api, configMap, namespace, bundle, now);
@@ -85,7 +90,7 @@ async function apply(
   const query = `fieldManager=${fieldOwner}&force=true`;
   const path = `${rootConfigMapPath(configMap, namespace)}?${query}`;
   const body = rootConfigMap(configMap, namespace, bundle, now);
-  const answer = await api({ path, body, isApply: true, maximumOctets: maximumPageOctets });
+  const answer = await api({ path, body, isApply: true, maximumOctets: maximumObjectOctets });
   // A namespace that goes while it is looked at is rare, and the next listing lacks it.
   if (answer === undefined) throw new FetchError("has no place for it, or no longer");
   const [name, held] = parseRootConfigMap(answer, configMap) ?? [];

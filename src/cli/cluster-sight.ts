@@ -1,10 +1,5 @@
 import { FetchError } from "../authn/json-fetch.ts";
-import {
-  type ApiRead,
-  type ClusterRoots,
-  listRoots,
-  maximumPageOctets,
-} from "../ca/cluster-roots.ts";
+import { type ApiRead, type ClusterRoots, listRoots } from "../ca/cluster-roots.ts";
 import { type HeldRoots, usualConfigMap } from "../ca/root-config-map.ts";
 import { clusterServer } from "../config/cluster-access.ts";
 import type { Configuration } from "../config/configuration.ts";
@@ -106,15 +101,15 @@ function readerOf(
     return `no credential here: set ${kubernetes.credential}, or give --kubeconfig or --context`;
   }
   const api = clusterServer(kubernetes, { fetch: clusterFetch, credentials });
-  return (path) => api({ path, maximumOctets: maximumPageOctets });
+  return (path, maximumOctets) => api({ path, maximumOctets });
 }
 
 /** A server that drips pages ends some time. */
 function inTime(read: ApiRead): ApiRead {
   const deadline = AbortSignal.timeout(lookMilliseconds);
-  return async (path) => {
+  return async (path, maximumOctets) => {
     if (deadline.aborted) throw new FetchError("takes too long to list what it has");
-    return read(path);
+    return read(path, maximumOctets);
   };
 }
 

@@ -85,9 +85,10 @@ export async function startWatchedApi(): Promise<WatchedApi> {
   function list(response: ServerResponse, url: URL, isSelected: Selected): void {
     const from = Number(url.searchParams.get("continue") ?? 0);
     // Pages are small here, so that there are some.
+    const to = from + Math.min(2, Number(url.searchParams.get("limit") ?? 2));
     const all = [...objects.values()].filter(isSelected);
-    const rest = from + 2 < all.length ? { continue: `${from + 2}` } : {};
-    const items = all.slice(from, from + 2);
+    const rest = to < all.length ? { continue: `${to}` } : {};
+    const items = all.slice(from, to);
     answer(response, 200, {
       kind: "List",
       metadata: { resourceVersion: `${version}`, ...rest },
