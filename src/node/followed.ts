@@ -147,7 +147,8 @@ async function watch<T>(
       set({ changed }, progress.items, key, type === "DELETED" ? undefined : item);
     }
     progress.version = object.metadata.resourceVersion || progress.version;
-    progress.asOf = clock?.();
+    // A change may be an old one, with others behind it that are still on their way.
+    if (type === "BOOKMARK") progress.asOf = clock?.();
   }
   // The end of one that ends early says nothing: it need not be the server's.
   const isWhole = begun && clock && clock().getTime() - begun.getTime() >= 900 * watchSeconds;

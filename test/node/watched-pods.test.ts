@@ -62,6 +62,7 @@ function watchedCluster(
       const mark = { ...onNode, namespace: "marks", name, account: "mark" };
       await eventually(() => expect(api.watching()).toBe(1));
       api.put(podJson(mark));
+      api.bookmark();
       await eventually(() => isKnown(mark));
     }
     lookup = fallBack();
@@ -217,6 +218,25 @@ describe("pods that are watched", () => {
       expect(await hasTarget()).toBe(false);
       expect(questions().length).toBeGreaterThan(before);
     });
+  });
+
+  test("are not known by the first of many changes that were missed", async () => {
+    put(ztunnel, onNode);
+    start("alone");
+    await settle();
+    let replayed = 0;
+    api.instead = ({ url = "" }, response) => {
+      if (!url.includes("watch=1")) return false;
+      // What comes after it, that onNode has gone, is on its way.
+      const object = podJson({ ...onNode, name: "late", account: "late" });
+      response.write(`${JSON.stringify({ type: "ADDED", object })}\n`, () => replayed++);
+      return true;
+    };
+    instant = addSeconds(now, 3600);
+    api.cut();
+    await eventually(() => expect(replayed).toBe(1));
+    await new Promise((resolve) => setTimeout(resolve, 300));
+    expect(await hasTarget()).toBe(false);
   });
 
   test("are not known by a clock that was set back", async () => {
