@@ -17,11 +17,12 @@ const pageSize = 100;
 const path = `/api/v1/pods?fieldSelector=${encodeURIComponent(notEnded)}`;
 
 /**
- * The pods of a cluster by a watch, as istiod has them: a yes costs no question, and ends as soon as
- * the pod has.
+ * The pods of a cluster by a watch, as istiod has them: its yes costs no question, and ends as soon
+ * as the pod has.
  *
  * Whatever it does not know, it looks up: before all pods have been seen, when the API server has not
- * been heard for a while, and for the pod that has come this moment.
+ * been heard for a while, and for the pod that has come this moment. A yes of that kind lives for as
+ * long as the lookup remembers it.
  */
 export function createPodWatch(clock: () => Date, signal: AbortSignal): WatchPods {
   return ({ cluster, server, credential, fetch, unreachable }, lookup) => {
