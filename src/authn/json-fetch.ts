@@ -3,7 +3,10 @@ export class FetchError extends Error {
   override readonly name = "FetchError";
 }
 
-/** An answer that goes beyond the bounds in length alone: a smaller question may have one. */
+/**
+ * An answer that goes beyond the bounds in length alone: a smaller question may have one, and it says
+ * nothing of who was asked.
+ */
 export class AnswerTooLong extends FetchError {
   constructor() {
     super("answered too much");

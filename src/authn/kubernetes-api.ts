@@ -1,6 +1,6 @@
 import { CaError } from "../errors.ts";
 import { addSeconds } from "../pki/validity.ts";
-import { FetchError, fetchTimeoutMilliseconds, readJson } from "./json-fetch.ts";
+import { FetchError, fetchTimeoutMilliseconds, readJson, AnswerTooLong } from "./json-fetch.ts";
 
 /** One question to an API server: a GET, with a body a POST, or its server-side apply. */
 export interface KubernetesQuestion {
@@ -112,7 +112,8 @@ export function createKubernetesApi(
     try {
       return await put(question);
     } catch (error) {
-      restsUntil = addSeconds(now, restSeconds);
+      // How large an object is may be up to anybody, who would keep all others from an answer.
+      if (!(error instanceof AnswerTooLong)) restsUntil = addSeconds(now, restSeconds);
       if (error instanceof FetchError) unreachable(cluster, error);
       throw error;
     } finally {

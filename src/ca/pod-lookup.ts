@@ -10,6 +10,9 @@ export const podsKnownSeconds = 10;
 
 const maximumKnown = 4096;
 
+/** Whole pods come, and Kubernetes takes them up to a megabyte and a half. */
+const maximumOctets = 2 * 1024 * 1024;
+
 const podListForm = z.object({ items: z.array(podForm).max(64) });
 
 /** The pods of a cluster by questions to its API server, each as it comes up. */
@@ -20,7 +23,7 @@ export function createPodLookup(cluster: string, api: KubernetesApi): Pods {
     clusterUnreachable(cluster, new FetchError("answered something else than asked"));
 
   async function ask<T>(path: string, form: z.ZodType<T>, now: Date): Promise<T | undefined> {
-    const json = await api({ path }, now);
+    const json = await api({ path, maximumOctets }, now);
     if (json === undefined) return undefined;
     const parsed = form.safeParse(json);
     if (!parsed.success) throw notAsAsked();

@@ -205,6 +205,33 @@ describe("what a cluster says of its pods", () => {
   });
 });
 
+/** Who may create a pod decides how large it is: Kubernetes takes a megabyte and a half. */
+describe("a large pod", () => {
+  const large = (octets: number): void => {
+    primary.instead = ({ url = "" }, response) => {
+      const pod = podJson(url.includes("ztunnel") ? ztunnel : onNode);
+      const metadata = { ...pod.metadata, annotations: { a: "a".repeat(octets) } };
+      const each = { ...pod, metadata };
+      response.end(JSON.stringify(url.includes("fieldSelector") ? { items: [each] } : each));
+    };
+  };
+
+  test("counts as any other", async () => {
+    large(1_500_000);
+    expect(await primaryPolicy()(callerIn("primary"), wanted, now)).toBe(wanted);
+  });
+
+  test("that is too large keeps nobody else from an answer", async () => {
+    const decide = primaryPolicy();
+    large(3_000_000);
+    const unreachable = { reason: "cluster-unreachable", cluster: "primary" };
+    expect(await refusalOf(() => decide(callerIn("primary"), wanted, now))).toEqual(unreachable);
+    primary.instead = undefined;
+    primary.pods.push(ztunnel, onNode);
+    expect(await decide(callerIn("primary"), wanted, now)).toBe(wanted);
+  });
+});
+
 describe("without access to the cluster, a node proxy", () => {
   const reach = createClaimedReach([
     { isNode: nameAllowList(["gpu-*"]), isNamespace: nameAllowList(["ml"]) },
