@@ -48,13 +48,15 @@ export function createPodLookup(cluster: string, api: KubernetesApi): Pods {
       const fieldSelector = `spec.nodeName=${node},spec.serviceAccountName=${name},${notEnded}`;
       const query = new URLSearchParams({ fieldSelector, limit: "1" });
       const list = await ask(`/api/v1/namespaces/${namespace}/pods?${query}`, podListForm, now);
+      // A collection is always there; where it is not, that was no API server.
+      if (!list) throw notAsAsked();
       // As the selector has it: an answer is looked at, not believed.
-      const isThere = list?.items.some(
+      const isThere = list.items.some(
         (pod) =>
           pod.namespace === namespace && pod.account === name && pod.node === node && !pod.hasEnded,
       );
       if (isThere) instances.keep(key, true, addSeconds(now, podsKnownSeconds));
-      return isThere === true;
+      return isThere;
     },
   };
 }

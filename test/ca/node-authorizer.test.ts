@@ -205,6 +205,15 @@ describe("what a cluster says of its pods", () => {
   });
 });
 
+test("a cluster without a collection of pods is none that can be asked", async () => {
+  primary.instead = ({ url = "" }, response) =>
+    url.includes("fieldSelector")
+      ? response.writeHead(404).end()
+      : response.end(JSON.stringify(podJson(ztunnel)));
+  const refusal = await refusalOf(() => primaryPolicy()(callerIn("primary"), wanted, now));
+  expect(refusal).toEqual({ reason: "cluster-unreachable", cluster: "primary" });
+});
+
 /** Who may create a pod decides how large it is: Kubernetes takes a megabyte and a half. */
 describe("a large pod", () => {
   const large = (octets: number): void => {
