@@ -95,7 +95,10 @@ async function serveUntil(
     configuration.monitoringListen,
   );
   const plaintext = configuration.plaintextListen
-    ? await listenInPlaintext(site, configuration.plaintextListen)
+    ? await listenInPlaintext(site, configuration.plaintextListen).catch(async (error) => {
+        await monitoring.close(0);
+        throw error;
+      })
     : undefined;
   const push = pushRoots(configuration.ca, authorities, { registry, log, clock });
   // A failed rotation has logged its faults; the next one tries again.

@@ -1,3 +1,5 @@
+import { once } from "node:events";
+import { type AddressInfo, createServer } from "node:net";
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import type { FetchError } from "../../src/authn/json-fetch.ts";
 import { createKubernetesApi } from "../../src/authn/kubernetes-api.ts";
@@ -404,6 +406,19 @@ describe("rampart serve", () => {
     await new Promise((resolve) => setTimeout(resolve, 500));
     expect(api.asked).toHaveLength(before);
     await taken.close();
+  });
+
+  test("leaves no port open of a server that does not come about", async () => {
+    const probe = createServer().listen(0, "127.0.0.1");
+    await once(probe, "listening");
+    const { port } = probe.address() as AddressInfo;
+    await new Promise((resolve) => probe.close(resolve));
+    const listens = {
+      MONITORING_LISTEN: `127.0.0.1:${port}`,
+      PLAINTEXT_LISTEN: new URL(api.origin).host,
+    };
+    await expect(start({}, listens)).rejects.toThrow(/EADDRINUSE/);
+    await expect(fetch(`http://127.0.0.1:${port}/healthz`)).rejects.toThrow();
   });
 
   test.each<[string, Record<string, unknown>]>([
