@@ -139,6 +139,7 @@ async function watch<T>(
 ): Promise<void> {
   const begun = clock?.();
   const bounded = AbortSignal.any([signal, AbortSignal.timeout(1500 * watchSeconds)]);
+  let isToldAll = true;
   for await (const line of client.watch(watchPath(path, from, watchSeconds), bounded)) {
     const { type, object } = eventForm.parse(line);
     if (type === "ERROR") throw new KubernetesError(object.code ?? 0, "the watch");
@@ -148,11 +149,12 @@ async function watch<T>(
     }
     progress.version = object.metadata.resourceVersion || progress.version;
     // A change may be an old one, with others behind it that are still on their way.
-    if (type === "BOOKMARK") progress.asOf = clock?.();
+    isToldAll = type === "BOOKMARK";
+    if (isToldAll) progress.asOf = clock?.();
   }
   // The end of one that ends early says nothing: it need not be the server's.
   const isWhole = begun && clock && clock().getTime() - begun.getTime() >= 900 * watchSeconds;
-  if (isWhole) progress.asOf = clock();
+  if (isWhole && isToldAll) progress.asOf = clock();
 }
 
 /** Half of a collection is of no use to anybody. */

@@ -222,21 +222,28 @@ describe("pods that are watched", () => {
     });
   });
 
-  test("are not known by the first of many changes that were missed", async () => {
+  test.each([
+    ["on their way", false],
+    ["cut off by the end of the watch", true],
+  ])("are not known by the first of many changes while the others are %s", async (_, isCut) => {
     put(ztunnel, onNode);
     start("alone");
     await settle();
     let replayed = 0;
+    let end = (): void => {};
     api.instead = ({ url = "" }, response) => {
-      if (!url.includes("watch=1")) return false;
-      // What comes after it, that onNode has gone, is on its way.
+      if (!url.includes("watch=1") || replayed > 0) return true;
+      end = () => void response.end();
       const object = podJson({ ...onNode, name: "late", account: "late" });
+      // What comes after it: that onNode has gone.
       response.write(`${JSON.stringify({ type: "ADDED", object })}\n`, () => replayed++);
       return true;
     };
     instant = addSeconds(now, 3600);
     api.cut();
     await eventually(() => expect(replayed).toBe(1));
+    instant = addSeconds(instant, 10);
+    if (isCut) end();
     await new Promise((resolve) => setTimeout(resolve, 300));
     expect(await hasTarget()).toBe(false);
   });
