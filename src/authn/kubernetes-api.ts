@@ -1,6 +1,6 @@
 import { CaError } from "../errors.ts";
 import { addSeconds } from "../pki/validity.ts";
-import { FetchError, fetchTimeoutMilliseconds, readJson, AnswerTooLong } from "./json-fetch.ts";
+import { AnswerTooLong, FetchError, fetchTimeoutMilliseconds, readJson } from "./json-fetch.ts";
 
 /** One question to an API server: a GET, with a body a POST, or its server-side apply. */
 export interface KubernetesQuestion {
