@@ -20,8 +20,8 @@ const internet = createInternet();
 
 export default defineConfig({
   test: {
-    // The end-to-end rotation mostly waits: the others need not wait for it.
-    maxWorkers: 3,
+    // The end-to-end tests mostly wait: the others need not wait for them.
+    maxWorkers: 5,
     projects: [
       {
         test: {
