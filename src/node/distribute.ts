@@ -29,7 +29,11 @@ export async function distribute(
   const monitoring = await listenInPlaintext(
     createMonitoringSite(site, () => registry.metrics()),
     configuration.monitoringListen,
-  );
+  ).catch(async (error: unknown) => {
+    // What has begun would keep a process alive that nobody can probe.
+    await roots.end();
+    throw error;
+  });
   return {
     address: monitoring.address,
     close: async (grace) => {

@@ -35,6 +35,9 @@ const maximumItems = 50_000;
 /** Until another look at a collection that was too large: the look itself is work for both sides. */
 const tooManyPauseSeconds = 900;
 
+/** Pages may be empty, where a selector has found nothing on them. */
+const maximumPages = 5000;
+
 class TooMany extends FetchError {
   constructor() {
     super(`has more than ${maximumItems} of what is followed`);
@@ -181,11 +184,14 @@ type Page = z.infer<typeof listForm>;
 type Source = Pick<Following<unknown>, "client" | "path" | "signal" | "pageSize">;
 
 async function* pages(following: Source): AsyncGenerator<Page> {
-  for (let next: string | undefined = ""; next !== undefined; ) {
-    const page: Page = await listPage(following, next);
+  let next = "";
+  for (let count = 0; count < maximumPages; count++) {
+    const page = await listPage(following, next);
     yield page;
-    next = page.metadata.continue || undefined;
+    next = page.metadata.continue;
+    if (next === "") return;
   }
+  throw new FetchError("has no end of what it lists");
 }
 
 function listPage({ client, path, signal, pageSize = 500 }: Source, next: string): Promise<Page> {
@@ -197,7 +203,7 @@ function listPage({ client, path, signal, pageSize = 500 }: Source, next: string
 }
 
 function watchPath(path: string, from: string, seconds: number): string {
-  const query = `watch=1&allowWatchBookmarks=true&timeoutSeconds=${seconds}&resourceVersion=${from}`;
+  const query = `watch=1&allowWatchBookmarks=true&timeoutSeconds=${seconds}&resourceVersion=${encodeURIComponent(from)}`;
   return `${path}${separator(path)}${query}`;
 }
 

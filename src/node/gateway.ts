@@ -60,7 +60,12 @@ export async function runGateway(
   const monitoring = await listenInPlaintext(
     createMonitoringSite(site, () => registry.metrics()),
     configuration.monitoringListen,
-  );
+  ).catch(async (error: unknown) => {
+    // What has begun would keep a process alive that nobody can probe.
+    await roots?.end();
+    upstream.close();
+    throw error;
+  });
   const door = openWhenCertified({
     certificateAt,
     clientRootsAt: trustBundleAt,

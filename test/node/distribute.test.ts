@@ -302,3 +302,13 @@ test("says which bundle the cluster has, and since when", async () => {
   expect(metrics).toContain(`rampart_distribute_bundle_sequence ${spiffe_sequence}`);
   expect(metrics).toContain("rampart_distribute_namespaces_delivered 1");
 });
+
+test("leaves the cluster alone where its own port cannot be had", async () => {
+  api.put(namespaceOf("shop"));
+  const taken = new URL(api.origin).host;
+  await expect(start({ MONITORING_LISTEN: taken })).rejects.toThrow("EADDRINUSE");
+  await eventually(() => expect(api.watching()).toBe(0));
+  const asked = api.asked.length;
+  await new Promise((resolve) => setTimeout(resolve, 600));
+  expect(api.asked).toHaveLength(asked);
+});
