@@ -4,6 +4,7 @@ import { type Edge, startEdge } from "./edge.ts";
 import { firstStart } from "./first-start.ts";
 import { type KeyServer, startKeyServer } from "./key-server.ts";
 import { type Load, loadsOf, unknownKeyStorm } from "./loads.ts";
+import { median } from "./median.ts";
 import { memoryRows } from "./memory.ts";
 import { nodeRows } from "./node/rows.ts";
 import { printRows, type Row } from "./report.ts";
@@ -37,9 +38,6 @@ async function measure(edge: Edge, loads: Loads): Promise<Costs[]> {
   }
   return costs;
 }
-
-const median = (list: readonly number[]): number =>
-  list.toSorted((a, b) => a - b)[list.length >> 1] ?? Number.NaN;
 
 /**
  * A ratio is taken within a round, from neighbours that had the same machine, and the median of them

@@ -1,3 +1,4 @@
+import { median } from "../median.ts";
 import "reflect-metadata/lite";
 import { randomBytes, type webcrypto } from "node:crypto";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
@@ -128,9 +129,6 @@ async function measure(measured: Readonly<Record<Name, Measured>>): Promise<Cost
   }
   return costs;
 }
-
-const median = (list: readonly number[]): number =>
-  list.toSorted((a, b) => a - b)[list.length >> 1] ?? Number.NaN;
 
 function costRows(costs: readonly Costs[]): Row[] {
   const typical = (number: (cpu: Costs) => number): number => median(costs.map(number));

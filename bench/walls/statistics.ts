@@ -1,3 +1,5 @@
+import { median } from "../median.ts";
+
 /** Whether two kinds of requests can be told apart by how long their answers take. */
 export interface Comparison {
   /** The probability that an answer of the second kind takes longer than one of the first; a half, if nothing shows. */
@@ -23,6 +25,3 @@ export function compare(first: readonly number[], second: readonly number[]): Co
     difference: 1000 * (median(second) - median(first)),
   };
 }
-
-const median = (list: readonly number[]): number =>
-  list.toSorted((a, b) => a - b)[list.length >> 1] ?? Number.NaN;

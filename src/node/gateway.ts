@@ -63,7 +63,6 @@ export async function runGateway(
   ).catch(async (error: unknown) => {
     // What has begun would keep a process alive that nobody can probe.
     await roots?.end();
-    upstream.close();
     throw error;
   });
   const door = openWhenCertified({

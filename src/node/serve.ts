@@ -1,8 +1,10 @@
 import type { AddressInfo } from "node:net";
+import type { Registry } from "prom-client";
 import type { EventLog } from "../ca/audit-event.ts";
 import { rotateAll } from "../ca/rotate.ts";
 import { compose } from "../config/composition.ts";
 import type { PhaseLengths } from "../pki/schedule.ts";
+import type { CertificateAuthority } from "../transport/certificate-authority.ts";
 import { createCertificatePath, createHttpApp, isReady } from "../transport/http-app.ts";
 import { auxiliaryRpcs } from "./auxiliary-rpcs.ts";
 import { addAuthorityGauges, countingLog } from "./ca-metrics.ts";
@@ -82,14 +84,7 @@ async function serveUntil(
   const { authorities } = ca.issuance;
   const { servingNames: dnsNames, certificateFiles } = configuration;
   addAuthorityGauges(registry, authorities, clock);
-  const createCertificate = createRpcMetrics(registry)(createCertificatePath, certificateRpc(ca));
-  const isServing = async (): Promise<boolean> => !ending.signal.aborted && (await isReady(ca));
-  const app = createHttpApp(ca, undefined, ending.signal);
-  const site: Site = {
-    rpcs: new Map([[createCertificatePath, createCertificate], ...auxiliaryRpcs(isServing)]),
-    fetch: async (request) => app.fetch(request),
-    log,
-  };
+  const site = createSite(ca, registry, ending.signal);
   const monitoring = await listenInPlaintext(
     createMonitoringSite(site, metricsOfAll(registry, siblings)),
     configuration.monitoringListen,
@@ -127,6 +122,17 @@ async function serveUntil(
       await push.end();
       await monitoring.close(grace);
     },
+  };
+}
+
+function createSite(ca: CertificateAuthority, registry: Registry, ending: AbortSignal): Site {
+  const createCertificate = createRpcMetrics(registry)(createCertificatePath, certificateRpc(ca));
+  const isServing = async (): Promise<boolean> => !ending.aborted && (await isReady(ca));
+  const app = createHttpApp(ca, undefined, ending);
+  return {
+    rpcs: new Map([[createCertificatePath, createCertificate], ...auxiliaryRpcs(isServing)]),
+    fetch: async (request) => app.fetch(request),
+    log: ca.log,
   };
 }
 
