@@ -14,8 +14,8 @@ export interface ServiceAccount {
 
 const trustDomainForm = /^[a-z0-9._-]{1,255}$/;
 const dnsLabelForm = /^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/;
-const dnsSubdomainForm =
-  /^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?(?:\.[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?)*$/;
+/** Kubernetes bounds the whole of it, and not its labels. */
+const dnsSubdomainForm = /^[a-z0-9](?:[a-z0-9-]*[a-z0-9])?(?:\.[a-z0-9](?:[a-z0-9-]*[a-z0-9])?)*$/;
 
 /**
  * The trust domain of this name, or `undefined`.
