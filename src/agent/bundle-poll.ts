@@ -188,6 +188,8 @@ function fetchText(url: string, options: RequestOptions): Promise<TextAnswer> {
     });
     outgoing.on("socket", (socket) => socket.setKeepAlive(true, aliveMilliseconds));
     outgoing.on("error", reject);
+    // A protocol that was switched, for one, ends without an error, and past its time.
+    outgoing.on("close", () => reject(new Error("closed without an answer")));
     outgoing.end();
   });
 }

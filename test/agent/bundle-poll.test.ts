@@ -73,11 +73,14 @@ test("asks again only whether the bundle has changed", async () => {
   expect(polling.confirmedAt).toBeInstanceOf(Date);
 });
 
+const switched = "HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: x\r\n\r\n";
+
 test.each<[string, Answer]>([
   ["an error", (_q, r) => void r.writeHead(503).end()],
   ["a redirect", (_q, r) => void r.writeHead(302, { location: "http://evil.test/" }).end()],
   ["garbage", ok("<html>")],
   ["no answer", (_q, r) => void r.destroy()],
+  ["another protocol", (_q, r) => void r.socket?.end(switched)],
   ["too much", (_q, r) => void r.end(Buffer.alloc(2 << 20, " "))],
 ])("survives %s, says so, and asks again", async (_name, answer) => {
   const { until } = await poll(answer, ok(bundle(1)));
