@@ -27,6 +27,8 @@ function fetchTrusting(ca: string): Fetch {
         else outgoing.destroy(new Error("a status that is none"));
       });
       outgoing.on("error", reject);
+      // A protocol that was switched, for one, ends without an error, and past its time.
+      outgoing.on("close", () => reject(new Error("closed without an answer")));
       outgoing.end(typeof body === "string" ? body : undefined);
     });
 }

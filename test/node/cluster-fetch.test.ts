@@ -27,6 +27,13 @@ describe("a request to an API server with a CA of its own", () => {
     await expect(clusterFetch(ca)(origin, {})).rejects.toThrow();
   });
 
+  test("is no answer with another protocol", async () => {
+    const { origin, ca } = await startTlsServer((_, { socket }) =>
+      socket?.end("HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: x\r\n\r\n"),
+    );
+    await expect(clusterFetch(ca)(origin, {})).rejects.toThrow("closed without an answer");
+  });
+
   test("is refused by another's certificate, with and without a CA", async () => {
     const other = await startTlsServer((_, response) => response.end());
     const { origin } = await startTlsServer((_, response) => response.end());
