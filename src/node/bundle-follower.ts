@@ -40,7 +40,8 @@ export async function createBundleFollower(
   let grantedSeconds: number | undefined;
 
   async function ask(ending: AbortSignal): Promise<Response> {
-    const heldSeconds = etag === null ? 0 : (grantedSeconds ?? 0);
+    // Never for longer than was asked for, whatever is said, and than a timer holds.
+    const heldSeconds = etag === null ? 0 : Math.min(grantedSeconds ?? 0, longestWaitSeconds);
     const timeout = AbortSignal.timeout((fetchSeconds + heldSeconds) * 1000);
     const signal = AbortSignal.any([ending, timeout]);
     const headers = {
