@@ -20,19 +20,29 @@ export function createKept<T>({ fetch, dueAt, failed }: Keeping<T>): (now: Date)
   let failure: unknown;
   let nextTry = new Date(0);
   let pauseSeconds = 1;
+  let renewing: Promise<void> | undefined;
+
+  async function renew(now: Date): Promise<void> {
+    try {
+      const fetched = await fetch();
+      value = { of: fetched };
+      nextTry = dueAt(fetched, now);
+      pauseSeconds = 1;
+    } catch (error) {
+      failure = error;
+      nextTry = new Date(now.getTime() + pauseSeconds * 1000);
+      pauseSeconds = Math.min(2 * pauseSeconds, longestPauseSeconds);
+      if (value) failed(error);
+    }
+  }
+
   return async (now) => {
+    // One fetch serves all who ask meanwhile: anybody may ask, and the CA is not theirs to flood.
     if (now >= nextTry) {
-      try {
-        const fetched = await fetch();
-        value = { of: fetched };
-        nextTry = dueAt(fetched, now);
-        pauseSeconds = 1;
-      } catch (error) {
-        failure = error;
-        nextTry = new Date(now.getTime() + pauseSeconds * 1000);
-        pauseSeconds = Math.min(2 * pauseSeconds, longestPauseSeconds);
-        if (value) failed(error);
-      }
+      renewing ??= renew(now).finally(() => {
+        renewing = undefined;
+      });
+      await renewing;
     }
     if (value) return value.of;
     throw failure;
