@@ -2,7 +2,14 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import { createContextValues } from "@connectrpc/connect";
 import { isNativeGrpc } from "../transport/certificate-service.ts";
 import { clientCertificateKey } from "../transport/client-certificate.ts";
-import { anyOrigin, callerGone, drained, headersOf, skipRest } from "./http2-exchange.ts";
+import {
+  anyOrigin,
+  callerGone,
+  drained,
+  headersOf,
+  isUnknownToFetch,
+  skipRest,
+} from "./http2-exchange.ts";
 import type { Peer, Site, StreamedRequest, StreamedResponse } from "./site.ts";
 
 /** In milliseconds: the head of a request, all of it, and the silence after it. */
@@ -31,8 +38,7 @@ async function answer(
   peer: Peer,
 ): Promise<void> {
   const { url = "", method = "", rawHeaders } = incoming;
-  // What fetch does not know: a target that is no path, a method such as TRACE.
-  if (!url.startsWith("/") || /^(?:CONNECT|TRACE|TRACK)$/i.test(method)) {
+  if (!url.startsWith("/") || isUnknownToFetch(method)) {
     outgoing.writeHead(400).end();
     return;
   }

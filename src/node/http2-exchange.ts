@@ -16,10 +16,15 @@ export interface Target {
 /** A host for requests whose own word for it nobody reads. */
 export const anyOrigin = "https://rampart";
 
-/** Where a request goes, or nothing for one that does not go to a path. */
+/** A method for which there is no request of fetch: it throws. */
+export function isUnknownToFetch(method: string): boolean {
+  return /^(?:CONNECT|TRACE|TRACK)$/i.test(method);
+}
+
+/** Where a request goes, or nothing for one that does not go to a path, or goes nowhere in fetch. */
 export function targetOf(headers: IncomingHttpHeaders): Target | undefined {
   const { ":method": method = "", ":path": whole = "" } = headers;
-  if (!whole.startsWith("/")) return undefined;
+  if (!whole.startsWith("/") || isUnknownToFetch(method)) return undefined;
   const [path = "/"] = whole.split("?", 1);
   return { method, path, url: `${anyOrigin}${whole}` };
 }
