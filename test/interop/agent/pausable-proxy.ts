@@ -25,6 +25,8 @@ export async function startPausableProxy(target: URL): Promise<PausableProxy> {
       const outgoing = track(connect(Number(target.port), target.hostname));
       incoming.pipe(outgoing).pipe(incoming);
       incoming.on("close", () => outgoing.destroy());
+      // Or the client of a connection that was reset would wait for its answer.
+      outgoing.on("error", () => incoming.destroy());
     }
   });
   const cut = (): void => {
