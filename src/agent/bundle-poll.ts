@@ -52,6 +52,7 @@ export class BundlePoll {
   readonly #alarm: Alarm;
   readonly #wait: BundleWait;
   #etag: string | undefined;
+  #sequence: number | undefined;
   #refreshSeconds = defaultRefreshSeconds;
   #failures = 0;
   /** When the bundle was last known to be current. */
@@ -75,6 +76,7 @@ export class BundlePoll {
   async #look(signal: AbortSignal): Promise<Date> {
     const { url, clock, random, log } = this.#options;
     const begun = clock();
+    const before = this.#sequence;
     const heldSeconds = (): number => (clock().getTime() - begun.getTime()) / 1000;
     try {
       const look = await this.#fetch(signal);
@@ -82,7 +84,7 @@ export class BundlePoll {
       this.#failures = 0;
       this.lastError = undefined;
       this.confirmedAt = clock();
-      return this.#nextLook(look, heldSeconds());
+      return this.#nextLook(look, heldSeconds(), this.#sequence !== before);
     } catch (error) {
       this.lastError = sentence(error);
       if (this.#isHeld) this.#wait.cut(heldSeconds());
@@ -92,14 +94,14 @@ export class BundlePoll {
     }
   }
 
-  #nextLook({ grantedSeconds }: Look, heldSeconds: number): Date {
+  #nextLook({ grantedSeconds }: Look, heldSeconds: number, isNews: boolean): Date {
     const { clock, random, longestRefreshSeconds } = this.#options;
     const now = clock();
     // A tenth earlier or later: agents that started together do not stay together.
     const seconds = Math.min(this.#refreshSeconds, longestRefreshSeconds) * (0.9 + 0.2 * random());
     const refresh = new Date(now.getTime() + seconds * 1000);
     if (grantedSeconds === undefined) return refresh;
-    const next = this.#wait.answered({ grantedSeconds, heldSeconds }, random(), now);
+    const next = this.#wait.answered({ grantedSeconds, heldSeconds, isNews }, random(), now);
     return next < refresh ? next : refresh;
   }
 
@@ -114,6 +116,7 @@ export class BundlePoll {
       return false;
     }
     this.#etag = look.etag;
+    this.#sequence = look.bundle.sequence;
     this.#refreshSeconds = look.bundle.refreshSeconds;
     return true;
   }

@@ -11,6 +11,8 @@ interface HeldAnswer {
   /** How long it said that it would hold it. */
   readonly grantedSeconds: number;
   readonly heldSeconds: number;
+  /** Whether it brought another bundle: then it came when it should. */
+  readonly isNews: boolean;
 }
 
 /**
@@ -41,10 +43,10 @@ export class BundleWait {
   }
 
   /** @returns When to ask again: soon, but ever later where answers come without having been held. */
-  answered({ grantedSeconds, heldSeconds }: HeldAnswer, random: number, now: Date): Date {
+  answered({ grantedSeconds, heldSeconds, isNews }: HeldAnswer, random: number, now: Date): Date {
     this.#grantedSeconds = grantedSeconds;
     const isHeld = heldSeconds >= Math.min(shortestSeconds, grantedSeconds / 2);
-    this.#early = isHeld ? 0 : this.#early + 1;
+    this.#early = isHeld || isNews ? 0 : this.#early + 1;
     if (isHeld) this.#seconds = Math.min(this.#longestSeconds, this.#seconds * 1.01);
     return retryAt(Math.max(1, this.#early), random, now);
   }

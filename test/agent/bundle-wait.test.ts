@@ -4,8 +4,14 @@ import { BundleWait } from "../../src/agent/bundle-wait.ts";
 const now = new Date("2026-11-21T12:00:00Z");
 
 /** After how many seconds the next request goes out. */
-function pauseAfter(wait: BundleWait, heldSeconds: number, grantedSeconds = 50): number {
-  return (wait.answered({ grantedSeconds, heldSeconds }, 0, now).getTime() - now.getTime()) / 1000;
+function pauseAfter(
+  wait: BundleWait,
+  heldSeconds: number,
+  grantedSeconds = 50,
+  isNews = false,
+): number {
+  const next = wait.answered({ grantedSeconds, heldSeconds, isNews }, 0, now);
+  return (next.getTime() - now.getTime()) / 1000;
 }
 
 test("answers that were held are asked for again after a second", () => {
@@ -18,6 +24,12 @@ test("an endpoint that says that it waits, and does not, is asked ever more seld
   const pauses = Array.from({ length: 10 }, () => pauseAfter(wait, 0.01));
   expect(pauses).toEqual([1, 2, 4, 8, 16, 32, 64, 128, 150, 150]);
   expect(pauseAfter(wait, 50)).toBe(1);
+});
+
+test("one bundle soon after another is no endpoint that does not wait", () => {
+  const wait = new BundleWait(86_400);
+  const pauses = Array.from({ length: 10 }, () => pauseAfter(wait, 0.01, 50, true));
+  expect(new Set(pauses)).toEqual(new Set([1]));
 });
 
 test("a short wait that was granted is one", () => {
