@@ -34,25 +34,7 @@ export function createBundleEndpoint(
   waits: BundleWaits,
   { contentType, write }: BundleFormat,
 ): (c: Context) => Promise<Response> {
-  let latest: Representation | undefined;
-  let lookedAt = 0;
-
-  async function represent(): Promise<Representation> {
-    const now = ca.clock();
-    // Set first, so that whoever waits goes on with what there is while one looks.
-    lookedAt = now.getTime();
-    const view = await ca.issuance.authorities.at(now);
-    if (latest?.view !== view) latest = { view, ...(await tagged(await write(view))) };
-    return latest;
-  }
-
-  /** One look serves everybody who waits. */
-  async function lookAgain(): Promise<Representation> {
-    const age = ca.clock().getTime() - lookedAt;
-    const isRecent = age >= 0 && age < 500 * ca.bundleWaiting.lookSeconds;
-    return latest && isRecent ? latest : represent();
-  }
-
+  const { represent, lookAgain } = createLooks(ca, write);
   return async (c) => {
     const place = waits.enter(parseWaitSeconds(c.req.header("prefer")), ca.clock());
     try {
@@ -74,6 +56,41 @@ export function createBundleEndpoint(
       place?.leave();
     }
   };
+}
+
+interface Looks {
+  readonly represent: () => Promise<Representation>;
+  /** One look serves everybody who waits. */
+  readonly lookAgain: () => Promise<Representation>;
+}
+
+function createLooks(ca: CertificateAuthority, write: BundleFormat["write"]): Looks {
+  let latest: Representation | undefined;
+  let latestLook = 0;
+  let looks = 0;
+  let lookedAt = 0;
+
+  async function represent(): Promise<Representation> {
+    const look = ++looks;
+    const now = ca.clock();
+    // Set first, so that whoever waits goes on with what there is while one looks.
+    lookedAt = now.getTime();
+    const view = await ca.issuance.authorities.at(now);
+    const seen = latest?.view === view ? latest : { view, ...(await tagged(await write(view))) };
+    // Looks overlap, and one that began earlier may end later: it knows less.
+    if (latest && look < latestLook) return latest;
+    latest = seen;
+    latestLook = look;
+    return seen;
+  }
+
+  async function lookAgain(): Promise<Representation> {
+    const age = ca.clock().getTime() - lookedAt;
+    const isRecent = age >= 0 && age < 500 * ca.bundleWaiting.lookSeconds;
+    return latest && isRecent ? latest : represent();
+  }
+
+  return { represent, lookAgain };
 }
 
 function headersOf(

@@ -1,8 +1,10 @@
+import { Hono } from "hono";
 import { beforeEach, describe, expect, test } from "vitest";
 import { recordTaint } from "../../src/ca/taint.ts";
 import { createTaint } from "../../src/pki/taint.ts";
 import { parseWaitSeconds } from "../../src/pki/wait-preference.ts";
-import { createBundleWaits } from "../../src/transport/bundle-waits.ts";
+import { type BundleFormat, createBundleEndpoint } from "../../src/transport/bundle-endpoint.ts";
+import { type BundleWaits, createBundleWaits } from "../../src/transport/bundle-waits.ts";
 import { createHttpApp } from "../../src/transport/http-app.ts";
 import { origin } from "../contract/service-under-test.ts";
 import { type RunningCa, startCa } from "../testkit/running-ca.ts";
@@ -60,6 +62,36 @@ describe("one who waits for another trust bundle", () => {
     const response = await answer;
     expect(response.status).toBe(503);
     expect(response.headers.has("preference-applied")).toBe(false);
+  });
+
+  test("does not hear of an older one from a look that took its time", async () => {
+    const slow = Promise.withResolvers<void>();
+    let writes = 0;
+    const format: BundleFormat = {
+      contentType: "application/x-pem-file",
+      write: async ({ trustBundle }) => {
+        if (writes++ === 0) await slow.promise;
+        return trustBundle.pem;
+      },
+    };
+    const waits: BundleWaits = {
+      enter: (seconds) => (seconds === undefined ? undefined : { seconds, hold, leave: () => {} }),
+    };
+    const app = new Hono().get("/", createBundleEndpoint(ca.certificateAuthority, waits, format));
+    const older = app.request("/");
+    await expect.poll(() => writes).toBe(1);
+    await taint();
+    await ca.rotate();
+    ca.pass(1);
+    const newer = (await app.request("/")).headers.get("etag") ?? "";
+
+    async function hold(look: () => Promise<boolean>): Promise<void> {
+      slow.resolve();
+      await older;
+      await look();
+    }
+    const headers = { "if-none-match": newer, prefer: "wait=30" };
+    expect((await app.request("/", { headers })).status).toBe(304);
   });
 
   test("is many, and one look at the store serves them all", async () => {
