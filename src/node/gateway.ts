@@ -1,11 +1,12 @@
 import { Hono } from "hono";
 import type { Registry } from "prom-client";
+import type { EventLog } from "../ca/audit-event.ts";
 import { addSeconds } from "../pki/validity.ts";
 import { createCertificatePath } from "../transport/http-app.ts";
 import { auxiliaryRpcs } from "./auxiliary-rpcs.ts";
 import type { GatewayConfiguration } from "./gateway-configuration.ts";
 import { certificateFromUpstream, tokenInFile } from "./gateway-identity.ts";
-import { forwardingRpc } from "./gateway-site.ts";
+import { type Forwarding, forwardingRpc } from "./gateway-site.ts";
 import { createRegistry, createRpcMetrics } from "./grpc-metrics.ts";
 import { createKept } from "./kept.ts";
 import { addRootGauges, type KeptRoots, keepRoots, type RootsReport } from "./kept-roots.ts";
@@ -14,7 +15,7 @@ import { createMonitoringSite } from "./monitoring-site.ts";
 import { openWhenCertified } from "./renewing-listener.ts";
 import { logFault } from "./root-delivery.ts";
 import type { RunningServer, Surroundings } from "./serve.ts";
-import { certificateInFiles } from "./serving-certificate.ts";
+import { certificateInFiles, type ServingCertificateSource } from "./serving-certificate.ts";
 import type { Site } from "./site.ts";
 import { openUpstream } from "./upstream.ts";
 
@@ -29,34 +30,17 @@ export async function runGateway(
   configuration: GatewayConfiguration,
   { log, clock }: Surroundings,
 ): Promise<RunningServer> {
-  const { trustDomain, certificateFiles } = configuration;
+  const { trustDomain } = configuration;
   const upstream = await openUpstream(configuration.upstream, configuration.upstreamRootsFile);
   const credentials = tokenInFile(configuration.tokenFile, configuration.cluster);
-  const keeping = (what: string) => (error: unknown) =>
-    logFault(log, "renewal-failed", error, { what });
-  const trustBundleAt = createKept({
-    fetch: upstream.trustBundle,
-    dueAt: (_, now) => addSeconds(now, bundleSeconds),
-    failed: keeping("trust bundle"),
-  });
-  const certificateAt = certificateFiles
-    ? certificateInFiles(certificateFiles)
-    : certificateFromUpstream(upstream, credentials, keeping("serving certificate"));
-  let isOpen = false;
-  const isServing = async (): Promise<boolean> => isOpen;
+  const forwarding = { upstream, credentials, trustDomain, log, clock };
   const registry = createRegistry();
   const roots = await keepRootsIfAsked(configuration, { log, clock, registry });
+  const trustBundleAt = keepTrustBundle(forwarding);
+  let isOpen = false;
   const readiness = () => readinessOf(isOpen, roots, configuration);
   const app = gatewayApp(readiness, () => trustBundleAt(clock()));
-  const createCertificate = createRpcMetrics(registry)(
-    createCertificatePath,
-    forwardingRpc({ upstream, credentials, trustDomain, log, clock }),
-  );
-  const site: Site = {
-    rpcs: new Map([[createCertificatePath, createCertificate], ...auxiliaryRpcs(isServing)]),
-    fetch: async (request) => app.fetch(request),
-    log,
-  };
+  const site = createSite(forwarding, registry, app, async () => isOpen);
   const monitoring = await listenInPlaintext(
     createMonitoringSite(site, () => registry.metrics()),
     configuration.monitoringListen,
@@ -66,7 +50,7 @@ export async function runGateway(
     throw error;
   });
   const door = openWhenCertified({
-    certificateAt,
+    certificateAt: servingCertificate(configuration, forwarding),
     clientRootsAt: trustBundleAt,
     listen: async (shown) => {
       const verification = { trustDomain, clock, log };
@@ -99,6 +83,44 @@ async function keepRootsIfAsked(
   const roots = await keepRoots(configuration, rootPlaces, surroundings);
   addRootGauges(registry, roots);
   return roots;
+}
+
+function keepTrustBundle({ upstream, log }: Forwarding): (now: Date) => Promise<string> {
+  return createKept({
+    fetch: upstream.trustBundle,
+    dueAt: (_, now) => addSeconds(now, bundleSeconds),
+    failed: notRenewed(log, "trust bundle"),
+  });
+}
+
+function servingCertificate(
+  { certificateFiles }: GatewayConfiguration,
+  { upstream, credentials, log }: Forwarding,
+): ServingCertificateSource {
+  return certificateFiles
+    ? certificateInFiles(certificateFiles)
+    : certificateFromUpstream(upstream, credentials, notRenewed(log, "serving certificate"));
+}
+
+function notRenewed(log: EventLog, what: string): (error: unknown) => void {
+  return (error) => logFault(log, "renewal-failed", error, { what });
+}
+
+function createSite(
+  forwarding: Forwarding,
+  registry: Registry,
+  app: Hono,
+  isServing: () => Promise<boolean>,
+): Site {
+  const createCertificate = createRpcMetrics(registry)(
+    createCertificatePath,
+    forwardingRpc(forwarding),
+  );
+  return {
+    rpcs: new Map([[createCertificatePath, createCertificate], ...auxiliaryRpcs(isServing)]),
+    fetch: async (request) => app.fetch(request),
+    log: forwarding.log,
+  };
 }
 
 interface Readiness {
