@@ -54,7 +54,7 @@ export interface KubernetesAccess {
 }
 
 /** Requests to one API server under way at once in this isolate; more would only queue there. */
-export const maximumUnderWay = 32;
+const maximumUnderWay = 32;
 
 /** After a failure nobody waits for the same server again for so long. */
 export const restSeconds = 1;

@@ -99,7 +99,7 @@ type Status = z.infer<typeof answerForm>["status"];
  *
  * @throws CaError `credential-rejected`; FetchError for what is no TokenReview.
  */
-export function parseTokenReview(json: unknown, audiences: readonly string[]): ReviewedAccount {
+function parseTokenReview(json: unknown, audiences: readonly string[]): ReviewedAccount {
   const parsed = answerForm.safeParse(json);
   if (!parsed.success) throw new FetchError("answered no TokenReview");
   const { status } = parsed.data;

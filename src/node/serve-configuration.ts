@@ -61,7 +61,7 @@ export const serveKeys: readonly string[] = Object.keys(serveForm.shape);
  * Files of one machine are seen as soon as they are written, and looked at again within this time by
  * the next process.
  */
-export const filePropagation = { shortestSeconds: 1, usual: "5s" };
+const filePropagation = { shortestSeconds: 1, usual: "5s" };
 
 /**
  * Reads the configuration of `rampart serve`: the keys that every platform has, and its own.

@@ -32,7 +32,7 @@ const native = {
 };
 
 /** Protocols by the HTTP that they need. */
-export const countedProtocols = {
+const countedProtocols = {
   "HTTP/2": [native, connectJson, connectBinary, grpcWeb],
   "HTTP/1.1": [connectJson, connectBinary, grpcWeb],
 } as const;

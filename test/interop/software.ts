@@ -8,7 +8,7 @@ export type Software = { readonly program: string } | { readonly missing: string
 const root = join(import.meta.dirname, "../..");
 
 /** What the suites install; ignored by git. Go's own caches stay where they are. */
-export const cacheFolder: string = join(root, ".interop");
+const cacheFolder: string = join(root, ".interop");
 
 /** Slow the first time: everything is compiled. */
 const buildSeconds = 900;

@@ -66,7 +66,7 @@ export interface CsrDepartures {
 }
 
 /** `O=` that is empty, as pilot-agent sends it. */
-export const pilotAgentSubject: Octets = hex("300b31093007060355040a1300");
+const pilotAgentSubject: Octets = hex("300b31093007060355040a1300");
 
 /** An extensionRequest with one critical SAN of one URI, as every Istio client sends it. */
 export const requestedUri = (uri: string): Octets =>

@@ -14,12 +14,7 @@ export const secondOf = (instant: Date): number => (instant.getTime() - origin.g
 /** The seconds at which a schedule is published, signs, signs no more and retires. */
 export type Phases = readonly [number, number, number, number];
 
-export const scheduleOf = ([
-  publishedFrom,
-  signsFrom,
-  signsUntil,
-  retiresAt,
-]: Phases): Schedule => ({
+const scheduleOf = ([publishedFrom, signsFrom, signsUntil, retiresAt]: Phases): Schedule => ({
   publishedFrom: second(publishedFrom),
   signsFrom: second(signsFrom),
   signsUntil: second(signsUntil),

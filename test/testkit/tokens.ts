@@ -24,8 +24,8 @@ export function jwksOf(...keys: readonly TokenKey[]): { keys: JWK[] } {
 export type Claims = Readonly<Record<string, unknown>>;
 
 /** When the tokens of {@link serviceAccountClaims} were issued, before `now`, and how long they live. */
-export const issuedSecondsAgo = 60;
-export const tokenLifetimeSeconds = 3600;
+const issuedSecondsAgo = 60;
+const tokenLifetimeSeconds = 3600;
 
 /** The claims of a projected ServiceAccount token for `system:serviceaccount:<account>` (`ns:name`). */
 export function serviceAccountClaims(issuer: string, account: string, now: Date): Claims {

@@ -14,7 +14,7 @@ export interface Issued {
 export type Verdict = (issued: Issued) => Promise<string[]>;
 
 /** The sources of lints that hold for a private PKI (standards facts §3). */
-export const zlintSources = "RFC5280,RFC5480,RFC5891,Community";
+const zlintSources = "RFC5280,RFC5480,RFC5891,Community";
 
 /** OpenSSL, zlint and Go, each by itself. */
 export function verdictOf(software: {
