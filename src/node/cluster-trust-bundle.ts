@@ -1,7 +1,8 @@
 import type { EventLog } from "../ca/audit-event.ts";
 import { addSeconds } from "../pki/validity.ts";
+import { logFault } from "./fault-log.ts";
 import type { KubernetesClient } from "./kubernetes-client.ts";
-import { logFault, type RootDelivery } from "./root-delivery.ts";
+import type { RootDelivery } from "./root-delivery.ts";
 
 /** Istio's names (istio facts §5.5). */
 const signerName = "istio.io/istiod-ca";
@@ -10,7 +11,6 @@ const path = `/apis/certificates.k8s.io/v1beta1/clustertrustbundles/${encodeURIC
 
 /** It is not watched: what somebody else made of it is put right after so long. */
 const repairSeconds = 300;
-const applyMilliseconds = 10_000;
 
 /** After a failure. */
 const retrySeconds = 15;
@@ -33,9 +33,8 @@ export function createClusterTrustBundle(
       if (tried === pem && now < due) return;
       tried = pem;
       due = addSeconds(now, retrySeconds);
-      const bounded = AbortSignal.any([signal, AbortSignal.timeout(applyMilliseconds)]);
       try {
-        await client.apply(path, clusterTrustBundle(pem), bounded);
+        await client.apply(path, clusterTrustBundle(pem), signal);
         applied = pem;
         due = addSeconds(now, repairSeconds);
       } catch (error) {

@@ -4,6 +4,7 @@ import type { EventLog } from "../ca/audit-event.ts";
 import { addSeconds } from "../pki/validity.ts";
 import { createCertificatePath } from "../transport/http-app.ts";
 import { auxiliaryRpcs } from "./auxiliary-rpcs.ts";
+import { logFault } from "./fault-log.ts";
 import type { GatewayConfiguration } from "./gateway-configuration.ts";
 import { certificateFromUpstream, tokenInFile } from "./gateway-identity.ts";
 import { type Forwarding, forwardingRpc } from "./gateway-site.ts";
@@ -13,7 +14,6 @@ import { addRootGauges, type KeptRoots, keepRoots, type RootsReport } from "./ke
 import { listenInPlaintext, listenWithTls } from "./listener.ts";
 import { createMonitoringSite } from "./monitoring-site.ts";
 import { openWhenCertified } from "./renewing-listener.ts";
-import { logFault } from "./root-delivery.ts";
 import type { RunningServer, Surroundings } from "./serve.ts";
 import { certificateInFiles, type ServingCertificateSource } from "./serving-certificate.ts";
 import type { Site } from "./site.ts";

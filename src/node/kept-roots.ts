@@ -3,9 +3,10 @@ import { type BundleFollower, createBundleFollower } from "./bundle-follower.ts"
 import { clusterFetch } from "./cluster-fetch.ts";
 import { createClusterTrustBundle } from "./cluster-trust-bundle.ts";
 import { credentialInFile } from "./credential-file.ts";
+import { logFault } from "./fault-log.ts";
 import { createKubernetesClient } from "./kubernetes-client.ts";
 import { recur } from "./recurrence.ts";
-import { createRootDelivery, logFault, type RootDelivery } from "./root-delivery.ts";
+import { createRootDelivery, type RootDelivery } from "./root-delivery.ts";
 import { readRootFile } from "./root-file.ts";
 import type { RootPlaces } from "./root-places.ts";
 import type { Surroundings } from "./serve.ts";

@@ -16,10 +16,11 @@ export interface KubernetesClient {
   readonly read: (path: string, signal: AbortSignal) => Promise<unknown>;
   /** One object of JSON a line, until the server or the signal ends it. */
   readonly watch: (path: string, signal: AbortSignal) => AsyncIterable<unknown>;
-  /** Server-side apply, by this field owner, which takes over what others own. */
+  /** Server-side apply, by this field owner, which takes over what others own; bounded in time. */
   readonly apply: (path: string, object: object, signal: AbortSignal) => Promise<unknown>;
 }
 
+const applyMilliseconds = 10_000;
 const fieldOwner = "rampart-distribute";
 const maximumLength = 16 * 1024 * 1024;
 
@@ -51,7 +52,7 @@ export function createKubernetesClient(
         method: "PATCH",
         headers: { "content-type": "application/apply-patch+yaml" },
         body: JSON.stringify(object),
-        signal,
+        signal: AbortSignal.any([signal, AbortSignal.timeout(applyMilliseconds)]),
       });
       return parseAll(linesOf(response));
     },

@@ -6,7 +6,7 @@ import { createRootPush, type RootPush } from "../ca/root-push.ts";
 import type { Configuration } from "../config/configuration.ts";
 import { rootTargets } from "../config/root-targets.ts";
 import { clusterFetch } from "./cluster-fetch.ts";
-import { logFault } from "./root-delivery.ts";
+import { logFault } from "./fault-log.ts";
 import type { Surroundings } from "./serve.ts";
 
 /** The delivery of roots to the clusters that gave access. */

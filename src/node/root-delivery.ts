@@ -11,6 +11,7 @@ import {
   rootConfigMapsPath,
 } from "../ca/root-config-map.ts";
 import { addSeconds } from "../pki/validity.ts";
+import { logFault } from "./fault-log.ts";
 import { type Followed, follow } from "./followed.ts";
 import type { KubernetesClient } from "./kubernetes-client.ts";
 
@@ -39,7 +40,6 @@ interface Attempts {
 
 const longestPauseSeconds = 60;
 const atOnce = 8;
-const applyMilliseconds = 10_000;
 
 /** @param name Of the ConfigMap. */
 export function createRootDelivery(
@@ -72,9 +72,8 @@ export function createRootDelivery(
     attempts.set(namespace, { last: now, next: addSeconds(now, pauseSeconds), pauseSeconds });
     try {
       const path = rootConfigMapPath(name, namespace);
-      const bounded = AbortSignal.any([signal, AbortSignal.timeout(applyMilliseconds)]);
       const object = rootConfigMap(name, namespace, bundle, now);
-      const applied = parseRootConfigMap(await client.apply(path, object, bounded), name);
+      const applied = parseRootConfigMap(await client.apply(path, object, signal), name);
       if (applied) configMaps.items.set(...applied);
     } catch (error) {
       if (!signal.aborted) logFault(log, "root-not-delivered", error, { namespace });
@@ -110,15 +109,4 @@ function stateOf(
 
 function forgetGone(attempts: Map<string, Attempts>, namespaces: Followed<boolean>): void {
   for (const name of attempts.keys()) if (!namespaces.items.has(name)) attempts.delete(name);
-}
-
-/** What went wrong on the way to a cluster. */
-export function logFault(
-  { operation }: EventLog,
-  event: string,
-  error: unknown,
-  fields: Readonly<Record<string, string>> = {},
-): void {
-  const detail = error instanceof Error ? error.message : "no reason given";
-  operation({ ...fields, event, level: "warning", detail });
 }
