@@ -1,6 +1,5 @@
-import { median } from "../median.ts";
 import "reflect-metadata/lite";
-import { randomBytes, type webcrypto } from "node:crypto";
+import type { webcrypto } from "node:crypto";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -8,11 +7,13 @@ import { X509CertificateGenerator } from "@peculiar/x509";
 import type { ServingCertificate } from "../../src/node/serving-certificate.ts";
 import { toPem } from "../../src/pki/pem.ts";
 import type { Load } from "../loads.ts";
+import { median } from "../median.ts";
 import type { Row } from "../report.ts";
 import type { Cluster, Workload } from "../workload.ts";
 import { ghzRows } from "./ghz.ts";
 import { nativeLoad } from "./native-client.ts";
 import { type ProcessUnderTest, startProcess } from "./process-under-test.ts";
+import { serveValues } from "./serve-values.ts";
 
 const warmUpTimes = 2000;
 const rounds = 21;
@@ -89,12 +90,7 @@ async function startCa(
   return ca.tell({
     act: "serve",
     values: {
-      STORE_DIRECTORY: join(folder, "store"),
-      LISTEN: "127.0.0.1:0",
-      PLAINTEXT_LISTEN: "127.0.0.1:0",
-      MONITORING_LISTEN: "127.0.0.1:0",
-      KEK: `bench:${randomBytes(32).toString("base64")}`,
-      INCEPTION_DATE: new Date().toISOString().slice(0, 10),
+      ...serveValues(folder),
       PROPAGATION_INTERVAL: "4s",
       ISSUERS: [{ issuer, jwks_uri: keysUrl, gateways }],
     },

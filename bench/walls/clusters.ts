@@ -4,7 +4,7 @@ import { exportJWK, generateKeyPair, SignJWT } from "jose";
 /** Signs a token of an account (`namespace:name`) under an issuer's name. */
 export type Mint = (issuer: string, account: string) => Promise<string>;
 
-/** A cluster of two: what it is configured with, and its key. */
+/** A cluster among others: what it is configured with, and how its tokens are made. */
 export interface WalledCluster {
   readonly table: Readonly<Record<string, unknown>>;
   readonly mint: Mint;
@@ -13,7 +13,7 @@ export interface WalledCluster {
 export const issuerOf = (name: string): string => `https://${name}.example`;
 
 /** Each has namespaces of its own, and one that all share. */
-export async function createCluster(
+export async function createWalledCluster(
   name: string,
   access: Readonly<Record<string, unknown>> = {},
 ): Promise<WalledCluster> {

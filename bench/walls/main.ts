@@ -1,4 +1,3 @@
-import { randomBytes } from "node:crypto";
 import { mkdtemp, rm } from "node:fs/promises";
 import { Agent, createServer, request } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -8,9 +7,10 @@ import { create, toBinary } from "@bufbuild/protobuf";
 import { IstioCertificateRequestSchema } from "../../src/gen/istio/v1/auth/ca_pb.ts";
 import { startEdge } from "../edge.ts";
 import { startProcess } from "../node/process-under-test.ts";
-import { createWorkload, createCluster as workloadCluster } from "../workload.ts";
+import { serveValues } from "../node/serve-values.ts";
+import { createCluster, createWorkload } from "../workload.ts";
 import { type Attempt, type Pair, pairsOf } from "./attempts.ts";
-import { createCluster } from "./clusters.ts";
+import { createWalledCluster } from "./clusters.ts";
 import { compare } from "./statistics.ts";
 
 const [times = "3000"] = process.argv.slice(2);
@@ -104,12 +104,12 @@ const kubernetes = {
   review: "before-keys",
 };
 const [a, b, r] = await Promise.all([
-  createCluster("a"),
-  createCluster("b"),
-  createCluster("r", { kubernetes }),
+  createWalledCluster("a"),
+  createWalledCluster("b"),
+  createWalledCluster("r", { kubernetes }),
 ]);
 const issuers = [a.table, b.table, r.table];
-const { csrPem } = await createWorkload(await workloadCluster("https://unused.example", "ES256"));
+const { csrPem } = await createWorkload(await createCluster("https://unused.example", "ES256"));
 const pairs = await pairsOf(a.mint);
 const folder = await mkdtemp(join(tmpdir(), "rampart-bench-"));
 const child = startProcess();
@@ -117,12 +117,7 @@ try {
   const { plaintextPort } = await child.tell({
     act: "serve",
     values: {
-      STORE_DIRECTORY: join(folder, "store"),
-      LISTEN: "127.0.0.1:0",
-      PLAINTEXT_LISTEN: "127.0.0.1:0",
-      MONITORING_LISTEN: "127.0.0.1:0",
-      KEK: `bench:${randomBytes(32).toString("base64")}`,
-      INCEPTION_DATE: new Date().toISOString().slice(0, 10),
+      ...serveValues(folder),
       PROPAGATION_INTERVAL: "1s",
       CLUSTER_CREDENTIAL_R: "credential",
       ISSUERS: issuers,

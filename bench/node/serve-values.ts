@@ -1,0 +1,14 @@
+import { randomBytes } from "node:crypto";
+import { join } from "node:path";
+
+/** What any `rampart serve` under test is configured with: ports of its own, and a store in this folder. */
+export function serveValues(folder: string): Readonly<Record<string, string>> {
+  return {
+    STORE_DIRECTORY: join(folder, "store"),
+    LISTEN: "127.0.0.1:0",
+    PLAINTEXT_LISTEN: "127.0.0.1:0",
+    MONITORING_LISTEN: "127.0.0.1:0",
+    KEK: `bench:${randomBytes(32).toString("base64")}`,
+    INCEPTION_DATE: new Date().toISOString().slice(0, 10),
+  };
+}
