@@ -14,7 +14,7 @@ import { createHttpApp } from "../../src/transport/http-app.ts";
 import { createEventRecorder, type EventRecorder } from "../testkit/event-recorder.ts";
 import { createMemoryStore, type MemoryStore } from "../testkit/memory-store.ts";
 import { randomKek } from "../testkit/running-ca.ts";
-import { createTokenKey, jwksOf, mintToken, serviceAccountClaims } from "../testkit/tokens.ts";
+import { createTokenKey, jwksOf, mintAccountToken } from "../testkit/tokens.ts";
 import { taintSigner } from "./taint-signer.ts";
 
 /** The real CA behind a real HTTP server of this machine, by the real time. */
@@ -77,7 +77,7 @@ export async function startHttpCa(
     store,
     log,
     tokenFile: async (account) => {
-      const token = await mintToken(tokenKey, serviceAccountClaims(issuer, account, clock()));
+      const token = await mintAccountToken(tokenKey, issuer, account, clock());
       const file = join(folder, account.replace(":", "-"));
       await writeFile(file, ` ${token}\n`);
       return file;

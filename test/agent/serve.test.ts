@@ -3,7 +3,7 @@ import { rm, writeFile } from "node:fs/promises";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import type { Environment } from "../../src/agent/environment.ts";
 import { type ServedCa, serveCa } from "../testkit/served-ca.ts";
-import { createTokenKey, jwksOf, mintToken, serviceAccountClaims } from "../testkit/tokens.ts";
+import { createTokenKey, jwksOf, mintAccountToken } from "../testkit/tokens.ts";
 import { startTestAgent, temporaryFolder } from "./running-agent.ts";
 import { pemsOf, SdsStream } from "./sds-client.ts";
 
@@ -33,8 +33,7 @@ async function environment(folder: string): Promise<Environment> {
 }
 
 async function writeToken(folder: string): Promise<void> {
-  const claims = serviceAccountClaims(issuer, "foo:bar", new Date());
-  await writeFile(`${folder}/token`, await mintToken(key, claims));
+  await writeFile(`${folder}/token`, await mintAccountToken(key, issuer, "foo:bar", new Date()));
 }
 
 test("a pod's environment gets its certificate over native gRPC, and the published bundle", async () => {

@@ -6,12 +6,7 @@ import { candidatesIn, type KeySet, parseKeySet } from "../../src/authn/key-set.
 import { createOidcAuthenticator } from "../../src/authn/oidc-authenticator.ts";
 import { parseTrustDomain, type TrustDomain } from "../../src/pki/spiffe-id.ts";
 import { refusalOf } from "../testkit/refusal.ts";
-import {
-  createTokenKey,
-  mintToken,
-  serviceAccountClaims,
-  type TokenKey,
-} from "../testkit/tokens.ts";
+import { createTokenKey, mintAccountToken, type TokenKey } from "../testkit/tokens.ts";
 import { trustedIssuer } from "../testkit/trusted-issuers.ts";
 
 let rsa: JWK;
@@ -146,7 +141,7 @@ describe("a key that cannot be imported", () => {
     const authenticator = createOidcAuthenticator(trustDomain, [
       trustedIssuer("https://a.test", published),
     ]);
-    const token = await mintToken(good, serviceAccountClaims("https://a.test", "foo:bar", now));
+    const token = await mintAccountToken(good, "https://a.test", "foo:bar", now);
     return authenticator({ headers: new Headers({ authorization: `Bearer ${token}` }) }, now);
   }
 

@@ -18,12 +18,7 @@ import {
   startApiServer,
 } from "../testkit/api-server.ts";
 import { refusalOf } from "../testkit/refusal.ts";
-import {
-  createTokenKey,
-  mintToken,
-  serviceAccountClaims,
-  type TokenKey,
-} from "../testkit/tokens.ts";
+import { createTokenKey, mintAccountToken, type TokenKey } from "../testkit/tokens.ts";
 import { trustedIssuer } from "../testkit/trusted-issuers.ts";
 
 const now = new Date("2026-11-21T12:00:00.500Z");
@@ -76,7 +71,7 @@ function authenticator() {
 }
 
 const tokenOf = (cluster: string, account = "default:example-pod-sa", at = now) =>
-  mintToken(key, serviceAccountClaims(issuerOf(cluster), account, at));
+  mintAccountToken(key, issuerOf(cluster), account, at);
 
 function headersOf(token: string, clusterId?: string): Headers {
   return new Headers({
@@ -236,8 +231,8 @@ describe("a token is refused that", () => {
       "subject",
     ],
   ])("%s by its own words, and no API server sees it", async (_, claims, check) => {
-    const all = { ...serviceAccountClaims(issuerOf("Kubernetes"), "default:a", now), ...claims };
-    const headers = headersOf(await mintToken(key, all));
+    const issuer = issuerOf("Kubernetes");
+    const headers = headersOf(await mintAccountToken(key, issuer, "default:a", now, claims));
     const refusal = await refusalOf(() => authenticator()({ headers }, now));
     expect(refusal).toEqual(rejected(check));
     expect(local.asked).toEqual([]);

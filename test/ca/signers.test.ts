@@ -2,13 +2,7 @@ import { X509Certificate } from "node:crypto";
 import { beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { connectJson, outcomeOf, requestOf } from "../contract/rpc-calls.ts";
 import { type RunningCa, startCa } from "../testkit/running-ca.ts";
-import {
-  createTokenKey,
-  jwksOf,
-  mintToken,
-  serviceAccountClaims,
-  type TokenKey,
-} from "../testkit/tokens.ts";
+import { createTokenKey, jwksOf, mintAccountToken, type TokenKey } from "../testkit/tokens.ts";
 import { createWorkload } from "../testkit/workload.ts";
 
 const issuerA = "https://a.test";
@@ -53,7 +47,7 @@ async function found(): Promise<void> {
 }
 
 async function ask(account: string, metadata: Record<string, string>, issuer = issuerA) {
-  const token = await mintToken(key, serviceAccountClaims(issuer, account, ca.now()));
+  const token = await mintAccountToken(key, issuer, account, ca.now());
   const headers = { authorization: `Bearer ${token}` };
   const request = requestOf(connectJson, { csr, metadata }, headers);
   const outcome = await outcomeOf(connectJson, await ca.app.fetch(request));

@@ -10,13 +10,7 @@ import {
 } from "../testkit/api-server.ts";
 import { refusalOf } from "../testkit/refusal.ts";
 import { startCa } from "../testkit/running-ca.ts";
-import {
-  createTokenKey,
-  jwksOf,
-  mintToken,
-  serviceAccountClaims,
-  type TokenKey,
-} from "../testkit/tokens.ts";
+import { createTokenKey, jwksOf, mintAccountToken, type TokenKey } from "../testkit/tokens.ts";
 import { configurationOf, expectOneFault, faultsOf, issuer, issuersOf } from "./faults.ts";
 
 const server = "https://10.0.0.1:6443";
@@ -149,8 +143,8 @@ describe("who decides on a token", () => {
       [credential]: apiCredential,
     });
     const judge: Court["judge"] = async (signer, claims = {}) => {
-      const all = { ...serviceAccountClaims(issuer, "foo:bar", now()), ...claims };
-      const headers = new Headers({ authorization: `Bearer ${await mintToken(signer, all)}` });
+      const token = await mintAccountToken(signer, issuer, "foo:bar", now(), claims);
+      const headers = new Headers({ authorization: `Bearer ${token}` });
       return certificateAuthority.authenticate({ headers }, now());
     };
     try {

@@ -1,5 +1,5 @@
 import { beforeAll, expect, test } from "vitest";
-import { forgeToken, mintToken, serviceAccountClaims } from "../testkit/tokens.ts";
+import { forgeToken, mintAccountToken, serviceAccountClaims } from "../testkit/tokens.ts";
 import { createWorkload, type Workload, withBrokenSignature } from "../testkit/workload.ts";
 import {
   bearer,
@@ -42,8 +42,9 @@ export function describeRefusedRequests(service: () => ServiceUnderTest): void {
   };
 
   const withClaims = (changes: Record<string, unknown>) => async () => {
-    const claims = serviceAccountClaims(issuers.cluster, "foo:bar", service().now());
-    return { authorization: `Bearer ${await mintToken(service().key, { ...claims, ...changes })}` };
+    const { key, now } = service();
+    const token = await mintAccountToken(key, issuers.cluster, "foo:bar", now(), changes);
+    return { authorization: `Bearer ${token}` };
   };
   const withHeaders = (headers: Record<string, string>) => async () => ({
     ...(await bearer(service())),

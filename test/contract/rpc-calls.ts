@@ -5,7 +5,7 @@ import {
   IstioCertificateRequestSchema,
   IstioCertificateService,
 } from "../../src/gen/istio/v1/auth/ca_pb.ts";
-import { mintToken, serviceAccountClaims } from "../testkit/tokens.ts";
+import { mintAccountToken } from "../testkit/tokens.ts";
 import { issuers, origin, rpcPath, type ServiceUnderTest } from "./service-under-test.ts";
 
 /** The fields of a call as a workload sends them. */
@@ -185,6 +185,6 @@ export async function bearer(
   account = "foo:bar",
   issuer: string = issuers.cluster,
 ): Promise<{ authorization: string }> {
-  const claims = serviceAccountClaims(issuer, account, service.now());
-  return { authorization: `Bearer ${await mintToken(service.key, claims)}` };
+  const token = await mintAccountToken(service.key, issuer, account, service.now());
+  return { authorization: `Bearer ${token}` };
 }

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { TestHarness } from "wrangler";
 import { createWorkloadKey } from "../../dev/certificate-request.ts";
-import { mintToken, serviceAccountClaims, type TokenKey } from "../testkit/tokens.ts";
+import { mintAccountToken, type TokenKey } from "../testkit/tokens.ts";
 import { handshake, type PeerCredentials } from "./tls-peer.ts";
 
 /** What one workload asks for and gets. */
@@ -12,8 +12,7 @@ export async function obtain(
 ): Promise<PeerCredentials> {
   const spiffeId = `spiffe://cluster.local/ns/${namespace}/sa/${name}`;
   const { privateKey, csrPem } = await createWorkloadKey(spiffeId);
-  const claims = serviceAccountClaims(issuer, `${namespace}:${name}`, new Date());
-  const token = await mintToken(tokenKey, claims);
+  const token = await mintAccountToken(tokenKey, issuer, `${namespace}:${name}`, new Date());
   const response = await worker.fetch("/istio.v1.auth.IstioCertificateService/CreateCertificate", {
     method: "POST",
     headers: { "content-type": "application/json", authorization: `Bearer ${token}` },

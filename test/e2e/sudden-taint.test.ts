@@ -8,7 +8,7 @@ import { temporaryFolder } from "../dev/temporary-folder.ts";
 import { createOperatorFolder, rampart } from "../testkit/command-line.ts";
 import { randomKek } from "../testkit/running-ca.ts";
 import { startServeProcess } from "../testkit/serve-process.ts";
-import { createTokenKey, jwksOf, mintToken, serviceAccountClaims } from "../testkit/tokens.ts";
+import { createTokenKey, jwksOf, mintAccountToken } from "../testkit/tokens.ts";
 
 const tokenKey = await createTokenKey("ES256", "key-1");
 const { issuer } = issuerTables.cluster;
@@ -35,8 +35,7 @@ test("a taint on the store of a running server reaches a workload in seconds, wi
   const operator = await createOperatorFolder(configurationFile(join(folder, "store")));
   const server = await startServeProcess(operator.config, kek);
   const tokenFile = join(folder, "token");
-  const claims = serviceAccountClaims(issuer, "foo:bar", new Date());
-  await writeFile(tokenFile, await mintToken(tokenKey, claims));
+  await writeFile(tokenFile, await mintAccountToken(tokenKey, issuer, "foo:bar", new Date()));
   const socket = join(folder, "sds");
   const { event } = await startTestAgent({
     CA_ADDR: `http://127.0.0.1:${server.plaintextPort}`,

@@ -8,7 +8,7 @@ import type { RunningServer } from "../../src/node/serve.ts";
 import { issuerTables } from "../contract/service-under-test.ts";
 import { createEventRecorder } from "../testkit/event-recorder.ts";
 import { type ServedCa, serveCa, servedName } from "../testkit/served-ca.ts";
-import { createTokenKey, jwksOf, mintToken, serviceAccountClaims } from "../testkit/tokens.ts";
+import { createTokenKey, jwksOf, mintAccountToken } from "../testkit/tokens.ts";
 import {
   namespaceOf,
   startWatchedApi,
@@ -29,8 +29,9 @@ beforeAll(async () => {
   served = await serveCa({ SERVING_NAMES: ["localhost"], ISSUERS: [table] });
   pem = await served.bundle();
   folder = await mkdtemp(join(tmpdir(), "rampart-"));
-  const claims = serviceAccountClaims(table.issuer, "istio-system:rampart-gateway", new Date());
-  await writeFile(join(folder, "token"), await mintToken(key, claims));
+  const account = "istio-system:rampart-gateway";
+  const token = await mintAccountToken(key, table.issuer, account, new Date());
+  await writeFile(join(folder, "token"), token);
   await writeFile(join(folder, "api-token"), watchedToken);
   await writeFile(join(folder, "roots.pem"), pem);
 });

@@ -15,13 +15,7 @@ import { connectHttp2 } from "../testkit/http2-client.ts";
 import { type CallerTls, nativeClient } from "../testkit/native-grpc.ts";
 import { type Relay, startRelay } from "../testkit/relay.ts";
 import { type ServedCa, serveCa, servedName } from "../testkit/served-ca.ts";
-import {
-  createTokenKey,
-  jwksOf,
-  mintToken,
-  serviceAccountClaims,
-  type TokenKey,
-} from "../testkit/tokens.ts";
+import { createTokenKey, jwksOf, mintAccountToken, type TokenKey } from "../testkit/tokens.ts";
 
 const log = createEventRecorder();
 const account = "istio-system:rampart-gateway";
@@ -65,8 +59,8 @@ beforeAll(async () => {
   });
   roots = await served.bundle();
   directory = await mkdtemp(join(tmpdir(), "rampart-"));
-  const claims = serviceAccountClaims(issuers.cluster, account, new Date());
-  await writeFile(join(directory, "token"), `${await mintToken(key, claims)}\n`);
+  const token = await mintAccountToken(key, issuers.cluster, account, new Date());
+  await writeFile(join(directory, "token"), `${token}\n`);
   await writeFile(join(directory, "roots.pem"), roots);
   relay = await startRelay(served.port);
   gateway = await startGateway(`https://localhost:${relay.port}/`);

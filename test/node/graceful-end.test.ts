@@ -5,7 +5,7 @@ import { connectJson, grpcWeb } from "../contract/rpc-calls.ts";
 import { issuerTables, origin, rpcPath } from "../contract/service-under-test.ts";
 import { connectHttp2 } from "../testkit/http2-client.ts";
 import { type ServedCa, serveCa, servedName } from "../testkit/served-ca.ts";
-import { createTokenKey, jwksOf, mintToken, serviceAccountClaims } from "../testkit/tokens.ts";
+import { createTokenKey, jwksOf, mintAccountToken } from "../testkit/tokens.ts";
 import { createWorkload } from "../testkit/workload.ts";
 
 let served: ServedCa;
@@ -18,8 +18,7 @@ beforeEach(async () => {
     ISSUERS: [{ issuer, jwks: jwksOf(key) }],
     PLAINTEXT_LISTEN: "127.0.0.1:0",
   });
-  const claims = serviceAccountClaims(issuer, "foo:bar", new Date());
-  authorization = `Bearer ${await mintToken(key, claims)}`;
+  authorization = `Bearer ${await mintAccountToken(key, issuer, "foo:bar", new Date())}`;
 });
 
 /** A call whose body comes only when it is told to. */

@@ -9,7 +9,7 @@ import { nativeClient } from "../testkit/native-grpc.ts";
 import { randomKek } from "../testkit/running-ca.ts";
 import { type ServeProcess, startServeProcess } from "../testkit/serve-process.ts";
 import { servedName } from "../testkit/served-ca.ts";
-import { createTokenKey, jwksOf, mintToken, serviceAccountClaims } from "../testkit/tokens.ts";
+import { createTokenKey, jwksOf, mintAccountToken } from "../testkit/tokens.ts";
 import { createWorkload } from "../testkit/workload.ts";
 
 const bundleOf = async ({ monitoringPort }: ServeProcess): Promise<string> =>
@@ -35,8 +35,8 @@ test("a server that is killed loses nothing that it answered, and ends politely 
     ].join("\n"),
   );
   expect(await readFile(config, "utf8")).not.toContain(kek);
-  const claims = serviceAccountClaims(issuer, "foo:bar", new Date());
-  const headers = { authorization: `Bearer ${await mintToken(key, claims)}` };
+  const token = await mintAccountToken(key, issuer, "foo:bar", new Date());
+  const headers = { authorization: `Bearer ${token}` };
   const { csrPem: csr } = await createWorkload();
   const roots: string[] = [];
   for (let i = 0; i < 2; i++) {

@@ -7,13 +7,7 @@ import { issuers, issuerTables } from "../contract/service-under-test.ts";
 import { type ClientTls, connectHttp2 } from "../testkit/http2-client.ts";
 import { type CallerTls, type NativeClient, nativeClient } from "../testkit/native-grpc.ts";
 import { type ServedCa, serveCa, servedName } from "../testkit/served-ca.ts";
-import {
-  createTokenKey,
-  jwksOf,
-  mintToken,
-  serviceAccountClaims,
-  type TokenKey,
-} from "../testkit/tokens.ts";
+import { createTokenKey, jwksOf, mintAccountToken, type TokenKey } from "../testkit/tokens.ts";
 
 // Leaves of 36 s, authorities of 144 s: minted 18 s on, signs 54 s on, the first is gone after 108 s.
 // All of it within the two minutes that certificates are backdated, because TLS has the machine's clock.
@@ -42,8 +36,8 @@ afterAll(() => served.end());
 
 async function obtain(client: NativeClient, withToken: boolean): Promise<CallerTls> {
   const { privateKey, csrPem } = await createWorkloadKey("spiffe://any/ns/a/sa/b");
-  const claims = serviceAccountClaims(issuers.cluster, "foo:vm", clock());
-  const headers = { authorization: `Bearer ${await mintToken(key, claims)}` };
+  const token = await mintAccountToken(key, issuers.cluster, "foo:vm", clock());
+  const headers = { authorization: `Bearer ${token}` };
   const outcome = await client.createCertificate({ csr: csrPem }, withToken ? headers : {});
   if (!("certChain" in outcome)) throw new Error(`${outcome.code}: ${outcome.message}`);
   const [chainPem = "", roots = ""] = outcome.certChain;

@@ -56,6 +56,17 @@ export async function mintToken(key: TokenKey, claims: Claims): Promise<string> 
     .sign(key.privateKey);
 }
 
+/** A ServiceAccount token as its cluster would sign it, but for these changes. */
+export function mintAccountToken(
+  key: TokenKey,
+  issuer: string,
+  account: string,
+  now: Date,
+  changes: Claims = {},
+): Promise<string> {
+  return mintToken(key, { ...serviceAccountClaims(issuer, account, now), ...changes });
+}
+
 /**
  * A token with any header and any payload, signed by an RSA key (RS256) or a P-256 key (ES256): what
  * jose would refuse to make.

@@ -14,13 +14,7 @@ import {
 } from "../testkit/api-server.ts";
 import { startLoopbackServer } from "../testkit/loopback-server.ts";
 import { type RunningCa, startCa } from "../testkit/running-ca.ts";
-import {
-  createTokenKey,
-  jwksOf,
-  mintToken,
-  serviceAccountClaims,
-  type TokenKey,
-} from "../testkit/tokens.ts";
+import { createTokenKey, jwksOf, mintAccountToken, type TokenKey } from "../testkit/tokens.ts";
 import { createWorkload } from "../testkit/workload.ts";
 
 /** A cluster among others: what its issuer is called, and how its tokens are judged. */
@@ -108,8 +102,8 @@ function reviewOf(cluster: Cluster, token: string): unknown {
 const mintedBy = new Map<string, string>();
 
 async function tokenOf(cluster: Cluster, account: string, changes = {}): Promise<string> {
-  const claims = { ...serviceAccountClaims(cluster.issuer, account, running.now()), ...changes };
-  const token = await mintToken(keyOf(cluster), claims);
+  const { issuer } = cluster;
+  const token = await mintAccountToken(keyOf(cluster), issuer, account, running.now(), changes);
   mintedBy.set(token, cluster.name);
   return token;
 }

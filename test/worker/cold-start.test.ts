@@ -1,7 +1,7 @@
 import { exports } from "cloudflare:workers";
 import { beforeAll, expect, test, vi } from "vitest";
 import { connectJson, outcomeOf, requestOf } from "../contract/rpc-calls.ts";
-import { createTokenKey, jwksOf, mintToken, serviceAccountClaims } from "../testkit/tokens.ts";
+import { createTokenKey, jwksOf, mintAccountToken } from "../testkit/tokens.ts";
 import { registry, stormIssuer } from "./internet.ts";
 
 beforeAll(() => {
@@ -16,8 +16,8 @@ test("a storm of unknown key ids that starts an isolate fetches keys once", asyn
   if (!published || !unknown) throw new Error("no keys");
   const entry = `${registry}${new URL(stormIssuer).host}`;
   await fetch(entry, { method: "PUT", body: JSON.stringify(jwksOf(published)) });
-  const claims = serviceAccountClaims(stormIssuer, "foo:bar", new Date());
-  const authorization = `Bearer ${await mintToken(unknown, claims)}`;
+  const token = await mintAccountToken(unknown, stormIssuer, "foo:bar", new Date());
+  const authorization = `Bearer ${token}`;
   const storm = Array.from({ length: 50 }, async () => {
     const request = requestOf(connectJson, { csr: "x" }, { authorization });
     return outcomeOf(connectJson, await exports.default.fetch(request));

@@ -8,7 +8,7 @@ import type { Departure } from "../../../src/pki/taint.ts";
 import { createKvStore, type KvNamespace } from "../../../src/worker/kv-store.ts";
 import { taintSigner } from "../../agent/taint-signer.ts";
 import { createEventRecorder } from "../../testkit/event-recorder.ts";
-import { createTokenKey, jwksOf, mintToken, serviceAccountClaims } from "../../testkit/tokens.ts";
+import { createTokenKey, jwksOf, mintAccountToken } from "../../testkit/tokens.ts";
 
 /** The Worker in workerd, with leaves that live for seconds, and its cron running. */
 export interface EdgeCa {
@@ -56,9 +56,9 @@ export async function startEdgeCa(leafSeconds: number): Promise<EdgeCa> {
   return {
     url,
     async tokenFile(folder, name) {
-      const claims = serviceAccountClaims(issuer, `mesh:${name}`, new Date());
       const file = join(folder, `token-${name}`);
-      await writeFile(file, `${await mintToken(tokenKey, claims)}\n`);
+      const token = await mintAccountToken(tokenKey, issuer, `mesh:${name}`, new Date());
+      await writeFile(file, `${token}\n`);
       return file;
     },
     async signingRoot() {

@@ -3,13 +3,7 @@ import { writeFile } from "node:fs/promises";
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
-import {
-  createTokenKey,
-  jwksOf,
-  mintToken,
-  serviceAccountClaims,
-  type TokenKey,
-} from "../../testkit/tokens.ts";
+import { createTokenKey, jwksOf, mintAccountToken, type TokenKey } from "../../testkit/tokens.ts";
 import { type Child, startChild } from "../agent/child-process.ts";
 import { freePorts } from "../agent/free-ports.ts";
 
@@ -74,8 +68,7 @@ export class IstioCa {
   /** Writes a token for `mesh:<name>`, of the issuer's key or of somebody else's with the same name. */
   async writeToken(file: string, name: string, isForged = false): Promise<void> {
     const key = isForged ? await createTokenKey("RS256", "key-1") : this.#key;
-    const claims = serviceAccountClaims(issuer, `mesh:${name}`, new Date());
-    await writeFile(file, await mintToken(key, claims));
+    await writeFile(file, await mintAccountToken(key, issuer, `mesh:${name}`, new Date()));
   }
 
   async end(): Promise<void> {
