@@ -3,7 +3,7 @@ import { Agent, request } from "node:https";
 import { Readable } from "node:stream";
 import type { Fetch } from "../authn/kubernetes-api.ts";
 import type { ClusterFetch } from "../config/cluster-access.ts";
-import { headersOf } from "./http2-exchange.ts";
+import { headersOf } from "./http-exchange.ts";
 
 /** `fetch`, and beside it a small one for API servers whose certificate is of the cluster's own CA. */
 export const clusterFetch: ClusterFetch = (ca) =>

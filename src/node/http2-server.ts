@@ -7,10 +7,9 @@ import {
 import type { Duplex } from "node:stream";
 import { createContextValues } from "@connectrpc/connect";
 import { clientCertificateKey } from "../transport/client-certificate.ts";
-import { logFault } from "./http1-exchange.ts";
+import { headersOf, logHttpFault } from "./http-exchange.ts";
 import {
   hangUpOf,
-  headersOf,
   sendResponse,
   sendUniversalResponse,
   targetOf,
@@ -40,7 +39,7 @@ export function serveHttp2(site: Site, socket: Duplex, peer: Peer): ServerHttp2S
     stream.on("error", () => stream.destroy());
     answer(site, { stream, headers, rawHeaders }, peer).catch((error: unknown) => {
       stream.destroy();
-      logFault(site, error);
+      logHttpFault(site, error);
     });
   });
   const pings = setInterval(() => ping(session), pingInterval).unref();

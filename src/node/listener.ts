@@ -4,7 +4,7 @@ import type { ServerHttp2Session } from "node:http2";
 import { type AddressInfo, createServer, type Server } from "node:net";
 import type { Duplex } from "node:stream";
 import { createServer as createTlsServer, type TLSSocket } from "node:tls";
-import { createHttp1Server } from "./http1-exchange.ts";
+import { createHttp1Server } from "./http1-server.ts";
 import { serveHttp2 } from "./http2-server.ts";
 import type { ListenAddress } from "./listen-address.ts";
 import { type ClientVerification, clientOf } from "./peer-certificate.ts";

@@ -8,8 +8,9 @@ import {
   drained,
   headersOf,
   isUnknownToFetch,
+  logHttpFault,
   skipRest,
-} from "./http2-exchange.ts";
+} from "./http-exchange.ts";
 import type { Peer, Site, StreamedRequest, StreamedResponse } from "./site.ts";
 
 /** In milliseconds: the head of a request, all of it, and the silence after it. */
@@ -23,7 +24,7 @@ export function createHttp1Server(site: Site, peerOf: (request: IncomingMessage)
   const server = createServer({ ...patience, maxHeaderSize: 32 * 1024 }, (request, response) => {
     answer(site, request, response, peerOf(request)).catch((error: unknown) => {
       response.destroy();
-      logFault(site, error);
+      logHttpFault(site, error);
     });
   });
   // It never listens, and this is what makes it look after slow requests all the same.
@@ -98,9 +99,4 @@ async function sendStreamed(
     if (!outgoing.write(chunk)) await drained(outgoing);
   }
   outgoing.end();
-}
-
-export function logFault({ log }: Site, error: unknown): void {
-  const detail = error instanceof Error ? error.message : "something that is not an error";
-  log.operation({ event: "http-fault", level: "error", detail });
 }
