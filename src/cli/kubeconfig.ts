@@ -8,6 +8,7 @@ import { promisify } from "node:util";
 import { parse } from "yaml";
 import * as z from "zod";
 import { maximumPageOctets } from "../ca/cluster-roots.ts";
+import { systemCode } from "../node/system-code.ts";
 import { Obstacle } from "./obstacle.ts";
 
 /** A cluster as kubectl would reach it. */
@@ -152,7 +153,7 @@ export async function readText(path: string): Promise<string> {
   try {
     return await readFile(path, "utf8");
   } catch (error) {
-    const why = error instanceof Error && "code" in error ? String(error.code) : "no reason given";
+    const why = systemCode(error) ?? "no reason given";
     throw new Obstacle(`${path}: cannot be read: ${why}`);
   }
 }

@@ -3,6 +3,7 @@ import { parse, TomlDate, TomlError } from "smol-toml";
 import { credentialName } from "../config/cluster-access.ts";
 import { ConfigurationError } from "../config/configuration-error.ts";
 import { credentialFileName } from "./credential-file.ts";
+import { systemCode } from "./system-code.ts";
 
 /** Keys whose values come from the environment, and never from a file that is shown around. */
 const isSecret = (key: string): boolean => key === "KEK" || credentialName.test(key);
@@ -37,7 +38,7 @@ async function readText(path: string): Promise<string> {
   try {
     return await readFile(path, "utf8");
   } catch (error) {
-    const why = error instanceof Error && "code" in error ? String(error.code) : "no reason given";
+    const why = systemCode(error) ?? "no reason given";
     throw new ConfigurationError([`${path}: cannot be read: ${why}`]);
   }
 }

@@ -3,6 +3,7 @@ import { FetchError } from "../authn/json-fetch.ts";
 import type { Credential } from "../authn/kubernetes-api.ts";
 import { credentialText } from "../config/cluster-access.ts";
 import { ConfigurationError } from "../config/configuration-error.ts";
+import { systemCode } from "./system-code.ts";
 
 /** Names the file of a credential: the credential's own name, and `_FILE`. */
 export const credentialFileName: RegExp = /^(CLUSTER_CREDENTIAL_[A-Z0-9_]{1,64})_FILE$/;
@@ -23,7 +24,7 @@ async function readText(path: string): Promise<string> {
     const about = await stat(path);
     return about.isFile() && about.size <= maximumOctets ? await readFile(path, "utf8") : "";
   } catch (error) {
-    const why = error instanceof Error && "code" in error ? String(error.code) : "no reason given";
+    const why = systemCode(error) ?? "no reason given";
     throw new FetchError(`cannot be asked: ${path} cannot be read: ${why}`, { cause: error });
   }
 }

@@ -10,6 +10,7 @@ import {
   type StoredRecord,
 } from "../custody/authority-store.ts";
 import { recordKey } from "../custody/record-key.ts";
+import { systemCode } from "./system-code.ts";
 
 /** More than any record; what is longer is cut, and then does not open. */
 const maximumOctets = 256 * 1024;
@@ -152,7 +153,7 @@ function pathOf(directory: string, name: RecordName): string {
 
 function ignoring(code: string): (error: unknown) => undefined {
   return (error) => {
-    if (error instanceof Error && "code" in error && error.code === code) return undefined;
+    if (systemCode(error) === code) return undefined;
     throw error;
   };
 }

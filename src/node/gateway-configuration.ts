@@ -1,10 +1,15 @@
 import * as z from "zod";
-import { isSafeToFetch } from "../authn/issuer-keys.ts";
 import { parseForm, trustDomainText } from "../config/configuration.ts";
 import { ConfigurationError } from "../config/configuration-error.ts";
 import type { TrustDomain } from "../pki/spiffe-id.ts";
 import type { ListenAddress } from "./listen-address.ts";
-import { type Environment, placeKeys, type RootPlaces, rootPlacesOf } from "./root-places.ts";
+import {
+  type Environment,
+  placeKeys,
+  type RootPlaces,
+  rootPlacesOf,
+  safeUrl,
+} from "./root-places.ts";
 import { type CertificateFiles, certificateFilesOf, servingKeys } from "./serve-configuration.ts";
 
 /** What `rampart gateway` needs to know. It has no secret but its token, which is in a file. */
@@ -27,7 +32,7 @@ export interface GatewayConfiguration {
 }
 
 const form = z.strictObject({
-  UPSTREAM: z.string().refine(isSafeToFetch, "must be an https URL"),
+  UPSTREAM: safeUrl,
   UPSTREAM_CA_FILE: z.string().min(1).optional(),
   TRUST_DOMAIN: trustDomainText.prefault("cluster.local"),
   TOKEN_FILE: z.string().min(1).default("/var/run/secrets/tokens/istio-token"),
@@ -58,7 +63,7 @@ export function parseGatewayConfiguration(
   }
   return {
     trustDomain: read.TRUST_DOMAIN,
-    upstream: read.UPSTREAM.replace(/\/+$/, ""),
+    upstream: read.UPSTREAM,
     upstreamRootsFile: read.UPSTREAM_CA_FILE,
     tokenFile: read.TOKEN_FILE,
     cluster: read.CLUSTER,

@@ -7,6 +7,7 @@ import {
 } from "node:http";
 import { Agent as HttpsAgent, request as httpsRequest } from "node:https";
 import { urlToHttpOptions } from "node:url";
+import { systemCode } from "./system-code.ts";
 
 /** A request to the one server behind the connections, its body whole. */
 export interface OutgoingRequest {
@@ -68,7 +69,7 @@ export function keepConnections(url: string, roots: string | undefined): KeptCon
  * certificate for nobody.
  */
 function wasGone({ reusedSocket }: ClientRequest, error: unknown): boolean {
-  const code = error instanceof Error && "code" in error ? error.code : undefined;
+  const code = systemCode(error);
   return reusedSocket && (code === "ECONNRESET" || code === "EPIPE");
 }
 

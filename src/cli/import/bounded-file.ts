@@ -1,4 +1,5 @@
 import { open } from "node:fs/promises";
+import { systemCode } from "../../node/system-code.ts";
 import { Obstacle } from "../obstacle.ts";
 import type { Source } from "./plugged-in-material.ts";
 
@@ -49,5 +50,4 @@ export function utf8(name: string, octets: Uint8Array): string {
   }
 }
 
-const codeOf = (error: unknown): string =>
-  error instanceof Error && "code" in error ? String(error.code) : "unknown fault";
+const codeOf = (error: unknown): string => systemCode(error) ?? "unknown fault";
