@@ -12,7 +12,7 @@ import {
 import { addLoginOptions, type LoginChoice } from "./cluster-logins.ts";
 import { lookAtClusters } from "./cluster-sight.ts";
 import { currentBundle } from "./current-bundle.ts";
-import { type DeliveryReport, formatDeliveries, reportDelivery } from "./delivery-report.ts";
+import { type DeliveryReport, formatDeliveries, reportDeliveries } from "./delivery-report.ts";
 import { type Deployment, type DeploymentChoice, openDeployment } from "./deployment.ts";
 import { type ClusterLogin, defaultKubeconfig, readKubeconfig, readText } from "./kubeconfig.ts";
 import { Obstacle } from "./obstacle.ts";
@@ -141,9 +141,7 @@ async function inspectDeliveries(
   now: Date,
 ): Promise<DeliveryReport[]> {
   const sights = await lookAtClusters(deployment.configuration, choice);
-  const isAnybodyAsked = sights.some(({ roots }) => typeof roots !== "string");
-  const bundle = isAnybodyAsked ? await currentBundle(deployment, now) : undefined;
-  return sights.map((sight) => reportDelivery(sight, bundle));
+  return reportDeliveries(sights, () => currentBundle(deployment, now));
 }
 
 const formatCheck = (

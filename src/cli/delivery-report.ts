@@ -31,7 +31,16 @@ export interface DeliveryReport {
 
 const namedWithout = 10;
 
-/** @param bundle What the CA publishes now, where that is known. */
+/** @param currentBundle What the CA publishes now, where that is known; not asked for where no cluster is seen. */
+export async function reportDeliveries(
+  sights: readonly ClusterSight[],
+  currentBundle: () => Promise<NumberedBundle | undefined>,
+): Promise<DeliveryReport[]> {
+  const isAnySeen = sights.some(({ roots }) => typeof roots !== "string");
+  const bundle = isAnySeen ? await currentBundle() : undefined;
+  return sights.map((sight) => reportDelivery(sight, bundle));
+}
+
 export function reportDelivery(
   { cluster, issuer, roots }: ClusterSight,
   bundle: NumberedBundle | undefined,
