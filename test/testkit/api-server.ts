@@ -1,6 +1,6 @@
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
-import type { AddressInfo } from "node:net";
 import { fitsSelector } from "./field-selector.ts";
+import { listenOnLoopback } from "./loopback.ts";
 
 /** A pod as far as anybody here asks. */
 export interface FakePod {
@@ -44,18 +44,14 @@ export async function startApiServer(): Promise<FakeApiServer> {
   const server = createServer((request, response) => {
     void answer(fake, request, response);
   });
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const { host, close } = await listenOnLoopback(server);
   const fake: FakeApiServer = {
-    origin: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    origin: `http://${host}`,
     asked: [],
     pods: [],
     review: () => ({ user: {} }),
     instead: undefined,
-    close: () =>
-      new Promise((resolve) => {
-        server.close(() => resolve());
-        server.closeAllConnections();
-      }),
+    close,
   };
   return fake;
 }

@@ -1,6 +1,6 @@
 import { createServer, type RequestListener } from "node:http";
-import type { AddressInfo } from "node:net";
 import { onTestFinished } from "vitest";
+import { listenOnLoopback } from "./loopback.ts";
 
 /** A real HTTP server of this machine, for the length of one test. */
 export interface LoopbackServer {
@@ -16,10 +16,8 @@ export async function startLoopbackServer(listener: RequestListener): Promise<Lo
     requests.push(request.url ?? "");
     listener(request, response);
   });
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  onTestFinished(() => {
-    server.close();
-    server.closeAllConnections();
-  });
-  return { origin: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, requests };
+  const { host, close } = await listenOnLoopback(server);
+  // What has left HTTP is not cut, and not waited for.
+  onTestFinished(() => void close());
+  return { origin: `http://${host}`, requests };
 }

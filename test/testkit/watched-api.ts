@@ -1,6 +1,6 @@
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
-import type { AddressInfo } from "node:net";
 import { fitsSelector } from "./field-selector.ts";
+import { listenOnLoopback } from "./loopback.ts";
 
 interface KubernetesObject {
   readonly kind: string;
@@ -175,9 +175,9 @@ export async function startWatchedApi(): Promise<WatchedApi> {
     if (api.instead?.(request, response)) return;
     route(request, response, url, body);
   });
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const { host, close } = await listenOnLoopback(server);
   const api: WatchedApi = {
-    origin: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    origin: `http://${host}`,
     asked,
     put,
     remove: (kind, name, namespace) => {
@@ -200,11 +200,7 @@ export async function startWatchedApi(): Promise<WatchedApi> {
       for (const tell of watches.values()) tell();
     },
     instead: undefined,
-    close: () =>
-      new Promise((resolve) => {
-        server.close(() => resolve());
-        server.closeAllConnections();
-      }),
+    close,
   };
   return api;
 }

@@ -3,8 +3,8 @@ import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { createBootstrap } from "../../../src/agent/envoy-bootstrap.ts";
+import { freePorts } from "../free-ports.ts";
 import { type Child, startChild } from "./child-process.ts";
-import { freePorts } from "./free-ports.ts";
 
 /** Two Envoys with a workload behind the second: client → A → mutual TLS → B → workload. */
 export interface EnvoyPair {

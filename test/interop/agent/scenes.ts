@@ -1,10 +1,10 @@
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
+import { freePorts } from "../free-ports.ts";
 import { AgentProcess, type AgentVariables } from "./agent-process.ts";
 import type { EdgeCa } from "./edge-ca.ts";
 import { type EnvoyPair, startEnvoyPair } from "./envoy-pair.ts";
-import { freePorts } from "./free-ports.ts";
 import type { Outcome } from "./outcome-table.ts";
 import { until } from "./patience.ts";
 import type { PausableProxy } from "./pausable-proxy.ts";

@@ -5,7 +5,7 @@ import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { createTokenKey, jwksOf, mintAccountToken, type TokenKey } from "../../testkit/tokens.ts";
 import { type Child, startChild } from "../agent/child-process.ts";
-import { freePorts } from "../agent/free-ports.ts";
+import { freePorts } from "../free-ports.ts";
 
 const issuer = "https://cluster.test";
 

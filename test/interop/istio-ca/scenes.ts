@@ -4,8 +4,8 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { pemsOf, SdsStream } from "../../agent/sds-client.ts";
 import { AgentProcess } from "../agent/agent-process.ts";
-import { freePorts } from "../agent/free-ports.ts";
 import { until } from "../agent/patience.ts";
+import { freePorts } from "../free-ports.ts";
 import type { IstioCa } from "./istio-ca.ts";
 
 /** Half of it is long enough for a CA to be away. */

@@ -2,12 +2,12 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { generateKeyPairSync } from "node:crypto";
 import { once } from "node:events";
 import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
-import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout } from "node:timers/promises";
 import type { Fetch } from "../../../src/authn/kubernetes-api.ts";
 import { clusterFetch } from "../../../src/node/cluster-fetch.ts";
+import { freePorts } from "../free-ports.ts";
 import type { ControlPlanePrograms } from "./programs.ts";
 
 /** An object of the API, its members unread. */
@@ -30,7 +30,7 @@ const adminToken = "token-of-the-administrator";
 
 export async function startControlPlane(programs: ControlPlanePrograms): Promise<ControlPlane> {
   const folder = await mkdtemp(join(tmpdir(), "rampart-kubernetes-"));
-  const [etcdPort, peerPort, port] = await Promise.all([freePort(), freePort(), freePort()]);
+  const [etcdPort, peerPort, port] = await freePorts(3);
   const etcdUrl = `http://127.0.0.1:${etcdPort}`;
   const peerUrl = `http://127.0.0.1:${peerPort}`;
   const keyFile = join(folder, "accounts.pem");
@@ -109,16 +109,6 @@ async function callAs(
   const text = await response.text();
   if (!response.ok) throw new Error(`${method} ${path}: ${response.status} ${text.slice(0, 300)}`);
   return JSON.parse(text) as Json;
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, "127.0.0.1");
-  await once(server, "listening");
-  const address = server.address();
-  server.close();
-  await once(server, "close");
-  if (address === null || typeof address === "string") throw new Error("no port");
-  return address.port;
 }
 
 const startAttempts = 480;

@@ -1,7 +1,6 @@
-import { once } from "node:events";
 import { mkdir, readFile, symlink } from "node:fs/promises";
-import { createServer } from "node:net";
 import { delimiter, dirname, join } from "node:path";
+import { freePorts } from "../free-ports.ts";
 import { run } from "../programs.ts";
 import type { Mesh } from "./mesh.ts";
 
@@ -19,7 +18,7 @@ export async function storyFault(
   await mkdir(folder);
   const ours = ["package.json", "src", "node_modules"];
   await Promise.all(ours.map((name) => symlink(join(root, name), join(folder, name))));
-  const [port, monitoringPort] = await Promise.all([freePort(), freePort()]);
+  const [port = 0, monitoringPort = 0] = await freePorts(2);
   const told = (await commands())
     .replaceAll("/tmp/rampart", join(folder, "store"))
     .replaceAll("http://127.0.0.1:8788", mesh.issuerTable("").issuer)
@@ -52,12 +51,3 @@ const listens = (port: number, monitoringPort: number): string =>
 
 const waitFor = (port: number): string =>
   `for i in $(seq 150); do curl -sko /dev/null https://127.0.0.1:${port}/healthz && break; sleep 0.2; done`;
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, "127.0.0.1");
-  await once(server, "listening");
-  const address = server.address();
-  server.close();
-  await once(server, "close");
-  return typeof address === "object" && address ? address.port : 0;
-}

@@ -7,5 +7,6 @@ export async function freePorts(count: number): Promise<readonly number[]> {
   await Promise.all(servers.map((server) => once(server, "listening")));
   const ports = servers.map((server) => (server.address() as AddressInfo).port);
   for (const server of servers) server.close();
+  await Promise.all(servers.map((server) => once(server, "close")));
   return ports;
 }
