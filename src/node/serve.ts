@@ -1,8 +1,9 @@
 import type { AddressInfo } from "node:net";
 import type { Registry } from "prom-client";
 import type { EventLog } from "../ca/audit-event.ts";
+import type { Authorities } from "../ca/authorities.ts";
 import { rotateAll } from "../ca/rotate.ts";
-import { compose } from "../config/composition.ts";
+import { type Composition, compose } from "../config/composition.ts";
 import type { PhaseLengths } from "../pki/schedule.ts";
 import type { CertificateAuthority } from "../transport/certificate-authority.ts";
 import { createCertificatePath, createHttpApp, isReady } from "../transport/http-app.ts";
@@ -20,7 +21,7 @@ import { recur } from "./recurrence.ts";
 import { pushRoots } from "./recurring-push.ts";
 import { openWhenCertified } from "./renewing-listener.ts";
 import type { ServeConfiguration } from "./serve-configuration.ts";
-import { certificateInFiles } from "./serving-certificate.ts";
+import { certificateInFiles, type ServingCertificateSource } from "./serving-certificate.ts";
 import { metricsOfAll, type Siblings } from "./siblings.ts";
 import type { Site } from "./site.ts";
 import { createPodWatch } from "./watched-pods.ts";
@@ -73,16 +74,10 @@ async function serveUntil(
   const { clock, siblings } = surroundings;
   const registry = createRegistry();
   const log = countingLog(surroundings.log, registry);
-  const { trustDomain, leafLifetimes, phaseLengths } = configuration.ca;
-  const store = await openFileStore(configuration.storeDirectory);
-  const signerStore = await openSignerStores(configuration);
-  const watchPods = createPodWatch(clock, ending.signal);
-  const files = { store, signerStore, longestRefreshSeconds };
-  const platform = { ...files, log, clock, clusterFetch, watchPods };
-  const composition = await compose(configuration.ca, platform);
+  const { trustDomain, phaseLengths } = configuration.ca;
+  const composition = await composeHere(configuration, { log, clock }, ending.signal);
   const { certificateAuthority: ca, mint, signerMints } = composition;
   const { authorities } = ca.issuance;
-  const { servingNames: dnsNames, certificateFiles } = configuration;
   addAuthorityGauges(registry, authorities, clock);
   const site = createSite(ca, registry, ending.signal);
   const monitoring = await listenInPlaintext(
@@ -103,9 +98,7 @@ async function serveUntil(
       ? undefined
       : recur(rotate, rotationSeconds(phaseLengths), () => {});
   const door = openWhenCertified({
-    certificateAt: certificateFiles
-      ? certificateInFiles(certificateFiles)
-      : ownCertificate({ dnsNames, authorities, leafLifetimes }),
+    certificateAt: servingCertificate(configuration, authorities),
     clientRootsAt: async (now) => (await authorities.at(now)).trustBundle.pem,
     listen: (credentials) =>
       listenWithTls(site, configuration.listen, credentials, { trustDomain, clock, log }),
@@ -123,6 +116,28 @@ async function serveUntil(
       await monitoring.close(grace);
     },
   };
+}
+
+/** The CA with files as its store, and whatever else a process can do. */
+async function composeHere(
+  configuration: ServeConfiguration,
+  { log, clock }: Surroundings,
+  ending: AbortSignal,
+): Promise<Composition> {
+  const store = await openFileStore(configuration.storeDirectory);
+  const signerStore = await openSignerStores(configuration);
+  const watchPods = createPodWatch(clock, ending);
+  const files = { store, signerStore, longestRefreshSeconds };
+  return compose(configuration.ca, { ...files, log, clock, clusterFetch, watchPods });
+}
+
+function servingCertificate(
+  { certificateFiles, servingNames: dnsNames, ca: { leafLifetimes } }: ServeConfiguration,
+  authorities: Authorities,
+): ServingCertificateSource {
+  return certificateFiles
+    ? certificateInFiles(certificateFiles)
+    : ownCertificate({ dnsNames, authorities, leafLifetimes });
 }
 
 function createSite(ca: CertificateAuthority, registry: Registry, ending: AbortSignal): Site {
