@@ -20,11 +20,11 @@ export interface RunningCa {
   readonly now: () => Date;
   /** Moves the clock on. */
   readonly pass: (seconds: number) => void;
-  /** Runs the cron. */
+  /** Gives an empty store its first authority, as the cron does. */
   readonly found: () => Promise<void>;
   readonly signerMints: ReadonlyMap<string, Mint>;
   readonly signerStores: ReadonlyMap<string, MemoryStore>;
-  /** Runs the cron with all of its signers. */
+  /** Runs the cron, for its signers as well. */
   readonly rotate: () => Promise<void>;
 }
 
