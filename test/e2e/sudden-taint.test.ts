@@ -7,7 +7,7 @@ import { issuerTables } from "../contract/service-under-test.ts";
 import { temporaryFolder } from "../dev/temporary-folder.ts";
 import { createOperatorFolder, rampart } from "../testkit/command-line.ts";
 import { randomKek } from "../testkit/running-ca.ts";
-import { startServeProcess } from "../testkit/serve-process.ts";
+import { serveToml, startServeProcess } from "../testkit/serve-process.ts";
 import { createTokenKey, jwksOf, mintAccountToken } from "../testkit/tokens.ts";
 
 const tokenKey = await createTokenKey("ES256", "key-1");
@@ -16,23 +16,12 @@ const { issuer } = issuerTables.cluster;
 /** The refresh hint of every bundle: an agent that only polls may hear of a taint as late as this. */
 const refreshHintSeconds = 300;
 
-function configurationFile(store: string): string {
-  return [
-    `STORE_DIRECTORY = ${JSON.stringify(store)}`,
-    `INCEPTION_DATE = ${new Date().toISOString().slice(0, 10)}`,
-    'LISTEN = "127.0.0.1:0"',
-    'PLAINTEXT_LISTEN = "127.0.0.1:0"',
-    'MONITORING_LISTEN = "127.0.0.1:0"',
-    "[[ISSUERS]]",
-    `issuer = "${issuer}"`,
-    `jwks = ${JSON.stringify(JSON.stringify(jwksOf(tokenKey)))}`,
-  ].join("\n");
-}
-
 test("a taint on the store of a running server reaches a workload in seconds, without a CSR", async () => {
   const kek = randomKek("k1");
   const folder = await temporaryFolder();
-  const operator = await createOperatorFolder(configurationFile(join(folder, "store")));
+  const ISSUERS = [{ issuer, jwks: jwksOf(tokenKey) }];
+  const toml = serveToml(join(folder, "store"), { PLAINTEXT_LISTEN: "127.0.0.1:0", ISSUERS });
+  const operator = await createOperatorFolder(toml);
   const server = await startServeProcess(operator.config, kek);
   const tokenFile = join(folder, "token");
   await writeFile(tokenFile, await mintAccountToken(tokenKey, issuer, "foo:bar", new Date()));

@@ -7,7 +7,7 @@ import { issuerTables } from "../contract/service-under-test.ts";
 import { temporaryFolder } from "../dev/temporary-folder.ts";
 import { nativeClient } from "../testkit/native-grpc.ts";
 import { randomKek } from "../testkit/running-ca.ts";
-import { type ServeProcess, startServeProcess } from "../testkit/serve-process.ts";
+import { type ServeProcess, serveToml, startServeProcess } from "../testkit/serve-process.ts";
 import { servedName } from "../testkit/served-ca.ts";
 import { createTokenKey, jwksOf, mintAccountToken } from "../testkit/tokens.ts";
 import { createWorkload } from "../testkit/workload.ts";
@@ -21,19 +21,8 @@ test("a server that is killed loses nothing that it answered, and ends politely 
   const kek = randomKek("k1");
   const key = await createTokenKey("ES256", "k1");
   const { issuer } = issuerTables.cluster;
-  await writeFile(
-    config,
-    [
-      `STORE_DIRECTORY = ${JSON.stringify(join(folder, "store"))}`,
-      `INCEPTION_DATE = ${new Date().toISOString().slice(0, 10)}`,
-      'LISTEN = "127.0.0.1:0"',
-      'MONITORING_LISTEN = "127.0.0.1:0"',
-      'PROPAGATION_INTERVAL = "0s"',
-      "[[ISSUERS]]",
-      `issuer = "${issuer}"`,
-      `jwks = ${JSON.stringify(JSON.stringify(jwksOf(key)))}`,
-    ].join("\n"),
-  );
+  const values = { PROPAGATION_INTERVAL: "0s", ISSUERS: [{ issuer, jwks: jwksOf(key) }] };
+  await writeFile(config, serveToml(join(folder, "store"), values));
   expect(await readFile(config, "utf8")).not.toContain(kek);
   const token = await mintAccountToken(key, issuer, "foo:bar", new Date());
   const headers = { authorization: `Bearer ${token}` };

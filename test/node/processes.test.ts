@@ -9,6 +9,7 @@ import { temporaryFolder } from "../dev/temporary-folder.ts";
 import { createEventRecorder } from "../testkit/event-recorder.ts";
 import { connectHttp2 } from "../testkit/http2-client.ts";
 import { randomKek } from "../testkit/running-ca.ts";
+import { serveToml } from "../testkit/serve-process.ts";
 
 const program = join(import.meta.dirname, "../../src/cli/main.ts");
 
@@ -24,17 +25,8 @@ async function startTwo(listen = "127.0.0.1:0"): Promise<Running> {
   const folder = await temporaryFolder();
   const config = join(folder, "rampart.toml");
   const store = join(folder, "store");
-  await writeFile(
-    config,
-    [
-      `STORE_DIRECTORY = ${JSON.stringify(store)}`,
-      `INCEPTION_DATE = ${new Date().toISOString().slice(0, 10)}`,
-      `LISTEN = "${listen}"`,
-      'MONITORING_LISTEN = "127.0.0.1:0"',
-      'PROPAGATION_INTERVAL = "0s"',
-      '[[ISSUERS]]\nissuer = "https://a.test"',
-    ].join("\n"),
-  );
+  const values = { PROPAGATION_INTERVAL: "0s", ISSUERS: [{ issuer: "https://a.test" }] };
+  await writeFile(config, serveToml(store, { LISTEN: listen, ...values }));
   const { PATH } = process.env;
   const child = spawn(process.execPath, [program, "serve", "-c", config, "--processes", "2"], {
     env: { PATH, KEK: randomKek("k1") },

@@ -1,6 +1,7 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
+import { stringify } from "smol-toml";
 import { onTestFinished } from "vitest";
 
 const program = join(import.meta.dirname, "../../src/cli/main.ts");
@@ -11,6 +12,17 @@ export interface ServeProcess {
   readonly port: number;
   readonly plaintextPort: number;
   readonly monitoringPort: number;
+}
+
+/** The `rampart.toml` of one that is founded today, on ports of its own. */
+export function serveToml(store: string, values: Readonly<Record<string, unknown>>): string {
+  return stringify({
+    STORE_DIRECTORY: store,
+    INCEPTION_DATE: new Date().toISOString().slice(0, 10),
+    LISTEN: "127.0.0.1:0",
+    MONITORING_LISTEN: "127.0.0.1:0",
+    ...values,
+  });
 }
 
 /** Starts it as an operator does, and waits until it says where it listens. */
