@@ -1,5 +1,5 @@
 import { parseBase64Url } from "../pki/base64.ts";
-import type { Bytes } from "../pki/bytes.ts";
+import { allocateBytes, type Bytes } from "../pki/bytes.ts";
 import { rejectCredential } from "./credential-rejection.ts";
 
 /** A JSON object, its members unread. */
@@ -35,17 +35,10 @@ export function parseJsonWebSignature(token: string): JsonWebSignature {
   const { algorithm, keyId } = headerOf(token.slice(0, payloadStart - 1));
   const payloadEnd = signatureStart - 1;
   const claims = parseJsonObject(token.slice(payloadStart, payloadEnd));
-  // The token, with the octets of its signature in the place of their symbols.
-  const octets = new Uint8Array(token.length);
-  encoder.encodeInto(token, octets);
-  const signature = parseBase64Url(token.slice(signatureStart), octets.subarray(payloadEnd));
-  return {
-    algorithm,
-    keyId,
-    claims,
-    signedBytes: octets.subarray(0, payloadEnd),
-    signature: requireBase64Url(signature),
-  };
+  const signature = requireBase64Url(parseBase64Url(token.slice(signatureStart)));
+  const signedBytes = allocateBytes(payloadEnd);
+  encoder.encodeInto(token.slice(0, payloadEnd), signedBytes);
+  return { algorithm, keyId, claims, signedBytes, signature };
 }
 
 type Header = Pick<JsonWebSignature, "algorithm" | "keyId">;

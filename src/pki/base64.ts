@@ -1,4 +1,4 @@
-import type { Bytes } from "./bytes.ts";
+import { allocateBytes, type Bytes } from "./bytes.ts";
 
 interface Options {
   readonly alphabet: "base64" | "base64url";
@@ -7,12 +7,13 @@ interface Options {
 
 /** What the platform may have: Workers do, Node 24 does not. */
 interface NativeBase64 {
-  readonly fromBase64?: (text: string, options: Options) => Bytes;
-  readonly setFromBase64?: (text: string, options: Options) => { readonly written: number };
+  readonly setFromBase64?: (
+    text: string,
+    options: Options,
+  ) => { readonly read: number; readonly written: number };
   readonly toBase64?: () => string;
 }
 
-const { fromBase64 } = Uint8Array as unknown as NativeBase64;
 const { setFromBase64, toBase64: native } = Uint8Array.prototype as NativeBase64;
 
 /** Standard base64 with padding (RFC 4648 §4), on one line. */
@@ -29,12 +30,13 @@ export function toBase64(bytes: Uint8Array): string {
  * @returns `undefined` for anything else: each caller has its own refusal.
  */
 export function parseBase64(text: string): Bytes | undefined {
-  return /[\t\n\f\r ]/.test(text) ? undefined : decodeLines(text);
+  return text.includes("\n") || text.includes("\r") ? undefined : parseBase64Lines(text);
 }
 
 /** {@link parseBase64} of a text in lines: CR and LF are read past wherever they are, and nothing else. */
 export function parseBase64Lines(text: string): Bytes | undefined {
-  return /[\t\f ]/.test(text) ? undefined : decodeLines(text);
+  const hasSpace = text.includes(" ") || text.includes("\t") || text.includes("\f");
+  return hasSpace ? undefined : decodeLines(text);
 }
 
 /** Strict: the padding must be there, and the bits that are left over zero (RFC 4648 §3.5). */
@@ -42,7 +44,11 @@ const padded: Options = { alphabet: "base64", lastChunkHandling: "strict" };
 
 function decodeLines(text: string): Bytes | undefined {
   return attempt(() => {
-    if (fromBase64) return fromBase64(text, padded);
+    if (setFromBase64) {
+      // Room for one octet a symbol: a place that is full would end the reading early, without a word.
+      const octets = allocateBytes(text.length);
+      return octets.subarray(0, setFromBase64.call(octets, text, padded).written);
+    }
     const symbols = text.replace(/[\r\n]/g, "");
     const binary = atob(symbols);
     // atob forgives; there is but one way back.
@@ -57,23 +63,28 @@ function decodeLines(text: string): Bytes | undefined {
  *   once needs no place of its own.
  */
 export function parseBase64Url(text: string, into?: Bytes): Bytes | undefined {
-  const octets = attempt(() => decodeUrl(text, into));
+  const length = (text.length * 3) >> 2;
+  const octets = attempt(() => decodeUrl(text, placeFor(length, into)));
   // Padding and white space, which decoders read past, stand for no octet.
-  const isWhole = text.length % 4 !== 1 && octets?.length === (text.length * 3) >> 2;
+  const isWhole = text.length % 4 !== 1 && octets?.length === length;
   return isWhole && hasNoSpareBits(text) ? octets : undefined;
+}
+
+function placeFor(length: number, into: Bytes | undefined): Bytes {
+  return into && into.length >= length ? into.subarray(0, length) : allocateBytes(length);
 }
 
 /** Lenient towards padding, so that none has to be put on; the caller looks at what this forgives. */
 const unpadded: Options = { alphabet: "base64url", lastChunkHandling: "loose" };
 
-function decodeUrl(text: string, into: Bytes | undefined): Bytes | undefined {
-  if (!fromBase64) {
+function decodeUrl(text: string, place: Bytes): Bytes | undefined {
+  if (!setFromBase64) {
     if (/[+/]/.test(text)) return undefined;
     return octetsOf(atob(text.replaceAll("-", "+").replaceAll("_", "/")));
   }
-  // A place that is full would end the reading early, without a word.
-  if (!setFromBase64 || !into || into.length < text.length) return fromBase64(text, unpadded);
-  return into.subarray(0, setFromBase64.call(into, text, unpadded).written);
+  // A place that is full ends the reading early, without a word.
+  const { read, written } = setFromBase64.call(place, text, unpadded);
+  return read === text.length && written === place.length ? place : undefined;
 }
 
 /** RFC 4648 §3.5: bits that are left over must be zero, or one value has two spellings. */

@@ -1,4 +1,4 @@
-import type { Bytes } from "./bytes.ts";
+import { allocateBytes, type Bytes } from "./bytes.ts";
 import { Tag } from "./der-reader.ts";
 
 /** One DER element: the tag, the minimal length, and the parts as its content. */
@@ -53,7 +53,7 @@ export class DerBuilder {
 
   /** @param room At least as many octets as will be written. */
   constructor(room: number) {
-    this.#octets = new Uint8Array(room);
+    this.#octets = allocateBytes(room);
     this.#start = room;
   }
 

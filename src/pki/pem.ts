@@ -30,9 +30,13 @@ export function parsePem(text: string, labels: readonly string[]): Bytes | undef
     const end = `-----END ${label}-----`;
     if (!trimmed.startsWith(begin) || !trimmed.endsWith(end)) continue;
     const body = trimmed.slice(begin.length, -end.length);
-    if (!/^\r?\n/.test(body) || !body.endsWith("\n")) return undefined;
+    if (!startsOnNewLine(body) || !body.endsWith("\n")) return undefined;
     const der = parseBase64Lines(body);
     return der?.length ? der : undefined;
   }
   return undefined;
+}
+
+function startsOnNewLine(body: string): boolean {
+  return body.startsWith("\n") || body.startsWith("\r\n");
 }
