@@ -9,6 +9,7 @@ const prebundled = [
   "@connectrpc/connect",
   "@connectrpc/connect/protocol",
   "@connectrpc/connect-web",
+  "@noble/hashes/sha2.js",
   "@peculiar/x509",
   "hono",
   "jose",

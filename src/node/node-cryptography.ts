@@ -1,12 +1,4 @@
-import {
-  constants,
-  createPublicKey,
-  hash,
-  KeyObject,
-  sign,
-  verify,
-  type webcrypto,
-} from "node:crypto";
+import { constants, createPublicKey, KeyObject, sign, verify, type webcrypto } from "node:crypto";
 import type { Cryptography, SignatureParameters } from "../pki/cryptography.ts";
 
 /**
@@ -28,9 +20,8 @@ export const nodeCryptography: Cryptography = {
   },
   sign: (parameters, cryptoKey, bytes) => {
     const { digest, ...options } = schemeOf(parameters, cryptoKey.algorithm);
-    return new Uint8Array(sign(digest, bytes, { key: keyObjectOf(cryptoKey), ...options }));
+    return new Uint8Array(sign(digest, bytes, { key: keyObjectOf(cryptoKey), ...options })).buffer;
   },
-  sha256: (bytes) => new Uint8Array(hash("sha256", bytes, "buffer")),
 };
 
 /** A key with its algorithm, as far as a hash may be part of that; it is, for RSA (WebCrypto §20). */

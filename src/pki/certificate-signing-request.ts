@@ -1,6 +1,6 @@
 import { CaError } from "../errors.ts";
 import { type Bytes, fromHexLiteral } from "./bytes.ts";
-import { cryptography } from "./cryptography.ts";
+import { cryptography, type Verify } from "./cryptography.ts";
 import { DerError, DerReader, Tag } from "./der-reader.ts";
 import { parsePem } from "./pem.ts";
 import {
@@ -42,9 +42,13 @@ interface SignedRequest {
 export async function parseCertificateSigningRequest(pem: string): Promise<SubjectPublicKey> {
   const { subjectPublicKey, signatureAlgorithm, signature, signedBytes } = parseRequest(pem);
   const { signatureOctets } = signatureAlgorithm;
-  const verify = await cryptography
-    .openPublicKey(subjectPublicKey.spki, signatureAlgorithm)
-    .catch(refusePoint);
+  let verify: Verify;
+  try {
+    verify = await cryptography.openPublicKey(subjectPublicKey.spki, signatureAlgorithm);
+  } catch (error) {
+    // The policy has read all of the key but whether its point is on the curve; the import says that.
+    throw refuseSubjectKey("point", error);
+  }
   const hasLength = signature.length === (signatureOctets ?? signature.length);
   if (hasLength && (await verify(signature, signedBytes))) {
     return subjectPublicKey;
@@ -53,11 +57,6 @@ export async function parseCertificateSigningRequest(pem: string): Promise<Subje
     { reason: "csr-signature-invalid" },
     "the CSR's signature does not match its public key",
   );
-}
-
-/** The policy has read all of the key but whether its point is on the curve; the import says that. */
-function refusePoint(error: unknown): never {
-  throw refuseSubjectKey("point", error);
 }
 
 function parseRequest(pem: string): SignedRequest {

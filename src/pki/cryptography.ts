@@ -24,8 +24,7 @@ export interface Cryptography {
     parameters: SignatureParameters,
     key: CryptoKey,
     bytes: Bytes,
-  ) => Bytes | Promise<Bytes>;
-  readonly sha256: (bytes: Bytes) => Bytes | Promise<Bytes>;
+  ) => ArrayBuffer | Promise<ArrayBuffer>;
 }
 
 const { subtle } = crypto;
@@ -33,18 +32,13 @@ const { subtle } = crypto;
 /** WebCrypto, which every platform has. */
 const webCryptography: Cryptography = {
   keepsKeys: true,
-  openPublicKey: async (spki, { importParameters, signParameters }) => {
-    const key = await subtle.importKey("spki", spki, importParameters, false, ["verify"]);
-    return (signature, bytes) => subtle.verify(signParameters, key, signature, bytes);
-  },
+  openPublicKey: (spki, { importParameters, signParameters }) =>
+    subtle
+      .importKey("spki", spki, importParameters, false, ["verify"])
+      .then((key) => (signature, bytes) => subtle.verify(signParameters, key, signature, bytes)),
   verify: (parameters, key, signature, bytes) => subtle.verify(parameters, key, signature, bytes),
-  sign: (parameters, key, bytes) => subtle.sign(parameters, key, bytes).then(toBytes),
-  sha256: (bytes) => subtle.digest("SHA-256", bytes).then(toBytes),
+  sign: (parameters, key, bytes) => subtle.sign(parameters, key, bytes),
 };
-
-function toBytes(octets: ArrayBuffer): Bytes {
-  return new Uint8Array(octets);
-}
 
 /** The one in use. */
 export let cryptography: Cryptography = webCryptography;

@@ -70,7 +70,7 @@ export function createIssuer(authority: SigningAuthority, privateKey: CryptoKey)
 export async function issueLeaf(issuer: Issuer, request: LeafRequest): Promise<Leaf> {
   const serialNumber = randomSerialNumber();
   const { spiffeId, publicKey, validity } = request;
-  const identifier = await keyIdentifier(publicKey);
+  const identifier = keyIdentifier(publicKey);
   const toBeSigned = leafToBeSigned(issuer.profile, {
     spiffeId,
     publicKey,
@@ -84,7 +84,10 @@ export async function issueLeaf(issuer: Issuer, request: LeafRequest): Promise<L
     publicKey,
     keyIdentifier: identifier,
     validity,
-    ...intentOf(issuer),
+    signatureAlgorithm: issuer.profile.signatureAlgorithm.identifier,
+    issuer: issuer.profile.issuerName,
+    issuerValidity: issuer.authority.certificate.toBeSigned.validity,
+    issuerKeyIdentifier: issuer.keyIdentifier,
   };
   const der = await lintAndSign(toBeSigned, intent, signerOf(issuer));
   return { der, serialNumber: toHex(serialNumber) };
@@ -100,7 +103,7 @@ export async function issueServingCertificate(
   request: ServingRequest,
 ): Promise<Leaf> {
   const serialNumber = randomSerialNumber();
-  const identifier = await keyIdentifier(request.publicKey);
+  const identifier = keyIdentifier(request.publicKey);
   const subject = { ...request, serialNumber, keyIdentifier: identifier };
   const toBeSigned = servingToBeSigned(issuer.profile, subject);
   const intent: Intent = {
@@ -146,7 +149,7 @@ export async function lintAndSign(
   }
   const { algorithm, privateKey } = signer;
   const signature = await cryptography.sign(algorithm.signParameters, privateKey, toBeSigned);
-  return certificateOf(toBeSigned, algorithm, signature);
+  return certificateOf(toBeSigned, algorithm, new Uint8Array(signature));
 }
 
 function certificateOf(toBeSigned: Bytes, algorithm: SignatureAlgorithm, signature: Bytes): Bytes {

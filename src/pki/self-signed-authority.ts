@@ -65,7 +65,7 @@ async function subjectOf(
   return {
     trustDomain,
     publicKey,
-    keyIdentifier: await keyIdentifier(publicKey),
+    keyIdentifier: keyIdentifier(publicKey),
     validity: {
       notBefore: addSeconds(schedule.publishedFrom, -backdateSeconds),
       notAfter: schedule.retiresAt,

@@ -33,7 +33,7 @@ export async function createSigningAuthority(
 ): Promise<SigningAuthority> {
   const certificate = parseCertificate(der);
   const publicKey = parseSubjectPublicKey(certificate.toBeSigned.spki);
-  const id = toHex(await keyIdentifier(publicKey));
+  const id = toHex(keyIdentifier(publicKey));
   return { id, certificate, publicKey, intermediates, roots, schedule };
 }
 

@@ -33,7 +33,7 @@ describe("node:crypto behind the seam", () => {
       [nodeCryptography, web],
       [web, nodeCryptography],
     ] as const) {
-      const signature = await signer.sign(signParameters, keys.privateKey, bytes);
+      const signature = new Uint8Array(await signer.sign(signParameters, keys.privateKey, bytes));
       expect(signature.length).toBe(each.signatureOctets ?? signature.length);
       const verify = await verifier.openPublicKey(spki, each);
       expect(await verify(signature, bytes)).toBe(true);
@@ -55,7 +55,7 @@ describe("node:crypto behind the seam", () => {
         true,
         ["verify"],
       );
-      const signature = await web.sign(parameters, privateKey, bytes);
+      const signature = new Uint8Array(await web.sign(parameters, privateKey, bytes));
       const broken = signature.with(3, (signature[3] ?? 0) ^ 1) as Bytes;
       const verify = (s: Bytes, b: Bytes) => nodeCryptography.verify(parameters, publicKey, s, b);
       expect(await verify(signature, bytes)).toBe(true);
@@ -79,12 +79,6 @@ describe("node:crypto behind the seam", () => {
     ]) {
       await expect(nodeCryptography.openPublicKey(key, algorithm)).rejects.toThrow();
       await expect(web.openPublicKey(key, algorithm)).rejects.toThrow();
-    }
-  });
-
-  test("hashes as WebCrypto does", async () => {
-    for (const each of [bytes, new Uint8Array(), bytes.subarray(7, 9)]) {
-      expect(await nodeCryptography.sha256(each)).toEqual(await web.sha256(each));
     }
   });
 });
