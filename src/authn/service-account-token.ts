@@ -28,7 +28,8 @@ export function parseServiceAccountClaims(
   requireTime({ exp, nbf, iat }, now);
   requireAudience(aud, audiences);
   const account = parseSubject(sub);
-  return { account, ...readBoundObjects(claims["kubernetes.io"], account) };
+  const { pod, node } = readBoundObjects(claims["kubernetes.io"], account);
+  return { account, pod, node };
 }
 
 function requireTime(claims: Readonly<Record<"exp" | "nbf" | "iat", unknown>>, now: Date): void {

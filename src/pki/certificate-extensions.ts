@@ -33,8 +33,9 @@ export interface CertificateExtensions
   readonly hasUnknown: boolean;
 }
 
-/** What a certificate of version 1 has. */
-export const noExtensions: CertificateExtensions = {
+type Found = { -readonly [K in keyof CertificateExtensions]: CertificateExtensions[K] };
+
+const nothingFound = (): Found => ({
   hasUnknown: false,
   keyUsage: undefined,
   extKeyUsage: undefined,
@@ -42,7 +43,10 @@ export const noExtensions: CertificateExtensions = {
   subjectKeyIdentifier: undefined,
   authorityKeyIdentifier: undefined,
   subjectAltName: undefined,
-};
+});
+
+/** What a certificate of version 1 has. */
+export const noExtensions: CertificateExtensions = nothingFound();
 
 const criticalTrue = fromHexLiteral("0101ff");
 
@@ -55,9 +59,7 @@ export function readExtensions(fields: DerReader): CertificateExtensions {
   const wrapper = fields.enter(Tag.contextConstructed(3));
   const list = wrapper.enter(Tag.sequence);
   wrapper.finish();
-  const found: { -readonly [K in keyof CertificateExtensions]: CertificateExtensions[K] } = {
-    ...noExtensions,
-  };
+  const found = nothingFound();
   const unknown: Bytes[] = [];
   while (!list.isDone) {
     const extension = list.enter(Tag.sequence);

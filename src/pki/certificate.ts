@@ -29,6 +29,12 @@ export interface Certificate {
   readonly toBeSigned: ToBeSigned;
 }
 
+/** A validity in milliseconds since 1970. */
+export interface Interval {
+  readonly notBefore: number;
+  readonly notAfter: number;
+}
+
 /** `[0] EXPLICIT INTEGER 2`, which stands for version 3 (RFC 5280 §4.1.2.1). */
 export const version3: Bytes = fromHexLiteral("a003020102");
 
@@ -71,39 +77,49 @@ export function parseToBeSigned(der: Bytes): ToBeSigned {
 
 /** @throws DerError for times that are not spelled as RFC 5280 §4.1.2.5 wants them. */
 export function readValidity(fields: DerReader): Validity {
+  const { notBefore, notAfter } = readInterval(fields);
+  return { notBefore: new Date(notBefore), notAfter: new Date(notAfter) };
+}
+
+/** {@link readValidity} in milliseconds since 1970. */
+export function readInterval(fields: DerReader): Interval {
   const times = fields.enter(Tag.sequence);
-  const validity = { notBefore: parseTime(times), notAfter: parseTime(times) };
+  const interval = { notBefore: parseTime(times), notAfter: parseTime(times) };
   times.finish();
-  return validity;
+  return interval;
 }
 
 /** RFC 5280 §4.1.2.5: UTCTime to 2049, GeneralizedTime from 2050, seconds, Z. */
-function parseTime(fields: DerReader): Date {
+function parseTime(fields: DerReader): number {
   const isUtcTime = fields.nextIs(Tag.utcTime);
-  const digits = fields.content(isUtcTime ? Tag.utcTime : Tag.generalizedTime);
-  if (digits.length !== (isUtcTime ? 13 : 15) || digits.at(-1) !== zulu) throw notATime();
-  const begin = isUtcTime ? 2 : 4;
-  const yearOfCentury = pairAt(digits, begin - 2);
-  const century = isUtcTime ? (yearOfCentury < 50 ? 20 : 19) : pairAt(digits, 0);
-  const year = century * 100 + yearOfCentury;
-  const month = pairAt(digits, begin) - 1;
-  const day = pairAt(digits, begin + 2);
-  const hour = pairAt(digits, begin + 4);
-  const minute = pairAt(digits, begin + 6);
-  const second = pairAt(digits, begin + 8);
-  const instant = new Date(Date.UTC(year, month, day, hour, minute, second));
-  // What Date turned into another day was none; and GeneralizedTime begins in 2050.
-  const isDay = month >= 0 && month < 12 && instant.getUTCDate() === day;
+  const digits = fields.enter(isUtcTime ? Tag.utcTime : Tag.generalizedTime);
+  if (digits.length !== (isUtcTime ? 13 : 15)) throw notATime();
+  const writtenCentury = isUtcTime ? undefined : pairOf(digits);
+  const yearOfCentury = pairOf(digits);
+  const year = 100 * (writtenCentury ?? (yearOfCentury < 50 ? 20 : 19)) + yearOfCentury;
+  const month = pairOf(digits) - 1;
+  const day = pairOf(digits);
+  const hour = pairOf(digits);
+  const minute = pairOf(digits);
+  const second = pairOf(digits);
+  if (digits.octet() !== zulu) throw notATime();
+  const isDay = month >= 0 && month < 12 && day > 0 && (day <= 28 || day <= daysIn(year, month));
   const isTime = hour < 24 && minute < 60 && second < 60;
+  // GeneralizedTime begins in 2050.
   if (!isDay || !isTime || (!isUtcTime && year < 2050)) throw notATime();
-  return instant;
+  return Date.UTC(year, month, day, hour, minute, second);
 }
 
 const zulu = 0x5a;
 
-function pairAt(digits: Bytes, i: number): number {
-  const tens = (digits[i] ?? 0) - 0x30;
-  const ones = (digits[i + 1] ?? 0) - 0x30;
+/** The day before the first of the next month. */
+function daysIn(year: number, month: number): number {
+  return new Date(Date.UTC(year, month + 1, 0)).getUTCDate();
+}
+
+function pairOf(digits: DerReader): number {
+  const tens = digits.octet() - 0x30;
+  const ones = digits.octet() - 0x30;
   if (tens < 0 || tens > 9 || ones < 0 || ones > 9) throw notATime();
   return tens * 10 + ones;
 }

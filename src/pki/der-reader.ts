@@ -49,6 +49,11 @@ export class DerReader {
     return this.#position === this.#end;
   }
 
+  /** How many octets are left. */
+  get length(): number {
+    return this.#end - this.#position;
+  }
+
   /** Another cursor at the same place. */
   fork(): DerReader {
     return new DerReader(this.#bytes, this.#position, this.#end);
@@ -89,17 +94,16 @@ export class DerReader {
 
   /** The magnitude of a non-negative INTEGER, without its sign octet; zero is one zero octet. */
   unsignedInteger(): Bytes {
-    let start = this.#contentStart(Tag.integer);
-    const length = this.#position - start;
-    const first = this.#bytes[start] ?? 0;
-    const second = this.#bytes[start + 1] ?? 0;
-    if (length === 0) throw new DerError("INTEGER without content");
-    if (first >= 0x80) throw new DerError("INTEGER is negative");
-    if (first === 0 && length > 1) {
-      if (second < 0x80) throw new DerError("INTEGER is not minimal");
-      start++;
-    }
+    const start = this.#magnitudeStart();
     return this.#bytes.subarray(start, this.#position);
+  }
+
+  /** Copies such a magnitude to where it ends at `end`, among the octets from `begin` on. */
+  unsignedIntegerInto(target: Bytes, begin: number, end: number): void {
+    let from = this.#magnitudeStart();
+    let to = end - (this.#position - from);
+    if (to < begin) throw new DerError("an INTEGER larger than its place");
+    while (to < end) target[to++] = this.#bytes[from++] ?? 0;
   }
 
   /** Whether the next element, or elements, are exactly these bytes; reads nothing. */
@@ -142,13 +146,31 @@ export class DerReader {
     }
   }
 
+  /** The next octet, of a content that is no element. */
+  octet(): number {
+    if (this.isDone) throw new DerError("ends too early");
+    return this.#bytes[this.#position++] ?? 0;
+  }
+
   /** Requires that nothing is left. */
   finish(): void {
     if (!this.isDone) throw new DerError("bytes after the last element");
   }
 
+  #magnitudeStart(): number {
+    const start = this.#contentStart(Tag.integer);
+    const length = this.#position - start;
+    const first = this.#bytes[start] ?? 0;
+    const second = this.#bytes[start + 1] ?? 0;
+    if (length === 0) throw new DerError("INTEGER without content");
+    if (first >= 0x80) throw new DerError("INTEGER is negative");
+    if (first > 0 || length === 1) return start;
+    if (second < 0x80) throw new DerError("INTEGER is not minimal");
+    return start + 1;
+  }
+
   #contentStart(tag: number): number {
-    if (this.#octet() !== tag) throw new DerError("an element of another type");
+    if (this.octet() !== tag) throw new DerError("an element of another type");
     if ((tag & 0x1f) === 0x1f) throw new DerError("tag of more than one octet");
     const length = this.#length();
     const start = this.#position;
@@ -158,21 +180,16 @@ export class DerReader {
   }
 
   #length(): number {
-    const first = this.#octet();
+    const first = this.octet();
     if (first < 0x80) return first;
     const count = first & 0x7f;
     if (count === 0) throw new DerError("indefinite length");
     if (count > 3) throw new DerError("length of more than three octets");
     let length = 0;
-    for (let i = 0; i < count; i++) length = length * 256 + this.#octet();
+    for (let i = 0; i < count; i++) length = length * 256 + this.octet();
     const isMinimal = length >= 0x80 && length >= 1 << (8 * (count - 1));
     if (!isMinimal) throw new DerError("length is not minimal");
     return length;
-  }
-
-  #octet(): number {
-    if (this.isDone) throw new DerError("ends too early");
-    return this.#bytes[this.#position++] ?? 0;
   }
 }
 

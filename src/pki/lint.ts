@@ -1,4 +1,5 @@
 import { type Bytes, fromHexLiteral } from "./bytes.ts";
+import type { Interval } from "./certificate.ts";
 import type { Extension, ExtensionName } from "./certificate-extensions.ts";
 import { DerError, Tag } from "./der-reader.ts";
 import { isDnsName } from "./dns-name.ts";
@@ -24,15 +25,18 @@ const Usage = {
 const certificateAuthority = fromHexLiteral("30030101ff");
 
 const everyCertificate: readonly Rule[] = [
-  ["RFC 5280 §4.1.2.2 serial positive", (c) => isPositive(c.serialNumber)],
-  ["RFC 5280 §4.1.2.2 serial of 20 octets at most", (c) => c.serialNumber.length <= 20],
-  ["serial with 128 random bits", (c) => c.serialNumber.length >= 17],
+  ["RFC 5280 §4.1.2.2 serial positive", (c) => c.isSerialPositive],
+  ["RFC 5280 §4.1.2.2 serial of 20 octets at most", (c) => c.serialOctets <= 20],
+  ["serial with 128 random bits", (c) => c.serialOctets >= 17],
   ["RFC 5280 §4.1.2.3 signature algorithm of the signer", (c) => c.hasSignersAlgorithm],
   ["RFC 5280 §4.1.2.4 issuer not empty", (c) => !c.hasEmptyIssuer],
   ["RFC 5280 §4.1.2.4 issuer is the signer's subject", (c) => c.hasSignersName],
-  ["RFC 5280 §4.1.2.5 validity as decided", (c, i) => sameInterval(c.validity, i.validity)],
-  ["RFC 5280 §4.1.2.5 validity not empty", (c) => lasts(c.validity)],
-  ["not valid beyond the signer", (c, i) => endsWithin(c.validity, i.issuerValidity)],
+  ["RFC 5280 §4.1.2.5 validity as decided", (c, i) => isInterval(c.interval, i.validity)],
+  ["RFC 5280 §4.1.2.5 validity not empty", (c) => c.interval.notBefore < c.interval.notAfter],
+  [
+    "not valid beyond the signer",
+    (c, i) => c.interval.notAfter <= i.issuerValidity.notAfter.getTime(),
+  ],
   ["RFC 5280 §4.1.2.7 the requested public key", (c) => c.hasRequestedKey],
   ["RFC 5280 §4.2 only known extensions", (c) => !c.extensions.hasUnknown],
   ["RFC 5280 §4.2.1.1 authority key identifier", keepsAuthorityKeyIdentifier],
@@ -162,26 +166,10 @@ function hasExactly({ value }: Extension, expected: Bytes): boolean {
   return reader.isDone;
 }
 
-function isPositive(integer: Bytes): boolean {
-  const first = integer[0] ?? 0;
-  const second = integer[1] ?? 0;
-  return first < 0x80 && (first !== 0 || second >= 0x80);
-}
-
 function isCritical(c: Linted, name: ExtensionName): boolean {
   return c.extensions[name]?.isCritical === true;
 }
 
-function sameInterval(a: Validity, b: Validity): boolean {
-  return (
-    a.notBefore.getTime() === b.notBefore.getTime() && a.notAfter.getTime() === b.notAfter.getTime()
-  );
-}
-
-function lasts({ notBefore, notAfter }: Validity): boolean {
-  return notBefore.getTime() < notAfter.getTime();
-}
-
-function endsWithin(inner: Validity, outer: Validity): boolean {
-  return inner.notAfter.getTime() <= outer.notAfter.getTime();
+function isInterval(interval: Interval, { notBefore, notAfter }: Validity): boolean {
+  return interval.notBefore === notBefore.getTime() && interval.notAfter === notAfter.getTime();
 }

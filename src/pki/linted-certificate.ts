@@ -1,5 +1,5 @@
 import { type Bytes, fromHexLiteral } from "./bytes.ts";
-import { readValidity, version3 } from "./certificate.ts";
+import { type Interval, readInterval, version3 } from "./certificate.ts";
 import { type CertificateExtensions, readExtensions } from "./certificate-extensions.ts";
 import { DerError, DerReader, Tag } from "./der-reader.ts";
 import type { SubjectPublicKey } from "./subject-public-key.ts";
@@ -28,11 +28,12 @@ export interface Intent {
  * stand: this runs for every certificate, and copies are what it would spend most on.
  */
 export interface Linted {
-  readonly serialNumber: Bytes;
+  readonly serialOctets: number;
+  readonly isSerialPositive: boolean;
   readonly hasSignersAlgorithm: boolean;
   readonly hasEmptyIssuer: boolean;
   readonly hasSignersName: boolean;
-  readonly validity: Validity;
+  readonly interval: Interval;
   readonly hasEmptySubject: boolean;
   readonly hasRequestedKey: boolean;
   readonly extensions: CertificateExtensions;
@@ -48,27 +49,37 @@ export function readLinted(toBeSigned: Bytes, intent: Intent): Linted {
   const fields = outer.enter(Tag.sequence);
   outer.finish();
   fields.literal(version3);
-  const serialNumber = fields.content(Tag.integer);
+  const serialNumber = fields.enter(Tag.integer);
+  const serialOctets = serialNumber.length;
   const hasSignersAlgorithm = isNext(fields, intent.signatureAlgorithm);
   const hasEmptyIssuer = fields.isAt(emptySequence);
   const hasSignersName = isNext(fields, intent.issuer);
-  const validity = readValidity(fields);
+  const interval = readInterval(fields);
   const hasEmptySubject = isNext(fields, emptySequence);
   const hasRequestedKey = isNext(fields, intent.publicKey.spki);
   const extensions = readExtensions(fields);
   fields.finish();
   return {
-    serialNumber,
+    serialOctets,
+    isSerialPositive: isPositive(serialNumber),
     hasSignersAlgorithm,
     hasEmptyIssuer,
     hasSignersName,
-    validity,
+    interval,
     hasEmptySubject,
     hasRequestedKey,
     extensions,
     keyUsage: readKeyUsage(extensions),
     hasIntendedNamesOnly: hasOnlyNames(extensions, intent),
   };
+}
+
+/** Of DER's INTEGER, which has no leading octet too many: zero is the one that is neither. */
+function isPositive(content: DerReader): boolean {
+  if (content.isDone) return false;
+  const first = content.octet();
+  if (first !== 0) return first < 0x80;
+  return !content.isDone && content.octet() >= 0x80;
 }
 
 /** Reads past a SEQUENCE and says whether it was this one. */
@@ -82,13 +93,13 @@ function isNext(fields: DerReader, expected: Bytes): boolean {
 function readKeyUsage(extensions: CertificateExtensions): number {
   const reader = extensions.keyUsage?.value.fork();
   if (!reader) throw new DerError("no key usage");
-  const content = reader.content(Tag.bitString);
+  const content = reader.enter(Tag.bitString);
   reader.finish();
-  const unusedBits = content[0] ?? 0;
-  const bits = content[1] ?? 0;
+  const unusedBits = content.octet();
+  const bits = content.octet();
   const lowestBit = bits & -bits;
   const isMinimal = bits !== 0 && unusedBits < 8 && lowestBit === 1 << unusedBits;
-  if (!isMinimal || content.length > 2) throw new DerError("key usage bits not minimal");
+  if (!isMinimal || !content.isDone) throw new DerError("key usage bits not minimal");
   return bits;
 }
 
@@ -107,11 +118,11 @@ function hasOnlyNames(extensions: CertificateExtensions, { spiffeId, dnsNames }:
 
 /** Reads past a name and says whether it was this one. */
 function isName(names: DerReader, kind: number, text: string): boolean {
-  return names.nextIs(kind) && spells(names.content(kind), text);
+  return names.nextIs(kind) && spells(names.enter(kind), text);
 }
 
-function spells(octets: Bytes, text: string): boolean {
+function spells(octets: DerReader, text: string): boolean {
   if (octets.length !== text.length) return false;
-  for (let i = 0; i < octets.length; i++) if (octets[i] !== text.charCodeAt(i)) return false;
+  for (let i = 0; i < text.length; i++) if (octets.octet() !== text.charCodeAt(i)) return false;
   return true;
 }

@@ -1,5 +1,5 @@
-import { type Bytes, fromHexLiteral } from "./bytes.ts";
-import { DerError, DerReader, Tag } from "./der-reader.ts";
+import { allocateBytes, type Bytes, fromHexLiteral } from "./bytes.ts";
+import { DerReader, Tag } from "./der-reader.ts";
 import type { DerBuilder } from "./der-writer.ts";
 
 /** The keys that a certificate of Rampart may certify, by the name used in logs and configuration. */
@@ -94,15 +94,9 @@ export function fromX509Signature(algorithm: SignatureAlgorithm, signature: Byte
   const outer = new DerReader(signature);
   const integers = outer.enter(Tag.sequence);
   outer.finish();
-  const scalars = new Uint8Array(2 * scalarOctets);
-  placeUpTo(scalarOctets, integers.unsignedInteger(), scalars);
-  placeUpTo(2 * scalarOctets, integers.unsignedInteger(), scalars);
+  const scalars = allocateBytes(2 * scalarOctets);
+  integers.unsignedIntegerInto(scalars, 0, scalarOctets);
+  integers.unsignedIntegerInto(scalars, scalarOctets, 2 * scalarOctets);
   integers.finish();
   return scalars;
-}
-
-/** Writes an integer right-aligned into its half of the scalars. */
-function placeUpTo(end: number, magnitude: Bytes, scalars: Bytes): void {
-  if (2 * magnitude.length > scalars.length) throw new DerError("a scalar larger than the curve");
-  scalars.set(magnitude, end - magnitude.length);
 }

@@ -38,10 +38,10 @@ export function leafValidity(
   }
   const seconds = requestedSeconds > 0n ? Number(requestedSeconds) : lifetimes.defaultSeconds;
   if (now.getTime() >= authority.notAfter.getTime()) throw expired();
-  const issuedAt = wholeSeconds(now);
+  const issuedAt = Math.floor(now.getTime() / 1000);
   return {
-    notBefore: addSeconds(issuedAt, -backdateSeconds),
-    notAfter: earlier(addSeconds(issuedAt, seconds), authority.notAfter),
+    notBefore: new Date((issuedAt - backdateSeconds) * 1000),
+    notAfter: earlier(new Date((issuedAt + seconds) * 1000), authority.notAfter),
   };
 }
 
