@@ -1,10 +1,10 @@
 import { expect, test } from "vitest";
 import { allocateBytes } from "../../src/pki/bytes.ts";
 
-const lengths = [0, 1, 64, 1000, 5000, 16 * 1024, 16 * 1024 + 1, 200_000];
+const lengths = [0, 1, 64, 1000, 5000, 16 * 1024, 16 * 1024 + 1];
 
 test.each(lengths)("gives %d zeroed octets, and none of them twice", (length) => {
-  const parts = Array.from({ length: 200 }, (_, i) => {
+  const parts = Array.from({ length: 50 }, (_, i) => {
     const part = allocateBytes(length);
     expect(part.length).toBe(length);
     expect(part.every((octet) => octet === 0)).toBe(true);
