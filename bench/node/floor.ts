@@ -1,8 +1,6 @@
 import { createPublicKey, generateKeyPairSync, sign, verify, type webcrypto } from "node:crypto";
 import { parseJsonWebSignature } from "../../src/authn/json-web-signature.ts";
-import { DerReader, Tag } from "../../src/pki/der-reader.ts";
-import { parsePem } from "../../src/pki/pem.ts";
-import { fromX509Signature, signatureAlgorithms } from "../../src/pki/signature-algorithm.ts";
+import { readSignedRequest, type SignedRequest } from "../worker/signed-request.ts";
 
 /** What a caller sends, and the key that its token is signed with. */
 export interface FloorInput {
@@ -19,7 +17,7 @@ export type Floor = (times: number) => Promise<void>;
  */
 export async function createFloors(input: FloorInput): Promise<Record<"web" | "node", Floor>> {
   const jws = parseJsonWebSignature(input.token);
-  const csr = takeApart(input.csrPem);
+  const csr = readSignedRequest(input.csrPem);
   return {
     web: await webFloor(input.tokenKey, jws, csr),
     node: nodeFloor(input.tokenKey, jws, csr),
@@ -27,13 +25,12 @@ export async function createFloors(input: FloorInput): Promise<Record<"web" | "n
 }
 
 type Jws = ReturnType<typeof parseJsonWebSignature>;
-type Csr = ReturnType<typeof takeApart>;
 
 const p256 = { name: "ECDSA", namedCurve: "P-256" };
 const sha256 = { name: "ECDSA", hash: "SHA-256" };
 const rs256 = { name: "RSASSA-PKCS1-v1_5", hash: "SHA-256" };
 
-async function webFloor(jwk: webcrypto.JsonWebKey, jws: Jws, csr: Csr): Promise<Floor> {
+async function webFloor(jwk: webcrypto.JsonWebKey, jws: Jws, csr: SignedRequest): Promise<Floor> {
   const { subtle } = crypto;
   const tokenKey = await subtle.importKey("jwk", jwk, rs256, false, ["verify"]);
   const { privateKey } = await subtle.generateKey(p256, false, ["sign", "verify"]);
@@ -48,7 +45,7 @@ async function webFloor(jwk: webcrypto.JsonWebKey, jws: Jws, csr: Csr): Promise<
   };
 }
 
-function nodeFloor(jwk: webcrypto.JsonWebKey, jws: Jws, csr: Csr): Floor {
+function nodeFloor(jwk: webcrypto.JsonWebKey, jws: Jws, csr: SignedRequest): Floor {
   const tokenKey = createPublicKey({ key: { ...jwk }, format: "jwk" });
   const { privateKey } = generateKeyPairSync("ec", { namedCurve: "P-256" });
   const dsaEncoding = "ieee-p1363";
@@ -61,18 +58,4 @@ function nodeFloor(jwk: webcrypto.JsonWebKey, jws: Jws, csr: Csr): Floor {
       if (!isToken || !isCsr) throw new Error("the floor does not verify");
     }
   };
-}
-
-function takeApart(pem: string) {
-  const der = parsePem(pem, ["CERTIFICATE REQUEST"]);
-  const [algorithm] = signatureAlgorithms["EC-P256"];
-  if (!der || !algorithm) throw new Error("the benchmark needs a CSR of a P-256 key");
-  const fields = new DerReader(der).enter(Tag.sequence);
-  const signedBytes = fields.element(Tag.sequence);
-  fields.element(Tag.sequence);
-  const signature = fromX509Signature(algorithm, fields.bitStringOctets());
-  const info = new DerReader(signedBytes).enter(Tag.sequence);
-  info.element(Tag.integer);
-  info.element(Tag.sequence);
-  return { signedBytes, signature, spki: info.element(Tag.sequence) };
 }

@@ -1,7 +1,5 @@
 import { parseJsonWebSignature } from "../../src/authn/json-web-signature.ts";
-import { DerReader, Tag } from "../../src/pki/der-reader.ts";
-import { parsePem } from "../../src/pki/pem.ts";
-import { fromX509Signature, signatureAlgorithms } from "../../src/pki/signature-algorithm.ts";
+import { readSignedRequest } from "./signed-request.ts";
 
 /** What a caller sends. */
 export interface Credentials {
@@ -21,7 +19,7 @@ export async function createCryptoFloor(
   tokenKey: CryptoKey,
 ): Promise<() => Promise<void>> {
   const jws = parseJsonWebSignature(token);
-  const csr = takeApart(csrPem);
+  const csr = readSignedRequest(csrPem);
   const authority = (await crypto.subtle.generateKey(p256, false, [
     "sign",
     "verify",
@@ -34,18 +32,4 @@ export async function createCryptoFloor(
     await subtle.sign(sha256, authority.privateKey, csr.signedBytes);
     if (!isValid) throw new Error("the floor's CSR does not verify");
   };
-}
-
-function takeApart(pem: string) {
-  const der = parsePem(pem, ["CERTIFICATE REQUEST"]);
-  const [algorithm] = signatureAlgorithms["EC-P256"];
-  if (!der || !algorithm) throw new Error("the benchmark needs a CSR of a P-256 key");
-  const fields = new DerReader(der).enter(Tag.sequence);
-  const signedBytes = fields.element(Tag.sequence);
-  fields.element(Tag.sequence);
-  const signature = fromX509Signature(algorithm, fields.bitStringOctets());
-  const info = new DerReader(signedBytes).enter(Tag.sequence);
-  info.element(Tag.integer);
-  info.element(Tag.sequence);
-  return { signedBytes, signature, spki: info.element(Tag.sequence) };
 }

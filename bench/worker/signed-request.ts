@@ -1,0 +1,26 @@
+import { DerReader, Tag } from "../../src/pki/der-reader.ts";
+import { parsePem } from "../../src/pki/pem.ts";
+import { fromX509Signature, signatureAlgorithms } from "../../src/pki/signature-algorithm.ts";
+
+/** The parts of a CSR that the bare crypto calls of a floor need. */
+export interface SignedRequest {
+  readonly signedBytes: Uint8Array<ArrayBuffer>;
+  /** As WebCrypto has it. */
+  readonly signature: Uint8Array<ArrayBuffer>;
+  readonly spki: Uint8Array<ArrayBuffer>;
+}
+
+/** Takes the CSR of a P-256 key apart. */
+export function readSignedRequest(pem: string): SignedRequest {
+  const der = parsePem(pem, ["CERTIFICATE REQUEST"]);
+  const [algorithm] = signatureAlgorithms["EC-P256"];
+  if (!der || !algorithm) throw new Error("the benchmark needs a CSR of a P-256 key");
+  const fields = new DerReader(der).enter(Tag.sequence);
+  const signedBytes = fields.element(Tag.sequence);
+  fields.element(Tag.sequence);
+  const signature = fromX509Signature(algorithm, fields.bitStringOctets());
+  const info = new DerReader(signedBytes).enter(Tag.sequence);
+  info.element(Tag.integer);
+  info.element(Tag.sequence);
+  return { signedBytes, signature, spki: info.element(Tag.sequence) };
+}
