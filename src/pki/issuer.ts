@@ -4,7 +4,7 @@ import { Tag } from "./der-reader.ts";
 import { DerBuilder } from "./der-writer.ts";
 import { keyIdentifier } from "./key-identifier.ts";
 import { lint } from "./lint.ts";
-import type { Intent } from "./linted-certificate.ts";
+import type { Intent, IssuerFields } from "./linted-certificate.ts";
 import { prependX509Signature, type SignatureAlgorithm } from "./signature-algorithm.ts";
 import {
   type SigningAuthority,
@@ -22,12 +22,17 @@ import {
 } from "./to-be-signed.ts";
 import type { Validity } from "./validity.ts";
 
-/** An authority with its key open. */
-export interface Issuer {
-  readonly authority: SigningAuthority;
+/** A private key with the way it signs. */
+export interface Signer {
   readonly privateKey: CryptoKey;
+  readonly algorithm: SignatureAlgorithm;
+}
+
+/** An authority with its key open. */
+export interface Issuer extends Signer {
+  readonly authority: SigningAuthority;
   readonly profile: LeafProfile;
-  readonly keyIdentifier: Bytes | undefined;
+  readonly fields: IssuerFields;
 }
 
 /** What a leaf certifies: who, with which key, from when until when. */
@@ -53,13 +58,21 @@ export interface Leaf {
 
 /** @param privateKey May sign; need not, and should not, be extractable. */
 export function createIssuer(authority: SigningAuthority, privateKey: CryptoKey): Issuer {
+  const algorithm = signatureAlgorithmOf(authority.publicKey);
+  const { subject, validity } = authority.certificate.toBeSigned;
   const identifier = subjectKeyIdentifierOf(authority.certificate);
-  const profile = createLeafProfile(
-    signatureAlgorithmOf(authority.publicKey),
-    authority.certificate.toBeSigned.subject,
-    identifier,
-  );
-  return { authority, privateKey, profile, keyIdentifier: identifier };
+  return {
+    authority,
+    privateKey,
+    algorithm,
+    profile: createLeafProfile(algorithm, subject, identifier),
+    fields: {
+      signatureAlgorithm: algorithm.identifier,
+      name: subject,
+      validity,
+      keyIdentifier: identifier,
+    },
+  };
 }
 
 /**
@@ -84,12 +97,9 @@ export async function issueLeaf(issuer: Issuer, request: LeafRequest): Promise<L
     publicKey,
     keyIdentifier: identifier,
     validity,
-    signatureAlgorithm: issuer.profile.signatureAlgorithm.identifier,
-    issuer: issuer.profile.issuerName,
-    issuerValidity: issuer.authority.certificate.toBeSigned.validity,
-    issuerKeyIdentifier: issuer.keyIdentifier,
+    issuer: issuer.fields,
   };
-  const der = await lintAndSign(toBeSigned, intent, signerOf(issuer));
+  const der = await lintAndSign(toBeSigned, intent, issuer);
   return { der, serialNumber: toHex(serialNumber) };
 }
 
@@ -111,30 +121,10 @@ export async function issueServingCertificate(
     spiffeId: "",
     ...request,
     keyIdentifier: identifier,
-    ...intentOf(issuer),
+    issuer: issuer.fields,
   };
-  const der = await lintAndSign(toBeSigned, intent, signerOf(issuer));
+  const der = await lintAndSign(toBeSigned, intent, issuer);
   return { der, serialNumber: toHex(serialNumber) };
-}
-
-/** What every certificate of this issuer is meant to be. */
-function intentOf(issuer: Issuer) {
-  return {
-    signatureAlgorithm: issuer.profile.signatureAlgorithm.identifier,
-    issuer: issuer.profile.issuerName,
-    issuerValidity: issuer.authority.certificate.toBeSigned.validity,
-    issuerKeyIdentifier: issuer.keyIdentifier,
-  };
-}
-
-function signerOf({ privateKey, profile }: Issuer): Signer {
-  return { privateKey, algorithm: profile.signatureAlgorithm };
-}
-
-/** A private key with the way it signs. */
-export interface Signer {
-  readonly privateKey: CryptoKey;
-  readonly algorithm: SignatureAlgorithm;
 }
 
 /** The only place that makes a certificate: what was not linted cannot be signed. */

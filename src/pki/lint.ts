@@ -35,7 +35,7 @@ const everyCertificate: readonly Rule[] = [
   ["RFC 5280 §4.1.2.5 validity not empty", (c) => c.interval.notBefore < c.interval.notAfter],
   [
     "not valid beyond the signer",
-    (c, i) => c.interval.notAfter <= i.issuerValidity.notAfter.getTime(),
+    (c, i) => c.interval.notAfter <= i.issuer.validity.notAfter.getTime(),
   ],
   ["RFC 5280 §4.1.2.7 the requested public key", (c) => c.hasRequestedKey],
   ["RFC 5280 §4.2 only known extensions", (c) => !c.extensions.hasUnknown],
@@ -121,12 +121,12 @@ export function lint(toBeSigned: Bytes, intent: Intent): readonly Finding[] {
 
 function keepsAuthorityKeyIdentifier({ extensions }: Linted, intent: Intent): boolean {
   const extension = extensions.authorityKeyIdentifier;
-  if (intent.kind === "authority" || !intent.issuerKeyIdentifier) return extension === undefined;
+  if (intent.kind === "authority" || !intent.issuer.keyIdentifier) return extension === undefined;
   if (!extension || extension.isCritical) return false;
   const reader = extension.value.fork();
   const fields = reader.enter(Tag.sequence);
   reader.finish();
-  const isIssuers = fields.contentIs(Tag.contextPrimitive(0), intent.issuerKeyIdentifier);
+  const isIssuers = fields.contentIs(Tag.contextPrimitive(0), intent.issuer.keyIdentifier);
   return isIssuers && fields.isDone;
 }
 

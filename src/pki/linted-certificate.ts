@@ -16,11 +16,16 @@ export interface Intent {
   readonly publicKey: SubjectPublicKey;
   readonly keyIdentifier: Bytes;
   readonly validity: Validity;
+  readonly issuer: IssuerFields;
+}
+
+/** What a certificate repeats of its signer, and the time that it must stay within. */
+export interface IssuerFields {
   readonly signatureAlgorithm: Bytes;
   /** The signer's subject, byte for byte; an authority's own when it is self-signed. */
-  readonly issuer: Bytes;
-  readonly issuerValidity: Validity;
-  readonly issuerKeyIdentifier: Bytes | undefined;
+  readonly name: Bytes;
+  readonly validity: Validity;
+  readonly keyIdentifier: Bytes | undefined;
 }
 
 /**
@@ -51,9 +56,9 @@ export function readLinted(toBeSigned: Bytes, intent: Intent): Linted {
   fields.literal(version3);
   const serialNumber = fields.enter(Tag.integer);
   const serialOctets = serialNumber.length;
-  const hasSignersAlgorithm = isNext(fields, intent.signatureAlgorithm);
+  const hasSignersAlgorithm = isNext(fields, intent.issuer.signatureAlgorithm);
   const hasEmptyIssuer = fields.isAt(emptySequence);
-  const hasSignersName = isNext(fields, intent.issuer);
+  const hasSignersName = isNext(fields, intent.issuer.name);
   const interval = readInterval(fields);
   const hasEmptySubject = isNext(fields, emptySequence);
   const hasRequestedKey = isNext(fields, intent.publicKey.spki);

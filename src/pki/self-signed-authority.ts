@@ -86,10 +86,12 @@ async function selfSign(
     publicKey: subject.publicKey,
     keyIdentifier: subject.keyIdentifier,
     validity: subject.validity,
-    signatureAlgorithm: subject.signatureAlgorithm.identifier,
-    issuer: parseToBeSigned(toBeSigned).subject,
-    issuerValidity: subject.validity,
-    issuerKeyIdentifier: undefined,
+    issuer: {
+      signatureAlgorithm: subject.signatureAlgorithm.identifier,
+      name: parseToBeSigned(toBeSigned).subject,
+      validity: subject.validity,
+      keyIdentifier: undefined,
+    },
   };
   return lintAndSign(toBeSigned, intent, { privateKey, algorithm: subject.signatureAlgorithm });
 }

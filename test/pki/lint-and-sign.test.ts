@@ -26,14 +26,18 @@ test("signs the very bytes that it linted", async () => {
 });
 
 test("signs nothing that was meant otherwise", async () => {
+  const { issuer } = intent;
   const others = [
     { ...intent, spiffeId: "spiffe://cluster.local/ns/foo/sa/other" },
     { ...intent, publicKey: subjects.rsa.intent.publicKey },
-    { ...intent, issuer: toBeSigned.subarray(0, 2) },
-    { ...intent, signatureAlgorithm: toBeSigned.subarray(0, 2) },
+    { ...intent, issuer: { ...issuer, name: toBeSigned.subarray(0, 2) } },
+    { ...intent, issuer: { ...issuer, signatureAlgorithm: toBeSigned.subarray(0, 2) } },
     { ...intent, validity: { ...intent.validity, notAfter: new Date(0) } },
-    { ...intent, issuerValidity: { ...intent.issuerValidity, notAfter: new Date(0) } },
-    { ...intent, issuerKeyIdentifier: toBeSigned.subarray(0, 20) },
+    {
+      ...intent,
+      issuer: { ...issuer, validity: { ...issuer.validity, notAfter: new Date(0) } },
+    },
+    { ...intent, issuer: { ...issuer, keyIdentifier: toBeSigned.subarray(0, 20) } },
     { ...intent, kind: "authority" as const },
   ];
   for (const other of others) {

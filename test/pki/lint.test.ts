@@ -36,15 +36,19 @@ const interval = ([notBefore, notAfter]: [string, string]): Validity => ({
 
 function intentOf({ of, intent = {} }: Vector): Intent {
   const { issuer, signatureAlgorithm, validity, issuerValidity } = intent;
+  const meant = subjects[of].intent;
   return {
-    ...subjects[of].intent,
+    ...meant,
     ...(intent.spiffeId && { spiffeId: intent.spiffeId }),
     ...(intent.dnsNames && { dnsNames: intent.dnsNames }),
-    ...(issuer && { issuer: hex(issuer) }),
-    ...(signatureAlgorithm && { signatureAlgorithm: hex(signatureAlgorithm) }),
     ...(validity && { validity: interval(validity) }),
-    ...(issuerValidity && { issuerValidity: interval(issuerValidity) }),
-    ...("issuerKeyIdentifier" in intent && { issuerKeyIdentifier: undefined }),
+    issuer: {
+      ...meant.issuer,
+      ...(issuer && { name: hex(issuer) }),
+      ...(signatureAlgorithm && { signatureAlgorithm: hex(signatureAlgorithm) }),
+      ...(issuerValidity && { validity: interval(issuerValidity) }),
+      ...("issuerKeyIdentifier" in intent && { keyIdentifier: undefined }),
+    },
   };
 }
 

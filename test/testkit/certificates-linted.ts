@@ -24,10 +24,12 @@ async function leafFor(kind: SignerKind): Promise<Subject> {
     kind: "leaf",
     ...request,
     keyIdentifier: contentOf(elementAt(leaf, [0, 7, 0, 3, 1, 0])),
-    signatureAlgorithm: signatureIdentifier["ecdsa-with-SHA256"],
-    issuer: elementAt(authority, [0, 5]),
-    issuerValidity: issuer.authority.certificate.toBeSigned.validity,
-    issuerKeyIdentifier: contentOf(keyIdentifier),
+    issuer: {
+      signatureAlgorithm: signatureIdentifier["ecdsa-with-SHA256"],
+      name: elementAt(authority, [0, 5]),
+      validity: issuer.authority.certificate.toBeSigned.validity,
+      keyIdentifier: contentOf(keyIdentifier),
+    },
   };
   return { toBeSigned: elementAt(leaf, [0]), intent };
 }
@@ -57,10 +59,12 @@ async function selfSigned(): Promise<Subject> {
     publicKey: authority.publicKey,
     keyIdentifier: contentOf(elementAt(toBeSigned, [7, 0, 2, 1, 0])),
     validity,
-    signatureAlgorithm: signatureIdentifier["ecdsa-with-SHA256"],
-    issuer: elementAt(toBeSigned, [5]),
-    issuerValidity: validity,
-    issuerKeyIdentifier: undefined,
+    issuer: {
+      signatureAlgorithm: signatureIdentifier["ecdsa-with-SHA256"],
+      name: elementAt(toBeSigned, [5]),
+      validity,
+      keyIdentifier: undefined,
+    },
   };
   return { toBeSigned, intent };
 }
