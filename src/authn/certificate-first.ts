@@ -9,8 +9,7 @@ export function certificateFirst(
   byCertificate: Authenticator,
   byToken: Authenticator,
 ): Authenticator {
-  return async (credentials, now) => {
-    if (!credentials.clientCertificate) return byToken(credentials, now);
+  const byEither: Authenticator = async (credentials, now) => {
     try {
       return await byCertificate(credentials, now);
     } catch (error) {
@@ -20,6 +19,8 @@ export function certificateFirst(
       });
     }
   };
+  return (credentials, now) =>
+    (credentials.clientCertificate ? byEither : byToken)(credentials, now);
 }
 
 function isMissing(failure: unknown): boolean {

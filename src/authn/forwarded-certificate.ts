@@ -22,11 +22,12 @@ export function believingGateways(
   const byName = new Map(issuers.map((issuer) => [issuer.issuer, issuer]));
   return async (credentials, now) => {
     const caller = await authenticate(credentials, now);
-    const header = credentials.headers.get(forwardedHeader);
-    if (header === null) return caller;
     const issuer = byName.get(caller.issuer ?? "");
     if (!issuer?.gatewayNames(caller.account)) return caller;
-    return clientOf(caller, issuer, parseForwardedUri(header), trustDomain);
+    const header = credentials.headers.get(forwardedHeader);
+    return header === null
+      ? caller
+      : clientOf(caller, issuer, parseForwardedUri(header), trustDomain);
   };
 }
 
