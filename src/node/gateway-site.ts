@@ -15,8 +15,9 @@ import type { TrustDomain } from "../pki/spiffe-id.ts";
 import { complete, type RpcRequest } from "../transport/certificate-rpc.ts";
 import { clientCertificateKey } from "../transport/client-certificate.ts";
 import { toConnectError } from "../transport/connect-error.ts";
-import { answerGrpc, isPlainGrpc, type UnaryCall } from "../transport/plain-grpc.ts";
+import { plainAnswerTo } from "../transport/plain-call.ts";
 import { chunkedBody, maximumBodyOctets } from "../transport/request-body.ts";
+import type { UnaryCall } from "../transport/unary-call.ts";
 import type { GatewayCredentials } from "./gateway-identity.ts";
 import type { UnaryRpc } from "./site.ts";
 import type { Upstream } from "./upstream.ts";
@@ -35,20 +36,21 @@ type ForwardedCall = UnaryCall & { readonly clientCertificate: Bytes | undefined
 
 /**
  * The CA's RPC, answered by the CA behind. Nothing is decided here but who has shown a certificate: the
- * message of a native gRPC call and its answer pass through unread.
+ * message of a plain call and its answer pass through unread.
  */
 export function forwardingRpc(forwarding: Forwarding): UnaryRpc {
   const handler = connectHandler(forwarding);
   return async ({ body, ...request }) => {
     const clientCertificate = request.contextValues?.get(clientCertificateKey);
     const bounded: RpcRequest = { ...request, body: (signalOf) => chunkedBody(body, signalOf) };
-    return isPlainGrpc(bounded)
-      ? answerGrpc(bounded, (call) => forward(forwarding, { ...call, clientCertificate }))
+    const answer = plainAnswerTo(bounded, true);
+    return answer
+      ? answer(bounded, (call) => forward(forwarding, { ...call, clientCertificate }))
       : complete(handler({ ...request, body: bounded.body(() => undefined) }));
   };
 }
 
-/** For Connect, gRPC-Web, and native gRPC of a rarer kind. */
+/** For gRPC-Web, and the other protocols where they are used in a rarer way. */
 function connectHandler(forwarding: Forwarding): UniversalHandler {
   const router = createConnectRouter({
     readMaxBytes: maximumBodyOctets,

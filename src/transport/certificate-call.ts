@@ -14,7 +14,7 @@ import { auditFailure } from "./audit-failure.ts";
 import type { CertificateAuthority } from "./certificate-authority.ts";
 import { toConnectError } from "./connect-error.ts";
 import { withPatience } from "./patience.ts";
-import type { UnaryCall } from "./plain-grpc.ts";
+import type { UnaryCall } from "./unary-call.ts";
 
 /** What one call has established so far. */
 export interface Call {

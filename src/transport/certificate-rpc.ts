@@ -22,7 +22,7 @@ import {
   createInBinary,
 } from "./certificate-call.ts";
 import { clientCertificateKey } from "./client-certificate.ts";
-import { answerGrpc, isPlainGrpc } from "./plain-grpc.ts";
+import { plainAnswerTo } from "./plain-call.ts";
 import { maximumBodyOctets } from "./request-body.ts";
 import { refusalCode } from "./rpc-code.ts";
 
@@ -64,16 +64,16 @@ export function createCertificateRpc(
     };
     const contextValues = request.contextValues ?? createContextValues();
     const call: Call = { now, audit, clientCertificate: contextValues.get(clientCertificateKey) };
-    const response =
-      hasTrailers && isPlainGrpc(request)
-        ? await answerGrpc(request, (unary) => createInBinary(ca, call, unary))
-        : await complete(
-            handler({
-              ...request,
-              body: request.body(() => call.signal),
-              contextValues: contextValues.set(callKey, call),
-            }),
-          );
+    const answer = plainAnswerTo(request, hasTrailers);
+    const response = answer
+      ? await answer(request, (unary) => createInBinary(ca, call, unary))
+      : await complete(
+          handler({
+            ...request,
+            body: request.body(() => call.signal),
+            contextValues: contextValues.set(callKey, call),
+          }),
+        );
     if (audit.reason === "rpc-malformed") audit.detail = refusalOf(response);
     audit.durationMilliseconds = ca.clock().getTime() - now.getTime();
     ca.log.audit(audit);

@@ -2,24 +2,10 @@ import { Code, ConnectError } from "@connectrpc/connect";
 import type { Bytes } from "../pki/bytes.ts";
 import type { RpcRequest, RpcResponse } from "./certificate-rpc.ts";
 import { maximumBodyOctets } from "./request-body.ts";
-
-/** A unary call as a method sees it. */
-export interface UnaryCall {
-  readonly header: Headers;
-  /** Aborted, with a ConnectError as its reason, when nobody waits for the answer any more. */
-  readonly signal: AbortSignal;
-  /** What was left of the caller's deadline when the call came. */
-  readonly timeoutMs: number | undefined;
-  /** Reads the message, in protobuf: what a method refuses before, it never reads. */
-  readonly message: () => Promise<Uint8Array>;
-}
-
-/** Answers a call with a message in protobuf, or throws a ConnectError; anything else is a fault. */
-export type UnaryMethod = (call: UnaryCall) => Promise<Uint8Array>;
+import { answerUnary, asConnectError, type UnaryMethod } from "./unary-call.ts";
 
 /**
  * Whether this is native gRPC as clients of Istio's send it: one message in protobuf, not compressed.
- * Connect answers everything else; this is for speed alone.
  */
 export function isPlainGrpc({ method, header }: RpcRequest): boolean {
   const contentType = header.get("content-type");
@@ -33,18 +19,13 @@ export function isPlainGrpc({ method, header }: RpcRequest): boolean {
 
 /** Answers such a call. Never rejects for what a caller does. */
 export async function answerGrpc(request: RpcRequest, method: UnaryMethod): Promise<RpcResponse> {
-  const { header } = request;
-  const headers = new Headers({ "content-type": header.get("content-type") ?? "" });
-  const timeoutMs = timeoutOf(header);
-  const { signal, end } = withDeadline(request.signal, timeoutMs);
-  const message = async () => messageIn(await read(request, signal));
+  const header = new Headers({ "content-type": request.header.get("content-type") ?? "" });
   try {
-    const octets = framed(await method({ header, signal, timeoutMs, message }));
-    return { status: 200, header: headers, octets, trailer: new Headers({ "grpc-status": "0" }) };
+    const message = await answerUnary(request, timeoutOf(request.header), method, messageIn);
+    const trailer = new Headers({ "grpc-status": "0" });
+    return { status: 200, header, octets: framed(message), trailer };
   } catch (error) {
-    return { status: 200, header: headers, octets: nothing, trailer: trailersOf(error) };
-  } finally {
-    end();
+    return { status: 200, header, octets: nothing, trailer: trailersOf(error) };
   }
 }
 
@@ -63,32 +44,8 @@ function timeoutOf(header: Headers): number | undefined {
   return digits === undefined ? undefined : Number(digits) * (unitMs[unit] ?? 0);
 }
 
-/** As much as a timer holds, and longer than anybody waits. */
-const longestTimerMs = 2 ** 31 - 1;
-
-function withDeadline(
-  gone: AbortSignal,
-  timeoutMs: number | undefined,
-): { readonly signal: AbortSignal; readonly end: () => void } {
-  if (timeoutMs === undefined) return { signal: gone, end: () => {} };
-  const deadline = new AbortController();
-  const timer = setTimeout(
-    () => deadline.abort(new ConnectError("deadline exceeded", Code.DeadlineExceeded)),
-    Math.min(timeoutMs, longestTimerMs),
-  );
-  return {
-    signal: AbortSignal.any([gone, deadline.signal]),
-    end: () => clearTimeout(timer),
-  };
-}
-
 const headOctets = 5;
 const nothing: Bytes = new Uint8Array();
-
-async function read(request: RpcRequest, signal: AbortSignal): Promise<Uint8Array> {
-  for await (const whole of request.body(() => signal)) return whole;
-  return new Uint8Array();
-}
 
 /** The message in the one frame that a unary call consists of. */
 function messageIn(body: Uint8Array): Uint8Array {
@@ -117,10 +74,9 @@ function framed(message: Uint8Array): Bytes {
   return frame;
 }
 
-/** How the call ended; of a fault, only that it was one. */
+/** How the call ended. */
 function trailersOf(error: unknown): Headers {
-  const { code, rawMessage } =
-    error instanceof ConnectError ? error : new ConnectError("internal error", Code.Internal);
+  const { code, rawMessage } = asConnectError(error);
   // Percent-encoding of all but printable ASCII, as gRPC over HTTP/2 wants it.
   const message = rawMessage.replace(/[^\x20-\x24\x26-\x7e]/gu, encodeURIComponent);
   return new Headers({ "grpc-status": String(code), "grpc-message": message });
