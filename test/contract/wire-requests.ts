@@ -124,6 +124,11 @@ export function describeWireRequests(
       expect(await outcome(protocol, { headers })).toEqual(isIssued);
     });
 
+    test.each(protocols)("of nothing has passed already over $name", async (protocol) => {
+      const headers = { [protocol.timeoutHeader]: protocol.timeout(0) };
+      expect(await codeOf(protocol, { headers })).toBe("DeadlineExceeded");
+    });
+
     test.each([
       [connectJson, "soon"],
       [connectJson, "-1"],
