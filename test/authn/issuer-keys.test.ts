@@ -129,13 +129,15 @@ describe("an unknown key id", () => {
     const publication = await publish(withKeys(first));
     await publication.keys(query("first"), start);
     publication.answer = () => {};
+    let isGivenUp = false;
     const hanging = Promise.resolve(publication.keys(query("x"), later(coolDownSeconds)));
-    hanging.catch(() => {});
-    const before = performance.now();
+    hanging.catch(() => {
+      isGivenUp = true;
+    });
     expect(await idsOf(publication.keys(query("first"), later(coolDownSeconds)))).toEqual([
       "first",
     ]);
-    expect(performance.now() - before).toBeLessThan(1000);
+    expect(isGivenUp).toBe(false);
   });
 
   test("of an algorithm that the issuer does not use is no better", async () => {

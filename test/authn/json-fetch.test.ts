@@ -1,6 +1,6 @@
 import type { OutgoingHttpHeaders, RequestListener, ServerResponse } from "node:http";
 import { describe, expect, test } from "vitest";
-import { FetchError, fetchJson, fetchTimeoutMilliseconds } from "../../src/authn/json-fetch.ts";
+import { FetchError, fetchJson } from "../../src/authn/json-fetch.ts";
 import { startLoopbackServer } from "../testkit/loopback-server.ts";
 
 const answering =
@@ -95,7 +95,6 @@ describe("refuses an answer", () => {
   });
 
   test("that does not come in time: no headers, no end, one octet at a time", async () => {
-    const started = performance.now();
     const hanging: RequestListener[] = [
       () => {},
       (_, response) => void response.write("{"),
@@ -107,6 +106,5 @@ describe("refuses an answer", () => {
       expect.any(FetchError),
       expect.any(FetchError),
     ]);
-    expect(performance.now() - started).toBeLessThan(fetchTimeoutMilliseconds + 1000);
-  }, 8000);
+  });
 });

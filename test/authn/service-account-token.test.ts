@@ -220,10 +220,9 @@ describe("the namespaces of an issuer", () => {
     expect(namespaces.filter(mayUse)).toEqual([]);
   });
 
-  test("are matched in no time, however many stars an operator writes", () => {
-    const mayUse = nameAllowList([`${"*a".repeat(6)}*b`]);
-    const before = performance.now();
+  test("are matched without trying every way, however many stars an operator writes", () => {
+    // There are more ways than a test has time for.
+    const mayUse = nameAllowList([`${"*a".repeat(30)}*b`]);
     expect(mayUse("a".repeat(63))).toBe(false);
-    expect(performance.now() - before).toBeLessThan(100);
   });
 });
