@@ -14,7 +14,8 @@ const prebundled = [
   "hono",
   "jose",
   "reflect-metadata/lite",
-  "zod",
+  "zod/locales",
+  "zod/mini",
 ];
 
 const internet = createInternet();

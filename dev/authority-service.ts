@@ -1,12 +1,12 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { ConnectError, createClient } from "@connectrpc/connect";
 import { createConnectTransport } from "@connectrpc/connect-web";
-import { z } from "zod";
+import * as z from "zod/mini";
 import { IstioCertificateService } from "../src/gen/istio/v1/auth/ca_pb.ts";
 import { JsonText } from "./json-text.ts";
 import { Obstacle } from "./obstacle.ts";
 
-const outcomeForm = JsonText.pipe(z.object({ outcome: z.literal("ok") }));
+const outcomeForm = z.pipe(JsonText, z.object({ outcome: z.literal("ok") }));
 
 /** `authority` is absent while none can sign; reasons may be given even when one can. */
 export interface Readiness {
@@ -14,8 +14,9 @@ export interface Readiness {
   readonly reasons: readonly string[];
 }
 
-const readinessForm: z.ZodType<Readiness, string> = JsonText.pipe(
-  z.object({ authority: z.string().optional(), reasons: z.array(z.string()) }),
+const readinessForm: z.ZodMiniType<Readiness, string> = z.pipe(
+  JsonText,
+  z.object({ authority: z.optional(z.string()), reasons: z.array(z.string()) }),
 );
 
 /** The CA as whoever runs it sees it over HTTP: probes, the cron, and its one RPC. */

@@ -1,7 +1,7 @@
 import { Hono } from "hono";
 import { bodyLimit } from "hono/body-limit";
 import type { JWK } from "jose";
-import { z } from "zod";
+import * as z from "zod/mini";
 import type { TokenClaims } from "./service-account-token.ts";
 import { parseTokenQuery, parseTokenRequest } from "./token-request.ts";
 
@@ -51,14 +51,14 @@ export function clusterApi({ issuer, publicJwk, mint }: ClusterApiOptions): Hono
     c.text(`nothing answers ${c.req.method} ${c.req.path}\n\n${description(issuer)}`, 404),
   );
   api.onError((error, c) => {
-    if (error instanceof z.ZodError) return c.text(faultText(error), 400);
+    if (error instanceof z.core.$ZodError) return c.text(faultText(error), 400);
     console.error(error);
     return c.text("the development cluster failed: its own output says how\n", 500);
   });
   return api;
 }
 
-function faultText({ issues }: z.ZodError): string {
+function faultText({ issues }: z.core.$ZodError): string {
   return issues
     .map(({ path, message }) => `${[path.join("."), message].filter(Boolean).join(": ")}\n`)
     .join("");

@@ -1,11 +1,13 @@
-import { z } from "zod";
+import type * as z from "zod/mini";
+import { parsedText } from "../src/parsed-text.ts";
 
 /** JSON in a text, as whatever it holds. */
-export const JsonText: z.ZodType<unknown, string> = z.string().transform((text, context) => {
+export const JsonText: z.ZodMiniType<unknown, string> = parsedText(parseJson, "must be JSON");
+
+function parseJson(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch {
-    context.addIssue("must be JSON");
-    return z.NEVER;
+    return undefined;
   }
-});
+}

@@ -1,46 +1,41 @@
-import { z } from "zod";
+import * as z from "zod/mini";
+import { inEnglish } from "../src/in-english.ts";
 import { JsonText } from "./json-text.ts";
 import { NamespaceName, ObjectName } from "./kubernetes-names.ts";
 import type { TokenClaims } from "./service-account-token.ts";
 import { uidOf } from "./service-account-token.ts";
 
-const Audience = z.string().min(1).max(256);
-const Audiences = z.array(Audience).max(16);
+const Audience = z.string().check(z.minLength(1), z.maxLength(256));
+const Audiences = z.array(Audience).check(z.maxLength(16));
 
 /** Kubernetes' own bounds (pkg/apis/authentication/validation): ten minutes to 2^32 seconds. */
 const ExpirationSeconds = z
   .int()
-  .min(600, "must be at least 600, ten minutes")
-  .max(2 ** 32, "must be at most 4294967296");
-
-const once = <Output>(schema: z.ZodType<Output, string>) =>
-  z
-    .array(z.string(), { error: "is required" })
-    .length(1, { error: "must be given once", abort: true })
-    .transform((values) => values.join())
-    .pipe(schema);
-
-const TokenQuery = z
-  .strictObject({
-    namespace: once(NamespaceName),
-    serviceaccount: once(ObjectName),
-    audience: Audiences.default(["istio-ca"]),
-    expirationSeconds: once(
-      z
-        .string()
-        .regex(/^[0-9]{1,10}$/, { error: "must be a number of seconds", abort: true })
-        .transform(Number)
-        .pipe(ExpirationSeconds),
-    ).default(3600),
-  })
-  .transform(
-    (query): TokenClaims => ({
-      namespace: query.namespace,
-      serviceAccount: query.serviceaccount,
-      audiences: query.audience,
-      expirationSeconds: query.expirationSeconds,
-    }),
+  .check(
+    z.minimum(600, "must be at least 600, ten minutes"),
+    z.maximum(2 ** 32, "must be at most 4294967296"),
   );
+
+const OneText = z.pipe(
+  z
+    .array(z.string(), "is required")
+    .check(z.length(1, { error: "must be given once", abort: true })),
+  z.transform((values) => values.join()),
+);
+
+const once = <Output>(schema: z.ZodMiniType<Output, string>) => z.pipe(OneText, schema);
+
+const Digits = z
+  .string()
+  .check(z.regex(/^[0-9]{1,10}$/, { error: "must be a number of seconds", abort: true }));
+const SecondsText = z.pipe(z.pipe(Digits, z.transform(Number)), ExpirationSeconds);
+
+const TokenQuery = z.strictObject({
+  namespace: once(NamespaceName),
+  serviceaccount: once(ObjectName),
+  audience: z._default(Audiences, ["istio-ca"]),
+  expirationSeconds: z._default(once(SecondsText), 3600),
+});
 
 /**
  * The token that a query string asks for.
@@ -50,24 +45,31 @@ const TokenQuery = z
  */
 export function parseTokenQuery(query: URLSearchParams): TokenClaims {
   const names = [...new Set(query.keys())];
-  return TokenQuery.parse(Object.fromEntries(names.map((name) => [name, query.getAll(name)])));
+  const values = Object.fromEntries(names.map((name) => [name, query.getAll(name)]));
+  const asked = TokenQuery.parse(values, inEnglish);
+  return {
+    namespace: asked.namespace,
+    serviceAccount: asked.serviceaccount,
+    audiences: asked.audience,
+    expirationSeconds: asked.expirationSeconds,
+  };
 }
 
 const BoundPod = z.strictObject({
   kind: z.literal("Pod"),
-  apiVersion: z.literal("v1").optional(),
+  apiVersion: z.optional(z.literal("v1")),
   name: ObjectName,
-  uid: z.string().max(64).optional(),
+  uid: z.optional(z.string().check(z.maxLength(64))),
 });
 
 /** Clients of Kubernetes send absent fields as null, and metadata and status that mean nothing here. */
 const TokenRequest = z.object({
-  kind: z.literal("TokenRequest").optional(),
-  apiVersion: z.literal("authentication.k8s.io/v1").optional(),
+  kind: z.optional(z.literal("TokenRequest")),
+  apiVersion: z.optional(z.literal("authentication.k8s.io/v1")),
   spec: z.strictObject({
-    audiences: Audiences.nullish(),
-    expirationSeconds: ExpirationSeconds.nullish(),
-    boundObjectRef: BoundPod.nullish(),
+    audiences: z.nullish(Audiences),
+    expirationSeconds: z.nullish(ExpirationSeconds),
+    boundObjectRef: z.nullish(BoundPod),
   }),
 });
 
@@ -84,8 +86,8 @@ export function parseTokenRequest(
   body: string,
   issuer: string,
 ): TokenClaims {
-  const { namespace, name } = Path.parse(path);
-  const { spec } = JsonText.pipe(TokenRequest).parse(body);
+  const { namespace, name } = Path.parse(path, inEnglish);
+  const { spec } = z.pipe(JsonText, TokenRequest).parse(body, inEnglish);
   const pod = spec.boundObjectRef;
   return {
     namespace,

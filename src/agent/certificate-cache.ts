@@ -1,7 +1,7 @@
 import { createHash, createPrivateKey } from "node:crypto";
 import { readdir, rm, stat } from "node:fs/promises";
 import { join } from "node:path";
-import * as z from "zod";
+import * as z from "zod/mini";
 import type { SpiffeId } from "../pki/spiffe-id.ts";
 import { IssuanceError } from "./agent-fault.ts";
 import type { CacheSettings } from "./configuration.ts";
@@ -21,9 +21,12 @@ export interface CertificateCache {
 }
 
 const recordForm = z.strictObject({
-  elements: z.array(z.string()).min(2),
+  elements: z.array(z.string()).check(z.minLength(2)),
   privateKey: z.string(),
-  obtainedAt: z.iso.datetime().transform((text) => new Date(text)),
+  obtainedAt: z.pipe(
+    z.iso.datetime(),
+    z.transform((text) => new Date(text)),
+  ),
 });
 
 const rootsName = "roots";

@@ -1,4 +1,6 @@
-import * as z from "zod";
+import * as z from "zod/mini";
+import { inEnglish } from "../in-english.ts";
+import { parsedText } from "../parsed-text.ts";
 import { parseTrustDomain, type TrustDomain } from "../pki/spiffe-id.ts";
 import { ConfigurationError } from "./agent-fault.ts";
 import { parseGoDuration } from "./go-duration.ts";
@@ -6,48 +8,35 @@ import { parseGoDuration } from "./go-duration.ts";
 /** The variables of a process. */
 export type Environment = Readonly<Record<string, string | undefined>>;
 
-const isTrue = (text: string): boolean => text === "true" || text === "1";
-
-const text = (otherwise: string) => z.string().default(otherwise);
-const optionalText = z
-  .string()
-  .optional()
-  .transform((value) => value || undefined);
-const flag = z.enum(["true", "false", "1", "0", ""]).default("").transform(isTrue);
+const text = (otherwise: string) => z._default(z.string(), otherwise);
+const optionalText = z.pipe(
+  z.optional(z.string()),
+  z.transform((value) => value || undefined),
+);
+const flag = z.pipe(
+  z._default(z.enum(["true", "false", "1", "0", ""]), ""),
+  z.transform((value) => value === "true" || value === "1"),
+);
 
 /** A duration of Go in milliseconds. */
-const duration = (otherwise: string) =>
-  z
-    .string()
-    .default(otherwise)
-    .transform((value, context) => {
-      const milliseconds = parseGoDuration(value);
-      if (milliseconds !== undefined) return milliseconds;
-      context.addIssue("must be a duration such as 24h, 90m or 100ms");
-      return z.NEVER;
-    });
+const milliseconds = parsedText(parseGoDuration, "must be a duration such as 24h, 90m or 100ms");
+const duration = (otherwise: string) => z.prefault(milliseconds, otherwise);
 
-const share = (otherwise: string) => z.coerce.number().min(0).max(1).default(Number(otherwise));
+const number = (least: number, most: number, otherwise: number) =>
+  z._default(z.coerce.number().check(z.minimum(least), z.maximum(most)), otherwise);
 
-const trustDomain = z
-  .string()
-  .default("cluster.local")
-  .transform((name, context): TrustDomain => {
-    const parsed = parseTrustDomain(name);
-    if (parsed) return parsed;
-    context.addIssue("must be a trust domain: lower-case letters, digits, dots, dashes");
-    return z.NEVER;
-  });
+const trustDomain = parsedText(
+  parseTrustDomain,
+  "must be a trust domain: lower-case letters, digits, dots, dashes",
+);
 
-const address = z
-  .string()
-  .default("127.0.0.1:15020")
-  .transform((value, context) => {
-    const [, host, port] = /^\[?([^\]]+)\]?:(\d{1,5})$/.exec(value) ?? [];
-    if (host !== undefined && Number(port) < 65_536) return { host, port: Number(port) };
-    context.addIssue("must be host:port");
-    return z.NEVER;
-  });
+const address = parsedText(parseAddress, "must be host:port");
+
+function parseAddress(text: string): { host: string; port: number } | undefined {
+  const [, host, digits] = /^\[?([^\]]+)\]?:(\d{1,5})$/.exec(text) ?? [];
+  const port = Number(digits);
+  return host !== undefined && port < 65_536 ? { host, port } : undefined;
+}
 
 /**
  * What the agent reads of its environment. Names without RAMPART_ are pilot-agent's, with its
@@ -99,11 +88,11 @@ export interface Variables {
   readonly RAMPART_CACHE_KEY_FILE: string | undefined;
 }
 
-const variables: z.ZodType<Variables> = z.object({
+const variables: z.ZodMiniType<Variables> = z.object({
   CA_ADDR: optionalText,
   CA_ROOT_CA: optionalText,
-  CA_PROVIDER: z.enum(["Citadel", ""]).default("Citadel"),
-  CREDENTIAL_FETCHER_TYPE: z.enum(["JWT", ""]).default("JWT"),
+  CA_PROVIDER: z._default(z.enum(["Citadel", ""]), "Citadel"),
+  CREDENTIAL_FETCHER_TYPE: z._default(z.enum(["JWT", ""]), "JWT"),
   ISTIOD_SAN: optionalText,
   PILOT_CERT_PROVIDER: text("istiod"),
   PROV_CERT: optionalText,
@@ -111,18 +100,18 @@ const variables: z.ZodType<Variables> = z.object({
   FILE_DEBOUNCE_DURATION: duration("100ms"),
   OUTPUT_CERTS: optionalText,
   SECRET_TTL: duration("24h"),
-  SECRET_GRACE_PERIOD_RATIO: share("0.5"),
-  SECRET_GRACE_PERIOD_RATIO_JITTER: share("0.01"),
-  WORKLOAD_RSA_KEY_SIZE: z.coerce.number().int().max(8192).optional(),
-  ECC_SIGNATURE_ALGORITHM: z.enum(["ECDSA", ""]).default(""),
+  SECRET_GRACE_PERIOD_RATIO: number(0, 1, 0.5),
+  SECRET_GRACE_PERIOD_RATIO_JITTER: number(0, 1, 0.01),
+  WORKLOAD_RSA_KEY_SIZE: z.optional(z.coerce.number().check(z.int(), z.maximum(8192))),
+  ECC_SIGNATURE_ALGORITHM: z._default(z.enum(["ECDSA", ""]), ""),
   ECC_CURVE: text("P256"),
   PKCS8_KEY: flag,
-  TRUST_DOMAIN: trustDomain,
+  TRUST_DOMAIN: z.prefault(trustDomain, "cluster.local"),
   POD_NAMESPACE: text(""),
   SERVICE_ACCOUNT: text(""),
   POD_NAME: text(""),
   INSTANCE_IP: text("127.0.0.1"),
-  TERMINATION_DRAIN_DURATION_SECONDS: z.coerce.number().min(0).max(3600).default(5),
+  TERMINATION_DRAIN_DURATION_SECONDS: number(0, 3600, 5),
   ISTIO_META_CLUSTER_ID: text("Kubernetes"),
   ISTIO_META_CERT_SIGNER: text(""),
   PILOT_ENABLE_CA_CRL: flag,
@@ -134,14 +123,13 @@ const variables: z.ZodType<Variables> = z.object({
   RAMPART_FEDERATED_ROOT_CA: optionalText,
   RAMPART_SDS_SOCKET: text("./var/run/secrets/workload-spiffe-uds/socket"),
   RAMPART_WORKLOAD_API_SOCKET: optionalText,
-  RAMPART_STATUS_ADDR: address,
+  RAMPART_STATUS_ADDR: z.prefault(address, "127.0.0.1:15020"),
   RAMPART_WORKLOADS: optionalText,
   RAMPART_LINGER: duration("1m"),
   RAMPART_OUTPUT_ATOMIC: flag,
-  RAMPART_OUTPUT_OWNER: z
-    .string()
-    .regex(/^\d{1,9}:\d{1,9}$/, "must be uid:gid")
-    .optional(),
+  RAMPART_OUTPUT_OWNER: z.optional(
+    z.string().check(z.regex(/^\d{1,9}:\d{1,9}$/, "must be uid:gid")),
+  ),
   RAMPART_ON_CHANGE: optionalText,
   RAMPART_CACHE: optionalText,
   RAMPART_CACHE_KEY_FILE: optionalText,
@@ -149,7 +137,7 @@ const variables: z.ZodType<Variables> = z.object({
 
 /** @throws ConfigurationError with one line for each fault. */
 export function parseVariables(environment: Environment): Variables {
-  const parsed = variables.safeParse(environment);
+  const parsed = variables.safeParse(environment, inEnglish);
   if (parsed.success) return parsed.data;
   const lines = parsed.error.issues.map(({ path, message }) => `${path.join(".")}: ${message}`);
   throw new ConfigurationError(lines.join("\n"));

@@ -1,4 +1,4 @@
-import * as z from "zod";
+import * as z from "zod/mini";
 import { CaError } from "../errors.ts";
 import { addSeconds } from "../pki/validity.ts";
 import { FetchError, fetchTimeoutMilliseconds, type JsonFetch } from "./json-fetch.ts";

@@ -1,5 +1,5 @@
 import { importJWK } from "jose";
-import * as z from "zod";
+import * as z from "zod/mini";
 import { parseBase64Url } from "../pki/base64.ts";
 import { cryptography } from "../pki/cryptography.ts";
 import { rsaKeyFault } from "../pki/subject-public-key.ts";
@@ -23,21 +23,24 @@ export type KeySet = readonly VerificationKey[];
 /** A cluster publishes two or three keys; more than this is not a cluster's key set. */
 const maximumKeys = 32;
 
+const text = z.optional(z.string());
+const textUpTo = (length: number) => z.optional(z.string().check(z.maxLength(length)));
+
 const jwkForm = z.object({
   kty: z.string(),
-  kid: z.string().max(256).optional(),
-  use: z.string().optional(),
-  key_ops: z.array(z.string()).optional(),
-  alg: z.string().optional(),
-  crv: z.string().optional(),
-  n: z.string().max(2048).optional(),
-  e: z.string().max(16).optional(),
-  x: z.string().max(256).optional(),
-  y: z.string().max(256).optional(),
+  kid: textUpTo(256),
+  use: text,
+  key_ops: z.optional(z.array(z.string())),
+  alg: text,
+  crv: text,
+  n: textUpTo(2048),
+  e: textUpTo(16),
+  x: textUpTo(256),
+  y: textUpTo(256),
 });
 type Jwk = z.infer<typeof jwkForm>;
 
-const keySetForm = z.object({ keys: z.array(z.unknown()).max(maximumKeys) });
+const keySetForm = z.object({ keys: z.array(z.unknown()).check(z.maxLength(maximumKeys)) });
 
 /**
  * The usable keys of a JWK Set (RFC 7517 §5); keys of other kinds, uses and sizes are passed over, as

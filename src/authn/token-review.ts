@@ -1,4 +1,4 @@
-import * as z from "zod";
+import * as z from "zod/mini";
 import { CaError } from "../errors.ts";
 import { toHex } from "../pki/bytes.ts";
 import { parseServiceAccount, type ServiceAccount } from "../pki/spiffe-id.ts";
@@ -71,24 +71,24 @@ export function createTokenReview(
   };
 }
 
-const text = z.string().max(1024);
-const texts = z.array(text).max(64);
+const text = z.string().check(z.maxLength(1024));
+const texts = z.array(text).check(z.maxLength(64));
 
 /** Go leaves out what is empty, so absence means false, and nothing. */
+const user = z.object({
+  username: z._default(text, ""),
+  groups: z._default(texts, []),
+  extra: z._default(z.record(text, texts), {}),
+});
+
 const answerForm = z.object({
   apiVersion: z.literal("authentication.k8s.io/v1"),
   kind: z.literal("TokenReview"),
   status: z.object({
-    authenticated: z.boolean().default(false),
-    error: z.string().default(""),
-    audiences: texts.default([]),
-    user: z
-      .object({
-        username: text.default(""),
-        groups: texts.default([]),
-        extra: z.record(text, texts).default({}),
-      })
-      .prefault({}),
+    authenticated: z._default(z.boolean(), false),
+    error: z._default(z.string(), ""),
+    audiences: z._default(texts, []),
+    user: z.prefault(user, {}),
   }),
 });
 

@@ -1,4 +1,4 @@
-import * as z from "zod";
+import * as z from "zod/mini";
 import { AnswerTooLong, FetchError } from "../authn/json-fetch.ts";
 import {
   type HeldRoots,
@@ -29,9 +29,9 @@ const configMapsAtOnce = 100;
 const maximumRequests = 400;
 
 const pageForm = z.object({
-  kind: z.string().regex(/List$/),
-  metadata: z.object({ continue: z.string().max(4096).default("") }),
-  items: z.array(z.unknown()).max(1000).nullable(),
+  kind: z.string().check(z.regex(/List$/)),
+  metadata: z.object({ continue: z._default(z.string().check(z.maxLength(4096)), "") }),
+  items: z.nullable(z.array(z.unknown()).check(z.maxLength(1000))),
 });
 type Page = z.infer<typeof pageForm>;
 

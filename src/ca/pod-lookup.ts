@@ -1,4 +1,4 @@
-import * as z from "zod";
+import * as z from "zod/mini";
 import { createBriefMemory } from "../authn/brief-memory.ts";
 import { FetchError } from "../authn/json-fetch.ts";
 import { clusterUnreachable, type KubernetesApi } from "../authn/kubernetes-api.ts";
@@ -13,7 +13,7 @@ const maximumKnown = 4096;
 /** Whole pods come, and Kubernetes takes them up to a megabyte and a half. */
 const maximumOctets = 2 * 1024 * 1024;
 
-const podListForm = z.object({ items: z.array(podForm).max(64) });
+const podListForm = z.object({ items: z.array(podForm).check(z.maxLength(64)) });
 
 /** The pods of a cluster by questions to its API server, each as it comes up. */
 export function createPodLookup(cluster: string, api: KubernetesApi): Pods {
@@ -22,7 +22,7 @@ export function createPodLookup(cluster: string, api: KubernetesApi): Pods {
   const notAsAsked = () =>
     clusterUnreachable(cluster, new FetchError("answered something else than asked"));
 
-  async function ask<T>(path: string, form: z.ZodType<T>, now: Date): Promise<T | undefined> {
+  async function ask<T>(path: string, form: z.ZodMiniType<T>, now: Date): Promise<T | undefined> {
     const json = await api({ path, maximumOctets }, now);
     if (json === undefined) return undefined;
     const parsed = form.safeParse(json);

@@ -1,4 +1,4 @@
-import * as z from "zod";
+import * as z from "zod/mini";
 import type { BoundObject } from "../authn/caller.ts";
 import type { ServiceAccount } from "../pki/spiffe-id.ts";
 
@@ -33,23 +33,27 @@ export interface ReportedPod extends Pod {
   readonly hasEnded: boolean;
 }
 
-const name = z.string().max(253);
+const name = z.string().check(z.maxLength(253));
+const nameOrNone = z._default(name, "");
+
+const objectForm = z.object({
+  metadata: z.object({ namespace: name, name, uid: z.string().check(z.maxLength(64)) }),
+  spec: z.object({ serviceAccountName: nameOrNone, nodeName: nameOrNone }),
+  status: z.prefault(z.object({ phase: z._default(z.string(), "") }), {}),
+});
 
 /** Whatever else is said of a pod is dropped here. */
-export const podForm: z.ZodType<ReportedPod> = z
-  .object({
-    metadata: z.object({ namespace: name, name, uid: z.string().max(64) }),
-    spec: z.object({ serviceAccountName: name.default(""), nodeName: name.default("") }),
-    status: z.object({ phase: z.string().default("") }).prefault({}),
-  })
-  .transform(({ metadata, spec, status }) => ({
+export const podForm: z.ZodMiniType<ReportedPod> = z.pipe(
+  objectForm,
+  z.transform(({ metadata, spec, status }) => ({
     namespace: metadata.namespace,
     name: metadata.name,
     uid: metadata.uid,
     account: spec.serviceAccountName,
     node: spec.nodeName,
     hasEnded: status.phase === "Failed" || status.phase === "Succeeded",
-  }));
+  })),
+);
 
 /** The same, asked of a cluster. */
 export const notEnded = "status.phase!=Failed,status.phase!=Succeeded";

@@ -1,4 +1,4 @@
-import * as z from "zod";
+import * as z from "zod/mini";
 
 /** A trust bundle, and the number of its latest change: `spiffe_sequence`. */
 export interface NumberedBundle {
@@ -30,19 +30,19 @@ const sequenceNote = "rampart.dev/spiffe-sequence";
 const instantNote = "rampart.dev/delivered-at";
 
 /** RFC 1123 §2.1, as Kubernetes has it: names go into paths and onto terminals. */
-const namespaceName = z.string().regex(/^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/);
+const namespaceName = z.string().check(z.regex(/^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/));
 
 /** `metadata.name` of a ConfigMap. */
-export const configMapName: z.ZodType<string, string> = z
+export const configMapName: z.ZodMiniType<string, string> = z
   .string()
-  .regex(/^[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?$/, "must be the name of a ConfigMap");
+  .check(z.regex(/^[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?$/, "must be the name of a ConfigMap"));
 
 const namespaceForm = z.object({
-  metadata: z.object({ name: namespaceName, deletionTimestamp: z.string().nullish() }),
-  status: z.object({ phase: z.string().default("") }).prefault({}),
+  metadata: z.object({ name: namespaceName, deletionTimestamp: z.nullish(z.string()) }),
+  status: z.prefault(z.object({ phase: z._default(z.string(), "") }), {}),
 });
 
-const texts = z.record(z.string(), z.string()).nullish();
+const texts = z.nullish(z.record(z.string(), z.string()));
 const configMapForm = z.object({
   metadata: z.object({
     name: z.string(),

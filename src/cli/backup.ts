@@ -1,5 +1,5 @@
 import { armor, Decrypter, Encrypter } from "age-encryption";
-import * as z from "zod";
+import * as z from "zod/mini";
 import { storeRecord } from "../ca/mint.ts";
 import { instant, octets } from "../custody/authority-record.ts";
 import { sealRoot } from "../custody/root-statement.ts";
@@ -21,31 +21,26 @@ const scheduleForm = z.strictObject({
 });
 
 /** It becomes a part of a name in the store. */
-const identifier = z.string().regex(/^[0-9a-f]{2,256}$/);
+const identifier = z.string().check(z.regex(/^[0-9a-f]{2,256}$/));
+
+const authorityForm = z.strictObject({
+  schedule: scheduleForm,
+  certificate: octets,
+  intermediates: z.array(octets).check(z.maxLength(8)),
+  roots: z.array(octets).check(z.minLength(1), z.maxLength(8)),
+  /** PKCS#8. */
+  privateKey: octets,
+});
+const rootForm = z.strictObject({ certificate: octets, publishedFrom: instant });
+const taintForm = z.strictObject({ id: identifier, taintedAt: instant, retiresAt: instant });
 
 const backupForm = z.strictObject({
   format: z.literal("rampart backup"),
   version: z.literal(1),
   trustDomain: z.string(),
-  authorities: z
-    .array(
-      z.strictObject({
-        schedule: scheduleForm,
-        certificate: octets,
-        intermediates: z.array(octets).max(8),
-        roots: z.array(octets).min(1).max(8),
-        /** PKCS#8. */
-        privateKey: octets,
-      }),
-    )
-    .min(1)
-    .max(100),
-  additionalRoots: z
-    .array(z.strictObject({ certificate: octets, publishedFrom: instant }))
-    .max(100),
-  taints: z
-    .array(z.strictObject({ id: identifier, taintedAt: instant, retiresAt: instant }))
-    .max(100),
+  authorities: z.array(authorityForm).check(z.minLength(1), z.maxLength(100)),
+  additionalRoots: z.array(rootForm).check(z.maxLength(100)),
+  taints: z.array(taintForm).check(z.maxLength(100)),
 });
 
 type Backup = z.infer<typeof backupForm>;

@@ -1,11 +1,12 @@
 import { isIP } from "node:net";
 import { stringify } from "smol-toml";
-import * as z from "zod";
+import * as z from "zod/mini";
 import { discoverJwksUri, isSafeToFetch } from "../authn/issuer-keys.ts";
 import { FetchError, type JsonFetch } from "../authn/json-fetch.ts";
 import { candidatesIn, parseKeySet } from "../authn/key-set.ts";
 import type { ReviewOrder } from "../authn/trusted-issuer.ts";
 import { issuerTables } from "../config/issuer-table.ts";
+import { inEnglish } from "../in-english.ts";
 import { Obstacle } from "./obstacle.ts";
 
 /** What a cluster has shown of its issuer, and who showed it. */
@@ -133,16 +134,18 @@ function isPrivate(hostname: string): boolean {
   }
 }
 
+const text = z.optional(z.string());
+
 const jwk = z.object({
   kty: z.string(),
-  kid: z.string().optional(),
-  alg: z.string().optional(),
-  use: z.string().optional(),
-  crv: z.string().optional(),
-  n: z.string().optional(),
-  e: z.string().optional(),
-  x: z.string().optional(),
-  y: z.string().optional(),
+  kid: text,
+  alg: text,
+  use: text,
+  crv: text,
+  n: text,
+  e: text,
+  x: text,
+  y: text,
 });
 
 /** The usable keys, with their public members and nothing else. */
@@ -159,7 +162,7 @@ function publicKeys(jwks: unknown): z.infer<typeof jwk>[] {
 
 /** @throws Obstacle for a table that Rampart would refuse. */
 function requireServable(table: unknown): void {
-  const parsed = issuerTables.safeParse([table]);
+  const parsed = issuerTables.safeParse([table], inEnglish);
   if (parsed.success) return;
   const [issue] = parsed.error.issues;
   throw new Obstacle(`${issue?.path.slice(1).join(".")}: ${issue?.message}`);

@@ -6,8 +6,9 @@ import { homedir } from "node:os";
 import { dirname, join, resolve } from "node:path";
 import { promisify } from "node:util";
 import { parse } from "yaml";
-import * as z from "zod";
+import * as z from "zod/mini";
 import { maximumPageOctets } from "../ca/cluster-roots.ts";
+import { inEnglish } from "../in-english.ts";
 import { systemCode } from "../node/system-code.ts";
 import { Obstacle } from "./obstacle.ts";
 
@@ -23,35 +24,38 @@ export interface ClusterLogin {
   readonly read: (path: string) => Promise<string>;
 }
 
+const text = z.optional(z.string());
+const textOrNone = z._default(z.string(), "");
+
 const clusterForm = z.object({
   server: z.url({ protocol: /^https$/ }),
-  "certificate-authority": z.string().optional(),
-  "certificate-authority-data": z.string().optional(),
-  "insecure-skip-tls-verify": z.literal(false).optional(),
+  "certificate-authority": text,
+  "certificate-authority-data": text,
+  "insecure-skip-tls-verify": z.optional(z.literal(false)),
 });
 const pluginForm = z.object({
   apiVersion: z.string(),
   command: z.string(),
-  args: z.array(z.string()).nullish(),
-  env: z.array(z.object({ name: z.string(), value: z.string() })).nullish(),
+  args: z.nullish(z.array(z.string())),
+  env: z.nullish(z.array(z.object({ name: z.string(), value: z.string() }))),
 });
 const userForm = z.object({
-  token: z.string().optional(),
-  tokenFile: z.string().optional(),
-  "client-certificate": z.string().optional(),
-  "client-certificate-data": z.string().optional(),
-  "client-key": z.string().optional(),
-  "client-key-data": z.string().optional(),
-  exec: pluginForm.optional(),
+  token: text,
+  tokenFile: text,
+  "client-certificate": text,
+  "client-certificate-data": text,
+  "client-key": text,
+  "client-key-data": text,
+  exec: z.optional(pluginForm),
 });
-const contextForm = z.object({ cluster: z.string(), user: z.string().default("") });
+const contextForm = z.object({ cluster: z.string(), user: textOrNone });
 
 /** What is not chosen is not looked at: other clusters and users may be as they like. */
 const form = z.object({
-  "current-context": z.string().default(""),
-  clusters: z.array(z.object({ name: z.string(), cluster: z.unknown() })).default([]),
-  users: z.array(z.object({ name: z.string(), user: z.unknown() })).default([]),
-  contexts: z.array(z.object({ name: z.string(), context: z.unknown() })).default([]),
+  "current-context": textOrNone,
+  clusters: z._default(z.array(z.object({ name: z.string(), cluster: z.unknown() })), []),
+  users: z._default(z.array(z.object({ name: z.string(), user: z.unknown() })), []),
+  contexts: z._default(z.array(z.object({ name: z.string(), context: z.unknown() })), []),
 });
 
 /** Where kubectl looks. */
@@ -83,8 +87,8 @@ export async function readKubeconfig(
 }
 
 /** zod's messages do not quote what they are about. */
-function parseAs<T>(shape: z.ZodType<T>, value: unknown, path: string): T {
-  const parsed = shape.safeParse(value);
+function parseAs<T>(shape: z.ZodMiniType<T>, value: unknown, path: string): T {
+  const parsed = shape.safeParse(value, inEnglish);
   if (parsed.success) return parsed.data;
   const [issue] = parsed.error.issues;
   throw new Obstacle(`${path}: ${issue?.path.join(".")}: ${issue?.message}`);
@@ -110,11 +114,7 @@ async function credentialOf(login: z.infer<typeof userForm>, octets: TextOf): Pr
 
 const pluginAnswer = z.object({
   kind: z.literal("ExecCredential"),
-  status: z.object({
-    token: z.string().optional(),
-    clientCertificateData: z.string().optional(),
-    clientKeyData: z.string().optional(),
-  }),
+  status: z.object({ token: text, clientCertificateData: text, clientKeyData: text }),
 });
 
 /** A credential plugin, as client-go runs it: the operator's own kubeconfig names it. */

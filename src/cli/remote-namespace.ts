@@ -4,14 +4,14 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { promisify, stripVTControlCharacters } from "node:util";
-import * as z from "zod";
+import * as z from "zod/mini";
 import type { KvNamespace } from "../worker/kv-store.ts";
 import { Obstacle } from "./obstacle.ts";
 
 const run = promisify(execFile);
 
 const listForm = z.array(z.object({ name: z.string() }));
-const bulkForm = z.record(z.string(), z.string().nullable());
+const bulkForm = z.record(z.string(), z.nullable(z.string()));
 
 /**
  * The deployed KV namespace through `wrangler kv`, so that it needs no login but wrangler's own. A
@@ -80,7 +80,7 @@ function outputOf(error: unknown): string {
 }
 
 /** wrangler may say something before its JSON. */
-function parseAnswer<T>(stdout: string, form: z.ZodType<T>): T {
+function parseAnswer<T>(stdout: string, form: z.ZodMiniType<T>): T {
   const answer = form.safeParse(parseJson(stdout.slice(stdout.search(/^[[{]/m))));
   if (answer.success) return answer.data;
   throw new Obstacle("wrangler gave an answer of another form than its version here gives");

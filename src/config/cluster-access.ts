@@ -1,4 +1,4 @@
-import * as z from "zod";
+import * as z from "zod/mini";
 import { isSafeToFetch } from "../authn/issuer-keys.ts";
 import {
   type ApiServer,
@@ -36,22 +36,26 @@ export const credentialName: RegExp = /^CLUSTER_CREDENTIAL(?!.*_FILE$)_[A-Z0-9_]
 const certificates =
   /^(?:\s*-----BEGIN CERTIFICATE-----[A-Za-z0-9+/=\s]+-----END CERTIFICATE-----)+\s*$/;
 
-export const clusterAccess: z.ZodType<ClusterAccessTable> = z.strictObject({
-  server: z
+export const clusterAccess: z.ZodMiniType<ClusterAccessTable> = z.strictObject({
+  server: z.string().check(
+    z.refine((url) => isSafeToFetch(url) && !url.includes("?"), "must be an https URL"),
+    z.overwrite((url) => url.replace(/\/+$/, "")),
+  ),
+  ca: z.optional(
+    z.string().check(z.maxLength(65_536), z.regex(certificates, "must be certificates in PEM")),
+  ),
+  credential: z
     .string()
-    .refine((url) => isSafeToFetch(url) && !url.includes("?"), "must be an https URL")
-    .transform((url) => url.replace(/\/+$/, "")),
-  ca: z.string().max(65_536).regex(certificates, "must be certificates in PEM").optional(),
-  credential: z.string().regex(credentialName, "must be the name CLUSTER_CREDENTIAL_… of a secret"),
-  review: z.enum(["after-keys", "before-keys", "instead-of-keys"]).default("after-keys"),
-  deliver_roots: z.boolean().optional(),
-  config_map: configMapName.optional(),
+    .check(z.regex(credentialName, "must be the name CLUSTER_CREDENTIAL_… of a secret")),
+  review: z._default(z.enum(["after-keys", "before-keys", "instead-of-keys"]), "after-keys"),
+  deliver_roots: z.optional(z.boolean()),
+  config_map: z.optional(configMapName),
 });
 
 /** A bearer token; what is wrong is said without it. */
-export const credentialText: z.ZodType<string> = z
+export const credentialText: z.ZodMiniType<string> = z
   .string()
-  .regex(/^[\x21-\x7e]{1,16384}$/, "must be a bearer token on one line");
+  .check(z.regex(/^[\x21-\x7e]{1,16384}$/, "must be a bearer token on one line"));
 
 /**
  * How a platform reaches an API server, whose certificate may be of a CA of its own (PEM).

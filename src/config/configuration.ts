@@ -1,5 +1,7 @@
-import * as z from "zod";
+import * as z from "zod/mini";
 import type { Credential } from "../authn/kubernetes-api.ts";
+import { inEnglish } from "../in-english.ts";
+import { parsedText } from "../parsed-text.ts";
 import type { PhaseLengths } from "../pki/schedule.ts";
 import type { AuthorityKey } from "../pki/self-signed-authority.ts";
 import { isFullyQualified, parseTrustDomain, type TrustDomain } from "../pki/spiffe-id.ts";
@@ -43,27 +45,23 @@ export interface Propagation {
 const kvPropagation: Propagation = { shortestSeconds: 240, usual: "10m" };
 
 /** `TRUST_DOMAIN`. */
-export const trustDomainText: z.ZodType<TrustDomain, string> = z
-  .string()
-  .transform((text, context): TrustDomain => {
-    const domain = parseTrustDomain(text);
-    if (domain) return domain;
-    context.addIssue("must be a SPIFFE trust domain: lower-case letters, digits, dots, - and _");
-    return z.NEVER;
-  });
+export const trustDomainText: z.ZodMiniType<TrustDomain, string> = parsedText(
+  parseTrustDomain,
+  "must be a SPIFFE trust domain: lower-case letters, digits, dots, - and _",
+);
 
 /** The keys of DESIGN §4 as they are written. What the names mean stands in the README's table. */
 const configurationForm = z.strictObject({
-  TRUST_DOMAIN: trustDomainText.prefault("cluster.local"),
+  TRUST_DOMAIN: z.prefault(trustDomainText, "cluster.local"),
   ISSUERS: issuerTables,
-  DEFAULT_WORKLOAD_CERT_TTL: durationSeconds.optional(),
-  MAX_WORKLOAD_CERT_TTL: durationSeconds.prefault("2160h"),
-  AUTHORITY_KEY: authorityKey.default("EC-P256"),
-  AUTHORITY_LIFETIME: durationSeconds.optional(),
-  PROPAGATION_INTERVAL: durationSeconds.prefault(kvPropagation.usual),
-  INCEPTION_DATE: inceptionDate.optional(),
-  BUNDLE_WAIT: durationSeconds.prefault("50s"),
-  SIGNERS: signerTables.default([]),
+  DEFAULT_WORKLOAD_CERT_TTL: z.optional(durationSeconds),
+  MAX_WORKLOAD_CERT_TTL: z.prefault(durationSeconds, "2160h"),
+  AUTHORITY_KEY: z._default(authorityKey, "EC-P256"),
+  AUTHORITY_LIFETIME: z.optional(durationSeconds),
+  PROPAGATION_INTERVAL: z.prefault(durationSeconds, kvPropagation.usual),
+  INCEPTION_DATE: z.optional(inceptionDate),
+  BUNDLE_WAIT: z.prefault(durationSeconds, "50s"),
+  SIGNERS: z._default(signerTables, []),
   KEK: kekRing,
 });
 
@@ -129,10 +127,10 @@ export function partition(values: Values, isOne: (key: string) => boolean): [Val
 
 /** @throws ConfigurationError with every fault of the values. */
 export function parseForm<Output>(
-  form: z.ZodType<Output>,
+  form: z.ZodMiniType<Output>,
   values: Readonly<Record<string, unknown>>,
 ): Output {
-  const parsed = form.safeParse(values, { reportInput: true });
+  const parsed = form.safeParse(values, { ...inEnglish, reportInput: true });
   if (!parsed.success) throw new ConfigurationError(parsed.error.issues.flatMap(faultLines));
   return parsed.data;
 }

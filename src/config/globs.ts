@@ -1,4 +1,4 @@
-import * as z from "zod";
+import * as z from "zod/mini";
 
 /**
  * A list of names with stars, everything where it is left out.
@@ -6,10 +6,11 @@ import * as z from "zod";
  * @param form What one of them looks like, stars included.
  * @param noun What they are names of.
  */
-export function globs(form: RegExp, noun: string): z.ZodDefault<z.ZodArray<z.ZodString>> {
-  return z
-    .array(z.string().regex(form, `must be a ${noun}, or a glob with *`))
-    .min(1, `must not be empty: leave it out to allow every ${noun}`)
-    .max(256)
-    .default(["*"]);
+export function globs(
+  form: RegExp,
+  noun: string,
+): z.ZodMiniDefault<z.ZodMiniArray<z.ZodMiniString>> {
+  const glob = z.string().check(z.regex(form, `must be a ${noun}, or a glob with *`));
+  const isNotEmpty = z.minLength(1, `must not be empty: leave it out to allow every ${noun}`);
+  return z._default(z.array(glob).check(isNotEmpty, z.maxLength(256)), ["*"]);
 }

@@ -1,11 +1,12 @@
-import * as z from "zod";
+import * as z from "zod/mini";
 import { isSafeToFetch } from "../authn/issuer-keys.ts";
 import { type KeySet, parseKeySet } from "../authn/key-set.ts";
+import { parsedText, refuse } from "../parsed-text.ts";
 import { isDnsName } from "../pki/dns-name.ts";
 import { parseServiceAccount, type ServiceAccount } from "../pki/spiffe-id.ts";
 import { type ClusterAccessTable, clusterAccess } from "./cluster-access.ts";
 import { globs } from "./globs.ts";
-import { fromText } from "./json-text.ts";
+import { jsonText } from "./json-text.ts";
 
 /** One table of `ISSUERS`, checked. */
 export interface IssuerTable {
@@ -35,13 +36,10 @@ export interface GatewayTable {
   readonly dns_names: readonly string[];
 }
 
-const keySet = z.unknown().transform((value, context): KeySet => {
+const keySet = z.transform((value: unknown, context): KeySet => {
   const keys = parseKeySet(value);
-  if (keys && !hasPrivateKey(value)) return keys;
-  context.addIssue(
-    keys ? "must not hold a private key" : "must be a JWK Set with a key for signatures",
-  );
-  return z.NEVER;
+  if (!keys) return refuse(context, "must be a JWK Set with a key for signatures");
+  return hasPrivateKey(value) ? refuse(context, "must not hold a private key") : keys;
 });
 
 /** The private and secret members of RFC 7518 §6; in any key of the set, of use or not. */
@@ -53,63 +51,73 @@ function hasPrivateKey(keySet: unknown): boolean {
   return keys.some((key) => secretMembers.some((member) => member in Object(key)));
 }
 
-const accountName = z.string().transform((text, context): ServiceAccount => {
+const accountName = parsedText(parseAccountName, "must be <namespace>/<service account>");
+
+function parseAccountName(text: string): ServiceAccount | undefined {
   const [namespace = "", name = "", ...rest] = text.split("/");
-  const account = rest.length === 0 ? parseServiceAccount(namespace, name) : undefined;
-  if (account) return account;
-  context.addIssue("must be <namespace>/<service account>");
-  return z.NEVER;
-});
+  return rest.length === 0 ? parseServiceAccount(namespace, name) : undefined;
+}
+
+const dnsName = z.string().check(z.refine(isDnsName, "must be the name of a host, in lower case"));
 
 const gateway = z.strictObject({
   account: accountName,
-  dns_names: z
-    .array(z.string().refine(isDnsName, "must be the name of a host, in lower case"))
-    .min(1)
-    .max(32),
+  dns_names: z.array(dnsName).check(z.minLength(1), z.maxLength(32)),
 });
 
-const oneLine = z
-  .string()
-  .regex(/^[\x21-\x7e]{1,1024}$/, { error: "must be 1 to 1024 printable characters", abort: true });
+const oneLine = z.string().check(
+  z.regex(/^[\x21-\x7e]{1,1024}$/, {
+    error: "must be 1 to 1024 printable characters",
+    abort: true,
+  }),
+);
 
 const namespaces = globs(/^[a-z0-9*-]{1,63}$/, "namespace");
 
 const nodeReach = z.strictObject({ nodes: globs(/^[a-z0-9.*-]{1,253}$/, "node"), namespaces });
 
-const clusterName = z.string().regex(/^[A-Za-z0-9._/-]{1,253}$/, "must be a cluster's name");
+const clusterName = z
+  .string()
+  .check(z.regex(/^[A-Za-z0-9._/-]{1,253}$/, "must be a cluster's name"));
+
+/** None of them, where nothing is said. */
+const upToSixteen = <Element extends z.ZodMiniType>(element: Element) =>
+  z._default(z.array(element).check(z.maxLength(16)), []);
 
 const table = z
   .strictObject({
     issuer: oneLine,
-    audiences: z.array(oneLine).min(1).max(16).default(["istio-ca"]),
-    cluster: clusterName.default("Kubernetes"),
-    cluster_aliases: z.array(clusterName).max(16).default([]),
-    jwks_uri: z.string().refine(isSafeToFetch, "must be an https URL").optional(),
-    jwks: z.unknown().transform(fromText).pipe(keySet).optional(),
+    audiences: z._default(z.array(oneLine).check(z.minLength(1), z.maxLength(16)), ["istio-ca"]),
+    cluster: z._default(clusterName, "Kubernetes"),
+    cluster_aliases: upToSixteen(clusterName),
+    jwks_uri: z.optional(z.string().check(z.refine(isSafeToFetch, "must be an https URL"))),
+    jwks: z.optional(z.pipe(jsonText, keySet)),
     namespaces,
-    trusted_node_accounts: z.array(accountName).max(16).default([]),
-    node_checks: z.enum(["api", "claims"]).optional(),
-    node_reach: z
-      .array(nodeReach)
-      .min(1)
-      .max(256)
-      .default([{ nodes: ["*"], namespaces: ["*"] }]),
-    gateways: z.array(gateway).max(16).default([]),
-    kubernetes: clusterAccess.optional(),
+    trusted_node_accounts: upToSixteen(accountName),
+    node_checks: z.optional(z.enum(["api", "claims"])),
+    node_reach: z._default(z.array(nodeReach).check(z.minLength(1), z.maxLength(256)), [
+      { nodes: ["*"], namespaces: ["*"] },
+    ]),
+    gateways: upToSixteen(gateway),
+    kubernetes: z.optional(clusterAccess),
   })
-  .refine(({ jwks, jwks_uri }) => jwks === undefined || jwks_uri === undefined, {
-    path: ["jwks"],
-    message: "must not stand beside jwks_uri",
-  })
-  .refine((each) => each.jwks || each.jwks_uri || isSafeToFetch(each.issuer) || needsNoKeys(each), {
-    path: ["issuer"],
-    message: "must be an https URL for discovery, or have jwks_uri or jwks beside it",
-  })
-  .refine(({ node_checks, kubernetes }) => node_checks !== "api" || kubernetes, {
-    path: ["node_checks"],
-    message: "must have the table kubernetes beside it, or be claims",
-  });
+  .check(
+    z.refine(({ jwks, jwks_uri }) => jwks === undefined || jwks_uri === undefined, {
+      path: ["jwks"],
+      error: "must not stand beside jwks_uri",
+    }),
+    z.refine(
+      (each) => each.jwks || each.jwks_uri || isSafeToFetch(each.issuer) || needsNoKeys(each),
+      {
+        path: ["issuer"],
+        error: "must be an https URL for discovery, or have jwks_uri or jwks beside it",
+      },
+    ),
+    z.refine(({ node_checks, kubernetes }) => node_checks !== "api" || kubernetes, {
+      path: ["node_checks"],
+      error: "must have the table kubernetes beside it, or be claims",
+    }),
+  );
 
 /** Bounds the work of a start; a variable of a Worker (5 kB) holds far fewer. */
 const maximumTables = 1024;
@@ -117,21 +125,18 @@ const maximumTables = 1024;
 const needsNoKeys = ({ kubernetes }: Pick<IssuerTable, "kubernetes">): boolean =>
   kubernetes?.review === "instead-of-keys";
 
-const tables = z
-  .array(table)
-  .min(1, "must name at least one issuer")
-  .max(maximumTables)
-  .superRefine((list, context) => {
+const tables = z.array(table).check(
+  z.minLength(1, "must name at least one issuer"),
+  z.maxLength(maximumTables),
+  z.superRefine((list, context) => {
     const first = new Map(list.map(({ issuer }, i) => [issuer, i] as const).toReversed());
     for (const [i, { issuer }] of list.entries()) {
       if (first.get(issuer) === i) continue;
       const message = `is that of ISSUERS[${first.get(issuer)}] too: each cluster needs its own`;
       context.addIssue({ code: "custom", path: [i, "issuer"], message });
     }
-  });
+  }),
+);
 
 /** `ISSUERS`: a list of tables, or the same as JSON in a text. */
-export const issuerTables: z.ZodType<readonly IssuerTable[]> = z
-  .unknown()
-  .transform(fromText)
-  .pipe(tables);
+export const issuerTables: z.ZodMiniType<readonly IssuerTable[]> = z.pipe(jsonText, tables);

@@ -1,5 +1,6 @@
-import * as z from "zod";
+import * as z from "zod/mini";
 import { kekOctets } from "../custody/kek.ts";
+import { parsedText } from "../parsed-text.ts";
 import { parseBase64 } from "../pki/base64.ts";
 import type { Bytes } from "../pki/bytes.ts";
 
@@ -12,19 +13,20 @@ export interface ConfiguredKek {
 const entryForm = /^([A-Za-z0-9._-]{1,64}):([A-Za-z0-9+/_-]+={0,2})$/;
 
 /** `<id>:<base64 of 32 octets>`, newest first, separated by commas. What is wrong is said without the value. */
-export const kekRing: z.ZodType<ConfiguredKek[], string> = z.string().transform((text, context) => {
+export const kekRing: z.ZodMiniType<ConfiguredKek[], string> = parsedText(
+  parseRing,
+  `must be <id>:<base64 of ${kekOctets} random bytes>, several by commas`,
+).check(z.refine(hasItsOwnIds, "must not use an id twice"));
+
+function parseRing(text: string): ConfiguredKek[] | undefined {
   const keks = text.split(",").map((entry) => parseEntry(entry.trim()));
   const complete = keks.filter((kek) => kek !== undefined);
-  if (complete.length < keks.length) {
-    context.addIssue(`must be <id>:<base64 of ${kekOctets} random bytes>, several by commas`);
-    return z.NEVER;
-  }
-  if (new Set(complete.map(({ id }) => id)).size < complete.length) {
-    context.addIssue("must not use an id twice");
-    return z.NEVER;
-  }
-  return complete;
-});
+  return complete.length < keks.length ? undefined : complete;
+}
+
+function hasItsOwnIds(keks: readonly ConfiguredKek[]): boolean {
+  return new Set(keks.map(({ id }) => id)).size === keks.length;
+}
 
 function parseEntry(entry: string): ConfiguredKek | undefined {
   const [, id, base64] = entryForm.exec(entry) ?? [];

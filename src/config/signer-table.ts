@@ -1,10 +1,10 @@
-import * as z from "zod";
+import * as z from "zod/mini";
 import { nameAllowList } from "../authn/trusted-issuer.ts";
 import { servingSigner } from "../ca/serving-policy.ts";
 import type { NamedSigner } from "../ca/signers.ts";
 import type { AuthorityKey } from "../pki/self-signed-authority.ts";
 import { globs } from "./globs.ts";
-import { fromText } from "./json-text.ts";
+import { jsonText } from "./json-text.ts";
 
 /** One table of `SIGNERS`, checked. */
 export interface SignerTable {
@@ -22,7 +22,7 @@ export interface SignerCallers {
 }
 
 /** `AUTHORITY_KEY`, and its like for a signer. */
-export const authorityKey: z.ZodType<AuthorityKey> = z.enum([
+export const authorityKey: z.ZodMiniType<AuthorityKey> = z.enum([
   "EC-P256",
   "EC-P384",
   "RSA-2048",
@@ -30,35 +30,32 @@ export const authorityKey: z.ZodType<AuthorityKey> = z.enum([
 ]);
 
 /** `INCEPTION_DATE`, and its like for a signer. */
-export const inceptionDate: z.ZodType<string> = z.iso.date("must be a day, YYYY-MM-DD");
+export const inceptionDate: z.ZodMiniType<string> = z.iso.date("must be a day, YYYY-MM-DD");
 
 const names = globs(/^[a-z0-9.*-]{1,253}$/, "name");
 
+const callers = z.strictObject({ issuer: z.string(), namespaces: names, accounts: names });
+
 const table = z.strictObject({
-  name: z
-    .string()
-    .regex(/^[a-z0-9][a-z0-9.-]{0,62}$/, "must be lower-case letters, digits, dots and -")
-    .refine((name) => name !== servingSigner, `must not be ${servingSigner}, which is taken`),
-  authority_key: authorityKey.default("EC-P256"),
-  inception_date: inceptionDate.optional(),
-  callers: z
-    .array(z.strictObject({ issuer: z.string(), namespaces: names, accounts: names }))
-    .min(1, "must name who may use it")
-    .max(256),
+  name: z.string().check(
+    z.regex(/^[a-z0-9][a-z0-9.-]{0,62}$/, "must be lower-case letters, digits, dots and -"),
+    z.refine((name) => name !== servingSigner, `must not be ${servingSigner}, which is taken`),
+  ),
+  authority_key: z._default(authorityKey, "EC-P256"),
+  inception_date: z.optional(inceptionDate),
+  callers: z.array(callers).check(z.minLength(1, "must name who may use it"), z.maxLength(256)),
 });
 
+const tables = z.array(table).check(
+  z.maxLength(16),
+  z.refine(
+    (list) => new Set(list.map(({ name }) => name)).size === list.length,
+    "must not use a name twice",
+  ),
+);
+
 /** `SIGNERS`: a list of tables, or the same as JSON in a text. */
-export const signerTables: z.ZodType<readonly SignerTable[]> = z
-  .unknown()
-  .transform(fromText)
-  .pipe(
-    z
-      .array(table)
-      .max(16)
-      .refine((list) => new Set(list.map(({ name }) => name)).size === list.length, {
-        message: "must not use a name twice",
-      }),
-  );
+export const signerTables: z.ZodMiniType<readonly SignerTable[]> = z.pipe(jsonText, tables);
 
 /** A rule of a signer's table, ready to be asked. */
 export function mayUseSigner({ callers }: SignerTable): NamedSigner["mayUse"] {

@@ -1,4 +1,5 @@
-import * as z from "zod";
+import * as z from "zod/mini";
+import { parsedText } from "../parsed-text.ts";
 import { parseBase64, toBase64 } from "../pki/base64.ts";
 import type { Bytes } from "../pki/bytes.ts";
 import type { Schedule } from "../pki/schedule.ts";
@@ -21,16 +22,13 @@ export class RecordError extends Error {
 const maximumRecordLength = 256 * 1024;
 
 /** Octets as records spell them. */
-export const octets: z.ZodType<Bytes, string> = z.string().transform((text, context): Bytes => {
-  const bytes = parseBase64(text);
-  if (bytes) return bytes;
-  context.addIssue("not base64");
-  return z.NEVER;
-});
+export const octets: z.ZodMiniType<Bytes, string> = parsedText(parseBase64, "not base64");
+
 /** An instant as records spell it. */
-export const instant: z.ZodType<Date, string> = z.iso
-  .datetime({ precision: 3 })
-  .transform((text) => new Date(text));
+export const instant: z.ZodMiniType<Date, string> = z.pipe(
+  z.iso.datetime({ precision: 3 }),
+  z.transform((text) => new Date(text)),
+);
 
 const recordForm = z.strictObject({
   version: z.literal(recordVersion),
@@ -44,8 +42,8 @@ const recordForm = z.strictObject({
     retiresAt: instant,
   }),
   certificate: octets,
-  intermediates: z.array(octets).max(8),
-  roots: z.array(octets).min(1).max(8),
+  intermediates: z.array(octets).check(z.maxLength(8)),
+  roots: z.array(octets).check(z.minLength(1), z.maxLength(8)),
   iv: octets,
   sealedKey: octets,
 });

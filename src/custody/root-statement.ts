@@ -1,4 +1,4 @@
-import * as z from "zod";
+import * as z from "zod/mini";
 import { CaError } from "../errors.ts";
 import { type AdditionalRoot, createAdditionalRoot } from "../pki/additional-root.ts";
 import { toBase64 } from "../pki/base64.ts";

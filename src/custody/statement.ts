@@ -1,4 +1,4 @@
-import * as z from "zod";
+import * as z from "zod/mini";
 import { parseBase64, toBase64 } from "../pki/base64.ts";
 import type { Bytes } from "../pki/bytes.ts";
 import type { TrustDomain } from "../pki/spiffe-id.ts";

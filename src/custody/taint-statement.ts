@@ -1,4 +1,4 @@
-import * as z from "zod";
+import * as z from "zod/mini";
 import type { TrustDomain } from "../pki/spiffe-id.ts";
 import type { Taint } from "../pki/taint.ts";
 import { instant, RecordError } from "./authority-record.ts";

@@ -1,4 +1,4 @@
-import * as z from "zod";
+import * as z from "zod/mini";
 import { parseForm } from "../config/configuration.ts";
 import type { RootSource } from "./kept-roots.ts";
 import { type ListenAddress, listenAddress } from "./listen-address.ts";
@@ -18,9 +18,9 @@ export interface DistributeConfiguration extends RootSource {
 
 const form = z.strictObject({
   UPSTREAM: safeUrl,
-  UPSTREAM_CA_FILE: z.string().min(1, "must not be empty").optional(),
+  UPSTREAM_CA_FILE: z.optional(z.string().check(z.minLength(1, "must not be empty"))),
   ...placeKeys,
-  MONITORING_LISTEN: listenAddress.prefault(":15014"),
+  MONITORING_LISTEN: z.prefault(listenAddress, ":15014"),
 });
 
 /** The names of all keys, in the order of the table in docs/distribute.md. */

@@ -1,6 +1,7 @@
 import { setTimeout } from "node:timers/promises";
-import * as z from "zod";
+import * as z from "zod/mini";
 import { FetchError } from "../authn/json-fetch.ts";
+import { inEnglish } from "../in-english.ts";
 import { type KubernetesClient, KubernetesError } from "./kubernetes-client.ts";
 
 /** The objects of a collection as they were last seen, by their keys. */
@@ -50,16 +51,14 @@ const shortestPauseSeconds = 0.25;
 const longestPauseSeconds = 30;
 const pauseBetweenWatches = 200;
 
-const metadata = z.object({
-  resourceVersion: z.string().default(""),
-  continue: z.string().default(""),
-});
-const listForm = z.object({ metadata, items: z.array(z.unknown()).nullish() });
+const textOrNone = z._default(z.string(), "");
+const metadata = z.object({ resourceVersion: textOrNone, continue: textOrNone });
+const listForm = z.object({ metadata, items: z.nullish(z.array(z.unknown())) });
 const eventForm = z.object({
   type: z.enum(["ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR"]),
   object: z.looseObject({
-    code: z.number().optional(),
-    metadata: z.looseObject({ resourceVersion: z.string().default("") }).prefault({}),
+    code: z.optional(z.number()),
+    metadata: z.prefault(z.looseObject({ resourceVersion: textOrNone }), {}),
   }),
 });
 
@@ -144,7 +143,7 @@ async function watch<T>(
   const bounded = AbortSignal.any([signal, AbortSignal.timeout(1500 * watchSeconds)]);
   let isToldAll = true;
   for await (const line of client.watch(watchPath(path, from, watchSeconds), bounded)) {
-    const { type, object } = eventForm.parse(line);
+    const { type, object } = eventForm.parse(line, inEnglish);
     if (type === "ERROR") throw new KubernetesError(object.code ?? 0, "the watch");
     const [key, item] = type === "BOOKMARK" ? [] : (keep(object) ?? []);
     if (key !== undefined) {
@@ -199,7 +198,7 @@ function listPage({ client, path, signal, pageSize = 500 }: Source, next: string
   const bounded = AbortSignal.any([signal, AbortSignal.timeout(listMilliseconds)]);
   return client
     .read(`${path}${separator(path)}${query}`, bounded)
-    .then((json) => listForm.parse(json));
+    .then((json) => listForm.parse(json, inEnglish));
 }
 
 function watchPath(path: string, from: string, seconds: number): string {

@@ -1,4 +1,4 @@
-import * as z from "zod";
+import * as z from "zod/mini";
 import { parseForm, trustDomainText } from "../config/configuration.ts";
 import { ConfigurationError } from "../config/configuration-error.ts";
 import type { TrustDomain } from "../pki/spiffe-id.ts";
@@ -31,18 +31,20 @@ export interface GatewayConfiguration {
   readonly isReadyWithRoots: boolean;
 }
 
+const path = z.string().check(z.minLength(1));
+
 const form = z.strictObject({
   UPSTREAM: safeUrl,
-  UPSTREAM_CA_FILE: z.string().min(1).optional(),
-  TRUST_DOMAIN: trustDomainText.prefault("cluster.local"),
-  TOKEN_FILE: z.string().min(1).default("/var/run/secrets/tokens/istio-token"),
-  CLUSTER: z
-    .string()
-    .regex(/^[A-Za-z0-9._/-]{1,253}$/, "must be a cluster's name")
-    .default("Kubernetes"),
+  UPSTREAM_CA_FILE: z.optional(path),
+  TRUST_DOMAIN: z.prefault(trustDomainText, "cluster.local"),
+  TOKEN_FILE: z._default(path, "/var/run/secrets/tokens/istio-token"),
+  CLUSTER: z._default(
+    z.string().check(z.regex(/^[A-Za-z0-9._/-]{1,253}$/, "must be a cluster's name")),
+    "Kubernetes",
+  ),
   ...servingKeys,
-  DELIVER_ROOTS: z.boolean().default(false),
-  READY_WITH_ROOTS: z.boolean().default(false),
+  DELIVER_ROOTS: z._default(z.boolean(), false),
+  READY_WITH_ROOTS: z._default(z.boolean(), false),
   ...placeKeys,
 });
 

@@ -1,14 +1,17 @@
 import { X509Certificate } from "node:crypto";
-import * as z from "zod";
+import * as z from "zod/mini";
 import type { NumberedBundle } from "../ca/root-config-map.ts";
 import { parseBase64 } from "../pki/base64.ts";
 import { toPem } from "../pki/pem.ts";
 
+const keyForm = z.object({
+  use: z.optional(z.string()),
+  x5c: z.optional(z.array(z.string()).check(z.length(1))),
+});
+
 const form = z.object({
-  spiffe_sequence: z.int().nonnegative(),
-  keys: z
-    .array(z.object({ use: z.string().optional(), x5c: z.array(z.string()).length(1).optional() }))
-    .max(256),
+  spiffe_sequence: z.int().check(z.nonnegative()),
+  keys: z.array(keyForm).check(z.maxLength(256)),
 });
 
 /**

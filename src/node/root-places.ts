@@ -1,4 +1,4 @@
-import * as z from "zod";
+import * as z from "zod/mini";
 import { isSafeToFetch } from "../authn/issuer-keys.ts";
 import { configMapName, usualConfigMap } from "../ca/root-config-map.ts";
 import { ConfigurationError } from "../config/configuration-error.ts";
@@ -16,33 +16,33 @@ export interface RootPlaces {
 }
 
 const account = "/var/run/secrets/kubernetes.io/serviceaccount";
-const path = z.string().min(1, "must not be empty");
+const path = z.string().check(z.minLength(1, "must not be empty"));
 
 /** A URL to fetch from; no slash at the end. */
-export const safeUrl: z.ZodType<string, string> = z
-  .string()
-  .refine(isSafeToFetch, "must be an https URL")
-  .transform((text) => text.replace(/\/+$/, ""));
+export const safeUrl: z.ZodMiniType<string, string> = z.string().check(
+  z.refine(isSafeToFetch, "must be an https URL"),
+  z.overwrite((text) => text.replace(/\/+$/, "")),
+);
 
 /** The keys of any program that keeps roots. What they mean stands in docs/distribute.md. */
 export const placeKeys: {
-  readonly KUBERNETES_SERVER: z.ZodOptional<typeof safeUrl>;
-  readonly KUBERNETES_CA_FILE: z.ZodOptional<z.ZodString>;
-  readonly KUBERNETES_TOKEN_FILE: z.ZodDefault<z.ZodString>;
-  readonly CONFIG_MAP: z.ZodDefault<typeof configMapName>;
-  readonly CONFIG_MAPS: z.ZodDefault<z.ZodBoolean>;
-  readonly CLUSTER_TRUST_BUNDLE: z.ZodDefault<z.ZodBoolean>;
+  readonly KUBERNETES_SERVER: z.ZodMiniOptional<typeof safeUrl>;
+  readonly KUBERNETES_CA_FILE: z.ZodMiniOptional<z.ZodMiniString>;
+  readonly KUBERNETES_TOKEN_FILE: z.ZodMiniDefault<z.ZodMiniString>;
+  readonly CONFIG_MAP: z.ZodMiniDefault<typeof configMapName>;
+  readonly CONFIG_MAPS: z.ZodMiniDefault<z.ZodMiniBoolean>;
+  readonly CLUSTER_TRUST_BUNDLE: z.ZodMiniDefault<z.ZodMiniBoolean>;
 } = {
-  KUBERNETES_SERVER: safeUrl.optional(),
-  KUBERNETES_CA_FILE: path.optional(),
-  KUBERNETES_TOKEN_FILE: path.default(`${account}/token`),
-  CONFIG_MAP: configMapName.default(usualConfigMap),
-  CONFIG_MAPS: z.boolean().default(true),
-  CLUSTER_TRUST_BUNDLE: z.boolean().default(false),
+  KUBERNETES_SERVER: z.optional(safeUrl),
+  KUBERNETES_CA_FILE: z.optional(path),
+  KUBERNETES_TOKEN_FILE: z._default(path, `${account}/token`),
+  CONFIG_MAP: z._default(configMapName, usualConfigMap),
+  CONFIG_MAPS: z._default(z.boolean(), true),
+  CLUSTER_TRUST_BUNDLE: z._default(z.boolean(), false),
 };
 
 /** The values of these keys. */
-export type PlaceValues = z.infer<z.ZodObject<typeof placeKeys>>;
+export type PlaceValues = z.infer<z.ZodMiniObject<typeof placeKeys>>;
 
 /** Where a pod finds its API server. */
 export type Environment = Readonly<Record<string, string | undefined>>;

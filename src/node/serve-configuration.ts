@@ -1,4 +1,4 @@
-import * as z from "zod";
+import * as z from "zod/mini";
 import {
   type Configuration,
   parseConfiguration,
@@ -30,27 +30,27 @@ export interface ServeConfiguration {
 /** The names by which a mesh calls its CA (istio facts §5.7). */
 const istiodNames = ["istiod.istio-system.svc", "istiod.istio-system.svc.cluster.local"];
 
-const dnsName = z.string().refine(isDnsName, "must be the name of a host, in lower case");
-const path = z.string().min(1, "must not be empty");
+const dnsName = z.string().check(z.refine(isDnsName, "must be the name of a host, in lower case"));
+const path = z.string().check(z.minLength(1, "must not be empty"));
 
 /** The keys of any program that serves native gRPC. */
 export const servingKeys: {
-  readonly LISTEN: z.ZodType<ListenAddress, string | undefined>;
-  readonly MONITORING_LISTEN: z.ZodType<ListenAddress, string | undefined>;
-  readonly TLS_CERTIFICATE_FILE: z.ZodOptional<z.ZodString>;
-  readonly TLS_KEY_FILE: z.ZodOptional<z.ZodString>;
+  readonly LISTEN: z.ZodMiniType<ListenAddress, string | undefined>;
+  readonly MONITORING_LISTEN: z.ZodMiniType<ListenAddress, string | undefined>;
+  readonly TLS_CERTIFICATE_FILE: z.ZodMiniOptional<z.ZodMiniString>;
+  readonly TLS_KEY_FILE: z.ZodMiniOptional<z.ZodMiniString>;
 } = {
-  LISTEN: listenAddress.prefault(":15012"),
-  MONITORING_LISTEN: listenAddress.prefault(":15014"),
-  TLS_CERTIFICATE_FILE: path.optional(),
-  TLS_KEY_FILE: path.optional(),
+  LISTEN: z.prefault(listenAddress, ":15012"),
+  MONITORING_LISTEN: z.prefault(listenAddress, ":15014"),
+  TLS_CERTIFICATE_FILE: z.optional(path),
+  TLS_KEY_FILE: z.optional(path),
 };
 
 /** The keys that only `rampart serve` has. What the names mean stands in docs/serve.md. */
 const serveForm = z.strictObject({
   STORE_DIRECTORY: path,
-  PLAINTEXT_LISTEN: listenAddress.optional(),
-  SERVING_NAMES: z.array(dnsName).min(1).max(32).default(istiodNames),
+  PLAINTEXT_LISTEN: z.optional(listenAddress),
+  SERVING_NAMES: z._default(z.array(dnsName).check(z.minLength(1), z.maxLength(32)), istiodNames),
   ...servingKeys,
 });
 

@@ -1,7 +1,7 @@
 import { Code, ConnectError } from "@connectrpc/connect";
 import { codeFromHttpStatus, codeFromString } from "@connectrpc/connect/protocol-connect";
-import * as z from "zod";
-import { fromText } from "../config/json-text.ts";
+import * as z from "zod/mini";
+import { jsonText } from "../config/json-text.ts";
 import { createCertificatePath } from "../transport/http-app.ts";
 import { keepConnections, type WholeAnswer } from "./kept-connections.ts";
 import { readRootFile } from "./root-file.ts";
@@ -90,10 +90,10 @@ const passedOn: ReadonlySet<Code> = new Set([
   Code.Internal,
 ]);
 
-const errorForm = z
-  .string()
-  .transform(fromText)
-  .pipe(z.object({ code: z.string(), message: z.string().default("refused") }));
+const errorForm = z.pipe(
+  jsonText,
+  z.object({ code: z.string(), message: z._default(z.string(), "refused") }),
+);
 const longestMessage = 512;
 
 /** An error of Connect's, by its body or, where something else has answered, by its status alone. */

@@ -1,22 +1,22 @@
 import { type Document, parseAllDocuments } from "yaml";
-import * as z from "zod";
+import * as z from "zod/mini";
 import { parseBase64 } from "../../pki/base64.ts";
 import { Obstacle } from "../obstacle.ts";
 import { utf8 } from "./bounded-file.ts";
 import { caKeys, holdsCa, materialOf } from "./ca-entries.ts";
 import type { PluggedInMaterial, Source } from "./plugged-in-material.ts";
 
-const texts = z
-  .record(z.string(), z.string().nullable())
-  .nullish()
-  .transform((t) => t ?? {});
+const texts = z.pipe(
+  z.nullish(z.record(z.string(), z.nullable(z.string()))),
+  z.transform((held) => held ?? {}),
+);
 
 /** Names as Kubernetes has them: they are repeated to the operator. */
-const objectName = z.string().regex(/^[a-z0-9.-]{1,253}$/);
+const objectName = z.string().check(z.regex(/^[a-z0-9.-]{1,253}$/));
 
 const secretForm = z.object({
   kind: z.literal("Secret"),
-  metadata: z.object({ name: objectName, namespace: objectName.optional() }),
+  metadata: z.object({ name: objectName, namespace: z.optional(objectName) }),
   data: texts,
   stringData: texts,
 });
@@ -24,7 +24,7 @@ const secretForm = z.object({
 type Secret = z.infer<typeof secretForm>;
 
 const kindForm = z.object({ kind: z.string() });
-const listForm = z.object({ items: z.array(z.unknown()).max(1000) });
+const listForm = z.object({ items: z.array(z.unknown()).check(z.maxLength(1000)) });
 
 /**
  * The CA in a manifest of a Kubernetes Secret, YAML or JSON: `istio-ca-secret`, `cacerts` or
