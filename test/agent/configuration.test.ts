@@ -118,6 +118,13 @@ test.each<[Environment, string]>([
   expect(faultsOf(variables)).toContain(name);
 });
 
+test("says what would be right, also where the schema itself refuses", () => {
+  expect(faultsOf({ CA_PROVIDER: "Vault", WORKLOAD_RSA_KEY_SIZE: "10000" })).toBe(
+    'CA_PROVIDER: Invalid option: expected one of "Citadel"|""\n' +
+      "WORKLOAD_RSA_KEY_SIZE: Too big: expected number to be <=8192",
+  );
+});
+
 test.each([
   [
     "istiod.istio-system.svc:15012",

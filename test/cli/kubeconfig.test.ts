@@ -128,4 +128,10 @@ describe("a kubeconfig", () => {
     await expect(reading).rejects.toMatchObject({ name: "Obstacle" });
     await expect(reading).rejects.not.toThrow(/secret/);
   });
+
+  test("is refused with what is wrong and where", async () => {
+    await write({ server: "http://a" }, {});
+    const reading = readKubeconfig(path, undefined);
+    await expect(reading).rejects.toThrow(`${path}: server: Invalid URL`);
+  });
 });

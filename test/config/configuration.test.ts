@@ -81,6 +81,14 @@ test("says everything that is wrong at once, a line for each", () => {
   ]);
 });
 
+test("says what would be right, also where the schema itself refuses", () => {
+  expect(faultsOf({ ISSUERS: [{ issuer, audiences: [] }], AUTHORITY_KEY: "DSA", KEK: 1 })).toEqual([
+    "ISSUERS[0].audiences: Too small: expected array to have >=1 items",
+    expect.stringMatching(/^AUTHORITY_KEY: Invalid option: expected one of "EC-P256"\|/),
+    "KEK: Invalid input: expected string, received number",
+  ]);
+});
+
 describe("TRUST_DOMAIN", () => {
   test.each(["example.org", "a_b-c.d0", "10.0.0.1", "x".repeat(255)])("may be %s", (name) => {
     expect(configurationOf({ TRUST_DOMAIN: name }).trustDomain).toBe(name);
