@@ -6,7 +6,7 @@ import {
   type ScheduledAuthority,
 } from "./schedule.ts";
 import { applyTaints, type Taint } from "./taint.ts";
-import { bundleChanges, type PublishedAuthority } from "./trust-bundle.ts";
+import { latestBundleChange, type PublishedAuthority } from "./trust-bundle.ts";
 import { addSeconds, later } from "./validity.ts";
 
 /** All that a plan is made from: what the records of a store say. */
@@ -80,8 +80,8 @@ function planPruning(
   now: Date,
 ): RotationStep[] {
   const published = applyTaints([...authorities, ...additionalRoots], taints);
-  const changes = bundleChanges(published, addSeconds(now, -propagationSeconds));
+  const change = latestBundleChange(published, addSeconds(now, -propagationSeconds));
   return authorities
-    .filter(({ schedule }) => changes.some((change) => schedule.retiresAt < change))
+    .filter(({ schedule }) => change && schedule.retiresAt < change)
     .map(({ id }) => ({ act: "prune", id }));
 }

@@ -58,35 +58,31 @@ export function bundleSequenceAt(
   taints: readonly Taint[],
   now: Date,
 ): number {
-  const latest = bundleChanges(authorities, now).at(-1)?.getTime() ?? 0;
+  const latest = latestBundleChange(authorities, now)?.getTime() ?? 0;
   const departed = new Set(taints.filter(({ retiresAt }) => retiresAt <= now).map(({ id }) => id));
   return latest + departed.size;
 }
 
-/** The instants up to `now` at which the content of the bundle changed, in their order. */
-export function bundleChanges(authorities: readonly PublishedAuthority[], now: Date): Date[] {
-  const published = authorities.map(({ id, roots, schedule }) => ({
-    id,
-    schedule,
+/** The latest instant up to `now` at which the content of the bundle changed; `undefined` before the first. */
+export function latestBundleChange(
+  authorities: readonly PublishedAuthority[],
+  now: Date,
+): Date | undefined {
+  const contents = authorities.toSorted(byPublication).map(({ roots, schedule }) => ({
+    from: schedule.publishedFrom.getTime(),
+    until: schedule.retiresAt.getTime(),
     content: roots.map(toHex),
   }));
-  const contentAt = (at: number): string =>
-    [
-      ...new Set(publishedAuthoritiesAt(published, new Date(at)).flatMap(({ content }) => content)),
-    ].join();
-  const instants = authorities
-    .flatMap(({ schedule }) => [schedule.publishedFrom.getTime(), schedule.retiresAt.getTime()])
-    .filter((at) => at <= now.getTime());
-  let before = "";
-  return [...new Set(instants)]
-    .toSorted((a, b) => a - b)
-    .filter((at) => {
-      const after = contentAt(at);
-      const isChange = after !== before;
-      before = after;
-      return isChange;
-    })
-    .map((at) => new Date(at));
+  const contentAt = (at: number): string => {
+    const published = contents.filter(({ from, until }) => from <= at && at < until);
+    return [...new Set(published.flatMap(({ content }) => content))].join();
+  };
+  const latest = contents
+    .flatMap(({ from, until }) => [from, until])
+    .filter((at) => at <= now.getTime())
+    .toSorted((a, b) => b - a)
+    .find((at) => contentAt(at) !== contentAt(at - 1));
+  return latest === undefined ? undefined : new Date(latest);
 }
 
 function byPublication(a: ScheduledAuthority, b: ScheduledAuthority): number {
