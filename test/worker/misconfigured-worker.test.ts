@@ -19,10 +19,15 @@ afterEach(() => {
   vi.restoreAllMocks();
 });
 
-/** A fresh isolate: the Worker reads its configuration once in the life of one. */
+let started = 0;
+
+/**
+ * As in a fresh isolate: the Worker reads its configuration once in the life of one. Under another name
+ * its module is another; what it imports remembers nothing of a configuration, and is not loaded anew.
+ */
 async function startWorker(changes: Environment) {
-  vi.resetModules();
-  const { default: worker } = await import("../../src/worker/main.ts");
+  const name = `../../src/worker/main.ts?isolate=${started++}`;
+  const { default: worker }: typeof import("../../src/worker/main.ts") = await import(name);
   const environment = Object.fromEntries(
     Object.entries({ ...env, ...changes }).filter(([, value]) => value !== undefined),
   );
