@@ -1,31 +1,29 @@
 #!/usr/bin/env node
 import { Command, CommanderError } from "commander";
-import { agentCommand } from "./agent.ts";
-import { authorityCommand } from "./authority.ts";
-import { clusterCommand } from "./cluster.ts";
-import { distributeCommand } from "./distribute.ts";
-import { gatewayCommand } from "./gateway.ts";
-import { kekCommand } from "./kek.ts";
 import { Obstacle } from "./obstacle.ts";
-import { rootCommand } from "./root.ts";
-import { serveCommand } from "./serve.ts";
 
 const clock = (): Date => new Date();
 
-/** `rampart <noun> <verb>`: one file beside this one for each noun. */
-function rampart(): Command {
+/** One file beside this one for each noun, which brings much that the others do not need. */
+const nouns: ReadonlyMap<string, () => Promise<Command>> = new Map([
+  ["authority", async () => (await import("./authority.ts")).authorityCommand(clock)],
+  ["root", async () => (await import("./root.ts")).rootCommand(clock)],
+  ["cluster", async () => (await import("./cluster.ts")).clusterCommand(clock)],
+  ["kek", async () => (await import("./kek.ts")).kekCommand(clock)],
+  ["serve", async () => (await import("./serve.ts")).serveCommand(clock)],
+  ["gateway", async () => (await import("./gateway.ts")).gatewayCommand(clock)],
+  ["agent", async () => (await import("./agent.ts")).agentCommand()],
+  ["distribute", async () => (await import("./distribute.ts")).distributeCommand(clock)],
+]);
+
+/** `rampart <noun> <verb>`: with the noun that is asked for, or with all of them to tell of. */
+async function rampart(noun: string): Promise<Command> {
+  const asked = nouns.get(noun);
   const program = new Command("rampart")
     .description("The certificate authority of a service mesh, without a server to run.")
     .showHelpAfterError("(add --help to see what there is)")
-    .addCommand(authorityCommand(clock))
-    .addCommand(rootCommand(clock))
-    .addCommand(clusterCommand(clock))
-    .addCommand(kekCommand(clock))
-    .addCommand(serveCommand(clock))
-    .addCommand(gatewayCommand(clock))
-    .addCommand(agentCommand())
-    .addCommand(distributeCommand(clock))
     .exitOverride();
+  for (const load of asked ? [asked] : nouns.values()) program.addCommand(await load());
   return inherit(program);
 }
 
@@ -36,7 +34,8 @@ function inherit(parent: Command): Command {
 }
 
 try {
-  await rampart().parseAsync();
+  const [, , noun = ""] = process.argv;
+  await (await rampart(noun)).parseAsync();
 } catch (error) {
   process.exitCode = exitCodeOf(error);
 }
