@@ -6,6 +6,7 @@ import { expect, onTestFinished, test } from "vitest";
 import { listenInPlaintext } from "../../src/node/listener.ts";
 import { origin, rpcPath } from "../contract/service-under-test.ts";
 import { temporaryFolder } from "../dev/temporary-folder.ts";
+import { compileCache } from "../testkit/compile-cache.ts";
 import { createEventRecorder } from "../testkit/event-recorder.ts";
 import { connectHttp2 } from "../testkit/http2-client.ts";
 import { randomKek } from "../testkit/running-ca.ts";
@@ -29,7 +30,7 @@ async function startTwo(listen = "127.0.0.1:0"): Promise<Running> {
   await writeFile(config, serveToml(store, { LISTEN: listen, ...values }));
   const { PATH } = process.env;
   const child = spawn(process.execPath, [program, "serve", "-c", config, "--processes", "2"], {
-    env: { PATH, KEK: randomKek("k1") },
+    env: { PATH, KEK: randomKek("k1"), ...compileCache },
     stdio: ["ignore", "pipe", "pipe"],
   });
   onTestFinished(() => void child.kill("SIGTERM"));

@@ -3,6 +3,7 @@ import { randomBytes } from "node:crypto";
 import { mkdir, mkdtemp, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join, resolve } from "node:path";
+import { compileCache } from "./compile-cache.ts";
 
 /** A folder from which somebody operates a CA. */
 export interface OperatorFolder {
@@ -93,6 +94,7 @@ function run(
     HOME: join(cwd, "home"),
     WRANGLER_SEND_METRICS: "false",
     CLOUDFLARE_CF_FETCH_ENABLED: "false",
+    ...compileCache,
     ...environment,
   };
   return new Promise((resolve) => {

@@ -3,6 +3,7 @@ import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { stringify } from "smol-toml";
 import { onTestFinished } from "vitest";
+import { compileCache } from "./compile-cache.ts";
 
 const program = join(import.meta.dirname, "../../src/cli/main.ts");
 
@@ -29,7 +30,7 @@ export function serveToml(store: string, values: Readonly<Record<string, unknown
 export async function startServeProcess(config: string, kek: string): Promise<ServeProcess> {
   const { PATH } = process.env;
   const child = spawn(process.execPath, [program, "serve", "--config", config], {
-    env: { PATH, KEK: kek },
+    env: { PATH, KEK: kek, ...compileCache },
     stdio: ["ignore", "pipe", "inherit"],
   });
   onTestFinished(() => void child.kill("SIGKILL"));
