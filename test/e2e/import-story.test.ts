@@ -130,7 +130,7 @@ test("a mesh of istiod's moves in and on to an EC key, and no two workloads ever
     peers.push(await peerOf("sleep"));
     while (!isMovedOut()) {
       await meet(peers, leafSeconds, tell);
-      await sleep(100);
+      await sleep(300);
     }
   });
   // Workloads from before and from after have met, whichever of them called.

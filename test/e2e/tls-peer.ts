@@ -1,5 +1,10 @@
-import { X509Certificate } from "node:crypto";
-import { connect, createServer, type TLSSocket } from "node:tls";
+import {
+  connect,
+  createSecureContext,
+  createServer,
+  type SecureContext,
+  type TLSSocket,
+} from "node:tls";
 
 /** What a workload presents, and whom it believes. */
 export interface PeerCredentials {
@@ -38,7 +43,12 @@ function call(port: number, client: PeerCredentials, serverName: string): Promis
   return new Promise((resolve, reject) => {
     const socket = connect(
       // The name is checked below: a SPIFFE certificate has no host name.
-      { port, host: "127.0.0.1", ...tlsOptions(client), checkServerIdentity: () => undefined },
+      {
+        port,
+        host: "127.0.0.1",
+        secureContext: contextOf(client),
+        checkServerIdentity: () => undefined,
+      },
       () => requireName(socket, serverName),
     );
     let answer = "";
@@ -50,12 +60,20 @@ function call(port: number, client: PeerCredentials, serverName: string): Promis
   });
 }
 
+const contexts = new WeakMap<PeerCredentials, SecureContext>();
+
+/** As proxies do, a client reads its credentials when it gets them, and not for every connection. */
+function contextOf(client: PeerCredentials): SecureContext {
+  const context = contexts.get(client) ?? createSecureContext(tlsOptions(client));
+  contexts.set(client, context);
+  return context;
+}
+
 function tlsOptions({ chainPem, keyPem, trustBundlePem }: PeerCredentials) {
   return { cert: chainPem, key: keyPem, ca: trustBundlePem };
 }
 
 function requireName(socket: TLSSocket, spiffeId: string): void {
-  const { raw } = socket.getPeerCertificate();
-  const name = new X509Certificate(raw).subjectAltName;
+  const name = socket.getPeerX509Certificate()?.subjectAltName;
   if (name !== `URI:${spiffeId}`) socket.destroy(new Error(`the peer is ${name}`));
 }
