@@ -6,22 +6,23 @@ import { bearer, connectJson, type Outcome, outcomeOf, requestOf } from "../cont
 import { issuers, type ServiceUnderTest } from "../contract/service-under-test.ts";
 import { createTokenKey, jwksOf } from "../testkit/tokens.ts";
 import { createWorkload, type Workload } from "../testkit/workload.ts";
-import { registry } from "./internet.ts";
 
 let workload: Workload;
 let service: ServiceUnderTest;
 let leaf: string;
 
-const send = (request: Request): Promise<Response> => worker.fetch(request, { ...env });
+let environment: Readonly<Record<string, unknown>>;
+
+const send = (request: Request): Promise<Response> => worker.fetch(request, environment);
 
 beforeAll(async () => {
   for (const method of ["log", "warn"] as const) vi.spyOn(console, method).mockReturnValue();
   const key = await createTokenKey("ES256", "k1");
-  const { host } = new URL(issuers.cluster);
-  await fetch(`${registry}${host}`, { method: "PUT", body: JSON.stringify(jwksOf(key)) });
+  // Not published: all files share one internet, where another one has keys of this issuer's too.
+  environment = { ...env, ISSUERS: [{ issuer: issuers.cluster, jwks: jwksOf(key) }] };
   service = { send, key, now: () => new Date(), takeAudits: () => [] };
   workload = await createWorkload();
-  await worker.scheduled(createScheduledController(), { ...env });
+  await worker.scheduled(createScheduledController(), environment);
   leaf = await vi.waitFor(firstLeaf, { timeout: 5000, interval: 200 });
   return () => vi.restoreAllMocks();
 });
