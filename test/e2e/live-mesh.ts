@@ -74,7 +74,11 @@ export async function meet(
   };
   for (const client of peers) {
     for (const server of peers) {
-      for (const peer of [client, server]) await renewIfDue(peer, leafSeconds, greet);
+      const pair = [client, server];
+      // The renewal of one may take so long that the other is due by then.
+      while (pair.some((peer) => lived(peer) >= leafSeconds / 2)) {
+        for (const peer of pair) await renewIfDue(peer, leafSeconds, greet);
+      }
       await greet(client.current, server.current);
     }
   }
@@ -82,14 +86,16 @@ export async function meet(
 
 type Greeting = (client: PeerCredentials, server: PeerCredentials) => Promise<void>;
 
+/** How long ago it asked for what it is, in seconds. */
+const lived = ({ obtainedAt }: LivingPeer): number => (Date.now() - obtainedAt) / 1000;
+
 async function renewIfDue(peer: LivingPeer, leafSeconds: number, greet: Greeting): Promise<void> {
-  const askedAt = Date.now();
-  const ageSeconds = (askedAt - peer.obtainedAt) / 1000;
-  if (ageSeconds < leafSeconds / 2) return;
-  const before = peer.current;
+  if (lived(peer) < leafSeconds / 2) return;
+  const before = { ...peer };
+  peer.obtainedAt = Date.now();
   peer.current = await peer.renew();
-  peer.obtainedAt = askedAt;
-  if (ageSeconds > leafSeconds * 0.75) return;
-  await greet(before, peer.current);
-  await greet(peer.current, before);
+  // On a slow machine it may have taken as long as was left.
+  if (lived(before) > leafSeconds * 0.75) return;
+  await greet(before.current, peer.current);
+  await greet(peer.current, before.current);
 }
