@@ -3,16 +3,34 @@ import type { Bytes } from "./bytes.ts";
 
 const symbolsPerLine = 64;
 
+/** The lines around a value. */
+interface Boundaries {
+  readonly begin: string;
+  readonly end: string;
+}
+
+const boundaries = new Map<string, Boundaries>();
+
+/** Put together once for each label, of which this code knows a few. */
+function boundariesOf(label: string): Boundaries {
+  const known = boundaries.get(label);
+  if (known) return known;
+  const made = { begin: `-----BEGIN ${label}-----`, end: `-----END ${label}-----` };
+  boundaries.set(label, made);
+  return made;
+}
+
 /**
  * PEM of one value (RFC 7468 §2): lines of 64, LF, a newline at the end, as Go writes it.
  */
 export function toPem(label: string, der: Uint8Array): string {
+  const { begin, end } = boundariesOf(label);
   const symbols = toBase64(der);
   let lines = "";
   for (let i = 0; i < symbols.length; i += symbolsPerLine) {
     lines += `${symbols.slice(i, i + symbolsPerLine)}\n`;
   }
-  return `-----BEGIN ${label}-----\n${lines}-----END ${label}-----\n`;
+  return `${begin}\n${lines}${end}\n`;
 }
 
 /**
@@ -26,8 +44,7 @@ export function toPem(label: string, der: Uint8Array): string {
 export function parsePem(text: string, labels: readonly string[]): Bytes | undefined {
   const trimmed = text.trim();
   for (const label of labels) {
-    const begin = `-----BEGIN ${label}-----`;
-    const end = `-----END ${label}-----`;
+    const { begin, end } = boundariesOf(label);
     if (!trimmed.startsWith(begin) || !trimmed.endsWith(end)) continue;
     const body = trimmed.slice(begin.length, -end.length);
     if (!startsOnNewLine(body) || !body.endsWith("\n")) return undefined;
