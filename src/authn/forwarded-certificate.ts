@@ -19,11 +19,13 @@ export function believingGateways(
   issuers: readonly TrustedIssuer[],
   authenticate: Authenticator,
 ): Authenticator {
-  const byName = new Map(issuers.map((issuer) => [issuer.issuer, issuer]));
+  const withGateways = issuers.filter(({ gatewayNames }) => gatewayNames);
+  if (withGateways.length === 0) return authenticate;
+  const byName = new Map(withGateways.map((issuer) => [issuer.issuer, issuer]));
   return async (credentials, now) => {
     const caller = await authenticate(credentials, now);
     const issuer = byName.get(caller.issuer ?? "");
-    if (!issuer?.gatewayNames(caller.account)) return caller;
+    if (!issuer?.gatewayNames?.(caller.account)) return caller;
     const header = credentials.headers.get(forwardedHeader);
     return header === null
       ? caller

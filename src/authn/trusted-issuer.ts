@@ -33,9 +33,9 @@ export interface TrustedIssuer {
   readonly requireNode: NodeAuthorizer;
   /**
    * The DNS names under which this account serves as a gateway, or nothing for one that is none. A
-   * gateway may also say whose certificate its client has shown.
+   * gateway may also say whose certificate its client has shown. Absent where no account is a gateway.
    */
-  readonly gatewayNames: (account: ServiceAccount) => readonly string[] | undefined;
+  readonly gatewayNames?: ((account: ServiceAccount) => readonly string[] | undefined) | undefined;
   readonly keys: IssuerKeys;
   /** Absent where the cluster has given no access to its API. */
   readonly review?: { readonly order: ReviewOrder; readonly ask: TokenReview } | undefined;

@@ -13,5 +13,5 @@ export type ServingPolicy = (caller: Caller) => readonly string[] | undefined;
  */
 export function createServingPolicy(issuers: readonly TrustedIssuer[]): ServingPolicy {
   const byName = new Map(issuers.map((issuer) => [issuer.issuer, issuer]));
-  return ({ issuer, account }) => byName.get(issuer ?? "")?.gatewayNames(account);
+  return ({ issuer, account }) => byName.get(issuer ?? "")?.gatewayNames?.(account);
 }

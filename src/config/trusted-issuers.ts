@@ -55,7 +55,7 @@ function trustedIssuer(
     clusterAliases: table.cluster_aliases,
     mayVouchFor: ({ namespace }) => mayUse(namespace),
     isNodeAccount: (account) => nodeAccounts.has(accountName(account)),
-    gatewayNames: (account) => gateways.get(accountName(account)),
+    gatewayNames: gateways.size > 0 ? (account) => gateways.get(accountName(account)) : undefined,
     keys: issuerKeys(table, keyFetchLog(log)),
     review: reviewOf(table, api),
     requireNode: nodeAuthorizer(table, api, podsOf),

@@ -28,7 +28,6 @@ export function trustedIssuerWithoutKeys(issuer: string, rules: Rules = {}): Tru
     mayVouchFor: ({ namespace }) => mayUse(namespace),
     isNodeAccount: () => false,
     requireNode: async () => {},
-    gatewayNames: () => undefined,
     keys: () => [],
     ...others,
   };
