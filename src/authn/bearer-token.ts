@@ -14,11 +14,12 @@ const maximumTokenLength = 16 * 1024;
  * @throws CaError `credential-missing`, `credential-rejected` (`form`).
  */
 export function parseBearerToken(authorization: string | null): string {
-  const [token, ...more] = bearerTokens(authorization ?? "");
+  const tokens = bearerTokens(authorization ?? "");
+  const token = tokens[0];
   if (token === undefined) {
     throw new CaError({ reason: "credential-missing" }, "no bearer token in the request");
   }
-  if (more.length > 0) throw rejectCredential("form", "more than one bearer token");
+  if (tokens.length > 1) throw rejectCredential("form", "more than one bearer token");
   if (token.length > maximumTokenLength)
     throw rejectCredential("form", "the bearer token is too long");
   return token;

@@ -35,7 +35,8 @@ async function requireSignature(
   issuer: TrustedIssuer,
   now: Date,
 ): Promise<void> {
-  const candidates = await issuer.keys(jws, now);
+  const known = issuer.keys(jws, now);
+  const candidates = known instanceof Promise ? await known : known;
   // A candidate is a key that allows it, so it is one of the algorithms on the list.
   const algorithm = jws.algorithm as JwsAlgorithm;
   if (candidates.length === 0) {
