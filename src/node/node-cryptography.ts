@@ -1,4 +1,5 @@
 import { constants, createPublicKey, KeyObject, sign, verify, type webcrypto } from "node:crypto";
+import type { Bytes } from "../pki/bytes.ts";
 import type { Cryptography, SignatureParameters } from "../pki/cryptography.ts";
 
 /**
@@ -8,21 +9,30 @@ import type { Cryptography, SignatureParameters } from "../pki/cryptography.ts";
 export const nodeCryptography: Cryptography = {
   // node:crypto takes over no key that WebCrypto would not give away; both are in this process.
   keepsKeys: false,
-  openPublicKey: async (spki, { importParameters, signParameters }) => {
-    const octets = Buffer.from(spki.buffer, spki.byteOffset, spki.length);
-    const key = createPublicKey({ key: octets, format: "der", type: "spki" });
-    const { digest, ...options } = schemeOf(signParameters, importParameters);
-    return (signature, bytes) => verify(digest, bytes, { key, ...options }, signature);
-  },
   verify: (parameters, cryptoKey, signature, bytes) => {
     const { digest, ...options } = schemeOf(parameters, cryptoKey.algorithm);
     return verify(digest, bytes, { key: keyObjectOf(cryptoKey), ...options }, signature);
+  },
+  verifyBy: (spki, { importParameters, signParameters }, signature, bytes) => {
+    const key = publicKeyIn(spki);
+    const { digest, ...options } = schemeOf(signParameters, importParameters);
+    return key && verify(digest, bytes, { key, ...options }, signature);
   },
   sign: (parameters, cryptoKey, bytes) => {
     const { digest, ...options } = schemeOf(parameters, cryptoKey.algorithm);
     return new Uint8Array(sign(digest, bytes, { key: keyObjectOf(cryptoKey), ...options })).buffer;
   },
 };
+
+function publicKeyIn(spki: Bytes): KeyObject | undefined {
+  const octets = Buffer.from(spki.buffer, spki.byteOffset, spki.length);
+  try {
+    return createPublicKey({ key: octets, format: "der", type: "spki" });
+  } catch (error) {
+    if (error instanceof Error) return undefined;
+    throw error;
+  }
+}
 
 /** A key with its algorithm, as far as a hash may be part of that; it is, for RSA (WebCrypto §20). */
 interface HashedAlgorithm {

@@ -1,6 +1,6 @@
 import { CaError } from "../errors.ts";
 import { type Bytes, fromHexLiteral } from "./bytes.ts";
-import { cryptography, type Verify } from "./cryptography.ts";
+import { cryptography } from "./cryptography.ts";
 import { DerError, DerReader, Tag } from "./der-reader.ts";
 import { parsePem } from "./pem.ts";
 import {
@@ -41,19 +41,18 @@ interface SignedRequest {
  */
 export async function parseCertificateSigningRequest(pem: string): Promise<SubjectPublicKey> {
   const { subjectPublicKey, signatureAlgorithm, signature, signedBytes } = parseRequest(pem);
-  const { signatureOctets } = signatureAlgorithm;
-  let verify: Verify;
-  try {
-    verify = await cryptography.openPublicKey(subjectPublicKey.spki, signatureAlgorithm);
-  } catch (error) {
-    // The policy has read all of the key but whether its point is on the curve; the import says that.
-    throw refuseSubjectKey("point", error);
-  }
-  const hasLength = signature.length === (signatureOctets ?? signature.length);
-  if (hasLength && (await verify(signature, signedBytes))) {
-    return subjectPublicKey;
-  }
-  throw new CaError(
+  const { signatureOctets = signature.length } = signatureAlgorithm;
+  if (signature.length !== signatureOctets) throw refuseSignature();
+  const { spki } = subjectPublicKey;
+  const isKeys = await cryptography.verifyBy(spki, signatureAlgorithm, signature, signedBytes);
+  // The policy has read all of the key but whether its point is on the curve; the import says that.
+  if (isKeys === undefined) throw refuseSubjectKey("point");
+  if (!isKeys) throw refuseSignature();
+  return subjectPublicKey;
+}
+
+function refuseSignature(): CaError {
+  return new CaError(
     { reason: "csr-signature-invalid" },
     "the CSR's signature does not match its public key",
   );

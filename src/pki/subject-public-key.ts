@@ -45,23 +45,20 @@ export function parseSubjectPublicKey(spki: Bytes): SubjectPublicKey {
   if (!accepted) throw refuseAlgorithm(identifier.element(Tag.sequence));
   const [, algorithm, faultOf] = accepted;
   const fault = faultOf(keyOctets);
-  if (fault) throw refuse(fault);
+  if (fault) throw refuseSubjectKey(fault);
   return { algorithm, spki, keyOctets };
 }
 
 /** Refuses a public key, naming the rule it broke. */
-export function refuseSubjectKey(fault: SubjectKeyFault, cause?: unknown): CaError {
+export function refuseSubjectKey(fault: SubjectKeyFault): CaError {
   return new CaError(
     { reason: "subject-key-unacceptable", fault },
     `the CSR's public key breaks the key policy: ${fault}`,
-    cause,
   );
 }
 
-const refuse = refuseSubjectKey;
-
 function refuseAlgorithm(identifier: Bytes): CaError {
-  return refuse(toHex(identifier).includes(ecPublicKeyOid) ? "curve" : "algorithm");
+  return refuseSubjectKey(toHex(identifier).includes(ecPublicKeyOid) ? "curve" : "algorithm");
 }
 
 function uncompressedPoint(coordinateOctets: number): KeyForm {
