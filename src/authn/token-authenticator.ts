@@ -28,7 +28,7 @@ export function createTokenAuthenticator(
     "instead-of-keys": byReview,
   };
   const byName = new Map(issuers.map((issuer) => [issuer.issuer, issuer]));
-  return (credentials, now) => {
+  return async (credentials, now) => {
     const token = parseBearerToken(credentials.headers.get("authorization"));
     const { review } = requireIssuer(parseJsonWebSignature(token), byName);
     return (review ? authenticators[review.order] : byKeys)(credentials, now);
