@@ -1,7 +1,7 @@
 import { armor, Decrypter, Encrypter } from "age-encryption";
 import * as z from "zod/mini";
 import { storeRecord } from "../ca/mint.ts";
-import { instant, octets } from "../custody/authority-record.ts";
+import { instant, octets, scheduleForm } from "../custody/authority-record.ts";
 import { sealRoot } from "../custody/root-statement.ts";
 import { openExtractable, sealAuthority } from "../custody/seal.ts";
 import { sealTaint } from "../custody/taint-statement.ts";
@@ -12,13 +12,6 @@ import { createSigningAuthority, signatureAlgorithmOf } from "../pki/signing-aut
 import type { Taint } from "../pki/taint.ts";
 import { Obstacle } from "./obstacle.ts";
 import { openStore, requireAllOpen, type Session } from "./session.ts";
-
-const scheduleForm = z.strictObject({
-  publishedFrom: instant,
-  signsFrom: instant,
-  signsUntil: instant,
-  retiresAt: instant,
-});
 
 /** It becomes a part of a name in the store. */
 const identifier = z.string().check(z.regex(/^[0-9a-f]{2,256}$/));

@@ -30,17 +30,20 @@ export const instant: z.ZodMiniType<Date, string> = z.pipe(
   z.transform((text) => new Date(text)),
 );
 
+/** A schedule as records spell it. */
+export const scheduleForm: z.ZodMiniType<Schedule> = z.strictObject({
+  publishedFrom: instant,
+  signsFrom: instant,
+  signsUntil: instant,
+  retiresAt: instant,
+});
+
 const recordForm = z.strictObject({
   version: z.literal(recordVersion),
   id: z.string(),
   trustDomain: z.string(),
   kek: z.string(),
-  schedule: z.strictObject({
-    publishedFrom: instant,
-    signsFrom: instant,
-    signsUntil: instant,
-    retiresAt: instant,
-  }),
+  schedule: scheduleForm,
   certificate: octets,
   intermediates: z.array(octets).check(z.maxLength(8)),
   roots: z.array(octets).check(z.minLength(1), z.maxLength(8)),
