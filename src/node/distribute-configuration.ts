@@ -4,6 +4,7 @@ import type { RootSource } from "./kept-roots.ts";
 import { type ListenAddress, listenAddress } from "./listen-address.ts";
 import {
   type Environment,
+  filePath,
   placeKeys,
   type RootPlaces,
   rootPlacesOf,
@@ -18,7 +19,7 @@ export interface DistributeConfiguration extends RootSource {
 
 const form = z.strictObject({
   UPSTREAM: safeUrl,
-  UPSTREAM_CA_FILE: z.optional(z.string().check(z.minLength(1, "must not be empty"))),
+  UPSTREAM_CA_FILE: z.optional(filePath),
   ...placeKeys,
   MONITORING_LISTEN: z.prefault(listenAddress, ":15014"),
 });

@@ -16,7 +16,8 @@ export interface RootPlaces {
 }
 
 const account = "/var/run/secrets/kubernetes.io/serviceaccount";
-const path = z.string().check(z.minLength(1, "must not be empty"));
+/** Where a file is. */
+export const filePath: z.ZodMiniString = z.string().check(z.minLength(1, "must not be empty"));
 
 /** A URL to fetch from; no slash at the end. */
 export const safeUrl: z.ZodMiniType<string, string> = z.string().check(
@@ -34,8 +35,8 @@ export const placeKeys: {
   readonly CLUSTER_TRUST_BUNDLE: z.ZodMiniDefault<z.ZodMiniBoolean>;
 } = {
   KUBERNETES_SERVER: z.optional(safeUrl),
-  KUBERNETES_CA_FILE: z.optional(path),
-  KUBERNETES_TOKEN_FILE: z._default(path, `${account}/token`),
+  KUBERNETES_CA_FILE: z.optional(filePath),
+  KUBERNETES_TOKEN_FILE: z._default(filePath, `${account}/token`),
   CONFIG_MAP: z._default(configMapName, usualConfigMap),
   CONFIG_MAPS: z._default(z.boolean(), true),
   CLUSTER_TRUST_BUNDLE: z._default(z.boolean(), false),

@@ -9,6 +9,7 @@ import { ConfigurationError } from "../config/configuration-error.ts";
 import { isDnsName } from "../pki/dns-name.ts";
 import { credentialFileName, credentialInFile } from "./credential-file.ts";
 import { type ListenAddress, listenAddress } from "./listen-address.ts";
+import { filePath } from "./root-places.ts";
 
 /** A certificate and key that somebody else puts into files, and replaces there. */
 export interface CertificateFiles {
@@ -31,7 +32,6 @@ export interface ServeConfiguration {
 const istiodNames = ["istiod.istio-system.svc", "istiod.istio-system.svc.cluster.local"];
 
 const dnsName = z.string().check(z.refine(isDnsName, "must be the name of a host, in lower case"));
-const path = z.string().check(z.minLength(1, "must not be empty"));
 
 /** The keys of any program that serves native gRPC. */
 export const servingKeys: {
@@ -42,13 +42,13 @@ export const servingKeys: {
 } = {
   LISTEN: z.prefault(listenAddress, ":15012"),
   MONITORING_LISTEN: z.prefault(listenAddress, ":15014"),
-  TLS_CERTIFICATE_FILE: z.optional(path),
-  TLS_KEY_FILE: z.optional(path),
+  TLS_CERTIFICATE_FILE: z.optional(filePath),
+  TLS_KEY_FILE: z.optional(filePath),
 };
 
 /** The keys that only `rampart serve` has. What the names mean stands in docs/serve.md. */
 const serveForm = z.strictObject({
-  STORE_DIRECTORY: path,
+  STORE_DIRECTORY: filePath,
   PLAINTEXT_LISTEN: z.optional(listenAddress),
   SERVING_NAMES: z._default(z.array(dnsName).check(z.minLength(1), z.maxLength(32)), istiodNames),
   ...servingKeys,
@@ -91,7 +91,7 @@ function withFiles(
   credentials: Configuration["clusterCredentials"],
   values: Readonly<Record<string, unknown>>,
 ): Configuration["clusterCredentials"] {
-  const files = Object.entries(parseForm(z.record(z.string(), path), values)).map(
+  const files = Object.entries(parseForm(z.record(z.string(), filePath), values)).map(
     ([key, file]) => [key.replace(credentialFileName, "$1"), file] as const,
   );
   const twice = files.flatMap(([name]) =>
