@@ -2,6 +2,7 @@ import { randomBytes } from "node:crypto";
 import { cloudflareTest } from "@cloudflare/vitest-plugin";
 import { defineConfig } from "vitest/config";
 import { issuerTables } from "./test/contract/service-under-test.ts";
+import { LongestFirst } from "./test/longest-first.ts";
 import { createInternet, stormIssuer } from "./test/worker/internet.ts";
 
 const prebundled = [
@@ -22,8 +23,9 @@ const internet = createInternet();
 
 export default defineConfig({
   test: {
-    // The end-to-end tests mostly wait: the others need not wait for them.
-    maxWorkers: 5,
+    // Many tests mostly wait: the others need not wait for them.
+    maxWorkers: 8,
+    sequence: { sequencer: LongestFirst },
     projects: [
       {
         test: {
