@@ -24,7 +24,7 @@ const internet = createInternet();
 export default defineConfig({
   test: {
     // Many tests mostly wait: the others need not wait for them.
-    maxWorkers: 8,
+    maxWorkers: 6,
     sequence: { sequencer: LongestFirst },
     projects: [
       {

@@ -9,6 +9,13 @@ const longest = [
   "node/distribute",
   "node/watched-pods",
   "agent/bundle-poll",
+  "node/certificate-service",
+  "node/processes",
+  "transport/certificate-service",
+  "cli/backup",
+  "cli/deployment",
+  "node/recurring-push",
+  "node/rotation",
 ];
 
 /** What waits begins first: the rest has the cores meanwhile, and at the end nothing is waited for. */

@@ -103,12 +103,16 @@ interface Content {
   taints: { id: string }[];
 }
 
-/** The backup with its content changed by whoever knows the recipient. */
-async function altered(change: (content: Content) => void, mint = full): Promise<string> {
+/** What a backup says under its lock. */
+async function unlocked(mint: MemoryMint): Promise<string> {
   const decrypter = new Decrypter();
   decrypter.addIdentity(identity);
-  const text = await decrypter.decrypt(armor.decode(await write(mint)), "text");
-  const content = JSON.parse(text) as Content;
+  return decrypter.decrypt(armor.decode(await write(mint)), "text");
+}
+
+/** The backup with its content changed by whoever knows the recipient. */
+async function altered(change: (content: Content) => void, mint = full): Promise<string> {
+  const content = JSON.parse(await unlocked(mint)) as Content;
   change(content);
   return locked(JSON.stringify(content));
 }
@@ -122,17 +126,27 @@ test("authorities, roots and taints come back under another KEK as they were", a
   expect((await opened(restored)).issuers).toHaveLength(2);
 });
 
-test("a passphrase opens it, another does not, and age's own scrypt stands before both", async () => {
+test("a passphrase opens it, and age's own scrypt stands before it", async () => {
   const passphrase = "correct horse battery";
   const backup = await writeBackup(createMemorySession(full, now), { passphrase });
   const header = new TextDecoder("latin1").decode(armor.decode(backup));
   const [, logN] = /^-> scrypt \S+ (\d+)$/m.exec(header) ?? [];
   expect(Number(logN)).toBeGreaterThanOrEqual(18);
   expect((await openBackup(backup, { passphrase })).authorities).toHaveLength(2);
+}, 120_000);
+
+test("another passphrase does not open it", async () => {
+  const encrypter = new Encrypter();
+  encrypter.setPassphrase("correct horse battery");
+  encrypter.setScryptWorkFactor(10);
+  const backup = armor.encode(await encrypter.encrypt(await unlocked(full)));
+  expect(
+    (await openBackup(backup, { passphrase: "correct horse battery" })).authorities,
+  ).toHaveLength(2);
   expect(await obstacleOf(() => openBackup(backup, { passphrase: "wrong" }))).toEqual([
     "the backup does not open: it is damaged, or locked with something else",
   ]);
-}, 120_000);
+});
 
 test("says nothing in the clear but how it is locked", async () => {
   const backup = await write(full);
