@@ -19,9 +19,10 @@ const account = "/var/run/secrets/kubernetes.io/serviceaccount";
 /** Where a file is. */
 export const filePath: z.ZodMiniString = z.string().check(z.minLength(1, "must not be empty"));
 
-/** A URL to fetch from; no slash at the end. */
+/** A URL under which paths are fetched; no slash at the end. */
 export const safeUrl: z.ZodMiniType<string, string> = z.string().check(
   z.refine(isSafeToFetch, "must be an https URL"),
+  z.refine((text) => !text.includes("?"), "must have no query"),
   z.overwrite((text) => text.replace(/\/+$/, "")),
 );
 

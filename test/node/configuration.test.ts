@@ -161,6 +161,8 @@ describe("the configuration of a gateway", () => {
     ["UPSTREAM", { UPSTREAM: "http://ca.test" }],
     ["UPSTREAM", { UPSTREAM: "https://user:password@ca.test" }],
     ["UPSTREAM", { UPSTREAM: "ca.test" }],
+    ["UPSTREAM", { UPSTREAM: "https://ca.test?tenant=a" }],
+    ["UPSTREAM", { UPSTREAM: "https://ca.test/#a" }],
     ["TRUST_DOMAIN", { TRUST_DOMAIN: "Cluster.Local" }],
     ["CLUSTER", { CLUSTER: "two words" }],
     ["TLS_KEY_FILE", { TLS_CERTIFICATE_FILE: "/tls.crt" }],
@@ -168,6 +170,7 @@ describe("the configuration of a gateway", () => {
     ["DELIVER_ROOTS", { DELIVER_ROOTS: "yes" }],
     ["KUBERNETES_SERVER", { DELIVER_ROOTS: true }],
     ["KUBERNETES_SERVER", { DELIVER_ROOTS: true, KUBERNETES_SERVER: "http://10.0.0.1" }],
+    ["KUBERNETES_SERVER", { DELIVER_ROOTS: true, KUBERNETES_SERVER: "https://10.0.0.1/?a" }],
     ["CONFIG_MAP", { CONFIG_MAP: "a/b" }],
     [
       "CONFIG_MAPS",
