@@ -7,12 +7,16 @@ import { createInternet, stormIssuer } from "./test/worker/internet.ts";
 
 const prebundled = [
   "@bufbuild/protobuf",
+  "@bufbuild/protobuf/codegenv2",
+  "@bufbuild/protobuf/wkt",
   "@connectrpc/connect",
   "@connectrpc/connect/protocol",
+  "@connectrpc/connect/protocol-connect",
   "@connectrpc/connect-web",
   "@noble/hashes/sha2.js",
   "@peculiar/x509",
   "hono",
+  "hono/body-limit",
   "jose",
   "reflect-metadata/lite",
   "zod/locales",
