@@ -1,5 +1,4 @@
 import * as z from "zod/mini";
-import { isSafeToFetch } from "../authn/issuer-keys.ts";
 import {
   type ApiServer,
   type ClusterUnreachable,
@@ -13,6 +12,7 @@ import {
 import type { ReviewOrder } from "../authn/trusted-issuer.ts";
 import { configMapName } from "../ca/root-config-map.ts";
 import { CaError } from "../errors.ts";
+import { baseUrl } from "./base-url.ts";
 import { ConfigurationError } from "./configuration-error.ts";
 
 /** The table `kubernetes` of an issuer, checked: access that a cluster has given to its API. */
@@ -37,10 +37,7 @@ const certificates =
   /^(?:\s*-----BEGIN CERTIFICATE-----[A-Za-z0-9+/=\s]+-----END CERTIFICATE-----)+\s*$/;
 
 export const clusterAccess: z.ZodMiniType<ClusterAccessTable> = z.strictObject({
-  server: z.string().check(
-    z.refine((url) => isSafeToFetch(url) && !url.includes("?"), "must be an https URL"),
-    z.overwrite((url) => url.replace(/\/+$/, "")),
-  ),
+  server: baseUrl,
   ca: z.optional(
     z.string().check(z.maxLength(65_536), z.regex(certificates, "must be certificates in PEM")),
   ),

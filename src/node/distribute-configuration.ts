@@ -1,4 +1,5 @@
 import * as z from "zod/mini";
+import { baseUrl } from "../config/base-url.ts";
 import { parseForm } from "../config/configuration.ts";
 import type { RootSource } from "./kept-roots.ts";
 import { type ListenAddress, listenAddress } from "./listen-address.ts";
@@ -8,7 +9,6 @@ import {
   placeKeys,
   type RootPlaces,
   rootPlacesOf,
-  safeUrl,
 } from "./root-places.ts";
 
 /** What `rampart distribute` needs to know. */
@@ -18,7 +18,7 @@ export interface DistributeConfiguration extends RootSource {
 }
 
 const form = z.strictObject({
-  UPSTREAM: safeUrl,
+  UPSTREAM: baseUrl,
   UPSTREAM_CA_FILE: z.optional(filePath),
   ...placeKeys,
   MONITORING_LISTEN: z.prefault(listenAddress, ":15014"),

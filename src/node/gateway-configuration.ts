@@ -1,15 +1,10 @@
 import * as z from "zod/mini";
+import { baseUrl } from "../config/base-url.ts";
 import { parseForm, trustDomainText } from "../config/configuration.ts";
 import { ConfigurationError } from "../config/configuration-error.ts";
 import type { TrustDomain } from "../pki/spiffe-id.ts";
 import type { ListenAddress } from "./listen-address.ts";
-import {
-  type Environment,
-  placeKeys,
-  type RootPlaces,
-  rootPlacesOf,
-  safeUrl,
-} from "./root-places.ts";
+import { type Environment, placeKeys, type RootPlaces, rootPlacesOf } from "./root-places.ts";
 import { type CertificateFiles, certificateFilesOf, servingKeys } from "./serve-configuration.ts";
 
 /** What `rampart gateway` needs to know. It has no secret but its token, which is in a file. */
@@ -34,7 +29,7 @@ export interface GatewayConfiguration {
 const path = z.string().check(z.minLength(1));
 
 const form = z.strictObject({
-  UPSTREAM: safeUrl,
+  UPSTREAM: baseUrl,
   UPSTREAM_CA_FILE: z.optional(path),
   TRUST_DOMAIN: z.prefault(trustDomainText, "cluster.local"),
   TOKEN_FILE: z._default(path, "/var/run/secrets/tokens/istio-token"),

@@ -1,6 +1,6 @@
 import * as z from "zod/mini";
-import { isSafeToFetch } from "../authn/issuer-keys.ts";
 import { configMapName, usualConfigMap } from "../ca/root-config-map.ts";
+import { baseUrl } from "../config/base-url.ts";
 import { ConfigurationError } from "../config/configuration-error.ts";
 
 /** Where in a cluster roots are kept, and how to get there. The one secret, a token, is in a file. */
@@ -19,23 +19,16 @@ const account = "/var/run/secrets/kubernetes.io/serviceaccount";
 /** Where a file is. */
 export const filePath: z.ZodMiniString = z.string().check(z.minLength(1, "must not be empty"));
 
-/** A URL under which paths are fetched; no slash at the end. */
-export const safeUrl: z.ZodMiniType<string, string> = z.string().check(
-  z.refine(isSafeToFetch, "must be an https URL"),
-  z.refine((text) => !text.includes("?"), "must have no query"),
-  z.overwrite((text) => text.replace(/\/+$/, "")),
-);
-
 /** The keys of any program that keeps roots. What they mean stands in docs/distribute.md. */
 export const placeKeys: {
-  readonly KUBERNETES_SERVER: z.ZodMiniOptional<typeof safeUrl>;
+  readonly KUBERNETES_SERVER: z.ZodMiniOptional<typeof baseUrl>;
   readonly KUBERNETES_CA_FILE: z.ZodMiniOptional<z.ZodMiniString>;
   readonly KUBERNETES_TOKEN_FILE: z.ZodMiniDefault<z.ZodMiniString>;
   readonly CONFIG_MAP: z.ZodMiniDefault<typeof configMapName>;
   readonly CONFIG_MAPS: z.ZodMiniDefault<z.ZodMiniBoolean>;
   readonly CLUSTER_TRUST_BUNDLE: z.ZodMiniDefault<z.ZodMiniBoolean>;
 } = {
-  KUBERNETES_SERVER: z.optional(safeUrl),
+  KUBERNETES_SERVER: z.optional(baseUrl),
   KUBERNETES_CA_FILE: z.optional(filePath),
   KUBERNETES_TOKEN_FILE: z._default(filePath, `${account}/token`),
   CONFIG_MAP: z._default(configMapName, usualConfigMap),

@@ -89,6 +89,7 @@ describe("keys may be fetched", () => {
     "https://user@a.test",
     "https://user:password@a.test",
     "https://a.test/#fragment",
+    "https://a.test#",
     "ftp://a.test",
     "file:///etc/passwd",
     "data:application/json,{}",
