@@ -16,7 +16,6 @@ const prebundled = [
   "@noble/hashes/sha2.js",
   "@peculiar/x509",
   "hono",
-  "hono/body-limit",
   "jose",
   "reflect-metadata/lite",
   "zod/locales",
