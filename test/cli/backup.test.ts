@@ -126,8 +126,9 @@ test("authorities, roots and taints come back under another KEK as they were", a
   expect((await opened(restored)).issuers).toHaveLength(2);
 });
 
+const passphrase = "correct horse battery";
+
 test("a passphrase opens it, and age's own scrypt stands before it", async () => {
-  const passphrase = "correct horse battery";
   const backup = await writeBackup(createMemorySession(full, now), { passphrase });
   const header = new TextDecoder("latin1").decode(armor.decode(backup));
   const [, logN] = /^-> scrypt \S+ (\d+)$/m.exec(header) ?? [];
@@ -137,12 +138,10 @@ test("a passphrase opens it, and age's own scrypt stands before it", async () =>
 
 test("another passphrase does not open it", async () => {
   const encrypter = new Encrypter();
-  encrypter.setPassphrase("correct horse battery");
+  encrypter.setPassphrase(passphrase);
   encrypter.setScryptWorkFactor(10);
   const backup = armor.encode(await encrypter.encrypt(await unlocked(full)));
-  expect(
-    (await openBackup(backup, { passphrase: "correct horse battery" })).authorities,
-  ).toHaveLength(2);
+  expect((await openBackup(backup, { passphrase })).authorities).toHaveLength(2);
   expect(await obstacleOf(() => openBackup(backup, { passphrase: "wrong" }))).toEqual([
     "the backup does not open: it is damaged, or locked with something else",
   ]);
