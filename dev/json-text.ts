@@ -1,5 +1,5 @@
 import type * as z from "zod/mini";
-import { parsedText } from "../src/parsed-text.ts";
+import { parsedText } from "../src/foundation/parsed-text.ts";
 
 /** JSON in a text, as whatever it holds. */
 export const JsonText: z.ZodMiniType<unknown, string> = parsedText(parseJson, "must be JSON");

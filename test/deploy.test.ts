@@ -5,9 +5,12 @@ import { parseAllDocuments } from "yaml";
 import {
   distributeKeys,
   parseDistributeConfiguration,
-} from "../src/node/distribute-configuration.ts";
-import { gatewayKeys, parseGatewayConfiguration } from "../src/node/gateway-configuration.ts";
-import { parseServeConfiguration, serveKeys } from "../src/node/serve-configuration.ts";
+} from "../src/node/distribute/distribute-configuration.ts";
+import {
+  gatewayKeys,
+  parseGatewayConfiguration,
+} from "../src/node/gateway/gateway-configuration.ts";
+import { parseServeConfiguration, serveKeys } from "../src/node/serve/serve-configuration.ts";
 import { randomKek } from "./config/faults.ts";
 
 const read = (path: string): string => readFileSync(new URL(`../${path}`, import.meta.url), "utf8");

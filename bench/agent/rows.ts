@@ -7,7 +7,7 @@ import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import type { AgentStatus } from "../../src/agent/agent-status.ts";
+import type { AgentStatus } from "../../src/agent/status/agent-status.ts";
 import { startEdge } from "../edge.ts";
 import { cpuMicroseconds } from "../process-cpu.ts";
 import type { Row } from "../report.ts";

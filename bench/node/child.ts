@@ -1,9 +1,9 @@
-import { consoleLog } from "../../src/config/event-log.ts";
-import { parseGatewayConfiguration } from "../../src/node/gateway-configuration.ts";
+import { consoleLog } from "../../src/foundation/event-log.ts";
+import { parseGatewayConfiguration } from "../../src/node/gateway/gateway-configuration.ts";
 import { nodeCryptography } from "../../src/node/node-cryptography.ts";
-import { type RunningServer, serve } from "../../src/node/serve.ts";
-import { parseServeConfiguration } from "../../src/node/serve-configuration.ts";
-import type { ServingCertificate } from "../../src/node/serving-certificate.ts";
+import { type RunningServer, serve } from "../../src/node/serve/serve.ts";
+import { parseServeConfiguration } from "../../src/node/serve/serve-configuration.ts";
+import type { ServingCertificate } from "../../src/node/tls/serving-certificate.ts";
 import { useCryptography } from "../../src/pki/cryptography.ts";
 import { listenEchoing, listenRelaying } from "./bare-handlers.ts";
 import { createFloors, type Floor, type FloorInput } from "./floor.ts";
@@ -41,7 +41,7 @@ async function carryOut(command: Command): Promise<Answer> {
       return portsOf(await serve(parseServeConfiguration(command.values), surroundings));
     case "gateway": {
       // What a gateway needs beyond a CA is not to be counted as the CA's memory.
-      const { runGateway } = await import("../../src/node/gateway.ts");
+      const { runGateway } = await import("../../src/node/gateway/gateway.ts");
       return portsOf(await runGateway(parseGatewayConfiguration(command.values), surroundings));
     }
     case "echo":

@@ -1,5 +1,5 @@
 import { createPublicKey, generateKeyPairSync, sign, verify, type webcrypto } from "node:crypto";
-import { parseJsonWebSignature } from "../../src/authn/json-web-signature.ts";
+import { parseJsonWebSignature } from "../../src/authn/token/json-web-signature.ts";
 import { readSignedRequest, type SignedRequest } from "../worker/signed-request.ts";
 
 /** What a caller sends, and the key that its token is signed with. */

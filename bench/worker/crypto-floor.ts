@@ -1,4 +1,4 @@
-import { parseJsonWebSignature } from "../../src/authn/json-web-signature.ts";
+import { parseJsonWebSignature } from "../../src/authn/token/json-web-signature.ts";
 import { readSignedRequest } from "./signed-request.ts";
 
 /** What a caller sends. */

@@ -1,11 +1,11 @@
 import type { AuditEvent } from "../../src/ca/audit-event.ts";
 import { issueCertificate } from "../../src/ca/issue-certificate.ts";
 import { mintAuthority } from "../../src/ca/mint.ts";
-import { compose } from "../../src/config/composition.ts";
+import { compose } from "../../src/compose/composition.ts";
 import { parseConfiguration } from "../../src/config/configuration.ts";
-import { consoleLog } from "../../src/config/event-log.ts";
-import { firstSchedule } from "../../src/pki/schedule.ts";
-import { addSeconds } from "../../src/pki/validity.ts";
+import { consoleLog } from "../../src/foundation/event-log.ts";
+import { firstSchedule } from "../../src/pki/authority/schedule.ts";
+import { addSeconds } from "../../src/pki/x509/validity.ts";
 import { createKvStore } from "../../src/worker/kv-store.ts";
 import worker from "../../src/worker/main.ts";
 import { type Credentials, createCryptoFloor } from "./crypto-floor.ts";

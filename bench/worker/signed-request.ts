@@ -1,6 +1,6 @@
-import { DerReader, Tag } from "../../src/pki/der-reader.ts";
-import { parsePem } from "../../src/pki/pem.ts";
-import { fromX509Signature, signatureAlgorithms } from "../../src/pki/signature-algorithm.ts";
+import { DerReader, Tag } from "../../src/pki/encoding/der-reader.ts";
+import { parsePem } from "../../src/pki/encoding/pem.ts";
+import { fromX509Signature, signatureAlgorithms } from "../../src/pki/x509/signature-algorithm.ts";
 
 /** The parts of a CSR that the bare crypto calls of a floor need. */
 export interface SignedRequest {

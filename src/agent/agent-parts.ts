@@ -1,19 +1,23 @@
-import { CaChannel } from "./ca-channel.ts";
-import { type CertificateCache, noCache, openCertificateCache } from "./certificate-cache.ts";
-import { createCertificateClient } from "./certificate-client.ts";
-import { parseCertificates } from "./certificate-text.ts";
-import type { AgentConfiguration } from "./configuration.ts";
-import type { Endings } from "./endings.ts";
+import type { Endings } from "../host/disposables.ts";
+import type { AgentConfiguration } from "./configuration/configuration.ts";
 import type { Clock, EventLog } from "./event-log.ts";
-import { FederatedBundles } from "./federated-bundles.ts";
-import type { FileResource } from "./file-resource.ts";
-import { defaultResource } from "./held-secrets.ts";
-import { Identities } from "./identities.ts";
-import type { KeptIdentity } from "./kept-identity.ts";
-import { AgentMetrics } from "./metrics.ts";
-import { findMountedFiles } from "./mounted-files.ts";
-import { TrustRoots } from "./trust-roots.ts";
-import { Turnstile } from "./turnstile.ts";
+import {
+  type CertificateCache,
+  noCache,
+  openCertificateCache,
+} from "./identity/certificate-cache.ts";
+import { parseCertificates } from "./identity/certificate-text.ts";
+import { Identities } from "./identity/identities.ts";
+import type { KeptIdentity } from "./identity/refreshing-identity.ts";
+import { CaChannel } from "./issuance/ca-channel.ts";
+import { createCertificateClient } from "./issuance/certificate-client.ts";
+import { Turnstile } from "./issuance/semaphore.ts";
+import type { FileResource } from "./secrets/file-resource.ts";
+import { defaultResource } from "./secrets/held-secrets.ts";
+import { findMountedFiles } from "./secrets/mounted-files.ts";
+import { AgentMetrics } from "./status/metrics.ts";
+import { FederatedBundles } from "./trust/federated-bundles.ts";
+import { TrustRoots } from "./trust/trust-roots.ts";
 
 /** What an agent gets from whoever starts it. */
 export interface AgentPorts {

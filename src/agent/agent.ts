@@ -1,21 +1,21 @@
 import { SecretDiscoveryService } from "../gen/envoy/service/secret/v3/sds_pb.ts";
 import { SpiffeWorkloadAPI } from "../gen/spiffe/workload_pb.ts";
+import { Endings } from "../host/disposables.ts";
 import { ConfigurationError } from "./agent-fault.ts";
 import { type AgentParts, type AgentPorts, assembleParts } from "./agent-parts.ts";
-import { agentSecrets } from "./agent-secrets.ts";
-import { type AgentStatus, reportAgent } from "./agent-status.ts";
-import type { BundlePoll } from "./bundle-poll.ts";
-import { federatedBundlePolls, ownBundlePoll } from "./bundle-polls.ts";
-import { CertificateOutput } from "./certificate-output.ts";
-import type { AgentConfiguration } from "./configuration.ts";
-import { Endings } from "./endings.ts";
+import type { AgentConfiguration } from "./configuration/configuration.ts";
 import { sentence } from "./event-log.ts";
-import type { Identities } from "./identities.ts";
-import type { KeptIdentity } from "./kept-identity.ts";
+import type { Identities } from "./identity/identities.ts";
+import type { KeptIdentity } from "./identity/refreshing-identity.ts";
 import { startNodeMode } from "./node-mode/node-mode.ts";
-import { serveOnSocket } from "./rpc-socket.ts";
 import { createSecretDiscovery } from "./sds/secret-discovery.ts";
-import { serveStatus } from "./status-server.ts";
+import { agentSecrets } from "./secrets/agent-secrets.ts";
+import { CertificateOutput } from "./secrets/certificate-output.ts";
+import { serveOnSocket } from "./socket/rpc-socket.ts";
+import { type AgentStatus, reportAgent } from "./status/agent-status.ts";
+import { serveStatus } from "./status/status-server.ts";
+import type { BundlePoll } from "./trust/bundle-poll.ts";
+import { federatedBundlePolls, ownBundlePoll } from "./trust/bundle-polls.ts";
 import { createWorkloadApi } from "./workload-api/workload-api.ts";
 
 /** A running agent. */

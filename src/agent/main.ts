@@ -1,5 +1,5 @@
 import { type Agent, startAgent } from "./agent.ts";
-import type { AgentConfiguration } from "./configuration.ts";
+import type { AgentConfiguration } from "./configuration/configuration.ts";
 import type { AgentEvent } from "./event-log.ts";
 
 /** Starts an agent on this process's clock, chance and standard error. */

@@ -1,4 +1,4 @@
-import type { Bytes } from "../pki/bytes.ts";
+import type { Bytes } from "../pki/encoding/bytes.ts";
 import type { Caller } from "./caller.ts";
 
 /** All that a caller brings to prove who it is. */

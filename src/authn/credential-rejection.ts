@@ -1,4 +1,4 @@
-import { CaError, type CredentialCheck } from "../errors.ts";
+import { CaError, type CredentialCheck } from "../foundation/errors.ts";
 
 /** Rejects a credential, naming the check that failed; the caller never learns which. */
 export function rejectCredential(check: CredentialCheck, detail: string, cause?: unknown): CaError {

@@ -1,7 +1,7 @@
 import type { ServiceAccount } from "../pki/spiffe-id.ts";
 import type { Caller } from "./caller.ts";
-import type { IssuerKeys } from "./issuer-keys.ts";
-import type { TokenReview } from "./token-review.ts";
+import type { IssuerKeys } from "./token/issuer-keys.ts";
+import type { TokenReview } from "./token/token-review.ts";
 
 /**
  * Who decides on a token: the issuer's keys, with its API server where they cannot say; or the API

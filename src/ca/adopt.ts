@@ -1,16 +1,16 @@
 import { sealRoot } from "../custody/root-statement.ts";
 import { sealAuthority } from "../custody/seal.ts";
 import { taintedSubject } from "../custody/taint-statement.ts";
-import { createAdditionalRoot } from "../pki/additional-root.ts";
-import { type Bytes, bytesEqual } from "../pki/bytes.ts";
-import { parseCertificate } from "../pki/certificate.ts";
-import { adoptedSchedule } from "../pki/schedule.ts";
+import { createAdditionalRoot } from "../pki/authority/additional-root.ts";
+import { adoptedSchedule } from "../pki/authority/schedule.ts";
 import {
   type AuthorityCertificates,
   createSigningAuthority,
   type SigningAuthority,
-} from "../pki/signing-authority.ts";
-import { earlier } from "../pki/validity.ts";
+} from "../pki/authority/signing-authority.ts";
+import { type Bytes, bytesEqual } from "../pki/encoding/bytes.ts";
+import { parseCertificate } from "../pki/x509/certificate.ts";
+import { earlier } from "../pki/x509/validity.ts";
 import { type Mint, storeRecord } from "./mint.ts";
 
 /** An authority that signed for this mesh before it came here. */

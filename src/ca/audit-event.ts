@@ -1,4 +1,4 @@
-import type { Refusal } from "../errors.ts";
+import type { Refusal } from "../foundation/errors.ts";
 
 /**
  * One request for a certificate, whatever became of it: the audit trail. No token, key or CSR.

@@ -1,7 +1,7 @@
 import type { AuthorityStore, StoredRecord } from "../custody/authority-store.ts";
 import { recordKey } from "../custody/record-key.ts";
-import { CaError } from "../errors.ts";
-import { addSeconds } from "../pki/validity.ts";
+import { CaError } from "../foundation/errors.ts";
+import { addSeconds } from "../pki/x509/validity.ts";
 import type { EventLog } from "./audit-event.ts";
 import { type AuthorityView, viewAt } from "./authority-view.ts";
 import { assemble, type OpenedRecord, openRecord, type RecordOpening } from "./opened-store.ts";

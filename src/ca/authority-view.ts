@@ -1,16 +1,16 @@
-import { bytesEqual } from "../pki/bytes.ts";
-import type { Issuer } from "../pki/issuer.ts";
-import { toPem } from "../pki/pem.ts";
-import { signingAuthorityAt } from "../pki/signing-authority.ts";
-import { applyTaints } from "../pki/taint.ts";
+import { signingAuthorityAt } from "../pki/authority/signing-authority.ts";
+import { applyTaints } from "../pki/authority/taint.ts";
 import {
   bundleSequenceAt,
   type PublishedAuthority,
   publishedAuthoritiesAt,
   type TrustBundle,
   trustBundleAt,
-} from "../pki/trust-bundle.ts";
-import { earlier } from "../pki/validity.ts";
+} from "../pki/authority/trust-bundle.ts";
+import { bytesEqual } from "../pki/encoding/bytes.ts";
+import { toPem } from "../pki/encoding/pem.ts";
+import type { Issuer } from "../pki/x509/issuer.ts";
+import { earlier } from "../pki/x509/validity.ts";
 import type { OpenedStore, RefusedRecord } from "./opened-store.ts";
 
 /** Everything that requests need of the authorities, as it stands from one change to the next. */

@@ -1,4 +1,4 @@
-import { firstSchedule, joiningSchedule, type Schedule } from "../pki/schedule.ts";
+import { firstSchedule, joiningSchedule, type Schedule } from "../pki/authority/schedule.ts";
 import { type Mint, mintAuthority } from "./mint.ts";
 
 /**

@@ -1,11 +1,11 @@
 import type { Caller } from "../authn/caller.ts";
-import { CaError } from "../errors.ts";
-import { parseCertificateSigningRequest } from "../pki/certificate-signing-request.ts";
-import { type Issuer, issueLeaf, issueServingCertificate } from "../pki/issuer.ts";
-import { toPem } from "../pki/pem.ts";
-import type { SigningAuthority } from "../pki/signing-authority.ts";
+import { CaError } from "../foundation/errors.ts";
+import type { SigningAuthority } from "../pki/authority/signing-authority.ts";
+import { toPem } from "../pki/encoding/pem.ts";
 import { parseWorkloadSpiffeId, type SpiffeId } from "../pki/spiffe-id.ts";
-import { earlier, type LeafLifetimes, leafValidity, type Validity } from "../pki/validity.ts";
+import { parseCertificateSigningRequest } from "../pki/x509/certificate-signing-request.ts";
+import { type Issuer, issueLeaf, issueServingCertificate } from "../pki/x509/issuer.ts";
+import { earlier, type LeafLifetimes, leafValidity, type Validity } from "../pki/x509/validity.ts";
 import type { AuditEvent } from "./audit-event.ts";
 import type { Authorities } from "./authorities.ts";
 import type { AuthorityView } from "./authority-view.ts";

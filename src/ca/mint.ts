@@ -1,8 +1,8 @@
 import type { AuthorityStore, StoredRecord } from "../custody/authority-store.ts";
 import type { KekRing } from "../custody/kek.ts";
 import { sealAuthority } from "../custody/seal.ts";
-import type { PhaseLengths, Schedule } from "../pki/schedule.ts";
-import { type AuthorityKey, createAuthority } from "../pki/self-signed-authority.ts";
+import type { PhaseLengths, Schedule } from "../pki/authority/schedule.ts";
+import { type AuthorityKey, createAuthority } from "../pki/authority/self-signed-authority.ts";
 import type { TrustDomain } from "../pki/spiffe-id.ts";
 import type { EventLog } from "./audit-event.ts";
 import { openWhole } from "./opened-store.ts";

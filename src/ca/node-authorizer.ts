@@ -1,7 +1,7 @@
 import type { NodeAuthorizer } from "../authn/trusted-issuer.ts";
-import { CaError, type ImpersonationRule } from "../errors.ts";
+import { CaError, type ImpersonationRule } from "../foundation/errors.ts";
+import type { Pods } from "../kubernetes/pods.ts";
 import { parseServiceAccount } from "../pki/spiffe-id.ts";
-import type { Pods } from "./pods.ts";
 
 /** Denies the identity that a caller names. The rule is for the log. */
 export function deny(rule: ImpersonationRule): CaError {

@@ -4,12 +4,12 @@ import type { KekRing } from "../custody/kek.ts";
 import { openRoot } from "../custody/root-statement.ts";
 import { openAuthority } from "../custody/seal.ts";
 import { openTaint, taintedSubject } from "../custody/taint-statement.ts";
-import type { AdditionalRoot } from "../pki/additional-root.ts";
-import type { Issuer } from "../pki/issuer.ts";
-import type { RotationState } from "../pki/rotation.ts";
-import type { SigningAuthority } from "../pki/signing-authority.ts";
+import type { AdditionalRoot } from "../pki/authority/additional-root.ts";
+import type { RotationState } from "../pki/authority/rotation.ts";
+import type { SigningAuthority } from "../pki/authority/signing-authority.ts";
+import { applyTaints, type Taint } from "../pki/authority/taint.ts";
 import type { TrustDomain } from "../pki/spiffe-id.ts";
-import { applyTaints, type Taint } from "../pki/taint.ts";
+import type { Issuer } from "../pki/x509/issuer.ts";
 import type { EventLog } from "./audit-event.ts";
 
 /** A record that was opened, or that refused to. */

@@ -1,6 +1,6 @@
 import type { Caller } from "../authn/caller.ts";
-import { type Bytes, toHex } from "../pki/bytes.ts";
-import { toPem } from "../pki/pem.ts";
+import { type Bytes, toHex } from "../pki/encoding/bytes.ts";
+import { toPem } from "../pki/encoding/pem.ts";
 import type { ServiceAccount } from "../pki/spiffe-id.ts";
 import type { Authorities } from "./authorities.ts";
 import type { AuthorityView } from "./authority-view.ts";

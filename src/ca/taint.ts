@@ -1,5 +1,5 @@
 import { sealTaint } from "../custody/taint-statement.ts";
-import type { Taint } from "../pki/taint.ts";
+import type { Taint } from "../pki/authority/taint.ts";
 import { type Mint, storeRecord } from "./mint.ts";
 
 /**

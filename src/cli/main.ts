@@ -1,19 +1,19 @@
 #!/usr/bin/env node
 import { Command, CommanderError } from "commander";
-import { Obstacle } from "./obstacle.ts";
+import { Obstacle } from "./terminal/obstacle.ts";
 
 const clock = (): Date => new Date();
 
 /** One file beside this one for each noun, which brings much that the others do not need. */
 const nouns: ReadonlyMap<string, () => Promise<Command>> = new Map([
-  ["authority", async () => (await import("./authority.ts")).authorityCommand(clock)],
-  ["root", async () => (await import("./root.ts")).rootCommand(clock)],
-  ["cluster", async () => (await import("./cluster.ts")).clusterCommand(clock)],
-  ["kek", async () => (await import("./kek.ts")).kekCommand(clock)],
-  ["serve", async () => (await import("./serve.ts")).serveCommand(clock)],
-  ["gateway", async () => (await import("./gateway.ts")).gatewayCommand(clock)],
-  ["agent", async () => (await import("./agent.ts")).agentCommand()],
-  ["distribute", async () => (await import("./distribute.ts")).distributeCommand(clock)],
+  ["authority", async () => (await import("./authority/authority.ts")).authorityCommand(clock)],
+  ["root", async () => (await import("./root/root.ts")).rootCommand(clock)],
+  ["cluster", async () => (await import("./cluster/cluster.ts")).clusterCommand(clock)],
+  ["kek", async () => (await import("./authority/kek.ts")).kekCommand(clock)],
+  ["serve", async () => (await import("./run/serve.ts")).serveCommand(clock)],
+  ["gateway", async () => (await import("./run/gateway.ts")).gatewayCommand(clock)],
+  ["agent", async () => (await import("./run/agent.ts")).agentCommand()],
+  ["distribute", async () => (await import("./run/distribute.ts")).distributeCommand(clock)],
 ]);
 
 /** `rampart <noun> <verb>`: with the noun that is asked for, or with all of them to tell of. */

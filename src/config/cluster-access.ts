@@ -1,4 +1,8 @@
 import * as z from "zod/mini";
+import type { ReviewOrder } from "../authn/trusted-issuer.ts";
+import { baseUrl } from "../foundation/base-url.ts";
+import { ConfigurationError } from "../foundation/configuration-error.ts";
+import { CaError } from "../foundation/errors.ts";
 import {
   type ApiServer,
   type ClusterUnreachable,
@@ -8,12 +12,8 @@ import {
   type Fetch,
   type KubernetesAccess,
   type KubernetesApi,
-} from "../authn/kubernetes-api.ts";
-import type { ReviewOrder } from "../authn/trusted-issuer.ts";
-import { configMapName } from "../ca/root-config-map.ts";
-import { CaError } from "../errors.ts";
-import { baseUrl } from "./base-url.ts";
-import { ConfigurationError } from "./configuration-error.ts";
+} from "../kubernetes/api-server.ts";
+import { configMapName } from "../kubernetes/root-config-map.ts";
 
 /** The table `kubernetes` of an issuer, checked: access that a cluster has given to its API. */
 export interface ClusterAccessTable {

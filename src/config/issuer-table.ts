@@ -1,12 +1,12 @@
 import * as z from "zod/mini";
-import { isSafeToFetch } from "../authn/issuer-keys.ts";
-import { type KeySet, parseKeySet } from "../authn/key-set.ts";
-import { parsedText, refuse } from "../parsed-text.ts";
-import { isDnsName } from "../pki/dns-name.ts";
+import { isSafeToFetch } from "../authn/token/issuer-keys.ts";
+import { type KeySet, parseKeySet } from "../authn/token/key-set.ts";
+import { globs } from "../foundation/globs.ts";
+import { jsonText } from "../foundation/json-text.ts";
+import { parsedText, refuse } from "../foundation/parsed-text.ts";
 import { parseServiceAccount, type ServiceAccount } from "../pki/spiffe-id.ts";
+import { isDnsName } from "../pki/x509/dns-name.ts";
 import { type ClusterAccessTable, clusterAccess } from "./cluster-access.ts";
-import { globs } from "./globs.ts";
-import { jsonText } from "./json-text.ts";
 
 /** One table of `ISSUERS`, checked. */
 export interface IssuerTable {

@@ -1,8 +1,8 @@
 import * as z from "zod/mini";
 import { kekOctets } from "../custody/kek.ts";
-import { parsedText } from "../parsed-text.ts";
-import { parseBase64 } from "../pki/base64.ts";
-import type { Bytes } from "../pki/bytes.ts";
+import { parsedText } from "../foundation/parsed-text.ts";
+import { parseBase64 } from "../pki/encoding/base64.ts";
+import type { Bytes } from "../pki/encoding/bytes.ts";
 
 /** A KEK as configured: its id and its octets, not yet in WebCrypto's hands. */
 export interface ConfiguredKek {

@@ -2,9 +2,9 @@ import * as z from "zod/mini";
 import { nameAllowList } from "../authn/trusted-issuer.ts";
 import { servingSigner } from "../ca/serving-policy.ts";
 import type { NamedSigner } from "../ca/signers.ts";
-import type { AuthorityKey } from "../pki/self-signed-authority.ts";
-import { globs } from "./globs.ts";
-import { jsonText } from "./json-text.ts";
+import { globs } from "../foundation/globs.ts";
+import { jsonText } from "../foundation/json-text.ts";
+import type { AuthorityKey } from "../pki/authority/self-signed-authority.ts";
 
 /** One table of `SIGNERS`, checked. */
 export interface SignerTable {

@@ -1,9 +1,9 @@
 import * as z from "zod/mini";
-import { parsedText } from "../parsed-text.ts";
-import { parseBase64, toBase64 } from "../pki/base64.ts";
-import type { Bytes } from "../pki/bytes.ts";
-import type { Schedule } from "../pki/schedule.ts";
-import type { AuthorityCertificates } from "../pki/signing-authority.ts";
+import { parsedText } from "../foundation/parsed-text.ts";
+import type { Schedule } from "../pki/authority/schedule.ts";
+import type { AuthorityCertificates } from "../pki/authority/signing-authority.ts";
+import { parseBase64, toBase64 } from "../pki/encoding/base64.ts";
+import type { Bytes } from "../pki/encoding/bytes.ts";
 
 /** The only version of records that this code writes and opens. */
 export const recordVersion = 1;

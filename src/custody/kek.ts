@@ -1,4 +1,4 @@
-import type { Bytes } from "../pki/bytes.ts";
+import type { Bytes } from "../pki/encoding/bytes.ts";
 
 /** A key-encryption key: 256 bits of AES-GCM that never leave WebCrypto again. */
 export interface Kek {

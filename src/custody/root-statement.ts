@@ -1,8 +1,8 @@
 import * as z from "zod/mini";
-import { CaError } from "../errors.ts";
-import { type AdditionalRoot, createAdditionalRoot } from "../pki/additional-root.ts";
-import { toBase64 } from "../pki/base64.ts";
-import { DerError } from "../pki/der-reader.ts";
+import { CaError } from "../foundation/errors.ts";
+import { type AdditionalRoot, createAdditionalRoot } from "../pki/authority/additional-root.ts";
+import { toBase64 } from "../pki/encoding/base64.ts";
+import { DerError } from "../pki/encoding/der-reader.ts";
 import type { TrustDomain } from "../pki/spiffe-id.ts";
 import { instant, octets, RecordError } from "./authority-record.ts";
 import type { StoredRecord } from "./authority-store.ts";

@@ -1,14 +1,14 @@
-import type { Bytes } from "../pki/bytes.ts";
-import { cryptography } from "../pki/cryptography.ts";
-import { DerError } from "../pki/der-reader.ts";
-import { createIssuer, type Issuer } from "../pki/issuer.ts";
-import type { NewAuthority } from "../pki/self-signed-authority.ts";
+import type { NewAuthority } from "../pki/authority/self-signed-authority.ts";
 import {
   createSigningAuthority,
   type SigningAuthority,
   signatureAlgorithmOf,
-} from "../pki/signing-authority.ts";
+} from "../pki/authority/signing-authority.ts";
+import { cryptography } from "../pki/cryptography.ts";
+import type { Bytes } from "../pki/encoding/bytes.ts";
+import { DerError } from "../pki/encoding/der-reader.ts";
 import type { TrustDomain } from "../pki/spiffe-id.ts";
+import { createIssuer, type Issuer } from "../pki/x509/issuer.ts";
 import {
   type AuthorityRecord,
   type AuthorityRecordHead,

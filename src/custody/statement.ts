@@ -1,6 +1,6 @@
 import * as z from "zod/mini";
-import { parseBase64, toBase64 } from "../pki/base64.ts";
-import type { Bytes } from "../pki/bytes.ts";
+import { parseBase64, toBase64 } from "../pki/encoding/base64.ts";
+import type { Bytes } from "../pki/encoding/bytes.ts";
 import type { TrustDomain } from "../pki/spiffe-id.ts";
 import { parseJson, RecordError, recordVersion } from "./authority-record.ts";
 import type { RecordKind, StoredRecord } from "./authority-store.ts";

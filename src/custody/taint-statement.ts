@@ -1,6 +1,6 @@
 import * as z from "zod/mini";
+import type { Taint } from "../pki/authority/taint.ts";
 import type { TrustDomain } from "../pki/spiffe-id.ts";
-import type { Taint } from "../pki/taint.ts";
 import { instant, RecordError } from "./authority-record.ts";
 import type { RecordName, StoredRecord } from "./authority-store.ts";
 import type { KekRing } from "./kek.ts";

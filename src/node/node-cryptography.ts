@@ -1,6 +1,6 @@
 import { constants, createPublicKey, KeyObject, sign, verify, type webcrypto } from "node:crypto";
-import type { Bytes } from "../pki/bytes.ts";
 import type { Cryptography, SignatureParameters } from "../pki/cryptography.ts";
+import type { Bytes } from "../pki/encoding/bytes.ts";
 
 /**
  * `node:crypto`, on the thread that calls it: Node's WebCrypto hands every operation to a pool of

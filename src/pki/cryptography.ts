@@ -1,5 +1,5 @@
-import type { Bytes } from "./bytes.ts";
-import type { SignatureAlgorithm } from "./signature-algorithm.ts";
+import type { Bytes } from "./encoding/bytes.ts";
+import type { SignatureAlgorithm } from "./x509/signature-algorithm.ts";
 
 /** What WebCrypto takes as the algorithm of a signature. */
 export type SignatureParameters = string | Algorithm | EcdsaParams | RsaPssParams;

@@ -1,7 +1,7 @@
 import type { Authenticator } from "../authn/authenticator.ts";
 import type { EventLog } from "../ca/audit-event.ts";
 import type { Issuance } from "../ca/issue-certificate.ts";
-import type { BundleWaiting } from "./bundle-waits.ts";
+import type { BundleWaiting } from "./http/long-poll.ts";
 
 /** The use cases that the wire gives access to, ready to run: what every platform serves. */
 export interface CertificateAuthority {

@@ -1,5 +1,5 @@
 import { type ContextKey, createContextKey } from "@connectrpc/connect";
-import type { Bytes } from "../pki/bytes.ts";
+import type { Bytes } from "../pki/encoding/bytes.ts";
 
 /**
  * Where a platform leaves the certificate of the caller for the RPC: DER of a leaf of which the platform

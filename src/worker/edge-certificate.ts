@@ -1,5 +1,5 @@
-import { parseBase64 } from "../pki/base64.ts";
-import type { Bytes } from "../pki/bytes.ts";
+import { parseBase64 } from "../pki/encoding/base64.ts";
+import type { Bytes } from "../pki/encoding/bytes.ts";
 
 /** What Cloudflare's edge says of a client certificate, as far as it is read (platform facts, §3). */
 interface EdgeVerdict {

@@ -1,15 +1,15 @@
 import type { Hono } from "hono";
-import type { PushLimits } from "../ca/push-allowance.ts";
-import { createRootPush } from "../ca/root-push.ts";
 import { rotateAll } from "../ca/rotate.ts";
+import { compose } from "../compose/composition.ts";
+import { rootTargets } from "../compose/root-targets.ts";
 import type { ClusterFetch } from "../config/cluster-access.ts";
-import { compose } from "../config/composition.ts";
 import { configurationKeys, parseConfiguration } from "../config/configuration.ts";
-import { ConfigurationError } from "../config/configuration-error.ts";
-import { consoleLog } from "../config/event-log.ts";
-import { rootTargets } from "../config/root-targets.ts";
-import { createHttpApp } from "../transport/http-app.ts";
-import { createMisconfiguredApp } from "../transport/misconfigured-app.ts";
+import type { PushLimits } from "../delivery/push-budget.ts";
+import { createRootPush } from "../delivery/root-push.ts";
+import { ConfigurationError } from "../foundation/configuration-error.ts";
+import { consoleLog } from "../foundation/event-log.ts";
+import { createMisconfiguredApp } from "../transport/http/misconfigured-app.ts";
+import { createHttpApp } from "../transport/http/routes.ts";
 import { edgeCertificateOf } from "./edge-certificate.ts";
 import { createKvStore, signerStoreIn } from "./kv-store.ts";
 

@@ -1,9 +1,9 @@
 import { createPrivateKey, X509Certificate } from "node:crypto";
 import { readFile } from "node:fs/promises";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { type HttpCa, startHttpCa } from "./http-ca.ts";
-import { runAgent, temporaryFolder } from "./running-agent.ts";
-import { pemsOf, SdsStream } from "./sds-client.ts";
+import { pemsOf, SdsStream } from "./sds/sds-client.ts";
+import { type HttpCa, startHttpCa } from "./stories/http-ca.ts";
+import { runAgent, temporaryFolder } from "./stories/running-agent.ts";
 
 let ca: HttpCa;
 beforeAll(async () => {

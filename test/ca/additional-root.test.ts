@@ -4,10 +4,9 @@ import { trustRoot } from "../../src/ca/adopt.ts";
 import { rotate } from "../../src/ca/rotate.ts";
 import { recordTaint } from "../../src/ca/taint.ts";
 import { importKek } from "../../src/custody/kek.ts";
-import { retireRoot } from "../../src/pki/additional-root.ts";
-import { addSeconds } from "../../src/pki/validity.ts";
-import { createKeys, createRoot, type RootOptions } from "../testkit/certificates-rooted.ts";
-import type { RunningCa } from "../testkit/running-ca.ts";
+import { retireRoot } from "../../src/pki/authority/additional-root.ts";
+import { addSeconds } from "../../src/pki/x509/validity.ts";
+import type { RunningCa } from "../testkit/ca/running-ca.ts";
 import {
   issueLeaf,
   openStore,
@@ -18,7 +17,8 @@ import {
   signerOf,
   startSigningCa,
   taintKeyOf,
-} from "../testkit/tainted-ca.ts";
+} from "../testkit/ca/tainted-ca.ts";
+import { createKeys, createRoot, type RootOptions } from "../testkit/pki/certificates-rooted.ts";
 
 const base64 = (der: Uint8Array): string => Buffer.from(der).toString("base64");
 

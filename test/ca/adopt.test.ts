@@ -3,10 +3,9 @@ import { beforeAll, describe, expect, test } from "vitest";
 import { adoptAuthority } from "../../src/ca/adopt.ts";
 import { foundIfEmpty } from "../../src/ca/inception.ts";
 import { rotate } from "../../src/ca/rotate.ts";
-import { DerError } from "../../src/pki/der-reader.ts";
-import { addSeconds } from "../../src/pki/validity.ts";
-import { createKeys, createRoot } from "../testkit/certificates-rooted.ts";
-import { type RunningCa, startCa } from "../testkit/running-ca.ts";
+import { DerError } from "../../src/pki/encoding/der-reader.ts";
+import { addSeconds } from "../../src/pki/x509/validity.ts";
+import { type RunningCa, startCa } from "../testkit/ca/running-ca.ts";
 import {
   issueLeaf,
   openStore,
@@ -14,7 +13,8 @@ import {
   readiness,
   signerOf,
   taint,
-} from "../testkit/tainted-ca.ts";
+} from "../testkit/ca/tainted-ca.ts";
+import { createKeys, createRoot } from "../testkit/pki/certificates-rooted.ts";
 
 const day = 86_400;
 const rsa2048 = {

@@ -5,13 +5,13 @@ import {
 } from "../../src/ca/authorities.ts";
 import type { StoredRecord } from "../../src/custody/authority-store.ts";
 import type { KekRing } from "../../src/custody/kek.ts";
-import { loadAuthorities, signerOf } from "../testkit/loaded-authorities.ts";
+import { loadAuthorities, signerOf } from "../testkit/ca/loaded-authorities.ts";
 import {
   createKekRing,
   scheduleAfter,
   sealNewAuthority,
   withBrokenSeal,
-} from "../testkit/sealed-authorities.ts";
+} from "../testkit/ca/sealed-authorities.ts";
 
 const start = new Date("2026-11-21T12:00:00Z");
 const later = (seconds: number): Date => new Date(start.getTime() + seconds * 1000);

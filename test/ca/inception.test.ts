@@ -8,8 +8,8 @@ import {
   createMemoryMint,
   istioPhaseLengths,
   type MemoryMint,
-} from "../testkit/memory-mint.ts";
-import { createKekRing } from "../testkit/sealed-authorities.ts";
+} from "../testkit/ca/memory-mint.ts";
+import { createKekRing } from "../testkit/ca/sealed-authorities.ts";
 
 const noon = new Date("2026-11-21T12:00:00.250Z");
 const day = 86_400;

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { describeAuthorityStore } from "../contract/authority-store.ts";
-import { createMemoryStore } from "../testkit/memory-store.ts";
+import { createMemoryStore } from "../testkit/ca/memory-store.ts";
 
 describeAuthorityStore(async () => createMemoryStore());
 

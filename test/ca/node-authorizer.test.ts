@@ -1,13 +1,13 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import type { Caller } from "../../src/authn/caller.ts";
-import { createKubernetesApi, restSeconds } from "../../src/authn/kubernetes-api.ts";
 import { nameAllowList } from "../../src/authn/trusted-issuer.ts";
 import { createIdentityPolicy } from "../../src/ca/identity-policy.ts";
 import { createClaimedReach } from "../../src/ca/node-authorizer.ts";
-import { createPodLookup, podsKnownSeconds } from "../../src/ca/pod-lookup.ts";
-import type { Pods } from "../../src/ca/pods.ts";
-import type { ImpersonationRule } from "../../src/errors.ts";
-import { addSeconds } from "../../src/pki/validity.ts";
+import type { ImpersonationRule } from "../../src/foundation/errors.ts";
+import { createKubernetesApi, restSeconds } from "../../src/kubernetes/api-server.ts";
+import { createPodLookup, podsKnownSeconds } from "../../src/kubernetes/pod-lookup.ts";
+import type { Pods } from "../../src/kubernetes/pods.ts";
+import { addSeconds } from "../../src/pki/x509/validity.ts";
 import {
   callerIn,
   denied,
@@ -20,14 +20,14 @@ import {
   wanted,
   ztunnel,
 } from "../contract/node-checks.ts";
+import { trustedIssuerWithoutKeys } from "../testkit/callers/trusted-issuers.ts";
 import {
   apiCredential,
   type FakeApiServer,
   podJson,
   startApiServer,
-} from "../testkit/api-server.ts";
+} from "../testkit/kubernetes/api-server.ts";
 import { refusalOf } from "../testkit/refusal.ts";
-import { trustedIssuerWithoutKeys } from "../testkit/trusted-issuers.ts";
 
 function lookupOf(server: FakeApiServer, cluster: string): Pods {
   const access = { cluster, server: server.origin, credential: () => apiCredential };

@@ -2,14 +2,14 @@ import { expect, test } from "vitest";
 import { createAuthorities } from "../../src/ca/authorities.ts";
 import type { StoredRecord } from "../../src/custody/authority-store.ts";
 import { sealTaint } from "../../src/custody/taint-statement.ts";
-import { createEventRecorder } from "../testkit/event-recorder.ts";
-import { createMemoryStore } from "../testkit/memory-store.ts";
+import { createMemoryStore } from "../testkit/ca/memory-store.ts";
 import {
   clusterLocal,
   createKekRing,
   scheduleAfter,
   sealNewAuthority,
-} from "../testkit/sealed-authorities.ts";
+} from "../testkit/ca/sealed-authorities.ts";
+import { createEventRecorder } from "../testkit/event-recorder.ts";
 
 const start = new Date("2026-11-21T12:00:00Z");
 

@@ -2,9 +2,9 @@ import { beforeAll, expect, test } from "vitest";
 import { rotate } from "../../src/ca/rotate.ts";
 import { parseAuthorityRecord } from "../../src/custody/authority-record.ts";
 import { importKek, type KekRing } from "../../src/custody/kek.ts";
-import { addSeconds } from "../../src/pki/validity.ts";
-import { authoritiesIn, createMemoryMint, type MemoryMint } from "../testkit/memory-mint.ts";
-import { createKekRing } from "../testkit/sealed-authorities.ts";
+import { addSeconds } from "../../src/pki/x509/validity.ts";
+import { authoritiesIn, createMemoryMint, type MemoryMint } from "../testkit/ca/memory-mint.ts";
+import { createKekRing } from "../testkit/ca/sealed-authorities.ts";
 
 const inception = new Date("2026-11-21T12:00:00Z");
 const day = 86_400;

@@ -1,9 +1,14 @@
 import { X509Certificate } from "node:crypto";
 import { beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { connectJson, outcomeOf, requestOf } from "../contract/rpc-calls.ts";
-import { type RunningCa, startCa } from "../testkit/running-ca.ts";
-import { createTokenKey, jwksOf, mintAccountToken, type TokenKey } from "../testkit/tokens.ts";
-import { createWorkload } from "../testkit/workload.ts";
+import { type RunningCa, startCa } from "../testkit/ca/running-ca.ts";
+import {
+  createTokenKey,
+  jwksOf,
+  mintAccountToken,
+  type TokenKey,
+} from "../testkit/callers/tokens.ts";
+import { createWorkload } from "../testkit/callers/workload.ts";
 
 const issuerA = "https://a.test";
 const issuerB = "https://b.test";

@@ -2,14 +2,18 @@ import { beforeAll, describe, expect, test } from "vitest";
 import { longestRefreshSeconds as refreshSeconds } from "../../src/ca/authorities.ts";
 import type { StoredRecord } from "../../src/custody/authority-store.ts";
 import type { KekRing } from "../../src/custody/kek.ts";
-import { loadAuthorities, signerOf, surviveOutageSeconds } from "../testkit/loaded-authorities.ts";
-import { refusalOf } from "../testkit/refusal.ts";
+import {
+  loadAuthorities,
+  signerOf,
+  surviveOutageSeconds,
+} from "../testkit/ca/loaded-authorities.ts";
 import {
   createKekRing,
   scheduleAfter,
   sealNewAuthority,
   withBrokenSeal,
-} from "../testkit/sealed-authorities.ts";
+} from "../testkit/ca/sealed-authorities.ts";
+import { refusalOf } from "../testkit/refusal.ts";
 
 const start = new Date("2026-11-21T12:00:00Z");
 const later = (seconds: number): Date => new Date(start.getTime() + seconds * 1000);

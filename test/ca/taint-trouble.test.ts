@@ -3,9 +3,9 @@ import { rotate } from "../../src/ca/rotate.ts";
 import { recordTaint } from "../../src/ca/taint.ts";
 import type { StoredRecord } from "../../src/custody/authority-store.ts";
 import { importKek } from "../../src/custody/kek.ts";
-import { createTaint } from "../../src/pki/taint.ts";
-import type { RunningCa } from "../testkit/running-ca.ts";
-import { sealNewAuthority } from "../testkit/sealed-authorities.ts";
+import { createTaint } from "../../src/pki/authority/taint.ts";
+import type { RunningCa } from "../testkit/ca/running-ca.ts";
+import { sealNewAuthority } from "../testkit/ca/sealed-authorities.ts";
 import {
   decideTaint,
   openStore,
@@ -17,7 +17,7 @@ import {
   startSigningCa,
   taint,
   taintKeyOf,
-} from "../testkit/tainted-ca.ts";
+} from "../testkit/ca/tainted-ca.ts";
 
 const countOf = ({ store }: RunningCa, kind: string): number =>
   [...store.records.keys()].filter((key) => key.startsWith(`${kind}/`)).length;

@@ -1,9 +1,9 @@
 import { describe, expect, test } from "vitest";
 import { rotate } from "../../src/ca/rotate.ts";
 import { recordTaint } from "../../src/ca/taint.ts";
-import { mintDue } from "../../src/pki/rotation.ts";
-import { addSeconds } from "../../src/pki/validity.ts";
-import type { RunningCa } from "../testkit/running-ca.ts";
+import { mintDue } from "../../src/pki/authority/rotation.ts";
+import { addSeconds } from "../../src/pki/x509/validity.ts";
+import type { RunningCa } from "../testkit/ca/running-ca.ts";
 import {
   decideTaint,
   issueLeaf,
@@ -16,7 +16,7 @@ import {
   startSigningCa,
   taint,
   taintKeyOf,
-} from "../testkit/tainted-ca.ts";
+} from "../testkit/ca/tainted-ca.ts";
 
 const nobody = "no authority signs at this time";
 const countOf = ({ store }: RunningCa, kind: string): number =>

@@ -1,16 +1,21 @@
 import { beforeAll, describe, expect, test } from "vitest";
-import { ConfigurationError } from "../../src/config/configuration-error.ts";
-import { rootTargets } from "../../src/config/root-targets.ts";
+import { rootTargets } from "../../src/compose/root-targets.ts";
+import { ConfigurationError } from "../../src/foundation/configuration-error.ts";
 import type { CertificateAuthority } from "../../src/transport/certificate-authority.ts";
+import { startCa } from "../testkit/ca/running-ca.ts";
+import {
+  createTokenKey,
+  jwksOf,
+  mintAccountToken,
+  type TokenKey,
+} from "../testkit/callers/tokens.ts";
 import {
   apiCredential,
   type FakeApiServer,
   goodReview,
   startApiServer,
-} from "../testkit/api-server.ts";
+} from "../testkit/kubernetes/api-server.ts";
 import { refusalOf } from "../testkit/refusal.ts";
-import { startCa } from "../testkit/running-ca.ts";
-import { createTokenKey, jwksOf, mintAccountToken, type TokenKey } from "../testkit/tokens.ts";
 import { configurationOf, expectOneFault, faultsOf, issuer, issuersOf } from "./faults.ts";
 
 const server = "https://10.0.0.1:6443";

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { configurationKeys, parseConfiguration } from "../../src/config/configuration.ts";
-import { ConfigurationError } from "../../src/config/configuration-error.ts";
+import { ConfigurationError } from "../../src/foundation/configuration-error.ts";
 import { configurationOf, day, expectOneFault, faultsOf, issuer, randomKek } from "./faults.ts";
 
 test("has these keys, in this order", () => {

@@ -2,9 +2,9 @@ import { randomBytes } from "node:crypto";
 import { exportJWK, type JWK } from "jose";
 import { expect } from "vitest";
 import { type Configuration, parseConfiguration } from "../../src/config/configuration.ts";
-import { ConfigurationError } from "../../src/config/configuration-error.ts";
 import type { IssuerTable } from "../../src/config/issuer-table.ts";
-import { createTokenKey, jwksOf } from "../testkit/tokens.ts";
+import { ConfigurationError } from "../../src/foundation/configuration-error.ts";
+import { createTokenKey, jwksOf } from "../testkit/callers/tokens.ts";
 
 export type Values = Readonly<Record<string, unknown>>;
 

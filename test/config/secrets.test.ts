@@ -2,7 +2,7 @@ import { randomBytes } from "node:crypto";
 import fc from "fast-check";
 import { exportJWK, type JWK } from "jose";
 import { beforeAll, describe, expect, test } from "vitest";
-import { createTokenKey } from "../testkit/tokens.ts";
+import { createTokenKey } from "../testkit/callers/tokens.ts";
 import {
   configurationOf,
   createKeySets,

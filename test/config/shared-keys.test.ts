@@ -1,5 +1,5 @@
 import { beforeAll, describe, expect, test } from "vitest";
-import { createTokenKey, jwksOf, type TokenKey } from "../testkit/tokens.ts";
+import { createTokenKey, jwksOf, type TokenKey } from "../testkit/callers/tokens.ts";
 import { configurationOf } from "./faults.ts";
 
 let one: TokenKey;

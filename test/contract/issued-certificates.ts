@@ -1,7 +1,7 @@
 import "reflect-metadata/lite";
 import { type SubjectAlternativeNameExtension, X509Certificate } from "@peculiar/x509";
 import { beforeAll, describe, expect, test } from "vitest";
-import { createWorkload, p256, rsa2048, type Workload } from "../testkit/workload.ts";
+import { createWorkload, p256, rsa2048, type Workload } from "../testkit/callers/workload.ts";
 import { bearer, type CertificateCall, callWithClient, grpcWeb, protocols } from "./rpc-calls.ts";
 import {
   issuers,

@@ -3,14 +3,14 @@ import type { Caller } from "../../src/authn/caller.ts";
 import type { TrustedIssuer } from "../../src/authn/trusted-issuer.ts";
 import { createIdentityPolicy } from "../../src/ca/identity-policy.ts";
 import { createPodAuthorizer } from "../../src/ca/node-authorizer.ts";
-import { podsKnownSeconds } from "../../src/ca/pod-lookup.ts";
-import type { Pods } from "../../src/ca/pods.ts";
-import type { ImpersonationRule, Refusal } from "../../src/errors.ts";
+import type { ImpersonationRule, Refusal } from "../../src/foundation/errors.ts";
+import { podsKnownSeconds } from "../../src/kubernetes/pod-lookup.ts";
+import type { Pods } from "../../src/kubernetes/pods.ts";
 import { parseTrustDomain, type TrustDomain, workloadSpiffeId } from "../../src/pki/spiffe-id.ts";
-import { addSeconds } from "../../src/pki/validity.ts";
-import type { FakePod } from "../testkit/api-server.ts";
+import { addSeconds } from "../../src/pki/x509/validity.ts";
+import { trustedIssuerWithoutKeys } from "../testkit/callers/trusted-issuers.ts";
+import type { FakePod } from "../testkit/kubernetes/api-server.ts";
 import { refusalOf } from "../testkit/refusal.ts";
-import { trustedIssuerWithoutKeys } from "../testkit/trusted-issuers.ts";
 
 /** A cluster of whose pods somebody knows. */
 export interface CheckedCluster {

@@ -1,6 +1,6 @@
 import { beforeAll, expect, test } from "vitest";
-import { forgeToken, mintAccountToken, serviceAccountClaims } from "../testkit/tokens.ts";
-import { createWorkload, type Workload, withBrokenSignature } from "../testkit/workload.ts";
+import { forgeToken, mintAccountToken, serviceAccountClaims } from "../testkit/callers/tokens.ts";
+import { createWorkload, type Workload, withBrokenSignature } from "../testkit/callers/workload.ts";
 import {
   bearer,
   type CertificateCall,

@@ -5,7 +5,7 @@ import {
   IstioCertificateRequestSchema,
   IstioCertificateService,
 } from "../../src/gen/istio/v1/auth/ca_pb.ts";
-import { mintAccountToken } from "../testkit/tokens.ts";
+import { mintAccountToken } from "../testkit/callers/tokens.ts";
 import { issuers, origin, rpcPath, type ServiceUnderTest } from "./service-under-test.ts";
 
 /** The fields of a call as a workload sends them. */

@@ -1,5 +1,5 @@
+import type { TokenKey } from "../testkit/callers/tokens.ts";
 import type { AuditLine } from "../testkit/event-recorder.ts";
-import type { TokenKey } from "../testkit/tokens.ts";
 
 /** The issuers that a service under test trusts. The first two publish `key`. */
 export const issuers = {

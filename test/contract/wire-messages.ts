@@ -1,5 +1,5 @@
 import { beforeAll, describe, expect, test } from "vitest";
-import { createWorkload, type Workload } from "../testkit/workload.ts";
+import { createWorkload, type Workload } from "../testkit/callers/workload.ts";
 import { createExchange, type Exchange, streamOf } from "./exchange.ts";
 import { connectBinary, connectJson, grpcFrame, grpcWeb, octets, protocols } from "./rpc-calls.ts";
 import type { ServiceUnderTest } from "./service-under-test.ts";

@@ -1,5 +1,5 @@
 import { beforeAll, describe, expect, test } from "vitest";
-import { createWorkload, type Workload } from "../testkit/workload.ts";
+import { createWorkload, type Workload } from "../testkit/callers/workload.ts";
 import { createExchange, type Exchange } from "./exchange.ts";
 import { bearer, connectBinary, connectJson, grpcWeb, octets, protocols } from "./rpc-calls.ts";
 import {

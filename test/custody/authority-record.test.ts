@@ -8,14 +8,14 @@ import {
   RecordError,
 } from "../../src/custody/authority-record.ts";
 import { openAuthority } from "../../src/custody/seal.ts";
-import { clusterLocal } from "../testkit/certificates.ts";
+import { clusterLocal } from "../testkit/pki/certificates.ts";
 import {
   createKek,
   createRecord,
   type RecordFields,
   tampered,
-} from "../testkit/certificates-sealed.ts";
-import { inHex } from "../testkit/der-mutation.ts";
+} from "../testkit/pki/certificates-sealed.ts";
+import { inHex } from "../testkit/pki/der-mutation.ts";
 
 const kek = await createKek("k1");
 const record = await createRecord(kek);

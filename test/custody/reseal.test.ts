@@ -1,8 +1,8 @@
 import { expect, test } from "vitest";
 import { openAuthority, resealAuthority } from "../../src/custody/seal.ts";
-import { clusterLocal, trustDomain } from "../testkit/certificates.ts";
-import { createKek, createRecord, fieldsOf, tampered } from "../testkit/certificates-sealed.ts";
-import { inHex } from "../testkit/der-mutation.ts";
+import { clusterLocal, trustDomain } from "../testkit/pki/certificates.ts";
+import { createKek, createRecord, fieldsOf, tampered } from "../testkit/pki/certificates-sealed.ts";
+import { inHex } from "../testkit/pki/der-mutation.ts";
 
 const [old, newest] = [await createKek("old"), await createKek("newest")];
 const record = await createRecord(old);

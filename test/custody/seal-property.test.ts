@@ -2,9 +2,9 @@ import fc from "fast-check";
 import { expect, test } from "vitest";
 import { RecordError } from "../../src/custody/authority-record.ts";
 import { openAuthority } from "../../src/custody/seal.ts";
-import { clusterLocal } from "../testkit/certificates.ts";
-import { createKek, createRecord, fieldsOf } from "../testkit/certificates-sealed.ts";
-import { flipBit } from "../testkit/der-mutation.ts";
+import { clusterLocal } from "../testkit/pki/certificates.ts";
+import { createKek, createRecord, fieldsOf } from "../testkit/pki/certificates-sealed.ts";
+import { flipBit } from "../testkit/pki/der-mutation.ts";
 
 const kek = await createKek("k1");
 const record = await createRecord(kek);

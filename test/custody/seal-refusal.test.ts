@@ -3,16 +3,16 @@ import type { RecordError } from "../../src/custody/authority-record.ts";
 import type { StoredRecord } from "../../src/custody/authority-store.ts";
 import { kekOctets } from "../../src/custody/kek.ts";
 import { openAuthority } from "../../src/custody/seal.ts";
-import { createAuthority } from "../../src/pki/self-signed-authority.ts";
-import { clusterLocal, schedule, trustDomain } from "../testkit/certificates.ts";
+import { createAuthority } from "../../src/pki/authority/self-signed-authority.ts";
+import { clusterLocal, schedule, trustDomain } from "../testkit/pki/certificates.ts";
 import {
   createKek,
   createRecord,
   fieldsOf,
   type RecordFields,
   tampered,
-} from "../testkit/certificates-sealed.ts";
-import { applyEdit, type DerEdit, flipBit } from "../testkit/der-mutation.ts";
+} from "../testkit/pki/certificates-sealed.ts";
+import { applyEdit, type DerEdit, flipBit } from "../testkit/pki/der-mutation.ts";
 
 type Check = RecordError["check"];
 

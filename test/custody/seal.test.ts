@@ -1,13 +1,22 @@
 import { X509Certificate } from "node:crypto";
 import { describe, expect, test } from "vitest";
 import { openAuthority, sealAuthority } from "../../src/custody/seal.ts";
-import { issueLeaf } from "../../src/pki/issuer.ts";
-import { type AuthorityKey, createAuthority } from "../../src/pki/self-signed-authority.ts";
-import { parseSubjectPublicKey } from "../../src/pki/subject-public-key.ts";
-import { clusterLocal, oneDay, tenDays, trustDomain, workload } from "../testkit/certificates.ts";
-import { createKek, createRecord, fieldsOf } from "../testkit/certificates-sealed.ts";
-import { generateSigner } from "../testkit/csr.ts";
-import { inHex } from "../testkit/der-mutation.ts";
+import {
+  type AuthorityKey,
+  createAuthority,
+} from "../../src/pki/authority/self-signed-authority.ts";
+import { issueLeaf } from "../../src/pki/x509/issuer.ts";
+import { parseSubjectPublicKey } from "../../src/pki/x509/subject-public-key.ts";
+import {
+  clusterLocal,
+  oneDay,
+  tenDays,
+  trustDomain,
+  workload,
+} from "../testkit/pki/certificates.ts";
+import { createKek, createRecord, fieldsOf } from "../testkit/pki/certificates-sealed.ts";
+import { generateSigner } from "../testkit/pki/csr.ts";
+import { inHex } from "../testkit/pki/der-mutation.ts";
 
 const kek = await createKek("k1");
 const keys: readonly AuthorityKey[] = ["EC-P256", "EC-P384", "RSA-2048", "RSA-4096"];

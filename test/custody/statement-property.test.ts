@@ -4,11 +4,11 @@ import { RecordError } from "../../src/custody/authority-record.ts";
 import { openRoot, sealRoot } from "../../src/custody/root-statement.ts";
 import { openStatement, sealStatement } from "../../src/custody/statement.ts";
 import { openTaint, sealTaint } from "../../src/custody/taint-statement.ts";
-import { createAdditionalRoot } from "../../src/pki/additional-root.ts";
-import { clusterLocal } from "../testkit/certificates.ts";
-import { createRoot } from "../testkit/certificates-rooted.ts";
-import { createKek } from "../testkit/certificates-sealed.ts";
-import { second } from "../testkit/timeline.ts";
+import { createAdditionalRoot } from "../../src/pki/authority/additional-root.ts";
+import { second } from "../testkit/ca/timeline.ts";
+import { clusterLocal } from "../testkit/pki/certificates.ts";
+import { createRoot } from "../testkit/pki/certificates-rooted.ts";
+import { createKek } from "../testkit/pki/certificates-sealed.ts";
 
 const kek = await createKek("k1");
 const taint = { id: "ab".repeat(20), taintedAt: second(0), retiresAt: second(1.5) };

@@ -7,11 +7,11 @@ import { openRoot, sealRoot } from "../../src/custody/root-statement.ts";
 import { openAuthority } from "../../src/custody/seal.ts";
 import { openStatement, resealStatement, sealStatement } from "../../src/custody/statement.ts";
 import { openTaint, sealTaint } from "../../src/custody/taint-statement.ts";
-import { createAdditionalRoot } from "../../src/pki/additional-root.ts";
-import { clusterLocal, trustDomain } from "../testkit/certificates.ts";
-import { createRoot } from "../testkit/certificates-rooted.ts";
-import { createKek, createRecord } from "../testkit/certificates-sealed.ts";
-import { second } from "../testkit/timeline.ts";
+import { createAdditionalRoot } from "../../src/pki/authority/additional-root.ts";
+import { second } from "../testkit/ca/timeline.ts";
+import { clusterLocal, trustDomain } from "../testkit/pki/certificates.ts";
+import { createRoot } from "../testkit/pki/certificates-rooted.ts";
+import { createKek, createRecord } from "../testkit/pki/certificates-sealed.ts";
 
 const octets = crypto.getRandomValues(new Uint8Array(kekOctets));
 const [kek, spare] = [await createKek("k1", octets), await createKek("spare")];

@@ -8,13 +8,13 @@ import { createWorkloadKey } from "../../dev/certificate-request.ts";
 import { adoptAuthority } from "../../src/ca/adopt.ts";
 import { loadPluggedIn } from "../../src/cli/import/load.ts";
 import { type ImportedAuthority, verifyPluggedIn } from "../../src/cli/import/verify.ts";
-import { compose } from "../../src/config/composition.ts";
+import { compose } from "../../src/compose/composition.ts";
 import { parseConfiguration } from "../../src/config/configuration.ts";
-import { toPem } from "../../src/pki/pem.ts";
+import { toPem } from "../../src/pki/encoding/pem.ts";
 import { createKvStore, type KvNamespace } from "../../src/worker/kv-store.ts";
+import { clusterLocal } from "../testkit/ca/sealed-authorities.ts";
+import { createTokenKey, jwksOf } from "../testkit/callers/tokens.ts";
 import { createEventRecorder } from "../testkit/event-recorder.ts";
-import { clusterLocal } from "../testkit/sealed-authorities.ts";
-import { createTokenKey, jwksOf } from "../testkit/tokens.ts";
 import { type LivingPeer, meet, obtain, signerOf, underCron } from "./live-mesh.ts";
 import type { PeerCredentials } from "./tls-peer.ts";
 

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { TestHarness } from "wrangler";
 import { createWorkloadKey } from "../../dev/certificate-request.ts";
-import { mintAccountToken, type TokenKey } from "../testkit/tokens.ts";
+import { mintAccountToken, type TokenKey } from "../testkit/callers/tokens.ts";
 import { handshake, type PeerCredentials } from "./tls-peer.ts";
 
 /** What one workload asks for and gets. */

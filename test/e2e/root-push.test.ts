@@ -7,7 +7,7 @@ import {
   startWatchedApi,
   type WatchedApi,
   watchedToken,
-} from "../testkit/watched-api.ts";
+} from "../testkit/kubernetes/watched-api.ts";
 
 const credential = "CLUSTER_CREDENTIAL_A";
 const apis: readonly WatchedApi[] = await Promise.all(Array.from({ length: 4 }, startWatchedApi));

@@ -3,7 +3,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { createTestHarness } from "wrangler";
 import { createWorkloadKey } from "../../dev/certificate-request.ts";
-import { createTokenKey, jwksOf } from "../testkit/tokens.ts";
+import { createTokenKey, jwksOf } from "../testkit/callers/tokens.ts";
 import { type LivingPeer, meet, obtain as obtainFrom, signerOf, underCron } from "./live-mesh.ts";
 import { handshake, type PeerCredentials } from "./tls-peer.ts";
 

@@ -1,14 +1,14 @@
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
-import { startTestAgent } from "../agent/running-agent.ts";
-import { pemsOf, SdsStream } from "../agent/sds-client.ts";
+import { pemsOf, SdsStream } from "../agent/sds/sds-client.ts";
+import { startTestAgent } from "../agent/stories/running-agent.ts";
 import { issuerTables } from "../contract/service-under-test.ts";
 import { temporaryFolder } from "../dev/temporary-folder.ts";
-import { createOperatorFolder, rampart } from "../testkit/command-line.ts";
-import { randomKek } from "../testkit/running-ca.ts";
-import { serveToml, startServeProcess } from "../testkit/serve-process.ts";
-import { createTokenKey, jwksOf, mintAccountToken } from "../testkit/tokens.ts";
+import { randomKek } from "../testkit/ca/running-ca.ts";
+import { createTokenKey, jwksOf, mintAccountToken } from "../testkit/callers/tokens.ts";
+import { createOperatorFolder, rampart } from "../testkit/programs/command-line.ts";
+import { serveToml, startServeProcess } from "../testkit/programs/serve-process.ts";
 
 const tokenKey = await createTokenKey("ES256", "key-1");
 const { issuer } = issuerTables.cluster;

@@ -1,10 +1,13 @@
 import { describe, expect, test } from "vitest";
-import { type JwsAlgorithm, verifyParameters } from "../../src/authn/jws-algorithm.ts";
+import { type JwsAlgorithm, verifyParameters } from "../../src/authn/token/jws-algorithm.ts";
 import { nodeCryptography } from "../../src/node/node-cryptography.ts";
-import type { Bytes } from "../../src/pki/bytes.ts";
 import { cryptography } from "../../src/pki/cryptography.ts";
-import { type SignatureAlgorithm, signatureAlgorithms } from "../../src/pki/signature-algorithm.ts";
-import { createTokenKey } from "../testkit/tokens.ts";
+import type { Bytes } from "../../src/pki/encoding/bytes.ts";
+import {
+  type SignatureAlgorithm,
+  signatureAlgorithms,
+} from "../../src/pki/x509/signature-algorithm.ts";
+import { createTokenKey } from "../testkit/callers/tokens.ts";
 
 // Elsewhere in these tests WebCrypto is in use: each side here is the oracle of the other.
 const web = cryptography;

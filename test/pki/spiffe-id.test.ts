@@ -9,8 +9,8 @@ import {
   trustDomainSpiffeId,
   workloadSpiffeId,
 } from "../../src/pki/spiffe-id.ts";
-import { clusterLocal, trustDomain } from "../testkit/certificates.ts";
-import { readVectors } from "../testkit/certificates-vectors.ts";
+import { clusterLocal, trustDomain } from "../testkit/pki/certificates.ts";
+import { readVectors } from "../testkit/pki/certificates-vectors.ts";
 
 /** `{63a}` stands for as many letters. */
 const filled = (text = ""): string =>

@@ -1,17 +1,22 @@
-import { planRotation, type RotationStep } from "../../src/pki/rotation.ts";
+import { planRotation, type RotationStep } from "../../src/pki/authority/rotation.ts";
 import {
   firstSchedule,
   leadSeconds,
   type PhaseLengths,
   type Schedule,
-} from "../../src/pki/schedule.ts";
-import { signingAuthorityAt } from "../../src/pki/signing-authority.ts";
-import { applyTaints, createTaint, type Departure, type Taint } from "../../src/pki/taint.ts";
+} from "../../src/pki/authority/schedule.ts";
+import { signingAuthorityAt } from "../../src/pki/authority/signing-authority.ts";
+import {
+  applyTaints,
+  createTaint,
+  type Departure,
+  type Taint,
+} from "../../src/pki/authority/taint.ts";
 import {
   bundleSequenceAt,
   type PublishedAuthority,
   publishedAuthoritiesAt,
-} from "../../src/pki/trust-bundle.ts";
+} from "../../src/pki/authority/trust-bundle.ts";
 import { type Random, seededRandom } from "./random.ts";
 import { LaggingStore, type Reading } from "./store.ts";
 import { createWorkloads, isLive, type Workload } from "./workload.ts";

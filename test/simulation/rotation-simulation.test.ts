@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
-import type { Schedule } from "../../src/pki/schedule.ts";
-import { addSeconds } from "../../src/pki/validity.ts";
+import type { Schedule } from "../../src/pki/authority/schedule.ts";
+import { addSeconds } from "../../src/pki/x509/validity.ts";
 import { type Mutation, simulate, Violation } from "./mesh.ts";
 
 const histories = 2000;

@@ -1,5 +1,5 @@
-import type { Taint } from "../../src/pki/taint.ts";
-import type { PublishedAuthority } from "../../src/pki/trust-bundle.ts";
+import type { Taint } from "../../src/pki/authority/taint.ts";
+import type { PublishedAuthority } from "../../src/pki/authority/trust-bundle.ts";
 import type { Random } from "./random.ts";
 
 interface Written<T> {

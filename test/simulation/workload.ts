@@ -1,4 +1,4 @@
-import type { PublishedAuthority } from "../../src/pki/trust-bundle.ts";
+import type { PublishedAuthority } from "../../src/pki/authority/trust-bundle.ts";
 import type { Random } from "./random.ts";
 
 /** When a client comes back for its next certificate, in seconds after it got one. */

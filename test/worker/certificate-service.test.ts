@@ -4,8 +4,8 @@ import { beforeAll, describe, expect, test, vi } from "vitest";
 import worker from "../../src/worker/main.ts";
 import { describeCertificateService } from "../contract/certificate-service.ts";
 import { issuers, origin, type ServiceUnderTest } from "../contract/service-under-test.ts";
+import { createTokenKey, jwksOf } from "../testkit/callers/tokens.ts";
 import type { AuditLine } from "../testkit/event-recorder.ts";
-import { createTokenKey, jwksOf } from "../testkit/tokens.ts";
 import { registry } from "./internet.ts";
 
 const send = (request: Request): Promise<Response> => exports.default.fetch(request);

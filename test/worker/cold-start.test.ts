@@ -1,7 +1,7 @@
 import { exports } from "cloudflare:workers";
 import { beforeAll, expect, test, vi } from "vitest";
 import { connectJson, outcomeOf, requestOf } from "../contract/rpc-calls.ts";
-import { createTokenKey, jwksOf, mintAccountToken } from "../testkit/tokens.ts";
+import { createTokenKey, jwksOf, mintAccountToken } from "../testkit/callers/tokens.ts";
 import { registry, stormIssuer } from "./internet.ts";
 
 beforeAll(() => {

@@ -4,8 +4,8 @@ import { beforeAll, describe, expect, test, vi } from "vitest";
 import worker from "../../src/worker/main.ts";
 import { bearer, connectJson, type Outcome, outcomeOf, requestOf } from "../contract/rpc-calls.ts";
 import { issuers, type ServiceUnderTest } from "../contract/service-under-test.ts";
-import { createTokenKey, jwksOf } from "../testkit/tokens.ts";
-import { createWorkload, type Workload } from "../testkit/workload.ts";
+import { createTokenKey, jwksOf } from "../testkit/callers/tokens.ts";
+import { createWorkload, type Workload } from "../testkit/callers/workload.ts";
 
 let workload: Workload;
 let service: ServiceUnderTest;

@@ -1,12 +1,17 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { CaError } from "../../src/errors.ts";
-import { parseBase64, parseBase64Lines, parseBase64Url, toBase64 } from "../../src/pki/base64.ts";
-import { fromHexLiteral as hex } from "../../src/pki/bytes.ts";
-import { parseCertificateSigningRequest } from "../../src/pki/certificate-signing-request.ts";
-import { derElement, derSequence } from "../../src/pki/der-writer.ts";
-import { toPem } from "../../src/pki/pem.ts";
-import { derBitString } from "../testkit/der-writing.ts";
+import { CaError } from "../../src/foundation/errors.ts";
+import {
+  parseBase64,
+  parseBase64Lines,
+  parseBase64Url,
+  toBase64,
+} from "../../src/pki/encoding/base64.ts";
+import { fromHexLiteral as hex } from "../../src/pki/encoding/bytes.ts";
+import { derElement, derSequence } from "../../src/pki/encoding/der-writer.ts";
+import { toPem } from "../../src/pki/encoding/pem.ts";
+import { parseCertificateSigningRequest } from "../../src/pki/x509/certificate-signing-request.ts";
+import { derBitString } from "../testkit/pki/der-writing.ts";
 
 const symbols = fc
   .array(fc.constantFrom(..."ABQgwz09+/-_= \t\f\v\r\n\u{a0}\u{141}"), { maxLength: 12 })

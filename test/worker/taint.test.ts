@@ -3,12 +3,12 @@ import { env, exports } from "cloudflare:workers";
 import { beforeAll, expect, test, vi } from "vitest";
 import { importKek, type KekRing } from "../../src/custody/kek.ts";
 import { sealTaint } from "../../src/custody/taint-statement.ts";
-import { parseBase64 } from "../../src/pki/base64.ts";
-import { wholeSeconds } from "../../src/pki/validity.ts";
+import { parseBase64 } from "../../src/pki/encoding/base64.ts";
+import { wholeSeconds } from "../../src/pki/x509/validity.ts";
 import { createKvStore } from "../../src/worker/kv-store.ts";
 import worker from "../../src/worker/main.ts";
 import { origin } from "../contract/service-under-test.ts";
-import { clusterLocal } from "../testkit/sealed-authorities.ts";
+import { clusterLocal } from "../testkit/ca/sealed-authorities.ts";
 
 const get = (path: string, headers: HeadersInit = {}) =>
   exports.default.fetch(new Request(`${origin}${path}`, { headers }));

@@ -1,7 +1,7 @@
 import { readFile, stat } from "node:fs/promises";
 import type { TrustDomain } from "../../pki/spiffe-id.ts";
 import { type EventLog, sentence } from "../event-log.ts";
-import { FileWatch } from "../file-watch.ts";
+import { FileWatch } from "../secrets/file-watch.ts";
 import {
   parseWorkload,
   type Workload,

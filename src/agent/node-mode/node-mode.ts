@@ -1,9 +1,9 @@
 import type { AgentParts } from "../agent-parts.ts";
-import type { AgentSubject } from "../configuration.ts";
-import { Census } from "./census.ts";
+import type { AgentSubject } from "../configuration/configuration.ts";
 import { startFileFeed } from "./file-feed.ts";
 import { startSocketFeed } from "./socket-feed.ts";
 import type { WorkloadFeed } from "./workload.ts";
+import { Census } from "./workload-registry.ts";
 
 const socketPrefix = "unix:";
 

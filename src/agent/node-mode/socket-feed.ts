@@ -2,7 +2,7 @@ import { once } from "node:events";
 import { createServer, type Socket } from "node:net";
 import * as z from "zod/mini";
 import type { TrustDomain } from "../../pki/spiffe-id.ts";
-import { listenOnSocket } from "../unix-socket.ts";
+import { listenOnSocket } from "../socket/unix-socket.ts";
 import type { FeedOptions } from "./file-feed.ts";
 import { parseWorkload, type WorkloadAudience, type WorkloadFeed } from "./workload.ts";
 

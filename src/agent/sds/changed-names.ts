@@ -1,4 +1,4 @@
-import type { SecretSource } from "../secret-source.ts";
+import type { SecretSource } from "../secrets/secret-source.ts";
 
 /** The watched names whose secrets have changed since they were last sent; each at most once. */
 export class ChangedNames {

@@ -1,6 +1,6 @@
 import { Code, ConnectError } from "@connectrpc/connect";
 import { type EventLog, sentence } from "../event-log.ts";
-import type { SecretSource } from "../secret-source.ts";
+import type { SecretSource } from "../secrets/secret-source.ts";
 import { ChangedNames } from "./changed-names.ts";
 import type { RequestOutcome } from "./state-of-the-world.ts";
 

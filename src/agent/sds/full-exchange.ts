@@ -7,7 +7,7 @@ import {
   DiscoveryResponseSchema,
 } from "../../gen/envoy/service/discovery/v3/discovery_pb.ts";
 import type { Clock } from "../event-log.ts";
-import type { SecretSource } from "../secret-source.ts";
+import type { SecretSource } from "../secrets/secret-source.ts";
 import type { Exchange } from "./discovery-stream.ts";
 import {
   requireSecretType,

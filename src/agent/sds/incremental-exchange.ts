@@ -5,7 +5,7 @@ import {
   type DeltaDiscoveryResponse,
   DeltaDiscoveryResponseSchema,
 } from "../../gen/envoy/service/discovery/v3/discovery_pb.ts";
-import type { SecretSource } from "../secret-source.ts";
+import type { SecretSource } from "../secrets/secret-source.ts";
 import type { Exchange } from "./discovery-stream.ts";
 import { Incremental } from "./incremental.ts";
 import {

@@ -1,7 +1,7 @@
 import { Code, ConnectError, type ServiceImpl } from "@connectrpc/connect";
 import type { SecretDiscoveryService } from "../../gen/envoy/service/secret/v3/sds_pb.ts";
 import { type Clock, type EventLog, sentence } from "../event-log.ts";
-import type { SecretSource } from "../secret-source.ts";
+import type { SecretSource } from "../secrets/secret-source.ts";
 import { discoveryStream } from "./discovery-stream.ts";
 import { FullExchange, FullResponses } from "./full-exchange.ts";
 import { IncrementalExchange } from "./incremental-exchange.ts";

@@ -3,7 +3,7 @@ import { create } from "@bufbuild/protobuf";
 import { type Any, anyPack } from "@bufbuild/protobuf/wkt";
 import { Code, ConnectError } from "@connectrpc/connect";
 import { SecretSchema } from "../../gen/envoy/extensions/transport_sockets/tls/v3/secret_pb.ts";
-import type { Secret } from "../secret-source.ts";
+import type { Secret } from "../secrets/secret-source.ts";
 
 /** The type URL of everything that secret discovery carries. */
 export const secretTypeUrl = "type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.Secret";

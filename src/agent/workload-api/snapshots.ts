@@ -1,4 +1,4 @@
-import type { Subscribers } from "../subscribers.ts";
+import type { Subscribers } from "../secrets/subscribers.ts";
 
 /**
  * The state of something, now and after each change, for as long as somebody reads. Changes that come

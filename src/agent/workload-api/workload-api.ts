@@ -8,12 +8,12 @@ import {
   type X509SVIDResponse,
   X509SVIDResponseSchema,
 } from "../../gen/spiffe/workload_pb.ts";
-import { concatBytes } from "../../pki/bytes.ts";
+import { concatBytes } from "../../pki/encoding/bytes.ts";
 import { type TrustDomain, trustDomainSpiffeId } from "../../pki/spiffe-id.ts";
 import { sentence } from "../event-log.ts";
-import type { FederatedBundles } from "../federated-bundles.ts";
-import type { KeptIdentity } from "../kept-identity.ts";
-import type { TrustRoots } from "../trust-roots.ts";
+import type { KeptIdentity } from "../identity/refreshing-identity.ts";
+import type { FederatedBundles } from "../trust/federated-bundles.ts";
+import type { TrustRoots } from "../trust/trust-roots.ts";
 import { snapshots } from "./snapshots.ts";
 
 /** What the API tells of. */

@@ -1,6 +1,6 @@
 import { open } from "node:fs/promises";
-import { systemCode } from "../../node/system-code.ts";
-import { Obstacle } from "../obstacle.ts";
+import { systemCode } from "../../host/system-code.ts";
+import { Obstacle } from "../terminal/obstacle.ts";
 import type { Source } from "./plugged-in-material.ts";
 
 /**

@@ -1,4 +1,4 @@
-import { Obstacle } from "../obstacle.ts";
+import { Obstacle } from "../terminal/obstacle.ts";
 import type { PluggedInMaterial, Source } from "./plugged-in-material.ts";
 
 /** The texts of a directory or a Secret by their keys; `undefined` for what is not there. */

@@ -1,5 +1,5 @@
-import type { Bytes } from "../../pki/bytes.ts";
-import { DerError } from "../../pki/der-reader.ts";
+import type { Bytes } from "../../pki/encoding/bytes.ts";
+import { DerError } from "../../pki/encoding/der-reader.ts";
 import { type TrustDomain, trustDomainSpiffeId } from "../../pki/spiffe-id.ts";
 import type { CertificationPath } from "./certification-path.ts";
 import type { ImportedCertificate } from "./imported-certificate.ts";

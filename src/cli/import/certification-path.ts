@@ -1,4 +1,4 @@
-import { Obstacle } from "../obstacle.ts";
+import { Obstacle } from "../terminal/obstacle.ts";
 import {
   hasIssuerName,
   type ImportedCertificate,

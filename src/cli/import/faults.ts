@@ -1,4 +1,4 @@
-import { Obstacle } from "../obstacle.ts";
+import { Obstacle } from "../terminal/obstacle.ts";
 
 /** @throws Obstacle of one line for each fault; nothing for none. */
 export function refuse(faults: readonly string[]): void {

@@ -1,12 +1,12 @@
 import "reflect-metadata/lite";
 import { type KeyObject, X509Certificate } from "node:crypto";
 import * as x509 from "@peculiar/x509";
-import { CaError } from "../../errors.ts";
-import { type Bytes, bytesEqual } from "../../pki/bytes.ts";
-import { type Certificate, parseCertificate } from "../../pki/certificate.ts";
-import { DerError } from "../../pki/der-reader.ts";
-import { parseSubjectPublicKey, type SubjectPublicKey } from "../../pki/subject-public-key.ts";
-import { Obstacle } from "../obstacle.ts";
+import { CaError } from "../../foundation/errors.ts";
+import { type Bytes, bytesEqual } from "../../pki/encoding/bytes.ts";
+import { DerError } from "../../pki/encoding/der-reader.ts";
+import { type Certificate, parseCertificate } from "../../pki/x509/certificate.ts";
+import { parseSubjectPublicKey, type SubjectPublicKey } from "../../pki/x509/subject-public-key.ts";
+import { Obstacle } from "../terminal/obstacle.ts";
 import { pemBlocks } from "./pem-blocks.ts";
 import type { Source } from "./plugged-in-material.ts";
 

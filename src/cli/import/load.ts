@@ -1,6 +1,6 @@
 import { stat } from "node:fs/promises";
 import { join } from "node:path";
-import { Obstacle } from "../obstacle.ts";
+import { Obstacle } from "../terminal/obstacle.ts";
 import { loadFile } from "./bounded-file.ts";
 import { caKeys, materialOf } from "./ca-entries.ts";
 import type { PluggedInMaterial, Source } from "./plugged-in-material.ts";

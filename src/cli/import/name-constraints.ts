@@ -1,5 +1,5 @@
-import type { Bytes } from "../../pki/bytes.ts";
-import { DerReader, Tag } from "../../pki/der-reader.ts";
+import type { Bytes } from "../../pki/encoding/bytes.ts";
+import { DerReader, Tag } from "../../pki/encoding/der-reader.ts";
 
 /** The constraints of one certificate on URIs (RFC 5280 §4.2.1.10); an absent list says nothing. */
 interface UriConstraints {

@@ -1,6 +1,6 @@
-import { parseBase64 } from "../../pki/base64.ts";
-import type { Bytes } from "../../pki/bytes.ts";
-import { Obstacle } from "../obstacle.ts";
+import { parseBase64 } from "../../pki/encoding/base64.ts";
+import type { Bytes } from "../../pki/encoding/bytes.ts";
+import { Obstacle } from "../terminal/obstacle.ts";
 import type { Source } from "./plugged-in-material.ts";
 
 /** One block of a PEM file. */

@@ -1,7 +1,7 @@
 import { createPrivateKey, type KeyObject } from "node:crypto";
-import { signatureAlgorithmOf } from "../../pki/signing-authority.ts";
-import type { SubjectPublicKey } from "../../pki/subject-public-key.ts";
-import { Obstacle } from "../obstacle.ts";
+import { signatureAlgorithmOf } from "../../pki/authority/signing-authority.ts";
+import type { SubjectPublicKey } from "../../pki/x509/subject-public-key.ts";
+import { Obstacle } from "../terminal/obstacle.ts";
 import { type PemBlock, pemBlocks } from "./pem-blocks.ts";
 import type { Source } from "./plugged-in-material.ts";
 

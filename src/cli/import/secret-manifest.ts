@@ -1,7 +1,7 @@
 import { type Document, parseAllDocuments } from "yaml";
 import * as z from "zod/mini";
-import { parseBase64 } from "../../pki/base64.ts";
-import { Obstacle } from "../obstacle.ts";
+import { parseBase64 } from "../../pki/encoding/base64.ts";
+import { Obstacle } from "../terminal/obstacle.ts";
 import { utf8 } from "./bounded-file.ts";
 import { caKeys, holdsCa, materialOf } from "./ca-entries.ts";
 import type { PluggedInMaterial, Source } from "./plugged-in-material.ts";

@@ -1,8 +1,11 @@
 import { X509Certificate } from "node:crypto";
-import { createIssuer, issueLeaf, type Leaf } from "../../pki/issuer.ts";
-import { type AuthorityCertificates, createSigningAuthority } from "../../pki/signing-authority.ts";
+import {
+  type AuthorityCertificates,
+  createSigningAuthority,
+} from "../../pki/authority/signing-authority.ts";
 import { type TrustDomain, workloadSpiffeId } from "../../pki/spiffe-id.ts";
-import { leafValidity } from "../../pki/validity.ts";
+import { createIssuer, issueLeaf, type Leaf } from "../../pki/x509/issuer.ts";
+import { leafValidity } from "../../pki/x509/validity.ts";
 
 /**
  * Whether a leaf for nobody, signed with this key, verifies with this authority: only what has signed

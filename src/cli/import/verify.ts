@@ -1,8 +1,8 @@
 import type { KeyObject } from "node:crypto";
-import type { Bytes } from "../../pki/bytes.ts";
-import type { AuthorityCertificates } from "../../pki/signing-authority.ts";
+import type { AuthorityCertificates } from "../../pki/authority/signing-authority.ts";
+import type { Bytes } from "../../pki/encoding/bytes.ts";
 import type { TrustDomain } from "../../pki/spiffe-id.ts";
-import { Obstacle } from "../obstacle.ts";
+import { Obstacle } from "../terminal/obstacle.ts";
 import { faultsOf, warningsOf } from "./certificate-rules.ts";
 import { type Candidates, type CertificationPath, findPath } from "./certification-path.ts";
 import { all, refuse } from "./faults.ts";

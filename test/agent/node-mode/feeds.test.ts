@@ -6,8 +6,8 @@ import { beforeEach, expect, onTestFinished, test } from "vitest";
 import { parseWorkloadFile, startFileFeed } from "../../../src/agent/node-mode/file-feed.ts";
 import { startSocketFeed } from "../../../src/agent/node-mode/socket-feed.ts";
 import type { Workload, WorkloadAudience } from "../../../src/agent/node-mode/workload.ts";
-import { clusterLocal } from "../../testkit/certificates.ts";
-import { temporaryFolder } from "../running-agent.ts";
+import { clusterLocal } from "../../testkit/pki/certificates.ts";
+import { temporaryFolder } from "../stories/running-agent.ts";
 
 /** Remembers what it heard, and can be waited for. */
 class Listener implements WorkloadAudience {

@@ -2,18 +2,18 @@ import { create } from "@bufbuild/protobuf";
 import { type Client, Code, type ConnectError } from "@connectrpc/connect";
 import { beforeEach, expect, onTestFinished, test } from "vitest";
 import type { AgentEvent } from "../../../src/agent/event-log.ts";
-import { serveOnSocket } from "../../../src/agent/rpc-socket.ts";
 import { createSecretDiscovery } from "../../../src/agent/sds/secret-discovery.ts";
-import type { Secret, SecretSource } from "../../../src/agent/secret-source.ts";
-import { Subscribers } from "../../../src/agent/subscribers.ts";
+import type { Secret, SecretSource } from "../../../src/agent/secrets/secret-source.ts";
+import { Subscribers } from "../../../src/agent/secrets/subscribers.ts";
+import { serveOnSocket } from "../../../src/agent/socket/rpc-socket.ts";
 import {
   type DeltaDiscoveryRequest,
   DeltaDiscoveryRequestSchema,
   type DeltaDiscoveryResponse,
 } from "../../../src/gen/envoy/service/discovery/v3/discovery_pb.ts";
 import { SecretDiscoveryService } from "../../../src/gen/envoy/service/secret/v3/sds_pb.ts";
-import { temporaryFolder } from "../running-agent.ts";
-import { Outbox, pemsOf, SdsStream, sdsClient, secretsOf } from "../sds-client.ts";
+import { temporaryFolder } from "../stories/running-agent.ts";
+import { Outbox, pemsOf, SdsStream, sdsClient, secretsOf } from "./sds-client.ts";
 
 /** Secrets that the test sets and takes away. */
 class SecretsAtHand implements SecretSource {

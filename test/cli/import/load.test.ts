@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { expect, test } from "vitest";
 import { loadPluggedIn } from "../../../src/cli/import/load.ts";
 import { temporaryFolder } from "../../dev/temporary-folder.ts";
-import { obstacleOf, writeFolder } from "../../testkit/plugged-in.ts";
+import { obstacleOf, writeFolder } from "../../testkit/pki/plugged-in.ts";
 
 const cacerts = {
   "ca-cert.pem": "certificate",

@@ -4,15 +4,16 @@ import { createWorkloadKey } from "../../../dev/certificate-request.ts";
 import { loadPluggedIn } from "../../../src/cli/import/load.ts";
 import { type ImportedAuthority, verifyPluggedIn } from "../../../src/cli/import/verify.ts";
 import { openAuthority, sealAuthority } from "../../../src/custody/seal.ts";
-import { parseCertificateSigningRequest } from "../../../src/pki/certificate-signing-request.ts";
-import { type Issuer, issueLeaf } from "../../../src/pki/issuer.ts";
-import { toPem } from "../../../src/pki/pem.ts";
-import { createSigningAuthority } from "../../../src/pki/signing-authority.ts";
-import { toSpiffeBundle } from "../../../src/pki/spiffe-bundle.ts";
-import { leafValidity } from "../../../src/pki/validity.ts";
+import { createSigningAuthority } from "../../../src/pki/authority/signing-authority.ts";
+import { toSpiffeBundle } from "../../../src/pki/authority/spiffe-bundle.ts";
+import { toPem } from "../../../src/pki/encoding/pem.ts";
+import { parseCertificateSigningRequest } from "../../../src/pki/x509/certificate-signing-request.ts";
+import { type Issuer, issueLeaf } from "../../../src/pki/x509/issuer.ts";
+import { leafValidity } from "../../../src/pki/x509/validity.ts";
 import { temporaryFolder } from "../../dev/temporary-folder.ts";
 import { handshake, type PeerCredentials } from "../../e2e/tls-peer.ts";
-import { workload } from "../../testkit/certificates.ts";
+import { clusterLocal, createKekRing, scheduleAfter } from "../../testkit/ca/sealed-authorities.ts";
+import { workload } from "../../testkit/pki/certificates.ts";
 import {
   copyVectors,
   createCa,
@@ -20,8 +21,7 @@ import {
   obstacleOf,
   strangersKey,
   vectorFolders,
-} from "../../testkit/plugged-in.ts";
-import { clusterLocal, createKekRing, scheduleAfter } from "../../testkit/sealed-authorities.ts";
+} from "../../testkit/pki/plugged-in.ts";
 
 // TLS has the machine's clock, so this must be it too; Istio's vectors last until 2030.
 const now = new Date();

@@ -1,8 +1,8 @@
 import { generateKeyPairSync } from "node:crypto";
 import { expect, test } from "vitest";
 import { importExtractable, readPrivateKey } from "../../../src/cli/import/private-key.ts";
-import { parseSubjectPublicKey } from "../../../src/pki/subject-public-key.ts";
-import { obstacleOf } from "../../testkit/plugged-in.ts";
+import { parseSubjectPublicKey } from "../../../src/pki/x509/subject-public-key.ts";
+import { obstacleOf } from "../../testkit/pki/plugged-in.ts";
 
 const rsa = generateKeyPairSync("rsa", { modulusLength: 2048 });
 const ec = generateKeyPairSync("ec", { namedCurve: "P-384" });

@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
 import { parse, stringify } from "yaml";
 import { parseSecretManifest } from "../../../src/cli/import/secret-manifest.ts";
-import { obstacleOf } from "../../testkit/plugged-in.ts";
+import { obstacleOf } from "../../testkit/pki/plugged-in.ts";
 
 const istioCaSecret = readFileSync("test/vectors/istio-ca-secret.yaml", "utf8");
 

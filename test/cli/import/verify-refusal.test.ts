@@ -4,8 +4,8 @@ import * as x509 from "@peculiar/x509";
 import { expect, test } from "vitest";
 import type { PluggedInMaterial } from "../../../src/cli/import/plugged-in-material.ts";
 import { verifyPluggedIn } from "../../../src/cli/import/verify.ts";
-import { Obstacle } from "../../../src/cli/obstacle.ts";
-import { clusterLocal } from "../../testkit/certificates.ts";
+import { Obstacle } from "../../../src/cli/terminal/obstacle.ts";
+import { clusterLocal } from "../../testkit/pki/certificates.ts";
 import {
   type CaDepartures,
   createCa,
@@ -16,7 +16,7 @@ import {
   now,
   obstacleOf,
   rsa,
-} from "../../testkit/plugged-in.ts";
+} from "../../testkit/pki/plugged-in.ts";
 
 const root = await createCa("O=mesh,CN=root");
 const upper = await createCa("O=mesh,CN=upper", { issuer: root });

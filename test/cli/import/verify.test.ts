@@ -4,8 +4,8 @@ import * as x509 from "@peculiar/x509";
 import { expect, test } from "vitest";
 import type { PluggedInMaterial } from "../../../src/cli/import/plugged-in-material.ts";
 import { verifyPluggedIn } from "../../../src/cli/import/verify.ts";
-import { clusterLocal } from "../../testkit/certificates.ts";
-import { createCa, materialOf, now, type TestCa } from "../../testkit/plugged-in.ts";
+import { clusterLocal } from "../../testkit/pki/certificates.ts";
+import { createCa, materialOf, now, type TestCa } from "../../testkit/pki/plugged-in.ts";
 
 const root = await createCa("O=mesh,CN=root");
 const upper = await createCa("O=mesh,CN=upper", { issuer: root });

@@ -1,6 +1,6 @@
 import { readFile } from "node:fs/promises";
 import { join, resolve } from "node:path";
-import type { AgentStatus } from "../../../src/agent/agent-status.ts";
+import type { AgentStatus } from "../../../src/agent/status/agent-status.ts";
 import { type Child, startChild } from "./child-process.ts";
 import { until } from "./patience.ts";
 

@@ -2,13 +2,13 @@ import { randomBytes, X509Certificate } from "node:crypto";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { createTestHarness } from "wrangler";
-import { compose } from "../../../src/config/composition.ts";
+import { compose } from "../../../src/compose/composition.ts";
 import { parseConfiguration } from "../../../src/config/configuration.ts";
-import type { Departure } from "../../../src/pki/taint.ts";
+import type { Departure } from "../../../src/pki/authority/taint.ts";
 import { createKvStore, type KvNamespace } from "../../../src/worker/kv-store.ts";
-import { taintSigner } from "../../agent/taint-signer.ts";
+import { taintSigner } from "../../agent/stories/taint-signer.ts";
+import { createTokenKey, jwksOf, mintAccountToken } from "../../testkit/callers/tokens.ts";
 import { createEventRecorder } from "../../testkit/event-recorder.ts";
-import { createTokenKey, jwksOf, mintAccountToken } from "../../testkit/tokens.ts";
 
 /** The Worker in workerd, with leaves that live for seconds, and its cron running. */
 export interface EdgeCa {

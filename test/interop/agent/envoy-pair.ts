@@ -2,7 +2,7 @@ import { once } from "node:events";
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
-import { createBootstrap } from "../../../src/agent/envoy-bootstrap.ts";
+import { createBootstrap } from "../../../src/agent/envoy/envoy-bootstrap.ts";
 import { freePorts } from "../free-ports.ts";
 import { type Child, startChild } from "./child-process.ts";
 

@@ -3,7 +3,12 @@ import { writeFile } from "node:fs/promises";
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
-import { createTokenKey, jwksOf, mintAccountToken, type TokenKey } from "../../testkit/tokens.ts";
+import {
+  createTokenKey,
+  jwksOf,
+  mintAccountToken,
+  type TokenKey,
+} from "../../testkit/callers/tokens.ts";
 import { type Child, startChild } from "../agent/child-process.ts";
 import { freePorts } from "../free-ports.ts";
 

@@ -1,8 +1,12 @@
 import { readFile, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
-import { createOperatorFolder, type OperatorFolder, rampart } from "../../testkit/command-line.ts";
-import { type Fault, startKvApi } from "../../testkit/kv-api.ts";
+import { type Fault, startKvApi } from "../../testkit/network/kv-api.ts";
+import {
+  createOperatorFolder,
+  type OperatorFolder,
+  rampart,
+} from "../../testkit/programs/command-line.ts";
 
 const patience = 600_000;
 

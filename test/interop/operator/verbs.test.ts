@@ -5,11 +5,13 @@ import type { Command } from "commander";
 import { afterAll, describe, expect, test } from "vitest";
 import { mintAuthority } from "../../../src/ca/mint.ts";
 import { rotate } from "../../../src/ca/rotate.ts";
-import { authorityCommand } from "../../../src/cli/authority.ts";
-import { openDeployment } from "../../../src/cli/deployment.ts";
-import { rootCommand } from "../../../src/cli/root.ts";
-import { openStore, type Session, withSession } from "../../../src/cli/session.ts";
-import { firstSchedule } from "../../../src/pki/schedule.ts";
+import { authorityCommand } from "../../../src/cli/authority/authority.ts";
+import { rootCommand } from "../../../src/cli/root/root.ts";
+import { openDeployment } from "../../../src/cli/session/deployment.ts";
+import { openStore, type Session, withSession } from "../../../src/cli/session/session.ts";
+import { firstSchedule } from "../../../src/pki/authority/schedule.ts";
+import { createEventRecorder } from "../../testkit/event-recorder.ts";
+import { createCa, obstacleOf } from "../../testkit/pki/plugged-in.ts";
 import {
   type Answer,
   configureKeks,
@@ -17,9 +19,7 @@ import {
   createOperatorFolder,
   type OperatorFolder,
   rampart,
-} from "../../testkit/command-line.ts";
-import { createEventRecorder } from "../../testkit/event-recorder.ts";
-import { createCa, obstacleOf } from "../../testkit/plugged-in.ts";
+} from "../../testkit/programs/command-line.ts";
 
 const folders: OperatorFolder[] = [];
 

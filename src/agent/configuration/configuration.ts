@@ -1,0 +1,216 @@
+import {
+  parseServiceAccount,
+  parseTrustDomain,
+  type SpiffeId,
+  type TrustDomain,
+  workloadSpiffeId,
+} from "../../pki/spiffe-id.ts";
+import { ConfigurationError } from "../agent-fault.ts";
+import type { RenewalPolicy } from "../identity/renewal-plan.ts";
+import type { SubjectKeyKind } from "../identity/subject-key.ts";
+import { type CaAddress, parseCaAddress } from "../issuance/ca-address.ts";
+import type { CaConnection } from "../issuance/ca-channel.ts";
+import type { RequestSettings } from "../issuance/certificate-client.ts";
+import { type Environment, parseVariables, type Variables } from "./environment.ts";
+
+/** Whose certificates an agent keeps: its own, or those of the workloads that a feed names. */
+export type AgentSubject =
+  | { readonly mode: "sidecar"; readonly spiffeId: SpiffeId }
+  | { readonly mode: "node"; readonly feed: string; readonly lingerMilliseconds: number };
+
+/** A foreign trust domain and its bundle endpoint (SPIFFE Federation §5.2.1, https_web). */
+export interface FederatedEndpoint {
+  readonly trustDomain: TrustDomain;
+  readonly url: string;
+}
+
+/** A folder of PEM files for programs that know no better. */
+export interface OutputSettings {
+  readonly folder: string;
+  readonly isAtomic: boolean;
+  readonly mode: number;
+  readonly owner: { readonly uid: number; readonly gid: number } | undefined;
+  /** A command line for `sh`, run after each change. */
+  readonly onChange: string | undefined;
+}
+
+/** Where certificates rest for the next start; sealed, if there is a key file. */
+export interface CacheSettings {
+  readonly folder: string;
+  readonly keyFile: string | undefined;
+}
+
+/** Everything an operator decides about an agent. */
+export interface AgentConfiguration {
+  readonly trustDomain: TrustDomain;
+  readonly subject: AgentSubject;
+  readonly ca: CaConnection;
+  readonly request: RequestSettings;
+  readonly renewal: RenewalPolicy;
+  readonly isPkcs8: boolean;
+  /** Where the published bundle is, or `undefined` where there is none to look at. */
+  readonly bundleUrl: string | undefined;
+  readonly longestBundleRefreshSeconds: number;
+  readonly federation: readonly FederatedEndpoint[];
+  /** A PEM file with who vouches for their TLS, or `undefined` for the roots of the system. */
+  readonly federatedRootFile: string | undefined;
+  readonly sdsSocket: string;
+  readonly workloadApiSocket: string | undefined;
+  readonly statusAddress: { readonly host: string; readonly port: number };
+  readonly fileDebounceMilliseconds: number;
+  /** Whether certificates come from files alone. */
+  readonly isFileMounted: boolean;
+  readonly crlFile: string | undefined;
+  readonly output: OutputSettings | undefined;
+  readonly cache: CacheSettings | undefined;
+}
+
+/** @throws ConfigurationError with one line for each fault. */
+export function parseConfiguration(environment: Environment): AgentConfiguration {
+  const variables = parseVariables(environment);
+  const faults: string[] = [];
+  const subject = subjectOf(variables, faults);
+  const address = addressOf(variables, faults);
+  const federation = federationOf(variables, faults);
+  const rootFile = rootFileOf(variables, faults);
+  if (variables.PROV_CERT && variables.FILE_MOUNTED_CERTS) {
+    faults.push("PROV_CERT and FILE_MOUNTED_CERTS exclude each other");
+  }
+  if (
+    subject?.mode === "node" &&
+    (variables.OUTPUT_CERTS || variables.RAMPART_WORKLOAD_API_SOCKET)
+  ) {
+    faults.push("OUTPUT_CERTS and RAMPART_WORKLOAD_API_SOCKET: are for one identity, not a node's");
+  }
+  if (subject === undefined || address === undefined || faults.length > 0) {
+    throw new ConfigurationError(faults.join("\n"));
+  }
+  return {
+    trustDomain: variables.TRUST_DOMAIN,
+    subject,
+    ca: { address, rootFile, clientCertificateFolder: variables.PROV_CERT },
+    request: requestOf(variables, environment, subject),
+    renewal: {
+      graceRatio: variables.SECRET_GRACE_PERIOD_RATIO,
+      jitter: variables.SECRET_GRACE_PERIOD_RATIO_JITTER,
+    },
+    isPkcs8: variables.PKCS8_KEY,
+    bundleUrl: bundleUrlOf(variables.RAMPART_BUNDLE_URL, address),
+    longestBundleRefreshSeconds: Math.max(1, variables.RAMPART_BUNDLE_REFRESH / 1000),
+    federation,
+    federatedRootFile: variables.RAMPART_FEDERATED_ROOT_CA,
+    sdsSocket: variables.RAMPART_SDS_SOCKET,
+    workloadApiSocket: variables.RAMPART_WORKLOAD_API_SOCKET,
+    statusAddress: variables.RAMPART_STATUS_ADDR,
+    fileDebounceMilliseconds: variables.FILE_DEBOUNCE_DURATION,
+    isFileMounted: variables.FILE_MOUNTED_CERTS,
+    crlFile: variables.PILOT_ENABLE_CA_CRL ? "/var/run/secrets/istio/crl/ca-crl.pem" : undefined,
+    output: outputOf(variables),
+    cache: variables.RAMPART_CACHE
+      ? { folder: variables.RAMPART_CACHE, keyFile: variables.RAMPART_CACHE_KEY_FILE }
+      : undefined,
+  };
+}
+
+function subjectOf(variables: Variables, faults: string[]): AgentSubject | undefined {
+  const { RAMPART_WORKLOADS: feed, RAMPART_LINGER: lingerMilliseconds } = variables;
+  if (feed !== undefined) return { mode: "node", feed, lingerMilliseconds };
+  const account = parseServiceAccount(variables.POD_NAMESPACE, variables.SERVICE_ACCOUNT);
+  if (account) {
+    return { mode: "sidecar", spiffeId: workloadSpiffeId(variables.TRUST_DOMAIN, account) };
+  }
+  faults.push("POD_NAMESPACE and SERVICE_ACCOUNT: must name the workload's ServiceAccount");
+  return undefined;
+}
+
+const defaultAddress = "istiod.istio-system.svc:15012";
+
+function addressOf({ CA_ADDR, ISTIOD_SAN }: Variables, faults: string[]): CaAddress | undefined {
+  const address = parseCaAddress(CA_ADDR ?? defaultAddress, CA_ADDR ? undefined : ISTIOD_SAN);
+  if (!address) faults.push("CA_ADDR: must be host:port or an https URL without a path");
+  return address;
+}
+
+function rootFileOf(variables: Variables, faults: string[]): string | undefined {
+  const { CA_ROOT_CA, PILOT_CERT_PROVIDER, PROV_CERT } = variables;
+  if (CA_ROOT_CA !== undefined) return CA_ROOT_CA === "SYSTEM" ? undefined : CA_ROOT_CA;
+  if (PILOT_CERT_PROVIDER === "custom") return "./etc/certs/root-cert.pem";
+  if (PROV_CERT !== undefined) return `${PROV_CERT}/root-cert.pem`;
+  if (PILOT_CERT_PROVIDER === "none")
+    faults.push("CA_ROOT_CA: needed with PILOT_CERT_PROVIDER=none");
+  return "./var/run/secrets/istio/root-cert.pem";
+}
+
+function requestOf(
+  variables: Variables,
+  environment: Environment,
+  subject: AgentSubject,
+): RequestSettings {
+  const prefix = "CA_HEADER_";
+  const headers = Object.entries(environment).filter(([name]) => name.startsWith(prefix));
+  return {
+    key: keyOf(variables),
+    lifetimeSeconds: Math.round(variables.SECRET_TTL / 1000),
+    tokenFile: variables.RAMPART_TOKEN_FILE,
+    clusterId: variables.ISTIO_META_CLUSTER_ID,
+    certSigner: variables.ISTIO_META_CERT_SIGNER,
+    headers: Object.fromEntries(
+      headers.map(([name, value]) => [name.slice(prefix.length), value ?? ""]),
+    ),
+    attemptTimeoutMilliseconds: 10_000,
+    impersonates: subject.mode === "node",
+  };
+}
+
+/** Pilot-agent's default is RSA; here RSA must be asked for, by the size of the key. */
+function keyOf(variables: Variables): SubjectKeyKind {
+  const { ECC_SIGNATURE_ALGORITHM, ECC_CURVE, WORKLOAD_RSA_KEY_SIZE: bits } = variables;
+  const isRsa = bits !== undefined && ECC_SIGNATURE_ALGORITHM !== "ECDSA";
+  if (isRsa) return { kind: "RSA", bits: Math.max(2048, bits) };
+  return { kind: "EC", curve: ECC_CURVE === "P384" ? "P-384" : "P-256" };
+}
+
+function bundleUrlOf(
+  url: string | undefined,
+  { protocol, baseUrl }: CaAddress,
+): string | undefined {
+  if (url === "off") return undefined;
+  return url ?? (protocol === "grpc" ? undefined : `${baseUrl}/bundle.json`);
+}
+
+function federationOf(variables: Variables, faults: string[]): FederatedEndpoint[] {
+  const { RAMPART_FEDERATED_BUNDLES: list, TRUST_DOMAIN: own } = variables;
+  const known = new Set([own]);
+  return list.split(",").flatMap((text) => {
+    const entry = text.trim();
+    if (entry === "") return [];
+    const [name = "", ...rest] = entry.split("=");
+    const trustDomain = parseTrustDomain(name);
+    const url = rest.join("=");
+    const isEndpoint = /^https:\/\/./.test(url) && URL.canParse(url);
+    if (!trustDomain || !isEndpoint) {
+      faults.push(`RAMPART_FEDERATED_BUNDLES: ${name} must be <trust domain>=<https URL>`);
+      return [];
+    }
+    if (known.has(trustDomain)) {
+      faults.push(`RAMPART_FEDERATED_BUNDLES: ${name} is there twice, or our own`);
+      return [];
+    }
+    known.add(trustDomain);
+    return [{ trustDomain, url }];
+  });
+}
+
+function outputOf(variables: Variables): OutputSettings | undefined {
+  const { OUTPUT_CERTS: folder, RAMPART_OUTPUT_OWNER: owner } = variables;
+  if (folder === undefined) return undefined;
+  const [uid = 0, gid = 0] = owner?.split(":").map(Number) ?? [];
+  return {
+    folder,
+    isAtomic: variables.RAMPART_OUTPUT_ATOMIC,
+    // In a pod the files are on a volume that other containers' users must read.
+    mode: variables.KUBERNETES_SERVICE_HOST ? 0o644 : 0o600,
+    owner: owner === undefined ? undefined : { uid, gid },
+    onChange: variables.RAMPART_ON_CHANGE,
+  };
+}

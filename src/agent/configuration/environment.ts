@@ -1,0 +1,144 @@
+import * as z from "zod/mini";
+import { inEnglish } from "../../foundation/english-list.ts";
+import { parsedText } from "../../foundation/parsed-text.ts";
+import { parseTrustDomain, type TrustDomain } from "../../pki/spiffe-id.ts";
+import { ConfigurationError } from "../agent-fault.ts";
+import { parseGoDuration } from "../go-duration.ts";
+
+/** The variables of a process. */
+export type Environment = Readonly<Record<string, string | undefined>>;
+
+const text = (otherwise: string) => z._default(z.string(), otherwise);
+const optionalText = z.pipe(
+  z.optional(z.string()),
+  z.transform((value) => value || undefined),
+);
+const flag = z.pipe(
+  z._default(z.enum(["true", "false", "1", "0", ""]), ""),
+  z.transform((value) => value === "true" || value === "1"),
+);
+
+/** A duration of Go in milliseconds. */
+const milliseconds = parsedText(parseGoDuration, "must be a duration such as 24h, 90m or 100ms");
+const duration = (otherwise: string) => z.prefault(milliseconds, otherwise);
+
+const number = (least: number, most: number, otherwise: number) =>
+  z._default(z.coerce.number().check(z.minimum(least), z.maximum(most)), otherwise);
+
+const trustDomain = parsedText(
+  parseTrustDomain,
+  "must be a trust domain: lower-case letters, digits, dots, dashes",
+);
+
+const address = parsedText(parseAddress, "must be host:port");
+
+function parseAddress(text: string): { host: string; port: number } | undefined {
+  const [, host, digits] = /^\[?([^\]]+)\]?:(\d{1,5})$/.exec(text) ?? [];
+  const port = Number(digits);
+  return host !== undefined && port < 65_536 ? { host, port } : undefined;
+}
+
+/**
+ * What the agent reads of its environment. Names without RAMPART_ are pilot-agent's, with its
+ * meanings; durations are in milliseconds.
+ */
+export interface Variables {
+  readonly CA_ADDR: string | undefined;
+  readonly CA_ROOT_CA: string | undefined;
+  readonly CA_PROVIDER: string;
+  readonly CREDENTIAL_FETCHER_TYPE: string;
+  readonly ISTIOD_SAN: string | undefined;
+  readonly PILOT_CERT_PROVIDER: string;
+  readonly PROV_CERT: string | undefined;
+  readonly FILE_MOUNTED_CERTS: boolean;
+  readonly FILE_DEBOUNCE_DURATION: number;
+  readonly OUTPUT_CERTS: string | undefined;
+  readonly SECRET_TTL: number;
+  readonly SECRET_GRACE_PERIOD_RATIO: number;
+  readonly SECRET_GRACE_PERIOD_RATIO_JITTER: number;
+  readonly WORKLOAD_RSA_KEY_SIZE?: number | undefined;
+  readonly ECC_SIGNATURE_ALGORITHM: string;
+  readonly ECC_CURVE: string;
+  readonly PKCS8_KEY: boolean;
+  readonly TRUST_DOMAIN: TrustDomain;
+  readonly POD_NAMESPACE: string;
+  readonly SERVICE_ACCOUNT: string;
+  readonly POD_NAME: string;
+  readonly INSTANCE_IP: string;
+  /** Seconds, as in Istio. */
+  readonly TERMINATION_DRAIN_DURATION_SECONDS: number;
+  readonly ISTIO_META_CLUSTER_ID: string;
+  readonly ISTIO_META_CERT_SIGNER: string;
+  readonly PILOT_ENABLE_CA_CRL: boolean;
+  readonly KUBERNETES_SERVICE_HOST: string | undefined;
+  readonly RAMPART_TOKEN_FILE: string;
+  readonly RAMPART_BUNDLE_URL: string | undefined;
+  readonly RAMPART_BUNDLE_REFRESH: number;
+  readonly RAMPART_FEDERATED_BUNDLES: string;
+  readonly RAMPART_FEDERATED_ROOT_CA: string | undefined;
+  readonly RAMPART_SDS_SOCKET: string;
+  readonly RAMPART_WORKLOAD_API_SOCKET: string | undefined;
+  readonly RAMPART_STATUS_ADDR: { readonly host: string; readonly port: number };
+  readonly RAMPART_WORKLOADS: string | undefined;
+  readonly RAMPART_LINGER: number;
+  readonly RAMPART_OUTPUT_ATOMIC: boolean;
+  readonly RAMPART_OUTPUT_OWNER?: string | undefined;
+  readonly RAMPART_ON_CHANGE: string | undefined;
+  readonly RAMPART_CACHE: string | undefined;
+  readonly RAMPART_CACHE_KEY_FILE: string | undefined;
+}
+
+const variables: z.ZodMiniType<Variables> = z.object({
+  CA_ADDR: optionalText,
+  CA_ROOT_CA: optionalText,
+  CA_PROVIDER: z._default(z.enum(["Citadel", ""]), "Citadel"),
+  CREDENTIAL_FETCHER_TYPE: z._default(z.enum(["JWT", ""]), "JWT"),
+  ISTIOD_SAN: optionalText,
+  PILOT_CERT_PROVIDER: text("istiod"),
+  PROV_CERT: optionalText,
+  FILE_MOUNTED_CERTS: flag,
+  FILE_DEBOUNCE_DURATION: duration("100ms"),
+  OUTPUT_CERTS: optionalText,
+  SECRET_TTL: duration("24h"),
+  SECRET_GRACE_PERIOD_RATIO: number(0, 1, 0.5),
+  SECRET_GRACE_PERIOD_RATIO_JITTER: number(0, 1, 0.01),
+  WORKLOAD_RSA_KEY_SIZE: z.optional(z.coerce.number().check(z.int(), z.maximum(8192))),
+  ECC_SIGNATURE_ALGORITHM: z._default(z.enum(["ECDSA", ""]), ""),
+  ECC_CURVE: text("P256"),
+  PKCS8_KEY: flag,
+  TRUST_DOMAIN: z.prefault(trustDomain, "cluster.local"),
+  POD_NAMESPACE: text(""),
+  SERVICE_ACCOUNT: text(""),
+  POD_NAME: text(""),
+  INSTANCE_IP: text("127.0.0.1"),
+  TERMINATION_DRAIN_DURATION_SECONDS: number(0, 3600, 5),
+  ISTIO_META_CLUSTER_ID: text("Kubernetes"),
+  ISTIO_META_CERT_SIGNER: text(""),
+  PILOT_ENABLE_CA_CRL: flag,
+  KUBERNETES_SERVICE_HOST: optionalText,
+  RAMPART_TOKEN_FILE: text("./var/run/secrets/tokens/istio-token"),
+  RAMPART_BUNDLE_URL: optionalText,
+  RAMPART_BUNDLE_REFRESH: duration("24h"),
+  RAMPART_FEDERATED_BUNDLES: text(""),
+  RAMPART_FEDERATED_ROOT_CA: optionalText,
+  RAMPART_SDS_SOCKET: text("./var/run/secrets/workload-spiffe-uds/socket"),
+  RAMPART_WORKLOAD_API_SOCKET: optionalText,
+  RAMPART_STATUS_ADDR: z.prefault(address, "127.0.0.1:15020"),
+  RAMPART_WORKLOADS: optionalText,
+  RAMPART_LINGER: duration("1m"),
+  RAMPART_OUTPUT_ATOMIC: flag,
+  RAMPART_OUTPUT_OWNER: z.optional(
+    z.string().check(z.regex(/^\d{1,9}:\d{1,9}$/, "must be uid:gid")),
+  ),
+  RAMPART_ON_CHANGE: optionalText,
+  RAMPART_CACHE: optionalText,
+  RAMPART_CACHE_KEY_FILE: optionalText,
+});
+
+/** @throws ConfigurationError with one line for each fault. */
+export function parseVariables(environment: Environment): Variables {
+  const parsed = variables.safeParse(environment, inEnglish);
+  if (parsed.success) return parsed.data;
+  const lines = parsed.error.issues.map(({ path, message }) => `${path.join(".")}: ${message}`);
+  throw new ConfigurationError(lines.join("\n"));
+}

@@ -1,0 +1,220 @@
+import { isIP } from "node:net";
+import { defaultResource, rootResource } from "../secrets/held-secrets.ts";
+
+/** A host and a port. */
+export interface SocketAddress {
+  readonly host: string;
+  readonly port: number;
+}
+
+/** Whom to believe at the other end: exactly these SPIFFE IDs, or everybody of a trust domain. */
+export type PeerMatch =
+  | { readonly spiffeIds: readonly string[] }
+  | { readonly trustDomain: string };
+
+/** Mutual TLS in, plain HTTP to the workload. */
+export interface InboundListener {
+  readonly listen: SocketAddress;
+  readonly forward: SocketAddress;
+  readonly peers: PeerMatch;
+}
+
+/** Plain HTTP from the workload, mutual TLS out. */
+export interface OutboundListener {
+  readonly listen: SocketAddress;
+  readonly connect: SocketAddress;
+  readonly peers: PeerMatch;
+}
+
+/** What the bootstrap is made of. */
+export interface BootstrapOptions {
+  readonly nodeId: string;
+  readonly nodeCluster: string;
+  readonly sdsSocket: string;
+  readonly admin: SocketAddress;
+  readonly inbound: readonly InboundListener[];
+  readonly outbound: readonly OutboundListener[];
+}
+
+/** A JSON value that Envoy reads; its shape is Envoy's. */
+type Json = Readonly<Record<string, unknown>>;
+
+const sdsCluster = "sds-grpc";
+const typeUrl = (name: string): string => `type.googleapis.com/${name}`;
+const tlsExtension = "envoy.extensions.transport_sockets.tls.v3";
+const httpOptions = "envoy.extensions.upstreams.http.v3.HttpProtocolOptions";
+
+/** Istio's inbound defaults. TLS 1.3 has its own suites. */
+const tlsParameters: Json = {
+  tls_minimum_protocol_version: "TLSv1_2",
+  tls_maximum_protocol_version: "TLSv1_3",
+  cipher_suites: [
+    "ECDHE-ECDSA-AES256-GCM-SHA384",
+    "ECDHE-RSA-AES256-GCM-SHA384",
+    "ECDHE-ECDSA-AES128-GCM-SHA256",
+    "ECDHE-RSA-AES128-GCM-SHA256",
+  ],
+};
+
+/**
+ * A complete bootstrap of an Envoy whose certificates come from the agent: static listeners and
+ * clusters with the TLS contexts that a mesh configures.
+ */
+export function createBootstrap(options: BootstrapOptions): Json {
+  const { inbound, outbound } = options;
+  return {
+    node: { id: options.nodeId, cluster: options.nodeCluster },
+    admin: { address: socketAddress(options.admin) },
+    static_resources: {
+      listeners: [
+        ...inbound.map((listener, i) => inboundListener(listener, `inbound-${i}`)),
+        ...outbound.map((listener, i) => outboundListener(listener, `outbound-${i}`)),
+      ],
+      clusters: [
+        secretDiscoveryCluster(options.sdsSocket),
+        ...inbound.map(({ forward }, i) => cluster(`inbound-${i}`, forward)),
+        ...outbound.map(({ connect, peers }, i) => ({
+          ...cluster(`outbound-${i}`, connect),
+          // HTTP/2 or HTTP/1.1, whichever the handshake agrees on.
+          ...protocolOptions({
+            auto_config: { http_protocol_options: {}, http2_protocol_options: {} },
+          }),
+          transport_socket: tlsSocket("UpstreamTlsContext", {
+            common_tls_context: commonTlsContext(peers),
+            ...(isIP(connect.host) === 0 && { sni: connect.host }),
+          }),
+        })),
+      ],
+    },
+  };
+}
+
+function inboundListener({ listen, peers }: InboundListener, name: string): Json {
+  return {
+    name,
+    address: socketAddress(listen),
+    filter_chains: [
+      {
+        filters: [
+          httpConnections(name, {
+            // The workload may believe this header: whatever a peer sent in it is gone.
+            forward_client_cert_details: "SANITIZE_SET",
+            set_current_client_cert_details: { uri: true },
+          }),
+        ],
+        transport_socket: tlsSocket("DownstreamTlsContext", {
+          require_client_certificate: true,
+          common_tls_context: commonTlsContext(peers),
+        }),
+      },
+    ],
+  };
+}
+
+function outboundListener({ listen }: OutboundListener, name: string): Json {
+  return {
+    name,
+    address: socketAddress(listen),
+    filter_chains: [{ filters: [httpConnections(name, {})] }],
+  };
+}
+
+function httpConnections(name: string, settings: Json): Json {
+  const filters = "envoy.extensions.filters";
+  const route = { match: { prefix: "/" }, route: { cluster: name, timeout: "0s" } };
+  return {
+    name: "envoy.filters.network.http_connection_manager",
+    typed_config: {
+      "@type": typeUrl(`${filters}.network.http_connection_manager.v3.HttpConnectionManager`),
+      stat_prefix: name,
+      ...settings,
+      route_config: { virtual_hosts: [{ name, domains: ["*"], routes: [route] }] },
+      http_filters: [
+        {
+          name: "envoy.filters.http.router",
+          typed_config: { "@type": typeUrl(`${filters}.http.router.v3.Router`) },
+        },
+      ],
+    },
+  };
+}
+
+function commonTlsContext(peers: PeerMatch): Json {
+  const matchers =
+    "trustDomain" in peers
+      ? [{ prefix: `spiffe://${peers.trustDomain}/` }]
+      : peers.spiffeIds.map((exact) => ({ exact }));
+  return {
+    tls_params: tlsParameters,
+    alpn_protocols: ["h2", "http/1.1"],
+    tls_certificate_sds_secret_configs: [secretConfig(defaultResource)],
+    combined_validation_context: {
+      default_validation_context: {
+        match_typed_subject_alt_names: matchers.map((matcher) => ({ san_type: "URI", matcher })),
+      },
+      validation_context_sds_secret_config: secretConfig(rootResource),
+    },
+  };
+}
+
+function secretConfig(name: string): Json {
+  return {
+    name,
+    sds_config: {
+      // Wait for the certificate, however long it takes: there is nothing to serve without it.
+      initial_fetch_timeout: "0s",
+      resource_api_version: "V3",
+      api_config_source: {
+        api_type: "GRPC",
+        transport_api_version: "V3",
+        set_node_on_first_message_only: true,
+        grpc_services: [{ envoy_grpc: { cluster_name: sdsCluster } }],
+      },
+    },
+  };
+}
+
+function secretDiscoveryCluster(path: string): Json {
+  return {
+    name: sdsCluster,
+    type: "STATIC",
+    connect_timeout: "1s",
+    ...protocolOptions({ explicit_http_config: { http2_protocol_options: {} } }),
+    load_assignment: endpoint(sdsCluster, { pipe: { path } }),
+  };
+}
+
+function protocolOptions(options: Json): Json {
+  return {
+    typed_extension_protocol_options: {
+      [httpOptions]: { "@type": typeUrl(httpOptions), ...options },
+    },
+  };
+}
+
+function cluster(name: string, to: SocketAddress): Json {
+  return {
+    name,
+    type: isIP(to.host) === 0 ? "STRICT_DNS" : "STATIC",
+    connect_timeout: "5s",
+    load_assignment: endpoint(name, socketAddress(to)),
+  };
+}
+
+function endpoint(clusterName: string, address: Json): Json {
+  return {
+    cluster_name: clusterName,
+    endpoints: [{ lb_endpoints: [{ endpoint: { address } }] }],
+  };
+}
+
+function socketAddress({ host, port }: SocketAddress): Json {
+  return { socket_address: { address: host, port_value: port } };
+}
+
+function tlsSocket(context: "UpstreamTlsContext" | "DownstreamTlsContext", settings: Json): Json {
+  return {
+    name: "envoy.transport_sockets.tls",
+    typed_config: { "@type": typeUrl(`${tlsExtension}.${context}`), ...settings },
+  };
+}

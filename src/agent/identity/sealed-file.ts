@@ -1,0 +1,59 @@
+import { createCipheriv, createDecipheriv, randomBytes } from "node:crypto";
+import { mkdir, readFile } from "node:fs/promises";
+import { dirname } from "node:path";
+import { replaceFile } from "../../host/atomic-file.ts";
+import { parseBase64 } from "../../pki/encoding/base64.ts";
+import { concatBytes } from "../../pki/encoding/bytes.ts";
+import { ConfigurationError } from "../agent-fault.ts";
+
+const algorithm = "aes-256-gcm";
+const keyOctets = 32;
+const nonceOctets = 12;
+const tagOctets = 16;
+
+/** The key of a cache: 32 octets in base64, in a file. @throws ConfigurationError */
+export async function readCacheKey(file: string): Promise<Uint8Array> {
+  const text = await readFile(file, "utf8").catch(() => "");
+  const key = parseBase64(text.trim());
+  if (key?.length === keyOctets) return key;
+  throw new ConfigurationError(`RAMPART_CACHE_KEY_FILE: ${file} must hold 32 octets in base64`);
+}
+
+/**
+ * Replaces a file, sealed with AES-256-GCM where there is a key. The name is sealed with it: no file
+ * can stand in for another.
+ */
+export async function writeSealed(
+  path: string,
+  name: string,
+  text: string,
+  key: Uint8Array | undefined,
+): Promise<void> {
+  await mkdir(dirname(path), { recursive: true, mode: 0o700 });
+  await replaceFile(path, key ? seal(text, name, key) : text, { mode: 0o600 });
+}
+
+/** @throws Error for a file that is not there, or not what was sealed under this name. */
+export async function readSealed(
+  path: string,
+  name: string,
+  key: Uint8Array | undefined,
+): Promise<string> {
+  const content = await readFile(path);
+  return key ? open(content, name, key) : content.toString();
+}
+
+function seal(text: string, name: string, key: Uint8Array): Uint8Array {
+  const nonce = randomBytes(nonceOctets);
+  const cipher = createCipheriv(algorithm, key, nonce).setAAD(Buffer.from(name));
+  return concatBytes(nonce, cipher.update(text, "utf8"), cipher.final(), cipher.getAuthTag());
+}
+
+function open(sealed: Uint8Array, name: string, key: Uint8Array): string {
+  const nonce = sealed.subarray(0, nonceOctets);
+  const decipher = createDecipheriv(algorithm, key, nonce, { authTagLength: tagOctets })
+    .setAAD(Buffer.from(name))
+    .setAuthTag(sealed.subarray(-tagOctets));
+  const text = decipher.update(sealed.subarray(nonceOctets, -tagOctets));
+  return Buffer.concat([text, decipher.final()]).toString();
+}

@@ -1,0 +1,105 @@
+import type { KeyObject, X509Certificate } from "node:crypto";
+import type { SpiffeId } from "../../pki/spiffe-id.ts";
+import { IssuanceError } from "../agent-fault.ts";
+import { parseCertificates } from "./certificate-text.ts";
+
+/** A workload's identity document with its key: what it shows to its peers. */
+export interface X509Svid {
+  readonly spiffeId: SpiffeId;
+  readonly privateKey: KeyObject;
+  /** The leaf first; no root. Never empty. */
+  readonly chain: readonly [X509Certificate, ...X509Certificate[]];
+  readonly notAfter: Date;
+  /** When it was obtained, by our own clock: its renewal counts from here, as in Istio. */
+  readonly obtainedAt: Date;
+}
+
+/** A certificate with the words in which it came. */
+export interface IssuedSvid {
+  readonly svid: X509Svid;
+  /** The elements of the answer as they came. */
+  readonly elements: readonly string[];
+}
+
+/** What a CA answered, once it has passed every check. */
+export interface Issuance extends IssuedSvid {
+  /** The roots that came with it, in their order. Never empty. */
+  readonly roots: readonly X509Certificate[];
+}
+
+/** A certificate may begin this much later than now by our clock, which may be behind. */
+const futureToleranceMilliseconds = 3_600_000;
+
+/**
+ * Reads the elements of a CreateCertificate answer: the leaf, each intermediate, the roots as one.
+ *
+ * @param elements At least two, PEM.
+ * @throws IssuanceError for an answer whose leaf is for another key or identity, is not valid at
+ *   `now`, or is not issued through its intermediates by one of its roots.
+ */
+export function parseIssuance(
+  elements: readonly string[],
+  requested: { readonly spiffeId: SpiffeId; readonly privateKey: KeyObject },
+  now: Date,
+): Issuance {
+  if (elements.length < 2) {
+    throw new IssuanceError("answer-empty", `the answer has ${elements.length} elements, not two`);
+  }
+  const [leaf, ...rest] = elements.slice(0, -1).flatMap((pem) => parseCertificates(pem));
+  const roots = parseCertificates(elements.at(-1) ?? "");
+  if (leaf === undefined || roots.length === 0) {
+    throw new IssuanceError("answer-malformed", "the answer has no leaf, or no root");
+  }
+  // Some CAs repeat the root in the chain (istio#39001); peers have it already.
+  const intermediates = rest.filter((ca) => !roots.some((root) => root.raw.equals(ca.raw)));
+  const svid = {
+    ...requested,
+    chain: [leaf, ...intermediates] as const,
+    notAfter: leaf.validToDate,
+    obtainedAt: now,
+  };
+  requireUsable(svid, now);
+  if (!isIssuedBy(svid.chain, roots, now)) {
+    throw new IssuanceError("chain-broken", "the chain does not lead from the leaf to its roots");
+  }
+  return { svid, roots, elements };
+}
+
+function requireUsable({ chain: [leaf], privateKey, spiffeId }: X509Svid, now: Date): void {
+  if (leaf.ca || !leaf.checkPrivateKey(privateKey)) {
+    throw new IssuanceError("key-mismatch", "the certificate is for another key");
+  }
+  if (leaf.subjectAltName !== `URI:${spiffeId}`) {
+    throw new IssuanceError("identity-mismatch", `the certificate is not for ${spiffeId}`);
+  }
+  const isSane = leaf.validFromDate < leaf.validToDate && now < leaf.validToDate;
+  const begins = leaf.validFromDate.getTime() - futureToleranceMilliseconds;
+  if (!isSane || now.getTime() < begins) {
+    const validity = `${leaf.validFromDate.toISOString()} to ${leaf.validToDate.toISOString()}`;
+    throw new IssuanceError("validity-unacceptable", `the certificate is valid from ${validity}`);
+  }
+}
+
+/** Whether each certificate is issued by the next, and the last by one of the roots, none expired. */
+export function isIssuedBy(
+  chain: readonly X509Certificate[],
+  roots: readonly X509Certificate[],
+  now: Date,
+): boolean {
+  return chain.every((certificate, i) => {
+    const next = chain[i + 1];
+    const issuers = next ? [next] : roots;
+    return issuers.some(
+      (issuer) =>
+        issuer.ca &&
+        now < issuer.validToDate &&
+        certificate.checkIssued(issuer) &&
+        certificate.verify(issuer.publicKey),
+    );
+  });
+}
+
+/** PEM of the chain, leaf first. */
+export function chainPem({ chain }: X509Svid): string {
+  return chain.map((certificate) => certificate.toString()).join("");
+}

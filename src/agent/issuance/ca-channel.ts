@@ -1,0 +1,110 @@
+import { readFile } from "node:fs/promises";
+import { Agent } from "node:http";
+import { Agent as TlsAgent } from "node:https";
+import { join } from "node:path";
+import type { SecureContextOptions } from "node:tls";
+import type { Transport } from "@connectrpc/connect";
+import {
+  createConnectTransport,
+  createGrpcTransport,
+  createGrpcWebTransport,
+} from "@connectrpc/connect-node";
+import type { Clock } from "../event-log.ts";
+import { parseCertificates } from "../identity/certificate-text.ts";
+import { readRootFile } from "../trust/root-file.ts";
+import type { CaAddress } from "./ca-address.ts";
+
+/** How a CA is reached and believed. */
+export interface CaConnection {
+  readonly address: CaAddress;
+  /** A PEM file, or `undefined` for the roots of the system. */
+  readonly rootFile: string | undefined;
+  /** Holds `key.pem` and `cert-chain.pem`, which are shown while they are good. */
+  readonly clientCertificateFolder: string | undefined;
+}
+
+/** Largest answer that is read: twenty roots and a long chain are far below it. */
+const maximumAnswerBytes = 1 << 20;
+const maximumConnections = 8;
+
+/**
+ * The connection to the CA. It is made anew when the files that it stands on have changed, and after
+ * {@link CaChannel.reset}, which follows a failure: a half-open connection is not met twice.
+ */
+export class CaChannel {
+  readonly #connection: CaConnection;
+  readonly #clock: Clock;
+  #current: { readonly key: string; readonly transport: Transport; close(): void } | undefined;
+
+  constructor(connection: CaConnection, clock: Clock) {
+    this.#connection = connection;
+    this.#clock = clock;
+  }
+
+  /** @throws IssuanceError when the roots for the connection cannot be read. */
+  async transport(): Promise<Transport> {
+    const tls = await this.tlsOptions();
+    const key = JSON.stringify(tls);
+    if (this.#current?.key !== key) {
+      this.#current?.close();
+      this.#current = { key, ...openTransport(this.#connection.address, tls) };
+    }
+    return this.#current.transport;
+  }
+
+  /** What TLS to the CA rests on, read now; empty for a connection in the clear. */
+  async tlsOptions(): Promise<SecureContextOptions & { servername?: string }> {
+    const { address, rootFile } = this.#connection;
+    if (address.baseUrl.startsWith("http:")) return {};
+    const ca = rootFile === undefined ? undefined : await readRootFile(rootFile);
+    const { serverName } = address;
+    return {
+      minVersion: "TLSv1.2",
+      ...(ca !== undefined && { ca }),
+      ...(serverName !== undefined && { servername: serverName }),
+      ...(await this.#clientCertificate()),
+    };
+  }
+
+  reset(): void {
+    this.#current?.close();
+    this.#current = undefined;
+  }
+
+  async #clientCertificate(): Promise<{ key: string; cert: string } | undefined> {
+    const folder = this.#connection.clientCertificateFolder;
+    if (folder === undefined) return undefined;
+    const [key, cert] = await Promise.all([
+      readFile(join(folder, "key.pem"), "utf8").catch(() => undefined),
+      readFile(join(folder, "cert-chain.pem"), "utf8").catch(() => undefined),
+    ]);
+    const leaf = parseCertificates(cert ?? "")[0];
+    const isGood = leaf !== undefined && this.#clock() < leaf.validToDate;
+    return key !== undefined && cert !== undefined && isGood ? { key, cert } : undefined;
+  }
+}
+
+function openTransport(
+  { protocol, baseUrl }: CaAddress,
+  tls: SecureContextOptions,
+): { transport: Transport; close(): void } {
+  const limits = { baseUrl, readMaxBytes: maximumAnswerBytes };
+  if (protocol === "grpc") {
+    const transport = createGrpcTransport({
+      ...limits,
+      nodeOptions: tls,
+      pingIntervalMs: 30_000,
+      pingTimeoutMs: 10_000,
+      idleConnectionTimeoutMs: 60_000,
+    });
+    // Without open streams it closes by itself.
+    return { transport, close: () => undefined };
+  }
+  const settings = { keepAlive: true, maxSockets: maximumConnections, timeout: 60_000 };
+  const isPlain = baseUrl.startsWith("http:");
+  const agent = isPlain ? new Agent(settings) : new TlsAgent({ ...settings, ...tls });
+  const options = { ...limits, httpVersion: "1.1" as const, nodeOptions: { agent } };
+  const transport =
+    protocol === "connect" ? createConnectTransport(options) : createGrpcWebTransport(options);
+  return { transport, close: () => agent.destroy() };
+}

@@ -1,0 +1,104 @@
+import { Code, ConnectError, createClient } from "@connectrpc/connect";
+import { IstioCertificateService } from "../../gen/istio/v1/auth/ca_pb.ts";
+import type { SpiffeId } from "../../pki/spiffe-id.ts";
+import { IssuanceError } from "../agent-fault.ts";
+import type { Clock, EventLog } from "../event-log.ts";
+import { generateSubjectKey, type SubjectKeyKind } from "../identity/subject-key.ts";
+import { type Issuance, parseIssuance } from "../identity/x509-svid.ts";
+import type { IssuanceMetrics } from "../status/metrics.ts";
+import { readBearerToken } from "./bearer-token-file.ts";
+import type { CaChannel } from "./ca-channel.ts";
+import { callWithRetry } from "./call-retry.ts";
+import { createCertificateRequest } from "./certificate-request.ts";
+
+/** Gets a certificate for a fresh key. @throws IssuanceError */
+export type Issue = (spiffeId: SpiffeId, signal: AbortSignal) => Promise<Issuance>;
+
+/** What a request says besides its CSR, and how its key is made. */
+export interface RequestSettings {
+  readonly key: SubjectKeyKind;
+  readonly lifetimeSeconds: number;
+  readonly tokenFile: string;
+  readonly clusterId: string;
+  readonly certSigner: string;
+  readonly headers: Readonly<Record<string, string>>;
+  /** Istio's agents wait for ever; a CA that has not answered by then never will. */
+  readonly attemptTimeoutMilliseconds: number;
+  /** Whether the caller is a node proxy, which names the workload that it asks for. */
+  readonly impersonates: boolean;
+}
+
+/** What the client stands on. */
+export interface CertificateClientPorts {
+  readonly channel: CaChannel;
+  readonly clock: Clock;
+  readonly random: () => number;
+  readonly log: EventLog;
+  readonly metrics: IssuanceMetrics;
+}
+
+/** A client of CreateCertificate that sends what pilot-agent, or a node proxy, sends. */
+export function createCertificateClient(
+  settings: RequestSettings,
+  ports: CertificateClientPorts,
+): Issue {
+  const { channel, clock, log, metrics } = ports;
+  return async (spiffeId, signal) => {
+    const subjectKey = await generateSubjectKey(settings.key);
+    const csr = await createCertificateRequest(spiffeId, subjectKey);
+    const request = {
+      csr,
+      validityDuration: BigInt(settings.lifetimeSeconds),
+      metadata: settings.impersonates
+        ? { ImpersonatedIdentity: spiffeId }
+        : { CertSigner: settings.certSigner },
+    };
+    const call = async (retries: number): Promise<readonly string[]> => {
+      const headers = await requestHeaders(settings, retries, log);
+      const client = createClient(IstioCertificateService, await channel.transport());
+      const options = { headers, signal, timeoutMs: settings.attemptTimeoutMilliseconds };
+      return (await metrics.timed(() => client.createCertificate(request, options))).certChain;
+    };
+    const onRetry = (error: ConnectError): void => {
+      metrics.retried();
+      const detail = error.rawMessage;
+      log({ event: "csr-retried", level: "warn", spiffeId, code: Code[error.code], detail });
+    };
+    try {
+      const elements = await callWithRetry(call, { signal, random: ports.random, onRetry });
+      return parseIssuance(elements, { spiffeId, privateKey: subjectKey.privateKey }, clock());
+    } catch (error) {
+      channel.reset();
+      throw toIssuanceError(error);
+    }
+  };
+}
+
+async function requestHeaders(
+  { tokenFile, clusterId, headers }: RequestSettings,
+  retries: number,
+  log: EventLog,
+): Promise<Headers> {
+  const sent = new Headers(headers);
+  const token = await readBearerToken(tokenFile);
+  if (token === undefined) log({ event: "token-missing", level: "warn", file: tokenFile });
+  else sent.set("authorization", `Bearer ${token}`);
+  if (clusterId !== "") sent.set("clusterid", clusterId);
+  if (retries > 0) sent.set("x-retry-attempt", String(retries));
+  return sent;
+}
+
+const refusals: ReadonlySet<Code> = new Set([
+  Code.Unauthenticated,
+  Code.PermissionDenied,
+  Code.InvalidArgument,
+  Code.Unimplemented,
+]);
+
+function toIssuanceError(error: unknown): unknown {
+  if (error instanceof ConnectError === false) return error;
+  // What this code throws inside of a call comes back wrapped.
+  if (error.cause instanceof IssuanceError) return error.cause;
+  const fault = refusals.has(error.code) ? "authority-refused" : "authority-unreachable";
+  return new IssuanceError(fault, `the CA answered ${error.message}`, error);
+}

@@ -1,0 +1,104 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import type { OutputSettings } from "../configuration/configuration.ts";
+import { type EventLog, sentence } from "../event-log.ts";
+import { joinPem } from "../identity/certificate-text.ts";
+import type { KeptIdentity } from "../identity/refreshing-identity.ts";
+import { privateKeyPem } from "../identity/subject-key.ts";
+import type { TrustRoots } from "../trust/trust-roots.ts";
+import { writeOutput } from "./output-folder.ts";
+
+const retryMilliseconds = 5_000;
+
+/** What is written, and who hears of it. */
+export interface CertificateOutputOptions {
+  readonly settings: OutputSettings;
+  readonly identity: KeptIdentity;
+  readonly trust: TrustRoots;
+  readonly isPkcs8: boolean;
+  readonly log: EventLog;
+}
+
+/**
+ * Keeps `key.pem`, `cert-chain.pem` and `root-cert.pem` in a folder up to date, for programs that read
+ * files. A write that fails is repeated until there is room again.
+ */
+export class CertificateOutput {
+  readonly #options: CertificateOutputOptions;
+  readonly #unsubscribe: readonly (() => void)[];
+  #isDirty = false;
+  #work: Promise<void> | undefined;
+  #retry: NodeJS.Timeout | undefined;
+  #command: ChildProcess | undefined;
+
+  constructor(options: CertificateOutputOptions) {
+    this.#options = options;
+    const { identity, trust } = options;
+    this.#unsubscribe = [identity.changes, trust.changes].map((changes) =>
+      changes.add(() => this.#write()),
+    );
+    this.#write();
+  }
+
+  async close(): Promise<void> {
+    for (const unsubscribe of this.#unsubscribe) unsubscribe();
+    clearTimeout(this.#retry);
+    this.#command?.kill();
+    await this.#work;
+  }
+
+  /** One write at a time; what changes meanwhile is written next. */
+  #write(): void {
+    this.#isDirty = true;
+    this.#work ??= this.#writeAll().finally(() => {
+      this.#work = undefined;
+      if (this.#isDirty) this.#write();
+    });
+  }
+
+  async #writeAll(): Promise<void> {
+    const { settings, log } = this.#options;
+    while (this.#isDirty) {
+      this.#isDirty = false;
+      try {
+        const files = this.#files();
+        if (!files || !(await writeOutput(settings, files))) continue;
+        log({ event: "files-written", level: "info", folder: settings.folder });
+        await this.#runCommand();
+      } catch (error) {
+        log({ event: "files-unwritten", level: "error", detail: sentence(error) });
+        clearTimeout(this.#retry);
+        this.#retry = setTimeout(() => this.#write(), retryMilliseconds);
+      }
+    }
+  }
+
+  #files(): Readonly<Record<string, string>> | undefined {
+    const { identity, trust, isPkcs8 } = this.#options;
+    const { issuance } = identity;
+    return (
+      issuance && {
+        "key.pem": privateKeyPem(issuance.svid.privateKey, isPkcs8),
+        // Istio's agents leave the roots in the chain, and some readers look for them there.
+        "cert-chain.pem": joinPem(issuance.elements),
+        "root-cert.pem": trust.pem,
+      }
+    );
+  }
+
+  async #runCommand(): Promise<void> {
+    const { settings, log } = this.#options;
+    if (settings.onChange === undefined) return;
+    const command = spawn("sh", ["-c", settings.onChange], {
+      stdio: ["ignore", "inherit", "inherit"],
+    });
+    this.#command = command;
+    const result = await new Promise<string>((resolve) => {
+      command.on("error", (error) => resolve(sentence(error)));
+      command.on("exit", (code, signal) =>
+        resolve(code === 0 ? "" : `ended with ${code ?? signal}`),
+      );
+    });
+    if (result) log({ event: "on-change-failed", level: "error", detail: result });
+    else log({ event: "on-change-run", level: "info" });
+  }
+}

@@ -1,0 +1,103 @@
+import { createPrivateKey } from "node:crypto";
+import { readFile, stat } from "node:fs/promises";
+import { setTimeout as sleep } from "node:timers/promises";
+import { getCACertificates } from "node:tls";
+import { type EventLog, sentence } from "../event-log.ts";
+import { parseCertificates } from "../identity/certificate-text.ts";
+import type { AgentMetrics } from "../status/metrics.ts";
+import type { FileResource } from "./file-resource.ts";
+import { FileWatch } from "./file-watch.ts";
+import type { Secret, SecretSource } from "./secret-source.ts";
+
+/** What secrets from files stand on. */
+export interface FileSecretPorts {
+  readonly debounceMilliseconds: number;
+  readonly log: EventLog;
+  readonly metrics: Pick<AgentMetrics, "watchFailed" | "fileSecretFailed">;
+}
+
+const patienceMilliseconds = 10_000;
+
+/**
+ * Secrets that are files. They are read on every load and never kept; a pair that does not fit, because
+ * only one of its files has been replaced yet, is given some time.
+ */
+export function fileSecrets(
+  find: (name: string) => FileResource | undefined,
+  { debounceMilliseconds, log, metrics }: FileSecretPorts,
+): SecretSource {
+  return {
+    async load(name) {
+      const resource = find(name);
+      if (!resource) throw new Error("no such resource");
+      return await patiently(() => read(resource), debounceMilliseconds).catch((error: unknown) => {
+        metrics.fileSecretFailed();
+        log({ event: "file-secret-unusable", level: "error", name, detail: sentence(error) });
+        throw error;
+      });
+    },
+    watch(name, onChange) {
+      const file = watchedFile(find(name));
+      if (file === undefined) return () => undefined;
+      const onFailure = (error: unknown): void => {
+        metrics.watchFailed();
+        log({ event: "file-unwatched", level: "warn", file, detail: sentence(error) });
+      };
+      const watch = new FileWatch(file, { debounceMilliseconds, onChange, onFailure });
+      return () => watch.close();
+    },
+  };
+}
+
+/** Of a pair it is the chain: the key is replaced with it, and alone means nothing. */
+function watchedFile(resource: FileResource | undefined): string | undefined {
+  if (resource?.kind === "certificate") return resource.chainFile;
+  return resource?.kind === "roots" ? resource.file : undefined;
+}
+
+async function patiently<T>(work: () => Promise<T>, firstWait: number): Promise<T> {
+  const deadline = performance.now() + patienceMilliseconds;
+  for (let wait = Math.max(1, firstWait); ; wait *= 2) {
+    try {
+      return await work();
+    } catch (error) {
+      if (performance.now() + wait > deadline) throw error;
+    }
+    await sleep(wait);
+  }
+}
+
+async function read(resource: FileResource): Promise<Secret> {
+  if (resource.kind === "certificate") return await readPair(resource);
+  const pem =
+    resource.kind === "roots"
+      ? await readFile(resource.file, "utf8")
+      : getCACertificates("system").join("\n");
+  const roots = parseCertificates(pem);
+  if (roots.length === 0) throw new Error("there is no certificate in the file");
+  return { kind: "roots", pem: roots.map((root) => root.toString()).join("") };
+}
+
+async function readPair(files: { readonly chainFile: string; readonly keyFile: string }) {
+  const [chainPem, privateKeyPem] = await Promise.all([
+    readFile(files.chainFile, "utf8"),
+    readFile(files.keyFile, "utf8"),
+  ]);
+  const [leaf] = parseCertificates(chainPem);
+  if (!leaf?.checkPrivateKey(createPrivateKey(privateKeyPem))) {
+    throw new Error("the certificate and the key do not fit");
+  }
+  return { kind: "certificate" as const, chainPem, privateKeyPem };
+}
+
+/** Whether all of the files are there, with something in them. */
+export async function areFilled(...files: readonly string[]): Promise<boolean> {
+  const sizes = await Promise.all(
+    files.map((file) =>
+      stat(file)
+        .then(({ size }) => size)
+        .catch(() => 0),
+    ),
+  );
+  return sizes.every((size) => size > 0);
+}

@@ -1,0 +1,87 @@
+import { once } from "node:events";
+import {
+  createServer,
+  type Http2ServerRequest,
+  type Http2ServerResponse,
+  type ServerHttp2Session,
+} from "node:http2";
+import { Code, ConnectError, type ConnectRouter, createConnectRouter } from "@connectrpc/connect";
+import type { UniversalHandler } from "@connectrpc/connect/protocol";
+import {
+  universalRequestFromNodeRequest,
+  universalResponseToNodeResponse,
+} from "@connectrpc/connect-node";
+import { type EventLog, sentence } from "../event-log.ts";
+import { listenOnSocket } from "./unix-socket.ts";
+
+/** A running gRPC server. */
+export interface RpcSocket {
+  readonly path: string;
+  /** Cuts every stream: clients come back elsewhere, or to the next agent. */
+  close(): Promise<void>;
+}
+
+/** What a server serves, and where. */
+export interface RpcSocketOptions {
+  readonly path: string;
+  readonly mode: number;
+  readonly routes: (router: ConnectRouter) => void;
+  readonly log: EventLog;
+}
+
+const maximumMessageBytes = 1 << 20;
+const maximumStreams = 1_000;
+
+/** Serves gRPC in the clear on a socket of the file system, whose permissions are the only guard. */
+export async function serveOnSocket({
+  path,
+  mode,
+  routes,
+  log,
+}: RpcSocketOptions): Promise<RpcSocket> {
+  const protocols = { grpc: true, grpcWeb: false, connect: false };
+  const router = createConnectRouter({ ...protocols, readMaxBytes: maximumMessageBytes });
+  routes(router);
+  const handlers = new Map(router.handlers.map((handler) => [handler.requestPath, handler]));
+  const server = createServer({ settings: { maxConcurrentStreams: maximumStreams } });
+  server.on("request", (request, response) => {
+    const handler = handlers.get(request.url);
+    if (handler) void answer(handler, request, response, log);
+    else response.writeHead(404).end();
+  });
+  const sessions = new Set<ServerHttp2Session>();
+  server.on("session", (session) => {
+    sessions.add(session);
+    session.on("close", () => sessions.delete(session));
+    // A peer that breaks the protocol loses its session, and nobody else's.
+    session.on("error", () => session.destroy());
+  });
+  await listenOnSocket(server, path, mode);
+  return {
+    path,
+    async close() {
+      server.close();
+      for (const session of sessions) session.destroy();
+      if (server.listening) await once(server, "close");
+    },
+  };
+}
+
+async function answer(
+  handler: UniversalHandler,
+  request: Http2ServerRequest,
+  response: Http2ServerResponse,
+  log: EventLog,
+): Promise<void> {
+  // gRPC's own libraries put the socket's path here, of which no URL can be made.
+  request.headers[":authority"] = "localhost";
+  try {
+    const call = universalRequestFromNodeRequest(request, response, undefined, undefined);
+    await universalResponseToNodeResponse(await handler(call), response);
+  } catch (error) {
+    // Who hangs up, and who is cut off when the agent ends, is no failure.
+    if (response.stream.destroyed || ConnectError.from(error).code === Code.Aborted) return;
+    log({ event: "rpc-failed", level: "warn", detail: sentence(error) });
+    response.stream.destroy();
+  }
+}

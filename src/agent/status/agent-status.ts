@@ -1,0 +1,79 @@
+import type { Identities } from "../identity/identities.ts";
+import type { IdentityStatus } from "../identity/refreshing-identity.ts";
+import type { BundlePoll } from "../trust/bundle-poll.ts";
+import type { TrustRoots } from "../trust/trust-roots.ts";
+
+/** One identity, as text. */
+export interface IdentityReport {
+  readonly spiffeId: string;
+  readonly notAfter: string | undefined;
+  readonly hoursLeft: number;
+  readonly nextAttempt: string;
+  readonly issuer: string | undefined;
+  readonly lastError: string | undefined;
+}
+
+/** One root that is trusted. */
+export interface RootReport {
+  readonly subject: string;
+  readonly notAfter: string;
+  readonly sha256: string;
+}
+
+/** How an agent stands. */
+export interface AgentStatus {
+  readonly isReady: boolean;
+  /** Why it is not ready. */
+  readonly reasons: readonly string[];
+  readonly identities: readonly IdentityReport[];
+  readonly roots: readonly RootReport[];
+  readonly bundle: {
+    readonly sequence: number | undefined;
+    readonly confirmedAt: string | undefined;
+    readonly lastError: string | undefined;
+  };
+}
+
+/** What a report is made from. */
+export interface ReportedParts {
+  readonly identities: Identities;
+  readonly trust: TrustRoots;
+  readonly poll: BundlePoll | undefined;
+  readonly now: Date;
+}
+
+/** Ready is an agent that has every certificate it keeps, and roots. */
+export function reportAgent({ identities, trust, poll, now }: ReportedParts): AgentStatus {
+  const kept = identities.all();
+  const missing = kept.filter((identity) => identity.issuance === undefined);
+  const reasons = missing.map(
+    ({ status }) => `${status.spiffeId}: ${status.lastError ?? "no certificate yet"}`,
+  );
+  return {
+    isReady: missing.length === 0,
+    reasons,
+    identities: kept.map(({ status }) => reportIdentity(status, now)),
+    roots: trust.current.map((root) => ({
+      subject: root.subject,
+      notAfter: root.validToDate.toISOString(),
+      sha256: root.fingerprint256,
+    })),
+    bundle: {
+      sequence: trust.sequence,
+      confirmedAt: poll?.confirmedAt?.toISOString(),
+      lastError: poll?.lastError,
+    },
+  };
+}
+
+function reportIdentity(status: IdentityStatus, now: Date): IdentityReport {
+  const left = (status.notAfter?.getTime() ?? 0) - now.getTime();
+  return {
+    spiffeId: status.spiffeId,
+    notAfter: status.notAfter?.toISOString(),
+    hoursLeft: Math.max(0, Math.round(left / 36_000) / 100),
+    nextAttempt: status.nextAttempt.toISOString(),
+    issuer: status.issuer,
+    lastError: status.lastError,
+  };
+}

@@ -1,0 +1,111 @@
+import { Counter, Gauge, Registry } from "prom-client";
+import type { Clock } from "../event-log.ts";
+
+/** What the CA client counts. */
+export interface IssuanceMetrics {
+  /** Counts the call, its failure, and the time that it took. */
+  timed<T>(call: () => Promise<T>): Promise<T>;
+  retried(): void;
+}
+
+/** What the gauges show, looked up when somebody asks. */
+export interface MetricsView {
+  /** Resource names with the ends of their certificates. */
+  expiries(): Iterable<readonly [resourceName: string, notAfter: Date]>;
+  bundleConfirmedAt(): Date | undefined;
+}
+
+const labels = { request_type: "csr" };
+
+/** Istio's names for an agent's metrics, and two of our own for the trust bundle. */
+export class AgentMetrics implements IssuanceMetrics {
+  readonly #registry = new Registry();
+  readonly #requests = this.#counter("num_outgoing_requests", "calls to the CA");
+  readonly #failures = this.#counter("num_failed_outgoing_requests", "calls that failed");
+  readonly #retries = this.#counter("num_outgoing_retries", "calls that were repeated");
+  readonly #latency = this.#counter("outgoing_latency", "milliseconds of all calls together");
+  readonly #watchFailures = this.#plainCounter("num_file_watcher_failures_total", "lost watches");
+  readonly #secretFailures = this.#plainCounter("num_file_secret_failures_total", "unusable files");
+
+  /** Adds the gauges, whose values come from `view`. */
+  observe(view: MetricsView, clock: Clock): void {
+    const secondsUntil = (instant: Date): number => (instant.getTime() - clock().getTime()) / 1000;
+    this.#gauge(
+      "cert_expiry_seconds",
+      "what is left of a certificate",
+      ["resource_name"],
+      (set) => {
+        for (const [name, end] of view.expiries()) set(secondsUntil(end), { resource_name: name });
+      },
+    );
+    this.#gauge(
+      "trust_bundle_age_seconds",
+      "since the bundle was known to be current",
+      [],
+      (set) => {
+        const confirmedAt = view.bundleConfirmedAt();
+        if (confirmedAt) set(-secondsUntil(confirmedAt), {});
+      },
+    );
+  }
+
+  async timed<T>(call: () => Promise<T>): Promise<T> {
+    this.#requests.inc(labels);
+    const begin = performance.now();
+    try {
+      return await call();
+    } catch (error) {
+      this.#failures.inc(labels);
+      throw error;
+    } finally {
+      this.#latency.inc(labels, performance.now() - begin);
+    }
+  }
+
+  retried(): void {
+    this.#retries.inc(labels);
+  }
+
+  watchFailed(): void {
+    this.#watchFailures.inc();
+  }
+
+  fileSecretFailed(): void {
+    this.#secretFailures.inc();
+  }
+
+  /** The text exposition format of Prometheus. */
+  text(): Promise<string> {
+    return this.#registry.metrics();
+  }
+
+  #counter(name: string, help: string): Counter {
+    const labelNames = Object.keys(labels);
+    return new Counter({ ...named(name, help), labelNames, registers: [this.#registry] });
+  }
+
+  #plainCounter(name: string, help: string): Counter {
+    return new Counter({ ...named(name, help), registers: [this.#registry] });
+  }
+
+  #gauge(
+    name: string,
+    help: string,
+    labelNames: string[],
+    collect: (set: (value: number, labels: Record<string, string>) => void) => void,
+  ): void {
+    const gauge = new Gauge({
+      ...named(name, help),
+      labelNames,
+      registers: [this.#registry],
+      collect: () => {
+        gauge.reset();
+        collect((value, of) => gauge.set(of, value));
+      },
+    });
+  }
+}
+
+function named(name: string, help: string): { name: string; help: string } {
+  return { name: `istio_agent_${name}`, help };
+}

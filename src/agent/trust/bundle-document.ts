@@ -1,0 +1,61 @@
+import type { X509Certificate } from "node:crypto";
+import { parseBase64 } from "../../pki/encoding/base64.ts";
+import { parseCertificate } from "../identity/certificate-text.ts";
+
+/** The X.509 part of a SPIFFE bundle. */
+export interface BundleDocument {
+  readonly sequence: number;
+  /** When to look again; the standard's advice where the bundle says nothing. */
+  readonly refreshSeconds: number;
+  readonly roots: readonly X509Certificate[];
+}
+
+const defaultRefreshSeconds = 300;
+const longestRefreshSeconds = 24 * 3600;
+const maximumKeys = 100;
+
+/**
+ * Reads a SPIFFE bundle (SPIFFE Trust Domain and Bundle §4). Keys of another use or type are passed
+ * over, as the standard wants; a certificate that does not parse or is no CA's is not.
+ *
+ * @returns `undefined` for what is no bundle.
+ */
+export function parseBundleDocument(text: string): BundleDocument | undefined {
+  const document = parseObject(text);
+  const keys = document?.keys;
+  const sequence = document?.spiffe_sequence ?? 0;
+  const hint = document?.spiffe_refresh_hint ?? defaultRefreshSeconds;
+  if (!Array.isArray(keys) || keys.length > maximumKeys) return undefined;
+  if (!isCount(sequence) || !isCount(hint)) return undefined;
+  const entries = keys.filter((key) => key?.use === "x509-svid" && Array.isArray(key.x5c));
+  const roots = entries.map((key) => parseRoot(key.x5c[0]));
+  if (!roots.every((root) => root !== undefined)) return undefined;
+  const refreshSeconds = Math.min(longestRefreshSeconds, Math.max(1, hint));
+  return { sequence, refreshSeconds, roots };
+}
+
+function parseRoot(x5c: unknown): X509Certificate | undefined {
+  const der = typeof x5c === "string" ? parseBase64(x5c) : undefined;
+  const root = der && parseCertificate(der);
+  return root?.ca ? root : undefined;
+}
+
+function isCount(value: unknown): value is number {
+  return Number.isSafeInteger(value) && Number(value) >= 0;
+}
+
+interface UnreadBundle {
+  readonly keys?: unknown;
+  readonly spiffe_sequence?: unknown;
+  readonly spiffe_refresh_hint?: unknown;
+}
+
+function parseObject(text: string): UnreadBundle | undefined {
+  try {
+    const value: unknown = JSON.parse(text);
+    return typeof value === "object" && value !== null ? { ...value } : undefined;
+  } catch {
+    // Where the text stops being JSON is of no use to anybody.
+    return undefined;
+  }
+}

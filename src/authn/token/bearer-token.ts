@@ -1,0 +1,38 @@
+import { CaError } from "../../foundation/errors.ts";
+import { rejectCredential } from "../credential-rejection.ts";
+
+/** A projected ServiceAccount token is about 1.5 kB; signed with RSA-4096 it is 2 kB. */
+const maximumTokenLength = 16 * 1024;
+
+/**
+ * The bearer token of a request: Istio's rule, an exact `Bearer ` among the values of
+ * `authorization`, other schemes skipped. Two bearer tokens are refused, because whoever stands in
+ * front may have looked at the other one.
+ *
+ * @param authorization The header as fetch gives it: several values joined by a comma, which
+ *   neither a JWT nor Basic credentials can contain.
+ * @throws CaError `credential-missing`, `credential-rejected` (`form`).
+ */
+export function parseBearerToken(authorization: string | null): string {
+  const tokens = bearerTokens(authorization ?? "");
+  const token = tokens[0];
+  if (token === undefined) {
+    throw new CaError({ reason: "credential-missing" }, "no bearer token in the request");
+  }
+  if (tokens.length > 1) throw rejectCredential("form", "more than one bearer token");
+  if (token.length > maximumTokenLength)
+    throw rejectCredential("form", "the bearer token is too long");
+  return token;
+}
+
+const prefix = "Bearer ";
+
+function bearerTokens(authorization: string): string[] {
+  const values = authorization.includes(",") ? authorization.split(",") : [authorization];
+  const tokens: string[] = [];
+  for (const value of values) {
+    const trimmed = value.trim();
+    if (trimmed.startsWith(prefix)) tokens.push(trimmed.slice(prefix.length));
+  }
+  return tokens;
+}

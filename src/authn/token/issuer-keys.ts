@@ -1,0 +1,151 @@
+import * as z from "zod/mini";
+import { CaError } from "../../foundation/errors.ts";
+import {
+  FetchError,
+  fetchTimeoutMilliseconds,
+  type JsonFetch,
+} from "../../foundation/json-fetch.ts";
+import { addSeconds } from "../../pki/x509/validity.ts";
+import { candidatesIn, type KeySet, parseKeySet, type VerificationKey } from "./key-set.ts";
+
+/** Which key of an issuer is wanted: what a token's header says. */
+export interface KeyQuery {
+  readonly algorithm: string;
+  readonly keyId: string | undefined;
+}
+
+/**
+ * The keys of one issuer that may have signed a token; none when it has no such key.
+ *
+ * @throws CaError `key-provider-unreachable` when it cannot be known: the same token may pass later.
+ */
+export type IssuerKeys = (
+  query: KeyQuery,
+  now: Date,
+) => readonly VerificationKey[] | Promise<readonly VerificationKey[]>;
+
+/** Where an issuer's keys are published. */
+export type KeyLocation =
+  | { readonly kind: "jwks-uri"; readonly url: string }
+  | { readonly kind: "discovery"; readonly issuer: string };
+
+/** Told when an issuer's keys could not be fetched, even if older ones carry on. */
+export type KeyFetchFailed = (issuer: string, error: FetchError) => void;
+
+/** Fetched keys are looked at again after this long, so that a withdrawn key does not live on. */
+export const keysFreshSeconds = 600;
+
+/** Fetched keys serve for this long while their issuer cannot be reached. */
+export const keysSurviveOutageSeconds = 21_600;
+
+/** Between two fetches that tokens with unknown keys cause. */
+export const coolDownSeconds = 30;
+
+/** Between two fetches while the last one failed. */
+const retrySeconds = 5;
+
+const pollMilliseconds = 20;
+
+/** The keys of an issuer whose JWK Set stands in the configuration. */
+export function pinnedKeys(keys: KeySet): IssuerKeys {
+  return ({ algorithm, keyId }) => candidatesIn(keys, algorithm, keyId);
+}
+
+/**
+ * The keys of an issuer that publishes them, cached as values in this isolate.
+ *
+ * Requests never wait for each other's promise, which Workers forbid: while one of them fetches,
+ * the others that need the outcome look at the cache until it is there.
+ */
+export function publishedKeys(
+  issuer: string,
+  location: KeyLocation,
+  fetchJson: JsonFetch,
+  keyFetchFailed: KeyFetchFailed,
+): IssuerKeys {
+  let keys: KeySet = [];
+  let fetchedAt = new Date(0);
+  let freshUntil = new Date(0);
+  let isReachable = false;
+  let nextFetch = new Date(0);
+  let fetchingUntil = new Date(0);
+
+  async function fetchKeys(now: Date): Promise<void> {
+    nextFetch = addSeconds(now, retrySeconds);
+    fetchingUntil = addSeconds(now, (2 * fetchTimeoutMilliseconds) / 1000);
+    try {
+      keys = await fetchKeySet(location, fetchJson);
+      fetchedAt = now;
+      freshUntil = addSeconds(now, keysFreshSeconds);
+      nextFetch = addSeconds(now, coolDownSeconds);
+      isReachable = true;
+    } catch (error) {
+      if (!(error instanceof FetchError)) throw error;
+      isReachable = false;
+      // Who waits for a fetch with good keys at hand should be a rare one.
+      if (now < addSeconds(fetchedAt, keysSurviveOutageSeconds)) {
+        nextFetch = addSeconds(now, coolDownSeconds);
+      }
+      keyFetchFailed(issuer, error);
+    } finally {
+      fetchingUntil = new Date(0);
+    }
+  }
+
+  async function otherRequestsFetch(now: Date): Promise<void> {
+    const polls = (2 * fetchTimeoutMilliseconds) / pollMilliseconds;
+    for (let i = 0; i < polls && now < fetchingUntil; i++) {
+      await new Promise((resolve) => setTimeout(resolve, pollMilliseconds));
+    }
+  }
+
+  async function lookAgain({ algorithm, keyId }: KeyQuery, isKnown: boolean, now: Date) {
+    if (now >= nextFetch) await fetchKeys(now);
+    else if (!isKnown) await otherRequestsFetch(now);
+    const survives = now < addSeconds(fetchedAt, keysSurviveOutageSeconds);
+    const candidates = survives ? candidatesIn(keys, algorithm, keyId) : [];
+    // Who cannot ask cannot say that there is no such key.
+    if (candidates.length > 0 || isReachable) return candidates;
+    throw new CaError(
+      { reason: "key-provider-unreachable", issuer },
+      "the issuer's keys cannot be fetched",
+    );
+  }
+
+  return (query, now) => {
+    const known = candidatesIn(keys, query.algorithm, query.keyId);
+    const isKnown = known.length > 0;
+    return isKnown && now.getTime() < freshUntil.getTime() ? known : lookAgain(query, isKnown, now);
+  };
+}
+
+async function fetchKeySet(location: KeyLocation, fetchJson: JsonFetch): Promise<KeySet> {
+  const url =
+    location.kind === "jwks-uri" ? location.url : await discoverJwksUri(location.issuer, fetchJson);
+  const keys = parseKeySet(await fetchJson(url));
+  if (!keys) throw new FetchError("answered no JWK Set with a usable key");
+  return keys;
+}
+
+const discoveryForm = z.object({ issuer: z.string(), jwks_uri: z.string() });
+
+/** OpenID Connect Discovery §4: the document must name the issuer it was asked for, byte for byte. */
+export async function discoverJwksUri(issuer: string, fetchJson: JsonFetch): Promise<string> {
+  const url = `${issuer.replace(/\/$/, "")}/.well-known/openid-configuration`;
+  const document = discoveryForm.safeParse(await fetchJson(url));
+  if (!document.success) throw new FetchError("answered no discovery document");
+  if (document.data.issuer !== issuer) throw new FetchError("describes another issuer");
+  if (!isSafeToFetch(document.data.jwks_uri)) throw new FetchError("points at an unsafe key URL");
+  return document.data.jwks_uri;
+}
+
+/** Whether keys may come from there: over HTTPS, or from this machine itself in development. */
+export function isSafeToFetch(url: string): boolean {
+  const parsed = URL.parse(url);
+  if (!parsed || parsed.username || parsed.password || url.includes("#")) return false;
+  return parsed.protocol === "https:" || (parsed.protocol === "http:" && isLoopback(parsed));
+}
+
+function isLoopback({ hostname }: URL): boolean {
+  return hostname === "127.0.0.1" || hostname === "localhost" || hostname === "[::1]";
+}

@@ -1,0 +1,99 @@
+import { parseBase64Url } from "../../pki/encoding/base64.ts";
+import { allocateBytes, type Bytes } from "../../pki/encoding/bytes.ts";
+import { rejectCredential } from "../credential-rejection.ts";
+
+/** A JSON object, its members unread. */
+export type JsonObject = Readonly<Record<string, unknown>>;
+
+/** A compact JWS (RFC 7515 §3.1) taken apart; nothing in it is verified yet. */
+export interface JsonWebSignature {
+  readonly algorithm: string;
+  readonly keyId: string | undefined;
+  /** The payload, which must be a JSON object. */
+  readonly claims: JsonObject;
+  readonly signedBytes: Bytes;
+  readonly signature: Bytes;
+}
+
+const encoder = new TextEncoder();
+const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
+
+/**
+ * Takes a compact JWS apart: three parts of canonical base64url, two JSON objects.
+ *
+ * A header that asks for an extension (`crit`), or says that it is another kind of token (`typ`), is
+ * refused (RFC 8725 §3.11); keys that a header brings along are not looked at.
+ *
+ * @throws CaError `credential-rejected` (`form`).
+ */
+export function parseJsonWebSignature(token: string): JsonWebSignature {
+  const payloadStart = token.indexOf(".") + 1;
+  const signatureStart = token.indexOf(".", payloadStart) + 1;
+  if (payloadStart === 0 || signatureStart === 0 || signatureStart === token.length) {
+    throw rejectCredential("form", "not a compact JWS");
+  }
+  const { algorithm, keyId } = headerOf(token.slice(0, payloadStart - 1));
+  const payloadEnd = signatureStart - 1;
+  const claims = parseJsonObject(token.slice(payloadStart, payloadEnd));
+  const signature = requireBase64Url(parseBase64Url(token.slice(signatureStart)));
+  const signedBytes = allocateBytes(payloadEnd);
+  encoder.encodeInto(token.slice(0, payloadEnd), signedBytes);
+  return { algorithm, keyId, claims, signedBytes, signature };
+}
+
+type Header = Pick<JsonWebSignature, "algorithm" | "keyId">;
+
+/** Enough for some keys of each of a thousand clusters; anybody may make up others. */
+const maximumHeaders = 4096;
+const maximumHeaderLength = 512;
+const headers = new Map<string, Header>();
+
+/** All tokens that one key signs have the same header, so it is read once. */
+function headerOf(part: string): Header {
+  const known = headers.get(part);
+  if (known) return known;
+  const header = parseHeader(part);
+  if (headers.size >= maximumHeaders) headers.clear();
+  if (part.length <= maximumHeaderLength) headers.set(part, header);
+  return header;
+}
+
+function parseHeader(part: string): Header {
+  const { alg, kid, typ, crit } = parseJsonObject(part);
+  if (typeof alg !== "string") throw rejectCredential("form", "no algorithm in the token");
+  if (kid !== undefined && typeof kid !== "string") throw rejectCredential("form", "kid not text");
+  if (crit !== undefined) throw rejectCredential("form", "the token demands an extension");
+  if (typ !== undefined && !isJwt(typ)) throw rejectCredential("form", "the token is no JWT");
+  return { algorithm: alg, keyId: kid };
+}
+
+function isJwt(typ: unknown): boolean {
+  return typeof typ === "string" && typ.toUpperCase() === "JWT";
+}
+
+/** A fourth part would show here: the dot before it is no symbol of base64url. */
+function requireBase64Url(octets: Bytes | undefined): Bytes {
+  if (!octets) throw rejectCredential("form", "the token is not base64url");
+  return octets;
+}
+
+/** Every part is read as soon as it is decoded, so that one place serves all: more than a token is long. */
+const decoded = new Uint8Array(16 * 1024);
+
+function parseJsonObject(part: string): JsonObject {
+  const value = parseJson(requireBase64Url(parseBase64Url(part, decoded)));
+  if (typeof value !== "object" || value === null || Array.isArray(value)) {
+    throw rejectCredential("form", "a part of the token is not a JSON object");
+  }
+  return value as JsonObject;
+}
+
+function parseJson(bytes: Bytes): unknown {
+  try {
+    return JSON.parse(decoder.decode(bytes));
+  } catch (error) {
+    // The parser's own message quotes the token, so it is not kept as the cause.
+    const kind = error instanceof Error ? error.name : "error";
+    throw rejectCredential("form", `a part of the token is not JSON in UTF-8 (${kind})`);
+  }
+}

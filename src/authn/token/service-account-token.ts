@@ -1,0 +1,115 @@
+import { parseServiceAccount, type ServiceAccount } from "../../pki/spiffe-id.ts";
+import type { BoundNode, BoundObject } from "../caller.ts";
+import { rejectCredential } from "../credential-rejection.ts";
+import type { TrustedIssuer } from "../trusted-issuer.ts";
+import type { JsonObject } from "./json-web-signature.ts";
+
+/** How far in the future `nbf` and `iat` may lie, for issuers whose clocks are ahead. `exp` gets nothing. */
+export const leewaySeconds = 60;
+
+/** What a ServiceAccount token says of its bearer. */
+export interface ServiceAccountClaims {
+  readonly account: ServiceAccount;
+  readonly pod: BoundObject | undefined;
+  readonly node: BoundNode | undefined;
+}
+
+/**
+ * Reads the claims of a token: whether it is meant for us, and now, and whose it is.
+ *
+ * @throws CaError `credential-rejected` (`form`, `time`, `audience`, `subject`).
+ */
+export function parseServiceAccountClaims(
+  claims: JsonObject,
+  { audiences }: Pick<TrustedIssuer, "audiences">,
+  now: Date,
+): ServiceAccountClaims {
+  const { exp, nbf = 0, iat = 0, aud, sub } = claims;
+  requireTime({ exp, nbf, iat }, now);
+  requireAudience(aud, audiences);
+  const account = parseSubject(sub);
+  const { pod, node } = readBoundObjects(claims["kubernetes.io"], account);
+  return { account, pod, node };
+}
+
+function requireTime(claims: Readonly<Record<"exp" | "nbf" | "iat", unknown>>, now: Date): void {
+  const { exp, nbf, iat } = claims;
+  if (!isInstant(exp)) throw rejectCredential("form", "exp is missing, or no time");
+  if (!isInstant(nbf) || !isInstant(iat)) throw rejectCredential("form", "nbf or iat is no time");
+  const seconds = now.getTime() / 1000;
+  if (exp <= seconds) throw rejectCredential("time", "the token has expired");
+  const latest = seconds + leewaySeconds;
+  if (nbf > latest) throw rejectCredential("time", "the token is not valid yet");
+  if (iat > latest) throw rejectCredential("time", "the token is from the future");
+}
+
+/** More than any name of Kubernetes, audiences included. */
+const maximumTextLength = 1024;
+const maximumAudiences = 64;
+
+function isText(value: unknown): value is string {
+  return typeof value === "string" && value.length <= maximumTextLength;
+}
+
+/** NumericDate (RFC 7519 §2), up to the year 9999. */
+function isInstant(value: unknown): value is number {
+  return typeof value === "number" && value >= 0 && value <= 253402300799;
+}
+
+/** One text or a list of texts (RFC 7519 §4.1.3); Istio knows only the list. */
+function requireAudience(aud: unknown, accepted: readonly string[]): void {
+  const audiences: readonly unknown[] = Array.isArray(aud) ? aud : [aud];
+  if (audiences.length > maximumAudiences || !audiences.every(isText)) {
+    throw rejectCredential("form", "aud is neither text nor a list of texts");
+  }
+  if (!audiences.some((audience) => accepted.includes(audience))) {
+    throw rejectCredential("audience", "the token is meant for another audience");
+  }
+}
+
+const subjectPrefix = "system:serviceaccount:";
+
+/** `system:serviceaccount:<namespace>:<name>`, exactly: neither name may hold a colon. */
+function parseSubject(sub: unknown): ServiceAccount {
+  if (!isText(sub)) throw rejectCredential("form", "sub is no text");
+  const colon = sub.indexOf(":", subjectPrefix.length);
+  const account = parseServiceAccount(sub.slice(subjectPrefix.length, colon), sub.slice(colon + 1));
+  if (!sub.startsWith(subjectPrefix) || colon < 0 || !account) {
+    throw rejectCredential("subject", "the token's subject is no ServiceAccount");
+  }
+  return account;
+}
+
+type BoundObjects = Pick<ServiceAccountClaims, "pod" | "node">;
+
+const unbound: BoundObjects = { pod: undefined, node: undefined };
+
+/** What Kubernetes says beside the subject, if it does; it must not contradict it. */
+function readBoundObjects(claim: unknown, account: ServiceAccount): BoundObjects {
+  if (claim === undefined) return unbound;
+  const { namespace, serviceaccount, pod, node } = readObject(claim);
+  const { name } = readObject(serviceaccount);
+  if (namespace !== account.namespace || name !== account.name) {
+    throw rejectCredential("subject", "the token's subject contradicts its kubernetes.io claims");
+  }
+  return {
+    pod: pod === undefined ? undefined : readBoundObject(pod),
+    node: node === undefined ? undefined : readNode(node),
+  };
+}
+
+function readBoundObject(value: unknown): BoundObject {
+  const { name, uid } = readObject(value);
+  if (isText(name) && isText(uid)) return { name, uid };
+  throw rejectCredential("form", "a bound object without name and uid");
+}
+
+function readNode(value: unknown): BoundNode {
+  const { name, uid } = readObject(value);
+  return uid === undefined && isText(name) ? { name } : readBoundObject(value);
+}
+
+function readObject(value: unknown): JsonObject {
+  if (typeof value === "object" && value !== null) return value as JsonObject;
+  throw rejectCredential("form", "the kubernetes.io claims are no object");
+}

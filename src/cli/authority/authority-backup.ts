@@ -1,0 +1,115 @@
+import { existsSync } from "node:fs";
+import { writeFile } from "node:fs/promises";
+import type { Command } from "commander";
+import { loadFile } from "../import/bounded-file.ts";
+import { openStore, type Session, type SessionOptions, withSession } from "../session/session.ts";
+import { conclude } from "../terminal/conclusion.ts";
+import { type ConfirmationOptions, confirm } from "../terminal/confirmation.ts";
+import { Obstacle } from "../terminal/obstacle.ts";
+import { readPassphrase } from "../terminal/passphrase.ts";
+import {
+  type BackupKey,
+  type BackupLock,
+  openBackup,
+  restoreBackup,
+  writeBackup,
+} from "./backup.ts";
+
+interface ExportOptions extends SessionOptions {
+  readonly out: string;
+  readonly recipient?: readonly string[];
+}
+
+/** `rampart authority export`. */
+export function addExport(command: Command, clock: () => Date): void {
+  command
+    .description("write an encrypted backup (age) of every authority, with its keys")
+    .requiredOption("-o, --out <file>", "where to; a file that exists is left alone")
+    .option(
+      "-r, --recipient <age1...>",
+      "lock it for an age key instead of a passphrase; may be repeated",
+      append,
+    )
+    .addHelpText("after", passphraseHelp)
+    .action((options: ExportOptions) =>
+      withSession(options, clock(), (s) => exportBackup(s, options)),
+    );
+}
+
+const append = (value: string, before: readonly string[] = []): readonly string[] => [
+  ...before,
+  value,
+];
+
+const passphraseHelp = `
+The passphrase is asked for, or comes from the environment variable RAMPART_PASSPHRASE.`;
+
+const forgeryHelp = `
+Whoever knows an age recipient can write a backup for it: restore one that --recipient locked only
+from where nobody else could have put another, and look at --dry-run first.`;
+
+async function exportBackup(session: Session, { out, recipient }: ExportOptions): Promise<void> {
+  if (existsSync(out)) throw new Obstacle(`${out} exists already`);
+  const lock: BackupLock = recipient
+    ? { recipients: recipient }
+    : { passphrase: await readPassphrase({ isNew: true }) };
+  const backup = await writeBackup(session, lock);
+  await writeFile(out, backup, { mode: 0o600, flag: "wx" }).catch((error: Error) => {
+    throw new Obstacle(`${out} cannot be written: ${error.message}`);
+  });
+  console.log(`${out} holds every authority of the ${session.place}.`);
+}
+
+interface RestoreOptions extends SessionOptions, ConfirmationOptions {
+  readonly identity?: string;
+}
+
+/** `rampart authority restore`. */
+export function addRestore(command: Command, clock: () => Date): void {
+  command
+    .argument("<file>", "what export wrote")
+    .description("seal a backup's authorities into the store, under the newest KEK")
+    .option("-i, --identity <file>", "the age identity that opens it, instead of a passphrase")
+    .option("-y, --yes", "do not ask")
+    .addHelpText(
+      "after",
+      `${passphraseHelp}
+${forgeryHelp}`,
+    )
+    .action((file: string, options: RestoreOptions) =>
+      withSession(options, clock(), (s) => restore(s, file, options)),
+    );
+}
+
+async function restore(session: Session, file: string, options: RestoreOptions): Promise<void> {
+  const backup = await openBackup(
+    await readText(file, maximumBackupOctets),
+    await backupKey(options),
+  );
+  const { authorities, refusals } = await openStore(session);
+  const records = authorities.length + refusals.length;
+  if (records > 0) {
+    const question = `The ${session.place} is not empty (authorities and what does not open: ${records}). Restore beside and over them?`;
+    await confirm(question, { yes: options.yes || session.isDry });
+  }
+  await restoreBackup(session, backup);
+  await conclude(session);
+}
+
+/** A hundred authorities with long chains. */
+const maximumBackupOctets = 16 * 1024 * 1024;
+const maximumIdentityOctets = 64 * 1024;
+
+async function backupKey({ identity }: RestoreOptions): Promise<BackupKey> {
+  if (!identity) return { passphrase: await readPassphrase({ isNew: false }) };
+  const lines = (await readText(identity, maximumIdentityOctets)).split("\n");
+  const key = lines.map((line) => line.trim()).find((line) => line.startsWith("AGE-SECRET-KEY-"));
+  if (!key) throw new Obstacle(`${identity} holds no age identity`);
+  return { identity: key };
+}
+
+async function readText(file: string, maximumOctets: number): Promise<string> {
+  const source = await loadFile(file, maximumOctets);
+  if (source) return source.text;
+  throw new Obstacle(`${file}: there is no such file`);
+}

@@ -1,0 +1,46 @@
+import type { Command } from "commander";
+import { adoptAuthority } from "../../ca/adopt.ts";
+import { rotate } from "../../ca/rotate.ts";
+import { loadPluggedIn } from "../import/load.ts";
+import { verifyPluggedIn } from "../import/verify.ts";
+import { openStore, type Session, type SessionOptions, withSession } from "../session/session.ts";
+import { conclude } from "../terminal/conclusion.ts";
+import { Obstacle } from "../terminal/obstacle.ts";
+
+interface ImportOptions extends SessionOptions {
+  readonly roots?: string;
+}
+
+/** `rampart authority import`. */
+export function addImport(command: Command, clock: () => Date): void {
+  command
+    .argument("<source>", "a directory (Istio's cacerts, kubernetes.io/tls) or a Secret's manifest")
+    .description("move in with the CA that a mesh has: it signs at once, its key is sealed here")
+    .option("--roots <file>", "more roots to trust beside it, such as root-cert-combined.pem")
+    .action((source: string, options: ImportOptions) =>
+      withSession(options, clock(), (s) => importAuthority(s, source, options)),
+    );
+}
+
+async function importAuthority(
+  session: Session,
+  source: string,
+  { roots }: ImportOptions,
+): Promise<void> {
+  const { mint, now } = session;
+  const store = await openStore(session);
+  if (store.authorities.length > 0 || store.refusals.length > 0) {
+    throw new Obstacle(
+      "the store has an authority already, whose workloads do not know the imported root:\n" +
+        "import into an empty store, or trust the other CA's root with `rampart root add`",
+    );
+  }
+  const material = await loadPluggedIn(source, roots);
+  const imported = await verifyPluggedIn(material, mint.trustDomain, now);
+  for (const warning of imported.warnings) console.error(`warning: ${warning}`);
+  const { certificates, privateKey: extractablePrivateKey, additionalRoots } = imported;
+  await adoptAuthority(mint, { certificates, extractablePrivateKey, additionalRoots }, now);
+  // One that has not long to live needs its successor now.
+  await rotate(mint, now);
+  await conclude(session);
+}

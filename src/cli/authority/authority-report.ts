@@ -1,0 +1,83 @@
+import type { OpenedStore } from "../../ca/opened-store.ts";
+import { type Phase, phaseAt, type Schedule } from "../../pki/authority/schedule.ts";
+import { applyTaints } from "../../pki/authority/taint.ts";
+import { toHex } from "../../pki/encoding/bytes.ts";
+import { formatInstant, formatTable } from "../terminal/table.ts";
+
+/** One authority, or one root that is trusted beside them, as an operator sees it. */
+export interface AuthorityReport {
+  readonly id: string;
+  readonly kind: "authority" | "additional root";
+  readonly phase: Phase;
+  readonly taintedAt: Date | undefined;
+  /** The kind of its key; of an additional root nothing is said. */
+  readonly key: string | undefined;
+  /** The hexadecimal SHA-256 of the certificate. */
+  readonly fingerprint: string;
+  /** What the taints leave of it. */
+  readonly schedule: Schedule;
+}
+
+/** Every authority and every additional root, in the order of their publication. */
+export async function reportAuthorities(
+  { issuers, additionalRoots, taints }: OpenedStore,
+  now: Date,
+): Promise<AuthorityReport[]> {
+  const taintedAt = (id: string): Date | undefined =>
+    taints
+      .filter((taint) => taint.id === id)
+      .map((taint) => taint.taintedAt)
+      .toSorted((a, b) => a.getTime() - b.getTime())[0];
+  const authorities = issuers.map(
+    async ({ authority: { id, schedule, certificate, publicKey } }) => ({
+      id,
+      kind: "authority" as const,
+      phase: phaseAt(schedule, now),
+      taintedAt: taintedAt(id),
+      key: publicKey.algorithm,
+      fingerprint: toHex(new Uint8Array(await crypto.subtle.digest("SHA-256", certificate.der))),
+      schedule,
+    }),
+  );
+  const roots = applyTaints(additionalRoots, taints).map(({ id, schedule }) => ({
+    id,
+    kind: "additional root" as const,
+    phase: phaseAt(schedule, now),
+    taintedAt: taintedAt(id),
+    key: undefined,
+    fingerprint: id,
+    schedule,
+  }));
+  return [...(await Promise.all(authorities)), ...roots].toSorted(
+    (a, b) => a.schedule.publishedFrom.getTime() - b.schedule.publishedFrom.getTime(),
+  );
+}
+
+/** The reports as a table. */
+export function formatAuthorities(reports: readonly AuthorityReport[]): string {
+  if (reports.length === 0) return "No authority.";
+  return formatTable(
+    ["ID", "PHASE", "KEY", "PUBLISHED", "SIGNS FROM", "SIGNS UNTIL", "LEAVES BUNDLE", "SHA-256"],
+    reports.map((report) => [
+      shortId(report.id),
+      report.taintedAt ? `${report.phase}, tainted` : report.phase,
+      report.key ?? "(root)",
+      formatInstant(report.schedule.publishedFrom),
+      report.key ? formatInstant(report.schedule.signsFrom) : "never",
+      signsUntilOf(report),
+      formatInstant(report.schedule.retiresAt),
+      report.fingerprint.slice(0, 16),
+    ]),
+  );
+}
+
+/** A tainted one stopped when it was said, unless it had before: its schedule no longer tells. */
+function signsUntilOf({ key, taintedAt, schedule }: AuthorityReport): string {
+  if (!key) return "never";
+  return taintedAt ? `tainted ${formatInstant(taintedAt)}` : formatInstant(schedule.signsUntil);
+}
+
+/** As much of an id as people need. */
+export function shortId(id: string): string {
+  return id.slice(0, 12);
+}

@@ -1,0 +1,86 @@
+import { type Command, Option } from "commander";
+import type { OpenedStore } from "../../ca/opened-store.ts";
+import { rotate } from "../../ca/rotate.ts";
+import { recordTaint } from "../../ca/taint.ts";
+import { createTaint, type Departure, type Taint } from "../../pki/authority/taint.ts";
+import { openStore, type Session, type SessionOptions, withSession } from "../session/session.ts";
+import { conclude } from "../terminal/conclusion.ts";
+import { type ConfirmationOptions, confirm } from "../terminal/confirmation.ts";
+import { Obstacle } from "../terminal/obstacle.ts";
+import { formatInstant } from "../terminal/table.ts";
+import { forecastTaints } from "./forecast.ts";
+import { findByBeginning } from "./id-beginning.ts";
+
+interface TaintOptions extends SessionOptions, ConfirmationOptions {
+  readonly root: Departure;
+}
+
+/** `rampart authority taint`. */
+export function addTaint(command: Command, clock: () => Date): void {
+  command
+    .argument("<id>", "the authority's id as `list` shows it, or its first 4 characters or more")
+    .description(
+      "stop an authority whose key may be in other hands: it signs nothing from now on, another takes over",
+    )
+    .addOption(
+      new Option("--root <when>", "when its root leaves the trust bundle")
+        .choices(["immediately", "with-last-leaf"] satisfies Departure[])
+        .makeOptionMandatory(),
+    )
+    .option("-y, --yes", "do not ask")
+    .addHelpText(
+      "after",
+      `
+  immediately      what it signed, and what a thief signs with it, is refused as soon as workloads
+                   fetch the new trust bundle; workloads that have not renewed by then lose their peers
+  with-last-leaf   no connection breaks; until its last certificate has expired, a thief can still sign`,
+    )
+    .action((id: string, options: TaintOptions) =>
+      withSession(options, clock(), (s) => taint(s, id, options)),
+    );
+}
+
+async function taint(session: Session, id: string, options: TaintOptions): Promise<void> {
+  const { mint, now } = session;
+  const store = await openStore(session);
+  const authority = findByBeginning(store.authorities, id, "authority");
+  const decided = createTaint(store, authority.id, options.root, mint.phaseLengths, now);
+  requireStricter(store, decided);
+  await confirm(taintQuestion(session, store, decided), { yes: options.yes || session.isDry });
+  await recordTaint(mint, decided);
+  const faults = await rotate(mint, now).then(() => 0, countFaults);
+  await conclude(session);
+  if (faults > 0) {
+    throw new Obstacle(
+      `it is tainted, but the rotation after it met faults (${faults}): the next cron run goes on`,
+    );
+  }
+}
+
+/** What says nothing new would only be one more record that nothing ever deletes. */
+function requireStricter(
+  { issuers, taints }: OpenedStore,
+  { id, taintedAt, retiresAt }: Taint,
+): void {
+  const left = issuers.find(({ authority }) => authority.id === id)?.authority.schedule.retiresAt;
+  if (left && left <= taintedAt) throw new Obstacle(`${id} has left the trust bundle already`);
+  if (left && left <= retiresAt && taints.some((taint) => taint.id === id)) {
+    throw new Obstacle(`${id} is tainted already, and its root leaves ${formatInstant(left)}`);
+  }
+}
+
+function taintQuestion({ mint, place, now }: Session, store: OpenedStore, taint: Taint): string {
+  const forecast = forecastTaints(store, mint.phaseLengths, now).find(({ id }) => id === taint.id);
+  const gap =
+    forecast && forecast.successorSignsFrom > now
+      ? ` Nothing signs until ${formatInstant(forecast.successorSignsFrom)}.`
+      : "";
+  const until = formatInstant(taint.retiresAt);
+  return `Taint ${taint.id} in the ${place}? It can never sign again, and is trusted until ${until}.${gap}`;
+}
+
+/** What a rotation fails with was logged fault by fault. */
+function countFaults(error: unknown): number {
+  if (error instanceof AggregateError) return error.errors.length;
+  throw error;
+}

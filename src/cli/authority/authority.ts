@@ -1,0 +1,115 @@
+import { Command } from "commander";
+import { inceptionSchedule } from "../../ca/inception.ts";
+import { mintAuthority } from "../../ca/mint.ts";
+import type { OpenedStore } from "../../ca/opened-store.ts";
+import { lastSignature } from "../../pki/authority/rotation.ts";
+import { nextSchedule, phaseAt } from "../../pki/authority/schedule.ts";
+import { lookAtClusters } from "../cluster/cluster-inspection.ts";
+import { addLoginOptions, type LoginChoice } from "../cluster/cluster-logins.ts";
+import { reportDeliveries } from "../root/delivery-report.ts";
+import { rootReach } from "../root/root-reach.ts";
+import {
+  openStore,
+  requireAllOpen,
+  type Session,
+  type SessionOptions,
+  withSession,
+} from "../session/session.ts";
+import { conclude } from "../terminal/conclusion.ts";
+import { Obstacle } from "../terminal/obstacle.ts";
+import { addChangeOptions, addDeploymentOptions } from "../terminal/options.ts";
+import { formatInstant } from "../terminal/table.ts";
+import { addExport, addRestore } from "./authority-backup.ts";
+import { addImport } from "./authority-import.ts";
+import { formatAuthorities, reportAuthorities, shortId } from "./authority-report.ts";
+import { addTaint } from "./authority-taint.ts";
+import { formatPlan, planJson } from "./plan-report.ts";
+
+type Clock = () => Date;
+
+interface ViewOptions extends SessionOptions {
+  readonly json?: boolean;
+}
+
+interface PlanOptions extends ViewOptions, LoginChoice {}
+
+/** `rampart authority …`: everything that is done to the CA's own keys. */
+export function authorityCommand(clock: Clock): Command {
+  const authority = new Command("authority").description("the CA's signing authorities");
+  addDeploymentOptions(authority.command("list"))
+    .description("every authority: its phase, its dates, its fingerprint")
+    .option("--json", "as JSON, for programs")
+    .action((options: ViewOptions) => withSession(options, clock(), (s) => list(s, options)));
+  addLoginOptions(addDeploymentOptions(authority.command("plan")))
+    .description("what happens next and when, what a taint would do, and where the next root is")
+    .option("--json", "as JSON, for programs")
+    .action((options: PlanOptions) => withSession(options, clock(), (s) => plan(s, options)));
+  addChangeOptions(authority.command("init"))
+    .description("give an empty store its first authority, whatever INCEPTION_DATE says")
+    .action((options: SessionOptions) => withSession(options, clock(), init));
+  addChangeOptions(authority.command("rotate"))
+    .description("mint the successor now instead of when it is due; it signs in good time")
+    .action((options: SessionOptions) => withSession(options, clock(), rotateNow));
+  addTaint(addChangeOptions(authority.command("taint")), clock);
+  addImport(addChangeOptions(authority.command("import")), clock);
+  addExport(addDeploymentOptions(authority.command("export")), clock);
+  addRestore(addChangeOptions(authority.command("restore")), clock);
+  return authority;
+}
+
+async function list(session: Session, { json }: ViewOptions): Promise<void> {
+  const store = await openStore(session);
+  const reports = await reportAuthorities(store, session.now);
+  console.log(json ? JSON.stringify(reports, undefined, 2) : formatAuthorities(reports));
+  requireAllOpen(store);
+}
+
+async function plan(session: Session, { json, ...logins }: PlanOptions): Promise<void> {
+  const { configuration, mint, now } = session;
+  const store = await openStore(session);
+  requireAuthority(store);
+  const sights = await lookAtClusters(configuration, logins);
+  const deliveries = await reportDeliveries(sights, session.currentBundle);
+  const planned = { lengths: mint.phaseLengths, deliveries, reach: rootReach(store, sights, now) };
+  const report = json ? planJson : formatPlan;
+  console.log(await report(store, planned, now));
+  requireAllOpen(store);
+}
+
+async function init(session: Session): Promise<void> {
+  const { mint, now } = session;
+  const store = await openStore(session);
+  if (store.authorities.length > 0 || store.refusals.length > 0) {
+    throw new Obstacle("the store is not empty: init founds a CA where none is");
+  }
+  await mintAuthority(mint, inceptionSchedule(mint, now));
+  await conclude(session);
+}
+
+async function rotateNow(session: Session): Promise<void> {
+  const { mint, now } = session;
+  const store = await openStore(session);
+  requireAuthority(store);
+  const authorities = store.issuers.map(({ authority }) => authority);
+  const prepared = authorities.find(
+    ({ schedule }) =>
+      schedule.signsFrom < schedule.signsUntil &&
+      ["future", "published"].includes(phaseAt(schedule, now)),
+  );
+  if (prepared) {
+    const when = formatInstant(prepared.schedule.signsFrom);
+    throw new Obstacle(`a successor is prepared: ${shortId(prepared.id)} signs from ${when}`);
+  }
+  const schedule = nextSchedule(mint.phaseLengths, lastSignature(authorities), now);
+  await mintAuthority(mint, schedule);
+  await conclude(session);
+}
+
+function requireAuthority({ authorities, refusals }: OpenedStore): void {
+  if (authorities.length > 0) return;
+  throw new Obstacle(
+    refusals.length > 0
+      ? `no authority opens (records that do not: ${refusals.length})`
+      : "the store holds no authority: found one with `rampart authority init`, or import one",
+  );
+}

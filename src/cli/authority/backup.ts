@@ -1,0 +1,218 @@
+import { armor, Decrypter, Encrypter } from "age-encryption";
+import * as z from "zod/mini";
+import { storeRecord } from "../../ca/mint.ts";
+import { instant, octets, scheduleForm } from "../../custody/authority-record.ts";
+import { sealRoot } from "../../custody/root-statement.ts";
+import { openExtractable, sealAuthority } from "../../custody/seal.ts";
+import { sealTaint } from "../../custody/taint-statement.ts";
+import { type AdditionalRoot, createAdditionalRoot } from "../../pki/authority/additional-root.ts";
+import type { NewAuthority } from "../../pki/authority/self-signed-authority.ts";
+import {
+  createSigningAuthority,
+  signatureAlgorithmOf,
+} from "../../pki/authority/signing-authority.ts";
+import type { Taint } from "../../pki/authority/taint.ts";
+import { toBase64 } from "../../pki/encoding/base64.ts";
+import { openStore, requireAllOpen, type Session } from "../session/session.ts";
+import { Obstacle } from "../terminal/obstacle.ts";
+
+/** It becomes a part of a name in the store. */
+const identifier = z.string().check(z.regex(/^[0-9a-f]{2,256}$/));
+
+const authorityForm = z.strictObject({
+  schedule: scheduleForm,
+  certificate: octets,
+  intermediates: z.array(octets).check(z.maxLength(8)),
+  roots: z.array(octets).check(z.minLength(1), z.maxLength(8)),
+  /** PKCS#8. */
+  privateKey: octets,
+});
+const rootForm = z.strictObject({ certificate: octets, publishedFrom: instant });
+const taintForm = z.strictObject({ id: identifier, taintedAt: instant, retiresAt: instant });
+
+const backupForm = z.strictObject({
+  format: z.literal("rampart backup"),
+  version: z.literal(1),
+  trustDomain: z.string(),
+  authorities: z.array(authorityForm).check(z.minLength(1), z.maxLength(100)),
+  additionalRoots: z.array(rootForm).check(z.maxLength(100)),
+  taints: z.array(taintForm).check(z.maxLength(100)),
+});
+
+type Backup = z.infer<typeof backupForm>;
+type BackupJson = z.input<typeof backupForm>;
+
+/** Who can open a backup: whoever knows a passphrase (scrypt), or holds one of the age identities. */
+export type BackupLock =
+  | { readonly passphrase: string }
+  | { readonly recipients: readonly string[] };
+
+/** How a backup is opened. */
+export type BackupKey = { readonly passphrase: string } | { readonly identity: string };
+
+/**
+ * Everything in the store, with its keys, as armoured age (age-encryption.org/v1): `age -d` opens it
+ * without this program. It does not depend on the KEKs.
+ *
+ * @throws Obstacle when a record does not open: a backup is whole or is not made.
+ */
+export async function writeBackup(session: Session, lock: BackupLock): Promise<string> {
+  const content = JSON.stringify(await collect(session));
+  const encrypter = new Encrypter();
+  if ("passphrase" in lock) encrypter.setPassphrase(lock.passphrase);
+  else for (const recipient of lock.recipients) addRecipient(encrypter, recipient);
+  return armor.encode(await encrypter.encrypt(content));
+}
+
+function addRecipient(encrypter: Encrypter, recipient: string): void {
+  try {
+    encrypter.addRecipient(recipient);
+  } catch {
+    throw new Obstacle("a recipient is not an age public key (age1…)");
+  }
+}
+
+async function collect(session: Session): Promise<BackupJson> {
+  const { store, trustDomain, keks } = session.mint;
+  const opened = await openStore(session);
+  requireAllOpen(opened);
+  const { additionalRoots, taints } = opened;
+  const records = (await store.load()).filter(({ kind }) => kind === "authority");
+  const authorities = await Promise.all(
+    records.map(async (record) => toJson(await openExtractable(record, trustDomain, keks))),
+  );
+  if (authorities.length === 0) throw new Obstacle("the store holds no authority");
+  return {
+    format: "rampart backup",
+    version: 1,
+    trustDomain,
+    authorities,
+    additionalRoots: additionalRoots.map(({ roots: [certificate], schedule }) => ({
+      certificate: toBase64(certificate),
+      publishedFrom: schedule.publishedFrom.toISOString(),
+    })),
+    taints: taints.map(({ id, taintedAt, retiresAt }) => ({
+      id,
+      taintedAt: taintedAt.toISOString(),
+      retiresAt: retiresAt.toISOString(),
+    })),
+  };
+}
+
+async function toJson({
+  authority,
+  extractablePrivateKey,
+}: NewAuthority): Promise<BackupJson["authorities"][number]> {
+  const { publishedFrom, signsFrom, signsUntil, retiresAt } = authority.schedule;
+  const privateKey = await crypto.subtle.exportKey("pkcs8", extractablePrivateKey);
+  return {
+    schedule: {
+      publishedFrom: publishedFrom.toISOString(),
+      signsFrom: signsFrom.toISOString(),
+      signsUntil: signsUntil.toISOString(),
+      retiresAt: retiresAt.toISOString(),
+    },
+    certificate: toBase64(authority.certificate.der),
+    intermediates: authority.intermediates.map(toBase64),
+    roots: authority.roots.map(toBase64),
+    privateKey: toBase64(new Uint8Array(privateKey)),
+  };
+}
+
+/** What a backup holds, ready to be sealed. */
+export interface OpenedBackup {
+  readonly trustDomain: string;
+  readonly authorities: readonly NewAuthority[];
+  readonly additionalRoots: readonly AdditionalRoot[];
+  readonly taints: readonly Taint[];
+}
+
+/** @throws Obstacle for what does not open, is no backup, or holds a key that is not its certificate's. */
+export async function openBackup(text: string, key: BackupKey): Promise<OpenedBackup> {
+  const parsed = backupForm.safeParse(parseJson(await decrypt(text, key)));
+  if (!parsed.success) throw new Obstacle("it opens, but it is no backup of Rampart's version 1");
+  const { trustDomain, taints, additionalRoots, authorities } = parsed.data;
+  return {
+    trustDomain,
+    taints,
+    authorities: await Promise.all(authorities.map(openAuthority)),
+    additionalRoots: await Promise.all(
+      additionalRoots.map((root) => createAdditionalRoot(root.certificate, root.publishedFrom)),
+    ).catch(refuseContent),
+  };
+}
+
+async function decrypt(text: string, key: BackupKey): Promise<string> {
+  const decrypter = new Decrypter();
+  try {
+    if ("passphrase" in key) decrypter.addPassphrase(key.passphrase);
+    else decrypter.addIdentity(key.identity);
+    return await decrypter.decrypt(armor.decode(text), "text");
+  } catch {
+    throw new Obstacle("the backup does not open: it is damaged, or locked with something else");
+  }
+}
+
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+async function openAuthority(backup: Backup["authorities"][number]): Promise<NewAuthority> {
+  const created = await readAuthority(backup).catch(refuseContent);
+  if (await hasItsOwnKey(created)) return created;
+  throw new Obstacle(`the key of ${created.authority.id} is not its certificate's`);
+}
+
+async function readAuthority(backup: Backup["authorities"][number]): Promise<NewAuthority> {
+  const authority = await createSigningAuthority(backup, backup.schedule);
+  const { importParameters } = signatureAlgorithmOf(authority.publicKey);
+  const extractablePrivateKey = await crypto.subtle.importKey(
+    "pkcs8",
+    backup.privateKey,
+    importParameters,
+    true,
+    ["sign"],
+  );
+  return { authority, extractablePrivateKey };
+}
+
+/** The readers' own words may hold what they read. */
+function refuseContent(): never {
+  throw new Obstacle("the backup opens, but not all in it is a certificate or a key");
+}
+
+async function hasItsOwnKey({ authority, extractablePrivateKey }: NewAuthority): Promise<boolean> {
+  const { importParameters, signParameters } = signatureAlgorithmOf(authority.publicKey);
+  const { spki } = authority.certificate.toBeSigned;
+  const publicKey = await crypto.subtle
+    .importKey("spki", spki, importParameters, true, ["verify"])
+    .catch(refuseContent);
+  const probe = new TextEncoder().encode("probe");
+  const signature = await crypto.subtle.sign(signParameters, extractablePrivateKey, probe);
+  return crypto.subtle.verify(signParameters, publicKey, signature, probe);
+}
+
+/**
+ * Seals what a backup holds under the newest KEK. Taints first: nothing is back before what limits
+ * it. Those that the store has hold as well: each is a record of its own.
+ */
+export async function restoreBackup(session: Session, backup: OpenedBackup): Promise<void> {
+  const { mint } = session;
+  const { trustDomain, keks } = mint;
+  if (backup.trustDomain !== trustDomain) {
+    throw new Obstacle(`the backup is of trust domain ${backup.trustDomain}, not ${trustDomain}`);
+  }
+  for (const taint of backup.taints) {
+    await storeRecord(mint, await sealTaint(taint, trustDomain, keks));
+  }
+  for (const root of backup.additionalRoots) {
+    await storeRecord(mint, await sealRoot(root, trustDomain, keks));
+  }
+  for (const authority of backup.authorities) {
+    await storeRecord(mint, await sealAuthority(authority, trustDomain, keks));
+  }
+}

@@ -1,0 +1,62 @@
+import { viewAt } from "../../ca/authority-view.ts";
+import type { OpenedStore } from "../../ca/opened-store.ts";
+import type { PhaseLengths } from "../../pki/authority/schedule.ts";
+import { type DeliveryReport, formatDeliveries } from "../root/delivery-report.ts";
+import { formatReach, type RootReach } from "../root/root-reach.ts";
+import { formatInstant, formatTable } from "../terminal/table.ts";
+import { formatAuthorities, reportAuthorities, shortId } from "./authority-report.ts";
+import { forecastRotation, forecastTaints } from "./forecast.ts";
+
+/** What a plan is made of, beside the store. */
+export interface Planned {
+  readonly lengths: PhaseLengths;
+  readonly deliveries: readonly DeliveryReport[];
+  readonly reach: RootReach | undefined;
+}
+
+/** The plan for people: where things stand, what comes, what a taint would do, where the next root is. */
+export async function formatPlan(
+  store: OpenedStore,
+  { lengths, deliveries, reach }: Planned,
+  now: Date,
+): Promise<string> {
+  const { reasons } = viewAt(store, now);
+  const events = forecastRotation(store, lengths, now).map(({ at, id, event }) => [
+    formatInstant(at),
+    shortId(id),
+    event,
+  ]);
+  const taints = forecastTaints(store, lengths, now).map((taint) => [
+    shortId(taint.id),
+    `${shortId(taint.successor)} from ${formatInstant(taint.successorSignsFrom)}`,
+    formatInstant(taint.trustedUntil.immediately),
+    formatInstant(taint.trustedUntil["with-last-leaf"]),
+  ]);
+  const taintHeadings = ["IF TAINTED NOW", "SIGNS INSTEAD", "TRUSTED UNTIL", "OR, WITH LAST LEAF"];
+  return [
+    formatAuthorities(await reportAuthorities(store, now)),
+    ...(reasons.length > 0 ? [["Needs attention:", ...reasons].join("\n  ")] : []),
+    formatTable(["WHEN", "WHO", "WHAT HAPPENS NEXT"], events),
+    formatTable(taintHeadings, taints),
+    ...(deliveries.length > 0 ? [formatDeliveries(deliveries)] : []),
+    ...(reach ? [formatReach(reach)] : []),
+  ].join("\n\n");
+}
+
+/** The same for programs. */
+export async function planJson(
+  store: OpenedStore,
+  { lengths, deliveries, reach }: Planned,
+  now: Date,
+): Promise<string> {
+  const report = {
+    now,
+    authorities: await reportAuthorities(store, now),
+    needsAttention: viewAt(store, now).reasons,
+    events: forecastRotation(store, lengths, now),
+    onTaint: forecastTaints(store, lengths, now),
+    deliveries,
+    rootReach: reach,
+  };
+  return JSON.stringify(report, undefined, 2);
+}

@@ -1,0 +1,122 @@
+import { discoverJwksUri } from "../../authn/token/issuer-keys.ts";
+import { type KeySet, parseKeySet } from "../../authn/token/key-set.ts";
+import type { Configuration } from "../../config/configuration.ts";
+import type { IssuerTable } from "../../config/issuer-table.ts";
+import { FetchError, fetchJson } from "../../foundation/json-fetch.ts";
+import { formatTable } from "../terminal/table.ts";
+
+/** How one issuer stands. */
+export interface IssuerReport {
+  readonly cluster: string;
+  readonly issuer: string;
+  /** Where its keys come from. */
+  readonly source: "inline" | "jwks_uri" | "discovery" | "api";
+  /** Why they cannot be had. */
+  readonly fault: string | undefined;
+  /** Each key's id, with the algorithms that it may be used with. */
+  readonly keys: readonly string[];
+  /** Seconds by which its web server's clock is ahead of this one; nothing where none was asked. */
+  readonly clockAheadSeconds: number | undefined;
+  readonly review: string | undefined;
+  /** Whom its tokens may become. */
+  readonly identities: readonly string[];
+}
+
+/** Looks at every issuer of a configuration as the CA would, from this machine. */
+export async function inspectIssuers(
+  { issuers, trustDomain }: Configuration,
+  clock: () => Date,
+): Promise<IssuerReport[]> {
+  return Promise.all(
+    issuers.map(async (table) => ({
+      cluster: table.cluster,
+      issuer: table.issuer,
+      review: table.kubernetes?.review,
+      identities: identitiesOf(table, trustDomain),
+      ...(await keysOf(table, clock)),
+    })),
+  );
+}
+
+type KeyReport = Pick<IssuerReport, "source" | "fault" | "keys" | "clockAheadSeconds">;
+
+async function keysOf(table: IssuerTable, clock: () => Date): Promise<KeyReport> {
+  const { issuer, jwks, jwks_uri, kubernetes } = table;
+  const nothing = { fault: undefined, keys: [], clockAheadSeconds: undefined };
+  if (jwks) return { ...nothing, source: "inline", keys: keyNames(jwks) };
+  if (kubernetes?.review === "instead-of-keys") return { ...nothing, source: "api" };
+  const source = jwks_uri ? "jwks_uri" : "discovery";
+  try {
+    const url = jwks_uri ?? (await discoverJwksUri(issuer, fetchJson));
+    const keys = parseKeySet(await fetchJson(url));
+    if (!keys) throw new FetchError("answered no JWK Set with a usable key");
+    return {
+      source,
+      fault: undefined,
+      keys: keyNames(keys),
+      clockAheadSeconds: await skewOf(url, clock),
+    };
+  } catch (error) {
+    if (!(error instanceof FetchError)) throw error;
+    return { ...nothing, source, fault: error.message };
+  }
+}
+
+const keyNames = (keys: KeySet): string[] =>
+  keys.map(({ keyId, algorithms }) => `${keyId?.slice(0, 12) ?? "-"} ${algorithms.join("/")}`);
+
+/** By the `Date` of an answer (RFC 9110 §6.6.1), to the second. */
+async function skewOf(url: string, clock: () => Date): Promise<number | undefined> {
+  const options = {
+    method: "HEAD",
+    redirect: "manual",
+    signal: AbortSignal.timeout(5000),
+  } as const;
+  const response = await fetch(url, options).catch(() => undefined);
+  const date = Date.parse(response?.headers.get("date") ?? "");
+  return Number.isNaN(date) ? undefined : Math.round((date - clock().getTime()) / 1000);
+}
+
+function identitiesOf(table: IssuerTable, trustDomain: string): string[] {
+  const { namespaces, trusted_node_accounts, gateways, node_checks, kubernetes } = table;
+  const checks = node_checks ?? (kubernetes ? "api" : "claims");
+  return [
+    ...namespaces.map((namespace) => `spiffe://${trustDomain}/ns/${namespace}/sa/*`),
+    ...trusted_node_accounts.map(
+      ({ namespace, name }) => `${namespace}/${name}: others of these on its node (${checks})`,
+    ),
+    ...gateways.map(
+      ({ account: { namespace, name }, dns_names }) =>
+        `${namespace}/${name}: ${dns_names.join(", ")}`,
+    ),
+  ];
+}
+
+/** Clocks further apart than this make good tokens fail: the leeway of `nbf` and `iat`, halved. */
+const worrySeconds = 30;
+
+/** The reports as a table, and below it whom each cluster's tokens may become. */
+export function formatIssuers(reports: readonly IssuerReport[]): string {
+  const rows = reports.map(
+    ({ cluster, issuer, source, fault, keys, clockAheadSeconds, review }) => [
+      cluster,
+      issuer,
+      source,
+      fault ?? (keys.join(", ") || "-"),
+      clockOf(clockAheadSeconds),
+      review ?? "-",
+    ],
+  );
+  const identities = reports.flatMap((report) => [
+    `${report.cluster} may obtain`,
+    ...report.identities.map((identity) => `  ${identity}`),
+  ]);
+  const headings = ["CLUSTER", "ISSUER", "KEYS FROM", "KEYS", "CLOCK", "REVIEW"];
+  return [formatTable(headings, rows), "", ...identities].join("\n");
+}
+
+function clockOf(aheadSeconds: number | undefined): string {
+  if (aheadSeconds === undefined) return "-";
+  if (Math.abs(aheadSeconds) <= worrySeconds) return "agrees";
+  return `${Math.abs(aheadSeconds)}s ${aheadSeconds > 0 ? "ahead" : "behind"}`;
+}

@@ -1,0 +1,179 @@
+import { isIP } from "node:net";
+import { stringify } from "smol-toml";
+import * as z from "zod/mini";
+import { discoverJwksUri, isSafeToFetch } from "../../authn/token/issuer-keys.ts";
+import { candidatesIn, parseKeySet } from "../../authn/token/key-set.ts";
+import type { ReviewOrder } from "../../authn/trusted-issuer.ts";
+import { issuerTables } from "../../config/issuer-table.ts";
+import { inEnglish } from "../../foundation/english-list.ts";
+import { FetchError, type JsonFetch } from "../../foundation/json-fetch.ts";
+import { Obstacle } from "../terminal/obstacle.ts";
+
+/** What a cluster has shown of its issuer, and who showed it. */
+export interface ShownIssuer {
+  readonly issuer: string;
+  /** The JWK Set, unread; nothing where only the issuer's name is known. */
+  readonly jwks: unknown;
+}
+
+/** What an operator wants the table to say beside its issuer and its keys. */
+export interface EnrolmentWishes {
+  readonly cluster: string;
+  readonly audiences: readonly string[];
+  readonly kubernetes?:
+    | { readonly server: string; readonly ca: string | undefined; readonly review: ReviewOrder }
+    | undefined;
+}
+
+/** A table of `ISSUERS`, and why it is as it is. */
+export interface Enrolment {
+  readonly table: Readonly<Record<string, unknown>>;
+  readonly reasons: readonly string[];
+}
+
+const discovery = z.object({ issuer: z.string() });
+
+/** What an API server's own documents say. @throws Obstacle */
+export function parseShown(discoveryText: string, jwksText: string): ShownIssuer {
+  return { issuer: issuerIn(discoveryText), jwks: parseJson(jwksText, "the JWK Set") };
+}
+
+/** The issuer of a discovery document. @throws Obstacle */
+export function issuerIn(discoveryText: string): string {
+  const document = discovery.safeParse(parseJson(discoveryText, "the discovery document"));
+  if (!document.success) throw new Obstacle("the discovery document names no issuer");
+  return document.data.issuer;
+}
+
+function parseJson(text: string, what: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    throw new Obstacle(`${what} is not JSON`);
+  }
+}
+
+/**
+ * The table of a cluster: by discovery where whoever is outside gets the same keys from the issuer, with
+ * the keys inline where not.
+ *
+ * @throws Obstacle when there is no way to any keys.
+ */
+export async function enrol(
+  { issuer, jwks }: ShownIssuer,
+  wishes: EnrolmentWishes,
+  fetchJson: JsonFetch,
+): Promise<Enrolment> {
+  const obstacle = await whyNotDiscovery(issuer, jwks, fetchJson);
+  const reasons = obstacle
+    ? [obstacle]
+    : [`${issuer} answers without credentials, from this machine`];
+  if (obstacle && jwks === undefined) {
+    throw new Obstacle(`${obstacle}; its keys must come from a kubeconfig or from files`);
+  }
+  const chosen = obstacle
+    ? "the keys stand here: when the cluster changes them, run this again"
+    : "the keys are looked up at the issuer, and follow its changes";
+  const keys = obstacle ? { jwks: { keys: publicKeys(jwks) } } : {};
+  const table = { issuer, ...shared(wishes), ...keys };
+  requireServable(table);
+  return { table, reasons: [...reasons, chosen] };
+}
+
+function shared({ cluster, audiences, kubernetes }: EnrolmentWishes): Record<string, unknown> {
+  const { ca, ...access } = kubernetes ?? {};
+  const suffix = cluster.toUpperCase().replace(/[^A-Z0-9]/g, "_");
+  const credential = `CLUSTER_CREDENTIAL_${suffix}`.slice(0, 64);
+  return {
+    cluster,
+    ...(audiences.join() !== "istio-ca" && { audiences: [...audiences] }),
+    ...(kubernetes && { kubernetes: { ...access, credential, ...(ca !== undefined && { ca }) } }),
+  };
+}
+
+/** What keeps those outside from getting these keys from the issuer, or nothing. */
+async function whyNotDiscovery(
+  issuer: string,
+  jwks: unknown,
+  fetchJson: JsonFetch,
+): Promise<string | undefined> {
+  if (!isSafeToFetch(issuer)) return `${issuer} is no https URL`;
+  if (isPrivate(new URL(issuer).hostname))
+    return `${issuer} is a name of the inside: no edge can reach it`;
+  try {
+    const published = await fetchJson(await discoverJwksUri(issuer, fetchJson));
+    if (!parseKeySet(published)) return `${issuer} publishes no key that Rampart can use`;
+    if (jwks === undefined || isCovered(jwks, published)) return undefined;
+    return `${issuer} publishes other keys than the cluster has shown: find out why`;
+  } catch (error) {
+    if (!(error instanceof FetchError)) throw error;
+    return `${issuer} ${error.message} to who has no credentials`;
+  }
+}
+
+/** Whether every key that the cluster has shown is among the published ones. */
+function isCovered(shown: unknown, published: unknown): boolean {
+  const others = new Set(publicKeys(published).map((key) => JSON.stringify(key)));
+  return publicKeys(shown).every((key) => others.has(JSON.stringify(key)));
+}
+
+/** Names and addresses that only mean something inside of a network (RFC 1918, RFC 4193, RFC 6762). */
+function isPrivate(hostname: string): boolean {
+  const address = hostname.replace(/^\[|\]$/g, "");
+  switch (isIP(address)) {
+    case 4:
+      return /^(?:0|10|127|169\.254|192\.168|172\.(?:1[6-9]|2\d|3[01])|100\.(?:6[4-9]|[7-9]\d|1[01]\d|12[0-7]))\./.test(
+        address,
+      );
+    case 6:
+      return /^(?:::1?$|f[cd]|fe[89ab])/i.test(address);
+    default:
+      return (
+        !hostname.includes(".") || /\.(?:svc|local|localhost|internal|lan)$|\.svc\./.test(hostname)
+      );
+  }
+}
+
+const text = z.optional(z.string());
+
+const jwk = z.object({
+  kty: z.string(),
+  kid: text,
+  alg: text,
+  use: text,
+  crv: text,
+  n: text,
+  e: text,
+  x: text,
+  y: text,
+});
+
+/** The usable keys, with their public members and nothing else. */
+function publicKeys(jwks: unknown): z.infer<typeof jwk>[] {
+  const parsed = z.object({ keys: z.array(jwk) }).safeParse(jwks);
+  const keys = parsed.success ? parsed.data.keys : [];
+  return keys.filter((key) => {
+    const [usable] = parseKeySet({ keys: [key] }) ?? [];
+    return (
+      usable !== undefined && candidatesIn([usable], usable.algorithms[0] ?? "", key.kid).length > 0
+    );
+  });
+}
+
+/** @throws Obstacle for a table that Rampart would refuse. */
+function requireServable(table: unknown): void {
+  const parsed = issuerTables.safeParse([table], inEnglish);
+  if (parsed.success) return;
+  const [issue] = parsed.error.issues;
+  throw new Obstacle(`${issue?.path.slice(1).join(".")}: ${issue?.message}`);
+}
+
+/** The table as TOML to paste, its reasons above it. */
+export function formatEnrolment(
+  { table, reasons }: Enrolment,
+  platform: "worker" | "serve",
+): string {
+  const tables = { ISSUERS: [table] };
+  const toml = stringify(platform === "worker" ? { vars: tables } : tables);
+  return [...reasons.map((reason) => `# ${reason}`), toml.trim()].join("\n");
+}

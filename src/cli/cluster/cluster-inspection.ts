@@ -1,0 +1,127 @@
+import { clusterServer } from "../../config/cluster-access.ts";
+import type { Configuration } from "../../config/configuration.ts";
+import type { IssuerTable } from "../../config/issuer-table.ts";
+import { FetchError } from "../../foundation/json-fetch.ts";
+import { clusterFetch } from "../../host/cluster-fetch.ts";
+import { type ApiRead, type ClusterRoots, listRoots } from "../../kubernetes/cluster-roots.ts";
+import { type HeldRoots, usualConfigMap } from "../../kubernetes/root-config-map.ts";
+import { Obstacle } from "../terminal/obstacle.ts";
+import { printable } from "../terminal/printable.ts";
+import { type KnownLogin, knownLogins, type LoginChoice } from "./cluster-logins.ts";
+
+/** What a cluster showed of the roots in it, from this terminal. */
+export interface ClusterSight {
+  readonly cluster: string;
+  /** Nothing for a login that stands for none of `ISSUERS`. */
+  readonly issuer: string | undefined;
+  /** What it has, or in words why it cannot be asked. */
+  readonly roots: ClusterRoots<HeldRoots> | string;
+}
+
+const lookedAtAtOnce = 8;
+const lookMilliseconds = 60_000;
+const maximumDistinctCharacters = 16 * 1024 * 1024;
+
+/**
+ * Asks every cluster of a configuration that can be asked from here: by a login, or by the access that
+ * its table gives, where its credential is at hand.
+ *
+ * @throws Obstacle for a login that is none.
+ */
+export async function lookAtClusters(
+  configuration: Configuration,
+  choice: LoginChoice,
+): Promise<ClusterSight[]> {
+  const logins = await knownLogins(choice);
+  const { issuers } = configuration;
+  const sights: ClusterSight[] = [];
+  for (let i = 0; i < issuers.length; i += lookedAtAtOnce) {
+    const some = issuers.slice(i, i + lookedAtAtOnce);
+    sights.push(...(await Promise.all(some.map((table) => lookAt(table, logins, configuration)))));
+  }
+  const asked = issuers.flatMap((table) => loginFor(table, logins) ?? []);
+  const others = logins.filter(({ server }) => !asked.some((each) => each.server === server));
+  return [...sights, ...others.map((login) => unaskedSight(login, asked))];
+}
+
+const loginFor = (table: IssuerTable, logins: readonly KnownLogin[]): KnownLogin | undefined =>
+  logins.find((each) => isOf(each, table));
+
+const isOf = ({ issuer, server }: KnownLogin, table: IssuerTable): boolean =>
+  issuer === undefined ? server === table.kubernetes?.server : issuer === table.issuer;
+
+/** Two clusters may show one issuer, by mistake or not: one of them says nothing of the other. */
+function unaskedSight(login: KnownLogin, asked: readonly KnownLogin[]): ClusterSight {
+  const { name, issuer, fault } = login;
+  const twin = asked.find((each) => each.issuer === issuer);
+  const whose = twin ? `that of context ${twin.name}, too` : "none of ISSUERS";
+  const why = fault ?? `its issuer "${issuer}" is ${whose}`;
+  return { cluster: printable(`context ${name}`), issuer: undefined, roots: printable(why) };
+}
+
+async function lookAt(
+  table: IssuerTable,
+  logins: readonly KnownLogin[],
+  configuration: Configuration,
+): Promise<ClusterSight> {
+  const { cluster, issuer, kubernetes } = table;
+  const login = loginFor(table, logins);
+  const read = login ? readerBy(login) : readerOf(table, configuration);
+  if (typeof read === "string") return { cluster, issuer, roots: read };
+  try {
+    const name = kubernetes?.config_map ?? usualConfigMap;
+    return { cluster, issuer, roots: await listRoots(inTime(read), name, keeping()) };
+  } catch (error) {
+    if (error instanceof FetchError) {
+      return { cluster, issuer, roots: `the API server ${error.message}` };
+    }
+    if (error instanceof Obstacle) return { cluster, issuer, roots: printable(error.message) };
+    throw error;
+  }
+}
+
+function readerBy({ read }: KnownLogin): ApiRead {
+  return async (path) => {
+    const text = await read(path);
+    try {
+      return JSON.parse(text);
+    } catch (error) {
+      throw new FetchError("did not answer JSON", { cause: error });
+    }
+  };
+}
+
+/** The access of the CA itself, or why there is none here. */
+function readerOf(
+  { kubernetes }: IssuerTable,
+  { clusterCredentials: credentials }: Configuration,
+): ApiRead | string {
+  if (!kubernetes) return "no kubernetes access: give --kubeconfig, or --context";
+  if (!credentials.has(kubernetes.credential)) {
+    return `no credential here: set ${kubernetes.credential}, or give --kubeconfig or --context`;
+  }
+  const api = clusterServer(kubernetes, { fetch: clusterFetch, credentials });
+  return (path, maximumOctets) => api({ path, maximumOctets });
+}
+
+/** A server that drips pages ends some time. */
+function inTime(read: ApiRead): ApiRead {
+  const deadline = AbortSignal.timeout(lookMilliseconds);
+  return async (path, maximumOctets) => {
+    if (deadline.aborted) throw new FetchError("takes too long to list what it has");
+    return read(path, maximumOctets);
+  };
+}
+
+/** Equal bundles are kept once, and different ones only up to a bound. */
+function keeping(): (held: HeldRoots) => HeldRoots {
+  const known = new Map<string, string>();
+  let characters = 0;
+  return (held) => {
+    const pem = known.get(held.pem) ?? held.pem;
+    if (!known.has(pem)) characters += pem.length;
+    if (characters > maximumDistinctCharacters) throw new FetchError("has too many bundles");
+    known.set(pem, pem);
+    return { ...held, pem };
+  };
+}

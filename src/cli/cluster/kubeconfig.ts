@@ -1,0 +1,213 @@
+import { execFile } from "node:child_process";
+import { readFile } from "node:fs/promises";
+import type { IncomingMessage } from "node:http";
+import { request } from "node:https";
+import { homedir } from "node:os";
+import { dirname, join, resolve } from "node:path";
+import { promisify } from "node:util";
+import { parse } from "yaml";
+import * as z from "zod/mini";
+import { inEnglish } from "../../foundation/english-list.ts";
+import { systemCode } from "../../host/system-code.ts";
+import { maximumPageOctets } from "../../kubernetes/cluster-roots.ts";
+import { Obstacle } from "../terminal/obstacle.ts";
+
+/** A cluster as kubectl would reach it. */
+export interface ClusterLogin {
+  /** Of the context. */
+  readonly name: string;
+  /** No slash at the end. */
+  readonly server: string;
+  /** PEM of the CA of its certificate; nothing for the system's. */
+  readonly ca: string | undefined;
+  /** The body of a GET that answers 200. @throws Obstacle */
+  readonly read: (path: string) => Promise<string>;
+}
+
+const text = z.optional(z.string());
+const textOrNone = z._default(z.string(), "");
+
+const clusterForm = z.object({
+  server: z.url({ protocol: /^https$/ }),
+  "certificate-authority": text,
+  "certificate-authority-data": text,
+  "insecure-skip-tls-verify": z.optional(z.literal(false)),
+});
+const pluginForm = z.object({
+  apiVersion: z.string(),
+  command: z.string(),
+  args: z.nullish(z.array(z.string())),
+  env: z.nullish(z.array(z.object({ name: z.string(), value: z.string() }))),
+});
+const userForm = z.object({
+  token: text,
+  tokenFile: text,
+  "client-certificate": text,
+  "client-certificate-data": text,
+  "client-key": text,
+  "client-key-data": text,
+  exec: z.optional(pluginForm),
+});
+const contextForm = z.object({ cluster: z.string(), user: textOrNone });
+
+/** What is not chosen is not looked at: other clusters and users may be as they like. */
+const form = z.object({
+  "current-context": textOrNone,
+  clusters: z._default(z.array(z.object({ name: z.string(), cluster: z.unknown() })), []),
+  users: z._default(z.array(z.object({ name: z.string(), user: z.unknown() })), []),
+  contexts: z._default(z.array(z.object({ name: z.string(), context: z.unknown() })), []),
+});
+
+/** Where kubectl looks. */
+export function defaultKubeconfig(): string {
+  const { KUBECONFIG = "" } = process.env;
+  const [first] = KUBECONFIG.split(":");
+  return first || join(homedir(), ".kube", "config");
+}
+
+/** @throws Obstacle for a file that is not there or is no kubeconfig, and for what would not verify TLS. */
+export async function readKubeconfig(
+  path: string,
+  contextName: string | undefined,
+): Promise<ClusterLogin> {
+  const file = parseAs(form, parseYaml(await readText(path), path), path);
+  const name = contextName ?? file["current-context"];
+  const context = file.contexts.find((each) => each.name === name);
+  if (!context) throw new Obstacle(`${path} has no context ${JSON.stringify(name)}`);
+  const chosen = parseAs(contextForm, context.context, path);
+  const entry = file.clusters.find((each) => each.name === chosen.cluster);
+  if (!entry) throw new Obstacle(`${path} has no cluster ${JSON.stringify(chosen.cluster)}`);
+  const cluster = parseAs(clusterForm, entry.cluster, path);
+  const user = file.users.find((each) => each.name === chosen.user)?.user;
+  const octets: TextOf = (data, at) => textOf(data, at, dirname(resolve(path)));
+  const ca = await octets(cluster["certificate-authority-data"], cluster["certificate-authority"]);
+  const server = cluster.server.replace(/\/+$/, "");
+  const credential = await credentialOf(parseAs(userForm, user ?? {}, path), octets);
+  return { name, server, ca, read: (at) => readFrom(`${server}${at}`, ca, credential) };
+}
+
+/** zod's messages do not quote what they are about. */
+function parseAs<T>(shape: z.ZodMiniType<T>, value: unknown, path: string): T {
+  const parsed = shape.safeParse(value, inEnglish);
+  if (parsed.success) return parsed.data;
+  const [issue] = parsed.error.issues;
+  throw new Obstacle(`${path}: ${issue?.path.join(".")}: ${issue?.message}`);
+}
+
+type TextOf = (data: string | undefined, file: string | undefined) => Promise<string | undefined>;
+
+interface Credential {
+  readonly token: string | undefined;
+  readonly cert: string | undefined;
+  readonly key: string | undefined;
+}
+
+async function credentialOf(login: z.infer<typeof userForm>, octets: TextOf): Promise<Credential> {
+  if (login.exec) return runPlugin(login.exec);
+  const token = login.token ?? (await octets(undefined, login.tokenFile))?.trim();
+  return {
+    token,
+    cert: await octets(login["client-certificate-data"], login["client-certificate"]),
+    key: await octets(login["client-key-data"], login["client-key"]),
+  };
+}
+
+const pluginAnswer = z.object({
+  kind: z.literal("ExecCredential"),
+  status: z.object({ token: text, clientCertificateData: text, clientKeyData: text }),
+});
+
+/** A credential plugin, as client-go runs it: the operator's own kubeconfig names it. */
+async function runPlugin({
+  command,
+  args,
+  env,
+  apiVersion,
+}: z.infer<typeof pluginForm>): Promise<Credential> {
+  const info = { apiVersion, kind: "ExecCredential", spec: { interactive: false } };
+  const variables = Object.fromEntries((env ?? []).map(({ name, value }) => [name, value]));
+  try {
+    const { stdout } = await promisify(execFile)(command, args ?? [], {
+      env: { ...process.env, ...variables, KUBERNETES_EXEC_INFO: JSON.stringify(info) },
+      timeout: 30_000,
+    });
+    const { status } = pluginAnswer.parse(JSON.parse(stdout));
+    return { token: status.token, cert: status.clientCertificateData, key: status.clientKeyData };
+  } catch {
+    // What it printed may be the credential.
+    throw new Obstacle(`the credential plugin ${JSON.stringify(command)} gave no credential`);
+  }
+}
+
+async function textOf(
+  data: string | undefined,
+  file: string | undefined,
+  folder: string,
+): Promise<string | undefined> {
+  if (data !== undefined) return Buffer.from(data, "base64").toString("utf8");
+  return file === undefined ? undefined : readText(resolve(folder, file));
+}
+
+/** @throws Obstacle */
+export async function readText(path: string): Promise<string> {
+  try {
+    return await readFile(path, "utf8");
+  } catch (error) {
+    const why = systemCode(error) ?? "no reason given";
+    throw new Obstacle(`${path}: cannot be read: ${why}`);
+  }
+}
+
+/** The parser's message quotes the file, which holds credentials. */
+function parseYaml(text: string, path: string): unknown {
+  try {
+    return parse(text);
+  } catch {
+    throw new Obstacle(`${path}: is not YAML`);
+  }
+}
+
+/** @throws Obstacle for whatever goes wrong: a key or a token that cannot be sent throws, too. */
+async function readFrom(
+  url: string,
+  ca: string | undefined,
+  credential: Credential,
+): Promise<string> {
+  try {
+    return await bodyOf(await answerFrom(url, ca, credential));
+  } catch (error) {
+    throw new Obstacle(`${url}: ${error instanceof Error ? error.message : "no reason given"}`);
+  }
+}
+
+function answerFrom(
+  url: string,
+  ca: string | undefined,
+  { token, cert, key }: Credential,
+): Promise<IncomingMessage> {
+  const options = {
+    ...(ca !== undefined && { ca }),
+    ...(cert !== undefined && key !== undefined && { cert, key }),
+    headers: {
+      accept: "application/json, application/jwk-set+json",
+      ...(token && { authorization: `Bearer ${token}` }),
+    },
+    signal: AbortSignal.timeout(10_000),
+    agent: false,
+  } as const;
+  return new Promise((fulfil, reject) => {
+    request(url, options, fulfil).on("error", reject).end();
+  });
+}
+
+async function bodyOf(answer: IncomingMessage): Promise<string> {
+  const chunks: Buffer[] = [];
+  let octets = 0;
+  for await (const chunk of answer) {
+    octets += chunk.length;
+    if (octets > maximumPageOctets) throw new Error("answers too much");
+    chunks.push(chunk);
+  }
+  if (answer.statusCode !== 200) throw new Error(`answers with status ${answer.statusCode}`);
+  return Buffer.concat(chunks).toString("utf8");
+}

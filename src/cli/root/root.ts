@@ -1,0 +1,142 @@
+import { Command, InvalidArgumentError } from "commander";
+import { trustRoot } from "../../ca/adopt.ts";
+import type { OpenedStore } from "../../ca/opened-store.ts";
+import { recordTaint } from "../../ca/taint.ts";
+import { durationSeconds } from "../../foundation/duration.ts";
+import {
+  type AdditionalRoot,
+  createAdditionalRoot,
+  retireRoot,
+} from "../../pki/authority/additional-root.ts";
+import { applyTaints } from "../../pki/authority/taint.ts";
+import { bytesEqual } from "../../pki/encoding/bytes.ts";
+import { addSeconds, wholeSeconds } from "../../pki/x509/validity.ts";
+import { formatAuthorities, reportAuthorities } from "../authority/authority-report.ts";
+import { findByBeginning } from "../authority/id-beginning.ts";
+import { loadFile } from "../import/bounded-file.ts";
+import {
+  type ImportedCertificate,
+  isSelfSigned,
+  readCertificates,
+} from "../import/imported-certificate.ts";
+import {
+  openStore,
+  requireAllOpen,
+  type Session,
+  type SessionOptions,
+  withSession,
+} from "../session/session.ts";
+import { conclude } from "../terminal/conclusion.ts";
+import { type ConfirmationOptions, confirm } from "../terminal/confirmation.ts";
+import { Obstacle } from "../terminal/obstacle.ts";
+import { addChangeOptions, addDeploymentOptions } from "../terminal/options.ts";
+import { formatInstant } from "../terminal/table.ts";
+
+const maximumOctets = 256 * 1024;
+
+interface ListOptions extends SessionOptions {
+  readonly json?: boolean;
+}
+
+interface RemoveOptions extends SessionOptions, ConfirmationOptions {
+  readonly after?: number;
+}
+
+/** `rampart root …`: what verifiers accept beside the CA's own authorities. */
+export function rootCommand(clock: () => Date): Command {
+  const root = new Command("root").description("roots that the mesh trusts beside the CA's own");
+  addDeploymentOptions(root.command("list"))
+    .description("every additional root")
+    .option("--json", "as JSON, for programs")
+    .action((options: ListOptions) => withSession(options, clock(), (s) => list(s, options)));
+  addChangeOptions(root.command("add"))
+    .argument("<file>", "PEM of one or more self-signed CA certificates")
+    .description("publish more roots, once every reader can see them")
+    .action((file: string, options: SessionOptions) =>
+      withSession(options, clock(), (s) => add(s, file)),
+    );
+  addChangeOptions(root.command("remove"))
+    .argument(
+      "<id>",
+      "the SHA-256 of its certificate as `list` shows it, or its first 4 characters or more",
+    )
+    .description("take a root out of the trust bundle; it does not come back")
+    .option(
+      "--after <duration>",
+      "how long from now, such as 24h; 0s is at once (default: when every reader knows of it)",
+      parseDuration,
+    )
+    .option("-y, --yes", "do not ask")
+    .action((id: string, options: RemoveOptions) =>
+      withSession(options, clock(), (s) => remove(s, id, options)),
+    );
+  return root;
+}
+
+function parseDuration(text: string): number {
+  const parsed = durationSeconds.safeParse(text);
+  if (parsed.success) return parsed.data;
+  throw new InvalidArgumentError("must be a duration such as 24h or 90m.");
+}
+
+async function list(session: Session, { json }: ListOptions): Promise<void> {
+  const store = await openStore(session);
+  const reports = (await reportAuthorities(store, session.now)).filter(
+    ({ kind }) => kind === "additional root",
+  );
+  if (json) console.log(JSON.stringify(reports, undefined, 2));
+  else console.log(reports.length > 0 ? formatAuthorities(reports) : "No additional root.");
+  requireAllOpen(store);
+}
+
+async function add(session: Session, file: string): Promise<void> {
+  const source = await loadFile(file, maximumOctets);
+  if (!source) throw new Obstacle(`${file}: there is no such file`);
+  const certificates = readCertificates(source);
+  for (const certificate of certificates) requireRoot(certificate, file, session.now);
+  const store = await openStore(session);
+  const { propagationSeconds } = session.mint.phaseLengths;
+  const publishedFrom = addSeconds(wholeSeconds(session.now), propagationSeconds);
+  for (const { der } of certificates) {
+    requireNew(await createAdditionalRoot(der, publishedFrom), store);
+  }
+  for (const { der } of certificates) await trustRoot(session.mint, der, publishedFrom);
+  await conclude(session);
+}
+
+function requireRoot(certificate: ImportedCertificate, file: string, now: Date): void {
+  if (!isSelfSigned(certificate))
+    throw new Obstacle(`${file}: holds a certificate that is no root`);
+  if (!certificate.claims.isAuthority && certificate.toBeSigned.version !== 1)
+    throw new Obstacle(`${file}: holds a certificate that is no CA's`);
+  if (certificate.toBeSigned.validity.notAfter > now) return;
+  throw new Obstacle(`${file}: holds a certificate that has expired`);
+}
+
+function requireNew({ id, roots: [root] }: AdditionalRoot, store: OpenedStore): void {
+  const { taints, additionalRoots, authorities } = store;
+  const taint = taints.find((each) => each.id === id);
+  if (taint) {
+    throw new Obstacle(
+      `${id} was removed ${formatInstant(taint.taintedAt)}: it does not come back`,
+    );
+  }
+  if (additionalRoots.some((root) => root.id === id)) {
+    throw new Obstacle(`${id} is trusted already`);
+  }
+  const owner = authorities.find((each) => each.roots.some((one) => bytesEqual(one, root)));
+  // Beside the authority, it would stay when a taint takes the authority out.
+  if (owner) throw new Obstacle(`${id} is the root of authority ${owner.id}`);
+}
+
+async function remove(session: Session, id: string, options: RemoveOptions): Promise<void> {
+  const { mint, now, isDry } = session;
+  const { additionalRoots, taints } = await openStore(session);
+  // With what is left of them: what was removed once can only leave earlier.
+  const root = findByBeginning(applyTaints(additionalRoots, taints), id, "additional root");
+  const at = addSeconds(now, options.after ?? mint.phaseLengths.propagationSeconds);
+  const question = `Take ${root.id} out of the trust bundle, ${formatInstant(at)}? What it signed is refused from then on.`;
+  await confirm(question, { yes: options.yes || isDry });
+  await recordTaint(mint, retireRoot(root, at, now));
+  await conclude(session);
+}

@@ -1,0 +1,100 @@
+import { hostname } from "node:os";
+import { resolve } from "node:path";
+import { Command } from "commander";
+import { parseVariables, type Variables } from "../../agent/configuration/environment.ts";
+import {
+  createBootstrap,
+  type InboundListener,
+  type OutboundListener,
+  type PeerMatch,
+  type SocketAddress,
+} from "../../agent/envoy/envoy-bootstrap.ts";
+import { isWorkloadSpiffeId } from "../../pki/spiffe-id.ts";
+import { Obstacle } from "../terminal/obstacle.ts";
+
+interface BootstrapFlags {
+  readonly inbound: string[];
+  readonly outbound: string[];
+  readonly allow: string[];
+  readonly admin: string;
+  readonly nodeId?: string;
+}
+
+const collect = (value: string, before: string[]): string[] => [...before, value];
+
+/** `rampart agent bootstrap`: a proxy's configuration, for the agent's socket. */
+export function bootstrapCommand(): Command {
+  return new Command("bootstrap")
+    .description("Print an Envoy bootstrap whose certificates come from the agent.")
+    .option(
+      "--inbound <listen=forward>",
+      "mutual TLS in, such as 0.0.0.0:15006=127.0.0.1:8080",
+      collect,
+      [],
+    )
+    .option(
+      "--allow <spiffe id>",
+      "who may come in; without it, everybody of the trust domain",
+      collect,
+      [],
+    )
+    .option(
+      "--outbound <listen=connect=spiffe id>",
+      "mutual TLS out, to exactly this identity",
+      collect,
+      [],
+    )
+    .option("--admin <address>", "Envoy's admin interface", "127.0.0.1:15000")
+    .option("--node-id <id>", "instead of one made of POD_NAME, POD_NAMESPACE and INSTANCE_IP")
+    .action((flags: BootstrapFlags) => {
+      const variables = parseVariables(process.env);
+      console.log(JSON.stringify(bootstrapOf(flags, variables), undefined, 2));
+    });
+}
+
+function bootstrapOf(flags: BootstrapFlags, variables: Variables): object {
+  if (flags.inbound.length + flags.outbound.length === 0) {
+    throw new Obstacle("name at least one --inbound or --outbound listener");
+  }
+  for (const id of flags.allow) requireSpiffeId(id);
+  const allowed: PeerMatch =
+    flags.allow.length > 0 ? { spiffeIds: flags.allow } : { trustDomain: variables.TRUST_DOMAIN };
+  return createBootstrap({
+    nodeId: flags.nodeId ?? nodeIdOf(variables),
+    nodeCluster: variables.SERVICE_ACCOUNT || "rampart",
+    sdsSocket: resolve(variables.RAMPART_SDS_SOCKET),
+    admin: parseAddress(flags.admin),
+    inbound: flags.inbound.map((text) => parseInbound(text, allowed)),
+    outbound: flags.outbound.map(parseOutbound),
+  });
+}
+
+/** Istio's form, for whoever reads Envoy's own status. */
+function nodeIdOf({ INSTANCE_IP, POD_NAME, POD_NAMESPACE }: Variables): string {
+  const namespace = POD_NAMESPACE || "default";
+  const pod = `${POD_NAME || hostname()}.${namespace}`;
+  return `sidecar~${INSTANCE_IP}~${pod}~${namespace}.svc.cluster.local`;
+}
+
+function parseInbound(text: string, peers: PeerMatch): InboundListener {
+  const [listen = "", forward = ""] = text.split("=", 2);
+  return { listen: parseAddress(listen), forward: parseAddress(forward), peers };
+}
+
+function parseOutbound(text: string): OutboundListener {
+  const [listen = "", connect = "", spiffeId = ""] = text.split("=", 3);
+  requireSpiffeId(spiffeId);
+  const peers = { spiffeIds: [spiffeId] };
+  return { listen: parseAddress(listen), connect: parseAddress(connect), peers };
+}
+
+function requireSpiffeId(text: string): void {
+  if (!isWorkloadSpiffeId(text))
+    throw new Obstacle(`${text || "nothing"} is not a workload's SPIFFE ID`);
+}
+
+function parseAddress(text: string): SocketAddress {
+  const [, host, port] = /^\[?([^\]]+)\]?:(\d{1,5})$/.exec(text) ?? [];
+  if (host !== undefined && Number(port) < 65_536) return { host, port: Number(port) };
+  throw new Obstacle(`${text || "nothing"} is not host:port`);
+}

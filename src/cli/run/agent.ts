@@ -1,0 +1,82 @@
+import { Command } from "commander";
+import type { Agent } from "../../agent/agent.ts";
+import { ConfigurationError } from "../../agent/agent-fault.ts";
+import { parseConfiguration } from "../../agent/configuration/configuration.ts";
+import { parseVariables } from "../../agent/configuration/environment.ts";
+import { EnvoyProcess, usualRestarts } from "../../agent/envoy/envoy-process.ts";
+import { startAgentProcess, writeEvent } from "../../agent/main.ts";
+import { Obstacle } from "../terminal/obstacle.ts";
+import { bootstrapCommand } from "./agent-bootstrap.ts";
+import { showStatus } from "./agent-status.ts";
+
+/** `rampart agent <verb>`: the workload's side. */
+export function agentCommand(): Command {
+  const agent = new Command("agent").description(
+    "Get, keep and hand out a workload's certificates.",
+  );
+  agent
+    .command("run")
+    .description("Run the agent, and a proxy beside it; the settings are environment variables.")
+    .argument("[command...]", "a proxy to supervise, after --")
+    .option("--admin <url>", "the proxy's admin interface, to drain it", "http://127.0.0.1:15000")
+    .action((command: string[], options: { admin: string }) =>
+      obstacles(() => runAgent(command, options.admin)),
+    );
+  agent.addCommand(bootstrapCommand());
+  agent
+    .command("status")
+    .description("Show every identity of a running agent.")
+    .option("--json", "as JSON")
+    .action((options: { json?: boolean }) =>
+      obstacles(async () => {
+        const { host, port } = parseVariables(process.env).RAMPART_STATUS_ADDR;
+        await showStatus(`http://${host}:${port}/status`, options.json === true);
+      }),
+    );
+  return agent;
+}
+
+async function runAgent([command, ...values]: readonly string[], admin: string): Promise<void> {
+  const configuration = parseConfiguration(process.env);
+  const agent = await startAgentProcess(configuration);
+  if (command === undefined) await runAlone(agent);
+  else {
+    const drainMilliseconds = parseVariables(process.env).TERMINATION_DRAIN_DURATION_SECONDS * 1000;
+    const proxy = new EnvoyProcess({
+      command,
+      arguments: values,
+      adminUrl: admin,
+      drainMilliseconds,
+      restarts: usualRestarts,
+      log: writeEvent,
+    });
+    process.exitCode = await runWithProxy(agent, proxy);
+  }
+}
+
+async function runAlone(agent: Agent): Promise<void> {
+  await new Promise<void>((resolve) => {
+    for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, () => resolve());
+  });
+  await agent.close();
+}
+
+/** The agent outlives the proxy, which needs its certificate to drain. */
+async function runWithProxy(agent: Agent, proxy: EnvoyProcess): Promise<number> {
+  for (const signal of ["SIGINT", "SIGTERM"] as const) process.on(signal, () => void proxy.end());
+  for (const signal of ["SIGUSR1", "SIGHUP"] as const)
+    process.on(signal, () => proxy.signal(signal));
+  const code = await proxy.run();
+  await agent.close();
+  return code;
+}
+
+/** What the operator can mend is a sentence, and not a stack. */
+async function obstacles(work: () => Promise<void>): Promise<void> {
+  try {
+    await work();
+  } catch (error) {
+    if (error instanceof ConfigurationError) throw new Obstacle(error.message);
+    throw error;
+  }
+}

@@ -1,0 +1,26 @@
+import { Command } from "commander";
+import { consoleLog } from "../../foundation/event-log.ts";
+import { distribute } from "../../node/distribute/distribute.ts";
+import { parseDistributeConfiguration } from "../../node/distribute/distribute-configuration.ts";
+import { readConfigurationFile } from "../../node/files/configuration-file.ts";
+import { orObstacle } from "../terminal/obstacle.ts";
+import { runUntilTold } from "./serve.ts";
+
+interface DistributeOptions {
+  readonly config: string;
+}
+
+/** `rampart distribute`: the trust bundle in every namespace of a cluster. */
+export function distributeCommand(clock: () => Date): Command {
+  return new Command("distribute")
+    .description("Keep the trust bundle of a CA in every namespace of a cluster.")
+    .option("-c, --config <file>", "the configuration", "distribute.toml")
+    .action(async ({ config }: DistributeOptions) => {
+      const { address, close } = await orObstacle(async () => {
+        const values = await readConfigurationFile(config, {});
+        const configuration = parseDistributeConfiguration(values, process.env);
+        return distribute(configuration, { log: consoleLog, clock });
+      });
+      await runUntilTold({ monitoringAddress: address, close });
+    });
+}

@@ -1,0 +1,27 @@
+import { Command } from "commander";
+import { consoleLog } from "../../foundation/event-log.ts";
+import { readConfigurationFile } from "../../node/files/configuration-file.ts";
+import { parseGatewayConfiguration } from "../../node/gateway/gateway-configuration.ts";
+import { orObstacle } from "../terminal/obstacle.ts";
+import { runUntilTold } from "./serve.ts";
+
+interface GatewayOptions {
+  readonly config: string;
+}
+
+/** `rampart gateway`: native gRPC for a CA that is reached over HTTPS. */
+export function gatewayCommand(clock: () => Date): Command {
+  return new Command("gateway")
+    .description("Serve native gRPC in front of a CA that is reached over HTTPS.")
+    .option("-c, --config <file>", "the configuration", "gateway.toml")
+    .action(async ({ config }: GatewayOptions) => {
+      // Loaded here alone: it brings what `rampart serve` has no use for.
+      const { runGateway } = await import("../../node/gateway/gateway.ts");
+      const gateway = await orObstacle(async () => {
+        const values = await readConfigurationFile(config, {});
+        const configuration = parseGatewayConfiguration(values, process.env);
+        return runGateway(configuration, { log: consoleLog, clock });
+      });
+      await runUntilTold(gateway);
+    });
+}

@@ -1,0 +1,101 @@
+import { once } from "node:events";
+import { Command, InvalidArgumentError, Option } from "commander";
+import { consoleLog } from "../../foundation/event-log.ts";
+import { readConfigurationFile } from "../../node/files/configuration-file.ts";
+import { addressText } from "../../node/http/listen-address.ts";
+import { nodeCryptography } from "../../node/node-cryptography.ts";
+import { type RunningServer, serve } from "../../node/serve/serve.ts";
+import {
+  parseServeConfiguration,
+  type ServeConfiguration,
+} from "../../node/serve/serve-configuration.ts";
+import { useCryptography } from "../../pki/cryptography.ts";
+import { orObstacle } from "../terminal/obstacle.ts";
+import { joinProcesses, runProcesses } from "./processes.ts";
+
+/** How long calls that have begun may take when the process is told to end: less than Kubernetes' 30 s. */
+const graceMilliseconds = 25_000;
+
+interface ServeOptions {
+  readonly config: string;
+  readonly processes: number;
+  readonly process?: number;
+}
+
+/** `rampart serve`: the whole CA, in one process or in several. */
+export function serveCommand(clock: () => Date): Command {
+  return new Command("serve")
+    .description("Serve the whole CA from here: native gRPC over TLS, files as its store.")
+    .option("-c, --config <file>", "the configuration", "rampart.toml")
+    .option("-p, --processes <number>", "processes that share the ports", parseNumber, 1)
+    .addOption(new Option("--process <number>").argParser(parseNumber).hideHelp())
+    .action(async (options: ServeOptions) => {
+      if (options.processes === 1) return serveHere(options, clock);
+      const { config, processes } = options;
+      return runProcesses(processes, (i) => ["serve", "-c", config, "--process", String(i + 1)]);
+    });
+}
+
+async function serveHere({ config, process: number }: ServeOptions, clock: () => Date) {
+  useCryptography(nodeCryptography);
+  const values = await orObstacle(() => readConfigurationFile(config, process.env));
+  const alone = await orObstacle(async () => parseServeConfiguration(values));
+  const configuration = number === undefined ? alone : oneOfSeveral(alone, number);
+  const several = number === undefined ? undefined : joinProcesses(number);
+  for (const detail of configuration.ca.warnings) {
+    consoleLog.operation({ event: "configuration-warning", level: "warning", detail });
+  }
+  const surroundings = { log: consoleLog, clock, siblings: several?.siblings };
+  const server = await orObstacle(() => serve(configuration, surroundings));
+  // An address that there never is, is told of elsewhere.
+  server.address.then(several?.serves, () => {});
+  await runUntilTold(server);
+}
+
+/** The ports of callers are everybody's; each process is looked after on one of its own. */
+function oneOfSeveral(alone: ServeConfiguration, number: number): ServeConfiguration {
+  const { listen, plaintextListen, monitoringListen } = alone;
+  return {
+    ...alone,
+    listen: { ...listen, reusePort: true },
+    plaintextListen: plaintextListen && { ...plaintextListen, reusePort: true },
+    monitoringListen: {
+      ...monitoringListen,
+      port: monitoringListen.port === 0 ? 0 : monitoringListen.port + number - 1,
+    },
+  };
+}
+
+function parseNumber(text: string): number {
+  if (/^[1-9][0-9]{0,2}$/.test(text)) return Number(text);
+  throw new InvalidArgumentError("must be a number from 1 to 999");
+}
+
+/** A server, or what has nothing to show but how it is. */
+type Running = Pick<RunningServer, "monitoringAddress" | "close"> & Partial<RunningServer>;
+
+/** Serves until SIGTERM or SIGINT; a second one ends it at once. */
+export async function runUntilTold(server: Running): Promise<void> {
+  const told = new AbortController();
+  const signals = ["SIGTERM", "SIGINT"].map((name) =>
+    once(process, name, { signal: told.signal }).then(() => told.abort()),
+  );
+  say("monitoring", addressText(server.monitoringAddress));
+  if (server.plaintextAddress) say("plaintext", addressText(server.plaintextAddress));
+  try {
+    const opening = server.address ?? Promise.resolve(undefined);
+    const address = await orObstacle(() => Promise.race([opening, ...signals.map(ending)]));
+    if (address) say("gRPC", addressText(address));
+    await Promise.race(signals);
+  } finally {
+    told.abort();
+    await server.close(graceMilliseconds);
+  }
+}
+
+const ending = (signal: Promise<void>): Promise<undefined> => signal.then(() => undefined);
+
+function say(what: string, address: string): void {
+  const detail = `${what} on ${address}`;
+  consoleLog.operation({ event: "listening", level: "info", detail });
+}

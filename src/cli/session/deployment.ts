@@ -1,0 +1,121 @@
+import { existsSync } from "node:fs";
+import { dirname, resolve } from "node:path";
+import { credentialName } from "../../config/cluster-access.ts";
+import {
+  type Configuration,
+  configurationKeys,
+  parseConfiguration,
+} from "../../config/configuration.ts";
+import type { AuthorityStore } from "../../custody/authority-store.ts";
+import { ConfigurationError } from "../../foundation/configuration-error.ts";
+import { readConfigurationFile } from "../../node/files/configuration-file.ts";
+import { openFileStore, openSignerStores } from "../../node/files/file-store.ts";
+import { parseServeConfiguration } from "../../node/serve/serve-configuration.ts";
+import { createKvStore, signerStoreIn } from "../../worker/kv-store.ts";
+import { Obstacle, orObstacle } from "../terminal/obstacle.ts";
+import { openLocalWorker, readWorkerVariables } from "./local-worker.ts";
+import { createRemoteNamespace } from "./remote-namespace.ts";
+
+/** Which CA a verb is about, as its options say. */
+export interface DeploymentChoice {
+  /** The file that configures it. */
+  readonly config: string;
+  /** An environment of that file. */
+  readonly env?: string;
+  /** The deployed namespace instead of the state on this machine. */
+  readonly remote?: boolean;
+  /** One of `SIGNERS`, instead of the authorities that have no name. */
+  readonly signer?: string;
+}
+
+/** A CA that a verb can look at and write to. */
+export interface Deployment {
+  readonly configuration: Configuration;
+  readonly store: AuthorityStore;
+  readonly signerStore: (signer: string) => AuthorityStore;
+  /** For people: which one it is. */
+  readonly place: string;
+  close(): Promise<void>;
+}
+
+/** @throws Obstacle when it is not there, or its configuration cannot be served. */
+export async function openDeployment(choice: DeploymentChoice): Promise<Deployment> {
+  const config = resolve(choice.config);
+  if (!existsSync(config)) {
+    throw new Obstacle(`${choice.config} is not there; name the configuration with --config`);
+  }
+  if (choice.remote) return openRemote(config, choice.env);
+  const files = await readServeValues(config);
+  return files ? openFiles(files) : openLocal(config, choice.env);
+}
+
+/** The values of a `rampart.toml`; nothing for a configuration of wrangler, which knows no directory. */
+async function readServeValues(config: string): Promise<Record<string, unknown> | undefined> {
+  if (!config.endsWith(".toml")) return undefined;
+  const values = await orObstacle(() => readConfigurationFile(config, process.env));
+  return "STORE_DIRECTORY" in values ? values : undefined;
+}
+
+/** The files of `rampart serve`, which sees what is written there within its propagation interval. */
+async function openFiles(values: Record<string, unknown>): Promise<Deployment> {
+  return orObstacle(async () => {
+    const serving = parseServeConfiguration(values);
+    const { ca: configuration, storeDirectory } = serving;
+    const store = await openFileStore(storeDirectory);
+    const signerStore = await openSignerStores(serving);
+    const place = `files in ${storeDirectory}`;
+    return { configuration, store, signerStore, place, close: async () => {} };
+  });
+}
+
+async function openLocal(config: string, env: string | undefined): Promise<Deployment> {
+  const { variables, namespace, close } = await openLocalWorker(config, env);
+  try {
+    const configuration = readConfiguration(
+      variables,
+      "it comes from .dev.vars: npm start makes it",
+    );
+    const place = `local state of ${dirname(config)}`;
+    const store = createKvStore(namespace);
+    return { configuration, store, signerStore: signerStoreIn(namespace), place, close };
+  } catch (error) {
+    await close();
+    throw error;
+  }
+}
+
+async function openRemote(config: string, env: string | undefined): Promise<Deployment> {
+  const { KEK } = process.env;
+  const variables = { ...(await readWorkerVariables(config, env)), ...(KEK && { KEK }) };
+  const configuration = readConfiguration(
+    variables,
+    "give this command, in the environment variable KEK, what the Worker has as its secret: Cloudflare does not show it again",
+  );
+  const namespace = createRemoteNamespace(config, env);
+  const store = createKvStore(namespace);
+  const place = env ? `deployed namespace of ${env}` : "deployed namespace";
+  const signerStore = signerStoreIn(namespace);
+  return { configuration, store, signerStore, place, close: async () => {} };
+}
+
+function readConfiguration(
+  variables: Readonly<Record<string, unknown>>,
+  whereKekComesFrom: string,
+): Configuration {
+  const values = Object.entries({ ...credentialsIn(process.env), ...variables }).filter(
+    ([name]) => configurationKeys.includes(name) || credentialName.test(name),
+  );
+  try {
+    return parseConfiguration(Object.fromEntries(values));
+  } catch (error) {
+    if (!(error instanceof ConfigurationError)) throw error;
+    const hint = "KEK" in variables ? "" : `\nKEK: ${whereKekComesFrom}`;
+    throw new Obstacle(`the configuration cannot be served:\n${error.message}${hint}`);
+  }
+}
+
+/** What the Worker has as secrets, an operator may have at hand; the verbs go without, too. */
+function credentialsIn(environment: NodeJS.ProcessEnv): Record<string, unknown> {
+  const entries = Object.entries(environment).filter(([name]) => credentialName.test(name));
+  return Object.fromEntries(entries.map(([name, value]) => [name, value?.trim()]));
+}

@@ -1,0 +1,65 @@
+import { dirname, join } from "node:path";
+import type { Unstable_Config } from "wrangler";
+import type { KvNamespace } from "../../worker/kv-store.ts";
+import { Obstacle } from "../terminal/obstacle.ts";
+
+/** The Worker's bindings on this machine, as `wrangler dev` gives them. */
+export interface LocalWorker {
+  /** `[vars]`, and `.dev.vars` over them. */
+  readonly variables: Readonly<Record<string, unknown>>;
+  readonly namespace: KvNamespace;
+  close(): Promise<void>;
+}
+
+// What wrangler has to say of its own would end up in the answer.
+process.env = { WRANGLER_LOG: "error", ...process.env };
+
+/** Opens the state that `npm start` and `wrangler dev` keep beside their configuration. */
+export async function openLocalWorker(
+  config: string,
+  environment: string | undefined,
+): Promise<LocalWorker> {
+  await readConfig(config, environment);
+  const { getPlatformProxy } = await loadWrangler();
+  const { env, dispose } = await getPlatformProxy<Record<string, unknown>>({
+    configPath: config,
+    ...(environment && { environment }),
+    persist: { path: join(dirname(config), ".wrangler/state/v3") },
+    remoteBindings: false,
+  });
+  const { AUTHORITIES, ...variables } = env;
+  if (!AUTHORITIES) {
+    await dispose();
+    throw new Obstacle(`${config} binds no KV namespace AUTHORITIES`);
+  }
+  return { variables, namespace: AUTHORITIES as KvNamespace, close: dispose };
+}
+
+/** `[vars]` of the deployed Worker; its secrets are nowhere to be read. */
+export async function readWorkerVariables(
+  config: string,
+  env: string | undefined,
+): Promise<Readonly<Record<string, unknown>>> {
+  return (await readConfig(config, env)).vars;
+}
+
+/** It takes seconds to load, which whoever asks for help need not wait for. */
+const loadWrangler = (): Promise<typeof import("wrangler")> => import("wrangler");
+
+async function readConfig(config: string, env: string | undefined): Promise<Unstable_Config> {
+  const { unstable_readConfig } = await loadWrangler();
+  const read = readable(config, () => {
+    return unstable_readConfig({ config, ...(env && { env }) }, { hideWarnings: true });
+  });
+  // wrangler would go on with the top level, which is another CA.
+  if (!env || read.definedEnvironments?.includes(env)) return read;
+  throw new Obstacle(`${config} has no environment ${env}`);
+}
+
+function readable<T>(config: string, read: () => T): T {
+  try {
+    return read();
+  } catch (error) {
+    throw new Obstacle(`${config} cannot be read: ${error instanceof Error ? error.message : ""}`);
+  }
+}

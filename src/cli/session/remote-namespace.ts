@@ -1,0 +1,106 @@
+import { execFile } from "node:child_process";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { promisify, stripVTControlCharacters } from "node:util";
+import * as z from "zod/mini";
+import type { KvNamespace } from "../../worker/kv-store.ts";
+import { Obstacle } from "../terminal/obstacle.ts";
+
+const run = promisify(execFile);
+
+const listForm = z.array(z.object({ name: z.string() }));
+const bulkForm = z.record(z.string(), z.nullable(z.string()));
+
+/**
+ * The deployed KV namespace through `wrangler kv`, so that it needs no login but wrangler's own. A
+ * value travels in a file of a private folder, never on a command line.
+ */
+export function createRemoteNamespace(config: string, env: string | undefined): KvNamespace {
+  const wrangler = (...words: readonly string[]): Promise<string> =>
+    runWrangler(config, env, ["kv", ...words, "--binding", "AUTHORITIES", "--remote"]);
+  return {
+    async list() {
+      const keys = parseAnswer(await wrangler("key", "list"), listForm);
+      return { keys, list_complete: true };
+    },
+    async get(keys) {
+      const answer = await withFile(JSON.stringify(keys), (file) => wrangler("bulk", "get", file));
+      const found = parseAnswer(answer, bulkForm);
+      return new Map(keys.map((key) => [key, found[key] ?? null]));
+    },
+    async put(key, value) {
+      await withFile(value, (file) => wrangler("key", "put", key, "--path", file));
+    },
+    async delete(key) {
+      await wrangler("key", "delete", key);
+    },
+  };
+}
+
+/** wrangler logs its answers, so that a quieter level would swallow them. */
+const wranglerEnvironment = {
+  WRANGLER_LOG: "log",
+  WRANGLER_SEND_METRICS: "false",
+  WRANGLER_HIDE_BANNER: "true",
+};
+
+async function runWrangler(
+  config: string,
+  env: string | undefined,
+  words: readonly string[],
+): Promise<string> {
+  const program = fileURLToPath(import.meta.resolve("wrangler"));
+  const choice = ["--config", config, ...(env ? ["--env", env] : [])];
+  try {
+    const { stdout } = await run(
+      process.execPath,
+      ["--no-warnings", program, ...words, ...choice],
+      {
+        env: { ...process.env, ...wranglerEnvironment },
+        maxBuffer: 32 * 1024 * 1024,
+        timeout: 60_000,
+      },
+    );
+    return stdout;
+  } catch (error) {
+    throw new Obstacle(`wrangler ${words.slice(0, 3).join(" ")} failed:\n${outputOf(error)}`);
+  }
+}
+
+/** The first error that wrangler told; it names the resource and never the value. */
+function outputOf(error: unknown): string {
+  const { stdout = "", stderr = "" } = error as { stdout?: string; stderr?: string };
+  const lines = stripVTControlCharacters(`${stderr}\n${stdout}`).split("\n");
+  const [first = "", ...after] = lines.slice(lines.findIndex((line) => line.includes("[ERROR]")));
+  const end = after.findIndex((line) => /^(?:\S*Error\b|\s+at )|\[ERROR\]|Logs were/.test(line));
+  const told = [first, ...(end < 0 ? after : after.slice(0, end))].map((line) => line.trim());
+  return told.filter((line) => line !== "").join("\n") || "it said nothing";
+}
+
+/** wrangler may say something before its JSON. */
+function parseAnswer<T>(stdout: string, form: z.ZodMiniType<T>): T {
+  const answer = form.safeParse(parseJson(stdout.slice(stdout.search(/^[[{]/m))));
+  if (answer.success) return answer.data;
+  throw new Obstacle("wrangler gave an answer of another form than its version here gives");
+}
+
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+async function withFile<T>(content: string, use: (file: string) => Promise<T>): Promise<T> {
+  const folder = await mkdtemp(join(tmpdir(), "rampart-"));
+  try {
+    const file = join(folder, "content");
+    await writeFile(file, content, { mode: 0o600, flag: "wx" });
+    return await use(file);
+  } finally {
+    await rm(folder, { recursive: true, force: true });
+  }
+}

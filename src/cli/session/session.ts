@@ -1,0 +1,118 @@
+import type { EventLog, OperationalEvent } from "../../ca/audit-event.ts";
+import type { Mint } from "../../ca/mint.ts";
+import { type OpenedStore, openStored } from "../../ca/opened-store.ts";
+import { compose, type Platform } from "../../compose/composition.ts";
+import type { Configuration } from "../../config/configuration.ts";
+import type { AuthorityStore } from "../../custody/authority-store.ts";
+import type { NumberedBundle } from "../../kubernetes/root-config-map.ts";
+import { currentBundle } from "../root/current-bundle.ts";
+import { Obstacle } from "../terminal/obstacle.ts";
+import { type DeploymentChoice, openDeployment } from "./deployment.ts";
+import { createSessionStore, type SessionStore } from "./session-store.ts";
+
+/** One run of a verb: a CA, what may be done to it, and the instant at which it is looked at. */
+export interface Session {
+  readonly mint: Mint & { readonly store: SessionStore };
+  readonly configuration: Configuration;
+  readonly place: string;
+  readonly now: Date;
+  /** Whether nothing that it writes leaves the session. */
+  readonly isDry: boolean;
+  /** What the CA publishes as the session begins, all signers' roots together. */
+  readonly currentBundle: () => Promise<NumberedBundle | undefined>;
+}
+
+/** The options that a session is made from. */
+export interface SessionOptions extends DeploymentChoice {
+  readonly dryRun?: boolean;
+}
+
+/** Opens the chosen CA for one verb, and closes it after. */
+export async function withSession(
+  options: SessionOptions,
+  now: Date,
+  use: (session: Session) => Promise<void>,
+): Promise<void> {
+  const { signer } = options;
+  const deployment = await openDeployment(options);
+  const { configuration, store, signerStore, place, close } = deployment;
+  try {
+    if (signer !== undefined && !configuration.signers.some(({ name }) => name === signer)) {
+      throw new Obstacle(`SIGNERS names no ${JSON.stringify(signer)}`);
+    }
+    const isDry = options.dryRun ?? false;
+    const chosen = signer === undefined ? store : signerStore(signer);
+    const sessionStore = createSessionStore(inWords(chosen, place), isDry);
+    const mint = await mintOf(configuration, signer, {
+      store: sessionStore,
+      signerStore: () => sessionStore,
+      log: isDry ? dryLog : terminalLog,
+      clock: () => now,
+    });
+    await use({
+      mint: { ...mint, store: sessionStore },
+      configuration,
+      place,
+      now,
+      isDry,
+      currentBundle: () => currentBundle(deployment, now),
+    });
+  } finally {
+    await close();
+  }
+}
+
+/** What keeps a store from its work is no defect of the verb. */
+function inWords(store: AuthorityStore, place: string): AuthorityStore {
+  const tell =
+    (act: string) =>
+    (error: unknown): never => {
+      if (error instanceof Obstacle) throw error;
+      const why = error instanceof Error ? error.message : "the store fails";
+      throw new Obstacle(`the ${place} cannot be ${act}: ${why}`);
+    };
+  return {
+    load: () => store.load().catch(tell("read")),
+    put: (record) => store.put(record).catch(tell("written")),
+    delete: (name) => store.delete(name).catch(tell("written")),
+  };
+}
+
+async function mintOf(
+  configuration: Configuration,
+  signer: string | undefined,
+  platform: Platform,
+): Promise<Mint> {
+  const { mint, signerMints } = await compose(configuration, platform);
+  const chosen = signer === undefined ? mint : signerMints.get(signer);
+  if (!chosen) throw new Error("a signer that was not composed");
+  return chosen;
+}
+
+/** What the session's store says, as far as it opens. */
+export async function openStore({ mint }: Session): Promise<OpenedStore> {
+  const stored = await mint.store.load();
+  return openStored(stored, mint);
+}
+
+/** What was shown is what opens: an answer that lacks something is a failure all the same. */
+export function requireAllOpen({ refusals }: OpenedStore): void {
+  if (refusals.length > 0) throw new Obstacle(`records that do not open: ${refusals.length}`);
+}
+
+/** Events on the standard error, so that the standard output is the verb's answer alone. */
+const terminalLog: EventLog = {
+  audit: () => {},
+  operation: ({ event, level, detail, ...fields }: OperationalEvent) => {
+    const evidence = Object.entries(fields).map(([name, value]) => `${name} ${value}`);
+    console.error(`${level}: ${event}: ${[detail, ...evidence].join(", ")}`);
+  },
+};
+
+/** What a dry run only pretends to do did not happen; what is wrong is wrong all the same. */
+const dryLog: EventLog = {
+  ...terminalLog,
+  operation: (event) => {
+    if (event.level === "error") terminalLog.operation(event);
+  },
+};

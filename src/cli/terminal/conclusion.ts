@@ -1,0 +1,11 @@
+import { formatAuthorities, reportAuthorities } from "../authority/authority-report.ts";
+import { openStore, type Session } from "../session/session.ts";
+
+/** Shows what the store looks like after a change, or would look like. */
+export async function conclude(session: Session): Promise<void> {
+  const { mint, now, isDry, place } = session;
+  console.log(isDry ? `Nothing was written. The ${place} would hold:` : `The ${place} holds:`);
+  console.log(formatAuthorities(await reportAuthorities(await openStore(session), now)));
+  if (!isDry) return;
+  for (const { act, name } of mint.store.changes) console.log(`${act} ${name.kind} ${name.id}`);
+}

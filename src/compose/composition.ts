@@ -1,0 +1,161 @@
+import { certificateFirst } from "../authn/certificate/certificate-first.ts";
+import { createCertificateAuthenticator } from "../authn/certificate/client-certificate.ts";
+import { believingGateways } from "../authn/certificate/forwarded-certificate.ts";
+import { createTokenAuthenticator } from "../authn/token/token-authenticator.ts";
+import type { EventLog } from "../ca/audit-event.ts";
+import {
+  type Authorities,
+  type AuthoritiesConfiguration,
+  createAuthorities,
+  longestRefreshSeconds,
+} from "../ca/authorities.ts";
+import { createIdentityPolicy } from "../ca/identity-policy.ts";
+import type { Mint } from "../ca/mint.ts";
+import { createServingPolicy } from "../ca/serving-policy.ts";
+import { type NamedSigner, uniteBundles } from "../ca/signers.ts";
+import type { Configuration } from "../config/configuration.ts";
+import { mayUseSigner } from "../config/signer-table.ts";
+import type { AuthorityStore } from "../custody/authority-store.ts";
+import { importKek, type KekRing } from "../custody/kek.ts";
+import type { CertificateAuthority } from "../transport/certificate-authority.ts";
+import { type ClusterPlatform, trustedIssuers } from "./trusted-issuers.ts";
+
+/** What a platform has to bring. */
+export interface Platform extends ClusterPlatform {
+  readonly store: AuthorityStore;
+  /** Where the records of a named signer rest: apart from all others. Every one that is configured has one. */
+  readonly signerStore?: (signer: string) => AuthorityStore;
+  readonly clock: () => Date;
+  /** Looks at the store are never further apart: where one costs little, that may be seldom enough. */
+  readonly longestRefreshSeconds?: number;
+}
+
+/** A configured CA: what answers requests, and what the cron needs. */
+export interface Composition {
+  readonly certificateAuthority: CertificateAuthority;
+  readonly mint: Mint;
+  /** Those of the named signers, by name. */
+  readonly signerMints: ReadonlyMap<string, Mint>;
+}
+
+/** SPIFFE Trust Domain and Bundle §4.1.2: often enough that a new root is known long before it signs. */
+const longestRefreshHintSeconds = 300;
+
+/** As often as the store is looked at, within reason: a look that finds nothing takes microseconds. */
+const shortestLookSeconds = 0.25;
+const longestLookSeconds = 5;
+
+/**
+ * Builds the CA of a configuration on a platform: the one place where the layers meet.
+ *
+ * @throws ConfigurationError for access to a cluster that this platform cannot have.
+ */
+export async function compose(
+  configuration: Configuration,
+  platform: Platform,
+): Promise<Composition> {
+  const { log, clock } = platform;
+  const { trustDomain, leafLifetimes } = configuration;
+  const { propagationSeconds } = configuration.phaseLengths;
+  const mints = await createMints(configuration, platform);
+  const issuers = trustedIssuers(configuration, platform);
+  const refreshSeconds = Math.min(
+    platform.longestRefreshSeconds ?? longestRefreshSeconds,
+    // A part of it, so that a look may take its time while what was loaded still serves.
+    propagationSeconds / 4,
+  );
+  const freshness = { refreshSeconds, surviveOutageSeconds: propagationSeconds };
+  const { own, named } = authoritiesOf(mints, freshness);
+  const certificateAuthority: CertificateAuthority = {
+    authenticate: believingGateways(
+      trustDomain,
+      issuers,
+      certificateFirst(
+        createCertificateAuthenticator(trustDomain),
+        createTokenAuthenticator(trustDomain, issuers),
+      ),
+    ),
+    issuance: {
+      authorities: own,
+      identityPolicy: createIdentityPolicy(trustDomain, issuers),
+      servingPolicy: createServingPolicy(issuers),
+      signers: namedSigners(configuration, named),
+      leafLifetimes,
+    },
+    log,
+    clock,
+    refreshHintSeconds: longestRefreshHintSeconds,
+    bundleMaximumAgeSeconds: Math.min(60, propagationSeconds),
+    bundleWaiting: {
+      longestSeconds: configuration.bundleWaitSeconds,
+      lookSeconds: Math.min(longestLookSeconds, Math.max(shortestLookSeconds, refreshSeconds)),
+    },
+  };
+  return { certificateAuthority, ...mints };
+}
+
+type Mints = Pick<Composition, "mint" | "signerMints">;
+
+async function createMints(
+  configuration: Configuration,
+  { store, signerStore, log }: Platform,
+): Promise<Mints> {
+  const { trustDomain, authorityKey, phaseLengths, inceptionDate } = configuration;
+  const keks = await openKeks(configuration);
+  const mint = { store, keks, trustDomain, authorityKey, phaseLengths, inceptionDate, log };
+  const signerMints = new Map<string, Mint>();
+  for (const { name, authority_key, inception_date } of configuration.signers) {
+    if (!signerStore) break;
+    signerMints.set(name, {
+      ...mint,
+      store: signerStore(name),
+      keks: await openKeks(configuration, name),
+      authorityKey: authority_key,
+      inceptionDate: inception_date,
+      log: logOf(name, log),
+      joinsMesh: true,
+    });
+  }
+  return { mint, signerMints };
+}
+
+/** What happens to a signer's authorities says whose they are. */
+function logOf(signer: string, log: EventLog): EventLog {
+  return { ...log, operation: (event) => log.operation({ ...event, signer }) };
+}
+
+async function openKeks({ keks }: Configuration, signer?: string): Promise<KekRing> {
+  const imported = keks.map(({ id, octets }) => importKek(id, octets, signer));
+  const [newest, ...older] = await Promise.all(imported);
+  if (!newest) throw new Error("a configuration without a KEK");
+  return [newest, ...older];
+}
+
+/** The authorities of all mints; the bundle of each is that of all. */
+function authoritiesOf(
+  { mint, signerMints }: Mints,
+  freshness: Pick<AuthoritiesConfiguration, "refreshSeconds" | "surviveOutageSeconds">,
+): { readonly own: Authorities; readonly named: ReadonlyMap<string, Authorities> } {
+  const open = (each: Mint): Authorities => createAuthorities({ ...each, ...freshness });
+  const own = open(mint);
+  const named = [...signerMints].map(([name, each]) => [name, open(each)] as const);
+  const all = [own, ...named.map(([, each]) => each)];
+  const united = (one: Authorities): Authorities =>
+    uniteBundles(
+      one,
+      all.filter((other) => other !== one),
+    );
+  return { own: united(own), named: new Map(named.map(([name, each]) => [name, united(each)])) };
+}
+
+function namedSigners(
+  { signers }: Configuration,
+  named: ReadonlyMap<string, Authorities>,
+): ReadonlyMap<string, NamedSigner> {
+  return new Map(
+    signers.flatMap((table): [string, NamedSigner][] => {
+      const authorities = named.get(table.name);
+      return authorities ? [[table.name, { authorities, mayUse: mayUseSigner(table) }]] : [];
+    }),
+  );
+}

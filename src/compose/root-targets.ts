@@ -1,0 +1,26 @@
+import { type ClusterFetch, clusterServer } from "../config/cluster-access.ts";
+import type { Configuration } from "../config/configuration.ts";
+import type { RootTarget } from "../delivery/push-to-cluster.ts";
+import { usualConfigMap } from "../kubernetes/root-config-map.ts";
+
+/**
+ * The clusters whose tables say `deliver_roots`. Two issuers of one API server, as while it changes its
+ * issuer, are one.
+ *
+ * @throws ConfigurationError for access that is not there, or not possible on this platform.
+ */
+export function rootTargets(
+  { issuers, clusterCredentials: credentials }: Configuration,
+  fetch: ClusterFetch,
+): RootTarget[] {
+  const targets = new Map<string, RootTarget>();
+  for (const { cluster, kubernetes } of issuers) {
+    if (!kubernetes?.deliver_roots) continue;
+    const configMap = kubernetes.config_map ?? usualConfigMap;
+    const key = `${kubernetes.server} ${configMap}`;
+    if (targets.has(key)) continue;
+    const api = clusterServer(kubernetes, { fetch, credentials });
+    targets.set(key, { cluster, configMap, api });
+  }
+  return [...targets.values()];
+}

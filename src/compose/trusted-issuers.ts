@@ -1,0 +1,125 @@
+import {
+  type IssuerKeys,
+  type KeyFetchFailed,
+  pinnedKeys,
+  publishedKeys,
+} from "../authn/token/issuer-keys.ts";
+import { createTokenReview } from "../authn/token/token-review.ts";
+import { type NodeAuthorizer, nameAllowList, type TrustedIssuer } from "../authn/trusted-issuer.ts";
+import type { EventLog } from "../ca/audit-event.ts";
+import { createClaimedReach, createPodAuthorizer } from "../ca/node-authorizer.ts";
+import {
+  type ClusterAccess,
+  type ClusterFetch,
+  clusterApi,
+  noApi,
+} from "../config/cluster-access.ts";
+import type { Configuration } from "../config/configuration.ts";
+import type { IssuerTable } from "../config/issuer-table.ts";
+import { fetchJson } from "../foundation/json-fetch.ts";
+import type { ClusterUnreachable, KubernetesApi } from "../kubernetes/api-server.ts";
+import { createPodLookup } from "../kubernetes/pod-lookup.ts";
+import type { ServiceAccount } from "../pki/spiffe-id.ts";
+import { type PodsOf, type WatchPods, watchedPods } from "./cluster-pods.ts";
+
+/** What a platform has for clusters. */
+export interface ClusterPlatform {
+  readonly log: EventLog;
+  /** Absent where nobody authenticates. */
+  readonly clusterFetch?: ClusterFetch;
+  /** Absent where pods are looked up one by one. */
+  readonly watchPods?: WatchPods;
+}
+
+/** @throws ConfigurationError for access to a cluster that this platform cannot have. */
+export function trustedIssuers(
+  { issuers, clusterCredentials: credentials }: Configuration,
+  { log, clusterFetch: fetch, watchPods }: ClusterPlatform,
+): readonly TrustedIssuer[] {
+  const access = fetch && { fetch, credentials, unreachable: unreachableLog(log) };
+  const podsOf = access && watchPods && watchedPods(access, watchPods);
+  return issuers.map((table) => trustedIssuer(table, log, access, podsOf));
+}
+
+function trustedIssuer(
+  table: IssuerTable,
+  log: EventLog,
+  access: ClusterAccess | undefined,
+  podsOf: PodsOf | undefined,
+): TrustedIssuer {
+  const api = apiOf(table, access);
+  const mayUse = nameAllowList(table.namespaces);
+  const nodeAccounts = new Set(table.trusted_node_accounts.map(accountName));
+  const gateways = new Map(
+    table.gateways.map(({ account, dns_names }) => [accountName(account), dns_names]),
+  );
+  return {
+    issuer: table.issuer,
+    audiences: table.audiences,
+    cluster: table.cluster,
+    clusterAliases: table.cluster_aliases,
+    mayVouchFor: ({ namespace }) => mayUse(namespace),
+    isNodeAccount: (account) => nodeAccounts.has(accountName(account)),
+    gatewayNames: gateways.size > 0 ? (account) => gateways.get(accountName(account)) : undefined,
+    keys: issuerKeys(table, keyFetchLog(log)),
+    review: reviewOf(table, api),
+    requireNode: nodeAuthorizer(table, api, podsOf),
+  };
+}
+
+function nodeAuthorizer(
+  table: IssuerTable,
+  api: KubernetesApi | undefined,
+  podsOf: PodsOf = (_, lookup) => lookup,
+): NodeAuthorizer {
+  const { cluster, node_checks, node_reach } = table;
+  if (api && node_checks !== "claims") {
+    return createPodAuthorizer(podsOf(table, createPodLookup(cluster, api)));
+  }
+  const reaches = node_reach.map(({ nodes, namespaces }) => ({
+    isNode: nameAllowList(nodes),
+    isNamespace: nameAllowList(namespaces),
+  }));
+  return createClaimedReach(reaches);
+}
+
+function apiOf(
+  { cluster, kubernetes }: IssuerTable,
+  access: ClusterAccess | undefined,
+): KubernetesApi | undefined {
+  if (!kubernetes) return undefined;
+  return access ? clusterApi(cluster, kubernetes, access) : noApi(cluster);
+}
+
+function reviewOf(
+  { cluster, audiences, kubernetes }: IssuerTable,
+  api: KubernetesApi | undefined,
+): TrustedIssuer["review"] {
+  if (!kubernetes || !api) return undefined;
+  return { order: kubernetes.review, ask: createTokenReview(cluster, audiences, api) };
+}
+
+const accountName = ({ namespace, name }: ServiceAccount): string => `${namespace}/${name}`;
+
+function issuerKeys({ issuer, jwks, jwks_uri }: IssuerTable, failed: KeyFetchFailed): IssuerKeys {
+  if (jwks) return pinnedKeys(jwks);
+  const location = jwks_uri
+    ? ({ kind: "jwks-uri", url: jwks_uri } as const)
+    : ({ kind: "discovery", issuer } as const);
+  return publishedKeys(issuer, location, fetchJson, failed);
+}
+
+function keyFetchLog({ operation }: EventLog): KeyFetchFailed {
+  return (issuer, error) =>
+    operation({
+      event: "issuer-keys-unreachable",
+      level: "warning",
+      issuer,
+      detail: error.message,
+    });
+}
+
+function unreachableLog({ operation }: EventLog): ClusterUnreachable {
+  return (cluster, error) =>
+    operation({ event: "cluster-unreachable", level: "warning", cluster, detail: error.message });
+}

@@ -1,0 +1,70 @@
+import { FetchError } from "../foundation/json-fetch.ts";
+import type { ApiServer } from "../kubernetes/api-server.ts";
+
+/** How much a run of the push may take of its platform. */
+export interface PushLimits {
+  readonly requests: number;
+  readonly seconds: number;
+  readonly clustersAtOnce: number;
+  /** Writes under way to one cluster. */
+  readonly writesAtOnce: number;
+}
+
+/** What is left of it for one cluster. */
+export interface ClusterAllowance {
+  readonly writesAtOnce: number;
+  /** The same API server, until the time or the requests are spent: then every question is refused. */
+  readonly limited: (api: ApiServer) => ApiServer;
+  /** Whether it was that, and not the cluster, that ended the work. */
+  readonly isSpent: () => boolean;
+}
+
+/** What is left of it for a run. */
+export interface PushAllowance {
+  readonly isSpent: () => boolean;
+  /** Time of its own for a cluster, so that a slow one does not take that of the others. */
+  readonly forOne: () => ClusterAllowance;
+}
+
+/** The share of a run's time that one cluster may take. */
+const shareOfOne = 1 / 4;
+
+export function createAllowance(
+  { requests, seconds, writesAtOnce }: PushLimits,
+  ending: AbortSignal = new AbortController().signal,
+): PushAllowance {
+  const over = AbortSignal.any([ending, AbortSignal.timeout(1000 * seconds)]);
+  let left = requests;
+  const isSpent = (): boolean => left <= 0 || over.aborted;
+  return {
+    isSpent,
+    forOne: () => {
+      const ownTime = AbortSignal.timeout(1000 * seconds * shareOfOne);
+      const signal = AbortSignal.any([over, ownTime]);
+      const isOver = (): boolean => isSpent() || signal.aborted;
+      const limited =
+        (api: ApiServer): ApiServer =>
+        async (question) => {
+          if (isOver())
+            throw new FetchError("was left before its end: nothing is left of this run");
+          left--;
+          try {
+            return await api({ ...question, signal });
+          } catch (error) {
+            if (isRefusedByPlatform(error)) left = 0;
+            throw error;
+          }
+        };
+      return { writesAtOnce, limited, isSpent: isOver };
+    },
+  };
+}
+
+/**
+ * Cloudflare refuses a fetch beyond what the plan allows a run: fifty on the free one, which nothing
+ * says beforehand. All further ones would fail as well.
+ */
+function isRefusedByPlatform(error: unknown): boolean {
+  const cause = error instanceof Error ? error.cause : undefined;
+  return cause instanceof Error && /too many subrequests/i.test(cause.message);
+}

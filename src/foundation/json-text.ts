@@ -1,0 +1,15 @@
+import * as z from "zod/mini";
+import { refuse } from "./parsed-text.ts";
+
+/** A value as it is, or as JSON in a text: `.dev.vars` and environment variables know no tables. */
+export const jsonText: z.ZodMiniType<unknown> = z.pipe(z.unknown(), z.transform(fromText));
+
+function fromText(value: unknown, context: z.core.ParsePayload): unknown {
+  if (typeof value !== "string") return value;
+  try {
+    return JSON.parse(value);
+  } catch (error) {
+    // The parser's message quotes the text, which may hold more than a log should.
+    return refuse(context, error instanceof SyntaxError ? "must be JSON" : "cannot be read");
+  }
+}

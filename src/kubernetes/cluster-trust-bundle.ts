@@ -1,0 +1,53 @@
+import type { EventLog } from "../ca/audit-event.ts";
+import type { RootDelivery } from "../node/distribute/root-delivery.ts";
+import { logFault } from "../node/observability/fault-log.ts";
+import { addSeconds } from "../pki/x509/validity.ts";
+import type { KubernetesClient } from "./kubernetes-client.ts";
+
+/** Istio's names (istio facts §5.5). */
+const signerName = "istio.io/istiod-ca";
+const name = "istio.io:istiod-ca:root-cert";
+const path = `/apis/certificates.k8s.io/v1beta1/clustertrustbundles/${encodeURIComponent(name)}`;
+
+/** It is not watched: what somebody else made of it is put right after so long. */
+const repairSeconds = 300;
+
+/** After a failure. */
+const retrySeconds = 15;
+
+/** Keeps the trust bundle in the one ClusterTrustBundle that stands for ConfigMaps everywhere. */
+export function createClusterTrustBundle(
+  client: KubernetesClient,
+  log: EventLog,
+  signal: AbortSignal,
+): RootDelivery {
+  let applied = "";
+  let tried = "";
+  let due = new Date(0);
+  return {
+    stateOf: ({ pem }) => {
+      const isThere = applied === pem;
+      return { delivered: isThere ? [name] : [], pending: isThere ? [] : [name], hasAll: true };
+    },
+    deliver: async ({ pem }, now) => {
+      if (tried === pem && now < due) return;
+      tried = pem;
+      due = addSeconds(now, retrySeconds);
+      try {
+        await client.apply(path, clusterTrustBundle(pem), signal);
+        applied = pem;
+        due = addSeconds(now, repairSeconds);
+      } catch (error) {
+        applied = "";
+        if (!signal.aborted) logFault(log, "root-not-delivered", error);
+      }
+    },
+  };
+}
+
+const clusterTrustBundle = (trustBundle: string): object => ({
+  apiVersion: "certificates.k8s.io/v1beta1",
+  kind: "ClusterTrustBundle",
+  metadata: { name },
+  spec: { signerName, trustBundle },
+});

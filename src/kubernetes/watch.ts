@@ -1,0 +1,214 @@
+import { setTimeout } from "node:timers/promises";
+import * as z from "zod/mini";
+import { inEnglish } from "../foundation/english-list.ts";
+import { FetchError } from "../foundation/json-fetch.ts";
+import { type KubernetesClient, KubernetesError } from "./kubernetes-client.ts";
+
+/** The objects of a collection as they were last seen, by their keys. */
+export interface Followed<T> {
+  readonly items: Map<string, T>;
+  /** Whether all of them have been seen once. */
+  readonly hasAll: () => boolean;
+  /** Up to when nothing has been missed, as far as the server says; never without a clock. */
+  readonly asOf: () => Date | undefined;
+}
+
+/** What is followed, and how. */
+export interface Following<T> {
+  readonly client: KubernetesClient;
+  /** Of the collection, with its query; there may be a selector. */
+  readonly path: string;
+  /** The key and what is kept of an object, if anything is; nothing for what is no such object. */
+  readonly keep: (object: unknown) => readonly [string, T | undefined] | undefined;
+  /** Told of every change of an item. */
+  readonly changed?: ((before: T | undefined, after: T | undefined) => void) | undefined;
+  readonly failed: (error: unknown) => void;
+  readonly signal: AbortSignal;
+  readonly clock?: () => Date;
+  readonly pageSize?: number;
+  /** The server ends a watch after this long, and one that it does not end is dead: a half-open connection. */
+  readonly watchSeconds?: number;
+}
+
+/** Whoever has more of anything, or says so, may not fill the memory with it. */
+const maximumItems = 50_000;
+
+/** Until another look at a collection that was too large: the look itself is work for both sides. */
+const tooManyPauseSeconds = 900;
+
+/** Pages may be empty, where a selector has found nothing on them. */
+const maximumPages = 5000;
+
+class TooMany extends FetchError {
+  constructor() {
+    super(`has more than ${maximumItems} of what is followed`);
+  }
+}
+
+const listMilliseconds = 30_000;
+
+const shortestPauseSeconds = 0.25;
+const longestPauseSeconds = 30;
+const pauseBetweenWatches = 200;
+
+const textOrNone = z._default(z.string(), "");
+const metadata = z.object({ resourceVersion: textOrNone, continue: textOrNone });
+const listForm = z.object({ metadata, items: z.nullish(z.array(z.unknown())) });
+const eventForm = z.object({
+  type: z.enum(["ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR"]),
+  object: z.looseObject({
+    code: z.optional(z.number()),
+    metadata: z.prefault(z.looseObject({ resourceVersion: textOrNone }), {}),
+  }),
+});
+
+const gone = 410;
+
+/** Of a credential, not of a place: a list would be as much in vain. */
+const refusals: readonly unknown[] = [401, 403];
+
+/** How far it has come. */
+interface Progress<T> {
+  readonly items: Map<string, T>;
+  hasAll: boolean;
+  asOf: Date | undefined;
+  /** Where the next watch begins; nothing while there has to be a list first. */
+  version: string | undefined;
+}
+
+/**
+ * Follows a collection as client-go does: all of it once, then every change from there, across broken
+ * connections; all of it again when the server has forgotten where that was, or a watch has failed
+ * twice at the same place.
+ */
+export function follow<T>(following: Following<T>): Followed<T> {
+  const items = new Map<string, T>();
+  const progress: Progress<T> = { items, hasAll: false, asOf: undefined, version: undefined };
+  void run(following, progress);
+  return { items, hasAll: () => progress.hasAll, asOf: () => progress.asOf };
+}
+
+async function run<T>(following: Following<T>, progress: Progress<T>): Promise<void> {
+  const { signal, failed } = following;
+  let pauseSeconds = shortestPauseSeconds;
+  let failedAt: string | undefined;
+  while (!signal.aborted) {
+    try {
+      progress.version ??= await list(following, progress);
+      await watch(following, progress, progress.version);
+      pauseSeconds = shortestPauseSeconds;
+      await pause(pauseBetweenWatches, signal);
+    } catch (error) {
+      if (signal.aborted) return;
+      const status = error instanceof KubernetesError ? error.status : undefined;
+      if (status !== gone) failed(error);
+      const isStuck = progress.version === failedAt && !refusals.includes(status);
+      if (isStuck || status === gone) progress.version = undefined;
+      failedAt = progress.version;
+      const isTooMany = error instanceof TooMany;
+      if (isTooMany) forget(following, progress);
+      await pause(1000 * (isTooMany ? tooManyPauseSeconds : pauseSeconds), signal);
+      pauseSeconds = Math.min(2 * pauseSeconds, longestPauseSeconds);
+    }
+  }
+}
+
+/** @returns The version of what there was. */
+async function list<T>(following: Following<T>, progress: Progress<T>): Promise<string> {
+  const { items } = progress;
+  const begun = following.clock?.();
+  const seen = new Set<string>();
+  let version = "";
+  for await (const page of pages(following)) {
+    version = page.metadata.resourceVersion;
+    for (const object of page.items ?? []) {
+      const [key, item] = following.keep(object) ?? [];
+      if (key === undefined || item === undefined) continue;
+      set(following, items, key, item);
+      seen.add(key);
+    }
+  }
+  for (const key of items.keys()) if (!seen.has(key)) set(following, items, key, undefined);
+  progress.hasAll = true;
+  progress.asOf = begun;
+  return version;
+}
+
+async function watch<T>(
+  { client, path, keep, changed, signal, clock, watchSeconds = 60 }: Following<T>,
+  progress: Progress<T>,
+  from: string,
+): Promise<void> {
+  const begun = clock?.();
+  const bounded = AbortSignal.any([signal, AbortSignal.timeout(1500 * watchSeconds)]);
+  let isToldAll = true;
+  for await (const line of client.watch(watchPath(path, from, watchSeconds), bounded)) {
+    const { type, object } = eventForm.parse(line, inEnglish);
+    if (type === "ERROR") throw new KubernetesError(object.code ?? 0, "the watch");
+    const [key, item] = type === "BOOKMARK" ? [] : (keep(object) ?? []);
+    if (key !== undefined) {
+      set({ changed }, progress.items, key, type === "DELETED" ? undefined : item);
+    }
+    progress.version = object.metadata.resourceVersion || progress.version;
+    // A change may be an old one, with others behind it that are still on their way.
+    isToldAll = type === "BOOKMARK";
+    if (isToldAll) progress.asOf = clock?.();
+  }
+  // The end of one that ends early says nothing: it need not be the server's.
+  const isWhole = begun && clock && clock().getTime() - begun.getTime() >= 900 * watchSeconds;
+  if (isWhole && isToldAll) progress.asOf = clock();
+}
+
+/** Half of a collection is of no use to anybody. */
+function forget<T>(following: Following<T>, progress: Progress<T>): void {
+  for (const key of progress.items.keys()) set(following, progress.items, key, undefined);
+  Object.assign(progress, { hasAll: false, asOf: undefined, version: undefined });
+}
+
+function set<T>(
+  { changed }: Pick<Following<T>, "changed">,
+  items: Map<string, T>,
+  key: string,
+  after: T | undefined,
+): void {
+  const before = items.get(key);
+  if (after === undefined) items.delete(key);
+  else if (before === undefined && items.size >= maximumItems) throw new TooMany();
+  else items.set(key, after);
+  changed?.(before, after);
+}
+
+type Page = z.infer<typeof listForm>;
+
+type Source = Pick<Following<unknown>, "client" | "path" | "signal" | "pageSize">;
+
+async function* pages(following: Source): AsyncGenerator<Page> {
+  let next = "";
+  for (let count = 0; count < maximumPages; count++) {
+    const page = await listPage(following, next);
+    yield page;
+    next = page.metadata.continue;
+    if (next === "") return;
+  }
+  throw new FetchError("has no end of what it lists");
+}
+
+function listPage({ client, path, signal, pageSize = 500 }: Source, next: string): Promise<Page> {
+  const query = `limit=${pageSize}${next === "" ? "" : `&continue=${encodeURIComponent(next)}`}`;
+  const bounded = AbortSignal.any([signal, AbortSignal.timeout(listMilliseconds)]);
+  return client
+    .read(`${path}${separator(path)}${query}`, bounded)
+    .then((json) => listForm.parse(json, inEnglish));
+}
+
+function watchPath(path: string, from: string, seconds: number): string {
+  const query = `watch=1&allowWatchBookmarks=true&timeoutSeconds=${seconds}&resourceVersion=${encodeURIComponent(from)}`;
+  return `${path}${separator(path)}${query}`;
+}
+
+const separator = (path: string): string => (path.includes("?") ? "&" : "?");
+
+/** Ends early, and without complaint, when it is all over. */
+async function pause(milliseconds: number, signal: AbortSignal): Promise<void> {
+  await setTimeout(milliseconds, undefined, { signal }).catch(() => undefined);
+}

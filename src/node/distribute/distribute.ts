@@ -1,0 +1,55 @@
+import { Hono } from "hono";
+import { Gauge } from "prom-client";
+import { type Listener, listenInPlaintext } from "../http/listener.ts";
+import { createMonitoringSite } from "../http/monitoring-site.ts";
+import { createRegistry } from "../observability/grpc-metrics.ts";
+import type { Surroundings } from "../serve/serve.ts";
+import type { DistributeConfiguration } from "./distribute-configuration.ts";
+import { addRootGauges, keepRoots, type RootsReport } from "./refreshing-roots.ts";
+
+/** Keeps the trust bundle of a CA in every namespace of a cluster, and says how far it has come. */
+export async function distribute(
+  configuration: DistributeConfiguration,
+  surroundings: Surroundings,
+): Promise<Listener> {
+  const roots = await keepRoots(configuration, configuration.places, surroundings);
+  const registry = createRegistry();
+  addRootGauges(registry, roots);
+  new Gauge({
+    name: "rampart_ready",
+    help: "1 when every place has it.",
+    registers: [registry],
+    collect() {
+      this.set(roots.report().ready ? 1 : 0);
+    },
+  });
+  const app = monitoringApp(roots.report);
+  const { log } = surroundings;
+  const site = { rpcs: new Map(), fetch: async (request: Request) => app.fetch(request), log };
+  const monitoring = await listenInPlaintext(
+    createMonitoringSite(site, () => registry.metrics()),
+    configuration.monitoringListen,
+  ).catch(async (error: unknown) => {
+    // What has begun would keep a process alive that nobody can probe.
+    await roots.end();
+    throw error;
+  });
+  return {
+    address: monitoring.address,
+    close: async (grace) => {
+      await roots.end();
+      await monitoring.close(grace);
+    },
+  };
+}
+
+function monitoringApp(report: () => RootsReport): Hono {
+  const app = new Hono();
+  app.get("/healthz", (c) => c.text("ok\n"));
+  app.get("/readyz", (c) => {
+    const now = report();
+    return c.json(now, now.ready ? 200 : 503, { "cache-control": "no-store" });
+  });
+  app.notFound((c) => c.text("not found\n", 404));
+  return app;
+}

@@ -1,0 +1,158 @@
+import { Gauge, type Registry } from "prom-client";
+import { type BundleFollower, createBundleFollower } from "../../host/bundle-follower.ts";
+import { clusterFetch } from "../../host/cluster-fetch.ts";
+import { recur } from "../../host/recurrence.ts";
+import { createClusterTrustBundle } from "../../kubernetes/cluster-trust-bundle.ts";
+import { createKubernetesClient } from "../../kubernetes/kubernetes-client.ts";
+import { credentialInFile } from "../files/credential-file.ts";
+import { readRootFile } from "../files/root-file.ts";
+import type { RootPlaces } from "../files/root-places.ts";
+import { logFault } from "../observability/fault-log.ts";
+import type { Surroundings } from "../serve/serve.ts";
+import { createRootDelivery, type RootDelivery } from "./root-delivery.ts";
+
+/** How often a CA is asked that does not hold its answers until there is another bundle. */
+const bundleSeconds = 30;
+const deliverySeconds = 0.25;
+
+/** The CA whose roots they are. */
+export interface RootSource {
+  /** No slash at the end. */
+  readonly upstream: string;
+  readonly upstreamRootsFile: string | undefined;
+}
+
+/** The trust bundle of a CA, kept in this cluster. */
+export interface KeptRoots {
+  readonly report: () => RootsReport;
+  readonly end: () => Promise<void>;
+}
+
+/**
+ * istiod's namespace controller by itself: follows the trust bundle of a CA, and keeps it in every
+ * namespace of a cluster. It deletes nothing, ever.
+ */
+export async function keepRoots(
+  { upstream, upstreamRootsFile }: RootSource,
+  { server, serverRootsFile, tokenFile, configMap, clusterTrustBundle }: RootPlaces,
+  { log, clock }: Surroundings,
+): Promise<KeptRoots> {
+  const ending = new AbortController();
+  const { signal } = ending;
+  const follower = await createBundleFollower(upstream, upstreamRootsFile, log, clock);
+  const fetch = clusterFetch(await readRootFile(serverRootsFile));
+  const client = createKubernetesClient(server, credentialInFile(tokenFile), fetch);
+  const deliveries = [
+    ...(configMap === undefined ? [] : [createRootDelivery(client, configMap, log, signal)]),
+    ...(clusterTrustBundle ? [createClusterTrustBundle(client, log, signal)] : []),
+  ];
+  const progress = createProgress(follower, deliveries);
+  const deliver = async (): Promise<void> => {
+    const [bundle, now] = [follower.current(), clock()];
+    if (bundle) await Promise.all(deliveries.map((each) => each.deliver(bundle, now)));
+    progress.note(now);
+  };
+  const work = [
+    recur(
+      () => follower.look(signal),
+      bundleSeconds,
+      (error) => {
+        if (!signal.aborted) logFault(log, "bundle-not-fetched", error);
+      },
+    ),
+    recur(deliver, deliverySeconds, (error) => logFault(log, "delivery-failed", error)),
+  ];
+  return {
+    report: progress.report,
+    end: async () => {
+      ending.abort();
+      await Promise.all(work.map(({ end }) => end()));
+    },
+  };
+}
+
+/** What is known of the delivery to this cluster. */
+export interface RootsReport {
+  readonly ready: boolean;
+  /** `spiffe_sequence` of the bundle that is being delivered. */
+  readonly sequence: number | undefined;
+  /** Since when it has been everywhere, without a gap. */
+  readonly since: Date | undefined;
+  readonly delivered: number;
+  readonly pending: readonly string[];
+  readonly reasons: readonly string[];
+}
+
+interface Progress {
+  /** Notes whether the bundle is everywhere now. */
+  readonly note: (now: Date) => void;
+  readonly report: () => RootsReport;
+}
+
+/** So many pending places are named; more are counted. */
+const namedPending = 10;
+
+function createProgress(follower: BundleFollower, deliveries: readonly RootDelivery[]): Progress {
+  let since: { readonly at: Date; readonly pem: string } | undefined;
+
+  function look() {
+    const bundle = follower.current();
+    const states = bundle ? deliveries.map((each) => each.stateOf(bundle)) : [];
+    const pending = states.flatMap((state) => state.pending);
+    const hasAll = states.every((state) => state.hasAll);
+    const ready = bundle !== undefined && hasAll && pending.length === 0;
+    return { bundle, states, pending, hasAll, ready };
+  }
+
+  return {
+    note: (now) => {
+      const { bundle, ready } = look();
+      if (!ready || !bundle) since = undefined;
+      else if (since?.pem !== bundle.pem) since = { at: now, pem: bundle.pem };
+    },
+    report: () => {
+      const { bundle, states, pending, hasAll, ready } = look();
+      return {
+        ready,
+        sequence: bundle?.sequence,
+        since: ready && since?.pem === bundle?.pem ? since?.at : undefined,
+        delivered: states.reduce((sum, { delivered }) => sum + delivered.length, 0),
+        pending: pending.slice(0, namedPending),
+        reasons: [
+          ...(bundle ? [] : ["the CA has not been heard yet"]),
+          ...(hasAll ? [] : ["the cluster has not been seen yet"]),
+          ...(pending.length === 0 ? [] : [`${pending.length} places have yet to get the bundle`]),
+        ],
+      };
+    },
+  };
+}
+
+/** The same as metrics. */
+export function addRootGauges(registry: Registry, { report }: KeptRoots): void {
+  const gauge = (name: string, help: string, read: (now: RootsReport) => number) =>
+    new Gauge({
+      name,
+      help,
+      registers: [registry],
+      collect() {
+        this.set(read(report()));
+      },
+    });
+  gauge(
+    "rampart_distribute_bundle_sequence",
+    "The trust bundle that is being delivered.",
+    ({ sequence }) => sequence ?? Number.NaN,
+  );
+  gauge(
+    "rampart_distribute_delivered_since_timestamp",
+    "Since when it has been everywhere, in Unix time.",
+    ({ since }) => (since ? since.getTime() / 1000 : Number.NaN),
+  );
+  gauge(
+    "rampart_distribute_namespaces_delivered",
+    "Places that have it: namespaces, mostly.",
+    ({ delivered }) => delivered,
+  );
+  gauge("rampart_distribute_ready", "1 when every place has it.", ({ ready }) => (ready ? 1 : 0));
+}

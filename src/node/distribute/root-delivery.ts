@@ -1,0 +1,112 @@
+import type { EventLog } from "../../ca/audit-event.ts";
+import type { KubernetesClient } from "../../kubernetes/kubernetes-client.ts";
+import {
+  type HeldRoots,
+  holds,
+  type NumberedBundle,
+  namespacesPath,
+  parseNamespace,
+  parseRootConfigMap,
+  rootConfigMap,
+  rootConfigMapPath,
+  rootConfigMapsPath,
+} from "../../kubernetes/root-config-map.ts";
+import { type Followed, follow } from "../../kubernetes/watch.ts";
+import { addSeconds } from "../../pki/x509/validity.ts";
+import { logFault } from "../observability/fault-log.ts";
+
+/** How far the delivery of a bundle to a cluster has come. */
+export interface DeliveryState {
+  /** Where the bundle is, and where it has yet to come: mostly namespaces. */
+  readonly delivered: readonly string[];
+  readonly pending: readonly string[];
+  /** Whether all such places are known. */
+  readonly hasAll: boolean;
+}
+
+/** Keeps the trust bundle in places of a cluster. */
+export interface RootDelivery {
+  readonly stateOf: (bundle: NumberedBundle) => DeliveryState;
+  /** Applies what is pending and due. */
+  readonly deliver: (bundle: NumberedBundle, now: Date) => Promise<void>;
+}
+
+/** A namespace's attempts, so that neither a failure nor a fight becomes a storm. */
+interface Attempts {
+  readonly last: Date;
+  readonly next: Date;
+  readonly pauseSeconds: number;
+}
+
+const longestPauseSeconds = 60;
+const atOnce = 8;
+
+/** @param name Of the ConfigMap. */
+export function createRootDelivery(
+  client: KubernetesClient,
+  name: string,
+  log: EventLog,
+  signal: AbortSignal,
+): RootDelivery {
+  const failed = (error: unknown): void => logFault(log, "watch-failed", error);
+  const namespaces = follow({
+    client,
+    path: namespacesPath,
+    keep: parseNamespace,
+    failed,
+    signal,
+  });
+  const configMaps = follow({
+    client,
+    path: rootConfigMapsPath(name),
+    keep: (object) => parseRootConfigMap(object, name),
+    failed,
+    signal,
+  });
+  const attempts = new Map<string, Attempts>();
+
+  async function apply(namespace: string, bundle: NumberedBundle, now: Date): Promise<void> {
+    const before = attempts.get(namespace);
+    const isQuiet = !before || now > addSeconds(before.last, 2 * longestPauseSeconds);
+    const pauseSeconds = isQuiet ? 1 : Math.min(2 * before.pauseSeconds, longestPauseSeconds);
+    attempts.set(namespace, { last: now, next: addSeconds(now, pauseSeconds), pauseSeconds });
+    try {
+      const path = rootConfigMapPath(name, namespace);
+      const object = rootConfigMap(name, namespace, bundle, now);
+      const applied = parseRootConfigMap(await client.apply(path, object, signal), name);
+      if (applied) configMaps.items.set(...applied);
+    } catch (error) {
+      if (!signal.aborted) logFault(log, "root-not-delivered", error, { namespace });
+    }
+  }
+
+  return {
+    stateOf: (bundle) => stateOf(namespaces, configMaps, bundle),
+    deliver: async (bundle, now) => {
+      forgetGone(attempts, namespaces);
+      const { hasAll, pending } = stateOf(namespaces, configMaps, bundle);
+      const due = pending.filter((each) => now >= (attempts.get(each)?.next ?? now));
+      for (let i = 0; hasAll && i < due.length; i += atOnce) {
+        await Promise.all(due.slice(i, i + atOnce).map((each) => apply(each, bundle, now)));
+      }
+    },
+  };
+}
+
+function stateOf(
+  namespaces: Followed<boolean>,
+  configMaps: Followed<HeldRoots>,
+  bundle: NumberedBundle,
+): DeliveryState {
+  const wanted = [...namespaces.items].flatMap(([namespace, wants]) => (wants ? [namespace] : []));
+  const hasBundle = (namespace: string): boolean => holds(configMaps.items.get(namespace), bundle);
+  return {
+    delivered: wanted.filter(hasBundle),
+    pending: wanted.filter((namespace) => !hasBundle(namespace)),
+    hasAll: namespaces.hasAll() && configMaps.hasAll(),
+  };
+}
+
+function forgetGone(attempts: Map<string, Attempts>, namespaces: Followed<boolean>): void {
+  for (const name of attempts.keys()) if (!namespaces.items.has(name)) attempts.delete(name);
+}

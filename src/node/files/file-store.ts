@@ -1,0 +1,159 @@
+import { randomUUID } from "node:crypto";
+import { type FileHandle, mkdir, open, readdir, rename, rm, stat } from "node:fs/promises";
+import { basename, dirname, join } from "node:path";
+import {
+  type AuthorityStore,
+  maximumRecords,
+  type RecordKind,
+  type RecordName,
+  recordKinds,
+  type StoredRecord,
+} from "../../custody/authority-store.ts";
+import { recordKey } from "../../custody/record-key.ts";
+import { systemCode } from "../../host/system-code.ts";
+
+/** More than any record; what is longer is cut, and then does not open. */
+const maximumOctets = 256 * 1024;
+
+const recordName = /^([0-9a-f][0-9a-f-]{1,127})\.json$/;
+const unfinishedName = /^\.[0-9a-f][0-9a-f-]{1,127}\.[0-9a-f-]{36}$/;
+
+/**
+ * The store in a directory of this machine: one file a record, such as `authorities/<id>.json`, readable
+ * by its owner alone.
+ *
+ * A record is written beside its name, flushed to the disk, and then takes the name: a reader, in this
+ * process or another, sees all of it or what was there before, and what `put` has confirmed outlives
+ * a power failure. Several processes may share the directory.
+ *
+ * @throws Error when the directory can neither be used nor made, or is open to every user.
+ */
+export async function openFileStore(directory: string): Promise<AuthorityStore> {
+  await mkdir(directory, { recursive: true, mode: 0o700 });
+  const { mode } = await stat(directory);
+  if ((mode & 0o007) !== 0) {
+    throw new Error(`${directory} is open to every user of the machine: chmod o-rwx ${directory}`);
+  }
+  const folders = recordKinds.map((kind) => dirname(pathOf(directory, { kind, id: "00" })));
+  for (const folder of folders) {
+    await mkdir(folder, { recursive: true, mode: 0o700 });
+    await sweep(folder);
+  }
+  return {
+    load: () => loadAll(directory),
+    put: async (record) => put(pathOf(directory, record), record.value),
+    delete: async (name) => {
+      const path = pathOf(directory, name);
+      await rm(path, { force: true });
+      await flush(dirname(path));
+    },
+  };
+}
+
+/** The stores of named signers, in directories of their own below. */
+export async function openSignerStores({
+  storeDirectory,
+  ca: { signers },
+}: SignerDirectories): Promise<(signer: string) => AuthorityStore> {
+  const stores = new Map<string, AuthorityStore>();
+  for (const { name } of signers) {
+    stores.set(name, await openFileStore(join(storeDirectory, "signers", name)));
+  }
+  return (signer) => {
+    const store = stores.get(signer);
+    if (store) return store;
+    throw new Error("a signer without a store");
+  };
+}
+
+interface SignerDirectories {
+  readonly storeDirectory: string;
+  readonly ca: { readonly signers: readonly { readonly name: string }[] };
+}
+
+async function loadAll(directory: string): Promise<StoredRecord[]> {
+  const names = (await Promise.all(recordKinds.map((kind) => list(directory, kind)))).flat();
+  if (names.length > maximumRecords) {
+    throw new Error(`more than ${maximumRecords} records in ${directory}`);
+  }
+  const records = await Promise.all(names.map((name) => load(directory, name)));
+  return records.filter((record) => record !== undefined);
+}
+
+async function list(directory: string, kind: RecordKind): Promise<RecordName[]> {
+  const files = await readdir(dirname(pathOf(directory, { kind, id: "00" })));
+  return files.flatMap((file) => {
+    const [, id] = recordName.exec(file) ?? [];
+    return id === undefined ? [] : [{ kind, id }];
+  });
+}
+
+/** A name that was listed and is gone was deleted in between. */
+async function load(directory: string, name: RecordName): Promise<StoredRecord | undefined> {
+  const file = await open(pathOf(directory, name), "r").catch(ignoring("ENOENT"));
+  if (!file) return undefined;
+  try {
+    return { ...name, value: await readText(file) };
+  } finally {
+    await file.close();
+  }
+}
+
+async function readText(file: FileHandle): Promise<string> {
+  const { size } = await file.stat();
+  const { buffer, bytesRead } = await file.read(Buffer.alloc(Math.min(size, maximumOctets)));
+  return buffer.toString("utf8", 0, bytesRead);
+}
+
+async function put(path: string, value: string): Promise<void> {
+  const unfinished = join(dirname(path), `.${basename(path, ".json")}.${randomUUID()}`);
+  try {
+    await writeFlushed(unfinished, value);
+    await rename(unfinished, path);
+  } catch (error) {
+    await rm(unfinished, { force: true });
+    throw error;
+  }
+  await flush(dirname(path));
+}
+
+async function writeFlushed(path: string, value: string): Promise<void> {
+  const file = await open(path, "wx", 0o600);
+  try {
+    await file.writeFile(value);
+    await file.sync();
+  } finally {
+    await file.close();
+  }
+}
+
+/** A name is durable once its directory is. */
+async function flush(directory: string): Promise<void> {
+  const file = await open(directory, "r");
+  try {
+    await file.sync();
+  } finally {
+    await file.close();
+  }
+}
+
+/**
+ * Removes what a process that was killed has left half written. Should another process be writing
+ * it just now, its `put` fails and is tried again by the next rotation.
+ */
+async function sweep(directory: string): Promise<void> {
+  const names = (await readdir(directory)).filter((name) => unfinishedName.test(name));
+  await Promise.all(names.map((name) => rm(join(directory, name), { force: true })));
+}
+
+function pathOf(directory: string, name: RecordName): string {
+  if (!recordName.test(`${name.id}.json`)) throw new Error("a record's id is hexadecimal");
+  return join(directory, `${recordKey(name)}.json`);
+}
+
+function ignoring(code: string): (error: unknown) => undefined {
+  return (error) => {
+    if (systemCode(error) === code) return undefined;
+    throw error;
+  };
+}

@@ -1,0 +1,82 @@
+import * as z from "zod/mini";
+import { parseForm, trustDomainText } from "../../config/configuration.ts";
+import { baseUrl } from "../../foundation/base-url.ts";
+import { ConfigurationError } from "../../foundation/configuration-error.ts";
+import type { TrustDomain } from "../../pki/spiffe-id.ts";
+import {
+  type Environment,
+  placeKeys,
+  type RootPlaces,
+  rootPlacesOf,
+} from "../files/root-places.ts";
+import type { ListenAddress } from "../http/listen-address.ts";
+import {
+  type CertificateFiles,
+  certificateFilesOf,
+  servingKeys,
+} from "../serve/serve-configuration.ts";
+
+/** What `rampart gateway` needs to know. It has no secret but its token, which is in a file. */
+export interface GatewayConfiguration {
+  readonly trustDomain: TrustDomain;
+  /** The CA behind it: `https`, or on the loopback interface `http`; no slash at the end. */
+  readonly upstream: string;
+  /** PEM of the roots of the upstream's own certificate, instead of the system's. */
+  readonly upstreamRootsFile: string | undefined;
+  readonly tokenFile: string;
+  /** The `clusterid` that goes with that token. */
+  readonly cluster: string;
+  readonly listen: ListenAddress;
+  readonly monitoringListen: ListenAddress;
+  readonly certificateFiles: CertificateFiles | undefined;
+  /** Where it keeps the roots of its CA in its cluster; nothing where it does not. */
+  readonly rootPlaces: RootPlaces | undefined;
+  /** Whether it is ready only once they are everywhere. */
+  readonly isReadyWithRoots: boolean;
+}
+
+const path = z.string().check(z.minLength(1));
+
+const form = z.strictObject({
+  UPSTREAM: baseUrl,
+  UPSTREAM_CA_FILE: z.optional(path),
+  TRUST_DOMAIN: z.prefault(trustDomainText, "cluster.local"),
+  TOKEN_FILE: z._default(path, "/var/run/secrets/tokens/istio-token"),
+  CLUSTER: z._default(
+    z.string().check(z.regex(/^[A-Za-z0-9._/-]{1,253}$/, "must be a cluster's name")),
+    "Kubernetes",
+  ),
+  ...servingKeys,
+  DELIVER_ROOTS: z._default(z.boolean(), false),
+  READY_WITH_ROOTS: z._default(z.boolean(), false),
+  ...placeKeys,
+});
+
+/** The names of all keys, in the order of the table in docs/gateway.md. */
+export const gatewayKeys: readonly string[] = Object.keys(form.shape);
+
+/**
+ * @param environment Where a pod finds its API server.
+ * @throws ConfigurationError
+ */
+export function parseGatewayConfiguration(
+  values: Readonly<Record<string, unknown>>,
+  environment: Environment = {},
+): GatewayConfiguration {
+  const read = parseForm(form, values);
+  if (read.READY_WITH_ROOTS && !read.DELIVER_ROOTS) {
+    throw new ConfigurationError(["READY_WITH_ROOTS: must not be true without DELIVER_ROOTS"]);
+  }
+  return {
+    trustDomain: read.TRUST_DOMAIN,
+    upstream: read.UPSTREAM,
+    upstreamRootsFile: read.UPSTREAM_CA_FILE,
+    tokenFile: read.TOKEN_FILE,
+    cluster: read.CLUSTER,
+    listen: read.LISTEN,
+    monitoringListen: read.MONITORING_LISTEN,
+    certificateFiles: certificateFilesOf(read),
+    rootPlaces: read.DELIVER_ROOTS ? rootPlacesOf(read, environment) : undefined,
+    isReadyWithRoots: read.READY_WITH_ROOTS,
+  };
+}

@@ -1,0 +1,66 @@
+import "reflect-metadata/lite";
+import { X509Certificate } from "node:crypto";
+import { readFile } from "node:fs/promises";
+import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
+import { Pkcs10CertificateRequestGenerator } from "@peculiar/x509";
+import { servingSigner } from "../../ca/serving-policy.ts";
+import {
+  IstioCertificateRequestSchema,
+  IstioCertificateResponseSchema,
+} from "../../gen/istio/v1/auth/ca_pb.ts";
+import { createKept } from "../../host/refreshing.ts";
+import { toPem } from "../../pki/encoding/pem.ts";
+import { renewalOf } from "../tls/own-certificate.ts";
+import type { ServingCertificate, ServingCertificateSource } from "../tls/serving-certificate.ts";
+import type { Upstream } from "./upstream.ts";
+
+/** The headers by which a gateway says who it is. */
+export type GatewayCredentials = () => Promise<{
+  readonly authorization: string;
+  readonly clusterid: string;
+}>;
+
+/** A projected token, which the kubelet replaces; read each time. */
+export function tokenInFile(path: string, clusterid: string): GatewayCredentials {
+  return async () => {
+    const token = (await readFile(path, "utf8")).trim();
+    return { authorization: `Bearer ${token}`, clusterid };
+  };
+}
+
+/**
+ * A serving certificate from the CA behind the gateway, with a fresh key, for the names in the CA's own
+ * table; a new one before half of its life is over.
+ *
+ * @param failed Told when it could not be renewed.
+ */
+export function certificateFromUpstream(
+  upstream: Upstream,
+  credentials: GatewayCredentials,
+  failed: (error: unknown) => void,
+): ServingCertificateSource {
+  return createKept({
+    fetch: () => request(upstream, credentials),
+    dueAt: ({ chainPem }, now) => renewalOf(new X509Certificate(chainPem).validToDate, now),
+    failed,
+  });
+}
+
+const algorithm = { name: "ECDSA", namedCurve: "P-256", hash: "SHA-256" };
+
+async function request(
+  upstream: Upstream,
+  credentials: GatewayCredentials,
+): Promise<ServingCertificate> {
+  const keys = await crypto.subtle.generateKey(algorithm, true, ["sign", "verify"]);
+  const csr = await Pkcs10CertificateRequestGenerator.create({ keys, signingAlgorithm: algorithm });
+  const asked = create(IstioCertificateRequestSchema, {
+    csr: csr.toString("pem"),
+    metadata: { CertSigner: servingSigner },
+  });
+  const message = toBinary(IstioCertificateRequestSchema, asked);
+  const answer = await upstream.createCertificate(message, { headers: await credentials() });
+  const { certChain } = fromBinary(IstioCertificateResponseSchema, answer);
+  const privateKey = new Uint8Array(await crypto.subtle.exportKey("pkcs8", keys.privateKey));
+  return { chainPem: certChain.slice(0, -1).join(""), keyPem: toPem("PRIVATE KEY", privateKey) };
+}

@@ -1,0 +1,164 @@
+import { Hono } from "hono";
+import type { Registry } from "prom-client";
+import type { EventLog } from "../../ca/audit-event.ts";
+import { createKept } from "../../host/refreshing.ts";
+import { addSeconds } from "../../pki/x509/validity.ts";
+import { createCertificatePath } from "../../transport/http/routes.ts";
+import {
+  addRootGauges,
+  type KeptRoots,
+  keepRoots,
+  type RootsReport,
+} from "../distribute/refreshing-roots.ts";
+import { auxiliaryRpcs } from "../http/auxiliary-rpcs.ts";
+import { listenInPlaintext, listenWithTls } from "../http/listener.ts";
+import { createMonitoringSite } from "../http/monitoring-site.ts";
+import type { Site } from "../http/site.ts";
+import { logFault } from "../observability/fault-log.ts";
+import { createRegistry, createRpcMetrics } from "../observability/grpc-metrics.ts";
+import type { RunningServer, Surroundings } from "../serve/serve.ts";
+import { openWhenCertified } from "../tls/renewing-listener.ts";
+import { certificateInFiles, type ServingCertificateSource } from "../tls/serving-certificate.ts";
+import type { GatewayConfiguration } from "./gateway-configuration.ts";
+import { certificateFromUpstream, tokenInFile } from "./gateway-identity.ts";
+import { type Forwarding, forwardingRpc } from "./gateway-site.ts";
+import { openUpstream } from "./upstream.ts";
+
+/** How often the CA is asked for its trust bundle; long before a new root signs (README, rotation). */
+const bundleSeconds = 30;
+
+/**
+ * Native gRPC in front, the CA's HTTPS behind: unmodified clients of Istio reach a CA that cannot
+ * speak to them. It holds no key but its own.
+ */
+export async function runGateway(
+  configuration: GatewayConfiguration,
+  { log, clock }: Surroundings,
+): Promise<RunningServer> {
+  const { trustDomain } = configuration;
+  const upstream = await openUpstream(configuration.upstream, configuration.upstreamRootsFile);
+  const credentials = tokenInFile(configuration.tokenFile, configuration.cluster);
+  const forwarding = { upstream, credentials, trustDomain, log, clock };
+  const registry = createRegistry();
+  const roots = await keepRootsIfAsked(configuration, { log, clock, registry });
+  const trustBundleAt = keepTrustBundle(forwarding);
+  let isOpen = false;
+  const readiness = () => readinessOf(isOpen, roots, configuration);
+  const app = gatewayApp(readiness, () => trustBundleAt(clock()));
+  const site = createSite(forwarding, registry, app, async () => isOpen);
+  const monitoring = await listenInPlaintext(
+    createMonitoringSite(site, () => registry.metrics()),
+    configuration.monitoringListen,
+  ).catch(async (error: unknown) => {
+    // What has begun would keep a process alive that nobody can probe.
+    await roots?.end();
+    throw error;
+  });
+  const door = openWhenCertified({
+    certificateAt: servingCertificate(configuration, forwarding),
+    clientRootsAt: trustBundleAt,
+    listen: async (shown) => {
+      const verification = { trustDomain, clock, log };
+      const listener = await listenWithTls(site, configuration.listen, shown, verification);
+      isOpen = true;
+      return listener;
+    },
+    log,
+    clock,
+  });
+  return {
+    address: door.address,
+    plaintextAddress: undefined,
+    monitoringAddress: monitoring.address,
+    close: async (grace) => {
+      isOpen = false;
+      await Promise.all([door.close(grace), roots?.end()]);
+      await monitoring.close(grace);
+      upstream.close();
+    },
+  };
+}
+
+async function keepRootsIfAsked(
+  configuration: GatewayConfiguration,
+  { registry, ...surroundings }: Surroundings & { readonly registry: Registry },
+): Promise<KeptRoots | undefined> {
+  const { rootPlaces } = configuration;
+  if (!rootPlaces) return undefined;
+  const roots = await keepRoots(configuration, rootPlaces, surroundings);
+  addRootGauges(registry, roots);
+  return roots;
+}
+
+function keepTrustBundle({ upstream, log }: Forwarding): (now: Date) => Promise<string> {
+  return createKept({
+    fetch: upstream.trustBundle,
+    dueAt: (_, now) => addSeconds(now, bundleSeconds),
+    failed: notRenewed(log, "trust bundle"),
+  });
+}
+
+function servingCertificate(
+  { certificateFiles }: GatewayConfiguration,
+  { upstream, credentials, log }: Forwarding,
+): ServingCertificateSource {
+  return certificateFiles
+    ? certificateInFiles(certificateFiles)
+    : certificateFromUpstream(upstream, credentials, notRenewed(log, "serving certificate"));
+}
+
+function notRenewed(log: EventLog, what: string): (error: unknown) => void {
+  return (error) => logFault(log, "renewal-failed", error, { what });
+}
+
+function createSite(
+  forwarding: Forwarding,
+  registry: Registry,
+  app: Hono,
+  isServing: () => Promise<boolean>,
+): Site {
+  const createCertificate = createRpcMetrics(registry)(
+    createCertificatePath,
+    forwardingRpc(forwarding),
+  );
+  return {
+    rpcs: new Map([[createCertificatePath, createCertificate], ...auxiliaryRpcs(isServing)]),
+    fetch: async (request) => app.fetch(request),
+    log: forwarding.log,
+  };
+}
+
+interface Readiness {
+  readonly ready: boolean;
+  readonly reasons: readonly string[];
+  readonly roots?: RootsReport;
+}
+
+/** Calls need no roots in namespaces, so it is for the operator to say whether they wait for them. */
+function readinessOf(
+  isOpen: boolean,
+  kept: KeptRoots | undefined,
+  { isReadyWithRoots }: GatewayConfiguration,
+): Readiness {
+  const roots = kept?.report();
+  const reasons = [
+    ...(isOpen ? [] : ["there is no serving certificate yet, or the gateway is ending"]),
+    ...(isReadyWithRoots ? (roots?.reasons ?? []) : []),
+  ];
+  return { ready: reasons.length === 0, reasons, ...(roots && { roots }) };
+}
+
+function gatewayApp(readiness: () => Readiness, trustBundle: () => Promise<string>): Hono {
+  const app = new Hono();
+  app.get("/healthz", (c) => c.text("ok\n"));
+  app.get("/readyz", (c) => {
+    const now = readiness();
+    return c.json(now, now.ready ? 200 : 503, { "cache-control": "no-store" });
+  });
+  app.get("/bundle.pem", async (c) =>
+    c.body(await trustBundle(), 200, { "content-type": "application/x-pem-file" }),
+  );
+  app.notFound((c) => c.text("not found\n", 404));
+  app.onError((_, c) => c.text("certificate authority is temporarily unavailable\n", 503));
+  return app;
+}

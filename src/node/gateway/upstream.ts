@@ -1,0 +1,107 @@
+import { Code, ConnectError } from "@connectrpc/connect";
+import { codeFromHttpStatus, codeFromString } from "@connectrpc/connect/protocol-connect";
+import * as z from "zod/mini";
+import { jsonText } from "../../foundation/json-text.ts";
+import { keepConnections, type WholeAnswer } from "../../host/connection-pool.ts";
+import { createCertificatePath } from "../../transport/http/routes.ts";
+import { readRootFile } from "../files/root-file.ts";
+import { parseTrustBundle } from "../http/trust-bundle-pem.ts";
+
+/** The CA behind a gateway. */
+export interface Upstream {
+  /**
+   * The CA's answer to a message of `CreateCertificate`, both in protobuf.
+   *
+   * Rejects with a ConnectError for what the CA itself has said or the caller has ended, and with any
+   * other error when the CA is away, or something between here and there answers in its place.
+   */
+  readonly createCertificate: (message: Uint8Array, call: UpstreamCall) => Promise<Uint8Array>;
+  /** PEM of every root of the mesh, as the CA publishes it now. */
+  readonly trustBundle: () => Promise<string>;
+  readonly close: () => void;
+}
+
+/** What goes with a message. */
+export interface UpstreamCall {
+  readonly headers: Readonly<Record<string, string>>;
+  /** Aborted with the reason why nobody waits any more. */
+  readonly signal?: AbortSignal;
+  readonly timeoutMs?: number | undefined;
+}
+
+const contentType = "application/proto";
+/** No CA waits longer, and Connect has room for ten digits. */
+const longestTimeoutMs = 1e9;
+
+/** @param rootsFile PEM of the roots of its certificate, instead of the system's. */
+export async function openUpstream(url: string, rootsFile: string | undefined): Promise<Upstream> {
+  const connections = keepConnections(url, await readRootFile(rootsFile));
+  return {
+    createCertificate: async (message, { headers, signal, timeoutMs }) => {
+      const answer = await connections.send({
+        method: "POST",
+        path: createCertificatePath,
+        headers: { ...headers, ...connectHeaders(message.length, timeoutMs) },
+        body: message,
+        signal,
+      });
+      if (isMessage(answer)) return answer.octets;
+      throw refusalIn(answer);
+    },
+    trustBundle: async () => {
+      const { status, octets } = await connections.send({
+        method: "GET",
+        path: "/bundle.pem",
+        headers: {},
+      });
+      if (status === 200) return parseTrustBundle(new TextDecoder().decode(octets));
+      throw new Error(`the CA answers ${status} for its trust bundle`);
+    },
+    close: connections.close,
+  };
+}
+
+function connectHeaders(octets: number, timeoutMs: number | undefined): Record<string, string> {
+  return {
+    "content-type": contentType,
+    "content-length": String(octets),
+    "connect-protocol-version": "1",
+    // A compressed message does not pass Cloudflare's edge (platform facts, §1).
+    "accept-encoding": "identity",
+    ...(timeoutMs !== undefined && {
+      "connect-timeout-ms": String(Math.ceil(Math.min(timeoutMs, longestTimeoutMs))),
+    }),
+  };
+}
+
+function isMessage({ status, headers }: WholeAnswer): boolean {
+  const encoding = headers["content-encoding"] ?? "identity";
+  return status === 200 && headers["content-type"] === contentType && encoding === "identity";
+}
+
+/** What the CA itself may say to a caller. All else is no fault of the caller's, who may try again. */
+const passedOn: ReadonlySet<Code> = new Set([
+  Code.Unauthenticated,
+  Code.PermissionDenied,
+  Code.InvalidArgument,
+  Code.ResourceExhausted,
+  Code.DeadlineExceeded,
+  Code.Canceled,
+  Code.Internal,
+]);
+
+const errorForm = z.pipe(
+  jsonText,
+  z.object({ code: z.string(), message: z._default(z.string(), "refused") }),
+);
+const longestMessage = 512;
+
+/** An error of Connect's, by its body or, where something else has answered, by its status alone. */
+function refusalIn({ status, octets }: WholeAnswer): Error {
+  const { data: said } = errorForm.safeParse(new TextDecoder().decode(octets));
+  const code = codeFromString(said?.code ?? "") ?? codeFromHttpStatus(status);
+  if (status === 200 || !passedOn.has(code)) return new Error(`the CA answers ${status}`);
+  // No more than a trailer holds, and nothing that cannot be encoded for one.
+  const message = said?.message.slice(0, longestMessage).toWellFormed();
+  return new ConnectError(message ?? `refused with status ${status}`, code);
+}

@@ -1,0 +1,32 @@
+import type { AddressInfo } from "node:net";
+import type * as z from "zod/mini";
+import { parsedText } from "../../foundation/parsed-text.ts";
+
+/** Where a server listens. Without a host, on every address of the machine. */
+export interface ListenAddress {
+  readonly host?: string;
+  readonly port: number;
+  /** Whether other processes of the same user may listen there as well; the kernel shares out connections. */
+  readonly reusePort?: boolean;
+}
+
+const form = /^(?:\[([0-9a-f:.]+)\]|([a-z0-9.-]*)):([0-9]{1,5})$/i;
+
+/** `host:port`, `[IPv6]:port` or `:port`. */
+export const listenAddress: z.ZodMiniType<ListenAddress, string> = parsedText(
+  parseListenAddress,
+  "must be <host>:<port>, [<IPv6 address>]:<port> or :<port>",
+);
+
+function parseListenAddress(text: string): ListenAddress | undefined {
+  const [, ipv6, name, digits] = form.exec(text) ?? [];
+  const port = Number(digits ?? Number.NaN);
+  const host = ipv6 ?? name;
+  if (!(port <= 65_535)) return undefined;
+  return host ? { host, port } : { port };
+}
+
+/** Where a server does listen, as one would write it. */
+export function addressText({ address, family, port }: AddressInfo): string {
+  return family === "IPv6" ? `[${address}]:${port}` : `${address}:${port}`;
+}

@@ -1,0 +1,118 @@
+import { type DescFile, type DescService, toBinary } from "@bufbuild/protobuf";
+import { nestedTypes } from "@bufbuild/protobuf/reflect";
+import { FileDescriptorProtoSchema } from "@bufbuild/protobuf/wkt";
+import { Code, type ConnectRouter } from "@connectrpc/connect";
+import { ServerReflection } from "../../gen/grpc/reflection/v1/reflection_pb.ts";
+import { ServerReflection as ServerReflectionAlpha } from "../../gen/grpc/reflection/v1alpha/reflection_pb.ts";
+
+/** What is asked, in the words of both versions of the protocol. */
+type Question =
+  | {
+      readonly case:
+        | "listServices"
+        | "fileByFilename"
+        | "fileContainingSymbol"
+        | "allExtensionNumbersOfType";
+      readonly value: string;
+    }
+  | { readonly case: "fileContainingExtension"; readonly value: unknown }
+  | { readonly case: undefined };
+
+type Answer =
+  | { case: "listServicesResponse"; value: { service: { name: string }[] } }
+  | { case: "fileDescriptorResponse"; value: { fileDescriptorProto: Uint8Array[] } }
+  | { case: "allExtensionNumbersResponse"; value: { baseTypeName: string } }
+  | { case: "errorResponse"; value: { errorCode: number; errorMessage: string } };
+
+/** What can be asked of the services, indexed once. */
+interface Catalogue {
+  readonly services: readonly string[];
+  readonly byName: ReadonlyMap<string, DescFile>;
+  readonly bySymbol: ReadonlyMap<string, DescFile>;
+}
+
+/**
+ * gRPC's server reflection, in its current version and in the one that older tools know, about these
+ * services and itself.
+ */
+export function addReflection(router: ConnectRouter, services: readonly DescService[]): void {
+  const catalogue = catalogueOf([...services, ServerReflection, ServerReflectionAlpha]);
+  router.service(ServerReflection, {
+    async *serverReflectionInfo(requests) {
+      for await (const request of requests) yield reply(catalogue, request);
+    },
+  });
+  router.service(ServerReflectionAlpha, {
+    async *serverReflectionInfo(requests) {
+      for await (const request of requests) yield reply(catalogue, request);
+    },
+  });
+}
+
+/** The same for both versions, whose messages differ in their package alone. */
+function reply(
+  catalogue: Catalogue,
+  request: { readonly host: string; readonly messageRequest: Question },
+): { validHost: string; messageResponse: Answer } {
+  return { validHost: request.host, messageResponse: answer(catalogue, request.messageRequest) };
+}
+
+function answer({ services, byName, bySymbol }: Catalogue, question: Question): Answer {
+  switch (question.case) {
+    case "listServices":
+      return {
+        case: "listServicesResponse",
+        value: { service: services.map((name) => ({ name })) },
+      };
+    case "fileByFilename":
+      return filesOf(byName.get(question.value));
+    case "fileContainingSymbol":
+      return filesOf(bySymbol.get(question.value));
+    case "allExtensionNumbersOfType":
+      return bySymbol.has(question.value)
+        ? { case: "allExtensionNumbersResponse", value: { baseTypeName: question.value } }
+        : notFound;
+    default:
+      return notFound;
+  }
+}
+
+const notFound: Answer = {
+  case: "errorResponse",
+  value: { errorCode: Code.NotFound, errorMessage: "not found" },
+};
+
+/** A file, and every file that it needs, itself first. */
+function filesOf(file: DescFile | undefined): Answer {
+  if (!file) return notFound;
+  const fileDescriptorProto = [...withDependencies(file)].map(({ proto }) =>
+    toBinary(FileDescriptorProtoSchema, proto),
+  );
+  return { case: "fileDescriptorResponse", value: { fileDescriptorProto } };
+}
+
+function withDependencies(file: DescFile, found = new Set<DescFile>()): Set<DescFile> {
+  found.add(file);
+  for (const each of file.dependencies) if (!found.has(each)) withDependencies(each, found);
+  return found;
+}
+
+function catalogueOf(services: readonly DescService[]): Catalogue {
+  const files = new Set(services.flatMap(({ file }) => [...withDependencies(file)]));
+  const bySymbol = new Map<string, DescFile>();
+  for (const file of files) for (const name of symbolsOf(file)) bySymbol.set(name, file);
+  return {
+    services: services.map(({ typeName }) => typeName),
+    byName: new Map([...files].map((file) => [file.proto.name, file])),
+    bySymbol,
+  };
+}
+
+/** The full names that a file declares: types at every depth, services, methods. */
+function symbolsOf(file: DescFile): string[] {
+  return [...nestedTypes(file)].flatMap((type) =>
+    type.kind === "service"
+      ? [type.typeName, ...type.methods.map(({ name }) => `${type.typeName}.${name}`)]
+      : [type.typeName],
+  );
+}

@@ -1,0 +1,136 @@
+import { Counter, Gauge, type Registry } from "prom-client";
+import type { AuditEvent, EventLog } from "../../ca/audit-event.ts";
+import type { Authorities } from "../../ca/authorities.ts";
+import type { AuthorityView } from "../../ca/authority-view.ts";
+import { CaError } from "../../foundation/errors.ts";
+import { parseCertificate } from "../../pki/x509/certificate.ts";
+
+/** Istio's names for what went wrong in signing (istio facts §7.1). */
+type SignError = "CA_NOT_READY" | "CSR_ERROR" | "TTL_ERROR" | "CERT_GEN_ERROR" | "UNKNOWN";
+
+const signErrors: Readonly<Partial<Record<NonNullable<AuditEvent["reason"]>, SignError>>> = {
+  "no-signing-authority": "CA_NOT_READY",
+  "store-unreachable": "CA_NOT_READY",
+  "csr-malformed": "CSR_ERROR",
+  "csr-signature-invalid": "CSR_ERROR",
+  "csr-signature-algorithm-unacceptable": "CSR_ERROR",
+  "subject-key-unacceptable": "CSR_ERROR",
+  "lifetime-too-long": "TTL_ERROR",
+  fault: "CERT_GEN_ERROR",
+};
+
+const authenticationFailures: ReadonlySet<AuditEvent["reason"]> = new Set([
+  "credential-missing",
+  "credential-rejected",
+  "impersonation-denied",
+] as const);
+
+/**
+ * Counts what passes through a log, under the names of istiod's metrics, so that its dashboards and
+ * alerts keep working.
+ */
+export function countingLog(log: EventLog, registry: Registry): EventLog {
+  const counter = <Label extends string = never>(
+    name: string,
+    help: string,
+    ...labelNames: Label[]
+  ): Counter<Label> => new Counter({ name, help, labelNames, registers: [registry] });
+  const calls = counter("citadel_server_csr_count", "Requests for a certificate.");
+  const failures = counter(
+    "citadel_server_authentication_failure_count",
+    "Requests of callers that were not who they have to be.",
+  );
+  const errors = counter(
+    "citadel_server_csr_sign_err_count",
+    "Requests of authenticated callers that were not signed.",
+    "error",
+  );
+  const issued = counter("citadel_server_success_cert_issuance_count", "Certificates issued.");
+  const operations = counter(
+    "rampart_operations_total",
+    "What happened apart from requests, by event.",
+    "event",
+    "level",
+  );
+  return {
+    audit: (event) => {
+      calls.inc();
+      if (event.outcome === "issued") issued.inc();
+      else if (authenticationFailures.has(event.reason)) failures.inc();
+      else errors.inc({ error: signErrors[event.reason ?? "fault"] ?? "UNKNOWN" });
+      log.audit(event);
+    },
+    operation: (event) => {
+      operations.inc({ event: event.event, level: event.level });
+      log.operation(event);
+    },
+  };
+}
+
+/** Gauges of the authorities: when roots expire, and how long the one that signs will. */
+export function addAuthorityGauges(
+  registry: Registry,
+  authorities: Authorities,
+  clock: () => Date,
+): void {
+  const gauge = (name: string, help: string, read: (view: AuthorityView, now: Date) => number) =>
+    new Gauge({
+      name,
+      help,
+      registers: [registry],
+      // Processes that are one server look at one store.
+      aggregator: "first",
+      async collect() {
+        this.set(await valueNow(read));
+      },
+    });
+  /** Without a readable store there is nothing to say, and a gauge says so. */
+  const valueNow = async (read: (view: AuthorityView, now: Date) => number) => {
+    const now = clock();
+    try {
+      return read(await authorities.at(now), now);
+    } catch (error) {
+      if (error instanceof CaError) return Number.NaN;
+      throw error;
+    }
+  };
+  gauge(
+    "citadel_server_root_cert_expiry_timestamp",
+    "When the first root expires, in Unix time.",
+    (view) => expiryOf(view.trustBundle.roots[0]),
+  );
+  gauge(
+    "citadel_server_root_cert_expiry_seconds",
+    "How long the first root is valid.",
+    (view, now) => expiryOf(view.trustBundle.roots[0]) - secondsOf(now),
+  );
+  gauge(
+    "citadel_server_cert_chain_expiry_timestamp",
+    "When the certificate that signs expires, in Unix time.",
+    ({ issuer }) => expiryOf(issuer?.authority.certificate.der),
+  );
+  gauge(
+    "citadel_server_cert_chain_expiry_seconds",
+    "How long the certificate that signs is valid.",
+    ({ issuer }, now) => expiryOf(issuer?.authority.certificate.der) - secondsOf(now),
+  );
+  gauge(
+    "rampart_trust_bundle_roots",
+    "Roots in the trust bundle.",
+    ({ trustBundle }) => trustBundle.roots.length,
+  );
+  gauge("rampart_ready", "1 when a certificate could be signed now.", ({ issuer }) =>
+    issuer ? 1 : 0,
+  );
+  gauge(
+    "rampart_signs_until_timestamp",
+    "When the authority that signs stops, in Unix time: a successor must sign by then.",
+    ({ issuer }) => (issuer ? secondsOf(issuer.authority.schedule.signsUntil) : Number.NaN),
+  );
+}
+
+const secondsOf = (instant: Date): number => instant.getTime() / 1000;
+
+function expiryOf(der: Uint8Array<ArrayBuffer> | undefined): number {
+  return der ? secondsOf(parseCertificate(der).toBeSigned.validity.notAfter) : Number.NaN;
+}

@@ -1,0 +1,111 @@
+import { Gauge, type Registry } from "prom-client";
+import type { Authorities } from "../../ca/authorities.ts";
+import { rootTargets } from "../../compose/root-targets.ts";
+import type { Configuration } from "../../config/configuration.ts";
+import type { PushLimits } from "../../delivery/push-budget.ts";
+import { latest, type PushOutcome } from "../../delivery/push-to-cluster.ts";
+import { createRootPush, type RootPush } from "../../delivery/root-push.ts";
+import { clusterFetch } from "../../host/cluster-fetch.ts";
+import { logFault } from "../observability/fault-log.ts";
+import type { Surroundings } from "./serve.ts";
+
+/** The delivery of roots to the clusters that gave access. */
+export interface RecurringPush {
+  /** Begins a run, unless one is under way. */
+  readonly begin: () => void;
+  /** Breaks off what is under way; the next process finds what is left. */
+  readonly end: () => Promise<void>;
+}
+
+/** Less than a minute, which is how often the rotation comes by. */
+const limits: PushLimits = {
+  requests: 10_000,
+  seconds: 50,
+  clustersAtOnce: 8,
+  writesAtOnce: 8,
+};
+
+/** @throws ConfigurationError */
+export function pushRoots(
+  configuration: Configuration,
+  authorities: Authorities,
+  { registry, log, clock }: Surroundings & { readonly registry: Registry },
+): RecurringPush {
+  const targets = rootTargets(configuration, clusterFetch);
+  const push = createRootPush({ targets, authorities, limits, log });
+  if (targets.length > 0) addGauges(registry, push);
+  const ending = new AbortController();
+  let current: Promise<void> | undefined;
+  return {
+    begin: () => {
+      if (ending.signal.aborted) return;
+      current ??= push
+        .deliver(clock(), ending.signal)
+        .catch((error: unknown) => logFault(log, "roots-not-delivered", error))
+        .finally(() => {
+          current = undefined;
+        });
+    },
+    end: async () => {
+      ending.abort();
+      await current;
+    },
+  };
+}
+
+function addGauges(registry: Registry, { outcomes }: RootPush): void {
+  const gauge = (name: string, help: string, read: (outcome: PushOutcome) => number) =>
+    new Gauge({
+      name,
+      help,
+      labelNames: ["cluster"],
+      registers: [registry],
+      collect() {
+        for (const outcome of byCluster(outcomes())) {
+          this.set({ cluster: outcome.cluster }, read(outcome));
+        }
+      },
+    });
+  gauge(
+    "rampart_push_bundle_sequence",
+    "The trust bundle that a cluster was last to get.",
+    ({ sequence }) => sequence,
+  );
+  gauge(
+    "rampart_push_namespaces",
+    "Namespaces of a cluster that should have it; 0 while the cluster does not say.",
+    ({ namespaces }) => namespaces,
+  );
+  gauge(
+    "rampart_push_namespaces_delivered",
+    "Namespaces of a cluster that have it.",
+    ({ delivered }) => delivered,
+  );
+  gauge(
+    "rampart_push_delivered_since_timestamp",
+    "Since when all of them have it, in Unix time.",
+    ({ since }) => (since ? since.getTime() / 1000 : Number.NaN),
+  );
+  gauge("rampart_push_delivered", "1 when all of them have it.", ({ fault }) =>
+    fault === undefined ? 1 : 0,
+  );
+}
+
+/** API servers under one name, as while a cluster moves, are one: what is said of it holds for each. */
+function byCluster(outcomes: Iterable<PushOutcome>): PushOutcome[] {
+  return [...Map.groupBy(outcomes, ({ cluster }) => cluster).values()].flatMap(
+    ([first, ...others]) => (first ? [others.reduce(together, first)] : []),
+  );
+}
+
+function together(a: PushOutcome, b: PushOutcome): PushOutcome {
+  return {
+    cluster: a.cluster,
+    sequence: Math.min(a.sequence, b.sequence),
+    namespaces: a.namespaces + b.namespaces,
+    delivered: a.delivered + b.delivered,
+    written: a.written + b.written,
+    since: latest([a.since, b.since]),
+    fault: a.fault ?? b.fault,
+  };
+}

@@ -1,0 +1,120 @@
+import * as z from "zod/mini";
+import {
+  type Configuration,
+  parseConfiguration,
+  parseForm,
+  partition,
+} from "../../config/configuration.ts";
+import { ConfigurationError } from "../../foundation/configuration-error.ts";
+import { isDnsName } from "../../pki/x509/dns-name.ts";
+import { credentialFileName, credentialInFile } from "../files/credential-file.ts";
+import { filePath } from "../files/root-places.ts";
+import { type ListenAddress, listenAddress } from "../http/listen-address.ts";
+
+/** A certificate and key that somebody else puts into files, and replaces there. */
+export interface CertificateFiles {
+  readonly certificate: string;
+  readonly key: string;
+}
+
+/** What `rampart serve` needs beside the configuration of every CA. */
+export interface ServeConfiguration {
+  readonly ca: Configuration;
+  readonly storeDirectory: string;
+  readonly listen: ListenAddress;
+  readonly plaintextListen: ListenAddress | undefined;
+  readonly monitoringListen: ListenAddress;
+  readonly servingNames: readonly string[];
+  readonly certificateFiles: CertificateFiles | undefined;
+}
+
+/** The names by which a mesh calls its CA (istio facts §5.7). */
+const istiodNames = ["istiod.istio-system.svc", "istiod.istio-system.svc.cluster.local"];
+
+const dnsName = z.string().check(z.refine(isDnsName, "must be the name of a host, in lower case"));
+
+/** The keys of any program that serves native gRPC. */
+export const servingKeys: {
+  readonly LISTEN: z.ZodMiniType<ListenAddress, string | undefined>;
+  readonly MONITORING_LISTEN: z.ZodMiniType<ListenAddress, string | undefined>;
+  readonly TLS_CERTIFICATE_FILE: z.ZodMiniOptional<z.ZodMiniString>;
+  readonly TLS_KEY_FILE: z.ZodMiniOptional<z.ZodMiniString>;
+} = {
+  LISTEN: z.prefault(listenAddress, ":15012"),
+  MONITORING_LISTEN: z.prefault(listenAddress, ":15014"),
+  TLS_CERTIFICATE_FILE: z.optional(filePath),
+  TLS_KEY_FILE: z.optional(filePath),
+};
+
+/** The keys that only `rampart serve` has. What the names mean stands in docs/serve.md. */
+const serveForm = z.strictObject({
+  STORE_DIRECTORY: filePath,
+  PLAINTEXT_LISTEN: z.optional(listenAddress),
+  SERVING_NAMES: z._default(z.array(dnsName).check(z.minLength(1), z.maxLength(32)), istiodNames),
+  ...servingKeys,
+});
+
+/** The names of these keys, in the order of the table in docs/serve.md. */
+export const serveKeys: readonly string[] = Object.keys(serveForm.shape);
+
+/**
+ * Files of one machine are seen as soon as they are written, and looked at again within this time by
+ * the next process.
+ */
+const filePropagation = { shortestSeconds: 1, usual: "5s" };
+
+/**
+ * Reads the configuration of `rampart serve`: the keys that every platform has, and its own.
+ *
+ * @throws ConfigurationError
+ */
+export function parseServeConfiguration(
+  values: Readonly<Record<string, unknown>>,
+): ServeConfiguration {
+  const [own, others] = partition(values, (key) => serveKeys.includes(key));
+  const [files, shared] = partition(others, (key) => credentialFileName.test(key));
+  const ca = parseConfiguration(shared, filePropagation);
+  const form = parseForm(serveForm, own);
+  return {
+    ca: { ...ca, clusterCredentials: withFiles(ca.clusterCredentials, files) },
+    storeDirectory: form.STORE_DIRECTORY,
+    listen: form.LISTEN,
+    plaintextListen: form.PLAINTEXT_LISTEN,
+    monitoringListen: form.MONITORING_LISTEN,
+    servingNames: form.SERVING_NAMES,
+    certificateFiles: certificateFilesOf(form),
+  };
+}
+
+/** One credential from one place: of two, one would be the old one. */
+function withFiles(
+  credentials: Configuration["clusterCredentials"],
+  values: Readonly<Record<string, unknown>>,
+): Configuration["clusterCredentials"] {
+  const files = Object.entries(parseForm(z.record(z.string(), filePath), values)).map(
+    ([key, file]) => [key.replace(credentialFileName, "$1"), file] as const,
+  );
+  const twice = files.flatMap(([name]) =>
+    credentials.has(name) ? [`${name}_FILE: must not stand beside ${name}`] : [],
+  );
+  if (twice.length > 0) throw new ConfigurationError(twice);
+  return new Map([
+    ...credentials,
+    ...files.map(([name, file]) => [name, credentialInFile(file)] as const),
+  ]);
+}
+
+/** Both files or neither: a key without its certificate is a mistake. */
+export function certificateFilesOf({
+  TLS_CERTIFICATE_FILE: certificate,
+  TLS_KEY_FILE: key,
+}: {
+  readonly TLS_CERTIFICATE_FILE?: string | undefined;
+  readonly TLS_KEY_FILE?: string | undefined;
+}): CertificateFiles | undefined {
+  if (certificate !== undefined && key !== undefined) return { certificate, key };
+  if (certificate === undefined && key === undefined) return undefined;
+  throw new ConfigurationError([
+    `${certificate === undefined ? "TLS_CERTIFICATE_FILE" : "TLS_KEY_FILE"}: is required beside the other`,
+  ]);
+}

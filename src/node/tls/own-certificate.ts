@@ -1,0 +1,69 @@
+import type { Authorities } from "../../ca/authorities.ts";
+import { CaError } from "../../foundation/errors.ts";
+import { toPem } from "../../pki/encoding/pem.ts";
+import { type Issuer, issueServingCertificate } from "../../pki/x509/issuer.ts";
+import { parseSubjectPublicKey } from "../../pki/x509/subject-public-key.ts";
+import { type LeafLifetimes, leafValidity, type Validity } from "../../pki/x509/validity.ts";
+import type { ServingCertificate, ServingCertificateSource } from "./serving-certificate.ts";
+
+/** Whose certificate it is to be, and what signs it. */
+export interface OwnCertificate {
+  readonly dnsNames: readonly string[];
+  readonly authorities: Authorities;
+  readonly leafLifetimes: LeafLifetimes;
+}
+
+/**
+ * A serving certificate by the authority that signs, with a fresh key: a new one before half of its
+ * life is over, and as soon as another authority signs.
+ */
+export function ownCertificate(own: OwnCertificate): ServingCertificateSource {
+  let current: ServingCertificate | undefined;
+  let issuerId = "";
+  let renewAt = new Date(0);
+  return async (now) => {
+    const { issuer, chainPem, reasons } = await own.authorities.at(now);
+    if (!issuer) {
+      const why = reasons.join("; ");
+      throw new CaError({ reason: "no-signing-authority", why }, why);
+    }
+    if (current && issuer.authority.id === issuerId && now < renewAt) return current;
+    const validity = leafValidity(
+      0n,
+      own.leafLifetimes,
+      issuer.authority.certificate.toBeSigned.validity,
+      now,
+    );
+    current = await issue(own.dnsNames, issuer, validity, chainPem.slice(0, -1));
+    issuerId = issuer.authority.id;
+    renewAt = renewalOf(validity.notAfter, now);
+    return current;
+  };
+}
+
+/** Two fifths of what is left of a life: before half, with time for several tries. */
+export function renewalOf(notAfter: Date, now: Date): Date {
+  return new Date(now.getTime() + 0.4 * (notAfter.getTime() - now.getTime()));
+}
+
+async function issue(
+  dnsNames: readonly string[],
+  issuer: Issuer,
+  validity: Validity,
+  intermediates: readonly string[],
+): Promise<ServingCertificate> {
+  const { subtle } = crypto;
+  const keys = await subtle.generateKey({ name: "ECDSA", namedCurve: "P-256" }, true, [
+    "sign",
+    "verify",
+  ]);
+  const publicKey = parseSubjectPublicKey(
+    new Uint8Array(await subtle.exportKey("spki", keys.publicKey)),
+  );
+  const { der } = await issueServingCertificate(issuer, { dnsNames, publicKey, validity });
+  const privateKey = new Uint8Array(await subtle.exportKey("pkcs8", keys.privateKey));
+  return {
+    chainPem: [toPem("CERTIFICATE", der), ...intermediates].join(""),
+    keyPem: toPem("PRIVATE KEY", privateKey),
+  };
+}

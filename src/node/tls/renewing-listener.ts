@@ -1,0 +1,80 @@
+import type { AddressInfo } from "node:net";
+import type { EventLog } from "../../ca/audit-event.ts";
+import { recur } from "../../host/recurrence.ts";
+import type { TlsListener } from "../http/listener.ts";
+import type { ServingCertificateSource } from "./serving-certificate.ts";
+import type { ServerCredentials } from "./tls-credentials.ts";
+
+/** A listener that keeps up with its certificate and with the trust bundle. */
+export interface RenewingListener {
+  /** Rejects when it cannot listen there. */
+  readonly address: Promise<AddressInfo>;
+  readonly close: (graceMilliseconds: number) => Promise<void>;
+}
+
+export interface Renewal {
+  readonly certificateAt: ServingCertificateSource;
+  /** The roots of client certificates at an instant, PEM. */
+  readonly clientRootsAt: (now: Date) => Promise<string>;
+  readonly listen: (credentials: ServerCredentials) => Promise<TlsListener>;
+  readonly log: EventLog;
+  readonly clock: () => Date;
+}
+
+/** How often it is looked whether another certificate or another bundle is due. */
+const lookSeconds = 1;
+
+/**
+ * Listens as soon as there is a certificate to show, and from then on with the newest one, and with
+ * the trust bundle of the moment for its clients. Connections outlive every change.
+ */
+export function openWhenCertified(renewal: Renewal): RenewingListener {
+  const { log, clock } = renewal;
+  const opened = Promise.withResolvers<AddressInfo>();
+  // Whoever started this waits for it, or is about to close it.
+  opened.promise.catch(() => {});
+  let listener: TlsListener | undefined;
+  let current: ServerCredentials | undefined;
+  let complaint = "";
+
+  async function look(): Promise<void> {
+    const now = clock();
+    const certificate = await renewal.certificateAt(now);
+    const clientRoots = await renewal.clientRootsAt(now);
+    if (certificate === current?.certificate && clientRoots === current.clientRoots) return;
+    const next = { certificate, clientRoots };
+    if (listener) listener.replace(next);
+    else await open(next);
+    current = next;
+    complaint = "";
+    log.operation({ event: "serving", level: "info", detail: "has a new certificate or bundle" });
+  }
+
+  async function open(credentials: ServerCredentials): Promise<void> {
+    try {
+      listener = await renewal.listen(credentials);
+      opened.resolve(listener.address);
+    } catch (error) {
+      opened.reject(error);
+      throw error;
+    }
+  }
+
+  /** Said once, not every second. */
+  function failed(error: unknown): void {
+    const detail = error instanceof Error ? error.message : "no reason given";
+    if (detail === complaint) return;
+    complaint = detail;
+    log.operation({ event: "serving-certificate-missing", level: "warning", detail });
+  }
+
+  const looking = recur(look, lookSeconds, failed);
+  return {
+    address: opened.promise,
+    close: async (graceMilliseconds) => {
+      await looking.end();
+      opened.reject(new Error("closed before there was a certificate"));
+      await listener?.close(graceMilliseconds);
+    },
+  };
+}

@@ -1,0 +1,101 @@
+import { type TrustDomain, trustDomainSpiffeId } from "../spiffe-id.ts";
+import { parseToBeSigned } from "../x509/certificate.ts";
+import { lintAndSign } from "../x509/issuer.ts";
+import { keyIdentifier } from "../x509/key-identifier.ts";
+import type { Intent } from "../x509/linted-certificate.ts";
+import { parseSubjectPublicKey } from "../x509/subject-public-key.ts";
+import {
+  type AuthoritySubject,
+  authorityToBeSigned,
+  randomSerialNumber,
+} from "../x509/to-be-signed.ts";
+import { addSeconds, backdateSeconds } from "../x509/validity.ts";
+import type { Schedule } from "./schedule.ts";
+import {
+  createSigningAuthority,
+  type SigningAuthority,
+  signatureAlgorithmOf,
+} from "./signing-authority.ts";
+
+/** The kinds of key that a new authority may get. */
+export type AuthorityKey = "EC-P256" | "EC-P384" | "RSA-2048" | "RSA-4096";
+
+const generation: Readonly<Record<AuthorityKey, EcKeyGenParams | RsaHashedKeyGenParams>> = {
+  "EC-P256": { name: "ECDSA", namedCurve: "P-256" },
+  "EC-P384": { name: "ECDSA", namedCurve: "P-384" },
+  "RSA-2048": rsa(2048),
+  "RSA-4096": rsa(4096),
+};
+
+function rsa(modulusLength: number): RsaHashedKeyGenParams {
+  const publicExponent = new Uint8Array([1, 0, 1]);
+  return { name: "RSASSA-PKCS1-v1_5", modulusLength, publicExponent, hash: "SHA-256" };
+}
+
+/** An authority just made, with the one copy of its key that can be exported: seal it, then let it go. */
+export interface NewAuthority {
+  readonly authority: SigningAuthority;
+  readonly extractablePrivateKey: CryptoKey;
+}
+
+/**
+ * Makes a self-signed authority of a trust domain. Its certificate is valid for exactly as long as
+ * its schedule has a use for it, and two minutes before, for clocks that are behind.
+ */
+export async function createAuthority(
+  trustDomain: TrustDomain,
+  key: AuthorityKey,
+  schedule: Schedule,
+): Promise<NewAuthority> {
+  const { privateKey, publicKey } = await crypto.subtle.generateKey(generation[key], true, [
+    "sign",
+    "verify",
+  ]);
+  const spki = new Uint8Array(await crypto.subtle.exportKey("spki", publicKey));
+  const certificate = await selfSign(privateKey, await subjectOf(trustDomain, spki, schedule));
+  const certificates = { certificate, intermediates: [], roots: [certificate] };
+  return {
+    authority: await createSigningAuthority(certificates, schedule),
+    extractablePrivateKey: privateKey,
+  };
+}
+
+async function subjectOf(
+  trustDomain: TrustDomain,
+  spki: Uint8Array<ArrayBuffer>,
+  schedule: Schedule,
+): Promise<AuthoritySubject> {
+  const publicKey = parseSubjectPublicKey(spki);
+  return {
+    trustDomain,
+    publicKey,
+    keyIdentifier: keyIdentifier(publicKey),
+    validity: {
+      notBefore: addSeconds(schedule.publishedFrom, -backdateSeconds),
+      notAfter: schedule.retiresAt,
+    },
+    serialNumber: randomSerialNumber(),
+    signatureAlgorithm: signatureAlgorithmOf(publicKey),
+  };
+}
+
+async function selfSign(
+  privateKey: CryptoKey,
+  subject: AuthoritySubject,
+): Promise<Uint8Array<ArrayBuffer>> {
+  const toBeSigned = authorityToBeSigned(subject);
+  const intent: Intent = {
+    kind: "authority",
+    spiffeId: trustDomainSpiffeId(subject.trustDomain),
+    publicKey: subject.publicKey,
+    keyIdentifier: subject.keyIdentifier,
+    validity: subject.validity,
+    issuer: {
+      signatureAlgorithm: subject.signatureAlgorithm.identifier,
+      name: parseToBeSigned(toBeSigned).subject,
+      validity: subject.validity,
+      keyIdentifier: undefined,
+    },
+  };
+  return lintAndSign(toBeSigned, intent, { privateKey, algorithm: subject.signatureAlgorithm });
+}

@@ -1,0 +1,75 @@
+import { type Bytes, toHex } from "../encoding/bytes.ts";
+import { Tag } from "../encoding/der-reader.ts";
+import { type Certificate, parseCertificate } from "../x509/certificate.ts";
+import { keyIdentifier } from "../x509/key-identifier.ts";
+import { type SignatureAlgorithm, signatureAlgorithms } from "../x509/signature-algorithm.ts";
+import { parseSubjectPublicKey, type SubjectPublicKey } from "../x509/subject-public-key.ts";
+import { phaseAt, type Schedule, type ScheduledAuthority } from "./schedule.ts";
+
+/** A certificate that signs leaves, its way to the roots, and its schedule. The key is not here. */
+export interface SigningAuthority {
+  /** Hexadecimal of the key identifier: what leaves carry as their authority key identifier. */
+  readonly id: string;
+  readonly certificate: Certificate;
+  readonly publicKey: SubjectPublicKey;
+  /** From the authority itself up to, and without, the root; empty when it is the root. */
+  readonly intermediates: readonly Bytes[];
+  /** Every self-signed root that a verifier needs to accept what this authority signs. */
+  readonly roots: readonly Bytes[];
+  readonly schedule: Schedule;
+}
+
+/** The certificates of an authority, DER. */
+export interface AuthorityCertificates {
+  readonly certificate: Bytes;
+  readonly intermediates: readonly Bytes[];
+  readonly roots: readonly Bytes[];
+}
+
+/** @throws DerError, or CaError `subject-key-unacceptable`, for what no authority can be. */
+export async function createSigningAuthority(
+  { certificate: der, intermediates, roots }: AuthorityCertificates,
+  schedule: Schedule,
+): Promise<SigningAuthority> {
+  const certificate = parseCertificate(der);
+  const publicKey = parseSubjectPublicKey(certificate.toBeSigned.spki);
+  const id = toHex(keyIdentifier(publicKey));
+  return { id, certificate, publicKey, intermediates, roots, schedule };
+}
+
+/**
+ * How an authority signs: the hash follows the curve (as Go and istiod choose), RSA takes SHA-256.
+ */
+export function signatureAlgorithmOf(publicKey: SubjectPublicKey): SignatureAlgorithm {
+  const [sha256, sha384, sha512] = signatureAlgorithms[publicKey.algorithm];
+  const chosen = { "EC-P384": sha384, "EC-P521": sha512 }[publicKey.algorithm as string] ?? sha256;
+  if (!chosen) throw new Error(`no signature algorithm for ${publicKey.algorithm}`);
+  return chosen;
+}
+
+/** The subject key identifier of a certificate; `undefined` when it has none, as some imported ones. */
+export function subjectKeyIdentifierOf(certificate: Certificate): Bytes | undefined {
+  const extension = certificate.toBeSigned.extensions.subjectKeyIdentifier;
+  return extension?.value.fork().content(Tag.octetString);
+}
+
+/**
+ * The authority that signs at `now`, or `undefined` before the first one opens.
+ *
+ * The newest open authority wins. Two isolates that read different replicas may disagree for as
+ * long as a write takes to propagate; both answers verify, because an authority is published long
+ * before it signs.
+ *
+ * @param authorities Every authority, in any order.
+ */
+export function signingAuthorityAt<A extends ScheduledAuthority>(
+  authorities: readonly A[],
+  now: Date,
+): A | undefined {
+  return authorities
+    .filter((a) => phaseAt(a.schedule, now) === "signing")
+    .toSorted(
+      (a, b) =>
+        b.schedule.signsFrom.getTime() - a.schedule.signsFrom.getTime() || a.id.localeCompare(b.id),
+    )[0];
+}

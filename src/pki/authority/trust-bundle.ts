@@ -1,0 +1,93 @@
+import { type Bytes, toHex } from "../encoding/bytes.ts";
+import { toPem } from "../encoding/pem.ts";
+import type { ScheduledAuthority } from "./schedule.ts";
+import type { Taint } from "./taint.ts";
+
+/** An authority with the roots that verifiers need to accept what it signs. */
+export interface PublishedAuthority extends ScheduledAuthority {
+  /** DER. */
+  readonly roots: readonly Bytes[];
+}
+
+/** Every root that a verifier must accept at one instant. */
+export interface TrustBundle {
+  /** DER, in the order of their authorities' publication, none twice. */
+  readonly roots: readonly Bytes[];
+  /** The same as PEM blocks, one after the other: the last element of every answer. */
+  readonly pem: string;
+}
+
+/**
+ * The trust bundle at `now`: the roots of every authority from its publication until its last leaf
+ * has expired. The order is a function of the authorities alone, so that every reader answers the
+ * same bytes.
+ */
+export function trustBundleAt(authorities: readonly PublishedAuthority[], now: Date): TrustBundle {
+  const roots = [...distinctRootsAt(authorities, now).values()];
+  return { roots, pem: roots.map((root) => toPem("CERTIFICATE", root)).join("") };
+}
+
+function distinctRootsAt(
+  authorities: readonly PublishedAuthority[],
+  now: Date,
+): ReadonlyMap<string, Bytes> {
+  const published = publishedAuthoritiesAt(authorities, now);
+  return new Map(published.flatMap(({ roots }) => roots.map((root) => [toHex(root), root])));
+}
+
+/** The authorities whose roots are in the bundle at `now`, in the order of their publication. */
+export function publishedAuthoritiesAt<A extends ScheduledAuthority>(
+  authorities: readonly A[],
+  now: Date,
+): readonly A[] {
+  return authorities
+    .filter(({ schedule }) => schedule.publishedFrom <= now && now < schedule.retiresAt)
+    .toSorted(byPublication);
+}
+
+/**
+ * A number that grows with every change of the bundle, and with nothing else (SPIFFE Trust Domain and
+ * Bundle §4.1.1): the millisecond of its latest change up to `now`, 0 before the first, and one more
+ * for each authority that a taint has taken out of it. Those come without notice, so that a reader may
+ * learn of one after a later change; the others fall on whole seconds, so that there is room between.
+ *
+ * @param authorities With the schedules that the taints leave them.
+ */
+export function bundleSequenceAt(
+  authorities: readonly PublishedAuthority[],
+  taints: readonly Taint[],
+  now: Date,
+): number {
+  const latest = latestBundleChange(authorities, now)?.getTime() ?? 0;
+  const departed = new Set(taints.filter(({ retiresAt }) => retiresAt <= now).map(({ id }) => id));
+  return latest + departed.size;
+}
+
+/** The latest instant up to `now` at which the content of the bundle changed; `undefined` before the first. */
+export function latestBundleChange(
+  authorities: readonly PublishedAuthority[],
+  now: Date,
+): Date | undefined {
+  const contents = authorities.toSorted(byPublication).map(({ roots, schedule }) => ({
+    from: schedule.publishedFrom.getTime(),
+    until: schedule.retiresAt.getTime(),
+    content: roots.map(toHex),
+  }));
+  const contentAt = (at: number): string => {
+    const published = contents.filter(({ from, until }) => from <= at && at < until);
+    return [...new Set(published.flatMap(({ content }) => content))].join();
+  };
+  const latest = contents
+    .flatMap(({ from, until }) => [from, until])
+    .filter((at) => at <= now.getTime())
+    .toSorted((a, b) => b - a)
+    .find((at) => contentAt(at) !== contentAt(at - 1));
+  return latest === undefined ? undefined : new Date(latest);
+}
+
+function byPublication(a: ScheduledAuthority, b: ScheduledAuthority): number {
+  return (
+    a.schedule.publishedFrom.getTime() - b.schedule.publishedFrom.getTime() ||
+    a.id.localeCompare(b.id)
+  );
+}

@@ -1,0 +1,85 @@
+import { type Bytes, fromHexLiteral } from "../encoding/bytes.ts";
+import { DerError, type DerReader, Tag } from "../encoding/der-reader.ts";
+import { Oid } from "../encoding/object-identifiers.ts";
+
+/** One extension of a certificate, its value unread. */
+export interface Extension {
+  readonly isCritical: boolean;
+  /** Stands before what the OCTET STRING holds. Fork it to read. */
+  readonly value: DerReader;
+}
+
+/** The extensions that are read here, by the names of {@link Oid}. */
+export type ExtensionName =
+  | "keyUsage"
+  | "extKeyUsage"
+  | "basicConstraints"
+  | "subjectKeyIdentifier"
+  | "authorityKeyIdentifier"
+  | "subjectAltName";
+
+const names: readonly (readonly [ExtensionName, Bytes])[] = [
+  ["keyUsage", Oid.keyUsage],
+  ["extKeyUsage", Oid.extKeyUsage],
+  ["basicConstraints", Oid.basicConstraints],
+  ["subjectKeyIdentifier", Oid.subjectKeyIdentifier],
+  ["authorityKeyIdentifier", Oid.authorityKeyIdentifier],
+  ["subjectAltName", Oid.subjectAltName],
+];
+
+/** The extensions of a certificate by name; of those without a name here, only that there are some. */
+export interface CertificateExtensions
+  extends Readonly<Record<ExtensionName, Extension | undefined>> {
+  readonly hasUnknown: boolean;
+}
+
+type Found = { -readonly [K in keyof CertificateExtensions]: CertificateExtensions[K] };
+
+const nothingFound = (): Found => ({
+  hasUnknown: false,
+  keyUsage: undefined,
+  extKeyUsage: undefined,
+  basicConstraints: undefined,
+  subjectKeyIdentifier: undefined,
+  authorityKeyIdentifier: undefined,
+  subjectAltName: undefined,
+});
+
+/** What a certificate of version 1 has. */
+export const noExtensions: CertificateExtensions = nothingFound();
+
+const criticalTrue = fromHexLiteral("0101ff");
+
+/**
+ * Reads the `[3]` of a TBSCertificate.
+ *
+ * @throws DerError for an extension that comes twice, or spells out that it is not critical.
+ */
+export function readExtensions(fields: DerReader): CertificateExtensions {
+  const wrapper = fields.enter(Tag.contextConstructed(3));
+  const list = wrapper.enter(Tag.sequence);
+  wrapper.finish();
+  const found = nothingFound();
+  const unknown: Bytes[] = [];
+  while (!list.isDone) {
+    const extension = list.enter(Tag.sequence);
+    const name = nameAt(extension);
+    const oid = extension.fork();
+    extension.skip(Tag.objectIdentifier);
+    const isTwice = name ? found[name] : unknown.some((other) => oid.isAt(other));
+    if (isTwice) throw new DerError("an extension twice (RFC 5280 §4.2)");
+    const isCritical = extension.nextIs(Tag.boolean);
+    if (isCritical) extension.literal(criticalTrue);
+    const value = extension.enter(Tag.octetString);
+    extension.finish();
+    if (name) found[name] = { isCritical, value };
+    else unknown.push(oid.element(Tag.objectIdentifier));
+  }
+  found.hasUnknown = unknown.length > 0;
+  return found;
+}
+
+function nameAt(extension: DerReader): ExtensionName | undefined {
+  for (const [name, oid] of names) if (extension.isAt(oid)) return name;
+  return undefined;
+}

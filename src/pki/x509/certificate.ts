@@ -1,0 +1,129 @@
+import { type Bytes, bytesEqual, fromHexLiteral } from "../encoding/bytes.ts";
+import { DerError, DerReader, Tag } from "../encoding/der-reader.ts";
+import {
+  type CertificateExtensions,
+  noExtensions,
+  readExtensions,
+} from "./certificate-extensions.ts";
+import type { Validity } from "./validity.ts";
+
+/**
+ * A TBSCertificate, taken apart and not interpreted (RFC 5280 §4.1). Old roots are of version 1,
+ * which has no extensions; every verifier takes them as trust anchors.
+ */
+export interface ToBeSigned {
+  readonly version: 1 | 3;
+  /** Content octets of the INTEGER. */
+  readonly serialNumber: Bytes;
+  readonly signatureAlgorithm: Bytes;
+  readonly issuer: Bytes;
+  readonly validity: Validity;
+  readonly subject: Bytes;
+  readonly spki: Bytes;
+  readonly extensions: CertificateExtensions;
+}
+
+/** A certificate with the parts that issuing and publishing need. */
+export interface Certificate {
+  readonly der: Bytes;
+  readonly toBeSigned: ToBeSigned;
+}
+
+/** A validity in milliseconds since 1970. */
+export interface Interval {
+  readonly notBefore: number;
+  readonly notAfter: number;
+}
+
+/** `[0] EXPLICIT INTEGER 2`, which stands for version 3 (RFC 5280 §4.1.2.1). */
+export const version3: Bytes = fromHexLiteral("a003020102");
+
+/** @throws DerError for what is not a certificate of version 1 or 3 in DER. */
+export function parseCertificate(der: Bytes): Certificate {
+  const outer = new DerReader(der);
+  const fields = outer.enter(Tag.sequence);
+  outer.finish();
+  const toBeSigned = parseToBeSigned(fields.element(Tag.sequence));
+  const algorithm = fields.element(Tag.sequence);
+  fields.bitStringOctets();
+  fields.finish();
+  if (!bytesEqual(algorithm, toBeSigned.signatureAlgorithm)) {
+    throw new DerError("the signature algorithm differs inside and outside (RFC 5280 §4.1.1.2)");
+  }
+  return { der, toBeSigned };
+}
+
+/** @throws DerError for what is not a TBSCertificate of version 1 or 3 in DER, or carries unique identifiers. */
+export function parseToBeSigned(der: Bytes): ToBeSigned {
+  const outer = new DerReader(der);
+  const fields = outer.enter(Tag.sequence);
+  outer.finish();
+  // Version 1 is the default, which DER leaves out: the serial number comes first (X.690 §11.5).
+  const version = fields.nextIs(Tag.integer) ? 1 : 3;
+  if (version === 3) fields.literal(version3);
+  const parts: ToBeSigned = {
+    version,
+    serialNumber: fields.content(Tag.integer),
+    signatureAlgorithm: fields.element(Tag.sequence),
+    issuer: fields.element(Tag.sequence),
+    validity: readValidity(fields),
+    subject: fields.element(Tag.sequence),
+    spki: fields.element(Tag.sequence),
+    extensions: version === 3 ? readExtensions(fields) : noExtensions,
+  };
+  fields.finish();
+  return parts;
+}
+
+/** @throws DerError for times that are not spelled as RFC 5280 §4.1.2.5 wants them. */
+export function readValidity(fields: DerReader): Validity {
+  const { notBefore, notAfter } = readInterval(fields);
+  return { notBefore: new Date(notBefore), notAfter: new Date(notAfter) };
+}
+
+/** {@link readValidity} in milliseconds since 1970. */
+export function readInterval(fields: DerReader): Interval {
+  const times = fields.enter(Tag.sequence);
+  const interval = { notBefore: parseTime(times), notAfter: parseTime(times) };
+  times.finish();
+  return interval;
+}
+
+/** RFC 5280 §4.1.2.5: UTCTime to 2049, GeneralizedTime from 2050, seconds, Z. */
+function parseTime(fields: DerReader): number {
+  const isUtcTime = fields.nextIs(Tag.utcTime);
+  const digits = fields.enter(isUtcTime ? Tag.utcTime : Tag.generalizedTime);
+  if (digits.length !== (isUtcTime ? 13 : 15)) throw notATime();
+  const writtenCentury = isUtcTime ? undefined : pairOf(digits);
+  const yearOfCentury = pairOf(digits);
+  const year = 100 * (writtenCentury ?? (yearOfCentury < 50 ? 20 : 19)) + yearOfCentury;
+  const month = pairOf(digits) - 1;
+  const day = pairOf(digits);
+  const hour = pairOf(digits);
+  const minute = pairOf(digits);
+  const second = pairOf(digits);
+  if (digits.octet() !== zulu) throw notATime();
+  const isDay = month >= 0 && month < 12 && day > 0 && (day <= 28 || day <= daysIn(year, month));
+  const isTime = hour < 24 && minute < 60 && second < 60;
+  // GeneralizedTime begins in 2050.
+  if (!isDay || !isTime || (!isUtcTime && year < 2050)) throw notATime();
+  return Date.UTC(year, month, day, hour, minute, second);
+}
+
+const zulu = 0x5a;
+
+/** The day before the first of the next month. */
+function daysIn(year: number, month: number): number {
+  return new Date(Date.UTC(year, month + 1, 0)).getUTCDate();
+}
+
+function pairOf(digits: DerReader): number {
+  const tens = digits.octet() - 0x30;
+  const ones = digits.octet() - 0x30;
+  if (tens < 0 || tens > 9 || ones < 0 || ones > 9) throw notATime();
+  return tens * 10 + ones;
+}
+
+function notATime(): DerError {
+  return new DerError("not a time of RFC 5280 §4.1.2.5");
+}

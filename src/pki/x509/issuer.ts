@@ -1,0 +1,156 @@
+import {
+  type SigningAuthority,
+  signatureAlgorithmOf,
+  subjectKeyIdentifierOf,
+} from "../authority/signing-authority.ts";
+import { cryptography } from "../cryptography.ts";
+import { type Bytes, toHex } from "../encoding/bytes.ts";
+import { Tag } from "../encoding/der-reader.ts";
+import { DerBuilder } from "../encoding/der-writer.ts";
+import type { SpiffeId } from "../spiffe-id.ts";
+import { keyIdentifier } from "./key-identifier.ts";
+import { lint } from "./lint.ts";
+import type { Intent, IssuerFields } from "./linted-certificate.ts";
+import { prependX509Signature, type SignatureAlgorithm } from "./signature-algorithm.ts";
+import type { SubjectPublicKey } from "./subject-public-key.ts";
+import {
+  createLeafProfile,
+  type LeafProfile,
+  leafToBeSigned,
+  randomSerialNumber,
+  servingToBeSigned,
+} from "./to-be-signed.ts";
+import type { Validity } from "./validity.ts";
+
+/** A private key with the way it signs. */
+export interface Signer {
+  readonly privateKey: CryptoKey;
+  readonly algorithm: SignatureAlgorithm;
+}
+
+/** An authority with its key open. */
+export interface Issuer extends Signer {
+  readonly authority: SigningAuthority;
+  readonly profile: LeafProfile;
+  readonly fields: IssuerFields;
+}
+
+/** What a leaf certifies: who, with which key, from when until when. */
+export interface LeafRequest {
+  readonly spiffeId: SpiffeId;
+  readonly publicKey: SubjectPublicKey;
+  readonly validity: Validity;
+}
+
+/** What a serving certificate certifies: which hosts, with which key, from when until when. */
+export interface ServingRequest {
+  readonly dnsNames: readonly string[];
+  readonly publicKey: SubjectPublicKey;
+  readonly validity: Validity;
+}
+
+/** A signed leaf. */
+export interface Leaf {
+  readonly der: Bytes;
+  /** Hexadecimal, as in the certificate. */
+  readonly serialNumber: string;
+}
+
+/** @param privateKey May sign; need not, and should not, be extractable. */
+export function createIssuer(authority: SigningAuthority, privateKey: CryptoKey): Issuer {
+  const algorithm = signatureAlgorithmOf(authority.publicKey);
+  const { subject, validity } = authority.certificate.toBeSigned;
+  const identifier = subjectKeyIdentifierOf(authority.certificate);
+  return {
+    authority,
+    privateKey,
+    algorithm,
+    profile: createLeafProfile(algorithm, subject, identifier),
+    fields: {
+      signatureAlgorithm: algorithm.identifier,
+      name: subject,
+      validity,
+      keyIdentifier: identifier,
+    },
+  };
+}
+
+/**
+ * Builds the to-be-signed bytes of an X509-SVID, lints those bytes, signs those bytes.
+ *
+ * @throws Error when the bytes break a clause: a mistake of this code, never the caller's.
+ */
+export async function issueLeaf(issuer: Issuer, request: LeafRequest): Promise<Leaf> {
+  const serialNumber = randomSerialNumber();
+  const { spiffeId, publicKey, validity } = request;
+  const identifier = keyIdentifier(publicKey);
+  const toBeSigned = leafToBeSigned(issuer.profile, {
+    spiffeId,
+    publicKey,
+    validity,
+    serialNumber,
+    keyIdentifier: identifier,
+  });
+  const intent: Intent = {
+    kind: "leaf",
+    spiffeId,
+    publicKey,
+    keyIdentifier: identifier,
+    validity,
+    issuer: issuer.fields,
+  };
+  const der = await lintAndSign(toBeSigned, intent, issuer);
+  return { der, serialNumber: toHex(serialNumber) };
+}
+
+/**
+ * Builds the to-be-signed bytes of a serving certificate, lints those bytes, signs those bytes.
+ *
+ * @throws Error when the bytes break a clause, a name that no host can have among them.
+ */
+export async function issueServingCertificate(
+  issuer: Issuer,
+  request: ServingRequest,
+): Promise<Leaf> {
+  const serialNumber = randomSerialNumber();
+  const identifier = keyIdentifier(request.publicKey);
+  const subject = { ...request, serialNumber, keyIdentifier: identifier };
+  const toBeSigned = servingToBeSigned(issuer.profile, subject);
+  const intent: Intent = {
+    kind: "serving",
+    spiffeId: "",
+    ...request,
+    keyIdentifier: identifier,
+    issuer: issuer.fields,
+  };
+  const der = await lintAndSign(toBeSigned, intent, issuer);
+  return { der, serialNumber: toHex(serialNumber) };
+}
+
+/** The only place that makes a certificate: what was not linted cannot be signed. */
+export async function lintAndSign(
+  toBeSigned: Bytes,
+  intent: Intent,
+  signer: Signer,
+): Promise<Bytes> {
+  const findings = lint(toBeSigned, intent);
+  if (findings.length > 0) {
+    throw new Error(`refusing to sign: ${findings.map(({ clause }) => clause).join("; ")}`);
+  }
+  const { algorithm, privateKey } = signer;
+  const signature = await cryptography.sign(algorithm.signParameters, privateKey, toBeSigned);
+  return certificateOf(toBeSigned, algorithm, new Uint8Array(signature));
+}
+
+function certificateOf(toBeSigned: Bytes, algorithm: SignatureAlgorithm, signature: Bytes): Bytes {
+  const headers = 32;
+  const room = toBeSigned.length + algorithm.identifier.length + signature.length + headers;
+  const der = new DerBuilder(room);
+  const end = der.position;
+  prependX509Signature(der, algorithm, signature);
+  der.closeBitString(end);
+  der.prepend(algorithm.identifier);
+  der.prepend(toBeSigned);
+  der.close(Tag.sequence, end);
+  return der.finish();
+}

@@ -1,0 +1,117 @@
+import { CaError, type SubjectKeyFault } from "../../foundation/errors.ts";
+import { type Bytes, bytesEqual, fromHexLiteral as literal, toHex } from "../encoding/bytes.ts";
+import { DerReader, Tag } from "../encoding/der-reader.ts";
+import type { SubjectKeyAlgorithm } from "./signature-algorithm.ts";
+
+/** A public key that may be certified: its kind, and its SubjectPublicKeyInfo byte for byte. */
+export interface SubjectPublicKey {
+  readonly algorithm: SubjectKeyAlgorithm;
+  /** SubjectPublicKeyInfo (RFC 5280 §4.1.2.7), whole, DER. */
+  readonly spki: Bytes;
+  /** What its BIT STRING holds: the octets that a key identifier is computed from. */
+  readonly keyOctets: Bytes;
+}
+
+type KeyForm = (keyOctets: Bytes) => SubjectKeyFault | undefined;
+
+/** The AlgorithmIdentifiers that may be certified (RFC 5480 §2.1.1 named curves, RFC 3279, RFC 8410). */
+const acceptedKeys: readonly (readonly [Bytes, SubjectKeyAlgorithm, KeyForm])[] = [
+  [literal("301306072a8648ce3d020106082a8648ce3d030107"), "EC-P256", uncompressedPoint(32)],
+  [literal("301006072a8648ce3d020106052b81040022"), "EC-P384", uncompressedPoint(48)],
+  [literal("301006072a8648ce3d020106052b81040023"), "EC-P521", uncompressedPoint(66)],
+  [literal("300d06092a864886f70d0101010500"), "RSA", rsaPublicKey],
+  [literal("300506032b6570"), "Ed25519", (o) => (isEd25519Point(o) ? undefined : "point")],
+];
+
+const ecPublicKeyOid = "06072a8648ce3d0201";
+
+/**
+ * Reads a SubjectPublicKeyInfo and applies the key policy: P-256, P-384, P-521, RSA of 2048 to 4096
+ * bits, Ed25519. That a point lies on its curve is left to the import of the key, which checks it.
+ *
+ * @param spki The whole element; DER at its own level is checked here.
+ * @throws DerError for what is not a SubjectPublicKeyInfo.
+ * @throws CaError `subject-key-unacceptable` for a key that the policy does not allow.
+ */
+export function parseSubjectPublicKey(spki: Bytes): SubjectPublicKey {
+  const reader = new DerReader(spki);
+  const fields = reader.enter(Tag.sequence);
+  reader.finish();
+  const identifier = fields.fork();
+  fields.skip(Tag.sequence);
+  const keyOctets = fields.bitStringOctets();
+  fields.finish();
+  const accepted = acceptedKeys.find(([known]) => identifier.isAt(known));
+  if (!accepted) throw refuseAlgorithm(identifier.element(Tag.sequence));
+  const [, algorithm, faultOf] = accepted;
+  const fault = faultOf(keyOctets);
+  if (fault) throw refuseSubjectKey(fault);
+  return { algorithm, spki, keyOctets };
+}
+
+/** Refuses a public key, naming the rule it broke. */
+export function refuseSubjectKey(fault: SubjectKeyFault): CaError {
+  return new CaError(
+    { reason: "subject-key-unacceptable", fault },
+    `the CSR's public key breaks the key policy: ${fault}`,
+  );
+}
+
+function refuseAlgorithm(identifier: Bytes): CaError {
+  return refuseSubjectKey(toHex(identifier).includes(ecPublicKeyOid) ? "curve" : "algorithm");
+}
+
+function uncompressedPoint(coordinateOctets: number): KeyForm {
+  // RFC 5480 §2.2 makes the uncompressed form the one everybody must support.
+  return (octets) =>
+    octets[0] === 0x04 && octets.length === 1 + 2 * coordinateOctets ? undefined : "point";
+}
+
+function rsaPublicKey(octets: Bytes): SubjectKeyFault | undefined {
+  const reader = new DerReader(octets);
+  const integers = reader.enter(Tag.sequence);
+  reader.finish();
+  const modulus = integers.unsignedInteger();
+  const exponent = integers.unsignedInteger();
+  integers.finish();
+  return rsaKeyFault(modulus, exponent);
+}
+
+/**
+ * What is wrong with an RSA public key: it must have 2048 to 4096 bits and the exponent 65537.
+ *
+ * @param modulus Big-endian, without leading zeros; so is the exponent.
+ */
+export function rsaKeyFault(modulus: Bytes, exponent: Bytes): SubjectKeyFault | undefined {
+  if (!isOdd(modulus) || bitLength(modulus) < 2048 || bitLength(modulus) > 4096) return "modulus";
+  return bytesEqual(exponent, fermat4) ? undefined : "exponent";
+}
+
+/** 65537: what every client uses, and the one large exponent that workerd imports. */
+const fermat4 = literal("010001");
+
+/**
+ * y coordinates of the points of small order, least octet first (RFC 8032 §5.1.2). For such a key
+ * anybody can make signatures, so that it proves nothing.
+ */
+const smallOrder: readonly Bytes[] = [
+  literal("00".repeat(32)),
+  literal(`01${"00".repeat(31)}`),
+  literal(`ec${"ff".repeat(30)}7f`),
+  literal("26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc05"),
+  literal("c7176a703d4dd84fba3c0b760d10670f2a2053fa2c39ccc64ec7fd7792ac037a"),
+];
+
+/** 2^255 - 19: a coordinate of this and more is a second spelling. */
+const fieldPrime = literal(`ed${"ff".repeat(30)}7f`);
+
+function isEd25519Point(octets: Bytes): boolean {
+  if (octets.length !== 32) return false;
+  const y = octets.map((octet, i) => (i === 31 ? octet & 0x7f : octet));
+  const isCanonical = y.some((octet, i) => i > 0 && octet !== fieldPrime[i]) || (y[0] ?? 0) < 0xed;
+  return isCanonical && !smallOrder.some((point) => bytesEqual(point, y));
+}
+
+const isOdd = (integer: Bytes): boolean => ((integer.at(-1) ?? 0) & 1) === 1;
+
+const bitLength = (integer: Bytes): number => integer.length * 8 - Math.clz32(integer[0] ?? 0) + 24;

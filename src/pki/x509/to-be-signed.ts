@@ -1,0 +1,226 @@
+import { type Bytes, concatBytes, fromHexLiteral } from "../encoding/bytes.ts";
+import { Tag } from "../encoding/der-reader.ts";
+import { DerBuilder, derElement, derSequence, derText, derTime } from "../encoding/der-writer.ts";
+import { Oid } from "../encoding/object-identifiers.ts";
+import { type SpiffeId, type TrustDomain, trustDomainSpiffeId } from "../spiffe-id.ts";
+import { version3 } from "./certificate.ts";
+import type { SignatureAlgorithm } from "./signature-algorithm.ts";
+import type { SubjectPublicKey } from "./subject-public-key.ts";
+import type { Validity } from "./validity.ts";
+
+/** What every leaf of one authority has in common; encoded once, when the authority is opened. */
+export interface LeafProfile {
+  readonly signatureAlgorithm: SignatureAlgorithm;
+  /** The authority's subject, byte for byte (RFC 5280 §4.1.2.4). */
+  readonly issuerName: Bytes;
+  /** The whole extension, or nothing for an authority without a subject key identifier. */
+  readonly authorityKeyIdentifier: Bytes;
+}
+
+/** What distinguishes one leaf; nothing else that a caller sends can reach it. */
+export interface LeafSubject {
+  readonly spiffeId: SpiffeId;
+  readonly publicKey: SubjectPublicKey;
+  readonly keyIdentifier: Bytes;
+  readonly validity: Validity;
+  readonly serialNumber: Bytes;
+}
+
+const emptySequence = fromHexLiteral("3000");
+const critical = fromHexLiteral("0101ff");
+const dnsName = Tag.contextPrimitive(2);
+const uriName = Tag.contextPrimitive(6);
+
+const extension = (oid: Bytes, isCritical: boolean, ...value: Bytes[]): Bytes =>
+  derSequence(oid, ...(isCritical ? [critical] : []), derElement(Tag.octetString, ...value));
+
+// KeyUsage bits, minimal (X.690 §11.2.2). RFC 8813 §3 forbids encipherment to elliptic curve keys.
+const digitalSignature = extension(Oid.keyUsage, true, fromHexLiteral("03020780"));
+const digitalSignatureAndKeyEncipherment = extension(
+  Oid.keyUsage,
+  true,
+  fromHexLiteral("030205a0"),
+);
+const certificateAndCrlSigning = extension(Oid.keyUsage, true, fromHexLiteral("03020106"));
+
+const serverAndClientAuth = extension(
+  Oid.extKeyUsage,
+  false,
+  derSequence(Oid.serverAuth, Oid.clientAuth),
+);
+const serverAuthOnly = extension(Oid.extKeyUsage, false, derSequence(Oid.serverAuth));
+const notAnAuthority = extension(Oid.basicConstraints, true, emptySequence);
+const anAuthority = extension(Oid.basicConstraints, true, fromHexLiteral("30030101ff"));
+
+const subjectAltUri = (spiffeId: SpiffeId): Bytes =>
+  extension(Oid.subjectAltName, false, derSequence(derElement(uriName, derText(spiffeId))));
+
+const subjectKeyIdentifier = (identifier: Bytes): Bytes =>
+  extension(Oid.subjectKeyIdentifier, false, derElement(Tag.octetString, identifier));
+
+/** The profile of an authority that has this subject and this subject key identifier. */
+export function createLeafProfile(
+  signatureAlgorithm: SignatureAlgorithm,
+  authoritySubject: Bytes,
+  authorityKeyIdentifier: Bytes | undefined,
+): LeafProfile {
+  return {
+    signatureAlgorithm,
+    issuerName: authoritySubject,
+    authorityKeyIdentifier: authorityKeyIdentifier
+      ? extension(
+          Oid.authorityKeyIdentifier,
+          false,
+          derSequence(derElement(Tag.contextPrimitive(0), authorityKeyIdentifier)),
+        )
+      : new Uint8Array(0),
+  };
+}
+
+/**
+ * The TBSCertificate of an X509-SVID, in Istio's order of extensions: a SPIFFE leaf with an empty
+ * subject and exactly one name, its SPIFFE ID.
+ */
+export function leafToBeSigned(profile: LeafProfile, subject: LeafSubject): Bytes {
+  const { publicKey, validity, spiffeId, serialNumber } = subject;
+  const { issuerName, authorityKeyIdentifier, signatureAlgorithm } = profile;
+  const der = new DerBuilder(
+    publicKey.spki.length +
+      issuerName.length +
+      authorityKeyIdentifier.length +
+      spiffeId.length +
+      256,
+  );
+  // From the last field to the first.
+  const end = der.position;
+  der.prependText(spiffeId);
+  der.close(uriName, end);
+  der.close(Tag.sequence, end);
+  der.close(Tag.octetString, end);
+  der.prepend(criticalSubjectAltName);
+  der.close(Tag.sequence, end);
+  der.prepend(authorityKeyIdentifier);
+  const keyIdentifierEnd = der.position;
+  der.prepend(subject.keyIdentifier);
+  der.close(Tag.octetString, keyIdentifierEnd);
+  der.close(Tag.octetString, keyIdentifierEnd);
+  der.prepend(Oid.subjectKeyIdentifier);
+  der.close(Tag.sequence, keyIdentifierEnd);
+  der.prepend(publicKey.algorithm === "RSA" ? fixedRsaExtensions : fixedExtensions);
+  der.close(Tag.sequence, end);
+  der.close(Tag.contextConstructed(3), end);
+  der.prepend(publicKey.spki);
+  der.prepend(emptySequence);
+  const validityEnd = der.position;
+  der.prependTime(validity.notAfter);
+  der.prependTime(validity.notBefore);
+  der.close(Tag.sequence, validityEnd);
+  der.prepend(issuerName);
+  der.prepend(signatureAlgorithm.identifier);
+  const serialEnd = der.position;
+  der.prepend(serialNumber);
+  der.close(Tag.integer, serialEnd);
+  der.prepend(version3);
+  der.close(Tag.sequence, end);
+  return der.finish();
+}
+
+const criticalSubjectAltName = concatBytes(Oid.subjectAltName, critical);
+
+const fixedExtensions = concatBytes(digitalSignature, serverAndClientAuth, notAnAuthority);
+const fixedRsaExtensions = concatBytes(
+  digitalSignatureAndKeyEncipherment,
+  serverAndClientAuth,
+  notAnAuthority,
+);
+
+/** What distinguishes one serving certificate. */
+export type ServingSubject = Omit<LeafSubject, "spiffeId"> & {
+  readonly dnsNames: readonly string[];
+};
+
+/**
+ * The TBSCertificate of a TLS server: an empty subject, DNS names and nothing else, good for serving
+ * only, so that it is nobody's identity.
+ */
+export function servingToBeSigned(profile: LeafProfile, subject: ServingSubject): Bytes {
+  const { publicKey, validity, dnsNames } = subject;
+  const names = derSequence(...dnsNames.map((name) => derElement(dnsName, derText(name))));
+  return derSequence(
+    version3,
+    derElement(Tag.integer, subject.serialNumber),
+    profile.signatureAlgorithm.identifier,
+    profile.issuerName,
+    derSequence(derTime(validity.notBefore), derTime(validity.notAfter)),
+    emptySequence,
+    publicKey.spki,
+    extensions(
+      publicKey.algorithm === "RSA" ? digitalSignatureAndKeyEncipherment : digitalSignature,
+      serverAuthOnly,
+      notAnAuthority,
+      subjectKeyIdentifier(subject.keyIdentifier),
+      profile.authorityKeyIdentifier,
+      extension(Oid.subjectAltName, true, names),
+    ),
+  );
+}
+
+/** What distinguishes one self-signed authority. */
+export interface AuthoritySubject {
+  readonly trustDomain: TrustDomain;
+  readonly publicKey: SubjectPublicKey;
+  readonly keyIdentifier: Bytes;
+  readonly validity: Validity;
+  readonly serialNumber: Bytes;
+  readonly signatureAlgorithm: SignatureAlgorithm;
+}
+
+/** The TBSCertificate of a self-signed authority: `O=<trust domain>`, and the domain's SPIFFE ID as its name. */
+export function authorityToBeSigned(subject: AuthoritySubject): Bytes {
+  const name = organizationName(subject.trustDomain);
+  return derSequence(
+    version3,
+    derElement(Tag.integer, subject.serialNumber),
+    subject.signatureAlgorithm.identifier,
+    name,
+    derSequence(derTime(subject.validity.notBefore), derTime(subject.validity.notAfter)),
+    name,
+    subject.publicKey.spki,
+    extensions(
+      certificateAndCrlSigning,
+      anAuthority,
+      subjectKeyIdentifier(subject.keyIdentifier),
+      subjectAltUri(trustDomainSpiffeId(subject.trustDomain)),
+    ),
+  );
+}
+
+const extensions = (...list: Bytes[]): Bytes =>
+  derElement(Tag.contextConstructed(3), derSequence(...list));
+
+/** Cut to the 64 characters of ub-organization-name (RFC 5280 Appendix A): a label, never an identity. */
+function organizationName(trustDomain: TrustDomain): Bytes {
+  const value = derElement(Tag.utf8String, derText(trustDomain.slice(0, 64)));
+  return derSequence(derElement(Tag.set, derSequence(Oid.organizationName, value)));
+}
+
+/**
+ * A serial number: the content of an INTEGER of 17 octets, positive, with 128 random bits
+ * (RFC 5280 §4.1.2.2 allows 20 octets). Nothing is reserved and nothing is remembered.
+ */
+export function randomSerialNumber(): Bytes {
+  if (randomOctetsUsed === randomOctets.length) {
+    crypto.getRandomValues(randomOctets);
+    randomOctetsUsed = 0;
+  }
+  const serialNumber = new Uint8Array(17);
+  serialNumber[0] = 0x01;
+  for (let i = 1; i < serialNumber.length; i++) {
+    serialNumber[i] = randomOctets[randomOctetsUsed++] ?? 0;
+  }
+  return serialNumber;
+}
+
+/** Drawn for many serial numbers at once; each octet is used once. */
+const randomOctets = new Uint8Array(16 * 64);
+let randomOctetsUsed = randomOctets.length;

@@ -1,0 +1,80 @@
+import { createContextValues } from "@connectrpc/connect";
+import type { Bytes } from "../../pki/encoding/bytes.ts";
+import type { CertificateAuthority } from "../certificate-authority.ts";
+import { clientCertificateKey } from "../client-certificate.ts";
+import { createCertificateRpc, type RpcResponse } from "../rpc/certificate-service.ts";
+import { requestBody } from "../rpc/request-body.ts";
+
+/** The certificate that a platform has verified for the caller of a request, DER; most have none. */
+export type ClientCertificateOf = (request: Request) => Bytes | undefined;
+
+/**
+ * Istio's `IstioCertificateService` over Connect and gRPC-Web, where a platform speaks fetch.
+ *
+ * @returns A handler of requests to the path of `CreateCertificate`.
+ */
+export function createCertificateService(
+  ca: CertificateAuthority,
+  clientCertificateOf: ClientCertificateOf,
+): (request: Request) => Promise<Response> {
+  const rpc = createCertificateRpc(ca, { hasTrailers: false });
+  return async (request) => {
+    if (isNativeGrpc(request.headers)) return refuseNativeGrpc(ca);
+    const certificate = clientCertificateOf(request);
+    return toResponse(
+      await rpc({
+        httpVersion: "",
+        method: request.method,
+        url: request.url,
+        header: request.headers,
+        body: (signalOf) => requestBody(request, signalOf),
+        signal: request.signal,
+        contextValues: createContextValues().set(clientCertificateKey, certificate),
+      }),
+    );
+  };
+}
+
+/** Whether it is native gRPC, which needs trailers. */
+export function isNativeGrpc(headers: Headers): boolean {
+  return /^application\/grpc(?:$|[+;])/i.test(headers.get("content-type") ?? "");
+}
+
+const unimplemented = "12";
+const nativeGrpcSentence =
+  "native gRPC cannot be answered here: enable gRPC on the zone, or use Connect, gRPC-Web or a gateway";
+
+function refuseNativeGrpc({ log }: CertificateAuthority): Response {
+  log.audit({
+    event: "create-certificate",
+    outcome: "refused",
+    reason: "rpc-malformed",
+    detail: nativeGrpcSentence,
+    durationMilliseconds: 0,
+  });
+  return new Response(`${nativeGrpcSentence}\n`, {
+    status: 415,
+    headers: { "grpc-status": unimplemented, "grpc-message": nativeGrpcSentence },
+  });
+}
+
+/**
+ * gRPC-Web must remain a stream: with a Content-Length, Cloudflare's edge does not convert it to
+ * gRPC (platform facts, §1).
+ */
+function toResponse({ status, header, octets }: RpcResponse): Response {
+  const isGrpcWeb = header?.get("content-type")?.startsWith("application/grpc-web") === true;
+  return new Response(isGrpcWeb ? streamOf(octets) : octets, {
+    status,
+    ...(header && { headers: header }),
+  });
+}
+
+function streamOf(body: Uint8Array): ReadableStream<Uint8Array> {
+  return new ReadableStream({
+    start(controller) {
+      controller.enqueue(body);
+      controller.close();
+    },
+  });
+}

@@ -1,0 +1,80 @@
+import { Hono } from "hono";
+import type { AuthorityView } from "../../ca/authority-view.ts";
+import { CaError } from "../../foundation/errors.ts";
+import { toSpiffeBundle } from "../../pki/authority/spiffe-bundle.ts";
+import type { CertificateAuthority } from "../certificate-authority.ts";
+import { type BundleFormat, createBundleEndpoint, unavailable } from "./bundle-endpoint.ts";
+import { type ClientCertificateOf, createCertificateService } from "./fetch-handler.ts";
+import { createBundleWaits } from "./long-poll.ts";
+
+export const createCertificatePath = "/istio.v1.auth.IstioCertificateService/CreateCertificate";
+
+/**
+ * Everything that Rampart answers over HTTP: health, readiness, the trust bundle in two formats, and
+ * the RPC, which is Connect's alone.
+ *
+ * @param ending Aborted when no answer shall be held any longer.
+ */
+export function createHttpApp(
+  ca: CertificateAuthority,
+  clientCertificateOf: ClientCertificateOf = () => undefined,
+  ending?: AbortSignal,
+): Hono {
+  const app = new Hono();
+  const waits = createBundleWaits(ca.bundleWaiting, ending);
+  const createCertificate = createCertificateService(ca, clientCertificateOf);
+  app.all(createCertificatePath, (c) => createCertificate(c.req.raw));
+  app.get("/healthz", (c) => c.text("ok\n"));
+  app.get("/readyz", async (c) => {
+    const readiness = await readinessOf(ca);
+    return c.json(readiness, readiness.ready ? 200 : 503, { "cache-control": "no-store" });
+  });
+  app.get("/bundle.pem", createBundleEndpoint(ca, waits, pemBundle));
+  app.get("/bundle.json", createBundleEndpoint(ca, waits, spiffeBundle(ca)));
+  app.notFound((c) => c.text("not found\n", 404));
+  app.onError((error, c) => {
+    ca.log.operation({ event: "http-fault", level: "error", detail: error.message });
+    return c.text(unavailable, 503);
+  });
+  return app;
+}
+
+const pemBundle: BundleFormat = {
+  contentType: "application/x-pem-file",
+  write: ({ trustBundle }) => trustBundle.pem,
+};
+
+const spiffeBundle = ({ refreshHintSeconds }: CertificateAuthority): BundleFormat => ({
+  contentType: "application/json",
+  write: async ({ trustBundle, sequence }) => {
+    const bundle = await toSpiffeBundle(trustBundle.roots, sequence, refreshHintSeconds);
+    return bundle.keys.length > 0 ? `${JSON.stringify(bundle)}\n` : "";
+  },
+});
+
+async function viewOf(ca: CertificateAuthority): Promise<AuthorityView> {
+  return ca.issuance.authorities.at(ca.clock());
+}
+
+/** Whether a certificate could be signed now. */
+export async function isReady(ca: CertificateAuthority): Promise<boolean> {
+  return (await readinessOf(ca)).ready;
+}
+
+interface Readiness {
+  readonly ready: boolean;
+  readonly authority?: string;
+  readonly reasons: readonly string[];
+}
+
+/** Ready is who could sign now. Reasons may be given even then: a record that does not open is one. */
+async function readinessOf(ca: CertificateAuthority): Promise<Readiness> {
+  try {
+    const { issuer, trustBundle, reasons } = await viewOf(ca);
+    const ready = issuer !== undefined && trustBundle.roots.length > 0;
+    return { ready, ...(issuer && { authority: issuer.authority.id }), reasons };
+  } catch (error) {
+    if (error instanceof CaError) return { ready: false, reasons: [error.message] };
+    throw error;
+  }
+}

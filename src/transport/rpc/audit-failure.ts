@@ -1,0 +1,36 @@
+import { ConnectError } from "@connectrpc/connect";
+import type { AuditEvent } from "../../ca/audit-event.ts";
+import { CaError, type Refusal } from "../../foundation/errors.ts";
+
+const maximumDetailLength = 300;
+
+/** Notes in the audit event why a call did not succeed: the exact reason, which the caller never learns. */
+export function auditFailure(audit: AuditEvent, error: unknown): void {
+  if (error instanceof CaError) {
+    audit.outcome = "refused";
+    audit.reason = error.refusal.reason;
+    const check = checkOf(error.refusal);
+    if (check) audit.check = check;
+  } else if (!(error instanceof ConnectError)) {
+    audit.outcome = "failed";
+    audit.reason = "fault";
+  }
+  audit.detail = detailOf(error).slice(0, maximumDetailLength);
+}
+
+function checkOf(refusal: Refusal): string | undefined {
+  switch (refusal.reason) {
+    case "credential-rejected":
+      return refusal.check;
+    case "subject-key-unacceptable":
+      return refusal.fault;
+    case "impersonation-denied":
+      return refusal.rule;
+    default:
+      return undefined;
+  }
+}
+
+function detailOf(error: unknown): string {
+  return error instanceof Error ? error.message : "something that is not an error was thrown";
+}

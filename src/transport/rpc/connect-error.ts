@@ -1,0 +1,37 @@
+import { Code, ConnectError } from "@connectrpc/connect";
+import type { Refusal } from "../../foundation/errors.ts";
+
+/**
+ * What a caller learns of a refusal. The code answers one question, because Istio's clients decide
+ * on it: would the same request succeed if it were sent again? The sentence tells nothing else.
+ */
+export function toConnectError(refusal: Refusal): ConnectError {
+  switch (refusal.reason) {
+    case "credential-missing":
+    case "credential-rejected":
+      return new ConnectError("request authentication failed", Code.Unauthenticated);
+    case "impersonation-denied":
+      return new ConnectError("caller may not request this identity", Code.PermissionDenied);
+    case "signer-unknown":
+      return new ConnectError("no such signer", Code.InvalidArgument);
+    case "signer-denied":
+      return new ConnectError("caller may not use this signer", Code.PermissionDenied);
+    case "csr-malformed":
+    case "csr-signature-invalid":
+    case "csr-signature-algorithm-unacceptable":
+    case "subject-key-unacceptable":
+      return new ConnectError("certificate signing request rejected", Code.InvalidArgument);
+    case "lifetime-too-long":
+      return new ConnectError(
+        `validity must not exceed ${refusal.maximumSeconds}s`,
+        Code.InvalidArgument,
+      );
+    case "request-abandoned":
+      return new ConnectError("deadline exceeded", Code.DeadlineExceeded);
+    case "no-signing-authority":
+    case "store-unreachable":
+    case "key-provider-unreachable":
+    case "cluster-unreachable":
+      return new ConnectError("certificate authority is temporarily unavailable", Code.Unavailable);
+  }
+}

@@ -1,0 +1,124 @@
+import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
+import { Code, ConnectError } from "@connectrpc/connect";
+import type { Caller } from "../../authn/caller.ts";
+import type { AuditEvent } from "../../ca/audit-event.ts";
+import { type CertificateRequest, issueCertificate } from "../../ca/issue-certificate.ts";
+import { CaError } from "../../foundation/errors.ts";
+import {
+  type IstioCertificateRequest,
+  IstioCertificateRequestSchema,
+  IstioCertificateResponseSchema,
+} from "../../gen/istio/v1/auth/ca_pb.ts";
+import type { Bytes } from "../../pki/encoding/bytes.ts";
+import type { CertificateAuthority } from "../certificate-authority.ts";
+import { auditFailure } from "./audit-failure.ts";
+import { toConnectError } from "./connect-error.ts";
+import { withPatience } from "./timeout.ts";
+import type { UnaryCall } from "./unary-call.ts";
+
+/** What one call has established so far. */
+export interface Call {
+  readonly now: Date;
+  readonly audit: AuditEvent;
+  readonly clientCertificate: Bytes | undefined;
+  caller?: Caller;
+  /** Aborted when nobody waits for the answer any more; known once the call has begun. */
+  signal?: AbortSignal;
+}
+
+/** Whatever deadline a client asks for, nothing takes longer than this, in milliseconds. */
+const maximumTimeout = 30_000;
+
+/** Finds out who calls, from what came before the message. */
+export async function authenticate(
+  ca: CertificateAuthority,
+  call: Call,
+  headers: Headers,
+): Promise<void> {
+  const { clientCertificate, now } = call;
+  const credentials = { headers, clientCertificate };
+  const caller = await ca.authenticate(credentials, now);
+  const { spiffeId, cluster, issuer, gateway } = caller;
+  Object.assign(call.audit, { spiffeId, cluster, issuer, ...(gateway && { gateway }) });
+  call.caller = caller;
+}
+
+/** Answers the message of an authenticated caller. */
+export async function createCertificate(
+  ca: CertificateAuthority,
+  call: Call,
+  request: IstioCertificateRequest,
+  signal: AbortSignal,
+): Promise<{ certChain: string[] }> {
+  if (!call.caller) throw new CaError({ reason: "credential-missing" }, "nobody authenticated");
+  const { now, audit, caller } = call;
+  const asked = toCertificateRequest(request);
+  const certChain = await issueCertificate(ca.issuance, caller, asked, { now, signal, audit });
+  delete audit.reason;
+  return { certChain };
+}
+
+/** Both of the above for a call whose message and answer are protobuf. */
+export async function createInBinary(
+  ca: CertificateAuthority,
+  call: Call,
+  { header, signal, message }: UnaryCall,
+): Promise<Uint8Array> {
+  await answering(call, signal, () => authenticate(ca, call, header));
+  const request = parseRequest(await message());
+  const answer = await answering(call, signal, () => createCertificate(ca, call, request, signal));
+  const response = create(IstioCertificateResponseSchema, answer);
+  return toBinary(IstioCertificateResponseSchema, response);
+}
+
+function parseRequest(message: Uint8Array): IstioCertificateRequest {
+  try {
+    return fromBinary(IstioCertificateRequestSchema, message, { readUnknownFields: false });
+  } catch (error) {
+    // The parser's own sentence may quote the message.
+    const sentence = "the message does not parse";
+    throw new ConnectError(sentence, Code.Internal, undefined, undefined, error);
+  }
+}
+
+function toCertificateRequest(request: IstioCertificateRequest): CertificateRequest {
+  const { ImpersonatedIdentity, CertSigner } = request.metadata ?? {};
+  return {
+    csrPem: request.csr,
+    requestedSeconds: request.validityDuration,
+    impersonatedIdentity: textOrEmpty(ImpersonatedIdentity),
+    certSigner: textOrEmpty(CertSigner),
+  };
+}
+
+/** As protobuf's GetStringValue: what is not text reads as empty. */
+function textOrEmpty(value: unknown): string {
+  return typeof value === "string" ? value : "";
+}
+
+/**
+ * Does a part of a call, notes what goes wrong, and lets the caller know no more than it may.
+ *
+ * @throws ConnectError for a refusal; anything else is a fault.
+ */
+export async function answering<T>(
+  call: Call,
+  signal: AbortSignal,
+  work: (call: Call) => Promise<T>,
+): Promise<T> {
+  call.signal = signal;
+  try {
+    return await withPatience(work(call), {
+      signal,
+      milliseconds: maximumTimeout,
+      giveUp: abandoned,
+    });
+  } catch (error) {
+    auditFailure(call.audit, error);
+    throw error instanceof CaError ? toConnectError(error.refusal) : error;
+  }
+}
+
+function abandoned(): CaError {
+  return new CaError({ reason: "request-abandoned" }, "the caller is gone, or out of time");
+}

@@ -1,0 +1,37 @@
+import { Code } from "@connectrpc/connect";
+import { codeFromHttpStatus, codeFromString } from "@connectrpc/connect/protocol-connect";
+import type { RpcResponse } from "./certificate-service.ts";
+
+/** How a call has ended, wherever its protocol says so; nothing when all went well. */
+export function refusalCode(response: RpcResponse): Code | undefined {
+  const { status, header, trailer, octets } = response;
+  const grpcStatus =
+    trailer?.get("grpc-status") ?? header?.get("grpc-status") ?? statusInTrailerFrame(response);
+  if (grpcStatus !== undefined) return grpcStatus === "0" ? undefined : knownCode(grpcStatus);
+  if (status === 200) return undefined;
+  const [, name = ""] = /"code":"(\w+)"/.exec(new TextDecoder().decode(octets)) ?? [];
+  return codeFromString(name) ?? codeFromHttpStatus(status);
+}
+
+function knownCode(text: string): Code {
+  const code = Number(text);
+  return Code[code] === undefined ? Code.Unknown : code;
+}
+
+const trailerFlag = 0x80;
+const headOctets = 5;
+
+/** gRPC-Web has its trailers in the last frame of the body. */
+function statusInTrailerFrame({ header, octets }: RpcResponse): string | undefined {
+  if (!header?.get("content-type")?.startsWith("application/grpc-web")) return undefined;
+  const view = new DataView(octets.buffer, octets.byteOffset, octets.length);
+  for (let at = 0; at + headOctets <= octets.length; ) {
+    const end = at + headOctets + view.getUint32(at + 1);
+    if (view.getUint8(at) & trailerFlag) {
+      const text = new TextDecoder().decode(octets.subarray(at + headOctets, end));
+      return /^grpc-status: ?(\d+)/m.exec(text)?.[1];
+    }
+    at = end;
+  }
+  return undefined;
+}

@@ -1,0 +1,171 @@
+import { expect, test } from "vitest";
+import { ConfigurationError } from "../../../src/agent/agent-fault.ts";
+import { parseConfiguration } from "../../../src/agent/configuration/configuration.ts";
+import type { Environment } from "../../../src/agent/configuration/environment.ts";
+import { parseGoDuration } from "../../../src/agent/go-duration.ts";
+import { parseCaAddress } from "../../../src/agent/issuance/ca-address.ts";
+
+const pod = { POD_NAMESPACE: "foo", SERVICE_ACCOUNT: "bar" };
+const parse = (variables: Environment) => parseConfiguration({ ...pod, ...variables });
+
+function faultsOf(variables: Environment): string {
+  try {
+    parse(variables);
+  } catch (error) {
+    if (error instanceof ConfigurationError) return error.message;
+    throw error;
+  }
+  throw new Error("nothing was refused");
+}
+
+test("has pilot-agent's defaults in a pod that says only who it is", () => {
+  const configuration = parse({});
+  expect(configuration).toMatchObject({
+    subject: { mode: "sidecar", spiffeId: "spiffe://cluster.local/ns/foo/sa/bar" },
+    ca: {
+      address: { protocol: "grpc", baseUrl: "https://istiod.istio-system.svc:15012" },
+      rootFile: "./var/run/secrets/istio/root-cert.pem",
+    },
+    renewal: { graceRatio: 0.5, jitter: 0.01 },
+    sdsSocket: "./var/run/secrets/workload-spiffe-uds/socket",
+    fileDebounceMilliseconds: 100,
+  });
+  expect(configuration.request).toEqual({
+    key: { kind: "EC", curve: "P-256" },
+    lifetimeSeconds: 86_400,
+    tokenFile: "./var/run/secrets/tokens/istio-token",
+    clusterId: "Kubernetes",
+    certSigner: "",
+    headers: {},
+    attemptTimeoutMilliseconds: 10_000,
+    impersonates: false,
+  });
+  expect(configuration.bundleUrl).toBeUndefined();
+});
+
+test.each([
+  [{}, { kind: "EC", curve: "P-256" }],
+  [
+    { ECC_SIGNATURE_ALGORITHM: "ECDSA", ECC_CURVE: "P384" },
+    { kind: "EC", curve: "P-384" },
+  ],
+  [
+    { ECC_SIGNATURE_ALGORITHM: "ECDSA", ECC_CURVE: "P521" },
+    { kind: "EC", curve: "P-256" },
+  ],
+  [{ WORKLOAD_RSA_KEY_SIZE: "4096" }, { kind: "RSA", bits: 4096 }],
+  [{ WORKLOAD_RSA_KEY_SIZE: "1024" }, { kind: "RSA", bits: 2048 }],
+  [
+    { WORKLOAD_RSA_KEY_SIZE: "2048", ECC_SIGNATURE_ALGORITHM: "ECDSA" },
+    { kind: "EC", curve: "P-256" },
+  ],
+])("makes of %o the key %o", (variables, key) => {
+  expect(parse(variables).request.key).toEqual(key);
+});
+
+test.each([
+  [{ CA_ROOT_CA: "SYSTEM" }, undefined],
+  [{ CA_ROOT_CA: "/a.pem" }, "/a.pem"],
+  [{ PILOT_CERT_PROVIDER: "custom" }, "./etc/certs/root-cert.pem"],
+  [{ PROV_CERT: "/prov" }, "/prov/root-cert.pem"],
+])("believes with %o the CA by %s", (variables, rootFile) => {
+  expect(parse(variables).ca.rootFile).toBe(rootFile);
+});
+
+test("sends CA_HEADER_ variables as headers", () => {
+  expect(parse({ "CA_HEADER_X-Team": "blue" }).request.headers).toEqual({ "X-Team": "blue" });
+});
+
+test("serves its status on an IPv6 address too", () => {
+  expect(parse({ RAMPART_STATUS_ADDR: "[::1]:15020" }).statusAddress).toEqual({
+    host: "::1",
+    port: 15020,
+  });
+});
+
+test("looks for the bundle where the CA is, unless it is told otherwise", () => {
+  const edge = { CA_ADDR: "https://ca.example.com" };
+  expect(parse(edge).bundleUrl).toBe("https://ca.example.com/bundle.json");
+  expect(parse({ ...edge, RAMPART_BUNDLE_URL: "off" }).bundleUrl).toBeUndefined();
+});
+
+test("writes files that only their owner may read, except in a pod", () => {
+  expect(parse({ OUTPUT_CERTS: "/out" }).output?.mode).toBe(0o600);
+  const inPod = { OUTPUT_CERTS: "/out", KUBERNETES_SERVICE_HOST: "10.0.0.1" };
+  expect(parse(inPod).output?.mode).toBe(0o644);
+});
+
+test.each<[Environment, string]>([
+  [{ POD_NAMESPACE: "" }, "POD_NAMESPACE"],
+  [{ SERVICE_ACCOUNT: "Not A Name" }, "SERVICE_ACCOUNT"],
+  [{ TRUST_DOMAIN: "UPPER" }, "TRUST_DOMAIN"],
+  [{ SECRET_TTL: "1 day" }, "SECRET_TTL"],
+  [{ SECRET_GRACE_PERIOD_RATIO: "1.5" }, "SECRET_GRACE_PERIOD_RATIO"],
+  [{ WORKLOAD_RSA_KEY_SIZE: "many" }, "WORKLOAD_RSA_KEY_SIZE"],
+  [{ CA_PROVIDER: "GoogleCA" }, "CA_PROVIDER"],
+  [{ CA_ADDR: "http://ca.example.com" }, "CA_ADDR"],
+  [{ PILOT_CERT_PROVIDER: "none" }, "CA_ROOT_CA"],
+  [{ PROV_CERT: "/a", FILE_MOUNTED_CERTS: "true" }, "exclude each other"],
+  [{ RAMPART_FEDERATED_BUNDLES: "other.test=http://other.test" }, "RAMPART_FEDERATED_BUNDLES"],
+  [{ RAMPART_FEDERATED_BUNDLES: "Other=https://other.test" }, "RAMPART_FEDERATED_BUNDLES"],
+  [{ RAMPART_FEDERATED_BUNDLES: "other.test" }, "RAMPART_FEDERATED_BUNDLES"],
+  [{ RAMPART_FEDERATED_BUNDLES: "cluster.local=https://other.test" }, "our own"],
+  [{ RAMPART_FEDERATED_BUNDLES: "o.test=https://a.test,o.test=https://b.test" }, "twice"],
+  [{ RAMPART_STATUS_ADDR: "15020" }, "RAMPART_STATUS_ADDR"],
+  [{ RAMPART_OUTPUT_OWNER: "root" }, "RAMPART_OUTPUT_OWNER"],
+  [{ RAMPART_WORKLOADS: "/w", OUTPUT_CERTS: "/out" }, "OUTPUT_CERTS"],
+])("refuses %o with a line that names the fault", (variables, name) => {
+  expect(faultsOf(variables)).toContain(name);
+});
+
+test("says what would be right, also where the schema itself refuses", () => {
+  expect(faultsOf({ CA_PROVIDER: "Vault", WORKLOAD_RSA_KEY_SIZE: "10000" })).toBe(
+    'CA_PROVIDER: Invalid option: expected one of "Citadel"|""\n' +
+      "WORKLOAD_RSA_KEY_SIZE: Too big: expected number to be <=8192",
+  );
+});
+
+test.each([
+  [
+    "istiod.istio-system.svc:15012",
+    { protocol: "grpc", baseUrl: "https://istiod.istio-system.svc:15012" },
+  ],
+  ["istiod:15010", { protocol: "grpc", baseUrl: "http://istiod:15010" }],
+  [
+    "localhost:15012",
+    { protocol: "grpc", baseUrl: "https://localhost:15012", serverName: "istiod.istio-system.svc" },
+  ],
+  ["https://ca.example.com", { protocol: "connect", baseUrl: "https://ca.example.com" }],
+  ["http://127.0.0.1:8787", { protocol: "connect", baseUrl: "http://127.0.0.1:8787" }],
+  ["grpc-web+https://ca.example.com", { protocol: "grpc-web", baseUrl: "https://ca.example.com" }],
+  [
+    "grpc+https://ca.example.com:15012",
+    { protocol: "grpc", baseUrl: "https://ca.example.com:15012" },
+  ],
+  ["http://10.0.0.1:8787", undefined],
+  ["http://127.0.0.1.evil.test", undefined],
+  ["https://ca.example.com/path", undefined],
+  ["https://user@ca.example.com", undefined],
+  ["ftp://ca.example.com", undefined],
+  ["istiod", undefined],
+  ["istiod:99999", undefined],
+  ["", undefined],
+])("reads the address %s", (text, address) => {
+  expect(parseCaAddress(text)).toEqual(address);
+});
+
+test.each([
+  ["24h", 86_400_000],
+  ["24h0m0s", 86_400_000],
+  ["1h30m", 5_400_000],
+  ["100ms", 100],
+  ["1.5s", 1_500],
+  ["0", 0],
+  ["", undefined],
+  ["24", undefined],
+  ["-1h", undefined],
+  ["1d", undefined],
+  ["h", undefined],
+])("reads the duration %s", (text, milliseconds) => {
+  expect(parseGoDuration(text)).toBe(milliseconds);
+});

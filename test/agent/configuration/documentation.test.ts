@@ -1,0 +1,64 @@
+import { readFileSync } from "node:fs";
+import { expect, test } from "vitest";
+import { parseDocument } from "yaml";
+import { parseConfiguration } from "../../../src/agent/configuration/configuration.ts";
+
+const page = readFileSync("docs/agent.md", "utf8");
+
+/** The code blocks of the page in this language. */
+const blocks = (language: string): readonly string[] =>
+  [...page.matchAll(new RegExp(`\`\`\`${language}\\n([^]*?)\`\`\``, "g"))].map(
+    ([, text]) => text ?? "",
+  );
+
+test("names every variable that the agent reads, and no other", () => {
+  const table = page.slice(page.indexOf("## Configure it"), page.indexOf("## Different from"));
+  const rows = table.split("\n").filter((line) => line.startsWith("| `"));
+  const named = rows.flatMap((row) => row.split("|")[1]?.match(/[A-Z][A-Z0-9_]+(?=`)/g) ?? []);
+  const source = readFileSync("src/agent/environment.ts", "utf8");
+  const read = [...source.matchAll(/^ {2}readonly ([A-Z0-9_]+)/gm)].map(([, name = ""]) => name);
+  // It is read, but set by Kubernetes and not by an operator.
+  expect(named.toSorted()).toEqual(
+    read.filter((name) => name !== "KUBERNETES_SERVICE_HOST").toSorted(),
+  );
+});
+
+test("shows a pod whose environment is a sidecar's", () => {
+  const [manifest = ""] = blocks("yaml");
+  const document = parseDocument(manifest);
+  const pod = document.toJS();
+  const [, agent] = pod.spec.containers;
+  const fields: Record<string, string> = {
+    "metadata.name": pod.metadata.name,
+    "metadata.namespace": pod.metadata.namespace,
+    "spec.serviceAccountName": pod.spec.serviceAccountName,
+  };
+  type Variable = { name: string; value?: string; valueFrom?: { fieldRef: { fieldPath: string } } };
+  const environment = Object.fromEntries(
+    agent.env.map(({ name, value, valueFrom }: Variable) => [
+      name,
+      value ?? fields[valueFrom?.fieldRef.fieldPath ?? ""],
+    ]),
+  );
+  expect(document.errors).toEqual([]);
+  expect(parseConfiguration(environment)).toMatchObject({
+    subject: { mode: "sidecar", spiffeId: "spiffe://cluster.local/ns/shop/sa/cart" },
+    ca: { address: { protocol: "connect" }, rootFile: undefined },
+    bundleUrl: "https://ca.example.com/bundle.json",
+  });
+  const mounts = agent.volumeMounts.map(({ name }: { name: string }) => name);
+  const volumes = pod.spec.volumes.map(({ name }: { name: string }) => name);
+  expect(mounts).toEqual(volumes);
+});
+
+test("shows a unit whose environment is a machine's", () => {
+  const [unit = ""] = blocks("ini");
+  const lines = unit.split("\n").filter((line) => line.startsWith("Environment="));
+  const pairs = lines.flatMap((line) => line.slice("Environment=".length).split(" "));
+  const environment = Object.fromEntries(pairs.map((pair) => pair.split("=", 2)));
+  expect(parseConfiguration(environment)).toMatchObject({
+    subject: { spiffeId: "spiffe://cluster.local/ns/vm/sa/billing" },
+    output: { isAtomic: true },
+    cache: { folder: "/var/lib/rampart" },
+  });
+});

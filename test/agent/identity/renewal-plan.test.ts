@@ -1,0 +1,76 @@
+import fc from "fast-check";
+import { expect, test } from "vitest";
+import {
+  renewalAt,
+  renewalDelayMilliseconds,
+  retryAt,
+} from "../../../src/agent/identity/renewal-plan.ts";
+
+const now = new Date("2026-11-21T12:00:00Z");
+const minutes = (count: number): Date => new Date(now.getTime() + count * 60_000);
+
+// Istio's TestRotateTimeNoJitter: created, expires, ratio, delay; all in minutes from now.
+test.each([
+  ["expired", -60, -1, 0.5, 0],
+  ["half of an hour", 0, 60, 0.5, 30],
+  ["a quarter of grace", 0, 60, 0.25, 45],
+  ["three quarters of grace", 0, 60, 0.75, 15],
+  ["nothing but grace", 0, 60, 1, 0],
+  ["no grace", 0, 60, 0, 60],
+  ["created in the future", 30, 90, 0.25, 75],
+])("waits as Istio does: %s", (_name, created, expires, graceRatio, delay) => {
+  const life = { obtainedAt: minutes(created), notAfter: minutes(expires) };
+  const waited = renewalDelayMilliseconds(life, { graceRatio, jitter: 0 }, 0.5, now);
+  expect(waited).toBe(delay * 60_000);
+});
+
+// Istio's TestRotateTimeWithJitter: with a jitter of one half.
+test.each([
+  [1, 0, 30],
+  [0.5, 0, 60],
+  [0, 30, 60],
+])("with a ratio of %d and a jitter of 0.5 waits %d to %d minutes", (graceRatio, least, most) => {
+  const life = { obtainedAt: now, notAfter: minutes(60) };
+  const delay = (random: number): number =>
+    renewalDelayMilliseconds(life, { graceRatio, jitter: 0.5 }, random, now) / 60_000;
+  for (const random of [0, 0.25, 0.5, 0.75, 1 - 1e-9]) {
+    expect(delay(random)).toBeGreaterThanOrEqual(least - 1e-6);
+    expect(delay(random)).toBeLessThanOrEqual(most);
+  }
+});
+
+test("never renews at once, whatever the policy and the life: there is no loop", () => {
+  const anyShare = fc.double({ min: 0, max: 1, noNaN: true });
+  fc.assert(
+    fc.property(
+      fc.integer({ min: 0, max: 10_000_000 }),
+      anyShare,
+      anyShare,
+      anyShare,
+      (seconds, graceRatio, jitter, random) => {
+        const life = { obtainedAt: now, notAfter: new Date(now.getTime() + seconds * 1000) };
+        const wait = renewalAt(life, { graceRatio, jitter }, random).getTime() - now.getTime();
+        expect(wait).toBeGreaterThanOrEqual(1_000);
+        expect(wait).toBeLessThanOrEqual(Math.max(1_000, seconds * 1000));
+      },
+    ),
+  );
+});
+
+test("spreads the renewals of agents that started together", () => {
+  const life = { obtainedAt: now, notAfter: minutes(24 * 60) };
+  const policy = { graceRatio: 0.5, jitter: 0.01 };
+  const [first, last] = [0, 1 - 1e-9].map((random) => renewalAt(life, policy, random).getTime());
+  expect(((first ?? 0) - (last ?? 0)) / 60_000).toBeCloseTo(28.8);
+});
+
+test("tries again after a second, then ever later, and at most two and a half minutes later", () => {
+  const waits = [1, 2, 3, 9, 1000].map(
+    (failures) => retryAt(failures, 0, now).getTime() - now.getTime(),
+  );
+  expect(waits).toEqual([1_000, 2_000, 4_000, 150_000, 150_000]);
+});
+
+test("cuts a wait by up to a half, so that nobody stays in step", () => {
+  expect(retryAt(1, 1 - 1e-9, now).getTime() - now.getTime()).toBeCloseTo(500, 0);
+});

@@ -1,0 +1,123 @@
+import { expect, test } from "vitest";
+import { IssuanceError } from "../../../src/agent/agent-fault.ts";
+import { generateSubjectKey } from "../../../src/agent/identity/subject-key.ts";
+import { chainPem, parseIssuance } from "../../../src/agent/identity/x509-svid.ts";
+import { workload } from "../../testkit/pki/certificates.ts";
+import { createTestAuthority, expiresAt, issuedAt } from "./test-authority.ts";
+
+const spiffeId = workload("foo", "bar");
+const now = new Date("2026-11-21T12:00:01Z");
+const root = await createTestAuthority();
+const stranger = await createTestAuthority();
+const key = await generateSubjectKey({ kind: "EC", curve: "P-256" });
+const otherKey = await generateSubjectKey({ kind: "EC", curve: "P-256" });
+const leaf = await root.issue(spiffeId, key.publicKey);
+const { privateKey } = key;
+
+const parse = (elements: readonly string[], at = now) =>
+  parseIssuance(elements, { spiffeId, privateKey }, at);
+
+function faultOf(elements: readonly string[], at = now): string {
+  try {
+    parse(elements, at);
+  } catch (error) {
+    if (error instanceof IssuanceError) return error.fault;
+    throw error;
+  }
+  return "accepted";
+}
+
+test("accepts a leaf and its root", () => {
+  const { svid, roots } = parse([leaf, root.pem]);
+  expect(chainPem(svid).trim()).toBe(leaf.trim());
+  expect(svid.notAfter).toEqual(expiresAt);
+  expect(svid.obtainedAt).toBe(now);
+  expect(roots.map(({ fingerprint256 }) => fingerprint256)).toEqual([
+    root.certificate.fingerprint256,
+  ]);
+});
+
+test("accepts a leaf under an intermediate, whose root is one of twenty", async () => {
+  const intermediate = await root.intermediate("intermediate");
+  const others = await Promise.all(
+    Array.from({ length: 19 }, (_, i) => createTestAuthority(`${i}`)),
+  );
+  const below = await intermediate.issue(spiffeId, key.publicKey);
+  const bundle = [...others, root].map(({ pem }) => pem).join("");
+  const { svid, roots } = parse([below, intermediate.pem, bundle]);
+  expect(svid.chain).toHaveLength(2);
+  expect(roots).toHaveLength(20);
+});
+
+test("leaves a root that a CA repeats in the chain out of what it shows", () => {
+  expect(parse([leaf, root.pem, root.pem]).svid.chain).toHaveLength(1);
+});
+
+test("keeps the good roots of a bundle with junk in it, as Istio does", () => {
+  const junk = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
+  expect(parse([leaf, `${junk}hello\n${root.pem}`]).roots).toHaveLength(1);
+});
+
+test.each([
+  ["an empty answer", [], "answer-empty"],
+  ["one element", [leaf], "answer-empty"],
+  ["garbage", ["foo", "bar"], "answer-malformed"],
+  ["no root", [leaf, ""], "answer-malformed"],
+  [
+    "a private key in place of the leaf",
+    ["-----BEGIN EC PRIVATE KEY-----\nAAAA\n", root.pem],
+    "answer-malformed",
+  ],
+  ["another key", [await root.issue(spiffeId, otherKey.publicKey), root.pem], "key-mismatch"],
+  [
+    "a CA certificate",
+    [await root.issue(spiffeId, key.publicKey, { isCa: true }), root.pem],
+    "key-mismatch",
+  ],
+  [
+    "another identity",
+    [await root.issue(workload("foo", "baz"), key.publicKey), root.pem],
+    "identity-mismatch",
+  ],
+  [
+    "a second name",
+    [
+      await root.issue(spiffeId, key.publicKey, { names: [spiffeId, "spiffe://a.test/b"] }),
+      root.pem,
+    ],
+    "identity-mismatch",
+  ],
+  [
+    "a name that only begins like ours",
+    [await root.issue(spiffeId, key.publicKey, { names: [`${spiffeId}/x`] }), root.pem],
+    "identity-mismatch",
+  ],
+  ["another authority", [leaf, stranger.pem], "chain-broken"],
+  ["an intermediate that is not its issuer", [leaf, stranger.pem, root.pem], "chain-broken"],
+  [
+    "a life that begins tomorrow",
+    [
+      await root.issue(spiffeId, key.publicKey, { notBefore: new Date("2026-11-22T11:00:00Z") }),
+      root.pem,
+    ],
+    "validity-unacceptable",
+  ],
+  [
+    "a life that ends before it begins",
+    [
+      await root.issue(spiffeId, key.publicKey, { notAfter: new Date(issuedAt.getTime() - 1000) }),
+      root.pem,
+    ],
+    "validity-unacceptable",
+  ],
+] as const)("refuses %s", (_name, elements, fault) => {
+  expect(faultOf(elements)).toBe(fault);
+});
+
+test("refuses what has expired by our clock", () => {
+  expect(faultOf([leaf, root.pem], expiresAt)).toBe("validity-unacceptable");
+});
+
+test("accepts a certificate when our clock is some minutes behind", () => {
+  expect(faultOf([leaf, root.pem], new Date(issuedAt.getTime() - 600_000))).toBe("accepted");
+});

@@ -1,0 +1,233 @@
+import { writeFile } from "node:fs/promises";
+import { createSecureServer, type Http2ServerRequest } from "node:http2";
+import type { AddressInfo } from "node:net";
+import { join } from "node:path";
+import type { TLSSocket } from "node:tls";
+import { Code, ConnectError } from "@connectrpc/connect";
+import { connectNodeAdapter } from "@connectrpc/connect-node";
+import { beforeEach, expect, onTestFinished, test } from "vitest";
+import { IssuanceError } from "../../../src/agent/agent-fault.ts";
+import { generateSubjectKey, privateKeyPem } from "../../../src/agent/identity/subject-key.ts";
+import { CaChannel } from "../../../src/agent/issuance/ca-channel.ts";
+import {
+  createCertificateClient,
+  type RequestSettings,
+} from "../../../src/agent/issuance/certificate-client.ts";
+import { AgentMetrics } from "../../../src/agent/status/metrics.ts";
+import {
+  type IstioCertificateRequest,
+  IstioCertificateService,
+} from "../../../src/gen/istio/v1/auth/ca_pb.ts";
+import { workload } from "../../testkit/pki/certificates.ts";
+import { createTestAuthority } from "../identity/test-authority.ts";
+import { temporaryFolder } from "../stories/running-agent.ts";
+
+const spiffeId = workload("foo", "bar");
+const now = new Date("2026-11-21T12:00:01Z");
+const day = 86_400_000;
+const root = await createTestAuthority();
+const serverKey = await generateSubjectKey({ kind: "EC", curve: "P-256" });
+const real = { notBefore: new Date(Date.now() - day), notAfter: new Date(Date.now() + day) };
+const serverPem = await root.issue("", serverKey.publicKey, {
+  ...real,
+  hosts: ["istiod.istio-system.svc"],
+});
+
+/** What a call brought, and how it is answered. */
+interface Call {
+  readonly request: IstioCertificateRequest;
+  readonly headers: Headers;
+  readonly peer: string;
+}
+
+let folder: string;
+let calls: Call[];
+let peers: string[];
+let answer: (call: Call) => readonly string[] | ConnectError | Promise<never>;
+
+beforeEach(async () => {
+  folder = await temporaryFolder();
+  calls = [];
+  peers = [];
+  answer = () => ["foo", "bar"];
+  await writeFile(join(folder, "token"), " a.b.c\n");
+  await writeFile(join(folder, "root-cert.pem"), root.pem);
+});
+
+/** A native gRPC server with a certificate of istiod's. @returns Its port. */
+async function startServer(): Promise<number> {
+  const adapter = connectNodeAdapter({
+    routes: (router) =>
+      router.service(IstioCertificateService, {
+        async createCertificate(request, { requestHeader: headers }) {
+          const call = { request, headers, peer: peers.at(-1) ?? "" };
+          calls.push(call);
+          const answered = await answer(call);
+          if (answered instanceof ConnectError) throw answered;
+          return { certChain: [...answered] };
+        },
+      }),
+  });
+  const tls = { key: privateKeyPem(serverKey.privateKey, true), cert: serverPem, ca: root.pem };
+  const options = { ...tls, requestCert: true, rejectUnauthorized: false };
+  const server = createSecureServer(options, (request: Http2ServerRequest, response) => {
+    peers.push((request.socket as TLSSocket).getPeerCertificate().subjectaltname ?? "");
+    adapter(request, response);
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  onTestFinished(() => void server.close());
+  return (server.address() as AddressInfo).port;
+}
+
+const settings = (): RequestSettings => ({
+  key: { kind: "EC", curve: "P-256" },
+  lifetimeSeconds: 86_400,
+  tokenFile: join(folder, "token"),
+  clusterId: "Kubernetes",
+  certSigner: "",
+  headers: { "X-Team": "blue" },
+  attemptTimeoutMilliseconds: 10_000,
+  impersonates: false,
+});
+
+async function call(
+  changes: Partial<RequestSettings> = {},
+  serverName = "istiod.istio-system.svc",
+) {
+  const baseUrl = `https://127.0.0.1:${await startServer()}`;
+  const address = { protocol: "grpc" as const, baseUrl, serverName };
+  const files = { rootFile: join(folder, "root-cert.pem"), clientCertificateFolder: folder };
+  const channel = new CaChannel({ address, ...files }, () => now);
+  const issue = createCertificateClient(
+    { ...settings(), ...changes },
+    {
+      channel,
+      clock: () => now,
+      random: () => 0,
+      log: () => undefined,
+      metrics: new AgentMetrics(),
+    },
+  );
+  return await issue(spiffeId, AbortSignal.timeout(20_000)).then(
+    () => "issued",
+    (error) => (error instanceof IssuanceError ? error.fault : Promise.reject(error)),
+  );
+}
+
+test("sends what pilot-agent sends, over native gRPC and TLS", async () => {
+  await call();
+  const [{ request, headers } = { request: undefined, headers: new Headers() }] = calls;
+  expect(request).toMatchObject({ validityDuration: 86_400n, metadata: { CertSigner: "" } });
+  expect(headers.get("authorization")).toBe("Bearer a.b.c");
+  expect(headers.get("clusterid")).toBe("Kubernetes");
+  expect(headers.get("x-team")).toBe("blue");
+  expect(headers.get("x-retry-attempt")).toBeNull();
+});
+
+test.each(["", "# no root yet\n"])(
+  "believes nobody by a file of roots that says %j",
+  async (text) => {
+    // An empty list of roots is the system's to Node.
+    const rootFile = join(folder, "no-root.pem");
+    await writeFile(rootFile, text);
+    const address = { protocol: "connect" as const, baseUrl: "https://127.0.0.1:1" };
+    const channel = new CaChannel(
+      { address, rootFile, clientCertificateFolder: undefined },
+      () => now,
+    );
+    await expect(channel.tlsOptions()).rejects.toThrow(IssuanceError);
+  },
+);
+
+test("names the workload as a node proxy, and nothing else", async () => {
+  await call({ impersonates: true });
+  expect(calls[0]?.request.metadata).toEqual({ ImpersonatedIdentity: spiffeId });
+});
+
+// Istio's client takes ["foo", "bar"] as it is.
+test.each<[readonly string[], string]>([
+  [["foo", "bar"], "answer-malformed"],
+  [[], "answer-empty"],
+  [["foo"], "answer-empty"],
+])("does not take the answer %j", async (elements, fault) => {
+  answer = () => elements;
+  expect(await call()).toBe(fault);
+  expect(calls).toHaveLength(1);
+});
+
+test("tries five times what may succeed, and says so", async () => {
+  answer = () => new ConnectError("away", Code.Unavailable);
+  expect(await call()).toBe("authority-unreachable");
+  expect(calls.map(({ headers }) => headers.get("x-retry-attempt"))).toEqual([
+    null,
+    "1",
+    "2",
+    "3",
+    "4",
+  ]);
+});
+
+test.each([
+  [Code.Canceled, 2],
+  [Code.DeadlineExceeded, 2],
+  [Code.ResourceExhausted, 2],
+  [Code.Aborted, 2],
+  [Code.Internal, 2],
+  [Code.Unavailable, 2],
+  [Code.Unauthenticated, 1],
+  [Code.PermissionDenied, 1],
+  [Code.InvalidArgument, 1],
+  [Code.Unknown, 1],
+  [Code.Unimplemented, 1],
+])("of a failure with the code %d makes %d attempts", async (code, attempts) => {
+  answer = () => (calls.length === 1 ? new ConnectError("no", code) : []);
+  await call();
+  expect(calls).toHaveLength(attempts);
+});
+
+test("does not wait for ever for a CA that never answers", async () => {
+  answer = () => new Promise<never>(() => undefined);
+  expect(await call({ attemptTimeoutMilliseconds: 20 })).toBe("authority-unreachable");
+});
+
+test("sends no cluster where it is in none", async () => {
+  await call({ clusterId: "" });
+  expect(calls[0]?.headers.get("clusterid")).toBeNull();
+});
+
+test("sends no token when there is none: a certificate may do", async () => {
+  await writeFile(join(folder, "token"), " \n");
+  await call();
+  expect(calls[0]?.headers.get("authorization")).toBeNull();
+});
+
+test("sends nothing that cannot be a token", async () => {
+  await writeFile(join(folder, "token"), "two words");
+  expect(await call()).toBe("token-unusable");
+  expect(calls).toEqual([]);
+});
+
+test("shows a provisioned certificate, as long as it is good", async () => {
+  const key = await generateSubjectKey({ kind: "EC", curve: "P-256" });
+  await writeFile(join(folder, "key.pem"), privateKeyPem(key.privateKey, true));
+  await writeFile(join(folder, "cert-chain.pem"), await root.issue(spiffeId, key.publicKey, real));
+  await call();
+  expect(calls[0]?.peer).toBe(`URI:${spiffeId}`);
+  const past = { notBefore: new Date(0), notAfter: new Date(day) };
+  await writeFile(join(folder, "cert-chain.pem"), await root.issue(spiffeId, key.publicKey, past));
+  await call();
+  expect(calls[1]?.peer).toBe("");
+});
+
+test("does not talk to a server of another name, or under another root", async () => {
+  expect(await call({}, "istiod.evil.svc")).toBe("authority-unreachable");
+  await writeFile(join(folder, "root-cert.pem"), (await createTestAuthority("stranger")).pem);
+  expect(await call()).toBe("authority-unreachable");
+  expect(calls).toEqual([]);
+});
+
+test("does not talk to anybody before it can tell whom to believe", async () => {
+  await writeFile(join(folder, "root-cert.pem"), "");
+  expect(await call()).toBe("authority-unreachable");
+  expect(calls).toEqual([]);
+});

@@ -1,0 +1,46 @@
+import { readFileSync } from "node:fs";
+import { expect, test } from "vitest";
+import {
+  generateSubjectKey,
+  privateKeyPem,
+  type SubjectKeyKind,
+} from "../../../src/agent/identity/subject-key.ts";
+import { createCertificateRequest } from "../../../src/agent/issuance/certificate-request.ts";
+import { DerReader, Tag } from "../../../src/pki/encoding/der-reader.ts";
+import { parsePem } from "../../../src/pki/encoding/pem.ts";
+import { parseCertificateSigningRequest } from "../../../src/pki/x509/certificate-signing-request.ts";
+import { workload } from "../../testkit/pki/certificates.ts";
+import { requestedUri } from "../../testkit/pki/csr.ts";
+
+/** The parts of a request that do not depend on its key. */
+function partsOf(pem: string) {
+  const der = parsePem(pem, ["CERTIFICATE REQUEST"]);
+  if (!der) throw new Error("not a request");
+  const info = new DerReader(der).enter(Tag.sequence).enter(Tag.sequence);
+  info.skip(Tag.integer);
+  const subject = info.element(Tag.sequence);
+  info.skip(Tag.sequence);
+  return { subject, attributes: info.element(Tag.contextConstructed(0)) };
+}
+
+test("asks as pilot-agent does, but for the key and the name", async () => {
+  const recorded = partsOf(readFileSync("test/vectors/csr/pilot-agent-p256.pem", "utf8"));
+  const key = await generateSubjectKey({ kind: "EC", curve: "P-256" });
+  const { subject, attributes } = partsOf(
+    await createCertificateRequest(workload("foo", "bar"), key),
+  );
+  expect(subject).toEqual(recorded.subject);
+  expect(Buffer.from(attributes)).toEqual(requestedUri(workload("foo", "bar")));
+});
+
+test.each<[SubjectKeyKind, string, string]>([
+  [{ kind: "EC", curve: "P-256" }, "EC-P256", "EC PRIVATE KEY"],
+  [{ kind: "EC", curve: "P-384" }, "EC-P384", "EC PRIVATE KEY"],
+  [{ kind: "RSA", bits: 2048 }, "RSA", "RSA PRIVATE KEY"],
+])("proves possession of a key of %o", async (kind, algorithm, label) => {
+  const key = await generateSubjectKey(kind);
+  const pem = await createCertificateRequest(workload("foo", "bar"), key);
+  expect((await parseCertificateSigningRequest(pem)).algorithm).toBe(algorithm);
+  expect(privateKeyPem(key.privateKey, false)).toContain(`BEGIN ${label}`);
+  expect(privateKeyPem(key.privateKey, true)).toContain("BEGIN PRIVATE KEY");
+});

@@ -1,0 +1,111 @@
+import { connect } from "node:net";
+import { anyUnpack } from "@bufbuild/protobuf/wkt";
+import { type Client, createClient } from "@connectrpc/connect";
+import { createGrpcTransport } from "@connectrpc/connect-node";
+import {
+  type Secret,
+  SecretSchema,
+} from "../../../src/gen/envoy/extensions/transport_sockets/tls/v3/secret_pb.ts";
+import type {
+  DiscoveryRequest,
+  DiscoveryResponse,
+} from "../../../src/gen/envoy/service/discovery/v3/discovery_pb.ts";
+import { SecretDiscoveryService } from "../../../src/gen/envoy/service/secret/v3/sds_pb.ts";
+
+type MessageInit = Partial<Omit<DiscoveryRequest, "$typeName" | "node" | "errorDetail">> & {
+  readonly node?: { id: string };
+  readonly errorDetail?: { message: string };
+};
+
+/** A gRPC client over a socket of the file system. */
+export function sdsClient(path: string): Client<typeof SecretDiscoveryService> {
+  const nodeOptions = { createConnection: () => connect(path) };
+  const transport = createGrpcTransport({ baseUrl: "http://agent", nodeOptions });
+  return createClient(SecretDiscoveryService, transport);
+}
+
+/** Messages that are sent one by one, when the test says so. */
+export class Outbox<T> implements AsyncIterable<T> {
+  readonly #queue: T[] = [];
+  #wake: () => void = () => undefined;
+  #isEnded = false;
+
+  send(message: T): void {
+    this.#queue.push(message);
+    this.#wake();
+  }
+
+  end(): void {
+    this.#isEnded = true;
+    this.#wake();
+  }
+
+  async *[Symbol.asyncIterator](): AsyncIterator<T> {
+    for (;;) {
+      for (let next = this.#queue.shift(); next; next = this.#queue.shift()) yield next;
+      if (this.#isEnded) return;
+      await new Promise<void>((resolve) => {
+        this.#wake = resolve;
+      });
+    }
+  }
+}
+
+/** One state-of-the-world stream, as Envoy has one for each of its secrets. */
+export class SdsStream {
+  readonly #outbox = new Outbox<MessageInit>();
+  readonly #responses: AsyncIterator<DiscoveryResponse>;
+  #last: DiscoveryResponse | undefined;
+
+  constructor(path: string) {
+    this.#responses = sdsClient(path).streamSecrets(this.#outbox)[Symbol.asyncIterator]();
+  }
+
+  send(request: MessageInit): void {
+    this.#outbox.send(request);
+  }
+
+  /** Asks for the names, as the first request of a stream does. */
+  subscribe(...resourceNames: string[]): void {
+    this.send({ node: { id: "test" }, resourceNames });
+  }
+
+  /** Answers the last response: accepts it, and says what is wanted now. */
+  acknowledge(...resourceNames: string[]): void {
+    const { nonce = "", versionInfo = "" } = this.#last ?? {};
+    this.send({ resourceNames, responseNonce: nonce, versionInfo });
+  }
+
+  async next(): Promise<DiscoveryResponse> {
+    const { value, done } = await this.#responses.next();
+    if (done) throw new Error("the stream has ended");
+    this.#last = value;
+    return value;
+  }
+
+  /** The secrets of the next response. */
+  async secrets(): Promise<readonly Secret[]> {
+    return secretsOf(await this.next());
+  }
+
+  end(): void {
+    this.#outbox.end();
+  }
+}
+
+export function secretsOf({ resources }: Pick<DiscoveryResponse, "resources">): readonly Secret[] {
+  return resources.flatMap((resource) => anyUnpack(resource, SecretSchema) ?? []);
+}
+
+/** The PEM texts of a secret: chain and key, or roots. */
+export function pemsOf({ type }: Secret): readonly string[] {
+  const sources =
+    type.case === "tlsCertificate"
+      ? [type.value.certificateChain, type.value.privateKey]
+      : type.case === "validationContext"
+        ? [type.value.trustedCa]
+        : [];
+  return sources.map((source) =>
+    Buffer.from((source?.specifier.value as Uint8Array) ?? []).toString(),
+  );
+}

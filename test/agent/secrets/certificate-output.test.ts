@@ -1,0 +1,85 @@
+import { lstat, mkdir, readdir, readFile, rm, stat, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { beforeEach, expect, test } from "vitest";
+import type { OutputSettings } from "../../../src/agent/configuration/configuration.ts";
+import { joinPem } from "../../../src/agent/identity/certificate-text.ts";
+import { writeOutput } from "../../../src/agent/secrets/output-folder.ts";
+import { temporaryFolder } from "../stories/running-agent.ts";
+
+let settings: OutputSettings;
+const files = { "key.pem": "key", "cert-chain.pem": "chain", "root-cert.pem": "root" };
+
+beforeEach(async () => {
+  settings = {
+    folder: join(await temporaryFolder(), "out"),
+    isAtomic: false,
+    mode: 0o600,
+    owner: undefined,
+    onChange: undefined,
+  };
+});
+
+const read = (name: string): Promise<string> => readFile(join(settings.folder, name), "utf8");
+const modeOf = async (name: string): Promise<number> =>
+  (await stat(join(settings.folder, name))).mode & 0o777;
+
+test("are three files that only their owner may read", async () => {
+  expect(await writeOutput(settings, files)).toBe(true);
+  expect(await Promise.all(Object.keys(files).map(read))).toEqual(Object.values(files));
+  expect(await modeOf("key.pem")).toBe(0o600);
+  expect((await readdir(settings.folder)).toSorted()).toEqual(Object.keys(files).toSorted());
+});
+
+test("are left alone when nothing has changed", async () => {
+  await writeOutput(settings, files);
+  const before = await lstat(join(settings.folder, "key.pem"));
+  expect(await writeOutput(settings, files)).toBe(false);
+  expect(await writeOutput(settings, { ...files, "root-cert.pem": "new" })).toBe(true);
+  expect((await lstat(join(settings.folder, "key.pem"))).ino).toBe(before.ino);
+  expect(await read("root-cert.pem")).toBe("new");
+});
+
+test("are readable to others in a pod", async () => {
+  await writeOutput({ ...settings, mode: 0o644 }, files);
+  expect(await modeOf("key.pem")).toBe(0o644);
+});
+
+test("change all at once, when that is asked for", async () => {
+  const atomic = { ...settings, isAtomic: true };
+  await writeOutput(atomic, files);
+  expect(await read("key.pem")).toBe("key");
+  await writeOutput(atomic, { ...files, "key.pem": "new" });
+  expect(await read("key.pem")).toBe("new");
+  expect(await modeOf("key.pem")).toBe(0o600);
+  const entries = await readdir(settings.folder);
+  // The three links, the link to the folder, and the folder; the one before is gone.
+  expect(entries).toHaveLength(5);
+});
+
+test("take the place of single files when they begin to change all at once", async () => {
+  await writeOutput(settings, files);
+  await writeOutput({ ...settings, isAtomic: true }, { ...files, "key.pem": "new" });
+  expect((await lstat(join(settings.folder, "key.pem"))).isSymbolicLink()).toBe(true);
+  expect(await read("cert-chain.pem")).toBe("chain");
+});
+
+test("leave nothing half done when they cannot be written", async () => {
+  await mkdir(settings.folder, { recursive: true });
+  // A folder in the place of a file cannot be replaced by one.
+  await mkdir(join(settings.folder, "root-cert.pem"));
+  await writeFile(join(settings.folder, "root-cert.pem", "x"), "");
+  await expect(writeOutput(settings, files)).rejects.toThrow();
+  await rm(join(settings.folder, "root-cert.pem"), { recursive: true });
+  expect(await writeOutput(settings, files)).toBe(true);
+  expect((await readdir(settings.folder)).toSorted()).toEqual(Object.keys(files).toSorted());
+});
+
+// Istio's TestConcatCerts.
+test.each([
+  [[], ""],
+  [["a"], "a"],
+  [["a", "b"], "a\nb"],
+  [["a\n", "b"], "a\nb"],
+])("joins %j as Istio does", (elements, joined) => {
+  expect(joinPem(elements)).toBe(joined);
+});

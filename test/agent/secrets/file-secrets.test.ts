@@ -1,0 +1,171 @@
+import { mkdir, readFile, rename, rm, symlink, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { beforeEach, expect, onTestFinished, test } from "vitest";
+import { generateSubjectKey, privateKeyPem } from "../../../src/agent/identity/subject-key.ts";
+import { parseFileResource } from "../../../src/agent/secrets/file-resource.ts";
+import { areFilled, fileSecrets } from "../../../src/agent/secrets/file-secrets.ts";
+import type { SecretSource } from "../../../src/agent/secrets/secret-source.ts";
+import { workload } from "../../testkit/pki/certificates.ts";
+import { createTestAuthority } from "../identity/test-authority.ts";
+import { temporaryFolder } from "../stories/running-agent.ts";
+
+const root = await createTestAuthority("root");
+const successor = await createTestAuthority("successor");
+const spiffeId = workload("foo", "bar");
+
+async function createPair(): Promise<{ readonly chain: string; readonly key: string }> {
+  const key = await generateSubjectKey({ kind: "EC", curve: "P-256" });
+  const chain = await root.issue(spiffeId, key.publicKey);
+  return { chain, key: privateKeyPem(key.privateKey, true) };
+}
+
+const [one, other] = await Promise.all([createPair(), createPair()]);
+
+let folder: string;
+let failures: string[];
+let source: SecretSource;
+
+beforeEach(async () => {
+  folder = await temporaryFolder();
+  failures = [];
+  source = fileSecrets(parseFileResource, {
+    debounceMilliseconds: 5,
+    log: ({ event }) => failures.push(event),
+    metrics: { watchFailed: () => undefined, fileSecretFailed: () => undefined },
+  });
+});
+
+const pairName = (): string => `file-cert:${folder}/chain.pem~${folder}/key.pem`;
+const rootName = (): string => `file-root:${folder}/root.pem`;
+
+async function writePair({ chain, key }: typeof one): Promise<void> {
+  await writeFile(join(folder, "key.pem"), key);
+  await writeFile(join(folder, "chain.pem"), chain);
+}
+
+/** Replaces a file as kubelets and other careful writers do. */
+async function replace(name: string, content: string): Promise<void> {
+  await writeFile(join(folder, `${name}.new`), content);
+  await rename(join(folder, `${name}.new`), join(folder, name));
+}
+
+/** Counts changes; `next` resolves with the count at the next one. */
+function watching(name: string) {
+  let count = 0;
+  let wake: (count: number) => void = () => undefined;
+  const end = source.watch(name, () => wake(++count));
+  onTestFinished(end);
+  const next = (): Promise<number> => new Promise((resolve) => (wake = resolve));
+  return { next, count: () => count };
+}
+
+test("are a pair that fits, and roots", async () => {
+  await writePair(one);
+  await writeFile(join(folder, "root.pem"), `junk\n${root.pem}`);
+  expect(await source.load(pairName())).toEqual({
+    kind: "certificate",
+    chainPem: one.chain,
+    privateKeyPem: one.key,
+  });
+  expect(await source.load(rootName())).toEqual({ kind: "roots", pem: root.pem });
+});
+
+test("wait for the second file of a pair that is being replaced", async () => {
+  await writePair(one);
+  await replace("chain.pem", other.chain);
+  const loading = source.load(pairName());
+  await replace("key.pem", other.key);
+  expect(await loading).toMatchObject({ privateKeyPem: other.key });
+});
+
+test("are the system's roots by name", async () => {
+  expect(parseFileResource("file-root:system")).toEqual({ kind: "system-roots" });
+});
+
+test.each([
+  "file-cert:a",
+  "file-cert:~b",
+  "file-cert:a~b~c",
+  "file-root:",
+  "default",
+  "spiffe://cluster.local/ns/a/sa/b",
+])("are not behind the name %s", (name) => {
+  expect(parseFileResource(name)).toBeUndefined();
+});
+
+test("tell of a certificate that is replaced, once, and not of its key alone", async () => {
+  await writePair(one);
+  const { next, count } = watching(pairName());
+  await replace("key.pem", other.key);
+  const changed = next();
+  await replace("chain.pem", other.chain);
+  expect(await changed).toBe(1);
+  expect(count()).toBe(1);
+});
+
+test("tell of roots that are written in place, and of roots that are deleted and made anew", async () => {
+  await writeFile(join(folder, "root.pem"), root.pem);
+  const { next } = watching(rootName());
+  const rewritten = next();
+  await writeFile(join(folder, "root.pem"), successor.pem);
+  expect(await rewritten).toBe(1);
+  await rm(join(folder, "root.pem"));
+  const recreated = next();
+  await writeFile(join(folder, "root.pem"), root.pem);
+  expect(await recreated).toBe(2);
+});
+
+test("tell of a symbolic link that leads somewhere else", async () => {
+  await writeFile(join(folder, "a.pem"), root.pem);
+  await writeFile(join(folder, "b.pem"), successor.pem);
+  await symlink("a.pem", join(folder, "root.pem"));
+  const { next } = watching(rootName());
+  const changed = next();
+  await symlink("b.pem", join(folder, "link"));
+  await rename(join(folder, "link"), join(folder, "root.pem"));
+  await changed;
+  expect(await source.load(rootName())).toMatchObject({ pem: successor.pem });
+});
+
+test("tell of the folder that the kubelet swaps", async () => {
+  for (const [version, pem] of [
+    ["v1", root.pem],
+    ["v2", successor.pem],
+  ] as const) {
+    await mkdir(join(folder, `..${version}`));
+    await writeFile(join(folder, `..${version}`, "root.pem"), pem);
+  }
+  await symlink("..v1", join(folder, "..data"));
+  await symlink("..data/root.pem", join(folder, "root.pem"));
+  const { next } = watching(rootName());
+  const changed = next();
+  await symlink("..v2", join(folder, "..data_tmp"));
+  await rename(join(folder, "..data_tmp"), join(folder, "..data"));
+  await changed;
+  expect(await readFile(join(folder, "root.pem"), "utf8")).toBe(successor.pem);
+});
+
+test("tell of a file behind a link into another folder", async () => {
+  await mkdir(join(folder, "elsewhere"));
+  await writeFile(join(folder, "elsewhere/root.pem"), root.pem);
+  await symlink(join(folder, "elsewhere/root.pem"), join(folder, "root.pem"));
+  const { next } = watching(rootName());
+  const changed = next();
+  await writeFile(join(folder, "elsewhere/root.pem"), successor.pem);
+  expect(await changed).toBe(1);
+});
+
+test("survive links that lead in a circle", async () => {
+  await symlink("b.pem", join(folder, "root.pem"));
+  await symlink("root.pem", join(folder, "b.pem"));
+  const { count } = watching(rootName());
+  expect(count()).toBe(0);
+});
+
+test("count as mounted only when there is something in them", async () => {
+  await writeFile(join(folder, "empty.pem"), "");
+  await writeFile(join(folder, "root.pem"), root.pem);
+  expect(await areFilled(join(folder, "root.pem"))).toBe(true);
+  expect(await areFilled(join(folder, "root.pem"), join(folder, "empty.pem"))).toBe(false);
+  expect(await areFilled(join(folder, "missing.pem"))).toBe(false);
+});

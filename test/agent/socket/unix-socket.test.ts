@@ -1,0 +1,44 @@
+import { spawnSync } from "node:child_process";
+import { once } from "node:events";
+import { stat, writeFile } from "node:fs/promises";
+import { connect, createServer, type Server } from "node:net";
+import { expect, onTestFinished, test } from "vitest";
+import { ConfigurationError } from "../../../src/agent/agent-fault.ts";
+import { listenOnSocket } from "../../../src/agent/socket/unix-socket.ts";
+import { temporaryFolder } from "../stories/running-agent.ts";
+
+function server(): Server {
+  const created = createServer((socket) => socket.end());
+  onTestFinished(() => void created.close());
+  return created;
+}
+
+test("listens in a folder that it makes, with the mode that it is told", async () => {
+  const folder = `${await temporaryFolder()}/a/b`;
+  await listenOnSocket(server(), `${folder}/socket`, 0o600);
+  expect((await stat(`${folder}/socket`)).mode & 0o777).toBe(0o600);
+  expect((await stat(folder)).mode & 0o777).toBe(0o750);
+});
+
+test("takes the place of a socket that a dead process has left", async () => {
+  const path = `${await temporaryFolder()}/socket`;
+  const listen = `require("net").createServer().listen(${JSON.stringify(path)}, () => process.kill(process.pid, "SIGKILL"))`;
+  spawnSync(process.execPath, ["-e", listen]);
+  expect((await stat(path)).isSocket()).toBe(true);
+  await listenOnSocket(server(), path, 0o600);
+  await once(connect(path), "connect");
+});
+
+test("takes the place of a file that is no socket", async () => {
+  const path = `${await temporaryFolder()}/socket`;
+  await writeFile(path, "");
+  await listenOnSocket(server(), path, 0o600);
+  await once(connect(path), "connect");
+});
+
+test("does not disturb a live process", async () => {
+  const path = `${await temporaryFolder()}/socket`;
+  await listenOnSocket(server(), path, 0o600);
+  await expect(listenOnSocket(server(), path, 0o600)).rejects.toThrow(ConfigurationError);
+  await once(connect(path), "connect");
+});

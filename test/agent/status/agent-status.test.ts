@@ -1,0 +1,62 @@
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { type HttpCa, startHttpCa } from "../stories/http-ca.ts";
+import { runAgent } from "../stories/running-agent.ts";
+
+let ca: HttpCa;
+beforeAll(async () => {
+  ca = await startHttpCa();
+});
+afterAll(() => ca.close());
+
+test("shows every identity, its roots, and how current the bundle is", async () => {
+  const { agent, event } = await runAgent(ca);
+  await event("certificate-obtained");
+  await event("bundle-read");
+  const status = await (await fetch(`${agent.statusUrl}/status`)).json();
+  expect(status).toMatchObject({
+    isReady: true,
+    reasons: [],
+    identities: [{ spiffeId: "spiffe://cluster.local/ns/foo/sa/bar", issuer: "O=cluster.local" }],
+    roots: [{ subject: expect.stringContaining("cluster.local") }],
+    bundle: { sequence: expect.any(Number), confirmedAt: expect.any(String) },
+  });
+  expect(status.identities[0].hoursLeft).toBeCloseTo(24, 1);
+});
+
+test("is ready when it has a certificate, and says why it is not", async () => {
+  const { agent, event } = await runAgent(ca, { RAMPART_TOKEN_FILE: "/nowhere" });
+  await event("renewal-failed");
+  const response = await fetch(`${agent.statusUrl}/readyz`);
+  expect(response.status).toBe(503);
+  expect((await response.json()).reasons[0]).toContain("request authentication failed");
+  expect((await fetch(`${agent.statusUrl}/healthz`)).status).toBe(200);
+  const ready = await runAgent(ca);
+  await ready.event("certificate-obtained");
+  expect((await fetch(`${ready.agent.statusUrl}/healthz/ready`)).status).toBe(200);
+});
+
+test("counts as Istio's agents do", async () => {
+  const { agent, event } = await runAgent(ca);
+  await event("certificate-obtained");
+  await event("bundle-read");
+  const text = await (await fetch(`${agent.statusUrl}/metrics`)).text();
+  const value = (name: string): number =>
+    Number(
+      text
+        .split("\n")
+        .find((line) => line.startsWith(name))
+        ?.split(" ")
+        .at(-1),
+    );
+  expect(value('istio_agent_num_outgoing_requests{request_type="csr"}')).toBe(1);
+  expect(value('istio_agent_outgoing_latency{request_type="csr"}')).toBeGreaterThan(0);
+  expect(value('istio_agent_cert_expiry_seconds{resource_name="default"}')).toBeGreaterThan(86_000);
+  expect(value("istio_agent_trust_bundle_age_seconds")).toBeGreaterThanOrEqual(0);
+  expect(value("istio_agent_num_file_watcher_failures_total")).toBe(0);
+});
+
+test("answers nothing else, and takes nothing", async () => {
+  const { agent } = await runAgent(ca);
+  expect((await fetch(`${agent.statusUrl}/`)).status).toBe(404);
+  expect((await fetch(`${agent.statusUrl}/status`, { method: "POST" })).status).toBe(404);
+});

@@ -1,0 +1,181 @@
+import { readFile, writeFile } from "node:fs/promises";
+import type { IncomingMessage, ServerResponse } from "node:http";
+import { connect as connectHttp2 } from "node:http2";
+import { connect } from "node:net";
+import { afterEach, beforeEach, expect, test } from "vitest";
+import { ConfigurationError } from "../../../src/agent/agent-fault.ts";
+import { pemsOf, SdsStream } from "../sds/sds-client.ts";
+import { type HttpCa, startHttpCa } from "./http-ca.ts";
+import { runAgent } from "./running-agent.ts";
+
+let ca: HttpCa;
+beforeEach(async () => {
+  ca = await startHttpCa();
+});
+afterEach(() => ca.close());
+
+type Answer = (request: IncomingMessage, response: ServerResponse) => void;
+
+const isCall = ({ url }: IncomingMessage): boolean => url?.includes("CreateCertificate") ?? false;
+
+/** Answers calls, and leaves the rest unanswered with a 404. */
+const toCalls =
+  (answer: Answer): Answer =>
+  (request, response) =>
+    isCall(request) ? answer(request, response) : response.writeHead(404).end();
+
+const json = (status: number, body: unknown): Answer =>
+  toCalls((_request, response) => {
+    response.writeHead(status, { "content-type": "application/json" }).end(JSON.stringify(body));
+  });
+
+test.each<[string, Answer, string]>([
+  ["refuses", json(401, { code: "unauthenticated", message: "no" }), "authority-refused"],
+  [
+    "has nothing that signs",
+    json(503, { code: "unavailable", message: "no" }),
+    "authority-unreachable",
+  ],
+  [
+    "answers with a page",
+    toCalls((_q, r) => void r.writeHead(200).end("<html>")),
+    "authority-unreachable",
+  ],
+  ["cuts the connection", toCalls((_q, r) => void r.destroy()), "authority-unreachable"],
+  [
+    "answers without an end",
+    toCalls((_q, r) => {
+      r.writeHead(200, { "content-type": "application/proto" });
+      // Above the largest answer that is read.
+      for (let i = 0; i < 20; i++) r.write(Buffer.alloc(100_000, 0x0a));
+    }),
+    "authority-unreachable",
+  ],
+])(
+  "survives a CA that %s, and recovers by itself",
+  async (_name, answer, fault) => {
+    ca.intercept = answer;
+    const { event, sdsSocket, agent } = await runAgent(ca);
+    expect(await event("renewal-failed")).toMatchObject({ fault });
+    expect(agent.status().isReady).toBe(false);
+    ca.intercept = undefined;
+    await event("certificate-obtained");
+    const stream = new SdsStream(sdsSocket);
+    stream.subscribe("default");
+    expect(await stream.secrets()).toHaveLength(1);
+  },
+  20_000,
+);
+
+test("survives a CA that is not there when it starts", async () => {
+  await ca.pause();
+  const { event } = await runAgent(ca);
+  await event("renewal-failed");
+  await ca.resume();
+  await event("certificate-obtained");
+}, 20_000);
+
+test("uses a new token as soon as it is there", async () => {
+  const file = `${await ca.tokenFile("foo:bar")}-later`;
+  const { event } = await runAgent(ca, { RAMPART_TOKEN_FILE: file });
+  await event("token-missing");
+  await writeFile(file, "");
+  await event("token-missing", 2);
+  await writeFile(file, "two words");
+  await event("renewal-failed", 3);
+  await writeFile(file, await readFile(await ca.tokenFile("foo:bar")));
+  await event("certificate-obtained");
+}, 30_000);
+
+test("does not take a certificate for another identity", async () => {
+  const { event } = await runAgent(ca, { SERVICE_ACCOUNT: "somebody-else" });
+  expect(await event("renewal-failed")).toMatchObject({ fault: "identity-mismatch" });
+});
+
+test("learns of new roots from the bundle, without a request for a certificate", async () => {
+  const { agent, event, sdsSocket } = await runAgent(ca, { RAMPART_BUNDLE_REFRESH: "1s" });
+  await event("certificate-obtained");
+  await event("bundle-read");
+  const before = agent.status().roots.length;
+  const stream = new SdsStream(sdsSocket);
+  stream.subscribe("ROOTCA");
+  await stream.next();
+  await ca.taint("with-last-leaf");
+  const [roots] = await stream.secrets();
+  expect(before).toBe(1);
+  expect(roots && pemsOf(roots)[0]?.split("BEGIN CERTIFICATE")).toHaveLength(3);
+}, 20_000);
+
+test("leaves an authority that is tainted, and forgets its root", async () => {
+  const { agent, event } = await runAgent(ca, { RAMPART_BUNDLE_REFRESH: "1s" });
+  await event("bundle-read");
+  await event("certificate-obtained");
+  const [before] = agent.status().roots;
+  await ca.taint("immediately");
+  await event("certificate-obtained", 2);
+  const { roots } = agent.status();
+  expect(roots).toHaveLength(1);
+  expect(roots[0]?.sha256).not.toBe(before?.sha256);
+}, 20_000);
+
+test("serves from its cache when it starts while the CA is away", async () => {
+  const variables = { RAMPART_CACHE: `${await ca.tokenFile("foo:bar")}-cache` };
+  const first = await runAgent(ca, variables);
+  const { serial } = await first.event("certificate-obtained");
+  await first.agent.close();
+  await ca.pause();
+  const second = await runAgent(ca, variables);
+  expect(await second.event("certificate-recalled")).toMatchObject({ serial });
+  expect(second.agent.status()).toMatchObject({ isReady: true, roots: [{}] });
+});
+
+test("does not start where a live agent serves, and leaves nothing running", async () => {
+  const { sdsSocket } = await runAgent(ca);
+  await expect(runAgent(ca, { RAMPART_SDS_SOCKET: sdsSocket })).rejects.toThrow(ConfigurationError);
+  const stream = new SdsStream(sdsSocket);
+  stream.subscribe("default");
+  expect(await stream.secrets()).toHaveLength(1);
+});
+
+test("survives clients that make no sense", async () => {
+  const { sdsSocket } = await runAgent(ca);
+  const garbage = connect(sdsSocket);
+  garbage.on("error", () => undefined);
+  garbage.resume().end("GET / HTTP/1.1\r\n\r\n");
+  await new Promise((resolve) => garbage.on("close", resolve));
+  const session = connectHttp2("http://agent", { createConnection: () => connect(sdsSocket) });
+  session.on("error", () => undefined);
+  for (const path of ["//", "/nothing", "*"]) {
+    const stream = session.request({ ":method": "POST", ":path": path, ":authority": "%%" });
+    stream.on("error", () => undefined);
+    stream.resume().end();
+    await new Promise((resolve) => stream.on("close", resolve));
+  }
+  session.destroy();
+  const stream = new SdsStream(sdsSocket);
+  stream.subscribe("default");
+  expect(await stream.secrets()).toHaveLength(1);
+});
+
+test("survives a client that floods and never reads", async () => {
+  const { sdsSocket, agent } = await runAgent(ca);
+  const session = connectHttp2("http://agent", { createConnection: () => connect(sdsSocket) });
+  const stream = session.request({
+    ":method": "POST",
+    ":path": "/envoy.service.secret.v3.SecretDiscoveryService/StreamSecrets",
+    "content-type": "application/grpc+proto",
+    te: "trailers",
+  });
+  stream.on("error", () => undefined);
+  stream.pause();
+  // A node with the id "e", and the name "default", again and again without a nonce.
+  const message = Buffer.from("12030a01651a0764656661756c74", "hex");
+  const frame = Buffer.concat([Buffer.from([0, 0, 0, 0, message.length]), message]);
+  const flood = Buffer.concat(Array.from({ length: 2_000 }, () => frame));
+  for (let i = 0; i < 20; i++) stream.write(flood);
+  const other = new SdsStream(sdsSocket);
+  other.subscribe("default");
+  expect(await other.secrets()).toHaveLength(1);
+  session.destroy();
+  expect(agent.status().isReady).toBe(true);
+});

@@ -1,0 +1,179 @@
+import { X509Certificate } from "node:crypto";
+import { writeFile } from "node:fs/promises";
+import type { RequestListener } from "node:http";
+import { connect } from "node:net";
+import { join } from "node:path";
+import { createClient } from "@connectrpc/connect";
+import { createGrpcTransport } from "@connectrpc/connect-node";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { SpiffeWorkloadAPI } from "../../../src/gen/spiffe/workload_pb.ts";
+import { startTlsServer } from "../../testkit/network/loopback-tls.ts";
+import { createTestAuthority, type TestAuthority } from "../identity/test-authority.ts";
+import { type HttpCa, startHttpCa } from "./http-ca.ts";
+import { runAgent, temporaryFolder } from "./running-agent.ts";
+
+const other = "spiffe://other.test";
+
+let ca: HttpCa;
+let roots: readonly TestAuthority[];
+beforeAll(async () => {
+  ca = await startHttpCa();
+  roots = await Promise.all(["a", "b", "c"].map((name) => createTestAuthority(name)));
+});
+afterAll(() => ca.close());
+
+const rootOf = (index: number): X509Certificate => {
+  const root = roots[index];
+  if (!root) throw new Error("no such root");
+  return root.certificate;
+};
+
+function bundleOf(sequence: number, ...certificates: readonly X509Certificate[]): string {
+  const keys = certificates.map(({ raw }) => ({
+    use: "x509-svid",
+    kty: "EC",
+    x5c: [raw.toString("base64")],
+  }));
+  const signing = { use: "jwt-svid", kid: "1", kty: "EC" };
+  const document = { spiffe_sequence: sequence, spiffe_refresh_hint: 1 };
+  return JSON.stringify({ ...document, keys: [...keys, signing] });
+}
+
+/** An agent that is federated with a bundle endpoint of `other.test` over TLS, as the Web has it. */
+async function startFederated(listener: RequestListener, changes: Partial<Endpoint> = {}) {
+  const server = await startTlsServer(listener);
+  const folder = await temporaryFolder();
+  const rootFile = join(folder, "web-roots.pem");
+  await writeFile(rootFile, changes.trusted ?? server.ca);
+  const origin = changes.host ? server.origin.replace("127.0.0.1", changes.host) : server.origin;
+  const socket = join(folder, "api");
+  const running = await runAgent(ca, {
+    RAMPART_WORKLOAD_API_SOCKET: socket,
+    RAMPART_BUNDLE_REFRESH: "1s",
+    RAMPART_FEDERATED_BUNDLES: `other.test=${origin}/bundle`,
+    RAMPART_FEDERATED_ROOT_CA: rootFile,
+  });
+  const nodeOptions = { createConnection: () => connect(socket) };
+  const transport = createGrpcTransport({ baseUrl: "http://agent", nodeOptions });
+  const client = createClient(SpiffeWorkloadAPI, transport);
+  return { ...running, client };
+}
+
+interface Endpoint {
+  readonly host: string;
+  /** PEM. */
+  readonly trusted: string;
+}
+
+type Federated = Awaited<ReturnType<typeof startFederated>>;
+
+/** The bundle of `other.test` as a workload is given it; nothing while there is none. */
+async function foreignRoot({ client }: Federated): Promise<string | undefined> {
+  const headers = { "workload.spiffe.io": "true" };
+  for await (const { bundles } of client.fetchX509Bundles({}, { headers })) {
+    const der = bundles[other];
+    return der && new X509Certificate(der).subject;
+  }
+  throw new Error("the stream has ended");
+}
+
+test("a workload is given the roots of a federated trust domain as they change, and keeps the last good ones", async () => {
+  let answer: RequestListener = (_, response) => void response.end(bundleOf(5, rootOf(0)));
+  const asked: unknown[] = [];
+  const agent = await startFederated((request, response) => {
+    const { prefer, authorization } = request.headers;
+    asked.push([request.method, prefer, authorization]);
+    answer(request, response);
+  });
+  const becomes = (subject: string) =>
+    expect.poll(() => foreignRoot(agent), { timeout: 10_000 }).toBe(subject);
+  await becomes("O=a");
+  answer = (_, response) => void response.end(bundleOf(6, rootOf(1)));
+  await becomes("O=b");
+  answer = (_, response) => void response.end(bundleOf(4, rootOf(0)));
+  const isRefused = () =>
+    agent.events.some(
+      ({ event, outcome }) => event === "federated-bundle-read" && outcome === "sequence-backwards",
+    );
+  await expect.poll(isRefused, { timeout: 10_000 }).toBe(true);
+  expect(await foreignRoot(agent)).toBe("O=b");
+  answer = (_, response) => void response.destroy();
+  await agent.event("bundle-unread");
+  expect(await foreignRoot(agent)).toBe("O=b");
+  answer = (_, response) => void response.end(bundleOf(7, rootOf(2)));
+  await becomes("O=c");
+  // Nobody but a GET is asked for, and nothing of ours is told.
+  expect(asked.every((each) => String(each) === "GET,,")).toBe(true);
+}, 60_000);
+
+const garbage: readonly [string, () => string][] = [
+  ["is no JSON", () => "<html>"],
+  ["is no bundle", () => JSON.stringify({ keys: {} })],
+  [
+    "has a certificate that is none",
+    () => bundleOf(1, rootOf(0)).replace('"x5c":["', '"x5c":["AA'),
+  ],
+  ["has a negative sequence", () => bundleOf(-1, rootOf(0))],
+  ["is too large", () => bundleOf(1, rootOf(0)) + " ".repeat(2 << 20)],
+];
+
+test.each(garbage)("a bundle that %s is refused", async (_, body) => {
+  const agent = await startFederated((_, response) => void response.end(body()));
+  await agent.event("bundle-unread");
+  expect(await foreignRoot(agent)).toBeUndefined();
+});
+
+test("a bundle with the certificate of a workload for a root is refused", async () => {
+  const { publicKey } = rootOf(1);
+  const leaf = new X509Certificate((await roots[0]?.issue(`${other}/x`, publicKey)) ?? "");
+  const agent = await startFederated((_, response) => void response.end(bundleOf(1, leaf)));
+  await agent.event("bundle-unread");
+  expect(await foreignRoot(agent)).toBeUndefined();
+});
+
+test.each([
+  ["another trust domain's", "spiffe://evil.test", undefined],
+  ["ours", "spiffe://cluster.local", undefined],
+  ["its own", other, "O=named"],
+])("a root that says itself to be %s is believed accordingly", async (_, name, subject) => {
+  const root = new X509Certificate(await namedRoot(name));
+  const agent = await startFederated((_, response) => void response.end(bundleOf(1, root)));
+  const { outcome } = await agent.event("federated-bundle-read");
+  expect(outcome).toBe(subject ? "taken" : "other-trust-domain");
+  expect(await foreignRoot(agent)).toBe(subject);
+});
+
+async function namedRoot(name: string): Promise<string> {
+  const authority = await createTestAuthority("named", name);
+  return authority.pem;
+}
+
+test("a redirect is not followed", async () => {
+  let isFollowed = false;
+  const agent = await startFederated(({ url }, response) => {
+    if (url === "/bundle") response.writeHead(302, { location: "/elsewhere" }).end();
+    else {
+      isFollowed = true;
+      response.end(bundleOf(1, rootOf(0)));
+    }
+  });
+  await agent.event("bundle-unread", 2);
+  expect(isFollowed).toBe(false);
+  expect(await foreignRoot(agent)).toBeUndefined();
+});
+
+test.each<[string, () => Partial<Endpoint>]>([
+  ["whose certificate has another name", () => ({ host: "localhost" })],
+  ["for which nobody vouches", () => ({ trusted: roots[0]?.pem ?? "" })],
+  ["for which an empty file vouches", () => ({ trusted: "" })],
+  ["for which a file without a certificate vouches", () => ({ trusted: "-----BEGIN X-----\n" })],
+])("a server %s is not believed", async (_, changes) => {
+  let isAsked = false;
+  const agent = await startFederated((_, response) => {
+    isAsked = true;
+    response.end(bundleOf(1, rootOf(0)));
+  }, changes());
+  await agent.event("bundle-unread");
+  expect(await foreignRoot(agent)).toBeUndefined();
+  expect(isAsked).toBe(false);
+});

@@ -1,0 +1,106 @@
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
+import type { AddressInfo } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { buffer } from "node:stream/consumers";
+import type { Hono } from "hono";
+import { foundIfEmpty } from "../../../src/ca/inception.ts";
+import { rotate } from "../../../src/ca/rotate.ts";
+import { compose } from "../../../src/compose/composition.ts";
+import { parseConfiguration } from "../../../src/config/configuration.ts";
+import type { Departure } from "../../../src/pki/authority/taint.ts";
+import { createHttpApp } from "../../../src/transport/http/routes.ts";
+import { createMemoryStore, type MemoryStore } from "../../testkit/ca/memory-store.ts";
+import { randomKek } from "../../testkit/ca/running-ca.ts";
+import { createTokenKey, jwksOf, mintAccountToken } from "../../testkit/callers/tokens.ts";
+import { createEventRecorder, type EventRecorder } from "../../testkit/event-recorder.ts";
+import { taintSigner } from "./taint-signer.ts";
+
+/** The real CA behind a real HTTP server of this machine, by the real time. */
+export interface HttpCa {
+  readonly url: string;
+  readonly store: MemoryStore;
+  readonly log: EventRecorder;
+  /** A file with a token for this account (`ns:name`); white space around it, as files have. */
+  readonly tokenFile: (account: string) => Promise<string>;
+  /** Runs the cron. */
+  readonly cron: () => Promise<void>;
+  /** Taints the authority that signs now. */
+  readonly taint: (departure: Departure) => Promise<string>;
+  /** While set, answers in place of the CA. */
+  intercept: ((request: IncomingMessage, response: ServerResponse) => void) | undefined;
+  /** Cuts the connections and listens no more. */
+  readonly pause: () => Promise<void>;
+  readonly resume: () => Promise<void>;
+  readonly close: () => Promise<void>;
+}
+
+const issuer = "https://cluster.test";
+
+/** @param values Keys of the CA's configuration; what is not given has a value that works. */
+export async function startHttpCa(
+  values: Readonly<Record<string, unknown>> = {},
+  table: Readonly<Record<string, unknown>> = {},
+): Promise<HttpCa> {
+  const tokenKey = await createTokenKey("ES256", "key-1");
+  const store = createMemoryStore();
+  const log = createEventRecorder();
+  const clock = (): Date => new Date();
+  const configuration = parseConfiguration({
+    ISSUERS: [{ issuer, jwks: jwksOf(tokenKey), ...table }],
+    KEK: randomKek("k1"),
+    INCEPTION_DATE: clock().toISOString().slice(0, 10),
+    PROPAGATION_INTERVAL: "0s",
+    ...values,
+  });
+  const composition = await compose(configuration, { store, log, clock });
+  const { certificateAuthority, mint } = composition;
+  await foundIfEmpty(mint, clock());
+  const app = createHttpApp(certificateAuthority);
+  const folder = await mkdtemp(join(tmpdir(), "rampart-agent-"));
+  const server = createServer((request, response) => {
+    if (ca.intercept) ca.intercept(request, response);
+    else answer(app, request, response).catch((error: Error) => response.destroy(error));
+  });
+  const listen = (port: number): Promise<void> =>
+    new Promise((resolve) => server.listen(port, "127.0.0.1", resolve));
+  const pause = (): Promise<void> =>
+    new Promise((resolve) => {
+      server.close(() => resolve());
+      server.closeAllConnections();
+    });
+  await listen(0);
+  const { port } = server.address() as AddressInfo;
+  const ca: HttpCa = {
+    url: `http://127.0.0.1:${port}`,
+    store,
+    log,
+    tokenFile: async (account) => {
+      const token = await mintAccountToken(tokenKey, issuer, account, clock());
+      const file = join(folder, account.replace(":", "-"));
+      await writeFile(file, ` ${token}\n`);
+      return file;
+    },
+    cron: () => rotate(mint, clock()),
+    taint: (departure) => taintSigner(composition, departure, clock()),
+    intercept: undefined,
+    pause,
+    resume: () => listen(port),
+    async close() {
+      if (server.listening) await pause();
+      await rm(folder, { recursive: true });
+    },
+  };
+  return ca;
+}
+
+async function answer(app: Hono, request: IncomingMessage, response: ServerResponse) {
+  const body = request.method === "POST" ? new Uint8Array(await buffer(request)) : undefined;
+  const headers = new Headers(request.headers as Record<string, string>);
+  const url = new URL(request.url ?? "/", "http://ca.test");
+  const init = { method: request.method ?? "GET", headers, ...(body && { body }) };
+  const answered = await app.fetch(new Request(url, init));
+  response.writeHead(answered.status, Object.fromEntries(answered.headers));
+  response.end(Buffer.from(await answered.arrayBuffer()));
+}

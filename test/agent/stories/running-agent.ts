@@ -1,0 +1,70 @@
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { onTestFinished } from "vitest";
+import { type Agent, startAgent } from "../../../src/agent/agent.ts";
+import { parseConfiguration } from "../../../src/agent/configuration/configuration.ts";
+import type { Environment } from "../../../src/agent/configuration/environment.ts";
+import type { AgentEvent } from "../../../src/agent/event-log.ts";
+import type { HttpCa } from "./http-ca.ts";
+
+/** An agent in this process, for the length of one test. */
+export interface RunningAgent {
+  readonly agent: Agent;
+  readonly folder: string;
+  readonly sdsSocket: string;
+  readonly events: readonly AgentEvent[];
+  /** Resolves with the first event of this name, from the past too. */
+  readonly event: (name: string, times?: number) => Promise<AgentEvent>;
+}
+
+/** A folder that is gone when the test is over; its path is short enough for a socket. */
+export async function temporaryFolder(): Promise<string> {
+  const folder = await mkdtemp(join(tmpdir(), "agent-"));
+  onTestFinished(() => rm(folder, { recursive: true, force: true }));
+  return folder;
+}
+
+/** @param variables What the test changes of an environment in which an agent works. */
+export async function runAgent(ca: HttpCa, variables: Environment = {}): Promise<RunningAgent> {
+  const folder = await temporaryFolder();
+  const environment = {
+    CA_ADDR: ca.url,
+    POD_NAMESPACE: "foo",
+    SERVICE_ACCOUNT: "bar",
+    RAMPART_TOKEN_FILE: await ca.tokenFile("foo:bar"),
+    RAMPART_SDS_SOCKET: join(folder, "sds"),
+    RAMPART_STATUS_ADDR: "127.0.0.1:0",
+    ...variables,
+  };
+  const started = await startTestAgent(environment);
+  return { ...started, folder, sdsSocket: environment.RAMPART_SDS_SOCKET };
+}
+
+/** Starts an agent of exactly this environment. */
+export async function startTestAgent(
+  environment: Environment,
+): Promise<Pick<RunningAgent, "agent" | "events" | "event">> {
+  const events: AgentEvent[] = [];
+  const waiting = new Set<() => void>();
+  const log = (event: AgentEvent): void => {
+    events.push(event);
+    for (const look of waiting) look();
+  };
+  const clock = (): Date => new Date();
+  const ports = { clock, random: Math.random, log };
+  const agent = await startAgent(parseConfiguration(environment), ports);
+  onTestFinished(() => agent.close());
+  const event = (name: string, times = 1): Promise<AgentEvent> =>
+    new Promise((resolve) => {
+      const look = (): void => {
+        const found = events.filter((candidate) => candidate.event === name)[times - 1];
+        if (!found) return;
+        waiting.delete(look);
+        resolve(found);
+      };
+      waiting.add(look);
+      look();
+    });
+  return { agent, events, event };
+}

@@ -1,0 +1,68 @@
+import { X509Certificate } from "node:crypto";
+import { rm, writeFile } from "node:fs/promises";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import type { Environment } from "../../../src/agent/configuration/environment.ts";
+import { type ServedCa, serveCa } from "../../testkit/ca/served-ca.ts";
+import { createTokenKey, jwksOf, mintAccountToken } from "../../testkit/callers/tokens.ts";
+import { pemsOf, SdsStream } from "../sds/sds-client.ts";
+import { startTestAgent, temporaryFolder } from "./running-agent.ts";
+
+const issuer = "https://cluster.test";
+const key = await createTokenKey("ES256", "k1");
+
+let served: ServedCa;
+beforeAll(async () => {
+  served = await serveCa({ ISSUERS: [{ issuer, jwks: jwksOf(key) }] });
+});
+afterAll(() => served.end());
+
+/** The environment of a pod, or of a machine, that calls the served CA. */
+async function environment(folder: string): Promise<Environment> {
+  await writeFile(`${folder}/root-cert.pem`, await served.bundle());
+  return {
+    // A forwarded port of istiod: the certificate still names the Service.
+    CA_ADDR: `localhost:${served.port}`,
+    CA_ROOT_CA: `${folder}/root-cert.pem`,
+    POD_NAMESPACE: "foo",
+    SERVICE_ACCOUNT: "bar",
+    RAMPART_TOKEN_FILE: `${folder}/token`,
+    RAMPART_BUNDLE_URL: `https://localhost:${served.port}/bundle.json`,
+    RAMPART_SDS_SOCKET: `${folder}/sds`,
+    RAMPART_STATUS_ADDR: "127.0.0.1:0",
+  };
+}
+
+async function writeToken(folder: string): Promise<void> {
+  await writeFile(`${folder}/token`, await mintAccountToken(key, issuer, "foo:bar", new Date()));
+}
+
+test("a pod's environment gets its certificate over native gRPC, and the published bundle", async () => {
+  const folder = await temporaryFolder();
+  await writeToken(folder);
+  const { event, events } = await startTestAgent(await environment(folder));
+  const stream = new SdsStream(`${folder}/sds`);
+  stream.subscribe("default");
+  const [secret] = await stream.secrets();
+  const leaf = new X509Certificate((secret && pemsOf(secret)[0]) ?? "");
+  expect(leaf.subjectAltName).toBe("URI:spiffe://cluster.local/ns/foo/sa/bar");
+  expect(await event("bundle-read")).toMatchObject({ outcome: expect.any(String), roots: 1 });
+  expect(events.filter(({ level }) => level !== "info")).toEqual([]);
+});
+
+// Istio's virtual machine: a token the first time, and after a reboot nothing but the certificate.
+test("a machine comes back with the certificate that it had, and without a token", async () => {
+  const folder = await temporaryFolder();
+  await writeToken(folder);
+  const machine = {
+    ...(await environment(folder)),
+    PROV_CERT: `${folder}/certs`,
+    OUTPUT_CERTS: `${folder}/certs`,
+  };
+  const first = await startTestAgent(machine);
+  await first.event("files-written");
+  await first.agent.close();
+  await rm(`${folder}/token`);
+  const second = await startTestAgent(machine);
+  await second.event("certificate-obtained");
+  expect(second.events.map(({ event }) => event)).toContain("token-missing");
+});

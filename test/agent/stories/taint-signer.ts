@@ -1,0 +1,21 @@
+import { openStored } from "../../../src/ca/opened-store.ts";
+import { rotate } from "../../../src/ca/rotate.ts";
+import { recordTaint } from "../../../src/ca/taint.ts";
+import type { Composition } from "../../../src/compose/composition.ts";
+import { createTaint, type Departure } from "../../../src/pki/authority/taint.ts";
+
+/** Taints the authority that signs now, and lets the cron do what follows. @returns Its id. */
+export async function taintSigner(
+  { certificateAuthority, mint }: Composition,
+  departure: Departure,
+  now: Date,
+): Promise<string> {
+  const { issuer } = await certificateAuthority.issuance.authorities.at(now);
+  if (!issuer) throw new Error("nothing signs");
+  const { id } = issuer.authority;
+  const records = await mint.store.load();
+  const store = await openStored(records, mint);
+  await recordTaint(mint, createTaint(store, id, departure, mint.phaseLengths, now));
+  await rotate(mint, now);
+  return id;
+}

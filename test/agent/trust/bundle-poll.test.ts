@@ -1,0 +1,173 @@
+import type { IncomingMessage, ServerResponse } from "node:http";
+import { expect, onTestFinished, test } from "vitest";
+import type { BundleDocument } from "../../../src/agent/trust/bundle-document.ts";
+import { BundlePoll, type BundlePollOptions } from "../../../src/agent/trust/bundle-poll.ts";
+import { FederatedBundles } from "../../../src/agent/trust/federated-bundles.ts";
+import { startLoopbackServer } from "../../testkit/network/loopback-server.ts";
+import { clusterLocal } from "../../testkit/pki/certificates.ts";
+import { createTestAuthority } from "../identity/test-authority.ts";
+
+const root = await createTestAuthority();
+const keys = [{ use: "x509-svid", kty: "EC", x5c: [root.certificate.raw.toString("base64")] }];
+const bundle = (sequence: number): string =>
+  JSON.stringify({ keys, spiffe_sequence: sequence, spiffe_refresh_hint: 1 });
+
+type Answer = (request: IncomingMessage, response: ServerResponse) => void;
+
+const poll = (...answers: Answer[]) => pollWith({ longestRefreshSeconds: 0.01 }, ...answers);
+
+/** Polls a server that answers each request with the next of these, and then with the last again. */
+async function pollWith(options: Partial<BundlePollOptions>, ...answers: Answer[]) {
+  let count = 0;
+  const server = await startLoopbackServer((request, response) => {
+    answers[Math.min(count++, answers.length - 1)]?.(request, response);
+  });
+  const heard: string[] = [];
+  let wake = (): void => undefined;
+  const hear = (what: string): void => {
+    heard.push(what);
+    wake();
+  };
+  const polling = new BundlePoll({
+    url: `${server.origin}/bundle.json`,
+    tlsOptions: async () => ({}),
+    onBundle: ({ sequence }) => {
+      hear(`bundle ${sequence}`);
+      return sequence > 0;
+    },
+    onConfirmed: () => hear("confirmed"),
+    longestRefreshSeconds: 300,
+    mayWait: true,
+    clock: () => new Date(),
+    random: () => 1,
+    log: () => hear("unread"),
+    ...options,
+  });
+  const ending = new AbortController();
+  const running = polling.run(ending.signal);
+  onTestFinished(async () => {
+    ending.abort();
+    await running;
+  });
+  const until = async (times: number): Promise<readonly string[]> => {
+    while (heard.length < times) {
+      await new Promise<void>((resolve) => {
+        wake = resolve;
+      });
+    }
+    return heard.slice(0, times);
+  };
+  return { polling, until };
+}
+
+const ok =
+  (text: string, etag = '"1"'): Answer =>
+  (request, response) => {
+    const isKnown = request.headers["if-none-match"] === etag;
+    response.writeHead(isKnown ? 304 : 200, { etag }).end(isKnown ? "" : text);
+  };
+
+test("asks again only whether the bundle has changed", async () => {
+  const { until, polling } = await poll(ok(bundle(1)), ok(bundle(1)), ok(bundle(2), '"2"'));
+  expect(await until(3)).toEqual(["bundle 1", "confirmed", "bundle 2"]);
+  expect(polling.confirmedAt).toBeInstanceOf(Date);
+});
+
+const switched = "HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: x\r\n\r\n";
+
+test.each<[string, Answer]>([
+  ["an error", (_q, r) => void r.writeHead(503).end()],
+  ["a redirect", (_q, r) => void r.writeHead(302, { location: "http://evil.test/" }).end()],
+  ["garbage", ok("<html>")],
+  ["no answer", (_q, r) => void r.destroy()],
+  ["another protocol", (_q, r) => void r.socket?.end(switched)],
+  ["too much", (_q, r) => void r.end(Buffer.alloc(2 << 20, " "))],
+])("survives %s, says so, and asks again", async (_name, answer) => {
+  const { until } = await poll(answer, ok(bundle(1)));
+  expect(await until(2)).toEqual(["unread", "bundle 1"]);
+});
+
+/** A bundle that says itself to be looked at in five minutes. */
+const lasting = (sequence: number): string => bundle(sequence).replace('hint":1', 'hint":300');
+
+/** What a request asked for. */
+interface Asked {
+  readonly tag: string | undefined;
+  readonly prefer: unknown;
+}
+
+/** Says that it holds its answers, and does for a while when there is nothing new. */
+function holding(text: string, etag: string, asked: Asked[]): Answer {
+  return ({ headers }, response) => {
+    const { "if-none-match": tag, prefer } = headers;
+    asked.push({ tag, prefer });
+    const head = { etag, "preference-applied": "wait=1" };
+    if (tag === etag) setTimeout(() => response.writeHead(304, head).end(), 600);
+    else response.writeHead(200, head).end(text);
+  };
+}
+
+test("an endpoint that holds its answers is asked again as soon as it has answered", async () => {
+  const asked: Asked[] = [];
+  const [first, second] = [holding(lasting(1), '"1"', asked), holding(lasting(2), '"2"', asked)];
+  const { until } = await pollWith({}, first, first, second);
+  expect(await until(3)).toEqual(["bundle 1", "confirmed", "bundle 2"]);
+  expect(asked).toEqual([
+    { tag: undefined, prefer: "wait=300" },
+    { tag: '"1"', prefer: "wait=300" },
+    { tag: '"1"', prefer: "wait=300" },
+  ]);
+});
+
+test("nobody is asked to hold an answer for longer than looks may be apart", async () => {
+  const asked: Asked[] = [];
+  const { until } = await pollWith({ longestRefreshSeconds: 7 }, holding(lasting(1), '"1"', asked));
+  await until(1);
+  expect(asked).toEqual([{ tag: undefined, prefer: "wait=7" }]);
+});
+
+test("an endpoint that may not be asked to wait is not, and its word that it would counts for nothing", async () => {
+  const asked: Asked[] = [];
+  const { until } = await pollWith({ mayWait: false }, holding(bundle(1), '"1"', asked));
+  expect(await until(2)).toEqual(["bundle 1", "confirmed"]);
+  expect(asked).toEqual([
+    { tag: undefined, prefer: undefined },
+    { tag: '"1"', prefer: undefined },
+  ]);
+});
+
+test("after trouble the whole bundle is asked for, which is answered at once", async () => {
+  const asked: Asked[] = [];
+  const good = holding(lasting(1), '"1"', asked);
+  const { until } = await pollWith({}, good, (_q, r) => void r.destroy(), good);
+  expect(await until(3)).toEqual(["bundle 1", "unread", "bundle 1"]);
+  expect(asked.at(-1)).toEqual({ tag: undefined, prefer: "wait=300" });
+});
+
+test("a bundle that is refused is not what is known from then on", async () => {
+  const asked: Asked[] = [];
+  const [good, refused] = [holding(lasting(1), '"1"', asked), holding(lasting(0), '"0"', asked)];
+  const { until, polling } = await pollWith({}, good, refused, refused, good);
+  expect(await until(4)).toEqual(["bundle 1", "bundle 0", "bundle 0", "bundle 1"]);
+  expect(polling.lastError).toBeUndefined();
+});
+
+const document = (sequence: number, ...roots: readonly (typeof root)[]): BundleDocument => ({
+  sequence,
+  refreshSeconds: 1,
+  roots: roots.map(({ certificate }) => certificate),
+});
+
+test("a federated bundle that goes backwards is refused", () => {
+  const bundles = new FederatedBundles();
+  expect(bundles.learn(clusterLocal, document(2, root))).toBe("taken");
+  expect(bundles.learn(clusterLocal, document(1))).toBe("sequence-backwards");
+  expect(bundles.current.get(clusterLocal)).toHaveLength(1);
+});
+
+test("a federated trust domain without roots is one that nobody believes", () => {
+  const bundles = new FederatedBundles();
+  bundles.learn(clusterLocal, document(1, root));
+  bundles.learn(clusterLocal, document(2));
+  expect(bundles.current.size).toBe(0);
+});

@@ -1,0 +1,172 @@
+import { expect, test } from "vitest";
+import { parseCertificates } from "../../../src/agent/identity/certificate-text.ts";
+import { generateSubjectKey } from "../../../src/agent/identity/subject-key.ts";
+import { parseIssuance } from "../../../src/agent/identity/x509-svid.ts";
+import {
+  type BundleDocument,
+  parseBundleDocument,
+} from "../../../src/agent/trust/bundle-document.ts";
+import { TrustRoots } from "../../../src/agent/trust/trust-roots.ts";
+import { workload } from "../../testkit/pki/certificates.ts";
+import { createTestAuthority, type TestAuthority } from "../identity/test-authority.ts";
+
+const now = new Date("2026-11-21T12:00:01Z");
+const [a, b, c] = await Promise.all(["a", "b", "c"].map((name) => createTestAuthority(name)));
+const key = await generateSubjectKey({ kind: "EC", curve: "P-256" });
+if (!a || !b || !c) throw new Error("three were made");
+
+/** An answer for `foo/<name>`, issued by the first of its roots. */
+async function answer(name: string, issuer: TestAuthority, ...others: TestAuthority[]) {
+  const spiffeId = workload("foo", name);
+  const leaf = await issuer.issue(spiffeId, key.publicKey);
+  const bundle = [issuer, ...others].map(({ pem }) => pem).join("");
+  return parseIssuance([leaf, bundle], { spiffeId, privateKey: key.privateKey }, now);
+}
+
+const bundle = (sequence: number, ...authorities: TestAuthority[]): BundleDocument => ({
+  sequence,
+  refreshSeconds: 1,
+  roots: authorities.map(({ certificate }) => certificate),
+});
+
+const names = (trust: TrustRoots): string =>
+  trust.current
+    .map(({ subject }) => subject.replace("O=", ""))
+    .toSorted()
+    .join("");
+
+test("are sorted by their PEM and joined by newlines, as Istio serves them", async () => {
+  const trust = new TrustRoots();
+  trust.learnAnswer(await answer("x", a, b, a, c));
+  const pems = [a, b, c].map(({ certificate }) => certificate.toString().trimEnd()).toSorted();
+  expect(trust.pem).toBe(pems.join("\n"));
+});
+
+test("of an answer take the place of those of the answer before", async () => {
+  const trust = new TrustRoots();
+  trust.learnAnswer(await answer("x", a));
+  trust.learnAnswer(await answer("x", b));
+  expect(names(trust)).toBe("b");
+});
+
+test("of answers for several identities are all believed", async () => {
+  const trust = new TrustRoots();
+  trust.learnAnswer(await answer("x", a));
+  trust.learnAnswer(await answer("y", b));
+  expect(names(trust)).toBe("ab");
+  trust.forget(workload("foo", "x"));
+  expect(names(trust)).toBe("b");
+});
+
+test("are those of the bundle, once it has been looked at", async () => {
+  const trust = new TrustRoots();
+  trust.learnAnswer(await answer("x", a));
+  expect(trust.learnBundle(bundle(1, b))).toBe("changed");
+  expect(names(trust)).toBe("b");
+});
+
+test("of an answer count beside the bundle until it is looked at again", async () => {
+  const trust = new TrustRoots();
+  trust.learnBundle(bundle(1, a));
+  trust.learnAnswer(await answer("x", b));
+  expect(names(trust)).toBe("ab");
+  trust.confirmBundle();
+  expect(names(trust)).toBe("a");
+});
+
+test("that a bundle has withdrawn come back by no answer, and by no older bundle", async () => {
+  const trust = new TrustRoots();
+  trust.learnBundle(bundle(1, a, b));
+  trust.learnBundle(bundle(2, b));
+  const stale = await answer("x", a, b);
+  expect(trust.accepts(stale, now)).toBe(false);
+  trust.learnAnswer(stale);
+  expect(names(trust)).toBe("b");
+  expect(trust.learnBundle(bundle(1, a, b))).toBe("sequence-backwards");
+  expect(names(trust)).toBe("b");
+});
+
+test("that were withdrawn come back with a newer bundle", async () => {
+  const trust = new TrustRoots();
+  trust.learnBundle(bundle(1, a, b));
+  trust.learnBundle(bundle(2, b));
+  trust.learnBundle(bundle(3, a, b));
+  expect(trust.accepts(await answer("x", a), now)).toBe(true);
+  expect(names(trust)).toBe("ab");
+});
+
+test("are never none because a bundle says so", () => {
+  const trust = new TrustRoots();
+  trust.learnBundle(bundle(1, a));
+  expect(trust.learnBundle(bundle(2))).toBe("empty");
+  expect(names(trust)).toBe("a");
+});
+
+test("of an earlier run stand until an answer is fresh", async () => {
+  const trust = new TrustRoots();
+  trust.recall("", [a.certificate]);
+  trust.recall(workload("foo", "x"), [b.certificate]);
+  expect(names(trust)).toBe("ab");
+  trust.learnAnswer(await answer("x", c));
+  expect(names(trust)).toBe("c");
+});
+
+test("tell of changes, and of nothing else", async () => {
+  const trust = new TrustRoots();
+  let changes = 0;
+  trust.changes.add(() => changes++);
+  trust.learnAnswer(await answer("x", a));
+  trust.learnAnswer(await answer("x", a));
+  trust.learnBundle(bundle(1, a));
+  trust.confirmBundle();
+  expect(changes).toBe(1);
+  trust.learnBundle(bundle(2, a, b));
+  expect(changes).toBe(2);
+});
+
+test("do not verify a certificate whose root is gone", async () => {
+  const trust = new TrustRoots();
+  const issuance = await answer("x", a);
+  trust.learnAnswer(issuance);
+  expect(trust.verifies(issuance.svid, now)).toBe(true);
+  trust.learnBundle(bundle(1, b));
+  expect(trust.verifies(issuance.svid, now)).toBe(false);
+});
+
+const x5c = (authority: TestAuthority): string => authority.certificate.raw.toString("base64");
+const entry = { use: "x509-svid", kty: "EC", x5c: [x5c(a)] };
+
+test("reads a SPIFFE bundle, past keys of other uses", () => {
+  const keys = [{ use: "jwt-svid", kty: "EC", kid: "1" }, entry, { use: "wit-svid" }];
+  const text = JSON.stringify({ keys, spiffe_sequence: 7, spiffe_refresh_hint: 30 });
+  const parsed = parseBundleDocument(text);
+  expect(parsed).toMatchObject({ sequence: 7, refreshSeconds: 30 });
+  expect(parsed?.roots.map(({ subject }) => subject)).toEqual(["O=a"]);
+});
+
+test("looks again after the standard's five minutes where a bundle does not say", () => {
+  expect(parseBundleDocument(JSON.stringify({ keys: [entry] }))?.refreshSeconds).toBe(300);
+});
+
+const [leafPem = ""] = [await a.issue(workload("foo", "x"), key.publicKey)];
+const leaf = parseCertificates(leafPem)[0]?.raw.toString("base64");
+
+test.each([
+  ["garbage", "<html>"],
+  ["no object", "[]"],
+  ["null", "null"],
+  ["no keys", "{}"],
+  ["keys that are no list", JSON.stringify({ keys: {} })],
+  ["a key that is null", JSON.stringify({ keys: [null, { ...entry, x5c: ["AAAA"] }] })],
+  ["a certificate that does not parse", JSON.stringify({ keys: [{ ...entry, x5c: ["AAAA"] }] })],
+  ["a certificate of no CA", JSON.stringify({ keys: [{ ...entry, x5c: [leaf] }] })],
+  ["a sequence that is no number", JSON.stringify({ keys: [entry], spiffe_sequence: "7" })],
+  ["a negative sequence", JSON.stringify({ keys: [entry], spiffe_sequence: -1 })],
+  ["a hint that is no count", JSON.stringify({ keys: [entry], spiffe_refresh_hint: 0.5 })],
+  [
+    "more keys than any mesh has",
+    JSON.stringify({ keys: Array.from({ length: 101 }, () => entry) }),
+  ],
+])("refuses a bundle that is %s", (_name, text) => {
+  expect(parseBundleDocument(text)).toBeUndefined();
+});

@@ -1,0 +1,170 @@
+import { createPrivateKey, X509Certificate } from "node:crypto";
+import { connect } from "node:net";
+import { type Client, Code, type ConnectError, createClient } from "@connectrpc/connect";
+import { createGrpcTransport } from "@connectrpc/connect-node";
+import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest";
+import { KeptIdentity } from "../../../src/agent/identity/refreshing-identity.ts";
+import { generateSubjectKey } from "../../../src/agent/identity/subject-key.ts";
+import { parseIssuance } from "../../../src/agent/identity/x509-svid.ts";
+import { serveOnSocket } from "../../../src/agent/socket/rpc-socket.ts";
+import { FederatedBundles } from "../../../src/agent/trust/federated-bundles.ts";
+import { TrustRoots } from "../../../src/agent/trust/trust-roots.ts";
+import { createWorkloadApi } from "../../../src/agent/workload-api/workload-api.ts";
+import { SpiffeWorkloadAPI } from "../../../src/gen/spiffe/workload_pb.ts";
+import { clusterLocal, trustDomain, workload } from "../../testkit/pki/certificates.ts";
+import { createTestAuthority } from "../identity/test-authority.ts";
+import { type HttpCa, startHttpCa } from "../stories/http-ca.ts";
+import { type RunningAgent, runAgent, temporaryFolder } from "../stories/running-agent.ts";
+
+const headers = { "workload.spiffe.io": "true" };
+const ownDomain = "spiffe://cluster.local";
+
+let ca: HttpCa;
+beforeAll(async () => {
+  ca = await startHttpCa();
+});
+afterAll(() => ca.close());
+
+interface Running extends RunningAgent {
+  readonly client: Client<typeof SpiffeWorkloadAPI>;
+}
+
+async function start(variables: Record<string, string> = {}): Promise<Running> {
+  const socket = `${await temporaryFolder()}/api`;
+  const running = await runAgent(ca, { RAMPART_WORKLOAD_API_SOCKET: socket, ...variables });
+  return { ...running, client: clientOf(socket) };
+}
+
+function clientOf(socket: string): Client<typeof SpiffeWorkloadAPI> {
+  const nodeOptions = { createConnection: () => connect(socket) };
+  const transport = createGrpcTransport({ baseUrl: "http://agent", nodeOptions });
+  return createClient(SpiffeWorkloadAPI, transport);
+}
+
+/** An identity with a certificate of a CA of the test. */
+async function keptIdentity() {
+  const trust = new TrustRoots();
+  const root = await createTestAuthority();
+  const { privateKey, publicKey } = await generateSubjectKey({ kind: "EC", curve: "P-256" });
+  const spiffeId = workload("foo", "bar");
+  const clock = (): Date => new Date("2026-11-21T12:00:01Z");
+  const elements = [await root.issue(spiffeId, publicKey), root.pem];
+  const identity = new KeptIdentity(spiffeId, {
+    issue: async () => parseIssuance(elements, { spiffeId, privateKey }, clock()),
+    trust,
+    policy: { graceRatio: 0.5, jitter: 0 },
+    clock,
+    random: () => 0,
+    log: () => undefined,
+    recall: async () => undefined,
+    remember: async () => undefined,
+  });
+  void identity.run();
+  onTestFinished(() => identity.end());
+  await identity.awaitSvid();
+  return { identity, trust };
+}
+
+async function first<T>(stream: AsyncIterable<T>): Promise<T> {
+  for await (const message of stream) return message;
+  throw new Error("the stream has ended");
+}
+
+const codeOf = async (work: Promise<unknown>): Promise<string> =>
+  await work.then(
+    () => "no error",
+    (error: ConnectError) => Code[error.code] ?? "",
+  );
+
+test("gives a workload its certificate, its key and the bundle, in DER", async () => {
+  const { client } = await start();
+  const { svids, federatedBundles } = await first(client.fetchX509SVID({}, { headers }));
+  expect(svids).toHaveLength(1);
+  const [svid] = svids;
+  if (!svid) throw new Error("there is one");
+  const leaf = new X509Certificate(svid.x509Svid);
+  const key = createPrivateKey({
+    key: Buffer.from(svid.x509SvidKey),
+    format: "der",
+    type: "pkcs8",
+  });
+  expect(svid.spiffeId).toBe(`${ownDomain}/ns/foo/sa/bar`);
+  expect(leaf.checkPrivateKey(key)).toBe(true);
+  expect(leaf.verify(new X509Certificate(svid.bundle).publicKey)).toBe(true);
+  expect(federatedBundles).toEqual({});
+});
+
+test("gives a verifier the bundle by its trust domain", async () => {
+  const { client } = await start();
+  const { bundles } = await first(client.fetchX509Bundles({}, { headers }));
+  expect(Object.keys(bundles)).toEqual([ownDomain]);
+  expect(new X509Certificate(bundles[ownDomain] ?? new Uint8Array()).ca).toBe(true);
+});
+
+test("sends the whole state again when the certificate is renewed", async () => {
+  const { client } = await start({ SECRET_TTL: "2s" });
+  const serials = new Set<string>();
+  for await (const { svids } of client.fetchX509SVID({}, { headers })) {
+    serials.add(new X509Certificate(svids[0]?.x509Svid ?? new Uint8Array()).serialNumber);
+    if (serials.size === 2) break;
+  }
+  expect(serials.size).toBe(2);
+});
+
+test("refuses every method without the security header, and with another value of it", async () => {
+  const { client } = await start();
+  for (const options of [{}, { headers: { "workload.spiffe.io": "True" } }]) {
+    const calls = [
+      first(client.fetchX509SVID({}, options)),
+      first(client.fetchX509Bundles({}, options)),
+      client.fetchJWTSVID({ audience: ["a"] }, options),
+      first(client.fetchJWTBundles({}, options)),
+      client.validateJWTSVID({}, options),
+    ];
+    expect(await Promise.all(calls.map(codeOf))).toEqual(calls.map(() => "InvalidArgument"));
+  }
+});
+
+test("says of the JWT profile that it is not served", async () => {
+  const { client } = await start();
+  const calls = [
+    client.fetchJWTSVID({ audience: ["a"] }, { headers }),
+    first(client.fetchJWTBundles({}, { headers })),
+    client.validateJWTSVID({ audience: "a", svid: "b" }, { headers }),
+  ];
+  expect(await Promise.all(calls.map(codeOf))).toEqual(calls.map(() => "Unimplemented"));
+});
+
+test("says that it is not available while there is no certificate", async () => {
+  const { client, event } = await start({ RAMPART_TOKEN_FILE: "/nowhere" });
+  await event("renewal-failed");
+  expect(await codeOf(first(client.fetchX509SVID({}, { headers })))).toBe("Unavailable");
+});
+
+test("gives the bundles of federated trust domains, and takes them back", async () => {
+  const { identity, trust } = await keptIdentity();
+  const federation = new FederatedBundles();
+  const other = trustDomain("other.test");
+  const bundleOf = (sequence: number, roots: readonly X509Certificate[]) => ({
+    sequence,
+    refreshSeconds: 300,
+    roots,
+  });
+  federation.learn(other, bundleOf(1, trust.current));
+  const path = `${await temporaryFolder()}/api`;
+  const api = createWorkloadApi({ trustDomain: clusterLocal, identity, trust, federation });
+  const server = await serveOnSocket({
+    path,
+    mode: 0o600,
+    routes: (router) => void router.service(SpiffeWorkloadAPI, api),
+    log: () => undefined,
+  });
+  onTestFinished(() => server.close());
+  const domains: string[][] = [];
+  for await (const { federatedBundles } of clientOf(path).fetchX509SVID({}, { headers })) {
+    domains.push(Object.keys(federatedBundles));
+    if (domains.length === 2) break;
+    federation.learn(other, bundleOf(2, []));
+  }
+  expect(domains).toEqual([["spiffe://other.test"], []]);
+});

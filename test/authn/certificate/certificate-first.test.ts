@@ -1,0 +1,27 @@
+import { expect, test } from "vitest";
+import { certificateFirst } from "../../../src/authn/certificate/certificate-first.ts";
+import { createCertificateAuthenticator } from "../../../src/authn/certificate/client-certificate.ts";
+import { createTokenAuthenticator } from "../../../src/authn/token/token-authenticator.ts";
+import type { TrustedIssuer } from "../../../src/authn/trusted-issuer.ts";
+import { parseTrustDomain, type TrustDomain } from "../../../src/pki/spiffe-id.ts";
+import { trustedIssuerWithoutKeys } from "../../testkit/callers/trusted-issuers.ts";
+import { refusalOf } from "../../testkit/refusal.ts";
+
+const trustDomain = parseTrustDomain("cluster.local") as TrustDomain;
+const review: TrustedIssuer["review"] = {
+  order: "after-keys",
+  ask: () => Promise.reject(new Error("nobody is asked here")),
+};
+
+test.each([
+  ["its keys", trustedIssuerWithoutKeys("https://a.test")],
+  ["a review", trustedIssuerWithoutKeys("https://a.test", { review })],
+])("a bad certificate says why where there is no token for %s to prove", async (_, issuer) => {
+  const authenticate = certificateFirst(
+    createCertificateAuthenticator(trustDomain),
+    createTokenAuthenticator(trustDomain, [issuer]),
+  );
+  const credentials = { headers: new Headers(), clientCertificate: new Uint8Array([0x30, 0]) };
+  const refusal = await refusalOf(() => authenticate(credentials, new Date()));
+  expect(refusal).toMatchObject({ reason: "credential-rejected", check: "form" });
+});

@@ -1,0 +1,239 @@
+import type { ServerResponse } from "node:http";
+import type { JWK } from "jose";
+import { beforeAll, describe, expect, test } from "vitest";
+import {
+  coolDownSeconds,
+  type IssuerKeys,
+  type KeyQuery,
+  keysFreshSeconds,
+  keysSurviveOutageSeconds,
+  publishedKeys,
+} from "../../../src/authn/token/issuer-keys.ts";
+import { type FetchError, fetchJson } from "../../../src/foundation/json-fetch.ts";
+import { createTokenKey } from "../../testkit/callers/tokens.ts";
+import { type LoopbackServer, startLoopbackServer } from "../../testkit/network/loopback-server.ts";
+import { refusalOf } from "../../testkit/refusal.ts";
+
+const start = new Date("2026-11-21T12:00:00Z");
+const later = (seconds: number): Date => new Date(start.getTime() + seconds * 1000);
+
+let first: JWK;
+let second: JWK;
+
+beforeAll(async () => {
+  [first, second] = (await Promise.all(
+    ["first", "second"].map(async (keyId) => (await createTokenKey("ES256", keyId)).publicJwk),
+  )) as [JWK, JWK];
+});
+
+const query = (keyId: string | undefined): KeyQuery => ({ algorithm: "ES256", keyId });
+const idsOf = async (keys: ReturnType<IssuerKeys>) => (await keys).map(({ keyId }) => keyId);
+
+/** A JWKS endpoint whose answer a test changes as it goes. */
+interface Publication {
+  readonly server: LoopbackServer;
+  readonly keys: IssuerKeys;
+  readonly failures: FetchError[];
+  answer: (response: ServerResponse) => void;
+}
+
+const withKeys =
+  (...keys: readonly unknown[]) =>
+  (response: ServerResponse) =>
+    void response.end(JSON.stringify({ keys }));
+const withStatus = (status: number) => (response: ServerResponse) =>
+  void response.writeHead(status).end();
+
+async function publish(answer: Publication["answer"]): Promise<Publication> {
+  const failures: FetchError[] = [];
+  const server = await startLoopbackServer((_, response) => publication.answer(response));
+  const location = { kind: "jwks-uri", url: `${server.origin}/jwks` } as const;
+  const keys = publishedKeys("https://a.test", location, fetchJson, (_, error) => {
+    failures.push(error);
+  });
+  const publication: Publication = { server, keys, failures, answer };
+  return publication;
+}
+
+describe("published keys", () => {
+  test("are fetched once for a thousand requests", async () => {
+    const { keys, server } = await publish(withKeys(first));
+    for (let i = 0; i < 1000; i++) await keys(query("first"), later(i / 2));
+    expect(server.requests).toEqual(["/jwks"]);
+  });
+
+  test("are fetched once for a thousand requests at once on a cold cache", async () => {
+    const { keys, server } = await publish((response) => {
+      setTimeout(() => withKeys(first)(response), 100);
+    });
+    const found = await Promise.all(
+      Array.from({ length: 1000 }, () => idsOf(keys(query("first"), start))),
+    );
+    expect(found.filter(([keyId]) => keyId === "first")).toHaveLength(1000);
+    expect(server.requests).toHaveLength(1);
+  });
+
+  test("are looked at again when they are no longer fresh", async () => {
+    const { keys, server } = await publish(withKeys(first));
+    await keys(query("first"), start);
+    await keys(query("first"), later(keysFreshSeconds - 1));
+    expect(server.requests).toHaveLength(1);
+    await keys(query("first"), later(keysFreshSeconds));
+    expect(server.requests).toHaveLength(2);
+  });
+
+  test("do not outlive their withdrawal once they are looked at again", async () => {
+    const publication = await publish(withKeys(first, second));
+    await publication.keys(query("first"), start);
+    publication.answer = withKeys(second);
+    expect(await idsOf(publication.keys(query("first"), later(keysFreshSeconds)))).toEqual([]);
+  });
+
+  test("are found after a rotation", async () => {
+    const publication = await publish(withKeys(first));
+    expect(await idsOf(publication.keys(query("first"), start))).toEqual(["first"]);
+    publication.answer = withKeys(first, second);
+    const now = later(coolDownSeconds);
+    expect(await idsOf(publication.keys(query("second"), now))).toEqual(["second"]);
+  });
+
+  test("fit a token without a key id", async () => {
+    const { keys } = await publish(withKeys(first, second));
+    expect(await idsOf(keys(query(undefined), start))).toEqual(["first", "second"]);
+  });
+});
+
+describe("an unknown key id", () => {
+  test("is asked for at most once in a cool-down, by a thousand tokens at once", async () => {
+    const { keys, server } = await publish(withKeys(first));
+    await keys(query("first"), start);
+    for (const second of [coolDownSeconds, coolDownSeconds + 1, 2 * coolDownSeconds - 1]) {
+      const storm = Array.from({ length: 1000 }, (_, i) => keys(query(`x${i}`), later(second)));
+      expect((await Promise.all(storm)).flat()).toEqual([]);
+    }
+    expect(server.requests).toHaveLength(2);
+    await keys(query("x"), later(2 * coolDownSeconds));
+    expect(server.requests).toHaveLength(3);
+  });
+
+  test("is asked for at most once by a thousand tokens at once on a cold cache", async () => {
+    const { keys, server } = await publish((response) => {
+      setTimeout(() => withKeys(first)(response), 100);
+    });
+    const storm = Array.from({ length: 1000 }, (_, i) => keys(query(`x${i}`), start));
+    expect((await Promise.all(storm)).flat()).toEqual([]);
+    expect(server.requests).toHaveLength(1);
+  });
+
+  test("does not keep known keys from serving while it is asked for", async () => {
+    const publication = await publish(withKeys(first));
+    await publication.keys(query("first"), start);
+    publication.answer = () => {};
+    let isGivenUp = false;
+    const hanging = Promise.resolve(publication.keys(query("x"), later(coolDownSeconds)));
+    hanging.catch(() => {
+      isGivenUp = true;
+    });
+    expect(await idsOf(publication.keys(query("first"), later(coolDownSeconds)))).toEqual([
+      "first",
+    ]);
+    expect(isGivenUp).toBe(false);
+  });
+
+  test("of an algorithm that the issuer does not use is no better", async () => {
+    const { keys, server } = await publish(withKeys(first));
+    await keys(query("first"), start);
+    const storm = Array.from({ length: 100 }, () =>
+      keys({ algorithm: "HS256", keyId: "first" }, later(coolDownSeconds)),
+    );
+    expect((await Promise.all(storm)).flat()).toEqual([]);
+    expect(server.requests).toHaveLength(2);
+  });
+
+  test("may be right, so it is not refused for good while the issuer cannot be asked", async () => {
+    const publication = await publish(withKeys(first));
+    await publication.keys(query("first"), start);
+    publication.answer = withStatus(503);
+    const refusal = await refusalOf(() =>
+      publication.keys(query("second"), later(coolDownSeconds)),
+    );
+    expect(refusal.reason).toBe("key-provider-unreachable");
+  });
+});
+
+describe("an issuer that cannot be reached", () => {
+  const unreachable = { reason: "key-provider-unreachable", issuer: "https://a.test" };
+
+  test("is asked again soon, and not by every request", async () => {
+    const publication = await publish(withStatus(500));
+    for (const second of [0, 1, 2, 3, 4]) {
+      expect(await refusalOf(() => publication.keys(query("first"), later(second)))).toEqual(
+        unreachable,
+      );
+    }
+    expect(publication.server.requests).toHaveLength(1);
+    publication.answer = withKeys(first);
+    expect(await idsOf(publication.keys(query("first"), later(10)))).toEqual(["first"]);
+    expect(publication.server.requests).toHaveLength(2);
+  });
+
+  test("is asked at most once by a thousand requests at once", async () => {
+    const { keys, server, failures } = await publish((response) => {
+      setTimeout(() => response.destroy(), 50);
+    });
+    const requests = Array.from({ length: 1000 }, () => refusalOf(() => keys(query("a"), start)));
+    expect(new Set((await Promise.all(requests)).map(({ reason }) => reason))).toEqual(
+      new Set(["key-provider-unreachable"]),
+    );
+    expect(server.requests).toHaveLength(1);
+    expect(failures).toHaveLength(1);
+  });
+
+  test("has its last keys serve for the stated time, and not longer", async () => {
+    const publication = await publish(withKeys(first));
+    await publication.keys(query("first"), start);
+    publication.answer = withStatus(503);
+    for (const second of [keysFreshSeconds, 3600, keysSurviveOutageSeconds - 1]) {
+      expect(await idsOf(publication.keys(query("first"), later(second)))).toEqual(["first"]);
+    }
+    const late = later(keysSurviveOutageSeconds);
+    expect(await refusalOf(() => publication.keys(query("first"), late))).toEqual(unreachable);
+    expect(publication.failures.length).toBeGreaterThanOrEqual(3);
+  });
+
+  test("that comes back has its keys serve again for the whole time", async () => {
+    const publication = await publish(withKeys(first));
+    await publication.keys(query("first"), start);
+    publication.answer = withStatus(503);
+    await publication.keys(query("first"), later(10_000));
+    publication.answer = withKeys(first);
+    await publication.keys(query("first"), later(20_000));
+    publication.answer = withStatus(503);
+    const late = later(20_000 + keysSurviveOutageSeconds - 1);
+    expect(await idsOf(publication.keys(query("first"), late))).toEqual(["first"]);
+  });
+
+  test.each<[string, Publication["answer"]]>([
+    ["no key", withKeys()],
+    ["no key that is of use", withKeys({ kty: "oct", k: "AAAA" })],
+    ["no JWK Set", (response) => void response.end('{"jwks":[]}')],
+    ["HTML", (response) => void response.end("<html>")],
+    ["a redirect", (response) => void response.writeHead(302, { location: "/x" }).end()],
+    ["too much", (response) => void response.end(`"${"a".repeat(300_000)}"`)],
+  ])("is one that answers %s: its last keys serve on", async (_, answer) => {
+    const publication = await publish(withKeys(first));
+    await publication.keys(query("first"), start);
+    publication.answer = answer;
+    const now = later(keysFreshSeconds);
+    expect(await idsOf(publication.keys(query("first"), now))).toEqual(["first"]);
+    expect(publication.failures).toHaveLength(1);
+  });
+
+  test("is not what a fault of this program looks like", async () => {
+    const fault = new TypeError("a mistake");
+    const location = { kind: "jwks-uri", url: "https://a.test/jwks" } as const;
+    const failing = () => Promise.reject(fault);
+    const keys = publishedKeys("https://a.test", location, failing, () => {});
+    await expect(keys(query("first"), start)).rejects.toBe(fault);
+  });
+});

@@ -1,0 +1,39 @@
+import { describe, expect, test } from "vitest";
+import { callerWithin } from "../../../src/authn/token/token-caller.ts";
+import { parseTrustDomain, type TrustDomain } from "../../../src/pki/spiffe-id.ts";
+import { trustedIssuerWithoutKeys } from "../../testkit/callers/trusted-issuers.ts";
+import { refusalOf } from "../../testkit/refusal.ts";
+
+const issuer = trustedIssuerWithoutKeys("https://a.test", {
+  cluster: "a",
+  clusterAliases: ["west"],
+  namespaces: ["team-*"],
+});
+const trustDomain = parseTrustDomain("cluster.local") as TrustDomain;
+const bearerIn = (namespace: string) => ({
+  account: { namespace, name: "web" },
+  pod: { name: "web-0", uid: "1" },
+  node: undefined,
+});
+const callerOf = (namespace: string, clusterId: string | null) =>
+  callerWithin(issuer, bearerIn(namespace), clusterId, trustDomain);
+const rejected = (check: string) => ({ reason: "credential-rejected", check });
+
+describe("the bearer of a proved token", () => {
+  test.each([null, "", "a", "west"])("is a caller of its cluster, claiming %j", (clusterId) => {
+    expect(callerOf("team-a", clusterId)).toEqual({
+      ...bearerIn("team-a"),
+      spiffeId: "spiffe://cluster.local/ns/team-a/sa/web",
+      cluster: "a",
+      issuer: "https://a.test",
+    });
+  });
+
+  test.each(["other", "team", "xteam-a"])("is nobody in the namespace %s", async (namespace) => {
+    expect(await refusalOf(() => callerOf(namespace, "a"))).toEqual(rejected("namespace"));
+  });
+
+  test.each(["b", "A", "a,west", " a", "Kubernetes"])("is nobody in the cluster %j", async (id) => {
+    expect(await refusalOf(() => callerOf("team-a", id))).toEqual(rejected("cluster"));
+  });
+});

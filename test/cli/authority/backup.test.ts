@@ -1,0 +1,320 @@
+import {
+  armor,
+  Decrypter,
+  Encrypter,
+  generateX25519Identity,
+  identityToRecipient,
+} from "age-encryption";
+import { beforeAll, expect, test } from "vitest";
+import { trustRoot } from "../../../src/ca/adopt.ts";
+import { mintAuthority } from "../../../src/ca/mint.ts";
+import { type OpenedStore, openStored } from "../../../src/ca/opened-store.ts";
+import { recordTaint } from "../../../src/ca/taint.ts";
+import {
+  type BackupKey,
+  openBackup,
+  restoreBackup,
+  writeBackup,
+} from "../../../src/cli/authority/backup.ts";
+import type { KekRing } from "../../../src/custody/kek.ts";
+import { retireRoot } from "../../../src/pki/authority/additional-root.ts";
+import { createTaint } from "../../../src/pki/authority/taint.ts";
+import { parseTrustDomain, type TrustDomain } from "../../../src/pki/spiffe-id.ts";
+import { addSeconds } from "../../../src/pki/x509/validity.ts";
+import {
+  authoritiesIn,
+  createMemoryMint,
+  istioPhaseLengths as lengths,
+  type MemoryMint,
+} from "../../testkit/ca/memory-mint.ts";
+import { createMemorySession } from "../../testkit/ca/memory-session.ts";
+import { createKekRing, scheduleAfter } from "../../testkit/ca/sealed-authorities.ts";
+import { obstacleOf } from "../../testkit/pki/plugged-in.ts";
+
+const now = new Date("2026-11-21T12:00:00Z");
+const day = 86_400;
+
+let keks: KekRing;
+let identity: string;
+let recipient: string;
+/** A store of everything: an EC authority, an RSA one that is tainted, a root, a removed root. */
+let full: MemoryMint;
+
+beforeAll(async () => {
+  keks = await createKekRing();
+  identity = await generateX25519Identity();
+  recipient = await identityToRecipient(identity);
+  full = createMemoryMint(keks);
+  await mintAuthority(full, scheduleAfter(now, [0, 0, 90 * day, 180 * day]));
+  const rsa = { ...full, authorityKey: "RSA-2048" as const };
+  await mintAuthority(rsa, scheduleAfter(now, [1, 1, 90 * day, 180 * day]));
+  const stranger = createMemoryMint(keks);
+  for (const start of [0, 1]) {
+    await mintAuthority(stranger, scheduleAfter(now, [start, start, 90 * day, 180 * day]));
+  }
+  for (const { certificate } of await authoritiesIn(stranger)) {
+    await trustRoot(full, certificate.der, now);
+  }
+  const tainted = (await authoritiesIn(full)).find(({ publicKey }) =>
+    publicKey.algorithm.startsWith("RSA"),
+  );
+  const [root] = (await opened(full)).additionalRoots;
+  if (!tainted || !root) throw new Error("the store lacks something");
+  await recordTaint(
+    full,
+    createTaint(await opened(full), tainted.id, "with-last-leaf", lengths, addSeconds(now, 60)),
+  );
+  await recordTaint(full, retireRoot(root, addSeconds(now, day), now));
+});
+
+async function opened(mint: MemoryMint): Promise<OpenedStore> {
+  const stored = await mint.store.load();
+  return openStored(stored, mint);
+}
+
+/** All that a store says, in an order of its own. */
+async function contentOf(mint: MemoryMint): Promise<unknown> {
+  const { authorities, additionalRoots, taints, refusals } = await opened(mint);
+  const byId = (a: { id: string }, b: { id: string }) => a.id.localeCompare(b.id);
+  return {
+    authorities: authorities
+      .map(({ id, certificate, intermediates, roots, schedule }) => {
+        return { id, der: certificate.der, intermediates, roots, schedule };
+      })
+      .toSorted(byId),
+    additionalRoots: additionalRoots.toSorted(byId),
+    taints: taints.toSorted(byId),
+    refusals,
+  };
+}
+
+const restoreInto = async (mint: MemoryMint, backup: string, key: BackupKey): Promise<void> =>
+  restoreBackup(createMemorySession(mint, now), await openBackup(backup, key));
+
+const write = (mint: MemoryMint): Promise<string> =>
+  writeBackup(createMemorySession(mint, now), { recipients: [recipient] });
+
+/** A text under the same lock, whatever it says. */
+async function locked(content: string): Promise<string> {
+  const encrypter = new Encrypter();
+  encrypter.addRecipient(recipient);
+  return armor.encode(await encrypter.encrypt(content));
+}
+
+interface Content {
+  version: number;
+  authorities: { certificate: string; privateKey: string; roots: string[]; schedule: object }[];
+  additionalRoots: { certificate: string }[];
+  taints: { id: string }[];
+}
+
+/** What a backup says under its lock. */
+async function unlocked(mint: MemoryMint): Promise<string> {
+  const decrypter = new Decrypter();
+  decrypter.addIdentity(identity);
+  return decrypter.decrypt(armor.decode(await write(mint)), "text");
+}
+
+/** The backup with its content changed by whoever knows the recipient. */
+async function altered(change: (content: Content) => void, mint = full): Promise<string> {
+  const content = JSON.parse(await unlocked(mint)) as Content;
+  change(content);
+  return locked(JSON.stringify(content));
+}
+
+test("authorities, roots and taints come back under another KEK as they were", async () => {
+  const restored = createMemoryMint(await createKekRing("k2"));
+  await restoreInto(restored, await write(full), { identity });
+  expect(await contentOf(restored)).toEqual(await contentOf(full));
+  expect(restored.store.records.size).toBe(6);
+  // Both issuers sign: their keys came back with them.
+  expect((await opened(restored)).issuers).toHaveLength(2);
+});
+
+const passphrase = "correct horse battery";
+
+test("a passphrase opens it, and age's own scrypt stands before it", async () => {
+  const backup = await writeBackup(createMemorySession(full, now), { passphrase });
+  const header = new TextDecoder("latin1").decode(armor.decode(backup));
+  const [, logN] = /^-> scrypt \S+ (\d+)$/m.exec(header) ?? [];
+  expect(Number(logN)).toBeGreaterThanOrEqual(18);
+  expect((await openBackup(backup, { passphrase })).authorities).toHaveLength(2);
+}, 120_000);
+
+test("another passphrase does not open it", async () => {
+  const encrypter = new Encrypter();
+  encrypter.setPassphrase(passphrase);
+  encrypter.setScryptWorkFactor(10);
+  const backup = armor.encode(await encrypter.encrypt(await unlocked(full)));
+  expect((await openBackup(backup, { passphrase })).authorities).toHaveLength(2);
+  expect(await obstacleOf(() => openBackup(backup, { passphrase: "wrong" }))).toEqual([
+    "the backup does not open: it is damaged, or locked with something else",
+  ]);
+});
+
+test("says nothing in the clear but how it is locked", async () => {
+  const backup = await write(full);
+  expect(backup.startsWith("-----BEGIN AGE ENCRYPTED FILE-----\n")).toBe(true);
+  const octets = Buffer.from(armor.decode(backup)).toString("latin1");
+  expect(octets).not.toMatch(/rampart|cluster\.local|authorities|privateKey/);
+});
+
+test("restored twice, it is the same", async () => {
+  const restored = createMemoryMint(keks);
+  const backup = await write(full);
+  await restoreInto(restored, backup, { identity });
+  await restoreInto(restored, backup, { identity });
+  expect(await contentOf(restored)).toEqual(await contentOf(full));
+});
+
+test("a restore takes back no taint of the store, and none becomes milder", async () => {
+  const milder = createMemoryMint(keks);
+  await mintAuthority(milder, scheduleAfter(now, [0, 0, 90 * day, 180 * day]));
+  const [authority] = await authoritiesIn(milder);
+  if (!authority) throw new Error("nothing was minted");
+  const untainted = await write(milder);
+  const store = await opened(milder);
+  const mild = createTaint(store, authority.id, "with-last-leaf", lengths, now);
+  await recordTaint(milder, mild);
+  const tainted = await write(milder);
+  const strict = createTaint(store, authority.id, "immediately", lengths, addSeconds(now, 600));
+  await recordTaint(milder, strict);
+  for (const backup of [untainted, tainted]) {
+    await restoreInto(milder, backup, { identity });
+    expect((await opened(milder)).taints).toEqual([mild, strict]);
+  }
+});
+
+test("refuses to restore into another trust domain, and writes nothing", async () => {
+  const trustDomain = parseTrustDomain("other.test") as TrustDomain;
+  const other = createMemoryMint(keks, { trustDomain });
+  const backup = await write(full);
+  expect(await obstacleOf(() => restoreInto(other, backup, { identity }))).toEqual([
+    "the backup is of trust domain cluster.local, not other.test",
+  ]);
+  expect(other.store.records.size).toBe(0);
+});
+
+test("writes no backup of a store in which something does not open, or of an empty one", async () => {
+  const broken = createMemoryMint(keks);
+  expect(await obstacleOf(() => write(broken))).toEqual(["the store holds no authority"]);
+  for (const [name, value] of full.store.records) broken.store.records.set(name, value);
+  broken.store.records.set(`taint/${"ab".repeat(20)}`, "broken");
+  expect(await obstacleOf(() => write(broken))).toEqual(["records that do not open: 1"]);
+});
+
+test("refuses what is no age recipient, and does not repeat it", async () => {
+  for (const word of ["age1nonsense", "AGE-SECRET-KEY-1ABC", ""]) {
+    const lock = { recipients: [recipient, word] };
+    const lines = await obstacleOf(() => writeBackup(createMemorySession(full, now), lock));
+    expect(lines).toEqual(["a recipient is not an age public key (age1…)"]);
+  }
+});
+
+const swap = (text: string, at: number): string =>
+  `${text.slice(0, at)}${text[at] === "A" ? "B" : "A"}${text.slice(at + 1)}`;
+
+test("refuses a backup of which anything was changed, cut or lost", async () => {
+  const backup = await write(full);
+  const lines = backup.split("\n");
+  const stranger = await generateX25519Identity();
+  const attempts: readonly [string, BackupKey][] = [
+    ...[40, 400, Math.floor(backup.length / 2)].map(
+      (at) => [swap(backup, at), { identity }] as [string, BackupKey],
+    ),
+    [lines.toSpliced(5, 1).join("\n"), { identity }],
+    [backup.slice(0, backup.length / 2), { identity }],
+    ["", { identity }],
+    ["not armoured", { identity }],
+    [backup, { identity: stranger }],
+    [backup, { identity: "AGE-SECRET-KEY-1NONSENSE" }],
+    [backup, { passphrase: "there is none" }],
+  ];
+  for (const [text, key] of attempts) {
+    expect(await obstacleOf(() => openBackup(text, key))).toEqual([
+      "the backup does not open: it is damaged, or locked with something else",
+    ]);
+  }
+});
+
+const foreign: Readonly<Record<string, string>> = {
+  "no JSON": "rampart backup",
+  nothing: "",
+  "other JSON": "{}",
+  "a list": "[]",
+  "another format": JSON.stringify({ format: "tar", version: 1 }),
+};
+
+test.each(Object.entries(foreign))("refuses %s, though it opens", async (_, content) => {
+  const backup = await locked(content);
+  expect(await obstacleOf(() => openBackup(backup, { identity }))).toEqual([
+    "it opens, but it is no backup of Rampart's version 1",
+  ]);
+});
+
+const alterations: Readonly<Record<string, (content: Content) => void>> = {
+  "another version": (content) => {
+    content.version = 2;
+  },
+  "a field that nobody knows": (content) => {
+    Object.assign(content, { more: true });
+  },
+  "no authority": (content) => {
+    content.authorities = [];
+  },
+  "more authorities than a store holds": (content) => {
+    const [first] = content.authorities;
+    if (first) content.authorities = Array.from({ length: 101 }, () => first);
+  },
+  "a taint whose id is a path": (content) => {
+    for (const taint of content.taints) taint.id = "../authorities/ab";
+  },
+  "an authority without a root": (content) => {
+    for (const authority of content.authorities) authority.roots = [];
+  },
+  "a schedule that lacks an instant": (content) => {
+    for (const { schedule } of content.authorities) Object.assign(schedule, { signsFrom: "soon" });
+  },
+};
+
+test.each(Object.entries(alterations))("refuses %s", async (_, change) => {
+  const backup = await altered(change);
+  expect(await obstacleOf(() => openBackup(backup, { identity }))).toEqual([
+    "it opens, but it is no backup of Rampart's version 1",
+  ]);
+});
+
+const spoiled: Readonly<Record<string, (content: Content) => void>> = {
+  "a certificate that is none": ({ authorities: [first] }) => {
+    if (first) first.certificate = "AAAA";
+  },
+  "a key that is none": ({ authorities: [first] }) => {
+    if (first) first.privateKey = btoa("a secret that must not be told");
+  },
+  "a key of another kind": ({ authorities: [first, second] }) => {
+    if (first && second) first.privateKey = second.privateKey;
+  },
+  "a root that is no certificate": ({ additionalRoots: [first] }) => {
+    if (first) first.certificate = "AAAA";
+  },
+};
+
+test.each(Object.entries(spoiled))("refuses %s without repeating it", async (_, change) => {
+  const backup = await altered(change);
+  expect(await obstacleOf(() => openBackup(backup, { identity }))).toEqual([
+    "the backup opens, but not all in it is a certificate or a key",
+  ]);
+});
+
+test("refuses a key that is not its certificate's", async () => {
+  const stranger = createMemoryMint(keks);
+  await mintAuthority(stranger, scheduleAfter(now, [0, 0, 90 * day, 180 * day]));
+  await mintAuthority(stranger, scheduleAfter(now, [0, 0, 90 * day, 180 * day]));
+  const backup = await altered(({ authorities: [first, second] }) => {
+    if (first && second) first.privateKey = second.privateKey;
+  }, stranger);
+  const lines = await obstacleOf(() => openBackup(backup, { identity }));
+  expect(lines).toEqual([
+    expect.stringMatching(/^the key of [0-9a-f]{40} is not its certificate's$/),
+  ]);
+});

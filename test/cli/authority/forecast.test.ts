@@ -1,0 +1,218 @@
+import * as fc from "fast-check";
+import { beforeAll, expect, test } from "vitest";
+import { trustRoot } from "../../../src/ca/adopt.ts";
+import { type OpenedStore, openStored } from "../../../src/ca/opened-store.ts";
+import { rotate } from "../../../src/ca/rotate.ts";
+import { recordTaint } from "../../../src/ca/taint.ts";
+import {
+  type ForecastEvent,
+  forecastRotation,
+  forecastTaints,
+} from "../../../src/cli/authority/forecast.ts";
+import type { KekRing } from "../../../src/custody/kek.ts";
+import { retireRoot } from "../../../src/pki/authority/additional-root.ts";
+import { planRotation } from "../../../src/pki/authority/rotation.ts";
+import type { ScheduledAuthority } from "../../../src/pki/authority/schedule.ts";
+import { signingAuthorityAt } from "../../../src/pki/authority/signing-authority.ts";
+import { createTaint, type Departure } from "../../../src/pki/authority/taint.ts";
+import { publishedAuthoritiesAt } from "../../../src/pki/authority/trust-bundle.ts";
+import { addSeconds } from "../../../src/pki/x509/validity.ts";
+import {
+  authoritiesIn,
+  createMemoryMint,
+  istioPhaseLengths as lengths,
+  type MemoryMint,
+} from "../../testkit/ca/memory-mint.ts";
+import { createKekRing } from "../../testkit/ca/sealed-authorities.ts";
+
+const inception = new Date("2026-11-21T12:00:00Z");
+const day = 86_400;
+const after = (days: number): Date => addSeconds(inception, Math.round(days * day));
+
+let keks: KekRing;
+
+beforeAll(async () => {
+  keks = await createKekRing();
+});
+
+async function found(): Promise<MemoryMint> {
+  const mint = createMemoryMint(keks);
+  await rotate(mint, inception);
+  return mint;
+}
+
+async function opened(mint: MemoryMint): Promise<OpenedStore> {
+  const stored = await mint.store.load();
+  return openStored(stored, mint);
+}
+
+const effective = ({ issuers }: OpenedStore): ScheduledAuthority[] =>
+  issuers.map(({ authority }) => authority);
+
+/** The events as an operator reads them, those of `id` under another name. */
+const told = (events: readonly ForecastEvent[], id = ""): string[] =>
+  events.map(
+    (event) => `${event.at.toISOString()} ${event.id.replace(id, "first")} ${event.event}`,
+  );
+
+test("a fresh CA: its whole life, and its successor's", async () => {
+  const mint = await found();
+  const [first] = await authoritiesIn(mint);
+  const events = forecastRotation(await opened(mint), lengths, inception);
+  expect(told(events, first?.id)).toEqual([
+    "2026-11-21T12:00:00.000Z first published",
+    "2026-11-21T12:20:00.000Z first signs",
+    "2027-04-05T12:10:00.000Z next minted",
+    "2027-04-05T12:20:00.000Z next published",
+    "2027-07-04T12:30:00.000Z next signs",
+    "2027-11-16T12:20:00.000Z first stops signing",
+    "2028-02-14T12:30:00.000Z first leaves the bundle",
+    "2028-06-28T12:30:00.000Z next stops signing",
+    "2028-09-26T12:40:00.000Z next leaves the bundle",
+  ]);
+});
+
+test("what is past is not to come, and what is overdue is minted now", async () => {
+  const mint = await found();
+  const now = after(400);
+  const events = forecastRotation(await opened(mint), lengths, now);
+  expect(events.every(({ at }) => at >= now)).toBe(true);
+  expect(events[0]).toEqual({ at: now, id: "next", event: "minted" });
+});
+
+test("an additional root is published and leaves, as its removal says", async () => {
+  const mint = await found();
+  const [first] = await authoritiesIn(mint);
+  if (!first) throw new Error("nothing was founded");
+  await trustRoot(mint, first.certificate.der, after(1));
+  const of = (events: readonly ForecastEvent[], id: string | undefined) =>
+    events.filter((event) => event.id === id).map(({ at, event }) => [event, at]);
+  const store = await opened(mint);
+  const [root] = store.additionalRoots;
+  if (!root) throw new Error("no root was added");
+  expect(of(forecastRotation(store, lengths, inception), root.id)).toEqual([
+    ["published", after(1)],
+    ["leaves the bundle", first.certificate.toBeSigned.validity.notAfter],
+  ]);
+  await recordTaint(mint, retireRoot(root, after(3), after(2)));
+  expect(of(forecastRotation(await opened(mint), lengths, after(2)), root.id)).toEqual([
+    ["leaves the bundle", after(3)],
+  ]);
+});
+
+test("nothing is said of a taint of what is tainted or has left the bundle", async () => {
+  const mint = await found();
+  const [first] = effective(await opened(mint));
+  if (!first) throw new Error("nothing was founded");
+  expect(forecastTaints(await opened(mint), lengths, after(500))).toEqual([]);
+  await recordTaint(
+    mint,
+    createTaint(await opened(mint), first.id, "with-last-leaf", lengths, after(10)),
+  );
+  expect(forecastTaints(await opened(mint), lengths, after(10))).toEqual([]);
+});
+
+/** A mesh with a past: crons now and then, and perhaps a taint. */
+const history = fc.record({
+  crons: fc.array(fc.integer({ min: 1, max: 900 }), { maxLength: 6 }),
+  taint: fc.option(
+    fc.record({
+      day: fc.integer({ min: 1, max: 900 }),
+      which: fc.nat(9),
+      departure: fc.constantFrom<Departure>("immediately", "with-last-leaf"),
+    }),
+  ),
+  now: fc.integer({ min: 0, max: 900 }),
+});
+
+type History = typeof history extends fc.Arbitrary<infer T> ? T : never;
+
+async function live({ crons, taint, now }: History): Promise<MemoryMint> {
+  const mint = await found();
+  const days = [...crons, ...(taint ? [taint.day] : [])].filter((each) => each <= now);
+  for (const each of days.toSorted((a, b) => a - b)) {
+    if (each === taint?.day) {
+      const authorities = effective(await opened(mint)).filter(
+        ({ schedule }) => schedule.retiresAt > after(each),
+      );
+      const chosen = authorities[taint.which % Math.max(1, authorities.length)];
+      if (chosen) {
+        const store = await opened(mint);
+        const said = createTaint(store, chosen.id, taint.departure, lengths, after(each));
+        await recordTaint(mint, said);
+      }
+    }
+    await rotate(mint, after(each));
+  }
+  return mint;
+}
+
+const idsIn = async (mint: MemoryMint): Promise<string[]> =>
+  (await authoritiesIn(mint)).map(({ id }) => id);
+
+test("what is foretold is what the rotation then does", async () => {
+  await fc.assert(
+    fc.asyncProperty(
+      history,
+      fc.double({ min: 0, max: 0.999, noNaN: true }),
+      async (past, part) => {
+        const mint = await live(past);
+        const now = after(past.now);
+        const store = await opened(mint);
+        const foretold = forecastRotation(store, lengths, now);
+        const mintedAt =
+          foretold.find(({ event }) => event === "minted")?.at ?? new Date(Number.NaN);
+        const before = new Date(now.getTime() + part * (mintedAt.getTime() - now.getTime()));
+        if (before < mintedAt) {
+          expect(planRotation(store, lengths, before).filter(({ act }) => act === "mint")).toEqual(
+            [],
+          );
+        }
+        const known = await idsIn(mint);
+        await rotate(mint, mintedAt);
+        const minted = (await idsIn(mint)).filter((id) => !known.includes(id));
+        expect(minted).toHaveLength(1);
+        const came = forecastRotation(await opened(mint), lengths, mintedAt);
+        const since = foretold.filter(({ at, event }) => at >= mintedAt && event !== "minted");
+        const named = came
+          .filter(({ id }) => id !== "next")
+          .map((event) => (event.id === minted[0] ? { ...event, id: "next" } : event));
+        expect(told(named).toSorted()).toEqual(told(since).toSorted());
+      },
+    ),
+    { numRuns: 40 },
+  );
+});
+
+test("a taint does what was foretold of it", async () => {
+  const departures = fc.constantFrom<Departure>("immediately", "with-last-leaf");
+  await fc.assert(
+    fc.asyncProperty(history, departures, fc.nat(9), async (past, departure, which) => {
+      const mint = await live(past);
+      const now = after(past.now);
+      const store = await opened(mint);
+      const forecasts = forecastTaints(store, lengths, now);
+      const forecast = forecasts[which % Math.max(1, forecasts.length)];
+      const subject = effective(store).find(({ id }) => id === forecast?.id);
+      if (!forecast || !subject) return;
+      const known = await idsIn(mint);
+      await recordTaint(mint, createTaint(store, subject.id, departure, lengths, now));
+      await rotate(mint, now);
+      const left = effective(await opened(mint));
+      const nameOf = (id: string | undefined) => (known.includes(id ?? "") ? id : "next");
+      const signsAt = (at: Date) => signingAuthorityAt(left, at)?.id;
+      expect(nameOf(signsAt(forecast.successorSignsFrom))).toBe(forecast.successor);
+      const justBefore = new Date(forecast.successorSignsFrom.getTime() - 1);
+      if (justBefore >= now) expect(signsAt(justBefore)).toBeUndefined();
+      const until = forecast.trustedUntil[departure];
+      const isTrusted = (at: Date) =>
+        publishedAuthoritiesAt(left, at).some(({ id }) => id === subject.id);
+      expect(isTrusted(until)).toBe(false);
+      const lastInstant = new Date(until.getTime() - 1);
+      if (lastInstant >= now && lastInstant >= subject.schedule.publishedFrom) {
+        expect(isTrusted(lastInstant)).toBe(true);
+      }
+    }),
+    { numRuns: 40 },
+  );
+});

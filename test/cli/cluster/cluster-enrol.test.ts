@@ -1,0 +1,121 @@
+import type { JWK } from "jose";
+import { parse } from "smol-toml";
+import { beforeAll, describe, expect, test } from "vitest";
+import { enrol, formatEnrolment, parseShown } from "../../../src/cli/cluster/cluster-enrol.ts";
+import { Obstacle } from "../../../src/cli/terminal/obstacle.ts";
+import { FetchError, type JsonFetch } from "../../../src/foundation/json-fetch.ts";
+import { configurationOf } from "../../config/faults.ts";
+import { createTokenKey, jwksOf, type TokenKey } from "../../testkit/callers/tokens.ts";
+
+const issuer = "https://oidc.example.com/id/1";
+const inside = "https://kubernetes.default.svc.cluster.local";
+const wishes = { cluster: "prod-1", audiences: ["istio-ca"] };
+
+let key: TokenKey;
+let other: TokenKey;
+
+beforeAll(async () => {
+  [key, other] = await Promise.all([createTokenKey("RS256", "k1"), createTokenKey("RS256", "k2")]);
+});
+
+/** An Internet of these documents. */
+const internet =
+  (documents: Readonly<Record<string, unknown>>): JsonFetch =>
+  async (url) => {
+    if (url in documents) return documents[url];
+    throw new FetchError("did not answer");
+  };
+
+const publishing = (...keys: readonly TokenKey[]): JsonFetch =>
+  internet({
+    [`${issuer}/.well-known/openid-configuration`]: { issuer, jwks_uri: `${issuer}/keys` },
+    [`${issuer}/keys`]: jwksOf(...keys),
+  });
+
+describe("a cluster joins by its issuer alone", () => {
+  test("when whoever asks gets the keys", async () => {
+    const { table, reasons } = await enrol({ issuer, jwks: undefined }, wishes, publishing(key));
+    expect(table).toEqual({ issuer, cluster: "prod-1" });
+    expect(reasons.join()).toMatch(/answers without credentials.*looked up/s);
+  });
+
+  test("when they are the ones that its API server shows", async () => {
+    const shown = { issuer, jwks: jwksOf(key) };
+    const { table } = await enrol(shown, wishes, publishing(other, key));
+    expect(table).toEqual({ issuer, cluster: "prod-1" });
+  });
+});
+
+describe("a cluster joins with its keys in the table", () => {
+  test.each<[string, string, () => JsonFetch, RegExp]>([
+    ["when its issuer is a name of the inside", inside, () => internet({}), /no edge can reach/],
+    ["when it is a private address", "https://10.0.0.1:6443", () => internet({}), /no edge/],
+    ["when it is no URL", "kubernetes/serviceaccount", () => internet({}), /no https URL/],
+    ["when nobody answers there", issuer, () => internet({}), /did not answer/],
+    ["when other keys are published there", issuer, () => publishing(other), /find out why/],
+  ])("%s", async (_, name, fetchJson, reason) => {
+    const shown = { issuer: name, jwks: jwksOf(key) };
+    const { table, reasons } = await enrol(shown, wishes, fetchJson());
+    expect(reasons.join("\n")).toMatch(reason);
+    expect(table).toEqual({ issuer: name, cluster: "prod-1", jwks: jwksOf(key) });
+  });
+
+  test("without what does not belong there", async () => {
+    const secret: JWK = { ...key.publicJwk, d: "AAAA" };
+    const jwks = { keys: [secret, { kty: "oct", k: "AAAA" }, { kty: "EC", crv: "secp256k1" }] };
+    const { table } = await enrol({ issuer: inside, jwks }, wishes, internet({}));
+    expect(table).toMatchObject({ jwks: jwksOf(key) });
+    expect(JSON.stringify(table)).not.toContain("AAAA");
+  });
+});
+
+describe("what is printed", () => {
+  test.each(["worker", "serve"] as const)("can be pasted, and served: %s", async (platform) => {
+    const kubernetes = {
+      server: "https://10.0.0.1:6443",
+      ca: "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n",
+      review: "before-keys" as const,
+    };
+    const all = { cluster: "prod-1.eu", audiences: ["a", "b"], kubernetes };
+    const shown = { issuer: inside, jwks: jwksOf(key) };
+    const text = formatEnrolment(await enrol(shown, all, internet({})), platform);
+    const toml = parse(text) as { ISSUERS?: unknown; vars?: { ISSUERS: unknown } };
+    const { issuers } = configurationOf({ ISSUERS: toml.vars?.ISSUERS ?? toml.ISSUERS });
+    expect(issuers).toMatchObject([
+      {
+        issuer: inside,
+        cluster: "prod-1.eu",
+        audiences: ["a", "b"],
+        jwks: [{ keyId: "k1" }],
+        kubernetes: { ...kubernetes, credential: "CLUSTER_CREDENTIAL_PROD_1_EU" },
+      },
+    ]);
+    expect(text.startsWith("# ")).toBe(true);
+  });
+});
+
+describe("a cluster cannot join", () => {
+  test.each<[string, () => Promise<unknown> | unknown]>([
+    [
+      "by an issuer that nobody reaches",
+      () => enrol({ issuer, jwks: undefined }, wishes, internet({})),
+    ],
+    [
+      "by an issuer of the inside",
+      () => enrol({ issuer: inside, jwks: undefined }, wishes, internet({})),
+    ],
+    [
+      "without a key that Rampart can use",
+      () => enrol({ issuer: inside, jwks: { keys: [] } }, wishes, internet({})),
+    ],
+    [
+      "under a name that is none",
+      () => enrol({ issuer, jwks: undefined }, { ...wishes, cluster: "a b" }, publishing(key)),
+    ],
+    ["by a document that is no JSON", () => parseShown("<html>", "{}")],
+    ["by keys that are no JSON", () => parseShown(JSON.stringify({ issuer }), "<html>")],
+    ["by a document without an issuer", () => parseShown("{}", "{}")],
+  ])("%s", async (_, work) => {
+    await expect((async () => work())()).rejects.toThrow(Obstacle);
+  });
+});

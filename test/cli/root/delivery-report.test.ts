@@ -1,0 +1,393 @@
+import { rm, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, onTestFinished, test } from "vitest";
+import { stringify } from "yaml";
+import { openStored } from "../../../src/ca/opened-store.ts";
+import { type ClusterSight, lookAtClusters } from "../../../src/cli/cluster/cluster-inspection.ts";
+import type { LoginChoice } from "../../../src/cli/cluster/cluster-logins.ts";
+import { formatDeliveries, reportDelivery } from "../../../src/cli/root/delivery-report.ts";
+import { formatReach, rootReach } from "../../../src/cli/root/root-reach.ts";
+import { rootTargets } from "../../../src/compose/root-targets.ts";
+import { createRootPush } from "../../../src/delivery/root-push.ts";
+import { clusterFetch } from "../../../src/host/cluster-fetch.ts";
+import type { NumberedBundle } from "../../../src/kubernetes/root-config-map.ts";
+import { configurationOf } from "../../config/faults.ts";
+import { temporaryFolder } from "../../dev/temporary-folder.ts";
+import { type RunningCa, startCa } from "../../testkit/ca/running-ca.ts";
+import {
+  namespaceOf,
+  startWatchedApi,
+  type WatchedApi,
+  watchedToken,
+} from "../../testkit/kubernetes/watched-api.ts";
+import { startTlsServer } from "../../testkit/network/loopback-tls.ts";
+import { createOperatorFolder, rampart } from "../../testkit/programs/command-line.ts";
+
+const credential = "CLUSTER_CREDENTIAL_A";
+const day = 86_400;
+
+let api: WatchedApi;
+let ca: RunningCa;
+
+beforeEach(async () => {
+  [api, ca] = await Promise.all([startWatchedApi(), startCa({ MAX_WORKLOAD_CERT_TTL: "24h" })]);
+  for (const name of ["default", "shop", "web", "kube-public"]) api.put(namespaceOf(name));
+  await ca.found();
+});
+
+afterEach(() => api.close());
+
+const kubernetes = () => ({ server: api.origin, credential, deliver_roots: true });
+const withAccess = () => ({ issuer: "https://a.test", cluster: "a", kubernetes: kubernetes() });
+const withoutAccess = { issuer: "https://b.test", cluster: "b" };
+
+/** A configuration of these issuers, with the credential at hand. */
+const configured = (...ISSUERS: readonly object[]) =>
+  configurationOf({ ISSUERS, [credential]: watchedToken });
+
+const look = (table: object = withAccess(), choice: LoginChoice = {}) =>
+  lookAtClusters(configured(table), choice);
+
+async function push(): Promise<void> {
+  const { authorities } = ca.certificateAuthority.issuance;
+  const limits = { requests: 100, seconds: 60, clustersAtOnce: 1, writesAtOnce: 1 };
+  const targets = rootTargets(configured(withAccess()), clusterFetch);
+  await createRootPush({ targets, authorities, limits, log: ca.log }).deliver(ca.now());
+}
+
+async function current(): Promise<NumberedBundle> {
+  const { authorities } = ca.certificateAuthority.issuance;
+  const { trustBundle, sequence } = await authorities.at(ca.now());
+  return { pem: trustBundle.pem, sequence };
+}
+
+/** Until a successor is published, and does not sign yet. */
+async function prepareSuccessor(): Promise<void> {
+  ca.pass(3.5 * day);
+  await ca.rotate();
+}
+
+const reports = async (sights: readonly ClusterSight[]) => {
+  const bundle = await current();
+  return sights.map((sight) => reportDelivery(sight, bundle));
+};
+const reach = async (sights: readonly ClusterSight[]) =>
+  rootReach(await openStored(await ca.store.load(), ca.mint), sights, ca.now());
+
+describe("which bundle a cluster has", () => {
+  test("is seen by the access of its table: sequence, namespaces, since when", async () => {
+    await push();
+    const { sequence } = await current();
+    expect(await reports(await look())).toEqual([
+      {
+        cluster: "a",
+        issuer: "https://a.test",
+        fault: undefined,
+        namespaces: 3,
+        bundles: [{ sequence, isCurrent: true, namespaces: 3, since: ca.now() }],
+        withoutBundle: 0,
+        without: [],
+      },
+    ]);
+  });
+
+  test("is shown by all that it has, the current one first", async () => {
+    await push();
+    await prepareSuccessor();
+    api.remove("ConfigMap", "istio-ca-root-cert", "web");
+    const old = api.configMapIn("shop");
+    await push();
+    if (old) api.put(old);
+    api.remove("ConfigMap", "istio-ca-root-cert", "web");
+    const shown = formatDeliveries(await reports(await look()));
+    const rows = shown.split("\n").map((row) => row.split(/ {2,}/));
+    expect(rows).toEqual([
+      ["CLUSTER", "BUNDLE", "NAMESPACES", "SINCE"],
+      ["a", expect.stringMatching(/^\d+, current$/), "1 of 3", "2026-11-25 00:00Z"],
+      ["a", expect.stringMatching(/^\d+, another$/), "1 of 3", "2026-11-21 12:00Z"],
+      ["a", "none", "1 of 3", "-", "web"],
+    ]);
+  });
+
+  test("is told by what it holds, whatever is noted beside it", async () => {
+    await push();
+    const held = api.configMapIn("shop");
+    const annotations = {
+      "rampart.dev/spiffe-sequence": "7",
+      "rampart.dev/delivered-at": "yesterday\u001b[31m",
+    };
+    if (held) api.put({ ...held, metadata: { ...held.metadata, annotations } });
+    const forged = { ...held, data: { "root-cert.pem": "mine" } } as NonNullable<typeof held>;
+    if (held) api.put({ ...forged, metadata: { ...held.metadata, namespace: "web" } });
+    const { sequence } = await current();
+    const [report] = await reports(await look());
+    expect(report?.bundles).toMatchObject([
+      { sequence, isCurrent: true, namespaces: 2, since: undefined },
+      { isCurrent: false, namespaces: 1 },
+    ]);
+  });
+
+  test("is told by the notes alone where the CA's own cannot be read", async () => {
+    await push();
+    const { sequence } = await current();
+    const [sight] = await look();
+    if (!sight) throw new Error("nobody was looked at");
+    const report = reportDelivery(sight, undefined);
+    expect(report.bundles).toMatchObject([{ sequence, isCurrent: undefined, namespaces: 3 }]);
+    expect(formatDeliveries([report])).toContain(`${sequence}  `);
+  });
+});
+
+describe("a cluster that cannot be asked says why, and how it could be", () => {
+  const unasked = async (table: object) => {
+    const [report] = (await look(table)).map((sight) => reportDelivery(sight, undefined));
+    return report?.fault;
+  };
+  const answering = (status: number, text: string) => {
+    api.instead = (_, response) => Boolean(response.writeHead(status).end(text));
+    return unasked(withAccess());
+  };
+
+  test("without access", async () => {
+    expect(await unasked(withoutAccess)).toMatch(/^no kubernetes access: give --kubeconfig/);
+    expect(api.asked).toEqual([]);
+  });
+
+  test("without its credential", async () => {
+    const table = {
+      ...withAccess(),
+      kubernetes: { ...kubernetes(), credential: `${credential}_B` },
+    };
+    expect(await unasked(table)).toMatch(/^no credential here: set CLUSTER_CREDENTIAL_A_B/);
+    expect(api.asked).toEqual([]);
+  });
+
+  test.each<[string, number, string, RegExp]>([
+    ["refused", 403, "{}", /refuses the credential/],
+    ["out of order", 500, "\u001b[31m", /status 500/],
+    ["not what it seems", 200, "<html>", /did not answer JSON/],
+    ["not a cluster", 200, "{}", /something else than a list/],
+    ["too much", 200, " ".repeat(11_000_000), /answered too much/],
+  ])("%s", async (_, status, text, why) => {
+    expect(await answering(status, text)).toMatch(why);
+  });
+
+  test("away", async () => {
+    await api.close();
+    expect(await unasked(withAccess())).toBe("the API server did not answer");
+  });
+});
+
+describe("a login", () => {
+  const base64 = (text: string): string => Buffer.from(text).toString("base64");
+
+  /** A kubeconfig with these contexts, each of which shows an issuer. */
+  async function kubeconfig(issuers: Readonly<Record<string, string>>): Promise<string> {
+    const names = Object.keys(issuers);
+    const servers = await Promise.all(
+      names.map((name) =>
+        startTlsServer(async (request, response) => {
+          if (request.url === "/.well-known/openid-configuration") {
+            return void response.end(JSON.stringify({ issuer: issuers[name] }));
+          }
+          const authorization = request.headers.authorization ?? "";
+          const answer = await fetch(`${api.origin}${request.url}`, { headers: { authorization } });
+          response.writeHead(answer.status).end(await answer.text());
+        }),
+      ),
+    );
+    const path = join(await temporaryFolder(), "kubeconfig");
+    const config = {
+      "current-context": names[0],
+      clusters: servers.map(({ origin, ca }, i) => ({
+        name: names[i],
+        cluster: { server: origin, "certificate-authority-data": base64(ca) },
+      })),
+      users: [{ name: "u", user: { token: watchedToken } }],
+      contexts: names.map((name) => ({ name, context: { cluster: name, user: "u" } })),
+    };
+    await writeFile(path, stringify(config));
+    return path;
+  }
+
+  test("shows a cluster that gave no access, by the issuer that it shows", async () => {
+    await push();
+    const file = await kubeconfig({ one: "https://b.test" });
+    const sights = await lookAtClusters(configured(withoutAccess), { kubeconfig: file });
+    expect(await reports(sights)).toMatchObject([
+      { cluster: "b", namespaces: 3, bundles: [{ isCurrent: true, namespaces: 3 }] },
+    ]);
+  });
+
+  test("may be several", async () => {
+    const other = { issuer: "https://c.test", cluster: "c" };
+    const file = await kubeconfig({ one: "https://b.test", two: "https://c.test" });
+    const choice = { kubeconfig: file, context: ["one", "two"] };
+    const sights = await lookAtClusters(configured(withoutAccess, other), choice);
+    expect(sights).toMatchObject([
+      { cluster: "b", roots: { namespaces: ["default", "shop", "web"] } },
+      { cluster: "c", roots: { namespaces: ["default", "shop", "web"] } },
+    ]);
+  });
+
+  test("of no configured cluster is said to be that, and asked nothing more", async () => {
+    const file = await kubeconfig({ one: "https://evil.test/\u001b[31m" });
+    const sights = await look(withoutAccess, { kubeconfig: file });
+    expect(sights).toMatchObject([
+      { cluster: "b", roots: expect.stringMatching(/^no kubernetes access/) },
+      {
+        cluster: "context one",
+        roots: expect.stringMatching(/^its issuer .* is none of ISSUERS$/),
+      },
+    ]);
+    expect(JSON.stringify(sights)).not.toMatch(/\\u001b/);
+    expect(api.asked).toEqual([]);
+  });
+
+  test("does not stand for another that shows the same issuer", async () => {
+    await push();
+    const file = await kubeconfig({ one: "https://b.test", two: "https://b.test" });
+    const choice = { kubeconfig: file, context: ["one", "two"] };
+    const sights = await lookAtClusters(configured(withoutAccess), choice);
+    expect(sights).toMatchObject([
+      { cluster: "b", roots: { namespaces: ["default", "shop", "web"] } },
+      { cluster: "context two", roots: 'its issuer "https://b.test" is that of context one, too' },
+    ]);
+    expect(await reach(sights)).toMatchObject({ isEverywhere: undefined });
+  });
+
+  test("that is named twice is asked once", async () => {
+    const file = await kubeconfig({ one: "https://b.test" });
+    const choice = { kubeconfig: file, context: ["one", "one"] };
+    expect(await lookAtClusters(configured(withoutAccess), choice)).toHaveLength(1);
+  });
+
+  test("that leads nowhere keeps nothing else from being shown", async () => {
+    const path = join(await temporaryFolder(), "kubeconfig");
+    const config = {
+      "current-context": "gone",
+      clusters: [{ name: "gone", cluster: { server: "https://127.0.0.1:9" } }],
+      contexts: [{ name: "gone", context: { cluster: "gone" } }],
+    };
+    await writeFile(path, stringify(config));
+    await push();
+    const sights = await look(withAccess(), { kubeconfig: path });
+    expect(await reports(sights)).toMatchObject([
+      { cluster: "a", fault: undefined, namespaces: 3 },
+      { cluster: "context gone", fault: expect.stringContaining("ECONNREFUSED") },
+    ]);
+  });
+
+  test("that is none is an obstacle", async () => {
+    const looking = look(withAccess(), { kubeconfig: "/nowhere/kubeconfig" });
+    await expect(looking).rejects.toMatchObject({ name: "Obstacle" });
+  });
+});
+
+describe("the root of the authority that signs next", () => {
+  test("is everywhere, or not, in so many words", async () => {
+    await push();
+    await prepareSuccessor();
+    const before = await reach(await look());
+    expect(before).toMatchObject({
+      signs: "next",
+      isEverywhere: false,
+      clusters: [{ cluster: "a", namespaces: 3, having: 0, lacking: ["default", "shop", "web"] }],
+    });
+    await push();
+    const after = await reach(await look());
+    expect(after).toMatchObject({ isEverywhere: true, authority: before?.authority });
+    if (!before || !after) throw new Error("nobody signs next");
+    expect(formatReach(before)).toContain("its root is not everywhere\n");
+    expect(formatReach(after).split("\n")).toEqual([
+      expect.stringMatching(/^[0-9a-f]{12} signs next, from .*: its root is everywhere$/),
+      "  its root is in 3 of 3 namespaces of a",
+    ]);
+  });
+
+  test("is not said to be everywhere while somebody cannot be asked", async () => {
+    await push();
+    const sights = await lookAtClusters(configured(withAccess(), withoutAccess), {});
+    const found = await reach(sights);
+    expect(found?.isEverywhere).toBeUndefined();
+    expect(found && formatReach(found).split("\n")).toEqual([
+      expect.stringMatching(/signs now, and who signs next is not minted yet: .* is not known$/),
+      "  its root is in 3 of 3 namespaces of a",
+      expect.stringMatching(/^ {2}b cannot be asked: no kubernetes access/),
+    ]);
+  });
+
+  test("counts among others, and however its lines are broken", async () => {
+    await push();
+    const held = api.configMapIn("shop");
+    const { pem } = await current();
+    const text = `# mine\r\n${pem.replaceAll("\n", "\r\n")}`;
+    if (held) api.put({ ...held, data: { "root-cert.pem": text } });
+    expect(await reach(await look())).toMatchObject({ isEverywhere: true });
+  });
+
+  test.each<[string, (pem: string) => string]>([
+    ["in one line, as a folded text of YAML", (pem) => pem.replaceAll("\n", " ")],
+    ["behind something in its first line", (pem) => `# ${pem}`],
+    ["whose last line has no beginning", (pem) => pem.replace("\n-----END", "-----END")],
+  ])("does not count %s, which no proxy reads", async (_, change) => {
+    await push();
+    const held = api.configMapIn("shop");
+    const text = change((await current()).pem);
+    if (held) api.put({ ...held, data: { "root-cert.pem": text } });
+    expect(await reach(await look())).toMatchObject({
+      isEverywhere: false,
+      clusters: [{ having: 2, lacking: ["shop"] }],
+    });
+  });
+
+  test.each<[string, object]>([
+    ["in a ConfigMap that Istio does not read", { metadata: { labels: {} } }],
+    ["cut short", { data: { "root-cert.pem": "-----BEGIN CERTIFICATE-----\nMIIB" } }],
+  ])("does not count %s", async (_, changes: { metadata?: object }) => {
+    await push();
+    const held = api.configMapIn("shop");
+    const metadata = { ...held?.metadata, ...changes.metadata };
+    if (held) api.put({ ...held, ...changes, metadata } as typeof held);
+    expect(await reach(await look())).toMatchObject({
+      isEverywhere: false,
+      clusters: [{ having: 2, lacking: ["shop"] }],
+    });
+  });
+});
+
+test("an operator sees it in `cluster check` and in `authority plan`", async () => {
+  const folder = await createOperatorFolder();
+  onTestFinished(() => rm(folder.path, { recursive: true, force: true }));
+  folder.secrets.push(watchedToken);
+  const lines = [
+    'STORE_DIRECTORY = "store"',
+    "[[ISSUERS]]",
+    'issuer = "https://127.0.0.1:9"',
+    'cluster = "a"',
+    "[ISSUERS.kubernetes]",
+    `server = "${api.origin}"`,
+    `credential = "${credential}"`,
+    'review = "instead-of-keys"',
+  ];
+  await writeFile(join(folder.path, "rampart.toml"), lines.join("\n"));
+  const KEK = `k1:${Buffer.alloc(32, 7).toString("base64")}`;
+  const run = (words: string, environment: Record<string, string> = {}) =>
+    rampart(folder, `${words} -c rampart.toml`, { KEK, ...environment });
+  expect(await run("authority init")).toMatchObject({ code: 0 });
+  const access = { [credential]: watchedToken };
+  const [plan, blind, check] = await Promise.all([
+    run("authority plan", access),
+    run("authority plan --json"),
+    run("cluster check --json", access),
+  ]);
+  expect(plan.stdout).toMatch(/^a +none +3 of 3 +- +default, shop, web$/m);
+  expect(plan.stdout).toContain("its root is in 0 of 3 namespaces of a, not in default, shop, web");
+  expect(JSON.parse(blind.stdout)).toMatchObject({
+    deliveries: [{ cluster: "a", fault: expect.stringMatching(/^no credential here/) }],
+    rootReach: { signs: expect.any(String), clusters: [{ cluster: "a" }] },
+  });
+  expect(JSON.parse(check.stdout)).toMatchObject([
+    { cluster: "a", source: "api", delivery: { namespaces: 3, withoutBundle: 3 } },
+  ]);
+});

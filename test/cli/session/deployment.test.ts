@@ -1,0 +1,101 @@
+import { rm, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { expect, onTestFinished, test } from "vitest";
+import { openDeployment } from "../../../src/cli/session/deployment.ts";
+import { obstacleOf } from "../../testkit/pki/plugged-in.ts";
+import {
+  createOperatorFolder,
+  type OperatorFolder,
+  withConfiguration,
+} from "../../testkit/programs/command-line.ts";
+
+async function folderOf(toml: string, secrets?: string): Promise<OperatorFolder> {
+  const folder = await createOperatorFolder(toml);
+  onTestFinished(() => rm(folder.path, { recursive: true, force: true }));
+  if (secrets !== undefined) await writeFile(join(folder.path, ".dev.vars"), secrets);
+  return folder;
+}
+
+/** The first to come waits for wrangler to load. */
+const patience = 60_000;
+
+/** What an operator wrote, and what is said about it. */
+const mistakes: Readonly<Record<string, readonly [string, string | undefined, RegExp[]]>> = {
+  "no KEK": [
+    withConfiguration("", ""),
+    "",
+    [/cannot be served:$/, /^KEK: is required$/, /^KEK: it comes from \.dev\.vars/],
+  ],
+  "a KEK that is too short": [
+    withConfiguration("", ""),
+    'KEK="k1:c2VjcmV0"',
+    [/cannot be served:$/, /^KEK: must be <id>:<base64 of 32 random bytes>/],
+  ],
+  "issuers that are no JSON": [
+    withConfiguration("", ""),
+    `KEK="k1:${Buffer.alloc(32, 7).toString("base64")}"\nISSUERS='[{"issuer": secret'`,
+    [/cannot be served:$/, /^ISSUERS: must be JSON$/],
+  ],
+  "two faults": [
+    withConfiguration('"cluster.local"', '"Cluster Local"').replace("https://issuer", "http://i"),
+    undefined,
+    [/cannot be served:$/, /^TRUST_DOMAIN: must be a SPIFFE trust domain/, /^ISSUERS\[0\].issuer:/],
+  ],
+  "lengths that contradict each other": [
+    withConfiguration('"0s"', '"1m"'),
+    undefined,
+    [/cannot be served:$/, /^PROPAGATION_INTERVAL: must be at least 240s/],
+  ],
+  "no namespace": [
+    withConfiguration(/\[\[kv_namespaces]][^[]*/, ""),
+    undefined,
+    [/binds no KV namespace AUTHORITIES$/],
+  ],
+  "no TOML": [
+    withConfiguration("[vars]", "[vars"),
+    undefined,
+    [/wrangler\.toml:\d+:\d+: is not TOML$/],
+  ],
+};
+
+test.each(Object.entries(mistakes))(
+  "says what is wrong: %s",
+  async (_, [toml, secrets, lines]) => {
+    const { config } = await folderOf(toml, secrets);
+    const told = await obstacleOf(() => openDeployment({ config }));
+    expect(told).toEqual(lines.map((line) => expect.stringMatching(line)));
+    expect(told.join()).not.toMatch(/c2VjcmV0|secret/);
+  },
+  patience,
+);
+
+test(
+  "an environment that is not there is not the top level",
+  async () => {
+    const bare = await folderOf(withConfiguration("", ""));
+    const other = await folderOf(withConfiguration(/$/, "\n[env.staging]\n"));
+    for (const { config } of [bare, other]) {
+      for (const remote of [false, true]) {
+        const lines = await obstacleOf(() => openDeployment({ config, env: "prod", remote }));
+        expect(lines.join()).toMatch(/has no environment prod$|No environment found/);
+      }
+    }
+  },
+  patience,
+);
+
+test("a configuration that is not there is asked for", async () => {
+  expect(await obstacleOf(() => openDeployment({ config: "nowhere.toml" }))).toEqual([
+    "nowhere.toml is not there; name the configuration with --config",
+  ]);
+});
+
+test(
+  "the deployed namespace needs the KEK from the environment",
+  async () => {
+    const { config } = await folderOf(withConfiguration("", ""));
+    const lines = await obstacleOf(() => openDeployment({ config, remote: true }));
+    expect(lines.at(-1)).toMatch(/^KEK: give this command, in the environment variable KEK/);
+  },
+  patience,
+);

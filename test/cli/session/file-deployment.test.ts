@@ -1,0 +1,49 @@
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { beforeEach, describe, expect, test, vi } from "vitest";
+import { openDeployment } from "../../../src/cli/session/deployment.ts";
+import { Obstacle } from "../../../src/cli/terminal/obstacle.ts";
+import { randomKek } from "../../config/faults.ts";
+import { temporaryFolder } from "../../dev/temporary-folder.ts";
+
+let folder: string;
+
+beforeEach(async () => {
+  folder = await temporaryFolder();
+  vi.stubEnv("KEK", randomKek("k1"));
+  return () => vi.unstubAllEnvs();
+});
+
+async function open(...lines: readonly string[]) {
+  const config = join(folder, "rampart.toml");
+  const store = `STORE_DIRECTORY = ${JSON.stringify(join(folder, "store"))}`;
+  const issuers = '[[ISSUERS]]\nissuer = "https://a.test"';
+  await writeFile(config, [store, ...lines, issuers].join("\n"));
+  return openDeployment({ config });
+}
+
+describe("a verb about the files of rampart serve", () => {
+  test("writes to them what serve then reads", async () => {
+    const { store, place, configuration, close } = await open('TRUST_DOMAIN = "mesh.test"');
+    expect(place).toBe(`files in ${join(folder, "store")}`);
+    expect(configuration.trustDomain).toBe("mesh.test");
+    const record = { kind: "taint", id: "ab".repeat(20), value: "{}" } as const;
+    await store.put(record);
+    expect(await (await open()).store.load()).toEqual([record]);
+    await close();
+  });
+
+  test.each<[string, string[], RegExp]>([
+    ["a key that nobody knows", ["LISTENER = 1"], /LISTENER: is not a key/],
+    ["a secret in the file", ['KEK = "x"'], /KEK: is a secret/],
+    ["no TOML", ["="], /is not TOML/],
+  ])("is stopped by %s", async (_, lines, sentence) => {
+    await expect(open(...lines)).rejects.toThrow(Obstacle);
+    await expect(open(...lines)).rejects.toThrow(sentence);
+  });
+
+  test("is stopped by the lack of a KEK", async () => {
+    Reflect.deleteProperty(process.env, "KEK");
+    await expect(open()).rejects.toThrow(/KEK: is required/);
+  });
+});

@@ -1,0 +1,88 @@
+import * as fc from "fast-check";
+import { expect, test } from "vitest";
+import { createSessionStore } from "../../../src/cli/session/session-store.ts";
+import type { AuthorityStore, StoredRecord } from "../../../src/custody/authority-store.ts";
+import { createMemoryStore } from "../../testkit/ca/memory-store.ts";
+
+const record = (id: string, value = "{}"): StoredRecord => ({ kind: "authority", id, value });
+
+const namesIn = async (store: AuthorityStore): Promise<string[]> =>
+  (await store.load()).map(({ kind, id }) => `${kind}/${id}`).toSorted();
+
+test("a dry session sees what it would have written, and the store holds what it held", async () => {
+  const store = createMemoryStore(record("a"), record("b"));
+  const session = createSessionStore(store, true);
+  await session.put(record("c"));
+  await session.delete(record("a"));
+  expect(await namesIn(session)).toEqual(["authority/b", "authority/c"]);
+  expect(await namesIn(store)).toEqual(["authority/a", "authority/b"]);
+  expect(session.changes).toMatchObject([
+    { act: "put", name: { kind: "authority", id: "c" } },
+    { act: "delete", name: { kind: "authority", id: "a" } },
+  ]);
+});
+
+test("sees its own writes though the store still answers with what it had before", async () => {
+  const store = createMemoryStore(record("a", "old"));
+  const stale: AuthorityStore = { ...store, load: async () => [record("a", "old"), record("b")] };
+  const session = createSessionStore(stale, false);
+  await session.put(record("a", "new"));
+  await session.delete(record("b"));
+  expect(await session.load()).toEqual([record("a", "new")]);
+  expect([...store.records]).toEqual([["authority/a", "new"]]);
+});
+
+test("records of the same id and another kind are others", async () => {
+  const taint: StoredRecord = { kind: "taint", id: "a", value: "{}" };
+  const session = createSessionStore(createMemoryStore(record("a")), false);
+  await session.put(taint);
+  await session.delete(record("a"));
+  expect(await session.load()).toEqual([taint]);
+});
+
+test("reads the store once, however often it is asked", async () => {
+  const store = createMemoryStore(record("a"));
+  const session = createSessionStore(store, false);
+  await session.load();
+  await session.put(record("b"));
+  await session.load();
+  expect(store.loads).toBe(1);
+});
+
+test("what could not be written is not said to be", async () => {
+  const store = createMemoryStore();
+  const session = createSessionStore(store, false);
+  expect(await session.load()).toEqual([]);
+  store.outage = new Error("full");
+  await expect(session.put(record("a"))).rejects.toThrow("full");
+  await expect(session.delete(record("a"))).rejects.toThrow("full");
+  expect(await session.load()).toEqual([]);
+  expect(session.changes).toEqual([]);
+});
+
+const step = fc.record({
+  act: fc.constantFrom("put" as const, "delete" as const),
+  kind: fc.constantFrom("authority" as const, "taint" as const, "root" as const),
+  id: fc.constantFrom("a", "b", "c"),
+  value: fc.string(),
+});
+
+test("a dry session sees what one that writes leaves in the store", async () => {
+  await fc.assert(
+    fc.asyncProperty(fc.array(step), fc.array(step), async (before, steps) => {
+      const [written, untouched] = [createMemoryStore(...before), createMemoryStore(...before)];
+      const [wet, dry] = [createSessionStore(written, false), createSessionStore(untouched, true)];
+      for (const session of [wet, dry]) {
+        for (const { act, ...stored } of steps) await session[act](stored);
+      }
+      const sorted = async (store: AuthorityStore) =>
+        (await store.load()).map((each) => JSON.stringify(each)).toSorted();
+      expect(await sorted(dry)).toEqual(await sorted(wet));
+      expect(
+        new Map((await dry.load()).map((each) => [`${each.kind}/${each.id}`, each.value])),
+      ).toEqual(written.records);
+      expect(dry.changes).toEqual(wet.changes);
+    }),
+    { numRuns: 100 },
+  );
+});

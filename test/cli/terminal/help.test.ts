@@ -1,0 +1,28 @@
+import type { Command } from "commander";
+import { expect, test } from "vitest";
+import { authorityCommand } from "../../../src/cli/authority/authority.ts";
+import { kekCommand } from "../../../src/cli/authority/kek.ts";
+import { rootCommand } from "../../../src/cli/root/root.ts";
+
+const clock = (): Date => new Date();
+const nouns = [authorityCommand(clock), rootCommand(clock), kekCommand(clock)];
+const verbs = nouns.flatMap((noun) =>
+  noun.commands.map((verb): [string, Command] => [`${noun.name()} ${verb.name()}`, verb]),
+);
+
+test.each(verbs)("%s says what it does, what it takes, and what each option means", (_, verb) => {
+  expect(verb.description()).toMatch(/^[a-z]/);
+  for (const { description } of [...verb.registeredArguments, ...verb.options]) {
+    expect(description).not.toBe("");
+  }
+});
+
+/** What writes, and what asks before it does. */
+const changes = ["init", "rotate", "taint", "import", "restore", "add", "remove"];
+const destructive = ["taint", "restore", "remove"];
+
+test.each(verbs)("%s can be tried without writing, and asks, if it has to", (_, verb) => {
+  const has = (flag: string) => verb.options.some(({ long }) => long === flag);
+  expect(has("--dry-run")).toBe(changes.includes(verb.name()));
+  expect(has("--yes")).toBe(destructive.includes(verb.name()));
+});

@@ -1,0 +1,378 @@
+import type { IncomingMessage, ServerResponse } from "node:http";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { rootTargets } from "../../src/compose/root-targets.ts";
+import type { PushLimits } from "../../src/delivery/push-budget.ts";
+import { createRootPush, type RootPush } from "../../src/delivery/root-push.ts";
+import { clusterFetch } from "../../src/host/cluster-fetch.ts";
+import { configurationOf } from "../config/faults.ts";
+import { type RunningCa, startCa } from "../testkit/ca/running-ca.ts";
+import { createEventRecorder, type EventRecorder } from "../testkit/event-recorder.ts";
+import {
+  namespaceOf,
+  startWatchedApi,
+  type WatchedApi,
+  watchedToken,
+} from "../testkit/kubernetes/watched-api.ts";
+
+const credential = "CLUSTER_CREDENTIAL_A";
+const limits: PushLimits = {
+  requests: 1000,
+  seconds: 60,
+  clustersAtOnce: 2,
+  writesAtOnce: 2,
+};
+
+let ca: RunningCa;
+let api: WatchedApi;
+let other: WatchedApi;
+let log: EventRecorder;
+
+beforeEach(async () => {
+  [api, other, ca] = await Promise.all([startWatchedApi(), startWatchedApi(), startCa()]);
+  await ca.found();
+  log = createEventRecorder();
+  for (const each of [api, other]) {
+    for (const name of ["default", "kube-system", "shop"]) each.put(namespaceOf(name));
+  }
+});
+
+afterEach(() => Promise.all([api.close(), other.close()]));
+
+const table = (server: string, cluster: string, changes: object = {}): object => ({
+  issuer: `https://${cluster}.test`,
+  cluster,
+  kubernetes: { server, credential, deliver_roots: true, ...changes },
+});
+
+function pushTo(
+  tables: readonly object[] = [table(api.origin, "a")],
+  changes: Partial<PushLimits> = {},
+  fetch = clusterFetch,
+): RootPush {
+  const configuration = configurationOf({ ISSUERS: tables, [credential]: watchedToken });
+  const { authorities } = ca.certificateAuthority.issuance;
+  const targets = rootTargets(configuration, fetch);
+  return createRootPush({ targets, authorities, limits: { ...limits, ...changes }, log });
+}
+
+const toBoth = (changes: Partial<PushLimits> = {}): RootPush =>
+  pushTo([table(api.origin, "a"), table(other.origin, "b")], changes);
+
+const pem = async (): Promise<string> => (await ca.app.request("/bundle.pem")).text();
+const has = async (server: WatchedApi, namespace: string): Promise<boolean> =>
+  Object(server.configMapIn(namespace)?.data)["root-cert.pem"] === (await pem());
+const deliveredIn = async (server: WatchedApi, names = ["default", "kube-system", "shop"]) =>
+  (await Promise.all(names.map((name) => has(server, name)))).filter(Boolean).length;
+const writes = (server: WatchedApi): string[] =>
+  server.asked.filter((each) => !each.startsWith("GET"));
+const lines = (event: string) => log.operations.filter((each) => each.event === event);
+
+describe("the CA delivers its roots", () => {
+  test("to every namespace that Istio would fill, with what it is noted beside them", async () => {
+    for (const name of ["kube-public", "kube-node-lease", "local-path-storage"]) {
+      api.put(namespaceOf(name));
+    }
+    api.put(namespaceOf("leaving", "Terminating"));
+    const going = namespaceOf("going");
+    const metadata = { ...going.metadata, deletionTimestamp: "2026-11-21T12:00:00Z" };
+    api.put({ ...going, metadata });
+    await pushTo().deliver(ca.now());
+    const { spiffe_sequence } = await (await ca.app.request("/bundle.json")).json();
+    expect(api.configMapIn("shop")).toMatchObject({
+      metadata: {
+        labels: { "istio.io/config": "true" },
+        annotations: {
+          "rampart.dev/spiffe-sequence": `${spiffe_sequence}`,
+          "rampart.dev/delivered-at": ca.now().toISOString(),
+        },
+        managedFields: [{ manager: "rampart-ca" }],
+      },
+    });
+    expect(writes(api).toSorted()).toEqual(
+      ["default", "kube-system", "shop"].map(
+        (name) => `PATCH /api/v1/namespaces/${name}/configmaps/istio-ca-root-cert`,
+      ),
+    );
+    expect(await deliveredIn(api)).toBe(3);
+  });
+
+  test("once: where nothing has changed nothing is written, nor said", async () => {
+    const push = pushTo();
+    await push.deliver(ca.now());
+    api.asked.length = 0;
+    await push.deliver(ca.now());
+    expect(writes(api)).toEqual([]);
+    expect(lines("roots-delivered")).toMatchObject([{ cluster: "a", namespaces: 3, written: 3 }]);
+  });
+
+  test("once to a cluster whose server two issuers name", async () => {
+    await pushTo([table(api.origin, "a"), table(`${api.origin}/`, "b")]).deliver(ca.now());
+    expect(writes(api)).toHaveLength(3);
+  });
+
+  test("under another name, where the mesh has one", async () => {
+    await pushTo([table(api.origin, "a", { config_map: "mesh-roots" })]).deliver(ca.now());
+    expect(writes(api)).toContain("PATCH /api/v1/namespaces/shop/configmaps/mesh-roots");
+  });
+
+  test("with those of its named signers", async () => {
+    const callers = [{ issuer: "https://a.test" }];
+    ca = await startCa({ SIGNERS: [{ name: "db", callers, inception_date: "2026-11-21" }] });
+    await ca.rotate();
+    await pushTo().deliver(ca.now());
+    expect((await pem()).match(/BEGIN CERTIFICATE/g)).toHaveLength(2);
+    expect(await deliveredIn(api)).toBe(3);
+  });
+
+  test("to no cluster that has not said so", async () => {
+    await pushTo([table(api.origin, "a", { deliver_roots: false })]).deliver(ca.now());
+    expect(api.asked).toEqual([]);
+  });
+
+  type Held = NonNullable<ReturnType<WatchedApi["configMapIn"]>>;
+
+  test.each<[string, (held: Held) => Held | undefined]>([
+    ["changed", (held) => ({ ...held, data: { "root-cert.pem": "mine" } })],
+    ["emptied", (held) => ({ ...held, data: null })],
+    ["without its label", (held) => ({ ...held, metadata: { ...held.metadata, labels: {} } })],
+    ["deleted", () => undefined],
+  ])("again where somebody has left it %s", async (_, drift) => {
+    const push = pushTo();
+    await push.deliver(ca.now());
+    const held = api.configMapIn("shop");
+    const drifted = held && drift(held);
+    if (drifted) api.put(drifted);
+    else api.remove("ConfigMap", "istio-ca-root-cert", "shop");
+    await push.deliver(ca.now());
+    expect(await has(api, "shop")).toBe(true);
+    expect(writes(api)).toHaveLength(4);
+  });
+
+  test.each([undefined, {}, { "rampart.dev/spiffe-sequence": "999999999999999" }, { other: "x" }])(
+    "not again for a note that differs: %j",
+    async (annotations) => {
+      const push = pushTo();
+      await push.deliver(ca.now());
+      const held = api.configMapIn("shop");
+      if (held) api.put({ ...held, metadata: { ...held.metadata, annotations } });
+      await push.deliver(ca.now());
+      expect(writes(api)).toHaveLength(3);
+    },
+  );
+
+  test("says since when a cluster has them, also in another life", async () => {
+    await pushTo().deliver(ca.now());
+    const since = ca.now();
+    ca.pass(60);
+    const later = pushTo();
+    await later.deliver(ca.now());
+    expect([...later.outcomes()]).toMatchObject([{ cluster: "a", delivered: 3, since }]);
+  });
+});
+
+/** As the cron does, again and again: a slow machine may need a second run where the time is short. */
+async function deliveredBy(push: RootPush, server: WatchedApi): Promise<void> {
+  for (let i = 0; i < 20 && (await deliveredIn(server)) < 3; i++) await push.deliver(ca.now());
+  expect(await deliveredIn(server)).toBe(3);
+}
+
+type Instead = (request: IncomingMessage, response: ServerResponse) => boolean;
+
+const answers =
+  (status: number, text: string, headers: Record<string, string> = {}): Instead =>
+  (_, response) =>
+    Boolean(response.writeHead(status, headers).end(text));
+const list = (items: unknown, metadata: object = {}): string =>
+  JSON.stringify({ kind: "NamespaceList", metadata, items });
+
+describe("one cluster keeps no other from its roots", () => {
+  const cutOff: Instead = (request) => Boolean(request.socket.destroy());
+  const halfOpen: Instead = () => true;
+  const drips: Instead = (_, response) => {
+    response.writeHead(200);
+    return response.write('{"kind":"NamespaceList",') || true;
+  };
+
+  test.each<[string, Instead, RegExp, number?]>([
+    ["that cuts every connection", cutOff, /did not answer/],
+    ["that accepts and never answers", halfOpen, /did not answer/, 2],
+    ["that begins an answer and never ends it", drips, /broke off|did not answer/, 2],
+    ["that answers errors", answers(500, "{}"), /status 500/],
+    ["that is told to go elsewhere", answers(302, "", { location: "http://a.test" }), /status 302/],
+    ["that knows the credential no more", answers(401, "{}"), /refuses the credential/],
+    ["that grants no listing", answers(403, "{}"), /refuses the credential/],
+    ["that has no such path", answers(404, "{}"), /something else than a list/],
+    ["that answers a page for people", answers(200, "<html>"), /did not answer JSON/],
+    ["that answers nothing", answers(200, ""), /did not answer JSON/],
+    ["that answers an object", answers(200, "{}"), /something else than a list/],
+    ["that lists what is no list", answers(200, list({})), /something else than a list/],
+    ["that lists no namespace", answers(200, list([])), /lists no namespace/],
+    ["that never comes to an end", answers(200, list([], { continue: "x" })), /has no end/],
+    ["that answers too much", answers(200, " ".repeat(11_000_000)), /answered too much/],
+  ])("%s", async (_, instead, reason, seconds = 60) => {
+    api.instead = instead;
+    // A quarter of it is what one cluster may take.
+    const push = toBoth({ seconds });
+    await deliveredBy(push, other);
+    expect(writes(api)).toEqual([]);
+    expect(lines("roots-not-delivered").filter(({ cluster }) => cluster === "a")[0]).toMatchObject({
+      level: "warning",
+      detail: expect.stringMatching(reason),
+    });
+    api.instead = undefined;
+    await deliveredBy(push, api);
+  });
+
+  test("that is away", async () => {
+    await api.close();
+    await toBoth().deliver(ca.now());
+    expect(await deliveredIn(other)).toBe(3);
+    expect(lines("roots-not-delivered")).toHaveLength(1);
+    expect(JSON.stringify(log.operations)).not.toContain(watchedToken);
+  });
+});
+
+describe("one namespace keeps no other from its roots", () => {
+  const writing =
+    (name: string, instead: Instead): Instead =>
+    (request, response) =>
+      request.method === "PATCH" &&
+      Boolean(request.url?.includes(`/${name}/`)) &&
+      instead(request, response);
+
+  test.each<[string, Instead, RegExp]>([
+    ["that is sealed", answers(403, "{}"), /namespace shop .*status 403/],
+    ["whose ConfigMap is immutable", answers(422, "{}"), /namespace shop .*status 422/],
+    ["that has gone meanwhile, or so it seems", answers(404, "{}"), /namespace shop .*no longer/],
+    ["of which an answer breaks off", answers(200, "{"), /namespace shop .*JSON/],
+    [
+      "in which somebody makes something else of it",
+      answers(200, JSON.stringify({ metadata: { name: "istio-ca-root-cert", namespace: "shop" } })),
+      /something else of what was applied/,
+    ],
+  ])("%s", async (_, instead, reason) => {
+    api.instead = writing("shop", instead);
+    const push = pushTo();
+    await push.deliver(ca.now());
+    expect(await deliveredIn(api)).toBe(2);
+    expect(lines("roots-not-delivered")).toMatchObject([
+      { namespaces: 3, delivered: 2, written: 2, detail: expect.stringMatching(reason) },
+    ]);
+    expect([...push.outcomes()]).toMatchObject([{ since: undefined }]);
+  });
+
+  test("whose ConfigMap is as long as an API server takes them", async () => {
+    const data = { "root-cert.pem": "\u0001".repeat(2 ** 20) };
+    const metadata = { name: "istio-ca-root-cert", namespace: "shop" };
+    api.put({ kind: "ConfigMap", metadata: { ...metadata, labels: {} }, data });
+    await pushTo().deliver(ca.now());
+    expect(await deliveredIn(api)).toBe(3);
+    expect(lines("roots-delivered")).toMatchObject([{ namespaces: 3, written: 3 }]);
+  });
+
+  test("with a name that is none: it goes into no path", async () => {
+    for (const name of ["../../secrets/x", "shop?x=", "a/b", "\u001b[31m", "A", ""]) {
+      api.put(namespaceOf(name));
+    }
+    await pushTo().deliver(ca.now());
+    expect(writes(api)).toHaveLength(3);
+    expect(lines("roots-delivered")).toMatchObject([{ namespaces: 3 }]);
+  });
+
+  test("where all are refused, few are tried", async () => {
+    for (let i = 0; i < 20; i++) api.put(namespaceOf(`n${i}`));
+    api.instead = (request, response) =>
+      request.method === "PATCH" && answers(403, "{}")(request, response);
+    await pushTo().deliver(ca.now());
+    expect(writes(api)).toHaveLength(6);
+  });
+});
+
+describe("a run is bounded", () => {
+  test("in requests: what is left is said, and the next runs go on from there", async () => {
+    for (let i = 0; i < 10; i++) api.put(namespaceOf(`n${i}`));
+    const names = Array.from({ length: 10 }, (_, i) => `n${i}`);
+    // Thirteen namespaces take seven pages here, and as many ConfigMaps as many again.
+    const push = pushTo(undefined, { requests: 18 });
+    await push.deliver(ca.now());
+    expect(api.asked).toHaveLength(18);
+    expect(lines("roots-not-delivered")).toMatchObject([
+      { namespaces: 13, written: 10, detail: expect.stringContaining("the next goes on") },
+    ]);
+    await push.deliver(ca.now());
+    expect(await deliveredIn(api, names)).toBe(10);
+    expect(api.asked).toHaveLength(18 + 7 + 5 + 3);
+  });
+
+  test("in requests: the clusters that it did not reach come first in the next", async () => {
+    const push = toBoth({ requests: 6, clustersAtOnce: 1 });
+    await push.deliver(ca.now());
+    const reached = [await deliveredIn(api), await deliveredIn(other)];
+    expect(reached.toSorted()).toEqual([0, 3]);
+    expect(lines("roots-not-reached")).toMatchObject([{ clusters: 1, level: "warning" }]);
+    await push.deliver(ca.now());
+    expect(await deliveredIn(api)).toBe(3);
+    expect(await deliveredIn(other)).toBe(3);
+  });
+
+  test("in requests: where nothing is remembered, chance reaches everybody", async () => {
+    for (let i = 0; i < 2; i++) {
+      await toBoth({ requests: 6, clustersAtOnce: 1 }).deliver(new Date(ca.now().getTime() + i));
+    }
+    expect(await deliveredIn(api)).toBe(3);
+    expect(await deliveredIn(other)).toBe(3);
+  });
+
+  test("by the platform, which says so only when it is too late", async () => {
+    let fetches = 0;
+    const push = pushTo(
+      [table(api.origin, "a"), table(other.origin, "b")],
+      { clustersAtOnce: 1, writesAtOnce: 1 },
+      () => async (url, init) => {
+        if (++fetches > 3) throw new Error("Too many subrequests by single Worker invocation.");
+        return fetch(url, init);
+      },
+    );
+    await push.deliver(ca.now());
+    expect(fetches).toBe(4);
+    expect(lines("roots-not-reached")).toHaveLength(1);
+  });
+
+  test("in time: a server that drips does not take that of the others", async () => {
+    api.instead = (_, response) => {
+      response.writeHead(200);
+      const timer = setInterval(() => response.write(" "), 20);
+      return Boolean(response.on("close", () => clearInterval(timer)));
+    };
+    await deliveredBy(toBoth({ seconds: 2, clustersAtOnce: 1 }), other);
+    expect(lines("roots-not-delivered")).toContainEqual(expect.objectContaining({ cluster: "a" }));
+  });
+
+  test("by whoever ends it, without a word", async () => {
+    const ending = new AbortController();
+    api.instead = () => {
+      ending.abort();
+      return true;
+    };
+    await toBoth().deliver(ca.now(), ending.signal);
+    expect(writes(api)).toEqual([]);
+    expect(lines("roots-not-delivered")).toEqual([]);
+    expect(lines("roots-not-reached")).toEqual([]);
+  });
+});
+
+describe("nothing is asked of a cluster", () => {
+  test("while there is no root", async () => {
+    ca = await startCa();
+    await pushTo().deliver(ca.now());
+    expect(api.asked).toEqual([]);
+    expect(lines("roots-not-delivered")).toMatchObject([{ detail: "there is no root to deliver" }]);
+  });
+
+  test("while the store cannot be read", async () => {
+    ca.store.load = () => Promise.reject(new Error("away"));
+    await pushTo().deliver(ca.now());
+    expect(api.asked).toEqual([]);
+    expect(lines("roots-not-delivered")).toHaveLength(1);
+  });
+});

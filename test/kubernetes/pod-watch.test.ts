@@ -1,0 +1,445 @@
+import { once } from "node:events";
+import { type AddressInfo, createServer } from "node:net";
+import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
+import type { ReachableCluster } from "../../src/config/cluster-access.ts";
+import type { FetchError } from "../../src/foundation/json-fetch.ts";
+import { createKubernetesApi } from "../../src/kubernetes/api-server.ts";
+import { createPodLookup } from "../../src/kubernetes/pod-lookup.ts";
+import { createPodWatch, podsTrustedSeconds } from "../../src/kubernetes/pod-watch.ts";
+import type { Pods } from "../../src/kubernetes/pods.ts";
+import { addSeconds } from "../../src/pki/x509/validity.ts";
+import { describeNodeChecks, now, onNode, ztunnel } from "../contract/node-checks.ts";
+import { type ServedCa, serveCa } from "../testkit/ca/served-ca.ts";
+import { createTokenKey, jwksOf } from "../testkit/callers/tokens.ts";
+import { type FakePod, podJson } from "../testkit/kubernetes/api-server.ts";
+import {
+  startWatchedApi,
+  type WatchedApi,
+  watchedToken,
+} from "../testkit/kubernetes/watched-api.ts";
+import { refusalOf } from "../testkit/refusal.ts";
+
+/** Until something is so; the time it may take is no statement. */
+const eventually = (check: () => unknown): Promise<unknown> =>
+  vi.waitFor(check, { timeout: 20_000, interval: 5 });
+
+/** Nothing to fall back on: what is known then is known by the watch. */
+const knowsNothing: Pods = { find: async () => undefined, isOn: async () => false };
+
+function reachOf(api: WatchedApi, faults: FetchError[] = []): ReachableCluster {
+  return {
+    cluster: "primary",
+    server: api.origin,
+    credential: () => watchedToken,
+    fetch,
+    unreachable: (_, error) => void faults.push(error),
+  };
+}
+
+let marks = 0;
+
+interface WatchedCluster {
+  readonly pods: Pods;
+  /** Until the watch has seen all that has changed so far, and nothing else is on its way. */
+  readonly settle: () => Promise<void>;
+}
+
+/** By a watch, in front of questions to the same API server, unless the watch is to be alone. */
+function watchedCluster(
+  api: WatchedApi,
+  clock: () => Date,
+  signal: AbortSignal,
+  { faults = [], isAlone = false }: { faults?: FetchError[]; isAlone?: boolean } = {},
+): WatchedCluster {
+  const ask = createKubernetesApi(reachOf(api), fetch, () => {});
+  // Anew, without what it remembers.
+  const fallBack = (): Pods => (isAlone ? knowsNothing : createPodLookup("primary", ask));
+  let lookup = fallBack();
+  const pods = createPodWatch(clock, signal)(reachOf(api, faults), {
+    find: (...words) => lookup.find(...words),
+    isOn: (...words) => lookup.isOn(...words),
+  });
+  async function settle(): Promise<void> {
+    lookup = knowsNothing;
+    const isKnown = async (mark: FakePod) =>
+      expect(await pods.find("marks", mark, clock())).toBeDefined();
+    // The first may be in a list; what the second comes by is a watch.
+    for (const name of [`mark-${marks++}`, `mark-${marks++}`]) {
+      const mark = { ...onNode, namespace: "marks", name, account: "mark" };
+      await eventually(() => expect(api.watching()).toBe(1));
+      api.put(podJson(mark));
+      api.bookmark();
+      await eventually(() => isKnown(mark));
+    }
+    lookup = fallBack();
+  }
+  return { pods, settle };
+}
+
+describe("by a watch (istio facts §10.2),", () => {
+  describeNodeChecks(async (_, clock) => {
+    const api = await startWatchedApi();
+    const ending = new AbortController();
+    return {
+      ...watchedCluster(api, clock, ending.signal),
+      put: (pod) => api.put(podJson(pod)),
+      remove: ({ name, namespace }) => api.remove("Pod", name, namespace),
+      close: async () => {
+        ending.abort();
+        await api.close();
+      },
+    };
+  });
+});
+
+describe("pods that are watched", () => {
+  let api: WatchedApi;
+  let ending: AbortController;
+  let faults: FetchError[];
+  let instant: Date;
+  let pods: Pods;
+  let settle: () => Promise<void>;
+  const clock = (): Date => instant;
+
+  beforeEach(async () => {
+    api = await startWatchedApi();
+    ending = new AbortController();
+    faults = [];
+    instant = now;
+  });
+
+  afterEach(async () => {
+    ending.abort();
+    await api.close();
+  });
+
+  function start(isAlone?: "alone"): void {
+    const options = { faults, isAlone: isAlone === "alone" };
+    ({ pods, settle } = watchedCluster(api, clock, ending.signal, options));
+  }
+
+  const put = (...all: readonly FakePod[]): void => {
+    for (const pod of all) api.put(podJson(pod));
+  };
+  const hasProxy = async (): Promise<boolean> =>
+    (await pods.find("istio-system", ztunnel, instant)) !== undefined;
+  const hasTarget = () =>
+    pods.isOn("zt-node", { namespace: onNode.namespace, name: onNode.account }, instant);
+  const questions = (): string[] => api.asked.filter((each) => each.includes("/namespaces/"));
+  const lists = (): string[] => api.asked.filter((each) => each === "GET /api/v1/pods");
+
+  test("cost no question once all have been seen", async () => {
+    put(ztunnel, onNode);
+    start("alone");
+    await eventually(async () => expect(await hasProxy()).toBe(true));
+    expect(await hasTarget()).toBe(true);
+    expect(questions()).toEqual([]);
+  });
+
+  test("are asked for in pages, without those that have ended", async () => {
+    const many = [1, 2, 3, 4, 5].map((i) => ({ ...onNode, name: `a-${i}`, account: `a-${i}` }));
+    put(...many, { ...onNode, name: "b", phase: "Succeeded" });
+    const urls: string[] = [];
+    api.instead = ({ url = "" }) => {
+      urls.push(url);
+      return false;
+    };
+    start("alone");
+    const account = { namespace: onNode.namespace, name: "a-5" };
+    await eventually(async () => expect(await pods.isOn("zt-node", account, instant)).toBe(true));
+    const [first, ...others] = urls.map((url) => new URL(url, api.origin).searchParams);
+    expect(first?.get("fieldSelector")).toBe("status.phase!=Failed,status.phase!=Succeeded");
+    expect(first?.get("limit")).toBe("100");
+    expect(others.filter((query) => query.has("continue"))).toHaveLength(2);
+  });
+
+  test.each<[string, () => void]>([
+    ["not seen yet", () => hold()],
+    ["not allowed to be watched", () => forbid()],
+    ["not in a form that can be read", () => garble("{}")],
+    ["not JSON", () => garble("<html>")],
+  ])("are looked up while they are %s", async (_, prepare) => {
+    prepare();
+    start();
+    put(ztunnel, onNode);
+    expect([await hasProxy(), await hasTarget()]).toEqual([true, true]);
+    expect(questions()).toHaveLength(2);
+  });
+
+  /** The collection of all pods is what a watch needs, and no lookup. */
+  const onlyLookups = (answer: (response: import("node:http").ServerResponse) => void): void => {
+    api.instead = ({ url = "" }, response) => {
+      if (!url.startsWith("/api/v1/pods")) return false;
+      answer(response);
+      return true;
+    };
+  };
+  const hold = (): void => onlyLookups(() => {});
+  const forbid = (): void => onlyLookups((response) => void response.writeHead(403).end());
+  const garble = (text: string): void => onlyLookups((response) => void response.end(text));
+
+  test("are never guessed: who cannot be asked either is to be asked again", async () => {
+    api.instead = (_, response) => Boolean(response.writeHead(500).end());
+    start();
+    const unreachable = { reason: "cluster-unreachable", cluster: "primary" };
+    expect(await refusalOf(hasProxy)).toEqual(unreachable);
+    expect(await refusalOf(hasTarget)).toEqual(unreachable);
+  });
+
+  describe("when the API server is heard no more,", () => {
+    beforeEach(async () => {
+      put(ztunnel, onNode);
+      start();
+      await settle();
+      expect([await hasProxy(), await hasTarget()]).toEqual([true, true]);
+      expect(questions()).toEqual([]);
+      api.instead = () => true;
+      api.cut();
+    });
+
+    test("are known for a moment", async () => {
+      instant = addSeconds(now, podsTrustedSeconds - 1);
+      expect([await hasProxy(), await hasTarget()]).toEqual([true, true]);
+    });
+
+    test.each([podsTrustedSeconds, 3600])(
+      "are looked up, and not guessed, when it is %i seconds later",
+      async (seconds) => {
+        api.instead = (_, response) => Boolean(response.writeHead(503).end());
+        instant = addSeconds(now, seconds);
+        const unreachable = { reason: "cluster-unreachable", cluster: "primary" };
+        expect(await refusalOf(hasProxy)).toEqual(unreachable);
+      },
+    );
+
+    test("are known again once it is heard", async () => {
+      instant = addSeconds(now, 3600);
+      api.instead = undefined;
+      api.remove("Pod", onNode.name, onNode.namespace);
+      api.cut();
+      await eventually(() => expect(api.watching()).toBe(1));
+      api.bookmark();
+      const before = questions().length;
+      await eventually(async () => expect(await hasProxy()).toBe(true));
+      expect(await hasTarget()).toBe(false);
+      expect(questions().length).toBeGreaterThan(before);
+    });
+  });
+
+  test.each([
+    ["on their way", false],
+    ["cut off by the end of the watch", true],
+  ])("are not known by the first of many changes while the others are %s", async (_, isCut) => {
+    put(ztunnel, onNode);
+    start("alone");
+    await settle();
+    let replayed = 0;
+    let end = (): void => {};
+    api.instead = ({ url = "" }, response) => {
+      if (!url.includes("watch=1") || replayed > 0) return true;
+      end = () => void response.end();
+      const object = podJson({ ...onNode, name: "late", account: "late" });
+      // What comes after it: that onNode has gone.
+      response.write(`${JSON.stringify({ type: "ADDED", object })}\n`, () => replayed++);
+      return true;
+    };
+    instant = addSeconds(now, 3600);
+    api.cut();
+    await eventually(() => expect(replayed).toBe(1));
+    instant = addSeconds(instant, 10);
+    if (isCut) end();
+    await new Promise((resolve) => setTimeout(resolve, 300));
+    expect(await hasTarget()).toBe(false);
+  });
+
+  test("are not known by a clock that was set back", async () => {
+    put(ztunnel, onNode);
+    start("alone");
+    await settle();
+    expect(await hasTarget()).toBe(true);
+    api.instead = () => true;
+    instant = addSeconds(now, -podsTrustedSeconds);
+    expect([await hasProxy(), await hasTarget()]).toEqual([false, false]);
+  });
+
+  test("are watched on from where a connection broke, without another list", async () => {
+    put(ztunnel);
+    start("alone");
+    await eventually(() => expect(api.watching()).toBe(1));
+    const before = lists().length;
+    api.cut();
+    put(onNode);
+    await eventually(async () => expect(await hasTarget()).toBe(true));
+    expect(lists()).toHaveLength(before);
+    expect(faults.map(({ message }) => message)).toEqual(["cannot be watched"]);
+  });
+
+  test("are listed again once the API server has forgotten where that was", async () => {
+    put(ztunnel, onNode);
+    start("alone");
+    await eventually(async () => expect(await hasTarget()).toBe(true));
+    const before = lists().length;
+    api.instead = () => true;
+    api.cut();
+    api.remove("Pod", onNode.name, onNode.namespace);
+    put({ ...onNode, name: "late", account: "late" });
+    api.instead = undefined;
+    api.forget();
+    const late = { namespace: onNode.namespace, name: "late" };
+    await eventually(async () => expect(await pods.isOn("zt-node", late, instant)).toBe(true));
+    expect(await hasTarget()).toBe(false);
+    expect(lists().length).toBeGreaterThan(before);
+  });
+
+  test("are listed again after what cannot be read", async () => {
+    start("alone");
+    await eventually(() => expect(api.watching()).toBe(1));
+    const before = lists().length;
+    api.instead = ({ url = "" }, response) =>
+      url.includes("watch=1") && Boolean(response.end('{"type":"NEWS"}\n'));
+    api.cut();
+    await eventually(() => expect(lists().length).toBeGreaterThan(before));
+    api.instead = undefined;
+    put(onNode);
+    await eventually(async () => expect(await hasTarget()).toBe(true));
+  });
+
+  test("are not listed again and again where only the watch is refused", async () => {
+    put(ztunnel, onNode);
+    api.instead = ({ url = "" }, response) =>
+      url.includes("watch=1") && Boolean(response.writeHead(403).end());
+    start();
+    await eventually(() => expect(faults.length).toBeGreaterThan(2));
+    expect(lists()).toHaveLength(1);
+    instant = addSeconds(now, podsTrustedSeconds);
+    expect([await hasProxy(), await hasTarget()]).toEqual([true, true]);
+    expect(questions()).toHaveLength(2);
+  });
+
+  test("are not known by a watch that ends before it has said anything", async () => {
+    put(ztunnel, onNode);
+    start("alone");
+    await settle();
+    let ended = 0;
+    api.instead = (_, response) => {
+      ended++;
+      return Boolean(response.end());
+    };
+    instant = addSeconds(now, podsTrustedSeconds);
+    api.cut();
+    await eventually(() => expect(ended).toBeGreaterThan(2));
+    expect([await hasProxy(), await hasTarget()]).toEqual([false, false]);
+  });
+
+  test("that are more than may be kept are looked up, every one", async () => {
+    put(ztunnel, onNode);
+    const half = Array.from({ length: 25_001 }, (_, i) => podJson({ ...onNode, name: `a-${i}` }));
+    onlyLookups((response) => {
+      const items = half.map((pod) => ({
+        ...pod,
+        metadata: { ...pod.metadata, namespace: `ns-${pages}` },
+      }));
+      const metadata = { resourceVersion: "1", ...(pages++ % 2 === 0 && { continue: "1" }) };
+      response.end(JSON.stringify({ metadata, items }));
+    });
+    let pages = 0;
+    start();
+    await eventually(() => expect(faults).not.toEqual([]));
+    expect(faults[0]?.message).toBe("has more than 50000 of what is followed");
+    expect([await hasProxy(), await hasTarget()]).toEqual([true, true]);
+    expect(questions()).toHaveLength(2);
+    await new Promise((resolve) => setTimeout(resolve, 1000));
+    expect([pages, faults.length]).toEqual([2, 1]);
+  });
+
+  test("are looked up when a page of them is more than can be read", async () => {
+    put(ztunnel, onNode);
+    onlyLookups((response) => void response.end(" ".repeat(17 * 1024 * 1024)));
+    start();
+    await eventually(() => expect(faults).not.toEqual([]));
+    expect([await hasProxy(), await hasTarget()]).toEqual([true, true]);
+  });
+
+  test("say who refuses what, and nobody's credential", async () => {
+    forbid();
+    start();
+    await eventually(() => expect(faults).toHaveLength(1));
+    expect(faults[0]?.message).toBe(
+      "refuses to have its pods watched: GET /api/v1/pods answered with status 403",
+    );
+    expect(JSON.stringify(faults)).not.toContain(watchedToken);
+  });
+});
+
+describe("rampart serve", () => {
+  let api: WatchedApi;
+  let served: ServedCa | undefined;
+
+  beforeEach(async () => {
+    api = await startWatchedApi();
+  });
+
+  afterEach(async () => {
+    await served?.end();
+    served = undefined;
+    await api.close();
+  });
+
+  const credential = "CLUSTER_CREDENTIAL_A";
+
+  async function start(
+    changes: Record<string, unknown>,
+    values: Record<string, unknown> = {},
+  ): Promise<void> {
+    const kubernetes = { server: api.origin, credential };
+    const jwks = jwksOf(await createTokenKey("ES256", "k1"));
+    const table = { issuer: "https://a.test", jwks, kubernetes };
+    const ISSUERS = [{ ...table, ...changes }];
+    served = await serveCa({ ISSUERS, [credential]: watchedToken, ...values });
+  }
+
+  test("watches the pods of a cluster with node proxies, and ends that with itself", async () => {
+    await start({ trusted_node_accounts: ["istio-system/ztunnel"] });
+    await eventually(() => expect(api.watching()).toBe(1));
+    await served?.end();
+    served = undefined;
+    await eventually(() => expect(api.watching()).toBe(0));
+  });
+
+  test("watches nothing for a server that does not come about", async () => {
+    const taken = await startWatchedApi();
+    const address = new URL(taken.origin).host;
+    const proxies = { trusted_node_accounts: ["istio-system/ztunnel"] };
+    await expect(start(proxies, { MONITORING_LISTEN: address })).rejects.toThrow(/EADDRINUSE/);
+    await eventually(() => expect(api.watching()).toBe(0));
+    const before = api.asked.length;
+    api.cut();
+    await new Promise((resolve) => setTimeout(resolve, 500));
+    expect(api.asked).toHaveLength(before);
+    await taken.close();
+  });
+
+  test("leaves no port open of a server that does not come about", async () => {
+    const probe = createServer().listen(0, "127.0.0.1");
+    await once(probe, "listening");
+    const { port } = probe.address() as AddressInfo;
+    await new Promise((resolve) => probe.close(resolve));
+    const listens = {
+      MONITORING_LISTEN: `127.0.0.1:${port}`,
+      PLAINTEXT_LISTEN: new URL(api.origin).host,
+    };
+    await expect(start({}, listens)).rejects.toThrow(/EADDRINUSE/);
+    await expect(fetch(`http://127.0.0.1:${port}/healthz`)).rejects.toThrow();
+  });
+
+  test.each<[string, Record<string, unknown>]>([
+    ["without node proxies", {}],
+    [
+      "whose node proxies are judged by claims",
+      { trusted_node_accounts: ["istio-system/ztunnel"], node_checks: "claims" },
+    ],
+  ])("asks nothing of a cluster %s", async (_, changes) => {
+    await start(changes);
+    expect(api.asked).toEqual([]);
+  });
+});

@@ -1,0 +1,317 @@
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
+import { distribute } from "../../../src/node/distribute/distribute.ts";
+import { parseDistributeConfiguration } from "../../../src/node/distribute/distribute-configuration.ts";
+import type { Listener } from "../../../src/node/http/listener.ts";
+import { type RunningCa, startCa } from "../../testkit/ca/running-ca.ts";
+import { taint } from "../../testkit/ca/tainted-ca.ts";
+import { createEventRecorder, type EventRecorder } from "../../testkit/event-recorder.ts";
+import {
+  namespaceOf,
+  startWatchedApi,
+  type WatchedApi,
+  watchedToken,
+} from "../../testkit/kubernetes/watched-api.ts";
+import { type LoopbackServer, startLoopbackServer } from "../../testkit/network/loopback-server.ts";
+
+let api: WatchedApi;
+let ca: RunningCa;
+let caIsAway: boolean;
+/** Whether it holds its answers until there is another bundle. */
+let caHolds: boolean;
+let upstream: LoopbackServer;
+let folder: string;
+let log: EventRecorder;
+let running: Listener | undefined;
+
+beforeEach(async () => {
+  [api, ca] = await Promise.all([startWatchedApi(), startCa()]);
+  await ca.found();
+  caIsAway = false;
+  caHolds = false;
+  log = createEventRecorder();
+  folder = await mkdtemp(join(tmpdir(), "rampart-"));
+  await writeFile(join(folder, "token"), `${watchedToken}\n`);
+});
+
+afterEach(async () => {
+  await running?.close(100);
+  running = undefined;
+  await api.close();
+  await rm(folder, { recursive: true, force: true });
+});
+
+/** Starts it, in front of a CA over HTTP. */
+async function start(values: Record<string, unknown> = {}): Promise<void> {
+  upstream = await startLoopbackServer(async ({ url, headers }, response) => {
+    const answer = await ca.app.request(url ?? "/", { headers: headers as HeadersInit });
+    const held = caHolds ? Object.fromEntries(answer.headers) : {};
+    response.writeHead(caIsAway ? 503 : answer.status, held).end(await answer.text());
+  });
+  const configuration = parseDistributeConfiguration(
+    {
+      UPSTREAM: upstream.origin,
+      KUBERNETES_SERVER: api.origin,
+      KUBERNETES_TOKEN_FILE: join(folder, "token"),
+      MONITORING_LISTEN: "127.0.0.1:0",
+      ...values,
+    },
+    {},
+  );
+  running = await distribute(configuration, { log, clock: () => new Date() });
+}
+
+const pem = async (): Promise<string> => (await ca.app.request("/bundle.pem")).text();
+
+const monitored = (path: string): Promise<Response> =>
+  fetch(`http://127.0.0.1:${running?.address.port}${path}`);
+
+const readiness = async () => (await monitored("/readyz")).json();
+
+/** Until something is so; the time it may take is no statement. */
+const eventually = (check: () => unknown): Promise<unknown> =>
+  vi.waitFor(check, { timeout: 20_000, interval: 20 });
+
+const ready = (): Promise<unknown> =>
+  eventually(async () => expect(await readiness()).toMatchObject({ ready: true }));
+
+async function expectDelivered(namespace: string): Promise<void> {
+  const wanted = { "root-cert.pem": await pem() };
+  await eventually(() => expect(api.configMapIn(namespace)).toMatchObject({ data: wanted }));
+}
+
+describe("the trust bundle is delivered", () => {
+  test("to every namespace that Istio would fill, with Istio's label", async () => {
+    for (const name of ["default", "shop", "kube-system", "a", "b"]) api.put(namespaceOf(name));
+    for (const name of ["kube-public", "kube-node-lease", "local-path-storage"]) {
+      api.put(namespaceOf(name));
+    }
+    api.put(namespaceOf("leaving", "Terminating"));
+    await start();
+    await ready();
+    for (const name of ["default", "shop", "kube-system", "a", "b"]) {
+      expect(api.configMapIn(name)).toMatchObject({
+        metadata: {
+          name: "istio-ca-root-cert",
+          labels: { "istio.io/config": "true" },
+          annotations: {
+            "rampart.dev/spiffe-sequence": expect.stringMatching(/^\d+$/),
+            "rampart.dev/delivered-at": expect.stringMatching(/^\d{4}-.*Z$/),
+          },
+        },
+        data: { "root-cert.pem": await pem() },
+      });
+    }
+    for (const name of ["kube-public", "kube-node-lease", "local-path-storage", "leaving"]) {
+      expect(api.configMapIn(name)).toBeUndefined();
+    }
+  });
+
+  test("to a namespace that comes later", async () => {
+    api.put(namespaceOf("default"));
+    await start();
+    await ready();
+    api.put(namespaceOf("late"));
+    await expectDelivered("late");
+  });
+
+  test.each<[string, (object: { data?: unknown; metadata?: unknown }) => object]>([
+    ["changed", (object) => ({ ...object, data: { "root-cert.pem": "mine" } })],
+    ["emptied", (object) => ({ ...object, data: undefined })],
+    [
+      "without its label",
+      (object) => ({ ...object, metadata: { name: "istio-ca-root-cert", namespace: "default" } }),
+    ],
+  ])("again where somebody has left it %s", async (_, drift) => {
+    api.put(namespaceOf("default"));
+    await start();
+    await expectDelivered("default");
+    const before = api.configMapIn("default");
+    if (!before) throw new Error("nothing was delivered");
+    api.put(drift(before) as typeof before);
+    await eventually(() =>
+      expect(api.configMapIn("default")).toMatchObject({
+        metadata: { labels: { "istio.io/config": "true" } },
+        data: { "root-cert.pem": expect.stringContaining("BEGIN CERTIFICATE") },
+      }),
+    );
+  });
+
+  test("again where somebody has deleted it", async () => {
+    api.put(namespaceOf("default"));
+    await start();
+    await ready();
+    api.remove("ConfigMap", "istio-ca-root-cert", "default");
+    await expectDelivered("default");
+  });
+
+  test("not again for a note beside it that differs", async () => {
+    api.put(namespaceOf("default"));
+    await start();
+    await ready();
+    const held = api.configMapIn("default");
+    if (held) api.put({ ...held, metadata: { ...held.metadata, annotations: {} } });
+    api.put(namespaceOf("late"));
+    await expectDelivered("late");
+    expect(api.asked.filter((each) => each.includes("/default/"))).toHaveLength(1);
+  });
+
+  test("as one ClusterTrustBundle, where that is wanted instead", async () => {
+    api.put(namespaceOf("default"));
+    await start({ CONFIG_MAPS: false, CLUSTER_TRUST_BUNDLE: true });
+    await ready();
+    expect(api.clusterTrustBundles()).toMatchObject([
+      {
+        metadata: { name: "istio.io:istiod-ca:root-cert" },
+        spec: { signerName: "istio.io/istiod-ca", trustBundle: await pem() },
+      },
+    ]);
+    expect(api.asked.filter((each) => each.includes("/api/v1/"))).toEqual([]);
+  });
+
+  test("without anything ever being deleted, or written a second time", async () => {
+    for (const name of ["a", "b", "c"]) api.put(namespaceOf(name));
+    await start();
+    await ready();
+    api.remove("Namespace", "c");
+    await eventually(async () => expect(await readiness()).toMatchObject({ delivered: 2 }));
+    const writes = api.asked.filter((each) => !each.startsWith("GET"));
+    expect(writes.toSorted()).toEqual(
+      ["a", "b", "c"].map(
+        (name) => `PATCH /api/v1/namespaces/${name}/configmaps/istio-ca-root-cert`,
+      ),
+    );
+  });
+});
+
+describe("delivery outlives", () => {
+  beforeEach(async () => {
+    api.put(namespaceOf("default"));
+  });
+
+  test("an API server that cuts every connection", async () => {
+    await start();
+    await ready();
+    api.cut();
+    api.put(namespaceOf("late"));
+    await expectDelivered("late");
+  });
+
+  test("an API server that has forgotten where the watches were", async () => {
+    await start();
+    await ready();
+    api.put(namespaceOf("missed"));
+    api.remove("Namespace", "missed");
+    api.forget();
+    api.put(namespaceOf("late"));
+    await expectDelivered("late");
+  });
+
+  test("an API server that answers errors, which is logged", async () => {
+    api.instead = (_, response) => Boolean(response.writeHead(500).end());
+    await start();
+    await eventually(() =>
+      expect(log.operations).toContainEqual(expect.objectContaining({ event: "watch-failed" })),
+    );
+    expect(await readiness()).toMatchObject({ ready: false });
+    api.instead = undefined;
+    await ready();
+  });
+
+  test("an API server that refuses one namespace: the others get theirs", async () => {
+    api.put(namespaceOf("sealed"));
+    api.instead = (request, response) =>
+      request.method === "PATCH" && request.url?.includes("/sealed/")
+        ? Boolean(response.writeHead(403).end())
+        : false;
+    await start();
+    await expectDelivered("default");
+    await eventually(async () =>
+      expect(await readiness()).toMatchObject({ ready: false, pending: ["sealed"] }),
+    );
+    // It is pending before it has been tried, too.
+    const failed = () => log.operations.find(({ event }) => event === "root-not-delivered");
+    await eventually(() =>
+      expect(failed()).toMatchObject({ namespace: "sealed", level: "warning" }),
+    );
+    api.instead = undefined;
+    await expectDelivered("sealed");
+  });
+
+  test("a CA that is away: what was delivered stays, and drift is repaired", async () => {
+    await start();
+    await ready();
+    const wanted = { "root-cert.pem": await pem() };
+    caIsAway = true;
+    api.remove("ConfigMap", "istio-ca-root-cert", "default");
+    await eventually(() => expect(api.configMapIn("default")).toMatchObject({ data: wanted }));
+  });
+});
+
+test("another bundle is delivered when the CA has it, long before it would be asked again", async () => {
+  caHolds = true;
+  api.put(namespaceOf("default"));
+  await start();
+  await expectDelivered("default");
+  const before = await pem();
+  // Now it waits for the second answer.
+  await eventually(() => expect(upstream.requests).toHaveLength(2));
+  await taint(ca, "immediately");
+  ca.pass(1);
+  expect(await pem()).not.toBe(before);
+  await expectDelivered("default");
+});
+
+describe("nothing is delivered", () => {
+  test.each<[string, () => void]>([
+    ["while the CA is away", () => (caIsAway = true)],
+    ["while the CA has no authority", () => ca.store.records.clear()],
+  ])("%s", async (_, prepare) => {
+    prepare();
+    api.put(namespaceOf("default"));
+    if (!caIsAway) ca = await startCa();
+    await start();
+    await eventually(() =>
+      expect(log.operations).toContainEqual(
+        expect.objectContaining({ event: "bundle-not-fetched" }),
+      ),
+    );
+    expect(await readiness()).toMatchObject({
+      ready: false,
+      reasons: ["the CA has not been heard yet"],
+    });
+    expect(api.configMapIn("default")).toBeUndefined();
+  });
+});
+
+test("says which bundle the cluster has, and since when", async () => {
+  api.put(namespaceOf("default"));
+  await start();
+  await eventually(async () =>
+    expect(await readiness()).toMatchObject({ since: expect.stringMatching(/^\d{4}-/) }),
+  );
+  const { spiffe_sequence } = await (await ca.app.request("/bundle.json")).json();
+  expect(await readiness()).toEqual({
+    ready: true,
+    sequence: spiffe_sequence,
+    since: expect.stringMatching(/^\d{4}-/),
+    delivered: 1,
+    pending: [],
+    reasons: [],
+  });
+  const metrics = await (await monitored("/metrics")).text();
+  expect(metrics).toContain(`rampart_distribute_bundle_sequence ${spiffe_sequence}`);
+  expect(metrics).toContain("rampart_distribute_namespaces_delivered 1");
+});
+
+test("leaves the cluster alone where its own port cannot be had", async () => {
+  api.put(namespaceOf("shop"));
+  const taken = new URL(api.origin).host;
+  await expect(start({ MONITORING_LISTEN: taken })).rejects.toThrow("EADDRINUSE");
+  await eventually(() => expect(api.watching()).toBe(0));
+  const asked = api.asked.length;
+  await new Promise((resolve) => setTimeout(resolve, 600));
+  expect(api.asked).toHaveLength(asked);
+});

@@ -1,0 +1,185 @@
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { describe, expect, test } from "vitest";
+import { ConfigurationError } from "../../../src/foundation/configuration-error.ts";
+import { readConfigurationFile } from "../../../src/node/files/configuration-file.ts";
+import { parseGatewayConfiguration } from "../../../src/node/gateway/gateway-configuration.ts";
+import { parseServeConfiguration } from "../../../src/node/serve/serve-configuration.ts";
+import { randomKek } from "../../config/faults.ts";
+import { temporaryFolder } from "../../dev/temporary-folder.ts";
+
+type Values = Readonly<Record<string, unknown>>;
+
+const KEK = randomKek("k1");
+const ISSUERS = [{ issuer: "https://a.test" }];
+const serveWith = (changes: Values) =>
+  parseServeConfiguration({ ISSUERS, KEK, STORE_DIRECTORY: "/store", ...changes });
+const gatewayWith = (changes: Values) =>
+  parseGatewayConfiguration({ UPSTREAM: "https://ca.test", ...changes });
+
+async function faultsOf(work: () => unknown): Promise<readonly string[]> {
+  try {
+    await work();
+  } catch (error) {
+    if (error instanceof ConfigurationError) return error.faults;
+    throw error;
+  }
+  throw new Error("nothing was wrong");
+}
+
+async function fileWith(text: string): Promise<string> {
+  const path = join(await temporaryFolder(), "rampart.toml");
+  await writeFile(path, text);
+  return path;
+}
+
+describe("a configuration file", () => {
+  test("has the keys of the Worker, and gets its secret from the environment", async () => {
+    const path = await fileWith(
+      [
+        'STORE_DIRECTORY = "/var/lib/rampart"',
+        'TRUST_DOMAIN = "mesh.test"',
+        "INCEPTION_DATE = 2026-11-21",
+        "[[ISSUERS]]",
+        'issuer = "https://a.test"',
+        'namespaces = ["shop-*"]',
+        "[[ISSUERS.gateways]]",
+        'account = "istio-system/rampart-gateway"',
+        'dns_names = ["istiod.istio-system.svc"]',
+      ].join("\n"),
+    );
+    const values = await readConfigurationFile(path, { KEK: `${KEK}\n`, HOME: "/root" });
+    const { ca, storeDirectory } = parseServeConfiguration(values);
+    expect(storeDirectory).toBe("/var/lib/rampart");
+    expect(ca).toMatchObject({ trustDomain: "mesh.test", inceptionDate: "2026-11-21" });
+    expect(ca.keks).toHaveLength(1);
+    expect(ca.issuers[0]?.gateways).toEqual([
+      {
+        account: { namespace: "istio-system", name: "rampart-gateway" },
+        dns_names: ["istiod.istio-system.svc"],
+      },
+    ]);
+  });
+
+  test("must not hold the secret, and does not show it", async () => {
+    const path = await fileWith(`KEK = "${KEK}"`);
+    const faults = await faultsOf(() => readConfigurationFile(path, {}));
+    expect(faults).toEqual([expect.stringMatching(/^KEK: .*environment/)]);
+    expect(faults.join()).not.toContain(KEK.slice(3, 20));
+  });
+
+  test("that is no TOML is said to be none, at its place, without its text", async () => {
+    const path = await fileWith(`TRUST_DOMAIN = "a"\nKEK = ${KEK}`);
+    const faults = await faultsOf(() => readConfigurationFile(path, {}));
+    expect(faults).toEqual([expect.stringMatching(/rampart\.toml:2:\d+: is not TOML$/)]);
+    expect(faults.join()).not.toContain(KEK.slice(3, 20));
+  });
+
+  test.each([
+    ["is not there", "/nowhere/rampart.toml", "ENOENT"],
+    ["is a directory", "/", "EISDIR"],
+  ])("that %s is said to be", async (_, path, code) => {
+    const faults = await faultsOf(() => readConfigurationFile(path, {}));
+    expect(faults).toEqual([`${path}: cannot be read: ${code}`]);
+  });
+});
+
+describe("the configuration of serve", () => {
+  test("listens where istiod does, and believes its files at once", () => {
+    expect(serveWith({})).toMatchObject({
+      listen: { port: 15012 },
+      monitoringListen: { port: 15014 },
+      plaintextListen: undefined,
+      certificateFiles: undefined,
+    });
+    expect(serveWith({}).ca.phaseLengths.propagationSeconds).toBe(5);
+    expect(serveWith({ PROPAGATION_INTERVAL: "1s" }).ca.phaseLengths.propagationSeconds).toBe(1);
+  });
+
+  test.each([
+    [":15012", { port: 15012 }],
+    ["127.0.0.1:0", { host: "127.0.0.1", port: 0 }],
+    ["[::1]:443", { host: "::1", port: 443 }],
+    ["ca.test:65535", { host: "ca.test", port: 65535 }],
+  ])("may listen on %s", (LISTEN, listen) => {
+    expect(serveWith({ LISTEN }).listen).toEqual(listen);
+  });
+
+  test.each<[string, Values]>([
+    ["STORE_DIRECTORY", { STORE_DIRECTORY: undefined }],
+    ["STORE_DIRECTORY", { STORE_DIRECTORY: "" }],
+    ["LISTEN", { LISTEN: "15012" }],
+    ["LISTEN", { LISTEN: ":65536" }],
+    ["LISTEN", { LISTEN: "::1:443" }],
+    ["LISTEN", { LISTEN: "https://a:1" }],
+    ["SERVING_NAMES", { SERVING_NAMES: [] }],
+    ["SERVING_NAMES[0]", { SERVING_NAMES: ["*.test"] }],
+    ["SERVING_NAMES[0]", { SERVING_NAMES: ["10.0.0.1"] }],
+    ["SERVING_NAMES[1]", { SERVING_NAMES: ["a.test", "spiffe://a/b"] }],
+    ["TLS_KEY_FILE", { TLS_CERTIFICATE_FILE: "/tls.crt" }],
+    ["TLS_CERTIFICATE_FILE", { TLS_KEY_FILE: "/tls.key" }],
+    ["LISTENER", { LISTENER: ":1" }],
+    ["UPSTREAM", { UPSTREAM: "https://a.test" }],
+    ["PROPAGATION_INTERVAL", { PROPAGATION_INTERVAL: "soon" }],
+    ["KEK", { KEK: undefined }],
+  ])("has a fault at %s (%#)", async (place, changes) => {
+    const defined = Object.entries({ ISSUERS, KEK, STORE_DIRECTORY: "/store", ...changes });
+    const values = Object.fromEntries(defined.filter(([, value]) => value !== undefined));
+    const faults = await faultsOf(() => parseServeConfiguration(values));
+    expect(faults.map((fault) => fault.split(": ")[0])).toEqual([place]);
+  });
+});
+
+describe("the configuration of a gateway", () => {
+  const inCluster = { KUBERNETES_SERVICE_HOST: "fd00::1", KUBERNETES_SERVICE_PORT: "6443" };
+
+  test("keeps roots where its pod is, if it is to", () => {
+    const values = { UPSTREAM: "https://ca.test", DELIVER_ROOTS: true };
+    expect(parseGatewayConfiguration(values, inCluster)).toMatchObject({
+      rootPlaces: { server: "https://[fd00::1]:6443", configMap: "istio-ca-root-cert" },
+      isReadyWithRoots: false,
+    });
+    expect(parseGatewayConfiguration({ UPSTREAM: "https://ca.test" }, inCluster)).toMatchObject({
+      rootPlaces: undefined,
+    });
+  });
+
+  test("needs no more than the CA behind it", () => {
+    expect(gatewayWith({})).toMatchObject({
+      upstream: "https://ca.test",
+      trustDomain: "cluster.local",
+      tokenFile: "/var/run/secrets/tokens/istio-token",
+      cluster: "Kubernetes",
+      listen: { port: 15012 },
+    });
+    expect(gatewayWith({ UPSTREAM: "http://127.0.0.1:8787/" }).upstream).toBe(
+      "http://127.0.0.1:8787",
+    );
+  });
+
+  test.each<[string, Values]>([
+    ["UPSTREAM", { UPSTREAM: "http://ca.test" }],
+    ["UPSTREAM", { UPSTREAM: "https://user:password@ca.test" }],
+    ["UPSTREAM", { UPSTREAM: "ca.test" }],
+    ["UPSTREAM", { UPSTREAM: "https://ca.test?tenant=a" }],
+    ["UPSTREAM", { UPSTREAM: "https://ca.test/#" }],
+    ["TRUST_DOMAIN", { TRUST_DOMAIN: "Cluster.Local" }],
+    ["CLUSTER", { CLUSTER: "two words" }],
+    ["TLS_KEY_FILE", { TLS_CERTIFICATE_FILE: "/tls.crt" }],
+    ["READY_WITH_ROOTS", { READY_WITH_ROOTS: true }],
+    ["DELIVER_ROOTS", { DELIVER_ROOTS: "yes" }],
+    ["KUBERNETES_SERVER", { DELIVER_ROOTS: true }],
+    ["KUBERNETES_SERVER", { DELIVER_ROOTS: true, KUBERNETES_SERVER: "http://10.0.0.1" }],
+    ["KUBERNETES_SERVER", { DELIVER_ROOTS: true, KUBERNETES_SERVER: "https://10.0.0.1/?a" }],
+    ["CONFIG_MAP", { CONFIG_MAP: "a/b" }],
+    [
+      "CONFIG_MAPS",
+      { DELIVER_ROOTS: true, KUBERNETES_SERVER: "https://10.0.0.1", CONFIG_MAPS: false },
+    ],
+    ["STORE_DIRECTORY", { STORE_DIRECTORY: "/store" }],
+    ["ISSUERS", { ISSUERS }],
+  ])("has a fault at %s (%#)", async (place, changes) => {
+    const faults = await faultsOf(() => gatewayWith(changes));
+    expect(faults.map((fault) => fault.split(": ")[0])).toEqual([place]);
+  });
+});

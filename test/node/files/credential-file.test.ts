@@ -1,0 +1,124 @@
+import { mkdir, rename, rm, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { ConfigurationError } from "../../../src/foundation/configuration-error.ts";
+import { createKubernetesApi, restSeconds } from "../../../src/kubernetes/api-server.ts";
+import { readConfigurationFile } from "../../../src/node/files/configuration-file.ts";
+import { credentialInFile } from "../../../src/node/files/credential-file.ts";
+import { parseServeConfiguration } from "../../../src/node/serve/serve-configuration.ts";
+import { addSeconds } from "../../../src/pki/x509/validity.ts";
+import { randomKek } from "../../config/faults.ts";
+import { temporaryFolder } from "../../dev/temporary-folder.ts";
+import { serveCa } from "../../testkit/ca/served-ca.ts";
+import {
+  apiCredential,
+  type FakeApiServer,
+  startApiServer,
+} from "../../testkit/kubernetes/api-server.ts";
+import { refusalOf } from "../../testkit/refusal.ts";
+
+const now = new Date("2026-11-21T12:00:00Z");
+const name = "CLUSTER_CREDENTIAL_A";
+
+let api: FakeApiServer;
+let file: string;
+
+beforeEach(async () => {
+  api = await startApiServer();
+  file = join(await temporaryFolder(), "token");
+});
+
+afterEach(() => api.close());
+
+const shown = (): readonly unknown[] => api.asked.map(({ authorization }) => authorization);
+
+function askedOf(faults: string[] = []): (seconds?: number) => Promise<unknown> {
+  const access = { cluster: "prod-1", server: api.origin, credential: credentialInFile(file) };
+  const ask = createKubernetesApi(access, fetch, (_, { message }) => void faults.push(message));
+  return (seconds = 0) => ask({ path: "/api/v1/namespaces/a/pods" }, addSeconds(now, seconds));
+}
+
+describe("a credential in a file", () => {
+  test("is shown as it is at the time, however it was replaced", async () => {
+    const ask = askedOf();
+    await writeFile(file, `${apiCredential}\n`);
+    await ask();
+    await writeFile(file, "second");
+    await refusalOf(ask);
+    await writeFile(`${file}.new`, ` ${apiCredential} `);
+    await rename(`${file}.new`, file);
+    await ask(restSeconds);
+    const [first, last] = [`Bearer ${apiCredential}`, `Bearer ${apiCredential}`];
+    expect(shown()).toEqual([first, "Bearer second", last]);
+  });
+
+  test.each<[string, () => Promise<unknown>, RegExp]>([
+    ["is not there", async () => {}, /token cannot be read: ENOENT$/],
+    ["is a folder", () => mkdir(file), /must hold a bearer token on one line$/],
+    ["is empty", () => writeFile(file, "\n"), /must hold a bearer token on one line$/],
+    ["has two lines", () => writeFile(file, "s3cret\ns3cret"), /must hold a bearer token/],
+    ["has a space", () => writeFile(file, "s3cret s3cret"), /must hold a bearer token/],
+    ["is no text", () => writeFile(file, Buffer.from("s3cret\u00ff")), /must hold a bearer token/],
+    ["is too long", () => writeFile(file, "s3cret".repeat(3000)), /must hold a bearer token/],
+  ])("that %s is said to be, and nothing is asked: try again", async (_, prepare, message) => {
+    await prepare();
+    const faults: string[] = [];
+    const ask = askedOf(faults);
+    expect(await refusalOf(ask)).toEqual({ reason: "cluster-unreachable", cluster: "prod-1" });
+    expect(faults).toEqual([expect.stringMatching(message)]);
+    expect(faults.join()).toMatch(/^cannot be asked: /);
+    expect(faults.join()).not.toContain("s3cret");
+    expect(api.asked).toEqual([]);
+    await rm(file, { recursive: true, force: true });
+    await writeFile(file, apiCredential);
+    await ask(restSeconds);
+  });
+});
+
+describe("rampart serve", () => {
+  const table = (credential = name) => ({
+    issuer: "https://a.test",
+    kubernetes: { server: api.origin, credential },
+  });
+
+  const configured = (values: Readonly<Record<string, unknown>>) =>
+    parseServeConfiguration({
+      ...{ ISSUERS: [table()], KEK: randomKek("k1"), STORE_DIRECTORY: "/store" },
+      ...values,
+    });
+
+  test("is told of the file by its environment", async () => {
+    const path = join(await temporaryFolder(), "rampart.toml");
+    await writeFile(path, "");
+    const values = await readConfigurationFile(path, { [`${name}_FILE`]: file, OTHER_FILE: "/x" });
+    expect(values).toEqual({ [`${name}_FILE`]: file });
+    await writeFile(file, apiCredential);
+    const { ca } = configured(values);
+    expect(await ca.clusterCredentials.get(name)?.()).toBe(apiCredential);
+  });
+
+  test.each<[string, Readonly<Record<string, unknown>>, string]>([
+    ["beside the credential itself", { [name]: "x", [`${name}_FILE`]: "/x" }, `${name}_FILE`],
+    ["without a name", { [`${name}_FILE`]: "" }, `${name}_FILE`],
+    ["that is no text", { [`${name}_FILE`]: 1 }, `${name}_FILE`],
+  ])("may not have a file %s", (_, values, place) => {
+    expect(() => configured(values)).toThrow(new RegExp(`^${place}: `));
+  });
+
+  test("has no credential that is called like a file", () => {
+    const values = { ISSUERS: [table(`${name}_FILE`)] };
+    expect(() => configured(values)).toThrow(/^ISSUERS\[0\]\.kubernetes\.credential: /);
+  });
+
+  test("does not start without the file, and says which", async () => {
+    const started = serveCa({ ISSUERS: [table()], [`${name}_FILE`]: file });
+    await expect(started).rejects.toThrow(ConfigurationError);
+    await expect(started).rejects.toThrow(`${file} cannot be read: ENOENT`);
+  });
+
+  test("starts with it", async () => {
+    await writeFile(file, apiCredential);
+    const served = await serveCa({ ISSUERS: [table()], [`${name}_FILE`]: file });
+    await served.end();
+  });
+});

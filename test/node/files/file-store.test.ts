@@ -1,0 +1,113 @@
+import { chmod, mkdir, readdir, readFile, stat, symlink, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { describe, expect, test } from "vitest";
+import { openFileStore } from "../../../src/node/files/file-store.ts";
+import { describeAuthorityStore } from "../../contract/authority-store.ts";
+import { temporaryFolder } from "../../dev/temporary-folder.ts";
+
+describeAuthorityStore(async () => openFileStore(join(await temporaryFolder(), "store")));
+
+const id = "ab".repeat(20);
+const name = { kind: "authority", id } as const;
+const file = `authorities/${id}.json`;
+
+describe("a file store", () => {
+  test("is its owner's alone, directory and records", async () => {
+    const directory = join(await temporaryFolder(), "a/b");
+    const store = await openFileStore(directory);
+    await store.put({ ...name, value: "sealed" });
+    expect((await stat(directory)).mode & 0o777).toBe(0o700);
+    expect((await stat(join(directory, file))).mode & 0o777).toBe(0o600);
+  });
+
+  test("refuses a directory that every user may enter", async () => {
+    const directory = await temporaryFolder();
+    await chmod(directory, 0o755);
+    await expect(openFileStore(directory)).rejects.toThrow(/chmod o-rwx/);
+    await chmod(directory, 0o770);
+    await expect(openFileStore(directory)).resolves.toBeDefined();
+  });
+
+  test("refuses what is no directory", async () => {
+    const path = join(await temporaryFolder(), "file");
+    await writeFile(path, "");
+    await expect(openFileStore(path)).rejects.toThrow(/EEXIST|ENOTDIR/);
+  });
+
+  test("shows another process what was put, at once", async () => {
+    const directory = join(await temporaryFolder(), "store");
+    const [one, other] = [await openFileStore(directory), await openFileStore(directory)];
+    await one.put({ ...name, value: "1" });
+    expect(await other.load()).toEqual([{ ...name, value: "1" }]);
+    await other.delete(name);
+    expect(await one.load()).toEqual([]);
+  });
+
+  test("never shows half of a record while two write it", async () => {
+    const directory = join(await temporaryFolder(), "store");
+    const [one, other] = [await openFileStore(directory), await openFileStore(directory)];
+    const values = ["a", "b"].map((letter) => letter.repeat(20_000));
+    await one.put({ ...name, value: values[0] ?? "" });
+    const writing = [one, other].flatMap((store, i) =>
+      Array.from({ length: 10 }, () => store.put({ ...name, value: values[i] ?? "" })),
+    );
+    const seen = await Promise.all(Array.from({ length: 20 }, () => other.load()));
+    await Promise.all(writing);
+    for (const records of seen) expect(values).toContain(records[0]?.value);
+    expect(await readdir(join(directory, "authorities"))).toEqual([`${id}.json`]);
+  });
+
+  test("looks past what is no record, and removes what a killed process left half written", async () => {
+    const directory = join(await temporaryFolder(), "store");
+    const folder = join(directory, "authorities");
+    await mkdir(folder, { recursive: true, mode: 0o700 });
+    await chmod(directory, 0o700);
+    const unfinished = `.${id}.${crypto.randomUUID()}`;
+    for (const each of ["notes.txt", unfinished, "AB.json", "x.json", ".hidden.json"]) {
+      await writeFile(join(folder, each), "{");
+    }
+    const store = await openFileStore(directory);
+    expect(await store.load()).toEqual([]);
+    expect(await readdir(folder)).not.toContain(unfinished);
+    expect(await readdir(folder)).toContain("notes.txt");
+  });
+
+  test.each(["../escape", "a/b", "", "AB", "ab.json", "ab\0"])(
+    "has no place for the id %j",
+    async (id) => {
+      const parent = await temporaryFolder();
+      const store = await openFileStore(join(parent, "store"));
+      await expect(store.put({ kind: "authority", id, value: "x" })).rejects.toThrow(/hexadecimal/);
+      await expect(store.delete({ kind: "authority", id })).rejects.toThrow(/hexadecimal/);
+      expect(await readdir(parent)).toEqual(["store"]);
+    },
+  );
+
+  test("rejects a store with more records than any rotation leaves behind", async () => {
+    const directory = join(await temporaryFolder(), "store");
+    const store = await openFileStore(directory);
+    for (let i = 0; i < 501; i++) {
+      await writeFile(join(directory, `roots/${i.toString(16).padStart(40, "0")}.json`), "");
+    }
+    await expect(store.load()).rejects.toThrow(/more than 500/);
+  });
+
+  test("cuts what is longer than any record", async () => {
+    const directory = join(await temporaryFolder(), "store");
+    const store = await openFileStore(directory);
+    await writeFile(join(directory, file), "x".repeat(1_000_000));
+    const [record] = await store.load();
+    expect(record?.value.length).toBe(256 * 1024);
+  });
+
+  test("follows no name to somewhere else when it writes", async () => {
+    const directory = join(await temporaryFolder(), "store");
+    const store = await openFileStore(directory);
+    const victim = join(directory, "victim");
+    await writeFile(victim, "untouched");
+    await symlink(victim, join(directory, file));
+    await store.put({ ...name, value: "new" });
+    expect(await readFile(victim, "utf8")).toBe("untouched");
+    expect(await store.load()).toEqual([{ ...name, value: "new" }]);
+  });
+});

@@ -1,0 +1,146 @@
+import { once } from "node:events";
+import type { Socket } from "node:net";
+import { describe, expect, onTestFinished, test } from "vitest";
+import { forwardingRpc } from "../../../src/node/gateway/gateway-site.ts";
+import { openUpstream } from "../../../src/node/gateway/upstream.ts";
+import { listenInPlaintext } from "../../../src/node/http/listener.ts";
+import { parseTrustDomain } from "../../../src/pki/spiffe-id.ts";
+import { grpcFrame, octets } from "../../contract/rpc-calls.ts";
+import { origin, rpcPath } from "../../contract/service-under-test.ts";
+import { createEventRecorder } from "../../testkit/event-recorder.ts";
+import { connectHttp2 } from "../../testkit/network/http2-client.ts";
+import {
+  granted,
+  type RawAnswer,
+  rawResponse,
+  startRawServer,
+} from "../../testkit/network/raw-server.ts";
+
+/** The gateway's RPC in front of a server that a test plays. */
+async function startForwarding(answer: RawAnswer) {
+  const { url, ...server } = await startRawServer(answer);
+  const upstream = await openUpstream(url, undefined);
+  const log = createEventRecorder();
+  const trustDomain = parseTrustDomain("cluster.local");
+  if (!trustDomain) throw new Error("not a trust domain");
+  const credentials = async () => ({ authorization: "Bearer gateway", clusterid: "g" });
+  const clock = () => new Date();
+  const rpc = forwardingRpc({ upstream, credentials, trustDomain, log, clock });
+  const site = { rpcs: new Map([[rpcPath, rpc]]), fetch: async () => new Response(), log };
+  const listener = await listenInPlaintext(site, { host: "127.0.0.1", port: 0 });
+  const client = connectHttp2(`http://127.0.0.1:${listener.address.port}`);
+  onTestFinished(async () => {
+    client.session.destroy();
+    upstream.close();
+    await listener.close(100);
+  });
+  const call = (body: Uint8Array, headers: Record<string, string> = {}): Promise<Response> =>
+    client.send(
+      new Request(`${origin}${rpcPath}`, {
+        method: "POST",
+        headers: { "content-type": "application/grpc", authorization: "Bearer x", ...headers },
+        body: octets(body),
+      }),
+    );
+  return { ...server, client, log, call };
+}
+
+const message = new TextEncoder().encode("msg");
+const empty = grpcFrame(new Uint8Array());
+
+test("a frame of native gRPC goes through unread, and so does its answer", async () => {
+  const { call, heard, log } = await startForwarding((socket) => socket.write(granted));
+  const response = await call(grpcFrame(message), { clusterid: "team", "x-other": "y" });
+  expect(new Uint8Array(await response.arrayBuffer())).toEqual(
+    grpcFrame(new TextEncoder().encode("abc")),
+  );
+  expect(heard[0]).toMatch(/\r\n\r\nmsg$/);
+  expect(heard[0]).toMatch(/\r\nauthorization: Bearer x\r\nclusterid: team\r\n/i);
+  expect(heard[0]).not.toContain("x-other");
+  expect(log.operations).toMatchObject([{ event: "forwarded", code: "ok" }]);
+});
+
+test.each<[string, string, () => Uint8Array]>([
+  ["12", "nothing", () => new Uint8Array()],
+  ["3", "half a frame's head", () => new Uint8Array(3)],
+  ["3", "half a frame", () => grpcFrame(message).subarray(0, 7)],
+  ["12", "two frames", () => new Uint8Array([...empty, ...empty])],
+  ["13", "a compressed frame", () => grpcFrame(message, 1)],
+  ["8", "a frame too large", () => grpcFrame(new Uint8Array(65_536 + 1))],
+  ["8", "a frame that announces too much", () => new Uint8Array([0, 0x7f, 0xff, 0xff, 0xff, 1])],
+])("a call is refused with %s when it is %s, and the CA hears nothing of it", async (...row) => {
+  const [status, , body] = row;
+  const { call, heard } = await startForwarding((socket) => socket.write(granted));
+  for (const headers of [{}, { "content-type": "Application/GRPC" }]) {
+    expect((await call(body(), headers)).headers.get("grpc-status")).toBe(status);
+  }
+  expect(heard).toEqual([]);
+});
+
+test("a zero-length message is a message", async () => {
+  const { call, heard } = await startForwarding((socket) => socket.write(granted));
+  expect((await call(grpcFrame(new Uint8Array()))).headers.has("grpc-status")).toBe(false);
+  expect(heard[0]).toMatch(/content-length: 0\r\n/);
+});
+
+describe("a caller's deadline", () => {
+  test("goes along, and ends the call", async () => {
+    const { call, heard, sockets } = await startForwarding(() => {});
+    const answered = call(grpcFrame(message), { "grpc-timeout": "300m" });
+    expect((await answered).headers.get("grpc-status")).toBe("4");
+    expect(heard[0]).toMatch(/\r\nconnect-timeout-ms: 300\r\n/);
+    const [socket] = sockets;
+    if (!(socket as Socket).destroyed) await once(socket as Socket, "close");
+  });
+
+  test.each(["", "5", "S", "123456789S", "1.5S", "-1S", "1s"])(
+    "that reads %j is refused by Connect's rules",
+    async (timeout) => {
+      const { call } = await startForwarding((socket) => socket.write(granted));
+      const response = await call(grpcFrame(message), { "grpc-timeout": timeout });
+      expect(response.headers.get("grpc-status")).toBe("3");
+    },
+  );
+});
+
+test("a call that its caller gives up is given up at the CA", async () => {
+  const { client, heard, sockets } = await startForwarding(() => {});
+  const headers = { "content-type": "application/grpc", authorization: "Bearer x" };
+  const stream = client.session.request({ ":method": "POST", ":path": rpcPath, ...headers });
+  stream.on("error", () => {});
+  stream.end(grpcFrame(message));
+  await expect.poll(() => heard.length).toBe(1);
+  const [socket] = sockets;
+  const ended = once(socket as Socket, "close");
+  stream.close(8);
+  await ended;
+});
+
+test("what the CA says cannot write headers of the answer", async () => {
+  const said = JSON.stringify({ code: "internal", message: "a\r\ngrpc-status: 0\r\n%é\u0000" });
+  const { call } = await startForwarding((socket) =>
+    socket.write(rawResponse("500 X", "application/json", said)),
+  );
+  const response = await call(grpcFrame(message));
+  expect(response.headers.get("grpc-status")).toBe("13");
+  expect(response.headers.get("grpc-message")).toBe("a%0D%0Agrpc-status: 0%0D%0A%25%C3%A9%00");
+});
+
+test("a caller's junk in a header never reaches the CA as another header", async () => {
+  const { call, heard } = await startForwarding((socket) => socket.write(granted));
+  await call(grpcFrame(message), { clusterid: "caf\u00e9" }).catch(() => {});
+  for (const text of heard) expect(text.match(/\r\n\r\n/g)).toHaveLength(1);
+});
+
+test.each<[string, string, Uint8Array]>([
+  ["Connect", "application/proto", new Uint8Array()],
+  ["Connect with JSON", "application/json", new TextEncoder().encode("{}")],
+  ["gRPC-Web", "application/grpc-web+proto", grpcFrame(new Uint8Array())],
+])("a caller over %s is answered over that", async (_, type, body) => {
+  const empty = rawResponse("200 OK", "application/proto", "");
+  const { call, heard } = await startForwarding((socket) => socket.write(empty));
+  const response = await call(body, { "content-type": type });
+  expect(response.status).toBe(200);
+  expect(response.headers.get("content-type")).toBe(type);
+  expect(heard[0]).toMatch(/content-type: application\/proto\r\n/);
+});

@@ -1,0 +1,135 @@
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, afterEach, beforeAll, beforeEach, expect, test, vi } from "vitest";
+import { runGateway } from "../../../src/node/gateway/gateway.ts";
+import { parseGatewayConfiguration } from "../../../src/node/gateway/gateway-configuration.ts";
+import type { RunningServer } from "../../../src/node/serve/serve.ts";
+import { issuerTables } from "../../contract/service-under-test.ts";
+import { type ServedCa, serveCa, servedName } from "../../testkit/ca/served-ca.ts";
+import { createTokenKey, jwksOf, mintAccountToken } from "../../testkit/callers/tokens.ts";
+import { createEventRecorder } from "../../testkit/event-recorder.ts";
+import {
+  namespaceOf,
+  startWatchedApi,
+  type WatchedApi,
+  watchedToken,
+} from "../../testkit/kubernetes/watched-api.ts";
+
+let api: WatchedApi;
+let folder: string;
+let gateway: RunningServer | undefined;
+let pem: string;
+let served: ServedCa;
+
+beforeAll(async () => {
+  const key = await createTokenKey("ES256", "k1");
+  const gateways = [{ account: "istio-system/rampart-gateway", dns_names: [servedName] }];
+  const table = { ...issuerTables.cluster, jwks: jwksOf(key), gateways };
+  served = await serveCa({ SERVING_NAMES: ["localhost"], ISSUERS: [table] });
+  pem = await served.bundle();
+  folder = await mkdtemp(join(tmpdir(), "rampart-"));
+  const account = "istio-system:rampart-gateway";
+  const token = await mintAccountToken(key, table.issuer, account, new Date());
+  await writeFile(join(folder, "token"), token);
+  await writeFile(join(folder, "api-token"), watchedToken);
+  await writeFile(join(folder, "roots.pem"), pem);
+});
+
+afterAll(async () => {
+  await served.end();
+  await rm(folder, { recursive: true });
+});
+
+beforeEach(async () => {
+  api = await startWatchedApi();
+  for (const name of ["default", "shop", "kube-public"]) api.put(namespaceOf(name));
+});
+
+afterEach(async () => {
+  await gateway?.close(100);
+  gateway = undefined;
+  await api.close();
+});
+
+/** Starts one, and waits until it could serve. */
+async function start(values: Record<string, unknown>): Promise<void> {
+  const configuration = parseGatewayConfiguration({
+    UPSTREAM: `https://localhost:${served.port}`,
+    UPSTREAM_CA_FILE: join(folder, "roots.pem"),
+    TOKEN_FILE: join(folder, "token"),
+    LISTEN: "127.0.0.1:0",
+    MONITORING_LISTEN: "127.0.0.1:0",
+    KUBERNETES_SERVER: api.origin,
+    KUBERNETES_TOKEN_FILE: join(folder, "api-token"),
+    ...values,
+  });
+  gateway = await runGateway(configuration, {
+    log: createEventRecorder(),
+    clock: () => new Date(),
+  });
+  await gateway.address;
+}
+
+const monitored = (path: string): Promise<Response> =>
+  fetch(`http://127.0.0.1:${gateway?.monitoringAddress.port}${path}`);
+const readiness = async (): Promise<[number, unknown]> => {
+  const response = await monitored("/readyz");
+  return [response.status, await response.json()];
+};
+const eventually = (check: () => unknown): Promise<unknown> =>
+  vi.waitFor(check, { timeout: 20_000, interval: 20 });
+const outOfOrder: WatchedApi["instead"] = (_, response) =>
+  Boolean(response.writeHead(500).end("{}"));
+
+test("a gateway keeps the roots in every namespace when it is asked to, and shows it", async () => {
+  await start({ DELIVER_ROOTS: true });
+  for (const name of ["default", "shop"]) {
+    await eventually(() =>
+      expect(api.configMapIn(name)).toMatchObject({ data: { "root-cert.pem": pem } }),
+    );
+  }
+  expect(api.configMapIn("kube-public")).toBeUndefined();
+  await eventually(async () =>
+    expect(await readiness()).toMatchObject([
+      200,
+      { ready: true, roots: { ready: true, delivered: 2, sequence: expect.any(Number) } },
+    ]),
+  );
+  const metrics = await (await monitored("/metrics")).text();
+  expect(metrics).toContain("rampart_distribute_ready 1");
+  expect(metrics).toContain("rampart_distribute_namespaces_delivered 2");
+});
+
+test("a gateway keeps none, and asks no API server, unless it is asked to", async () => {
+  await start({});
+  expect(await readiness()).toEqual([200, { ready: true, reasons: [] }]);
+  expect(api.asked).toEqual([]);
+  expect(await (await monitored("/metrics")).text()).not.toContain("rampart_distribute");
+});
+
+test.each<[string, () => void]>([
+  ["answers errors", () => (api.instead = outOfOrder)],
+  ["answers nothing", () => (api.instead = () => true)],
+])("a gateway serves while the API server %s", async (_, prepare) => {
+  prepare();
+  await start({ DELIVER_ROOTS: true });
+  expect(await readiness()).toMatchObject([
+    200,
+    { ready: true, reasons: [], roots: { ready: false, delivered: 0 } },
+  ]);
+});
+
+test("a gateway waits for the roots to be everywhere when that is asked of it", async () => {
+  api.instead = (request, response) =>
+    request.method === "PATCH" && Boolean(response.writeHead(403).end("{}"));
+  await start({ DELIVER_ROOTS: true, READY_WITH_ROOTS: true });
+  await eventually(async () =>
+    expect(await readiness()).toMatchObject([
+      503,
+      { ready: false, reasons: ["2 places have yet to get the bundle"] },
+    ]),
+  );
+  api.instead = undefined;
+  await eventually(async () => expect(await readiness()).toMatchObject([200, { ready: true }]));
+});

@@ -1,0 +1,230 @@
+import { X509Certificate } from "node:crypto";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, beforeEach, describe, expect, test, vi } from "vitest";
+import { createWorkloadKey } from "../../../dev/certificate-request.ts";
+import { runGateway } from "../../../src/node/gateway/gateway.ts";
+import { parseGatewayConfiguration } from "../../../src/node/gateway/gateway-configuration.ts";
+import type { RunningServer } from "../../../src/node/serve/serve.ts";
+import { expectCallsCounted } from "../../contract/call-counts.ts";
+import { bearer } from "../../contract/rpc-calls.ts";
+import { issuers, issuerTables, type ServiceUnderTest } from "../../contract/service-under-test.ts";
+import { type ServedCa, serveCa, servedName } from "../../testkit/ca/served-ca.ts";
+import {
+  createTokenKey,
+  jwksOf,
+  mintAccountToken,
+  type TokenKey,
+} from "../../testkit/callers/tokens.ts";
+import { createEventRecorder } from "../../testkit/event-recorder.ts";
+import { connectHttp2 } from "../../testkit/network/http2-client.ts";
+import { type CallerTls, nativeClient } from "../../testkit/network/native-grpc.ts";
+import { type Relay, startRelay } from "../../testkit/network/relay.ts";
+
+const log = createEventRecorder();
+const account = "istio-system:rampart-gateway";
+let directory: string;
+let key: TokenKey;
+let served: ServedCa;
+let roots: string;
+let relay: Relay;
+let gateway: RunningServer;
+let port: number;
+
+const service = (): ServiceUnderTest => ({
+  send: () => Promise.reject(new Error("not by fetch")),
+  key,
+  now: () => new Date(),
+  takeAudits: () => served.log.audits.splice(0),
+});
+
+async function startGateway(upstream: string): Promise<RunningServer> {
+  const configuration = parseGatewayConfiguration({
+    UPSTREAM: upstream,
+    UPSTREAM_CA_FILE: join(directory, "roots.pem"),
+    TOKEN_FILE: join(directory, "token"),
+    LISTEN: "127.0.0.1:0",
+    MONITORING_LISTEN: "127.0.0.1:0",
+  });
+  return runGateway(configuration, { log, clock: () => new Date() });
+}
+
+beforeAll(async () => {
+  key = await createTokenKey("ES256", "k1");
+  const gateways = [{ account: "istio-system/rampart-gateway", dns_names: [servedName] }];
+  const jwks = jwksOf(key);
+  served = await serveCa({
+    SERVING_NAMES: ["localhost"],
+    ISSUERS: [
+      { ...issuerTables.cluster, jwks, gateways },
+      { ...issuerTables.team, jwks },
+      { ...issuerTables.down, jwks_uri: "http://127.0.0.1:9" },
+    ],
+  });
+  roots = await served.bundle();
+  directory = await mkdtemp(join(tmpdir(), "rampart-"));
+  const token = await mintAccountToken(key, issuers.cluster, account, new Date());
+  await writeFile(join(directory, "token"), `${token}\n`);
+  await writeFile(join(directory, "roots.pem"), roots);
+  relay = await startRelay(served.port);
+  gateway = await startGateway(`https://localhost:${relay.port}/`);
+  ({ port } = await gateway.address);
+});
+
+afterAll(async () => {
+  await gateway.close(1000);
+  relay.close();
+  await served.end();
+  await rm(directory, { recursive: true });
+});
+
+beforeEach(() => {
+  served.log.audits.length = 0;
+});
+
+async function call(
+  tls: Partial<CallerTls>,
+  headers: Record<string, string> = {},
+  request: object = {},
+) {
+  const client = nativeClient(port, servedName, { roots, ...tls });
+  const { privateKey, csrPem } = await createWorkloadKey("spiffe://any/ns/a/sa/b");
+  const outcome = await client.createCertificate({ csr: csrPem, ...request }, headers);
+  client.close();
+  const keyPem = privateKey.export({ type: "pkcs8", format: "pem" }).toString();
+  return { outcome, keyPem };
+}
+
+function leafOf({ outcome }: Awaited<ReturnType<typeof call>>): X509Certificate {
+  if (!("certChain" in outcome)) throw new Error(outcome.message);
+  return new X509Certificate(outcome.certChain[0] ?? "");
+}
+
+async function obtain(name: string): Promise<CallerTls> {
+  const called = await call({}, await bearer(service(), name));
+  return { roots, keyPem: called.keyPem, chainPem: leafOf(called).toString() };
+}
+
+describe("a call through the gateway", () => {
+  test("is the CA's to answer, by the caller's own token", async () => {
+    const called = await call({}, { ...(await bearer(service())), clusterid: "Kubernetes" });
+    expect(leafOf(called).subjectAltName).toBe("URI:spiffe://cluster.local/ns/foo/sa/bar");
+    expect(served.log.audits).toEqual([expect.objectContaining({ issuer: issuers.cluster })]);
+    expect(served.log.audits[0]).not.toHaveProperty("gateway");
+  });
+
+  test("may name an identity when the caller is a node proxy", async () => {
+    const metadata = { ImpersonatedIdentity: "spiffe://cluster.local/ns/a/sa/b" };
+    const headers = await bearer(service(), "istio-system:ztunnel");
+    const called = await call({}, headers, { metadata });
+    expect(leafOf(called).subjectAltName).toBe("URI:spiffe://cluster.local/ns/a/sa/b");
+  });
+
+  test.each<[string, object, () => object]>([
+    ["Unauthenticated", {}, () => ({ authorization: "Bearer junk" })],
+    ["Unauthenticated", {}, async () => ({ ...(await bearer(service())), clusterid: "x" })],
+    ["InvalidArgument", { csr: "junk" }, () => bearer(service())],
+    ["InvalidArgument", { metadata: { CertSigner: "serving" } }, () => bearer(service())],
+    ["PermissionDenied", { metadata: { ImpersonatedIdentity: "x" } }, () => bearer(service())],
+    ["Unavailable", {}, () => bearer(service(), "foo:bar", issuers.down)],
+  ])("is refused in the CA's words: %s (%#)", async (code, request, headers) => {
+    const { outcome } = await call({}, (await headers()) as Record<string, string>, request);
+    expect(outcome).toMatchObject({ code });
+    expect(served.log.audits).toHaveLength(1);
+  });
+
+  test("does not trouble the CA when there is no credential, or too much of a message", async () => {
+    expect((await call({})).outcome).toMatchObject({ code: "Unauthenticated" });
+    const large = { csr: "x".repeat(70_000) };
+    const { outcome } = await call({}, await bearer(service()), large);
+    expect(outcome).toMatchObject({ code: "ResourceExhausted" });
+    expect(served.log.audits).toEqual([]);
+  });
+});
+
+describe("a caller with a certificate", () => {
+  test("is forwarded by the gateway as who it is", async () => {
+    const svid = await obtain("foo:vm");
+    served.log.audits.length = 0;
+    const leaf = leafOf(await call(svid));
+    expect(leaf.subjectAltName).toBe("URI:spiffe://cluster.local/ns/foo/sa/vm");
+    expect(served.log.audits[0]).toMatchObject({
+      spiffeId: "spiffe://cluster.local/ns/foo/sa/vm",
+      gateway: "spiffe://cluster.local/ns/istio-system/sa/rampart-gateway",
+    });
+  });
+
+  test("cannot say itself whom the gateway forwards", async () => {
+    const svid = await obtain("foo:vm");
+    const forged = { "x-forwarded-client-cert": "URI=spiffe://cluster.local/ns/foo/sa/other" };
+    const leaf = leafOf(await call(svid, forged));
+    expect(leaf.subjectAltName).toBe("URI:spiffe://cluster.local/ns/foo/sa/vm");
+  });
+
+  test("does not get the gateway's names", async () => {
+    const { outcome } = await call(
+      await obtain("foo:vm"),
+      {},
+      { metadata: { CertSigner: "serving" } },
+    );
+    expect(outcome).toMatchObject({ code: "InvalidArgument" });
+  });
+});
+
+test("a caller with a token cannot say whom the gateway forwards", async () => {
+  const forged = { "x-forwarded-client-cert": "URI=spiffe://cluster.local/ns/foo/sa/other" };
+  const called = await call({}, { ...(await bearer(service())), ...forged });
+  expect(leafOf(called).subjectAltName).toBe("URI:spiffe://cluster.local/ns/foo/sa/bar");
+  expect(await call({}, forged)).toMatchObject({ outcome: { code: "Unauthenticated" } });
+});
+
+test("a gateway passes on what it verifies against, and says that it is ready", async () => {
+  const origin = `http://127.0.0.1:${gateway.monitoringAddress.port}`;
+  expect(await (await fetch(`${origin}/bundle.pem`)).text()).toBe(roots);
+  expect((await fetch(`${origin}/readyz`)).status).toBe(200);
+  expect((await fetch(`${origin}/`)).status).toBe(404);
+});
+
+test("a gateway counts calls by code, whatever their protocol", async () => {
+  const { csrPem: csr } = await createWorkloadKey("spiffe://any/ns/a/sa/b");
+  const call = { csr, headers: await bearer(service()) };
+  const metrics = async (): Promise<string> =>
+    (await fetch(`http://127.0.0.1:${gateway.monitoringAddress.port}/metrics`)).text();
+  const tls = { ca: roots, servername: servedName };
+  const { session, send } = connectHttp2(`https://127.0.0.1:${port}`, tls);
+  await expectCallsCounted({ send, metrics }, "HTTP/2", call);
+  session.destroy();
+});
+
+describe("while the CA is away", () => {
+  test("callers are told to come back, and are served once it is there again", async () => {
+    const headers = await bearer(service());
+    relay.cut();
+    for (let i = 0; i < 3; i++) {
+      expect((await call({}, headers)).outcome).toEqual({
+        code: "Unavailable",
+        message: "certificate authority is temporarily unavailable",
+      });
+    }
+    relay.mend();
+    expect((await call({}, headers)).outcome).toHaveProperty("certChain");
+  });
+
+  test("a gateway that starts waits for it, alive and not ready", async () => {
+    const waiting = await startGateway("https://localhost:9");
+    const origin = `http://127.0.0.1:${waiting.monitoringAddress.port}`;
+    expect((await fetch(`${origin}/healthz`)).status).toBe(200);
+    expect((await fetch(`${origin}/readyz`)).status).toBe(503);
+    expect((await fetch(`${origin}/bundle.pem`)).status).toBe(503);
+    await waiting.close(1000);
+    await expect(waiting.address).rejects.toThrow();
+  });
+});
+
+test("no event of a gateway holds a token or a CSR", async () => {
+  await vi.waitFor(() => expect(log.operations.length).toBeGreaterThan(0));
+  const text = JSON.stringify(log.operations);
+  expect(text).not.toContain("BEGIN");
+  expect(text).not.toContain("eyJ");
+});

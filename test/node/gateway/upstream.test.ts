@@ -1,0 +1,179 @@
+import { once } from "node:events";
+import type { Socket } from "node:net";
+import { Code, ConnectError } from "@connectrpc/connect";
+import { describe, expect, onTestFinished, test } from "vitest";
+import { openUpstream, type UpstreamCall } from "../../../src/node/gateway/upstream.ts";
+import {
+  granted,
+  type RawAnswer,
+  rawResponse as response,
+  startRawServer,
+} from "../../testkit/network/raw-server.ts";
+
+const message = new TextEncoder().encode("msg");
+
+async function startUpstream(answer: RawAnswer) {
+  const { url, ...server } = await startRawServer(answer);
+  const upstream = await openUpstream(url, undefined);
+  onTestFinished(upstream.close);
+  const call = (more: Partial<UpstreamCall> = {}): Promise<unknown> =>
+    upstream.createCertificate(message, { headers: { authorization: "Bearer x" }, ...more });
+  return { ...server, call };
+}
+
+const refused = (status: string, code: string, text: string) =>
+  response(status, "application/json", JSON.stringify({ code, message: text }));
+
+/** The code of what the CA has said; for everything else, that it is away. */
+const outcomeOf = (call: Promise<unknown>): Promise<unknown> =>
+  call.catch((error: unknown) =>
+    error instanceof ConnectError ? [Code[error.code], error.rawMessage] : "away",
+  );
+
+test("a message goes to the CA as it is, and its answer comes back, over one connection", async () => {
+  const { call, heard, sockets } = await startUpstream((socket) => socket.write(granted));
+  for (let i = 0; i < 3; i++) expect(await call()).toEqual(Buffer.from("abc"));
+  expect(sockets.size).toBe(1);
+  expect(heard[0]).toMatch(
+    /^POST \/istio\.v1\.auth\.IstioCertificateService\/CreateCertificate HTTP\/1\.1\r\n/,
+  );
+  expect(heard[0]).toMatch(/content-type: application\/proto\r\n/);
+  expect(heard[0]).toMatch(/authorization: Bearer x\r\n/);
+  expect(heard[0]).toMatch(/\r\n\r\nmsg$/);
+  expect(heard[0]).not.toMatch(/connect-timeout-ms/);
+});
+
+test.each([
+  [1500, "1500"],
+  [0.2, "1"],
+  [1e15, "1000000000"],
+])("a deadline of %d ms goes along", async (timeoutMs, expected) => {
+  const { call, heard } = await startUpstream((socket) => socket.write(granted));
+  await call({ timeoutMs });
+  expect(/connect-timeout-ms: (\d+)/.exec(heard[0] ?? "")?.[1]).toBe(expected);
+});
+
+describe("what the CA says", () => {
+  test.each<[string, string, string]>([
+    ["401 Unauthorized", "unauthenticated", "Unauthenticated"],
+    ["403 Forbidden", "permission_denied", "PermissionDenied"],
+    ["400 Bad Request", "invalid_argument", "InvalidArgument"],
+    ["429 Too Many Requests", "resource_exhausted", "ResourceExhausted"],
+    ["504 Gateway Timeout", "deadline_exceeded", "DeadlineExceeded"],
+    ["500 Internal Server Error", "internal", "Internal"],
+  ])("with %s and %s is told to the caller", async (status, code, expected) => {
+    const { call } = await startUpstream((s) => s.write(refused(status, code, "why not")));
+    expect(await outcomeOf(call())).toEqual([expected, "why not"]);
+  });
+
+  test.each<[string, string]>([
+    ["503 Service Unavailable", "unavailable"],
+    ["404 Not Found", "unimplemented"],
+    ["500 Internal Server Error", "unknown"],
+    ["409 Conflict", "aborted"],
+    ["500 Internal Server Error", "no_such_code"],
+    ["200 OK", "invalid_argument"],
+  ])("with %s and %s is no fault of the caller's", async (status, code) => {
+    const { call } = await startUpstream((s) => s.write(refused(status, code, "why not")));
+    expect(await outcomeOf(call())).toBe("away");
+  });
+
+  test("is cut to what a trailer holds, and can be encoded", async () => {
+    const body = `{"code":"internal","message":"\\ud800${"x".repeat(100_000)}"}`;
+    const { call } = await startUpstream((s) =>
+      s.write(response("500 X", "application/json", body)),
+    );
+    expect(await outcomeOf(call())).toEqual(["Internal", `\ufffd${"x".repeat(511)}`]);
+  });
+});
+
+describe("what something else says in the CA's place", () => {
+  const page = "<html>\r\n<h1>no</h1>";
+
+  test.each<[string, unknown]>([
+    ["401 Unauthorized", ["Unauthenticated", "refused with status 401"]],
+    ["403 Forbidden", ["PermissionDenied", "refused with status 403"]],
+    ["400 Bad Request", ["Internal", "refused with status 400"]],
+    ["404 Not Found", "away"],
+    ["429 Too Many Requests", "away"],
+    ["500 Internal Server Error", "away"],
+    ["502 Bad Gateway", "away"],
+    ["504 Gateway Timeout", "away"],
+    ["200 OK", "away"],
+    ["204 No Content", "away"],
+  ])("with %s is taken by its status, as Connect has it", async (status, expected) => {
+    const { call } = await startUpstream((s) => s.write(response(status, "text/html", page)));
+    expect(await outcomeOf(call())).toEqual(expected);
+  });
+
+  test.each<[string, string]>([
+    ["a redirect", response("302 Found", "text/html", "", "location: http://127.0.0.1:9/\r\n")],
+    [
+      "another protocol",
+      "HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: x\r\n\r\n",
+    ],
+    ["no HTTP", "220 smtp.example ESMTP\r\n"],
+    [
+      "a compressed message",
+      response("200 OK", "application/proto", "abc", "content-encoding: gzip\r\n"),
+    ],
+    ["too much", response("200 OK", "application/proto", "x".repeat(300_000))],
+    ["too long a head", `HTTP/1.1 200 OK\r\nx: ${"x".repeat(100_000)}\r\n\r\n`],
+    ["two lengths", "HTTP/1.1 200 OK\r\ncontent-length: 1\r\ncontent-length: 2\r\n\r\nab"],
+  ])("with %s is an outage", async (_, answer) => {
+    const { call } = await startUpstream((socket) => socket.write(answer));
+    expect(await outcomeOf(call())).toBe("away");
+  });
+
+  test("ahead of the answer changes nothing", async () => {
+    const { call } = await startUpstream((socket) =>
+      socket.write(`HTTP/1.1 103 Early Hints\r\nlink: </x>\r\n\r\n${granted}`),
+    );
+    expect(await call()).toEqual(Buffer.from("abc"));
+  });
+});
+
+describe("a connection that ends", () => {
+  test("before there is an answer to its first request is an outage", async () => {
+    const { call, heard } = await startUpstream((socket) => socket.destroy());
+    expect(await outcomeOf(call())).toBe("away");
+    expect(heard).toHaveLength(1);
+  });
+
+  test("in the middle of an answer is an outage, and nothing is asked again", async () => {
+    const { call, heard } = await startUpstream((socket) => {
+      if (heard.length === 1) socket.write(granted);
+      else socket.end(granted.slice(0, -1));
+    });
+    await call();
+    expect(await outcomeOf(call())).toBe("away");
+    expect(heard).toHaveLength(2);
+  });
+
+  test("just as it is used again is replaced, and the request sent once more", async () => {
+    const { call, heard } = await startUpstream((socket) => {
+      if (heard.length === 2) socket.destroy();
+      else socket.write(granted);
+    });
+    await call();
+    expect(await call()).toEqual(Buffer.from("abc"));
+    expect(heard).toHaveLength(3);
+  });
+});
+
+test("a call that nobody waits for any more ends with the reason, and its connection with it", async () => {
+  const { call, heard, sockets } = await startUpstream(() => {});
+  const patience = new AbortController();
+  const outcome = outcomeOf(call({ signal: patience.signal }));
+  await expect.poll(() => heard.length).toBe(1);
+  const [socket] = sockets;
+  const ended = once(socket as Socket, "close");
+  patience.abort(new ConnectError("deadline exceeded", Code.DeadlineExceeded));
+  expect(await outcome).toEqual(["DeadlineExceeded", "deadline exceeded"]);
+  await ended;
+  expect(await outcomeOf(call({ signal: patience.signal }))).toEqual([
+    "DeadlineExceeded",
+    "deadline exceeded",
+  ]);
+  expect(heard).toHaveLength(1);
+});

@@ -1,0 +1,49 @@
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { afterAll } from "vitest";
+import { describeCertificateService } from "../../contract/certificate-service.ts";
+import { issuerTables, type ServiceUnderTest } from "../../contract/service-under-test.ts";
+import { type ServedCa, serveCa, servedName } from "../../testkit/ca/served-ca.ts";
+import { createTokenKey, jwksOf } from "../../testkit/callers/tokens.ts";
+import { connectHttp2, type Http2Client } from "../../testkit/network/http2-client.ts";
+
+const keyServer = createServer((request, response) => {
+  if (request.url === "/down") response.writeHead(503).end();
+});
+
+let served: ServedCa;
+let client: Http2Client;
+
+afterAll(async () => {
+  client.session.destroy();
+  await served.end();
+  keyServer.close();
+  keyServer.closeAllConnections();
+});
+
+async function startServe(): Promise<ServiceUnderTest> {
+  await new Promise<void>((resolve) => keyServer.listen(0, "127.0.0.1", resolve));
+  const origin = `http://127.0.0.1:${(keyServer.address() as AddressInfo).port}`;
+  const key = await createTokenKey("ES256", "k1");
+  served = await serveCa({
+    ISSUERS: [
+      { ...issuerTables.cluster, jwks: jwksOf(key) },
+      { ...issuerTables.team, jwks: JSON.stringify(jwksOf(key)) },
+      { ...issuerTables.hanging, jwks_uri: `${origin}/hanging` },
+      { ...issuerTables.stalled, jwks_uri: `${origin}/stalled` },
+      { ...issuerTables.down, jwks_uri: `${origin}/down` },
+    ],
+  });
+  client = connectHttp2(`https://127.0.0.1:${served.port}`, {
+    ca: await served.bundle(),
+    servername: servedName,
+  });
+  return {
+    send: client.send,
+    key,
+    now: () => new Date(),
+    takeAudits: () => served.log.audits.splice(0),
+  };
+}
+
+describeCertificateService(startServe, { hasTrailers: true });

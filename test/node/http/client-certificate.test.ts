@@ -1,0 +1,173 @@
+import { once } from "node:events";
+import { connect, type TLSSocket } from "node:tls";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { createWorkloadKey } from "../../../dev/certificate-request.ts";
+import { bearer } from "../../contract/rpc-calls.ts";
+import { issuerTables, type ServiceUnderTest } from "../../contract/service-under-test.ts";
+import { type ServedCa, serveCa, servedName } from "../../testkit/ca/served-ca.ts";
+import { createTokenKey, jwksOf, type TokenKey } from "../../testkit/callers/tokens.ts";
+import { nativeClient } from "../../testkit/network/native-grpc.ts";
+
+/** A key and the chain that certifies it, PEM. */
+interface Svid {
+  readonly keyPem: string;
+  readonly chainPem: string;
+}
+
+let served: ServedCa;
+let other: ServedCa;
+let key: TokenKey;
+let roots: string;
+let svid: Svid;
+
+beforeAll(async () => {
+  key = await createTokenKey("ES256", "k1");
+  const ISSUERS = [{ ...issuerTables.cluster, jwks: jwksOf(key) }];
+  [served, other] = await Promise.all([
+    serveCa({ ISSUERS, PLAINTEXT_LISTEN: "127.0.0.1:0" }),
+    serveCa({ ISSUERS }),
+  ]);
+  roots = await served.bundle();
+  svid = await obtain(served, "foo:bar");
+});
+
+afterAll(() => Promise.all([served.end(), other.end()]));
+
+const service = (): ServiceUnderTest => ({
+  send: () => Promise.reject(new Error("not by fetch")),
+  key,
+  now: () => new Date(),
+  takeAudits: () => served.log.audits.splice(0),
+});
+
+async function obtain(ca: ServedCa, account: string): Promise<Svid> {
+  const { privateKey, csrPem } = await createWorkloadKey("spiffe://any/ns/a/sa/b");
+  const client = nativeClient(ca.port, servedName, { roots: await ca.bundle() });
+  const outcome = await client.createCertificate({ csr: csrPem }, await bearer(service(), account));
+  client.close();
+  if (!("certChain" in outcome)) throw new Error(outcome.message);
+  const keyPem = privateKey.export({ type: "pkcs8", format: "pem" }).toString();
+  return { keyPem, chainPem: outcome.certChain[0] ?? "" };
+}
+
+async function call(shown: Partial<Svid>, call: object = {}, headers = {}) {
+  const client = nativeClient(served.port, servedName, { roots, ...shown });
+  const { csrPem } = await createWorkloadKey("spiffe://any/ns/a/sa/b");
+  const outcome = await client.createCertificate({ csr: csrPem, ...call }, headers);
+  client.close();
+  return outcome;
+}
+
+/** What becomes of a bare handshake: what the server says to a request, or how it ends. */
+async function handshake(shown: Partial<Svid>): Promise<string> {
+  const socket: TLSSocket = connect({
+    port: served.port,
+    servername: servedName,
+    ca: roots,
+    ...(shown.chainPem && { cert: shown.chainPem, key: shown.keyPem }),
+    ALPNProtocols: ["http/1.1"],
+  });
+  const ended = once(socket, "close");
+  let answer = "";
+  socket.on("data", (chunk: Buffer) => {
+    answer += chunk.toString();
+  });
+  socket.on("error", () => {});
+  socket.write("GET /healthz HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n");
+  await ended;
+  return answer.slice(0, answer.indexOf("\r\n"));
+}
+
+describe("a caller with an X509-SVID of this mesh", () => {
+  test("is its SPIFFE ID, without a token", async () => {
+    served.log.audits.length = 0;
+    expect(await call(svid)).toHaveProperty("certChain");
+    expect(served.log.audits).toEqual([
+      expect.objectContaining({
+        outcome: "issued",
+        spiffeId: "spiffe://cluster.local/ns/foo/sa/bar",
+      }),
+    ]);
+    expect(served.log.audits[0]).not.toHaveProperty("issuer");
+  });
+
+  test("is that even when it has a token of somebody else, as in Istio's order", async () => {
+    served.log.audits.length = 0;
+    const headers = await bearer(service(), "shop:cart");
+    expect(await call(svid, {}, headers)).toHaveProperty("certChain");
+    expect(served.log.audits[0]).toMatchObject({
+      spiffeId: "spiffe://cluster.local/ns/foo/sa/bar",
+    });
+  });
+
+  test("may not name another identity, not even a node proxy", async () => {
+    const ztunnel = await obtain(served, "istio-system:ztunnel");
+    const metadata = { ImpersonatedIdentity: "spiffe://cluster.local/ns/foo/sa/bar" };
+    expect(await call(ztunnel, { metadata })).toMatchObject({ code: "PermissionDenied" });
+  });
+
+  test("can shake hands over HTTP/1.1 as well", async () => {
+    expect(await handshake(svid)).toBe("HTTP/1.1 200 OK");
+  });
+});
+
+describe("a presented certificate that is no X509-SVID of this mesh", () => {
+  const cases: readonly [string, () => Promise<Svid>][] = [
+    ["of another mesh of the same name", () => obtain(other, "foo:bar")],
+    ["of this mesh with another's key", async () => ({ ...svid, ...(await brokenKey()) })],
+  ];
+
+  async function brokenKey(): Promise<Svid> {
+    const stranger = await obtain(other, "foo:bar");
+    return { keyPem: stranger.keyPem, chainPem: stranger.chainPem };
+  }
+
+  test.each(cases)("ends the connection before anything is answered: %s", async (_, shown) => {
+    served.log.operations.length = 0;
+    const svidShown = await shown();
+    expect(await handshake(svidShown)).toBe("");
+    expect(await call(svidShown)).toMatchObject({ code: "Unavailable" });
+    const { event } = served.log.operations[0] ?? {};
+    expect(event).toBe("client-certificate-refused");
+  });
+});
+
+test("a caller without a certificate goes on to its token", async () => {
+  expect(await handshake({})).toBe("HTTP/1.1 200 OK");
+  expect(await call({})).toMatchObject({ code: "Unauthenticated" });
+  expect(await call({}, {}, await bearer(service()))).toHaveProperty("certChain");
+});
+
+test.each(["TLSv1.2", "TLSv1.3"] as const)(
+  "no session of %s is resumed, so that no certificate is believed longer than it is good",
+  async (version) => {
+    const sessions: Buffer[] = [];
+    const isReused = (session?: Buffer) =>
+      new Promise<boolean>((resolve, reject) => {
+        let reused = false;
+        const socket = connect({
+          port: served.port,
+          servername: servedName,
+          ca: roots,
+          cert: svid.chainPem,
+          key: svid.keyPem,
+          ...(session && { session }),
+          minVersion: version,
+          maxVersion: version,
+          ALPNProtocols: ["http/1.1"],
+        });
+        socket.on("secureConnect", () => {
+          reused = socket.isSessionReused();
+          const session = socket.getSession();
+          if (session) sessions.push(session);
+        });
+        socket.on("session", (each) => sessions.push(each));
+        socket.on("error", reject);
+        socket.on("close", () => resolve(reused));
+        socket.resume();
+        socket.write("GET /healthz HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n");
+      });
+    await isReused();
+    for (const session of [...sessions]) expect(await isReused(session)).toBe(false);
+  },
+);

@@ -1,0 +1,66 @@
+import { once } from "node:events";
+import { connect } from "node:http2";
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
+import { bearer, grpcFrame } from "../../contract/rpc-calls.ts";
+import { issuerTables, rpcPath } from "../../contract/service-under-test.ts";
+import { type ServedCa, serveCa } from "../../testkit/ca/served-ca.ts";
+import { createTokenKey, jwksOf, type TokenKey } from "../../testkit/callers/tokens.ts";
+import {
+  endStream,
+  type FrameHead,
+  frameType,
+  tapFrames,
+} from "../../testkit/network/frame-tap.ts";
+
+let served: ServedCa;
+let key: TokenKey;
+
+beforeAll(async () => {
+  key = await createTokenKey("ES256", "k1");
+  served = await serveCa({
+    PLAINTEXT_LISTEN: "127.0.0.1:0",
+    ISSUERS: [{ ...issuerTables.cluster, jwks: jwksOf(key) }],
+  });
+});
+
+afterAll(() => served.end());
+
+/** What the server says of a stream, from the frame that ends its answer. */
+async function endOfAnswer(path: string, contentType: string, octets: number) {
+  const { port, heard } = await tapFrames(served.server.plaintextAddress?.port ?? 0);
+  const session = connect(`http://127.0.0.1:${port}`);
+  onTestFinished(() => session.destroy());
+  const send = () => Promise.reject(new Error("not by fetch"));
+  const service = { send, key, now: () => new Date(), takeAudits: () => [] };
+  const headers = { ...(await bearer(service)), "content-type": contentType };
+  const stream = session.request({ ":method": "POST", ":path": path, ...headers });
+  stream.resume().end(grpcFrame(new Uint8Array(octets)));
+  await once(stream, "close");
+  // The connection is as good as before.
+  const next = session.request({ ":path": "/healthz" });
+  const [answer] = await once(next.resume(), "response");
+  expect(answer[":status"]).toBe(200);
+  const ofStream = heard.filter(({ streamId }) => streamId === 1).filter(isNoWindow);
+  return ofStream.slice(ofStream.findIndex(({ flags }) => (flags & endStream) !== 0));
+}
+
+const windowUpdate = 8;
+const isNoWindow = ({ type }: FrameHead): boolean => type !== windowUpdate;
+
+describe.each([
+  ["native gRPC", rpcPath, "application/grpc"],
+  ["gRPC-Web", rpcPath, "application/grpc-web+proto"],
+  ["no RPC", "/healthz", "text/plain"],
+])("an answer over %s to a request that is still being sent", (_, path, contentType) => {
+  test("waits for the rest", async () => {
+    const [end, ...more] = await endOfAnswer(path, contentType, 120_000);
+    expect(end?.flags).toSatisfy((flags: number) => (flags & endStream) !== 0);
+    expect(more).toEqual([]);
+  });
+
+  test("does not wait for all of a larger one, which is declined once the answer is complete", async () => {
+    const [end, ...more] = await endOfAnswer(path, contentType, 8_000_000);
+    expect(end?.flags).toSatisfy((flags: number) => (flags & endStream) !== 0);
+    expect(more).toMatchObject([{ type: frameType.rstStream, errorCode: 0 }]);
+  });
+});

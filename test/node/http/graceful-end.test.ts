@@ -1,0 +1,107 @@
+import { once } from "node:events";
+import { connect } from "node:net";
+import { beforeEach, describe, expect, onTestFinished, test } from "vitest";
+import { connectJson, grpcWeb } from "../../contract/rpc-calls.ts";
+import { issuerTables, origin, rpcPath } from "../../contract/service-under-test.ts";
+import { type ServedCa, serveCa, servedName } from "../../testkit/ca/served-ca.ts";
+import { createTokenKey, jwksOf, mintAccountToken } from "../../testkit/callers/tokens.ts";
+import { createWorkload } from "../../testkit/callers/workload.ts";
+import { connectHttp2 } from "../../testkit/network/http2-client.ts";
+
+let served: ServedCa;
+let authorization: string;
+
+beforeEach(async () => {
+  const key = await createTokenKey("ES256", "k1");
+  const { issuer } = issuerTables.cluster;
+  served = await serveCa({
+    ISSUERS: [{ issuer, jwks: jwksOf(key) }],
+    PLAINTEXT_LISTEN: "127.0.0.1:0",
+  });
+  authorization = `Bearer ${await mintAccountToken(key, issuer, "foo:bar", new Date())}`;
+});
+
+/** A call whose body comes only when it is told to. */
+async function beginCall(over = connectJson) {
+  const { csrPem } = await createWorkload();
+  const message = over.encode({ csr: csrPem });
+  const { promise: told, resolve: finish } = Promise.withResolvers<void>();
+  const body = new ReadableStream<Uint8Array>({
+    async start(controller) {
+      controller.enqueue(message.subarray(0, 10));
+      await told;
+      controller.enqueue(message.subarray(10));
+      controller.close();
+    },
+  });
+  const client = connectHttp2(`https://127.0.0.1:${served.port}`, {
+    ca: await served.bundle(),
+    servername: servedName,
+  });
+  onTestFinished(() => client.session.destroy());
+  client.session.on("error", () => {});
+  await once(client.session, "remoteSettings");
+  const headers = { "content-type": over.contentType, authorization };
+  const init = { method: "POST", headers, body, duplex: "half" } as RequestInit;
+  const answer = client.send(new Request(`${origin}${rpcPath}`, init));
+  answer.catch(() => {});
+  await expect.poll(hasBegun, { timeout: 10_000 }).toBe(true);
+  return { answer, finish };
+}
+
+/** Whether the server knows of a call; until then, it may still refuse it. */
+async function hasBegun(): Promise<boolean> {
+  const response = await fetch(`http://127.0.0.1:${served.monitoringPort}/metrics`);
+  return /^grpc_server_started_total\{.*\} 1$/m.test(await response.text());
+}
+
+/** What becomes of a new connection. */
+async function knock(port: number): Promise<string> {
+  const socket = connect(port, "127.0.0.1");
+  const answered = once(socket, "connect").then(() => "answered");
+  return answered.catch((error) => String(error.code)).finally(() => socket.destroy());
+}
+
+describe("a server that is told to end", () => {
+  test("finishes the call that has begun, and takes no other", async () => {
+    const { answer, finish } = await beginCall();
+    const closing = served.server.close(10_000);
+    await expect.poll(() => knock(served.port)).toBe("ECONNREFUSED");
+    expect(await knock(served.server.plaintextAddress?.port ?? 0)).toBe("ECONNREFUSED");
+    finish();
+    const response = await answer;
+    expect(response.status).toBe(200);
+    expect(await response.json()).toHaveProperty("certChain");
+    await closing;
+    expect(await knock(served.monitoringPort)).toBe("ECONNREFUSED");
+    expect(served.log.audits).toHaveLength(1);
+  });
+
+  test("says so to probes while it finishes", async () => {
+    const { finish } = await beginCall();
+    const closing = served.server.close(10_000);
+    const check = connectHttp2(`http://127.0.0.1:${served.monitoringPort}`);
+    const request = new Request(`${origin}/grpc.health.v1.Health/Check`, {
+      method: "POST",
+      headers: { "content-type": "application/json" },
+      body: "{}",
+    });
+    const response = await check.send(request);
+    expect(await response.json()).toEqual({ status: "NOT_SERVING" });
+    check.session.destroy();
+    finish();
+    await closing;
+  });
+
+  test("cuts what does not end in time", async () => {
+    const { answer } = await beginCall(grpcWeb);
+    await served.server.close(100);
+    await expect(answer).rejects.toThrow();
+  });
+
+  test("waits for no connection without a call, over HTTP/1.1 either", async () => {
+    const origin = `http://127.0.0.1:${served.server.plaintextAddress?.port}`;
+    expect((await fetch(`${origin}/healthz`)).status).toBe(200);
+    await served.server.close(60_000);
+  });
+});

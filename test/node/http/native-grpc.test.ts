@@ -1,0 +1,138 @@
+import { fromBinary } from "@bufbuild/protobuf";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import {
+  HealthCheckResponseSchema,
+  HealthCheckResponse_ServingStatus as Status,
+} from "../../../src/gen/grpc/health/v1/health_pb.ts";
+import { bearer } from "../../contract/rpc-calls.ts";
+import {
+  issuers,
+  issuerTables,
+  rpcPath,
+  type ServiceUnderTest,
+} from "../../contract/service-under-test.ts";
+import { type ServedCa, serveCa, servedName } from "../../testkit/ca/served-ca.ts";
+import { createTokenKey, jwksOf, type TokenKey } from "../../testkit/callers/tokens.ts";
+import { createWorkload, type Workload } from "../../testkit/callers/workload.ts";
+import { type NativeClient, nativeClient } from "../../testkit/network/native-grpc.ts";
+
+let served: ServedCa;
+let key: TokenKey;
+let workload: Workload;
+let client: NativeClient;
+let plaintext: NativeClient;
+let service: ServiceUnderTest;
+
+beforeAll(async () => {
+  [key, workload] = await Promise.all([createTokenKey("ES256", "k1"), createWorkload()]);
+  served = await serveCa({
+    PLAINTEXT_LISTEN: "127.0.0.1:0",
+    ISSUERS: [
+      { ...issuerTables.cluster, jwks: jwksOf(key) },
+      { ...issuerTables.hanging, jwks_uri: "http://127.0.0.1:9" },
+    ],
+  });
+  client = nativeClient(served.port, servedName, { roots: await served.bundle() });
+  plaintext = nativeClient(served.server.plaintextAddress?.port ?? 0, servedName);
+  service = {
+    send: () => Promise.reject(new Error("not by fetch")),
+    key,
+    now: () => new Date(),
+    takeAudits: () => served.log.audits.splice(0),
+  };
+});
+
+afterAll(async () => {
+  client.close();
+  plaintext.close();
+  await served.end();
+});
+
+const isIssued = { certChain: [expect.any(String), expect.any(String)] };
+
+describe("a native gRPC call", () => {
+  test("gets a certificate, over TLS and in plaintext where that was asked for", async () => {
+    const headers = { ...(await bearer(service)), clusterid: "Kubernetes" };
+    const call = { csr: workload.csrPem, validityDuration: 86_400n, metadata: { CertSigner: "" } };
+    expect(await client.createCertificate(call, headers)).toEqual(isIssued);
+    expect(await plaintext.createCertificate(call, headers)).toEqual(isIssued);
+    expect(service.takeAudits()).toEqual([
+      expect.objectContaining({ outcome: "issued" }),
+      expect.objectContaining({ outcome: "issued" }),
+    ]);
+  });
+
+  test("gets the identity that a node proxy names", async () => {
+    const headers = await bearer(service, "istio-system:ztunnel");
+    const metadata = { ImpersonatedIdentity: "spiffe://cluster.local/ns/a/sa/b" };
+    const call = { csr: workload.csrPem, metadata };
+    expect(await client.createCertificate(call, headers)).toEqual(isIssued);
+    expect(service.takeAudits()[0]).toMatchObject({ spiffeId: metadata.ImpersonatedIdentity });
+  });
+
+  const refusals: readonly [string, object, () => Promise<Record<string, string>> | object][] = [
+    ["Unauthenticated", {}, () => ({})],
+    ["Unauthenticated", {}, () => ({ authorization: "Bearer junk" })],
+    ["Unauthenticated", {}, async () => ({ ...(await bearer(service)), clusterid: "other" })],
+    ["InvalidArgument", { csr: "junk" }, () => bearer(service)],
+    ["InvalidArgument", { validityDuration: 2n ** 62n }, () => bearer(service)],
+    ["InvalidArgument", { metadata: { CertSigner: "x" } }, () => bearer(service)],
+    ["PermissionDenied", { metadata: { ImpersonatedIdentity: "x" } }, () => bearer(service)],
+    ["Unavailable", {}, () => bearer(service, "foo:bar", issuers.hanging)],
+    ["ResourceExhausted", { csr: "x".repeat(70_000) }, () => bearer(service)],
+  ];
+
+  test.each(refusals)("is refused with %s (%#)", async (code, call, headersOf) => {
+    const headers = (await headersOf()) as Record<string, string>;
+    const outcome = await client.createCertificate({ csr: workload.csrPem, ...call }, headers);
+    expect(outcome).toMatchObject({ code });
+    expect(service.takeAudits()).toHaveLength(1);
+  });
+
+  test("to a method that nobody has is unimplemented", async () => {
+    const path = "/istio.v1.auth.IstioCertificateService/HandleCSR";
+    expect(await client.unary(path, new Uint8Array())).toMatchObject({ code: "Unimplemented" });
+  });
+
+  test("that is junk is refused, and leaves the connection to others", async () => {
+    const junk = new Uint8Array(64).fill(0xff);
+    const outcome = await client.unary(rpcPath, junk, await bearer(service));
+    expect(outcome).toMatchObject({ code: "Internal" });
+    const again = await client.createCertificate({ csr: workload.csrPem }, await bearer(service));
+    expect(again).toEqual(isIssued);
+  });
+
+  test("may be one of many at once on a connection", async () => {
+    const headers = await bearer(service);
+    const calls = Array.from({ length: 50 }, () =>
+      client.createCertificate({ csr: workload.csrPem }, headers),
+    );
+    for (const outcome of await Promise.all(calls)) expect(outcome).toEqual(isIssued);
+  });
+});
+
+describe("gRPC's health service", () => {
+  const path = "/grpc.health.v1.Health/Check";
+  const name = "istio.v1.auth.IstioCertificateService";
+  const asking = (service: string) =>
+    new Uint8Array([0x0a, service.length, ...new TextEncoder().encode(service)]);
+
+  test.each(["", name])("says that %j serves", async (service) => {
+    const answer = await client.unary(path, asking(service));
+    if (!(answer instanceof Uint8Array)) throw new Error(answer.code);
+    expect(fromBinary(HealthCheckResponseSchema, answer).status).toBe(Status.SERVING);
+  });
+
+  test("does not know a service that there is not", async () => {
+    expect(await client.unary(path, asking("x.Y"))).toMatchObject({ code: "NotFound" });
+  });
+
+  test("answers in plaintext where the server is looked after, and nothing else does there", async () => {
+    const monitoring = nativeClient(served.monitoringPort, servedName);
+    expect(await monitoring.unary(path, asking(""))).toBeInstanceOf(Uint8Array);
+    expect(
+      await monitoring.createCertificate({ csr: workload.csrPem }, await bearer(service)),
+    ).toMatchObject({ code: "Unimplemented" });
+    monitoring.close();
+  });
+});

@@ -1,0 +1,51 @@
+import { X509Certificate } from "node:crypto";
+import { once } from "node:events";
+import { readFile, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { issuerTables } from "../../contract/service-under-test.ts";
+import { temporaryFolder } from "../../dev/temporary-folder.ts";
+import { randomKek } from "../../testkit/ca/running-ca.ts";
+import { servedName } from "../../testkit/ca/served-ca.ts";
+import { createTokenKey, jwksOf, mintAccountToken } from "../../testkit/callers/tokens.ts";
+import { createWorkload } from "../../testkit/callers/workload.ts";
+import { nativeClient } from "../../testkit/network/native-grpc.ts";
+import {
+  type ServeProcess,
+  serveToml,
+  startServeProcess,
+} from "../../testkit/programs/serve-process.ts";
+
+const bundleOf = async ({ monitoringPort }: ServeProcess): Promise<string> =>
+  (await fetch(`http://127.0.0.1:${monitoringPort}/bundle.pem`)).text();
+
+test("a server that is killed loses nothing that it answered, and ends politely when asked", async () => {
+  const folder = await temporaryFolder();
+  const config = join(folder, "rampart.toml");
+  const kek = randomKek("k1");
+  const key = await createTokenKey("ES256", "k1");
+  const { issuer } = issuerTables.cluster;
+  const values = { PROPAGATION_INTERVAL: "0s", ISSUERS: [{ issuer, jwks: jwksOf(key) }] };
+  await writeFile(config, serveToml(join(folder, "store"), values));
+  expect(await readFile(config, "utf8")).not.toContain(kek);
+  const token = await mintAccountToken(key, issuer, "foo:bar", new Date());
+  const headers = { authorization: `Bearer ${token}` };
+  const { csrPem: csr } = await createWorkload();
+  const roots: string[] = [];
+  for (let i = 0; i < 2; i++) {
+    const server = await startServeProcess(config, kek);
+    const client = nativeClient(server.port, servedName, { roots: await bundleOf(server) });
+    const outcome = await client.createCertificate({ csr }, headers);
+    client.close();
+    if (!("certChain" in outcome)) throw new Error(outcome.message);
+    const [leaf = "", bundle = ""] = outcome.certChain;
+    expect(new X509Certificate(leaf).verify(new X509Certificate(bundle).publicKey)).toBe(true);
+    roots.push(bundle);
+    server.child.kill("SIGKILL");
+    await once(server.child, "exit");
+  }
+  const last = await startServeProcess(config, kek);
+  expect(roots).toEqual([await bundleOf(last), await bundleOf(last)]);
+  last.child.kill("SIGTERM");
+  expect(await once(last.child, "exit")).toEqual([0, null]);
+}, 60_000);

@@ -1,0 +1,137 @@
+import { type ChildProcess, execFileSync, spawn } from "node:child_process";
+import { once } from "node:events";
+import { readdir, rm, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { expect, onTestFinished, test } from "vitest";
+import { listenInPlaintext } from "../../../src/node/http/listener.ts";
+import { origin, rpcPath } from "../../contract/service-under-test.ts";
+import { temporaryFolder } from "../../dev/temporary-folder.ts";
+import { randomKek } from "../../testkit/ca/running-ca.ts";
+import { createEventRecorder } from "../../testkit/event-recorder.ts";
+import { connectHttp2 } from "../../testkit/network/http2-client.ts";
+import { compileCache } from "../../testkit/programs/compile-cache.ts";
+import { serveToml } from "../../testkit/programs/serve-process.ts";
+
+const program = join(import.meta.dirname, "../../../src/cli/main.ts");
+
+interface Running {
+  readonly child: ChildProcess;
+  readonly store: string;
+  /** The ports of every process that has ever said where it serves, by what is there. */
+  readonly ports: (what: "gRPC" | "monitoring") => number[];
+  readonly saysOnce: (text: string) => boolean;
+}
+
+async function startTwo(listen = "127.0.0.1:0"): Promise<Running> {
+  const folder = await temporaryFolder();
+  const config = join(folder, "rampart.toml");
+  const store = join(folder, "store");
+  const values = { PROPAGATION_INTERVAL: "0s", ISSUERS: [{ issuer: "https://a.test" }] };
+  await writeFile(config, serveToml(store, { LISTEN: listen, ...values }));
+  const { PATH } = process.env;
+  const child = spawn(process.execPath, [program, "serve", "-c", config, "--processes", "2"], {
+    env: { PATH, KEK: randomKek("k1"), ...compileCache },
+    stdio: ["ignore", "pipe", "pipe"],
+  });
+  onTestFinished(() => void child.kill("SIGTERM"));
+  let text = "";
+  for (const stream of [child.stdout, child.stderr]) {
+    stream.setEncoding("utf8").on("data", (chunk: string) => {
+      text += chunk;
+    });
+  }
+  return {
+    child,
+    store,
+    ports: (what) =>
+      [...text.matchAll(new RegExp(`"${what} on [^"]*:(\\d+)"`, "g"))].map(([, p]) => Number(p)),
+    saysOnce: (part) => text.split(part).length === 2,
+  };
+}
+
+/** The processes that one has started, by the number that it gave them. */
+function processesOf({ child }: Running): Map<number, number> {
+  const rows = execFileSync("ps", ["-A", "-o", "pid=,ppid=,args="], { encoding: "utf8" });
+  return new Map(
+    rows.split("\n").flatMap((row) => {
+      const [, pid, parent, number] = /^ *(\d+) +(\d+) .* --process (\d+)$/.exec(row) ?? [];
+      return Number(parent) === child.pid ? [[Number(number), Number(pid)] as const] : [];
+    }),
+  );
+}
+
+const patience = { timeout: 20_000 };
+
+async function series(port: number, name: string): Promise<string[]> {
+  const text = await (await fetch(`http://127.0.0.1:${port}/metrics`)).text();
+  return text.split("\n").filter((line) => line.startsWith(name));
+}
+
+/** A call that is refused for want of a credential. */
+async function callInVain(port: number): Promise<void> {
+  const { session, send } = connectHttp2(`https://127.0.0.1:${port}`, {
+    rejectUnauthorized: false,
+  });
+  const headers = { "content-type": "application/grpc" };
+  const response = await send(new Request(`${origin}${rpcPath}`, { method: "POST", headers }));
+  expect(response.headers.get("grpc-status")).toBe("16");
+  session.destroy();
+}
+
+test("several processes are one server: one founds, each tells of all, and one that dies is replaced", async () => {
+  const running = await startTwo();
+  const { child, store, ports, saysOnce } = running;
+  await expect.poll(() => ports("gRPC").length, patience).toBe(2);
+  expect(await readdir(join(store, "authorities"))).toHaveLength(1);
+  for (const port of ports("gRPC")) await callInVain(port);
+  for (const port of ports("monitoring")) {
+    expect(await series(port, "grpc_server_handled_total{")).toEqual([
+      expect.stringMatching(/grpc_code="Unauthenticated"} 2$/),
+    ]);
+    expect(await series(port, "rampart_trust_bundle_roots ")).toEqual([
+      "rampart_trust_bundle_roots 1",
+    ]);
+    expect((await fetch(`http://127.0.0.1:${port}/readyz`)).status).toBe(200);
+  }
+
+  const first = processesOf(running).get(1) ?? 0;
+  const second = processesOf(running).get(2);
+  await rm(join(store, "authorities"), { recursive: true });
+  process.kill(first, "SIGKILL");
+  await expect.poll(() => ports("gRPC").length, patience).toBe(3);
+  // The one that came instead rotates: it has found the store empty.
+  expect(await readdir(join(store, "authorities"))).toHaveLength(1);
+  expect(saysOnce("process 1 has ended, and is started again")).toBe(true);
+  expect(processesOf(running).get(2)).toBe(second);
+  const replacement = ports("monitoring").at(-1) ?? 0;
+  expect(await series(replacement, "grpc_server_handled_total{")).toHaveLength(1);
+
+  const exited = once(child, "exit");
+  child.kill("SIGTERM");
+  expect(await exited).toEqual([0, null]);
+}, 60_000);
+
+test("processes that cannot serve are not started again", async () => {
+  const taken = await listenInPlaintext(
+    { rpcs: new Map(), fetch: async () => new Response(), log: createEventRecorder() },
+    { host: "127.0.0.1", port: 0 },
+  );
+  onTestFinished(() => taken.close(0));
+  const running = await startTwo(`127.0.0.1:${taken.address.port}`);
+  expect(await once(running.child, "exit")).toEqual([1, null]);
+  expect(running.saysOnce("ended before it served")).toBe(true);
+}, 60_000);
+
+test("servers may share a port when they are told to, and not otherwise", async () => {
+  const site = {
+    rpcs: new Map(),
+    fetch: async () => new Response("ok"),
+    log: createEventRecorder(),
+  };
+  const shared = { host: "127.0.0.1", port: 0, reusePort: true };
+  const first = await listenInPlaintext(site, shared);
+  const { port } = first.address;
+  const second = await listenInPlaintext(site, { ...shared, port });
+  await expect(listenInPlaintext(site, { host: "127.0.0.1", port })).rejects.toThrow("EADDRINUSE");
+  await Promise.all([first.close(100), second.close(100)]);
+});

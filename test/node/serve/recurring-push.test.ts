@@ -1,0 +1,107 @@
+import { afterEach, beforeEach, expect, test, vi } from "vitest";
+import { type ServedCa, serveCa } from "../../testkit/ca/served-ca.ts";
+import {
+  namespaceOf,
+  startWatchedApi,
+  type WatchedApi,
+  watchedToken,
+} from "../../testkit/kubernetes/watched-api.ts";
+
+const credential = "CLUSTER_CREDENTIAL_A";
+let apis: [WatchedApi, WatchedApi];
+let served: ServedCa | undefined;
+
+beforeEach(async () => {
+  apis = [await startWatchedApi(), await startWatchedApi()];
+  for (const api of apis) for (const name of ["default", "shop"]) api.put(namespaceOf(name));
+});
+
+afterEach(async () => {
+  await served?.end();
+  served = undefined;
+  await Promise.all(apis.map((api) => api.close()));
+});
+
+/** Leaves so short-lived that the rotation comes by every three seconds. */
+const start = (deliver_roots: boolean, clusters = "ab"): Promise<ServedCa> =>
+  serveCa({
+    MAX_WORKLOAD_CERT_TTL: "24s",
+    ISSUERS: apis.map(({ origin }, i) => ({
+      issuer: `https://${"ab"[i]}.test`,
+      cluster: clusters[i],
+      kubernetes: { server: origin, credential, deliver_roots },
+    })),
+    [credential]: watchedToken,
+  });
+
+const eventually = (check: () => unknown): Promise<unknown> =>
+  vi.waitFor(check, { timeout: 20_000, interval: 50 });
+
+const metrics = async ({ monitoringPort }: ServedCa): Promise<string> =>
+  (await fetch(`http://127.0.0.1:${monitoringPort}/metrics`)).text();
+
+test("serve brings its roots to the clusters that want them, and shows it", async () => {
+  const [api, broken] = apis;
+  broken.instead = (_, response) => Boolean(response.writeHead(500).end());
+  const ca = await start(true);
+  served = ca;
+  const pem = await ca.bundle();
+  for (const name of ["default", "shop"]) {
+    await eventually(() =>
+      expect(api.configMapIn(name)).toMatchObject({ data: { "root-cert.pem": pem } }),
+    );
+  }
+  await eventually(async () => {
+    const text = await metrics(ca);
+    expect(text).toContain('rampart_push_namespaces{cluster="a"} 2');
+    expect(text).toContain('rampart_push_namespaces_delivered{cluster="a"} 2');
+    expect(text).toMatch(/rampart_push_delivered_since_timestamp\{cluster="a"\} \d{9}/);
+    expect(text).toContain('rampart_push_delivered{cluster="a"} 1');
+    expect(text).toContain('rampart_push_delivered{cluster="b"} 0');
+    expect(text).toMatch(/rampart_operations_total\{event="roots-not-delivered",level="warning"\}/);
+  });
+  broken.instead = undefined;
+  await eventually(() =>
+    expect(broken.configMapIn("shop")).toMatchObject({ data: { "root-cert.pem": pem } }),
+  );
+});
+
+test("serve shows of two API servers under one name what holds for both", async () => {
+  const [, broken] = apis;
+  broken.instead = (_, response) => Boolean(response.writeHead(500).end());
+  const ca = await start(true, "aa");
+  served = ca;
+  await eventually(async () => {
+    const text = await metrics(ca);
+    expect(text).toContain('rampart_push_namespaces_delivered{cluster="a"} 2');
+    expect(text).toContain('rampart_push_delivered{cluster="a"} 0');
+    expect(text).toContain('rampart_push_delivered_since_timestamp{cluster="a"} Nan');
+  });
+  broken.instead = undefined;
+  await eventually(async () => {
+    const text = await metrics(ca);
+    expect(text).toContain('rampart_push_namespaces_delivered{cluster="a"} 4');
+    expect(text).toContain('rampart_push_delivered{cluster="a"} 1');
+  });
+});
+
+test("serve asks nothing of clusters that gave access for something else", async () => {
+  const ca = await start(false);
+  served = ca;
+  await eventually(async () => expect(await ca.bundle()).toContain("BEGIN CERTIFICATE"));
+  expect(await metrics(ca)).not.toContain("rampart_push");
+  expect(apis.flatMap(({ asked }) => asked)).toEqual([]);
+});
+
+test("serve ends though an API server holds it", async () => {
+  const [api] = apis;
+  const asked = new Promise<void>((resolve) => {
+    api.instead = () => {
+      resolve();
+      return true;
+    };
+  });
+  served = await start(true);
+  await asked;
+  await served.server.close(100);
+});

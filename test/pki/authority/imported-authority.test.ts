@@ -1,0 +1,102 @@
+import "reflect-metadata/lite";
+import { X509Certificate } from "node:crypto";
+import * as x509 from "@peculiar/x509";
+import { expect, test } from "vitest";
+import {
+  createSigningAuthority,
+  signatureAlgorithmOf,
+} from "../../../src/pki/authority/signing-authority.ts";
+import { createIssuer, type Issuer, issueLeaf } from "../../../src/pki/x509/issuer.ts";
+import { parseSubjectPublicKey } from "../../../src/pki/x509/subject-public-key.ts";
+import { oneDay, tenDays, workload } from "../../testkit/pki/certificates.ts";
+import { generateSigner, signatureIdentifier } from "../../testkit/pki/csr.ts";
+import { childrenOf, elementAt, inHex, type Octets } from "../../testkit/pki/der-mutation.ts";
+
+const spiffeId = workload("foo", "bar");
+const publicKey = parseSubjectPublicKey(generateSigner("EC-P256").spki);
+
+/** A CA made elsewhere, its private key beside it. */
+async function importedIssuer(
+  name: string,
+  extensions: readonly x509.Extension[],
+  namedCurve = "P-256",
+): Promise<Issuer> {
+  const keys = await crypto.subtle.generateKey({ name: "ECDSA", namedCurve }, true, [
+    "sign",
+    "verify",
+  ]);
+  const certificate = await x509.X509CertificateGenerator.createSelfSigned({
+    serialNumber: "01",
+    name,
+    notBefore: tenDays.publishedFrom,
+    notAfter: tenDays.retiresAt,
+    signingAlgorithm: { name: "ECDSA", hash: "SHA-256" },
+    keys,
+    extensions: [new x509.BasicConstraintsExtension(true, undefined, true), ...extensions],
+  });
+  const der = new Uint8Array(certificate.rawData);
+  const certificates = { certificate: der, intermediates: [], roots: [der] };
+  return createIssuer(await createSigningAuthority(certificates, tenDays), keys.privateKey);
+}
+
+async function leafOf(issuer: Issuer): Promise<Octets> {
+  return Buffer.from((await issueLeaf(issuer, { spiffeId, publicKey, validity: oneDay })).der);
+}
+
+const extensionOids = (leaf: Octets): string[] =>
+  childrenOf(elementAt(leaf, [0, 7, 0])).map((extension) => inHex(elementAt(extension, [0])));
+
+const istioOrder = [
+  "0603551d0f",
+  "0603551d25",
+  "0603551d13",
+  "0603551d0e",
+  "0603551d23",
+  "0603551d11",
+];
+
+test("an authority without a subject key identifier gives leaves without an authority key identifier", async () => {
+  const issuer = await importedIssuer("O=imported", []);
+  const leaf = await leafOf(issuer);
+  expect(extensionOids(leaf)).toEqual(istioOrder.filter((oid) => oid !== "0603551d23"));
+  const authority = new X509Certificate(issuer.authority.certificate.der);
+  expect(new X509Certificate(leaf).verify(authority.publicKey)).toBe(true);
+  expect(new X509Certificate(leaf).checkIssued(authority)).toBe(true);
+});
+
+test("a leaf repeats the subject key identifier that its authority has, however it was computed", async () => {
+  for (const identifier of ["00112233445566778899aabbccddeeff00112233", "01", "ab".repeat(32)]) {
+    const issuer = await importedIssuer("O=imported", [
+      new x509.SubjectKeyIdentifierExtension(identifier),
+    ]);
+    const leaf = await leafOf(issuer);
+    expect(extensionOids(leaf)).toEqual(istioOrder);
+    const extension = new x509.X509Certificate(leaf).getExtension(
+      x509.AuthorityKeyIdentifierExtension,
+    );
+    expect(extension?.keyId).toBe(identifier);
+  }
+});
+
+test("a leaf repeats a subject of many parts octet by octet", async () => {
+  const names = ["C=DE, O=Ünïcode\\, Inc., OU=a, OU=b, CN=imported CA, L=Köln", "CN=x"];
+  for (const name of names) {
+    const issuer = await importedIssuer(name, []);
+    const leaf = await leafOf(issuer);
+    const authority = Buffer.from(issuer.authority.certificate.der);
+    expect(inHex(elementAt(leaf, [0, 3]))).toBe(inHex(elementAt(authority, [0, 5])));
+  }
+});
+
+test("a P-521 authority signs with SHA-512", async () => {
+  const issuer = await importedIssuer("O=imported", [], "P-521");
+  const leaf = await leafOf(issuer);
+  expect(inHex(elementAt(leaf, [1]))).toBe(inHex(signatureIdentifier["ecdsa-with-SHA512"]));
+  const authority = new X509Certificate(issuer.authority.certificate.der);
+  expect(new X509Certificate(leaf).verify(authority.publicKey)).toBe(true);
+});
+
+test("an Ed25519 authority signs with its one algorithm", () => {
+  const { spki } = generateSigner("Ed25519");
+  expect(signatureAlgorithmOf(parseSubjectPublicKey(spki)).name).toBe("Ed25519");
+});

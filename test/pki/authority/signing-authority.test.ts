@@ -1,0 +1,105 @@
+import fc from "fast-check";
+import { expect, test } from "vitest";
+import { CaError } from "../../../src/foundation/errors.ts";
+import { createAuthority } from "../../../src/pki/authority/self-signed-authority.ts";
+import {
+  createSigningAuthority,
+  signingAuthorityAt,
+} from "../../../src/pki/authority/signing-authority.ts";
+import { DerError } from "../../../src/pki/encoding/der-reader.ts";
+import { clusterLocal, tenDays } from "../../testkit/pki/certificates.ts";
+import { applyEdit, inHex } from "../../testkit/pki/der-mutation.ts";
+
+const day = (n: number): Date => new Date(Date.UTC(2026, 0, n));
+
+/** Signs from one day until, and without, another. */
+const authority = (id: string, from: number, until: number) => ({
+  id,
+  schedule: {
+    publishedFrom: day(from - 1),
+    signsFrom: day(from),
+    signsUntil: day(until),
+    retiresAt: day(until + 1),
+  },
+});
+
+const idAt = (authorities: readonly ReturnType<typeof authority>[], now: Date) =>
+  signingAuthorityAt(authorities, now)?.id;
+
+test("nobody signs before the first authority, after the last, or in a gap", () => {
+  const authorities = [authority("a", 5, 10), authority("b", 15, 20)];
+  expect([4, 10, 12, 20, 30].map((n) => idAt(authorities, day(n)))).toEqual(
+    Array(5).fill(undefined),
+  );
+  expect(idAt([], day(5))).toBeUndefined();
+});
+
+test("an authority signs from its first instant to its last", () => {
+  const authorities = [authority("a", 5, 10)];
+  expect(idAt(authorities, day(5))).toBe("a");
+  expect(idAt(authorities, new Date(day(10).getTime() - 1))).toBe("a");
+});
+
+test("the newest open authority wins, as soon as it is open", () => {
+  const authorities = [
+    authority("old", 5, 20),
+    authority("new", 10, 20),
+    authority("next", 15, 20),
+  ];
+  expect(idAt(authorities, day(9))).toBe("old");
+  expect(idAt(authorities, day(10))).toBe("new");
+  expect(idAt(authorities, day(16))).toBe("next");
+});
+
+test("of two that open together every reader chooses the same, whatever their order", () => {
+  const ids = fc.uniqueArray(fc.stringMatching(/^[0-9a-f]{40}$/), { minLength: 2, maxLength: 5 });
+  fc.assert(
+    fc.property(ids, fc.infiniteStream(fc.nat()), (names, numbers) => {
+      const authorities = names.map((id) => authority(id, 5, 10));
+      const shuffled = authorities
+        .map((one) => ({ one, key: numbers.next().value }))
+        .toSorted((a, b) => a.key - b.key)
+        .map(({ one }) => one);
+      expect(idAt(shuffled, day(7))).toBe(idAt(authorities, day(7)));
+      expect(idAt(shuffled, day(7))).toBe(names.toSorted()[0]);
+    }),
+  );
+});
+
+test("does not change the order of what it was given", () => {
+  const authorities = [authority("old", 5, 20), authority("new", 10, 20)];
+  signingAuthorityAt(authorities, day(12));
+  expect(authorities.map(({ id }) => id)).toEqual(["old", "new"]);
+});
+
+const { authority: valid } = await createAuthority(clusterLocal, "EC-P256", tenDays);
+const certificate = Buffer.from(valid.certificate.der);
+
+const create = (der: Uint8Array<ArrayBuffer>) =>
+  createSigningAuthority({ certificate: der, intermediates: [], roots: [der] }, tenDays);
+
+test("is read from a certificate as it was made", async () => {
+  const read = await create(certificate);
+  expect(read.id).toBe(valid.id);
+  expect(inHex(read.publicKey.spki)).toBe(inHex(valid.publicKey.spki));
+});
+
+const wrong = {
+  "with an octet behind it": { at: [], after: "00" },
+  "of version 1": { at: [0, 0], replace: "" },
+  "without extensions": { at: [0, 7], replace: "" },
+  "with another algorithm outside than inside": { at: [1], replace: "300a06082a8648ce3d040303" },
+  "without a signature": { at: [2], replace: "" },
+  "with an extension twice": { at: [0, 7, 0, 0], after: "300e0603551d0f0101ff040403020106" },
+  "with an indefinite length": { at: [0], header: "3080", append: "0000" },
+};
+
+test.each(Object.entries(wrong))("is not read from a certificate %s", async (_, edit) => {
+  await expect(create(applyEdit(certificate, edit))).rejects.toBeInstanceOf(DerError);
+});
+
+test("is not read from a certificate whose key the policy refuses", async () => {
+  const spki = `3056301006072a8648ce3d020106052b8104000a03420004${"11".repeat(64)}`;
+  const der = applyEdit(certificate, { at: [0, 6], replace: spki });
+  await expect(create(der)).rejects.toBeInstanceOf(CaError);
+});

@@ -1,0 +1,63 @@
+import fc from "fast-check";
+import { expect, test } from "vitest";
+import { parsePem, toPem } from "../../../src/pki/encoding/pem.ts";
+import { inHex } from "../../testkit/pki/der-mutation.ts";
+
+const octets = fc.uint8Array({ minLength: 1, maxLength: 300 });
+const label = "CERTIFICATE";
+
+test("writes 64 columns, LF, and a newline at the end, whatever the length", () => {
+  fc.assert(
+    fc.property(octets, (bytes) => {
+      const lines = toPem(label, bytes).split("\n");
+      const body = lines.slice(1, -2);
+      expect(lines[0]).toBe("-----BEGIN CERTIFICATE-----");
+      expect(lines.slice(-2)).toEqual(["-----END CERTIFICATE-----", ""]);
+      expect(body.join("")).toBe(Buffer.from(bytes).toString("base64"));
+      expect(body.slice(0, -1).every((line) => line.length === 64)).toBe(true);
+      expect(body.at(-1)?.length).toBeGreaterThan(0);
+      expect(body.at(-1)?.length).toBeLessThanOrEqual(64);
+    }),
+  );
+});
+
+test.each([47, 48, 49, 95, 96, 97])("writes no empty line after %i octets", (length) => {
+  const pem = toPem(label, Buffer.alloc(length, 1));
+  expect(pem).not.toContain("\n\n");
+  expect(inHex(parsePem(pem, [label]) ?? Buffer.alloc(0))).toBe("01".repeat(length));
+});
+
+test("reads back any octets that it wrote", () => {
+  fc.assert(
+    fc.property(octets, (bytes) => {
+      const pem = toPem(label, bytes);
+      expect(inHex(parsePem(pem, ["X", label]) ?? Buffer.alloc(0))).toBe(inHex(bytes));
+    }),
+  );
+});
+
+test("reads no two blocks, and none with anything before, after or inside", () => {
+  const stray = fc.constantFrom("x", "-", "=", "\u0000", "\n-----BEGIN CERTIFICATE-----\n");
+  fc.assert(
+    fc.property(octets, stray, fc.nat(), (bytes, text, n) => {
+      const pem = toPem(label, bytes).trimEnd();
+      const at = n % (pem.length + 1);
+      expect(readsOtherThan(`${pem.slice(0, at)}${text}${pem.slice(at)}`, bytes)).toBe(false);
+    }),
+    { numRuns: 1000 },
+  );
+});
+
+/** Whether the text is read as something that it does not say: a letter more may make longer base64. */
+function readsOtherThan(pem: string, bytes: Uint8Array): boolean {
+  const read = parsePem(pem, [label]);
+  if (!read) return false;
+  const body = pem.replace(/-----[A-Z ]+-----|\n/g, "");
+  return Buffer.from(read).toString("base64") !== body || read.length === bytes.length;
+}
+
+test("reads a block under none of its labels as nothing", () => {
+  const pem = toPem("PRIVATE KEY", Buffer.from("key"));
+  expect(parsePem(pem, [label, "PUBLIC KEY"])).toBeUndefined();
+  expect(parsePem(pem, [])).toBeUndefined();
+});

@@ -1,0 +1,87 @@
+import fc from "fast-check";
+import { expect, test } from "vitest";
+import { CaError } from "../../../src/foundation/errors.ts";
+import { parseCertificateSigningRequest } from "../../../src/pki/x509/certificate-signing-request.ts";
+import { buildCsr, csrPem, generateSigner, type SignerKind } from "../../testkit/pki/csr.ts";
+import { flipBit, type Octets } from "../../testkit/pki/der-mutation.ts";
+
+const kinds: readonly SignerKind[] = ["EC-P256", "EC-P384", "EC-P521", "RSA-2048", "Ed25519"];
+
+const reasons = new Set([
+  "csr-malformed",
+  "csr-signature-invalid",
+  "csr-signature-algorithm-unacceptable",
+  "subject-key-unacceptable",
+]);
+
+/** What is wrong with the answer to a CSR that must be refused; nothing when it was refused as it should. */
+async function wrongAnswer(csr: Uint8Array): Promise<string | undefined> {
+  try {
+    await parseCertificateSigningRequest(csrPem(csr));
+    return "accepted";
+  } catch (error) {
+    if (error instanceof CaError && reasons.has(error.refusal.reason)) return undefined;
+    return String(error);
+  }
+}
+
+async function wrongAnswers(cases: readonly Octets[]): Promise<string[]> {
+  const wrong: string[] = [];
+  // In small groups: each one is a few operations of a thread pool of four.
+  for (let i = 0; i < cases.length; i += 16) {
+    const answers = await Promise.all(cases.slice(i, i + 16).map(wrongAnswer));
+    for (const [j, answer] of answers.entries()) if (answer) wrong.push(`case ${i + j}: ${answer}`);
+  }
+  return wrong;
+}
+
+/** Every bit, or where there are many or the arithmetic is slow some of each octet. */
+const flips: readonly [SignerKind, number][] = [
+  ["EC-P256", 1],
+  ["EC-P384", 11],
+  ["EC-P521", 13],
+  ["RSA-2048", 5],
+  ["Ed25519", 3],
+];
+
+test.each(flips)("refuses a CSR of an %s key with one bit changed", async (kind, step) => {
+  const csr = buildCsr(generateSigner(kind));
+  const count = Math.ceil((csr.length * 8) / step);
+  const flipped = Array.from({ length: count }, (_, i) => flipBit(csr, i * step));
+  expect(await wrongAnswers(flipped)).toEqual([]);
+});
+
+test.each(kinds)("refuses a CSR of an %s key cut off anywhere", async (kind) => {
+  const csr = buildCsr(generateSigner(kind));
+  const cut = Array.from({ length: csr.length }, (_, length) => csr.subarray(0, length));
+  expect(await wrongAnswers(cut)).toEqual([]);
+});
+
+test.each(kinds)("refuses a CSR of an %s key with one octet left out", async (kind) => {
+  const csr = buildCsr(generateSigner(kind));
+  const without = Array.from({ length: csr.length }, (_, i) =>
+    Buffer.concat([csr.subarray(0, i), csr.subarray(i + 1)]),
+  );
+  expect(await wrongAnswers(without)).toEqual([]);
+});
+
+const splice = fc.record({
+  at: fc.nat({ max: 400 }),
+  remove: fc.nat({ max: 6 }),
+  insert: fc.uint8Array({ maxLength: 6 }),
+});
+
+test.each(["EC-P256", "Ed25519"] as const)(
+  "refuses a CSR of an %s key with any octets exchanged",
+  async (kind) => {
+    const csr = buildCsr(generateSigner(kind));
+    await fc.assert(
+      fc.asyncProperty(splice, async ({ at, remove, insert }) => {
+        const changed = Buffer.concat([csr.subarray(0, at), insert, csr.subarray(at + remove)]);
+        fc.pre(!changed.equals(csr));
+        expect(await wrongAnswer(changed)).toBeUndefined();
+      }),
+      { numRuns: 1000 },
+    );
+  },
+);

@@ -1,0 +1,86 @@
+import { X509Certificate } from "node:crypto";
+import fc from "fast-check";
+import { expect, test } from "vitest";
+import { issueLeaf } from "../../../src/pki/x509/issuer.ts";
+import { parseSubjectPublicKey } from "../../../src/pki/x509/subject-public-key.ts";
+import {
+  createTestIssuer,
+  schedule,
+  trustDomain,
+  workload,
+} from "../../testkit/pki/certificates.ts";
+import { generateSigner } from "../../testkit/pki/csr.ts";
+import { elementAt, inHex } from "../../testkit/pki/der-mutation.ts";
+
+const first = "1950-01-01T00:02:00.000Z";
+const last = "9999-12-31T23:59:59.000Z";
+const issuer = await createTestIssuer("EC-P256", schedule(first, last));
+const authority = new X509Certificate(issuer.authority.certificate.der);
+const publicKey = parseSubjectPublicKey(generateSigner("EC-P256").spki);
+
+const domains = fc.stringMatching(/^[a-z0-9._-]{1,255}$/).map(trustDomain);
+const labels = fc.stringMatching(/^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$/);
+const accounts = fc.array(labels, { minLength: 1, maxLength: 4 }).map((parts) => parts.join("."));
+const spiffeIds = fc
+  .tuple(labels, accounts, domains)
+  .map(([namespace, account, domain]) => workload(namespace, account, domain));
+
+const seconds = fc.integer({ min: Date.parse(first) / 1000, max: Date.parse(last) / 1000 });
+const validities = fc
+  .uniqueArray(seconds, { minLength: 2, maxLength: 2 })
+  .map((pair) => pair.toSorted((a, b) => a - b))
+  .map(([notBefore = 0, notAfter = 0]) => ({
+    notBefore: new Date(notBefore * 1000),
+    notAfter: new Date(notAfter * 1000),
+  }));
+
+test("any SPIFFE ID and any validity are what node:crypto reads from the leaf", async () => {
+  await fc.assert(
+    fc.asyncProperty(spiffeIds, validities, async (spiffeId, validity) => {
+      const { der } = await issueLeaf(issuer, { spiffeId, publicKey, validity });
+      const leaf = new X509Certificate(der);
+      expect(leaf.subjectAltName).toBe(`URI:${spiffeId}`);
+      expect(leaf.validFromDate).toEqual(validity.notBefore);
+      expect(leaf.validToDate).toEqual(validity.notAfter);
+      expect(leaf.verify(authority.publicKey)).toBe(true);
+      expect(leaf.checkIssued(authority)).toBe(true);
+    }),
+    { numRuns: 300 },
+  );
+});
+
+test("leaves of one authority differ in serial, validity, key identifier and name alone", async () => {
+  const fixed = async () => {
+    const [spiffeId] = fc.sample(spiffeIds, 1);
+    const [validity] = fc.sample(validities, 1);
+    if (!spiffeId || !validity) throw new Error("no sample");
+    const { der } = await issueLeaf(issuer, { spiffeId, publicKey, validity });
+    const leaf = Buffer.from(der);
+    const extensions = [0, 1, 2, 4].map((i) => elementAt(leaf, [0, 7, 0, i]));
+    const fields = [0, 2, 3, 5, 6].map((i) => elementAt(leaf, [0, i]));
+    return [...fields, ...extensions].map(inHex);
+  };
+  const expected = await fixed();
+  for (let i = 0; i < 20; i++) expect(await fixed()).toEqual(expected);
+});
+
+test("refuses to issue beyond the authority, or backwards, for any validity", async () => {
+  const brief = await createTestIssuer(
+    "EC-P256",
+    schedule("2026-01-01T00:00:00.000Z", "2026-01-02T00:00:00.000Z"),
+  );
+  const end = new Date("2026-01-02T00:00:00.000Z");
+  const spiffeId = workload("foo", "bar");
+  await fc.assert(
+    fc.asyncProperty(validities, fc.boolean(), async ({ notBefore, notAfter }, isBackwards) => {
+      const validity = isBackwards
+        ? { notBefore: notAfter, notAfter: notBefore }
+        : { notBefore, notAfter };
+      const isDue = validity.notBefore < validity.notAfter && validity.notAfter <= end;
+      const issued = issueLeaf(brief, { spiffeId, publicKey, validity });
+      if (isDue) expect(new X509Certificate((await issued).der).validToDate).toEqual(notAfter);
+      else await expect(issued).rejects.toThrow();
+    }),
+    { numRuns: 200 },
+  );
+});

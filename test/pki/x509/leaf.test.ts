@@ -1,0 +1,206 @@
+import "reflect-metadata/lite";
+import { createHash, createPublicKey, X509Certificate } from "node:crypto";
+import * as x509 from "@peculiar/x509";
+import { describe, expect, test } from "vitest";
+import type { AuthorityKey } from "../../../src/pki/authority/self-signed-authority.ts";
+import { parseCertificateSigningRequest } from "../../../src/pki/x509/certificate-signing-request.ts";
+import { type Issuer, issueLeaf } from "../../../src/pki/x509/issuer.ts";
+import { parseSubjectPublicKey } from "../../../src/pki/x509/subject-public-key.ts";
+import { createTestIssuer, oneDay, workload } from "../../testkit/pki/certificates.ts";
+import {
+  buildCsr,
+  csrPem,
+  generateSigner,
+  type SignatureName,
+  type SignerKind,
+  signatureIdentifier,
+} from "../../testkit/pki/csr.ts";
+import {
+  contentOf,
+  der,
+  elementAt,
+  hex,
+  inHex,
+  type Octets,
+} from "../../testkit/pki/der-mutation.ts";
+
+const authorityKeys: readonly AuthorityKey[] = ["EC-P256", "EC-P384", "RSA-2048", "RSA-4096"];
+const issuers = Object.fromEntries(
+  await Promise.all(authorityKeys.map(async (key) => [key, await createTestIssuer(key)])),
+) as Record<AuthorityKey, Issuer>;
+
+const signerKinds: readonly SignerKind[] = [
+  "EC-P256",
+  "EC-P384",
+  "EC-P521",
+  "RSA-2048",
+  "RSA-3072",
+  "Ed25519",
+];
+const subjectKeys: Record<string, Octets> = Object.fromEntries(
+  signerKinds.map((kind) => [kind, generateSigner(kind).spki]),
+);
+// A public key is a public key: the authority's own saves the making of another of 4096 bits.
+subjectKeys["RSA-4096"] = Buffer.from(issuers["RSA-4096"].authority.publicKey.spki);
+
+const spiffeId = workload("foo", "bar");
+
+const issue = async (issuer: Issuer, spki: Octets): Promise<Octets> => {
+  const publicKey = parseSubjectPublicKey(spki);
+  return Buffer.from((await issueLeaf(issuer, { spiffeId, publicKey, validity: oneDay })).der);
+};
+
+const keyIdentifierOf = (spki: Octets): string => {
+  const keyOctets = contentOf(elementAt(spki, [1]));
+  return createHash("sha256").update(keyOctets).digest("hex").slice(0, 40);
+};
+
+const pairs = authorityKeys.flatMap((authorityKey) =>
+  Object.keys(subjectKeys).map((subjectKey) => ({ authorityKey, subjectKey })),
+);
+
+describe.each(pairs)(
+  "a leaf of $authorityKey for $subjectKey",
+  async ({ authorityKey, subjectKey }) => {
+    const issuer = issuers[authorityKey];
+    const spki = subjectKeys[subjectKey] ?? hex("");
+    const leaf = await issue(issuer, spki);
+    const authority = new X509Certificate(issuer.authority.certificate.der);
+
+    test("is what node:crypto verifies under the authority", () => {
+      const certificate = new X509Certificate(leaf);
+      expect(certificate.verify(authority.publicKey)).toBe(true);
+      expect(certificate.checkIssued(authority)).toBe(true);
+      expect(certificate.ca).toBe(false);
+      expect(certificate.subjectAltName).toBe("URI:spiffe://cluster.local/ns/foo/sa/bar");
+      expect(certificate.subject ?? "").toBe("");
+      expect(certificate.issuer).toBe("O=cluster.local");
+      expect(certificate.keyUsage).toEqual(["1.3.6.1.5.5.7.3.1", "1.3.6.1.5.5.7.3.2"]);
+      expect([certificate.validFromDate, certificate.validToDate]).toEqual([
+        oneDay.notBefore,
+        oneDay.notAfter,
+      ]);
+      const subjectKeyOfNode = certificate.publicKey.export({ type: "spki", format: "der" });
+      expect(inHex(subjectKeyOfNode)).toBe(inHex(spki));
+    });
+
+    test("is what @peculiar/x509 verifies and reads", async () => {
+      const certificate = new x509.X509Certificate(leaf);
+      const { publicKey } = new x509.X509Certificate(issuer.authority.certificate.der);
+      expect(await certificate.verify({ publicKey, signatureOnly: true })).toBe(true);
+      const names = certificate.getExtension(x509.SubjectAlternativeNameExtension)?.names.toJSON();
+      expect(names).toEqual([{ type: "url", value: spiffeId }]);
+      const usages = certificate.getExtension(x509.KeyUsagesExtension)?.usages;
+      const { digitalSignature, keyEncipherment } = x509.KeyUsageFlags;
+      const isRsa = subjectKey.startsWith("RSA");
+      expect(usages).toBe(isRsa ? digitalSignature | keyEncipherment : digitalSignature);
+      expect(certificate.getExtension(x509.BasicConstraintsExtension)?.ca).toBe(false);
+    });
+
+    test("has Istio's extensions, octet by octet and in Istio's order", () => {
+      const keyUsage = subjectKey.startsWith("RSA") ? "030205a0" : "03020780";
+      const authorityKeyIdentifier = keyIdentifierOf(Buffer.from(issuer.authority.publicKey.spki));
+      const name = der(0x30, der(0x86, Buffer.from(spiffeId)));
+      const extensions = [
+        hex(`300e 0603551d0f 0101ff 0404 ${keyUsage}`),
+        hex("301d 0603551d25 0416 3014 06082b06010505070301 06082b06010505070302"),
+        hex("300c 0603551d13 0101ff 0402 3000"),
+        hex(`301d 0603551d0e 0416 0414 ${keyIdentifierOf(spki)}`),
+        hex(`301f 0603551d23 0418 3016 8014 ${authorityKeyIdentifier}`),
+        der(0x30, hex("0603551d11 0101ff"), der(0x04, name)),
+      ];
+      expect(inHex(elementAt(leaf, [0, 7]))).toBe(inHex(der(0xa3, der(0x30, ...extensions))));
+    });
+
+    test("names its signature algorithm inside and outside, as the authority's key demands", () => {
+      const names: Record<AuthorityKey, SignatureName> = {
+        "EC-P256": "ecdsa-with-SHA256",
+        "EC-P384": "ecdsa-with-SHA384",
+        "RSA-2048": "sha256WithRSAEncryption",
+        "RSA-4096": "sha256WithRSAEncryption",
+      };
+      const identifier = inHex(signatureIdentifier[names[authorityKey]]);
+      expect(inHex(elementAt(leaf, [0, 2]))).toBe(identifier);
+      expect(inHex(elementAt(leaf, [1]))).toBe(identifier);
+    });
+  },
+);
+
+test("a leaf is of version 3, with an empty subject and the authority's subject as its issuer", async () => {
+  const issuer = issuers["EC-P256"];
+  const leaf = await issue(issuer, subjectKeys["EC-P256"] ?? hex(""));
+  const authority = Buffer.from(issuer.authority.certificate.der);
+  expect(inHex(elementAt(leaf, [0, 0]))).toBe("a003020102");
+  expect(inHex(elementAt(leaf, [0, 5]))).toBe("3000");
+  expect(inHex(elementAt(leaf, [0, 3]))).toBe(inHex(elementAt(authority, [0, 5])));
+});
+
+test("serial numbers are positive, of 17 octets, and distinct", async () => {
+  const issuer = issuers["EC-P256"];
+  const publicKey = parseSubjectPublicKey(subjectKeys["EC-P384"] ?? hex(""));
+  const serialNumbers = new Set<string>();
+  for (let i = 0; i < 100; i++) {
+    const leaf = await issueLeaf(issuer, { spiffeId, publicKey, validity: oneDay });
+    const serialNumber = elementAt(Buffer.from(leaf.der), [0, 1]);
+    expect(inHex(serialNumber)).toBe(`0211${leaf.serialNumber}`);
+    expect(contentOf(serialNumber)[0]).toBe(0x01);
+    expect(new X509Certificate(leaf.der).serialNumber.toLowerCase()).toBe(leaf.serialNumber);
+    serialNumbers.add(leaf.serialNumber);
+  }
+  expect(serialNumbers.size).toBe(100);
+});
+
+test("nothing of a CSR but its key reaches the leaf", async () => {
+  const keys = await crypto.subtle.generateKey({ name: "ECDSA", namedCurve: "P-256" }, true, [
+    "sign",
+    "verify",
+  ]);
+  const csr = await x509.Pkcs10CertificateRequestGenerator.create({
+    name: "CN=evil-name, O=evil-organization",
+    keys,
+    signingAlgorithm: { name: "ECDSA", hash: "SHA-384" },
+    extensions: [
+      new x509.SubjectAlternativeNameExtension([
+        { type: "dns", value: "evil.example" },
+        { type: "url", value: "spiffe://cluster.local/ns/evil/sa/evil" },
+      ]),
+      new x509.BasicConstraintsExtension(true, 0, true),
+      new x509.KeyUsagesExtension(x509.KeyUsageFlags.keyCertSign, true),
+      new x509.Extension("1.2.3.4.5", true, Buffer.from("evil-extension")),
+    ],
+    attributes: [new x509.ChallengePasswordAttribute("evil-password")],
+  });
+  const publicKey = await parseCertificateSigningRequest(csr.toString("pem"));
+  const issuer = issuers["EC-P256"];
+  const leaf = await issueLeaf(issuer, { spiffeId, publicKey, validity: oneDay });
+  expect(Buffer.from(leaf.der).toString("latin1")).not.toContain("evil");
+  expect(new X509Certificate(leaf.der).subjectAltName).toBe(`URI:${spiffeId}`);
+  expect(new x509.X509Certificate(leaf.der).extensions.map(({ type }) => type)).not.toContain(
+    "1.2.3.4.5",
+  );
+});
+
+test("two CSRs of one key that ask for different things give leaves that differ in nothing of it", async () => {
+  const signer = generateSigner("EC-P256");
+  const plain = buildCsr(signer, { subject: hex("3000"), attributes: hex("a000") });
+  const leaves = await Promise.all(
+    [csrPem(plain), csrPem(buildCsr(signer))].map(async (pem) => {
+      const publicKey = await parseCertificateSigningRequest(pem);
+      const { der: leaf } = await issueLeaf(issuers["EC-P256"], {
+        spiffeId,
+        publicKey,
+        validity: oneDay,
+      });
+      return [2, 3, 4, 5, 6, 7].map((field) => inHex(elementAt(Buffer.from(leaf), [0, field])));
+    }),
+  );
+  expect(leaves[0]).toEqual(leaves[1]);
+});
+
+test("node:crypto reads the same key from the leaf as from the CSR", async () => {
+  const signer = generateSigner("EC-P521");
+  const leaf = await issue(issuers["RSA-2048"], signer.spki);
+  const asked = createPublicKey({ key: signer.spki, format: "der", type: "spki" });
+  expect(new X509Certificate(leaf).publicKey.equals(asked)).toBe(true);
+  expect(new X509Certificate(leaf).checkPrivateKey(signer.privateKey)).toBe(true);
+});

@@ -1,0 +1,80 @@
+import { createPublicKey, verify } from "node:crypto";
+import { expect, test } from "vitest";
+import { signatureAlgorithmOf } from "../../../src/pki/authority/signing-authority.ts";
+import { lintAndSign } from "../../../src/pki/x509/issuer.ts";
+import { lint } from "../../../src/pki/x509/lint.ts";
+import { parseSubjectPublicKey } from "../../../src/pki/x509/subject-public-key.ts";
+import { subjects } from "../../testkit/pki/certificates-linted.ts";
+import { contentOf, elementAt, flipBit, inHex } from "../../testkit/pki/der-mutation.ts";
+
+const keys = await crypto.subtle.generateKey({ name: "ECDSA", namedCurve: "P-256" }, false, [
+  "sign",
+  "verify",
+]);
+const spki = Buffer.from(await crypto.subtle.exportKey("spki", keys.publicKey));
+const algorithm = signatureAlgorithmOf(parseSubjectPublicKey(spki));
+const signer = { privateKey: keys.privateKey, algorithm };
+
+const { toBeSigned, intent } = subjects.ec;
+
+test("signs the very bytes that it linted", async () => {
+  const certificate = Buffer.from(await lintAndSign(toBeSigned, intent, signer));
+  expect(inHex(elementAt(certificate, [0]))).toBe(inHex(toBeSigned));
+  const key = createPublicKey({ key: spki, format: "der", type: "spki" });
+  const signature = contentOf(elementAt(certificate, [2]));
+  expect(verify("sha256", toBeSigned, key, signature)).toBe(true);
+});
+
+test("signs nothing that was meant otherwise", async () => {
+  const { issuer } = intent;
+  const others = [
+    { ...intent, spiffeId: "spiffe://cluster.local/ns/foo/sa/other" },
+    { ...intent, publicKey: subjects.rsa.intent.publicKey },
+    { ...intent, issuer: { ...issuer, name: toBeSigned.subarray(0, 2) } },
+    { ...intent, issuer: { ...issuer, signatureAlgorithm: toBeSigned.subarray(0, 2) } },
+    { ...intent, validity: { ...intent.validity, notAfter: new Date(0) } },
+    {
+      ...intent,
+      issuer: { ...issuer, validity: { ...issuer.validity, notAfter: new Date(0) } },
+    },
+    { ...intent, issuer: { ...issuer, keyIdentifier: toBeSigned.subarray(0, 20) } },
+    { ...intent, kind: "authority" as const },
+  ];
+  for (const other of others) {
+    await expect(lintAndSign(toBeSigned, other, signer)).rejects.not.toHaveProperty("refusal");
+  }
+});
+
+/** Where one leaf may differ from another without a clause to say so: the serial number. */
+const free = [elementAt(toBeSigned, [1])].map((element) => {
+  const start = element.byteOffset - toBeSigned.byteOffset + 2;
+  return { start: start * 8, end: (start + element.length - 2) * 8 };
+});
+const isFree = (bit: number): boolean => free.some(({ start, end }) => start <= bit && bit < end);
+
+test("finds any one bit changed outside of the serial number", () => {
+  const missed: number[] = [];
+  for (let bit = 0; bit < toBeSigned.length * 8; bit++) {
+    if (isFree(bit)) continue;
+    if (findsNothing(flipBit(toBeSigned, bit))) missed.push(bit >> 3);
+  }
+  expect(missed).toEqual([]);
+});
+
+function findsNothing(bytes: Buffer<ArrayBuffer>): boolean {
+  return lint(bytes, intent).length === 0;
+}
+
+test("refuses to sign bytes with one bit changed, for a sample of them", async () => {
+  for (let bit = 0; bit < toBeSigned.length * 8; bit += 97) {
+    if (isFree(bit)) continue;
+    await expect(lintAndSign(flipBit(toBeSigned, bit), intent, signer)).rejects.toThrow();
+  }
+});
+
+test("refuses to sign bytes cut off anywhere", async () => {
+  for (let length = 0; length < toBeSigned.length; length += 5) {
+    const cut = toBeSigned.subarray(0, length);
+    await expect(lintAndSign(cut, intent, signer)).rejects.toThrow();
+  }
+});

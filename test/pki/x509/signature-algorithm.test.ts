@@ -1,0 +1,83 @@
+import { generateKeyPairSync, sign, verify } from "node:crypto";
+import fc from "fast-check";
+import { expect, test } from "vitest";
+import { DerError } from "../../../src/pki/encoding/der-reader.ts";
+import {
+  fromX509Signature,
+  type SignatureAlgorithm,
+  signatureAlgorithms,
+} from "../../../src/pki/x509/signature-algorithm.ts";
+import { signatureIdentifier } from "../../testkit/pki/csr.ts";
+import { der, derInteger, inHex } from "../../testkit/pki/der-mutation.ts";
+import { toX509Signature } from "../../testkit/pki/der-writing.ts";
+
+const curves = [
+  ["EC-P256", "P-256", 32],
+  ["EC-P384", "P-384", 48],
+  ["EC-P521", "P-521", 66],
+] as const;
+
+const algorithmOf = (key: keyof typeof signatureAlgorithms): SignatureAlgorithm => {
+  const [algorithm] = signatureAlgorithms[key];
+  if (!algorithm) throw new Error(`no algorithm for ${key}`);
+  return algorithm;
+};
+
+test.each(curves)(
+  "converts signatures of %s as node:crypto makes them, both ways",
+  (key, namedCurve) => {
+    const { privateKey, publicKey } = generateKeyPairSync("ec", { namedCurve });
+    for (let i = 0; i < 20; i++) {
+      const data = Buffer.from(`message ${i}`);
+      const der = sign("sha256", data, privateKey);
+      const raw = fromX509Signature(algorithmOf(key), der);
+      expect(verify("sha256", data, { key: publicKey, dsaEncoding: "ieee-p1363" }, raw)).toBe(true);
+      expect(inHex(toX509Signature(algorithmOf(key), raw))).toBe(inHex(der));
+    }
+  },
+);
+
+test.each(curves)("pads and unpads any scalars of %s", (key, _, octets) => {
+  const scalar = fc
+    .tuple(
+      fc.bigInt({ min: 0n, max: (1n << BigInt(octets * 8)) - 1n }),
+      fc.nat({ max: octets * 8 }),
+    )
+    .map(([value, shift]) => value >> BigInt(shift));
+  fc.assert(
+    fc.property(scalar, scalar, (r, s) => {
+      const fixed = (value: bigint) => value.toString(16).padStart(octets * 2, "0");
+      const encoded = der(0x30, derInteger(r), derInteger(s));
+      const raw = fromX509Signature(algorithmOf(key), encoded);
+      expect(inHex(raw)).toBe(fixed(r) + fixed(s));
+      expect(inHex(toX509Signature(algorithmOf(key), raw))).toBe(inHex(encoded));
+    }),
+    { numRuns: 200 },
+  );
+});
+
+test.each(curves)("refuses a scalar one bit larger than %s", (key, _, octets) => {
+  const large = derInteger(1n << BigInt(octets * 8));
+  const small = derInteger(1n);
+  for (const pair of [der(0x30, large, small), der(0x30, small, large)]) {
+    expect(() => fromX509Signature(algorithmOf(key), pair)).toThrow(DerError);
+  }
+});
+
+test("leaves signatures that are no pairs as they are", () => {
+  for (const key of ["RSA", "Ed25519"] as const) {
+    const signature = new Uint8Array(64);
+    expect(toX509Signature(algorithmOf(key), signature)).toEqual(signature);
+    expect(fromX509Signature(algorithmOf(key), signature)).toBe(signature);
+  }
+});
+
+test("names exactly the algorithms of SHA-2 and Ed25519", () => {
+  const known = Object.entries(signatureIdentifier)
+    .filter(([name]) => /SHA(256|384|512)$|^sha(256|384|512)With|^Ed25519$/.test(name))
+    .map(([, identifier]) => inHex(identifier));
+  const listed = Object.values(signatureAlgorithms).flatMap((list) =>
+    list.map(({ identifier }) => inHex(identifier)),
+  );
+  expect([...new Set(listed)].toSorted()).toEqual(known.toSorted());
+});

@@ -1,0 +1,83 @@
+import fc from "fast-check";
+import { expect, test } from "vitest";
+import {
+  addSeconds,
+  leafValidity,
+  type Validity,
+  wholeSeconds,
+} from "../../../src/pki/x509/validity.ts";
+import { readVectors } from "../../testkit/pki/certificates-vectors.ts";
+import { refusalOf } from "../../testkit/refusal.ts";
+
+interface Vector {
+  readonly name: string;
+  /** Seconds, as they come in an int64. */
+  readonly requested: string;
+  /** Seconds from now until the authority's NotAfter; ten years when absent. */
+  readonly authorityLives?: number;
+  /** Seconds from now until the leaf's NotAfter. */
+  readonly lives?: number;
+  readonly reason?: string;
+}
+
+const vectors = readVectors<Vector>("leaf-validity");
+const istio = { defaultSeconds: 86_400, maximumSeconds: 7_776_000 };
+const now = new Date("2026-03-01T12:00:00.000Z");
+
+const authorityThatLives = (seconds = 315_360_000, from = now): Validity => ({
+  notBefore: addSeconds(from, -1_000_000),
+  notAfter: addSeconds(from, seconds),
+});
+
+const validity = ({ requested, authorityLives }: Vector): Validity =>
+  leafValidity(BigInt(requested), istio, authorityThatLives(authorityLives), now);
+
+test.each(vectors.filter(({ reason }) => !reason))("$name", (vector) => {
+  expect(validity(vector)).toEqual({
+    notBefore: new Date("2026-03-01T11:58:00.000Z"),
+    notAfter: addSeconds(now, vector.lives ?? 0),
+  });
+});
+
+test.each(vectors.filter(({ reason }) => reason))("refuses $name", async (vector) => {
+  expect(await refusalOf(() => validity(vector))).toMatchObject({ reason: vector.reason });
+});
+
+test("says how long was asked for and how long is allowed", async () => {
+  const requestedSeconds = 2n ** 63n - 1n;
+  const refusal = await refusalOf(() =>
+    leafValidity(requestedSeconds, istio, authorityThatLives(), now),
+  );
+  expect(refusal).toEqual({
+    reason: "lifetime-too-long",
+    requestedSeconds,
+    maximumSeconds: 7_776_000,
+  });
+});
+
+test("is made of whole seconds, two minutes back, inside the authority, for any request and instant", () => {
+  const requests = fc.bigInt({ min: -(2n ** 63n), max: 7_776_000n });
+  const instants = fc.date({
+    min: new Date("1970-01-01"),
+    max: new Date("9000-01-01"),
+    noInvalidDate: true,
+  });
+  const authorities = fc.integer({ min: 1, max: 10 ** 9 });
+  fc.assert(
+    fc.property(requests, instants, authorities, (requested, instant, authorityLives) => {
+      const start = wholeSeconds(instant);
+      const authority = authorityThatLives(authorityLives, start);
+      const { notBefore, notAfter } = leafValidity(requested, istio, authority, instant);
+      const seconds = requested > 0n ? Number(requested) : istio.defaultSeconds;
+      expect(notBefore.getTime()).toBe(start.getTime() - 120_000);
+      expect(notAfter.getTime()).toBe(start.getTime() + Math.min(seconds, authorityLives) * 1000);
+      expect(notAfter.getTime() % 1000).toBe(0);
+    }),
+  );
+});
+
+test("an authority is still good in the second before its NotAfter", () => {
+  const justBefore = new Date("2026-03-01T11:59:59.999Z");
+  const { notAfter } = leafValidity(3600n, istio, authorityThatLives(0), justBefore);
+  expect(notAfter).toEqual(now);
+});

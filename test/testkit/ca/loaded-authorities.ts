@@ -1,0 +1,42 @@
+import {
+  type Authorities,
+  createAuthorities,
+  longestRefreshSeconds,
+} from "../../../src/ca/authorities.ts";
+import type { StoredRecord } from "../../../src/custody/authority-store.ts";
+import type { KekRing } from "../../../src/custody/kek.ts";
+import { createEventRecorder, type EventRecorder } from "../event-recorder.ts";
+import { createMemoryStore, type MemoryStore } from "./memory-store.ts";
+import { clusterLocal } from "./sealed-authorities.ts";
+
+/** The authorities of a memory store, with the store and the log to look at. */
+export interface LoadedAuthorities {
+  readonly authorities: Authorities;
+  readonly store: MemoryStore;
+  readonly log: EventRecorder;
+}
+
+/** How long these authorities serve while their store is down. */
+export const surviveOutageSeconds = 3600;
+
+export function loadAuthorities(
+  keks: KekRing,
+  ...records: readonly StoredRecord[]
+): LoadedAuthorities {
+  const store = createMemoryStore(...records);
+  const log = createEventRecorder();
+  const authorities = createAuthorities({
+    store,
+    trustDomain: clusterLocal,
+    keks,
+    log,
+    refreshSeconds: longestRefreshSeconds,
+    surviveOutageSeconds,
+  });
+  return { authorities, store, log };
+}
+
+/** The id of the authority that signs at an instant, if one does. */
+export async function signerOf(authorities: Authorities, now: Date): Promise<string | undefined> {
+  return (await authorities.at(now)).issuer?.authority.id;
+}

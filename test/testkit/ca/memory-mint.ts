@@ -1,0 +1,43 @@
+import type { Mint } from "../../../src/ca/mint.ts";
+import type { KekRing } from "../../../src/custody/kek.ts";
+import { openAuthority } from "../../../src/custody/seal.ts";
+import type { SigningAuthority } from "../../../src/pki/authority/signing-authority.ts";
+import { createEventRecorder, type EventRecorder } from "../event-recorder.ts";
+import { createMemoryStore, type MemoryStore } from "./memory-store.ts";
+import { clusterLocal } from "./sealed-authorities.ts";
+
+/** A mint over an empty memory store. */
+export interface MemoryMint extends Mint {
+  readonly store: MemoryStore;
+  readonly log: EventRecorder;
+}
+
+const day = 86_400;
+
+/** Istio's longest leaf, and the lengths that follow from it. */
+export const istioPhaseLengths = {
+  propagationSeconds: 600,
+  longestLeafSeconds: 90 * day,
+  signingSeconds: 360 * day,
+};
+
+/** A mint whose day of inception is 2026-11-21, but for what a test changes. */
+export function createMemoryMint(keks: KekRing, changes: Partial<Mint> = {}): MemoryMint {
+  return {
+    keks,
+    trustDomain: clusterLocal,
+    authorityKey: "EC-P256",
+    phaseLengths: istioPhaseLengths,
+    inceptionDate: "2026-11-21",
+    ...changes,
+    store: createMemoryStore(),
+    log: createEventRecorder(),
+  };
+}
+
+/** Every authority in the store of a mint, as it was minted. */
+export async function authoritiesIn({ store, keks }: MemoryMint): Promise<SigningAuthority[]> {
+  const records = (await store.load()).filter(({ kind }) => kind === "authority");
+  const opened = records.map((record) => openAuthority(record, clusterLocal, keks));
+  return (await Promise.all(opened)).map(({ authority }) => authority);
+}

@@ -1,0 +1,44 @@
+import type {
+  AuthorityStore,
+  RecordKind,
+  RecordName,
+  StoredRecord,
+} from "../../../src/custody/authority-store.ts";
+
+/** A store in memory, which a test can make unreachable, and whose reads it can count. */
+export interface MemoryStore extends AuthorityStore {
+  /** Values under `<kind>/<id>`. */
+  readonly records: Map<string, string>;
+  loads: number;
+  /** What `load` rejects with, while it is set. */
+  outage: Error | undefined;
+}
+
+export function createMemoryStore(...records: readonly StoredRecord[]): MemoryStore {
+  const store: MemoryStore = {
+    records: new Map(records.map((record) => [keyOf(record), record.value])),
+    loads: 0,
+    outage: undefined,
+    async load() {
+      store.loads++;
+      if (store.outage) throw store.outage;
+      return [...store.records].map(([key, value]) => ({ ...nameOf(key), value }));
+    },
+    async put(record) {
+      if (store.outage) throw store.outage;
+      store.records.set(keyOf(record), record.value);
+    },
+    async delete(name) {
+      if (store.outage) throw store.outage;
+      store.records.delete(keyOf(name));
+    },
+  };
+  return store;
+}
+
+const keyOf = ({ kind, id }: RecordName): string => `${kind}/${id}`;
+
+function nameOf(key: string): RecordName {
+  const [kind, id] = key.split("/") as [RecordKind, string];
+  return { kind, id };
+}

@@ -1,0 +1,73 @@
+import type { Hono } from "hono";
+import { foundIfEmpty } from "../../../src/ca/inception.ts";
+import type { Mint } from "../../../src/ca/mint.ts";
+import { rotateAll } from "../../../src/ca/rotate.ts";
+import { compose } from "../../../src/compose/composition.ts";
+import { parseConfiguration } from "../../../src/config/configuration.ts";
+import { clusterFetch } from "../../../src/host/cluster-fetch.ts";
+import type { CertificateAuthority } from "../../../src/transport/certificate-authority.ts";
+import { createHttpApp } from "../../../src/transport/http/routes.ts";
+import { createEventRecorder, type EventRecorder } from "../event-recorder.ts";
+import { createMemoryStore, type MemoryStore } from "./memory-store.ts";
+
+/** A CA composed as a platform composes it, over a memory store and a clock that the test moves. */
+export interface RunningCa {
+  readonly app: Hono;
+  readonly certificateAuthority: CertificateAuthority;
+  readonly mint: Mint;
+  readonly store: MemoryStore;
+  readonly log: EventRecorder;
+  readonly now: () => Date;
+  /** Moves the clock on. */
+  readonly pass: (seconds: number) => void;
+  /** Gives an empty store its first authority, as the cron does. */
+  readonly found: () => Promise<void>;
+  readonly signerMints: ReadonlyMap<string, Mint>;
+  readonly signerStores: ReadonlyMap<string, MemoryStore>;
+  /** Runs the cron, for its signers as well. */
+  readonly rotate: () => Promise<void>;
+}
+
+const start = new Date("2026-11-21T12:00:00.250Z");
+
+/** A KEK as an operator would make one. */
+export function randomKek(id: string): string {
+  return `${id}:${btoa(String.fromCharCode(...crypto.getRandomValues(new Uint8Array(32))))}`;
+}
+
+/** @param values Keys of the configuration; what is not given has a value that works. */
+export async function startCa(values: Readonly<Record<string, unknown>> = {}): Promise<RunningCa> {
+  const store = createMemoryStore();
+  const log = createEventRecorder();
+  let now = start;
+  const configuration = parseConfiguration({
+    ISSUERS: [{ issuer: "https://a.test" }],
+    KEK: randomKek("k1"),
+    INCEPTION_DATE: start.toISOString().slice(0, 10),
+    PROPAGATION_INTERVAL: "0s",
+    ...values,
+  });
+  const signerStores = new Map<string, MemoryStore>();
+  const signerStore = (signer: string): MemoryStore => {
+    const known = signerStores.get(signer) ?? createMemoryStore();
+    signerStores.set(signer, known);
+    return known;
+  };
+  const platform = { store, signerStore, log, clock: () => now, clusterFetch };
+  const { certificateAuthority, mint, signerMints } = await compose(configuration, platform);
+  return {
+    app: createHttpApp(certificateAuthority),
+    certificateAuthority,
+    mint,
+    store,
+    log,
+    now: () => now,
+    pass: (seconds) => {
+      now = new Date(now.getTime() + seconds * 1000);
+    },
+    found: () => foundIfEmpty(mint, now),
+    signerMints,
+    signerStores,
+    rotate: () => rotateAll([mint, ...signerMints.values()], now),
+  };
+}

@@ -1,0 +1,49 @@
+import type { StoredRecord } from "../../../src/custody/authority-store.ts";
+import { importKek, type KekRing, kekOctets } from "../../../src/custody/kek.ts";
+import { sealAuthority } from "../../../src/custody/seal.ts";
+import type { Schedule } from "../../../src/pki/authority/schedule.ts";
+import {
+  type AuthorityKey,
+  createAuthority,
+} from "../../../src/pki/authority/self-signed-authority.ts";
+import { parseTrustDomain, type TrustDomain } from "../../../src/pki/spiffe-id.ts";
+import { addSeconds, wholeSeconds } from "../../../src/pki/x509/validity.ts";
+
+export const clusterLocal: TrustDomain = parseTrustDomain("cluster.local") as TrustDomain;
+
+/** A ring of one fresh KEK. */
+export async function createKekRing(id = "k1"): Promise<KekRing> {
+  return [await importKek(id, crypto.getRandomValues(new Uint8Array(kekOctets)))];
+}
+
+/** A schedule whose phases begin at these seconds after `start`; like every schedule, of whole seconds. */
+export function scheduleAfter(
+  start: Date,
+  [publishedFrom, signsFrom, signsUntil, retiresAt]: readonly [number, number, number, number],
+): Schedule {
+  const later = (seconds: number) => addSeconds(wholeSeconds(start), seconds);
+  return {
+    publishedFrom: later(publishedFrom),
+    signsFrom: later(signsFrom),
+    signsUntil: later(signsUntil),
+    retiresAt: later(retiresAt),
+  };
+}
+
+/** The record of a fresh authority, as the cron would have stored it. */
+export async function sealNewAuthority(
+  keks: KekRing,
+  schedule: Schedule,
+  key: AuthorityKey = "EC-P256",
+): Promise<StoredRecord> {
+  const created = await createAuthority(clusterLocal, key, schedule);
+  return sealAuthority(created, clusterLocal, keks);
+}
+
+/** The record with one character of its sealed key changed. */
+export function withBrokenSeal({ value, ...name }: StoredRecord): StoredRecord {
+  const record = JSON.parse(value) as { sealedKey: string };
+  const [first, ...rest] = record.sealedKey;
+  const sealedKey = [first === "A" ? "B" : "A", ...rest].join("");
+  return { ...name, value: JSON.stringify({ ...record, sealedKey }) };
+}

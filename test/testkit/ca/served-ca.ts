@@ -1,0 +1,58 @@
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { type RunningServer, serve } from "../../../src/node/serve/serve.ts";
+import { parseServeConfiguration } from "../../../src/node/serve/serve-configuration.ts";
+import { createEventRecorder, type EventRecorder } from "../event-recorder.ts";
+import { randomKek } from "./running-ca.ts";
+
+/** `rampart serve` in this process, on ports of the loopback interface that were free. */
+export interface ServedCa {
+  readonly server: RunningServer;
+  readonly log: EventRecorder;
+  readonly port: number;
+  readonly monitoringPort: number;
+  readonly storeDirectory: string;
+  /** The trust bundle as it is served, PEM. */
+  readonly bundle: () => Promise<string>;
+  /** Ends it, and removes its store. */
+  readonly end: () => Promise<void>;
+}
+
+/** The name that clients of a served CA expect in its certificate. */
+export const servedName = "istiod.istio-system.svc";
+
+/**
+ * @param values Keys of `rampart.toml`; what is not given has a value that works.
+ * @param clock What the server takes for now; TLS itself knows only the machine's.
+ */
+export async function serveCa(
+  values: Readonly<Record<string, unknown>>,
+  clock: () => Date = () => new Date(),
+): Promise<ServedCa> {
+  const storeDirectory = await mkdtemp(join(tmpdir(), "rampart-"));
+  const log = createEventRecorder();
+  const configuration = parseServeConfiguration({
+    STORE_DIRECTORY: storeDirectory,
+    LISTEN: "127.0.0.1:0",
+    MONITORING_LISTEN: "127.0.0.1:0",
+    KEK: randomKek("k1"),
+    INCEPTION_DATE: clock().toISOString().slice(0, 10),
+    PROPAGATION_INTERVAL: "0s",
+    ...values,
+  });
+  const server = await serve(configuration, { log, clock });
+  const monitoringPort = server.monitoringAddress.port;
+  return {
+    server,
+    log,
+    port: (await server.address).port,
+    monitoringPort,
+    storeDirectory,
+    bundle: async () => (await fetch(`http://127.0.0.1:${monitoringPort}/bundle.pem`)).text(),
+    end: async () => {
+      await server.close(1000);
+      await rm(storeDirectory, { recursive: true, force: true });
+    },
+  };
+}

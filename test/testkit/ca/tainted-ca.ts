@@ -1,0 +1,124 @@
+import { X509Certificate } from "node:crypto";
+import type { AuditEvent } from "../../../src/ca/audit-event.ts";
+import type { AuthorityView } from "../../../src/ca/authority-view.ts";
+import { issueCertificate } from "../../../src/ca/issue-certificate.ts";
+import type { Mint } from "../../../src/ca/mint.ts";
+import { type OpenedStore, openStored } from "../../../src/ca/opened-store.ts";
+import { rotate } from "../../../src/ca/rotate.ts";
+import { recordTaint } from "../../../src/ca/taint.ts";
+import { createTaint, type Departure, type Taint } from "../../../src/pki/authority/taint.ts";
+import { createWorkload } from "../callers/workload.ts";
+import { clusterLocal, workload } from "../pki/certificates.ts";
+import { type RunningCa, startCa } from "./running-ca.ts";
+
+/** The propagation interval of these CAs, in seconds, and how soon an isolate looks at its store again. */
+export const propagation = 600;
+export const refresh = 60;
+
+/** A CA whose first authority signs. */
+export async function startSigningCa(
+  values: Readonly<Record<string, unknown>> = {},
+): Promise<RunningCa> {
+  const ca = await startCa({ PROPAGATION_INTERVAL: `${propagation}s`, ...values });
+  await ca.found();
+  ca.pass(2 * propagation);
+  return ca;
+}
+
+/** What the store says, opened as a reader opens it. */
+export async function openStore(mint: Mint): Promise<OpenedStore> {
+  const stored = await mint.store.load();
+  return openStored(stored, mint);
+}
+
+export const viewOf = async ({ certificateAuthority, now }: RunningCa): Promise<AuthorityView> =>
+  certificateAuthority.issuance.authorities.at(now());
+
+/** The id of the authority that signs, or nothing. */
+export const signerOf = async (ca: RunningCa): Promise<string | undefined> =>
+  (await viewOf(ca)).issuer?.authority.id;
+
+/** What an operator would decide now of an authority, as the store stands. */
+export async function decideTaint(
+  ca: RunningCa,
+  departure: Departure,
+  id?: string,
+): Promise<Taint> {
+  const wanted = id ?? (await signerOf(ca));
+  if (!wanted) throw new Error("nothing to taint");
+  const store = await openStore(ca.mint);
+  return createTaint(store, wanted, departure, ca.mint.phaseLengths, ca.now());
+}
+
+/** Taints the authority of an id, or the one that signs, and runs the cron as an operator does. */
+export async function taint(ca: RunningCa, departure: Departure, id?: string): Promise<Taint> {
+  const decided = await decideTaint(ca, departure, id);
+  await recordTaint(ca.mint, decided);
+  await rotate(ca.mint, ca.now());
+  return decided;
+}
+
+export async function readiness({
+  app,
+}: RunningCa): Promise<{ ready: boolean; reasons: string[] }> {
+  const { ready, reasons } = (await (await app.request("/readyz")).json()) as {
+    ready: boolean;
+    reasons: string[];
+  };
+  return { ready, reasons };
+}
+
+/** The SPIFFE bundle as it is published: its sequence, and each root in base64; nothing when there is none. */
+export async function publishedBundle({
+  app,
+}: RunningCa): Promise<{ sequence: number; roots: string[] } | undefined> {
+  const response = await app.request("/bundle.json");
+  if (response.status !== 200) return undefined;
+  const { spiffe_sequence, keys } = (await response.json()) as {
+    spiffe_sequence: number;
+    keys: { x5c: [string] }[];
+  };
+  return { sequence: spiffe_sequence, roots: keys.map(({ x5c: [root] }) => root) };
+}
+
+const { csrPem } = await createWorkload();
+const account = { namespace: "foo", name: "httpbin" };
+
+/** What a workload gets: its leaf, and the roots of the last element of the answer. */
+export async function issueLeaf(
+  { certificateAuthority, now }: RunningCa,
+  requestedSeconds = 0,
+): Promise<{
+  readonly leaf: X509Certificate;
+  readonly chain: readonly string[];
+  readonly roots: readonly X509Certificate[];
+}> {
+  const caller = {
+    spiffeId: workload("foo", "httpbin", clusterLocal),
+    account,
+    cluster: "c",
+    issuer: "https://a.test",
+  };
+  const request = {
+    csrPem,
+    requestedSeconds: BigInt(requestedSeconds),
+    impersonatedIdentity: "",
+    certSigner: "",
+  };
+  const audit = { event: "create-certificate", outcome: "failed" } as AuditEvent;
+  const context = { now: now(), signal: new AbortController().signal, audit };
+  const chain = await issueCertificate(certificateAuthority.issuance, caller, request, context);
+  const blocks = chain.at(-1)?.match(/-----BEGIN[\s\S]*?-----END CERTIFICATE-----\n/g) ?? [];
+  return {
+    leaf: new X509Certificate(chain[0] ?? ""),
+    chain,
+    roots: blocks.map((block) => new X509Certificate(block)),
+  };
+}
+
+/** The key, in a memory store, of what was said last of an authority. */
+export function taintKeyOf({ store }: RunningCa, id: string): string {
+  return (
+    [...store.records.keys()].findLast((key) => key.startsWith(`taint/${id}`)) ?? `taint/${id}`
+  );
+}

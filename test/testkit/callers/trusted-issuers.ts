@@ -1,0 +1,34 @@
+import { pinnedKeys } from "../../../src/authn/token/issuer-keys.ts";
+import { parseKeySet } from "../../../src/authn/token/key-set.ts";
+import { nameAllowList, type TrustedIssuer } from "../../../src/authn/trusted-issuer.ts";
+import { jwksOf, type TokenKey } from "./tokens.ts";
+
+type Rules = Partial<TrustedIssuer> & { readonly namespaces?: readonly string[] };
+
+/** An issuer as the composition makes one of `ISSUERS`, its keys pinned. */
+export function trustedIssuer(
+  issuer: string,
+  keys: readonly TokenKey[],
+  rules: Rules = {},
+): TrustedIssuer {
+  const keySet = parseKeySet(jwksOf(...keys));
+  if (!keySet) throw new Error("no key that Rampart can use");
+  return { ...trustedIssuerWithoutKeys(issuer, rules), keys: pinnedKeys(keySet) };
+}
+
+/** One whose tokens nobody looks at here. */
+export function trustedIssuerWithoutKeys(issuer: string, rules: Rules = {}): TrustedIssuer {
+  const { namespaces = ["*"], ...others } = rules;
+  const mayUse = nameAllowList(namespaces);
+  return {
+    issuer,
+    audiences: ["istio-ca"],
+    cluster: "Kubernetes",
+    clusterAliases: [],
+    mayVouchFor: ({ namespace }) => mayUse(namespace),
+    isNodeAccount: () => false,
+    requireNode: async () => {},
+    keys: () => [],
+    ...others,
+  };
+}

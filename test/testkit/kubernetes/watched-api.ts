@@ -1,0 +1,225 @@
+import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
+import { listenOnLoopback } from "../network/loopback.ts";
+import { fitsSelector } from "./field-selector.ts";
+
+interface KubernetesObject {
+  readonly kind: string;
+  readonly metadata: Readonly<Record<string, unknown>> & {
+    readonly name: string;
+    readonly namespace?: string;
+    readonly resourceVersion?: string;
+  };
+  readonly data?: unknown;
+  readonly [field: string]: unknown;
+}
+
+interface Change {
+  readonly version: number;
+  readonly before: KubernetesObject | undefined;
+  readonly type: "ADDED" | "MODIFIED" | "DELETED";
+  readonly object: KubernetesObject;
+}
+
+type Selected = (object: KubernetesObject | undefined) => boolean;
+
+/**
+ * A stand-in for a kube-apiserver's collections over real HTTP: lists in pages, watches from a
+ * resource version, 410 for what is forgotten, server-side apply. Written from the shapes of its API,
+ * never run against one.
+ */
+export interface WatchedApi {
+  readonly origin: string;
+  /** What was asked, without watches. */
+  readonly asked: string[];
+  /** How many watches are open. */
+  readonly watching: () => number;
+  /** Says to every watch that it has missed nothing. */
+  readonly bookmark: () => void;
+  readonly put: (object: KubernetesObject) => void;
+  readonly remove: (kind: string, name: string, namespace?: string) => void;
+  readonly configMapIn: (namespace: string) => KubernetesObject | undefined;
+  readonly clusterTrustBundles: () => readonly KubernetesObject[];
+  /** Forgets what has changed so far, as etcd does when it is compacted, and ends every watch. */
+  readonly forget: () => void;
+  /** Cuts every connection that is open. */
+  readonly cut: () => void;
+  /** Answers instead of everything else, while it is set. */
+  instead: ((request: IncomingMessage, response: ServerResponse) => boolean) | undefined;
+  readonly close: () => Promise<void>;
+}
+
+export const watchedToken = "token-of-distribute";
+
+const collections = [
+  ["/api/v1/namespaces", "Namespace"],
+  ["/api/v1/configmaps", "ConfigMap"],
+  ["/api/v1/pods", "Pod"],
+] as const;
+
+const keyOf = ({ kind, metadata }: KubernetesObject): string =>
+  `${kind}/${metadata.namespace ?? ""}/${metadata.name}`;
+
+export async function startWatchedApi(): Promise<WatchedApi> {
+  const objects = new Map<string, KubernetesObject>();
+  const changes: Change[] = [];
+  const watches = new Map<ServerResponse, (change?: Change) => void>();
+  const asked: string[] = [];
+  let version = 100;
+  let forgottenUntil = 0;
+
+  function record(type: Change["type"], object: KubernetesObject): KubernetesObject {
+    version++;
+    const stored = { ...object, metadata: { ...object.metadata, resourceVersion: `${version}` } };
+    const before = objects.get(keyOf(object));
+    if (type === "DELETED") objects.delete(keyOf(object));
+    else objects.set(keyOf(object), stored);
+    const change = { version, before, type, object: stored };
+    changes.push(change);
+    for (const tell of watches.values()) tell(change);
+    return stored;
+  }
+
+  const put = (object: KubernetesObject): KubernetesObject =>
+    record(objects.has(keyOf(object)) ? "MODIFIED" : "ADDED", object);
+
+  function list(response: ServerResponse, url: URL, isSelected: Selected): void {
+    const from = Number(url.searchParams.get("continue") ?? 0);
+    // Pages are small here, so that there are some.
+    const to = from + Math.min(2, Number(url.searchParams.get("limit") ?? 2));
+    const all = [...objects.values()].filter(isSelected);
+    const rest = to < all.length ? { continue: `${to}` } : {};
+    const items = all.slice(from, to);
+    answer(response, 200, {
+      kind: "List",
+      metadata: { resourceVersion: `${version}`, ...rest },
+      items,
+    });
+  }
+
+  function watch(response: ServerResponse, url: URL, isSelected: Selected): void {
+    const from = Number(url.searchParams.get("resourceVersion"));
+    response.writeHead(200, { "content-type": "application/json" });
+    const send = (event: unknown): void => void response.write(`${JSON.stringify(event)}\n`);
+    if (from < forgottenUntil) {
+      send({ type: "ERROR", object: { kind: "Status", code: 410, reason: "Expired" } });
+      response.end();
+      return;
+    }
+    const tell = (change?: Change): void => {
+      const object = { kind: "Bookmark", metadata: { resourceVersion: `${version}` } };
+      const event = change ? eventOf(change, isSelected) : { type: "BOOKMARK", object };
+      if (event) send(event);
+    };
+    for (const change of changes) if (change.version > from) tell(change);
+    tell();
+    watches.set(response, tell);
+    const seconds = Number(url.searchParams.get("timeoutSeconds"));
+    const end = setTimeout(() => response.end(), 1000 * seconds);
+    response.on("close", () => {
+      clearTimeout(end);
+      watches.delete(response);
+    });
+  }
+
+  function apply(
+    response: ServerResponse,
+    url: URL,
+    body: string,
+    namespace: string | undefined,
+  ): void {
+    const object = JSON.parse(body) as KubernetesObject;
+    const place = objects.get(`Namespace//${namespace}`);
+    const manager = url.searchParams.get("fieldManager");
+    if (namespace !== undefined && !place) answer(response, 404, { code: 404 });
+    else if (manager === null) answer(response, 400, { code: 400 });
+    else {
+      const status = objects.has(keyOf(object)) ? 200 : 201;
+      const managedFields = [{ manager, operation: "Apply" }];
+      answer(response, status, put({ ...object, metadata: { ...object.metadata, managedFields } }));
+    }
+  }
+
+  function route(request: IncomingMessage, response: ServerResponse, url: URL, body: string): void {
+    const [, namespace] =
+      /^\/api\/v1\/namespaces\/([^/]+)\/configmaps\/[^/]+$/.exec(url.pathname) ?? [];
+    const isBundle = url.pathname.startsWith(
+      "/apis/certificates.k8s.io/v1beta1/clustertrustbundles/",
+    );
+    const [, kind] = collections.find(([path]) => path === url.pathname) ?? [];
+    const isSelected: Selected = (object) =>
+      object?.kind === kind && fitsSelector(object, url.searchParams.get("fieldSelector"));
+    const [, place, pod] =
+      /^\/api\/v1\/namespaces\/([^/]+)\/pods(?:\/([^/]+))?$/.exec(url.pathname) ?? [];
+    const isThere: Selected = (object) =>
+      object?.kind === "Pod" &&
+      object.metadata.namespace === place &&
+      fitsSelector(object, url.searchParams.get("fieldSelector"));
+    if (request.method === "PATCH" && (namespace !== undefined || isBundle)) {
+      apply(response, url, body, namespace);
+    } else if (pod !== undefined) {
+      const found = objects.get(`Pod/${place}/${pod}`);
+      answer(response, found ? 200 : 404, found ?? { code: 404 });
+    } else if (place !== undefined) list(response, url, isThere);
+    else if (request.method !== "GET" || kind === undefined) answer(response, 404, { code: 404 });
+    else if (url.searchParams.get("watch")) watch(response, url, isSelected);
+    else list(response, url, isSelected);
+  }
+
+  const server = createServer(async (request, response) => {
+    let body = "";
+    for await (const chunk of request) body += chunk;
+    const url = new URL(request.url ?? "/", "http://a");
+    if (!url.searchParams.get("watch")) asked.push(`${request.method} ${url.pathname}`);
+    if (request.headers.authorization !== `Bearer ${watchedToken}`)
+      return answer(response, 401, {});
+    if (api.instead?.(request, response)) return;
+    route(request, response, url, body);
+  });
+  const { host, close } = await listenOnLoopback(server);
+  const api: WatchedApi = {
+    origin: `http://${host}`,
+    asked,
+    put,
+    remove: (kind, name, namespace) => {
+      const found = objects.get(`${kind}/${namespace ?? ""}/${name}`);
+      if (found) record("DELETED", found);
+    },
+    configMapIn: (namespace) => objects.get(`ConfigMap/${namespace}/istio-ca-root-cert`),
+    clusterTrustBundles: () =>
+      [...objects.values()].filter(({ kind }) => kind === "ClusterTrustBundle"),
+    forget: () => {
+      forgottenUntil = version + 1;
+      version++;
+      changes.length = 0;
+      for (const response of watches.keys()) response.end();
+      watches.clear();
+    },
+    cut: () => server.closeAllConnections(),
+    watching: () => watches.size,
+    bookmark: () => {
+      for (const tell of watches.values()) tell();
+    },
+    instead: undefined,
+    close,
+  };
+  return api;
+}
+
+/** What leaves a selection is deleted, as far as its watch can tell. */
+function eventOf({ type, before, object }: Change, isSelected: Selected): object | undefined {
+  const [was, is] = [isSelected(before), type !== "DELETED" && isSelected(object)];
+  if (was && !is) return { type: "DELETED", object };
+  return is ? { type: was ? "MODIFIED" : "ADDED", object } : undefined;
+}
+
+function answer(response: ServerResponse, status: number, json: unknown): void {
+  response.writeHead(status, { "content-type": "application/json" });
+  response.end(JSON.stringify(json));
+}
+
+/** A namespace as the API has it. */
+export const namespaceOf = (name: string, phase = "Active"): KubernetesObject => ({
+  kind: "Namespace",
+  metadata: { name },
+  status: { phase },
+});

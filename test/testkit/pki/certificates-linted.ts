@@ -1,0 +1,77 @@
+import { createAuthority } from "../../../src/pki/authority/self-signed-authority.ts";
+import { issueLeaf, issueServingCertificate } from "../../../src/pki/x509/issuer.ts";
+import type { Intent } from "../../../src/pki/x509/linted-certificate.ts";
+import { parseSubjectPublicKey } from "../../../src/pki/x509/subject-public-key.ts";
+import { clusterLocal, createTestIssuer, oneDay, tenDays, workload } from "./certificates.ts";
+import { generateSigner, type SignerKind, signatureIdentifier } from "./csr.ts";
+import { contentOf, elementAt, type Octets } from "./der-mutation.ts";
+
+/** To-be-signed bytes without a fault, and what they were meant to be. */
+export interface Subject {
+  readonly toBeSigned: Octets;
+  readonly intent: Intent;
+}
+
+const issuer = await createTestIssuer();
+
+async function leafFor(kind: SignerKind): Promise<Subject> {
+  const publicKey = parseSubjectPublicKey(generateSigner(kind).spki);
+  const request = { spiffeId: workload("foo", "bar"), publicKey, validity: oneDay };
+  const leaf = Buffer.from((await issueLeaf(issuer, request)).der);
+  const authority = Buffer.from(issuer.authority.certificate.der);
+  const keyIdentifier = elementAt(authority, [0, 7, 0, 2, 1, 0]);
+  const intent: Intent = {
+    kind: "leaf",
+    ...request,
+    keyIdentifier: contentOf(elementAt(leaf, [0, 7, 0, 3, 1, 0])),
+    issuer: {
+      signatureAlgorithm: signatureIdentifier["ecdsa-with-SHA256"],
+      name: elementAt(authority, [0, 5]),
+      validity: issuer.authority.certificate.toBeSigned.validity,
+      keyIdentifier: contentOf(keyIdentifier),
+    },
+  };
+  return { toBeSigned: elementAt(leaf, [0]), intent };
+}
+
+async function serving(): Promise<Subject> {
+  const publicKey = parseSubjectPublicKey(generateSigner("EC-P256").spki);
+  const request = { dnsNames: ["istiod.istio-system.svc", "a.test"], publicKey, validity: oneDay };
+  const certificate = Buffer.from((await issueServingCertificate(issuer, request)).der);
+  const leaf = await leafFor("EC-P256");
+  const intent: Intent = {
+    ...leaf.intent,
+    kind: "serving",
+    ...request,
+    spiffeId: "",
+    keyIdentifier: contentOf(elementAt(certificate, [0, 7, 0, 3, 1, 0])),
+  };
+  return { toBeSigned: elementAt(certificate, [0]), intent };
+}
+
+async function selfSigned(): Promise<Subject> {
+  const { authority } = await createAuthority(clusterLocal, "EC-P256", tenDays);
+  const { validity } = authority.certificate.toBeSigned;
+  const toBeSigned = elementAt(Buffer.from(authority.certificate.der), [0]);
+  const intent: Intent = {
+    kind: "authority",
+    spiffeId: "spiffe://cluster.local",
+    publicKey: authority.publicKey,
+    keyIdentifier: contentOf(elementAt(toBeSigned, [7, 0, 2, 1, 0])),
+    validity,
+    issuer: {
+      signatureAlgorithm: signatureIdentifier["ecdsa-with-SHA256"],
+      name: elementAt(toBeSigned, [5]),
+      validity,
+      keyIdentifier: undefined,
+    },
+  };
+  return { toBeSigned, intent };
+}
+
+export const subjects: Readonly<Record<"ec" | "rsa" | "serving" | "authority", Subject>> = {
+  ec: await leafFor("EC-P256"),
+  rsa: await leafFor("RSA-2048"),
+  serving: await serving(),
+  authority: await selfSigned(),
+};

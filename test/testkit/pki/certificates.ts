@@ -1,0 +1,62 @@
+import type { Schedule } from "../../../src/pki/authority/schedule.ts";
+import {
+  type AuthorityKey,
+  createAuthority,
+} from "../../../src/pki/authority/self-signed-authority.ts";
+import type { SigningAuthority } from "../../../src/pki/authority/signing-authority.ts";
+import {
+  parseTrustDomain,
+  type SpiffeId,
+  type TrustDomain,
+  workloadSpiffeId,
+} from "../../../src/pki/spiffe-id.ts";
+import type { Certificate } from "../../../src/pki/x509/certificate.ts";
+import { createIssuer, type Issuer } from "../../../src/pki/x509/issuer.ts";
+import type { Validity } from "../../../src/pki/x509/validity.ts";
+import { der, hex } from "./der-mutation.ts";
+
+export function trustDomain(name: string): TrustDomain {
+  const parsed = parseTrustDomain(name);
+  if (!parsed) throw new Error(`no trust domain: ${name}`);
+  return parsed;
+}
+
+export const clusterLocal: TrustDomain = trustDomain("cluster.local");
+
+export const workload = (namespace: string, name: string, domain = clusterLocal): SpiffeId =>
+  workloadSpiffeId(domain, { namespace, name });
+
+export const schedule = (from: string, until: string): Schedule => ({
+  publishedFrom: new Date(from),
+  signsFrom: new Date(from),
+  signsUntil: new Date(until),
+  retiresAt: new Date(until),
+});
+
+/** A schedule of ten days; the instants of the tests lie inside it. */
+export const tenDays: Schedule = schedule("2026-03-01T00:00:00.000Z", "2026-03-11T00:00:00.000Z");
+
+export const oneDay: Validity = {
+  notBefore: new Date("2026-03-02T00:00:00.000Z"),
+  notAfter: new Date("2026-03-03T00:00:00.000Z"),
+};
+
+export async function createTestIssuer(
+  key: AuthorityKey = "EC-P256",
+  phases: Schedule = tenDays,
+): Promise<Issuer> {
+  const { authority, extractablePrivateKey } = await createAuthority(clusterLocal, key, phases);
+  return createIssuer(authority, extractablePrivateKey);
+}
+
+/** An authority that never was: what bundles and rotation look at, and an empty certificate. */
+export function authorityStub(
+  id: string,
+  phases: Schedule,
+  roots: readonly string[],
+): SigningAuthority {
+  const nothing = der(0x30, hex(""));
+  const certificate = { der: nothing, toBeSigned: undefined } as unknown as Certificate;
+  const publicKey = { algorithm: "EC-P256", spki: nothing, keyOctets: nothing } as const;
+  return { id, certificate, publicKey, intermediates: [], roots: roots.map(hex), schedule: phases };
+}

@@ -1,0 +1,143 @@
+import "reflect-metadata/lite";
+import { copyFile, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import * as x509 from "@peculiar/x509";
+import type { PluggedInMaterial } from "../../../src/cli/import/plugged-in-material.ts";
+import { Obstacle } from "../../../src/cli/terminal/obstacle.ts";
+
+/** Inside the validity of every certificate made here. */
+export const now = new Date("2026-06-01T00:00:00.000Z");
+
+/** A CA made for a test: its certificate, and keys to sign others with. */
+export interface TestCa {
+  readonly name: string;
+  readonly keys: CryptoKeyPair;
+  readonly pem: string;
+  readonly keyPem: string;
+}
+
+/** Departures from an authority that is as it should be. */
+export interface CaDepartures {
+  readonly issuer?: TestCa;
+  /** Stands in the certificate instead of the issuer's own. */
+  readonly issuerName?: string;
+  readonly keys?: CryptoKeyPair;
+  readonly notBefore?: Date;
+  readonly notAfter?: Date;
+  readonly extensions?: readonly x509.Extension[];
+  readonly hash?: string;
+}
+
+const p256 = { name: "ECDSA", namedCurve: "P-256" };
+
+export const rsa = (modulusLength: number, hash = "SHA-256") => ({
+  name: "RSASSA-PKCS1-v1_5",
+  modulusLength,
+  publicExponent: new Uint8Array([1, 0, 1]),
+  hash,
+});
+
+export const generateKeys = (
+  algorithm: EcKeyGenParams | RsaHashedKeyGenParams = p256,
+): Promise<CryptoKeyPair> => crypto.subtle.generateKey(algorithm, true, ["sign", "verify"]);
+
+export const isCa = (pathLength?: number): x509.Extension =>
+  new x509.BasicConstraintsExtension(true, pathLength, true);
+
+export const maySign: x509.Extension = new x509.KeyUsagesExtension(
+  x509.KeyUsageFlags.keyCertSign | x509.KeyUsageFlags.cRLSign,
+  true,
+);
+
+/** An authority, self-signed unless it has an issuer. */
+export async function createCa(name: string, departures: CaDepartures = {}): Promise<TestCa> {
+  const { issuer, hash = "SHA-256", extensions = [isCa(), maySign] } = departures;
+  const keys = departures.keys ?? (await generateKeys());
+  const signer = issuer?.keys ?? keys;
+  const certificate = await x509.X509CertificateGenerator.create({
+    serialNumber: Buffer.from(crypto.getRandomValues(new Uint8Array(8))).toString("hex"),
+    subject: name,
+    issuer: departures.issuerName ?? issuer?.name ?? name,
+    notBefore: departures.notBefore ?? new Date("2026-01-01T00:00:00.000Z"),
+    notAfter: departures.notAfter ?? new Date("2036-01-01T00:00:00.000Z"),
+    signingAlgorithm: { name: signer.privateKey.algorithm.name, hash },
+    publicKey: keys.publicKey,
+    signingKey: signer.privateKey,
+    extensions: [...extensions],
+  });
+  const pkcs8 = await crypto.subtle.exportKey("pkcs8", keys.privateKey);
+  const keyPem = x509.PemConverter.encode(pkcs8, "PRIVATE KEY");
+  return { name, keys, pem: `${certificate.toString("pem")}\n`, keyPem: `${keyPem}\n` };
+}
+
+/** What would be read of a `cacerts` directory. */
+export function materialOf(
+  authority: Pick<TestCa, "pem" | "keyPem">,
+  { chain, roots }: { readonly chain?: string; readonly roots?: string } = {},
+): PluggedInMaterial {
+  const source = (name: string, text: string | undefined) => (text ? [{ name, text }] : []);
+  return {
+    certificate: { name: "ca-cert.pem", text: authority.pem },
+    privateKey: { name: "ca-key.pem", text: authority.keyPem },
+    chain: source("cert-chain.pem", chain),
+    roots: source("root-cert.pem", roots),
+  };
+}
+
+/** What the operator is told, line by line. Anything else that is thrown, or an answer, fails the test. */
+export async function obstacleOf(work: () => unknown): Promise<readonly string[]> {
+  try {
+    await work();
+  } catch (error) {
+    if (error instanceof Obstacle) return error.message.split("\n");
+    throw error;
+  }
+  throw new Error("there was no obstacle");
+}
+
+/** Writes a directory of these files. */
+export async function writeFolder(
+  folder: string,
+  files: Readonly<Record<string, string>>,
+): Promise<string> {
+  for (const [name, text] of Object.entries(files)) await writeFile(join(folder, name), text);
+  return folder;
+}
+
+/** Copies vectors into a directory, under the names that Istio gives them there. */
+export async function copyVectors(
+  folder: string,
+  vectors: Readonly<Record<string, string>>,
+): Promise<string> {
+  for (const [name, vector] of Object.entries(vectors)) {
+    await copyFile(join("test/vectors", vector), join(folder, name));
+  }
+  return folder;
+}
+
+/** Istio's own test data as `cacerts` directories. The second EC authority came without its key. */
+export const vectorFolders: Readonly<Record<string, Readonly<Record<string, string>>>> = {
+  "istio-cacerts": cacerts(""),
+  "istio-cacerts, second generation": cacerts("-alt"),
+  "istio-cacerts-ec": {
+    "ca-cert.pem": "istio-cacerts-ec/ecc-int-cert.pem",
+    "ca-key.pem": "istio-cacerts-ec/ecc-int-key.pem",
+    "cert-chain.pem": "istio-cacerts-ec/ecc-int-cert-chain.pem",
+    "root-cert.pem": "istio-cacerts-ec/ecc-root-cert.pem",
+  },
+};
+
+function cacerts(generation: string): Record<string, string> {
+  return {
+    "ca-cert.pem": `istio-cacerts/ca-cert${generation}.pem`,
+    "ca-key.pem": `istio-cacerts/ca-key${generation}.pem`,
+    "cert-chain.pem": `istio-cacerts/cert-chain${generation}.pem`,
+    "root-cert.pem": `istio-cacerts/root-cert${generation}.pem`,
+  };
+}
+
+/** Istio's third generation: it shares the root of the second, and its key is not the certificate's. */
+export const strangersKey: Readonly<Record<string, string>> = {
+  ...cacerts("-alt-2"),
+  "root-cert.pem": "istio-cacerts/root-cert-alt.pem",
+};

@@ -1,0 +1,46 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+import { stringify } from "smol-toml";
+import { onTestFinished } from "vitest";
+import { compileCache } from "./compile-cache.ts";
+
+const program = join(import.meta.dirname, "../../../src/cli/main.ts");
+
+/** `rampart serve` in a process of its own, for the length of one test. */
+export interface ServeProcess {
+  readonly child: ChildProcess;
+  readonly port: number;
+  readonly plaintextPort: number;
+  readonly monitoringPort: number;
+}
+
+/** The `rampart.toml` of one that is founded today, on ports of its own. */
+export function serveToml(store: string, values: Readonly<Record<string, unknown>>): string {
+  return stringify({
+    STORE_DIRECTORY: store,
+    INCEPTION_DATE: new Date().toISOString().slice(0, 10),
+    LISTEN: "127.0.0.1:0",
+    MONITORING_LISTEN: "127.0.0.1:0",
+    ...values,
+  });
+}
+
+/** Starts it as an operator does, and waits until it says where it listens. */
+export async function startServeProcess(config: string, kek: string): Promise<ServeProcess> {
+  const { PATH } = process.env;
+  const child = spawn(process.execPath, [program, "serve", "--config", config], {
+    env: { PATH, KEK: kek, ...compileCache },
+    stdio: ["ignore", "pipe", "inherit"],
+  });
+  onTestFinished(() => void child.kill("SIGKILL"));
+  const ports: Record<string, number> = {};
+  for await (const line of createInterface(child.stdout)) {
+    const [, name = "", port] = /"(\w+) on [^"]*:(\d+)"/.exec(line) ?? [];
+    ports[name] = Number(port);
+    if (name === "gRPC") break;
+  }
+  child.stdout.resume();
+  const { gRPC = 0, plaintext = 0, monitoring = 0 } = ports;
+  return { child, port: gRPC, plaintextPort: plaintext, monitoringPort: monitoring };
+}

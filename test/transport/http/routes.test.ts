@@ -1,0 +1,271 @@
+import { X509Certificate } from "node:crypto";
+import { describe, expect, test } from "vitest";
+import { parseConfiguration } from "../../../src/config/configuration.ts";
+import { ConfigurationError } from "../../../src/foundation/configuration-error.ts";
+import { createMisconfiguredApp } from "../../../src/transport/http/misconfigured-app.ts";
+import {
+  callWithClient,
+  connectJson,
+  grpcWeb,
+  outcomeOf,
+  protocols,
+  requestOf,
+} from "../../contract/rpc-calls.ts";
+import { rpcPath, type ServiceUnderTest } from "../../contract/service-under-test.ts";
+import { type RunningCa, startCa } from "../../testkit/ca/running-ca.ts";
+import {
+  createKekRing,
+  scheduleAfter,
+  sealNewAuthority,
+  withBrokenSeal,
+} from "../../testkit/ca/sealed-authorities.ts";
+
+type Phases = readonly [number, number, number, number];
+
+/** Puts an authority into the store whose phases begin at these seconds from now. */
+async function addAuthority({ mint, now, store }: RunningCa, phases: Phases) {
+  const record = await sealNewAuthority(mint.keks, scheduleAfter(now(), phases));
+  await store.put(record);
+  return record;
+}
+
+const signing: Phases = [-100, -50, 10_000, 20_000];
+
+const statusOf = async ({ app }: RunningCa, path: string) => (await app.request(path)).status;
+
+async function readiness({ app }: RunningCa) {
+  const response = await app.request("/readyz");
+  const { ready, reasons } = (await response.json()) as { ready: boolean; reasons: string[] };
+  return { status: response.status, ready, reasons };
+}
+
+const notReady = { status: 503, ready: false, reasons: [expect.any(String)] };
+
+describe("a CA that cannot sign says why at /readyz, and publishes no empty bundle", () => {
+  test("with an empty store", async () => {
+    const running = await startCa();
+    expect(await readiness(running)).toEqual(notReady);
+    expect(await statusOf(running, "/bundle.pem")).toBe(503);
+    expect(await statusOf(running, "/bundle.json")).toBe(503);
+    expect(await statusOf(running, "/healthz")).toBe(200);
+  });
+
+  test("with a store in which no record opens", async () => {
+    const running = await startCa();
+    await running.store.put(withBrokenSeal(await addAuthority(running, signing)));
+    await running.store.put({ kind: "authority", id: "junk", value: "junk" });
+    expect(await readiness(running)).toEqual({
+      ...notReady,
+      reasons: [expect.stringContaining("seal"), expect.stringContaining("form")],
+    });
+    expect(await statusOf(running, "/bundle.pem")).toBe(503);
+    expect(await statusOf(running, "/bundle.json")).toBe(503);
+  });
+
+  test("with the KEK of somebody else", async () => {
+    const running = await startCa();
+    const schedule = scheduleAfter(running.now(), signing);
+    await running.store.put(await sealNewAuthority(await createKekRing("k1"), schedule));
+    expect(await readiness(running)).toEqual({
+      ...notReady,
+      reasons: [expect.stringContaining("seal")],
+    });
+  });
+
+  test("with a store that is down", async () => {
+    const running = await startCa();
+    running.store.outage = new Error("KV GET failed: 500");
+    expect(await readiness(running)).toEqual(notReady);
+    for (const path of ["/bundle.pem", "/bundle.json"]) {
+      const response = await running.app.request(path);
+      expect(response.status).toBe(503);
+      expect(await response.text()).not.toContain("KV");
+    }
+  });
+
+  test("with an authority that does not sign yet, whose root it publishes", async () => {
+    const running = await startCa();
+    await addAuthority(running, [-100, 60, 10_000, 20_000]);
+    expect(await readiness(running)).toEqual(notReady);
+    expect(await statusOf(running, "/bundle.pem")).toBe(200);
+    running.pass(60);
+    expect(await readiness(running)).toEqual({ status: 200, ready: true, reasons: [] });
+  });
+
+  test("with an authority that signs no more, whose root it publishes to the end", async () => {
+    const running = await startCa();
+    await addAuthority(running, [-100, -50, 60, 120]);
+    expect(await readiness(running)).toMatchObject({ ready: true });
+    running.pass(60);
+    expect(await readiness(running)).toEqual(notReady);
+    expect(await statusOf(running, "/bundle.pem")).toBe(200);
+    running.pass(60);
+    expect(await statusOf(running, "/bundle.pem")).toBe(503);
+  });
+});
+
+describe("a CA that can sign", () => {
+  test("is ready though one record does not open, and says so", async () => {
+    const running = await startCa();
+    await addAuthority(running, signing);
+    await running.store.put({ kind: "authority", id: "junk", value: "junk" });
+    expect(await readiness(running)).toEqual({
+      status: 200,
+      ready: true,
+      reasons: [expect.stringContaining("form")],
+    });
+  });
+
+  test("stays ready while its store is down, and then no longer", async () => {
+    const running = await startCa({ PROPAGATION_INTERVAL: "10m" });
+    await addAuthority(running, signing);
+    await readiness(running);
+    running.store.outage = new Error("down");
+    running.pass(600);
+    expect(await readiness(running)).toMatchObject({ ready: true });
+    running.pass(1);
+    expect(await readiness(running)).toEqual(notReady);
+  });
+
+  test("publishes every root a verifier must accept, oldest first, as one text", async () => {
+    const running = await startCa();
+    const records = [
+      await addAuthority(running, [-300, -200, -100, 10_000]),
+      await addAuthority(running, [-200, -100, 5_000, 10_000]),
+      await addAuthority(running, [-100, 5_000, 9_000, 10_000]),
+      await addAuthority(running, [100, 5_000, 9_000, 10_000]),
+      await addAuthority(running, [-900, -800, -700, -600]),
+    ];
+    const pem = await (await running.app.request("/bundle.pem")).text();
+    const blocks = pem.match(/-----BEGIN[\s\S]*?-----END CERTIFICATE-----\n/g) ?? [];
+    expect(blocks.join("")).toBe(pem);
+    const published = blocks.map((block) => new X509Certificate(block).raw.toString("base64"));
+    const certificates = records.map(({ value }) => JSON.parse(value).certificate as string);
+    expect(published).toEqual(certificates.slice(0, 3));
+    const { keys } = (await (await running.app.request("/bundle.json")).json()) as {
+      keys: { x5c: string[] }[];
+    };
+    expect(keys.map(({ x5c }) => x5c)).toEqual(published.map((root) => [root]));
+  });
+
+  test("has another ETag and a greater sequence once the bundle has changed", async () => {
+    const running = await startCa();
+    await addAuthority(running, signing);
+    await addAuthority(running, [30, 5_000, 15_000, 30_000]);
+    const look = async () => {
+      const response = await running.app.request("/bundle.json");
+      const { spiffe_sequence } = (await response.json()) as { spiffe_sequence: number };
+      return { etag: response.headers.get("etag"), sequence: spiffe_sequence };
+    };
+    const before = await look();
+    running.pass(29);
+    expect(await look()).toEqual(before);
+    running.pass(1);
+    const after = await look();
+    expect(after.etag).not.toBe(before.etag);
+    expect(after.sequence).toBeGreaterThan(before.sequence);
+  });
+
+  test.each([
+    ["EC-P384", { kty: "EC", crv: "P-384", x: expect.any(String), y: expect.any(String) }],
+    ["RSA-2048", { kty: "RSA", n: expect.any(String), e: "AQAB" }],
+  ])("publishes the parameters of a key of the kind %s", async (kind, parameters) => {
+    const running = await startCa({ AUTHORITY_KEY: kind });
+    await running.found();
+    const { keys } = (await (await running.app.request("/bundle.json")).json()) as {
+      keys: unknown[];
+    };
+    expect(keys).toEqual([{ use: "x509-svid", ...parameters, x5c: [expect.any(String)] }]);
+  });
+
+  test("lets caches keep the bundle for no longer than news may take", async () => {
+    const cacheControl = async (interval: string) => {
+      const running = await startCa({ PROPAGATION_INTERVAL: interval });
+      await addAuthority(running, signing);
+      return (await running.app.request("/bundle.pem")).headers.get("cache-control");
+    };
+    expect(await cacheControl("0s")).toBe("public, max-age=0");
+    expect(await cacheControl("10m")).toBe("public, max-age=60");
+  });
+});
+
+describe("a fault behind an endpoint", () => {
+  test("is answered without its text, and logged", async () => {
+    const running = await startCa();
+    const { issuance } = running.certificateAuthority;
+    Object.assign(issuance, {
+      authorities: { at: () => Promise.reject(new TypeError("secret detail")) },
+    });
+    for (const path of ["/readyz", "/bundle.pem", "/bundle.json"]) {
+      const response = await running.app.request(path);
+      expect(response.status).toBe(503);
+      expect(await response.text()).not.toContain("secret detail");
+    }
+    expect(running.log.operations.map(({ event, level }) => [event, level])).toEqual(
+      Array.from({ length: 3 }, () => ["http-fault", "error"]),
+    );
+  });
+});
+
+describe("a misconfigured CA", () => {
+  function misconfigured() {
+    try {
+      parseConfiguration({ KEK: "secret", ISSUERS: "[" });
+    } catch (error) {
+      if (error instanceof ConfigurationError) return createMisconfiguredApp(error.faults);
+    }
+    throw new Error("nothing was wrong");
+  }
+  const send = async (request: Request) => misconfigured().fetch(request);
+  const service: ServiceUnderTest = {
+    send,
+    key: { algorithm: "", privateKey: {} as CryptoKey, publicJwk: {} },
+    now: () => new Date(),
+    takeAudits: () => [],
+  };
+
+  test("lives, and says at /readyz which keys are at fault, each once, and no value", async () => {
+    expect((await misconfigured().request("/healthz")).status).toBe(200);
+    const response = await misconfigured().request("/readyz");
+    expect(response.status).toBe(503);
+    const { ready, reasons } = (await response.json()) as { ready: boolean; reasons: string[] };
+    expect(ready).toBe(false);
+    expect(reasons).toEqual([expect.stringContaining("ISSUERS"), expect.stringContaining("KEK")]);
+    expect(reasons.join()).not.toContain("secret");
+  });
+
+  test("lets nobody cache what /readyz says", async () => {
+    const { headers } = await misconfigured().request("/readyz");
+    expect(headers.get("cache-control")).toBe("no-store");
+  });
+
+  test.each(["/bundle.pem", "/bundle.json", "/"])("has nothing at %s for now", async (path) => {
+    expect((await misconfigured().request(path)).status).toBe(503);
+  });
+
+  test("answers calls that can be repeated, over every protocol", async () => {
+    for (const protocol of protocols) {
+      expect(await callWithClient(protocol, service, { csr: "x" }, {})).toMatchObject({
+        code: "Unavailable",
+      });
+    }
+  });
+
+  test.each([connectJson, grpcWeb])(
+    "answers over $name in that protocol's form",
+    async (protocol) => {
+      const response = await send(requestOf(protocol, { csr: "x" }, {}));
+      if (protocol === grpcWeb && response.status !== 200) {
+        expect(response.status).toBe(503);
+        return;
+      }
+      expect(await outcomeOf(protocol, response)).toMatchObject({ code: "Unavailable" });
+    },
+  );
+
+  test("answers native gRPC with anything but success", async () => {
+    const headers = { "content-type": "application/grpc" };
+    const request = new Request(`https://ca.test${rpcPath}`, { method: "POST", headers });
+    expect((await send(request)).status).toBeGreaterThanOrEqual(400);
+  });
+});

@@ -1,0 +1,242 @@
+import { beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { CaError } from "../../../src/foundation/errors.ts";
+import {
+  bearer,
+  connectJson,
+  grpcWeb,
+  outcomeOf,
+  protocols,
+  requestOf,
+} from "../../contract/rpc-calls.ts";
+import { issuers, issuerTables, type ServiceUnderTest } from "../../contract/service-under-test.ts";
+import { type RunningCa, startCa } from "../../testkit/ca/running-ca.ts";
+import { createTokenKey, jwksOf, type TokenKey } from "../../testkit/callers/tokens.ts";
+import { createWorkload, type Workload } from "../../testkit/callers/workload.ts";
+
+let workload: Workload;
+let key: TokenKey;
+let running: RunningCa;
+let service: ServiceUnderTest;
+
+beforeAll(async () => {
+  [workload, key] = await Promise.all([createWorkload(), createTokenKey("ES256", "k1")]);
+});
+
+beforeEach(async () => {
+  running = await startCa({ ISSUERS: [{ ...issuerTables.cluster, jwks: jwksOf(key) }] });
+  service = {
+    send: async (request) => running.app.fetch(request),
+    key,
+    now: running.now,
+    takeAudits: () => running.log.audits.splice(0),
+  };
+});
+
+async function call(protocol = connectJson, headers: Record<string, string> = {}) {
+  const request = requestOf(
+    protocol,
+    { csr: workload.csrPem },
+    { ...(await bearer(service)), ...headers },
+  );
+  return outcomeOf(protocol, await service.send(request));
+}
+
+const unavailable = {
+  code: "Unavailable",
+  message: "certificate authority is temporarily unavailable",
+};
+
+describe("a CA that cannot sign", () => {
+  test.each<[string, string, () => unknown]>([
+    ["its store is empty", "no-signing-authority", () => {}],
+    [
+      "no record opens",
+      "no-signing-authority",
+      () => running.store.put({ kind: "authority", id: "junk", value: "junk" }),
+    ],
+    [
+      "its store is down",
+      "store-unreachable",
+      () => {
+        running.store.outage = new Error("down");
+      },
+    ],
+  ])("asks callers to come back when %s", async (_, reason, arrange) => {
+    await arrange();
+    for (const protocol of protocols) expect(await call(protocol)).toEqual(unavailable);
+    const audits = service.takeAudits();
+    expect(audits).toHaveLength(protocols.length);
+    for (const audit of audits) expect(audit).toMatchObject({ outcome: "refused", reason });
+  });
+
+  test("serves the same caller once it can", async () => {
+    expect(await call()).toEqual(unavailable);
+    await running.found();
+    running.pass(5);
+    expect(await call()).toHaveProperty("certChain");
+  });
+});
+
+describe("a fault", () => {
+  const secret = "secret of the fault";
+
+  beforeEach(async () => {
+    await running.found();
+  });
+
+  const breaking = (error: unknown) =>
+    Object.assign(running.certificateAuthority.issuance, {
+      identityPolicy: () => {
+        throw error;
+      },
+    });
+
+  test.each(protocols)("is an internal error over $name, and nothing more", async (protocol) => {
+    breaking(new TypeError(secret));
+    expect(await call(protocol)).toEqual({ code: "Internal", message: "internal error" });
+    expect(service.takeAudits()).toEqual([
+      expect.objectContaining({ outcome: "failed", reason: "fault", issuer: issuers.cluster }),
+    ]);
+  });
+
+  test.each<[string, unknown]>([
+    ["a text", secret],
+    ["nothing", undefined],
+    ["an object", { secret }],
+  ])("that is %s is one too", async (_, thrown) => {
+    breaking(thrown);
+    expect(await call()).toEqual({ code: "Internal", message: "internal error" });
+    const [audit] = service.takeAudits();
+    expect(audit).toMatchObject({ outcome: "failed", reason: "fault" });
+    expect(JSON.stringify(audit)).not.toContain(secret);
+  });
+
+  test("that has much to say is cut short in the log", async () => {
+    breaking(new Error("x".repeat(100_000)));
+    await call();
+    expect(JSON.stringify(service.takeAudits()).length).toBeLessThan(1000);
+  });
+
+  test("in finding out who calls is an internal error too", async () => {
+    const { certificateAuthority } = running;
+    Object.assign(certificateAuthority, { authenticate: () => Promise.reject(new Error(secret)) });
+    for (const protocol of protocols) {
+      expect(await call(protocol)).toEqual({ code: "Internal", message: "internal error" });
+    }
+    expect(service.takeAudits()).toHaveLength(protocols.length);
+  });
+
+  test("leaves nothing of itself for the next call", async () => {
+    const { issuance } = running.certificateAuthority;
+    const { identityPolicy } = issuance;
+    breaking(new Error(secret));
+    await call();
+    Object.assign(issuance, { identityPolicy });
+    expect(await call()).toHaveProperty("certChain");
+  });
+});
+
+describe("a caller's time", () => {
+  beforeEach(async () => {
+    await running.found();
+  });
+
+  const hangingStore = () =>
+    Object.assign(running.store, { load: () => new Promise<never>(() => {}) });
+
+  test.each(protocols)("is up over $name while the store does not answer", async (protocol) => {
+    hangingStore();
+    const headers = { [protocol.timeoutHeader]: protocol.timeout(100) };
+    expect(await call(protocol, headers)).toMatchObject({ code: "DeadlineExceeded" });
+    expect(service.takeAudits()).toEqual([
+      expect.objectContaining({ outcome: "refused", reason: "request-abandoned" }),
+    ]);
+  });
+
+  test.each([connectJson, grpcWeb])("is up over $name when it hangs up", async (protocol) => {
+    hangingStore();
+    const hangUp = new AbortController();
+    const asked = requestOf(protocol, { csr: workload.csrPem }, await bearer(service));
+    const answer = service.send(new Request(asked, { signal: hangUp.signal }));
+    setTimeout(() => hangUp.abort(), 50);
+    await (await answer).arrayBuffer();
+    expect(service.takeAudits()).toEqual([
+      expect.objectContaining({ outcome: "refused", reason: "request-abandoned" }),
+    ]);
+  });
+
+  test("that was up before it came is not spent on a signature", async () => {
+    const request = new Request(
+      requestOf(connectJson, { csr: workload.csrPem }, await bearer(service)),
+      { signal: AbortSignal.abort() },
+    );
+    const response = await service.send(request).catch(() => undefined);
+    expect(response?.status).not.toBe(200);
+    expect(service.takeAudits()).not.toContainEqual(expect.objectContaining({ outcome: "issued" }));
+  });
+});
+
+describe("a body", () => {
+  function watchedBody() {
+    const body = { reads: 0, stream: new ReadableStream<Uint8Array>() };
+    body.stream = new ReadableStream<Uint8Array>(
+      {
+        pull(controller) {
+          body.reads++;
+          controller.enqueue(new Uint8Array([0x20]));
+        },
+      },
+      { highWaterMark: 0 },
+    );
+    return body;
+  }
+
+  test.each(protocols)("of somebody unknown is not read over $name", async (protocol) => {
+    const body = watchedBody();
+    const request = requestOf(protocol, body.stream, { authorization: "Bearer junk" });
+    expect(await outcomeOf(protocol, await service.send(request))).toMatchObject({
+      code: "Unauthenticated",
+    });
+    expect(body.reads).toBe(0);
+  });
+
+  test.each(protocols)("that announces too much is not read over $name", async (protocol) => {
+    const body = watchedBody();
+    const headers = { ...(await bearer(service)), "content-length": "65537" };
+    const request = requestOf(protocol, body.stream, headers);
+    expect(await outcomeOf(protocol, await service.send(request))).toMatchObject({
+      code: "ResourceExhausted",
+    });
+    expect(body.reads).toBe(0);
+  });
+});
+
+describe("a connection that breaks in the middle of a body", () => {
+  test.each(protocols)("gets no certificate over $name, and leaves one event", async (protocol) => {
+    await running.found();
+    const chunks = [protocol.encode({ csr: workload.csrPem }).subarray(0, 200)];
+    const body = new ReadableStream<Uint8Array>({
+      pull(controller) {
+        const chunk = chunks.shift();
+        if (chunk) controller.enqueue(chunk);
+        else controller.error(new Error("connection reset"));
+      },
+    });
+    const request = requestOf(protocol, body, await bearer(service));
+    expect(await outcomeOf(protocol, await service.send(request))).toHaveProperty("code");
+    expect(service.takeAudits()).toEqual([
+      expect.objectContaining({ outcome: "refused", reason: "rpc-malformed" }),
+    ]);
+  });
+});
+
+test("the exact reason of a refusal goes to the log, and its sentence to the caller", async () => {
+  const refusal = { reason: "no-signing-authority", why: "x" } as const;
+  Object.assign(running.certificateAuthority, {
+    authenticate: () => Promise.reject(new CaError(refusal, "exact reason")),
+  });
+  expect(await call()).toEqual(unavailable);
+  expect(service.takeAudits()).toEqual([
+    expect.objectContaining({ reason: "no-signing-authority", detail: "exact reason" }),
+  ]);
+});

@@ -1,0 +1,135 @@
+import { X509Certificate } from "node:crypto";
+import { beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { bearer, connectJson, outcomeOf, requestOf } from "../../contract/rpc-calls.ts";
+import { issuers, issuerTables, type ServiceUnderTest } from "../../contract/service-under-test.ts";
+import { type RunningCa, startCa } from "../../testkit/ca/running-ca.ts";
+import { createTokenKey, jwksOf, type TokenKey } from "../../testkit/callers/tokens.ts";
+import { createWorkload, type Workload } from "../../testkit/callers/workload.ts";
+
+const names = ["istiod.istio-system.svc", "ca.example.com"];
+const gateway = "istio-system:rampart-gateway";
+const serving = { CertSigner: "serving" };
+
+let workload: Workload;
+let key: TokenKey;
+let running: RunningCa;
+let service: ServiceUnderTest;
+
+beforeAll(async () => {
+  [workload, key] = await Promise.all([createWorkload(), createTokenKey("ES256", "k1")]);
+});
+
+beforeEach(async () => {
+  const gateways = [{ account: "istio-system/rampart-gateway", dns_names: names }];
+  running = await startCa({
+    ISSUERS: [
+      { ...issuerTables.cluster, jwks: jwksOf(key), gateways },
+      { ...issuerTables.team, jwks: jwksOf(key) },
+    ],
+  });
+  await running.found();
+  service = {
+    send: async (request) => running.app.fetch(request),
+    key,
+    now: running.now,
+    takeAudits: () => running.log.audits.splice(0),
+  };
+});
+
+async function call(
+  account: string,
+  metadata: Record<string, string>,
+  headers: Record<string, string> = {},
+  issuer?: string,
+) {
+  const request = requestOf(
+    connectJson,
+    { csr: workload.csrPem, metadata },
+    { ...(await bearer(service, account, issuer)), ...headers },
+  );
+  return outcomeOf(connectJson, await service.send(request));
+}
+
+async function issuedTo(...how: Parameters<typeof call>): Promise<X509Certificate> {
+  const outcome = await call(...how);
+  if (!("certChain" in outcome)) throw new Error(outcome.message);
+  return new X509Certificate(outcome.certChain[0] ?? "");
+}
+
+describe("a gateway", () => {
+  test("gets a certificate for its DNS names, for serving alone", async () => {
+    const certificate = await issuedTo(gateway, serving);
+    expect(certificate.subjectAltName).toBe(names.map((name) => `DNS:${name}`).join(", "));
+    expect(certificate.keyUsage).toEqual(["1.3.6.1.5.5.7.3.1"]);
+    expect(certificate.ca).toBe(false);
+    expect(certificate.checkHost("ca.example.com")).toBe("ca.example.com");
+    expect(service.takeAudits()).toEqual([
+      expect.objectContaining({
+        outcome: "issued",
+        spiffeId: "spiffe://cluster.local/ns/istio-system/sa/rampart-gateway",
+        dnsNames: names,
+      }),
+    ]);
+  });
+
+  test("gets its own identity when it asks for no signer", async () => {
+    const certificate = await issuedTo(gateway, {});
+    const own = "URI:spiffe://cluster.local/ns/istio-system/sa/rampart-gateway";
+    expect(certificate.subjectAltName).toBe(own);
+  });
+
+  test("speaks for a client whose certificate it has verified", async () => {
+    const forwarded = "Hash=ab;URI=spiffe://cluster.local/ns/foo/sa/vm";
+    const certificate = await issuedTo(gateway, {}, { "x-forwarded-client-cert": forwarded });
+    expect(certificate.subjectAltName).toBe("URI:spiffe://cluster.local/ns/foo/sa/vm");
+    expect(service.takeAudits()[0]).toMatchObject({
+      spiffeId: "spiffe://cluster.local/ns/foo/sa/vm",
+      gateway: "spiffe://cluster.local/ns/istio-system/sa/rampart-gateway",
+    });
+  });
+
+  test("does not lend its names to the client that it speaks for", async () => {
+    const forwarded = "URI=spiffe://cluster.local/ns/istio-system/sa/rampart-gateway";
+    expect(await call(gateway, serving, { "x-forwarded-client-cert": forwarded })).toEqual({
+      code: "InvalidArgument",
+      message: "no such signer",
+    });
+  });
+
+  test("is nobody's node proxy", async () => {
+    const metadata = { ...serving, ImpersonatedIdentity: "spiffe://cluster.local/ns/a/sa/b" };
+    expect(await call(gateway, metadata)).toMatchObject({ code: "PermissionDenied" });
+  });
+});
+
+describe("a workload", () => {
+  test.each([
+    ["of the same issuer", "foo:bar", issuers.cluster],
+    ["of the gateway's name at another issuer", "team-a:rampart-gateway", issuers.team],
+    ["that is a node proxy", "istio-system:ztunnel", issuers.cluster],
+  ])("%s gets no DNS name", async (_, account, issuer) => {
+    expect(await call(account, serving, {}, issuer)).toEqual({
+      code: "InvalidArgument",
+      message: "no such signer",
+    });
+    expect(service.takeAudits()[0]).toMatchObject({ reason: "signer-unknown" });
+  });
+
+  test("remains itself whatever it forwards", async () => {
+    const forwarded = "URI=spiffe://cluster.local/ns/istio-system/sa/istiod";
+    const certificate = await issuedTo("foo:bar", {}, { "x-forwarded-client-cert": forwarded });
+    expect(certificate.subjectAltName).toBe("URI:spiffe://cluster.local/ns/foo/sa/bar");
+  });
+
+  test("is nobody with nothing but what it forwards", async () => {
+    const forwarded = "URI=spiffe://cluster.local/ns/foo/sa/bar";
+    const request = requestOf(
+      connectJson,
+      { csr: workload.csrPem },
+      { "x-forwarded-client-cert": forwarded },
+    );
+    expect(await outcomeOf(connectJson, await service.send(request))).toMatchObject({
+      code: "Unauthenticated",
+    });
+  });
+});

@@ -1,0 +1,284 @@
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import {
+  type CertificateCall,
+  outcomeOf,
+  type Protocol,
+  protocols,
+  requestOf,
+} from "../../contract/rpc-calls.ts";
+import { type RunningCa, startCa } from "../../testkit/ca/running-ca.ts";
+import {
+  createTokenKey,
+  jwksOf,
+  mintAccountToken,
+  type TokenKey,
+} from "../../testkit/callers/tokens.ts";
+import { createWorkload } from "../../testkit/callers/workload.ts";
+import {
+  apiCredential,
+  type FakeApiServer,
+  goodReview,
+  startApiServer,
+} from "../../testkit/kubernetes/api-server.ts";
+import { startLoopbackServer } from "../../testkit/network/loopback-server.ts";
+
+/** A cluster among others: what its issuer is called, and how its tokens are judged. */
+interface Cluster {
+  readonly name: string;
+  readonly issuer: string;
+  readonly review?: "after-keys" | "before-keys" | "instead-of-keys";
+}
+
+/** Some are called almost like the first. */
+const clusters: readonly Cluster[] = [
+  { name: "a", issuer: "https://a.test" },
+  { name: "slash", issuer: "https://a.test/" },
+  { name: "port", issuer: "https://a.test:443", review: "after-keys" },
+  { name: "case", issuer: "https://A.test", review: "before-keys" },
+  { name: "api", issuer: "https://api.test", review: "instead-of-keys" },
+];
+const pairs = clusters.flatMap((one) =>
+  clusters.filter((other) => other !== one).map((other) => [one, other] as const),
+);
+
+const keys = new Map<string, TokenKey>();
+const servers = new Map<string, FakeApiServer>();
+let running: RunningCa;
+let csr: string;
+
+const keyOf = ({ name }: Cluster): TokenKey => keys.get(name) as TokenKey;
+
+beforeAll(async () => {
+  csr = (await createWorkload()).csrPem;
+  for (const { name } of clusters) {
+    // One key id for all: it is the key that must tell them apart.
+    keys.set(name, await createTokenKey("ES256", "k1"));
+    servers.set(name, await startApiServer());
+  }
+  running = await startCa({
+    ISSUERS: clusters.map(tableOf),
+    SIGNERS: clusters.map(({ name, issuer }) => ({
+      name: `${name}-signer`,
+      callers: [{ issuer }],
+    })),
+    ...Object.fromEntries(clusters.map((each) => [credentialOf(each), apiCredential])),
+  });
+  await running.found();
+  for (const each of clusters) {
+    const server = servers.get(each.name) as FakeApiServer;
+    server.review = (token) => reviewOf(each, token);
+    const pod = { uid: "2d5b7f6a-0f0e-4bb5-8a3f-6a0f2f3c4d21", node: "node-1" };
+    server.pods.push(
+      { ...pod, namespace: `${each.name}-mesh`, name: "ztunnel-0", account: "ztunnel" },
+      { ...pod, namespace: `${each.name}-shop`, name: "web-0", account: "web" },
+    );
+  }
+});
+
+afterAll(async () => {
+  for (const server of servers.values()) await server.close();
+});
+
+const credentialOf = ({ name }: Cluster): string => `CLUSTER_CREDENTIAL_${name.toUpperCase()}`;
+
+/** Every cluster has namespaces of its own, and one that all of them share. */
+function tableOf(cluster: Cluster): Record<string, unknown> {
+  const { name, issuer, review } = cluster;
+  const server = servers.get(name)?.origin;
+  return {
+    issuer,
+    cluster: name,
+    cluster_aliases: [`${name}-alias`],
+    namespaces: [`${name}-*`, "shared"],
+    trusted_node_accounts: [`${name}-mesh/ztunnel`, `shared/${name}-ztunnel`],
+    gateways: [{ account: `shared/${name}-gateway`, dns_names: [`${name}.test`] }],
+    ...(review !== "instead-of-keys" && { jwks: jwksOf(keyOf(cluster)) }),
+    ...(review && { kubernetes: { server, credential: credentialOf(cluster), review } }),
+  };
+}
+
+/** An API server knows the tokens of its own key. */
+function reviewOf(cluster: Cluster, token: string): unknown {
+  const claims = JSON.parse(atob(token.split(".")[1] ?? ""));
+  const [, , namespace, name] = claims.sub.split(":");
+  return mintedBy.get(token) === cluster.name ? goodReview(`${namespace}:${name}`) : { user: {} };
+}
+
+const mintedBy = new Map<string, string>();
+
+async function tokenOf(cluster: Cluster, account: string, changes = {}): Promise<string> {
+  const { issuer } = cluster;
+  const token = await mintAccountToken(keyOf(cluster), issuer, account, running.now(), changes);
+  mintedBy.set(token, cluster.name);
+  return token;
+}
+
+interface Attempt {
+  readonly token: string;
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly metadata?: Readonly<Record<string, string>>;
+}
+
+async function send(protocol: Protocol, { token, headers, metadata }: Attempt): Promise<Response> {
+  const call: CertificateCall = { csr, ...(metadata && { metadata }) };
+  const all = { authorization: `Bearer ${token}`, ...headers };
+  return running.app.fetch(requestOf(protocol, call, all));
+}
+
+/** All that a caller can see of an answer. */
+async function seenOf(response: Response): Promise<string> {
+  const { status, headers } = response;
+  const body = Buffer.from(await response.arrayBuffer()).toString("latin1");
+  return JSON.stringify([status, [...headers], body]);
+}
+
+/** The attempt gets this refusal over every protocol, and the same bytes as every other that does. */
+const seen = new Map<string, Set<string>>();
+
+async function expectRefused(attempt: Attempt, code: string): Promise<void> {
+  for (const protocol of protocols) {
+    const response = await send(protocol, attempt);
+    const copy = response.clone();
+    const outcome = await outcomeOf(protocol, response);
+    expect(outcome).toMatchObject({ code });
+    const key = `${protocol.name} ${code} ${"message" in outcome && outcome.message}`;
+    seen.set(key, (seen.get(key) ?? new Set()).add(await seenOf(copy)));
+  }
+}
+
+const spiffeId = (account: string) => `spiffe://cluster.local/ns/${account.replace(":", "/sa/")}`;
+
+describe.each(clusters)("the cluster $name", (cluster) => {
+  const { name, issuer } = cluster;
+
+  test.each(protocols)("gets what is its own: $name", async (protocol) => {
+    const workload = await tokenOf(cluster, `${name}-shop:web`);
+    const proxy = await tokenOf(cluster, `${name}-mesh:ztunnel`);
+    const gateway = await tokenOf(cluster, `shared:${name}-gateway`);
+    const attempts: Attempt[] = [
+      { token: workload },
+      { token: workload, headers: { clusterid: name } },
+      { token: workload, headers: { clusterid: `${name}-alias` } },
+      { token: proxy, metadata: { ImpersonatedIdentity: spiffeId(`${name}-shop:web`) } },
+      { token: gateway, metadata: { CertSigner: "serving" } },
+    ];
+    for (const attempt of attempts) {
+      const outcome = await outcomeOf(protocol, await send(protocol, attempt));
+      expect(outcome).toMatchObject({ certChain: [expect.any(String), expect.any(String)] });
+    }
+  });
+
+  test.each<[string, string]>([
+    ["a slash more", `${issuer}/`],
+    ["upper case", issuer.toUpperCase()],
+    ["another scheme", issuer.replace("https", "http")],
+    ["another port", issuer.replace(".test", ".test:8443")],
+    ["a dot at the end of its host", issuer.replace(".test", ".test.")],
+    ["a look-alike letter", issuer.replace(/a/i, "\u0430")],
+    ["a full-width letter", issuer.replace(/a/i, "\uff41")],
+    ["a combining accent", `${issuer}\u0301`],
+    ["a zero-width space", `${issuer}\u200b`],
+    ["a user", issuer.replace("https://", "https://a@")],
+    ["a fragment", `${issuer}#`],
+    ["a query", `${issuer}?`],
+    ["a path that comes back", `${issuer}/x/..`],
+    ["a NUL", `${issuer}\u0000`],
+    ["a line break", `${issuer}\n`],
+  ])("gets nothing under its name with %s", async (_, iss) => {
+    // One of them is configured, with another key.
+    const token = await tokenOf(cluster, `${name}-shop:web`, { iss });
+    await expectRefused({ token }, "Unauthenticated");
+  });
+});
+
+describe.each(pairs.map(([one, other]) => ({ one, other, name: one.name, of: other.name })))(
+  "the cluster $name gets nothing of $of:",
+  ({ one, other }) => {
+    const refused = "Unauthenticated";
+
+    test("not its name", async () => {
+      const iss = other.issuer;
+      const token = await tokenOf(one, `${other.name}-shop:web`, { iss });
+      await expectRefused({ token }, refused);
+      await expectRefused({ token, headers: { clusterid: other.name } }, refused);
+      const shared = await tokenOf(one, "shared:web", { iss });
+      await expectRefused({ token: shared }, refused);
+    });
+
+    test("not its namespaces", async () => {
+      for (const account of [`${other.name}-shop:web`, `${other.name}-mesh:ztunnel`]) {
+        await expectRefused({ token: await tokenOf(one, account) }, refused);
+      }
+    });
+
+    test("not its clusterid", async () => {
+      const token = await tokenOf(one, `${one.name}-shop:web`);
+      for (const clusterid of [other.name, `${other.name}-alias`]) {
+        await expectRefused({ token, headers: { clusterid } }, refused);
+      }
+    });
+
+    test("not its node powers", async () => {
+      const own = { ImpersonatedIdentity: spiffeId(`${one.name}-shop:web`) };
+      const theirs = { ImpersonatedIdentity: spiffeId(`${other.name}-shop:web`) };
+      const proxy = await tokenOf(one, `${one.name}-mesh:ztunnel`);
+      await expectRefused({ token: proxy, metadata: theirs }, "PermissionDenied");
+      // An account that is a node proxy over there, and nobody over here.
+      const nobody = await tokenOf(one, `shared:${other.name}-ztunnel`);
+      await expectRefused({ token: nobody, metadata: theirs }, "PermissionDenied");
+      await expectRefused({ token: nobody, metadata: own }, "PermissionDenied");
+    });
+
+    test("not its gateways' names, nor their word", async () => {
+      const nobody = await tokenOf(one, `shared:${other.name}-gateway`);
+      await expectRefused(
+        { token: nobody, metadata: { CertSigner: "serving" } },
+        "InvalidArgument",
+      );
+      const token = await tokenOf(one, `shared:${one.name}-gateway`);
+      const headers = {
+        "x-forwarded-client-cert": `URI=${spiffeId(`${other.name}-shop:web`)}`,
+      };
+      await expectRefused({ token, headers }, refused);
+    });
+
+    test("not its signer", async () => {
+      const token = await tokenOf(one, `${one.name}-shop:web`);
+      const metadata = { CertSigner: `${other.name}-signer` };
+      await expectRefused({ token, metadata }, "PermissionDenied");
+      const shared = await tokenOf(one, "shared:web");
+      await expectRefused({ token: shared, metadata }, "PermissionDenied");
+    });
+
+    test("not even a look at its tokens", async () => {
+      const server = servers.get(one.name) as FakeApiServer;
+      const before = server.asked.length;
+      const token = await tokenOf(other, `${other.name}-shop:web`);
+      await expectRefused({ token, headers: { clusterid: one.name } }, refused);
+      expect(server.asked).toHaveLength(before);
+    });
+  },
+);
+
+test("an issuer that redirects to another's keys has none", async () => {
+  const [cluster] = clusters as [Cluster];
+  const jwks = await startLoopbackServer((_, response) => {
+    response.end(JSON.stringify(jwksOf(keyOf(cluster))));
+  });
+  const issuer = await startLoopbackServer((_, response) => {
+    response.writeHead(302, { location: jwks.origin }).end();
+  });
+  const ca = await startCa({ ISSUERS: [{ issuer: issuer.origin }, tableOf(cluster)] });
+  await ca.found();
+  const token = await tokenOf(cluster, "a-shop:web", { iss: issuer.origin });
+  for (const protocol of protocols) {
+    const request = requestOf(protocol, { csr }, { authorization: `Bearer ${token}` });
+    const outcome = await outcomeOf(protocol, await ca.app.fetch(request));
+    expect(outcome).toMatchObject({ code: "Unavailable" });
+  }
+  expect(jwks.requests).toEqual([]);
+});
+
+test("all of them have seen the same refusals, to the byte", () => {
+  expect([...seen.values()].map(({ size }) => size)).toEqual(protocols.flatMap(() => [1, 1, 1, 1]));
+});
