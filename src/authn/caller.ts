@@ -1,13 +1,5 @@
+import type { BoundNode, BoundObject } from "../kubernetes/pods.ts";
 import type { ServiceAccount, SpiffeId } from "../pki/spiffe-id.ts";
-
-/** An object of Kubernetes that a token is bound to. */
-export interface BoundObject {
-  readonly name: string;
-  readonly uid: string;
-}
-
-/** The Node of a token: without a uid when the API server did not find it as it minted the token. */
-export type BoundNode = Pick<BoundObject, "name"> & Partial<BoundObject>;
 
 /** Who calls, as an authenticator proved it. */
 export interface Caller {

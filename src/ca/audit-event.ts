@@ -1,4 +1,5 @@
 import type { Refusal } from "../foundation/errors.ts";
+import type { OperationLog } from "../foundation/event-log.ts";
 
 /**
  * One request for a certificate, whatever became of it: the audit trail. No token, key or CSR.
@@ -30,16 +31,7 @@ export interface AuditEvent {
   durationMilliseconds?: number;
 }
 
-/** What happened apart from requests: a record that does not open, an issuer that cannot be reached. */
-export interface OperationalEvent {
-  readonly event: string;
-  readonly level: "info" | "warning" | "error";
-  readonly detail: string;
-  readonly [field: string]: string | number;
-}
-
 /** Where events go, one structured line each. Must not throw. */
-export interface EventLog {
+export interface EventLog extends OperationLog {
   readonly audit: (event: AuditEvent) => void;
-  readonly operation: (event: OperationalEvent) => void;
 }

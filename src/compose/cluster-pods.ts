@@ -1,13 +1,6 @@
-import {
-  type ClusterAccess,
-  type ReachableCluster,
-  reachCluster,
-} from "../config/cluster-access.ts";
 import type { IssuerTable } from "../config/issuer-table.ts";
-import type { Pods } from "../kubernetes/pods.ts";
-
-/** How a platform that can keeps up with a cluster's pods; what it does not know, it looks up. */
-export type WatchPods = (cluster: ReachableCluster, lookup: Pods) => Pods;
+import type { Pods, WatchPods } from "../kubernetes/pods.ts";
+import { type ClusterAccess, reachCluster } from "./cluster-reach.ts";
 
 /** The pods of an issuer's cluster, given how to look them up. */
 export type PodsOf = (table: IssuerTable, lookup: Pods) => Pods;

@@ -1,7 +1,8 @@
-import { type ClusterFetch, clusterServer } from "../config/cluster-access.ts";
 import type { Configuration } from "../config/configuration.ts";
 import type { RootTarget } from "../delivery/push-to-cluster.ts";
+import type { ClusterFetch } from "../foundation/json-fetch.ts";
 import { usualConfigMap } from "../kubernetes/root-config-map.ts";
+import { clusterServer } from "./cluster-reach.ts";
 
 /**
  * The clusters whose tables say `deliver_roots`. Two issuers of one API server, as while it changes its

@@ -8,19 +8,15 @@ import { createTokenReview } from "../authn/token/token-review.ts";
 import { type NodeAuthorizer, nameAllowList, type TrustedIssuer } from "../authn/trusted-issuer.ts";
 import type { EventLog } from "../ca/audit-event.ts";
 import { createClaimedReach, createPodAuthorizer } from "../ca/node-authorizer.ts";
-import {
-  type ClusterAccess,
-  type ClusterFetch,
-  clusterApi,
-  noApi,
-} from "../config/cluster-access.ts";
 import type { Configuration } from "../config/configuration.ts";
 import type { IssuerTable } from "../config/issuer-table.ts";
-import { fetchJson } from "../foundation/json-fetch.ts";
+import { type ClusterFetch, fetchJson } from "../foundation/json-fetch.ts";
 import type { ClusterUnreachable, KubernetesApi } from "../kubernetes/api-server.ts";
 import { createPodLookup } from "../kubernetes/pod-lookup.ts";
+import type { WatchPods } from "../kubernetes/pods.ts";
 import type { ServiceAccount } from "../pki/spiffe-id.ts";
-import { type PodsOf, type WatchPods, watchedPods } from "./cluster-pods.ts";
+import { type PodsOf, watchedPods } from "./cluster-pods.ts";
+import { type ClusterAccess, clusterApi, noApi } from "./cluster-reach.ts";
 
 /** What a platform has for clusters. */
 export interface ClusterPlatform {

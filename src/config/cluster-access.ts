@@ -1,18 +1,6 @@
 import * as z from "zod/mini";
 import type { ReviewOrder } from "../authn/trusted-issuer.ts";
 import { baseUrl } from "../foundation/base-url.ts";
-import { ConfigurationError } from "../foundation/configuration-error.ts";
-import { CaError } from "../foundation/errors.ts";
-import {
-  type ApiServer,
-  type ClusterUnreachable,
-  type Credential,
-  createApiServer,
-  createKubernetesApi,
-  type Fetch,
-  type KubernetesAccess,
-  type KubernetesApi,
-} from "../kubernetes/api-server.ts";
 import { configMapName } from "../kubernetes/root-config-map.ts";
 
 /** The table `kubernetes` of an issuer, checked: access that a cluster has given to its API. */
@@ -53,64 +41,3 @@ export const clusterAccess: z.ZodMiniType<ClusterAccessTable> = z.strictObject({
 export const credentialText: z.ZodMiniType<string> = z
   .string()
   .check(z.regex(/^[\x21-\x7e]{1,16384}$/, "must be a bearer token on one line"));
-
-/**
- * How a platform reaches an API server, whose certificate may be of a CA of its own (PEM).
- *
- * @throws ConfigurationError where the platform can trust no such CA.
- */
-export type ClusterFetch = (ca: string | undefined) => Fetch;
-
-/** All that it takes to talk to a cluster. */
-export interface ReachableCluster extends KubernetesAccess {
-  readonly fetch: Fetch;
-  readonly unreachable: ClusterUnreachable;
-}
-
-/** What access is made from. */
-export interface ClusterAccess {
-  readonly fetch: ClusterFetch;
-  readonly credentials: ReadonlyMap<string, Credential>;
-  readonly unreachable: ClusterUnreachable;
-}
-
-/** A cluster within reach; nothing is asked yet. @throws ConfigurationError */
-export function reachCluster(
-  cluster: string,
-  { server, ca, credential: name }: ClusterAccessTable,
-  { fetch, credentials, unreachable }: ClusterAccess,
-): ReachableCluster {
-  const credential = requireCredential(name, credentials);
-  return { cluster, server, credential, fetch: fetch(ca), unreachable };
-}
-
-/** Its API. @throws ConfigurationError */
-export function clusterApi(
-  cluster: string,
-  table: ClusterAccessTable,
-  access: ClusterAccess,
-): KubernetesApi {
-  const reach = reachCluster(cluster, table, access);
-  return createKubernetesApi(reach, reach.fetch, reach.unreachable);
-}
-
-/** The same for questions that nobody waits for. @throws ConfigurationError */
-export function clusterServer(
-  { server, ca, credential: name }: ClusterAccessTable,
-  { fetch, credentials }: Omit<ClusterAccess, "unreachable">,
-): ApiServer {
-  return createApiServer({ server, credential: requireCredential(name, credentials) }, fetch(ca));
-}
-
-function requireCredential(name: string, credentials: ClusterAccess["credentials"]): Credential {
-  const credential = credentials.get(name);
-  if (!credential) throw new ConfigurationError([`${name}: is required`]);
-  return credential;
-}
-
-/** Where nothing authenticates, as in an operator's terminal, no credential is needed either. */
-export function noApi(cluster: string): KubernetesApi {
-  return async () => {
-    throw new CaError({ reason: "cluster-unreachable", cluster }, "no way to the API server");
-  };
-}

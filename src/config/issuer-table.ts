@@ -1,6 +1,6 @@
 import * as z from "zod/mini";
-import { isSafeToFetch } from "../authn/token/issuer-keys.ts";
 import { type KeySet, parseKeySet } from "../authn/token/key-set.ts";
+import { isSafeToFetch } from "../foundation/base-url.ts";
 import { globs } from "../foundation/globs.ts";
 import { jsonText } from "../foundation/json-text.ts";
 import { parsedText, refuse } from "../foundation/parsed-text.ts";

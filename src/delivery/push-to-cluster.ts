@@ -9,11 +9,11 @@ import {
 import {
   type HeldRoots,
   holds,
-  type NumberedBundle,
   parseRootConfigMap,
   rootConfigMap,
   rootConfigMapPath,
 } from "../kubernetes/root-config-map.ts";
+import type { NumberedBundle } from "../pki/authority/trust-bundle.ts";
 import type { ClusterAllowance } from "./push-budget.ts";
 import { startingAnywhere } from "./round-robin.ts";
 

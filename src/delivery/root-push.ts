@@ -1,6 +1,6 @@
 import type { EventLog } from "../ca/audit-event.ts";
 import type { Authorities } from "../ca/authorities.ts";
-import type { NumberedBundle } from "../kubernetes/root-config-map.ts";
+import type { NumberedBundle } from "../pki/authority/trust-bundle.ts";
 import { createAllowance, type PushLimits } from "./push-budget.ts";
 import { deliverTo, type PushOutcome, type RootTarget } from "./push-to-cluster.ts";
 import { startingAnywhere } from "./round-robin.ts";

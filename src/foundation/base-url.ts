@@ -1,5 +1,4 @@
 import * as z from "zod/mini";
-import { isSafeToFetch } from "../authn/token/issuer-keys.ts";
 
 /** A URL under which paths are fetched; no slash at the end. */
 export const baseUrl: z.ZodMiniType<string, string> = z.string().check(
@@ -7,3 +6,14 @@ export const baseUrl: z.ZodMiniType<string, string> = z.string().check(
   z.refine((url) => !url.includes("?"), "must have no query"),
   z.overwrite((url) => url.replace(/\/+$/, "")),
 );
+
+/** Whether a document may be fetched from this URL: over HTTPS, or from this machine itself in development. */
+export function isSafeToFetch(url: string): boolean {
+  const parsed = URL.parse(url);
+  if (!parsed || parsed.username || parsed.password || url.includes("#")) return false;
+  return parsed.protocol === "https:" || (parsed.protocol === "http:" && isLoopback(parsed));
+}
+
+function isLoopback({ hostname }: URL): boolean {
+  return hostname === "127.0.0.1" || hostname === "localhost" || hostname === "[::1]";
+}

@@ -16,6 +16,16 @@ export class AnswerTooLong extends FetchError {
 /** Fetches a JSON document of somebody else. @throws FetchError */
 export type JsonFetch = (url: string) => Promise<unknown>;
 
+/** `fetch`, as the platform has it for an API server's own CA. */
+export type Fetch = (url: string, init: RequestInit) => Promise<Response>;
+
+/**
+ * How a platform reaches an API server, whose certificate may be of a CA of its own (PEM).
+ *
+ * @throws ConfigurationError where the platform can trust no such CA.
+ */
+export type ClusterFetch = (ca: string | undefined) => Fetch;
+
 /** How long one fetch may take, from the connection to the last byte. */
 export const fetchTimeoutMilliseconds = 5_000;
 

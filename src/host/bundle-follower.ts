@@ -1,10 +1,10 @@
-import type { EventLog } from "../ca/audit-event.ts";
+import type { OperationLog } from "../foundation/event-log.ts";
 import { readJson } from "../foundation/json-fetch.ts";
 import { parseWaitSeconds } from "../foundation/prefer.ts";
-import type { NumberedBundle } from "../kubernetes/root-config-map.ts";
-import { readRootFile } from "../node/files/root-file.ts";
+import type { NumberedBundle } from "../pki/authority/trust-bundle.ts";
 import { clusterFetch } from "./cluster-fetch.ts";
 import { parsePublishedBundle } from "./published-bundle.ts";
+import { readRootFile } from "./root-file.ts";
 
 /** The trust bundle of a CA, as it was last heard. */
 export interface BundleFollower {
@@ -31,7 +31,7 @@ const shortestWaitSeconds = 5;
 export async function createBundleFollower(
   upstream: string,
   rootsFile: string | undefined,
-  { operation }: EventLog,
+  { operation }: OperationLog,
   clock: () => Date,
 ): Promise<BundleFollower> {
   const fetch = clusterFetch(await readRootFile(rootsFile));

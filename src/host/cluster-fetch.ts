@@ -1,9 +1,8 @@
 import type { IncomingMessage } from "node:http";
 import { Agent, request } from "node:https";
 import { Readable } from "node:stream";
-import type { ClusterFetch } from "../config/cluster-access.ts";
-import type { Fetch } from "../kubernetes/api-server.ts";
-import { headersOf } from "../node/http/http-exchange.ts";
+import type { ClusterFetch, Fetch } from "../foundation/json-fetch.ts";
+import { headersOf } from "./raw-headers.ts";
 
 /** `fetch`, and beside it a small one for API servers whose certificate is of the cluster's own CA. */
 export const clusterFetch: ClusterFetch = (ca) =>

@@ -1,6 +1,6 @@
 import { X509Certificate } from "node:crypto";
 import * as z from "zod/mini";
-import type { NumberedBundle } from "../kubernetes/root-config-map.ts";
+import type { NumberedBundle } from "../pki/authority/trust-bundle.ts";
 import { parseBase64 } from "../pki/encoding/base64.ts";
 import { toPem } from "../pki/encoding/pem.ts";
 

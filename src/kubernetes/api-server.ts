@@ -1,6 +1,7 @@
 import { CaError } from "../foundation/errors.ts";
 import {
   AnswerTooLong,
+  type Fetch,
   FetchError,
   fetchTimeoutMilliseconds,
   readJson,
@@ -40,9 +41,6 @@ export type KubernetesApi = (question: KubernetesQuestion, now: Date) => Promise
 /** Told whenever an API server did not answer as it should. */
 export type ClusterUnreachable = (cluster: string, error: FetchError) => void;
 
-/** `fetch`, as the platform has it for an API server's own CA. */
-export type Fetch = (url: string, init: RequestInit) => Promise<Response>;
-
 /**
  * The bearer token to show at an API server, which nothing may repeat; another one from time to time.
  *
@@ -56,6 +54,12 @@ export interface KubernetesAccess {
   /** No slash at the end. */
   readonly server: string;
   readonly credential: Credential;
+}
+
+/** All that it takes to talk to a cluster. */
+export interface ReachableCluster extends KubernetesAccess {
+  readonly fetch: Fetch;
+  readonly unreachable: ClusterUnreachable;
 }
 
 /** Requests to one API server under way at once in this isolate; more would only queue there. */

@@ -1,4 +1,5 @@
-import type { Credential, Fetch } from "./api-server.ts";
+import type { Fetch } from "../foundation/json-fetch.ts";
+import type { Credential } from "./api-server.ts";
 
 /** An answer of an API server that is not the wanted one. */
 export class KubernetesError extends Error {

@@ -1,7 +1,7 @@
-import type { WatchPods } from "../compose/cluster-pods.ts";
 import { FetchError } from "../foundation/json-fetch.ts";
 import type { ServiceAccount } from "../pki/spiffe-id.ts";
 import { createKubernetesClient, KubernetesError } from "./kubernetes-client.ts";
+import type { WatchPods } from "./pods.ts";
 import { notEnded, podForm } from "./pods.ts";
 import { follow } from "./watch.ts";
 

@@ -1,6 +1,15 @@
 import * as z from "zod/mini";
-import type { BoundObject } from "../authn/caller.ts";
 import type { ServiceAccount } from "../pki/spiffe-id.ts";
+import type { ReachableCluster } from "./api-server.ts";
+
+/** An object of Kubernetes that a token is bound to. */
+export interface BoundObject {
+  readonly name: string;
+  readonly uid: string;
+}
+
+/** The Node of a token: without a uid when the API server did not find it as it minted the token. */
+export type BoundNode = Pick<BoundObject, "name"> & Partial<BoundObject>;
 
 /** A pod, as far as node checks ask for one. */
 export interface Pod {
@@ -57,3 +66,6 @@ export const podForm: z.ZodMiniType<ReportedPod> = z.pipe(
 
 /** The same, asked of a cluster. */
 export const notEnded = "status.phase!=Failed,status.phase!=Succeeded";
+
+/** How a platform that can keeps up with a cluster's pods; what it does not know, it looks up. */
+export type WatchPods = (cluster: ReachableCluster, lookup: Pods) => Pods;

@@ -1,11 +1,5 @@
 import * as z from "zod/mini";
-
-/** A trust bundle, and the number of its latest change: `spiffe_sequence`. */
-export interface NumberedBundle {
-  /** PEM. */
-  readonly pem: string;
-  readonly sequence: number;
-}
+import type { NumberedBundle } from "../pki/authority/trust-bundle.ts";
 
 /** The roots as a namespace has them. */
 export interface HeldRoots {

@@ -1,7 +1,7 @@
-import { setTimeout } from "node:timers/promises";
 import * as z from "zod/mini";
 import { inEnglish } from "../foundation/english-list.ts";
 import { FetchError } from "../foundation/json-fetch.ts";
+import { pause } from "../foundation/pause.ts";
 import { type KubernetesClient, KubernetesError } from "./kubernetes-client.ts";
 
 /** The objects of a collection as they were last seen, by their keys. */
@@ -207,8 +207,3 @@ function watchPath(path: string, from: string, seconds: number): string {
 }
 
 const separator = (path: string): string => (path.includes("?") ? "&" : "?");
-
-/** Ends early, and without complaint, when it is all over. */
-async function pause(milliseconds: number, signal: AbortSignal): Promise<void> {
-  await setTimeout(milliseconds, undefined, { signal }).catch(() => undefined);
-}

@@ -1,8 +1,8 @@
 import { once } from "node:events";
 import { type AddressInfo, createServer } from "node:net";
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
-import type { ReachableCluster } from "../../src/config/cluster-access.ts";
 import type { FetchError } from "../../src/foundation/json-fetch.ts";
+import type { ReachableCluster } from "../../src/kubernetes/api-server.ts";
 import { createKubernetesApi } from "../../src/kubernetes/api-server.ts";
 import { createPodLookup } from "../../src/kubernetes/pod-lookup.ts";
 import { createPodWatch, podsTrustedSeconds } from "../../src/kubernetes/pod-watch.ts";

@@ -1,4 +1,5 @@
 import * as z from "zod/mini";
+import { isSafeToFetch } from "../../foundation/base-url.ts";
 import { CaError } from "../../foundation/errors.ts";
 import {
   FetchError,
@@ -137,15 +138,4 @@ export async function discoverJwksUri(issuer: string, fetchJson: JsonFetch): Pro
   if (document.data.issuer !== issuer) throw new FetchError("describes another issuer");
   if (!isSafeToFetch(document.data.jwks_uri)) throw new FetchError("points at an unsafe key URL");
   return document.data.jwks_uri;
-}
-
-/** Whether keys may come from there: over HTTPS, or from this machine itself in development. */
-export function isSafeToFetch(url: string): boolean {
-  const parsed = URL.parse(url);
-  if (!parsed || parsed.username || parsed.password || url.includes("#")) return false;
-  return parsed.protocol === "https:" || (parsed.protocol === "http:" && isLoopback(parsed));
-}
-
-function isLoopback({ hostname }: URL): boolean {
-  return hostname === "127.0.0.1" || hostname === "localhost" || hostname === "[::1]";
 }

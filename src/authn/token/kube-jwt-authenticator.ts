@@ -1,6 +1,6 @@
+import type { BoundNode, BoundObject } from "../../kubernetes/pods.ts";
 import type { TrustDomain } from "../../pki/spiffe-id.ts";
 import type { Authenticator } from "../authenticator.ts";
-import type { BoundNode, BoundObject } from "../caller.ts";
 import { rejectCredential } from "../credential-rejection.ts";
 import type { TrustedIssuer } from "../trusted-issuer.ts";
 import { parseBearerToken } from "./bearer-token.ts";

@@ -1,5 +1,5 @@
+import type { BoundNode, BoundObject } from "../../kubernetes/pods.ts";
 import { parseServiceAccount, type ServiceAccount } from "../../pki/spiffe-id.ts";
-import type { BoundNode, BoundObject } from "../caller.ts";
 import { rejectCredential } from "../credential-rejection.ts";
 import type { TrustedIssuer } from "../trusted-issuer.ts";
 import type { JsonObject } from "./json-web-signature.ts";

@@ -3,10 +3,10 @@ import { CaError } from "../../foundation/errors.ts";
 import { FetchError } from "../../foundation/json-fetch.ts";
 import { createBriefMemory } from "../../foundation/ttl-cache.ts";
 import { clusterUnreachable, type KubernetesApi } from "../../kubernetes/api-server.ts";
+import type { BoundNode, BoundObject } from "../../kubernetes/pods.ts";
 import { toHex } from "../../pki/encoding/bytes.ts";
 import { parseServiceAccount, type ServiceAccount } from "../../pki/spiffe-id.ts";
 import { addSeconds } from "../../pki/x509/validity.ts";
-import type { BoundNode, BoundObject } from "../caller.ts";
 import { rejectCredential } from "../credential-rejection.ts";
 
 /** Whom an API server has found behind a token. */

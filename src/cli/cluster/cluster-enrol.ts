@@ -1,10 +1,11 @@
 import { isIP } from "node:net";
 import { stringify } from "smol-toml";
 import * as z from "zod/mini";
-import { discoverJwksUri, isSafeToFetch } from "../../authn/token/issuer-keys.ts";
+import { discoverJwksUri } from "../../authn/token/issuer-keys.ts";
 import { candidatesIn, parseKeySet } from "../../authn/token/key-set.ts";
 import type { ReviewOrder } from "../../authn/trusted-issuer.ts";
 import { issuerTables } from "../../config/issuer-table.ts";
+import { isSafeToFetch } from "../../foundation/base-url.ts";
 import { inEnglish } from "../../foundation/english-list.ts";
 import { FetchError, type JsonFetch } from "../../foundation/json-fetch.ts";
 import { Obstacle } from "../terminal/obstacle.ts";

@@ -1,4 +1,4 @@
-import { clusterServer } from "../../config/cluster-access.ts";
+import { clusterServer } from "../../compose/cluster-reach.ts";
 import type { Configuration } from "../../config/configuration.ts";
 import type { IssuerTable } from "../../config/issuer-table.ts";
 import { FetchError } from "../../foundation/json-fetch.ts";

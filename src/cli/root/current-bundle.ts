@@ -1,6 +1,6 @@
 import { compose } from "../../compose/composition.ts";
 import { CaError } from "../../foundation/errors.ts";
-import type { NumberedBundle } from "../../kubernetes/root-config-map.ts";
+import type { NumberedBundle } from "../../pki/authority/trust-bundle.ts";
 import type { Deployment } from "../session/deployment.ts";
 import { Obstacle } from "../terminal/obstacle.ts";
 

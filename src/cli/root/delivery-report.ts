@@ -1,5 +1,6 @@
 import { latest } from "../../delivery/push-to-cluster.ts";
-import { type HeldRoots, holds, type NumberedBundle } from "../../kubernetes/root-config-map.ts";
+import { type HeldRoots, holds } from "../../kubernetes/root-config-map.ts";
+import type { NumberedBundle } from "../../pki/authority/trust-bundle.ts";
 import type { ClusterSight } from "../cluster/cluster-inspection.ts";
 import { formatInstant, formatTable } from "../terminal/table.ts";
 

@@ -1,10 +1,11 @@
-import type { EventLog, OperationalEvent } from "../../ca/audit-event.ts";
+import type { EventLog } from "../../ca/audit-event.ts";
 import type { Mint } from "../../ca/mint.ts";
 import { type OpenedStore, openStored } from "../../ca/opened-store.ts";
 import { compose, type Platform } from "../../compose/composition.ts";
 import type { Configuration } from "../../config/configuration.ts";
 import type { AuthorityStore } from "../../custody/authority-store.ts";
-import type { NumberedBundle } from "../../kubernetes/root-config-map.ts";
+import type { OperationalEvent } from "../../foundation/event-log.ts";
+import type { NumberedBundle } from "../../pki/authority/trust-bundle.ts";
 import { currentBundle } from "../root/current-bundle.ts";
 import { Obstacle } from "../terminal/obstacle.ts";
 import { type DeploymentChoice, openDeployment } from "./deployment.ts";

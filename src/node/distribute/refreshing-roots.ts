@@ -2,13 +2,13 @@ import { Gauge, type Registry } from "prom-client";
 import { type BundleFollower, createBundleFollower } from "../../host/bundle-follower.ts";
 import { clusterFetch } from "../../host/cluster-fetch.ts";
 import { recur } from "../../host/recurrence.ts";
-import { createClusterTrustBundle } from "../../kubernetes/cluster-trust-bundle.ts";
+import { readRootFile } from "../../host/root-file.ts";
 import { createKubernetesClient } from "../../kubernetes/kubernetes-client.ts";
 import { credentialInFile } from "../files/credential-file.ts";
-import { readRootFile } from "../files/root-file.ts";
 import type { RootPlaces } from "../files/root-places.ts";
 import { logFault } from "../observability/fault-log.ts";
 import type { Surroundings } from "../serve/serve.ts";
+import { createClusterTrustBundle } from "./cluster-trust-bundle.ts";
 import { createRootDelivery, type RootDelivery } from "./root-delivery.ts";
 
 /** How often a CA is asked that does not hold its answers until there is another bundle. */

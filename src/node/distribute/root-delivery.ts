@@ -1,9 +1,8 @@
-import type { EventLog } from "../../ca/audit-event.ts";
+import type { OperationLog } from "../../foundation/event-log.ts";
 import type { KubernetesClient } from "../../kubernetes/kubernetes-client.ts";
 import {
   type HeldRoots,
   holds,
-  type NumberedBundle,
   namespacesPath,
   parseNamespace,
   parseRootConfigMap,
@@ -12,6 +11,7 @@ import {
   rootConfigMapsPath,
 } from "../../kubernetes/root-config-map.ts";
 import { type Followed, follow } from "../../kubernetes/watch.ts";
+import type { NumberedBundle } from "../../pki/authority/trust-bundle.ts";
 import { addSeconds } from "../../pki/x509/validity.ts";
 import { logFault } from "../observability/fault-log.ts";
 
@@ -45,7 +45,7 @@ const atOnce = 8;
 export function createRootDelivery(
   client: KubernetesClient,
   name: string,
-  log: EventLog,
+  log: OperationLog,
   signal: AbortSignal,
 ): RootDelivery {
   const failed = (error: unknown): void => logFault(log, "watch-failed", error);

@@ -3,8 +3,8 @@ import { codeFromHttpStatus, codeFromString } from "@connectrpc/connect/protocol
 import * as z from "zod/mini";
 import { jsonText } from "../../foundation/json-text.ts";
 import { keepConnections, type WholeAnswer } from "../../host/connection-pool.ts";
+import { readRootFile } from "../../host/root-file.ts";
 import { createCertificatePath } from "../../transport/http/routes.ts";
-import { readRootFile } from "../files/root-file.ts";
 import { parseTrustBundle } from "../http/trust-bundle-pem.ts";
 
 /** The CA behind a gateway. */

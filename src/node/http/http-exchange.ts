@@ -12,19 +12,6 @@ export function isUnknownToFetch(method: string): boolean {
   return /^(?:CONNECT|TRACE|TRACK)$/i.test(method);
 }
 
-/**
- * The headers as they came, every value of one that came twice: Node's own object keeps only the first
- * `authorization`, and who stands in front may have looked at the other one.
- */
-export function headersOf(rawHeaders: readonly string[]): Headers {
-  const headers = new Headers();
-  for (let i = 0; i < rawHeaders.length; i += 2) {
-    const name = rawHeaders[i] ?? "";
-    if (!name.startsWith(":")) headers.append(name, rawHeaders[i + 1] ?? "");
-  }
-  return headers;
-}
-
 /** Why a call has ended that nobody waits for. */
 export function callerGone(): ConnectError {
   return new ConnectError("the caller is gone", Code.Canceled);

@@ -1,12 +1,12 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import { createContextValues } from "@connectrpc/connect";
+import { headersOf } from "../../host/raw-headers.ts";
 import { clientCertificateKey } from "../../transport/client-certificate.ts";
 import { isNativeGrpc } from "../../transport/http/fetch-handler.ts";
 import {
   anyOrigin,
   callerGone,
   drained,
-  headersOf,
   isUnknownToFetch,
   logHttpFault,
   skipRest,

@@ -6,8 +6,9 @@ import {
 } from "node:http2";
 import type { Duplex } from "node:stream";
 import { createContextValues } from "@connectrpc/connect";
+import { headersOf } from "../../host/raw-headers.ts";
 import { clientCertificateKey } from "../../transport/client-certificate.ts";
-import { headersOf, logHttpFault } from "./http-exchange.ts";
+import { logHttpFault } from "./http-exchange.ts";
 import {
   hangUpOf,
   sendResponse,

@@ -1,8 +1,8 @@
-import type { EventLog } from "../../ca/audit-event.ts";
+import type { OperationLog } from "../../foundation/event-log.ts";
 
 /** A warning of what somebody else, or the way there, has kept from being done; it is tried again. */
 export function logFault(
-  { operation }: EventLog,
+  { operation }: OperationLog,
   event: string,
   error: unknown,
   fields: Readonly<Record<string, string>> = {},

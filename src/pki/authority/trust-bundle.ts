@@ -91,3 +91,10 @@ function byPublication(a: ScheduledAuthority, b: ScheduledAuthority): number {
     a.id.localeCompare(b.id)
   );
 }
+
+/** A trust bundle, and the number of its latest change: `spiffe_sequence`. */
+export interface NumberedBundle {
+  /** PEM. */
+  readonly pem: string;
+  readonly sequence: number;
+}

@@ -1,6 +1,7 @@
 import type { JWK } from "jose";
 import { beforeAll, describe, expect, test } from "vitest";
-import { isSafeToFetch, publishedKeys } from "../../../src/authn/token/issuer-keys.ts";
+import { publishedKeys } from "../../../src/authn/token/issuer-keys.ts";
+import { isSafeToFetch } from "../../../src/foundation/base-url.ts";
 import { fetchJson } from "../../../src/foundation/json-fetch.ts";
 import { createTokenKey } from "../../testkit/callers/tokens.ts";
 import { startLoopbackServer } from "../../testkit/network/loopback-server.ts";

@@ -10,7 +10,7 @@ import { formatReach, rootReach } from "../../../src/cli/root/root-reach.ts";
 import { rootTargets } from "../../../src/compose/root-targets.ts";
 import { createRootPush } from "../../../src/delivery/root-push.ts";
 import { clusterFetch } from "../../../src/host/cluster-fetch.ts";
-import type { NumberedBundle } from "../../../src/kubernetes/root-config-map.ts";
+import type { NumberedBundle } from "../../../src/pki/authority/trust-bundle.ts";
 import { configurationOf } from "../../config/faults.ts";
 import { temporaryFolder } from "../../dev/temporary-folder.ts";
 import { type RunningCa, startCa } from "../../testkit/ca/running-ca.ts";

@@ -1,8 +1,8 @@
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { readRootFile } from "../../../src/node/files/root-file.ts";
-import { temporaryFolder } from "../../dev/temporary-folder.ts";
+import { readRootFile } from "../../src/host/root-file.ts";
+import { temporaryFolder } from "../dev/temporary-folder.ts";
 
 // An empty list of roots is the system's to Node.
 test.each(["", "\n", "# no root yet\n"])(

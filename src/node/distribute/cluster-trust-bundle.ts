@@ -1,8 +1,8 @@
-import type { EventLog } from "../ca/audit-event.ts";
-import type { RootDelivery } from "../node/distribute/root-delivery.ts";
-import { logFault } from "../node/observability/fault-log.ts";
-import { addSeconds } from "../pki/x509/validity.ts";
-import type { KubernetesClient } from "./kubernetes-client.ts";
+import type { OperationLog } from "../../foundation/event-log.ts";
+import type { KubernetesClient } from "../../kubernetes/kubernetes-client.ts";
+import { addSeconds } from "../../pki/x509/validity.ts";
+import { logFault } from "../observability/fault-log.ts";
+import type { RootDelivery } from "./root-delivery.ts";
 
 /** Istio's names (istio facts §5.5). */
 const signerName = "istio.io/istiod-ca";
@@ -18,7 +18,7 @@ const retrySeconds = 15;
 /** Keeps the trust bundle in the one ClusterTrustBundle that stands for ConfigMaps everywhere. */
 export function createClusterTrustBundle(
   client: KubernetesClient,
-  log: EventLog,
+  log: OperationLog,
   signal: AbortSignal,
 ): RootDelivery {
   let applied = "";
