@@ -2,7 +2,7 @@ import { type KeyObject, X509Certificate } from "node:crypto";
 import { Obstacle } from "./obstacle.ts";
 
 /** One line of a report: what it is about, and what there is to say. */
-export type Line = readonly [topic: string, text: string];
+export type IpcChannel = readonly [topic: string, text: string];
 
 /**
  * An answered certificate as a newcomer would want to see it. Each claim of the last line was
@@ -10,7 +10,7 @@ export type Line = readonly [topic: string, text: string];
  *
  * @throws Obstacle for a chain that a workload could not use.
  */
-export function certificateReport(chain: readonly string[], key: KeyObject): readonly Line[] {
+export function certificateReport(chain: readonly string[], key: KeyObject): readonly IpcChannel[] {
   const [leaf, ...intermediates] = chain.slice(0, -1).map((pem) => new X509Certificate(pem));
   const roots = splitPem(chain.at(-1) ?? "").map((pem) => new X509Certificate(pem));
   if (leaf === undefined) throw new Obstacle(`The chain has ${chain.length} elements, not two.`);
@@ -26,7 +26,7 @@ export function certificateReport(chain: readonly string[], key: KeyObject): rea
     ["key", describeKey(leaf.publicKey)],
     ["chain", ["leaf", ...intermediates.map(() => "intermediate"), "trust bundle"].join(", ")],
     ["trust bundle", `${roots.length} ${roots.length === 1 ? "root" : "roots"}`],
-    ...roots.flatMap((root): Line[] => [
+    ...roots.flatMap((root): IpcChannel[] => [
       ["", `${root.subject}, ${validity(root)}`],
       ["", `SHA-256 ${root.fingerprint256}`],
     ]),

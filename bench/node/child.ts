@@ -1,8 +1,9 @@
 import { consoleLog } from "../../src/foundation/event-log.ts";
 import { parseGatewayConfiguration } from "../../src/node/gateway/gateway-configuration.ts";
 import { nodeCryptography } from "../../src/node/node-cryptography.ts";
-import { type RunningServer, serve } from "../../src/node/serve/serve.ts";
+import { serve } from "../../src/node/serve/serve.ts";
 import { parseServeConfiguration } from "../../src/node/serve/serve-configuration.ts";
+import type { RunningServer } from "../../src/node/server.ts";
 import type { ServingCertificate } from "../../src/node/tls/serving-certificate.ts";
 import { useCryptography } from "../../src/pki/cryptography.ts";
 import { listenEchoing, listenRelaying } from "./bare-handlers.ts";
@@ -26,7 +27,7 @@ export interface Answer {
 
 useCryptography(nodeCryptography);
 
-const surroundings = { log: consoleLog, clock: () => new Date() };
+const serverContext = { log: consoleLog, clock: () => new Date() };
 const nothing: Answer = { port: 0, plaintextPort: 0 };
 let floors: Record<"web" | "node", Floor> | undefined;
 
@@ -38,11 +39,11 @@ process.on("disconnect", () => process.exit());
 async function carryOut(command: Command): Promise<Answer> {
   switch (command.act) {
     case "serve":
-      return portsOf(await serve(parseServeConfiguration(command.values), surroundings));
+      return portsOf(await serve(parseServeConfiguration(command.values), serverContext));
     case "gateway": {
       // What a gateway needs beyond a CA is not to be counted as the CA's memory.
       const { runGateway } = await import("../../src/node/gateway/gateway.ts");
-      return portsOf(await runGateway(parseGatewayConfiguration(command.values), surroundings));
+      return portsOf(await runGateway(parseGatewayConfiguration(command.values), serverContext));
     }
     case "echo":
       return { ...nothing, port: await listenEchoing(command.certificate) };

@@ -8,10 +8,10 @@ import {
 } from "./identity/certificate-cache.ts";
 import { parseCertificates } from "./identity/certificate-text.ts";
 import { Identities } from "./identity/identities.ts";
-import type { KeptIdentity } from "./identity/refreshing-identity.ts";
+import type { RefreshingIdentity } from "./identity/refreshing-identity.ts";
 import { CaChannel } from "./issuance/ca-channel.ts";
 import { createCertificateClient } from "./issuance/certificate-client.ts";
-import { Turnstile } from "./issuance/semaphore.ts";
+import { Semaphore } from "./issuance/semaphore.ts";
 import type { FileResource } from "./secrets/file-resource.ts";
 import { defaultResource } from "./secrets/held-secrets.ts";
 import { findMountedFiles } from "./secrets/mounted-files.ts";
@@ -39,7 +39,7 @@ export interface AgentParts extends AgentPorts {
   /** Resources that a platform has mounted as files. */
   readonly mounted: ReadonlyMap<string, FileResource>;
   /** In sidecar mode, unless the certificate comes from files. */
-  readonly own: KeptIdentity | undefined;
+  readonly own: RefreshingIdentity | undefined;
 }
 
 /** Requests to the CA at once: a node proxy that starts must not take the CA for itself. */
@@ -59,7 +59,7 @@ export async function assembleParts(
   const cache = configuration.cache
     ? await openCertificateCache(configuration.cache, ports)
     : noCache;
-  const turnstile = new Turnstile(maximumRequests);
+  const turnstile = new Semaphore(maximumRequests);
   const client = createCertificateClient(configuration.request, { ...ports, channel, metrics });
   const identities = new Identities({
     ...ports,

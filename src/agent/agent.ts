@@ -6,7 +6,7 @@ import { type AgentParts, type AgentPorts, assembleParts } from "./agent-parts.t
 import type { AgentConfiguration } from "./configuration/configuration.ts";
 import { sentence } from "./event-log.ts";
 import type { Identities } from "./identity/identities.ts";
-import type { KeptIdentity } from "./identity/refreshing-identity.ts";
+import type { RefreshingIdentity } from "./identity/refreshing-identity.ts";
 import { startNodeMode } from "./node-mode/node-mode.ts";
 import { createSecretDiscovery } from "./sds/secret-discovery.ts";
 import { agentSecrets } from "./secrets/agent-secrets.ts";
@@ -118,7 +118,7 @@ async function openStatus(
 
 function* expiries(
   identities: Identities,
-  own: KeptIdentity | undefined,
+  own: RefreshingIdentity | undefined,
 ): Generator<readonly [string, Date]> {
   for (const identity of identities.all()) {
     const { notAfter, spiffeId } = identity.status;

@@ -1,6 +1,6 @@
 import { certificateFirst } from "../authn/certificate/certificate-first.ts";
 import { createCertificateAuthenticator } from "../authn/certificate/client-certificate.ts";
-import { believingGateways } from "../authn/certificate/forwarded-certificate.ts";
+import { acceptingForwardedCertificates } from "../authn/certificate/forwarded-certificate.ts";
 import { createTokenAuthenticator } from "../authn/token/token-authenticator.ts";
 import type { EventLog } from "../ca/audit-event.ts";
 import {
@@ -67,7 +67,7 @@ export async function compose(
   const freshness = { refreshSeconds, surviveOutageSeconds: propagationSeconds };
   const { own, named } = authoritiesOf(mints, freshness);
   const certificateAuthority: CertificateAuthority = {
-    authenticate: believingGateways(
+    authenticate: acceptingForwardedCertificates(
       trustDomain,
       issuers,
       certificateFirst(
@@ -86,7 +86,7 @@ export async function compose(
     clock,
     refreshHintSeconds: longestRefreshHintSeconds,
     bundleMaximumAgeSeconds: Math.min(60, propagationSeconds),
-    bundleWaiting: {
+    longPollLimits: {
       longestSeconds: configuration.bundleWaitSeconds,
       lookSeconds: Math.min(longestLookSeconds, Math.max(shortestLookSeconds, refreshSeconds)),
     },

@@ -11,7 +11,7 @@ export interface PushLimits {
 }
 
 /** What is left of it for one cluster. */
-export interface ClusterAllowance {
+export interface ClusterBudget {
   readonly writesAtOnce: number;
   /** The same API server, until the time or the requests are spent: then every question is refused. */
   readonly limited: (api: ApiServer) => ApiServer;
@@ -20,19 +20,19 @@ export interface ClusterAllowance {
 }
 
 /** What is left of it for a run. */
-export interface PushAllowance {
+export interface PushBudget {
   readonly isSpent: () => boolean;
   /** Time of its own for a cluster, so that a slow one does not take that of the others. */
-  readonly forOne: () => ClusterAllowance;
+  readonly forOne: () => ClusterBudget;
 }
 
 /** The share of a run's time that one cluster may take. */
 const shareOfOne = 1 / 4;
 
-export function createAllowance(
+export function createPushBudget(
   { requests, seconds, writesAtOnce }: PushLimits,
   ending: AbortSignal = new AbortController().signal,
-): PushAllowance {
+): PushBudget {
   const over = AbortSignal.any([ending, AbortSignal.timeout(1000 * seconds)]);
   let left = requests;
   const isSpent = (): boolean => left <= 0 || over.aborted;

@@ -14,8 +14,8 @@ import {
   rootConfigMapPath,
 } from "../kubernetes/root-config-map.ts";
 import type { NumberedBundle } from "../pki/authority/trust-bundle.ts";
-import type { ClusterAllowance } from "./push-budget.ts";
-import { startingAnywhere } from "./round-robin.ts";
+import type { ClusterBudget } from "./push-budget.ts";
+import { rotatedByClock } from "./round-robin.ts";
 
 /** A cluster that has given the CA leave to keep its roots there. */
 export interface RootTarget {
@@ -50,7 +50,7 @@ const hopelessRounds = 3;
 export async function deliverTo(
   target: RootTarget,
   bundle: NumberedBundle,
-  allowance: ClusterAllowance,
+  allowance: ClusterBudget,
   now: Date,
 ): Promise<PushOutcome> {
   const api = allowance.limited(target.api);
@@ -61,7 +61,7 @@ export async function deliverTo(
     const found = await listRoots(read, configMap, (held) => noteOf(held, bundle));
     const pending = found.namespaces.filter((each) => !found.held.get(each)?.isCurrent);
     const write = (namespace: string) => apply(api, configMap, namespace, bundle, now);
-    const written = await writeAll(startingAnywhere(pending, now), write, allowance);
+    const written = await writeAll(rotatedByClock(pending, now), write, allowance);
     return { ...outcome, ...summaryOf(found, pending, written, now) };
   } catch (error) {
     if (!(error instanceof FetchError)) throw error;
@@ -108,7 +108,7 @@ interface Writes {
 async function writeAll(
   pending: readonly string[],
   write: (namespace: string) => Promise<void>,
-  { writesAtOnce, isSpent }: ClusterAllowance,
+  { writesAtOnce, isSpent }: ClusterBudget,
 ): Promise<Writes> {
   let [written, hopeless] = [0, 0];
   let fault: string | undefined;

@@ -1,9 +1,9 @@
 import type { EventLog } from "../ca/audit-event.ts";
 import type { Authorities } from "../ca/authorities.ts";
 import type { NumberedBundle } from "../pki/authority/trust-bundle.ts";
-import { createAllowance, type PushLimits } from "./push-budget.ts";
+import { createPushBudget, type PushLimits } from "./push-budget.ts";
 import { deliverTo, type PushOutcome, type RootTarget } from "./push-to-cluster.ts";
-import { startingAnywhere } from "./round-robin.ts";
+import { rotatedByClock } from "./round-robin.ts";
 
 /** The CA's own `rampart distribute`, without a process in the cluster: by one look at a time. */
 export interface RootPush {
@@ -30,7 +30,7 @@ export function createRootPush({ targets, authorities, limits, log }: PushParts)
   let unreached: ReadonlySet<RootTarget> = new Set();
 
   async function deliverAll(bundle: NumberedBundle, now: Date, ending?: AbortSignal) {
-    const allowance = createAllowance(limits, ending);
+    const allowance = createPushBudget(limits, ending);
     const queue = inTurn(targets, unreached, now);
     const workOff = async (): Promise<void> => {
       while (!allowance.isSpent()) {
@@ -78,7 +78,7 @@ function inTurn(
   unreached: ReadonlySet<RootTarget>,
   now: Date,
 ): RootTarget[] {
-  const others = startingAnywhere(
+  const others = rotatedByClock(
     targets.filter((each) => !unreached.has(each)),
     now,
   );

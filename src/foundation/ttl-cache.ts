@@ -1,11 +1,11 @@
 /** Answers of others, each until an instant of its own, and never more of them than a number. */
-export interface BriefMemory<T> {
+export interface TtlCache<T> {
   readonly recall: (key: string, now: Date) => T | undefined;
   readonly keep: (key: string, value: T, until: Date) => void;
 }
 
 /** What came first goes first: a Map keeps the order in which its entries came. */
-export function createBriefMemory<T>(maximum: number): BriefMemory<T> {
+export function createTtlCache<T>(maximum: number): TtlCache<T> {
   const entries = new Map<string, { readonly value: T; readonly until: Date }>();
   return {
     recall: (key, now) => {

@@ -3,7 +3,7 @@ import { readJson } from "../foundation/json-fetch.ts";
 import { parseWaitSeconds } from "../foundation/prefer.ts";
 import type { NumberedBundle } from "../pki/authority/trust-bundle.ts";
 import { clusterFetch } from "./cluster-fetch.ts";
-import { parsePublishedBundle } from "./published-bundle.ts";
+import { parsePublishedRoots } from "./published-bundle.ts";
 import { readRootFile } from "./root-file.ts";
 
 /** The trust bundle of a CA, as it was last heard. */
@@ -70,7 +70,7 @@ export async function createBundleFollower(
       const begun = clock().getTime();
       const response = await ask(signal);
       const { status, headers } = response;
-      if (status === 200) take(parsePublishedBundle(await readJson(response)));
+      if (status === 200) take(parsePublishedRoots(await readJson(response)));
       else await response.body?.cancel();
       if (status !== 200 && !(status === 304 && bundle)) {
         throw new Error(`the CA answers ${status} for its trust bundle`);

@@ -27,7 +27,7 @@ export interface WholeAnswer {
 }
 
 /** Connections to one server, which are used again and again. */
-export interface KeptConnections {
+export interface ConnectionPool {
   /** Rejects when there is no answer, no whole one, one that is too large, or none in time. */
   readonly send: (request: OutgoingRequest) => Promise<WholeAnswer>;
   readonly close: () => void;
@@ -38,7 +38,7 @@ const maximumMilliseconds = 30_000;
 const maximumOctets = 256 * 1024;
 
 /** @param roots PEM of the roots of the server's certificate, instead of the system's. */
-export function keepConnections(url: string, roots: string | undefined): KeptConnections {
+export function createConnectionPool(url: string, roots: string | undefined): ConnectionPool {
   const target = new URL(url);
   const { hostname, port } = urlToHttpOptions(target);
   const isSecure = url.startsWith("https:");

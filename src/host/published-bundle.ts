@@ -20,7 +20,7 @@ const form = z.object({
  * @throws Error for what is none, holds something that is no authority's certificate, or is empty, which
  *   would say that nobody is to be trusted.
  */
-export function parsePublishedBundle(json: unknown): NumberedBundle {
+export function parsePublishedRoots(json: unknown): NumberedBundle {
   const parsed = form.safeParse(json);
   if (!parsed.success) throw new Error("not a SPIFFE bundle");
   const { spiffe_sequence: sequence, keys } = parsed.data;

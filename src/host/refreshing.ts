@@ -1,7 +1,7 @@
 const longestPauseSeconds = 60;
 
 /** What is kept, and when it is old. */
-export interface Keeping<T> {
+export interface Refresh<T> {
   readonly fetch: () => Promise<T>;
   /** When a value fetched at `now` is to be fetched again. */
   readonly dueAt: (value: T, now: Date) => Date;
@@ -15,7 +15,11 @@ export interface Keeping<T> {
  *
  * @returns The value at `now`; rejects with the last failure as long as there has never been one.
  */
-export function createKept<T>({ fetch, dueAt, failed }: Keeping<T>): (now: Date) => Promise<T> {
+export function createRefreshing<T>({
+  fetch,
+  dueAt,
+  failed,
+}: Refresh<T>): (now: Date) => Promise<T> {
   let value: { readonly of: T } | undefined;
   let failure: unknown;
   let nextTry = new Date(0);

@@ -1,6 +1,6 @@
 import * as z from "zod/mini";
 import { FetchError } from "../foundation/json-fetch.ts";
-import { createBriefMemory } from "../foundation/ttl-cache.ts";
+import { createTtlCache } from "../foundation/ttl-cache.ts";
 import { addSeconds } from "../pki/x509/validity.ts";
 import { clusterUnreachable, type KubernetesApi } from "./api-server.ts";
 import { notEnded, type Pod, type Pods, podForm } from "./pods.ts";
@@ -17,8 +17,8 @@ const podListForm = z.object({ items: z.array(podForm).check(z.maxLength(64)) })
 
 /** The pods of a cluster by questions to its API server, each as it comes up. */
 export function createPodLookup(cluster: string, api: KubernetesApi): Pods {
-  const found = createBriefMemory<Pod>(maximumKnown);
-  const instances = createBriefMemory<true>(maximumKnown);
+  const found = createTtlCache<Pod>(maximumKnown);
+  const instances = createTtlCache<true>(maximumKnown);
   const notAsAsked = () =>
     clusterUnreachable(cluster, new FetchError("answered something else than asked"));
 

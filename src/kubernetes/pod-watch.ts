@@ -3,7 +3,7 @@ import type { ServiceAccount } from "../pki/spiffe-id.ts";
 import { createKubernetesClient, KubernetesError } from "./kubernetes-client.ts";
 import type { WatchPods } from "./pods.ts";
 import { notEnded, podForm } from "./pods.ts";
-import { follow } from "./watch.ts";
+import { watchCollection } from "./watch.ts";
 
 /** For how long after the API server was last heard what is known of its pods is taken for true. */
 export const podsTrustedSeconds = 15;
@@ -27,7 +27,7 @@ const path = `/api/v1/pods?fieldSelector=${encodeURIComponent(notEnded)}`;
 export function createPodWatch(clock: () => Date, signal: AbortSignal): WatchPods {
   return ({ cluster, server, credential, fetch, unreachable }, lookup) => {
     const { places, keep, changed } = createPlaces();
-    const pods = follow({
+    const pods = watchCollection({
       client: createKubernetesClient(server, credential, fetch),
       ...{ path, keep, changed, clock, signal, watchSeconds, pageSize },
       failed: (error) => unreachable(cluster, toFetchError(error)),

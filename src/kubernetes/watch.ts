@@ -5,7 +5,7 @@ import { pause } from "../foundation/pause.ts";
 import { type KubernetesClient, KubernetesError } from "./kubernetes-client.ts";
 
 /** The objects of a collection as they were last seen, by their keys. */
-export interface Followed<T> {
+export interface WatchedCollection<T> {
   readonly items: Map<string, T>;
   /** Whether all of them have been seen once. */
   readonly hasAll: () => boolean;
@@ -14,7 +14,7 @@ export interface Followed<T> {
 }
 
 /** What is followed, and how. */
-export interface Following<T> {
+export interface WatchOptions<T> {
   readonly client: KubernetesClient;
   /** Of the collection, with its query; there may be a selector. */
   readonly path: string;
@@ -81,14 +81,14 @@ interface Progress<T> {
  * connections; all of it again when the server has forgotten where that was, or a watch has failed
  * twice at the same place.
  */
-export function follow<T>(following: Following<T>): Followed<T> {
+export function watchCollection<T>(following: WatchOptions<T>): WatchedCollection<T> {
   const items = new Map<string, T>();
   const progress: Progress<T> = { items, hasAll: false, asOf: undefined, version: undefined };
   void run(following, progress);
   return { items, hasAll: () => progress.hasAll, asOf: () => progress.asOf };
 }
 
-async function run<T>(following: Following<T>, progress: Progress<T>): Promise<void> {
+async function run<T>(following: WatchOptions<T>, progress: Progress<T>): Promise<void> {
   const { signal, failed } = following;
   let pauseSeconds = shortestPauseSeconds;
   let failedAt: string | undefined;
@@ -114,7 +114,7 @@ async function run<T>(following: Following<T>, progress: Progress<T>): Promise<v
 }
 
 /** @returns The version of what there was. */
-async function list<T>(following: Following<T>, progress: Progress<T>): Promise<string> {
+async function list<T>(following: WatchOptions<T>, progress: Progress<T>): Promise<string> {
   const { items } = progress;
   const begun = following.clock?.();
   const seen = new Set<string>();
@@ -135,7 +135,7 @@ async function list<T>(following: Following<T>, progress: Progress<T>): Promise<
 }
 
 async function watch<T>(
-  { client, path, keep, changed, signal, clock, watchSeconds = 60 }: Following<T>,
+  { client, path, keep, changed, signal, clock, watchSeconds = 60 }: WatchOptions<T>,
   progress: Progress<T>,
   from: string,
 ): Promise<void> {
@@ -160,13 +160,13 @@ async function watch<T>(
 }
 
 /** Half of a collection is of no use to anybody. */
-function forget<T>(following: Following<T>, progress: Progress<T>): void {
+function forget<T>(following: WatchOptions<T>, progress: Progress<T>): void {
   for (const key of progress.items.keys()) set(following, progress.items, key, undefined);
   Object.assign(progress, { hasAll: false, asOf: undefined, version: undefined });
 }
 
 function set<T>(
-  { changed }: Pick<Following<T>, "changed">,
+  { changed }: Pick<WatchOptions<T>, "changed">,
   items: Map<string, T>,
   key: string,
   after: T | undefined,
@@ -180,7 +180,7 @@ function set<T>(
 
 type Page = z.infer<typeof listForm>;
 
-type Source = Pick<Following<unknown>, "client" | "path" | "signal" | "pageSize">;
+type Source = Pick<WatchOptions<unknown>, "client" | "path" | "signal" | "pageSize">;
 
 async function* pages(following: Source): AsyncGenerator<Page> {
   let next = "";

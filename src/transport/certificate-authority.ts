@@ -1,7 +1,7 @@
 import type { Authenticator } from "../authn/authenticator.ts";
 import type { EventLog } from "../ca/audit-event.ts";
 import type { Issuance } from "../ca/issue-certificate.ts";
-import type { BundleWaiting } from "./http/long-poll.ts";
+import type { LongPollLimits } from "./http/long-poll.ts";
 
 /** The use cases that the wire gives access to, ready to run: what every platform serves. */
 export interface CertificateAuthority {
@@ -14,5 +14,5 @@ export interface CertificateAuthority {
   readonly refreshHintSeconds: number;
   /** How long an answer with the trust bundle may be kept by caches, in seconds. */
   readonly bundleMaximumAgeSeconds: number;
-  readonly bundleWaiting: BundleWaiting;
+  readonly longPollLimits: LongPollLimits;
 }

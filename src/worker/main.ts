@@ -9,7 +9,7 @@ import { ConfigurationError } from "../foundation/configuration-error.ts";
 import { consoleLog } from "../foundation/event-log.ts";
 import type { ClusterFetch } from "../foundation/json-fetch.ts";
 import { createMisconfiguredApp } from "../transport/http/misconfigured-app.ts";
-import { createHttpApp } from "../transport/http/routes.ts";
+import { createRoutes } from "../transport/http/routes.ts";
 import { edgeCertificateOf } from "./edge-certificate.ts";
 import { createKvStore, signerStoreIn } from "./kv-store.ts";
 
@@ -74,7 +74,7 @@ async function startConfigured(environment: Environment): Promise<Isolate> {
     log: consoleLog,
   });
   return {
-    app: createHttpApp(certificateAuthority, edgeCertificateOf),
+    app: createRoutes(certificateAuthority, edgeCertificateOf),
     runCron: (now) =>
       rotateAll([mint, ...signerMints.values()], now).finally(() => push.deliver(now)),
   };

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { createKept } from "../../src/host/refreshing.ts";
+import { createRefreshing } from "../../src/host/refreshing.ts";
 
 const at = (seconds: number): Date => new Date(1_800_000_000_000 + 1000 * seconds);
 
@@ -7,7 +7,7 @@ const at = (seconds: number): Date => new Date(1_800_000_000_000 + 1000 * second
 function keep() {
   const fetches: PromiseWithResolvers<string>[] = [];
   const failures: unknown[] = [];
-  const kept = createKept({
+  const kept = createRefreshing({
     fetch: () => {
       const fetching = Promise.withResolvers<string>();
       fetches.push(fetching);

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { KubernetesClient } from "../../src/kubernetes/kubernetes-client.ts";
-import { follow } from "../../src/kubernetes/watch.ts";
+import { watchCollection } from "../../src/kubernetes/watch.ts";
 
 /** Lists pages without objects, each of which promises another, and says how often it was asked. */
 function endless(): KubernetesClient & { readonly asked: string[] } {
@@ -20,7 +20,13 @@ test("a list that has no end is left, and said to have none", async () => {
   const client = endless();
   const ending = new AbortController();
   const failure = await new Promise((failed) => {
-    follow({ client, path: "/api/v1/pods", keep: () => undefined, failed, signal: ending.signal });
+    watchCollection({
+      client,
+      path: "/api/v1/pods",
+      keep: () => undefined,
+      failed,
+      signal: ending.signal,
+    });
   });
   ending.abort();
   expect(failure).toMatchObject({ message: "has no end of what it lists" });
@@ -39,7 +45,13 @@ test("what a server calls its version stays a value in the next request", async 
     apply: async () => undefined,
   };
   const { signal } = ending;
-  follow({ client, path: "/api/v1/pods", keep: () => undefined, failed: () => {}, signal });
+  watchCollection({
+    client,
+    path: "/api/v1/pods",
+    keep: () => undefined,
+    failed: () => {},
+    signal,
+  });
   await expect
     .poll(() => paths)
     .toEqual([expect.stringMatching(/resourceVersion=1%26watch%3D0%23$/)]);

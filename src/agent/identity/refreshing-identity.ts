@@ -9,7 +9,7 @@ import { type RenewalPolicy, renewalAt, retryAt } from "./renewal-plan.ts";
 import type { Issuance, IssuedSvid, X509Svid } from "./x509-svid.ts";
 
 /** What keeping identities takes. */
-export interface KeepingPorts {
+export interface RefreshingPorts {
   readonly issue: Issue;
   readonly trust: TrustRoots;
   readonly policy: RenewalPolicy;
@@ -35,10 +35,10 @@ export interface IdentityStatus {
  * One identity with a certificate that is renewed in time. While it cannot be renewed, the one at hand
  * is kept and served until it expires, and no longer.
  */
-export class KeptIdentity {
+export class RefreshingIdentity {
   readonly spiffeId: SpiffeId;
   readonly changes: Subscribers = new Subscribers();
-  readonly #ports: KeepingPorts;
+  readonly #ports: RefreshingPorts;
   readonly #alarm: Alarm;
   readonly #ending = new AbortController();
   #issuance: IssuedSvid | undefined;
@@ -48,7 +48,7 @@ export class KeptIdentity {
   #flight: Promise<void> | undefined;
   #remembering: Promise<void> | undefined;
 
-  constructor(spiffeId: SpiffeId, ports: KeepingPorts) {
+  constructor(spiffeId: SpiffeId, ports: RefreshingPorts) {
     this.spiffeId = spiffeId;
     this.#ports = ports;
     this.#alarm = new Alarm(ports.clock);

@@ -1,5 +1,5 @@
 /** Lets so many through at once; the others wait in line. */
-export class Turnstile {
+export class Semaphore {
   #free: number;
   readonly #waiting: (() => void)[] = [];
 

@@ -3,7 +3,7 @@ import type { AgentSubject } from "../configuration/configuration.ts";
 import { startFileFeed } from "./file-feed.ts";
 import { startSocketFeed } from "./socket-feed.ts";
 import type { WorkloadFeed } from "./workload.ts";
-import { Census } from "./workload-registry.ts";
+import { WorkloadRegistry } from "./workload-registry.ts";
 
 const socketPrefix = "unix:";
 
@@ -12,7 +12,7 @@ export async function startNodeMode(
   { feed, lingerMilliseconds }: Extract<AgentSubject, { mode: "node" }>,
   { configuration, identities, cache, log }: AgentParts,
 ): Promise<WorkloadFeed> {
-  const audience = new Census({
+  const audience = new WorkloadRegistry({
     lingerMilliseconds,
     keep: (spiffeId) => void identities.keep(spiffeId),
     drop: (spiffeId) => {

@@ -16,7 +16,7 @@ const maximumWorkloads = 10_000;
  * Counts the workloads of each identity. The first makes it kept; some time after the last has gone,
  * it is dropped.
  */
-export class Census implements WorkloadAudience {
+export class WorkloadRegistry implements WorkloadAudience {
   readonly #ports: CensusPorts;
   readonly #workloads = new Map<string, SpiffeId>();
   readonly #counts = new Map<SpiffeId, number>();

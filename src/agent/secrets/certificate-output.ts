@@ -2,7 +2,7 @@ import { type ChildProcess, spawn } from "node:child_process";
 import type { OutputSettings } from "../configuration/configuration.ts";
 import { type EventLog, sentence } from "../event-log.ts";
 import { joinPem } from "../identity/certificate-text.ts";
-import type { KeptIdentity } from "../identity/refreshing-identity.ts";
+import type { RefreshingIdentity } from "../identity/refreshing-identity.ts";
 import { privateKeyPem } from "../identity/subject-key.ts";
 import type { TrustRoots } from "../trust/trust-roots.ts";
 import { writeOutput } from "./output-folder.ts";
@@ -12,7 +12,7 @@ const retryMilliseconds = 5_000;
 /** What is written, and who hears of it. */
 export interface CertificateOutputOptions {
   readonly settings: OutputSettings;
-  readonly identity: KeptIdentity;
+  readonly identity: RefreshingIdentity;
   readonly trust: TrustRoots;
   readonly isPkcs8: boolean;
   readonly log: EventLog;

@@ -1,4 +1,4 @@
-import type { KeptIdentity } from "../identity/refreshing-identity.ts";
+import type { RefreshingIdentity } from "../identity/refreshing-identity.ts";
 import { privateKeyPem } from "../identity/subject-key.ts";
 import { chainPem } from "../identity/x509-svid.ts";
 import type { TrustRoots } from "../trust/trust-roots.ts";
@@ -10,7 +10,7 @@ export const rootResource = "ROOTCA";
 
 /** The certificate of an identity, under the name that finds it. */
 export function identitySecrets(
-  find: (name: string) => KeptIdentity | undefined,
+  find: (name: string) => RefreshingIdentity | undefined,
   isPkcs8: boolean,
 ): SecretSource {
   return {

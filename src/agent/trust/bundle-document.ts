@@ -20,7 +20,7 @@ const maximumKeys = 100;
  *
  * @returns `undefined` for what is no bundle.
  */
-export function parseBundleDocument(text: string): BundleDocument | undefined {
+export function parseSpiffeBundle(text: string): BundleDocument | undefined {
   const document = parseObject(text);
   const keys = document?.keys;
   const sequence = document?.spiffe_sequence ?? 0;

@@ -4,7 +4,7 @@ import { parseWaitSeconds } from "../../foundation/prefer.ts";
 import { type Clock, type EventLog, sentence } from "../event-log.ts";
 import { Alarm } from "../identity/alarm.ts";
 import { retryAt } from "../identity/renewal-plan.ts";
-import { type BundleDocument, parseBundleDocument } from "./bundle-document.ts";
+import { type BundleDocument, parseSpiffeBundle } from "./bundle-document.ts";
 import { BundleWait } from "./bundle-wait.ts";
 
 /** What one look at a bundle endpoint found. */
@@ -155,7 +155,7 @@ export class BundlePoll {
     const grantedSeconds = mayHold ? answer.grantedSeconds : undefined;
     if (status === 304) return { outcome: "not-modified", grantedSeconds };
     if (status !== 200) throw new Error(`the bundle endpoint answered ${status}`);
-    const bundle = parseBundleDocument(body);
+    const bundle = parseSpiffeBundle(body);
     if (!bundle) throw new Error("what the bundle endpoint answered is no SPIFFE bundle");
     return { outcome: "bundle", bundle, etag, grantedSeconds };
   }

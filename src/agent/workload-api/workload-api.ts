@@ -11,7 +11,7 @@ import {
 import { concatBytes } from "../../pki/encoding/bytes.ts";
 import { type TrustDomain, trustDomainSpiffeId } from "../../pki/spiffe-id.ts";
 import { sentence } from "../event-log.ts";
-import type { KeptIdentity } from "../identity/refreshing-identity.ts";
+import type { RefreshingIdentity } from "../identity/refreshing-identity.ts";
 import type { FederatedBundles } from "../trust/federated-bundles.ts";
 import type { TrustRoots } from "../trust/trust-roots.ts";
 import { snapshots } from "./snapshots.ts";
@@ -19,7 +19,7 @@ import { snapshots } from "./snapshots.ts";
 /** What the API tells of. */
 export interface WorkloadApiView {
   readonly trustDomain: TrustDomain;
-  readonly identity: KeptIdentity;
+  readonly identity: RefreshingIdentity;
   readonly trust: TrustRoots;
   readonly federation: FederatedBundles;
 }

@@ -14,7 +14,7 @@ export const forwardedHeader = "x-forwarded-client-cert";
  *
  * A gateway has no more to say than its issuer: of a namespace beyond that, its word is refused.
  */
-export function believingGateways(
+export function acceptingForwardedCertificates(
   trustDomain: TrustDomain,
   issuers: readonly TrustedIssuer[],
   authenticate: Authenticator,

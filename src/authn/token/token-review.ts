@@ -1,7 +1,7 @@
 import * as z from "zod/mini";
 import { CaError } from "../../foundation/errors.ts";
 import { FetchError } from "../../foundation/json-fetch.ts";
-import { createBriefMemory } from "../../foundation/ttl-cache.ts";
+import { createTtlCache } from "../../foundation/ttl-cache.ts";
 import { clusterUnreachable, type KubernetesApi } from "../../kubernetes/api-server.ts";
 import type { BoundNode, BoundObject } from "../../kubernetes/pods.ts";
 import { toHex } from "../../pki/encoding/bytes.ts";
@@ -42,7 +42,7 @@ export function createTokenReview(
   audiences: readonly string[],
   api: KubernetesApi,
 ): TokenReview {
-  const answers = createBriefMemory<Answer>(maximumAnswers);
+  const answers = createTtlCache<Answer>(maximumAnswers);
 
   async function review(token: string, now: Date): Promise<Answer> {
     const spec = { token, audiences };

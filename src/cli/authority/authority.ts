@@ -4,7 +4,7 @@ import { mintAuthority } from "../../ca/mint.ts";
 import type { OpenedStore } from "../../ca/opened-store.ts";
 import { lastSignature } from "../../pki/authority/rotation.ts";
 import { nextSchedule, phaseAt } from "../../pki/authority/schedule.ts";
-import { lookAtClusters } from "../cluster/cluster-inspection.ts";
+import { inspectClusters } from "../cluster/cluster-inspection.ts";
 import { addLoginOptions, type LoginChoice } from "../cluster/cluster-logins.ts";
 import { reportDeliveries } from "../root/delivery-report.ts";
 import { rootReach } from "../root/root-reach.ts";
@@ -68,7 +68,7 @@ async function plan(session: Session, { json, ...logins }: PlanOptions): Promise
   const { configuration, mint, now } = session;
   const store = await openStore(session);
   requireAuthority(store);
-  const sights = await lookAtClusters(configuration, logins);
+  const sights = await inspectClusters(configuration, logins);
   const deliveries = await reportDeliveries(sights, session.currentBundle);
   const planned = { lengths: mint.phaseLengths, deliveries, reach: rootReach(store, sights, now) };
   const report = json ? planJson : formatPlan;

@@ -10,7 +10,7 @@ import { printable } from "../terminal/printable.ts";
 import { type KnownLogin, knownLogins, type LoginChoice } from "./cluster-logins.ts";
 
 /** What a cluster showed of the roots in it, from this terminal. */
-export interface ClusterSight {
+export interface ClusterInspection {
   readonly cluster: string;
   /** Nothing for a login that stands for none of `ISSUERS`. */
   readonly issuer: string | undefined;
@@ -28,13 +28,13 @@ const maximumDistinctCharacters = 16 * 1024 * 1024;
  *
  * @throws Obstacle for a login that is none.
  */
-export async function lookAtClusters(
+export async function inspectClusters(
   configuration: Configuration,
   choice: LoginChoice,
-): Promise<ClusterSight[]> {
+): Promise<ClusterInspection[]> {
   const logins = await knownLogins(choice);
   const { issuers } = configuration;
-  const sights: ClusterSight[] = [];
+  const sights: ClusterInspection[] = [];
   for (let i = 0; i < issuers.length; i += lookedAtAtOnce) {
     const some = issuers.slice(i, i + lookedAtAtOnce);
     sights.push(...(await Promise.all(some.map((table) => lookAt(table, logins, configuration)))));
@@ -51,7 +51,7 @@ const isOf = ({ issuer, server }: KnownLogin, table: IssuerTable): boolean =>
   issuer === undefined ? server === table.kubernetes?.server : issuer === table.issuer;
 
 /** Two clusters may show one issuer, by mistake or not: one of them says nothing of the other. */
-function unaskedSight(login: KnownLogin, asked: readonly KnownLogin[]): ClusterSight {
+function unaskedSight(login: KnownLogin, asked: readonly KnownLogin[]): ClusterInspection {
   const { name, issuer, fault } = login;
   const twin = asked.find((each) => each.issuer === issuer);
   const whose = twin ? `that of context ${twin.name}, too` : "none of ISSUERS";
@@ -63,7 +63,7 @@ async function lookAt(
   table: IssuerTable,
   logins: readonly KnownLogin[],
   configuration: Configuration,
-): Promise<ClusterSight> {
+): Promise<ClusterInspection> {
   const { cluster, issuer, kubernetes } = table;
   const login = loginFor(table, logins);
   const read = login ? readerBy(login) : readerOf(table, configuration);

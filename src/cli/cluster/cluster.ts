@@ -18,7 +18,7 @@ import {
   parseShown,
   type ShownIssuer,
 } from "./cluster-enrol.ts";
-import { lookAtClusters } from "./cluster-inspection.ts";
+import { inspectClusters } from "./cluster-inspection.ts";
 import { addLoginOptions, type LoginChoice } from "./cluster-logins.ts";
 import { type ClusterLogin, defaultKubeconfig, readKubeconfig, readText } from "./kubeconfig.ts";
 
@@ -144,7 +144,7 @@ async function inspectDeliveries(
   choice: LoginChoice,
   now: Date,
 ): Promise<DeliveryReport[]> {
-  const sights = await lookAtClusters(deployment.configuration, choice);
+  const sights = await inspectClusters(deployment.configuration, choice);
   return reportDeliveries(sights, () => currentBundle(deployment, now));
 }
 

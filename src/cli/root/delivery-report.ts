@@ -1,7 +1,7 @@
 import { latest } from "../../delivery/push-to-cluster.ts";
 import { type HeldRoots, holds } from "../../kubernetes/root-config-map.ts";
 import type { NumberedBundle } from "../../pki/authority/trust-bundle.ts";
-import type { ClusterSight } from "../cluster/cluster-inspection.ts";
+import type { ClusterInspection } from "../cluster/cluster-inspection.ts";
 import { formatInstant, formatTable } from "../terminal/table.ts";
 
 /** One content of the roots in a cluster. */
@@ -34,7 +34,7 @@ const namedWithout = 10;
 
 /** @param currentBundle What the CA publishes now, where that is known; not asked for where no cluster is seen. */
 export async function reportDeliveries(
-  sights: readonly ClusterSight[],
+  sights: readonly ClusterInspection[],
   currentBundle: () => Promise<NumberedBundle | undefined>,
 ): Promise<DeliveryReport[]> {
   const isAnySeen = sights.some(({ roots }) => typeof roots !== "string");
@@ -43,7 +43,7 @@ export async function reportDeliveries(
 }
 
 export function reportDelivery(
-  { cluster, issuer, roots }: ClusterSight,
+  { cluster, issuer, roots }: ClusterInspection,
   bundle: NumberedBundle | undefined,
 ): DeliveryReport {
   if (typeof roots === "string") {

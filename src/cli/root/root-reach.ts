@@ -5,7 +5,7 @@ import {
 } from "../../pki/authority/signing-authority.ts";
 import { toBase64 } from "../../pki/encoding/base64.ts";
 import { shortId } from "../authority/authority-report.ts";
-import type { ClusterSight } from "../cluster/cluster-inspection.ts";
+import type { ClusterInspection } from "../cluster/cluster-inspection.ts";
 import { formatInstant } from "../terminal/table.ts";
 
 /** How far the root of an authority has come. */
@@ -35,7 +35,7 @@ const namedLacking = 10;
 /** Of the authority that signs next, or now, if any. */
 export function rootReach(
   { issuers }: OpenedStore,
-  sights: readonly ClusterSight[],
+  sights: readonly ClusterInspection[],
   now: Date,
 ): RootReach | undefined {
   const authorities = issuers.map(({ authority }) => authority);
@@ -65,7 +65,10 @@ function nextToSign(
     .toSorted((a, b) => a.schedule.signsFrom.getTime() - b.schedule.signsFrom.getTime())[0];
 }
 
-function reachIn({ cluster, roots: seen }: ClusterSight, roots: readonly string[]): ClusterReach {
+function reachIn(
+  { cluster, roots: seen }: ClusterInspection,
+  roots: readonly string[],
+): ClusterReach {
   if (typeof seen === "string") {
     return { cluster, fault: seen, namespaces: 0, having: 0, lacking: [] };
   }

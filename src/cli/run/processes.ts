@@ -1,9 +1,9 @@
 import { type ChildProcess, fork } from "node:child_process";
 import { once } from "node:events";
 import { consoleLog } from "../../foundation/event-log.ts";
-import type { Report, Siblings } from "../../node/observability/peer-processes.ts";
+import type { PeerProcesses, Report } from "../../node/observability/peer-processes.ts";
 import { Obstacle } from "../terminal/obstacle.ts";
-import { type Line, openLine } from "./ipc.ts";
+import { type IpcChannel, openIpcChannel } from "./ipc.ts";
 
 /** How long a process has to tell of itself, and all of them together; a scraper does not wait for ever. */
 const reportMilliseconds = 2000;
@@ -21,7 +21,7 @@ export async function runProcesses(
   argumentsOf: (index: number) => readonly string[],
 ): Promise<void> {
   const [, program = ""] = process.argv;
-  const children = new Map<ChildProcess, Line>();
+  const children = new Map<ChildProcess, IpcChannel>();
   const exits = new Set<Promise<void>>();
   const failure = Promise.withResolvers<string>();
   let isEnding = false;
@@ -30,7 +30,7 @@ export async function runProcesses(
     const options = { detached: true, serialization: "advanced" } as const;
     // In groups of their own, so that a Ctrl-C reaches each of them once, from here.
     const child = fork(program, argumentsOf(index), options);
-    const line = openLine(child);
+    const line = openIpcChannel(child);
     let hasServed = false;
     line.when("serving", () => {
       hasServed = true;
@@ -65,7 +65,7 @@ export async function runProcesses(
 }
 
 /** What all of them tell; one that does not in time is left out. */
-async function reportsOf(lines: readonly Line[]): Promise<unknown[]> {
+async function reportsOf(lines: readonly IpcChannel[]): Promise<unknown[]> {
   const asked = lines.map((line) => line.ask("report-wanted", "report", reportMilliseconds));
   const told = await Promise.allSettled(asked);
   return told.flatMap((each) => (each.status === "fulfilled" ? [each.value] : []));
@@ -73,20 +73,20 @@ async function reportsOf(lines: readonly Line[]): Promise<unknown[]> {
 
 /** One of several processes, which ends as a signal would end it when the one that started it is gone. */
 export interface ChildOfSeveral {
-  readonly siblings: Siblings;
+  readonly peerProcesses: PeerProcesses;
   /** Tells that it has come to serve. */
   readonly serves: () => void;
 }
 
 /** @param number Counted from one; the first is the one that rotates. */
 export function joinProcesses(number: number): ChildOfSeveral {
-  const line = openLine(process);
+  const line = openIpcChannel(process);
   // The line to the parent is no reason to stay.
   process.channel?.unref();
   process.once("disconnect", () => process.kill(process.pid, "SIGTERM"));
   return {
     serves: () => line.tell("serving"),
-    siblings: {
+    peerProcesses: {
       rotates: number === 1,
       share: (own) => {
         line.when("report-wanted", () => {

@@ -4,11 +4,12 @@ import { consoleLog } from "../../foundation/event-log.ts";
 import { readConfigurationFile } from "../../node/files/configuration-file.ts";
 import { addressText } from "../../node/http/listen-address.ts";
 import { nodeCryptography } from "../../node/node-cryptography.ts";
-import { type RunningServer, serve } from "../../node/serve/serve.ts";
+import { serve } from "../../node/serve/serve.ts";
 import {
   parseServeConfiguration,
   type ServeConfiguration,
 } from "../../node/serve/serve-configuration.ts";
+import type { RunningServer } from "../../node/server.ts";
 import { useCryptography } from "../../pki/cryptography.ts";
 import { orObstacle } from "../terminal/obstacle.ts";
 import { joinProcesses, runProcesses } from "./processes.ts";
@@ -45,8 +46,8 @@ async function serveHere({ config, process: number }: ServeOptions, clock: () =>
   for (const detail of configuration.ca.warnings) {
     consoleLog.operation({ event: "configuration-warning", level: "warning", detail });
   }
-  const surroundings = { log: consoleLog, clock, siblings: several?.siblings };
-  const server = await orObstacle(() => serve(configuration, surroundings));
+  const serverContext = { log: consoleLog, clock, peerProcesses: several?.peerProcesses };
+  const server = await orObstacle(() => serve(configuration, serverContext));
   // An address that there never is, is told of elsewhere.
   server.address.then(several?.serves, () => {});
   await runUntilTold(server);

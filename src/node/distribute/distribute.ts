@@ -1,18 +1,18 @@
 import { Hono } from "hono";
 import { Gauge } from "prom-client";
 import { type Listener, listenInPlaintext } from "../http/listener.ts";
-import { createMonitoringSite } from "../http/monitoring-site.ts";
+import { createMonitoringRoutes } from "../http/monitoring-routes.ts";
 import { createRegistry } from "../observability/grpc-metrics.ts";
-import type { Surroundings } from "../serve/serve.ts";
+import type { ServerContext } from "../server.ts";
 import type { DistributeConfiguration } from "./distribute-configuration.ts";
-import { addRootGauges, keepRoots, type RootsReport } from "./refreshing-roots.ts";
+import { addRootGauges, type RootsReport, refreshRoots } from "./refreshing-roots.ts";
 
 /** Keeps the trust bundle of a CA in every namespace of a cluster, and says how far it has come. */
 export async function distribute(
   configuration: DistributeConfiguration,
-  surroundings: Surroundings,
+  serverContext: ServerContext,
 ): Promise<Listener> {
-  const roots = await keepRoots(configuration, configuration.places, surroundings);
+  const roots = await refreshRoots(configuration, configuration.places, serverContext);
   const registry = createRegistry();
   addRootGauges(registry, roots);
   new Gauge({
@@ -24,10 +24,10 @@ export async function distribute(
     },
   });
   const app = monitoringApp(roots.report);
-  const { log } = surroundings;
-  const site = { rpcs: new Map(), fetch: async (request: Request) => app.fetch(request), log };
+  const { log } = serverContext;
+  const routes = { rpcs: new Map(), fetch: async (request: Request) => app.fetch(request), log };
   const monitoring = await listenInPlaintext(
-    createMonitoringSite(site, () => registry.metrics()),
+    createMonitoringRoutes(routes, () => registry.metrics()),
     configuration.monitoringListen,
   ).catch(async (error: unknown) => {
     // What has begun would keep a process alive that nobody can probe.

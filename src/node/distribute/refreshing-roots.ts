@@ -7,7 +7,7 @@ import { createKubernetesClient } from "../../kubernetes/kubernetes-client.ts";
 import { credentialInFile } from "../files/credential-file.ts";
 import type { RootPlaces } from "../files/root-places.ts";
 import { logFault } from "../observability/fault-log.ts";
-import type { Surroundings } from "../serve/serve.ts";
+import type { ServerContext } from "../server.ts";
 import { createClusterTrustBundle } from "./cluster-trust-bundle.ts";
 import { createRootDelivery, type RootDelivery } from "./root-delivery.ts";
 
@@ -23,7 +23,7 @@ export interface RootSource {
 }
 
 /** The trust bundle of a CA, kept in this cluster. */
-export interface KeptRoots {
+export interface RefreshingRoots {
   readonly report: () => RootsReport;
   readonly end: () => Promise<void>;
 }
@@ -32,11 +32,11 @@ export interface KeptRoots {
  * istiod's namespace controller by itself: follows the trust bundle of a CA, and keeps it in every
  * namespace of a cluster. It deletes nothing, ever.
  */
-export async function keepRoots(
+export async function refreshRoots(
   { upstream, upstreamRootsFile }: RootSource,
   { server, serverRootsFile, tokenFile, configMap, clusterTrustBundle }: RootPlaces,
-  { log, clock }: Surroundings,
-): Promise<KeptRoots> {
+  { log, clock }: ServerContext,
+): Promise<RefreshingRoots> {
   const ending = new AbortController();
   const { signal } = ending;
   const follower = await createBundleFollower(upstream, upstreamRootsFile, log, clock);
@@ -129,7 +129,7 @@ function createProgress(follower: BundleFollower, deliveries: readonly RootDeliv
 }
 
 /** The same as metrics. */
-export function addRootGauges(registry: Registry, { report }: KeptRoots): void {
+export function addRootGauges(registry: Registry, { report }: RefreshingRoots): void {
   const gauge = (name: string, help: string, read: (now: RootsReport) => number) =>
     new Gauge({
       name,

@@ -10,7 +10,7 @@ import {
   rootConfigMapPath,
   rootConfigMapsPath,
 } from "../../kubernetes/root-config-map.ts";
-import { type Followed, follow } from "../../kubernetes/watch.ts";
+import { type WatchedCollection, watchCollection } from "../../kubernetes/watch.ts";
 import type { NumberedBundle } from "../../pki/authority/trust-bundle.ts";
 import { addSeconds } from "../../pki/x509/validity.ts";
 import { logFault } from "../observability/fault-log.ts";
@@ -49,14 +49,14 @@ export function createRootDelivery(
   signal: AbortSignal,
 ): RootDelivery {
   const failed = (error: unknown): void => logFault(log, "watch-failed", error);
-  const namespaces = follow({
+  const namespaces = watchCollection({
     client,
     path: namespacesPath,
     keep: parseNamespace,
     failed,
     signal,
   });
-  const configMaps = follow({
+  const configMaps = watchCollection({
     client,
     path: rootConfigMapsPath(name),
     keep: (object) => parseRootConfigMap(object, name),
@@ -94,8 +94,8 @@ export function createRootDelivery(
 }
 
 function stateOf(
-  namespaces: Followed<boolean>,
-  configMaps: Followed<HeldRoots>,
+  namespaces: WatchedCollection<boolean>,
+  configMaps: WatchedCollection<HeldRoots>,
   bundle: NumberedBundle,
 ): DeliveryState {
   const wanted = [...namespaces.items].flatMap(([namespace, wants]) => (wants ? [namespace] : []));
@@ -107,6 +107,6 @@ function stateOf(
   };
 }
 
-function forgetGone(attempts: Map<string, Attempts>, namespaces: Followed<boolean>): void {
+function forgetGone(attempts: Map<string, Attempts>, namespaces: WatchedCollection<boolean>): void {
   for (const name of attempts.keys()) if (!namespaces.items.has(name)) attempts.delete(name);
 }

@@ -8,7 +8,7 @@ import {
   IstioCertificateRequestSchema,
   IstioCertificateResponseSchema,
 } from "../../gen/istio/v1/auth/ca_pb.ts";
-import { createKept } from "../../host/refreshing.ts";
+import { createRefreshing } from "../../host/refreshing.ts";
 import { toPem } from "../../pki/encoding/pem.ts";
 import { renewalOf } from "../tls/own-certificate.ts";
 import type { ServingCertificate, ServingCertificateSource } from "../tls/serving-certificate.ts";
@@ -39,7 +39,7 @@ export function certificateFromUpstream(
   credentials: GatewayCredentials,
   failed: (error: unknown) => void,
 ): ServingCertificateSource {
-  return createKept({
+  return createRefreshing({
     fetch: () => request(upstream, credentials),
     dueAt: ({ chainPem }, now) => renewalOf(new X509Certificate(chainPem).validToDate, now),
     failed,

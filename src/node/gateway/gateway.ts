@@ -1,27 +1,27 @@
 import { Hono } from "hono";
 import type { Registry } from "prom-client";
 import type { EventLog } from "../../ca/audit-event.ts";
-import { createKept } from "../../host/refreshing.ts";
+import { createRefreshing } from "../../host/refreshing.ts";
 import { addSeconds } from "../../pki/x509/validity.ts";
 import { createCertificatePath } from "../../transport/http/routes.ts";
 import {
   addRootGauges,
-  type KeptRoots,
-  keepRoots,
+  type RefreshingRoots,
   type RootsReport,
+  refreshRoots,
 } from "../distribute/refreshing-roots.ts";
 import { auxiliaryRpcs } from "../http/auxiliary-rpcs.ts";
 import { listenInPlaintext, listenWithTls } from "../http/listener.ts";
-import { createMonitoringSite } from "../http/monitoring-site.ts";
-import type { Site } from "../http/site.ts";
+import { createMonitoringRoutes } from "../http/monitoring-routes.ts";
+import type { Routes } from "../http/routes.ts";
 import { logFault } from "../observability/fault-log.ts";
 import { createRegistry, createRpcMetrics } from "../observability/grpc-metrics.ts";
-import type { RunningServer, Surroundings } from "../serve/serve.ts";
+import type { RunningServer, ServerContext } from "../server.ts";
 import { openWhenCertified } from "../tls/renewing-listener.ts";
 import { certificateInFiles, type ServingCertificateSource } from "../tls/serving-certificate.ts";
 import type { GatewayConfiguration } from "./gateway-configuration.ts";
 import { certificateFromUpstream, tokenInFile } from "./gateway-identity.ts";
-import { type Forwarding, forwardingRpc } from "./gateway-site.ts";
+import { type Forwarding, forwardingRpc } from "./gateway-routes.ts";
 import { openUpstream } from "./upstream.ts";
 
 /** How often the CA is asked for its trust bundle; long before a new root signs (README, rotation). */
@@ -33,7 +33,7 @@ const bundleSeconds = 30;
  */
 export async function runGateway(
   configuration: GatewayConfiguration,
-  { log, clock }: Surroundings,
+  { log, clock }: ServerContext,
 ): Promise<RunningServer> {
   const { trustDomain } = configuration;
   const upstream = await openUpstream(configuration.upstream, configuration.upstreamRootsFile);
@@ -45,9 +45,9 @@ export async function runGateway(
   let isOpen = false;
   const readiness = () => readinessOf(isOpen, roots, configuration);
   const app = gatewayApp(readiness, () => trustBundleAt(clock()));
-  const site = createSite(forwarding, registry, app, async () => isOpen);
+  const routes = routesOf(forwarding, registry, app, async () => isOpen);
   const monitoring = await listenInPlaintext(
-    createMonitoringSite(site, () => registry.metrics()),
+    createMonitoringRoutes(routes, () => registry.metrics()),
     configuration.monitoringListen,
   ).catch(async (error: unknown) => {
     // What has begun would keep a process alive that nobody can probe.
@@ -59,7 +59,7 @@ export async function runGateway(
     clientRootsAt: trustBundleAt,
     listen: async (shown) => {
       const verification = { trustDomain, clock, log };
-      const listener = await listenWithTls(site, configuration.listen, shown, verification);
+      const listener = await listenWithTls(routes, configuration.listen, shown, verification);
       isOpen = true;
       return listener;
     },
@@ -81,17 +81,17 @@ export async function runGateway(
 
 async function keepRootsIfAsked(
   configuration: GatewayConfiguration,
-  { registry, ...surroundings }: Surroundings & { readonly registry: Registry },
-): Promise<KeptRoots | undefined> {
+  { registry, ...serverContext }: ServerContext & { readonly registry: Registry },
+): Promise<RefreshingRoots | undefined> {
   const { rootPlaces } = configuration;
   if (!rootPlaces) return undefined;
-  const roots = await keepRoots(configuration, rootPlaces, surroundings);
+  const roots = await refreshRoots(configuration, rootPlaces, serverContext);
   addRootGauges(registry, roots);
   return roots;
 }
 
 function keepTrustBundle({ upstream, log }: Forwarding): (now: Date) => Promise<string> {
-  return createKept({
+  return createRefreshing({
     fetch: upstream.trustBundle,
     dueAt: (_, now) => addSeconds(now, bundleSeconds),
     failed: notRenewed(log, "trust bundle"),
@@ -111,12 +111,12 @@ function notRenewed(log: EventLog, what: string): (error: unknown) => void {
   return (error) => logFault(log, "renewal-failed", error, { what });
 }
 
-function createSite(
+function routesOf(
   forwarding: Forwarding,
   registry: Registry,
   app: Hono,
   isServing: () => Promise<boolean>,
-): Site {
+): Routes {
   const createCertificate = createRpcMetrics(registry)(
     createCertificatePath,
     forwardingRpc(forwarding),
@@ -137,7 +137,7 @@ interface Readiness {
 /** Calls need no roots in namespaces, so it is for the operator to say whether they wait for them. */
 function readinessOf(
   isOpen: boolean,
-  kept: KeptRoots | undefined,
+  kept: RefreshingRoots | undefined,
   { isReadyWithRoots }: GatewayConfiguration,
 ): Readiness {
   const roots = kept?.report();

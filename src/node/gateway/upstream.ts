@@ -2,7 +2,7 @@ import { Code, ConnectError } from "@connectrpc/connect";
 import { codeFromHttpStatus, codeFromString } from "@connectrpc/connect/protocol-connect";
 import * as z from "zod/mini";
 import { jsonText } from "../../foundation/json-text.ts";
-import { keepConnections, type WholeAnswer } from "../../host/connection-pool.ts";
+import { createConnectionPool, type WholeAnswer } from "../../host/connection-pool.ts";
 import { readRootFile } from "../../host/root-file.ts";
 import { createCertificatePath } from "../../transport/http/routes.ts";
 import { parseTrustBundle } from "../http/trust-bundle-pem.ts";
@@ -35,7 +35,7 @@ const longestTimeoutMs = 1e9;
 
 /** @param rootsFile PEM of the roots of its certificate, instead of the system's. */
 export async function openUpstream(url: string, rootsFile: string | undefined): Promise<Upstream> {
-  const connections = keepConnections(url, await readRootFile(rootsFile));
+  const connections = createConnectionPool(url, await readRootFile(rootsFile));
   return {
     createCertificate: async (message, { headers, signal, timeoutMs }) => {
       const answer = await connections.send({

@@ -3,7 +3,7 @@ import { Health } from "../../gen/grpc/health/v1/health_pb.ts";
 import { IstioCertificateService } from "../../gen/istio/v1/auth/ca_pb.ts";
 import { addHealth } from "./health.ts";
 import { addReflection } from "./reflection.ts";
-import type { Rpc } from "./site.ts";
+import type { Rpc } from "./routes.ts";
 
 /** No message of these is longer than a name. */
 const maximumOctets = 16 * 1024;

@@ -2,7 +2,7 @@ import { once } from "node:events";
 import type { Readable, Writable } from "node:stream";
 import { Code, ConnectError } from "@connectrpc/connect";
 import { maximumBodyOctets } from "../../transport/rpc/request-body.ts";
-import type { Site } from "./site.ts";
+import type { Routes } from "./routes.ts";
 
 /** A host for requests whose own word for it nobody reads. */
 export const anyOrigin = "https://rampart";
@@ -47,7 +47,7 @@ export async function drained(stream: Writable): Promise<void> {
 }
 
 /** A fault of ours: what a peer does is none. */
-export function logHttpFault({ log }: Site, error: unknown): void {
+export function logHttpFault({ log }: Routes, error: unknown): void {
   const detail = error instanceof Error ? error.message : "something that is not an error";
   log.operation({ event: "http-fault", level: "error", detail });
 }

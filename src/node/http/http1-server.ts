@@ -11,7 +11,7 @@ import {
   logHttpFault,
   skipRest,
 } from "./http-exchange.ts";
-import type { Peer, Site, StreamedRequest, StreamedResponse } from "./site.ts";
+import type { Peer, Routes, StreamedRequest, StreamedResponse } from "./routes.ts";
 
 /** In milliseconds: the head of a request, all of it, and the silence after it. */
 const patience = { headersTimeout: 10_000, requestTimeout: 30_000, keepAliveTimeout: 60_000 };
@@ -20,11 +20,14 @@ const patience = { headersTimeout: 10_000, requestTimeout: 30_000, keepAliveTime
  * A server of HTTP/1.1 for connections that somebody else accepts: probes, scrapers, and Connect and
  * gRPC-Web where a client has nothing newer.
  */
-export function createHttp1Server(site: Site, peerOf: (request: IncomingMessage) => Peer): Server {
+export function createHttp1Server(
+  routes: Routes,
+  peerOf: (request: IncomingMessage) => Peer,
+): Server {
   const server = createServer({ ...patience, maxHeaderSize: 32 * 1024 }, (request, response) => {
-    answer(site, request, response, peerOf(request)).catch((error: unknown) => {
+    answer(routes, request, response, peerOf(request)).catch((error: unknown) => {
       response.destroy();
-      logHttpFault(site, error);
+      logHttpFault(routes, error);
     });
   });
   // It never listens, and this is what makes it look after slow requests all the same.
@@ -33,7 +36,7 @@ export function createHttp1Server(site: Site, peerOf: (request: IncomingMessage)
 }
 
 async function answer(
-  site: Site,
+  routes: Routes,
   incoming: IncomingMessage,
   outgoing: ServerResponse,
   peer: Peer,
@@ -46,7 +49,7 @@ async function answer(
   const signal = hangUpOf(outgoing);
   const header = headersOf(rawHeaders);
   const [path = ""] = url.split("?", 1);
-  const rpc = isNativeGrpc(header) ? undefined : site.rpcs.get(path);
+  const rpc = isNativeGrpc(header) ? undefined : routes.rpcs.get(path);
   if (rpc) {
     const { clientCertificate } = peer;
     const contextValues = createContextValues().set(clientCertificateKey, clientCertificate);
@@ -57,7 +60,7 @@ async function answer(
   }
   // Nothing but RPCs has a use for a body.
   const request = new Request(`${anyOrigin}${url}`, { method, headers: header, signal });
-  const response = await site.fetch(request, peer);
+  const response = await routes.fetch(request, peer);
   await readOut(incoming, outgoing);
   outgoing.writeHead(response.status, [...response.headers].flat());
   outgoing.end(Buffer.from(await response.arrayBuffer()));

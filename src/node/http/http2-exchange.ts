@@ -1,6 +1,6 @@
 import type { IncomingHttpHeaders, ServerHttp2Stream } from "node:http2";
 import { anyOrigin, callerGone, drained, isUnknownToFetch, skipRest } from "./http-exchange.ts";
-import type { StreamedRequest, StreamedResponse } from "./site.ts";
+import type { StreamedRequest, StreamedResponse } from "./routes.ts";
 
 /** The parts of a request that say where it goes. */
 export interface Target {

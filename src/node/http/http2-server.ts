@@ -16,7 +16,7 @@ import {
   targetOf,
   toUniversalRequest,
 } from "./http2-exchange.ts";
-import type { Peer, Site } from "./site.ts";
+import type { Peer, Routes } from "./routes.ts";
 
 const limits = {
   settings: { maxConcurrentStreams: 1000, maxHeaderListSize: 32 * 1024, enablePush: false },
@@ -32,15 +32,15 @@ const pingInterval = 30_000;
 const pingTimeout = 10_000;
 
 /** Serves a connection over HTTP/2 until it ends. */
-export function serveHttp2(site: Site, socket: Duplex, peer: Peer): ServerHttp2Session {
+export function serveHttp2(routes: Routes, socket: Duplex, peer: Peer): ServerHttp2Session {
   const session = performServerHandshake(socket, limits);
   // What goes wrong with a connection is the peer's affair: it ends, and its calls with it.
   session.on("error", () => session.destroy());
   session.on("stream", (stream, headers, _flags, rawHeaders) => {
     stream.on("error", () => stream.destroy());
-    answer(site, { stream, headers, rawHeaders }, peer).catch((error: unknown) => {
+    answer(routes, { stream, headers, rawHeaders }, peer).catch((error: unknown) => {
       stream.destroy();
-      logHttpFault(site, error);
+      logHttpFault(routes, error);
     });
   });
   const pings = setInterval(() => ping(session), pingInterval).unref();
@@ -62,11 +62,11 @@ interface Exchange {
   readonly rawHeaders: readonly string[];
 }
 
-async function answer(site: Site, exchange: Exchange, peer: Peer): Promise<void> {
+async function answer(routes: Routes, exchange: Exchange, peer: Peer): Promise<void> {
   const { stream, rawHeaders } = exchange;
   const target = targetOf(exchange.headers);
   if (!target) return stream.respond({ ":status": 400 }, { endStream: true });
-  const rpc = site.rpcs.get(target.path);
+  const rpc = routes.rpcs.get(target.path);
   if (rpc) {
     const { clientCertificate } = peer;
     const contextValues = createContextValues().set(clientCertificateKey, clientCertificate);
@@ -77,5 +77,5 @@ async function answer(site: Site, exchange: Exchange, peer: Peer): Promise<void>
   const { method, url } = target;
   const headers = headersOf(rawHeaders);
   const request = new Request(url, { method, headers, signal: hangUpOf(stream) });
-  return sendResponse(stream, await site.fetch(request, peer));
+  return sendResponse(stream, await routes.fetch(request, peer));
 }

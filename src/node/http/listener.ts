@@ -10,7 +10,7 @@ import { tlsOptions } from "../tls/tls-credentials.ts";
 import { createHttp1Server } from "./http1-server.ts";
 import { serveHttp2 } from "./http2-server.ts";
 import type { ListenAddress } from "./listen-address.ts";
-import type { Peer, Site } from "./site.ts";
+import type { Peer, Routes } from "./routes.ts";
 
 /** A site on a port. */
 export interface Listener {
@@ -43,12 +43,12 @@ const nobody: Peer = { clientCertificate: undefined };
 
 /** gRPC, gRPC-Web, Connect and plain HTTP over TLS on one port. */
 export async function listenWithTls(
-  site: Site,
+  routes: Routes,
   listen: ListenAddress,
   credentials: ServerCredentials,
   verification: ClientVerification,
 ): Promise<TlsListener> {
-  const connections = createConnections(site);
+  const connections = createConnections(routes);
   const server = createTlsServer({ ...tlsOptions(credentials), handshakeTimeout });
   server.on("secureConnection", (socket: TLSSocket) => {
     const peer = clientOf(socket, verification);
@@ -67,8 +67,8 @@ export async function listenWithTls(
 }
 
 /** The same without TLS, for the loopback interface and for networks that encrypt by themselves. */
-export async function listenInPlaintext(site: Site, listen: ListenAddress): Promise<Listener> {
-  const connections = createConnections(site);
+export async function listenInPlaintext(routes: Routes, listen: ListenAddress): Promise<Listener> {
+  const connections = createConnections(routes);
   const server = createServer((socket) => {
     socket.setTimeout(handshakeTimeout, () => socket.destroy());
     socket.on("error", () => socket.destroy());
@@ -104,10 +104,13 @@ async function listening(
   };
 }
 
-function createConnections(site: Site): Connections {
+function createConnections(routes: Routes): Connections {
   const sockets = new Map<Duplex, Peer>();
   const sessions = new Map<ServerHttp2Session, Peer>();
-  const http1: HttpServer = createHttp1Server(site, ({ socket }) => sockets.get(socket) ?? nobody);
+  const http1: HttpServer = createHttp1Server(
+    routes,
+    ({ socket }) => sockets.get(socket) ?? nobody,
+  );
 
   function take(socket: Duplex, protocol: "http/1.1" | "h2", peer: Peer): void {
     sockets.set(socket, peer);
@@ -117,7 +120,7 @@ function createConnections(site: Site): Connections {
       socket.resume();
       return;
     }
-    const session = serveHttp2(site, socket, peer);
+    const session = serveHttp2(routes, socket, peer);
     sessions.set(session, peer);
     session.once("close", () => sessions.delete(session));
   }

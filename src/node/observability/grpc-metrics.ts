@@ -1,7 +1,7 @@
 import { Code } from "@connectrpc/connect";
 import { Counter, collectDefaultMetrics, Histogram, Registry } from "prom-client";
-import { refusalCode } from "../../transport/rpc/status-code.ts";
-import type { UnaryRpc } from "../http/site.ts";
+import { statusCodeOf } from "../../transport/rpc/status-code.ts";
+import type { UnaryRpc } from "../http/routes.ts";
 
 /** Where a server's metrics are, with those of its process. */
 export function createRegistry(): Registry {
@@ -47,7 +47,7 @@ export function createRpcMetrics(registry: Registry): (path: string, rpc: UnaryR
       let code: Code | undefined = Code.Internal;
       try {
         const response = await rpc(request);
-        code = refusalCode(response);
+        code = statusCodeOf(response);
         return response;
       } finally {
         stop();

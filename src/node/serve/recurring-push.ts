@@ -7,7 +7,7 @@ import { latest, type PushOutcome } from "../../delivery/push-to-cluster.ts";
 import { createRootPush, type RootPush } from "../../delivery/root-push.ts";
 import { clusterFetch } from "../../host/cluster-fetch.ts";
 import { logFault } from "../observability/fault-log.ts";
-import type { Surroundings } from "./serve.ts";
+import type { ServerContext } from "../server.ts";
 
 /** The delivery of roots to the clusters that gave access. */
 export interface RecurringPush {
@@ -29,7 +29,7 @@ const limits: PushLimits = {
 export function pushRoots(
   configuration: Configuration,
   authorities: Authorities,
-  { registry, log, clock }: Surroundings & { readonly registry: Registry },
+  { registry, log, clock }: ServerContext & { readonly registry: Registry },
 ): RecurringPush {
   const targets = rootTargets(configuration, clusterFetch);
   const push = createRootPush({ targets, authorities, limits, log });

@@ -1,6 +1,4 @@
-import type { AddressInfo } from "node:net";
 import type { Registry } from "prom-client";
-import type { EventLog } from "../../ca/audit-event.ts";
 import type { Authorities } from "../../ca/authorities.ts";
 import { rotateAll } from "../../ca/rotate.ts";
 import { type Composition, compose } from "../../compose/composition.ts";
@@ -9,40 +7,23 @@ import { recur } from "../../host/recurrence.ts";
 import { createPodWatch } from "../../kubernetes/pod-watch.ts";
 import type { PhaseLengths } from "../../pki/authority/schedule.ts";
 import type { CertificateAuthority } from "../../transport/certificate-authority.ts";
-import { createCertificatePath, createHttpApp, isReady } from "../../transport/http/routes.ts";
+import { createCertificatePath, createRoutes, isReady } from "../../transport/http/routes.ts";
 import { requireCredentials } from "../files/credential-file.ts";
 import { openFileStore, openSignerStores } from "../files/file-store.ts";
 import { auxiliaryRpcs } from "../http/auxiliary-rpcs.ts";
 import { listenInPlaintext, listenWithTls } from "../http/listener.ts";
-import { createMonitoringSite } from "../http/monitoring-site.ts";
-import type { Site } from "../http/site.ts";
+import { createMonitoringRoutes } from "../http/monitoring-routes.ts";
+import type { Routes } from "../http/routes.ts";
 import { addAuthorityGauges, countingLog } from "../observability/ca-metrics.ts";
 import { createRegistry, createRpcMetrics } from "../observability/grpc-metrics.ts";
-import { metricsOfAll, type Siblings } from "../observability/peer-processes.ts";
+import { metricsOfAll } from "../observability/peer-processes.ts";
+import type { RunningServer, ServerContext } from "../server.ts";
 import { ownCertificate } from "../tls/own-certificate.ts";
 import { openWhenCertified } from "../tls/renewing-listener.ts";
 import { certificateInFiles, type ServingCertificateSource } from "../tls/serving-certificate.ts";
-import { certificateRpc } from "./certificate-site.ts";
+import { certificateService } from "./certificate-routes.ts";
 import { pushRoots } from "./recurring-push.ts";
 import type { ServeConfiguration } from "./serve-configuration.ts";
-
-/** What a program brings to a server. */
-export interface Surroundings {
-  readonly log: EventLog;
-  readonly clock: () => Date;
-  /** For one of several processes that are one server. */
-  readonly siblings?: Siblings | undefined;
-}
-
-/** A server of this process. */
-export interface RunningServer {
-  /** Where RPCs are answered, once there is a certificate to answer with. */
-  readonly address: Promise<AddressInfo>;
-  readonly plaintextAddress: AddressInfo | undefined;
-  readonly monitoringAddress: AddressInfo;
-  /** Finishes what has begun, cuts what takes longer than this, and resolves when nothing is left. */
-  readonly close: (graceMilliseconds: number) => Promise<void>;
-}
 
 /** A look at a few files: what an operator does to them is known within seconds. */
 const longestRefreshSeconds = 2;
@@ -53,12 +34,12 @@ const longestRefreshSeconds = 2;
  */
 export async function serve(
   configuration: ServeConfiguration,
-  surroundings: Surroundings,
+  serverContext: ServerContext,
 ): Promise<RunningServer> {
   const ending = new AbortController();
   await requireCredentials(configuration.ca.clusterCredentials);
   try {
-    return await serveUntil(ending, configuration, surroundings);
+    return await serveUntil(ending, configuration, serverContext);
   } catch (error) {
     // What was begun for a server that does not come about would keep the process from ending.
     ending.abort();
@@ -69,23 +50,23 @@ export async function serve(
 async function serveUntil(
   ending: AbortController,
   configuration: ServeConfiguration,
-  surroundings: Surroundings,
+  serverContext: ServerContext,
 ): Promise<RunningServer> {
-  const { clock, siblings } = surroundings;
+  const { clock, peerProcesses } = serverContext;
   const registry = createRegistry();
-  const log = countingLog(surroundings.log, registry);
+  const log = countingLog(serverContext.log, registry);
   const { trustDomain, phaseLengths } = configuration.ca;
   const composition = await composeHere(configuration, { log, clock }, ending.signal);
   const { certificateAuthority: ca, mint, signerMints } = composition;
   const { authorities } = ca.issuance;
   addAuthorityGauges(registry, authorities, clock);
-  const site = createSite(ca, registry, ending.signal);
+  const routes = routesOf(ca, registry, ending.signal);
   const monitoring = await listenInPlaintext(
-    createMonitoringSite(site, metricsOfAll(registry, siblings)),
+    createMonitoringRoutes(routes, metricsOfAll(registry, peerProcesses)),
     configuration.monitoringListen,
   );
   const plaintext = configuration.plaintextListen
-    ? await listenInPlaintext(site, configuration.plaintextListen).catch(async (error) => {
+    ? await listenInPlaintext(routes, configuration.plaintextListen).catch(async (error) => {
         await monitoring.close(0);
         throw error;
       })
@@ -94,14 +75,14 @@ async function serveUntil(
   // A failed rotation has logged its faults; the next one tries again.
   const rotate = () => rotateAll([mint, ...signerMints.values()], clock()).finally(push.begin);
   const rotation =
-    siblings?.rotates === false
+    peerProcesses?.rotates === false
       ? undefined
       : recur(rotate, rotationSeconds(phaseLengths), () => {});
   const door = openWhenCertified({
     certificateAt: servingCertificate(configuration, authorities),
     clientRootsAt: async (now) => (await authorities.at(now)).trustBundle.pem,
     listen: (credentials) =>
-      listenWithTls(site, configuration.listen, credentials, { trustDomain, clock, log }),
+      listenWithTls(routes, configuration.listen, credentials, { trustDomain, clock, log }),
     log,
     clock,
   });
@@ -121,7 +102,7 @@ async function serveUntil(
 /** The CA with files as its store, and whatever else a process can do. */
 async function composeHere(
   configuration: ServeConfiguration,
-  { log, clock }: Surroundings,
+  { log, clock }: ServerContext,
   ending: AbortSignal,
 ): Promise<Composition> {
   const store = await openFileStore(configuration.storeDirectory);
@@ -140,10 +121,13 @@ function servingCertificate(
     : ownCertificate({ dnsNames, authorities, leafLifetimes });
 }
 
-function createSite(ca: CertificateAuthority, registry: Registry, ending: AbortSignal): Site {
-  const createCertificate = createRpcMetrics(registry)(createCertificatePath, certificateRpc(ca));
+function routesOf(ca: CertificateAuthority, registry: Registry, ending: AbortSignal): Routes {
+  const createCertificate = createRpcMetrics(registry)(
+    createCertificatePath,
+    certificateService(ca),
+  );
   const isServing = async (): Promise<boolean> => !ending.aborted && (await isReady(ca));
-  const app = createHttpApp(ca, undefined, ending);
+  const app = createRoutes(ca, undefined, ending);
   return {
     rpcs: new Map([[createCertificatePath, createCertificate], ...auxiliaryRpcs(isServing)]),
     fetch: async (request) => app.fetch(request),

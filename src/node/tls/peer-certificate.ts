@@ -3,7 +3,7 @@ import { parseClientCertificate } from "../../authn/certificate/client-certifica
 import type { EventLog } from "../../ca/audit-event.ts";
 import { CaError } from "../../foundation/errors.ts";
 import type { TrustDomain } from "../../pki/spiffe-id.ts";
-import type { Peer } from "../http/site.ts";
+import type { Peer } from "../http/routes.ts";
 
 /** What a presented certificate is held to, and where it is said that it was not good enough. */
 export interface ClientVerification {

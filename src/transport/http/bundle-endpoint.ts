@@ -3,7 +3,7 @@ import type { AuthorityView } from "../../ca/authority-view.ts";
 import { parseWaitSeconds } from "../../foundation/prefer.ts";
 import { toHex } from "../../pki/encoding/bytes.ts";
 import type { CertificateAuthority } from "../certificate-authority.ts";
-import type { BundleWaits, WaitingPlace } from "./long-poll.ts";
+import type { LongPoll, LongPolls } from "./long-poll.ts";
 
 /** A form in which the trust bundle is published. */
 export interface BundleFormat {
@@ -31,7 +31,7 @@ export const unavailable = "certificate authority is temporarily unavailable\n";
  */
 export function createBundleEndpoint(
   ca: CertificateAuthority,
-  waits: BundleWaits,
+  waits: LongPolls,
   { contentType, write }: BundleFormat,
 ): (c: Context) => Promise<Response> {
   const { represent, lookAgain } = createLooks(ca, write);
@@ -86,7 +86,7 @@ function createLooks(ca: CertificateAuthority, write: BundleFormat["write"]): Lo
 
   async function lookAgain(): Promise<Representation> {
     const age = ca.clock().getTime() - lookedAt;
-    const isRecent = age >= 0 && age < 500 * ca.bundleWaiting.lookSeconds;
+    const isRecent = age >= 0 && age < 500 * ca.longPollLimits.lookSeconds;
     return latest && isRecent ? latest : represent();
   }
 
@@ -95,7 +95,7 @@ function createLooks(ca: CertificateAuthority, write: BundleFormat["write"]): Lo
 
 function headersOf(
   { etag }: Representation,
-  place: WaitingPlace | undefined,
+  place: LongPoll | undefined,
   maximumAgeSeconds: number,
 ): Record<string, string> {
   return {

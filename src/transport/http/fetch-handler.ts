@@ -2,8 +2,9 @@ import { createContextValues } from "@connectrpc/connect";
 import type { Bytes } from "../../pki/encoding/bytes.ts";
 import type { CertificateAuthority } from "../certificate-authority.ts";
 import { clientCertificateKey } from "../client-certificate.ts";
-import { createCertificateRpc, type RpcResponse } from "../rpc/certificate-service.ts";
+import { createCertificateService } from "../rpc/certificate-service.ts";
 import { requestBody } from "../rpc/request-body.ts";
+import type { RpcResponse } from "../rpc/rpc.ts";
 
 /** The certificate that a platform has verified for the caller of a request, DER; most have none. */
 export type ClientCertificateOf = (request: Request) => Bytes | undefined;
@@ -13,11 +14,11 @@ export type ClientCertificateOf = (request: Request) => Bytes | undefined;
  *
  * @returns A handler of requests to the path of `CreateCertificate`.
  */
-export function createCertificateService(
+export function createFetchHandler(
   ca: CertificateAuthority,
   clientCertificateOf: ClientCertificateOf,
 ): (request: Request) => Promise<Response> {
-  const rpc = createCertificateRpc(ca, { hasTrailers: false });
+  const rpc = createCertificateService(ca, { hasTrailers: false });
   return async (request) => {
     if (isNativeGrpc(request.headers)) return refuseNativeGrpc(ca);
     const certificate = clientCertificateOf(request);

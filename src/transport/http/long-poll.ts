@@ -1,5 +1,5 @@
 /** How long callers may be kept waiting for another trust bundle. */
-export interface BundleWaiting {
+export interface LongPollLimits {
   /** No answer is held for longer; 0 where none is. */
   readonly longestSeconds: number;
   /** How often it is looked for them whether the bundle is another. */
@@ -7,7 +7,7 @@ export interface BundleWaiting {
 }
 
 /** The place of one who waits for another trust bundle. */
-export interface WaitingPlace {
+export interface LongPoll {
   /** How long it is kept at most. */
   readonly seconds: number;
   /** Looks again and again, until there is something to see or the wait is over. */
@@ -16,9 +16,9 @@ export interface WaitingPlace {
 }
 
 /** The places of those who wait, which are bounded. */
-export interface BundleWaits {
+export interface LongPolls {
   /** Nothing for one who does not want to wait, where all places are taken, and at the end. */
-  readonly enter: (wishSeconds: number | undefined, now: Date) => WaitingPlace | undefined;
+  readonly enter: (wishSeconds: number | undefined, now: Date) => LongPoll | undefined;
 }
 
 /** Each holds a connection, and a Worker has 128 MB for all that it holds. */
@@ -28,11 +28,11 @@ const maximumPlaces = 2000;
 const forgottenSeconds = 10;
 
 /** @param ending Aborted when nobody shall wait any longer. */
-export function createBundleWaits(
-  { longestSeconds, lookSeconds }: BundleWaiting,
+export function createLongPolls(
+  { longestSeconds, lookSeconds }: LongPollLimits,
   ending?: AbortSignal,
-): BundleWaits {
-  const places = new Map<WaitingPlace, number>();
+): LongPolls {
+  const places = new Map<LongPoll, number>();
 
   function isFull(now: Date): boolean {
     if (places.size < maximumPlaces) return false;
@@ -44,7 +44,7 @@ export function createBundleWaits(
     enter: (wishSeconds = 0, now) => {
       const seconds = Math.min(wishSeconds, longestSeconds);
       if (seconds < 1 || ending?.aborted || isFull(now)) return undefined;
-      const place: WaitingPlace = {
+      const place: LongPoll = {
         seconds,
         hold: (look, caller) =>
           lookUntil(look, { seconds, lookSeconds, endings: ending ? [caller, ending] : [caller] }),

@@ -4,8 +4,8 @@ import { CaError } from "../../foundation/errors.ts";
 import { toSpiffeBundle } from "../../pki/authority/spiffe-bundle.ts";
 import type { CertificateAuthority } from "../certificate-authority.ts";
 import { type BundleFormat, createBundleEndpoint, unavailable } from "./bundle-endpoint.ts";
-import { type ClientCertificateOf, createCertificateService } from "./fetch-handler.ts";
-import { createBundleWaits } from "./long-poll.ts";
+import { type ClientCertificateOf, createFetchHandler } from "./fetch-handler.ts";
+import { createLongPolls } from "./long-poll.ts";
 
 export const createCertificatePath = "/istio.v1.auth.IstioCertificateService/CreateCertificate";
 
@@ -15,14 +15,14 @@ export const createCertificatePath = "/istio.v1.auth.IstioCertificateService/Cre
  *
  * @param ending Aborted when no answer shall be held any longer.
  */
-export function createHttpApp(
+export function createRoutes(
   ca: CertificateAuthority,
   clientCertificateOf: ClientCertificateOf = () => undefined,
   ending?: AbortSignal,
 ): Hono {
   const app = new Hono();
-  const waits = createBundleWaits(ca.bundleWaiting, ending);
-  const createCertificate = createCertificateService(ca, clientCertificateOf);
+  const waits = createLongPolls(ca.longPollLimits, ending);
+  const createCertificate = createFetchHandler(ca, clientCertificateOf);
   app.all(createCertificatePath, (c) => createCertificate(c.req.raw));
   app.get("/healthz", (c) => c.text("ok\n"));
   app.get("/readyz", async (c) => {

@@ -5,14 +5,10 @@ import {
   createContextValues,
   type HandlerContext,
 } from "@connectrpc/connect";
-import type {
-  UniversalHandler,
-  UniversalServerRequest,
-  UniversalServerResponse,
-} from "@connectrpc/connect/protocol";
+import type { UniversalHandler, UniversalServerResponse } from "@connectrpc/connect/protocol";
 import type { AuditEvent } from "../../ca/audit-event.ts";
 import { IstioCertificateService } from "../../gen/istio/v1/auth/ca_pb.ts";
-import { type Bytes, concatBytes } from "../../pki/encoding/bytes.ts";
+import { concatBytes } from "../../pki/encoding/bytes.ts";
 import type { CertificateAuthority } from "../certificate-authority.ts";
 import { clientCertificateKey } from "../client-certificate.ts";
 import {
@@ -22,24 +18,13 @@ import {
   createCertificate,
   createInBinary,
 } from "./create-certificate.ts";
-import { plainAnswerTo } from "./fast-path.ts";
+import { fastPathFor } from "./fast-path.ts";
 import { maximumBodyOctets } from "./request-body.ts";
-import { refusalCode } from "./status-code.ts";
-
-/** The signal of a call, which begins before its body is read. */
-export type SignalOf = () => AbortSignal | undefined;
-
-/** A call as any platform hands it over, its body not read yet. */
-export type RpcRequest = Omit<UniversalServerRequest, "body"> & {
-  /** Bounded in size and time by the platform, with the means of `request-body.ts`. */
-  readonly body: (signalOf: SignalOf) => AsyncIterable<Uint8Array>;
-};
-
-/** An answer, complete before it leaves. */
-export type RpcResponse = Omit<UniversalServerResponse, "body"> & { readonly octets: Bytes };
+import type { RpcRequest, RpcResponse } from "./rpc.ts";
+import { statusCodeOf } from "./status-code.ts";
 
 /** Answers calls of `CreateCertificate`. Never rejects for what a caller does. */
-export type CertificateRpc = (request: RpcRequest) => Promise<RpcResponse>;
+export type CertificateService = (request: RpcRequest) => Promise<RpcResponse>;
 
 const callKey = createContextKey<Call | undefined>(undefined);
 
@@ -50,10 +35,10 @@ const callKey = createContextKey<Call | undefined>(undefined);
  * The caller is authenticated before a byte of the message is read. Every call leaves one audit
  * event, whatever becomes of it.
  */
-export function createCertificateRpc(
+export function createCertificateService(
   ca: CertificateAuthority,
   { hasTrailers }: { readonly hasTrailers: boolean },
-): CertificateRpc {
+): CertificateService {
   const handler = createHandler(ca, hasTrailers);
   return async (request) => {
     const now = ca.clock();
@@ -64,7 +49,7 @@ export function createCertificateRpc(
     };
     const contextValues = request.contextValues ?? createContextValues();
     const call: Call = { now, audit, clientCertificate: contextValues.get(clientCertificateKey) };
-    const answer = plainAnswerTo(request, hasTrailers);
+    const answer = fastPathFor(request, hasTrailers);
     const response = answer
       ? await answer(request, (unary) => createInBinary(ca, call, unary))
       : await complete(
@@ -121,6 +106,6 @@ export async function complete(answered: Promise<UniversalServerResponse>): Prom
 
 /** How the RPC layer itself refused a call: its code, without its sentence, which may quote the message. */
 function refusalOf(response: RpcResponse): string {
-  const code = refusalCode(response);
+  const code = statusCodeOf(response);
   return `refused by the RPC layer: HTTP ${response.status}${code ? `, code ${Code[code]}` : ""}`;
 }

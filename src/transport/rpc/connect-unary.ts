@@ -1,13 +1,13 @@
 import { codeToHttpStatus, errorToJsonBytes } from "@connectrpc/connect/protocol-connect";
 import type { Bytes } from "../../pki/encoding/bytes.ts";
-import type { RpcRequest, RpcResponse } from "./certificate-service.ts";
+import type { RpcRequest, RpcResponse } from "./rpc.ts";
 import { answerUnary, asConnectError, type UnaryMethod } from "./unary-call.ts";
 
 const protobuf = "application/proto";
 const json = "application/json";
 
 /** Whether this is a unary call of Connect as gateways and agents send it: in protobuf, not compressed. */
-export function isPlainConnect({ method, header }: RpcRequest): boolean {
+export function isConnectUnary({ method, header }: RpcRequest): boolean {
   return (
     method === "POST" &&
     header.get("content-type") === protobuf &&

@@ -13,7 +13,7 @@ import type { Bytes } from "../../pki/encoding/bytes.ts";
 import type { CertificateAuthority } from "../certificate-authority.ts";
 import { auditFailure } from "./audit-failure.ts";
 import { toConnectError } from "./connect-error.ts";
-import { withPatience } from "./timeout.ts";
+import { withTimeout } from "./timeout.ts";
 import type { UnaryCall } from "./unary-call.ts";
 
 /** What one call has established so far. */
@@ -108,7 +108,7 @@ export async function answering<T>(
 ): Promise<T> {
   call.signal = signal;
   try {
-    return await withPatience(work(call), {
+    return await withTimeout(work(call), {
       signal,
       milliseconds: maximumTimeout,
       giveUp: abandoned,

@@ -1,16 +1,16 @@
-import type { RpcRequest, RpcResponse } from "./certificate-service.ts";
-import { answerConnect, isPlainConnect } from "./connect-unary.ts";
-import { answerGrpc, isPlainGrpc } from "./grpc-unary.ts";
+import { answerConnect, isConnectUnary } from "./connect-unary.ts";
+import { answerGrpc, isGrpcUnary } from "./grpc-unary.ts";
+import type { RpcRequest, RpcResponse } from "./rpc.ts";
 import type { UnaryMethod } from "./unary-call.ts";
 
 /** Answers a call by a method, in the protocol that it came in. Never rejects for what a caller does. */
-export type PlainAnswer = (request: RpcRequest, method: UnaryMethod) => Promise<RpcResponse>;
+export type FastPath = (request: RpcRequest, method: UnaryMethod) => Promise<RpcResponse>;
 
 /**
  * How to answer a call as most clients send it; nothing for a rarer one. Connect can answer all of
  * them: this is for speed alone.
  */
-export function plainAnswerTo(request: RpcRequest, hasTrailers: boolean): PlainAnswer | undefined {
-  if (isPlainConnect(request)) return answerConnect;
-  return hasTrailers && isPlainGrpc(request) ? answerGrpc : undefined;
+export function fastPathFor(request: RpcRequest, hasTrailers: boolean): FastPath | undefined {
+  if (isConnectUnary(request)) return answerConnect;
+  return hasTrailers && isGrpcUnary(request) ? answerGrpc : undefined;
 }

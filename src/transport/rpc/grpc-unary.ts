@@ -1,13 +1,13 @@
 import { Code, ConnectError } from "@connectrpc/connect";
 import type { Bytes } from "../../pki/encoding/bytes.ts";
-import type { RpcRequest, RpcResponse } from "./certificate-service.ts";
 import { maximumBodyOctets } from "./request-body.ts";
+import type { RpcRequest, RpcResponse } from "./rpc.ts";
 import { answerUnary, asConnectError, type UnaryMethod } from "./unary-call.ts";
 
 /**
  * Whether this is native gRPC as clients of Istio's send it: one message in protobuf, not compressed.
  */
-export function isPlainGrpc({ method, header }: RpcRequest): boolean {
+export function isGrpcUnary({ method, header }: RpcRequest): boolean {
   const contentType = header.get("content-type");
   return (
     method === "POST" &&

@@ -1,6 +1,6 @@
 import { Code, ConnectError } from "@connectrpc/connect";
 import { concatBytes } from "../../pki/encoding/bytes.ts";
-import { withPatience } from "./timeout.ts";
+import { withTimeout } from "./timeout.ts";
 
 /** A request is a CSR of at most 16 kB, a number, and a little metadata. */
 export const maximumBodyOctets = 65_536;
@@ -40,7 +40,7 @@ export async function* chunkedBody(
 }
 
 function inTime(body: Promise<Uint8Array>, signal: AbortSignal | undefined): Promise<Uint8Array> {
-  return withPatience(body, { signal, milliseconds: bodyTimeout, giveUp: tooSlow });
+  return withTimeout(body, { signal, milliseconds: bodyTimeout, giveUp: tooSlow });
 }
 
 const toBytes = (buffer: ArrayBuffer): Uint8Array => new Uint8Array(buffer);

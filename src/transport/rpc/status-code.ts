@@ -1,9 +1,9 @@
 import { Code } from "@connectrpc/connect";
 import { codeFromHttpStatus, codeFromString } from "@connectrpc/connect/protocol-connect";
-import type { RpcResponse } from "./certificate-service.ts";
+import type { RpcResponse } from "./rpc.ts";
 
 /** How a call has ended, wherever its protocol says so; nothing when all went well. */
-export function refusalCode(response: RpcResponse): Code | undefined {
+export function statusCodeOf(response: RpcResponse): Code | undefined {
   const { status, header, trailer, octets } = response;
   const grpcStatus =
     trailer?.get("grpc-status") ?? header?.get("grpc-status") ?? statusInTrailerFrame(response);

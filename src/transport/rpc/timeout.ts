@@ -1,5 +1,5 @@
 /** How long an answer is worth waiting for, and what is said when it did not come. */
-export interface Patience {
+export interface Timeout {
   /** Aborted when nobody waits any more; not known before the call has begun. */
   readonly signal: AbortSignal | undefined;
   readonly milliseconds: number;
@@ -10,7 +10,7 @@ export interface Patience {
  * The outcome of the work, unless patience ends first. The work itself cannot be stopped: it looks
  * at the signal before it does what should not be done for nobody.
  */
-export function withPatience<T>(work: Promise<T>, patience: Patience): Promise<T> {
+export function withTimeout<T>(work: Promise<T>, patience: Timeout): Promise<T> {
   const { signal, milliseconds, giveUp } = patience;
   return new Promise((resolve, reject) => {
     let isOver = false;

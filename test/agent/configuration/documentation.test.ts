@@ -15,7 +15,7 @@ test("names every variable that the agent reads, and no other", () => {
   const table = page.slice(page.indexOf("## Configure it"), page.indexOf("## Different from"));
   const rows = table.split("\n").filter((line) => line.startsWith("| `"));
   const named = rows.flatMap((row) => row.split("|")[1]?.match(/[A-Z][A-Z0-9_]+(?=`)/g) ?? []);
-  const source = readFileSync("src/agent/environment.ts", "utf8");
+  const source = readFileSync("src/agent/configuration/environment.ts", "utf8");
   const read = [...source.matchAll(/^ {2}readonly ([A-Z0-9_]+)/gm)].map(([, name = ""]) => name);
   // It is read, but set by Kubernetes and not by an operator.
   expect(named.toSorted()).toEqual(

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { IssuanceError } from "../../../src/agent/agent-fault.ts";
 import type { AgentEvent } from "../../../src/agent/event-log.ts";
-import { KeptIdentity } from "../../../src/agent/identity/refreshing-identity.ts";
+import { RefreshingIdentity } from "../../../src/agent/identity/refreshing-identity.ts";
 import { generateSubjectKey } from "../../../src/agent/identity/subject-key.ts";
 import { type Issuance, parseIssuance } from "../../../src/agent/identity/x509-svid.ts";
 import { TrustRoots } from "../../../src/agent/trust/trust-roots.ts";
@@ -19,7 +19,7 @@ const hour = 3_600_000;
 class Bench {
   readonly trust = new TrustRoots();
   readonly events: AgentEvent[] = [];
-  readonly identity: KeptIdentity;
+  readonly identity: RefreshingIdentity;
   now: Date = start;
   calls = 0;
   changes = 0;
@@ -32,7 +32,7 @@ class Bench {
   #underWay = 0;
 
   constructor(graceRatio = 0.5) {
-    this.identity = new KeptIdentity(spiffeId, {
+    this.identity = new RefreshingIdentity(spiffeId, {
       issue: () => this.#issue(),
       trust: this.trust,
       policy: { graceRatio, jitter: 0 },
@@ -88,7 +88,7 @@ class Bench {
 
 const aTurn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 
-const running = new Set<KeptIdentity>();
+const running = new Set<RefreshingIdentity>();
 
 beforeEach(() => void vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] }));
 afterEach(() => {

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
-import { Census } from "../../../src/agent/node-mode/workload-registry.ts";
+import { WorkloadRegistry } from "../../../src/agent/node-mode/workload-registry.ts";
 import type { SpiffeId } from "../../../src/pki/spiffe-id.ts";
 import { workload } from "../../testkit/pki/certificates.ts";
 
@@ -13,7 +13,7 @@ afterEach(() => void vi.useRealTimers());
 function createCensus() {
   const kept = new Set<SpiffeId>();
   const history: string[] = [];
-  const census = new Census({
+  const census = new WorkloadRegistry({
     lingerMilliseconds: linger,
     keep: (spiffeId) => {
       if (!kept.has(spiffeId)) history.push(`keep ${spiffeId.at(-1)}`);

@@ -10,7 +10,7 @@ import { rotate } from "../../../src/ca/rotate.ts";
 import { compose } from "../../../src/compose/composition.ts";
 import { parseConfiguration } from "../../../src/config/configuration.ts";
 import type { Departure } from "../../../src/pki/authority/taint.ts";
-import { createHttpApp } from "../../../src/transport/http/routes.ts";
+import { createRoutes } from "../../../src/transport/http/routes.ts";
 import { createMemoryStore, type MemoryStore } from "../../testkit/ca/memory-store.ts";
 import { randomKek } from "../../testkit/ca/running-ca.ts";
 import { createTokenKey, jwksOf, mintAccountToken } from "../../testkit/callers/tokens.ts";
@@ -57,7 +57,7 @@ export async function startHttpCa(
   const composition = await compose(configuration, { store, log, clock });
   const { certificateAuthority, mint } = composition;
   await foundIfEmpty(mint, clock());
-  const app = createHttpApp(certificateAuthority);
+  const app = createRoutes(certificateAuthority);
   const folder = await mkdtemp(join(tmpdir(), "rampart-agent-"));
   const server = createServer((request, response) => {
     if (ca.intercept) ca.intercept(request, response);

@@ -4,7 +4,7 @@ import { generateSubjectKey } from "../../../src/agent/identity/subject-key.ts";
 import { parseIssuance } from "../../../src/agent/identity/x509-svid.ts";
 import {
   type BundleDocument,
-  parseBundleDocument,
+  parseSpiffeBundle,
 } from "../../../src/agent/trust/bundle-document.ts";
 import { TrustRoots } from "../../../src/agent/trust/trust-roots.ts";
 import { workload } from "../../testkit/pki/certificates.ts";
@@ -139,13 +139,13 @@ const entry = { use: "x509-svid", kty: "EC", x5c: [x5c(a)] };
 test("reads a SPIFFE bundle, past keys of other uses", () => {
   const keys = [{ use: "jwt-svid", kty: "EC", kid: "1" }, entry, { use: "wit-svid" }];
   const text = JSON.stringify({ keys, spiffe_sequence: 7, spiffe_refresh_hint: 30 });
-  const parsed = parseBundleDocument(text);
+  const parsed = parseSpiffeBundle(text);
   expect(parsed).toMatchObject({ sequence: 7, refreshSeconds: 30 });
   expect(parsed?.roots.map(({ subject }) => subject)).toEqual(["O=a"]);
 });
 
 test("looks again after the standard's five minutes where a bundle does not say", () => {
-  expect(parseBundleDocument(JSON.stringify({ keys: [entry] }))?.refreshSeconds).toBe(300);
+  expect(parseSpiffeBundle(JSON.stringify({ keys: [entry] }))?.refreshSeconds).toBe(300);
 });
 
 const [leafPem = ""] = [await a.issue(workload("foo", "x"), key.publicKey)];
@@ -168,5 +168,5 @@ test.each([
     JSON.stringify({ keys: Array.from({ length: 101 }, () => entry) }),
   ],
 ])("refuses a bundle that is %s", (_name, text) => {
-  expect(parseBundleDocument(text)).toBeUndefined();
+  expect(parseSpiffeBundle(text)).toBeUndefined();
 });

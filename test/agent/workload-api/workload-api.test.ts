@@ -3,7 +3,7 @@ import { connect } from "node:net";
 import { type Client, Code, type ConnectError, createClient } from "@connectrpc/connect";
 import { createGrpcTransport } from "@connectrpc/connect-node";
 import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest";
-import { KeptIdentity } from "../../../src/agent/identity/refreshing-identity.ts";
+import { RefreshingIdentity } from "../../../src/agent/identity/refreshing-identity.ts";
 import { generateSubjectKey } from "../../../src/agent/identity/subject-key.ts";
 import { parseIssuance } from "../../../src/agent/identity/x509-svid.ts";
 import { serveOnSocket } from "../../../src/agent/socket/rpc-socket.ts";
@@ -49,7 +49,7 @@ async function keptIdentity() {
   const spiffeId = workload("foo", "bar");
   const clock = (): Date => new Date("2026-11-21T12:00:01Z");
   const elements = [await root.issue(spiffeId, publicKey), root.pem];
-  const identity = new KeptIdentity(spiffeId, {
+  const identity = new RefreshingIdentity(spiffeId, {
     issue: async () => parseIssuance(elements, { spiffeId, privateKey }, clock()),
     trust,
     policy: { graceRatio: 0.5, jitter: 0 },

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import type { Authenticator } from "../../../src/authn/authenticator.ts";
 import type { Caller } from "../../../src/authn/caller.ts";
-import { believingGateways } from "../../../src/authn/certificate/forwarded-certificate.ts";
+import { acceptingForwardedCertificates } from "../../../src/authn/certificate/forwarded-certificate.ts";
 import { workloadSpiffeId } from "../../../src/pki/spiffe-id.ts";
 import { createTokenKey } from "../../testkit/callers/tokens.ts";
 import { trustedIssuer } from "../../testkit/callers/trusted-issuers.ts";
@@ -30,7 +30,7 @@ function callWith(caller: Caller, ...forwarded: readonly string[]): Promise<Call
   const authenticate: Authenticator = async () => caller;
   const headers = new Headers();
   for (const value of forwarded) headers.append("x-forwarded-client-cert", value);
-  return believingGateways(clusterLocal, issuers, authenticate)({ headers }, now);
+  return acceptingForwardedCertificates(clusterLocal, issuers, authenticate)({ headers }, now);
 }
 
 const ofGateway = (...forwarded: readonly string[]) =>

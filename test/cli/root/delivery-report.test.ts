@@ -3,7 +3,10 @@ import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, onTestFinished, test } from "vitest";
 import { stringify } from "yaml";
 import { openStored } from "../../../src/ca/opened-store.ts";
-import { type ClusterSight, lookAtClusters } from "../../../src/cli/cluster/cluster-inspection.ts";
+import {
+  type ClusterInspection,
+  inspectClusters,
+} from "../../../src/cli/cluster/cluster-inspection.ts";
 import type { LoginChoice } from "../../../src/cli/cluster/cluster-logins.ts";
 import { formatDeliveries, reportDelivery } from "../../../src/cli/root/delivery-report.ts";
 import { formatReach, rootReach } from "../../../src/cli/root/root-reach.ts";
@@ -46,7 +49,7 @@ const configured = (...ISSUERS: readonly object[]) =>
   configurationOf({ ISSUERS, [credential]: watchedToken });
 
 const look = (table: object = withAccess(), choice: LoginChoice = {}) =>
-  lookAtClusters(configured(table), choice);
+  inspectClusters(configured(table), choice);
 
 async function push(): Promise<void> {
   const { authorities } = ca.certificateAuthority.issuance;
@@ -67,11 +70,11 @@ async function prepareSuccessor(): Promise<void> {
   await ca.rotate();
 }
 
-const reports = async (sights: readonly ClusterSight[]) => {
+const reports = async (sights: readonly ClusterInspection[]) => {
   const bundle = await current();
   return sights.map((sight) => reportDelivery(sight, bundle));
 };
-const reach = async (sights: readonly ClusterSight[]) =>
+const reach = async (sights: readonly ClusterInspection[]) =>
   rootReach(await openStored(await ca.store.load(), ca.mint), sights, ca.now());
 
 describe("which bundle a cluster has", () => {
@@ -213,7 +216,7 @@ describe("a login", () => {
   test("shows a cluster that gave no access, by the issuer that it shows", async () => {
     await push();
     const file = await kubeconfig({ one: "https://b.test" });
-    const sights = await lookAtClusters(configured(withoutAccess), { kubeconfig: file });
+    const sights = await inspectClusters(configured(withoutAccess), { kubeconfig: file });
     expect(await reports(sights)).toMatchObject([
       { cluster: "b", namespaces: 3, bundles: [{ isCurrent: true, namespaces: 3 }] },
     ]);
@@ -223,7 +226,7 @@ describe("a login", () => {
     const other = { issuer: "https://c.test", cluster: "c" };
     const file = await kubeconfig({ one: "https://b.test", two: "https://c.test" });
     const choice = { kubeconfig: file, context: ["one", "two"] };
-    const sights = await lookAtClusters(configured(withoutAccess, other), choice);
+    const sights = await inspectClusters(configured(withoutAccess, other), choice);
     expect(sights).toMatchObject([
       { cluster: "b", roots: { namespaces: ["default", "shop", "web"] } },
       { cluster: "c", roots: { namespaces: ["default", "shop", "web"] } },
@@ -248,7 +251,7 @@ describe("a login", () => {
     await push();
     const file = await kubeconfig({ one: "https://b.test", two: "https://b.test" });
     const choice = { kubeconfig: file, context: ["one", "two"] };
-    const sights = await lookAtClusters(configured(withoutAccess), choice);
+    const sights = await inspectClusters(configured(withoutAccess), choice);
     expect(sights).toMatchObject([
       { cluster: "b", roots: { namespaces: ["default", "shop", "web"] } },
       { cluster: "context two", roots: 'its issuer "https://b.test" is that of context one, too' },
@@ -259,7 +262,7 @@ describe("a login", () => {
   test("that is named twice is asked once", async () => {
     const file = await kubeconfig({ one: "https://b.test" });
     const choice = { kubeconfig: file, context: ["one", "one"] };
-    expect(await lookAtClusters(configured(withoutAccess), choice)).toHaveLength(1);
+    expect(await inspectClusters(configured(withoutAccess), choice)).toHaveLength(1);
   });
 
   test("that leads nowhere keeps nothing else from being shown", async () => {
@@ -307,7 +310,7 @@ describe("the root of the authority that signs next", () => {
 
   test("is not said to be everywhere while somebody cannot be asked", async () => {
     await push();
-    const sights = await lookAtClusters(configured(withAccess(), withoutAccess), {});
+    const sights = await inspectClusters(configured(withAccess(), withoutAccess), {});
     const found = await reach(sights);
     expect(found?.isEverywhere).toBeUndefined();
     expect(found && formatReach(found).split("\n")).toEqual([

@@ -5,7 +5,7 @@ import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { createTestHarness } from "wrangler";
 import { parseAllDocuments } from "yaml";
-import { lookAtClusters } from "../../../src/cli/cluster/cluster-inspection.ts";
+import { inspectClusters } from "../../../src/cli/cluster/cluster-inspection.ts";
 import { reportDelivery } from "../../../src/cli/root/delivery-report.ts";
 import { parseConfiguration } from "../../../src/config/configuration.ts";
 import { clusterFetch } from "../../../src/host/cluster-fetch.ts";
@@ -248,12 +248,12 @@ async function isShown(scene: Scene): Promise<void> {
       spiffe_sequence: number;
     };
     const values = { ISSUERS: [tableOf(plane, { ca: plane.ca })], KEK: randomKek("k1") };
-    const byLogin = await lookAtClusters(parseConfiguration(values), { kubeconfig });
-    const byAccess = await lookAtClusters(
+    const byLogin = await inspectClusters(parseConfiguration(values), { kubeconfig });
+    const byAccess = await inspectClusters(
       parseConfiguration({ ...values, [credential]: token }),
       {},
     );
-    const blind = await lookAtClusters(parseConfiguration(values), {});
+    const blind = await inspectClusters(parseConfiguration(values), {});
     for (const [sight] of [byLogin, byAccess]) {
       assert(sight);
       const report = reportDelivery(sight, { pem, sequence });

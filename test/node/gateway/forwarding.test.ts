@@ -1,7 +1,7 @@
 import { once } from "node:events";
 import type { Socket } from "node:net";
 import { describe, expect, onTestFinished, test } from "vitest";
-import { forwardingRpc } from "../../../src/node/gateway/gateway-site.ts";
+import { forwardingRpc } from "../../../src/node/gateway/gateway-routes.ts";
 import { openUpstream } from "../../../src/node/gateway/upstream.ts";
 import { listenInPlaintext } from "../../../src/node/http/listener.ts";
 import { parseTrustDomain } from "../../../src/pki/spiffe-id.ts";
@@ -26,8 +26,8 @@ async function startForwarding(answer: RawAnswer) {
   const credentials = async () => ({ authorization: "Bearer gateway", clusterid: "g" });
   const clock = () => new Date();
   const rpc = forwardingRpc({ upstream, credentials, trustDomain, log, clock });
-  const site = { rpcs: new Map([[rpcPath, rpc]]), fetch: async () => new Response(), log };
-  const listener = await listenInPlaintext(site, { host: "127.0.0.1", port: 0 });
+  const routes = { rpcs: new Map([[rpcPath, rpc]]), fetch: async () => new Response(), log };
+  const listener = await listenInPlaintext(routes, { host: "127.0.0.1", port: 0 });
   const client = connectHttp2(`http://127.0.0.1:${listener.address.port}`);
   onTestFinished(async () => {
     client.session.destroy();

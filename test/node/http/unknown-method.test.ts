@@ -7,8 +7,8 @@ import { createEventRecorder } from "../../testkit/event-recorder.ts";
 async function startSite() {
   const log = createEventRecorder();
   const fetch = async () => new Response("ok\n");
-  const site = { rpcs: new Map(), fetch, log };
-  const listener = await listenInPlaintext(site, { host: "127.0.0.1", port: 0 });
+  const routes = { rpcs: new Map(), fetch, log };
+  const listener = await listenInPlaintext(routes, { host: "127.0.0.1", port: 0 });
   onTestFinished(() => listener.close(0));
   return { port: listener.address.port, log };
 }

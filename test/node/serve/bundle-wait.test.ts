@@ -80,20 +80,20 @@ async function startHoldingSite() {
 }
 
 test("a request over HTTP/1.1 is told that its caller has hung up", async () => {
-  const site = await startHoldingSite();
-  const outgoing = httpRequest(`${site.origin}/`).on("error", () => {});
+  const routes = await startHoldingSite();
+  const outgoing = httpRequest(`${routes.origin}/`).on("error", () => {});
   outgoing.end();
-  await site.begun;
+  await routes.begun;
   outgoing.destroy();
-  await site.hungUp;
+  await routes.hungUp;
 });
 
 test("a request over HTTP/2 is told that its stream is reset", async () => {
-  const site = await startHoldingSite();
-  const client = connectHttp2(site.origin);
+  const routes = await startHoldingSite();
+  const client = connectHttp2(routes.origin);
   onTestFinished(() => client.session.destroy());
   const stream = client.session.request({ ":path": "/" }).on("error", () => {});
-  await site.begun;
+  await routes.begun;
   stream.close();
-  await site.hungUp;
+  await routes.hungUp;
 });

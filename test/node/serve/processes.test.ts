@@ -123,15 +123,17 @@ test("processes that cannot serve are not started again", async () => {
 }, 60_000);
 
 test("servers may share a port when they are told to, and not otherwise", async () => {
-  const site = {
+  const routes = {
     rpcs: new Map(),
     fetch: async () => new Response("ok"),
     log: createEventRecorder(),
   };
   const shared = { host: "127.0.0.1", port: 0, reusePort: true };
-  const first = await listenInPlaintext(site, shared);
+  const first = await listenInPlaintext(routes, shared);
   const { port } = first.address;
-  const second = await listenInPlaintext(site, { ...shared, port });
-  await expect(listenInPlaintext(site, { host: "127.0.0.1", port })).rejects.toThrow("EADDRINUSE");
+  const second = await listenInPlaintext(routes, { ...shared, port });
+  await expect(listenInPlaintext(routes, { host: "127.0.0.1", port })).rejects.toThrow(
+    "EADDRINUSE",
+  );
   await Promise.all([first.close(100), second.close(100)]);
 });

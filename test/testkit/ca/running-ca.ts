@@ -6,7 +6,7 @@ import { compose } from "../../../src/compose/composition.ts";
 import { parseConfiguration } from "../../../src/config/configuration.ts";
 import { clusterFetch } from "../../../src/host/cluster-fetch.ts";
 import type { CertificateAuthority } from "../../../src/transport/certificate-authority.ts";
-import { createHttpApp } from "../../../src/transport/http/routes.ts";
+import { createRoutes } from "../../../src/transport/http/routes.ts";
 import { createEventRecorder, type EventRecorder } from "../event-recorder.ts";
 import { createMemoryStore, type MemoryStore } from "./memory-store.ts";
 
@@ -56,7 +56,7 @@ export async function startCa(values: Readonly<Record<string, unknown>> = {}): P
   const platform = { store, signerStore, log, clock: () => now, clusterFetch };
   const { certificateAuthority, mint, signerMints } = await compose(configuration, platform);
   return {
-    app: createHttpApp(certificateAuthority),
+    app: createRoutes(certificateAuthority),
     certificateAuthority,
     mint,
     store,

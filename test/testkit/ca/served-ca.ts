@@ -1,8 +1,9 @@
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { type RunningServer, serve } from "../../../src/node/serve/serve.ts";
+import { serve } from "../../../src/node/serve/serve.ts";
 import { parseServeConfiguration } from "../../../src/node/serve/serve-configuration.ts";
+import type { RunningServer } from "../../../src/node/server.ts";
 import { createEventRecorder, type EventRecorder } from "../event-recorder.ts";
 import { randomKek } from "./running-ca.ts";
 

@@ -7,8 +7,8 @@ import {
   type BundleFormat,
   createBundleEndpoint,
 } from "../../../src/transport/http/bundle-endpoint.ts";
-import { type BundleWaits, createBundleWaits } from "../../../src/transport/http/long-poll.ts";
-import { createHttpApp } from "../../../src/transport/http/routes.ts";
+import { createLongPolls, type LongPolls } from "../../../src/transport/http/long-poll.ts";
+import { createRoutes } from "../../../src/transport/http/routes.ts";
 import { origin } from "../../contract/service-under-test.ts";
 import { type RunningCa, startCa } from "../../testkit/ca/running-ca.ts";
 import { openStore, signerOf } from "../../testkit/ca/tainted-ca.ts";
@@ -77,7 +77,7 @@ describe("one who waits for another trust bundle", () => {
         return trustBundle.pem;
       },
     };
-    const waits: BundleWaits = {
+    const waits: LongPolls = {
       enter: (seconds) => (seconds === undefined ? undefined : { seconds, hold, leave: () => {} }),
     };
     const app = new Hono().get("/", createBundleEndpoint(ca.certificateAuthority, waits, format));
@@ -117,7 +117,7 @@ describe("one who waits for another trust bundle", () => {
 
   test("is sent away with what it knows when the server ends, and nobody waits after that", async () => {
     const ending = new AbortController();
-    const app = createHttpApp(ca.certificateAuthority, undefined, ending.signal);
+    const app = createRoutes(ca.certificateAuthority, undefined, ending.signal);
     const answer = wait("/bundle.json", { app });
     ending.abort();
     const response = await answer;
@@ -139,7 +139,7 @@ describe("the places of those who wait", () => {
   const waiting = { longestSeconds: 50, lookSeconds: 1 };
   const at = (seconds: number): Date => new Date(1_700_000_000_000 + 1000 * seconds);
   const fill = () => {
-    const waits = createBundleWaits(waiting);
+    const waits = createLongPolls(waiting);
     const places = Array.from({ length: 5000 }, () => waits.enter(50, at(0)));
     return { waits, places: places.filter((place) => place !== undefined) };
   };
@@ -160,7 +160,7 @@ describe("the places of those who wait", () => {
   });
 
   test("last no longer than the server wants", () => {
-    const waits = createBundleWaits(waiting);
+    const waits = createLongPolls(waiting);
     const wishes = [undefined, 0, 1, 49, 51, Number.POSITIVE_INFINITY];
     const granted = wishes.map((wish) => waits.enter(wish, at(0))?.seconds);
     expect(granted).toEqual([undefined, undefined, 1, 49, 50, 50]);

@@ -1,12 +1,12 @@
 import { Registry } from "prom-client";
 import { createCertificatePath } from "../../transport/http/routes.ts";
-import type { Site } from "./site.ts";
+import type { Routes } from "./routes.ts";
 
 /** A site as it is shown to whoever looks after it: with metrics, and without certificates. */
-export function createMonitoringSite(site: Site, metrics: () => Promise<string>): Site {
-  const { [createCertificatePath]: _, ...rpcs } = Object.fromEntries(site.rpcs);
+export function createMonitoringRoutes(routes: Routes, metrics: () => Promise<string>): Routes {
+  const { [createCertificatePath]: _, ...rpcs } = Object.fromEntries(routes.rpcs);
   return {
-    ...site,
+    ...routes,
     rpcs: new Map(Object.entries(rpcs)),
     fetch: async (request, peer) => {
       switch (new URL(request.url).pathname) {
@@ -15,7 +15,7 @@ export function createMonitoringSite(site: Site, metrics: () => Promise<string>)
         case createCertificatePath:
           return new Response("not found\n", { status: 404 });
         default:
-          return site.fetch(request, peer);
+          return routes.fetch(request, peer);
       }
     },
   };

@@ -1,7 +1,7 @@
 import type { UniversalServerRequest, UniversalServerResponse } from "@connectrpc/connect/protocol";
 import type { EventLog } from "../../ca/audit-event.ts";
 import type { Bytes } from "../../pki/encoding/bytes.ts";
-import type { RpcResponse } from "../../transport/rpc/certificate-service.ts";
+import type { RpcResponse } from "../../transport/rpc/rpc.ts";
 
 /** Who is at the other end of a connection, as far as TLS has proved it. */
 export interface Peer {
@@ -24,7 +24,7 @@ export type Rpc = (request: StreamedRequest) => Promise<StreamedResponse>;
 export type UnaryRpc = (request: StreamedRequest) => Promise<RpcResponse>;
 
 /** What is served: RPCs by their path, and everything else as fetch has it. */
-export interface Site {
+export interface Routes {
   readonly rpcs: ReadonlyMap<string, Rpc>;
   readonly fetch: (request: Request, peer: Peer) => Promise<Response>;
   readonly log: EventLog;

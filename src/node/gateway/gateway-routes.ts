@@ -13,12 +13,13 @@ import {
 import type { Bytes } from "../../pki/encoding/bytes.ts";
 import type { TrustDomain } from "../../pki/spiffe-id.ts";
 import { clientCertificateKey } from "../../transport/client-certificate.ts";
-import { complete, type RpcRequest } from "../../transport/rpc/certificate-service.ts";
+import { complete } from "../../transport/rpc/certificate-service.ts";
 import { toConnectError } from "../../transport/rpc/connect-error.ts";
-import { plainAnswerTo } from "../../transport/rpc/fast-path.ts";
+import { fastPathFor } from "../../transport/rpc/fast-path.ts";
 import { chunkedBody, maximumBodyOctets } from "../../transport/rpc/request-body.ts";
+import type { RpcRequest } from "../../transport/rpc/rpc.ts";
 import type { UnaryCall } from "../../transport/rpc/unary-call.ts";
-import type { UnaryRpc } from "../http/site.ts";
+import type { UnaryRpc } from "../http/routes.ts";
 import type { GatewayCredentials } from "./gateway-identity.ts";
 import type { Upstream } from "./upstream.ts";
 
@@ -43,7 +44,7 @@ export function forwardingRpc(forwarding: Forwarding): UnaryRpc {
   return async ({ body, ...request }) => {
     const clientCertificate = request.contextValues?.get(clientCertificateKey);
     const bounded: RpcRequest = { ...request, body: (signalOf) => chunkedBody(body, signalOf) };
-    const answer = plainAnswerTo(bounded, true);
+    const answer = fastPathFor(bounded, true);
     return answer
       ? answer(bounded, (call) => forward(forwarding, { ...call, clientCertificate }))
       : complete(handler({ ...request, body: bounded.body(() => undefined) }));

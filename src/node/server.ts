@@ -1,0 +1,21 @@
+import type { AddressInfo } from "node:net";
+import type { EventLog } from "../ca/audit-event.ts";
+import type { PeerProcesses } from "./observability/peer-processes.ts";
+
+/** What a program brings to a server. */
+export interface ServerContext {
+  readonly log: EventLog;
+  readonly clock: () => Date;
+  /** For one of several processes that are one server. */
+  readonly peerProcesses?: PeerProcesses | undefined;
+}
+
+/** A server of this process. */
+export interface RunningServer {
+  /** Where RPCs are answered, once there is a certificate to answer with. */
+  readonly address: Promise<AddressInfo>;
+  readonly plaintextAddress: AddressInfo | undefined;
+  readonly monitoringAddress: AddressInfo;
+  /** Finishes what has begun, cuts what takes longer than this, and resolves when nothing is left. */
+  readonly close: (graceMilliseconds: number) => Promise<void>;
+}
