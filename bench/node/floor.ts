@@ -1,5 +1,8 @@
 import { createPublicKey, generateKeyPairSync, sign, verify, type webcrypto } from "node:crypto";
-import { parseJsonWebSignature } from "../../src/authn/token/json-web-signature.ts";
+import {
+  createJsonWebSignatureParser,
+  type JsonWebSignature,
+} from "../../src/authn/token/json-web-signature.ts";
 import { readSignedRequest, type SignedRequest } from "../worker/signed-request.ts";
 
 /** What a caller sends, and the key that its token is signed with. */
@@ -16,7 +19,7 @@ export type Floor = (times: number) => Promise<void>;
  * import of the CSR's key, P-256 verify of the CSR, P-256 sign. All around them is done before.
  */
 export async function createFloors(input: FloorInput): Promise<Record<"web" | "node", Floor>> {
-  const jws = parseJsonWebSignature(input.token);
+  const jws = createJsonWebSignatureParser()(input.token);
   const csr = readSignedRequest(input.csrPem);
   return {
     web: await webFloor(input.tokenKey, jws, csr),
@@ -24,13 +27,15 @@ export async function createFloors(input: FloorInput): Promise<Record<"web" | "n
   };
 }
 
-type Jws = ReturnType<typeof parseJsonWebSignature>;
-
 const p256 = { name: "ECDSA", namedCurve: "P-256" };
 const sha256 = { name: "ECDSA", hash: "SHA-256" };
 const rs256 = { name: "RSASSA-PKCS1-v1_5", hash: "SHA-256" };
 
-async function webFloor(jwk: webcrypto.JsonWebKey, jws: Jws, csr: SignedRequest): Promise<Floor> {
+async function webFloor(
+  jwk: webcrypto.JsonWebKey,
+  jws: JsonWebSignature,
+  csr: SignedRequest,
+): Promise<Floor> {
   const { subtle } = crypto;
   const tokenKey = await subtle.importKey("jwk", jwk, rs256, false, ["verify"]);
   const { privateKey } = await subtle.generateKey(p256, false, ["sign", "verify"]);
@@ -45,7 +50,7 @@ async function webFloor(jwk: webcrypto.JsonWebKey, jws: Jws, csr: SignedRequest)
   };
 }
 
-function nodeFloor(jwk: webcrypto.JsonWebKey, jws: Jws, csr: SignedRequest): Floor {
+function nodeFloor(jwk: webcrypto.JsonWebKey, jws: JsonWebSignature, csr: SignedRequest): Floor {
   const tokenKey = createPublicKey({ key: { ...jwk }, format: "jwk" });
   const { privateKey } = generateKeyPairSync("ec", { namedCurve: "P-256" });
   const dsaEncoding = "ieee-p1363";

@@ -1,4 +1,4 @@
-import { parseJsonWebSignature } from "../../src/authn/token/json-web-signature.ts";
+import { createJsonWebSignatureParser } from "../../src/authn/token/json-web-signature.ts";
 import { readSignedRequest } from "./signed-request.ts";
 
 /** What a caller sends. */
@@ -18,7 +18,7 @@ export async function createCryptoFloor(
   { token, csrPem }: Credentials,
   tokenKey: CryptoKey,
 ): Promise<() => Promise<void>> {
-  const jws = parseJsonWebSignature(token);
+  const jws = createJsonWebSignatureParser()(token);
   const csr = readSignedRequest(csrPem);
   const authority = (await crypto.subtle.generateKey(p256, false, [
     "sign",

@@ -1,5 +1,5 @@
 import type { ServiceAccount } from "../pki/spiffe-id.ts";
-import type { Caller } from "./caller.ts";
+import type { BoundAccount } from "./bound-account.ts";
 import type { IssuerKeys } from "./token/issuer-keys.ts";
 import type { TokenReview } from "./token/token-review.ts";
 
@@ -9,18 +9,28 @@ import type { TokenReview } from "./token/token-review.ts";
  */
 export type ReviewOrder = "after-keys" | "before-keys" | "instead-of-keys";
 
+/** How an issuer's tokens are put before the API server of its cluster. */
+export interface Review {
+  readonly order: ReviewOrder;
+  readonly ask: TokenReview;
+}
+
 /**
- * Whether the pod of a node proxy is where it may act for an account.
+ * Requires that the pod of a node proxy is where the proxy may act for an account.
  *
- * @param account Of a namespace that the caller's issuer may vouch for.
+ * @param account Of a namespace that the proxy's issuer may vouch for.
  * @throws CaError `impersonation-denied`, `cluster-unreachable`.
  */
-export type NodeAuthorizer = (caller: Caller, account: ServiceAccount, now: Date) => Promise<void>;
+export type NodeAuthorizer = (
+  proxy: BoundAccount,
+  account: ServiceAccount,
+  now: Date,
+) => Promise<void>;
 
 /** An issuer of ServiceAccount tokens, and what its tokens are good for: one table of `ISSUERS`. */
 export interface TrustedIssuer {
-  /** Compared with `iss` byte for byte. */
-  readonly issuer: string;
+  /** What its tokens say in `iss`, byte for byte. */
+  readonly name: string;
   /** A token must name one of them. */
   readonly audiences: readonly string[];
   /** The cluster id that its callers may claim. */
@@ -38,7 +48,7 @@ export interface TrustedIssuer {
   readonly gatewayNames?: ((account: ServiceAccount) => readonly string[] | undefined) | undefined;
   readonly keys: IssuerKeys;
   /** Absent where the cluster has given no access to its API. */
-  readonly review?: { readonly order: ReviewOrder; readonly ask: TokenReview } | undefined;
+  readonly review?: Review | undefined;
 }
 
 /**

@@ -1,5 +1,4 @@
 import type { Caller } from "../authn/caller.ts";
-import type { TrustedIssuer } from "../authn/trusted-issuer.ts";
 import {
   parseWorkloadSpiffeId,
   type SpiffeId,
@@ -26,13 +25,9 @@ export type IdentityPolicy = (
  * identity must be of this trust domain and of a namespace that the issuer may vouch for, and the
  * cluster that is asked is the caller's by its token, whatever the header says.
  */
-export function createIdentityPolicy(
-  trustDomain: TrustDomain,
-  issuers: readonly TrustedIssuer[],
-): IdentityPolicy {
-  const byName = new Map(issuers.map((issuer) => [issuer.issuer, issuer]));
+export function createIdentityPolicy(trustDomain: TrustDomain): IdentityPolicy {
   async function impersonated(caller: Caller, requested: string, now: Date): Promise<SpiffeId> {
-    const issuer = byName.get(caller.issuer ?? "");
+    const { issuer } = caller;
     if (!issuer?.isNodeAccount(caller.account)) throw deny("account");
     const workload = parseWorkloadSpiffeId(requested);
     if (!workload) throw deny("identity");

@@ -10,7 +10,7 @@ import type { AuditEvent } from "./audit-event.ts";
 import type { Authorities } from "./authorities.ts";
 import type { AuthorityView } from "./authority-view.ts";
 import type { IdentityPolicy } from "./identity-policy.ts";
-import { type ServingPolicy, servingSigner } from "./serving-policy.ts";
+import { servingNames, servingSigner } from "./serving-policy.ts";
 import type { NamedSigner } from "./signers.ts";
 
 /** What a caller asks for. Every field is the caller's own word. */
@@ -31,7 +31,6 @@ export interface CertificateRequest {
 export interface Issuance {
   readonly authorities: Authorities;
   readonly identityPolicy: IdentityPolicy;
-  readonly servingPolicy: ServingPolicy;
   readonly signers: ReadonlyMap<string, NamedSigner>;
   readonly leafLifetimes: LeafLifetimes;
 }
@@ -110,13 +109,13 @@ interface Signature {
 /** Never another signer than the one that was asked for. Who may not serve is told that there is none. */
 function signatureFor(
   certSigner: string,
-  { authorities, servingPolicy, signers }: Issuance,
+  { authorities, signers }: Issuance,
   caller: Caller,
   spiffeId: SpiffeId,
 ): Signature {
   if (certSigner === "") return { authorities };
   if (certSigner === servingSigner) {
-    const dnsNames = servingPolicy(caller);
+    const dnsNames = servingNames(caller);
     if (dnsNames) return { authorities, dnsNames };
   }
   const signer = signers.get(certSigner);

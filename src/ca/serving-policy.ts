@@ -1,17 +1,14 @@
 import type { Caller } from "../authn/caller.ts";
-import type { TrustedIssuer } from "../authn/trusted-issuer.ts";
 
 /** The `CertSigner` of a request for a serving certificate. */
 export const servingSigner = "serving";
 
-/** The DNS names under which a caller may serve, or nothing for one that may not. */
-export type ServingPolicy = (caller: Caller) => readonly string[] | undefined;
-
 /**
- * The only way for a DNS name into a certificate: its issuer's table says that the caller's account is
- * a gateway, and under which names. What the caller would like to be called, nobody asks.
+ * The DNS names under which a caller may serve; `undefined` for a caller that is no gateway.
+ *
+ * A DNS name enters a certificate by no other way: the table of the caller's issuer says which accounts
+ * are gateways, and under which names. The CSR has no say.
  */
-export function createServingPolicy(issuers: readonly TrustedIssuer[]): ServingPolicy {
-  const byName = new Map(issuers.map((issuer) => [issuer.issuer, issuer]));
-  return ({ issuer, account }) => byName.get(issuer ?? "")?.gatewayNames?.(account);
+export function servingNames({ issuer, account }: Caller): readonly string[] | undefined {
+  return issuer?.gatewayNames?.(account);
 }

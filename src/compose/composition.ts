@@ -11,13 +11,12 @@ import {
 } from "../ca/authorities.ts";
 import { createIdentityPolicy } from "../ca/identity-policy.ts";
 import type { Mint } from "../ca/mint.ts";
-import { createServingPolicy } from "../ca/serving-policy.ts";
-import { type NamedSigner, uniteBundles } from "../ca/signers.ts";
+import { uniteBundles } from "../ca/signers.ts";
 import type { Configuration } from "../config/configuration.ts";
-import { mayUseSigner } from "../config/signer-table.ts";
 import type { AuthorityStore } from "../custody/authority-store.ts";
 import { importKek, type KekRing } from "../custody/kek.ts";
 import type { CertificateAuthority } from "../transport/certificate-authority.ts";
+import { namedSigners } from "./named-signers.ts";
 import { type ClusterPlatform, trustedIssuers } from "./trusted-issuers.ts";
 
 /** What a platform has to bring. */
@@ -69,7 +68,6 @@ export async function compose(
   const certificateAuthority: CertificateAuthority = {
     authenticate: acceptingForwardedCertificates(
       trustDomain,
-      issuers,
       certificateFirst(
         createCertificateAuthenticator(trustDomain),
         createTokenAuthenticator(trustDomain, issuers),
@@ -77,9 +75,8 @@ export async function compose(
     ),
     issuance: {
       authorities: own,
-      identityPolicy: createIdentityPolicy(trustDomain, issuers),
-      servingPolicy: createServingPolicy(issuers),
-      signers: namedSigners(configuration, named),
+      identityPolicy: createIdentityPolicy(trustDomain),
+      signers: namedSigners(configuration.signers, named),
       leafLifetimes,
     },
     log,
@@ -146,16 +143,4 @@ function authoritiesOf(
       all.filter((other) => other !== one),
     );
   return { own: united(own), named: new Map(named.map(([name, each]) => [name, united(each)])) };
-}
-
-function namedSigners(
-  { signers }: Configuration,
-  named: ReadonlyMap<string, Authorities>,
-): ReadonlyMap<string, NamedSigner> {
-  return new Map(
-    signers.flatMap((table): [string, NamedSigner][] => {
-      const authorities = named.get(table.name);
-      return authorities ? [[table.name, { authorities, mayUse: mayUseSigner(table) }]] : [];
-    }),
-  );
 }

@@ -50,7 +50,7 @@ function trustedIssuer(
     table.gateways.map(({ account, dns_names }) => [accountName(account), dns_names]),
   );
   return {
-    issuer: table.issuer,
+    name: table.issuer,
     audiences: table.audiences,
     cluster: table.cluster,
     clusterAliases: table.cluster_aliases,

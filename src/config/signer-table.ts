@@ -1,7 +1,5 @@
 import * as z from "zod/mini";
-import { nameAllowList } from "../authn/trusted-issuer.ts";
 import { servingSigner } from "../ca/serving-policy.ts";
-import type { NamedSigner } from "../ca/signers.ts";
 import { globs } from "../foundation/globs.ts";
 import { jsonText } from "../foundation/json-text.ts";
 import type { AuthorityKey } from "../pki/authority/self-signed-authority.ts";
@@ -56,17 +54,3 @@ const tables = z.array(table).check(
 
 /** `SIGNERS`: a list of tables, or the same as JSON in a text. */
 export const signerTables: z.ZodMiniType<readonly SignerTable[]> = z.pipe(jsonText, tables);
-
-/** A rule of a signer's table, ready to be asked. */
-export function mayUseSigner({ callers }: SignerTable): NamedSigner["mayUse"] {
-  const rules = callers.map(({ issuer, namespaces, accounts }) => ({
-    issuer,
-    isNamespace: nameAllowList(namespaces),
-    isAccount: nameAllowList(accounts),
-  }));
-  return (caller, { namespace, name }) =>
-    rules.some(
-      (rule) =>
-        rule.issuer === caller.issuer && rule.isNamespace(namespace) && rule.isAccount(name),
-    );
-}

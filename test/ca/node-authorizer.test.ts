@@ -9,13 +9,13 @@ import { createPodLookup, podsKnownSeconds } from "../../src/kubernetes/pod-look
 import type { Pods } from "../../src/kubernetes/pods.ts";
 import { addSeconds } from "../../src/pki/x509/validity.ts";
 import {
-  callerIn,
   denied,
   describeNodeChecks,
   issuerOf,
   isZtunnel,
   now,
   onNode,
+  proxyOf,
   trustDomain,
   wanted,
   ztunnel,
@@ -67,12 +67,8 @@ afterEach(async () => {
   await primary.close();
 });
 
-const primaryPolicy = () =>
-  createIdentityPolicy(trustDomain, [issuerOf("primary", lookupOf(primary, "primary"))]);
-
-async function askedBy(caller: Caller, identity = wanted, at = now): Promise<string> {
-  return await primaryPolicy()(caller, identity, at);
-}
+const policy = createIdentityPolicy(trustDomain);
+const primaryProxy = () => proxyOf(issuerOf("primary", lookupOf(primary, "primary")));
 
 describe("an identity is denied, whatever runs on the node (istio facts §12.1),", () => {
   test.each<[string, string, ImpersonationRule]>([
@@ -90,7 +86,7 @@ describe("an identity is denied, whatever runs on the node (istio facts §12.1),
     ["with a selector in it", "spiffe://cluster.local/ns/ns-a/sa/a&limit=1", "identity"],
   ])("%s", async (_, identity, rule) => {
     primary.pods.push(ztunnel, onNode);
-    expect(await refusalOf(() => askedBy(callerIn("primary"), identity))).toEqual(denied(rule));
+    expect(await refusalOf(() => policy(primaryProxy(), identity, now))).toEqual(denied(rule));
     expect(primary.asked).toEqual([]);
   });
 });
@@ -99,17 +95,10 @@ test("no cluster is asked for another's proxy, nor for whom nobody trusts", asyn
   const remote = await startApiServer();
   remote.pods.push(ztunnel, onNode);
   primary.pods.push(ztunnel);
-  const issuers = [
-    issuerOf("primary", lookupOf(primary, "primary")),
-    { ...issuerOf("remote", lookupOf(remote, "remote")), isNodeAccount: () => false },
-  ];
-  const decide = createIdentityPolicy(trustDomain, issuers);
-  for (const [cluster, rule] of [
-    ["primary", "instance"],
-    ["remote", "account"],
-  ] as const) {
-    expect(await refusalOf(() => decide(callerIn(cluster), wanted, now))).toEqual(denied(rule));
-  }
+  const remoteIssuer = issuerOf("remote", lookupOf(remote, "remote"));
+  const nobody = proxyOf({ ...remoteIssuer, isNodeAccount: () => false });
+  expect(await refusalOf(() => policy(primaryProxy(), wanted, now))).toEqual(denied("instance"));
+  expect(await refusalOf(() => policy(nobody, wanted, now))).toEqual(denied("account"));
   expect(remote.asked).toEqual([]);
   await remote.close();
 });
@@ -126,7 +115,7 @@ describe("an answer of the API server", () => {
       const items = [podJson({ ...onNode, ...changes })];
       response.end(JSON.stringify(isList ? { items } : podJson(ztunnel)));
     };
-    expect(await refusalOf(() => askedBy(callerIn("primary")))).toEqual(denied("instance"));
+    expect(await refusalOf(() => policy(primaryProxy(), wanted, now))).toEqual(denied("instance"));
   });
 
   test.each<[string, unknown]>([
@@ -138,7 +127,7 @@ describe("an answer of the API server", () => {
     ["nothing", null],
   ])("with %s for the proxy's pod is none", async (_, json) => {
     primary.instead = (_, response) => response.end(JSON.stringify(json));
-    const refusal = await refusalOf(() => askedBy(callerIn("primary")));
+    const refusal = await refusalOf(() => policy(primaryProxy(), wanted, now));
     expect(refusal).toEqual({ reason: "cluster-unreachable", cluster: "primary" });
   });
 
@@ -148,7 +137,7 @@ describe("an answer of the API server", () => {
       const items = Array.from({ length: 65 }, () => podJson(onNode));
       response.end(JSON.stringify(isList ? { items } : podJson(ztunnel)));
     };
-    const refusal = await refusalOf(() => askedBy(callerIn("primary")));
+    const refusal = await refusalOf(() => policy(primaryProxy(), wanted, now));
     expect(refusal).toEqual({ reason: "cluster-unreachable", cluster: "primary" });
   });
 });
@@ -156,8 +145,8 @@ describe("an answer of the API server", () => {
 describe("what a cluster says of its pods", () => {
   test("is remembered for a while, and no longer", async () => {
     primary.pods.push(ztunnel, onNode);
-    const decide = primaryPolicy();
-    const at = (seconds: number) => decide(callerIn("primary"), wanted, addSeconds(now, seconds));
+    const proxy = primaryProxy();
+    const at = (seconds: number) => policy(proxy, wanted, addSeconds(now, seconds));
     await at(0);
     await at(podsKnownSeconds - 1);
     expect(primary.asked).toHaveLength(2);
@@ -167,20 +156,18 @@ describe("what a cluster says of its pods", () => {
 
   test("is not remembered when it is no: the pod may be there the next moment", async () => {
     primary.pods.push(ztunnel);
-    const decide = primaryPolicy();
-    expect(await refusalOf(() => decide(callerIn("primary"), wanted, now))).toEqual(
-      denied("instance"),
-    );
+    const proxy = primaryProxy();
+    expect(await refusalOf(() => policy(proxy, wanted, now))).toEqual(denied("instance"));
     primary.pods.push(onNode);
-    expect(await decide(callerIn("primary"), wanted, now)).toBe(wanted);
+    expect(await policy(proxy, wanted, now)).toBe(wanted);
   });
 
   test("is remembered of this very pod", async () => {
     primary.pods.push(ztunnel, onNode);
-    const decide = primaryPolicy();
-    await decide(callerIn("primary"), wanted, now);
-    const impostor = callerIn("primary", { pod: { name: "ztunnel-a", uid: "54321" } });
-    expect(await refusalOf(() => decide(impostor, wanted, now))).toEqual(denied("pod-uid"));
+    const proxy = primaryProxy();
+    await policy(proxy, wanted, now);
+    const impostor = { ...proxy, pod: { name: "ztunnel-a", uid: "54321" } };
+    expect(await refusalOf(() => policy(impostor, wanted, now))).toEqual(denied("pod-uid"));
   });
 
   test.each<[string, () => void]>([
@@ -190,18 +177,18 @@ describe("what a cluster says of its pods", () => {
   ])("cannot be known while the API server is %s: try again", async (_, breakIt) => {
     primary.pods.push(ztunnel, onNode);
     breakIt();
-    const refusal = await refusalOf(() => askedBy(callerIn("primary")));
+    const refusal = await refusalOf(() => policy(primaryProxy(), wanted, now));
     expect(refusal).toEqual({ reason: "cluster-unreachable", cluster: "primary" });
   });
 
   test("is asked again after a moment", async () => {
     primary.pods.push(ztunnel, onNode);
-    const decide = primaryPolicy();
+    const proxy = primaryProxy();
     primary.instead = (_, response) => response.writeHead(500).end();
-    await refusalOf(() => decide(callerIn("primary"), wanted, now));
+    await refusalOf(() => policy(proxy, wanted, now));
     primary.instead = undefined;
     const later = addSeconds(now, restSeconds);
-    expect(await decide(callerIn("primary"), wanted, later)).toBe(wanted);
+    expect(await policy(proxy, wanted, later)).toBe(wanted);
   });
 });
 
@@ -210,7 +197,7 @@ test("a cluster without a collection of pods is none that can be asked", async (
     url.includes("fieldSelector")
       ? response.writeHead(404).end()
       : response.end(JSON.stringify(podJson(ztunnel)));
-  const refusal = await refusalOf(() => primaryPolicy()(callerIn("primary"), wanted, now));
+  const refusal = await refusalOf(() => policy(primaryProxy(), wanted, now));
   expect(refusal).toEqual({ reason: "cluster-unreachable", cluster: "primary" });
 });
 
@@ -227,17 +214,17 @@ describe("a large pod", () => {
 
   test("counts as any other", async () => {
     large(1_500_000);
-    expect(await primaryPolicy()(callerIn("primary"), wanted, now)).toBe(wanted);
+    expect(await policy(primaryProxy(), wanted, now)).toBe(wanted);
   });
 
   test("that is too large keeps nobody else from an answer", async () => {
-    const decide = primaryPolicy();
+    const proxy = primaryProxy();
     large(3_000_000);
     const unreachable = { reason: "cluster-unreachable", cluster: "primary" };
-    expect(await refusalOf(() => decide(callerIn("primary"), wanted, now))).toEqual(unreachable);
+    expect(await refusalOf(() => policy(proxy, wanted, now))).toEqual(unreachable);
     primary.instead = undefined;
     primary.pods.push(ztunnel, onNode);
-    expect(await decide(callerIn("primary"), wanted, now)).toBe(wanted);
+    expect(await policy(proxy, wanted, now)).toBe(wanted);
   });
 });
 
@@ -252,7 +239,7 @@ describe("without access to the cluster, a node proxy", () => {
   });
   const on = (name: string): Partial<Caller> => ({ node: { name, uid: "7" } });
   const ask = async (changes: Partial<Caller>, identity = wanted) =>
-    createIdentityPolicy(trustDomain, [issuer])(callerIn("primary", changes), identity, now);
+    policy(proxyOf(issuer, changes), identity, now);
 
   test("gets what its node may have", async () => {
     expect(await ask(on("edge-1"))).toBe(wanted);

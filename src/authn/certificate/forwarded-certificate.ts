@@ -9,27 +9,25 @@ export const forwardedHeader = "x-forwarded-client-cert";
 
 /**
  * Istio's `XfccAuthenticator`, for gateways by their proved identity instead of by their address: a
- * caller whose issuer calls it a gateway speaks for the client whose certificate it has verified. From
- * anybody else the header is nothing.
+ * caller whose issuer calls it a gateway speaks for the client whose certificate it has verified. The
+ * header of any other caller is ignored.
  *
- * A gateway has no more to say than its issuer: of a namespace beyond that, its word is refused.
+ * A gateway may speak only for the namespaces that its issuer may vouch for.
  */
 export function acceptingForwardedCertificates(
   trustDomain: TrustDomain,
-  issuers: readonly TrustedIssuer[],
   authenticate: Authenticator,
 ): Authenticator {
-  const withGateways = issuers.filter(({ gatewayNames }) => gatewayNames);
-  if (withGateways.length === 0) return authenticate;
-  const byName = new Map(withGateways.map((issuer) => [issuer.issuer, issuer]));
-  return async (credentials, now) => {
-    const caller = await authenticate(credentials, now);
-    const issuer = byName.get(caller.issuer ?? "");
-    if (!issuer?.gatewayNames?.(caller.account)) return caller;
+  async function clientOrCaller(header: string, proof: Promise<Caller>): Promise<Caller> {
+    const caller = await proof;
+    const { issuer, account } = caller;
+    if (!issuer?.gatewayNames?.(account)) return caller;
+    return clientOf(caller, issuer, parseForwardedUri(header), trustDomain);
+  }
+  return (credentials, now) => {
     const header = credentials.headers.get(forwardedHeader);
-    return header === null
-      ? caller
-      : clientOf(caller, issuer, parseForwardedUri(header), trustDomain);
+    const proof = authenticate(credentials, now);
+    return header === null ? proof : clientOrCaller(header, proof);
   };
 }
 

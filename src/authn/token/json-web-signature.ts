@@ -26,7 +26,29 @@ const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
  *
  * @throws CaError `credential-rejected` (`form`).
  */
-export function parseJsonWebSignature(token: string): JsonWebSignature {
+export type JsonWebSignatureParser = (token: string) => JsonWebSignature;
+
+/** Enough for some keys of each of a thousand clusters; anybody may make up others. */
+const maximumHeaders = 4096;
+const maximumHeaderLength = 512;
+
+/** All tokens that one key signs have the same header, so the parser reads each header once. */
+export function createJsonWebSignatureParser(): JsonWebSignatureParser {
+  const headers = new Map<string, Header>();
+
+  function headerOf(part: string): Header {
+    const known = headers.get(part);
+    if (known) return known;
+    const header = parseHeader(part);
+    if (headers.size >= maximumHeaders) headers.clear();
+    if (part.length <= maximumHeaderLength) headers.set(part, header);
+    return header;
+  }
+
+  return (token) => parseCompact(token, headerOf);
+}
+
+function parseCompact(token: string, headerOf: (part: string) => Header): JsonWebSignature {
   const payloadStart = token.indexOf(".") + 1;
   const signatureStart = token.indexOf(".", payloadStart) + 1;
   if (payloadStart === 0 || signatureStart === 0 || signatureStart === token.length) {
@@ -42,21 +64,6 @@ export function parseJsonWebSignature(token: string): JsonWebSignature {
 }
 
 type Header = Pick<JsonWebSignature, "algorithm" | "keyId">;
-
-/** Enough for some keys of each of a thousand clusters; anybody may make up others. */
-const maximumHeaders = 4096;
-const maximumHeaderLength = 512;
-const headers = new Map<string, Header>();
-
-/** All tokens that one key signs have the same header, so it is read once. */
-function headerOf(part: string): Header {
-  const known = headers.get(part);
-  if (known) return known;
-  const header = parseHeader(part);
-  if (headers.size >= maximumHeaders) headers.clear();
-  if (part.length <= maximumHeaderLength) headers.set(part, header);
-  return header;
-}
 
 function parseHeader(part: string): Header {
   const { alg, kid, typ, crit } = parseJsonObject(part);

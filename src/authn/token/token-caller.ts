@@ -1,22 +1,22 @@
 import { type TrustDomain, workloadSpiffeId } from "../../pki/spiffe-id.ts";
+import type { BoundAccount } from "../bound-account.ts";
 import type { Caller } from "../caller.ts";
-import { rejectCredential } from "../credential-rejection.ts";
+import { quoted, rejectCredential } from "../credential-rejection.ts";
 import type { TrustedIssuer } from "../trusted-issuer.ts";
-import { requireCluster } from "./claimed-cluster.ts";
-import type { ServiceAccountClaims } from "./service-account-token.ts";
 
 /**
- * The caller that a token makes of its bearer, within the walls of its issuer: its namespaces and its
- * cluster.
+ * The caller that a token makes of its bearer, within what its issuer may vouch for: its namespaces
+ * and its cluster.
  *
- * Only for a token that is proved: how soon a forged one is refused must not tell where the walls are.
+ * Only for a proved token: the time that a refusal takes must not tell the sender of a forged one
+ * which namespaces an issuer has.
  *
- * @param clusterId The header's; absent, or empty, for none.
+ * @param clusterId The caller's `clusterid`; absent, or empty, for none.
  * @throws CaError `credential-rejected` (`namespace`, `cluster`).
  */
 export function callerWithin(
   issuer: TrustedIssuer,
-  { account, pod, node }: ServiceAccountClaims,
+  { account, pod, node }: BoundAccount,
   clusterId: string | null,
   trustDomain: TrustDomain,
 ): Caller {
@@ -24,12 +24,16 @@ export function callerWithin(
     throw rejectCredential("namespace", "the issuer may not vouch for this namespace");
   }
   requireCluster(clusterId, issuer);
-  return {
-    spiffeId: workloadSpiffeId(trustDomain, account),
-    account,
-    cluster: issuer.cluster,
-    issuer: issuer.issuer,
-    pod,
-    node,
-  };
+  return { spiffeId: workloadSpiffeId(trustDomain, account), account, issuer, pod, node };
+}
+
+/**
+ * The header is a claim, not a choice: absent, or a name of the one cluster that the token's issuer
+ * stands for. istiod lets it choose which cluster judges the token.
+ */
+function requireCluster(clusterId: string | null, issuer: TrustedIssuer): void {
+  const { name, cluster, clusterAliases } = issuer;
+  if (!clusterId || clusterId === cluster || clusterAliases.includes(clusterId)) return;
+  const claimed = `${quoted(clusterId)}, and ${name} stands for ${cluster}`;
+  throw rejectCredential("cluster", `the caller claims the cluster ${claimed}`);
 }

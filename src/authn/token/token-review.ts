@@ -3,18 +3,11 @@ import { CaError } from "../../foundation/errors.ts";
 import { FetchError } from "../../foundation/json-fetch.ts";
 import { createTtlCache } from "../../foundation/ttl-cache.ts";
 import { clusterUnreachable, type KubernetesApi } from "../../kubernetes/api-server.ts";
-import type { BoundNode, BoundObject } from "../../kubernetes/pods.ts";
 import { toHex } from "../../pki/encoding/bytes.ts";
 import { parseServiceAccount, type ServiceAccount } from "../../pki/spiffe-id.ts";
 import { addSeconds } from "../../pki/x509/validity.ts";
+import type { BoundAccount } from "../bound-account.ts";
 import { rejectCredential } from "../credential-rejection.ts";
-
-/** Whom an API server has found behind a token. */
-export interface ReviewedAccount {
-  readonly account: ServiceAccount;
-  readonly pod: BoundObject | undefined;
-  readonly node: BoundNode | undefined;
-}
 
 /**
  * An API server's own word on a token (TokenReview, `authentication.k8s.io/v1`): it knows what no
@@ -23,7 +16,7 @@ export interface ReviewedAccount {
  * @param expiresAt When the token ends by itself: no answer is remembered for longer.
  * @throws CaError `credential-rejected` (`review`, `audience`, `subject`), `cluster-unreachable`.
  */
-export type TokenReview = (token: string, expiresAt: Date, now: Date) => Promise<ReviewedAccount>;
+export type TokenReview = (token: string, expiresAt: Date, now: Date) => Promise<BoundAccount>;
 
 /** A good answer is remembered for so long: what a deleted pod's token is still good for. */
 export const goodAnswerSeconds = 15;
@@ -34,7 +27,7 @@ export const badAnswerSeconds = 5;
 /** How many answers an isolate remembers for one cluster. */
 export const maximumAnswers = 2048;
 
-type Answer = ReviewedAccount | CaError;
+type Answer = BoundAccount | CaError;
 
 /** @param audiences Sent with every token, and looked for in every answer. */
 export function createTokenReview(
@@ -99,7 +92,7 @@ type Status = z.infer<typeof answerForm>["status"];
  *
  * @throws CaError `credential-rejected`; FetchError for what is no TokenReview.
  */
-function parseTokenReview(json: unknown, audiences: readonly string[]): ReviewedAccount {
+function parseTokenReview(json: unknown, audiences: readonly string[]): BoundAccount {
   const parsed = answerForm.safeParse(json);
   if (!parsed.success) throw new FetchError("answered no TokenReview");
   const { status } = parsed.data;
@@ -131,7 +124,7 @@ function accountOf(username: string): ServiceAccount {
 
 const prefix = "authentication.kubernetes.io/";
 
-function boundObjects(extra: Status["user"]["extra"]): Omit<ReviewedAccount, "account"> {
+function boundObjects(extra: Status["user"]["extra"]): Omit<BoundAccount, "account"> {
   const [podName, podUid] = [onlyValue(extra, "pod-name"), onlyValue(extra, "pod-uid")];
   const [nodeName, nodeUid] = [onlyValue(extra, "node-name"), onlyValue(extra, "node-uid")];
   if ((podName === undefined) !== (podUid === undefined)) {

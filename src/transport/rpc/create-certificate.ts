@@ -38,8 +38,9 @@ export async function authenticate(
   const { clientCertificate, now } = call;
   const credentials = { headers, clientCertificate };
   const caller = await ca.authenticate(credentials, now);
-  const { spiffeId, cluster, issuer, gateway } = caller;
-  Object.assign(call.audit, { spiffeId, cluster, issuer, ...(gateway && { gateway }) });
+  const { spiffeId, issuer, gateway } = caller;
+  const vouching = { cluster: issuer?.cluster, issuer: issuer?.name };
+  Object.assign(call.audit, { spiffeId, ...vouching, ...(gateway && { gateway }) });
   call.caller = caller;
 }
 

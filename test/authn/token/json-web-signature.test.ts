@@ -1,9 +1,10 @@
 import { base64url } from "jose";
 import { describe, expect, test } from "vitest";
-import { parseJsonWebSignature } from "../../../src/authn/token/json-web-signature.ts";
+import { createJsonWebSignatureParser } from "../../../src/authn/token/json-web-signature.ts";
 import { encodePart } from "../../testkit/callers/tokens.ts";
 import { refusalOf } from "../../testkit/refusal.ts";
 
+const parseJsonWebSignature = createJsonWebSignatureParser();
 const header = encodePart({ alg: "RS256", kid: "k1" });
 const payload = encodePart({ iss: "https://issuer.test" });
 const withHeader = (part: Record<string, unknown> | string) =>

@@ -96,8 +96,6 @@ export async function issueLeaf(
   const caller = {
     spiffeId: workload("foo", "httpbin", clusterLocal),
     account,
-    cluster: "c",
-    issuer: "https://a.test",
   };
   const request = {
     csrPem,

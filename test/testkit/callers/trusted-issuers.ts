@@ -7,21 +7,21 @@ type Rules = Partial<TrustedIssuer> & { readonly namespaces?: readonly string[] 
 
 /** An issuer as the composition makes one of `ISSUERS`, its keys pinned. */
 export function trustedIssuer(
-  issuer: string,
+  name: string,
   keys: readonly TokenKey[],
   rules: Rules = {},
 ): TrustedIssuer {
   const keySet = parseKeySet(jwksOf(...keys));
   if (!keySet) throw new Error("no key that Rampart can use");
-  return { ...trustedIssuerWithoutKeys(issuer, rules), keys: pinnedKeys(keySet) };
+  return { ...trustedIssuerWithoutKeys(name, rules), keys: pinnedKeys(keySet) };
 }
 
 /** One whose tokens nobody looks at here. */
-export function trustedIssuerWithoutKeys(issuer: string, rules: Rules = {}): TrustedIssuer {
+export function trustedIssuerWithoutKeys(name: string, rules: Rules = {}): TrustedIssuer {
   const { namespaces = ["*"], ...others } = rules;
   const mayUse = nameAllowList(namespaces);
   return {
-    issuer,
+    name,
     audiences: ["istio-ca"],
     cluster: "Kubernetes",
     clusterAliases: [],

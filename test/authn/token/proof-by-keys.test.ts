@@ -1,6 +1,6 @@
 import { base64url } from "jose";
 import { beforeAll, describe, expect, test } from "vitest";
-import { createOidcAuthenticator } from "../../../src/authn/token/oidc-authenticator.ts";
+import { createTokenAuthenticator } from "../../../src/authn/token/token-authenticator.ts";
 import type { TrustedIssuer } from "../../../src/authn/trusted-issuer.ts";
 import type { Refusal } from "../../../src/foundation/errors.ts";
 import { parseTrustDomain, type TrustDomain } from "../../../src/pki/spiffe-id.ts";
@@ -44,7 +44,7 @@ const claimsOf = (issuer: string, account = "foo:bar"): Claims =>
 function authenticate(token: string, clusterIds: readonly string[] = []) {
   const headers = new Headers({ authorization: `Bearer ${token}` });
   for (const clusterId of clusterIds) headers.append("clusterid", clusterId);
-  return createOidcAuthenticator(trustDomain, issuers)({ headers }, now);
+  return createTokenAuthenticator(trustDomain, issuers)({ headers }, now);
 }
 
 const rejected = (check: string): unknown => ({ reason: "credential-rejected", check });
@@ -59,21 +59,23 @@ describe("a ServiceAccount token", () => {
     expect(caller).toEqual({
       spiffeId: "spiffe://example.org/ns/foo/sa/bar",
       account: { namespace: "foo", name: "bar" },
-      cluster: "Kubernetes",
-      issuer: issuerA,
+      issuer: issuers[0],
       pod: { name: "bar-0", uid: expect.any(String) },
       node: { name: "node-1", uid: expect.any(String) },
     });
+    expect(caller.issuer).toBe(issuers[0]);
   });
 
   test("of another issuer names that issuer's cluster", async () => {
     const token = await mintToken(otherRsa, claimsOf(issuerB, "team-a:web"));
-    expect(await authenticate(token)).toMatchObject({ cluster: "remote-1", issuer: issuerB });
+    expect(await authenticate(token)).toMatchObject({
+      issuer: { name: issuerB, cluster: "remote-1" },
+    });
   });
 
   test("passes without a key id when a key of its algorithm fits", async () => {
     const token = await forgeToken(ellipticCurve, { alg: "ES256" }, claimsOf(issuerA));
-    expect(await authenticate(token)).toMatchObject({ issuer: issuerA });
+    expect(await authenticate(token)).toMatchObject({ issuer: { name: issuerA } });
   });
 
   test("passes without kubernetes.io claims, as other OIDC issuers write it", async () => {
@@ -105,7 +107,7 @@ describe("the algorithm", () => {
     "EdDSA",
   ])("%s is accepted with a key of its kind", async (algorithm) => {
     const key = await createTokenKey(algorithm, "k");
-    const authenticator = createOidcAuthenticator(trustDomain, [trustedIssuer(issuerA, [key])]);
+    const authenticator = createTokenAuthenticator(trustDomain, [trustedIssuer(issuerA, [key])]);
     const token = await mintToken(key, claimsOf(issuerA));
     const caller = await authenticator(
       { headers: new Headers({ authorization: `Bearer ${token}` }) },
@@ -251,7 +253,9 @@ describe("the clusterid header", () => {
     ["empty, as pilot-agent may send it", [""]],
     ["its issuer's cluster", ["remote-1"]],
   ])("may be %s", async (_, clusterIds) => {
-    expect(await authenticate(await token(), clusterIds)).toMatchObject({ cluster: "remote-1" });
+    expect(await authenticate(await token(), clusterIds)).toMatchObject({
+      issuer: { cluster: "remote-1" },
+    });
   });
 
   test.each<[string, string[]]>([
@@ -275,7 +279,7 @@ describe("the namespace", () => {
 });
 
 test("refuses a request without a credential", async () => {
-  const authenticator = createOidcAuthenticator(trustDomain, issuers);
+  const authenticator = createTokenAuthenticator(trustDomain, issuers);
   const refusal = await refusalOf(() => authenticator({ headers: new Headers() }, now));
   expect(refusal).toEqual({ reason: "credential-missing" });
 });
@@ -283,6 +287,8 @@ test("refuses a request without a credential", async () => {
 test("refuses everybody when no issuer is trusted", async () => {
   const token = await mintToken(rsa, claimsOf(issuerA));
   const headers = new Headers({ authorization: `Bearer ${token}` });
-  const refusal = await refusalOf(() => createOidcAuthenticator(trustDomain, [])({ headers }, now));
+  const refusal = await refusalOf(() =>
+    createTokenAuthenticator(trustDomain, [])({ headers }, now),
+  );
   expect(refusal).toEqual(rejected("issuer"));
 });

@@ -2,20 +2,20 @@ import { describe, expect, test } from "vitest";
 import {
   leewaySeconds,
   parseServiceAccountClaims,
-} from "../../../src/authn/token/service-account-token.ts";
+} from "../../../src/authn/token/service-account-claims.ts";
 import { nameAllowList } from "../../../src/authn/trusted-issuer.ts";
 import { type Claims, serviceAccountClaims } from "../../testkit/callers/tokens.ts";
 import { refusalOf } from "../../testkit/refusal.ts";
 
 const now = new Date("2026-11-21T12:00:00Z");
 const nowSeconds = now.getTime() / 1000;
-const issuer = { audiences: ["istio-ca", "rampart"] };
+const audiences = ["istio-ca", "rampart"];
 
 const claimsOf = (changes: Claims, account = "foo:bar"): Claims =>
   JSON.parse(
     JSON.stringify({ ...serviceAccountClaims("https://a.test", account, now), ...changes }),
   );
-const parse = (changes: Claims) => parseServiceAccountClaims(claimsOf(changes), issuer, now);
+const parse = (changes: Claims) => parseServiceAccountClaims(claimsOf(changes), audiences, now);
 const refusalFor = (changes: Claims) => refusalOf(() => parse(changes));
 const rejected = (check: string): unknown => ({ reason: "credential-rejected", check });
 const subject = (sub: unknown): Claims => ({ sub, "kubernetes.io": undefined });
@@ -96,7 +96,9 @@ describe("the time", () => {
 
   test("is malformed with an exp that JSON reads as infinite", async () => {
     const text = JSON.stringify(claimsOf({ exp: 1 })).replace('"exp":1', '"exp":1e999');
-    const refusal = await refusalOf(() => parseServiceAccountClaims(JSON.parse(text), issuer, now));
+    const refusal = await refusalOf(() =>
+      parseServiceAccountClaims(JSON.parse(text), audiences, now),
+    );
     expect(refusal).toEqual(rejected("form"));
   });
 });

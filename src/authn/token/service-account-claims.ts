@@ -1,18 +1,11 @@
 import type { BoundNode, BoundObject } from "../../kubernetes/pods.ts";
 import { parseServiceAccount, type ServiceAccount } from "../../pki/spiffe-id.ts";
+import type { BoundAccount } from "../bound-account.ts";
 import { rejectCredential } from "../credential-rejection.ts";
-import type { TrustedIssuer } from "../trusted-issuer.ts";
 import type { JsonObject } from "./json-web-signature.ts";
 
 /** How far in the future `nbf` and `iat` may lie, for issuers whose clocks are ahead. `exp` gets nothing. */
 export const leewaySeconds = 60;
-
-/** What a ServiceAccount token says of its bearer. */
-export interface ServiceAccountClaims {
-  readonly account: ServiceAccount;
-  readonly pod: BoundObject | undefined;
-  readonly node: BoundNode | undefined;
-}
 
 /**
  * Reads the claims of a token: whether it is meant for us, and now, and whose it is.
@@ -21,9 +14,9 @@ export interface ServiceAccountClaims {
  */
 export function parseServiceAccountClaims(
   claims: JsonObject,
-  { audiences }: Pick<TrustedIssuer, "audiences">,
+  audiences: readonly string[],
   now: Date,
-): ServiceAccountClaims {
+): BoundAccount {
   const { exp, nbf = 0, iat = 0, aud, sub } = claims;
   requireTime({ exp, nbf, iat }, now);
   requireAudience(aud, audiences);
@@ -80,7 +73,7 @@ function parseSubject(sub: unknown): ServiceAccount {
   return account;
 }
 
-type BoundObjects = Pick<ServiceAccountClaims, "pod" | "node">;
+type BoundObjects = Pick<BoundAccount, "pod" | "node">;
 
 const unbound: BoundObjects = { pod: undefined, node: undefined };
 
