@@ -3,6 +3,7 @@ import { cloudflareTest } from "@cloudflare/vitest-plugin";
 import { defineConfig } from "vitest/config";
 import { issuerTables } from "./test/contract/service-under-test.ts";
 import { LongestFirst } from "./test/longest-first.ts";
+import { hangMilliseconds } from "./test/testkit/hang-limit.ts";
 import { createInternet, stormIssuer } from "./test/worker/internet.ts";
 
 const prebundled = [
@@ -24,18 +25,21 @@ const prebundled = [
 
 const internet = createInternet();
 
+/** A test may be slow on a slow machine; it may not fail. */
+const timeouts = { testTimeout: hangMilliseconds, hookTimeout: hangMilliseconds };
+
 export default defineConfig({
   test: {
     // Many tests mostly wait: the others need not wait for them.
     maxWorkers: 6,
     sequence: { sequencer: LongestFirst },
+    teardownTimeout: hangMilliseconds,
     projects: [
       {
         test: {
           name: "node",
           environment: "node",
-          // RSA keys take their time on a busy machine.
-          testTimeout: 30_000,
+          ...timeouts,
           // Nothing of ours keeps state in a module, so files may share a worker and its imports.
           isolate: false,
           include: ["test/**/*.test.ts"],
@@ -71,7 +75,7 @@ export default defineConfig({
         test: {
           name: "workerd",
           include: ["test/worker/**/*.test.ts"],
-          testTimeout: 20_000,
+          ...timeouts,
           deps: { optimizer: { ssr: { enabled: true, include: prebundled } } },
         },
       },

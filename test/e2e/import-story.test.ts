@@ -37,7 +37,7 @@ const harness = createTestHarness({
 
 beforeAll(async () => {
   await harness.listen();
-}, 60_000);
+});
 afterAll(() => harness.close());
 
 /** What the verb does, in the namespace of the workerd that serves. */
@@ -141,4 +141,4 @@ test("a mesh of istiod's moves in and on to an EC key, and no two workloads ever
     "rsa to rsa",
   ]);
   expect(await signerOf(harness)).not.toBe(id);
-}, 90_000);
+});

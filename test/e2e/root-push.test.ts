@@ -47,7 +47,7 @@ beforeAll(async () => {
   broken.instead = (_, response) => Boolean(response.writeHead(200).end("<html>"));
   silent.instead = (_, response) => Boolean(response.writeHead(503).end());
   await harness.listen();
-}, 60_000);
+});
 
 afterAll(async () => {
   await harness.close();
@@ -76,7 +76,7 @@ test("the Worker's cron brings its roots to the clusters that want them, whateve
     expect(api.asked).not.toEqual([]);
     expect(api.asked.filter((each) => !each.startsWith("GET"))).toEqual([]);
   }
-}, 60_000);
+});
 
 test("it repairs what somebody changes, and what was away gets its roots later", async () => {
   const before = eager.configMapIn("shop-3");
@@ -90,7 +90,7 @@ test("it repairs what somebody changes, and what was away gets its roots later",
   expect(eager.asked.filter((each) => !each.startsWith("GET"))).toEqual([
     "PATCH /api/v1/namespaces/shop-3/configmaps/istio-ca-root-cert",
   ]);
-}, 60_000);
+});
 
 test("a rotation that meets a fault keeps the roots from nobody", async () => {
   const { AUTHORITIES } = await harness.getWorker<{ AUTHORITIES: KvNamespace }>().getEnv();
@@ -99,4 +99,4 @@ test("a rotation that meets a fault keeps the roots from nobody", async () => {
   expect(await runCron()).toMatchObject({ outcome: "exception" });
   const pem = await (await harness.fetch("/bundle.pem")).text();
   expect(eager.configMapIn("late")).toMatchObject({ data: { "root-cert.pem": pem } });
-}, 60_000);
+});

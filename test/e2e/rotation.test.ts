@@ -30,7 +30,7 @@ const harness = createTestHarness({
 
 beforeAll(async () => {
   await harness.listen();
-}, 30_000);
+});
 afterAll(() => harness.close());
 
 const obtain = (name: string): Promise<PeerCredentials> =>
@@ -74,7 +74,7 @@ test("workloads never fail to authenticate each other before, during and after a
   expect(await authorityOf()).not.toBe(first);
   expect(Math.max(...bundleSizes)).toBeGreaterThan(1);
   expect(Math.max(...bundleSizes)).toBeLessThanOrEqual(3);
-}, 90_000);
+});
 
 test("a workload of another mesh is not believed", async () => {
   const [ours, theirs] = await Promise.all([obtain("a"), obtain("b")]);

@@ -1,6 +1,6 @@
 import { once } from "node:events";
 import { type AddressInfo, createServer } from "node:net";
-import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import type { FetchError } from "../../src/foundation/json-fetch.ts";
 import type { ReachableCluster } from "../../src/kubernetes/api-server.ts";
 import { createKubernetesApi } from "../../src/kubernetes/api-server.ts";
@@ -11,6 +11,7 @@ import { addSeconds } from "../../src/pki/x509/validity.ts";
 import { describeNodeChecks, now, onNode, ztunnel } from "../contract/node-checks.ts";
 import { type ServedCa, serveCa } from "../testkit/ca/served-ca.ts";
 import { createTokenKey, jwksOf } from "../testkit/callers/tokens.ts";
+import { eventually } from "../testkit/eventually.ts";
 import { type FakePod, podJson } from "../testkit/kubernetes/api-server.ts";
 import {
   startWatchedApi,
@@ -18,10 +19,6 @@ import {
   watchedToken,
 } from "../testkit/kubernetes/watched-api.ts";
 import { refusalOf } from "../testkit/refusal.ts";
-
-/** Until something is so; the time it may take is no statement. */
-const eventually = (check: () => unknown): Promise<unknown> =>
-  vi.waitFor(check, { timeout: 20_000, interval: 5 });
 
 /** Nothing to fall back on: what is known then is known by the watch. */
 const knowsNothing: Pods = { find: async () => undefined, isOn: async () => false };

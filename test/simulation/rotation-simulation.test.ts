@@ -21,7 +21,7 @@ function firstViolation(count: number, mutation?: Mutation): string | undefined 
 
 test(`keeps every invariant in ${histories} virtual histories from seed ${firstSeed}`, () => {
   expect(firstViolation(histories)).toBeUndefined();
-}, 240_000);
+});
 
 const ofSchedule = (schedule: (schedule: Schedule) => Schedule): Mutation => ({ schedule });
 
@@ -51,10 +51,6 @@ const mutilations: Readonly<Record<string, Mutation>> = {
   },
 };
 
-test.each(Object.entries(mutilations))(
-  "does not keep them without %s",
-  (_, mutation) => {
-    expect(firstViolation(histories, mutation)).toBeDefined();
-  },
-  240_000,
-);
+test.each(Object.entries(mutilations))("does not keep them without %s", (_, mutation) => {
+  expect(firstViolation(histories, mutation)).toBeDefined();
+});

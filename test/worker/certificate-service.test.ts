@@ -6,6 +6,7 @@ import { describeCertificateService } from "../contract/certificate-service.ts";
 import { issuers, origin, type ServiceUnderTest } from "../contract/service-under-test.ts";
 import { createTokenKey, jwksOf } from "../testkit/callers/tokens.ts";
 import type { AuditLine } from "../testkit/event-recorder.ts";
+import { eventually } from "../testkit/eventually.ts";
 import { registry } from "./internet.ts";
 
 const send = (request: Request): Promise<Response> => exports.default.fetch(request);
@@ -54,10 +55,7 @@ describe("a Worker with an empty store", () => {
   });
 
   test("is ready soon after", async () => {
-    await vi.waitFor(async () => expect((await get("/readyz")).status).toBe(200), {
-      timeout: 5000,
-      interval: 200,
-    });
+    await eventually(async () => expect((await get("/readyz")).status).toBe(200));
   });
 });
 

@@ -6,6 +6,7 @@ import { bearer, connectJson, type Outcome, outcomeOf, requestOf } from "../cont
 import { issuers, type ServiceUnderTest } from "../contract/service-under-test.ts";
 import { createTokenKey, jwksOf } from "../testkit/callers/tokens.ts";
 import { createWorkload, type Workload } from "../testkit/callers/workload.ts";
+import { eventually } from "../testkit/eventually.ts";
 
 let workload: Workload;
 let service: ServiceUnderTest;
@@ -23,7 +24,7 @@ beforeAll(async () => {
   service = { send, key, now: () => new Date(), takeAudits: () => [] };
   workload = await createWorkload();
   await worker.scheduled(createScheduledController(), environment);
-  leaf = await vi.waitFor(firstLeaf, { timeout: 5000, interval: 200 });
+  leaf = await eventually(firstLeaf);
   return () => vi.restoreAllMocks();
 });
 

@@ -9,6 +9,7 @@ import { createKvStore } from "../../src/worker/kv-store.ts";
 import worker from "../../src/worker/main.ts";
 import { origin } from "../contract/service-under-test.ts";
 import { clusterLocal } from "../testkit/ca/sealed-authorities.ts";
+import { eventually } from "../testkit/eventually.ts";
 
 const get = (path: string, headers: HeadersInit = {}) =>
   exports.default.fetch(new Request(`${origin}${path}`, { headers }));
@@ -39,22 +40,19 @@ beforeAll(() => {
 
 test("a taint that an operator puts into KV stops the signing in a running isolate, and the cron replaces what it stopped", async () => {
   await runCron();
-  const eventually = (expected: Partial<Readiness>) =>
-    vi.waitFor(async () => expect(await readiness()).toMatchObject(expected), {
-      timeout: 10_000,
-      interval: 100,
-    });
-  await eventually({ ready: true });
+  const becomes = (expected: Partial<Readiness>) =>
+    eventually(async () => expect(await readiness()).toMatchObject(expected));
+  await becomes({ ready: true });
   const { authority: id = "" } = await readiness();
   const etag = (await get("/bundle.json")).headers.get("etag") ?? "";
   const waiting = get("/bundle.json", { "if-none-match": etag, prefer: "wait=50" });
   const now = wholeSeconds(new Date());
   const taint = { id, taintedAt: now, retiresAt: now };
   await createKvStore(env.AUTHORITIES).put(await sealTaint(taint, clusterLocal, await kekRing()));
-  await eventually({ ready: false });
+  await becomes({ ready: false });
   expect((await get("/bundle.pem")).status).toBe(503);
   await runCron();
-  await eventually({ ready: true, reasons: [] });
+  await becomes({ ready: true, reasons: [] });
   expect((await readiness()).authority).not.toBe(id);
   const { status, headers } = await waiting;
   expect([status, headers.get("preference-applied")]).toEqual([200, "wait=50"]);

@@ -108,7 +108,7 @@ async function call(
       metrics: new AgentMetrics(),
     },
   );
-  return await issue(spiffeId, AbortSignal.timeout(20_000)).then(
+  return await issue(spiffeId, new AbortController().signal).then(
     () => "issued",
     (error) => (error instanceof IssuanceError ? error.fault : Promise.reject(error)),
   );

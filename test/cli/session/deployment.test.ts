@@ -16,9 +16,6 @@ async function folderOf(toml: string, secrets?: string): Promise<OperatorFolder>
   return folder;
 }
 
-/** The first to come waits for wrangler to load. */
-const patience = 60_000;
-
 /** What an operator wrote, and what is said about it. */
 const mistakes: Readonly<Record<string, readonly [string, string | undefined, RegExp[]]>> = {
   "no KEK": [
@@ -58,31 +55,23 @@ const mistakes: Readonly<Record<string, readonly [string, string | undefined, Re
   ],
 };
 
-test.each(Object.entries(mistakes))(
-  "says what is wrong: %s",
-  async (_, [toml, secrets, lines]) => {
-    const { config } = await folderOf(toml, secrets);
-    const told = await obstacleOf(() => openDeployment({ config }));
-    expect(told).toEqual(lines.map((line) => expect.stringMatching(line)));
-    expect(told.join()).not.toMatch(/c2VjcmV0|secret/);
-  },
-  patience,
-);
+test.each(Object.entries(mistakes))("says what is wrong: %s", async (_, [toml, secrets, lines]) => {
+  const { config } = await folderOf(toml, secrets);
+  const told = await obstacleOf(() => openDeployment({ config }));
+  expect(told).toEqual(lines.map((line) => expect.stringMatching(line)));
+  expect(told.join()).not.toMatch(/c2VjcmV0|secret/);
+});
 
-test(
-  "an environment that is not there is not the top level",
-  async () => {
-    const bare = await folderOf(withConfiguration("", ""));
-    const other = await folderOf(withConfiguration(/$/, "\n[env.staging]\n"));
-    for (const { config } of [bare, other]) {
-      for (const remote of [false, true]) {
-        const lines = await obstacleOf(() => openDeployment({ config, env: "prod", remote }));
-        expect(lines.join()).toMatch(/has no environment prod$|No environment found/);
-      }
+test("an environment that is not there is not the top level", async () => {
+  const bare = await folderOf(withConfiguration("", ""));
+  const other = await folderOf(withConfiguration(/$/, "\n[env.staging]\n"));
+  for (const { config } of [bare, other]) {
+    for (const remote of [false, true]) {
+      const lines = await obstacleOf(() => openDeployment({ config, env: "prod", remote }));
+      expect(lines.join()).toMatch(/has no environment prod$|No environment found/);
     }
-  },
-  patience,
-);
+  }
+});
 
 test("a configuration that is not there is asked for", async () => {
   expect(await obstacleOf(() => openDeployment({ config: "nowhere.toml" }))).toEqual([
@@ -90,12 +79,8 @@ test("a configuration that is not there is asked for", async () => {
   ]);
 });
 
-test(
-  "the deployed namespace needs the KEK from the environment",
-  async () => {
-    const { config } = await folderOf(withConfiguration("", ""));
-    const lines = await obstacleOf(() => openDeployment({ config, remote: true }));
-    expect(lines.at(-1)).toMatch(/^KEK: give this command, in the environment variable KEK/);
-  },
-  patience,
-);
+test("the deployed namespace needs the KEK from the environment", async () => {
+  const { config } = await folderOf(withConfiguration("", ""));
+  const lines = await obstacleOf(() => openDeployment({ config, remote: true }));
+  expect(lines.at(-1)).toMatch(/^KEK: give this command, in the environment variable KEK/);
+});

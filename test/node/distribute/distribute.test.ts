@@ -1,13 +1,14 @@
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { distribute } from "../../../src/node/distribute/distribute.ts";
 import { parseDistributeConfiguration } from "../../../src/node/distribute/distribute-configuration.ts";
 import type { Listener } from "../../../src/node/http/listener.ts";
 import { type RunningCa, startCa } from "../../testkit/ca/running-ca.ts";
 import { taint } from "../../testkit/ca/tainted-ca.ts";
 import { createEventRecorder, type EventRecorder } from "../../testkit/event-recorder.ts";
+import { eventually } from "../../testkit/eventually.ts";
 import {
   namespaceOf,
   startWatchedApi,
@@ -69,10 +70,6 @@ const monitored = (path: string): Promise<Response> =>
   fetch(`http://127.0.0.1:${running?.address.port}${path}`);
 
 const readiness = async () => (await monitored("/readyz")).json();
-
-/** Until something is so; the time it may take is no statement. */
-const eventually = (check: () => unknown): Promise<unknown> =>
-  vi.waitFor(check, { timeout: 20_000, interval: 20 });
 
 const ready = (): Promise<unknown> =>
   eventually(async () => expect(await readiness()).toMatchObject({ ready: true }));

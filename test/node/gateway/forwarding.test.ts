@@ -8,6 +8,7 @@ import { parseTrustDomain } from "../../../src/pki/spiffe-id.ts";
 import { grpcFrame, octets } from "../../contract/rpc-calls.ts";
 import { origin, rpcPath } from "../../contract/service-under-test.ts";
 import { createEventRecorder } from "../../testkit/event-recorder.ts";
+import { eventually } from "../../testkit/eventually.ts";
 import { connectHttp2 } from "../../testkit/network/http2-client.ts";
 import {
   granted,
@@ -109,7 +110,7 @@ test("a call that its caller gives up is given up at the CA", async () => {
   const stream = client.session.request({ ":method": "POST", ":path": rpcPath, ...headers });
   stream.on("error", () => {});
   stream.end(grpcFrame(message));
-  await expect.poll(() => heard.length).toBe(1);
+  await eventually(() => expect(heard).toHaveLength(1));
   const [socket] = sockets;
   const ended = once(socket as Socket, "close");
   stream.close(8);

@@ -1,7 +1,7 @@
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterAll, afterEach, beforeAll, beforeEach, expect, test, vi } from "vitest";
+import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest";
 import { runGateway } from "../../../src/node/gateway/gateway.ts";
 import { parseGatewayConfiguration } from "../../../src/node/gateway/gateway-configuration.ts";
 import type { RunningServer } from "../../../src/node/server.ts";
@@ -9,6 +9,7 @@ import { issuerTables } from "../../contract/service-under-test.ts";
 import { type ServedCa, serveCa, servedName } from "../../testkit/ca/served-ca.ts";
 import { createTokenKey, jwksOf, mintAccountToken } from "../../testkit/callers/tokens.ts";
 import { createEventRecorder } from "../../testkit/event-recorder.ts";
+import { eventually } from "../../testkit/eventually.ts";
 import {
   namespaceOf,
   startWatchedApi,
@@ -77,8 +78,6 @@ const readiness = async (): Promise<[number, unknown]> => {
   const response = await monitored("/readyz");
   return [response.status, await response.json()];
 };
-const eventually = (check: () => unknown): Promise<unknown> =>
-  vi.waitFor(check, { timeout: 20_000, interval: 20 });
 const outOfOrder: WatchedApi["instead"] = (_, response) =>
   Boolean(response.writeHead(500).end("{}"));
 

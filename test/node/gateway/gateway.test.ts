@@ -2,7 +2,7 @@ import { X509Certificate } from "node:crypto";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterAll, beforeAll, beforeEach, describe, expect, test, vi } from "vitest";
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { createWorkloadKey } from "../../../dev/certificate-request.ts";
 import { runGateway } from "../../../src/node/gateway/gateway.ts";
 import { parseGatewayConfiguration } from "../../../src/node/gateway/gateway-configuration.ts";
@@ -18,6 +18,7 @@ import {
   type TokenKey,
 } from "../../testkit/callers/tokens.ts";
 import { createEventRecorder } from "../../testkit/event-recorder.ts";
+import { eventually } from "../../testkit/eventually.ts";
 import { connectHttp2 } from "../../testkit/network/http2-client.ts";
 import { type CallerTls, nativeClient } from "../../testkit/network/native-grpc.ts";
 import { type Relay, startRelay } from "../../testkit/network/relay.ts";
@@ -223,7 +224,7 @@ describe("while the CA is away", () => {
 });
 
 test("no event of a gateway holds a token or a CSR", async () => {
-  await vi.waitFor(() => expect(log.operations.length).toBeGreaterThan(0));
+  await eventually(() => expect(log.operations.length).toBeGreaterThan(0));
   const text = JSON.stringify(log.operations);
   expect(text).not.toContain("BEGIN");
   expect(text).not.toContain("eyJ");

@@ -3,6 +3,7 @@ import type { Socket } from "node:net";
 import { Code, ConnectError } from "@connectrpc/connect";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { openUpstream, type UpstreamCall } from "../../../src/node/gateway/upstream.ts";
+import { eventually } from "../../testkit/eventually.ts";
 import {
   granted,
   type RawAnswer,
@@ -165,7 +166,7 @@ test("a call that nobody waits for any more ends with the reason, and its connec
   const { call, heard, sockets } = await startUpstream(() => {});
   const patience = new AbortController();
   const outcome = outcomeOf(call({ signal: patience.signal }));
-  await expect.poll(() => heard.length).toBe(1);
+  await eventually(() => expect(heard).toHaveLength(1));
   const [socket] = sockets;
   const ended = once(socket as Socket, "close");
   patience.abort(new ConnectError("deadline exceeded", Code.DeadlineExceeded));

@@ -6,6 +6,7 @@ import { issuerTables, origin, rpcPath } from "../../contract/service-under-test
 import { type ServedCa, serveCa, servedName } from "../../testkit/ca/served-ca.ts";
 import { createTokenKey, jwksOf, mintAccountToken } from "../../testkit/callers/tokens.ts";
 import { createWorkload } from "../../testkit/callers/workload.ts";
+import { eventually } from "../../testkit/eventually.ts";
 import { connectHttp2 } from "../../testkit/network/http2-client.ts";
 
 let served: ServedCa;
@@ -45,7 +46,7 @@ async function beginCall(over = connectJson) {
   const init = { method: "POST", headers, body, duplex: "half" } as RequestInit;
   const answer = client.send(new Request(`${origin}${rpcPath}`, init));
   answer.catch(() => {});
-  await expect.poll(hasBegun, { timeout: 10_000 }).toBe(true);
+  await eventually(async () => expect(await hasBegun()).toBe(true));
   return { answer, finish };
 }
 
@@ -66,7 +67,7 @@ describe("a server that is told to end", () => {
   test("finishes the call that has begun, and takes no other", async () => {
     const { answer, finish } = await beginCall();
     const closing = served.server.close(10_000);
-    await expect.poll(() => knock(served.port)).toBe("ECONNREFUSED");
+    await eventually(async () => expect(await knock(served.port)).toBe("ECONNREFUSED"));
     expect(await knock(served.server.plaintextAddress?.port ?? 0)).toBe("ECONNREFUSED");
     finish();
     const response = await answer;

@@ -48,4 +48,4 @@ test("a server that is killed loses nothing that it answered, and ends politely 
   expect(roots).toEqual([await bundleOf(last), await bundleOf(last)]);
   last.child.kill("SIGTERM");
   expect(await once(last.child, "exit")).toEqual([0, null]);
-}, 60_000);
+});

@@ -8,6 +8,7 @@ import { origin, rpcPath } from "../../contract/service-under-test.ts";
 import { temporaryFolder } from "../../dev/temporary-folder.ts";
 import { randomKek } from "../../testkit/ca/running-ca.ts";
 import { createEventRecorder } from "../../testkit/event-recorder.ts";
+import { eventually } from "../../testkit/eventually.ts";
 import { connectHttp2 } from "../../testkit/network/http2-client.ts";
 import { compileCache } from "../../testkit/programs/compile-cache.ts";
 import { serveToml } from "../../testkit/programs/serve-process.ts";
@@ -60,8 +61,6 @@ function processesOf({ child }: Running): Map<number, number> {
   );
 }
 
-const patience = { timeout: 20_000 };
-
 async function series(port: number, name: string): Promise<string[]> {
   const text = await (await fetch(`http://127.0.0.1:${port}/metrics`)).text();
   return text.split("\n").filter((line) => line.startsWith(name));
@@ -81,7 +80,7 @@ async function callInVain(port: number): Promise<void> {
 test("several processes are one server: one founds, each tells of all, and one that dies is replaced", async () => {
   const running = await startTwo();
   const { child, store, ports, saysOnce } = running;
-  await expect.poll(() => ports("gRPC").length, patience).toBe(2);
+  await eventually(() => expect(ports("gRPC")).toHaveLength(2));
   expect(await readdir(join(store, "authorities"))).toHaveLength(1);
   for (const port of ports("gRPC")) await callInVain(port);
   for (const port of ports("monitoring")) {
@@ -98,7 +97,7 @@ test("several processes are one server: one founds, each tells of all, and one t
   const second = processesOf(running).get(2);
   await rm(join(store, "authorities"), { recursive: true });
   process.kill(first, "SIGKILL");
-  await expect.poll(() => ports("gRPC").length, patience).toBe(3);
+  await eventually(() => expect(ports("gRPC")).toHaveLength(3));
   // The one that came instead rotates: it has found the store empty.
   expect(await readdir(join(store, "authorities"))).toHaveLength(1);
   expect(saysOnce("process 1 has ended, and is started again")).toBe(true);
@@ -109,7 +108,7 @@ test("several processes are one server: one founds, each tells of all, and one t
   const exited = once(child, "exit");
   child.kill("SIGTERM");
   expect(await exited).toEqual([0, null]);
-}, 60_000);
+});
 
 test("processes that cannot serve are not started again", async () => {
   const taken = await listenInPlaintext(
@@ -120,7 +119,7 @@ test("processes that cannot serve are not started again", async () => {
   const running = await startTwo(`127.0.0.1:${taken.address.port}`);
   expect(await once(running.child, "exit")).toEqual([1, null]);
   expect(running.saysOnce("ended before it served")).toBe(true);
-}, 60_000);
+});
 
 test("servers may share a port when they are told to, and not otherwise", async () => {
   const routes = {

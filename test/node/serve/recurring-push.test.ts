@@ -1,5 +1,6 @@
-import { afterEach, beforeEach, expect, test, vi } from "vitest";
+import { afterEach, beforeEach, expect, test } from "vitest";
 import { type ServedCa, serveCa } from "../../testkit/ca/served-ca.ts";
+import { eventually } from "../../testkit/eventually.ts";
 import {
   namespaceOf,
   startWatchedApi,
@@ -33,9 +34,6 @@ const start = (deliver_roots: boolean, clusters = "ab"): Promise<ServedCa> =>
     })),
     [credential]: watchedToken,
   });
-
-const eventually = (check: () => unknown): Promise<unknown> =>
-  vi.waitFor(check, { timeout: 20_000, interval: 50 });
 
 const metrics = async ({ monitoringPort }: ServedCa): Promise<string> =>
   (await fetch(`http://127.0.0.1:${monitoringPort}/metrics`)).text();

@@ -1,7 +1,7 @@
 import { X509Certificate } from "node:crypto";
 import { once } from "node:events";
 import { connect } from "node:tls";
-import { afterAll, beforeAll, expect, test, vi } from "vitest";
+import { afterAll, beforeAll, expect, test } from "vitest";
 import { createWorkloadKey } from "../../../dev/certificate-request.ts";
 import { issuers, issuerTables } from "../../contract/service-under-test.ts";
 import { type ServedCa, serveCa, servedName } from "../../testkit/ca/served-ca.ts";
@@ -11,6 +11,7 @@ import {
   mintAccountToken,
   type TokenKey,
 } from "../../testkit/callers/tokens.ts";
+import { eventually } from "../../testkit/eventually.ts";
 import { type ClientTls, connectHttp2 } from "../../testkit/network/http2-client.ts";
 import {
   type CallerTls,
@@ -79,7 +80,6 @@ function servingCertificate(): Promise<X509Certificate> {
 
 const rootsIn = (pem: string): string[] =>
   (pem.match(/-----BEGIN[^-]+-----[^-]+-----END[^-]+-----\n/g) ?? []).toSorted();
-const patience = { timeout: 15_000, interval: 200 };
 
 test("a rotation renews the serving certificate and the roots of clients, and drops no connection", async () => {
   const [first = ""] = rootsIn(await served.bundle());
@@ -94,7 +94,7 @@ test("a rotation renews the serving certificate and the roots of clients, and dr
   await once(certified.session, "connect");
 
   at(19);
-  await vi.waitFor(async () => expect(rootsIn(await served.bundle())).toHaveLength(2), patience);
+  await eventually(async () => expect(rootsIn(await served.bundle())).toHaveLength(2));
   const second = rootsIn(await served.bundle()).find((root) => root !== first) ?? "";
 
   // What a certificate has opened is opened anew, against the roots of now.
@@ -103,10 +103,10 @@ test("a rotation renews the serving certificate and the roots of clients, and dr
   at(50);
   const middle = await renew(await obtain(lasting, true));
   at(56);
-  await vi.waitFor(async () => {
+  await eventually(async () => {
     const shown = await servingCertificate();
     expect(shown.verify(new X509Certificate(second).publicKey)).toBe(true);
-  }, patience);
+  });
   const late = await renew(middle);
   expect(
     new X509Certificate(late.chainPem ?? "").verify(new X509Certificate(second).publicKey),
@@ -114,8 +114,8 @@ test("a rotation renews the serving certificate and the roots of clients, and dr
   expect(await renew(late)).toHaveProperty("chainPem");
 
   at(110);
-  await vi.waitFor(async () => expect(await served.bundle()).not.toContain(first), patience);
-  await vi.waitFor(() => expect(renew({ ...middle, roots: second })).rejects.toThrow(), patience);
+  await eventually(async () => expect(await served.bundle()).not.toContain(first));
+  await eventually(() => expect(renew({ ...middle, roots: second })).rejects.toThrow());
   expect(await obtain(lasting, true)).toHaveProperty("chainPem");
   lasting.close();
-}, 60_000);
+});

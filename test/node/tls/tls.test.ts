@@ -8,6 +8,7 @@ import { toPem } from "../../../src/pki/encoding/pem.ts";
 import { issuers } from "../../contract/service-under-test.ts";
 import { temporaryFolder } from "../../dev/temporary-folder.ts";
 import { type ServedCa, serveCa, servedName } from "../../testkit/ca/served-ca.ts";
+import { eventually } from "../../testkit/eventually.ts";
 
 let served: ServedCa;
 let ca: string;
@@ -122,7 +123,7 @@ describe("a certificate in files", () => {
     await writeFile(TLS_KEY_FILE, "half a file");
     expect(await shown()).toMatchObject({ names: "DNS:one.test" });
     await place("two.test");
-    await expect.poll(shown, { timeout: 10_000 }).toMatchObject({ names: "DNS:two.test" });
+    await eventually(async () => expect(await shown()).toMatchObject({ names: "DNS:two.test" }));
     await server.end();
-  }, 20_000);
+  });
 });

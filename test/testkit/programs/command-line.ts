@@ -3,6 +3,7 @@ import { randomBytes } from "node:crypto";
 import { mkdir, mkdtemp, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join, resolve } from "node:path";
+import { hangMilliseconds } from "../hang-limit.ts";
 import { compileCache } from "./compile-cache.ts";
 
 /** A folder from which somebody operates a CA. */
@@ -98,7 +99,7 @@ function run(
     ...environment,
   };
   return new Promise((resolve) => {
-    const options = { cwd, env, timeout: 120_000, maxBuffer: 2 ** 24 };
+    const options = { cwd, env, timeout: hangMilliseconds, maxBuffer: 2 ** 24 };
     const child = execFile(
       process.execPath,
       [program, ...words],

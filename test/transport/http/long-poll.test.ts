@@ -12,6 +12,7 @@ import { createRoutes } from "../../../src/transport/http/routes.ts";
 import { origin } from "../../contract/service-under-test.ts";
 import { type RunningCa, startCa } from "../../testkit/ca/running-ca.ts";
 import { openStore, signerOf } from "../../testkit/ca/tainted-ca.ts";
+import { eventually } from "../../testkit/eventually.ts";
 
 let ca: RunningCa;
 let etag: string;
@@ -52,7 +53,7 @@ describe("one who waits for another trust bundle", () => {
   test("does not hear of the moment in which there is none", async () => {
     const answer = wait();
     await taint();
-    await expect.poll(async () => (await ca.app.request("/bundle.json")).status).toBe(503);
+    await eventually(async () => expect((await ca.app.request("/bundle.json")).status).toBe(503));
     await ca.rotate();
     ca.pass(1);
     expect((await answer).status).toBe(200);
@@ -82,7 +83,7 @@ describe("one who waits for another trust bundle", () => {
     };
     const app = new Hono().get("/", createBundleEndpoint(ca.certificateAuthority, waits, format));
     const older = app.request("/");
-    await expect.poll(() => writes).toBe(1);
+    await eventually(() => expect(writes).toBe(1));
     await taint();
     await ca.rotate();
     ca.pass(1);
