@@ -1,12 +1,13 @@
 import type { IssuerTable } from "./issuer-table.ts";
 
 /**
- * Clusters with a key in common, as copies of one cluster have: each signs what the other may have, so
- * there is no wall between them. One cluster under two names is none, and may be on its way to another issuer.
+ * Warns of clusters that share a key, as copies of one cluster do: each can sign tokens of the other,
+ * so nothing isolates them. Two issuers of the same cluster may share theirs: that is how a cluster
+ * changes its issuer.
  *
- * Keys that are looked up at the issuer are not known here.
+ * Keys that an issuer publishes are not known at the start, so only their URLs are compared.
  *
- * @returns One sentence for two issuers.
+ * @returns One sentence for each pair of issuers.
  */
 export function sharedKeys(issuers: readonly IssuerTable[]): string[] {
   const owners = new Map<string, IssuerTable>();

@@ -5,7 +5,7 @@ import { exportJWK, generateKeyPair, SignJWT } from "jose";
 export type Mint = (issuer: string, account: string) => Promise<string>;
 
 /** A cluster among others: what it is configured with, and how its tokens are made. */
-export interface WalledCluster {
+export interface TenantCluster {
   readonly table: Readonly<Record<string, unknown>>;
   readonly mint: Mint;
 }
@@ -13,10 +13,10 @@ export interface WalledCluster {
 export const issuerOf = (name: string): string => `https://${name}.example`;
 
 /** Each has namespaces of its own, and one that all share. */
-export async function createWalledCluster(
+export async function createTenantCluster(
   name: string,
   access: Readonly<Record<string, unknown>> = {},
-): Promise<WalledCluster> {
+): Promise<TenantCluster> {
   const { publicKey, privateKey } = await generateKeyPair("RS256", { extractable: true });
   const jwk = { ...(await exportJWK(publicKey)), kid: "k1", alg: "RS256", use: "sig" };
   const table = {

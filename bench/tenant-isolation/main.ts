@@ -10,7 +10,7 @@ import { startProcess } from "../node/process-under-test.ts";
 import { serveValues } from "../node/serve-values.ts";
 import { createCluster, createWorkload } from "../workload.ts";
 import { type Attempt, type Pair, pairsOf } from "./attempts.ts";
-import { createWalledCluster } from "./clusters.ts";
+import { createTenantCluster } from "./clusters.ts";
 import { compare } from "./statistics.ts";
 
 const [times = "3000"] = process.argv.slice(2);
@@ -104,9 +104,9 @@ const kubernetes = {
   review: "before-keys",
 };
 const [a, b, r] = await Promise.all([
-  createWalledCluster("a"),
-  createWalledCluster("b"),
-  createWalledCluster("r", { kubernetes }),
+  createTenantCluster("a"),
+  createTenantCluster("b"),
+  createTenantCluster("r", { kubernetes }),
 ]);
 const issuers = [a.table, b.table, r.table];
 const { csrPem } = await createWorkload(await createCluster("https://unused.example", "ES256"));
