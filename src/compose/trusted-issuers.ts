@@ -5,11 +5,12 @@ import {
   publishedKeys,
 } from "../authn/token/issuer-keys.ts";
 import { createTokenReview } from "../authn/token/token-review.ts";
-import { type NodeAuthorizer, nameAllowList, type TrustedIssuer } from "../authn/trusted-issuer.ts";
+import type { NodeAuthorizer, TrustedIssuer } from "../authn/trusted-issuer.ts";
 import type { EventLog } from "../ca/audit-event.ts";
 import { createClaimedReach, createPodAuthorizer } from "../ca/node-authorizer.ts";
 import type { Configuration } from "../config/configuration.ts";
 import type { IssuerTable } from "../config/issuer-table.ts";
+import { nameAllowList } from "../foundation/globs.ts";
 import { type ClusterFetch, fetchJson } from "../foundation/json-fetch.ts";
 import type { ClusterUnreachable, KubernetesApi } from "../kubernetes/api-server.ts";
 import { createPodLookup } from "../kubernetes/pod-lookup.ts";

@@ -14,3 +14,39 @@ export function globs(
   const isNotEmpty = z.minLength(1, `must not be empty: leave it out to allow every ${noun}`);
   return z._default(z.array(glob).check(isNotEmpty, z.maxLength(256)), ["*"]);
 }
+
+/**
+ * A predicate for names from globs, in which `*` stands for any run of characters.
+ *
+ * No regular expression: many stars make one backtrack for longer than a request may take.
+ */
+export function nameAllowList(globs: readonly string[]): (name: string) => boolean {
+  const forms = globs.map(parseGlob);
+  return (name) => forms.some((form) => matches(form, name));
+}
+
+/** The pieces between the stars: a name begins with the first, and ends with the last if there is a star. */
+interface Glob {
+  readonly first: string;
+  readonly others: readonly string[];
+  readonly last: string | undefined;
+}
+
+function parseGlob(glob: string): Glob {
+  const [first = "", ...others] = glob.split("*");
+  const last = others.pop();
+  return { first, others, last };
+}
+
+/** The other pieces follow each other in between, in their order. */
+function matches({ first, others, last }: Glob, name: string): boolean {
+  if (last === undefined) return name === first;
+  if (!name.startsWith(first) || name.length < first.length + last.length) return false;
+  let position = first.length;
+  for (const piece of others) {
+    const found = name.indexOf(piece, position);
+    if (found < 0) return false;
+    position = found + piece.length;
+  }
+  return position <= name.length - last.length && name.endsWith(last);
+}

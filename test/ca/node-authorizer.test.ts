@@ -1,9 +1,9 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import type { Caller } from "../../src/authn/caller.ts";
-import { nameAllowList } from "../../src/authn/trusted-issuer.ts";
 import { createIdentityPolicy } from "../../src/ca/identity-policy.ts";
 import { createClaimedReach } from "../../src/ca/node-authorizer.ts";
 import type { ImpersonationRule } from "../../src/foundation/errors.ts";
+import { nameAllowList } from "../../src/foundation/globs.ts";
 import { createKubernetesApi, restSeconds } from "../../src/kubernetes/api-server.ts";
 import { createPodLookup, podsKnownSeconds } from "../../src/kubernetes/pod-lookup.ts";
 import type { Pods } from "../../src/kubernetes/pods.ts";

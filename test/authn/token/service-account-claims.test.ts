@@ -3,7 +3,6 @@ import {
   leewaySeconds,
   parseServiceAccountClaims,
 } from "../../../src/authn/token/service-account-claims.ts";
-import { nameAllowList } from "../../../src/authn/trusted-issuer.ts";
 import { type Claims, serviceAccountClaims } from "../../testkit/callers/tokens.ts";
 import { refusalOf } from "../../testkit/refusal.ts";
 
@@ -196,38 +195,5 @@ describe("the kubernetes.io claims", () => {
     ["with a pod named without end", { ...bound, pod: { name: "p".repeat(1025), uid: "u" } }],
   ])("are malformed when they are %s", async (_, claims) => {
     expect(await refusalFor(kubernetes(claims))).toEqual(rejected("form"));
-  });
-});
-
-describe("the namespaces of an issuer", () => {
-  test.each<[string, string[], string[]]>([
-    ["*", ["*"], ["foo", "a", "x-y-z"]],
-    ["a name", ["foo"], ["foo"]],
-    ["a prefix", ["team-*"], ["team-", "team-a", "team-a-b"]],
-    ["a suffix", ["*-prod"], ["-prod", "a-prod"]],
-    ["a middle", ["a*z"], ["az", "abcz"]],
-    ["several stars", ["*a*b*"], ["ab", "xaxbx"]],
-    ["several", ["foo", "team-*"], ["foo", "team-x"]],
-  ])("allow by %s", (_, globs, namespaces) => {
-    const mayUse = nameAllowList(globs);
-    expect(namespaces.filter((namespace) => !mayUse(namespace))).toEqual([]);
-  });
-
-  test.each<[string, string[], string[]]>([
-    ["a name", ["foo"], ["foo2", "xfoo", "fo", "", "foo\n"]],
-    ["a prefix", ["team-*"], ["team", "xteam-a", ""]],
-    ["a suffix", ["*-prod"], ["prod", "a-prod-b"]],
-    ["several", ["foo", "team-*"], ["foo-team-x", "bar"]],
-    ["nothing", [], ["foo", "a"]],
-    ["a dot, which is no wildcard", ["a.c"], ["abc"]],
-  ])("do not allow more than %s says", (_, globs, namespaces) => {
-    const mayUse = nameAllowList(globs);
-    expect(namespaces.filter(mayUse)).toEqual([]);
-  });
-
-  test("are matched without trying every way, however many stars an operator writes", () => {
-    // There are more ways than a test has time for.
-    const mayUse = nameAllowList([`${"*a".repeat(30)}*b`]);
-    expect(mayUse("a".repeat(63))).toBe(false);
   });
 });

@@ -1,6 +1,7 @@
 import { pinnedKeys } from "../../../src/authn/token/issuer-keys.ts";
 import { parseKeySet } from "../../../src/authn/token/key-set.ts";
-import { nameAllowList, type TrustedIssuer } from "../../../src/authn/trusted-issuer.ts";
+import type { TrustedIssuer } from "../../../src/authn/trusted-issuer.ts";
+import { nameAllowList } from "../../../src/foundation/globs.ts";
 import { jwksOf, type TokenKey } from "./tokens.ts";
 
 type Rules = Partial<TrustedIssuer> & { readonly namespaces?: readonly string[] };
