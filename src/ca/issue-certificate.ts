@@ -45,8 +45,10 @@ export interface RequestContext {
 }
 
 /**
- * Issues an X509-SVID, or to a gateway a serving certificate, to an authenticated caller: the leaf, each intermediate alone, then every
- * root of the trust bundle as one element (Istio's layout), all PEM.
+ * Issues an X509-SVID, or to a gateway a serving certificate, to an authenticated caller. The answer has
+ * Istio's layout, all PEM: the leaf, each intermediate alone, then every root of the trust bundle as one element.
+ *
+ * ARCHITECTURE.md, "CSR → PEM", follows a request through all layers; this is its sixth step.
  *
  * @throws CaError for everything that is refused.
  */

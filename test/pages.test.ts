@@ -1,0 +1,107 @@
+import { existsSync, globSync, readFileSync } from "node:fs";
+import { dirname, join, normalize } from "node:path";
+import { fileURLToPath } from "node:url";
+import { describe, expect, test } from "vitest";
+
+const root = fileURLToPath(new URL("..", import.meta.url));
+const read = (path: string): string => readFileSync(join(root, path), "utf8");
+const pages = globSync(["*.md", "docs/**/*.md"], { cwd: root });
+
+/** A file and an anchor in it, as a page's link names them. */
+interface Reference {
+  readonly path: string;
+  readonly anchor: string | undefined;
+}
+
+/** The relative links of a page, seen from the root. */
+function linksOf(page: string): Reference[] {
+  const targets = [...read(page).matchAll(/\]\((?!https?:)([^)\s]*)\)/g)].map(([, to = ""]) => to);
+  const sources = [...read(page).matchAll(/\bsrc="([^"]+)"/g)].map(([, to = ""]) => to);
+  return [...targets, ...sources].map((target) => {
+    const [file = "", anchor] = target.split("#");
+    return { path: file === "" ? page : normalize(join(dirname(page), file)), anchor };
+  });
+}
+
+const folders = "src|test|docs|dev|bench|proto|deploy";
+
+/** Paths of the repository between back quotes; `docs/*` and the like name no file. */
+function quotedPaths(page: string): string[] {
+  const quoted = read(page).matchAll(new RegExp(`\`((?:${folders})/[\\w./-]*)\``, "g"));
+  return [...quoted].map(([, path = ""]) => path);
+}
+
+/** GitHub's anchors of a page's headings. */
+function anchorsOf(page: string): string[] {
+  const headings = [...read(page).matchAll(/^#+ (.+)$/gm)].map(([, heading = ""]) => heading);
+  return headings.map((heading) =>
+    heading
+      .toLowerCase()
+      .replace(/[^\p{L}\p{N} _-]/gu, "")
+      .replaceAll(" ", "-"),
+  );
+}
+
+describe.each(pages)("%s", (page) => {
+  test("names only files that exist", () => {
+    const paths = [...linksOf(page).map(({ path }) => path), ...quotedPaths(page)];
+    expect(paths.filter((path) => !existsSync(join(root, path)))).toEqual([]);
+  });
+
+  test("links only to headings that exist", () => {
+    const broken = linksOf(page).filter(
+      ({ path, anchor }) =>
+        anchor !== undefined && existsSync(join(root, path)) && !anchorsOf(path).includes(anchor),
+    );
+    expect(broken).toEqual([]);
+  });
+});
+
+describe("ARCHITECTURE.md", () => {
+  const text = read("ARCHITECTURE.md");
+
+  test("names functions that are in the files beside them", () => {
+    const steps = [...text.matchAll(/\]\((src\/[^)]+\.ts)\) `(\w+)`/g)];
+    expect(steps.length).toBeGreaterThan(40);
+    const strangers = steps.filter(([, file = "", name]) => {
+      return existsSync(join(root, file)) && !new RegExp(`\\b${name}\\b`).test(read(file));
+    });
+    expect(strangers.map(([, file, name]) => `${file} ${name}`)).toEqual([]);
+  });
+
+  const layers = globSync("src/*/tsconfig.json", { cwd: root }).map(
+    (path) => path.split("/")[1] ?? "",
+  );
+  const rows = [...text.matchAll(/^\| \[`src\/(\w+)`\]\(src\/\w+\) \|[^|]+\| ([^|]+) \|$/gm)];
+
+  function namesIn(imports: string, layer: string): string[] {
+    if (imports === "nothing") return [];
+    if (imports === "every other layer") return layers.filter((each) => each !== layer);
+    return imports.split(", ");
+  }
+
+  test("has a row for each layer, below those that it may import", () => {
+    const named = rows.map(([, layer]) => layer);
+    expect(named.toSorted()).toEqual(layers.toSorted());
+    for (const [i, [, layer = "", imports = ""]] of rows.entries()) {
+      for (const each of namesIn(imports, layer)) expect(named.slice(0, i)).toContain(each);
+    }
+  });
+
+  test.each(rows.map(([, layer = "", imports = ""]) => [layer, imports]))(
+    "says of %s what its tsconfig.json references",
+    (layer, imports) => {
+      const references = JSON.parse(read(`src/${layer}/tsconfig.json`)).references as {
+        path: string;
+      }[];
+      const referenced = references.map(({ path }) => path.replace("../", ""));
+      expect(referenced.toSorted()).toEqual(namesIn(imports, layer).toSorted());
+    },
+  );
+
+  test("has every layer in its picture", () => {
+    const picture = read("docs/architecture.svg");
+    const missing = layers.filter((layer) => !picture.includes(`>${layer}</text>`));
+    expect(missing).toEqual([]);
+  });
+});
