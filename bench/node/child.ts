@@ -1,4 +1,5 @@
-import { consoleLog } from "../../src/foundation/event-log.ts";
+import { createEventLog } from "../../src/ca/audit-event.ts";
+import { writeToConsole } from "../../src/foundation/event-log.ts";
 import { parseGatewayConfiguration } from "../../src/node/gateway/gateway-configuration.ts";
 import { nodeCryptography } from "../../src/node/node-cryptography.ts";
 import { serve } from "../../src/node/serve/serve.ts";
@@ -27,7 +28,8 @@ export interface Answer {
 
 useCryptography(nodeCryptography);
 
-const serverContext = { log: consoleLog, clock: () => new Date() };
+const clock = () => new Date();
+const serverContext = { log: createEventLog(clock, writeToConsole), clock };
 const nothing: Answer = { port: 0, plaintextPort: 0 };
 let floors: Record<"web" | "node", Floor> | undefined;
 

@@ -1,9 +1,9 @@
-import type { AuditEvent } from "../../src/ca/audit-event.ts";
+import { type AuditEvent, createEventLog } from "../../src/ca/audit-event.ts";
 import { issueCertificate } from "../../src/ca/issue-certificate.ts";
 import { mintAuthority } from "../../src/ca/mint.ts";
 import { compose } from "../../src/compose/composition.ts";
 import { parseConfiguration } from "../../src/config/configuration.ts";
-import { consoleLog } from "../../src/foundation/event-log.ts";
+import { writeToConsole } from "../../src/foundation/event-log.ts";
 import { firstSchedule } from "../../src/pki/authority/schedule.ts";
 import { addSeconds } from "../../src/pki/x509/validity.ts";
 import { createKvStore } from "../../src/worker/kv-store.ts";
@@ -17,6 +17,9 @@ interface Environment {
 }
 
 type Work = () => Promise<unknown>;
+
+const clock = () => new Date();
+const log = createEventLog(clock, writeToConsole);
 
 const prepared = new Map<string, Work>();
 
@@ -51,7 +54,7 @@ export default {
 
 /** Puts an authority that signs already: the real first one would wait until every reader can see it. */
 async function found({ AUTHORITIES, ...values }: Environment): Promise<void> {
-  const platform = { store: createKvStore(AUTHORITIES), log: consoleLog, clock: () => new Date() };
+  const platform = { store: createKvStore(AUTHORITIES), log, clock };
   const { mint } = await compose(parseConfiguration(values), platform);
   const { propagationSeconds } = mint.phaseLengths;
   const published = addSeconds(new Date(), -2 * propagationSeconds);
@@ -93,7 +96,7 @@ async function createIssue(
   { token, csrPem }: Credentials,
   { AUTHORITIES, ...values }: Environment,
 ): Promise<Work> {
-  const platform = { store: createKvStore(AUTHORITIES), log: consoleLog, clock: () => new Date() };
+  const platform = { store: createKvStore(AUTHORITIES), log, clock };
   const { certificateAuthority } = await compose(parseConfiguration(values), platform);
   const { authenticate, issuance } = certificateAuthority;
   const headers = new Headers({ authorization: `Bearer ${token}`, clusterid: "Kubernetes" });

@@ -1,6 +1,6 @@
+import type { OperationLog } from "../foundation/event-log.ts";
 import type { Endings } from "../host/disposables.ts";
 import type { AgentConfiguration } from "./configuration/configuration.ts";
-import type { Clock, EventLog } from "./event-log.ts";
 import {
   type CertificateCache,
   noCache,
@@ -21,10 +21,10 @@ import { TrustRoots } from "./trust/trust-roots.ts";
 
 /** What an agent gets from whoever starts it. */
 export interface AgentPorts {
-  readonly clock: Clock;
+  readonly clock: () => Date;
   /** At least 0 and less than 1. */
   readonly random: () => number;
-  readonly log: EventLog;
+  readonly log: OperationLog;
 }
 
 /** The parts that everything else of an agent is made from. */

@@ -1,10 +1,10 @@
+import { messageOf } from "../foundation/errors.ts";
 import { SecretDiscoveryService } from "../gen/envoy/service/secret/v3/sds_pb.ts";
 import { SpiffeWorkloadAPI } from "../gen/spiffe/workload_pb.ts";
 import { Endings } from "../host/disposables.ts";
 import { ConfigurationError } from "./agent-fault.ts";
 import { type AgentParts, type AgentPorts, assembleParts } from "./agent-parts.ts";
 import type { AgentConfiguration } from "./configuration/configuration.ts";
-import { sentence } from "./event-log.ts";
 import type { Identities } from "./identity/identities.ts";
 import type { RefreshingIdentity } from "./identity/refreshing-identity.ts";
 import { startNodeMode } from "./node-mode/node-mode.ts";
@@ -60,7 +60,7 @@ async function start(
     endings.add(() => written.close());
   }
   const { status, statusUrl } = await openStatus(parts, poll, endings);
-  ports.log({ event: "agent-started", level: "info", mode: subject.mode, sdsSocket });
+  ports.log.operation({ event: "agent-started", level: "info", mode: subject.mode, sdsSocket });
   return { status, statusUrl, close: () => endings.end() };
 }
 
@@ -110,7 +110,7 @@ async function openStatus(
   metrics.observe({ expiries: () => expiries(identities, own), bundleConfirmedAt }, clock);
   const view = { status, metrics: () => metrics.text() };
   const server = await serveStatus(configuration.statusAddress, view).catch((error: unknown) => {
-    throw new ConfigurationError(`RAMPART_STATUS_ADDR: ${sentence(error)}`);
+    throw new ConfigurationError(`RAMPART_STATUS_ADDR: ${messageOf(error)}`);
   });
   endings.add(() => server.close());
   return { status, statusUrl: server.url };

@@ -1,15 +1,15 @@
+import { createOperationLog, type OperationLog } from "../foundation/event-log.ts";
 import { type Agent, startAgent } from "./agent.ts";
 import type { AgentConfiguration } from "./configuration/configuration.ts";
-import type { AgentEvent } from "./event-log.ts";
+
+const clock = (): Date => new Date();
+
+/** The log of this process. Standard output may belong to a program that the agent supervises. */
+export const agentLog: OperationLog = createOperationLog(clock, (line) => {
+  process.stderr.write(`${line}\n`);
+});
 
 /** Starts an agent on this process's clock, chance and standard error. */
 export async function startAgentProcess(configuration: AgentConfiguration): Promise<Agent> {
-  const clock = (): Date => new Date();
-  return await startAgent(configuration, { clock, random: Math.random, log: writeEvent });
-}
-
-/** Writes one event as one line of JSON. Standard output may belong to a program that we supervise. */
-export function writeEvent({ event, level, ...details }: AgentEvent): void {
-  const time = new Date().toISOString();
-  process.stderr.write(`${JSON.stringify({ time, level, event, ...details })}\n`);
+  return await startAgent(configuration, { clock, random: Math.random, log: agentLog });
 }

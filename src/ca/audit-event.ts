@@ -1,5 +1,11 @@
 import type { Refusal } from "../foundation/errors.ts";
-import type { OperationLog } from "../foundation/event-log.ts";
+import {
+  createOperationLog,
+  formatLine,
+  type Level,
+  type OperationLog,
+  type WriteLine,
+} from "../foundation/event-log.ts";
 
 /**
  * One request for a certificate, whatever became of it: the audit trail. No token, key or CSR.
@@ -31,7 +37,23 @@ export interface AuditEvent {
   durationMilliseconds?: number;
 }
 
-/** Where events go, one structured line each. Must not throw. */
+/** Takes the events of a CA. It neither throws nor waits. */
 export interface EventLog extends OperationLog {
   readonly audit: (event: AuditEvent) => void;
+}
+
+/** A refusal is expected; a fault is ours to mend. */
+const levels: Readonly<Record<AuditEvent["outcome"], Level>> = {
+  issued: "info",
+  refused: "warning",
+  failed: "error",
+};
+
+/** The log of a program that is a CA, or stands in front of one. */
+export function createEventLog(clock: () => Date, write: WriteLine): EventLog {
+  return {
+    ...createOperationLog(clock, write),
+    // Written as `info` whatever the outcome, so that the audit trail is whole on one stream.
+    audit: (event) => write(formatLine(clock(), levels[event.outcome], event), "info"),
+  };
 }

@@ -1,6 +1,6 @@
 import type { AuthorityStore, StoredRecord } from "../custody/authority-store.ts";
 import { recordKey } from "../custody/record-key.ts";
-import { CaError } from "../foundation/errors.ts";
+import { CaError, messageOf } from "../foundation/errors.ts";
 import { addSeconds } from "../pki/x509/validity.ts";
 import type { EventLog } from "./audit-event.ts";
 import { type AuthorityView, viewAt } from "./authority-view.ts";
@@ -97,11 +97,7 @@ function isWithin(now: Date, { validFrom, validUntil }: AuthorityView): boolean 
 }
 
 function logUnreachable({ operation }: EventLog, error: unknown): void {
-  operation({
-    event: "store-unreachable",
-    level: "error",
-    detail: error instanceof Error ? error.message : "the store cannot be read",
-  });
+  operation({ event: "store-unreachable", level: "error", detail: messageOf(error) });
 }
 
 async function openAll(

@@ -2,6 +2,7 @@ import type { StoredRecord } from "../custody/authority-store.ts";
 import { recordKey } from "../custody/record-key.ts";
 import { resealAuthority } from "../custody/seal.ts";
 import { resealStatement } from "../custody/statement.ts";
+import { messageOf } from "../foundation/errors.ts";
 import { type MintCause, planRotation, type RotationStep } from "../pki/authority/rotation.ts";
 import type { Schedule } from "../pki/authority/schedule.ts";
 import { exposuresAt } from "./authority-view.ts";
@@ -116,9 +117,5 @@ function logExposures({ log }: Mint, opened: OpenedStore, now: Date): void {
 }
 
 function logFault({ log }: Mint, fault: unknown): void {
-  log.operation({
-    event: "rotation-fault",
-    level: "error",
-    detail: fault instanceof Error ? fault.message : "something that is not an error was thrown",
-  });
+  log.operation({ event: "rotation-fault", level: "error", detail: messageOf(fault) });
 }

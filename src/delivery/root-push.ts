@@ -1,5 +1,6 @@
 import type { EventLog } from "../ca/audit-event.ts";
 import type { Authorities } from "../ca/authorities.ts";
+import { messageOf } from "../foundation/errors.ts";
 import type { NumberedBundle } from "../pki/authority/trust-bundle.ts";
 import { createPushBudget, type PushLimits } from "./push-budget.ts";
 import { deliverTo, type PushOutcome, type RootTarget } from "./push-to-cluster.ts";
@@ -51,7 +52,7 @@ export function createRootPush({ targets, authorities, limits, log }: PushParts)
   return {
     deliver: async (now, ending) => {
       if (targets.length === 0) return;
-      const bundle = await bundleAt(authorities, now).catch(reasonOf);
+      const bundle = await bundleAt(authorities, now).catch(messageOf);
       if (typeof bundle !== "string") await deliverAll(bundle, now, ending);
       else log.operation({ event: "roots-not-delivered", level: "warning", detail: bundle });
     },
@@ -65,9 +66,6 @@ async function bundleAt(authorities: Authorities, now: Date): Promise<NumberedBu
   if (trustBundle.roots.length === 0) throw new Error("there is no root to deliver");
   return { pem: trustBundle.pem, sequence };
 }
-
-const reasonOf = (error: unknown): string =>
-  error instanceof Error ? error.message : "the store of authorities cannot be read";
 
 /**
  * Those that the last run did not reach, then the others. Where nothing is remembered, because a cron

@@ -65,3 +65,8 @@ export class CaError extends Error {
     this.refusal = refusal;
   }
 }
+
+/** The message of whatever was thrown. */
+export function messageOf(thrown: unknown): string {
+  return thrown instanceof Error ? thrown.message : "something that is not an error was thrown";
+}

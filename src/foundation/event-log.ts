@@ -1,27 +1,46 @@
+/** How much an event matters to whoever reads the log. */
+export type Level = "info" | "warning" | "error";
+
 /** An event apart from requests: a record that does not open, an issuer that cannot be reached. */
 export interface OperationalEvent {
   readonly event: string;
-  readonly level: "info" | "warning" | "error";
-  readonly detail: string;
-  readonly [field: string]: string | number;
+  readonly level: Level;
+  /** A sentence for the operator. */
+  readonly detail?: string;
+  /** The writer of the line sets it. */
+  readonly time?: never;
+  readonly [field: string]: string | number | boolean | undefined;
 }
 
-/** Where such events go, one structured line each. Must not throw. */
+/** Takes operational events. It neither throws nor waits. */
 export interface OperationLog {
   readonly operation: (event: OperationalEvent) => void;
 }
 
-/** Events as JSON, one line each, on the console that Workers Logs collects. */
-export const consoleLog: OperationLog & { readonly audit: (event: object) => void } = {
-  audit: (event) => {
-    console.log(JSON.stringify(event));
-  },
-  operation: (event) => {
-    write[event.level](JSON.stringify(event));
-  },
-};
+/** Writes a line, which comes without its line break. It must not throw. */
+export type WriteLine = (line: string, level: Level) => void;
 
-const write: Readonly<Record<OperationalEvent["level"], (line: string) => void>> = {
+/** The log of a program: only its `main.ts` knows the clock and the place of the lines. */
+export function createOperationLog(clock: () => Date, write: WriteLine): OperationLog {
+  return {
+    operation: ({ event, level, ...details }) =>
+      write(formatLine(clock(), level, { event, ...details }), level),
+  };
+}
+
+/**
+ * One line of any program's log: a JSON object that begins with `time` (RFC 3339, UTC) and `level`.
+ *
+ * @param event Begins with its name, so that the line goes on with it.
+ */
+export function formatLine(time: Date, level: Level, event: { readonly event: string }): string {
+  return JSON.stringify({ time, level, ...event });
+}
+
+/** Writes on the console, which Workers Logs collects by level, and Node as standard output and error. */
+export const writeToConsole: WriteLine = (line, level) => consoleMethods[level](line);
+
+const consoleMethods: Readonly<Record<Level, (line: string) => void>> = {
   info: (line) => console.log(line),
   warning: (line) => console.warn(line),
   error: (line) => console.error(line),

@@ -1,4 +1,5 @@
 import type { Hono } from "hono";
+import { createEventLog } from "../ca/audit-event.ts";
 import { rotateAll } from "../ca/rotate.ts";
 import { compose } from "../compose/composition.ts";
 import { rootTargets } from "../compose/root-targets.ts";
@@ -6,7 +7,7 @@ import { configurationKeys, parseConfiguration } from "../config/configuration.t
 import type { PushLimits } from "../delivery/push-budget.ts";
 import { createRootPush } from "../delivery/root-push.ts";
 import { ConfigurationError } from "../foundation/configuration-error.ts";
-import { consoleLog } from "../foundation/event-log.ts";
+import { writeToConsole } from "../foundation/event-log.ts";
 import type { ClusterFetch } from "../foundation/json-fetch.ts";
 import { createMisconfiguredApp } from "../transport/http/misconfigured-app.ts";
 import { createRoutes } from "../transport/http/routes.ts";
@@ -23,6 +24,7 @@ interface Isolate {
 }
 
 const clock = (): Date => new Date();
+const log = createEventLog(clock, writeToConsole);
 
 /**
  * A run may make a thousand requests, with those to the store among them, or fifty on the free plan,
@@ -61,17 +63,17 @@ async function startConfigured(environment: Environment): Promise<Isolate> {
     throw new ConfigurationError(["AUTHORITIES: is required, as a KV namespace binding"]);
   }
   for (const detail of configuration.warnings) {
-    consoleLog.operation({ event: "configuration-warning", level: "warning", detail });
+    log.operation({ event: "configuration-warning", level: "warning", detail });
   }
   const store = createKvStore(AUTHORITIES);
   const signerStore = signerStoreIn(AUTHORITIES);
-  const platform = { store, signerStore, log: consoleLog, clock, clusterFetch };
+  const platform = { store, signerStore, log, clock, clusterFetch };
   const { certificateAuthority, mint, signerMints } = await compose(configuration, platform);
   const push = createRootPush({
     targets: rootTargets(configuration, clusterFetch),
     authorities: certificateAuthority.issuance.authorities,
     limits: pushLimits,
-    log: consoleLog,
+    log,
   });
   return {
     app: createRoutes(certificateAuthority, edgeCertificateOf),
@@ -102,7 +104,7 @@ const isWritten = (value: unknown): boolean => typeof value !== "object" || Arra
 
 function startMisconfigured(error: ConfigurationError): Isolate {
   for (const detail of error.faults) {
-    consoleLog.operation({ event: "configuration-fault", level: "error", detail });
+    log.operation({ event: "configuration-fault", level: "error", detail });
   }
   const runCron = async (): Promise<void> => {
     throw error;

@@ -3,6 +3,7 @@ import { env } from "cloudflare:workers";
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import { callWithClient, protocols } from "../contract/rpc-calls.ts";
 import { origin } from "../contract/service-under-test.ts";
+import { parseLogLine } from "../testkit/log-lines.ts";
 
 type Environment = Readonly<Record<string, unknown>>;
 
@@ -68,6 +69,7 @@ describe("a misconfigured Worker", () => {
     const faults = lines.filter((line) => line.includes("configuration-fault"));
     expect(faults).toHaveLength(1);
     expect(faults[0]).not.toContain("password");
+    expect(parseLogLine(faults[0] ?? "")).toMatchObject({ level: "error" });
   });
 
   test("tells callers to come back, over every protocol", async () => {

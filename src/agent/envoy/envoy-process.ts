@@ -1,7 +1,8 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { constants } from "node:os";
 import { setTimeout as sleep } from "node:timers/promises";
-import { type EventLog, sentence } from "../event-log.ts";
+import { messageOf } from "../../foundation/errors.ts";
+import type { OperationLog } from "../../foundation/event-log.ts";
 
 /** How often a program that crashes is started again. */
 export interface RestartBudget {
@@ -23,7 +24,7 @@ export interface SupervisedProgram {
   /** How long connections get to end by themselves. */
   readonly drainMilliseconds: number;
   readonly restarts: RestartBudget;
-  readonly log: EventLog;
+  readonly log: OperationLog;
 }
 
 const longestRestartMilliseconds = 30_000;
@@ -57,7 +58,12 @@ export class EnvoyProcess {
       if (performance.now() - begin > goodRunMilliseconds) restarts = 0;
       if (restarts >= most) return code;
       const wait = Math.min(longestRestartMilliseconds, firstWaitMilliseconds * 2 ** restarts);
-      this.#program.log({ event: "proxy-restarting", level: "error", code, milliseconds: wait });
+      this.#program.log.operation({
+        event: "proxy-restarting",
+        level: "error",
+        code,
+        milliseconds: wait,
+      });
       await sleep(wait, undefined, { signal: this.#ending.signal }).catch(() => undefined);
       if (this.#isEnding) return code;
     }
@@ -90,14 +96,20 @@ export class EnvoyProcess {
     return new Promise((resolve) => {
       const child = spawn(command, values, { stdio: "inherit" });
       this.#child = child;
-      child.on("spawn", () => log({ event: "proxy-started", level: "info", pid: child.pid }));
+      child.on("spawn", () =>
+        log.operation({ event: "proxy-started", level: "info", pid: child.pid }),
+      );
       child.on("error", (error) => {
-        log({ event: "proxy-unstartable", level: "error", detail: sentence(error) });
+        log.operation({ event: "proxy-unstartable", level: "error", detail: messageOf(error) });
         if (child.pid === undefined) resolve(commandNotFound);
       });
       child.on("exit", (code, signal) => {
         const number = code ?? 128 + (signal ? constants.signals[signal] : 0);
-        log({ event: "proxy-exited", level: number === 0 ? "info" : "warn", code: number });
+        log.operation({
+          event: "proxy-exited",
+          level: number === 0 ? "info" : "warning",
+          code: number,
+        });
         resolve(number);
       });
     });
@@ -110,10 +122,10 @@ export class EnvoyProcess {
       const url = `${adminUrl}/drain_listeners?graceful`;
       const signal = AbortSignal.any([this.#ending.signal, AbortSignal.timeout(2_000)]);
       await fetch(url, { method: "POST", signal });
-      log({ event: "proxy-draining", level: "info", milliseconds: drainMilliseconds });
+      log.operation({ event: "proxy-draining", level: "info", milliseconds: drainMilliseconds });
       await sleep(drainMilliseconds, undefined, { signal: this.#ending.signal });
     } catch (error) {
-      log({ event: "proxy-undrained", level: "warn", detail: sentence(error) });
+      log.operation({ event: "proxy-undrained", level: "warning", detail: messageOf(error) });
     }
   }
 }

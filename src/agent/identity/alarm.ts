@@ -1,5 +1,3 @@
-import type { Clock } from "../event-log.ts";
-
 /**
  * How long the clock is not looked at: a machine that slept, or whose clock was set, notices within
  * this time.
@@ -8,11 +6,11 @@ const longestSleepMilliseconds = 15_000;
 
 /** Waits for an instant of the clock, or for somebody to ring. For one waiter. */
 export class Alarm {
-  readonly #clock: Clock;
+  readonly #clock: () => Date;
   #wake: () => void = () => undefined;
   #isRung = false;
 
-  constructor(clock: Clock) {
+  constructor(clock: () => Date) {
     this.#clock = clock;
   }
 

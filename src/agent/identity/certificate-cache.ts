@@ -2,10 +2,11 @@ import { createHash, createPrivateKey } from "node:crypto";
 import { readdir, rm, stat } from "node:fs/promises";
 import { join } from "node:path";
 import * as z from "zod/mini";
+import { messageOf } from "../../foundation/errors.ts";
+import type { OperationLog } from "../../foundation/event-log.ts";
 import type { SpiffeId } from "../../pki/spiffe-id.ts";
 import { IssuanceError } from "../agent-fault.ts";
 import type { CacheSettings } from "../configuration/configuration.ts";
-import { type Clock, type EventLog, sentence } from "../event-log.ts";
 import { readCacheKey, readSealed, writeSealed } from "./sealed-file.ts";
 import { privateKeyPem } from "./subject-key.ts";
 import { type Issuance, parseIssuance } from "./x509-svid.ts";
@@ -43,13 +44,13 @@ export const noCache: CertificateCache = {
 /** A cache in a folder, sealed if there is a key. @throws ConfigurationError for an unusable key. */
 export async function openCertificateCache(
   { folder, keyFile }: CacheSettings,
-  { clock, log }: { readonly clock: Clock; readonly log: EventLog },
+  { clock, log }: { readonly clock: () => Date; readonly log: OperationLog },
 ): Promise<CertificateCache> {
   const key = keyFile === undefined ? undefined : await readCacheKey(keyFile);
   await removeForgotten(folder, clock());
   const write = async (name: string, text: string): Promise<void> => {
     await writeSealed(fileOf(folder, name), name, text, key).catch((error: unknown) => {
-      log({ event: "cache-unwritten", level: "warn", detail: sentence(error) });
+      log.operation({ event: "cache-unwritten", level: "warning", detail: messageOf(error) });
     });
   };
   let lastWrite = Promise.resolve();
@@ -65,7 +66,7 @@ export async function openCertificateCache(
       if (isAbsent(error)) return undefined;
       // A parser's own words may quote what it read, and that is a key.
       const detail = error instanceof IssuanceError ? error.message : "not what was written";
-      log({ event: "cache-unread", level: "warn", name, detail });
+      log.operation({ event: "cache-unread", level: "warning", name, detail });
       return undefined;
     }
   };

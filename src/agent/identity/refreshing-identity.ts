@@ -1,6 +1,7 @@
+import { messageOf } from "../../foundation/errors.ts";
+import type { OperationLog } from "../../foundation/event-log.ts";
 import type { SpiffeId } from "../../pki/spiffe-id.ts";
 import { IssuanceError } from "../agent-fault.ts";
-import { type Clock, type EventLog, sentence } from "../event-log.ts";
 import type { Issue } from "../issuance/certificate-client.ts";
 import { Subscribers } from "../secrets/subscribers.ts";
 import type { TrustRoots } from "../trust/trust-roots.ts";
@@ -13,9 +14,9 @@ export interface RefreshingPorts {
   readonly issue: Issue;
   readonly trust: TrustRoots;
   readonly policy: RenewalPolicy;
-  readonly clock: Clock;
+  readonly clock: () => Date;
   readonly random: () => number;
-  readonly log: EventLog;
+  readonly log: OperationLog;
   /** What an earlier run remembered, if it is still good. Never rejects. */
   readonly recall: (spiffeId: SpiffeId) => Promise<Issuance | undefined>;
   /** Told of each certificate. Never rejects. */
@@ -68,7 +69,7 @@ export class RefreshingIdentity {
       notAfter: svid?.notAfter,
       nextAttempt: this.#nextAttempt,
       issuer: svid?.chain[0].issuer,
-      lastError: this.#lastError === undefined ? undefined : sentence(this.#lastError),
+      lastError: this.#lastError === undefined ? undefined : messageOf(this.#lastError),
     };
   }
 
@@ -142,12 +143,12 @@ export class RefreshingIdentity {
       if (this.#ending.signal.aborted) return;
       const fault = error instanceof IssuanceError ? error.fault : "defect";
       const hoursLeft = this.#hoursLeft();
-      log({
+      log.operation({
         event: "renewal-failed",
         level: "error",
         spiffeId,
         fault,
-        detail: sentence(error),
+        detail: messageOf(error),
         hoursLeft,
       });
     }
@@ -161,7 +162,7 @@ export class RefreshingIdentity {
     this.#lastError = undefined;
     this.#nextAttempt = renewalAt(svid, policy, random());
     const { notAfter, chain } = svid;
-    log({
+    log.operation({
       event,
       level: "info",
       spiffeId: this.spiffeId,
@@ -179,7 +180,7 @@ export class RefreshingIdentity {
     // Who has failed tries again soon; who is about to get another has it checked.
     const isBusy = this.#failures > 0 || this.#flight !== undefined;
     if (!svid || isBusy || trust.verifies(svid, clock())) return;
-    log({ event: "authority-withdrawn", level: "warn", spiffeId: this.spiffeId });
+    log.operation({ event: "authority-withdrawn", level: "warning", spiffeId: this.spiffeId });
     this.#nextAttempt = clock();
     this.#alarm.ring();
   }

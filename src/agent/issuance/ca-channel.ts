@@ -9,7 +9,6 @@ import {
   createGrpcTransport,
   createGrpcWebTransport,
 } from "@connectrpc/connect-node";
-import type { Clock } from "../event-log.ts";
 import { parseCertificates } from "../identity/certificate-text.ts";
 import { readRootFile } from "../trust/root-file.ts";
 import type { CaAddress } from "./ca-address.ts";
@@ -33,10 +32,10 @@ const maximumConnections = 8;
  */
 export class CaChannel {
   readonly #connection: CaConnection;
-  readonly #clock: Clock;
+  readonly #clock: () => Date;
   #current: { readonly key: string; readonly transport: Transport; close(): void } | undefined;
 
-  constructor(connection: CaConnection, clock: Clock) {
+  constructor(connection: CaConnection, clock: () => Date) {
     this.#connection = connection;
     this.#clock = clock;
   }

@@ -1,8 +1,8 @@
 import { Code, ConnectError, createClient } from "@connectrpc/connect";
+import type { OperationLog } from "../../foundation/event-log.ts";
 import { IstioCertificateService } from "../../gen/istio/v1/auth/ca_pb.ts";
 import type { SpiffeId } from "../../pki/spiffe-id.ts";
 import { IssuanceError } from "../agent-fault.ts";
-import type { Clock, EventLog } from "../event-log.ts";
 import { generateSubjectKey, type SubjectKeyKind } from "../identity/subject-key.ts";
 import { type Issuance, parseIssuance } from "../identity/x509-svid.ts";
 import type { IssuanceMetrics } from "../status/metrics.ts";
@@ -31,9 +31,9 @@ export interface RequestSettings {
 /** What the client stands on. */
 export interface CertificateClientPorts {
   readonly channel: CaChannel;
-  readonly clock: Clock;
+  readonly clock: () => Date;
   readonly random: () => number;
-  readonly log: EventLog;
+  readonly log: OperationLog;
   readonly metrics: IssuanceMetrics;
 }
 
@@ -62,7 +62,13 @@ export function createCertificateClient(
     const onRetry = (error: ConnectError): void => {
       metrics.retried();
       const detail = error.rawMessage;
-      log({ event: "csr-retried", level: "warn", spiffeId, code: Code[error.code], detail });
+      log.operation({
+        event: "csr-retried",
+        level: "warning",
+        spiffeId,
+        code: Code[error.code],
+        detail,
+      });
     };
     try {
       const elements = await callWithRetry(call, { signal, random: ports.random, onRetry });
@@ -77,11 +83,12 @@ export function createCertificateClient(
 async function requestHeaders(
   { tokenFile, clusterId, headers }: RequestSettings,
   retries: number,
-  log: EventLog,
+  log: OperationLog,
 ): Promise<Headers> {
   const sent = new Headers(headers);
   const token = await readBearerToken(tokenFile);
-  if (token === undefined) log({ event: "token-missing", level: "warn", file: tokenFile });
+  if (token === undefined)
+    log.operation({ event: "token-missing", level: "warning", file: tokenFile });
   else sent.set("authorization", `Bearer ${token}`);
   if (clusterId !== "") sent.set("clusterid", clusterId);
   if (retries > 0) sent.set("x-retry-attempt", String(retries));

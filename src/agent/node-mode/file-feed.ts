@@ -1,6 +1,7 @@
 import { readFile, stat } from "node:fs/promises";
+import { messageOf } from "../../foundation/errors.ts";
+import type { OperationLog } from "../../foundation/event-log.ts";
 import type { TrustDomain } from "../../pki/spiffe-id.ts";
-import { type EventLog, sentence } from "../event-log.ts";
 import { FileWatch } from "../secrets/file-watch.ts";
 import {
   parseWorkload,
@@ -16,7 +17,7 @@ export interface FeedOptions {
   readonly path: string;
   readonly trustDomain: TrustDomain;
   readonly audience: WorkloadAudience;
-  readonly log: EventLog;
+  readonly log: OperationLog;
 }
 
 /**
@@ -29,13 +30,18 @@ export async function startFileFeed(options: FeedOptions): Promise<WorkloadFeed>
     try {
       const workloads = parseWorkloadFile(await readBounded(path), trustDomain);
       audience.replaceAll(workloads);
-      log({ event: "workloads-read", level: "info", workloads: workloads.length });
+      log.operation({ event: "workloads-read", level: "info", workloads: workloads.length });
     } catch (error) {
-      log({ event: "workloads-unread", level: "error", path, detail: sentence(error) });
+      log.operation({ event: "workloads-unread", level: "error", path, detail: messageOf(error) });
     }
   };
   const onFailure = (error: unknown): void =>
-    log({ event: "file-unwatched", level: "warn", file: path, detail: sentence(error) });
+    log.operation({
+      event: "file-unwatched",
+      level: "warning",
+      file: path,
+      detail: messageOf(error),
+    });
   const onChange = (): void => void read();
   const watch = new FileWatch(path, { debounceMilliseconds: 100, onChange, onFailure });
   await read();

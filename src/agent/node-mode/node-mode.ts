@@ -17,7 +17,7 @@ export async function startNodeMode(
     keep: (spiffeId) => void identities.keep(spiffeId),
     drop: (spiffeId) => {
       identities.drop(spiffeId);
-      log({ event: "identity-dropped", level: "info", spiffeId });
+      log.operation({ event: "identity-dropped", level: "info", spiffeId });
       void cache.forget(spiffeId);
     },
   });

@@ -1,5 +1,6 @@
 import { Code, ConnectError } from "@connectrpc/connect";
-import { type EventLog, sentence } from "../event-log.ts";
+import { messageOf } from "../../foundation/errors.ts";
+import type { OperationLog } from "../../foundation/event-log.ts";
 import type { SecretSource } from "../secrets/secret-source.ts";
 import { ChangedNames } from "./changed-names.ts";
 import type { RequestOutcome } from "./state-of-the-world.ts";
@@ -24,7 +25,7 @@ export async function* discoveryStream<Request, Response>(
   requests: AsyncIterable<Request>,
   exchange: Exchange<Request, Response>,
   source: SecretSource,
-  log: EventLog,
+  log: OperationLog,
 ): AsyncGenerator<Response> {
   const changed = new ChangedNames(source);
   const incoming = requests[Symbol.asyncIterator]();
@@ -55,12 +56,12 @@ async function answer<Request, Response>(
   exchange: Exchange<Request, Response>,
   request: Request,
   changed: ChangedNames,
-  log: EventLog,
+  log: OperationLog,
 ): Promise<Response | undefined> {
   const result = exchange.receive(request);
   if (result.outcome === "refused") throw new ConnectError(result.why, Code.InvalidArgument);
   if (result.outcome === "rejected") {
-    log({ event: "sds-rejected", level: "warn", detail: result.detail.slice(0, 500) });
+    log.operation({ event: "sds-rejected", level: "warning", detail: result.detail.slice(0, 500) });
   }
   // Watched before it is loaded: what changes meanwhile is pushed afterwards.
   changed.watchOnly(exchange.watched);
@@ -77,6 +78,6 @@ async function push<Request, Response>(
 }
 
 function refuse(names: readonly string[], error: unknown): never {
-  const why = `failed to generate secret for ${names.join(", ")}: ${sentence(error)}`;
+  const why = `failed to generate secret for ${names.join(", ")}: ${messageOf(error)}`;
   throw new ConnectError(why, Code.Unknown, undefined, undefined, error);
 }

@@ -6,7 +6,6 @@ import {
   type DiscoveryResponse,
   DiscoveryResponseSchema,
 } from "../../gen/envoy/service/discovery/v3/discovery_pb.ts";
-import type { Clock } from "../event-log.ts";
 import type { SecretSource } from "../secrets/secret-source.ts";
 import type { Exchange } from "./discovery-stream.ts";
 import {
@@ -20,10 +19,10 @@ import { type RequestOutcome, StateOfTheWorld } from "./state-of-the-world.ts";
 /** Responses of the state-of-the-world protocol, numbered over all streams. */
 export class FullResponses {
   readonly #source: SecretSource;
-  readonly #clock: Clock;
+  readonly #clock: () => Date;
   #count = 0;
 
-  constructor({ source, clock }: { readonly source: SecretSource; readonly clock: Clock }) {
+  constructor({ source, clock }: { readonly source: SecretSource; readonly clock: () => Date }) {
     this.#source = source;
     this.#clock = clock;
   }

@@ -1,6 +1,7 @@
 import { Code, ConnectError, type ServiceImpl } from "@connectrpc/connect";
+import { messageOf } from "../../foundation/errors.ts";
+import type { OperationLog } from "../../foundation/event-log.ts";
 import type { SecretDiscoveryService } from "../../gen/envoy/service/secret/v3/sds_pb.ts";
-import { type Clock, type EventLog, sentence } from "../event-log.ts";
 import type { SecretSource } from "../secrets/secret-source.ts";
 import { discoveryStream } from "./discovery-stream.ts";
 import { FullExchange, FullResponses } from "./full-exchange.ts";
@@ -10,8 +11,8 @@ import { requireSecretType } from "./secret-message.ts";
 /** What the service stands on. */
 export interface SecretDiscoveryPorts {
   readonly source: SecretSource;
-  readonly clock: Clock;
-  readonly log: EventLog;
+  readonly clock: () => Date;
+  readonly log: OperationLog;
 }
 
 /** Envoy's secret discovery: both streaming protocols, and the call that asks once. */
@@ -28,7 +29,7 @@ export function createSecretDiscovery(
     async fetchSecrets(request) {
       requireSecretType(request.typeUrl);
       return await responses.of(request.resourceNames).catch((error: unknown) => {
-        const why = `failed to generate secret: ${sentence(error)}`;
+        const why = `failed to generate secret: ${messageOf(error)}`;
         throw new ConnectError(why, Code.Unknown, undefined, undefined, error);
       });
     },

@@ -1,6 +1,7 @@
 import { type ChildProcess, spawn } from "node:child_process";
+import { messageOf } from "../../foundation/errors.ts";
+import type { OperationLog } from "../../foundation/event-log.ts";
 import type { OutputSettings } from "../configuration/configuration.ts";
-import { type EventLog, sentence } from "../event-log.ts";
 import { joinPem } from "../identity/certificate-text.ts";
 import type { RefreshingIdentity } from "../identity/refreshing-identity.ts";
 import { privateKeyPem } from "../identity/subject-key.ts";
@@ -15,7 +16,7 @@ export interface CertificateOutputOptions {
   readonly identity: RefreshingIdentity;
   readonly trust: TrustRoots;
   readonly isPkcs8: boolean;
-  readonly log: EventLog;
+  readonly log: OperationLog;
 }
 
 /**
@@ -62,10 +63,10 @@ export class CertificateOutput {
       try {
         const files = this.#files();
         if (!files || !(await writeOutput(settings, files))) continue;
-        log({ event: "files-written", level: "info", folder: settings.folder });
+        log.operation({ event: "files-written", level: "info", folder: settings.folder });
         await this.#runCommand();
       } catch (error) {
-        log({ event: "files-unwritten", level: "error", detail: sentence(error) });
+        log.operation({ event: "files-unwritten", level: "error", detail: messageOf(error) });
         clearTimeout(this.#retry);
         this.#retry = setTimeout(() => this.#write(), retryMilliseconds);
       }
@@ -93,12 +94,12 @@ export class CertificateOutput {
     });
     this.#command = command;
     const result = await new Promise<string>((resolve) => {
-      command.on("error", (error) => resolve(sentence(error)));
+      command.on("error", (error) => resolve(messageOf(error)));
       command.on("exit", (code, signal) =>
         resolve(code === 0 ? "" : `ended with ${code ?? signal}`),
       );
     });
-    if (result) log({ event: "on-change-failed", level: "error", detail: result });
-    else log({ event: "on-change-run", level: "info" });
+    if (result) log.operation({ event: "on-change-failed", level: "error", detail: result });
+    else log.operation({ event: "on-change-run", level: "info" });
   }
 }

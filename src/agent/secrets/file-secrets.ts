@@ -2,7 +2,8 @@ import { createPrivateKey } from "node:crypto";
 import { readFile, stat } from "node:fs/promises";
 import { setTimeout as sleep } from "node:timers/promises";
 import { getCACertificates } from "node:tls";
-import { type EventLog, sentence } from "../event-log.ts";
+import { messageOf } from "../../foundation/errors.ts";
+import type { OperationLog } from "../../foundation/event-log.ts";
 import { parseCertificates } from "../identity/certificate-text.ts";
 import type { AgentMetrics } from "../status/metrics.ts";
 import type { FileResource } from "./file-resource.ts";
@@ -12,7 +13,7 @@ import type { Secret, SecretSource } from "./secret-source.ts";
 /** What secrets from files stand on. */
 export interface FileSecretPorts {
   readonly debounceMilliseconds: number;
-  readonly log: EventLog;
+  readonly log: OperationLog;
   readonly metrics: Pick<AgentMetrics, "watchFailed" | "fileSecretFailed">;
 }
 
@@ -32,7 +33,12 @@ export function fileSecrets(
       if (!resource) throw new Error("no such resource");
       return await patiently(() => read(resource), debounceMilliseconds).catch((error: unknown) => {
         metrics.fileSecretFailed();
-        log({ event: "file-secret-unusable", level: "error", name, detail: sentence(error) });
+        log.operation({
+          event: "file-secret-unusable",
+          level: "error",
+          name,
+          detail: messageOf(error),
+        });
         throw error;
       });
     },
@@ -41,7 +47,12 @@ export function fileSecrets(
       if (file === undefined) return () => undefined;
       const onFailure = (error: unknown): void => {
         metrics.watchFailed();
-        log({ event: "file-unwatched", level: "warn", file, detail: sentence(error) });
+        log.operation({
+          event: "file-unwatched",
+          level: "warning",
+          file,
+          detail: messageOf(error),
+        });
       };
       const watch = new FileWatch(file, { debounceMilliseconds, onChange, onFailure });
       return () => watch.close();

@@ -11,7 +11,8 @@ import {
   universalRequestFromNodeRequest,
   universalResponseToNodeResponse,
 } from "@connectrpc/connect-node";
-import { type EventLog, sentence } from "../event-log.ts";
+import { messageOf } from "../../foundation/errors.ts";
+import type { OperationLog } from "../../foundation/event-log.ts";
 import { listenOnSocket } from "./unix-socket.ts";
 
 /** A running gRPC server. */
@@ -26,7 +27,7 @@ export interface RpcSocketOptions {
   readonly path: string;
   readonly mode: number;
   readonly routes: (router: ConnectRouter) => void;
-  readonly log: EventLog;
+  readonly log: OperationLog;
 }
 
 const maximumMessageBytes = 1 << 20;
@@ -71,7 +72,7 @@ async function answer(
   handler: UniversalHandler,
   request: Http2ServerRequest,
   response: Http2ServerResponse,
-  log: EventLog,
+  log: OperationLog,
 ): Promise<void> {
   // gRPC's own libraries put the socket's path here, of which no URL can be made.
   request.headers[":authority"] = "localhost";
@@ -81,7 +82,7 @@ async function answer(
   } catch (error) {
     // Who hangs up, and who is cut off when the agent ends, is no failure.
     if (response.stream.destroyed || ConnectError.from(error).code === Code.Aborted) return;
-    log({ event: "rpc-failed", level: "warn", detail: sentence(error) });
+    log.operation({ event: "rpc-failed", level: "warning", detail: messageOf(error) });
     response.stream.destroy();
   }
 }

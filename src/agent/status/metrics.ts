@@ -1,5 +1,4 @@
 import { Counter, Gauge, Registry } from "prom-client";
-import type { Clock } from "../event-log.ts";
 
 /** What the CA client counts. */
 export interface IssuanceMetrics {
@@ -28,7 +27,7 @@ export class AgentMetrics implements IssuanceMetrics {
   readonly #secretFailures = this.#plainCounter("num_file_secret_failures_total", "unusable files");
 
   /** Adds the gauges, whose values come from `view`. */
-  observe(view: MetricsView, clock: Clock): void {
+  observe(view: MetricsView, clock: () => Date): void {
     const secondsUntil = (instant: Date): number => (instant.getTime() - clock().getTime()) / 1000;
     this.#gauge(
       "cert_expiry_seconds",

@@ -1,7 +1,8 @@
 import { request as requestInTheClear } from "node:http";
 import { type RequestOptions, request as requestOverTls } from "node:https";
+import { messageOf } from "../../foundation/errors.ts";
+import type { OperationLog } from "../../foundation/event-log.ts";
 import { parseWaitSeconds } from "../../foundation/prefer.ts";
-import { type Clock, type EventLog, sentence } from "../event-log.ts";
 import { Alarm } from "../identity/alarm.ts";
 import { retryAt } from "../identity/renewal-plan.ts";
 import { type BundleDocument, parseSpiffeBundle } from "./bundle-document.ts";
@@ -32,9 +33,9 @@ export interface BundlePollOptions {
   readonly longestRefreshSeconds: number;
   /** Whether the endpoint is asked to hold its answer until the bundle is another. */
   readonly mayWait: boolean;
-  readonly clock: Clock;
+  readonly clock: () => Date;
   readonly random: () => number;
-  readonly log: EventLog;
+  readonly log: OperationLog;
 }
 
 const maximumBytes = 1 << 20;
@@ -86,10 +87,10 @@ export class BundlePoll {
       this.confirmedAt = clock();
       return this.#nextLook(look, heldSeconds(), this.#sequence !== before);
     } catch (error) {
-      this.lastError = sentence(error);
+      this.lastError = messageOf(error);
       if (this.#isHeld) this.#wait.cut(heldSeconds());
       if (!signal.aborted)
-        log({ event: "bundle-unread", level: "warn", url, detail: this.lastError });
+        log.operation({ event: "bundle-unread", level: "warning", url, detail: this.lastError });
       return retryAt(++this.#failures, random(), clock());
     }
   }

@@ -1,6 +1,6 @@
 import type { SecureContextOptions } from "node:tls";
+import type { OperationLog } from "../../foundation/event-log.ts";
 import type { AgentConfiguration } from "../configuration/configuration.ts";
-import type { Clock, EventLog } from "../event-log.ts";
 import type { CaChannel } from "../issuance/ca-channel.ts";
 import { BundlePoll } from "./bundle-poll.ts";
 import type { FederatedBundles } from "./federated-bundles.ts";
@@ -13,9 +13,9 @@ export interface BundlePollsOptions {
   readonly channel: CaChannel;
   readonly trust: TrustRoots;
   readonly federation: FederatedBundles;
-  readonly clock: Clock;
+  readonly clock: () => Date;
   readonly random: () => number;
-  readonly log: EventLog;
+  readonly log: OperationLog;
 }
 
 /** Looks at our own trust domain's bundle, if it is published. */
@@ -34,7 +34,7 @@ export function ownBundlePoll(options: BundlePollsOptions): BundlePoll | undefin
       const isTaken = outcome === "changed" || outcome === "unchanged";
       const { sequence, roots } = bundle;
       const level = isTaken ? "info" : "error";
-      log({ event: "bundle-read", level, outcome, sequence, roots: roots.length });
+      log.operation({ event: "bundle-read", level, outcome, sequence, roots: roots.length });
       return isTaken;
     },
     onConfirmed: () => trust.confirmBundle(),
@@ -58,7 +58,7 @@ export function federatedBundlePolls(options: BundlePollsOptions): readonly Bund
           const isTaken = outcome === "taken";
           const level = isTaken ? "info" : "error";
           const { sequence } = bundle;
-          log({ event: "federated-bundle-read", level, trustDomain, outcome, sequence });
+          log.operation({ event: "federated-bundle-read", level, trustDomain, outcome, sequence });
           return isTaken;
         },
         onConfirmed: () => undefined,

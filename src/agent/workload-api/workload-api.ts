@@ -1,6 +1,7 @@
 import type { X509Certificate } from "node:crypto";
 import { create, equals } from "@bufbuild/protobuf";
 import { Code, ConnectError, type HandlerContext, type ServiceImpl } from "@connectrpc/connect";
+import { messageOf } from "../../foundation/errors.ts";
 import {
   type SpiffeWorkloadAPI,
   type X509BundlesResponse,
@@ -10,7 +11,6 @@ import {
 } from "../../gen/spiffe/workload_pb.ts";
 import { concatBytes } from "../../pki/encoding/bytes.ts";
 import { type TrustDomain, trustDomainSpiffeId } from "../../pki/spiffe-id.ts";
-import { sentence } from "../event-log.ts";
 import type { RefreshingIdentity } from "../identity/refreshing-identity.ts";
 import type { FederatedBundles } from "../trust/federated-bundles.ts";
 import type { TrustRoots } from "../trust/trust-roots.ts";
@@ -100,6 +100,6 @@ const joinDer = (certificates: readonly X509Certificate[]): Uint8Array =>
   concatBytes(...certificates.map(({ raw }) => raw));
 
 function becomeUnavailable(error: unknown): never {
-  const message = `there is no certificate yet: ${sentence(error)}`;
+  const message = `there is no certificate yet: ${messageOf(error)}`;
   throw new ConnectError(message, Code.Unavailable, undefined, undefined, error);
 }

@@ -32,7 +32,7 @@ export function addExport(command: Command, clock: () => Date): void {
     )
     .addHelpText("after", passphraseHelp)
     .action((options: ExportOptions) =>
-      withSession(options, clock(), (s) => exportBackup(s, options)),
+      withSession(options, clock, (s) => exportBackup(s, options)),
     );
 }
 
@@ -77,7 +77,7 @@ export function addRestore(command: Command, clock: () => Date): void {
 ${forgeryHelp}`,
     )
     .action((file: string, options: RestoreOptions) =>
-      withSession(options, clock(), (s) => restore(s, file, options)),
+      withSession(options, clock, (s) => restore(s, file, options)),
     );
 }
 

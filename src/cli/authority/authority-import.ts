@@ -18,7 +18,7 @@ export function addImport(command: Command, clock: () => Date): void {
     .description("move in with the CA that a mesh has: it signs at once, its key is sealed here")
     .option("--roots <file>", "more roots to trust beside it, such as root-cert-combined.pem")
     .action((source: string, options: ImportOptions) =>
-      withSession(options, clock(), (s) => importAuthority(s, source, options)),
+      withSession(options, clock, (s) => importAuthority(s, source, options)),
     );
 }
 
@@ -27,7 +27,7 @@ async function importAuthority(
   source: string,
   { roots }: ImportOptions,
 ): Promise<void> {
-  const { mint, now } = session;
+  const { mint, now, log } = session;
   const store = await openStore(session);
   if (store.authorities.length > 0 || store.refusals.length > 0) {
     throw new Obstacle(
@@ -37,7 +37,9 @@ async function importAuthority(
   }
   const material = await loadPluggedIn(source, roots);
   const imported = await verifyPluggedIn(material, mint.trustDomain, now);
-  for (const warning of imported.warnings) console.error(`warning: ${warning}`);
+  for (const detail of imported.warnings) {
+    log.operation({ event: "import-warning", level: "warning", detail });
+  }
   const { certificates, privateKey: extractablePrivateKey, additionalRoots } = imported;
   await adoptAuthority(mint, { certificates, extractablePrivateKey, additionalRoots }, now);
   // One that has not long to live needs its successor now.

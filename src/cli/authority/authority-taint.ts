@@ -36,7 +36,7 @@ export function addTaint(command: Command, clock: () => Date): void {
   with-last-leaf   no connection breaks; until its last certificate has expired, a thief can still sign`,
     )
     .action((id: string, options: TaintOptions) =>
-      withSession(options, clock(), (s) => taint(s, id, options)),
+      withSession(options, clock, (s) => taint(s, id, options)),
     );
 }
 

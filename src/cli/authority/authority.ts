@@ -39,17 +39,17 @@ export function authorityCommand(clock: Clock): Command {
   addDeploymentOptions(authority.command("list"))
     .description("every authority: its phase, its dates, its fingerprint")
     .option("--json", "as JSON, for programs")
-    .action((options: ViewOptions) => withSession(options, clock(), (s) => list(s, options)));
+    .action((options: ViewOptions) => withSession(options, clock, (s) => list(s, options)));
   addLoginOptions(addDeploymentOptions(authority.command("plan")))
     .description("what happens next and when, what a taint would do, and where the next root is")
     .option("--json", "as JSON, for programs")
-    .action((options: PlanOptions) => withSession(options, clock(), (s) => plan(s, options)));
+    .action((options: PlanOptions) => withSession(options, clock, (s) => plan(s, options)));
   addChangeOptions(authority.command("init"))
     .description("give an empty store its first authority, whatever INCEPTION_DATE says")
-    .action((options: SessionOptions) => withSession(options, clock(), init));
+    .action((options: SessionOptions) => withSession(options, clock, init));
   addChangeOptions(authority.command("rotate"))
     .description("mint the successor now instead of when it is due; it signs in good time")
-    .action((options: SessionOptions) => withSession(options, clock(), rotateNow));
+    .action((options: SessionOptions) => withSession(options, clock, rotateNow));
   addTaint(addChangeOptions(authority.command("taint")), clock);
   addImport(addChangeOptions(authority.command("import")), clock);
   addExport(addDeploymentOptions(authority.command("export")), clock);

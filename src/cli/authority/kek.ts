@@ -38,7 +38,7 @@ export function kekCommand(clock: () => Date): Command {
     .description("how many records each KEK seals; every record is opened to see")
     .option("--json", "as JSON, for programs")
     .option("--retire <id>", "fail unless nothing is sealed with this KEK any more")
-    .action((options: ListOptions) => withSession(options, clock(), (s) => list(s, options)));
+    .action((options: ListOptions) => withSession(options, clock, (s) => list(s, options)));
   return kek;
 }
 

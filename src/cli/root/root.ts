@@ -48,12 +48,12 @@ export function rootCommand(clock: () => Date): Command {
   addDeploymentOptions(root.command("list"))
     .description("every additional root")
     .option("--json", "as JSON, for programs")
-    .action((options: ListOptions) => withSession(options, clock(), (s) => list(s, options)));
+    .action((options: ListOptions) => withSession(options, clock, (s) => list(s, options)));
   addChangeOptions(root.command("add"))
     .argument("<file>", "PEM of one or more self-signed CA certificates")
     .description("publish more roots, once every reader can see them")
     .action((file: string, options: SessionOptions) =>
-      withSession(options, clock(), (s) => add(s, file)),
+      withSession(options, clock, (s) => add(s, file)),
     );
   addChangeOptions(root.command("remove"))
     .argument(
@@ -68,7 +68,7 @@ export function rootCommand(clock: () => Date): Command {
     )
     .option("-y, --yes", "do not ask")
     .action((id: string, options: RemoveOptions) =>
-      withSession(options, clock(), (s) => remove(s, id, options)),
+      withSession(options, clock, (s) => remove(s, id, options)),
     );
   return root;
 }

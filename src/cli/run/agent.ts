@@ -4,7 +4,7 @@ import { ConfigurationError } from "../../agent/agent-fault.ts";
 import { parseConfiguration } from "../../agent/configuration/configuration.ts";
 import { parseVariables } from "../../agent/configuration/environment.ts";
 import { EnvoyProcess, usualRestarts } from "../../agent/envoy/envoy-process.ts";
-import { startAgentProcess, writeEvent } from "../../agent/main.ts";
+import { agentLog, startAgentProcess } from "../../agent/main.ts";
 import { Obstacle } from "../terminal/obstacle.ts";
 import { bootstrapCommand } from "./agent-bootstrap.ts";
 import { showStatus } from "./agent-status.ts";
@@ -48,7 +48,7 @@ async function runAgent([command, ...values]: readonly string[], admin: string):
       adminUrl: admin,
       drainMilliseconds,
       restarts: usualRestarts,
-      log: writeEvent,
+      log: agentLog,
     });
     process.exitCode = await runWithProxy(agent, proxy);
   }

@@ -1,5 +1,6 @@
 import { Command } from "commander";
-import { consoleLog } from "../../foundation/event-log.ts";
+import { createEventLog } from "../../ca/audit-event.ts";
+import { writeToConsole } from "../../foundation/event-log.ts";
 import { distribute } from "../../node/distribute/distribute.ts";
 import { parseDistributeConfiguration } from "../../node/distribute/distribute-configuration.ts";
 import { readConfigurationFile } from "../../node/files/configuration-file.ts";
@@ -16,11 +17,12 @@ export function distributeCommand(clock: () => Date): Command {
     .description("Keep the trust bundle of a CA in every namespace of a cluster.")
     .option("-c, --config <file>", "the configuration", "distribute.toml")
     .action(async ({ config }: DistributeOptions) => {
+      const log = createEventLog(clock, writeToConsole);
       const { address, close } = await orObstacle(async () => {
         const values = await readConfigurationFile(config, {});
         const configuration = parseDistributeConfiguration(values, process.env);
-        return distribute(configuration, { log: consoleLog, clock });
+        return distribute(configuration, { log, clock });
       });
-      await runUntilTold({ monitoringAddress: address, close });
+      await runUntilTold({ monitoringAddress: address, close }, log);
     });
 }

@@ -1,5 +1,6 @@
 import { Command } from "commander";
-import { consoleLog } from "../../foundation/event-log.ts";
+import { createEventLog } from "../../ca/audit-event.ts";
+import { writeToConsole } from "../../foundation/event-log.ts";
 import { readConfigurationFile } from "../../node/files/configuration-file.ts";
 import { parseGatewayConfiguration } from "../../node/gateway/gateway-configuration.ts";
 import { orObstacle } from "../terminal/obstacle.ts";
@@ -17,11 +18,12 @@ export function gatewayCommand(clock: () => Date): Command {
     .action(async ({ config }: GatewayOptions) => {
       // Loaded here alone: it brings what `rampart serve` has no use for.
       const { runGateway } = await import("../../node/gateway/gateway.ts");
+      const log = createEventLog(clock, writeToConsole);
       const gateway = await orObstacle(async () => {
         const values = await readConfigurationFile(config, {});
         const configuration = parseGatewayConfiguration(values, process.env);
-        return runGateway(configuration, { log: consoleLog, clock });
+        return runGateway(configuration, { log, clock });
       });
-      await runUntilTold(gateway);
+      await runUntilTold(gateway, log);
     });
 }

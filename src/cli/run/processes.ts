@@ -1,6 +1,6 @@
 import { type ChildProcess, fork } from "node:child_process";
 import { once } from "node:events";
-import { consoleLog } from "../../foundation/event-log.ts";
+import type { OperationLog } from "../../foundation/event-log.ts";
 import type { PeerProcesses, Report } from "../../node/observability/peer-processes.ts";
 import { Obstacle } from "../terminal/obstacle.ts";
 import { type IpcChannel, openIpcChannel } from "./ipc.ts";
@@ -19,6 +19,7 @@ const reportsMilliseconds = 4000;
 export async function runProcesses(
   count: number,
   argumentsOf: (index: number) => readonly string[],
+  log: OperationLog,
 ): Promise<void> {
   const [, program = ""] = process.argv;
   const children = new Map<ChildProcess, IpcChannel>();
@@ -51,7 +52,7 @@ export async function runProcesses(
 
   function replace(index: number): void {
     const detail = `process ${index + 1} has ended, and is started again`;
-    consoleLog.operation({ event: "process-ended", level: "error", detail });
+    log.operation({ event: "process-ended", level: "error", detail });
     start(index);
   }
 

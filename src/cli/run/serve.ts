@@ -1,6 +1,8 @@
 import { once } from "node:events";
+import type { AddressInfo } from "node:net";
 import { Command, InvalidArgumentError, Option } from "commander";
-import { consoleLog } from "../../foundation/event-log.ts";
+import { createEventLog } from "../../ca/audit-event.ts";
+import { type OperationLog, writeToConsole } from "../../foundation/event-log.ts";
 import { readConfigurationFile } from "../../node/files/configuration-file.ts";
 import { addressText } from "../../node/http/listen-address.ts";
 import { nodeCryptography } from "../../node/node-cryptography.ts";
@@ -9,7 +11,7 @@ import {
   parseServeConfiguration,
   type ServeConfiguration,
 } from "../../node/serve/serve-configuration.ts";
-import type { RunningServer } from "../../node/server.ts";
+import type { RunningServer, ServerContext } from "../../node/server.ts";
 import { useCryptography } from "../../pki/cryptography.ts";
 import { orObstacle } from "../terminal/obstacle.ts";
 import { joinProcesses, runProcesses } from "./processes.ts";
@@ -31,26 +33,31 @@ export function serveCommand(clock: () => Date): Command {
     .option("-p, --processes <number>", "processes that share the ports", parseNumber, 1)
     .addOption(new Option("--process <number>").argParser(parseNumber).hideHelp())
     .action(async (options: ServeOptions) => {
-      if (options.processes === 1) return serveHere(options, clock);
+      const log = createEventLog(clock, writeToConsole);
       const { config, processes } = options;
-      return runProcesses(processes, (i) => ["serve", "-c", config, "--process", String(i + 1)]);
+      if (processes === 1) return serveHere(options, { log, clock });
+      const argumentsOf = (i: number) => ["serve", "-c", config, "--process", String(i + 1)];
+      return runProcesses(processes, argumentsOf, log);
     });
 }
 
-async function serveHere({ config, process: number }: ServeOptions, clock: () => Date) {
+async function serveHere(
+  { config, process: number }: ServeOptions,
+  { log, clock }: ServerContext,
+): Promise<void> {
   useCryptography(nodeCryptography);
   const values = await orObstacle(() => readConfigurationFile(config, process.env));
   const alone = await orObstacle(async () => parseServeConfiguration(values));
   const configuration = number === undefined ? alone : oneOfSeveral(alone, number);
   const several = number === undefined ? undefined : joinProcesses(number);
   for (const detail of configuration.ca.warnings) {
-    consoleLog.operation({ event: "configuration-warning", level: "warning", detail });
+    log.operation({ event: "configuration-warning", level: "warning", detail });
   }
-  const serverContext = { log: consoleLog, clock, peerProcesses: several?.peerProcesses };
+  const serverContext = { log, clock, peerProcesses: several?.peerProcesses };
   const server = await orObstacle(() => serve(configuration, serverContext));
   // An address that there never is, is told of elsewhere.
   server.address.then(several?.serves, () => {});
-  await runUntilTold(server);
+  await runUntilTold(server, log);
 }
 
 /** The ports of callers are everybody's; each process is looked after on one of its own. */
@@ -76,17 +83,21 @@ function parseNumber(text: string): number {
 type Running = Pick<RunningServer, "monitoringAddress" | "close"> & Partial<RunningServer>;
 
 /** Serves until SIGTERM or SIGINT; a second one ends it at once. */
-export async function runUntilTold(server: Running): Promise<void> {
+export async function runUntilTold(server: Running, log: OperationLog): Promise<void> {
+  const say = (what: string, address: AddressInfo): void => {
+    const detail = `${what} on ${addressText(address)}`;
+    log.operation({ event: "listening", level: "info", detail });
+  };
   const told = new AbortController();
   const signals = ["SIGTERM", "SIGINT"].map((name) =>
     once(process, name, { signal: told.signal }).then(() => told.abort()),
   );
-  say("monitoring", addressText(server.monitoringAddress));
-  if (server.plaintextAddress) say("plaintext", addressText(server.plaintextAddress));
+  say("monitoring", server.monitoringAddress);
+  if (server.plaintextAddress) say("plaintext", server.plaintextAddress);
   try {
     const opening = server.address ?? Promise.resolve(undefined);
     const address = await orObstacle(() => Promise.race([opening, ...signals.map(ending)]));
-    if (address) say("gRPC", addressText(address));
+    if (address) say("gRPC", address);
     await Promise.race(signals);
   } finally {
     told.abort();
@@ -95,8 +106,3 @@ export async function runUntilTold(server: Running): Promise<void> {
 }
 
 const ending = (signal: Promise<void>): Promise<undefined> => signal.then(() => undefined);
-
-function say(what: string, address: string): void {
-  const detail = `${what} on ${address}`;
-  consoleLog.operation({ event: "listening", level: "info", detail });
-}

@@ -1,10 +1,10 @@
-import type { EventLog } from "../../ca/audit-event.ts";
+import { createEventLog, type EventLog } from "../../ca/audit-event.ts";
 import type { Mint } from "../../ca/mint.ts";
 import { type OpenedStore, openStored } from "../../ca/opened-store.ts";
 import { compose, type Platform } from "../../compose/composition.ts";
 import type { Configuration } from "../../config/configuration.ts";
 import type { AuthorityStore } from "../../custody/authority-store.ts";
-import type { OperationalEvent } from "../../foundation/event-log.ts";
+import type { OperationLog } from "../../foundation/event-log.ts";
 import type { NumberedBundle } from "../../pki/authority/trust-bundle.ts";
 import { currentBundle } from "../root/current-bundle.ts";
 import { Obstacle } from "../terminal/obstacle.ts";
@@ -17,6 +17,7 @@ export interface Session {
   readonly configuration: Configuration;
   readonly place: string;
   readonly now: Date;
+  readonly log: OperationLog;
   /** Whether nothing that it writes leaves the session. */
   readonly isDry: boolean;
   /** What the CA publishes as the session begins, all signers' roots together. */
@@ -31,10 +32,13 @@ export interface SessionOptions extends DeploymentChoice {
 /** Opens the chosen CA for one verb, and closes it after. */
 export async function withSession(
   options: SessionOptions,
-  now: Date,
+  clock: () => Date,
   use: (session: Session) => Promise<void>,
 ): Promise<void> {
   const { signer } = options;
+  const now = clock();
+  // The standard output is for the answer of the verb.
+  const log = createEventLog(clock, (line) => console.error(line));
   const deployment = await openDeployment(options);
   const { configuration, store, signerStore, place, close } = deployment;
   try {
@@ -47,7 +51,7 @@ export async function withSession(
     const mint = await mintOf(configuration, signer, {
       store: sessionStore,
       signerStore: () => sessionStore,
-      log: isDry ? dryLog : terminalLog,
+      log: isDry ? errorsOf(log) : log,
       clock: () => now,
     });
     await use({
@@ -55,6 +59,7 @@ export async function withSession(
       configuration,
       place,
       now,
+      log,
       isDry,
       currentBundle: () => currentBundle(deployment, now),
     });
@@ -101,19 +106,12 @@ export function requireAllOpen({ refusals }: OpenedStore): void {
   if (refusals.length > 0) throw new Obstacle(`records that do not open: ${refusals.length}`);
 }
 
-/** Events on the standard error, so that the standard output is the verb's answer alone. */
-const terminalLog: EventLog = {
-  audit: () => {},
-  operation: ({ event, level, detail, ...fields }: OperationalEvent) => {
-    const evidence = Object.entries(fields).map(([name, value]) => `${name} ${value}`);
-    console.error(`${level}: ${event}: ${[detail, ...evidence].join(", ")}`);
-  },
-};
-
-/** What a dry run only pretends to do did not happen; what is wrong is wrong all the same. */
-const dryLog: EventLog = {
-  ...terminalLog,
-  operation: (event) => {
-    if (event.level === "error") terminalLog.operation(event);
-  },
-};
+/** The errors alone: a dry run only pretends to do what the other events tell of. */
+function errorsOf(log: EventLog): EventLog {
+  return {
+    ...log,
+    operation: (event) => {
+      if (event.level === "error") log.operation(event);
+    },
+  };
+}

@@ -4,7 +4,7 @@ import type { UniversalHandler } from "@connectrpc/connect/protocol";
 import { parseClientCertificate } from "../../authn/certificate/client-certificate.ts";
 import { forwardedHeader } from "../../authn/certificate/forwarded-certificate.ts";
 import type { EventLog } from "../../ca/audit-event.ts";
-import { CaError } from "../../foundation/errors.ts";
+import { CaError, messageOf } from "../../foundation/errors.ts";
 import {
   IstioCertificateRequestSchema,
   IstioCertificateResponseSchema,
@@ -116,7 +116,7 @@ async function headersFor(
 function toCallersError(error: unknown, log: EventLog): ConnectError {
   if (error instanceof ConnectError) return error;
   if (error instanceof CaError) return toConnectError(error.refusal);
-  const detail = error instanceof Error ? error.message : "something that is not an error";
+  const detail = messageOf(error);
   log.operation({ event: "upstream-unavailable", level: "warning", detail });
   return new ConnectError("certificate authority is temporarily unavailable", Code.Unavailable);
 }

@@ -1,6 +1,7 @@
 import { once } from "node:events";
 import type { Readable, Writable } from "node:stream";
 import { Code, ConnectError } from "@connectrpc/connect";
+import { messageOf } from "../../foundation/errors.ts";
 import { maximumBodyOctets } from "../../transport/rpc/request-body.ts";
 import type { Routes } from "./routes.ts";
 
@@ -48,6 +49,5 @@ export async function drained(stream: Writable): Promise<void> {
 
 /** A fault of ours: what a peer does is none. */
 export function logHttpFault({ log }: Routes, error: unknown): void {
-  const detail = error instanceof Error ? error.message : "something that is not an error";
-  log.operation({ event: "http-fault", level: "error", detail });
+  log.operation({ event: "http-fault", level: "error", detail: messageOf(error) });
 }

@@ -1,3 +1,4 @@
+import { messageOf } from "../../foundation/errors.ts";
 import type { OperationLog } from "../../foundation/event-log.ts";
 
 /** A warning of what somebody else, or the way there, has kept from being done; it is tried again. */
@@ -7,6 +8,5 @@ export function logFault(
   error: unknown,
   fields: Readonly<Record<string, string>> = {},
 ): void {
-  const detail = error instanceof Error ? error.message : "no reason given";
-  operation({ ...fields, event, level: "warning", detail });
+  operation({ event, level: "warning", detail: messageOf(error), ...fields });
 }

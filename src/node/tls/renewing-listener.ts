@@ -1,5 +1,6 @@
 import type { AddressInfo } from "node:net";
 import type { EventLog } from "../../ca/audit-event.ts";
+import { messageOf } from "../../foundation/errors.ts";
 import { recur } from "../../host/recurrence.ts";
 import type { TlsListener } from "../http/listener.ts";
 import type { ServingCertificateSource } from "./serving-certificate.ts";
@@ -62,7 +63,7 @@ export function openWhenCertified(renewal: Renewal): RenewingListener {
 
   /** Said once, not every second. */
   function failed(error: unknown): void {
-    const detail = error instanceof Error ? error.message : "no reason given";
+    const detail = messageOf(error);
     if (detail === complaint) return;
     complaint = detail;
     log.operation({ event: "serving-certificate-missing", level: "warning", detail });

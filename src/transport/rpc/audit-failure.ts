@@ -1,6 +1,6 @@
 import { ConnectError } from "@connectrpc/connect";
 import type { AuditEvent } from "../../ca/audit-event.ts";
-import { CaError, type Refusal } from "../../foundation/errors.ts";
+import { CaError, messageOf, type Refusal } from "../../foundation/errors.ts";
 
 const maximumDetailLength = 300;
 
@@ -15,7 +15,7 @@ export function auditFailure(audit: AuditEvent, error: unknown): void {
     audit.outcome = "failed";
     audit.reason = "fault";
   }
-  audit.detail = detailOf(error).slice(0, maximumDetailLength);
+  audit.detail = messageOf(error).slice(0, maximumDetailLength);
 }
 
 function checkOf(refusal: Refusal): string | undefined {
@@ -29,8 +29,4 @@ function checkOf(refusal: Refusal): string | undefined {
     default:
       return undefined;
   }
-}
-
-function detailOf(error: unknown): string {
-  return error instanceof Error ? error.message : "something that is not an error was thrown";
 }

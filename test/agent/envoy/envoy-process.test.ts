@@ -2,31 +2,21 @@ import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { expect, onTestFinished, test } from "vitest";
 import { EnvoyProcess } from "../../../src/agent/envoy/envoy-process.ts";
-import type { AgentEvent } from "../../../src/agent/event-log.ts";
+import { createEventRecorder } from "../../testkit/event-recorder.ts";
 
 /** A program that Node runs in the place of Envoy, and what was logged of it. */
 function supervise(script: string, adminUrl?: string) {
-  const events: AgentEvent[] = [];
-  let wake = (): void => undefined;
+  const log = createEventRecorder();
   const program = new EnvoyProcess({
     command: process.execPath,
     arguments: ["-e", script],
     adminUrl,
     drainMilliseconds: 1,
     restarts: { most: 2, firstWaitMilliseconds: 1 },
-    log: (event) => {
-      events.push(event);
-      wake();
-    },
+    log,
   });
-  const until = async (name: string, times = 1): Promise<void> => {
-    while (events.filter(({ event }) => event === name).length < times) {
-      await new Promise<void>((resolve) => {
-        wake = resolve;
-      });
-    }
-  };
-  const count = (name: string): number => events.filter(({ event }) => event === name).length;
+  const { until, operations } = log;
+  const count = (name: string): number => operations.filter(({ event }) => event === name).length;
   return { program, until, count };
 }
 
@@ -73,17 +63,17 @@ test("counts a signal as a crash, with a shell's number for it", async () => {
 });
 
 test("says of a program that is not there what a shell says", async () => {
-  const events: string[] = [];
+  const log = createEventRecorder();
   const program = new EnvoyProcess({
     command: "/nowhere/envoy",
     arguments: [],
     adminUrl: undefined,
     drainMilliseconds: 1,
     restarts: { most: 2, firstWaitMilliseconds: 1 },
-    log: ({ event }) => events.push(event),
+    log,
   });
   expect(await program.run()).toBe(127);
-  expect(events).toEqual(["proxy-unstartable"]);
+  expect(log.operations.map(({ event }) => event)).toEqual(["proxy-unstartable"]);
 });
 
 test("drains a program before it ends it, and does not start it again", async () => {

@@ -2,13 +2,13 @@ import { randomBytes } from "node:crypto";
 import { readdir, readFile, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { beforeEach, expect, test } from "vitest";
-import type { AgentEvent } from "../../../src/agent/event-log.ts";
 import {
   type CertificateCache,
   openCertificateCache,
 } from "../../../src/agent/identity/certificate-cache.ts";
 import { generateSubjectKey } from "../../../src/agent/identity/subject-key.ts";
 import { parseIssuance } from "../../../src/agent/identity/x509-svid.ts";
+import { createEventRecorder, type EventRecorder } from "../../testkit/event-recorder.ts";
 import { workload } from "../../testkit/pki/certificates.ts";
 import { temporaryFolder } from "../stories/running-agent.ts";
 import { createTestAuthority, expiresAt } from "./test-authority.ts";
@@ -21,19 +21,19 @@ const elements = [await root.issue(spiffeId, key.publicKey), root.pem];
 const issuance = parseIssuance(elements, { spiffeId, privateKey: key.privateKey }, now);
 
 let folder: string;
-let events: AgentEvent[];
+let log: EventRecorder;
 let clock: Date;
 
 beforeEach(async () => {
   folder = await temporaryFolder();
-  events = [];
+  log = createEventRecorder();
   clock = now;
 });
 
 async function open(key?: string): Promise<CertificateCache> {
   const keyFile = key === undefined ? undefined : join(folder, "key");
   if (keyFile !== undefined) await writeFile(keyFile, `${key}\n`);
-  const ports = { clock: () => clock, log: (event: AgentEvent) => void events.push(event) };
+  const ports = { clock: () => clock, log };
   return await openCertificateCache({ folder: join(folder, "cache"), keyFile }, ports);
 }
 
@@ -78,7 +78,7 @@ test("gives back nothing that has expired", async () => {
   await cache.remember(issuance);
   clock = expiresAt;
   expect(await cache.recall(spiffeId)).toBeUndefined();
-  expect(events).toMatchObject([{ event: "cache-unread" }]);
+  expect(log.operations).toMatchObject([{ event: "cache-unread" }]);
 });
 
 test("gives back nothing under another name, and nothing that is not there", async () => {
@@ -88,7 +88,7 @@ test("gives back nothing under another name, and nothing that is not there", asy
   expect(await cache.recall(workload("foo", "baz"))).toBeUndefined();
   await cache.forget(spiffeId);
   expect(await cache.recall(spiffeId)).toBeUndefined();
-  expect(events).toEqual([]);
+  expect(log.operations).toEqual([]);
 });
 
 test("opens nothing with another key, or with one octet changed", async () => {
@@ -116,7 +116,7 @@ test.each([
   await cache.remember(issuance);
   await writeFile(await onlyFile(), content);
   expect(await cache.recall(spiffeId)).toBeUndefined();
-  expect(events).toMatchObject([{ event: "cache-unread", detail: "not what was written" }]);
+  expect(log.operations).toMatchObject([{ event: "cache-unread", detail: "not what was written" }]);
 });
 
 test("forgets what nobody has written for as long as a certificate can live", async () => {
@@ -130,7 +130,7 @@ test("survives a disk that takes nothing", async () => {
   const cache = await open();
   await writeFile(join(folder, "cache"), "a file where the folder should be");
   await cache.remember(issuance);
-  expect(events).toMatchObject([{ event: "cache-unwritten" }]);
+  expect(log.operations).toMatchObject([{ event: "cache-unwritten" }]);
 });
 
 test.each(["", "short", "not base64 at all"])("does not start with the key %j", async (key) => {

@@ -1,10 +1,10 @@
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { IssuanceError } from "../../../src/agent/agent-fault.ts";
-import type { AgentEvent } from "../../../src/agent/event-log.ts";
 import { RefreshingIdentity } from "../../../src/agent/identity/refreshing-identity.ts";
 import { generateSubjectKey } from "../../../src/agent/identity/subject-key.ts";
 import { type Issuance, parseIssuance } from "../../../src/agent/identity/x509-svid.ts";
 import { TrustRoots } from "../../../src/agent/trust/trust-roots.ts";
+import { createEventRecorder, type EventRecorder } from "../../testkit/event-recorder.ts";
 import { workload } from "../../testkit/pki/certificates.ts";
 import { createTestAuthority, type TestAuthority } from "./test-authority.ts";
 
@@ -18,7 +18,7 @@ const hour = 3_600_000;
 /** An identity over a CA and a clock that the test decides about. */
 class Bench {
   readonly trust = new TrustRoots();
-  readonly events: AgentEvent[] = [];
+  readonly log: EventRecorder = createEventRecorder();
   readonly identity: RefreshingIdentity;
   now: Date = start;
   calls = 0;
@@ -38,7 +38,7 @@ class Bench {
       policy: { graceRatio, jitter: 0 },
       clock: () => this.now,
       random: () => 0,
-      log: (event) => this.events.push(event),
+      log: this.log,
       recall: async () => this.recalled,
       remember: async () => undefined,
     });
@@ -138,7 +138,7 @@ test("keeps what it has while the CA is away, and asks ever more slowly", async 
   // After 1, 2, 4, … 128 s, then each 150 s: nine minutes of outage are about a dozen requests.
   expect(bench.calls).toBeGreaterThan(8);
   expect(bench.calls).toBeLessThan(15);
-  expect(bench.events.at(-1)).toMatchObject({
+  expect(bench.log.operations.at(-1)).toMatchObject({
     event: "renewal-failed",
     hoursLeft: expect.any(Number),
   });
@@ -226,7 +226,7 @@ test("does not take what a withdrawn authority still signs, and does not ask in 
   bench.trust.learnBundle(bundleOf(2, successor));
   await bench.pass(10_000);
   expect(bench.calls).toBeLessThan(8);
-  expect(bench.events.at(-1)).toMatchObject({
+  expect(bench.log.operations.at(-1)).toMatchObject({
     event: "renewal-failed",
     fault: "authority-withdrawn",
   });

@@ -18,6 +18,7 @@ import {
   type IstioCertificateRequest,
   IstioCertificateService,
 } from "../../../src/gen/istio/v1/auth/ca_pb.ts";
+import { createEventRecorder } from "../../testkit/event-recorder.ts";
 import { workload } from "../../testkit/pki/certificates.ts";
 import { createTestAuthority } from "../identity/test-authority.ts";
 import { temporaryFolder } from "../stories/running-agent.ts";
@@ -104,7 +105,7 @@ async function call(
       channel,
       clock: () => now,
       random: () => 0,
-      log: () => undefined,
+      log: createEventRecorder(),
       metrics: new AgentMetrics(),
     },
   );

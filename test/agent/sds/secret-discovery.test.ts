@@ -1,7 +1,6 @@
 import { create } from "@bufbuild/protobuf";
 import { type Client, Code, type ConnectError } from "@connectrpc/connect";
 import { beforeEach, expect, onTestFinished, test } from "vitest";
-import type { AgentEvent } from "../../../src/agent/event-log.ts";
 import { createSecretDiscovery } from "../../../src/agent/sds/secret-discovery.ts";
 import type { Secret, SecretSource } from "../../../src/agent/secrets/secret-source.ts";
 import { Subscribers } from "../../../src/agent/secrets/subscribers.ts";
@@ -12,6 +11,7 @@ import {
   type DeltaDiscoveryResponse,
 } from "../../../src/gen/envoy/service/discovery/v3/discovery_pb.ts";
 import { SecretDiscoveryService } from "../../../src/gen/envoy/service/secret/v3/sds_pb.ts";
+import { createEventRecorder, type EventRecorder } from "../../testkit/event-recorder.ts";
 import { temporaryFolder } from "../stories/running-agent.ts";
 import { Outbox, pemsOf, SdsStream, sdsClient, secretsOf } from "./sds-client.ts";
 
@@ -53,18 +53,17 @@ class SecretsAtHand implements SecretSource {
 }
 
 let source: SecretsAtHand;
-let events: AgentEvent[];
+let log: EventRecorder;
 let path: string;
 let client: Client<typeof SecretDiscoveryService>;
 
 beforeEach(async () => {
   source = new SecretsAtHand();
-  events = [];
+  log = createEventRecorder();
   source.set("default", "one");
   source.set("ROOTCA", "root");
   path = `${await temporaryFolder()}/sds`;
   const clock = (): Date => new Date("2026-11-21T12:00:00Z");
-  const log = (event: AgentEvent): void => void events.push(event);
   const server = await serveOnSocket({
     path,
     mode: 0o600,
@@ -185,7 +184,7 @@ test("logs a rejection, and goes on", async () => {
   stream.send({ resourceNames: ["default"], responseNonce, errorDetail: { message: "bad" } });
   stream.send({ resourceNames: ["default", "ROOTCA"], responseNonce });
   expect(await streamed(stream)).toBe("ROOTCA=root");
-  expect(events).toContainEqual({ event: "sds-rejected", level: "warn", detail: "bad" });
+  expect(log.operations).toContainEqual({ event: "sds-rejected", level: "warning", detail: "bad" });
 });
 
 test("forgets what a client watched when it goes", async () => {

@@ -5,6 +5,7 @@ import { generateSubjectKey, privateKeyPem } from "../../../src/agent/identity/s
 import { parseFileResource } from "../../../src/agent/secrets/file-resource.ts";
 import { areFilled, fileSecrets } from "../../../src/agent/secrets/file-secrets.ts";
 import type { SecretSource } from "../../../src/agent/secrets/secret-source.ts";
+import { createEventRecorder } from "../../testkit/event-recorder.ts";
 import { workload } from "../../testkit/pki/certificates.ts";
 import { createTestAuthority } from "../identity/test-authority.ts";
 import { temporaryFolder } from "../stories/running-agent.ts";
@@ -22,15 +23,13 @@ async function createPair(): Promise<{ readonly chain: string; readonly key: str
 const [one, other] = await Promise.all([createPair(), createPair()]);
 
 let folder: string;
-let failures: string[];
 let source: SecretSource;
 
 beforeEach(async () => {
   folder = await temporaryFolder();
-  failures = [];
   source = fileSecrets(parseFileResource, {
     debounceMilliseconds: 5,
-    log: ({ event }) => failures.push(event),
+    log: createEventRecorder(),
     metrics: { watchFailed: () => undefined, fileSecretFailed: () => undefined },
   });
 });

@@ -5,7 +5,8 @@ import { onTestFinished } from "vitest";
 import { type Agent, startAgent } from "../../../src/agent/agent.ts";
 import { parseConfiguration } from "../../../src/agent/configuration/configuration.ts";
 import type { Environment } from "../../../src/agent/configuration/environment.ts";
-import type { AgentEvent } from "../../../src/agent/event-log.ts";
+import type { OperationalEvent } from "../../../src/foundation/event-log.ts";
+import { createEventRecorder } from "../../testkit/event-recorder.ts";
 import type { HttpCa } from "./http-ca.ts";
 
 /** An agent in this process, for the length of one test. */
@@ -13,9 +14,9 @@ export interface RunningAgent {
   readonly agent: Agent;
   readonly folder: string;
   readonly sdsSocket: string;
-  readonly events: readonly AgentEvent[];
+  readonly events: readonly OperationalEvent[];
   /** Resolves with the first event of this name, from the past too. */
-  readonly event: (name: string, times?: number) => Promise<AgentEvent>;
+  readonly event: (name: string, times?: number) => Promise<OperationalEvent>;
 }
 
 /** A folder that is gone when the test is over; its path is short enough for a socket. */
@@ -45,26 +46,10 @@ export async function runAgent(ca: HttpCa, variables: Environment = {}): Promise
 export async function startTestAgent(
   environment: Environment,
 ): Promise<Pick<RunningAgent, "agent" | "events" | "event">> {
-  const events: AgentEvent[] = [];
-  const waiting = new Set<() => void>();
-  const log = (event: AgentEvent): void => {
-    events.push(event);
-    for (const look of waiting) look();
-  };
+  const log = createEventRecorder();
   const clock = (): Date => new Date();
   const ports = { clock, random: Math.random, log };
   const agent = await startAgent(parseConfiguration(environment), ports);
   onTestFinished(() => agent.close());
-  const event = (name: string, times = 1): Promise<AgentEvent> =>
-    new Promise((resolve) => {
-      const look = (): void => {
-        const found = events.filter((candidate) => candidate.event === name)[times - 1];
-        if (!found) return;
-        waiting.delete(look);
-        resolve(found);
-      };
-      waiting.add(look);
-      look();
-    });
-  return { agent, events, event };
+  return { agent, events: log.operations, event: log.until };
 }

@@ -40,7 +40,7 @@ async function pollWith(options: Partial<BundlePollOptions>, ...answers: Answer[
     mayWait: true,
     clock: () => new Date(),
     random: () => 1,
-    log: () => hear("unread"),
+    log: { operation: () => hear("unread") },
     ...options,
   });
   const ending = new AbortController();

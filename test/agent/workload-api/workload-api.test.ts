@@ -11,6 +11,7 @@ import { FederatedBundles } from "../../../src/agent/trust/federated-bundles.ts"
 import { TrustRoots } from "../../../src/agent/trust/trust-roots.ts";
 import { createWorkloadApi } from "../../../src/agent/workload-api/workload-api.ts";
 import { SpiffeWorkloadAPI } from "../../../src/gen/spiffe/workload_pb.ts";
+import { createEventRecorder } from "../../testkit/event-recorder.ts";
 import { clusterLocal, trustDomain, workload } from "../../testkit/pki/certificates.ts";
 import { createTestAuthority } from "../identity/test-authority.ts";
 import { type HttpCa, startHttpCa } from "../stories/http-ca.ts";
@@ -55,7 +56,7 @@ async function keptIdentity() {
     policy: { graceRatio: 0.5, jitter: 0 },
     clock,
     random: () => 0,
-    log: () => undefined,
+    log: createEventRecorder(),
     recall: async () => undefined,
     remember: async () => undefined,
   });
@@ -157,7 +158,7 @@ test("gives the bundles of federated trust domains, and takes them back", async 
     path,
     mode: 0o600,
     routes: (router) => void router.service(SpiffeWorkloadAPI, api),
-    log: () => undefined,
+    log: createEventRecorder(),
   });
   onTestFinished(() => server.close());
   const domains: string[][] = [];

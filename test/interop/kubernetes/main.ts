@@ -8,6 +8,7 @@ import { setTimeout } from "node:timers/promises";
 import { parse as parseToml } from "smol-toml";
 import { parseAllDocuments } from "yaml";
 import { goodAnswerSeconds } from "../../../src/authn/token/token-review.ts";
+import { createEventLog } from "../../../src/ca/audit-event.ts";
 import { enrol, formatEnrolment, parseShown } from "../../../src/cli/cluster/cluster-enrol.ts";
 import { readKubeconfig } from "../../../src/cli/cluster/kubeconfig.ts";
 import { CaError } from "../../../src/foundation/errors.ts";
@@ -330,8 +331,9 @@ async function running(scene: Scene, values: object, work: () => Promise<void>):
     },
     {},
   );
-  const log = { audit: () => {}, operation: (event: object) => console.log(JSON.stringify(event)) };
-  const listener = await distribute(configuration, { log, clock: () => new Date() });
+  const clock = () => new Date();
+  const log = createEventLog(clock, (line) => console.log(line));
+  const listener = await distribute(configuration, { log, clock });
   try {
     await work();
   } finally {

@@ -111,7 +111,8 @@ async function serveIsRefused(scene: Scene): Promise<void> {
     await serving(scene, token, async ({ log, bundle }) => {
       const isSaid = async (): Promise<boolean> =>
         log.operations.some(
-          ({ event, detail }) => event === "roots-not-delivered" && /status 40[13]/.test(detail),
+          ({ event, detail = "" }) =>
+            event === "roots-not-delivered" && /status 40[13]/.test(detail),
         );
       await eventually("a refusal was not said", isSaid);
       assert.match(await bundle(), /BEGIN CERTIFICATE/);

@@ -48,7 +48,7 @@ function refused({ code, stdout, stderr }: Answer): string {
 
 /** Looks into a store without a command line. */
 const within = (where: OperatorFolder, use: (session: Session) => Promise<void>): Promise<void> =>
-  withSession({ config: where.config }, new Date(), use);
+  withSession({ config: where.config }, () => new Date(), use);
 
 async function contentOf(where: OperatorFolder): Promise<unknown> {
   let content: unknown;

@@ -9,6 +9,7 @@ import { temporaryFolder } from "../../dev/temporary-folder.ts";
 import { randomKek } from "../../testkit/ca/running-ca.ts";
 import { createEventRecorder } from "../../testkit/event-recorder.ts";
 import { eventually } from "../../testkit/eventually.ts";
+import { type LogLine, parseLog } from "../../testkit/log-lines.ts";
 import { connectHttp2 } from "../../testkit/network/http2-client.ts";
 import { compileCache } from "../../testkit/programs/compile-cache.ts";
 import { serveToml } from "../../testkit/programs/serve-process.ts";
@@ -21,6 +22,7 @@ interface Running {
   /** The ports of every process that has ever said where it serves, by what is there. */
   readonly ports: (what: "gRPC" | "monitoring") => number[];
   readonly saysOnce: (text: string) => boolean;
+  readonly log: () => LogLine[];
 }
 
 async function startTwo(listen = "127.0.0.1:0"): Promise<Running> {
@@ -47,6 +49,7 @@ async function startTwo(listen = "127.0.0.1:0"): Promise<Running> {
     ports: (what) =>
       [...text.matchAll(new RegExp(`"${what} on [^"]*:(\\d+)"`, "g"))].map(([, p]) => Number(p)),
     saysOnce: (part) => text.split(part).length === 2,
+    log: () => parseLog(text),
   };
 }
 
@@ -108,6 +111,8 @@ test("several processes are one server: one founds, each tells of all, and one t
   const exited = once(child, "exit");
   child.kill("SIGTERM");
   expect(await exited).toEqual([0, null]);
+  const audits = running.log().filter(({ event }) => event === "create-certificate");
+  expect(audits.map(({ level }) => level)).toEqual(["warning", "warning"]);
 });
 
 test("processes that cannot serve are not started again", async () => {

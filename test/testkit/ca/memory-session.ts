@@ -14,6 +14,7 @@ export function createMemorySession(mint: MemoryMint, now: Date): Session {
     }),
     place: "memory",
     now,
+    log: mint.log,
     isDry: false,
     currentBundle: async () => undefined,
   };

@@ -1,0 +1,81 @@
+import { expect, test } from "vitest";
+import {
+  createOperationLog,
+  formatLine,
+  type Level,
+  type OperationalEvent,
+} from "../../src/foundation/event-log.ts";
+import { parseLogLine } from "../testkit/log-lines.ts";
+
+const time = new Date("2026-11-21T12:00:00+02:00");
+
+function written(event: OperationalEvent): { readonly line: string; readonly level: Level } {
+  const lines: { line: string; level: Level }[] = [];
+  const log = createOperationLog(
+    () => time,
+    (line, level) => lines.push({ line, level }),
+  );
+  log.operation(event);
+  expect(lines).toHaveLength(1);
+  return lines[0] ?? { line: "", level: "error" };
+}
+
+test.each<Level>(["info", "warning", "error"])(
+  "writes an event of level %s as one line",
+  (level) => {
+    const { line, level: writtenAs } = written({
+      event: "store-unreachable",
+      level,
+      detail: "why",
+    });
+    expect(writtenAs).toBe(level);
+    expect(line).toBe(
+      `{"time":"2026-11-21T10:00:00.000Z","level":"${level}","event":"store-unreachable","detail":"why"}`,
+    );
+    parseLogLine(line);
+  },
+);
+
+test("leads with time, level and event, in whatever order an event has them", () => {
+  const { line } = written({ cluster: "a", level: "info", event: "roots-delivered" });
+  expect(Object.keys(parseLogLine(line))).toEqual(["time", "level", "event", "cluster"]);
+});
+
+test("leaves out a detail that is undefined, and keeps what is false, zero or empty", () => {
+  const { line } = written({
+    event: "proxy-started",
+    level: "info",
+    pid: undefined,
+    retried: false,
+    code: 0,
+    detail: "",
+  });
+  expect(parseLogLine(line)).toEqual({
+    time: time.toISOString(),
+    level: "info",
+    event: "proxy-started",
+    retried: false,
+    code: 0,
+    detail: "",
+  });
+});
+
+test("keeps a line break within its one line", () => {
+  const { line } = written({ event: "rpc-failed", level: "warning", detail: "a\nb\r\u2028" });
+  expect(line).not.toMatch(/[\n\r]/);
+  expect(parseLogLine(line)).toMatchObject({ detail: "a\nb\r\u2028" });
+});
+
+test("takes neither a time nor a foreign level from an event", () => {
+  // @ts-expect-error: the writer of the line sets its time.
+  const timed: OperationalEvent = { event: "x", level: "info", time: "yesterday" };
+  // @ts-expect-error: there is one vocabulary of levels.
+  const foreign: OperationalEvent = { event: "x", level: "warn" };
+  // @ts-expect-error: a value that JSON writes as an object is no detail.
+  const nested: OperationalEvent = { event: "x", level: "info", cause: new Error("y") };
+  expect([timed, foreign, nested]).toHaveLength(3);
+});
+
+test("writes a time of another zone in UTC", () => {
+  expect(formatLine(time, "info", { event: "listening" })).toContain('"2026-11-21T10:00:00.000Z"');
+});

@@ -1,0 +1,22 @@
+import { expect } from "vitest";
+
+/** A line of any program's log. */
+export type LogLine = Readonly<Record<string, unknown>>;
+
+/** Reads what a program has logged, and requires the schema of every line. */
+export function parseLog(text: string): LogLine[] {
+  return text.split("\n").filter(Boolean).map(parseLogLine);
+}
+
+/** Reads a line that has no line break, and requires its schema. */
+export function parseLogLine(text: string): LogLine {
+  const line = JSON.parse(text) as LogLine;
+  expect(Object.keys(line).slice(0, 3)).toEqual(["time", "level", "event"]);
+  expect(line).toMatchObject({
+    // RFC 3339, in UTC.
+    time: expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/),
+    level: expect.stringMatching(/^(?:info|warning|error)$/),
+    event: expect.stringMatching(/^[a-z]+(?:-[a-z]+)*$/),
+  });
+  return line;
+}
