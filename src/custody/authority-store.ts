@@ -7,6 +7,9 @@ export const recordKinds: readonly RecordKind[] = ["authority", "taint", "root"]
 /** More records than any rotation and any operator leave behind: a store with more was tampered with. */
 export const maximumRecords = 500;
 
+/** The length of the longest id: a digest in hexadecimal and the two instants of a taint have less. */
+export const maximumIdLength = 128;
+
 /** The name of a record in the store. */
 export interface RecordName {
   readonly kind: RecordKind;

@@ -47,9 +47,8 @@ describe("a taint that does not open", () => {
       expect(await publishedBundle(ca)).toEqual(before);
       const { ready, reasons } = await readiness(ca);
       expect(ready).toBe(false);
-      expect(reasons).toContainEqual(
-        expect.stringMatching(new RegExp(`^the taint .* does not open: ${check}$`)),
-      );
+      const record = key.slice("taint/".length);
+      expect(reasons).toContain(`the taint ${record} does not open: ${check}`);
       ca.pass(propagation - refresh);
       expect([undefined, id]).not.toContain(await signerOf(ca));
       expect((await publishedBundle(ca))?.roots).toHaveLength(2);

@@ -10,6 +10,7 @@ import * as z from "zod/mini";
 import { inEnglish } from "../../foundation/english-list.ts";
 import { systemCode } from "../../host/system-code.ts";
 import { maximumPageOctets } from "../../kubernetes/cluster-roots.ts";
+import { childEnvironment } from "../terminal/child-environment.ts";
 import { Obstacle } from "../terminal/obstacle.ts";
 
 /** A cluster as kubectl would reach it. */
@@ -128,7 +129,10 @@ async function runPlugin({
   const variables = Object.fromEntries((env ?? []).map(({ name, value }) => [name, value]));
   try {
     const { stdout } = await promisify(execFile)(command, args ?? [], {
-      env: { ...process.env, ...variables, KUBERNETES_EXEC_INFO: JSON.stringify(info) },
+      env: childEnvironment(process.env, {
+        ...variables,
+        KUBERNETES_EXEC_INFO: JSON.stringify(info),
+      }),
       timeout: 30_000,
     });
     const { status } = pluginAnswer.parse(JSON.parse(stdout));

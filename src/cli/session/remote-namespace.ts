@@ -6,6 +6,7 @@ import { fileURLToPath } from "node:url";
 import { promisify, stripVTControlCharacters } from "node:util";
 import * as z from "zod/mini";
 import type { KvNamespace } from "../../worker/kv-store.ts";
+import { childEnvironment } from "../terminal/child-environment.ts";
 import { Obstacle } from "../terminal/obstacle.ts";
 
 const run = promisify(execFile);
@@ -58,7 +59,7 @@ async function runWrangler(
       process.execPath,
       ["--no-warnings", program, ...words, ...choice],
       {
-        env: { ...process.env, ...wranglerEnvironment },
+        env: childEnvironment(process.env, wranglerEnvironment),
         maxBuffer: 32 * 1024 * 1024,
         timeout: 60_000,
       },

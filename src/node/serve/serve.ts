@@ -7,7 +7,12 @@ import { recur } from "../../host/recurrence.ts";
 import { createPodWatch } from "../../kubernetes/pod-watch.ts";
 import type { PhaseLengths } from "../../pki/authority/schedule.ts";
 import type { CertificateAuthority } from "../../transport/certificate-authority.ts";
-import { createCertificatePath, createRoutes, isReady } from "../../transport/http/routes.ts";
+import {
+  createCertificatePath,
+  createRoutes,
+  isReady,
+  type PortState,
+} from "../../transport/http/routes.ts";
 import { requireCredentials } from "../files/credential-file.ts";
 import { openFileStore, openSignerStores } from "../files/file-store.ts";
 import { auxiliaryRpcs } from "../http/auxiliary-rpcs.ts";
@@ -19,7 +24,7 @@ import { createRegistry, createRpcMetrics } from "../observability/grpc-metrics.
 import { metricsOfAll } from "../observability/peer-processes.ts";
 import type { RunningServer, ServerContext } from "../server.ts";
 import { ownCertificate } from "../tls/own-certificate.ts";
-import { openWhenCertified } from "../tls/renewing-listener.ts";
+import { openWhenCertified, type RenewingListener } from "../tls/renewing-listener.ts";
 import { certificateInFiles, type ServingCertificateSource } from "../tls/serving-certificate.ts";
 import { certificateService } from "./certificate-routes.ts";
 import { pushRoots } from "./recurring-push.ts";
@@ -60,7 +65,9 @@ async function serveUntil(
   const { certificateAuthority: ca, mint, signerMints } = composition;
   const { authorities } = ca.issuance;
   addAuthorityGauges(registry, authorities, clock);
-  const routes = routesOf(ca, registry, ending.signal);
+  let port: RenewingListener | undefined;
+  const portState = (): PortState => port?.state() ?? { isOpen: false, reasons: [] };
+  const routes = routesOf(ca, registry, ending.signal, portState);
   const monitoring = await listenInPlaintext(
     createMonitoringRoutes(routes, metricsOfAll(registry, peerProcesses)),
     configuration.monitoringListen,
@@ -78,7 +85,7 @@ async function serveUntil(
     peerProcesses?.rotates === false
       ? undefined
       : recur(rotate, rotationSeconds(phaseLengths), () => {});
-  const door = openWhenCertified({
+  port = openWhenCertified({
     certificateAt: servingCertificate(configuration, authorities),
     clientRootsAt: async (now) => (await authorities.at(now)).trustBundle.pem,
     listen: (credentials) =>
@@ -86,13 +93,14 @@ async function serveUntil(
     log,
     clock,
   });
+  const { address } = port;
   return {
-    address: door.address,
+    address,
     plaintextAddress: plaintext?.address,
     monitoringAddress: monitoring.address,
     close: async (grace) => {
       ending.abort();
-      await Promise.all([rotation?.end(), door.close(grace), plaintext?.close(grace)]);
+      await Promise.all([rotation?.end(), port?.close(grace), plaintext?.close(grace)]);
       await push.end();
       await monitoring.close(grace);
     },
@@ -121,13 +129,18 @@ function servingCertificate(
     : ownCertificate({ dnsNames, authorities, leafLifetimes });
 }
 
-function routesOf(ca: CertificateAuthority, registry: Registry, ending: AbortSignal): Routes {
+function routesOf(
+  ca: CertificateAuthority,
+  registry: Registry,
+  ending: AbortSignal,
+  port: () => PortState,
+): Routes {
   const createCertificate = createRpcMetrics(registry)(
     createCertificatePath,
     certificateService(ca),
   );
-  const isServing = async (): Promise<boolean> => !ending.aborted && (await isReady(ca));
-  const app = createRoutes(ca, undefined, ending);
+  const isServing = async (): Promise<boolean> => !ending.aborted && (await isReady(ca, port()));
+  const app = createRoutes(ca, undefined, ending, port);
   return {
     rpcs: new Map([[createCertificatePath, createCertificate], ...auxiliaryRpcs(isServing)]),
     fetch: async (request) => app.fetch(request),

@@ -10,6 +10,8 @@ import type { ServerCredentials } from "./tls-credentials.ts";
 export interface RenewingListener {
   /** Rejects when it cannot listen there. */
   readonly address: Promise<AddressInfo>;
+  /** Why callers find no open port, or one with an old certificate; empty when neither is so. */
+  readonly state: () => { readonly isOpen: boolean; readonly reasons: readonly string[] };
   readonly close: (graceMilliseconds: number) => Promise<void>;
 }
 
@@ -70,8 +72,14 @@ export function openWhenCertified(renewal: Renewal): RenewingListener {
   }
 
   const looking = recur(look, lookSeconds, failed);
+  function reasons(): readonly string[] {
+    if (complaint !== "") return [`the serving certificate: ${complaint}`];
+    return listener ? [] : ["there is no serving certificate yet"];
+  }
+
   return {
     address: opened.promise,
+    state: () => ({ isOpen: listener !== undefined, reasons: reasons() }),
     close: async (graceMilliseconds) => {
       await looking.end();
       opened.reject(new Error("closed before there was a certificate"));

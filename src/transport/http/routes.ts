@@ -14,11 +14,13 @@ export const createCertificatePath = "/istio.v1.auth.IstioCertificateService/Cre
  * the RPC, which is Connect's alone.
  *
  * @param ending Aborted when no answer shall be held any longer.
+ * @param port The state of the port that callers use, where the platform opens one itself.
  */
 export function createRoutes(
   ca: CertificateAuthority,
   clientCertificateOf: ClientCertificateOf = () => undefined,
   ending?: AbortSignal,
+  port: () => PortState = () => openPort,
 ): Hono {
   const app = new Hono();
   const waits = createLongPolls(ca.longPollLimits, ending);
@@ -26,7 +28,7 @@ export function createRoutes(
   app.all(createCertificatePath, (c) => createCertificate(c.req.raw));
   app.get("/healthz", (c) => c.text("ok\n"));
   app.get("/readyz", async (c) => {
-    const readiness = await readinessOf(ca);
+    const readiness = await readinessOf(ca, port());
     return c.json(readiness, readiness.ready ? 200 : 503, { "cache-control": "no-store" });
   });
   app.get("/bundle.pem", createBundleEndpoint(ca, waits, pemBundle));
@@ -57,9 +59,20 @@ async function viewOf(ca: CertificateAuthority): Promise<AuthorityView> {
 }
 
 /** Whether a certificate could be signed now. */
-export async function isReady(ca: CertificateAuthority): Promise<boolean> {
-  return (await readinessOf(ca)).ready;
+export async function isReady(
+  ca: CertificateAuthority,
+  port: PortState = openPort,
+): Promise<boolean> {
+  return (await readinessOf(ca, port)).ready;
 }
+
+/** Whether callers find an open port, and why not. */
+export interface PortState {
+  readonly isOpen: boolean;
+  readonly reasons: readonly string[];
+}
+
+const openPort: PortState = { isOpen: true, reasons: [] };
 
 interface Readiness {
   readonly ready: boolean;
@@ -68,11 +81,12 @@ interface Readiness {
 }
 
 /** Ready is who could sign now. Reasons may be given even then: a record that does not open is one. */
-async function readinessOf(ca: CertificateAuthority): Promise<Readiness> {
+async function readinessOf(ca: CertificateAuthority, port: PortState): Promise<Readiness> {
   try {
     const { issuer, trustBundle, reasons } = await viewOf(ca);
-    const ready = issuer !== undefined && trustBundle.roots.length > 0;
-    return { ready, ...(issuer && { authority: issuer.authority.id }), reasons };
+    const ready = issuer !== undefined && trustBundle.roots.length > 0 && port.isOpen;
+    const authority = issuer && { authority: issuer.authority.id };
+    return { ready, ...authority, reasons: [...reasons, ...port.reasons] };
   } catch (error) {
     if (error instanceof CaError) return { ready: false, reasons: [error.message] };
     throw error;

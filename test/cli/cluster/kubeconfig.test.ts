@@ -1,9 +1,10 @@
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import { stringify } from "yaml";
 import { readKubeconfig } from "../../../src/cli/cluster/kubeconfig.ts";
+import { childEnvironment } from "../../../src/cli/terminal/child-environment.ts";
 import { startTlsServer, type TlsServer } from "../../testkit/network/loopback-tls.ts";
 
 let folder: string;
@@ -45,6 +46,43 @@ async function write(server: object, user: object, more: object = {}): Promise<v
   };
   await writeFile(path, stringify(config));
 }
+
+describe("a credential plugin", () => {
+  test("gets the environment without the secrets of the CA", () => {
+    const own = {
+      KEK: "k1:secret",
+      RAMPART_PASSPHRASE: "secret",
+      CLUSTER_CREDENTIAL_A: "secret",
+      CLUSTER_CREDENTIAL_A_FILE: "/run/token",
+      PATH: "/bin",
+    };
+    expect(childEnvironment(own, { AWS_PROFILE: "mesh" })).toEqual({
+      CLUSTER_CREDENTIAL_A_FILE: "/run/token",
+      PATH: "/bin",
+      AWS_PROFILE: "mesh",
+    });
+  });
+
+  test("that a kubeconfig names sees no KEK", async () => {
+    const script = `console.log(JSON.stringify({ kind: "ExecCredential", status: { token: String(process.env.KEK) } }))`;
+    const { origin, ca } = await startServer();
+    const user = {
+      exec: {
+        apiVersion: "client.authentication.k8s.io/v1",
+        command: process.execPath,
+        args: ["-e", script],
+      },
+    };
+    await write({ server: origin, "certificate-authority-data": base64(ca) }, user);
+    vi.stubEnv("KEK", "k1:secret");
+    try {
+      await (await readKubeconfig(path, undefined)).read("/version");
+    } finally {
+      vi.unstubAllEnvs();
+    }
+    expect(asked).toEqual(["/version", "Bearer undefined"]);
+  });
+});
 
 describe("a kubeconfig", () => {
   const plugin = (script: string) => ({

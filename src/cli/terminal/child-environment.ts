@@ -1,0 +1,17 @@
+import { credentialName } from "../../config/cluster-access.ts";
+
+const secrets: readonly string[] = ["KEK", "RAMPART_PASSPHRASE"];
+
+/**
+ * The environment for a program that somebody else chose, such as a credential plugin of a kubeconfig,
+ * or wrangler: this process's own, without the secrets of the CA.
+ */
+export function childEnvironment(
+  own: NodeJS.ProcessEnv,
+  more: Readonly<Record<string, string>> = {},
+): NodeJS.ProcessEnv {
+  const entries = Object.entries(own).filter(
+    ([name]) => !secrets.includes(name) && !credentialName.test(name),
+  );
+  return { ...Object.fromEntries(entries), ...more };
+}
