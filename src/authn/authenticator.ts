@@ -1,10 +1,10 @@
 import type { Bytes } from "../pki/encoding/bytes.ts";
 import type { Caller } from "./caller.ts";
 
-/** All that a caller brings to prove who it is. */
+/** The credentials of one request. */
 export interface Credentials {
   readonly headers: Headers;
-  /** DER of a leaf of which the platform has verified the chain and the possession of the key. */
+  /** DER. The platform verified its chain, and the peer's possession of its key. */
   readonly clientCertificate?: Bytes | undefined;
 }
 

@@ -27,26 +27,26 @@ export type NodeAuthorizer = (
   now: Date,
 ) => Promise<void>;
 
-/** An issuer of ServiceAccount tokens, and what its tokens are good for: one table of `ISSUERS`. */
+/** An issuer of ServiceAccount tokens, and the rights of its tokens: one table of `ISSUERS`. */
 export interface TrustedIssuer {
   /** What its tokens say in `iss`, byte for byte. */
   readonly name: string;
   /** A token must name one of them. */
   readonly audiences: readonly string[];
-  /** The cluster id that its callers may claim. */
+  /** The `clusterid` that its callers may claim. */
   readonly cluster: string;
-  /** Other names of this cluster, as mesh administrators give them. */
+  /** Other names of the cluster, which callers may claim as well. */
   readonly clusterAliases: readonly string[];
   readonly mayVouchFor: (account: ServiceAccount) => boolean;
-  /** Whether this account is a node proxy's, which may ask for the identities of others. */
+  /** Whether the account is a node proxy's, which may request the identities of workloads on its node. */
   readonly isNodeAccount: (account: ServiceAccount) => boolean;
   readonly requireNode: NodeAuthorizer;
   /**
-   * The DNS names under which this account serves as a gateway, or nothing for one that is none. A
-   * gateway may also say whose certificate its client has shown. Absent where no account is a gateway.
+   * The DNS names under which an account serves as a gateway; `undefined` for an account that is none.
+   * A gateway may also forward its clients' certificates. Absent if no account is a gateway.
    */
   readonly gatewayNames?: ((account: ServiceAccount) => readonly string[] | undefined) | undefined;
   readonly keys: IssuerKeys;
-  /** Absent where the cluster has given no access to its API. */
+  /** Absent if Rampart has no access to the cluster's API server. */
   readonly review?: Review | undefined;
 }

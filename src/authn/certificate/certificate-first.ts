@@ -2,8 +2,8 @@ import { CaError } from "../../foundation/errors.ts";
 import type { Authenticator } from "../authenticator.ts";
 
 /**
- * Istio's order: a client certificate, and the token when there is none, or none that is good. When
- * both fail, the token says why if there is one.
+ * Tries the client certificate first, as istiod does, and the token if there is no good certificate.
+ * When both fail, the refusal is the token's, unless the caller sent none.
  */
 export function certificateFirst(
   byCertificate: Authenticator,

@@ -10,8 +10,8 @@ import type { Caller } from "../caller.ts";
 import { rejectCredential } from "../credential-rejection.ts";
 
 /**
- * Istio's `ClientCertAuthenticator`, for one name instead of all: whoever presents a valid X509-SVID of
- * this mesh is its SPIFFE ID.
+ * Authenticates by an X509-SVID of this mesh, as Istio's `ClientCertAuthenticator` does. istiod takes
+ * every name of the certificate for the caller's; here only the SPIFFE ID counts.
  */
 export function createCertificateAuthenticator(trustDomain: TrustDomain): Authenticator {
   return async ({ clientCertificate }, now) => {
@@ -21,10 +21,10 @@ export function createCertificateAuthenticator(trustDomain: TrustDomain): Authen
 }
 
 /**
- * The workload that a client certificate names: exactly one URI, whatever other names there are, in
- * a leaf that is valid at `now` (X509-SVID §5.2).
+ * The workload that a client certificate names. The certificate must be a leaf that is valid at `now`,
+ * with exactly one URI; names of other kinds do not count (X509-SVID §5.2).
  *
- * @param der A leaf of which the platform has verified the chain and the possession of the key.
+ * @param der A certificate whose chain the platform verified, as well as the peer's possession of its key.
  * @throws CaError `credential-rejected` (`form`, `time`, `subject`).
  */
 export function parseClientCertificate(der: Bytes, trustDomain: TrustDomain, now: Date): Caller {
@@ -35,7 +35,10 @@ export function parseClientCertificate(der: Bytes, trustDomain: TrustDomain, now
   const [uri = "", ...more] = uris;
   const workload = more.length === 0 ? parseWorkloadSpiffeId(uri) : undefined;
   if (!workload || workload.trustDomain !== trustDomain) {
-    throw rejectCredential("subject", "the client certificate names no one workload of this mesh");
+    throw rejectCredential(
+      "subject",
+      "the client certificate does not name one workload of this mesh",
+    );
   }
   const { account } = workload;
   return { spiffeId: workloadSpiffeId(trustDomain, account), account };
@@ -64,7 +67,7 @@ function requireNoAuthority(extensions: CertificateExtensions): void {
 
 const uriName = Tag.contextPrimitive(6);
 
-/** GeneralName (RFC 5280 §4.2.1.6), in the order of its numbers; which are constructed follows from their types. */
+/** The tags of GeneralName by number (RFC 5280 §4.2.1.6): those of structured types are constructed. */
 const generalNames: readonly number[] = [
   Tag.contextConstructed(0),
   Tag.contextPrimitive(1),
@@ -77,7 +80,7 @@ const generalNames: readonly number[] = [
   Tag.contextPrimitive(8),
 ];
 
-/** The URIs among the names; the others are read past. */
+/** The URIs of a certificate, without its names of other kinds. */
 function urisOf(extensions: CertificateExtensions): string[] {
   const reader = extensions.subjectAltName?.value.fork();
   if (!reader) return [];
@@ -86,7 +89,7 @@ function urisOf(extensions: CertificateExtensions): string[] {
   const uris: string[] = [];
   while (!names.isDone) {
     const kind = generalNames.find((tag) => names.nextIs(tag));
-    if (kind === undefined) throw new DerError("a name of no kind");
+    if (kind === undefined) throw new DerError("a GeneralName with an unknown tag");
     const content = names.content(kind);
     if (kind === uriName) uris.push(new TextDecoder().decode(content));
   }

@@ -4,12 +4,12 @@ import type { Caller } from "../caller.ts";
 import { rejectCredential } from "../credential-rejection.ts";
 import type { TrustedIssuer } from "../trusted-issuer.ts";
 
-/** Envoy's header, and so Istio's, for the certificate that a proxy's client has shown. */
+/** The header in which Envoy, and so Istio, forwards the certificate of a proxy's client. */
 export const forwardedHeader = "x-forwarded-client-cert";
 
 /**
- * Istio's `XfccAuthenticator`, for gateways by their proved identity instead of by their address: a
- * caller whose issuer calls it a gateway speaks for the client whose certificate it has verified. The
+ * Authenticates the client of a gateway, as Istio's `XfccAuthenticator` does. Istio trusts the address
+ * of the proxy; here the proxy must prove an account that its issuer's table calls a gateway. The
  * header of any other caller is ignored.
  *
  * A gateway may speak only for the namespaces that its issuer may vouch for.
@@ -52,8 +52,8 @@ const maximumLength = 4096;
 const pair = /^(By|Hash|Cert|Chain|Subject|URI|DNS)=("(?:[^"\\]|\\.)*"|[^",;=\\]*)$/;
 
 /**
- * The one URI of the one hop that a gateway reports. Two hops, or two URIs, and it would have to be
- * decided whom to believe.
+ * The URI of the client's certificate. Two hops or two URIs are refused: nothing says which of them the
+ * gateway verified.
  *
  * @throws CaError `credential-rejected` (`form`).
  */
@@ -62,12 +62,12 @@ function parseForwardedUri(header: string): string {
   for (const part of header.length > maximumLength ? [""] : header.split(";")) {
     const [, key, value] = pair.exec(part) ?? [];
     if (key === undefined)
-      throw rejectCredential("form", "a forwarded certificate in no known form");
+      throw rejectCredential("form", "the forwarded certificate has an unknown form");
     if (key === "URI") uris.push(value ?? "");
   }
   const [uri, ...more] = uris;
   if (uri === undefined || more.length > 0) {
-    throw rejectCredential("form", "a forwarded certificate without exactly one URI");
+    throw rejectCredential("form", "the forwarded certificate does not have exactly one URI");
   }
   return uri;
 }

@@ -9,16 +9,16 @@ import {
 import { addSeconds } from "../../pki/x509/validity.ts";
 import { candidatesIn, type KeySet, parseKeySet, type VerificationKey } from "./key-set.ts";
 
-/** Which key of an issuer is wanted: what a token's header says. */
+/** The key that a token's header asks for. */
 export interface KeyQuery {
   readonly algorithm: string;
   readonly keyId: string | undefined;
 }
 
 /**
- * The keys of one issuer that may have signed a token; none when it has no such key.
+ * The keys of one issuer that may have signed a token; empty if the issuer has no such key.
  *
- * @throws CaError `key-provider-unreachable` when it cannot be known: the same token may pass later.
+ * @throws CaError `key-provider-unreachable` if the keys cannot be fetched: the same token may pass later.
  */
 export type IssuerKeys = (
   query: KeyQuery,
@@ -30,24 +30,24 @@ export type KeyLocation =
   | { readonly kind: "jwks-uri"; readonly url: string }
   | { readonly kind: "discovery"; readonly issuer: string };
 
-/** Told when an issuer's keys could not be fetched, even if older ones carry on. */
+/** Called when an issuer's keys could not be fetched, even while older ones still serve. */
 export type KeyFetchFailed = (issuer: string, error: FetchError) => void;
 
-/** Fetched keys are looked at again after this long, so that a withdrawn key does not live on. */
+/** The age at which fetched keys are fetched again, so that a withdrawn key stops working. */
 export const keysFreshSeconds = 600;
 
-/** Fetched keys serve for this long while their issuer cannot be reached. */
+/** The age up to which fetched keys serve while their issuer cannot be reached. */
 export const keysSurviveOutageSeconds = 21_600;
 
-/** Between two fetches that tokens with unknown keys cause. */
+/** The least time between two fetches that tokens with unknown keys cause. */
 export const coolDownSeconds = 30;
 
-/** Between two fetches while the last one failed. */
+/** The time from a failed fetch to the next. */
 const retrySeconds = 5;
 
 const pollMilliseconds = 20;
 
-/** The keys of an issuer whose JWK Set stands in the configuration. */
+/** The keys of an issuer whose JWK Set is in the configuration. */
 export function pinnedKeys(keys: KeySet): IssuerKeys {
   return ({ algorithm, keyId }) => candidatesIn(keys, algorithm, keyId);
 }
@@ -55,8 +55,8 @@ export function pinnedKeys(keys: KeySet): IssuerKeys {
 /**
  * The keys of an issuer that publishes them, cached as values in this isolate.
  *
- * Requests never wait for each other's promise, which Workers forbid: while one of them fetches,
- * the others that need the outcome look at the cache until it is there.
+ * No request awaits another's promise, which Workers forbid: while one request fetches, the others
+ * that need the keys poll the cache.
  */
 export function publishedKeys(
   issuer: string,
@@ -83,7 +83,7 @@ export function publishedKeys(
     } catch (error) {
       if (!(error instanceof FetchError)) throw error;
       isReachable = false;
-      // Who waits for a fetch with good keys at hand should be a rare one.
+      // While older keys still serve, few requests should wait for a fetch.
       if (now < addSeconds(fetchedAt, keysSurviveOutageSeconds)) {
         nextFetch = addSeconds(now, coolDownSeconds);
       }
@@ -100,12 +100,12 @@ export function publishedKeys(
     }
   }
 
-  async function lookAgain({ algorithm, keyId }: KeyQuery, isKnown: boolean, now: Date) {
+  async function refresh({ algorithm, keyId }: KeyQuery, isKnown: boolean, now: Date) {
     if (now >= nextFetch) await fetchKeys(now);
     else if (!isKnown) await otherRequestsFetch(now);
     const survives = now < addSeconds(fetchedAt, keysSurviveOutageSeconds);
     const candidates = survives ? candidatesIn(keys, algorithm, keyId) : [];
-    // Who cannot ask cannot say that there is no such key.
+    // Without an answer from the issuer, nobody knows that it has no such key.
     if (candidates.length > 0 || isReachable) return candidates;
     throw new CaError(
       { reason: "key-provider-unreachable", issuer },
@@ -116,7 +116,7 @@ export function publishedKeys(
   return (query, now) => {
     const known = candidatesIn(keys, query.algorithm, query.keyId);
     const isKnown = known.length > 0;
-    return isKnown && now.getTime() < freshUntil.getTime() ? known : lookAgain(query, isKnown, now);
+    return isKnown && now.getTime() < freshUntil.getTime() ? known : refresh(query, isKnown, now);
   };
 }
 
@@ -130,7 +130,7 @@ async function fetchKeySet(location: KeyLocation, fetchJson: JsonFetch): Promise
 
 const discoveryForm = z.object({ issuer: z.string(), jwks_uri: z.string() });
 
-/** OpenID Connect Discovery §4: the document must name the issuer it was asked for, byte for byte. */
+/** The document must name the issuer that it was fetched for, byte for byte (OpenID Connect Discovery §4.3). */
 export async function discoverJwksUri(issuer: string, fetchJson: JsonFetch): Promise<string> {
   const url = `${issuer.replace(/\/$/, "")}/.well-known/openid-configuration`;
   const document = discoveryForm.safeParse(await fetchJson(url));

@@ -2,7 +2,7 @@ import { parseBase64Url } from "../../pki/encoding/base64.ts";
 import { allocateBytes, type Bytes } from "../../pki/encoding/bytes.ts";
 import { rejectCredential } from "../credential-rejection.ts";
 
-/** A JSON object, its members unread. */
+/** A JSON object whose members nobody has looked at. */
 export type JsonObject = Readonly<Record<string, unknown>>;
 
 /** A compact JWS (RFC 7515 §3.1) taken apart; nothing in it is verified yet. */
@@ -21,14 +21,14 @@ const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 /**
  * Takes a compact JWS apart: three parts of canonical base64url, two JSON objects.
  *
- * A header that asks for an extension (`crit`), or says that it is another kind of token (`typ`), is
- * refused (RFC 8725 §3.11); keys that a header brings along are not looked at.
+ * A header with an extension (`crit`) or with the type of another token (`typ`) is refused
+ * (RFC 7515 §4.1.11, RFC 8725 §3.11). Keys in a header are ignored.
  *
  * @throws CaError `credential-rejected` (`form`).
  */
 export type JsonWebSignatureParser = (token: string) => JsonWebSignature;
 
-/** Enough for some keys of each of a thousand clusters; anybody may make up others. */
+/** Enough for the keys of a thousand clusters. Callers can invent headers, so the cache is bounded. */
 const maximumHeaders = 4096;
 const maximumHeaderLength = 512;
 
@@ -78,13 +78,13 @@ function isJwt(typ: unknown): boolean {
   return typeof typ === "string" && typ.toUpperCase() === "JWT";
 }
 
-/** A fourth part would show here: the dot before it is no symbol of base64url. */
+/** A fourth part fails here, because the dot before it is no character of base64url. */
 function requireBase64Url(octets: Bytes | undefined): Bytes {
   if (!octets) throw rejectCredential("form", "the token is not base64url");
   return octets;
 }
 
-/** Every part is read as soon as it is decoded, so that one place serves all: more than a token is long. */
+/** One buffer for all parts, longer than any token: each part is parsed before the next is decoded. */
 const decoded = new Uint8Array(16 * 1024);
 
 function parseJsonObject(part: string): JsonObject {
@@ -99,7 +99,7 @@ function parseJson(bytes: Bytes): unknown {
   try {
     return JSON.parse(decoder.decode(bytes));
   } catch (error) {
-    // The parser's own message quotes the token, so it is not kept as the cause.
+    // The parser's message quotes the token, so its error must not become the cause.
     const kind = error instanceof Error ? error.name : "error";
     throw rejectCredential("form", `a part of the token is not JSON in UTF-8 (${kind})`);
   }

@@ -1,4 +1,4 @@
-/** The signature algorithms that a token may use (RFC 7518 §3.1, RFC 8037 §3.1). No symmetric one, no `none`. */
+/** The signature algorithms that a token may use (RFC 7518 §3.1, RFC 8037 §3.1): neither `none` nor a symmetric one. */
 export type JwsAlgorithm =
   | "RS256"
   | "RS384"
@@ -11,7 +11,7 @@ export type JwsAlgorithm =
   | "ES512"
   | "EdDSA";
 
-/** What WebCrypto needs to check a signature of each algorithm. */
+/** The parameters with which WebCrypto verifies a signature of each algorithm. */
 export const verifyParameters: Readonly<Record<JwsAlgorithm, string | EcdsaParams | RsaPssParams>> =
   {
     RS256: "RSASSA-PKCS1-v1_5",
@@ -26,8 +26,10 @@ export const verifyParameters: Readonly<Record<JwsAlgorithm, string | EcdsaParam
     EdDSA: "Ed25519",
   };
 
-/** The algorithms that a key of each kind may verify: the key decides, never the token
- * (RFC 8725 §3.1). By `kty`, and `crv` where there is one. */
+/**
+ * The algorithms that a key may verify, by its `kty` and, if it has one, its `crv`. The key decides,
+ * never the token (RFC 8725 §3.1).
+ */
 export const algorithmsOfKey: Readonly<Record<string, readonly JwsAlgorithm[]>> = {
   RSA: ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512"],
   "EC P-256": ["ES256"],

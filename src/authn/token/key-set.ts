@@ -9,18 +9,18 @@ import { algorithmsOfKey, type JwsAlgorithm } from "./jws-algorithm.ts";
 export interface VerificationKey {
   readonly keyId: string | undefined;
   readonly algorithms: readonly JwsAlgorithm[];
-  /** Its public members: the same for the same key, whatever it is called. */
+  /** Its public members as JSON: equal for equal keys, whatever their key ids. */
   readonly material: string;
-  /** The key for an algorithm, once it has been imported. */
+  /** The keys imported so far. */
   readonly opened: ReadonlyMap<JwsAlgorithm, CryptoKey>;
-  /** Imports the key for one of its algorithms; rejects when it is none. */
+  /** Imports the key for one of its algorithms; rejects if its members are no valid key. */
   readonly open: (algorithm: JwsAlgorithm) => Promise<CryptoKey>;
 }
 
 /** The public keys of an issuer that Rampart can use. */
 export type KeySet = readonly VerificationKey[];
 
-/** A cluster publishes two or three keys; more than this is not a cluster's key set. */
+/** A cluster publishes two or three keys. */
 const maximumKeys = 32;
 
 const text = z.optional(z.string());
@@ -43,10 +43,10 @@ type Jwk = z.infer<typeof jwkForm>;
 const keySetForm = z.object({ keys: z.array(z.unknown()).check(z.maxLength(maximumKeys)) });
 
 /**
- * The usable keys of a JWK Set (RFC 7517 §5); keys of other kinds, uses and sizes are passed over, as
- * §5 wants. Private members are never read.
+ * The usable keys of a JWK Set. Keys of other kinds, uses and sizes are ignored (RFC 7517 §5). Private
+ * members are never read.
  *
- * @returns `undefined` for what is not a JWK Set, or has no usable key.
+ * @returns `undefined` if the JSON is no JWK Set, or has no usable key.
  */
 export function parseKeySet(json: unknown): KeySet | undefined {
   const parsed = keySetForm.safeParse(json);
@@ -59,7 +59,7 @@ export function parseKeySet(json: unknown): KeySet | undefined {
   return keys.length > 0 ? keys : undefined;
 }
 
-/** The keys that may have signed a token: the right kind, and the right id when the token names one. */
+/** The keys that may have signed a token: those of its algorithm and, if it names one, its key id. */
 export function candidatesIn(
   keys: KeySet,
   algorithm: string,

@@ -4,11 +4,11 @@ import type { BoundAccount } from "../bound-account.ts";
 import { rejectCredential } from "../credential-rejection.ts";
 import type { JsonObject } from "./json-web-signature.ts";
 
-/** How far in the future `nbf` and `iat` may lie, for issuers whose clocks are ahead. `exp` gets nothing. */
+/** How far in the future `nbf` and `iat` may lie, for issuers whose clocks are ahead. `exp` gets no leeway. */
 export const leewaySeconds = 60;
 
 /**
- * Reads the claims of a token: whether it is meant for us, and now, and whose it is.
+ * Reads the claims of a token: its times, its audience, and the account and objects that it is bound to.
  *
  * @throws CaError `credential-rejected` (`form`, `time`, `audience`, `subject`).
  */
@@ -36,7 +36,7 @@ function requireTime(claims: Readonly<Record<"exp" | "nbf" | "iat", unknown>>, n
   if (iat > latest) throw rejectCredential("time", "the token is from the future");
 }
 
-/** More than any name of Kubernetes, audiences included. */
+/** Longer than any name in Kubernetes, audiences included. */
 const maximumTextLength = 1024;
 const maximumAudiences = 64;
 
@@ -49,7 +49,7 @@ function isInstant(value: unknown): value is number {
   return typeof value === "number" && value >= 0 && value <= 253402300799;
 }
 
-/** One text or a list of texts (RFC 7519 §4.1.3); Istio knows only the list. */
+/** A string or a list of strings (RFC 7519 §4.1.3); Istio accepts only the list. */
 function requireAudience(aud: unknown, accepted: readonly string[]): void {
   const audiences: readonly unknown[] = Array.isArray(aud) ? aud : [aud];
   if (audiences.length > maximumAudiences || !audiences.every(isText)) {
@@ -77,7 +77,7 @@ type BoundObjects = Pick<BoundAccount, "pod" | "node">;
 
 const unbound: BoundObjects = { pod: undefined, node: undefined };
 
-/** What Kubernetes says beside the subject, if it does; it must not contradict it. */
+/** The private claims of Kubernetes, if there are any. They must agree with the subject. */
 function readBoundObjects(claim: unknown, account: ServiceAccount): BoundObjects {
   if (claim === undefined) return unbound;
   const { namespace, serviceaccount, pod, node } = readObject(claim);

@@ -17,7 +17,7 @@ export async function requireSignature(
 ): Promise<void> {
   const known = keys(jws, now);
   const candidates = known instanceof Promise ? await known : known;
-  // A candidate is a key that allows it, so it is one of the algorithms on the list.
+  // Every candidate allows the algorithm, so it is one of those that tokens may use.
   const algorithm = jws.algorithm as JwsAlgorithm;
   if (candidates.length === 0) {
     throw rejectCredential("key", "no key of the issuer fits the token's algorithm and key id");
@@ -34,7 +34,7 @@ export async function requireSignature(
   throw rejectCredential("signature", "the token's signature is wrong");
 }
 
-/** A published key that is none has signed nothing; the keys beside it may have. */
+/** A key that cannot be imported has signed nothing, but the other candidates may have. */
 async function open(key: VerificationKey, algorithm: JwsAlgorithm): Promise<CryptoKey | undefined> {
   try {
     return await key.open(algorithm);
