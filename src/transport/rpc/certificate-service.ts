@@ -18,7 +18,7 @@ import {
   createCertificate,
   createInBinary,
 } from "./create-certificate.ts";
-import { fastPathFor } from "./fast-path.ts";
+import { fastPathFor } from "./fast-path/fast-path.ts";
 import { maximumBodyOctets } from "./request-body.ts";
 import type { RpcRequest, RpcResponse } from "./rpc.ts";
 import { statusCodeOf } from "./status-code.ts";

@@ -11,10 +11,10 @@ import {
 } from "../../gen/istio/v1/auth/ca_pb.ts";
 import type { Bytes } from "../../pki/encoding/bytes.ts";
 import type { CertificateAuthority } from "../certificate-authority.ts";
-import { auditFailure } from "./audit-failure.ts";
+import { auditFailure } from "./audit.ts";
 import { toConnectError } from "./connect-error.ts";
+import type { UnaryCall } from "./fast-path/unary-call.ts";
 import { withTimeout } from "./timeout.ts";
-import type { UnaryCall } from "./unary-call.ts";
 
 /** What one call has established so far. */
 export interface Call {

@@ -1,5 +1,5 @@
 import { Code, ConnectError } from "@connectrpc/connect";
-import type { RpcRequest } from "./rpc.ts";
+import type { RpcRequest } from "../rpc.ts";
 
 /** A unary call as a method sees it. */
 export interface UnaryCall {

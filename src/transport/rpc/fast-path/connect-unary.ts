@@ -1,6 +1,6 @@
 import { codeToHttpStatus, errorToJsonBytes } from "@connectrpc/connect/protocol-connect";
-import type { Bytes } from "../../pki/encoding/bytes.ts";
-import type { RpcRequest, RpcResponse } from "./rpc.ts";
+import type { Bytes } from "../../../pki/encoding/bytes.ts";
+import type { RpcRequest, RpcResponse } from "../rpc.ts";
 import { answerUnary, asConnectError, type UnaryMethod } from "./unary-call.ts";
 
 const protobuf = "application/proto";

@@ -1,7 +1,7 @@
 import { Code, ConnectError } from "@connectrpc/connect";
-import type { Bytes } from "../../pki/encoding/bytes.ts";
-import { maximumBodyOctets } from "./request-body.ts";
-import type { RpcRequest, RpcResponse } from "./rpc.ts";
+import type { Bytes } from "../../../pki/encoding/bytes.ts";
+import { maximumBodyOctets } from "../request-body.ts";
+import type { RpcRequest, RpcResponse } from "../rpc.ts";
 import { answerUnary, asConnectError, type UnaryMethod } from "./unary-call.ts";
 
 /**

@@ -1,6 +1,6 @@
+import type { RpcRequest, RpcResponse } from "../rpc.ts";
 import { answerConnect, isConnectUnary } from "./connect-unary.ts";
 import { answerGrpc, isGrpcUnary } from "./grpc-unary.ts";
-import type { RpcRequest, RpcResponse } from "./rpc.ts";
 import type { UnaryMethod } from "./unary-call.ts";
 
 /** Answers a call by a method, in the protocol that it came in. Never rejects for what a caller does. */
