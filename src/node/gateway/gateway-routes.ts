@@ -1,6 +1,5 @@
 import { fromBinary, toBinary } from "@bufbuild/protobuf";
-import { Code, ConnectError, createConnectRouter } from "@connectrpc/connect";
-import type { UniversalHandler } from "@connectrpc/connect/protocol";
+import { Code, ConnectError } from "@connectrpc/connect";
 import { parseClientCertificate } from "../../authn/certificate/client-certificate.ts";
 import { forwardedHeader } from "../../authn/certificate/forwarded-certificate.ts";
 import type { EventLog } from "../../ca/audit-event.ts";
@@ -8,17 +7,16 @@ import { CaError, messageOf } from "../../foundation/errors.ts";
 import {
   IstioCertificateRequestSchema,
   IstioCertificateResponseSchema,
-  IstioCertificateService,
 } from "../../gen/istio/v1/auth/ca_pb.ts";
 import type { Bytes } from "../../pki/encoding/bytes.ts";
 import type { TrustDomain } from "../../pki/spiffe-id.ts";
 import { clientCertificateKey } from "../../transport/client-certificate.ts";
-import { complete } from "../../transport/rpc/certificate-service.ts";
 import { toConnectError } from "../../transport/rpc/connect-error.ts";
+import { createFallback, type FallbackMethod } from "../../transport/rpc/fallback.ts";
 import { fastPathFor } from "../../transport/rpc/fast-path/fast-path.ts";
 import type { UnaryCall } from "../../transport/rpc/fast-path/unary-call.ts";
-import { chunkedBody, maximumBodyOctets } from "../../transport/rpc/request-body.ts";
-import type { RpcRequest } from "../../transport/rpc/rpc.ts";
+import { chunkedBody } from "../../transport/rpc/request-body.ts";
+import type { Platform, RpcRequest } from "../../transport/rpc/rpc.ts";
 import type { UnaryRpc } from "../http/routes.ts";
 import type { GatewayCredentials } from "./gateway-identity.ts";
 import type { Upstream } from "./upstream.ts";
@@ -32,6 +30,8 @@ export interface Forwarding {
   readonly clock: () => Date;
 }
 
+const platform: Platform = { hasTrailers: true };
+
 /** A call, and the certificate that its caller has shown. */
 type ForwardedCall = UnaryCall & { readonly clientCertificate: Bytes | undefined };
 
@@ -40,24 +40,20 @@ type ForwardedCall = UnaryCall & { readonly clientCertificate: Bytes | undefined
  * message of a plain call and its answer pass through unread.
  */
 export function forwardingRpc(forwarding: Forwarding): UnaryRpc {
-  const handler = connectHandler(forwarding);
+  const fallback = createFallback(forwardingMethod(forwarding), platform);
   return async ({ body, ...request }) => {
     const clientCertificate = request.contextValues?.get(clientCertificateKey);
-    const bounded: RpcRequest = { ...request, body: (signalOf) => chunkedBody(body, signalOf) };
-    const answer = fastPathFor(bounded, true);
-    return answer
-      ? answer(bounded, (call) => forward(forwarding, { ...call, clientCertificate }))
-      : complete(handler({ ...request, body: bounded.body(() => undefined) }));
+    const bounded: RpcRequest = { ...request, body: (signal) => chunkedBody(body, signal) };
+    const fastPath = fastPathFor(bounded, platform);
+    return fastPath
+      ? fastPath(bounded, (call) => forward(forwarding, { ...call, clientCertificate }))
+      : fallback(bounded);
   };
 }
 
-/** For gRPC-Web, and the other protocols where they are used in a rarer way. */
-function connectHandler(forwarding: Forwarding): UniversalHandler {
-  const router = createConnectRouter({
-    readMaxBytes: maximumBodyOctets,
-    writeMaxBytes: 4 * maximumBodyOctets,
-  });
-  router.service(IstioCertificateService, {
+/** Every call that the fast path does not take is read and written by Connect. */
+function forwardingMethod(forwarding: Forwarding): FallbackMethod {
+  return {
     createCertificate: async (request, { requestHeader, signal, timeoutMs, values }) => {
       const answer = await forward(forwarding, {
         header: requestHeader,
@@ -68,10 +64,7 @@ function connectHandler(forwarding: Forwarding): UniversalHandler {
       });
       return fromBinary(IstioCertificateResponseSchema, answer);
     },
-  });
-  const [handler] = router.handlers;
-  if (!handler) throw new Error("the router has no handler of CreateCertificate");
-  return handler;
+  };
 }
 
 async function forward(forwarding: Forwarding, call: ForwardedCall): Promise<Uint8Array> {

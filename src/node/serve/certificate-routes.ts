@@ -6,5 +6,5 @@ import type { UnaryRpc } from "../http/routes.ts";
 /** The CA's RPC, for platforms with trailers. */
 export function certificateService(ca: CertificateAuthority): UnaryRpc {
   const rpc = createCertificateService(ca, { hasTrailers: true });
-  return (request) => rpc({ ...request, body: (signalOf) => chunkedBody(request.body, signalOf) });
+  return (request) => rpc({ ...request, body: (signal) => chunkedBody(request.body, signal) });
 }

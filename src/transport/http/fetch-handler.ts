@@ -28,7 +28,7 @@ export function createFetchHandler(
         method: request.method,
         url: request.url,
         header: request.headers,
-        body: (signalOf) => requestBody(request, signalOf),
+        body: (signal) => requestBody(request, signal),
         signal: request.signal,
         contextValues: createContextValues().set(clientCertificateKey, certificate),
       }),

@@ -1,7 +1,5 @@
 import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
 import { Code, ConnectError } from "@connectrpc/connect";
-import type { Caller } from "../../authn/caller.ts";
-import type { AuditEvent } from "../../ca/audit-event.ts";
 import { type CertificateRequest, issueCertificate } from "../../ca/issue-certificate.ts";
 import { CaError } from "../../foundation/errors.ts";
 import {
@@ -9,22 +7,12 @@ import {
   IstioCertificateRequestSchema,
   IstioCertificateResponseSchema,
 } from "../../gen/istio/v1/auth/ca_pb.ts";
-import type { Bytes } from "../../pki/encoding/bytes.ts";
 import type { CertificateAuthority } from "../certificate-authority.ts";
-import { auditFailure } from "./audit.ts";
+import { auditFailure } from "./audit-failure.ts";
+import type { Call } from "./audited-call.ts";
 import { toConnectError } from "./connect-error.ts";
 import type { UnaryCall } from "./fast-path/unary-call.ts";
 import { withTimeout } from "./timeout.ts";
-
-/** What one call has established so far. */
-export interface Call {
-  readonly now: Date;
-  readonly audit: AuditEvent;
-  readonly clientCertificate: Bytes | undefined;
-  caller?: Caller;
-  /** Aborted when nobody waits for the answer any more; known once the call has begun. */
-  signal?: AbortSignal;
-}
 
 /** Whatever deadline a client asks for, nothing takes longer than this, in milliseconds. */
 const maximumTimeout = 30_000;
@@ -65,9 +53,9 @@ export async function createInBinary(
   call: Call,
   { header, signal, message }: UnaryCall,
 ): Promise<Uint8Array> {
-  await answering(call, signal, () => authenticate(ca, call, header));
+  await runStep(call, signal, () => authenticate(ca, call, header));
   const request = parseRequest(await message());
-  const answer = await answering(call, signal, () => createCertificate(ca, call, request, signal));
+  const answer = await runStep(call, signal, () => createCertificate(ca, call, request, signal));
   const response = create(IstioCertificateResponseSchema, answer);
   return toBinary(IstioCertificateResponseSchema, response);
 }
@@ -98,16 +86,16 @@ function textOrEmpty(value: unknown): string {
 }
 
 /**
- * Does a part of a call, notes what goes wrong, and lets the caller know no more than it may.
+ * Runs one step of a call within its time. The audit event gets the exact reason of a failure, the caller
+ * only the public sentence.
  *
  * @throws ConnectError for a refusal; anything else is a fault.
  */
-export async function answering<T>(
+export async function runStep<T>(
   call: Call,
   signal: AbortSignal,
   work: (call: Call) => Promise<T>,
 ): Promise<T> {
-  call.signal = signal;
   try {
     return await withTimeout(work(call), {
       signal,

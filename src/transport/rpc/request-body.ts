@@ -12,19 +12,19 @@ const bodyTimeout = 10_000;
  * The body of a request, read when the RPC layer asks for it and not before: what authentication
  * refuses is never read.
  *
- * @param signalOf The signal of the call, which begins before its body is read.
+ * @param signal Aborted when nobody waits for the answer any more.
  * @throws ConnectError ResourceExhausted or DeadlineExceeded, from the iteration.
  */
 export async function* requestBody(
   request: Request,
-  signalOf: () => AbortSignal | undefined,
+  signal: AbortSignal,
 ): AsyncGenerator<Uint8Array> {
   const length = Number(request.headers.get("content-length") ?? Number.NaN);
   if (length > maximumBodyOctets) throw tooLarge();
   const body = Number.isNaN(length)
     ? readStream(request.body)
     : request.arrayBuffer().then(toBytes);
-  yield await inTime(body, signalOf());
+  yield await inTime(body, signal);
 }
 
 /**
@@ -34,12 +34,12 @@ export async function* requestBody(
  */
 export async function* chunkedBody(
   chunks: AsyncIterable<Uint8Array>,
-  signalOf: () => AbortSignal | undefined,
+  signal: AbortSignal,
 ): AsyncGenerator<Uint8Array> {
-  yield await inTime(readStream(chunks), signalOf());
+  yield await inTime(readStream(chunks), signal);
 }
 
-function inTime(body: Promise<Uint8Array>, signal: AbortSignal | undefined): Promise<Uint8Array> {
+function inTime(body: Promise<Uint8Array>, signal: AbortSignal): Promise<Uint8Array> {
   return withTimeout(body, { signal, milliseconds: bodyTimeout, giveUp: tooSlow });
 }
 

@@ -1,7 +1,7 @@
 /** How long an answer is worth waiting for, and what is said when it did not come. */
 export interface Timeout {
-  /** Aborted when nobody waits any more; not known before the call has begun. */
-  readonly signal: AbortSignal | undefined;
+  /** Aborted when nobody waits any more. */
+  readonly signal: AbortSignal;
   readonly milliseconds: number;
   readonly giveUp: () => Error;
 }
@@ -18,8 +18,8 @@ export function withTimeout<T>(work: Promise<T>, patience: Timeout): Promise<T> 
       // Signals abort when all is done, too, and an error costs its stack.
       if (!isOver) reject(giveUp());
     };
-    if (signal?.aborted) end();
-    signal?.addEventListener("abort", end);
+    if (signal.aborted) end();
+    signal.addEventListener("abort", end);
     const timer = setTimeout(end, milliseconds);
     work.then(
       (value) => {

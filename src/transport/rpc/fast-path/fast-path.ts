@@ -1,4 +1,4 @@
-import type { RpcRequest, RpcResponse } from "../rpc.ts";
+import type { Platform, RpcRequest, RpcResponse } from "../rpc.ts";
 import { answerConnect, isConnectUnary } from "./connect-unary.ts";
 import { answerGrpc, isGrpcUnary } from "./grpc-unary.ts";
 import type { UnaryMethod } from "./unary-call.ts";
@@ -10,7 +10,7 @@ export type FastPath = (request: RpcRequest, method: UnaryMethod) => Promise<Rpc
  * How to answer a call as most clients send it; nothing for a rarer one. Connect can answer all of
  * them: this is for speed alone.
  */
-export function fastPathFor(request: RpcRequest, hasTrailers: boolean): FastPath | undefined {
+export function fastPathFor(request: RpcRequest, { hasTrailers }: Platform): FastPath | undefined {
   if (isConnectUnary(request)) return answerConnect;
   return hasTrailers && isGrpcUnary(request) ? answerGrpc : undefined;
 }

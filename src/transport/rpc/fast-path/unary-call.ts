@@ -28,7 +28,7 @@ export async function answerUnary(
   messageIn: (body: Uint8Array) => Uint8Array,
 ): Promise<Uint8Array> {
   const { signal, end } = withDeadline(gone, timeoutMs);
-  const message = async () => messageIn(await whole(body(() => signal)));
+  const message = async () => messageIn(await whole(body(signal)));
   try {
     return await method({ header, signal, timeoutMs, message });
   } finally {
