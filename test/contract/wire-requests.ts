@@ -124,6 +124,22 @@ export function describeWireRequests(
       expect(await outcome(protocol, { headers })).toEqual(isIssued);
     });
 
+    // Node fires a timer of more than 2^31-1 ms at once.
+    test.each([
+      [connectJson, "2147483647"],
+      [connectJson, "2147483648"],
+      [connectJson, "9999999999"],
+      [connectBinary, "2147483648"],
+      [connectBinary, "9999999999"],
+      [grpcWeb, "2147484S"],
+      [grpcWeb, "99999999S"],
+      [grpcWeb, "99999999M"],
+      [grpcWeb, "99999999H"],
+    ])("longer than a timer runs does not end a call over $0.name: $1", async (protocol, value) => {
+      const headers = { [protocol.timeoutHeader]: value };
+      expect(await outcome(protocol, { headers })).toEqual(isIssued);
+    });
+
     test.each(protocols)("of nothing has passed already over $name", async (protocol) => {
       const headers = { [protocol.timeoutHeader]: protocol.timeout(0) };
       expect(await codeOf(protocol, { headers })).toBe("DeadlineExceeded");

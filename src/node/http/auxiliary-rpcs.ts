@@ -1,6 +1,7 @@
 import { createConnectRouter } from "@connectrpc/connect";
 import { Health } from "../../gen/grpc/health/v1/health_pb.ts";
 import { IstioCertificateService } from "../../gen/istio/v1/auth/ca_pb.ts";
+import { capTimeouts } from "../../transport/rpc/timeout-header.ts";
 import { addHealth } from "./health.ts";
 import { addReflection } from "./reflection.ts";
 import type { Rpc } from "./routes.ts";
@@ -13,5 +14,8 @@ export function auxiliaryRpcs(isServing: () => Promise<boolean>): readonly [stri
   const router = createConnectRouter({ readMaxBytes: maximumOctets });
   addHealth(router, [IstioCertificateService.typeName], isServing);
   addReflection(router, [IstioCertificateService, Health]);
-  return router.handlers.map((handler) => [handler.requestPath, handler]);
+  return router.handlers.map((handler) => [
+    handler.requestPath,
+    (request) => handler({ ...request, header: capTimeouts(request.header) }),
+  ]);
 }

@@ -14,6 +14,7 @@ import {
 import { concatBytes } from "../../pki/encoding/bytes.ts";
 import { maximumBodyOctets } from "./request-body.ts";
 import type { Platform, RpcResponse, RpcService } from "./rpc.ts";
+import { capTimeouts } from "./timeout-header.ts";
 
 /** `CreateCertificate` as Connect calls it. */
 export interface FallbackMethod {
@@ -34,7 +35,8 @@ export function createFallback(method: FallbackMethod, platform: Platform): RpcS
     const contextValues = request.contextValues ?? createContextValues();
     // Connect makes the signal of a call first, and reads the body later.
     const body = readLater(() => request.body(contextValues.get(signalKey) ?? request.signal));
-    return complete(await handler({ ...request, body, contextValues }));
+    const header = capTimeouts(request.header);
+    return complete(await handler({ ...request, header, body, contextValues }));
   };
 }
 

@@ -94,6 +94,21 @@ describe("a caller's deadline", () => {
     if (!(socket as Socket).destroyed) await once(socket as Socket, "close");
   });
 
+  test.each<[string, string, Uint8Array, Record<string, string>]>([
+    ["gRPC", "application/grpc", grpcFrame(message), { "grpc-timeout": "99999999H" }],
+    ["gRPC by Connect", "Application/GRPC", empty, { "grpc-timeout": "99999999H" }],
+    ["gRPC-Web", "application/grpc-web+proto", empty, { "grpc-timeout": "99999999H" }],
+    ["Connect", "application/proto", message, { "connect-timeout-ms": "9999999999" }],
+    ["Connect JSON", "application/json", octets("{}"), { "connect-timeout-ms": "9999999999" }],
+  ])("that no timer can hold does not end a call over %s", async (_, type, body, timeout) => {
+    const answer = rawResponse("200 OK", "application/proto", "");
+    const { call, heard } = await startForwarding((socket) => socket.write(answer));
+    const response = await call(body, { "content-type": type, ...timeout });
+    expect(response.status).toBe(200);
+    expect(response.headers.has("grpc-status")).toBe(false);
+    expect(heard[0]).toMatch(/\r\nconnect-timeout-ms: 1000000000\r\n/);
+  });
+
   test.each(["", "5", "S", "123456789S", "1.5S", "-1S", "1s"])(
     "that reads %j is refused by Connect's rules",
     async (timeout) => {

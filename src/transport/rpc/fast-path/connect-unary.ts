@@ -1,10 +1,12 @@
 import { codeToHttpStatus, errorToJsonBytes } from "@connectrpc/connect/protocol-connect";
 import type { Bytes } from "../../../pki/encoding/bytes.ts";
 import type { RpcRequest, RpcResponse } from "../rpc.ts";
+import { parseConnectTimeout } from "../timeout-header.ts";
 import { answerUnary, asConnectError, type UnaryMethod } from "./unary-call.ts";
 
 const protobuf = "application/proto";
 const json = "application/json";
+const timeoutHeader = "connect-timeout-ms";
 
 /** Whether this is a unary call of Connect as gateways and agents send it: in protobuf, not compressed. */
 export function isConnectUnary({ method, header }: RpcRequest): boolean {
@@ -12,7 +14,7 @@ export function isConnectUnary({ method, header }: RpcRequest): boolean {
     method === "POST" &&
     header.get("content-type") === protobuf &&
     (header.get("content-encoding") ?? "identity") === "identity" &&
-    timeoutForm.test(header.get("connect-timeout-ms") ?? "0")
+    parseConnectTimeout(header.get(timeoutHeader) ?? "0") !== undefined
   );
 }
 
@@ -22,19 +24,13 @@ export async function answerConnect(
   method: UnaryMethod,
 ): Promise<RpcResponse> {
   try {
-    const octets = await answerUnary(request, timeoutOf(request.header), method, (body) => body);
+    const timeoutMs = parseConnectTimeout(request.header.get(timeoutHeader) ?? "");
+    const octets = await answerUnary(request, timeoutMs, method, (body) => body);
     return response(200, protobuf, octets);
   } catch (error) {
     const said = asConnectError(error);
     return response(codeToHttpStatus(said.code), json, errorToJsonBytes(said, undefined));
   }
-}
-
-const timeoutForm = /^[0-9]{1,10}$/;
-
-function timeoutOf(header: Headers): number | undefined {
-  const milliseconds = header.get("connect-timeout-ms");
-  return milliseconds === null ? undefined : Number(milliseconds);
 }
 
 function response(status: number, contentType: string, octets: Uint8Array): RpcResponse {

@@ -2,7 +2,10 @@ import { Code, ConnectError } from "@connectrpc/connect";
 import type { Bytes } from "../../../pki/encoding/bytes.ts";
 import { maximumBodyOctets } from "../request-body.ts";
 import type { RpcRequest, RpcResponse } from "../rpc.ts";
+import { parseGrpcTimeout } from "../timeout-header.ts";
 import { answerUnary, asConnectError, type UnaryMethod } from "./unary-call.ts";
+
+const timeoutHeader = "grpc-timeout";
 
 /**
  * Whether this is native gRPC as clients of Istio's send it: one message in protobuf, not compressed.
@@ -13,7 +16,7 @@ export function isGrpcUnary({ method, header }: RpcRequest): boolean {
     method === "POST" &&
     (contentType === "application/grpc" || contentType === "application/grpc+proto") &&
     (header.get("grpc-encoding") ?? "identity") === "identity" &&
-    timeoutForm.test(header.get("grpc-timeout") ?? "0S")
+    parseGrpcTimeout(header.get(timeoutHeader) ?? "0S") !== undefined
   );
 }
 
@@ -21,27 +24,13 @@ export function isGrpcUnary({ method, header }: RpcRequest): boolean {
 export async function answerGrpc(request: RpcRequest, method: UnaryMethod): Promise<RpcResponse> {
   const header = new Headers({ "content-type": request.header.get("content-type") ?? "" });
   try {
-    const message = await answerUnary(request, timeoutOf(request.header), method, messageIn);
+    const timeoutMs = parseGrpcTimeout(request.header.get(timeoutHeader) ?? "");
+    const message = await answerUnary(request, timeoutMs, method, messageIn);
     const trailer = new Headers({ "grpc-status": "0" });
     return { status: 200, header, octets: framed(message), trailer };
   } catch (error) {
     return { status: 200, header, octets: nothing, trailer: trailersOf(error) };
   }
-}
-
-const timeoutForm = /^([0-9]{1,8})([HMSmun])$/;
-const unitMs: Readonly<Record<string, number>> = {
-  H: 3_600_000,
-  M: 60_000,
-  S: 1000,
-  m: 1,
-  u: 1e-3,
-  n: 1e-6,
-};
-
-function timeoutOf(header: Headers): number | undefined {
-  const [, digits, unit = ""] = timeoutForm.exec(header.get("grpc-timeout") ?? "") ?? [];
-  return digits === undefined ? undefined : Number(digits) * (unitMs[unit] ?? 0);
 }
 
 const headOctets = 5;

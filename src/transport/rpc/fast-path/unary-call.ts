@@ -47,9 +47,6 @@ async function whole(body: AsyncIterable<Uint8Array>): Promise<Uint8Array> {
   return new Uint8Array();
 }
 
-/** As much as a timer holds, and longer than anybody waits. */
-const longestTimerMs = 2 ** 31 - 1;
-
 function withDeadline(
   gone: AbortSignal,
   timeoutMs: number | undefined,
@@ -59,7 +56,7 @@ function withDeadline(
   const expire = (): void =>
     deadline.abort(new ConnectError("deadline exceeded", Code.DeadlineExceeded));
   if (timeoutMs <= 0) expire();
-  const timer = setTimeout(expire, Math.min(timeoutMs, longestTimerMs));
+  const timer = setTimeout(expire, timeoutMs);
   return {
     signal: AbortSignal.any([gone, deadline.signal]),
     end: () => clearTimeout(timer),
