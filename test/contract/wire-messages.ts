@@ -131,6 +131,23 @@ export function describeWireMessages(service: () => ServiceUnderTest): void {
       });
     });
 
+    test.each([0x02, 0x04, 0x40, 0x7e, 0x03, 0x82])(
+      "is refused in gRPC-Web when its frame has reserved flags: %i",
+      async (flags) => {
+        const body = grpcFrame(connectBinary.encode({ csr: workload.csrPem }), flags);
+        expect(await outcome(grpcWeb, { body })).toEqual({
+          code: "Internal",
+          message: "a frame has reserved flags",
+        });
+      },
+    );
+
+    test("is refused in gRPC-Web when a frame after it has reserved flags", async () => {
+      const message = grpcFrame(connectBinary.encode({ csr: workload.csrPem }));
+      const body = octets(new Uint8Array([...message, ...grpcFrame(octets("x: y"), 0xc0)]));
+      expect(await codeOf(grpcWeb, { body })).toBe("Internal");
+    });
+
     /** `metadata { fields { key: "a" value { struct_value { fields … } } } }`, from the inside out. */
     function nested(levels: number): Uint8Array {
       let struct: number[] = [];

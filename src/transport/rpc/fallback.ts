@@ -12,6 +12,7 @@ import {
   IstioCertificateService,
 } from "../../gen/istio/v1/auth/ca_pb.ts";
 import { concatBytes } from "../../pki/encoding/bytes.ts";
+import { compressedFlag, requireKnownFlags, trailersFlag } from "./grpc-frames.ts";
 import { maximumBodyOctets } from "./request-body.ts";
 import type { Platform, RpcResponse, RpcService } from "./rpc.ts";
 import { capTimeouts } from "./timeout-header.ts";
@@ -34,7 +35,8 @@ export function createFallback(method: FallbackMethod, platform: Platform): RpcS
   return async (request) => {
     const contextValues = request.contextValues ?? createContextValues();
     // Connect makes the signal of a call first, and reads the body later.
-    const body = readLater(() => request.body(contextValues.get(signalKey) ?? request.signal));
+    const read = () => request.body(contextValues.get(signalKey) ?? request.signal);
+    const body = readLater(read, knownFlagsOf(request.header));
     const header = capTimeouts(request.header);
     return complete(await handler({ ...request, header, body, contextValues }));
   };
@@ -61,8 +63,22 @@ function createHandler(
   return handler;
 }
 
-async function* readLater(body: () => AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
-  yield* body();
+/** Connect does not look at reserved flags. Where a protocol has frames, this does. */
+async function* readLater(
+  read: () => AsyncIterable<Uint8Array>,
+  knownFlags: number | undefined,
+): AsyncGenerator<Uint8Array> {
+  for await (const octets of read()) {
+    if (knownFlags !== undefined) requireKnownFlags(octets, knownFlags);
+    yield octets;
+  }
+}
+
+/** The flags that the protocol of a call defines for a frame, or `undefined` where it has no frames. */
+function knownFlagsOf(header: Headers): number | undefined {
+  const type = header.get("content-type") ?? "";
+  if (/^application\/grpc-web/i.test(type)) return compressedFlag | trailersFlag;
+  return /^application\/grpc/i.test(type) ? compressedFlag : undefined;
 }
 
 /** Reads an answer to its end, so that its outcome is certain before it leaves. */

@@ -1,5 +1,6 @@
 import { Code } from "@connectrpc/connect";
 import { codeFromHttpStatus, codeFromString } from "@connectrpc/connect/protocol-connect";
+import { frameHeadOctets, trailersFlag } from "./grpc-frames.ts";
 import type { RpcResponse } from "./rpc.ts";
 
 /** How a call has ended, wherever its protocol says so; nothing when all went well. */
@@ -18,17 +19,14 @@ function knownCode(text: string): Code {
   return Code[code] === undefined ? Code.Unknown : code;
 }
 
-const trailerFlag = 0x80;
-const headOctets = 5;
-
 /** gRPC-Web has its trailers in the last frame of the body. */
 function statusInTrailerFrame({ header, octets }: RpcResponse): string | undefined {
   if (!header?.get("content-type")?.startsWith("application/grpc-web")) return undefined;
   const view = new DataView(octets.buffer, octets.byteOffset, octets.length);
-  for (let at = 0; at + headOctets <= octets.length; ) {
-    const end = at + headOctets + view.getUint32(at + 1);
-    if (view.getUint8(at) & trailerFlag) {
-      const text = new TextDecoder().decode(octets.subarray(at + headOctets, end));
+  for (let at = 0; at + frameHeadOctets <= octets.length; ) {
+    const end = at + frameHeadOctets + view.getUint32(at + 1);
+    if (view.getUint8(at) & trailersFlag) {
+      const text = new TextDecoder().decode(octets.subarray(at + frameHeadOctets, end));
       return /^grpc-status: ?(\d+)/m.exec(text)?.[1];
     }
     at = end;

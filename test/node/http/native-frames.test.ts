@@ -83,6 +83,8 @@ describe.each<[string, Record<string, string>]>([
     ["3", "half a frame", () => grpcFrame(message()).subarray(0, 100)],
     ["12", "two frames", () => new Uint8Array([...grpcFrame(message()), ...grpcFrame(message())])],
     ["13", "a compressed frame", () => grpcFrame(message(), 1)],
+    ["13", "a frame with reserved flags", () => grpcFrame(message(), 2)],
+    ["13", "a frame of trailers", () => grpcFrame(message(), 0x80)],
     ["13", "junk in a frame", () => grpcFrame(new Uint8Array(64).fill(0xff))],
     ["8", "a frame too large", () => grpcFrame(new Uint8Array(65_536 + 1))],
     ["8", "a frame that announces too much", () => new Uint8Array([0, 0x7f, 0xff, 0xff, 0xff, 1])],

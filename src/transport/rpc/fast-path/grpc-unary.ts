@@ -1,5 +1,6 @@
 import { Code, ConnectError } from "@connectrpc/connect";
 import type { Bytes } from "../../../pki/encoding/bytes.ts";
+import { compressedFlag, frameHeadOctets, requireKnownFlags, toFrame } from "../grpc-frames.ts";
 import { maximumBodyOctets } from "../request-body.ts";
 import type { RpcRequest, RpcResponse } from "../rpc.ts";
 import { parseGrpcTimeout } from "../timeout-header.ts";
@@ -27,40 +28,35 @@ export async function answerGrpc(request: RpcRequest, method: UnaryMethod): Prom
     const timeoutMs = parseGrpcTimeout(request.header.get(timeoutHeader) ?? "");
     const message = await answerUnary(request, timeoutMs, method, messageIn);
     const trailer = new Headers({ "grpc-status": "0" });
-    return { status: 200, header, octets: framed(message), trailer };
+    return { status: 200, header, octets: toFrame(message), trailer };
   } catch (error) {
     return { status: 200, header, octets: nothing, trailer: trailersOf(error) };
   }
 }
 
-const headOctets = 5;
 const nothing: Bytes = new Uint8Array();
 
 /** The message in the one frame that a unary call consists of. */
 function messageIn(body: Uint8Array): Uint8Array {
   if (body.length === 0) throw new ConnectError("a call without a message", Code.Unimplemented);
   const view = new DataView(body.buffer, body.byteOffset, body.byteLength);
-  if (body.length < headOctets) throw new ConnectError("half a frame", Code.InvalidArgument);
+  if (body.length < frameHeadOctets) throw new ConnectError("half a frame", Code.InvalidArgument);
   const octets = view.getUint32(1);
   if (octets > maximumBodyOctets) {
     const detail = `message must not exceed ${maximumBodyOctets} bytes`;
     throw new ConnectError(detail, Code.ResourceExhausted);
   }
-  if (view.getUint8(0) !== 0) throw new ConnectError("a frame with flags", Code.Internal);
-  if (octets > body.length - headOctets) {
+  requireKnownFlags(body, compressedFlag);
+  if (view.getUint8(0) & compressedFlag) {
+    throw new ConnectError("a compressed message without its encoding", Code.Internal);
+  }
+  if (octets > body.length - frameHeadOctets) {
     throw new ConnectError("half a frame", Code.InvalidArgument);
   }
-  if (octets < body.length - headOctets) {
+  if (octets < body.length - frameHeadOctets) {
     throw new ConnectError("more than one message", Code.Unimplemented);
   }
-  return body.subarray(headOctets);
-}
-
-function framed(message: Uint8Array): Bytes {
-  const frame = new Uint8Array(headOctets + message.length);
-  new DataView(frame.buffer).setUint32(1, message.length);
-  frame.set(message, headOctets);
-  return frame;
+  return body.subarray(frameHeadOctets);
 }
 
 /** How the call ended. */
