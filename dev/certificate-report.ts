@@ -1,22 +1,23 @@
 import { type KeyObject, X509Certificate } from "node:crypto";
-import { Obstacle } from "./obstacle.ts";
+import { OperatorError } from "../src/foundation/operator-error.ts";
 
 /** One line of a report: what it is about, and what there is to say. */
-export type IpcChannel = readonly [topic: string, text: string];
+export type ReportLine = readonly [topic: string, text: string];
 
 /**
  * An answered certificate as a newcomer would want to see it. Each claim of the last line was
  * tested with node:crypto, which had no part in making the certificate.
  *
- * @throws Obstacle for a chain that a workload could not use.
+ * @throws OperatorError for a chain that a workload could not use.
  */
-export function certificateReport(chain: readonly string[], key: KeyObject): readonly IpcChannel[] {
+export function certificateReport(chain: readonly string[], key: KeyObject): readonly ReportLine[] {
   const [leaf, ...intermediates] = chain.slice(0, -1).map((pem) => new X509Certificate(pem));
   const roots = splitPem(chain.at(-1) ?? "").map((pem) => new X509Certificate(pem));
-  if (leaf === undefined) throw new Obstacle(`The chain has ${chain.length} elements, not two.`);
-  if (!leaf.checkPrivateKey(key)) throw new Obstacle("The certificate is for another key.");
+  if (leaf === undefined)
+    throw new OperatorError(`The chain has ${chain.length} elements, not two.`);
+  if (!leaf.checkPrivateKey(key)) throw new OperatorError("The certificate is for another key.");
   if (!isIssued([leaf, ...intermediates], roots)) {
-    throw new Obstacle("The chain does not lead from the certificate to its trust bundle.");
+    throw new OperatorError("The chain does not lead from the certificate to its trust bundle.");
   }
   return [
     ["SPIFFE ID", `${leaf.subjectAltName?.replace(/^URI:/, "")}`],
@@ -26,7 +27,7 @@ export function certificateReport(chain: readonly string[], key: KeyObject): rea
     ["key", describeKey(leaf.publicKey)],
     ["chain", ["leaf", ...intermediates.map(() => "intermediate"), "trust bundle"].join(", ")],
     ["trust bundle", `${roots.length} ${roots.length === 1 ? "root" : "roots"}`],
-    ...roots.flatMap((root): IpcChannel[] => [
+    ...roots.flatMap((root): ReportLine[] => [
       ["", `${root.subject}, ${validity(root)}`],
       ["", `SHA-256 ${root.fingerprint256}`],
     ]),

@@ -1,19 +1,19 @@
-import type { AuthorityService } from "./authority-service.ts";
+import { OperatorError } from "../src/foundation/operator-error.ts";
+import type { CaClient } from "./ca-client.ts";
 import { certificateReport } from "./certificate-report.ts";
 import { createWorkloadKey } from "./certificate-request.ts";
 import type { DevelopmentCluster } from "./cluster.ts";
 import { say } from "./narration.ts";
 import { nextCallText } from "./next-call.ts";
-import { Obstacle } from "./obstacle.ts";
 
 const workload = { namespace: "foo", serviceAccount: "httpbin" };
 
 /**
  * Takes a CA that answers to its first authority.
  *
- * @throws Obstacle with the CA's own reasons when it cannot sign.
+ * @throws OperatorError with the CA's own reasons when it cannot sign.
  */
-export async function introduceAuthority(ca: AuthorityService): Promise<void> {
+export async function introduceAuthority(ca: CaClient): Promise<void> {
   const before = await ca.readiness();
   if (!before.authority)
     say("authority", "none signs yet: running the cron, which founds one in an empty store");
@@ -22,7 +22,7 @@ export async function introduceAuthority(ca: AuthorityService): Promise<void> {
   const { authority, reasons } = await ca.awaitReadiness(isHopeless ? 0 : 4);
   const faults = [...cronFaults, ...reasons].map((fault) => `  - ${fault}`).join("\n");
   if (!authority) {
-    throw new Obstacle(
+    throw new OperatorError(
       `The CA cannot sign:\n${faults}\nIts settings: wrangler.toml and .dev.vars.`,
     );
   }
@@ -32,10 +32,7 @@ export async function introduceAuthority(ca: AuthorityService): Promise<void> {
 }
 
 /** Requests a workload's certificate, shows it, and tells how to make the next call. */
-export async function introduceWorkload(
-  ca: AuthorityService,
-  cluster: DevelopmentCluster,
-): Promise<void> {
+export async function introduceWorkload(ca: CaClient, cluster: DevelopmentCluster): Promise<void> {
   const { namespace, serviceAccount } = workload;
   say("workload", `${namespace}/${serviceAccount} makes a key and calls CreateCertificate`);
   const claims = { ...workload, audiences: ["istio-ca"], expirationSeconds: 12 * 3600 };

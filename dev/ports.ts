@@ -1,8 +1,8 @@
 import { once } from "node:events";
 import { createServer } from "node:net";
-import { Obstacle } from "./obstacle.ts";
+import { OperatorError } from "../src/foundation/operator-error.ts";
 
-/** @throws Obstacle that names every port of `uses` on which something already listens. */
+/** @throws OperatorError that names every port of `uses` on which something already listens. */
 export async function requireFreePorts(uses: Readonly<Record<number, string>>): Promise<void> {
   const faults = await Promise.all(
     Object.entries(uses).map(async ([port, use]) => {
@@ -13,7 +13,7 @@ export async function requireFreePorts(uses: Readonly<Record<number, string>>): 
   const lines = faults.filter((line) => line !== undefined);
   if (lines.length === 0) return;
   const ports = Object.keys(uses).join(" -i :");
-  throw new Obstacle(
+  throw new OperatorError(
     `${lines.join("\n")}\nIf an earlier npm start still runs, end it with Ctrl-C. ` +
       `Otherwise this shows which process to end:\n\n  lsof -nP -i :${ports}`,
   );

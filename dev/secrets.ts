@@ -2,7 +2,7 @@ import { randomBytes } from "node:crypto";
 import { existsSync } from "node:fs";
 import { readdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { Obstacle } from "./obstacle.ts";
+import { OperatorError } from "../src/foundation/operator-error.ts";
 
 /** What the start found or made: the file's name, and the new KEK's id if it made one. */
 export interface DevelopmentSecrets {
@@ -15,7 +15,7 @@ export interface DevelopmentSecrets {
  * says, its KEK may be the only one that opens the stored authority.
  *
  * @param issuer The development cluster's, the one issuer of a new file.
- * @throws Obstacle when the file is gone but authorities sealed under its KEK are still stored.
+ * @throws OperatorError when the file is gone but authorities sealed under its KEK are still stored.
  */
 export async function prepareDevelopmentSecrets(
   root: string,
@@ -25,7 +25,7 @@ export async function prepareDevelopmentSecrets(
   const file = ".dev.vars";
   if (existsSync(join(root, file))) return { file };
   if (await holdsAuthorities(root)) {
-    throw new Obstacle(
+    throw new OperatorError(
       `${file} is gone, and with it the key-encryption key that sealed the authority in\n` +
         ".wrangler/state: nothing can open it again. Put the file back, or give the authority up:\n\n" +
         "  rm -r .wrangler/state\n\nThe next start then founds a new one.",

@@ -5,7 +5,7 @@ import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { exportJWK, type JWK } from "jose";
-import { Obstacle } from "./obstacle.ts";
+import { OperatorError } from "../src/foundation/operator-error.ts";
 
 /** The RSA key with which the development cluster signs ServiceAccount tokens. */
 export interface SigningKey {
@@ -37,7 +37,7 @@ function parsePrivateKey(pem: string, path: string): KeyObject {
     throw new Error(`a key of type ${key.asymmetricKeyType}`);
   } catch (cause) {
     const remedy = "Delete it: the next start makes a new one.";
-    throw new Obstacle(`${path} does not hold an RSA private key.\n${remedy}`, { cause });
+    throw new OperatorError(`${path} does not hold an RSA private key.\n${remedy}`, { cause });
   }
 }
 

@@ -1,11 +1,11 @@
 import { dirname, join } from "node:path";
 import { styleText } from "node:util";
-import { AuthorityService } from "./authority-service.ts";
+import { OperatorError } from "../src/foundation/operator-error.ts";
+import { CaClient } from "./ca-client.ts";
 import { startDevelopmentCluster } from "./cluster.ts";
 import { interruption } from "./interruption.ts";
 import { introduceAuthority, introduceWorkload } from "./introduction.ts";
 import { say } from "./narration.ts";
-import { Obstacle } from "./obstacle.ts";
 import { requireFreePorts } from "./ports.ts";
 import { prepareDevelopmentSecrets } from "./secrets.ts";
 import { startWorkerProcess, type WorkerProcess } from "./worker-process.ts";
@@ -38,7 +38,7 @@ async function prepareSecrets(issuer: string): Promise<void> {
 /** Runs the Worker until it is interrupted or dies, and leaves no process of it behind. */
 async function runWorker(
   interrupted: Promise<void>,
-  introduce: (ca: AuthorityService) => Promise<void>,
+  introduce: (ca: CaClient) => Promise<void>,
 ): Promise<void> {
   say("worker", "starting workerd, with local KV in .wrangler/state");
   const worker = startWorkerProcess({
@@ -52,7 +52,7 @@ async function runWorker(
   });
   const ending = new AbortController();
   try {
-    const ca = new AuthorityService(`http://127.0.0.1:${caPort}`, ending.signal);
+    const ca = new CaClient(`http://127.0.0.1:${caPort}`, ending.signal);
     const life = bringUp(ca, worker, introduce).then(() => interrupted);
     await Promise.race([life, interrupted, deathOf(worker)]);
     console.log();
@@ -64,12 +64,12 @@ async function runWorker(
 }
 
 async function bringUp(
-  ca: AuthorityService,
+  ca: CaClient,
   worker: WorkerProcess,
-  introduce: (ca: AuthorityService) => Promise<void>,
+  introduce: (ca: CaClient) => Promise<void>,
 ): Promise<void> {
   if (!(await ca.awaitHealth(healthDeadlineSeconds))) {
-    throw new Obstacle(
+    throw new OperatorError(
       `${transcriptOf(worker)}\n\nThe Worker did not answer within ${healthDeadlineSeconds} s.`,
     );
   }
@@ -81,7 +81,7 @@ async function bringUp(
 
 async function deathOf(worker: WorkerProcess): Promise<never> {
   const how = await worker.ended;
-  throw new Obstacle(
+  throw new OperatorError(
     `${transcriptOf(worker)}\n\nwrangler, which runs the Worker, ended by itself (${how}).`,
   );
 }
@@ -95,6 +95,6 @@ try {
   await main();
   say("ended", "nothing is left running");
 } catch (error) {
-  console.error(error instanceof Obstacle ? `\n${error.message}\n` : error);
+  console.error(error instanceof OperatorError ? `\n${error.message}\n` : error);
   process.exitCode = 1;
 }

@@ -1,6 +1,6 @@
 #!/usr/bin/env node
 import { Command, CommanderError } from "commander";
-import { Obstacle } from "./terminal/obstacle.ts";
+import { OperatorError } from "../foundation/operator-error.ts";
 
 const clock = (): Date => new Date();
 
@@ -40,9 +40,9 @@ try {
   process.exitCode = exitCodeOf(error);
 }
 
-/** Commander has printed what it throws; an obstacle is one sentence; the rest is a defect with its stack. */
+/** Commander prints its own errors. An OperatorError is shown as a sentence, a defect with its stack. */
 function exitCodeOf(error: unknown): number {
   if (error instanceof CommanderError) return error.exitCode;
-  console.error(error instanceof Obstacle ? `rampart: ${error.message}` : error);
+  console.error(error instanceof OperatorError ? `rampart: ${error.message}` : error);
   return 1;
 }

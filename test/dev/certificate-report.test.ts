@@ -7,7 +7,7 @@ import {
 } from "@peculiar/x509";
 import { expect, test } from "vitest";
 import { certificateReport } from "../../dev/certificate-report.ts";
-import { Obstacle } from "../../dev/obstacle.ts";
+import { OperatorError } from "../../src/foundation/operator-error.ts";
 
 const algorithm = { name: "ECDSA", namedCurve: "P-256", hash: "SHA-256" };
 const notBefore = new Date("2026-11-21T00:00:00Z");
@@ -68,17 +68,17 @@ test("shows what a certificate says, and every root of its trust bundle", async 
 test("refuses a certificate for another key", async () => {
   const signing = await root("O=td");
   const [leaf, other] = [await leafOf(signing, "O=td"), await leafOf(signing, "O=td")];
-  expect(() => certificateReport([leaf.pem, signing.pem], other.key)).toThrow(Obstacle);
+  expect(() => certificateReport([leaf.pem, signing.pem], other.key)).toThrow(OperatorError);
 });
 
 test("refuses a trust bundle that did not sign the leaf, whatever its name", async () => {
   const [signing, impostor] = [await root("O=td"), await root("O=td")];
   const leaf = await leafOf(signing, "O=td");
-  expect(() => certificateReport([leaf.pem, impostor.pem], leaf.key)).toThrow(Obstacle);
+  expect(() => certificateReport([leaf.pem, impostor.pem], leaf.key)).toThrow(OperatorError);
 });
 
 test("refuses a chain of one element", async () => {
   const leaf = await leafOf(await root("O=td"), "O=td");
-  expect(() => certificateReport([leaf.pem], leaf.key)).toThrow(Obstacle);
-  expect(() => certificateReport([], leaf.key)).toThrow(Obstacle);
+  expect(() => certificateReport([leaf.pem], leaf.key)).toThrow(OperatorError);
+  expect(() => certificateReport([], leaf.key)).toThrow(OperatorError);
 });

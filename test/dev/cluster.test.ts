@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { createRemoteJWKSet, decodeJwt, decodeProtectedHeader, jwtVerify } from "jose";
 import { expect, onTestFinished, test } from "vitest";
 import { type DevelopmentCluster, startDevelopmentCluster } from "../../dev/cluster.ts";
-import { Obstacle } from "../../dev/obstacle.ts";
+import { OperatorError } from "../../src/foundation/operator-error.ts";
 import { temporaryFolder } from "./temporary-folder.ts";
 
 async function startCluster(folder?: string): Promise<DevelopmentCluster> {
@@ -100,7 +100,7 @@ test("refuses to replace a key file that it cannot read", async () => {
   const folder = await temporaryFolder();
   const path = join(folder, "service-account-key.pem");
   await writeFile(path, "not a key");
-  await expect(startDevelopmentCluster({ port: 0, folder })).rejects.toThrow(Obstacle);
+  await expect(startDevelopmentCluster({ port: 0, folder })).rejects.toThrow(OperatorError);
   expect(await readFile(path, "utf8")).toBe("not a key");
 });
 

@@ -1,8 +1,8 @@
 import { once } from "node:events";
 import { type AddressInfo, createServer } from "node:net";
 import { expect, onTestFinished, test } from "vitest";
-import { Obstacle } from "../../dev/obstacle.ts";
 import { requireFreePorts } from "../../dev/ports.ts";
+import { OperatorError } from "../../src/foundation/operator-error.ts";
 
 async function listen(): Promise<{ port: number; close: () => void }> {
   const server = createServer().listen(0, "127.0.0.1");
@@ -24,7 +24,7 @@ test("accepts ports on which nothing listens, and leaves them free", async () =>
 test("names every port that is taken, and what needs it", async () => {
   const [one, other] = [await listen(), await listen()];
   const refusal = requireFreePorts({ [one.port]: "the CA", [other.port]: "the cluster" });
-  await expect(refusal).rejects.toThrow(Obstacle);
+  await expect(refusal).rejects.toThrow(OperatorError);
   await expect(refusal).rejects.toThrow(`Port ${one.port} on 127.0.0.1 is taken, and the CA`);
   await expect(refusal).rejects.toThrow(
     `Port ${other.port} on 127.0.0.1 is taken, and the cluster`,

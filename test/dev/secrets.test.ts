@@ -2,9 +2,9 @@ import { mkdir, readFile, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { parseEnv } from "node:util";
 import { expect, test } from "vitest";
-import { Obstacle } from "../../dev/obstacle.ts";
 import { prepareDevelopmentSecrets } from "../../dev/secrets.ts";
 import { parseConfiguration } from "../../src/config/configuration.ts";
+import { OperatorError } from "../../src/foundation/operator-error.ts";
 import { temporaryFolder } from "./temporary-folder.ts";
 
 const issuer = "http://127.0.0.1:8788";
@@ -57,7 +57,7 @@ test("never touches a file that is there, whatever is in it", async () => {
 test("refuses to make a KEK while an authority waits for a lost one", async () => {
   const root = await temporaryFolder();
   await mkdir(join(root, ".wrangler/state/v3/kv/AUTHORITIES/blobs"), { recursive: true });
-  await expect(prepareDevelopmentSecrets(root, issuer, now)).rejects.toThrow(Obstacle);
+  await expect(prepareDevelopmentSecrets(root, issuer, now)).rejects.toThrow(OperatorError);
   await expect(stat(join(root, ".dev.vars"))).rejects.toThrow("ENOENT");
 });
 

@@ -1,12 +1,12 @@
 import { existsSync } from "node:fs";
 import { writeFile } from "node:fs/promises";
 import type { Command } from "commander";
+import { OperatorError } from "../../foundation/operator-error.ts";
 import { loadFile } from "../import/bounded-file.ts";
 import { openStore, type Session, type SessionOptions, withSession } from "../session/session.ts";
-import { conclude } from "../terminal/conclusion.ts";
 import { type ConfirmationOptions, confirm } from "../terminal/confirmation.ts";
-import { Obstacle } from "../terminal/obstacle.ts";
 import { readPassphrase } from "../terminal/passphrase.ts";
+import { printStoreSummary } from "../terminal/store-summary.ts";
 import {
   type BackupKey,
   type BackupLock,
@@ -49,13 +49,13 @@ Whoever knows an age recipient can write a backup for it: restore one that --rec
 from where nobody else could have put another, and look at --dry-run first.`;
 
 async function exportBackup(session: Session, { out, recipient }: ExportOptions): Promise<void> {
-  if (existsSync(out)) throw new Obstacle(`${out} exists already`);
+  if (existsSync(out)) throw new OperatorError(`${out} exists already`);
   const lock: BackupLock = recipient
     ? { recipients: recipient }
     : { passphrase: await readPassphrase({ isNew: true }) };
   const backup = await writeBackup(session, lock);
   await writeFile(out, backup, { mode: 0o600, flag: "wx" }).catch((error: Error) => {
-    throw new Obstacle(`${out} cannot be written: ${error.message}`);
+    throw new OperatorError(`${out} cannot be written: ${error.message}`);
   });
   console.log(`${out} holds every authority of the ${session.place}.`);
 }
@@ -93,7 +93,7 @@ async function restore(session: Session, file: string, options: RestoreOptions):
     await confirm(question, { yes: options.yes || session.isDry });
   }
   await restoreBackup(session, backup);
-  await conclude(session);
+  await printStoreSummary(session);
 }
 
 /** A hundred authorities with long chains. */
@@ -104,12 +104,12 @@ async function backupKey({ identity }: RestoreOptions): Promise<BackupKey> {
   if (!identity) return { passphrase: await readPassphrase({ isNew: false }) };
   const lines = (await readText(identity, maximumIdentityOctets)).split("\n");
   const key = lines.map((line) => line.trim()).find((line) => line.startsWith("AGE-SECRET-KEY-"));
-  if (!key) throw new Obstacle(`${identity} holds no age identity`);
+  if (!key) throw new OperatorError(`${identity} holds no age identity`);
   return { identity: key };
 }
 
 async function readText(file: string, maximumOctets: number): Promise<string> {
   const source = await loadFile(file, maximumOctets);
   if (source) return source.text;
-  throw new Obstacle(`${file}: there is no such file`);
+  throw new OperatorError(`${file}: there is no such file`);
 }

@@ -1,11 +1,11 @@
 import type { Command } from "commander";
 import { adoptAuthority } from "../../ca/adopt.ts";
 import { rotate } from "../../ca/rotate.ts";
+import { OperatorError } from "../../foundation/operator-error.ts";
 import { loadPluggedIn } from "../import/load.ts";
 import { verifyPluggedIn } from "../import/verify.ts";
 import { openStore, type Session, type SessionOptions, withSession } from "../session/session.ts";
-import { conclude } from "../terminal/conclusion.ts";
-import { Obstacle } from "../terminal/obstacle.ts";
+import { printStoreSummary } from "../terminal/store-summary.ts";
 
 interface ImportOptions extends SessionOptions {
   readonly roots?: string;
@@ -30,7 +30,7 @@ async function importAuthority(
   const { mint, now, log } = session;
   const store = await openStore(session);
   if (store.authorities.length > 0 || store.refusals.length > 0) {
-    throw new Obstacle(
+    throw new OperatorError(
       "the store has an authority already, whose workloads do not know the imported root:\n" +
         "import into an empty store, or trust the other CA's root with `rampart root add`",
     );
@@ -44,5 +44,5 @@ async function importAuthority(
   await adoptAuthority(mint, { certificates, extractablePrivateKey, additionalRoots }, now);
   // One that has not long to live needs its successor now.
   await rotate(mint, now);
-  await conclude(session);
+  await printStoreSummary(session);
 }

@@ -2,14 +2,14 @@ import { type Command, Option } from "commander";
 import type { OpenedStore } from "../../ca/opened-store.ts";
 import { rotate } from "../../ca/rotate.ts";
 import { recordTaint } from "../../ca/taint.ts";
+import { OperatorError } from "../../foundation/operator-error.ts";
 import { createTaint, type Departure, type Taint } from "../../pki/authority/taint.ts";
 import { openStore, type Session, type SessionOptions, withSession } from "../session/session.ts";
-import { conclude } from "../terminal/conclusion.ts";
 import { type ConfirmationOptions, confirm } from "../terminal/confirmation.ts";
-import { Obstacle } from "../terminal/obstacle.ts";
+import { printStoreSummary } from "../terminal/store-summary.ts";
 import { formatInstant } from "../terminal/table.ts";
 import { forecastTaints } from "./forecast.ts";
-import { findByBeginning } from "./id-beginning.ts";
+import { findByIdPrefix } from "./id-prefix.ts";
 
 interface TaintOptions extends SessionOptions, ConfirmationOptions {
   readonly root: Departure;
@@ -43,15 +43,15 @@ export function addTaint(command: Command, clock: () => Date): void {
 async function taint(session: Session, id: string, options: TaintOptions): Promise<void> {
   const { mint, now } = session;
   const store = await openStore(session);
-  const authority = findByBeginning(store.authorities, id, "authority");
+  const authority = findByIdPrefix(store.authorities, id, "authority");
   const decided = createTaint(store, authority.id, options.root, mint.phaseLengths, now);
   requireStricter(store, decided);
   await confirm(taintQuestion(session, store, decided), { yes: options.yes || session.isDry });
   await recordTaint(mint, decided);
   const faults = await rotate(mint, now).then(() => 0, countFaults);
-  await conclude(session);
+  await printStoreSummary(session);
   if (faults > 0) {
-    throw new Obstacle(
+    throw new OperatorError(
       `it is tainted, but the rotation after it met faults (${faults}): the next cron run goes on`,
     );
   }
@@ -63,9 +63,9 @@ function requireStricter(
   { id, taintedAt, retiresAt }: Taint,
 ): void {
   const left = issuers.find(({ authority }) => authority.id === id)?.authority.schedule.retiresAt;
-  if (left && left <= taintedAt) throw new Obstacle(`${id} has left the trust bundle already`);
+  if (left && left <= taintedAt) throw new OperatorError(`${id} has left the trust bundle already`);
   if (left && left <= retiresAt && taints.some((taint) => taint.id === id)) {
-    throw new Obstacle(`${id} is tainted already, and its root leaves ${formatInstant(left)}`);
+    throw new OperatorError(`${id} is tainted already, and its root leaves ${formatInstant(left)}`);
   }
 }
 

@@ -2,6 +2,7 @@ import { Command } from "commander";
 import { inceptionSchedule } from "../../ca/inception.ts";
 import { mintAuthority } from "../../ca/mint.ts";
 import type { OpenedStore } from "../../ca/opened-store.ts";
+import { OperatorError } from "../../foundation/operator-error.ts";
 import { lastSignature } from "../../pki/authority/rotation.ts";
 import { nextSchedule, phaseAt } from "../../pki/authority/schedule.ts";
 import { inspectClusters } from "../cluster/cluster-inspection.ts";
@@ -15,9 +16,8 @@ import {
   type SessionOptions,
   withSession,
 } from "../session/session.ts";
-import { conclude } from "../terminal/conclusion.ts";
-import { Obstacle } from "../terminal/obstacle.ts";
 import { addChangeOptions, addDeploymentOptions } from "../terminal/options.ts";
+import { printStoreSummary } from "../terminal/store-summary.ts";
 import { formatInstant } from "../terminal/table.ts";
 import { addExport, addRestore } from "./authority-backup.ts";
 import { addImport } from "./authority-import.ts";
@@ -80,10 +80,10 @@ async function init(session: Session): Promise<void> {
   const { mint, now } = session;
   const store = await openStore(session);
   if (store.authorities.length > 0 || store.refusals.length > 0) {
-    throw new Obstacle("the store is not empty: init founds a CA where none is");
+    throw new OperatorError("the store is not empty: init founds a CA where none is");
   }
   await mintAuthority(mint, inceptionSchedule(mint, now));
-  await conclude(session);
+  await printStoreSummary(session);
 }
 
 async function rotateNow(session: Session): Promise<void> {
@@ -98,16 +98,16 @@ async function rotateNow(session: Session): Promise<void> {
   );
   if (prepared) {
     const when = formatInstant(prepared.schedule.signsFrom);
-    throw new Obstacle(`a successor is prepared: ${shortId(prepared.id)} signs from ${when}`);
+    throw new OperatorError(`a successor is prepared: ${shortId(prepared.id)} signs from ${when}`);
   }
   const schedule = nextSchedule(mint.phaseLengths, lastSignature(authorities), now);
   await mintAuthority(mint, schedule);
-  await conclude(session);
+  await printStoreSummary(session);
 }
 
 function requireAuthority({ authorities, refusals }: OpenedStore): void {
   if (authorities.length > 0) return;
-  throw new Obstacle(
+  throw new OperatorError(
     refusals.length > 0
       ? `no authority opens (records that do not: ${refusals.length})`
       : "the store holds no authority: found one with `rampart authority init`, or import one",

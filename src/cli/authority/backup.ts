@@ -5,6 +5,7 @@ import { instant, octets, scheduleForm } from "../../custody/authority-record.ts
 import { sealRoot } from "../../custody/root-statement.ts";
 import { openExtractable, sealAuthority } from "../../custody/seal.ts";
 import { sealTaint } from "../../custody/taint-statement.ts";
+import { OperatorError } from "../../foundation/operator-error.ts";
 import { type AdditionalRoot, createAdditionalRoot } from "../../pki/authority/additional-root.ts";
 import type { NewAuthority } from "../../pki/authority/self-signed-authority.ts";
 import {
@@ -14,7 +15,6 @@ import {
 import type { Taint } from "../../pki/authority/taint.ts";
 import { toBase64 } from "../../pki/encoding/base64.ts";
 import { openStore, requireAllOpen, type Session } from "../session/session.ts";
-import { Obstacle } from "../terminal/obstacle.ts";
 
 /** It becomes a part of a name in the store. */
 const identifier = z.string().check(z.regex(/^[0-9a-f]{2,256}$/));
@@ -54,7 +54,7 @@ export type BackupKey = { readonly passphrase: string } | { readonly identity: s
  * Everything in the store, with its keys, as armoured age (age-encryption.org/v1): `age -d` opens it
  * without this program. It does not depend on the KEKs.
  *
- * @throws Obstacle when a record does not open: a backup is whole or is not made.
+ * @throws OperatorError when a record does not open: a backup is whole or is not made.
  */
 export async function writeBackup(session: Session, lock: BackupLock): Promise<string> {
   const content = JSON.stringify(await collect(session));
@@ -68,7 +68,7 @@ function addRecipient(encrypter: Encrypter, recipient: string): void {
   try {
     encrypter.addRecipient(recipient);
   } catch {
-    throw new Obstacle("a recipient is not an age public key (age1…)");
+    throw new OperatorError("a recipient is not an age public key (age1…)");
   }
 }
 
@@ -81,7 +81,7 @@ async function collect(session: Session): Promise<BackupJson> {
   const authorities = await Promise.all(
     records.map(async (record) => toJson(await openExtractable(record, trustDomain, keks))),
   );
-  if (authorities.length === 0) throw new Obstacle("the store holds no authority");
+  if (authorities.length === 0) throw new OperatorError("the store holds no authority");
   return {
     format: "rampart backup",
     version: 1,
@@ -127,10 +127,11 @@ export interface OpenedBackup {
   readonly taints: readonly Taint[];
 }
 
-/** @throws Obstacle for what does not open, is no backup, or holds a key that is not its certificate's. */
+/** @throws OperatorError for what does not open, is no backup, or holds a key that is not its certificate's. */
 export async function openBackup(text: string, key: BackupKey): Promise<OpenedBackup> {
   const parsed = backupForm.safeParse(parseJson(await decrypt(text, key)));
-  if (!parsed.success) throw new Obstacle("it opens, but it is no backup of Rampart's version 1");
+  if (!parsed.success)
+    throw new OperatorError("it opens, but it is no backup of Rampart's version 1");
   const { trustDomain, taints, additionalRoots, authorities } = parsed.data;
   return {
     trustDomain,
@@ -149,7 +150,9 @@ async function decrypt(text: string, key: BackupKey): Promise<string> {
     else decrypter.addIdentity(key.identity);
     return await decrypter.decrypt(armor.decode(text), "text");
   } catch {
-    throw new Obstacle("the backup does not open: it is damaged, or locked with something else");
+    throw new OperatorError(
+      "the backup does not open: it is damaged, or locked with something else",
+    );
   }
 }
 
@@ -164,7 +167,7 @@ function parseJson(text: string): unknown {
 async function openAuthority(backup: Backup["authorities"][number]): Promise<NewAuthority> {
   const created = await readAuthority(backup).catch(refuseContent);
   if (await hasItsOwnKey(created)) return created;
-  throw new Obstacle(`the key of ${created.authority.id} is not its certificate's`);
+  throw new OperatorError(`the key of ${created.authority.id} is not its certificate's`);
 }
 
 async function readAuthority(backup: Backup["authorities"][number]): Promise<NewAuthority> {
@@ -182,7 +185,7 @@ async function readAuthority(backup: Backup["authorities"][number]): Promise<New
 
 /** The readers' own words may hold what they read. */
 function refuseContent(): never {
-  throw new Obstacle("the backup opens, but not all in it is a certificate or a key");
+  throw new OperatorError("the backup opens, but not all in it is a certificate or a key");
 }
 
 async function hasItsOwnKey({ authority, extractablePrivateKey }: NewAuthority): Promise<boolean> {
@@ -204,7 +207,9 @@ export async function restoreBackup(session: Session, backup: OpenedBackup): Pro
   const { mint } = session;
   const { trustDomain, keks } = mint;
   if (backup.trustDomain !== trustDomain) {
-    throw new Obstacle(`the backup is of trust domain ${backup.trustDomain}, not ${trustDomain}`);
+    throw new OperatorError(
+      `the backup is of trust domain ${backup.trustDomain}, not ${trustDomain}`,
+    );
   }
   for (const taint of backup.taints) {
     await storeRecord(mint, await sealTaint(taint, trustDomain, keks));

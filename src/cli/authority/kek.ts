@@ -2,6 +2,7 @@ import { randomBytes } from "node:crypto";
 import { Command } from "commander";
 import { kekRing } from "../../config/kek-ring.ts";
 import { kekOctets } from "../../custody/kek.ts";
+import { OperatorError } from "../../foundation/operator-error.ts";
 import {
   openStore,
   requireAllOpen,
@@ -9,7 +10,6 @@ import {
   type SessionOptions,
   withSession,
 } from "../session/session.ts";
-import { Obstacle } from "../terminal/obstacle.ts";
 import { addDeploymentOptions } from "../terminal/options.ts";
 import { formatTable } from "../terminal/table.ts";
 
@@ -52,7 +52,7 @@ To change the KEK without a moment in which something does not open:
 function printNew(id: string): void {
   const entry = `${id}:${randomBytes(kekOctets).toString("base64")}`;
   if (!kekRing.safeParse(entry).success) {
-    throw new Obstacle("a KEK's id is 1 to 64 letters, digits, dots, - and _");
+    throw new OperatorError("a KEK's id is 1 to 64 letters, digits, dots, - and _");
   }
   console.log(entry);
 }
@@ -77,10 +77,10 @@ async function list(session: Session, { json, retire }: ListOptions): Promise<vo
 /** The first of the reports is about the KEK that seals. */
 function requireRetirable(id: string, reports: readonly KekReport[]): void {
   const report = reports.find((each) => each.id === id);
-  if (!report) throw new Obstacle(`there is no KEK ${id}, here or in any record`);
-  if (report === reports[0]) throw new Obstacle(`${id} is the KEK that seals what comes next`);
+  if (!report) throw new OperatorError(`there is no KEK ${id}, here or in any record`);
+  if (report === reports[0]) throw new OperatorError(`${id} is the KEK that seals what comes next`);
   if (report.records === 0) return;
-  throw new Obstacle(
+  throw new OperatorError(
     `${id} still seals records (${report.records}): the next cron run of a CA that has another first seals them anew`,
   );
 }

@@ -8,7 +8,7 @@ import { issuerTables } from "../../config/issuer-table.ts";
 import { isSafeToFetch } from "../../foundation/base-url.ts";
 import { inEnglish } from "../../foundation/english-list.ts";
 import { FetchError, type JsonFetch } from "../../foundation/json-fetch.ts";
-import { Obstacle } from "../terminal/obstacle.ts";
+import { OperatorError } from "../../foundation/operator-error.ts";
 
 /** What a cluster has shown of its issuer, and who showed it. */
 export interface ShownIssuer {
@@ -34,15 +34,15 @@ export interface Enrolment {
 
 const discovery = z.object({ issuer: z.string() });
 
-/** What an API server's own documents say. @throws Obstacle */
+/** What an API server's own documents say. @throws OperatorError */
 export function parseShown(discoveryText: string, jwksText: string): ShownIssuer {
   return { issuer: issuerIn(discoveryText), jwks: parseJson(jwksText, "the JWK Set") };
 }
 
-/** The issuer of a discovery document. @throws Obstacle */
+/** The issuer of a discovery document. @throws OperatorError */
 export function issuerIn(discoveryText: string): string {
   const document = discovery.safeParse(parseJson(discoveryText, "the discovery document"));
-  if (!document.success) throw new Obstacle("the discovery document names no issuer");
+  if (!document.success) throw new OperatorError("the discovery document names no issuer");
   return document.data.issuer;
 }
 
@@ -50,7 +50,7 @@ function parseJson(text: string, what: string): unknown {
   try {
     return JSON.parse(text);
   } catch {
-    throw new Obstacle(`${what} is not JSON`);
+    throw new OperatorError(`${what} is not JSON`);
   }
 }
 
@@ -58,24 +58,22 @@ function parseJson(text: string, what: string): unknown {
  * The table of a cluster: by discovery where whoever is outside gets the same keys from the issuer, with
  * the keys inline where not.
  *
- * @throws Obstacle when there is no way to any keys.
+ * @throws OperatorError when there is no way to any keys.
  */
 export async function enrol(
   { issuer, jwks }: ShownIssuer,
   wishes: EnrolmentWishes,
   fetchJson: JsonFetch,
 ): Promise<Enrolment> {
-  const obstacle = await whyNotDiscovery(issuer, jwks, fetchJson);
-  const reasons = obstacle
-    ? [obstacle]
-    : [`${issuer} answers without credentials, from this machine`];
-  if (obstacle && jwks === undefined) {
-    throw new Obstacle(`${obstacle}; its keys must come from a kubeconfig or from files`);
+  const fault = await discoveryFault(issuer, jwks, fetchJson);
+  const reasons = fault ? [fault] : [`${issuer} answers without credentials, from this machine`];
+  if (fault && jwks === undefined) {
+    throw new OperatorError(`${fault}; its keys must come from a kubeconfig or from files`);
   }
-  const chosen = obstacle
+  const chosen = fault
     ? "the keys stand here: when the cluster changes them, run this again"
     : "the keys are looked up at the issuer, and follow its changes";
-  const keys = obstacle ? { jwks: { keys: publicKeys(jwks) } } : {};
+  const keys = fault ? { jwks: { keys: publicKeys(jwks) } } : {};
   const table = { issuer, ...shared(wishes), ...keys };
   requireServable(table);
   return { table, reasons: [...reasons, chosen] };
@@ -93,7 +91,7 @@ function shared({ cluster, audiences, kubernetes }: EnrolmentWishes): Record<str
 }
 
 /** What keeps those outside from getting these keys from the issuer, or nothing. */
-async function whyNotDiscovery(
+async function discoveryFault(
   issuer: string,
   jwks: unknown,
   fetchJson: JsonFetch,
@@ -161,12 +159,12 @@ function publicKeys(jwks: unknown): z.infer<typeof jwk>[] {
   });
 }
 
-/** @throws Obstacle for a table that Rampart would refuse. */
+/** @throws OperatorError for a table that Rampart would refuse. */
 function requireServable(table: unknown): void {
   const parsed = issuerTables.safeParse([table], inEnglish);
   if (parsed.success) return;
   const [issue] = parsed.error.issues;
-  throw new Obstacle(`${issue?.path.slice(1).join(".")}: ${issue?.message}`);
+  throw new OperatorError(`${issue?.path.slice(1).join(".")}: ${issue?.message}`);
 }
 
 /** The table as TOML to paste, its reasons above it. */

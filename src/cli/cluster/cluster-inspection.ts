@@ -2,10 +2,10 @@ import { clusterServer } from "../../compose/cluster-reach.ts";
 import type { Configuration } from "../../config/configuration.ts";
 import type { IssuerTable } from "../../config/issuer-table.ts";
 import { FetchError } from "../../foundation/json-fetch.ts";
+import { OperatorError } from "../../foundation/operator-error.ts";
 import { clusterFetch } from "../../host/cluster-fetch.ts";
 import { type ApiRead, type ClusterRoots, listRoots } from "../../kubernetes/cluster-roots.ts";
 import { type HeldRoots, usualConfigMap } from "../../kubernetes/root-config-map.ts";
-import { Obstacle } from "../terminal/obstacle.ts";
 import { printable } from "../terminal/printable.ts";
 import { type KnownLogin, knownLogins, type LoginChoice } from "./cluster-logins.ts";
 
@@ -26,7 +26,7 @@ const maximumDistinctCharacters = 16 * 1024 * 1024;
  * Asks every cluster of a configuration that can be asked from here: by a login, or by the access that
  * its table gives, where its credential is at hand.
  *
- * @throws Obstacle for a login that is none.
+ * @throws OperatorError for a login that is none.
  */
 export async function inspectClusters(
   configuration: Configuration,
@@ -75,7 +75,7 @@ async function lookAt(
     if (error instanceof FetchError) {
       return { cluster, issuer, roots: `the API server ${error.message}` };
     }
-    if (error instanceof Obstacle) return { cluster, issuer, roots: printable(error.message) };
+    if (error instanceof OperatorError) return { cluster, issuer, roots: printable(error.message) };
     throw error;
   }
 }

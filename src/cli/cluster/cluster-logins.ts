@@ -1,5 +1,5 @@
 import { type Command, Option } from "commander";
-import { Obstacle } from "../terminal/obstacle.ts";
+import { OperatorError } from "../../foundation/operator-error.ts";
 import { issuerIn } from "./cluster-enrol.ts";
 import { type ClusterLogin, defaultKubeconfig, readKubeconfig } from "./kubeconfig.ts";
 
@@ -28,7 +28,7 @@ export function addLoginOptions(command: Command): Command {
     );
 }
 
-/** The logins that were asked for; no file is looked into unless it was. @throws Obstacle */
+/** The logins that were asked for; no file is looked into unless it was. @throws OperatorError */
 export async function knownLogins({ kubeconfig, context }: LoginChoice): Promise<KnownLogin[]> {
   if (kubeconfig === undefined && context === undefined) return [];
   const path = kubeconfig ?? defaultKubeconfig();
@@ -41,7 +41,7 @@ async function know(login: ClusterLogin): Promise<KnownLogin> {
     const document = await login.read("/.well-known/openid-configuration");
     return { ...login, issuer: issuerIn(document), fault: undefined };
   } catch (error) {
-    if (!(error instanceof Obstacle)) throw error;
+    if (!(error instanceof OperatorError)) throw error;
     return { ...login, issuer: undefined, fault: error.message };
   }
 }

@@ -1,6 +1,7 @@
 import { Command, Option } from "commander";
 import type { ReviewOrder } from "../../authn/trusted-issuer.ts";
 import { fetchJson } from "../../foundation/json-fetch.ts";
+import { OperatorError } from "../../foundation/operator-error.ts";
 import { currentBundle } from "../root/current-bundle.ts";
 import {
   type DeliveryReport,
@@ -8,7 +9,6 @@ import {
   reportDeliveries,
 } from "../root/delivery-report.ts";
 import { type Deployment, type DeploymentChoice, openDeployment } from "../session/deployment.ts";
-import { Obstacle } from "../terminal/obstacle.ts";
 import { addDeploymentOptions } from "../terminal/options.ts";
 import { formatIssuers, type IssuerReport, inspectIssuers } from "./cluster-check.ts";
 import {
@@ -106,7 +106,7 @@ async function shownBy(
     );
   }
   if (discovery === undefined || jwks === undefined) {
-    throw new Obstacle("--discovery and --jwks come together");
+    throw new OperatorError("--discovery and --jwks come together");
   }
   return parseShown(await readText(discovery), await readText(jwks));
 }
@@ -133,7 +133,7 @@ async function check({ json, ...choice }: CheckOptions, clock: () => Date): Prom
     console.log(json ? checkJson(reports, deliveries) : formatCheck(reports, deliveries));
     const faults = reports.filter(({ fault }) => fault !== undefined).length;
     if (faults > 0)
-      throw new Obstacle(`${faults} of ${reports.length} issuers have no keys to show`);
+      throw new OperatorError(`${faults} of ${reports.length} issuers have no keys to show`);
   } finally {
     await deployment.close();
   }

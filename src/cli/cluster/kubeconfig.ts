@@ -8,10 +8,10 @@ import { promisify } from "node:util";
 import { parse } from "yaml";
 import * as z from "zod/mini";
 import { inEnglish } from "../../foundation/english-list.ts";
+import { OperatorError } from "../../foundation/operator-error.ts";
 import { systemCode } from "../../host/system-code.ts";
 import { maximumPageOctets } from "../../kubernetes/cluster-roots.ts";
 import { childEnvironment } from "../terminal/child-environment.ts";
-import { Obstacle } from "../terminal/obstacle.ts";
 
 /** A cluster as kubectl would reach it. */
 export interface ClusterLogin {
@@ -21,7 +21,7 @@ export interface ClusterLogin {
   readonly server: string;
   /** PEM of the CA of its certificate; nothing for the system's. */
   readonly ca: string | undefined;
-  /** The body of a GET that answers 200. @throws Obstacle */
+  /** The body of a GET that answers 200. @throws OperatorError */
   readonly read: (path: string) => Promise<string>;
 }
 
@@ -66,7 +66,7 @@ export function defaultKubeconfig(): string {
   return first || join(homedir(), ".kube", "config");
 }
 
-/** @throws Obstacle for a file that is not there or is no kubeconfig, and for what would not verify TLS. */
+/** @throws OperatorError for a file that is not there or is no kubeconfig, and for what would not verify TLS. */
 export async function readKubeconfig(
   path: string,
   contextName: string | undefined,
@@ -74,10 +74,10 @@ export async function readKubeconfig(
   const file = parseAs(form, parseYaml(await readText(path), path), path);
   const name = contextName ?? file["current-context"];
   const context = file.contexts.find((each) => each.name === name);
-  if (!context) throw new Obstacle(`${path} has no context ${JSON.stringify(name)}`);
+  if (!context) throw new OperatorError(`${path} has no context ${JSON.stringify(name)}`);
   const chosen = parseAs(contextForm, context.context, path);
   const entry = file.clusters.find((each) => each.name === chosen.cluster);
-  if (!entry) throw new Obstacle(`${path} has no cluster ${JSON.stringify(chosen.cluster)}`);
+  if (!entry) throw new OperatorError(`${path} has no cluster ${JSON.stringify(chosen.cluster)}`);
   const cluster = parseAs(clusterForm, entry.cluster, path);
   const user = file.users.find((each) => each.name === chosen.user)?.user;
   const octets: TextOf = (data, at) => textOf(data, at, dirname(resolve(path)));
@@ -92,7 +92,7 @@ function parseAs<T>(shape: z.ZodMiniType<T>, value: unknown, path: string): T {
   const parsed = shape.safeParse(value, inEnglish);
   if (parsed.success) return parsed.data;
   const [issue] = parsed.error.issues;
-  throw new Obstacle(`${path}: ${issue?.path.join(".")}: ${issue?.message}`);
+  throw new OperatorError(`${path}: ${issue?.path.join(".")}: ${issue?.message}`);
 }
 
 type TextOf = (data: string | undefined, file: string | undefined) => Promise<string | undefined>;
@@ -139,7 +139,7 @@ async function runPlugin({
     return { token: status.token, cert: status.clientCertificateData, key: status.clientKeyData };
   } catch {
     // What it printed may be the credential.
-    throw new Obstacle(`the credential plugin ${JSON.stringify(command)} gave no credential`);
+    throw new OperatorError(`the credential plugin ${JSON.stringify(command)} gave no credential`);
   }
 }
 
@@ -152,13 +152,13 @@ async function textOf(
   return file === undefined ? undefined : readText(resolve(folder, file));
 }
 
-/** @throws Obstacle */
+/** @throws OperatorError */
 export async function readText(path: string): Promise<string> {
   try {
     return await readFile(path, "utf8");
   } catch (error) {
     const why = systemCode(error) ?? "no reason given";
-    throw new Obstacle(`${path}: cannot be read: ${why}`);
+    throw new OperatorError(`${path}: cannot be read: ${why}`);
   }
 }
 
@@ -167,11 +167,11 @@ function parseYaml(text: string, path: string): unknown {
   try {
     return parse(text);
   } catch {
-    throw new Obstacle(`${path}: is not YAML`);
+    throw new OperatorError(`${path}: is not YAML`);
   }
 }
 
-/** @throws Obstacle for whatever goes wrong: a key or a token that cannot be sent throws, too. */
+/** @throws OperatorError for whatever goes wrong: a key or a token that cannot be sent throws, too. */
 async function readFrom(
   url: string,
   ca: string | undefined,
@@ -180,7 +180,9 @@ async function readFrom(
   try {
     return await bodyOf(await answerFrom(url, ca, credential));
   } catch (error) {
-    throw new Obstacle(`${url}: ${error instanceof Error ? error.message : "no reason given"}`);
+    throw new OperatorError(
+      `${url}: ${error instanceof Error ? error.message : "no reason given"}`,
+    );
   }
 }
 

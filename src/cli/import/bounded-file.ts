@@ -1,22 +1,22 @@
 import { open } from "node:fs/promises";
+import { OperatorError } from "../../foundation/operator-error.ts";
 import { systemCode } from "../../host/system-code.ts";
-import { Obstacle } from "../terminal/obstacle.ts";
 import type { Source } from "./plugged-in-material.ts";
 
 /**
  * A whole file as text; links are followed, as Kubernetes' mounts need.
  *
  * @returns `undefined` when there is no such file.
- * @throws Obstacle for what is no file, cannot be read, is not UTF-8 or is larger than the limit.
+ * @throws OperatorError for what is no file, cannot be read, is not UTF-8 or is larger than the limit.
  */
 export async function loadFile(path: string, maximumOctets: number): Promise<Source | undefined> {
   try {
     return { name: path, text: await readAtMost(path, maximumOctets) };
   } catch (error) {
-    if (error instanceof Obstacle) throw error;
+    if (error instanceof OperatorError) throw error;
     const code = codeOf(error);
     if (code === "ENOENT") return undefined;
-    throw new Obstacle(`${path}: cannot be read (${code})`);
+    throw new OperatorError(`${path}: cannot be read (${code})`);
   }
 }
 
@@ -26,14 +26,14 @@ async function readAtMost(path: string, maximumOctets: number): Promise<string> 
   try {
     const status = await file.stat();
     // A pipe lets `<(kubectl get secret -o yaml)` keep the key off the disk.
-    if (!status.isFile() && !status.isFIFO()) throw new Obstacle(`${path}: is not a file`);
+    if (!status.isFile() && !status.isFIFO()) throw new OperatorError(`${path}: is not a file`);
     const octets = Buffer.alloc(maximumOctets + 1);
     let length = 0;
     for (let read = -1; read !== 0 && length < octets.length; length += read) {
       ({ bytesRead: read } = await file.read(octets, length, octets.length - length, null));
     }
     if (length > maximumOctets) {
-      throw new Obstacle(`${path}: is larger than ${maximumOctets / 1024} KiB`);
+      throw new OperatorError(`${path}: is larger than ${maximumOctets / 1024} KiB`);
     }
     return utf8(path, octets.subarray(0, length));
   } finally {
@@ -41,12 +41,12 @@ async function readAtMost(path: string, maximumOctets: number): Promise<string> 
   }
 }
 
-/** The text of these octets. @throws Obstacle for what is not UTF-8: a key in DER, most often. */
+/** The text of these octets. @throws OperatorError for what is not UTF-8: a key in DER, most often. */
 export function utf8(name: string, octets: Uint8Array): string {
   try {
     return new TextDecoder("utf-8", { fatal: true }).decode(octets);
   } catch {
-    throw new Obstacle(`${name}: is not text; PEM is needed, not DER`);
+    throw new OperatorError(`${name}: is not text; PEM is needed, not DER`);
   }
 }
 

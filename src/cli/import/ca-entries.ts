@@ -1,4 +1,4 @@
-import { Obstacle } from "../terminal/obstacle.ts";
+import { OperatorError } from "../../foundation/operator-error.ts";
 import type { PluggedInMaterial, Source } from "./plugged-in-material.ts";
 
 /** The texts of a directory or a Secret by their keys; `undefined` for what is not there. */
@@ -50,7 +50,7 @@ export function holdsCa(keys: ReadonlySet<string>): boolean {
  * @param name What the operator calls the place of all of them.
  * @param isComplete Whether root and chain must be there, as istiod demands of a directory. In a
  *   Secret they may be absent or empty: the one that istiod made of its own root has neither.
- * @throws Obstacle with a line for each entry that is missing or empty; for two layouts at once.
+ * @throws OperatorError with a line for each entry that is missing or empty; for two layouts at once.
  */
 export function materialOf(entries: Entries, name: string, isComplete: boolean): PluggedInMaterial {
   const layout = layoutOf(entries, name);
@@ -60,7 +60,7 @@ export function materialOf(entries: Entries, name: string, isComplete: boolean):
   if (isComplete && chain && !entries.has(chain)) {
     faults.push(`${name}: ${chain} is missing (it may be empty)`);
   }
-  if (faults.length > 0) throw new Obstacle(["incomplete CA bundle", ...faults].join("\n"));
+  if (faults.length > 0) throw new OperatorError(["incomplete CA bundle", ...faults].join("\n"));
   const crl = filled(entries, revocationList);
   return {
     certificate: present(entries, certificate),
@@ -76,11 +76,11 @@ function layoutOf(entries: Entries, name: string): Layout {
     ({ certificate, privateKey }) => entries.has(certificate) || entries.has(privateKey),
   );
   if (found.length > 1) {
-    throw new Obstacle(`${name}: holds two CAs, ca-cert.pem and tls.crt; leave one of them`);
+    throw new OperatorError(`${name}: holds two CAs, ca-cert.pem and tls.crt; leave one of them`);
   }
   const [layout] = found;
   if (layout) return layout;
-  throw new Obstacle(
+  throw new OperatorError(
     `${name}: holds no CA: neither ca-cert.pem and ca-key.pem, nor tls.crt and tls.key`,
   );
 }

@@ -1,4 +1,4 @@
-import { Obstacle } from "../terminal/obstacle.ts";
+import { OperatorError } from "../../foundation/operator-error.ts";
 import {
   hasIssuerName,
   type ImportedCertificate,
@@ -22,7 +22,7 @@ export interface Candidates {
  * The shortest path from an authority to a root, every link held by name and signature (RFC 5280
  * §6.1). Among several of one length, certificates that are valid at `now` come first.
  *
- * @throws Obstacle that says at which certificate the path breaks.
+ * @throws OperatorError that says at which certificate the path breaks.
  */
 export function findPath(
   authority: ImportedCertificate,
@@ -48,7 +48,7 @@ export function findPath(
       paths.push([...path, next]);
     }
   }
-  throw new Obstacle(broken(last, [...above, ...anchors]));
+  throw new OperatorError(broken(last, [...above, ...anchors]));
 }
 
 /**

@@ -1,14 +1,14 @@
-import { Obstacle } from "../terminal/obstacle.ts";
+import { OperatorError } from "../../foundation/operator-error.ts";
 
-/** @throws Obstacle of one line for each fault; nothing for none. */
+/** @throws OperatorError of one line for each fault; nothing for none. */
 export function refuse(faults: readonly string[]): void {
-  if (faults.length > 0) throw new Obstacle([...new Set(faults)].join("\n"));
+  if (faults.length > 0) throw new OperatorError([...new Set(faults)].join("\n"));
 }
 
 /**
  * Does every piece of work, however many of them fail, so that the operator learns of all faults at once.
  *
- * @throws Obstacle with the lines of every one.
+ * @throws OperatorError with the lines of every one.
  */
 export function all<Results extends readonly unknown[]>(
   ...works: { readonly [I in keyof Results]: () => Results[I] }
@@ -18,7 +18,7 @@ export function all<Results extends readonly unknown[]>(
     try {
       return work();
     } catch (error) {
-      if (!(error instanceof Obstacle)) throw error;
+      if (!(error instanceof OperatorError)) throw error;
       faults.push(error.message);
     }
     return undefined;

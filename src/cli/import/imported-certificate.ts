@@ -2,11 +2,11 @@ import "reflect-metadata/lite";
 import { type KeyObject, X509Certificate } from "node:crypto";
 import * as x509 from "@peculiar/x509";
 import { CaError } from "../../foundation/errors.ts";
+import { OperatorError } from "../../foundation/operator-error.ts";
 import { type Bytes, bytesEqual } from "../../pki/encoding/bytes.ts";
 import { DerError } from "../../pki/encoding/der-reader.ts";
 import { type Certificate, parseCertificate } from "../../pki/x509/certificate.ts";
 import { parseSubjectPublicKey, type SubjectPublicKey } from "../../pki/x509/subject-public-key.ts";
-import { Obstacle } from "../terminal/obstacle.ts";
 import { pemBlocks } from "./pem-blocks.ts";
 import type { Source } from "./plugged-in-material.ts";
 
@@ -44,21 +44,25 @@ export const maximumCertificates = 8;
 /**
  * Every certificate of a file, in its order.
  *
- * @throws Obstacle for what else is in it, for none or more than eight, and for one that the CA could
+ * @throws OperatorError for what else is in it, for none or more than eight, and for one that the CA could
  *   not read later or whose key no authority may have.
  */
 export function readCertificates(source: Source): readonly ImportedCertificate[] {
   const blocks = pemBlocks(source);
   const other = blocks.find(({ label }) => label !== "CERTIFICATE");
   if (other) {
-    throw new Obstacle(`${source.name}: failed to parse cert PEM: holds a block of ${other.label}`);
+    throw new OperatorError(
+      `${source.name}: failed to parse cert PEM: holds a block of ${other.label}`,
+    );
   }
   if (blocks.length === 0) {
-    throw new Obstacle(`${source.name}: failed to parse cert PEM: there is no certificate`);
+    throw new OperatorError(`${source.name}: failed to parse cert PEM: there is no certificate`);
   }
   if (blocks.length > maximumCertificates) {
     const [count, most] = [blocks.length, maximumCertificates];
-    throw new Obstacle(`${source.name}: holds ${count} certificates, and ${most} are the most`);
+    throw new OperatorError(
+      `${source.name}: holds ${count} certificates, and ${most} are the most`,
+    );
   }
   return blocks.map(({ der }, i) => readCertificate(der, `${source.name}, certificate ${i + 1}`));
 }
@@ -77,7 +81,7 @@ function readCertificate(der: Bytes, place: string): ImportedCertificate {
       claims: claimsOf(claims),
     };
   } catch (error) {
-    throw new Obstacle(`${place}: ${unreadable(error)}`);
+    throw new OperatorError(`${place}: ${unreadable(error)}`);
   }
 }
 

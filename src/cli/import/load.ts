@@ -1,6 +1,6 @@
 import { stat } from "node:fs/promises";
 import { join } from "node:path";
-import { Obstacle } from "../terminal/obstacle.ts";
+import { OperatorError } from "../../foundation/operator-error.ts";
 import { loadFile } from "./bounded-file.ts";
 import { caKeys, materialOf } from "./ca-entries.ts";
 import type { PluggedInMaterial, Source } from "./plugged-in-material.ts";
@@ -16,7 +16,7 @@ const maximumManifestOctets = 4 * 1024 * 1024;
  *
  * @param path The directory, or the manifest.
  * @param combinedRootsPath PEM of more roots that verifiers must accept (`root-cert-combined.pem`).
- * @throws Obstacle for what is missing, empty, unreadable, too large or there twice.
+ * @throws OperatorError for what is missing, empty, unreadable, too large or there twice.
  */
 export async function loadPluggedIn(
   path: string,
@@ -52,7 +52,7 @@ async function loadManifest(path: string): Promise<PluggedInMaterial> {
 
 async function loadPresent(path: string, maximumOctets: number): Promise<Source> {
   const source = await loadFile(path, maximumOctets);
-  if (!source) throw new Obstacle(`${path}: there is no such file or directory`);
-  if (source.text.trim() === "") throw new Obstacle(`${path}: is empty`);
+  if (!source) throw new OperatorError(`${path}: there is no such file or directory`);
+  if (source.text.trim() === "") throw new OperatorError(`${path}: is empty`);
   return source;
 }

@@ -1,6 +1,6 @@
+import { OperatorError } from "../../foundation/operator-error.ts";
 import { parseBase64 } from "../../pki/encoding/base64.ts";
 import type { Bytes } from "../../pki/encoding/bytes.ts";
-import { Obstacle } from "../terminal/obstacle.ts";
 import type { Source } from "./plugged-in-material.ts";
 
 /** One block of a PEM file. */
@@ -18,7 +18,7 @@ const header = /^[A-Za-z-]{1,40}:.*$/gm;
  * The blocks of a PEM file, which may have other text between them: OpenSSL's `-text`, names of a
  * keychain. What operators keep is read as Go reads it; what a caller sends never is.
  *
- * @throws Obstacle for a block without an end, and for what is not base64.
+ * @throws OperatorError for a block without an end, and for what is not base64.
  */
 export function pemBlocks({ name, text }: Source): readonly PemBlock[] {
   const boundaries = [...text.matchAll(boundary)];
@@ -26,7 +26,8 @@ export function pemBlocks({ name, text }: Source): readonly PemBlock[] {
   for (let i = 0; i < boundaries.length; i += 2) {
     const [begin, end] = [boundaries[i], boundaries[i + 1]];
     const isBlock = begin?.[1] === "BEGIN" && end?.[1] === "END" && begin[2] === end[2];
-    if (!isBlock) throw new Obstacle(`${name}: PEM block ${blocks.length + 1} has no proper end`);
+    if (!isBlock)
+      throw new OperatorError(`${name}: PEM block ${blocks.length + 1} has no proper end`);
     const body = text.slice(begin.index + begin[0].length, end.index);
     blocks.push(blockOf(begin[2] ?? "", body, `${name}: PEM block ${blocks.length + 1}`));
   }
@@ -38,6 +39,6 @@ function blockOf(label: string, body: string, name: string): PemBlock {
     return { label, isEncrypted: true, der: new Uint8Array(0) };
   }
   const der = parseBase64(body.replace(header, "").replaceAll(/\s/g, ""));
-  if (!der || der.length === 0) throw new Obstacle(`${name} is not base64`);
+  if (!der || der.length === 0) throw new OperatorError(`${name} is not base64`);
   return { label, isEncrypted: false, der };
 }

@@ -1,7 +1,7 @@
 import { createPrivateKey, type KeyObject } from "node:crypto";
+import { OperatorError } from "../../foundation/operator-error.ts";
 import { signatureAlgorithmOf } from "../../pki/authority/signing-authority.ts";
 import type { SubjectPublicKey } from "../../pki/x509/subject-public-key.ts";
-import { Obstacle } from "../terminal/obstacle.ts";
 import { type PemBlock, pemBlocks } from "./pem-blocks.ts";
 import type { Source } from "./plugged-in-material.ts";
 
@@ -15,11 +15,11 @@ const encodings: ReadonlyMap<string, "pkcs1" | "sec1" | "pkcs8"> = new Map([
 /**
  * The one private key of a file.
  *
- * @throws Obstacle that never says what was in the file, only what kind of thing it was.
+ * @throws OperatorError that never says what was in the file, only what kind of thing it was.
  */
 export function readPrivateKey(source: Source): KeyObject {
-  const refuse = (why: string): Obstacle =>
-    new Obstacle(`${source.name}: failed to parse private key PEM: ${why}`);
+  const refuse = (why: string): OperatorError =>
+    new OperatorError(`${source.name}: failed to parse private key PEM: ${why}`);
   // `openssl ecparam -genkey` writes the curve before the key.
   const blocks = pemBlocks(source).filter(({ label }) => label !== "EC PARAMETERS");
   const [block, another] = blocks;
@@ -43,7 +43,7 @@ const isEncrypted = (block: PemBlock): boolean =>
 /**
  * The same key as WebCrypto takes it, to sign as an authority with this public key does.
  *
- * @throws Obstacle for a key whose parts do not fit each other, which OpenSSL lets pass.
+ * @throws OperatorError for a key whose parts do not fit each other, which OpenSSL lets pass.
  */
 export async function importExtractable(
   key: KeyObject,
@@ -51,7 +51,7 @@ export async function importExtractable(
   { name }: Source,
 ): Promise<CryptoKey> {
   const { importParameters } = signatureAlgorithmOf(publicKey);
-  const misfit = new Obstacle(
+  const misfit = new OperatorError(
     `${name}: failed to parse private key PEM: its parts do not fit each other`,
   );
   if (key.asymmetricKeyType === "rsa" && !rsaPartsFit(key)) throw misfit;

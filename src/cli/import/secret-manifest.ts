@@ -1,7 +1,7 @@
 import { type Document, parseAllDocuments } from "yaml";
 import * as z from "zod/mini";
+import { OperatorError } from "../../foundation/operator-error.ts";
 import { parseBase64 } from "../../pki/encoding/base64.ts";
-import { Obstacle } from "../terminal/obstacle.ts";
 import { utf8 } from "./bounded-file.ts";
 import { caKeys, holdsCa, materialOf } from "./ca-entries.ts";
 import type { PluggedInMaterial, Source } from "./plugged-in-material.ts";
@@ -30,14 +30,14 @@ const listForm = z.object({ items: z.array(z.unknown()).check(z.maxLength(1000))
  * The CA in a manifest of a Kubernetes Secret, YAML or JSON: `istio-ca-secret`, `cacerts` or
  * `kubernetes.io/tls`, alone, among other documents or in a `List`.
  *
- * @throws Obstacle when there is not exactly one Secret that holds a CA.
+ * @throws OperatorError when there is not exactly one Secret that holds a CA.
  */
 export function parseSecretManifest({ name, text }: Source): PluggedInMaterial {
   const secrets = documentsOf(name, text).flatMap((document) => secretsIn(name, document));
   const [secret, another] = secrets.filter((one) => holdsCa(keysOf(one)));
-  if (!secret) throw new Obstacle(nothingIn(name, secrets));
+  if (!secret) throw new OperatorError(nothingIn(name, secrets));
   if (another) {
-    throw new Obstacle(
+    throw new OperatorError(
       `${name}: holds more than one CA: ${titleOf(secret)} and ${titleOf(another)}; leave one of them`,
     );
   }
@@ -51,11 +51,11 @@ function documentsOf(name: string, text: string): readonly unknown[] {
     const [error] = document.errors;
     // The code and the place, not the message: that quotes the text, which may be a key.
     if (error)
-      throw new Obstacle(`${name}: neither YAML nor JSON (${error.code} at ${error.pos[0]})`);
+      throw new OperatorError(`${name}: neither YAML nor JSON (${error.code} at ${error.pos[0]})`);
     try {
       return document.toJS({ maxAliasCount: 100 }) as unknown;
     } catch {
-      throw new Obstacle(`${name}: has references that lead nowhere or to too much`);
+      throw new OperatorError(`${name}: has references that lead nowhere or to too much`);
     }
   });
 }
@@ -69,7 +69,7 @@ function secretsIn(name: string, document: unknown): readonly Secret[] {
       const secret = secretForm.safeParse(value);
       if (secret.success) return secret.data;
       const field = secret.error.issues[0]?.path.map(String).join(".");
-      throw new Obstacle(`${name}: a Secret that is none: ${field || "no object"}`);
+      throw new OperatorError(`${name}: a Secret that is none: ${field || "no object"}`);
     });
 }
 
@@ -92,7 +92,7 @@ function entriesOf({ data, stringData }: Secret, title: string): Map<string, Sou
     const [encoded, plain] = [data[key], stringData[key]];
     const name = `${title}: ${key}`;
     if (encoded !== undefined && plain !== undefined) {
-      throw new Obstacle(`${name}: is there twice, in data and in stringData`);
+      throw new OperatorError(`${name}: is there twice, in data and in stringData`);
     }
     if (encoded !== undefined) entries.set(key, { name, text: decoded(name, encoded ?? "") });
     if (plain !== undefined) entries.set(key, { name, text: plain ?? "" });
@@ -102,6 +102,6 @@ function entriesOf({ data, stringData }: Secret, title: string): Map<string, Sou
 
 function decoded(name: string, encoded: string): string {
   const octets = parseBase64(encoded.replaceAll(/\s/g, ""));
-  if (!octets) throw new Obstacle(`${name}: is not base64`);
+  if (!octets) throw new OperatorError(`${name}: is not base64`);
   return utf8(name, octets);
 }

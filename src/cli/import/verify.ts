@@ -1,10 +1,11 @@
 import type { KeyObject } from "node:crypto";
+import { OperatorError } from "../../foundation/operator-error.ts";
 import type { AuthorityCertificates } from "../../pki/authority/signing-authority.ts";
 import type { Bytes } from "../../pki/encoding/bytes.ts";
 import type { TrustDomain } from "../../pki/spiffe-id.ts";
-import { Obstacle } from "../terminal/obstacle.ts";
 import { faultsOf, warningsOf } from "./certificate-rules.ts";
 import { type Candidates, type CertificationPath, findPath } from "./certification-path.ts";
+import { chainWarnings, splitExpired } from "./chain-warnings.ts";
 import { all, refuse } from "./faults.ts";
 import {
   type ImportedCertificate,
@@ -16,7 +17,6 @@ import {
 } from "./imported-certificate.ts";
 import type { PluggedInMaterial, Source } from "./plugged-in-material.ts";
 import { importExtractable, readPrivateKey } from "./private-key.ts";
-import { chainWarnings, splitExpired } from "./surplus.ts";
 import { verifiesTrialLeaf } from "./trial-leaf.ts";
 
 /** A CA that was found able to sign for a trust domain: ready for a schedule and a seal. */
@@ -38,7 +38,7 @@ export interface ImportedAuthority {
  * key is the certificate's, that every link up to a root of the operator holds by name and signature,
  * and that no certificate on the way forbids or spoils what is to be signed. A leaf is signed to see.
  *
- * @throws Obstacle with one line for each fault.
+ * @throws OperatorError with one line for each fault.
  */
 export async function verifyPluggedIn(
   material: PluggedInMaterial,
@@ -53,7 +53,7 @@ export async function verifyPluggedIn(
   const certificates = certificatesOf(path);
   const privateKey = await importExtractable(key, authority.publicKey, material.privateKey);
   if (!(await verifiesTrialLeaf(certificates, privateKey, trustDomain, now))) {
-    throw new Obstacle(
+    throw new OperatorError(
       `${material.privateKey.name}: the cert does not match the key: what it signs does not verify`,
     );
   }
@@ -129,7 +129,9 @@ function acceptablePath(
 
 function requireOwnKey(authority: ImportedCertificate, key: KeyObject, source: Source): void {
   if (authority.verifier.checkPrivateKey(key)) return;
-  throw new Obstacle(`${source.name}: the cert does not match the key: see ${authority.title}`);
+  throw new OperatorError(
+    `${source.name}: the cert does not match the key: see ${authority.title}`,
+  );
 }
 
 function certificatesOf(path: CertificationPath): AuthorityCertificates {

@@ -1,8 +1,8 @@
 import { compose } from "../../compose/composition.ts";
 import { CaError } from "../../foundation/errors.ts";
+import { OperatorError } from "../../foundation/operator-error.ts";
 import type { NumberedBundle } from "../../pki/authority/trust-bundle.ts";
 import type { Deployment } from "../session/deployment.ts";
-import { Obstacle } from "../terminal/obstacle.ts";
 
 /** What a CA publishes now, with the roots of its named signers; nothing where that cannot be read. */
 export async function currentBundle(
@@ -17,7 +17,7 @@ export async function currentBundle(
     const { trustBundle, sequence } = await certificateAuthority.issuance.authorities.at(now);
     return trustBundle.roots.length > 0 ? { pem: trustBundle.pem, sequence } : undefined;
   } catch (error) {
-    if (error instanceof CaError || error instanceof Obstacle) return undefined;
+    if (error instanceof CaError || error instanceof OperatorError) return undefined;
     throw error;
   }
 }

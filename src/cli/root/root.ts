@@ -3,6 +3,7 @@ import { trustRoot } from "../../ca/adopt.ts";
 import type { OpenedStore } from "../../ca/opened-store.ts";
 import { recordTaint } from "../../ca/taint.ts";
 import { durationSeconds } from "../../foundation/duration.ts";
+import { OperatorError } from "../../foundation/operator-error.ts";
 import {
   type AdditionalRoot,
   createAdditionalRoot,
@@ -12,7 +13,7 @@ import { applyTaints } from "../../pki/authority/taint.ts";
 import { bytesEqual } from "../../pki/encoding/bytes.ts";
 import { addSeconds, wholeSeconds } from "../../pki/x509/validity.ts";
 import { formatAuthorities, reportAuthorities } from "../authority/authority-report.ts";
-import { findByBeginning } from "../authority/id-beginning.ts";
+import { findByIdPrefix } from "../authority/id-prefix.ts";
 import { loadFile } from "../import/bounded-file.ts";
 import {
   type ImportedCertificate,
@@ -26,10 +27,9 @@ import {
   type SessionOptions,
   withSession,
 } from "../session/session.ts";
-import { conclude } from "../terminal/conclusion.ts";
 import { type ConfirmationOptions, confirm } from "../terminal/confirmation.ts";
-import { Obstacle } from "../terminal/obstacle.ts";
 import { addChangeOptions, addDeploymentOptions } from "../terminal/options.ts";
+import { printStoreSummary } from "../terminal/store-summary.ts";
 import { formatInstant } from "../terminal/table.ts";
 
 const maximumOctets = 256 * 1024;
@@ -91,7 +91,7 @@ async function list(session: Session, { json }: ListOptions): Promise<void> {
 
 async function add(session: Session, file: string): Promise<void> {
   const source = await loadFile(file, maximumOctets);
-  if (!source) throw new Obstacle(`${file}: there is no such file`);
+  if (!source) throw new OperatorError(`${file}: there is no such file`);
   const certificates = readCertificates(source);
   for (const certificate of certificates) requireRoot(certificate, file, session.now);
   const store = await openStore(session);
@@ -101,42 +101,42 @@ async function add(session: Session, file: string): Promise<void> {
     requireNew(await createAdditionalRoot(der, publishedFrom), store);
   }
   for (const { der } of certificates) await trustRoot(session.mint, der, publishedFrom);
-  await conclude(session);
+  await printStoreSummary(session);
 }
 
 function requireRoot(certificate: ImportedCertificate, file: string, now: Date): void {
   if (!isSelfSigned(certificate))
-    throw new Obstacle(`${file}: holds a certificate that is no root`);
+    throw new OperatorError(`${file}: holds a certificate that is no root`);
   if (!certificate.claims.isAuthority && certificate.toBeSigned.version !== 1)
-    throw new Obstacle(`${file}: holds a certificate that is no CA's`);
+    throw new OperatorError(`${file}: holds a certificate that is no CA's`);
   if (certificate.toBeSigned.validity.notAfter > now) return;
-  throw new Obstacle(`${file}: holds a certificate that has expired`);
+  throw new OperatorError(`${file}: holds a certificate that has expired`);
 }
 
 function requireNew({ id, roots: [root] }: AdditionalRoot, store: OpenedStore): void {
   const { taints, additionalRoots, authorities } = store;
   const taint = taints.find((each) => each.id === id);
   if (taint) {
-    throw new Obstacle(
+    throw new OperatorError(
       `${id} was removed ${formatInstant(taint.taintedAt)}: it does not come back`,
     );
   }
   if (additionalRoots.some((root) => root.id === id)) {
-    throw new Obstacle(`${id} is trusted already`);
+    throw new OperatorError(`${id} is trusted already`);
   }
   const owner = authorities.find((each) => each.roots.some((one) => bytesEqual(one, root)));
   // Beside the authority, it would stay when a taint takes the authority out.
-  if (owner) throw new Obstacle(`${id} is the root of authority ${owner.id}`);
+  if (owner) throw new OperatorError(`${id} is the root of authority ${owner.id}`);
 }
 
 async function remove(session: Session, id: string, options: RemoveOptions): Promise<void> {
   const { mint, now, isDry } = session;
   const { additionalRoots, taints } = await openStore(session);
   // With what is left of them: what was removed once can only leave earlier.
-  const root = findByBeginning(applyTaints(additionalRoots, taints), id, "additional root");
+  const root = findByIdPrefix(applyTaints(additionalRoots, taints), id, "additional root");
   const at = addSeconds(now, options.after ?? mint.phaseLengths.propagationSeconds);
   const question = `Take ${root.id} out of the trust bundle, ${formatInstant(at)}? What it signed is refused from then on.`;
   await confirm(question, { yes: options.yes || isDry });
   await recordTaint(mint, retireRoot(root, at, now));
-  await conclude(session);
+  await printStoreSummary(session);
 }

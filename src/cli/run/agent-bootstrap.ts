@@ -9,8 +9,8 @@ import {
   type PeerMatch,
   type SocketAddress,
 } from "../../agent/envoy/envoy-bootstrap.ts";
+import { OperatorError } from "../../foundation/operator-error.ts";
 import { isWorkloadSpiffeId } from "../../pki/spiffe-id.ts";
-import { Obstacle } from "../terminal/obstacle.ts";
 
 interface BootstrapFlags {
   readonly inbound: string[];
@@ -54,7 +54,7 @@ export function bootstrapCommand(): Command {
 
 function bootstrapOf(flags: BootstrapFlags, variables: Variables): object {
   if (flags.inbound.length + flags.outbound.length === 0) {
-    throw new Obstacle("name at least one --inbound or --outbound listener");
+    throw new OperatorError("name at least one --inbound or --outbound listener");
   }
   for (const id of flags.allow) requireSpiffeId(id);
   const allowed: PeerMatch =
@@ -90,11 +90,11 @@ function parseOutbound(text: string): OutboundListener {
 
 function requireSpiffeId(text: string): void {
   if (!isWorkloadSpiffeId(text))
-    throw new Obstacle(`${text || "nothing"} is not a workload's SPIFFE ID`);
+    throw new OperatorError(`${text || "nothing"} is not a workload's SPIFFE ID`);
 }
 
 function parseAddress(text: string): SocketAddress {
   const [, host, port] = /^\[?([^\]]+)\]?:(\d{1,5})$/.exec(text) ?? [];
   if (host !== undefined && Number(port) < 65_536) return { host, port: Number(port) };
-  throw new Obstacle(`${text || "nothing"} is not host:port`);
+  throw new OperatorError(`${text || "nothing"} is not host:port`);
 }

@@ -1,10 +1,10 @@
 import type { AgentStatus } from "../../agent/status/agent-status.ts";
-import { Obstacle } from "../terminal/obstacle.ts";
+import { OperatorError } from "../../foundation/operator-error.ts";
 
-/** Prints what a running agent says of itself. @throws Obstacle when none answers. */
+/** Prints what a running agent says of itself. @throws OperatorError when none answers. */
 export async function showStatus(url: string, asJson: boolean): Promise<void> {
   const response = await fetch(url, { signal: AbortSignal.timeout(5_000) }).catch(() => undefined);
-  if (!response?.ok) throw new Obstacle(`no agent answers at ${url}`);
+  if (!response?.ok) throw new OperatorError(`no agent answers at ${url}`);
   const status = (await response.json()) as AgentStatus;
   console.log(asJson ? JSON.stringify(status, undefined, 2) : describe(status).join("\n"));
   if (!status.isReady) process.exitCode = 1;

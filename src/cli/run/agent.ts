@@ -5,7 +5,7 @@ import { parseConfiguration } from "../../agent/configuration/configuration.ts";
 import { parseVariables } from "../../agent/configuration/environment.ts";
 import { EnvoyProcess, usualRestarts } from "../../agent/envoy/envoy-process.ts";
 import { agentLog, startAgentProcess } from "../../agent/main.ts";
-import { Obstacle } from "../terminal/obstacle.ts";
+import { OperatorError } from "../../foundation/operator-error.ts";
 import { bootstrapCommand } from "./agent-bootstrap.ts";
 import { showStatus } from "./agent-status.ts";
 
@@ -20,7 +20,7 @@ export function agentCommand(): Command {
     .argument("[command...]", "a proxy to supervise, after --")
     .option("--admin <url>", "the proxy's admin interface, to drain it", "http://127.0.0.1:15000")
     .action((command: string[], options: { admin: string }) =>
-      obstacles(() => runAgent(command, options.admin)),
+      withOperatorErrors(() => runAgent(command, options.admin)),
     );
   agent.addCommand(bootstrapCommand());
   agent
@@ -28,7 +28,7 @@ export function agentCommand(): Command {
     .description("Show every identity of a running agent.")
     .option("--json", "as JSON")
     .action((options: { json?: boolean }) =>
-      obstacles(async () => {
+      withOperatorErrors(async () => {
         const { host, port } = parseVariables(process.env).RAMPART_STATUS_ADDR;
         await showStatus(`http://${host}:${port}/status`, options.json === true);
       }),
@@ -72,11 +72,11 @@ async function runWithProxy(agent: Agent, proxy: EnvoyProcess): Promise<number> 
 }
 
 /** What the operator can mend is a sentence, and not a stack. */
-async function obstacles(work: () => Promise<void>): Promise<void> {
+async function withOperatorErrors(work: () => Promise<void>): Promise<void> {
   try {
     await work();
   } catch (error) {
-    if (error instanceof ConfigurationError) throw new Obstacle(error.message);
+    if (error instanceof ConfigurationError) throw new OperatorError(error.message);
     throw error;
   }
 }

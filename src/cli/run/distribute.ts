@@ -4,7 +4,7 @@ import { writeToConsole } from "../../foundation/event-log.ts";
 import { distribute } from "../../node/distribute/distribute.ts";
 import { parseDistributeConfiguration } from "../../node/distribute/distribute-configuration.ts";
 import { readConfigurationFile } from "../../node/files/configuration-file.ts";
-import { orObstacle } from "../terminal/obstacle.ts";
+import { orOperatorError } from "../terminal/operator-error.ts";
 import { runUntilTold } from "./serve.ts";
 
 interface DistributeOptions {
@@ -18,7 +18,7 @@ export function distributeCommand(clock: () => Date): Command {
     .option("-c, --config <file>", "the configuration", "distribute.toml")
     .action(async ({ config }: DistributeOptions) => {
       const log = createEventLog(clock, writeToConsole);
-      const { address, close } = await orObstacle(async () => {
+      const { address, close } = await orOperatorError(async () => {
         const values = await readConfigurationFile(config, {});
         const configuration = parseDistributeConfiguration(values, process.env);
         return distribute(configuration, { log, clock });

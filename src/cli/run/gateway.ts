@@ -3,7 +3,7 @@ import { createEventLog } from "../../ca/audit-event.ts";
 import { writeToConsole } from "../../foundation/event-log.ts";
 import { readConfigurationFile } from "../../node/files/configuration-file.ts";
 import { parseGatewayConfiguration } from "../../node/gateway/gateway-configuration.ts";
-import { orObstacle } from "../terminal/obstacle.ts";
+import { orOperatorError } from "../terminal/operator-error.ts";
 import { runUntilTold } from "./serve.ts";
 
 interface GatewayOptions {
@@ -19,7 +19,7 @@ export function gatewayCommand(clock: () => Date): Command {
       // Loaded here alone: it brings what `rampart serve` has no use for.
       const { runGateway } = await import("../../node/gateway/gateway.ts");
       const log = createEventLog(clock, writeToConsole);
-      const gateway = await orObstacle(async () => {
+      const gateway = await orOperatorError(async () => {
         const values = await readConfigurationFile(config, {});
         const configuration = parseGatewayConfiguration(values, process.env);
         return runGateway(configuration, { log, clock });

@@ -1,8 +1,8 @@
 import { type ChildProcess, fork } from "node:child_process";
 import { once } from "node:events";
 import type { OperationLog } from "../../foundation/event-log.ts";
+import { OperatorError } from "../../foundation/operator-error.ts";
 import type { PeerProcesses, Report } from "../../node/observability/peer-processes.ts";
-import { Obstacle } from "../terminal/obstacle.ts";
 import { type IpcChannel, openIpcChannel } from "./ipc.ts";
 
 /** How long a process has to tell of itself, and all of them together; a scraper does not wait for ever. */
@@ -62,7 +62,7 @@ export async function runProcesses(
   isEnding = true;
   for (const child of children.keys()) child.kill("SIGTERM");
   await Promise.all(exits);
-  if (why) throw new Obstacle(`${why}, and the others with it`);
+  if (why) throw new OperatorError(`${why}, and the others with it`);
 }
 
 /** What all of them tell; one that does not in time is left out. */

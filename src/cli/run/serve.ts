@@ -13,7 +13,7 @@ import {
 } from "../../node/serve/serve-configuration.ts";
 import type { RunningServer, ServerContext } from "../../node/server.ts";
 import { useCryptography } from "../../pki/cryptography.ts";
-import { orObstacle } from "../terminal/obstacle.ts";
+import { orOperatorError } from "../terminal/operator-error.ts";
 import { joinProcesses, runProcesses } from "./processes.ts";
 
 /** How long calls that have begun may take when the process is told to end: less than Kubernetes' 30 s. */
@@ -46,15 +46,15 @@ async function serveHere(
   { log, clock }: ServerContext,
 ): Promise<void> {
   useCryptography(nodeCryptography);
-  const values = await orObstacle(() => readConfigurationFile(config, process.env));
-  const alone = await orObstacle(async () => parseServeConfiguration(values));
+  const values = await orOperatorError(() => readConfigurationFile(config, process.env));
+  const alone = await orOperatorError(async () => parseServeConfiguration(values));
   const configuration = number === undefined ? alone : oneOfSeveral(alone, number);
   const several = number === undefined ? undefined : joinProcesses(number);
   for (const detail of configuration.ca.warnings) {
     log.operation({ event: "configuration-warning", level: "warning", detail });
   }
   const serverContext = { log, clock, peerProcesses: several?.peerProcesses };
-  const server = await orObstacle(() => serve(configuration, serverContext));
+  const server = await orOperatorError(() => serve(configuration, serverContext));
   // An address that there never is, is told of elsewhere.
   server.address.then(several?.serves, () => {});
   await runUntilTold(server, log);
@@ -96,7 +96,7 @@ export async function runUntilTold(server: Running, log: OperationLog): Promise<
   if (server.plaintextAddress) say("plaintext", server.plaintextAddress);
   try {
     const opening = server.address ?? Promise.resolve(undefined);
-    const address = await orObstacle(() => Promise.race([opening, ...signals.map(ending)]));
+    const address = await orOperatorError(() => Promise.race([opening, ...signals.map(ending)]));
     if (address) say("gRPC", address);
     await Promise.race(signals);
   } finally {

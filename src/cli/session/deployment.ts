@@ -8,11 +8,12 @@ import {
 } from "../../config/configuration.ts";
 import type { AuthorityStore } from "../../custody/authority-store.ts";
 import { ConfigurationError } from "../../foundation/configuration-error.ts";
+import { OperatorError } from "../../foundation/operator-error.ts";
 import { readConfigurationFile } from "../../node/files/configuration-file.ts";
 import { openFileStore, openSignerStores } from "../../node/files/file-store.ts";
 import { parseServeConfiguration } from "../../node/serve/serve-configuration.ts";
 import { createKvStore, signerStoreIn } from "../../worker/kv-store.ts";
-import { Obstacle, orObstacle } from "../terminal/obstacle.ts";
+import { orOperatorError } from "../terminal/operator-error.ts";
 import { openLocalWorker, readWorkerVariables } from "./local-worker.ts";
 import { createRemoteNamespace } from "./remote-namespace.ts";
 
@@ -38,11 +39,11 @@ export interface Deployment {
   close(): Promise<void>;
 }
 
-/** @throws Obstacle when it is not there, or its configuration cannot be served. */
+/** @throws OperatorError when it is not there, or its configuration cannot be served. */
 export async function openDeployment(choice: DeploymentChoice): Promise<Deployment> {
   const config = resolve(choice.config);
   if (!existsSync(config)) {
-    throw new Obstacle(`${choice.config} is not there; name the configuration with --config`);
+    throw new OperatorError(`${choice.config} is not there; name the configuration with --config`);
   }
   if (choice.remote) return openRemote(config, choice.env);
   const files = await readServeValues(config);
@@ -52,13 +53,13 @@ export async function openDeployment(choice: DeploymentChoice): Promise<Deployme
 /** The values of a `rampart.toml`; nothing for a configuration of wrangler, which knows no directory. */
 async function readServeValues(config: string): Promise<Record<string, unknown> | undefined> {
   if (!config.endsWith(".toml")) return undefined;
-  const values = await orObstacle(() => readConfigurationFile(config, process.env));
+  const values = await orOperatorError(() => readConfigurationFile(config, process.env));
   return "STORE_DIRECTORY" in values ? values : undefined;
 }
 
 /** The files of `rampart serve`, which sees what is written there within its propagation interval. */
 async function openFiles(values: Record<string, unknown>): Promise<Deployment> {
-  return orObstacle(async () => {
+  return orOperatorError(async () => {
     const serving = parseServeConfiguration(values);
     const { ca: configuration, storeDirectory } = serving;
     const store = await openFileStore(storeDirectory);
@@ -110,7 +111,7 @@ function readConfiguration(
   } catch (error) {
     if (!(error instanceof ConfigurationError)) throw error;
     const hint = "KEK" in variables ? "" : `\nKEK: ${whereKekComesFrom}`;
-    throw new Obstacle(`the configuration cannot be served:\n${error.message}${hint}`);
+    throw new OperatorError(`the configuration cannot be served:\n${error.message}${hint}`);
   }
 }
 

@@ -1,7 +1,7 @@
 import { dirname, join } from "node:path";
 import type { Unstable_Config } from "wrangler";
+import { OperatorError } from "../../foundation/operator-error.ts";
 import type { KvNamespace } from "../../worker/kv-store.ts";
-import { Obstacle } from "../terminal/obstacle.ts";
 
 /** The Worker's bindings on this machine, as `wrangler dev` gives them. */
 export interface LocalWorker {
@@ -30,7 +30,7 @@ export async function openLocalWorker(
   const { AUTHORITIES, ...variables } = env;
   if (!AUTHORITIES) {
     await dispose();
-    throw new Obstacle(`${config} binds no KV namespace AUTHORITIES`);
+    throw new OperatorError(`${config} binds no KV namespace AUTHORITIES`);
   }
   return { variables, namespace: AUTHORITIES as KvNamespace, close: dispose };
 }
@@ -53,13 +53,15 @@ async function readConfig(config: string, env: string | undefined): Promise<Unst
   });
   // wrangler would go on with the top level, which is another CA.
   if (!env || read.definedEnvironments?.includes(env)) return read;
-  throw new Obstacle(`${config} has no environment ${env}`);
+  throw new OperatorError(`${config} has no environment ${env}`);
 }
 
 function readable<T>(config: string, read: () => T): T {
   try {
     return read();
   } catch (error) {
-    throw new Obstacle(`${config} cannot be read: ${error instanceof Error ? error.message : ""}`);
+    throw new OperatorError(
+      `${config} cannot be read: ${error instanceof Error ? error.message : ""}`,
+    );
   }
 }

@@ -5,9 +5,9 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { promisify, stripVTControlCharacters } from "node:util";
 import * as z from "zod/mini";
+import { OperatorError } from "../../foundation/operator-error.ts";
 import type { KvNamespace } from "../../worker/kv-store.ts";
 import { childEnvironment } from "../terminal/child-environment.ts";
-import { Obstacle } from "../terminal/obstacle.ts";
 
 const run = promisify(execFile);
 
@@ -66,7 +66,7 @@ async function runWrangler(
     );
     return stdout;
   } catch (error) {
-    throw new Obstacle(`wrangler ${words.slice(0, 3).join(" ")} failed:\n${outputOf(error)}`);
+    throw new OperatorError(`wrangler ${words.slice(0, 3).join(" ")} failed:\n${outputOf(error)}`);
   }
 }
 
@@ -84,7 +84,7 @@ function outputOf(error: unknown): string {
 function parseAnswer<T>(stdout: string, form: z.ZodMiniType<T>): T {
   const answer = form.safeParse(parseJson(stdout.slice(stdout.search(/^[[{]/m))));
   if (answer.success) return answer.data;
-  throw new Obstacle("wrangler gave an answer of another form than its version here gives");
+  throw new OperatorError("wrangler gave an answer of another form than its version here gives");
 }
 
 function parseJson(text: string): unknown {

@@ -5,9 +5,9 @@ import { compose, type Platform } from "../../compose/composition.ts";
 import type { Configuration } from "../../config/configuration.ts";
 import type { AuthorityStore } from "../../custody/authority-store.ts";
 import type { OperationLog } from "../../foundation/event-log.ts";
+import { OperatorError } from "../../foundation/operator-error.ts";
 import type { NumberedBundle } from "../../pki/authority/trust-bundle.ts";
 import { currentBundle } from "../root/current-bundle.ts";
-import { Obstacle } from "../terminal/obstacle.ts";
 import { type DeploymentChoice, openDeployment } from "./deployment.ts";
 import { createSessionStore, type SessionStore } from "./session-store.ts";
 
@@ -43,7 +43,7 @@ export async function withSession(
   const { configuration, store, signerStore, place, close } = deployment;
   try {
     if (signer !== undefined && !configuration.signers.some(({ name }) => name === signer)) {
-      throw new Obstacle(`SIGNERS names no ${JSON.stringify(signer)}`);
+      throw new OperatorError(`SIGNERS names no ${JSON.stringify(signer)}`);
     }
     const isDry = options.dryRun ?? false;
     const chosen = signer === undefined ? store : signerStore(signer);
@@ -73,9 +73,9 @@ function inWords(store: AuthorityStore, place: string): AuthorityStore {
   const tell =
     (act: string) =>
     (error: unknown): never => {
-      if (error instanceof Obstacle) throw error;
+      if (error instanceof OperatorError) throw error;
       const why = error instanceof Error ? error.message : "the store fails";
-      throw new Obstacle(`the ${place} cannot be ${act}: ${why}`);
+      throw new OperatorError(`the ${place} cannot be ${act}: ${why}`);
     };
   return {
     load: () => store.load().catch(tell("read")),
@@ -103,7 +103,7 @@ export async function openStore({ mint }: Session): Promise<OpenedStore> {
 
 /** What was shown is what opens: an answer that lacks something is a failure all the same. */
 export function requireAllOpen({ refusals }: OpenedStore): void {
-  if (refusals.length > 0) throw new Obstacle(`records that do not open: ${refusals.length}`);
+  if (refusals.length > 0) throw new OperatorError(`records that do not open: ${refusals.length}`);
 }
 
 /** The errors alone: a dry run only pretends to do what the other events tell of. */

@@ -1,5 +1,5 @@
 import { createInterface } from "node:readline/promises";
-import { Obstacle } from "./obstacle.ts";
+import { OperatorError } from "../../foundation/operator-error.ts";
 
 /** The option that answers in advance. */
 export interface ConfirmationOptions {
@@ -9,15 +9,16 @@ export interface ConfirmationOptions {
 /**
  * Asks before something that cannot be taken back.
  *
- * @throws Obstacle when the answer is no, or when there is nobody to ask.
+ * @throws OperatorError when the answer is no, or when there is nobody to ask.
  */
 export async function confirm(question: string, { yes }: ConfirmationOptions): Promise<void> {
   if (yes) return;
-  if (!process.stdin.isTTY) throw new Obstacle(`${question}\nNobody is there to ask: add --yes`);
+  if (!process.stdin.isTTY)
+    throw new OperatorError(`${question}\nNobody is there to ask: add --yes`);
   const terminal = createInterface({ input: process.stdin, output: process.stderr });
   try {
     const answer = await terminal.question(`${question} [y/N] `);
-    if (!/^y(es)?$/i.test(answer.trim())) throw new Obstacle("nothing was changed");
+    if (!/^y(es)?$/i.test(answer.trim())) throw new OperatorError("nothing was changed");
   } finally {
     terminal.close();
   }

@@ -1,27 +1,27 @@
 import { createInterface } from "node:readline/promises";
 import { Writable } from "node:stream";
-import { Obstacle } from "./obstacle.ts";
+import { OperatorError } from "../../foundation/operator-error.ts";
 
 const variable = "RAMPART_PASSPHRASE";
 const shortestPassphrase = 12;
 
-/** The passphrase of a backup: from the environment, or typed unseen. @throws Obstacle */
+/** The passphrase of a backup: from the environment, or typed unseen. @throws OperatorError */
 export async function readPassphrase({ isNew }: { readonly isNew: boolean }): Promise<string> {
   const fromEnvironment = process.env[variable];
   const passphrase = fromEnvironment ?? (await typedPassphrase(isNew));
   if (isNew && passphrase.length < shortestPassphrase) {
-    throw new Obstacle(`a passphrase needs ${shortestPassphrase} characters or more`);
+    throw new OperatorError(`a passphrase needs ${shortestPassphrase} characters or more`);
   }
   return passphrase;
 }
 
 async function typedPassphrase(isNew: boolean): Promise<string> {
   if (!process.stdin.isTTY) {
-    throw new Obstacle(`nobody is there to type a passphrase: set ${variable}`);
+    throw new OperatorError(`nobody is there to type a passphrase: set ${variable}`);
   }
   const passphrase = await askUnseen("Passphrase: ");
   if (isNew && (await askUnseen("Once more: ")) !== passphrase) {
-    throw new Obstacle("the two passphrases differ");
+    throw new OperatorError("the two passphrases differ");
   }
   return passphrase;
 }

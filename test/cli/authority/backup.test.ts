@@ -29,7 +29,7 @@ import {
 } from "../../testkit/ca/memory-mint.ts";
 import { createMemorySession } from "../../testkit/ca/memory-session.ts";
 import { createKekRing, scheduleAfter } from "../../testkit/ca/sealed-authorities.ts";
-import { obstacleOf } from "../../testkit/pki/plugged-in.ts";
+import { operatorErrorOf } from "../../testkit/pki/plugged-in.ts";
 
 const now = new Date("2026-11-21T12:00:00Z");
 const day = 86_400;
@@ -147,7 +147,7 @@ test("another passphrase does not open it", async () => {
   encrypter.setScryptWorkFactor(10);
   const backup = armor.encode(await encrypter.encrypt(await unlocked(full)));
   expect((await openBackup(backup, { passphrase })).authorities).toHaveLength(2);
-  expect(await obstacleOf(() => openBackup(backup, { passphrase: "wrong" }))).toEqual([
+  expect(await operatorErrorOf(() => openBackup(backup, { passphrase: "wrong" }))).toEqual([
     "the backup does not open: it is damaged, or locked with something else",
   ]);
 });
@@ -189,7 +189,7 @@ test("refuses to restore into another trust domain, and writes nothing", async (
   const trustDomain = parseTrustDomain("other.test") as TrustDomain;
   const other = createMemoryMint(keks, { trustDomain });
   const backup = await write(full);
-  expect(await obstacleOf(() => restoreInto(other, backup, { identity }))).toEqual([
+  expect(await operatorErrorOf(() => restoreInto(other, backup, { identity }))).toEqual([
     "the backup is of trust domain cluster.local, not other.test",
   ]);
   expect(other.store.records.size).toBe(0);
@@ -197,16 +197,16 @@ test("refuses to restore into another trust domain, and writes nothing", async (
 
 test("writes no backup of a store in which something does not open, or of an empty one", async () => {
   const broken = createMemoryMint(keks);
-  expect(await obstacleOf(() => write(broken))).toEqual(["the store holds no authority"]);
+  expect(await operatorErrorOf(() => write(broken))).toEqual(["the store holds no authority"]);
   for (const [name, value] of full.store.records) broken.store.records.set(name, value);
   broken.store.records.set(`taint/${"ab".repeat(20)}`, "broken");
-  expect(await obstacleOf(() => write(broken))).toEqual(["records that do not open: 1"]);
+  expect(await operatorErrorOf(() => write(broken))).toEqual(["records that do not open: 1"]);
 });
 
 test("refuses what is no age recipient, and does not repeat it", async () => {
   for (const word of ["age1nonsense", "AGE-SECRET-KEY-1ABC", ""]) {
     const lock = { recipients: [recipient, word] };
-    const lines = await obstacleOf(() => writeBackup(createMemorySession(full, now), lock));
+    const lines = await operatorErrorOf(() => writeBackup(createMemorySession(full, now), lock));
     expect(lines).toEqual(["a recipient is not an age public key (age1…)"]);
   }
 });
@@ -231,7 +231,7 @@ test("refuses a backup of which anything was changed, cut or lost", async () => 
     [backup, { passphrase: "there is none" }],
   ];
   for (const [text, key] of attempts) {
-    expect(await obstacleOf(() => openBackup(text, key))).toEqual([
+    expect(await operatorErrorOf(() => openBackup(text, key))).toEqual([
       "the backup does not open: it is damaged, or locked with something else",
     ]);
   }
@@ -247,7 +247,7 @@ const foreign: Readonly<Record<string, string>> = {
 
 test.each(Object.entries(foreign))("refuses %s, though it opens", async (_, content) => {
   const backup = await locked(content);
-  expect(await obstacleOf(() => openBackup(backup, { identity }))).toEqual([
+  expect(await operatorErrorOf(() => openBackup(backup, { identity }))).toEqual([
     "it opens, but it is no backup of Rampart's version 1",
   ]);
 });
@@ -279,7 +279,7 @@ const alterations: Readonly<Record<string, (content: Content) => void>> = {
 
 test.each(Object.entries(alterations))("refuses %s", async (_, change) => {
   const backup = await altered(change);
-  expect(await obstacleOf(() => openBackup(backup, { identity }))).toEqual([
+  expect(await operatorErrorOf(() => openBackup(backup, { identity }))).toEqual([
     "it opens, but it is no backup of Rampart's version 1",
   ]);
 });
@@ -301,7 +301,7 @@ const spoiled: Readonly<Record<string, (content: Content) => void>> = {
 
 test.each(Object.entries(spoiled))("refuses %s without repeating it", async (_, change) => {
   const backup = await altered(change);
-  expect(await obstacleOf(() => openBackup(backup, { identity }))).toEqual([
+  expect(await operatorErrorOf(() => openBackup(backup, { identity }))).toEqual([
     "the backup opens, but not all in it is a certificate or a key",
   ]);
 });
@@ -313,7 +313,7 @@ test("refuses a key that is not its certificate's", async () => {
   const backup = await altered(({ authorities: [first, second] }) => {
     if (first && second) first.privateKey = second.privateKey;
   }, stranger);
-  const lines = await obstacleOf(() => openBackup(backup, { identity }));
+  const lines = await operatorErrorOf(() => openBackup(backup, { identity }));
   expect(lines).toEqual([
     expect.stringMatching(/^the key of [0-9a-f]{40} is not its certificate's$/),
   ]);

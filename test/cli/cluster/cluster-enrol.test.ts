@@ -2,8 +2,8 @@ import type { JWK } from "jose";
 import { parse } from "smol-toml";
 import { beforeAll, describe, expect, test } from "vitest";
 import { enrol, formatEnrolment, parseShown } from "../../../src/cli/cluster/cluster-enrol.ts";
-import { Obstacle } from "../../../src/cli/terminal/obstacle.ts";
 import { FetchError, type JsonFetch } from "../../../src/foundation/json-fetch.ts";
+import { OperatorError } from "../../../src/foundation/operator-error.ts";
 import { configurationOf } from "../../config/faults.ts";
 import { createTokenKey, jwksOf, type TokenKey } from "../../testkit/callers/tokens.ts";
 
@@ -116,6 +116,6 @@ describe("a cluster cannot join", () => {
     ["by keys that are no JSON", () => parseShown(JSON.stringify({ issuer }), "<html>")],
     ["by a document without an issuer", () => parseShown("{}", "{}")],
   ])("%s", async (_, work) => {
-    await expect((async () => work())()).rejects.toThrow(Obstacle);
+    await expect((async () => work())()).rejects.toThrow(OperatorError);
   });
 });

@@ -115,24 +115,24 @@ describe("a kubeconfig", () => {
     expect(await (await readKubeconfig(path, "here")).read("/")).toBe('{"issuer":"x"}');
   });
 
-  test("leads to an answer that breaks off: an obstacle", async () => {
+  test("leads to an answer that breaks off: an OperatorError", async () => {
     const { origin, ca } = await startTlsServer((request, response) => {
       response.writeHead(200, { "content-length": "1000" });
       response.write("{", () => request.socket.destroy());
     });
     await write({ server: origin, "certificate-authority-data": base64(ca) }, { token: "secret" });
     const reading = (await readKubeconfig(path, undefined)).read("/");
-    await expect(reading).rejects.toMatchObject({ name: "Obstacle" });
+    await expect(reading).rejects.toMatchObject({ name: "OperatorError" });
   });
 
   test.each<[string, object, object]>([
     ["a CA that is no certificate", { "certificate-authority-data": base64("none") }, {}],
     ["a token of several lines", {}, { token: "a\nb" }],
     ["a key that is none", {}, { "client-key-data": "YQ==", "client-certificate-data": "YQ==" }],
-  ])("leads nowhere with %s: an obstacle", async (_, server, user) => {
+  ])("leads nowhere with %s: an OperatorError", async (_, server, user) => {
     await write({ server: "https://127.0.0.1:9", ...server }, user);
     const reading = (await readKubeconfig(path, undefined)).read("/");
-    await expect(reading).rejects.toMatchObject({ name: "Obstacle" });
+    await expect(reading).rejects.toMatchObject({ name: "OperatorError" });
   });
 
   test("does not lead to who has another certificate", async () => {
@@ -163,7 +163,7 @@ describe("a kubeconfig", () => {
   ])("is refused %s, without a secret in the words", async (_, prepare, context) => {
     await prepare();
     const reading = readKubeconfig(path, context);
-    await expect(reading).rejects.toMatchObject({ name: "Obstacle" });
+    await expect(reading).rejects.toMatchObject({ name: "OperatorError" });
     await expect(reading).rejects.not.toThrow(/secret/);
   });
 

@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { expect, test } from "vitest";
 import { loadPluggedIn } from "../../../src/cli/import/load.ts";
 import { temporaryFolder } from "../../dev/temporary-folder.ts";
-import { obstacleOf, writeFolder } from "../../testkit/pki/plugged-in.ts";
+import { operatorErrorOf, writeFolder } from "../../testkit/pki/plugged-in.ts";
 
 const cacerts = {
   "ca-cert.pem": "certificate",
@@ -44,7 +44,7 @@ test("follows links as Kubernetes mounts a Secret", async () => {
   for (const name of Object.keys(cacerts)) await symlink(`..data/${name}`, join(folder, name));
   expect((await loadPluggedIn(folder)).privateKey.text).toBe("key");
   await rename(join(folder, "..2026"), join(folder, "gone"));
-  expect(await obstacleOf(() => loadPluggedIn(folder))).toEqual([
+  expect(await operatorErrorOf(() => loadPluggedIn(folder))).toEqual([
     expect.stringContaining("holds no CA"),
   ]);
 });
@@ -65,7 +65,7 @@ test("adds the roots of another file", async () => {
 
 test("names everything that is missing, at once", async () => {
   const folder = await writeFolder(await temporaryFolder(), { "ca-key.pem": "key" });
-  expect(await obstacleOf(() => loadPluggedIn(folder))).toEqual([
+  expect(await operatorErrorOf(() => loadPluggedIn(folder))).toEqual([
     "incomplete CA bundle",
     `${folder}: ca-cert.pem is missing`,
     `${folder}: root-cert.pem is missing`,
@@ -78,19 +78,19 @@ test.for([
   ...Object.keys(kubernetesTls).map((name) => [name, without(kubernetesTls, name)] as const),
 ])("refuses a directory without %s", async ([name, files]) => {
   const folder = await writeFolder(await temporaryFolder(), files);
-  const lines = await obstacleOf(() => loadPluggedIn(folder));
+  const lines = await operatorErrorOf(() => loadPluggedIn(folder));
   expect(lines[1]).toContain(`${name} is missing`);
 });
 
 test.for(["ca-cert.pem", "ca-key.pem", "root-cert.pem"])("refuses an empty %s", async (name) => {
   const folder = await writeFolder(await temporaryFolder(), { ...cacerts, [name]: " \n" });
-  const [, line] = await obstacleOf(() => loadPluggedIn(folder));
+  const [, line] = await operatorErrorOf(() => loadPluggedIn(folder));
   expect(line).toBe(`${join(folder, name)}: is empty`);
 });
 
 test("refuses two CAs in one directory", async () => {
   const folder = await writeFolder(await temporaryFolder(), { ...cacerts, ...kubernetesTls });
-  expect(await obstacleOf(() => loadPluggedIn(folder))).toEqual([
+  expect(await operatorErrorOf(() => loadPluggedIn(folder))).toEqual([
     expect.stringContaining("holds two CAs"),
   ]);
 });
@@ -99,28 +99,30 @@ test("refuses a file that is too large, not text, a directory or not readable", 
   const folder = await writeFolder(await temporaryFolder(), without(cacerts, "ca-key.pem"));
   const key = join(folder, "ca-key.pem");
   await writeFile(key, "k".repeat(256 * 1024 + 1));
-  expect(await obstacleOf(() => loadPluggedIn(folder))).toEqual([`${key}: is larger than 256 KiB`]);
+  expect(await operatorErrorOf(() => loadPluggedIn(folder))).toEqual([
+    `${key}: is larger than 256 KiB`,
+  ]);
   await writeFile(key, Buffer.from("3082ff", "hex"));
-  expect(await obstacleOf(() => loadPluggedIn(folder))).toEqual([
+  expect(await operatorErrorOf(() => loadPluggedIn(folder))).toEqual([
     `${key}: is not text; PEM is needed, not DER`,
   ]);
   await chmod(key, 0);
   if (process.getuid?.() !== 0) {
-    expect(await obstacleOf(() => loadPluggedIn(folder))).toEqual([
+    expect(await operatorErrorOf(() => loadPluggedIn(folder))).toEqual([
       `${key}: cannot be read (EACCES)`,
     ]);
   }
   await rename(key, join(folder, "away"));
   await mkdir(key);
-  expect(await obstacleOf(() => loadPluggedIn(folder))).toEqual([`${key}: is not a file`]);
+  expect(await operatorErrorOf(() => loadPluggedIn(folder))).toEqual([`${key}: is not a file`]);
 });
 
 test("refuses a path that leads nowhere, an empty file and missing combined roots", async () => {
   const folder = await writeFolder(await temporaryFolder(), { ...cacerts, "empty.yaml": "" });
   const nowhere = join(folder, "nowhere");
   const missing = [`${nowhere}: there is no such file or directory`];
-  expect(await obstacleOf(() => loadPluggedIn(nowhere))).toEqual(missing);
-  expect(await obstacleOf(() => loadPluggedIn(folder, nowhere))).toEqual(missing);
+  expect(await operatorErrorOf(() => loadPluggedIn(nowhere))).toEqual(missing);
+  expect(await operatorErrorOf(() => loadPluggedIn(folder, nowhere))).toEqual(missing);
   const empty = join(folder, "empty.yaml");
-  expect(await obstacleOf(() => loadPluggedIn(empty))).toEqual([`${empty}: is empty`]);
+  expect(await operatorErrorOf(() => loadPluggedIn(empty))).toEqual([`${empty}: is empty`]);
 });

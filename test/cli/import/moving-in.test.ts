@@ -18,7 +18,7 @@ import {
   copyVectors,
   createCa,
   materialOf,
-  obstacleOf,
+  operatorErrorOf,
   strangersKey,
   vectorFolders,
 } from "../../testkit/pki/plugged-in.ts";
@@ -90,7 +90,7 @@ test.for(Object.entries(vectorFolders))("%s signs for a mesh", async ([, files])
 test("the third generation came with another CA's key, and is refused for that alone", async () => {
   const folder = await copyVectors(await temporaryFolder(), strangersKey);
   const material = await loadPluggedIn(folder);
-  const lines = await obstacleOf(() => verifyPluggedIn(material, clusterLocal, now));
+  const lines = await operatorErrorOf(() => verifyPluggedIn(material, clusterLocal, now));
   expect(lines).toEqual([expect.stringContaining("ca-key.pem: the cert does not match the key")]);
 });
 

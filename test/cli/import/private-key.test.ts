@@ -2,7 +2,7 @@ import { generateKeyPairSync } from "node:crypto";
 import { expect, test } from "vitest";
 import { importExtractable, readPrivateKey } from "../../../src/cli/import/private-key.ts";
 import { parseSubjectPublicKey } from "../../../src/pki/x509/subject-public-key.ts";
-import { obstacleOf } from "../../testkit/pki/plugged-in.ts";
+import { operatorErrorOf } from "../../testkit/pki/plugged-in.ts";
 
 const rsa = generateKeyPairSync("rsa", { modulusLength: 2048 });
 const ec = generateKeyPairSync("ec", { namedCurve: "P-384" });
@@ -58,7 +58,7 @@ test.for([
   ["half a key", sec1.replace(bodyOfSec1, bodyOfSec1.slice(0, 65)), "no key of EC"],
   ["what is not base64", sec1.replace(bodyOfSec1, bodyOfSec1.replace("A", "#")), "not base64"],
 ] as const)("refuses %s, and shows nothing of it", async ([, text, why]) => {
-  const lines = await obstacleOf(() => readPrivateKey(source(text)));
+  const lines = await operatorErrorOf(() => readPrivateKey(source(text)));
   expect(lines).toHaveLength(1);
   expect(lines[0]).toMatch(/^ca-key\.pem: /);
   expect(lines[0]).toContain(why);

@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
 import { parse, stringify } from "yaml";
 import { parseSecretManifest } from "../../../src/cli/import/secret-manifest.ts";
-import { obstacleOf } from "../../testkit/pki/plugged-in.ts";
+import { operatorErrorOf } from "../../testkit/pki/plugged-in.ts";
 
 const istioCaSecret = readFileSync("test/vectors/istio-ca-secret.yaml", "utf8");
 
@@ -32,7 +32,7 @@ const serving = secret("opaque", { password: base64("hunter2") });
 const configMap = { kind: "ConfigMap", metadata: { name: "other" }, data: { "ca-cert.pem": "x" } };
 
 const read = (text: string) => parseSecretManifest({ name: "secret.yaml", text });
-const linesFor = (document: unknown) => obstacleOf(() => read(JSON.stringify(document)));
+const linesFor = (document: unknown) => operatorErrorOf(() => read(JSON.stringify(document)));
 
 test("reads the Secret of a real cluster, whose roots and chain are empty", () => {
   const material = read(istioCaSecret);
@@ -95,7 +95,7 @@ test.for([
   ["an alias of nothing", "kind: *nothing"],
   ["a tower of aliases", aliasTower()],
 ])("refuses %s, and does not repeat it", async ([, text]) => {
-  const lines = await obstacleOf(() => read(text ?? ""));
+  const lines = await operatorErrorOf(() => read(text ?? ""));
   expect(lines).toHaveLength(1);
   expect(lines[0]).toMatch(/neither YAML nor JSON|references/);
   expect(lines[0]).not.toContain("SECRET");

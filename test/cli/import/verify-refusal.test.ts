@@ -4,7 +4,7 @@ import * as x509 from "@peculiar/x509";
 import { expect, test } from "vitest";
 import type { PluggedInMaterial } from "../../../src/cli/import/plugged-in-material.ts";
 import { verifyPluggedIn } from "../../../src/cli/import/verify.ts";
-import { Obstacle } from "../../../src/cli/terminal/obstacle.ts";
+import { OperatorError } from "../../../src/foundation/operator-error.ts";
 import { clusterLocal } from "../../testkit/pki/certificates.ts";
 import {
   type CaDepartures,
@@ -14,7 +14,7 @@ import {
   materialOf,
   maySign,
   now,
-  obstacleOf,
+  operatorErrorOf,
   rsa,
 } from "../../testkit/pki/plugged-in.ts";
 
@@ -23,7 +23,7 @@ const upper = await createCa("O=mesh,CN=upper", { issuer: root });
 const stranger = await createCa("O=stranger");
 
 const linesFor = (material: PluggedInMaterial) =>
-  obstacleOf(() => verifyPluggedIn(material, clusterLocal, now));
+  operatorErrorOf(() => verifyPluggedIn(material, clusterLocal, now));
 
 const uriName = (value: string) =>
   new x509.SubjectAlternativeNameExtension([{ type: "url", value }]);
@@ -248,17 +248,17 @@ test("any changed octet of a key ends in a sentence or in the same key", async (
       const changed = new Uint8Array(der.slice(0));
       changed[i] = (changed[i] ?? 0) ^ (1 << (i % 8));
       const keyPem = x509.PemConverter.encode(changed, "PRIVATE KEY");
-      expect([same, "an obstacle"]).toContain(await keyOrObstacle({ pem: ca.pem, keyPem }));
+      expect([same, "refused"]).toContain(await keyOrRefusal({ pem: ca.pem, keyPem }));
     }
   }
 });
 
-async function keyOrObstacle(ca: { readonly pem: string; readonly keyPem: string }) {
+async function keyOrRefusal(ca: { readonly pem: string; readonly keyPem: string }) {
   try {
     const { privateKey } = await verifyPluggedIn(materialOf(ca), clusterLocal, now);
     return Buffer.from(await crypto.subtle.exportKey("pkcs8", privateKey)).toString("base64");
   } catch (error) {
-    if (error instanceof Obstacle) return "an obstacle";
+    if (error instanceof OperatorError) return "refused";
     throw error;
   }
 }

@@ -281,9 +281,9 @@ describe("a login", () => {
     ]);
   });
 
-  test("that is none is an obstacle", async () => {
+  test("that is none is an error of the operator", async () => {
     const looking = look(withAccess(), { kubeconfig: "/nowhere/kubeconfig" });
-    await expect(looking).rejects.toMatchObject({ name: "Obstacle" });
+    await expect(looking).rejects.toMatchObject({ name: "OperatorError" });
   });
 });
 

@@ -2,7 +2,7 @@ import { rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 import { openDeployment } from "../../../src/cli/session/deployment.ts";
-import { obstacleOf } from "../../testkit/pki/plugged-in.ts";
+import { operatorErrorOf } from "../../testkit/pki/plugged-in.ts";
 import {
   createOperatorFolder,
   type OperatorFolder,
@@ -57,7 +57,7 @@ const mistakes: Readonly<Record<string, readonly [string, string | undefined, Re
 
 test.each(Object.entries(mistakes))("says what is wrong: %s", async (_, [toml, secrets, lines]) => {
   const { config } = await folderOf(toml, secrets);
-  const told = await obstacleOf(() => openDeployment({ config }));
+  const told = await operatorErrorOf(() => openDeployment({ config }));
   expect(told).toEqual(lines.map((line) => expect.stringMatching(line)));
   expect(told.join()).not.toMatch(/c2VjcmV0|secret/);
 });
@@ -67,20 +67,20 @@ test("an environment that is not there is not the top level", async () => {
   const other = await folderOf(withConfiguration(/$/, "\n[env.staging]\n"));
   for (const { config } of [bare, other]) {
     for (const remote of [false, true]) {
-      const lines = await obstacleOf(() => openDeployment({ config, env: "prod", remote }));
+      const lines = await operatorErrorOf(() => openDeployment({ config, env: "prod", remote }));
       expect(lines.join()).toMatch(/has no environment prod$|No environment found/);
     }
   }
 });
 
 test("a configuration that is not there is asked for", async () => {
-  expect(await obstacleOf(() => openDeployment({ config: "nowhere.toml" }))).toEqual([
+  expect(await operatorErrorOf(() => openDeployment({ config: "nowhere.toml" }))).toEqual([
     "nowhere.toml is not there; name the configuration with --config",
   ]);
 });
 
 test("the deployed namespace needs the KEK from the environment", async () => {
   const { config } = await folderOf(withConfiguration("", ""));
-  const lines = await obstacleOf(() => openDeployment({ config, remote: true }));
+  const lines = await operatorErrorOf(() => openDeployment({ config, remote: true }));
   expect(lines.at(-1)).toMatch(/^KEK: give this command, in the environment variable KEK/);
 });

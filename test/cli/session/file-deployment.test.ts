@@ -2,7 +2,7 @@ import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { beforeEach, describe, expect, test, vi } from "vitest";
 import { openDeployment } from "../../../src/cli/session/deployment.ts";
-import { Obstacle } from "../../../src/cli/terminal/obstacle.ts";
+import { OperatorError } from "../../../src/foundation/operator-error.ts";
 import { randomKek } from "../../config/faults.ts";
 import { temporaryFolder } from "../../dev/temporary-folder.ts";
 
@@ -38,7 +38,7 @@ describe("a verb about the files of rampart serve", () => {
     ["a secret in the file", ['KEK = "x"'], /KEK: is a secret/],
     ["no TOML", ["="], /is not TOML/],
   ])("is stopped by %s", async (_, lines, sentence) => {
-    await expect(open(...lines)).rejects.toThrow(Obstacle);
+    await expect(open(...lines)).rejects.toThrow(OperatorError);
     await expect(open(...lines)).rejects.toThrow(sentence);
   });
 

@@ -11,7 +11,7 @@ import { openDeployment } from "../../../src/cli/session/deployment.ts";
 import { openStore, type Session, withSession } from "../../../src/cli/session/session.ts";
 import { firstSchedule } from "../../../src/pki/authority/schedule.ts";
 import { createEventRecorder } from "../../testkit/event-recorder.ts";
-import { createCa, obstacleOf } from "../../testkit/pki/plugged-in.ts";
+import { createCa, operatorErrorOf } from "../../testkit/pki/plugged-in.ts";
 import {
   type Answer,
   configureKeks,
@@ -68,10 +68,15 @@ async function contentOf(where: OperatorFolder): Promise<unknown> {
 }
 
 /** Runs a verb in this process, which is cheaper, and tells why it refused. */
-function obstacleTo({ config }: OperatorFolder, words: string): Promise<readonly string[]> {
+function operatorErrorOfVerb(
+  { config }: OperatorFolder,
+  words: string,
+): Promise<readonly string[]> {
   const [noun = "", ...verb] = words.split(" ");
   const command = nouns[noun]?.(() => new Date());
-  return obstacleOf(() => command?.parseAsync([...verb, "--config", config], { from: "user" }));
+  return operatorErrorOf(() =>
+    command?.parseAsync([...verb, "--config", config], { from: "user" }),
+  );
 }
 
 const nouns: Readonly<Record<string, (clock: () => Date) => Command>> = {
@@ -88,7 +93,7 @@ describe.concurrent("an operator", () => {
     async () => {
       const [ours, theirs] = [await folder(), await folder()];
       expect(done(await rampart(ours, "authority init"))).toMatch(/[0-9a-f]{12} +signing +EC-P256/);
-      expect(await obstacleTo(ours, "authority init")).toEqual([
+      expect(await operatorErrorOfVerb(ours, "authority init")).toEqual([
         "the store is not empty: init founds a CA where none is",
       ]);
 
@@ -98,7 +103,7 @@ describe.concurrent("an operator", () => {
       expect(plan.needsAttention).toEqual([]);
 
       expect(done(await rampart(ours, "authority rotate"))).toContain("published");
-      expect(await obstacleTo(ours, "authority rotate")).toEqual([
+      expect(await operatorErrorOfVerb(ours, "authority rotate")).toEqual([
         expect.stringMatching(/^a successor is prepared: [0-9a-f]{12} signs from/),
       ]);
       const [unasked, dry] = await Promise.all([
@@ -117,7 +122,7 @@ describe.concurrent("an operator", () => {
       const out = join(ours.path, "backup.age");
       done(await rampart(ours, `authority export --out ${out}`, secret));
       expect((await stat(out)).mode & 0o777).toBe(0o600);
-      expect(await obstacleTo(ours, `authority export --out ${out}`)).toEqual([
+      expect(await operatorErrorOfVerb(ours, `authority export --out ${out}`)).toEqual([
         `${out} exists already`,
       ]);
 
@@ -144,7 +149,7 @@ describe.concurrent("an operator", () => {
       const manifest = resolve("test/vectors/istio-ca-secret.yaml");
       expect(done(await rampart(mesh, `authority import ${manifest}`))).toMatch(/signing +RSA/);
       const cacerts = resolve("test/vectors/istio-cacerts-ec");
-      expect(await obstacleTo(mesh, `authority import ${cacerts}`)).toEqual([
+      expect(await operatorErrorOfVerb(mesh, `authority import ${cacerts}`)).toEqual([
         "the store has an authority already, whose workloads do not know the imported root:",
         "import into an empty store, or trust the other CA's root with `rampart root add`",
       ]);
@@ -154,12 +159,12 @@ describe.concurrent("an operator", () => {
       await writeFile(file, other.pem);
       const added = done(await rampart(mesh, `root add ${file}`));
       const [, id = ""] = /^([0-9a-f]{12}) .*\(root\)/m.exec(added) ?? [];
-      expect(await obstacleTo(mesh, `root add ${file}`)).toEqual([
+      expect(await operatorErrorOfVerb(mesh, `root add ${file}`)).toEqual([
         expect.stringMatching(/^[0-9a-f]{64} is trusted already$/),
       ]);
       const removed = done(await rampart(mesh, `root remove ${id} --after 24h --yes`));
       expect(removed).toMatch(new RegExp(`^${id} +verifying, tainted`, "m"));
-      expect(await obstacleTo(mesh, `root add ${file}`)).toEqual([
+      expect(await operatorErrorOfVerb(mesh, `root add ${file}`)).toEqual([
         expect.stringMatching(/was removed .*: it does not come back$/),
       ]);
     },

@@ -3,7 +3,7 @@ import { copyFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import * as x509 from "@peculiar/x509";
 import type { PluggedInMaterial } from "../../../src/cli/import/plugged-in-material.ts";
-import { Obstacle } from "../../../src/cli/terminal/obstacle.ts";
+import { OperatorError } from "../../../src/foundation/operator-error.ts";
 
 /** Inside the validity of every certificate made here. */
 export const now = new Date("2026-06-01T00:00:00.000Z");
@@ -85,14 +85,14 @@ export function materialOf(
 }
 
 /** What the operator is told, line by line. Anything else that is thrown, or an answer, fails the test. */
-export async function obstacleOf(work: () => unknown): Promise<readonly string[]> {
+export async function operatorErrorOf(work: () => unknown): Promise<readonly string[]> {
   try {
     await work();
   } catch (error) {
-    if (error instanceof Obstacle) return error.message.split("\n");
+    if (error instanceof OperatorError) return error.message.split("\n");
     throw error;
   }
-  throw new Error("there was no obstacle");
+  throw new Error("no OperatorError was thrown");
 }
 
 /** Writes a directory of these files. */

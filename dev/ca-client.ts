@@ -2,9 +2,9 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { ConnectError, createClient } from "@connectrpc/connect";
 import { createConnectTransport } from "@connectrpc/connect-web";
 import * as z from "zod/mini";
+import { OperatorError } from "../src/foundation/operator-error.ts";
 import { IstioCertificateService } from "../src/gen/istio/v1/auth/ca_pb.ts";
 import { JsonText } from "./json-text.ts";
-import { Obstacle } from "./obstacle.ts";
 
 const outcomeForm = z.pipe(JsonText, z.object({ outcome: z.literal("ok") }));
 
@@ -20,7 +20,7 @@ const readinessForm: z.ZodMiniType<Readiness, string> = z.pipe(
 );
 
 /** The CA as whoever runs it sees it over HTTP: probes, the cron, and its one RPC. */
-export class AuthorityService {
+export class CaClient {
   readonly url: string;
   readonly #signal: AbortSignal;
 
@@ -79,7 +79,7 @@ export class AuthorityService {
     return isDone ? [] : [`the scheduled handler failed (${response.status}): ${text}`];
   }
 
-  /** The chain that answers `csrPem`, asked for the way pilot-agent asks. @throws Obstacle */
+  /** The chain that answers `csrPem`, asked for the way pilot-agent asks. @throws OperatorError */
   async createCertificate(csrPem: string, token: string): Promise<readonly string[]> {
     const transport = createConnectTransport({ baseUrl: this.url, useBinaryFormat: true });
     const client = createClient(IstioCertificateService, transport);
@@ -90,7 +90,9 @@ export class AuthorityService {
       return (await client.createCertificate(request, options)).certChain;
     } catch (error) {
       const { message } = ConnectError.from(error);
-      throw new Obstacle(`CreateCertificate: ${message}\nThe Worker's log line above says why.`);
+      throw new OperatorError(
+        `CreateCertificate: ${message}\nThe Worker's log line above says why.`,
+      );
     }
   }
 

@@ -1,11 +1,11 @@
 import { expect, test } from "vitest";
-import { findByBeginning } from "../../../src/cli/authority/id-beginning.ts";
-import { obstacleOf } from "../../testkit/pki/plugged-in.ts";
+import { findByIdPrefix } from "../../../src/cli/authority/id-prefix.ts";
+import { operatorErrorOf } from "../../testkit/pki/plugged-in.ts";
 
 const candidates = [{ id: "abcd1111" }, { id: "abcd2222" }, { id: "ef012345" }];
 
 test.each(["ef01", "ef0123", "ef012345"])("finds the one that begins with %s", (beginning) => {
-  expect(findByBeginning(candidates, beginning, "authority")).toBe(candidates[2]);
+  expect(findByIdPrefix(candidates, beginning, "authority")).toBe(candidates[2]);
 });
 
 test.each([
@@ -15,7 +15,7 @@ test.each([
   ["ffff", "no authority's id begins with ffff"],
   ["abcd11112", "no authority's id begins with abcd11112"],
 ])("does not guess what %j means", async (beginning, sentence) => {
-  expect(await obstacleOf(() => findByBeginning(candidates, beginning, "authority"))).toEqual([
+  expect(await operatorErrorOf(() => findByIdPrefix(candidates, beginning, "authority"))).toEqual([
     sentence,
   ]);
 });

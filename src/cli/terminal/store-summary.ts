@@ -2,7 +2,7 @@ import { formatAuthorities, reportAuthorities } from "../authority/authority-rep
 import { openStore, type Session } from "../session/session.ts";
 
 /** Shows what the store looks like after a change, or would look like. */
-export async function conclude(session: Session): Promise<void> {
+export async function printStoreSummary(session: Session): Promise<void> {
   const { mint, now, isDry, place } = session;
   console.log(isDry ? `Nothing was written. The ${place} would hold:` : `The ${place} holds:`);
   console.log(formatAuthorities(await reportAuthorities(await openStore(session), now)));

@@ -1,0 +1,7 @@
+/**
+ * A failure that an operator can mend. The message is shown as it stands, without a stack: one sentence,
+ * or one line for each fault. Every other error is a defect of the program.
+ */
+export class OperatorError extends Error {
+  override readonly name = "OperatorError";
+}
