@@ -13,18 +13,18 @@ import { parseCertificate } from "../pki/x509/certificate.ts";
 import { earlier } from "../pki/x509/validity.ts";
 import { type Mint, storeRecord } from "./mint.ts";
 
-/** An authority that signed for this mesh before it came here. */
+/** An authority that signed for this mesh before Rampart did. */
 export interface AdoptedAuthority {
   readonly certificates: AuthorityCertificates;
   readonly extractablePrivateKey: CryptoKey;
-  /** What verifiers accept beside its own roots, DER. */
+  /** Roots that verifiers accept besides its own, DER. */
   readonly additionalRoots: readonly Bytes[];
 }
 
 /**
- * Puts an authority of a mesh that exists into a store that has none: it signs at once, because every
- * verifier has its root already. The roots come first, so that nothing is signed under a bundle that
- * lacks one.
+ * Adopts the authority of an existing mesh into a store without one. It signs at once, because every
+ * verifier has its root already. The additional roots are stored first, so that no leaf is signed under
+ * a bundle that lacks one.
  */
 export async function adoptAuthority(
   mint: Mint,
@@ -55,10 +55,10 @@ export async function adoptAuthority(
 }
 
 /**
- * Adds a root to what verifiers accept, from an instant that every reader can keep. One that is there
- * stays as it is.
+ * Adds a root to the trust bundle. A root that the store has already stays as it is.
  *
- * @throws Error for one that was removed: its taint would take it out again.
+ * @param publishedFrom Late enough for every reader of the store to know the root by then.
+ * @throws Error for a root that was removed before: its taint would remove it again.
  */
 export async function trustRoot(mint: Mint, der: Bytes, publishedFrom: Date): Promise<void> {
   const root = await createAdditionalRoot(der, publishedFrom);

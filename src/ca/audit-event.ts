@@ -8,7 +8,7 @@ import {
 } from "../foundation/event-log.ts";
 
 /**
- * One request for a certificate, whatever became of it: the audit trail. No token, key or CSR.
+ * One line of the audit trail: a request for a certificate, and its outcome. It holds no token, key or CSR.
  *
  * Fields that were not established by the time the request ended are absent.
  */
@@ -23,13 +23,13 @@ export interface AuditEvent {
   spiffeId?: string;
   cluster?: string;
   issuer?: string;
-  /** The caller's own SPIFFE ID, when it asked for another one. */
+  /** The caller's own SPIFFE ID, if it asked for another one. */
   impersonator?: string;
-  /** The gateway that has verified the caller's certificate. */
+  /** The gateway that verified the caller's certificate. */
   gateway?: string;
-  /** The named signer that was asked for, and may be used. */
+  /** The named signer that the caller asked for and may use. */
   signer?: string;
-  /** The names of a serving certificate. */
+  /** The DNS names of a serving certificate. */
   dnsNames?: readonly string[];
   authority?: string;
   serialNumber?: string;

@@ -6,15 +6,15 @@ import type { EventLog } from "./audit-event.ts";
 import { type AuthorityView, viewAt } from "./authority-view.ts";
 import { assemble, type OpenedRecord, openRecord, type RecordOpening } from "./opened-store.ts";
 
-/** A loaded store is looked at again after this long at the latest. */
+/** The longest time between two looks at a store that loads. */
 export const longestRefreshSeconds = 60;
 
-/** A store that cannot be read, or in which nothing signs, is looked at again after this long. */
+/** The time to the next look at a store that cannot be read, or in which no authority signs. */
 const retrySeconds = 2;
 
-/** What the authorities of a store are worth at an instant. */
+/** The authorities of a store. */
 export interface Authorities {
-  /** @throws CaError `store-unreachable` when nothing recent enough is known. */
+  /** @throws CaError `store-unreachable` while the store cannot be read and the last load is too old. */
   at(now: Date): AuthorityView | Promise<AuthorityView>;
 }
 
@@ -23,22 +23,22 @@ interface CachedRecord {
   readonly opened: OpenedRecord;
 }
 
-/** What the authorities are loaded with. */
+/** How authorities are loaded, and for how long they serve. */
 export interface AuthoritiesConfiguration extends RecordOpening {
   readonly store: AuthorityStore;
-  /** A loaded store is looked at again after this long: part of the propagation interval. */
+  /** The time between two looks at the store: a part of the propagation interval. */
   readonly refreshSeconds: number;
   /**
-   * What was loaded serves for this long while the store cannot be read: no longer than the
-   * propagation interval, because schedules count on no reader being further behind.
+   * How long loaded authorities serve while the store cannot be read: at most the propagation interval,
+   * because schedules rely on no reader being further behind.
    */
   readonly surviveOutageSeconds: number;
 }
 
 /**
- * The store's authorities with their keys open, cached as values in this isolate: in steady state a
- * request reads nothing. A record that does not open is logged, reported and left out; the others
- * carry on.
+ * The store's authorities with their keys open, cached as values in this isolate: in steady state no
+ * request reads the store. A record that does not open is logged, reported and left out; the others
+ * still count.
  */
 export function createAuthorities(configuration: AuthoritiesConfiguration): Authorities {
   const { refreshSeconds, surviveOutageSeconds } = configuration;
@@ -53,11 +53,11 @@ export function createAuthorities(configuration: AuthoritiesConfiguration): Auth
     now.getTime() <= loadedAt.getTime() + 1000 * surviveOutageSeconds;
 
   async function load(now: Date): Promise<void> {
-    // Set first, so that others go on with what there is; where there is nothing, they load as well.
+    // Set before the load, so that other requests use the last one meanwhile. Without one, they load as well.
     if (isUsable(now)) nextLoad = addSeconds(now, refreshSeconds);
     try {
       const loaded = await openAll(await configuration.store.load(), records, configuration);
-      // Loads overlap, and one that began earlier may end later: it knows less.
+      // Loads may overlap: one that began earlier and ends later has older records.
       if (now < loadedAt) return;
       loadedAt = now;
       records = loaded;

@@ -14,18 +14,18 @@ import type { Issuer } from "../pki/x509/issuer.ts";
 import { earlier } from "../pki/x509/validity.ts";
 import type { OpenedStore, RefusedRecord } from "./opened-store.ts";
 
-/** Everything that requests need of the authorities, as it stands from one change to the next. */
+/** All that requests need of the authorities. Nothing in it changes before `validUntil`. */
 export interface AuthorityView {
   readonly validFrom: Date;
   readonly validUntil: Date;
-  /** The authority that signs, or nothing. */
+  /** The authority that signs; `undefined` while none may. */
   readonly issuer: Issuer | undefined;
   readonly trustBundle: TrustBundle;
-  /** What follows a leaf in an answer: each intermediate alone, then every root as one element. */
+  /** The elements after the leaf in an answer: each intermediate alone, then all roots as one. */
   readonly chainPem: readonly string[];
   /** Grows with every change of the trust bundle: `spiffe_sequence`. */
   readonly sequence: number;
-  /** Why nothing signs, or why not everything is as it should be; empty when all is well. */
+  /** Why no authority signs, and all other troubles of the store, one sentence each. */
   readonly reasons: readonly string[];
 }
 
@@ -75,13 +75,13 @@ function publishedIn({ issuers, additionalRoots, taints }: OpenedStore): Publish
   return [...authorities, ...applyTaints(additionalRoots, taints)];
 }
 
-/** What whoever has the key of a tainted authority can still do with it, one sentence each. */
+/** One sentence for each tainted authority whose root verifiers still trust. */
 export function exposuresAt(store: OpenedStore, now: Date): string[] {
   const published = publishedIn(store);
   const trusted = publishedAuthoritiesAt(published, now);
   return [...new Set(store.taints.map(({ id }) => id))].flatMap((id) => {
     const roots = published.find((each) => each.id === id)?.roots ?? [];
-    // Another authority, or an additional root, may keep its root in the bundle.
+    // Another authority or an additional root may keep the same root in the bundle.
     const ends = trusted
       .filter((each) => each.roots.some((root) => roots.some((own) => bytesEqual(own, root))))
       .map(({ schedule }) => schedule.retiresAt.getTime());

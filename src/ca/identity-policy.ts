@@ -8,7 +8,7 @@ import {
 import { deny } from "./node-authorizer.ts";
 
 /**
- * The identity that a caller gets for what it asked for.
+ * Decides which identity a caller gets.
  *
  * @param requested `ImpersonatedIdentity` of the request; empty for the caller's own.
  * @throws CaError `impersonation-denied`, `cluster-unreachable`.
@@ -20,10 +20,11 @@ export type IdentityPolicy = (
 ) => SpiffeId | Promise<SpiffeId>;
 
 /**
- * Istio's rule: a caller gets its own identity, and an account that its issuer trusts as a node
- * proxy gets the identity it names, if a pod of that account runs on its node. Unlike istiod's, that
- * identity must be of this trust domain and of a namespace that the issuer may vouch for, and the
- * cluster that is asked is the caller's by its token, whatever the header says.
+ * Follows Istio's rule (security/pkg/server/ca/node_auth.go): a caller gets its own identity; a node
+ * proxy gets the identity that it names, if a pod of that account runs on its node.
+ *
+ * Unlike istiod, it requires an identity of this trust domain and of a namespace that the caller's
+ * issuer may vouch for, and it asks the cluster of that issuer, whatever `clusterid` says.
  */
 export function createIdentityPolicy(trustDomain: TrustDomain): IdentityPolicy {
   async function impersonated(caller: Caller, requested: string, now: Date): Promise<SpiffeId> {

@@ -3,11 +3,11 @@ import { type Mint, mintAuthority } from "./mint.ts";
 
 /**
  * Gives an empty store its first authority, on the day that the operator named. On any other day an
- * empty store is a lost store, and a new CA would cut the mesh in two: it stays empty.
+ * empty store has lost its records, and a new CA would cut the mesh in two: the store stays empty.
  *
  * Two runs at once may make two authorities; both are published before either signs.
  *
- * @throws Error when the store is empty on another day, so that the platform shows a failed run.
+ * @throws Error if the store is empty on another day, so that the platform shows a failed run.
  */
 export async function foundIfEmpty(mint: Mint, now: Date): Promise<void> {
   const records = await mint.store.load();

@@ -12,33 +12,34 @@ export function deny(rule: ImpersonationRule): CaError {
 }
 
 /**
- * Istio's `ClusterNodeAuthorizer`: the caller is a pod that exists, by name, UID and account, on a node
- * where a pod of the requested account runs or is about to.
+ * Requires what Istio's `ClusterNodeAuthorizer` does (security/pkg/server/ca/node_auth.go): the proxy's
+ * pod exists by name, UID and account, and a pod of the requested account runs, or is about to, on the
+ * same node.
  */
 export function createPodAuthorizer(pods: Pods): NodeAuthorizer {
   return async ({ account, pod: bound, node }, requested, now) => {
-    // The name goes into a path.
+    // The name becomes part of a path.
     if (!bound || !parseServiceAccount(account.namespace, bound.name)) throw deny("pod");
     const pod = await pods.find(account.namespace, bound, now);
     if (!pod) throw deny("pod");
     if (pod.uid !== bound.uid) throw deny("pod-uid");
     if (pod.account !== account.name) throw deny("pod-account");
-    // A node's name has the form of an account's; it goes into a selector.
+    // A node's name has the form of an account's. It becomes part of a selector.
     if (!parseServiceAccount(account.namespace, pod.node)) throw deny("node");
     if (node && node.name !== pod.node) throw deny("node");
     if (!(await pods.isOn(pod.node, requested, now))) throw deny("instance");
   };
 }
 
-/** For which namespaces the proxies of which nodes may speak. */
+/** Nodes, and the namespaces for which their proxies may speak. */
 export interface NodeReach {
   readonly isNode: (name: string) => boolean;
   readonly isNamespace: (name: string) => boolean;
 }
 
 /**
- * The same without access to the cluster: the pod and the node that Kubernetes binds into a projected
- * token, and how far they are trusted. That a pod of the account runs there, nobody can say.
+ * Authorizes without access to the cluster, by the pod and the node that Kubernetes binds into a
+ * projected token. It cannot know whether a pod of the requested account runs on that node.
  */
 export function createClaimedReach(reaches: readonly NodeReach[]): NodeAuthorizer {
   return async ({ pod, node }, { namespace }) => {

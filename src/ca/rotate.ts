@@ -11,14 +11,12 @@ import { type Mint, mintAuthority, storeRecord } from "./mint.ts";
 import { type OpenedStore, openStored } from "./opened-store.ts";
 
 /**
- * Looks at every record and does what is due: found, mint, prune, seal anew under the newest KEK.
+ * Looks at every record and does what is due: founds, mints, prunes, and seals again under the newest KEK.
  *
- * Runs may be missed, late, doubled or see an old list: nothing is read, changed and written back,
- * so the worst they do together is one authority too many. What fails does not keep the rest from
- * happening.
+ * Runs may be missed, late, doubled or see an old list: no run changes what another may write, so the
+ * worst that they do together is one authority too many. A step that fails does not stop the others.
  *
- * @throws AggregateError with every fault, after all that could be done was done; the platform then
- *   shows a failed run.
+ * @throws AggregateError with every fault, after all other steps; the platform then shows a failed run.
  */
 export async function rotate(mint: Mint, now: Date): Promise<void> {
   const stored = await mint.store.load();
@@ -34,7 +32,7 @@ export async function rotate(mint: Mint, now: Date): Promise<void> {
   if (all.length > 0) throw new AggregateError(all, `the rotation met ${all.length} faults`);
 }
 
-/** The same for the authorities without a name and for every named signer; none keeps another from it. */
+/** Rotates the unnamed authorities and those of every named signer. A fault of one does not stop the others. */
 export async function rotateAll(mints: readonly Mint[], now: Date): Promise<void> {
   const runs = await Promise.allSettled(mints.map((mint) => rotate(mint, now)));
   const faults = runs.flatMap((run) => (run.status === "rejected" ? [run.reason] : []));
@@ -109,7 +107,7 @@ function logCause({ log }: Mint, cause: MintCause, { signsFrom }: Schedule): voi
   });
 }
 
-/** What the operator has to know of as long as it lasts. */
+/** Every run repeats these warnings while they are true. */
 function logExposures({ log }: Mint, opened: OpenedStore, now: Date): void {
   for (const detail of exposuresAt(opened, now)) {
     log.operation({ event: "authority-exposed", level: "warning", detail });

@@ -5,17 +5,16 @@ import type { ServiceAccount } from "../pki/spiffe-id.ts";
 import type { Authorities } from "./authorities.ts";
 import type { AuthorityView } from "./authority-view.ts";
 
-/** Signing authorities that callers choose by name (Istio's `CertSigner`), and who may. */
+/** Signing authorities that callers choose by name (Istio's `CertSigner`), and the callers that may. */
 export interface NamedSigner {
   readonly authorities: Authorities;
-  /** @param account Whom the certificate is for: the caller, or whom a node proxy acts for. */
+  /** @param account Of the certificate: the caller's own, or the one that a node proxy acts for. */
   readonly mayUse: (caller: Caller, account: ServiceAccount) => boolean;
 }
 
 /**
- * Authorities of one trust domain, each with its own store and rotation: one signs, and the bundle
- * is everybody's, because whoever verifies knows a trust domain and not which of its signers signed
- * (SPIFFE Trust Domain and Bundle §4).
+ * Gives a signer the trust bundle of all signers of the trust domain: a verifier knows the trust domain
+ * of a certificate, but not which of its signers signed (SPIFFE Trust Domain and Bundle §4).
  *
  * All of the stores must be readable: a bundle that lacks a signer's roots would cut off its workloads.
  */
@@ -52,7 +51,7 @@ function unitedView(views: readonly AuthorityView[]): AuthorityView {
   };
 }
 
-/** In one order for everybody, whichever of the signers is asked. */
+/** Sorted, so that every signer has the same bundle. */
 function distinct(roots: readonly Bytes[]): ReadonlyMap<string, Bytes> {
   const entries = roots.map((root): [string, Bytes] => [toHex(root), root]);
   return new Map(entries.toSorted(([a], [b]) => (a < b ? -1 : 1)));

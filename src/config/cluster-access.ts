@@ -3,21 +3,21 @@ import type { ReviewOrder } from "../authn/trusted-issuer.ts";
 import { baseUrl } from "../foundation/base-url.ts";
 import { configMapName } from "../kubernetes/root-config-map.ts";
 
-/** The table `kubernetes` of an issuer, checked: access that a cluster has given to its API. */
+/** The table `kubernetes` of an issuer, checked: access to the cluster's API server. */
 export interface ClusterAccessTable {
   readonly server: string;
   readonly ca?: string | undefined;
   readonly credential: string;
   readonly review: ReviewOrder;
-  /** Whether the CA keeps its roots there: not unless it is said, since that takes rights to write. */
+  /** Whether the CA delivers its roots to the cluster. Off by default, because it takes rights to write. */
   readonly deliver_roots?: boolean | undefined;
-  /** Of the roots, whoever delivers them. */
+  /** The name of the ConfigMap with the roots, whoever delivers them. */
   readonly config_map?: string | undefined;
 }
 
 /**
- * The names of secrets that are credentials for clusters; a table says which is whose. One that ends
- * in `_FILE` would be the name of a file, where there are files.
+ * The names of secrets with credentials for API servers, to which tables refer. Names that end in
+ * `_FILE` are left to platforms with files.
  */
 export const credentialName: RegExp = /^CLUSTER_CREDENTIAL(?!.*_FILE$)_[A-Z0-9_]{1,64}$/;
 
@@ -37,7 +37,7 @@ export const clusterAccess: z.ZodMiniType<ClusterAccessTable> = z.strictObject({
   config_map: z.optional(configMapName),
 });
 
-/** A bearer token; what is wrong is said without it. */
+/** A bearer token. Faults never quote it. */
 export const credentialText: z.ZodMiniType<string> = z
   .string()
   .check(z.regex(/^[\x21-\x7e]{1,16384}$/, "must be a bearer token on one line"));

@@ -22,11 +22,11 @@ export interface Configuration {
   readonly authorityKey: AuthorityKey;
   readonly phaseLengths: PhaseLengths;
   readonly inceptionDate: string | undefined;
-  /** No answer is held for longer until the trust bundle is another. */
+  /** The longest time that a request may wait for the trust bundle to change. */
   readonly bundleWaitSeconds: number;
   readonly signers: readonly SignerTable[];
   readonly keks: readonly ConfiguredKek[];
-  /** For the API servers of clusters, by the names that the tables of `ISSUERS` use. */
+  /** For API servers, by the names that the tables of `ISSUERS` use. */
   readonly clusterCredentials: ReadonlyMap<string, Credential>;
   /** One sentence each, for the log at start. */
   readonly warnings: readonly string[];
@@ -34,14 +34,14 @@ export interface Configuration {
 
 const hour = 3600;
 
-/** How fast news travels in a store. */
+/** How long a write to the store may take to reach every reader. */
 export interface Propagation {
   readonly shortestSeconds: number;
-  /** A duration, where `PROPAGATION_INTERVAL` is not set. */
+  /** The default of `PROPAGATION_INTERVAL`, a duration. */
   readonly usual: string;
 }
 
-/** KV's minute, this code's minute, and as much again. */
+/** KV shows a write everywhere within a minute as a rule, and each isolate looks once a minute: twice both. */
 const kvPropagation: Propagation = { shortestSeconds: 240, usual: "10m" };
 
 /** `TRUST_DOMAIN`. */
@@ -50,7 +50,7 @@ export const trustDomainText: z.ZodMiniType<TrustDomain, string> = parsedText(
   "must be a SPIFFE trust domain: lower-case letters, digits, dots, - and _",
 );
 
-/** The keys of DESIGN §4 as they are written. What the names mean stands in the README's table. */
+/** The keys as operators write them. The README's table says what they mean. */
 const configurationForm = z.strictObject({
   TRUST_DOMAIN: z.prefault(trustDomainText, "cluster.local"),
   ISSUERS: issuerTables,
@@ -92,7 +92,7 @@ export function parseConfiguration(
   const faults = [
     ...contradictions(leafLifetimes, phaseLengths, propagation.shortestSeconds),
     ...(form.BUNDLE_WAIT > 300 ? ["BUNDLE_WAIT: must not exceed 5m"] : []),
-    ...strangers(form),
+    ...unknownIssuers(form),
   ];
   if (faults.length > 0) throw new ConfigurationError(faults);
   return {
@@ -116,7 +116,7 @@ export function parseConfiguration(
 
 type Values = Readonly<Record<string, unknown>>;
 
-/** The values whose keys are of the kind, and the others. */
+/** The values whose keys match, and the others. */
 export function partition(values: Values, isOne: (key: string) => boolean): [Values, Values] {
   const entries = Object.entries(values);
   return [
@@ -138,8 +138,8 @@ export function parseForm<Output>(
 type Form = z.infer<typeof configurationForm>;
 
 /**
- * An authority is published for one longest leaf before it signs and for one after, each with the
- * time that news takes to travel; what is left of its lifetime it may sign.
+ * An authority is published for the longest lifetime of a leaf before it signs, and as long after, each
+ * time plus the propagation interval. It signs during the rest of its lifetime.
  */
 function derivePhaseLengths(form: Form): PhaseLengths {
   const longestLeafSeconds = form.MAX_WORKLOAD_CERT_TTL;
@@ -180,8 +180,8 @@ function contradictions(
   return rules.filter(([holds]) => !holds).map(([, fault]) => fault);
 }
 
-/** A signer for the callers of an issuer that is not there: a mistyped one. */
-function strangers({ SIGNERS, ISSUERS }: Form): string[] {
+/** A signer that names an issuer without a table has a typing error. */
+function unknownIssuers({ SIGNERS, ISSUERS }: Form): string[] {
   const known = new Set(ISSUERS.map(({ issuer }) => issuer));
   return SIGNERS.flatMap(({ callers }, i) =>
     callers.flatMap(({ issuer }, j) =>
@@ -201,7 +201,7 @@ function warningsOf({ TRUST_DOMAIN, ISSUERS }: Form): string[] {
   ];
 }
 
-/** One line for each fault, its place first. zod's own messages never quote a value of these forms. */
+/** One line for each fault, its place first. zod's messages for these forms never quote a value. */
 function faultLines(issue: z.core.$ZodIssue): string[] {
   if (issue.code === "unrecognized_keys") {
     return issue.keys.map((key) => `${placeOf([...issue.path, key])}: is not a key of Rampart`);

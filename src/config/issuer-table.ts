@@ -42,7 +42,7 @@ const keySet = z.transform((value: unknown, context): KeySet => {
   return hasPrivateKey(value) ? refuse(context, "must not hold a private key") : keys;
 });
 
-/** The private and secret members of RFC 7518 §6; in any key of the set, of use or not. */
+/** The private and secret members of a JWK (RFC 7518 §6). No key of the set may have one, usable or not. */
 const secretMembers = ["d", "k", "p", "q", "dp", "dq", "qi"];
 
 function hasPrivateKey(keySet: unknown): boolean {
@@ -80,7 +80,7 @@ const clusterName = z
   .string()
   .check(z.regex(/^[A-Za-z0-9._/-]{1,253}$/, "must be a cluster's name"));
 
-/** None of them, where nothing is said. */
+/** Empty by default. */
 const upToSixteen = <Element extends z.ZodMiniType>(element: Element) =>
   z._default(z.array(element).check(z.maxLength(16)), []);
 
@@ -119,7 +119,7 @@ const table = z
     }),
   );
 
-/** Bounds the work of a start; a variable of a Worker (5 kB) holds far fewer. */
+/** Bounds the work at the start. A variable of a Worker (5 kB) holds far fewer. */
 const maximumTables = 1024;
 
 const needsNoKeys = ({ kubernetes }: Pick<IssuerTable, "kubernetes">): boolean =>

@@ -4,7 +4,7 @@ import { parsedText } from "../foundation/parsed-text.ts";
 import { parseBase64 } from "../pki/encoding/base64.ts";
 import type { Bytes } from "../pki/encoding/bytes.ts";
 
-/** A KEK as configured: its id and its octets, not yet in WebCrypto's hands. */
+/** A KEK as configured: its id and its octets, not yet imported. */
 export interface ConfiguredKek {
   readonly id: string;
   readonly octets: Bytes;
@@ -12,7 +12,7 @@ export interface ConfiguredKek {
 
 const entryForm = /^([A-Za-z0-9._-]{1,64}):([A-Za-z0-9+/_-]+={0,2})$/;
 
-/** `<id>:<base64 of 32 octets>`, newest first, separated by commas. What is wrong is said without the value. */
+/** `<id>:<base64 of 32 octets>`, newest first, separated by commas. Faults never quote the value. */
 export const kekRing: z.ZodMiniType<ConfiguredKek[], string> = parsedText(
   parseRing,
   `must be <id>:<base64 of ${kekOctets} random bytes>, several by commas`,

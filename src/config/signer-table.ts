@@ -19,7 +19,7 @@ export interface SignerCallers {
   readonly accounts: readonly string[];
 }
 
-/** `AUTHORITY_KEY`, and its like for a signer. */
+/** `AUTHORITY_KEY`, and `authority_key` of a signer. */
 export const authorityKey: z.ZodMiniType<AuthorityKey> = z.enum([
   "EC-P256",
   "EC-P384",
@@ -27,7 +27,7 @@ export const authorityKey: z.ZodMiniType<AuthorityKey> = z.enum([
   "RSA-4096",
 ]);
 
-/** `INCEPTION_DATE`, and its like for a signer. */
+/** `INCEPTION_DATE`, and `inception_date` of a signer. */
 export const inceptionDate: z.ZodMiniType<string> = z.iso.date("must be a day, YYYY-MM-DD");
 
 const names = globs(/^[a-z0-9.*-]{1,253}$/, "name");

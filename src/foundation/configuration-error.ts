@@ -1,4 +1,4 @@
-/** A configuration that cannot be served: one line per fault, none with a value that could be secret. */
+/** A faulty configuration: one line for each fault. No line quotes a value that could be secret. */
 export class ConfigurationError extends Error {
   override readonly name = "ConfigurationError";
   readonly faults: readonly string[];

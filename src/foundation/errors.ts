@@ -1,4 +1,4 @@
-/** The part of a credential that was found wrong; evidence for the audit log, never for the wire. */
+/** The check that a credential failed: evidence for the audit log, never for the wire. */
 export type CredentialCheck =
   | "form"
   | "algorithm"
@@ -25,7 +25,7 @@ export type ImpersonationRule =
   | "instance"
   | "reach";
 
-/** The rule of the subject's public key that was broken. */
+/** The rule that a subject's public key breaks. */
 export type SubjectKeyFault = "algorithm" | "curve" | "point" | "modulus" | "exponent";
 
 /**

@@ -1,10 +1,10 @@
 import * as z from "zod/mini";
 
 /**
- * A list of names with stars, everything where it is left out.
+ * A list of globs; by default every name matches.
  *
- * @param form What one of them looks like, stars included.
- * @param noun What they are names of.
+ * @param form The form of a glob, stars included.
+ * @param noun The kind of thing that the globs name, for the faults.
  */
 export function globs(
   form: RegExp,
@@ -16,9 +16,9 @@ export function globs(
 }
 
 /**
- * A predicate for names from globs, in which `*` stands for any run of characters.
+ * Whether a name matches one of the globs, in which `*` stands for any run of characters.
  *
- * No regular expression: many stars make one backtrack for longer than a request may take.
+ * Not by a regular expression: with many stars it would backtrack for longer than a request may take.
  */
 export function nameAllowList(globs: readonly string[]): (name: string) => boolean {
   const forms = globs.map(parseGlob);

@@ -1,7 +1,7 @@
 import * as z from "zod/mini";
 import { refuse } from "./parsed-text.ts";
 
-/** A value as it is, or as JSON in a text: `.dev.vars` and environment variables know no tables. */
+/** A value, or its JSON in a string: `.dev.vars` and environment variables hold only strings. */
 export const jsonText: z.ZodMiniType<unknown> = z.pipe(z.unknown(), z.transform(fromText));
 
 function fromText(value: unknown, context: z.core.ParsePayload): unknown {

@@ -2,7 +2,7 @@ import * as z from "zod/mini";
 
 const text = z.string();
 
-/** A text as what `parse` makes of it; where that is nothing, it is refused with this sentence. */
+/** A string that `parse` converts. If `parse` returns `undefined`, the sentence says what is wrong. */
 export function parsedText<Parsed>(
   parse: (text: string) => Parsed | undefined,
   sentence: string,
@@ -14,7 +14,7 @@ export function parsedText<Parsed>(
   return z.pipe(text, parsing);
 }
 
-/** What a transformation returns for a value that it refuses. The sentence must not quote the value. */
+/** Refuses a value within a transformation. The sentence must not quote the value. */
 export function refuse(context: z.core.ParsePayload, sentence: string): never {
   context.issues.push({ code: "custom", message: sentence, input: context.value });
   return z.NEVER;

@@ -1,8 +1,8 @@
 /**
  * The seconds of the first preference `wait` in a header `Prefer` or `Preference-Applied` (RFC 7240
- * §2, §4.3): how long the caller is content to wait for an answer.
+ * §2, §4.3): how long the caller is willing to wait for an answer.
  *
- * @returns `undefined` where there is none, or one that is no whole number of seconds.
+ * @returns `undefined` without that preference, or if it is no whole number of seconds.
  */
 export function parseWaitSeconds(header: string | null | undefined): number | undefined {
   const preferences = header?.split(",").map((preference) => preference.split(";", 1)[0]?.trim());

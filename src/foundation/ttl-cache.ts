@@ -1,10 +1,10 @@
-/** Answers of others, each until an instant of its own, and never more of them than a number. */
+/** A bounded cache. Each entry has an instant of its own at which it expires. */
 export interface TtlCache<T> {
   readonly recall: (key: string, now: Date) => T | undefined;
   readonly keep: (key: string, value: T, until: Date) => void;
 }
 
-/** What came first goes first: a Map keeps the order in which its entries came. */
+/** Evicts the oldest entry first: a Map keeps its entries in order of insertion. */
 export function createTtlCache<T>(maximum: number): TtlCache<T> {
   const entries = new Map<string, { readonly value: T; readonly until: Date }>();
   return {
