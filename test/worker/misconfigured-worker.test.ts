@@ -1,6 +1,7 @@
 import { createScheduledController } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
+import { createWorker } from "../../src/worker/worker.ts";
 import { callWithClient, protocols } from "../contract/rpc-calls.ts";
 import { origin } from "../contract/service-under-test.ts";
 import { parseLogLine } from "../testkit/log-lines.ts";
@@ -20,15 +21,9 @@ afterEach(() => {
   vi.restoreAllMocks();
 });
 
-let started = 0;
-
-/**
- * As in a fresh isolate: the Worker reads its configuration once in the life of one. Under another name
- * its module is another; what it imports remembers nothing of a configuration, and is not loaded anew.
- */
-async function startWorker(changes: Environment) {
-  const name = `../../src/worker/main.ts?isolate=${started++}`;
-  const { default: worker }: typeof import("../../src/worker/main.ts") = await import(name);
+/** As in a fresh isolate, which reads this configuration. */
+function startWorker(changes: Environment) {
+  const worker = createWorker(() => new Date());
   const environment = Object.fromEntries(
     Object.entries({ ...env, ...changes }).filter(([, value]) => value !== undefined),
   );
@@ -39,7 +34,7 @@ async function startWorker(changes: Environment) {
 }
 
 const reasonsOf = async (changes: Environment): Promise<unknown> => {
-  const { send } = await startWorker(changes);
+  const { send } = startWorker(changes);
   const response = await send(new Request(`${origin}/readyz`));
   return [response.status, ((await response.json()) as { reasons: unknown }).reasons];
 };
@@ -64,7 +59,7 @@ describe("a misconfigured Worker", () => {
   });
 
   test("logs each fault once, not for each request", async () => {
-    const { send } = await startWorker({ KEK: "password" });
+    const { send } = startWorker({ KEK: "password" });
     for (let i = 0; i < 3; i++) await send(new Request(`${origin}/readyz`));
     const faults = lines.filter((line) => line.includes("configuration-fault"));
     expect(faults).toHaveLength(1);
@@ -73,7 +68,7 @@ describe("a misconfigured Worker", () => {
   });
 
   test("tells callers to come back, over every protocol", async () => {
-    const { send } = await startWorker({ KEK: undefined });
+    const { send } = startWorker({ KEK: undefined });
     const service = {
       send,
       key: { algorithm: "", privateKey: {} as CryptoKey, publicJwk: {} },
@@ -88,7 +83,7 @@ describe("a misconfigured Worker", () => {
   });
 
   test("shows a failed run to whoever watches the cron", async () => {
-    const { runCron } = await startWorker({ KEK: undefined });
+    const { runCron } = startWorker({ KEK: undefined });
     await expect(runCron()).rejects.toThrow(/KEK/);
   });
 });
@@ -106,13 +101,13 @@ describe("a configured Worker", () => {
   });
 
   test("does not found an authority on another day, and the run fails", async () => {
-    const { runCron } = await startWorker({ INCEPTION_DATE: "2020-01-01" });
+    const { runCron } = startWorker({ INCEPTION_DATE: "2020-01-01" });
     await expect(runCron()).rejects.toThrow(/INCEPTION_DATE/);
     expect((await env.AUTHORITIES.list()).keys).toEqual([]);
   });
 
   test("warns once of a trust domain of one label", async () => {
-    const { send } = await startWorker({ TRUST_DOMAIN: "prod" });
+    const { send } = startWorker({ TRUST_DOMAIN: "prod" });
     for (let i = 0; i < 3; i++) await send(new Request(`${origin}/healthz`));
     expect(lines.filter((line) => line.includes("TRUST_DOMAIN prod is a single"))).toHaveLength(1);
   });

@@ -1,0 +1,75 @@
+import { readFile } from "node:fs/promises";
+import { parse } from "smol-toml";
+import { createTestHarness, type TestHarness } from "wrangler";
+import type { KvNamespace } from "../../src/worker/kv-store.ts";
+
+/** A CA in workerd that takes for now what a test says. */
+export interface ClockedCa {
+  readonly now: () => Date;
+  readonly pass: (seconds: number) => void;
+  readonly runCron: () => Promise<void>;
+  readonly fetch: (path: string, init?: RequestInit) => Promise<Response>;
+  /** The namespace of its authorities. */
+  readonly namespace: () => Promise<KvNamespace>;
+}
+
+/** CAs of one configuration in one workerd. */
+export interface ClockedCas {
+  /** A CA without authorities, whose clock shows this instant. */
+  readonly create: (now: Date) => ClockedCa;
+  readonly close: () => Promise<void>;
+}
+
+/** @param most How many CAs there can be. */
+export async function startClockedCas(
+  variables: Readonly<Record<string, unknown>>,
+  most: number,
+): Promise<ClockedCas> {
+  const written = parse(await readFile("wrangler.toml", "utf8"));
+  const names = Array.from({ length: most }, (_, i) => `${i}`);
+  const harness = createTestHarness({
+    workers: [
+      {
+        config: {
+          ...written,
+          main: "test/worker/clocked-worker.ts",
+          vars: variables as never,
+          kv_namespaces: names.map((name) => ({ binding: `AUTHORITIES_${name}`, id: name })),
+        },
+      },
+    ],
+  });
+  await harness.listen();
+  return {
+    create: (now) => {
+      const name = names.shift();
+      if (name === undefined) throw new Error(`there are no more than ${most} CAs`);
+      return clockedCa(harness, name, now);
+    },
+    close: () => harness.close(),
+  };
+}
+
+function clockedCa(harness: TestHarness, name: string, begin: Date): ClockedCa {
+  let now = begin;
+  return {
+    now: () => now,
+    pass: (seconds) => {
+      now = new Date(now.getTime() + 1000 * seconds);
+    },
+    runCron: async () => {
+      const { outcome } = await harness.getWorker().scheduled({ cron: name, scheduledTime: now });
+      if (outcome !== "ok") throw new Error(`the cron ends with ${outcome}`);
+    },
+    fetch: async (path, init = {}) => {
+      const headers = { "ca-name": name, "ca-now": now.toISOString(), ...init.headers };
+      return (await harness.fetch(path, { ...init, headers } as never)) as unknown as Response;
+    },
+    namespace: async () => {
+      const bindings = await harness.getWorker<Record<string, KvNamespace>>().getEnv();
+      const binding = bindings[`AUTHORITIES_${name}`];
+      if (!binding) throw new Error("no such namespace");
+      return binding;
+    },
+  };
+}

@@ -1,0 +1,69 @@
+import { X509Certificate } from "node:crypto";
+import { createWorkloadKey } from "../../dev/certificate-request.ts";
+import { createTokenKey, jwksOf, mintAccountToken } from "../testkit/callers/tokens.ts";
+import type { ClockedCa } from "./clocked-ca.ts";
+import { handshake, type PeerCredentials } from "./tls-peer.ts";
+
+const issuer = "https://cluster.test";
+const tokenKey = await createTokenKey("ES256", "key-1");
+
+/** `ISSUERS` of a CA that believes the cluster of these workloads. */
+export const issuers = [{ issuer, jwks: jwksOf(tokenKey) }];
+
+/** How long a leaf lives; nothing that these tests do in real time comes near to it. */
+export const leafSeconds = 86_400;
+
+/** What a workload of the namespace `mesh` asks for and gets. */
+export async function obtain(ca: ClockedCa, name: string): Promise<PeerCredentials> {
+  const spiffeId = `spiffe://cluster.local/ns/mesh/sa/${name}`;
+  const { privateKey, csrPem } = await createWorkloadKey(spiffeId);
+  const token = await mintAccountToken(tokenKey, issuer, `mesh:${name}`, ca.now());
+  const response = await ca.fetch("/istio.v1.auth.IstioCertificateService/CreateCertificate", {
+    method: "POST",
+    headers: { "content-type": "application/json", authorization: `Bearer ${token}` },
+    body: JSON.stringify({ csr: csrPem }),
+  });
+  const { certChain } = (await response.json()) as { certChain: string[] };
+  const keyPem = privateKey.export({ type: "pkcs8", format: "pem" }).toString();
+  return {
+    spiffeId,
+    chainPem: certChain.slice(0, -1).join(""),
+    keyPem,
+    trustBundlePem: certChain.at(-1) ?? "",
+  };
+}
+
+/** The roots that a peer believes. */
+export const rootsOf = ({ trustBundlePem }: PeerCredentials): X509Certificate[] =>
+  trustBundlePem.split(/(?<=-----END CERTIFICATE-----\n)/).map((pem) => new X509Certificate(pem));
+
+/** The root that has signed the leaf of a peer. */
+export function signerOf(
+  { chainPem }: PeerCredentials,
+  roots: readonly X509Certificate[],
+): X509Certificate | undefined {
+  const leaf = new X509Certificate(chainPem);
+  return roots.find(({ publicKey }) => leaf.verify(publicKey));
+}
+
+/**
+ * Lets the cron come by five times in the life of a leaf, until the CA's clock shows the real time.
+ * The workloads that ask meanwhile get leaves that are all alive then: real TLS knows no other time.
+ *
+ * @returns What the workloads got, the oldest first.
+ */
+export async function liveUntilNow(ca: ClockedCa): Promise<PeerCredentials[]> {
+  const now = Date.now();
+  const peers: PeerCredentials[] = [];
+  for (; ca.now().getTime() <= now; ca.pass(leafSeconds / 5)) {
+    await ca.runCron();
+    const isStillAlive = now - ca.now().getTime() < 900 * leafSeconds;
+    if (isStillAlive) peers.push(await obtain(ca, `workload-${peers.length % 3}`));
+  }
+  return peers;
+}
+
+/** Has each of them call each, itself included. Rejects when two do not authenticate each other. */
+export async function meet(peers: readonly PeerCredentials[]): Promise<void> {
+  for (const client of peers) await Promise.all(peers.map((server) => handshake(client, server)));
+}
