@@ -1,9 +1,9 @@
 import * as z from "zod/mini";
+import { durationMilliseconds } from "../../foundation/duration.ts";
 import { inEnglish } from "../../foundation/english-list.ts";
 import { parsedText } from "../../foundation/parsed-text.ts";
 import { parseTrustDomain, type TrustDomain } from "../../pki/spiffe-id.ts";
 import { ConfigurationError } from "../agent-fault.ts";
-import { parseGoDuration } from "../go-duration.ts";
 
 /** The variables of a process. */
 export type Environment = Readonly<Record<string, string | undefined>>;
@@ -18,9 +18,7 @@ const flag = z.pipe(
   z.transform((value) => value === "true" || value === "1"),
 );
 
-/** A duration of Go in milliseconds. */
-const milliseconds = parsedText(parseGoDuration, "must be a duration such as 24h, 90m or 100ms");
-const duration = (otherwise: string) => z.prefault(milliseconds, otherwise);
+const duration = (otherwise: string) => z.prefault(durationMilliseconds, otherwise);
 
 const number = (least: number, most: number, otherwise: number) =>
   z._default(z.coerce.number().check(z.minimum(least), z.maximum(most)), otherwise);

@@ -76,7 +76,7 @@ export function rootCommand(clock: () => Date): Command {
 function parseDuration(text: string): number {
   const parsed = durationSeconds.safeParse(text);
   if (parsed.success) return parsed.data;
-  throw new InvalidArgumentError("must be a duration such as 24h or 90m.");
+  throw new InvalidArgumentError("must be a duration in whole seconds, such as 24h or 90m.");
 }
 
 async function list(session: Session, { json }: ListOptions): Promise<void> {

@@ -2,7 +2,6 @@ import { expect, test } from "vitest";
 import { ConfigurationError } from "../../../src/agent/agent-fault.ts";
 import { parseConfiguration } from "../../../src/agent/configuration/configuration.ts";
 import type { Environment } from "../../../src/agent/configuration/environment.ts";
-import { parseGoDuration } from "../../../src/agent/go-duration.ts";
 import { parseCaAddress } from "../../../src/agent/issuance/ca-address.ts";
 
 const pod = { POD_NAMESPACE: "foo", SERVICE_ACCOUNT: "bar" };
@@ -152,20 +151,4 @@ test.each([
   ["", undefined],
 ])("reads the address %s", (text, address) => {
   expect(parseCaAddress(text)).toEqual(address);
-});
-
-test.each([
-  ["24h", 86_400_000],
-  ["24h0m0s", 86_400_000],
-  ["1h30m", 5_400_000],
-  ["100ms", 100],
-  ["1.5s", 1_500],
-  ["0", 0],
-  ["", undefined],
-  ["24", undefined],
-  ["-1h", undefined],
-  ["1d", undefined],
-  ["h", undefined],
-])("reads the duration %s", (text, milliseconds) => {
-  expect(parseGoDuration(text)).toBe(milliseconds);
 });
