@@ -1,8 +1,8 @@
+import { ConfigurationError } from "../foundation/configuration-error.ts";
 import { messageOf } from "../foundation/errors.ts";
 import { SecretDiscoveryService } from "../gen/envoy/service/secret/v3/sds_pb.ts";
 import { SpiffeWorkloadAPI } from "../gen/spiffe/workload_pb.ts";
 import { Endings } from "../host/disposables.ts";
-import { ConfigurationError } from "./agent-fault.ts";
 import { type AgentParts, type AgentPorts, assembleParts } from "./agent-parts.ts";
 import type { AgentConfiguration } from "./configuration/configuration.ts";
 import type { Identities } from "./identity/identities.ts";
@@ -110,7 +110,7 @@ async function openStatus(
   metrics.observe({ expiries: () => expiries(identities, own), bundleConfirmedAt }, clock);
   const view = { status, metrics: () => metrics.text() };
   const server = await serveStatus(configuration.statusAddress, view).catch((error: unknown) => {
-    throw new ConfigurationError(`RAMPART_STATUS_ADDR: ${messageOf(error)}`);
+    throw new ConfigurationError([`RAMPART_STATUS_ADDR: ${messageOf(error)}`]);
   });
   endings.add(() => server.close());
   return { status, statusUrl: server.url };

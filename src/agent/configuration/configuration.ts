@@ -1,3 +1,4 @@
+import { ConfigurationError } from "../../foundation/configuration-error.ts";
 import {
   parseServiceAccount,
   parseTrustDomain,
@@ -5,7 +6,6 @@ import {
   type TrustDomain,
   workloadSpiffeId,
 } from "../../pki/spiffe-id.ts";
-import { ConfigurationError } from "../agent-fault.ts";
 import type { RenewalPolicy } from "../identity/renewal-plan.ts";
 import type { SubjectKeyKind } from "../identity/subject-key.ts";
 import { type CaAddress, parseCaAddress } from "../issuance/ca-address.ts";
@@ -83,7 +83,7 @@ export function parseConfiguration(environment: Environment): AgentConfiguration
     faults.push("OUTPUT_CERTS and RAMPART_WORKLOAD_API_SOCKET: are for one identity, not a node's");
   }
   if (subject === undefined || address === undefined || faults.length > 0) {
-    throw new ConfigurationError(faults.join("\n"));
+    throw new ConfigurationError(faults);
   }
   return {
     trustDomain: variables.TRUST_DOMAIN,

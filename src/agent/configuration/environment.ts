@@ -1,9 +1,9 @@
 import * as z from "zod/mini";
+import { ConfigurationError } from "../../foundation/configuration-error.ts";
 import { durationMilliseconds } from "../../foundation/duration.ts";
 import { inEnglish } from "../../foundation/english-list.ts";
 import { parsedText } from "../../foundation/parsed-text.ts";
 import { parseTrustDomain, type TrustDomain } from "../../pki/spiffe-id.ts";
-import { ConfigurationError } from "../agent-fault.ts";
 
 /** The variables of a process. */
 export type Environment = Readonly<Record<string, string | undefined>>;
@@ -19,6 +19,13 @@ const flag = z.pipe(
 );
 
 const duration = (otherwise: string) => z.prefault(durationMilliseconds, otherwise);
+
+/** A timer fires at once when it is set for longer than 2^31 - 1 ms. */
+const timerDuration = (otherwise: string) =>
+  z.prefault(
+    z.pipe(durationMilliseconds, z.number().check(z.maximum(2 ** 31 - 1, "must not exceed 596h"))),
+    otherwise,
+  );
 
 const number = (least: number, most: number, otherwise: number) =>
   z._default(z.coerce.number().check(z.minimum(least), z.maximum(most)), otherwise);
@@ -95,7 +102,7 @@ const variables: z.ZodMiniType<Variables> = z.object({
   PILOT_CERT_PROVIDER: text("istiod"),
   PROV_CERT: optionalText,
   FILE_MOUNTED_CERTS: flag,
-  FILE_DEBOUNCE_DURATION: duration("100ms"),
+  FILE_DEBOUNCE_DURATION: timerDuration("100ms"),
   OUTPUT_CERTS: optionalText,
   SECRET_TTL: duration("24h"),
   SECRET_GRACE_PERIOD_RATIO: number(0, 1, 0.5),
@@ -123,7 +130,7 @@ const variables: z.ZodMiniType<Variables> = z.object({
   RAMPART_WORKLOAD_API_SOCKET: optionalText,
   RAMPART_STATUS_ADDR: z.prefault(address, "127.0.0.1:15020"),
   RAMPART_WORKLOADS: optionalText,
-  RAMPART_LINGER: duration("1m"),
+  RAMPART_LINGER: timerDuration("1m"),
   RAMPART_OUTPUT_ATOMIC: flag,
   RAMPART_OUTPUT_OWNER: z.optional(
     z.string().check(z.regex(/^\d{1,9}:\d{1,9}$/, "must be uid:gid")),
@@ -137,6 +144,7 @@ const variables: z.ZodMiniType<Variables> = z.object({
 export function parseVariables(environment: Environment): Variables {
   const parsed = variables.safeParse(environment, inEnglish);
   if (parsed.success) return parsed.data;
-  const lines = parsed.error.issues.map(({ path, message }) => `${path.join(".")}: ${message}`);
-  throw new ConfigurationError(lines.join("\n"));
+  throw new ConfigurationError(
+    parsed.error.issues.map(({ path, message }) => `${path.join(".")}: ${message}`),
+  );
 }

@@ -1,8 +1,8 @@
 import { messageOf } from "../../foundation/errors.ts";
 import type { OperationLog } from "../../foundation/event-log.ts";
 import type { SpiffeId } from "../../pki/spiffe-id.ts";
-import { IssuanceError } from "../agent-fault.ts";
 import type { Issue } from "../issuance/certificate-client.ts";
+import { IssuanceError } from "../issuance/issuance-error.ts";
 import { Subscribers } from "../secrets/subscribers.ts";
 import type { TrustRoots } from "../trust/trust-roots.ts";
 import { Alarm } from "./alarm.ts";

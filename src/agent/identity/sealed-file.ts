@@ -1,10 +1,10 @@
 import { createCipheriv, createDecipheriv, randomBytes } from "node:crypto";
 import { mkdir, readFile } from "node:fs/promises";
 import { dirname } from "node:path";
+import { ConfigurationError } from "../../foundation/configuration-error.ts";
 import { replaceFile } from "../../host/atomic-file.ts";
 import { parseBase64 } from "../../pki/encoding/base64.ts";
 import { concatBytes } from "../../pki/encoding/bytes.ts";
-import { ConfigurationError } from "../agent-fault.ts";
 
 const algorithm = "aes-256-gcm";
 const keyOctets = 32;
@@ -16,7 +16,7 @@ export async function readCacheKey(file: string): Promise<Uint8Array> {
   const text = await readFile(file, "utf8").catch(() => "");
   const key = parseBase64(text.trim());
   if (key?.length === keyOctets) return key;
-  throw new ConfigurationError(`RAMPART_CACHE_KEY_FILE: ${file} must hold 32 octets in base64`);
+  throw new ConfigurationError([`RAMPART_CACHE_KEY_FILE: ${file} must hold 32 octets in base64`]);
 }
 
 /**

@@ -1,6 +1,6 @@
 import type { KeyObject, X509Certificate } from "node:crypto";
 import type { SpiffeId } from "../../pki/spiffe-id.ts";
-import { IssuanceError } from "../agent-fault.ts";
+import { IssuanceError } from "../issuance/issuance-error.ts";
 import { parseCertificates } from "./certificate-text.ts";
 
 /** A workload's identity document with its key: what it shows to its peers. */

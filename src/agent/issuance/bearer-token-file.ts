@@ -1,5 +1,5 @@
 import { readFile } from "node:fs/promises";
-import { IssuanceError } from "../agent-fault.ts";
+import { IssuanceError } from "./issuance-error.ts";
 
 /** What an HTTP header may hold without being folded or refused. */
 const tokenForm = /^[\x21-\x7e]{1,16384}$/;

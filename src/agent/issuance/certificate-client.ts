@@ -2,7 +2,6 @@ import { Code, ConnectError, createClient } from "@connectrpc/connect";
 import type { OperationLog } from "../../foundation/event-log.ts";
 import { IstioCertificateService } from "../../gen/istio/v1/auth/ca_pb.ts";
 import type { SpiffeId } from "../../pki/spiffe-id.ts";
-import { IssuanceError } from "../agent-fault.ts";
 import { generateSubjectKey, type SubjectKeyKind } from "../identity/subject-key.ts";
 import { type Issuance, parseIssuance } from "../identity/x509-svid.ts";
 import type { IssuanceMetrics } from "../status/metrics.ts";
@@ -10,6 +9,7 @@ import { readBearerToken } from "./bearer-token-file.ts";
 import type { CaChannel } from "./ca-channel.ts";
 import { callWithRetry } from "./call-retry.ts";
 import { createCertificateRequest } from "./certificate-request.ts";
+import { IssuanceError } from "./issuance-error.ts";
 
 /** Gets a certificate for a fresh key. @throws IssuanceError */
 export type Issue = (spiffeId: SpiffeId, signal: AbortSignal) => Promise<Issuance>;

@@ -3,7 +3,7 @@ import { chmod, mkdir, rm } from "node:fs/promises";
 import { connect, type Server } from "node:net";
 import { dirname } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { ConfigurationError } from "../agent-fault.ts";
+import { ConfigurationError } from "../../foundation/configuration-error.ts";
 
 const patienceMilliseconds = 1_000;
 const attempts = 5;
@@ -19,7 +19,7 @@ export async function listenOnSocket(server: Server, path: string, mode: number)
   await mkdir(dirname(path), { recursive: true, mode: 0o750 });
   for (let attempt = 1; ; attempt++) {
     if (await answers(path)) {
-      throw new ConfigurationError(`another process serves on ${path}`);
+      throw new ConfigurationError([`another process serves on ${path}`]);
     }
     await rm(path, { force: true });
     try {

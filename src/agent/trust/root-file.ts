@@ -1,6 +1,6 @@
 import { readFile } from "node:fs/promises";
-import { IssuanceError } from "../agent-fault.ts";
 import { parseCertificates } from "../identity/certificate-text.ts";
+import { IssuanceError } from "../issuance/issuance-error.ts";
 
 /**
  * The roots that a TLS connection rests on, PEM.

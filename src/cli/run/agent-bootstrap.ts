@@ -11,6 +11,7 @@ import {
 } from "../../agent/envoy/envoy-bootstrap.ts";
 import { OperatorError } from "../../foundation/operator-error.ts";
 import { isWorkloadSpiffeId } from "../../pki/spiffe-id.ts";
+import { orOperatorError } from "../terminal/operator-error.ts";
 
 interface BootstrapFlags {
   readonly inbound: string[];
@@ -46,8 +47,8 @@ export function bootstrapCommand(): Command {
     )
     .option("--admin <address>", "Envoy's admin interface", "127.0.0.1:15000")
     .option("--node-id <id>", "instead of one made of POD_NAME, POD_NAMESPACE and INSTANCE_IP")
-    .action((flags: BootstrapFlags) => {
-      const variables = parseVariables(process.env);
+    .action(async (flags: BootstrapFlags) => {
+      const variables = await orOperatorError(async () => parseVariables(process.env));
       console.log(JSON.stringify(bootstrapOf(flags, variables), undefined, 2));
     });
 }

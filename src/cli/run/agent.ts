@@ -1,11 +1,10 @@
 import { Command } from "commander";
 import type { Agent } from "../../agent/agent.ts";
-import { ConfigurationError } from "../../agent/agent-fault.ts";
 import { parseConfiguration } from "../../agent/configuration/configuration.ts";
 import { parseVariables } from "../../agent/configuration/environment.ts";
 import { EnvoyProcess, usualRestarts } from "../../agent/envoy/envoy-process.ts";
 import { agentLog, startAgentProcess } from "../../agent/main.ts";
-import { OperatorError } from "../../foundation/operator-error.ts";
+import { orOperatorError } from "../terminal/operator-error.ts";
 import { bootstrapCommand } from "./agent-bootstrap.ts";
 import { showStatus } from "./agent-status.ts";
 
@@ -19,26 +18,26 @@ export function agentCommand(): Command {
     .description("Run the agent, and a proxy beside it; the settings are environment variables.")
     .argument("[command...]", "a proxy to supervise, after --")
     .option("--admin <url>", "the proxy's admin interface, to drain it", "http://127.0.0.1:15000")
-    .action((command: string[], options: { admin: string }) =>
-      withOperatorErrors(() => runAgent(command, options.admin)),
-    );
+    .action((command: string[], options: { admin: string }) => runAgent(command, options.admin));
   agent.addCommand(bootstrapCommand());
   agent
     .command("status")
     .description("Show every identity of a running agent.")
     .option("--json", "as JSON")
-    .action((options: { json?: boolean }) =>
-      withOperatorErrors(async () => {
-        const { host, port } = parseVariables(process.env).RAMPART_STATUS_ADDR;
-        await showStatus(`http://${host}:${port}/status`, options.json === true);
-      }),
-    );
+    .action(async (options: { json?: boolean }) => {
+      const { RAMPART_STATUS_ADDR } = await orOperatorError(async () =>
+        parseVariables(process.env),
+      );
+      const { host, port } = RAMPART_STATUS_ADDR;
+      await showStatus(`http://${host}:${port}/status`, options.json === true);
+    });
   return agent;
 }
 
 async function runAgent([command, ...values]: readonly string[], admin: string): Promise<void> {
-  const configuration = parseConfiguration(process.env);
-  const agent = await startAgentProcess(configuration);
+  const agent = await orOperatorError(async () =>
+    startAgentProcess(parseConfiguration(process.env)),
+  );
   if (command === undefined) await runAlone(agent);
   else {
     const drainMilliseconds = parseVariables(process.env).TERMINATION_DRAIN_DURATION_SECONDS * 1000;
@@ -69,14 +68,4 @@ async function runWithProxy(agent: Agent, proxy: EnvoyProcess): Promise<number> 
   const code = await proxy.run();
   await agent.close();
   return code;
-}
-
-/** What the operator can mend is a sentence, and not a stack. */
-async function withOperatorErrors(work: () => Promise<void>): Promise<void> {
-  try {
-    await work();
-  } catch (error) {
-    if (error instanceof ConfigurationError) throw new OperatorError(error.message);
-    throw error;
-  }
 }

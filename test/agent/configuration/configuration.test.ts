@@ -1,8 +1,8 @@
 import { expect, test } from "vitest";
-import { ConfigurationError } from "../../../src/agent/agent-fault.ts";
 import { parseConfiguration } from "../../../src/agent/configuration/configuration.ts";
 import type { Environment } from "../../../src/agent/configuration/environment.ts";
 import { parseCaAddress } from "../../../src/agent/issuance/ca-address.ts";
+import { ConfigurationError } from "../../../src/foundation/configuration-error.ts";
 
 const pod = { POD_NAMESPACE: "foo", SERVICE_ACCOUNT: "bar" };
 const parse = (variables: Environment) => parseConfiguration({ ...pod, ...variables });
@@ -82,6 +82,11 @@ test("serves its status on an IPv6 address too", () => {
   });
 });
 
+test("lets an identity linger for as long as a timer holds", () => {
+  const { subject } = parse({ RAMPART_WORKLOADS: "/w", RAMPART_LINGER: "596h" });
+  expect(subject).toMatchObject({ mode: "node", lingerMilliseconds: 596 * 3_600_000 });
+});
+
 test("looks for the bundle where the CA is, unless it is told otherwise", () => {
   const edge = { CA_ADDR: "https://ca.example.com" };
   expect(parse(edge).bundleUrl).toBe("https://ca.example.com/bundle.json");
@@ -99,6 +104,8 @@ test.each<[Environment, string]>([
   [{ SERVICE_ACCOUNT: "Not A Name" }, "SERVICE_ACCOUNT"],
   [{ TRUST_DOMAIN: "UPPER" }, "TRUST_DOMAIN"],
   [{ SECRET_TTL: "1 day" }, "SECRET_TTL"],
+  [{ RAMPART_LINGER: "597h" }, "RAMPART_LINGER: must not exceed 596h"],
+  [{ FILE_DEBOUNCE_DURATION: "30000h" }, "FILE_DEBOUNCE_DURATION: must not exceed 596h"],
   [{ SECRET_GRACE_PERIOD_RATIO: "1.5" }, "SECRET_GRACE_PERIOD_RATIO"],
   [{ WORKLOAD_RSA_KEY_SIZE: "many" }, "WORKLOAD_RSA_KEY_SIZE"],
   [{ CA_PROVIDER: "GoogleCA" }, "CA_PROVIDER"],

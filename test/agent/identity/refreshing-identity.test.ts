@@ -1,8 +1,8 @@
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
-import { IssuanceError } from "../../../src/agent/agent-fault.ts";
 import { RefreshingIdentity } from "../../../src/agent/identity/refreshing-identity.ts";
 import { generateSubjectKey } from "../../../src/agent/identity/subject-key.ts";
 import { type Issuance, parseIssuance } from "../../../src/agent/identity/x509-svid.ts";
+import { IssuanceError } from "../../../src/agent/issuance/issuance-error.ts";
 import { TrustRoots } from "../../../src/agent/trust/trust-roots.ts";
 import { createEventRecorder, type EventRecorder } from "../../testkit/event-recorder.ts";
 import { workload } from "../../testkit/pki/certificates.ts";

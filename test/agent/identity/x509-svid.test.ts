@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
-import { IssuanceError } from "../../../src/agent/agent-fault.ts";
 import { generateSubjectKey } from "../../../src/agent/identity/subject-key.ts";
 import { chainPem, parseIssuance } from "../../../src/agent/identity/x509-svid.ts";
+import { IssuanceError } from "../../../src/agent/issuance/issuance-error.ts";
 import { workload } from "../../testkit/pki/certificates.ts";
 import { createTestAuthority, expiresAt, issuedAt } from "./test-authority.ts";
 

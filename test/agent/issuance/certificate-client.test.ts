@@ -6,13 +6,13 @@ import type { TLSSocket } from "node:tls";
 import { Code, ConnectError } from "@connectrpc/connect";
 import { connectNodeAdapter } from "@connectrpc/connect-node";
 import { beforeEach, expect, onTestFinished, test } from "vitest";
-import { IssuanceError } from "../../../src/agent/agent-fault.ts";
 import { generateSubjectKey, privateKeyPem } from "../../../src/agent/identity/subject-key.ts";
 import { CaChannel } from "../../../src/agent/issuance/ca-channel.ts";
 import {
   createCertificateClient,
   type RequestSettings,
 } from "../../../src/agent/issuance/certificate-client.ts";
+import { IssuanceError } from "../../../src/agent/issuance/issuance-error.ts";
 import { AgentMetrics } from "../../../src/agent/status/metrics.ts";
 import {
   type IstioCertificateRequest,

@@ -3,8 +3,8 @@ import { once } from "node:events";
 import { stat, writeFile } from "node:fs/promises";
 import { connect, createServer, type Server } from "node:net";
 import { expect, onTestFinished, test } from "vitest";
-import { ConfigurationError } from "../../../src/agent/agent-fault.ts";
 import { listenOnSocket } from "../../../src/agent/socket/unix-socket.ts";
+import { ConfigurationError } from "../../../src/foundation/configuration-error.ts";
 import { temporaryFolder } from "../stories/running-agent.ts";
 
 function server(): Server {

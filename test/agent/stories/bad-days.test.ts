@@ -3,7 +3,7 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import { connect as connectHttp2 } from "node:http2";
 import { connect } from "node:net";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { ConfigurationError } from "../../../src/agent/agent-fault.ts";
+import { ConfigurationError } from "../../../src/foundation/configuration-error.ts";
 import { pemsOf, SdsStream } from "../sds/sds-client.ts";
 import { type HttpCa, startHttpCa } from "./http-ca.ts";
 import { runAgent } from "./running-agent.ts";

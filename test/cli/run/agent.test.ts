@@ -1,15 +1,19 @@
 import { rm } from "node:fs/promises";
 import { expect, onTestFinished, test } from "vitest";
 import { parseLog } from "../../testkit/log-lines.ts";
-import { createOperatorFolder, rampart } from "../../testkit/programs/command-line.ts";
+import { type Answer, createOperatorFolder, rampart } from "../../testkit/programs/command-line.ts";
 
-test("an agent logs on the standard error, and leaves the standard output to its program", async () => {
+const pod = { POD_NAMESPACE: "foo", SERVICE_ACCOUNT: "bar" };
+
+async function run(words: string, variables: Readonly<Record<string, string>>): Promise<Answer> {
   const folder = await createOperatorFolder();
   onTestFinished(() => rm(folder.path, { recursive: true, force: true }));
-  const { code, stdout, stderr } = await rampart(folder, "agent run -- node -p 6*7", {
+  return await rampart(folder, words, { ...pod, ...variables });
+}
+
+test("an agent logs on the standard error, and leaves the standard output to its program", async () => {
+  const { code, stdout, stderr } = await run("agent run -- node -p 6*7", {
     CA_ADDR: "http://127.0.0.1:1",
-    POD_NAMESPACE: "foo",
-    SERVICE_ACCOUNT: "bar",
     RAMPART_TOKEN_FILE: "token",
     RAMPART_SDS_SOCKET: "sds",
     RAMPART_STATUS_ADDR: "127.0.0.1:0",
@@ -19,3 +23,15 @@ test("an agent logs on the standard error, and leaves the standard output to its
   expect(lines).toContainEqual(expect.objectContaining({ event: "agent-started", level: "info" }));
   expect(lines).toContainEqual(expect.objectContaining({ event: "proxy-exited", code: 0 }));
 });
+
+test.each(["run", "bootstrap", "status"])(
+  "`rampart agent %s` names every fault of its environment, and shows no stack",
+  async (verb) => {
+    const { code, stdout, stderr } = await run(`agent ${verb}`, {
+      SECRET_TTL: "30m1h",
+      TRUST_DOMAIN: "UPPER",
+    });
+    expect({ code, stdout }).toEqual({ code: 1, stdout: "" });
+    expect(stderr).toMatch(/^rampart: SECRET_TTL: .*\n +TRUST_DOMAIN: .*\n$/);
+  },
+);

@@ -21,8 +21,3 @@ export class IssuanceError extends Error {
     this.fault = fault;
   }
 }
-
-/** What the operator wrote cannot work: one line for each fault. */
-export class ConfigurationError extends Error {
-  override readonly name = "ConfigurationError";
-}
