@@ -24,10 +24,10 @@ interface ExportOptions extends SessionOptions {
 export function addExport(command: Command, clock: () => Date): void {
   command
     .description("write an encrypted backup (age) of every authority, with its keys")
-    .requiredOption("-o, --out <file>", "where to; a file that exists is left alone")
+    .requiredOption("-o, --out <file>", "the file to write; an existing file is left as it is")
     .option(
       "-r, --recipient <age1...>",
-      "lock it for an age key instead of a passphrase; may be repeated",
+      "encrypt to this age public key instead of a passphrase; may be repeated",
       append,
     )
     .addHelpText("after", passphraseHelp)
@@ -42,11 +42,11 @@ const append = (value: string, before: readonly string[] = []): readonly string[
 ];
 
 const passphraseHelp = `
-The passphrase is asked for, or comes from the environment variable RAMPART_PASSPHRASE.`;
+Rampart asks for the passphrase, or takes it from the environment variable RAMPART_PASSPHRASE.`;
 
 const forgeryHelp = `
-Whoever knows an age recipient can write a backup for it: restore one that --recipient locked only
-from where nobody else could have put another, and look at --dry-run first.`;
+Anybody who knows an age recipient can encrypt a forged backup to it. Restore a backup made with
+--recipient only from a place that nobody else can write to, and try --dry-run first.`;
 
 async function exportBackup(session: Session, { out, recipient }: ExportOptions): Promise<void> {
   if (existsSync(out)) throw new OperatorError(`${out} exists already`);
@@ -67,10 +67,10 @@ interface RestoreOptions extends SessionOptions, ConfirmationOptions {
 /** `rampart authority restore`. */
 export function addRestore(command: Command, clock: () => Date): void {
   command
-    .argument("<file>", "what export wrote")
+    .argument("<file>", "a file that `rampart authority export` wrote")
     .description("seal a backup's authorities into the store, under the newest KEK")
-    .option("-i, --identity <file>", "the age identity that opens it, instead of a passphrase")
-    .option("-y, --yes", "do not ask")
+    .option("-i, --identity <file>", "the age identity that decrypts it, instead of a passphrase")
+    .option("-y, --yes", "do not ask for confirmation")
     .addHelpText(
       "after",
       `${passphraseHelp}
@@ -89,14 +89,14 @@ async function restore(session: Session, file: string, options: RestoreOptions):
   const { authorities, refusals } = await openStore(session);
   const records = authorities.length + refusals.length;
   if (records > 0) {
-    const question = `The ${session.place} is not empty (authorities and what does not open: ${records}). Restore beside and over them?`;
+    const question = `The ${session.place} already holds authorities or unreadable records (${records}). Restore beside and over them?`;
     await confirm(question, { yes: options.yes || session.isDry });
   }
   await restoreBackup(session, backup);
   await printStoreSummary(session);
 }
 
-/** A hundred authorities with long chains. */
+/** Room for a hundred authorities with long chains. */
 const maximumBackupOctets = 16 * 1024 * 1024;
 const maximumIdentityOctets = 64 * 1024;
 

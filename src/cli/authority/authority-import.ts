@@ -15,7 +15,9 @@ interface ImportOptions extends SessionOptions {
 export function addImport(command: Command, clock: () => Date): void {
   command
     .argument("<source>", "a directory (Istio's cacerts, kubernetes.io/tls) or a Secret's manifest")
-    .description("move in with the CA that a mesh has: it signs at once, its key is sealed here")
+    .description(
+      "take over the CA of an existing mesh: it signs at once, and its key is sealed here",
+    )
     .option("--roots <file>", "more roots to trust beside it, such as root-cert-combined.pem")
     .action((source: string, options: ImportOptions) =>
       withSession(options, clock, (s) => importAuthority(s, source, options)),
@@ -42,7 +44,7 @@ async function importAuthority(
   }
   const { certificates, privateKey: extractablePrivateKey, additionalRoots } = imported;
   await adoptAuthority(mint, { certificates, extractablePrivateKey, additionalRoots }, now);
-  // One that has not long to live needs its successor now.
+  // An authority that expires soon needs its successor now.
   await rotate(mint, now);
   await printStoreSummary(session);
 }

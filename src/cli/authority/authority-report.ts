@@ -10,11 +10,11 @@ export interface AuthorityReport {
   readonly kind: "authority" | "additional root";
   readonly phase: Phase;
   readonly taintedAt: Date | undefined;
-  /** The kind of its key; of an additional root nothing is said. */
+  /** The kind of its key; `undefined` for an additional root. */
   readonly key: string | undefined;
   /** The hexadecimal SHA-256 of the certificate. */
   readonly fingerprint: string;
-  /** What the taints leave of it. */
+  /** The schedule that the taints leave it. */
   readonly schedule: Schedule;
 }
 
@@ -55,7 +55,7 @@ export async function reportAuthorities(
 
 /** The reports as a table. */
 export function formatAuthorities(reports: readonly AuthorityReport[]): string {
-  if (reports.length === 0) return "No authority.";
+  if (reports.length === 0) return "The store holds no authority.";
   return formatTable(
     ["ID", "PHASE", "KEY", "PUBLISHED", "SIGNS FROM", "SIGNS UNTIL", "LEAVES BUNDLE", "SHA-256"],
     reports.map((report) => [
@@ -71,13 +71,13 @@ export function formatAuthorities(reports: readonly AuthorityReport[]): string {
   );
 }
 
-/** A tainted one stopped when it was said, unless it had before: its schedule no longer tells. */
+/** A taint cuts the schedule, so that the schedule no longer shows when the authority stopped. */
 function signsUntilOf({ key, taintedAt, schedule }: AuthorityReport): string {
   if (!key) return "never";
   return taintedAt ? `tainted ${formatInstant(taintedAt)}` : formatInstant(schedule.signsUntil);
 }
 
-/** As much of an id as people need. */
+/** The beginning of an id, enough for a person to tell it from others. */
 export function shortId(id: string): string {
   return id.slice(0, 12);
 }

@@ -20,20 +20,20 @@ export function addTaint(command: Command, clock: () => Date): void {
   command
     .argument("<id>", "the authority's id as `list` shows it, or its first 4 characters or more")
     .description(
-      "stop an authority whose key may be in other hands: it signs nothing from now on, another takes over",
+      "stop an authority whose key may be compromised: it signs nothing from now on, and another takes over",
     )
     .addOption(
       new Option("--root <when>", "when its root leaves the trust bundle")
         .choices(["immediately", "with-last-leaf"] satisfies Departure[])
         .makeOptionMandatory(),
     )
-    .option("-y, --yes", "do not ask")
+    .option("-y, --yes", "do not ask for confirmation")
     .addHelpText(
       "after",
       `
-  immediately      what it signed, and what a thief signs with it, is refused as soon as workloads
-                   fetch the new trust bundle; workloads that have not renewed by then lose their peers
-  with-last-leaf   no connection breaks; until its last certificate has expired, a thief can still sign`,
+  immediately      verifiers refuse its certificates, and a thief's, as soon as they have the new trust
+                   bundle; workloads that have not renewed by then lose their peers
+  with-last-leaf   no connection breaks; a thief of the key can sign until its last certificate expires`,
     )
     .action((id: string, options: TaintOptions) =>
       withSession(options, clock, (s) => taint(s, id, options)),
@@ -52,12 +52,12 @@ async function taint(session: Session, id: string, options: TaintOptions): Promi
   await printStoreSummary(session);
   if (faults > 0) {
     throw new OperatorError(
-      `it is tainted, but the rotation after it met faults (${faults}): the next cron run goes on`,
+      `the authority is tainted, but the rotation after it failed in part (faults: ${faults}): the next cron run continues`,
     );
   }
 }
 
-/** What says nothing new would only be one more record that nothing ever deletes. */
+/** A taint that changes nothing is refused, because nothing ever deletes the record of a taint. */
 function requireStricter(
   { issuers, taints }: OpenedStore,
   { id, taintedAt, retiresAt }: Taint,
@@ -73,13 +73,13 @@ function taintQuestion({ mint, place, now }: Session, store: OpenedStore, taint:
   const forecast = forecastTaints(store, mint.phaseLengths, now).find(({ id }) => id === taint.id);
   const gap =
     forecast && forecast.successorSignsFrom > now
-      ? ` Nothing signs until ${formatInstant(forecast.successorSignsFrom)}.`
+      ? ` No authority signs until ${formatInstant(forecast.successorSignsFrom)}.`
       : "";
   const until = formatInstant(taint.retiresAt);
   return `Taint ${taint.id} in the ${place}? It can never sign again, and is trusted until ${until}.${gap}`;
 }
 
-/** What a rotation fails with was logged fault by fault. */
+/** The rotation has logged each fault itself. */
 function countFaults(error: unknown): number {
   if (error instanceof AggregateError) return error.errors.length;
   throw error;

@@ -33,22 +33,26 @@ interface ViewOptions extends SessionOptions {
 
 interface PlanOptions extends ViewOptions, LoginChoice {}
 
-/** `rampart authority …`: everything that is done to the CA's own keys. */
+/** `rampart authority …`: the verbs for the CA's own keys. */
 export function authorityCommand(clock: Clock): Command {
   const authority = new Command("authority").description("the CA's signing authorities");
   addDeploymentOptions(authority.command("list"))
-    .description("every authority: its phase, its dates, its fingerprint")
-    .option("--json", "as JSON, for programs")
+    .description("list every authority with its phase, dates and fingerprint")
+    .option("--json", "print JSON")
     .action((options: ViewOptions) => withSession(options, clock, (s) => list(s, options)));
   addLoginOptions(addDeploymentOptions(authority.command("plan")))
-    .description("what happens next and when, what a taint would do, and where the next root is")
-    .option("--json", "as JSON, for programs")
+    .description(
+      "show what happens next and when, what a taint would do, and which clusters have the next root",
+    )
+    .option("--json", "print JSON")
     .action((options: PlanOptions) => withSession(options, clock, (s) => plan(s, options)));
   addChangeOptions(authority.command("init"))
     .description("give an empty store its first authority, whatever INCEPTION_DATE says")
     .action((options: SessionOptions) => withSession(options, clock, init));
   addChangeOptions(authority.command("rotate"))
-    .description("mint the successor now instead of when it is due; it signs in good time")
+    .description(
+      "mint the successor now instead of when it is due; it signs once every verifier has its root",
+    )
     .action((options: SessionOptions) => withSession(options, clock, rotateNow));
   addTaint(addChangeOptions(authority.command("taint")), clock);
   addImport(addChangeOptions(authority.command("import")), clock);
@@ -68,9 +72,13 @@ async function plan(session: Session, { json, ...logins }: PlanOptions): Promise
   const { configuration, mint, now } = session;
   const store = await openStore(session);
   requireAuthority(store);
-  const sights = await inspectClusters(configuration, logins);
-  const deliveries = await reportDeliveries(sights, session.currentBundle);
-  const planned = { lengths: mint.phaseLengths, deliveries, reach: rootReach(store, sights, now) };
+  const inspections = await inspectClusters(configuration, logins);
+  const deliveries = await reportDeliveries(inspections, session.currentBundle);
+  const planned = {
+    lengths: mint.phaseLengths,
+    deliveries,
+    reach: rootReach(store, inspections, now),
+  };
   const report = json ? planJson : formatPlan;
   console.log(await report(store, planned, now));
   requireAllOpen(store);
@@ -80,7 +88,9 @@ async function init(session: Session): Promise<void> {
   const { mint, now } = session;
   const store = await openStore(session);
   if (store.authorities.length > 0 || store.refusals.length > 0) {
-    throw new OperatorError("the store is not empty: init founds a CA where none is");
+    throw new OperatorError(
+      "the store is not empty: init creates the first authority of an empty store",
+    );
   }
   await mintAuthority(mint, inceptionSchedule(mint, now));
   await printStoreSummary(session);
@@ -109,7 +119,7 @@ function requireAuthority({ authorities, refusals }: OpenedStore): void {
   if (authorities.length > 0) return;
   throw new OperatorError(
     refusals.length > 0
-      ? `no authority opens (records that do not: ${refusals.length})`
-      : "the store holds no authority: found one with `rampart authority init`, or import one",
+      ? `no authority opens: the store holds records that do not open (${refusals.length})`
+      : "the store holds no authority: create one with `rampart authority init`, or import one",
   );
 }

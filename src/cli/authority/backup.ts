@@ -16,7 +16,7 @@ import type { Taint } from "../../pki/authority/taint.ts";
 import { toBase64 } from "../../pki/encoding/base64.ts";
 import { openStore, requireAllOpen, type Session } from "../session/session.ts";
 
-/** It becomes a part of a name in the store. */
+/** An identifier becomes part of a record's name in the store. */
 const identifier = z.string().check(z.regex(/^[0-9a-f]{2,256}$/));
 
 const authorityForm = z.strictObject({
@@ -42,19 +42,19 @@ const backupForm = z.strictObject({
 type Backup = z.infer<typeof backupForm>;
 type BackupJson = z.input<typeof backupForm>;
 
-/** Who can open a backup: whoever knows a passphrase (scrypt), or holds one of the age identities. */
+/** A backup is encrypted under a passphrase (scrypt), or to age recipients. */
 export type BackupLock =
   | { readonly passphrase: string }
   | { readonly recipients: readonly string[] };
 
-/** How a backup is opened. */
+/** A backup is decrypted with its passphrase, or with one of its age identities. */
 export type BackupKey = { readonly passphrase: string } | { readonly identity: string };
 
 /**
- * Everything in the store, with its keys, as armoured age (age-encryption.org/v1): `age -d` opens it
- * without this program. It does not depend on the KEKs.
+ * Everything in the store, with its keys, as armoured age (age-encryption.org/v1): `age -d` decrypts it
+ * without this program. The backup does not depend on the KEKs.
  *
- * @throws OperatorError when a record does not open: a backup is whole or is not made.
+ * @throws OperatorError when a record does not open: a backup holds every record.
  */
 export async function writeBackup(session: Session, lock: BackupLock): Promise<string> {
   const content = JSON.stringify(await collect(session));
@@ -119,7 +119,7 @@ async function toJson({
   };
 }
 
-/** What a backup holds, ready to be sealed. */
+/** The content of a backup, ready to be sealed. */
 export interface OpenedBackup {
   readonly trustDomain: string;
   readonly authorities: readonly NewAuthority[];
@@ -127,11 +127,11 @@ export interface OpenedBackup {
   readonly taints: readonly Taint[];
 }
 
-/** @throws OperatorError for what does not open, is no backup, or holds a key that is not its certificate's. */
+/** @throws OperatorError for a file that does not decrypt, is no backup, or holds a key that does not match its certificate. */
 export async function openBackup(text: string, key: BackupKey): Promise<OpenedBackup> {
   const parsed = backupForm.safeParse(parseJson(await decrypt(text, key)));
   if (!parsed.success)
-    throw new OperatorError("it opens, but it is no backup of Rampart's version 1");
+    throw new OperatorError("the file decrypts, but it is not a Rampart backup of version 1");
   const { trustDomain, taints, additionalRoots, authorities } = parsed.data;
   return {
     trustDomain,
@@ -151,7 +151,7 @@ async function decrypt(text: string, key: BackupKey): Promise<string> {
     return await decrypter.decrypt(armor.decode(text), "text");
   } catch {
     throw new OperatorError(
-      "the backup does not open: it is damaged, or locked with something else",
+      "the backup cannot be decrypted: it is damaged, or the passphrase or identity is wrong",
     );
   }
 }
@@ -167,7 +167,9 @@ function parseJson(text: string): unknown {
 async function openAuthority(backup: Backup["authorities"][number]): Promise<NewAuthority> {
   const created = await readAuthority(backup).catch(refuseContent);
   if (await hasItsOwnKey(created)) return created;
-  throw new OperatorError(`the key of ${created.authority.id} is not its certificate's`);
+  throw new OperatorError(
+    `the private key of ${created.authority.id} does not match its certificate`,
+  );
 }
 
 async function readAuthority(backup: Backup["authorities"][number]): Promise<NewAuthority> {
@@ -183,9 +185,9 @@ async function readAuthority(backup: Backup["authorities"][number]): Promise<New
   return { authority, extractablePrivateKey };
 }
 
-/** The readers' own words may hold what they read. */
+/** A parser's own message may quote what it parsed, which is a key. */
 function refuseContent(): never {
-  throw new OperatorError("the backup opens, but not all in it is a certificate or a key");
+  throw new OperatorError("the backup decrypts, but a certificate or a key in it cannot be parsed");
 }
 
 async function hasItsOwnKey({ authority, extractablePrivateKey }: NewAuthority): Promise<boolean> {
@@ -200,8 +202,8 @@ async function hasItsOwnKey({ authority, extractablePrivateKey }: NewAuthority):
 }
 
 /**
- * Seals what a backup holds under the newest KEK. Taints first: nothing is back before what limits
- * it. Those that the store has hold as well: each is a record of its own.
+ * Seals what a backup holds under the newest KEK. Taints come first, so that no authority is back before
+ * its taint. Taints that the store already has stay: each is a record of its own.
  */
 export async function restoreBackup(session: Session, backup: OpenedBackup): Promise<void> {
   const { mint } = session;

@@ -9,25 +9,25 @@ import {
 import { signingAuthorityAt } from "../../pki/authority/signing-authority.ts";
 import { applyTaints, createTaint, type Departure } from "../../pki/authority/taint.ts";
 
-/** Something that will happen if nobody interferes. */
+/** An event to come, if no operator interferes. */
 export interface ForecastEvent {
   readonly at: Date;
-  /** Of the authority; of one that is yet to be minted, `next`. */
+  /** The authority's id, or `next` for one that is not minted yet. */
   readonly id: string;
   readonly event: "minted" | "published" | "signs" | "stops signing" | "leaves the bundle";
 }
 
-/** What a taint of one authority would do now. */
+/** The effects that a taint of one authority would have now. */
 export interface TaintForecast {
   readonly id: string;
-  /** Who signs in its place, and from when; `next` is one that is minted for it. */
+  /** The authority that signs in its place; `next` for one that the taint causes to be minted. */
   readonly successor: string;
   readonly successorSignsFrom: Date;
-  /** Until when its root, and so what it signed, is trusted, by the departure that is chosen. */
+  /** Until when verifiers accept its certificates, for each departure. */
   readonly trustedUntil: Readonly<Record<Departure, Date>>;
 }
 
-/** Everything to come up to the first signature of an authority that is not minted yet. */
+/** Every event from now up to the last one of the next authority, which is not minted yet. */
 export function forecastRotation(
   state: RotationState,
   lengths: PhaseLengths,
@@ -65,7 +65,7 @@ function eventsOf({ id, schedule }: ScheduledAuthority): ForecastEvent[] {
   ];
 }
 
-/** What a taint of the authority that signs now, or of any other that is trusted, would do. */
+/** The effects of a taint, for each authority that is still in the bundle and not tainted. */
 export function forecastTaints(
   store: OpenedStore,
   lengths: PhaseLengths,

@@ -1,19 +1,21 @@
 import { OperatorError } from "../../foundation/operator-error.ts";
 
-/** So much of an id that it is no slip of an empty variable. */
-const shortest = 4;
+/** Long enough that an empty shell variable is not taken for a prefix. */
+const minimumLength = 4;
 
-/** The one whose id begins so. @throws OperatorError when there is none, or another. */
+/** The one candidate whose id has this prefix. @throws OperatorError when none has, or more than one. */
 export function findByIdPrefix<T extends { readonly id: string }>(
   candidates: readonly T[],
-  beginning: string,
+  prefix: string,
   what: string,
 ): T {
-  if (beginning.length < shortest) {
-    throw new OperatorError(`say at least the first ${shortest} characters of the ${what}'s id`);
+  if (prefix.length < minimumLength) {
+    throw new OperatorError(
+      `give at least the first ${minimumLength} characters of the ${what}'s id`,
+    );
   }
-  const [found, another] = candidates.filter(({ id }) => id.startsWith(beginning));
-  if (!found) throw new OperatorError(`no ${what}'s id begins with ${beginning}`);
+  const [found, another] = candidates.filter(({ id }) => id.startsWith(prefix));
+  if (!found) throw new OperatorError(`no ${what}'s id begins with ${prefix}`);
   if (!another) return found;
-  throw new OperatorError(`more than one ${what}'s id begins with ${beginning}: say more of it`);
+  throw new OperatorError(`more than one ${what}'s id begins with ${prefix}: give more characters`);
 }

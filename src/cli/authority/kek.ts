@@ -18,7 +18,7 @@ interface ListOptions extends SessionOptions {
   readonly retire?: string;
 }
 
-/** How many records a KEK seals, and whether it is configured. */
+/** The number of records that a KEK seals, and whether the KEK is configured. */
 interface KekReport {
   readonly id: string;
   readonly isConfigured: boolean;
@@ -35,19 +35,19 @@ export function kekCommand(clock: () => Date): Command {
     .addHelpText("after", changeHelp)
     .action(printNew);
   addDeploymentOptions(kek.command("list"))
-    .description("how many records each KEK seals; every record is opened to see")
-    .option("--json", "as JSON, for programs")
-    .option("--retire <id>", "fail unless nothing is sealed with this KEK any more")
+    .description("count the records that each KEK seals; every record is opened as a check")
+    .option("--json", "print JSON")
+    .option("--retire <id>", "fail while any record is still sealed with this KEK")
     .action((options: ListOptions) => withSession(options, clock, (s) => list(s, options)));
   return kek;
 }
 
 const changeHelp = `
-To change the KEK without a moment in which something does not open:
-  1. append the new one:   KEK=old,new   every reader can open what is to come
+To change the KEK while every reader can open every record:
+  1. append the new KEK:   KEK=old,new   every reader can open records under either
   2. then put it first:    KEK=new,old   the next cron run seals every record anew
-  3. rampart kek list --retire <old id>  fails until no record needs the old one; wait one more
-                           PROPAGATION_INTERVAL, until every place has the new records, then drop it`;
+  3. rampart kek list --retire <old id>  fails until no record needs the old KEK; then wait one more
+                           PROPAGATION_INTERVAL, until every reader has the new records, and drop it`;
 
 function printNew(id: string): void {
   const entry = `${id}:${randomBytes(kekOctets).toString("base64")}`;
@@ -74,14 +74,14 @@ async function list(session: Session, { json, retire }: ListOptions): Promise<vo
   if (retire !== undefined) requireRetirable(retire, reports);
 }
 
-/** The first of the reports is about the KEK that seals. */
+/** @param reports The first one is about the KEK that seals new records. */
 function requireRetirable(id: string, reports: readonly KekReport[]): void {
   const report = reports.find((each) => each.id === id);
-  if (!report) throw new OperatorError(`there is no KEK ${id}, here or in any record`);
-  if (report === reports[0]) throw new OperatorError(`${id} is the KEK that seals what comes next`);
+  if (!report) throw new OperatorError(`no KEK ${id} is configured, and no record uses one`);
+  if (report === reports[0]) throw new OperatorError(`${id} is the KEK that seals new records`);
   if (report.records === 0) return;
   throw new OperatorError(
-    `${id} still seals records (${report.records}): the next cron run of a CA that has another first seals them anew`,
+    `${id} still seals records (${report.records}): put another KEK first, and the next cron run seals them anew`,
   );
 }
 
@@ -95,7 +95,7 @@ async function reportKeks({ mint }: Session): Promise<KekReport[]> {
   }));
 }
 
-/** What a record says of its KEK, which holds if it opens. */
+/** The KEK that a record names; true only if the record opens. */
 function kekOf(value: string): string {
   try {
     return String((JSON.parse(value) as { kek?: unknown }).kek ?? "(unreadable)");

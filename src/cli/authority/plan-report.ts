@@ -7,14 +7,14 @@ import { formatInstant, formatTable } from "../terminal/table.ts";
 import { formatAuthorities, reportAuthorities, shortId } from "./authority-report.ts";
 import { forecastRotation, forecastTaints } from "./forecast.ts";
 
-/** What a plan is made of, beside the store. */
+/** The parts of a plan beside the store. */
 export interface Planned {
   readonly lengths: PhaseLengths;
   readonly deliveries: readonly DeliveryReport[];
   readonly reach: RootReach | undefined;
 }
 
-/** The plan for people: where things stand, what comes, what a taint would do, where the next root is. */
+/** The plan as text: the authorities, coming events, effects of a taint, and the clusters that have the next root. */
 export async function formatPlan(
   store: OpenedStore,
   { lengths, deliveries, reach }: Planned,
@@ -43,7 +43,7 @@ export async function formatPlan(
   ].join("\n\n");
 }
 
-/** The same for programs. */
+/** The plan as JSON. */
 export async function planJson(
   store: OpenedStore,
   { lengths, deliveries, reach }: Planned,

@@ -47,7 +47,7 @@ export function rootCommand(clock: () => Date): Command {
   const root = new Command("root").description("roots that the mesh trusts beside the CA's own");
   addDeploymentOptions(root.command("list"))
     .description("every additional root")
-    .option("--json", "as JSON, for programs")
+    .option("--json", "print JSON")
     .action((options: ListOptions) => withSession(options, clock, (s) => list(s, options)));
   addChangeOptions(root.command("add"))
     .argument("<file>", "PEM of one or more self-signed CA certificates")
@@ -66,7 +66,7 @@ export function rootCommand(clock: () => Date): Command {
       "how long from now, such as 24h; 0s is at once (default: when every reader knows of it)",
       parseDuration,
     )
-    .option("-y, --yes", "do not ask")
+    .option("-y, --yes", "do not ask for confirmation")
     .action((id: string, options: RemoveOptions) =>
       withSession(options, clock, (s) => remove(s, id, options)),
     );

@@ -103,7 +103,8 @@ export async function openStore({ mint }: Session): Promise<OpenedStore> {
 
 /** What was shown is what opens: an answer that lacks something is a failure all the same. */
 export function requireAllOpen({ refusals }: OpenedStore): void {
-  if (refusals.length > 0) throw new OperatorError(`records that do not open: ${refusals.length}`);
+  if (refusals.length > 0)
+    throw new OperatorError(`the store holds records that do not open: ${refusals.length}`);
 }
 
 /** The errors alone: a dry run only pretends to do what the other events tell of. */

@@ -1,20 +1,20 @@
 import { createInterface } from "node:readline/promises";
 import { OperatorError } from "../../foundation/operator-error.ts";
 
-/** The option that answers in advance. */
+/** The option that confirms in advance. */
 export interface ConfirmationOptions {
   readonly yes?: boolean;
 }
 
 /**
- * Asks before something that cannot be taken back.
+ * Asks the operator before a change that cannot be undone.
  *
- * @throws OperatorError when the answer is no, or when there is nobody to ask.
+ * @throws OperatorError when the answer is no, or there is no terminal to ask on.
  */
 export async function confirm(question: string, { yes }: ConfirmationOptions): Promise<void> {
   if (yes) return;
   if (!process.stdin.isTTY)
-    throw new OperatorError(`${question}\nNobody is there to ask: add --yes`);
+    throw new OperatorError(`${question}\nThere is no terminal to ask on: add --yes`);
   const terminal = createInterface({ input: process.stdin, output: process.stderr });
   try {
     const answer = await terminal.question(`${question} [y/N] `);

@@ -1,6 +1,6 @@
 import { type Command, Option } from "commander";
 
-/** The options by which every verb that looks at a store says which one. */
+/** The options that choose a store, for every verb that reads one. */
 export function addDeploymentOptions(command: Command): Command {
   return command
     .option("-c, --config <file>", "the CA's configuration", "wrangler.toml")
@@ -15,10 +15,10 @@ export function addDeploymentOptions(command: Command): Command {
     .addOption(new Option("--local", "the state on this machine (the default)"));
 }
 
-/** Those of verbs that write. */
+/** The same for a verb that writes. */
 export function addChangeOptions(command: Command): Command {
   return addDeploymentOptions(command).option(
     "--dry-run",
-    "show what would be done, and leave the store as it is",
+    "show what would be done, and write nothing",
   );
 }

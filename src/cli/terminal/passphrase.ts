@@ -5,7 +5,7 @@ import { OperatorError } from "../../foundation/operator-error.ts";
 const variable = "RAMPART_PASSPHRASE";
 const shortestPassphrase = 12;
 
-/** The passphrase of a backup: from the environment, or typed unseen. @throws OperatorError */
+/** The passphrase of a backup: from the environment, or typed without echo. @throws OperatorError */
 export async function readPassphrase({ isNew }: { readonly isNew: boolean }): Promise<string> {
   const fromEnvironment = process.env[variable];
   const passphrase = fromEnvironment ?? (await typedPassphrase(isNew));
@@ -17,16 +17,16 @@ export async function readPassphrase({ isNew }: { readonly isNew: boolean }): Pr
 
 async function typedPassphrase(isNew: boolean): Promise<string> {
   if (!process.stdin.isTTY) {
-    throw new OperatorError(`nobody is there to type a passphrase: set ${variable}`);
+    throw new OperatorError(`there is no terminal to type a passphrase on: set ${variable}`);
   }
-  const passphrase = await askUnseen("Passphrase: ");
-  if (isNew && (await askUnseen("Once more: ")) !== passphrase) {
+  const passphrase = await askWithoutEcho("Passphrase: ");
+  if (isNew && (await askWithoutEcho("Repeat it: ")) !== passphrase) {
     throw new OperatorError("the two passphrases differ");
   }
   return passphrase;
 }
 
-async function askUnseen(question: string): Promise<string> {
+async function askWithoutEcho(question: string): Promise<string> {
   process.stderr.write(question);
   const unseen = new Writable({ write: (_chunk, _encoding, done) => done() });
   const terminal = createInterface({ input: process.stdin, output: unseen, terminal: true });

@@ -1,7 +1,7 @@
 import { formatAuthorities, reportAuthorities } from "../authority/authority-report.ts";
 import { openStore, type Session } from "../session/session.ts";
 
-/** Shows what the store looks like after a change, or would look like. */
+/** Prints the authorities after a change; for a dry run, as they would be. */
 export async function printStoreSummary(session: Session): Promise<void> {
   const { mint, now, isDry, place } = session;
   console.log(isDry ? `Nothing was written. The ${place} would hold:` : `The ${place} holds:`);

@@ -1,4 +1,4 @@
-/** Columns under their headings, as wide as what is in them. */
+/** A table of columns under their headings, each as wide as its longest cell. */
 export function formatTable(headings: readonly string[], rows: readonly string[][]): string {
   const widths = headings.map((heading, i) =>
     Math.max(heading.length, ...rows.map((row) => row[i]?.length ?? 0)),
@@ -11,7 +11,7 @@ export function formatTable(headings: readonly string[], rows: readonly string[]
   return [headings, ...rows].map(line).join("\n");
 }
 
-/** An instant for people: to the minute, in UTC. */
+/** An instant to the minute, in UTC. */
 export function formatInstant(instant: Date): string {
   return `${instant.toISOString().slice(0, 16).replace("T", " ")}Z`;
 }

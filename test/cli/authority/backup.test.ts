@@ -148,7 +148,7 @@ test("another passphrase does not open it", async () => {
   const backup = armor.encode(await encrypter.encrypt(await unlocked(full)));
   expect((await openBackup(backup, { passphrase })).authorities).toHaveLength(2);
   expect(await operatorErrorOf(() => openBackup(backup, { passphrase: "wrong" }))).toEqual([
-    "the backup does not open: it is damaged, or locked with something else",
+    "the backup cannot be decrypted: it is damaged, or the passphrase or identity is wrong",
   ]);
 });
 
@@ -200,7 +200,9 @@ test("writes no backup of a store in which something does not open, or of an emp
   expect(await operatorErrorOf(() => write(broken))).toEqual(["the store holds no authority"]);
   for (const [name, value] of full.store.records) broken.store.records.set(name, value);
   broken.store.records.set(`taint/${"ab".repeat(20)}`, "broken");
-  expect(await operatorErrorOf(() => write(broken))).toEqual(["records that do not open: 1"]);
+  expect(await operatorErrorOf(() => write(broken))).toEqual([
+    "the store holds records that do not open: 1",
+  ]);
 });
 
 test("refuses what is no age recipient, and does not repeat it", async () => {
@@ -232,7 +234,7 @@ test("refuses a backup of which anything was changed, cut or lost", async () => 
   ];
   for (const [text, key] of attempts) {
     expect(await operatorErrorOf(() => openBackup(text, key))).toEqual([
-      "the backup does not open: it is damaged, or locked with something else",
+      "the backup cannot be decrypted: it is damaged, or the passphrase or identity is wrong",
     ]);
   }
 });
@@ -248,7 +250,7 @@ const foreign: Readonly<Record<string, string>> = {
 test.each(Object.entries(foreign))("refuses %s, though it opens", async (_, content) => {
   const backup = await locked(content);
   expect(await operatorErrorOf(() => openBackup(backup, { identity }))).toEqual([
-    "it opens, but it is no backup of Rampart's version 1",
+    "the file decrypts, but it is not a Rampart backup of version 1",
   ]);
 });
 
@@ -280,7 +282,7 @@ const alterations: Readonly<Record<string, (content: Content) => void>> = {
 test.each(Object.entries(alterations))("refuses %s", async (_, change) => {
   const backup = await altered(change);
   expect(await operatorErrorOf(() => openBackup(backup, { identity }))).toEqual([
-    "it opens, but it is no backup of Rampart's version 1",
+    "the file decrypts, but it is not a Rampart backup of version 1",
   ]);
 });
 
@@ -302,11 +304,11 @@ const spoiled: Readonly<Record<string, (content: Content) => void>> = {
 test.each(Object.entries(spoiled))("refuses %s without repeating it", async (_, change) => {
   const backup = await altered(change);
   expect(await operatorErrorOf(() => openBackup(backup, { identity }))).toEqual([
-    "the backup opens, but not all in it is a certificate or a key",
+    "the backup decrypts, but a certificate or a key in it cannot be parsed",
   ]);
 });
 
-test("refuses a key that is not its certificate's", async () => {
+test("refuses a key that does not match its certificate", async () => {
   const stranger = createMemoryMint(keks);
   await mintAuthority(stranger, scheduleAfter(now, [0, 0, 90 * day, 180 * day]));
   await mintAuthority(stranger, scheduleAfter(now, [0, 0, 90 * day, 180 * day]));
@@ -315,6 +317,6 @@ test("refuses a key that is not its certificate's", async () => {
   }, stranger);
   const lines = await operatorErrorOf(() => openBackup(backup, { identity }));
   expect(lines).toEqual([
-    expect.stringMatching(/^the key of [0-9a-f]{40} is not its certificate's$/),
+    expect.stringMatching(/^the private key of [0-9a-f]{40} does not match its certificate$/),
   ]);
 });

@@ -9,9 +9,9 @@ test.each(["ef01", "ef0123", "ef012345"])("finds the one that begins with %s", (
 });
 
 test.each([
-  ["", "say at least the first 4 characters of the authority's id"],
-  ["ef0", "say at least the first 4 characters of the authority's id"],
-  ["abcd", "more than one authority's id begins with abcd: say more of it"],
+  ["", "give at least the first 4 characters of the authority's id"],
+  ["ef0", "give at least the first 4 characters of the authority's id"],
+  ["abcd", "more than one authority's id begins with abcd: give more characters"],
   ["ffff", "no authority's id begins with ffff"],
   ["abcd11112", "no authority's id begins with abcd11112"],
 ])("does not guess what %j means", async (beginning, sentence) => {

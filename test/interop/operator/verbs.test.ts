@@ -94,7 +94,7 @@ describe.concurrent("an operator", () => {
       const [ours, theirs] = [await folder(), await folder()];
       expect(done(await rampart(ours, "authority init"))).toMatch(/[0-9a-f]{12} +signing +EC-P256/);
       expect(await operatorErrorOfVerb(ours, "authority init")).toEqual([
-        "the store is not empty: init founds a CA where none is",
+        "the store is not empty: init creates the first authority of an empty store",
       ]);
 
       const plan = JSON.parse(done(await rampart(ours, "authority plan --json")));
@@ -187,14 +187,14 @@ describe.concurrent("an operator", () => {
       const list = await rampart(spoilt, "authority list --json");
       expect(list.code).toBe(1);
       expect(JSON.parse(list.stdout)).toHaveLength(1);
-      expect(list.stderr).toContain("rampart: records that do not open: 1");
+      expect(list.stderr).toContain("rampart: the store holds records that do not open: 1");
 
       const [{ id }] = JSON.parse(list.stdout);
       const tainted = await rampart(spoilt, `authority taint ${id} --root immediately --yes`);
       expect(tainted.code).toBe(1);
       expect(tainted.stdout).toMatch(/retired, tainted/);
       expect(tainted.stderr).toContain(
-        "rampart: it is tainted, but the rotation after it met faults",
+        "rampart: the authority is tainted, but the rotation after it failed in part",
       );
       expect(tainted.stderr).not.toMatch(/^ +at /m);
     },
