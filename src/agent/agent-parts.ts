@@ -1,5 +1,4 @@
 import type { OperationLog } from "../foundation/event-log.ts";
-import type { Endings } from "../host/disposables.ts";
 import type { AgentConfiguration } from "./configuration/configuration.ts";
 import {
   type CertificateCache,
@@ -49,13 +48,13 @@ const maximumRequests = 8;
 export async function assembleParts(
   configuration: AgentConfiguration,
   ports: AgentPorts,
-  endings: Endings,
+  started: AsyncDisposableStack,
 ): Promise<AgentParts> {
   const { subject, renewal } = configuration;
   const metrics = new AgentMetrics();
   const trust = new TrustRoots();
   const channel = new CaChannel(configuration.ca, ports.clock);
-  endings.add(() => channel.reset());
+  started.defer(() => channel.reset());
   const cache = configuration.cache
     ? await openCertificateCache(configuration.cache, ports)
     : noCache;
@@ -69,7 +68,7 @@ export async function assembleParts(
     recall: cache.recall,
     remember: cache.remember,
   });
-  endings.add(() => identities.end());
+  started.defer(() => identities.end());
   const remembered = parseCertificates((await cache.recallRoots()) ?? "");
   if (remembered.length > 0) trust.recall("", remembered);
   trust.changes.add(() => void cache.rememberRoots(trust.pem));

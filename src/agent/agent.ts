@@ -2,7 +2,6 @@ import { ConfigurationError } from "../foundation/configuration-error.ts";
 import { messageOf } from "../foundation/errors.ts";
 import { SecretDiscoveryService } from "../gen/envoy/service/secret/v3/sds_pb.ts";
 import { SpiffeWorkloadAPI } from "../gen/spiffe/workload_pb.ts";
-import { Endings } from "../host/disposables.ts";
 import { type AgentParts, type AgentPorts, assembleParts } from "./agent-parts.ts";
 import type { AgentConfiguration } from "./configuration/configuration.ts";
 import type { Identities } from "./identity/identities.ts";
@@ -32,52 +31,49 @@ export async function startAgent(
   configuration: AgentConfiguration,
   ports: AgentPorts,
 ): Promise<Agent> {
-  const endings = new Endings();
-  try {
-    return await start(configuration, ports, endings);
-  } catch (error) {
-    await endings.end();
-    throw error;
-  }
+  await using starting = new AsyncDisposableStack();
+  const agent = await start(configuration, ports, starting);
+  const running = starting.move();
+  return { ...agent, close: () => running.disposeAsync() };
 }
 
 async function start(
   configuration: AgentConfiguration,
   ports: AgentPorts,
-  endings: Endings,
-): Promise<Agent> {
-  const parts = await assembleParts(configuration, ports, endings);
+  started: AsyncDisposableStack,
+): Promise<Omit<Agent, "close">> {
+  const parts = await assembleParts(configuration, ports, started);
   const { subject, output, isPkcs8, sdsSocket } = configuration;
-  const poll = pollBundles(parts, endings);
+  const poll = pollBundles(parts, started);
   if (subject.mode === "node") {
     const feed = await startNodeMode(subject, parts);
-    endings.add(() => feed.close());
+    started.defer(() => feed.close());
   }
-  await openSockets(parts, endings);
+  await openSockets(parts, started);
   const { own } = parts;
   if (own && output) {
     const written = new CertificateOutput({ ...parts, settings: output, identity: own, isPkcs8 });
-    endings.add(() => written.close());
+    started.defer(() => written.close());
   }
-  const { status, statusUrl } = await openStatus(parts, poll, endings);
+  const { status, statusUrl } = await openStatus(parts, poll, started);
   ports.log.operation({ event: "agent-started", level: "info", mode: subject.mode, sdsSocket });
-  return { status, statusUrl, close: () => endings.end() };
+  return { status, statusUrl };
 }
 
 /** @returns The poll of our own bundle, if there is one. */
-function pollBundles(parts: AgentParts, endings: Endings): BundlePoll | undefined {
+function pollBundles(parts: AgentParts, started: AsyncDisposableStack): BundlePoll | undefined {
   const ending = new AbortController();
   const poll = ownBundlePoll(parts);
   const polls = [...(poll ? [poll] : []), ...federatedBundlePolls(parts)];
   const polling = Promise.all(polls.map((each) => each.run(ending.signal)));
-  endings.add(async () => {
+  started.defer(async () => {
     ending.abort();
     await polling;
   });
   return poll;
 }
 
-async function openSockets(parts: AgentParts, endings: Endings): Promise<void> {
+async function openSockets(parts: AgentParts, started: AsyncDisposableStack): Promise<void> {
   const { configuration, own, trust, federation, log } = parts;
   const { subject, sdsSocket, workloadApiSocket, trustDomain } = configuration;
   const discovery = createSecretDiscovery({ ...parts, source: agentSecrets(parts) });
@@ -88,7 +84,7 @@ async function openSockets(parts: AgentParts, endings: Endings): Promise<void> {
     routes: (router) => void router.service(SecretDiscoveryService, discovery),
     log,
   });
-  endings.add(() => sds.close());
+  started.defer(() => sds.close());
   if (!own || workloadApiSocket === undefined) return;
   const view = createWorkloadApi({ trustDomain, identity: own, trust, federation });
   const api = await serveOnSocket({
@@ -97,13 +93,13 @@ async function openSockets(parts: AgentParts, endings: Endings): Promise<void> {
     routes: (router) => void router.service(SpiffeWorkloadAPI, view),
     log,
   });
-  endings.add(() => api.close());
+  started.defer(() => api.close());
 }
 
 async function openStatus(
   { configuration, identities, own, trust, metrics, clock }: AgentParts,
   poll: BundlePoll | undefined,
-  endings: Endings,
+  started: AsyncDisposableStack,
 ): Promise<Pick<Agent, "status" | "statusUrl">> {
   const status = (): AgentStatus => reportAgent({ identities, trust, poll, now: clock() });
   const bundleConfirmedAt = (): Date | undefined => poll?.confirmedAt;
@@ -112,7 +108,7 @@ async function openStatus(
   const server = await serveStatus(configuration.statusAddress, view).catch((error: unknown) => {
     throw new ConfigurationError([`RAMPART_STATUS_ADDR: ${messageOf(error)}`]);
   });
-  endings.add(() => server.close());
+  started.defer(() => server.close());
   return { status, statusUrl: server.url };
 }
 

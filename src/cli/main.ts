@@ -1,6 +1,7 @@
 #!/usr/bin/env node
 import { Command, CommanderError } from "commander";
 import { OperatorError } from "../foundation/operator-error.ts";
+import { failuresOf } from "./terminal/operator-error.ts";
 
 const clock = (): Date => new Date();
 
@@ -37,7 +38,7 @@ try {
   const [, , noun = ""] = process.argv;
   await (await rampart(noun)).parseAsync();
 } catch (error) {
-  process.exitCode = exitCodeOf(error);
+  process.exitCode = Math.max(...failuresOf(error).map(exitCodeOf));
 }
 
 /** Commander prints its own errors. An OperatorError is shown as a sentence, a defect with its stack. */

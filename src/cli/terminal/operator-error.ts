@@ -13,3 +13,10 @@ export async function orOperatorError<T>(work: () => Promise<T>): Promise<T> {
     throw error;
   }
 }
+
+/** Everything that a failure stands for, the first to happen first. Node prints neither part of a SuppressedError. */
+export function failuresOf(thrown: unknown): readonly unknown[] {
+  return thrown instanceof SuppressedError
+    ? [...failuresOf(thrown.suppressed), ...failuresOf(thrown.error)]
+    : [thrown];
+}

@@ -1,3 +1,4 @@
+import { once } from "node:events";
 import { readFile, writeFile } from "node:fs/promises";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { connect as connectHttp2 } from "node:http2";
@@ -131,6 +132,16 @@ test("does not start where a live agent serves, and leaves nothing running", asy
   const stream = new SdsStream(sdsSocket);
   stream.subscribe("default");
   expect(await stream.secrets()).toHaveLength(1);
+});
+
+test("does not start where its status address is taken, and leaves nothing running", async () => {
+  const { agent, folder } = await runAgent(ca);
+  const variables = {
+    RAMPART_STATUS_ADDR: new URL(agent.statusUrl).host,
+    RAMPART_SDS_SOCKET: `${folder}/other-sds`,
+  };
+  await expect(runAgent(ca, variables)).rejects.toThrow(ConfigurationError);
+  await expect(once(connect(variables.RAMPART_SDS_SOCKET), "connect")).rejects.toThrow("ENOENT");
 });
 
 test("survives clients that make no sense", async () => {

@@ -1,0 +1,23 @@
+import { expect, test } from "vitest";
+import { failuresOf } from "../../../src/cli/terminal/operator-error.ts";
+
+test("a failure of clean-up hides neither what came before it nor another clean-up", async () => {
+  const work = async (): Promise<void> => {
+    await using stack = new AsyncDisposableStack();
+    for (const name of ["third", "second"]) {
+      stack.defer(() => {
+        throw new Error(name);
+      });
+    }
+    throw new Error("first");
+  };
+  const thrown = await work().catch((error: unknown) => error);
+  expect(failuresOf(thrown)).toEqual(["first", "second", "third"].map((name) => new Error(name)));
+});
+
+test("any other failure stands for itself", () => {
+  const error = new Error("alone", { cause: new Error("cause") });
+  expect(failuresOf(error)).toEqual([error]);
+  expect(failuresOf("text")).toEqual(["text"]);
+  expect(failuresOf(undefined)).toEqual([undefined]);
+});
