@@ -100,7 +100,7 @@ export async function runStep<T>(
     return await withTimeout(work(call), {
       signal,
       milliseconds: maximumTimeout,
-      giveUp: abandoned,
+      timeoutError: abandoned,
     });
   } catch (error) {
     auditFailure(call.audit, error);

@@ -20,7 +20,7 @@ export async function* requestBody(
   signal: AbortSignal,
 ): AsyncGenerator<Uint8Array> {
   const length = Number(request.headers.get("content-length") ?? Number.NaN);
-  if (length > maximumBodyOctets) throw tooLarge();
+  if (length > maximumBodyOctets) throw messageTooLarge();
   const body = Number.isNaN(length)
     ? readStream(request.body)
     : request.arrayBuffer().then(toBytes);
@@ -40,7 +40,7 @@ export async function* chunkedBody(
 }
 
 function inTime(body: Promise<Uint8Array>, signal: AbortSignal): Promise<Uint8Array> {
-  return withTimeout(body, { signal, milliseconds: bodyTimeout, giveUp: tooSlow });
+  return withTimeout(body, { signal, milliseconds: bodyTimeout, timeoutError: tooSlow });
 }
 
 const toBytes = (buffer: ArrayBuffer): Uint8Array => new Uint8Array(buffer);
@@ -51,13 +51,14 @@ async function readStream(stream: AsyncIterable<Uint8Array> | null): Promise<Uin
   let octets = 0;
   for await (const chunk of stream ?? []) {
     octets += chunk.length;
-    if (octets > maximumBodyOctets) throw tooLarge();
+    if (octets > maximumBodyOctets) throw messageTooLarge();
     chunks.push(chunk);
   }
   return concatBytes(...chunks);
 }
 
-function tooLarge(): ConnectError {
+/** Refuses a message beyond {@link maximumBodyOctets}. */
+export function messageTooLarge(): ConnectError {
   return new ConnectError(
     `message must not exceed ${maximumBodyOctets} bytes`,
     Code.ResourceExhausted,

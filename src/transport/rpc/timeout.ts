@@ -1,35 +1,39 @@
-/** How long an answer is worth waiting for, and what is said when it did not come. */
+/** How long to wait for work, and the error that ends a wait in vain. */
 export interface Timeout {
   /** Aborted when nobody waits any more. */
   readonly signal: AbortSignal;
   readonly milliseconds: number;
-  readonly giveUp: () => Error;
+  readonly timeoutError: () => Error;
 }
 
 /**
- * The outcome of the work, unless patience ends first. The work itself cannot be stopped: it looks
- * at the signal before it does what should not be done for nobody.
+ * The outcome of the work, or an error once its time is up. The work itself goes on: it looks at the
+ * signal before each step that nobody waits for.
  */
-export function withTimeout<T>(work: Promise<T>, patience: Timeout): Promise<T> {
-  const { signal, milliseconds, giveUp } = patience;
+export function withTimeout<T>(work: Promise<T>, timeout: Timeout): Promise<T> {
+  const { signal, milliseconds, timeoutError } = timeout;
   return new Promise((resolve, reject) => {
     let isOver = false;
-    const end = (): void => {
-      // Signals abort when all is done, too, and an error costs its stack.
-      if (!isOver) reject(giveUp());
+    const finish = (): void => {
+      isOver = true;
+      clearTimeout(timer);
     };
-    if (signal.aborted) end();
-    signal.addEventListener("abort", end);
-    const timer = setTimeout(end, milliseconds);
+    const giveUp = (): void => {
+      // A signal may abort after the answer, too, and an error costs its stack.
+      if (isOver) return;
+      finish();
+      reject(timeoutError());
+    };
+    const timer = setTimeout(giveUp, milliseconds);
+    if (signal.aborted) giveUp();
+    else signal.addEventListener("abort", giveUp);
     work.then(
       (value) => {
-        isOver = true;
-        clearTimeout(timer);
+        finish();
         resolve(value);
       },
       (error: unknown) => {
-        isOver = true;
-        clearTimeout(timer);
+        finish();
         reject(error);
       },
     );
