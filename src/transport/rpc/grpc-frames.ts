@@ -1,5 +1,6 @@
 import { Code, ConnectError } from "@connectrpc/connect";
 import type { Bytes } from "../../pki/encoding/bytes.ts";
+import { maximumBodyOctets, messageTooLarge } from "./request-body.ts";
 
 /** A frame begins with an octet of flags and four octets of length (gRPC over HTTP/2, Requests). */
 export const frameHeadOctets = 5;
@@ -9,6 +10,33 @@ export const compressedFlag = 0x01;
 
 /** The frame holds trailers in place of a message (gRPC-Web, Protocol differences). */
 export const trailersFlag = 0x80;
+
+/** One message of a body. */
+export interface Frame {
+  readonly flags: number;
+  readonly message: Uint8Array;
+}
+
+/**
+ * The frames that a body consists of.
+ *
+ * @throws ConnectError ResourceExhausted for a message beyond the limit, InvalidArgument for a part of a
+ * frame.
+ */
+export function parseFrames(body: Uint8Array): Frame[] {
+  const view = new DataView(body.buffer, body.byteOffset, body.byteLength);
+  const frames: Frame[] = [];
+  for (let at = 0; at < body.length; ) {
+    const start = at + frameHeadOctets;
+    const length = start <= body.length ? view.getUint32(at + 1) : 0;
+    if (length > maximumBodyOctets) throw messageTooLarge();
+    const end = start + length;
+    if (end > body.length) throw new ConnectError("half a frame", Code.InvalidArgument);
+    frames.push({ flags: view.getUint8(at), message: body.subarray(start, end) });
+    at = end;
+  }
+  return frames;
+}
 
 /** A message in a frame of its own, not compressed. */
 export function toFrame(message: Uint8Array): Bytes {

@@ -1,7 +1,6 @@
 import { Code, ConnectError } from "@connectrpc/connect";
 import type { Bytes } from "../../../pki/encoding/bytes.ts";
-import { compressedFlag, frameHeadOctets, requireKnownFlags, toFrame } from "../grpc-frames.ts";
-import { maximumBodyOctets } from "../request-body.ts";
+import { compressedFlag, parseFrames, requireKnownFlags, toFrame } from "../grpc-frames.ts";
 import type { RpcRequest, RpcResponse } from "../rpc.ts";
 import { parseGrpcTimeout } from "../timeout-header.ts";
 import { answerUnary, asConnectError, type UnaryMethod } from "./unary-call.ts";
@@ -36,27 +35,16 @@ export async function answerGrpc(request: RpcRequest, method: UnaryMethod): Prom
 
 const nothing: Bytes = new Uint8Array();
 
-/** The message in the one frame that a unary call consists of. */
+/** The message of a unary call, which consists of one frame. */
 function messageIn(body: Uint8Array): Uint8Array {
-  if (body.length === 0) throw new ConnectError("a call without a message", Code.Unimplemented);
-  const view = new DataView(body.buffer, body.byteOffset, body.byteLength);
-  if (body.length < frameHeadOctets) throw new ConnectError("half a frame", Code.InvalidArgument);
-  const octets = view.getUint32(1);
-  if (octets > maximumBodyOctets) {
-    const detail = `message must not exceed ${maximumBodyOctets} bytes`;
-    throw new ConnectError(detail, Code.ResourceExhausted);
-  }
   requireKnownFlags(body, compressedFlag);
-  if (view.getUint8(0) & compressedFlag) {
+  const [frame, ...others] = parseFrames(body);
+  if (!frame) throw new ConnectError("a call without a message", Code.Unimplemented);
+  if (frame.flags & compressedFlag) {
     throw new ConnectError("a compressed message without its encoding", Code.Internal);
   }
-  if (octets > body.length - frameHeadOctets) {
-    throw new ConnectError("half a frame", Code.InvalidArgument);
-  }
-  if (octets < body.length - frameHeadOctets) {
-    throw new ConnectError("more than one message", Code.Unimplemented);
-  }
-  return body.subarray(frameHeadOctets);
+  if (others.length > 0) throw new ConnectError("more than one message", Code.Unimplemented);
+  return frame.message;
 }
 
 /** How the call ended. */

@@ -1,0 +1,61 @@
+import type { Authenticator } from "../../../../src/authn/authenticator.ts";
+import { type CertificateCall, connectBinary, grpcFrame } from "../../../contract/rpc-calls.ts";
+
+/** What a call is made of, and what ends it early. */
+export interface Sample {
+  readonly csrPem: string;
+  readonly otherToken: string;
+  /** The caller hangs up. */
+  readonly hangUp: () => void;
+}
+
+type Chunks = Iterable<Uint8Array> | AsyncIterable<Uint8Array>;
+
+/** A call that is sent to both paths; what is not given is a workload's. */
+export interface DifferentialCall {
+  readonly name: string;
+  readonly protocol: "Connect" | "gRPC";
+  /** Whether the fast path takes it; otherwise Connect answers it in either service. */
+  readonly isFast: boolean;
+  readonly method?: string;
+  readonly query?: string;
+  /** `null` for none. */
+  readonly contentType?: string | null;
+  /** Added to the others, so a name may stand twice; `authorization` takes the credential's place. */
+  readonly headers?: readonly (readonly [string, string])[];
+  /** The body as it is on the wire. */
+  readonly body?: (sample: Sample) => Chunks;
+  /** In place of the CA's own. */
+  readonly authenticate?: (sample: Sample) => Authenticator;
+  readonly hasHungUp?: boolean;
+}
+
+/** The message of a call, in protobuf. */
+export function messageOf({ csrPem }: Sample, change: CertificateCall = {}): Uint8Array {
+  return connectBinary.encode({ csr: csrPem, ...change });
+}
+
+/** A message as a protocol puts it on the wire. */
+export const wire = {
+  Connect: (message: Uint8Array): Uint8Array => message,
+  gRPC: (message: Uint8Array): Uint8Array => grpcFrame(message),
+} as const;
+
+export const contentTypes = {
+  Connect: "application/proto",
+  gRPC: "application/grpc",
+} as const;
+
+/** The same call over both protocols. */
+export function overBoth(
+  callOf: (protocol: DifferentialCall["protocol"]) => Omit<DifferentialCall, "protocol">,
+): DifferentialCall[] {
+  return (["Connect", "gRPC"] as const).map((protocol) => ({ protocol, ...callOf(protocol) }));
+}
+
+/** Bodies joined to one. */
+export function join(...parts: readonly Uint8Array[]): Uint8Array {
+  return new Uint8Array(parts.flatMap((part) => [...part]));
+}
+
+export const never: Promise<never> = new Promise<never>(() => {});

@@ -1,0 +1,128 @@
+import { createContextValues } from "@connectrpc/connect";
+import { beforeAll, describe, expect, test } from "vitest";
+import type { CertificateAuthority } from "../../../../src/transport/certificate-authority.ts";
+import { audited } from "../../../../src/transport/rpc/audited-call.ts";
+import {
+  createCertificateFallback,
+  createCertificateService,
+} from "../../../../src/transport/rpc/certificate-service.ts";
+import { fastPathFor } from "../../../../src/transport/rpc/fast-path/fast-path.ts";
+import { chunkedBody } from "../../../../src/transport/rpc/request-body.ts";
+import type { RpcRequest, RpcService } from "../../../../src/transport/rpc/rpc.ts";
+import { issuers, issuerTables, origin, rpcPath } from "../../../contract/service-under-test.ts";
+import { type RunningCa, startCa } from "../../../testkit/ca/running-ca.ts";
+import { createTokenKey, jwksOf, mintAccountToken } from "../../../testkit/callers/tokens.ts";
+import { createWorkload } from "../../../testkit/callers/workload.ts";
+import {
+  contentTypes,
+  type DifferentialCall,
+  messageOf,
+  type Sample,
+  wire,
+} from "./differential-call.ts";
+import { frameCalls } from "./frame-calls.ts";
+import { headerCalls } from "./header-calls.ts";
+import {
+  intendedDifferences,
+  intendedFields,
+  intendedWebDifferences,
+} from "./intended-differences.ts";
+import { messageCalls } from "./message-calls.ts";
+import { type Observation, observe } from "./observation.ts";
+import { outcomeCalls } from "./outcome-calls.ts";
+import { timeoutCalls } from "./timeout-calls.ts";
+
+const calls = [...messageCalls, ...frameCalls, ...timeoutCalls, ...headerCalls, ...outcomeCalls];
+const platform = { hasTrailers: true };
+
+let running: RunningCa;
+let csrPem: string;
+let token: string;
+
+beforeAll(async () => {
+  const key = await createTokenKey("ES256", "k1");
+  running = await startCa({ ISSUERS: [{ ...issuerTables.cluster, jwks: jwksOf(key) }] });
+  await running.found();
+  ({ csrPem } = await createWorkload());
+  token = await mintAccountToken(key, issuers.cluster, "foo:bar", running.now());
+});
+
+const serviceOf = (ca: CertificateAuthority) => createCertificateService(ca, platform);
+const fallbackOf = (ca: CertificateAuthority) =>
+  audited(ca, createCertificateFallback(ca, platform));
+
+function requestOf(call: DifferentialCall): { request: RpcRequest; sample: Sample } {
+  const { protocol, method = "POST", query = "", contentType, headers = [] } = call;
+  const caller = new AbortController();
+  if (call.hasHungUp) caller.abort();
+  const sample = { csrPem, otherToken: token, hangUp: () => caller.abort() };
+  const header = new Headers();
+  if (contentType !== null) header.set("content-type", contentType ?? contentTypes[protocol]);
+  for (const [name, value] of headers) header.append(name, value);
+  if (!header.has("authorization")) header.set("authorization", `Bearer ${token}`);
+  const chunks = call.body?.(sample) ?? [wire[protocol](messageOf(sample))];
+  const body = async function* () {
+    yield* chunks;
+  };
+  const request: RpcRequest = {
+    httpVersion: "2.0",
+    method,
+    url: `${origin}${rpcPath}${query}`,
+    header,
+    signal: caller.signal,
+    contextValues: createContextValues(),
+    body: (signal) => chunkedBody(body(), signal),
+  };
+  return { request, sample };
+}
+
+async function observed(
+  call: DifferentialCall,
+  create: (ca: CertificateAuthority) => RpcService,
+): Promise<Observation> {
+  const { request, sample } = requestOf(call);
+  const own = running.certificateAuthority;
+  const authenticate = call.authenticate?.(sample) ?? own.authenticate;
+  const response = await create({ ...own, authenticate })(request);
+  return observe(response, running.log.audits.splice(0));
+}
+
+/** The names of the fields in which two answers differ. */
+function differing(a: Observation, b: Observation): string[] {
+  const fields = new Set([...Object.keys(a), ...Object.keys(b)]);
+  return [...fields].filter((field) => a[field] !== b[field]).toSorted();
+}
+
+test("no call stands here twice", () => {
+  const names = calls.map(({ protocol, name }) => `${protocol}: ${name}`);
+  expect(names.filter((name, i) => names.indexOf(name) !== i)).toEqual([]);
+});
+
+describe("the fast path answers as Connect does", () => {
+  test.each(calls)("$protocol: $name", async (call) => {
+    expect(fastPathFor(requestOf(call).request, platform) !== undefined).toBe(call.isFast);
+    const fast = await observed(call, serviceOf);
+    const fallback = await observed(call, fallbackOf);
+    expect(differing(fast, fallback)).toEqual(intendedFields(intendedDifferences, call, fast));
+  });
+});
+
+describe("Connect answers over gRPC-Web as over gRPC", () => {
+  const frames = calls.filter(({ isFast, protocol }) => isFast && protocol === "gRPC");
+
+  test.each(frames)("$name", async (call) => {
+    const native = await observed(call, fallbackOf);
+    const web = await observed({ ...call, contentType: "application/grpc-web+proto" }, fallbackOf);
+    expect(differing(native, web)).toEqual(intendedFields(intendedWebDifferences, call, web));
+  });
+});
+
+test.each([...intendedDifferences, ...intendedWebDifferences])(
+  "each call of an intended difference is one of these: $fields",
+  ({ calls: named }) => {
+    const names = calls.map(({ name }) => name);
+    const unknown =
+      typeof named === "function" ? [] : named.filter((name) => !names.includes(name));
+    expect(unknown).toEqual([]);
+  },
+);

@@ -1,0 +1,82 @@
+import { grpcFrame } from "../../../contract/rpc-calls.ts";
+import { type DifferentialCall, join, messageOf, type Sample } from "./differential-call.ts";
+
+/** A frame that announces another length than it has. */
+function announcing(length: number, message: Uint8Array, flags = 0): Uint8Array {
+  const frame = grpcFrame(message, flags);
+  new DataView(frame.buffer).setUint32(1, length);
+  return frame;
+}
+
+const whole = (sample: Sample, flags = 0) => grpcFrame(messageOf(sample), flags);
+const gzipped = new Uint8Array([0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 3, 3, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
+
+const frames: readonly (readonly [string, (sample: Sample) => Uint8Array])[] = [
+  ["half a frame's head", () => new Uint8Array(3)],
+  ["half a frame", (sample) => whole(sample).subarray(0, 100)],
+  ["two messages", (sample) => join(whole(sample), whole(sample))],
+  ["two messages, the second empty", (sample) => join(whole(sample), grpcFrame(new Uint8Array()))],
+  [
+    "two messages, the first malformed",
+    (sample) => join(grpcFrame(new Uint8Array(9)), whole(sample)),
+  ],
+  [
+    "two messages, the second malformed",
+    (sample) => join(whole(sample), grpcFrame(new Uint8Array(9))),
+  ],
+  ["an octet after the message", (sample) => join(whole(sample), new Uint8Array(1))],
+  ["half a frame after the message", (sample) => join(whole(sample), whole(sample).subarray(0, 9))],
+  [
+    "a frame too long after the message",
+    (sample) => join(whole(sample), announcing(0x7fff_ffff, new Uint8Array(1))),
+  ],
+  ["a frame that announces too much", () => announcing(0x7fff_ffff, new Uint8Array(16))],
+  ["a frame that announces all that a head can", () => announcing(0xffff_ffff, new Uint8Array(16))],
+  [
+    "a frame that announces one octet more than the limit",
+    () => announcing(65_537, new Uint8Array(9)),
+  ],
+  ["a frame that announces the limit and is shorter", () => announcing(65_536, new Uint8Array(9))],
+  ["a compressed frame without an encoding", (sample) => whole(sample, 1)],
+  [
+    "a compressed frame with an octet after it",
+    (sample) => join(whole(sample, 1), new Uint8Array(1)),
+  ],
+  ["half a compressed frame", (sample) => whole(sample, 1).subarray(0, 100)],
+  ["a compressed frame that announces too much", () => announcing(65_537, new Uint8Array(9), 1)],
+  ["a compressed empty frame", () => grpcFrame(new Uint8Array(), 1)],
+  ["a frame with a reserved flag", (sample) => whole(sample, 2)],
+  ["a frame with every reserved flag", (sample) => whole(sample, 0xfe)],
+  ["a compressed frame with a reserved flag", (sample) => whole(sample, 3)],
+  [
+    "a frame with a reserved flag that announces too much",
+    () => announcing(65_537, new Uint8Array(9), 2),
+  ],
+  ["half a frame with a reserved flag", (sample) => whole(sample, 2).subarray(0, 100)],
+  ["a reserved flag in half a head", () => new Uint8Array([2, 0, 0])],
+  ["a reserved flag after the message", (sample) => join(whole(sample), whole(sample, 2))],
+  ["a frame of trailers", (sample) => whole(sample, 0x80)],
+  [
+    "trailers after the message",
+    (sample) => join(whole(sample), grpcFrame(new Uint8Array(), 0x80)),
+  ],
+];
+
+/** What a caller of gRPC may send as frames. */
+export const frameCalls: readonly DifferentialCall[] = [
+  ...frames.map(
+    ([name, body]): DifferentialCall => ({
+      name,
+      protocol: "gRPC",
+      isFast: true,
+      body: (sample) => [body(sample)],
+    }),
+  ),
+  {
+    name: "a compressed frame in gzip",
+    protocol: "gRPC",
+    isFast: false,
+    headers: [["grpc-encoding", "gzip"]],
+    body: () => [grpcFrame(gzipped, 1)],
+  },
+];
