@@ -3,14 +3,16 @@ import { ConfigurationError } from "../foundation/configuration-error.ts";
 import { CaError } from "../foundation/errors.ts";
 import type { ClusterFetch } from "../foundation/json-fetch.ts";
 import {
-  type ApiServer,
-  type ClusterUnreachable,
   type Credential,
-  createApiServer,
-  createKubernetesApi,
-  type KubernetesApi,
+  createKubernetesClient,
+  type KubernetesClient,
+} from "../kubernetes/client.ts";
+import {
+  type ClusterApi,
+  type ClusterUnreachable,
+  createClusterApi,
   type ReachableCluster,
-} from "../kubernetes/api-server.ts";
+} from "../kubernetes/cluster-api.ts";
 
 /** What access is made from. */
 export interface ClusterAccess {
@@ -19,32 +21,31 @@ export interface ClusterAccess {
   readonly unreachable: ClusterUnreachable;
 }
 
-/** A cluster within reach; nothing is asked yet. @throws ConfigurationError */
+/** A cluster that nothing has been asked yet. @throws ConfigurationError */
 export function reachCluster(
   cluster: string,
-  { server, ca, credential: name }: ClusterAccessTable,
-  { fetch, credentials, unreachable }: ClusterAccess,
+  table: ClusterAccessTable,
+  { unreachable, ...access }: ClusterAccess,
 ): ReachableCluster {
-  const credential = requireCredential(name, credentials);
-  return { cluster, server, credential, fetch: fetch(ca), unreachable };
+  return { cluster, client: clientOf(table, access), unreachable };
 }
 
-/** Its API. @throws ConfigurationError */
+/** @throws ConfigurationError */
 export function clusterApi(
   cluster: string,
   table: ClusterAccessTable,
   access: ClusterAccess,
-): KubernetesApi {
-  const reach = reachCluster(cluster, table, access);
-  return createKubernetesApi(reach, reach.fetch, reach.unreachable);
+): ClusterApi {
+  return createClusterApi(reachCluster(cluster, table, access));
 }
 
-/** The same for questions that nobody waits for. @throws ConfigurationError */
-export function clusterServer(
+/** A client of a cluster's API server. @throws ConfigurationError */
+export function clientOf(
   { server, ca, credential: name }: ClusterAccessTable,
   { fetch, credentials }: Omit<ClusterAccess, "unreachable">,
-): ApiServer {
-  return createApiServer({ server, credential: requireCredential(name, credentials) }, fetch(ca));
+): KubernetesClient {
+  const credential = requireCredential(name, credentials);
+  return createKubernetesClient({ server, credential }, fetch(ca));
 }
 
 function requireCredential(name: string, credentials: ClusterAccess["credentials"]): Credential {
@@ -54,8 +55,11 @@ function requireCredential(name: string, credentials: ClusterAccess["credentials
 }
 
 /** Where nothing authenticates, as in an operator's terminal, no credential is needed either. */
-export function noApi(cluster: string): KubernetesApi {
-  return async () => {
-    throw new CaError({ reason: "cluster-unreachable", cluster }, "no way to the API server");
+export function noApi(cluster: string): ClusterApi {
+  return {
+    cluster,
+    send: async () => {
+      throw new CaError({ reason: "cluster-unreachable", cluster }, "no way to the API server");
+    },
   };
 }

@@ -2,7 +2,7 @@ import type { Configuration } from "../config/configuration.ts";
 import type { RootTarget } from "../delivery/push-to-cluster.ts";
 import type { ClusterFetch } from "../foundation/json-fetch.ts";
 import { usualConfigMap } from "../kubernetes/root-config-map.ts";
-import { clusterServer } from "./cluster-reach.ts";
+import { clientOf } from "./cluster-reach.ts";
 
 /**
  * The clusters whose tables say `deliver_roots`. Two issuers of one API server, as while it changes its
@@ -20,8 +20,8 @@ export function rootTargets(
     const configMap = kubernetes.config_map ?? usualConfigMap;
     const key = `${kubernetes.server} ${configMap}`;
     if (targets.has(key)) continue;
-    const api = clusterServer(kubernetes, { fetch, credentials });
-    targets.set(key, { cluster, configMap, api });
+    const client = clientOf(kubernetes, { fetch, credentials });
+    targets.set(key, { cluster, configMap, client });
   }
   return [...targets.values()];
 }

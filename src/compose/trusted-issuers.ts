@@ -12,7 +12,7 @@ import type { Configuration } from "../config/configuration.ts";
 import type { IssuerTable } from "../config/issuer-table.ts";
 import { nameAllowList } from "../foundation/globs.ts";
 import { type ClusterFetch, fetchJson } from "../foundation/json-fetch.ts";
-import type { ClusterUnreachable, KubernetesApi } from "../kubernetes/api-server.ts";
+import type { ClusterApi, ClusterUnreachable } from "../kubernetes/cluster-api.ts";
 import { createPodLookup } from "../kubernetes/pod-lookup.ts";
 import type { WatchPods } from "../kubernetes/pods.ts";
 import type { ServiceAccount } from "../pki/spiffe-id.ts";
@@ -66,12 +66,12 @@ function trustedIssuer(
 
 function nodeAuthorizer(
   table: IssuerTable,
-  api: KubernetesApi | undefined,
+  api: ClusterApi | undefined,
   podsOf: PodsOf = (_, lookup) => lookup,
 ): NodeAuthorizer {
-  const { cluster, node_checks, node_reach } = table;
+  const { node_checks, node_reach } = table;
   if (api && node_checks !== "claims") {
-    return createPodAuthorizer(podsOf(table, createPodLookup(cluster, api)));
+    return createPodAuthorizer(podsOf(table, createPodLookup(api)));
   }
   const reaches = node_reach.map(({ nodes, namespaces }) => ({
     isNode: nameAllowList(nodes),
@@ -83,17 +83,17 @@ function nodeAuthorizer(
 function apiOf(
   { cluster, kubernetes }: IssuerTable,
   access: ClusterAccess | undefined,
-): KubernetesApi | undefined {
+): ClusterApi | undefined {
   if (!kubernetes) return undefined;
   return access ? clusterApi(cluster, kubernetes, access) : noApi(cluster);
 }
 
 function reviewOf(
-  { cluster, audiences, kubernetes }: IssuerTable,
-  api: KubernetesApi | undefined,
+  { audiences, kubernetes }: IssuerTable,
+  api: ClusterApi | undefined,
 ): TrustedIssuer["review"] {
   if (!kubernetes || !api) return undefined;
-  return { order: kubernetes.review, ask: createTokenReview(cluster, audiences, api) };
+  return { order: kubernetes.review, ask: createTokenReview(audiences, api) };
 }
 
 const accountName = ({ namespace, name }: ServiceAccount): string => `${namespace}/${name}`;

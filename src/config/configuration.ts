@@ -3,7 +3,7 @@ import { ConfigurationError } from "../foundation/configuration-error.ts";
 import { durationSeconds } from "../foundation/duration.ts";
 import { inEnglish } from "../foundation/english-list.ts";
 import { parsedText } from "../foundation/parsed-text.ts";
-import type { Credential } from "../kubernetes/api-server.ts";
+import type { Credential } from "../kubernetes/client.ts";
 import type { PhaseLengths } from "../pki/authority/schedule.ts";
 import type { AuthorityKey } from "../pki/authority/self-signed-authority.ts";
 import { isFullyQualified, parseTrustDomain, type TrustDomain } from "../pki/spiffe-id.ts";

@@ -1,5 +1,5 @@
 import { FetchError } from "../foundation/json-fetch.ts";
-import type { ApiServer } from "../kubernetes/api-server.ts";
+import type { SendRequest } from "../kubernetes/client.ts";
 
 /** How much a run of the push may take of its platform. */
 export interface PushLimits {
@@ -10,11 +10,14 @@ export interface PushLimits {
   readonly writesAtOnce: number;
 }
 
+/** A signal that aborts after so long, as `AbortSignal.timeout` has it. */
+export type Timeout = (milliseconds: number) => AbortSignal;
+
 /** What is left of it for one cluster. */
 export interface ClusterBudget {
   readonly writesAtOnce: number;
-  /** The same API server, until the time or the requests are spent: then every question is refused. */
-  readonly limited: (api: ApiServer) => ApiServer;
+  /** The same API server, until the time or the requests are spent: then every request is refused. */
+  readonly limited: (send: SendRequest) => SendRequest;
   /** Whether it was that, and not the cluster, that ended the work. */
   readonly isSpent: () => boolean;
 }
@@ -31,25 +34,26 @@ const shareOfOne = 1 / 4;
 
 export function createPushBudget(
   { requests, seconds, writesAtOnce }: PushLimits,
+  timeout: Timeout,
   ending: AbortSignal = new AbortController().signal,
 ): PushBudget {
-  const over = AbortSignal.any([ending, AbortSignal.timeout(1000 * seconds)]);
+  const over = AbortSignal.any([ending, timeout(1000 * seconds)]);
   let left = requests;
   const isSpent = (): boolean => left <= 0 || over.aborted;
   return {
     isSpent,
     forOne: () => {
-      const ownTime = AbortSignal.timeout(1000 * seconds * shareOfOne);
+      const ownTime = timeout(1000 * seconds * shareOfOne);
       const signal = AbortSignal.any([over, ownTime]);
       const isOver = (): boolean => isSpent() || signal.aborted;
       const limited =
-        (api: ApiServer): ApiServer =>
-        async (question) => {
+        (send: SendRequest): SendRequest =>
+        async (request) => {
           if (isOver())
             throw new FetchError("was left before its end: nothing is left of this run");
           left--;
           try {
-            return await api({ ...question, signal });
+            return await send({ ...request, signal });
           } catch (error) {
             if (isRefusedByPlatform(error)) left = 0;
             throw error;

@@ -1,19 +1,9 @@
 import { FetchError } from "../foundation/json-fetch.ts";
-import type { ApiServer } from "../kubernetes/api-server.ts";
-import {
-  type ApiRead,
-  type ClusterRoots,
-  listRoots,
-  maximumObjectOctets,
-} from "../kubernetes/cluster-roots.ts";
-import {
-  type HeldRoots,
-  holds,
-  parseRootConfigMap,
-  rootConfigMap,
-  rootConfigMapPath,
-} from "../kubernetes/root-config-map.ts";
+import type { KubernetesClient } from "../kubernetes/client.ts";
+import { type ClusterRoots, listRoots } from "../kubernetes/cluster-roots.ts";
+import { type HeldRoots, holds } from "../kubernetes/root-config-map.ts";
 import type { NumberedBundle } from "../pki/authority/trust-bundle.ts";
+import { applyRoots } from "./apply-roots.ts";
 import type { ClusterBudget } from "./push-budget.ts";
 import { rotatedByClock } from "./round-robin.ts";
 
@@ -22,7 +12,7 @@ export interface RootTarget {
   readonly cluster: string;
   /** The name of the ConfigMap in every namespace. */
   readonly configMap: string;
-  readonly api: ApiServer;
+  readonly client: KubernetesClient;
 }
 
 /** What became of a cluster in a run. */
@@ -41,7 +31,7 @@ export interface PushOutcome {
 }
 
 /** Not `rampart-distribute`, so that a cluster shows which of the two has written. */
-const fieldOwner = "rampart-ca";
+const fieldOwner = "rampart-ca" as const;
 
 /** After so many rounds of writes that all failed, in a row, a cluster is left until the next run. */
 const hopelessRounds = 3;
@@ -53,14 +43,14 @@ export async function deliverTo(
   allowance: ClusterBudget,
   now: Date,
 ): Promise<PushOutcome> {
-  const api = allowance.limited(target.api);
+  const send = allowance.limited(target.client.send);
   const { cluster, configMap } = target;
   const outcome = { cluster, sequence: bundle.sequence, written: 0, since: undefined };
   try {
-    const read: ApiRead = (path, maximumOctets) => api({ path, maximumOctets });
-    const found = await listRoots(read, configMap, (held) => noteOf(held, bundle));
+    const found = await listRoots(send, configMap, (held) => noteOf(held, bundle));
     const pending = found.namespaces.filter((each) => !found.held.get(each)?.isCurrent);
-    const write = (namespace: string) => apply(api, configMap, namespace, bundle, now);
+    const place = { configMap, fieldOwner };
+    const write = (namespace: string) => applyRoots(send, { ...place, namespace }, bundle, now);
     const written = await writeAll(rotatedByClock(pending, now), write, allowance);
     return { ...outcome, ...summaryOf(found, pending, written, now) };
   } catch (error) {
@@ -79,25 +69,6 @@ const noteOf = (held: HeldRoots, bundle: NumberedBundle): Note => ({
   deliveredAt: held.deliveredAt,
 });
 
-/** @throws FetchError */
-async function apply(
-  api: ApiServer,
-  configMap: string,
-  namespace: string,
-  bundle: NumberedBundle,
-  now: Date,
-): Promise<void> {
-  const query = `fieldManager=${fieldOwner}&force=true`;
-  const path = `${rootConfigMapPath(configMap, namespace)}?${query}`;
-  const body = rootConfigMap(configMap, namespace, bundle, now);
-  const answer = await api({ path, body, isApply: true, maximumOctets: maximumObjectOctets });
-  // A namespace that goes while it is looked at is rare, and the next listing lacks it.
-  if (answer === undefined) throw new FetchError("has no place for it, or no longer");
-  const [name, held] = parseRootConfigMap(answer, configMap) ?? [];
-  if (name === namespace && holds(held, bundle)) return;
-  throw new FetchError("has made something else of what was applied");
-}
-
 /** What became of the writes. */
 interface Writes {
   readonly written: number;
@@ -107,7 +78,7 @@ interface Writes {
 
 async function writeAll(
   pending: readonly string[],
-  write: (namespace: string) => Promise<void>,
+  write: (namespace: string) => Promise<unknown>,
   { writesAtOnce, isSpent }: ClusterBudget,
 ): Promise<Writes> {
   let [written, hopeless] = [0, 0];

@@ -2,7 +2,7 @@ import type { EventLog } from "../ca/audit-event.ts";
 import type { Authorities } from "../ca/authorities.ts";
 import { messageOf } from "../foundation/errors.ts";
 import type { NumberedBundle } from "../pki/authority/trust-bundle.ts";
-import { createPushBudget, type PushLimits } from "./push-budget.ts";
+import { createPushBudget, type PushLimits, type Timeout } from "./push-budget.ts";
 import { deliverTo, type PushOutcome, type RootTarget } from "./push-to-cluster.ts";
 import { rotatedByClock } from "./round-robin.ts";
 
@@ -24,14 +24,22 @@ export interface PushParts {
   readonly authorities: Authorities;
   readonly limits: PushLimits;
   readonly log: EventLog;
+  /** The platform's own, unless a test has another. */
+  readonly timeout?: Timeout;
 }
 
-export function createRootPush({ targets, authorities, limits, log }: PushParts): RootPush {
+export function createRootPush({
+  targets,
+  authorities,
+  limits,
+  log,
+  timeout = (milliseconds) => AbortSignal.timeout(milliseconds),
+}: PushParts): RootPush {
   const outcomes = new Map<RootTarget, PushOutcome>();
   let unreached: ReadonlySet<RootTarget> = new Set();
 
   async function deliverAll(bundle: NumberedBundle, now: Date, ending?: AbortSignal) {
-    const allowance = createPushBudget(limits, ending);
+    const allowance = createPushBudget(limits, timeout, ending);
     const queue = inTurn(targets, unreached, now);
     const workOff = async (): Promise<void> => {
       while (!allowance.isSpent()) {

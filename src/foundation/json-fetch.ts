@@ -1,6 +1,13 @@
-/** An answer that was not JSON within the bounds. */
+/** A request that got no good answer: none at all, another status, or no JSON within the bounds. */
 export class FetchError extends Error {
   override readonly name = "FetchError";
+  /** The status of the answer, if that is what was wrong with it. */
+  readonly status: number | undefined;
+
+  constructor(message: string, { status, ...options }: ErrorOptions & { status?: number } = {}) {
+    super(message, options);
+    this.status = status;
+  }
 }
 
 /**
@@ -39,7 +46,8 @@ export const fetchJson: JsonFetch = async (url) => {
   const response = await fetchWithin(url);
   if (response.status !== 200) {
     await response.body?.cancel();
-    throw new FetchError(`answered with status ${response.status}`);
+    const { status } = response;
+    throw new FetchError(`answered with status ${status}`, { status });
   }
   return readJson(response);
 };
@@ -49,7 +57,7 @@ export async function readJson(
   response: Response,
   maximumOctets: number = usualMaximumOctets,
 ): Promise<unknown> {
-  return parse(await readBounded(response, maximumOctets));
+  return parseJson(await readBounded(response, maximumOctets));
 }
 
 async function fetchWithin(url: string): Promise<Response> {
@@ -83,7 +91,8 @@ async function readBounded(response: Response, maximumOctets: number): Promise<s
   return text;
 }
 
-function parse(text: string): unknown {
+/** @throws FetchError */
+export function parseJson(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch (error) {

@@ -2,7 +2,7 @@ import * as z from "zod/mini";
 import { FetchError } from "../foundation/json-fetch.ts";
 import { createTtlCache } from "../foundation/ttl-cache.ts";
 import { addSeconds } from "../pki/x509/validity.ts";
-import { clusterUnreachable, type KubernetesApi } from "./api-server.ts";
+import { type ClusterApi, clusterUnreachable } from "./cluster-api.ts";
 import { notEnded, type Pod, type Pods, podForm } from "./pods.ts";
 
 /** For how long a yes is taken for true. A no is forgotten at once. */
@@ -16,14 +16,14 @@ const maximumOctets = 2 * 1024 * 1024;
 const podListForm = z.object({ items: z.array(podForm).check(z.maxLength(64)) });
 
 /** The pods of a cluster by questions to its API server, each as it comes up. */
-export function createPodLookup(cluster: string, api: KubernetesApi): Pods {
+export function createPodLookup({ cluster, send }: ClusterApi): Pods {
   const found = createTtlCache<Pod>(maximumKnown);
   const instances = createTtlCache<true>(maximumKnown);
   const notAsAsked = () =>
     clusterUnreachable(cluster, new FetchError("answered something else than asked"));
 
   async function ask<T>(path: string, form: z.ZodMiniType<T>, now: Date): Promise<T | undefined> {
-    const json = await api({ path, maximumOctets }, now);
+    const json = await send({ path, maximumOctets }, now);
     if (json === undefined) return undefined;
     const parsed = form.safeParse(json);
     if (!parsed.success) throw notAsAsked();

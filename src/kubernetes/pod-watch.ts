@@ -1,6 +1,6 @@
 import { FetchError } from "../foundation/json-fetch.ts";
 import type { ServiceAccount } from "../pki/spiffe-id.ts";
-import { createKubernetesClient, KubernetesError } from "./kubernetes-client.ts";
+import type { Listing } from "./list-pages.ts";
 import type { WatchPods } from "./pods.ts";
 import { notEnded, podForm } from "./pods.ts";
 import { watchCollection } from "./watch.ts";
@@ -11,10 +11,12 @@ export const podsTrustedSeconds = 15;
 /** An API server is heard at least as often, so that one which is cut off is soon missed. */
 const watchSeconds = 10;
 
-/** Whole pods come, of which little is kept: a page of them has to fit into an answer. */
-const pageSize = 100;
-
-const path = `/api/v1/pods?fieldSelector=${encodeURIComponent(notEnded)}`;
+/** The API server sends whole pods; a proxy beside the workload makes one about forty kibibytes. */
+const listing: Listing = {
+  path: `/api/v1/pods?fieldSelector=${encodeURIComponent(notEnded)}`,
+  pageSize: 50,
+  maximumRequests: 1000,
+};
 
 /**
  * The pods of a cluster by a watch, as istiod has them: its yes costs no question, and ends as soon
@@ -25,12 +27,11 @@ const path = `/api/v1/pods?fieldSelector=${encodeURIComponent(notEnded)}`;
  * long as the lookup remembers it.
  */
 export function createPodWatch(clock: () => Date, signal: AbortSignal): WatchPods {
-  return ({ cluster, server, credential, fetch, unreachable }, lookup) => {
+  return ({ cluster, client, unreachable }, lookup) => {
     const { places, keep, changed } = createPlaces();
     const pods = watchCollection({
-      client: createKubernetesClient(server, credential, fetch),
-      ...{ path, keep, changed, clock, signal, watchSeconds, pageSize },
-      failed: (error) => unreachable(cluster, toFetchError(error)),
+      ...{ client, listing, keep, changed, clock, signal, watchSeconds },
+      failed: (error) => unreachable(cluster, watchFault(error)),
     });
     const isCurrent = (now: Date): boolean => isFresh(pods.asOf(), now);
     return {
@@ -90,14 +91,9 @@ function isFresh(asOf: Date | undefined, now: Date): boolean {
   return Math.abs(now.getTime() - asOf.getTime()) < 1000 * podsTrustedSeconds;
 }
 
-/** Whatever else goes wrong is the network's; its message may quote what was sent. */
-function toFetchError(error: unknown): FetchError {
-  if (error instanceof FetchError) return error;
-  const said =
-    error instanceof KubernetesError
-      ? `refuses to have its pods watched: ${error.message}`
-      : "cannot be watched";
-  return new FetchError(said, { cause: error });
+function watchFault(error: unknown): FetchError {
+  const fault = error instanceof FetchError ? `: it ${error.message}` : "";
+  return new FetchError(`does not let Rampart watch its pods${fault}`, { cause: error });
 }
 
 const placeKey = (node: string, { namespace, name }: ServiceAccount): string =>

@@ -1,6 +1,6 @@
 import * as z from "zod/mini";
 import type { ServiceAccount } from "../pki/spiffe-id.ts";
-import type { ReachableCluster } from "./api-server.ts";
+import type { ReachableCluster } from "./cluster-api.ts";
 
 /** An object of Kubernetes that a token is bound to. */
 export interface BoundObject {

@@ -1,5 +1,6 @@
 import * as z from "zod/mini";
 import type { NumberedBundle } from "../pki/authority/trust-bundle.ts";
+import type { Listing } from "./list-pages.ts";
 
 /** The roots as a namespace has them. */
 export interface HeldRoots {
@@ -104,14 +105,21 @@ export function rootConfigMap(
   };
 }
 
-/** Where a namespace's ConfigMap of this name is. */
+/** The path of a namespace's ConfigMap of this name. */
 export function rootConfigMapPath(name: string, namespace: string): string {
   return `/api/v1/namespaces/${namespace}/configmaps/${name}`;
 }
 
-export const namespacesPath = "/api/v1/namespaces";
+const maximumRequests = 400;
 
-/** Every namespace's ConfigMap of this name. */
-export function rootConfigMapsPath(name: string): string {
-  return `/api/v1/configmaps?fieldSelector=${encodeURIComponent(`metadata.name=${name}`)}`;
+export const namespaceListing: Listing = {
+  path: "/api/v1/namespaces",
+  pageSize: 250,
+  maximumRequests,
+};
+
+/** The ConfigMaps of this name in all namespaces; each holds a bundle. */
+export function configMapListing(name: string): Listing {
+  const path = `/api/v1/configmaps?fieldSelector=${encodeURIComponent(`metadata.name=${name}`)}`;
+  return { path, pageSize: 100, maximumRequests };
 }

@@ -1,8 +1,8 @@
 import * as z from "zod/mini";
-import { inEnglish } from "../foundation/english-list.ts";
 import { FetchError } from "../foundation/json-fetch.ts";
-import { pause } from "../foundation/pause.ts";
-import { type KubernetesClient, KubernetesError } from "./kubernetes-client.ts";
+import { pause as pauseOnTimer } from "../foundation/pause.ts";
+import type { KubernetesClient } from "./client.ts";
+import { type Listing, listPages } from "./list-pages.ts";
 
 /** The objects of a collection as they were last seen, by their keys. */
 export interface WatchedCollection<T> {
@@ -16,8 +16,7 @@ export interface WatchedCollection<T> {
 /** What is followed, and how. */
 export interface WatchOptions<T> {
   readonly client: KubernetesClient;
-  /** Of the collection, with its query; there may be a selector. */
-  readonly path: string;
+  readonly listing: Listing;
   /** The key and what is kept of an object, if anything is; nothing for what is no such object. */
   readonly keep: (object: unknown) => readonly [string, T | undefined] | undefined;
   /** Told of every change of an item. */
@@ -25,7 +24,8 @@ export interface WatchOptions<T> {
   readonly failed: (error: unknown) => void;
   readonly signal: AbortSignal;
   readonly clock?: () => Date;
-  readonly pageSize?: number;
+  /** How it waits between requests; on the platform's timers, unless a test has others. */
+  readonly pause?: typeof pauseOnTimer;
   /** The server ends a watch after this long, and one that it does not end is dead: a half-open connection. */
   readonly watchSeconds?: number;
 }
@@ -36,24 +36,17 @@ const maximumItems = 50_000;
 /** Until another look at a collection that was too large: the look itself is work for both sides. */
 const tooManyPauseSeconds = 900;
 
-/** Pages may be empty, where a selector has found nothing on them. */
-const maximumPages = 5000;
-
 class TooMany extends FetchError {
   constructor() {
     super(`has more than ${maximumItems} of what is followed`);
   }
 }
 
-const listMilliseconds = 30_000;
-
 const shortestPauseSeconds = 0.25;
 const longestPauseSeconds = 30;
 const pauseBetweenWatches = 200;
 
 const textOrNone = z._default(z.string(), "");
-const metadata = z.object({ resourceVersion: textOrNone, continue: textOrNone });
-const listForm = z.object({ metadata, items: z.nullish(z.array(z.unknown())) });
 const eventForm = z.object({
   type: z.enum(["ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR"]),
   object: z.looseObject({
@@ -89,7 +82,7 @@ export function watchCollection<T>(following: WatchOptions<T>): WatchedCollectio
 }
 
 async function run<T>(following: WatchOptions<T>, progress: Progress<T>): Promise<void> {
-  const { signal, failed } = following;
+  const { signal, failed, pause = pauseOnTimer } = following;
   let pauseSeconds = shortestPauseSeconds;
   let failedAt: string | undefined;
   while (!signal.aborted) {
@@ -100,7 +93,7 @@ async function run<T>(following: WatchOptions<T>, progress: Progress<T>): Promis
       await pause(pauseBetweenWatches, signal);
     } catch (error) {
       if (signal.aborted) return;
-      const status = error instanceof KubernetesError ? error.status : undefined;
+      const status = error instanceof FetchError ? error.status : undefined;
       if (status !== gone) failed(error);
       const isStuck = progress.version === failedAt && !refusals.includes(status);
       if (isStuck || status === gone) progress.version = undefined;
@@ -116,12 +109,14 @@ async function run<T>(following: WatchOptions<T>, progress: Progress<T>): Promis
 /** @returns The version of what there was. */
 async function list<T>(following: WatchOptions<T>, progress: Progress<T>): Promise<string> {
   const { items } = progress;
+  const { client, listing, signal } = following;
   const begun = following.clock?.();
   const seen = new Set<string>();
   let version = "";
-  for await (const page of pages(following)) {
-    version = page.metadata.resourceVersion;
-    for (const object of page.items ?? []) {
+  for await (const page of listPages(client.send, { ...listing, signal })) {
+    if (page.isFirst) seen.clear();
+    version = page.resourceVersion;
+    for (const object of page.items) {
       const [key, item] = following.keep(object) ?? [];
       if (key === undefined || item === undefined) continue;
       set(following, items, key, item);
@@ -135,16 +130,16 @@ async function list<T>(following: WatchOptions<T>, progress: Progress<T>): Promi
 }
 
 async function watch<T>(
-  { client, path, keep, changed, signal, clock, watchSeconds = 60 }: WatchOptions<T>,
+  { client, listing, keep, changed, signal, clock, watchSeconds = 60 }: WatchOptions<T>,
   progress: Progress<T>,
   from: string,
 ): Promise<void> {
   const begun = clock?.();
   const bounded = AbortSignal.any([signal, AbortSignal.timeout(1500 * watchSeconds)]);
   let isToldAll = true;
-  for await (const line of client.watch(watchPath(path, from, watchSeconds), bounded)) {
-    const { type, object } = eventForm.parse(line, inEnglish);
-    if (type === "ERROR") throw new KubernetesError(object.code ?? 0, "the watch");
+  for await (const event of client.watch(watchPath(listing.path, from, watchSeconds), bounded)) {
+    const { type, object } = parseEvent(event);
+    if (type === "ERROR") throw watchError(object.code ?? 0);
     const [key, item] = type === "BOOKMARK" ? [] : (keep(object) ?? []);
     if (key !== undefined) {
       set({ changed }, progress.items, key, type === "DELETED" ? undefined : item);
@@ -178,32 +173,16 @@ function set<T>(
   changed?.(before, after);
 }
 
-type Page = z.infer<typeof listForm>;
-
-type Source = Pick<WatchOptions<unknown>, "client" | "path" | "signal" | "pageSize">;
-
-async function* pages(following: Source): AsyncGenerator<Page> {
-  let next = "";
-  for (let count = 0; count < maximumPages; count++) {
-    const page = await listPage(following, next);
-    yield page;
-    next = page.metadata.continue;
-    if (next === "") return;
-  }
-  throw new FetchError("has no end of what it lists");
+function parseEvent(json: unknown): z.infer<typeof eventForm> {
+  const event = eventForm.safeParse(json);
+  if (event.success) return event.data;
+  throw new FetchError("answered something else than the events of a watch");
 }
 
-function listPage({ client, path, signal, pageSize = 500 }: Source, next: string): Promise<Page> {
-  const query = `limit=${pageSize}${next === "" ? "" : `&continue=${encodeURIComponent(next)}`}`;
-  const bounded = AbortSignal.any([signal, AbortSignal.timeout(listMilliseconds)]);
-  return client
-    .read(`${path}${separator(path)}${query}`, bounded)
-    .then((json) => listForm.parse(json, inEnglish));
-}
+const watchError = (status: number): FetchError =>
+  new FetchError(`ended a watch with status ${status}`, { status });
 
 function watchPath(path: string, from: string, seconds: number): string {
   const query = `watch=1&allowWatchBookmarks=true&timeoutSeconds=${seconds}&resourceVersion=${encodeURIComponent(from)}`;
-  return `${path}${separator(path)}${query}`;
+  return `${path}${path.includes("?") ? "&" : "?"}${query}`;
 }
-
-const separator = (path: string): string => (path.includes("?") ? "&" : "?");

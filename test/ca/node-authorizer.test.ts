@@ -4,7 +4,7 @@ import { createIdentityPolicy } from "../../src/ca/identity-policy.ts";
 import { createClaimedReach } from "../../src/ca/node-authorizer.ts";
 import type { ImpersonationRule } from "../../src/foundation/errors.ts";
 import { nameAllowList } from "../../src/foundation/globs.ts";
-import { createKubernetesApi, restSeconds } from "../../src/kubernetes/api-server.ts";
+import { backoffSeconds } from "../../src/kubernetes/cluster-api.ts";
 import { createPodLookup, podsKnownSeconds } from "../../src/kubernetes/pod-lookup.ts";
 import type { Pods } from "../../src/kubernetes/pods.ts";
 import { addSeconds } from "../../src/pki/x509/validity.ts";
@@ -22,7 +22,7 @@ import {
 } from "../contract/node-checks.ts";
 import { trustedIssuerWithoutKeys } from "../testkit/callers/trusted-issuers.ts";
 import {
-  apiCredential,
+  clusterApiAt,
   type FakeApiServer,
   podJson,
   startApiServer,
@@ -30,11 +30,7 @@ import {
 import { refusalOf } from "../testkit/refusal.ts";
 
 function lookupOf(server: FakeApiServer, cluster: string): Pods {
-  const access = { cluster, server: server.origin, credential: () => apiCredential };
-  return createPodLookup(
-    cluster,
-    createKubernetesApi(access, fetch, () => {}),
-  );
+  return createPodLookup(clusterApiAt(server, cluster));
 }
 
 describe("by questions to the API server (istio facts §10.2),", () => {
@@ -187,7 +183,7 @@ describe("what a cluster says of its pods", () => {
     primary.instead = (_, response) => response.writeHead(500).end();
     await refusalOf(() => policy(proxy, wanted, now));
     primary.instead = undefined;
-    const later = addSeconds(now, restSeconds);
+    const later = addSeconds(now, backoffSeconds);
     expect(await policy(proxy, wanted, later)).toBe(wanted);
   });
 });

@@ -1,16 +1,12 @@
-import { once } from "node:events";
-import { type AddressInfo, createServer } from "node:net";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import type { FetchError } from "../../src/foundation/json-fetch.ts";
-import type { ReachableCluster } from "../../src/kubernetes/api-server.ts";
-import { createKubernetesApi } from "../../src/kubernetes/api-server.ts";
+import { createKubernetesClient } from "../../src/kubernetes/client.ts";
+import { createClusterApi, type ReachableCluster } from "../../src/kubernetes/cluster-api.ts";
 import { createPodLookup } from "../../src/kubernetes/pod-lookup.ts";
 import { createPodWatch, podsTrustedSeconds } from "../../src/kubernetes/pod-watch.ts";
 import type { Pods } from "../../src/kubernetes/pods.ts";
 import { addSeconds } from "../../src/pki/x509/validity.ts";
 import { describeNodeChecks, now, onNode, ztunnel } from "../contract/node-checks.ts";
-import { type ServedCa, serveCa } from "../testkit/ca/served-ca.ts";
-import { createTokenKey, jwksOf } from "../testkit/callers/tokens.ts";
 import { eventually } from "../testkit/eventually.ts";
 import { type FakePod, podJson } from "../testkit/kubernetes/api-server.ts";
 import {
@@ -26,9 +22,7 @@ const knowsNothing: Pods = { find: async () => undefined, isOn: async () => fals
 function reachOf(api: WatchedApi, faults: FetchError[] = []): ReachableCluster {
   return {
     cluster: "primary",
-    server: api.origin,
-    credential: () => watchedToken,
-    fetch,
+    client: createKubernetesClient({ server: api.origin, credential: () => watchedToken }, fetch),
     unreachable: (_, error) => void faults.push(error),
   };
 }
@@ -48,9 +42,9 @@ function watchedCluster(
   signal: AbortSignal,
   { faults = [], isAlone = false }: { faults?: FetchError[]; isAlone?: boolean } = {},
 ): WatchedCluster {
-  const ask = createKubernetesApi(reachOf(api), fetch, () => {});
+  const clusterApi = createClusterApi(reachOf(api));
   // Anew, without what it remembers.
-  const fallBack = (): Pods => (isAlone ? knowsNothing : createPodLookup("primary", ask));
+  const fallBack = (): Pods => (isAlone ? knowsNothing : createPodLookup(clusterApi));
   let lookup = fallBack();
   const pods = createPodWatch(clock, signal)(reachOf(api, faults), {
     find: (...words) => lookup.find(...words),
@@ -146,7 +140,7 @@ describe("pods that are watched", () => {
     await eventually(async () => expect(await pods.isOn("zt-node", account, instant)).toBe(true));
     const [first, ...others] = urls.map((url) => new URL(url, api.origin).searchParams);
     expect(first?.get("fieldSelector")).toBe("status.phase!=Failed,status.phase!=Succeeded");
-    expect(first?.get("limit")).toBe("100");
+    expect(first?.get("limit")).toBe("50");
     expect(others.filter((query) => query.has("continue"))).toHaveLength(2);
   });
 
@@ -155,6 +149,7 @@ describe("pods that are watched", () => {
     ["not allowed to be watched", () => forbid()],
     ["not in a form that can be read", () => garble("{}")],
     ["not JSON", () => garble("<html>")],
+    ["an object alone that is too long", () => garble(" ".repeat(11_000_000))],
   ])("are looked up while they are %s", async (_, prepare) => {
     prepare();
     start();
@@ -223,32 +218,6 @@ describe("pods that are watched", () => {
     });
   });
 
-  test.each([
-    ["on their way", false],
-    ["cut off by the end of the watch", true],
-  ])("are not known by the first of many changes while the others are %s", async (_, isCut) => {
-    put(ztunnel, onNode);
-    start("alone");
-    await settle();
-    let replayed = 0;
-    let end = (): void => {};
-    api.instead = ({ url = "" }, response) => {
-      if (!url.includes("watch=1") || replayed > 0) return true;
-      end = () => void response.end();
-      const object = podJson({ ...onNode, name: "late", account: "late" });
-      // What comes after it: that onNode has gone.
-      response.write(`${JSON.stringify({ type: "ADDED", object })}\n`, () => replayed++);
-      return true;
-    };
-    instant = addSeconds(now, 3600);
-    api.cut();
-    await eventually(() => expect(replayed).toBe(1));
-    instant = addSeconds(instant, 10);
-    if (isCut) end();
-    await new Promise((resolve) => setTimeout(resolve, 300));
-    expect(await hasTarget()).toBe(false);
-  });
-
   test("are not known by a clock that was set back", async () => {
     put(ztunnel, onNode);
     start("alone");
@@ -268,7 +237,9 @@ describe("pods that are watched", () => {
     put(onNode);
     await eventually(async () => expect(await hasTarget()).toBe(true));
     expect(lists()).toHaveLength(before);
-    expect(faults.map(({ message }) => message)).toEqual(["cannot be watched"]);
+    expect(faults.map(({ message }) => message)).toEqual([
+      expect.stringMatching(/^does not let Rampart watch its pods: it (did not answer|broke off)/),
+    ]);
   });
 
   test("are listed again once the API server has forgotten where that was", async () => {
@@ -288,155 +259,13 @@ describe("pods that are watched", () => {
     expect(lists().length).toBeGreaterThan(before);
   });
 
-  test("are listed again after what cannot be read", async () => {
-    start("alone");
-    await eventually(() => expect(api.watching()).toBe(1));
-    const before = lists().length;
-    api.instead = ({ url = "" }, response) =>
-      url.includes("watch=1") && Boolean(response.end('{"type":"NEWS"}\n'));
-    api.cut();
-    await eventually(() => expect(lists().length).toBeGreaterThan(before));
-    api.instead = undefined;
-    put(onNode);
-    await eventually(async () => expect(await hasTarget()).toBe(true));
-  });
-
-  test("are not listed again and again where only the watch is refused", async () => {
-    put(ztunnel, onNode);
-    api.instead = ({ url = "" }, response) =>
-      url.includes("watch=1") && Boolean(response.writeHead(403).end());
-    start();
-    await eventually(() => expect(faults.length).toBeGreaterThan(2));
-    expect(lists()).toHaveLength(1);
-    instant = addSeconds(now, podsTrustedSeconds);
-    expect([await hasProxy(), await hasTarget()]).toEqual([true, true]);
-    expect(questions()).toHaveLength(2);
-  });
-
-  test("are not known by a watch that ends before it has said anything", async () => {
-    put(ztunnel, onNode);
-    start("alone");
-    await settle();
-    let ended = 0;
-    api.instead = (_, response) => {
-      ended++;
-      return Boolean(response.end());
-    };
-    instant = addSeconds(now, podsTrustedSeconds);
-    api.cut();
-    await eventually(() => expect(ended).toBeGreaterThan(2));
-    expect([await hasProxy(), await hasTarget()]).toEqual([false, false]);
-  });
-
-  test("that are more than may be kept are looked up, every one", async () => {
-    put(ztunnel, onNode);
-    const half = Array.from({ length: 25_001 }, (_, i) => podJson({ ...onNode, name: `a-${i}` }));
-    onlyLookups((response) => {
-      const items = half.map((pod) => ({
-        ...pod,
-        metadata: { ...pod.metadata, namespace: `ns-${pages}` },
-      }));
-      const metadata = { resourceVersion: "1", ...(pages++ % 2 === 0 && { continue: "1" }) };
-      response.end(JSON.stringify({ metadata, items }));
-    });
-    let pages = 0;
-    start();
-    await eventually(() => expect(faults).not.toEqual([]));
-    expect(faults[0]?.message).toBe("has more than 50000 of what is followed");
-    expect([await hasProxy(), await hasTarget()]).toEqual([true, true]);
-    expect(questions()).toHaveLength(2);
-    await new Promise((resolve) => setTimeout(resolve, 1000));
-    expect([pages, faults.length]).toEqual([2, 1]);
-  });
-
-  test("are looked up when a page of them is more than can be read", async () => {
-    put(ztunnel, onNode);
-    onlyLookups((response) => void response.end(" ".repeat(17 * 1024 * 1024)));
-    start();
-    await eventually(() => expect(faults).not.toEqual([]));
-    expect([await hasProxy(), await hasTarget()]).toEqual([true, true]);
-  });
-
   test("say who refuses what, and nobody's credential", async () => {
     forbid();
     start();
     await eventually(() => expect(faults).toHaveLength(1));
     expect(faults[0]?.message).toBe(
-      "refuses to have its pods watched: GET /api/v1/pods answered with status 403",
+      "does not let Rampart watch its pods: it refuses the credential for GET /api/v1/pods (status 403)",
     );
     expect(JSON.stringify(faults)).not.toContain(watchedToken);
-  });
-});
-
-describe("rampart serve", () => {
-  let api: WatchedApi;
-  let served: ServedCa | undefined;
-
-  beforeEach(async () => {
-    api = await startWatchedApi();
-  });
-
-  afterEach(async () => {
-    await served?.end();
-    served = undefined;
-    await api.close();
-  });
-
-  const credential = "CLUSTER_CREDENTIAL_A";
-
-  async function start(
-    changes: Record<string, unknown>,
-    values: Record<string, unknown> = {},
-  ): Promise<void> {
-    const kubernetes = { server: api.origin, credential };
-    const jwks = jwksOf(await createTokenKey("ES256", "k1"));
-    const table = { issuer: "https://a.test", jwks, kubernetes };
-    const ISSUERS = [{ ...table, ...changes }];
-    served = await serveCa({ ISSUERS, [credential]: watchedToken, ...values });
-  }
-
-  test("watches the pods of a cluster with node proxies, and ends that with itself", async () => {
-    await start({ trusted_node_accounts: ["istio-system/ztunnel"] });
-    await eventually(() => expect(api.watching()).toBe(1));
-    await served?.end();
-    served = undefined;
-    await eventually(() => expect(api.watching()).toBe(0));
-  });
-
-  test("watches nothing for a server that does not come about", async () => {
-    const taken = await startWatchedApi();
-    const address = new URL(taken.origin).host;
-    const proxies = { trusted_node_accounts: ["istio-system/ztunnel"] };
-    await expect(start(proxies, { MONITORING_LISTEN: address })).rejects.toThrow(/EADDRINUSE/);
-    await eventually(() => expect(api.watching()).toBe(0));
-    const before = api.asked.length;
-    api.cut();
-    await new Promise((resolve) => setTimeout(resolve, 500));
-    expect(api.asked).toHaveLength(before);
-    await taken.close();
-  });
-
-  test("leaves no port open of a server that does not come about", async () => {
-    const probe = createServer().listen(0, "127.0.0.1");
-    await once(probe, "listening");
-    const { port } = probe.address() as AddressInfo;
-    await new Promise((resolve) => probe.close(resolve));
-    const listens = {
-      MONITORING_LISTEN: `127.0.0.1:${port}`,
-      PLAINTEXT_LISTEN: new URL(api.origin).host,
-    };
-    await expect(start({}, listens)).rejects.toThrow(/EADDRINUSE/);
-    await expect(fetch(`http://127.0.0.1:${port}/healthz`)).rejects.toThrow();
-  });
-
-  test.each<[string, Record<string, unknown>]>([
-    ["without node proxies", {}],
-    [
-      "whose node proxies are judged by claims",
-      { trusted_node_accounts: ["istio-system/ztunnel"], node_checks: "claims" },
-    ],
-  ])("asks nothing of a cluster %s", async (_, changes) => {
-    await start(changes);
-    expect(api.asked).toEqual([]);
   });
 });

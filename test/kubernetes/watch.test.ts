@@ -1,58 +1,306 @@
-import { expect, test } from "vitest";
-import type { KubernetesClient } from "../../src/kubernetes/kubernetes-client.ts";
-import { watchCollection } from "../../src/kubernetes/watch.ts";
+import { describe, expect, test } from "vitest";
+import { AnswerTooLong, FetchError } from "../../src/foundation/json-fetch.ts";
+import type { KubernetesClient } from "../../src/kubernetes/client.ts";
+import { type WatchedCollection, watchCollection } from "../../src/kubernetes/watch.ts";
+import { addSeconds } from "../../src/pki/x509/validity.ts";
 
-/** Lists pages without objects, each of which promises another, and says how often it was asked. */
-function endless(): KubernetesClient & { readonly asked: string[] } {
-  const asked: string[] = [];
-  return {
-    asked,
-    read: async (path) => {
-      asked.push(path);
-      return { metadata: { resourceVersion: "1", continue: `${asked.length}` }, items: [] };
-    },
-    watch: async function* () {},
-    apply: async () => undefined,
-  };
-}
+const start = new Date("2026-11-21T12:00:00Z");
+const path = "/api/v1/things?fieldSelector=a";
 
-test("a list that has no end is left, and said to have none", async () => {
-  const client = endless();
-  const ending = new AbortController();
-  const failure = await new Promise((failed) => {
-    watchCollection({
-      client,
-      path: "/api/v1/pods",
-      keep: () => undefined,
-      failed,
-      signal: ending.signal,
-    });
-  });
-  ending.abort();
-  expect(failure).toMatchObject({ message: "has no end of what it lists" });
-  expect(client.asked.length).toBeLessThanOrEqual(5000);
+/** An object, and what is kept of it. */
+const thing = (name: string, value = name, resourceVersion = "1") => ({
+  metadata: { name, resourceVersion },
+  value,
+});
+type Thing = ReturnType<typeof thing>;
+
+const isThing = (object: unknown): object is Thing => typeof Object(object).value === "string";
+
+const event = (type: string, object: object): object => ({ type, object });
+const bookmark = (resourceVersion = "2"): object =>
+  event("BOOKMARK", { metadata: { resourceVersion } });
+
+const page = (items: readonly unknown[], next = "", resourceVersion = "1"): object => ({
+  kind: "ThingList",
+  metadata: { resourceVersion, continue: next },
+  items,
 });
 
-test("what a server calls its version stays a value in the next request", async () => {
-  const paths: string[] = [];
+/** What a request for a page is answered with. */
+type Listed = object | Error;
+
+/** What a watch yields; a function runs once everything before it has been taken in. */
+type Watched = readonly (object | Error | (() => void))[];
+
+interface Followed {
+  readonly collection: WatchedCollection<string>;
+  /** What was asked for, in order. */
+  readonly asked: readonly string[];
+  readonly failures: readonly unknown[];
+  readonly pausesSeconds: readonly number[];
+}
+
+interface Script {
+  readonly lists: readonly Listed[];
+  readonly watches?: readonly Watched[];
+  readonly during?: (collection: WatchedCollection<string>) => void;
+  readonly changed?: (before: string | undefined, after: string | undefined) => void;
+  readonly clock?: () => Date;
+}
+
+/** Follows a collection until the script is at its end; no time passes in the pauses. */
+function follow({ lists, watches = [], changed, clock = () => start }: Script): Promise<Followed> {
+  const [restOfLists, restOfWatches] = [[...lists], [...watches]];
   const ending = new AbortController();
-  const client: KubernetesClient = {
-    read: async () => ({ metadata: { resourceVersion: "1&watch=0#" }, items: [] }),
-    watch: async function* (path) {
+  const asked: string[] = [];
+  const failures: unknown[] = [];
+  const pausesSeconds: number[] = [];
+  return new Promise((resolve) => {
+    const end = (): Error => {
       ending.abort();
-      yield paths.push(path);
-    },
-    apply: async () => undefined,
-  };
-  const { signal } = ending;
-  watchCollection({
-    client,
-    path: "/api/v1/pods",
-    keep: () => undefined,
-    failed: () => {},
-    signal,
+      resolve({ collection, asked, failures, pausesSeconds });
+      return new FetchError("the script is at its end");
+    };
+    const client: KubernetesClient = {
+      send: async (request) => {
+        asked.push(request.path);
+        const listed = restOfLists.shift() ?? end();
+        if (listed instanceof Error) throw listed;
+        return listed;
+      },
+      watch: async function* (from) {
+        asked.push(from);
+        const watched = restOfWatches.shift();
+        if (!watched) throw end();
+        for (const each of watched) {
+          if (each instanceof Error) throw each;
+          if (typeof each === "function") each();
+          else yield each;
+        }
+      },
+    };
+    const collection = watchCollection<string>({
+      client,
+      listing: { path, pageSize: 2, maximumRequests: 1000 },
+      keep: (object) => (isThing(object) ? [object.metadata.name, object.value] : undefined),
+      changed,
+      failed: (error) => failures.push(error),
+      signal: ending.signal,
+      clock,
+      pause: async (milliseconds) => void pausesSeconds.push(milliseconds / 1000),
+      watchSeconds: 10,
+    });
   });
-  await expect
-    .poll(() => paths)
-    .toEqual([expect.stringMatching(/resourceVersion=1%26watch%3D0%23$/)]);
+}
+
+const itemsOf = ({ collection }: Followed): object => Object.fromEntries(collection.items);
+const listsIn = ({ asked }: Followed): number =>
+  asked.filter((each) => !each.includes("watch=1") && !each.includes("continue=")).length;
+const refused = (status: number): FetchError => new FetchError("refused", { status });
+
+describe("a collection is followed", () => {
+  test("from all that there is, by every change of it", async () => {
+    const changes: unknown[] = [];
+    const followed = await follow({
+      lists: [page([thing("a"), thing("b")], "next"), page([thing("c")])],
+      watches: [
+        [
+          event("ADDED", thing("d", "new")),
+          event("MODIFIED", thing("b", "other")),
+          event("DELETED", thing("a")),
+        ],
+      ],
+      changed: (before, after) => changes.push([before, after]),
+    });
+    expect(itemsOf(followed)).toEqual({ b: "other", c: "c", d: "new" });
+    expect(changes.slice(3)).toEqual([
+      [undefined, "new"],
+      ["b", "other"],
+      ["a", undefined],
+    ]);
+    expect(followed.collection.hasAll()).toBe(true);
+    expect(followed.failures).toEqual([]);
+  });
+
+  test("from where the last event was, when a watch ends or breaks", async () => {
+    const followed = await follow({
+      lists: [page([], "", "10")],
+      watches: [
+        [event("ADDED", thing("a", "a", "11"))],
+        [bookmark("12"), new FetchError("broke off")],
+        [],
+      ],
+    });
+    const from = followed.asked.slice(1).map((each) => /resourceVersion=(\d+)/.exec(each)?.[1]);
+    expect(from).toEqual(["10", "11", "12", "12"]);
+    expect(listsIn(followed)).toBe(1);
+  });
+
+  test("by requests in which the server's version is a value", async () => {
+    const { asked } = await follow({ lists: [page([], "", "1&watch=0#")] });
+    expect(asked).toEqual([
+      `${path}&limit=2`,
+      `${path}&watch=1&allowWatchBookmarks=true&timeoutSeconds=10&resourceVersion=1%26watch%3D0%23`,
+    ]);
+  });
+
+  test("without the objects that are none of it", async () => {
+    const followed = await follow({
+      lists: [page([thing("a"), { metadata: { name: "b" } }])],
+      watches: [[event("ADDED", { metadata: {} })]],
+    });
+    expect(itemsOf(followed)).toEqual({ a: "a" });
+  });
+});
+
+describe("a collection is listed again", () => {
+  test.each<[string, Watched]>([
+    ["as the status of a watch", [refused(410)]],
+    ["as an event", [event("ERROR", { code: 410 })]],
+  ])("when the server has forgotten the version, and says so %s", async (_, watched) => {
+    const followed = await follow({
+      lists: [page([thing("a"), thing("b")]), page([thing("b"), thing("c")], "", "20")],
+      watches: [watched],
+    });
+    expect(itemsOf(followed)).toEqual({ b: "b", c: "c" });
+    expect(followed.asked.at(-1)).toContain("resourceVersion=20");
+    expect(followed.failures).toEqual([]);
+  });
+
+  test("when the server has forgotten where the next page begins, without what has gone", async () => {
+    const followed = await follow({
+      lists: [
+        ...[page([thing("gone"), thing("a")], "next"), refused(410)],
+        ...[page([thing("a")], "next"), page([thing("b")])],
+      ],
+    });
+    expect(itemsOf(followed)).toEqual({ a: "a", b: "b" });
+    expect(followed.failures).toEqual([]);
+  });
+
+  test.each<[string, object | Error]>([
+    ["breaks", new FetchError("broke off")],
+    ["is refused by status 404", refused(404)],
+    ["is refused by status 500", refused(500)],
+    ["yields an error", event("ERROR", { code: 500 })],
+    ["yields what is no event", { type: "NEWS" }],
+    ["yields a text", Object("ADDED")],
+    ["yields an event without an object", { type: "ADDED" }],
+  ])("when a watch %s twice at the same place", async (_, fault) => {
+    const followed = await follow({ lists: [page([]), page([])], watches: [[fault], [fault]] });
+    expect(listsIn(followed)).toBe(2);
+    expect(followed.failures).toHaveLength(2);
+    expect(followed.failures.every((each) => each instanceof FetchError)).toBe(true);
+  });
+
+  test.each([401, 403])("never, when only the watch is refused, by status %i", async (status) => {
+    const watches = Array.from({ length: 5 }, () => [refused(status)]);
+    const followed = await follow({ lists: [page([])], watches });
+    expect(listsIn(followed)).toBe(1);
+    expect(followed.failures).toHaveLength(5);
+  });
+});
+
+describe("after a failure", () => {
+  const away = new FetchError("did not answer");
+
+  test("it waits, longer each time", async () => {
+    const { pausesSeconds, failures } = await follow({
+      lists: Array.from({ length: 9 }, () => away),
+    });
+    expect(pausesSeconds).toEqual([0.25, 0.5, 1, 2, 4, 8, 16, 30, 30]);
+    expect(failures).toHaveLength(9);
+  });
+
+  test("it waits no longer than at first once a watch has ended well", async () => {
+    const { pausesSeconds } = await follow({
+      lists: [away, away, page([])],
+      watches: [[bookmark()], [away]],
+    });
+    expect(pausesSeconds).toEqual([0.25, 0.5, 0.2, 0.25]);
+  });
+
+  test("what was known stays", async () => {
+    const followed = await follow({
+      lists: [page([thing("a")]), away, new AnswerTooLong()],
+      watches: [[refused(410)]],
+    });
+    expect(itemsOf(followed)).toEqual({ a: "a" });
+    expect(followed.collection.hasAll()).toBe(true);
+  });
+});
+
+describe("of more than fifty thousand objects", () => {
+  const many = (count: number): object[] =>
+    Array.from({ length: count / 1000 }, (_, i) => {
+      const items = Array.from({ length: 1000 }, (_, j) => thing(`${i}-${j}`));
+      return page(items, i + 1 < count / 1000 ? `${i}` : "");
+    });
+
+  test("nothing is kept, and the next look comes after a quarter of an hour", async () => {
+    const [first = {}, ...others] = many(51_000);
+    const followed = await follow({ lists: [first, ...others.slice(0, 50)] });
+    expect(itemsOf(followed)).toEqual({});
+    expect([followed.collection.hasAll(), followed.collection.asOf()]).toEqual([false, undefined]);
+    expect(followed.pausesSeconds).toEqual([900]);
+    expect(followed.failures).toMatchObject([{ message: expect.stringContaining("50000") }]);
+  });
+
+  test("none is too many where one goes for each that comes", async () => {
+    const followed = await follow({
+      lists: many(50_000),
+      watches: [[event("DELETED", thing("0-0")), event("ADDED", thing("new"))]],
+    });
+    expect(followed.collection.items.size).toBe(50_000);
+    expect(followed.failures).toEqual([]);
+  });
+
+  test("nothing is kept where the last comes by a watch", async () => {
+    const followed = await follow({
+      lists: many(50_000),
+      watches: [[event("ADDED", thing("new"))]],
+    });
+    expect(followed.collection.items.size).toBe(0);
+    expect(followed.failures).toHaveLength(1);
+  });
+});
+
+describe("what is known is as of", () => {
+  let instant: Date;
+  const clock = (): Date => instant;
+  const pass = (seconds: number) => () => {
+    instant = addSeconds(instant, seconds);
+  };
+
+  /** How old it is when the script is at its end, in seconds after the start. */
+  async function asOf(...watches: Watched[]): Promise<number | undefined> {
+    instant = start;
+    const { collection } = await follow({ lists: [page([])], watches, clock });
+    const time = collection.asOf()?.getTime();
+    return time === undefined ? undefined : (time - start.getTime()) / 1000;
+  }
+
+  const change = event("ADDED", thing("a"));
+
+  test.each<[string, number, Watched[]]>([
+    ["the beginning of the list", 0, [[pass(5)]]],
+    ["the last bookmark", 7, [[pass(5), bookmark(), pass(2), bookmark(), pass(1)]]],
+    [
+      "the bookmark before a change, behind which others may be",
+      5,
+      [[pass(5), bookmark(), pass(1), change]],
+    ],
+    ["the list, where a change has come alone", 0, [[pass(1), change]]],
+    ["the list, where a watch ends early", 0, [[pass(8)]]],
+    ["the end of a watch that lasted", 9, [[pass(9)]]],
+    ["the list, where a watch that lasted ends with a change", 0, [[pass(9), change]]],
+    ["the list, where a watch that lasted breaks", 0, [[pass(9), new FetchError("broke off")]]],
+  ])("%s", async (_, seconds, watches) => {
+    expect(await asOf(...watches)).toBe(seconds);
+  });
+
+  test("nothing before the first list", async () => {
+    const { collection } = await follow({ lists: [new FetchError("did not answer")] });
+    expect([collection.hasAll(), collection.asOf()]).toEqual([false, undefined]);
+  });
 });

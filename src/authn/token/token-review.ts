@@ -2,7 +2,7 @@ import * as z from "zod/mini";
 import { CaError } from "../../foundation/errors.ts";
 import { FetchError } from "../../foundation/json-fetch.ts";
 import { createTtlCache } from "../../foundation/ttl-cache.ts";
-import { clusterUnreachable, type KubernetesApi } from "../../kubernetes/api-server.ts";
+import { type ClusterApi, clusterUnreachable } from "../../kubernetes/cluster-api.ts";
 import { toHex } from "../../pki/encoding/bytes.ts";
 import { parseServiceAccount, type ServiceAccount } from "../../pki/spiffe-id.ts";
 import { addSeconds } from "../../pki/x509/validity.ts";
@@ -31,16 +31,16 @@ type Answer = BoundAccount | CaError;
 
 /** @param audiences Sent with every token, and looked for in every answer. */
 export function createTokenReview(
-  cluster: string,
   audiences: readonly string[],
-  api: KubernetesApi,
+  { cluster, send }: ClusterApi,
 ): TokenReview {
   const answers = createTtlCache<Answer>(maximumAnswers);
 
   async function review(token: string, now: Date): Promise<Answer> {
     const spec = { token, audiences };
     const body = { apiVersion: "authentication.k8s.io/v1", kind: "TokenReview", spec };
-    const json = await api({ path: "/apis/authentication.k8s.io/v1/tokenreviews", body }, now);
+    const path = "/apis/authentication.k8s.io/v1/tokenreviews";
+    const json = await send({ method: "POST", path, body }, now);
     try {
       return parseTokenReview(json, audiences);
     } catch (error) {

@@ -1,10 +1,11 @@
-import { clusterServer } from "../../compose/cluster-reach.ts";
+import { clientOf } from "../../compose/cluster-reach.ts";
 import type { Configuration } from "../../config/configuration.ts";
 import type { IssuerTable } from "../../config/issuer-table.ts";
-import { FetchError } from "../../foundation/json-fetch.ts";
+import { FetchError, parseJson } from "../../foundation/json-fetch.ts";
 import { OperatorError } from "../../foundation/operator-error.ts";
 import { clusterFetch } from "../../host/cluster-fetch.ts";
-import { type ApiRead, type ClusterRoots, listRoots } from "../../kubernetes/cluster-roots.ts";
+import type { SendRequest } from "../../kubernetes/client.ts";
+import { type ClusterRoots, listRoots } from "../../kubernetes/cluster-roots.ts";
 import { type HeldRoots, usualConfigMap } from "../../kubernetes/root-config-map.ts";
 import { printable } from "../terminal/printable.ts";
 import { type KnownLogin, knownLogins, type LoginChoice } from "./cluster-logins.ts";
@@ -66,11 +67,11 @@ async function lookAt(
 ): Promise<ClusterInspection> {
   const { cluster, issuer, kubernetes } = table;
   const login = loginFor(table, logins);
-  const read = login ? readerBy(login) : readerOf(table, configuration);
-  if (typeof read === "string") return { cluster, issuer, roots: read };
+  const send = login ? loginSender(login) : accessSender(table, configuration);
+  if (typeof send === "string") return { cluster, issuer, roots: send };
   try {
     const name = kubernetes?.config_map ?? usualConfigMap;
-    return { cluster, issuer, roots: await listRoots(inTime(read), name, keeping()) };
+    return { cluster, issuer, roots: await listRoots(inTime(send), name, keeping()) };
   } catch (error) {
     if (error instanceof FetchError) {
       return { cluster, issuer, roots: `the API server ${error.message}` };
@@ -80,36 +81,28 @@ async function lookAt(
   }
 }
 
-function readerBy({ read }: KnownLogin): ApiRead {
-  return async (path) => {
-    const text = await read(path);
-    try {
-      return JSON.parse(text);
-    } catch (error) {
-      throw new FetchError("did not answer JSON", { cause: error });
-    }
-  };
+function loginSender({ read }: KnownLogin): SendRequest {
+  return async ({ path }) => parseJson(await read(path));
 }
 
 /** The access of the CA itself, or why there is none here. */
-function readerOf(
+function accessSender(
   { kubernetes }: IssuerTable,
   { clusterCredentials: credentials }: Configuration,
-): ApiRead | string {
+): SendRequest | string {
   if (!kubernetes) return "no kubernetes access: give --kubeconfig, or --context";
   if (!credentials.has(kubernetes.credential)) {
     return `no credential here: set ${kubernetes.credential}, or give --kubeconfig or --context`;
   }
-  const api = clusterServer(kubernetes, { fetch: clusterFetch, credentials });
-  return (path, maximumOctets) => api({ path, maximumOctets });
+  return clientOf(kubernetes, { fetch: clusterFetch, credentials }).send;
 }
 
 /** A server that drips pages ends some time. */
-function inTime(read: ApiRead): ApiRead {
+function inTime(send: SendRequest): SendRequest {
   const deadline = AbortSignal.timeout(lookMilliseconds);
-  return async (path, maximumOctets) => {
+  return async (request) => {
     if (deadline.aborted) throw new FetchError("takes too long to list what it has");
-    return read(path, maximumOctets);
+    return send(request);
   };
 }
 

@@ -10,7 +10,7 @@ import * as z from "zod/mini";
 import { inEnglish } from "../../foundation/english-list.ts";
 import { OperatorError } from "../../foundation/operator-error.ts";
 import { systemCode } from "../../host/system-code.ts";
-import { maximumPageOctets } from "../../kubernetes/cluster-roots.ts";
+import { maximumPageOctets } from "../../kubernetes/list-pages.ts";
 import { childEnvironment } from "../terminal/child-environment.ts";
 
 /** A cluster as kubectl would reach it. */

@@ -1,5 +1,7 @@
+import * as z from "zod/mini";
 import type { OperationLog } from "../../foundation/event-log.ts";
-import type { KubernetesClient } from "../../kubernetes/kubernetes-client.ts";
+import { FetchError } from "../../foundation/json-fetch.ts";
+import { type KubernetesClient, maximumObjectOctets } from "../../kubernetes/client.ts";
 import { addSeconds } from "../../pki/x509/validity.ts";
 import { logFault } from "../observability/fault-log.ts";
 import type { RootDelivery } from "./root-delivery.ts";
@@ -7,7 +9,8 @@ import type { RootDelivery } from "./root-delivery.ts";
 /** Istio's names (istio facts §5.5). */
 const signerName = "istio.io/istiod-ca";
 const name = "istio.io:istiod-ca:root-cert";
-const path = `/apis/certificates.k8s.io/v1beta1/clustertrustbundles/${encodeURIComponent(name)}`;
+const collection = "/apis/certificates.k8s.io/v1beta1/clustertrustbundles";
+const path = `${collection}/${encodeURIComponent(name)}?fieldManager=rampart-distribute&force=true`;
 
 /** It is not watched: what somebody else made of it is put right after so long. */
 const repairSeconds = 300;
@@ -34,7 +37,7 @@ export function createClusterTrustBundle(
       tried = pem;
       due = addSeconds(now, retrySeconds);
       try {
-        await client.apply(path, clusterTrustBundle(pem), signal);
+        await applyTrustBundle(client, pem, signal);
         applied = pem;
         due = addSeconds(now, repairSeconds);
       } catch (error) {
@@ -43,6 +46,23 @@ export function createClusterTrustBundle(
       }
     },
   };
+}
+
+const storedForm = z.object({ spec: z.object({ trustBundle: z.string() }) });
+
+/** @throws FetchError also where the API server has stored something else. */
+async function applyTrustBundle(
+  { send }: KubernetesClient,
+  pem: string,
+  signal: AbortSignal,
+): Promise<void> {
+  const body = clusterTrustBundle(pem);
+  const maximumOctets = maximumObjectOctets;
+  const answer = await send({ method: "PATCH", path, body, maximumOctets, signal });
+  if (answer === undefined) throw new FetchError("serves no ClusterTrustBundles (v1beta1)");
+  const stored = storedForm.safeParse(answer);
+  if (stored.success && stored.data.spec.trustBundle === pem) return;
+  throw new FetchError("has stored something else than what was applied");
 }
 
 const clusterTrustBundle = (trustBundle: string): object => ({

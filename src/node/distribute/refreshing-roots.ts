@@ -3,7 +3,7 @@ import { type BundleFollower, createBundleFollower } from "../../host/bundle-fol
 import { clusterFetch } from "../../host/cluster-fetch.ts";
 import { recur } from "../../host/recurrence.ts";
 import { readRootFile } from "../../host/root-file.ts";
-import { createKubernetesClient } from "../../kubernetes/kubernetes-client.ts";
+import { createKubernetesClient } from "../../kubernetes/client.ts";
 import { credentialInFile } from "../files/credential-file.ts";
 import type { RootPlaces } from "../files/root-places.ts";
 import { logFault } from "../observability/fault-log.ts";
@@ -41,7 +41,7 @@ export async function refreshRoots(
   const { signal } = ending;
   const follower = await createBundleFollower(upstream, upstreamRootsFile, log, clock);
   const fetch = clusterFetch(await readRootFile(serverRootsFile));
-  const client = createKubernetesClient(server, credentialInFile(tokenFile), fetch);
+  const client = createKubernetesClient({ server, credential: credentialInFile(tokenFile) }, fetch);
   const deliveries = [
     ...(configMap === undefined ? [] : [createRootDelivery(client, configMap, log, signal)]),
     ...(clusterTrustBundle ? [createClusterTrustBundle(client, log, signal)] : []),

@@ -1,14 +1,13 @@
+import { applyRoots } from "../../delivery/apply-roots.ts";
 import type { OperationLog } from "../../foundation/event-log.ts";
-import type { KubernetesClient } from "../../kubernetes/kubernetes-client.ts";
+import type { KubernetesClient, SendRequest } from "../../kubernetes/client.ts";
 import {
+  configMapListing,
   type HeldRoots,
   holds,
-  namespacesPath,
+  namespaceListing,
   parseNamespace,
   parseRootConfigMap,
-  rootConfigMap,
-  rootConfigMapPath,
-  rootConfigMapsPath,
 } from "../../kubernetes/root-config-map.ts";
 import { type WatchedCollection, watchCollection } from "../../kubernetes/watch.ts";
 import type { NumberedBundle } from "../../pki/authority/trust-bundle.ts";
@@ -51,19 +50,20 @@ export function createRootDelivery(
   const failed = (error: unknown): void => logFault(log, "watch-failed", error);
   const namespaces = watchCollection({
     client,
-    path: namespacesPath,
+    listing: namespaceListing,
     keep: parseNamespace,
     failed,
     signal,
   });
   const configMaps = watchCollection({
     client,
-    path: rootConfigMapsPath(name),
+    listing: configMapListing(name),
     keep: (object) => parseRootConfigMap(object, name),
     failed,
     signal,
   });
   const attempts = new Map<string, Attempts>();
+  const send: SendRequest = (request) => client.send({ ...request, signal });
 
   async function apply(namespace: string, bundle: NumberedBundle, now: Date): Promise<void> {
     const before = attempts.get(namespace);
@@ -71,10 +71,8 @@ export function createRootDelivery(
     const pauseSeconds = isQuiet ? 1 : Math.min(2 * before.pauseSeconds, longestPauseSeconds);
     attempts.set(namespace, { last: now, next: addSeconds(now, pauseSeconds), pauseSeconds });
     try {
-      const path = rootConfigMapPath(name, namespace);
-      const object = rootConfigMap(name, namespace, bundle, now);
-      const applied = parseRootConfigMap(await client.apply(path, object, signal), name);
-      if (applied) configMaps.items.set(...applied);
+      const place = { namespace, configMap: name, fieldOwner: "rampart-distribute" } as const;
+      configMaps.items.set(namespace, await applyRoots(send, place, bundle, now));
     } catch (error) {
       if (!signal.aborted) logFault(log, "root-not-delivered", error, { namespace });
     }

@@ -3,7 +3,7 @@ import { credentialText } from "../../config/cluster-access.ts";
 import { ConfigurationError } from "../../foundation/configuration-error.ts";
 import { FetchError } from "../../foundation/json-fetch.ts";
 import { systemCode } from "../../host/system-code.ts";
-import type { Credential } from "../../kubernetes/api-server.ts";
+import type { Credential } from "../../kubernetes/client.ts";
 
 /** Names the file of a credential: the credential's own name, and `_FILE`. */
 export const credentialFileName: RegExp = /^(CLUSTER_CREDENTIAL_[A-Z0-9_]{1,64})_FILE$/;

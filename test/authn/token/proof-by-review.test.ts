@@ -8,13 +8,14 @@ import {
 } from "../../../src/authn/token/token-review.ts";
 import type { TrustedIssuer } from "../../../src/authn/trusted-issuer.ts";
 import type { Refusal } from "../../../src/foundation/errors.ts";
-import { createKubernetesApi, restSeconds } from "../../../src/kubernetes/api-server.ts";
+import { backoffSeconds } from "../../../src/kubernetes/cluster-api.ts";
 import { parseTrustDomain, type TrustDomain } from "../../../src/pki/spiffe-id.ts";
 import { addSeconds } from "../../../src/pki/x509/validity.ts";
 import { createTokenKey, mintAccountToken, type TokenKey } from "../../testkit/callers/tokens.ts";
 import { trustedIssuer } from "../../testkit/callers/trusted-issuers.ts";
 import {
   apiCredential,
+  clusterApiAt,
   type FakeApiServer,
   goodReview,
   startApiServer,
@@ -49,11 +50,10 @@ function reviewing(
   cluster: string,
   aliases: readonly string[],
 ): TrustedIssuer {
-  const access = { cluster, server: server.origin, credential: () => apiCredential };
-  const api = createKubernetesApi(access, fetch, (name, error) => {
-    failures.push(`${name}: ${error.message}`);
+  const api = clusterApiAt(server, cluster, (name, { message }) => {
+    failures.push(`${name}: ${message}`);
   });
-  const ask = createTokenReview(cluster, ["istio-ca"], api);
+  const ask = createTokenReview(["istio-ca"], api);
   return trustedIssuer(issuerOf(cluster), [key], {
     cluster,
     clusterAliases: aliases,
@@ -282,12 +282,15 @@ describe("an answer is remembered", () => {
   });
 
   test("never beyond the token", async () => {
-    const api = () => Promise.resolve(json(goodReview("a:b")));
-    const review = createTokenReview("c", ["istio-ca"], api);
+    const send = () => Promise.resolve(json(goodReview("a:b")));
+    const review = createTokenReview(["istio-ca"], { cluster: "c", send });
     const asked: Date[] = [];
-    const counting = createTokenReview("c", ["istio-ca"], (_, at) => {
-      asked.push(at);
-      return api();
+    const counting = createTokenReview(["istio-ca"], {
+      cluster: "c",
+      send: (_, at) => {
+        asked.push(at);
+        return send();
+      },
     });
     const expiresAt = addSeconds(now, 3);
     await review("token", expiresAt, now);
@@ -299,10 +302,11 @@ describe("an answer is remembered", () => {
 
   test("but not more of them than fit", async () => {
     let asked = 0;
-    const review = createTokenReview("c", ["istio-ca"], async () => {
+    const send = async () => {
       asked++;
       return json(goodReview("a:b"));
-    });
+    };
+    const review = createTokenReview(["istio-ca"], { cluster: "c", send });
     const expiresAt = addSeconds(now, 3600);
     for (let i = 0; i <= maximumAnswers; i++) await review(`token ${i}`, expiresAt, now);
     await review(`token ${maximumAnswers}`, expiresAt, now);
@@ -357,9 +361,11 @@ describe("an API server that", () => {
       expect(await refusalOf(() => authenticate(credentials, now))).toEqual(unreachable);
     }
     expect(local.asked).toHaveLength(1);
-    expect(failures).toEqual(["Kubernetes: answered with status 500"]);
+    expect(failures).toEqual([
+      "Kubernetes: answered POST /apis/authentication.k8s.io/v1/tokenreviews with status 500",
+    ]);
     local.instead = undefined;
-    const later = addSeconds(now, restSeconds);
+    const later = addSeconds(now, backoffSeconds);
     expect(await authenticate(credentials, later)).toMatchObject({
       issuer: { cluster: "Kubernetes" },
     });

@@ -13,6 +13,7 @@ import { enrol, formatEnrolment, parseShown } from "../../../src/cli/cluster/clu
 import { readKubeconfig } from "../../../src/cli/cluster/kubeconfig.ts";
 import { CaError } from "../../../src/foundation/errors.ts";
 import { clusterFetch } from "../../../src/host/cluster-fetch.ts";
+import { createKubernetesClient } from "../../../src/kubernetes/client.ts";
 import { podsKnownSeconds } from "../../../src/kubernetes/pod-lookup.ts";
 import { createPodWatch, podsTrustedSeconds } from "../../../src/kubernetes/pod-watch.ts";
 import { distribute } from "../../../src/node/distribute/distribute.ts";
@@ -243,9 +244,10 @@ const rows: readonly (readonly [string, (scene: Scene) => Promise<void>])[] = [
 async function watchesPods({ plane, access }: Scene): Promise<void> {
   const ending = new AbortController();
   const faults: string[] = [];
+  const { server, ca } = plane;
   const cluster = {
-    ...{ cluster: "prod-1", server: plane.server, credential: () => access },
-    fetch: clusterFetch(plane.ca),
+    cluster: "prod-1",
+    client: createKubernetesClient({ server, credential: () => access }, clusterFetch(ca)),
     unreachable: (_: string, { message }: Error) => void faults.push(message),
   };
   const nothing = { find: async () => undefined, isOn: async () => false };

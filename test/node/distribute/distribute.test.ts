@@ -237,6 +237,34 @@ describe("delivery outlives", () => {
     await expectDelivered("sealed");
   });
 
+  test("an API server that stores something else, which is logged", async () => {
+    const changed = JSON.stringify({ metadata: { name: "istio-ca-root-cert" }, data: {} });
+    api.instead = ({ method }, response) => method === "PATCH" && Boolean(response.end(changed));
+    await start();
+    await eventually(() =>
+      expect(log.operations).toContainEqual(
+        expect.objectContaining({ event: "root-not-delivered", namespace: "default" }),
+      ),
+    );
+    expect(await readiness()).toMatchObject({ ready: false, pending: ["default"] });
+  });
+
+  test.each<[string, number, string]>([
+    ["serves none", 404, "{}"],
+    ["refuses it", 403, "{}"],
+    ["stores something else", 200, '{"spec":{"trustBundle":"other"}}'],
+    ["answers another object", 200, "{}"],
+  ])("a ClusterTrustBundle where an API server %s, which is logged", async (_, status, json) => {
+    api.instead = (_, response) => Boolean(response.writeHead(status).end(json));
+    await start({ CONFIG_MAPS: false, CLUSTER_TRUST_BUNDLE: true });
+    await eventually(() =>
+      expect(log.operations).toContainEqual(
+        expect.objectContaining({ event: "root-not-delivered", level: "warning" }),
+      ),
+    );
+    expect(await readiness()).toMatchObject({ ready: false, delivered: 0 });
+  });
+
   test("a CA that is away: what was delivered stays, and drift is repaired", async () => {
     await start();
     await ready();
@@ -304,11 +332,17 @@ test("says which bundle the cluster has, and since when", async () => {
 });
 
 test("leaves the cluster alone where its own port cannot be had", async () => {
-  api.put(namespaceOf("shop"));
+  const other = await startWatchedApi();
+  for (const each of [api, other]) each.put(namespaceOf("shop"));
+  api.endNoWatch();
   const taken = new URL(api.origin).host;
   await expect(start({ MONITORING_LISTEN: taken })).rejects.toThrow("EADDRINUSE");
+  // What was left running has come as far by then.
+  await start({ KUBERNETES_SERVER: other.origin });
+  await ready();
   await eventually(() => expect(api.watching()).toBe(0));
-  const asked = api.asked.length;
-  await new Promise((resolve) => setTimeout(resolve, 600));
-  expect(api.asked).toHaveLength(asked);
+  expect(api.asked.filter((each) => each.startsWith("PATCH"))).toEqual([]);
+  await running?.close(100);
+  running = undefined;
+  await other.close();
 });

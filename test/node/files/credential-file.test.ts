@@ -2,7 +2,7 @@ import { mkdir, rename, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { ConfigurationError } from "../../../src/foundation/configuration-error.ts";
-import { createKubernetesApi, restSeconds } from "../../../src/kubernetes/api-server.ts";
+import { backoffSeconds } from "../../../src/kubernetes/cluster-api.ts";
 import { readConfigurationFile } from "../../../src/node/files/configuration-file.ts";
 import { credentialInFile } from "../../../src/node/files/credential-file.ts";
 import { parseServeConfiguration } from "../../../src/node/serve/serve-configuration.ts";
@@ -12,6 +12,7 @@ import { temporaryFolder } from "../../dev/temporary-folder.ts";
 import { serveCa } from "../../testkit/ca/served-ca.ts";
 import {
   apiCredential,
+  clusterApiAt,
   type FakeApiServer,
   startApiServer,
 } from "../../testkit/kubernetes/api-server.ts";
@@ -33,9 +34,9 @@ afterEach(() => api.close());
 const shown = (): readonly unknown[] => api.asked.map(({ authorization }) => authorization);
 
 function askedOf(faults: string[] = []): (seconds?: number) => Promise<unknown> {
-  const access = { cluster: "prod-1", server: api.origin, credential: credentialInFile(file) };
-  const ask = createKubernetesApi(access, fetch, (_, { message }) => void faults.push(message));
-  return (seconds = 0) => ask({ path: "/api/v1/namespaces/a/pods" }, addSeconds(now, seconds));
+  const unreachable = (_: string, { message }: Error) => void faults.push(message);
+  const { send } = clusterApiAt(api, "prod-1", unreachable, credentialInFile(file));
+  return (seconds = 0) => send({ path: "/api/v1/namespaces/a/pods" }, addSeconds(now, seconds));
 }
 
 describe("a credential in a file", () => {
@@ -47,7 +48,7 @@ describe("a credential in a file", () => {
     await refusalOf(ask);
     await writeFile(`${file}.new`, ` ${apiCredential} `);
     await rename(`${file}.new`, file);
-    await ask(restSeconds);
+    await ask(backoffSeconds);
     const [first, last] = [`Bearer ${apiCredential}`, `Bearer ${apiCredential}`];
     expect(shown()).toEqual([first, "Bearer second", last]);
   });
@@ -71,7 +72,7 @@ describe("a credential in a file", () => {
     expect(api.asked).toEqual([]);
     await rm(file, { recursive: true, force: true });
     await writeFile(file, apiCredential);
-    await ask(restSeconds);
+    await ask(backoffSeconds);
   });
 });
 

@@ -1,4 +1,10 @@
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
+import { type Credential, createKubernetesClient } from "../../../src/kubernetes/client.ts";
+import {
+  type ClusterApi,
+  type ClusterUnreachable,
+  createClusterApi,
+} from "../../../src/kubernetes/cluster-api.ts";
 import { listenOnLoopback } from "../network/loopback.ts";
 import { fitsSelector } from "./field-selector.ts";
 
@@ -39,6 +45,17 @@ export interface FakeApiServer {
 
 /** The one credential that a fake API server lets in. */
 export const apiCredential = "credential-of-rampart";
+
+/** The API of a cluster whose server this one stands for. */
+export function clusterApiAt(
+  { origin: server }: FakeApiServer,
+  cluster: string,
+  unreachable: ClusterUnreachable = () => {},
+  credential: Credential = () => apiCredential,
+): ClusterApi {
+  const client = createKubernetesClient({ server, credential }, fetch);
+  return createClusterApi({ cluster, client, unreachable });
+}
 
 export async function startApiServer(): Promise<FakeApiServer> {
   const server = createServer((request, response) => {

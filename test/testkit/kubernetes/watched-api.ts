@@ -41,6 +41,8 @@ export interface WatchedApi {
   readonly clusterTrustBundles: () => readonly KubernetesObject[];
   /** Forgets what has changed so far, as etcd does when it is compacted, and ends every watch. */
   readonly forget: () => void;
+  /** From now on watches are open until whoever watches ends them. */
+  readonly endNoWatch: () => void;
   /** Cuts every connection that is open. */
   readonly cut: () => void;
   /** Answers instead of everything else, while it is set. */
@@ -66,6 +68,7 @@ export async function startWatchedApi(): Promise<WatchedApi> {
   const asked: string[] = [];
   let version = 100;
   let forgottenUntil = 0;
+  let endsWatches = true;
 
   function record(type: Change["type"], object: KubernetesObject): KubernetesObject {
     version++;
@@ -114,7 +117,7 @@ export async function startWatchedApi(): Promise<WatchedApi> {
     tell();
     watches.set(response, tell);
     const seconds = Number(url.searchParams.get("timeoutSeconds"));
-    const end = setTimeout(() => response.end(), 1000 * seconds);
+    const end = setTimeout(() => endsWatches && response.end(), 1000 * seconds);
     response.on("close", () => {
       clearTimeout(end);
       watches.delete(response);
@@ -193,6 +196,9 @@ export async function startWatchedApi(): Promise<WatchedApi> {
       changes.length = 0;
       for (const response of watches.keys()) response.end();
       watches.clear();
+    },
+    endNoWatch: () => {
+      endsWatches = false;
     },
     cut: () => server.closeAllConnections(),
     watching: () => watches.size,

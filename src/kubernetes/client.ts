@@ -1,0 +1,147 @@
+import {
+  AnswerTooLong,
+  type Fetch,
+  FetchError,
+  fetchTimeoutMilliseconds,
+  parseJson,
+  readJson,
+} from "../foundation/json-fetch.ts";
+
+/** One request to an API server: a GET, unless it says otherwise. */
+export interface KubernetesRequest {
+  /** POST creates the body; PATCH is a server-side apply of it. */
+  readonly method?: "GET" | "POST" | "PATCH";
+  /** With its query, percent-encoded. */
+  readonly path: string;
+  readonly body?: object;
+  /** The longest answer that is read; by default the usual bound for JSON. */
+  readonly maximumOctets?: number;
+  /** Ends the request before its time is up. */
+  readonly signal?: AbortSignal;
+}
+
+/**
+ * Sends one request to an API server that may be slow, away, broken or an impostor. Time and size of
+ * the answer are bounded.
+ *
+ * @returns The JSON of an answer with status 200 or 201, unread; `undefined` for status 404.
+ * @throws FetchError
+ */
+export type SendRequest = (request: KubernetesRequest) => Promise<unknown>;
+
+/** Everything that Rampart does at an API server goes through one of these. */
+export interface KubernetesClient {
+  readonly send: SendRequest;
+  /**
+   * The events of a watch, unread, until the server or the signal ends it. The length of each is
+   * bounded; the time is not. @throws FetchError
+   */
+  readonly watch: (path: string, signal: AbortSignal) => AsyncIterable<unknown>;
+}
+
+/**
+ * The bearer token to show to an API server. It may change between calls, and nothing may repeat it.
+ *
+ * @throws FetchError
+ */
+export type Credential = () => string | Promise<string>;
+
+/** The API server of a client, and the credential to show there. */
+export interface KubernetesAccess {
+  /** No slash at the end. */
+  readonly server: string;
+  readonly credential: Credential;
+}
+
+/** The longest JSON of an object: an API server stores about a mebibyte, and JSON may escape each octet. */
+export const maximumObjectOctets: number = 10 * 1024 * 1024;
+
+export function createKubernetesClient(
+  { server, credential }: KubernetesAccess,
+  fetch: Fetch,
+): KubernetesClient {
+  async function open(request: KubernetesRequest, signal: AbortSignal): Promise<Response> {
+    const response = await answerTo(request, signal);
+    const { status } = response;
+    if (status === 200 || status === 201) return response;
+    await response.body?.cancel();
+    throw statusError(request, status);
+  }
+
+  async function answerTo(request: KubernetesRequest, signal: AbortSignal): Promise<Response> {
+    try {
+      const init = { ...requestInit(request, await credential()), signal };
+      return await fetch(`${server}${request.path}`, init);
+    } catch (error) {
+      throw toFetchError(error, "did not answer");
+    }
+  }
+
+  return {
+    send: async (request) => {
+      try {
+        const response = await open(request, timeLimited(request.signal));
+        return await readJson(response, request.maximumOctets);
+      } catch (error) {
+        if (error instanceof FetchError && error.status === 404) return undefined;
+        throw error;
+      }
+    },
+    watch: async function* (path, signal) {
+      const { body } = await open({ path }, signal);
+      if (body) for await (const line of linesOf(body)) yield parseJson(line);
+    },
+  };
+}
+
+function timeLimited(signal: AbortSignal | undefined): AbortSignal {
+  const timeout = AbortSignal.timeout(fetchTimeoutMilliseconds);
+  return signal ? AbortSignal.any([signal, timeout]) : timeout;
+}
+
+function requestInit({ method = "GET", body }: KubernetesRequest, token: string): RequestInit {
+  const contentType = method === "PATCH" ? "application/apply-patch+yaml" : "application/json";
+  return {
+    method,
+    headers: {
+      accept: "application/json",
+      authorization: `Bearer ${token}`,
+      ...(body && { "content-type": contentType }),
+    },
+    ...(body && { body: JSON.stringify(body) }),
+    redirect: "manual",
+  };
+}
+
+function statusError({ method = "GET", path }: KubernetesRequest, status: number): FetchError {
+  const [collection] = path.split("?");
+  const refused = status === 401 || status === 403;
+  const message = refused
+    ? `refuses the credential for ${method} ${collection} (status ${status})`
+    : `answered ${method} ${collection} with status ${status}`;
+  return new FetchError(message, { status });
+}
+
+/** The message of a foreign error may quote what was sent. */
+function toFetchError(error: unknown, message: string): FetchError {
+  return error instanceof FetchError ? error : new FetchError(message, { cause: error });
+}
+
+async function* linesOf(body: ReadableStream<Uint8Array>): AsyncGenerator<string> {
+  const decoder = new TextDecoder("utf-8", { fatal: true });
+  let rest = "";
+  try {
+    for await (const chunk of body) {
+      const [first = "", ...others] = decoder.decode(chunk, { stream: true }).split("\n");
+      rest += first;
+      if (rest.length > maximumObjectOctets) throw new AnswerTooLong();
+      for (const next of others) {
+        if (rest !== "") yield rest;
+        rest = next;
+      }
+    }
+  } catch (error) {
+    throw toFetchError(error, "broke off its answer, or answered no UTF-8");
+  }
+  if (rest !== "") yield rest;
+}

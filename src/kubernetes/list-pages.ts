@@ -1,0 +1,93 @@
+import * as z from "zod/mini";
+import { AnswerTooLong, FetchError } from "../foundation/json-fetch.ts";
+import { maximumObjectOctets, type SendRequest } from "./client.ts";
+
+/** A collection to list, and how. */
+export interface Listing {
+  /** Of the collection, with its query; there may be a selector. */
+  readonly path: string;
+  /** How many objects usually fit into a page. */
+  readonly pageSize: number;
+  readonly maximumRequests: number;
+  readonly signal?: AbortSignal;
+}
+
+/** A page of a collection. */
+export interface ListPage {
+  readonly items: readonly unknown[];
+  /** The version of the collection, from which a watch can begin; empty where the server gives none. */
+  readonly resourceVersion: string;
+  /** The list begins here, or begins anew: all pages before this one are void. */
+  readonly isFirst: boolean;
+}
+
+/** The longest answer for a page of several objects. */
+export const maximumPageOctets: number = 2 * 1024 * 1024;
+
+const textOrNone = z._default(z.string().check(z.maxLength(4096)), "");
+const pageForm = z.object({
+  kind: z.string().check(z.regex(/List$/)),
+  metadata: z.object({ resourceVersion: textOrNone, continue: textOrNone }),
+  items: z.nullable(z.array(z.unknown()).check(z.maxLength(1000))),
+});
+type Page = z.infer<typeof pageForm>;
+
+const tokenExpired = 410;
+
+/**
+ * Lists a collection page by page. A page that is too long is asked for again in halves, since whoever
+ * may write into one namespace can make it so. Where the server has forgotten where the next page
+ * begins, the list begins anew.
+ *
+ * @throws FetchError for a server that does not list, and for a list without an end.
+ */
+export async function* listPages(send: SendRequest, listing: Listing): AsyncGenerator<ListPage> {
+  const halves: number[] = [];
+  let from = "";
+  for (let left = listing.maximumRequests; left > 0; left--) {
+    const count = halves.pop() ?? listing.pageSize;
+    const page = await requestPage(send, listing, from, count);
+    if (page === "too-long") halves.push(Math.floor(count / 2), Math.ceil(count / 2));
+    else if (page === "expired") from = "";
+    else {
+      const { resourceVersion, continue: next } = page.metadata;
+      yield { items: page.items ?? [], resourceVersion, isFirst: from === "" };
+      if (next === "") return;
+      from = next;
+    }
+  }
+  throw new FetchError("does not come to the end of what it lists");
+}
+
+async function requestPage(
+  send: SendRequest,
+  { path, signal }: Listing,
+  from: string,
+  count: number,
+): Promise<Page | "too-long" | "expired"> {
+  try {
+    const json = await send({
+      path: pagePath(path, from, count),
+      maximumOctets: count === 1 ? maximumObjectOctets : maximumPageOctets,
+      ...(signal && { signal }),
+    });
+    return parsePage(json);
+  } catch (error) {
+    if (error instanceof AnswerTooLong && count > 1) return "too-long";
+    if (error instanceof FetchError && error.status === tokenExpired && from !== "") {
+      return "expired";
+    }
+    throw error;
+  }
+}
+
+function pagePath(path: string, from: string, count: number): string {
+  const next = from === "" ? "" : `&continue=${encodeURIComponent(from)}`;
+  return `${path}${path.includes("?") ? "&" : "?"}limit=${count}${next}`;
+}
+
+function parsePage(json: unknown): Page {
+  const page = pageForm.safeParse(json);
+  if (page.success) return page.data;
+  throw new FetchError("answered something else than a list");
+}

@@ -1,0 +1,198 @@
+import { describe, expect, test } from "vitest";
+import { AnswerTooLong, type Fetch, FetchError } from "../../src/foundation/json-fetch.ts";
+import {
+  createKubernetesClient,
+  type KubernetesClient,
+  maximumObjectOctets,
+} from "../../src/kubernetes/client.ts";
+
+const token = "token-of-a-test";
+const never = new AbortController().signal;
+
+const clientOf = (fetch: Fetch): KubernetesClient =>
+  createKubernetesClient({ server: "https://api.test", credential: () => token }, fetch);
+
+type Body = string | Uint8Array;
+
+const answering = (body: Body, status = 200): KubernetesClient =>
+  clientOf(async () => new Response(status === 204 ? null : bodyOf([body]), { status }));
+
+/** The pieces of a body, as they come; after them the connection breaks, if there is a fault. */
+function bodyOf(pieces: readonly Body[], fault?: Error): ReadableStream<Uint8Array> {
+  const rest = pieces.map((each) =>
+    typeof each === "string" ? new TextEncoder().encode(each) : each,
+  );
+  return new ReadableStream({
+    pull(controller) {
+      const piece = rest.shift();
+      if (piece) controller.enqueue(piece);
+      else if (fault) controller.error(fault);
+      else controller.close();
+    },
+  });
+}
+
+async function failureOf(act: () => unknown): Promise<FetchError> {
+  try {
+    await act();
+  } catch (error) {
+    if (error instanceof FetchError) return error;
+    throw error;
+  }
+  throw new Error("it was accepted");
+}
+
+async function eventsOf(client: KubernetesClient): Promise<unknown[]> {
+  const events: unknown[] = [];
+  for await (const event of client.watch("/api/v1/pods?watch=1", never)) events.push(event);
+  return events;
+}
+
+const refusedStatuses = [202, 204, 301, 307, 400, 401, 403, 409, 410, 422, 429, 500, 503];
+
+describe("a request to an API server", () => {
+  test.each([
+    [{ path: "/a?b=c" }, "GET", null, undefined],
+    [{ path: "/a", method: "POST", body: { a: 1 } }, "POST", "application/json", '{"a":1}'],
+    [{ path: "/a", method: "PATCH", body: {} }, "PATCH", "application/apply-patch+yaml", "{}"],
+  ] as const)("%j is sent as %s", async (request, method, contentType, body) => {
+    const sent: [string, RequestInit][] = [];
+    const client = clientOf(async (url, init) => {
+      sent.push([url, init]);
+      return new Response("[1]", { status: 201 });
+    });
+    expect(await client.send(request)).toEqual([1]);
+    const [[url, init] = ["", {}]] = sent;
+    const headers = new Headers(init.headers);
+    expect(url).toBe(`https://api.test${request.path}`);
+    expect(init).toMatchObject({ method, redirect: "manual" });
+    expect(init.body).toBe(body);
+    expect(headers.get("authorization")).toBe(`Bearer ${token}`);
+    expect(headers.get("content-type")).toBe(contentType);
+  });
+
+  test("shows the credential of the moment", async () => {
+    const shown: (string | null)[] = [];
+    let count = 0;
+    const fetch: Fetch = async (_, { headers }) => {
+      shown.push(new Headers(headers).get("authorization"));
+      return new Response("{}");
+    };
+    const credential = async (): Promise<string> => `token-${count++}`;
+    const { send } = createKubernetesClient({ server: "https://api.test", credential }, fetch);
+    await send({ path: "/a" });
+    await send({ path: "/a" });
+    expect(shown).toEqual(["Bearer token-0", "Bearer token-1"]);
+  });
+
+  test("finds nothing where the status is 404", async () => {
+    expect(await answering("{}", 404).send({ path: "/a" })).toBeUndefined();
+  });
+
+  test.each(refusedStatuses)("fails by status %i, and names no query", async (status) => {
+    const { send } = answering("{}", status);
+    const failure = await failureOf(() => send({ path: "/api/v1/pods?continue=x" }));
+    expect(failure.status).toBe(status);
+    expect(failure.message).toContain("GET /api/v1/pods");
+    expect(failure.message).toContain(`status ${status}`);
+    expect(failure.message).not.toContain("continue");
+  });
+
+  test.each<[string, Body]>([
+    ["HTML", "<html>"],
+    ["nothing", ""],
+    ["half an object", '{"a":'],
+    ["no UTF-8", new Uint8Array([0x22, 0xff, 0x22])],
+  ])("fails by an answer that is %s", async (_, body) => {
+    const failure = await failureOf(() => answering(body).send({ path: "/a" }));
+    expect(failure.status).toBeUndefined();
+  });
+
+  test("reads no more than it may", async () => {
+    const send = (maximumOctets?: number) =>
+      answering(`"${"a".repeat(300_000)}"`).send({
+        path: "/a",
+        ...(maximumOctets && { maximumOctets }),
+      });
+    expect(await send(300_002)).toHaveLength(300_000);
+    expect(await failureOf(() => send(300_001))).toBeInstanceOf(AnswerTooLong);
+    expect(await failureOf(() => send())).toBeInstanceOf(AnswerTooLong);
+  });
+
+  test("fails without a word of what the network says, which may quote the token", async () => {
+    const { send } = clientOf(() => Promise.reject(new Error(`bad header: Bearer ${token}`)));
+    const failure = await failureOf(() => send({ path: "/a" }));
+    expect(failure.message).toBe("did not answer");
+  });
+
+  test("fails by a credential that cannot be read, and says so", async () => {
+    const credential = (): never => {
+      throw new FetchError("cannot be asked: no token");
+    };
+    const access = { server: "https://api.test", credential };
+    const { send } = createKubernetesClient(access, () => Promise.reject(new Error("was asked")));
+    const failure = await failureOf(() => send({ path: "/a" }));
+    expect(failure.message).toBe("cannot be asked: no token");
+  });
+
+  test("ends with its signal", async () => {
+    const ending = new AbortController();
+    const { send } = clientOf(
+      (_, { signal }) =>
+        new Promise((_, reject) => {
+          const abort = (): void => reject(signal?.reason);
+          if (signal?.aborted) abort();
+          else signal?.addEventListener("abort", abort);
+        }),
+    );
+    const failure = failureOf(() => send({ path: "/a", signal: ending.signal }));
+    ending.abort();
+    expect((await failure).message).toBe("did not answer");
+  });
+});
+
+describe("a watch", () => {
+  const watching = (pieces: readonly Body[], fault?: Error): KubernetesClient =>
+    clientOf(async () => new Response(bodyOf(pieces, fault)));
+  const split = new TextEncoder().encode('{"a":"é"}\n');
+
+  test.each<[string, Body[], unknown[]]>([
+    ["one a line", ['{"a":1}\n{"a":2}\n'], [{ a: 1 }, { a: 2 }]],
+    ["cut anywhere", ['{"a"', ":1}", '\n{"a":2', "}\n"], [{ a: 1 }, { a: 2 }]],
+    ["cut inside of a character", [split.subarray(0, 7), split.subarray(7)], [{ a: "é" }]],
+    ["between empty lines", ['\n\n{"a":1}\n\n'], [{ a: 1 }]],
+    ["the last without a line break", ['{"a":1}\n{"a":2}'], [{ a: 1 }, { a: 2 }]],
+    ["none at all", [], []],
+  ])("yields events, %s", async (_, pieces, events) => {
+    expect(await eventsOf(watching(pieces))).toEqual(events);
+  });
+
+  test.each([404, ...refusedStatuses])("fails by status %i", async (status) => {
+    const failure = await failureOf(() => eventsOf(answering("{}\n", status)));
+    expect(failure.status).toBe(status);
+  });
+
+  test("yields what came before a connection broke, and fails then", async () => {
+    const events: unknown[] = [];
+    const failure = await failureOf(async () => {
+      const { watch } = watching(['{"a":1}\n', '{"a"'], new Error(`Bearer ${token}`));
+      for await (const event of watch("/api/v1/pods", never)) events.push(event);
+    });
+    expect(events).toEqual([{ a: 1 }]);
+    expect(failure.message).toBe("broke off its answer, or answered no UTF-8");
+  });
+
+  test.each<[string, Body[]]>([
+    ["is no JSON", ['{"a":1}\n', "<html>\n"]],
+    ["ends in the middle", ['{"a":1}\n{"a"']],
+    ["is no UTF-8", [new Uint8Array([0x22, 0xff, 0x22, 0x0a])]],
+  ])("fails by an event that %s", async (_, pieces) => {
+    await failureOf(() => eventsOf(watching(pieces)));
+  });
+
+  test("fails by an event that never ends", async () => {
+    const piece = " ".repeat(maximumObjectOctets / 4);
+    const pieces = Array.from({ length: 6 }, () => piece);
+    expect(await failureOf(() => eventsOf(watching(pieces)))).toBeInstanceOf(AnswerTooLong);
+  });
+});
