@@ -65,16 +65,16 @@ export async function assembleParts(
     trust,
     policy: renewal,
     issue: (spiffeId, signal) => turnstile.pass(() => client(spiffeId, signal)),
-    recall: cache.recall,
-    remember: cache.remember,
+    load: cache.load,
+    store: cache.store,
   });
   started.defer(() => identities.end());
-  const remembered = parseCertificates((await cache.recallRoots()) ?? "");
-  if (remembered.length > 0) trust.recall("", remembered);
-  trust.changes.add(() => void cache.rememberRoots(trust.pem));
+  const cachedRoots = parseCertificates((await cache.loadRoots()) ?? "");
+  if (cachedRoots.length > 0) trust.recall("", cachedRoots);
+  trust.changes.add(() => void cache.storeRoots(trust.pem));
   const mounted = await findMountedFiles(configuration.output?.folder);
   const isKept = !configuration.isFileMounted && !mounted.has(defaultResource);
-  const own = subject.mode === "sidecar" && isKept ? identities.keep(subject.spiffeId) : undefined;
+  const own = subject.mode === "sidecar" && isKept ? identities.add(subject.spiffeId) : undefined;
   const federation = new FederatedBundles();
   return {
     ...ports,

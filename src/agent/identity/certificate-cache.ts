@@ -11,14 +11,14 @@ import { readCacheKey, readSealed, writeSealed } from "./sealed-file.ts";
 import { privateKeyPem } from "./subject-key.ts";
 import { type Issuance, parseIssuance } from "./x509-svid.ts";
 
-/** What survives a restart. It is a convenience: nothing of it throws, and all of it may be absent. */
+/** Certificates and roots that survive a restart. No method rejects, and every entry may be missing. */
 export interface CertificateCache {
-  remember(issuance: Issuance): Promise<void>;
-  /** What was remembered, if it still passes every check of an answer. */
-  recall(spiffeId: SpiffeId): Promise<Issuance | undefined>;
-  forget(spiffeId: SpiffeId): Promise<void>;
-  rememberRoots(pem: string): Promise<void>;
-  recallRoots(): Promise<string | undefined>;
+  store(issuance: Issuance): Promise<void>;
+  /** The stored certificate, if it still passes every check of a CA's answer. */
+  load(spiffeId: SpiffeId): Promise<Issuance | undefined>;
+  remove(spiffeId: SpiffeId): Promise<void>;
+  storeRoots(pem: string): Promise<void>;
+  loadRoots(): Promise<string | undefined>;
 }
 
 const recordForm = z.strictObject({
@@ -32,29 +32,29 @@ const recordForm = z.strictObject({
 
 const rootsName = "roots";
 
-/** For an agent that keeps nothing on disk. */
+/** The cache of an agent that keeps nothing on disk. */
 export const noCache: CertificateCache = {
-  remember: async () => undefined,
-  recall: async () => undefined,
-  forget: async () => undefined,
-  rememberRoots: async () => undefined,
-  recallRoots: async () => undefined,
+  store: async () => undefined,
+  load: async () => undefined,
+  remove: async () => undefined,
+  storeRoots: async () => undefined,
+  loadRoots: async () => undefined,
 };
 
-/** A cache in a folder, sealed if there is a key. @throws ConfigurationError for an unusable key. */
+/** Opens a cache in a folder, sealed if there is a key. @throws ConfigurationError for an unusable key. */
 export async function openCertificateCache(
   { folder, keyFile }: CacheSettings,
   { clock, log }: { readonly clock: () => Date; readonly log: OperationLog },
 ): Promise<CertificateCache> {
   const key = keyFile === undefined ? undefined : await readCacheKey(keyFile);
-  await removeForgotten(folder, clock());
+  await removeStale(folder, clock());
   const write = async (name: string, text: string): Promise<void> => {
     await writeSealed(fileOf(folder, name), name, text, key).catch((error: unknown) => {
       log.operation({ event: "cache-unwritten", level: "warning", detail: messageOf(error) });
     });
   };
   let lastWrite = Promise.resolve();
-  // One after the other: of two writes of one file, the later must be the one that stays.
+  // Writes run one after the other, because the later of two writes to one file must win.
   const writeInTurn = (name: string, text: string): Promise<void> => {
     lastWrite = lastWrite.then(() => write(name, text));
     return lastWrite;
@@ -64,33 +64,33 @@ export async function openCertificateCache(
       return parse(await readSealed(fileOf(folder, name), name, key));
     } catch (error) {
       if (isAbsent(error)) return undefined;
-      // A parser's own words may quote what it read, and that is a key.
+      // A parser's message may quote its input, which holds a private key.
       const detail = error instanceof IssuanceError ? error.message : "not what was written";
       log.operation({ event: "cache-unread", level: "warning", name, detail });
       return undefined;
     }
   };
   return {
-    remember: (issuance) => writeInTurn(issuance.svid.spiffeId, toRecord(issuance)),
-    recall: (spiffeId) => read(spiffeId, (text) => parseRecord(text, spiffeId, clock())),
-    forget: (spiffeId) => rm(fileOf(folder, spiffeId), { force: true }).catch(() => undefined),
-    rememberRoots: (pem) => writeInTurn(rootsName, pem),
-    recallRoots: () => read(rootsName, (text) => text),
+    store: (issuance) => writeInTurn(issuance.svid.spiffeId, toRecord(issuance)),
+    load: (spiffeId) => read(spiffeId, (text) => parseRecord(text, spiffeId, clock())),
+    remove: (spiffeId) => rm(fileOf(folder, spiffeId), { force: true }).catch(() => undefined),
+    storeRoots: (pem) => writeInTurn(rootsName, pem),
+    loadRoots: () => read(rootsName, (text) => text),
   };
 }
 
-/** No certificate lives so long: what nobody has written since then belongs to nobody. */
+/** No certificate lives so long, so no workload needs a file that is older. */
 const longestLifeMilliseconds = 90 * 86_400_000;
 
-/** Removes what workloads that are long gone have left behind. */
-async function removeForgotten(folder: string, now: Date): Promise<void> {
+/** Removes the files of workloads that are long gone. */
+async function removeStale(folder: string, now: Date): Promise<void> {
   for (const name of await readdir(folder).catch(() => [])) {
     const path = join(folder, name);
-    const written = await stat(path).then(
+    const writtenAt = await stat(path).then(
       ({ mtime }) => mtime,
       () => now,
     );
-    if (now.getTime() - written.getTime() > longestLifeMilliseconds)
+    if (now.getTime() - writtenAt.getTime() > longestLifeMilliseconds)
       await rm(path, { force: true });
   }
 }
@@ -111,7 +111,7 @@ function parseRecord(text: string, spiffeId: SpiffeId, now: Date): Issuance {
   const { elements, privateKey, obtainedAt } = recordForm.parse(JSON.parse(text));
   const requested = { spiffeId, privateKey: createPrivateKey(privateKey) };
   const issuance = parseIssuance(elements, requested, now);
-  // A clock that was wrong then, or is wrong now, must not put the renewal off.
+  // A wrong clock, then or now, must not delay the renewal.
   const isSane = obtainedAt <= now && obtainedAt >= issuance.svid.chain[0].validFromDate;
   return isSane ? { ...issuance, svid: { ...issuance.svid, obtainedAt } } : issuance;
 }

@@ -2,12 +2,12 @@ import { X509Certificate } from "node:crypto";
 
 const block = /-----BEGIN CERTIFICATE-----\r?\n[A-Za-z0-9+/=\r\n]+-----END CERTIFICATE-----/g;
 
-/** What no CA or bundle file of a mesh comes near. */
+/** More certificates than any CA or bundle file of a mesh holds. */
 const maximumCertificates = 100;
 
 /**
- * The certificates of a PEM text, in order; blocks that do not parse, and whatever stands between
- * blocks, are left out, as Istio does.
+ * The certificates of a PEM text, in order. As in Istio, blocks that do not parse and text between
+ * blocks are skipped.
  */
 export function parseCertificates(pem: string): readonly X509Certificate[] {
   const blocks = pem.match(block) ?? [];
@@ -19,12 +19,12 @@ export function parseCertificate(encoded: string | Uint8Array): X509Certificate 
   try {
     return new X509Certificate(encoded);
   } catch {
-    // OpenSSL's errors tell of its own insides; the caller knows what this was.
+    // OpenSSL's errors do not say more than the caller knows.
     return undefined;
   }
 }
 
-/** Joins PEM texts, with a newline between them only where one is missing. */
+/** Joins PEM texts, and adds a newline between two only where one is missing. */
 export function joinPem(elements: readonly string[]): string {
   return elements.reduce((joined, element) => {
     const separator = joined === "" || joined.endsWith("\n") ? "" : "\n";

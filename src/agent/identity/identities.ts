@@ -2,12 +2,12 @@ import type { SpiffeId } from "../../pki/spiffe-id.ts";
 import { Subscribers } from "../secrets/subscribers.ts";
 import { RefreshingIdentity, type RefreshingPorts } from "./refreshing-identity.ts";
 
-/** The identities that are kept at the moment, each by itself and all at once. */
+/** The identities that the agent keeps refreshed. */
 export class Identities {
-  /** Tells of an identity that has another certificate, or is gone. */
+  /** Notified of each identity that gets another certificate or is removed. */
   readonly changes: Subscribers<RefreshingIdentity> = new Subscribers();
   readonly #ports: RefreshingPorts;
-  readonly #kept = new Map<string, RefreshingIdentity>();
+  readonly #identities = new Map<string, RefreshingIdentity>();
   readonly #running = new Set<Promise<void>>();
 
   constructor(ports: RefreshingPorts) {
@@ -15,37 +15,37 @@ export class Identities {
   }
 
   find(spiffeId: string): RefreshingIdentity | undefined {
-    return this.#kept.get(spiffeId);
+    return this.#identities.get(spiffeId);
   }
 
   all(): readonly RefreshingIdentity[] {
-    return [...this.#kept.values()];
+    return [...this.#identities.values()];
   }
 
-  /** Keeps the identity until it is dropped. Twice is once. */
-  keep(spiffeId: SpiffeId): RefreshingIdentity {
-    const known = this.#kept.get(spiffeId);
+  /** Keeps the identity refreshed until it is removed. An identity that is known already stays as it is. */
+  add(spiffeId: SpiffeId): RefreshingIdentity {
+    const known = this.#identities.get(spiffeId);
     if (known) return known;
     const identity = new RefreshingIdentity(spiffeId, this.#ports);
-    this.#kept.set(spiffeId, identity);
+    this.#identities.set(spiffeId, identity);
     identity.changes.add(() => this.changes.notify(identity));
     const running = identity.run().finally(() => this.#running.delete(running));
     this.#running.add(running);
     return identity;
   }
 
-  drop(spiffeId: SpiffeId): void {
-    const identity = this.#kept.get(spiffeId);
+  remove(spiffeId: SpiffeId): void {
+    const identity = this.#identities.get(spiffeId);
     if (!identity) return;
-    this.#kept.delete(spiffeId);
+    this.#identities.delete(spiffeId);
     identity.end();
     this.#ports.trust.forget(spiffeId);
     identity.changes.notify();
   }
 
-  /** Ends all of them; resolves when nothing is under way. */
+  /** Ends every identity, and resolves when no request is pending. */
   async end(): Promise<void> {
-    for (const identity of this.#kept.values()) identity.end();
+    for (const identity of this.#identities.values()) identity.end();
     await Promise.all(this.#running);
   }
 }

@@ -5,11 +5,11 @@ import type { Issue } from "../issuance/certificate-client.ts";
 import { IssuanceError } from "../issuance/issuance-error.ts";
 import { Subscribers } from "../secrets/subscribers.ts";
 import type { TrustRoots } from "../trust/trust-roots.ts";
-import { Alarm } from "./alarm.ts";
+import { InterruptibleSleep } from "./interruptible-sleep.ts";
 import { type RenewalPolicy, renewalAt, retryAt } from "./renewal-plan.ts";
 import type { Issuance, IssuedSvid, X509Svid } from "./x509-svid.ts";
 
-/** What keeping identities takes. */
+/** The dependencies of a {@link RefreshingIdentity}. */
 export interface RefreshingPorts {
   readonly issue: Issue;
   readonly trust: TrustRoots;
@@ -17,13 +17,13 @@ export interface RefreshingPorts {
   readonly clock: () => Date;
   readonly random: () => number;
   readonly log: OperationLog;
-  /** What an earlier run remembered, if it is still good. Never rejects. */
-  readonly recall: (spiffeId: SpiffeId) => Promise<Issuance | undefined>;
-  /** Told of each certificate. Never rejects. */
-  readonly remember: (issuance: Issuance) => Promise<void>;
+  /** Loads the certificate of an earlier run, if it is still good. Never rejects. */
+  readonly load: (spiffeId: SpiffeId) => Promise<Issuance | undefined>;
+  /** Stores each new certificate. Never rejects. */
+  readonly store: (issuance: Issuance) => Promise<void>;
 }
 
-/** How an identity stands, for whoever operates the agent. */
+/** The state of an identity, for operators. */
 export interface IdentityStatus {
   readonly spiffeId: SpiffeId;
   readonly notAfter: Date | undefined;
@@ -33,30 +33,30 @@ export interface IdentityStatus {
 }
 
 /**
- * One identity with a certificate that is renewed in time. While it cannot be renewed, the one at hand
- * is kept and served until it expires, and no longer.
+ * One identity whose certificate is renewed in time. While renewal fails, the identity serves its
+ * current certificate until that expires.
  */
 export class RefreshingIdentity {
   readonly spiffeId: SpiffeId;
   readonly changes: Subscribers = new Subscribers();
   readonly #ports: RefreshingPorts;
-  readonly #alarm: Alarm;
+  readonly #sleep: InterruptibleSleep;
   readonly #ending = new AbortController();
   #issuance: IssuedSvid | undefined;
   #nextAttempt: Date;
   #failures = 0;
   #lastError: unknown;
-  #flight: Promise<void> | undefined;
-  #remembering: Promise<void> | undefined;
+  #inFlight: Promise<void> | undefined;
+  #storing: Promise<void> | undefined;
 
   constructor(spiffeId: SpiffeId, ports: RefreshingPorts) {
     this.spiffeId = spiffeId;
     this.#ports = ports;
-    this.#alarm = new Alarm(ports.clock);
+    this.#sleep = new InterruptibleSleep(ports.clock);
     this.#nextAttempt = ports.clock();
   }
 
-  /** The certificate, unless it has expired or there has never been one. */
+  /** The certificate, or `undefined` before the first one and after it has expired. */
   get issuance(): IssuedSvid | undefined {
     const issuance = this.#issuance;
     return issuance && this.#ports.clock() < issuance.svid.notAfter ? issuance : undefined;
@@ -73,19 +73,19 @@ export class RefreshingIdentity {
     };
   }
 
-  /** Keeps the identity until {@link end}. */
+  /** Renews the certificate until {@link end}. */
   async run(): Promise<void> {
     const { signal } = this.#ending;
-    const unsubscribe = this.#ports.trust.changes.add(() => this.#leaveWithdrawnAuthority());
-    await this.#singly(() => this.#recall());
+    const unsubscribe = this.#ports.trust.changes.add(() => this.#renewIfWithdrawn());
+    await this.#singleFlight(() => this.#load());
     while (!signal.aborted) {
       const due = this.#nextAttempt;
-      await this.#alarm.until(due, signal);
-      // Somebody who waited for the certificate may have made the attempt, or the alarm rang.
+      await this.#sleep.until(due, signal);
+      // A caller of awaitSvid may have made the attempt already, or the sleep was interrupted.
       if (!signal.aborted && due === this.#nextAttempt) await this.#attempt();
     }
     unsubscribe();
-    await this.#remembering;
+    await this.#storing;
   }
 
   end(): void {
@@ -93,50 +93,50 @@ export class RefreshingIdentity {
   }
 
   /**
-   * The certificate, or the outcome of the attempt under way.
+   * Resolves with the certificate, after the pending attempt if there is one.
    *
-   * @throws whatever the last attempt failed of, at once, while the next one is not due.
+   * @throws The error of the last attempt, at once, while the next attempt is not due.
    */
   async awaitSvid(): Promise<X509Svid> {
-    if (!this.issuance) await this.#flight;
+    if (!this.issuance) await this.#inFlight;
     if (!this.issuance && this.#nextAttempt <= this.#ports.clock()) await this.#attempt();
     const { issuance } = this;
     if (issuance) return issuance.svid;
     throw this.#lastError ?? new IssuanceError("validity-unacceptable", "the certificate expired");
   }
 
-  /** Never rejects: how it ended is kept. */
+  /** Never rejects: a failure is kept as `#lastError`. */
   #attempt(): Promise<void> {
-    return this.#singly(() => this.#renew());
+    return this.#singleFlight(() => this.#renew());
   }
 
-  /** Whoever comes while work is under way waits for that work. */
-  #singly(work: () => Promise<void>): Promise<void> {
-    this.#flight ??= work().finally(() => {
-      this.#flight = undefined;
+  /** A caller that comes while work is pending waits for that work. */
+  #singleFlight(work: () => Promise<void>): Promise<void> {
+    this.#inFlight ??= work().finally(() => {
+      this.#inFlight = undefined;
     });
-    return this.#flight;
+    return this.#inFlight;
   }
 
-  async #recall(): Promise<void> {
-    const known = await this.#ports.recall(this.spiffeId);
-    if (!known) return;
-    this.#ports.trust.recall(this.spiffeId, known.roots);
-    this.#take(known, "certificate-recalled");
+  async #load(): Promise<void> {
+    const loaded = await this.#ports.load(this.spiffeId);
+    if (!loaded) return;
+    this.#ports.trust.recall(this.spiffeId, loaded.roots);
+    this.#install(loaded, "certificate-recalled");
   }
 
   async #renew(): Promise<void> {
-    const { issue, clock, random, log, trust, remember } = this.#ports;
+    const { issue, clock, random, log, trust, store } = this.#ports;
     const { spiffeId } = this;
     try {
       const issuance = await issue(spiffeId, this.#ending.signal);
       if (!trust.accepts(issuance, clock())) {
         throw new IssuanceError("authority-withdrawn", "issued by an authority that was withdrawn");
       }
-      // Without a pause since the check: what a bundle says comes before it, or after the flight.
+      // No await since the check: a new bundle arrives before the check or after this block.
       trust.learnAnswer(issuance);
-      this.#take(issuance, "certificate-obtained");
-      this.#remembering = remember(issuance);
+      this.#install(issuance, "certificate-obtained");
+      this.#storing = store(issuance);
     } catch (error) {
       this.#lastError = error;
       this.#nextAttempt = retryAt(++this.#failures, random(), clock());
@@ -154,9 +154,9 @@ export class RefreshingIdentity {
     }
   }
 
-  #take({ svid, elements }: Issuance, event: string): void {
+  #install({ svid, elements }: Issuance, event: string): void {
     const { policy, random, log } = this.#ports;
-    // Not its roots: they are kept once for all identities.
+    // TrustRoots keeps the roots once for all identities.
     this.#issuance = { svid, elements };
     this.#failures = 0;
     this.#lastError = undefined;
@@ -173,16 +173,16 @@ export class RefreshingIdentity {
     this.changes.notify();
   }
 
-  /** A certificate whose root is gone from the bundle is good for nothing: peers refuse it. */
-  #leaveWithdrawnAuthority(): void {
+  /** Peers refuse a certificate whose root has left the bundle, so it is renewed at once. */
+  #renewIfWithdrawn(): void {
     const { trust, clock, log } = this.#ports;
     const svid = this.issuance?.svid;
-    // Who has failed tries again soon; who is about to get another has it checked.
-    const isBusy = this.#failures > 0 || this.#flight !== undefined;
-    if (!svid || isBusy || trust.verifies(svid, clock())) return;
+    // After a failure a retry is due soon, and the answer of a pending attempt is checked anyway.
+    const willRetry = this.#failures > 0 || this.#inFlight !== undefined;
+    if (!svid || willRetry || trust.verifies(svid, clock())) return;
     log.operation({ event: "authority-withdrawn", level: "warning", spiffeId: this.spiffeId });
     this.#nextAttempt = clock();
-    this.#alarm.ring();
+    this.#sleep.interrupt();
   }
 
   #hoursLeft(): number {

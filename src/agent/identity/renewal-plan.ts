@@ -1,20 +1,20 @@
-/** When a certificate is renewed: after this share of its life is left, give or take the jitter. */
+/** Renew a certificate when this share of its life is left, give or take the jitter. */
 export interface RenewalPolicy {
   /** Istio's SECRET_GRACE_PERIOD_RATIO: 0.5 renews at half of the life. */
   readonly graceRatio: number;
-  /** Istio's SECRET_GRACE_PERIOD_RATIO_JITTER, of the same unit. */
+  /** Istio's SECRET_GRACE_PERIOD_RATIO_JITTER: how far the ratio varies in each direction. */
   readonly jitter: number;
 }
 
-/** The life of a certificate by the clock of whoever obtained it. */
+/** The life of a certificate by the agent's clock. */
 export interface CertificateLife {
   readonly obtainedAt: Date;
   readonly notAfter: Date;
 }
 
 /**
- * How long to wait with the renewal (istio secretcache.go rotateTime): what is left of the life,
- * without the grace period; zero for what has expired.
+ * The time until a renewal (istio secretcache.go rotateTime): the rest of the life without the grace
+ * period, or zero after it.
  *
  * @param random At least 0 and less than 1.
  */
@@ -30,23 +30,23 @@ export function renewalDelayMilliseconds(
 }
 
 /**
- * When a certificate that was obtained just now is renewed: as {@link renewalDelayMilliseconds} says,
- * but never at once. A policy that leaves nothing of the life must not become a loop.
+ * The instant at which a certificate that was just obtained is renewed. It follows
+ * {@link renewalDelayMilliseconds} but is never now: a policy of nothing but grace must not cause a loop.
  */
 export function renewalAt(life: CertificateLife, policy: RenewalPolicy, random: number): Date {
   const { obtainedAt, notAfter } = life;
   const delay = renewalDelayMilliseconds(life, policy, random, obtainedAt);
   const tenth = (notAfter.getTime() - obtainedAt.getTime()) / 10;
-  const least = Math.max(1_000, Math.min(60_000, tenth));
-  return new Date(obtainedAt.getTime() + Math.max(delay, least));
+  const minimum = Math.max(1_000, Math.min(60_000, tenth));
+  return new Date(obtainedAt.getTime() + Math.max(delay, minimum));
 }
 
 const firstBackoffMilliseconds = 1_000;
 const longestBackoffMilliseconds = 150_000;
 
 /**
- * When to try again after so many failures in a row: a second, doubled each time up to two and a half
- * minutes, and each wait cut by up to a half, so that no two agents stay in step.
+ * The instant of the next attempt after so many failures in a row. The wait is a second, doubles each
+ * time up to two and a half minutes, and is cut by up to a half so that no two agents stay in step.
  */
 export function retryAt(failures: number, random: number, now: Date): Date {
   const wait = Math.min(longestBackoffMilliseconds, firstBackoffMilliseconds * 2 ** (failures - 1));

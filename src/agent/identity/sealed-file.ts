@@ -11,7 +11,7 @@ const keyOctets = 32;
 const nonceOctets = 12;
 const tagOctets = 16;
 
-/** The key of a cache: 32 octets in base64, in a file. @throws ConfigurationError */
+/** Reads the key of a cache: a file with 32 octets in base64. @throws ConfigurationError */
 export async function readCacheKey(file: string): Promise<Uint8Array> {
   const text = await readFile(file, "utf8").catch(() => "");
   const key = parseBase64(text.trim());
@@ -20,8 +20,8 @@ export async function readCacheKey(file: string): Promise<Uint8Array> {
 }
 
 /**
- * Replaces a file, sealed with AES-256-GCM where there is a key. The name is sealed with it: no file
- * can stand in for another.
+ * Replaces a file, and seals it with AES-256-GCM if there is a key. The name is associated data, so no
+ * file can stand in for another.
  */
 export async function writeSealed(
   path: string,
@@ -33,7 +33,7 @@ export async function writeSealed(
   await replaceFile(path, key ? seal(text, name, key) : text, { mode: 0o600 });
 }
 
-/** @throws Error for a file that is not there, or not what was sealed under this name. */
+/** @throws Error for a missing file, and for one that was not sealed under this name and key. */
 export async function readSealed(
   path: string,
   name: string,

@@ -3,31 +3,31 @@ import type { SpiffeId } from "../../pki/spiffe-id.ts";
 import { IssuanceError } from "../issuance/issuance-error.ts";
 import { parseCertificates } from "./certificate-text.ts";
 
-/** A workload's identity document with its key: what it shows to its peers. */
+/** A workload's identity document with its private key. */
 export interface X509Svid {
   readonly spiffeId: SpiffeId;
   readonly privateKey: KeyObject;
   /** The leaf first; no root. Never empty. */
   readonly chain: readonly [X509Certificate, ...X509Certificate[]];
   readonly notAfter: Date;
-  /** When it was obtained, by our own clock: its renewal counts from here, as in Istio. */
+  /** The agent's own clock when the answer came: the renewal counts from here, as in Istio. */
   readonly obtainedAt: Date;
 }
 
-/** A certificate with the words in which it came. */
+/** A certificate with the answer that it came in. */
 export interface IssuedSvid {
   readonly svid: X509Svid;
-  /** The elements of the answer as they came. */
+  /** The elements of the CA's answer, PEM, unchanged. */
   readonly elements: readonly string[];
 }
 
-/** What a CA answered, once it has passed every check. */
+/** A CA's answer that has passed every check. */
 export interface Issuance extends IssuedSvid {
-  /** The roots that came with it, in their order. Never empty. */
+  /** The roots of the answer, in its order. Never empty. */
   readonly roots: readonly X509Certificate[];
 }
 
-/** A certificate may begin this much later than now by our clock, which may be behind. */
+/** How far the agent's clock may be behind: a certificate may begin this much later than now. */
 const futureToleranceMilliseconds = 3_600_000;
 
 /**
@@ -50,7 +50,7 @@ export function parseIssuance(
   if (leaf === undefined || roots.length === 0) {
     throw new IssuanceError("answer-malformed", "the answer has no leaf, or no root");
   }
-  // Some CAs repeat the root in the chain (istio#39001); peers have it already.
+  // Some CAs repeat the root in the chain (istio#39001). Peers have the root already.
   const intermediates = rest.filter((ca) => !roots.some((root) => root.raw.equals(ca.raw)));
   const svid = {
     ...requested,
@@ -72,15 +72,15 @@ function requireUsable({ chain: [leaf], privateKey, spiffeId }: X509Svid, now: D
   if (leaf.subjectAltName !== `URI:${spiffeId}`) {
     throw new IssuanceError("identity-mismatch", `the certificate is not for ${spiffeId}`);
   }
-  const isSane = leaf.validFromDate < leaf.validToDate && now < leaf.validToDate;
-  const begins = leaf.validFromDate.getTime() - futureToleranceMilliseconds;
-  if (!isSane || now.getTime() < begins) {
+  const isCurrent = leaf.validFromDate < leaf.validToDate && now < leaf.validToDate;
+  const earliest = leaf.validFromDate.getTime() - futureToleranceMilliseconds;
+  if (!isCurrent || now.getTime() < earliest) {
     const validity = `${leaf.validFromDate.toISOString()} to ${leaf.validToDate.toISOString()}`;
     throw new IssuanceError("validity-unacceptable", `the certificate is valid from ${validity}`);
   }
 }
 
-/** Whether each certificate is issued by the next, and the last by one of the roots, none expired. */
+/** Whether each certificate is issued by the next and the last by one of the roots, and no issuer has expired. */
 export function isIssuedBy(
   chain: readonly X509Certificate[],
   roots: readonly X509Certificate[],

@@ -14,11 +14,11 @@ export async function startNodeMode(
 ): Promise<WorkloadFeed> {
   const audience = new WorkloadRegistry({
     lingerMilliseconds,
-    keep: (spiffeId) => void identities.keep(spiffeId),
+    keep: (spiffeId) => void identities.add(spiffeId),
     drop: (spiffeId) => {
-      identities.drop(spiffeId);
+      identities.remove(spiffeId);
       log.operation({ event: "identity-dropped", level: "info", spiffeId });
-      void cache.forget(spiffeId);
+      void cache.remove(spiffeId);
     },
   });
   const { trustDomain } = configuration;

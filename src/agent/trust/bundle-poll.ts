@@ -3,7 +3,7 @@ import { type RequestOptions, request as requestOverTls } from "node:https";
 import { messageOf } from "../../foundation/errors.ts";
 import type { OperationLog } from "../../foundation/event-log.ts";
 import { parseWaitSeconds } from "../../foundation/prefer.ts";
-import { Alarm } from "../identity/alarm.ts";
+import { InterruptibleSleep } from "../identity/interruptible-sleep.ts";
 import { retryAt } from "../identity/renewal-plan.ts";
 import { type BundleDocument, parseSpiffeBundle } from "./bundle-document.ts";
 import { BundleWait } from "./bundle-wait.ts";
@@ -50,7 +50,7 @@ const defaultRefreshSeconds = 300;
  */
 export class BundlePoll {
   readonly #options: BundlePollOptions;
-  readonly #alarm: Alarm;
+  readonly #sleep: InterruptibleSleep;
   readonly #wait: BundleWait;
   #etag: string | undefined;
   #sequence: number | undefined;
@@ -62,14 +62,14 @@ export class BundlePoll {
 
   constructor(options: BundlePollOptions) {
     this.#options = options;
-    this.#alarm = new Alarm(options.clock);
+    this.#sleep = new InterruptibleSleep(options.clock);
     this.#wait = new BundleWait(options.longestRefreshSeconds);
   }
 
   async run(signal: AbortSignal): Promise<void> {
     while (!signal.aborted) {
       const next = await this.#look(signal);
-      await this.#alarm.until(next, signal);
+      await this.#sleep.until(next, signal);
     }
   }
 

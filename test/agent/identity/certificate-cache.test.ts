@@ -47,62 +47,58 @@ async function onlyFile(): Promise<string> {
 test.each([
   ["plain", undefined],
   ["sealed", newKey()],
-])("gives back what it was given, %s", async (_name, key) => {
+])("loads what it has stored, %s", async (_name, key) => {
   const cache = await open(key);
-  await cache.remember(issuance);
+  await cache.store(issuance);
   clock = new Date(now.getTime() + 60_000);
-  const recalled = await cache.recall(spiffeId);
-  expect(recalled?.elements).toEqual(elements);
-  expect(recalled?.svid.obtainedAt).toEqual(now);
-  expect(
-    recalled?.svid.privateKey.equals(
-      key === undefined ? issuance.svid.privateKey : issuance.svid.privateKey,
-    ),
-  ).toBe(true);
-  await cache.rememberRoots(root.pem);
-  expect(await cache.recallRoots()).toBe(root.pem);
+  const loaded = await cache.load(spiffeId);
+  expect(loaded?.elements).toEqual(elements);
+  expect(loaded?.svid.obtainedAt).toEqual(now);
+  expect(loaded?.svid.privateKey.equals(issuance.svid.privateKey)).toBe(true);
+  await cache.storeRoots(root.pem);
+  expect(await cache.loadRoots()).toBe(root.pem);
 });
 
-test("keeps its files from everybody else", async () => {
-  await (await open()).remember(issuance);
+test("makes its files readable for their owner alone", async () => {
+  await (await open()).store(issuance);
   expect((await stat(await onlyFile())).mode & 0o777).toBe(0o600);
 });
 
-test("has nothing of the key in a sealed file", async () => {
-  await (await open(newKey())).remember(issuance);
+test("shows no private key in a sealed file", async () => {
+  await (await open(newKey())).store(issuance);
   expect(await readFile(await onlyFile(), "latin1")).not.toContain("PRIVATE KEY");
 });
 
-test("gives back nothing that has expired", async () => {
+test("loads no certificate that has expired", async () => {
   const cache = await open();
-  await cache.remember(issuance);
+  await cache.store(issuance);
   clock = expiresAt;
-  expect(await cache.recall(spiffeId)).toBeUndefined();
+  expect(await cache.load(spiffeId)).toBeUndefined();
   expect(log.operations).toMatchObject([{ event: "cache-unread" }]);
 });
 
-test("gives back nothing under another name, and nothing that is not there", async () => {
+test("loads nothing under another name, nothing that was removed, and nothing before it was stored", async () => {
   const cache = await open();
-  expect(await cache.recall(spiffeId)).toBeUndefined();
-  await cache.remember(issuance);
-  expect(await cache.recall(workload("foo", "baz"))).toBeUndefined();
-  await cache.forget(spiffeId);
-  expect(await cache.recall(spiffeId)).toBeUndefined();
+  expect(await cache.load(spiffeId)).toBeUndefined();
+  await cache.store(issuance);
+  expect(await cache.load(workload("foo", "baz"))).toBeUndefined();
+  await cache.remove(spiffeId);
+  expect(await cache.load(spiffeId)).toBeUndefined();
   expect(log.operations).toEqual([]);
 });
 
-test("opens nothing with another key, or with one octet changed", async () => {
-  await (await open(newKey())).remember(issuance);
-  expect(await (await open(newKey())).recall(spiffeId)).toBeUndefined();
+test("opens no file with another key, and no file with a changed octet", async () => {
+  await (await open(newKey())).store(issuance);
+  expect(await (await open(newKey())).load(spiffeId)).toBeUndefined();
   const key = newKey();
   const cache = await open(key);
-  await cache.remember(issuance);
+  await cache.store(issuance);
   const sealed = await readFile(await onlyFile());
   for (const at of [0, 20, sealed.length - 1]) {
     const changed = Buffer.from(sealed);
     changed[at] = (changed[at] ?? 0) ^ 1;
     await writeFile(await onlyFile(), changed);
-    expect(await cache.recall(spiffeId)).toBeUndefined();
+    expect(await cache.load(spiffeId)).toBeUndefined();
   }
 });
 
@@ -111,28 +107,28 @@ test.each([
   ["garbage", "{"],
   ["another shape", "{}"],
   ["short", "abc"],
-])("survives a file that is %s, and says nothing of what was in it", async (_name, content) => {
+])("ignores a file that is %s, and logs nothing of its content", async (_name, content) => {
   const cache = await open();
-  await cache.remember(issuance);
+  await cache.store(issuance);
   await writeFile(await onlyFile(), content);
-  expect(await cache.recall(spiffeId)).toBeUndefined();
+  expect(await cache.load(spiffeId)).toBeUndefined();
   expect(log.operations).toMatchObject([{ event: "cache-unread", detail: "not what was written" }]);
 });
 
-test("forgets what nobody has written for as long as a certificate can live", async () => {
-  await (await open()).remember(issuance);
+test("removes files that are older than any certificate lives", async () => {
+  await (await open()).store(issuance);
   clock = new Date(Date.now() + 91 * 86_400_000);
   await open();
   expect(await readdir(join(folder, "cache"))).toEqual([]);
 });
 
-test("survives a disk that takes nothing", async () => {
+test("survives a disk that cannot be written", async () => {
   const cache = await open();
   await writeFile(join(folder, "cache"), "a file where the folder should be");
-  await cache.remember(issuance);
+  await cache.store(issuance);
   expect(log.operations).toMatchObject([{ event: "cache-unwritten" }]);
 });
 
-test.each(["", "short", "not base64 at all"])("does not start with the key %j", async (key) => {
+test.each(["", "short", "not base64 at all"])("refuses the key %j at start", async (key) => {
   await expect(open(key)).rejects.toThrow("RAMPART_CACHE_KEY_FILE");
 });

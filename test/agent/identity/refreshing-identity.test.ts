@@ -15,7 +15,7 @@ const key = await generateSubjectKey({ kind: "EC", curve: "P-256" });
 const start = new Date("2026-11-21T12:00:00Z");
 const hour = 3_600_000;
 
-/** An identity over a CA and a clock that the test decides about. */
+/** An identity whose CA and clock the test controls. */
 class Bench {
   readonly trust = new TrustRoots();
   readonly log: EventRecorder = createEventRecorder();
@@ -26,10 +26,10 @@ class Bench {
   signer: TestAuthority = root;
   lifetimeMilliseconds: number = 24 * hour;
   outage: Error | undefined;
-  /** While it is set, the CA takes its time. */
+  /** While it is pending, the CA does not answer. */
   gate: Promise<void> | undefined;
-  recalled: Issuance | undefined;
-  #underWay = 0;
+  cached: Issuance | undefined;
+  #signing = 0;
 
   constructor(graceRatio = 0.5) {
     this.identity = new RefreshingIdentity(spiffeId, {
@@ -39,16 +39,16 @@ class Bench {
       clock: () => this.now,
       random: () => 0,
       log: this.log,
-      recall: async () => this.recalled,
-      remember: async () => undefined,
+      load: async () => this.cached,
+      store: async () => undefined,
     });
     this.identity.changes.add(() => this.changes++);
   }
 
   async issuance(): Promise<Issuance> {
     const notAfter = new Date(this.now.getTime() + this.lifetimeMilliseconds);
-    const departures = { notBefore: this.now, notAfter };
-    const leaf = await this.signer.issue(spiffeId, key.publicKey, departures);
+    const overrides = { notBefore: this.now, notAfter };
+    const leaf = await this.signer.issue(spiffeId, key.publicKey, overrides);
     return parseIssuance(
       [leaf, this.signer.pem],
       { spiffeId, privateKey: key.privateKey },
@@ -61,7 +61,7 @@ class Bench {
     void this.identity.run();
   }
 
-  /** Lets the time pass, as the clock and as the timers have it. */
+  /** Advances the clock and the timers together. */
   async pass(milliseconds: number): Promise<void> {
     for (let left = milliseconds; left > 0; left -= 500) {
       this.now = new Date(this.now.getTime() + Math.min(500, left));
@@ -70,23 +70,23 @@ class Bench {
     }
   }
 
-  /** Waits for what is under way: signing takes real time, of which the clock knows nothing. */
+  /** Waits for pending signatures: they take real time, during which the test's clock stands still. */
   async settle(): Promise<void> {
-    await aTurn();
-    while (this.#underWay > 0) await aTurn();
-    await aTurn();
+    await nextTurn();
+    while (this.#signing > 0) await nextTurn();
+    await nextTurn();
   }
 
   async #issue(): Promise<Issuance> {
     this.calls++;
     await this.gate;
     if (this.outage) throw this.outage;
-    this.#underWay++;
-    return await this.issuance().finally(() => this.#underWay--);
+    this.#signing++;
+    return await this.issuance().finally(() => this.#signing--);
   }
 }
 
-const aTurn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
+const nextTurn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 
 const running = new Set<RefreshingIdentity>();
 
@@ -99,7 +99,7 @@ afterEach(() => {
 
 const unreachable = new IssuanceError("authority-unreachable", "away");
 
-test("gets a certificate at once, and another one at half of its life", async () => {
+test("gets a certificate at once, and the next one at half of its life", async () => {
   const bench = new Bench();
   bench.lifetimeMilliseconds = 120_000;
   bench.run();
@@ -111,7 +111,7 @@ test("gets a certificate at once, and another one at half of its life", async ()
   expect([bench.calls, bench.changes]).toEqual([2, 2]);
 });
 
-test("makes one request for everybody who waits", async () => {
+test("makes one request for all waiting callers", async () => {
   const bench = new Bench();
   let open = (): void => undefined;
   bench.gate = new Promise((resolve) => {
@@ -126,7 +126,7 @@ test("makes one request for everybody who waits", async () => {
   expect(first).toBe(second);
 });
 
-test("keeps what it has while the CA is away, and asks ever more slowly", async () => {
+test("keeps its certificate while the CA is unreachable, and asks ever more slowly", async () => {
   const bench = new Bench();
   bench.lifetimeMilliseconds = 20 * 60_000;
   bench.run();
@@ -135,7 +135,7 @@ test("keeps what it has while the CA is away, and asks ever more slowly", async 
   await bench.pass(19 * 60_000);
   expect(bench.identity.issuance).toBeDefined();
   expect(bench.identity.status.lastError).toBe("away");
-  // After 1, 2, 4, … 128 s, then each 150 s: nine minutes of outage are about a dozen requests.
+  // Waits of 1, 2, 4, … 128 s, then of 150 s, make about a dozen requests in nine minutes.
   expect(bench.calls).toBeGreaterThan(8);
   expect(bench.calls).toBeLessThan(15);
   expect(bench.log.operations.at(-1)).toMatchObject({
@@ -144,7 +144,7 @@ test("keeps what it has while the CA is away, and asks ever more slowly", async 
   });
 });
 
-test("never shows a certificate that has expired, and recovers by itself", async () => {
+test("never serves an expired certificate, and recovers by itself", async () => {
   const bench = new Bench();
   bench.lifetimeMilliseconds = 60_000;
   bench.run();
@@ -159,7 +159,7 @@ test("never shows a certificate that has expired, and recovers by itself", async
   expect(bench.identity.status.lastError).toBeUndefined();
 });
 
-test("tells who asks while the next attempt is not due what the last one failed of, and asks nobody", async () => {
+test("rejects with the last error while the next attempt is not due, and does not ask the CA", async () => {
   const bench = new Bench();
   bench.outage = unreachable;
   bench.run();
@@ -168,7 +168,7 @@ test("tells who asks while the next attempt is not due what the last one failed 
   expect(bench.calls).toBe(1);
 });
 
-test("does not ask in a loop for certificates that live shorter than a policy wants", async () => {
+test("does not ask in a loop when a policy leaves nothing of a certificate's life", async () => {
   const bench = new Bench(1);
   bench.lifetimeMilliseconds = 60_000;
   bench.run();
@@ -177,7 +177,7 @@ test("does not ask in a loop for certificates that live shorter than a policy wa
   expect(bench.calls).toBeLessThan(12);
 });
 
-test("renews when the clock jumps over the end of the certificate, and does not show it meanwhile", async () => {
+test("renews when the clock jumps past the end of the certificate, which it does not serve meanwhile", async () => {
   const bench = new Bench();
   bench.run();
   await bench.settle();
@@ -204,7 +204,7 @@ const bundleOf = (sequence: number, ...authorities: TestAuthority[]) => ({
   roots: authorities.map(({ certificate }) => certificate),
 });
 
-test("leaves an authority that was withdrawn at once", async () => {
+test("renews at once when its authority is withdrawn", async () => {
   const bench = new Bench();
   bench.run();
   await bench.settle();
@@ -218,7 +218,7 @@ test("leaves an authority that was withdrawn at once", async () => {
   expect(bench.identity.issuance?.svid.chain[0].issuer).toBe("O=successor");
 });
 
-test("does not take what a withdrawn authority still signs, and does not ask in a loop", async () => {
+test("refuses what a withdrawn authority still signs, and does not ask in a loop", async () => {
   const bench = new Bench();
   bench.run();
   await bench.settle();
@@ -230,14 +230,14 @@ test("does not take what a withdrawn authority still signs, and does not ask in 
     event: "renewal-failed",
     fault: "authority-withdrawn",
   });
-  // The old one is better than none: some peers have not heard yet.
+  // Peers that have not heard of the withdrawal still accept the old certificate.
   expect(bench.identity.issuance).toBeDefined();
 });
 
-test("begins with what an earlier run has left, and asks for another when that is due", async () => {
+test("begins with the cached certificate, and renews it when that is due", async () => {
   const bench = new Bench();
   bench.lifetimeMilliseconds = 120_000;
-  bench.recalled = await bench.issuance();
+  bench.cached = await bench.issuance();
   bench.run();
   await bench.settle();
   expect([bench.calls, bench.changes]).toEqual([0, 1]);
@@ -245,7 +245,7 @@ test("begins with what an earlier run has left, and asks for another when that i
   expect(bench.calls).toBe(1);
 });
 
-test("stops when it is told to", async () => {
+test("stops at its end, and leaves no timer", async () => {
   const bench = new Bench();
   bench.lifetimeMilliseconds = 60_000;
   const ended = bench.identity.run();

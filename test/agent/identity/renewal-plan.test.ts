@@ -39,7 +39,7 @@ test.each([
   }
 });
 
-test("never renews at once, whatever the policy and the life: there is no loop", () => {
+test("never renews at once, whatever the policy and the life", () => {
   const anyShare = fc.double({ min: 0, max: 1, noNaN: true });
   fc.assert(
     fc.property(
@@ -71,6 +71,6 @@ test("tries again after a second, then ever later, and at most two and a half mi
   expect(waits).toEqual([1_000, 2_000, 4_000, 150_000, 150_000]);
 });
 
-test("cuts a wait by up to a half, so that nobody stays in step", () => {
+test("cuts a wait by up to a half, so that no two agents stay in step", () => {
   expect(retryAt(1, 1 - 1e-9, now).getTime() - now.getTime()).toBeCloseTo(500, 0);
 });

@@ -8,21 +8,21 @@ import {
 
 const algorithm = { name: "ECDSA", namedCurve: "P-256", hash: "SHA-256" };
 
-/** What a certificate says that is not as it usually is. */
-export interface LeafDepartures {
+/** What differs from the usual leaf. */
+export interface LeafOverrides {
   readonly names?: readonly string[];
   readonly notBefore?: Date;
   readonly notAfter?: Date;
   readonly isCa?: boolean;
-  /** Names of a server, in place of SPIFFE IDs. */
+  /** DNS names, in place of SPIFFE IDs. */
   readonly hosts?: readonly string[];
 }
 
-/** A CA of a test, made by a library that the agent does not use. */
+/** A CA for tests. It signs with a library that the agent does not use. */
 export interface TestAuthority {
   readonly pem: string;
   readonly certificate: X509Certificate;
-  issue(spiffeId: string, publicKey: KeyObject, departures?: LeafDepartures): Promise<string>;
+  issue(spiffeId: string, publicKey: KeyObject, overrides?: LeafOverrides): Promise<string>;
   intermediate(name: string): Promise<TestAuthority>;
 }
 
@@ -33,7 +33,7 @@ const years = {
   notAfter: new Date("2036-01-01T00:00:00Z"),
 };
 
-/** @param spiffeId Of the authority itself, if it has one. */
+/** @param spiffeId The SPIFFE ID of the authority itself, if it has one. */
 export async function createTestAuthority(
   name = "root",
   spiffeId?: string,
@@ -73,10 +73,10 @@ function authorityOf(issuer: string, pem: string, signingKey: CryptoKey): TestAu
   return {
     pem: `${pem}\n`,
     certificate: new X509Certificate(pem),
-    async issue(spiffeId, publicKey, departures = {}) {
-      const { names = [spiffeId], isCa = false } = departures;
-      const { notBefore = issuedAt, notAfter = expiresAt } = departures;
-      const hosts = departures.hosts?.map((value) => ({ type: "dns" as const, value }));
+    async issue(spiffeId, publicKey, overrides = {}) {
+      const { names = [spiffeId], isCa = false } = overrides;
+      const { notBefore = issuedAt, notAfter = expiresAt } = overrides;
+      const hosts = overrides.hosts?.map((value) => ({ type: "dns" as const, value }));
       const values = hosts ?? names.map((value) => ({ type: "url" as const, value }));
       const extensions = [
         new SubjectAlternativeNameExtension(values, true),

@@ -49,7 +49,7 @@ test("accepts a leaf under an intermediate, whose root is one of twenty", async 
   expect(roots).toHaveLength(20);
 });
 
-test("leaves a root that a CA repeats in the chain out of what it shows", () => {
+test("leaves a root that the CA repeats out of the chain", () => {
   expect(parse([leaf, root.pem, root.pem]).svid.chain).toHaveLength(1);
 });
 
@@ -88,7 +88,7 @@ test.each([
     "identity-mismatch",
   ],
   [
-    "a name that only begins like ours",
+    "a name that only begins with the requested one",
     [await root.issue(spiffeId, key.publicKey, { names: [`${spiffeId}/x`] }), root.pem],
     "identity-mismatch",
   ],
@@ -114,10 +114,10 @@ test.each([
   expect(faultOf(elements)).toBe(fault);
 });
 
-test("refuses what has expired by our clock", () => {
+test("refuses a certificate that has expired by the agent's clock", () => {
   expect(faultOf([leaf, root.pem], expiresAt)).toBe("validity-unacceptable");
 });
 
-test("accepts a certificate when our clock is some minutes behind", () => {
+test("accepts a certificate when the agent's clock is some minutes behind", () => {
   expect(faultOf([leaf, root.pem], new Date(issuedAt.getTime() - 600_000))).toBe("accepted");
 });

@@ -57,8 +57,8 @@ async function keptIdentity() {
     clock,
     random: () => 0,
     log: createEventRecorder(),
-    recall: async () => undefined,
-    remember: async () => undefined,
+    load: async () => undefined,
+    store: async () => undefined,
   });
   void identity.run();
   onTestFinished(() => identity.end());
