@@ -111,5 +111,5 @@ async function backupKey({ identity }: RestoreOptions): Promise<BackupKey> {
 async function readText(file: string, maximumOctets: number): Promise<string> {
   const source = await loadFile(file, maximumOctets);
   if (source) return source.text;
-  throw new OperatorError(`${file}: there is no such file`);
+  throw new OperatorError(`${file}: does not exist`);
 }

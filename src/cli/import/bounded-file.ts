@@ -4,10 +4,11 @@ import { systemCode } from "../../host/system-code.ts";
 import type { Source } from "./plugged-in-material.ts";
 
 /**
- * A whole file as text; links are followed, as Kubernetes' mounts need.
+ * A whole file as text. Links are followed, because Kubernetes mounts files as links.
  *
- * @returns `undefined` when there is no such file.
- * @throws OperatorError for what is no file, cannot be read, is not UTF-8 or is larger than the limit.
+ * @returns `undefined` when the file does not exist.
+ * @throws OperatorError for a directory or device, an unreadable file, text that is not UTF-8, and a file
+ *   above the limit.
  */
 export async function loadFile(path: string, maximumOctets: number): Promise<Source | undefined> {
   try {
@@ -20,7 +21,7 @@ export async function loadFile(path: string, maximumOctets: number): Promise<Sou
   }
 }
 
-/** One more octet than allowed is asked for, so that a file that grows meanwhile is found out too. */
+/** Reads up to one octet more than allowed, so that a file that grows meanwhile is refused as well. */
 async function readAtMost(path: string, maximumOctets: number): Promise<string> {
   const file = await open(path);
   try {
@@ -41,7 +42,7 @@ async function readAtMost(path: string, maximumOctets: number): Promise<string> 
   }
 }
 
-/** The text of these octets. @throws OperatorError for what is not UTF-8: a key in DER, most often. */
+/** The text of these octets. @throws OperatorError for octets that are not UTF-8, mostly a key in DER. */
 export function utf8(name: string, octets: Uint8Array): string {
   try {
     return new TextDecoder("utf-8", { fatal: true }).decode(octets);

@@ -1,7 +1,7 @@
 import { OperatorError } from "../../foundation/operator-error.ts";
 import type { PluggedInMaterial, Source } from "./plugged-in-material.ts";
 
-/** The texts of a directory or a Secret by their keys; `undefined` for what is not there. */
+/** The texts of a directory or a Secret by their keys. */
 export type Entries = ReadonlyMap<string, Source>;
 
 /** The keys of one of Istio's layouts (`detectSigningCABundleAndCRL`). */
@@ -9,7 +9,7 @@ interface Layout {
   readonly certificate: string;
   readonly privateKey: string;
   readonly root: string;
-  /** Apart from what follows the authority's own certificate. */
+  /** Intermediates in a file of their own; others may follow the authority's certificate. */
   readonly chain: string | undefined;
 }
 
@@ -31,7 +31,7 @@ const layouts: readonly Layout[] = [istio, kubernetesTls];
 
 const revocationList = "ca-crl.pem";
 
-/** Every key that any layout has. */
+/** The keys of all layouts. */
 export const caKeys: readonly string[] = [
   ...layouts.flatMap(({ certificate, privateKey, root, chain }) =>
     [certificate, privateKey, root, chain].filter((key) => key !== undefined),
@@ -39,18 +39,18 @@ export const caKeys: readonly string[] = [
   revocationList,
 ];
 
-/** Whether these entries have the certificate and the key of some layout. */
+/** Whether these keys include the certificate and the private key of a layout. */
 export function holdsCa(keys: ReadonlySet<string>): boolean {
   return layouts.some((layout) => keys.has(layout.certificate) && keys.has(layout.privateKey));
 }
 
 /**
- * What the entries say of a CA.
+ * The CA in these entries.
  *
- * @param name What the operator calls the place of all of them.
- * @param isComplete Whether root and chain must be there, as istiod demands of a directory. In a
- *   Secret they may be absent or empty: the one that istiod made of its own root has neither.
- * @throws OperatorError with a line for each entry that is missing or empty; for two layouts at once.
+ * @param name The directory or Secret, as the operator knows it.
+ * @param isComplete Whether root and chain are required, as istiod requires them in a directory. A
+ *   Secret may lack them: the one of a self-signed istiod has neither.
+ * @throws OperatorError with a line for each missing or empty entry, and for two layouts at once.
  */
 export function materialOf(entries: Entries, name: string, isComplete: boolean): PluggedInMaterial {
   const layout = layoutOf(entries, name);
@@ -76,7 +76,7 @@ function layoutOf(entries: Entries, name: string): Layout {
     ({ certificate, privateKey }) => entries.has(certificate) || entries.has(privateKey),
   );
   if (found.length > 1) {
-    throw new OperatorError(`${name}: holds two CAs, ca-cert.pem and tls.crt; leave one of them`);
+    throw new OperatorError(`${name}: holds two CAs, ca-cert.pem and tls.crt: remove one of them`);
   }
   const [layout] = found;
   if (layout) return layout;

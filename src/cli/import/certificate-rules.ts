@@ -5,9 +5,9 @@ import type { CertificationPath } from "./certification-path.ts";
 import type { ImportedCertificate } from "./imported-certificate.ts";
 import { admitsHost } from "./name-constraints.ts";
 
-/** Where in a path a certificate stands, and for what. */
+/** The position of a certificate in a path, and the circumstances of the check. */
 interface Place {
-  /** How many authorities stand below it. */
+  /** The number of authorities below it. */
   readonly depth: number;
   readonly isRoot: boolean;
   readonly trustDomain: TrustDomain;
@@ -16,10 +16,10 @@ interface Place {
 
 type Rule = (certificate: ImportedCertificate, place: Place) => string | false;
 
-/** Hashes that verifiers still accept in a signature; of the Edwards curve, its own. */
+/** Hashes that verifiers still accept in a signature; Ed25519 has its own. */
 const acceptedHashes: readonly string[] = ["SHA-256", "SHA-384", "SHA-512", "Ed25519"];
 
-/** Extensions that every verifier of a mesh understands: names, usages, constraints, policies. */
+/** Extensions that every verifier of a mesh processes: names, usages, constraints, policies. */
 const understood: readonly string[] = [
   "2.5.29.14",
   "2.5.29.15",
@@ -39,12 +39,12 @@ const rules: readonly Rule[] = [
     now < validity.notBefore && `is not valid before ${validity.notBefore.toISOString()}`,
   ({ toBeSigned: { validity } }, { now }) =>
     now >= validity.notAfter && `has expired at ${validity.notAfter.toISOString()}`,
-  // A root of version 1 cannot say that it is an authority; that it is trusted says so.
+  // A root of version 1 has no basic constraints; the operator's trust makes it an authority.
   ({ claims, toBeSigned }, { isRoot, depth }) =>
     !claims.isAuthority &&
     !(isRoot && depth > 0 && toBeSigned.version === 1) &&
     "certificate is not authorized to sign other certificates: it is no CA",
-  // Absent, it permits everything to the verifiers, whatever RFC 5280 §4.2.1.3 asks of authorities.
+  // RFC 5280 §4.2.1.3 requires key usage in a CA; verifiers take its absence for permission.
   ({ claims }) =>
     claims.maySignCertificates === false &&
     "certificate is not authorized to sign other certificates: no keyCertSign in its key usage",
@@ -73,7 +73,7 @@ const rules: readonly Rule[] = [
   ({ claims }, { depth, trustDomain }) =>
     depth === 0 &&
     claims.spiffeIds.some((id) => !isOf(trustDomain, id)) &&
-    `says by its SPIFFE ID that it signs for another trust domain than ${trustDomain}`,
+    `carries the SPIFFE ID of another trust domain than ${trustDomain}`,
 ];
 
 function permits(nameConstraints: Bytes, trustDomain: TrustDomain): boolean {
@@ -85,7 +85,7 @@ function permits(nameConstraints: Bytes, trustDomain: TrustDomain): boolean {
   }
 }
 
-/** A whole line for each rule that a certificate of the path breaks. */
+/** One line for each rule that a certificate of the path breaks. */
 export function faultsOf(path: CertificationPath, trustDomain: TrustDomain, now: Date): string[] {
   const faults = path.flatMap((certificate, depth) => {
     const place = { depth, isRoot: depth === path.length - 1, trustDomain, now };
@@ -97,7 +97,7 @@ export function faultsOf(path: CertificationPath, trustDomain: TrustDomain, now:
   return faults.length > 0 ? faults : misfitsIn(path);
 }
 
-/** OpenSSL's opinion of each link. It does not say why, so it is asked when the rules find nothing. */
+/** The links that OpenSSL refuses. OpenSSL gives no reason, so it is asked only when the rules find nothing. */
 function misfitsIn(path: CertificationPath): string[] {
   return path.flatMap((certificate, depth) => {
     const issuer = path[depth + 1] ?? certificate;
@@ -109,7 +109,7 @@ function misfitsIn(path: CertificationPath): string[] {
   });
 }
 
-/** What is legal in a path and may surprise. */
+/** Warnings about what is legal in a path and may surprise. */
 export function warningsOf(path: CertificationPath, trustDomain: TrustDomain): string[] {
   return path.flatMap((certificate, depth) => {
     const { spiffeIds, nameConstraints } = certificate.claims;
@@ -117,7 +117,7 @@ export function warningsOf(path: CertificationPath, trustDomain: TrustDomain): s
     if (nameConstraints) {
       warnings.push("has name constraints; not every verifier applies them to SPIFFE IDs alike");
     }
-    // A root above may well be shared: what it says of itself does not bind its authorities.
+    // Trust domains may share a root, whose own SPIFFE ID does not bind the authorities below it.
     if (depth > 0 && spiffeIds.some((id) => !isOf(trustDomain, id))) {
       warnings.push("carries a SPIFFE ID of another trust domain");
     }

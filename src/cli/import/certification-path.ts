@@ -7,22 +7,22 @@ import {
   isValidAt,
 } from "./imported-certificate.ts";
 
-/** From the authority, through what lies between, to the root; an authority that is a root is both. */
+/** From the authority through its intermediates to the root. An authority that is a root is its own path. */
 export type CertificationPath = readonly [ImportedCertificate, ...ImportedCertificate[]];
 
-/** Where a path may lead. */
+/** The certificates that a path may be built from. */
 export interface Candidates {
-  /** Proposals in any order. */
+  /** In any order; not trusted. */
   readonly intermediates: readonly ImportedCertificate[];
-  /** Self-signed and trusted by the operator. */
+  /** Self-signed; the operator trusts them. */
   readonly roots: readonly ImportedCertificate[];
 }
 
 /**
- * The shortest path from an authority to a root, every link held by name and signature (RFC 5280
- * §6.1). Among several of one length, certificates that are valid at `now` come first.
+ * The shortest path from an authority to a root, each link checked by name and signature (RFC 5280
+ * §6.1). Among paths of one length, certificates that are valid at `now` come first.
  *
- * @throws OperatorError that says at which certificate the path breaks.
+ * @throws OperatorError that names the certificate at which the path breaks.
  */
 export function findPath(
   authority: ImportedCertificate,
@@ -37,7 +37,7 @@ export function findPath(
   const reached = new Set([authority]);
   const paths: [ImportedCertificate, ...ImportedCertificate[]][] = [[authority]];
   let last = authority;
-  // The list grows while it is walked: breadth first, each certificate once.
+  // Breadth first: the loop appends to the list that it walks, and visits each certificate once.
   for (const path of paths) {
     last = path.at(-1) ?? authority;
     const child = last;
@@ -52,8 +52,8 @@ export function findPath(
 }
 
 /**
- * Whether a root that the files call the authority fits the roots beside it. istiod's rotator leaves
- * the root of before in `root-cert.pem`: the same key and name, and another validity.
+ * Whether a self-signed authority is acceptable beside these roots. istiod's rotator leaves the former
+ * certificate in `root-cert.pem`: the same key and name, with another validity.
  */
 function isAcceptable(
   authority: ImportedCertificate,

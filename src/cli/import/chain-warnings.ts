@@ -7,8 +7,8 @@ import {
 } from "./imported-certificate.ts";
 
 /**
- * What is said of certificates that came along in the chain: those that lead nowhere are left out,
- * and another order than the path's is put right. istiod would have served both as they are.
+ * Warnings about the certificates of a chain: unused ones are left out, and the others are sorted. istiod
+ * would serve the chain as it is.
  */
 export function chainWarnings(
   found: readonly ImportedCertificate[],
@@ -19,8 +19,8 @@ export function chainWarnings(
     .filter((certificate) => !isAmong(certificate, [...path, ...roots]))
     .map((stray) =>
       isSelfSigned(stray)
-        ? `${stray.title}: is left out: self-signed, and not among the roots`
-        : `${stray.title}: is left out: the authority does not need it`,
+        ? `${stray.title}: is left out, because it is self-signed and not among the roots`
+        : `${stray.title}: is left out, because the authority does not need it`,
     );
   const misplaced = path
     .filter((certificate) => isAmong(certificate, found))
@@ -28,12 +28,12 @@ export function chainWarnings(
     .findIndex((place, i, places) => i > 0 && place < (places[i - 1] ?? 0));
   const [first] = found;
   if (misplaced !== -1 && first) {
-    warnings.push(`${first.title}: the chain is not in order from the authority up; put in order`);
+    warnings.push(`${first.title}: the chain is not in order from the authority up, and is sorted`);
   }
   return warnings;
 }
 
-/** An expired root verifies nothing any more, so that no verifier needs to be told of it. */
+/** Separates expired roots, which verify nothing any more. */
 export function splitExpired(
   roots: readonly ImportedCertificate[],
   now: Date,
@@ -42,6 +42,8 @@ export function splitExpired(
     !isValidAt(root, now) && now >= root.toBeSigned.validity.notAfter;
   return {
     current: roots.filter((root) => !hasExpired(root)),
-    warnings: roots.filter(hasExpired).map(({ title }) => `${title}: is left out: has expired`),
+    warnings: roots
+      .filter(hasExpired)
+      .map(({ title }) => `${title}: is left out, because it has expired`),
   };
 }

@@ -1,16 +1,16 @@
 import { OperatorError } from "../../foundation/operator-error.ts";
 
-/** @throws OperatorError of one line for each fault; nothing for none. */
-export function refuse(faults: readonly string[]): void {
+/** @throws OperatorError with one line for each fault, if there is any. */
+export function requireNoFaults(faults: readonly string[]): void {
   if (faults.length > 0) throw new OperatorError([...new Set(faults)].join("\n"));
 }
 
 /**
- * Does every piece of work, however many of them fail, so that the operator learns of all faults at once.
+ * Does every piece of work even when one fails, so that the operator learns of all faults at once.
  *
- * @throws OperatorError with the lines of every one.
+ * @throws OperatorError with the lines of all that failed.
  */
-export function all<Results extends readonly unknown[]>(
+export function collectFaults<Results extends readonly unknown[]>(
   ...works: { readonly [I in keyof Results]: () => Results[I] }
 ): Results {
   const faults: string[] = [];
@@ -23,6 +23,6 @@ export function all<Results extends readonly unknown[]>(
     }
     return undefined;
   });
-  refuse(faults);
+  requireNoFaults(faults);
   return results as unknown as Results;
 }

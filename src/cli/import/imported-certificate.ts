@@ -10,10 +10,10 @@ import { parseSubjectPublicKey, type SubjectPublicKey } from "../../pki/x509/sub
 import { pemBlocks } from "./pem-blocks.ts";
 import type { Source } from "./plugged-in-material.ts";
 
-/** What a certificate says about itself, of which `undefined` says nothing. */
+/** The claims of a certificate; `undefined` for an absent extension. */
 export interface Claims {
   readonly isAuthority: boolean;
-  /** How many authorities may stand below it, itself not counted. */
+  /** How many authorities may stand below it. */
   readonly pathLength: number | undefined;
   readonly maySignCertificates: boolean | undefined;
   readonly extendedKeyUsages: readonly string[] | undefined;
@@ -22,30 +22,30 @@ export interface Claims {
   readonly nameConstraints: Bytes | undefined;
   /** Object identifiers. */
   readonly criticalExtensions: readonly string[];
-  /** The hash of its signature, or the algorithm where that has its hash inside. */
+  /** The hash of its signature; the algorithm's name for Ed25519. */
   readonly signatureHash: string;
 }
 
-/** A certificate found in somebody's files, with a name for the operator, by three readers. */
+/** A certificate from an operator's files, read by three parsers that must all accept it. */
 export interface ImportedCertificate extends Certificate {
-  /** `cacerts/cert-chain.pem, certificate 2 (CN=Intermediate CA, O=Istio)`. */
+  /** For the operator: `cacerts/cert-chain.pem, certificate 2 (CN=Intermediate CA, O=Istio)`. */
   readonly title: string;
   readonly publicKey: SubjectPublicKey;
   /** OpenSSL's view of it. */
   readonly verifier: X509Certificate;
-  /** OpenSSL's view of its key: a point on its curve, for one. */
+  /** OpenSSL's view of its key, which must be on its curve. */
   readonly verifyingKey: KeyObject;
   readonly claims: Claims;
 }
 
-/** As many as a sealed record holds. */
+/** The limit of a sealed record. */
 export const maximumCertificates = 8;
 
 /**
  * Every certificate of a file, in its order.
  *
- * @throws OperatorError for what else is in it, for none or more than eight, and for one that the CA could
- *   not read later or whose key no authority may have.
+ * @throws OperatorError for a block of another kind, for none or more than eight certificates, for one that
+ *   the CA could not parse later, and for a key that no authority may have.
  */
 export function readCertificates(source: Source): readonly ImportedCertificate[] {
   const blocks = pemBlocks(source);
@@ -60,9 +60,7 @@ export function readCertificates(source: Source): readonly ImportedCertificate[]
   }
   if (blocks.length > maximumCertificates) {
     const [count, most] = [blocks.length, maximumCertificates];
-    throw new OperatorError(
-      `${source.name}: holds ${count} certificates, and ${most} are the most`,
-    );
+    throw new OperatorError(`${source.name}: holds ${count} certificates; the limit is ${most}`);
   }
   return blocks.map(({ der }, i) => readCertificate(der, `${source.name}, certificate ${i + 1}`));
 }
@@ -94,7 +92,7 @@ function unreadable(error: unknown): string {
   return `failed to parse cert PEM: not a certificate that verifiers agree on${detail}`;
 }
 
-/** At most one line of somebody else's text, without what could move a terminal's cursor. */
+/** Untrusted text as at most one line, without control characters. */
 const printable = (name: string): string =>
   name.slice(0, 120).replaceAll(/[^\p{L}\p{N}\p{P}\p{S} ]/gu, "?") || "no subject";
 
@@ -119,12 +117,12 @@ function claimsOf(certificate: x509.X509Certificate): Claims {
   };
 }
 
-/** Whether the name and the signature say that `issuer` made this certificate. */
+/** Whether name and signature match the issuer. */
 export function isIssuedBy(certificate: ImportedCertificate, issuer: ImportedCertificate): boolean {
   return hasIssuerName(certificate, issuer) && certificate.verifier.verify(issuer.verifyingKey);
 }
 
-/** Octet by octet, as Go and webpki compare names: another spelling of the same is another name. */
+/** Compares octets, as Go and webpki do: another encoding of a name is another name. */
 export function hasIssuerName(
   certificate: ImportedCertificate,
   issuer: ImportedCertificate,
@@ -135,8 +133,8 @@ export function hasIssuerName(
 export const isSelfSigned = (certificate: ImportedCertificate): boolean =>
   isIssuedBy(certificate, certificate);
 
-/** The certificates in their order, none twice. */
-export function withoutDoubles(
+/** The certificates in their order, without duplicates. */
+export function withoutDuplicates(
   certificates: readonly ImportedCertificate[],
 ): readonly ImportedCertificate[] {
   return certificates.filter(

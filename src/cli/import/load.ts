@@ -6,17 +6,17 @@ import { caKeys, materialOf } from "./ca-entries.ts";
 import type { PluggedInMaterial, Source } from "./plugged-in-material.ts";
 import { parseSecretManifest } from "./secret-manifest.ts";
 
-/** Eight certificates of RSA-4096 with their `-text`, twice over. */
+/** Twice the size of eight RSA-4096 certificates with OpenSSL's `-text`. */
 const maximumPemOctets = 256 * 1024;
 const maximumManifestOctets = 4 * 1024 * 1024;
 
 /**
- * Reads a CA from where people keep it: a directory as Istio's `cacerts` or as `kubernetes.io/tls`
- * Secrets are mounted, or the manifest of such a Secret in YAML or JSON.
+ * Loads a CA from a directory, as Istio's `cacerts` and `kubernetes.io/tls` Secrets are mounted, or from
+ * the manifest of such a Secret in YAML or JSON.
  *
  * @param path The directory, or the manifest.
  * @param combinedRootsPath PEM of more roots that verifiers must accept (`root-cert-combined.pem`).
- * @throws OperatorError for what is missing, empty, unreadable, too large or there twice.
+ * @throws OperatorError for an entry that is missing, empty, unreadable, too large or there twice.
  */
 export async function loadPluggedIn(
   path: string,
@@ -32,7 +32,7 @@ async function isDirectory(path: string): Promise<boolean> {
   try {
     return (await stat(path)).isDirectory();
   } catch {
-    // Whatever is wrong with it, reading it says so better.
+    // Reading it as a file will give the better error.
     return false;
   }
 }
@@ -52,7 +52,7 @@ async function loadManifest(path: string): Promise<PluggedInMaterial> {
 
 async function loadPresent(path: string, maximumOctets: number): Promise<Source> {
   const source = await loadFile(path, maximumOctets);
-  if (!source) throw new OperatorError(`${path}: there is no such file or directory`);
+  if (!source) throw new OperatorError(`${path}: does not exist`);
   if (source.text.trim() === "") throw new OperatorError(`${path}: is empty`);
   return source;
 }

@@ -1,7 +1,7 @@
 import type { Bytes } from "../../pki/encoding/bytes.ts";
 import { DerReader, Tag } from "../../pki/encoding/der-reader.ts";
 
-/** The constraints of one certificate on URIs (RFC 5280 §4.2.1.10); an absent list says nothing. */
+/** The constraints of one certificate on URIs (RFC 5280 §4.2.1.10); an absent list is an empty one. */
 interface UriConstraints {
   readonly permitted: readonly string[];
   readonly excluded: readonly string[];
@@ -10,9 +10,9 @@ interface UriConstraints {
 const uri = Tag.contextPrimitive(6);
 
 /**
- * Whether name constraints let URIs of this host be certified, whichever way a verifier reads them:
- * RFC 5280 takes a host as itself alone, Go with everything below it. What is permitted must be so
- * for both, and what is excluded is so for either.
+ * Whether name constraints allow URIs of this host, for every verifier. RFC 5280 takes a host for itself
+ * alone, Go for the hosts below it as well. So a host must be permitted by both readings, and is
+ * excluded by either.
  *
  * @param value The NameConstraints, DER.
  * @throws DerError
@@ -23,7 +23,7 @@ export function admitsHost(value: Bytes, host: string): boolean {
   return isPermitted && !excluded.some((base) => isExactly(base, host) || isBelow(base, host));
 }
 
-/** An empty base holds every host (Go), and a base with a dot before it the hosts below. */
+/** An empty base matches every host (Go); a base with a leading dot matches the hosts below it. */
 function isExactly(base: string, host: string): boolean {
   const wanted = base.toLowerCase();
   return wanted === "" || wanted === host || (wanted.startsWith(".") && host.endsWith(wanted));

@@ -6,7 +6,7 @@ import type { Source } from "./plugged-in-material.ts";
 /** One block of a PEM file. */
 export interface PemBlock {
   readonly label: string;
-  /** Has headers that say that what follows is encrypted (RFC 1421 §4.6.1.1), so that it is no DER. */
+  /** Whether its headers mark it as encrypted (RFC 1421 §4.6.1.1); then `der` is empty. */
   readonly isEncrypted: boolean;
   readonly der: Bytes;
 }
@@ -15,10 +15,10 @@ const boundary = /-----(BEGIN|END) ([A-Z0-9 ]{1,40})-----/g;
 const header = /^[A-Za-z-]{1,40}:.*$/gm;
 
 /**
- * The blocks of a PEM file, which may have other text between them: OpenSSL's `-text`, names of a
- * keychain. What operators keep is read as Go reads it; what a caller sends never is.
+ * The blocks of a PEM file, which may have other text between them, such as OpenSSL's `-text`. An
+ * operator's files are parsed as leniently as Go parses them; a caller's PEM never is.
  *
- * @throws OperatorError for a block without an end, and for what is not base64.
+ * @throws OperatorError for a block without an end, and for a body that is not base64.
  */
 export function pemBlocks({ name, text }: Source): readonly PemBlock[] {
   const boundaries = [...text.matchAll(boundary)];

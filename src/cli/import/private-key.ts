@@ -15,7 +15,7 @@ const encodings: ReadonlyMap<string, "pkcs1" | "sec1" | "pkcs8"> = new Map([
 /**
  * The one private key of a file.
  *
- * @throws OperatorError that never says what was in the file, only what kind of thing it was.
+ * @throws OperatorError that names the kind of content, never the content.
  */
 export function readPrivateKey(source: Source): KeyObject {
   const refuse = (why: string): OperatorError =>
@@ -27,13 +27,13 @@ export function readPrivateKey(source: Source): KeyObject {
   if (blocks.some(isEncrypted)) {
     throw refuse("the key is encrypted; decrypt it first: openssl pkey -in KEY -out DECRYPTED");
   }
-  if (another) throw refuse(`there are ${blocks.length} PEM blocks, and it must be one key`);
+  if (another) throw refuse(`it holds ${blocks.length} PEM blocks, not one key`);
   const type = encodings.get(block.label);
   if (!type) throw refuse(`it is a block of ${block.label}`);
   try {
     return createPrivateKey({ key: Buffer.from(block.der), format: "der", type });
   } catch {
-    throw refuse(`the block is no key of ${block.label}`);
+    throw refuse(`the block is not a valid ${block.label}`);
   }
 }
 
@@ -41,9 +41,9 @@ const isEncrypted = (block: PemBlock): boolean =>
   block.isEncrypted || block.label === "ENCRYPTED PRIVATE KEY";
 
 /**
- * The same key as WebCrypto takes it, to sign as an authority with this public key does.
+ * The key as an extractable `CryptoKey`, for the signature algorithm of an authority with this public key.
  *
- * @throws OperatorError for a key whose parts do not fit each other, which OpenSSL lets pass.
+ * @throws OperatorError for a key whose numbers contradict each other, which OpenSSL accepts.
  */
 export async function importExtractable(
   key: KeyObject,
@@ -52,11 +52,11 @@ export async function importExtractable(
 ): Promise<CryptoKey> {
   const { importParameters } = signatureAlgorithmOf(publicKey);
   const misfit = new OperatorError(
-    `${name}: failed to parse private key PEM: its parts do not fit each other`,
+    `${name}: failed to parse private key PEM: its numbers contradict each other`,
   );
   if (key.asymmetricKeyType === "rsa" && !rsaPartsFit(key)) throw misfit;
   try {
-    // By way of JWK, which has one spelling for what PKCS#8 spells in several.
+    // JWK has one encoding where PKCS#8 has several.
     const jwk = key.export({ format: "jwk" });
     return await crypto.subtle.importKey("jwk", jwk, importParameters, true, ["sign"]);
   } catch {
@@ -65,7 +65,7 @@ export async function importExtractable(
 }
 
 /**
- * Whether the numbers of RFC 8017 §3.2 belong together. OpenSSL signs around some that do not, and
+ * Whether the numbers of RFC 8017 §3.2 are consistent. OpenSSL signs with some keys that are not;
  * BoringSSL, which opens the key later, refuses them.
  */
 function rsaPartsFit(key: KeyObject): boolean {

@@ -11,7 +11,7 @@ const texts = z.pipe(
   z.transform((held) => held ?? {}),
 );
 
-/** Names as Kubernetes has them: they are repeated to the operator. */
+/** Kubernetes' form of a name, because error messages repeat it. */
 const objectName = z.string().check(z.regex(/^[a-z0-9.-]{1,253}$/));
 
 const secretForm = z.object({
@@ -38,7 +38,7 @@ export function parseSecretManifest({ name, text }: Source): PluggedInMaterial {
   if (!secret) throw new OperatorError(nothingIn(name, secrets));
   if (another) {
     throw new OperatorError(
-      `${name}: holds more than one CA: ${titleOf(secret)} and ${titleOf(another)}; leave one of them`,
+      `${name}: holds more than one CA, ${titleOf(secret)} and ${titleOf(another)}: remove one of them`,
     );
   }
   const title = `${name}, ${titleOf(secret)}`;
@@ -49,13 +49,13 @@ function documentsOf(name: string, text: string): readonly unknown[] {
   const documents = parseAllDocuments(text, { uniqueKeys: true, prettyErrors: false });
   return documents.map((document: Document) => {
     const [error] = document.errors;
-    // The code and the place, not the message: that quotes the text, which may be a key.
+    // The message would quote the text, which may be a key; the code and the position do not.
     if (error)
       throw new OperatorError(`${name}: neither YAML nor JSON (${error.code} at ${error.pos[0]})`);
     try {
       return document.toJS({ maxAliasCount: 100 }) as unknown;
     } catch {
-      throw new OperatorError(`${name}: has references that lead nowhere or to too much`);
+      throw new OperatorError(`${name}: has YAML aliases that are undefined or expand too far`);
     }
   });
 }
@@ -69,7 +69,7 @@ function secretsIn(name: string, document: unknown): readonly Secret[] {
       const secret = secretForm.safeParse(value);
       if (secret.success) return secret.data;
       const field = secret.error.issues[0]?.path.map(String).join(".");
-      throw new OperatorError(`${name}: a Secret that is none: ${field || "no object"}`);
+      throw new OperatorError(`${name}: holds a malformed Secret: ${field || "not an object"}`);
     });
 }
 
@@ -77,7 +77,7 @@ function nothingIn(name: string, secrets: readonly Secret[]): string {
   const others = secrets.slice(0, 5).map(titleOf).join(", ");
   return secrets.length === 0
     ? `${name}: holds no Kubernetes Secret`
-    : `${name}: no Secret with ca-cert.pem and ca-key.pem, or tls.crt and tls.key; only ${others}`;
+    : `${name}: no Secret holds ca-cert.pem and ca-key.pem, or tls.crt and tls.key; there are only ${others}`;
 }
 
 const titleOf = ({ metadata: { name, namespace } }: Secret): string =>
@@ -92,7 +92,7 @@ function entriesOf({ data, stringData }: Secret, title: string): Map<string, Sou
     const [encoded, plain] = [data[key], stringData[key]];
     const name = `${title}: ${key}`;
     if (encoded !== undefined && plain !== undefined) {
-      throw new OperatorError(`${name}: is there twice, in data and in stringData`);
+      throw new OperatorError(`${name}: stands in both data and stringData`);
     }
     if (encoded !== undefined) entries.set(key, { name, text: decoded(name, encoded ?? "") });
     if (plain !== undefined) entries.set(key, { name, text: plain ?? "" });

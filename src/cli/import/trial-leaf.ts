@@ -8,10 +8,10 @@ import { createIssuer, issueLeaf, type Leaf } from "../../pki/x509/issuer.ts";
 import { leafValidity } from "../../pki/x509/validity.ts";
 
 /**
- * Whether a leaf for nobody, signed with this key, verifies with this authority: only what has signed
- * once is believed to be able to. A key may claim a public key that is not its own.
+ * Whether a trial leaf, signed with this key, verifies under this authority. A key file may name a public
+ * key that is not its own, so only a signature proves the pair.
  *
- * @throws Error for a leaf that the linter refuses: a mistake of the rules, which let the authority pass.
+ * @throws Error for a leaf that the linter refuses: then a certificate rule is missing.
  */
 export async function verifiesTrialLeaf(
   certificates: AuthorityCertificates,
@@ -24,7 +24,7 @@ export async function verifiesTrialLeaf(
     const { publicKey } = new X509Certificate(certificates.certificate);
     return new X509Certificate(der).verify(publicKey);
   } catch (error) {
-    // OpenSSL refuses to sign with an RSA key whose numbers do not belong together.
+    // OpenSSL refuses to sign with an RSA key whose numbers contradict each other.
     if (error instanceof DOMException && error.name === "OperationError") return false;
     throw error;
   }

@@ -6,37 +6,37 @@ import type { TrustDomain } from "../../pki/spiffe-id.ts";
 import { faultsOf, warningsOf } from "./certificate-rules.ts";
 import { type Candidates, type CertificationPath, findPath } from "./certification-path.ts";
 import { chainWarnings, splitExpired } from "./chain-warnings.ts";
-import { all, refuse } from "./faults.ts";
+import { collectFaults, requireNoFaults } from "./faults.ts";
 import {
   type ImportedCertificate,
   isAmong,
   isSelfSigned,
   maximumCertificates,
   readCertificates,
-  withoutDoubles,
+  withoutDuplicates,
 } from "./imported-certificate.ts";
 import type { PluggedInMaterial, Source } from "./plugged-in-material.ts";
 import { importExtractable, readPrivateKey } from "./private-key.ts";
 import { verifiesTrialLeaf } from "./trial-leaf.ts";
 
-/** A CA that was found able to sign for a trust domain: ready for a schedule and a seal. */
+/** A verified CA, which can sign for a trust domain: ready for a schedule and a seal. */
 export interface ImportedAuthority {
-  /** The one root that the authority chains to is the only one in `roots`. */
+  /** `roots` holds only the root that the authority chains to. */
   readonly certificates: AuthorityCertificates;
-  /** Extractable, of the algorithm that `signatureAlgorithmOf` names: seal it, then let it go. */
+  /** Extractable, for the algorithm of `signatureAlgorithmOf`: seal it, then drop it. */
   readonly privateKey: CryptoKey;
-  /** The first end of a validity between the authority and its root: nothing verifies beyond it. */
+  /** The earliest `notAfter` from the authority to its root: nothing verifies after it. */
   readonly notAfter: Date;
-  /** Self-signed roots that came along and that the authority does not need, DER, none twice. */
+  /** The other self-signed roots of the material, DER, without duplicates. */
   readonly additionalRoots: readonly Bytes[];
   /** Sentences for the operator about what is legal and may surprise. */
   readonly warnings: readonly string[];
 }
 
 /**
- * Verifies what istiod verifies of a plugged-in CA, and what verifiers of its leaves will: that the
- * key is the certificate's, that every link up to a root of the operator holds by name and signature,
- * and that no certificate on the way forbids or spoils what is to be signed. A leaf is signed to see.
+ * Verifies what istiod verifies of a plugged-in CA, and what the verifiers of its leaves will: the key
+ * matches the certificate, every link up to one of the operator's roots holds by name and signature, and no
+ * certificate on the path forbids the leaves. A trial leaf is signed as the last check.
  *
  * @throws OperatorError with one line for each fault.
  */
@@ -45,16 +45,16 @@ export async function verifyPluggedIn(
   trustDomain: TrustDomain,
   now: Date,
 ): Promise<ImportedAuthority> {
-  const { authority, behind, roots, key } = readAll(material);
-  const [path] = all(
-    () => acceptablePath(authority, { intermediates: behind, roots }, trustDomain, now),
+  const { authority, others: candidates, roots, key } = readAll(material);
+  const [path] = collectFaults(
+    () => acceptablePath(authority, { intermediates: candidates, roots }, trustDomain, now),
     () => requireOwnKey(authority, key, material.privateKey),
   );
   const certificates = certificatesOf(path);
   const privateKey = await importExtractable(key, authority.publicKey, material.privateKey);
   if (!(await verifiesTrialLeaf(certificates, privateKey, trustDomain, now))) {
     throw new OperatorError(
-      `${material.privateKey.name}: the cert does not match the key: what it signs does not verify`,
+      `${material.privateKey.name}: the cert does not match the key: a trial leaf does not verify`,
     );
   }
   const notAfter = firstEnd(path);
@@ -70,36 +70,36 @@ export async function verifyPluggedIn(
     warnings: [
       ...warningsOf(path, trustDomain),
       ...lifetimeWarnings(authority, notAfter, now),
-      ...chainWarnings(behind, path, roots),
+      ...chainWarnings(candidates, path, roots),
       ...others.warnings,
       ...revocationWarnings(material),
     ],
   };
 }
 
-/** What was read of a material, before anything is compared with anything. */
-interface Findings {
+/** The parsed parts of a material, not compared with each other yet. */
+interface ParsedMaterial {
   readonly authority: ImportedCertificate;
   /** Every other certificate that is not offered as a root. */
-  readonly behind: readonly ImportedCertificate[];
+  readonly others: readonly ImportedCertificate[];
   readonly roots: readonly ImportedCertificate[];
   readonly key: KeyObject;
 }
 
-function readAll(material: PluggedInMaterial): Findings {
-  const [[authority, ...rest], chain, roots, key] = all(
+function readAll(material: PluggedInMaterial): ParsedMaterial {
+  const [[authority, ...rest], chain, roots, key] = collectFaults(
     () => readCertificates(material.certificate),
     () => material.chain.flatMap(readCertificates),
     () => readRoots(material.roots),
     () => readPrivateKey(material.privateKey),
   );
   if (!authority) throw new Error("a file without a certificate was read");
-  return { authority, behind: withoutDoubles([...rest, ...chain]), roots, key };
+  return { authority, others: withoutDuplicates([...rest, ...chain]), roots, key };
 }
 
-/** Every root, none twice. What is not self-signed is no end of a path: it would be trusted for good. */
+/** Every root, without duplicates. Each must be self-signed, or it could not end a path. */
 function readRoots(sources: readonly Source[]): readonly ImportedCertificate[] {
-  const roots = withoutDoubles(sources.flatMap(readCertificates));
+  const roots = withoutDuplicates(sources.flatMap(readCertificates));
   const faults = roots
     .filter((root) => !isSelfSigned(root))
     .map(({ title }) => `${title}: is not self-signed, so it is no root`);
@@ -110,9 +110,9 @@ function readRoots(sources: readonly Source[]): readonly ImportedCertificate[] {
   );
   if (roots.length > maximumCertificates) {
     const names = sources.map(({ name }) => name).join(" and ");
-    faults.push(`${names}: hold ${roots.length} roots, and ${maximumCertificates} are the most`);
+    faults.push(`${names}: hold ${roots.length} roots; the limit is ${maximumCertificates}`);
   }
-  refuse(faults);
+  requireNoFaults(faults);
   return roots;
 }
 
@@ -123,7 +123,7 @@ function acceptablePath(
   now: Date,
 ): CertificationPath {
   const path = findPath(authority, candidates, now);
-  refuse(faultsOf(path, trustDomain, now));
+  requireNoFaults(faultsOf(path, trustDomain, now));
   return path;
 }
 
@@ -145,17 +145,19 @@ function certificatesOf(path: CertificationPath): AuthorityCertificates {
 const firstEnd = (path: CertificationPath): Date =>
   new Date(Math.min(...path.map(({ toBeSigned }) => toBeSigned.validity.notAfter.getTime())));
 
-/** The longest life of a leaf in Istio (`MAX_WORKLOAD_CERT_TTL`): a successor should have it to take over. */
-const comfortableDays = 90;
+/** Istio's longest life of a leaf (`MAX_WORKLOAD_CERT_TTL`): a successor needs that long to take over. */
+const warningDays = 90;
 const dayMilliseconds = 86_400_000;
 
 function lifetimeWarnings(authority: ImportedCertificate, notAfter: Date, now: Date): string[] {
   const days = Math.floor((notAfter.getTime() - now.getTime()) / dayMilliseconds);
   const warnings: string[] = [];
   if (notAfter < authority.toBeSigned.validity.notAfter) {
-    warnings.push(`${authority.title}: outlives what is above it, which ends at ${iso(notAfter)}`);
+    warnings.push(
+      `${authority.title}: outlives a certificate above it, which expires at ${iso(notAfter)}`,
+    );
   }
-  if (days < comfortableDays) {
+  if (days < warningDays) {
     warnings.push(
       `${authority.title}: can be used for ${days} more days only, until ${iso(notAfter)}`,
     );
@@ -167,6 +169,6 @@ const iso = (instant: Date): string => instant.toISOString();
 
 function revocationWarnings({ revocationList }: PluggedInMaterial): string[] {
   return revocationList
-    ? [`${revocationList.name}: is not imported: Rampart publishes no revocation list`]
+    ? [`${revocationList.name}: is not imported, because Rampart publishes no revocation list`]
     : [];
 }

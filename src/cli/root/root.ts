@@ -91,7 +91,7 @@ async function list(session: Session, { json }: ListOptions): Promise<void> {
 
 async function add(session: Session, file: string): Promise<void> {
   const source = await loadFile(file, maximumOctets);
-  if (!source) throw new OperatorError(`${file}: there is no such file`);
+  if (!source) throw new OperatorError(`${file}: does not exist`);
   const certificates = readCertificates(source);
   for (const certificate of certificates) requireRoot(certificate, file, session.now);
   const store = await openStore(session);

@@ -120,7 +120,7 @@ test("refuses a file that is too large, not text, a directory or not readable", 
 test("refuses a path that leads nowhere, an empty file and missing combined roots", async () => {
   const folder = await writeFolder(await temporaryFolder(), { ...cacerts, "empty.yaml": "" });
   const nowhere = join(folder, "nowhere");
-  const missing = [`${nowhere}: there is no such file or directory`];
+  const missing = [`${nowhere}: does not exist`];
   expect(await operatorErrorOf(() => loadPluggedIn(nowhere))).toEqual(missing);
   expect(await operatorErrorOf(() => loadPluggedIn(folder, nowhere))).toEqual(missing);
   const empty = join(folder, "empty.yaml");

@@ -51,11 +51,15 @@ test.for([
     sec1.replaceAll("EC PRIVATE", "OPENSSH PRIVATE"),
     "a block of OPENSSH PRIVATE KEY",
   ],
-  ["a public key with a private label", publicKey.replaceAll("PUBLIC", "PRIVATE"), "no key of"],
+  [
+    "a public key with a private label",
+    publicKey.replaceAll("PUBLIC", "PRIVATE"),
+    "is not a valid",
+  ],
   ["a block without an end", sec1.replace(/-----END.*/, ""), "no proper end"],
   ["a block in a block", sec1.replace("\n", `\n${sec1}`), "no proper end"],
   ["an end of another label", sec1.replace("END EC", "END RSA"), "no proper end"],
-  ["half a key", sec1.replace(bodyOfSec1, bodyOfSec1.slice(0, 65)), "no key of EC"],
+  ["half a key", sec1.replace(bodyOfSec1, bodyOfSec1.slice(0, 65)), "is not a valid EC"],
   ["what is not base64", sec1.replace(bodyOfSec1, bodyOfSec1.replace("A", "#")), "not base64"],
 ] as const)("refuses %s, and shows nothing of it", async ([, text, why]) => {
   const lines = await operatorErrorOf(() => readPrivateKey(source(text)));

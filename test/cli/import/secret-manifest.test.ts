@@ -72,16 +72,16 @@ test.for<[string, unknown, string]>([
   ["a scalar", "text", "holds no Kubernetes Secret"],
   ["an empty List", { kind: "List", items: [] }, "holds no Kubernetes Secret"],
   ["a Secret of another purpose", serving, "only Secret istio-system/opaque"],
-  ["a Secret without a key", secret("cacerts", { "ca-cert.pem": "eA==" }), "no Secret with"],
+  ["a Secret without a key", secret("cacerts", { "ca-cert.pem": "eA==" }), "no Secret holds"],
   ["two CAs", { items: [cacerts, tls] }, "more than one CA"],
   ["two layouts", secret("both", { ...cacerts.data, ...tls.data }), "holds two CAs"],
   ["an empty key", entries({ "ca-key.pem": "" }), "ca-key.pem: is empty"],
   ["a null certificate", entries({ "ca-cert.pem": null }), "ca-cert.pem: is empty"],
   ["what is not base64", entries({ "ca-key.pem": "secret!" }), "ca-key.pem: is not base64"],
   ["DER", entries({ "ca-key.pem": "MIL/" }), "ca-key.pem: is not text"],
-  ["an entry twice", { ...cacerts, stringData: { "ca-key.pem": "k" } }, "is there twice"],
-  ["a Secret without a name", { kind: "Secret", data: {} }, "a Secret that is none: metadata"],
-  ["numbers for texts", secret("cacerts", { "ca-key.pem": 1 }), "a Secret that is none: data"],
+  ["an entry twice", { ...cacerts, stringData: { "ca-key.pem": "k" } }, "stands in both"],
+  ["a Secret without a name", { kind: "Secret", data: {} }, "holds a malformed Secret: metadata"],
+  ["numbers for texts", secret("cacerts", { "ca-key.pem": 1 }), "holds a malformed Secret: data"],
 ])("refuses %s", async ([, document, sentence]) => {
   const lines = await linesFor(document);
   expect(lines.join("\n")).toContain(sentence);
@@ -97,7 +97,7 @@ test.for([
 ])("refuses %s, and does not repeat it", async ([, text]) => {
   const lines = await operatorErrorOf(() => read(text ?? ""));
   expect(lines).toHaveLength(1);
-  expect(lines[0]).toMatch(/neither YAML nor JSON|references/);
+  expect(lines[0]).toMatch(/neither YAML nor JSON|YAML aliases/);
   expect(lines[0]).not.toContain("SECRET");
 });
 

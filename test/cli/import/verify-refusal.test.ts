@@ -208,7 +208,7 @@ test("refuses a key that only claims the certificate's public key", async () => 
   const forged = createPrivateKey({ key: { ...jwk, d } as never, format: "jwk" });
   const keyPem = forged.export({ type: "pkcs8", format: "pem" }).toString();
   const lines = await linesFor(materialOf({ pem: root.pem, keyPem }));
-  expect(lines).toEqual([expect.stringContaining("its parts do not fit each other")]);
+  expect(lines).toEqual([expect.stringContaining("its numbers contradict each other")]);
 });
 
 test("refuses an RSA key whose primes are not its modulus's", async () => {
@@ -217,7 +217,7 @@ test("refuses an RSA key whose primes are not its modulus's", async () => {
   const forged = createPrivateKey({ key: { ...other, n, e } as never, format: "jwk" });
   const keyPem = forged.export({ type: "pkcs1", format: "pem" }).toString();
   const lines = await linesFor(materialOf({ pem: rsaRoot.pem, keyPem }));
-  expect(lines).toEqual([expect.stringContaining("its parts do not fit each other")]);
+  expect(lines).toEqual([expect.stringContaining("its numbers contradict each other")]);
 });
 
 test("repeats no control characters of a subject", async () => {
@@ -276,13 +276,13 @@ test("refuses as roots what is not self-signed or is no CA", async () => {
 test("refuses more than eight certificates in a file, and more than eight roots in all", async () => {
   const nine = root.pem.repeat(9);
   expect(await linesFor(materialOf(root, { roots: nine }))).toEqual([
-    "root-cert.pem: holds 9 certificates, and 8 are the most",
+    "root-cert.pem: holds 9 certificates; the limit is 8",
   ]);
   const others = await Promise.all(Array.from({ length: 8 }, (_, i) => createCa(`O=${i}`)));
   const material = materialOf(root, { roots: root.pem });
   const combined = { name: "combined.pem", text: others.map(({ pem }) => pem).join("") };
   expect(await linesFor({ ...material, roots: [...material.roots, combined] })).toEqual([
-    "root-cert.pem and combined.pem: hold 9 roots, and 8 are the most",
+    "root-cert.pem and combined.pem: hold 9 roots; the limit is 8",
   ]);
 });
 
