@@ -54,6 +54,7 @@ function fileText(kekId: string, issuer: string): string {
       audiences: ["istio-ca"],
       cluster: "Kubernetes",
       trusted_node_accounts: ["istio-system/ztunnel"],
+      node_reach: "anywhere",
     },
   ];
   return `\

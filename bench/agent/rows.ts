@@ -20,7 +20,7 @@ const patienceSeconds = 120;
 export async function agentRows(): Promise<Row[]> {
   const cluster = await createCluster("https://node.example", "ES256");
   const { issuer, keySet: jwks } = cluster;
-  const node = { issuer, jwks, trusted_node_accounts: ["foo/httpbin"] };
+  const node = { issuer, jwks, trusted_node_accounts: ["foo/httpbin"], node_reach: "anywhere" };
   const edge = await startEdge({ issuers: [node] });
   const folder = await mkdtemp(join(tmpdir(), "rampart-bench-"));
   await writeFile(join(folder, "token"), await cluster.mintToken("bench"));

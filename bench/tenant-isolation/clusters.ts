@@ -25,6 +25,7 @@ export async function createTenantCluster(
     cluster_aliases: [`alias-${name}`],
     namespaces: [`${name}-*`, "shared"],
     trusted_node_accounts: [`${name}-mesh/ztunnel`, `shared/${name}-ztunnel`],
+    node_reach: "anywhere",
     gateways: [{ account: `shared/${name}-gateway`, dns_names: [`${name}.test`] }],
     jwks: { keys: [jwk] },
     ...access,

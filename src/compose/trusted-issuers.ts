@@ -7,9 +7,9 @@ import {
 import { createTokenReview } from "../authn/token/token-review.ts";
 import type { NodeAuthorizer, TrustedIssuer } from "../authn/trusted-issuer.ts";
 import type { EventLog } from "../ca/audit-event.ts";
-import { createClaimedReach, createPodAuthorizer } from "../ca/node-authorizer.ts";
+import { createClaimedReach, createPodAuthorizer, type NodeReach } from "../ca/node-authorizer.ts";
 import type { Configuration } from "../config/configuration.ts";
-import type { IssuerTable } from "../config/issuer-table.ts";
+import type { IssuerTable, NodeReachSetting } from "../config/issuer-table.ts";
 import { nameAllowList } from "../foundation/globs.ts";
 import { type ClusterFetch, fetchJson } from "../foundation/json-fetch.ts";
 import type { ClusterApi, ClusterUnreachable } from "../kubernetes/cluster-api.ts";
@@ -73,11 +73,16 @@ function nodeAuthorizer(
   if (api && node_checks !== "claims") {
     return createPodAuthorizer(podsOf(table, createPodLookup(api)));
   }
-  const reaches = node_reach.map(({ nodes, namespaces }) => ({
+  return createClaimedReach(reachesOf(node_reach));
+}
+
+/** Without the key, which only a table without node proxies may lack, no node reaches anything. */
+function reachesOf(setting: NodeReachSetting = []): readonly NodeReach[] {
+  if (setting === "anywhere") return [{ isNode: () => true, isNamespace: () => true }];
+  return setting.map(({ nodes, namespaces }) => ({
     isNode: nameAllowList(nodes),
     isNamespace: nameAllowList(namespaces),
   }));
-  return createClaimedReach(reaches);
 }
 
 function apiOf(

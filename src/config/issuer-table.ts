@@ -19,10 +19,14 @@ export interface IssuerTable {
   readonly namespaces: readonly string[];
   readonly trusted_node_accounts: readonly ServiceAccount[];
   readonly node_checks?: "api" | "claims" | undefined;
-  readonly node_reach: readonly NodeReachTable[];
+  /** Present wherever a token's own claims decide what a node proxy may have. */
+  readonly node_reach?: NodeReachSetting | undefined;
   readonly gateways: readonly GatewayTable[];
   readonly kubernetes?: ClusterAccessTable | undefined;
 }
+
+/** Which namespaces the proxies of which nodes may name; `"anywhere"` is every namespace from every node. */
+export type NodeReachSetting = "anywhere" | readonly NodeReachTable[];
 
 /** One table of `node_reach` of an issuer, checked. */
 export interface NodeReachTable {
@@ -76,6 +80,8 @@ const namespaces = globs(/^[a-z0-9*-]{1,63}$/, "namespace");
 
 const nodeReach = z.strictObject({ nodes: globs(/^[a-z0-9.*-]{1,253}$/, "node"), namespaces });
 
+const nodeReaches = z.array(nodeReach).check(z.minLength(1), z.maxLength(256));
+
 const clusterName = z
   .string()
   .check(z.regex(/^[A-Za-z0-9._/-]{1,253}$/, "must be a cluster's name"));
@@ -95,9 +101,11 @@ const table = z
     namespaces,
     trusted_node_accounts: upToSixteen(accountName),
     node_checks: z.optional(z.enum(["api", "claims"])),
-    node_reach: z._default(z.array(nodeReach).check(z.minLength(1), z.maxLength(256)), [
-      { nodes: ["*"], namespaces: ["*"] },
-    ]),
+    node_reach: z.optional(
+      z.union([z.literal("anywhere"), nodeReaches], {
+        error: 'must be "anywhere" or a list of tables of nodes and namespaces',
+      }),
+    ),
     gateways: upToSixteen(gateway),
     kubernetes: z.optional(clusterAccess),
   })
@@ -117,10 +125,23 @@ const table = z
       path: ["node_checks"],
       error: "must have the table kubernetes beside it, or be claims",
     }),
+    z.refine((each) => each.node_reach !== undefined || !needsNodeReach(each), {
+      path: ["node_reach"],
+      error:
+        'is required with trusted_node_accounts where no API server is asked: list nodes with their namespaces, or write node_reach = "anywhere"',
+    }),
   );
 
 /** Bounds the work at the start. A variable of a Worker (5 kB) holds far fewer. */
 const maximumTables = 1024;
+
+/** Whether nothing but the claims of its token bounds what a node proxy may have. */
+const needsNodeReach = ({
+  trusted_node_accounts,
+  node_checks,
+  kubernetes,
+}: Pick<IssuerTable, "trusted_node_accounts" | "node_checks" | "kubernetes">): boolean =>
+  trusted_node_accounts.length > 0 && (node_checks === "claims" || !kubernetes);
 
 const needsNoKeys = ({ kubernetes }: Pick<IssuerTable, "kubernetes">): boolean =>
   kubernetes?.review === "instead-of-keys";

@@ -29,7 +29,12 @@ beforeEach(async () => {
     MAX_WORKLOAD_CERT_TTL: "1h",
     DEFAULT_WORKLOAD_CERT_TTL: "1h",
     ISSUERS: [
-      { issuer: issuerA, jwks: jwksOf(key), trusted_node_accounts: ["mesh/ztunnel"] },
+      {
+        issuer: issuerA,
+        jwks: jwksOf(key),
+        trusted_node_accounts: ["mesh/ztunnel"],
+        node_reach: "anywhere",
+      },
       { issuer: issuerB, cluster: "b", jwks: jwksOf(key) },
     ],
     SIGNERS: [

@@ -30,7 +30,6 @@ test("has a default for everything but ISSUERS and KEK", () => {
         cluster_aliases: [],
         namespaces: ["*"],
         trusted_node_accounts: [],
-        node_reach: [{ nodes: ["*"], namespaces: ["*"] }],
         gateways: [],
       },
     ],

@@ -16,6 +16,8 @@ beforeAll(async () => {
   ({ publicKeys, privateKeys } = await createKeySets());
 });
 
+const api = { server: "https://api.test", credential: "CLUSTER_CREDENTIAL_A" };
+
 describe("ISSUERS", () => {
   test("may be JSON in a text", () => {
     const tables = [{ issuer, audiences: ["x"] }];
@@ -33,6 +35,7 @@ describe("ISSUERS", () => {
         jwks_uri: "https://keys.test/jwks",
         namespaces: ["team-*", "ops"],
         trusted_node_accounts: ["istio-system/ztunnel", "kmesh-system/kmesh"],
+        node_reach: "anywhere",
       },
       { issuer: "kubernetes/serviceaccount", jwks: publicKeys },
     );
@@ -132,6 +135,18 @@ describe("ISSUERS", () => {
       [{ issuer, trusted_node_accounts: ["a/b,c/d"] }],
       "ISSUERS[0].trusted_node_accounts[0]",
     ],
+    [
+      "node accounts that nothing bounds",
+      [{ issuer, trusted_node_accounts: ["a/b"] }],
+      "ISSUERS[0].node_reach",
+    ],
+    [
+      "node accounts by claims that nothing bounds",
+      [{ issuer, trusted_node_accounts: ["a/b"], node_checks: "claims", kubernetes: api }],
+      "ISSUERS[0].node_reach",
+    ],
+    ["another word for anywhere", [{ issuer, node_reach: "everywhere" }], "ISSUERS[0].node_reach"],
+    ["no row of node_reach", [{ issuer, node_reach: [] }], "ISSUERS[0].node_reach"],
     [
       "a gateway of any name",
       [{ issuer, gateways: [{ account: "a/b", dns_names: ["*.test"] }] }],

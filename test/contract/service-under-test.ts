@@ -16,12 +16,17 @@ export const issuers = {
 
 /** `ISSUERS` of a service under test, but for where the keys are. */
 export const issuerTables = {
-  cluster: { issuer: issuers.cluster, trusted_node_accounts: ["istio-system/ztunnel"] },
+  cluster: {
+    issuer: issuers.cluster,
+    trusted_node_accounts: ["istio-system/ztunnel"],
+    node_reach: "anywhere",
+  },
   team: {
     issuer: issuers.team,
     cluster: "team",
     namespaces: ["team-*"],
     trusted_node_accounts: ["team-mesh/ztunnel"],
+    node_reach: "anywhere",
   },
   hanging: { issuer: issuers.hanging },
   stalled: { issuer: issuers.stalled },

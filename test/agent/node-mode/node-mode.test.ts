@@ -6,7 +6,7 @@ import { runAgent, temporaryFolder } from "../stories/running-agent.ts";
 
 let ca: HttpCa;
 beforeAll(async () => {
-  ca = await startHttpCa({}, { trusted_node_accounts: ["mesh/node"] });
+  ca = await startHttpCa({}, { trusted_node_accounts: ["mesh/node"], node_reach: "anywhere" });
 });
 afterAll(() => ca.close());
 

@@ -27,6 +27,7 @@ describe("an issuer is reported", () => {
             jwks_uri: `${server.origin}/jwks`,
             namespaces: ["shop-*"],
             trusted_node_accounts: ["mesh/ztunnel"],
+            node_reach: "anywhere",
           },
         ],
       }),

@@ -32,7 +32,14 @@ const issuer = "https://cluster.test";
 export async function startEdgeCa(leafSeconds: number): Promise<EdgeCa> {
   const tokenKey = await createTokenKey("ES256", "key-1");
   const vars = {
-    ISSUERS: [{ issuer, jwks: jwksOf(tokenKey), trusted_node_accounts: ["mesh/node"] }],
+    ISSUERS: [
+      {
+        issuer,
+        jwks: jwksOf(tokenKey),
+        trusted_node_accounts: ["mesh/node"],
+        node_reach: "anywhere",
+      },
+    ],
     INCEPTION_DATE: new Date().toISOString().slice(0, 10),
     PROPAGATION_INTERVAL: "0s",
     MAX_WORKLOAD_CERT_TTL: `${leafSeconds}s`,

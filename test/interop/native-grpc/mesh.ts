@@ -23,6 +23,7 @@ type IssuerTable = {
   issuer: string;
   namespaces: string[];
   trusted_node_accounts: string[];
+  node_reach: string;
   gateways: { account: string; dns_names: string[] }[];
 };
 
@@ -47,6 +48,7 @@ export async function startMesh(folder: string): Promise<Mesh> {
       issuer: ours.issuer,
       namespaces: ["foo", "istio-system"],
       trusted_node_accounts: [nodeAccount],
+      node_reach: "anywhere",
       gateways: [{ account: gatewayAccount, dns_names: [servedName] }],
     }),
     end: async () => {

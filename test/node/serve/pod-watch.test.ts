@@ -77,7 +77,11 @@ describe("rampart serve", () => {
     ["without node proxies", {}],
     [
       "whose node proxies are judged by claims",
-      { trusted_node_accounts: ["istio-system/ztunnel"], node_checks: "claims" },
+      {
+        trusted_node_accounts: ["istio-system/ztunnel"],
+        node_checks: "claims",
+        node_reach: "anywhere",
+      },
     ],
   ])("asks nothing of a cluster %s", async (_, changes) => {
     await start(changes);

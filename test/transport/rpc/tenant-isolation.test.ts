@@ -91,6 +91,7 @@ function tableOf(cluster: Cluster): Record<string, unknown> {
     cluster_aliases: [`${name}-alias`],
     namespaces: [`${name}-*`, "shared"],
     trusted_node_accounts: [`${name}-mesh/ztunnel`, `shared/${name}-ztunnel`],
+    node_reach: "anywhere",
     gateways: [{ account: `shared/${name}-gateway`, dns_names: [`${name}.test`] }],
     ...(review !== "instead-of-keys" && { jwks: jwksOf(keyOf(cluster)) }),
     ...(review && { kubernetes: { server, credential: credentialOf(cluster), review } }),
