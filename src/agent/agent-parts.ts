@@ -58,13 +58,13 @@ export async function assembleParts(
   const cache = configuration.cache
     ? await openCertificateCache(configuration.cache, ports)
     : noCache;
-  const turnstile = new Semaphore(maximumRequests);
+  const semaphore = new Semaphore(maximumRequests);
   const client = createCertificateClient(configuration.request, { ...ports, channel, metrics });
   const identities = new Identities({
     ...ports,
     trust,
     policy: renewal,
-    issue: (spiffeId, signal) => turnstile.pass(() => client(spiffeId, signal)),
+    issue: (spiffeId, signal) => semaphore.run(() => client(spiffeId, signal)),
     load: cache.load,
     store: cache.store,
   });

@@ -1,9 +1,9 @@
-/** Where a CA is, and what is spoken to it. */
+/** The address of a CA, and the protocol that it speaks. */
 export interface CaAddress {
   readonly protocol: "connect" | "grpc-web" | "grpc";
-  /** Without a path at the end. */
+  /** An origin: no path, no trailing slash. */
   readonly baseUrl: string;
-  /** The name that its certificate must have, if it is not the host's. */
+  /** The name that the CA's certificate must have, if that is not the host. */
   readonly serverName?: string;
 }
 
@@ -11,19 +11,19 @@ const plaintextPort = "15010";
 const loopback = /^(127(?:\.\d{1,3}){3}|localhost|\[::1\])$/;
 
 /**
- * Reads `CA_ADDR`. `host:port` is Istio's form and means native gRPC over TLS, or without it on port
- * 15010. A URL is the edge's form and means Connect, or gRPC-Web or gRPC where its scheme begins with
- * `grpc-web+` or `grpc+`. Only a CA on this machine may be spoken to in the clear.
+ * Parses `CA_ADDR`. `host:port` is Istio's form: native gRPC over TLS, or in plaintext on port 15010. A
+ * URL means Connect, or gRPC-Web or gRPC where its scheme begins with `grpc-web+` or `grpc+`. A URL with
+ * plaintext must lead to this machine.
  *
- * @param sanOverride The name that an istiod which was not named by `CA_ADDR` must have.
- * @returns `undefined` for what is neither.
+ * @param sanOverride The name in the certificate of an istiod that `CA_ADDR` does not name.
+ * @returns `undefined` for any other text.
  */
 export function parseCaAddress(text: string, sanOverride?: string): CaAddress | undefined {
   const [, prefix, url] = /^(?:(grpc-web|grpc|connect)\+)?(https?:\/\/.+)$/.exec(text) ?? [];
   if (url === undefined) return parseHostAndPort(text, sanOverride);
   const parsed = URL.canParse(url) ? new URL(url) : undefined;
-  const isPlain = parsed?.pathname === "/" && !parsed.search && !parsed.hash && !parsed.username;
-  if (!parsed || !isPlain) return undefined;
+  const isOrigin = parsed?.pathname === "/" && !parsed.search && !parsed.hash && !parsed.username;
+  if (!parsed || !isOrigin) return undefined;
   if (parsed.protocol === "http:" && !loopback.test(parsed.hostname)) return undefined;
   const protocol = prefix === "grpc" || prefix === "grpc-web" ? prefix : "connect";
   return { protocol, baseUrl: parsed.origin };
@@ -34,7 +34,7 @@ function parseHostAndPort(text: string, sanOverride?: string): CaAddress | undef
   if (host === undefined || port === undefined || Number(port) > 65_535) return undefined;
   const scheme = port === plaintextPort ? "http" : "https";
   const address = { protocol: "grpc" as const, baseUrl: `${scheme}://${host}:${port}` };
-  // A forwarded port of an istiod: its certificate still names the Service.
+  // Through a forwarded port, istiod's certificate still names its Service.
   const serverName = host.includes("localhost") ? "istiod.istio-system.svc" : sanOverride;
   return serverName === undefined ? address : { ...address, serverName };
 }

@@ -13,22 +13,22 @@ import { parseCertificates } from "../identity/certificate-text.ts";
 import { readRootFile } from "../trust/root-file.ts";
 import type { CaAddress } from "./ca-address.ts";
 
-/** How a CA is reached and believed. */
+/** The address of a CA, and the files that authenticate both sides. */
 export interface CaConnection {
   readonly address: CaAddress;
   /** A PEM file, or `undefined` for the roots of the system. */
   readonly rootFile: string | undefined;
-  /** Holds `key.pem` and `cert-chain.pem`, which are shown while they are good. */
+  /** Holds `key.pem` and `cert-chain.pem`, the client certificate. An expired one is not shown. */
   readonly clientCertificateFolder: string | undefined;
 }
 
-/** Largest answer that is read: twenty roots and a long chain are far below it. */
+/** The largest answer that the agent reads. Twenty roots and a long chain are far below it. */
 const maximumAnswerBytes = 1 << 20;
 const maximumConnections = 8;
 
 /**
- * The connection to the CA. It is made anew when the files that it stands on have changed, and after
- * {@link CaChannel.reset}, which follows a failure: a half-open connection is not met twice.
+ * The connection to the CA. It is opened anew when its files have changed, and after
+ * {@link CaChannel.reset}: a failed call resets it, so that the next does not meet a half-open connection.
  */
 export class CaChannel {
   readonly #connection: CaConnection;
@@ -51,7 +51,7 @@ export class CaChannel {
     return this.#current.transport;
   }
 
-  /** What TLS to the CA rests on, read now; empty for a connection in the clear. */
+  /** Reads the TLS options for the CA from their files. They are empty for plaintext. */
   async tlsOptions(): Promise<SecureContextOptions & { servername?: string }> {
     const { address, rootFile } = this.#connection;
     if (address.baseUrl.startsWith("http:")) return {};
@@ -78,8 +78,8 @@ export class CaChannel {
       readFile(join(folder, "cert-chain.pem"), "utf8").catch(() => undefined),
     ]);
     const leaf = parseCertificates(cert ?? "")[0];
-    const isGood = leaf !== undefined && this.#clock() < leaf.validToDate;
-    return key !== undefined && cert !== undefined && isGood ? { key, cert } : undefined;
+    const isCurrent = leaf !== undefined && this.#clock() < leaf.validToDate;
+    return key !== undefined && cert !== undefined && isCurrent ? { key, cert } : undefined;
   }
 }
 
@@ -96,12 +96,12 @@ function openTransport(
       pingTimeoutMs: 10_000,
       idleConnectionTimeoutMs: 60_000,
     });
-    // Without open streams it closes by itself.
+    // The transport closes itself when it has no open stream.
     return { transport, close: () => undefined };
   }
   const settings = { keepAlive: true, maxSockets: maximumConnections, timeout: 60_000 };
-  const isPlain = baseUrl.startsWith("http:");
-  const agent = isPlain ? new Agent(settings) : new TlsAgent({ ...settings, ...tls });
+  const isPlaintext = baseUrl.startsWith("http:");
+  const agent = isPlaintext ? new Agent(settings) : new TlsAgent({ ...settings, ...tls });
   const options = { ...limits, httpVersion: "1.1" as const, nodeOptions: { agent } };
   const transport =
     protocol === "connect" ? createConnectTransport(options) : createGrpcWebTransport(options);

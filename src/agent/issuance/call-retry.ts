@@ -5,7 +5,7 @@ const attempts = 5;
 const firstWaitMilliseconds = 100;
 const jitter = 0.1;
 
-/** The codes that the same call may not get again (istio pkg/security/retry.go). */
+/** Codes after which the same call may succeed (istio pkg/security/retry.go). */
 const retryable: ReadonlySet<Code> = new Set([
   Code.Canceled,
   Code.DeadlineExceeded,
@@ -15,21 +15,21 @@ const retryable: ReadonlySet<Code> = new Set([
   Code.Unavailable,
 ]);
 
-/** What a retried call leaves to whoever runs it. */
+/** The dependencies of a retried call. */
 export interface RetryOptions {
   readonly signal: AbortSignal;
   /** At least 0 and less than 1. */
   readonly random: () => number;
-  /** Hears of each attempt that failed and is followed by another. */
+  /** Called after each failed attempt that is followed by another. */
   readonly onRetry: (error: ConnectError) => void;
 }
 
 /**
- * Calls up to five times, as pilot-agent does: about 100, 200, 400 and 800 ms apart, each a tenth
- * longer or shorter, and only after errors that another attempt may not meet.
+ * Makes up to five attempts, as pilot-agent does. The waits between them are 100, 200, 400 and 800 ms,
+ * each up to a tenth longer or shorter. Only a retryable code leads to another attempt.
  *
- * @param call Gets how many attempts went before.
- * @throws ConnectError of the last attempt.
+ * @param call Gets the number of earlier attempts.
+ * @throws ConnectError The error of the last attempt.
  */
 export async function callWithRetry<T>(
   call: (retries: number) => Promise<T>,

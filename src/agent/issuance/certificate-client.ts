@@ -11,10 +11,10 @@ import { callWithRetry } from "./call-retry.ts";
 import { createCertificateRequest } from "./certificate-request.ts";
 import { IssuanceError } from "./issuance-error.ts";
 
-/** Gets a certificate for a fresh key. @throws IssuanceError */
+/** Requests a certificate for a new key. @throws IssuanceError */
 export type Issue = (spiffeId: SpiffeId, signal: AbortSignal) => Promise<Issuance>;
 
-/** What a request says besides its CSR, and how its key is made. */
+/** The fields and headers of a request besides its CSR, and the kind of its key. */
 export interface RequestSettings {
   readonly key: SubjectKeyKind;
   readonly lifetimeSeconds: number;
@@ -22,13 +22,13 @@ export interface RequestSettings {
   readonly clusterId: string;
   readonly certSigner: string;
   readonly headers: Readonly<Record<string, string>>;
-  /** Istio's agents wait for ever; a CA that has not answered by then never will. */
+  /** Istio's agents have no timeout, and hang with a CA that never answers. */
   readonly attemptTimeoutMilliseconds: number;
-  /** Whether the caller is a node proxy, which names the workload that it asks for. */
+  /** Whether the agent is a node proxy, which names the workload in each request. */
   readonly impersonates: boolean;
 }
 
-/** What the client stands on. */
+/** The dependencies of the client. */
 export interface CertificateClientPorts {
   readonly channel: CaChannel;
   readonly clock: () => Date;
@@ -37,7 +37,7 @@ export interface CertificateClientPorts {
   readonly metrics: IssuanceMetrics;
 }
 
-/** A client of CreateCertificate that sends what pilot-agent, or a node proxy, sends. */
+/** Creates a client of CreateCertificate. Its requests are those of pilot-agent or of a node proxy. */
 export function createCertificateClient(
   settings: RequestSettings,
   ports: CertificateClientPorts,
@@ -61,14 +61,9 @@ export function createCertificateClient(
     };
     const onRetry = (error: ConnectError): void => {
       metrics.retried();
-      const detail = error.rawMessage;
-      log.operation({
-        event: "csr-retried",
-        level: "warning",
-        spiffeId,
-        code: Code[error.code],
-        detail,
-      });
+      const { code, rawMessage: detail } = error;
+      const event = "csr-retried";
+      log.operation({ event, level: "warning", spiffeId, code: Code[code], detail });
     };
     try {
       const elements = await callWithRetry(call, { signal, random: ports.random, onRetry });
@@ -85,14 +80,13 @@ async function requestHeaders(
   retries: number,
   log: OperationLog,
 ): Promise<Headers> {
-  const sent = new Headers(headers);
+  const allHeaders = new Headers(headers);
   const token = await readBearerToken(tokenFile);
-  if (token === undefined)
-    log.operation({ event: "token-missing", level: "warning", file: tokenFile });
-  else sent.set("authorization", `Bearer ${token}`);
-  if (clusterId !== "") sent.set("clusterid", clusterId);
-  if (retries > 0) sent.set("x-retry-attempt", String(retries));
-  return sent;
+  if (token !== undefined) allHeaders.set("authorization", `Bearer ${token}`);
+  else log.operation({ event: "token-missing", level: "warning", file: tokenFile });
+  if (clusterId !== "") allHeaders.set("clusterid", clusterId);
+  if (retries > 0) allHeaders.set("x-retry-attempt", String(retries));
+  return allHeaders;
 }
 
 const refusals: ReadonlySet<Code> = new Set([
@@ -104,7 +98,7 @@ const refusals: ReadonlySet<Code> = new Set([
 
 function toIssuanceError(error: unknown): unknown {
   if (error instanceof ConnectError === false) return error;
-  // What this code throws inside of a call comes back wrapped.
+  // Connect wraps what the agent itself throws within a call.
   if (error.cause instanceof IssuanceError) return error.cause;
   const fault = refusals.has(error.code) ? "authority-refused" : "authority-unreachable";
   return new IssuanceError(fault, `the CA answered ${error.message}`, error);

@@ -11,7 +11,7 @@ import type { SubjectKey } from "../identity/subject-key.ts";
 const signData = promisify(sign);
 
 const version0 = fromHexLiteral("020100");
-/** One RDN, an organisation without a name: what Istio's agents send. */
+/** A subject with one RDN, an empty organisation, as Istio's agents send it. */
 const emptyOrganisation = fromHexLiteral("300b31093007060355040a1300");
 const extensionRequest = fromHexLiteral("06092a864886f70d01090e");
 const critical = fromHexLiteral("0101ff");
@@ -20,7 +20,7 @@ const rsaWithSha256 = fromHexLiteral("300d06092a864886f70d01010b0500");
 const uriTag = Tag.contextPrimitive(6);
 
 /**
- * A PKCS#10 request (RFC 2986) as Istio's agents make it: an empty organisation, and the identity as
+ * Creates a PKCS#10 request (RFC 2986) as Istio's agents do: an empty organisation, and the SPIFFE ID as
  * the only name of a critical subjectAltName.
  */
 export async function createCertificateRequest(

@@ -1,4 +1,4 @@
-/** Why a certificate could not be had, or an answer was not used. */
+/** Why the CA issued no certificate, or why its answer was refused. */
 export type IssuanceFault =
   | "answer-empty"
   | "answer-malformed"
@@ -11,7 +11,7 @@ export type IssuanceFault =
   | "authority-refused"
   | "token-unusable";
 
-/** An issuance that failed. The message is for the log and for status: nothing secret is in it. */
+/** A failed issuance. Its message reaches the log and the status, and holds no secret. */
 export class IssuanceError extends Error {
   override readonly name = "IssuanceError";
   readonly fault: IssuanceFault;

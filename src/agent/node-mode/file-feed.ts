@@ -6,30 +6,30 @@ import { FileWatch } from "../secrets/file-watch.ts";
 import {
   parseWorkload,
   type Workload,
-  type WorkloadAudience,
   type WorkloadFeed,
+  type WorkloadListener,
 } from "./workload.ts";
 
 const maximumBytes = 4 << 20;
 
-/** What a feed stands on. */
+/** The dependencies of a feed. */
 export interface FeedOptions {
   readonly path: string;
   readonly trustDomain: TrustDomain;
-  readonly audience: WorkloadAudience;
+  readonly listener: WorkloadListener;
   readonly log: OperationLog;
 }
 
 /**
- * Workloads from a file: one a line, `uid namespace serviceaccount`; `#` begins a comment. The file is
- * the whole truth. While it is missing or wrong, the last good one stands.
+ * Starts a feed from a file of lines `uid namespace serviceaccount`; `#` begins a comment. The file lists
+ * every workload. While it is missing or wrong, the last good list stays in force.
  */
 export async function startFileFeed(options: FeedOptions): Promise<WorkloadFeed> {
-  const { path, audience, log, trustDomain } = options;
+  const { path, listener, log, trustDomain } = options;
   const read = async (): Promise<void> => {
     try {
       const workloads = parseWorkloadFile(await readBounded(path), trustDomain);
-      audience.replaceAll(workloads);
+      listener.replaceAll(workloads);
       log.operation({ event: "workloads-read", level: "info", workloads: workloads.length });
     } catch (error) {
       log.operation({ event: "workloads-unread", level: "error", path, detail: messageOf(error) });
@@ -48,7 +48,7 @@ export async function startFileFeed(options: FeedOptions): Promise<WorkloadFeed>
   return { close: async () => watch.close() };
 }
 
-/** @throws Error that names the first line which is wrong. */
+/** @throws Error with the number of the first wrong line. */
 export function parseWorkloadFile(text: string, trustDomain: TrustDomain): readonly Workload[] {
   return text.split("\n").flatMap((line, i) => {
     const [content = ""] = line.split("#");
@@ -57,7 +57,7 @@ export function parseWorkloadFile(text: string, trustDomain: TrustDomain): reado
     const [uid = "", namespace = "", serviceAccount = "", ...rest] = words;
     const workload = parseWorkload(trustDomain, uid, namespace, serviceAccount);
     if (workload && rest.length === 0) return [workload];
-    throw new Error(`line ${i + 1} is not: uid namespace serviceaccount`);
+    throw new Error(`line ${i + 1} must be: uid namespace serviceaccount`);
   });
 }
 

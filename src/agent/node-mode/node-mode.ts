@@ -7,15 +7,15 @@ import { WorkloadRegistry } from "./workload-registry.ts";
 
 const socketPrefix = "unix:";
 
-/** Keeps the identities of the workloads that a feed names. */
+/** Keeps the identities of the feed's workloads refreshed. */
 export async function startNodeMode(
   { feed, lingerMilliseconds }: Extract<AgentSubject, { mode: "node" }>,
   { configuration, identities, cache, log }: AgentParts,
 ): Promise<WorkloadFeed> {
-  const audience = new WorkloadRegistry({
+  const registry = new WorkloadRegistry({
     lingerMilliseconds,
-    keep: (spiffeId) => void identities.add(spiffeId),
-    drop: (spiffeId) => {
+    addIdentity: (spiffeId) => void identities.add(spiffeId),
+    removeIdentity: (spiffeId) => {
       identities.remove(spiffeId);
       log.operation({ event: "identity-dropped", level: "info", spiffeId });
       void cache.remove(spiffeId);
@@ -24,10 +24,10 @@ export async function startNodeMode(
   const { trustDomain } = configuration;
   const path = feed.replace(socketPrefix, "");
   const start = feed.startsWith(socketPrefix) ? startSocketFeed : startFileFeed;
-  const source = await start({ path, trustDomain, audience, log });
+  const source = await start({ path, trustDomain, listener: registry, log });
   return {
     async close() {
-      audience.close();
+      registry.close();
       await source.close();
     },
   };

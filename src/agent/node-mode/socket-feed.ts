@@ -4,9 +4,9 @@ import * as z from "zod/mini";
 import type { TrustDomain } from "../../pki/spiffe-id.ts";
 import { listenOnSocket } from "../socket/unix-socket.ts";
 import type { FeedOptions } from "./file-feed.ts";
-import { parseWorkload, type WorkloadAudience, type WorkloadFeed } from "./workload.ts";
+import { parseWorkload, type WorkloadFeed, type WorkloadListener } from "./workload.ts";
 
-const maximumLine = 4096;
+const maximumLineLength = 4096;
 const maximumConnections = 64;
 
 const commandForm = z.discriminatedUnion("op", [
@@ -20,20 +20,20 @@ const commandForm = z.discriminatedUnion("op", [
 ]);
 
 /**
- * Workloads from whoever may open a socket, such as a CNI plugin: one command in JSON a line, each
- * answered by a line. What was said stays when the connection ends.
+ * Starts a feed from a socket, for a CNI plugin or the like: each line is a command in JSON, and each is
+ * answered by a line. Workloads stay when their connection ends.
  */
 export async function startSocketFeed({
   path,
   trustDomain,
-  audience,
+  listener,
 }: FeedOptions): Promise<WorkloadFeed> {
   const sockets = new Set<Socket>();
   const server = createServer((socket) => {
     sockets.add(socket);
     socket.on("close", () => sockets.delete(socket));
     socket.on("error", () => socket.destroy());
-    readLines(socket, (line) => `${JSON.stringify(obey(line, trustDomain, audience))}\n`);
+    readLines(socket, (line) => `${JSON.stringify(execute(line, trustDomain, listener))}\n`);
   });
   server.maxConnections = maximumConnections;
   await listenOnSocket(server, path, 0o600);
@@ -53,35 +53,39 @@ function readLines(socket: Socket, answer: (line: string) => string): void {
     const lines = (rest + chunk).split("\n");
     rest = lines.pop() ?? "";
     const answers = lines.map(answer).join("");
-    // Who does not read the answers is not read either.
+    // A client that does not read its answers is not read from either.
     if (answers && !socket.write(answers)) {
       socket.pause();
       socket.once("drain", () => socket.resume());
     }
-    if (rest.length > maximumLine) socket.destroy();
+    if (rest.length > maximumLineLength) socket.destroy();
   });
 }
 
-type Obeyed = { readonly ok: true } | { readonly ok: false; readonly error: string };
+type CommandResult = { readonly ok: true } | { readonly ok: false; readonly error: string };
 
-function obey(line: string, trustDomain: TrustDomain, audience: WorkloadAudience): Obeyed {
+function execute(
+  line: string,
+  trustDomain: TrustDomain,
+  listener: WorkloadListener,
+): CommandResult {
   const command = parseCommand(line);
   if (!command) return { ok: false, error: "not a command" };
   if (command.op === "remove") {
-    audience.remove(command.uid);
+    listener.remove(command.uid);
     return { ok: true };
   }
   const { uid, namespace, serviceAccount } = command;
   const workload = parseWorkload(trustDomain, uid, namespace, serviceAccount);
   if (!workload) return { ok: false, error: "not a workload" };
-  return audience.add(workload) ? { ok: true } : { ok: false, error: "too many workloads" };
+  return listener.add(workload) ? { ok: true } : { ok: false, error: "too many workloads" };
 }
 
 function parseCommand(line: string): z.output<typeof commandForm> | undefined {
   try {
     return commandForm.safeParse(JSON.parse(line)).data;
   } catch {
-    // Not even JSON: the answer is the same.
+    // Text that is not JSON gets the answer of any other unknown command.
     return undefined;
   }
 }

@@ -1,32 +1,32 @@
 import type { SpiffeId } from "../../pki/spiffe-id.ts";
-import type { Workload, WorkloadAudience } from "./workload.ts";
+import type { Workload, WorkloadListener } from "./workload.ts";
 
-/** What the census decides. */
-export interface CensusPorts {
-  readonly keep: (spiffeId: SpiffeId) => void;
-  readonly drop: (spiffeId: SpiffeId) => void;
-  /** How long an identity outlives its last workload: a pod that restarts finds it still there. */
+/** The dependencies of a {@link WorkloadRegistry}. */
+export interface WorkloadRegistryPorts {
+  readonly addIdentity: (spiffeId: SpiffeId) => void;
+  readonly removeIdentity: (spiffeId: SpiffeId) => void;
+  /** How long an identity outlives its last workload, so that a restarting pod finds it. */
   readonly lingerMilliseconds: number;
 }
 
-/** No node runs so many pods; a feed gone mad does. */
+/** More workloads than any node runs. The limit protects the agent from a faulty feed. */
 const maximumWorkloads = 10_000;
 
 /**
- * Counts the workloads of each identity. The first makes it kept; some time after the last has gone,
- * it is dropped.
+ * Counts the workloads of each identity. The first workload adds the identity. Some time after the last
+ * has gone, the registry removes it.
  */
-export class WorkloadRegistry implements WorkloadAudience {
-  readonly #ports: CensusPorts;
+export class WorkloadRegistry implements WorkloadListener {
+  readonly #ports: WorkloadRegistryPorts;
   readonly #workloads = new Map<string, SpiffeId>();
   readonly #counts = new Map<SpiffeId, number>();
-  readonly #leaving = new Map<SpiffeId, NodeJS.Timeout>();
+  readonly #removals = new Map<SpiffeId, NodeJS.Timeout>();
 
-  constructor(ports: CensusPorts) {
+  constructor(ports: WorkloadRegistryPorts) {
     this.#ports = ports;
   }
 
-  /** How many workloads an identity has. */
+  /** The number of an identity's workloads. */
   count(spiffeId: SpiffeId): number {
     return this.#counts.get(spiffeId) ?? 0;
   }
@@ -36,8 +36,8 @@ export class WorkloadRegistry implements WorkloadAudience {
     if (before === spiffeId) return true;
     if (before === undefined && this.#workloads.size >= maximumWorkloads) return false;
     this.#workloads.set(uid, spiffeId);
-    this.#arrive(spiffeId);
-    if (before !== undefined) this.#leave(before);
+    this.#increment(spiffeId);
+    if (before !== undefined) this.#decrement(before);
     return true;
   }
 
@@ -45,7 +45,7 @@ export class WorkloadRegistry implements WorkloadAudience {
     const spiffeId = this.#workloads.get(uid);
     if (spiffeId === undefined) return;
     this.#workloads.delete(uid);
-    this.#leave(spiffeId);
+    this.#decrement(spiffeId);
   }
 
   replaceAll(workloads: readonly Workload[]): void {
@@ -55,27 +55,28 @@ export class WorkloadRegistry implements WorkloadAudience {
   }
 
   close(): void {
-    for (const timer of this.#leaving.values()) clearTimeout(timer);
-    this.#leaving.clear();
+    for (const timer of this.#removals.values()) clearTimeout(timer);
+    this.#removals.clear();
   }
 
-  #arrive(spiffeId: SpiffeId): void {
+  #increment(spiffeId: SpiffeId): void {
     this.#counts.set(spiffeId, this.count(spiffeId) + 1);
-    clearTimeout(this.#leaving.get(spiffeId));
-    this.#leaving.delete(spiffeId);
-    this.#ports.keep(spiffeId);
+    clearTimeout(this.#removals.get(spiffeId));
+    this.#removals.delete(spiffeId);
+    this.#ports.addIdentity(spiffeId);
   }
 
-  #leave(spiffeId: SpiffeId): void {
-    const left = this.count(spiffeId) - 1;
-    if (left > 0) this.#counts.set(spiffeId, left);
-    else {
-      this.#counts.delete(spiffeId);
-      const drop = (): void => {
-        this.#leaving.delete(spiffeId);
-        this.#ports.drop(spiffeId);
-      };
-      this.#leaving.set(spiffeId, setTimeout(drop, this.#ports.lingerMilliseconds));
+  #decrement(spiffeId: SpiffeId): void {
+    const remaining = this.count(spiffeId) - 1;
+    if (remaining > 0) {
+      this.#counts.set(spiffeId, remaining);
+      return;
     }
+    this.#counts.delete(spiffeId);
+    const removeIdentity = (): void => {
+      this.#removals.delete(spiffeId);
+      this.#ports.removeIdentity(spiffeId);
+    };
+    this.#removals.set(spiffeId, setTimeout(removeIdentity, this.#ports.lingerMilliseconds));
   }
 }

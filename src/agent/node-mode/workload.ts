@@ -5,19 +5,19 @@ import {
   workloadSpiffeId,
 } from "../../pki/spiffe-id.ts";
 
-/** A workload of this node, and who it is. */
+/** A workload of this node. */
 export interface Workload {
-  /** Tells it from others of the same identity: a pod's uid. */
+  /** A pod's uid, or another name that no other workload has. */
   readonly uid: string;
   readonly spiffeId: SpiffeId;
 }
 
-/** Hears of workloads that come and go, in any order and as often as the feed likes. */
-export interface WorkloadAudience {
-  /** @returns Whether there was room for it. */
+/** Receives the changes of a feed. They may come in any order, and more than once. */
+export interface WorkloadListener {
+  /** @returns `false` if there are too many workloads already. */
   add(workload: Workload): boolean;
   remove(uid: string): void;
-  /** These and no others are here. */
+  /** Replaces every workload by these. */
   replaceAll(workloads: readonly Workload[]): void;
 }
 
@@ -28,7 +28,7 @@ export interface WorkloadFeed {
 
 const uidForm = /^[A-Za-z0-9._-]{1,253}$/;
 
-/** The workload of these names, or `undefined` for names that nobody has. */
+/** The workload with these names, or `undefined` for an invalid name. */
 export function parseWorkload(
   trustDomain: TrustDomain,
   uid: string,

@@ -18,11 +18,11 @@ import { listenOnSocket } from "./unix-socket.ts";
 /** A running gRPC server. */
 export interface RpcSocket {
   readonly path: string;
-  /** Cuts every stream: clients come back elsewhere, or to the next agent. */
+  /** Cuts every stream. Clients reconnect to the next agent. */
   close(): Promise<void>;
 }
 
-/** What a server serves, and where. */
+/** The path, the permissions and the services of a server. */
 export interface RpcSocketOptions {
   readonly path: string;
   readonly mode: number;
@@ -33,7 +33,7 @@ export interface RpcSocketOptions {
 const maximumMessageBytes = 1 << 20;
 const maximumStreams = 1_000;
 
-/** Serves gRPC in the clear on a socket of the file system, whose permissions are the only guard. */
+/** Serves plaintext gRPC on a Unix socket. Only the permissions of the socket restrict its clients. */
 export async function serveOnSocket({
   path,
   mode,
@@ -54,7 +54,7 @@ export async function serveOnSocket({
   server.on("session", (session) => {
     sessions.add(session);
     session.on("close", () => sessions.delete(session));
-    // A peer that breaks the protocol loses its session, and nobody else's.
+    // A protocol error ends the session of that peer alone.
     session.on("error", () => session.destroy());
   });
   await listenOnSocket(server, path, mode);
@@ -74,13 +74,13 @@ async function answer(
   response: Http2ServerResponse,
   log: OperationLog,
 ): Promise<void> {
-  // gRPC's own libraries put the socket's path here, of which no URL can be made.
+  // gRPC libraries send the path of the socket, which does not parse in a URL.
   request.headers[":authority"] = "localhost";
   try {
     const call = universalRequestFromNodeRequest(request, response, undefined, undefined);
     await universalResponseToNodeResponse(await handler(call), response);
   } catch (error) {
-    // Who hangs up, and who is cut off when the agent ends, is no failure.
+    // A stream that the client or the end of the agent has cut is no failure.
     if (response.stream.destroyed || ConnectError.from(error).code === Code.Aborted) return;
     log.operation({ event: "rpc-failed", level: "warning", detail: messageOf(error) });
     response.stream.destroy();

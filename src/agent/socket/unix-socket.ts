@@ -5,20 +5,19 @@ import { dirname } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { ConfigurationError } from "../../foundation/configuration-error.ts";
 
-const patienceMilliseconds = 1_000;
+const connectTimeoutMilliseconds = 1_000;
 const attempts = 5;
 
 /**
- * Listens on a socket of the file system. What a dead process left there is removed; a live one is
- * not disturbed.
+ * Listens on a Unix socket. It replaces the socket of a dead process, and does not disturb a live one.
  *
- * @param mode Of the socket; who may not enter its folder cannot connect anyhow.
- * @throws ConfigurationError when somebody answers at that path.
+ * @param mode The permissions of the socket. Its folder may restrict clients further.
+ * @throws ConfigurationError when another process accepts connections at the path.
  */
 export async function listenOnSocket(server: Server, path: string, mode: number): Promise<void> {
   await mkdir(dirname(path), { recursive: true, mode: 0o750 });
   for (let attempt = 1; ; attempt++) {
-    if (await answers(path)) {
+    if (await isServed(path)) {
       throw new ConfigurationError([`another process serves on ${path}`]);
     }
     await rm(path, { force: true });
@@ -34,14 +33,14 @@ export async function listenOnSocket(server: Server, path: string, mode: number)
   await chmod(path, mode);
 }
 
-/** Whether a live process accepts connections there. */
-async function answers(path: string): Promise<boolean> {
+/** Whether a live process accepts connections at the path. */
+async function isServed(path: string): Promise<boolean> {
   const socket = connect(path);
   try {
-    await once(socket, "connect", { signal: AbortSignal.timeout(patienceMilliseconds) });
+    await once(socket, "connect", { signal: AbortSignal.timeout(connectTimeoutMilliseconds) });
     return true;
   } catch {
-    // Nothing there, nobody listening, or nobody accepting: all of them are dead.
+    // A missing socket, a refused connection and a timeout all mean that no process serves there.
     return false;
   } finally {
     socket.destroy();

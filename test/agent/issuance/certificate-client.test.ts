@@ -34,7 +34,7 @@ const serverPem = await root.issue("", serverKey.publicKey, {
   hosts: ["istiod.istio-system.svc"],
 });
 
-/** What a call brought, and how it is answered. */
+/** A call that the server received. */
 interface Call {
   readonly request: IstioCertificateRequest;
   readonly headers: Headers;
@@ -55,7 +55,7 @@ beforeEach(async () => {
   await writeFile(join(folder, "root-cert.pem"), root.pem);
 });
 
-/** A native gRPC server with a certificate of istiod's. @returns Its port. */
+/** Starts a native gRPC server with istiod's name in its certificate. @returns Its port. */
 async function startServer(): Promise<number> {
   const adapter = connectNodeAdapter({
     routes: (router) =>
@@ -125,38 +125,35 @@ test("sends what pilot-agent sends, over native gRPC and TLS", async () => {
   expect(headers.get("x-retry-attempt")).toBeNull();
 });
 
-test.each(["", "# no root yet\n"])(
-  "believes nobody by a file of roots that says %j",
-  async (text) => {
-    // An empty list of roots is the system's to Node.
-    const rootFile = join(folder, "no-root.pem");
-    await writeFile(rootFile, text);
-    const address = { protocol: "connect" as const, baseUrl: "https://127.0.0.1:1" };
-    const channel = new CaChannel(
-      { address, rootFile, clientCertificateFolder: undefined },
-      () => now,
-    );
-    await expect(channel.tlsOptions()).rejects.toThrow(IssuanceError);
-  },
-);
+test.each(["", "# no root yet\n"])("refuses a root file whose content is %j", async (text) => {
+  // Node takes an empty list of roots for the roots of the system.
+  const rootFile = join(folder, "no-root.pem");
+  await writeFile(rootFile, text);
+  const address = { protocol: "connect" as const, baseUrl: "https://127.0.0.1:1" };
+  const channel = new CaChannel(
+    { address, rootFile, clientCertificateFolder: undefined },
+    () => now,
+  );
+  await expect(channel.tlsOptions()).rejects.toThrow(IssuanceError);
+});
 
-test("names the workload as a node proxy, and nothing else", async () => {
+test("as a node proxy names the workload, and no signer", async () => {
   await call({ impersonates: true });
   expect(calls[0]?.request.metadata).toEqual({ ImpersonatedIdentity: spiffeId });
 });
 
-// Istio's client takes ["foo", "bar"] as it is.
+// Istio's client accepts ["foo", "bar"].
 test.each<[readonly string[], string]>([
   [["foo", "bar"], "answer-malformed"],
   [[], "answer-empty"],
   [["foo"], "answer-empty"],
-])("does not take the answer %j", async (elements, fault) => {
+])("refuses the answer %j", async (elements, fault) => {
   answer = () => elements;
   expect(await call()).toBe(fault);
   expect(calls).toHaveLength(1);
 });
 
-test("tries five times what may succeed, and says so", async () => {
+test("makes five attempts after a retryable code, and numbers them", async () => {
   answer = () => new ConnectError("away", Code.Unavailable);
   expect(await call()).toBe("authority-unreachable");
   expect(calls.map(({ headers }) => headers.get("x-retry-attempt"))).toEqual([
@@ -180,35 +177,35 @@ test.each([
   [Code.InvalidArgument, 1],
   [Code.Unknown, 1],
   [Code.Unimplemented, 1],
-])("of a failure with the code %d makes %d attempts", async (code, attempts) => {
+])("after the code %d makes %d attempts", async (code, attempts) => {
   answer = () => (calls.length === 1 ? new ConnectError("no", code) : []);
   await call();
   expect(calls).toHaveLength(attempts);
 });
 
-test("does not wait for ever for a CA that never answers", async () => {
+test("gives up on a CA that never answers", async () => {
   answer = () => new Promise<never>(() => undefined);
   expect(await call({ attemptTimeoutMilliseconds: 20 })).toBe("authority-unreachable");
 });
 
-test("sends no cluster where it is in none", async () => {
+test("sends no cluster if it is in none", async () => {
   await call({ clusterId: "" });
   expect(calls[0]?.headers.get("clusterid")).toBeNull();
 });
 
-test("sends no token when there is none: a certificate may do", async () => {
+test("sends no authorization header if the token file is empty", async () => {
   await writeFile(join(folder, "token"), " \n");
   await call();
   expect(calls[0]?.headers.get("authorization")).toBeNull();
 });
 
-test("sends nothing that cannot be a token", async () => {
+test("refuses a token file whose content cannot be a token", async () => {
   await writeFile(join(folder, "token"), "two words");
   expect(await call()).toBe("token-unusable");
   expect(calls).toEqual([]);
 });
 
-test("shows a provisioned certificate, as long as it is good", async () => {
+test("shows a provisioned certificate until it expires", async () => {
   const key = await generateSubjectKey({ kind: "EC", curve: "P-256" });
   await writeFile(join(folder, "key.pem"), privateKeyPem(key.privateKey, true));
   await writeFile(join(folder, "cert-chain.pem"), await root.issue(spiffeId, key.publicKey, real));
@@ -220,14 +217,14 @@ test("shows a provisioned certificate, as long as it is good", async () => {
   expect(calls[1]?.peer).toBe("");
 });
 
-test("does not talk to a server of another name, or under another root", async () => {
+test("refuses a server with another name, or under another root", async () => {
   expect(await call({}, "istiod.evil.svc")).toBe("authority-unreachable");
   await writeFile(join(folder, "root-cert.pem"), (await createTestAuthority("stranger")).pem);
   expect(await call()).toBe("authority-unreachable");
   expect(calls).toEqual([]);
 });
 
-test("does not talk to anybody before it can tell whom to believe", async () => {
+test("calls no server while its root file is empty", async () => {
   await writeFile(join(folder, "root-cert.pem"), "");
   expect(await call()).toBe("authority-unreachable");
   expect(calls).toEqual([]);

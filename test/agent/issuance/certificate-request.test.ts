@@ -12,7 +12,7 @@ import { parseCertificateSigningRequest } from "../../../src/pki/x509/certificat
 import { workload } from "../../testkit/pki/certificates.ts";
 import { requestedUri } from "../../testkit/pki/csr.ts";
 
-/** The parts of a request that do not depend on its key. */
+/** The parts of a request that its key does not change. */
 function partsOf(pem: string) {
   const der = parsePem(pem, ["CERTIFICATE REQUEST"]);
   if (!der) throw new Error("not a request");
@@ -23,7 +23,7 @@ function partsOf(pem: string) {
   return { subject, attributes: info.element(Tag.contextConstructed(0)) };
 }
 
-test("asks as pilot-agent does, but for the key and the name", async () => {
+test("creates the request of pilot-agent, but for the key and the name", async () => {
   const recorded = partsOf(readFileSync("test/vectors/csr/pilot-agent-p256.pem", "utf8"));
   const key = await generateSubjectKey({ kind: "EC", curve: "P-256" });
   const { subject, attributes } = partsOf(

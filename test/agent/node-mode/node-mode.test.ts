@@ -10,7 +10,7 @@ beforeAll(async () => {
 });
 afterAll(() => ca.close());
 
-test("keeps the identities of a node's workloads, and gives each to who asks for it", async () => {
+test("gets certificates for a node's workloads, and serves each under its SPIFFE ID", async () => {
   const feed = `${await temporaryFolder()}/workloads`;
   await writeFile(feed, "1 foo a\n2 foo a\n3 foo b\n");
   const running = await runAgent(ca, {
@@ -30,7 +30,7 @@ test("keeps the identities of a node's workloads, and gives each to who asks for
   await expect(stream.next()).rejects.toThrow("no such resource");
 });
 
-test("gives nobody the identity of a workload that is not there", async () => {
+test("serves no identity without a workload", async () => {
   const feed = `${await temporaryFolder()}/workloads`;
   await writeFile(feed, "1 foo a\n");
   const { sdsSocket, event } = await runAgent(ca, {

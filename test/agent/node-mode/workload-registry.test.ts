@@ -10,83 +10,83 @@ const linger = 60_000;
 beforeEach(() => void vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] }));
 afterEach(() => void vi.useRealTimers());
 
-function createCensus() {
-  const kept = new Set<SpiffeId>();
+function createRegistry() {
+  const identities = new Set<SpiffeId>();
   const history: string[] = [];
-  const census = new WorkloadRegistry({
+  const registry = new WorkloadRegistry({
     lingerMilliseconds: linger,
-    keep: (spiffeId) => {
-      if (!kept.has(spiffeId)) history.push(`keep ${spiffeId.at(-1)}`);
-      kept.add(spiffeId);
+    addIdentity: (spiffeId) => {
+      if (!identities.has(spiffeId)) history.push(`add ${spiffeId.at(-1)}`);
+      identities.add(spiffeId);
     },
-    drop: (spiffeId) => {
-      history.push(`drop ${spiffeId.at(-1)}`);
-      kept.delete(spiffeId);
+    removeIdentity: (spiffeId) => {
+      history.push(`remove ${spiffeId.at(-1)}`);
+      identities.delete(spiffeId);
     },
   });
-  return { census, kept, history };
+  return { registry, identities, history };
 }
 
-// Kmesh's reference counts: 2 and 1, then 1 and nothing, then nothing at all.
+// The case of Kmesh's reference counts: 2 and 1, then 1 and 0, then 0.
 test("counts workloads by identity", () => {
-  const { census } = createCensus();
-  census.add({ uid: "1", spiffeId: a });
-  census.add({ uid: "2", spiffeId: a });
-  census.add({ uid: "3", spiffeId: b });
-  expect([census.count(a), census.count(b)]).toEqual([2, 1]);
-  census.remove("1");
-  census.remove("3");
-  expect([census.count(a), census.count(b)]).toEqual([1, 0]);
-  census.remove("2");
-  expect(census.count(a)).toBe(0);
+  const { registry } = createRegistry();
+  registry.add({ uid: "1", spiffeId: a });
+  registry.add({ uid: "2", spiffeId: a });
+  registry.add({ uid: "3", spiffeId: b });
+  expect([registry.count(a), registry.count(b)]).toEqual([2, 1]);
+  registry.remove("1");
+  registry.remove("3");
+  expect([registry.count(a), registry.count(b)]).toEqual([1, 0]);
+  registry.remove("2");
+  expect(registry.count(a)).toBe(0);
 });
 
-test("keeps an identity for its first workload, and drops it some time after its last", () => {
-  const { census, history } = createCensus();
-  census.add({ uid: "1", spiffeId: a });
-  census.add({ uid: "2", spiffeId: a });
-  census.remove("1");
-  census.remove("2");
+test("adds an identity with its first workload, and removes it some time after its last", () => {
+  const { registry, history } = createRegistry();
+  registry.add({ uid: "1", spiffeId: a });
+  registry.add({ uid: "2", spiffeId: a });
+  registry.remove("1");
+  registry.remove("2");
   vi.advanceTimersByTime(linger - 1);
-  expect(history).toEqual(["keep a"]);
+  expect(history).toEqual(["add a"]);
   vi.advanceTimersByTime(1);
-  expect(history).toEqual(["keep a", "drop a"]);
+  expect(history).toEqual(["add a", "remove a"]);
 });
 
-test("does not drop the identity of a pod that restarts", () => {
-  const { census, history } = createCensus();
-  census.add({ uid: "1", spiffeId: a });
-  census.remove("1");
+test("does not remove the identity of a pod that restarts", () => {
+  const { registry, history } = createRegistry();
+  registry.add({ uid: "1", spiffeId: a });
+  registry.remove("1");
   vi.advanceTimersByTime(linger / 2);
-  census.add({ uid: "2", spiffeId: a });
+  registry.add({ uid: "2", spiffeId: a });
   vi.advanceTimersByTime(10 * linger);
-  expect(history).toEqual(["keep a"]);
+  expect(history).toEqual(["add a"]);
 });
 
-test("hears the same thing as often as it is said", () => {
-  const { census } = createCensus();
-  for (let i = 0; i < 3; i++) census.add({ uid: "1", spiffeId: a });
-  expect(census.count(a)).toBe(1);
-  for (let i = 0; i < 3; i++) census.remove("1");
-  census.remove("never there");
-  expect(census.count(a)).toBe(0);
+test("counts a repeated change once", () => {
+  const { registry } = createRegistry();
+  for (let i = 0; i < 3; i++) registry.add({ uid: "1", spiffeId: a });
+  expect(registry.count(a)).toBe(1);
+  for (let i = 0; i < 3; i++) registry.remove("1");
+  registry.remove("never there");
+  expect(registry.count(a)).toBe(0);
 });
 
 test("follows a workload that changes its identity", () => {
-  const { census } = createCensus();
-  census.add({ uid: "1", spiffeId: a });
-  census.add({ uid: "1", spiffeId: b });
-  expect([census.count(a), census.count(b)]).toEqual([0, 1]);
+  const { registry } = createRegistry();
+  registry.add({ uid: "1", spiffeId: a });
+  registry.add({ uid: "1", spiffeId: b });
+  expect([registry.count(a), registry.count(b)]).toEqual([0, 1]);
 });
 
-test("has room for ten thousand workloads and no more", () => {
-  const { census } = createCensus();
-  for (let i = 0; i < 10_000; i++) expect(census.add({ uid: `${i}`, spiffeId: a })).toBe(true);
-  expect(census.add({ uid: "one more", spiffeId: a })).toBe(false);
-  expect(census.add({ uid: "1", spiffeId: b })).toBe(true);
+test("takes ten thousand workloads and no more", () => {
+  const { registry } = createRegistry();
+  for (let i = 0; i < 10_000; i++) expect(registry.add({ uid: `${i}`, spiffeId: a })).toBe(true);
+  expect(registry.add({ uid: "one more", spiffeId: a })).toBe(false);
+  expect(registry.add({ uid: "1", spiffeId: b })).toBe(true);
 });
 
-test("keeps exactly the identities that have workloads, whatever the order of what it hears", () => {
+test("has exactly the identities that have workloads, whatever the order of changes", () => {
   const step = fc.record({
     op: fc.constantFrom("add", "remove"),
     uid: fc.constantFrom("1", "2", "3"),
@@ -94,21 +94,21 @@ test("keeps exactly the identities that have workloads, whatever the order of wh
   });
   fc.assert(
     fc.property(fc.array(step), (steps) => {
-      const { census, kept } = createCensus();
+      const { registry, identities } = createRegistry();
       const workloads = new Map<string, SpiffeId>();
       for (const { op, uid, spiffeId } of steps) {
         if (op === "add") {
-          census.add({ uid, spiffeId });
+          registry.add({ uid, spiffeId });
           workloads.set(uid, spiffeId);
         } else {
-          census.remove(uid);
+          registry.remove(uid);
           workloads.delete(uid);
         }
       }
-      for (const spiffeId of workloads.values()) expect(kept).toContain(spiffeId);
+      for (const spiffeId of workloads.values()) expect(identities).toContain(spiffeId);
       vi.advanceTimersByTime(linger);
-      expect(kept).toEqual(new Set(workloads.values()));
-      census.close();
+      expect(identities).toEqual(new Set(workloads.values()));
+      registry.close();
     }),
   );
 });

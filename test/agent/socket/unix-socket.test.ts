@@ -13,14 +13,14 @@ function server(): Server {
   return created;
 }
 
-test("listens in a folder that it makes, with the mode that it is told", async () => {
+test("creates its folder, and sets the mode of the socket", async () => {
   const folder = `${await temporaryFolder()}/a/b`;
   await listenOnSocket(server(), `${folder}/socket`, 0o600);
   expect((await stat(`${folder}/socket`)).mode & 0o777).toBe(0o600);
   expect((await stat(folder)).mode & 0o777).toBe(0o750);
 });
 
-test("takes the place of a socket that a dead process has left", async () => {
+test("replaces the socket of a dead process", async () => {
   const path = `${await temporaryFolder()}/socket`;
   const listen = `require("net").createServer().listen(${JSON.stringify(path)}, () => process.kill(process.pid, "SIGKILL"))`;
   spawnSync(process.execPath, ["-e", listen]);
@@ -29,7 +29,7 @@ test("takes the place of a socket that a dead process has left", async () => {
   await once(connect(path), "connect");
 });
 
-test("takes the place of a file that is no socket", async () => {
+test("replaces a file that is no socket", async () => {
   const path = `${await temporaryFolder()}/socket`;
   await writeFile(path, "");
   await listenOnSocket(server(), path, 0o600);
