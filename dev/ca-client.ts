@@ -8,7 +8,7 @@ import { JsonText } from "./json-text.ts";
 
 const outcomeForm = z.pipe(JsonText, z.object({ outcome: z.literal("ok") }));
 
-/** `authority` is absent while none can sign; reasons may be given even when one can. */
+/** `authority` is absent while none can sign. There may be reasons even when one can. */
 export interface Readiness {
   readonly authority?: string | undefined;
   readonly reasons: readonly string[];
@@ -19,18 +19,18 @@ const readinessForm: z.ZodMiniType<Readiness, string> = z.pipe(
   z.object({ authority: z.optional(z.string()), reasons: z.array(z.string()) }),
 );
 
-/** The CA as whoever runs it sees it over HTTP: probes, the cron, and its one RPC. */
+/** A client of the development CA over HTTP: probes, the cron, and `CreateCertificate`. */
 export class CaClient {
   readonly url: string;
   readonly #signal: AbortSignal;
 
-  /** @param signal Abandons whatever is under way. */
+  /** @param signal Aborts every request under way. */
   constructor(url: string, signal: AbortSignal) {
     this.url = url;
     this.#signal = signal;
   }
 
-  /** Whether it answered before the deadline. */
+  /** Whether the CA answered before the deadline. */
   async awaitHealth(deadlineSeconds: number): Promise<boolean> {
     const deadline = Date.now() + deadlineSeconds * 1000;
     while (!(await this.#isHealthy())) {
@@ -50,7 +50,7 @@ export class CaClient {
     );
   }
 
-  /** Which authority would sign now, and what the CA says about it. */
+  /** The authority that would sign now, and the reasons that the CA gives. */
   async readiness(): Promise<Readiness> {
     const response = await this.#fetch("/readyz");
     const text = await response.text();
@@ -59,8 +59,8 @@ export class CaClient {
   }
 
   /**
-   * The readiness as soon as something signs, or the one at the deadline: an isolate looks again
-   * only every few seconds at a store that it found empty.
+   * The readiness as soon as an authority signs, or the one at the deadline: an isolate that found an
+   * empty store reads it again only after some seconds.
    */
   async awaitReadiness(deadlineSeconds: number): Promise<Readiness> {
     const deadline = Date.now() + deadlineSeconds * 1000;
@@ -71,7 +71,7 @@ export class CaClient {
     }
   }
 
-  /** Runs the scheduled handler once, as Cloudflare does by the clock; says what failed. */
+  /** Runs the scheduled handler once, as Cloudflare does by the clock. @returns Its faults. */
   async runCron(): Promise<readonly string[]> {
     const response = await this.#fetch("/cdn-cgi/local/scheduled?format=json");
     const text = await response.text();
@@ -79,7 +79,7 @@ export class CaClient {
     return isDone ? [] : [`the scheduled handler failed (${response.status}): ${text}`];
   }
 
-  /** The chain that answers `csrPem`, asked for the way pilot-agent asks. @throws OperatorError */
+  /** Requests a certificate as pilot-agent does. @returns The chain. @throws OperatorError */
   async createCertificate(csrPem: string, token: string): Promise<readonly string[]> {
     const transport = createConnectTransport({ baseUrl: this.url, useBinaryFormat: true });
     const client = createClient(IstioCertificateService, transport);
@@ -91,7 +91,7 @@ export class CaClient {
     } catch (error) {
       const { message } = ConnectError.from(error);
       throw new OperatorError(
-        `CreateCertificate: ${message}\nThe Worker's log line above says why.`,
+        `CreateCertificate: ${message}\nThe Worker's log line above has the reason.`,
       );
     }
   }

@@ -1,14 +1,14 @@
 import { type KeyObject, X509Certificate } from "node:crypto";
 import { OperatorError } from "../src/foundation/operator-error.ts";
 
-/** One line of a report: what it is about, and what there is to say. */
+/** One line of a report. */
 export type ReportLine = readonly [topic: string, text: string];
 
 /**
- * An answered certificate as a newcomer would want to see it. Each claim of the last line was
- * tested with node:crypto, which had no part in making the certificate.
+ * Describes an issued certificate. Each claim of the last line is verified with node:crypto, which had
+ * no part in making the certificate.
  *
- * @throws OperatorError for a chain that a workload could not use.
+ * @throws OperatorError for a chain that a workload cannot use.
  */
 export function certificateReport(chain: readonly string[], key: KeyObject): readonly ReportLine[] {
   const [leaf, ...intermediates] = chain.slice(0, -1).map((pem) => new X509Certificate(pem));
@@ -31,16 +31,19 @@ export function certificateReport(chain: readonly string[], key: KeyObject): rea
       ["", `${root.subject}, ${validity(root)}`],
       ["", `SHA-256 ${root.fingerprint256}`],
     ]),
-    ["verified", "signed by that trust bundle, and its key is the workload's own (node:crypto)"],
+    [
+      "verified",
+      "it is signed by that trust bundle, and its key is the workload's own (node:crypto)",
+    ],
   ];
 }
 
-/** The certificates of one PEM text, apart. */
+/** Each certificate of a PEM text. */
 function splitPem(text: string): string[] {
   return text.match(/-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g) ?? [];
 }
 
-/** Each certificate issued by the one after it, the last by a root. */
+/** Whether each certificate is issued by the next one, and the last by a root. */
 function isIssued(path: readonly X509Certificate[], roots: readonly X509Certificate[]): boolean {
   return path.every((certificate, index) => {
     const next = path[index + 1];

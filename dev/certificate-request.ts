@@ -11,8 +11,8 @@ export interface WorkloadKey {
 }
 
 /**
- * What pilot-agent makes before it asks for a certificate: a P-256 key and a CSR whose subject is an
- * empty organisation and whose critical SAN names the workload (istio security/pkg/pki/util).
+ * Makes a key and a CSR as pilot-agent does: P-256, an empty organisation as the subject, and a critical
+ * SAN that names the workload (istio `security/pkg/pki/util/generate_csr.go`).
  */
 export async function createWorkloadKey(spiffeId: string): Promise<WorkloadKey> {
   const keys = await webcrypto.subtle.generateKey(algorithm, true, ["sign", "verify"]);

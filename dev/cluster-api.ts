@@ -5,7 +5,7 @@ import * as z from "zod/mini";
 import type { TokenClaims } from "./service-account-token.ts";
 import { parseTokenQuery, parseTokenRequest } from "./token-request.ts";
 
-/** What the HTTP face of the development cluster stands on. */
+/** The parts of the development cluster that its HTTP API needs. */
 export interface ClusterApiOptions {
   readonly issuer: string;
   readonly publicJwk: JWK;
@@ -15,17 +15,17 @@ export interface ClusterApiOptions {
 const maximumBodyBytes = 16 * 1024;
 
 const description = (issuer: string) => `\
-Rampart's development cluster: an OIDC issuer that mints ServiceAccount tokens for whoever asks.
+Rampart's development cluster: an OIDC issuer that mints ServiceAccount tokens for every caller.
 
 GET  ${issuer}/.well-known/openid-configuration
 GET  ${issuer}/openid/v1/jwks
 GET  ${issuer}/token?namespace=foo&serviceaccount=httpbin
-     the bare token; also &audience=istio-ca (may repeat) and &expirationSeconds=3600
+     the bare token; &audience=istio-ca (may repeat) and &expirationSeconds=3600 are optional
 POST ${issuer}/api/v1/namespaces/{namespace}/serviceaccounts/{name}/token
      Kubernetes' TokenRequest: {"spec":{"audiences":["istio-ca"],"expirationSeconds":3600}}
 `;
 
-/** The development cluster's routes: OIDC discovery, its keys, and two ways to a token. */
+/** The development cluster's routes: OIDC discovery, its keys, and two ways to get a token. */
 export function clusterApi({ issuer, publicJwk, mint }: ClusterApiOptions): Hono {
   const api = new Hono();
   api.use(
@@ -48,12 +48,15 @@ export function clusterApi({ issuer, publicJwk, mint }: ClusterApiOptions): Hono
     return c.json(tokenRequest(claims, await mint(claims), new Date()), 201);
   });
   api.notFound((c) =>
-    c.text(`nothing answers ${c.req.method} ${c.req.path}\n\n${description(issuer)}`, 404),
+    c.text(
+      `the development cluster has no ${c.req.method} ${c.req.path}\n\n${description(issuer)}`,
+      404,
+    ),
   );
   api.onError((error, c) => {
     if (error instanceof z.core.$ZodError) return c.text(faultText(error), 400);
     console.error(error);
-    return c.text("the development cluster failed: its own output says how\n", 500);
+    return c.text("the development cluster failed: its output has the error\n", 500);
   });
   return api;
 }

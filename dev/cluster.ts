@@ -8,9 +8,9 @@ import type { TokenClaims } from "./service-account-token.ts";
 import { mintToken } from "./service-account-token.ts";
 import { loadSigningKey } from "./signing-key.ts";
 
-/** A cluster as far as a CA sees one: an OIDC issuer, and ServiceAccount tokens signed by it. */
+/** The part of a cluster that a CA sees: an OIDC issuer, and the ServiceAccount tokens that it signs. */
 export interface DevelopmentCluster {
-  /** The `iss` of its tokens and the base of its URLs: no slash at the end. */
+  /** The `iss` of its tokens and the base of its URLs, without a slash at the end. */
   readonly issuer: string;
   mintToken(claims: TokenClaims): Promise<string>;
   close(): Promise<void>;
@@ -20,7 +20,7 @@ export interface DevelopmentCluster {
  * Starts the development cluster on the loopback interface.
  *
  * @param port 0 for any free one.
- * @param folder Keeps the signing key, so that a restart signs with the same one.
+ * @param folder Holds the signing key, so that a restart signs with the same one.
  */
 export async function startDevelopmentCluster({
   port,
@@ -65,7 +65,7 @@ async function answer(
   outgoing.end(Buffer.from(await response.arrayBuffer()));
 }
 
-/** A page on the Internet can point its own name at 127.0.0.1 and would then read a token. */
+/** A Web page could point its own host name at 127.0.0.1 and read a token (DNS rebinding). */
 function namesThisHost({ headers }: IncomingMessage, issuer: string): boolean {
   const { port } = new URL(issuer);
   return headers.host === `127.0.0.1:${port}` || headers.host === `localhost:${port}`;
@@ -76,7 +76,9 @@ async function responseOf(api: Hono, incoming: IncomingMessage, issuer: string):
   try {
     request = toRequest(incoming, issuer);
   } catch {
-    return new Response("not a request that the Fetch standard can express\n", { status: 400 });
+    return new Response("this is not a request that the Fetch standard can express\n", {
+      status: 400,
+    });
   }
   return await api.fetch(request);
 }

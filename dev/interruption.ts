@@ -1,9 +1,9 @@
 /**
- * Resolves when this process is asked to end: by Ctrl-C, a polite kill or a closed terminal. The
- * handlers stay afterwards, so that a second Ctrl-C does not cut the end short.
+ * Resolves when this process is told to end: by SIGINT, SIGTERM or SIGHUP. The handlers stay, so that a
+ * second Ctrl-C does not interrupt the shutdown.
  *
- * Under npm, also when the parent is gone: npm passes SIGTERM to the shell that it runs scripts in,
- * and dash dies of it without telling its child.
+ * Under npm it also resolves when the parent is gone: npm sends SIGTERM to the shell that runs a script,
+ * and dash exits without passing it on.
  */
 export function interruption(): Promise<void> {
   return new Promise((resolve) => {

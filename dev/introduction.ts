@@ -9,14 +9,14 @@ import { nextCallText } from "./next-call.ts";
 const workload = { namespace: "foo", serviceAccount: "httpbin" };
 
 /**
- * Takes a CA that answers to its first authority.
+ * Waits until the CA can sign; an empty store first gets its first authority.
  *
  * @throws OperatorError with the CA's own reasons when it cannot sign.
  */
 export async function introduceAuthority(ca: CaClient): Promise<void> {
   const before = await ca.readiness();
   if (!before.authority)
-    say("authority", "none signs yet: running the cron, which founds one in an empty store");
+    say("authority", "none signs yet: running the cron, which creates the first one");
   const cronFaults = await ca.runCron();
   const isHopeless = cronFaults.length > 0;
   const { authority, reasons } = await ca.awaitReadiness(isHopeless ? 0 : 4);
@@ -26,12 +26,12 @@ export async function introduceAuthority(ca: CaClient): Promise<void> {
       `The CA cannot sign:\n${faults}\nIts settings: wrangler.toml and .dev.vars.`,
     );
   }
-  const origin = before.authority ? "found the one of an earlier start" : "minted, sealed, stored";
+  const origin = before.authority ? "kept from an earlier start" : "minted, sealed, stored";
   say("authority", `${origin}: ${authority}`);
   if (faults) say("", `but:\n${faults}`);
 }
 
-/** Requests a workload's certificate, shows it, and tells how to make the next call. */
+/** Requests a workload's certificate, prints it, and prints how to make the next call. */
 export async function introduceWorkload(ca: CaClient, cluster: DevelopmentCluster): Promise<void> {
   const { namespace, serviceAccount } = workload;
   say("workload", `${namespace}/${serviceAccount} makes a key and calls CreateCertificate`);

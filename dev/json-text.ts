@@ -1,7 +1,7 @@
 import type * as z from "zod/mini";
 import { parsedText } from "../src/foundation/parsed-text.ts";
 
-/** JSON in a text, as whatever it holds. */
+/** A text as the JSON value that it holds. */
 export const JsonText: z.ZodMiniType<unknown, string> = parsedText(parseJson, "must be JSON");
 
 function parseJson(text: string): unknown {

@@ -13,7 +13,7 @@ export const NamespaceName: z.ZodMiniType<string, string> = z
     ),
   );
 
-/** The name of a ServiceAccount or a pod: an RFC 1123 subdomain, whose labels Kubernetes leaves unbounded. */
+/** The name of a ServiceAccount or a pod: an RFC 1123 subdomain. Kubernetes does not bound its labels. */
 export const ObjectName: z.ZodMiniType<string, string> = z
   .string()
   .check(

@@ -1,4 +1,4 @@
-/** One line of what the start is doing, or of what it shows. */
+/** Prints one line about the progress of the start, or about a result. */
 export function say(topic: string, text: string): void {
   console.log(`  ${topic.padEnd(14)}${text}`);
 }

@@ -1,4 +1,4 @@
-/** What the next call needs: where to, with which token, for which CSR. */
+/** The values of a call that the reader can repeat. */
 export interface NextCall {
   readonly caUrl: string;
   readonly issuer: string;
@@ -10,24 +10,24 @@ export interface NextCall {
 
 const rpc = "istio.v1.auth.IstioCertificateService/CreateCertificate";
 
-/** How to go on from another shell, in commands that work as they are pasted. */
+/** Commands for another shell, ready to paste. */
 export function nextCallText(call: NextCall): string {
   const tokenUrl = `${call.issuer}/token?namespace=${call.namespace}&serviceaccount=${call.serviceAccount}`;
   const csr = JSON.stringify(call.csrPem).slice(1, -1);
   return `\
-The same call from another shell, its token (good for 12 hours) and its CSR included:
+This command repeats the call from another shell; its token is valid for 12 hours:
 
 ${curl(`${call.caUrl}/${rpc}`, call.token, csr)}
 
-Or one variable at a time, with a fresh token of any namespace and ServiceAccount:
+These commands take a fresh token of any namespace and ServiceAccount:
 
 export CA=${call.caUrl}
 export TOKEN="$(curl -sS '${tokenUrl}')"
 export CSR='${csr}'
 ${curl(`$CA/${rpc}`, "$TOKEN", `'"$CSR"'`)}
 
-What its certificates verify under:  curl -sS ${call.caUrl}/bundle.pem
-What the development cluster offers: curl -sS ${call.issuer}
+The trust bundle:                     curl -sS ${call.caUrl}/bundle.pem
+The development cluster's endpoints:  curl -sS ${call.issuer}
 `;
 }
 

@@ -2,7 +2,7 @@ import { once } from "node:events";
 import { createServer } from "node:net";
 import { OperatorError } from "../src/foundation/operator-error.ts";
 
-/** @throws OperatorError that names every port of `uses` on which something already listens. */
+/** @throws OperatorError that names every port of `uses` that cannot be listened on. */
 export async function requireFreePorts(uses: Readonly<Record<number, string>>): Promise<void> {
   const faults = await Promise.all(
     Object.entries(uses).map(async ([port, use]) => {
@@ -15,7 +15,7 @@ export async function requireFreePorts(uses: Readonly<Record<number, string>>): 
   const ports = Object.keys(uses).join(" -i :");
   throw new OperatorError(
     `${lines.join("\n")}\nIf an earlier npm start still runs, end it with Ctrl-C. ` +
-      `Otherwise this shows which process to end:\n\n  lsof -nP -i :${ports}`,
+      `Otherwise this command shows the process that listens:\n\n  lsof -nP -i :${ports}`,
   );
 }
 

@@ -4,17 +4,17 @@ import { readdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { OperatorError } from "../src/foundation/operator-error.ts";
 
-/** What the start found or made: the file's name, and the new KEK's id if it made one. */
+/** The file of the secrets, and the id of its KEK if this start made it. */
 export interface DevelopmentSecrets {
   readonly file: string;
   readonly mintedKekId?: string;
 }
 
 /**
- * Makes sure that `.dev.vars` exists in `root`. A file that is there is never touched: whatever it
- * says, its KEK may be the only one that opens the stored authority.
+ * Makes sure that `.dev.vars` exists in `root`. An existing file is never changed: its KEK may be the
+ * only one that opens the stored authority.
  *
- * @param issuer The development cluster's, the one issuer of a new file.
+ * @param issuer The development cluster's: a new file trusts no other.
  * @throws OperatorError when the file is gone but authorities sealed under its KEK are still stored.
  */
 export async function prepareDevelopmentSecrets(
@@ -27,8 +27,8 @@ export async function prepareDevelopmentSecrets(
   if (await holdsAuthorities(root)) {
     throw new OperatorError(
       `${file} is gone, and with it the key-encryption key that sealed the authority in\n` +
-        ".wrangler/state: nothing can open it again. Put the file back, or give the authority up:\n\n" +
-        "  rm -r .wrangler/state\n\nThe next start then founds a new one.",
+        ".wrangler/state: nothing else opens it. Restore the file, or delete the authority:\n\n" +
+        "  rm -r .wrangler/state\n\nThe next start then creates a new one.",
     );
   }
   const kekId = `dev-${now.toISOString().slice(0, 7)}`;
@@ -44,8 +44,8 @@ async function holdsAuthorities(root: string): Promise<boolean> {
 }
 
 /**
- * Only what wrangler takes from here: with `secrets.required` in wrangler.toml it ignores every name
- * that is neither required nor one of `[vars]`.
+ * `wrangler.toml` must have no `secrets.required`: with it, wrangler would ignore every name here that is
+ * neither required nor one of `[vars]`.
  */
 function fileText(kekId: string, issuer: string): string {
   const issuers = [

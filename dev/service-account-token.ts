@@ -8,17 +8,17 @@ export interface ObjectReference {
   readonly uid: string;
 }
 
-/** Whose token, for whom, and for how long; every field already validated. */
+/** The claims of a token; every field is validated. */
 export interface TokenClaims {
   readonly namespace: string;
   readonly serviceAccount: string;
   readonly audiences: readonly string[];
   readonly expirationSeconds: number;
-  /** The pod that mounts the token; an invented one of this ServiceAccount when absent. */
+  /** The pod that mounts the token; by default an invented pod of this ServiceAccount. */
   readonly pod?: ObjectReference;
 }
 
-/** A UUID that is the same at every start, as the uid of an object in a cluster is. */
+/** A UUID that stays the same from start to start, as an object's uid does. */
 export function uidOf(kind: string, name: string): string {
   const digest = createHash("sha256").update(`${kind}/${name}`).digest();
   digest.writeUInt8((digest.readUInt8(6) & 0x0f) | 0x40, 6);
@@ -38,8 +38,8 @@ const node: ObjectReference = {
 };
 
 /**
- * A token in the shape of one that a kubelet projects into a pod: `aud` is always a list, and the
- * header has `alg` and `kid` but no `typ` (kubernetes pkg/serviceaccount/{jwt,claims}.go).
+ * Mints a token as a kubelet projects it into a pod: `aud` is always a list, and the header has `alg` and
+ * `kid` but no `typ` (kubernetes `pkg/serviceaccount/jwt.go`, `claims.go`).
  */
 export function mintToken(
   { namespace, serviceAccount, audiences, expirationSeconds, pod }: TokenClaims,

@@ -15,7 +15,7 @@ export interface SigningKey {
   readonly publicJwk: JWK;
 }
 
-/** The key in `folder`, minted there at the first start so that tokens outlive a restart. */
+/** The key in `folder`. The first start makes it, so that tokens outlive a restart. */
 export async function loadSigningKey(folder: string): Promise<SigningKey> {
   const path = join(folder, "service-account-key.pem");
   const pem = existsSync(path) ? await readFile(path, "utf8") : await storeNewKey(folder, path);

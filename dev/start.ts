@@ -16,7 +16,9 @@ const clusterPort = 8788;
 const healthDeadlineSeconds = 30;
 
 async function main(): Promise<void> {
-  console.log("Rampart on one machine: a CA, a cluster whose tokens it trusts, a first workload\n");
+  console.log(
+    "Rampart on one machine: a CA, a cluster whose tokens it accepts, and a first workload\n",
+  );
   const interrupted = interruption();
   await requireFreePorts({ [caPort]: "the CA", [clusterPort]: "the development cluster" });
   const folder = join(root, ".wrangler/development");
@@ -35,7 +37,7 @@ async function prepareSecrets(issuer: string): Promise<void> {
   say("secrets", mintedKekId ? `${file} written, with a new KEK, ${mintedKekId}` : `${file} kept`);
 }
 
-/** Runs the Worker until it is interrupted or dies, and leaves no process of it behind. */
+/** Runs the Worker until an interruption, or until it exits; then none of its processes is left. */
 async function runWorker(
   interrupted: Promise<void>,
   introduce: (ca: CaClient) => Promise<void>,
@@ -45,7 +47,7 @@ async function runWorker(
     root,
     port: caPort,
     variables: {
-      // An empty store may get its first authority whatever the day. One that is there is kept anyway.
+      // An empty store gets its first authority on any day. An existing authority stays.
       INCEPTION_DATE: new Date().toISOString().slice(0, 10),
     },
     showLine: (line) => console.log(styleText("dim", `  | ${line}`)),
@@ -54,7 +56,7 @@ async function runWorker(
   try {
     const ca = new CaClient(`http://127.0.0.1:${caPort}`, ending.signal);
     const life = bringUp(ca, worker, introduce).then(() => interrupted);
-    await Promise.race([life, interrupted, deathOf(worker)]);
+    await Promise.race([life, interrupted, exitOf(worker)]);
     console.log();
     say("ending", "the worker and the cluster");
   } finally {
@@ -76,24 +78,24 @@ async function bringUp(
   say("worker", `${ca.url} answers`);
   await introduceAuthority(ca);
   await introduce(ca);
-  console.log("Ctrl-C ends all of it. Until then, the Worker's own log:\n");
+  console.log("Ctrl-C ends everything. The Worker's log follows:\n");
 }
 
-async function deathOf(worker: WorkerProcess): Promise<never> {
+async function exitOf(worker: WorkerProcess): Promise<never> {
   const how = await worker.ended;
   throw new OperatorError(
-    `${transcriptOf(worker)}\n\nwrangler, which runs the Worker, ended by itself (${how}).`,
+    `${transcriptOf(worker)}\n\nwrangler, which runs the Worker, exited (${how}).`,
   );
 }
 
-/** Above the sentence that it explains: a terminal shows the end. */
+/** Printed above the error, because a terminal shows the end. */
 function transcriptOf(worker: WorkerProcess): string {
-  return `What wrangler said:\n\n${worker.unshownOutput() || "(nothing)"}`;
+  return `Output of wrangler:\n\n${worker.unshownOutput() || "(nothing)"}`;
 }
 
 try {
   await main();
-  say("ended", "nothing is left running");
+  say("ended", "no process is left");
 } catch (error) {
   console.error(error instanceof OperatorError ? `\n${error.message}\n` : error);
   process.exitCode = 1;

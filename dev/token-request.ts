@@ -8,7 +8,7 @@ import { uidOf } from "./service-account-token.ts";
 const Audience = z.string().check(z.minLength(1), z.maxLength(256));
 const Audiences = z.array(Audience).check(z.maxLength(16));
 
-/** Kubernetes' own bounds (pkg/apis/authentication/validation): ten minutes to 2^32 seconds. */
+/** Kubernetes' bounds (kubernetes `pkg/apis/authentication/validation`): ten minutes to 2^32 seconds. */
 const ExpirationSeconds = z
   .int()
   .check(
@@ -38,10 +38,10 @@ const TokenQuery = z.strictObject({
 });
 
 /**
- * The token that a query string asks for.
+ * Reads the token request in a query string.
  *
- * @throws ZodError for a name no Kubernetes object can have, a value out of bounds, and a parameter
- * that is missing, repeated or unknown.
+ * @throws ZodError for a name that Kubernetes does not allow, a value out of bounds, and a parameter that
+ *   is missing, repeated or unknown.
  */
 export function parseTokenQuery(query: URLSearchParams): TokenClaims {
   const names = [...new Set(query.keys())];
@@ -62,7 +62,7 @@ const BoundPod = z.strictObject({
   uid: z.optional(z.string().check(z.maxLength(64))),
 });
 
-/** Clients of Kubernetes send absent fields as null, and metadata and status that mean nothing here. */
+/** Kubernetes clients send absent fields as null, and `metadata` and `status`, which are ignored here. */
 const TokenRequest = z.object({
   kind: z.optional(z.literal("TokenRequest")),
   apiVersion: z.optional(z.literal("authentication.k8s.io/v1")),
@@ -76,10 +76,9 @@ const TokenRequest = z.object({
 const Path = z.object({ namespace: NamespaceName, name: ObjectName });
 
 /**
- * The token that a TokenRequest asks for. Without audiences it is one for the issuer itself, as an
- * API server's is.
+ * Reads a TokenRequest. A request without audiences gets the issuer as its audience, as from an API server.
  *
- * @throws ZodError for anything that Kubernetes would refuse, and for bound objects other than pods.
+ * @throws ZodError for every request that Kubernetes would refuse, and for bound objects other than pods.
  */
 export function parseTokenRequest(
   path: { namespace: string; name: string },

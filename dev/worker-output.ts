@@ -6,9 +6,9 @@ const frame = /^(?:▲ \[WARNING\]|✘ \[ERROR\]) (?=\{)/;
 const rememberedLines = 100;
 
 /**
- * Wrangler's output, taken apart. The Worker's own log lines are JSON objects and always shown.
- * Of the rest, what comes before wrangler is ready is its introduction, of use only when it fails;
- * from then on everything but its access log is news: an exception, a build that fails, a reload.
+ * Filters wrangler's output. The Worker's own log lines are JSON objects, and always shown. Other lines
+ * that come before wrangler is ready are kept back, and shown only when the start fails. After that every
+ * line but the access log is shown: an exception, a failed build, a reload.
  */
 export class WorkerOutput {
   readonly #showLine: (line: string) => void;
@@ -22,20 +22,20 @@ export class WorkerOutput {
 
   take(decorated: string): void {
     const line = stripVTControlCharacters(decorated).trimEnd().replace(frame, "");
-    const isNews = this.#isReady && !this.#isMuted && !line.startsWith("[wrangler:info]");
+    const isShown = this.#isReady && !this.#isMuted && !line.startsWith("[wrangler:info]");
     if (line === "") return;
-    if (isNews || line.startsWith("{")) this.#showLine(line);
+    if (isShown || line.startsWith("{")) this.#showLine(line);
     else this.#unshown.push(line);
     this.#unshown.splice(0, this.#unshown.length - rememberedLines);
     this.#isReady ||= line.startsWith("[wrangler:info] Ready");
   }
 
-  /** From now on only the Worker's own lines: tools that are killed have last words. */
+  /** Shows only the Worker's own lines from now on: a tool that is killed prints errors. */
   mute(): void {
     this.#isMuted = true;
   }
 
-  /** The last of what was not shown as it came. */
+  /** The latest lines that were kept back. */
   unshown(): string {
     return this.#unshown.join("\n");
   }

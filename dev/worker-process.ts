@@ -4,13 +4,13 @@ import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 import { WorkerOutput } from "./worker-output.ts";
 
-/** The CA's Worker in a local workerd, with wrangler as the parent of its processes. */
+/** The Worker in a local workerd, with wrangler as the parent of its processes. */
 export interface WorkerProcess {
-  /** Settles with how it ended, such as `exit code 1`, once no process of it is left. */
+  /** Resolves with how it ended, such as `exit code 1`, once none of its processes is left. */
   readonly ended: Promise<string>;
-  /** What it has said and `showLine` was not given; for when it fails. */
+  /** The latest lines that `showLine` did not get; for a failure. */
   unshownOutput(): string;
-  /** Ends every process of it, politely first. Safe to call more than once. */
+  /** Ends all of its processes: SIGTERM first, SIGKILL after three seconds. May be called again. */
   end(): Promise<void>;
 }
 
@@ -24,13 +24,13 @@ const quiet = {
   X_LOCAL_OBSERVABILITY: "false",
 };
 
-/** What to run, and who hears of it. */
+/** The options of a Worker's process. */
 export interface WorkerProcessOptions {
   readonly root: string;
   readonly port: number;
-  /** Given to the Worker over those of the same name in wrangler.toml and .dev.vars. */
+  /** They override variables of the same name in wrangler.toml and .dev.vars. */
   readonly variables: Readonly<Record<string, string>>;
-  /** Called with each line that the Worker writes, and with what wrangler says of it. */
+  /** Gets each line of the Worker, and the lines of wrangler that matter. */
   readonly showLine: (line: string) => void;
 }
 
@@ -43,7 +43,7 @@ export function startWorkerProcess(options: WorkerProcessOptions): WorkerProcess
     cwd: options.root,
     env: { ...environment, ...quiet },
     stdio: ["ignore", "pipe", "pipe"],
-    // A process group of its own: a Ctrl-C reaches only us, and one signal reaches all of it.
+    // In a process group of its own, Ctrl-C does not reach it, and one signal reaches all of it.
     detached: true,
   });
   for (const stream of [child.stdout, child.stderr]) {
@@ -58,8 +58,8 @@ export function startWorkerProcess(options: WorkerProcessOptions): WorkerProcess
   const end = async () => {
     output.mute();
     child.kill("SIGTERM");
-    const patience = setTimeout(killGroup, 3_000);
-    await ended.finally(() => clearTimeout(patience));
+    const timer = setTimeout(killGroup, 3_000);
+    await ended.finally(() => clearTimeout(timer));
   };
   return { ended, end, unshownOutput: () => output.unshown() };
 }
@@ -82,7 +82,7 @@ async function howItEnds(child: ChildProcess): Promise<string> {
   return signal ? `signal ${signal}` : `exit code ${code}`;
 }
 
-/** Linux calls a group without processes ESRCH, macOS calls one of zombies EPERM. */
+/** A group that is gone is ESRCH on Linux; a group of zombies is EPERM on macOS. */
 function killProcessGroup({ pid }: ChildProcess): void {
   if (pid === undefined) return;
   try {
