@@ -1,12 +1,10 @@
 import { createEventLog } from "../../src/ca/audit-event.ts";
 import { writeToConsole } from "../../src/foundation/event-log.ts";
 import { parseGatewayConfiguration } from "../../src/node/gateway/gateway-configuration.ts";
-import { nodeCryptography } from "../../src/node/node-cryptography.ts";
 import { serve } from "../../src/node/serve/serve.ts";
 import { parseServeConfiguration } from "../../src/node/serve/serve-configuration.ts";
 import type { RunningServer } from "../../src/node/server.ts";
 import type { ServingCertificate } from "../../src/node/tls/serving-certificate.ts";
-import { useCryptography } from "../../src/pki/cryptography.ts";
 import { listenEchoing, listenRelaying } from "./bare-handlers.ts";
 import { createFloors, type Floor, type FloorInput } from "./floor.ts";
 
@@ -25,8 +23,6 @@ export interface Answer {
   readonly port: number;
   readonly plaintextPort: number;
 }
-
-useCryptography(nodeCryptography);
 
 const clock = () => new Date();
 const serverContext = { log: createEventLog(clock, writeToConsole), clock };

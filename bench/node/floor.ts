@@ -20,10 +20,9 @@ export type Floor = (times: number) => Promise<void>;
  */
 export async function createFloors(input: FloorInput): Promise<Record<"web" | "node", Floor>> {
   const jws = createJsonWebSignatureParser()(input.token);
-  const csr = readSignedRequest(input.csrPem);
   return {
-    web: await webFloor(input.tokenKey, jws, csr),
-    node: nodeFloor(input.tokenKey, jws, csr),
+    web: await webFloor(input.tokenKey, jws, readSignedRequest(input.csrPem, "ieee-p1363")),
+    node: nodeFloor(input.tokenKey, jws, readSignedRequest(input.csrPem, "der")),
   };
 }
 
@@ -53,13 +52,12 @@ async function webFloor(
 function nodeFloor(jwk: webcrypto.JsonWebKey, jws: JsonWebSignature, csr: SignedRequest): Floor {
   const tokenKey = createPublicKey({ key: { ...jwk }, format: "jwk" });
   const { privateKey } = generateKeyPairSync("ec", { namedCurve: "P-256" });
-  const dsaEncoding = "ieee-p1363";
   return async (times) => {
     for (let i = 0; i < times; i++) {
       const isToken = verify("sha256", jws.signedBytes, tokenKey, jws.signature);
       const key = createPublicKey({ key: Buffer.from(csr.spki), format: "der", type: "spki" });
-      const isCsr = verify("sha256", csr.signedBytes, { key, dsaEncoding }, csr.signature);
-      sign("sha256", csr.signedBytes, { key: privateKey, dsaEncoding });
+      const isCsr = verify("sha256", csr.signedBytes, key, csr.signature);
+      sign("sha256", csr.signedBytes, privateKey);
       if (!isToken || !isCsr) throw new Error("the floor does not verify");
     }
   };

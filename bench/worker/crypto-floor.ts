@@ -19,7 +19,7 @@ export async function createCryptoFloor(
   tokenKey: CryptoKey,
 ): Promise<() => Promise<void>> {
   const jws = createJsonWebSignatureParser()(token);
-  const csr = readSignedRequest(csrPem);
+  const csr = readSignedRequest(csrPem, "ieee-p1363");
   const authority = (await crypto.subtle.generateKey(p256, false, [
     "sign",
     "verify",

@@ -1,10 +1,11 @@
 import { type AuditEvent, createEventLog } from "../../src/ca/audit-event.ts";
 import { issueCertificate } from "../../src/ca/issue-certificate.ts";
 import { mintAuthority } from "../../src/ca/mint.ts";
-import { compose } from "../../src/compose/composition.ts";
+import { compose, type Platform } from "../../src/compose/composition.ts";
 import { parseConfiguration } from "../../src/config/configuration.ts";
 import { writeToConsole } from "../../src/foundation/event-log.ts";
 import { firstSchedule } from "../../src/pki/authority/schedule.ts";
+import { webCryptoProvider } from "../../src/pki/web-crypto-provider.ts";
 import { addSeconds } from "../../src/pki/x509/validity.ts";
 import { createKvStore } from "../../src/worker/kv-store.ts";
 import worker from "../../src/worker/main.ts";
@@ -54,11 +55,16 @@ export default {
 
 /** Puts an authority that signs already: the real first one would wait until every reader can see it. */
 async function found({ AUTHORITIES, ...values }: Environment): Promise<void> {
-  const platform = { store: createKvStore(AUTHORITIES), log, clock };
+  const platform = platformOn(AUTHORITIES);
   const { mint } = await compose(parseConfiguration(values), platform);
   const { propagationSeconds } = mint.phaseLengths;
   const published = addSeconds(new Date(), -2 * propagationSeconds);
   await mintAuthority(mint, firstSchedule(mint.phaseLengths, published));
+}
+
+function platformOn(namespace: KVNamespace): Platform {
+  const store = createKvStore(namespace);
+  return { store, cryptoProvider: webCryptoProvider, log, clock };
 }
 
 let storeReads = 0;
@@ -96,7 +102,7 @@ async function createIssue(
   { token, csrPem }: Credentials,
   { AUTHORITIES, ...values }: Environment,
 ): Promise<Work> {
-  const platform = { store: createKvStore(AUTHORITIES), log, clock };
+  const platform = platformOn(AUTHORITIES);
   const { certificateAuthority } = await compose(parseConfiguration(values), platform);
   const { authenticate, issuance } = certificateAuthority;
   const headers = new Headers({ authorization: `Bearer ${token}`, clusterid: "Kubernetes" });

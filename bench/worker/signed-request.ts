@@ -1,24 +1,27 @@
 import { DerReader, Tag } from "../../src/pki/encoding/der-reader.ts";
 import { parsePem } from "../../src/pki/encoding/pem.ts";
-import { fromX509Signature, signatureAlgorithms } from "../../src/pki/x509/signature-algorithm.ts";
+import {
+  type DsaEncoding,
+  fromX509Signature,
+  signatureAlgorithms,
+} from "../../src/pki/x509/signature-algorithm.ts";
 
 /** The parts of a CSR that the bare crypto calls of a floor need. */
 export interface SignedRequest {
   readonly signedBytes: Uint8Array<ArrayBuffer>;
-  /** As WebCrypto has it. */
   readonly signature: Uint8Array<ArrayBuffer>;
   readonly spki: Uint8Array<ArrayBuffer>;
 }
 
-/** Takes the CSR of a P-256 key apart. */
-export function readSignedRequest(pem: string): SignedRequest {
+/** Takes the CSR of a P-256 key apart, its signature in the encoding that the floor verifies. */
+export function readSignedRequest(pem: string, encoding: DsaEncoding): SignedRequest {
   const der = parsePem(pem, ["CERTIFICATE REQUEST"]);
   const [algorithm] = signatureAlgorithms["EC-P256"];
   if (!der || !algorithm) throw new Error("the benchmark needs a CSR of a P-256 key");
   const fields = new DerReader(der).enter(Tag.sequence);
   const signedBytes = fields.element(Tag.sequence);
   fields.element(Tag.sequence);
-  const signature = fromX509Signature(algorithm, fields.bitStringOctets());
+  const signature = fromX509Signature(fields.bitStringOctets(), algorithm, encoding);
   const info = new DerReader(signedBytes).enter(Tag.sequence);
   info.element(Tag.integer);
   info.element(Tag.sequence);

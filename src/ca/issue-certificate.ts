@@ -1,6 +1,7 @@
 import type { Caller } from "../authn/caller.ts";
 import { CaError } from "../foundation/errors.ts";
 import type { SigningAuthority } from "../pki/authority/signing-authority.ts";
+import type { CryptoProvider } from "../pki/crypto-provider.ts";
 import { toPem } from "../pki/encoding/pem.ts";
 import { parseWorkloadSpiffeId, type SpiffeId } from "../pki/spiffe-id.ts";
 import { parseCertificateSigningRequest } from "../pki/x509/certificate-signing-request.ts";
@@ -33,6 +34,7 @@ export interface Issuance {
   readonly identityPolicy: IdentityPolicy;
   readonly signers: ReadonlyMap<string, NamedSigner>;
   readonly leafLifetimes: LeafLifetimes;
+  readonly cryptoProvider: CryptoProvider;
 }
 
 /** The circumstances of one request. */
@@ -58,7 +60,7 @@ export async function issueCertificate(
   request: CertificateRequest,
   { now, signal, audit }: RequestContext,
 ): Promise<string[]> {
-  const { identityPolicy, leafLifetimes } = issuance;
+  const { identityPolicy, leafLifetimes, cryptoProvider } = issuance;
   // Usually there is nothing to wait for, and a turn of the queue of promises is not for nothing.
   const identity = identityPolicy(caller, request.impersonatedIdentity, now);
   const spiffeId = typeof identity === "string" ? identity : await identity;
@@ -67,7 +69,7 @@ export async function issueCertificate(
   const { authorities, dnsNames } = signatureFor(request.certSigner, issuance, caller, spiffeId);
   if (dnsNames) audit.dnsNames = dnsNames;
   else if (request.certSigner !== "") audit.signer = request.certSigner;
-  const publicKey = await parseCertificateSigningRequest(request.csrPem);
+  const publicKey = await parseCertificateSigningRequest(request.csrPem, cryptoProvider);
   const known = authorities.at(now);
   const view = known instanceof Promise ? await known : known;
   const issuer = requireIssuer(view);

@@ -3,6 +3,7 @@ import type { KekRing } from "../custody/kek.ts";
 import { sealAuthority } from "../custody/seal.ts";
 import type { PhaseLengths, Schedule } from "../pki/authority/schedule.ts";
 import { type AuthorityKey, createAuthority } from "../pki/authority/self-signed-authority.ts";
+import type { CryptoProvider } from "../pki/crypto-provider.ts";
 import type { TrustDomain } from "../pki/spiffe-id.ts";
 import type { EventLog } from "./audit-event.ts";
 import { openWhole } from "./opened-store.ts";
@@ -11,6 +12,7 @@ import { openWhole } from "./opened-store.ts";
 export interface Mint {
   readonly store: AuthorityStore;
   readonly keks: KekRing;
+  readonly cryptoProvider: CryptoProvider;
   readonly trustDomain: TrustDomain;
   readonly authorityKey: AuthorityKey;
   readonly phaseLengths: PhaseLengths;

@@ -8,6 +8,7 @@ import type { AdditionalRoot } from "../pki/authority/additional-root.ts";
 import type { RotationState } from "../pki/authority/rotation.ts";
 import type { SigningAuthority } from "../pki/authority/signing-authority.ts";
 import { applyTaints, type Taint } from "../pki/authority/taint.ts";
+import type { CryptoProvider } from "../pki/crypto-provider.ts";
 import type { TrustDomain } from "../pki/spiffe-id.ts";
 import type { Issuer } from "../pki/x509/issuer.ts";
 import type { EventLog } from "./audit-event.ts";
@@ -28,6 +29,7 @@ export interface RefusedRecord extends RecordName {
 export interface RecordOpening {
   readonly trustDomain: TrustDomain;
   readonly keks: KekRing;
+  readonly cryptoProvider: CryptoProvider;
   readonly log: EventLog;
 }
 
@@ -67,12 +69,12 @@ export async function openRecord(
 /** Opens one record of any kind. @throws RecordError */
 export async function openWhole(
   stored: StoredRecord,
-  { trustDomain, keks }: Pick<RecordOpening, "trustDomain" | "keks">,
+  { trustDomain, keks, cryptoProvider }: Omit<RecordOpening, "log">,
 ): Promise<OpenedRecord> {
   const { kind, id } = stored;
   switch (kind) {
     case "authority":
-      return { kind, id, issuer: await openAuthority(stored, trustDomain, keks) };
+      return { kind, id, issuer: await openAuthority(stored, trustDomain, keks, cryptoProvider) };
     case "root":
       return { kind, id, root: await openRoot(stored, trustDomain, keks) };
     case "taint":

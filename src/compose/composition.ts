@@ -53,7 +53,7 @@ export async function compose(
   configuration: Configuration,
   platform: Platform,
 ): Promise<Composition> {
-  const { log, clock } = platform;
+  const { log, clock, cryptoProvider } = platform;
   const { trustDomain, leafLifetimes } = configuration;
   const { propagationSeconds } = configuration.phaseLengths;
   const mints = await createMints(configuration, platform);
@@ -78,6 +78,7 @@ export async function compose(
       identityPolicy: createIdentityPolicy(trustDomain),
       signers: namedSigners(configuration.signers, named),
       leafLifetimes,
+      cryptoProvider,
     },
     log,
     clock,
@@ -95,11 +96,20 @@ type Mints = Pick<Composition, "mint" | "signerMints">;
 
 async function createMints(
   configuration: Configuration,
-  { store, signerStore, log }: Platform,
+  { store, signerStore, log, cryptoProvider }: Platform,
 ): Promise<Mints> {
   const { trustDomain, authorityKey, phaseLengths, inceptionDate } = configuration;
   const keks = await openKeks(configuration);
-  const mint = { store, keks, trustDomain, authorityKey, phaseLengths, inceptionDate, log };
+  const mint = {
+    store,
+    keks,
+    cryptoProvider,
+    trustDomain,
+    authorityKey,
+    phaseLengths,
+    inceptionDate,
+    log,
+  };
   const signerMints = new Map<string, Mint>();
   for (const { name, authority_key, inception_date } of configuration.signers) {
     if (!signerStore) break;

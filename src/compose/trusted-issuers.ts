@@ -1,6 +1,7 @@
 import {
   type IssuerKeys,
   type KeyFetchFailed,
+  type KeyFetching,
   pinnedKeys,
   publishedKeys,
 } from "../authn/token/issuer-keys.ts";
@@ -15,6 +16,7 @@ import { type ClusterFetch, fetchJson } from "../foundation/json-fetch.ts";
 import type { ClusterApi, ClusterUnreachable } from "../kubernetes/cluster-api.ts";
 import { createPodLookup } from "../kubernetes/pod-lookup.ts";
 import type { WatchPods } from "../kubernetes/pods.ts";
+import type { CryptoProvider } from "../pki/crypto-provider.ts";
 import type { ServiceAccount } from "../pki/spiffe-id.ts";
 import { type PodsOf, watchedPods } from "./cluster-pods.ts";
 import { type ClusterAccess, clusterApi, noApi } from "./cluster-reach.ts";
@@ -22,6 +24,7 @@ import { type ClusterAccess, clusterApi, noApi } from "./cluster-reach.ts";
 /** What a platform has for clusters. */
 export interface ClusterPlatform {
   readonly log: EventLog;
+  readonly cryptoProvider: CryptoProvider;
   /** Absent where nobody authenticates. */
   readonly clusterFetch?: ClusterFetch;
   /** Absent where pods are looked up one by one. */
@@ -31,16 +34,17 @@ export interface ClusterPlatform {
 /** @throws ConfigurationError for access to a cluster that this platform cannot have. */
 export function trustedIssuers(
   { issuers, clusterCredentials: credentials }: Configuration,
-  { log, clusterFetch: fetch, watchPods }: ClusterPlatform,
+  { log, cryptoProvider, clusterFetch: fetch, watchPods }: ClusterPlatform,
 ): readonly TrustedIssuer[] {
   const access = fetch && { fetch, credentials, unreachable: unreachableLog(log) };
   const podsOf = access && watchPods && watchedPods(access, watchPods);
-  return issuers.map((table) => trustedIssuer(table, log, access, podsOf));
+  const keys = { fetchJson, keyFetchFailed: keyFetchLog(log), cryptoProvider };
+  return issuers.map((table) => trustedIssuer(table, keys, access, podsOf));
 }
 
 function trustedIssuer(
   table: IssuerTable,
-  log: EventLog,
+  keys: KeyFetching,
   access: ClusterAccess | undefined,
   podsOf: PodsOf | undefined,
 ): TrustedIssuer {
@@ -58,7 +62,7 @@ function trustedIssuer(
     mayVouchFor: ({ namespace }) => mayUse(namespace),
     isNodeAccount: (account) => nodeAccounts.has(accountName(account)),
     gatewayNames: gateways.size > 0 ? (account) => gateways.get(accountName(account)) : undefined,
-    keys: issuerKeys(table, keyFetchLog(log)),
+    keys: issuerKeys(table, keys),
     review: reviewOf(table, api),
     requireNode: nodeAuthorizer(table, api, podsOf),
   };
@@ -103,12 +107,12 @@ function reviewOf(
 
 const accountName = ({ namespace, name }: ServiceAccount): string => `${namespace}/${name}`;
 
-function issuerKeys({ issuer, jwks, jwks_uri }: IssuerTable, failed: KeyFetchFailed): IssuerKeys {
-  if (jwks) return pinnedKeys(jwks);
+function issuerKeys({ issuer, jwks, jwks_uri }: IssuerTable, fetching: KeyFetching): IssuerKeys {
+  if (jwks) return pinnedKeys(jwks, fetching.cryptoProvider);
   const location = jwks_uri
     ? ({ kind: "jwks-uri", url: jwks_uri } as const)
     : ({ kind: "discovery", issuer } as const);
-  return publishedKeys(issuer, location, fetchJson, failed);
+  return publishedKeys(issuer, location, fetching);
 }
 
 function keyFetchLog({ operation }: EventLog): KeyFetchFailed {

@@ -1,6 +1,6 @@
 import type { Bytes } from "../pki/encoding/bytes.ts";
 
-/** A key-encryption key: 256 bits of AES-GCM that never leave WebCrypto again. */
+/** A key-encryption key: 256 bits of AES-GCM that WebCrypto never exports. */
 export interface Kek {
   /** Chosen by the operator; says which key a record was sealed with. */
   readonly id: string;
@@ -23,8 +23,9 @@ export const kekOctets = 32;
 export async function importKek(id: string, octets: Bytes, signer?: string): Promise<Kek> {
   const own =
     signer === undefined ? octets : await deriveOctets(octets, `rampart signer ${signer}`);
+  // Node's provider decrypts: it makes its own key of the octets, where WebCrypto would unwrap one.
   const [key, statementKey] = await Promise.all([
-    crypto.subtle.importKey("raw", own, "AES-GCM", false, ["wrapKey", "unwrapKey"]),
+    crypto.subtle.importKey("raw", own, "AES-GCM", false, ["wrapKey", "unwrapKey", "decrypt"]),
     deriveStatementKey(own),
   ]);
   return { id, key, statementKey };

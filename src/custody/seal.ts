@@ -4,7 +4,7 @@ import {
   type SigningAuthority,
   signatureAlgorithmOf,
 } from "../pki/authority/signing-authority.ts";
-import { cryptography } from "../pki/cryptography.ts";
+import type { CryptoProvider, SigningKey } from "../pki/crypto-provider.ts";
 import type { Bytes } from "../pki/encoding/bytes.ts";
 import { DerError } from "../pki/encoding/der-reader.ts";
 import type { TrustDomain } from "../pki/spiffe-id.ts";
@@ -53,8 +53,8 @@ async function seal(
 }
 
 /**
- * Opens a record: its key becomes a CryptoKey, non-extractable where WebCrypto signs, and only then is
- * anything that the record says believed.
+ * Opens a record. Its key becomes a {@link SigningKey} that nothing can export, and only then does
+ * this code believe anything that the record says.
  *
  * @throws RecordError when the record is not, byte for byte, what this trust domain sealed under
  *   this id with one of these KEKs.
@@ -63,10 +63,11 @@ export async function openAuthority(
   stored: StoredRecord,
   trustDomain: TrustDomain,
   keks: KekRing,
+  cryptoProvider: CryptoProvider,
 ): Promise<Issuer> {
   const { record, kek } = believable(stored, trustDomain, keks);
-  const { authority, privateKey } = await open(record, kek, !cryptography.keepsKeys);
-  return createIssuer(authority, privateKey);
+  const authority = await readAuthority(record);
+  return createIssuer(authority, await openKey(record, authority, kek, cryptoProvider));
 }
 
 /**
@@ -99,17 +100,8 @@ export async function resealAuthority(
 }
 
 async function openToSeal(record: AuthorityRecord, kek: Kek): Promise<NewAuthority> {
-  const { authority, privateKey } = await open(record, kek, true);
-  return { authority, extractablePrivateKey: privateKey };
-}
-
-async function open(
-  record: AuthorityRecord,
-  kek: Kek,
-  extractable: boolean,
-): Promise<{ readonly authority: SigningAuthority; readonly privateKey: CryptoKey }> {
   const authority = await readAuthority(record);
-  return { authority, privateKey: await openKey(record, authority, kek, { extractable }) };
+  return { authority, extractablePrivateKey: await openExtractableKey(record, authority, kek) };
 }
 
 function believable(
@@ -140,23 +132,29 @@ async function certificateOf(record: AuthorityRecord): Promise<SigningAuthority>
 
 async function openKey(
   record: AuthorityRecord,
-  authority: SigningAuthority,
+  { publicKey }: SigningAuthority,
   kek: Kek,
-  { extractable }: { readonly extractable: boolean },
-): Promise<CryptoKey> {
-  const { importParameters } = signatureAlgorithmOf(authority.publicKey);
+  cryptoProvider: CryptoProvider,
+): Promise<SigningKey> {
   const parameters = gcm(record.iv, associatedData(record));
-  try {
-    return await crypto.subtle.unwrapKey(
-      "pkcs8",
-      record.sealedKey,
-      kek.key,
-      parameters,
-      importParameters,
-      extractable,
-      ["sign"],
-    );
-  } catch (error) {
-    throw new RecordError("seal", "the seal does not fit the record and the KEK", error);
-  }
+  const wrapped = { octets: record.sealedKey, wrappingKey: kek.key, parameters };
+  return cryptoProvider
+    .unwrapSigningKey(wrapped, signatureAlgorithmOf(publicKey))
+    .catch(refuseSeal);
+}
+
+async function openExtractableKey(
+  record: AuthorityRecord,
+  { publicKey }: SigningAuthority,
+  kek: Kek,
+): Promise<CryptoKey> {
+  const { importParameters } = signatureAlgorithmOf(publicKey);
+  const parameters = gcm(record.iv, associatedData(record));
+  return crypto.subtle
+    .unwrapKey("pkcs8", record.sealedKey, kek.key, parameters, importParameters, true, ["sign"])
+    .catch(refuseSeal);
+}
+
+function refuseSeal(error: unknown): never {
+  throw new RecordError("seal", "the seal does not fit the record and the KEK", error);
 }

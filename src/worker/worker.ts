@@ -9,6 +9,7 @@ import { createRootPush } from "../delivery/root-push.ts";
 import { ConfigurationError } from "../foundation/configuration-error.ts";
 import { writeToConsole } from "../foundation/event-log.ts";
 import type { ClusterFetch } from "../foundation/json-fetch.ts";
+import { webCryptoProvider } from "../pki/web-crypto-provider.ts";
 import { createMisconfiguredApp } from "../transport/http/misconfigured-app.ts";
 import { createRoutes } from "../transport/http/routes.ts";
 import { edgeCertificateOf } from "./edge-certificate.ts";
@@ -95,7 +96,8 @@ async function startConfigured(
   }
   const store = createKvStore(AUTHORITIES);
   const signerStore = signerStoreIn(AUTHORITIES);
-  const platform = { store, signerStore, log, clock, clusterFetch };
+  const cryptoProvider = webCryptoProvider;
+  const platform = { store, signerStore, cryptoProvider, log, clock, clusterFetch };
   const { certificateAuthority, mint, signerMints } = await compose(configuration, platform);
   const push = createRootPush({
     targets: rootTargets(configuration, clusterFetch),

@@ -2,6 +2,7 @@ import { expect, test } from "vitest";
 import { createAuthorities } from "../../src/ca/authorities.ts";
 import type { StoredRecord } from "../../src/custody/authority-store.ts";
 import { sealTaint } from "../../src/custody/taint-statement.ts";
+import { webCryptoProvider } from "../../src/pki/web-crypto-provider.ts";
 import { createMemoryStore } from "../testkit/ca/memory-store.ts";
 import {
   clusterLocal,
@@ -22,6 +23,7 @@ test("loads that overlap serve everybody, though the one that began first may en
     store: { ...store, load: () => new Promise((end) => ends.push(() => end([record]))) },
     trustDomain: clusterLocal,
     keks,
+    cryptoProvider: webCryptoProvider,
     log: createEventRecorder(),
     refreshSeconds: 0,
     surviveOutageSeconds: 0,
@@ -49,6 +51,7 @@ test("a load that began before a taint was seen does not take it back by ending 
     store: { ...createMemoryStore(), load: () => new Promise((end) => ends.push(end)) },
     trustDomain: clusterLocal,
     keks,
+    cryptoProvider: webCryptoProvider,
     log: createEventRecorder(),
     refreshSeconds: 60,
     surviveOutageSeconds: 600,

@@ -7,7 +7,6 @@ import {
   parseAuthorityRecord,
   RecordError,
 } from "../../src/custody/authority-record.ts";
-import { openAuthority } from "../../src/custody/seal.ts";
 import { clusterLocal } from "../testkit/pki/certificates.ts";
 import {
   createKek,
@@ -16,6 +15,7 @@ import {
   tampered,
 } from "../testkit/pki/certificates-sealed.ts";
 import { inHex } from "../testkit/pki/der-mutation.ts";
+import { openRecord } from "../testkit/pki/record-opening.ts";
 
 const kek = await createKek("k1");
 const record = await createRecord(kek);
@@ -151,7 +151,7 @@ const respellings: Record<string, (value: string) => string> = {
 test.each(Object.entries(respellings))("refuses the same record with %s", async (_, respell) => {
   const value = respell(record.value);
   expect(value).not.toBe(record.value);
-  const refusal = await openAuthority({ ...record, value }, clusterLocal, [kek]).then(
+  const refusal = await openRecord({ ...record, value }, clusterLocal, [kek]).then(
     () => "opened",
     (error: unknown) => (error instanceof RecordError ? "refused" : String(error)),
   );

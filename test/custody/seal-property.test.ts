@@ -1,10 +1,10 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { RecordError } from "../../src/custody/authority-record.ts";
-import { openAuthority } from "../../src/custody/seal.ts";
 import { clusterLocal } from "../testkit/pki/certificates.ts";
 import { createKek, createRecord, fieldsOf } from "../testkit/pki/certificates-sealed.ts";
 import { flipBit } from "../testkit/pki/der-mutation.ts";
+import { openRecord } from "../testkit/pki/record-opening.ts";
 
 const kek = await createKek("k1");
 const record = await createRecord(kek);
@@ -13,7 +13,7 @@ const { value } = record;
 /** What is wrong with the answer to a record that must be refused; nothing when it was refused as it should. */
 async function wrongAnswer(text: string): Promise<string | undefined> {
   try {
-    await openAuthority({ ...record, value: text }, clusterLocal, [kek]);
+    await openRecord({ ...record, value: text }, clusterLocal, [kek]);
     return "opened";
   } catch (error) {
     return error instanceof RecordError ? undefined : String(error);

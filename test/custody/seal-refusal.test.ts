@@ -2,7 +2,6 @@ import { expect, test } from "vitest";
 import type { RecordError } from "../../src/custody/authority-record.ts";
 import type { StoredRecord } from "../../src/custody/authority-store.ts";
 import { kekOctets } from "../../src/custody/kek.ts";
-import { openAuthority } from "../../src/custody/seal.ts";
 import { createAuthority } from "../../src/pki/authority/self-signed-authority.ts";
 import { clusterLocal, schedule, trustDomain } from "../testkit/pki/certificates.ts";
 import {
@@ -13,6 +12,7 @@ import {
   tampered,
 } from "../testkit/pki/certificates-sealed.ts";
 import { applyEdit, type DerEdit, flipBit } from "../testkit/pki/der-mutation.ts";
+import { openRecord } from "../testkit/pki/record-opening.ts";
 
 type Check = RecordError["check"];
 
@@ -25,10 +25,10 @@ const otherDomain = trustDomain("other.local");
 const checkOf = async (
   stored: StoredRecord,
   domain = clusterLocal,
-  keks: Parameters<typeof openAuthority>[2] = [kek, spare],
+  keks: Parameters<typeof openRecord>[2] = [kek, spare],
 ): Promise<Check | undefined> => {
   try {
-    await openAuthority(stored, domain, keks);
+    await openRecord(stored, domain, keks);
     return undefined;
   } catch (error) {
     return (error as RecordError).check;

@@ -4,7 +4,6 @@ import { RecordError } from "../../src/custody/authority-record.ts";
 import type { RecordKind, StoredRecord } from "../../src/custody/authority-store.ts";
 import { importKek, kekOctets } from "../../src/custody/kek.ts";
 import { openRoot, sealRoot } from "../../src/custody/root-statement.ts";
-import { openAuthority } from "../../src/custody/seal.ts";
 import { openStatement, resealStatement, sealStatement } from "../../src/custody/statement.ts";
 import { openTaint, sealTaint } from "../../src/custody/taint-statement.ts";
 import { createAdditionalRoot } from "../../src/pki/authority/additional-root.ts";
@@ -12,6 +11,7 @@ import { second } from "../testkit/ca/timeline.ts";
 import { clusterLocal, trustDomain } from "../testkit/pki/certificates.ts";
 import { createRoot } from "../testkit/pki/certificates-rooted.ts";
 import { createKek, createRecord } from "../testkit/pki/certificates-sealed.ts";
+import { openRecord } from "../testkit/pki/record-opening.ts";
 
 const octets = crypto.getRandomValues(new Uint8Array(kekOctets));
 const [kek, spare] = [await createKek("k1", octets), await createKek("spare")];
@@ -196,7 +196,7 @@ describe("what is not what was sealed is refused", () => {
       expect(await checkOf({ ...sealedTaint, kind }, { open: openRoot as Open })).toBe(
         kind === "taint" ? "form" : "seal",
       );
-      expect(await checkOf({ ...sealedTaint, kind }, { open: openAuthority as Open })).toBe("form");
+      expect(await checkOf({ ...sealedTaint, kind }, { open: openRecord as Open })).toBe("form");
     }
     expect(await checkOf(await createRecord(kek))).toBe("form");
   });
@@ -278,7 +278,7 @@ describe("a statement under an older KEK", () => {
 describe("a KEK", () => {
   test("keeps both of its keys to itself, and each to its purpose", async () => {
     expect([kek.key.extractable, kek.statementKey.extractable]).toEqual([false, false]);
-    expect(kek.key.usages.toSorted()).toEqual(["unwrapKey", "wrapKey"]);
+    expect(kek.key.usages.toSorted()).toEqual(["decrypt", "unwrapKey", "wrapKey"]);
     expect(kek.statementKey.usages.toSorted()).toEqual(["sign", "verify"]);
   });
 

@@ -9,6 +9,7 @@ import { type ImportedAuthority, verifyPluggedIn } from "../../src/cli/import/ve
 import { compose } from "../../src/compose/composition.ts";
 import { parseConfiguration } from "../../src/config/configuration.ts";
 import { toPem } from "../../src/pki/encoding/pem.ts";
+import { webCryptoProvider } from "../../src/pki/web-crypto-provider.ts";
 import { addSeconds } from "../../src/pki/x509/validity.ts";
 import { createKvStore } from "../../src/worker/kv-store.ts";
 import { clusterLocal } from "../testkit/ca/sealed-authorities.ts";
@@ -51,6 +52,7 @@ afterAll(() => cas.close());
 async function adopt(ca: ClockedCa, imported: ImportedAuthority): Promise<string> {
   const { mint } = await compose(parseConfiguration(configuration), {
     store: createKvStore(await ca.namespace()),
+    cryptoProvider: webCryptoProvider,
     log: createEventRecorder(),
     clock: ca.now,
   });

@@ -10,6 +10,7 @@ import {
 import { fromHexLiteral as hex } from "../../src/pki/encoding/bytes.ts";
 import { derElement, derSequence } from "../../src/pki/encoding/der-writer.ts";
 import { toPem } from "../../src/pki/encoding/pem.ts";
+import { webCryptoProvider } from "../../src/pki/web-crypto-provider.ts";
 import { parseCertificateSigningRequest } from "../../src/pki/x509/certificate-signing-request.ts";
 import { derBitString } from "../testkit/pki/der-writing.ts";
 
@@ -67,7 +68,7 @@ function csrOf(key: Uint8Array, signature: Uint8Array): string {
 }
 
 async function reasonOf(csrPem: string): Promise<string> {
-  const error: unknown = await parseCertificateSigningRequest(csrPem).then(
+  const error: unknown = await parseCertificateSigningRequest(csrPem, webCryptoProvider).then(
     () => new Error("accepted"),
     (reason: unknown) => reason,
   );

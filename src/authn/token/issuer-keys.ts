@@ -6,8 +6,10 @@ import {
   fetchTimeoutMilliseconds,
   type JsonFetch,
 } from "../../foundation/json-fetch.ts";
+import type { CryptoProvider } from "../../pki/crypto-provider.ts";
 import { addSeconds } from "../../pki/x509/validity.ts";
-import { candidatesIn, type KeySet, parseKeySet, type VerificationKey } from "./key-set.ts";
+import { candidatesIn, type KeySet, parseKeySet } from "./key-set.ts";
+import { type VerificationKey, verificationKeys } from "./verification-key.ts";
 
 /** The key that a token's header asks for. */
 export interface KeyQuery {
@@ -33,6 +35,13 @@ export type KeyLocation =
 /** Called when an issuer's keys could not be fetched, even while older ones still serve. */
 export type KeyFetchFailed = (issuer: string, error: FetchError) => void;
 
+/** How the keys of an issuer are fetched and used. */
+export interface KeyFetching {
+  readonly fetchJson: JsonFetch;
+  readonly keyFetchFailed: KeyFetchFailed;
+  readonly cryptoProvider: CryptoProvider;
+}
+
 /** The age at which fetched keys are fetched again, so that a withdrawn key stops working. */
 export const keysFreshSeconds = 600;
 
@@ -48,7 +57,8 @@ const retrySeconds = 5;
 const pollMilliseconds = 20;
 
 /** The keys of an issuer whose JWK Set is in the configuration. */
-export function pinnedKeys(keys: KeySet): IssuerKeys {
+export function pinnedKeys(pinned: KeySet, cryptoProvider: CryptoProvider): IssuerKeys {
+  const keys = verificationKeys(pinned, cryptoProvider);
   return ({ algorithm, keyId }) => candidatesIn(keys, algorithm, keyId);
 }
 
@@ -61,10 +71,9 @@ export function pinnedKeys(keys: KeySet): IssuerKeys {
 export function publishedKeys(
   issuer: string,
   location: KeyLocation,
-  fetchJson: JsonFetch,
-  keyFetchFailed: KeyFetchFailed,
+  { fetchJson, keyFetchFailed, cryptoProvider }: KeyFetching,
 ): IssuerKeys {
-  let keys: KeySet = [];
+  let keys: readonly VerificationKey[] = [];
   let fetchedAt = new Date(0);
   let freshUntil = new Date(0);
   let isReachable = false;
@@ -75,7 +84,7 @@ export function publishedKeys(
     nextFetch = addSeconds(now, retrySeconds);
     fetchingUntil = addSeconds(now, (2 * fetchTimeoutMilliseconds) / 1000);
     try {
-      keys = await fetchKeySet(location, fetchJson);
+      keys = verificationKeys(await fetchKeySet(location, fetchJson), cryptoProvider);
       fetchedAt = now;
       freshUntil = addSeconds(now, keysFreshSeconds);
       nextFetch = addSeconds(now, coolDownSeconds);

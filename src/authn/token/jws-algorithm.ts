@@ -1,3 +1,11 @@
+import {
+  ecdsa,
+  ed25519,
+  rsaPkcs1,
+  rsaPss,
+  type SignatureScheme,
+} from "../../pki/signature-scheme.ts";
+
 /** The signature algorithms that a token may use (RFC 7518 §3.1, RFC 8037 §3.1): neither `none` nor a symmetric one. */
 export type JwsAlgorithm =
   | "RS256"
@@ -11,20 +19,19 @@ export type JwsAlgorithm =
   | "ES512"
   | "EdDSA";
 
-/** The parameters with which WebCrypto verifies a signature of each algorithm. */
-export const verifyParameters: Readonly<Record<JwsAlgorithm, string | EcdsaParams | RsaPssParams>> =
-  {
-    RS256: "RSASSA-PKCS1-v1_5",
-    RS384: "RSASSA-PKCS1-v1_5",
-    RS512: "RSASSA-PKCS1-v1_5",
-    PS256: { name: "RSA-PSS", saltLength: 32 },
-    PS384: { name: "RSA-PSS", saltLength: 48 },
-    PS512: { name: "RSA-PSS", saltLength: 64 },
-    ES256: { name: "ECDSA", hash: "SHA-256" },
-    ES384: { name: "ECDSA", hash: "SHA-384" },
-    ES512: { name: "ECDSA", hash: "SHA-512" },
-    EdDSA: "Ed25519",
-  };
+/** How each algorithm signs. */
+export const jwsSchemes: Readonly<Record<JwsAlgorithm, SignatureScheme>> = {
+  RS256: rsaPkcs1("SHA-256"),
+  RS384: rsaPkcs1("SHA-384"),
+  RS512: rsaPkcs1("SHA-512"),
+  PS256: rsaPss("SHA-256"),
+  PS384: rsaPss("SHA-384"),
+  PS512: rsaPss("SHA-512"),
+  ES256: ecdsa("P-256", "SHA-256"),
+  ES384: ecdsa("P-384", "SHA-384"),
+  ES512: ecdsa("P-521", "SHA-512"),
+  EdDSA: ed25519,
+};
 
 /**
  * The algorithms that a key may verify, by its `kty` and, if it has one, its `crv`. The key decides,

@@ -1,24 +1,20 @@
-import { importJWK } from "jose";
 import * as z from "zod/mini";
-import { cryptography } from "../../pki/cryptography.ts";
 import { parseBase64Url } from "../../pki/encoding/base64.ts";
 import { rsaKeyFault } from "../../pki/x509/subject-public-key.ts";
 import { algorithmsOfKey, type JwsAlgorithm } from "./jws-algorithm.ts";
 
-/** A public key of an issuer. */
-export interface VerificationKey {
+/** A public key as an issuer publishes it. */
+export interface PublishedKey {
   readonly keyId: string | undefined;
   readonly algorithms: readonly JwsAlgorithm[];
-  /** Its public members as JSON: equal for equal keys, whatever their key ids. */
+  /** Its public members, and no other. */
+  readonly jwk: JsonWebKey;
+  /** These members as JSON text: equal for equal keys, whatever their key ids. */
   readonly material: string;
-  /** The keys imported so far. */
-  readonly opened: ReadonlyMap<JwsAlgorithm, CryptoKey>;
-  /** Imports the key for one of its algorithms; rejects if its members are no valid key. */
-  readonly open: (algorithm: JwsAlgorithm) => Promise<CryptoKey>;
 }
 
 /** The public keys of an issuer that Rampart can use. */
-export type KeySet = readonly VerificationKey[];
+export type KeySet = readonly PublishedKey[];
 
 /** A cluster publishes two or three keys. */
 const maximumKeys = 32;
@@ -54,17 +50,17 @@ export function parseKeySet(json: unknown): KeySet | undefined {
   const keys = parsed.data.keys.flatMap((key) => {
     const jwk = jwkForm.safeParse(key);
     const algorithms = jwk.success ? algorithmsOf(jwk.data) : [];
-    return jwk.success && algorithms.length > 0 ? [verificationKey(jwk.data, algorithms)] : [];
+    return jwk.success && algorithms.length > 0 ? [publishedKey(jwk.data, algorithms)] : [];
   });
   return keys.length > 0 ? keys : undefined;
 }
 
 /** The keys that may have signed a token: those of its algorithm and, if it names one, its key id. */
-export function candidatesIn(
-  keys: KeySet,
+export function candidatesIn<Key extends PublishedKey>(
+  keys: readonly Key[],
   algorithm: string,
   keyId: string | undefined,
-): readonly VerificationKey[] {
+): readonly Key[] {
   return keys.filter(
     (key) =>
       (keyId === undefined || key.keyId === keyId) &&
@@ -88,22 +84,11 @@ function isStrongRsaKey({ n = "", e = "" }: Jwk): boolean {
   return rsaKeyFault(modulus, exponent) === undefined;
 }
 
-function verificationKey(jwk: Jwk, algorithms: readonly JwsAlgorithm[]): VerificationKey {
-  const { kty, crv, n, e, x, y } = jwk;
-  const publicMembers = Object.fromEntries(
-    Object.entries({ crv, n, e, x, y }).filter(([, value]) => value !== undefined),
-  );
-  const opened = new Map<JwsAlgorithm, CryptoKey>();
-  const open = async (algorithm: JwsAlgorithm): Promise<CryptoKey> => {
-    const known = opened.get(algorithm);
-    if (known) return known;
-    const key = await importJWK({ kty, ...publicMembers }, algorithm, {
-      extractable: !cryptography.keepsKeys,
-    });
-    if (key instanceof Uint8Array) throw new Error("a symmetric key among the verification keys");
-    opened.set(algorithm, key);
-    return key;
-  };
-  const material = JSON.stringify({ kty, ...publicMembers });
-  return { keyId: jwk.kid, algorithms, material, opened, open };
+function publishedKey(
+  { kid: keyId, kty, crv, n, e, x, y }: Jwk,
+  algorithms: readonly JwsAlgorithm[],
+): PublishedKey {
+  const members = Object.entries({ kty, crv, n, e, x, y });
+  const jwk = Object.fromEntries(members.filter(([, value]) => value !== undefined));
+  return { keyId, algorithms, jwk, material: JSON.stringify(jwk) };
 }

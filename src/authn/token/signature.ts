@@ -1,9 +1,9 @@
-import { cryptography } from "../../pki/cryptography.ts";
+import type { PublicKey } from "../../pki/crypto-provider.ts";
 import { rejectCredential } from "../credential-rejection.ts";
 import type { IssuerKeys } from "./issuer-keys.ts";
 import type { JsonWebSignature } from "./json-web-signature.ts";
-import { type JwsAlgorithm, verifyParameters } from "./jws-algorithm.ts";
-import type { VerificationKey } from "./key-set.ts";
+import type { JwsAlgorithm } from "./jws-algorithm.ts";
+import type { VerificationKey } from "./verification-key.ts";
 
 /**
  * Requires that a key of the issuer signed the token.
@@ -25,9 +25,7 @@ export async function requireSignature(
   let hasOpened = false;
   for (const key of candidates) {
     const opened = key.opened.get(algorithm) ?? (await open(key, algorithm));
-    const parameters = verifyParameters[algorithm];
-    const { signature, signedBytes } = jws;
-    if (opened && (await cryptography.verify(parameters, opened, signature, signedBytes))) return;
+    if (await opened?.verify(jws.signature, jws.signedBytes)) return;
     hasOpened ||= opened !== undefined;
   }
   if (!hasOpened) throw rejectCredential("key", "the issuer's key cannot be imported");
@@ -35,7 +33,7 @@ export async function requireSignature(
 }
 
 /** A key that cannot be imported has signed nothing, but the other candidates may have. */
-async function open(key: VerificationKey, algorithm: JwsAlgorithm): Promise<CryptoKey | undefined> {
+async function open(key: VerificationKey, algorithm: JwsAlgorithm): Promise<PublicKey | undefined> {
   try {
     return await key.open(algorithm);
   } catch (error) {

@@ -2,8 +2,10 @@ import { X509Certificate } from "node:crypto";
 import {
   type AuthorityCertificates,
   createSigningAuthority,
+  signatureAlgorithmOf,
 } from "../../pki/authority/signing-authority.ts";
 import { type TrustDomain, workloadSpiffeId } from "../../pki/spiffe-id.ts";
+import { webSigningKey } from "../../pki/web-crypto-provider.ts";
 import { createIssuer, issueLeaf, type Leaf } from "../../pki/x509/issuer.ts";
 import { leafValidity } from "../../pki/x509/validity.ts";
 
@@ -40,7 +42,8 @@ async function issueTrialLeaf(
   const authority = await createSigningAuthority(certificates, schedule);
   const { validity } = authority.certificate.toBeSigned;
   const oneSecond = { defaultSeconds: 1, maximumSeconds: 1 };
-  return issueLeaf(createIssuer(authority, privateKey), {
+  const signingKey = webSigningKey(privateKey, signatureAlgorithmOf(authority.publicKey));
+  return issueLeaf(createIssuer(authority, signingKey), {
     spiffeId: workloadSpiffeId(trustDomain, { namespace: "rampart", name: "import" }),
     publicKey: authority.publicKey,
     validity: leafValidity(1n, oneSecond, validity, now),

@@ -1,6 +1,7 @@
 import { compose } from "../../compose/composition.ts";
 import { CaError } from "../../foundation/errors.ts";
 import { OperatorError } from "../../foundation/operator-error.ts";
+import { nodeCryptoProvider } from "../../node/node-crypto-provider.ts";
 import type { NumberedBundle } from "../../pki/authority/trust-bundle.ts";
 import type { Deployment } from "../session/deployment.ts";
 
@@ -11,7 +12,8 @@ export async function currentBundle(
 ): Promise<NumberedBundle | undefined> {
   // Whoever asks has opened the store as well, and been told what is wrong with it.
   const log = { audit: () => {}, operation: () => {} };
-  const platform = { store, signerStore, log, clock: () => now };
+  const cryptoProvider = nodeCryptoProvider;
+  const platform = { store, signerStore, cryptoProvider, log, clock: () => now };
   try {
     const { certificateAuthority } = await compose(configuration, platform);
     const { trustBundle, sequence } = await certificateAuthority.issuance.authorities.at(now);

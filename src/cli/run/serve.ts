@@ -5,14 +5,12 @@ import { createEventLog } from "../../ca/audit-event.ts";
 import { type OperationLog, writeToConsole } from "../../foundation/event-log.ts";
 import { readConfigurationFile } from "../../node/files/configuration-file.ts";
 import { addressText } from "../../node/http/listen-address.ts";
-import { nodeCryptography } from "../../node/node-cryptography.ts";
 import { serve } from "../../node/serve/serve.ts";
 import {
   parseServeConfiguration,
   type ServeConfiguration,
 } from "../../node/serve/serve-configuration.ts";
 import type { RunningServer, ServerContext } from "../../node/server.ts";
-import { useCryptography } from "../../pki/cryptography.ts";
 import { orOperatorError } from "../terminal/operator-error.ts";
 import { joinProcesses, runProcesses } from "./processes.ts";
 
@@ -45,7 +43,6 @@ async function serveHere(
   { config, process: number }: ServeOptions,
   { log, clock }: ServerContext,
 ): Promise<void> {
-  useCryptography(nodeCryptography);
   const values = await orOperatorError(() => readConfigurationFile(config, process.env));
   const alone = await orOperatorError(async () => parseServeConfiguration(values));
   const configuration = number === undefined ? alone : oneOfSeveral(alone, number);

@@ -6,6 +6,7 @@ import type { Configuration } from "../../config/configuration.ts";
 import type { AuthorityStore } from "../../custody/authority-store.ts";
 import type { OperationLog } from "../../foundation/event-log.ts";
 import { OperatorError } from "../../foundation/operator-error.ts";
+import { nodeCryptoProvider } from "../../node/node-crypto-provider.ts";
 import type { NumberedBundle } from "../../pki/authority/trust-bundle.ts";
 import { currentBundle } from "../root/current-bundle.ts";
 import { type DeploymentChoice, openDeployment } from "./deployment.ts";
@@ -51,6 +52,7 @@ export async function withSession(
     const mint = await mintOf(configuration, signer, {
       store: sessionStore,
       signerStore: () => sessionStore,
+      cryptoProvider: nodeCryptoProvider,
       log: isDry ? errorsOf(log) : log,
       clock: () => now,
     });

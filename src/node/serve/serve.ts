@@ -19,6 +19,7 @@ import { auxiliaryRpcs } from "../http/auxiliary-rpcs.ts";
 import { listenInPlaintext, listenWithTls } from "../http/listener.ts";
 import { createMonitoringRoutes } from "../http/monitoring-routes.ts";
 import type { Routes } from "../http/routes.ts";
+import { nodeCryptoProvider } from "../node-crypto-provider.ts";
 import { addAuthorityGauges, countingLog } from "../observability/ca-metrics.ts";
 import { createRegistry, createRpcMetrics } from "../observability/grpc-metrics.ts";
 import { metricsOfAll } from "../observability/peer-processes.ts";
@@ -117,7 +118,8 @@ async function composeHere(
   const signerStore = await openSignerStores(configuration);
   const watchPods = createPodWatch(clock, ending);
   const files = { store, signerStore, longestRefreshSeconds };
-  return compose(configuration.ca, { ...files, log, clock, clusterFetch, watchPods });
+  const node = { cryptoProvider: nodeCryptoProvider, clusterFetch, watchPods };
+  return compose(configuration.ca, { ...files, ...node, log, clock });
 }
 
 function servingCertificate(

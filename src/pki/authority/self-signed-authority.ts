@@ -1,4 +1,5 @@
 import { type TrustDomain, trustDomainSpiffeId } from "../spiffe-id.ts";
+import { webSigningKey } from "../web-crypto-provider.ts";
 import { parseToBeSigned } from "../x509/certificate.ts";
 import { lintAndSign } from "../x509/issuer.ts";
 import { keyIdentifier } from "../x509/key-identifier.ts";
@@ -97,5 +98,5 @@ async function selfSign(
       keyIdentifier: undefined,
     },
   };
-  return lintAndSign(toBeSigned, intent, { privateKey, algorithm: subject.signatureAlgorithm });
+  return lintAndSign(toBeSigned, intent, webSigningKey(privateKey, subject.signatureAlgorithm));
 }

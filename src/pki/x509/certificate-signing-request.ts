@@ -1,9 +1,10 @@
 import { CaError } from "../../foundation/errors.ts";
-import { cryptography } from "../cryptography.ts";
+import type { CryptoProvider } from "../crypto-provider.ts";
 import { type Bytes, fromHexLiteral } from "../encoding/bytes.ts";
 import { DerError, DerReader, Tag } from "../encoding/der-reader.ts";
 import { parsePem } from "../encoding/pem.ts";
 import {
+  type DsaEncoding,
   fromX509Signature,
   type SignatureAlgorithm,
   signatureAlgorithms,
@@ -26,6 +27,7 @@ interface SignedRequest {
   readonly signatureAlgorithm: SignatureAlgorithm;
   /** CertificationRequestInfo, whole: what the signature covers. */
   readonly signedBytes: Bytes;
+  /** In the encoding that the provider verifies. */
   readonly signature: Bytes;
 }
 
@@ -39,12 +41,16 @@ interface SignedRequest {
  * @throws CaError `csr-malformed`, `csr-signature-algorithm-unacceptable`, `csr-signature-invalid`,
  *   `subject-key-unacceptable`.
  */
-export async function parseCertificateSigningRequest(pem: string): Promise<SubjectPublicKey> {
-  const { subjectPublicKey, signatureAlgorithm, signature, signedBytes } = parseRequest(pem);
+export async function parseCertificateSigningRequest(
+  pem: string,
+  cryptoProvider: CryptoProvider,
+): Promise<SubjectPublicKey> {
+  const request = parseRequest(pem, cryptoProvider.dsaEncoding);
+  const { subjectPublicKey, signatureAlgorithm, signature, signedBytes } = request;
   const { signatureOctets = signature.length } = signatureAlgorithm;
   if (signature.length !== signatureOctets) throw refuseSignature();
   const { spki } = subjectPublicKey;
-  const isKeys = await cryptography.verifyBy(spki, signatureAlgorithm, signature, signedBytes);
+  const isKeys = await cryptoProvider.verify(spki, signatureAlgorithm, signature, signedBytes);
   // The policy has read all of the key but whether its point is on the curve; the import says that.
   if (isKeys === undefined) throw refuseSubjectKey("point");
   if (!isKeys) throw refuseSignature();
@@ -58,18 +64,18 @@ function refuseSignature(): CaError {
   );
 }
 
-function parseRequest(pem: string): SignedRequest {
+function parseRequest(pem: string, dsaEncoding: DsaEncoding): SignedRequest {
   const der = pem.length <= maximumPemLength ? parsePem(pem, labels) : undefined;
   if (!der) throw malformed("not one PEM block of a certificate signing request");
   try {
-    return readRequest(der);
+    return readRequest(der, dsaEncoding);
   } catch (error) {
     if (error instanceof DerError) throw malformed(error.message, error);
     throw error;
   }
 }
 
-function readRequest(der: Bytes): SignedRequest {
+function readRequest(der: Bytes, dsaEncoding: DsaEncoding): SignedRequest {
   const outer = new DerReader(der);
   const fields = outer.enter(Tag.sequence);
   outer.finish();
@@ -84,7 +90,7 @@ function readRequest(der: Bytes): SignedRequest {
     subjectPublicKey,
     signatureAlgorithm,
     signedBytes,
-    signature: fromX509Signature(signatureAlgorithm, signature),
+    signature: fromX509Signature(signature, signatureAlgorithm, dsaEncoding),
   };
 }
 

@@ -3,7 +3,7 @@ import {
   signatureAlgorithmOf,
   subjectKeyIdentifierOf,
 } from "../authority/signing-authority.ts";
-import { cryptography } from "../cryptography.ts";
+import type { SigningKey } from "../crypto-provider.ts";
 import { type Bytes, toHex } from "../encoding/bytes.ts";
 import { Tag } from "../encoding/der-reader.ts";
 import { DerBuilder } from "../encoding/der-writer.ts";
@@ -11,7 +11,7 @@ import type { SpiffeId } from "../spiffe-id.ts";
 import { keyIdentifier } from "./key-identifier.ts";
 import { lint } from "./lint.ts";
 import type { Intent, IssuerFields } from "./linted-certificate.ts";
-import { prependX509Signature, type SignatureAlgorithm } from "./signature-algorithm.ts";
+import { prependX509Signature } from "./signature-algorithm.ts";
 import type { SubjectPublicKey } from "./subject-public-key.ts";
 import {
   createLeafProfile,
@@ -22,15 +22,10 @@ import {
 } from "./to-be-signed.ts";
 import type { Validity } from "./validity.ts";
 
-/** A private key with the way it signs. */
-export interface Signer {
-  readonly privateKey: CryptoKey;
-  readonly algorithm: SignatureAlgorithm;
-}
-
 /** An authority with its key open. */
-export interface Issuer extends Signer {
+export interface Issuer {
   readonly authority: SigningAuthority;
+  readonly signingKey: SigningKey;
   readonly profile: LeafProfile;
   readonly fields: IssuerFields;
 }
@@ -56,15 +51,14 @@ export interface Leaf {
   readonly serialNumber: string;
 }
 
-/** @param privateKey May sign; need not, and should not, be extractable. */
-export function createIssuer(authority: SigningAuthority, privateKey: CryptoKey): Issuer {
+/** An authority as an issuer. Nothing here checks that the key is the authority's. */
+export function createIssuer(authority: SigningAuthority, signingKey: SigningKey): Issuer {
   const algorithm = signatureAlgorithmOf(authority.publicKey);
   const { subject, validity } = authority.certificate.toBeSigned;
   const identifier = subjectKeyIdentifierOf(authority.certificate);
   return {
     authority,
-    privateKey,
-    algorithm,
+    signingKey,
     profile: createLeafProfile(algorithm, subject, identifier),
     fields: {
       signatureAlgorithm: algorithm.identifier,
@@ -99,7 +93,7 @@ export async function issueLeaf(issuer: Issuer, request: LeafRequest): Promise<L
     validity,
     issuer: issuer.fields,
   };
-  const der = await lintAndSign(toBeSigned, intent, issuer);
+  const der = await lintAndSign(toBeSigned, intent, issuer.signingKey);
   return { der, serialNumber: toHex(serialNumber) };
 }
 
@@ -123,7 +117,7 @@ export async function issueServingCertificate(
     keyIdentifier: identifier,
     issuer: issuer.fields,
   };
-  const der = await lintAndSign(toBeSigned, intent, issuer);
+  const der = await lintAndSign(toBeSigned, intent, issuer.signingKey);
   return { der, serialNumber: toHex(serialNumber) };
 }
 
@@ -131,23 +125,26 @@ export async function issueServingCertificate(
 export async function lintAndSign(
   toBeSigned: Bytes,
   intent: Intent,
-  signer: Signer,
+  signingKey: SigningKey,
 ): Promise<Bytes> {
   const findings = lint(toBeSigned, intent);
   if (findings.length > 0) {
     throw new Error(`refusing to sign: ${findings.map(({ clause }) => clause).join("; ")}`);
   }
-  const { algorithm, privateKey } = signer;
-  const signature = await cryptography.sign(algorithm.signParameters, privateKey, toBeSigned);
-  return certificateOf(toBeSigned, algorithm, new Uint8Array(signature));
+  return certificateOf(toBeSigned, signingKey, await signingKey.sign(toBeSigned));
 }
 
-function certificateOf(toBeSigned: Bytes, algorithm: SignatureAlgorithm, signature: Bytes): Bytes {
+function certificateOf(
+  toBeSigned: Bytes,
+  { algorithm, dsaEncoding }: SigningKey,
+  signed: Bytes | ArrayBuffer,
+): Bytes {
+  const signature = ArrayBuffer.isView(signed) ? signed : new Uint8Array(signed);
   const headers = 32;
   const room = toBeSigned.length + algorithm.identifier.length + signature.length + headers;
   const der = new DerBuilder(room);
   const end = der.position;
-  prependX509Signature(der, algorithm, signature);
+  prependX509Signature(der, signature, algorithm, dsaEncoding);
   der.closeBitString(end);
   der.prepend(algorithm.identifier);
   der.prepend(toBeSigned);

@@ -1,82 +1,88 @@
 import { allocateBytes, type Bytes, fromHexLiteral } from "../encoding/bytes.ts";
 import { DerReader, Tag } from "../encoding/der-reader.ts";
-import type { DerBuilder } from "../encoding/der-writer.ts";
+import { DerBuilder } from "../encoding/der-writer.ts";
+import {
+  type Curve,
+  ecdsa,
+  ed25519,
+  type Hash,
+  rsaPkcs1,
+  type SignatureScheme,
+} from "../signature-scheme.ts";
 
 /** The keys that a certificate of Rampart may certify, by the name used in logs and configuration. */
 export type SubjectKeyAlgorithm = "EC-P256" | "EC-P384" | "EC-P521" | "RSA" | "Ed25519";
 
-type Hash = "SHA-256" | "SHA-384" | "SHA-512";
-
-/**
- * One way to sign: the AlgorithmIdentifier on the wire, and what WebCrypto needs to import the key
- * and to check or make the signature.
- */
-export interface SignatureAlgorithm {
+/** One way to sign as X.509 names it. */
+export interface SignatureAlgorithm extends SignatureScheme {
   readonly name: string;
   /** AlgorithmIdentifier, whole. RFC 5758 §3.2: ECDSA without parameters; RFC 4055 §5: RSA with NULL. */
   readonly identifier: Bytes;
-  readonly importParameters: RsaHashedImportParams | EcKeyImportParams | Algorithm;
-  readonly signParameters: EcdsaParams | Algorithm;
-  /** Octets of r and of s when the signature is ECDSA, else `undefined`. */
-  readonly scalarOctets: number | undefined;
-  /** Octets of WebCrypto's signature where all have the same: another length is a fault to workerd. */
+  /** Octets of the signature where only one length is possible; workerd fails on every other length. */
   readonly signatureOctets: number | undefined;
 }
 
 /** The algorithms that a key of each kind may sign with. SHA-1, MD5, DSA and PSS are not on the list. */
 export const signatureAlgorithms: Record<SubjectKeyAlgorithm, readonly SignatureAlgorithm[]> = {
-  "EC-P256": ellipticCurve("P-256", 32),
-  "EC-P384": ellipticCurve("P-384", 48),
-  "EC-P521": ellipticCurve("P-521", 66),
+  "EC-P256": ellipticCurve("P-256"),
+  "EC-P384": ellipticCurve("P-384"),
+  "EC-P521": ellipticCurve("P-521"),
   RSA: [rsa("SHA-256", "0b"), rsa("SHA-384", "0c"), rsa("SHA-512", "0d")],
   Ed25519: [
     {
+      ...ed25519,
       name: "Ed25519",
       identifier: fromHexLiteral("300506032b6570"),
-      importParameters: { name: "Ed25519" },
-      signParameters: { name: "Ed25519" },
-      scalarOctets: undefined,
       signatureOctets: 64,
     },
   ],
 };
 
-function ellipticCurve(namedCurve: string, scalarOctets: number): SignatureAlgorithm[] {
+function ellipticCurve(namedCurve: Curve): SignatureAlgorithm[] {
   const withHash = (hash: Hash, lastArc: string): SignatureAlgorithm => ({
+    ...ecdsa(namedCurve, hash),
     name: `ecdsa-with-${hash}`,
     identifier: fromHexLiteral(`300a06082a8648ce3d0403${lastArc}`),
-    importParameters: { name: "ECDSA", namedCurve },
-    signParameters: { name: "ECDSA", hash },
-    scalarOctets,
-    signatureOctets: 2 * scalarOctets,
+    signatureOctets: undefined,
   });
   return [withHash("SHA-256", "02"), withHash("SHA-384", "03"), withHash("SHA-512", "04")];
 }
 
 function rsa(hash: Hash, lastArc: string): SignatureAlgorithm {
   return {
+    ...rsaPkcs1(hash),
     name: `${hash}-with-rsa`,
     identifier: fromHexLiteral(`300d06092a864886f70d0101${lastArc}0500`),
-    importParameters: { name: "RSASSA-PKCS1-v1_5", hash },
-    signParameters: { name: "RSASSA-PKCS1-v1_5" },
-    scalarOctets: undefined,
     signatureOctets: undefined,
   };
 }
 
 /**
- * Prepends a signature as X.509 carries it: for ECDSA the `SEQUENCE { r, s }` of RFC 3279 §2.2.3 in
- * place of WebCrypto's `r || s`.
+ * How an ECDSA signature is encoded: `der` is the `SEQUENCE { r, s }` of X.509 (RFC 3279 §2.2.3),
+ * `ieee-p1363` the `r || s` of WebCrypto and JWS.
  */
+export type DsaEncoding = "der" | "ieee-p1363";
+
+/** Prepends a signature as X.509 carries it. */
 export function prependX509Signature(
   der: DerBuilder,
-  { scalarOctets }: SignatureAlgorithm,
-  signature: Bytes,
+  signature: Uint8Array,
+  { scalarOctets }: SignatureScheme,
+  encoding: DsaEncoding,
 ): void {
-  if (scalarOctets === undefined) {
-    der.prepend(signature);
-    return;
-  }
+  if (scalarOctets === undefined || encoding === "der") der.prepend(signature);
+  else prependScalars(der, signature, scalarOctets);
+}
+
+/** The `SEQUENCE { r, s }` of an `r || s`. */
+export function toX509Signature(signature: Bytes, scalarOctets: number): Bytes {
+  const headers = 16;
+  const der = new DerBuilder(signature.length + headers);
+  prependScalars(der, signature, scalarOctets);
+  return der.finish();
+}
+
+function prependScalars(der: DerBuilder, signature: Uint8Array, scalarOctets: number): void {
   const end = der.position;
   der.prependUnsignedInteger(signature, scalarOctets);
   der.prependUnsignedInteger(signature, 0, scalarOctets);
@@ -84,12 +90,15 @@ export function prependX509Signature(
 }
 
 /**
- * The signature as WebCrypto wants it.
+ * A signature out of an X.509 structure, in the encoding that verifies it.
  *
  * @throws DerError when an ECDSA signature is not two integers of at most the curve's size.
  */
-export function fromX509Signature(algorithm: SignatureAlgorithm, signature: Bytes): Bytes {
-  const { scalarOctets } = algorithm;
+export function fromX509Signature(
+  signature: Bytes,
+  { scalarOctets }: SignatureScheme,
+  encoding: DsaEncoding,
+): Bytes {
   if (scalarOctets === undefined) return signature;
   const outer = new DerReader(signature);
   const integers = outer.enter(Tag.sequence);
@@ -98,5 +107,5 @@ export function fromX509Signature(algorithm: SignatureAlgorithm, signature: Byte
   integers.unsignedIntegerInto(scalars, 0, scalarOctets);
   integers.unsignedIntegerInto(scalars, scalarOctets, 2 * scalarOctets);
   integers.finish();
-  return scalars;
+  return encoding === "der" ? signature : scalars;
 }

@@ -10,6 +10,7 @@ import { rotate } from "../../../src/ca/rotate.ts";
 import { compose } from "../../../src/compose/composition.ts";
 import { parseConfiguration } from "../../../src/config/configuration.ts";
 import type { Departure } from "../../../src/pki/authority/taint.ts";
+import { webCryptoProvider } from "../../../src/pki/web-crypto-provider.ts";
 import { createRoutes } from "../../../src/transport/http/routes.ts";
 import { createMemoryStore, type MemoryStore } from "../../testkit/ca/memory-store.ts";
 import { randomKek } from "../../testkit/ca/running-ca.ts";
@@ -54,7 +55,12 @@ export async function startHttpCa(
     PROPAGATION_INTERVAL: "0s",
     ...values,
   });
-  const composition = await compose(configuration, { store, log, clock });
+  const composition = await compose(configuration, {
+    store,
+    cryptoProvider: webCryptoProvider,
+    log,
+    clock,
+  });
   const { certificateAuthority, mint } = composition;
   await foundIfEmpty(mint, clock());
   const app = createRoutes(certificateAuthority);

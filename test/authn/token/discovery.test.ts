@@ -3,6 +3,7 @@ import { beforeAll, describe, expect, test } from "vitest";
 import { publishedKeys } from "../../../src/authn/token/issuer-keys.ts";
 import { isSafeToFetch } from "../../../src/foundation/base-url.ts";
 import { fetchJson } from "../../../src/foundation/json-fetch.ts";
+import { webCryptoProvider } from "../../../src/pki/web-crypto-provider.ts";
 import { createTokenKey } from "../../testkit/callers/tokens.ts";
 import { startLoopbackServer } from "../../testkit/network/loopback-server.ts";
 import { refusalOf } from "../../testkit/refusal.ts";
@@ -30,7 +31,8 @@ describe("discovery", () => {
     });
     const issuer = `${server.origin}${path}`;
     const location = { kind: "discovery", issuer } as const;
-    return { server, keys: publishedKeys(issuer, location, fetchJson, () => {}) };
+    const fetching = { fetchJson, keyFetchFailed: () => {}, cryptoProvider: webCryptoProvider };
+    return { server, keys: publishedKeys(issuer, location, fetching) };
   }
 
   test.each([

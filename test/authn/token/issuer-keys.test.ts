@@ -10,6 +10,7 @@ import {
   publishedKeys,
 } from "../../../src/authn/token/issuer-keys.ts";
 import { type FetchError, fetchJson } from "../../../src/foundation/json-fetch.ts";
+import { webCryptoProvider } from "../../../src/pki/web-crypto-provider.ts";
 import { createTokenKey } from "../../testkit/callers/tokens.ts";
 import { type LoopbackServer, startLoopbackServer } from "../../testkit/network/loopback-server.ts";
 import { refusalOf } from "../../testkit/refusal.ts";
@@ -48,8 +49,10 @@ async function publish(answer: Publication["answer"]): Promise<Publication> {
   const failures: FetchError[] = [];
   const server = await startLoopbackServer((_, response) => publication.answer(response));
   const location = { kind: "jwks-uri", url: `${server.origin}/jwks` } as const;
-  const keys = publishedKeys("https://a.test", location, fetchJson, (_, error) => {
-    failures.push(error);
+  const keys = publishedKeys("https://a.test", location, {
+    fetchJson,
+    keyFetchFailed: (_, error) => void failures.push(error),
+    cryptoProvider: webCryptoProvider,
   });
   const publication: Publication = { server, keys, failures, answer };
   return publication;
@@ -232,8 +235,11 @@ describe("an issuer that cannot be reached", () => {
   test("is not what a fault of this program looks like", async () => {
     const fault = new TypeError("a mistake");
     const location = { kind: "jwks-uri", url: "https://a.test/jwks" } as const;
-    const failing = () => Promise.reject(fault);
-    const keys = publishedKeys("https://a.test", location, failing, () => {});
+    const keys = publishedKeys("https://a.test", location, {
+      fetchJson: () => Promise.reject(fault),
+      keyFetchFailed: () => {},
+      cryptoProvider: webCryptoProvider,
+    });
     await expect(keys(query("first"), start)).rejects.toBe(fault);
   });
 });

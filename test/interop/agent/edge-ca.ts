@@ -5,6 +5,7 @@ import { createTestHarness } from "wrangler";
 import { compose } from "../../../src/compose/composition.ts";
 import { parseConfiguration } from "../../../src/config/configuration.ts";
 import type { Departure } from "../../../src/pki/authority/taint.ts";
+import { webCryptoProvider } from "../../../src/pki/web-crypto-provider.ts";
 import { createKvStore, type KvNamespace } from "../../../src/worker/kv-store.ts";
 import { taintSigner } from "../../agent/stories/taint-signer.ts";
 import { createTokenKey, jwksOf, mintAccountToken } from "../../testkit/callers/tokens.ts";
@@ -57,6 +58,7 @@ export async function startEdgeCa(leafSeconds: number): Promise<EdgeCa> {
   // The same CA a second time, over the same KV: an operator's terminal, who may taint.
   const operator = await compose(parseConfiguration({ ...vars, ...secrets }), {
     store: createKvStore((await worker.getEnv()).AUTHORITIES),
+    cryptoProvider: webCryptoProvider,
     log: createEventRecorder(),
     clock: () => new Date(),
   });

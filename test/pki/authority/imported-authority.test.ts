@@ -6,6 +6,7 @@ import {
   createSigningAuthority,
   signatureAlgorithmOf,
 } from "../../../src/pki/authority/signing-authority.ts";
+import { webSigningKey } from "../../../src/pki/web-crypto-provider.ts";
 import { createIssuer, type Issuer, issueLeaf } from "../../../src/pki/x509/issuer.ts";
 import { parseSubjectPublicKey } from "../../../src/pki/x509/subject-public-key.ts";
 import { oneDay, tenDays, workload } from "../../testkit/pki/certificates.ts";
@@ -36,7 +37,9 @@ async function importedIssuer(
   });
   const der = new Uint8Array(certificate.rawData);
   const certificates = { certificate: der, intermediates: [], roots: [der] };
-  return createIssuer(await createSigningAuthority(certificates, tenDays), keys.privateKey);
+  const authority = await createSigningAuthority(certificates, tenDays);
+  const algorithm = signatureAlgorithmOf(authority.publicKey);
+  return createIssuer(authority, webSigningKey(keys.privateKey, algorithm));
 }
 
 async function leafOf(issuer: Issuer): Promise<Octets> {

@@ -1,6 +1,5 @@
 import { sign } from "node:crypto";
 import { expect, test } from "vitest";
-import { parseCertificateSigningRequest } from "../../../src/pki/x509/certificate-signing-request.ts";
 import {
   buildCsr,
   type CsrDepartures,
@@ -11,6 +10,7 @@ import {
   type SignerKind,
   signatureIdentifier,
 } from "../../testkit/pki/csr.ts";
+import { parseCsr } from "../../testkit/pki/csr-parsing.ts";
 import {
   childrenOf,
   contentOf,
@@ -37,7 +37,7 @@ const signers = Object.fromEntries(kinds.map((kind) => [kind, generateSigner(kin
 >;
 
 const parse = (signer: CsrSigner, departures: CsrDepartures = {}) =>
-  parseCertificateSigningRequest(csrPem(buildCsr(signer, departures)));
+  parseCsr(csrPem(buildCsr(signer, departures)));
 
 const refusal = (signer: CsrSigner, departures: CsrDepartures) =>
   refusalOf(() => parse(signer, departures));

@@ -3,7 +3,6 @@ import { createHash, createPublicKey, X509Certificate } from "node:crypto";
 import * as x509 from "@peculiar/x509";
 import { describe, expect, test } from "vitest";
 import type { AuthorityKey } from "../../../src/pki/authority/self-signed-authority.ts";
-import { parseCertificateSigningRequest } from "../../../src/pki/x509/certificate-signing-request.ts";
 import { type Issuer, issueLeaf } from "../../../src/pki/x509/issuer.ts";
 import { parseSubjectPublicKey } from "../../../src/pki/x509/subject-public-key.ts";
 import { createTestIssuer, oneDay, workload } from "../../testkit/pki/certificates.ts";
@@ -15,6 +14,7 @@ import {
   type SignerKind,
   signatureIdentifier,
 } from "../../testkit/pki/csr.ts";
+import { parseCsr } from "../../testkit/pki/csr-parsing.ts";
 import {
   contentOf,
   der,
@@ -170,7 +170,7 @@ test("nothing of a CSR but its key reaches the leaf", async () => {
     ],
     attributes: [new x509.ChallengePasswordAttribute("evil-password")],
   });
-  const publicKey = await parseCertificateSigningRequest(csr.toString("pem"));
+  const publicKey = await parseCsr(csr.toString("pem"));
   const issuer = issuers["EC-P256"];
   const leaf = await issueLeaf(issuer, { spiffeId, publicKey, validity: oneDay });
   expect(Buffer.from(leaf.der).toString("latin1")).not.toContain("evil");
@@ -185,7 +185,7 @@ test("two CSRs of one key that ask for different things give leaves that differ 
   const plain = buildCsr(signer, { subject: hex("3000"), attributes: hex("a000") });
   const leaves = await Promise.all(
     [csrPem(plain), csrPem(buildCsr(signer))].map(async (pem) => {
-      const publicKey = await parseCertificateSigningRequest(pem);
+      const publicKey = await parseCsr(pem);
       const { der: leaf } = await issueLeaf(issuers["EC-P256"], {
         spiffeId,
         publicKey,

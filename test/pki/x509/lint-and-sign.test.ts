@@ -1,6 +1,7 @@
 import { createPublicKey, verify } from "node:crypto";
 import { expect, test } from "vitest";
 import { signatureAlgorithmOf } from "../../../src/pki/authority/signing-authority.ts";
+import { webSigningKey } from "../../../src/pki/web-crypto-provider.ts";
 import { lintAndSign } from "../../../src/pki/x509/issuer.ts";
 import { lint } from "../../../src/pki/x509/lint.ts";
 import { parseSubjectPublicKey } from "../../../src/pki/x509/subject-public-key.ts";
@@ -13,7 +14,7 @@ const keys = await crypto.subtle.generateKey({ name: "ECDSA", namedCurve: "P-256
 ]);
 const spki = Buffer.from(await crypto.subtle.exportKey("spki", keys.publicKey));
 const algorithm = signatureAlgorithmOf(parseSubjectPublicKey(spki));
-const signer = { privateKey: keys.privateKey, algorithm };
+const signer = webSigningKey(keys.privateKey, algorithm);
 
 const { toBeSigned, intent } = subjects.ec;
 

@@ -2,14 +2,16 @@ import { generateKeyPairSync, sign, verify } from "node:crypto";
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { DerError } from "../../../src/pki/encoding/der-reader.ts";
+import { DerBuilder } from "../../../src/pki/encoding/der-writer.ts";
 import {
   fromX509Signature,
+  prependX509Signature,
   type SignatureAlgorithm,
   signatureAlgorithms,
+  toX509Signature,
 } from "../../../src/pki/x509/signature-algorithm.ts";
 import { signatureIdentifier } from "../../testkit/pki/csr.ts";
 import { der, derInteger, inHex } from "../../testkit/pki/der-mutation.ts";
-import { toX509Signature } from "../../testkit/pki/der-writing.ts";
 
 const curves = [
   ["EC-P256", "P-256", 32],
@@ -25,14 +27,14 @@ const algorithmOf = (key: keyof typeof signatureAlgorithms): SignatureAlgorithm 
 
 test.each(curves)(
   "converts signatures of %s as node:crypto makes them, both ways",
-  (key, namedCurve) => {
+  (key, namedCurve, octets) => {
     const { privateKey, publicKey } = generateKeyPairSync("ec", { namedCurve });
     for (let i = 0; i < 20; i++) {
       const data = Buffer.from(`message ${i}`);
       const der = sign("sha256", data, privateKey);
-      const raw = fromX509Signature(algorithmOf(key), der);
+      const raw = fromX509Signature(der, algorithmOf(key), "ieee-p1363");
       expect(verify("sha256", data, { key: publicKey, dsaEncoding: "ieee-p1363" }, raw)).toBe(true);
-      expect(inHex(toX509Signature(algorithmOf(key), raw))).toBe(inHex(der));
+      expect(inHex(toX509Signature(raw, octets))).toBe(inHex(der));
     }
   },
 );
@@ -48,9 +50,9 @@ test.each(curves)("pads and unpads any scalars of %s", (key, _, octets) => {
     fc.property(scalar, scalar, (r, s) => {
       const fixed = (value: bigint) => value.toString(16).padStart(octets * 2, "0");
       const encoded = der(0x30, derInteger(r), derInteger(s));
-      const raw = fromX509Signature(algorithmOf(key), encoded);
+      const raw = fromX509Signature(encoded, algorithmOf(key), "ieee-p1363");
       expect(inHex(raw)).toBe(fixed(r) + fixed(s));
-      expect(inHex(toX509Signature(algorithmOf(key), raw))).toBe(inHex(encoded));
+      expect(inHex(toX509Signature(raw, octets))).toBe(inHex(encoded));
     }),
     { numRuns: 200 },
   );
@@ -60,15 +62,27 @@ test.each(curves)("refuses a scalar one bit larger than %s", (key, _, octets) =>
   const large = derInteger(1n << BigInt(octets * 8));
   const small = derInteger(1n);
   for (const pair of [der(0x30, large, small), der(0x30, small, large)]) {
-    expect(() => fromX509Signature(algorithmOf(key), pair)).toThrow(DerError);
+    for (const encoding of ["der", "ieee-p1363"] as const) {
+      expect(() => fromX509Signature(pair, algorithmOf(key), encoding)).toThrow(DerError);
+    }
   }
 });
 
-test("leaves signatures that are no pairs as they are", () => {
-  for (const key of ["RSA", "Ed25519"] as const) {
-    const signature = new Uint8Array(64);
-    expect(toX509Signature(algorithmOf(key), signature)).toEqual(signature);
-    expect(fromX509Signature(algorithmOf(key), signature)).toBe(signature);
+test("leaves a signature alone that is not a pair, or is X.509's already", () => {
+  const signature = new Uint8Array(64).fill(7);
+  const pair = der(0x30, derInteger(1n), derInteger(2n));
+  const cases = [
+    ["RSA", "der", signature],
+    ["RSA", "ieee-p1363", signature],
+    ["Ed25519", "der", signature],
+    ["Ed25519", "ieee-p1363", signature],
+    ["EC-P256", "der", pair],
+  ] as const;
+  for (const [key, encoding, octets] of cases) {
+    expect(fromX509Signature(octets, algorithmOf(key), encoding)).toBe(octets);
+    const builder = new DerBuilder(octets.length);
+    prependX509Signature(builder, octets, algorithmOf(key), encoding);
+    expect(inHex(builder.finish())).toBe(inHex(octets));
   }
 });
 

@@ -2,10 +2,10 @@ import { createPublicKey } from "node:crypto";
 import { describe, expect, test } from "vitest";
 import { CaError } from "../../../src/foundation/errors.ts";
 import { DerError } from "../../../src/pki/encoding/der-reader.ts";
-import { parseCertificateSigningRequest } from "../../../src/pki/x509/certificate-signing-request.ts";
 import { parseSubjectPublicKey } from "../../../src/pki/x509/subject-public-key.ts";
 import { readVectors } from "../../testkit/pki/certificates-vectors.ts";
 import { buildCsr, csrPem, generateSigner, signatureIdentifier } from "../../testkit/pki/csr.ts";
+import { parseCsr } from "../../testkit/pki/csr-parsing.ts";
 import {
   contentOf,
   der,
@@ -98,12 +98,12 @@ describe("the reader", () => {
 
 describe("a CSR", () => {
   test.each(accepted)("of $name that its owner did not sign is refused", async ({ octets }) => {
-    const refusal = await refusalOf(() => parseCertificateSigningRequest(forgedCsr(octets)));
+    const refusal = await refusalOf(() => parseCsr(forgedCsr(octets)));
     expect(refusal).toEqual({ reason: "csr-signature-invalid" });
   });
 
   test.each(refused)("of $name is refused for its key", async ({ octets, refusal }) => {
-    const answer = await refusalOf(() => parseCertificateSigningRequest(forgedCsr(octets)));
+    const answer = await refusalOf(() => parseCsr(forgedCsr(octets)));
     expect(answer).toEqual(refusal);
   });
 });

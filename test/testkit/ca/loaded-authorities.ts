@@ -5,6 +5,7 @@ import {
 } from "../../../src/ca/authorities.ts";
 import type { StoredRecord } from "../../../src/custody/authority-store.ts";
 import type { KekRing } from "../../../src/custody/kek.ts";
+import { webCryptoProvider } from "../../../src/pki/web-crypto-provider.ts";
 import { createEventRecorder, type EventRecorder } from "../event-recorder.ts";
 import { createMemoryStore, type MemoryStore } from "./memory-store.ts";
 import { clusterLocal } from "./sealed-authorities.ts";
@@ -29,6 +30,7 @@ export function loadAuthorities(
     store,
     trustDomain: clusterLocal,
     keks,
+    cryptoProvider: webCryptoProvider,
     log,
     refreshSeconds: longestRefreshSeconds,
     surviveOutageSeconds,

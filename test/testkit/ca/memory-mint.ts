@@ -2,6 +2,7 @@ import type { Mint } from "../../../src/ca/mint.ts";
 import type { KekRing } from "../../../src/custody/kek.ts";
 import { openAuthority } from "../../../src/custody/seal.ts";
 import type { SigningAuthority } from "../../../src/pki/authority/signing-authority.ts";
+import { webCryptoProvider } from "../../../src/pki/web-crypto-provider.ts";
 import { createEventRecorder, type EventRecorder } from "../event-recorder.ts";
 import { createMemoryStore, type MemoryStore } from "./memory-store.ts";
 import { clusterLocal } from "./sealed-authorities.ts";
@@ -25,6 +26,7 @@ export const istioPhaseLengths = {
 export function createMemoryMint(keks: KekRing, changes: Partial<Mint> = {}): MemoryMint {
   return {
     keks,
+    cryptoProvider: webCryptoProvider,
     trustDomain: clusterLocal,
     authorityKey: "EC-P256",
     phaseLengths: istioPhaseLengths,
@@ -36,8 +38,12 @@ export function createMemoryMint(keks: KekRing, changes: Partial<Mint> = {}): Me
 }
 
 /** Every authority in the store of a mint, as it was minted. */
-export async function authoritiesIn({ store, keks }: MemoryMint): Promise<SigningAuthority[]> {
+export async function authoritiesIn({
+  store,
+  keks,
+  cryptoProvider,
+}: MemoryMint): Promise<SigningAuthority[]> {
   const records = (await store.load()).filter(({ kind }) => kind === "authority");
-  const opened = records.map((record) => openAuthority(record, clusterLocal, keks));
+  const opened = records.map((record) => openAuthority(record, clusterLocal, keks, cryptoProvider));
   return (await Promise.all(opened)).map(({ authority }) => authority);
 }

@@ -5,6 +5,8 @@ import { rotateAll } from "../../../src/ca/rotate.ts";
 import { compose } from "../../../src/compose/composition.ts";
 import { parseConfiguration } from "../../../src/config/configuration.ts";
 import { clusterFetch } from "../../../src/host/cluster-fetch.ts";
+import type { CryptoProvider } from "../../../src/pki/crypto-provider.ts";
+import { webCryptoProvider } from "../../../src/pki/web-crypto-provider.ts";
 import type { CertificateAuthority } from "../../../src/transport/certificate-authority.ts";
 import { createRoutes } from "../../../src/transport/http/routes.ts";
 import { createEventRecorder, type EventRecorder } from "../event-recorder.ts";
@@ -36,7 +38,10 @@ export function randomKek(id: string): string {
 }
 
 /** @param values Keys of the configuration; what is not given has a value that works. */
-export async function startCa(values: Readonly<Record<string, unknown>> = {}): Promise<RunningCa> {
+export async function startCa(
+  values: Readonly<Record<string, unknown>> = {},
+  cryptoProvider: CryptoProvider = webCryptoProvider,
+): Promise<RunningCa> {
   const store = createMemoryStore();
   const log = createEventRecorder();
   let now = start;
@@ -53,7 +58,7 @@ export async function startCa(values: Readonly<Record<string, unknown>> = {}): P
     signerStores.set(signer, known);
     return known;
   };
-  const platform = { store, signerStore, log, clock: () => now, clusterFetch };
+  const platform = { store, signerStore, cryptoProvider, log, clock: () => now, clusterFetch };
   const { certificateAuthority, mint, signerMints } = await compose(configuration, platform);
   return {
     app: createRoutes(certificateAuthority),

@@ -2,6 +2,7 @@ import { pinnedKeys } from "../../../src/authn/token/issuer-keys.ts";
 import { parseKeySet } from "../../../src/authn/token/key-set.ts";
 import type { TrustedIssuer } from "../../../src/authn/trusted-issuer.ts";
 import { nameAllowList } from "../../../src/foundation/globs.ts";
+import { webCryptoProvider } from "../../../src/pki/web-crypto-provider.ts";
 import { jwksOf, type TokenKey } from "./tokens.ts";
 
 type Rules = Partial<TrustedIssuer> & { readonly namespaces?: readonly string[] };
@@ -14,7 +15,7 @@ export function trustedIssuer(
 ): TrustedIssuer {
   const keySet = parseKeySet(jwksOf(...keys));
   if (!keySet) throw new Error("no key that Rampart can use");
-  return { ...trustedIssuerWithoutKeys(name, rules), keys: pinnedKeys(keySet) };
+  return { ...trustedIssuerWithoutKeys(name, rules), keys: pinnedKeys(keySet, webCryptoProvider) };
 }
 
 /** One whose tokens nobody looks at here. */

@@ -3,13 +3,17 @@ import {
   type AuthorityKey,
   createAuthority,
 } from "../../../src/pki/authority/self-signed-authority.ts";
-import type { SigningAuthority } from "../../../src/pki/authority/signing-authority.ts";
+import {
+  type SigningAuthority,
+  signatureAlgorithmOf,
+} from "../../../src/pki/authority/signing-authority.ts";
 import {
   parseTrustDomain,
   type SpiffeId,
   type TrustDomain,
   workloadSpiffeId,
 } from "../../../src/pki/spiffe-id.ts";
+import { webSigningKey } from "../../../src/pki/web-crypto-provider.ts";
 import type { Certificate } from "../../../src/pki/x509/certificate.ts";
 import { createIssuer, type Issuer } from "../../../src/pki/x509/issuer.ts";
 import type { Validity } from "../../../src/pki/x509/validity.ts";
@@ -46,7 +50,8 @@ export async function createTestIssuer(
   phases: Schedule = tenDays,
 ): Promise<Issuer> {
   const { authority, extractablePrivateKey } = await createAuthority(clusterLocal, key, phases);
-  return createIssuer(authority, extractablePrivateKey);
+  const algorithm = signatureAlgorithmOf(authority.publicKey);
+  return createIssuer(authority, webSigningKey(extractablePrivateKey, algorithm));
 }
 
 /** An authority that never was: what bundles and rotation look at, and an empty certificate. */

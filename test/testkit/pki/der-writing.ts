@@ -1,9 +1,5 @@
 import type { Bytes } from "../../../src/pki/encoding/bytes.ts";
 import { DerBuilder } from "../../../src/pki/encoding/der-writer.ts";
-import {
-  prependX509Signature,
-  type SignatureAlgorithm,
-} from "../../../src/pki/x509/signature-algorithm.ts";
 
 /** Octets of a tag and of the length of less than 16 MiB. */
 const maximumHeader = 5;
@@ -21,12 +17,5 @@ export function derBitString(octets: Uint8Array): Bytes {
   const end = der.position;
   der.prepend(octets);
   der.closeBitString(end);
-  return der.finish();
-}
-
-/** A signature of WebCrypto's as {@link prependX509Signature} writes it. */
-export function toX509Signature(algorithm: SignatureAlgorithm, signature: Bytes): Bytes {
-  const der = new DerBuilder(maximumHeader + 4 + signature.length);
-  prependX509Signature(der, algorithm, signature);
   return der.finish();
 }

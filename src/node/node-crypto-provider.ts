@@ -1,0 +1,109 @@
+import {
+  constants,
+  createPrivateKey,
+  createPublicKey,
+  type KeyObject,
+  sign,
+  type VerifyKeyObjectInput,
+  verify,
+  type webcrypto,
+} from "node:crypto";
+import type { CryptoProvider, PublicKey, SigningKey } from "../pki/crypto-provider.ts";
+import type { Bytes } from "../pki/encoding/bytes.ts";
+import type { Hash, SignatureScheme } from "../pki/signature-scheme.ts";
+import { type SignatureAlgorithm, toX509Signature } from "../pki/x509/signature-algorithm.ts";
+
+/**
+ * `node:crypto` on the thread that calls it: Node's WebCrypto hands every operation to a pool of
+ * threads, which costs more than most operations take.
+ *
+ * Keys are passed bare and ECDSA signatures as DER: on Node 24, an options object around the key costs
+ * as much again as signing does. A `KeyObject` can always be exported, so each one stays in the
+ * closure of the function that uses it.
+ */
+export const nodeCryptoProvider: CryptoProvider = {
+  dsaEncoding: "der",
+  verify: (spki, algorithm, signature, bytes) => {
+    const key = publicKeyIn(spki);
+    return key && verify(digestOf(algorithm), bytes, key, signature);
+  },
+  unwrapSigningKey: async ({ octets, wrappingKey, parameters }, algorithm) => {
+    const pkcs8 = await crypto.subtle.decrypt(parameters, wrappingKey, octets);
+    return takeSigningKey(new Uint8Array(pkcs8), algorithm);
+  },
+  importPublicKey: async (jwk, scheme) => publicKeyOf(jwk, scheme),
+};
+
+/**
+ * Imports a private key and wipes its octets: they are zeros afterwards, even when they are no key.
+ *
+ * @param pkcs8 PKCS#8, DER.
+ * @throws Error for what is not a private key of the algorithm.
+ */
+export function takeSigningKey(pkcs8: Bytes, algorithm: SignatureAlgorithm): SigningKey {
+  try {
+    const key = createPrivateKey({ key: bufferOf(pkcs8), format: "der", type: "pkcs8" });
+    requireKeyOf(algorithm, key, "sign");
+    const digest = digestOf(algorithm);
+    return { algorithm, dsaEncoding: "der", sign: (bytes) => sign(digest, bytes, key) };
+  } finally {
+    pkcs8.fill(0);
+  }
+}
+
+function publicKeyOf(jwk: webcrypto.JsonWebKey, scheme: SignatureScheme): PublicKey {
+  const key = createPublicKey({ key: { ...jwk }, format: "jwk" });
+  requireKeyOf(scheme, key, "verify");
+  const digest = digestOf(scheme);
+  const { scalarOctets } = scheme;
+  if (scalarOctets === undefined) {
+    const input = verificationInput(key, scheme);
+    return { verify: (signature, bytes) => verify(digest, bytes, input, signature) };
+  }
+  return {
+    verify: (signature, bytes) =>
+      signature.length === 2 * scalarOctets &&
+      verify(digest, bytes, key, toX509Signature(signature, scalarOctets)),
+  };
+}
+
+/** Lets WebCrypto refuse a key of another type or curve: node:crypto would sign or verify with it. */
+function requireKeyOf(
+  { importParameters }: SignatureScheme,
+  key: KeyObject,
+  usage: "sign" | "verify",
+): void {
+  key.toCryptoKey(importParameters, false, [usage]);
+}
+
+/** PSS has parameters to pass; every other scheme is what node:crypto does with a bare key. */
+function verificationInput(
+  key: KeyObject,
+  { signParameters }: SignatureScheme,
+): KeyObject | VerifyKeyObjectInput {
+  if (typeof signParameters === "string" || !("saltLength" in signParameters)) return key;
+  const { saltLength } = signParameters;
+  return { key, padding: constants.RSA_PKCS1_PSS_PADDING, saltLength };
+}
+
+function publicKeyIn(spki: Bytes): KeyObject | undefined {
+  try {
+    return createPublicKey({ key: bufferOf(spki), format: "der", type: "spki" });
+  } catch (error) {
+    if (error instanceof Error) return undefined;
+    throw error;
+  }
+}
+
+/** A view of the same octets, which node:crypto takes without copying them. */
+const bufferOf = ({ buffer, byteOffset, length }: Bytes): Buffer =>
+  Buffer.from(buffer, byteOffset, length);
+
+const digests: Readonly<Record<Hash, string>> = {
+  "SHA-256": "sha256",
+  "SHA-384": "sha384",
+  "SHA-512": "sha512",
+};
+
+/** The hash as node:crypto names it; `null` for a scheme with a hash of its own. */
+const digestOf = ({ hash }: SignatureScheme): string | null => (hash ? digests[hash] : null);

@@ -1,0 +1,54 @@
+import type { Bytes } from "./encoding/bytes.ts";
+import type { SignatureScheme } from "./signature-scheme.ts";
+import type { DsaEncoding, SignatureAlgorithm } from "./x509/signature-algorithm.ts";
+
+/** A private key that signs. No other code can read the key out of it. */
+export interface SigningKey {
+  readonly algorithm: SignatureAlgorithm;
+  /** How `sign` encodes an ECDSA signature. */
+  readonly dsaEncoding: DsaEncoding;
+  readonly sign: (bytes: Bytes) => Bytes | Promise<ArrayBuffer>;
+}
+
+/** A public key that verifies signatures of one scheme. */
+export interface PublicKey {
+  /** @param signature ECDSA as `r || s`, which is how JWS carries it (RFC 7518 §3.4). */
+  readonly verify: (signature: Bytes, bytes: Bytes) => boolean | Promise<boolean>;
+}
+
+/** A private key (PKCS#8) under AES-GCM, and what decrypts it. */
+export interface WrappedKey {
+  readonly octets: Bytes;
+  readonly wrappingKey: CryptoKey;
+  readonly parameters: AesGcmParams;
+}
+
+/**
+ * The cryptography that a platform brings for what every request needs: signing, verifying, and opening
+ * keys for either. Everything rare uses WebCrypto itself.
+ *
+ * Each key is opened such that code which holds the handle can use the key and cannot export it.
+ */
+export interface CryptoProvider {
+  /** How {@link verify} takes an ECDSA signature. */
+  readonly dsaEncoding: DsaEncoding;
+  /**
+   * Whether this is a signature over the bytes by a key that is used once. `undefined` for a key that
+   * cannot be imported, such as a point that is not on its curve.
+   *
+   * @param spki SubjectPublicKeyInfo, DER.
+   */
+  readonly verify: (
+    spki: Bytes,
+    algorithm: SignatureAlgorithm,
+    signature: Bytes,
+    bytes: Bytes,
+  ) => boolean | undefined | Promise<boolean | undefined>;
+  /** Decrypts and imports a private key; rejects when it does not decrypt or is of another algorithm. */
+  readonly unwrapSigningKey: (
+    wrapped: WrappedKey,
+    algorithm: SignatureAlgorithm,
+  ) => Promise<SigningKey>;
+  /** Imports a public JWK (RFC 7517); rejects when it is not a key of the scheme. */
+  readonly importPublicKey: (jwk: JsonWebKey, scheme: SignatureScheme) => Promise<PublicKey>;
+}

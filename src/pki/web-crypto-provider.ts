@@ -1,0 +1,54 @@
+import type { CryptoProvider, PublicKey, SigningKey } from "./crypto-provider.ts";
+import type { SignatureAlgorithm } from "./x509/signature-algorithm.ts";
+
+const { subtle } = crypto;
+
+/** A handle on a key that WebCrypto holds. */
+interface CryptoKeyHolder {
+  readonly cryptoKey: CryptoKey;
+}
+
+/** WebCrypto, which every platform has. Private keys are unwrapped without passing through this code. */
+export const webCryptoProvider: CryptoProvider = {
+  dsaEncoding: "ieee-p1363",
+  verify: (spki, { importParameters, signParameters }, signature, bytes) =>
+    subtle.importKey("spki", spki, importParameters, false, ["verify"]).then(
+      (key) => subtle.verify(signParameters, key, signature, bytes),
+      () => undefined,
+    ),
+  unwrapSigningKey: async ({ octets, wrappingKey, parameters }, algorithm) => {
+    const { importParameters } = algorithm;
+    const key = await subtle.unwrapKey(
+      "pkcs8",
+      octets,
+      wrappingKey,
+      parameters,
+      importParameters,
+      false,
+      ["sign"],
+    );
+    return webSigningKey(key, algorithm);
+  },
+  importPublicKey: async (jwk, { importParameters, signParameters }) => {
+    const cryptoKey = await subtle.importKey("jwk", jwk, importParameters, false, ["verify"]);
+    const publicKey: PublicKey & CryptoKeyHolder = {
+      cryptoKey,
+      verify: (signature, bytes) => subtle.verify(signParameters, cryptoKey, signature, bytes),
+    };
+    return publicKey;
+  },
+};
+
+/** A key of WebCrypto's as the key of a signer. */
+export function webSigningKey(
+  cryptoKey: CryptoKey,
+  algorithm: SignatureAlgorithm,
+): SigningKey & CryptoKeyHolder {
+  const { signParameters } = algorithm;
+  return {
+    algorithm,
+    dsaEncoding: "ieee-p1363",
+    cryptoKey,
+    sign: (bytes) => subtle.sign(signParameters, cryptoKey, bytes),
+  };
+}

@@ -1,0 +1,70 @@
+import { describe, expect, test } from "vitest";
+import { foundIfEmpty } from "../../src/ca/inception.ts";
+import { type Composition, compose } from "../../src/compose/composition.ts";
+import { parseConfiguration } from "../../src/config/configuration.ts";
+import type { AuthorityKey } from "../../src/pki/authority/self-signed-authority.ts";
+import type { CryptoProvider } from "../../src/pki/crypto-provider.ts";
+import { createMemoryStore } from "../testkit/ca/memory-store.ts";
+import { createEventRecorder } from "../testkit/event-recorder.ts";
+import { expectNothingExportable } from "../testkit/reachable-keys.ts";
+
+const now = new Date("2026-11-21T12:00:00Z");
+const inceptionDate = "2026-11-21";
+const signer = {
+  name: "team-a",
+  inception_date: inceptionDate,
+  callers: [{ issuer: "https://a.test" }],
+};
+
+async function composeSigning(
+  key: AuthorityKey,
+  cryptoProvider: CryptoProvider,
+): Promise<Composition> {
+  const kek = btoa(String.fromCharCode(...crypto.getRandomValues(new Uint8Array(32))));
+  const configuration = parseConfiguration({
+    ISSUERS: [{ issuer: "https://a.test" }],
+    KEK: `k1:${kek}`,
+    AUTHORITY_KEY: key,
+    INCEPTION_DATE: inceptionDate,
+    PROPAGATION_INTERVAL: "0s",
+    SIGNERS: [signer],
+  });
+  const stores = { store: createMemoryStore(), signerStore: () => signerStore };
+  const signerStore = createMemoryStore();
+  const log = createEventRecorder();
+  const composition = await compose(configuration, {
+    ...stores,
+    cryptoProvider,
+    log,
+    clock: () => now,
+  });
+  for (const mint of [composition.mint, ...composition.signerMints.values()]) {
+    await foundIfEmpty(mint, now);
+  }
+  return composition;
+}
+
+/**
+ * What a CA keeps in memory of its keys, once it has opened them to sign.
+ *
+ * @param privateKeys How many private CryptoKeys an opened authority has: none where the platform's own
+ *   cryptography holds the key out of reach.
+ */
+export function describeOpenedKeys(cryptoProvider: CryptoProvider, privateKeys: 0 | 1): void {
+  describe.each<AuthorityKey>(["EC-P256", "EC-P384", "RSA-2048"])("a CA of %s", (key) => {
+    test("holds no key that can be exported, once its authorities are open", async () => {
+      const composition = await composeSigning(key, cryptoProvider);
+      const { authorities, signers } = composition.certificateAuthority.issuance;
+      const view = await authorities.at(now);
+      expect(view.issuer?.authority.publicKey.algorithm).toBe(key.replace("-2048", ""));
+      const named = await signers.get("team-a")?.authorities.at(now);
+      const reached = await expectNothingExportable({ composition, view, named });
+      // Two KEKs and what is derived of each: the walk reaches what there is.
+      expect(reached.filter(({ type }) => type === "secret")).toHaveLength(4);
+      const ofIssuer = await expectNothingExportable(view.issuer);
+      expect(ofIssuer.map(({ type, usages }) => [type, ...usages])).toEqual(
+        Array.from({ length: privateKeys }, () => ["private", "sign"]),
+      );
+    });
+  });
+}

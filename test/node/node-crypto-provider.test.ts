@@ -1,0 +1,151 @@
+import { createPublicKey, generateKeyPairSync, verify } from "node:crypto";
+import { describe, expect, test } from "vitest";
+import { type JwsAlgorithm, jwsSchemes } from "../../src/authn/token/jws-algorithm.ts";
+import { nodeCryptoProvider, takeSigningKey } from "../../src/node/node-crypto-provider.ts";
+import type { Bytes } from "../../src/pki/encoding/bytes.ts";
+import { webCryptoProvider, webSigningKey } from "../../src/pki/web-crypto-provider.ts";
+import {
+  fromX509Signature,
+  type SignatureAlgorithm,
+  signatureAlgorithms,
+  toX509Signature,
+} from "../../src/pki/x509/signature-algorithm.ts";
+import { createTokenKey } from "../testkit/callers/tokens.ts";
+import { expectNothingExportable } from "../testkit/reachable-keys.ts";
+
+// WebCrypto is the oracle of node:crypto, and node:crypto of WebCrypto.
+const bytes = crypto.getRandomValues(new Uint8Array(300));
+const other = bytes.with(17, (bytes[17] ?? 0) ^ 1) as Bytes;
+
+const algorithms = Object.entries(signatureAlgorithms).flatMap(([kind, list]) =>
+  list.map((algorithm): [string, string, SignatureAlgorithm] => [algorithm.name, kind, algorithm]),
+);
+
+const p256 = signatureAlgorithms["EC-P256"][0] as SignatureAlgorithm;
+
+async function keyPair({ importParameters }: SignatureAlgorithm): Promise<CryptoKeyPair> {
+  const rsa = { modulusLength: 2048, publicExponent: new Uint8Array([1, 0, 1]) };
+  const parameters = { ...rsa, ...importParameters };
+  return (await crypto.subtle.generateKey(parameters, true, ["sign", "verify"])) as CryptoKeyPair;
+}
+
+const spkiOf = async ({ publicKey }: CryptoKeyPair): Promise<Bytes> =>
+  new Uint8Array(await crypto.subtle.exportKey("spki", publicKey));
+
+const pkcs8Of = async ({ privateKey }: CryptoKeyPair): Promise<Bytes> =>
+  new Uint8Array(await crypto.subtle.exportKey("pkcs8", privateKey));
+
+describe("node:crypto as a provider", () => {
+  test.each(algorithms)("signs and verifies as WebCrypto does: %s of %s", async (_, __, each) => {
+    const keys = await keyPair(each);
+    const spki = await spkiOf(keys);
+    const web = webSigningKey(keys.privateKey, each);
+    const node = takeSigningKey(await pkcs8Of(keys), each);
+    const { scalarOctets } = each;
+    const signedByNode = (await node.sign(bytes)) as Bytes;
+    const raw = new Uint8Array(await web.sign(bytes));
+    const signedByWeb = scalarOctets === undefined ? raw : toX509Signature(raw, scalarOctets);
+    for (const signature of [signedByNode, signedByWeb]) {
+      for (const provider of [nodeCryptoProvider, webCryptoProvider]) {
+        const taken = fromX509Signature(signature, each, provider.dsaEncoding);
+        expect(await provider.verify(spki, each, taken, bytes)).toBe(true);
+        expect(await provider.verify(spki, each, taken, other)).toBe(false);
+      }
+    }
+  });
+
+  test.each(Object.keys(jwsSchemes) as JwsAlgorithm[])(
+    "verifies tokens of %s as WebCrypto does",
+    async (algorithm) => {
+      const { privateKey, publicJwk } = await createTokenKey(algorithm);
+      const scheme = jwsSchemes[algorithm];
+      const signed = await crypto.subtle.sign(scheme.signParameters, privateKey, bytes);
+      const signature = new Uint8Array(signed);
+      const longer = new Uint8Array([0, ...signature]);
+      const refused: readonly (readonly [Bytes, Bytes])[] = [
+        [signature, other],
+        [signature.with(3, (signature[3] ?? 0) ^ 1) as Bytes, bytes],
+        [signature.subarray(1), bytes],
+        [longer, bytes],
+        [new Uint8Array(), bytes],
+        [new Uint8Array(signature.length), bytes],
+      ];
+      for (const provider of [nodeCryptoProvider, webCryptoProvider]) {
+        const key = await provider.importPublicKey(publicJwk, scheme);
+        expect(await key.verify(signature, bytes)).toBe(true);
+        for (const [s, b] of refused) expect(await key.verify(s, b)).toBe(false);
+        await expectNothingExportable(key);
+      }
+    },
+  );
+
+  test("takes the signatures of tokens as r || s alone", async () => {
+    const { privateKey, publicJwk } = await createTokenKey("ES256");
+    const { signParameters } = jwsSchemes.ES256;
+    const raw = new Uint8Array(await crypto.subtle.sign(signParameters, privateKey, bytes));
+    for (const provider of [nodeCryptoProvider, webCryptoProvider]) {
+      const key = await provider.importPublicKey(publicJwk, jwsSchemes.ES256);
+      expect(await key.verify(toX509Signature(raw, 32), bytes)).toBe(false);
+    }
+  });
+
+  test("imports no public key that is none", async () => {
+    const spki = await spkiOf(await keyPair(p256));
+    const besideTheCurve = spki.with(-1, (spki.at(-1) ?? 0) ^ 1) as Bytes;
+    const { publicJwk } = await createTokenKey("ES256");
+    for (const { verify: verifyOnce, dsaEncoding, importPublicKey } of [
+      nodeCryptoProvider,
+      webCryptoProvider,
+    ]) {
+      const signature = dsaEncoding === "der" ? toX509Signature(bytes, 32) : bytes.slice(0, 64);
+      for (const key of [
+        besideTheCurve,
+        spki.subarray(0, 40),
+        new Uint8Array(),
+        new Uint8Array(91),
+      ]) {
+        expect(await verifyOnce(key, p256, signature, bytes)).toBeUndefined();
+      }
+      for (const jwk of [{}, { kty: "EC" }, { ...publicJwk, y: publicJwk.x ?? "" }]) {
+        await expect(importPublicKey(jwk, jwsSchemes.ES256)).rejects.toThrow();
+      }
+    }
+  });
+});
+
+describe("a private key that node:crypto takes", () => {
+  test("leaves zeros where its octets were, and still signs", async () => {
+    const keys = await keyPair(p256);
+    const pkcs8 = await pkcs8Of(keys);
+    const key = takeSigningKey(pkcs8, p256);
+    expect(pkcs8).toEqual(new Uint8Array(pkcs8.length));
+    const signature = (await key.sign(bytes)) as Bytes;
+    const spki = Buffer.from(await spkiOf(keys));
+    const publicKey = createPublicKey({ key: spki, format: "der", type: "spki" });
+    expect(verify("sha256", bytes, publicKey, signature)).toBe(true);
+  });
+
+  test("can be reached by nobody who has its handle", async () => {
+    const key = takeSigningKey(await pkcs8Of(await keyPair(p256)), p256);
+    expect(await expectNothingExportable(key)).toEqual([]);
+  });
+
+  const pkcs8 = { type: "pkcs8", format: "der" } as const;
+  const strangers: readonly (readonly [string, () => Buffer])[] = [
+    ["of another curve", () => ec("P-384").export(pkcs8)],
+    ["of RSA", () => generateKeyPairSync("rsa", { modulusLength: 2048 }).privateKey.export(pkcs8)],
+    ["of Ed25519", () => generateKeyPairSync("ed25519").privateKey.export(pkcs8)],
+    ["that is public", () => publicOctets()],
+    ["cut short", () => ec("P-256").export(pkcs8).subarray(0, -1)],
+    ["of nothing", () => Buffer.alloc(0)],
+    ["of zeros", () => Buffer.alloc(138)],
+  ];
+  const ec = (namedCurve: string) => generateKeyPairSync("ec", { namedCurve }).privateKey;
+  const publicOctets = () => createPublicKey(ec("P-256")).export({ type: "spki", format: "der" });
+
+  test.each(strangers)("is none for P-256 when it is one %s, and is wiped as well", (_, octets) => {
+    const taken = new Uint8Array(octets());
+    expect(() => takeSigningKey(taken, p256)).toThrow();
+    expect(taken.every((octet) => octet === 0)).toBe(true);
+  });
+});
