@@ -26,8 +26,8 @@ export function bundleWorker(entry: string): Bundle {
 }
 
 /**
- * CPU that the Worker needs before its first request, in milliseconds: the best of some starts, because
- * a profile has no more than fifty samples and takes the time that others had for the Worker's.
+ * CPU that the Worker needs before its first request, in milliseconds. It is the best of eight starts,
+ * because a profile has only about fifty samples and also counts the time of other processes.
  */
 export function startupMilliseconds(): number {
   const folder = mkdtempSync(join(tmpdir(), "rampart-bench-"));

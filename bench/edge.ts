@@ -4,7 +4,7 @@ import { convertV4MiniflareOptions, Miniflare } from "miniflare";
 import { bundleWorker } from "./bundle.ts";
 import { childProcesses, cpuMicroseconds } from "./process-cpu.ts";
 
-/** A workerd of its own with the Worker in it, and a way to send to it and to see what that cost. */
+/** A workerd that runs the Worker, with the means to send requests and to read their cost. */
 export interface Edge {
   readonly url: URL;
   readonly send: (
@@ -12,16 +12,16 @@ export interface Edge {
     headers: Record<string, string>,
     body: Uint8Array | string,
   ) => Promise<Answer>;
-  /** CPU that workerd used so far, in microseconds. */
+  /** CPU that workerd has used so far, in microseconds. */
   readonly cpu: () => number;
-  /** How often the Worker asked its KV namespace so far. */
+  /** How many operations the Worker has asked of its KV namespace so far. */
   readonly storeReads: () => Promise<number>;
-  /** Where V8's inspector listens, for an edge that was started with it. */
+  /** The URL of V8's inspector; only for an edge with `hasInspector`. */
   readonly inspectorUrl: () => Promise<URL>;
   readonly close: () => Promise<void>;
 }
 
-/** What an edge is started with. */
+/** The options of an edge. */
 export interface EdgeOptions {
   /** `ISSUERS`. */
   readonly issuers: readonly object[];
@@ -34,7 +34,7 @@ export interface Answer {
   readonly body: Buffer;
 }
 
-/** Starts workerd as it runs at the edge: no proxy in front, the console's lines written to a pipe. */
+/** Starts workerd as it runs at the edge: without a proxy, and with log lines written to a pipe. */
 export async function startEdge({
   issuers,
   hasInspector,
@@ -52,7 +52,7 @@ export async function startEdge({
         ISSUERS: JSON.stringify(issuers),
         KEK: `bench:${randomBytes(32).toString("base64")}`,
       },
-      // Log lines are written, as at the edge, and go nowhere.
+      // Log lines are written, as at the edge, and dropped.
       handleStructuredLogs: () => undefined,
       unsafeLocalExplorer: false,
       unsafeObservability: false,

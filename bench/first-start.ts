@@ -5,21 +5,21 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 
-/** What `npm start` reads beside the packages; its state it writes next to them. */
+/** The files that `npm start` reads beside the packages. Its state goes into the same folder. */
 const parts = ["dev", "proto", "src", "package.json", "tsconfig.json", "wrangler.toml"];
 
 /**
- * Seconds from `npm start` to the first certificate that it shows, in a copy of the project that was
- * never started: nobody's state is touched.
+ * Seconds from `npm start` to the first certificate that it prints, in a fresh copy of the project, so
+ * that no existing state changes.
  *
- * @throws Error with its output when it ends without one.
+ * @throws Error with its output when it ends without a certificate.
  */
 export async function firstStart(): Promise<number> {
   const folder = mkdtempSync(join(tmpdir(), "rampart-bench-"));
   for (const part of parts) cpSync(part, join(folder, part), { recursive: true });
   symlinkSync(join(process.cwd(), "node_modules"), join(folder, "node_modules"));
   const begin = performance.now();
-  // A process group of its own, to be interrupted as a whole like by Ctrl-C.
+  // A process group of its own can be interrupted as a whole, as by Ctrl-C.
   const child = spawn("npm", ["start"], { cwd: folder, detached: true });
   const ended = once(child, "exit");
   try {

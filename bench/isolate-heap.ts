@@ -1,6 +1,6 @@
-/** The heap of an isolate, seen through V8's inspector. */
+/** The heap of an isolate, read through V8's inspector. */
 export interface IsolateHeap {
-  /** What is alive in it after a collection, with the buffers that it holds, in mebibytes. */
+  /** Live memory after a collection, buffers included, in mebibytes. */
   readonly liveMebibytes: () => Promise<number>;
   readonly close: () => void;
 }
@@ -11,8 +11,8 @@ interface HeapUsage {
 }
 
 /**
- * @param inspector Where the inspector lists what can be inspected; the Worker is the first.
- * @param wake Makes the isolate do something: a collection waits for its next task.
+ * @param inspector The inspector's URL; the first target that it lists is the Worker.
+ * @param wake Gives the isolate a task, because a collection waits for the next one.
  */
 export async function inspectHeap(
   inspector: URL,

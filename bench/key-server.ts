@@ -2,7 +2,7 @@ import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import type { Cluster } from "./workload.ts";
 
-/** A server of JWK Sets that counts how often it was asked. */
+/** A server of JWK Sets that counts its requests. */
 export interface KeyServer {
   readonly urlOf: (cluster: Cluster) => string;
   readonly fetches: () => number;

@@ -1,13 +1,13 @@
 import type { Answer, Edge } from "./edge.ts";
 import type { Workload } from "./workload.ts";
 
-/** Something to do so many times. */
+/** Repeats one call. */
 export type Load = (times: number) => Promise<void>;
 
 const path = "/istio.v1.auth.IstioCertificateService/CreateCertificate";
 const concurrency = 4;
 
-/** What is measured: three loads that repeat inside of workerd, and three that come over HTTP. */
+/** The measured loads: three that repeat inside workerd, and three that come over HTTP. */
 export function loadsOf(edge: Edge, workload: Workload) {
   const headers = credentials(workload.token);
   const inside =
@@ -30,7 +30,7 @@ export function loadsOf(edge: Edge, workload: Workload) {
   };
 }
 
-/** Tokens whose key nobody knows: refused, every one. */
+/** Calls with a token of an unknown key, each of which must be refused. */
 export function unknownKeyStorm(edge: Edge, workload: Workload): Load {
   const headers = {
     ...credentials(workload.tokenOfUnknownKey),
@@ -43,7 +43,7 @@ export function unknownKeyStorm(edge: Edge, workload: Workload): Load {
     });
 }
 
-/** Requests with these tokens, by turns. */
+/** Calls that take these tokens in turn. */
 export function everyToken(edge: Edge, tokens: readonly string[], { message }: Workload): Load {
   let next = 0;
   return (times) =>

@@ -11,15 +11,15 @@ import { printRows, type Row } from "./report.ts";
 import { createCluster, createWorkload, type Workload } from "./workload.ts";
 
 /**
- * V8 still compiles, on a thread beside, after the first ten thousands: what is judged is an isolate at
- * work, not one that starts.
+ * V8 still compiles on another thread during the first ten thousand calls. The budgets are about a warm
+ * isolate.
  */
 const warmUpTimes = 30_000;
 const rounds = 301;
 
 type Loads = ReturnType<typeof loadsOf>;
 
-/** Few, so that all of a round falls into the same mood of the machine: those last for tenths of a second. */
+/** Few, so that a transient load of the machine, which lasts tenths of a second, covers a whole round. */
 const timesPerRound: Readonly<Record<keyof Loads, number>> = {
   floor: 100,
   issue: 100,
@@ -30,7 +30,7 @@ const timesPerRound: Readonly<Record<keyof Loads, number>> = {
 };
 type Costs = Readonly<Record<keyof Loads, number>>;
 
-/** CPU of one call of each load, in microseconds, in each of the rounds; in a round they take turns. */
+/** CPU of one call of each load in microseconds, for each round. In a round the loads take turns. */
 async function measure(edge: Edge, loads: Loads): Promise<Costs[]> {
   const entries = Object.entries(loads) as [keyof Loads, Load][];
   for (const [name, load] of entries) await load(name === "reference" ? 300 : warmUpTimes);
@@ -49,11 +49,11 @@ async function measure(edge: Edge, loads: Loads): Promise<Costs[]> {
 }
 
 /**
- * A ratio is taken within a round, from neighbours that had the same machine, and the median of them
- * judged: what slows the machine down for a while slows both sides of a ratio.
+ * Budgets judge the median of ratios that are each taken within one round, because a transient load slows
+ * both sides of such a ratio.
  *
- * Most rounds are without a collection of garbage, which falls on one load for what all have left; so a
- * ratio of sums, collections included, stands beside for who wants to see it.
+ * Most rounds have no garbage collection: one load pays for what all have left. Ratios of sums, which
+ * include collections, are printed beside them.
  */
 function costRows(costs: readonly Costs[]): Row[] {
   const typical = (number: (cpu: Costs) => number): number => median(costs.map(number));
@@ -96,7 +96,7 @@ function costRows(costs: readonly Costs[]): Row[] {
   ];
 }
 
-/** What a steady state reads and fetches, which must be nothing, and what a storm fetches. */
+/** Reads and fetches in the steady state, which must be none, and fetches in a storm of unknown keys. */
 async function countRows(
   edge: Edge,
   fetches: () => number,
@@ -110,10 +110,10 @@ async function countRows(
   const steady = fetches() - fetchesBefore;
   await unknownKeyStorm(edge, workload)(1000);
   const storm = fetches() - fetchesBefore - steady;
-  // The store is looked at once a minute, so a look may fall among the thousand: one list, one get.
+  // The Worker reads the store once a minute, so one list and one get may fall among the thousand.
   return [
     {
-      name: "KV reads in 1000 requests, looks once a minute aside",
+      name: "KV reads in 1000 requests, without the minutely one",
       value: reads <= 2 ? 0 : reads,
       budget: 0,
     },
@@ -122,7 +122,7 @@ async function countRows(
   ];
 }
 
-/** What answering requests costs, in workerd and in Node, for one workload of one cluster. */
+/** The cost of requests in workerd and in Node, for one workload of one cluster. */
 async function requestRows(): Promise<Row[]> {
   const cluster = await createCluster("https://cluster.example", "RS256");
   const workload = await createWorkload(cluster);

@@ -8,10 +8,10 @@ import { type Cluster, createCluster, createWorkload } from "./workload.ts";
 const clusterCount = 1000;
 const requestCount = 100_000;
 
-/** An allowance for what V8 itself compiles and keeps meanwhile; chosen, not measured. */
+/** An allowance for code that V8 compiles meanwhile; chosen, not measured. */
 const noiseMebibytes = 1;
 
-/** What the Worker's isolate holds on to after many requests from many clusters, each with its own key. */
+/** The live heap of the Worker's isolate after many requests of many clusters, each with its own key. */
 export async function memoryRows(): Promise<Row[]> {
   const clusters = await Promise.all(
     Array.from({ length: clusterCount }, (_, i) =>

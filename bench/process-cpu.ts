@@ -1,7 +1,7 @@
 import { execFileSync } from "node:child_process";
 import { readdirSync, readFileSync } from "node:fs";
 
-/** The processes that a process started, by command name. */
+/** The child processes with this command name. */
 export function childProcesses(parent: number, command: string): number[] {
   const rows = execFileSync("ps", ["-A", "-o", "pid=,ppid=,comm="], { encoding: "utf8" });
   return rows.split("\n").flatMap((row) => {
@@ -11,8 +11,8 @@ export function childProcesses(parent: number, command: string): number[] {
 }
 
 /**
- * CPU time that a process has used so far, in microseconds, all of its threads together. From the
- * scheduler's own count, because a clock inside workerd stands still.
+ * CPU time of all threads of a process so far, in microseconds, as the scheduler counts it: a clock inside
+ * workerd stands still between I/O.
  */
 export function cpuMicroseconds(pid: number): number {
   return readdirSync(`/proc/${pid}/task`)

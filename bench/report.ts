@@ -1,16 +1,16 @@
-/** One measured number; with a budget it may pass or fail. */
+/** One measured number. A number with a budget passes or fails. */
 export interface Row {
   readonly name: string;
   readonly value: number;
   readonly unit?: string;
-  /** The most that it may be. */
+  /** The largest value that passes. */
   readonly budget?: number;
 }
 
 /**
- * Prints the numbers, those with a budget last, one a line.
+ * Prints one number a line, those with a budget last.
  *
- * @returns Whether every budget was kept.
+ * @returns Whether every budget is kept.
  */
 export function printRows(rows: readonly Row[]): boolean {
   const judged = rows.filter((row) => row.budget !== undefined);

@@ -9,14 +9,14 @@ import { IstioCertificateRequestSchema } from "../src/gen/istio/v1/auth/ca_pb.ts
 export interface Cluster {
   readonly issuer: string;
   readonly keySet: { readonly keys: readonly object[] };
-  /** A token of the same workload each time, signed with its key, and naming this one. */
+  /** A fresh token of the same workload, with this key id in its header. */
   readonly mintToken: (kid: string) => Promise<string>;
 }
 
 /** A token and a CSR as a workload sends them. */
 export interface Workload {
   readonly token: string;
-  /** As good as the other, but for a key that the cluster does not publish. */
+  /** The same token with a key id that the cluster does not publish. */
   readonly tokenOfUnknownKey: string;
   readonly csrPem: string;
   /** The request message, binary. */
@@ -26,7 +26,7 @@ export interface Workload {
 /** The id of a cluster's key. */
 const kid = "bench";
 
-/** Makes a cluster and its key anew: nothing in a benchmark is checked in. */
+/** Makes a cluster with a fresh key: no key is checked in. */
 export async function createCluster(issuer: string, alg: "RS256" | "ES256"): Promise<Cluster> {
   const { publicKey, privateKey } = await generateKeyPair(alg, { extractable: true });
   const jwk = { ...(await exportJWK(publicKey)), kid, alg, use: "sig" };

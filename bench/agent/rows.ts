@@ -14,9 +14,9 @@ import type { Row } from "../report.ts";
 import { createCluster } from "../workload.ts";
 
 const identityCount = 1000;
-const patienceSeconds = 120;
+const timeoutSeconds = 120;
 
-/** What `rampart agent` in node mode takes for a thousand identities, and how far apart it renews them. */
+/** The cost of a thousand identities in node mode of `rampart agent`, and the spread of their renewals. */
 export async function agentRows(): Promise<Row[]> {
   const cluster = await createCluster("https://node.example", "ES256");
   const { issuer, keySet: jwks } = cluster;
@@ -45,15 +45,15 @@ export async function agentRows(): Promise<Row[]> {
   }
 }
 
-interface Taken {
+interface Cost {
   readonly seconds: number;
   readonly cpu: number;
-  /** Microseconds of CPU in two seconds of rest. */
+  /** Microseconds of CPU in two seconds without work. */
   readonly idle: number;
   readonly peak: number;
 }
 
-function rowsOf({ identities }: AgentStatus, { seconds, cpu, idle, peak }: Taken): Row[] {
+function rowsOf({ identities }: AgentStatus, { seconds, cpu, idle, peak }: Cost): Row[] {
   const renewals = identities.map(({ nextAttempt }) => Date.parse(nextAttempt));
   const spread = (Math.max(...renewals) - Math.min(...renewals)) / 60_000;
   const of = `of ${identityCount} identities of a node`;
@@ -66,7 +66,7 @@ function rowsOf({ identities }: AgentStatus, { seconds, cpu, idle, peak }: Taken
   ];
 }
 
-/** Each workload is somebody else: the most that a node can ask for. */
+/** Each workload has an identity of its own, the worst case for a node. */
 function workloads(): string {
   return Array.from({ length: identityCount }, (_, i) => `pod-${i} bench account-${i}\n`).join("");
 }
@@ -86,14 +86,14 @@ function startAgent(folder: string, caUrl: URL, port: number): ChildProcess {
 }
 
 async function allObtained(url: string): Promise<AgentStatus> {
-  const deadline = performance.now() + patienceSeconds * 1000;
+  const deadline = performance.now() + timeoutSeconds * 1000;
   while (performance.now() < deadline) {
     const response = await fetch(url).catch(() => undefined);
     const status = (await response?.json()) as AgentStatus | undefined;
     if (status?.isReady && status.identities.length === identityCount) return status;
     await sleep(1_000);
   }
-  throw new Error(`not every certificate within ${patienceSeconds} s`);
+  throw new Error(`the agent did not get every certificate within ${timeoutSeconds} s`);
 }
 
 function peakMemory(pid: number): number {

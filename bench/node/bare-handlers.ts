@@ -7,14 +7,14 @@ import { createCertificatePath } from "../../src/transport/http/routes.ts";
 
 type Answering = (body: Buffer, authorization: string) => Promise<Buffer>;
 
-/** The bare handler: a stream of HTTP/2 over the same TLS, which gives back the octets that came. */
+/** The bare handler: an HTTP/2 server over the same TLS that echoes each request's body. */
 export function listenEchoing(certificate: ServingCertificate): Promise<number> {
   return listen(certificate, async (body) => body);
 }
 
 /**
- * The bare gateway: what comes goes on to a CA over kept connections of HTTP/1.1, and its answer back,
- * with nothing looked at, counted or logged.
+ * The bare gateway: relays each message to a CA over persistent HTTP/1.1 connections, and the answer back,
+ * without a check, a metric or a log line.
  */
 export function listenRelaying(certificate: ServingCertificate, port: number): Promise<number> {
   const agent = new Agent({ keepAlive: true });

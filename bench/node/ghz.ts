@@ -6,8 +6,7 @@ import type { Workload } from "../workload.ts";
 const calls = 3000;
 
 /**
- * Certificates per second as `ghz` counts them, a load tool that nobody here wrote; no row where it is
- * not installed (`go install github.com/bojand/ghz/cmd/ghz@v0.121.0`).
+ * Certificates per second as the load tool `ghz` counts them; no row where it is not installed (`go install github.com/bojand/ghz/cmd/ghz@v0.121.0`).
  */
 export async function ghzRows(
   name: string,

@@ -1,7 +1,7 @@
 import { type ClientHttp2Session, connect } from "node:http2";
 import type { Load } from "../loads.ts";
 
-/** How many calls are under way at once, as on one connection of a busy node proxy. */
+/** Concurrent calls, as on one connection of a busy node proxy. */
 const concurrency = 8;
 
 /** Calls of native gRPC over one connection. */
@@ -10,7 +10,7 @@ export interface NativeLoad {
   readonly close: () => void;
 }
 
-/** @param message Sent in one frame, with these headers, every time. */
+/** @param message The message of every call, sent in one frame. */
 export function nativeLoad(
   port: number,
   headers: Readonly<Record<string, string>>,

@@ -5,22 +5,22 @@ import { fileURLToPath } from "node:url";
 import { cpuMicroseconds } from "../process-cpu.ts";
 import type { Answer, Command } from "./child.ts";
 
-/** A process of Node that does what it is told, and what that cost. */
+/** A Node process that carries out commands, with the means to read their cost. */
 export interface ProcessUnderTest {
   readonly tell: (command: Command) => Promise<Answer>;
   /** CPU used so far, in microseconds. */
   readonly cpu: () => number;
-  /** The most memory that it ever held, in MiB. */
+  /** Its peak resident memory, in MiB. */
   readonly peakMemory: () => number;
   readonly end: () => void;
 }
 
-/** As the units in deploy/ start it: V8 would rather take a machine's memory than collect. */
+/** The flags of the units in deploy/; without them V8 takes memory rather than collect garbage. */
 const heapFlags = ["--max-semi-space-size=4", "--max-old-space-size=80"];
 
 export function startProcess(): ProcessUnderTest {
   const program = fileURLToPath(new URL("child.ts", import.meta.url));
-  // Its log lines are written, and go nowhere.
+  // Its log lines are written, and dropped.
   const child = fork(program, {
     execArgv: heapFlags,
     stdio: ["ignore", "ignore", "inherit", "ipc"],

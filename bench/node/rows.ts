@@ -133,7 +133,7 @@ function costRows(costs: readonly Costs[]): Row[] {
     nodeFloor: "Node's crypto floor, node:crypto",
     echo: "an http2 stream that echoes, over TLS",
     serve: "native gRPC, rampart serve",
-    relay: "native gRPC, a relay that looks at nothing",
+    relay: "native gRPC, a bare relay",
     gateway: "native gRPC, rampart gateway (its own share)",
   };
   const absolute = Object.entries(names).map(([name, text]) => ({
@@ -149,13 +149,13 @@ function costRows(costs: readonly Costs[]): Row[] {
       budget: 2.5,
     },
     {
-      // Beyond two bare exchanges: a log line, metrics, limits, deadlines, and who it is that calls.
+      // Beyond two bare exchanges the gateway logs, counts, limits, keeps deadlines, and checks certificates.
       name: "rampart gateway (its own share) / bare relay",
       value: typical((cpu) => cpu.gateway / cpu.relay),
       budget: 1.75,
     },
     {
-      // What a gateway in front of a CA adds to the CA's own work.
+      // The work that a gateway adds to the CA's own.
       name: "rampart gateway (its own share) / rampart serve",
       value: typical((cpu) => cpu.gateway / cpu.serve),
       budget: 1,

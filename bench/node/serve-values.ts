@@ -1,7 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { join } from "node:path";
 
-/** What any `rampart serve` under test is configured with: ports of its own, and a store in this folder. */
+/** The configuration of a `rampart serve` under test: free ports, and a store in this folder. */
 export function serveValues(folder: string): Readonly<Record<string, string>> {
   return {
     STORE_DIRECTORY: join(folder, "store"),

@@ -1,22 +1,22 @@
 import { issuerOf, type Mint } from "./clusters.ts";
 
-/** One request, but for the CSR. */
+/** One request, without its CSR. */
 export interface Attempt {
   readonly token: string;
   readonly headers?: Readonly<Record<string, string>>;
   readonly metadata?: Readonly<Record<string, string>>;
 }
 
-/** Two kinds of requests that are refused alike, and should be in the same time. */
+/** Two kinds of requests that must be refused alike, and within the same time. */
 export interface Pair {
   readonly name: string;
   readonly first: readonly Attempt[];
   readonly second: readonly Attempt[];
-  /** For a pair that can be told apart, and why it may. */
+  /** Why the two may be told apart, for a pair where they can be. */
   readonly known?: string;
 }
 
-/** So many tokens of a kind: what is peculiar to one is not to speak for all. */
+/** Tokens of each kind: a property of one token must not decide the comparison. */
 const tokensOfKind = 32;
 
 type Kind = (
@@ -35,8 +35,8 @@ async function pair(
 }
 
 /**
- * What somebody with a token, a proxy and a gateway of the cluster `a` may try against the cluster `b`,
- * which is there, and beside it the same against `x`, which is not.
+ * The attempts of an attacker with a token, a node proxy and a gateway of cluster `a`: each against cluster
+ * `b`, which is configured, and against `x`, which is not.
  */
 export async function pairsOf(mint: Mint): Promise<Pair[]> {
   const kinds: Kind = (issuer, account, more = {}) =>
@@ -49,7 +49,7 @@ export async function pairsOf(mint: Mint): Promise<Pair[]> {
   return [...(await provedPairs(kinds)), ...(await forgedPairs(kinds))];
 }
 
-/** With tokens of its own. */
+/** Attempts with valid tokens of cluster `a`. */
 async function provedPairs(kinds: Kind): Promise<Pair[]> {
   const a = issuerOf("a");
   const claiming = (clusterid: string) => kinds(a, "a-shop:web", { headers: { clusterid } });
@@ -67,14 +67,14 @@ async function provedPairs(kinds: Kind): Promise<Pair[]> {
     await pair("namespace", (name) => kinds(a, `${name}-shop:web`)),
     await pair("clusterid", (name) => claiming(`cluster-${name}`)),
     await pair("alias of a cluster", (name) => claiming(`alias-${name}`)),
-    await pair("node power, its workload", (name) => naming(`${name}-shop`, "a-mesh:ztunnel")),
-    await pair("node power, its proxy", (name) => naming("a-shop", `shared:${name}-ztunnel`)),
+    await pair("impersonation of its workload", (name) => naming(`${name}-shop`, "a-mesh:ztunnel")),
+    await pair("impersonation by its proxy", (name) => naming("a-shop", `shared:${name}-ztunnel`)),
     await pair("its gateway's names", (name) => serving(`shared:${name}-gateway`)),
-    await pair("a gateway's word for its workload", (name) => vouching(`${name}-shop`)),
+    await pair("a forwarded certificate of its workload", (name) => vouching(`${name}-shop`)),
   ];
 }
 
-/** With tokens that name another issuer than the one whose key has signed them; `r` is reviewed. */
+/** Attempts with tokens that name an issuer whose key did not sign them. The issuer `r` uses token review. */
 async function forgedPairs(kinds: Kind): Promise<Pair[]> {
   const shop = "b-shop:web";
   const [b, r] = [issuerOf("b"), issuerOf("r")];

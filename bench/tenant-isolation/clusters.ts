@@ -4,7 +4,7 @@ import { exportJWK, generateKeyPair, SignJWT } from "jose";
 /** Signs a token of an account (`namespace:name`) under an issuer's name. */
 export type Mint = (issuer: string, account: string) => Promise<string>;
 
-/** A cluster among others: what it is configured with, and how its tokens are made. */
+/** One of several clusters: its table of `ISSUERS`, and a way to mint its tokens. */
 export interface TenantCluster {
   readonly table: Readonly<Record<string, unknown>>;
   readonly mint: Mint;
@@ -12,7 +12,7 @@ export interface TenantCluster {
 
 export const issuerOf = (name: string): string => `https://${name}.example`;
 
-/** Each has namespaces of its own, and one that all share. */
+/** Makes a cluster with namespaces of its own, and one that all clusters share. */
 export async function createTenantCluster(
   name: string,
   access: Readonly<Record<string, unknown>> = {},

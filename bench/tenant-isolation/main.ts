@@ -16,12 +16,12 @@ import { compare } from "./statistics.ts";
 const [times = "3000"] = process.argv.slice(2);
 const warmUpTimes = 1500;
 
-/** Less than this is no verdict even where chance does not explain it: this machine has others' work to do. */
-const generousBound = 0.05;
+/** A smaller difference is no verdict even beyond chance, because other processes share the machine. */
+const minimumDifference = 0.05;
 
 const path = "/istio.v1.auth.IstioCertificateService/CreateCertificate";
 
-/** One after the other over one connection, as somebody with a stopwatch would. */
+/** Sends requests one after the other over one connection, as an attacker with a timer would. */
 type Send = (attempt: Attempt) => Promise<number>;
 
 function sendTo(origin: string, csr: string): Send & { readonly end: () => void } {
@@ -42,7 +42,8 @@ function sendTo(origin: string, csr: string): Send & { readonly end: () => void 
       const begun = performance.now();
       const options = { agent, method: "POST", headers: all };
       const outgoing = request(new URL(path, origin), options, (answer) => {
-        if ((answer.statusCode ?? 0) < 400) reject(new Error("a certificate, where there is none"));
+        if ((answer.statusCode ?? 0) < 400)
+          reject(new Error("a request was answered with a certificate that must be refused"));
         answer.resume().on("end", () => resolve(performance.now() - begun));
       });
       outgoing.on("error", reject).end(body);
@@ -50,7 +51,7 @@ function sendTo(origin: string, csr: string): Send & { readonly end: () => void 
   return Object.assign(send, { end: () => agent.destroy() });
 }
 
-/** In every round both kinds, in an order that nobody chose: what slows one down slows the other. */
+/** Sends both kinds in every round, in random order, so that a transient load slows both. */
 async function measure(send: Send, { first, second }: Pair, rounds: number) {
   const taken: [number[], number[]] = [[], []];
   for (let i = 0; i < rounds; i++) {
@@ -66,11 +67,11 @@ async function measure(send: Send, { first, second }: Pair, rounds: number) {
 async function printTable(where: string, origin: string, csr: string, pairs: readonly Pair[]) {
   const send = sendTo(origin, csr);
   console.log(`\n${where}, ${times} of each kind\n`);
-  console.log(`${"there, or not".padEnd(40)} slower  chance  µs`);
+  console.log(`${"configured, or not".padEnd(40)} slower  chance  µs`);
   for (const pair of pairs) await measure(send, pair, warmUpTimes / pairs.length);
   for (const pair of pairs) {
     const { slower, chance, difference } = await measure(send, pair, Number(times));
-    const shows = Math.abs(slower - 0.5) > Math.max(chance, generousBound);
+    const shows = Math.abs(slower - 0.5) > Math.max(chance, minimumDifference);
     const verdict = shows ? `TELLS${pair.known ? `: ${pair.known}` : ""}` : "";
     const cells = [slower.toFixed(3), `±${chance.toFixed(3)}`, difference.toFixed(0).padStart(4)];
     console.log(`${pair.name.padEnd(40)} ${cells.join("  ")}  ${verdict}`.trimEnd());
@@ -78,7 +79,7 @@ async function printTable(where: string, origin: string, csr: string, pairs: rea
   send.end();
 }
 
-/** An API server that knows no token. */
+/** An API server that authenticates no token. */
 async function startApiServer(): Promise<{ origin: string; close: () => void }> {
   const server = createServer((incoming, response) => {
     incoming.resume().on("end", () => {

@@ -1,16 +1,16 @@
 import { median } from "../median.ts";
 
-/** Whether two kinds of requests can be told apart by how long their answers take. */
+/** A comparison of the durations of two kinds of answers. */
 export interface Comparison {
-  /** The probability that an answer of the second kind takes longer than one of the first; a half, if nothing shows. */
+  /** The probability that an answer of the second kind takes longer than one of the first; 0.5 means no difference. */
   readonly slower: number;
-  /** How far chance alone may take that from a half: four standard errors. */
+  /** The deviation from 0.5 that chance alone explains: four standard errors. */
   readonly chance: number;
-  /** Between the medians, in microseconds. */
+  /** The difference of the medians, in microseconds. */
   readonly difference: number;
 }
 
-/** Mann-Whitney's U over all pairs, which one slow answer moves no more than any other. */
+/** The Mann-Whitney U test over all pairs, which is robust against single slow answers. */
 export function compare(first: readonly number[], second: readonly number[]): Comparison {
   const all = [
     ...first.map((value) => ({ value, isSecond: false })),

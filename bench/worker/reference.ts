@@ -4,8 +4,7 @@ import { jwtVerify } from "jose";
 import type { Credentials } from "./crypto-floor.ts";
 
 /**
- * The same job built straightforwardly on @peculiar/x509's generators and jose: what somebody would
- * write first. It is here to be compared with.
+ * The same work, written straightforwardly with @peculiar/x509's generators and jose, for comparison.
  */
 export async function createReference(
   { token, csrPem }: Credentials,
