@@ -12,7 +12,7 @@ import { CaChannel } from "./issuance/ca-channel.ts";
 import { createCertificateClient } from "./issuance/certificate-client.ts";
 import { Semaphore } from "./issuance/semaphore.ts";
 import type { FileResource } from "./secrets/file-resource.ts";
-import { defaultResource } from "./secrets/held-secrets.ts";
+import { defaultResource } from "./secrets/identity-secrets.ts";
 import { findMountedFiles } from "./secrets/mounted-files.ts";
 import { AgentMetrics } from "./status/metrics.ts";
 import { FederatedBundles } from "./trust/federated-bundles.ts";

@@ -1,5 +1,5 @@
 import { isIP } from "node:net";
-import { defaultResource, rootResource } from "../secrets/held-secrets.ts";
+import { defaultResource, rootResource } from "../secrets/identity-secrets.ts";
 
 /** A host and a port. */
 export interface SocketAddress {

@@ -1,6 +1,6 @@
 import type { SecretSource } from "../secrets/secret-source.ts";
 
-/** The watched names whose secrets have changed since they were last sent; each at most once. */
+/** The watched names whose secrets have changed since their last push. A name is in it at most once. */
 export class ChangedNames {
   readonly #source: SecretSource;
   readonly #watches = new Map<string, () => void>();
@@ -11,7 +11,7 @@ export class ChangedNames {
     this.#source = source;
   }
 
-  /** Watches these names and no others. */
+  /** Watches exactly these names. */
   watchOnly(names: ReadonlySet<string>): void {
     for (const [name, unwatch] of this.#watches) {
       if (names.has(name)) continue;
@@ -24,16 +24,16 @@ export class ChangedNames {
     }
   }
 
-  /** Resolves, with nothing, as soon as a name has changed. */
-  async any(): Promise<undefined> {
+  /** Resolves as soon as a name has changed. */
+  async wait(): Promise<undefined> {
     if (this.#changed.size > 0) return;
     await new Promise<void>((resolve) => {
       this.#wake = resolve;
     });
   }
 
-  /** One changed name, which then counts as sent. */
-  take(): string | undefined {
+  /** Removes one changed name and returns it. */
+  shift(): string | undefined {
     const [name] = this.#changed;
     if (name !== undefined) this.#changed.delete(name);
     return name;

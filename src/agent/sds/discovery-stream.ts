@@ -5,21 +5,21 @@ import type { SecretSource } from "../secrets/secret-source.ts";
 import { ChangedNames } from "./changed-names.ts";
 import type { RequestOutcome } from "./state-of-the-world.ts";
 
-/** One of the two protocols, over one stream. */
+/** One of the two protocols of discovery on one stream. */
 export interface Exchange<Request, Response> {
   readonly watched: ReadonlySet<string>;
   receive(request: Request): RequestOutcome;
-  /** The response to a request for these resources, or `undefined` if the client has them already. */
+  /** The response to a request for these resources, or `undefined` if the client has all of them. */
   respond(names: readonly string[]): Promise<Response | undefined>;
-  /** The response that nobody asked for, or `undefined` if the client has the resource as it is. */
+  /** The response for a changed resource, or `undefined` if the client has its current version. */
   push(name: string): Promise<Response | undefined>;
 }
 
 /**
- * Answers requests and pushes changes, one resource a push, until the client ends the stream. A
- * secret that cannot be had ends it too: the client keeps what it has and comes back in its own time.
+ * Answers requests and pushes changes, one resource in each push, until the client ends the stream. A
+ * secret that cannot be loaded ends the stream too. The client then keeps its secrets and reconnects.
  *
- * It waits for each response to be written, so that a client which does not read costs no memory.
+ * The generator waits until a response is written, so a client that does not read costs no memory.
  */
 export async function* discoveryStream<Request, Response>(
   requests: AsyncIterable<Request>,
@@ -32,12 +32,12 @@ export async function* discoveryStream<Request, Response>(
   let next = nextOf(incoming);
   try {
     for (;;) {
-      const event = await Promise.race([next, changed.any()]);
+      const event = await Promise.race([next, changed.wait()]);
       if (event?.done) return;
       if (event) next = nextOf(incoming);
       const response = event
         ? await answer(exchange, event.value, changed, log)
-        : await push(exchange, changed.take());
+        : await push(exchange, changed.shift());
       if (response) yield response;
     }
   } finally {
@@ -45,7 +45,7 @@ export async function* discoveryStream<Request, Response>(
   }
 }
 
-/** A client that goes away while nobody waits for its next request is no unhandled rejection. */
+/** The next request. Its rejection counts as handled even if the generator ends before it reads it. */
 function nextOf<T>(incoming: AsyncIterator<T>): Promise<IteratorResult<T>> {
   const next = incoming.next();
   next.catch(() => undefined);
@@ -59,11 +59,11 @@ async function answer<Request, Response>(
   log: OperationLog,
 ): Promise<Response | undefined> {
   const result = exchange.receive(request);
-  if (result.outcome === "refused") throw new ConnectError(result.why, Code.InvalidArgument);
+  if (result.outcome === "refused") throw new ConnectError(result.reason, Code.InvalidArgument);
   if (result.outcome === "rejected") {
     log.operation({ event: "sds-rejected", level: "warning", detail: result.detail.slice(0, 500) });
   }
-  // Watched before it is loaded: what changes meanwhile is pushed afterwards.
+  // The watch begins before the load, so a change during the load is pushed afterwards.
   changed.watchOnly(exchange.watched);
   if (result.outcome !== "answer") return undefined;
   return await exchange.respond(result.names).catch((error) => refuse(result.names, error));
@@ -78,6 +78,6 @@ async function push<Request, Response>(
 }
 
 function refuse(names: readonly string[], error: unknown): never {
-  const why = `failed to generate secret for ${names.join(", ")}: ${messageOf(error)}`;
-  throw new ConnectError(why, Code.Unknown, undefined, undefined, error);
+  const sentence = `failed to generate secret for ${names.join(", ")}: ${messageOf(error)}`;
+  throw new ConnectError(sentence, Code.Unknown, undefined, undefined, error);
 }

@@ -16,7 +16,7 @@ import {
 } from "./secret-message.ts";
 import { type RequestOutcome, StateOfTheWorld } from "./state-of-the-world.ts";
 
-/** Responses of the state-of-the-world protocol, numbered over all streams. */
+/** Creates the responses of the state-of-the-world protocol, and numbers them across all streams. */
 export class FullResponses {
   readonly #source: SecretSource;
   readonly #clock: () => Date;
@@ -27,7 +27,7 @@ export class FullResponses {
     this.#clock = clock;
   }
 
-  async of(names: readonly string[]): Promise<DiscoveryResponse> {
+  async create(names: readonly string[]): Promise<DiscoveryResponse> {
     const load = async (name: string): Promise<Any> =>
       toSecretMessage(name, await this.#source.load(name));
     return create(DiscoveryResponseSchema, {
@@ -39,11 +39,11 @@ export class FullResponses {
   }
 }
 
-/** The state-of-the-world protocol over one stream. */
+/** The state-of-the-world protocol on one stream. */
 export class FullExchange implements Exchange<DiscoveryRequest, DiscoveryResponse> {
   readonly #responses: FullResponses;
   readonly #state = new StateOfTheWorld();
-  /** The version of each resource that the client was last sent. */
+  /** The version of each resource that was last sent to the client. */
   readonly #sent = new Map<string, string>();
 
   constructor(responses: FullResponses) {
@@ -60,21 +60,21 @@ export class FullExchange implements Exchange<DiscoveryRequest, DiscoveryRespons
   }
 
   async respond(names: readonly string[]): Promise<DiscoveryResponse> {
-    const response = await this.#responses.of(names);
-    this.#remember(names, response);
+    const response = await this.#responses.create(names);
+    this.#recordSent(names, response);
     return response;
   }
 
   async push(name: string): Promise<DiscoveryResponse | undefined> {
-    const response = await this.#responses.of([name]);
+    const response = await this.#responses.create([name]);
     const [resource] = response.resources;
     if (resource && this.#sent.get(name) === resourceVersion(resource)) return undefined;
-    this.#remember([name], response);
+    this.#recordSent([name], response);
     return response;
   }
 
-  #remember(names: readonly string[], { nonce, resources }: DiscoveryResponse): void {
-    this.#state.sent(nonce);
+  #recordSent(names: readonly string[], { nonce, resources }: DiscoveryResponse): void {
+    this.#state.recordSent(nonce);
     names.forEach((name, i) => {
       const resource = resources[i];
       if (resource) this.#sent.set(name, resourceVersion(resource));

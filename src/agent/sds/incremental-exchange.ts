@@ -17,8 +17,8 @@ import {
 import type { RequestOutcome } from "./state-of-the-world.ts";
 
 /**
- * The incremental protocol over one stream. The version of a resource is a hash of it, so that it
- * means the same to the agent that comes after a restart.
+ * The incremental protocol on one stream. The version of a resource is its hash, so it stays the same
+ * when the agent restarts.
  */
 export class IncrementalExchange
   implements Exchange<DeltaDiscoveryRequest, DeltaDiscoveryResponse>
@@ -41,8 +41,8 @@ export class IncrementalExchange
 
   async respond(names: readonly string[]): Promise<DeltaDiscoveryResponse | undefined> {
     const loaded = await Promise.all(names.map((name) => this.#load(name)));
-    const resources = loaded.filter(({ name, version }) => !this.#state.holds(name, version));
-    for (const { name, version } of resources) this.#state.sent(name, version);
+    const resources = loaded.filter(({ name, version }) => !this.#state.hasVersion(name, version));
+    for (const { name, version } of resources) this.#state.recordSent(name, version);
     if (resources.length === 0) return undefined;
     const nonce = randomUUID();
     return create(DeltaDiscoveryResponseSchema, { resources, typeUrl: secretTypeUrl, nonce });

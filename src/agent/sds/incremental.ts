@@ -2,45 +2,45 @@ import type { DeltaDiscoveryRequest } from "../../gen/envoy/service/discovery/v3
 import type { RequestOutcome } from "./state-of-the-world.ts";
 
 /**
- * One stream of the incremental protocol. A request is at once an acknowledgement and a change of
- * wishes; an acknowledgement of an old response is as good as any, because each names its resources.
+ * The state of one stream of the incremental protocol. A request both acknowledges a response and
+ * changes the subscriptions. A stale nonce needs no rule, because each request names its resources.
  */
 export class Incremental {
-  #isIntroduced = false;
+  #hasNode = false;
   readonly #watched = new Set<string>();
-  /** The version of each resource that the client is known to hold. */
-  readonly #held = new Map<string, string>();
+  /** The version of each resource that the client has. */
+  readonly #versions = new Map<string, string>();
 
   get watched(): ReadonlySet<string> {
     return this.#watched;
   }
 
-  /** Whether the client has this version already. */
-  holds(name: string, version: string): boolean {
-    return this.#held.get(name) === version;
+  /** Whether the client has this version of the resource. */
+  hasVersion(name: string, version: string): boolean {
+    return this.#versions.get(name) === version;
   }
 
-  /** Remembers a resource that is about to be sent. */
-  sent(name: string, version: string): void {
-    this.#held.set(name, version);
+  /** Records the version of a resource that is about to be sent. */
+  recordSent(name: string, version: string): void {
+    this.#versions.set(name, version);
   }
 
   receive(request: DeltaDiscoveryRequest): RequestOutcome {
-    if (!this.#isIntroduced) {
-      if (!request.node?.id) return { outcome: "refused", why: "missing node information" };
+    if (!this.#hasNode) {
+      if (!request.node?.id) return { outcome: "refused", reason: "missing node information" };
       for (const [name, version] of Object.entries(request.initialResourceVersions)) {
-        this.#held.set(name, version);
+        this.#versions.set(name, version);
       }
     }
-    this.#isIntroduced = true;
+    this.#hasNode = true;
     for (const name of request.resourceNamesUnsubscribe) {
       this.#watched.delete(name);
-      this.#held.delete(name);
+      this.#versions.delete(name);
     }
     const names = request.resourceNamesSubscribe;
     for (const name of names) {
-      // Who subscribes again has lost it, and wants it again.
-      if (this.#watched.has(name)) this.#held.delete(name);
+      // A client that subscribes again has lost the resource.
+      if (this.#watched.has(name)) this.#versions.delete(name);
       this.#watched.add(name);
     }
     if (names.length > 0) return { outcome: "answer", names };

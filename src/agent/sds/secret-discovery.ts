@@ -8,14 +8,14 @@ import { FullExchange, FullResponses } from "./full-exchange.ts";
 import { IncrementalExchange } from "./incremental-exchange.ts";
 import { requireSecretType } from "./secret-message.ts";
 
-/** What the service stands on. */
+/** The dependencies of the service. */
 export interface SecretDiscoveryPorts {
   readonly source: SecretSource;
   readonly clock: () => Date;
   readonly log: OperationLog;
 }
 
-/** Envoy's secret discovery: both streaming protocols, and the call that asks once. */
+/** Envoy's secret discovery service: both streaming protocols, and the unary call. */
 export function createSecretDiscovery(
   ports: SecretDiscoveryPorts,
 ): ServiceImpl<typeof SecretDiscoveryService> {
@@ -28,9 +28,9 @@ export function createSecretDiscovery(
       discoveryStream(requests, new IncrementalExchange(source), source, log),
     async fetchSecrets(request) {
       requireSecretType(request.typeUrl);
-      return await responses.of(request.resourceNames).catch((error: unknown) => {
-        const why = `failed to generate secret: ${messageOf(error)}`;
-        throw new ConnectError(why, Code.Unknown, undefined, undefined, error);
+      return await responses.create(request.resourceNames).catch((error: unknown) => {
+        const sentence = `failed to generate secret: ${messageOf(error)}`;
+        throw new ConnectError(sentence, Code.Unknown, undefined, undefined, error);
       });
     },
   };

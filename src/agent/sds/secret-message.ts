@@ -5,10 +5,10 @@ import { Code, ConnectError } from "@connectrpc/connect";
 import { SecretSchema } from "../../gen/envoy/extensions/transport_sockets/tls/v3/secret_pb.ts";
 import type { Secret } from "../secrets/secret-source.ts";
 
-/** The type URL of everything that secret discovery carries. */
+/** The type URL of every resource of secret discovery. */
 export const secretTypeUrl = "type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.Secret";
 
-/** A secret as Envoy reads it. */
+/** Converts a secret to the message that Envoy reads. */
 export function toSecretMessage(name: string, secret: Secret): Any {
   const type =
     secret.kind === "certificate"
@@ -34,12 +34,12 @@ const inline = (pem: string) => ({
 
 const crl = (file: string) => ({ crl: { specifier: { case: "filename" as const, value: file } } });
 
-/** A hash of a resource: the same content has the same version, and the key in it stays where it is. */
+/** The version of a resource: a hash of its content, which does not reveal the private key in it. */
 export function resourceVersion({ value }: Any): string {
   return createHash("sha256").update(value).digest("hex").slice(0, 32);
 }
 
-/** Refuses a request for anything but secrets; a request may leave the type to the service's name. */
+/** Refuses a request for another type than secrets. An empty type URL means secrets. */
 export function requireSecretType(typeUrl: string): void {
   if (typeUrl === "" || typeUrl === secretTypeUrl) return;
   throw new ConnectError("only secrets are discovered here", Code.InvalidArgument);

@@ -1,8 +1,8 @@
 import type { DiscoveryRequest } from "../../gen/envoy/service/discovery/v3/discovery_pb.ts";
 
-/** What follows from a request. */
+/** The consequence of a request. */
 export type RequestOutcome =
-  | { readonly outcome: "refused"; readonly why: string }
+  | { readonly outcome: "refused"; readonly reason: string }
   | { readonly outcome: "rejected"; readonly detail: string }
   | { readonly outcome: "silent" }
   | { readonly outcome: "answer"; readonly names: readonly string[] };
@@ -10,11 +10,11 @@ export type RequestOutcome =
 const silent: RequestOutcome = { outcome: "silent" };
 
 /**
- * One stream of the state-of-the-world protocol, with the rules of istiod's and pilot-agent's server
- * (istio pkg/xds/server.go shouldRespond).
+ * The state of one stream of the state-of-the-world protocol. Its rules are those of istiod and
+ * pilot-agent (istio pkg/xds/server.go shouldRespond).
  */
 export class StateOfTheWorld {
-  #isIntroduced = false;
+  #hasNode = false;
   #watched: ReadonlySet<string> = new Set();
   #lastNonce = "";
 
@@ -22,27 +22,27 @@ export class StateOfTheWorld {
     return this.#watched;
   }
 
-  /** Remembers the nonce of a response that is about to be sent. */
-  sent(nonce: string): void {
+  /** Records the nonce of a response that is about to be sent. */
+  recordSent(nonce: string): void {
     this.#lastNonce = nonce;
   }
 
   receive(request: DiscoveryRequest): RequestOutcome {
-    if (!this.#isIntroduced && !request.node?.id) {
-      return { outcome: "refused", why: "missing node information" };
+    if (!this.#hasNode && !request.node?.id) {
+      return { outcome: "refused", reason: "missing node information" };
     }
-    this.#isIntroduced = true;
-    // The client keeps what it has; it gets something new when there is something new.
+    this.#hasNode = true;
+    // The client keeps its secrets, and gets the next version as a push.
     if (request.errorDetail) return { outcome: "rejected", detail: request.errorDetail.message };
-    const asked = new Set(request.resourceNames);
-    if (asked.size === 0) {
-      this.#watched = asked;
+    const requested = new Set(request.resourceNames);
+    if (requested.size === 0) {
+      this.#watched = requested;
       return silent;
     }
     const isFirst = request.responseNonce === "" || this.#watched.size === 0;
     if (!isFirst && request.responseNonce !== this.#lastNonce) return silent;
-    const names = [...asked].filter((name) => isFirst || !this.#watched.has(name));
-    this.#watched = asked;
+    const names = [...requested].filter((name) => isFirst || !this.#watched.has(name));
+    this.#watched = requested;
     return names.length === 0 ? silent : { outcome: "answer", names };
   }
 }

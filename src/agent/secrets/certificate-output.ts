@@ -10,7 +10,7 @@ import { writeOutput } from "./output-folder.ts";
 
 const retryMilliseconds = 5_000;
 
-/** What is written, and who hears of it. */
+/** The dependencies of a {@link CertificateOutput}. */
 export interface CertificateOutputOptions {
   readonly settings: OutputSettings;
   readonly identity: RefreshingIdentity;
@@ -21,13 +21,13 @@ export interface CertificateOutputOptions {
 
 /**
  * Keeps `key.pem`, `cert-chain.pem` and `root-cert.pem` in a folder up to date, for programs that read
- * files. A write that fails is repeated until there is room again.
+ * files. It repeats a failed write until one succeeds.
  */
 export class CertificateOutput {
   readonly #options: CertificateOutputOptions;
   readonly #unsubscribe: readonly (() => void)[];
   #isDirty = false;
-  #work: Promise<void> | undefined;
+  #writing: Promise<void> | undefined;
   #retry: NodeJS.Timeout | undefined;
   #command: ChildProcess | undefined;
 
@@ -44,14 +44,14 @@ export class CertificateOutput {
     for (const unsubscribe of this.#unsubscribe) unsubscribe();
     clearTimeout(this.#retry);
     this.#command?.kill();
-    await this.#work;
+    await this.#writing;
   }
 
-  /** One write at a time; what changes meanwhile is written next. */
+  /** Starts a write, or has the current one followed by another. */
   #write(): void {
     this.#isDirty = true;
-    this.#work ??= this.#writeAll().finally(() => {
-      this.#work = undefined;
+    this.#writing ??= this.#writeAll().finally(() => {
+      this.#writing = undefined;
       if (this.#isDirty) this.#write();
     });
   }
@@ -79,7 +79,7 @@ export class CertificateOutput {
     return (
       issuance && {
         "key.pem": privateKeyPem(issuance.svid.privateKey, isPkcs8),
-        // Istio's agents leave the roots in the chain, and some readers look for them there.
+        // As in Istio, the chain includes the roots: some programs look for them there.
         "cert-chain.pem": joinPem(issuance.elements),
         "root-cert.pem": trust.pem,
       }

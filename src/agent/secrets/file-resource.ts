@@ -1,10 +1,10 @@
-/** A resource that is a file, by the name that Istio gives it. */
+/** A resource that is read from files. */
 export type FileResource =
   | { readonly kind: "certificate"; readonly chainFile: string; readonly keyFile: string }
   | { readonly kind: "roots"; readonly file: string }
   | { readonly kind: "system-roots" };
 
-/** Reads `file-cert:<chain>~<key>`, `file-root:<file>` and `file-root:system`; else `undefined`. */
+/** Parses Istio's names `file-cert:<chain>~<key>`, `file-root:<file>` and `file-root:system`. */
 export function parseFileResource(name: string): FileResource | undefined {
   if (name === "file-root:system") return { kind: "system-roots" };
   const [, chainFile, keyFile] = /^file-cert:([^~]+)~([^~]+)$/.exec(name) ?? [];

@@ -10,18 +10,18 @@ import type { FileResource } from "./file-resource.ts";
 import { FileWatch } from "./file-watch.ts";
 import type { Secret, SecretSource } from "./secret-source.ts";
 
-/** What secrets from files stand on. */
+/** The dependencies of {@link fileSecrets}. */
 export interface FileSecretPorts {
   readonly debounceMilliseconds: number;
   readonly log: OperationLog;
   readonly metrics: Pick<AgentMetrics, "watchFailed" | "fileSecretFailed">;
 }
 
-const patienceMilliseconds = 10_000;
+const retryTimeoutMilliseconds = 10_000;
 
 /**
- * Secrets that are files. They are read on every load and never kept; a pair that does not fit, because
- * only one of its files has been replaced yet, is given some time.
+ * Secrets from files. Every load reads the files anew. A load repeats while the key does not fit the
+ * certificate, because a writer replaces the two files one after the other.
  */
 export function fileSecrets(
   find: (name: string) => FileResource | undefined,
@@ -31,7 +31,7 @@ export function fileSecrets(
     async load(name) {
       const resource = find(name);
       if (!resource) throw new Error("no such resource");
-      return await patiently(() => read(resource), debounceMilliseconds).catch((error: unknown) => {
+      return await withRetry(() => read(resource), debounceMilliseconds).catch((error: unknown) => {
         metrics.fileSecretFailed();
         log.operation({
           event: "file-secret-unusable",
@@ -60,14 +60,14 @@ export function fileSecrets(
   };
 }
 
-/** Of a pair it is the chain: the key is replaced with it, and alone means nothing. */
+/** The file whose change means a new secret. For a pair it is the chain, which is replaced with its key. */
 function watchedFile(resource: FileResource | undefined): string | undefined {
   if (resource?.kind === "certificate") return resource.chainFile;
   return resource?.kind === "roots" ? resource.file : undefined;
 }
 
-async function patiently<T>(work: () => Promise<T>, firstWait: number): Promise<T> {
-  const deadline = performance.now() + patienceMilliseconds;
+async function withRetry<T>(work: () => Promise<T>, firstWait: number): Promise<T> {
+  const deadline = performance.now() + retryTimeoutMilliseconds;
   for (let wait = Math.max(1, firstWait); ; wait *= 2) {
     try {
       return await work();
@@ -96,12 +96,12 @@ async function readPair(files: { readonly chainFile: string; readonly keyFile: s
   ]);
   const [leaf] = parseCertificates(chainPem);
   if (!leaf?.checkPrivateKey(createPrivateKey(privateKeyPem))) {
-    throw new Error("the certificate and the key do not fit");
+    throw new Error("the key is not that of the certificate");
   }
   return { kind: "certificate" as const, chainPem, privateKeyPem };
 }
 
-/** Whether all of the files are there, with something in them. */
+/** Whether every file exists and is not empty. */
 export async function areFilled(...files: readonly string[]): Promise<boolean> {
   const sizes = await Promise.all(
     files.map((file) =>

@@ -2,12 +2,12 @@ import { createHash } from "node:crypto";
 import { type FSWatcher, readFileSync, readlinkSync, watch } from "node:fs";
 import { dirname, resolve } from "node:path";
 
-/** How a file is watched. */
+/** The settings and callbacks of a {@link FileWatch}. */
 export interface FileWatchOptions {
-  /** How long a file must be left alone before it is looked at. */
+  /** The pause without events after which the file is read. */
   readonly debounceMilliseconds: number;
   readonly onChange: () => void;
-  /** Told when a folder cannot be watched; the file is then looked at every few seconds. */
+  /** Called when a folder cannot be watched. The file is then read every few seconds. */
   readonly onFailure: (error: unknown) => void;
 }
 
@@ -15,24 +15,23 @@ const pollMilliseconds = 5_000;
 const maximumLinks = 10;
 
 /**
- * Watches what a path leads to: the file, through any symbolic links on its way, as the kubelet swaps
- * them. It is the folders that are watched, because files are replaced by renaming; and what counts as
- * a change is another content, not an event.
+ * Watches the content of the file that a path leads to, through any symbolic links: the kubelet swaps
+ * them. It watches folders, because writers replace files by renaming. Only other content is a change.
  */
 export class FileWatch {
   readonly #path: string;
   readonly #options: FileWatchOptions;
   readonly #watchers = new Map<string, FSWatcher>();
-  #seen: string | undefined;
+  #digest: string | undefined;
   #timer: NodeJS.Timeout | undefined;
   #isClosed = false;
 
   constructor(path: string, options: FileWatchOptions) {
     this.#path = resolve(path);
     this.#options = options;
-    // All of it now: what changes after this line is told of.
+    // Synchronous, so that no change after the constructor is missed.
     this.#watchFolders();
-    this.#seen = digestOf(this.#path);
+    this.#digest = digestOf(this.#path);
   }
 
   close(): void {
@@ -42,7 +41,7 @@ export class FileWatch {
     this.#watchers.clear();
   }
 
-  /** Watches the folders that the path leads through now, and no others. */
+  /** Watches exactly the folders that the path leads through now. */
   #watchFolders(): void {
     const folders = foldersOf(this.#path);
     for (const [folder, watcher] of this.#watchers) {
@@ -57,56 +56,56 @@ export class FileWatch {
 
   #watchFolder(folder: string): void {
     try {
-      const watcher = watch(folder, { persistent: false }, () => this.#lookAfter());
-      watcher.on("error", (error) => this.#lose(folder, error));
+      const watcher = watch(folder, { persistent: false }, () => this.#scheduleCheck());
+      watcher.on("error", (error) => this.#pollInstead(folder, error));
       this.#watchers.set(folder, watcher);
     } catch (error) {
-      this.#lose(folder, error);
+      this.#pollInstead(folder, error);
     }
   }
 
-  #lose(folder: string, error: unknown): void {
+  #pollInstead(folder: string, error: unknown): void {
     this.#watchers.get(folder)?.close();
     this.#watchers.delete(folder);
     this.#options.onFailure(error);
-    this.#lookAfter(pollMilliseconds);
+    this.#scheduleCheck(pollMilliseconds);
   }
 
-  #lookAfter(milliseconds: number = this.#options.debounceMilliseconds): void {
+  #scheduleCheck(milliseconds: number = this.#options.debounceMilliseconds): void {
     if (this.#isClosed) return;
     clearTimeout(this.#timer);
-    this.#timer = setTimeout(() => this.#look(), milliseconds);
+    this.#timer = setTimeout(() => this.#check(), milliseconds);
     this.#timer.unref();
   }
 
-  #look(): void {
+  #check(): void {
     this.#watchFolders();
     const digest = digestOf(this.#path);
-    if (digest === this.#seen) return;
-    this.#seen = digest;
-    // A file that is gone is about to come back, or was meant to go: what was read stays in use.
+    if (digest === this.#digest) return;
+    this.#digest = digest;
+    // The last content of a missing file stays in use.
     if (digest !== undefined) this.#options.onChange();
   }
 }
 
-/** The files are small, and looked at seldom: nothing is gained by waiting for them elsewhere. */
+/** Reads synchronously: the files are small, and are read seldom. */
 function digestOf(path: string): string | undefined {
   const content = unlessAbsent(() => readFileSync(path));
   return content && createHash("sha256").update(content).digest("hex");
 }
 
-/** The folder of the path, and that of each symbolic link on the way to the file. */
+/** The folder of the path, and the folder of each symbolic link on the way to the file. */
 function foldersOf(path: string): ReadonlySet<string> {
   const folders = new Set<string>();
-  let left = maximumLinks;
+  let remainingLinks = maximumLinks;
   const visit = (current: string): void => {
     const folder = dirname(current);
     folders.add(folder);
-    // A link in the middle of the path counts as much as one at its end: the kubelet swaps `..data`.
+    // The kubelet swaps `..data`, a link in the middle of the path.
     for (const part of [current, folder]) {
       const target = unlessAbsent(() => readlinkSync(part));
-      if (target === undefined || left <= 0) continue;
-      left--;
+      if (target === undefined || remainingLinks <= 0) continue;
+      remainingLinks--;
       const next = resolve(dirname(part), target);
       visit(part === current ? next : resolve(next, current.slice(folder.length + 1)));
     }
@@ -119,7 +118,7 @@ function unlessAbsent<T>(read: () => T): T | undefined {
   try {
     return read();
   } catch {
-    // Not there, not a link, not ours to read: there is nothing to see.
+    // A missing file, a path that is no link and a file without read permission are all absent.
     return undefined;
   }
 }

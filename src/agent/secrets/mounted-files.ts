@@ -1,22 +1,24 @@
 import type { FileResource } from "./file-resource.ts";
 import { areFilled } from "./file-secrets.ts";
-import { defaultResource, rootResource } from "./held-secrets.ts";
+import { defaultResource, rootResource } from "./identity-secrets.ts";
 
-const mounted = "./var/run/secrets/workload-spiffe-credentials";
-const implicit = "./etc/certs";
+const workloadCredentials = "./var/run/secrets/workload-spiffe-credentials";
+const certificates = "./etc/certs";
 
 /**
- * The files that stand in for resources where a platform has mounted them, as pilot-agent finds them:
- * a whole set of workload credentials, or any of the files of `./etc/certs`.
+ * Finds the files that a platform has mounted in place of resources. As for pilot-agent, they are a
+ * complete set of workload credentials, or any of the files of `./etc/certs`.
  *
- * @param outputFolder Where we write ourselves: what is found there is ours.
+ * @param outputFolder The folder that the agent writes to. Files in it are not mounted.
  */
 export async function findMountedFiles(
   outputFolder: string | undefined,
 ): Promise<ReadonlyMap<string, FileResource>> {
   const found = new Map<string, FileResource>();
-  const whole = ["cert-chain.pem", "key.pem", "root-cert.pem"].map((name) => `${mounted}/${name}`);
-  const folder = (await areFilled(...whole)) ? mounted : implicit;
+  const allFiles = ["cert-chain.pem", "key.pem", "root-cert.pem"].map(
+    (name) => `${workloadCredentials}/${name}`,
+  );
+  const folder = (await areFilled(...allFiles)) ? workloadCredentials : certificates;
   if (folder === outputFolder) return found;
   const [chainFile, keyFile] = [`${folder}/cert-chain.pem`, `${folder}/key.pem`];
   if (await areFilled(chainFile, keyFile)) {

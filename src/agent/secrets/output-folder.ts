@@ -21,16 +21,16 @@ const folderMode = 0o755;
 const currentLink = "..data";
 
 /**
- * Writes the files that have changed, each of them atomically, or all of them at once.
+ * Writes the files that have changed: each file atomically, or all files at once.
  *
- * @returns Whether anything has changed.
+ * @returns Whether any file has changed.
  */
 export async function writeOutput(settings: OutputSettings, files: OutputFiles): Promise<boolean> {
   const { folder, isAtomic } = settings;
   await mkdir(folder, { recursive: true, mode: folderMode });
   const changed: string[] = [];
   for (const [name, content] of Object.entries(files)) {
-    if ((await readOrNothing(join(folder, name))) !== content) changed.push(name);
+    if ((await readIfPresent(join(folder, name))) !== content) changed.push(name);
   }
   if (changed.length === 0) return false;
   if (isAtomic) await swapFolder(settings, files);
@@ -39,28 +39,28 @@ export async function writeOutput(settings: OutputSettings, files: OutputFiles):
   return true;
 }
 
-const readOrNothing = (path: string): Promise<string | undefined> =>
+const readIfPresent = (path: string): Promise<string | undefined> =>
   readFile(path, "utf8").catch(() => undefined);
 
 /**
- * The kubelet's way: the files lie in a folder of their own, a link leads to it, and to replace the
- * link is to replace them all.
+ * Replaces all files at once as the kubelet does. They lie in a folder of their own, and one rename
+ * replaces the link to that folder.
  */
 async function swapFolder(settings: OutputSettings, files: OutputFiles): Promise<void> {
   const { folder, owner } = settings;
-  const fresh = `..${randomUUID()}`;
+  const next = `..${randomUUID()}`;
   const previous = await readlink(join(folder, currentLink)).catch(() => undefined);
-  await mkdir(join(folder, fresh));
+  await mkdir(join(folder, next));
   try {
-    // Whatever the umask says: others may enter exactly where they may read.
-    await chmod(join(folder, fresh), settings.mode & 0o044 ? folderMode : 0o700);
-    if (owner) await chown(join(folder, fresh), owner.uid, owner.gid);
+    // The umask must not matter: other users may enter the folder exactly if they may read the files.
+    await chmod(join(folder, next), settings.mode & 0o044 ? folderMode : 0o700);
+    if (owner) await chown(join(folder, next), owner.uid, owner.gid);
     for (const [name, content] of Object.entries(files)) {
-      await replaceFile(join(folder, fresh, name), content, settings);
+      await replaceFile(join(folder, next, name), content, settings);
     }
-    await replaceLink(join(folder, currentLink), fresh);
+    await replaceLink(join(folder, currentLink), next);
   } catch (error) {
-    await rm(join(folder, fresh), { recursive: true, force: true });
+    await rm(join(folder, next), { recursive: true, force: true });
     throw error;
   }
   for (const name of Object.keys(files)) {

@@ -1,16 +1,16 @@
-/** What a name stands for at this moment. */
+/** The current value of a resource. */
 export type Secret =
   | { readonly kind: "certificate"; readonly chainPem: string; readonly privateKeyPem: string }
   | { readonly kind: "roots"; readonly pem: string; readonly crlFile?: string };
 
-/** Secrets by name, for whoever hands them to a proxy. */
+/** Secrets by resource name. */
 export interface SecretSource {
   /**
-   * The secret of this name, as it is now; waits for an attempt to obtain it that is under way.
+   * The current secret of this name, after a pending attempt to obtain it.
    *
-   * @throws Error whose message says why there is none.
+   * @throws Error whose message says why there is no secret.
    */
   load(name: string): Promise<Secret>;
-  /** Calls back after each change of the secret, until the function that it returns is called. */
+  /** Calls back after each change of the secret. @returns A function that ends the watch. */
   watch(name: string, onChange: () => void): () => void;
 }

@@ -1,10 +1,10 @@
-/** Those who want to hear that something changed; what it is now, they look up themselves. */
+/** Listeners that are notified of changes. A notification carries no value: a listener looks it up. */
 export class Subscribers<Topic = void> {
   readonly #listeners = new Set<(topic: Topic) => void>();
 
-  /** Ends with the function that it returns. */
+  /** @returns A function that ends the subscription. */
   add(listener: (topic: Topic) => void): () => void {
-    // The same function may subscribe twice, and each ends on its own.
+    // The same function may subscribe twice, and each subscription ends on its own.
     const own = (topic: Topic): void => listener(topic);
     this.#listeners.add(own);
     return () => void this.#listeners.delete(own);

@@ -1,4 +1,5 @@
 import { once } from "node:events";
+import { writeFileSync } from "node:fs";
 import { rm, stat, writeFile } from "node:fs/promises";
 import { connect } from "node:net";
 import { createInterface } from "node:readline";
@@ -74,11 +75,12 @@ test("follows a file, and keeps the last good list", async () => {
   await writeFile(path, "1 foo bar\n");
   const feed = await startFileFeed(options());
   onTestFinished(() => feed.close());
-  await writeFile(path, "1 foo bar\n2 foo bar\n");
+  // Synchronous, so that the feed never reads a truncated file.
+  writeFileSync(path, "1 foo bar\n2 foo bar\n");
   await listener.until(2);
-  await writeFile(path, "what is this\n");
+  writeFileSync(path, "what is this\n");
   await rm(path);
-  await writeFile(path, "2 foo bar\n");
+  writeFileSync(path, "2 foo bar\n");
   await listener.until(3);
   expect(listener.received).toEqual(["all 1", "all 1 2", "all 2"]);
 });

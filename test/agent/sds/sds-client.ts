@@ -17,14 +17,14 @@ type MessageInit = Partial<Omit<DiscoveryRequest, "$typeName" | "node" | "errorD
   readonly errorDetail?: { message: string };
 };
 
-/** A gRPC client over a socket of the file system. */
+/** A gRPC client over a Unix socket. */
 export function sdsClient(path: string): Client<typeof SecretDiscoveryService> {
   const nodeOptions = { createConnection: () => connect(path) };
   const transport = createGrpcTransport({ baseUrl: "http://agent", nodeOptions });
   return createClient(SecretDiscoveryService, transport);
 }
 
-/** Messages that are sent one by one, when the test says so. */
+/** Messages that a test sends one by one. */
 export class Outbox<T> implements AsyncIterable<T> {
   readonly #queue: T[] = [];
   #wake: () => void = () => undefined;
@@ -51,7 +51,7 @@ export class Outbox<T> implements AsyncIterable<T> {
   }
 }
 
-/** One state-of-the-world stream, as Envoy has one for each of its secrets. */
+/** A state-of-the-world stream. Envoy opens one for each of its secrets. */
 export class SdsStream {
   readonly #outbox = new Outbox<MessageInit>();
   readonly #responses: AsyncIterator<DiscoveryResponse>;
@@ -65,12 +65,12 @@ export class SdsStream {
     this.#outbox.send(request);
   }
 
-  /** Asks for the names, as the first request of a stream does. */
+  /** Sends the first request of a stream. */
   subscribe(...resourceNames: string[]): void {
     this.send({ node: { id: "test" }, resourceNames });
   }
 
-  /** Answers the last response: accepts it, and says what is wanted now. */
+  /** Acknowledges the last response, and subscribes to exactly these names. */
   acknowledge(...resourceNames: string[]): void {
     const { nonce = "", versionInfo = "" } = this.#last ?? {};
     this.send({ resourceNames, responseNonce: nonce, versionInfo });

@@ -15,8 +15,8 @@ import { createEventRecorder, type EventRecorder } from "../../testkit/event-rec
 import { temporaryFolder } from "../stories/running-agent.ts";
 import { Outbox, pemsOf, SdsStream, sdsClient, secretsOf } from "./sds-client.ts";
 
-/** Secrets that the test sets and takes away. */
-class SecretsAtHand implements SecretSource {
+/** Secrets that a test sets and removes. */
+class MemorySecrets implements SecretSource {
   readonly #secrets = new Map<string, Secret>();
   readonly #changes = new Map<string, Subscribers>();
   loads = 0;
@@ -28,7 +28,7 @@ class SecretsAtHand implements SecretSource {
     this.#changes.get(name)?.notify();
   }
 
-  /** Tells the watchers although nothing has changed. */
+  /** Notifies the watchers without a change. */
   touch(name: string): void {
     this.#changes.get(name)?.notify();
   }
@@ -52,13 +52,13 @@ class SecretsAtHand implements SecretSource {
   }
 }
 
-let source: SecretsAtHand;
+let source: MemorySecrets;
 let log: EventRecorder;
 let path: string;
 let client: Client<typeof SecretDiscoveryService>;
 
 beforeEach(async () => {
-  source = new SecretsAtHand();
+  source = new MemorySecrets();
   log = createEventRecorder();
   source.set("default", "one");
   source.set("ROOTCA", "root");
@@ -76,7 +76,7 @@ beforeEach(async () => {
   client = sdsClient(path);
 });
 
-const streamed = async (stream: SdsStream): Promise<string> => {
+const nextOf = async (stream: SdsStream): Promise<string> => {
   const secrets = await stream.secrets();
   return secrets.map((secret) => `${secret.name}=${pemsOf(secret)}`).join(" ");
 };
@@ -92,10 +92,10 @@ const codeOf = async (work: Promise<unknown>): Promise<string> => {
 test("answers a subscription, and pushes a change, one resource a response", async () => {
   const stream = new SdsStream(path);
   stream.subscribe("default", "ROOTCA");
-  expect(await streamed(stream)).toBe("default=one ROOTCA=root");
+  expect(await nextOf(stream)).toBe("default=one ROOTCA=root");
   stream.acknowledge("default", "ROOTCA");
   source.set("ROOTCA", "new");
-  expect(await streamed(stream)).toBe("ROOTCA=new");
+  expect(await nextOf(stream)).toBe("ROOTCA=new");
 });
 
 test("gives each response a nonce and a version of its own", async () => {
@@ -112,15 +112,15 @@ test("gives each response a nonce and a version of its own", async () => {
   );
 });
 
-test("pushes to those who watch, and to nobody else", async () => {
+test("pushes a change to the streams that watch it, and to no other", async () => {
   const [one, other] = [new SdsStream(path), new SdsStream(path)];
   one.subscribe("default");
   other.subscribe("ROOTCA");
   await Promise.all([one.next(), other.next()]);
   source.set("default", "two");
-  expect(await streamed(one)).toBe("default=two");
+  expect(await nextOf(one)).toBe("default=two");
   source.set("ROOTCA", "new");
-  expect(await streamed(other)).toBe("ROOTCA=new");
+  expect(await nextOf(other)).toBe("ROOTCA=new");
 });
 
 test("pushes nothing that has not changed", async () => {
@@ -129,18 +129,18 @@ test("pushes nothing that has not changed", async () => {
   await stream.next();
   source.touch("default");
   source.set("default", "two");
-  expect(await streamed(stream)).toBe("default=two");
+  expect(await nextOf(stream)).toBe("default=two");
 });
 
-test("makes one push of many changes that a client is too slow for", async () => {
+test("combines changes in one push for a slow client", async () => {
   const stream = new SdsStream(path);
   stream.subscribe("default");
   await stream.next();
   for (let i = 0; i <= 100; i++) source.set("default", `number ${i}`);
-  expect(await streamed(stream)).toBe("default=number 100");
+  expect(await nextOf(stream)).toBe("default=number 100");
 });
 
-test("ends a stream that asks for what there is not, and answers when there is", async () => {
+test("ends a stream that asks for a missing secret, and serves the secret once it exists", async () => {
   const stream = new SdsStream(path);
   stream.subscribe("missing");
   expect(await codeOf(stream.next())).toBe(
@@ -149,10 +149,10 @@ test("ends a stream that asks for what there is not, and answers when there is",
   source.set("missing", "found");
   const again = new SdsStream(path);
   again.subscribe("missing");
-  expect(await streamed(again)).toBe("missing=found");
+  expect(await nextOf(again)).toBe("missing=found");
 });
 
-test("ends a stream whose secret is taken away", async () => {
+test("ends a stream whose secret is removed", async () => {
   const stream = new SdsStream(path);
   stream.subscribe("default");
   await stream.next();
@@ -183,11 +183,11 @@ test("logs a rejection, and goes on", async () => {
   const responseNonce = nonce;
   stream.send({ resourceNames: ["default"], responseNonce, errorDetail: { message: "bad" } });
   stream.send({ resourceNames: ["default", "ROOTCA"], responseNonce });
-  expect(await streamed(stream)).toBe("ROOTCA=root");
+  expect(await nextOf(stream)).toBe("ROOTCA=root");
   expect(log.operations).toContainEqual({ event: "sds-rejected", level: "warning", detail: "bad" });
 });
 
-test("forgets what a client watched when it goes", async () => {
+test("ends its watches when a client ends its stream", async () => {
   const stream = new SdsStream(path);
   stream.subscribe("default", "ROOTCA");
   await stream.next();
@@ -197,14 +197,14 @@ test("forgets what a client watched when it goes", async () => {
   expect(source.watches).toBe(0);
 });
 
-test("answers who asks once", async () => {
+test("answers a unary call", async () => {
   const response = await client.fetchSecrets({ resourceNames: ["default", "ROOTCA"] });
   expect(secretsOf(response).map(({ name }) => name)).toEqual(["default", "ROOTCA"]);
   expect(await codeOf(client.fetchSecrets({ resourceNames: ["missing"] }))).toContain("Unknown");
 });
 
-/** An incremental stream. */
-function delta() {
+/** Opens an incremental stream. */
+function openIncremental() {
   const outbox = new Outbox<DeltaDiscoveryRequest>();
   const responses = client.deltaSecrets(outbox)[Symbol.asyncIterator]();
   const send = (init: Parameters<typeof create<typeof DeltaDiscoveryRequestSchema>>[1]): void =>
@@ -219,8 +219,8 @@ function delta() {
   return { send, next, names };
 }
 
-test("answers an incremental subscription, and pushes what changes", async () => {
-  const { send, names } = delta();
+test("answers an incremental subscription, and pushes changes", async () => {
+  const { send, names } = openIncremental();
   send({ node: { id: "e" }, resourceNamesSubscribe: ["default"] });
   expect(await names()).toBe("default");
   send({ resourceNamesSubscribe: ["ROOTCA"] });
@@ -229,11 +229,11 @@ test("answers an incremental subscription, and pushes what changes", async () =>
   expect(await names()).toBe("default");
 });
 
-test("does not send what an incremental client has kept from an earlier agent", async () => {
-  const first = delta();
+test("does not send a version that an incremental client has from an earlier agent", async () => {
+  const first = openIncremental();
   first.send({ node: { id: "e" }, resourceNamesSubscribe: ["default"] });
   const { resources } = await first.next();
-  const second = delta();
+  const second = openIncremental();
   second.send({
     node: { id: "e" },
     resourceNamesSubscribe: ["default", "ROOTCA"],
@@ -242,8 +242,8 @@ test("does not send what an incremental client has kept from an earlier agent", 
   expect(await second.names()).toBe("ROOTCA");
 });
 
-test("sends again what an incremental client subscribes to again, and no more what it does not want", async () => {
-  const { send, names } = delta();
+test("sends a resource again when an incremental client subscribes again, and not after it unsubscribes", async () => {
+  const { send, names } = openIncremental();
   send({ node: { id: "e" }, resourceNamesSubscribe: ["default", "ROOTCA"] });
   expect(await names()).toBe("default ROOTCA");
   send({ resourceNamesSubscribe: ["default"] });
@@ -255,11 +255,11 @@ test("sends again what an incremental client subscribes to again, and no more wh
   expect(await names()).toBe("ROOTCA");
 });
 
-test("refuses an incremental stream without a node, and one that asks for what there is not", async () => {
-  const anonymous = delta();
+test("refuses an incremental stream without a node, and ends one that asks for a missing secret", async () => {
+  const anonymous = openIncremental();
   anonymous.send({ resourceNamesSubscribe: ["default"] });
   expect(await codeOf(anonymous.next())).toBe("InvalidArgument: missing node information");
-  const missing = delta();
+  const missing = openIncremental();
   missing.send({ node: { id: "e" }, resourceNamesSubscribe: ["missing"] });
   expect(await codeOf(missing.next())).toContain("failed to generate secret for missing");
 });

@@ -3,7 +3,7 @@ import { expect, test } from "vitest";
 import { StateOfTheWorld } from "../../../src/agent/sds/state-of-the-world.ts";
 import { DiscoveryRequestSchema } from "../../../src/gen/envoy/service/discovery/v3/discovery_pb.ts";
 
-/** A step of a conversation: what the client says, and what follows. */
+/** A request of the client, and its consequence. */
 type Step = readonly [
   request: {
     readonly node?: string;
@@ -14,7 +14,7 @@ type Step = readonly [
   outcome: string,
 ];
 
-/** Plays the steps; each answer is sent with the nonces n1, n2, and so on. */
+/** Plays the steps. The answers have the nonces n1, n2, and so on. */
 function play(steps: readonly Step[]): void {
   const state = new StateOfTheWorld();
   let sent = 0;
@@ -27,12 +27,12 @@ function play(steps: readonly Step[]): void {
     });
     const result = state.receive(request);
     expect(result.outcome === "answer" ? result.names.join(" ") : result.outcome).toBe(outcome);
-    if (result.outcome === "answer") state.sent(`n${++sent}`);
+    if (result.outcome === "answer") state.recordSent(`n${++sent}`);
   }
 }
 
 test.each<[string, readonly Step[]]>([
-  ["refuses a stream that does not introduce itself", [[{ names: ["default"] }, "refused"]]],
+  ["refuses a stream without a node", [[{ names: ["default"] }, "refused"]]],
   ["refuses a node without an id", [[{ node: "", names: ["default"] }, "refused"]]],
   [
     "needs the node only once",
@@ -69,14 +69,14 @@ test.each<[string, readonly Step[]]>([
     ],
   ],
   [
-    "does not send again what was rejected",
+    "does not send a rejected response again",
     [
       [{ node: "e", names: ["default"] }, "default"],
       [{ names: ["default"], nonce: "n1", error: "bad" }, "rejected"],
     ],
   ],
   [
-    "is silent to who wants nothing more, and answers in full who wants something again",
+    "is silent when the last name is dropped, and answers in full when one comes back",
     [
       [{ node: "e", names: ["default"] }, "default"],
       [{ names: [], nonce: "n1" }, "silent"],

@@ -23,7 +23,7 @@ const read = (name: string): Promise<string> => readFile(join(settings.folder, n
 const modeOf = async (name: string): Promise<number> =>
   (await stat(join(settings.folder, name))).mode & 0o777;
 
-test("are three files that only their owner may read", async () => {
+test("are three files that their owner alone may read", async () => {
   expect(await writeOutput(settings, files)).toBe(true);
   expect(await Promise.all(Object.keys(files).map(read))).toEqual(Object.values(files));
   expect(await modeOf("key.pem")).toBe(0o600);
@@ -39,12 +39,12 @@ test("are left alone when nothing has changed", async () => {
   expect(await read("root-cert.pem")).toBe("new");
 });
 
-test("are readable to others in a pod", async () => {
+test("are readable for other users in a pod", async () => {
   await writeOutput({ ...settings, mode: 0o644 }, files);
   expect(await modeOf("key.pem")).toBe(0o644);
 });
 
-test("change all at once, when that is asked for", async () => {
+test("change all at once if the settings ask for it", async () => {
   const atomic = { ...settings, isAtomic: true };
   await writeOutput(atomic, files);
   expect(await read("key.pem")).toBe("key");
@@ -52,20 +52,20 @@ test("change all at once, when that is asked for", async () => {
   expect(await read("key.pem")).toBe("new");
   expect(await modeOf("key.pem")).toBe(0o600);
   const entries = await readdir(settings.folder);
-  // The three links, the link to the folder, and the folder; the one before is gone.
+  // Three links, the link to the folder, and the folder. The previous folder is gone.
   expect(entries).toHaveLength(5);
 });
 
-test("take the place of single files when they begin to change all at once", async () => {
+test("replace single files when the settings change to all at once", async () => {
   await writeOutput(settings, files);
   await writeOutput({ ...settings, isAtomic: true }, { ...files, "key.pem": "new" });
   expect((await lstat(join(settings.folder, "key.pem"))).isSymbolicLink()).toBe(true);
   expect(await read("cert-chain.pem")).toBe("chain");
 });
 
-test("leave nothing half done when they cannot be written", async () => {
+test("leave no temporary file when they cannot be written", async () => {
   await mkdir(settings.folder, { recursive: true });
-  // A folder in the place of a file cannot be replaced by one.
+  // A rename cannot replace a folder by a file.
   await mkdir(join(settings.folder, "root-cert.pem"));
   await writeFile(join(settings.folder, "root-cert.pem", "x"), "");
   await expect(writeOutput(settings, files)).rejects.toThrow();

@@ -1,3 +1,4 @@
+import { writeFileSync } from "node:fs";
 import { mkdir, readFile, rename, rm, symlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { beforeEach, expect, onTestFinished, test } from "vitest";
@@ -42,13 +43,13 @@ async function writePair({ chain, key }: typeof one): Promise<void> {
   await writeFile(join(folder, "chain.pem"), chain);
 }
 
-/** Replaces a file as kubelets and other careful writers do. */
+/** Replaces a file by a rename, as the kubelet does. */
 async function replace(name: string, content: string): Promise<void> {
   await writeFile(join(folder, `${name}.new`), content);
   await rename(join(folder, `${name}.new`), join(folder, name));
 }
 
-/** Counts changes; `next` resolves with the count at the next one. */
+/** Counts changes. `next` resolves at the next change, with the count. */
 function watching(name: string) {
   let count = 0;
   let wake: (count: number) => void = () => undefined;
@@ -58,7 +59,7 @@ function watching(name: string) {
   return { next, count: () => count };
 }
 
-test("are a pair that fits, and roots", async () => {
+test("are a certificate with its key, and roots", async () => {
   await writePair(one);
   await writeFile(join(folder, "root.pem"), `junk\n${root.pem}`);
   expect(await source.load(pairName())).toEqual({
@@ -88,11 +89,11 @@ test.each([
   "file-root:",
   "default",
   "spiffe://cluster.local/ns/a/sa/b",
-])("are not behind the name %s", (name) => {
+])("have other names than %s", (name) => {
   expect(parseFileResource(name)).toBeUndefined();
 });
 
-test("tell of a certificate that is replaced, once, and not of its key alone", async () => {
+test("notify once of a replaced certificate, and not of its key alone", async () => {
   await writePair(one);
   const { next, count } = watching(pairName());
   await replace("key.pem", other.key);
@@ -102,19 +103,20 @@ test("tell of a certificate that is replaced, once, and not of its key alone", a
   expect(count()).toBe(1);
 });
 
-test("tell of roots that are written in place, and of roots that are deleted and made anew", async () => {
+test("notify of roots that are written in place, and of roots that are deleted and created again", async () => {
   await writeFile(join(folder, "root.pem"), root.pem);
   const { next } = watching(rootName());
   const rewritten = next();
-  await writeFile(join(folder, "root.pem"), successor.pem);
+  // Synchronous, so that the watch never reads the truncated file.
+  writeFileSync(join(folder, "root.pem"), successor.pem);
   expect(await rewritten).toBe(1);
   await rm(join(folder, "root.pem"));
   const recreated = next();
-  await writeFile(join(folder, "root.pem"), root.pem);
+  writeFileSync(join(folder, "root.pem"), root.pem);
   expect(await recreated).toBe(2);
 });
 
-test("tell of a symbolic link that leads somewhere else", async () => {
+test("notify of a symbolic link to another file", async () => {
   await writeFile(join(folder, "a.pem"), root.pem);
   await writeFile(join(folder, "b.pem"), successor.pem);
   await symlink("a.pem", join(folder, "root.pem"));
@@ -126,7 +128,7 @@ test("tell of a symbolic link that leads somewhere else", async () => {
   expect(await source.load(rootName())).toMatchObject({ pem: successor.pem });
 });
 
-test("tell of the folder that the kubelet swaps", async () => {
+test("notify of the folder that the kubelet swaps", async () => {
   for (const [version, pem] of [
     ["v1", root.pem],
     ["v2", successor.pem],
@@ -144,24 +146,24 @@ test("tell of the folder that the kubelet swaps", async () => {
   expect(await readFile(join(folder, "root.pem"), "utf8")).toBe(successor.pem);
 });
 
-test("tell of a file behind a link into another folder", async () => {
+test("notify of a file behind a link into another folder", async () => {
   await mkdir(join(folder, "elsewhere"));
   await writeFile(join(folder, "elsewhere/root.pem"), root.pem);
   await symlink(join(folder, "elsewhere/root.pem"), join(folder, "root.pem"));
   const { next } = watching(rootName());
   const changed = next();
-  await writeFile(join(folder, "elsewhere/root.pem"), successor.pem);
+  writeFileSync(join(folder, "elsewhere/root.pem"), successor.pem);
   expect(await changed).toBe(1);
 });
 
-test("survive links that lead in a circle", async () => {
+test("survive links in a circle", async () => {
   await symlink("b.pem", join(folder, "root.pem"));
   await symlink("root.pem", join(folder, "b.pem"));
   const { count } = watching(rootName());
   expect(count()).toBe(0);
 });
 
-test("count as mounted only when there is something in them", async () => {
+test("count as mounted only if they are not empty", async () => {
   await writeFile(join(folder, "empty.pem"), "");
   await writeFile(join(folder, "root.pem"), root.pem);
   expect(await areFilled(join(folder, "root.pem"))).toBe(true);

@@ -8,7 +8,7 @@ import type { Secret, SecretSource } from "./secret-source.ts";
 export const defaultResource = "default";
 export const rootResource = "ROOTCA";
 
-/** The certificate of an identity, under the name that finds it. */
+/** The certificates of identities, by the names that `find` knows. */
 export function identitySecrets(
   find: (name: string) => RefreshingIdentity | undefined,
   isPkcs8: boolean,
@@ -28,7 +28,7 @@ export function identitySecrets(
   };
 }
 
-/** The roots of our own trust domain; before the first answer, whatever that brings. */
+/** The roots of the agent's own trust domain. Before any is known, a load waits for the first answer. */
 export function rootSecrets(
   trust: TrustRoots,
   awaitFirst: () => Promise<unknown>,
