@@ -1,8 +1,7 @@
-import * as z from "zod/mini";
 import { CaError } from "../../foundation/errors.ts";
-import { FetchError } from "../../foundation/json-fetch.ts";
 import { createTtlCache } from "../../foundation/ttl-cache.ts";
-import { type ClusterApi, clusterUnreachable } from "../../kubernetes/cluster-api.ts";
+import type { ClusterApi } from "../../kubernetes/cluster-api.ts";
+import { reviewToken, type TokenReviewStatus } from "../../kubernetes/token-review.ts";
 import { toHex } from "../../pki/encoding/bytes.ts";
 import { parseServiceAccount, type ServiceAccount } from "../../pki/spiffe-id.ts";
 import { addSeconds } from "../../pki/x509/validity.ts";
@@ -30,22 +29,16 @@ export const maximumAnswers = 2048;
 type Answer = BoundAccount | CaError;
 
 /** @param audiences Sent with every token, and looked for in every answer. */
-export function createTokenReview(
-  audiences: readonly string[],
-  { cluster, send }: ClusterApi,
-): TokenReview {
+export function createTokenReview(audiences: readonly string[], api: ClusterApi): TokenReview {
   const answers = createTtlCache<Answer>(maximumAnswers);
 
   async function review(token: string, now: Date): Promise<Answer> {
-    const spec = { token, audiences };
-    const body = { apiVersion: "authentication.k8s.io/v1", kind: "TokenReview", spec };
-    const path = "/apis/authentication.k8s.io/v1/tokenreviews";
-    const json = await send({ method: "POST", path, body }, now);
+    const status = await reviewToken(api, token, audiences, now);
     try {
-      return parseTokenReview(json, audiences);
+      return readReview(status, audiences);
     } catch (error) {
       if (error instanceof CaError) return error;
-      throw error instanceof FetchError ? clusterUnreachable(cluster, error) : error;
+      throw error;
     }
   }
 
@@ -64,38 +57,8 @@ export function createTokenReview(
   };
 }
 
-const text = z.string().check(z.maxLength(1024));
-const texts = z.array(text).check(z.maxLength(64));
-
-/** Go leaves out what is empty, so absence means false, and nothing. */
-const user = z.object({
-  username: z._default(text, ""),
-  groups: z._default(texts, []),
-  extra: z._default(z.record(text, texts), {}),
-});
-
-const answerForm = z.object({
-  apiVersion: z.literal("authentication.k8s.io/v1"),
-  kind: z.literal("TokenReview"),
-  status: z.object({
-    authenticated: z._default(z.boolean(), false),
-    error: z._default(z.string(), ""),
-    audiences: z._default(texts, []),
-    user: z.prefault(user, {}),
-  }),
-});
-
-type Status = z.infer<typeof answerForm>["status"];
-
-/**
- * Reads the answer of an API server, strictly.
- *
- * @throws CaError `credential-rejected`; FetchError for what is no TokenReview.
- */
-function parseTokenReview(json: unknown, audiences: readonly string[]): BoundAccount {
-  const parsed = answerForm.safeParse(json);
-  if (!parsed.success) throw new FetchError("answered no TokenReview");
-  const { status } = parsed.data;
+/** Reads the API server's decision, strictly. @throws CaError `credential-rejected` */
+function readReview(status: TokenReviewStatus, audiences: readonly string[]): BoundAccount {
   // What is wrong with the token stands there too; it may quote the token.
   if (status.error !== "") throw rejectCredential("review", "the API server rejects the token");
   if (!status.authenticated) throw rejectCredential("review", "the token is not authenticated");
@@ -108,7 +71,10 @@ function parseTokenReview(json: unknown, audiences: readonly string[]): BoundAcc
 }
 
 /** An API server that knows no audiences answers without them, and would pass any token. */
-function requireAudience({ audiences: confirmed }: Status, audiences: readonly string[]): void {
+function requireAudience(
+  { audiences: confirmed }: TokenReviewStatus,
+  audiences: readonly string[],
+): void {
   if (confirmed.some((audience) => audiences.includes(audience))) return;
   throw rejectCredential("audience", "the API server confirms none of the audiences");
 }
@@ -124,7 +90,7 @@ function accountOf(username: string): ServiceAccount {
 
 const prefix = "authentication.kubernetes.io/";
 
-function boundObjects(extra: Status["user"]["extra"]): Omit<BoundAccount, "account"> {
+function boundObjects(extra: TokenReviewStatus["user"]["extra"]): Omit<BoundAccount, "account"> {
   const [podName, podUid] = [onlyValue(extra, "pod-name"), onlyValue(extra, "pod-uid")];
   const [nodeName, nodeUid] = [onlyValue(extra, "node-name"), onlyValue(extra, "node-uid")];
   if ((podName === undefined) !== (podUid === undefined)) {
@@ -139,7 +105,7 @@ function boundObjects(extra: Status["user"]["extra"]): Omit<BoundAccount, "accou
   };
 }
 
-function onlyValue(extra: Status["user"]["extra"], name: string): string | undefined {
+function onlyValue(extra: TokenReviewStatus["user"]["extra"], name: string): string | undefined {
   const [value, ...more] = extra[`${prefix}${name}`] ?? [];
   if (more.length > 0) throw rejectCredential("subject", `the review has several of ${name}`);
   return value === "" ? undefined : value;
