@@ -1,11 +1,12 @@
 import { Hono } from "hono";
 import { Gauge } from "prom-client";
+import type { RootsReport } from "../../delivery/delivery-progress.ts";
 import { type Listener, listenInPlaintext } from "../http/listener.ts";
 import { createMonitoringRoutes } from "../http/monitoring-routes.ts";
 import { createRegistry } from "../observability/grpc-metrics.ts";
 import type { ServerContext } from "../server.ts";
 import type { DistributeConfiguration } from "./distribute-configuration.ts";
-import { addRootGauges, type RootsReport, refreshRoots } from "./refreshing-roots.ts";
+import { addRootGauges, refreshRoots } from "./refreshing-roots.ts";
 
 /** Keeps the trust bundle of a CA in every namespace of a cluster, and says how far it has come. */
 export async function distribute(

@@ -1,5 +1,8 @@
 import { Gauge, type Registry } from "prom-client";
-import { type BundleFollower, createBundleFollower } from "../../host/bundle-follower.ts";
+import { createClusterTrustBundle } from "../../delivery/cluster-trust-bundle.ts";
+import { createConfigMapDelivery } from "../../delivery/config-map-delivery.ts";
+import { createDeliveryProgress, type RootsReport } from "../../delivery/delivery-progress.ts";
+import { createBundleFollower } from "../../host/bundle-follower.ts";
 import { clusterFetch } from "../../host/cluster-fetch.ts";
 import { recur } from "../../host/recurrence.ts";
 import { readRootFile } from "../../host/root-file.ts";
@@ -8,8 +11,6 @@ import { credentialInFile } from "../files/credential-file.ts";
 import type { RootPlaces } from "../files/root-places.ts";
 import { logFault } from "../observability/fault-log.ts";
 import type { ServerContext } from "../server.ts";
-import { createClusterTrustBundle } from "./cluster-trust-bundle.ts";
-import { createRootDelivery, type RootDelivery } from "./root-delivery.ts";
 
 /** How often a CA is asked that does not hold its answers until there is another bundle. */
 const bundleSeconds = 30;
@@ -43,10 +44,10 @@ export async function refreshRoots(
   const fetch = clusterFetch(await readRootFile(serverRootsFile));
   const client = createKubernetesClient({ server, credential: credentialInFile(tokenFile) }, fetch);
   const deliveries = [
-    ...(configMap === undefined ? [] : [createRootDelivery(client, configMap, log, signal)]),
+    ...(configMap === undefined ? [] : [createConfigMapDelivery(client, configMap, log, signal)]),
     ...(clusterTrustBundle ? [createClusterTrustBundle(client, log, signal)] : []),
   ];
-  const progress = createProgress(follower, deliveries);
+  const progress = createDeliveryProgress(follower.current, deliveries);
   const deliver = async (): Promise<void> => {
     const [bundle, now] = [follower.current(), clock()];
     if (bundle) await Promise.all(deliveries.map((each) => each.deliver(bundle, now)));
@@ -67,63 +68,6 @@ export async function refreshRoots(
     end: async () => {
       ending.abort();
       await Promise.all(work.map(({ end }) => end()));
-    },
-  };
-}
-
-/** What is known of the delivery to this cluster. */
-export interface RootsReport {
-  readonly ready: boolean;
-  /** `spiffe_sequence` of the bundle that is being delivered. */
-  readonly sequence: number | undefined;
-  /** Since when it has been everywhere, without a gap. */
-  readonly since: Date | undefined;
-  readonly delivered: number;
-  readonly pending: readonly string[];
-  readonly reasons: readonly string[];
-}
-
-interface Progress {
-  /** Notes whether the bundle is everywhere now. */
-  readonly note: (now: Date) => void;
-  readonly report: () => RootsReport;
-}
-
-/** So many pending places are named; more are counted. */
-const namedPending = 10;
-
-function createProgress(follower: BundleFollower, deliveries: readonly RootDelivery[]): Progress {
-  let since: { readonly at: Date; readonly pem: string } | undefined;
-
-  function look() {
-    const bundle = follower.current();
-    const states = bundle ? deliveries.map((each) => each.stateOf(bundle)) : [];
-    const pending = states.flatMap((state) => state.pending);
-    const hasAll = states.every((state) => state.hasAll);
-    const ready = bundle !== undefined && hasAll && pending.length === 0;
-    return { bundle, states, pending, hasAll, ready };
-  }
-
-  return {
-    note: (now) => {
-      const { bundle, ready } = look();
-      if (!ready || !bundle) since = undefined;
-      else if (since?.pem !== bundle.pem) since = { at: now, pem: bundle.pem };
-    },
-    report: () => {
-      const { bundle, states, pending, hasAll, ready } = look();
-      return {
-        ready,
-        sequence: bundle?.sequence,
-        since: ready && since?.pem === bundle?.pem ? since?.at : undefined,
-        delivered: states.reduce((sum, { delivered }) => sum + delivered.length, 0),
-        pending: pending.slice(0, namedPending),
-        reasons: [
-          ...(bundle ? [] : ["the CA has not been heard yet"]),
-          ...(hasAll ? [] : ["the cluster has not been seen yet"]),
-          ...(pending.length === 0 ? [] : [`${pending.length} places have yet to get the bundle`]),
-        ],
-      };
     },
   };
 }

@@ -1,13 +1,13 @@
 import { Hono } from "hono";
 import type { Registry } from "prom-client";
 import type { EventLog } from "../../ca/audit-event.ts";
+import type { RootsReport } from "../../delivery/delivery-progress.ts";
 import { createRefreshing } from "../../host/refreshing.ts";
 import { addSeconds } from "../../pki/x509/validity.ts";
 import { createCertificatePath } from "../../transport/http/routes.ts";
 import {
   addRootGauges,
   type RefreshingRoots,
-  type RootsReport,
   refreshRoots,
 } from "../distribute/refreshing-roots.ts";
 import { auxiliaryRpcs } from "../http/auxiliary-rpcs.ts";

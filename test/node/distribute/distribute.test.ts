@@ -114,47 +114,6 @@ describe("the trust bundle is delivered", () => {
     await expectDelivered("late");
   });
 
-  test.each<[string, (object: { data?: unknown; metadata?: unknown }) => object]>([
-    ["changed", (object) => ({ ...object, data: { "root-cert.pem": "mine" } })],
-    ["emptied", (object) => ({ ...object, data: undefined })],
-    [
-      "without its label",
-      (object) => ({ ...object, metadata: { name: "istio-ca-root-cert", namespace: "default" } }),
-    ],
-  ])("again where somebody has left it %s", async (_, drift) => {
-    api.put(namespaceOf("default"));
-    await start();
-    await expectDelivered("default");
-    const before = api.configMapIn("default");
-    if (!before) throw new Error("nothing was delivered");
-    api.put(drift(before) as typeof before);
-    await eventually(() =>
-      expect(api.configMapIn("default")).toMatchObject({
-        metadata: { labels: { "istio.io/config": "true" } },
-        data: { "root-cert.pem": expect.stringContaining("BEGIN CERTIFICATE") },
-      }),
-    );
-  });
-
-  test("again where somebody has deleted it", async () => {
-    api.put(namespaceOf("default"));
-    await start();
-    await ready();
-    api.remove("ConfigMap", "istio-ca-root-cert", "default");
-    await expectDelivered("default");
-  });
-
-  test("not again for a note beside it that differs", async () => {
-    api.put(namespaceOf("default"));
-    await start();
-    await ready();
-    const held = api.configMapIn("default");
-    if (held) api.put({ ...held, metadata: { ...held.metadata, annotations: {} } });
-    api.put(namespaceOf("late"));
-    await expectDelivered("late");
-    expect(api.asked.filter((each) => each.includes("/default/"))).toHaveLength(1);
-  });
-
   test("as one ClusterTrustBundle, where that is wanted instead", async () => {
     api.put(namespaceOf("default"));
     await start({ CONFIG_MAPS: false, CLUSTER_TRUST_BUNDLE: true });
@@ -188,24 +147,6 @@ describe("delivery outlives", () => {
     api.put(namespaceOf("default"));
   });
 
-  test("an API server that cuts every connection", async () => {
-    await start();
-    await ready();
-    api.cut();
-    api.put(namespaceOf("late"));
-    await expectDelivered("late");
-  });
-
-  test("an API server that has forgotten where the watches were", async () => {
-    await start();
-    await ready();
-    api.put(namespaceOf("missed"));
-    api.remove("Namespace", "missed");
-    api.forget();
-    api.put(namespaceOf("late"));
-    await expectDelivered("late");
-  });
-
   test("an API server that answers errors, which is logged", async () => {
     api.instead = (_, response) => Boolean(response.writeHead(500).end());
     await start();
@@ -215,54 +156,6 @@ describe("delivery outlives", () => {
     expect(await readiness()).toMatchObject({ ready: false });
     api.instead = undefined;
     await ready();
-  });
-
-  test("an API server that refuses one namespace: the others get theirs", async () => {
-    api.put(namespaceOf("sealed"));
-    api.instead = (request, response) =>
-      request.method === "PATCH" && request.url?.includes("/sealed/")
-        ? Boolean(response.writeHead(403).end())
-        : false;
-    await start();
-    await expectDelivered("default");
-    await eventually(async () =>
-      expect(await readiness()).toMatchObject({ ready: false, pending: ["sealed"] }),
-    );
-    // It is pending before it has been tried, too.
-    const failed = () => log.operations.find(({ event }) => event === "root-not-delivered");
-    await eventually(() =>
-      expect(failed()).toMatchObject({ namespace: "sealed", level: "warning" }),
-    );
-    api.instead = undefined;
-    await expectDelivered("sealed");
-  });
-
-  test("an API server that stores something else, which is logged", async () => {
-    const changed = JSON.stringify({ metadata: { name: "istio-ca-root-cert" }, data: {} });
-    api.instead = ({ method }, response) => method === "PATCH" && Boolean(response.end(changed));
-    await start();
-    await eventually(() =>
-      expect(log.operations).toContainEqual(
-        expect.objectContaining({ event: "root-not-delivered", namespace: "default" }),
-      ),
-    );
-    expect(await readiness()).toMatchObject({ ready: false, pending: ["default"] });
-  });
-
-  test.each<[string, number, string]>([
-    ["serves none", 404, "{}"],
-    ["refuses it", 403, "{}"],
-    ["stores something else", 200, '{"spec":{"trustBundle":"other"}}'],
-    ["answers another object", 200, "{}"],
-  ])("a ClusterTrustBundle where an API server %s, which is logged", async (_, status, json) => {
-    api.instead = (_, response) => Boolean(response.writeHead(status).end(json));
-    await start({ CONFIG_MAPS: false, CLUSTER_TRUST_BUNDLE: true });
-    await eventually(() =>
-      expect(log.operations).toContainEqual(
-        expect.objectContaining({ event: "root-not-delivered", level: "warning" }),
-      ),
-    );
-    expect(await readiness()).toMatchObject({ ready: false, delivered: 0 });
   });
 
   test("a CA that is away: what was delivered stays, and drift is repaired", async () => {

@@ -1,0 +1,103 @@
+import type { OperationLog } from "../foundation/event-log.ts";
+import type { KubernetesClient, SendRequest } from "../kubernetes/client.ts";
+import {
+  configMapListing,
+  type HeldRoots,
+  holds,
+  namespaceListing,
+  parseNamespace,
+  parseRootConfigMap,
+} from "../kubernetes/root-config-map.ts";
+import { type WatchedCollection, watchCollection } from "../kubernetes/watch.ts";
+import type { NumberedBundle } from "../pki/authority/trust-bundle.ts";
+import { addSeconds } from "../pki/x509/validity.ts";
+import { applyRoots } from "./apply-roots.ts";
+import { type DeliveryState, logDeliveryFault, type RootDelivery } from "./root-delivery.ts";
+
+/** The attempts for a namespace. Their pauses grow: conflicting writers would cause a write loop. */
+interface Attempts {
+  readonly last: Date;
+  readonly next: Date;
+  readonly pauseSeconds: number;
+}
+
+const longestPauseSeconds = 60;
+const atOnce = 8;
+
+/**
+ * Keeps the trust bundle in the ConfigMap of every namespace, by watches: it applies the bundle where
+ * the ConfigMap is missing or differs, and deletes nothing.
+ *
+ * @param configMap Its name.
+ */
+export function createConfigMapDelivery(
+  client: KubernetesClient,
+  configMap: string,
+  log: OperationLog,
+  signal: AbortSignal,
+): RootDelivery {
+  const failed = (error: unknown): void => logDeliveryFault(log, "watch-failed", error);
+  const namespaces = watchCollection({
+    ...{ client, failed, signal },
+    listing: namespaceListing,
+    keep: parseNamespace,
+  });
+  const configMaps = watchCollection({
+    ...{ client, failed, signal },
+    listing: configMapListing(configMap),
+    keep: (object) => parseRootConfigMap(object, configMap),
+  });
+  const attempts = new Map<string, Attempts>();
+  const send: SendRequest = (request) => client.send({ ...request, signal });
+
+  async function apply(namespace: string, bundle: NumberedBundle, now: Date): Promise<void> {
+    attempts.set(namespace, nextAttempts(attempts.get(namespace), now));
+    const { items } = configMaps;
+    const before = items.get(namespace);
+    try {
+      const place = { namespace, configMap, fieldOwner: "rampart-distribute" } as const;
+      const stored = await applyRoots(send, place, bundle, now);
+      // The watch may already have seen what somebody wrote after it.
+      if (items.get(namespace) === before) items.set(namespace, stored);
+    } catch (error) {
+      if (!signal.aborted) logDeliveryFault(log, "root-not-delivered", error, { namespace });
+    }
+  }
+
+  return {
+    stateOf: (bundle) => stateOf(namespaces, configMaps, bundle),
+    deliver: async (bundle, now) => {
+      forgetGone(attempts, namespaces);
+      const { hasAll, pending } = stateOf(namespaces, configMaps, bundle);
+      const due = pending.filter((each) => now >= (attempts.get(each)?.next ?? now));
+      for (let i = 0; hasAll && i < due.length; i += atOnce) {
+        await Promise.all(due.slice(i, i + atOnce).map((each) => apply(each, bundle, now)));
+      }
+    },
+  };
+}
+
+/** A namespace that has needed no attempt for a while begins again with the shortest pause. */
+function nextAttempts(before: Attempts | undefined, now: Date): Attempts {
+  const isQuiet = !before || now > addSeconds(before.last, 2 * longestPauseSeconds);
+  const pauseSeconds = isQuiet ? 1 : Math.min(2 * before.pauseSeconds, longestPauseSeconds);
+  return { last: now, next: addSeconds(now, pauseSeconds), pauseSeconds };
+}
+
+function stateOf(
+  namespaces: WatchedCollection<boolean>,
+  configMaps: WatchedCollection<HeldRoots>,
+  bundle: NumberedBundle,
+): DeliveryState {
+  const wanted = [...namespaces.items].flatMap(([namespace, wants]) => (wants ? [namespace] : []));
+  const hasBundle = (namespace: string): boolean => holds(configMaps.items.get(namespace), bundle);
+  return {
+    delivered: wanted.filter(hasBundle),
+    pending: wanted.filter((namespace) => !hasBundle(namespace)),
+    hasAll: namespaces.hasAll() && configMaps.hasAll(),
+  };
+}
+
+function forgetGone(attempts: Map<string, Attempts>, namespaces: WatchedCollection<boolean>): void {
+  for (const name of attempts.keys()) if (!namespaces.items.has(name)) attempts.delete(name);
+}

@@ -1,0 +1,65 @@
+import type { NumberedBundle } from "../pki/authority/trust-bundle.ts";
+import type { RootDelivery } from "./root-delivery.ts";
+
+/** What is known of the delivery to a cluster. */
+export interface RootsReport {
+  readonly ready: boolean;
+  /** `spiffe_sequence` of the bundle that is being delivered. */
+  readonly sequence: number | undefined;
+  /** Since when it has been everywhere, without a gap. */
+  readonly since: Date | undefined;
+  readonly delivered: number;
+  /** The first of the places that do not have it yet. */
+  readonly pending: readonly string[];
+  /** Why it is not ready. */
+  readonly reasons: readonly string[];
+}
+
+/** Remembers since when a bundle has been everywhere. */
+export interface DeliveryProgress {
+  /** Looks whether the bundle is everywhere now. */
+  readonly note: (now: Date) => void;
+  readonly report: () => RootsReport;
+}
+
+const namedPending = 10;
+
+/** @param current The bundle to deliver; `undefined` until the CA has been heard. */
+export function createDeliveryProgress(
+  current: () => NumberedBundle | undefined,
+  deliveries: readonly RootDelivery[],
+): DeliveryProgress {
+  let since: { readonly at: Date; readonly pem: string } | undefined;
+
+  function look() {
+    const bundle = current();
+    const states = bundle ? deliveries.map((each) => each.stateOf(bundle)) : [];
+    const pending = states.flatMap((state) => state.pending);
+    const hasAll = states.every((state) => state.hasAll);
+    const ready = bundle !== undefined && hasAll && pending.length === 0;
+    return { bundle, states, pending, hasAll, ready };
+  }
+
+  return {
+    note: (now) => {
+      const { bundle, ready } = look();
+      if (!ready || !bundle) since = undefined;
+      else if (since?.pem !== bundle.pem) since = { at: now, pem: bundle.pem };
+    },
+    report: () => {
+      const { bundle, states, pending, hasAll, ready } = look();
+      return {
+        ready,
+        sequence: bundle?.sequence,
+        since: ready && since?.pem === bundle?.pem ? since?.at : undefined,
+        delivered: states.reduce((sum, { delivered }) => sum + delivered.length, 0),
+        pending: pending.slice(0, namedPending),
+        reasons: [
+          ...(bundle ? [] : ["the CA has not been heard yet"]),
+          ...(hasAll ? [] : ["the cluster has not been seen yet"]),
+          ...(pending.length === 0 ? [] : [`${pending.length} places have yet to get the bundle`]),
+        ],
+      };
+    },
+  };
+}

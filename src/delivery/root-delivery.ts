@@ -1,0 +1,32 @@
+import { messageOf } from "../foundation/errors.ts";
+import type { OperationLog } from "../foundation/event-log.ts";
+import { FetchError } from "../foundation/json-fetch.ts";
+import type { NumberedBundle } from "../pki/authority/trust-bundle.ts";
+
+/** How far the delivery of a bundle to a cluster has come. */
+export interface DeliveryState {
+  /** The places that have the bundle, and those that do not yet: mostly namespaces. */
+  readonly delivered: readonly string[];
+  readonly pending: readonly string[];
+  /** Whether all places of the cluster are known. */
+  readonly hasAll: boolean;
+}
+
+/** Keeps the trust bundle in places of one cluster. */
+export interface RootDelivery {
+  readonly stateOf: (bundle: NumberedBundle) => DeliveryState;
+  /** Applies the bundle wherever it is pending and due. A failure is logged. */
+  readonly deliver: (bundle: NumberedBundle, now: Date) => Promise<void>;
+}
+
+/** Logs what an API server has kept from being done; it is tried again. */
+export function logDeliveryFault(
+  { operation }: OperationLog,
+  event: "watch-failed" | "root-not-delivered",
+  error: unknown,
+  fields: Readonly<Record<string, string>> = {},
+): void {
+  const reason = messageOf(error);
+  const detail = error instanceof FetchError ? `the API server ${reason}` : reason;
+  operation({ event, level: "warning", detail, ...fields });
+}

@@ -1,0 +1,226 @@
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { createConfigMapDelivery } from "../../src/delivery/config-map-delivery.ts";
+import type { RootDelivery } from "../../src/delivery/root-delivery.ts";
+import { createKubernetesClient } from "../../src/kubernetes/client.ts";
+import { addSeconds } from "../../src/pki/x509/validity.ts";
+import { createEventRecorder, type EventRecorder } from "../testkit/event-recorder.ts";
+import { eventually } from "../testkit/eventually.ts";
+import {
+  namespaceOf,
+  startWatchedApi,
+  type WatchedApi,
+  watchedToken,
+} from "../testkit/kubernetes/watched-api.ts";
+
+const start = new Date("2026-11-21T12:00:00Z");
+const bundle = { pem: "the roots", sequence: 7 };
+
+let api: WatchedApi;
+let ending: AbortController;
+let log: EventRecorder;
+let delivery: RootDelivery;
+let now: Date;
+
+beforeEach(async () => {
+  api = await startWatchedApi();
+  ending = new AbortController();
+  log = createEventRecorder();
+  now = start;
+  const access = { server: api.origin, credential: () => watchedToken };
+  const client = createKubernetesClient(access, fetch);
+  delivery = createConfigMapDelivery(client, "istio-ca-root-cert", log, ending.signal);
+});
+
+afterEach(async () => {
+  ending.abort();
+  await api.close();
+});
+
+const writes = (): string[] => api.asked.filter((each) => !each.startsWith("GET"));
+const pemIn = (namespace: string): unknown =>
+  Object(api.configMapIn(namespace)?.data)["root-cert.pem"];
+const lines = (event: string) => log.operations.filter((each) => each.event === event);
+
+/** Until the watches have seen that these namespaces, and no others, lack the bundle. */
+const seen = (pending: readonly string[]): Promise<void> =>
+  eventually(() => {
+    const state = delivery.stateOf(bundle);
+    expect([state.hasAll, state.pending]).toEqual([true, pending]);
+  });
+
+/** Delivers again and again, as a minute passes between two times, until no namespace lacks it. */
+const delivered = (): Promise<void> =>
+  eventually(async () => {
+    now = addSeconds(now, 60);
+    await delivery.deliver(bundle, now);
+    expect(delivery.stateOf(bundle)).toMatchObject({ hasAll: true, pending: [] });
+  });
+
+type Held = NonNullable<ReturnType<WatchedApi["configMapIn"]>>;
+
+function change(namespace: string, drift: (held: Held) => Held | undefined): void {
+  const held = api.configMapIn(namespace);
+  const drifted = held && drift(held);
+  if (drifted) api.put(drifted);
+  else api.remove("ConfigMap", "istio-ca-root-cert", namespace);
+}
+
+const takenOver = (held: Held): Held => ({ ...held, data: { "root-cert.pem": "mine" } });
+
+describe("the bundle is brought", () => {
+  beforeEach(async () => {
+    for (const name of ["a", "b"]) api.put(namespaceOf(name));
+    await delivered();
+  });
+
+  test("to every namespace, once", async () => {
+    expect([pemIn("a"), pemIn("b")]).toEqual(["the roots", "the roots"]);
+    expect(delivery.stateOf(bundle).delivered).toEqual(["a", "b"]);
+    await delivery.deliver(bundle, addSeconds(now, 3600));
+    expect(writes()).toHaveLength(2);
+  });
+
+  test("to a namespace that comes later", async () => {
+    api.put(namespaceOf("late"));
+    await seen(["late"]);
+    await delivered();
+    expect(pemIn("late")).toBe("the roots");
+  });
+
+  test("to no namespace that is going", async () => {
+    api.put(namespaceOf("leaving", "Terminating"));
+    api.put(namespaceOf("late"));
+    await seen(["late"]);
+  });
+
+  test.each<[string, (held: Held) => Held | undefined]>([
+    ["changed", takenOver],
+    ["emptied", (held) => ({ ...held, data: null })],
+    ["without its label", (held) => ({ ...held, metadata: { ...held.metadata, labels: {} } })],
+    ["deleted", () => undefined],
+  ])("again where somebody has left it %s", async (_, drift) => {
+    change("a", drift);
+    await seen(["a"]);
+    await delivered();
+    expect(pemIn("a")).toBe("the roots");
+    expect(writes()).toHaveLength(3);
+  });
+
+  test("not again for a note beside it that differs", async () => {
+    change("a", (held) => ({ ...held, metadata: { ...held.metadata, annotations: {} } }));
+    api.put(namespaceOf("late"));
+    await seen(["late"]);
+  });
+
+  test("anew where there is another bundle", async () => {
+    const other = { pem: "other roots", sequence: 8 };
+    await delivery.deliver(other, addSeconds(now, 1));
+    expect([pemIn("a"), pemIn("b")]).toEqual(["other roots", "other roots"]);
+  });
+
+  test("through an API server that has forgotten where the watches were", async () => {
+    api.put(namespaceOf("missed"));
+    api.remove("Namespace", "missed");
+    api.forget();
+    api.put(namespaceOf("late"));
+    await seen(["late"]);
+  });
+
+  test("through an API server that cuts every connection", async () => {
+    api.cut();
+    api.put(namespaceOf("late"));
+    await seen(["late"]);
+    expect(lines("watch-failed")[0]?.detail).toMatch(/^the API server /);
+  });
+});
+
+describe("nothing is applied", () => {
+  test("before all namespaces and ConfigMaps have been seen", async () => {
+    api.put(namespaceOf("a"));
+    api.instead = ({ url = "" }) => url.startsWith("/api/v1/configmaps");
+    await eventually(() => expect(delivery.stateOf(bundle).pending).toEqual(["a"]));
+    await delivery.deliver(bundle, now);
+    expect(delivery.stateOf(bundle).hasAll).toBe(false);
+    expect(writes()).toEqual([]);
+  });
+
+  test("more often than the pauses let it, where each attempt fails", async () => {
+    api.put(namespaceOf("a"));
+    await seen(["a"]);
+    api.instead = ({ method }, response) =>
+      method === "PATCH" && Boolean(response.writeHead(403).end());
+    for (let i = 0; i < 600; i++) await delivery.deliver(bundle, addSeconds(start, i / 2));
+    // At 0, 1, 3, 7, 15, 31 and 63 seconds, then every minute.
+    expect(writes()).toHaveLength(7 + 3);
+    expect(lines("root-not-delivered")).toHaveLength(10);
+    expect(lines("root-not-delivered")[0]).toMatchObject({ namespace: "a", level: "warning" });
+  });
+
+  test("more often than the pauses let it, where somebody else keeps writing", async () => {
+    api.put(namespaceOf("a"));
+    await seen(["a"]);
+    await delivery.deliver(bundle, start);
+    for (const [i, seconds] of [1, 3, 7, 15, 31, 63, 123].entries()) {
+      change("a", takenOver);
+      await seen(["a"]);
+      await delivery.deliver(bundle, addSeconds(start, seconds - 0.5));
+      expect(writes()).toHaveLength(i + 1);
+      await delivery.deliver(bundle, addSeconds(start, seconds));
+      expect(writes()).toHaveLength(i + 2);
+    }
+  });
+});
+
+test("what somebody writes over it is seen, even before the answer to what was applied", async () => {
+  for (const name of ["a", "b"]) api.put(namespaceOf(name));
+  await delivered();
+  change("a", takenOver);
+  await seen(["a"]);
+  const [mine, others] = [api.configMapIn("a"), api.configMapIn("b")];
+  api.instead = ({ method }, response) => {
+    if (method !== "PATCH" || !mine || !others) return false;
+    const applied = { ...mine, data: others.data };
+    for (const each of [applied, mine, takenOver(others)]) api.put(each);
+    // What has been seen of the last has been seen of those before it.
+    void seen(["a", "b"]).then(() => response.end(JSON.stringify(applied)));
+    return true;
+  };
+  await delivery.deliver(bundle, addSeconds(now, 60));
+  expect(delivery.stateOf(bundle).pending).toEqual(["a", "b"]);
+});
+
+test("after two quiet minutes the pauses begin anew", async () => {
+  api.put(namespaceOf("a"));
+  for (const seconds of [0, 1, 3, 200, 201]) {
+    await seen(["a"]);
+    await delivery.deliver(bundle, addSeconds(start, seconds));
+    change("a", takenOver);
+  }
+  expect(writes()).toHaveLength(5);
+});
+
+test("one namespace that refuses it keeps it from no other", async () => {
+  for (const name of ["sealed", "shop"]) api.put(namespaceOf(name));
+  await seen(["sealed", "shop"]);
+  api.instead = ({ method, url = "" }, response) =>
+    method === "PATCH" && url.includes("/sealed/") && Boolean(response.writeHead(403).end());
+  await delivery.deliver(bundle, start);
+  expect(delivery.stateOf(bundle)).toMatchObject({ delivered: ["shop"], pending: ["sealed"] });
+  expect(lines("root-not-delivered")).toMatchObject([
+    {
+      namespace: "sealed",
+      detail: expect.stringMatching(/^the API server refuses the credential for PATCH .*403/),
+    },
+  ]);
+});
+
+test("what ends is no failure", async () => {
+  api.put(namespaceOf("a"));
+  await seen(["a"]);
+  api.instead = () => {
+    ending.abort();
+    return true;
+  };
+  await delivery.deliver(bundle, start);
+  expect(log.operations).toEqual([]);
+});

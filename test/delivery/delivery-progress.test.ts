@@ -1,0 +1,93 @@
+import { beforeEach, expect, test } from "vitest";
+import {
+  createDeliveryProgress,
+  type DeliveryProgress,
+} from "../../src/delivery/delivery-progress.ts";
+import type { DeliveryState } from "../../src/delivery/root-delivery.ts";
+import type { NumberedBundle } from "../../src/pki/authority/trust-bundle.ts";
+
+const first = new Date("2026-11-21T12:00:00Z");
+const later = new Date("2026-11-21T12:01:00Z");
+
+let bundle: NumberedBundle | undefined;
+let states: DeliveryState[];
+let progress: DeliveryProgress;
+
+const everywhere: DeliveryState = { delivered: ["a", "b"], pending: [], hasAll: true };
+
+beforeEach(() => {
+  bundle = { pem: "the roots", sequence: 7 };
+  states = [everywhere];
+  progress = createDeliveryProgress(
+    () => bundle,
+    [0, 1].map((i) => ({
+      stateOf: () => states[i] ?? { delivered: [], pending: [], hasAll: true },
+      deliver: async () => {},
+    })),
+  );
+});
+
+test("a bundle that is everywhere is so since it was first seen there", () => {
+  progress.note(first);
+  progress.note(later);
+  expect(progress.report()).toEqual({
+    ready: true,
+    sequence: 7,
+    since: first,
+    delivered: 2,
+    pending: [],
+    reasons: [],
+  });
+});
+
+test("a bundle that was missing meanwhile is there since it came back", () => {
+  progress.note(first);
+  states = [{ delivered: ["a"], pending: ["b"], hasAll: true }];
+  progress.note(first);
+  states = [everywhere];
+  progress.note(later);
+  expect(progress.report().since).toBe(later);
+});
+
+test("another bundle is there since a time of its own", () => {
+  progress.note(first);
+  bundle = { pem: "other roots", sequence: 8 };
+  expect(progress.report()).toMatchObject({ ready: true, since: undefined });
+  progress.note(later);
+  expect(progress.report()).toMatchObject({ sequence: 8, since: later });
+});
+
+test("nothing is ready before the CA has been heard", () => {
+  bundle = undefined;
+  progress.note(first);
+  expect(progress.report()).toMatchObject({
+    ready: false,
+    sequence: undefined,
+    since: undefined,
+    reasons: ["the CA has not been heard yet"],
+  });
+});
+
+test("nothing is ready before the whole cluster has been seen", () => {
+  states = [{ ...everywhere, hasAll: false }];
+  progress.note(first);
+  expect(progress.report()).toMatchObject({
+    ready: false,
+    since: undefined,
+    reasons: ["the cluster has not been seen yet"],
+  });
+});
+
+test("the first of many pending places are named, in all deliveries, and all are counted", () => {
+  const pending = Array.from({ length: 12 }, (_, i) => `n${i}`);
+  states = [
+    { delivered: ["a"], pending: pending.slice(0, 6), hasAll: true },
+    { delivered: ["b"], pending: pending.slice(6), hasAll: true },
+  ];
+  expect(progress.report()).toMatchObject({
+    ready: false,
+    delivered: 2,
+    pending: pending.slice(0, 10),
+    reasons: ["12 places have yet to get the bundle"],
+  });
+});
