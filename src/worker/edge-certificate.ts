@@ -1,7 +1,7 @@
 import { parseBase64 } from "../pki/encoding/base64.ts";
 import type { Bytes } from "../pki/encoding/bytes.ts";
 
-/** What Cloudflare's edge says of a client certificate, as far as it is read (platform facts, §3). */
+/** The fields of `cf.tls_client_auth` that count (Cloudflare's field reference; docs/design/platform.md). */
 interface EdgeVerdict {
   readonly tlsClientAuth?: Partial<
     Readonly<Record<"certVerified" | "certRevoked" | "certRFC9440", unknown>>
@@ -9,10 +9,10 @@ interface EdgeVerdict {
 }
 
 /**
- * The client certificate that the edge has verified, against the CA that the zone is configured with,
- * and found not revoked. It fills in the certificate whatever came of that, so both are asked for.
+ * The client certificate, if Cloudflare's edge has verified it against the CA of the zone and found it
+ * not revoked. The edge hands the certificate on whatever its verdict, so both fields of the verdict count.
  *
- * Headers are not looked at: on the way through a zone anybody can have set them.
+ * Headers do not count: on the way through a zone, anybody can set them.
  */
 export function edgeCertificateOf(request: Request): Bytes | undefined {
   const { tlsClientAuth: auth } = (request.cf ?? {}) as EdgeVerdict;

@@ -5,13 +5,13 @@ import {
 } from "../custody/authority-store.ts";
 import { parseRecordKey, recordKey } from "../custody/record-key.ts";
 
-/** As many keys as KV lists at once, the keys of others among them. */
+/** KV lists at most this many keys at once, foreign keys included. */
 const maximumKeys = 1000;
 
-/** As many values as KV reads at once. */
+/** KV reads at most this many values at once. */
 const valuesAtOnce = 100;
 
-/** What the store needs of a KV namespace: the Worker's binding has it, and so has an operator's terminal. */
+/** The part of a KV namespace that the store needs: the Worker's binding and the CLI's client have it. */
 export interface KvNamespace {
   list(options: { readonly limit: number }): Promise<{
     readonly keys: readonly { readonly name: string }[];
@@ -23,11 +23,11 @@ export interface KvNamespace {
 }
 
 /**
- * The store on Workers KV: one key a record, such as `authorities/<id>`. KV promises what the port asks
- * for, within its minute: eventually the newest value, never half of one. Keys of other names are not
- * ours.
+ * The store on Workers KV, with one key for each record, such as `authorities/<id>`. KV keeps the promises
+ * of the port: a reader gets the newest value within about a minute, and never a part of one. The store
+ * ignores keys of any other form.
  *
- * @param prefix Of every key, such as `signers/<name>/`.
+ * @param prefix The beginning of every key, such as `signers/<name>/`.
  */
 export function createKvStore(namespace: KvNamespace, prefix = ""): AuthorityStore {
   const keyOf = (name: RecordName): string => `${prefix}${recordKey(name)}`;
@@ -40,12 +40,12 @@ export function createKvStore(namespace: KvNamespace, prefix = ""): AuthoritySto
         throw new Error(`more than ${maximumRecords} records or ${maximumKeys} keys in the store`);
       }
       const values = await readAll(namespace, names.map(keyOf));
-      // A key that was listed and is gone was deleted in between, or its value has yet to arrive.
+      // A listed key without a value was deleted in between, or its value has yet to arrive.
       const present = names.flatMap((name) => {
         const value = values.get(keyOf(name)) ?? null;
         return value === null ? [] : [{ ...name, value }];
       });
-      // A store without authorities is something else than one whose values are on their way.
+      // A store whose values have yet to arrive must not pass for one without authorities.
       if (names.some(isAuthority) && !present.some(isAuthority)) {
         throw new Error("no authority has a value yet");
       }
@@ -76,7 +76,7 @@ async function readAll(
   return new Map(chunks.flatMap((chunk) => [...chunk]));
 }
 
-/** The store of a named signer. */
+/** The stores of the named signers. */
 export const signerStoreIn =
   (namespace: KvNamespace) =>
   (signer: string): AuthorityStore =>

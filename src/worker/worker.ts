@@ -18,14 +18,14 @@ import { createKvStore, signerStoreIn } from "./kv-store.ts";
 /** Variables, secrets and bindings of the Worker; nothing in it is used unchecked. */
 type Environment = Readonly<Record<string, unknown>>;
 
-/** What an isolate does with requests and with the cron, once it has read its configuration. */
+/** An isolate that has read its configuration. */
 interface Isolate {
   readonly app: Hono;
   readonly runCron: (now: Date) => Promise<void>;
 }
 
-/** The time, and where events go. */
-interface Surroundings {
+/** The clock and the log of an isolate. */
+interface IsolateContext {
   readonly clock: () => Date;
   readonly log: EventLog;
 }
@@ -33,19 +33,19 @@ interface Surroundings {
 /** The handlers that the platform calls. */
 export interface Worker {
   readonly fetch: (request: Request, environment: Environment) => Promise<Response>;
-  /** Does the work of the cron, whatever its cron string; a throw shows as a failed run. */
+  /** Runs the cron, whatever its cron string. A throw shows as a failed run. */
   readonly scheduled: (event: ScheduledController, environment: Environment) => Promise<void>;
 }
 
-/** The Worker of one isolate. It reads its configuration with the first event, and once. */
+/** The Worker of one isolate. It reads its configuration once, with the first event. */
 export function createWorker(clock: () => Date): Worker {
-  const surroundings = { clock, log: createEventLog(clock, writeToConsole) };
-  // A value, not a promise: Workers forbid one request to wait for another's.
+  const context = { clock, log: createEventLog(clock, writeToConsole) };
+  // A value, not a promise: workerd cancels a request that waits for the promise of another.
   let isolate: Isolate | undefined;
 
   async function startOnce(environment: Environment): Promise<Isolate> {
-    const started = isolate ?? (await start(environment, surroundings));
-    // Another request may have been first: then its caches are the ones to share.
+    const started = isolate ?? (await start(environment, context));
+    // Another request may have started one first, and all requests share the caches of that one.
     isolate ??= started;
     return isolate;
   }
@@ -63,8 +63,9 @@ export function createWorker(clock: () => Date): Worker {
 }
 
 /**
- * A run may make a thousand requests, with those to the store among them, or fifty on the free plan,
- * and has six connections (platform facts §5). The cron may come again after a minute or more.
+ * The limits of one push. A run of the cron may use KV 1000 times, make 50 requests in all on the free
+ * plan, and has six connections at once (Cloudflare's limits of KV and of Workers). The next run may begin
+ * a minute later.
  */
 const pushLimits: PushLimits = {
   requests: 900,
@@ -73,18 +74,18 @@ const pushLimits: PushLimits = {
   writesAtOnce: 2,
 };
 
-async function start(environment: Environment, surroundings: Surroundings): Promise<Isolate> {
+async function start(environment: Environment, context: IsolateContext): Promise<Isolate> {
   try {
-    return await startConfigured(environment, surroundings);
+    return await startConfigured(environment, context);
   } catch (error) {
     if (!(error instanceof ConfigurationError)) throw error;
-    return startMisconfigured(error, surroundings);
+    return startMisconfigured(error, context);
   }
 }
 
 async function startConfigured(
   environment: Environment,
-  { clock, log }: Surroundings,
+  { clock, log }: IsolateContext,
 ): Promise<Isolate> {
   const configuration = parseConfiguration(variablesOf(environment));
   const { AUTHORITIES } = environment;
@@ -112,15 +113,15 @@ async function startConfigured(
   };
 }
 
-/** A Worker trusts public roots alone, and nothing that is said with a request changes that. */
+/** Requests from a Worker trust public roots alone, and no option of `fetch` adds a root. */
 const clusterFetch: ClusterFetch = (ca) => {
   if (ca === undefined) return (url, init) => fetch(url, init);
   throw new ConfigurationError(["ISSUERS: kubernetes.ca is not possible on Workers"]);
 };
 
 /**
- * What is configuration: every key of it, and other texts and lists under upper-case names, which can
- * only be mistakes. Bindings, whatever an operator adds of them, are objects.
+ * The configuration in an environment: every known key, and every other text or list under an upper-case
+ * name, which can only be a mistake. An operator may add bindings, which are objects.
  */
 function variablesOf(environment: Environment): Record<string, unknown> {
   const variables = Object.entries(environment).filter(
@@ -132,7 +133,7 @@ function variablesOf(environment: Environment): Record<string, unknown> {
 
 const isWritten = (value: unknown): boolean => typeof value !== "object" || Array.isArray(value);
 
-function startMisconfigured(error: ConfigurationError, { log }: Surroundings): Isolate {
+function startMisconfigured(error: ConfigurationError, { log }: IsolateContext): Isolate {
   for (const detail of error.faults) {
     log.operation({ event: "configuration-fault", level: "error", detail });
   }

@@ -5,10 +5,10 @@ import { toHex } from "../../pki/encoding/bytes.ts";
 import type { CertificateAuthority } from "../certificate-authority.ts";
 import type { LongPoll, LongPolls } from "./long-poll.ts";
 
-/** A form in which the trust bundle is published. */
+/** A format of the published trust bundle. */
 export interface BundleFormat {
   readonly contentType: string;
-  /** Empty for an empty bundle. */
+  /** The body of an answer; empty for an empty bundle. */
   readonly write: (view: AuthorityView) => string | Promise<string>;
 }
 
@@ -18,98 +18,99 @@ interface Representation {
   readonly etag: string;
 }
 
-/** What is said where there is nothing to publish, or no reading it. */
+/** The body of a 503: the trust bundle is empty, or the store cannot be read. */
 export const unavailable = "certificate authority is temporarily unavailable\n";
 
 /**
- * The trust bundle in one format, revalidated by its hash (RFC 9110 §13.1.2). For a caller that
- * prefers to wait (RFC 7240 §4.3), what it has already is confirmed only at the end of the wait, and
- * another bundle sent as soon as there is one.
+ * An endpoint for the trust bundle in one format, which revalidates by its hash (RFC 9110 §13.1.2). A
+ * request with `Prefer: wait` (RFC 7240 §4.3) is a long poll: it gets a changed bundle at once, and 304
+ * only at the end of its wait.
  *
- * An empty bundle would tell verifiers to trust nobody (SPIFFE Trust Domain and Bundle §4.2), so it
- * is not published.
+ * The endpoint does not publish an empty bundle, which would tell verifiers to trust nobody (SPIFFE Trust
+ * Domain and Bundle §4.2).
  */
 export function createBundleEndpoint(
   ca: CertificateAuthority,
-  waits: LongPolls,
+  longPolls: LongPolls,
   { contentType, write }: BundleFormat,
 ): (c: Context) => Promise<Response> {
-  const { represent, lookAgain } = createLooks(ca, write);
+  const { read, readAgain } = createReader(ca, write);
   return async (c) => {
-    const place = waits.enter(parseWaitSeconds(c.req.header("prefer")), ca.clock());
+    const longPoll = longPolls.enter(parseWaitSeconds(c.req.header("prefer")), ca.clock());
     try {
       const ifNoneMatch = c.req.header("if-none-match");
-      let current = await represent();
-      if (place && !isNews(current, ifNoneMatch)) {
+      let current = await read();
+      if (longPoll && !mustSend(current, ifNoneMatch)) {
         const look = async (): Promise<boolean> => {
           const before = current;
-          current = await lookAgain();
-          return current !== before && isNews(current, ifNoneMatch);
+          current = await readAgain();
+          return current !== before && mustSend(current, ifNoneMatch);
         };
-        await place.hold(look, c.req.raw.signal);
+        await longPoll.hold(look, c.req.raw.signal);
       }
       if (current.body === "") return c.text(unavailable, 503);
-      const headers = headersOf(current, place, ca.bundleMaximumAgeSeconds);
-      if (!isNews(current, ifNoneMatch)) return c.body(null, 304, headers);
+      const headers = headersOf(current, longPoll, ca.bundleMaximumAgeSeconds);
+      if (!mustSend(current, ifNoneMatch)) return c.body(null, 304, headers);
       return c.body(current.body, 200, { ...headers, "content-type": contentType });
     } finally {
-      place?.leave();
+      longPoll?.leave();
     }
   };
 }
 
-interface Looks {
-  readonly represent: () => Promise<Representation>;
-  /** One look serves everybody who waits. */
-  readonly lookAgain: () => Promise<Representation>;
+/** Reads the bundle from the authorities and writes it in its format. */
+interface Reader {
+  readonly read: () => Promise<Representation>;
+  /** For long polls, which share one recent read. */
+  readonly readAgain: () => Promise<Representation>;
 }
 
-function createLooks(ca: CertificateAuthority, write: BundleFormat["write"]): Looks {
+function createReader(ca: CertificateAuthority, write: BundleFormat["write"]): Reader {
   let latest: Representation | undefined;
-  let latestLook = 0;
-  let looks = 0;
-  let lookedAt = 0;
+  let latestRead = 0;
+  let reads = 0;
+  let readAt = 0;
 
-  async function represent(): Promise<Representation> {
-    const look = ++looks;
+  async function read(): Promise<Representation> {
+    const number = ++reads;
     const now = ca.clock();
-    // Set first, so that whoever waits goes on with what there is while one looks.
-    lookedAt = now.getTime();
+    // Set before the read, so that meanwhile the other long polls go on with the latest representation.
+    readAt = now.getTime();
     const view = await ca.issuance.authorities.at(now);
     const seen = latest?.view === view ? latest : { view, ...(await tagged(await write(view))) };
-    // Looks overlap, and one that began earlier may end later: it knows less.
-    if (latest && look < latestLook) return latest;
+    // Reads overlap, and one that began earlier may end later, with an older bundle.
+    if (latest && number < latestRead) return latest;
     latest = seen;
-    latestLook = look;
+    latestRead = number;
     return seen;
   }
 
-  async function lookAgain(): Promise<Representation> {
-    const age = ca.clock().getTime() - lookedAt;
+  async function readAgain(): Promise<Representation> {
+    const age = ca.clock().getTime() - readAt;
     const isRecent = age >= 0 && age < 500 * ca.longPollLimits.lookSeconds;
-    return latest && isRecent ? latest : represent();
+    return latest && isRecent ? latest : read();
   }
 
-  return { represent, lookAgain };
+  return { read, readAgain };
 }
 
 function headersOf(
   { etag }: Representation,
-  place: LongPoll | undefined,
+  longPoll: LongPoll | undefined,
   maximumAgeSeconds: number,
 ): Record<string, string> {
   return {
     etag,
     vary: "Prefer",
     "x-content-type-options": "nosniff",
-    // What may have been held was an answer to one caller at one time.
-    "cache-control": place ? "no-store" : `public, max-age=${maximumAgeSeconds}`,
-    ...(place && { "preference-applied": `wait=${place.seconds}` }),
+    // The answer to a long poll belongs to one caller at one time.
+    "cache-control": longPoll ? "no-store" : `public, max-age=${maximumAgeSeconds}`,
+    ...(longPoll && { "preference-applied": `wait=${longPoll.seconds}` }),
   };
 }
 
-/** Whether it must be sent. Who has a bundle has no use for hearing that there is none just now. */
-function isNews({ body, etag }: Representation, ifNoneMatch: string | undefined): boolean {
+/** Whether the caller needs the bundle. A caller that has one is never sent an empty one. */
+function mustSend({ body, etag }: Representation, ifNoneMatch: string | undefined): boolean {
   return ifNoneMatch === undefined || (body !== "" && !matches(ifNoneMatch, etag));
 }
 

@@ -6,7 +6,7 @@ import { createCertificateService } from "../rpc/certificate-service.ts";
 import { requestBody } from "../rpc/request-body.ts";
 import type { RpcResponse } from "../rpc/rpc.ts";
 
-/** The certificate that a platform has verified for the caller of a request, DER; most have none. */
+/** Reads the client certificate that the platform has verified for a request, in DER. Most have none. */
 export type ClientCertificateOf = (request: Request) => Bytes | undefined;
 
 /**
@@ -36,7 +36,7 @@ export function createFetchHandler(
   };
 }
 
-/** Whether it is native gRPC, which needs trailers. */
+/** Whether a request is native gRPC, which needs trailers. */
 export function isNativeGrpc(headers: Headers): boolean {
   return /^application\/grpc(?:$|[+;])/i.test(headers.get("content-type") ?? "");
 }
@@ -60,8 +60,8 @@ function refuseNativeGrpc({ log }: CertificateAuthority): Response {
 }
 
 /**
- * gRPC-Web must remain a stream: with a Content-Length, Cloudflare's edge does not convert it to
- * gRPC (platform facts, §1).
+ * An answer over gRPC-Web must remain a stream: Cloudflare's edge does not convert one with a
+ * Content-Length to gRPC (docs/design/platform.md, Native gRPC).
  */
 function toResponse({ status, header, octets }: RpcResponse): Response {
   const isGrpcWeb = header?.get("content-type")?.startsWith("application/grpc-web") === true;

@@ -1,57 +1,60 @@
-/** How long callers may be kept waiting for another trust bundle. */
+/** The limits of long polls for a changed trust bundle. */
 export interface LongPollLimits {
-  /** No answer is held for longer; 0 where none is. */
+  /** The longest wait; 0 switches long polls off. */
   readonly longestSeconds: number;
-  /** How often it is looked for them whether the bundle is another. */
+  /** The time between two looks at the bundle. */
   readonly lookSeconds: number;
 }
 
-/** The place of one who waits for another trust bundle. */
+/** A caller that waits for a changed trust bundle. */
 export interface LongPoll {
-  /** How long it is kept at most. */
+  /** The longest that this caller waits. */
   readonly seconds: number;
-  /** Looks again and again, until there is something to see or the wait is over. */
+  /** Calls `look` until it finds a change, the wait is over, or the caller hangs up. */
   readonly hold: (look: () => Promise<boolean>, caller: AbortSignal) => Promise<void>;
   readonly leave: () => void;
 }
 
-/** The places of those who wait, which are bounded. */
+/** The long polls under way, whose number is bounded. */
 export interface LongPolls {
-  /** Nothing for one who does not want to wait, where all places are taken, and at the end. */
+  /**
+   * `undefined` for a caller that does not ask to wait, beyond the greatest number, and once the server
+   * ends.
+   */
   readonly enter: (wishSeconds: number | undefined, now: Date) => LongPoll | undefined;
 }
 
-/** Each holds a connection, and a Worker has 128 MB for all that it holds. */
-const maximumPlaces = 2000;
+/** A long poll holds a connection, and an isolate of a Worker has 128 MB for everything. */
+const maximumLongPolls = 2000;
 
-/** A place that nobody has left by then belongs to a request that its platform has dropped. */
+/** A long poll that has not left so long after its wait belongs to a request that the platform dropped. */
 const forgottenSeconds = 10;
 
-/** @param ending Aborted when nobody shall wait any longer. */
+/** @param ending Aborted when the server ends, and with it every wait. */
 export function createLongPolls(
   { longestSeconds, lookSeconds }: LongPollLimits,
   ending?: AbortSignal,
 ): LongPolls {
-  const places = new Map<LongPoll, number>();
+  const endsOf = new Map<LongPoll, number>();
 
   function isFull(now: Date): boolean {
-    if (places.size < maximumPlaces) return false;
-    for (const [place, until] of places) if (until < now.getTime()) places.delete(place);
-    return places.size >= maximumPlaces;
+    if (endsOf.size < maximumLongPolls) return false;
+    for (const [longPoll, end] of endsOf) if (end < now.getTime()) endsOf.delete(longPoll);
+    return endsOf.size >= maximumLongPolls;
   }
 
   return {
     enter: (wishSeconds = 0, now) => {
       const seconds = Math.min(wishSeconds, longestSeconds);
       if (seconds < 1 || ending?.aborted || isFull(now)) return undefined;
-      const place: LongPoll = {
+      const longPoll: LongPoll = {
         seconds,
         hold: (look, caller) =>
           lookUntil(look, { seconds, lookSeconds, endings: ending ? [caller, ending] : [caller] }),
-        leave: () => void places.delete(place),
+        leave: () => void endsOf.delete(longPoll),
       };
-      places.set(place, now.getTime() + 1000 * (seconds + forgottenSeconds));
-      return place;
+      endsOf.set(longPoll, now.getTime() + 1000 * (seconds + forgottenSeconds));
+      return longPoll;
     },
   };
 }
@@ -59,7 +62,7 @@ export function createLongPolls(
 interface Wait {
   readonly seconds: number;
   readonly lookSeconds: number;
-  /** Each ends it. */
+  /** Each of these signals ends the wait. */
   readonly endings: readonly AbortSignal[];
 }
 

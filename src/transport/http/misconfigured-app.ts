@@ -1,8 +1,8 @@
 import { Hono } from "hono";
 
 /**
- * What answers in place of a CA whose configuration is wrong: nothing is served, and `/readyz` says
- * which keys are at fault. Clients are told to come back, because the fault is not theirs.
+ * The app in place of a CA whose configuration is invalid. `/readyz` names the faulty keys. Every RPC gets
+ * 503, because the same request succeeds once the operator has mended them.
  */
 export function createMisconfiguredApp(faults: readonly string[]): Hono {
   const app = new Hono();

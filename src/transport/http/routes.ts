@@ -10,10 +10,9 @@ import { createLongPolls } from "./long-poll.ts";
 export const createCertificatePath = "/istio.v1.auth.IstioCertificateService/CreateCertificate";
 
 /**
- * Everything that Rampart answers over HTTP: health, readiness, the trust bundle in two formats, and
- * the RPC, which is Connect's alone.
+ * The routes of a CA over HTTP: health, readiness, the trust bundle in two formats, and the RPC.
  *
- * @param ending Aborted when no answer shall be held any longer.
+ * @param ending Aborted when the server ends; every long poll is then answered.
  * @param port The state of the port that callers use, where the platform opens one itself.
  */
 export function createRoutes(
@@ -23,7 +22,7 @@ export function createRoutes(
   port: () => PortState = () => openPort,
 ): Hono {
   const app = new Hono();
-  const waits = createLongPolls(ca.longPollLimits, ending);
+  const longPolls = createLongPolls(ca.longPollLimits, ending);
   const createCertificate = createFetchHandler(ca, clientCertificateOf);
   app.all(createCertificatePath, (c) => createCertificate(c.req.raw));
   app.get("/healthz", (c) => c.text("ok\n"));
@@ -31,8 +30,8 @@ export function createRoutes(
     const readiness = await readinessOf(ca, port());
     return c.json(readiness, readiness.ready ? 200 : 503, { "cache-control": "no-store" });
   });
-  app.get("/bundle.pem", createBundleEndpoint(ca, waits, pemBundle));
-  app.get("/bundle.json", createBundleEndpoint(ca, waits, spiffeBundle(ca)));
+  app.get("/bundle.pem", createBundleEndpoint(ca, longPolls, pemBundle));
+  app.get("/bundle.json", createBundleEndpoint(ca, longPolls, spiffeBundle(ca)));
   app.notFound((c) => c.text("not found\n", 404));
   app.onError((error, c) => {
     ca.log.operation({ event: "http-fault", level: "error", detail: error.message });
@@ -80,7 +79,7 @@ interface Readiness {
   readonly reasons: readonly string[];
 }
 
-/** Ready is who could sign now. Reasons may be given even then: a record that does not open is one. */
+/** A CA is ready when it can sign now. It may give reasons even then, such as a record that does not open. */
 async function readinessOf(ca: CertificateAuthority, port: PortState): Promise<Readiness> {
   try {
     const { issuer, trustBundle, reasons } = await viewOf(ca);

@@ -4,7 +4,7 @@ import { CaError, messageOf, type Refusal } from "../../foundation/errors.ts";
 
 const maximumDetailLength = 300;
 
-/** Notes in the audit event why a call did not succeed: the exact reason, which the caller never learns. */
+/** Records in the audit event why a call failed. The caller never learns this exact reason. */
 export function auditFailure(audit: AuditEvent, error: unknown): void {
   if (error instanceof CaError) {
     audit.outcome = "refused";

@@ -7,7 +7,7 @@ import { clientCertificateKey } from "../client-certificate.ts";
 import type { RpcRequest, RpcResponse, RpcService } from "./rpc.ts";
 import { statusCodeOf } from "./status-code.ts";
 
-/** What one call has established so far. */
+/** One call, and its caller once that is known. */
 export interface Call {
   readonly now: Date;
   readonly audit: AuditEvent;
@@ -18,11 +18,11 @@ export interface Call {
 /** One way from the octets of a call to its answer. */
 export type CallPath = (request: RpcRequest, call: Call) => Promise<RpcResponse>;
 
-/** A service that answers by `path`. Every call leaves one audit event, whatever becomes of it. */
+/** Makes a service of a path. Every call leaves one audit event, whatever becomes of the call. */
 export function audited({ clock, log }: CertificateAuthority, path: CallPath): RpcService {
   return async (request) => {
     const now = clock();
-    // A call that neither path understands leaves the event as it stands here.
+    // A call that the RPC layer itself refuses leaves the event as it stands here.
     const audit: AuditEvent = {
       event: "create-certificate",
       outcome: "refused",
@@ -37,7 +37,7 @@ export function audited({ clock, log }: CertificateAuthority, path: CallPath): R
   };
 }
 
-/** How the RPC layer itself refused a call: the code without the message, which may quote the caller's. */
+/** The refusal of the RPC layer, without its message, which may quote the caller's. */
 function refusalOf(response: RpcResponse): string {
   const code = statusCodeOf(response);
   return `refused by the RPC layer: HTTP ${response.status}${code ? `, code ${Code[code]}` : ""}`;

@@ -2,8 +2,8 @@ import { Code, ConnectError } from "@connectrpc/connect";
 import type { Refusal } from "../../foundation/errors.ts";
 
 /**
- * What a caller learns of a refusal. The code answers one question, because Istio's clients decide
- * on it: would the same request succeed if it were sent again? The sentence tells nothing else.
+ * The error that a caller receives for a refusal. Its code answers one question, because Istio's clients
+ * decide on it: would the same request succeed if it were sent again? Its message says nothing more.
  */
 export function toConnectError(refusal: Refusal): ConnectError {
   switch (refusal.reason) {

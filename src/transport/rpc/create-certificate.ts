@@ -14,10 +14,10 @@ import { toConnectError } from "./connect-error.ts";
 import type { UnaryCall } from "./fast-path/unary-call.ts";
 import { withTimeout } from "./timeout.ts";
 
-/** Whatever deadline a client asks for, nothing takes longer than this, in milliseconds. */
-const maximumTimeout = 30_000;
+/** The longest that one step of a call may take, whatever deadline the caller sets. */
+const maximumStepMilliseconds = 30_000;
 
-/** Finds out who calls, from what came before the message. */
+/** Authenticates the caller by its headers and its client certificate. */
 export async function authenticate(
   ca: CertificateAuthority,
   call: Call,
@@ -32,14 +32,15 @@ export async function authenticate(
   call.caller = caller;
 }
 
-/** Answers the message of an authenticated caller. */
+/** Issues the certificate that the message of an authenticated caller asks for. */
 export async function createCertificate(
   ca: CertificateAuthority,
   call: Call,
   request: IstioCertificateRequest,
   signal: AbortSignal,
 ): Promise<{ certChain: string[] }> {
-  if (!call.caller) throw new CaError({ reason: "credential-missing" }, "nobody authenticated");
+  if (!call.caller)
+    throw new CaError({ reason: "credential-missing" }, "the caller is not authenticated");
   const { now, audit, caller } = call;
   const asked = toCertificateRequest(request);
   const certChain = await issueCertificate(ca.issuance, caller, asked, { now, signal, audit });
@@ -47,7 +48,7 @@ export async function createCertificate(
   return { certChain };
 }
 
-/** Both of the above for a call whose message and answer are protobuf. */
+/** Authenticates the caller, then answers its message. Both messages are in binary protobuf. */
 export async function createInBinary(
   ca: CertificateAuthority,
   call: Call,
@@ -64,9 +65,9 @@ function parseRequest(message: Uint8Array): IstioCertificateRequest {
   try {
     return fromBinary(IstioCertificateRequestSchema, message, { readUnknownFields: false });
   } catch (error) {
-    // The parser's own sentence may quote the message.
-    const sentence = "the message does not parse";
-    throw new ConnectError(sentence, Code.Internal, undefined, undefined, error);
+    // The parser's own words may quote the message.
+    const text = "the message does not parse";
+    throw new ConnectError(text, Code.Internal, undefined, undefined, error);
   }
 }
 
@@ -80,14 +81,14 @@ function toCertificateRequest(request: IstioCertificateRequest): CertificateRequ
   };
 }
 
-/** As protobuf's GetStringValue: what is not text reads as empty. */
+/** Reads a value as protobuf's `GetStringValue` does: any value but a string is empty. */
 function textOrEmpty(value: unknown): string {
   return typeof value === "string" ? value : "";
 }
 
 /**
  * Runs one step of a call within its time. The audit event gets the exact reason of a failure, the caller
- * only the public sentence.
+ * only the public message.
  *
  * @throws ConnectError for a refusal; anything else is a fault.
  */
@@ -99,7 +100,7 @@ export async function runStep<T>(
   try {
     return await withTimeout(work(call), {
       signal,
-      milliseconds: maximumTimeout,
+      milliseconds: maximumStepMilliseconds,
       timeoutError: abandoned,
     });
   } catch (error) {
@@ -109,5 +110,5 @@ export async function runStep<T>(
 }
 
 function abandoned(): CaError {
-  return new CaError({ reason: "request-abandoned" }, "the caller is gone, or out of time");
+  return new CaError({ reason: "request-abandoned" }, "the caller has hung up, or its time is up");
 }

@@ -29,12 +29,12 @@ export interface FallbackMethod {
 
 const signalKey = createContextKey<AbortSignal | undefined>(undefined);
 
-/** Has Connect answer calls in every protocol and form that it knows. */
+/** The path on which Connect answers: every protocol that the platform carries, in every form. */
 export function createFallback(method: FallbackMethod, platform: Platform): RpcService {
   const handler = createHandler(method, platform);
   return async (request) => {
     const contextValues = request.contextValues ?? createContextValues();
-    // Connect makes the signal of a call first, and reads the body later.
+    // Connect makes the signal of a call before it reads the body.
     const read = () => request.body(contextValues.get(signalKey) ?? request.signal);
     const body = readLater(read, knownFlagsOf(request.header));
     const header = capTimeouts(request.header);
@@ -63,7 +63,7 @@ function createHandler(
   return handler;
 }
 
-/** Connect does not look at reserved flags. Where a protocol has frames, this does. */
+/** Reads a body when Connect asks for it, and refuses the reserved flags that Connect ignores. */
 async function* readLater(
   read: () => AsyncIterable<Uint8Array>,
   knownFlags: number | undefined,
@@ -81,7 +81,7 @@ function knownFlagsOf(header: Headers): number | undefined {
   return /^application\/grpc/i.test(type) ? compressedFlag : undefined;
 }
 
-/** Reads an answer to its end, so that its outcome is certain before it leaves. */
+/** Reads an answer to its end: its outcome must be certain before it leaves. */
 async function complete({ body, ...response }: UniversalServerResponse): Promise<RpcResponse> {
   const chunks: Uint8Array[] = [];
   for await (const chunk of body ?? []) chunks.push(chunk);

@@ -47,7 +47,7 @@ export function toFrame(message: Uint8Array): Bytes {
 }
 
 /**
- * Refuses a body in which a frame has a flag that its protocol reserves: what such a frame means is
+ * Refuses a body in which a frame has a flag that its protocol reserves. The meaning of such a frame is
  * unknown.
  *
  * @param known The flags that the protocol defines.

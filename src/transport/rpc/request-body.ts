@@ -2,17 +2,17 @@ import { Code, ConnectError } from "@connectrpc/connect";
 import { concatBytes } from "../../pki/encoding/bytes.ts";
 import { withTimeout } from "./timeout.ts";
 
-/** A request is a CSR of at most 16 kB, a number, and a little metadata. */
+/** The longest body of a request: a CSR of at most 16 KiB, a number, and a little metadata. */
 export const maximumBodyOctets = 65_536;
 
-/** How long a caller may take to send it, in milliseconds. */
-const bodyTimeout = 10_000;
+/** The time that a caller has to send a body. */
+const bodyMilliseconds = 10_000;
 
 /**
- * The body of a request, read when the RPC layer asks for it and not before: what authentication
- * refuses is never read.
+ * The body of a fetch request, in one chunk. The RPC layer asks for it after authentication, so the body
+ * of a caller without a credential is never read.
  *
- * @param signal Aborted when nobody waits for the answer any more.
+ * @param signal Aborted when the caller has hung up or its deadline has passed.
  * @throws ConnectError ResourceExhausted or DeadlineExceeded, from the iteration.
  */
 export async function* requestBody(
@@ -28,7 +28,7 @@ export async function* requestBody(
 }
 
 /**
- * The same for a body that comes in chunks from elsewhere than fetch.
+ * The same for a body that Node delivers in chunks.
  *
  * @throws ConnectError ResourceExhausted or DeadlineExceeded, from the iteration.
  */
@@ -40,12 +40,12 @@ export async function* chunkedBody(
 }
 
 function inTime(body: Promise<Uint8Array>, signal: AbortSignal): Promise<Uint8Array> {
-  return withTimeout(body, { signal, milliseconds: bodyTimeout, timeoutError: tooSlow });
+  return withTimeout(body, { signal, milliseconds: bodyMilliseconds, timeoutError: tooSlow });
 }
 
 const toBytes = (buffer: ArrayBuffer): Uint8Array => new Uint8Array(buffer);
 
-/** Without a length only the stream itself can say when it is too much. */
+/** Counts while it reads: a stream without a length may have no end. */
 async function readStream(stream: AsyncIterable<Uint8Array> | null): Promise<Uint8Array> {
   const chunks: Uint8Array[] = [];
   let octets = 0;
@@ -57,7 +57,7 @@ async function readStream(stream: AsyncIterable<Uint8Array> | null): Promise<Uin
   return concatBytes(...chunks);
 }
 
-/** Refuses a message beyond {@link maximumBodyOctets}. */
+/** The refusal of a message beyond {@link maximumBodyOctets}. */
 export function messageTooLarge(): ConnectError {
   return new ConnectError(
     `message must not exceed ${maximumBodyOctets} bytes`,

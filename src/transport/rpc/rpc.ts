@@ -1,13 +1,13 @@
 import type { UniversalServerRequest, UniversalServerResponse } from "@connectrpc/connect/protocol";
 import type { Bytes } from "../../pki/encoding/bytes.ts";
 
-/** A call as a platform hands it over, its body not read yet. */
+/** A call as a platform hands it over, before its body is read. */
 export type RpcRequest = Omit<UniversalServerRequest, "body"> & {
   /**
    * Reads the body as one chunk, or as none. The platform bounds its size and time with the readers of
    * `request-body.ts`.
    *
-   * @param signal Aborted when nobody waits for the answer any more.
+   * @param signal Aborted when the caller has hung up or its deadline has passed.
    */
   readonly body: (signal: AbortSignal) => AsyncIterable<Uint8Array>;
 };
@@ -15,10 +15,10 @@ export type RpcRequest = Omit<UniversalServerRequest, "body"> & {
 /** An answer, complete before it leaves. */
 export type RpcResponse = Omit<UniversalServerResponse, "body"> & { readonly octets: Bytes };
 
-/** Answers the calls of one unary RPC. Never rejects for what a caller does. */
+/** Answers the calls of one unary RPC. Nothing that a caller sends makes it reject. */
 export type RpcService = (request: RpcRequest) => Promise<RpcResponse>;
 
-/** What the HTTP of a platform can do. */
+/** The abilities of a platform's HTTP. */
 export interface Platform {
   /** Whether it sends trailers, without which native gRPC cannot say how a call ended. */
   readonly hasTrailers: boolean;

@@ -3,7 +3,7 @@ import { codeFromHttpStatus, codeFromString } from "@connectrpc/connect/protocol
 import { frameHeadOctets, trailersFlag } from "./grpc-frames.ts";
 import type { RpcResponse } from "./rpc.ts";
 
-/** How a call has ended, wherever its protocol says so; nothing when all went well. */
+/** The status code of an answer, from wherever its protocol puts it; `undefined` for success. */
 export function statusCodeOf(response: RpcResponse): Code | undefined {
   const { status, header, trailer, octets } = response;
   const grpcStatus =
@@ -19,7 +19,7 @@ function knownCode(text: string): Code {
   return Code[code] === undefined ? Code.Unknown : code;
 }
 
-/** gRPC-Web has its trailers in the last frame of the body. */
+/** gRPC-Web puts the trailers into the last frame of the body. */
 function statusInTrailerFrame({ header, octets }: RpcResponse): string | undefined {
   if (!header?.get("content-type")?.startsWith("application/grpc-web")) return undefined;
   const view = new DataView(octets.buffer, octets.byteOffset, octets.length);

@@ -34,7 +34,7 @@ export function parseGrpcTimeout(value: string): number | undefined {
   return Math.min(Number(digits) * (unitMs[unit] ?? 0), longestTimeoutMs);
 }
 
-/** The headers of a call for Connect, which hands any timeout to a timer. */
+/** The headers of a call with timeouts that a timer can hold: Connect hands any timeout to one. */
 export function capTimeouts(header: Headers): Headers {
   const isLong = {
     connect: parseConnectTimeout(header.get(connectHeader) ?? "") === longestTimeoutMs,

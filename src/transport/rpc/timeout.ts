@@ -1,14 +1,14 @@
-/** How long to wait for work, and the error that ends a wait in vain. */
+/** The limit of a wait, and the error that ends it. */
 export interface Timeout {
-  /** Aborted when nobody waits any more. */
+  /** Aborted when the caller has hung up or its deadline has passed. */
   readonly signal: AbortSignal;
   readonly milliseconds: number;
   readonly timeoutError: () => Error;
 }
 
 /**
- * The outcome of the work, or an error once its time is up. The work itself goes on: it looks at the
- * signal before each step that nobody waits for.
+ * Waits for the work until the timeout or the signal ends the wait. Neither stops the work, which looks at
+ * the signal itself before each costly step.
  */
 export function withTimeout<T>(work: Promise<T>, timeout: Timeout): Promise<T> {
   const { signal, milliseconds, timeoutError } = timeout;
@@ -19,7 +19,7 @@ export function withTimeout<T>(work: Promise<T>, timeout: Timeout): Promise<T> {
       clearTimeout(timer);
     };
     const giveUp = (): void => {
-      // A signal may abort after the answer, too, and an error costs its stack.
+      // A signal may also abort after the outcome, and an error costs its stack.
       if (isOver) return;
       finish();
       reject(timeoutError());

@@ -8,7 +8,10 @@ const protobuf = "application/proto";
 const json = "application/json";
 const timeoutHeader = "connect-timeout-ms";
 
-/** Whether this is a unary call of Connect as gateways and agents send it: in protobuf, not compressed. */
+/**
+ * Whether this is a unary call of Connect as gateways and agents send it: in protobuf, not compressed
+ * (Connect protocol, Unary-Request).
+ */
 export function isConnectUnary({ method, header }: RpcRequest): boolean {
   return (
     method === "POST" &&
@@ -18,7 +21,7 @@ export function isConnectUnary({ method, header }: RpcRequest): boolean {
   );
 }
 
-/** Answers such a call. Never rejects for what a caller does. */
+/** Answers a call that {@link isConnectUnary} recognises (Connect protocol, Unary-Response). */
 export async function answerConnect(
   request: RpcRequest,
   method: UnaryMethod,
@@ -28,8 +31,8 @@ export async function answerConnect(
     const octets = await answerUnary(request, timeoutMs, method, (body) => body);
     return response(200, protobuf, octets);
   } catch (error) {
-    const said = asConnectError(error);
-    return response(codeToHttpStatus(said.code), json, errorToJsonBytes(said, undefined));
+    const refusal = asConnectError(error);
+    return response(codeToHttpStatus(refusal.code), json, errorToJsonBytes(refusal, undefined));
   }
 }
 

@@ -3,12 +3,12 @@ import { answerConnect, isConnectUnary } from "./connect-unary.ts";
 import { answerGrpc, isGrpcUnary } from "./grpc-unary.ts";
 import type { UnaryMethod } from "./unary-call.ts";
 
-/** Answers a call by a method, in the protocol that it came in. Never rejects for what a caller does. */
+/** Answers a call by a method, in the caller's protocol. Nothing that a caller sends makes it reject. */
 export type FastPath = (request: RpcRequest, method: UnaryMethod) => Promise<RpcResponse>;
 
 /**
- * How to answer a call as most clients send it; nothing for a rarer one. Connect can answer all of
- * them: this is for speed alone.
+ * The fast path for a call in the form that most clients send, or `undefined` for any other. It is there
+ * for speed alone: the fallback can answer every call.
  */
 export function fastPathFor(request: RpcRequest, { hasTrailers }: Platform): FastPath | undefined {
   if (isConnectUnary(request)) return answerConnect;

@@ -8,7 +8,8 @@ import { answerUnary, asConnectError, type UnaryMethod } from "./unary-call.ts";
 const timeoutHeader = "grpc-timeout";
 
 /**
- * Whether this is native gRPC as clients of Istio's send it: one message in protobuf, not compressed.
+ * Whether this is native gRPC as Istio's clients send it: in protobuf, not compressed (gRPC over HTTP/2,
+ * Requests).
  */
 export function isGrpcUnary({ method, header }: RpcRequest): boolean {
   const contentType = header.get("content-type");
@@ -20,7 +21,7 @@ export function isGrpcUnary({ method, header }: RpcRequest): boolean {
   );
 }
 
-/** Answers such a call. Never rejects for what a caller does. */
+/** Answers a call that {@link isGrpcUnary} recognises (gRPC over HTTP/2, Responses). */
 export async function answerGrpc(request: RpcRequest, method: UnaryMethod): Promise<RpcResponse> {
   const header = new Headers({ "content-type": request.header.get("content-type") ?? "" });
   try {
@@ -29,13 +30,13 @@ export async function answerGrpc(request: RpcRequest, method: UnaryMethod): Prom
     const trailer = new Headers({ "grpc-status": "0" });
     return { status: 200, header, octets: toFrame(message), trailer };
   } catch (error) {
-    return { status: 200, header, octets: nothing, trailer: trailersOf(error) };
+    return { status: 200, header, octets: noMessage, trailer: trailersOf(error) };
   }
 }
 
-const nothing: Bytes = new Uint8Array();
+const noMessage: Bytes = new Uint8Array();
 
-/** The message of a unary call, which consists of one frame. */
+/** The message of a unary call, whose body is one frame. */
 function messageIn(body: Uint8Array): Uint8Array {
   requireKnownFlags(body, compressedFlag);
   const [frame, ...others] = parseFrames(body);
@@ -47,10 +48,10 @@ function messageIn(body: Uint8Array): Uint8Array {
   return frame.message;
 }
 
-/** How the call ended. */
+/** The trailers that tell a caller why its call failed. */
 function trailersOf(error: unknown): Headers {
   const { code, rawMessage } = asConnectError(error);
-  // Percent-encoding of all but printable ASCII, as gRPC over HTTP/2 wants it.
+  // Status-Message: all but printable ASCII is percent-encoded, and the percent sign itself.
   const message = rawMessage.replace(/[^\x20-\x24\x26-\x7e]/gu, encodeURIComponent);
   return new Headers({ "grpc-status": String(code), "grpc-message": message });
 }

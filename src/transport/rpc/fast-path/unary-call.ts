@@ -4,22 +4,22 @@ import type { RpcRequest } from "../rpc.ts";
 /** A unary call as a method sees it. */
 export interface UnaryCall {
   readonly header: Headers;
-  /** Aborted, with a ConnectError as its reason, when nobody waits for the answer any more. */
+  /** Aborted, with a ConnectError as its reason, when the caller has hung up or its deadline has passed. */
   readonly signal: AbortSignal;
-  /** What was left of the caller's deadline when the call came. */
+  /** The time from the beginning of the call to the caller's deadline; `undefined` without one. */
   readonly timeoutMs: number | undefined;
-  /** Reads the message, in protobuf: what a method refuses before, it never reads. */
+  /** Reads the message, in protobuf. A method that refuses the caller first never reads it. */
   readonly message: () => Promise<Uint8Array>;
 }
 
-/** Answers a call with a message in protobuf, or throws a ConnectError; anything else is a fault. */
+/** Answers a call with a message in protobuf. A ConnectError is a refusal, any other error a fault. */
 export type UnaryMethod = (call: UnaryCall) => Promise<Uint8Array>;
 
 /**
- * Has a method answer a request.
+ * Answers a request by a method, within the caller's deadline.
  *
  * @param messageIn Takes the message out of the whole body.
- * @throws What the method throws, and ConnectError for a body that is none.
+ * @throws Whatever the method throws, and ConnectError for a malformed body.
  */
 export async function answerUnary(
   { header, signal: gone, body }: RpcRequest,
@@ -36,12 +36,12 @@ export async function answerUnary(
   }
 }
 
-/** What a caller is told of an error: of a fault, only that it was one. */
+/** The error as the caller sees it. A fault becomes an internal error without its message. */
 export function asConnectError(error: unknown): ConnectError {
   return error instanceof ConnectError ? error : new ConnectError("internal error", Code.Internal);
 }
 
-/** A body comes in one piece, if it comes. */
+/** The body of a request, which comes as one chunk or as none. */
 async function whole(body: AsyncIterable<Uint8Array>): Promise<Uint8Array> {
   for await (const octets of body) return octets;
   return new Uint8Array();
