@@ -3,7 +3,7 @@ import type { IdentityStatus } from "../identity/refreshing-identity.ts";
 import type { BundlePoll } from "../trust/bundle-poll.ts";
 import type { TrustRoots } from "../trust/trust-roots.ts";
 
-/** One identity, as text. */
+/** The state of an identity, as text for JSON. */
 export interface IdentityReport {
   readonly spiffeId: string;
   readonly notAfter: string | undefined;
@@ -13,17 +13,17 @@ export interface IdentityReport {
   readonly lastError: string | undefined;
 }
 
-/** One root that is trusted. */
+/** A trusted root, as text for JSON. */
 export interface RootReport {
   readonly subject: string;
   readonly notAfter: string;
   readonly sha256: string;
 }
 
-/** How an agent stands. */
+/** The state of an agent. */
 export interface AgentStatus {
   readonly isReady: boolean;
-  /** Why it is not ready. */
+  /** Why the agent is not ready: one sentence for each identity without a certificate. */
   readonly reasons: readonly string[];
   readonly identities: readonly IdentityReport[];
   readonly roots: readonly RootReport[];
@@ -34,7 +34,7 @@ export interface AgentStatus {
   };
 }
 
-/** What a report is made from. */
+/** The parts of an agent that a report covers. */
 export interface ReportedParts {
   readonly identities: Identities;
   readonly trust: TrustRoots;
@@ -42,17 +42,17 @@ export interface ReportedParts {
   readonly now: Date;
 }
 
-/** Ready is an agent that has every certificate it keeps, and roots. */
+/** Reports the state of an agent. It is ready when every identity has a certificate. */
 export function reportAgent({ identities, trust, poll, now }: ReportedParts): AgentStatus {
-  const kept = identities.all();
-  const missing = kept.filter((identity) => identity.issuance === undefined);
+  const all = identities.all();
+  const missing = all.filter((identity) => identity.issuance === undefined);
   const reasons = missing.map(
     ({ status }) => `${status.spiffeId}: ${status.lastError ?? "no certificate yet"}`,
   );
   return {
     isReady: missing.length === 0,
     reasons,
-    identities: kept.map(({ status }) => reportIdentity(status, now)),
+    identities: all.map(({ status }) => reportIdentity(status, now)),
     roots: trust.current.map((root) => ({
       subject: root.subject,
       notAfter: root.validToDate.toISOString(),
@@ -67,11 +67,11 @@ export function reportAgent({ identities, trust, poll, now }: ReportedParts): Ag
 }
 
 function reportIdentity(status: IdentityStatus, now: Date): IdentityReport {
-  const left = (status.notAfter?.getTime() ?? 0) - now.getTime();
+  const remaining = (status.notAfter?.getTime() ?? 0) - now.getTime();
   return {
     spiffeId: status.spiffeId,
     notAfter: status.notAfter?.toISOString(),
-    hoursLeft: Math.max(0, Math.round(left / 36_000) / 100),
+    hoursLeft: Math.max(0, Math.round(remaining / 36_000) / 100),
     nextAttempt: status.nextAttempt.toISOString(),
     issuer: status.issuer,
     lastError: status.lastError,

@@ -1,22 +1,22 @@
 import { Counter, Gauge, Registry } from "prom-client";
 
-/** What the CA client counts. */
+/** The counters of the CA client. */
 export interface IssuanceMetrics {
-  /** Counts the call, its failure, and the time that it took. */
+  /** Makes the call, and counts it, its failure and its duration. */
   timed<T>(call: () => Promise<T>): Promise<T>;
   retried(): void;
 }
 
-/** What the gauges show, looked up when somebody asks. */
+/** The values of the gauges, read at each scrape. */
 export interface MetricsView {
-  /** Resource names with the ends of their certificates. */
+  /** Each resource name with the expiry of its certificate. */
   expiries(): Iterable<readonly [resourceName: string, notAfter: Date]>;
   bundleConfirmedAt(): Date | undefined;
 }
 
 const labels = { request_type: "csr" };
 
-/** Istio's names for an agent's metrics, and two of our own for the trust bundle. */
+/** The metrics of an agent, under Istio's names where Istio has them. */
 export class AgentMetrics implements IssuanceMetrics {
   readonly #registry = new Registry();
   readonly #requests = this.#counter("num_outgoing_requests", "calls to the CA");
@@ -26,7 +26,7 @@ export class AgentMetrics implements IssuanceMetrics {
   readonly #watchFailures = this.#plainCounter("num_file_watcher_failures_total", "lost watches");
   readonly #secretFailures = this.#plainCounter("num_file_secret_failures_total", "unusable files");
 
-  /** Adds the gauges, whose values come from `view`. */
+  /** Adds the gauges. Their values come from `view`. */
   observe(view: MetricsView, clock: () => Date): void {
     const secondsUntil = (instant: Date): number => (instant.getTime() - clock().getTime()) / 1000;
     this.#gauge(

@@ -3,7 +3,7 @@ import { createServer, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import type { AgentStatus } from "./agent-status.ts";
 
-/** What the status server tells. */
+/** The content of the status server. */
 export interface StatusView {
   readonly status: () => AgentStatus;
   readonly metrics: () => Promise<string>;
@@ -15,7 +15,7 @@ export interface StatusServer {
   close(): Promise<void>;
 }
 
-/** Serves probes, metrics and status over HTTP. Nothing of it is secret. */
+/** Serves probes, metrics and status over HTTP. No answer holds a secret. */
 export async function serveStatus(
   { host, port }: { readonly host: string; readonly port: number },
   view: StatusView,

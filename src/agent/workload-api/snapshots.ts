@@ -1,10 +1,8 @@
 import type { Subscribers } from "../secrets/subscribers.ts";
 
 /**
- * The state of something, now and after each change, for as long as somebody reads. Changes that come
- * while a state is being taken or read become one; a state that is as it was is left out.
- *
- * @param isSame Whether two states tell the reader the same.
+ * Yields the current state, and the new state after each change, until the signal aborts. Changes that
+ * come while the reader is busy count as one. A state that equals the last one is skipped.
  */
 export async function* snapshots<T>(
   changes: readonly Subscribers[],
@@ -14,12 +12,12 @@ export async function* snapshots<T>(
 ): AsyncGenerator<T> {
   let isChanged = true;
   let wake: () => void = () => undefined;
-  const ring = (): void => {
+  const onChange = (): void => {
     isChanged = true;
     wake();
   };
-  const unsubscribe = changes.map((change) => change.add(ring));
-  signal.addEventListener("abort", ring);
+  const unsubscribe = changes.map((change) => change.add(onChange));
+  signal.addEventListener("abort", onChange);
   let last: { readonly state: T } | undefined;
   try {
     while (!signal.aborted) {
@@ -37,7 +35,7 @@ export async function* snapshots<T>(
       }
     }
   } finally {
-    signal.removeEventListener("abort", ring);
+    signal.removeEventListener("abort", onChange);
     for (const end of unsubscribe) end();
   }
 }

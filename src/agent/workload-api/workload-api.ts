@@ -16,7 +16,7 @@ import type { FederatedBundles } from "../trust/federated-bundles.ts";
 import type { TrustRoots } from "../trust/trust-roots.ts";
 import { snapshots } from "./snapshots.ts";
 
-/** What the API tells of. */
+/** The parts of an agent that the API serves. */
 export interface WorkloadApiView {
   readonly trustDomain: TrustDomain;
   readonly identity: RefreshingIdentity;
@@ -25,9 +25,8 @@ export interface WorkloadApiView {
 }
 
 /**
- * The SPIFFE Workload API for the one workload that the agent stands beside: whoever may open the
- * socket is that workload. The JWT profile is not served, which is said with Unimplemented (SPIFFE
- * Workload Endpoint, Appendix A).
+ * Creates the SPIFFE Workload API for one workload: every client that may open the socket is that
+ * workload. The methods of the JWT profile answer Unimplemented (SPIFFE Workload Endpoint, Appendix A).
  */
 export function createWorkloadApi(view: WorkloadApiView): ServiceImpl<typeof SpiffeWorkloadAPI> {
   const { identity, trust, federation } = view;
@@ -47,7 +46,7 @@ export function createWorkloadApi(view: WorkloadApiView): ServiceImpl<typeof Spi
       yield* snapshots(bundleChanges, () => bundlesResponse(view), isSame, context.signal);
     },
     fetchJWTSVID: (_request, context) => refuseJwt(context),
-    // biome-ignore lint/correctness/useYield: it has nothing to say
+    // biome-ignore lint/correctness/useYield: it always throws
     async *fetchJWTBundles(_request, context) {
       refuseJwt(context);
     },
@@ -55,7 +54,7 @@ export function createWorkloadApi(view: WorkloadApiView): ServiceImpl<typeof Spi
   };
 }
 
-/** SPIFFE Workload Endpoint §3: it keeps a browser or a proxy from being used as a way in. */
+/** SPIFFE Workload Endpoint §3: browsers and proxies cannot be made to send the header. */
 function requireSecurityHeader({ requestHeader }: HandlerContext): void {
   if (requestHeader.get("workload.spiffe.io") === "true") return;
   throw new ConnectError("security header missing from request", Code.InvalidArgument);
@@ -67,7 +66,7 @@ function refuseJwt(context: HandlerContext): never {
 }
 
 async function svidResponse(view: WorkloadApiView): Promise<X509SVIDResponse> {
-  const svid = await view.identity.awaitSvid().catch(becomeUnavailable);
+  const svid = await view.identity.awaitSvid().catch(throwUnavailable);
   const { privateKey, chain, spiffeId } = svid;
   return create(X509SVIDResponseSchema, {
     svids: [
@@ -84,7 +83,7 @@ async function svidResponse(view: WorkloadApiView): Promise<X509SVIDResponse> {
 
 async function bundlesResponse(view: WorkloadApiView): Promise<X509BundlesResponse> {
   const { identity, trust, trustDomain } = view;
-  if (trust.current.length === 0) await identity.awaitSvid().catch(becomeUnavailable);
+  if (trust.current.length === 0) await identity.awaitSvid().catch(throwUnavailable);
   const own = { [trustDomainSpiffeId(trustDomain)]: joinDer(trust.current) };
   return create(X509BundlesResponseSchema, { bundles: { ...federated(view), ...own } });
 }
@@ -99,7 +98,7 @@ function federated({ federation }: WorkloadApiView): Record<string, Uint8Array> 
 const joinDer = (certificates: readonly X509Certificate[]): Uint8Array =>
   concatBytes(...certificates.map(({ raw }) => raw));
 
-function becomeUnavailable(error: unknown): never {
+function throwUnavailable(error: unknown): never {
   const message = `there is no certificate yet: ${messageOf(error)}`;
   throw new ConnectError(message, Code.Unavailable, undefined, undefined, error);
 }

@@ -8,7 +8,7 @@ beforeAll(async () => {
 });
 afterAll(() => ca.close());
 
-test("shows every identity, its roots, and how current the bundle is", async () => {
+test("shows every identity, the roots, and when the bundle was confirmed", async () => {
   const { agent, event } = await runAgent(ca);
   await event("certificate-obtained");
   await event("bundle-read");
@@ -23,7 +23,7 @@ test("shows every identity, its roots, and how current the bundle is", async () 
   expect(status.identities[0].hoursLeft).toBeCloseTo(24, 1);
 });
 
-test("is ready when it has a certificate, and says why it is not", async () => {
+test("is ready once it has a certificate, and gives the reason before", async () => {
   const { agent, event } = await runAgent(ca, { RAMPART_TOKEN_FILE: "/nowhere" });
   await event("renewal-failed");
   const response = await fetch(`${agent.statusUrl}/readyz`);
@@ -35,7 +35,7 @@ test("is ready when it has a certificate, and says why it is not", async () => {
   expect((await fetch(`${ready.agent.statusUrl}/healthz/ready`)).status).toBe(200);
 });
 
-test("counts as Istio's agents do", async () => {
+test("has the metrics of Istio's agents", async () => {
   const { agent, event } = await runAgent(ca);
   await event("certificate-obtained");
   await event("bundle-read");
@@ -55,7 +55,7 @@ test("counts as Istio's agents do", async () => {
   expect(value("istio_agent_num_file_watcher_failures_total")).toBe(0);
 });
 
-test("answers nothing else, and takes nothing", async () => {
+test("answers 404 for other paths and methods", async () => {
   const { agent } = await runAgent(ca);
   expect((await fetch(`${agent.statusUrl}/`)).status).toBe(404);
   expect((await fetch(`${agent.statusUrl}/status`, { method: "POST" })).status).toBe(404);

@@ -42,8 +42,8 @@ function clientOf(socket: string): Client<typeof SpiffeWorkloadAPI> {
   return createClient(SpiffeWorkloadAPI, transport);
 }
 
-/** An identity with a certificate of a CA of the test. */
-async function keptIdentity() {
+/** An identity with a certificate from a test authority. */
+async function startIdentity() {
   const trust = new TrustRoots();
   const root = await createTestAuthority();
   const { privateKey, publicKey } = await generateSubjectKey({ kind: "EC", curve: "P-256" });
@@ -77,12 +77,12 @@ const codeOf = async (work: Promise<unknown>): Promise<string> =>
     (error: ConnectError) => Code[error.code] ?? "",
   );
 
-test("gives a workload its certificate, its key and the bundle, in DER", async () => {
+test("serves the certificate, the key and the bundle in DER", async () => {
   const { client } = await start();
   const { svids, federatedBundles } = await first(client.fetchX509SVID({}, { headers }));
   expect(svids).toHaveLength(1);
   const [svid] = svids;
-  if (!svid) throw new Error("there is one");
+  if (!svid) throw new Error("no SVID");
   const leaf = new X509Certificate(svid.x509Svid);
   const key = createPrivateKey({
     key: Buffer.from(svid.x509SvidKey),
@@ -95,7 +95,7 @@ test("gives a workload its certificate, its key and the bundle, in DER", async (
   expect(federatedBundles).toEqual({});
 });
 
-test("gives a verifier the bundle by its trust domain", async () => {
+test("serves the bundle under the SPIFFE ID of its trust domain", async () => {
   const { client } = await start();
   const { bundles } = await first(client.fetchX509Bundles({}, { headers }));
   expect(Object.keys(bundles)).toEqual([ownDomain]);
@@ -126,7 +126,7 @@ test("refuses every method without the security header, and with another value o
   }
 });
 
-test("says of the JWT profile that it is not served", async () => {
+test("answers Unimplemented for the JWT profile", async () => {
   const { client } = await start();
   const calls = [
     client.fetchJWTSVID({ audience: ["a"] }, { headers }),
@@ -136,14 +136,14 @@ test("says of the JWT profile that it is not served", async () => {
   expect(await Promise.all(calls.map(codeOf))).toEqual(calls.map(() => "Unimplemented"));
 });
 
-test("says that it is not available while there is no certificate", async () => {
+test("answers Unavailable while there is no certificate", async () => {
   const { client, event } = await start({ RAMPART_TOKEN_FILE: "/nowhere" });
   await event("renewal-failed");
   expect(await codeOf(first(client.fetchX509SVID({}, { headers })))).toBe("Unavailable");
 });
 
-test("gives the bundles of federated trust domains, and takes them back", async () => {
-  const { identity, trust } = await keptIdentity();
+test("serves the bundles of federated trust domains, and withdraws them", async () => {
+  const { identity, trust } = await startIdentity();
   const federation = new FederatedBundles();
   const other = trustDomain("other.test");
   const bundleOf = (sequence: number, roots: readonly X509Certificate[]) => ({
