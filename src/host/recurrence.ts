@@ -1,3 +1,5 @@
+import { type Pause, pause as systemPause } from "../foundation/pause.ts";
+
 /** Work that is done again and again, never twice at once. */
 export interface Recurrence {
   /** Resolves once what is under way has ended; nothing begins any more. */
@@ -12,23 +14,31 @@ export function recur(
   work: () => Promise<number | undefined> | Promise<void>,
   seconds: number,
   failed: (error: unknown) => void,
+  pause: Pause = systemPause,
 ): Recurrence {
-  let timer: NodeJS.Timeout | undefined;
-  let hasEnded = false;
-  let current = Promise.resolve();
-  const run = (): void => {
-    current = Promise.resolve(work())
-      .catch(failed)
-      .then((next) => {
-        if (!hasEnded) timer = setTimeout(run, (next ?? seconds) * 1000);
-      });
-  };
-  run();
+  const ending = new AbortController();
+
+  async function workOnce(): Promise<number | undefined> {
+    try {
+      return (await work()) ?? undefined;
+    } catch (error) {
+      failed(error);
+      return undefined;
+    }
+  }
+
+  async function run(): Promise<void> {
+    while (!ending.signal.aborted) {
+      const next = await workOnce();
+      await pause(1000 * (next ?? seconds), ending.signal);
+    }
+  }
+
+  const running = run();
   return {
     end: () => {
-      hasEnded = true;
-      clearTimeout(timer);
-      return current;
+      ending.abort();
+      return running;
     },
   };
 }

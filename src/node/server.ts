@@ -1,11 +1,14 @@
 import type { AddressInfo } from "node:net";
 import type { EventLog } from "../ca/audit-event.ts";
+import type { Pause } from "../foundation/pause.ts";
 import type { PeerProcesses } from "./observability/peer-processes.ts";
 
 /** What a program brings to a server. */
 export interface ServerContext {
   readonly log: EventLog;
   readonly clock: () => Date;
+  /** How it waits between looks; where it is left out, by the timers of the platform. */
+  readonly pause?: Pause | undefined;
   /** For one of several processes that are one server. */
   readonly peerProcesses?: PeerProcesses | undefined;
 }

@@ -36,7 +36,7 @@ export interface RefreshingRoots {
 export async function refreshRoots(
   { upstream, upstreamRootsFile }: RootSource,
   { server, serverRootsFile, tokenFile, configMap, clusterTrustBundle }: RootPlaces,
-  { log, clock }: ServerContext,
+  { log, clock, pause }: ServerContext,
 ): Promise<RefreshingRoots> {
   const ending = new AbortController();
   const { signal } = ending;
@@ -60,8 +60,9 @@ export async function refreshRoots(
       (error) => {
         if (!signal.aborted) logFault(log, "bundle-not-fetched", error);
       },
+      pause,
     ),
-    recur(deliver, deliverySeconds, (error) => logFault(log, "delivery-failed", error)),
+    recur(deliver, deliverySeconds, (error) => logFault(log, "delivery-failed", error), pause),
   ];
   return {
     report: progress.report,

@@ -33,14 +33,14 @@ const bundleSeconds = 30;
  */
 export async function runGateway(
   configuration: GatewayConfiguration,
-  { log, clock }: ServerContext,
+  { log, clock, pause }: ServerContext,
 ): Promise<RunningServer> {
   const { trustDomain } = configuration;
   const upstream = await openUpstream(configuration.upstream, configuration.upstreamRootsFile);
   const credentials = tokenInFile(configuration.tokenFile, configuration.cluster);
   const forwarding = { upstream, credentials, trustDomain, log, clock };
   const registry = createRegistry();
-  const roots = await keepRootsIfAsked(configuration, { log, clock, registry });
+  const roots = await keepRootsIfAsked(configuration, { log, clock, pause, registry });
   const trustBundleAt = keepTrustBundle(forwarding);
   let isOpen = false;
   const readiness = () => readinessOf(isOpen, roots, configuration);
@@ -65,6 +65,7 @@ export async function runGateway(
     },
     log,
     clock,
+    pause,
   });
   return {
     address: door.address,

@@ -1,11 +1,12 @@
 import { Code, ConnectError, type ConnectRouter } from "@connectrpc/connect";
+import { pause } from "../../foundation/pause.ts";
 import {
   Health,
   HealthCheckResponse_ServingStatus as Status,
 } from "../../gen/grpc/health/v1/health_pb.ts";
 
-/** How often a watcher's state is looked at, in milliseconds. */
-const watchInterval = 1000;
+/** How often a watcher's state is looked at. */
+const watchMilliseconds = 1000;
 
 /**
  * gRPC's health checking protocol, for Kubernetes' probes and for load balancers.
@@ -31,21 +32,8 @@ export function addHealth(
         const status = isKnown(service) ? await statusNow() : Status.SERVICE_UNKNOWN;
         if (status !== told) yield { status };
         told = status;
-        await pause(signal);
+        await pause(watchMilliseconds, signal);
       }
     },
-  });
-}
-
-/** Ends early, and without complaint, when nobody watches any more. */
-function pause(signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    const end = (): void => {
-      clearTimeout(timer);
-      signal.removeEventListener("abort", end);
-      resolve();
-    };
-    const timer = setTimeout(end, watchInterval);
-    signal.addEventListener("abort", end);
   });
 }

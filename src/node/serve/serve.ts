@@ -58,7 +58,7 @@ async function serveUntil(
   configuration: ServeConfiguration,
   serverContext: ServerContext,
 ): Promise<RunningServer> {
-  const { clock, peerProcesses } = serverContext;
+  const { clock, pause, peerProcesses } = serverContext;
   const registry = createRegistry();
   const log = countingLog(serverContext.log, registry);
   const { trustDomain, phaseLengths } = configuration.ca;
@@ -85,7 +85,7 @@ async function serveUntil(
   const rotation =
     peerProcesses?.rotates === false
       ? undefined
-      : recur(rotate, rotationSeconds(phaseLengths), () => {});
+      : recur(rotate, rotationSeconds(phaseLengths), () => {}, pause);
   port = openWhenCertified({
     certificateAt: servingCertificate(configuration, authorities),
     clientRootsAt: async (now) => (await authorities.at(now)).trustBundle.pem,
@@ -93,6 +93,7 @@ async function serveUntil(
       listenWithTls(routes, configuration.listen, credentials, { trustDomain, clock, log }),
     log,
     clock,
+    pause,
   });
   const { address } = port;
   return {

@@ -1,6 +1,7 @@
 import type { AddressInfo } from "node:net";
 import type { EventLog } from "../../ca/audit-event.ts";
 import { messageOf } from "../../foundation/errors.ts";
+import type { Pause } from "../../foundation/pause.ts";
 import { recur } from "../../host/recurrence.ts";
 import type { TlsListener } from "../http/listener.ts";
 import type { ServingCertificateSource } from "./serving-certificate.ts";
@@ -22,6 +23,7 @@ export interface Renewal {
   readonly listen: (credentials: ServerCredentials) => Promise<TlsListener>;
   readonly log: EventLog;
   readonly clock: () => Date;
+  readonly pause?: Pause | undefined;
 }
 
 /** How often it is looked whether another certificate or another bundle is due. */
@@ -71,7 +73,8 @@ export function openWhenCertified(renewal: Renewal): RenewingListener {
     log.operation({ event: "serving-certificate-missing", level: "warning", detail });
   }
 
-  const looking = recur(look, lookSeconds, failed);
+  const looking = recur(look, lookSeconds, failed, renewal.pause);
+
   function reasons(): readonly string[] {
     if (complaint !== "") return [`the serving certificate: ${complaint}`];
     return listener ? [] : ["there is no serving certificate yet"];

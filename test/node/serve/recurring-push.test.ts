@@ -1,18 +1,20 @@
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { type ServedCa, serveCa } from "../../testkit/ca/served-ca.ts";
-import { eventually } from "../../testkit/eventually.ts";
 import {
   namespaceOf,
   startWatchedApi,
   type WatchedApi,
   watchedToken,
 } from "../../testkit/kubernetes/watched-api.ts";
+import { createVirtualTime, type VirtualTime } from "../../testkit/virtual-time.ts";
 
 const credential = "CLUSTER_CREDENTIAL_A";
 let apis: [WatchedApi, WatchedApi];
 let served: ServedCa | undefined;
+let time: VirtualTime;
 
 beforeEach(async () => {
+  time = createVirtualTime(new Date());
   apis = [await startWatchedApi(), await startWatchedApi()];
   for (const api of apis) for (const name of ["default", "shop"]) api.put(namespaceOf(name));
 });
@@ -23,17 +25,14 @@ afterEach(async () => {
   await Promise.all(apis.map((api) => api.close()));
 });
 
-/** Leaves so short-lived that the rotation comes by every three seconds. */
-const start = (deliver_roots: boolean, clusters = "ab"): Promise<ServedCa> =>
-  serveCa({
-    MAX_WORKLOAD_CERT_TTL: "24s",
-    ISSUERS: apis.map(({ origin }, i) => ({
-      issuer: `https://${"ab"[i]}.test`,
-      cluster: clusters[i],
-      kubernetes: { server: origin, credential, deliver_roots },
-    })),
-    [credential]: watchedToken,
-  });
+const start = (deliver_roots: boolean, clusters = "ab"): Promise<ServedCa> => {
+  const ISSUERS = apis.map(({ origin }, i) => ({
+    issuer: `https://${"ab"[i]}.test`,
+    cluster: clusters[i],
+    kubernetes: { server: origin, credential, deliver_roots },
+  }));
+  return serveCa({ ISSUERS, [credential]: watchedToken }, time);
+};
 
 const metrics = async ({ monitoringPort }: ServedCa): Promise<string> =>
   (await fetch(`http://127.0.0.1:${monitoringPort}/metrics`)).text();
@@ -45,11 +44,11 @@ test("serve brings its roots to the clusters that want them, and shows it", asyn
   served = ca;
   const pem = await ca.bundle();
   for (const name of ["default", "shop"]) {
-    await eventually(() =>
+    await time.passUntil(() =>
       expect(api.configMapIn(name)).toMatchObject({ data: { "root-cert.pem": pem } }),
     );
   }
-  await eventually(async () => {
+  await time.passUntil(async () => {
     const text = await metrics(ca);
     expect(text).toContain('rampart_push_namespaces{cluster="a"} 2');
     expect(text).toContain('rampart_push_namespaces_delivered{cluster="a"} 2');
@@ -59,7 +58,7 @@ test("serve brings its roots to the clusters that want them, and shows it", asyn
     expect(text).toMatch(/rampart_operations_total\{event="roots-not-delivered",level="warning"\}/);
   });
   broken.instead = undefined;
-  await eventually(() =>
+  await time.passUntil(() =>
     expect(broken.configMapIn("shop")).toMatchObject({ data: { "root-cert.pem": pem } }),
   );
 });
@@ -69,14 +68,14 @@ test("serve shows of two API servers under one name what holds for both", async 
   broken.instead = (_, response) => Boolean(response.writeHead(500).end());
   const ca = await start(true, "aa");
   served = ca;
-  await eventually(async () => {
+  await time.passUntil(async () => {
     const text = await metrics(ca);
     expect(text).toContain('rampart_push_namespaces_delivered{cluster="a"} 2');
     expect(text).toContain('rampart_push_delivered{cluster="a"} 0');
     expect(text).toContain('rampart_push_delivered_since_timestamp{cluster="a"} Nan');
   });
   broken.instead = undefined;
-  await eventually(async () => {
+  await time.passUntil(async () => {
     const text = await metrics(ca);
     expect(text).toContain('rampart_push_namespaces_delivered{cluster="a"} 4');
     expect(text).toContain('rampart_push_delivered{cluster="a"} 1');
@@ -86,7 +85,7 @@ test("serve shows of two API servers under one name what holds for both", async 
 test("serve asks nothing of clusters that gave access for something else", async () => {
   const ca = await start(false);
   served = ca;
-  await eventually(async () => expect(await ca.bundle()).toContain("BEGIN CERTIFICATE"));
+  await time.passUntil(async () => expect(await ca.bundle()).toContain("BEGIN CERTIFICATE"));
   expect(await metrics(ca)).not.toContain("rampart_push");
   expect(apis.flatMap(({ asked }) => asked)).toEqual([]);
 });

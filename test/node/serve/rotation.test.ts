@@ -1,8 +1,9 @@
 import { X509Certificate } from "node:crypto";
 import { once } from "node:events";
 import { connect } from "node:tls";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { afterEach, expect, onTestFinished, test } from "vitest";
 import { createWorkloadKey } from "../../../dev/certificate-request.ts";
+import { addSeconds } from "../../../src/pki/x509/validity.ts";
 import { issuers, issuerTables } from "../../contract/service-under-test.ts";
 import { type ServedCa, serveCa, servedName } from "../../testkit/ca/served-ca.ts";
 import {
@@ -11,42 +12,47 @@ import {
   mintAccountToken,
   type TokenKey,
 } from "../../testkit/callers/tokens.ts";
-import { eventually } from "../../testkit/eventually.ts";
 import { type ClientTls, connectHttp2 } from "../../testkit/network/http2-client.ts";
 import {
   type CallerTls,
   type NativeClient,
   nativeClient,
 } from "../../testkit/network/native-grpc.ts";
+import { createVirtualTime, type VirtualTime } from "../../testkit/virtual-time.ts";
 
-// Leaves of 36 s, authorities of 144 s: minted 18 s on, signs 54 s on, the first is gone after 108 s.
-// All of it within the two minutes that certificates are backdated, because TLS has the machine's clock.
-const leafSeconds = 36;
-const start = Date.now();
-let passed = 0;
-const clock = (): Date => new Date(Date.now() + passed * 1000);
-const at = (seconds: number): void => {
-  passed = seconds - (Date.now() - start) / 1000;
+/**
+ * How long a leaf lives. An authority signs for three such lives: its successor is minted after half of
+ * one, signs after one and a half, and after three the first is gone.
+ */
+const leafDays = 10;
+const values = {
+  DEFAULT_WORKLOAD_CERT_TTL: `${24 * leafDays}h`,
+  MAX_WORKLOAD_CERT_TTL: `${24 * leafDays}h`,
+  AUTHORITY_LIFETIME: `${4 * 24 * leafDays}h`,
 };
+const key: TokenKey = await createTokenKey("ES256", "k1");
 
+let time: VirtualTime;
 let served: ServedCa;
-let key: TokenKey;
 
-beforeAll(async () => {
-  key = await createTokenKey("ES256", "k1");
-  const values = {
-    ISSUERS: [{ ...issuerTables.cluster, jwks: jwksOf(key) }],
-    MAX_WORKLOAD_CERT_TTL: `${leafSeconds}s`,
-    AUTHORITY_LIFETIME: `${4 * leafSeconds}s`,
-  };
-  served = await serveCa(values, clock);
-});
+/**
+ * Serves a CA that was founded so many lives of a leaf ago by its clock. Real TLS knows only the real
+ * time, at which whatever was issued in the last life of a leaf is good.
+ */
+async function serveSince(lives: number): Promise<void> {
+  time = createVirtualTime(addSeconds(new Date(), -lives * leafDays * 86_400));
+  const ISSUERS = [{ ...issuerTables.cluster, jwks: jwksOf(key) }];
+  served = await serveCa({ ...values, ISSUERS }, time);
+}
 
-afterAll(() => served.end());
+/** Moves on by so many lives of a leaf. */
+const pass = (lives: number): void => time.pass(lives * leafDays * 86_400);
+
+afterEach(() => served.end());
 
 async function obtain(client: NativeClient, withToken: boolean): Promise<CallerTls> {
   const { privateKey, csrPem } = await createWorkloadKey("spiffe://any/ns/a/sa/b");
-  const token = await mintAccountToken(key, issuers.cluster, "foo:vm", clock());
+  const token = await mintAccountToken(key, issuers.cluster, "foo:vm", time.clock());
   const headers = { authorization: `Bearer ${token}` };
   const outcome = await client.createCertificate({ csr: csrPem }, withToken ? headers : {});
   if (!("certChain" in outcome)) throw new Error(`${outcome.code}: ${outcome.message}`);
@@ -81,41 +87,83 @@ function servingCertificate(): Promise<X509Certificate> {
 const rootsIn = (pem: string): string[] =>
   (pem.match(/-----BEGIN[^-]+-----[^-]+-----END[^-]+-----\n/g) ?? []).toSorted();
 
-test("a rotation renews the serving certificate and the roots of clients, and drops no connection", async () => {
-  const [first = ""] = rootsIn(await served.bundle());
-  const lasting = nativeClient(served.port, servedName, { roots: first });
+const isSignedBy = (leaf: X509Certificate, root: string): boolean =>
+  leaf.verify(new X509Certificate(root).publicKey);
+
+/** The roots of the bundle, once there are others than these. */
+async function rootsBeyond(...known: readonly string[]): Promise<readonly string[]> {
+  return time.passUntil(async () => {
+    const roots = rootsIn(await served.bundle()).filter((root) => !known.includes(root));
+    expect(roots).not.toEqual([]);
+    return roots;
+  });
+}
+
+/** A client that connects once the server shows a certificate that is good in real time. */
+async function connectLasting(roots: string): Promise<NativeClient> {
+  const isGood = async () => (await servingCertificate()).validToDate > new Date();
+  await time.passUntil(async () => expect(await isGood()).toBe(true));
+  const client = nativeClient(served.port, servedName, { roots });
+  onTestFinished(() => client.close());
+  return client;
+}
+
+/** Moves on until the successor of the first authority signs. @returns Their roots. */
+async function passToSuccessor(): Promise<readonly [string, string]> {
+  const [first = ""] = await rootsBeyond();
+  pass(0.53);
+  const [second = ""] = await rootsBeyond(first);
+  return [first, second];
+}
+
+test("a root that is published reaches clients, and opens anew what a certificate has opened", async () => {
+  await serveSince(0.9);
+  const [first = ""] = await rootsBeyond();
+  const lasting = await connectLasting(first);
   const early = await obtain(lasting, true);
   expect(await renew(early)).toMatchObject({ roots: first });
-  const before = await servingCertificate();
-  expect(before.verify(new X509Certificate(first).publicKey)).toBe(true);
-
+  expect(isSignedBy(await servingCertificate(), first)).toBe(true);
   const tls = { ca: first, cert: early.chainPem, key: early.keyPem, servername: servedName };
   const certified = connectHttp2(`https://127.0.0.1:${served.port}`, tls as ClientTls);
   await once(certified.session, "connect");
 
-  at(19);
-  await eventually(async () => expect(rootsIn(await served.bundle())).toHaveLength(2));
-  const second = rootsIn(await served.bundle()).find((root) => root !== first) ?? "";
+  pass(0.53);
+  const [second = ""] = await rootsBeyond(first);
+  await time.passWhile(once(certified.session, "close"));
+  expect(rootsIn((await renew(early)).roots)).toEqual([first, second].toSorted());
+  expect(rootsIn((await obtain(lasting, true)).roots)).toEqual([first, second].toSorted());
+});
 
-  // What a certificate has opened is opened anew, against the roots of now.
-  await once(certified.session, "close");
-
-  at(50);
+test("an authority that begins to sign signs the serving certificate, and drops no connection", async () => {
+  await serveSince(1.65);
+  const [first, second] = await passToSuccessor();
+  pass(0.42);
+  const lasting = await connectLasting(first);
   const middle = await renew(await obtain(lasting, true));
-  at(56);
-  await eventually(async () => {
-    const shown = await servingCertificate();
-    expect(shown.verify(new X509Certificate(second).publicKey)).toBe(true);
-  });
+  pass(0.6);
+  await time.passUntil(async () =>
+    expect(isSignedBy(await servingCertificate(), second)).toBe(true),
+  );
   const late = await renew(middle);
-  expect(
-    new X509Certificate(late.chainPem ?? "").verify(new X509Certificate(second).publicKey),
-  ).toBe(true);
+  expect(isSignedBy(new X509Certificate(late.chainPem ?? ""), second)).toBe(true);
   expect(await renew(late)).toHaveProperty("chainPem");
-
-  at(110);
-  await eventually(async () => expect(await served.bundle()).not.toContain(first));
-  await eventually(() => expect(renew({ ...middle, roots: second })).rejects.toThrow());
   expect(await obtain(lasting, true)).toHaveProperty("chainPem");
-  lasting.close();
+});
+
+test("a root that leaves the bundle drops no connection", async () => {
+  await serveSince(3.2);
+  const [first, second] = await passToSuccessor();
+  for (const lives of [1, 0.8]) {
+    pass(lives);
+    await time.passUntil(async () =>
+      expect(isSignedBy(await servingCertificate(), second)).toBe(true),
+    );
+  }
+  const lasting = await connectLasting(second);
+  expect((await obtain(lasting, true)).roots).toContain(first);
+  pass(0.75);
+  await time.passUntil(async () => expect(await served.bundle()).not.toContain(first));
+  const { roots } = await obtain(lasting, true);
+  expect(rootsIn(roots)).toContain(second);
+  expect(rootsIn(roots)).not.toContain(first);
 });

@@ -5,6 +5,7 @@ import { serve } from "../../../src/node/serve/serve.ts";
 import { parseServeConfiguration } from "../../../src/node/serve/serve-configuration.ts";
 import type { RunningServer } from "../../../src/node/server.ts";
 import { createEventRecorder, type EventRecorder } from "../event-recorder.ts";
+import type { VirtualTime } from "../virtual-time.ts";
 import { randomKek } from "./running-ca.ts";
 
 /** `rampart serve` in this process, on ports of the loopback interface that were free. */
@@ -25,12 +26,13 @@ export const servedName = "istiod.istio-system.svc";
 
 /**
  * @param values Keys of `rampart.toml`; what is not given has a value that works.
- * @param clock What the server takes for now; TLS itself knows only the machine's.
+ * @param time What the server takes for now; TLS itself knows only the machine's clock.
  */
 export async function serveCa(
   values: Readonly<Record<string, unknown>>,
-  clock: () => Date = () => new Date(),
+  time?: VirtualTime,
 ): Promise<ServedCa> {
+  const clock = time?.clock ?? (() => new Date());
   const storeDirectory = await mkdtemp(join(tmpdir(), "rampart-"));
   const log = createEventRecorder();
   const configuration = parseServeConfiguration({
@@ -42,12 +44,12 @@ export async function serveCa(
     PROPAGATION_INTERVAL: "0s",
     ...values,
   });
-  const server = await serve(configuration, { log, clock });
+  const server = await serve(configuration, { log, clock, pause: time?.pause });
   const monitoringPort = server.monitoringAddress.port;
   return {
     server,
     log,
-    port: (await server.address).port,
+    port: (await (time?.passWhile(server.address) ?? server.address)).port,
     monitoringPort,
     storeDirectory,
     bundle: async () => (await fetch(`http://127.0.0.1:${monitoringPort}/bundle.pem`)).text(),
