@@ -64,7 +64,8 @@ async function found({ AUTHORITIES, ...values }: Environment): Promise<void> {
 
 function platformOn(namespace: KVNamespace): Platform {
   const store = createKvStore(namespace);
-  return { store, cryptoProvider: webCryptoProvider, log, clock };
+  const fetchTrusting = () => (url: string, init: RequestInit) => fetch(url, init);
+  return { store, cryptoProvider: webCryptoProvider, fetchTrusting, log, clock };
 }
 
 let storeReads = 0;

@@ -1,7 +1,7 @@
 import type { ClusterAccessTable } from "../config/cluster-access.ts";
 import { ConfigurationError } from "../foundation/configuration-error.ts";
 import { CaError } from "../foundation/errors.ts";
-import type { ClusterFetch } from "../foundation/json-fetch.ts";
+import type { FetchTrusting } from "../foundation/json-fetch.ts";
 import {
   type Credential,
   createKubernetesClient,
@@ -16,7 +16,7 @@ import {
 
 /** What access is made from. */
 export interface ClusterAccess {
-  readonly fetch: ClusterFetch;
+  readonly fetchTrusting: FetchTrusting;
   readonly credentials: ReadonlyMap<string, Credential>;
   readonly unreachable: ClusterUnreachable;
 }
@@ -42,10 +42,10 @@ export function clusterApi(
 /** A client of a cluster's API server. @throws ConfigurationError */
 export function clientOf(
   { server, ca, credential: name }: ClusterAccessTable,
-  { fetch, credentials }: Omit<ClusterAccess, "unreachable">,
+  { fetchTrusting, credentials }: Omit<ClusterAccess, "unreachable">,
 ): KubernetesClient {
   const credential = requireCredential(name, credentials);
-  return createKubernetesClient({ server, credential }, fetch(ca));
+  return createKubernetesClient({ server, credential }, fetchTrusting(ca));
 }
 
 function requireCredential(name: string, credentials: ClusterAccess["credentials"]): Credential {

@@ -1,6 +1,6 @@
 import type { Configuration } from "../config/configuration.ts";
 import type { RootTarget } from "../delivery/push-to-cluster.ts";
-import type { ClusterFetch } from "../foundation/json-fetch.ts";
+import type { FetchTrusting } from "../foundation/json-fetch.ts";
 import { usualConfigMap } from "../kubernetes/root-config-map.ts";
 import { clientOf } from "./cluster-reach.ts";
 
@@ -12,7 +12,7 @@ import { clientOf } from "./cluster-reach.ts";
  */
 export function rootTargets(
   { issuers, clusterCredentials: credentials }: Configuration,
-  fetch: ClusterFetch,
+  fetchTrusting: FetchTrusting,
 ): RootTarget[] {
   const targets = new Map<string, RootTarget>();
   for (const { cluster, kubernetes } of issuers) {
@@ -20,7 +20,7 @@ export function rootTargets(
     const configMap = kubernetes.config_map ?? usualConfigMap;
     const key = `${kubernetes.server} ${configMap}`;
     if (targets.has(key)) continue;
-    const client = clientOf(kubernetes, { fetch, credentials });
+    const client = clientOf(kubernetes, { fetchTrusting, credentials });
     targets.set(key, { cluster, configMap, client });
   }
   return [...targets.values()];

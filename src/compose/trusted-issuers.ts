@@ -12,7 +12,12 @@ import { createClaimedReach, createPodAuthorizer, type NodeReach } from "../ca/n
 import type { Configuration } from "../config/configuration.ts";
 import type { IssuerTable, NodeReachSetting } from "../config/issuer-table.ts";
 import { nameAllowList } from "../foundation/globs.ts";
-import { type ClusterFetch, fetchJson } from "../foundation/json-fetch.ts";
+import {
+  createJsonFetch,
+  FetchError,
+  type FetchTrusting,
+  type JsonFetch,
+} from "../foundation/json-fetch.ts";
 import type { ClusterApi, ClusterUnreachable } from "../kubernetes/cluster-api.ts";
 import { createPodLookup } from "../kubernetes/pod-lookup.ts";
 import type { WatchPods } from "../kubernetes/pods.ts";
@@ -26,7 +31,7 @@ export interface ClusterPlatform {
   readonly log: EventLog;
   readonly cryptoProvider: CryptoProvider;
   /** Absent where nobody authenticates. */
-  readonly clusterFetch?: ClusterFetch;
+  readonly fetchTrusting?: FetchTrusting;
   /** Absent where pods are looked up one by one. */
   readonly watchPods?: WatchPods;
 }
@@ -34,10 +39,12 @@ export interface ClusterPlatform {
 /** @throws ConfigurationError for access to a cluster that this platform cannot have. */
 export function trustedIssuers(
   { issuers, clusterCredentials: credentials }: Configuration,
-  { log, cryptoProvider, clusterFetch: fetch, watchPods }: ClusterPlatform,
+  { log, cryptoProvider, fetchTrusting, watchPods }: ClusterPlatform,
 ): readonly TrustedIssuer[] {
-  const access = fetch && { fetch, credentials, unreachable: unreachableLog(log) };
+  const unreachable = unreachableLog(log);
+  const access = fetchTrusting && { fetchTrusting, credentials, unreachable };
   const podsOf = access && watchPods && watchedPods(access, watchPods);
+  const fetchJson = fetchTrusting ? createJsonFetch(fetchTrusting(undefined)) : noFetch;
   const keys = { fetchJson, keyFetchFailed: keyFetchLog(log), cryptoProvider };
   return issuers.map((table) => trustedIssuer(table, keys, access, podsOf));
 }
@@ -106,6 +113,11 @@ function reviewOf(
 }
 
 const accountName = ({ namespace, name }: ServiceAccount): string => `${namespace}/${name}`;
+
+/** Where nobody authenticates, nobody needs an issuer's keys. */
+const noFetch: JsonFetch = async () => {
+  throw new FetchError("cannot be reached from here");
+};
 
 function issuerKeys({ issuer, jwks, jwks_uri }: IssuerTable, fetching: KeyFetching): IssuerKeys {
   if (jwks) return pinnedKeys(jwks, fetching.cryptoProvider);

@@ -23,15 +23,15 @@ export class AnswerTooLong extends FetchError {
 /** Fetches a JSON document of somebody else. @throws FetchError */
 export type JsonFetch = (url: string) => Promise<unknown>;
 
-/** `fetch`, as the platform has it for an API server's own CA. */
+/** `fetch`, as a platform offers it for servers that may be slow, broken or hostile. */
 export type Fetch = (url: string, init: RequestInit) => Promise<Response>;
 
 /**
- * How a platform reaches an API server, whose certificate may be of a CA of its own (PEM).
+ * The platform's `fetch` for servers whose certificate leads to these roots (PEM), or to the system's.
  *
- * @throws ConfigurationError where the platform can trust no such CA.
+ * @throws ConfigurationError where the platform cannot trust other roots than its own.
  */
-export type ClusterFetch = (ca: string | undefined) => Fetch;
+export type FetchTrusting = (roots: string | undefined) => Fetch;
 
 /** How long one fetch may take, from the connection to the last byte. */
 export const fetchTimeoutMilliseconds = 5_000;
@@ -39,18 +39,28 @@ export const fetchTimeoutMilliseconds = 5_000;
 const usualMaximumOctets = 256 * 1024;
 
 /**
+ * Whether an answer comes in so small pieces that reading it costs far more than its length: octet by
+ * octet, an answer of 256 KiB takes a second of CPU, and in workerd a hundred mebibytes.
+ */
+export function isFragmented(pieces: number, octets: number): boolean {
+  return pieces > 256 + octets / 256;
+}
+
+/**
  * Fetches JSON from a server that is not trusted to behave: it may hang, redirect, never end or
  * answer something else. No redirect is followed: the configured URL is the one that is trusted.
  */
-export const fetchJson: JsonFetch = async (url) => {
-  const response = await fetchWithin(url);
-  if (response.status !== 200) {
-    await response.body?.cancel();
-    const { status } = response;
-    throw new FetchError(`answered with status ${status}`, { status });
-  }
-  return readJson(response);
-};
+export function createJsonFetch(fetch: Fetch): JsonFetch {
+  return async (url) => {
+    const response = await fetchWithin(fetch, url);
+    if (response.status !== 200) {
+      await response.body?.cancel();
+      const { status } = response;
+      throw new FetchError(`answered with status ${status}`, { status });
+    }
+    return readJson(response);
+  };
+}
 
 /** The JSON of an answer, bounded. @throws FetchError */
 export async function readJson(
@@ -60,7 +70,7 @@ export async function readJson(
   return parseJson(await readBounded(response, maximumOctets));
 }
 
-async function fetchWithin(url: string): Promise<Response> {
+async function fetchWithin(fetch: Fetch, url: string): Promise<Response> {
   try {
     return await fetch(url, {
       headers: { accept: "application/json, application/jwk-set+json" },
@@ -69,18 +79,24 @@ async function fetchWithin(url: string): Promise<Response> {
       signal: AbortSignal.timeout(fetchTimeoutMilliseconds),
     });
   } catch (error) {
-    throw new FetchError("did not answer", { cause: error });
+    throw toFetchError(error, "did not answer");
   }
+}
+
+/** The message of a foreign error may quote what was sent, so it stays in the cause. */
+export function toFetchError(error: unknown, message: string): FetchError {
+  return error instanceof FetchError ? error : new FetchError(message, { cause: error });
 }
 
 async function readBounded(response: Response, maximumOctets: number): Promise<string> {
   const decoder = new TextDecoder("utf-8", { fatal: true });
   let text = "";
   let octets = 0;
+  let pieces = 0;
   try {
     for await (const chunk of response.body ?? []) {
       octets += chunk.length;
-      if (octets > maximumOctets) break;
+      if (octets > maximumOctets || isFragmented(++pieces, octets)) break;
       text += decoder.decode(chunk, { stream: true });
     }
     text += decoder.decode();
@@ -88,6 +104,7 @@ async function readBounded(response: Response, maximumOctets: number): Promise<s
     throw new FetchError("broke off its answer, or answered no UTF-8", { cause: error });
   }
   if (octets > maximumOctets) throw new AnswerTooLong();
+  if (isFragmented(pieces, octets)) throw new FetchError("answered in too small pieces");
   return text;
 }
 

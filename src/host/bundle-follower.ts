@@ -2,7 +2,7 @@ import type { OperationLog } from "../foundation/event-log.ts";
 import { readJson } from "../foundation/json-fetch.ts";
 import { parseWaitSeconds } from "../foundation/prefer.ts";
 import type { NumberedBundle } from "../pki/authority/trust-bundle.ts";
-import { clusterFetch } from "./cluster-fetch.ts";
+import { fetchTrusting } from "./node-fetch.ts";
 import { parsePublishedRoots } from "./published-bundle.ts";
 import { readRootFile } from "./root-file.ts";
 
@@ -34,7 +34,7 @@ export async function createBundleFollower(
   { operation }: OperationLog,
   clock: () => Date,
 ): Promise<BundleFollower> {
-  const fetch = clusterFetch(await readRootFile(rootsFile));
+  const fetch = fetchTrusting(await readRootFile(rootsFile));
   let bundle: NumberedBundle | undefined;
   let etag: string | null = null;
   let grantedSeconds: number | undefined;

@@ -5,6 +5,7 @@ import {
   fetchTimeoutMilliseconds,
   parseJson,
   readJson,
+  toFetchError,
 } from "../foundation/json-fetch.ts";
 
 /** One request to an API server: a GET, unless it says otherwise. */
@@ -120,11 +121,6 @@ function statusError({ method = "GET", path }: KubernetesRequest, status: number
     ? `refuses the credential for ${method} ${collection} (status ${status})`
     : `answered ${method} ${collection} with status ${status}`;
   return new FetchError(message, { status });
-}
-
-/** The message of a foreign error may quote what was sent. */
-function toFetchError(error: unknown, message: string): FetchError {
-  return error instanceof FetchError ? error : new FetchError(message, { cause: error });
 }
 
 async function* linesOf(body: ReadableStream<Uint8Array>): AsyncGenerator<string> {

@@ -8,7 +8,7 @@ import type { PushLimits } from "../delivery/push-budget.ts";
 import { createRootPush } from "../delivery/root-push.ts";
 import { ConfigurationError } from "../foundation/configuration-error.ts";
 import { writeToConsole } from "../foundation/event-log.ts";
-import type { ClusterFetch } from "../foundation/json-fetch.ts";
+import type { FetchTrusting } from "../foundation/json-fetch.ts";
 import { webCryptoProvider } from "../pki/web-crypto-provider.ts";
 import { createMisconfiguredApp } from "../transport/http/misconfigured-app.ts";
 import { createRoutes } from "../transport/http/routes.ts";
@@ -98,10 +98,10 @@ async function startConfigured(
   const store = createKvStore(AUTHORITIES);
   const signerStore = signerStoreIn(AUTHORITIES);
   const cryptoProvider = webCryptoProvider;
-  const platform = { store, signerStore, cryptoProvider, log, clock, clusterFetch };
+  const platform = { store, signerStore, cryptoProvider, log, clock, fetchTrusting };
   const { certificateAuthority, mint, signerMints } = await compose(configuration, platform);
   const push = createRootPush({
-    targets: rootTargets(configuration, clusterFetch),
+    targets: rootTargets(configuration, fetchTrusting),
     authorities: certificateAuthority.issuance.authorities,
     limits: pushLimits,
     log,
@@ -114,8 +114,8 @@ async function startConfigured(
 }
 
 /** Requests from a Worker trust public roots alone, and no option of `fetch` adds a root. */
-const clusterFetch: ClusterFetch = (ca) => {
-  if (ca === undefined) return (url, init) => fetch(url, init);
+const fetchTrusting: FetchTrusting = (roots) => {
+  if (roots === undefined) return (url, init) => fetch(url, init);
   throw new ConfigurationError(["ISSUERS: kubernetes.ca is not possible on Workers"]);
 };
 

@@ -3,7 +3,7 @@ import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { rootTargets } from "../../src/compose/root-targets.ts";
 import type { PushLimits } from "../../src/delivery/push-budget.ts";
 import { createRootPush, type RootPush } from "../../src/delivery/root-push.ts";
-import { clusterFetch } from "../../src/host/cluster-fetch.ts";
+import { fetchTrusting } from "../../src/host/node-fetch.ts";
 import { configurationOf } from "../config/faults.ts";
 import { type RunningCa, startCa } from "../testkit/ca/running-ca.ts";
 import { createEventRecorder, type EventRecorder } from "../testkit/event-recorder.ts";
@@ -52,7 +52,7 @@ const table = (server: string, cluster: string, changes: object = {}): object =>
 function pushTo(
   tables: readonly object[] = [table(api.origin, "a")],
   changes: Partial<PushLimits> = {},
-  fetch = clusterFetch,
+  fetch = fetchTrusting,
 ): RootPush {
   const configuration = configurationOf({ ISSUERS: tables, [credential]: watchedToken });
   const { authorities } = ca.certificateAuthority.issuance;
@@ -232,7 +232,7 @@ describe("one cluster keeps no other from its roots", () => {
   test("whose list never comes to an end", async () => {
     let pages = 0;
     const push = pushTo(both(), {}, (ca) => async (url, init) => {
-      if (!url.startsWith(api.origin)) return clusterFetch(ca)(url, init);
+      if (!url.startsWith(api.origin)) return fetchTrusting(ca)(url, init);
       return new Response(list([], { continue: `${++pages}` }));
     });
     await push.deliver(ca.now());

@@ -1,7 +1,10 @@
 import type { OutgoingHttpHeaders, RequestListener, ServerResponse } from "node:http";
 import { describe, expect, test } from "vitest";
-import { FetchError, fetchJson } from "../../src/foundation/json-fetch.ts";
+import { createJsonFetch, FetchError } from "../../src/foundation/json-fetch.ts";
+import { fetchTrusting } from "../../src/host/node-fetch.ts";
 import { startLoopbackServer } from "../testkit/network/loopback-server.ts";
+
+const fetchJson = createJsonFetch(fetchTrusting(undefined));
 
 const answering =
   (status: number, body: string | Uint8Array, headers: OutgoingHttpHeaders = {}) =>
@@ -72,6 +75,13 @@ describe("refuses an answer", () => {
       (_, response) => cutOff(response, { "content-length": 9 }),
     ],
     ["that is cut off", (_, response) => cutOff(response, {})],
+    [
+      "that comes octet by octet",
+      (_, response) => {
+        for (let octet = 0; octet < 400; octet++) response.write("1");
+        response.end();
+      },
+    ],
     ["that is no answer", (request) => void request.socket.destroy()],
     [
       "that is compressed though nobody asked",

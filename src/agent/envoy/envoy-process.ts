@@ -3,6 +3,7 @@ import { constants } from "node:os";
 import { setTimeout as sleep } from "node:timers/promises";
 import { messageOf } from "../../foundation/errors.ts";
 import type { OperationLog } from "../../foundation/event-log.ts";
+import { fetchTrusting } from "../../host/node-fetch.ts";
 
 /** How often a program that crashes is started again. */
 export interface RestartBudget {
@@ -30,6 +31,8 @@ export interface SupervisedProgram {
 const longestRestartMilliseconds = 30_000;
 const goodRunMilliseconds = 60_000;
 const killAfterMilliseconds = 10_000;
+
+const askAdmin = fetchTrusting(undefined);
 
 /** What a shell says of a command that it does not find. */
 const commandNotFound = 127;
@@ -121,7 +124,8 @@ export class EnvoyProcess {
     try {
       const url = `${adminUrl}/drain_listeners?graceful`;
       const signal = AbortSignal.any([this.#ending.signal, AbortSignal.timeout(2_000)]);
-      await fetch(url, { method: "POST", signal });
+      const answer = await askAdmin(url, { method: "POST", signal });
+      await answer.body?.cancel();
       log.operation({ event: "proxy-draining", level: "info", milliseconds: drainMilliseconds });
       await sleep(drainMilliseconds, undefined, { signal: this.#ending.signal });
     } catch (error) {

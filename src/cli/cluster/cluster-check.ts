@@ -2,7 +2,8 @@ import { discoverJwksUri } from "../../authn/token/issuer-keys.ts";
 import { type KeySet, parseKeySet } from "../../authn/token/key-set.ts";
 import type { Configuration } from "../../config/configuration.ts";
 import type { IssuerTable } from "../../config/issuer-table.ts";
-import { FetchError, fetchJson } from "../../foundation/json-fetch.ts";
+import { createJsonFetch, FetchError } from "../../foundation/json-fetch.ts";
+import { fetchTrusting } from "../../host/node-fetch.ts";
 import { formatTable } from "../terminal/table.ts";
 
 /** How one issuer stands. */
@@ -38,6 +39,9 @@ export async function inspectIssuers(
   );
 }
 
+const fetchFromWeb = fetchTrusting(undefined);
+const fetchJson = createJsonFetch(fetchFromWeb);
+
 type KeyReport = Pick<IssuerReport, "source" | "fault" | "keys" | "clockAheadSeconds">;
 
 async function keysOf(table: IssuerTable, clock: () => Date): Promise<KeyReport> {
@@ -72,7 +76,8 @@ async function skewOf(url: string, clock: () => Date): Promise<number | undefine
     redirect: "manual",
     signal: AbortSignal.timeout(5000),
   } as const;
-  const response = await fetch(url, options).catch(() => undefined);
+  const response = await fetchFromWeb(url, options).catch(() => undefined);
+  await response?.body?.cancel();
   const date = Date.parse(response?.headers.get("date") ?? "");
   return Number.isNaN(date) ? undefined : Math.round((date - clock().getTime()) / 1000);
 }

@@ -3,7 +3,7 @@ import type { Configuration } from "../../config/configuration.ts";
 import type { IssuerTable } from "../../config/issuer-table.ts";
 import { FetchError, parseJson } from "../../foundation/json-fetch.ts";
 import { OperatorError } from "../../foundation/operator-error.ts";
-import { clusterFetch } from "../../host/cluster-fetch.ts";
+import { fetchTrusting } from "../../host/node-fetch.ts";
 import type { SendRequest } from "../../kubernetes/client.ts";
 import { type ClusterRoots, listRoots } from "../../kubernetes/cluster-roots.ts";
 import { type HeldRoots, usualConfigMap } from "../../kubernetes/root-config-map.ts";
@@ -94,7 +94,7 @@ function accessSender(
   if (!credentials.has(kubernetes.credential)) {
     return `no credential here: set ${kubernetes.credential}, or give --kubeconfig or --context`;
   }
-  return clientOf(kubernetes, { fetch: clusterFetch, credentials }).send;
+  return clientOf(kubernetes, { fetchTrusting, credentials }).send;
 }
 
 /** A server that drips pages ends some time. */

@@ -1,7 +1,8 @@
 import { Command, Option } from "commander";
 import type { ReviewOrder } from "../../authn/trusted-issuer.ts";
-import { fetchJson } from "../../foundation/json-fetch.ts";
+import { createJsonFetch } from "../../foundation/json-fetch.ts";
 import { OperatorError } from "../../foundation/operator-error.ts";
+import { fetchTrusting } from "../../host/node-fetch.ts";
 import { currentBundle } from "../root/current-bundle.ts";
 import {
   type DeliveryReport,
@@ -82,7 +83,11 @@ function addEnrol(command: Command): void {
     .action(async (options: EnrolOptions) => {
       const login = isOffline(options) ? undefined : await logIn(options);
       const wishes = wishesOf(options, login);
-      const enrolment = await enrol(await shownBy(options, login), wishes, fetchJson);
+      const enrolment = await enrol(
+        await shownBy(options, login),
+        wishes,
+        createJsonFetch(fetchTrusting(undefined)),
+      );
       console.log(formatEnrolment(enrolment, options.for));
     });
 }

@@ -1,14 +1,14 @@
 import { execFile } from "node:child_process";
 import { readFile } from "node:fs/promises";
-import type { IncomingMessage } from "node:http";
-import { request } from "node:https";
 import { homedir } from "node:os";
 import { dirname, join, resolve } from "node:path";
 import { promisify } from "node:util";
 import { parse } from "yaml";
 import * as z from "zod/mini";
 import { inEnglish } from "../../foundation/english-list.ts";
+import { FetchError } from "../../foundation/json-fetch.ts";
 import { OperatorError } from "../../foundation/operator-error.ts";
+import { createHttpClient, parseTarget } from "../../host/http-client.ts";
 import { systemCode } from "../../host/system-code.ts";
 import { maximumPageOctets } from "../../kubernetes/list-pages.ts";
 import { childEnvironment } from "../terminal/child-environment.ts";
@@ -175,45 +175,32 @@ function parseYaml(text: string, path: string): unknown {
 async function readFrom(
   url: string,
   ca: string | undefined,
-  credential: Credential,
-): Promise<string> {
-  try {
-    return await bodyOf(await answerFrom(url, ca, credential));
-  } catch (error) {
-    throw new OperatorError(
-      `${url}: ${error instanceof Error ? error.message : "no reason given"}`,
-    );
-  }
-}
-
-function answerFrom(
-  url: string,
-  ca: string | undefined,
   { token, cert, key }: Credential,
-): Promise<IncomingMessage> {
-  const options = {
-    ...(ca !== undefined && { ca }),
-    ...(cert !== undefined && key !== undefined && { cert, key }),
+): Promise<string> {
+  const shown = cert !== undefined && key !== undefined ? { cert, key } : {};
+  const client = createHttpClient({ ...(ca !== undefined && { ca }), ...shown }, 1);
+  const request = {
+    target: parseTarget(url),
+    method: "GET",
     headers: {
       accept: "application/json, application/jwk-set+json",
       ...(token && { authorization: `Bearer ${token}` }),
     },
-    signal: AbortSignal.timeout(10_000),
-    agent: false,
-  } as const;
-  return new Promise((fulfil, reject) => {
-    request(url, options, fulfil).on("error", reject).end();
-  });
+    timeoutMilliseconds: 10_000,
+  };
+  try {
+    const { status, octets } = await client.send(request, maximumPageOctets);
+    if (status !== 200) throw new FetchError(`answered with status ${status}`);
+    return Buffer.from(octets).toString("utf8");
+  } catch (error) {
+    throw new OperatorError(`${url}: ${reasonsOf(error)}`);
+  } finally {
+    client.close();
+  }
 }
 
-async function bodyOf(answer: IncomingMessage): Promise<string> {
-  const chunks: Buffer[] = [];
-  let octets = 0;
-  for await (const chunk of answer) {
-    octets += chunk.length;
-    if (octets > maximumPageOctets) throw new Error("answers too much");
-    chunks.push(chunk);
-  }
-  if (answer.statusCode !== 200) throw new Error(`answers with status ${answer.statusCode}`);
-  return Buffer.concat(chunks).toString("utf8");
+/** The operator chose the server, so its own words may reach the terminal. */
+function reasonsOf(error: unknown): string {
+  if (error instanceof Error === false) return "no reason given";
+  return error.cause instanceof Error ? `${error.message}: ${error.cause.message}` : error.message;
 }

@@ -1,13 +1,25 @@
 import type { AgentStatus } from "../../agent/status/agent-status.ts";
+import { readJson } from "../../foundation/json-fetch.ts";
 import { OperatorError } from "../../foundation/operator-error.ts";
+import { fetchTrusting } from "../../host/node-fetch.ts";
+
+const ask = fetchTrusting(undefined);
+
+/** A node's agent reports on every workload of its node. */
+const maximumOctets = 16 * 1024 * 1024;
 
 /** Prints what a running agent says of itself. @throws OperatorError when none answers. */
 export async function showStatus(url: string, asJson: boolean): Promise<void> {
-  const response = await fetch(url, { signal: AbortSignal.timeout(5_000) }).catch(() => undefined);
-  if (!response?.ok) throw new OperatorError(`no agent answers at ${url}`);
-  const status = (await response.json()) as AgentStatus;
+  const answer = await fetchStatus(url).catch(() => undefined);
+  if (answer === undefined) throw new OperatorError(`no agent answers at ${url}`);
+  const status = answer as AgentStatus;
   console.log(asJson ? JSON.stringify(status, undefined, 2) : describe(status).join("\n"));
   if (!status.isReady) process.exitCode = 1;
+}
+
+async function fetchStatus(url: string): Promise<unknown> {
+  const response = await ask(url, { signal: AbortSignal.timeout(5_000) });
+  return response.ok ? readJson(response, maximumOctets) : undefined;
 }
 
 function describe({ isReady, identities, roots, bundle }: AgentStatus): readonly string[] {

@@ -3,7 +3,7 @@ import { createClusterTrustBundle } from "../../delivery/cluster-trust-bundle.ts
 import { createConfigMapDelivery } from "../../delivery/config-map-delivery.ts";
 import { createDeliveryProgress, type RootsReport } from "../../delivery/delivery-progress.ts";
 import { createBundleFollower } from "../../host/bundle-follower.ts";
-import { clusterFetch } from "../../host/cluster-fetch.ts";
+import { fetchTrusting } from "../../host/node-fetch.ts";
 import { recur } from "../../host/recurrence.ts";
 import { readRootFile } from "../../host/root-file.ts";
 import { createKubernetesClient } from "../../kubernetes/client.ts";
@@ -41,7 +41,7 @@ export async function refreshRoots(
   const ending = new AbortController();
   const { signal } = ending;
   const follower = await createBundleFollower(upstream, upstreamRootsFile, log, clock);
-  const fetch = clusterFetch(await readRootFile(serverRootsFile));
+  const fetch = fetchTrusting(await readRootFile(serverRootsFile));
   const client = createKubernetesClient({ server, credential: credentialInFile(tokenFile) }, fetch);
   const deliveries = [
     ...(configMap === undefined ? [] : [createConfigMapDelivery(client, configMap, log, signal)]),

@@ -4,6 +4,7 @@ import { parseClientCertificate } from "../../authn/certificate/client-certifica
 import { forwardedHeader } from "../../authn/certificate/forwarded-certificate.ts";
 import type { EventLog } from "../../ca/audit-event.ts";
 import { CaError, messageOf } from "../../foundation/errors.ts";
+import { FetchError } from "../../foundation/json-fetch.ts";
 import {
   IstioCertificateRequestSchema,
   IstioCertificateResponseSchema,
@@ -109,7 +110,7 @@ async function headersFor(
 function toCallersError(error: unknown, log: EventLog): ConnectError {
   if (error instanceof ConnectError) return error;
   if (error instanceof CaError) return toConnectError(error.refusal);
-  const detail = messageOf(error);
+  const detail = error instanceof FetchError ? `the CA ${error.message}` : messageOf(error);
   log.operation({ event: "upstream-unavailable", level: "warning", detail });
   return new ConnectError("certificate authority is temporarily unavailable", Code.Unavailable);
 }

@@ -2,7 +2,8 @@ import { Code, ConnectError } from "@connectrpc/connect";
 import { codeFromHttpStatus, codeFromString } from "@connectrpc/connect/protocol-connect";
 import * as z from "zod/mini";
 import { jsonText } from "../../foundation/json-text.ts";
-import { createConnectionPool, type WholeAnswer } from "../../host/connection-pool.ts";
+import { createHttpClient, parseTarget } from "../../host/http-client.ts";
+import type { WholeAnswer } from "../../host/http-exchange.ts";
 import { readRootFile } from "../../host/root-file.ts";
 import { createCertificatePath } from "../../transport/http/routes.ts";
 import { parseTrustBundle } from "../http/trust-bundle-pem.ts";
@@ -30,34 +31,40 @@ export interface UpstreamCall {
 }
 
 const contentType = "application/proto";
+const maximumConnections = 256;
+const maximumOctets = 256 * 1024;
 /** No CA waits longer, and Connect has room for ten digits. */
 const longestTimeoutMs = 1e9;
 
 /** @param rootsFile PEM of the roots of its certificate, instead of the system's. */
 export async function openUpstream(url: string, rootsFile: string | undefined): Promise<Upstream> {
-  const connections = createConnectionPool(url, await readRootFile(rootsFile));
+  const roots = await readRootFile(rootsFile);
+  const tls = roots === undefined ? {} : { ca: roots };
+  const client = createHttpClient(tls, maximumConnections);
+  const target = parseTarget(`${url}${createCertificatePath}`);
+  const bundleTarget = parseTarget(`${url}/bundle.pem`);
   return {
     createCertificate: async (message, { headers, signal, timeoutMs }) => {
-      const answer = await connections.send({
-        method: "POST",
-        path: createCertificatePath,
-        headers: { ...headers, ...connectHeaders(message.length, timeoutMs) },
-        body: message,
-        signal,
-      });
+      const answer = await client.send(
+        {
+          target,
+          method: "POST",
+          headers: { ...headers, ...connectHeaders(message.length, timeoutMs) },
+          body: message,
+          signal,
+        },
+        maximumOctets,
+      );
       if (isMessage(answer)) return answer.octets;
       throw refusalIn(answer);
     },
     trustBundle: async () => {
-      const { status, octets } = await connections.send({
-        method: "GET",
-        path: "/bundle.pem",
-        headers: {},
-      });
+      const request = { target: bundleTarget, method: "GET", headers: {} };
+      const { status, octets } = await client.send(request, maximumOctets);
       if (status === 200) return parseTrustBundle(new TextDecoder().decode(octets));
       throw new Error(`the CA answers ${status} for its trust bundle`);
     },
-    close: connections.close,
+    close: client.close,
   };
 }
 
@@ -75,8 +82,7 @@ function connectHeaders(octets: number, timeoutMs: number | undefined): Record<s
 }
 
 function isMessage({ status, headers }: WholeAnswer): boolean {
-  const encoding = headers["content-encoding"] ?? "identity";
-  return status === 200 && headers["content-type"] === contentType && encoding === "identity";
+  return status === 200 && headers["content-type"] === contentType;
 }
 
 /** What the CA itself may say to a caller. All else is no fault of the caller's, who may try again. */

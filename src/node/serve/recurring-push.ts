@@ -5,7 +5,7 @@ import type { Configuration } from "../../config/configuration.ts";
 import type { PushLimits } from "../../delivery/push-budget.ts";
 import { latest, type PushOutcome } from "../../delivery/push-to-cluster.ts";
 import { createRootPush, type RootPush } from "../../delivery/root-push.ts";
-import { clusterFetch } from "../../host/cluster-fetch.ts";
+import { fetchTrusting } from "../../host/node-fetch.ts";
 import { logFault } from "../observability/fault-log.ts";
 import type { ServerContext } from "../server.ts";
 
@@ -31,7 +31,7 @@ export function pushRoots(
   authorities: Authorities,
   { registry, log, clock }: ServerContext & { readonly registry: Registry },
 ): RecurringPush {
-  const targets = rootTargets(configuration, clusterFetch);
+  const targets = rootTargets(configuration, fetchTrusting);
   const push = createRootPush({ targets, authorities, limits, log });
   if (targets.length > 0) addGauges(registry, push);
   const ending = new AbortController();

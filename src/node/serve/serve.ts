@@ -2,7 +2,7 @@ import type { Registry } from "prom-client";
 import type { Authorities } from "../../ca/authorities.ts";
 import { rotateAll } from "../../ca/rotate.ts";
 import { type Composition, compose } from "../../compose/composition.ts";
-import { clusterFetch } from "../../host/cluster-fetch.ts";
+import { fetchTrusting } from "../../host/node-fetch.ts";
 import { recur } from "../../host/recurrence.ts";
 import { createPodWatch } from "../../kubernetes/pod-watch.ts";
 import type { PhaseLengths } from "../../pki/authority/schedule.ts";
@@ -119,7 +119,7 @@ async function composeHere(
   const signerStore = await openSignerStores(configuration);
   const watchPods = createPodWatch(clock, ending);
   const files = { store, signerStore, longestRefreshSeconds };
-  const node = { cryptoProvider: nodeCryptoProvider, clusterFetch, watchPods };
+  const node = { cryptoProvider: nodeCryptoProvider, fetchTrusting, watchPods };
   return compose(configuration.ca, { ...files, ...node, log, clock });
 }
 

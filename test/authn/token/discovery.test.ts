@@ -2,11 +2,14 @@ import type { JWK } from "jose";
 import { beforeAll, describe, expect, test } from "vitest";
 import { publishedKeys } from "../../../src/authn/token/issuer-keys.ts";
 import { isSafeToFetch } from "../../../src/foundation/base-url.ts";
-import { fetchJson } from "../../../src/foundation/json-fetch.ts";
+import { createJsonFetch } from "../../../src/foundation/json-fetch.ts";
+import { fetchTrusting } from "../../../src/host/node-fetch.ts";
 import { webCryptoProvider } from "../../../src/pki/web-crypto-provider.ts";
 import { createTokenKey } from "../../testkit/callers/tokens.ts";
 import { startLoopbackServer } from "../../testkit/network/loopback-server.ts";
 import { refusalOf } from "../../testkit/refusal.ts";
+
+const fetchJson = createJsonFetch(fetchTrusting(undefined));
 
 const start = new Date("2026-11-21T12:00:00Z");
 const query = { algorithm: "ES256", keyId: "first" };

@@ -9,11 +9,14 @@ import {
   keysSurviveOutageSeconds,
   publishedKeys,
 } from "../../../src/authn/token/issuer-keys.ts";
-import { type FetchError, fetchJson } from "../../../src/foundation/json-fetch.ts";
+import { createJsonFetch, type FetchError } from "../../../src/foundation/json-fetch.ts";
+import { fetchTrusting } from "../../../src/host/node-fetch.ts";
 import { webCryptoProvider } from "../../../src/pki/web-crypto-provider.ts";
 import { createTokenKey } from "../../testkit/callers/tokens.ts";
 import { type LoopbackServer, startLoopbackServer } from "../../testkit/network/loopback-server.ts";
 import { refusalOf } from "../../testkit/refusal.ts";
+
+const fetchJson = createJsonFetch(fetchTrusting(undefined));
 
 const start = new Date("2026-11-21T12:00:00Z");
 const later = (seconds: number): Date => new Date(start.getTime() + seconds * 1000);

@@ -6,7 +6,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout } from "node:timers/promises";
 import type { Fetch } from "../../../src/foundation/json-fetch.ts";
-import { clusterFetch } from "../../../src/host/cluster-fetch.ts";
+import { fetchTrusting } from "../../../src/host/node-fetch.ts";
 import { freePorts } from "../free-ports.ts";
 import type { ControlPlanePrograms } from "./programs.ts";
 
@@ -82,7 +82,7 @@ export async function startControlPlane(programs: ControlPlanePrograms): Promise
   try {
     const ca = await readWhenThere(join(folder, "certificates/apiserver.crt"), children);
     const server = `https://127.0.0.1:${port}`;
-    const fetch = clusterFetch(ca);
+    const fetch = fetchTrusting(ca);
     await untilReady(fetch, server, children);
     const call: ControlPlane["call"] = (method, path, body) =>
       callAs(fetch, server, method, path, body);

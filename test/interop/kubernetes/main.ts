@@ -12,7 +12,7 @@ import { createEventLog } from "../../../src/ca/audit-event.ts";
 import { enrol, formatEnrolment, parseShown } from "../../../src/cli/cluster/cluster-enrol.ts";
 import { readKubeconfig } from "../../../src/cli/cluster/kubeconfig.ts";
 import { CaError } from "../../../src/foundation/errors.ts";
-import { clusterFetch } from "../../../src/host/cluster-fetch.ts";
+import { fetchTrusting } from "../../../src/host/node-fetch.ts";
 import { createKubernetesClient } from "../../../src/kubernetes/client.ts";
 import { podsKnownSeconds } from "../../../src/kubernetes/pod-lookup.ts";
 import { createPodWatch, podsTrustedSeconds } from "../../../src/kubernetes/pod-watch.ts";
@@ -247,7 +247,7 @@ async function watchesPods({ plane, access }: Scene): Promise<void> {
   const { server, ca } = plane;
   const cluster = {
     cluster: "prod-1",
-    client: createKubernetesClient({ server, credential: () => access }, clusterFetch(ca)),
+    client: createKubernetesClient({ server, credential: () => access }, fetchTrusting(ca)),
     unreachable: (_: string, { message }: Error) => void faults.push(message),
   };
   const nothing = { find: async () => undefined, isOn: async () => false };

@@ -8,7 +8,7 @@ import { parseAllDocuments } from "yaml";
 import { inspectClusters } from "../../../src/cli/cluster/cluster-inspection.ts";
 import { reportDelivery } from "../../../src/cli/root/delivery-report.ts";
 import { parseConfiguration } from "../../../src/config/configuration.ts";
-import { clusterFetch } from "../../../src/host/cluster-fetch.ts";
+import { fetchTrusting } from "../../../src/host/node-fetch.ts";
 import { runGateway } from "../../../src/node/gateway/gateway.ts";
 import { parseGatewayConfiguration } from "../../../src/node/gateway/gateway-configuration.ts";
 import { randomKek } from "../../testkit/ca/running-ca.ts";
@@ -126,7 +126,7 @@ async function relayTo<T>(
   { server, ca }: ControlPlane,
   work: (origin: string) => Promise<T>,
 ): Promise<T> {
-  const fetch = clusterFetch(ca);
+  const fetch = fetchTrusting(ca);
   const relay = createServer(async (request, response) => {
     const chunks: Buffer[] = [];
     for await (const chunk of request) chunks.push(chunk);

@@ -4,7 +4,7 @@ import type { Mint } from "../../../src/ca/mint.ts";
 import { rotateAll } from "../../../src/ca/rotate.ts";
 import { compose } from "../../../src/compose/composition.ts";
 import { parseConfiguration } from "../../../src/config/configuration.ts";
-import { clusterFetch } from "../../../src/host/cluster-fetch.ts";
+import { fetchTrusting } from "../../../src/host/node-fetch.ts";
 import type { CryptoProvider } from "../../../src/pki/crypto-provider.ts";
 import { webCryptoProvider } from "../../../src/pki/web-crypto-provider.ts";
 import type { CertificateAuthority } from "../../../src/transport/certificate-authority.ts";
@@ -58,7 +58,7 @@ export async function startCa(
     signerStores.set(signer, known);
     return known;
   };
-  const platform = { store, signerStore, cryptoProvider, log, clock: () => now, clusterFetch };
+  const platform = { store, signerStore, cryptoProvider, log, clock: () => now, fetchTrusting };
   const { certificateAuthority, mint, signerMints } = await compose(configuration, platform);
   return {
     app: createRoutes(certificateAuthority),

@@ -1,0 +1,56 @@
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { expect, onTestFinished, test } from "vitest";
+import { issuerTables } from "../../contract/service-under-test.ts";
+import { temporaryFolder } from "../../dev/temporary-folder.ts";
+import { randomKek } from "../../testkit/ca/running-ca.ts";
+import { servedName } from "../../testkit/ca/served-ca.ts";
+import { createTokenKey, jwksOf, mintAccountToken } from "../../testkit/callers/tokens.ts";
+import { createWorkload } from "../../testkit/callers/workload.ts";
+import { nativeClient } from "../../testkit/network/native-grpc.ts";
+import { startRawServer } from "../../testkit/network/raw-server.ts";
+import { serveToml, startServeProcess } from "../../testkit/programs/serve-process.ts";
+
+/** Node's own fetch rejects this answer, and five seconds later it ends the process. */
+const encoded = [
+  "HTTP/1.1 200 OK",
+  "content-encoding: gzip, gzip, gzip, gzip, gzip, gzip",
+  "transfer-encoding: chunked",
+  "",
+  "5",
+  "abcde",
+  "",
+].join("\r\n");
+
+test("an anonymous token of a hostile issuer does not end the server", async () => {
+  const folder = await temporaryFolder();
+  const config = join(folder, "rampart.toml");
+  const kek = randomKek("k1");
+  const key = await createTokenKey("ES256", "k1");
+  const { issuer } = issuerTables.cluster;
+  const hostile = await startRawServer((socket) => void socket.write(encoded));
+  const issuers = [
+    { issuer, jwks: jwksOf(key) },
+    { issuer: "https://hostile.test", cluster: "hostile", jwks_uri: hostile.url },
+  ];
+  await writeFile(
+    config,
+    serveToml(join(folder, "store"), { PROPAGATION_INTERVAL: "0s", ISSUERS: issuers }),
+  );
+  const server = await startServeProcess(config, kek);
+  const bundle = await fetch(`http://127.0.0.1:${server.monitoringPort}/bundle.pem`);
+  const client = nativeClient(server.port, servedName, { roots: await bundle.text() });
+  onTestFinished(client.close);
+  const { csrPem: csr } = await createWorkload();
+  const ask = async (from: string) => {
+    const token = await mintAccountToken(key, from, "foo:bar", new Date());
+    return client.createCertificate({ csr }, { authorization: `Bearer ${token}` });
+  };
+  expect(await ask("https://hostile.test")).toMatchObject({ code: "Unavailable" });
+  const [socket] = hostile.sockets;
+  await new Promise<void>((resolve) => {
+    if (socket?.closed) resolve();
+    else socket?.once("close", resolve);
+  });
+  expect(await ask(issuer)).toHaveProperty("certChain");
+}, 60_000);
