@@ -5,12 +5,12 @@ import { nodeCryptoProvider } from "../../node/node-crypto-provider.ts";
 import type { NumberedBundle } from "../../pki/authority/trust-bundle.ts";
 import type { Deployment } from "../session/deployment.ts";
 
-/** What a CA publishes now, with the roots of its named signers; nothing where that cannot be read. */
+/** The trust bundle that a CA publishes now, named signers included; `undefined` if the store cannot be read. */
 export async function currentBundle(
   { configuration, store, signerStore }: Deployment,
   now: Date,
 ): Promise<NumberedBundle | undefined> {
-  // Whoever asks has opened the store as well, and been told what is wrong with it.
+  // The caller opens the store as well, which logs what is wrong with it.
   const log = { audit: () => {}, operation: () => {} };
   const cryptoProvider = nodeCryptoProvider;
   const platform = { store, signerStore, cryptoProvider, log, clock: () => now };

@@ -4,42 +4,42 @@ import type { NumberedBundle } from "../../pki/authority/trust-bundle.ts";
 import type { ClusterInspection } from "../cluster/cluster-inspection.ts";
 import { formatInstant, formatTable } from "../terminal/table.ts";
 
-/** One content of the roots in a cluster. */
+/** One content of the root ConfigMaps in a cluster. */
 export interface DeliveredBundle {
-  /** As its writer noted it; of the CA's own bundle, as it is. */
+  /** The sequence that its writer noted; the CA's own for the current bundle. */
   readonly sequence: number | undefined;
-  /** Whether it is the one that the CA publishes now; nothing where that is not known. */
+  /** Whether the CA publishes it now; `undefined` if that is not known. */
   readonly isCurrent: boolean | undefined;
   readonly namespaces: number;
-  /** When the last of them got it, as its writer noted it. */
+  /** When the last namespace got it, as its writer noted. */
   readonly since: Date | undefined;
 }
 
-/** Which bundle a cluster has. */
+/** The bundles that a cluster has. */
 export interface DeliveryReport {
   readonly cluster: string;
   readonly issuer: string | undefined;
-  /** Why it cannot be asked. */
+  /** Why the cluster cannot be inspected. */
   readonly fault: string | undefined;
-  /** That should have one. */
+  /** The number of namespaces that should have a bundle. */
   readonly namespaces: number;
   /** The current one first. */
   readonly bundles: readonly DeliveredBundle[];
   readonly withoutBundle: number;
-  /** The first of those. */
+  /** The names of the first ones. */
   readonly without: readonly string[];
 }
 
-const namedWithout = 10;
+const maximumNames = 10;
 
-/** @param currentBundle What the CA publishes now, where that is known; not asked for where no cluster is seen. */
+/** @param currentBundle The bundle that the CA publishes now; called only if a cluster was inspected. */
 export async function reportDeliveries(
-  sights: readonly ClusterInspection[],
+  inspections: readonly ClusterInspection[],
   currentBundle: () => Promise<NumberedBundle | undefined>,
 ): Promise<DeliveryReport[]> {
-  const isAnySeen = sights.some(({ roots }) => typeof roots !== "string");
-  const bundle = isAnySeen ? await currentBundle() : undefined;
-  return sights.map((sight) => reportDelivery(sight, bundle));
+  const hasInspected = inspections.some(({ roots }) => typeof roots !== "string");
+  const bundle = hasInspected ? await currentBundle() : undefined;
+  return inspections.map((each) => reportDelivery(each, bundle));
 }
 
 export function reportDelivery(
@@ -64,7 +64,7 @@ export function reportDelivery(
       (a, b) => Number(b.isCurrent ?? 0) - Number(a.isCurrent ?? 0) || b.namespaces - a.namespaces,
     ),
     withoutBundle: without.length,
-    without: without.slice(0, namedWithout),
+    without: without.slice(0, maximumNames),
   };
 }
 
@@ -80,7 +80,7 @@ function bundleOf(same: readonly HeldRoots[], bundle: NumberedBundle | undefined
   };
 }
 
-/** A cluster takes a row for each content, so that all is well where it has one. */
+/** A table with a row for each content of a cluster: a cluster with one row is consistent. */
 export function formatDeliveries(reports: readonly DeliveryReport[]): string {
   const rows = reports.flatMap((report) => {
     const { cluster, fault, namespaces, withoutBundle, without } = report;
@@ -100,7 +100,7 @@ export function formatDeliveries(reports: readonly DeliveryReport[]): string {
 }
 
 function nameOf({ sequence, isCurrent }: DeliveredBundle): string {
-  const name = sequence === undefined ? "without a number" : `${sequence}`;
+  const name = sequence === undefined ? "unnumbered" : `${sequence}`;
   if (isCurrent === undefined) return name;
   return `${name}, ${isCurrent ? "current" : "another"}`;
 }

@@ -8,34 +8,34 @@ import { shortId } from "../authority/authority-report.ts";
 import type { ClusterInspection } from "../cluster/cluster-inspection.ts";
 import { formatInstant } from "../terminal/table.ts";
 
-/** How far the root of an authority has come. */
+/** The clusters that have the root of an authority. */
 export interface RootReach {
   readonly authority: string;
-  /** `now` where its successor is not minted yet. */
+  /** `now` if its successor is not minted yet. */
   readonly signs: "next" | "now";
   readonly signsFrom: Date;
   readonly clusters: readonly ClusterReach[];
-  /** Nothing while a cluster cannot be asked, and none of the others lacks it. */
+  /** `undefined` if no cluster is known to lack it and one cannot be inspected. */
   readonly isEverywhere: boolean | undefined;
 }
 
-/** How far it has come in one cluster. */
+/** The namespaces of one cluster that have it. */
 export interface ClusterReach {
   readonly cluster: string;
-  /** Why it cannot be asked. */
+  /** Why the cluster cannot be inspected. */
   readonly fault: string | undefined;
   readonly namespaces: number;
   readonly having: number;
-  /** The first of those that lack it. */
+  /** The names of the first namespaces that lack it. */
   readonly lacking: readonly string[];
 }
 
-const namedLacking = 10;
+const maximumNames = 10;
 
-/** Of the authority that signs next, or now, if any. */
+/** The reach of the authority that signs next or, without a successor, of the one that signs now. */
 export function rootReach(
   { issuers }: OpenedStore,
-  sights: readonly ClusterInspection[],
+  inspections: readonly ClusterInspection[],
   now: Date,
 ): RootReach | undefined {
   const authorities = issuers.map(({ authority }) => authority);
@@ -43,7 +43,7 @@ export function rootReach(
   const authority = next ?? signingAuthorityAt(authorities, now);
   if (!authority) return undefined;
   const roots = authority.roots.map(toBase64);
-  const clusters = sights.map((sight) => reachIn(sight, roots));
+  const clusters = inspections.map((each) => reachIn(each, roots));
   const lacks = clusters.some(({ namespaces, having }) => having < namespaces);
   const isKnown = clusters.every(({ fault }) => fault === undefined);
   return {
@@ -55,7 +55,7 @@ export function rootReach(
   };
 }
 
-/** A taint may leave an authority nothing to sign. */
+/** A tainted authority has an empty signing phase, and is left out. */
 function nextToSign(
   authorities: readonly SigningAuthority[],
   now: Date,
@@ -66,13 +66,13 @@ function nextToSign(
 }
 
 function reachIn(
-  { cluster, roots: seen }: ClusterInspection,
+  { cluster, roots: found }: ClusterInspection,
   roots: readonly string[],
 ): ClusterReach {
-  if (typeof seen === "string") {
-    return { cluster, fault: seen, namespaces: 0, having: 0, lacking: [] };
+  if (typeof found === "string") {
+    return { cluster, fault: found, namespaces: 0, having: 0, lacking: [] };
   }
-  const { namespaces, held } = seen;
+  const { namespaces, held } = found;
   const verdicts = new Map<string, boolean>();
   const lacking = namespaces.filter((namespace) => {
     const pem = held.get(namespace)?.pem ?? "";
@@ -85,7 +85,7 @@ function reachIn(
     fault: undefined,
     namespaces: namespaces.length,
     having: namespaces.length - lacking.length,
-    lacking: lacking.slice(0, namedLacking),
+    lacking: lacking.slice(0, maximumNames),
   };
 }
 
@@ -93,25 +93,25 @@ const block =
   /^-----BEGIN CERTIFICATE-----[ \t]*\r?\n([A-Za-z0-9+/=\s]+)\n-----END CERTIFICATE-----[ \t]*\r?$/gm;
 
 /**
- * However the lines are broken: whoever else delivers may break them otherwise. That they are not broken at
- * all, as by a `>` of YAML, no proxy reads.
+ * Whether a PEM text holds all roots. Another writer may break lines elsewhere, which every proxy reads; no
+ * proxy reads base64 on the line of its boundary, as YAML's `>` folds it.
  */
 function hasAll(pem: string, roots: readonly string[]): boolean {
-  const there = new Set([...pem.matchAll(block)].map(([, text = ""]) => text.replace(/\s/g, "")));
-  return roots.every((root) => there.has(root));
+  const present = new Set([...pem.matchAll(block)].map(([, text = ""]) => text.replace(/\s/g, "")));
+  return roots.every((root) => present.has(root));
 }
 
-/** The same in sentences. */
+/** The reach in sentences. */
 export function formatReach(reach: RootReach): string {
   const { authority, signs, signsFrom, isEverywhere, clusters } = reach;
   const when =
     signs === "next"
       ? `signs next, from ${formatInstant(signsFrom)}`
-      : "signs now, and who signs next is not minted yet";
+      : "signs now, and its successor is not minted yet";
   const verdicts = new Map([
     [true, "its root is everywhere"],
     [false, "its root is not everywhere"],
-    [undefined, "whether its root is everywhere is not known"],
+    [undefined, "it is not known whether its root is everywhere"],
   ]);
   const heading = `${shortId(authority)} ${when}: ${verdicts.get(isEverywhere)}`;
   return [heading, ...clusters.map(sentence)].join("\n  ");

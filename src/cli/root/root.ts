@@ -42,16 +42,16 @@ interface RemoveOptions extends SessionOptions, ConfirmationOptions {
   readonly after?: number;
 }
 
-/** `rampart root …`: what verifiers accept beside the CA's own authorities. */
+/** `rampart root …`: the roots that verifiers accept beside the CA's own. */
 export function rootCommand(clock: () => Date): Command {
   const root = new Command("root").description("roots that the mesh trusts beside the CA's own");
   addDeploymentOptions(root.command("list"))
-    .description("every additional root")
+    .description("list every additional root")
     .option("--json", "print JSON")
     .action((options: ListOptions) => withSession(options, clock, (s) => list(s, options)));
   addChangeOptions(root.command("add"))
     .argument("<file>", "PEM of one or more self-signed CA certificates")
-    .description("publish more roots, once every reader can see them")
+    .description("add roots to the trust bundle, once every reader has their records")
     .action((file: string, options: SessionOptions) =>
       withSession(options, clock, (s) => add(s, file)),
     );
@@ -60,10 +60,10 @@ export function rootCommand(clock: () => Date): Command {
       "<id>",
       "the SHA-256 of its certificate as `list` shows it, or its first 4 characters or more",
     )
-    .description("take a root out of the trust bundle; it does not come back")
+    .description("remove a root from the trust bundle, for good")
     .option(
       "--after <duration>",
-      "how long from now, such as 24h; 0s is at once (default: when every reader knows of it)",
+      "the delay until then, such as 24h; 0s is at once (default: until every reader knows of it)",
       parseDuration,
     )
     .option("-y, --yes", "do not ask for confirmation")
@@ -85,7 +85,10 @@ async function list(session: Session, { json }: ListOptions): Promise<void> {
     ({ kind }) => kind === "additional root",
   );
   if (json) console.log(JSON.stringify(reports, undefined, 2));
-  else console.log(reports.length > 0 ? formatAuthorities(reports) : "No additional root.");
+  else
+    console.log(
+      reports.length > 0 ? formatAuthorities(reports) : "The store holds no additional root.",
+    );
   requireAllOpen(store);
 }
 
@@ -106,9 +109,11 @@ async function add(session: Session, file: string): Promise<void> {
 
 function requireRoot(certificate: ImportedCertificate, file: string, now: Date): void {
   if (!isSelfSigned(certificate))
-    throw new OperatorError(`${file}: holds a certificate that is no root`);
+    throw new OperatorError(
+      `${file}: holds a certificate that is not self-signed, so it is no root`,
+    );
   if (!certificate.claims.isAuthority && certificate.toBeSigned.version !== 1)
-    throw new OperatorError(`${file}: holds a certificate that is no CA's`);
+    throw new OperatorError(`${file}: holds a certificate that is not a CA's`);
   if (certificate.toBeSigned.validity.notAfter > now) return;
   throw new OperatorError(`${file}: holds a certificate that has expired`);
 }
@@ -118,24 +123,24 @@ function requireNew({ id, roots: [root] }: AdditionalRoot, store: OpenedStore): 
   const taint = taints.find((each) => each.id === id);
   if (taint) {
     throw new OperatorError(
-      `${id} was removed ${formatInstant(taint.taintedAt)}: it does not come back`,
+      `${id} was removed at ${formatInstant(taint.taintedAt)} and cannot be added again`,
     );
   }
   if (additionalRoots.some((root) => root.id === id)) {
     throw new OperatorError(`${id} is trusted already`);
   }
   const owner = authorities.find((each) => each.roots.some((one) => bytesEqual(one, root)));
-  // Beside the authority, it would stay when a taint takes the authority out.
+  // As an additional root it would stay when a taint removes its authority.
   if (owner) throw new OperatorError(`${id} is the root of authority ${owner.id}`);
 }
 
 async function remove(session: Session, id: string, options: RemoveOptions): Promise<void> {
   const { mint, now, isDry } = session;
   const { additionalRoots, taints } = await openStore(session);
-  // With what is left of them: what was removed once can only leave earlier.
+  // With the schedules that taints leave them: a removal can only be moved to an earlier time.
   const root = findByIdPrefix(applyTaints(additionalRoots, taints), id, "additional root");
   const at = addSeconds(now, options.after ?? mint.phaseLengths.propagationSeconds);
-  const question = `Take ${root.id} out of the trust bundle, ${formatInstant(at)}? What it signed is refused from then on.`;
+  const question = `Remove ${root.id} from the trust bundle at ${formatInstant(at)}? Verifiers refuse its certificates from then on.`;
   await confirm(question, { yes: options.yes || isDry });
   await recordTaint(mint, retireRoot(root, at, now));
   await printStoreSummary(session);

@@ -23,30 +23,33 @@ interface BootstrapFlags {
 
 const collect = (value: string, before: string[]): string[] => [...before, value];
 
-/** `rampart agent bootstrap`: a proxy's configuration, for the agent's socket. */
+/** `rampart agent bootstrap`: an Envoy configuration that uses the agent's socket. */
 export function bootstrapCommand(): Command {
   return new Command("bootstrap")
     .description("Print an Envoy bootstrap whose certificates come from the agent.")
     .option(
       "--inbound <listen=forward>",
-      "mutual TLS in, such as 0.0.0.0:15006=127.0.0.1:8080",
+      "accept mutual TLS, such as 0.0.0.0:15006=127.0.0.1:8080",
       collect,
       [],
     )
     .option(
       "--allow <spiffe id>",
-      "who may come in; without it, everybody of the trust domain",
+      "an identity that may connect (default: every identity of the trust domain)",
       collect,
       [],
     )
     .option(
       "--outbound <listen=connect=spiffe id>",
-      "mutual TLS out, to exactly this identity",
+      "originate mutual TLS to exactly this identity",
       collect,
       [],
     )
     .option("--admin <address>", "Envoy's admin interface", "127.0.0.1:15000")
-    .option("--node-id <id>", "instead of one made of POD_NAME, POD_NAMESPACE and INSTANCE_IP")
+    .option(
+      "--node-id <id>",
+      "Envoy's node id (default: made of POD_NAME, POD_NAMESPACE and INSTANCE_IP)",
+    )
     .action(async (flags: BootstrapFlags) => {
       const variables = await orOperatorError(async () => parseVariables(process.env));
       console.log(JSON.stringify(bootstrapOf(flags, variables), undefined, 2));
@@ -55,7 +58,7 @@ export function bootstrapCommand(): Command {
 
 function bootstrapOf(flags: BootstrapFlags, variables: Variables): object {
   if (flags.inbound.length + flags.outbound.length === 0) {
-    throw new OperatorError("name at least one --inbound or --outbound listener");
+    throw new OperatorError("give at least one --inbound or --outbound listener");
   }
   for (const id of flags.allow) requireSpiffeId(id);
   const allowed: PeerMatch =
@@ -70,7 +73,7 @@ function bootstrapOf(flags: BootstrapFlags, variables: Variables): object {
   });
 }
 
-/** Istio's form, for whoever reads Envoy's own status. */
+/** Istio's form of a node id, as Envoy's status shows it. */
 function nodeIdOf({ INSTANCE_IP, POD_NAME, POD_NAMESPACE }: Variables): string {
   const namespace = POD_NAMESPACE || "default";
   const pod = `${POD_NAME || hostname()}.${namespace}`;
@@ -91,11 +94,11 @@ function parseOutbound(text: string): OutboundListener {
 
 function requireSpiffeId(text: string): void {
   if (!isWorkloadSpiffeId(text))
-    throw new OperatorError(`${text || "nothing"} is not a workload's SPIFFE ID`);
+    throw new OperatorError(`${JSON.stringify(text)} is not a workload's SPIFFE ID`);
 }
 
 function parseAddress(text: string): SocketAddress {
   const [, host, port] = /^\[?([^\]]+)\]?:(\d{1,5})$/.exec(text) ?? [];
   if (host !== undefined && Number(port) < 65_536) return { host, port: Number(port) };
-  throw new OperatorError(`${text || "nothing"} is not host:port`);
+  throw new OperatorError(`${JSON.stringify(text)} is not host:port`);
 }

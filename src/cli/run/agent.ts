@@ -8,22 +8,22 @@ import { orOperatorError } from "../terminal/operator-error.ts";
 import { bootstrapCommand } from "./agent-bootstrap.ts";
 import { showStatus } from "./agent-status.ts";
 
-/** `rampart agent <verb>`: the workload's side. */
+/** `rampart agent <verb>`: the certificates of a workload. */
 export function agentCommand(): Command {
   const agent = new Command("agent").description(
     "Get, keep and hand out a workload's certificates.",
   );
   agent
     .command("run")
-    .description("Run the agent, and a proxy beside it; the settings are environment variables.")
-    .argument("[command...]", "a proxy to supervise, after --")
-    .option("--admin <url>", "the proxy's admin interface, to drain it", "http://127.0.0.1:15000")
+    .description("Run the agent, configured by environment variables, and a proxy beside it.")
+    .argument("[command...]", "the command of a proxy to supervise, after --")
+    .option("--admin <url>", "the proxy's admin interface, for draining", "http://127.0.0.1:15000")
     .action((command: string[], options: { admin: string }) => runAgent(command, options.admin));
   agent.addCommand(bootstrapCommand());
   agent
     .command("status")
     .description("Show every identity of a running agent.")
-    .option("--json", "as JSON")
+    .option("--json", "print JSON")
     .action(async (options: { json?: boolean }) => {
       const { RAMPART_STATUS_ADDR } = await orOperatorError(async () =>
         parseVariables(process.env),
@@ -60,7 +60,7 @@ async function runAlone(agent: Agent): Promise<void> {
   await agent.close();
 }
 
-/** The agent outlives the proxy, which needs its certificate to drain. */
+/** The proxy ends first, because it needs its certificate while it drains. */
 async function runWithProxy(agent: Agent, proxy: EnvoyProcess): Promise<number> {
   for (const signal of ["SIGINT", "SIGTERM"] as const) process.on(signal, () => void proxy.end());
   for (const signal of ["SIGUSR1", "SIGHUP"] as const)

@@ -5,7 +5,7 @@ import { distribute } from "../../node/distribute/distribute.ts";
 import { parseDistributeConfiguration } from "../../node/distribute/distribute-configuration.ts";
 import { readConfigurationFile } from "../../node/files/configuration-file.ts";
 import { orOperatorError } from "../terminal/operator-error.ts";
-import { runUntilTold } from "./serve.ts";
+import { runUntilSignal } from "./serve.ts";
 
 interface DistributeOptions {
   readonly config: string;
@@ -23,6 +23,6 @@ export function distributeCommand(clock: () => Date): Command {
         const configuration = parseDistributeConfiguration(values, process.env);
         return distribute(configuration, { log, clock });
       });
-      await runUntilTold({ monitoringAddress: address, close }, log);
+      await runUntilSignal({ monitoringAddress: address, close }, log);
     });
 }

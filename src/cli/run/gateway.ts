@@ -4,7 +4,7 @@ import { writeToConsole } from "../../foundation/event-log.ts";
 import { readConfigurationFile } from "../../node/files/configuration-file.ts";
 import { parseGatewayConfiguration } from "../../node/gateway/gateway-configuration.ts";
 import { orOperatorError } from "../terminal/operator-error.ts";
-import { runUntilTold } from "./serve.ts";
+import { runUntilSignal } from "./serve.ts";
 
 interface GatewayOptions {
   readonly config: string;
@@ -16,7 +16,7 @@ export function gatewayCommand(clock: () => Date): Command {
     .description("Serve native gRPC in front of a CA that is reached over HTTPS.")
     .option("-c, --config <file>", "the configuration", "gateway.toml")
     .action(async ({ config }: GatewayOptions) => {
-      // Loaded here alone: it brings what `rampart serve` has no use for.
+      // Loaded only here, because it imports much that `rampart serve` does not need.
       const { runGateway } = await import("../../node/gateway/gateway.ts");
       const log = createEventLog(clock, writeToConsole);
       const gateway = await orOperatorError(async () => {
@@ -24,6 +24,6 @@ export function gatewayCommand(clock: () => Date): Command {
         const configuration = parseGatewayConfiguration(values, process.env);
         return runGateway(configuration, { log, clock });
       });
-      await runUntilTold(gateway, log);
+      await runUntilSignal(gateway, log);
     });
 }

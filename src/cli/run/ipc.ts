@@ -1,43 +1,43 @@
 import { EventEmitter, once } from "node:events";
 
-/** What processes that are one server tell each other, all of it by way of the one that started them. */
+/** A message between the processes of one server. All messages go through their parent. */
 export interface IpcMessage {
   readonly about: "serving" | "report-wanted" | "report" | "reports-wanted" | "reports";
   readonly content?: unknown;
 }
 
-/** An end of the line between two processes. */
+/** One end of the channel between a parent and a child. */
 export interface IpcChannel {
-  readonly tell: (about: IpcMessage["about"], content?: unknown) => void;
-  readonly when: (about: IpcMessage["about"], then: (content: unknown) => void) => void;
-  /** Asks for something, and waits for the next that comes. Rejects when nothing comes in time. */
-  readonly ask: (
+  readonly send: (about: IpcMessage["about"], content?: unknown) => void;
+  readonly on: (about: IpcMessage["about"], listener: (content: unknown) => void) => void;
+  /** Sends a request and resolves with the next answer. Rejects when none comes in time. */
+  readonly request: (
     wanted: IpcMessage["about"],
     answer: IpcMessage["about"],
     milliseconds: number,
   ) => Promise<unknown>;
 }
 
-/** A child, for the process that started it; the process itself, for the one that was started. */
-interface Correspondent {
+/** The other process: for a parent the `ChildProcess`, for a child its own `process`. */
+interface IpcPeer {
   readonly connected: boolean;
-  on(event: "message", listener: (mail: IpcMessage) => void): unknown;
-  send?(mail: IpcMessage, sent: () => void): unknown;
+  on(event: "message", listener: (message: IpcMessage) => void): unknown;
+  send?(message: IpcMessage, sent: () => void): unknown;
 }
 
-export function openIpcChannel(other: Correspondent): IpcChannel {
+export function openIpcChannel(peer: IpcPeer): IpcChannel {
   const inbox = new EventEmitter();
-  other.on("message", ({ about, content }) => inbox.emit(about, content));
-  const tell: IpcChannel["tell"] = (about, content) => {
-    // Who is gone by now has no use for it.
-    if (other.connected) other.send?.({ about, content }, () => {});
+  peer.on("message", ({ about, content }) => inbox.emit(about, content));
+  const send: IpcChannel["send"] = (about, content) => {
+    // A peer that is gone needs no message.
+    if (peer.connected) peer.send?.({ about, content }, () => {});
   };
   return {
-    tell,
-    when: (about, then) => inbox.on(about, then),
-    ask: async (wanted, answer, milliseconds) => {
+    send,
+    on: (about, listener) => inbox.on(about, listener),
+    request: async (wanted, answer, milliseconds) => {
       const answered = once(inbox, answer, { signal: AbortSignal.timeout(milliseconds) });
-      tell(wanted);
+      send(wanted);
       const [content] = await answered;
       return content;
     },

@@ -5,16 +5,16 @@ import { OperatorError } from "../../foundation/operator-error.ts";
 import type { PeerProcesses, Report } from "../../node/observability/peer-processes.ts";
 import { type IpcChannel, openIpcChannel } from "./ipc.ts";
 
-/** How long a process has to tell of itself, and all of them together; a scraper does not wait for ever. */
+/** The time that one process has for its report, and all of them together; a scraper has a timeout. */
 const reportMilliseconds = 2000;
 const reportsMilliseconds = 4000;
 
 /**
- * Runs a verb in several processes at once until this one is told to end: then all of them end, each
- * as it would alone. One that ends before is started again, unless it has never come to serve: what
- * kept it from that would keep the next one from it, and all end.
+ * Runs a verb in several child processes until this process gets a signal; then all of them end as each
+ * would alone. A child that exits earlier is restarted. If it exits before it has served, all end, because
+ * the next one would fail alike.
  *
- * @param argumentsOf What the process of this number is to do.
+ * @param argumentsOf The arguments of the child with this index.
  */
 export async function runProcesses(
   count: number,
@@ -29,75 +29,75 @@ export async function runProcesses(
 
   function start(index: number): void {
     const options = { detached: true, serialization: "advanced" } as const;
-    // In groups of their own, so that a Ctrl-C reaches each of them once, from here.
+    // In a process group of its own, a child gets a Ctrl-C once, from this process.
     const child = fork(program, argumentsOf(index), options);
-    const line = openIpcChannel(child);
+    const channel = openIpcChannel(child);
     let hasServed = false;
-    line.when("serving", () => {
+    channel.on("serving", () => {
       hasServed = true;
     });
-    line.when("reports-wanted", () => {
-      void reportsOf([...children.values()]).then((reports) => line.tell("reports", reports));
+    channel.on("reports-wanted", () => {
+      void reportsOf([...children.values()]).then((reports) => channel.send("reports", reports));
     });
-    children.set(child, line);
+    children.set(child, channel);
     const exit = once(child, "exit").then(() => {
       exits.delete(exit);
       children.delete(child);
       if (isEnding) return;
-      if (hasServed) replace(index);
-      else failure.resolve("a process has ended before it served");
+      if (hasServed) restart(index);
+      else failure.resolve("a process exited before it served");
     });
     exits.add(exit);
   }
 
-  function replace(index: number): void {
-    const detail = `process ${index + 1} has ended, and is started again`;
+  function restart(index: number): void {
+    const detail = `process ${index + 1} exited and is restarted`;
     log.operation({ event: "process-ended", level: "error", detail });
     start(index);
   }
 
   for (let index = 0; index < count; index++) start(index);
-  const told = ["SIGTERM", "SIGINT"].map((name) => once(process, name).then(() => undefined));
-  const why = await Promise.race([failure.promise, ...told]);
+  const signals = ["SIGTERM", "SIGINT"].map((name) => once(process, name).then(() => undefined));
+  const why = await Promise.race([failure.promise, ...signals]);
   isEnding = true;
   for (const child of children.keys()) child.kill("SIGTERM");
   await Promise.all(exits);
-  if (why) throw new OperatorError(`${why}, and the others with it`);
+  if (why) throw new OperatorError(`${why}, and the others were ended`);
 }
 
-/** What all of them tell; one that does not in time is left out. */
-async function reportsOf(lines: readonly IpcChannel[]): Promise<unknown[]> {
-  const asked = lines.map((line) => line.ask("report-wanted", "report", reportMilliseconds));
-  const told = await Promise.allSettled(asked);
-  return told.flatMap((each) => (each.status === "fulfilled" ? [each.value] : []));
+/** The reports of all processes that answer in time. */
+async function reportsOf(channels: readonly IpcChannel[]): Promise<unknown[]> {
+  const asked = channels.map((each) => each.request("report-wanted", "report", reportMilliseconds));
+  const answered = await Promise.allSettled(asked);
+  return answered.flatMap((each) => (each.status === "fulfilled" ? [each.value] : []));
 }
 
-/** One of several processes, which ends as a signal would end it when the one that started it is gone. */
-export interface ChildOfSeveral {
+/** This process as one of several children. It ends itself by SIGTERM when its parent is gone. */
+export interface ServingChild {
   readonly peerProcesses: PeerProcesses;
-  /** Tells that it has come to serve. */
-  readonly serves: () => void;
+  /** Tells the parent that this process serves. */
+  readonly reportServing: () => void;
 }
 
-/** @param number Counted from one; the first is the one that rotates. */
-export function joinProcesses(number: number): ChildOfSeveral {
-  const line = openIpcChannel(process);
-  // The line to the parent is no reason to stay.
+/** @param number Counted from one; the first child rotates. */
+export function joinProcesses(number: number): ServingChild {
+  const channel = openIpcChannel(process);
+  // The channel to the parent must not keep this process alive.
   process.channel?.unref();
   process.once("disconnect", () => process.kill(process.pid, "SIGTERM"));
   return {
-    serves: () => line.tell("serving"),
+    reportServing: () => channel.send("serving"),
     peerProcesses: {
       rotates: number === 1,
       share: (own) => {
-        line.when("report-wanted", () => {
-          // Without a report the sum lacks this process, which is better than to end it.
+        channel.on("report-wanted", () => {
+          // Without this report the sum lacks one process; a crash would be worse.
           own().then(
-            (report) => line.tell("report", report),
+            (report) => channel.send("report", report),
             () => {},
           );
         });
-        const ask = () => line.ask("reports-wanted", "reports", reportsMilliseconds);
+        const ask = () => channel.request("reports-wanted", "reports", reportsMilliseconds);
         return async () => (await ask()) as readonly Report[];
       },
     },

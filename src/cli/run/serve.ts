@@ -14,7 +14,7 @@ import type { RunningServer, ServerContext } from "../../node/server.ts";
 import { orOperatorError } from "../terminal/operator-error.ts";
 import { joinProcesses, runProcesses } from "./processes.ts";
 
-/** How long calls that have begun may take when the process is told to end: less than Kubernetes' 30 s. */
+/** The time for calls under way once the process gets a signal: less than Kubernetes' 30 s. */
 const graceMilliseconds = 25_000;
 
 interface ServeOptions {
@@ -28,7 +28,7 @@ export function serveCommand(clock: () => Date): Command {
   return new Command("serve")
     .description("Serve the whole CA from here: native gRPC over TLS, files as its store.")
     .option("-c, --config <file>", "the configuration", "rampart.toml")
-    .option("-p, --processes <number>", "processes that share the ports", parseNumber, 1)
+    .option("-p, --processes <number>", "how many processes share the ports", parseNumber, 1)
     .addOption(new Option("--process <number>").argParser(parseNumber).hideHelp())
     .action(async (options: ServeOptions) => {
       const log = createEventLog(clock, writeToConsole);
@@ -44,24 +44,24 @@ async function serveHere(
   { log, clock }: ServerContext,
 ): Promise<void> {
   const values = await orOperatorError(() => readConfigurationFile(config, process.env));
-  const alone = await orOperatorError(async () => parseServeConfiguration(values));
-  const configuration = number === undefined ? alone : oneOfSeveral(alone, number);
-  const several = number === undefined ? undefined : joinProcesses(number);
+  const whole = await orOperatorError(async () => parseServeConfiguration(values));
+  const configuration = number === undefined ? whole : childConfiguration(whole, number);
+  const child = number === undefined ? undefined : joinProcesses(number);
   for (const detail of configuration.ca.warnings) {
     log.operation({ event: "configuration-warning", level: "warning", detail });
   }
-  const serverContext = { log, clock, peerProcesses: several?.peerProcesses };
+  const serverContext = { log, clock, peerProcesses: child?.peerProcesses };
   const server = await orOperatorError(() => serve(configuration, serverContext));
-  // An address that there never is, is told of elsewhere.
-  server.address.then(several?.serves, () => {});
-  await runUntilTold(server, log);
+  // `runUntilSignal` reports a server that never gets an address.
+  server.address.then(child?.reportServing, () => {});
+  await runUntilSignal(server, log);
 }
 
-/** The ports of callers are everybody's; each process is looked after on one of its own. */
-function oneOfSeveral(alone: ServeConfiguration, number: number): ServeConfiguration {
-  const { listen, plaintextListen, monitoringListen } = alone;
+/** The child processes share the ports of callers; each has a monitoring port of its own. */
+function childConfiguration(whole: ServeConfiguration, number: number): ServeConfiguration {
+  const { listen, plaintextListen, monitoringListen } = whole;
   return {
-    ...alone,
+    ...whole,
     listen: { ...listen, reusePort: true },
     plaintextListen: plaintextListen && { ...plaintextListen, reusePort: true },
     monitoringListen: {
@@ -76,28 +76,28 @@ function parseNumber(text: string): number {
   throw new InvalidArgumentError("must be a number from 1 to 999");
 }
 
-/** A server, or what has nothing to show but how it is. */
+/** A server, or a program with a monitoring port alone. */
 type Running = Pick<RunningServer, "monitoringAddress" | "close"> & Partial<RunningServer>;
 
-/** Serves until SIGTERM or SIGINT; a second one ends it at once. */
-export async function runUntilTold(server: Running, log: OperationLog): Promise<void> {
-  const say = (what: string, address: AddressInfo): void => {
+/** Runs until SIGTERM or SIGINT; a second signal ends the process at once. */
+export async function runUntilSignal(server: Running, log: OperationLog): Promise<void> {
+  const logListening = (what: string, address: AddressInfo): void => {
     const detail = `${what} on ${addressText(address)}`;
     log.operation({ event: "listening", level: "info", detail });
   };
-  const told = new AbortController();
+  const signalled = new AbortController();
   const signals = ["SIGTERM", "SIGINT"].map((name) =>
-    once(process, name, { signal: told.signal }).then(() => told.abort()),
+    once(process, name, { signal: signalled.signal }).then(() => signalled.abort()),
   );
-  say("monitoring", server.monitoringAddress);
-  if (server.plaintextAddress) say("plaintext", server.plaintextAddress);
+  logListening("monitoring", server.monitoringAddress);
+  if (server.plaintextAddress) logListening("plaintext", server.plaintextAddress);
   try {
     const opening = server.address ?? Promise.resolve(undefined);
     const address = await orOperatorError(() => Promise.race([opening, ...signals.map(ending)]));
-    if (address) say("gRPC", address);
+    if (address) logListening("gRPC", address);
     await Promise.race(signals);
   } finally {
-    told.abort();
+    signalled.abort();
     await server.close(graceMilliseconds);
   }
 }

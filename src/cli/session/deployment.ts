@@ -17,7 +17,7 @@ import { orOperatorError } from "../terminal/operator-error.ts";
 import { openLocalWorker, readWorkerVariables } from "./local-worker.ts";
 import { createRemoteNamespace } from "./remote-namespace.ts";
 
-/** Which CA a verb is about, as its options say. */
+/** The CA that a verb is about, as its options choose it. */
 export interface DeploymentChoice {
   /** The file that configures it. */
   readonly config: string;
@@ -34,30 +34,32 @@ export interface Deployment {
   readonly configuration: Configuration;
   readonly store: AuthorityStore;
   readonly signerStore: (signer: string) => AuthorityStore;
-  /** For people: which one it is. */
+  /** The store's name in sentences, such as `deployed namespace`. */
   readonly place: string;
   close(): Promise<void>;
 }
 
-/** @throws OperatorError when it is not there, or its configuration cannot be served. */
+/** @throws OperatorError for a missing or invalid configuration. */
 export async function openDeployment(choice: DeploymentChoice): Promise<Deployment> {
   const config = resolve(choice.config);
   if (!existsSync(config)) {
-    throw new OperatorError(`${choice.config} is not there; name the configuration with --config`);
+    throw new OperatorError(
+      `${choice.config} does not exist: name the configuration with --config`,
+    );
   }
   if (choice.remote) return openRemote(config, choice.env);
   const files = await readServeValues(config);
   return files ? openFiles(files) : openLocal(config, choice.env);
 }
 
-/** The values of a `rampart.toml`; nothing for a configuration of wrangler, which knows no directory. */
+/** The values of a `rampart.toml`; `undefined` for a `wrangler.toml`, which has no `STORE_DIRECTORY`. */
 async function readServeValues(config: string): Promise<Record<string, unknown> | undefined> {
   if (!config.endsWith(".toml")) return undefined;
   const values = await orOperatorError(() => readConfigurationFile(config, process.env));
   return "STORE_DIRECTORY" in values ? values : undefined;
 }
 
-/** The files of `rampart serve`, which sees what is written there within its propagation interval. */
+/** The files of `rampart serve`, which reads a change within its propagation interval. */
 async function openFiles(values: Record<string, unknown>): Promise<Deployment> {
   return orOperatorError(async () => {
     const serving = parseServeConfiguration(values);
@@ -74,7 +76,7 @@ async function openLocal(config: string, env: string | undefined): Promise<Deplo
   try {
     const configuration = readConfiguration(
       variables,
-      "it comes from .dev.vars: npm start makes it",
+      "it belongs into .dev.vars, which npm start writes",
     );
     const place = `local state of ${dirname(config)}`;
     const store = createKvStore(namespace);
@@ -90,7 +92,7 @@ async function openRemote(config: string, env: string | undefined): Promise<Depl
   const variables = { ...(await readWorkerVariables(config, env)), ...(KEK && { KEK }) };
   const configuration = readConfiguration(
     variables,
-    "give this command, in the environment variable KEK, what the Worker has as its secret: Cloudflare does not show it again",
+    "set the environment variable KEK to the Worker's secret; Cloudflare does not show it again",
   );
   const namespace = createRemoteNamespace(config, env);
   const store = createKvStore(namespace);
@@ -101,7 +103,7 @@ async function openRemote(config: string, env: string | undefined): Promise<Depl
 
 function readConfiguration(
   variables: Readonly<Record<string, unknown>>,
-  whereKekComesFrom: string,
+  kekHint: string,
 ): Configuration {
   const values = Object.entries({ ...credentialsIn(process.env), ...variables }).filter(
     ([name]) => configurationKeys.includes(name) || credentialName.test(name),
@@ -110,12 +112,12 @@ function readConfiguration(
     return parseConfiguration(Object.fromEntries(values));
   } catch (error) {
     if (!(error instanceof ConfigurationError)) throw error;
-    const hint = "KEK" in variables ? "" : `\nKEK: ${whereKekComesFrom}`;
-    throw new OperatorError(`the configuration cannot be served:\n${error.message}${hint}`);
+    const hint = "KEK" in variables ? "" : `\nKEK: ${kekHint}`;
+    throw new OperatorError(`the configuration is invalid:\n${error.message}${hint}`);
   }
 }
 
-/** What the Worker has as secrets, an operator may have at hand; the verbs go without, too. */
+/** The clusters' credentials, which a verb may lack: the Worker has them as secrets. */
 function credentialsIn(environment: NodeJS.ProcessEnv): Record<string, unknown> {
   const entries = Object.entries(environment).filter(([name]) => credentialName.test(name));
   return Object.fromEntries(entries.map(([name, value]) => [name, value?.trim()]));

@@ -11,7 +11,7 @@ export interface LocalWorker {
   close(): Promise<void>;
 }
 
-// What wrangler has to say of its own would end up in the answer.
+// Wrangler's own log lines would get into the verb's output.
 process.env = { WRANGLER_LOG: "error", ...process.env };
 
 /** Opens the state that `npm start` and `wrangler dev` keep beside their configuration. */
@@ -35,7 +35,7 @@ export async function openLocalWorker(
   return { variables, namespace: AUTHORITIES as KvNamespace, close: dispose };
 }
 
-/** `[vars]` of the deployed Worker; its secrets are nowhere to be read. */
+/** `[vars]` of the deployed Worker; nobody can read its secrets. */
 export async function readWorkerVariables(
   config: string,
   env: string | undefined,
@@ -43,7 +43,7 @@ export async function readWorkerVariables(
   return (await readConfig(config, env)).vars;
 }
 
-/** It takes seconds to load, which whoever asks for help need not wait for. */
+/** Wrangler takes seconds to load, and `--help` does not need it. */
 const loadWrangler = (): Promise<typeof import("wrangler")> => import("wrangler");
 
 async function readConfig(config: string, env: string | undefined): Promise<Unstable_Config> {
@@ -51,7 +51,7 @@ async function readConfig(config: string, env: string | undefined): Promise<Unst
   const read = readable(config, () => {
     return unstable_readConfig({ config, ...(env && { env }) }, { hideWarnings: true });
   });
-  // wrangler would go on with the top level, which is another CA.
+  // Wrangler would fall back to the top level, which is another CA.
   if (!env || read.definedEnvironments?.includes(env)) return read;
   throw new OperatorError(`${config} has no environment ${env}`);
 }

@@ -15,8 +15,8 @@ const listForm = z.array(z.object({ name: z.string() }));
 const bulkForm = z.record(z.string(), z.nullable(z.string()));
 
 /**
- * The deployed KV namespace through `wrangler kv`, so that it needs no login but wrangler's own. A
- * value travels in a file of a private folder, never on a command line.
+ * The deployed KV namespace through `wrangler kv`, which uses wrangler's own login. A value is passed in a
+ * file of a private folder, never on a command line.
  */
 export function createRemoteNamespace(config: string, env: string | undefined): KvNamespace {
   const wrangler = (...words: readonly string[]): Promise<string> =>
@@ -40,7 +40,7 @@ export function createRemoteNamespace(config: string, env: string | undefined): 
   };
 }
 
-/** wrangler logs its answers, so that a quieter level would swallow them. */
+/** Wrangler logs its answers, so that a quieter level would hide them. */
 const wranglerEnvironment = {
   WRANGLER_LOG: "log",
   WRANGLER_SEND_METRICS: "false",
@@ -70,21 +70,21 @@ async function runWrangler(
   }
 }
 
-/** The first error that wrangler told; it names the resource and never the value. */
+/** The first error that wrangler printed. It names the key, never the value. */
 function outputOf(error: unknown): string {
   const { stdout = "", stderr = "" } = error as { stdout?: string; stderr?: string };
   const lines = stripVTControlCharacters(`${stderr}\n${stdout}`).split("\n");
   const [first = "", ...after] = lines.slice(lines.findIndex((line) => line.includes("[ERROR]")));
   const end = after.findIndex((line) => /^(?:\S*Error\b|\s+at )|\[ERROR\]|Logs were/.test(line));
   const told = [first, ...(end < 0 ? after : after.slice(0, end))].map((line) => line.trim());
-  return told.filter((line) => line !== "").join("\n") || "it said nothing";
+  return told.filter((line) => line !== "").join("\n") || "wrangler printed no error";
 }
 
-/** wrangler may say something before its JSON. */
+/** Wrangler may print lines before its JSON. */
 function parseAnswer<T>(stdout: string, form: z.ZodMiniType<T>): T {
   const answer = form.safeParse(parseJson(stdout.slice(stdout.search(/^[[{]/m))));
   if (answer.success) return answer.data;
-  throw new OperatorError("wrangler gave an answer of another form than its version here gives");
+  throw new OperatorError("wrangler's answer has an unknown form");
 }
 
 function parseJson(text: string): unknown {

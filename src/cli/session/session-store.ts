@@ -1,19 +1,20 @@
 import type { AuthorityStore, RecordName, StoredRecord } from "../../custody/authority-store.ts";
 import { recordKey } from "../../custody/record-key.ts";
 
-/** What a session has done to a store, in order. */
+/** One write of a session. */
 export interface Change {
   readonly act: "put" | "delete";
   readonly name: RecordName;
 }
 
-/** A store in which one session sees its own writes at once, wherever they have got to by then. */
+/** A store in which a session reads its own writes at once, before KV has propagated them. */
 export interface SessionStore extends AuthorityStore {
+  /** In the order of the writes. */
   readonly changes: readonly Change[];
 }
 
 /**
- * Lays what this session writes over what it read first: KV may answer with what it had before.
+ * Overlays the writes of this session on its first read, because KV may still answer with old values.
  *
  * @param isDry Whether the writes stay in the session.
  */

@@ -12,20 +12,20 @@ import { currentBundle } from "../root/current-bundle.ts";
 import { type DeploymentChoice, openDeployment } from "./deployment.ts";
 import { createSessionStore, type SessionStore } from "./session-store.ts";
 
-/** One run of a verb: a CA, what may be done to it, and the instant at which it is looked at. */
+/** One run of a verb: a CA, the means to change it, and the instant of the run. */
 export interface Session {
   readonly mint: Mint & { readonly store: SessionStore };
   readonly configuration: Configuration;
   readonly place: string;
   readonly now: Date;
   readonly log: OperationLog;
-  /** Whether nothing that it writes leaves the session. */
+  /** Whether writes stay in the session. */
   readonly isDry: boolean;
-  /** What the CA publishes as the session begins, all signers' roots together. */
+  /** The trust bundle that the CA publishes now, with the roots of all signers. */
   readonly currentBundle: () => Promise<NumberedBundle | undefined>;
 }
 
-/** The options that a session is made from. */
+/** The options of a session. */
 export interface SessionOptions extends DeploymentChoice {
   readonly dryRun?: boolean;
 }
@@ -44,11 +44,11 @@ export async function withSession(
   const { configuration, store, signerStore, place, close } = deployment;
   try {
     if (signer !== undefined && !configuration.signers.some(({ name }) => name === signer)) {
-      throw new OperatorError(`SIGNERS names no ${JSON.stringify(signer)}`);
+      throw new OperatorError(`SIGNERS has no signer ${JSON.stringify(signer)}`);
     }
     const isDry = options.dryRun ?? false;
     const chosen = signer === undefined ? store : signerStore(signer);
-    const sessionStore = createSessionStore(inWords(chosen, place), isDry);
+    const sessionStore = createSessionStore(withOperatorErrors(chosen, place), isDry);
     const mint = await mintOf(configuration, signer, {
       store: sessionStore,
       signerStore: () => sessionStore,
@@ -70,19 +70,19 @@ export async function withSession(
   }
 }
 
-/** What keeps a store from its work is no defect of the verb. */
-function inWords(store: AuthorityStore, place: string): AuthorityStore {
-  const tell =
+/** A failure of the store is an OperatorError and no defect of the verb. */
+function withOperatorErrors(store: AuthorityStore, place: string): AuthorityStore {
+  const fail =
     (act: string) =>
     (error: unknown): never => {
       if (error instanceof OperatorError) throw error;
-      const why = error instanceof Error ? error.message : "the store fails";
+      const why = error instanceof Error ? error.message : "the store failed";
       throw new OperatorError(`the ${place} cannot be ${act}: ${why}`);
     };
   return {
-    load: () => store.load().catch(tell("read")),
-    put: (record) => store.put(record).catch(tell("written")),
-    delete: (name) => store.delete(name).catch(tell("written")),
+    load: () => store.load().catch(fail("read")),
+    put: (record) => store.put(record).catch(fail("written")),
+    delete: (name) => store.delete(name).catch(fail("written")),
   };
 }
 
@@ -97,19 +97,19 @@ async function mintOf(
   return chosen;
 }
 
-/** What the session's store says, as far as it opens. */
+/** Opens the records of the session's store. */
 export async function openStore({ mint }: Session): Promise<OpenedStore> {
   const stored = await mint.store.load();
   return openStored(stored, mint);
 }
 
-/** What was shown is what opens: an answer that lacks something is a failure all the same. */
+/** @throws OperatorError if a record did not open: an incomplete answer is a failure. */
 export function requireAllOpen({ refusals }: OpenedStore): void {
   if (refusals.length > 0)
     throw new OperatorError(`the store holds records that do not open: ${refusals.length}`);
 }
 
-/** The errors alone: a dry run only pretends to do what the other events tell of. */
+/** A log of errors only: in a dry run, the other events did not happen. */
 function errorsOf(log: EventLog): EventLog {
   return {
     ...log,

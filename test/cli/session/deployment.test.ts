@@ -21,27 +21,31 @@ const mistakes: Readonly<Record<string, readonly [string, string | undefined, Re
   "no KEK": [
     withConfiguration("", ""),
     "",
-    [/cannot be served:$/, /^KEK: is required$/, /^KEK: it comes from \.dev\.vars/],
+    [/configuration is invalid:$/, /^KEK: is required$/, /^KEK: it belongs into \.dev\.vars/],
   ],
   "a KEK that is too short": [
     withConfiguration("", ""),
     'KEK="k1:c2VjcmV0"',
-    [/cannot be served:$/, /^KEK: must be <id>:<base64 of 32 random bytes>/],
+    [/configuration is invalid:$/, /^KEK: must be <id>:<base64 of 32 random bytes>/],
   ],
   "issuers that are no JSON": [
     withConfiguration("", ""),
     `KEK="k1:${Buffer.alloc(32, 7).toString("base64")}"\nISSUERS='[{"issuer": secret'`,
-    [/cannot be served:$/, /^ISSUERS: must be JSON$/],
+    [/configuration is invalid:$/, /^ISSUERS: must be JSON$/],
   ],
   "two faults": [
     withConfiguration('"cluster.local"', '"Cluster Local"').replace("https://issuer", "http://i"),
     undefined,
-    [/cannot be served:$/, /^TRUST_DOMAIN: must be a SPIFFE trust domain/, /^ISSUERS\[0\].issuer:/],
+    [
+      /configuration is invalid:$/,
+      /^TRUST_DOMAIN: must be a SPIFFE trust domain/,
+      /^ISSUERS\[0\].issuer:/,
+    ],
   ],
   "lengths that contradict each other": [
     withConfiguration('"0s"', '"1m"'),
     undefined,
-    [/cannot be served:$/, /^PROPAGATION_INTERVAL: must be at least 240s/],
+    [/configuration is invalid:$/, /^PROPAGATION_INTERVAL: must be at least 240s/],
   ],
   "no namespace": [
     withConfiguration(/\[\[kv_namespaces]][^[]*/, ""),
@@ -75,12 +79,12 @@ test("an environment that is not there is not the top level", async () => {
 
 test("a configuration that is not there is asked for", async () => {
   expect(await operatorErrorOf(() => openDeployment({ config: "nowhere.toml" }))).toEqual([
-    "nowhere.toml is not there; name the configuration with --config",
+    "nowhere.toml does not exist: name the configuration with --config",
   ]);
 });
 
 test("the deployed namespace needs the KEK from the environment", async () => {
   const { config } = await folderOf(withConfiguration("", ""));
   const lines = await operatorErrorOf(() => openDeployment({ config, remote: true }));
-  expect(lines.at(-1)).toMatch(/^KEK: give this command, in the environment variable KEK/);
+  expect(lines.at(-1)).toMatch(/^KEK: set the environment variable KEK/);
 });

@@ -165,7 +165,7 @@ describe.concurrent("an operator", () => {
       const removed = done(await rampart(mesh, `root remove ${id} --after 24h --yes`));
       expect(removed).toMatch(new RegExp(`^${id} +verifying, tainted`, "m"));
       expect(await operatorErrorOfVerb(mesh, `root add ${file}`)).toEqual([
-        expect.stringMatching(/was removed .*: it does not come back$/),
+        expect.stringMatching(/was removed at .* and cannot be added again$/),
       ]);
     },
     patience,

@@ -103,7 +103,7 @@ test("several processes are one server: one founds, each tells of all, and one t
   await eventually(() => expect(ports("gRPC")).toHaveLength(3));
   // The one that came instead rotates: it has found the store empty.
   expect(await readdir(join(store, "authorities"))).toHaveLength(1);
-  expect(saysOnce("process 1 has ended, and is started again")).toBe(true);
+  expect(saysOnce("process 1 exited and is restarted")).toBe(true);
   expect(processesOf(running).get(2)).toBe(second);
   const replacement = ports("monitoring").at(-1) ?? 0;
   expect(await series(replacement, "grpc_server_handled_total{")).toHaveLength(1);
@@ -115,7 +115,7 @@ test("several processes are one server: one founds, each tells of all, and one t
   expect(audits.map(({ level }) => level)).toEqual(["warning", "warning"]);
 });
 
-test("processes that cannot serve are not started again", async () => {
+test("processes that cannot serve are not restarted", async () => {
   const taken = await listenInPlaintext(
     { rpcs: new Map(), fetch: async () => new Response(), log: createEventRecorder() },
     { host: "127.0.0.1", port: 0 },
@@ -123,7 +123,7 @@ test("processes that cannot serve are not started again", async () => {
   onTestFinished(() => taken.close(0));
   const running = await startTwo(`127.0.0.1:${taken.address.port}`);
   expect(await once(running.child, "exit")).toEqual([1, null]);
-  expect(running.saysOnce("ended before it served")).toBe(true);
+  expect(running.saysOnce("exited before it served")).toBe(true);
 });
 
 test("servers may share a port when they are told to, and not otherwise", async () => {
