@@ -18,7 +18,7 @@ import { AgentMetrics } from "./status/metrics.ts";
 import { FederatedBundles } from "./trust/federated-bundles.ts";
 import { TrustRoots } from "./trust/trust-roots.ts";
 
-/** What an agent gets from whoever starts it. */
+/** The dependencies of an agent on its process. */
 export interface AgentPorts {
   readonly clock: () => Date;
   /** At least 0 and less than 1. */
@@ -26,7 +26,7 @@ export interface AgentPorts {
   readonly log: OperationLog;
 }
 
-/** The parts that everything else of an agent is made from. */
+/** The parts of an agent that its servers share. */
 export interface AgentParts extends AgentPorts {
   readonly configuration: AgentConfiguration;
   readonly metrics: AgentMetrics;
@@ -35,16 +35,21 @@ export interface AgentParts extends AgentPorts {
   readonly channel: CaChannel;
   readonly cache: CertificateCache;
   readonly identities: Identities;
-  /** Resources that a platform has mounted as files. */
+  /** The resources that a platform has mounted as files. */
   readonly mounted: ReadonlyMap<string, FileResource>;
-  /** In sidecar mode, unless the certificate comes from files. */
+  /** The identity of a sidecar. It is `undefined` in node mode, and if the certificate comes from files. */
   readonly own: RefreshingIdentity | undefined;
 }
 
-/** Requests to the CA at once: a node proxy that starts must not take the CA for itself. */
+/** Concurrent requests to the CA. A node proxy that starts must leave capacity for others. */
 const maximumRequests = 8;
 
-/** @throws ConfigurationError for a cache that cannot be opened. */
+/**
+ * Creates the parts, and starts to refresh a sidecar's identity.
+ *
+ * @param started Gets the end of each part.
+ * @throws ConfigurationError for an unusable key of the cache.
+ */
 export async function assembleParts(
   configuration: AgentConfiguration,
   ports: AgentPorts,
@@ -73,8 +78,8 @@ export async function assembleParts(
   if (cachedRoots.length > 0) trust.recall("", cachedRoots);
   trust.changes.add(() => void cache.storeRoots(trust.pem));
   const mounted = await findMountedFiles(configuration.output?.folder);
-  const isKept = !configuration.isFileMounted && !mounted.has(defaultResource);
-  const own = subject.mode === "sidecar" && isKept ? identities.add(subject.spiffeId) : undefined;
+  const isIssued = !configuration.isFileMounted && !mounted.has(defaultResource);
+  const own = subject.mode === "sidecar" && isIssued ? identities.add(subject.spiffeId) : undefined;
   const federation = new FederatedBundles();
   return {
     ...ports,

@@ -20,13 +20,13 @@ import { createWorkloadApi } from "./workload-api/workload-api.ts";
 /** A running agent. */
 export interface Agent {
   status(): AgentStatus;
-  /** Where its status is served: the port that it got, if it asked for any. */
+  /** The URL of its status, with the port that it got. */
   readonly statusUrl: string;
-  /** Ends everything that it started. */
+  /** Ends every part of the agent, even when some fail to end. */
   close(): Promise<void>;
 }
 
-/** @throws ConfigurationError for what the operator can mend; nothing is left running then. */
+/** Starts an agent. Nothing is left running when it throws. @throws ConfigurationError */
 export async function startAgent(
   configuration: AgentConfiguration,
   ports: AgentPorts,
@@ -52,15 +52,15 @@ async function start(
   await openSockets(parts, started);
   const { own } = parts;
   if (own && output) {
-    const written = new CertificateOutput({ ...parts, settings: output, identity: own, isPkcs8 });
-    started.defer(() => written.close());
+    const files = new CertificateOutput({ ...parts, settings: output, identity: own, isPkcs8 });
+    started.defer(() => files.close());
   }
   const { status, statusUrl } = await openStatus(parts, poll, started);
   ports.log.operation({ event: "agent-started", level: "info", mode: subject.mode, sdsSocket });
   return { status, statusUrl };
 }
 
-/** @returns The poll of our own bundle, if there is one. */
+/** Polls all bundles. @returns The poll of the agent's own bundle, if there is one. */
 function pollBundles(parts: AgentParts, started: AsyncDisposableStack): BundlePoll | undefined {
   const ending = new AbortController();
   const poll = ownBundlePoll(parts);
@@ -79,18 +79,18 @@ async function openSockets(parts: AgentParts, started: AsyncDisposableStack): Pr
   const discovery = createSecretDiscovery({ ...parts, source: agentSecrets(parts) });
   const sds = await serveOnSocket({
     path: sdsSocket,
-    // A node proxy's socket gives out every workload's key: only its own user may open it.
+    // A node proxy's socket serves every workload's key, so the agent's user alone may open it.
     mode: subject.mode === "node" ? 0o600 : 0o666,
     routes: (router) => void router.service(SecretDiscoveryService, discovery),
     log,
   });
   started.defer(() => sds.close());
   if (!own || workloadApiSocket === undefined) return;
-  const view = createWorkloadApi({ trustDomain, identity: own, trust, federation });
+  const workloadApi = createWorkloadApi({ trustDomain, identity: own, trust, federation });
   const api = await serveOnSocket({
     path: workloadApiSocket,
     mode: 0o666,
-    routes: (router) => void router.service(SpiffeWorkloadAPI, view),
+    routes: (router) => void router.service(SpiffeWorkloadAPI, workloadApi),
     log,
   });
   started.defer(() => api.close());

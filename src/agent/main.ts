@@ -4,12 +4,12 @@ import type { AgentConfiguration } from "./configuration/configuration.ts";
 
 const clock = (): Date => new Date();
 
-/** The log of this process. Standard output may belong to a program that the agent supervises. */
+/** The log of this process, on standard error: standard output may belong to a supervised program. */
 export const agentLog: OperationLog = createOperationLog(clock, (line) => {
   process.stderr.write(`${line}\n`);
 });
 
-/** Starts an agent on this process's clock, chance and standard error. */
+/** Starts an agent with the clock, the random numbers and the log of this process. */
 export async function startAgentProcess(configuration: AgentConfiguration): Promise<Agent> {
   return await startAgent(configuration, { clock, random: Math.random, log: agentLog });
 }

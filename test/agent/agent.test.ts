@@ -26,7 +26,7 @@ test("serves its certificate, its key and the roots to a proxy", async () => {
   stream.end();
 });
 
-test("pushes a renewed certificate to who watches it", async () => {
+test("pushes a renewed certificate to the streams that watch it", async () => {
   // Of a life of two seconds, half is left when it is renewed.
   const { sdsSocket } = await runAgent(ca, { SECRET_TTL: "2s" });
   const stream = new SdsStream(sdsSocket);

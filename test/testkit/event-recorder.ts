@@ -4,11 +4,11 @@ import type { OperationalEvent } from "../../src/foundation/event-log.ts";
 /** An audit event as its line in the log has it. */
 export type AuditLine = Readonly<Record<string, unknown>>;
 
-/** A log that remembers. */
+/** A log that records its events. */
 export interface EventRecorder extends EventLog {
   readonly audits: AuditLine[];
   readonly operations: OperationalEvent[];
-  /** Resolves with the operational event of this name that came first, or as the n-th, even in the past. */
+  /** Resolves with the first operational event of this name, or the n-th, even if it came before the call. */
   readonly until: (name: string, n?: number) => Promise<OperationalEvent>;
 }
 
@@ -19,22 +19,22 @@ export function createEventRecorder(): EventRecorder {
   return {
     audits,
     operations,
-    // As text, so that an event which changes after it was written does no harm here either.
+    // A copy, because the caller may still change the event.
     audit: (event) => void audits.push(JSON.parse(JSON.stringify(event))),
     operation: (event) => {
       operations.push(event);
-      for (const look of waiting) look();
+      for (const check of waiting) check();
     },
     until: (name, n = 1) =>
       new Promise((resolve) => {
-        const look = (): void => {
+        const check = (): void => {
           const found = operations.filter(({ event }) => event === name)[n - 1];
           if (!found) return;
-          waiting.delete(look);
+          waiting.delete(check);
           resolve(found);
         };
-        waiting.add(look);
-        look();
+        waiting.add(check);
+        check();
       }),
   };
 }

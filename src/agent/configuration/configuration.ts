@@ -13,7 +13,7 @@ import type { CaConnection } from "../issuance/ca-channel.ts";
 import type { RequestSettings } from "../issuance/certificate-client.ts";
 import { type Environment, parseVariables, type Variables } from "./environment.ts";
 
-/** Whose certificates an agent keeps: its own, or those of the workloads that a feed names. */
+/** The identities of an agent: one of its own, or those of the workloads that a feed lists. */
 export type AgentSubject =
   | { readonly mode: "sidecar"; readonly spiffeId: SpiffeId }
   | { readonly mode: "node"; readonly feed: string; readonly lingerMilliseconds: number };
@@ -24,7 +24,7 @@ export interface FederatedEndpoint {
   readonly url: string;
 }
 
-/** A folder of PEM files for programs that know no better. */
+/** A folder of PEM files, for programs without SDS or the Workload API. */
 export interface OutputSettings {
   readonly folder: string;
   readonly isAtomic: boolean;
@@ -34,13 +34,13 @@ export interface OutputSettings {
   readonly onChange: string | undefined;
 }
 
-/** Where certificates rest for the next start; sealed, if there is a key file. */
+/** The folder that keeps certificates for the next start. With a key file they are sealed. */
 export interface CacheSettings {
   readonly folder: string;
   readonly keyFile: string | undefined;
 }
 
-/** Everything an operator decides about an agent. */
+/** The configuration of an agent. */
 export interface AgentConfiguration {
   readonly trustDomain: TrustDomain;
   readonly subject: AgentSubject;
@@ -48,17 +48,17 @@ export interface AgentConfiguration {
   readonly request: RequestSettings;
   readonly renewal: RenewalPolicy;
   readonly isPkcs8: boolean;
-  /** Where the published bundle is, or `undefined` where there is none to look at. */
+  /** The URL of the published bundle, or `undefined` if there is none. */
   readonly bundleUrl: string | undefined;
   readonly longestBundleRefreshSeconds: number;
   readonly federation: readonly FederatedEndpoint[];
-  /** A PEM file with who vouches for their TLS, or `undefined` for the roots of the system. */
+  /** A PEM file with the roots for the TLS of these endpoints, or `undefined` for the system's roots. */
   readonly federatedRootFile: string | undefined;
   readonly sdsSocket: string;
   readonly workloadApiSocket: string | undefined;
   readonly statusAddress: { readonly host: string; readonly port: number };
   readonly fileDebounceMilliseconds: number;
-  /** Whether certificates come from files alone. */
+  /** Whether every certificate comes from files, and none from the CA. */
   readonly isFileMounted: boolean;
   readonly crlFile: string | undefined;
   readonly output: OutputSettings | undefined;
@@ -80,7 +80,9 @@ export function parseConfiguration(environment: Environment): AgentConfiguration
     subject?.mode === "node" &&
     (variables.OUTPUT_CERTS || variables.RAMPART_WORKLOAD_API_SOCKET)
   ) {
-    faults.push("OUTPUT_CERTS and RAMPART_WORKLOAD_API_SOCKET: are for one identity, not a node's");
+    faults.push(
+      "OUTPUT_CERTS and RAMPART_WORKLOAD_API_SOCKET: serve one identity, and a node has many",
+    );
   }
   if (subject === undefined || address === undefined || faults.length > 0) {
     throw new ConfigurationError(faults);
@@ -137,7 +139,7 @@ function rootFileOf(variables: Variables, faults: string[]): string | undefined 
   if (PILOT_CERT_PROVIDER === "custom") return "./etc/certs/root-cert.pem";
   if (PROV_CERT !== undefined) return `${PROV_CERT}/root-cert.pem`;
   if (PILOT_CERT_PROVIDER === "none")
-    faults.push("CA_ROOT_CA: needed with PILOT_CERT_PROVIDER=none");
+    faults.push("CA_ROOT_CA: is required with PILOT_CERT_PROVIDER=none");
   return "./var/run/secrets/istio/root-cert.pem";
 }
 
@@ -162,7 +164,7 @@ function requestOf(
   };
 }
 
-/** Pilot-agent's default is RSA; here RSA must be asked for, by the size of the key. */
+/** Pilot-agent's default is RSA. Here a key size must ask for RSA. */
 function keyOf(variables: Variables): SubjectKeyKind {
   const { ECC_SIGNATURE_ALGORITHM, ECC_CURVE, WORKLOAD_RSA_KEY_SIZE: bits } = variables;
   const isRsa = bits !== undefined && ECC_SIGNATURE_ALGORITHM !== "ECDSA";
@@ -193,7 +195,7 @@ function federationOf(variables: Variables, faults: string[]): FederatedEndpoint
       return [];
     }
     if (known.has(trustDomain)) {
-      faults.push(`RAMPART_FEDERATED_BUNDLES: ${name} is there twice, or our own`);
+      faults.push(`RAMPART_FEDERATED_BUNDLES: ${name} is listed twice, or is TRUST_DOMAIN`);
       return [];
     }
     known.add(trustDomain);
@@ -208,7 +210,7 @@ function outputOf(variables: Variables): OutputSettings | undefined {
   return {
     folder,
     isAtomic: variables.RAMPART_OUTPUT_ATOMIC,
-    // In a pod the files are on a volume that other containers' users must read.
+    // In a pod, other containers read the files from a volume as other users.
     mode: variables.KUBERNETES_SERVICE_HOST ? 0o644 : 0o600,
     owner: owner === undefined ? undefined : { uid, gid },
     onChange: variables.RAMPART_ON_CHANGE,

@@ -5,7 +5,7 @@ import { inEnglish } from "../../foundation/english-list.ts";
 import { parsedText } from "../../foundation/parsed-text.ts";
 import { parseTrustDomain, type TrustDomain } from "../../pki/spiffe-id.ts";
 
-/** The variables of a process. */
+/** The environment variables of a process. */
 export type Environment = Readonly<Record<string, string | undefined>>;
 
 const text = (otherwise: string) => z._default(z.string(), otherwise);
@@ -44,8 +44,8 @@ function parseAddress(text: string): { host: string; port: number } | undefined 
 }
 
 /**
- * What the agent reads of its environment. Names without RAMPART_ are pilot-agent's, with its
- * meanings; durations are in milliseconds.
+ * The variables that the agent reads. Names without RAMPART_ are pilot-agent's and have its meanings.
+ * Durations are in milliseconds.
  */
 export interface Variables {
   readonly CA_ADDR: string | undefined;

@@ -7,26 +7,26 @@ export interface SocketAddress {
   readonly port: number;
 }
 
-/** Whom to believe at the other end: exactly these SPIFFE IDs, or everybody of a trust domain. */
+/** The peers that a listener accepts: exactly these SPIFFE IDs, or every one of a trust domain. */
 export type PeerMatch =
   | { readonly spiffeIds: readonly string[] }
   | { readonly trustDomain: string };
 
-/** Mutual TLS in, plain HTTP to the workload. */
+/** A listener that takes mutual TLS and forwards plaintext HTTP to the workload. */
 export interface InboundListener {
   readonly listen: SocketAddress;
   readonly forward: SocketAddress;
   readonly peers: PeerMatch;
 }
 
-/** Plain HTTP from the workload, mutual TLS out. */
+/** A listener that takes plaintext HTTP from the workload and forwards it by mutual TLS. */
 export interface OutboundListener {
   readonly listen: SocketAddress;
   readonly connect: SocketAddress;
   readonly peers: PeerMatch;
 }
 
-/** What the bootstrap is made of. */
+/** The settings of a bootstrap. */
 export interface BootstrapOptions {
   readonly nodeId: string;
   readonly nodeCluster: string;
@@ -36,7 +36,7 @@ export interface BootstrapOptions {
   readonly outbound: readonly OutboundListener[];
 }
 
-/** A JSON value that Envoy reads; its shape is Envoy's. */
+/** A JSON object of Envoy's configuration. */
 type Json = Readonly<Record<string, unknown>>;
 
 const sdsCluster = "sds-grpc";
@@ -44,7 +44,7 @@ const typeUrl = (name: string): string => `type.googleapis.com/${name}`;
 const tlsExtension = "envoy.extensions.transport_sockets.tls.v3";
 const httpOptions = "envoy.extensions.upstreams.http.v3.HttpProtocolOptions";
 
-/** Istio's inbound defaults. TLS 1.3 has its own suites. */
+/** Istio's inbound defaults. The list of suites does not concern TLS 1.3. */
 const tlsParameters: Json = {
   tls_minimum_protocol_version: "TLSv1_2",
   tls_maximum_protocol_version: "TLSv1_3",
@@ -57,8 +57,8 @@ const tlsParameters: Json = {
 };
 
 /**
- * A complete bootstrap of an Envoy whose certificates come from the agent: static listeners and
- * clusters with the TLS contexts that a mesh configures.
+ * Creates the complete bootstrap of an Envoy that gets its certificates from the agent. It has static
+ * listeners and clusters, with the TLS contexts that a mesh configures.
  */
 export function createBootstrap(options: BootstrapOptions): Json {
   const { inbound, outbound } = options;
@@ -75,7 +75,7 @@ export function createBootstrap(options: BootstrapOptions): Json {
         ...inbound.map(({ forward }, i) => cluster(`inbound-${i}`, forward)),
         ...outbound.map(({ connect, peers }, i) => ({
           ...cluster(`outbound-${i}`, connect),
-          // HTTP/2 or HTTP/1.1, whichever the handshake agrees on.
+          // ALPN chooses HTTP/2 or HTTP/1.1.
           ...protocolOptions({
             auto_config: { http_protocol_options: {}, http2_protocol_options: {} },
           }),
@@ -97,7 +97,7 @@ function inboundListener({ listen, peers }: InboundListener, name: string): Json
       {
         filters: [
           httpConnections(name, {
-            // The workload may believe this header: whatever a peer sent in it is gone.
+            // Envoy replaces the header that a peer sent, so the workload may trust it.
             forward_client_cert_details: "SANITIZE_SET",
             set_current_client_cert_details: { uri: true },
           }),
@@ -161,7 +161,7 @@ function secretConfig(name: string): Json {
   return {
     name,
     sds_config: {
-      // Wait for the certificate, however long it takes: there is nothing to serve without it.
+      // No timeout, because the listener cannot serve without the certificate.
       initial_fetch_timeout: "0s",
       resource_api_version: "V3",
       api_config_source: {

@@ -5,41 +5,41 @@ import { messageOf } from "../../foundation/errors.ts";
 import type { OperationLog } from "../../foundation/event-log.ts";
 import { fetchTrusting } from "../../host/node-fetch.ts";
 
-/** How often a program that crashes is started again. */
+/** How often a crashed program is restarted. */
 export interface RestartBudget {
-  /** Crashes in a row; a program that ran for a while has earned them back. */
-  readonly most: number;
-  /** Doubled with each. */
+  /** Restarts in a row. A run of a minute resets the count. */
+  readonly maximum: number;
+  /** The wait before the first restart. It doubles with each. */
   readonly firstWaitMilliseconds: number;
 }
 
-/** What pilot-agent gave Envoy, when it still restarted it. */
-export const usualRestarts: RestartBudget = { most: 10, firstWaitMilliseconds: 200 };
+/** The budget of pilot-agent, from the time when it restarted Envoy. */
+export const usualRestarts: RestartBudget = { maximum: 10, firstWaitMilliseconds: 200 };
 
-/** A program, and how it is kept running and ended. */
+/** A program, and the settings by which it is supervised. */
 export interface SupervisedProgram {
   readonly command: string;
   readonly arguments: readonly string[];
-  /** Envoy's admin interface, which is asked to drain; or `undefined`. */
+  /** Envoy's admin interface for the drain, or `undefined` for no drain. */
   readonly adminUrl: string | undefined;
-  /** How long connections get to end by themselves. */
+  /** How long connections have to end by themselves. */
   readonly drainMilliseconds: number;
   readonly restarts: RestartBudget;
   readonly log: OperationLog;
 }
 
-const longestRestartMilliseconds = 30_000;
-const goodRunMilliseconds = 60_000;
+const longestWaitMilliseconds = 30_000;
+const stableRunMilliseconds = 60_000;
 const killAfterMilliseconds = 10_000;
 
 const askAdmin = fetchTrusting(undefined);
 
-/** What a shell says of a command that it does not find. */
+/** A shell's exit code for a missing command. */
 const commandNotFound = 127;
 
 /**
- * Runs a program, restarts it when it crashes, and ends it gently. Envoy's certificates come over a
- * stream, so that a restarted Envoy has them as soon as it asks.
+ * Runs Envoy, restarts it when it crashes, and drains it before it ends it. A restarted Envoy gets its
+ * certificates by SDS.
  */
 export class EnvoyProcess {
   readonly #program: SupervisedProgram;
@@ -51,16 +51,16 @@ export class EnvoyProcess {
     this.#program = program;
   }
 
-  /** Runs until the program is done, is ended, or has used up its restarts. @returns Its exit code. */
+  /** Runs until the program succeeds, is ended, or has used up its restarts. @returns Its exit code. */
   async run(): Promise<number> {
-    const { most, firstWaitMilliseconds } = this.#program.restarts;
+    const { maximum, firstWaitMilliseconds } = this.#program.restarts;
     for (let restarts = 0; ; restarts++) {
-      const begin = performance.now();
+      const startedAt = performance.now();
       const code = await this.#runOnce();
       if (this.#isEnding || code === 0 || code === commandNotFound) return code;
-      if (performance.now() - begin > goodRunMilliseconds) restarts = 0;
-      if (restarts >= most) return code;
-      const wait = Math.min(longestRestartMilliseconds, firstWaitMilliseconds * 2 ** restarts);
+      if (performance.now() - startedAt > stableRunMilliseconds) restarts = 0;
+      if (restarts >= maximum) return code;
+      const wait = Math.min(longestWaitMilliseconds, firstWaitMilliseconds * 2 ** restarts);
       this.#program.log.operation({
         event: "proxy-restarting",
         level: "error",
@@ -72,7 +72,7 @@ export class EnvoyProcess {
     }
   }
 
-  /** Drains and ends it; a second call does not wait for the drain, and a third not at all. */
+  /** Drains and ends the program. A second call cuts the drain short, and a third kills the program. */
   async end(): Promise<void> {
     const child = this.#child;
     if (this.#isEnding) {
@@ -89,7 +89,7 @@ export class EnvoyProcess {
     child?.once("exit", () => clearTimeout(killing));
   }
 
-  /** Passes a signal on: Envoy reopens its logs at SIGUSR1. */
+  /** Forwards a signal. Envoy reopens its logs at SIGUSR1. */
   signal(name: NodeJS.Signals): void {
     this.#child?.kill(name);
   }
@@ -107,13 +107,10 @@ export class EnvoyProcess {
         if (child.pid === undefined) resolve(commandNotFound);
       });
       child.on("exit", (code, signal) => {
-        const number = code ?? 128 + (signal ? constants.signals[signal] : 0);
-        log.operation({
-          event: "proxy-exited",
-          level: number === 0 ? "info" : "warning",
-          code: number,
-        });
-        resolve(number);
+        const exitCode = code ?? 128 + (signal ? constants.signals[signal] : 0);
+        const level = exitCode === 0 ? "info" : "warning";
+        log.operation({ event: "proxy-exited", level, code: exitCode });
+        resolve(exitCode);
       });
     });
   }

@@ -17,7 +17,7 @@ function faultsOf(variables: Environment): string {
   throw new Error("nothing was refused");
 }
 
-test("has pilot-agent's defaults in a pod that says only who it is", () => {
+test("has pilot-agent's defaults in a pod that sets its namespace and account alone", () => {
   const configuration = parse({});
   expect(configuration).toMatchObject({
     subject: { mode: "sidecar", spiffeId: "spiffe://cluster.local/ns/foo/sa/bar" },
@@ -58,7 +58,7 @@ test.each([
     { WORKLOAD_RSA_KEY_SIZE: "2048", ECC_SIGNATURE_ALGORITHM: "ECDSA" },
     { kind: "EC", curve: "P-256" },
   ],
-])("makes of %o the key %o", (variables, key) => {
+])("with %o requests the key %o", (variables, key) => {
   expect(parse(variables).request.key).toEqual(key);
 });
 
@@ -67,7 +67,7 @@ test.each([
   [{ CA_ROOT_CA: "/a.pem" }, "/a.pem"],
   [{ PILOT_CERT_PROVIDER: "custom" }, "./etc/certs/root-cert.pem"],
   [{ PROV_CERT: "/prov" }, "/prov/root-cert.pem"],
-])("believes with %o the CA by %s", (variables, rootFile) => {
+])("with %o takes the CA's roots from %s", (variables, rootFile) => {
   expect(parse(variables).ca.rootFile).toBe(rootFile);
 });
 
@@ -75,7 +75,7 @@ test("sends CA_HEADER_ variables as headers", () => {
   expect(parse({ "CA_HEADER_X-Team": "blue" }).request.headers).toEqual({ "X-Team": "blue" });
 });
 
-test("serves its status on an IPv6 address too", () => {
+test("serves its status on an IPv6 address", () => {
   expect(parse({ RAMPART_STATUS_ADDR: "[::1]:15020" }).statusAddress).toEqual({
     host: "::1",
     port: 15020,
@@ -87,13 +87,13 @@ test("lets an identity linger for as long as a timer holds", () => {
   expect(subject).toMatchObject({ mode: "node", lingerMilliseconds: 596 * 3_600_000 });
 });
 
-test("looks for the bundle where the CA is, unless it is told otherwise", () => {
+test("expects the bundle at the CA by default", () => {
   const edge = { CA_ADDR: "https://ca.example.com" };
   expect(parse(edge).bundleUrl).toBe("https://ca.example.com/bundle.json");
   expect(parse({ ...edge, RAMPART_BUNDLE_URL: "off" }).bundleUrl).toBeUndefined();
 });
 
-test("writes files that only their owner may read, except in a pod", () => {
+test("makes files readable for their owner alone, except in a pod", () => {
   expect(parse({ OUTPUT_CERTS: "/out" }).output?.mode).toBe(0o600);
   const inPod = { OUTPUT_CERTS: "/out", KUBERNETES_SERVICE_HOST: "10.0.0.1" };
   expect(parse(inPod).output?.mode).toBe(0o644);
@@ -115,16 +115,16 @@ test.each<[Environment, string]>([
   [{ RAMPART_FEDERATED_BUNDLES: "other.test=http://other.test" }, "RAMPART_FEDERATED_BUNDLES"],
   [{ RAMPART_FEDERATED_BUNDLES: "Other=https://other.test" }, "RAMPART_FEDERATED_BUNDLES"],
   [{ RAMPART_FEDERATED_BUNDLES: "other.test" }, "RAMPART_FEDERATED_BUNDLES"],
-  [{ RAMPART_FEDERATED_BUNDLES: "cluster.local=https://other.test" }, "our own"],
+  [{ RAMPART_FEDERATED_BUNDLES: "cluster.local=https://other.test" }, "is TRUST_DOMAIN"],
   [{ RAMPART_FEDERATED_BUNDLES: "o.test=https://a.test,o.test=https://b.test" }, "twice"],
   [{ RAMPART_STATUS_ADDR: "15020" }, "RAMPART_STATUS_ADDR"],
   [{ RAMPART_OUTPUT_OWNER: "root" }, "RAMPART_OUTPUT_OWNER"],
   [{ RAMPART_WORKLOADS: "/w", OUTPUT_CERTS: "/out" }, "OUTPUT_CERTS"],
-])("refuses %o with a line that names the fault", (variables, name) => {
+])("refuses %o with a line that names the variable", (variables, name) => {
   expect(faultsOf(variables)).toContain(name);
 });
 
-test("says what would be right, also where the schema itself refuses", () => {
+test("says what would be right where the schema refuses", () => {
   expect(faultsOf({ CA_PROVIDER: "Vault", WORKLOAD_RSA_KEY_SIZE: "10000" })).toBe(
     'CA_PROVIDER: Invalid option: expected one of "Citadel"|""\n' +
       "WORKLOAD_RSA_KEY_SIZE: Too big: expected number to be <=8192",
@@ -156,6 +156,6 @@ test.each([
   ["istiod", undefined],
   ["istiod:99999", undefined],
   ["", undefined],
-])("reads the address %s", (text, address) => {
+])("parses the address %s", (text, address) => {
   expect(parseCaAddress(text)).toEqual(address);
 });

@@ -5,25 +5,25 @@ import { parseConfiguration } from "../../../src/agent/configuration/configurati
 
 const page = readFileSync("docs/agent.md", "utf8");
 
-/** The code blocks of the page in this language. */
+/** The page's code blocks in this language. */
 const blocks = (language: string): readonly string[] =>
   [...page.matchAll(new RegExp(`\`\`\`${language}\\n([^]*?)\`\`\``, "g"))].map(
     ([, text]) => text ?? "",
   );
 
-test("names every variable that the agent reads, and no other", () => {
+test("lists every variable that the agent reads, and no other", () => {
   const table = page.slice(page.indexOf("## Configure it"), page.indexOf("## Different from"));
   const rows = table.split("\n").filter((line) => line.startsWith("| `"));
   const named = rows.flatMap((row) => row.split("|")[1]?.match(/[A-Z][A-Z0-9_]+(?=`)/g) ?? []);
   const source = readFileSync("src/agent/configuration/environment.ts", "utf8");
   const read = [...source.matchAll(/^ {2}readonly ([A-Z0-9_]+)/gm)].map(([, name = ""]) => name);
-  // It is read, but set by Kubernetes and not by an operator.
+  // Kubernetes sets this variable, not an operator.
   expect(named.toSorted()).toEqual(
     read.filter((name) => name !== "KUBERNETES_SERVICE_HOST").toSorted(),
   );
 });
 
-test("shows a pod whose environment is a sidecar's", () => {
+test("shows a pod with the environment of a sidecar", () => {
   const [manifest = ""] = blocks("yaml");
   const document = parseDocument(manifest);
   const pod = document.toJS();
@@ -51,7 +51,7 @@ test("shows a pod whose environment is a sidecar's", () => {
   expect(mounts).toEqual(volumes);
 });
 
-test("shows a unit whose environment is a machine's", () => {
+test("shows a unit with the environment of a machine", () => {
   const [unit = ""] = blocks("ini");
   const lines = unit.split("\n").filter((line) => line.startsWith("Environment="));
   const pairs = lines.flatMap((line) => line.slice("Environment=".length).split(" "));

@@ -4,7 +4,7 @@ import { expect, onTestFinished, test } from "vitest";
 import { EnvoyProcess } from "../../../src/agent/envoy/envoy-process.ts";
 import { createEventRecorder } from "../../testkit/event-recorder.ts";
 
-/** A program that Node runs in the place of Envoy, and what was logged of it. */
+/** Supervises a script of Node in place of Envoy. */
 function supervise(script: string, adminUrl?: string) {
   const log = createEventRecorder();
   const program = new EnvoyProcess({
@@ -12,7 +12,7 @@ function supervise(script: string, adminUrl?: string) {
     arguments: ["-e", script],
     adminUrl,
     drainMilliseconds: 1,
-    restarts: { most: 2, firstWaitMilliseconds: 1 },
+    restarts: { maximum: 2, firstWaitMilliseconds: 1 },
     log,
   });
   const { until, operations } = log;
@@ -20,8 +20,8 @@ function supervise(script: string, adminUrl?: string) {
   return { program, until, count };
 }
 
-/** An admin interface, or whatever else a program wants to tell something. */
-async function startAdmin() {
+/** Starts a server that records requests: an admin interface, or the receiver of a script's messages. */
+async function startRecorder() {
   const requests: string[] = [];
   let wake = (): void => undefined;
   const server = createServer((request, response) => {
@@ -31,7 +31,7 @@ async function startAdmin() {
   });
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
   onTestFinished(() => void server.close());
-  const asked = async (times: number): Promise<readonly string[]> => {
+  const received = async (times: number): Promise<readonly string[]> => {
     while (requests.length < times) {
       await new Promise<void>((resolve) => {
         wake = resolve;
@@ -39,18 +39,18 @@ async function startAdmin() {
     }
     return requests;
   };
-  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, asked };
+  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, received };
 }
 
 const forever = "setInterval(() => {}, 1000)";
 
-test("ends with a program that is done", async () => {
+test("ends when its program succeeds", async () => {
   const { program, count } = supervise("process.exit(0)");
   expect(await program.run()).toBe(0);
   expect(count("proxy-started")).toBe(1);
 });
 
-test("starts a program that crashes again, until its budget is used up, and ends with its code", async () => {
+test("restarts a crashing program until its budget is used up, and ends with its exit code", async () => {
   const { program, count } = supervise("process.exit(3)");
   expect(await program.run()).toBe(3);
   expect(count("proxy-started")).toBe(3);
@@ -62,28 +62,28 @@ test("counts a signal as a crash, with a shell's number for it", async () => {
   expect(count("proxy-started")).toBe(3);
 });
 
-test("says of a program that is not there what a shell says", async () => {
+test("ends with 127 for a missing program, as a shell does", async () => {
   const log = createEventRecorder();
   const program = new EnvoyProcess({
     command: "/nowhere/envoy",
     arguments: [],
     adminUrl: undefined,
     drainMilliseconds: 1,
-    restarts: { most: 2, firstWaitMilliseconds: 1 },
+    restarts: { maximum: 2, firstWaitMilliseconds: 1 },
     log,
   });
   expect(await program.run()).toBe(127);
   expect(log.operations.map(({ event }) => event)).toEqual(["proxy-unstartable"]);
 });
 
-test("drains a program before it ends it, and does not start it again", async () => {
-  const admin = await startAdmin();
+test("drains a program before it ends it, and does not restart it", async () => {
+  const admin = await startRecorder();
   const { program, until, count } = supervise(forever, admin.url);
   const running = program.run();
   await until("proxy-started");
   await program.end();
   expect(await running).toBe(143);
-  expect(await admin.asked(1)).toEqual(["POST /drain_listeners?graceful"]);
+  expect(await admin.received(1)).toEqual(["POST /drain_listeners?graceful"]);
   expect(count("proxy-started")).toBe(1);
 });
 
@@ -96,24 +96,24 @@ test("ends a program whose admin interface does not answer", async () => {
   expect(count("proxy-undrained")).toBe(1);
 });
 
-test("kills a program that will not end, when it is told a third time", async () => {
-  const deaf = await startAdmin();
+test("kills a program that ignores SIGTERM at the third call", async () => {
+  const recorder = await startRecorder();
   const { program } = supervise(
-    `process.on("SIGTERM", () => {}); fetch("${deaf.url}/deaf", { method: "POST" }); ${forever}`,
+    `process.on("SIGTERM", () => {}); fetch("${recorder.url}/ready", { method: "POST" }); ${forever}`,
   );
   const running = program.run();
-  await deaf.asked(1);
+  await recorder.received(1);
   for (let times = 0; times < 3; times++) await program.end();
   expect(await running).toBe(137);
 });
 
-test("passes signals on", async () => {
-  const ready = await startAdmin();
+test("forwards signals", async () => {
+  const recorder = await startRecorder();
   const { program } = supervise(
-    `process.on("SIGUSR2", () => process.exit(0)); fetch("${ready.url}/ready"); ${forever}`,
+    `process.on("SIGUSR2", () => process.exit(0)); fetch("${recorder.url}/ready"); ${forever}`,
   );
   const running = program.run();
-  await ready.asked(1);
+  await recorder.received(1);
   program.signal("SIGUSR2");
   expect(await running).toBe(0);
 });

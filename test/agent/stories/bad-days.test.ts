@@ -19,7 +19,7 @@ type Answer = (request: IncomingMessage, response: ServerResponse) => void;
 
 const isCall = ({ url }: IncomingMessage): boolean => url?.includes("CreateCertificate") ?? false;
 
-/** Answers calls, and leaves the rest unanswered with a 404. */
+/** Answers calls of CreateCertificate, and every other request with 404. */
 const toCalls =
   (answer: Answer): Answer =>
   (request, response) =>
@@ -33,21 +33,21 @@ const json = (status: number, body: unknown): Answer =>
 test.each<[string, Answer, string]>([
   ["refuses", json(401, { code: "unauthenticated", message: "no" }), "authority-refused"],
   [
-    "has nothing that signs",
+    "has no signing authority",
     json(503, { code: "unavailable", message: "no" }),
     "authority-unreachable",
   ],
   [
-    "answers with a page",
+    "answers with HTML",
     toCalls((_q, r) => void r.writeHead(200).end("<html>")),
     "authority-unreachable",
   ],
   ["cuts the connection", toCalls((_q, r) => void r.destroy()), "authority-unreachable"],
   [
-    "answers without an end",
+    "answers without end",
     toCalls((_q, r) => {
       r.writeHead(200, { "content-type": "application/proto" });
-      // Above the largest answer that is read.
+      // More than the largest answer that the agent reads.
       for (let i = 0; i < 20; i++) r.write(Buffer.alloc(100_000, 0x0a));
     }),
     "authority-unreachable",
@@ -64,7 +64,7 @@ test.each<[string, Answer, string]>([
   expect(await stream.secrets()).toHaveLength(1);
 });
 
-test("survives a CA that is not there when it starts", async () => {
+test("survives a CA that is unreachable at the start", async () => {
   await ca.pause();
   const { event } = await runAgent(ca);
   await event("renewal-failed");
@@ -72,7 +72,7 @@ test("survives a CA that is not there when it starts", async () => {
   await event("certificate-obtained");
 });
 
-test("uses a new token as soon as it is there", async () => {
+test("uses a new token at the next attempt", async () => {
   const file = `${await ca.tokenFile("foo:bar")}-later`;
   const { event } = await runAgent(ca, { RAMPART_TOKEN_FILE: file });
   await event("token-missing");
@@ -84,7 +84,7 @@ test("uses a new token as soon as it is there", async () => {
   await event("certificate-obtained");
 });
 
-test("does not take a certificate for another identity", async () => {
+test("refuses a certificate for another identity", async () => {
   const { event } = await runAgent(ca, { SERVICE_ACCOUNT: "somebody-else" });
   expect(await event("renewal-failed")).toMatchObject({ fault: "identity-mismatch" });
 });
@@ -103,7 +103,7 @@ test("learns of new roots from the bundle, without a request for a certificate",
   expect(roots && pemsOf(roots)[0]?.split("BEGIN CERTIFICATE")).toHaveLength(3);
 });
 
-test("leaves an authority that is tainted, and forgets its root", async () => {
+test("renews when its authority is tainted, and no longer trusts the root", async () => {
   const { agent, event } = await runAgent(ca, { RAMPART_BUNDLE_REFRESH: "1s" });
   await event("bundle-read");
   await event("certificate-obtained");
@@ -115,7 +115,7 @@ test("leaves an authority that is tainted, and forgets its root", async () => {
   expect(roots[0]?.sha256).not.toBe(before?.sha256);
 });
 
-test("serves from its cache when it starts while the CA is away", async () => {
+test("serves its cached certificate while the CA is unreachable", async () => {
   const variables = { RAMPART_CACHE: `${await ca.tokenFile("foo:bar")}-cache` };
   const first = await runAgent(ca, variables);
   const { serial } = await first.event("certificate-obtained");
@@ -126,7 +126,7 @@ test("serves from its cache when it starts while the CA is away", async () => {
   expect(second.agent.status()).toMatchObject({ isReady: true, roots: [{}] });
 });
 
-test("does not start where a live agent serves, and leaves nothing running", async () => {
+test("does not start on the socket of a live agent, and does not disturb it", async () => {
   const { sdsSocket } = await runAgent(ca);
   await expect(runAgent(ca, { RAMPART_SDS_SOCKET: sdsSocket })).rejects.toThrow(ConfigurationError);
   const stream = new SdsStream(sdsSocket);
@@ -134,7 +134,7 @@ test("does not start where a live agent serves, and leaves nothing running", asy
   expect(await stream.secrets()).toHaveLength(1);
 });
 
-test("does not start where its status address is taken, and leaves nothing running", async () => {
+test("does not start if its status address is taken, and leaves no socket", async () => {
   const { agent, folder } = await runAgent(ca);
   const variables = {
     RAMPART_STATUS_ADDR: new URL(agent.statusUrl).host,
@@ -144,7 +144,7 @@ test("does not start where its status address is taken, and leaves nothing runni
   await expect(once(connect(variables.RAMPART_SDS_SOCKET), "connect")).rejects.toThrow("ENOENT");
 });
 
-test("survives clients that make no sense", async () => {
+test("survives clients that send garbage", async () => {
   const { sdsSocket } = await runAgent(ca);
   const garbage = connect(sdsSocket);
   garbage.on("error", () => undefined);
@@ -175,7 +175,7 @@ test("survives a client that floods and never reads", async () => {
   });
   stream.on("error", () => undefined);
   stream.pause();
-  // A node with the id "e", and the name "default", again and again without a nonce.
+  // A request with the node "e" and the name "default", without a nonce.
   const message = Buffer.from("12030a01651a0764656661756c74", "hex");
   const frame = Buffer.concat([Buffer.from([0, 0, 0, 0, message.length]), message]);
   const flood = Buffer.concat(Array.from({ length: 2_000 }, () => frame));

@@ -40,7 +40,7 @@ function bundleOf(sequence: number, ...certificates: readonly X509Certificate[])
   return JSON.stringify({ ...document, keys: [...keys, signing] });
 }
 
-/** An agent that is federated with a bundle endpoint of `other.test` over TLS, as the Web has it. */
+/** Starts an agent that is federated with a bundle endpoint of `other.test`, over TLS. */
 async function startFederated(listener: RequestListener, changes: Partial<Endpoint> = {}) {
   const server = await startTlsServer(listener);
   const folder = await temporaryFolder();
@@ -68,7 +68,7 @@ interface Endpoint {
 
 type Federated = Awaited<ReturnType<typeof startFederated>>;
 
-/** The bundle of `other.test` as a workload is given it; nothing while there is none. */
+/** The root of `other.test` that the Workload API serves, or `undefined` if there is none. */
 async function foreignRoot({ client }: Federated): Promise<string | undefined> {
   const headers = { "workload.spiffe.io": "true" };
   for await (const { bundles } of client.fetchX509Bundles({}, { headers })) {
@@ -78,12 +78,12 @@ async function foreignRoot({ client }: Federated): Promise<string | undefined> {
   throw new Error("the stream has ended");
 }
 
-test("a workload is given the roots of a federated trust domain as they change, and keeps the last good ones", async () => {
+test("a workload gets the changing roots of a federated trust domain, and keeps the last good ones", async () => {
   let answer: RequestListener = (_, response) => void response.end(bundleOf(5, rootOf(0)));
-  const asked: unknown[] = [];
+  const requests: unknown[] = [];
   const agent = await startFederated((request, response) => {
     const { prefer, authorization } = request.headers;
-    asked.push([request.method, prefer, authorization]);
+    requests.push([request.method, prefer, authorization]);
     answer(request, response);
   });
   const becomes = (subject: string) =>
@@ -103,15 +103,15 @@ test("a workload is given the roots of a federated trust domain as they change, 
   expect(await foreignRoot(agent)).toBe("O=b");
   answer = (_, response) => void response.end(bundleOf(7, rootOf(2)));
   await becomes("O=c");
-  // Nobody but a GET is asked for, and nothing of ours is told.
-  expect(asked.every((each) => String(each) === "GET,,")).toBe(true);
+  // Each request is a GET, without a credential or a preference.
+  expect(requests.every((each) => String(each) === "GET,,")).toBe(true);
 });
 
 const garbage: readonly [string, () => string][] = [
   ["is no JSON", () => "<html>"],
   ["is no bundle", () => JSON.stringify({ keys: {} })],
   [
-    "has a certificate that is none",
+    "has a certificate that does not parse",
     () => bundleOf(1, rootOf(0)).replace('"x5c":["', '"x5c":["AA'),
   ],
   ["has a negative sequence", () => bundleOf(-1, rootOf(0))],
@@ -134,9 +134,9 @@ test("a bundle with the certificate of a workload for a root is refused", async 
 
 test.each([
   ["another trust domain's", "spiffe://evil.test", undefined],
-  ["ours", "spiffe://cluster.local", undefined],
+  ["the agent's own", "spiffe://cluster.local", undefined],
   ["its own", other, "O=named"],
-])("a root that says itself to be %s is believed accordingly", async (_, name, subject) => {
+])("a root whose SPIFFE ID is %s is trusted accordingly", async (_, name, subject) => {
   const root = new X509Certificate(await namedRoot(name));
   const agent = await startFederated((_, response) => void response.end(bundleOf(1, root)));
   const { outcome } = await agent.event("federated-bundle-read");
@@ -165,16 +165,16 @@ test("a redirect is not followed", async () => {
 
 test.each<[string, () => Partial<Endpoint>]>([
   ["whose certificate has another name", () => ({ host: "localhost" })],
-  ["for which nobody vouches", () => ({ trusted: roots[0]?.pem ?? "" })],
-  ["for which an empty file vouches", () => ({ trusted: "" })],
-  ["for which a file without a certificate vouches", () => ({ trusted: "-----BEGIN X-----\n" })],
-])("a server %s is not believed", async (_, changes) => {
-  let isAsked = false;
+  ["whose root is unknown", () => ({ trusted: roots[0]?.pem ?? "" })],
+  ["whose root file is empty", () => ({ trusted: "" })],
+  ["whose root file has no certificate", () => ({ trusted: "-----BEGIN X-----\n" })],
+])("a server %s gets no request", async (_, changes) => {
+  let isRequested = false;
   const agent = await startFederated((_, response) => {
-    isAsked = true;
+    isRequested = true;
     response.end(bundleOf(1, rootOf(0)));
   }, changes());
   await agent.event("bundle-unread");
   expect(await foreignRoot(agent)).toBeUndefined();
-  expect(isAsked).toBe(false);
+  expect(isRequested).toBe(false);
 });

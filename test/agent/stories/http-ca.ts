@@ -18,20 +18,20 @@ import { createTokenKey, jwksOf, mintAccountToken } from "../../testkit/callers/
 import { createEventRecorder, type EventRecorder } from "../../testkit/event-recorder.ts";
 import { taintSigner } from "./taint-signer.ts";
 
-/** The real CA behind a real HTTP server of this machine, by the real time. */
+/** The real CA behind an HTTP server on the loopback address, with the real clock. */
 export interface HttpCa {
   readonly url: string;
   readonly store: MemoryStore;
   readonly log: EventRecorder;
-  /** A file with a token for this account (`ns:name`); white space around it, as files have. */
+  /** Writes a file with a token for this account (`ns:name`), with white space around it. */
   readonly tokenFile: (account: string) => Promise<string>;
   /** Runs the cron. */
   readonly cron: () => Promise<void>;
-  /** Taints the authority that signs now. */
+  /** Taints the signing authority. */
   readonly taint: (departure: Departure) => Promise<string>;
-  /** While set, answers in place of the CA. */
+  /** While it is set, it answers in place of the CA. */
   intercept: ((request: IncomingMessage, response: ServerResponse) => void) | undefined;
-  /** Cuts the connections and listens no more. */
+  /** Cuts every connection and stops listening. */
   readonly pause: () => Promise<void>;
   readonly resume: () => Promise<void>;
   readonly close: () => Promise<void>;
@@ -39,7 +39,7 @@ export interface HttpCa {
 
 const issuer = "https://cluster.test";
 
-/** @param values Keys of the CA's configuration; what is not given has a value that works. */
+/** @param values Keys of the CA's configuration. The others have values that work. */
 export async function startHttpCa(
   values: Readonly<Record<string, unknown>> = {},
   table: Readonly<Record<string, unknown>> = {},

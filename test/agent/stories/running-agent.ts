@@ -9,24 +9,24 @@ import type { OperationalEvent } from "../../../src/foundation/event-log.ts";
 import { createEventRecorder } from "../../testkit/event-recorder.ts";
 import type { HttpCa } from "./http-ca.ts";
 
-/** An agent in this process, for the length of one test. */
+/** An agent in this process. It ends with the test. */
 export interface RunningAgent {
   readonly agent: Agent;
   readonly folder: string;
   readonly sdsSocket: string;
   readonly events: readonly OperationalEvent[];
-  /** Resolves with the first event of this name, from the past too. */
-  readonly event: (name: string, times?: number) => Promise<OperationalEvent>;
+  /** Resolves with the first event of this name, or the n-th, even if it came before the call. */
+  readonly event: (name: string, n?: number) => Promise<OperationalEvent>;
 }
 
-/** A folder that is gone when the test is over; its path is short enough for a socket. */
+/** Makes a folder that is removed after the test. Its path is short enough for a socket. */
 export async function temporaryFolder(): Promise<string> {
   const folder = await mkdtemp(join(tmpdir(), "agent-"));
   onTestFinished(() => rm(folder, { recursive: true, force: true }));
   return folder;
 }
 
-/** @param variables What the test changes of an environment in which an agent works. */
+/** @param variables Changes to an environment that works. */
 export async function runAgent(ca: HttpCa, variables: Environment = {}): Promise<RunningAgent> {
   const folder = await temporaryFolder();
   const environment = {
@@ -42,7 +42,7 @@ export async function runAgent(ca: HttpCa, variables: Environment = {}): Promise
   return { ...started, folder, sdsSocket: environment.RAMPART_SDS_SOCKET };
 }
 
-/** Starts an agent of exactly this environment. */
+/** Starts an agent with exactly this environment. */
 export async function startTestAgent(
   environment: Environment,
 ): Promise<Pick<RunningAgent, "agent" | "events" | "event">> {

@@ -16,11 +16,11 @@ beforeAll(async () => {
 });
 afterAll(() => served.end());
 
-/** The environment of a pod, or of a machine, that calls the served CA. */
+/** The environment of a pod or a machine that calls the CA. */
 async function environment(folder: string): Promise<Environment> {
   await writeFile(`${folder}/root-cert.pem`, await served.bundle());
   return {
-    // A forwarded port of istiod: the certificate still names the Service.
+    // Like a forwarded port of istiod, whose certificate names its Service.
     CA_ADDR: `localhost:${served.port}`,
     CA_ROOT_CA: `${folder}/root-cert.pem`,
     POD_NAMESPACE: "foo",
@@ -36,7 +36,7 @@ async function writeToken(folder: string): Promise<void> {
   await writeFile(`${folder}/token`, await mintAccountToken(key, issuer, "foo:bar", new Date()));
 }
 
-test("a pod's environment gets its certificate over native gRPC, and the published bundle", async () => {
+test("an agent with a pod's environment gets its certificate over native gRPC, and the published bundle", async () => {
   const folder = await temporaryFolder();
   await writeToken(folder);
   const { event, events } = await startTestAgent(await environment(folder));
@@ -49,8 +49,8 @@ test("a pod's environment gets its certificate over native gRPC, and the publish
   expect(events.filter(({ level }) => level !== "info")).toEqual([]);
 });
 
-// Istio's virtual machine: a token the first time, and after a reboot nothing but the certificate.
-test("a machine comes back with the certificate that it had, and without a token", async () => {
+// Like Istio's virtual machine, it has a token for the first start and the certificate alone after a reboot.
+test("a machine renews with its last certificate after a reboot, without a token", async () => {
   const folder = await temporaryFolder();
   await writeToken(folder);
   const machine = {

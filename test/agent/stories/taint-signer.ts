@@ -4,14 +4,14 @@ import { recordTaint } from "../../../src/ca/taint.ts";
 import type { Composition } from "../../../src/compose/composition.ts";
 import { createTaint, type Departure } from "../../../src/pki/authority/taint.ts";
 
-/** Taints the authority that signs now, and lets the cron do what follows. @returns Its id. */
+/** Taints the signing authority, and runs the cron. @returns The id of the authority. */
 export async function taintSigner(
   { certificateAuthority, mint }: Composition,
   departure: Departure,
   now: Date,
 ): Promise<string> {
   const { issuer } = await certificateAuthority.issuance.authorities.at(now);
-  if (!issuer) throw new Error("nothing signs");
+  if (!issuer) throw new Error("no authority signs");
   const { id } = issuer.authority;
   const records = await mint.store.load();
   const store = await openStored(records, mint);
