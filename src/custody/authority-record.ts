@@ -5,10 +5,13 @@ import type { AuthorityCertificates } from "../pki/authority/signing-authority.t
 import { parseBase64, toBase64 } from "../pki/encoding/base64.ts";
 import type { Bytes } from "../pki/encoding/bytes.ts";
 
-/** The only version of records that this code writes and opens. */
+/** The version of the records that this code writes, and the only one that it opens. */
 export const recordVersion = 1;
 
-/** A record's refusal to open, and the check that refused it. A fault of the store, never a caller's. */
+/**
+ * A record that does not open, and the check that it failed. It is a fault of the store, never of a
+ * caller.
+ */
 export class RecordError extends Error {
   override readonly name = "RecordError";
   readonly check: "form" | "version" | "id" | "trust-domain" | "kek" | "seal" | "certificate";
@@ -21,16 +24,16 @@ export class RecordError extends Error {
 
 const maximumRecordLength = 256 * 1024;
 
-/** Octets as records spell them. */
+/** Octets as a field of a record: base64. */
 export const octets: z.ZodMiniType<Bytes, string> = parsedText(parseBase64, "not base64");
 
-/** An instant as records spell it. */
+/** An instant as a field of a record: RFC 3339 with milliseconds, UTC. */
 export const instant: z.ZodMiniType<Date, string> = z.pipe(
   z.iso.datetime({ precision: 3 }),
   z.transform((text) => new Date(text)),
 );
 
-/** A schedule as records spell it. */
+/** A schedule as a field of a record. */
 export const scheduleForm: z.ZodMiniType<Schedule> = z.strictObject({
   publishedFrom: instant,
   signsFrom: instant,
@@ -51,7 +54,7 @@ const recordForm = z.strictObject({
   sealedKey: octets,
 });
 
-/** What a record says in the clear: all of it authenticated by the seal on the key. */
+/** The fields of a record in the clear. The seal on the key authenticates all of them. */
 export interface AuthorityRecordHead extends AuthorityCertificates {
   readonly id: string;
   readonly trustDomain: string;
@@ -59,13 +62,17 @@ export interface AuthorityRecordHead extends AuthorityCertificates {
   readonly schedule: Schedule;
 }
 
-/** The record of one authority: what it says, and its private key (PKCS#8) under the KEK. */
+/** The record of one authority, with its private key (PKCS#8) sealed under a KEK. */
 export interface AuthorityRecord extends AuthorityRecordHead {
   readonly iv: Bytes;
   readonly sealedKey: Bytes;
 }
 
-/** @throws RecordError `form` or `version`. */
+/**
+ * Parses the record of an authority. It does not open the seal.
+ *
+ * @throws RecordError `form` or `version`.
+ */
 export function parseAuthorityRecord(value: string): AuthorityRecord {
   const json = value.length <= maximumRecordLength ? parseJson(value) : undefined;
   const version = z.object({ version: z.number() }).safeParse(json);
@@ -73,13 +80,13 @@ export function parseAuthorityRecord(value: string): AuthorityRecord {
     throw new RecordError("version", `version ${version.data.version}, not ${recordVersion}`);
   }
   const parsed = recordForm.safeParse(json);
-  if (parsed.success) return inItsOneSpelling(parsed.data, value);
+  if (parsed.success) return requireCanonical(parsed.data, value);
   const field = parsed.error.issues[0]?.path.join(".");
   throw new RecordError("form", `not a record of an authority: ${field || "not JSON"}`);
 }
 
-/** What spells the same record in another way was not written by this code. */
-function inItsOneSpelling(record: AuthorityRecord, value: string): AuthorityRecord {
+/** This code writes a record in one way only, so another text of the same record comes from elsewhere. */
+function requireCanonical(record: AuthorityRecord, value: string): AuthorityRecord {
   if (formatAuthorityRecord(record) === value) return record;
   throw new RecordError("form", "not spelled as it was sealed");
 }
@@ -93,7 +100,7 @@ export function parseJson(value: string): unknown {
   }
 }
 
-/** The record as text, the same for the same record. */
+/** The canonical text of a record. */
 export function formatAuthorityRecord(record: AuthorityRecord): string {
   return JSON.stringify({
     version: recordVersion,
@@ -104,9 +111,8 @@ export function formatAuthorityRecord(record: AuthorityRecord): string {
 }
 
 /**
- * What the seal binds the key to: the purpose, the version, and every field in the clear. Two records
- * that differ in any of them have different bytes here, because JSON is unambiguous and the fields
- * come in one order.
+ * The associated data of the seal: the purpose, the version, and every field in the clear. Two records
+ * that differ in one of them differ here, because JSON is unambiguous and the order of fields is fixed.
  */
 export function associatedData(head: AuthorityRecordHead): Bytes {
   const bound = ["rampart authority key", recordVersion, headAsJson(head)];

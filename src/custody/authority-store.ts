@@ -1,10 +1,10 @@
-/** What a record is about: an authority and its key, a taint, or an additional root. */
+/** The kind of a record: an authority with its key, a taint, or an additional root. */
 export type RecordKind = "authority" | "taint" | "root";
 
 /** Every kind of record. */
 export const recordKinds: readonly RecordKind[] = ["authority", "taint", "root"];
 
-/** More records than any rotation and any operator leave behind: a store with more was tampered with. */
+/** Rotations and operators leave fewer records than this. A store with more was tampered with. */
 export const maximumRecords = 500;
 
 /** The length of the longest id: a digest in hexadecimal and the two instants of a taint have less. */
@@ -13,33 +13,34 @@ export const maximumIdLength = 128;
 /** The name of a record in the store. */
 export interface RecordName {
   readonly kind: RecordKind;
-  /** Of the authority or root, lower-case hexadecimal; of a taint, followed by what it says. */
+  /** The id of the authority or root in lower-case hexadecimal. A taint appends its instants to it. */
   readonly id: string;
 }
 
-/** A record as it rests: text under a name. Nothing about it is trusted before it is opened. */
+/** A record as it rests: text under a name. Readers trust nothing of it before they have opened it. */
 export interface StoredRecord extends RecordName {
   /** JSON text. */
   readonly value: string;
 }
 
 /**
- * Where the records of authorities rest.
+ * The store in which the records of authorities rest.
  *
- * What is asked of an implementation: a record that was put is seen by every reader within the
- * configured propagation interval, and is then seen until it is deleted; a reader sees a record
- * whole or not at all. What is not asked: that a writer reads its own writes, that two readers agree
- * before that interval is over, transactions, or an order among records. What a record says never
- * changes, only the KEK that seals it, so a stale answer is an older truth and never a wrong one.
+ * An implementation promises that every reader sees a record within the configured propagation interval
+ * after it was put, and from then on until it is deleted. A reader sees a whole record or none.
+ *
+ * It need not promise that a writer reads its own writes, that two readers agree before the interval is
+ * over, transactions, or an order among records. The content of a record never changes, only the KEK that
+ * seals it; so a stale answer is outdated and never wrong.
  */
 export interface AuthorityStore {
   /**
-   * Every record, in any order; one that is still on its way may be missing. Rejects when the store
-   * cannot be read.
+   * Every record, in any order. A record may be missing until its propagation interval is over. Rejects
+   * when the store cannot be read.
    */
   load(): Promise<readonly StoredRecord[]>;
-  /** Durable once it resolves. A record of the same name is replaced. */
+  /** Writes a record, and replaces one of the same name. The record is durable once this resolves. */
   put(record: StoredRecord): Promise<void>;
-  /** Gone for every reader within the propagation interval; nothing happens when it is not there. */
+  /** Deletes a record, if there is one, for every reader within the propagation interval. */
   delete(name: RecordName): Promise<void>;
 }

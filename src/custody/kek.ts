@@ -2,28 +2,30 @@ import type { Bytes } from "../pki/encoding/bytes.ts";
 
 /** A key-encryption key: 256 bits of AES-GCM that WebCrypto never exports. */
 export interface Kek {
-  /** Chosen by the operator; says which key a record was sealed with. */
+  /** The operator's name for the key. A record names the KEK that sealed it. */
   readonly id: string;
   readonly key: CryptoKey;
-  /** HMAC-SHA-256 over what is authentic but no secret; derived, so that the KEK itself only wraps. */
+  /** Authenticates statements, with HMAC-SHA-256. It is derived, so that each key has one purpose. */
   readonly statementKey: CryptoKey;
 }
 
-/** Every KEK that may open a record, the one that seals first. */
+/** Every KEK that may open a record. The first one seals. */
 export type KekRing = readonly [Kek, ...Kek[]];
 
-/** The octets of a KEK: 256 random bits, not a password. */
+/** The length of a KEK: 256 random bits, never a password. */
 export const kekOctets = 32;
 
 /**
- * @param octets {@link kekOctets} of them, fresh from a random source.
- * @param signer The named signer whose records it seals. Each has a key of its own, so that no record
- *   opens in the place of another signer's; without a name, the octets are the key.
+ * Imports a KEK, or derives the KEK of a named signer from it.
+ *
+ * @param octets {@link kekOctets} octets from a random source.
+ * @param signer The named signer whose records the KEK seals. Each signer has its own KEK, so that no
+ *   record opens in the place of another signer's. Without a name, the octets are the KEK.
  */
 export async function importKek(id: string, octets: Bytes, signer?: string): Promise<Kek> {
   const own =
     signer === undefined ? octets : await deriveOctets(octets, `rampart signer ${signer}`);
-  // Node's provider decrypts: it makes its own key of the octets, where WebCrypto would unwrap one.
+  // WebCrypto's provider unwraps a key; Node's decrypts its octets and makes a KeyObject of them.
   const [key, statementKey] = await Promise.all([
     crypto.subtle.importKey("raw", own, "AES-GCM", false, ["wrapKey", "unwrapKey", "decrypt"]),
     deriveStatementKey(own),
@@ -31,7 +33,7 @@ export async function importKek(id: string, octets: Bytes, signer?: string): Pro
   return { id, key, statementKey };
 }
 
-/** HKDF with SHA-256 (RFC 5869), without salt: the input is uniformly random already. */
+/** HKDF with SHA-256 (RFC 5869). It needs no salt, because the input is uniformly random. */
 const hkdf = (purpose: string): HkdfParams => ({
   name: "HKDF",
   hash: "SHA-256",

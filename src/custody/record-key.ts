@@ -6,10 +6,10 @@ const folders: Readonly<Record<RecordKind, string>> = {
   root: "roots",
 };
 
-/** The name of a record as one text, such as `authorities/<id>`: a key of KV, a path in a directory. */
+/** The name of a record as text, such as `authorities/<id>`: a key in KV, a path in a directory. */
 export const recordKey = ({ kind, id }: RecordName): string => `${folders[kind]}/${id}`;
 
-/** The record of a key; none for a key that is not one of ours. */
+/** The record name of a key, in a list of one. The list is empty for every other key. */
 export function parseRecordKey(key: string): RecordName[] {
   const [folder, id, ...rest] = key.split("/");
   if (!id || rest.length > 0) return [];

@@ -7,11 +7,11 @@ import type { TrustDomain } from "../pki/spiffe-id.ts";
 import { instant, octets, RecordError } from "./authority-record.ts";
 import type { StoredRecord } from "./authority-store.ts";
 import type { KekRing } from "./kek.ts";
-import { openStatement, sealStatement, type Words } from "./statement.ts";
+import { openStatement, type StatementContent, sealStatement } from "./statement.ts";
 
 const rootForm = z.strictObject({ certificate: octets, publishedFrom: instant });
 
-/** The record of an additional root. */
+/** Seals an additional root as a statement. */
 export async function sealRoot(
   { id, roots: [certificate], schedule }: AdditionalRoot,
   trustDomain: TrustDomain,
@@ -24,7 +24,7 @@ export async function sealRoot(
   return sealStatement({ kind: "root", id }, says, trustDomain, keks);
 }
 
-/** @throws RecordError */
+/** Opens the statement of an additional root. @throws RecordError */
 export async function openRoot(
   stored: StoredRecord,
   trustDomain: TrustDomain,
@@ -35,8 +35,8 @@ export async function openRoot(
   throw new RecordError("id", "stored under another root's id");
 }
 
-async function rootOf(words: Words): Promise<AdditionalRoot> {
-  const says = rootForm.safeParse(words);
+async function rootOf(content: StatementContent): Promise<AdditionalRoot> {
+  const says = rootForm.safeParse(content);
   if (!says.success) throw new RecordError("form", "not the statement of a root");
   try {
     return await createAdditionalRoot(says.data.certificate, says.data.publishedFrom);

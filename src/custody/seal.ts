@@ -39,7 +39,10 @@ export async function sealAuthority(
   return seal(head, extractablePrivateKey, kek);
 }
 
-/** Wraps a key with a fresh 96-bit IV (NIST SP 800-38D §8.2.2) and binds it to all that the record says. */
+/**
+ * Wraps a key with a fresh 96-bit IV (NIST SP 800-38D §8.2.2) and binds it to every field of the
+ * record.
+ */
 async function seal(
   head: AuthorityRecordHead,
   extractableKey: CryptoKey,
@@ -53,11 +56,11 @@ async function seal(
 }
 
 /**
- * Opens a record. Its key becomes a {@link SigningKey} that nothing can export, and only then does
- * this code believe anything that the record says.
+ * Opens the record of an authority. No code can export the key, and no code trusts the record before its
+ * key has opened.
  *
- * @throws RecordError when the record is not, byte for byte, what this trust domain sealed under
- *   this id with one of these KEKs.
+ * @throws RecordError unless this trust domain sealed exactly these bytes under this id with one of
+ *   these KEKs.
  */
 export async function openAuthority(
   stored: StoredRecord,
@@ -65,13 +68,13 @@ export async function openAuthority(
   keks: KekRing,
   cryptoProvider: CryptoProvider,
 ): Promise<Issuer> {
-  const { record, kek } = believable(stored, trustDomain, keks);
+  const { record, kek } = parseStored(stored, trustDomain, keks);
   const authority = await readAuthority(record);
   return createIssuer(authority, await openKey(record, authority, kek, cryptoProvider));
 }
 
 /**
- * Opens a record with a key that can be exported: for sealing it anew, and for backups.
+ * Opens a record with a key that can be exported, for a backup.
  *
  * @throws RecordError as {@link openAuthority}.
  */
@@ -80,12 +83,12 @@ export async function openExtractable(
   trustDomain: TrustDomain,
   keks: KekRing,
 ): Promise<NewAuthority> {
-  const { record, kek } = believable(stored, trustDomain, keks);
+  const { record, kek } = parseStored(stored, trustDomain, keks);
   return openToSeal(record, kek);
 }
 
 /**
- * The same record sealed under the newest KEK, or `undefined` when it is already.
+ * Seals a record anew under the newest KEK; `undefined` if that KEK seals it already.
  *
  * @throws RecordError as {@link openAuthority}.
  */
@@ -94,7 +97,7 @@ export async function resealAuthority(
   trustDomain: TrustDomain,
   keks: KekRing,
 ): Promise<StoredRecord | undefined> {
-  const { record, kek } = believable(stored, trustDomain, keks);
+  const { record, kek } = parseStored(stored, trustDomain, keks);
   if (kek === keks[0]) return undefined;
   return sealAuthority(await openToSeal(record, kek), trustDomain, keks);
 }
@@ -104,7 +107,7 @@ async function openToSeal(record: AuthorityRecord, kek: Kek): Promise<NewAuthori
   return { authority, extractablePrivateKey: await openExtractableKey(record, authority, kek) };
 }
 
-function believable(
+function parseStored(
   stored: StoredRecord,
   trustDomain: TrustDomain,
   keks: KekRing,

@@ -2,7 +2,7 @@ import { RecordError } from "./authority-record.ts";
 import type { StoredRecord } from "./authority-store.ts";
 import type { Kek, KekRing } from "./kek.ts";
 
-/** What every kind of record says in the clear about its seal. */
+/** The fields about the seal that every kind of record has. */
 export interface SealedHead {
   readonly id: string;
   readonly trustDomain: string;
@@ -10,7 +10,8 @@ export interface SealedHead {
 }
 
 /**
- * The KEK of a record that rests where it belongs: what can be said before it is opened.
+ * The KEK that sealed a record, found before the record opens. The record must rest under its own id and
+ * be of this trust domain.
  *
  * @throws RecordError `id`, `trust-domain` or `kek`.
  */

@@ -7,11 +7,11 @@ import type { RecordKind, StoredRecord } from "./authority-store.ts";
 import type { Kek, KekRing } from "./kek.ts";
 import { sealingKek } from "./sealed-head.ts";
 
-/** The kinds of record that hold no key: what an operator said, to be authentic but no secret. */
+/** The kinds of record without a key: statements of an operator, authentic but not secret. */
 export type StatementKind = Exclude<RecordKind, "authority">;
 
-/** What a statement says, in the clear. */
-export type Words = Readonly<Record<string, string>>;
+/** The content of a statement, in the clear. */
+export type StatementContent = Readonly<Record<string, string>>;
 
 const statementForm = z.strictObject({
   version: z.literal(recordVersion),
@@ -26,10 +26,10 @@ type Statement = z.infer<typeof statementForm>;
 
 const maximumStatementLength = 32 * 1024;
 
-/** Makes words authentic under the newest KEK. */
+/** Authenticates a statement under the newest KEK. */
 export async function sealStatement(
   { kind, id }: { readonly kind: StatementKind; readonly id: string },
-  says: Words,
+  says: StatementContent,
   trustDomain: TrustDomain,
   [kek]: KekRing,
 ): Promise<StoredRecord> {
@@ -45,8 +45,8 @@ export async function sealStatement(
 }
 
 /**
- * The words of a statement, once it is certain that this trust domain said them, of this kind and
- * about this id.
+ * The content of a statement, after checking that this trust domain made it, of this kind and about this
+ * id.
  *
  * @throws RecordError
  */
@@ -54,12 +54,12 @@ export async function openStatement(
   stored: StoredRecord,
   trustDomain: TrustDomain,
   keks: KekRing,
-): Promise<Words> {
+): Promise<StatementContent> {
   return (await open(stored, trustDomain, keks)).says;
 }
 
 /**
- * The same statement under the newest KEK, or `undefined` when it is already.
+ * Authenticates a statement anew under the newest KEK; `undefined` if that KEK did so already.
  *
  * @throws RecordError as {@link openStatement}.
  */
@@ -77,7 +77,7 @@ async function open(
   stored: StoredRecord,
   trustDomain: TrustDomain,
   keks: KekRing,
-): Promise<{ readonly says: Words; readonly kek: Kek }> {
+): Promise<{ readonly says: StatementContent; readonly kek: Kek }> {
   const statement = parseStatement(stored.value);
   const kek = sealingKek(statement, stored, trustDomain, keks);
   const mac = parseBase64(statement.mac);
@@ -91,12 +91,12 @@ async function open(
 function parseStatement(value: string): Statement {
   const json = value.length <= maximumStatementLength ? parseJson(value) : undefined;
   const parsed = statementForm.safeParse(json);
-  // What spells the same statement in another way was not written by this code.
+  // This code writes a statement in one way only, so another text of it comes from elsewhere.
   if (parsed.success && JSON.stringify(parsed.data) === value) return parsed.data;
   throw new RecordError("form", "not a statement as it was sealed");
 }
 
-/** JSON is unambiguous, and the fields come in one order: two statements never have the same octets. */
+/** JSON is unambiguous and the order of fields is fixed, so two statements never have the same octets. */
 function boundOctets(kind: RecordKind, statement: Omit<Statement, "mac">): Bytes {
   const { version, id, trustDomain, kek, says } = statement;
   const bound = ["rampart statement", version, kind, id, trustDomain, kek, Object.entries(says)];

@@ -9,8 +9,8 @@ import { openStatement, sealStatement } from "./statement.ts";
 const taintForm = z.strictObject({ subject: z.string(), taintedAt: instant, retiresAt: instant });
 
 /**
- * The record of a taint. Its name holds all that it says, so that a later and stricter one stands
- * beside it and is not overwritten by whoever has not seen it.
+ * Seals a taint as a statement. The name of the record repeats its content, so that a stricter taint is a
+ * second record, which a writer that has not seen it cannot overwrite.
  */
 export async function sealTaint(
   taint: Taint,
@@ -30,12 +30,15 @@ function nameOf({ id, taintedAt, retiresAt }: Taint): string {
   return [id, taintedAt.getTime(), retiresAt.getTime()].join("-");
 }
 
-/** What a record of a taint is about, by its name alone: to be believed only when it does not open. */
+/**
+ * The id of the authority or root that a taint is about, read from the name of its record. The name
+ * proves nothing until the record opens.
+ */
 export function taintedSubject({ id }: RecordName): string {
   return id.split("-", 1)[0] ?? id;
 }
 
-/** @throws RecordError */
+/** Opens the statement of a taint. @throws RecordError */
 export async function openTaint(
   stored: StoredRecord,
   trustDomain: TrustDomain,

@@ -2,7 +2,7 @@ import type { Bytes } from "./encoding/bytes.ts";
 import type { SignatureScheme } from "./signature-scheme.ts";
 import type { DsaEncoding, SignatureAlgorithm } from "./x509/signature-algorithm.ts";
 
-/** A private key that signs. No other code can read the key out of it. */
+/** A private key that signs. Code that holds it cannot export the key. */
 export interface SigningKey {
   readonly algorithm: SignatureAlgorithm;
   /** How `sign` encodes an ECDSA signature. */
@@ -16,7 +16,7 @@ export interface PublicKey {
   readonly verify: (signature: Bytes, bytes: Bytes) => boolean | Promise<boolean>;
 }
 
-/** A private key (PKCS#8) under AES-GCM, and what decrypts it. */
+/** A private key (PKCS#8) under AES-GCM, with the key that decrypts it. */
 export interface WrappedKey {
   readonly octets: Bytes;
   readonly wrappingKey: CryptoKey;
@@ -24,10 +24,9 @@ export interface WrappedKey {
 }
 
 /**
- * The cryptography that a platform brings for what every request needs: signing, verifying, and opening
- * keys for either. Everything rare uses WebCrypto itself.
+ * A platform's way to sign, to verify, and to open keys for both. Rare operations use WebCrypto itself.
  *
- * Each key is opened such that code which holds the handle can use the key and cannot export it.
+ * Code that holds an opened key can use the key and cannot export it.
  */
 export interface CryptoProvider {
   /** How {@link verify} takes an ECDSA signature. */

@@ -1,12 +1,12 @@
-/** The name of a trust domain that keeps the rules of SPIFFE-ID §2.1. */
+/** The name of a trust domain, valid by SPIFFE-ID §2.1. */
 export type TrustDomain = string & { readonly [trustDomainBrand]: true };
 declare const trustDomainBrand: unique symbol;
 
-/** A SPIFFE ID that keeps the rules of SPIFFE-ID §2, in its one canonical spelling. */
+/** A SPIFFE ID, valid by SPIFFE-ID §2, in its canonical form. */
 export type SpiffeId = string & { readonly [spiffeIdBrand]: true };
 declare const spiffeIdBrand: unique symbol;
 
-/** A Kubernetes ServiceAccount, with the names as Kubernetes allows them. */
+/** A ServiceAccount of Kubernetes, with names that Kubernetes allows. */
 export interface ServiceAccount {
   readonly namespace: string;
   readonly name: string;
@@ -14,41 +14,42 @@ export interface ServiceAccount {
 
 const trustDomainForm = /^[a-z0-9._-]{1,255}$/;
 const dnsLabelForm = /^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/;
-/** Kubernetes bounds the whole of it, and not its labels. */
+/** Kubernetes bounds the length of the whole subdomain and not of its labels. */
 const dnsSubdomainForm = /^[a-z0-9](?:[a-z0-9-]*[a-z0-9])?(?:\.[a-z0-9](?:[a-z0-9-]*[a-z0-9])?)*$/;
 
 /**
- * The trust domain of this name, or `undefined`.
+ * The trust domain of this name, or `undefined` for an invalid name.
  *
- * Upper case is refused, not folded: two spellings of one domain are one too many in a certificate.
+ * Upper case is refused and not folded, so that a trust domain has one spelling in every certificate.
  */
 export function parseTrustDomain(name: string): TrustDomain | undefined {
   return trustDomainForm.test(name) ? (name as TrustDomain) : undefined;
 }
 
 /**
- * Whether the domain is a host name of RFC 5280 §4.2.1.6 as linters read it: two labels or more.
- * SPIFFE allows one label; some X.509 software complains.
+ * Whether the trust domain has two labels or more. SPIFFE allows one; zlint and other X.509 software
+ * demand a fully qualified host in a URI (RFC 5280 §4.2.1.6).
  */
 export function isFullyQualified(trustDomain: TrustDomain): boolean {
   return trustDomain.includes(".");
 }
 
-/** The SPIFFE ID of the trust domain itself, which a signing authority carries (X509-SVID §2). */
+/** The SPIFFE ID of the trust domain itself, the URI name of its signing authorities (X509-SVID §2). */
 export function trustDomainSpiffeId(trustDomain: TrustDomain): SpiffeId {
   return `spiffe://${trustDomain}` as SpiffeId;
 }
 
-/** Istio's name for a workload: `spiffe://<trust domain>/ns/<namespace>/sa/<account>`. */
+/** Istio's SPIFFE ID of a workload: `spiffe://<trust domain>/ns/<namespace>/sa/<account>`. */
 export function workloadSpiffeId(trustDomain: TrustDomain, account: ServiceAccount): SpiffeId {
   return `spiffe://${trustDomain}/ns/${account.namespace}/sa/${account.name}` as SpiffeId;
 }
 
 /**
- * Reads `spiffe://<trust domain>/ns/<namespace>/sa/<account>`, in exactly this spelling.
+ * Reads `spiffe://<trust domain>/ns/<namespace>/sa/<account>` in exactly this form.
  *
- * Percent-coding, empty or relative segments, ports, queries, upper-case domains and names that
- * Kubernetes would not allow give `undefined` (istiod counts slashes and looks no further).
+ * Percent-encoding, empty or relative segments, ports, queries, upper-case domains and names that
+ * Kubernetes refuses give `undefined`. istiod accepts any text between the slashes
+ * (`pkg/spiffe/spiffe.go` `ParseIdentity`).
  */
 export function parseWorkloadSpiffeId(
   text: string,
@@ -62,7 +63,7 @@ export function parseWorkloadSpiffeId(
   return trustDomain && account ? { trustDomain, account } : undefined;
 }
 
-/** The account of these names: a DNS label and a DNS subdomain (RFC 1123), as Kubernetes demands. */
+/** The account of these names. Kubernetes demands a DNS label and a DNS subdomain (RFC 1123). */
 export function parseServiceAccount(namespace: string, name: string): ServiceAccount | undefined {
   const isSubdomain = name.length <= 253 && dnsSubdomainForm.test(name);
   return dnsLabelForm.test(namespace) && isSubdomain ? { namespace, name } : undefined;
@@ -70,7 +71,10 @@ export function parseServiceAccount(namespace: string, name: string): ServiceAcc
 
 const workloadForm = /^spiffe:\/\/[a-z0-9._-]{1,255}(?:\/(?!\.{1,2}(?:\/|$))[A-Za-z0-9._-]+)+$/;
 
-/** Whether the text is any workload SPIFFE ID: scheme, trust domain and a path that is not the root. */
+/**
+ * Whether the text is the SPIFFE ID of any workload: a scheme, a trust domain and a path (SPIFFE-ID
+ * §2).
+ */
 export function isWorkloadSpiffeId(text: string): boolean {
   return text.length <= 2048 && workloadForm.test(text);
 }

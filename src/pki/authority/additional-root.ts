@@ -5,20 +5,23 @@ import { earlier, later, wholeSeconds } from "../x509/validity.ts";
 import type { ScheduledAuthority } from "./schedule.ts";
 import type { Taint } from "./taint.ts";
 
-/** A root that verifiers accept and that this CA does not sign under: another CA of the same mesh. */
+/**
+ * A root that verifiers accept although this CA does not sign under it: the root of another CA of the
+ * mesh.
+ */
 export interface AdditionalRoot extends ScheduledAuthority {
   /** The hexadecimal SHA-256 of the certificate. */
   readonly id: string;
-  /** The one certificate, DER; a list as authorities have it. */
+  /** The certificate, DER. It is a list because an authority may have several roots. */
   readonly roots: readonly [Bytes];
 }
 
 /**
- * A root that is published from an instant on until it expires. It never signs, so as far as its
- * schedule is concerned it has always stopped.
+ * A root that the bundle holds from an instant until the root expires. Its signing phase is empty: it
+ * stops when it starts.
  *
- * @throws DerError when it is not a certificate, or CaError `subject-key-unacceptable` when no
- *   authority may have its key.
+ * @throws DerError for anything but a certificate; CaError `subject-key-unacceptable` for a key that no
+ *   authority may have.
  */
 export async function createAdditionalRoot(
   der: Bytes,
@@ -40,7 +43,10 @@ export async function createAdditionalRoot(
   };
 }
 
-/** What takes a root out of the bundle: a taint, because the store keeps what verifiers once trusted. */
+/**
+ * The taint that takes a root out of the bundle. The store keeps every record of what verifiers once
+ * trusted.
+ */
 export function retireRoot({ id, schedule }: AdditionalRoot, at: Date, now: Date): Taint {
   const retiresAt = wholeSeconds(earlier(later(at, now), schedule.retiresAt));
   return { id, taintedAt: wholeSeconds(now), retiresAt };

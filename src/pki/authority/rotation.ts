@@ -9,29 +9,32 @@ import {
 import { applyTaints, type Taint } from "./taint.ts";
 import { latestBundleChange, type PublishedAuthority } from "./trust-bundle.ts";
 
-/** All that a plan is made from: what the records of a store say. */
+/** The input of a plan: what the records of a store say. */
 export interface RotationState {
-  /** Every authority, in any order, with the schedule that it was minted with; at least one. */
+  /** Every authority, at least one, in any order, with the schedule that it was minted with. */
   readonly authorities: readonly PublishedAuthority[];
-  /** What verifiers accept beside them. */
+  /** The roots that verifiers accept beside those of the authorities. */
   readonly additionalRoots: readonly PublishedAuthority[];
   readonly taints: readonly Taint[];
 }
 
-/** Why an authority is minted now: its time has come; the cron ran too late; nothing else may sign. */
+/**
+ * Why a plan mints an authority: its time has come (`due`), its time is past (`overdue`), or taints leave
+ * too little time (`taint`).
+ */
 export type MintCause = "due" | "overdue" | "taint";
 
-/** Something that is due. */
+/** An act that is due. */
 export type RotationStep =
   | { readonly act: "mint"; readonly schedule: Schedule; readonly cause: MintCause }
   | { readonly act: "prune"; readonly id: string };
 
 /**
- * What is due at `now`, decided from the records and from nothing else: the same records and the same
- * instant give the same plan, however often it is made.
+ * The acts that are due at `now`. The plan depends on the records and on `now` alone, so repeating it is
+ * harmless.
  *
- * A successor is minted when half of the time is gone that its predecessor can spare: a cron that
- * fails has as long again to recover before anything is late.
+ * A successor is minted when half of its predecessor's spare time is gone. A cron that fails has the
+ * other half to recover before a rotation is late.
  */
 export function planRotation(
   state: RotationState,
@@ -62,17 +65,19 @@ export function lastSignature(authorities: readonly ScheduledAuthority[]): Date 
   return others.reduce(later, first);
 }
 
-/** When the successor of an authority that signs until then is to be minted. */
+/** When the cron mints the successor of an authority that signs until `signsUntil`. */
 export function mintDue(signsUntil: Date, lengths: PhaseLengths): Date {
   const spareSeconds = (lengths.signingSeconds - leadSeconds(lengths)) / 2;
   return addSeconds(signsUntil, -leadSeconds(lengths) - Math.max(0, spareSeconds));
 }
 
 /**
- * The authorities that nothing needs any more. A retired one is kept until the bundle has changed once
- * more, and every reader knows that: until then, that instant is the bundle's sequence number. And one that is tainted is kept
- * until its own schedule is over. What the operator said, taints and additional roots, stays: a reader
- * that is behind must never see an authority without its taint.
+ * The authorities that can be deleted.
+ *
+ * A retired authority stays until the bundle has changed once more and every reader knows that: until
+ * then, the instant of its retirement is the bundle's sequence number. A tainted authority stays until
+ * its own schedule is over. Taints and additional roots stay for good, because a reader that is behind
+ * must never see an authority without its taint.
  */
 function planPruning(
   { authorities, additionalRoots, taints }: RotationState,

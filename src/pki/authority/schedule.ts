@@ -1,8 +1,8 @@
 import { addSeconds, earlier, later, wholeSeconds } from "../x509/validity.ts";
 
 /**
- * When an authority does what. Fixed when it is minted and never changed: published, then signs,
- * then verifies only, then leaves the bundle. `publishedFrom ≤ signsFrom < signsUntil < retiresAt`.
+ * The phases of an authority, fixed when it is minted: the bundle has its root, it signs, it only
+ * verifies, its root leaves the bundle. `publishedFrom ≤ signsFrom < signsUntil < retiresAt`.
  */
 export interface Schedule {
   readonly publishedFrom: Date;
@@ -11,22 +11,22 @@ export interface Schedule {
   readonly retiresAt: Date;
 }
 
-/** An authority, or what is published like one, as far as time is concerned. */
+/** An authority or an additional root, with its schedule. */
 export interface ScheduledAuthority {
   readonly id: string;
   readonly schedule: Schedule;
 }
 
-/** What an authority does at an instant. Computed, never stored. */
+/** The phase of an authority at an instant. Code computes it from the schedule and never stores it. */
 export type Phase = "future" | "published" | "signing" | "verifying" | "retired";
 
-/** The lengths that every schedule is made of, in seconds. */
+/** The lengths from which every schedule is computed, in seconds. */
 export interface PhaseLengths {
-  /** From writing a record until every reader has seen it. */
+  /** The time from writing a record until every reader has seen it. */
   readonly propagationSeconds: number;
-  /** The longest life that a leaf may have. */
+  /** The longest validity that a leaf may have. */
   readonly longestLeafSeconds: number;
-  /** How long one authority may sign. */
+  /** The time for which one authority signs. */
   readonly signingSeconds: number;
 }
 
@@ -40,9 +40,11 @@ export function phaseAt(schedule: Schedule, now: Date): Phase {
 }
 
 /**
- * The schedule of the first authority of a mesh. No verifier holds an older bundle, so it only waits
- * for the store: one interval until every reader can see it, and one for what another run may have
- * minted that did not see it yet, so that both are in every bundle before either signs.
+ * The schedule of the first authority of a mesh. No verifier holds an older bundle, so the authority
+ * waits for the store alone, for two propagation intervals.
+ *
+ * After one, every reader sees its record. Until then another run of the cron may mint a second
+ * authority; after the other interval, both are in every bundle before either signs.
  */
 export function firstSchedule(lengths: PhaseLengths, now: Date): Schedule {
   const publishedFrom = wholeSeconds(now);
@@ -53,12 +55,12 @@ export function firstSchedule(lengths: PhaseLengths, now: Date): Schedule {
 /**
  * The schedule of an authority that follows others.
  *
- * It is published once every reader can see its record, so that all of them publish it at the same
- * instant. It signs when every leaf that was issued before then has expired, and with it the last
- * bundle that lacks the new root.
+ * Every reader can see its record before it is published, so all readers publish it at the same
+ * instant. It signs when every leaf from before its publication has expired, because the last bundle
+ * without its root was handed out with such a leaf.
  *
- * @param othersSignUntil When the last of the others stops. Is that sooner, then the rotation is
- *   overdue, and an authority that some verifiers do not know yet is better than none.
+ * @param othersSignUntil When the last of the others stops. If that is sooner, the rotation is overdue:
+ *   an authority that some verifiers do not know yet is better than none.
  */
 export function nextSchedule(lengths: PhaseLengths, othersSignUntil: Date, now: Date): Schedule {
   const publishedFrom = addSeconds(wholeSeconds(now), lengths.propagationSeconds);
@@ -68,19 +70,21 @@ export function nextSchedule(lengths: PhaseLengths, othersSignUntil: Date, now: 
 }
 
 /**
- * The schedule of the first authority of a signer that joins a mesh: it signs when every verifier's
- * bundle has its root, as a successor does, and nobody's end hurries it.
+ * The schedule of the first authority of a signer that joins a mesh. Like a successor, it signs when
+ * every verifier's bundle has its root. No predecessor's end comes before that.
  */
 export function joiningSchedule(lengths: PhaseLengths, now: Date): Schedule {
   return nextSchedule(lengths, new Date(8.64e15), now);
 }
 
 /**
- * The schedule of an authority that signed for a mesh before it came here: every verifier has its
- * root, so it is published and signs at once. It stops early enough for its last leaf to expire before
- * it does, or, when it is too old for that, as soon as a successor can take over.
+ * The schedule of an authority that signed for a mesh before it was imported. Every verifier has its
+ * root, so it is published and signs at once.
  *
- * @param expiresAt When the first of the certificates from it up to its root expires.
+ * It stops early enough for its last leaf to expire before it does. If it is too old for that, it stops
+ * as soon as a successor can take over.
+ *
+ * @param expiresAt When the first certificate on the path from the authority to its root expires.
  */
 export function adoptedSchedule(lengths: PhaseLengths, expiresAt: Date, now: Date): Schedule {
   const signsFrom = wholeSeconds(now);
@@ -92,17 +96,17 @@ export function adoptedSchedule(lengths: PhaseLengths, expiresAt: Date, now: Dat
   return { publishedFrom: signsFrom, signsFrom, signsUntil, retiresAt };
 }
 
-/** From the decision to mint an authority until it can sign in good order, in seconds. */
+/** The time from minting an authority until every verifier knows its root and it may sign, in seconds. */
 export function leadSeconds(lengths: PhaseLengths): number {
   return lengths.propagationSeconds + overlapSeconds(lengths);
 }
 
-/** The longest life of a leaf, and the time that news of it takes to travel. */
+/** The longest validity of a leaf and one propagation interval. */
 function overlapSeconds({ longestLeafSeconds, propagationSeconds }: PhaseLengths): number {
   return longestLeafSeconds + propagationSeconds;
 }
 
-/** The last leaf has expired, wherever the clocks stand, before the root leaves the bundle. */
+/** The root leaves the bundle a propagation interval after the last leaf has expired: clocks differ. */
 function scheduleFrom(lengths: PhaseLengths, publishedFrom: Date, signsFrom: Date): Schedule {
   const signsUntil = addSeconds(signsFrom, lengths.signingSeconds);
   const retiresAt = addSeconds(signsUntil, overlapSeconds(lengths));

@@ -18,7 +18,7 @@ import {
   signatureAlgorithmOf,
 } from "./signing-authority.ts";
 
-/** The kinds of key that a new authority may get. */
+/** The kinds of key that a new authority may have. */
 export type AuthorityKey = "EC-P256" | "EC-P384" | "RSA-2048" | "RSA-4096";
 
 const generation: Readonly<Record<AuthorityKey, EcKeyGenParams | RsaHashedKeyGenParams>> = {
@@ -33,15 +33,15 @@ function rsa(modulusLength: number): RsaHashedKeyGenParams {
   return { name: "RSASSA-PKCS1-v1_5", modulusLength, publicExponent, hash: "SHA-256" };
 }
 
-/** An authority just made, with the one copy of its key that can be exported: seal it, then let it go. */
+/** A new authority with the only copy of its key that can be exported. Seal it, then drop it. */
 export interface NewAuthority {
   readonly authority: SigningAuthority;
   readonly extractablePrivateKey: CryptoKey;
 }
 
 /**
- * Makes a self-signed authority of a trust domain. Its certificate is valid for exactly as long as
- * its schedule has a use for it, and two minutes before, for clocks that are behind.
+ * Makes a self-signed authority of a trust domain. Its certificate is valid from two minutes before its
+ * publication, for peers whose clocks are behind, until it retires.
  */
 export async function createAuthority(
   trustDomain: TrustDomain,

@@ -6,15 +6,21 @@ import { type SignatureAlgorithm, signatureAlgorithms } from "../x509/signature-
 import { parseSubjectPublicKey, type SubjectPublicKey } from "../x509/subject-public-key.ts";
 import { phaseAt, type Schedule, type ScheduledAuthority } from "./schedule.ts";
 
-/** A certificate that signs leaves, its way to the roots, and its schedule. The key is not here. */
+/**
+ * An authority without its private key: the certificate that signs leaves, its path to the roots, its
+ * schedule.
+ */
 export interface SigningAuthority {
-  /** Hexadecimal of the key identifier: what leaves carry as their authority key identifier. */
+  /** The key identifier in hexadecimal. Leaves carry it as their authority key identifier. */
   readonly id: string;
   readonly certificate: Certificate;
   readonly publicKey: SubjectPublicKey;
-  /** From the authority itself up to, and without, the root; empty when it is the root. */
+  /**
+   * The path from the authority itself up to the root, without the root. Empty when the authority is
+   * the root.
+   */
   readonly intermediates: readonly Bytes[];
-  /** Every self-signed root that a verifier needs to accept what this authority signs. */
+  /** Every self-signed root that a verifier needs for the leaves of this authority. */
   readonly roots: readonly Bytes[];
   readonly schedule: Schedule;
 }
@@ -26,7 +32,11 @@ export interface AuthorityCertificates {
   readonly roots: readonly Bytes[];
 }
 
-/** @throws DerError, or CaError `subject-key-unacceptable`, for what no authority can be. */
+/**
+ * Reads the certificate of an authority.
+ *
+ * @throws DerError for anything but a certificate; CaError `subject-key-unacceptable` for its key.
+ */
 export async function createSigningAuthority(
   { certificate: der, intermediates, roots }: AuthorityCertificates,
   schedule: Schedule,
@@ -38,7 +48,8 @@ export async function createSigningAuthority(
 }
 
 /**
- * How an authority signs: the hash follows the curve (as Go and istiod choose), RSA takes SHA-256.
+ * The algorithm with which an authority of this key signs: the hash follows the curve, RSA takes
+ * SHA-256. Go's `x509.CreateCertificate`, and with it istiod, chooses the same.
  */
 export function signatureAlgorithmOf(publicKey: SubjectPublicKey): SignatureAlgorithm {
   const [sha256, sha384, sha512] = signatureAlgorithms[publicKey.algorithm];
@@ -47,18 +58,17 @@ export function signatureAlgorithmOf(publicKey: SubjectPublicKey): SignatureAlgo
   return chosen;
 }
 
-/** The subject key identifier of a certificate; `undefined` when it has none, as some imported ones. */
+/** The subject key identifier of a certificate. Some imported certificates have none. */
 export function subjectKeyIdentifierOf(certificate: Certificate): Bytes | undefined {
   const extension = certificate.toBeSigned.extensions.subjectKeyIdentifier;
   return extension?.value.fork().content(Tag.octetString);
 }
 
 /**
- * The authority that signs at `now`, or `undefined` before the first one opens.
+ * The authority that signs at `now`, or `undefined` when none is in its signing phase.
  *
- * The newest open authority wins. Two isolates that read different replicas may disagree for as
- * long as a write takes to propagate; both answers verify, because an authority is published long
- * before it signs.
+ * The newest wins. Two isolates that read different replicas may disagree for as long as a write takes
+ * to propagate; both answers verify, because an authority is published long before it signs.
  *
  * @param authorities Every authority, in any order.
  */

@@ -4,13 +4,13 @@ import { parseCertificate } from "../x509/certificate.ts";
 import { parseSubjectPublicKey } from "../x509/subject-public-key.ts";
 import { signatureAlgorithmOf } from "./signing-authority.ts";
 
-/** One root as the SPIFFE bundle format wants it: no `kid`, exactly one certificate (X509-SVID §6.2). */
+/** One root as a JWK of a SPIFFE bundle: no `kid`, exactly one certificate (X509-SVID §6.2). */
 export interface SpiffeBundleKey extends Pick<JsonWebKey, "kty" | "crv" | "x" | "y" | "n" | "e"> {
   readonly use: "x509-svid";
   readonly x5c: readonly [string];
 }
 
-/** A SPIFFE bundle (SPIFFE Trust Domain and Bundle §4): a JWK Set with two members of its own. */
+/** A SPIFFE bundle: a JWK Set with two more members (SPIFFE Trust Domain and Bundle §4). */
 export interface SpiffeBundle {
   readonly spiffe_sequence: number;
   /** Seconds. */
@@ -18,7 +18,7 @@ export interface SpiffeBundle {
   readonly keys: readonly SpiffeBundleKey[];
 }
 
-/** The roots of a trust bundle in SPIFFE's format, in their order. */
+/** The roots of a trust bundle as a SPIFFE bundle, in their order. */
 export async function toSpiffeBundle(
   roots: readonly Bytes[],
   sequence: number,

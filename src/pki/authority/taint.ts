@@ -2,38 +2,39 @@ import { addSeconds, earlier, later, wholeSeconds } from "../x509/validity.ts";
 import type { Schedule, ScheduledAuthority } from "./schedule.ts";
 
 /**
- * What an operator said of an authority whose key may be in other hands, or of a root that is not to
- * be trusted any longer: it signs nothing, and its root leaves the bundle earlier. Said again, the
- * stricter word holds.
+ * An operator's statement that an authority's key may be in other hands, or that a root is no longer to
+ * be trusted. A tainted authority signs nothing, and its root leaves the bundle earlier.
+ *
+ * Of several taints of one authority, the earliest retirement counts.
  */
 export interface Taint {
-  /** Of the authority or the additional root. */
+  /** The id of the authority or of the additional root. */
   readonly id: string;
-  /** By the operator's clock: evidence, on which nothing depends. */
+  /** The instant by the operator's clock. It is evidence; an authority stops signing whatever it says. */
   readonly taintedAt: Date;
   readonly retiresAt: Date;
 }
 
 /**
- * When a tainted root leaves the bundle: at once, which refuses what it signed and what a thief signs
- * with it, or once the last leaf that it signed has expired, which breaks no connection.
+ * When a tainted root leaves the bundle. `immediately` makes verifiers refuse every leaf under it, those
+ * of a thief among them. `with-last-leaf` waits until its last leaf has expired and breaks no connection.
  */
 export type Departure = "immediately" | "with-last-leaf";
 
-/** What a departure takes into account, in seconds. */
+/** The lengths that a departure takes into account, in seconds. */
 export interface DepartureLengths {
-  /** Until every reader knows of the taint, and signs nothing more. */
+  /** The time until every reader knows the taint and no longer signs with the authority. */
   readonly propagationSeconds: number;
   readonly longestLeafSeconds: number;
 }
 
-/** Authorities as they were minted, and what was said of them. */
+/** Authorities with the schedules that they were minted with, and their taints. */
 export interface TaintedAuthorities {
   readonly authorities: readonly ScheduledAuthority[];
   readonly taints: readonly Taint[];
 }
 
-/** The taint of one of the authorities, as of `now`. */
+/** The taint of one of the authorities at `now`. */
 export function createTaint(
   { authorities, taints }: TaintedAuthorities,
   id: string,
@@ -54,7 +55,10 @@ export function createTaint(
   return { id, taintedAt, retiresAt: earlier(retiresAt, own.schedule.retiresAt) };
 }
 
-/** Leaves live as long as today's settings allow, or as those did under which it was minted. */
+/**
+ * A leaf may be as long as today's settings allow, or as the settings did when the authority was
+ * minted.
+ */
 function lastLeafGone(
   { signsUntil, retiresAt }: Schedule,
   { longestLeafSeconds, propagationSeconds }: DepartureLengths,
@@ -66,11 +70,11 @@ function lastLeafGone(
 }
 
 /**
- * The authorities with the schedules that the taints leave them. A taint only ever shortens, so that
- * it says nothing any more once an authority's own schedule is over.
+ * The authorities with the schedules that the taints leave them. A taint can only shorten a schedule, so
+ * it has no effect once the authority's own schedule is over.
  *
- * Where taints leave nobody to sign, the next authority signs as soon as it is published instead of
- * at its time: many verifiers know its root, and the alternative is one that none of them knows.
+ * Where taints leave no authority to sign, the next one signs as soon as it is published. Many verifiers
+ * know its root already; no verifier would know the root of a new authority.
  */
 export function applyTaints<A extends ScheduledAuthority>(
   authorities: readonly A[],
@@ -89,7 +93,7 @@ export function applyTaints<A extends ScheduledAuthority>(
   });
 }
 
-/** The instants from which nobody signs because one that should is tainted. */
+/** The instants from which no authority signs because the one that should is tainted. */
 function gapsWithout(lost: Schedule, untainted: readonly ScheduledAuthority[]): Date[] {
   const ends = untainted.map(({ schedule }) => schedule.signsUntil);
   return [lost.signsFrom, ...ends.filter((end) => signs(lost, end))].filter(
@@ -101,7 +105,7 @@ function signs({ signsFrom, signsUntil }: Schedule, at: Date): boolean {
   return signsFrom <= at && at < signsUntil;
 }
 
-/** Who takes over where nobody signs, and when. */
+/** The authority that fills a gap, and the instant from which it signs. */
 interface Succession {
   readonly id: string;
   readonly signsFrom: Date;
@@ -118,7 +122,7 @@ function successionAfter(gap: Date, untainted: readonly ScheduledAuthority[]): S
   return first ? [{ id: first.id, signsFrom: later(gap, first.schedule.publishedFrom) }] : [];
 }
 
-/** It signs at no instant, whatever the operator's clock said. */
+/** Leaves a schedule without a signing phase, whatever the operator's clock said. */
 function cut(schedule: Schedule, said: readonly Taint[]): Schedule {
   const retiresAt = said.reduce((at, taint) => earlier(at, taint.retiresAt), schedule.retiresAt);
   const taintedAt = said.reduce((at, taint) => earlier(at, taint.taintedAt), schedule.signsUntil);

@@ -3,7 +3,7 @@ import { toPem } from "../encoding/pem.ts";
 import type { ScheduledAuthority } from "./schedule.ts";
 import type { Taint } from "./taint.ts";
 
-/** An authority with the roots that verifiers need to accept what it signs. */
+/** An authority or an additional root, with the roots that it adds to the bundle. */
 export interface PublishedAuthority extends ScheduledAuthority {
   /** DER. */
   readonly roots: readonly Bytes[];
@@ -11,16 +11,15 @@ export interface PublishedAuthority extends ScheduledAuthority {
 
 /** Every root that a verifier must accept at one instant. */
 export interface TrustBundle {
-  /** DER, in the order of their authorities' publication, none twice. */
+  /** DER, in the order of their authorities' publication, without duplicates. */
   readonly roots: readonly Bytes[];
-  /** The same as PEM blocks, one after the other: the last element of every answer. */
+  /** The same roots as PEM blocks: the last element of every answer of CreateCertificate. */
   readonly pem: string;
 }
 
 /**
- * The trust bundle at `now`: the roots of every authority from its publication until its last leaf
- * has expired. The order is a function of the authorities alone, so that every reader answers the
- * same bytes.
+ * The trust bundle at `now`: the roots of every authority from its publication until its retirement.
+ * The order depends on the authorities alone, so that every reader gives the same bytes.
  */
 export function trustBundleAt(authorities: readonly PublishedAuthority[], now: Date): TrustBundle {
   const roots = [...distinctRootsAt(authorities, now).values()];
@@ -46,12 +45,14 @@ export function publishedAuthoritiesAt<A extends ScheduledAuthority>(
 }
 
 /**
- * A number that grows with every change of the bundle, and with nothing else (SPIFFE Trust Domain and
- * Bundle §4.1.1): the millisecond of its latest change up to `now`, 0 before the first, and one more
- * for each authority that a taint has taken out of it. Those come without notice, so that a reader may
- * learn of one after a later change; the others fall on whole seconds, so that there is room between.
+ * A number that grows with every change of the bundle and with nothing else (SPIFFE Trust Domain and
+ * Bundle §4.1.1).
  *
- * @param authorities With the schedules that the taints leave them.
+ * It is the millisecond of the latest change up to `now` (0 before the first), and one more for each
+ * authority that a taint has taken out. A taint comes without notice: a reader may learn of it after a
+ * later change. Other changes fall on whole seconds, which leaves room for these additions.
+ *
+ * @param authorities The authorities with the schedules that the taints leave them.
  */
 export function bundleSequenceAt(
   authorities: readonly PublishedAuthority[],
@@ -63,7 +64,10 @@ export function bundleSequenceAt(
   return latest + departed.size;
 }
 
-/** The latest instant up to `now` at which the content of the bundle changed; `undefined` before the first. */
+/**
+ * The latest instant up to `now` at which the content of the bundle changed; `undefined` before the
+ * first.
+ */
 export function latestBundleChange(
   authorities: readonly PublishedAuthority[],
   now: Date,
@@ -92,7 +96,7 @@ function byPublication(a: ScheduledAuthority, b: ScheduledAuthority): number {
   );
 }
 
-/** A trust bundle, and the number of its latest change: `spiffe_sequence`. */
+/** A trust bundle with its sequence number (`spiffe_sequence`). */
 export interface NumberedBundle {
   /** PEM. */
   readonly pem: string;

@@ -5,7 +5,7 @@ interface Options {
   readonly lastChunkHandling: "strict" | "loose";
 }
 
-/** What the platform may have: Workers do, Node 24 does not. */
+/** Methods that Workers have and Node 24 lacks. */
 interface NativeBase64 {
   readonly setFromBase64?: (
     text: string,
@@ -25,81 +25,81 @@ export function toBase64(bytes: Uint8Array): string {
 }
 
 /**
- * The octets of padded standard base64 (RFC 4648 §4), canonical and without white space. They have a
- * buffer of their own: they may be a secret.
+ * The octets of padded standard base64 (RFC 4648 §4), canonical and without white space. They may be a
+ * secret, so they get a buffer of their own.
  *
- * @returns `undefined` for anything else: each caller has its own refusal.
+ * @returns `undefined` for anything else, because each caller has its own refusal.
  */
 export function parseBase64(text: string): Bytes | undefined {
   return /[\t\n\f\r ]/.test(text) ? undefined : decodePadded(text, new Uint8Array(text.length));
 }
 
 /**
- * {@link parseBase64} of a text in lines, and of no secret: CR and LF are read past wherever they are,
- * and nothing else.
+ * {@link parseBase64} for a text in lines that is not a secret. It skips CR and LF anywhere, and no other
+ * white space.
  */
 export function parseBase64Lines(text: string): Bytes | undefined {
   const hasSpace = text.includes(" ") || text.includes("\t") || text.includes("\f");
   return hasSpace ? undefined : decodePadded(text, allocateBytes(text.length));
 }
 
-/** Strict: the padding must be there, and the bits that are left over zero (RFC 4648 §3.5). */
+/** `strict` demands the padding, and zeros for the bits that are left over (RFC 4648 §3.5). */
 const padded: Options = { alphabet: "base64", lastChunkHandling: "strict" };
 
-/** @param place For one octet a symbol: one that is full would end the reading early, without a word. */
-function decodePadded(text: string, place: Bytes): Bytes | undefined {
+/** @param target Room for one octet a symbol: a full target would silently end the decoding early. */
+function decodePadded(text: string, target: Bytes): Bytes | undefined {
   return attempt(() => {
-    if (setFromBase64) return place.subarray(0, setFromBase64.call(place, text, padded).written);
+    if (setFromBase64) return target.subarray(0, setFromBase64.call(target, text, padded).written);
     const symbols = text.replace(/[\r\n]/g, "");
     const binary = atob(symbols);
-    // atob forgives; there is but one way back.
-    return btoa(binary) === symbols ? place.subarray(0, write(binary, place)) : undefined;
+    // atob accepts several encodings of the same octets; btoa gives the canonical one.
+    return btoa(binary) === symbols ? target.subarray(0, write(binary, target)) : undefined;
   });
 }
 
 /**
  * The octets of unpadded base64url (RFC 7515 §2), canonical; `undefined` for anything else.
  *
- * @param into Where they are written if there is room for them: what is read at once needs no place of
- *   its own.
+ * @param into A buffer for the octets if it has room for them. A caller that uses the octets at once
+ *   saves an allocation.
  */
 export function parseBase64Url(text: string, into?: Bytes): Bytes | undefined {
   const length = (text.length * 3) >> 2;
-  const place = into && into.length >= length ? into.subarray(0, length) : allocateBytes(length);
-  // Padding and white space, which decoders read past, stand for no octet.
-  const isWhole = text.length % 4 !== 1 && attempt(() => fills(text, place));
-  return isWhole && hasNoSpareBits(text) ? place : undefined;
+  const target = into && into.length >= length ? into.subarray(0, length) : allocateBytes(length);
+  // Decoders skip padding and white space, which then leave the target short.
+  const isWhole = text.length % 4 !== 1 && attempt(() => fills(text, target));
+  return isWhole && hasNoSpareBits(text) ? target : undefined;
 }
 
-/** Lenient towards padding, so that none has to be put on; the caller looks at what this forgives. */
+/** `loose` accepts a text without padding. The caller checks what else it accepts. */
 const unpadded: Options = { alphabet: "base64url", lastChunkHandling: "loose" };
 
-/** Decodes base64url and says whether all of it is there now, and is all that is there. */
-function fills(text: string, place: Bytes): boolean {
+/** Decodes base64url and tells whether the whole text gave exactly as many octets as the target holds. */
+function fills(text: string, target: Bytes): boolean {
   if (setFromBase64) {
-    // A place that is full ends the reading early, without a word.
-    const { read, written } = setFromBase64.call(place, text, unpadded);
-    return read === text.length && written === place.length;
+    // A full target silently ends the decoding early.
+    const { read, written } = setFromBase64.call(target, text, unpadded);
+    return read === text.length && written === target.length;
   }
   if (/[+/]/.test(text)) return false;
   const binary = atob(text.replaceAll("-", "+").replaceAll("_", "/"));
-  return binary.length === place.length && write(binary, place) === place.length;
+  return binary.length === target.length && write(binary, target) === target.length;
 }
 
-/** RFC 4648 §3.5: bits that are left over must be zero, or one value has two spellings. */
+/** RFC 4648 §3.5: the bits that are left over must be zero, or one value has several encodings. */
 function hasNoSpareBits(text: string): boolean {
   const tail = text.length % 4;
   const endings = tail === 2 ? "AQgw" : "AEIMQUYcgkosw048";
   return tail === 0 || endings.includes(text.charAt(text.length - 1));
 }
 
-/** Writes one octet a character, as many as it returns. Uint8Array.from takes thirty times as long. */
-function write(binary: string, place: Bytes): number {
-  for (let i = 0; i < binary.length; i++) place[i] = binary.charCodeAt(i);
+/** Writes one octet a character and returns how many. Uint8Array.from takes thirty times as long. */
+function write(binary: string, target: Bytes): number {
+  for (let i = 0; i < binary.length; i++) target[i] = binary.charCodeAt(i);
   return binary.length;
 }
 
-/** What decoders throw for a wrong symbol: a SyntaxError, and atob an InvalidCharacterError. */
+/** `undefined` for a wrong symbol: setFromBase64 throws a SyntaxError, atob an InvalidCharacterError. */
 function attempt<T>(decode: () => T): T | undefined {
   try {
     return decode();

@@ -1,14 +1,16 @@
 /** Bytes that WebCrypto and KV accept: never backed by shared memory. */
 export type Bytes = Uint8Array<ArrayBuffer>;
 
-/** Many times what one request needs. */
+/** Room for the short-lived octets of many requests. */
 const slabOctets = 64 * 1024;
 let slab: Bytes = new Uint8Array(0);
 let slabUsed = 0;
 
 /**
- * Zeroed octets for what is short-lived and no secret: parts of a larger buffer, because a buffer of its
- * own costs an engine microseconds for each array of more than a few octets. No part is given out twice.
+ * Zeroed octets for a short-lived value that is not a secret.
+ *
+ * They are part of a larger buffer, because engines take microseconds to allocate a buffer for each
+ * array. No part is handed out twice.
  */
 export function allocateBytes(length: number): Bytes {
   if (length > slabOctets / 4) return new Uint8Array(length);
@@ -20,7 +22,7 @@ export function allocateBytes(length: number): Bytes {
   return slab.subarray(slabUsed - length, slabUsed);
 }
 
-/** Joins the parts in order, in one allocation. */
+/** Joins the parts in order with one allocation. */
 export function concatBytes(...parts: readonly Uint8Array[]): Bytes {
   let length = 0;
   for (const part of parts) length += part.length;
@@ -33,7 +35,7 @@ export function concatBytes(...parts: readonly Uint8Array[]): Bytes {
   return joined;
 }
 
-/** Compares public bytes; it stops at the first difference, so never use it on a secret. */
+/** Compares public bytes. It stops at the first difference, so it must not compare secrets. */
 export function bytesEqual(a: Uint8Array, b: Uint8Array): boolean {
   if (a.length !== b.length) return false;
   for (let i = 0; i < a.length; i++) if (a[i] !== b[i]) return false;
@@ -44,10 +46,10 @@ const hexOfOctet: readonly string[] = Array.from({ length: 256 }, (_, octet) =>
   octet.toString(16).padStart(2, "0"),
 );
 
-/** What the platform may have: Workers do, Node 24 does not. */
+/** Workers have this method, Node 24 lacks it. */
 const { toHex: nativeToHex } = Uint8Array.prototype as { readonly toHex?: () => string };
 
-/** Lower-case hexadecimal, two digits an octet, no separators. */
+/** Lower-case hexadecimal without separators. */
 export function toHex(bytes: Uint8Array): string {
   if (nativeToHex) return nativeToHex.call(bytes);
   let hex = "";
@@ -55,7 +57,7 @@ export function toHex(bytes: Uint8Array): string {
   return hex;
 }
 
-/** The octets of a literal written in this code. Not a parser: it checks nothing. */
+/** The octets of a literal in this code. It checks nothing, so it must not parse input. */
 export function fromHexLiteral(hex: string): Bytes {
   const bytes = new Uint8Array(hex.length / 2);
   for (let i = 0; i < bytes.length; i++) {

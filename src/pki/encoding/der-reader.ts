@@ -1,11 +1,11 @@
 import type { Bytes } from "./bytes.ts";
 
-/** Bytes that are not the DER (X.690 §10) that was asked for. Callers turn it into their own refusal. */
+/** Bytes that are not the expected DER (X.690 §10). Callers turn it into a refusal of their own. */
 export class DerError extends Error {
   override readonly name = "DerError";
 }
 
-/** The identifier octets that X.509 and PKCS#10 use; all of the low-tag-number form. */
+/** The identifier octets of X.509 and PKCS#10. All have the low-tag-number form. */
 export const Tag = {
   boolean: 0x01,
   integer: 0x02,
@@ -29,8 +29,8 @@ const constructedBit = 0x20;
 const maximumDepth = 16;
 
 /**
- * A cursor over the elements of one DER value: definite minimal lengths, one-byte tags, nothing
- * left over. What it returns are views into the bytes it was given, never copies.
+ * A cursor over the elements of one DER value. It accepts definite, minimal lengths and tags of one octet.
+ * It returns views into the bytes that it was given and never copies.
  *
  * @throws DerError from every method, for every departure from DER.
  */
@@ -49,17 +49,17 @@ export class DerReader {
     return this.#position === this.#end;
   }
 
-  /** How many octets are left. */
+  /** The number of octets that are left. */
   get length(): number {
     return this.#end - this.#position;
   }
 
-  /** Another cursor at the same place. */
+  /** Another cursor at the same position. */
   fork(): DerReader {
     return new DerReader(this.#bytes, this.#position, this.#end);
   }
 
-  /** Whether the next element has this tag; false at the end. */
+  /** Whether the next element has this tag. False at the end. */
   nextIs(tag: number): boolean {
     return !this.isDone && this.#bytes[this.#position] === tag;
   }
@@ -70,14 +70,14 @@ export class DerReader {
     return this.#bytes.subarray(start, this.#position);
   }
 
-  /** The next element whole: identifier, length and content. */
+  /** The whole next element: identifier, length and content. */
   element(tag: number): Bytes {
     const start = this.#position;
     this.#contentStart(tag);
     return this.#bytes.subarray(start, this.#position);
   }
 
-  /** A reader of the elements inside the next, constructed element. */
+  /** A reader of the content of the next element. */
   enter(tag: number): DerReader {
     const start = this.#contentStart(tag);
     return new DerReader(this.#bytes, start, this.#position);
@@ -92,21 +92,24 @@ export class DerReader {
     return this.#bytes.subarray(start + 1, this.#position);
   }
 
-  /** The magnitude of a non-negative INTEGER, without its sign octet; zero is one zero octet. */
+  /** The magnitude of a non-negative INTEGER without its sign octet. Zero is one zero octet. */
   unsignedInteger(): Bytes {
     const start = this.#magnitudeStart();
     return this.#bytes.subarray(start, this.#position);
   }
 
-  /** Copies such a magnitude to where it ends at `end`, among the octets from `begin` on. */
+  /**
+   * Copies the magnitude of a non-negative INTEGER into `target`, right-aligned between `begin` and
+   * `end`.
+   */
   unsignedIntegerInto(target: Bytes, begin: number, end: number): void {
     let from = this.#magnitudeStart();
     let to = end - (this.#position - from);
-    if (to < begin) throw new DerError("an INTEGER larger than its place");
+    if (to < begin) throw new DerError("an INTEGER that is too large");
     while (to < end) target[to++] = this.#bytes[from++] ?? 0;
   }
 
-  /** Whether the next element, or elements, are exactly these bytes; reads nothing. */
+  /** Whether the next bytes are exactly these. The cursor stays. */
   isAt(expected: Bytes): boolean {
     const bytes = this.#bytes;
     const start = this.#position;
@@ -115,25 +118,25 @@ export class DerReader {
     return true;
   }
 
-  /** Reads past the next element and says whether this is its content. */
+  /** Skips the next element and tells whether this is its content. */
   contentIs(tag: number, expected: Bytes): boolean {
     const start = this.#contentStart(tag);
     const content = new DerReader(this.#bytes, start, this.#position);
     return this.#position - start === expected.length && content.isAt(expected);
   }
 
-  /** Requires the next element to be exactly these bytes. */
+  /** Skips the next bytes and requires them to be exactly these. */
   literal(expected: Bytes): void {
     if (!this.isAt(expected)) throw new DerError("an element differs from the only one allowed");
     this.#position += expected.length;
   }
 
-  /** Reads past the next element. */
+  /** Skips the next element. */
   skip(tag: number): void {
     this.#contentStart(tag);
   }
 
-  /** Reads everything that is left, requiring DER at every level, and looks at none of it. */
+  /** Skips everything that is left and requires DER at every level of it. */
   skipAll(depth = 0): void {
     if (depth > maximumDepth) throw new DerError("nested too deep");
     while (!this.isDone) {
@@ -146,7 +149,7 @@ export class DerReader {
     }
   }
 
-  /** The next octet, of a content that is no element. */
+  /** The next octet of a content that has no elements. */
   octet(): number {
     if (this.isDone) throw new DerError("ends too early");
     return this.#bytes[this.#position++] ?? 0;
@@ -193,7 +196,7 @@ export class DerReader {
   }
 }
 
-/** Of the universal types, SEQUENCE and SET are constructed and the others primitive (X.690 §10.2). */
+/** X.690 §10.2: of the universal types, SEQUENCE and SET are constructed and all others primitive. */
 function isDerTag(tag: number): boolean {
   const isUniversal = (tag & 0xc0) === 0;
   const isCollection = (tag & 0x1f) === 0x10 || (tag & 0x1f) === 0x11;

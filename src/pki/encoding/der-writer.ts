@@ -1,7 +1,7 @@
 import { allocateBytes, type Bytes } from "./bytes.ts";
 import { Tag } from "./der-reader.ts";
 
-/** One DER element: the tag, the minimal length, and the parts as its content. */
+/** One DER element: the tag, a minimal length, and the parts as its content. */
 export function derElement(tag: number, ...parts: readonly Uint8Array[]): Bytes {
   let length = 0;
   for (const part of parts) length += part.length;
@@ -18,7 +18,7 @@ export function derElement(tag: number, ...parts: readonly Uint8Array[]): Bytes 
   return der;
 }
 
-/** A SEQUENCE of elements that are DER already. */
+/** A SEQUENCE of elements, each of them DER. */
 export function derSequence(...elements: readonly Uint8Array[]): Bytes {
   return derElement(Tag.sequence, ...elements);
 }
@@ -30,7 +30,7 @@ export function derTime(instant: Date): Bytes {
   return der.finish();
 }
 
-/** Octets of a tag and of the length of less than 16 MiB. */
+/** Octets of a tag and of a length below 16 MiB. */
 const maximumHeader = 5;
 
 const digit0 = 0x30;
@@ -38,26 +38,26 @@ const zulu = 0x5a;
 
 const encoder = new TextEncoder();
 
-/** The octets of a text, for a string type that they fit. */
+/** The UTF-8 octets of a text, as the content of a string type. */
 export function derText(text: string): Bytes {
   return encoder.encode(text) as Bytes;
 }
 
 /**
- * Writes one DER value from its last octet to its first: when a header's turn comes, the length of its
- * content is known, and nothing is copied twice.
+ * Writes one DER value from its last octet to its first. When it writes a header, it knows the length of
+ * the content, so it copies nothing twice.
  */
 export class DerBuilder {
   readonly #octets: Bytes;
   #start: number;
 
-  /** @param room At least as many octets as will be written. */
+  /** @param room The octets to allocate, at least as many as the value has. */
   constructor(room: number) {
     this.#octets = allocateBytes(room);
     this.#start = room;
   }
 
-  /** Where the value begins so far: what is prepended from here on can be closed up to here. */
+  /** The start of the value so far. {@link close} takes it as the end of an element that comes before. */
   get position(): number {
     return this.#start;
   }
@@ -73,7 +73,7 @@ export class DerBuilder {
     for (let i = 0; i < text.length; i++) this.#octets[this.#start + i] = text.charCodeAt(i);
   }
 
-  /** Prepends a non-negative INTEGER of these octets' big-endian magnitude, which may have leading zeros. */
+  /** Prepends a non-negative INTEGER. Its magnitude is big-endian and may have leading zeros. */
   prependUnsignedInteger(octets: Uint8Array, from = 0, to: number = octets.length): void {
     const end = this.#start;
     let first = from;
@@ -84,8 +84,8 @@ export class DerBuilder {
   }
 
   /**
-   * Prepends an instant as RFC 5280 §4.1.2.5 wants it: UTCTime until 2049, GeneralizedTime from 2050,
-   * whole seconds, always Z. Fractions of a second are cut off.
+   * Prepends an instant in the form of RFC 5280 §4.1.2.5: UTCTime until 2049, GeneralizedTime from 2050,
+   * with seconds and Z. It cuts off fractions of a second.
    */
   prependTime(instant: Date): void {
     const end = this.#start;
@@ -106,7 +106,7 @@ export class DerBuilder {
     this.#octets[--this.#start] = digit0 + Math.floor(number / 10);
   }
 
-  /** Puts the tag and the length in front of what has been written since `end` was the position. */
+  /** Prepends the tag and the length of the content that was written since `end` was the position. */
   close(tag: number, end: number): void {
     const length = end - this.#start;
     let left = length;
@@ -118,7 +118,7 @@ export class DerBuilder {
     this.#octets[--this.#start] = tag;
   }
 
-  /** Makes what has been written since `end` a BIT STRING without unused bits. */
+  /** Closes the content that was written since `end` as a BIT STRING without unused bits. */
   closeBitString(end: number): void {
     this.#octets[--this.#start] = 0;
     this.close(Tag.bitString, end);

@@ -3,7 +3,7 @@ import type { Bytes } from "./bytes.ts";
 
 const symbolsPerLine = 64;
 
-/** The lines around a value. */
+/** The encapsulation boundaries of a label (RFC 7468 §2). */
 interface Boundaries {
   readonly begin: string;
   readonly end: string;
@@ -11,7 +11,7 @@ interface Boundaries {
 
 const boundaries = new Map<string, Boundaries>();
 
-/** Put together once for each label, of which this code knows a few. */
+/** The boundaries of a label, made once: this code knows a few labels, all of its own. */
 function boundariesOf(label: string): Boundaries {
   const known = boundaries.get(label);
   if (known) return known;
@@ -21,7 +21,8 @@ function boundariesOf(label: string): Boundaries {
 }
 
 /**
- * PEM of one value (RFC 7468 §2): lines of 64, LF, a newline at the end, as Go writes it.
+ * PEM of one value (RFC 7468 §2) as Go's `encoding/pem` writes it: lines of 64 symbols, each with LF, the
+ * last line too.
  */
 export function toPem(label: string, der: Uint8Array): string {
   const { begin, end } = boundariesOf(label);
@@ -34,12 +35,11 @@ export function toPem(label: string, der: Uint8Array): string {
 }
 
 /**
- * The DER inside exactly one PEM block with one of these labels, and nothing but white space around it.
+ * The DER in exactly one PEM block with one of these labels and with nothing but white space around it.
  *
- * Stricter than RFC 7468, which lets parsers skip text: what is skipped here, another parser
- * may read.
+ * RFC 7468 §2 lets parsers skip other text. This one refuses it, because another parser may read it.
  *
- * @returns `undefined` when the text is not that.
+ * @returns `undefined` for anything else.
  */
 export function parsePem(text: string, labels: readonly string[]): Bytes | undefined {
   const trimmed = text.trim();

@@ -2,14 +2,14 @@ import { type Bytes, fromHexLiteral } from "../encoding/bytes.ts";
 import { DerError, type DerReader, Tag } from "../encoding/der-reader.ts";
 import { Oid } from "../encoding/object-identifiers.ts";
 
-/** One extension of a certificate, its value unread. */
+/** One extension of a certificate. Its value is not parsed. */
 export interface Extension {
   readonly isCritical: boolean;
-  /** Stands before what the OCTET STRING holds. Fork it to read. */
+  /** A reader at the start of the OCTET STRING's content. Fork it to read. */
   readonly value: DerReader;
 }
 
-/** The extensions that are read here, by the names of {@link Oid}. */
+/** The extensions that this code knows, by the names of {@link Oid}. */
 export type ExtensionName =
   | "keyUsage"
   | "extKeyUsage"
@@ -27,7 +27,7 @@ const names: readonly (readonly [ExtensionName, Bytes])[] = [
   ["subjectAltName", Oid.subjectAltName],
 ];
 
-/** The extensions of a certificate by name; of those without a name here, only that there are some. */
+/** The known extensions of a certificate by name, and whether it has others. */
 export interface CertificateExtensions
   extends Readonly<Record<ExtensionName, Extension | undefined>> {
   readonly hasUnknown: boolean;
@@ -45,7 +45,7 @@ const nothingFound = (): Found => ({
   subjectAltName: undefined,
 });
 
-/** What a certificate of version 1 has. */
+/** The extensions of a certificate of version 1, which cannot have any. */
 export const noExtensions: CertificateExtensions = nothingFound();
 
 const criticalTrue = fromHexLiteral("0101ff");
@@ -53,7 +53,8 @@ const criticalTrue = fromHexLiteral("0101ff");
 /**
  * Reads the `[3]` of a TBSCertificate.
  *
- * @throws DerError for an extension that comes twice, or spells out that it is not critical.
+ * @throws DerError for an extension that comes twice (RFC 5280 §4.2), or whose `critical` is an encoded
+ *   FALSE, which DER leaves out (X.690 §11.5).
  */
 export function readExtensions(fields: DerReader): CertificateExtensions {
   const wrapper = fields.enter(Tag.contextConstructed(3));

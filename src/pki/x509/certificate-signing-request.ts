@@ -15,7 +15,7 @@ import {
   type SubjectPublicKey,
 } from "./subject-public-key.ts";
 
-/** A PKCS#10 request of an RSA-4096 key is about 1.7 kB of PEM. */
+/** The PEM of a CSR for an RSA-4096 key has about 1.7 kB. */
 const maximumPemLength = 16 * 1024;
 
 const labels = ["CERTIFICATE REQUEST", "NEW CERTIFICATE REQUEST"];
@@ -25,17 +25,17 @@ const attributesTag = Tag.contextConstructed(0);
 interface SignedRequest {
   readonly subjectPublicKey: SubjectPublicKey;
   readonly signatureAlgorithm: SignatureAlgorithm;
-  /** CertificationRequestInfo, whole: what the signature covers. */
+  /** The whole CertificationRequestInfo, which the signature covers. */
   readonly signedBytes: Bytes;
   /** In the encoding that the provider verifies. */
   readonly signature: Bytes;
 }
 
 /**
- * The public key of a PKCS#10 request (RFC 2986) whose owner proved to hold the private key.
+ * Reads the public key of a CSR (PKCS#10, RFC 2986) and verifies that its sender holds the private key.
  *
- * The key is all there is to have from a CSR: its subject, its SAN and whatever else it asks for are
- * read past, so that nothing in them can reach a certificate.
+ * The key is all that this code takes from a CSR. It skips the subject, the SAN and everything else, so
+ * that nothing of them can reach a certificate.
  *
  * @param pem Exactly one PEM block.
  * @throws CaError `csr-malformed`, `csr-signature-algorithm-unacceptable`, `csr-signature-invalid`,
@@ -51,7 +51,7 @@ export async function parseCertificateSigningRequest(
   if (signature.length !== signatureOctets) throw refuseSignature();
   const { spki } = subjectPublicKey;
   const isKeys = await cryptoProvider.verify(spki, signatureAlgorithm, signature, signedBytes);
-  // The policy has read all of the key but whether its point is on the curve; the import says that.
+  // The key policy leaves one question to the import: whether the point is on its curve.
   if (isKeys === undefined) throw refuseSubjectKey("point");
   if (!isKeys) throw refuseSignature();
   return subjectPublicKey;
@@ -104,7 +104,7 @@ function readRequestInfo(der: Bytes): SubjectPublicKey {
   return parseSubjectPublicKey(spki);
 }
 
-/** The algorithm comes from the key's own list; the request only says which entry it used. */
+/** The CSR chooses among the algorithms that its key may use; it cannot bring another. */
 function acceptedAlgorithm(key: SubjectPublicKey, identifier: DerReader): SignatureAlgorithm {
   const accepted = signatureAlgorithms[key.algorithm].find((algorithm) =>
     identifier.isAt(algorithm.identifier),

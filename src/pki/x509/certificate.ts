@@ -8,8 +8,8 @@ import {
 import type { Validity } from "./validity.ts";
 
 /**
- * A TBSCertificate, taken apart and not interpreted (RFC 5280 §4.1). Old roots are of version 1,
- * which has no extensions; every verifier takes them as trust anchors.
+ * The fields of a TBSCertificate (RFC 5280 §4.1), not interpreted. Old roots are of version 1, which has
+ * no extensions; every verifier accepts them as trust anchors.
  */
 export interface ToBeSigned {
   readonly version: 1 | 3;
@@ -23,7 +23,7 @@ export interface ToBeSigned {
   readonly extensions: CertificateExtensions;
 }
 
-/** A certificate with the parts that issuing and publishing need. */
+/** A certificate with the fields that issuing and publishing need. */
 export interface Certificate {
   readonly der: Bytes;
   readonly toBeSigned: ToBeSigned;
@@ -35,10 +35,14 @@ export interface Interval {
   readonly notAfter: number;
 }
 
-/** `[0] EXPLICIT INTEGER 2`, which stands for version 3 (RFC 5280 §4.1.2.1). */
+/** Version 3, encoded as `[0] EXPLICIT INTEGER 2` (RFC 5280 §4.1.2.1). */
 export const version3: Bytes = fromHexLiteral("a003020102");
 
-/** @throws DerError for what is not a certificate of version 1 or 3 in DER. */
+/**
+ * Reads a certificate of version 1 or 3. It does not verify the signature.
+ *
+ * @throws DerError for anything else.
+ */
 export function parseCertificate(der: Bytes): Certificate {
   const outer = new DerReader(der);
   const fields = outer.enter(Tag.sequence);
@@ -53,12 +57,16 @@ export function parseCertificate(der: Bytes): Certificate {
   return { der, toBeSigned };
 }
 
-/** @throws DerError for what is not a TBSCertificate of version 1 or 3 in DER, or carries unique identifiers. */
+/**
+ * Reads a TBSCertificate of version 1 or 3 without unique identifiers.
+ *
+ * @throws DerError for anything else.
+ */
 export function parseToBeSigned(der: Bytes): ToBeSigned {
   const outer = new DerReader(der);
   const fields = outer.enter(Tag.sequence);
   outer.finish();
-  // Version 1 is the default, which DER leaves out: the serial number comes first (X.690 §11.5).
+  // DER leaves out the default, version 1, so the serial number comes first (X.690 §11.5).
   const version = fields.nextIs(Tag.integer) ? 1 : 3;
   if (version === 3) fields.literal(version3);
   const parts: ToBeSigned = {
@@ -75,7 +83,7 @@ export function parseToBeSigned(der: Bytes): ToBeSigned {
   return parts;
 }
 
-/** @throws DerError for times that are not spelled as RFC 5280 §4.1.2.5 wants them. */
+/** @throws DerError for times in another form than RFC 5280 §4.1.2.5 demands. */
 export function readValidity(fields: DerReader): Validity {
   const { notBefore, notAfter } = readInterval(fields);
   return { notBefore: new Date(notBefore), notAfter: new Date(notAfter) };
@@ -89,7 +97,7 @@ export function readInterval(fields: DerReader): Interval {
   return interval;
 }
 
-/** RFC 5280 §4.1.2.5: UTCTime to 2049, GeneralizedTime from 2050, seconds, Z. */
+/** RFC 5280 §4.1.2.5: UTCTime until 2049, GeneralizedTime from 2050, with seconds and Z. */
 function parseTime(fields: DerReader): number {
   const isUtcTime = fields.nextIs(Tag.utcTime);
   const digits = fields.enter(isUtcTime ? Tag.utcTime : Tag.generalizedTime);
@@ -105,14 +113,13 @@ function parseTime(fields: DerReader): number {
   if (digits.octet() !== zulu) throw notATime();
   const isDay = month >= 0 && month < 12 && day > 0 && (day <= 28 || day <= daysIn(year, month));
   const isTime = hour < 24 && minute < 60 && second < 60;
-  // GeneralizedTime begins in 2050.
   if (!isDay || !isTime || (!isUtcTime && year < 2050)) throw notATime();
   return Date.UTC(year, month, day, hour, minute, second);
 }
 
 const zulu = 0x5a;
 
-/** The day before the first of the next month. */
+/** `Date.UTC` counts back from the first of the next month: day 0 is the day before. */
 function daysIn(year: number, month: number): number {
   return new Date(Date.UTC(year, month + 1, 0)).getUTCDate();
 }

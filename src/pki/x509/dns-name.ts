@@ -1,8 +1,8 @@
 const label = /^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/;
 
 /**
- * Whether this is the name of a host in the preferred syntax (RFC 1034 §3.5 as changed by RFC 1123
- * §2.1), lower case, and not an address. No wildcards: a certificate names what serves.
+ * Whether the text is a host name in the preferred syntax (RFC 1034 §3.5 as changed by RFC 1123 §2.1), in
+ * lower case. Addresses and wildcards are not: a certificate names the hosts that serve.
  */
 export function isDnsName(text: string): boolean {
   const labels = text.split(".");

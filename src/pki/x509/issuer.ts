@@ -30,14 +30,14 @@ export interface Issuer {
   readonly fields: IssuerFields;
 }
 
-/** What a leaf certifies: who, with which key, from when until when. */
+/** The content of an X509-SVID: whose it is, its key and its validity. */
 export interface LeafRequest {
   readonly spiffeId: SpiffeId;
   readonly publicKey: SubjectPublicKey;
   readonly validity: Validity;
 }
 
-/** What a serving certificate certifies: which hosts, with which key, from when until when. */
+/** The content of a serving certificate: its hosts, its key and its validity. */
 export interface ServingRequest {
   readonly dnsNames: readonly string[];
   readonly publicKey: SubjectPublicKey;
@@ -47,7 +47,7 @@ export interface ServingRequest {
 /** A signed leaf. */
 export interface Leaf {
   readonly der: Bytes;
-  /** Hexadecimal, as in the certificate. */
+  /** The content octets of the INTEGER in hexadecimal. */
   readonly serialNumber: string;
 }
 
@@ -70,9 +70,9 @@ export function createIssuer(authority: SigningAuthority, signingKey: SigningKey
 }
 
 /**
- * Builds the to-be-signed bytes of an X509-SVID, lints those bytes, signs those bytes.
+ * Builds the to-be-signed bytes of an X509-SVID, lints those bytes and signs those bytes.
  *
- * @throws Error when the bytes break a clause: a mistake of this code, never the caller's.
+ * @throws Error when the bytes break a clause, which is a mistake of this code and never the caller's.
  */
 export async function issueLeaf(issuer: Issuer, request: LeafRequest): Promise<Leaf> {
   const serialNumber = randomSerialNumber();
@@ -98,9 +98,9 @@ export async function issueLeaf(issuer: Issuer, request: LeafRequest): Promise<L
 }
 
 /**
- * Builds the to-be-signed bytes of a serving certificate, lints those bytes, signs those bytes.
+ * Builds the to-be-signed bytes of a serving certificate, lints those bytes and signs those bytes.
  *
- * @throws Error when the bytes break a clause, a name that no host can have among them.
+ * @throws Error when the bytes break a clause, for instance by a name that no host can have.
  */
 export async function issueServingCertificate(
   issuer: Issuer,
@@ -121,7 +121,12 @@ export async function issueServingCertificate(
   return { der, serialNumber: toHex(serialNumber) };
 }
 
-/** The only place that makes a certificate: what was not linted cannot be signed. */
+/**
+ * Lints to-be-signed bytes and signs them. No other code makes a certificate, so that nothing is signed
+ * without having been linted.
+ *
+ * @throws Error when the bytes break a clause.
+ */
 export async function lintAndSign(
   toBeSigned: Bytes,
   intent: Intent,

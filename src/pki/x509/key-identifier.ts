@@ -7,13 +7,13 @@ const hash = sha256.create();
 const digest = new Uint8Array(32);
 
 /**
- * The key identifier of a public key: the leftmost 160 bits of the SHA-256 hash of its octets
- * (RFC 7093 §2 method 1, what Go computes since 1.25).
+ * The key identifier of a public key: the leftmost 160 bits of the SHA-256 of its octets (RFC 7093 §2
+ * method 1). Go's `x509.CreateCertificate` computes the same since 1.25.
  *
- * Not by WebCrypto: a hash of two blocks takes less than a promise and the way to it.
+ * WebCrypto is not used: hashing two blocks here takes less time than its promise.
  */
 export function keyIdentifier({ keyOctets }: SubjectPublicKey): Bytes {
-  // Begun anew in place: a hash for each key would allocate all that it works in.
+  // A copied initial state saves the buffers that a new hash would allocate for each key.
   fresh._cloneInto(hash).update(keyOctets).digestInto(digest);
   return digest.slice(0, 20);
 }

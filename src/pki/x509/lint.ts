@@ -7,14 +7,14 @@ import { isDnsName } from "./dns-name.ts";
 import { emptySequence, type Intent, type Linted, readLinted } from "./linted-certificate.ts";
 import type { Validity } from "./validity.ts";
 
-/** A clause that the bytes break. */
+/** A clause that the to-be-signed bytes break. */
 export interface Finding {
   readonly clause: string;
 }
 
 type Rule = readonly [clause: string, keeps: (c: Linted, intent: Intent) => boolean];
 
-/** KeyUsage bits in the order of RFC 5280 §4.2.1.3, the first one highest. */
+/** KeyUsage bits (RFC 5280 §4.2.1.3) as they are in the first octet: bit 0 is the highest. */
 const Usage = {
   digitalSignature: 0x80,
   keyEncipherment: 0x20,
@@ -45,7 +45,7 @@ const everyCertificate: readonly Rule[] = [
   ["RFC 5280 §4.2.1.9 basic constraints critical", (c) => isCritical(c, "basicConstraints")],
 ];
 
-/** Whatever is no authority. */
+/** Rules for every certificate that is not an authority's. */
 const endEntity: readonly Rule[] = [
   ["RFC 5280 §4.1.2.6 subject empty", (c) => c.hasEmptySubject],
   ["RFC 5280 §4.2.1.6 names critical without a subject", (c) => isCritical(c, "subjectAltName")],
@@ -99,10 +99,10 @@ const rules: Readonly<Record<Intent["kind"], readonly Rule[]>> = {
 };
 
 /**
- * Every clause of RFC 5280, RFC 5480, RFC 8813 and X509-SVID that these to-be-signed bytes break,
- * and every difference from what was meant. An empty list is the permission to sign them.
+ * Finds every clause of RFC 5280, RFC 5480, RFC 8813 and X509-SVID that to-be-signed bytes break, and
+ * every difference from the intent. An empty list permits signing.
  *
- * It reads the finished bytes with the reader, so that a mistake of the writer is found by other code.
+ * The linter reads the finished bytes, so that other code than the writer finds the writer's mistakes.
  */
 export function lint(toBeSigned: Bytes, intent: Intent): readonly Finding[] {
   try {
@@ -113,7 +113,7 @@ export function lint(toBeSigned: Bytes, intent: Intent): readonly Finding[] {
     }
     return findings;
   } catch (error) {
-    // What the strict reader refuses (RFC 5280 §4.1 in DER) is a finding like the others.
+    // RFC 5280 §4.1 demands DER, so a departure from DER is a finding like the others.
     if (error instanceof DerError) return [{ clause: `RFC 5280 §4.1 ${error.message}` }];
     throw error;
   }
@@ -150,7 +150,7 @@ function hasExtendedKeyUsage({ extensions }: Linted, purposes: Bytes): boolean {
   return extension?.isCritical === false && hasExactly(extension, purposes);
 }
 
-// Spelled out here, so that the writer's own octets are not compared with themselves.
+// These repeat the writer's octets, because comparing the writer with itself would find nothing.
 const serverAndClientAuth = fromHexLiteral("301406082b0601050507030106082b06010505070302");
 const serverAuth = fromHexLiteral("300a06082b06010505070301");
 

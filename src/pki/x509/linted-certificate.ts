@@ -5,32 +5,32 @@ import { type CertificateExtensions, readExtensions } from "./certificate-extens
 import type { SubjectPublicKey } from "./subject-public-key.ts";
 import type { Validity } from "./validity.ts";
 
-/** What the certificate was meant to be; the linter compares the bytes with it. */
+/** The certificate that was meant. The linter compares the bytes with it. */
 export interface Intent {
   readonly kind: "leaf" | "serving" | "authority";
-  /** Empty for a serving certificate, which is nobody's identity. */
+  /** Empty for a serving certificate, which has no identity. */
   readonly spiffeId: string;
-  /** In their order; only a serving certificate has any. */
+  /** The names in their order. Only a serving certificate has any. */
   readonly dnsNames?: readonly string[];
-  /** From the strict parser, which holds it to RFC 5480 §2 and the key policy. */
+  /** A key that {@link parseSubjectPublicKey} accepted by RFC 5480 §2 and the key policy. */
   readonly publicKey: SubjectPublicKey;
   readonly keyIdentifier: Bytes;
   readonly validity: Validity;
   readonly issuer: IssuerFields;
 }
 
-/** What a certificate repeats of its signer, and the time that it must stay within. */
+/** The fields of the signer that a certificate repeats, and the validity that it must not exceed. */
 export interface IssuerFields {
   readonly signatureAlgorithm: Bytes;
-  /** The signer's subject, byte for byte; an authority's own when it is self-signed. */
+  /** The signer's subject, byte for byte. A self-signed authority is its own signer. */
   readonly name: Bytes;
   readonly validity: Validity;
   readonly keyIdentifier: Bytes | undefined;
 }
 
 /**
- * What the bytes say, read in one pass. Fields that have one right value are compared where they
- * stand: this runs for every certificate, and copies are what it would spend most on.
+ * The facts that the rules judge, read from the bytes in one pass. A field with one right value is
+ * compared in place: this code runs for every certificate, and copies would cost it most.
  */
 export interface Linted {
   readonly serialOctets: number;
@@ -48,7 +48,7 @@ export interface Linted {
 
 export const emptySequence: Bytes = fromHexLiteral("3000");
 
-/** @throws DerError for bytes that are no TBSCertificate of version 3 in DER. */
+/** @throws DerError for anything but a TBSCertificate of version 3. */
 export function readLinted(toBeSigned: Bytes, intent: Intent): Linted {
   const outer = new DerReader(toBeSigned);
   const fields = outer.enter(Tag.sequence);
@@ -79,7 +79,10 @@ export function readLinted(toBeSigned: Bytes, intent: Intent): Linted {
   };
 }
 
-/** Of DER's INTEGER, which has no leading octet too many: zero is the one that is neither. */
+/**
+ * Whether the content octets of an INTEGER are a positive number: DER allows one leading zero, before
+ * a high bit.
+ */
 function isPositive(content: DerReader): boolean {
   if (content.isDone) return false;
   const first = content.octet();
@@ -87,14 +90,17 @@ function isPositive(content: DerReader): boolean {
   return !content.isDone && content.octet() >= 0x80;
 }
 
-/** Reads past a SEQUENCE and says whether it was this one. */
+/** Skips a SEQUENCE and tells whether it equals the expected one. */
 function isNext(fields: DerReader, expected: Bytes): boolean {
   const isExpected = fields.isAt(expected);
   fields.skip(Tag.sequence);
   return isExpected;
 }
 
-/** The first octet of the bits, which holds all that are used here; minimal as X.690 §11.2.2 demands. */
+/**
+ * The first octet of the bits, which holds every bit used here. X.690 §11.2.2 forbids trailing zero
+ * bits.
+ */
 function readKeyUsage(extensions: CertificateExtensions): number {
   const reader = extensions.keyUsage?.value.fork();
   if (!reader) throw new DerError("no key usage");
@@ -121,7 +127,7 @@ function hasOnlyNames(extensions: CertificateExtensions, { spiffeId, dnsNames }:
   return isName(names, uriName, spiffeId) && names.isDone;
 }
 
-/** Reads past a name and says whether it was this one. */
+/** Skips a name and tells whether it equals the expected one. */
 function isName(names: DerReader, kind: number, text: string): boolean {
   return names.nextIs(kind) && spells(names.enter(kind), text);
 }

@@ -10,13 +10,16 @@ import {
   type SignatureScheme,
 } from "../signature-scheme.ts";
 
-/** The keys that a certificate of Rampart may certify, by the name used in logs and configuration. */
+/** The kinds of key that Rampart certifies, by their names in logs and configuration. */
 export type SubjectKeyAlgorithm = "EC-P256" | "EC-P384" | "EC-P521" | "RSA" | "Ed25519";
 
 /** One way to sign as X.509 names it. */
 export interface SignatureAlgorithm extends SignatureScheme {
   readonly name: string;
-  /** AlgorithmIdentifier, whole. RFC 5758 §3.2: ECDSA without parameters; RFC 4055 §5: RSA with NULL. */
+  /**
+   * The whole AlgorithmIdentifier: ECDSA without parameters (RFC 5758 §3.2), RSA with NULL (RFC 4055
+   * §5).
+   */
   readonly identifier: Bytes;
   /** Octets of the signature where only one length is possible; workerd fails on every other length. */
   readonly signatureOctets: number | undefined;

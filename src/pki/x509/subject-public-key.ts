@@ -3,18 +3,21 @@ import { type Bytes, bytesEqual, fromHexLiteral as literal, toHex } from "../enc
 import { DerReader, Tag } from "../encoding/der-reader.ts";
 import type { SubjectKeyAlgorithm } from "./signature-algorithm.ts";
 
-/** A public key that may be certified: its kind, and its SubjectPublicKeyInfo byte for byte. */
+/** A public key that the key policy accepts. */
 export interface SubjectPublicKey {
   readonly algorithm: SubjectKeyAlgorithm;
-  /** SubjectPublicKeyInfo (RFC 5280 §4.1.2.7), whole, DER. */
+  /** The whole SubjectPublicKeyInfo (RFC 5280 §4.1.2.7), DER, byte for byte. */
   readonly spki: Bytes;
-  /** What its BIT STRING holds: the octets that a key identifier is computed from. */
+  /** The content of its BIT STRING, from which the key identifier is computed. */
   readonly keyOctets: Bytes;
 }
 
 type KeyForm = (keyOctets: Bytes) => SubjectKeyFault | undefined;
 
-/** The AlgorithmIdentifiers that may be certified (RFC 5480 §2.1.1 named curves, RFC 3279, RFC 8410). */
+/**
+ * The AlgorithmIdentifiers of accepted keys: named curves (RFC 5480 §2.1.1), RSA (RFC 3279 §2.3.1),
+ * Ed25519 (RFC 8410 §3).
+ */
 const acceptedKeys: readonly (readonly [Bytes, SubjectKeyAlgorithm, KeyForm])[] = [
   [literal("301306072a8648ce3d020106082a8648ce3d030107"), "EC-P256", uncompressedPoint(32)],
   [literal("301006072a8648ce3d020106052b81040022"), "EC-P384", uncompressedPoint(48)],
@@ -27,10 +30,10 @@ const ecPublicKeyOid = "06072a8648ce3d0201";
 
 /**
  * Reads a SubjectPublicKeyInfo and applies the key policy: P-256, P-384, P-521, RSA of 2048 to 4096
- * bits, Ed25519. That a point lies on its curve is left to the import of the key, which checks it.
+ * bits, Ed25519. It does not check that a point lies on its curve; importing the key does.
  *
- * @param spki The whole element; DER at its own level is checked here.
- * @throws DerError for what is not a SubjectPublicKeyInfo.
+ * @param spki The whole element.
+ * @throws DerError for anything but a SubjectPublicKeyInfo.
  * @throws CaError `subject-key-unacceptable` for a key that the policy does not allow.
  */
 export function parseSubjectPublicKey(spki: Bytes): SubjectPublicKey {
@@ -49,7 +52,7 @@ export function parseSubjectPublicKey(spki: Bytes): SubjectPublicKey {
   return { algorithm, spki, keyOctets };
 }
 
-/** Refuses a public key, naming the rule it broke. */
+/** The refusal of a public key, with the rule that the key breaks. */
 export function refuseSubjectKey(fault: SubjectKeyFault): CaError {
   return new CaError(
     { reason: "subject-key-unacceptable", fault },
@@ -62,7 +65,7 @@ function refuseAlgorithm(identifier: Bytes): CaError {
 }
 
 function uncompressedPoint(coordinateOctets: number): KeyForm {
-  // RFC 5480 §2.2 makes the uncompressed form the one everybody must support.
+  // RFC 5480 §2.2 obliges every implementation to support the uncompressed form, and no other.
   return (octets) =>
     octets[0] === 0x04 && octets.length === 1 + 2 * coordinateOctets ? undefined : "point";
 }
@@ -78,21 +81,21 @@ function rsaPublicKey(octets: Bytes): SubjectKeyFault | undefined {
 }
 
 /**
- * What is wrong with an RSA public key: it must have 2048 to 4096 bits and the exponent 65537.
+ * The fault of an RSA public key, if it has one: it must have 2048 to 4096 bits and the exponent 65537.
  *
- * @param modulus Big-endian, without leading zeros; so is the exponent.
+ * @param modulus Big-endian and without leading zeros, like the exponent.
  */
 export function rsaKeyFault(modulus: Bytes, exponent: Bytes): SubjectKeyFault | undefined {
   if (!isOdd(modulus) || bitLength(modulus) < 2048 || bitLength(modulus) > 4096) return "modulus";
   return bytesEqual(exponent, fermat4) ? undefined : "exponent";
 }
 
-/** 65537: what every client uses, and the one large exponent that workerd imports. */
+/** 65537 (F4), which every client uses. It is the only large exponent that workerd imports. */
 const fermat4 = literal("010001");
 
 /**
- * y coordinates of the points of small order, least octet first (RFC 8032 §5.1.2). For such a key
- * anybody can make signatures, so that it proves nothing.
+ * The y coordinates of the points of small order, in little-endian order (RFC 8032 §5.1.2). Anybody can
+ * make signatures for such a key, so a signature proves nothing.
  */
 const smallOrder: readonly Bytes[] = [
   literal("00".repeat(32)),
@@ -102,7 +105,7 @@ const smallOrder: readonly Bytes[] = [
   literal("c7176a703d4dd84fba3c0b760d10670f2a2053fa2c39ccc64ec7fd7792ac037a"),
 ];
 
-/** 2^255 - 19: a coordinate of this and more is a second spelling. */
+/** 2^255 - 19, little-endian. A coordinate of this or more is a second encoding of a smaller one. */
 const fieldPrime = literal(`ed${"ff".repeat(30)}7f`);
 
 function isEd25519Point(octets: Bytes): boolean {

@@ -8,16 +8,16 @@ import type { SignatureAlgorithm } from "./signature-algorithm.ts";
 import type { SubjectPublicKey } from "./subject-public-key.ts";
 import type { Validity } from "./validity.ts";
 
-/** What every leaf of one authority has in common; encoded once, when the authority is opened. */
+/** The fields that all leaves of one authority share, encoded once, when the authority is opened. */
 export interface LeafProfile {
   readonly signatureAlgorithm: SignatureAlgorithm;
   /** The authority's subject, byte for byte (RFC 5280 §4.1.2.4). */
   readonly issuerName: Bytes;
-  /** The whole extension, or nothing for an authority without a subject key identifier. */
+  /** The whole extension. Empty for an authority without a subject key identifier. */
   readonly authorityKeyIdentifier: Bytes;
 }
 
-/** What distinguishes one leaf; nothing else that a caller sends can reach it. */
+/** The fields that distinguish one leaf. Nothing else that a caller sends can reach it. */
 export interface LeafSubject {
   readonly spiffeId: SpiffeId;
   readonly publicKey: SubjectPublicKey;
@@ -34,7 +34,7 @@ const uriName = Tag.contextPrimitive(6);
 const extension = (oid: Bytes, isCritical: boolean, ...value: Bytes[]): Bytes =>
   derSequence(oid, ...(isCritical ? [critical] : []), derElement(Tag.octetString, ...value));
 
-// KeyUsage bits, minimal (X.690 §11.2.2). RFC 8813 §3 forbids encipherment to elliptic curve keys.
+// KeyUsage without trailing zero bits (X.690 §11.2.2). RFC 8813 §3 forbids keyEncipherment for EC keys.
 const digitalSignature = extension(Oid.keyUsage, true, fromHexLiteral("03020780"));
 const digitalSignatureAndKeyEncipherment = extension(
   Oid.keyUsage,
@@ -58,7 +58,7 @@ const subjectAltUri = (spiffeId: SpiffeId): Bytes =>
 const subjectKeyIdentifier = (identifier: Bytes): Bytes =>
   extension(Oid.subjectKeyIdentifier, false, derElement(Tag.octetString, identifier));
 
-/** The profile of an authority that has this subject and this subject key identifier. */
+/** The leaf profile of an authority with this subject and this subject key identifier. */
 export function createLeafProfile(
   signatureAlgorithm: SignatureAlgorithm,
   authoritySubject: Bytes,
@@ -78,8 +78,8 @@ export function createLeafProfile(
 }
 
 /**
- * The TBSCertificate of an X509-SVID, in Istio's order of extensions: a SPIFFE leaf with an empty
- * subject and exactly one name, its SPIFFE ID.
+ * The TBSCertificate of an X509-SVID: an empty subject, and its SPIFFE ID as its only name. The order of
+ * the extensions is istiod's (`security/pkg/pki/util/generate_cert.go`).
  */
 export function leafToBeSigned(profile: LeafProfile, subject: LeafSubject): Bytes {
   const { publicKey, validity, spiffeId, serialNumber } = subject;
@@ -91,7 +91,7 @@ export function leafToBeSigned(profile: LeafProfile, subject: LeafSubject): Byte
       spiffeId.length +
       256,
   );
-  // From the last field to the first.
+  // The builder writes from the last field to the first.
   const end = der.position;
   der.prependText(spiffeId);
   der.close(uriName, end);
@@ -134,14 +134,14 @@ const fixedRsaExtensions = concatBytes(
   notAnAuthority,
 );
 
-/** What distinguishes one serving certificate. */
+/** The fields that distinguish one serving certificate. */
 export type ServingSubject = Omit<LeafSubject, "spiffeId"> & {
   readonly dnsNames: readonly string[];
 };
 
 /**
- * The TBSCertificate of a TLS server: an empty subject, DNS names and nothing else, good for serving
- * only, so that it is nobody's identity.
+ * The TBSCertificate of a TLS server: an empty subject, DNS names, and serverAuth alone. It is nobody's
+ * identity.
  */
 export function servingToBeSigned(profile: LeafProfile, subject: ServingSubject): Bytes {
   const { publicKey, validity, dnsNames } = subject;
@@ -165,7 +165,7 @@ export function servingToBeSigned(profile: LeafProfile, subject: ServingSubject)
   );
 }
 
-/** What distinguishes one self-signed authority. */
+/** The fields that distinguish one self-signed authority. */
 export interface AuthoritySubject {
   readonly trustDomain: TrustDomain;
   readonly publicKey: SubjectPublicKey;
@@ -175,7 +175,10 @@ export interface AuthoritySubject {
   readonly signatureAlgorithm: SignatureAlgorithm;
 }
 
-/** The TBSCertificate of a self-signed authority: `O=<trust domain>`, and the domain's SPIFFE ID as its name. */
+/**
+ * The TBSCertificate of a self-signed authority: subject `O=<trust domain>`, and the trust domain's
+ * SPIFFE ID as its only name.
+ */
 export function authorityToBeSigned(subject: AuthoritySubject): Bytes {
   const name = organizationName(subject.trustDomain);
   return derSequence(
@@ -198,15 +201,18 @@ export function authorityToBeSigned(subject: AuthoritySubject): Bytes {
 const extensions = (...list: Bytes[]): Bytes =>
   derElement(Tag.contextConstructed(3), derSequence(...list));
 
-/** Cut to the 64 characters of ub-organization-name (RFC 5280 Appendix A): a label, never an identity. */
+/**
+ * RFC 5280 Appendix A allows 64 characters (ub-organization-name). The cut is harmless: no identity is
+ * read from it.
+ */
 function organizationName(trustDomain: TrustDomain): Bytes {
   const value = derElement(Tag.utf8String, derText(trustDomain.slice(0, 64)));
   return derSequence(derElement(Tag.set, derSequence(Oid.organizationName, value)));
 }
 
 /**
- * A serial number: the content of an INTEGER of 17 octets, positive, with 128 random bits
- * (RFC 5280 §4.1.2.2 allows 20 octets). Nothing is reserved and nothing is remembered.
+ * A positive serial number: the 17 content octets of an INTEGER with 128 random bits (RFC 5280 §4.1.2.2
+ * allows 20 octets). So many bits never collide, so no serial number is reserved or remembered.
  */
 export function randomSerialNumber(): Bytes {
   if (randomOctetsUsed === randomOctets.length) {
@@ -221,6 +227,9 @@ export function randomSerialNumber(): Bytes {
   return serialNumber;
 }
 
-/** Drawn for many serial numbers at once; each octet is used once. */
+/**
+ * Random octets for 64 serial numbers, drawn at once because each draw costs a call. Each octet is
+ * used once.
+ */
 const randomOctets = new Uint8Array(16 * 64);
 let randomOctetsUsed = randomOctets.length;

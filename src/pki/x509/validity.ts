@@ -1,25 +1,25 @@
 import { CaError } from "../../foundation/errors.ts";
 
-/** Both ends belong to the interval (RFC 5280 §4.1.2.5); whole seconds. */
+/** The validity of a certificate in whole seconds. It includes both ends (RFC 5280 §4.1.2.5). */
 export interface Validity {
   readonly notBefore: Date;
   readonly notAfter: Date;
 }
 
-/** How long leaves may live, as Istio's DEFAULT_ and MAX_WORKLOAD_CERT_TTL say. */
+/** The lifetimes of leaves: Istio's `DEFAULT_WORKLOAD_CERT_TTL` and `MAX_WORKLOAD_CERT_TTL`. */
 export interface LeafLifetimes {
   readonly defaultSeconds: number;
   readonly maximumSeconds: number;
 }
 
-/** Certificates start this long before their issuance, for peers whose clocks are behind (Istio's grace). */
+/** The time from notBefore to issuance, for peers whose clocks are behind. istiod backdates as far. */
 export const backdateSeconds = 120;
 
 /**
- * The validity of a leaf: two minutes back, and as long as was asked, but never beyond the authority.
+ * The validity of a leaf: from two minutes before `now`, for the requested time, within the authority's.
  *
- * Zero and less ask for the default; more than the maximum is an error, not a clamp (Istio's rules;
- * `bigint`, because Istio's own arithmetic overflows above 292 years).
+ * Zero or less asks for the default. More than the maximum is refused and not shortened. istiod has the
+ * same rules (`security/pkg/pki/ca/ca.go`); its nanoseconds overflow above 292 years, hence `bigint`.
  *
  * @throws CaError `lifetime-too-long`; `no-signing-authority` when the authority has expired.
  */
@@ -55,7 +55,7 @@ export function addSeconds(instant: Date, seconds: number): Date {
   return new Date(instant.getTime() + seconds * 1000);
 }
 
-/** The instant without its fraction of a second, which no certificate can carry. */
+/** The instant without its fraction of a second, which RFC 5280 §4.1.2.5 forbids in certificates. */
 export function wholeSeconds(instant: Date): Date {
   return new Date(Math.floor(instant.getTime() / 1000) * 1000);
 }
