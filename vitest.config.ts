@@ -1,10 +1,14 @@
 import { randomBytes } from "node:crypto";
 import { cloudflareTest } from "@cloudflare/vitest-plugin";
 import { defineConfig } from "vitest/config";
-import { issuerTables } from "./test/contract/service-under-test.ts";
+import {
+  apiCredentialName,
+  issuerTables,
+  reviewedTables,
+} from "./test/contract/service-under-test.ts";
 import { LongestFirst } from "./test/longest-first.ts";
 import { hangMilliseconds } from "./test/testkit/hang-limit.ts";
-import { createInternet, stormIssuer } from "./test/worker/internet.ts";
+import { createInternet, reviewingApi, stormIssuer } from "./test/worker/internet.ts";
 
 const prebundled = [
   "@bufbuild/protobuf",
@@ -59,7 +63,12 @@ export default defineConfig({
             wrangler: { configPath: "./wrangler.toml" },
             miniflare: {
               bindings: {
-                ISSUERS: [...Object.values(issuerTables), { issuer: stormIssuer }],
+                ISSUERS: [
+                  ...Object.values(issuerTables),
+                  ...reviewedTables(reviewingApi),
+                  { issuer: stormIssuer },
+                ],
+                [apiCredentialName]: "credential",
                 INCEPTION_DATE: new Date().toISOString().slice(0, 10),
                 KEK: `test:${randomBytes(32).toString("base64")}`,
                 PROPAGATION_INTERVAL: "0s",

@@ -12,6 +12,6 @@ export interface Credentials {
  * Proves who calls.
  *
  * @throws CaError `credential-missing`, `credential-rejected`, `key-provider-unreachable`,
- * `cluster-unreachable`.
+ * `cluster-unreachable`, `cluster-busy`.
  */
 export type Authenticator = (credentials: Credentials, now: Date) => Promise<Caller>;

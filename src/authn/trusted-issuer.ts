@@ -4,8 +4,11 @@ import type { IssuerKeys } from "./token/issuer-keys.ts";
 import type { TokenReview } from "./token/token-review.ts";
 
 /**
- * Who decides on a token: the issuer's keys, with its API server where they cannot say; or the API
- * server, with the keys where it cannot be reached; or the API server alone.
+ * Who decides on a token.
+ *
+ * - `after-keys`: the issuer's keys; the API server if they cannot be fetched or the token's is not among them.
+ * - `before-keys`: the keys, then the API server; one of them alone while the other cannot be reached.
+ * - `instead-of-keys`: the API server alone.
  */
 export type ReviewOrder = "after-keys" | "before-keys" | "instead-of-keys";
 
@@ -19,7 +22,7 @@ export interface Review {
  * Requires that the pod of a node proxy is where the proxy may act for an account.
  *
  * @param account Of a namespace that the proxy's issuer may vouch for.
- * @throws CaError `impersonation-denied`, `cluster-unreachable`.
+ * @throws CaError `impersonation-denied`, `cluster-unreachable`, `cluster-busy`.
  */
 export type NodeAuthorizer = (
   proxy: BoundAccount,

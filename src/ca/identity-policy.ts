@@ -11,7 +11,7 @@ import { deny } from "./node-authorizer.ts";
  * Decides which identity a caller gets.
  *
  * @param requested `ImpersonatedIdentity` of the request; empty for the caller's own.
- * @throws CaError `impersonation-denied`, `cluster-unreachable`.
+ * @throws CaError `impersonation-denied`, `cluster-unreachable`, `cluster-busy`.
  */
 export type IdentityPolicy = (
   caller: Caller,

@@ -9,7 +9,7 @@ import {
 } from "../kubernetes/client.ts";
 import {
   type ClusterApi,
-  type ClusterUnreachable,
+  type ClusterFailed,
   createClusterApi,
   type ReachableCluster,
 } from "../kubernetes/cluster-api.ts";
@@ -18,31 +18,35 @@ import {
 export interface ClusterAccess {
   readonly fetchTrusting: FetchTrusting;
   readonly credentials: ReadonlyMap<string, Credential>;
-  readonly unreachable: ClusterUnreachable;
+  readonly failed: ClusterFailed;
 }
 
 /** A cluster that nothing has been asked yet. @throws ConfigurationError */
 export function reachCluster(
   cluster: string,
   table: ClusterAccessTable,
-  { unreachable, ...access }: ClusterAccess,
+  { failed, ...access }: ClusterAccess,
 ): ReachableCluster {
-  return { cluster, client: clientOf(table, access), unreachable };
+  return { cluster, client: clientOf(table, access), failed };
 }
 
+/** Opens an API of a cluster with bounds of its own, as often as it is called. */
+export type OpenApi = () => ClusterApi;
+
 /** @throws ConfigurationError */
-export function clusterApi(
+export function apiOpener(
   cluster: string,
   table: ClusterAccessTable,
   access: ClusterAccess,
-): ClusterApi {
-  return createClusterApi(reachCluster(cluster, table, access));
+): OpenApi {
+  const reach = reachCluster(cluster, table, access);
+  return () => createClusterApi(reach);
 }
 
 /** A client of a cluster's API server. @throws ConfigurationError */
 export function clientOf(
   { server, ca, credential: name }: ClusterAccessTable,
-  { fetchTrusting, credentials }: Omit<ClusterAccess, "unreachable">,
+  { fetchTrusting, credentials }: Omit<ClusterAccess, "failed">,
 ): KubernetesClient {
   const credential = requireCredential(name, credentials);
   return createKubernetesClient({ server, credential }, fetchTrusting(ca));

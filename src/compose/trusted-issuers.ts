@@ -18,13 +18,13 @@ import {
   type FetchTrusting,
   type JsonFetch,
 } from "../foundation/json-fetch.ts";
-import type { ClusterApi, ClusterUnreachable } from "../kubernetes/cluster-api.ts";
+import { type ClusterFailed, isBusy } from "../kubernetes/cluster-api.ts";
 import { createPodLookup } from "../kubernetes/pod-lookup.ts";
 import type { WatchPods } from "../kubernetes/pods.ts";
 import type { CryptoProvider } from "../pki/crypto-provider.ts";
 import type { ServiceAccount } from "../pki/spiffe-id.ts";
 import { type PodsOf, watchedPods } from "./cluster-pods.ts";
-import { type ClusterAccess, clusterApi, noApi } from "./cluster-reach.ts";
+import { apiOpener, type ClusterAccess, noApi, type OpenApi } from "./cluster-reach.ts";
 
 /** What a platform has for clusters. */
 export interface ClusterPlatform {
@@ -41,8 +41,7 @@ export function trustedIssuers(
   { issuers, clusterCredentials: credentials }: Configuration,
   { log, cryptoProvider, fetchTrusting, watchPods }: ClusterPlatform,
 ): readonly TrustedIssuer[] {
-  const unreachable = unreachableLog(log);
-  const access = fetchTrusting && { fetchTrusting, credentials, unreachable };
+  const access = fetchTrusting && { fetchTrusting, credentials, failed: clusterLog(log) };
   const podsOf = access && watchPods && watchedPods(access, watchPods);
   const fetchJson = fetchTrusting ? createJsonFetch(fetchTrusting(undefined)) : noFetch;
   const keys = { fetchJson, keyFetchFailed: keyFetchLog(log), cryptoProvider };
@@ -55,7 +54,7 @@ function trustedIssuer(
   access: ClusterAccess | undefined,
   podsOf: PodsOf | undefined,
 ): TrustedIssuer {
-  const api = apiOf(table, access);
+  const openApi = apiOf(table, access);
   const mayUse = nameAllowList(table.namespaces);
   const nodeAccounts = new Set(table.trusted_node_accounts.map(accountName));
   const gateways = new Map(
@@ -70,19 +69,19 @@ function trustedIssuer(
     isNodeAccount: (account) => nodeAccounts.has(accountName(account)),
     gatewayNames: gateways.size > 0 ? (account) => gateways.get(accountName(account)) : undefined,
     keys: issuerKeys(table, keys),
-    review: reviewOf(table, api),
-    requireNode: nodeAuthorizer(table, api, podsOf),
+    review: reviewOf(table, openApi),
+    requireNode: nodeAuthorizer(table, openApi, podsOf),
   };
 }
 
 function nodeAuthorizer(
   table: IssuerTable,
-  api: ClusterApi | undefined,
+  openApi: OpenApi | undefined,
   podsOf: PodsOf = (_, lookup) => lookup,
 ): NodeAuthorizer {
   const { node_checks, node_reach } = table;
-  if (api && node_checks !== "claims") {
-    return createPodAuthorizer(podsOf(table, createPodLookup(api)));
+  if (openApi && node_checks !== "claims") {
+    return createPodAuthorizer(podsOf(table, createPodLookup(openApi())));
   }
   return createClaimedReach(reachesOf(node_reach));
 }
@@ -99,17 +98,18 @@ function reachesOf(setting: NodeReachSetting = []): readonly NodeReach[] {
 function apiOf(
   { cluster, kubernetes }: IssuerTable,
   access: ClusterAccess | undefined,
-): ClusterApi | undefined {
+): OpenApi | undefined {
   if (!kubernetes) return undefined;
-  return access ? clusterApi(cluster, kubernetes, access) : noApi(cluster);
+  return access ? apiOpener(cluster, kubernetes, access) : () => noApi(cluster);
 }
 
 function reviewOf(
   { audiences, kubernetes }: IssuerTable,
-  api: ClusterApi | undefined,
+  openApi: OpenApi | undefined,
 ): TrustedIssuer["review"] {
-  if (!kubernetes || !api) return undefined;
-  return { order: kubernetes.review, ask: createTokenReview(audiences, api) };
+  if (!kubernetes || !openApi) return undefined;
+  const apis = { verified: openApi(), unverified: openApi() };
+  return { order: kubernetes.review, ask: createTokenReview(audiences, apis) };
 }
 
 const accountName = ({ namespace, name }: ServiceAccount): string => `${namespace}/${name}`;
@@ -137,7 +137,9 @@ function keyFetchLog({ operation }: EventLog): KeyFetchFailed {
     });
 }
 
-function unreachableLog({ operation }: EventLog): ClusterUnreachable {
-  return (cluster, error) =>
-    operation({ event: "cluster-unreachable", level: "warning", cluster, detail: error.message });
+function clusterLog({ operation }: EventLog): ClusterFailed {
+  return (cluster, error) => {
+    const event = isBusy(error) ? "cluster-busy" : "cluster-unreachable";
+    operation({ event, level: "warning", cluster, detail: error.message });
+  };
 }

@@ -49,7 +49,8 @@ export type Refusal =
   | { reason: "no-signing-authority"; why: string }
   | { reason: "store-unreachable" }
   | { reason: "key-provider-unreachable"; issuer: string }
-  | { reason: "cluster-unreachable"; cluster: string };
+  | { reason: "cluster-unreachable"; cluster: string }
+  | { reason: "cluster-busy"; cluster: string };
 
 /** A refusal on its way to the caller. The detail is for the log; the wire gets a fixed sentence. */
 export class CaError extends Error {

@@ -3,14 +3,17 @@ import { AnswerTooLong, FetchError } from "../foundation/json-fetch.ts";
 import { addSeconds } from "../pki/x509/validity.ts";
 import type { KubernetesClient, KubernetesRequest, SendRequest } from "./client.ts";
 
-/** Told of every request that an API server did not answer as it should. */
-export type ClusterUnreachable = (cluster: string, error: FetchError) => void;
+/**
+ * Told of every request that an API server did not answer as it should, and from time to time that it is
+ * busy ({@link isBusy}).
+ */
+export type ClusterFailed = (cluster: string, error: FetchError) => void;
 
 /** A cluster whose API server Rampart may use. */
 export interface ReachableCluster {
   readonly cluster: string;
   readonly client: KubernetesClient;
-  readonly unreachable: ClusterUnreachable;
+  readonly failed: ClusterFailed;
 }
 
 /** The API server of a cluster, for requests that a caller of the CA waits for. */
@@ -18,27 +21,33 @@ export interface ClusterApi {
   readonly cluster: string;
   /**
    * @returns The JSON of a good answer, unread; `undefined` for status 404.
-   * @throws CaError `cluster-unreachable`: the same request may succeed later.
+   * @throws CaError `cluster-unreachable`, `cluster-busy`: the same request may succeed later.
    */
   readonly send: (request: KubernetesRequest, now: Date) => Promise<unknown>;
 }
 
-/** The most requests that one API server has to answer at once for this process or isolate. */
-const maximumUnderWay = 32;
+/** The most requests of one {@link ClusterApi} that its server has to answer at once. */
+export const maximumUnderWay = 32;
 
 /** How long an API server gets no request after it failed one. */
 export const backoffSeconds = 1;
 
-/** Bounds the number of requests as well: callers may ask as often as they like. */
-export function createClusterApi({ cluster, client, unreachable }: ReachableCluster): ClusterApi {
-  const send = limitRequests(client.send, (error) => unreachable(cluster, error));
+/** The least time between two reports that an API server is busy: callers could fill the log with them. */
+export const busyReportSeconds = 10;
+
+/**
+ * Bounds the number of requests as well, because callers may ask as often as they like. Each of several
+ * for one cluster has a bound and a backoff of its own, so that they cannot stop one another.
+ */
+export function createClusterApi({ cluster, client, failed }: ReachableCluster): ClusterApi {
+  const send = limitRequests(client.send, (error) => failed(cluster, error));
   return {
     cluster,
     send: async (request, now) => {
       try {
         return await send(request, now);
       } catch (error) {
-        throw error instanceof FetchError ? clusterUnreachable(cluster, error) : error;
+        throw error instanceof FetchError ? clusterUnavailable(cluster, error) : error;
       }
     },
   };
@@ -47,16 +56,38 @@ export function createClusterApi({ cluster, client, unreachable }: ReachableClus
 function limitRequests(send: SendRequest, failed: (error: FetchError) => void): ClusterApi["send"] {
   let underWay = 0;
   let pausesUntil = new Date(0);
+  let pauseError = new FetchError("");
+  let nextBusyReport = new Date(0);
+
+  function report(error: FetchError, now: Date): void {
+    if (isBusy(error)) {
+      if (now < nextBusyReport) return;
+      nextBusyReport = addSeconds(now, busyReportSeconds);
+    }
+    failed(error);
+  }
+
+  function pause(error: unknown, now: Date): void {
+    // Anybody may be able to make an object large; that must not stop the requests of all others.
+    if (error instanceof AnswerTooLong) return;
+    const message = "gets no request: backing off after a failure";
+    pauseError = isBusy(error) ? busy(message) : new FetchError(message);
+    pausesUntil = addSeconds(now, backoffSeconds);
+  }
+
   return async (request, now) => {
-    if (now < pausesUntil) throw new FetchError("gets no request: backing off after a failure");
-    if (underWay >= maximumUnderWay) throw new FetchError("has too many requests to answer");
+    if (now < pausesUntil) throw pauseError;
+    if (underWay >= maximumUnderWay) {
+      const error = busy("has too many requests to answer");
+      report(error, now);
+      throw error;
+    }
     underWay++;
     try {
       return await send(request);
     } catch (error) {
-      // Anybody may be able to make an object large; that must not stop the requests of all others.
-      if (!(error instanceof AnswerTooLong)) pausesUntil = addSeconds(now, backoffSeconds);
-      if (error instanceof FetchError) failed(error);
+      pause(error, now);
+      if (error instanceof FetchError) report(error, now);
       throw error;
     } finally {
       underWay--;
@@ -64,8 +95,17 @@ function limitRequests(send: SendRequest, failed: (error: FetchError) => void): 
   };
 }
 
-/** An API server that answers wrongly may answer rightly later. */
-export function clusterUnreachable(cluster: string, error: FetchError): CaError {
-  const detail = `the API server of ${cluster} ${error.message}`;
-  return new CaError({ reason: "cluster-unreachable", cluster }, detail, error);
+const tooManyRequests = 429;
+
+const busy = (message: string): FetchError => new FetchError(message, { status: tooManyRequests });
+
+/** Whether an API server has too many requests, by its own word or by the bound of a {@link ClusterApi}. */
+export function isBusy(error: unknown): boolean {
+  return error instanceof FetchError && error.status === tooManyRequests;
+}
+
+/** An API server that is away, busy or wrong may answer later. */
+export function clusterUnavailable(cluster: string, error: FetchError): CaError {
+  const reason = isBusy(error) ? "cluster-busy" : "cluster-unreachable";
+  return new CaError({ reason, cluster }, `the API server of ${cluster} ${error.message}`, error);
 }

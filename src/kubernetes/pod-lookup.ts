@@ -2,7 +2,7 @@ import * as z from "zod/mini";
 import { FetchError } from "../foundation/json-fetch.ts";
 import { createTtlCache } from "../foundation/ttl-cache.ts";
 import { addSeconds } from "../pki/x509/validity.ts";
-import { type ClusterApi, clusterUnreachable } from "./cluster-api.ts";
+import { type ClusterApi, clusterUnavailable } from "./cluster-api.ts";
 import { notEnded, type Pod, type Pods, podForm } from "./pods.ts";
 
 /** For how long a yes is taken for true. A no is forgotten at once. */
@@ -20,7 +20,7 @@ export function createPodLookup({ cluster, send }: ClusterApi): Pods {
   const found = createTtlCache<Pod>(maximumKnown);
   const instances = createTtlCache<true>(maximumKnown);
   const notAsAsked = () =>
-    clusterUnreachable(cluster, new FetchError("answered something else than asked"));
+    clusterUnavailable(cluster, new FetchError("answered something else than asked"));
 
   async function ask<T>(path: string, form: z.ZodMiniType<T>, now: Date): Promise<T | undefined> {
     const json = await send({ path, maximumOctets }, now);

@@ -27,11 +27,11 @@ const listing: Listing = {
  * long as the lookup remembers it.
  */
 export function createPodWatch(clock: () => Date, signal: AbortSignal): WatchPods {
-  return ({ cluster, client, unreachable }, lookup) => {
+  return ({ cluster, client, failed }, lookup) => {
     const { places, keep, changed } = createPlaces();
     const pods = watchCollection({
       ...{ client, listing, keep, changed, clock, signal, watchSeconds },
-      failed: (error) => unreachable(cluster, watchFault(error)),
+      failed: (error) => failed(cluster, watchFault(error)),
     });
     const isCurrent = (now: Date): boolean => isFresh(pods.asOf(), now);
     return {

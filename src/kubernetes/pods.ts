@@ -26,7 +26,7 @@ export interface Pod {
  * A yes may be as old as the implementation says. A no is never an old one: the pod may have come
  * since. Who cannot know does not guess.
  *
- * @throws CaError `cluster-unreachable`.
+ * @throws CaError `cluster-unreachable`, `cluster-busy`.
  */
 export interface Pods {
   /** The pod of this name in a namespace, whether or not its UID is the same. */

@@ -1,6 +1,6 @@
 import * as z from "zod/mini";
 import { FetchError } from "../foundation/json-fetch.ts";
-import { type ClusterApi, clusterUnreachable } from "./cluster-api.ts";
+import { type ClusterApi, clusterUnavailable } from "./cluster-api.ts";
 
 /** The decision of an API server on a token. Nothing in it is compared with the token yet. */
 export interface TokenReviewStatus {
@@ -39,7 +39,7 @@ const reviewForm = z.object({
   }),
 });
 
-/** Has an API server review a token. @throws CaError `cluster-unreachable` */
+/** Has an API server review a token. @throws CaError `cluster-unreachable`, `cluster-busy` */
 export async function reviewToken(
   { cluster, send }: ClusterApi,
   token: string,
@@ -50,5 +50,5 @@ export async function reviewToken(
   const path = `/apis/${apiVersion}/tokenreviews`;
   const review = reviewForm.safeParse(await send({ method: "POST", path, body }, now));
   if (review.success) return review.data.status;
-  throw clusterUnreachable(cluster, new FetchError("answered no TokenReview"));
+  throw clusterUnavailable(cluster, new FetchError("answered no TokenReview"));
 }

@@ -187,20 +187,31 @@ describe("who decides on a token", () => {
       expect(await refusalOf(() => judge(other))).toEqual(rejected("review"));
     }));
 
-  test("after-keys: never the API server where the keys have said no", () =>
-    judged("after-keys", async ({ api, judge }) => {
-      api.review = good;
-      const forged = { ...other, publicJwk: { ...other.publicJwk, kid: "k1" } };
-      expect(await refusalOf(() => judge(forged))).toEqual(rejected("signature"));
-      expect(await refusalOf(() => judge(key, { aud: ["x"] }))).toEqual(rejected("audience"));
-      expect(await refusalOf(() => judge(key, { exp: 1 }))).toEqual(rejected("time"));
-      expect(api.asked).toEqual([]);
-    }));
+  test.each(["after-keys", "before-keys"])(
+    "%s: never the API server where the keys have said no",
+    (review) =>
+      judged(review, async ({ api, judge }) => {
+        api.review = good;
+        const forged = { ...other, publicJwk: { ...other.publicJwk, kid: "k1" } };
+        expect(await refusalOf(() => judge(forged))).toEqual(rejected("signature"));
+        expect(await refusalOf(() => judge(key, { aud: ["x"] }))).toEqual(rejected("audience"));
+        expect(await refusalOf(() => judge(key, { exp: 1 }))).toEqual(rejected("time"));
+        expect(api.asked).toEqual([]);
+      }),
+  );
 
   test("before-keys: the API server, though the signature is good", () =>
     judged("before-keys", async ({ api, judge }) => {
       api.review = () => ({ user: {}, error: "the pod is gone" });
       expect(await refusalOf(() => judge(key))).toEqual(rejected("review"));
+    }));
+
+  test("before-keys: nobody while it is busy, which is logged", () =>
+    judged("before-keys", async ({ api, judge, log }) => {
+      api.instead = (_, response) => response.writeHead(429).end();
+      const busy = { reason: "cluster-busy", cluster: "Kubernetes" };
+      expect(await refusalOf(() => judge(key))).toEqual(busy);
+      expect(log.operations).toMatchObject([{ event: "cluster-busy", cluster: "Kubernetes" }]);
     }));
 
   test("before-keys: the keys while it is away, which is logged", () =>

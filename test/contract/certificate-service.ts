@@ -2,7 +2,8 @@ import { beforeAll, describe } from "vitest";
 import { describeAuditTrail } from "./audit-trail.ts";
 import { describeIssuedCertificates } from "./issued-certificates.ts";
 import { describeRefusedRequests } from "./refused-requests.ts";
-import type { Platform, ServiceUnderTest } from "./service-under-test.ts";
+import { describeReviewedTokens } from "./reviewed-tokens.ts";
+import type { Platform, ReviewingService } from "./service-under-test.ts";
 import { describeTrustBundleEndpoints } from "./trust-bundle-endpoints.ts";
 import { describeWireMessages } from "./wire-messages.ts";
 import { describeWireRequests } from "./wire-requests.ts";
@@ -13,11 +14,11 @@ import { describeWireRequests } from "./wire-requests.ts";
  * @param start Starts the service once for all of these tests, its authority founded.
  */
 export function describeCertificateService(
-  start: () => Promise<ServiceUnderTest>,
+  start: () => Promise<ReviewingService>,
   platform: Platform = { hasTrailers: false },
 ): void {
-  let started: ServiceUnderTest | undefined;
-  const service = (): ServiceUnderTest => {
+  let started: ReviewingService | undefined;
+  const service = (): ReviewingService => {
     if (!started) throw new Error("the service has not started");
     return started;
   };
@@ -28,6 +29,7 @@ export function describeCertificateService(
 
   describe("an issued certificate", () => describeIssuedCertificates(service));
   describe("a refused request", () => describeRefusedRequests(service));
+  describe("a reviewed token", () => describeReviewedTokens(service));
   describe("the wire", () => {
     describeWireMessages(service);
     describeWireRequests(service, platform);

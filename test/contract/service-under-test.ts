@@ -1,7 +1,7 @@
 import type { TokenKey } from "../testkit/callers/tokens.ts";
 import type { AuditLine } from "../testkit/event-recorder.ts";
 
-/** The issuers that a service under test trusts. The first two publish `key`. */
+/** The issuers that a service under test trusts. Those that answer publish `key`. */
 export const issuers = {
   /** Vouches for every namespace; `istio-system:ztunnel` is its node proxy. */
   cluster: "https://cluster.test",
@@ -12,6 +12,10 @@ export const issuers = {
   stalled: "https://stalled.test",
   /** Answers with an error when it is asked for its keys. */
   down: "https://down.test",
+  /** Three whose API servers review tokens before the keys count; those of two are in trouble. */
+  reviewed: "https://reviewed.test",
+  busy: "https://busy.test",
+  away: "https://away.test",
 } as const;
 
 /** `ISSUERS` of a service under test, but for where the keys are. */
@@ -33,6 +37,23 @@ export const issuerTables = {
   down: { issuer: issuers.down },
 } as const;
 
+/** The secret of their tables. */
+export const apiCredentialName = "CLUSTER_CREDENTIAL_API";
+
+/** The rest of `ISSUERS`, but for where the keys are. @param api Under it stand their API servers. */
+export function reviewedTables(api: string): readonly object[] {
+  return (["reviewed", "busy", "away"] as const).map((name) => ({
+    issuer: issuers[name],
+    cluster: name,
+    namespaces: ["foo"],
+    kubernetes: {
+      server: `${api}/${name}`,
+      credential: apiCredentialName,
+      review: "before-keys",
+    },
+  }));
+}
+
 /** The trust domain of a service under test, and its longest leaf: the default. */
 export const trustDomain = "cluster.local";
 export const maximumSeconds = 7_776_000;
@@ -48,6 +69,12 @@ export interface ServiceUnderTest {
   readonly now: () => Date;
   /** The audit events since they were last taken. */
   readonly takeAudits: () => readonly AuditLine[];
+}
+
+/** One that is configured with {@link reviewedTables} as well. */
+export interface ReviewingService extends ServiceUnderTest {
+  /** How often the API servers of the reviewed issuers were asked. */
+  readonly questions: () => Promise<number>;
 }
 
 /** What a platform can do, and so what its service answers. */

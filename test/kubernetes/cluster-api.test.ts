@@ -3,6 +3,7 @@ import { AnswerTooLong, FetchError } from "../../src/foundation/json-fetch.ts";
 import type { SendRequest } from "../../src/kubernetes/client.ts";
 import {
   backoffSeconds,
+  busyReportSeconds,
   type ClusterApi,
   createClusterApi,
 } from "../../src/kubernetes/cluster-api.ts";
@@ -12,12 +13,13 @@ import { refusalOf } from "../testkit/refusal.ts";
 const now = new Date("2026-11-21T12:00:00Z");
 const request = { path: "/api/v1/namespaces/a/pods/b" };
 const unreachable = { reason: "cluster-unreachable", cluster: "a" };
+const busy = { reason: "cluster-busy", cluster: "a" };
 
 function apiOver(send: SendRequest, faults: string[] = []): ClusterApi {
   return createClusterApi({
     cluster: "a",
     client: { send, watch: async function* () {} },
-    unreachable: (cluster, { message }) => faults.push(`${cluster}: ${message}`),
+    failed: (cluster, { message }) => faults.push(`${cluster}: ${message}`),
   });
 }
 
@@ -52,18 +54,66 @@ test("an answer that is too long stops no other request", async () => {
   expect(await send(request, now)).toBe("answer");
 });
 
-test("more than 32 requests at once are refused, and reported to nobody", async () => {
+test("more than 32 requests at once are told to try again", async () => {
   const faults: string[] = [];
   const waiting: ((answer: string) => void)[] = [];
   const { send } = apiOver(() => new Promise((resolve) => waiting.push(resolve)), faults);
   const sent = Array.from({ length: 32 }, () => send(request, now));
-  expect(await refusalOf(() => send(request, now))).toEqual(unreachable);
+  expect(await refusalOf(() => send(request, now))).toEqual(busy);
   waiting[0]?.("answer");
   expect(await sent[0]).toBe("answer");
   sent[0] = send(request, now);
   for (const answer of waiting) answer("answer");
   expect(await Promise.all(sent)).toHaveLength(32);
-  expect(faults).toEqual([]);
+  expect(faults).toEqual(["a: has too many requests to answer"]);
+});
+
+test("that there are more is reported once in a while, however many there are", async () => {
+  const faults: string[] = [];
+  const { send } = apiOver(() => new Promise(() => {}), faults);
+  for (let i = 0; i < 32; i++) void send(request, now);
+  for (const seconds of [0, 0, 1, busyReportSeconds - 0.001, busyReportSeconds]) {
+    await refusalOf(() => send(request, addSeconds(now, seconds)));
+  }
+  expect(faults).toHaveLength(2);
+});
+
+test("an API server that has too many requests by its own word is busy, not away", async () => {
+  let sent = 0;
+  const faults: string[] = [];
+  const { send } = apiOver(async () => {
+    sent++;
+    throw new FetchError("answered with status 429", { status: 429 });
+  }, faults);
+  for (const seconds of [0, backoffSeconds - 0.001, backoffSeconds]) {
+    expect(await refusalOf(() => send(request, addSeconds(now, seconds)))).toEqual(busy);
+  }
+  expect([sent, faults]).toEqual([2, ["a: answered with status 429"]]);
+});
+
+test("an API server that is away after it was busy is away", async () => {
+  const statuses = [429, 503];
+  const { send } = apiOver(async () => {
+    throw new FetchError("failed", { status: statuses.shift() ?? 0 });
+  });
+  expect(await refusalOf(() => send(request, now))).toEqual(busy);
+  const later = addSeconds(now, backoffSeconds);
+  expect(await refusalOf(() => send(request, later))).toEqual(unreachable);
+  expect(await refusalOf(() => send(request, later))).toEqual(unreachable);
+});
+
+test("two APIs of one cluster do not stop each other", async () => {
+  let sent = 0;
+  const client = { send: async () => sent++, watch: async function* () {} };
+  const reach = { cluster: "a", client, failed: () => {} };
+  const failing = createClusterApi({
+    ...reach,
+    client: { ...client, send: () => Promise.reject(new FetchError("did not answer")) },
+  });
+  const other = createClusterApi(reach);
+  await refusalOf(() => failing.send(request, now));
+  await other.send(request, now);
+  expect(sent).toBe(1);
 });
 
 test("a defect of this program is no fault of the cluster", async () => {

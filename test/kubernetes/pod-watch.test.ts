@@ -23,7 +23,7 @@ function reachOf(api: WatchedApi, faults: FetchError[] = []): ReachableCluster {
   return {
     cluster: "primary",
     client: createKubernetesClient({ server: api.origin, credential: () => watchedToken }, fetch),
-    unreachable: (_, error) => void faults.push(error),
+    failed: (_, error) => void faults.push(error),
   };
 }
 

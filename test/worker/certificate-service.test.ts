@@ -3,12 +3,12 @@ import { env, exports } from "cloudflare:workers";
 import { beforeAll, describe, expect, test, vi } from "vitest";
 import worker from "../../src/worker/main.ts";
 import { describeCertificateService } from "../contract/certificate-service.ts";
-import { issuers, origin, type ServiceUnderTest } from "../contract/service-under-test.ts";
+import { issuers, origin, type ReviewingService } from "../contract/service-under-test.ts";
 import { createTokenKey, jwksOf } from "../testkit/callers/tokens.ts";
 import type { AuditLine } from "../testkit/event-recorder.ts";
 import { eventually } from "../testkit/eventually.ts";
 import { parseLogLine } from "../testkit/log-lines.ts";
-import { registry } from "./internet.ts";
+import { registry, reviewingApi } from "./internet.ts";
 
 const send = (request: Request): Promise<Response> => exports.default.fetch(request);
 const get = (path: string) => send(new Request(`${origin}${path}`));
@@ -29,13 +29,15 @@ function takeAudits(): AuditLine[] {
   return audits.map(({ time, level, ...event }) => event);
 }
 
-async function startWorker(): Promise<ServiceUnderTest> {
+async function startWorker(): Promise<ReviewingService> {
   const key = await createTokenKey("ES256", "k1");
-  for (const issuer of [issuers.cluster, issuers.team]) {
+  const { cluster, team, reviewed, busy, away } = issuers;
+  for (const issuer of [cluster, team, reviewed, busy, away]) {
     const { host } = new URL(issuer);
     await fetch(`${registry}${host}`, { method: "PUT", body: JSON.stringify(jwksOf(key)) });
   }
-  return { send, key, now: () => new Date(), takeAudits };
+  const questions = async () => Number(await (await fetch(reviewingApi)).text());
+  return { send, key, now: () => new Date(), takeAudits, questions };
 }
 
 describe("a Worker with an empty store", () => {

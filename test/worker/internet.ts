@@ -1,3 +1,5 @@
+import { createReviewingApi } from "../contract/reviewing-api.ts";
+
 /** What is asked for and what is answered, as far as both sides of `outboundService` have it. */
 interface AskedFor {
   readonly url: string;
@@ -19,6 +21,9 @@ export const registry = "https://registry.test/";
 /** An issuer that only one file asks for: the others publish their keys under the same internet. */
 export const stormIssuer = "https://storm.test";
 
+/** Under it stand the API servers that review tokens. `GET` there says how often they were asked. */
+export const reviewingApi = "https://api.test";
+
 /** Hosts that never answer. */
 const silent: readonly string[] = ["hanging.test", "stalled.test"];
 
@@ -27,11 +32,16 @@ const silent: readonly string[] = ["hanging.test", "stalled.test"];
  * do not answer, one that is out of order, and nothing else.
  */
 export function createInternet(): (request: AskedFor) => Promise<Answer> {
+  const api = createReviewingApi();
   const published = new Map<string, { readonly keys: string; fetches: number }>();
   return async (request) => {
     const { host, origin, pathname, href } = new URL(request.url);
     if (silent.includes(host)) return new Promise(() => {});
     if (host === "down.test") return { status: 503, body: "" };
+    if (origin === reviewingApi) {
+      if (request.method === "POST") return api.answer(pathname, await request.text());
+      return { status: 200, body: `${api.questions()}` };
+    }
     const name = href.startsWith(registry) ? pathname.slice(1) : host;
     if (name !== host && request.method === "PUT") {
       published.set(name, { keys: await request.text(), fetches: 0 });

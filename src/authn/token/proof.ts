@@ -1,54 +1,28 @@
-import { CaError } from "../../foundation/errors.ts";
+import { CaError, type Refusal } from "../../foundation/errors.ts";
 import type { BoundNode, BoundObject } from "../../kubernetes/pods.ts";
 import type { BoundAccount } from "../bound-account.ts";
 import { rejectCredential } from "../credential-rejection.ts";
-import type { Review } from "../trusted-issuer.ts";
 import type { PresentedToken } from "./presented-token.ts";
 import { parseServiceAccountClaims } from "./service-account-claims.ts";
 import { requireSignature } from "./signature.ts";
+import type { TokenReview } from "./token-review.ts";
 
 /**
  * Proves whose a token is, by its issuer's keys, its cluster's API server, or both, in the order that
- * the issuer is configured with.
+ * the issuer is configured with. A no is final, whoever says it.
  *
- * A no is final: the second is asked only when the first cannot tell.
- *
- * @throws CaError `credential-rejected`, `key-provider-unreachable`, `cluster-unreachable`.
+ * @throws CaError `credential-rejected`, `key-provider-unreachable`, `cluster-unreachable`, `cluster-busy`.
  */
 export function proveToken(token: PresentedToken, now: Date): Promise<BoundAccount> {
   const { review } = token.issuer;
   if (!review) return proveByKeys(token, now);
-  const byKeys = () => proveByKeys(token, now);
-  const byReview = () => proveByReview(token, review, now);
   switch (review.order) {
     case "after-keys":
-      return byKeys().catch(ifUndecided(byReview));
+      return proveByKeysOrReview(token, review.ask, now);
     case "before-keys":
-      return byReview().catch(ifUndecided(byKeys));
+      return proveByKeysAndReview(token, review.ask, now);
     case "instead-of-keys":
-      return byReview();
-  }
-}
-
-function ifUndecided(other: () => Promise<BoundAccount>) {
-  return (error: unknown): Promise<BoundAccount> => {
-    if (isUndecided(error)) return other();
-    throw error;
-  };
-}
-
-/** Whoever cannot be reached has not said no, and neither have keys among which the token's is missing. */
-function isUndecided(error: unknown): boolean {
-  if (!(error instanceof CaError)) return false;
-  const { refusal } = error;
-  switch (refusal.reason) {
-    case "key-provider-unreachable":
-    case "cluster-unreachable":
-      return true;
-    case "credential-rejected":
-      return refusal.check === "key";
-    default:
-      return false;
+      return proveByReview(token, review.ask, false, now);
   }
 }
 
@@ -58,16 +32,68 @@ async function proveByKeys({ jws, issuer }: PresentedToken, now: Date): Promise<
   return parseServiceAccountClaims(jws.claims, issuer.audiences, now);
 }
 
+/** The API server decides if the keys cannot be fetched, or the token's key is not among them. */
+async function proveByKeysOrReview(
+  token: PresentedToken,
+  ask: TokenReview,
+  now: Date,
+): Promise<BoundAccount> {
+  try {
+    return await proveByKeys(token, now);
+  } catch (error) {
+    const refusal = refusalOf(error);
+    const isKeyMissing = refusal?.reason === "credential-rejected" && refusal.check === "key";
+    if (!isKeyMissing && refusal?.reason !== "key-provider-unreachable") throw error;
+    return proveByReview(token, ask, false, now);
+  }
+}
+
+/**
+ * The keys come first, so that nobody can keep the API server busy with forged tokens. While the keys
+ * cannot be fetched, the API server decides alone; while it cannot be reached, the keys do. A busy API
+ * server has been reached: then nobody decides, and the caller tries again.
+ */
+async function proveByKeysAndReview(
+  token: PresentedToken,
+  ask: TokenReview,
+  now: Date,
+): Promise<BoundAccount> {
+  const verified = await proveByKeysIfFetched(token, now);
+  try {
+    return await proveByReview(token, ask, verified !== undefined, now);
+  } catch (error) {
+    if (verified && refusalOf(error)?.reason === "cluster-unreachable") return verified;
+    throw error;
+  }
+}
+
+async function proveByKeysIfFetched(
+  token: PresentedToken,
+  now: Date,
+): Promise<BoundAccount | undefined> {
+  try {
+    return await proveByKeys(token, now);
+  } catch (error) {
+    if (refusalOf(error)?.reason === "key-provider-unreachable") return undefined;
+    throw error;
+  }
+}
+
+function refusalOf(error: unknown): Refusal | undefined {
+  return error instanceof CaError ? error.refusal : undefined;
+}
+
 /** An expired token, or one for another audience, costs the API server no question. */
 async function proveByReview(
   { text, jws, issuer }: PresentedToken,
-  review: Review,
+  ask: TokenReview,
+  isVerified: boolean,
   now: Date,
 ): Promise<BoundAccount> {
   const claimed = parseServiceAccountClaims(jws.claims, issuer.audiences, now);
   const { exp } = jws.claims;
   const expiresAt = new Date(Number(exp) * 1000);
-  const reviewed = await review.ask(text, expiresAt, now);
+  const reviewed = await ask({ text, expiresAt, isVerified }, now);
   requireAgreement(claimed, reviewed);
   return reviewed;
 }

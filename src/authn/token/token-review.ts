@@ -4,62 +4,82 @@ import type { ClusterApi } from "../../kubernetes/cluster-api.ts";
 import { reviewToken, type TokenReviewStatus } from "../../kubernetes/token-review.ts";
 import { toHex } from "../../pki/encoding/bytes.ts";
 import { parseServiceAccount, type ServiceAccount } from "../../pki/spiffe-id.ts";
-import { addSeconds } from "../../pki/x509/validity.ts";
+import { addSeconds, earlier } from "../../pki/x509/validity.ts";
 import type { BoundAccount } from "../bound-account.ts";
 import { rejectCredential } from "../credential-rejection.ts";
 
-/**
- * An API server's own word on a token (TokenReview, `authentication.k8s.io/v1`): it knows what no
- * signature says, that the pod and the account are still there.
- *
- * @param expiresAt When the token ends by itself: no answer is remembered for longer.
- * @throws CaError `credential-rejected` (`review`, `audience`, `subject`), `cluster-unreachable`.
- */
-export type TokenReview = (token: string, expiresAt: Date, now: Date) => Promise<BoundAccount>;
+/** A token that an API server is asked about. */
+export interface ReviewQuestion {
+  readonly text: string;
+  /** When the token expires: no answer is remembered for longer. */
+  readonly expiresAt: Date;
+  /** Whether a key of the issuer verified the token. */
+  readonly isVerified: boolean;
+}
 
-/** A good answer is remembered for so long: what a deleted pod's token is still good for. */
+/**
+ * Asks the API server of a cluster about a token (TokenReview, `authentication.k8s.io/v1`): it knows
+ * what no signature says, that the pod and the account still exist.
+ *
+ * @throws CaError `credential-rejected` (`review`, `audience`, `subject`), `cluster-unreachable`,
+ *   `cluster-busy`.
+ */
+export type TokenReview = (question: ReviewQuestion, now: Date) => Promise<BoundAccount>;
+
+/** Two ways to one API server, so that questions about forged tokens never take the places of others. */
+export interface ReviewApis {
+  readonly verified: ClusterApi;
+  readonly unverified: ClusterApi;
+}
+
+/** How long a yes is remembered, and so a deleted pod's token is still good. */
 export const goodAnswerSeconds = 15;
 
-/** A bad one: long enough for a client that asks again at once. */
+/** How long a no is remembered: long enough for a client that tries again at once. */
 export const badAnswerSeconds = 5;
 
-/** How many answers an isolate remembers for one cluster. */
+/** How many answers of either kind are remembered for one cluster. */
 export const maximumAnswers = 2048;
 
-type Answer = BoundAccount | CaError;
+/** @param audiences Sent with every token, and required in every answer. */
+export function createTokenReview(audiences: readonly string[], apis: ReviewApis): TokenReview {
+  // Apart, so that forged tokens never push a yes out.
+  const accepted = createTtlCache<BoundAccount>(maximumAnswers);
+  const rejected = createTtlCache<CaError>(maximumAnswers);
+  const until = (seconds: number, { expiresAt }: ReviewQuestion, now: Date): Date =>
+    earlier(addSeconds(now, seconds), expiresAt);
 
-/** @param audiences Sent with every token, and looked for in every answer. */
-export function createTokenReview(audiences: readonly string[], api: ClusterApi): TokenReview {
-  const answers = createTtlCache<Answer>(maximumAnswers);
-
-  async function review(token: string, now: Date): Promise<Answer> {
-    const status = await reviewToken(api, token, audiences, now);
+  return async (question, now) => {
+    const key = await digestOf(question.text);
+    const known = accepted.recall(key, now);
+    if (known) return known;
+    const refusal = rejected.recall(key, now);
+    if (refusal) throw refusal;
+    const api = question.isVerified ? apis.verified : apis.unverified;
     try {
-      return readReview(status, audiences);
+      const status = await reviewToken(api, question.text, audiences, now);
+      const account = readReview(status, audiences);
+      accepted.keep(key, account, until(goodAnswerSeconds, question, now));
+      return account;
     } catch (error) {
-      if (error instanceof CaError) return error;
+      if (isRejection(error)) rejected.keep(key, error, until(badAnswerSeconds, question, now));
       throw error;
     }
-  }
-
-  return async (token, expiresAt, now) => {
-    const digest = await crypto.subtle.digest("SHA-256", new TextEncoder().encode(token));
-    const key = toHex(new Uint8Array(digest));
-    const known = answers.recall(key, now);
-    const answer = known ?? (await review(token, now));
-    if (!known) {
-      const seconds = answer instanceof CaError ? badAnswerSeconds : goodAnswerSeconds;
-      const until = addSeconds(now, seconds);
-      answers.keep(key, answer, until < expiresAt ? until : expiresAt);
-    }
-    if (answer instanceof CaError) throw answer;
-    return answer;
   };
+}
+
+async function digestOf(token: string): Promise<string> {
+  const digest = await crypto.subtle.digest("SHA-256", new TextEncoder().encode(token));
+  return toHex(new Uint8Array(digest));
+}
+
+function isRejection(error: unknown): error is CaError {
+  return error instanceof CaError && error.refusal.reason === "credential-rejected";
 }
 
 /** Reads the API server's decision, strictly. @throws CaError `credential-rejected` */
 function readReview(status: TokenReviewStatus, audiences: readonly string[]): BoundAccount {
-  // What is wrong with the token stands there too; it may quote the token.
+  // The error says what is wrong with the token, but may quote it.
   if (status.error !== "") throw rejectCredential("review", "the API server rejects the token");
   if (!status.authenticated) throw rejectCredential("review", "the token is not authenticated");
   requireAudience(status, audiences);
@@ -70,7 +90,7 @@ function readReview(status: TokenReviewStatus, audiences: readonly string[]): Bo
   return { account: accountOf(username), ...boundObjects(extra) };
 }
 
-/** An API server that knows no audiences answers without them, and would pass any token. */
+/** An API server without support for audiences answers without them, and would accept any token. */
 function requireAudience(
   { audiences: confirmed }: TokenReviewStatus,
   audiences: readonly string[],

@@ -32,6 +32,7 @@ export function toConnectError(refusal: Refusal): ConnectError {
     case "store-unreachable":
     case "key-provider-unreachable":
     case "cluster-unreachable":
+    case "cluster-busy":
       return new ConnectError("certificate authority is temporarily unavailable", Code.Unavailable);
   }
 }

@@ -1,11 +1,6 @@
 import { afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { createTokenAuthenticator } from "../../../src/authn/token/token-authenticator.ts";
-import {
-  badAnswerSeconds,
-  createTokenReview,
-  goodAnswerSeconds,
-  maximumAnswers,
-} from "../../../src/authn/token/token-review.ts";
+import { createTokenReview } from "../../../src/authn/token/token-review.ts";
 import type { TrustedIssuer } from "../../../src/authn/trusted-issuer.ts";
 import type { Refusal } from "../../../src/foundation/errors.ts";
 import { backoffSeconds } from "../../../src/kubernetes/cluster-api.ts";
@@ -53,7 +48,7 @@ function reviewing(
   const api = clusterApiAt(server, cluster, (name, { message }) => {
     failures.push(`${name}: ${message}`);
   });
-  const ask = createTokenReview(["istio-ca"], api);
+  const ask = createTokenReview(["istio-ca"], { verified: api, unverified: api });
   return trustedIssuer(issuerOf(cluster), [key], {
     cluster,
     clusterAliases: aliases,
@@ -247,87 +242,11 @@ describe("a token is refused that", () => {
   });
 });
 
-describe("an answer is remembered", () => {
-  test("for a while, and no longer", async () => {
-    const authenticate = authenticator();
-    const credentials = { headers: headersOf(await tokenOf("Kubernetes")) };
-    for (const seconds of [0, goodAnswerSeconds - 1]) {
-      await authenticate(credentials, addSeconds(now, seconds));
-    }
-    expect(local.asked).toHaveLength(1);
-    local.review = () => ({ user: {}, error: "the pod is gone" });
-    const later = addSeconds(now, goodAnswerSeconds);
-    expect(await refusalOf(() => authenticate(credentials, later))).toEqual(rejected("review"));
-  });
-
-  test("for the token that it was about", async () => {
-    const authenticate = authenticator();
-    await authenticate({ headers: headersOf(await tokenOf("Kubernetes")) }, now);
-    local.review = () => ({ user: {} });
-    const credentials = { headers: headersOf(await tokenOf("Kubernetes")) };
-    expect(await refusalOf(() => authenticate(credentials, now))).toEqual(rejected("review"));
-  });
-
-  test("when it is no, for a shorter while", async () => {
-    const authenticate = authenticator();
-    local.review = () => ({ user: {} });
-    const credentials = { headers: headersOf(await tokenOf("Kubernetes")) };
-    await refusalOf(() => authenticate(credentials, now));
-    local.review = () => goodReview("default:example-pod-sa");
-    expect(await refusalOf(() => authenticate(credentials, now))).toEqual(rejected("review"));
-    const later = addSeconds(now, badAnswerSeconds);
-    expect(await authenticate(credentials, later)).toMatchObject({
-      issuer: { cluster: "Kubernetes" },
-    });
-  });
-
-  test("never beyond the token", async () => {
-    const send = () => Promise.resolve(json(goodReview("a:b")));
-    const review = createTokenReview(["istio-ca"], { cluster: "c", send });
-    const asked: Date[] = [];
-    const counting = createTokenReview(["istio-ca"], {
-      cluster: "c",
-      send: (_, at) => {
-        asked.push(at);
-        return send();
-      },
-    });
-    const expiresAt = addSeconds(now, 3);
-    await review("token", expiresAt, now);
-    await counting("token", expiresAt, now);
-    await counting("token", expiresAt, addSeconds(now, 2));
-    await counting("token", expiresAt, addSeconds(now, 3));
-    expect(asked).toEqual([now, addSeconds(now, 3)]);
-  });
-
-  test("but not more of them than fit", async () => {
-    let asked = 0;
-    const send = async () => {
-      asked++;
-      return json(goodReview("a:b"));
-    };
-    const review = createTokenReview(["istio-ca"], { cluster: "c", send });
-    const expiresAt = addSeconds(now, 3600);
-    for (let i = 0; i <= maximumAnswers; i++) await review(`token ${i}`, expiresAt, now);
-    await review(`token ${maximumAnswers}`, expiresAt, now);
-    expect(asked).toBe(maximumAnswers + 1);
-    await review("token 0", expiresAt, now);
-    expect(asked).toBe(maximumAnswers + 2);
-  });
-
-  const json = (status: unknown) => ({
-    apiVersion: "authentication.k8s.io/v1",
-    kind: "TokenReview",
-    status,
-  });
-});
-
 describe("an API server that", () => {
   const broken: readonly [string, () => void][] = [
     ["is away", () => void local.close()],
     ["breaks off", () => (local.instead = (request) => request.socket.destroy())],
     ["answers 500", () => (local.instead = (_, response) => response.writeHead(500).end("{}"))],
-    ["answers 429", () => (local.instead = (_, response) => response.writeHead(429).end("{}"))],
     ["answers 403", () => (local.instead = (_, response) => response.writeHead(403).end("{}"))],
     [
       "redirects",
@@ -351,6 +270,12 @@ describe("an API server that", () => {
     breakIt();
     expect(await refusalOf(() => authenticate())).toEqual(unreachable);
     expect(remote.asked).toEqual([]);
+  });
+
+  test("answers 429 makes it worth trying again, and is not away", async () => {
+    local.instead = (_, response) => response.writeHead(429).end("{}");
+    const busy = { reason: "cluster-busy", cluster: "Kubernetes" };
+    expect(await refusalOf(() => authenticate())).toEqual(busy);
   });
 
   test("fails is left in peace for a moment, and logged", async () => {

@@ -248,7 +248,7 @@ async function watchesPods({ plane, access }: Scene): Promise<void> {
   const cluster = {
     cluster: "prod-1",
     client: createKubernetesClient({ server, credential: () => access }, fetchTrusting(ca)),
-    unreachable: (_: string, { message }: Error) => void faults.push(message),
+    failed: (_: string, { message }: Error) => void faults.push(message),
   };
   const nothing = { find: async () => undefined, isOn: async () => false };
   const clock = (): Date => new Date();

@@ -1,15 +1,30 @@
-import { createServer } from "node:http";
+import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
+import { text } from "node:stream/consumers";
 import { afterAll } from "vitest";
 import { describeCertificateService } from "../../contract/certificate-service.ts";
-import { issuerTables, type ServiceUnderTest } from "../../contract/service-under-test.ts";
+import { createReviewingApi } from "../../contract/reviewing-api.ts";
+import {
+  apiCredentialName,
+  issuerTables,
+  type ReviewingService,
+  reviewedTables,
+} from "../../contract/service-under-test.ts";
 import { type ServedCa, serveCa, servedName } from "../../testkit/ca/served-ca.ts";
 import { createTokenKey, jwksOf } from "../../testkit/callers/tokens.ts";
 import { connectHttp2, type Http2Client } from "../../testkit/network/http2-client.ts";
 
+const api = createReviewingApi();
+
 const keyServer = createServer((request, response) => {
   if (request.url === "/down") response.writeHead(503).end();
+  if (request.method === "POST") void answerReview(request, response);
 });
+
+async function answerReview(request: IncomingMessage, response: ServerResponse): Promise<void> {
+  const { status, body } = api.answer(request.url ?? "", await text(request));
+  response.writeHead(status, { "content-type": "application/json" }).end(body);
+}
 
 let served: ServedCa;
 let client: Http2Client;
@@ -21,7 +36,7 @@ afterAll(async () => {
   keyServer.closeAllConnections();
 });
 
-async function startServe(): Promise<ServiceUnderTest> {
+async function startServe(): Promise<ReviewingService> {
   await new Promise<void>((resolve) => keyServer.listen(0, "127.0.0.1", resolve));
   const origin = `http://127.0.0.1:${(keyServer.address() as AddressInfo).port}`;
   const key = await createTokenKey("ES256", "k1");
@@ -32,7 +47,9 @@ async function startServe(): Promise<ServiceUnderTest> {
       { ...issuerTables.hanging, jwks_uri: `${origin}/hanging` },
       { ...issuerTables.stalled, jwks_uri: `${origin}/stalled` },
       { ...issuerTables.down, jwks_uri: `${origin}/down` },
+      ...reviewedTables(origin).map((table) => ({ ...table, jwks: jwksOf(key) })),
     ],
+    [apiCredentialName]: "credential",
   });
   client = connectHttp2(`https://127.0.0.1:${served.port}`, {
     ca: await served.bundle(),
@@ -43,6 +60,7 @@ async function startServe(): Promise<ServiceUnderTest> {
     key,
     now: () => new Date(),
     takeAudits: () => served.log.audits.splice(0),
+    questions: async () => api.questions(),
   };
 }
 

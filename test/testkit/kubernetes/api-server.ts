@@ -2,7 +2,7 @@ import { createServer, type IncomingMessage, type ServerResponse } from "node:ht
 import { type Credential, createKubernetesClient } from "../../../src/kubernetes/client.ts";
 import {
   type ClusterApi,
-  type ClusterUnreachable,
+  type ClusterFailed,
   createClusterApi,
 } from "../../../src/kubernetes/cluster-api.ts";
 import { listenOnLoopback } from "../network/loopback.ts";
@@ -50,11 +50,11 @@ export const apiCredential = "credential-of-rampart";
 export function clusterApiAt(
   { origin: server }: FakeApiServer,
   cluster: string,
-  unreachable: ClusterUnreachable = () => {},
+  failed: ClusterFailed = () => {},
   credential: Credential = () => apiCredential,
 ): ClusterApi {
   const client = createKubernetesClient({ server, credential }, fetch);
-  return createClusterApi({ cluster, client, unreachable });
+  return createClusterApi({ cluster, client, failed });
 }
 
 export async function startApiServer(): Promise<FakeApiServer> {

@@ -1,21 +1,36 @@
-import { createServer } from "node:http";
+import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
+import { text } from "node:stream/consumers";
 import { afterAll } from "vitest";
 import { describeCertificateService } from "../../contract/certificate-service.ts";
-import { issuerTables, type ServiceUnderTest } from "../../contract/service-under-test.ts";
+import { createReviewingApi } from "../../contract/reviewing-api.ts";
+import {
+  apiCredentialName,
+  issuerTables,
+  type ReviewingService,
+  reviewedTables,
+} from "../../contract/service-under-test.ts";
 import { startCa } from "../../testkit/ca/running-ca.ts";
 import { createTokenKey, jwksOf } from "../../testkit/callers/tokens.ts";
 
+const api = createReviewingApi();
+
 const keyServer = createServer((request, response) => {
   if (request.url === "/down") response.writeHead(503).end();
+  if (request.method === "POST") void answerReview(request, response);
 });
+
+async function answerReview(request: IncomingMessage, response: ServerResponse): Promise<void> {
+  const { status, body } = api.answer(request.url ?? "", await text(request));
+  response.writeHead(status, { "content-type": "application/json" }).end(body);
+}
 
 afterAll(() => {
   keyServer.close();
   keyServer.closeAllConnections();
 });
 
-async function startInProcess(): Promise<ServiceUnderTest> {
+async function startInProcess(): Promise<ReviewingService> {
   await new Promise<void>((resolve) => keyServer.listen(0, "127.0.0.1", resolve));
   const origin = `http://127.0.0.1:${(keyServer.address() as AddressInfo).port}`;
   const key = await createTokenKey("ES256", "k1");
@@ -26,7 +41,9 @@ async function startInProcess(): Promise<ServiceUnderTest> {
       { ...issuerTables.hanging, jwks_uri: `${origin}/hanging` },
       { ...issuerTables.stalled, jwks_uri: `${origin}/stalled` },
       { ...issuerTables.down, jwks_uri: `${origin}/down` },
+      ...reviewedTables(origin).map((table) => ({ ...table, jwks: jwksOf(key) })),
     ],
+    [apiCredentialName]: "credential",
   });
   await found();
   return {
@@ -34,6 +51,7 @@ async function startInProcess(): Promise<ServiceUnderTest> {
     key,
     now,
     takeAudits: () => log.audits.splice(0),
+    questions: async () => api.questions(),
   };
 }
 
