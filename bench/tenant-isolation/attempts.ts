@@ -74,12 +74,11 @@ async function provedPairs(kinds: Kind): Promise<Pair[]> {
   ];
 }
 
-/** Attempts with tokens that name an issuer whose key did not sign them. The issuer `r` uses token review. */
+/** Attempts with tokens that name an issuer whose key did not sign them. */
 async function forgedPairs(kinds: Kind): Promise<Pair[]> {
   const shop = "b-shop:web";
-  const [b, r] = [issuerOf("b"), issuerOf("r")];
+  const b = issuerOf("b");
   const claiming = (clusterid: string) => ({ headers: { clusterid } });
-  const reviewed = (name: string) => (name === "b" ? "r" : name);
   return [
     await pair("look-alike of its issuer, a slash", (name) => kinds(`${issuerOf(name)}/`, shop)),
     await pair("look-alike of its issuer, upper case", (name) =>
@@ -87,14 +86,27 @@ async function forgedPairs(kinds: Kind): Promise<Pair[]> {
     ),
     await pair("forged, its namespace", (name) => kinds(b, `${name}-shop:web`)),
     await pair("forged, its clusterid", (name) => kinds(b, shop, claiming(`cluster-${name}`))),
-    await pair("forged, reviewed, its namespace", (name) => kinds(r, `${reviewed(name)}-shop:web`)),
-    await pair("forged, reviewed, its clusterid", (name) =>
-      kinds(r, "r-shop:web", claiming(`cluster-${reviewed(name)}`)),
-    ),
+    ...(await forgedReviewedPairs(kinds, "instead-of-keys", "r")),
+    ...(await forgedReviewedPairs(kinds, "before-keys", "v")),
     await pair(
       "forged, its issuer",
       (name) => kinds(issuerOf(name), shop),
       "only a configured issuer has keys to verify with",
     ),
+  ];
+}
+
+/** The same at an issuer whose tokens are reviewed, in this order. */
+async function forgedReviewedPairs(kinds: Kind, order: string, cluster: string): Promise<Pair[]> {
+  const issuer = issuerOf(cluster);
+  const itsOwn = (name: string) => (name === "b" ? cluster : name);
+  return [
+    await pair(`forged, ${order}, its namespace`, (name) =>
+      kinds(issuer, `${itsOwn(name)}-shop:web`),
+    ),
+    await pair(`forged, ${order}, its clusterid`, (name) => {
+      const clusterid = `cluster-${itsOwn(name)}`;
+      return kinds(issuer, `${cluster}-shop:web`, { headers: { clusterid } });
+    }),
   ];
 }

@@ -99,17 +99,16 @@ async function startApiServer(): Promise<{ origin: string; close: () => void }> 
 }
 
 const api = await startApiServer();
-const kubernetes = {
-  server: api.origin,
-  credential: "CLUSTER_CREDENTIAL_R",
-  review: "before-keys",
-};
-const [a, b, r] = await Promise.all([
+const access = (review: string) => ({
+  kubernetes: { server: api.origin, credential: "CLUSTER_CREDENTIAL_R", review },
+});
+const [a, b, r, v] = await Promise.all([
   createTenantCluster("a"),
   createTenantCluster("b"),
-  createTenantCluster("r", { kubernetes }),
+  createTenantCluster("r", access("instead-of-keys")),
+  createTenantCluster("v", access("before-keys")),
 ]);
-const issuers = [a.table, b.table, r.table];
+const issuers = [a, b, r, v].map(({ table }) => table);
 const { csrPem } = await createWorkload(await createCluster("https://unused.example", "ES256"));
 const pairs = await pairsOf(a.mint);
 const folder = await mkdtemp(join(tmpdir(), "rampart-bench-"));
