@@ -50,9 +50,12 @@ export function isFragmented(pieces: number, octets: number): boolean {
  * Fetches JSON from a server that is not trusted to behave: it may hang, redirect, never end or
  * answer something else. No redirect is followed: the configured URL is the one that is trusted.
  */
-export function createJsonFetch(fetch: Fetch): JsonFetch {
+export function createJsonFetch(
+  fetch: Fetch,
+  timeoutMilliseconds: number = fetchTimeoutMilliseconds,
+): JsonFetch {
   return async (url) => {
-    const response = await fetchWithin(fetch, url);
+    const response = await fetchWithin(fetch, url, AbortSignal.timeout(timeoutMilliseconds));
     if (response.status !== 200) {
       await response.body?.cancel();
       const { status } = response;
@@ -70,13 +73,13 @@ export async function readJson(
   return parseJson(await readBounded(response, maximumOctets));
 }
 
-async function fetchWithin(fetch: Fetch, url: string): Promise<Response> {
+async function fetchWithin(fetch: Fetch, url: string, signal: AbortSignal): Promise<Response> {
   try {
     return await fetch(url, {
       headers: { accept: "application/json, application/jwk-set+json" },
       redirect: "manual",
       cache: "no-store",
-      signal: AbortSignal.timeout(fetchTimeoutMilliseconds),
+      signal,
     });
   } catch (error) {
     throw toFetchError(error, "did not answer");

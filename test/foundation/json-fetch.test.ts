@@ -2,9 +2,10 @@ import type { OutgoingHttpHeaders, RequestListener, ServerResponse } from "node:
 import { describe, expect, test } from "vitest";
 import { createJsonFetch, FetchError } from "../../src/foundation/json-fetch.ts";
 import { fetchTrusting } from "../../src/host/node-fetch.ts";
+import { hangMilliseconds } from "../testkit/hang-limit.ts";
 import { startLoopbackServer } from "../testkit/network/loopback-server.ts";
 
-const fetchJson = createJsonFetch(fetchTrusting(undefined));
+const fetchJson = createJsonFetch(fetchTrusting(undefined), hangMilliseconds);
 
 const answering =
   (status: number, body: string | Uint8Array, headers: OutgoingHttpHeaders = {}) =>
@@ -44,8 +45,7 @@ describe("a JSON document", () => {
   test("is fetched in pieces that cut a character in two", async () => {
     const octets = new TextEncoder().encode('{"a":"é"}');
     const json = await fetchFrom((_, response) => {
-      response.write(octets.subarray(0, 7));
-      setTimeout(() => response.end(octets.subarray(7)), 20);
+      response.write(octets.subarray(0, 7), () => response.end(octets.subarray(7)));
     });
     expect(json).toEqual({ a: "é" });
   });
@@ -110,7 +110,9 @@ describe("refuses an answer", () => {
       (_, response) => void response.write("{"),
       (_, response) => drip(response),
     ];
-    const outcomes = await Promise.allSettled(hanging.map((listener) => fetchFrom(listener)));
+    const hasty = createJsonFetch(fetchTrusting(undefined), 50);
+    const servers = await Promise.all(hanging.map(startLoopbackServer));
+    const outcomes = await Promise.allSettled(servers.map(({ origin }) => hasty(origin)));
     expect(outcomes.map((outcome) => outcome.status === "rejected" && outcome.reason)).toEqual([
       expect.any(FetchError),
       expect.any(FetchError),

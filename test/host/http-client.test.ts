@@ -3,6 +3,7 @@ import type { Socket } from "node:net";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { FetchError } from "../../src/foundation/json-fetch.ts";
 import { createHttpClient, type OutgoingRequest, parseTarget } from "../../src/host/http-client.ts";
+import { eventually } from "../testkit/eventually.ts";
 import { startTlsServer } from "../testkit/network/loopback-tls.ts";
 import { type RawAnswer, rawResponse, startRawServer } from "../testkit/network/raw-server.ts";
 
@@ -43,7 +44,7 @@ test("no more requests are under way than connections are allowed; the others fo
   const { send, sockets } = await startClient((socket) => void waiting.push(socket));
   const answers = Promise.all([send(), send(), send(), send()]);
   for (let answers = 0; answers < 4; answers++) {
-    await expect.poll(() => waiting.length).toBeGreaterThan(0);
+    await eventually(() => expect(waiting).not.toEqual([]));
     waiting.shift()?.write(answered("a"));
   }
   expect(await answers).toEqual(["a", "a", "a", "a"]);
@@ -120,7 +121,7 @@ describe("an answer that is read as it comes", () => {
     expect(socket?.closed).toBe(false);
     ending.abort();
     await expect(answer.toArray()).rejects.toThrow();
-    await expect.poll(() => socket?.closed).toBe(true);
+    await eventually(() => expect(socket?.closed).toBe(true));
   });
 
   test("fails for its reader when the connection breaks", async () => {

@@ -3,6 +3,7 @@ import { expect, onTestFinished, test } from "vitest";
 import type { BundleDocument } from "../../../src/agent/trust/bundle-document.ts";
 import { BundlePoll, type BundlePollOptions } from "../../../src/agent/trust/bundle-poll.ts";
 import { FederatedBundles } from "../../../src/agent/trust/federated-bundles.ts";
+import { addSeconds } from "../../../src/pki/x509/validity.ts";
 import { startLoopbackServer } from "../../testkit/network/loopback-server.ts";
 import { clusterLocal } from "../../testkit/pki/certificates.ts";
 import { createTestAuthority } from "../identity/test-authority.ts";
@@ -11,6 +12,9 @@ const root = await createTestAuthority();
 const keys = [{ use: "x509-svid", kty: "EC", x5c: [root.certificate.raw.toString("base64")] }];
 const bundle = (sequence: number): string =>
   JSON.stringify({ keys, spiffe_sequence: sequence, spiffe_refresh_hint: 1 });
+
+/** What polls take for now. */
+let now = new Date("2026-11-21T12:00:00Z");
 
 type Answer = (request: IncomingMessage, response: ServerResponse) => void;
 
@@ -38,7 +42,7 @@ async function pollWith(options: Partial<BundlePollOptions>, ...answers: Answer[
     onConfirmed: () => hear("confirmed"),
     longestRefreshSeconds: 300,
     mayWait: true,
-    clock: () => new Date(),
+    clock: () => now,
     random: () => 1,
     log: { operation: () => hear("unread") },
     ...options,
@@ -96,14 +100,14 @@ interface Asked {
   readonly prefer: unknown;
 }
 
-/** Says that it holds its answers, and does for a while when there is nothing new. */
+/** Says that it holds its answers, and does by the clock when there is nothing new. */
 function holding(text: string, etag: string, asked: Asked[]): Answer {
   return ({ headers }, response) => {
     const { "if-none-match": tag, prefer } = headers;
     asked.push({ tag, prefer });
     const head = { etag, "preference-applied": "wait=1" };
-    if (tag === etag) setTimeout(() => response.writeHead(304, head).end(), 600);
-    else response.writeHead(200, head).end(text);
+    if (tag === etag) now = addSeconds(now, 1);
+    response.writeHead(tag === etag ? 304 : 200, head).end(tag === etag ? "" : text);
   };
 }
 

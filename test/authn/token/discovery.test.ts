@@ -6,10 +6,11 @@ import { createJsonFetch } from "../../../src/foundation/json-fetch.ts";
 import { fetchTrusting } from "../../../src/host/node-fetch.ts";
 import { webCryptoProvider } from "../../../src/pki/web-crypto-provider.ts";
 import { createTokenKey } from "../../testkit/callers/tokens.ts";
+import { hangMilliseconds } from "../../testkit/hang-limit.ts";
 import { startLoopbackServer } from "../../testkit/network/loopback-server.ts";
 import { refusalOf } from "../../testkit/refusal.ts";
 
-const fetchJson = createJsonFetch(fetchTrusting(undefined));
+const fetchJson = createJsonFetch(fetchTrusting(undefined), hangMilliseconds);
 
 const start = new Date("2026-11-21T12:00:00Z");
 const query = { algorithm: "ES256", keyId: "first" };

@@ -13,10 +13,11 @@ import { createJsonFetch, type FetchError } from "../../../src/foundation/json-f
 import { fetchTrusting } from "../../../src/host/node-fetch.ts";
 import { webCryptoProvider } from "../../../src/pki/web-crypto-provider.ts";
 import { createTokenKey } from "../../testkit/callers/tokens.ts";
+import { hangMilliseconds } from "../../testkit/hang-limit.ts";
 import { type LoopbackServer, startLoopbackServer } from "../../testkit/network/loopback-server.ts";
 import { refusalOf } from "../../testkit/refusal.ts";
 
-const fetchJson = createJsonFetch(fetchTrusting(undefined));
+const fetchJson = createJsonFetch(fetchTrusting(undefined), hangMilliseconds);
 
 const start = new Date("2026-11-21T12:00:00Z");
 const later = (seconds: number): Date => new Date(start.getTime() + seconds * 1000);
@@ -61,6 +62,13 @@ async function publish(answer: Publication["answer"]): Promise<Publication> {
   return publication;
 }
 
+/** An endpoint that answers nothing before it is released. */
+async function publishHeld(answer: Publication["answer"]) {
+  const { promise: released, resolve: release } = Promise.withResolvers<void>();
+  const publication = await publish((response) => void released.then(() => answer(response)));
+  return { ...publication, release };
+}
+
 describe("published keys", () => {
   test("are fetched once for a thousand requests", async () => {
     const { keys, server } = await publish(withKeys(first));
@@ -69,12 +77,10 @@ describe("published keys", () => {
   });
 
   test("are fetched once for a thousand requests at once on a cold cache", async () => {
-    const { keys, server } = await publish((response) => {
-      setTimeout(() => withKeys(first)(response), 100);
-    });
-    const found = await Promise.all(
-      Array.from({ length: 1000 }, () => idsOf(keys(query("first"), start))),
-    );
+    const { keys, server, release } = await publishHeld(withKeys(first));
+    const asked = Array.from({ length: 1000 }, () => idsOf(keys(query("first"), start)));
+    release();
+    const found = await Promise.all(asked);
     expect(found.filter(([keyId]) => keyId === "first")).toHaveLength(1000);
     expect(server.requests).toHaveLength(1);
   });
@@ -123,10 +129,9 @@ describe("an unknown key id", () => {
   });
 
   test("is asked for at most once by a thousand tokens at once on a cold cache", async () => {
-    const { keys, server } = await publish((response) => {
-      setTimeout(() => withKeys(first)(response), 100);
-    });
+    const { keys, server, release } = await publishHeld(withKeys(first));
     const storm = Array.from({ length: 1000 }, (_, i) => keys(query(`x${i}`), start));
+    release();
     expect((await Promise.all(storm)).flat()).toEqual([]);
     expect(server.requests).toHaveLength(1);
   });
@@ -184,10 +189,11 @@ describe("an issuer that cannot be reached", () => {
   });
 
   test("is asked at most once by a thousand requests at once", async () => {
-    const { keys, server, failures } = await publish((response) => {
-      setTimeout(() => response.destroy(), 50);
+    const { keys, server, failures, release } = await publishHeld((response) => {
+      response.destroy();
     });
     const requests = Array.from({ length: 1000 }, () => refusalOf(() => keys(query("a"), start)));
+    release();
     expect(new Set((await Promise.all(requests)).map(({ reason }) => reason))).toEqual(
       new Set(["key-provider-unreachable"]),
     );

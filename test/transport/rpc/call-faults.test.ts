@@ -141,11 +141,19 @@ describe("a caller's time", () => {
     await running.found();
   });
 
-  const hangingStore = () =>
-    Object.assign(running.store, { load: () => new Promise<never>(() => {}) });
+  /** Lets the store answer no more. @returns A promise that it has been asked. */
+  function hangStore(): Promise<void> {
+    const { promise: asked, resolve } = Promise.withResolvers<void>();
+    const load = () => {
+      resolve();
+      return new Promise<never>(() => {});
+    };
+    Object.assign(running.store, { load });
+    return asked;
+  }
 
   test.each(protocols)("is up over $name while the store does not answer", async (protocol) => {
-    hangingStore();
+    void hangStore();
     const headers = { [protocol.timeoutHeader]: protocol.timeout(100) };
     expect(await call(protocol, headers)).toMatchObject({ code: "DeadlineExceeded" });
     expect(service.takeAudits()).toEqual([
@@ -154,11 +162,12 @@ describe("a caller's time", () => {
   });
 
   test.each([connectJson, grpcWeb])("is up over $name when it hangs up", async (protocol) => {
-    hangingStore();
+    const asked = hangStore();
     const hangUp = new AbortController();
-    const asked = requestOf(protocol, { csr: workload.csrPem }, await bearer(service));
-    const answer = service.send(new Request(asked, { signal: hangUp.signal }));
-    setTimeout(() => hangUp.abort(), 50);
+    const request = requestOf(protocol, { csr: workload.csrPem }, await bearer(service));
+    const answer = service.send(new Request(request, { signal: hangUp.signal }));
+    await asked;
+    hangUp.abort();
     await (await answer).arrayBuffer();
     expect(service.takeAudits()).toEqual([
       expect.objectContaining({ outcome: "refused", reason: "request-abandoned" }),
