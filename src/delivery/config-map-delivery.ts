@@ -1,3 +1,4 @@
+import { type Backoff, backoffMilliseconds } from "../foundation/backoff.ts";
 import type { OperationLog } from "../foundation/event-log.ts";
 import type { KubernetesClient, SendRequest } from "../kubernetes/client.ts";
 import {
@@ -10,7 +11,6 @@ import {
 } from "../kubernetes/root-config-map.ts";
 import { type WatchedCollection, watchCollection } from "../kubernetes/watch.ts";
 import type { NumberedBundle } from "../pki/authority/trust-bundle.ts";
-import { addSeconds } from "../pki/x509/validity.ts";
 import { applyRoots } from "./apply-roots.ts";
 import { type DeliveryState, logDeliveryFault, type RootDelivery } from "./root-delivery.ts";
 
@@ -18,10 +18,11 @@ import { type DeliveryState, logDeliveryFault, type RootDelivery } from "./root-
 interface Attempts {
   readonly last: Date;
   readonly next: Date;
-  readonly pauseSeconds: number;
+  readonly count: number;
 }
 
-const longestPauseSeconds = 60;
+const backoff: Backoff = { firstMilliseconds: 1_000, longestMilliseconds: 60_000 };
+const quietMilliseconds = 120_000;
 const atOnce = 8;
 
 /**
@@ -79,9 +80,10 @@ export function createConfigMapDelivery(
 
 /** A namespace that has needed no attempt for a while begins again with the shortest pause. */
 function nextAttempts(before: Attempts | undefined, now: Date): Attempts {
-  const isQuiet = !before || now > addSeconds(before.last, 2 * longestPauseSeconds);
-  const pauseSeconds = isQuiet ? 1 : Math.min(2 * before.pauseSeconds, longestPauseSeconds);
-  return { last: now, next: addSeconds(now, pauseSeconds), pauseSeconds };
+  const isQuiet = !before || now.getTime() > before.last.getTime() + quietMilliseconds;
+  const count = isQuiet ? 1 : before.count + 1;
+  const next = new Date(now.getTime() + backoffMilliseconds(backoff, count));
+  return { last: now, next, count };
 }
 
 function stateOf(

@@ -1,4 +1,6 @@
-const longestPauseSeconds = 60;
+import { type Backoff, backoffMilliseconds } from "../foundation/backoff.ts";
+
+const backoff: Backoff = { firstMilliseconds: 1_000, longestMilliseconds: 60_000 };
 
 /** What is kept, and when it is old. */
 export interface Refresh<T> {
@@ -23,7 +25,7 @@ export function createRefreshing<T>({
   let value: { readonly of: T } | undefined;
   let failure: unknown;
   let nextTry = new Date(0);
-  let pauseSeconds = 1;
+  let failures = 0;
   let renewing: Promise<void> | undefined;
 
   async function renew(now: Date): Promise<void> {
@@ -31,11 +33,10 @@ export function createRefreshing<T>({
       const fetched = await fetch();
       value = { of: fetched };
       nextTry = dueAt(fetched, now);
-      pauseSeconds = 1;
+      failures = 0;
     } catch (error) {
       failure = error;
-      nextTry = new Date(now.getTime() + pauseSeconds * 1000);
-      pauseSeconds = Math.min(2 * pauseSeconds, longestPauseSeconds);
+      nextTry = new Date(now.getTime() + backoffMilliseconds(backoff, ++failures));
       if (value) failed(error);
     }
   }

@@ -1,4 +1,5 @@
 import * as z from "zod/mini";
+import { type Backoff, backoffMilliseconds } from "../foundation/backoff.ts";
 import { FetchError } from "../foundation/json-fetch.ts";
 import { pause as pauseOnTimer } from "../foundation/pause.ts";
 import type { KubernetesClient } from "./client.ts";
@@ -34,7 +35,7 @@ export interface WatchOptions<T> {
 const maximumItems = 50_000;
 
 /** Until another look at a collection that was too large: the look itself is work for both sides. */
-const tooManyPauseSeconds = 900;
+const tooManyPauseMilliseconds = 900_000;
 
 class TooMany extends FetchError {
   constructor() {
@@ -42,8 +43,7 @@ class TooMany extends FetchError {
   }
 }
 
-const shortestPauseSeconds = 0.25;
-const longestPauseSeconds = 30;
+const backoff: Backoff = { firstMilliseconds: 250, longestMilliseconds: 30_000 };
 const pauseBetweenWatches = 200;
 
 const textOrNone = z._default(z.string(), "");
@@ -83,13 +83,13 @@ export function watchCollection<T>(following: WatchOptions<T>): WatchedCollectio
 
 async function run<T>(following: WatchOptions<T>, progress: Progress<T>): Promise<void> {
   const { signal, failed, pause = pauseOnTimer } = following;
-  let pauseSeconds = shortestPauseSeconds;
+  let failures = 0;
   let failedAt: string | undefined;
   while (!signal.aborted) {
     try {
       progress.version ??= await list(following, progress);
       await watch(following, progress, progress.version);
-      pauseSeconds = shortestPauseSeconds;
+      failures = 0;
       await pause(pauseBetweenWatches, signal);
     } catch (error) {
       if (signal.aborted) return;
@@ -100,8 +100,8 @@ async function run<T>(following: WatchOptions<T>, progress: Progress<T>): Promis
       failedAt = progress.version;
       const isTooMany = error instanceof TooMany;
       if (isTooMany) forget(following, progress);
-      await pause(1000 * (isTooMany ? tooManyPauseSeconds : pauseSeconds), signal);
-      pauseSeconds = Math.min(2 * pauseSeconds, longestPauseSeconds);
+      const pauseMilliseconds = backoffMilliseconds(backoff, ++failures);
+      await pause(isTooMany ? tooManyPauseMilliseconds : pauseMilliseconds, signal);
     }
   }
 }

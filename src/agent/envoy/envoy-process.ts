@@ -1,6 +1,7 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { constants } from "node:os";
 import { setTimeout as sleep } from "node:timers/promises";
+import { backoffMilliseconds } from "../../foundation/backoff.ts";
 import { messageOf } from "../../foundation/errors.ts";
 import type { OperationLog } from "../../foundation/event-log.ts";
 import { fetchTrusting } from "../../host/node-fetch.ts";
@@ -53,14 +54,15 @@ export class EnvoyProcess {
 
   /** Runs until the program succeeds, is ended, or has used up its restarts. @returns Its exit code. */
   async run(): Promise<number> {
-    const { maximum, firstWaitMilliseconds } = this.#program.restarts;
+    const { maximum, firstWaitMilliseconds: firstMilliseconds } = this.#program.restarts;
+    const backoff = { firstMilliseconds, longestMilliseconds: longestWaitMilliseconds };
     for (let restarts = 0; ; restarts++) {
       const startedAt = performance.now();
       const code = await this.#runOnce();
       if (this.#isEnding || code === 0 || code === commandNotFound) return code;
       if (performance.now() - startedAt > stableRunMilliseconds) restarts = 0;
       if (restarts >= maximum) return code;
-      const wait = Math.min(longestWaitMilliseconds, firstWaitMilliseconds * 2 ** restarts);
+      const wait = backoffMilliseconds(backoff, restarts + 1);
       this.#program.log.operation({
         event: "proxy-restarting",
         level: "error",

@@ -1,3 +1,5 @@
+import { type Backoff, backoffMilliseconds } from "../../foundation/backoff.ts";
+
 /** Renew a certificate when this share of its life is left, give or take the jitter. */
 export interface RenewalPolicy {
   /** Istio's SECRET_GRACE_PERIOD_RATIO: 0.5 renews at half of the life. */
@@ -41,14 +43,16 @@ export function renewalAt(life: CertificateLife, policy: RenewalPolicy, random: 
   return new Date(obtainedAt.getTime() + Math.max(delay, minimum));
 }
 
-const firstBackoffMilliseconds = 1_000;
-const longestBackoffMilliseconds = 150_000;
+const backoff: Backoff = {
+  firstMilliseconds: 1_000,
+  longestMilliseconds: 150_000,
+  spread: [0.5, 1],
+};
 
 /**
  * The instant of the next attempt after so many failures in a row. The wait is a second, doubles each
  * time up to two and a half minutes, and is cut by up to a half so that no two agents stay in step.
  */
 export function retryAt(failures: number, random: number, now: Date): Date {
-  const wait = Math.min(longestBackoffMilliseconds, firstBackoffMilliseconds * 2 ** (failures - 1));
-  return new Date(now.getTime() + wait * (1 - random / 2));
+  return new Date(now.getTime() + backoffMilliseconds(backoff, failures, random));
 }

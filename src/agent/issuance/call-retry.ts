@@ -1,9 +1,13 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { Code, ConnectError } from "@connectrpc/connect";
+import { type Backoff, backoffMilliseconds } from "../../foundation/backoff.ts";
 
 const attempts = 5;
-const firstWaitMilliseconds = 100;
-const jitter = 0.1;
+const backoff: Backoff = {
+  firstMilliseconds: 100,
+  longestMilliseconds: 800,
+  spread: [0.9, 1.1],
+};
 
 /** Codes after which the same call may succeed (istio pkg/security/retry.go). */
 const retryable: ReadonlySet<Code> = new Set([
@@ -44,7 +48,6 @@ export async function callWithRetry<T>(
       if (isLast || signal.aborted) throw failure;
       onRetry(failure);
     }
-    const wait = firstWaitMilliseconds * 2 ** retries;
-    await sleep(wait * (1 + jitter * (2 * random() - 1)), undefined, { signal });
+    await sleep(backoffMilliseconds(backoff, retries + 1, random()), undefined, { signal });
   }
 }

@@ -3,10 +3,12 @@ import { chmod, mkdir, rm } from "node:fs/promises";
 import { connect, type Server } from "node:net";
 import { dirname } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
+import { type Backoff, backoffMilliseconds } from "../../foundation/backoff.ts";
 import { ConfigurationError } from "../../foundation/configuration-error.ts";
 
 const connectTimeoutMilliseconds = 1_000;
 const attempts = 5;
+const backoff: Backoff = { firstMilliseconds: 200, longestMilliseconds: 1_600 };
 
 /**
  * Listens on a Unix socket. It replaces the socket of a dead process, and does not disturb a live one.
@@ -27,7 +29,7 @@ export async function listenOnSocket(server: Server, path: string, mode: number)
       break;
     } catch (error) {
       if (attempt === attempts) throw error;
-      await sleep(100 * 2 ** attempt);
+      await sleep(backoffMilliseconds(backoff, attempt));
     }
   }
   await chmod(path, mode);
