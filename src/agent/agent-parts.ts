@@ -75,7 +75,7 @@ export async function assembleParts(
   });
   started.defer(() => identities.end());
   const cachedRoots = parseCertificates((await cache.loadRoots()) ?? "");
-  if (cachedRoots.length > 0) trust.recall("", cachedRoots);
+  if (cachedRoots.length > 0) trust.restore("", cachedRoots);
   trust.changes.add(() => void cache.storeRoots(trust.pem));
   const mounted = await findMountedFiles(configuration.output?.folder);
   const isIssued = !configuration.isFileMounted && !mounted.has(defaultResource);

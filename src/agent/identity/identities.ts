@@ -39,7 +39,7 @@ export class Identities {
     if (!identity) return;
     this.#identities.delete(spiffeId);
     identity.end();
-    this.#ports.trust.forget(spiffeId);
+    this.#ports.trust.remove(spiffeId);
     identity.changes.notify();
   }
 

@@ -121,7 +121,7 @@ export class RefreshingIdentity {
   async #load(): Promise<void> {
     const loaded = await this.#ports.load(this.spiffeId);
     if (!loaded) return;
-    this.#ports.trust.recall(this.spiffeId, loaded.roots);
+    this.#ports.trust.restore(this.spiffeId, loaded.roots);
     this.#install(loaded, "certificate-recalled");
   }
 
@@ -134,7 +134,7 @@ export class RefreshingIdentity {
         throw new IssuanceError("authority-withdrawn", "issued by an authority that was withdrawn");
       }
       // No await since the check: a new bundle arrives before the check or after this block.
-      trust.learnAnswer(issuance);
+      trust.updateFromAnswer(issuance);
       this.#install(issuance, "certificate-obtained");
       this.#storing = store(issuance);
     } catch (error) {

@@ -5,7 +5,7 @@ import { parseCertificate } from "../identity/certificate-text.ts";
 /** The X.509 part of a SPIFFE bundle. */
 export interface BundleDocument {
   readonly sequence: number;
-  /** When to look again; the standard's advice where the bundle says nothing. */
+  /** The refresh hint, or the standard's five minutes if the bundle has none. */
   readonly refreshSeconds: number;
   readonly roots: readonly X509Certificate[];
 }
@@ -15,10 +15,10 @@ const longestRefreshSeconds = 24 * 3600;
 const maximumKeys = 100;
 
 /**
- * Reads a SPIFFE bundle (SPIFFE Trust Domain and Bundle §4). Keys of another use or type are passed
- * over, as the standard wants; a certificate that does not parse or is no CA's is not.
+ * Parses a SPIFFE bundle (SPIFFE Trust Domain and Bundle §4). As the standard demands, it ignores keys of
+ * another use or type.
  *
- * @returns `undefined` for what is no bundle.
+ * @returns `undefined` for an invalid bundle, and for one with a certificate that is not a CA's.
  */
 export function parseSpiffeBundle(text: string): BundleDocument | undefined {
   const document = parseObject(text);
@@ -55,7 +55,7 @@ function parseObject(text: string): UnreadBundle | undefined {
     const value: unknown = JSON.parse(text);
     return typeof value === "object" && value !== null ? { ...value } : undefined;
   } catch {
-    // Where the text stops being JSON is of no use to anybody.
+    // The position of a syntax error helps no operator.
     return undefined;
   }
 }

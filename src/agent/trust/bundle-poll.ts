@@ -1,4 +1,4 @@
-import { request as requestInTheClear } from "node:http";
+import { request as requestInPlaintext } from "node:http";
 import { type RequestOptions, request as requestOverTls } from "node:https";
 import { messageOf } from "../../foundation/errors.ts";
 import type { OperationLog } from "../../foundation/event-log.ts";
@@ -6,11 +6,11 @@ import { parseWaitSeconds } from "../../foundation/prefer.ts";
 import { InterruptibleSleep } from "../identity/interruptible-sleep.ts";
 import { retryAt } from "../identity/renewal-plan.ts";
 import { type BundleDocument, parseSpiffeBundle } from "./bundle-document.ts";
-import { BundleWait } from "./bundle-wait.ts";
+import { LongPollWait } from "./long-poll-wait.ts";
 
-/** What one look at a bundle endpoint found. */
-type Look = {
-  /** How long the endpoint would have held its answer, if it does so. */
+/** The result of one request to a bundle endpoint. */
+type PollResult = {
+  /** How long the endpoint said that it holds its answers, if it does. */
   readonly grantedSeconds: number | undefined;
 } & (
   | {
@@ -21,17 +21,17 @@ type Look = {
   | { readonly outcome: "not-modified" }
 );
 
-/** Where a bundle is, and who wants to know of it. */
+/** A bundle endpoint, and the callbacks for its bundles. */
 export interface BundlePollOptions {
   readonly url: string;
-  /** What TLS to that place rests on; read before each look. */
+  /** Reads the TLS options before each request. */
   readonly tlsOptions: () => Promise<RequestOptions>;
-  /** @returns Whether it is taken; one that is not is asked for again. */
+  /** @returns Whether the bundle is accepted. A refused bundle is requested again. */
   readonly onBundle: (bundle: BundleDocument) => boolean;
   readonly onConfirmed: () => void;
-  /** Looks are never further apart, whatever the bundle's hint is. */
+  /** The longest time between two requests, whatever the bundle's hint is. */
   readonly longestRefreshSeconds: number;
-  /** Whether the endpoint is asked to hold its answer until the bundle is another. */
+  /** Whether the request asks the endpoint to hold its answer until the bundle changes. */
   readonly mayWait: boolean;
   readonly clock: () => Date;
   readonly random: () => number;
@@ -40,105 +40,105 @@ export interface BundlePollOptions {
 
 const maximumBytes = 1 << 20;
 const timeoutSeconds = 10;
-/** So often, a connection on which nothing comes is tested. */
+/** How often TCP probes an idle connection. */
 const aliveMilliseconds = 15_000;
 const defaultRefreshSeconds = 300;
 
 /**
- * Looks at a SPIFFE bundle endpoint for as long as it runs: always, where the endpoint holds its
- * answers until there is another bundle; else in the bundle's own refresh hint.
+ * Polls a SPIFFE bundle endpoint. An endpoint that holds its answers until the bundle changes is asked
+ * without a pause. Any other is asked at the intervals of the bundle's refresh hint.
  */
 export class BundlePoll {
   readonly #options: BundlePollOptions;
   readonly #sleep: InterruptibleSleep;
-  readonly #wait: BundleWait;
+  readonly #wait: LongPollWait;
   #etag: string | undefined;
   #sequence: number | undefined;
   #refreshSeconds = defaultRefreshSeconds;
   #failures = 0;
-  /** When the bundle was last known to be current. */
+  /** The last time at which the bundle was known to be current. */
   confirmedAt: Date | undefined;
   lastError: string | undefined;
 
   constructor(options: BundlePollOptions) {
     this.#options = options;
     this.#sleep = new InterruptibleSleep(options.clock);
-    this.#wait = new BundleWait(options.longestRefreshSeconds);
+    this.#wait = new LongPollWait(options.longestRefreshSeconds);
   }
 
   async run(signal: AbortSignal): Promise<void> {
     while (!signal.aborted) {
-      const next = await this.#look(signal);
+      const next = await this.#poll(signal);
       await this.#sleep.until(next, signal);
     }
   }
 
-  /** Looks once. @returns When to look again. */
-  async #look(signal: AbortSignal): Promise<Date> {
+  /** Makes one request. @returns The time of the next. */
+  async #poll(signal: AbortSignal): Promise<Date> {
     const { url, clock, random, log } = this.#options;
-    const begun = clock();
+    const startedAt = clock();
     const before = this.#sequence;
-    const heldSeconds = (): number => (clock().getTime() - begun.getTime()) / 1000;
+    const heldSeconds = (): number => (clock().getTime() - startedAt.getTime()) / 1000;
     try {
-      const look = await this.#fetch(signal);
-      if (!this.#take(look)) return retryAt(++this.#failures, random(), clock());
+      const result = await this.#fetch(signal);
+      if (!this.#apply(result)) return retryAt(++this.#failures, random(), clock());
       this.#failures = 0;
       this.lastError = undefined;
       this.confirmedAt = clock();
-      return this.#nextLook(look, heldSeconds(), this.#sequence !== before);
+      return this.#nextPoll(result, heldSeconds(), this.#sequence !== before);
     } catch (error) {
       this.lastError = messageOf(error);
-      if (this.#isHeld) this.#wait.cut(heldSeconds());
+      if (this.#mayBeHeld) this.#wait.cut(heldSeconds());
       if (!signal.aborted)
         log.operation({ event: "bundle-unread", level: "warning", url, detail: this.lastError });
       return retryAt(++this.#failures, random(), clock());
     }
   }
 
-  #nextLook({ grantedSeconds }: Look, heldSeconds: number, isNews: boolean): Date {
+  #nextPoll({ grantedSeconds }: PollResult, heldSeconds: number, isChanged: boolean): Date {
     const { clock, random, longestRefreshSeconds } = this.#options;
     const now = clock();
-    // A tenth earlier or later: agents that started together do not stay together.
+    // A tenth earlier or later, so that no two agents stay in step.
     const seconds = Math.min(this.#refreshSeconds, longestRefreshSeconds) * (0.9 + 0.2 * random());
     const refresh = new Date(now.getTime() + seconds * 1000);
     if (grantedSeconds === undefined) return refresh;
-    const next = this.#wait.answered({ grantedSeconds, heldSeconds, isNews }, random(), now);
+    const next = this.#wait.answered({ grantedSeconds, heldSeconds, isChanged }, random(), now);
     return next < refresh ? next : refresh;
   }
 
-  /** @returns Whether what was found is the bundle from now on. */
-  #take(look: Look): boolean {
-    if (look.outcome === "not-modified") {
+  /** @returns Whether the result is accepted. */
+  #apply(result: PollResult): boolean {
+    if (result.outcome === "not-modified") {
       this.#options.onConfirmed();
       return true;
     }
-    if (!this.#options.onBundle(look.bundle)) {
-      this.lastError = "the bundle endpoint answered with a bundle that is refused";
+    if (!this.#options.onBundle(result.bundle)) {
+      this.lastError = "the bundle endpoint answered with a bundle that was refused";
       return false;
     }
-    this.#etag = look.etag;
-    this.#sequence = look.bundle.sequence;
-    this.#refreshSeconds = look.bundle.refreshSeconds;
+    this.#etag = result.etag;
+    this.#sequence = result.bundle.sequence;
+    this.#refreshSeconds = result.bundle.refreshSeconds;
     return true;
   }
 
-  /** What is known already; in trouble nothing, because then it matters whether there is an answer. */
-  get #known(): string | undefined {
+  /** The tag for a conditional request. After a failure there is none, so that the endpoint answers at once. */
+  get #knownEtag(): string | undefined {
     return this.#failures === 0 ? this.#etag : undefined;
   }
 
-  get #askedSeconds(): number {
-    return this.#options.mayWait ? this.#wait.askedSeconds : 0;
+  get #requestedSeconds(): number {
+    return this.#options.mayWait ? this.#wait.requestedSeconds : 0;
   }
 
-  get #isHeld(): boolean {
-    return this.#known !== undefined && this.#askedSeconds > 0;
+  get #mayBeHeld(): boolean {
+    return this.#knownEtag !== undefined && this.#requestedSeconds > 0;
   }
 
-  async #fetch(signal: AbortSignal): Promise<Look> {
+  async #fetch(signal: AbortSignal): Promise<PollResult> {
     const { url, tlsOptions } = this.#options;
-    const [known, askedSeconds] = [this.#known, this.#askedSeconds];
-    const heldSeconds = this.#isHeld ? this.#wait.expectedSeconds : 0;
+    const [knownEtag, requestedSeconds] = [this.#knownEtag, this.#requestedSeconds];
+    const heldSeconds = this.#mayBeHeld ? this.#wait.expectedSeconds : 0;
     const timeout = AbortSignal.timeout((timeoutSeconds + heldSeconds) * 1000);
     const answer = await fetchText(url, {
       ...(await tlsOptions()),
@@ -146,18 +146,18 @@ export class BundlePoll {
       signal: AbortSignal.any([signal, timeout]),
       headers: {
         accept: "application/json",
-        ...(known && { "if-none-match": known }),
-        ...(askedSeconds > 0 && { prefer: `wait=${askedSeconds}` }),
+        ...(knownEtag && { "if-none-match": knownEtag }),
+        ...(requestedSeconds > 0 && { prefer: `wait=${requestedSeconds}` }),
       },
     });
     const { status, etag, body } = answer;
-    // Without a tag it has nothing to compare with, and cannot wait.
-    const mayHold = askedSeconds > 0 && etag !== undefined;
+    // Without a tag the endpoint cannot tell whether the bundle has changed.
+    const mayHold = requestedSeconds > 0 && etag !== undefined;
     const grantedSeconds = mayHold ? answer.grantedSeconds : undefined;
     if (status === 304) return { outcome: "not-modified", grantedSeconds };
     if (status !== 200) throw new Error(`the bundle endpoint answered ${status}`);
     const bundle = parseSpiffeBundle(body);
-    if (!bundle) throw new Error("what the bundle endpoint answered is no SPIFFE bundle");
+    if (!bundle) throw new Error("the bundle endpoint answered with no SPIFFE bundle");
     return { outcome: "bundle", bundle, etag, grantedSeconds };
   }
 }
@@ -169,9 +169,9 @@ interface TextAnswer {
   readonly body: string;
 }
 
-/** A GET. Unlike `fetch` it can be told whom to believe; it follows no redirect. */
+/** Makes a GET request with TLS options, which `fetch` does not take. It follows no redirect. */
 function fetchText(url: string, options: RequestOptions): Promise<TextAnswer> {
-  const request = url.startsWith("http:") ? requestInTheClear : requestOverTls;
+  const request = url.startsWith("http:") ? requestInPlaintext : requestOverTls;
   return new Promise((resolve, reject) => {
     const outgoing = request(url, options, (incoming) => {
       const chunks: Buffer[] = [];
@@ -192,7 +192,7 @@ function fetchText(url: string, options: RequestOptions): Promise<TextAnswer> {
     });
     outgoing.on("socket", (socket) => socket.setKeepAlive(true, aliveMilliseconds));
     outgoing.on("error", reject);
-    // A protocol that was switched, for one, ends without an error, and past its time.
+    // A switched protocol ends without an error and without regard to the signal.
     outgoing.on("close", () => reject(new Error("closed without an answer")));
     outgoing.end();
   });

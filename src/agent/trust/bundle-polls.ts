@@ -7,7 +7,7 @@ import type { FederatedBundles } from "./federated-bundles.ts";
 import { readRootFile } from "./root-file.ts";
 import type { TrustRoots } from "./trust-roots.ts";
 
-/** What is told of the bundles that are looked at. */
+/** The dependencies of the polls. */
 export interface BundlePollsOptions {
   readonly configuration: AgentConfiguration;
   readonly channel: CaChannel;
@@ -18,7 +18,7 @@ export interface BundlePollsOptions {
   readonly log: OperationLog;
 }
 
-/** Looks at our own trust domain's bundle, if it is published. */
+/** Creates the poll of the agent's own bundle, if its URL is configured. */
 export function ownBundlePoll(options: BundlePollsOptions): BundlePoll | undefined {
   const { configuration, channel, trust, log } = options;
   const { bundleUrl: url, longestBundleRefreshSeconds: longestRefreshSeconds } = configuration;
@@ -30,18 +30,18 @@ export function ownBundlePoll(options: BundlePollsOptions): BundlePoll | undefin
     mayWait: true,
     tlsOptions: () => channel.tlsOptions(),
     onBundle: (bundle) => {
-      const outcome = trust.learnBundle(bundle);
-      const isTaken = outcome === "changed" || outcome === "unchanged";
+      const outcome = trust.updateFromBundle(bundle);
+      const isAccepted = outcome === "changed" || outcome === "unchanged";
       const { sequence, roots } = bundle;
-      const level = isTaken ? "info" : "error";
+      const level = isAccepted ? "info" : "error";
       log.operation({ event: "bundle-read", level, outcome, sequence, roots: roots.length });
-      return isTaken;
+      return isAccepted;
     },
     onConfirmed: () => trust.confirmBundle(),
   });
 }
 
-/** Looks at the bundle of each federated trust domain, for whose endpoint the Web's PKI vouches. */
+/** Creates a poll for each federated trust domain. Its endpoint has a certificate of the Web's PKI. */
 export function federatedBundlePolls(options: BundlePollsOptions): readonly BundlePoll[] {
   const { configuration, federation, log } = options;
   return configuration.federation.map(
@@ -50,23 +50,23 @@ export function federatedBundlePolls(options: BundlePollsOptions): readonly Bund
         ...options,
         url,
         longestRefreshSeconds: configuration.longestBundleRefreshSeconds,
-        // The endpoint of somebody else, who has not been asked whether we may.
+        // A held request costs a foreign endpoint a connection.
         mayWait: false,
         tlsOptions: () => webTls(configuration.federatedRootFile),
         onBundle: (bundle) => {
-          const outcome = federation.learn(trustDomain, bundle);
-          const isTaken = outcome === "taken";
-          const level = isTaken ? "info" : "error";
+          const outcome = federation.update(trustDomain, bundle);
+          const isAccepted = outcome === "taken";
+          const level = isAccepted ? "info" : "error";
           const { sequence } = bundle;
           log.operation({ event: "federated-bundle-read", level, trustDomain, outcome, sequence });
-          return isTaken;
+          return isAccepted;
         },
         onConfirmed: () => undefined,
       }),
   );
 }
 
-/** The profile `https_web`: no certificate of ours, and its name as the Web has it. */
+/** The TLS options of the profile `https_web`: no client certificate, and the name of the host. */
 async function webTls(rootFile: string | undefined): Promise<SecureContextOptions> {
   const ca = rootFile === undefined ? undefined : await readRootFile(rootFile);
   return { minVersion: "TLSv1.2", ...(ca !== undefined && { ca }) };

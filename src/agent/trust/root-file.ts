@@ -3,10 +3,10 @@ import { parseCertificates } from "../identity/certificate-text.ts";
 import { IssuanceError } from "../issuance/issuance-error.ts";
 
 /**
- * The roots that a TLS connection rests on, PEM.
+ * Reads the roots for a TLS connection, PEM.
  *
- * @throws IssuanceError for a file that cannot be read, or holds no certificate: Node takes an empty
- *   list of roots for the system's.
+ * @throws IssuanceError for a file that cannot be read or holds no certificate. Node would take an empty
+ *   list for the system's roots.
  */
 export async function readRootFile(file: string): Promise<string> {
   const pem = await readFile(file, "utf8").catch((error: unknown) => {

@@ -3,30 +3,29 @@ import { type Issuance, isIssuedBy, type X509Svid } from "../identity/x509-svid.
 import { Subscribers } from "../secrets/subscribers.ts";
 import type { BundleDocument } from "./bundle-document.ts";
 
-/** What became of a bundle that was looked at. */
+/** The outcome for a published bundle. */
 export type BundleOutcome = "changed" | "unchanged" | "sequence-backwards" | "empty";
 
 /**
- * The roots of our own trust domain, merged from what the CA says in two ways: the roots of each
- * answer, and the published bundle.
+ * The roots of the agent's own trust domain, from two sources: the CA's answers, and its published bundle.
  *
- * The bundle, once looked at, is the word: roots of an answer count beside it only until the next
- * look, so that what the CA withdrew is gone, and what it has just added is there. What a newer bundle
- * withdrew, no answer brings back: one of the CA's isolates may still serve an older view.
+ * The published bundle takes precedence. Roots of a later answer count beside it until the next poll, so
+ * that a root which the CA just added is trusted. No answer restores a root that a newer bundle withdrew,
+ * because an isolate of the CA may still serve an older view.
  */
 export class TrustRoots {
   readonly changes: Subscribers = new Subscribers();
-  /** Fingerprints of roots by who was answered with them. */
-  readonly #answered = new Map<string, readonly string[]>();
-  /** Every root that is mentioned anywhere, once: a thousand answers bring the same. */
+  /** The fingerprints of each answer's roots, by SPIFFE ID. */
+  readonly #answers = new Map<string, readonly string[]>();
+  /** Every known root, once, by fingerprint: a thousand answers bring the same roots. */
   readonly #certificates = new Map<string, X509Certificate>();
-  readonly #recalled = new Set<string>();
+  readonly #restored = new Set<string>();
   readonly #withdrawn = new Set<string>();
   #bundle: BundleDocument | undefined;
   #roots: readonly X509Certificate[] = [];
   #pem = "";
 
-  /** In the order of their PEM, which is Istio's; none twice. */
+  /** Sorted by PEM, as in Istio, without duplicates. */
   get current(): readonly X509Certificate[] {
     return this.#roots;
   }
@@ -35,28 +34,28 @@ export class TrustRoots {
     return this.#bundle?.sequence;
   }
 
-  /** PEM as Istio joins it: sorted, without a newline at the end. */
+  /** PEM in Istio's form: sorted, without a final newline. */
   get pem(): string {
     return this.#pem;
   }
 
-  /** Learns the roots of an answer, in place of those of the last answer for the same identity. */
-  learnAnswer({ svid, roots }: Pick<Issuance, "svid" | "roots">): void {
-    for (const name of this.#recalled) this.#answered.delete(name);
-    this.#recalled.clear();
-    this.#answered.set(svid.spiffeId, this.#intern(roots));
+  /** Takes the roots of an answer. They replace those of the last answer for the same identity. */
+  updateFromAnswer({ svid, roots }: Pick<Issuance, "svid" | "roots">): void {
+    for (const name of this.#restored) this.#answers.delete(name);
+    this.#restored.clear();
+    this.#answers.set(svid.spiffeId, this.#intern(roots));
     this.#merge();
   }
 
-  /** Takes up roots of an earlier run, under some name, until an answer or a bundle is fresh. */
-  recall(name: string, roots: readonly X509Certificate[]): void {
-    this.#recalled.add(name);
-    this.#answered.set(name, this.#intern(roots));
+  /** Takes roots of an earlier run. They count until the first answer or bundle of this run. */
+  restore(name: string, roots: readonly X509Certificate[]): void {
+    this.#restored.add(name);
+    this.#answers.set(name, this.#intern(roots));
     this.#merge();
   }
 
-  /** Learns the published bundle, unless it is older than the one known. */
-  learnBundle(bundle: BundleDocument): BundleOutcome {
+  /** Takes the published bundle, unless it is empty or older than the known one. */
+  updateFromBundle(bundle: BundleDocument): BundleOutcome {
     const known = this.#bundle;
     if (bundle.roots.length === 0) return "empty";
     if (known && bundle.sequence < known.sequence) return "sequence-backwards";
@@ -64,31 +63,31 @@ export class TrustRoots {
     for (const root of bundle.roots) this.#withdrawn.delete(root.fingerprint256);
     this.#bundle = bundle;
     this.#intern(bundle.roots);
-    this.#answered.clear();
+    this.#answers.clear();
     return this.#merge() ? "changed" : "unchanged";
   }
 
-  /** Learns that the bundle is still the one known. */
+  /** Records that the known bundle is current. */
   confirmBundle(): void {
     if (!this.#bundle) return;
-    this.#answered.clear();
+    this.#answers.clear();
     this.#merge();
   }
 
-  /** Forgets the answers for an identity that is no longer kept. */
-  forget(spiffeId: string): void {
-    if (this.#answered.delete(spiffeId)) this.#merge();
+  /** Removes the roots of the answers for an identity. */
+  remove(spiffeId: string): void {
+    if (this.#answers.delete(spiffeId)) this.#merge();
   }
 
-  /** Whether a verifier with these roots would believe the certificate. */
+  /** Whether a verifier with these roots accepts the certificate. */
   verifies(svid: X509Svid, now: Date): boolean {
     return isIssuedBy(svid.chain, this.#roots, now);
   }
 
   /** Whether an answer's certificate leads to a root that no newer bundle has withdrawn. */
   accepts({ svid, roots }: Pick<Issuance, "svid" | "roots">, now: Date): boolean {
-    const standing = roots.filter((root) => !this.#withdrawn.has(root.fingerprint256));
-    return isIssuedBy(svid.chain, standing, now);
+    const trusted = roots.filter((root) => !this.#withdrawn.has(root.fingerprint256));
+    return isIssuedBy(svid.chain, trusted, now);
   }
 
   #intern(roots: readonly X509Certificate[]): readonly string[] {
@@ -99,10 +98,10 @@ export class TrustRoots {
     });
   }
 
-  /** @returns Whether the roots are others than before. */
+  /** @returns Whether the roots have changed. */
   #merge(): boolean {
     const named = new Set(this.#bundle?.roots.map((root) => root.fingerprint256));
-    for (const fingerprints of this.#answered.values()) {
+    for (const fingerprints of this.#answers.values()) {
       for (const each of fingerprints) if (!this.#withdrawn.has(each)) named.add(each);
     }
     const isSame =

@@ -208,11 +208,11 @@ test("renews at once when its authority is withdrawn", async () => {
   const bench = new Bench();
   bench.run();
   await bench.settle();
-  bench.trust.learnBundle(bundleOf(1, root, successor));
+  bench.trust.updateFromBundle(bundleOf(1, root, successor));
   await bench.settle();
   expect(bench.calls).toBe(1);
   bench.signer = successor;
-  bench.trust.learnBundle(bundleOf(2, successor));
+  bench.trust.updateFromBundle(bundleOf(2, successor));
   await bench.settle();
   expect(bench.calls).toBe(2);
   expect(bench.identity.issuance?.svid.chain[0].issuer).toBe("O=successor");
@@ -222,8 +222,8 @@ test("refuses what a withdrawn authority still signs, and does not ask in a loop
   const bench = new Bench();
   bench.run();
   await bench.settle();
-  bench.trust.learnBundle(bundleOf(1, root, successor));
-  bench.trust.learnBundle(bundleOf(2, successor));
+  bench.trust.updateFromBundle(bundleOf(1, root, successor));
+  bench.trust.updateFromBundle(bundleOf(2, successor));
   await bench.pass(10_000);
   expect(bench.calls).toBeLessThan(8);
   expect(bench.log.operations.at(-1)).toMatchObject({

@@ -20,31 +20,31 @@ type Answer = (request: IncomingMessage, response: ServerResponse) => void;
 
 const poll = (...answers: Answer[]) => pollWith({ longestRefreshSeconds: 0.01 }, ...answers);
 
-/** Polls a server that answers each request with the next of these, and then with the last again. */
+/** Polls a server that answers with each of these in turn, and then always with the last. */
 async function pollWith(options: Partial<BundlePollOptions>, ...answers: Answer[]) {
   let count = 0;
   const server = await startLoopbackServer((request, response) => {
     answers[Math.min(count++, answers.length - 1)]?.(request, response);
   });
-  const heard: string[] = [];
+  const outcomes: string[] = [];
   let wake = (): void => undefined;
-  const hear = (what: string): void => {
-    heard.push(what);
+  const record = (what: string): void => {
+    outcomes.push(what);
     wake();
   };
   const polling = new BundlePoll({
     url: `${server.origin}/bundle.json`,
     tlsOptions: async () => ({}),
     onBundle: ({ sequence }) => {
-      hear(`bundle ${sequence}`);
+      record(`bundle ${sequence}`);
       return sequence > 0;
     },
-    onConfirmed: () => hear("confirmed"),
+    onConfirmed: () => record("confirmed"),
     longestRefreshSeconds: 300,
     mayWait: true,
     clock: () => now,
     random: () => 1,
-    log: { operation: () => hear("unread") },
+    log: { operation: () => record("unread") },
     ...options,
   });
   const ending = new AbortController();
@@ -54,12 +54,12 @@ async function pollWith(options: Partial<BundlePollOptions>, ...answers: Answer[
     await running;
   });
   const until = async (times: number): Promise<readonly string[]> => {
-    while (heard.length < times) {
+    while (outcomes.length < times) {
       await new Promise<void>((resolve) => {
         wake = resolve;
       });
     }
-    return heard.slice(0, times);
+    return outcomes.slice(0, times);
   };
   return { polling, until };
 }
@@ -71,7 +71,7 @@ const ok =
     response.writeHead(isKnown ? 304 : 200, { etag }).end(isKnown ? "" : text);
   };
 
-test("asks again only whether the bundle has changed", async () => {
+test("makes conditional requests after the first", async () => {
   const { until, polling } = await poll(ok(bundle(1)), ok(bundle(1)), ok(bundle(2), '"2"'));
   expect(await until(3)).toEqual(["bundle 1", "confirmed", "bundle 2"]);
   expect(polling.confirmedAt).toBeInstanceOf(Date);
@@ -86,25 +86,25 @@ test.each<[string, Answer]>([
   ["no answer", (_q, r) => void r.destroy()],
   ["another protocol", (_q, r) => void r.socket?.end(switched)],
   ["too much", (_q, r) => void r.end(Buffer.alloc(2 << 20, " "))],
-])("survives %s, says so, and asks again", async (_name, answer) => {
+])("survives %s, logs it, and asks again", async (_name, answer) => {
   const { until } = await poll(answer, ok(bundle(1)));
   expect(await until(2)).toEqual(["unread", "bundle 1"]);
 });
 
-/** A bundle that says itself to be looked at in five minutes. */
+/** A bundle with a refresh hint of five minutes. */
 const lasting = (sequence: number): string => bundle(sequence).replace('hint":1', 'hint":300');
 
-/** What a request asked for. */
-interface Asked {
+/** The headers of a request. */
+interface RequestHeaders {
   readonly tag: string | undefined;
   readonly prefer: unknown;
 }
 
-/** Says that it holds its answers, and does by the clock when there is nothing new. */
-function holding(text: string, etag: string, asked: Asked[]): Answer {
+/** Grants a wait, and holds its answer by the test's clock if the bundle has not changed. */
+function holding(text: string, etag: string, requests: RequestHeaders[]): Answer {
   return ({ headers }, response) => {
     const { "if-none-match": tag, prefer } = headers;
-    asked.push({ tag, prefer });
+    requests.push({ tag, prefer });
     const head = { etag, "preference-applied": "wait=1" };
     if (tag === etag) now = addSeconds(now, 1);
     response.writeHead(tag === etag ? 304 : 200, head).end(tag === etag ? "" : text);
@@ -112,45 +112,54 @@ function holding(text: string, etag: string, asked: Asked[]): Answer {
 }
 
 test("an endpoint that holds its answers is asked again as soon as it has answered", async () => {
-  const asked: Asked[] = [];
-  const [first, second] = [holding(lasting(1), '"1"', asked), holding(lasting(2), '"2"', asked)];
+  const requests: RequestHeaders[] = [];
+  const [first, second] = [
+    holding(lasting(1), '"1"', requests),
+    holding(lasting(2), '"2"', requests),
+  ];
   const { until } = await pollWith({}, first, first, second);
   expect(await until(3)).toEqual(["bundle 1", "confirmed", "bundle 2"]);
-  expect(asked).toEqual([
+  expect(requests).toEqual([
     { tag: undefined, prefer: "wait=300" },
     { tag: '"1"', prefer: "wait=300" },
     { tag: '"1"', prefer: "wait=300" },
   ]);
 });
 
-test("nobody is asked to hold an answer for longer than looks may be apart", async () => {
-  const asked: Asked[] = [];
-  const { until } = await pollWith({ longestRefreshSeconds: 7 }, holding(lasting(1), '"1"', asked));
+test("no endpoint is asked to hold an answer for longer than the longest refresh", async () => {
+  const requests: RequestHeaders[] = [];
+  const { until } = await pollWith(
+    { longestRefreshSeconds: 7 },
+    holding(lasting(1), '"1"', requests),
+  );
   await until(1);
-  expect(asked).toEqual([{ tag: undefined, prefer: "wait=7" }]);
+  expect(requests).toEqual([{ tag: undefined, prefer: "wait=7" }]);
 });
 
-test("an endpoint that may not be asked to wait is not, and its word that it would counts for nothing", async () => {
-  const asked: Asked[] = [];
-  const { until } = await pollWith({ mayWait: false }, holding(bundle(1), '"1"', asked));
+test("an endpoint that may not be asked to wait is not, and its grant of a wait is ignored", async () => {
+  const requests: RequestHeaders[] = [];
+  const { until } = await pollWith({ mayWait: false }, holding(bundle(1), '"1"', requests));
   expect(await until(2)).toEqual(["bundle 1", "confirmed"]);
-  expect(asked).toEqual([
+  expect(requests).toEqual([
     { tag: undefined, prefer: undefined },
     { tag: '"1"', prefer: undefined },
   ]);
 });
 
-test("after trouble the whole bundle is asked for, which is answered at once", async () => {
-  const asked: Asked[] = [];
-  const good = holding(lasting(1), '"1"', asked);
+test("after a failure the request is unconditional, and is answered at once", async () => {
+  const requests: RequestHeaders[] = [];
+  const good = holding(lasting(1), '"1"', requests);
   const { until } = await pollWith({}, good, (_q, r) => void r.destroy(), good);
   expect(await until(3)).toEqual(["bundle 1", "unread", "bundle 1"]);
-  expect(asked.at(-1)).toEqual({ tag: undefined, prefer: "wait=300" });
+  expect(requests.at(-1)).toEqual({ tag: undefined, prefer: "wait=300" });
 });
 
-test("a bundle that is refused is not what is known from then on", async () => {
-  const asked: Asked[] = [];
-  const [good, refused] = [holding(lasting(1), '"1"', asked), holding(lasting(0), '"0"', asked)];
+test("a refused bundle does not change the conditional request", async () => {
+  const requests: RequestHeaders[] = [];
+  const [good, refused] = [
+    holding(lasting(1), '"1"', requests),
+    holding(lasting(0), '"0"', requests),
+  ];
   const { until, polling } = await pollWith({}, good, refused, refused, good);
   expect(await until(4)).toEqual(["bundle 1", "bundle 0", "bundle 0", "bundle 1"]);
   expect(polling.lastError).toBeUndefined();
@@ -164,14 +173,14 @@ const document = (sequence: number, ...roots: readonly (typeof root)[]): BundleD
 
 test("a federated bundle that goes backwards is refused", () => {
   const bundles = new FederatedBundles();
-  expect(bundles.learn(clusterLocal, document(2, root))).toBe("taken");
-  expect(bundles.learn(clusterLocal, document(1))).toBe("sequence-backwards");
+  expect(bundles.update(clusterLocal, document(2, root))).toBe("taken");
+  expect(bundles.update(clusterLocal, document(1))).toBe("sequence-backwards");
   expect(bundles.current.get(clusterLocal)).toHaveLength(1);
 });
 
-test("a federated trust domain without roots is one that nobody believes", () => {
+test("a federated bundle without roots withdraws its trust domain", () => {
   const bundles = new FederatedBundles();
-  bundles.learn(clusterLocal, document(1, root));
-  bundles.learn(clusterLocal, document(2));
+  bundles.update(clusterLocal, document(1, root));
+  bundles.update(clusterLocal, document(2));
   expect(bundles.current.size).toBe(0);
 });

@@ -13,9 +13,9 @@ import { createTestAuthority, type TestAuthority } from "../identity/test-author
 const now = new Date("2026-11-21T12:00:01Z");
 const [a, b, c] = await Promise.all(["a", "b", "c"].map((name) => createTestAuthority(name)));
 const key = await generateSubjectKey({ kind: "EC", curve: "P-256" });
-if (!a || !b || !c) throw new Error("three were made");
+if (!a || !b || !c) throw new Error("an authority is missing");
 
-/** An answer for `foo/<name>`, issued by the first of its roots. */
+/** Creates an answer for `foo/<name>`, which the first of its roots has issued. */
 async function answer(name: string, issuer: TestAuthority, ...others: TestAuthority[]) {
   const spiffeId = workload("foo", name);
   const leaf = await issuer.issue(spiffeId, key.publicKey);
@@ -37,106 +37,106 @@ const names = (trust: TrustRoots): string =>
 
 test("are sorted by their PEM and joined by newlines, as Istio serves them", async () => {
   const trust = new TrustRoots();
-  trust.learnAnswer(await answer("x", a, b, a, c));
+  trust.updateFromAnswer(await answer("x", a, b, a, c));
   const pems = [a, b, c].map(({ certificate }) => certificate.toString().trimEnd()).toSorted();
   expect(trust.pem).toBe(pems.join("\n"));
 });
 
-test("of an answer take the place of those of the answer before", async () => {
+test("of an answer replace those of the answer before", async () => {
   const trust = new TrustRoots();
-  trust.learnAnswer(await answer("x", a));
-  trust.learnAnswer(await answer("x", b));
+  trust.updateFromAnswer(await answer("x", a));
+  trust.updateFromAnswer(await answer("x", b));
   expect(names(trust)).toBe("b");
 });
 
-test("of answers for several identities are all believed", async () => {
+test("of answers for several identities are all trusted", async () => {
   const trust = new TrustRoots();
-  trust.learnAnswer(await answer("x", a));
-  trust.learnAnswer(await answer("y", b));
+  trust.updateFromAnswer(await answer("x", a));
+  trust.updateFromAnswer(await answer("y", b));
   expect(names(trust)).toBe("ab");
-  trust.forget(workload("foo", "x"));
+  trust.remove(workload("foo", "x"));
   expect(names(trust)).toBe("b");
 });
 
-test("are those of the bundle, once it has been looked at", async () => {
+test("are those of the bundle once there is one", async () => {
   const trust = new TrustRoots();
-  trust.learnAnswer(await answer("x", a));
-  expect(trust.learnBundle(bundle(1, b))).toBe("changed");
+  trust.updateFromAnswer(await answer("x", a));
+  expect(trust.updateFromBundle(bundle(1, b))).toBe("changed");
   expect(names(trust)).toBe("b");
 });
 
-test("of an answer count beside the bundle until it is looked at again", async () => {
+test("of an answer count beside the bundle until the next poll", async () => {
   const trust = new TrustRoots();
-  trust.learnBundle(bundle(1, a));
-  trust.learnAnswer(await answer("x", b));
+  trust.updateFromBundle(bundle(1, a));
+  trust.updateFromAnswer(await answer("x", b));
   expect(names(trust)).toBe("ab");
   trust.confirmBundle();
   expect(names(trust)).toBe("a");
 });
 
-test("that a bundle has withdrawn come back by no answer, and by no older bundle", async () => {
+test("that a bundle has withdrawn are restored by no answer and by no older bundle", async () => {
   const trust = new TrustRoots();
-  trust.learnBundle(bundle(1, a, b));
-  trust.learnBundle(bundle(2, b));
+  trust.updateFromBundle(bundle(1, a, b));
+  trust.updateFromBundle(bundle(2, b));
   const stale = await answer("x", a, b);
   expect(trust.accepts(stale, now)).toBe(false);
-  trust.learnAnswer(stale);
+  trust.updateFromAnswer(stale);
   expect(names(trust)).toBe("b");
-  expect(trust.learnBundle(bundle(1, a, b))).toBe("sequence-backwards");
+  expect(trust.updateFromBundle(bundle(1, a, b))).toBe("sequence-backwards");
   expect(names(trust)).toBe("b");
 });
 
-test("that were withdrawn come back with a newer bundle", async () => {
+test("that were withdrawn are restored by a newer bundle", async () => {
   const trust = new TrustRoots();
-  trust.learnBundle(bundle(1, a, b));
-  trust.learnBundle(bundle(2, b));
-  trust.learnBundle(bundle(3, a, b));
+  trust.updateFromBundle(bundle(1, a, b));
+  trust.updateFromBundle(bundle(2, b));
+  trust.updateFromBundle(bundle(3, a, b));
   expect(trust.accepts(await answer("x", a), now)).toBe(true);
   expect(names(trust)).toBe("ab");
 });
 
-test("are never none because a bundle says so", () => {
+test("are kept when a bundle is empty", () => {
   const trust = new TrustRoots();
-  trust.learnBundle(bundle(1, a));
-  expect(trust.learnBundle(bundle(2))).toBe("empty");
+  trust.updateFromBundle(bundle(1, a));
+  expect(trust.updateFromBundle(bundle(2))).toBe("empty");
   expect(names(trust)).toBe("a");
 });
 
-test("of an earlier run stand until an answer is fresh", async () => {
+test("of an earlier run count until the first answer", async () => {
   const trust = new TrustRoots();
-  trust.recall("", [a.certificate]);
-  trust.recall(workload("foo", "x"), [b.certificate]);
+  trust.restore("", [a.certificate]);
+  trust.restore(workload("foo", "x"), [b.certificate]);
   expect(names(trust)).toBe("ab");
-  trust.learnAnswer(await answer("x", c));
+  trust.updateFromAnswer(await answer("x", c));
   expect(names(trust)).toBe("c");
 });
 
-test("tell of changes, and of nothing else", async () => {
+test("notify of changes alone", async () => {
   const trust = new TrustRoots();
   let changes = 0;
   trust.changes.add(() => changes++);
-  trust.learnAnswer(await answer("x", a));
-  trust.learnAnswer(await answer("x", a));
-  trust.learnBundle(bundle(1, a));
+  trust.updateFromAnswer(await answer("x", a));
+  trust.updateFromAnswer(await answer("x", a));
+  trust.updateFromBundle(bundle(1, a));
   trust.confirmBundle();
   expect(changes).toBe(1);
-  trust.learnBundle(bundle(2, a, b));
+  trust.updateFromBundle(bundle(2, a, b));
   expect(changes).toBe(2);
 });
 
 test("do not verify a certificate whose root is gone", async () => {
   const trust = new TrustRoots();
   const issuance = await answer("x", a);
-  trust.learnAnswer(issuance);
+  trust.updateFromAnswer(issuance);
   expect(trust.verifies(issuance.svid, now)).toBe(true);
-  trust.learnBundle(bundle(1, b));
+  trust.updateFromBundle(bundle(1, b));
   expect(trust.verifies(issuance.svid, now)).toBe(false);
 });
 
 const x5c = (authority: TestAuthority): string => authority.certificate.raw.toString("base64");
 const entry = { use: "x509-svid", kty: "EC", x5c: [x5c(a)] };
 
-test("reads a SPIFFE bundle, past keys of other uses", () => {
+test("parses a SPIFFE bundle, and ignores keys of other uses", () => {
   const keys = [{ use: "jwt-svid", kty: "EC", kid: "1" }, entry, { use: "wit-svid" }];
   const text = JSON.stringify({ keys, spiffe_sequence: 7, spiffe_refresh_hint: 30 });
   const parsed = parseSpiffeBundle(text);
@@ -144,7 +144,7 @@ test("reads a SPIFFE bundle, past keys of other uses", () => {
   expect(parsed?.roots.map(({ subject }) => subject)).toEqual(["O=a"]);
 });
 
-test("looks again after the standard's five minutes where a bundle does not say", () => {
+test("takes the standard's five minutes for a bundle without a refresh hint", () => {
   expect(parseSpiffeBundle(JSON.stringify({ keys: [entry] }))?.refreshSeconds).toBe(300);
 });
 

@@ -151,7 +151,7 @@ test("serves the bundles of federated trust domains, and withdraws them", async 
     refreshSeconds: 300,
     roots,
   });
-  federation.learn(other, bundleOf(1, trust.current));
+  federation.update(other, bundleOf(1, trust.current));
   const path = `${await temporaryFolder()}/api`;
   const api = createWorkloadApi({ trustDomain: clusterLocal, identity, trust, federation });
   const server = await serveOnSocket({
@@ -165,7 +165,7 @@ test("serves the bundles of federated trust domains, and withdraws them", async 
   for await (const { federatedBundles } of clientOf(path).fetchX509SVID({}, { headers })) {
     domains.push(Object.keys(federatedBundles));
     if (domains.length === 2) break;
-    federation.learn(other, bundleOf(2, []));
+    federation.update(other, bundleOf(2, []));
   }
   expect(domains).toEqual([["spiffe://other.test"], []]);
 });
