@@ -145,7 +145,7 @@ async function edgeRows(
 ): Promise<Row[]> {
   const edge = await startEdge({ issuers: [table] });
   try {
-    await edge.send("/bench/found", {}, "");
+    await edge.send("/bench/first-authority", {}, "");
     const loads = loadsOf(edge, workload);
     const costs = costRows(await measure(edge, loads));
     return [...costs, ...(await countRows(edge, fetches, loads, workload))];

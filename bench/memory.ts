@@ -25,7 +25,7 @@ export async function memoryRows(): Promise<Row[]> {
   }));
   const edge = await startEdge({ issuers, hasInspector: true });
   try {
-    await edge.send("/bench/found", {}, "");
+    await edge.send("/bench/first-authority", {}, "");
     const heap = await inspectHeap(await edge.inspectorUrl(), edge.storeReads);
     const workload = await createWorkload(await createCluster("https://any.example", "ES256"));
     const load = everyToken(edge, await tokensOf(clusters), workload);

@@ -28,7 +28,7 @@ export async function agentRows(): Promise<Row[]> {
   const port = await freePort();
   let agent: ChildProcess | undefined;
   try {
-    await edge.send("/bench/found", {}, "");
+    await edge.send("/bench/first-authority", {}, "");
     const begin = performance.now();
     agent = startAgent(folder, edge.url, port);
     const pid = agent.pid ?? 0;

@@ -10,7 +10,7 @@ import { createFloors, type Floor, type FloorInput } from "./floor.ts";
 
 type Values = Readonly<Record<string, unknown>>;
 
-/** What a parent asks of this process. */
+/** A command of the parent process. */
 export type Command =
   | { readonly act: "serve" | "gateway"; readonly values: Values }
   | { readonly act: "echo"; readonly certificate: ServingCertificate }
@@ -18,7 +18,7 @@ export type Command =
   | { readonly act: "prepare-floors"; readonly input: FloorInput }
   | { readonly act: "floor"; readonly of: "web" | "node"; readonly times: number };
 
-/** What it gets: ports, where there are any. */
+/** The answer to a command: the ports of a server, otherwise zeros. */
 export interface Answer {
   readonly port: number;
   readonly plaintextPort: number;
@@ -39,7 +39,7 @@ async function carryOut(command: Command): Promise<Answer> {
     case "serve":
       return portsOf(await serve(parseServeConfiguration(command.values), serverContext));
     case "gateway": {
-      // What a gateway needs beyond a CA is not to be counted as the CA's memory.
+      // Imported only here, so that the gateway's modules do not count as the CA's memory.
       const { runGateway } = await import("../../src/node/gateway/gateway.ts");
       return portsOf(await runGateway(parseGatewayConfiguration(command.values), serverContext));
     }

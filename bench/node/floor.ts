@@ -5,7 +5,7 @@ import {
 } from "../../src/authn/token/json-web-signature.ts";
 import { readSignedRequest, type SignedRequest } from "../worker/signed-request.ts";
 
-/** What a caller sends, and the key that its token is signed with. */
+/** The credentials of a caller, and the key that signed its token. */
 export interface FloorInput {
   readonly token: string;
   readonly csrPem: string;
@@ -16,7 +16,7 @@ export type Floor = (times: number) => Promise<void>;
 
 /**
  * The bare calls that no request can avoid, by WebCrypto and by node:crypto: RS256 verify of the token,
- * import of the CSR's key, P-256 verify of the CSR, P-256 sign. All around them is done before.
+ * import of the CSR's key, P-256 verify of the CSR, P-256 sign. Everything else is done before the measurement.
  */
 export async function createFloors(input: FloorInput): Promise<Record<"web" | "node", Floor>> {
   const jws = createJsonWebSignatureParser()(input.token);
@@ -44,7 +44,7 @@ async function webFloor(
       const key = await subtle.importKey("spki", csr.spki, p256, false, ["verify"]);
       const isCsr = await subtle.verify(sha256, key, csr.signature, csr.signedBytes);
       await subtle.sign(sha256, privateKey, csr.signedBytes);
-      if (!isToken || !isCsr) throw new Error("the floor does not verify");
+      if (!isToken || !isCsr) throw new Error("a signature of the floor does not verify");
     }
   };
 }
@@ -58,7 +58,7 @@ function nodeFloor(jwk: webcrypto.JsonWebKey, jws: JsonWebSignature, csr: Signed
       const key = createPublicKey({ key: Buffer.from(csr.spki), format: "der", type: "spki" });
       const isCsr = verify("sha256", csr.signedBytes, key, csr.signature);
       sign("sha256", csr.signedBytes, privateKey);
-      if (!isToken || !isCsr) throw new Error("the floor does not verify");
+      if (!isToken || !isCsr) throw new Error("a signature of the floor does not verify");
     }
   };
 }

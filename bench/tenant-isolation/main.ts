@@ -130,7 +130,7 @@ try {
 }
 const edge = await startEdge({ issuers, secrets: { CLUSTER_CREDENTIAL_R: "credential" } });
 try {
-  await edge.send("/bench/found", {}, "");
+  await edge.send("/bench/first-authority", {}, "");
   await printTable("workerd", edge.url.origin, csrPem, pairs);
 } finally {
   await edge.close();

@@ -1,7 +1,7 @@
 import { createJsonWebSignatureParser } from "../../src/authn/token/json-web-signature.ts";
 import { readSignedRequest } from "./signed-request.ts";
 
-/** What a caller sends. */
+/** The credentials of a caller. */
 export interface Credentials {
   readonly token: string;
   readonly csrPem: string;
@@ -12,7 +12,7 @@ const sha256 = { name: "ECDSA", hash: "SHA-256" };
 
 /**
  * The bare WebCrypto calls that no request can avoid: RS256 verify of the token, SPKI import, P-256
- * verify of the CSR, P-256 sign. Everything around them is done before the clock starts.
+ * verify of the CSR, P-256 sign. Everything else is done before the measurement.
  */
 export async function createCryptoFloor(
   { token, csrPem }: Credentials,
@@ -30,6 +30,6 @@ export async function createCryptoFloor(
     const key = await subtle.importKey("spki", csr.spki, p256, false, ["verify"]);
     const isValid = await subtle.verify(sha256, key, csr.signature, csr.signedBytes);
     await subtle.sign(sha256, authority.privateKey, csr.signedBytes);
-    if (!isValid) throw new Error("the floor's CSR does not verify");
+    if (!isValid) throw new Error("the CSR of the floor does not verify");
   };
 }

@@ -34,7 +34,7 @@ const preparations: Readonly<
   issue: createIssue,
 };
 
-/** The Worker under measurement, with routes beside it that repeat its parts. */
+/** The Worker under measurement, with more routes that repeat its parts. */
 export default {
   async fetch(request: Request, environment: Environment): Promise<Response> {
     const url = new URL(request.url);
@@ -42,8 +42,8 @@ export default {
     if (folder !== "bench") return worker.fetch(request, counted(environment));
     if (name === "store-reads") return new Response(String(storeReads));
     if (name === "echo") return new Response(await request.arrayBuffer());
-    if (name === "found") {
-      await found(environment);
+    if (name === "first-authority") {
+      await storeFirstAuthority(environment);
       return new Response();
     }
     const work = prepared.get(name) ?? (await prepare(name, request, environment));
@@ -53,8 +53,8 @@ export default {
   },
 };
 
-/** Puts an authority that signs already: the real first one would wait until every reader can see it. */
-async function found({ AUTHORITIES, ...values }: Environment): Promise<void> {
+/** Stores an authority that signs at once; a real first one would wait for the propagation interval. */
+async function storeFirstAuthority({ AUTHORITIES, ...values }: Environment): Promise<void> {
   const platform = platformOn(AUTHORITIES);
   const { mint } = await compose(parseConfiguration(values), platform);
   const { propagationSeconds } = mint.phaseLengths;
@@ -71,7 +71,7 @@ function platformOn(namespace: KVNamespace): Platform {
 let storeReads = 0;
 let countedEnvironment: Environment | undefined;
 
-/** The environment with a namespace that counts what it is asked. */
+/** The environment with a namespace that counts its operations. */
 function counted(environment: Environment): Environment {
   countedEnvironment ??= {
     ...environment,
@@ -98,7 +98,7 @@ async function prepare(name: string, request: Request, environment: Environment)
   return work;
 }
 
-/** From credential and CSR to PEM, with everything around it that is not the wire. */
+/** Issues from credential and CSR to PEM, without the wire. */
 async function createIssue(
   { token, csrPem }: Credentials,
   { AUTHORITIES, ...values }: Environment,

@@ -6,14 +6,14 @@ import {
   signatureAlgorithms,
 } from "../../src/pki/x509/signature-algorithm.ts";
 
-/** The parts of a CSR that the bare crypto calls of a floor need. */
+/** The parts of a CSR that the crypto floor needs. */
 export interface SignedRequest {
   readonly signedBytes: Uint8Array<ArrayBuffer>;
   readonly signature: Uint8Array<ArrayBuffer>;
   readonly spki: Uint8Array<ArrayBuffer>;
 }
 
-/** Takes the CSR of a P-256 key apart, its signature in the encoding that the floor verifies. */
+/** Parses the CSR of a P-256 key; the signature gets the encoding that the floor verifies. */
 export function readSignedRequest(pem: string, encoding: DsaEncoding): SignedRequest {
   const der = parsePem(pem, ["CERTIFICATE REQUEST"]);
   const [algorithm] = signatureAlgorithms["EC-P256"];

@@ -5,7 +5,7 @@ import { failuresOf } from "./terminal/operator-error.ts";
 
 const clock = (): Date => new Date();
 
-/** One file beside this one for each noun, which brings much that the others do not need. */
+/** The nouns. Each is imported only when it is needed, because it imports much that the others do not need. */
 const nouns: ReadonlyMap<string, () => Promise<Command>> = new Map([
   ["authority", async () => (await import("./authority/authority.ts")).authorityCommand(clock)],
   ["root", async () => (await import("./root/root.ts")).rootCommand(clock)],
@@ -17,18 +17,18 @@ const nouns: ReadonlyMap<string, () => Promise<Command>> = new Map([
   ["distribute", async () => (await import("./run/distribute.ts")).distributeCommand(clock)],
 ]);
 
-/** `rampart <noun> <verb>`: with the noun that is asked for, or with all of them to tell of. */
+/** The command `rampart <noun> <verb>`: with the given noun, or with every noun for the help. */
 async function rampart(noun: string): Promise<Command> {
   const asked = nouns.get(noun);
   const program = new Command("rampart")
     .description("The certificate authority of a service mesh, without a server to run.")
-    .showHelpAfterError("(add --help to see what there is)")
+    .showHelpAfterError("(--help shows the commands and options)")
     .exitOverride();
   for (const load of asked ? [asked] : nouns.values()) program.addCommand(await load());
   return inherit(program);
 }
 
-/** Hands the settings down to commands that were built on their own. */
+/** Copies the settings to subcommands, which were built on their own. */
 function inherit(parent: Command): Command {
   for (const child of parent.commands) inherit(child.copyInheritedSettings(parent));
   return parent;

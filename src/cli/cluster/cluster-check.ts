@@ -6,24 +6,24 @@ import { createJsonFetch, FetchError } from "../../foundation/json-fetch.ts";
 import { fetchTrusting } from "../../host/node-fetch.ts";
 import { formatTable } from "../terminal/table.ts";
 
-/** How one issuer stands. */
+/** The state of one issuer. */
 export interface IssuerReport {
   readonly cluster: string;
   readonly issuer: string;
-  /** Where its keys come from. */
+  /** The source of its keys. */
   readonly source: "inline" | "jwks_uri" | "discovery" | "api";
-  /** Why they cannot be had. */
+  /** Why the keys cannot be loaded. */
   readonly fault: string | undefined;
   /** Each key's id, with the algorithms that it may be used with. */
   readonly keys: readonly string[];
-  /** Seconds by which its web server's clock is ahead of this one; nothing where none was asked. */
+  /** Seconds by which the key server's clock is ahead of this one; `undefined` if no server was asked. */
   readonly clockAheadSeconds: number | undefined;
   readonly review: string | undefined;
-  /** Whom its tokens may become. */
+  /** The identities that its tokens may get. */
   readonly identities: readonly string[];
 }
 
-/** Looks at every issuer of a configuration as the CA would, from this machine. */
+/** Inspects every issuer of a configuration from this machine, as the CA would. */
 export async function inspectIssuers(
   { issuers, trustDomain }: Configuration,
   clock: () => Date,
@@ -88,7 +88,8 @@ function identitiesOf(table: IssuerTable, trustDomain: string): string[] {
   return [
     ...namespaces.map((namespace) => `spiffe://${trustDomain}/ns/${namespace}/sa/*`),
     ...trusted_node_accounts.map(
-      ({ namespace, name }) => `${namespace}/${name}: others of these on its node (${checks})`,
+      ({ namespace, name }) =>
+        `${namespace}/${name}: these identities, of workloads on its node (${checks})`,
     ),
     ...gateways.map(
       ({ account: { namespace, name }, dns_names }) =>
@@ -97,10 +98,10 @@ function identitiesOf(table: IssuerTable, trustDomain: string): string[] {
   ];
 }
 
-/** Clocks further apart than this make good tokens fail: the leeway of `nbf` and `iat`, halved. */
-const worrySeconds = 30;
+/** Half of the leeway of `nbf` and `iat`: beyond the leeway, valid tokens fail. */
+const maximumSkewSeconds = 30;
 
-/** The reports as a table, and below it whom each cluster's tokens may become. */
+/** The reports as a table, and below it the identities of each cluster's tokens. */
 export function formatIssuers(reports: readonly IssuerReport[]): string {
   const rows = reports.map(
     ({ cluster, issuer, source, fault, keys, clockAheadSeconds, review }) => [
@@ -113,7 +114,7 @@ export function formatIssuers(reports: readonly IssuerReport[]): string {
     ],
   );
   const identities = reports.flatMap((report) => [
-    `${report.cluster} may obtain`,
+    `Tokens of ${report.cluster} may get`,
     ...report.identities.map((identity) => `  ${identity}`),
   ]);
   const headings = ["CLUSTER", "ISSUER", "KEYS FROM", "KEYS", "CLOCK", "REVIEW"];
@@ -122,6 +123,6 @@ export function formatIssuers(reports: readonly IssuerReport[]): string {
 
 function clockOf(aheadSeconds: number | undefined): string {
   if (aheadSeconds === undefined) return "-";
-  if (Math.abs(aheadSeconds) <= worrySeconds) return "agrees";
+  if (Math.abs(aheadSeconds) <= maximumSkewSeconds) return "agrees";
   return `${Math.abs(aheadSeconds)}s ${aheadSeconds > 0 ? "ahead" : "behind"}`;
 }

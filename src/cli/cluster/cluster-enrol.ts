@@ -10,15 +10,15 @@ import { inEnglish } from "../../foundation/english-list.ts";
 import { FetchError, type JsonFetch } from "../../foundation/json-fetch.ts";
 import { OperatorError } from "../../foundation/operator-error.ts";
 
-/** What a cluster has shown of its issuer, and who showed it. */
-export interface ShownIssuer {
+/** The documents of an issuer, as a cluster or its operator provides them. */
+export interface IssuerDocuments {
   readonly issuer: string;
-  /** The JWK Set, unread; nothing where only the issuer's name is known. */
+  /** The JWK Set, not parsed; `undefined` if only the issuer's name is known. */
   readonly jwks: unknown;
 }
 
-/** What an operator wants the table to say beside its issuer and its keys. */
-export interface EnrolmentWishes {
+/** The settings of a table beside its issuer and its keys. */
+export interface EnrolmentSettings {
   readonly cluster: string;
   readonly audiences: readonly string[];
   readonly kubernetes?:
@@ -26,7 +26,7 @@ export interface EnrolmentWishes {
     | undefined;
 }
 
-/** A table of `ISSUERS`, and why it is as it is. */
+/** A table of `ISSUERS`, with the reasons for its contents. */
 export interface Enrolment {
   readonly table: Readonly<Record<string, unknown>>;
   readonly reasons: readonly string[];
@@ -34,8 +34,8 @@ export interface Enrolment {
 
 const discovery = z.object({ issuer: z.string() });
 
-/** What an API server's own documents say. @throws OperatorError */
-export function parseShown(discoveryText: string, jwksText: string): ShownIssuer {
+/** The documents of an API server. @throws OperatorError */
+export function parseIssuerDocuments(discoveryText: string, jwksText: string): IssuerDocuments {
   return { issuer: issuerIn(discoveryText), jwks: parseJson(jwksText, "the JWK Set") };
 }
 
@@ -55,31 +55,31 @@ function parseJson(text: string, what: string): unknown {
 }
 
 /**
- * The table of a cluster: by discovery where whoever is outside gets the same keys from the issuer, with
- * the keys inline where not.
+ * The table of a cluster: with discovery if the issuer publishes the same keys to everybody, otherwise with
+ * the keys inline.
  *
- * @throws OperatorError when there is no way to any keys.
+ * @throws OperatorError when no keys can be loaded.
  */
 export async function enrol(
-  { issuer, jwks }: ShownIssuer,
-  wishes: EnrolmentWishes,
+  { issuer, jwks }: IssuerDocuments,
+  settings: EnrolmentSettings,
   fetchJson: JsonFetch,
 ): Promise<Enrolment> {
   const fault = await discoveryFault(issuer, jwks, fetchJson);
   const reasons = fault ? [fault] : [`${issuer} answers without credentials, from this machine`];
   if (fault && jwks === undefined) {
-    throw new OperatorError(`${fault}; its keys must come from a kubeconfig or from files`);
+    throw new OperatorError(`${fault}; give its keys by a kubeconfig or by files`);
   }
   const chosen = fault
-    ? "the keys stand here: when the cluster changes them, run this again"
-    : "the keys are looked up at the issuer, and follow its changes";
+    ? "the keys are inline: run this command again when the cluster changes them"
+    : "Rampart fetches the keys from the issuer, and follows its changes";
   const keys = fault ? { jwks: { keys: publicKeys(jwks) } } : {};
-  const table = { issuer, ...shared(wishes), ...keys };
+  const table = { issuer, ...shared(settings), ...keys };
   requireServable(table);
   return { table, reasons: [...reasons, chosen] };
 }
 
-function shared({ cluster, audiences, kubernetes }: EnrolmentWishes): Record<string, unknown> {
+function shared({ cluster, audiences, kubernetes }: EnrolmentSettings): Record<string, unknown> {
   const { ca, ...access } = kubernetes ?? {};
   const suffix = cluster.toUpperCase().replace(/[^A-Z0-9]/g, "_");
   const credential = `CLUSTER_CREDENTIAL_${suffix}`.slice(0, 64);
@@ -90,15 +90,15 @@ function shared({ cluster, audiences, kubernetes }: EnrolmentWishes): Record<str
   };
 }
 
-/** What keeps those outside from getting these keys from the issuer, or nothing. */
+/** Why discovery cannot serve these keys; `undefined` if it can. */
 async function discoveryFault(
   issuer: string,
   jwks: unknown,
   fetchJson: JsonFetch,
 ): Promise<string | undefined> {
-  if (!isSafeToFetch(issuer)) return `${issuer} is no https URL`;
+  if (!isSafeToFetch(issuer)) return `${issuer} is not an https URL`;
   if (isPrivate(new URL(issuer).hostname))
-    return `${issuer} is a name of the inside: no edge can reach it`;
+    return `${issuer} is a private name or address, which the edge cannot reach`;
   try {
     const published = await fetchJson(await discoverJwksUri(issuer, fetchJson));
     if (!parseKeySet(published)) return `${issuer} publishes no key that Rampart can use`;
@@ -106,17 +106,17 @@ async function discoveryFault(
     return `${issuer} publishes other keys than the cluster has shown: find out why`;
   } catch (error) {
     if (!(error instanceof FetchError)) throw error;
-    return `${issuer} ${error.message} to who has no credentials`;
+    return `${issuer} ${error.message} to a request without credentials`;
   }
 }
 
-/** Whether every key that the cluster has shown is among the published ones. */
+/** Whether the issuer publishes every key that the cluster has shown. */
 function isCovered(shown: unknown, published: unknown): boolean {
   const others = new Set(publicKeys(published).map((key) => JSON.stringify(key)));
   return publicKeys(shown).every((key) => others.has(JSON.stringify(key)));
 }
 
-/** Names and addresses that only mean something inside of a network (RFC 1918, RFC 4193, RFC 6762). */
+/** Whether a host name is meaningful only inside a network (RFC 1918, RFC 4193, RFC 6762). */
 function isPrivate(hostname: string): boolean {
   const address = hostname.replace(/^\[|\]$/g, "");
   switch (isIP(address)) {
@@ -147,7 +147,7 @@ const jwk = z.object({
   y: text,
 });
 
-/** The usable keys, with their public members and nothing else. */
+/** The usable keys, reduced to their public members. */
 function publicKeys(jwks: unknown): z.infer<typeof jwk>[] {
   const parsed = z.object({ keys: z.array(jwk) }).safeParse(jwks);
   const keys = parsed.success ? parsed.data.keys : [];
@@ -167,7 +167,7 @@ function requireServable(table: unknown): void {
   throw new OperatorError(`${issue?.path.slice(1).join(".")}: ${issue?.message}`);
 }
 
-/** The table as TOML to paste, its reasons above it. */
+/** The table as TOML, with its reasons as comments above it. */
 export function formatEnrolment(
   { table, reasons }: Enrolment,
   platform: "worker" | "serve",

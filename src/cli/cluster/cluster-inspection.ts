@@ -8,61 +8,65 @@ import type { SendRequest } from "../../kubernetes/client.ts";
 import { type ClusterRoots, listRoots } from "../../kubernetes/cluster-roots.ts";
 import { type HeldRoots, usualConfigMap } from "../../kubernetes/root-config-map.ts";
 import { printable } from "../terminal/printable.ts";
-import { type KnownLogin, knownLogins, type LoginChoice } from "./cluster-logins.ts";
+import { type IdentifiedLogin, identifyLogins, type LoginChoice } from "./cluster-logins.ts";
 
-/** What a cluster showed of the roots in it, from this terminal. */
+/** The roots in a cluster, as this terminal can see them. */
 export interface ClusterInspection {
   readonly cluster: string;
-  /** Nothing for a login that stands for none of `ISSUERS`. */
+  /** `undefined` for a login that belongs to none of `ISSUERS`. */
   readonly issuer: string | undefined;
-  /** What it has, or in words why it cannot be asked. */
+  /** The roots, or a sentence why the cluster cannot be inspected. */
   readonly roots: ClusterRoots<HeldRoots> | string;
 }
 
-const lookedAtAtOnce = 8;
-const lookMilliseconds = 60_000;
+const concurrentClusters = 8;
+const timeoutMilliseconds = 60_000;
 const maximumDistinctCharacters = 16 * 1024 * 1024;
 
 /**
- * Asks every cluster of a configuration that can be asked from here: by a login, or by the access that
- * its table gives, where its credential is at hand.
+ * Inspects every cluster of a configuration: by a login, or by the access of its table if the credential is
+ * in the environment.
  *
- * @throws OperatorError for a login that is none.
+ * @throws OperatorError for a login that cannot be read.
  */
 export async function inspectClusters(
   configuration: Configuration,
   choice: LoginChoice,
 ): Promise<ClusterInspection[]> {
-  const logins = await knownLogins(choice);
+  const logins = await identifyLogins(choice);
   const { issuers } = configuration;
-  const sights: ClusterInspection[] = [];
-  for (let i = 0; i < issuers.length; i += lookedAtAtOnce) {
-    const some = issuers.slice(i, i + lookedAtAtOnce);
-    sights.push(...(await Promise.all(some.map((table) => lookAt(table, logins, configuration)))));
+  const inspections: ClusterInspection[] = [];
+  for (let i = 0; i < issuers.length; i += concurrentClusters) {
+    const some = issuers.slice(i, i + concurrentClusters);
+    inspections.push(
+      ...(await Promise.all(some.map((table) => inspectCluster(table, logins, configuration)))),
+    );
   }
   const asked = issuers.flatMap((table) => loginFor(table, logins) ?? []);
   const others = logins.filter(({ server }) => !asked.some((each) => each.server === server));
-  return [...sights, ...others.map((login) => unaskedSight(login, asked))];
+  return [...inspections, ...others.map((login) => unusedLogin(login, asked))];
 }
 
-const loginFor = (table: IssuerTable, logins: readonly KnownLogin[]): KnownLogin | undefined =>
-  logins.find((each) => isOf(each, table));
+const loginFor = (
+  table: IssuerTable,
+  logins: readonly IdentifiedLogin[],
+): IdentifiedLogin | undefined => logins.find((each) => isOf(each, table));
 
-const isOf = ({ issuer, server }: KnownLogin, table: IssuerTable): boolean =>
+const isOf = ({ issuer, server }: IdentifiedLogin, table: IssuerTable): boolean =>
   issuer === undefined ? server === table.kubernetes?.server : issuer === table.issuer;
 
-/** Two clusters may show one issuer, by mistake or not: one of them says nothing of the other. */
-function unaskedSight(login: KnownLogin, asked: readonly KnownLogin[]): ClusterInspection {
+/** The result for a login that is not used: two clusters may show one issuer, and only one is inspected. */
+function unusedLogin(login: IdentifiedLogin, asked: readonly IdentifiedLogin[]): ClusterInspection {
   const { name, issuer, fault } = login;
   const twin = asked.find((each) => each.issuer === issuer);
-  const whose = twin ? `that of context ${twin.name}, too` : "none of ISSUERS";
+  const whose = twin ? `also that of context ${twin.name}` : "not among ISSUERS";
   const why = fault ?? `its issuer "${issuer}" is ${whose}`;
   return { cluster: printable(`context ${name}`), issuer: undefined, roots: printable(why) };
 }
 
-async function lookAt(
+async function inspectCluster(
   table: IssuerTable,
-  logins: readonly KnownLogin[],
+  logins: readonly IdentifiedLogin[],
   configuration: Configuration,
 ): Promise<ClusterInspection> {
   const { cluster, issuer, kubernetes } = table;
@@ -81,39 +85,40 @@ async function lookAt(
   }
 }
 
-function loginSender({ read }: KnownLogin): SendRequest {
+function loginSender({ read }: IdentifiedLogin): SendRequest {
   return async ({ path }) => parseJson(await read(path));
 }
 
-/** The access of the CA itself, or why there is none here. */
+/** The CA's own access, or a sentence why this machine lacks it. */
 function accessSender(
   { kubernetes }: IssuerTable,
   { clusterCredentials: credentials }: Configuration,
 ): SendRequest | string {
-  if (!kubernetes) return "no kubernetes access: give --kubeconfig, or --context";
+  if (!kubernetes) return "its table gives no kubernetes access: give --kubeconfig or --context";
   if (!credentials.has(kubernetes.credential)) {
-    return `no credential here: set ${kubernetes.credential}, or give --kubeconfig or --context`;
+    return `its credential is not set: set ${kubernetes.credential}, or give --kubeconfig or --context`;
   }
   return clientOf(kubernetes, { fetchTrusting, credentials }).send;
 }
 
-/** A server that drips pages ends some time. */
+/** Bounds the time of all pages together. */
 function inTime(send: SendRequest): SendRequest {
-  const deadline = AbortSignal.timeout(lookMilliseconds);
+  const deadline = AbortSignal.timeout(timeoutMilliseconds);
   return async (request) => {
-    if (deadline.aborted) throw new FetchError("takes too long to list what it has");
+    if (deadline.aborted) throw new FetchError("takes too long to list its ConfigMaps");
     return send(request);
   };
 }
 
-/** Equal bundles are kept once, and different ones only up to a bound. */
+/** Keeps equal bundles once, and different ones up to a bound. */
 function keeping(): (held: HeldRoots) => HeldRoots {
   const known = new Map<string, string>();
   let characters = 0;
   return (held) => {
     const pem = known.get(held.pem) ?? held.pem;
     if (!known.has(pem)) characters += pem.length;
-    if (characters > maximumDistinctCharacters) throw new FetchError("has too many bundles");
+    if (characters > maximumDistinctCharacters)
+      throw new FetchError("has too many different bundles");
     known.set(pem, pem);
     return { ...held, pem };
   };

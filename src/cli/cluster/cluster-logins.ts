@@ -3,40 +3,43 @@ import { OperatorError } from "../../foundation/operator-error.ts";
 import { issuerIn } from "./cluster-enrol.ts";
 import { type ClusterLogin, defaultKubeconfig, readKubeconfig } from "./kubeconfig.ts";
 
-/** Which clusters the operator can reach, as kubectl would. */
+/** The clusters that the operator can reach as kubectl would. */
 export interface LoginChoice {
   readonly kubeconfig?: string;
   readonly context?: readonly string[];
 }
 
-/** A login, and whose it is as far as it says. */
-export interface KnownLogin extends ClusterLogin {
+/** A login with the issuer that its API server names. */
+export interface IdentifiedLogin extends ClusterLogin {
   readonly issuer: string | undefined;
-  /** Why it does not say. */
+  /** Why the issuer is not known. */
   readonly fault: string | undefined;
 }
 
-/** The options of verbs that look at what clusters have. */
+/** The options of verbs that inspect clusters. */
 export function addLoginOptions(command: Command): Command {
   return command
-    .option("--kubeconfig <file>", "ask the cluster of this file what it has of the roots")
+    .option("--kubeconfig <file>", "ask the cluster of this kubeconfig which roots it has")
     .addOption(
       new Option(
         "--context <names...>",
-        "the clusters of these contexts, instead of the current one's",
+        "ask the clusters of these contexts, instead of the current one",
       ),
     );
 }
 
-/** The logins that were asked for; no file is looked into unless it was. @throws OperatorError */
-export async function knownLogins({ kubeconfig, context }: LoginChoice): Promise<KnownLogin[]> {
+/** The chosen logins; a kubeconfig is read only if one is chosen. @throws OperatorError */
+export async function identifyLogins({
+  kubeconfig,
+  context,
+}: LoginChoice): Promise<IdentifiedLogin[]> {
   if (kubeconfig === undefined && context === undefined) return [];
   const path = kubeconfig ?? defaultKubeconfig();
   const logins = (context ?? [undefined]).map((name) => readKubeconfig(path, name));
-  return Promise.all((await Promise.all(logins)).map(know));
+  return Promise.all((await Promise.all(logins)).map(identify));
 }
 
-async function know(login: ClusterLogin): Promise<KnownLogin> {
+async function identify(login: ClusterLogin): Promise<IdentifiedLogin> {
   try {
     const document = await login.read("/.well-known/openid-configuration");
     return { ...login, issuer: issuerIn(document), fault: undefined };

@@ -13,25 +13,25 @@ import { type Deployment, type DeploymentChoice, openDeployment } from "../sessi
 import { addDeploymentOptions } from "../terminal/options.ts";
 import { formatIssuers, type IssuerReport, inspectIssuers } from "./cluster-check.ts";
 import {
-  type EnrolmentWishes,
+  type EnrolmentSettings,
   enrol,
   formatEnrolment,
-  parseShown,
-  type ShownIssuer,
+  type IssuerDocuments,
+  parseIssuerDocuments,
 } from "./cluster-enrol.ts";
 import { inspectClusters } from "./cluster-inspection.ts";
 import { addLoginOptions, type LoginChoice } from "./cluster-logins.ts";
 import { type ClusterLogin, defaultKubeconfig, readKubeconfig, readText } from "./kubeconfig.ts";
 
-/** `rampart cluster …`: whose tokens are accepted. */
+/** `rampart cluster …`: the clusters whose tokens the CA accepts. */
 export function clusterCommand(clock: () => Date): Command {
-  const cluster = new Command("cluster").description("the clusters whose workloads may ask");
+  const cluster = new Command("cluster").description("the clusters whose tokens the CA accepts");
   addEnrol(cluster.command("enrol"));
   addLoginOptions(addDeploymentOptions(cluster.command("check")))
     .description(
-      "every configured issuer: reachable, keys, clock, whom its tokens may become, and which roots its cluster has",
+      "check every configured issuer: its keys, its clock, the identities of its tokens, and the roots in its cluster",
     )
-    .option("--json", "as JSON")
+    .option("--json", "print JSON")
     .action((options: CheckOptions) => check(options, clock));
   return cluster;
 }
@@ -51,41 +51,46 @@ interface EnrolOptions {
 function addEnrol(command: Command): void {
   const files = ["issuer", "kubeconfig", "context"];
   command
-    .description("print the table of ISSUERS for a cluster, from what it is willing to show")
+    .description(
+      "print the table of ISSUERS for a cluster, from the documents that the cluster publishes",
+    )
     .option("--kubeconfig <file>", "reach the cluster as kubectl does (the default)")
     .option("--context <name>", "a context of that file, instead of the current one")
     .addOption(
-      new Option("--issuer <url>", "its issuer alone").conflicts(["kubeconfig", "context"]),
+      new Option(
+        "--issuer <url>",
+        "the URL of its issuer, without access to the cluster",
+      ).conflicts(["kubeconfig", "context"]),
     )
     .addOption(
       new Option(
         "--discovery <file>",
-        "what `kubectl get --raw /.well-known/openid-configuration` printed",
+        "the output of `kubectl get --raw /.well-known/openid-configuration`",
       ).conflicts(files),
     )
     .addOption(
-      new Option("--jwks <file>", "what `kubectl get --raw /openid/v1/jwks` printed").conflicts(
+      new Option("--jwks <file>", "the output of `kubectl get --raw /openid/v1/jwks`").conflicts(
         files,
       ),
     )
     .option("--name <cluster>", "the clusterid of its workloads", "Kubernetes")
-    .option("--audience <audience...>", "what its tokens are for", ["istio-ca"])
+    .option("--audience <audience...>", "the audiences of its tokens", ["istio-ca"])
     .addOption(
-      new Option("--review <order>", "let its API server judge tokens, too")
+      new Option("--review <order>", "have its API server review tokens")
         .choices(["after-keys", "before-keys", "instead-of-keys"] satisfies ReviewOrder[])
         .conflicts(["issuer", "discovery", "jwks"]),
     )
     .addOption(
-      new Option("--for <platform>", "whose configuration it is pasted into")
+      new Option("--for <platform>", "the platform whose configuration gets the table")
         .choices(["worker", "serve"])
         .default("worker"),
     )
     .action(async (options: EnrolOptions) => {
       const login = isOffline(options) ? undefined : await logIn(options);
-      const wishes = wishesOf(options, login);
+      const settings = settingsOf(options, login);
       const enrolment = await enrol(
-        await shownBy(options, login),
-        wishes,
+        await loadIssuerDocuments(options, login),
+        settings,
         createJsonFetch(fetchTrusting(undefined)),
       );
       console.log(formatEnrolment(enrolment, options.for));
@@ -98,28 +103,28 @@ const isOffline = ({ issuer, discovery, jwks }: EnrolOptions): boolean =>
 const logIn = ({ kubeconfig, context }: EnrolOptions): Promise<ClusterLogin> =>
   readKubeconfig(kubeconfig ?? defaultKubeconfig(), context);
 
-async function shownBy(
+async function loadIssuerDocuments(
   { issuer, discovery, jwks }: EnrolOptions,
   login: ClusterLogin | undefined,
-): Promise<ShownIssuer> {
+): Promise<IssuerDocuments> {
   if (issuer !== undefined) return { issuer, jwks: undefined };
   if (login) {
     const read = login.read;
-    return parseShown(
+    return parseIssuerDocuments(
       await read("/.well-known/openid-configuration"),
       await read("/openid/v1/jwks"),
     );
   }
   if (discovery === undefined || jwks === undefined) {
-    throw new OperatorError("--discovery and --jwks come together");
+    throw new OperatorError("--discovery and --jwks must be given together");
   }
-  return parseShown(await readText(discovery), await readText(jwks));
+  return parseIssuerDocuments(await readText(discovery), await readText(jwks));
 }
 
-function wishesOf(
+function settingsOf(
   { name = "Kubernetes", audience, review }: EnrolOptions,
   login: ClusterLogin | undefined,
-): EnrolmentWishes {
+): EnrolmentSettings {
   const kubernetes = login && review && { server: login.server, ca: login.ca, review };
   return { cluster: name, audiences: audience, kubernetes };
 }
@@ -138,7 +143,9 @@ async function check({ json, ...choice }: CheckOptions, clock: () => Date): Prom
     console.log(json ? checkJson(reports, deliveries) : formatCheck(reports, deliveries));
     const faults = reports.filter(({ fault }) => fault !== undefined).length;
     if (faults > 0)
-      throw new OperatorError(`${faults} of ${reports.length} issuers have no keys to show`);
+      throw new OperatorError(
+        `the keys of ${faults} of ${reports.length} issuers cannot be loaded`,
+      );
   } finally {
     await deployment.close();
   }
@@ -149,8 +156,8 @@ async function inspectDeliveries(
   choice: LoginChoice,
   now: Date,
 ): Promise<DeliveryReport[]> {
-  const sights = await inspectClusters(deployment.configuration, choice);
-  return reportDeliveries(sights, () => currentBundle(deployment, now));
+  const inspections = await inspectClusters(deployment.configuration, choice);
+  return reportDeliveries(inspections, () => currentBundle(deployment, now));
 }
 
 const formatCheck = (
@@ -158,7 +165,7 @@ const formatCheck = (
   deliveries: readonly DeliveryReport[],
 ): string => `${formatIssuers(reports)}\n\n${formatDeliveries(deliveries)}`;
 
-/** Each issuer with what its cluster has; a login that is nobody's comes by itself. */
+/** Each issuer with the roots in its cluster; a login without an issuer gets an entry of its own. */
 function checkJson(
   reports: readonly IssuerReport[],
   deliveries: readonly DeliveryReport[],
@@ -167,8 +174,8 @@ function checkJson(
     ...report,
     delivery: deliveries.find(({ issuer }) => issuer === report.issuer),
   }));
-  const strangers = deliveries
+  const others = deliveries
     .filter(({ issuer }) => issuer === undefined)
     .map((delivery) => ({ cluster: delivery.cluster, delivery }));
-  return JSON.stringify([...issuers, ...strangers], undefined, 2);
+  return JSON.stringify([...issuers, ...others], undefined, 2);
 }

@@ -13,15 +13,15 @@ import { systemCode } from "../../host/system-code.ts";
 import { maximumPageOctets } from "../../kubernetes/list-pages.ts";
 import { childEnvironment } from "../terminal/child-environment.ts";
 
-/** A cluster as kubectl would reach it. */
+/** A cluster, reached as kubectl would. */
 export interface ClusterLogin {
-  /** Of the context. */
+  /** The name of its context. */
   readonly name: string;
   /** No slash at the end. */
   readonly server: string;
-  /** PEM of the CA of its certificate; nothing for the system's. */
+  /** PEM of the CA of its certificate; `undefined` for the system's roots. */
   readonly ca: string | undefined;
-  /** The body of a GET that answers 200. @throws OperatorError */
+  /** Sends a GET. @returns The body of a 200. @throws OperatorError */
   readonly read: (path: string) => Promise<string>;
 }
 
@@ -51,7 +51,7 @@ const userForm = z.object({
 });
 const contextForm = z.object({ cluster: z.string(), user: textOrNone });
 
-/** What is not chosen is not looked at: other clusters and users may be as they like. */
+/** Entries stay `unknown` until they are chosen: other clusters and users may be malformed. */
 const form = z.object({
   "current-context": textOrNone,
   clusters: z._default(z.array(z.object({ name: z.string(), cluster: z.unknown() })), []),
@@ -59,14 +59,14 @@ const form = z.object({
   contexts: z._default(z.array(z.object({ name: z.string(), context: z.unknown() })), []),
 });
 
-/** Where kubectl looks. */
+/** The path that kubectl uses. */
 export function defaultKubeconfig(): string {
   const { KUBECONFIG = "" } = process.env;
   const [first] = KUBECONFIG.split(":");
   return first || join(homedir(), ".kube", "config");
 }
 
-/** @throws OperatorError for a file that is not there or is no kubeconfig, and for what would not verify TLS. */
+/** @throws OperatorError for a missing or malformed file, and for settings that would not verify TLS. */
 export async function readKubeconfig(
   path: string,
   contextName: string | undefined,
@@ -118,7 +118,7 @@ const pluginAnswer = z.object({
   status: z.object({ token: text, clientCertificateData: text, clientKeyData: text }),
 });
 
-/** A credential plugin, as client-go runs it: the operator's own kubeconfig names it. */
+/** Runs a credential plugin of the kubeconfig, as client-go does. */
 async function runPlugin({
   command,
   args,
@@ -138,7 +138,7 @@ async function runPlugin({
     const { status } = pluginAnswer.parse(JSON.parse(stdout));
     return { token: status.token, cert: status.clientCertificateData, key: status.clientKeyData };
   } catch {
-    // What it printed may be the credential.
+    // The output may be the credential.
     throw new OperatorError(`the credential plugin ${JSON.stringify(command)} gave no credential`);
   }
 }
@@ -162,7 +162,7 @@ export async function readText(path: string): Promise<string> {
   }
 }
 
-/** The parser's message quotes the file, which holds credentials. */
+/** Drops the parser's message, which quotes the file and its credentials. */
 function parseYaml(text: string, path: string): unknown {
   try {
     return parse(text);
@@ -171,7 +171,7 @@ function parseYaml(text: string, path: string): unknown {
   }
 }
 
-/** @throws OperatorError for whatever goes wrong: a key or a token that cannot be sent throws, too. */
+/** @throws OperatorError for every failure, also for a key or a token that cannot be sent. */
 async function readFrom(
   url: string,
   ca: string | undefined,
@@ -199,7 +199,7 @@ async function readFrom(
   }
 }
 
-/** The operator chose the server, so its own words may reach the terminal. */
+/** The operator chose the server, so its error messages may be shown. */
 function reasonsOf(error: unknown): string {
   if (error instanceof Error === false) return "no reason given";
   return error.cause instanceof Error ? `${error.message}: ${error.cause.message}` : error.message;

@@ -8,7 +8,7 @@ const ask = fetchTrusting(undefined);
 /** A node's agent reports on every workload of its node. */
 const maximumOctets = 16 * 1024 * 1024;
 
-/** Prints what a running agent says of itself. @throws OperatorError when none answers. */
+/** Prints the status of a running agent. @throws OperatorError when no agent answers. */
 export async function showStatus(url: string, asJson: boolean): Promise<void> {
   const answer = await fetchStatus(url).catch(() => undefined);
   if (answer === undefined) throw new OperatorError(`no agent answers at ${url}`);

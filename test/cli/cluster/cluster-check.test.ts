@@ -43,7 +43,7 @@ describe("an issuer is reported", () => {
       review: undefined,
       identities: [
         "spiffe://cluster.local/ns/shop-*/sa/*",
-        "mesh/ztunnel: others of these on its node (claims)",
+        "mesh/ztunnel: these identities, of workloads on its node (claims)",
       ],
     });
   });

@@ -1,7 +1,11 @@
 import type { JWK } from "jose";
 import { parse } from "smol-toml";
 import { beforeAll, describe, expect, test } from "vitest";
-import { enrol, formatEnrolment, parseShown } from "../../../src/cli/cluster/cluster-enrol.ts";
+import {
+  enrol,
+  formatEnrolment,
+  parseIssuerDocuments,
+} from "../../../src/cli/cluster/cluster-enrol.ts";
 import { FetchError, type JsonFetch } from "../../../src/foundation/json-fetch.ts";
 import { OperatorError } from "../../../src/foundation/operator-error.ts";
 import { configurationOf } from "../../config/faults.ts";
@@ -9,7 +13,7 @@ import { createTokenKey, jwksOf, type TokenKey } from "../../testkit/callers/tok
 
 const issuer = "https://oidc.example.com/id/1";
 const inside = "https://kubernetes.default.svc.cluster.local";
-const wishes = { cluster: "prod-1", audiences: ["istio-ca"] };
+const settings = { cluster: "prod-1", audiences: ["istio-ca"] };
 
 let key: TokenKey;
 let other: TokenKey;
@@ -34,28 +38,38 @@ const publishing = (...keys: readonly TokenKey[]): JsonFetch =>
 
 describe("a cluster joins by its issuer alone", () => {
   test("when whoever asks gets the keys", async () => {
-    const { table, reasons } = await enrol({ issuer, jwks: undefined }, wishes, publishing(key));
+    const { table, reasons } = await enrol({ issuer, jwks: undefined }, settings, publishing(key));
     expect(table).toEqual({ issuer, cluster: "prod-1" });
-    expect(reasons.join()).toMatch(/answers without credentials.*looked up/s);
+    expect(reasons.join()).toMatch(/answers without credentials.*Rampart fetches/s);
   });
 
   test("when they are the ones that its API server shows", async () => {
     const shown = { issuer, jwks: jwksOf(key) };
-    const { table } = await enrol(shown, wishes, publishing(other, key));
+    const { table } = await enrol(shown, settings, publishing(other, key));
     expect(table).toEqual({ issuer, cluster: "prod-1" });
   });
 });
 
 describe("a cluster joins with its keys in the table", () => {
   test.each<[string, string, () => JsonFetch, RegExp]>([
-    ["when its issuer is a name of the inside", inside, () => internet({}), /no edge can reach/],
-    ["when it is a private address", "https://10.0.0.1:6443", () => internet({}), /no edge/],
-    ["when it is no URL", "kubernetes/serviceaccount", () => internet({}), /no https URL/],
+    [
+      "when its issuer is a name of the inside",
+      inside,
+      () => internet({}),
+      /the edge cannot reach/,
+    ],
+    [
+      "when it is a private address",
+      "https://10.0.0.1:6443",
+      () => internet({}),
+      /the edge cannot/,
+    ],
+    ["when it is no URL", "kubernetes/serviceaccount", () => internet({}), /not an https URL/],
     ["when nobody answers there", issuer, () => internet({}), /did not answer/],
     ["when other keys are published there", issuer, () => publishing(other), /find out why/],
   ])("%s", async (_, name, fetchJson, reason) => {
     const shown = { issuer: name, jwks: jwksOf(key) };
-    const { table, reasons } = await enrol(shown, wishes, fetchJson());
+    const { table, reasons } = await enrol(shown, settings, fetchJson());
     expect(reasons.join("\n")).toMatch(reason);
     expect(table).toEqual({ issuer: name, cluster: "prod-1", jwks: jwksOf(key) });
   });
@@ -63,7 +77,7 @@ describe("a cluster joins with its keys in the table", () => {
   test("without what does not belong there", async () => {
     const secret: JWK = { ...key.publicJwk, d: "AAAA" };
     const jwks = { keys: [secret, { kty: "oct", k: "AAAA" }, { kty: "EC", crv: "secp256k1" }] };
-    const { table } = await enrol({ issuer: inside, jwks }, wishes, internet({}));
+    const { table } = await enrol({ issuer: inside, jwks }, settings, internet({}));
     expect(table).toMatchObject({ jwks: jwksOf(key) });
     expect(JSON.stringify(table)).not.toContain("AAAA");
   });
@@ -98,23 +112,23 @@ describe("a cluster cannot join", () => {
   test.each<[string, () => Promise<unknown> | unknown]>([
     [
       "by an issuer that nobody reaches",
-      () => enrol({ issuer, jwks: undefined }, wishes, internet({})),
+      () => enrol({ issuer, jwks: undefined }, settings, internet({})),
     ],
     [
       "by an issuer of the inside",
-      () => enrol({ issuer: inside, jwks: undefined }, wishes, internet({})),
+      () => enrol({ issuer: inside, jwks: undefined }, settings, internet({})),
     ],
     [
       "without a key that Rampart can use",
-      () => enrol({ issuer: inside, jwks: { keys: [] } }, wishes, internet({})),
+      () => enrol({ issuer: inside, jwks: { keys: [] } }, settings, internet({})),
     ],
     [
       "under a name that is none",
-      () => enrol({ issuer, jwks: undefined }, { ...wishes, cluster: "a b" }, publishing(key)),
+      () => enrol({ issuer, jwks: undefined }, { ...settings, cluster: "a b" }, publishing(key)),
     ],
-    ["by a document that is no JSON", () => parseShown("<html>", "{}")],
-    ["by keys that are no JSON", () => parseShown(JSON.stringify({ issuer }), "<html>")],
-    ["by a document without an issuer", () => parseShown("{}", "{}")],
+    ["by a document that is no JSON", () => parseIssuerDocuments("<html>", "{}")],
+    ["by keys that are no JSON", () => parseIssuerDocuments(JSON.stringify({ issuer }), "<html>")],
+    ["by a document without an issuer", () => parseIssuerDocuments("{}", "{}")],
   ])("%s", async (_, work) => {
     await expect((async () => work())()).rejects.toThrow(OperatorError);
   });

@@ -70,12 +70,12 @@ async function prepareSuccessor(): Promise<void> {
   await ca.rotate();
 }
 
-const reports = async (sights: readonly ClusterInspection[]) => {
+const reports = async (inspections: readonly ClusterInspection[]) => {
   const bundle = await current();
-  return sights.map((sight) => reportDelivery(sight, bundle));
+  return inspections.map((sight) => reportDelivery(sight, bundle));
 };
-const reach = async (sights: readonly ClusterInspection[]) =>
-  rootReach(await openStored(await ca.store.load(), ca.mint), sights, ca.now());
+const reach = async (inspections: readonly ClusterInspection[]) =>
+  rootReach(await openStored(await ca.store.load(), ca.mint), inspections, ca.now());
 
 describe("which bundle a cluster has", () => {
   test("is seen by the access of its table: sequence, namespaces, since when", async () => {
@@ -152,7 +152,9 @@ describe("a cluster that cannot be asked says why, and how it could be", () => {
   };
 
   test("without access", async () => {
-    expect(await unasked(withoutAccess)).toMatch(/^no kubernetes access: give --kubeconfig/);
+    expect(await unasked(withoutAccess)).toMatch(
+      /^its table gives no kubernetes access: give --kubeconfig/,
+    );
     expect(api.asked).toEqual([]);
   });
 
@@ -161,7 +163,7 @@ describe("a cluster that cannot be asked says why, and how it could be", () => {
       ...withAccess(),
       kubernetes: { ...kubernetes(), credential: `${credential}_B` },
     };
-    expect(await unasked(table)).toMatch(/^no credential here: set CLUSTER_CREDENTIAL_A_B/);
+    expect(await unasked(table)).toMatch(/^its credential is not set: set CLUSTER_CREDENTIAL_A_B/);
     expect(api.asked).toEqual([]);
   });
 
@@ -216,8 +218,8 @@ describe("a login", () => {
   test("shows a cluster that gave no access, by the issuer that it shows", async () => {
     await push();
     const file = await kubeconfig({ one: "https://b.test" });
-    const sights = await inspectClusters(configured(withoutAccess), { kubeconfig: file });
-    expect(await reports(sights)).toMatchObject([
+    const inspections = await inspectClusters(configured(withoutAccess), { kubeconfig: file });
+    expect(await reports(inspections)).toMatchObject([
       { cluster: "b", namespaces: 3, bundles: [{ isCurrent: true, namespaces: 3 }] },
     ]);
   });
@@ -226,8 +228,8 @@ describe("a login", () => {
     const other = { issuer: "https://c.test", cluster: "c" };
     const file = await kubeconfig({ one: "https://b.test", two: "https://c.test" });
     const choice = { kubeconfig: file, context: ["one", "two"] };
-    const sights = await inspectClusters(configured(withoutAccess, other), choice);
-    expect(sights).toMatchObject([
+    const inspections = await inspectClusters(configured(withoutAccess, other), choice);
+    expect(inspections).toMatchObject([
       { cluster: "b", roots: { namespaces: ["default", "shop", "web"] } },
       { cluster: "c", roots: { namespaces: ["default", "shop", "web"] } },
     ]);
@@ -235,15 +237,15 @@ describe("a login", () => {
 
   test("of no configured cluster is said to be that, and asked nothing more", async () => {
     const file = await kubeconfig({ one: "https://evil.test/\u001b[31m" });
-    const sights = await look(withoutAccess, { kubeconfig: file });
-    expect(sights).toMatchObject([
-      { cluster: "b", roots: expect.stringMatching(/^no kubernetes access/) },
+    const inspections = await look(withoutAccess, { kubeconfig: file });
+    expect(inspections).toMatchObject([
+      { cluster: "b", roots: expect.stringMatching(/^its table gives no kubernetes access/) },
       {
         cluster: "context one",
-        roots: expect.stringMatching(/^its issuer .* is none of ISSUERS$/),
+        roots: expect.stringMatching(/^its issuer .* is not among ISSUERS$/),
       },
     ]);
-    expect(JSON.stringify(sights)).not.toMatch(/\\u001b/);
+    expect(JSON.stringify(inspections)).not.toMatch(/\\u001b/);
     expect(api.asked).toEqual([]);
   });
 
@@ -251,12 +253,12 @@ describe("a login", () => {
     await push();
     const file = await kubeconfig({ one: "https://b.test", two: "https://b.test" });
     const choice = { kubeconfig: file, context: ["one", "two"] };
-    const sights = await inspectClusters(configured(withoutAccess), choice);
-    expect(sights).toMatchObject([
+    const inspections = await inspectClusters(configured(withoutAccess), choice);
+    expect(inspections).toMatchObject([
       { cluster: "b", roots: { namespaces: ["default", "shop", "web"] } },
-      { cluster: "context two", roots: 'its issuer "https://b.test" is that of context one, too' },
+      { cluster: "context two", roots: 'its issuer "https://b.test" is also that of context one' },
     ]);
-    expect(await reach(sights)).toMatchObject({ isEverywhere: undefined });
+    expect(await reach(inspections)).toMatchObject({ isEverywhere: undefined });
   });
 
   test("that is named twice is asked once", async () => {
@@ -274,8 +276,8 @@ describe("a login", () => {
     };
     await writeFile(path, stringify(config));
     await push();
-    const sights = await look(withAccess(), { kubeconfig: path });
-    expect(await reports(sights)).toMatchObject([
+    const inspections = await look(withAccess(), { kubeconfig: path });
+    expect(await reports(inspections)).toMatchObject([
       { cluster: "a", fault: undefined, namespaces: 3 },
       { cluster: "context gone", fault: expect.stringContaining("ECONNREFUSED") },
     ]);
@@ -310,15 +312,15 @@ describe("the root of the authority that signs next", () => {
 
   test("is not said to be everywhere while somebody cannot be asked", async () => {
     await push();
-    const sights = await inspectClusters(configured(withAccess(), withoutAccess), {});
-    const found = await reach(sights);
+    const inspections = await inspectClusters(configured(withAccess(), withoutAccess), {});
+    const found = await reach(inspections);
     expect(found?.isEverywhere).toBeUndefined();
     expect(found && formatReach(found).split("\n")).toEqual([
       expect.stringMatching(
         /signs now, and its successor is not minted yet: it is not known whether/,
       ),
       "  its root is in 3 of 3 namespaces of a",
-      expect.stringMatching(/^ {2}b cannot be asked: no kubernetes access/),
+      expect.stringMatching(/^ {2}b cannot be asked: its table gives no kubernetes access/),
     ]);
   });
 
@@ -389,7 +391,7 @@ test("an operator sees it in `cluster check` and in `authority plan`", async () 
   expect(plan.stdout).toMatch(/^a +none +3 of 3 +- +default, shop, web$/m);
   expect(plan.stdout).toContain("its root is in 0 of 3 namespaces of a, not in default, shop, web");
   expect(JSON.parse(blind.stdout)).toMatchObject({
-    deliveries: [{ cluster: "a", fault: expect.stringMatching(/^no credential here/) }],
+    deliveries: [{ cluster: "a", fault: expect.stringMatching(/^its credential is not set/) }],
     rootReach: { signs: expect.any(String), clusters: [{ cluster: "a" }] },
   });
   expect(JSON.parse(check.stdout)).toMatchObject([

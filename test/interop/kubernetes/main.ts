@@ -9,7 +9,11 @@ import { parse as parseToml } from "smol-toml";
 import { parseAllDocuments } from "yaml";
 import { goodAnswerSeconds } from "../../../src/authn/token/token-review.ts";
 import { createEventLog } from "../../../src/ca/audit-event.ts";
-import { enrol, formatEnrolment, parseShown } from "../../../src/cli/cluster/cluster-enrol.ts";
+import {
+  enrol,
+  formatEnrolment,
+  parseIssuerDocuments,
+} from "../../../src/cli/cluster/cluster-enrol.ts";
 import { readKubeconfig } from "../../../src/cli/cluster/kubeconfig.ts";
 import { CaError } from "../../../src/foundation/errors.ts";
 import { fetchTrusting } from "../../../src/host/node-fetch.ts";
@@ -119,16 +123,16 @@ async function enrolledCa(
   };
   await writeFile(path, JSON.stringify(config));
   const { read, server, ca } = await readKubeconfig(path, undefined);
-  const shown = parseShown(
+  const shown = parseIssuerDocuments(
     await read("/.well-known/openid-configuration"),
     await read("/openid/v1/jwks"),
   );
   const kubernetes = review && { server, ca, review };
-  const wishes = { cluster: "prod-1", audiences: ["istio-ca"], kubernetes };
+  const settings = { cluster: "prod-1", audiences: ["istio-ca"], kubernetes };
   const nowhere = async (): Promise<never> => {
     throw new Error("the issuer is a name of the inside: nobody asks");
   };
-  const toml = formatEnrolment(await enrol(shown, wishes, nowhere), "serve");
+  const toml = formatEnrolment(await enrol(shown, settings, nowhere), "serve");
   const { ISSUERS } = parseToml(toml) as unknown as { ISSUERS: Record<string, unknown>[] };
   const running = await startCa({
     ISSUERS: ISSUERS.map((table) => ({
