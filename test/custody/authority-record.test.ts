@@ -66,7 +66,7 @@ test("reads back any record that it wrote", () => {
   );
 });
 
-test("binds a key to different octets for any two different heads", () => {
+test("any two different heads give different associated data", () => {
   const clearText = (any: AuthorityRecord) =>
     formatAuthorityRecord({ ...any, iv: new Uint8Array(), sealedKey: new Uint8Array() });
   fc.assert(
@@ -78,8 +78,8 @@ test("binds a key to different octets for any two different heads", () => {
 });
 
 const forms: Record<string, (fields: RecordFields) => object> = {
-  "a field that nobody knows": () => ({ note: "" }),
-  "a field of the schedule that nobody knows": ({ schedule }) => ({
+  "an unknown field": () => ({ note: "" }),
+  "an unknown field in its schedule": ({ schedule }) => ({
     schedule: { ...schedule, x: "" },
   }),
   "no id": () => ({ id: undefined }),
@@ -109,7 +109,7 @@ const forms: Record<string, (fields: RecordFields) => object> = {
   "a version that is null": () => ({ version: null }),
 };
 
-test.each(Object.entries(forms))("refuses the form of a record with %s", (_, change) => {
+test.each(Object.entries(forms))("refuses a record with %s by its form", (_, change) => {
   expect(checkOf(tampered(record, change).value)).toBe("form");
 });
 
@@ -120,28 +120,28 @@ test.each(["", "null", "[]", "1", '"text"', "{", "{}", "\u0000", "[[[[[[[["])(
   },
 );
 
-test("refuses a record of a megabyte, and one of nothing but depth", () => {
+test("refuses a record of a megabyte, and a deeply nested one", () => {
   expect(checkOf("[".repeat(100_000))).toBe("form");
   expect(checkOf(JSON.stringify({ note: "x".repeat(1 << 20) }))).toBe("form");
   expect(checkOf(`${record.value}${" ".repeat(1 << 20)}`)).toBe("form");
 });
 
-test.each([0, 2, -1, 1.5, 2 ** 53])("refuses version %d, whatever else is in it", (version) => {
+test.each([0, 2, -1, 1.5, 2 ** 53])("refuses version %d, whatever else the record holds", (version) => {
   expect(checkOf(tampered(record, () => ({ version })).value)).toBe("version");
   expect(checkOf(JSON.stringify({ version, shape: "of tomorrow" }))).toBe("version");
 });
 
-test("refuses the form of a record with a prototype for a field", () => {
+test("refuses a record with a prototype for a field", () => {
   expect(checkOf(record.value.replace("{", '{"__proto__":{"x":1},'))).toBe("form");
 });
 
 const respellings: Record<string, (value: string) => string> = {
-  "a space behind": (value) => `${value} `,
-  "a newline before": (value) => `\n${value}`,
+  "a space after it": (value) => `${value} `,
+  "a newline before it": (value) => `\n${value}`,
   "a space inside": (value) => value.replace(":", ": "),
   "its version as 1.0": (value) => value.replace('"version":1', '"version":1.0'),
   "its version twice": (value) => value.replace('"version":1', '"version":1,"version":1'),
-  "another version hidden before": (value) =>
+  "another version hidden before it": (value) =>
     value.replace('"version":1', '"version":2,"version":1'),
   "a letter as an escape": (value) => value.replace("cluster.local", "\\u0063luster.local"),
   "its fields in another order": (value) =>

@@ -24,7 +24,7 @@ test("a record sealed anew opens with the newest KEK alone, as the same authorit
   expect(inHex(after.authority.certificate.der)).toBe(inHex(before.authority.certificate.der));
 });
 
-test("a record sealed anew says what it said, but for its KEK, IV and sealed key", async () => {
+test("a record sealed anew differs in its KEK, IV and sealed key alone", async () => {
   const { kek, iv, sealedKey, ...same } = fieldsOf(await reseal());
   const before = fieldsOf(record);
   expect(kek).toBe("newest");
@@ -33,11 +33,11 @@ test("a record sealed anew says what it said, but for its KEK, IV and sealed key
   expect({ ...before, ...same }).toEqual(before);
 });
 
-test("a record under the newest KEK is left as it is", async () => {
+test("a record under the newest KEK is not sealed anew", async () => {
   expect(await resealAuthority(record, clusterLocal, [old, newest])).toBeUndefined();
 });
 
-test("a record that would not open is not sealed anew", async () => {
+test("a record that does not open is not sealed anew", async () => {
   const changed = tampered(record, ({ schedule }) => ({
     schedule: { ...schedule, retiresAt: "2027-03-11T00:00:00.000Z" },
   }));

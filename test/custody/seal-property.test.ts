@@ -10,7 +10,7 @@ const kek = await createKek("k1");
 const record = await createRecord(kek);
 const { value } = record;
 
-/** What is wrong with the answer to a record that must be refused; nothing when it was refused as it should. */
+/** The wrong answer to a record that must be refused; `undefined` for a right refusal. */
 async function wrongAnswer(text: string): Promise<string | undefined> {
   try {
     await openRecord({ ...record, value: text }, clusterLocal, [kek]);

@@ -35,7 +35,7 @@ const checkOf = async (
   }
 };
 
-test("opens the record that every case here is made of", async () => {
+test("opens the record that every case changes", async () => {
   expect(await checkOf(record)).toBeUndefined();
   expect(await checkOf(tampered(record, () => ({})))).toBeUndefined();
 });
@@ -147,27 +147,27 @@ test.each(cases)("refuses a record with %s, by its %s", async (_, check, change)
   expect(await checkOf(tampered(record, change))).toBe(check);
 });
 
-test("refuses a record that rests under another's id", async () => {
+test("refuses a record under another's id", async () => {
   expect(await checkOf({ ...record, id: other.id })).toBe("id");
 });
 
-test("refuses a record whose id was changed together with its place", async () => {
+test("refuses a record with another id, even under that id", async () => {
   const moved = tampered(record, () => ({ id: other.id }));
   expect(await checkOf({ ...moved, id: other.id })).toBe("id");
 });
 
-test("refuses another's certificate even where id and place were changed with it", async () => {
+test("refuses a record with another's certificate and id, even under that id", async () => {
   const moved = tampered(record, () => ({ id: other.id, certificate: otherCertificate }));
   expect(await checkOf({ ...moved, id: other.id })).toBe("seal");
 });
 
-test("refuses the record of another trust domain, whatever name it gives itself", async () => {
+test("refuses the record of another trust domain, even with its name changed", async () => {
   expect(await checkOf(record, otherDomain)).toBe("trust-domain");
   const renamed = tampered(record, () => ({ trustDomain: otherDomain }));
   expect(await checkOf(renamed, otherDomain)).toBe("seal");
 });
 
-test("refuses a record whose KEK is gone", async () => {
+test("refuses a record whose KEK is not configured", async () => {
   expect(await checkOf(record, clusterLocal, [spare])).toBe("kek");
 });
 
@@ -177,7 +177,7 @@ test("refuses a record under a KEK of the same id and other octets", async () =>
   expect(await checkOf(record, clusterLocal, [await createKek("k1", octets)])).toBeUndefined();
 });
 
-test("refuses a key that was sealed for a certificate of another key", async () => {
+test("refuses a key that was sealed with another key's certificate", async () => {
   const made = await createAuthority(
     clusterLocal,
     "EC-P384",

@@ -28,7 +28,7 @@ describe.each(keys)("a sealed authority of %s", async (key) => {
   const record = await sealAuthority(made, clusterLocal, [kek]);
   const issuer = await openRecord(record, clusterLocal, [kek]);
 
-  test("opens as what was sealed", () => {
+  test("opens as the authority that was sealed", () => {
     const { authority } = issuer;
     expect(record.id).toBe(made.authority.id);
     expect(authority.id).toBe(made.authority.id);
@@ -39,7 +39,7 @@ describe.each(keys)("a sealed authority of %s", async (key) => {
     expect(inHex(authority.publicKey.spki)).toBe(inHex(made.authority.publicKey.spki));
   });
 
-  test("leaves its sealed key behind when it opens", () => {
+  test("opens without its sealed key", () => {
     const names = ["certificate", "id", "intermediates", "publicKey", "roots", "schedule"];
     expect(Object.keys(issuer.authority).toSorted()).toEqual(names);
   });
@@ -53,7 +53,7 @@ describe.each(keys)("a sealed authority of %s", async (key) => {
     expect(leaf.checkIssued(authority)).toBe(true);
   });
 
-  test("holds its private key in no field in the clear", async () => {
+  test("has no part of its private key in the clear", async () => {
     const { d, p, q } = await crypto.subtle.exportKey("jwk", made.extractablePrivateKey);
     const fields = fieldsOf(record);
     const octets = [fields.sealedKey, fields.iv, fields.certificate, ...fields.roots]
@@ -111,7 +111,7 @@ test("the first KEK of the ring seals, and any of them opens", async () => {
   }
 });
 
-test("trust domains and KEK ids of any spelling come back as they were", async () => {
+test("trust domains and KEK ids come back unchanged, whatever characters they have", async () => {
   for (const id of ["", "ключ", '"},{', "\u2028", "\ud800"]) {
     const odd = await createKek(id);
     const domain = trustDomain("_a-b.c");

@@ -15,7 +15,7 @@ const taint = { id: "ab".repeat(20), taintedAt: second(0), retiresAt: second(1.5
 const record = await sealTaint(taint, clusterLocal, [kek]);
 const { value } = record;
 
-/** What is wrong with the answer to a text that must be refused; nothing when it was refused as it should. */
+/** The wrong answer to a text that must be refused; `undefined` for a right refusal. */
 async function wrongAnswer(text: string): Promise<string | undefined> {
   try {
     await openTaint({ ...record, value: text }, clusterLocal, [kek]);
@@ -51,16 +51,16 @@ test("refuses its text cut off anywhere, and with anything inserted", async () =
 });
 
 const respellings: Record<string, (text: string) => string> = {
-  "a space behind": (text) => `${text} `,
-  "a newline before": (text) => `\n${text}`,
+  "a space after it": (text) => `${text} `,
+  "a newline before it": (text) => `\n${text}`,
   "a byte order mark": (text) => `\ufeff${text}`,
   "its version as 1.0": (text) => text.replace('"version":1', '"version":1.0'),
   "its version twice": (text) => text.replace('"version":1', '"version":1,"version":1'),
-  "another id hidden before": (text) => text.replace('"id"', '"id":"cd","id"'),
-  "other words hidden before": (text) => text.replace('"says"', '"says":{},"says"'),
+  "another id hidden before it": (text) => text.replace('"id"', '"id":"cd","id"'),
+  "another content hidden before it": (text) => text.replace('"says"', '"says":{},"says"'),
   "a letter as an escape": (text) => text.replace("cluster.local", "\\u0063luster.local"),
   "a prototype": (text) => text.replace("{", '{"__proto__":{"x":1},'),
-  "a prototype for a word": (text) => text.replace('"says":{', '"says":{"__proto__":"x",'),
+  "a prototype for a field of its content": (text) => text.replace('"says":{', '"says":{"__proto__":"x",'),
   "its fields in another order": (text) =>
     JSON.stringify(Object.fromEntries(Object.entries(JSON.parse(text)).reverse())),
   "white space, as an editor writes it": (text) => JSON.stringify(JSON.parse(text), undefined, 2),
@@ -78,7 +78,7 @@ test.each(["", "null", "[]", "1", '"text"', "{", "{}", "\u0000", "[[[[[[[[", "{}
   },
 );
 
-test("refuses what is longer than any statement, whatever it is, without parsing it", async () => {
+test("refuses a text that is longer than any statement, whatever it says", async () => {
   expect(await wrongAnswer("[".repeat(100_000))).toBeUndefined();
   expect(await wrongAnswer(`${value}${" ".repeat(1 << 20)}`)).toBeUndefined();
   const { kind, id } = { kind: "taint" as const, id: taint.id };
@@ -91,7 +91,7 @@ test("refuses what is longer than any statement, whatever it is, without parsing
   expect(long).toBeInstanceOf(Error);
 });
 
-test("two statements that differ in any part never have the same seal", async () => {
+test("two statements that differ in any part never have the same MAC", async () => {
   const text = fc.string({ maxLength: 8 });
   const statements = fc.record({
     kind: fc.constantFrom("taint" as const, "root" as const),

@@ -45,19 +45,19 @@ const withText = ({ kind, id }: StoredRecord, value: string): StoredRecord => ({
 const tampered = (record: StoredRecord, change: object): StoredRecord =>
   withText(record, JSON.stringify({ ...JSON.parse(record.value), ...change }));
 
-describe("what was sealed opens as what it was", () => {
-  test("a taint, under a name that holds what it says", async () => {
+describe("a statement opens as it was sealed", () => {
+  test("as a taint, under a name that repeats its content", async () => {
     const name = [taint.id, taint.taintedAt.getTime(), taint.retiresAt.getTime()].join("-");
     expect([sealedTaint.kind, sealedTaint.id]).toEqual(["taint", name]);
     expect(await openTaint(sealedTaint, clusterLocal, keks)).toEqual(taint);
   });
 
-  test("a root, under its own id and kind", async () => {
+  test("as a root, under its own id and kind", async () => {
     expect([sealedRoot.kind, sealedRoot.id]).toEqual(["root", root.id]);
     expect(await openRoot(sealedRoot, clusterLocal, keks)).toEqual(root);
   });
 
-  test("any taint", async () => {
+  test("as any taint", async () => {
     const instants = fc.date({
       min: new Date(0),
       max: new Date("9999-12-31"),
@@ -76,8 +76,8 @@ describe("what was sealed opens as what it was", () => {
     );
   });
 
-  test("any words, whatever they are made of", async () => {
-    // Halves of surrogate pairs among them.
+  test("with any content", async () => {
+    // These units include halves of surrogate pairs.
     const unit = fc.nat(0xffff).map((code) => String.fromCharCode(code));
     const text = fc.string({ unit, maxLength: 20 });
     const word = text.filter((name) => name !== "__proto__");
@@ -91,17 +91,17 @@ describe("what was sealed opens as what it was", () => {
     );
   });
 
-  test("the same words twice, to the same letter: nothing random is in it", async () => {
+  test("and is sealed to the same text each time, because nothing in it is random", async () => {
     expect(await sealTaint(taint, clusterLocal, keks)).toEqual(sealedTaint);
   });
 
-  test("with a KEK that was imported again, wherever it is in the ring", async () => {
+  test("with its KEK imported again, at any place in the ring", async () => {
     const again = await importKek("k1", octets);
     expect(await openTaint(sealedTaint, clusterLocal, [spare, again])).toEqual(taint);
   });
 });
 
-describe("what is not what was sealed is refused", () => {
+describe("a statement is refused", () => {
   const other = "cd".repeat(20);
 
   test.each<[string, () => StoredRecord, RecordError["check"]]>([
@@ -128,22 +128,22 @@ describe("what is not what was sealed is refused", () => {
     ["of version 2", () => tampered(sealedTaint, { version: 2 }), "form"],
     ["of version 1 as text", () => tampered(sealedTaint, { version: "1" }), "form"],
     [
-      "saying something later",
+      "with a later instant",
       () => tampered(sealedTaint, { says: { ...says(), retiresAt: "2027-01-01T00:00:00.000Z" } }),
       "seal",
     ],
     [
-      "saying something more",
+      "with a field more in its content",
       () => tampered(sealedTaint, { says: { ...says(), note: "" } }),
       "seal",
     ],
-    ["saying less", () => tampered(sealedTaint, { says: {} }), "seal"],
-    ["saying it in another order", () => tampered(sealedTaint, { says: reversed(says()) }), "seal"],
-    ["saying what is no text", () => tampered(sealedTaint, { says: { taintedAt: 1 } }), "form"],
-    ["saying nothing", () => tampered(sealedTaint, { says: null }), "form"],
+    ["with fewer fields in its content", () => tampered(sealedTaint, { says: {} }), "seal"],
+    ["with its content in another order", () => tampered(sealedTaint, { says: reversed(says()) }), "seal"],
+    ["with a number in its content", () => tampered(sealedTaint, { says: { taintedAt: 1 } }), "form"],
+    ["with null for its content", () => tampered(sealedTaint, { says: null }), "form"],
     ["with one field more", () => tampered(sealedTaint, { note: "" }), "form"],
     ["without its MAC", () => tampered(sealedTaint, { mac: "" }), "seal"],
-    ["with no base64 for a MAC", () => tampered(sealedTaint, { mac: "*" }), "seal"],
+    ["with a MAC that is not base64", () => tampered(sealedTaint, { mac: "*" }), "seal"],
     [
       "with half of its MAC",
       () => tampered(sealedTaint, { mac: macOf(sealedTaint).subarray(0, 16).toString("base64") }),
@@ -179,7 +179,7 @@ describe("what is not what was sealed is refused", () => {
   }
   const reversed = (words: object) => Object.fromEntries(Object.entries(words).reverse());
 
-  test("by another trust domain, or with other KEKs, even of the same name", async () => {
+  test("by another trust domain, and with other KEKs, even of the same id", async () => {
     expect(await checkOf(sealedTaint, { domain: trustDomain("other.local") })).toBe("trust-domain");
     expect(await checkOf(sealedTaint, { ring: [spare, spare] })).toBe("kek");
     const impostor = await createKek("k1");
@@ -187,7 +187,7 @@ describe("what is not what was sealed is refused", () => {
     expect(await checkOf(sealedTaint, { ring: [impostor, kek] })).toBe("seal");
   });
 
-  test("as a statement of another kind, whichever way it is taken for one", async () => {
+  test("as a record of another kind", async () => {
     const kinds: readonly RecordKind[] = ["taint", "root", "authority"];
     for (const kind of kinds) {
       const opened = kind === "root" ? "opened" : "seal";
@@ -213,23 +213,23 @@ describe("what is not what was sealed is refused", () => {
   test.each<[string, Readonly<Record<string, string>>, RecordError["check"]]>([
     ["nothing", {}, "form"],
     [
-      "no certificate",
+      "a certificate that is not one",
       { certificate: "AAAA", publishedFrom: second(0).toISOString() },
       "certificate",
     ],
-    ["no base64", { certificate: "A", publishedFrom: second(0).toISOString() }, "form"],
-    ["no instant", { certificate: "AAAA", publishedFrom: "soon" }, "form"],
+    ["a certificate that is not base64", { certificate: "A", publishedFrom: second(0).toISOString() }, "form"],
+    ["a publication that is not an instant", { certificate: "AAAA", publishedFrom: "soon" }, "form"],
     [
       "an instant without milliseconds",
       { certificate: "AAAA", publishedFrom: "2026-11-21T12:00:00Z" },
       "form",
     ],
     [
-      "an instant elsewhere",
+      "an instant with an offset",
       { certificate: "AAAA", publishedFrom: "2026-11-21T12:00:00.000+01:00" },
       "form",
     ],
-  ])("when it is authentic and says %s", async (_, words, check) => {
+  ])("when it is authentic and holds %s", async (_, words, check) => {
     const sealed = await sealStatement({ kind: "root", id: root.id }, words, clusterLocal, keks);
     expect(await checkOf(sealed, { open: openRoot as Open })).toBe(check);
     const said = await sealStatement({ kind: "taint", id: taint.id }, words, clusterLocal, keks);
@@ -246,7 +246,7 @@ describe("a statement under an older KEK", () => {
     ["taint", sealedTaint, taint, openTaint],
     ["root", sealedRoot, root, openRoot],
   ] as const)(
-    "of a %s is sealed anew, opens with the newest alone, and says what it said",
+    "of a %s is sealed anew, opens with the newest alone, and keeps its content",
     async (_, record, said, open) => {
       const resealed = await reseal(record, newest);
       if (!resealed) throw new Error("left as it was");
@@ -256,7 +256,7 @@ describe("a statement under an older KEK", () => {
     },
   );
 
-  test("is left alone when that is the newest, and refused when it would not open", async () => {
+  test("is not sealed anew under the same KEK, nor when it does not open", async () => {
     expect(await reseal(sealedTaint, keks)).toBeUndefined();
     await expect(reseal(tampered(sealedTaint, { says: {} }), newest)).rejects.toHaveProperty(
       "check",
@@ -269,20 +269,20 @@ describe("a statement under an older KEK", () => {
     await expect(reseal(sealedTaint, [spare])).rejects.toHaveProperty("check", "kek");
   });
 
-  test("does not pass for authentic because the newest is configured first", async () => {
+  test("is refused when it is forged, even under the newest KEK", async () => {
     const forged = tampered(sealedTaint, { says: {} });
     await expect(reseal(forged, keks)).rejects.toHaveProperty("check", "seal");
   });
 });
 
 describe("a KEK", () => {
-  test("keeps both of its keys to itself, and each to its purpose", async () => {
+  test("has two keys that cannot be exported, each for its own purpose", async () => {
     expect([kek.key.extractable, kek.statementKey.extractable]).toEqual([false, false]);
     expect(kek.key.usages.toSorted()).toEqual(["decrypt", "unwrapKey", "wrapKey"]);
     expect(kek.statementKey.usages.toSorted()).toEqual(["sign", "verify"]);
   });
 
-  test("signs no statement with its own octets", async () => {
+  test("authenticates no statement with its own octets", async () => {
     const own = await crypto.subtle.importKey(
       "raw",
       octets,

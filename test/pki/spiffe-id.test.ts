@@ -12,7 +12,7 @@ import {
 import { clusterLocal, trustDomain } from "../testkit/pki/certificates.ts";
 import { readVectors } from "../testkit/pki/certificates-vectors.ts";
 
-/** `{63a}` stands for as many letters. */
+/** `{63a}` stands for 63 letters. */
 const filled = (text = ""): string =>
   text.replace(/\{(\d+)a\}/g, (_, count) => "a".repeat(Number(count)));
 
@@ -58,7 +58,7 @@ test.each(paths.filter((row) => !row.isWorkload))("$name is no workload's SPIFFE
 
 const labels = fc.stringMatching(/^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$/);
 
-test("reads back any SPIFFE ID that it made, and nothing else in its place", () => {
+test("reads back any SPIFFE ID that it made, and refuses it with a character more", () => {
   const domains = fc.stringMatching(/^[a-z0-9._-]{1,255}$/);
   const characters = fc.constantFrom("/", "%", ",", "A", ":", "?", "#", " ", "é", "@", "\n");
   fc.assert(
@@ -73,7 +73,7 @@ test("reads back any SPIFFE ID that it made, and nothing else in its place", () 
   );
 });
 
-test("whatever it reads, it would write in the same spelling, and linters take for a workload", () => {
+test("writes every SPIFFE ID that it reads in the same form, and takes it for a workload's", () => {
   const pieces = fc.constantFrom(
     "spiffe://",
     "td",
@@ -140,7 +140,7 @@ test("a trust domain's own SPIFFE ID has no path", () => {
   expect(trustDomainSpiffeId(clusterLocal)).toBe("spiffe://cluster.local");
 });
 
-test("a trust domain of two labels is a host's name, one of a single label is not", () => {
+test("a trust domain is fully qualified with two labels, and not with one", () => {
   expect(isFullyQualified(clusterLocal)).toBe(true);
   expect(isFullyQualified(trustDomain("prod"))).toBe(false);
 });

@@ -25,12 +25,12 @@ const rootsAt = (published: readonly AdditionalRoot[], n: number) =>
   trustBundleAt(published, second(n)).roots.map(inHex);
 
 describe("an additional root", () => {
-  test("is known by the SHA-256 of its certificate", () => {
+  test("has the SHA-256 of its certificate as its id", () => {
     expect(root.id).toBe(createHash("sha256").update(der).digest("hex"));
     expect(root.roots).toEqual([der]);
   });
 
-  test("is in the bundle from its instant until it expires", () => {
+  test("is in the bundle from its publication until it expires", () => {
     const all = [99.999, 100, 999.999, 1000].map((n) => rootsAt([root], n).length);
     expect(all).toEqual([0, 1, 1, 0]);
   });
@@ -43,7 +43,7 @@ describe("an additional root", () => {
   });
 
   test.each([1000, 1001, 50_000])(
-    "that expired before it is published at %d is never published",
+    "that expired before its publication at %d never enters the bundle",
     async (n) => {
       const expired = await createAdditionalRoot(der, second(n));
       expect([0, 999, 1000, n, n + 1].map((at) => rootsAt([expired], at).length)).toEqual([
@@ -53,7 +53,7 @@ describe("an additional root", () => {
     },
   );
 
-  test("that an authority has as well is in the bundle once, and moves no sequence", () => {
+  test("that an authority also has is in the bundle once and does not change its sequence", () => {
     const authority = stub("aa", [50, 60, 500, 600], [inHex(der)]);
     expect(trustBundleAt([authority, root], second(100)).roots).toHaveLength(1);
     const sequences = [50, 99, 100, 600, 999].map((n) =>
@@ -65,22 +65,22 @@ describe("an additional root", () => {
   });
 
   test.each<[string, Parameters<typeof applyEdit>[1]]>([
-    ["with an octet behind it", { at: [], after: "00" }],
+    ["with a trailing octet", { at: [], after: "00" }],
     ["of version 1", { at: [0, 0], replace: "" }],
     ["without a signature", { at: [2], replace: "" }],
     ["without its validity", { at: [0, 4], replace: "" }],
-  ])("is not made of a certificate %s", async (_, edit) => {
+  ])("refuses a certificate %s", async (_, edit) => {
     const broken = applyEdit(Buffer.from(der), edit);
     await expect(createAdditionalRoot(broken, second(0))).rejects.toBeInstanceOf(DerError);
   });
 
-  test("is not made of nothing", async () => {
+  test("refuses an empty certificate", async () => {
     await expect(createAdditionalRoot(new Uint8Array(), second(0))).rejects.toBeInstanceOf(
       DerError,
     );
   });
 
-  test("has a publication of whole seconds, as sequences count them", async () => {
+  test("is published at a whole second, so that the sequence changes with the roots", async () => {
     const others = [
       await createAdditionalRoot(der, second(100.1)),
       await createAdditionalRoot(await createRoot({ notAfter: second(1000) }), second(100.7)),
@@ -93,7 +93,7 @@ describe("an additional root", () => {
   });
 });
 
-describe("a root that is retired", () => {
+describe("a retired root", () => {
   test.each<[string, number, number, readonly number[]]>([
     ["at once", 300, 300, [100, 100, 100, 300]],
     ["within a second", 300.9, 300, [100, 100, 100, 300]],
@@ -108,7 +108,7 @@ describe("a root that is retired", () => {
     expect(publishedAuthoritiesAt([retired ?? root], second(retiresAt))).toEqual([]);
   });
 
-  test("leaves the others there", async () => {
+  test("leaves the other roots in the bundle", async () => {
     const other = await createAdditionalRoot(
       await createRoot({ notAfter: second(1000) }),
       second(100),
@@ -117,12 +117,12 @@ describe("a root that is retired", () => {
     expect(rootsAt(left, 400)).toEqual([inHex(other.roots[0])]);
   });
 
-  test("never leaves before it was said to: what was published then cannot be taken back", () => {
+  test("does not leave before the operator retires it, whatever earlier instant is asked for", () => {
     const { retiresAt } = retireRoot(root, second(200), second(300));
     expect(secondOf(retiresAt)).toBe(300);
   });
 
-  test("stays in the bundle for an authority that needs it", () => {
+  test("stays in the bundle while an authority needs it", () => {
     const authority = stub("aa", [50, 60, 500, 600], [inHex(der)]);
     const [retired] = applyTaints([root], [retireRoot(root, second(300), second(300))]);
     expect(trustBundleAt([authority, retired ?? root], second(400)).roots).toHaveLength(1);

@@ -13,23 +13,23 @@ const adopted = (expiresAt: number, now = 0): Phases =>
   phasesOf(adoptedSchedule(shortLengths, second(expiresAt), second(now)));
 
 test.each<[string, number, Phases]>([
-  ["of ten years signs as long as one of its own would", 100_000, [0, 0, 1000, 1110]],
-  ["that lasts exactly so long does as well", 1110, [0, 0, 1000, 1110]],
-  ["stops for its last leaf to expire before it does", 1109, [0, 0, 999, 1109]],
-  ["stops as soon as a successor can sign, at the earliest", 240, [0, 0, 130, 240]],
-  ["too old for that signs until then, and is trusted to its end", 239, [0, 0, 130, 239]],
-  ["signs and is trusted to its end when that comes first", 130, [0, 0, 130, 130]],
+  ["that lasts long enough signs as long as a minted one", 100_000, [0, 0, 1000, 1110]],
+  ["that lasts just long enough does too", 1110, [0, 0, 1000, 1110]],
+  ["that lasts less stops early enough for its last leaf to expire before it does", 1109, [0, 0, 999, 1109]],
+  ["does not stop before a successor can sign", 240, [0, 0, 130, 240]],
+  ["too old for its last leaf still waits for a successor, and is trusted to its end", 239, [0, 0, 130, 239]],
+  ["that ends when a successor can sign signs to its end", 130, [0, 0, 130, 130]],
   ["signs to its end when no successor can be in time", 60, [0, 0, 60, 60]],
 ])("an adopted authority %s", (_, expiresAt, expected) => {
   expect(adopted(expiresAt)).toEqual(expected);
 });
 
-test("its schedule begins with the second of the adoption", () => {
+test("an adopted schedule begins with the second of the adoption", () => {
   expect(adopted(100_000, 7.999)).toEqual([7, 7, 1007, 1117]);
 });
 
 test.each([-1, 0, -1000])(
-  "one that has expired, by %d s, never signs and is never published",
+  "an authority that expires at second %d never signs and is never published",
   (by) => {
     const schedule = adoptedSchedule(shortLengths, second(by), second(0));
     for (const now of [-2000, by, -1, 0, 1, 500]) {
@@ -45,7 +45,7 @@ const lengths = fc.record({
 });
 const remaining = fc.integer({ min: 1, max: 10 ** 9 });
 
-test("whatever the lengths, the phases come in order, begin now, and end with the certificates", () => {
+test("the phases are in order, begin now, and end by the expiry, for any lengths", () => {
   fc.assert(
     fc.property(lengths, remaining, (phases, seconds) => {
       const schedule = adoptedSchedule(phases, second(seconds), second(0));
@@ -57,7 +57,7 @@ test("whatever the lengths, the phases come in order, begin now, and end with th
   );
 });
 
-test("with time enough, its last leaf expires before it does, and its successor is known in time", () => {
+test("with enough time, the last leaf expires first, and every verifier knows the successor", () => {
   fc.assert(
     fc.property(lengths, remaining, (phases, beyond) => {
       const overlap = phases.longestLeafSeconds + phases.propagationSeconds;

@@ -16,7 +16,7 @@ import { childrenOf, elementAt, inHex, type Octets } from "../../testkit/pki/der
 const spiffeId = workload("foo", "bar");
 const publicKey = parseSubjectPublicKey(generateSigner("EC-P256").spki);
 
-/** A CA made elsewhere, its private key beside it. */
+/** An issuer whose certificate another implementation made. */
 async function importedIssuer(
   name: string,
   extensions: readonly x509.Extension[],
@@ -67,7 +67,7 @@ test("an authority without a subject key identifier gives leaves without an auth
   expect(new X509Certificate(leaf).checkIssued(authority)).toBe(true);
 });
 
-test("a leaf repeats the subject key identifier that its authority has, however it was computed", async () => {
+test("a leaf repeats the subject key identifier of its authority, however that was computed", async () => {
   for (const identifier of ["00112233445566778899aabbccddeeff00112233", "01", "ab".repeat(32)]) {
     const issuer = await importedIssuer("O=imported", [
       new x509.SubjectKeyIdentifierExtension(identifier),

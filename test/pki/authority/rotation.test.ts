@@ -18,8 +18,8 @@ const plan = (
 ): readonly RotationStep[] =>
   planRotation({ authorities, additionalRoots, taints }, shortLengths, second(now));
 
-/** `mint <cause> <published> <signs>` and `prune <id>`. */
-const said = (step: RotationStep): string => {
+/** A step as text: `mint <cause> <published> <signs>` or `prune <id>`. */
+const stepText = (step: RotationStep): string => {
   if (step.act === "prune") return `prune ${step.id}`;
   const [publishedFrom, signsFrom] = phasesOf(step.schedule);
   return `mint ${step.cause} ${publishedFrom} ${signsFrom}`;
@@ -30,7 +30,7 @@ const successor = stub("bb", [700, 810, 1810, 1920]);
 
 describe("a taint", () => {
   test.each<[string, number, readonly SigningAuthority[], readonly Taint[], string[]]>([
-    ["is no reason to mint when there is none", 400, [current], [], []],
+    ["that does not exist mints nothing", 400, [current], [], []],
     [
       "of the only authority mints at once",
       400,
@@ -39,14 +39,14 @@ describe("a taint", () => {
       ["mint taint 410 410"],
     ],
     [
-      "is acted upon by a cron that comes late",
+      "makes a late cron mint as well",
       439,
       [current],
       [taintOf("aa", 400)],
       ["mint taint 449 449"],
     ],
     [
-      "of the one that signs mints nothing when a successor is there",
+      "of the signing authority mints nothing when it has a successor",
       750,
       [current, successor],
       [taintOf("aa", 750)],
@@ -67,21 +67,21 @@ describe("a taint", () => {
       ["mint due 760 870"],
     ],
     [
-      "of the successor mints another in haste",
+      "of the successor mints another at once when time is short",
       900,
       [current, stub("bb", [850, 1000, 2000, 2110])],
       [taintOf("bb", 900)],
       ["mint taint 910 1000"],
     ],
     [
-      "of all mints one",
+      "of every authority mints one",
       750,
       [current, successor],
       [taintOf("aa", 740), taintOf("bb", 750)],
       ["mint taint 760 760"],
     ],
     [
-      "of an authority that is over changes nothing",
+      "of an authority that signs no more changes nothing",
       1200,
       [current, successor],
       [taintOf("aa", 1000, 1050)],
@@ -96,10 +96,10 @@ describe("a taint", () => {
       ["mint overdue 1000 1000"],
     ],
   ])("%s", (_, now, authorities, taints, expected) => {
-    expect(plan(now, authorities, taints).map(said)).toEqual(expected);
+    expect(plan(now, authorities, taints).map(stepText)).toEqual(expected);
   });
 
-  test("is planned for alike, however often and in whatever order the records come", () => {
+  test("gives the same plan for every order of the records", () => {
     const taints = [taintOf("aa", 740), taintOf("bb", 750)];
     const expected = plan(750, [current, successor], taints);
     expect(plan(750, [successor, current], taints.toReversed())).toEqual(expected);
@@ -110,52 +110,52 @@ describe("pruning", () => {
   const next = stub("cc", [1700, 1810, 2810, 2920]);
 
   test.each<[string, number, readonly Taint[], string[]]>([
-    ["leaves a retired authority while its end is the bundle's latest change", 1200, [], []],
-    ["leaves it while a reader may not know of the change that came after", 1709, [], []],
-    ["takes it once every reader knows that the bundle has changed again", 1710, [], ["prune aa"]],
+    ["keeps a retired authority while its end is the bundle's latest change", 1200, [], []],
+    ["keeps it while a reader may not know the next change", 1709, [], []],
+    ["deletes it once every reader knows the next change", 1710, [], ["prune aa"]],
     [
-      "leaves a tainted authority whose root is gone while its own schedule lasts",
+      "keeps a tainted authority without a root in the bundle while its own schedule lasts",
       1109,
       [taintOf("aa", 500)],
       [],
     ],
     [
-      "takes a tainted authority once its own schedule is over too",
+      "deletes a tainted authority once its own schedule is over too",
       1710,
       [taintOf("aa", 500)],
       ["prune aa"],
     ],
     [
-      "is not hastened by another's taint before that",
+      "does not come earlier for another's taint",
       1109,
       [taintOf("bb", 1100)],
       ["mint taint 1119 1119"],
     ],
     [
-      "takes note of a change that a taint made",
+      "counts a change that a taint made",
       1150,
       [taintOf("bb", 1120)],
       ["mint taint 1160 1160", "prune aa"],
     ],
   ])("%s", (_, now, taints, expected) => {
     expect(
-      plan(now, [current, successor, next].slice(0, now < 1700 ? 2 : 3), taints).map(said),
+      plan(now, [current, successor, next].slice(0, now < 1700 ? 2 : 3), taints).map(stepText),
     ).toEqual(expected);
   });
 
-  test("takes note of an additional root, which itself is never pruned", () => {
+  test("counts the change that an additional root makes, and never deletes that root", () => {
     const root = stub("dd", [1150, 1150, 1150, 1300]);
     expect(plan(1159, [current, successor], [], [root])).toEqual([]);
-    expect(plan(1160, [current, successor], [], [root]).map(said)).toEqual(["prune aa"]);
+    expect(plan(1160, [current, successor], [], [root]).map(stepText)).toEqual(["prune aa"]);
     expect(plan(1200, [successor], [], [{ ...root, schedule: current.schedule }])).toEqual([]);
   });
 
-  test("is not hastened by an additional root that the bundle holds already", () => {
+  test("does not come earlier for an additional root that the bundle holds already", () => {
     const root = stub("dd", [1150, 1150, 1150, 1300], ["bb"]);
     expect(plan(1200, [current, successor], [], [root])).toEqual([]);
   });
 });
 
-test("without an authority there is nothing to plan from, whatever else there is", () => {
+test("throws without an authority, whatever other records there are", () => {
   expect(() => plan(0, [], [taintOf("aa", 0)], [stub("dd", [0, 0, 0, 9])])).toThrow();
 });

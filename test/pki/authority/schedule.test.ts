@@ -23,15 +23,15 @@ const boundaries: readonly [string, Phase][] = [
   ["31T00:00:00.000", "retired"],
 ];
 
-test.each(boundaries)("at %s it is %s", (at, phase) => {
+test.each(boundaries)("at %s the phase is %s", (at, phase) => {
   expect(phaseAt(schedule, instant(at))).toBe(phase);
 });
 
-test("a millisecond before it is published it is not there yet", () => {
+test("a millisecond before its publication the phase is future", () => {
   expect(phaseAt(schedule, new Date(schedule.publishedFrom.getTime() - 1))).toBe("future");
 });
 
-test("an authority that signs as it is published is never only published", () => {
+test("an authority that signs from its publication is never in the phase published", () => {
   const { signsUntil, retiresAt, publishedFrom } = schedule;
   const phases = { publishedFrom, signsFrom: publishedFrom, signsUntil, retiresAt };
   expect(phaseAt(phases, publishedFrom)).toBe("signing");
@@ -49,7 +49,7 @@ const instants = fc.date({
   noInvalidDate: true,
 });
 
-test("a first schedule is published at once, in whole seconds, and goes through its phases in order", () => {
+test("a first schedule begins with the current second, and its phases are in order", () => {
   fc.assert(
     fc.property(lengths, instants, (phases, now) => {
       const { publishedFrom, signsFrom, signsUntil, retiresAt } = firstSchedule(phases, now);
@@ -63,7 +63,7 @@ test("a first schedule is published at once, in whole seconds, and goes through 
   );
 });
 
-test("the last leaf that it signs expires before it leaves the bundle, and is not cut short", () => {
+test("the last leaf of an authority has its full validity and expires before the root leaves", () => {
   fc.assert(
     fc.property(lengths, instants, fc.nat(), (phases, now, n) => {
       const { publishedFrom, signsFrom, signsUntil, retiresAt } = firstSchedule(phases, now);

@@ -23,7 +23,7 @@ describe.each(keys)("a self-signed authority of %s", async (key) => {
     expect(await new x509.X509Certificate(certificate).isSelfSigned()).toBe(true);
   });
 
-  test("has the kind of key that was asked for", () => {
+  test("has a key of the requested kind", () => {
     const { asymmetricKeyType, asymmetricKeyDetails } = ofNode.publicKey;
     const size = asymmetricKeyDetails?.modulusLength ?? asymmetricKeyDetails?.namedCurve;
     const expected = {
@@ -36,7 +36,7 @@ describe.each(keys)("a self-signed authority of %s", async (key) => {
     expect(asymmetricKeyDetails?.publicExponent ?? 65537n).toBe(65537n);
   });
 
-  test("is named by its trust domain, and is its own issuer", () => {
+  test("has its trust domain as its name, and is its own issuer", () => {
     expect(ofNode.subject).toBe("O=cluster.local");
     expect(ofNode.issuer).toBe("O=cluster.local");
     expect(ofNode.subjectAltName).toBe("URI:spiffe://cluster.local");
@@ -57,7 +57,7 @@ describe.each(keys)("a self-signed authority of %s", async (key) => {
     expect(authority.id).toBe(keyIdentifier);
   });
 
-  test("is valid as long as its schedule has a use for it, and two minutes before", () => {
+  test("is valid from two minutes before its publication until its retirement", () => {
     expect(ofNode.validFromDate).toEqual(new Date("2026-02-28T23:58:00.000Z"));
     expect(ofNode.validToDate).toEqual(tenDays.retiresAt);
   });
@@ -66,7 +66,7 @@ describe.each(keys)("a self-signed authority of %s", async (key) => {
     expect(inHex(elementAt(certificate, [0, 1]))).toMatch(/^021101[0-9a-f]{32}$/);
   });
 
-  test("is its only root, and its key belongs to it", async () => {
+  test("is its only root, and its private key is the certificate's", async () => {
     expect(authority.roots.map(inHex)).toEqual([inHex(certificate)]);
     expect(authority.intermediates).toEqual([]);
     const pkcs8 = Buffer.from(await crypto.subtle.exportKey("pkcs8", extractablePrivateKey));
@@ -75,7 +75,7 @@ describe.each(keys)("a self-signed authority of %s", async (key) => {
   });
 });
 
-test("a trust domain longer than an organization's name is cut in the subject alone", async () => {
+test("only the subject cuts a trust domain that is longer than an organization name", async () => {
   const name = `${"a".repeat(100)}.example`;
   const { authority } = await createAuthority(trustDomain(name), "EC-P256", tenDays);
   const certificate = new X509Certificate(authority.certificate.der);
@@ -91,7 +91,7 @@ test("two authorities of one trust domain have different keys, ids and serials",
   expect(serial(one)).not.toBe(serial(other));
 });
 
-test("refuses a schedule that ends before it begins, or whose instants are no whole seconds", async () => {
+test("refuses a schedule that ends before it begins, and one with fractions of a second", async () => {
   const backwards = schedule("2026-03-02T00:00:00.000Z", "2026-03-01T00:00:00.000Z");
   const fraction = schedule("2026-03-01T00:00:00.500Z", "2026-03-02T00:00:00.000Z");
   for (const phases of [backwards, fraction]) {

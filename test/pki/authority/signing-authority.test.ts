@@ -12,7 +12,7 @@ import { applyEdit, inHex } from "../../testkit/pki/der-mutation.ts";
 
 const day = (n: number): Date => new Date(Date.UTC(2026, 0, n));
 
-/** Signs from one day until, and without, another. */
+/** An authority that signs from one day until just before another. */
 const authority = (id: string, from: number, until: number) => ({
   id,
   schedule: {
@@ -40,7 +40,7 @@ test("an authority signs from its first instant to its last", () => {
   expect(idAt(authorities, new Date(day(10).getTime() - 1))).toBe("a");
 });
 
-test("the newest open authority wins, as soon as it is open", () => {
+test("the newest authority wins as soon as it is in its signing phase", () => {
   const authorities = [
     authority("old", 5, 20),
     authority("new", 10, 20),
@@ -51,7 +51,7 @@ test("the newest open authority wins, as soon as it is open", () => {
   expect(idAt(authorities, day(16))).toBe("next");
 });
 
-test("of two that open together every reader chooses the same, whatever their order", () => {
+test("every reader chooses the same of several that begin together, in any order of records", () => {
   const ids = fc.uniqueArray(fc.stringMatching(/^[0-9a-f]{40}$/), { minLength: 2, maxLength: 5 });
   fc.assert(
     fc.property(ids, fc.infiniteStream(fc.nat()), (names, numbers) => {
@@ -66,7 +66,7 @@ test("of two that open together every reader chooses the same, whatever their or
   );
 });
 
-test("does not change the order of what it was given", () => {
+test("does not reorder the list that it was given", () => {
   const authorities = [authority("old", 5, 20), authority("new", 10, 20)];
   signingAuthorityAt(authorities, day(12));
   expect(authorities.map(({ id }) => id)).toEqual(["old", "new"]);
@@ -78,14 +78,14 @@ const certificate = Buffer.from(valid.certificate.der);
 const create = (der: Uint8Array<ArrayBuffer>) =>
   createSigningAuthority({ certificate: der, intermediates: [], roots: [der] }, tenDays);
 
-test("is read from a certificate as it was made", async () => {
+test("a signing authority has the id and the key of its certificate", async () => {
   const read = await create(certificate);
   expect(read.id).toBe(valid.id);
   expect(inHex(read.publicKey.spki)).toBe(inHex(valid.publicKey.spki));
 });
 
 const wrong = {
-  "with an octet behind it": { at: [], after: "00" },
+  "with a trailing octet": { at: [], after: "00" },
   "of version 1": { at: [0, 0], replace: "" },
   "without extensions": { at: [0, 7], replace: "" },
   "with another algorithm outside than inside": { at: [1], replace: "300a06082a8648ce3d040303" },
@@ -94,11 +94,11 @@ const wrong = {
   "with an indefinite length": { at: [0], header: "3080", append: "0000" },
 };
 
-test.each(Object.entries(wrong))("is not read from a certificate %s", async (_, edit) => {
+test.each(Object.entries(wrong))("refuses a certificate %s", async (_, edit) => {
   await expect(create(applyEdit(certificate, edit))).rejects.toBeInstanceOf(DerError);
 });
 
-test("is not read from a certificate whose key the policy refuses", async () => {
+test("refuses a certificate whose key the policy refuses", async () => {
   const spki = `3056301006072a8648ce3d020106052b8104000a03420004${"11".repeat(64)}`;
   const der = applyEdit(certificate, { at: [0, 6], replace: spki });
   await expect(create(der)).rejects.toBeInstanceOf(CaError);

@@ -29,7 +29,7 @@ test.each([
   },
 );
 
-test("has the roots in their order, each with a certificate of its own", async () => {
+test("a bundle has its roots in their order, each with one certificate", async () => {
   const roots = [await rootOf("EC-P384"), await rootOf("EC-P256")];
   const bundle = await toSpiffeBundle(roots, 1_767_225_600, 3600);
   expect(bundle.spiffe_sequence).toBe(1_767_225_600);
@@ -40,7 +40,7 @@ test("has the roots in their order, each with a certificate of its own", async (
   expect(bundle.keys.every((key) => !("kid" in key))).toBe(true);
 });
 
-test("of no roots has no keys, which trusts nobody", async () => {
+test("a bundle of no roots has no keys", async () => {
   expect(await toSpiffeBundle([], 0, 300)).toEqual({
     spiffe_sequence: 0,
     spiffe_refresh_hint: 300,
@@ -48,6 +48,6 @@ test("of no roots has no keys, which trusts nobody", async () => {
   });
 });
 
-test("is not made of what is no certificate", async () => {
+test("refuses a root that is not a certificate", async () => {
   await expect(toSpiffeBundle([new Uint8Array([0x30, 0])], 1, 300)).rejects.toThrow();
 });

@@ -50,7 +50,7 @@ describe("a taint", () => {
     expect(tainted(own, departure, now)).toEqual({ id: "aa", taintedAt, retiresAt });
   });
 
-  test("never lasts beyond the authority's own schedule, however the lengths have grown", () => {
+  test("never outlasts the authority's own schedule, however much the lengths have grown", () => {
     const lengths = { propagationSeconds: 10_000, longestLeafSeconds: 10_000 };
     for (const now of [-5, 5, 10, 500, 1050, 2000]) {
       const { retiresAt } = tainted(own, "with-last-leaf", now, {
@@ -86,7 +86,7 @@ describe("a taint", () => {
       ],
       620,
     ],
-  ])("said again, %s, lets the root leave by the stricter word", (_, said, retiresAt) => {
+  ])("made again, %s, lets the root leave at the earlier instant", (_, said, retiresAt) => {
     const authorities = [stub("aa", own)];
     const taints: Taint[] = [];
     for (const [departure, now] of said) {
@@ -97,7 +97,7 @@ describe("a taint", () => {
     expect(effective && secondOf(effective.schedule.retiresAt)).toBe(retiresAt);
   });
 
-  test("waits for leaves that were signed while they could live longer than today", () => {
+  test("waits for leaves from before the longest validity was shortened", () => {
     const { retiresAt } = tainted(own, "with-last-leaf", 500, {
       ...shortLengths,
       longestLeafSeconds: 1,
@@ -118,24 +118,24 @@ describe("an authority's schedule under a taint", () => {
     ["that leaves its root for its last leaf", 500, 620, [0, 20, 20, 620]],
     ["from before it signed", 5, 5, [0, 5, 5, 5]],
     ["from before it was published", -5, -5, [-5, -5, -5, -5]],
-    ["that says more than its own schedule", 5000, 9000, [0, 20, 20, 1110]],
-    ["that only shortens its verifying", 1000, 1050, [0, 20, 20, 1050]],
+    ["that asks for more than its own schedule", 5000, 9000, [0, 20, 20, 1110]],
+    ["that only shortens its verifying phase", 1000, 1050, [0, 20, 20, 1050]],
   ])("%s", (_, taintedAt, retiresAt, expected) => {
     const [authority] = applyTaints([stub("aa", own)], [taintOf("aa", taintedAt, retiresAt)]);
     expect(authority && phasesOf(authority.schedule)).toEqual(expected);
   });
 
   test.each([
-    ["of nobody", "bb"],
+    ["of another id", "bb"],
     ["of a longer id", "aaaa"],
     ["of its id in capitals", "AA"],
-    ["of nothing", ""],
+    ["of an empty id", ""],
   ])("is its own when the taint is %s", (_, id) => {
     expect(applyTaints([stub("aa", own)], [taintOf(id, 5, 5)])).toEqual([stub("aa", own)]);
   });
 });
 
-/** Who signs at each of some seconds, and `-` for nobody. */
+/** The authority that signs at each of these seconds; `-` where none does. */
 const signersAt = (
   authorities: readonly ReturnType<typeof stub>[],
   taints: readonly Taint[],
@@ -148,7 +148,7 @@ const signersAt = (
 const current = stub("aa", own);
 const successor = stub("bb", [700, 810, 1810, 1920]);
 
-describe("where a taint leaves nobody to sign", () => {
+describe("where a taint leaves no authority to sign", () => {
   test.each<[string, readonly ReturnType<typeof stub>[], readonly Taint[], string]>([
     ["without a taint each signs in its time", [current, successor], [], "aa aa aa bb bb"],
     [
@@ -163,21 +163,21 @@ describe("where a taint leaves nobody to sign", () => {
       [taintOf("aa", 750, 750)],
       "- - bb bb bb",
     ],
-    ["nobody signs when there is nobody", [current], [taintOf("aa", 750, 860)], "- - - - -"],
+    ["no authority signs when no other exists", [current], [taintOf("aa", 750, 860)], "- - - - -"],
     [
-      "only the first of two successors hurries",
+      "only the first of two successors signs early",
       [current, successor, stub("cc", [740, 900, 1900, 2010])],
       [taintOf("aa", 750, 860)],
       "bb bb bb bb cc",
     ],
     [
-      "another authority that signs goes on alone, and nobody hurries",
+      "a second signing authority carries on alone, and no successor signs early",
       [current, stub("dd", [0, 15, 1000, 1110]), successor],
       [taintOf("aa", 750, 750)],
       "dd dd dd bb bb",
     ],
     [
-      "a tainted successor does not step in",
+      "a tainted successor does not take over",
       [current, successor],
       [taintOf("aa", 750, 750), taintOf("bb", 740, 740)],
       "- - - - -",
@@ -189,13 +189,13 @@ describe("where a taint leaves nobody to sign", () => {
       "- - cc cc cc",
     ],
     [
-      "a taint of one that has yet to sign makes nobody hurry",
+      "a taint of a future authority lets no other sign early",
       [current, successor],
       [taintOf("bb", 750, 750)],
       "aa aa aa aa aa",
     ],
     [
-      "a taint of one that signs no more makes nobody hurry",
+      "a taint of an authority that signs no more lets no other sign early",
       [stub("00", [-900, -800, 600, 990]), current, successor],
       [taintOf("00", 600, 750)],
       "aa aa aa bb bb",
@@ -204,7 +204,7 @@ describe("where a taint leaves nobody to sign", () => {
     expect(signersAt(authorities, taints, [740, 759, 780, 850, 950])).toBe(expected);
   });
 
-  test("the successor signs when the last of the others stops, should that be later", () => {
+  test("the successor signs when the last of the others stops, if that is later", () => {
     const predecessor = stub("00", [-900, -800, 760, 870]);
     const signers = signersAt(
       [predecessor, current, successor],
@@ -214,7 +214,7 @@ describe("where a taint leaves nobody to sign", () => {
     expect(signers).toBe("00 bb");
   });
 
-  test("it is the one that most verifiers know", () => {
+  test("the successor that was published first takes over, because most verifiers know it", () => {
     const known = stub("ff", [600, 800, 1800, 1910]);
     const signers = signersAt([current, known, successor], [taintOf("aa", 750, 750)], [755]);
     expect(signers).toBe("ff");
@@ -239,8 +239,8 @@ const taints = fc
   })
   .map((rows) => rows.map(([i, from, length]) => taintOf(`a${i}`, from, from + length)));
 
-describe("whatever is tainted", () => {
-  test("nothing tainted signs from then on, and nothing is published for longer", () => {
+describe("for any taints", () => {
+  test("a tainted authority signs no more, and no root stays longer", () => {
     fc.assert(
       fc.property(authorities, taints, (all, said) => {
         for (const [i, { id, schedule }] of applyTaints(all, said).entries()) {
@@ -262,7 +262,7 @@ describe("whatever is tainted", () => {
     );
   });
 
-  test("what is not keeps its place in the bundle, and signs never before it is in it", () => {
+  test("an authority without a taint keeps its place in the bundle, and never signs before it is in it", () => {
     fc.assert(
       fc.property(authorities, taints, (all, said) => {
         for (const [i, { id, schedule }] of applyTaints(all, said).entries()) {
@@ -283,7 +283,7 @@ describe("whatever is tainted", () => {
     );
   });
 
-  test("the order of records and of taints says nothing", () => {
+  test("the order of records and of taints does not matter", () => {
     fc.assert(
       fc.property(authorities, taints, (all, said) => {
         const once = applyTaints(all, said);

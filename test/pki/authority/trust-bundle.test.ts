@@ -8,7 +8,7 @@ import { inHex } from "../../testkit/pki/der-mutation.ts";
 
 const day = (n: number): Date => new Date(Date.UTC(2026, 0, n));
 
-/** In the bundle from one day until, and without, another. */
+/** An authority in the bundle from one day until just before another. */
 const authority = (id: string, from: number, until: number, roots: readonly string[] = [id]) =>
   authorityStub(
     id,
@@ -37,7 +37,7 @@ test("is empty, and so is its PEM, when there is no authority", () => {
   expect(trustBundleAt([], day(1))).toEqual({ roots: [], pem: "" });
 });
 
-test("is in the order of publication, then of ids, whatever the order of the records", () => {
+test("has its roots in the order of publication, then of ids, in any order of records", () => {
   const authorities = [
     authority("cc", 1, 30),
     authority("ab", 2, 30),
@@ -53,7 +53,7 @@ test("is in the order of publication, then of ids, whatever the order of the rec
   );
 });
 
-test("holds a root once that several authorities need, where its first one put it", () => {
+test("holds a shared root once, in the place that the first authority gives it", () => {
   const authorities = [
     authority("aa", 2, 30, ["0b", "0a"]),
     authority("bb", 1, 30, ["0c", "0a"]),
@@ -68,7 +68,7 @@ test("keeps a shared root until the last authority that needs it retires", () =>
   expect(rootsAt(authorities, day(20))).toEqual([]);
 });
 
-test("does not change the order of what it was given", () => {
+test("does not reorder the list that it was given", () => {
   const authorities = [authority("bb", 2, 30), authority("aa", 1, 30)];
   trustBundleAt(authorities, day(10));
   expect(authorities.map(({ id }) => id)).toEqual(["bb", "aa"]);
@@ -104,7 +104,7 @@ test("the sequence is 0 before anything was published, then the last publication
 
 const days = fc.tuple(fc.nat({ max: 40 }), fc.nat({ max: 40 }), fc.nat({ max: 9 }));
 
-test("the sequence never falls, and grows whenever the roots change, while no record is lost", () => {
+test("the sequence never falls, and grows whenever the roots change", () => {
   fc.assert(
     fc.property(fc.array(days, { maxLength: 4 }), (rows) => {
       const authorities = rows.map(([from, length, root], i) =>

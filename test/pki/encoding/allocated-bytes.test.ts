@@ -3,7 +3,7 @@ import { allocateBytes } from "../../../src/pki/encoding/bytes.ts";
 
 const lengths = [0, 1, 64, 1000, 5000, 16 * 1024, 16 * 1024 + 1];
 
-test.each(lengths)("gives %d zeroed octets, and none of them twice", (length) => {
+test.each(lengths)("allocates %d zeroed octets, and none of them twice", (length) => {
   const parts = Array.from({ length: 50 }, (_, i) => {
     const part = allocateBytes(length);
     expect(part.length).toBe(length);

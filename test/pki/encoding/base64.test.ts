@@ -5,7 +5,7 @@ import { inHex } from "../../testkit/pki/der-mutation.ts";
 
 const octets = fc.uint8Array({ maxLength: 200 });
 
-/** The octets as Buffer reads them, where Buffer would also write this text; Buffer itself reads anything. */
+/** The octets that Buffer reads, if Buffer would write this text: it reads anything and writes canonically. */
 function asBuffer(text: string, encoding: "base64" | "base64url"): string | undefined {
   const read = Buffer.from(text, encoding);
   return read.toString(encoding) === text ? read.toString("hex") : undefined;
@@ -36,7 +36,7 @@ const symbols = fc
   .array(fc.constantFrom(..."ABQgwz09+/-_=\n é\u{141}"), { maxLength: 9 })
   .map((letters) => letters.join(""));
 
-test("reads of any text only what Buffer would write, as Buffer reads it", () => {
+test("accepts exactly the texts that Buffer would write, and reads them as Buffer does", () => {
   fc.assert(
     fc.property(symbols, (text) => {
       expect(inHexOf(parseBase64(text))).toBe(asBuffer(text, "base64"));
@@ -46,7 +46,7 @@ test("reads of any text only what Buffer would write, as Buffer reads it", () =>
   );
 });
 
-test("reads every ending of two and three symbols exactly when its spare bits are zero", () => {
+test("accepts an ending of two or three symbols exactly when its spare bits are zero", () => {
   const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
   for (const [i, symbol] of [...alphabet].entries()) {
     expect(parseBase64(`A${symbol}==`) !== undefined).toBe(i % 16 === 0);

@@ -16,7 +16,7 @@ import { derUnsignedInteger } from "../../testkit/pki/der-writing.ts";
 const write = ({ tag, children, content = "" }: DerTree): Uint8Array<ArrayBuffer> =>
   children ? derElement(tag, ...children.map(write)) : derElement(tag, hex(content));
 
-/** Reads the tree again, element by element, with the reader alone. */
+/** Reads the tree element by element. */
 function read(reader: DerReader, { tag, children }: DerTree): DerTree {
   expect(reader.nextIs(tag)).toBe(true);
   if (!children) return { tag, content: inHex(reader.content(tag)) };
@@ -48,7 +48,7 @@ test("reads what asn1js writes, for any tree", () => {
   );
 });
 
-test("writes what asn1js reads to the last octet", () => {
+test("writes trees that asn1js reads to the last octet", () => {
   fc.assert(
     fc.property(derTrees, (tree) => {
       const bytes = write(tree);
@@ -60,7 +60,7 @@ test("writes what asn1js reads to the last octet", () => {
   );
 });
 
-test("skips, and takes whole, any tree that asn1js writes", () => {
+test("skips any tree that asn1js writes, and returns it whole", () => {
   fc.assert(
     fc.property(derTrees, (tree) => {
       const bytes = encode(tree);
@@ -71,7 +71,7 @@ test("skips, and takes whole, any tree that asn1js writes", () => {
   );
 });
 
-/** What may go wrong with the framing of one element. */
+/** Faults in the framing of one element. */
 const damages: Record<string, (element: Octets) => Octets> = {
   "a length in the long form": longForm,
   "a tag of more than one octet": (element) => Buffer.concat([hex("1f"), element]),
@@ -85,7 +85,7 @@ function longForm(element: Octets): Octets {
   return Buffer.concat([Buffer.from([tag, first + 1, 0]), element.subarray(2)]);
 }
 
-/** The path to the last element of the last element, some levels down: nothing comes after it. */
+/** The path to the last element, some levels down. Nothing comes after it. */
 function lastPath({ children = [] }: DerTree, levels: number): number[] {
   const last = children.at(-1);
   return last && levels > 0 ? [children.length - 1, ...lastPath(last, levels - 1)] : [];
@@ -103,8 +103,8 @@ test.each(Object.entries(damages))("refuses any tree with %s", (_, damage) => {
 });
 
 /**
- * Octets that look like DER often enough to be DER sometimes. As tags they are of types whose content
- * asn1js does not look into either.
+ * Octets that are valid DER now and then. As tags, they are of types whose content asn1js does not parse
+ * either.
  */
 const nearlyDer = fc
   .array(fc.constantFrom(0x30, 0x31, 0xa0, 0x04, 0x04, 0x00, 0x80, 0x81, 0x82, 0x1f), {
@@ -112,14 +112,14 @@ const nearlyDer = fc
   })
   .map((octets) => Buffer.from(octets));
 
-/** Whether asn1js reads exactly one element here whose shortest encoding is what it was given. */
+/** Whether asn1js reads the octets as one element that they encode in the shortest form. */
 function isOneElementOfDer(octets: Octets): boolean {
   const { offset, result } = asn1js.fromBER(octets);
   if (octets.length === 0 || offset !== octets.length || hasEndOfContents(result)) return false;
   return inHex(shortestDer(result)) === inHex(octets);
 }
 
-test("accepts of nearly DER octets exactly those that asn1js reads and would write", () => {
+test("accepts exactly those octets that asn1js reads and would write", () => {
   let accepted = 0;
   fc.assert(
     fc.property(nearlyDer, (octets) => {
@@ -146,7 +146,7 @@ function readsWhole(octets: Octets): boolean {
   }
 }
 
-test("writes unsigned integers as asn1js does, whatever zeros come before", () => {
+test("writes unsigned integers as asn1js does, however many zeros come first", () => {
   const value = fc.bigInt({ min: 0n, max: (1n << 521n) - 1n });
   fc.assert(
     fc.property(value, fc.nat({ max: 5 }), (number, zeros) => {
@@ -161,7 +161,7 @@ test("writes unsigned integers as asn1js does, whatever zeros come before", () =
   );
 });
 
-test("reads of asn1js's integers exactly those that are not negative", () => {
+test("accepts exactly those integers of asn1js that are not negative", () => {
   fc.assert(
     fc.property(fc.bigInt({ min: -(1n << 130n), max: 1n << 130n }), (number) => {
       const bytes = new Uint8Array(asn1js.Integer.fromBigInt(number).toBER());

@@ -10,7 +10,7 @@ interface Vector {
   readonly read: string;
   /** `{7f}` stands for as many octets of content. */
   readonly der: string;
-  /** What was read; absent when it must be refused. */
+  /** The content that is read. Absent when the reader must refuse. */
   readonly value?: string;
 }
 
@@ -19,7 +19,7 @@ const vectors = readVectors<Vector>("der-reader");
 const octetsOf = (vector: Vector): Uint8Array<ArrayBuffer> =>
   hex(vector.der.replace(/\{(..)\}/, (_, count) => "5a".repeat(Number.parseInt(count, 16))));
 
-/** Each way to read, as a function that answers what it read. */
+/** The methods of the reader by name. */
 const reads: Record<string, (reader: DerReader) => Uint8Array | undefined> = {
   unsignedInteger: (reader) => reader.unsignedInteger(),
   bitStringOctets: (reader) => reader.bitStringOctets(),
@@ -58,7 +58,7 @@ test.each(borders)("writes and reads an element of %i octets", (length) => {
   reader.finish();
 });
 
-test("writes the octets of a BIT STRING behind its count of unused bits", () => {
+test("writes the count of unused bits before the octets of a BIT STRING", () => {
   expect(inHex(derBitString(hex("abcd")))).toBe("030300abcd");
 });
 
@@ -66,14 +66,14 @@ test("writes the parts of an element one after the other", () => {
   expect(inHex(derElement(Tag.set, hex("0500"), hex(""), hex("0101ff")))).toBe("310505000101ff");
 });
 
-test("says what comes next only while something comes", () => {
+test("expects no tag at the end", () => {
   const reader = new DerReader(hex("0500"));
   expect([reader.nextIs(Tag.null), reader.nextIs(Tag.boolean)]).toEqual([true, false]);
   reader.content(Tag.null);
   expect(reader.nextIs(Tag.null)).toBe(false);
 });
 
-test("reads inside its part of the octets alone", () => {
+test("does not read beyond the element that it entered", () => {
   const outer = new DerReader(hex("3003 0403ab cdef"));
   const inner = outer.enter(Tag.sequence);
   expect(() => inner.content(Tag.octetString)).toThrow(DerError);

@@ -12,7 +12,7 @@ const first = new Date("1950-01-01T00:00:00.000Z");
 const last = new Date("9999-12-31T23:59:59.999Z");
 const instants = fc.date({ min: first, max: last, noInvalidDate: true });
 
-/** The validity that the certificate reader finds between these two elements. */
+/** The validity that the certificate reader makes of these two elements. */
 const validityOf = (notBefore: Uint8Array, notAfter: Uint8Array): Validity =>
   parseToBeSigned(
     der(
@@ -50,7 +50,7 @@ test.each(refused)("refuses $why", (vector) => {
   expect(() => validityOf(element(vector), derTime(last))).toThrow(DerError);
 });
 
-test("writes any instant as asn1js reads it, cut to its second", () => {
+test("writes any instant as asn1js reads it, without the fraction of its second", () => {
   fc.assert(
     fc.property(instants, (instant) => {
       const { result } = fromBER(derTime(instant));
@@ -73,7 +73,7 @@ test("reads back any instant that it wrote", () => {
   );
 });
 
-test("reads no text as a time that it would not write", () => {
+test("accepts no text for a time that it would not write", () => {
   const digits = fc.stringMatching(/^[0-9]{12,14}Z$/);
   const tags = fc.constantFrom(0x17, 0x18);
   fc.assert(

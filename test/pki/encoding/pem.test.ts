@@ -6,7 +6,7 @@ import { inHex } from "../../testkit/pki/der-mutation.ts";
 const octets = fc.uint8Array({ minLength: 1, maxLength: 300 });
 const label = "CERTIFICATE";
 
-test("writes 64 columns, LF, and a newline at the end, whatever the length", () => {
+test("writes lines of 64 symbols, LF, and a newline at the end, for any length", () => {
   fc.assert(
     fc.property(octets, (bytes) => {
       const lines = toPem(label, bytes).split("\n");
@@ -36,7 +36,7 @@ test("reads back any octets that it wrote", () => {
   );
 });
 
-test("reads no two blocks, and none with anything before, after or inside", () => {
+test("refuses two blocks, and a block with anything before, after or inside", () => {
   const stray = fc.constantFrom("x", "-", "=", "\u0000", "\n-----BEGIN CERTIFICATE-----\n");
   fc.assert(
     fc.property(octets, stray, fc.nat(), (bytes, text, n) => {
@@ -48,7 +48,7 @@ test("reads no two blocks, and none with anything before, after or inside", () =
   );
 });
 
-/** Whether the text is read as something that it does not say: a letter more may make longer base64. */
+/** Whether the parser reads other octets than the text says. An inserted letter may make longer base64. */
 function readsOtherThan(pem: string, bytes: Uint8Array): boolean {
   const read = parsePem(pem, [label]);
   if (!read) return false;
@@ -56,7 +56,7 @@ function readsOtherThan(pem: string, bytes: Uint8Array): boolean {
   return Buffer.from(read).toString("base64") !== body || read.length === bytes.length;
 }
 
-test("reads a block under none of its labels as nothing", () => {
+test("refuses a block with another label", () => {
   const pem = toPem("PRIVATE KEY", Buffer.from("key"));
   expect(parsePem(pem, [label, "PUBLIC KEY"])).toBeUndefined();
   expect(parsePem(pem, [])).toBeUndefined();

@@ -21,11 +21,11 @@ test("reads a root of version 1, which has no extensions", async () => {
   expect(keys).toMatchObject([{ kty: "EC", crv: "P-256" }]);
 });
 
-test("the surgery of these tests leaves a whole certificate whole", () => {
+test("the edits of these tests keep a certificate valid where they change nothing", () => {
   expect(withFields((fields) => fields)).toEqual(root);
 });
 
-test("refuses a version 1 that is spelled out, version 2 and version 4", () => {
+test("refuses an encoded version 1, version 2 and version 4", () => {
   for (const version of ["a003020100", "a003020101", "a003020103"]) {
     const changed = withFields((fields) => [hex(version), ...fields]);
     expect(() => parseCertificate(changed)).toThrow(DerError);

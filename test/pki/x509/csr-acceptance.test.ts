@@ -136,7 +136,7 @@ const shapes: Record<string, CsrDepartures> = {
   },
 };
 
-test.each(Object.entries(shapes))("reads the key past %s", async (_, departures) => {
+test.each(Object.entries(shapes))("reads the key of a CSR with %s", async (_, departures) => {
   const key = await parseCsr(csrPem(buildCsr(p256, departures)));
   expect(inHex(key.spki)).toBe(inHex(p256.spki));
 });

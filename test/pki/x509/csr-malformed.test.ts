@@ -14,7 +14,7 @@ function paddedCsr(): Buffer {
   return csr.length % 3 === 1 ? csr : paddedCsr();
 }
 
-/** What the braces of csr-pem.json stand for. */
+/** The texts that the braces in csr-pem.json stand for. */
 function pieces(csr: Buffer): Record<string, string> {
   const pem = csrPem(csr).trimEnd().split("\n");
   const [begin = "", end = "", body = pem.slice(1, -1)] = [pem[0], pem.at(-1)];
@@ -65,7 +65,7 @@ interface DerVector {
   readonly refusal: string | null;
 }
 
-/** The edit is made before the request is signed when it concerns what the signature covers. */
+/** Edits the CSR; before signing it where the signature covers the edit. */
 const edited = ({ part, edit }: DerVector): string =>
   csrPem(buildCsr(signer, { [part]: (element: Buffer<ArrayBuffer>) => applyEdit(element, edit) }));
 
@@ -80,7 +80,7 @@ test.each(derVectors.filter(({ refusal }) => refusal !== null))("refuses $name",
   expect(reason).toBe(row.refusal);
 });
 
-test("refuses any octets in a PEM block, and never by an exception of its own", async () => {
+test("refuses any octets in a PEM block, and always with a CaError", async () => {
   const octets = fc.uint8Array({ maxLength: 200 });
   await fc.assert(
     fc.asyncProperty(octets, async (der) => {

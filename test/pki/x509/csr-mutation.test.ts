@@ -14,7 +14,7 @@ const reasons = new Set([
   "subject-key-unacceptable",
 ]);
 
-/** What is wrong with the answer to a CSR that must be refused; nothing when it was refused as it should. */
+/** The wrong answer to a CSR that must be refused; `undefined` for a right refusal. */
 async function wrongAnswer(csr: Uint8Array): Promise<string | undefined> {
   try {
     await parseCsr(csrPem(csr));
@@ -27,7 +27,7 @@ async function wrongAnswer(csr: Uint8Array): Promise<string | undefined> {
 
 async function wrongAnswers(cases: readonly Octets[]): Promise<string[]> {
   const wrong: string[] = [];
-  // In small groups: each one is a few operations of a thread pool of four.
+  // Each case is a few operations of a pool of four threads, so small groups suffice.
   for (let i = 0; i < cases.length; i += 16) {
     const answers = await Promise.all(cases.slice(i, i + 16).map(wrongAnswer));
     for (const [j, answer] of answers.entries()) if (answer) wrong.push(`case ${i + j}: ${answer}`);
@@ -35,7 +35,7 @@ async function wrongAnswers(cases: readonly Octets[]): Promise<string[]> {
   return wrong;
 }
 
-/** Every bit, or where there are many or the arithmetic is slow some of each octet. */
+/** The step from bit to bit: every bit, or some of each octet where there are many or they take long. */
 const flips: readonly [SignerKind, number][] = [
   ["EC-P256", 1],
   ["EC-P384", 11],

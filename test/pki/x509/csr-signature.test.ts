@@ -65,7 +65,7 @@ test.each(kinds)("refuses a signature of the %s key over another request", async
 const hashingKinds = kinds.filter((kind) => kind !== "Ed25519");
 
 test.each(hashingKinds)(
-  "refuses a %s signature that says another hash than it used",
+  "refuses a %s signature that names another hash than it used",
   async (kind) => {
     const signer = signers[kind];
     const other = kind.startsWith("EC") ? "ecdsa-with-SHA512" : "sha512WithRSAEncryption";
@@ -86,7 +86,7 @@ test.each(["RSA-2048", "Ed25519"] as const)(
 );
 
 test.each(["RSA-2048", "Ed25519"] as const)(
-  "refuses any %s signature bit changed",
+  "refuses a %s signature with one bit changed",
   async (kind) => {
     const bits = kind === "Ed25519" ? 512 : 2048;
     for (let bit = 0; bit < bits; bit += 13) {

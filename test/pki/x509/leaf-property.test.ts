@@ -34,7 +34,7 @@ const validities = fc
     notAfter: new Date(notAfter * 1000),
   }));
 
-test("any SPIFFE ID and any validity are what node:crypto reads from the leaf", async () => {
+test("node:crypto reads any SPIFFE ID and any validity from the leaf", async () => {
   await fc.assert(
     fc.asyncProperty(spiffeIds, validities, async (spiffeId, validity) => {
       const { der } = await issueLeaf(issuer, { spiffeId, publicKey, validity });

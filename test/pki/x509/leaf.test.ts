@@ -40,7 +40,7 @@ const signerKinds: readonly SignerKind[] = [
 const subjectKeys: Record<string, Octets> = Object.fromEntries(
   signerKinds.map((kind) => [kind, generateSigner(kind).spki]),
 );
-// A public key is a public key: the authority's own saves the making of another of 4096 bits.
+// The authority's own key saves generating another one of 4096 bits.
 subjectKeys["RSA-4096"] = Buffer.from(issuers["RSA-4096"].authority.publicKey.spki);
 
 const spiffeId = workload("foo", "bar");
@@ -67,7 +67,7 @@ describe.each(pairs)(
     const leaf = await issue(issuer, spki);
     const authority = new X509Certificate(issuer.authority.certificate.der);
 
-    test("is what node:crypto verifies under the authority", () => {
+    test("verifies under the authority with node:crypto", () => {
       const certificate = new X509Certificate(leaf);
       expect(certificate.verify(authority.publicKey)).toBe(true);
       expect(certificate.checkIssued(authority)).toBe(true);
@@ -84,7 +84,7 @@ describe.each(pairs)(
       expect(inHex(subjectKeyOfNode)).toBe(inHex(spki));
     });
 
-    test("is what @peculiar/x509 verifies and reads", async () => {
+    test("verifies and parses with @peculiar/x509", async () => {
       const certificate = new x509.X509Certificate(leaf);
       const { publicKey } = new x509.X509Certificate(issuer.authority.certificate.der);
       expect(await certificate.verify({ publicKey, signatureOnly: true })).toBe(true);
@@ -112,7 +112,7 @@ describe.each(pairs)(
       expect(inHex(elementAt(leaf, [0, 7]))).toBe(inHex(der(0xa3, der(0x30, ...extensions))));
     });
 
-    test("names its signature algorithm inside and outside, as the authority's key demands", () => {
+    test("names the signature algorithm of the authority's key, inside and outside", () => {
       const names: Record<AuthorityKey, SignatureName> = {
         "EC-P256": "ecdsa-with-SHA256",
         "EC-P384": "ecdsa-with-SHA384",
@@ -126,7 +126,7 @@ describe.each(pairs)(
   },
 );
 
-test("a leaf is of version 3, with an empty subject and the authority's subject as its issuer", async () => {
+test("a leaf has version 3, an empty subject, and the authority's subject as its issuer", async () => {
   const issuer = issuers["EC-P256"];
   const leaf = await issue(issuer, subjectKeys["EC-P256"] ?? hex(""));
   const authority = Buffer.from(issuer.authority.certificate.der);
@@ -180,7 +180,7 @@ test("nothing of a CSR but its key reaches the leaf", async () => {
   );
 });
 
-test("two CSRs of one key that ask for different things give leaves that differ in nothing of it", async () => {
+test("two CSRs of one key with different requests give leaves that differ in nothing requested", async () => {
   const signer = generateSigner("EC-P256");
   const plain = buildCsr(signer, { subject: hex("3000"), attributes: hex("a000") });
   const leaves = await Promise.all(

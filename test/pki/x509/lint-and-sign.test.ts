@@ -26,7 +26,7 @@ test("signs the very bytes that it linted", async () => {
   expect(verify("sha256", toBeSigned, key, signature)).toBe(true);
 });
 
-test("signs nothing that was meant otherwise", async () => {
+test("refuses bytes that differ from the intent", async () => {
   const { issuer } = intent;
   const others = [
     { ...intent, spiffeId: "spiffe://cluster.local/ns/foo/sa/other" },
@@ -46,7 +46,7 @@ test("signs nothing that was meant otherwise", async () => {
   }
 });
 
-/** Where one leaf may differ from another without a clause to say so: the serial number. */
+/** The bits that no clause fixes: those of the serial number. */
 const free = [elementAt(toBeSigned, [1])].map((element) => {
   const start = element.byteOffset - toBeSigned.byteOffset + 2;
   return { start: start * 8, end: (start + element.length - 2) * 8 };

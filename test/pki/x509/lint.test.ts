@@ -7,7 +7,7 @@ import { subjects } from "../../testkit/pki/certificates-linted.ts";
 import { readVectors } from "../../testkit/pki/certificates-vectors.ts";
 import { applyEdit, type DerEdit, hex, type Octets } from "../../testkit/pki/der-mutation.ts";
 
-/** An edit of faultless bytes, and what was meant where the bytes alone would break another clause. */
+/** An edit of faultless bytes, with an edit of the intent where the bytes alone would break another clause. */
 interface Vector {
   readonly name: string;
   readonly of: keyof typeof subjects;
@@ -21,11 +21,11 @@ interface Vector {
     readonly issuerValidity?: [string, string];
     readonly issuerKeyIdentifier?: null;
   };
-  /** The clause that is broken. */
+  /** The clause that the edit breaks. */
   readonly clause?: string;
-  /** Clauses that cannot be kept while it is. */
+  /** Clauses that the same edit cannot but break. */
   readonly also?: readonly string[];
-  /** Not DER of RFC 5280: found, whether by a clause or because it cannot be read. */
+  /** Whether the bytes are not DER. The linter then finds a clause or fails to parse them. */
   readonly isFaulty?: boolean;
 }
 
@@ -65,7 +65,7 @@ const refused = vectors.filter(({ clause }) => clause !== undefined);
 const faulty = vectors.filter(({ isFaulty }) => isFaulty);
 const accepted = vectors.filter((vector) => !vector.isFaulty && vector.clause === undefined);
 
-test.each(accepted)("has nothing to say about $name ($of)", (vector) => {
+test.each(accepted)("finds nothing in $name ($of)", (vector) => {
   expect(findings(vector)).toEqual([]);
 });
 
@@ -74,11 +74,11 @@ test.each(refused)("finds $name ($of)", (vector) => {
   expect(findings(vector).toSorted()).toEqual(expected.toSorted());
 });
 
-test.each(faulty)("finds fault with $name", (vector) => {
+test.each(faulty)("finds a fault in $name", (vector) => {
   expect(findings(vector)).not.toEqual([]);
 });
 
-/** The clauses as the linter's source lists them: each rule begins with its clause. */
+/** The clauses in the linter's source, where each rule begins with its clause. */
 function clausesInSource(): string[] {
   const source = readFileSync(new URL("../../../src/pki/x509/lint.ts", import.meta.url), "utf8");
   return [...source.matchAll(/\[\s*"([^"]+)",\s*(?:\(|keeps)/g)].map(([, clause = ""]) => clause);
@@ -93,7 +93,7 @@ test("every clause of the linter has a case that it refuses", () => {
 const unacceptableKeys = {
   "of a curve that is not allowed": `3056301006072a8648ce3d020106052b8104000a03420004${"11".repeat(64)}`,
   "with a compressed point": `3039301306072a8648ce3d020106082a8648ce3d03010703220002${"11".repeat(32)}`,
-  "of Ed25519 an octet short": `3029300506032b6570032000${"11".repeat(31)}`,
+  "of Ed25519 without its last octet": `3029300506032b6570032000${"11".repeat(31)}`,
 };
 
 test.each(Object.entries(unacceptableKeys))("finds a public key %s", (_, spki) => {

@@ -16,11 +16,11 @@ import {
 } from "../../testkit/pki/der-mutation.ts";
 import { refusalOf } from "../../testkit/refusal.ts";
 
-/** An RSA key that nobody owns: what is refused for its numbers needs no factors. */
+/** The numbers of an RSA key without its factors, which a refusal for the numbers does not need. */
 interface RsaKeyVector {
   readonly modulusBits: number;
   readonly exponent: string;
-  /** In place of the zero that makes a modulus positive. */
+  /** These octets replace the zero that makes a modulus positive. */
   readonly firstOctets?: string;
   readonly lastOctet?: string;
   readonly after?: string;
@@ -33,7 +33,7 @@ interface Vector {
   readonly rsaKey?: RsaKeyVector;
   readonly algorithm?: string;
   readonly refusal?: { readonly reason: string; readonly fault?: string };
-  /** The numbers are the import's to refuse, not the reader's. */
+  /** Whether the import of the key refuses it, and not the parser. */
   readonly atImport?: boolean;
 }
 
@@ -57,7 +57,7 @@ const refused = rows.filter(({ refusal }) => refusal !== undefined);
 const p256 = generateSigner("EC-P256");
 const rsa2048 = generateSigner("RSA-2048");
 
-/** A CSR of a key whose private key nobody has, with a signature that could be one of its kind. */
+/** A CSR for a key whose private key nobody has, with another key's signature of the right form. */
 function forgedCsr(spki: Octets): string {
   const isRsa = inHex(elementAt(spki, [0])).includes("2a864886f70d0101");
   const signer = isRsa ? rsa2048 : p256;
@@ -66,7 +66,7 @@ function forgedCsr(spki: Octets): string {
   return csrPem(buildCsr(signer, { spki, identifier }));
 }
 
-describe("the reader", () => {
+describe("the parser", () => {
   test.each(accepted)("accepts $name", ({ octets, algorithm }) => {
     const key = parseSubjectPublicKey(octets);
     expect(key.algorithm).toBe(algorithm);
@@ -97,7 +97,7 @@ describe("the reader", () => {
 });
 
 describe("a CSR", () => {
-  test.each(accepted)("of $name that its owner did not sign is refused", async ({ octets }) => {
+  test.each(accepted)("of $name is refused when another key signed it", async ({ octets }) => {
     const refusal = await refusalOf(() => parseCsr(forgedCsr(octets)));
     expect(refusal).toEqual({ reason: "csr-signature-invalid" });
   });
@@ -108,7 +108,7 @@ describe("a CSR", () => {
   });
 });
 
-test("refuses a SubjectPublicKeyInfo with anything around, inside or missing", () => {
+test("refuses a SubjectPublicKeyInfo with an octet more or less anywhere", () => {
   const spki = p256.spki;
   const [algorithm, key] = [elementAt(spki, [0]), elementAt(spki, [1])];
   const wrong = [

@@ -11,11 +11,11 @@ import { refusalOf } from "../../testkit/refusal.ts";
 
 interface Vector {
   readonly name: string;
-  /** Seconds, as they come in an int64. */
+  /** Seconds, within an int64. */
   readonly requested: string;
-  /** Seconds from now until the authority's NotAfter; ten years when absent. */
+  /** Seconds from now until the authority's notAfter. Absent for ten years. */
   readonly authorityLives?: number;
-  /** Seconds from now until the leaf's NotAfter. */
+  /** Seconds from now until the leaf's notAfter. */
   readonly lives?: number;
   readonly reason?: string;
 }
@@ -43,7 +43,7 @@ test.each(vectors.filter(({ reason }) => reason))("refuses $name", async (vector
   expect(await refusalOf(() => validity(vector))).toMatchObject({ reason: vector.reason });
 });
 
-test("says how long was asked for and how long is allowed", async () => {
+test("refuses with the requested lifetime and the maximum", async () => {
   const requestedSeconds = 2n ** 63n - 1n;
   const refusal = await refusalOf(() =>
     leafValidity(requestedSeconds, istio, authorityThatLives(), now),
@@ -55,7 +55,7 @@ test("says how long was asked for and how long is allowed", async () => {
   });
 });
 
-test("is made of whole seconds, two minutes back, inside the authority, for any request and instant", () => {
+test("any validity has whole seconds, begins two minutes back, and ends within the authority's", () => {
   const requests = fc.bigInt({ min: -(2n ** 63n), max: 7_776_000n });
   const instants = fc.date({
     min: new Date("1970-01-01"),
@@ -76,7 +76,7 @@ test("is made of whole seconds, two minutes back, inside the authority, for any 
   );
 });
 
-test("an authority is still good in the second before its NotAfter", () => {
+test("an authority can sign in the second before its notAfter", () => {
   const justBefore = new Date("2026-03-01T11:59:59.999Z");
   const { notAfter } = leafValidity(3600n, istio, authorityThatLives(0), justBefore);
   expect(notAfter).toEqual(now);

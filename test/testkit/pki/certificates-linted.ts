@@ -6,7 +6,7 @@ import { clusterLocal, createTestIssuer, oneDay, tenDays, workload } from "./cer
 import { generateSigner, type SignerKind, signatureIdentifier } from "./csr.ts";
 import { contentOf, elementAt, type Octets } from "./der-mutation.ts";
 
-/** To-be-signed bytes without a fault, and what they were meant to be. */
+/** Faultless to-be-signed bytes, with their intent. */
 export interface Subject {
   readonly toBeSigned: Octets;
   readonly intent: Intent;

@@ -1,16 +1,16 @@
 import "reflect-metadata/lite";
 import * as x509 from "@peculiar/x509";
 
-/** How a CA certificate made elsewhere differs from one of P-256 that signs itself. */
+/** The properties of a CA certificate that another implementation makes. */
 export interface RootOptions {
   readonly notAfter: Date;
   readonly notBefore?: Date;
   readonly name?: string;
-  /** The key; of its own kind when it is not P-256. */
+  /** Its key pair; a fresh one of P-256 if absent. */
   readonly keys?: CryptoKeyPair;
-  /** What signs it, when that is not itself. */
+  /** Its issuer; the certificate itself if absent. */
   readonly issuer?: { readonly name: string; readonly keys: CryptoKeyPair };
-  /** Octets of an extension that nobody knows, to make it long. */
+  /** The octets of an unknown extension, which make the certificate long. */
   readonly paddingOctets?: number;
 }
 
@@ -19,7 +19,7 @@ const p256 = { name: "ECDSA", namedCurve: "P-256" };
 export const createKeys = (algorithm: EcKeyGenParams | RsaHashedKeyGenParams = p256) =>
   crypto.subtle.generateKey(algorithm, true, ["sign", "verify"]) as Promise<CryptoKeyPair>;
 
-/** A CA certificate made elsewhere, DER. */
+/** Makes a CA certificate with @peculiar/x509, DER. */
 export async function createRoot({
   notAfter,
   notBefore = new Date("2020-01-01T00:00:00Z"),

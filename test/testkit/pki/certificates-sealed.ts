@@ -8,13 +8,13 @@ import {
 import type { TrustDomain } from "../../../src/pki/spiffe-id.ts";
 import { clusterLocal, tenDays } from "./certificates.ts";
 
-/** A KEK of octets that nobody else has, unless they are given. */
+/** Makes a KEK, of random octets unless they are given. */
 export const createKek = (
   id: string,
   octets: Uint8Array<ArrayBuffer> = crypto.getRandomValues(new Uint8Array(kekOctets)),
 ): Promise<Kek> => importKek(id, octets);
 
-/** A new authority, sealed. */
+/** Makes the record of a new authority. */
 export async function createRecord(
   kek: Kek,
   key: AuthorityKey = "EC-P256",
@@ -23,7 +23,7 @@ export async function createRecord(
   return sealAuthority(await createAuthority(domain, key, tenDays), domain, [kek]);
 }
 
-/** The record's fields, for a test to change. */
+/** The fields of an authority's record, for a test to change. */
 export interface RecordFields {
   version: unknown;
   id: string;
@@ -40,7 +40,7 @@ export interface RecordFields {
 export const fieldsOf = ({ value }: StoredRecord): RecordFields =>
   JSON.parse(value) as RecordFields;
 
-/** The record with its fields changed, and its text as compact as before. */
+/** The record with changed fields, in the same compact JSON. */
 export function tampered(
   record: StoredRecord,
   change: (fields: RecordFields) => object,

@@ -37,7 +37,7 @@ export const schedule = (from: string, until: string): Schedule => ({
   retiresAt: new Date(until),
 });
 
-/** A schedule of ten days; the instants of the tests lie inside it. */
+/** A schedule of ten days, around the instants of the tests. */
 export const tenDays: Schedule = schedule("2026-03-01T00:00:00.000Z", "2026-03-11T00:00:00.000Z");
 
 export const oneDay: Validity = {
@@ -54,7 +54,7 @@ export async function createTestIssuer(
   return createIssuer(authority, webSigningKey(extractablePrivateKey, algorithm));
 }
 
-/** An authority that never was: what bundles and rotation look at, and an empty certificate. */
+/** An authority with the fields that bundles and rotation read, and an empty certificate. */
 export function authorityStub(
   id: string,
   phases: Schedule,

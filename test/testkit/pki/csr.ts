@@ -1,7 +1,7 @@
 import { generateKeyPairSync, type KeyObject, sign } from "node:crypto";
 import { type Change, der, hex, type Octets } from "./der-mutation.ts";
 
-/** AlgorithmIdentifiers of signatures, from RFC 3279, RFC 4055, RFC 5758, RFC 8410. */
+/** The AlgorithmIdentifiers of signatures (RFC 3279, RFC 4055, RFC 5758, RFC 8410). */
 export const signatureIdentifier = {
   "ecdsa-with-SHA1": hex("300906072a8648ce3d0401"),
   "ecdsa-with-SHA224": hex("300a06082a8648ce3d040301"),
@@ -22,13 +22,13 @@ export const signatureIdentifier = {
 
 export type SignatureName = keyof typeof signatureIdentifier;
 
-/** Somebody who asks for a certificate: `node:crypto` keys, and how they sign. */
+/** The sender of a CSR: a key of `node:crypto` and its signature algorithm. */
 export interface CsrSigner {
   readonly privateKey: KeyObject;
   /** SubjectPublicKeyInfo. */
   readonly spki: Octets;
   readonly algorithm: SignatureName;
-  /** `null` for a key that has only one way to sign. */
+  /** `null` for Ed25519, which has a hash of its own. */
   readonly hash: string | null;
 }
 
@@ -51,24 +51,24 @@ export function generateSigner(kind: SignerKind): CsrSigner {
   return { privateKey, spki, algorithm, hash: "sha256" };
 }
 
-/** Departures from a CSR that is as it should be. */
+/** Departures from a valid CSR. */
 export interface CsrDepartures {
   readonly spki?: Octets;
   readonly subject?: Octets;
   readonly attributes?: Octets;
-  /** AlgorithmIdentifier of the signature. */
+  /** The AlgorithmIdentifier of the signature. */
   readonly identifier?: Octets;
   /** Changes the CertificationRequestInfo before it is signed. */
   readonly info?: Change;
   readonly signature?: Change;
-  /** Changes the whole after it was signed. */
+  /** Changes the whole request after it was signed. */
   readonly request?: Change;
 }
 
-/** `O=` that is empty, as pilot-agent sends it. */
+/** The subject of pilot-agent: an empty `O=`. */
 const pilotAgentSubject: Octets = hex("300b31093007060355040a1300");
 
-/** An extensionRequest with one critical SAN of one URI, as every Istio client sends it. */
+/** An extensionRequest with one critical SAN of one URI. Every Istio client sends one. */
 export const requestedUri = (uri: string): Octets =>
   der(0xa0, attribute("2a864886f70d01090e", der(0x30, sanExtension(uri))));
 
@@ -85,7 +85,7 @@ const attribute = (oid: string, value: Octets): Octets =>
 
 const same: Change = (element) => element;
 
-/** A PKCS#10 request (RFC 2986), DER, signed after `info` and before `request` is applied. */
+/** Builds a CSR (PKCS#10, RFC 2986), DER. It applies `info` before signing and `request` after. */
 export function buildCsr(signer: CsrSigner, departures: CsrDepartures = {}): Octets {
   const { spki = signer.spki, info = same, signature = same, request = same } = departures;
   const signed = info(
@@ -107,7 +107,7 @@ export function buildCsr(signer: CsrSigner, departures: CsrDepartures = {}): Oct
   );
 }
 
-/** PEM, 64 columns. */
+/** PEM with 64 symbols a line. */
 export function csrPem(request: Uint8Array, label = "CERTIFICATE REQUEST"): string {
   const lines = Buffer.from(request)
     .toString("base64")

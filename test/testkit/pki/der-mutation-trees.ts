@@ -2,11 +2,11 @@ import * as asn1js from "asn1js";
 import fc from "fast-check";
 import { der, hex, type Octets } from "./der-mutation.ts";
 
-/** A DER value as a tree: what both the code under test and asn1js are compared with. */
+/** A DER value as a tree, with which tests compare both the code under test and asn1js. */
 export interface DerTree {
   readonly tag: number;
   readonly children?: readonly DerTree[];
-  /** Content octets of a primitive, in hexadecimal. */
+  /** The content octets of a primitive in hexadecimal. */
   readonly content?: string;
 }
 
@@ -19,7 +19,7 @@ const primitive: fc.Arbitrary<DerTree> = fc.oneof(
   }),
   fc.record({
     tag: fc.constant(0x04),
-    // Around the borders of the short form, of one octet of length and of two.
+    // These lengths are at the borders of the short form, of one length octet and of two.
     content: fc.constantFrom(127, 128, 255, 256, 65_535, 65_536).map((n) => "5a".repeat(n)),
   }),
   fc.record({
@@ -44,7 +44,7 @@ function integer(value: bigint): string {
   return Number.parseInt(even.slice(0, 2), 16) >= 0x80 ? `00${even}` : even;
 }
 
-/** Trees of every type that X.509 uses, up to ten deep. */
+/** Trees of every type that X.509 uses, up to ten levels deep. */
 export const derTrees: fc.Arbitrary<DerTree> = fc.letrec<{ tree: DerTree }>((tie) => ({
   tree: fc.oneof(
     { depthSize: "small", maxDepth: 10 },
@@ -56,7 +56,7 @@ export const derTrees: fc.Arbitrary<DerTree> = fc.letrec<{ tree: DerTree }>((tie
   ),
 })).tree;
 
-/** The tree in asn1js's own types, which it can encode. */
+/** The tree in the types of asn1js, which encodes them. */
 export function toAsn1js({ tag, children, content = "" }: DerTree): asn1js.BaseBlock {
   const idBlock = { tagClass: tag >= 0x80 ? 3 : 1, tagNumber: tag & 0x1f };
   if (children) {
@@ -70,15 +70,15 @@ export function toAsn1js({ tag, children, content = "" }: DerTree): asn1js.BaseB
   return result;
 }
 
-/** Whether there is BER's end-of-contents somewhere, which DER never has. */
+/** Whether the block has an end-of-contents of BER anywhere. DER has none. */
 export function hasEndOfContents(block: asn1js.AsnType): boolean {
-  // What asn1js guesses to be inside an OCTET STRING is nobody's business here.
+  // asn1js parses the content of an OCTET STRING by guessing, so the guesses do not count.
   const { value = [] } = block.valueBlock as { value?: asn1js.AsnType[] };
   const inside = block.idBlock.isConstructed ? value : [];
   return block instanceof asn1js.EndOfContent || inside.some(hasEndOfContents);
 }
 
-/** What asn1js understood, encoded again with the shortest lengths. */
+/** Encodes a block of asn1js again, with the shortest lengths. */
 export function shortestDer(block: asn1js.AsnType): Octets {
   const { tagClass, tagNumber, isConstructed } = block.idBlock;
   const tag = ((tagClass - 1) << 6) | (isConstructed ? 0x20 : 0) | tagNumber;

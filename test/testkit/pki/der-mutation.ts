@@ -1,11 +1,11 @@
-/** Octets in the hands of a test: a Buffer, for its comparisons and its hexadecimal. */
+/** Octets as tests have them: a Buffer, which compares and prints well. */
 export type Octets = Buffer<ArrayBuffer>;
 
 export const hex = (text: string): Octets => Buffer.from(text.replaceAll(" ", ""), "hex");
 
 export const inHex = (octets: Uint8Array): string => Buffer.from(octets).toString("hex");
 
-/** One DER element, encoded by other code than the one under test. */
+/** Encodes one DER element. It shares no code with the writer under test. */
 export function der(tag: number, ...parts: readonly Uint8Array[]): Octets {
   const content = Buffer.concat(parts);
   return Buffer.concat([Buffer.from([tag]), lengthOctets(content.length), content]);
@@ -27,7 +27,7 @@ export function derInteger(value: bigint): Octets {
 
 interface Parts {
   readonly tag: number;
-  /** What comes before the elements inside: the unused-bits octet of a BIT STRING, else nothing. */
+  /** The octets before the inner elements: the unused-bits octet of a BIT STRING, else none. */
   readonly prefix: Octets;
   readonly content: Octets;
   readonly length: number;
@@ -47,7 +47,7 @@ function partsOf(bytes: Octets): Parts {
   };
 }
 
-/** The elements inside one element, as they lie there. Reaches into BIT STRINGs and OCTET STRINGs. */
+/** The elements inside an element, which may be a BIT STRING or an OCTET STRING. */
 export function childrenOf(element: Octets): Octets[] {
   const children: Octets[] = [];
   let { content } = partsOf(element);
@@ -59,7 +59,7 @@ export function childrenOf(element: Octets): Octets[] {
   return children;
 }
 
-/** The element that a path of child indices leads to. */
+/** The element at a path of child indices. */
 export function elementAt(element: Octets, path: readonly number[]): Octets {
   const [index, ...rest] = path;
   if (index === undefined) return element;
@@ -71,10 +71,10 @@ export function elementAt(element: Octets, path: readonly number[]): Octets {
 /** The content octets of one element. */
 export const contentOf = (element: Octets): Octets => partsOf(element).content;
 
-/** One element into whatever shall stand in its place: nothing, another, or several. */
+/** Replaces an element by another, by several or by none. */
 export type Change = (element: Octets) => Octets;
 
-/** The element with the one that the path leads to changed, and every length above it put right. */
+/** Changes the element at a path and corrects every length above it. */
 export function changeAt(element: Octets, path: readonly number[], change: Change): Octets {
   const [index, ...rest] = path;
   if (index === undefined) return change(element);
@@ -85,24 +85,24 @@ export function changeAt(element: Octets, path: readonly number[], change: Chang
   return der(tag, prefix, ...children);
 }
 
-/** An edit as the vectors write it: where, and one of the changes; octets in hexadecimal. */
+/** An edit in a vector: a path and one of the changes. Octets are in hexadecimal. */
 export interface DerEdit {
   readonly at: readonly number[];
-  /** These octets in place of the element; the empty string removes it. */
+  /** Replaces the element by these octets; the empty string removes it. */
   readonly replace?: string;
-  /** These octets inside the element, after its content. */
+  /** Appends these octets to the content. */
   readonly append?: string;
-  /** These octets right after the element. */
+  /** Inserts these octets after the element. */
   readonly after?: string;
-  /** This text in place of the content. */
+  /** Replaces the content by this text. */
   readonly text?: string;
-  /** Another identifier octet. */
+  /** Replaces the identifier octet. */
   readonly tag?: number;
-  /** These octets in place of the identifier and length octets. */
+  /** Replaces the identifier and length octets. */
   readonly header?: string;
-  /** The length in the long form, with this many octets. */
+  /** Writes the length in the long form with this many octets. */
   readonly lengthOctets?: number;
-  /** In place of the content, this many SEQUENCEs, each in the one before. */
+  /** Replaces the content by this many SEQUENCEs, each inside the one before. */
   readonly nest?: number;
 }
 

@@ -5,10 +5,10 @@ import * as x509 from "@peculiar/x509";
 import type { PluggedInMaterial } from "../../../src/cli/import/plugged-in-material.ts";
 import { OperatorError } from "../../../src/foundation/operator-error.ts";
 
-/** Inside the validity of every certificate made here. */
+/** An instant within the validity of every certificate of this file. */
 export const now = new Date("2026-06-01T00:00:00.000Z");
 
-/** A CA made for a test: its certificate, and keys to sign others with. */
+/** A CA made for a test. */
 export interface TestCa {
   readonly name: string;
   readonly keys: CryptoKeyPair;
@@ -16,10 +16,10 @@ export interface TestCa {
   readonly keyPem: string;
 }
 
-/** Departures from an authority that is as it should be. */
+/** Departures from a valid authority. */
 export interface CaDepartures {
   readonly issuer?: TestCa;
-  /** Stands in the certificate instead of the issuer's own. */
+  /** Replaces the issuer's own name in the certificate. */
   readonly issuerName?: string;
   readonly keys?: CryptoKeyPair;
   readonly notBefore?: Date;
@@ -49,7 +49,7 @@ export const maySign: x509.Extension = new x509.KeyUsagesExtension(
   true,
 );
 
-/** An authority, self-signed unless it has an issuer. */
+/** Makes an authority, self-signed unless it has an issuer. */
 export async function createCa(name: string, departures: CaDepartures = {}): Promise<TestCa> {
   const { issuer, hash = "SHA-256", extensions = [isCa(), maySign] } = departures;
   const keys = departures.keys ?? (await generateKeys());
@@ -70,7 +70,7 @@ export async function createCa(name: string, departures: CaDepartures = {}): Pro
   return { name, keys, pem: `${certificate.toString("pem")}\n`, keyPem: `${keyPem}\n` };
 }
 
-/** What would be read of a `cacerts` directory. */
+/** The material that a `cacerts` directory would hold. */
 export function materialOf(
   authority: Pick<TestCa, "pem" | "keyPem">,
   { chain, roots }: { readonly chain?: string; readonly roots?: string } = {},
@@ -84,7 +84,7 @@ export function materialOf(
   };
 }
 
-/** What the operator is told, line by line. Anything else that is thrown, or an answer, fails the test. */
+/** The lines of the OperatorError that the work throws. Every other outcome fails the test. */
 export async function operatorErrorOf(work: () => unknown): Promise<readonly string[]> {
   try {
     await work();
@@ -95,7 +95,7 @@ export async function operatorErrorOf(work: () => unknown): Promise<readonly str
   throw new Error("no OperatorError was thrown");
 }
 
-/** Writes a directory of these files. */
+/** Writes these files into a folder. */
 export async function writeFolder(
   folder: string,
   files: Readonly<Record<string, string>>,
@@ -104,7 +104,7 @@ export async function writeFolder(
   return folder;
 }
 
-/** Copies vectors into a directory, under the names that Istio gives them there. */
+/** Copies vectors into a folder, under the names that Istio gives them. */
 export async function copyVectors(
   folder: string,
   vectors: Readonly<Record<string, string>>,
@@ -115,7 +115,7 @@ export async function copyVectors(
   return folder;
 }
 
-/** Istio's own test data as `cacerts` directories. The second EC authority came without its key. */
+/** Istio's own test data as `cacerts` directories. Its second EC authority has no key. */
 export const vectorFolders: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   "istio-cacerts": cacerts(""),
   "istio-cacerts, second generation": cacerts("-alt"),
