@@ -18,7 +18,7 @@ import {
   startSigningCa,
   taintKeyOf,
 } from "../testkit/ca/tainted-ca.ts";
-import { createKeys, createRoot, type RootOptions } from "../testkit/pki/certificates-rooted.ts";
+import { createKeys, createRoot, type RootOptions } from "../testkit/pki/foreign-root.ts";
 
 const base64 = (der: Uint8Array): string => Buffer.from(der).toString("base64");
 

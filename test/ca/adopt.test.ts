@@ -14,7 +14,7 @@ import {
   signerOf,
   taint,
 } from "../testkit/ca/tainted-ca.ts";
-import { createKeys, createRoot } from "../testkit/pki/certificates-rooted.ts";
+import { createKeys, createRoot } from "../testkit/pki/foreign-root.ts";
 import { expectNothingExportable } from "../testkit/reachable-keys.ts";
 
 const day = 86_400;

@@ -8,14 +8,14 @@ import {
   RecordError,
 } from "../../src/custody/authority-record.ts";
 import { clusterLocal } from "../testkit/pki/certificates.ts";
+import { inHex } from "../testkit/pki/der-mutation.ts";
+import { openRecord } from "../testkit/pki/record-opening.ts";
 import {
   createKek,
   createRecord,
   type RecordFields,
   tampered,
-} from "../testkit/pki/certificates-sealed.ts";
-import { inHex } from "../testkit/pki/der-mutation.ts";
-import { openRecord } from "../testkit/pki/record-opening.ts";
+} from "../testkit/pki/sealed-record.ts";
 
 const kek = await createKek("k1");
 const record = await createRecord(kek);
@@ -126,10 +126,13 @@ test("refuses a record of a megabyte, and a deeply nested one", () => {
   expect(checkOf(`${record.value}${" ".repeat(1 << 20)}`)).toBe("form");
 });
 
-test.each([0, 2, -1, 1.5, 2 ** 53])("refuses version %d, whatever else the record holds", (version) => {
-  expect(checkOf(tampered(record, () => ({ version })).value)).toBe("version");
-  expect(checkOf(JSON.stringify({ version, shape: "of tomorrow" }))).toBe("version");
-});
+test.each([0, 2, -1, 1.5, 2 ** 53])(
+  "refuses version %d, whatever else the record holds",
+  (version) => {
+    expect(checkOf(tampered(record, () => ({ version })).value)).toBe("version");
+    expect(checkOf(JSON.stringify({ version, shape: "of tomorrow" }))).toBe("version");
+  },
+);
 
 test("refuses a record with a prototype for a field", () => {
   expect(checkOf(record.value.replace("{", '{"__proto__":{"x":1},'))).toBe("form");

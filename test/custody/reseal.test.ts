@@ -1,9 +1,9 @@
 import { expect, test } from "vitest";
 import { resealAuthority } from "../../src/custody/seal.ts";
 import { clusterLocal, trustDomain } from "../testkit/pki/certificates.ts";
-import { createKek, createRecord, fieldsOf, tampered } from "../testkit/pki/certificates-sealed.ts";
 import { inHex } from "../testkit/pki/der-mutation.ts";
 import { openRecord } from "../testkit/pki/record-opening.ts";
+import { createKek, createRecord, fieldsOf, tampered } from "../testkit/pki/sealed-record.ts";
 
 const [old, newest] = [await createKek("old"), await createKek("newest")];
 const record = await createRecord(old);

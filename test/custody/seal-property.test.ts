@@ -2,9 +2,9 @@ import fc from "fast-check";
 import { expect, test } from "vitest";
 import { RecordError } from "../../src/custody/authority-record.ts";
 import { clusterLocal } from "../testkit/pki/certificates.ts";
-import { createKek, createRecord, fieldsOf } from "../testkit/pki/certificates-sealed.ts";
 import { flipBit } from "../testkit/pki/der-mutation.ts";
 import { openRecord } from "../testkit/pki/record-opening.ts";
+import { createKek, createRecord, fieldsOf } from "../testkit/pki/sealed-record.ts";
 
 const kek = await createKek("k1");
 const record = await createRecord(kek);

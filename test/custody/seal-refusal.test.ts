@@ -4,15 +4,15 @@ import type { StoredRecord } from "../../src/custody/authority-store.ts";
 import { kekOctets } from "../../src/custody/kek.ts";
 import { createAuthority } from "../../src/pki/authority/self-signed-authority.ts";
 import { clusterLocal, schedule, trustDomain } from "../testkit/pki/certificates.ts";
+import { applyEdit, type DerEdit, flipBit } from "../testkit/pki/der-mutation.ts";
+import { openRecord } from "../testkit/pki/record-opening.ts";
 import {
   createKek,
   createRecord,
   fieldsOf,
   type RecordFields,
   tampered,
-} from "../testkit/pki/certificates-sealed.ts";
-import { applyEdit, type DerEdit, flipBit } from "../testkit/pki/der-mutation.ts";
-import { openRecord } from "../testkit/pki/record-opening.ts";
+} from "../testkit/pki/sealed-record.ts";
 
 type Check = RecordError["check"];
 

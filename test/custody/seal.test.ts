@@ -15,10 +15,10 @@ import {
   trustDomain,
   workload,
 } from "../testkit/pki/certificates.ts";
-import { createKek, createRecord, fieldsOf } from "../testkit/pki/certificates-sealed.ts";
 import { generateSigner } from "../testkit/pki/csr.ts";
 import { inHex } from "../testkit/pki/der-mutation.ts";
 import { openRecord } from "../testkit/pki/record-opening.ts";
+import { createKek, createRecord, fieldsOf } from "../testkit/pki/sealed-record.ts";
 
 const kek = await createKek("k1");
 const keys: readonly AuthorityKey[] = ["EC-P256", "EC-P384", "RSA-2048", "RSA-4096"];

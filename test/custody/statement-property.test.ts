@@ -7,8 +7,8 @@ import { openTaint, sealTaint } from "../../src/custody/taint-statement.ts";
 import { createAdditionalRoot } from "../../src/pki/authority/additional-root.ts";
 import { second } from "../testkit/ca/timeline.ts";
 import { clusterLocal } from "../testkit/pki/certificates.ts";
-import { createRoot } from "../testkit/pki/certificates-rooted.ts";
-import { createKek } from "../testkit/pki/certificates-sealed.ts";
+import { createRoot } from "../testkit/pki/foreign-root.ts";
+import { createKek } from "../testkit/pki/sealed-record.ts";
 
 const kek = await createKek("k1");
 const taint = { id: "ab".repeat(20), taintedAt: second(0), retiresAt: second(1.5) };
@@ -60,7 +60,8 @@ const respellings: Record<string, (text: string) => string> = {
   "another content hidden before it": (text) => text.replace('"says"', '"says":{},"says"'),
   "a letter as an escape": (text) => text.replace("cluster.local", "\\u0063luster.local"),
   "a prototype": (text) => text.replace("{", '{"__proto__":{"x":1},'),
-  "a prototype for a field of its content": (text) => text.replace('"says":{', '"says":{"__proto__":"x",'),
+  "a prototype for a field of its content": (text) =>
+    text.replace('"says":{', '"says":{"__proto__":"x",'),
   "its fields in another order": (text) =>
     JSON.stringify(Object.fromEntries(Object.entries(JSON.parse(text)).reverse())),
   "white space, as an editor writes it": (text) => JSON.stringify(JSON.parse(text), undefined, 2),

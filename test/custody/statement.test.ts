@@ -9,9 +9,9 @@ import { openTaint, sealTaint } from "../../src/custody/taint-statement.ts";
 import { createAdditionalRoot } from "../../src/pki/authority/additional-root.ts";
 import { second } from "../testkit/ca/timeline.ts";
 import { clusterLocal, trustDomain } from "../testkit/pki/certificates.ts";
-import { createRoot } from "../testkit/pki/certificates-rooted.ts";
-import { createKek, createRecord } from "../testkit/pki/certificates-sealed.ts";
+import { createRoot } from "../testkit/pki/foreign-root.ts";
 import { openRecord } from "../testkit/pki/record-opening.ts";
+import { createKek, createRecord } from "../testkit/pki/sealed-record.ts";
 
 const octets = crypto.getRandomValues(new Uint8Array(kekOctets));
 const [kek, spare] = [await createKek("k1", octets), await createKek("spare")];
@@ -138,8 +138,16 @@ describe("a statement is refused", () => {
       "seal",
     ],
     ["with fewer fields in its content", () => tampered(sealedTaint, { says: {} }), "seal"],
-    ["with its content in another order", () => tampered(sealedTaint, { says: reversed(says()) }), "seal"],
-    ["with a number in its content", () => tampered(sealedTaint, { says: { taintedAt: 1 } }), "form"],
+    [
+      "with its content in another order",
+      () => tampered(sealedTaint, { says: reversed(says()) }),
+      "seal",
+    ],
+    [
+      "with a number in its content",
+      () => tampered(sealedTaint, { says: { taintedAt: 1 } }),
+      "form",
+    ],
     ["with null for its content", () => tampered(sealedTaint, { says: null }), "form"],
     ["with one field more", () => tampered(sealedTaint, { note: "" }), "form"],
     ["without its MAC", () => tampered(sealedTaint, { mac: "" }), "seal"],
@@ -217,8 +225,16 @@ describe("a statement is refused", () => {
       { certificate: "AAAA", publishedFrom: second(0).toISOString() },
       "certificate",
     ],
-    ["a certificate that is not base64", { certificate: "A", publishedFrom: second(0).toISOString() }, "form"],
-    ["a publication that is not an instant", { certificate: "AAAA", publishedFrom: "soon" }, "form"],
+    [
+      "a certificate that is not base64",
+      { certificate: "A", publishedFrom: second(0).toISOString() },
+      "form",
+    ],
+    [
+      "a publication that is not an instant",
+      { certificate: "AAAA", publishedFrom: "soon" },
+      "form",
+    ],
     [
       "an instant without milliseconds",
       { certificate: "AAAA", publishedFrom: "2026-11-21T12:00:00Z" },

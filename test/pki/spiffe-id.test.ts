@@ -10,7 +10,7 @@ import {
   workloadSpiffeId,
 } from "../../src/pki/spiffe-id.ts";
 import { clusterLocal, trustDomain } from "../testkit/pki/certificates.ts";
-import { readVectors } from "../testkit/pki/certificates-vectors.ts";
+import { readVectors } from "../testkit/pki/vectors.ts";
 
 /** `{63a}` stands for 63 letters. */
 const filled = (text = ""): string =>

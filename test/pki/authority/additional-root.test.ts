@@ -15,8 +15,8 @@ import {
 } from "../../../src/pki/authority/trust-bundle.ts";
 import { DerError } from "../../../src/pki/encoding/der-reader.ts";
 import { phasesOf, second, secondOf, stub } from "../../testkit/ca/timeline.ts";
-import { createRoot } from "../../testkit/pki/certificates-rooted.ts";
 import { applyEdit, inHex } from "../../testkit/pki/der-mutation.ts";
+import { createRoot } from "../../testkit/pki/foreign-root.ts";
 
 const der = await createRoot({ notAfter: second(1000) });
 const root = await createAdditionalRoot(der, second(100));

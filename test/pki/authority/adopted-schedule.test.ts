@@ -15,9 +15,17 @@ const adopted = (expiresAt: number, now = 0): Phases =>
 test.each<[string, number, Phases]>([
   ["that lasts long enough signs as long as a minted one", 100_000, [0, 0, 1000, 1110]],
   ["that lasts just long enough does too", 1110, [0, 0, 1000, 1110]],
-  ["that lasts less stops early enough for its last leaf to expire before it does", 1109, [0, 0, 999, 1109]],
+  [
+    "that lasts less stops early enough for its last leaf to expire before it does",
+    1109,
+    [0, 0, 999, 1109],
+  ],
   ["does not stop before a successor can sign", 240, [0, 0, 130, 240]],
-  ["too old for its last leaf still waits for a successor, and is trusted to its end", 239, [0, 0, 130, 239]],
+  [
+    "too old for its last leaf still waits for a successor, and is trusted to its end",
+    239,
+    [0, 0, 130, 239],
+  ],
   ["that ends when a successor can sign signs to its end", 130, [0, 0, 130, 130]],
   ["signs to its end when no successor can be in time", 60, [0, 0, 60, 60]],
 ])("an adopted authority %s", (_, expiresAt, expected) => {

@@ -10,7 +10,7 @@ import {
   hasEndOfContents,
   shortestDer,
   toAsn1js,
-} from "../../testkit/pki/der-mutation-trees.ts";
+} from "../../testkit/pki/der-trees.ts";
 import { derUnsignedInteger } from "../../testkit/pki/der-writing.ts";
 
 const write = ({ tag, children, content = "" }: DerTree): Uint8Array<ArrayBuffer> =>

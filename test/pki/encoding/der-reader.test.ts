@@ -1,9 +1,9 @@
 import { expect, test } from "vitest";
 import { DerError, DerReader, Tag } from "../../../src/pki/encoding/der-reader.ts";
 import { derElement } from "../../../src/pki/encoding/der-writer.ts";
-import { readVectors } from "../../testkit/pki/certificates-vectors.ts";
 import { der, hex, inHex } from "../../testkit/pki/der-mutation.ts";
 import { derBitString } from "../../testkit/pki/der-writing.ts";
+import { readVectors } from "../../testkit/pki/vectors.ts";
 
 interface Vector {
   readonly name: string;

@@ -1,9 +1,9 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { readVectors } from "../../testkit/pki/certificates-vectors.ts";
 import { buildCsr, csrPem, generateSigner } from "../../testkit/pki/csr.ts";
 import { parseCsr } from "../../testkit/pki/csr-parsing.ts";
 import { applyEdit, type DerEdit } from "../../testkit/pki/der-mutation.ts";
+import { readVectors } from "../../testkit/pki/vectors.ts";
 import { refusalOf } from "../../testkit/refusal.ts";
 
 const signer = generateSigner("EC-P256");

@@ -5,8 +5,8 @@ import { webSigningKey } from "../../../src/pki/web-crypto-provider.ts";
 import { lintAndSign } from "../../../src/pki/x509/issuer.ts";
 import { lint } from "../../../src/pki/x509/lint.ts";
 import { parseSubjectPublicKey } from "../../../src/pki/x509/subject-public-key.ts";
-import { subjects } from "../../testkit/pki/certificates-linted.ts";
 import { contentOf, elementAt, flipBit, inHex } from "../../testkit/pki/der-mutation.ts";
+import { subjects } from "../../testkit/pki/lint-subjects.ts";
 
 const keys = await crypto.subtle.generateKey({ name: "ECDSA", namedCurve: "P-256" }, false, [
   "sign",

@@ -3,9 +3,9 @@ import { expect, test } from "vitest";
 import { lint } from "../../../src/pki/x509/lint.ts";
 import type { Intent } from "../../../src/pki/x509/linted-certificate.ts";
 import type { Validity } from "../../../src/pki/x509/validity.ts";
-import { subjects } from "../../testkit/pki/certificates-linted.ts";
-import { readVectors } from "../../testkit/pki/certificates-vectors.ts";
 import { applyEdit, type DerEdit, hex, type Octets } from "../../testkit/pki/der-mutation.ts";
+import { subjects } from "../../testkit/pki/lint-subjects.ts";
+import { readVectors } from "../../testkit/pki/vectors.ts";
 
 /** An edit of faultless bytes, with an edit of the intent where the bytes alone would break another clause. */
 interface Vector {

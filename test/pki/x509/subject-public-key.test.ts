@@ -3,7 +3,6 @@ import { describe, expect, test } from "vitest";
 import { CaError } from "../../../src/foundation/errors.ts";
 import { DerError } from "../../../src/pki/encoding/der-reader.ts";
 import { parseSubjectPublicKey } from "../../../src/pki/x509/subject-public-key.ts";
-import { readVectors } from "../../testkit/pki/certificates-vectors.ts";
 import { buildCsr, csrPem, generateSigner, signatureIdentifier } from "../../testkit/pki/csr.ts";
 import { parseCsr } from "../../testkit/pki/csr-parsing.ts";
 import {
@@ -14,6 +13,7 @@ import {
   inHex,
   type Octets,
 } from "../../testkit/pki/der-mutation.ts";
+import { readVectors } from "../../testkit/pki/vectors.ts";
 import { refusalOf } from "../../testkit/refusal.ts";
 
 /** The numbers of an RSA key without its factors, which a refusal for the numbers does not need. */

@@ -6,7 +6,7 @@ import {
   type Validity,
   wholeSeconds,
 } from "../../../src/pki/x509/validity.ts";
-import { readVectors } from "../../testkit/pki/certificates-vectors.ts";
+import { readVectors } from "../../testkit/pki/vectors.ts";
 import { refusalOf } from "../../testkit/refusal.ts";
 
 interface Vector {
