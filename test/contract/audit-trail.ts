@@ -22,7 +22,7 @@ import {
   type ServiceUnderTest,
 } from "./service-under-test.ts";
 
-/** One event for each call, with what the issue asks of it, and without a secret. */
+/** Every call leaves one audit event: who called, how the call ended, and no secret. */
 export function describeAuditTrail(
   service: () => ServiceUnderTest,
   { hasTrailers }: Platform,
@@ -65,7 +65,7 @@ export function describeAuditTrail(
 
   describe("an issued certificate", () => {
     test.each(protocols)(
-      "leaves who, from where, by whom, which and until when, over $name",
+      "leaves its caller, its authority, its serial number and its end, over $name",
       async (protocol) => {
         const request = requestOf(protocol, csr(), await bearer(service()));
         const outcome = await outcomeOf(protocol, await service().send(request));
@@ -82,7 +82,7 @@ export function describeAuditTrail(
       },
     );
 
-    test("leaves who named which identity, when a node proxy did", async () => {
+    test("leaves the node proxy that named its identity", async () => {
       const metadata = { ImpersonatedIdentity: own.spiffeId };
       const headers = await bearer(service(), "istio-system:ztunnel");
       expect(await audited({ ...csr(), metadata }, headers)).toMatchObject({
@@ -94,7 +94,7 @@ export function describeAuditTrail(
   });
 
   describe("a refused call", () => {
-    test("without a credential leaves only that", async () => {
+    test("without a credential leaves that reason alone", async () => {
       expect(await audited(csr(), {})).toEqual({
         event: "create-certificate",
         outcome: "refused",
@@ -121,7 +121,7 @@ export function describeAuditTrail(
       expect(audit).not.toHaveProperty("spiffeId");
     });
 
-    test("leaves the check even when it is the last", async () => {
+    test("leaves the check of the cluster, which is the last", async () => {
       const headers = { ...(await bearer(service())), clusterid: "other" };
       expect(await audited(csr(), headers)).toMatchObject({ check: "cluster" });
     });
@@ -166,7 +166,7 @@ export function describeAuditTrail(
       expect(await audited(call, headers)).toMatchObject({ reason: "impersonation-denied", check });
     });
 
-    test("leaves that the issuer could not be asked", async () => {
+    test("leaves that its issuer was unreachable", async () => {
       const headers = await bearer(service(), "foo:bar", issuers.down);
       expect(await audited(csr(), headers)).toMatchObject({
         outcome: "refused",
@@ -174,7 +174,7 @@ export function describeAuditTrail(
       });
     });
 
-    test("leaves that nobody waited for it", async () => {
+    test("leaves that its caller had stopped waiting", async () => {
       const headers = {
         ...(await bearer(service(), "foo:bar", issuers.hanging)),
         "connect-timeout-ms": "20",
@@ -208,7 +208,7 @@ export function describeAuditTrail(
           requestOf(connectJson, "x", { ...(await bearer(service())), "content-encoding": "gzip" }),
       ],
       [
-        "a timeout that is none",
+        "an invalid timeout",
         async () =>
           requestOf(connectJson, "{}", {
             ...(await bearer(service())),

@@ -12,9 +12,9 @@ const record = (digit: string, value = `value of ${digit}`): StoredRecord => ({
 });
 
 /**
- * What the port `AuthorityStore` promises, as far as one reader can see it.
+ * The promises of the port `AuthorityStore` that a single reader can observe.
  *
- * @param create A store that is empty.
+ * @param create Makes an empty store.
  */
 export function describeAuthorityStore(create: () => Promise<AuthorityStore>): void {
   const storeOf = async (...records: readonly StoredRecord[]) => {
@@ -30,16 +30,16 @@ export function describeAuthorityStore(create: () => Promise<AuthorityStore>): v
       expect(await (await storeOf()).load()).toEqual([]);
     });
 
-    test("gives back what was put", async () => {
+    test("returns a record that was put", async () => {
       expect(await loaded(await storeOf(record("a")))).toEqual([record("a")]);
     });
 
-    test("gives back every record", async () => {
+    test("returns every record", async () => {
       const records = ["1", "2", "3", "a", "b", "c", "d"].map((digit) => record(digit));
       expect(await loaded(await storeOf(...records.toReversed()))).toEqual(records);
     });
 
-    test("gives back as many records as any rotation leaves behind", async () => {
+    test("returns as many records as any rotation leaves behind", async () => {
       const records = Array.from({ length: 64 }, (_, i) => record("0", `${i}`)).map((each, i) => ({
         ...each,
         id: i.toString(16).padStart(40, "0"),
@@ -47,16 +47,16 @@ export function describeAuthorityStore(create: () => Promise<AuthorityStore>): v
       expect(await loaded(await storeOf(...records))).toEqual(records);
     });
 
-    test("keeps a value to the letter", async () => {
+    test("keeps a value unchanged", async () => {
       const value = `{"a":"\ufeffé\\u0000\u{1f511}"}\r\n ${"x".repeat(200_000)}\n`;
       expect(await loaded(await storeOf(record("a", value)))).toEqual([record("a", value)]);
     });
 
-    test("keeps an empty value: what is there is there", async () => {
+    test("keeps a record with an empty value", async () => {
       expect(await loaded(await storeOf(record("a", "")))).toEqual([record("a", "")]);
     });
 
-    test("takes the same record twice as once", async () => {
+    test("keeps one record when the same is put twice", async () => {
       expect(await loaded(await storeOf(record("a"), record("a")))).toEqual([record("a")]);
     });
 
@@ -65,7 +65,7 @@ export function describeAuthorityStore(create: () => Promise<AuthorityStore>): v
       expect(await loaded(store)).toEqual([record("a", "sealed anew")]);
     });
 
-    test("keeps what different kinds of record say of one authority", async () => {
+    test("keeps records of different kinds for one authority", async () => {
       const records = recordKinds.map((kind) => ({ ...record("a", kind), kind }));
       const store = await storeOf(...records);
       const byKind = (a: StoredRecord, b: StoredRecord) => (a.kind < b.kind ? -1 : 1);
@@ -74,19 +74,19 @@ export function describeAuthorityStore(create: () => Promise<AuthorityStore>): v
       expect((await store.load()).map(({ kind }) => kind).toSorted()).toEqual(["root", "taint"]);
     });
 
-    test("loses what is deleted, and nothing else", async () => {
+    test("deletes one record and no other", async () => {
       const store = await storeOf(record("a"), record("b"));
       await store.delete(record("a"));
       expect(await loaded(store)).toEqual([record("b")]);
     });
 
-    test("takes it in its stride when what is deleted is not there", async () => {
+    test("does nothing when the record to delete is not there", async () => {
       const store = await storeOf(record("a"));
       await store.delete(record("b"));
       expect(await loaded(store)).toEqual([record("a")]);
     });
 
-    test("gives copies: what a reader does to them changes nothing", async () => {
+    test("returns a list that its reader may change", async () => {
       const store = await storeOf(record("a"));
       ((await store.load()) as StoredRecord[]).length = 0;
       expect(await store.load()).toHaveLength(1);

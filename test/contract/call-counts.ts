@@ -16,7 +16,7 @@ interface Counts {
   readonly started: number;
 }
 
-/** How many calls have ended with each code, and how many were timed. */
+/** Reads the counts of calls by code, of timed calls, and of calls begun. */
 async function counts({ metrics }: CountingServer): Promise<Counts> {
   const text = await metrics();
   const [, timed = "0"] = /^grpc_server_handling_seconds_count\{.*\} (\d+)$/m.exec(text) ?? [];
@@ -37,7 +37,7 @@ const countedProtocols = {
   "HTTP/1.1": [connectJson, connectBinary, grpcWeb],
 } as const;
 
-/** Every protocol says in its own way how a call has ended; all are counted by what they say. */
+/** Each protocol carries its status code in another place; the server counts calls by the code. */
 export async function expectCallsCounted(
   server: CountingServer,
   version: keyof typeof countedProtocols,
@@ -47,7 +47,7 @@ export async function expectCallsCounted(
     ["OK", csr, headers],
     ["Unauthenticated", csr, { authorization: "Bearer junk" }],
     ["InvalidArgument", "junk", headers],
-    // What was compressed in a way that nobody here knows.
+    // An unknown compression.
     ["Unimplemented", csr, { ...headers, "grpc-encoding": "x", "content-encoding": "x" }],
   ];
   for (const protocol of countedProtocols[version]) {

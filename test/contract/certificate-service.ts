@@ -9,7 +9,7 @@ import { describeWireMessages } from "./wire-messages.ts";
 import { describeWireRequests } from "./wire-requests.ts";
 
 /**
- * What Istio's clients, operators and auditors rest on, whatever platform serves it.
+ * The contract of a CA with Istio's clients, operators and auditors, which every platform keeps.
  *
  * @param start Starts the service once for all of these tests, its authority founded.
  */

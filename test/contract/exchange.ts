@@ -1,14 +1,14 @@
 import { bearer, type Outcome, outcomeOf, type Protocol, requestOf } from "./rpc-calls.ts";
 import { issuers, type ServiceUnderTest } from "./service-under-test.ts";
 
-/** What is unusual about a request; the rest is a workload's. */
+/** The parts of a request that a test sets; a workload's usual ones take the place of the others. */
 export interface Sending {
   readonly body?: BodyInit | null;
   readonly headers?: Record<string, string>;
   readonly issuer?: string;
 }
 
-/** Requests of one authenticated workload, put together by hand. */
+/** Sends requests of one authenticated workload. */
 export interface Exchange {
   readonly send: (protocol: Protocol, sending: Sending) => Promise<Response>;
   readonly outcome: (protocol: Protocol, sending: Sending) => Promise<Outcome>;
@@ -31,7 +31,7 @@ export function createExchange(service: ServiceUnderTest, csr: string): Exchange
   return { send, outcome, codeOf };
 }
 
-/** A body that comes in these pieces, its length unannounced. */
+/** A body of these chunks, without a length. */
 export function streamOf(...chunks: readonly Uint8Array[]): ReadableStream<Uint8Array> {
   const rest = [...chunks];
   return new ReadableStream({

@@ -17,7 +17,7 @@ const onePem =
   /^-----BEGIN CERTIFICATE-----\n(?:[A-Za-z0-9+/]{64}\n)*[A-Za-z0-9+/]{1,64}={0,2}\n-----END CERTIFICATE-----\n$/;
 const backdateSeconds = 120;
 
-/** What a workload gets, over each protocol. */
+/** The certificates that workloads and node proxies get, over each protocol. */
 export function describeIssuedCertificates(service: () => ServiceUnderTest): void {
   let workload: Workload;
 
@@ -55,7 +55,7 @@ export function describeIssuedCertificates(service: () => ServiceUnderTest): voi
       expect(chain.at(-1)).toBe(await textOf(bundle));
     });
 
-    test("the leaf verifies with the root, and is of the caller and its key", async () => {
+    test("the leaf verifies with the root, and names the caller and its key", async () => {
       const [leafPem = "", rootsPem = ""] = await chainFor({}, protocol);
       const leaf = new X509Certificate(leafPem);
       const root = new X509Certificate(rootsPem);
@@ -91,7 +91,7 @@ export function describeIssuedCertificates(service: () => ServiceUnderTest): voi
     expect((await leafFor()).serialNumber).not.toBe((await leafFor()).serialNumber);
   });
 
-  test("a CSR of an RSA key is as good", async () => {
+  test("a CSR of an RSA key is accepted", async () => {
     const { csrPem } = await createWorkload(rsa2048);
     expect((await leafFor({ csr: csrPem })).publicKey.algorithm).toMatchObject({
       modulusLength: 2048,
@@ -101,7 +101,7 @@ export function describeIssuedCertificates(service: () => ServiceUnderTest): voi
   test.each([
     ["an empty organisation (pilot-agent)", "O="],
     ["nothing (ztunnel)", ""],
-  ])("a CSR whose subject is %s is as good", async (_, subject) => {
+  ])("a CSR whose subject is %s is accepted", async (_, subject) => {
     const { csrPem } = await createWorkload(p256, subject);
     expect((await leafFor({ csr: csrPem })).subject).toBe("");
   });
@@ -132,7 +132,7 @@ export function describeIssuedCertificates(service: () => ServiceUnderTest): voi
       ["an empty ImpersonatedIdentity", { ImpersonatedIdentity: "" }],
       ["keys in another case", { impersonatedIdentity: "x", IMPERSONATEDIDENTITY: "x" }],
       ["a signer in another case", { certSigner: "x", certsigner: "x" }],
-      ["what the comment in Istio's proto names", { WorkloadName: "w", ClusterID: "other" }],
+      ["the keys that Istio's proto mentions", { WorkloadName: "w", ClusterID: "other" }],
       ["an identity that is a list", { ImpersonatedIdentity: ["x"] }],
       ["an identity that is a number", { ImpersonatedIdentity: 1 }],
       ["an identity that is true", { ImpersonatedIdentity: true }],
@@ -163,7 +163,7 @@ export function describeIssuedCertificates(service: () => ServiceUnderTest): voi
       }
     });
 
-    test("gets its own when it names none, or names it", async () => {
+    test("gets its own identity when it names none, or names its own", async () => {
       const own = [{ type: "url", value: spiffeId("istio-system/sa/ztunnel") }];
       expect(namesOf(await leafFor(ztunnel))).toEqual(own);
       expect(await impersonating(spiffeId("istio-system/sa/ztunnel"))).toEqual(own);

@@ -12,13 +12,13 @@ import { trustedIssuerWithoutKeys } from "../testkit/callers/trusted-issuers.ts"
 import type { FakePod } from "../testkit/kubernetes/api-server.ts";
 import { refusalOf } from "../testkit/refusal.ts";
 
-/** A cluster of whose pods somebody knows. */
+/** A cluster, and a source that knows its pods. */
 export interface CheckedCluster {
-  /** A pod that is new, or has changed. */
+  /** Adds a pod, or changes one. */
   readonly put: (pod: FakePod) => void;
   readonly remove: (pod: FakePod) => void;
   readonly pods: Pods;
-  /** Until what has been put and removed is known. */
+  /** Resolves once the source knows every change. */
   readonly settle: () => Promise<void>;
   readonly close: () => Promise<void>;
 }
@@ -70,7 +70,7 @@ export const denied = (rule: ImpersonationRule): Refusal => ({
   rule,
 });
 
-/** What every source of pods answers (istio facts §3, §10.2). */
+/** Every source of pods leads to the same decisions as Istio's node authorizer (docs/design/istio.md). */
 export function describeNodeChecks(
   start: (cluster: string, clock: () => Date) => Promise<CheckedCluster>,
 ): void {
@@ -108,9 +108,9 @@ export function describeNodeChecks(
     });
 
     test.each<[string, readonly FakePod[], string, ImpersonationRule]>([
-      ["the target is nowhere", [ztunnel], wanted, "instance"],
+      ["there is no target", [ztunnel], wanted, "instance"],
       ["the target is only on another node", [ztunnel, offNode], wanted, "instance"],
-      ["what it names is no SPIFFE ID", [ztunnel, onNode], "not-spiffe-idenditity", "identity"],
+      ["it names an invalid SPIFFE ID", [ztunnel, onNode], "not-spiffe-idenditity", "identity"],
       ["its own pod is not there", [onNode], wanted, "pod"],
       ["its pod has another UID", [{ ...ztunnel, uid: "54321" }, onNode], wanted, "pod-uid"],
       [
@@ -175,28 +175,28 @@ export function describeNodeChecks(
   });
 
   describe("a node proxy of one cluster of two", () => {
-    test("gets what is in its cluster", async () => {
+    test("gets the identity of a pod in its cluster", async () => {
       await put(remote, [ztunnel, onNode]);
       expect(await policy(proxyOf(remoteIssuer()), wanted, now)).toBe(wanted);
       expect(await refusalOf(() => ask())).toEqual(denied("pod"));
     });
 
-    test("is denied what is only in the other", async () => {
+    test("is denied an identity whose pod is only in the other cluster", async () => {
       await put(primary, [ztunnel]);
       await put(remote, [ztunnel, onNode]);
       expect(await refusalOf(() => ask())).toEqual(denied("instance"));
     });
   });
 
-  describe("what has changed counts:", () => {
+  describe("a decision follows a change:", () => {
     beforeEach(async () => {
       await put(primary, [ztunnel, onNode]);
       await ask();
-      passOldYes();
+      passApproval();
     });
 
-    /** Until an old yes has to have ended. */
-    function passOldYes(): void {
+    /** Moves the clock to where an old approval no longer counts. */
+    function passApproval(): void {
       instant = addSeconds(instant, podsKnownSeconds);
     }
 
@@ -224,7 +224,7 @@ export function describeNodeChecks(
       primary.remove(onNode);
       await primary.settle();
       expect(await ask()).toBe(wanted);
-      passOldYes();
+      passApproval();
       primary.remove(second);
       await primary.settle();
       expect(await refusalOf(ask)).toEqual(denied("instance"));

@@ -11,7 +11,7 @@ import {
 } from "./rpc-calls.ts";
 import { issuers, maximumSeconds, type ServiceUnderTest } from "./service-under-test.ts";
 
-/** One call that is refused, and all that the caller may learn of it. */
+/** A refused call, and everything that its caller may learn of the refusal. */
 interface RefusedCall {
   readonly name: string;
   readonly headers?: () => Promise<Record<string, string>>;
@@ -20,7 +20,7 @@ interface RefusedCall {
   readonly message: string;
 }
 
-/** The codes of the refusals, and the sentences: the same over each protocol. */
+/** Refusals have the same code and the same message over each protocol. */
 export function describeRefusedRequests(service: () => ServiceUnderTest): void {
   let workload: Workload;
   let other: Workload;
@@ -74,7 +74,7 @@ export function describeRefusedRequests(service: () => ServiceUnderTest): void {
     { name: "without a credential", headers: async () => ({}) },
     { name: "with Basic credentials", headers: async () => ({ authorization: "Basic eDp5" }) },
     { name: "with lower-case bearer", headers: async () => ({ authorization: "bearer x" }) },
-    { name: "with a token of junk", headers: async () => ({ authorization: "Bearer x" }) },
+    { name: "with a malformed token", headers: async () => ({ authorization: "Bearer x" }) },
     {
       name: "with a token too long",
       headers: async () => ({ authorization: `Bearer ${"a".repeat(20_000)}` }),
@@ -95,13 +95,16 @@ export function describeRefusedRequests(service: () => ServiceUnderTest): void {
       },
     },
     { name: "with a token of another issuer", headers: withClaims({ iss: "https://evil.test" }) },
-    { name: "with a token of a look-alike", headers: withClaims({ iss: `${issuers.cluster}/` }) },
+    {
+      name: "with a token of an issuer that looks alike",
+      headers: withClaims({ iss: `${issuers.cluster}/` }),
+    },
     { name: "with a token for another audience", headers: withClaims({ aud: ["vault"] }) },
     { name: "with an expired token", headers: withClaims({ exp: 1_000_000_000 }) },
     { name: "with a token that never expires", headers: withClaims({ exp: undefined }) },
     { name: "with a token of a node", headers: withClaims({ sub: "system:node:n1" }) },
     {
-      name: "with a token that contradicts itself",
+      name: "with a token whose claims contradict each other",
       headers: withClaims({ sub: "system:serviceaccount:foo:root" }),
     },
     { name: "that claims another cluster", headers: withHeaders({ clusterid: "team" }) },
@@ -120,7 +123,7 @@ export function describeRefusedRequests(service: () => ServiceUnderTest): void {
       ...denied,
     },
     {
-      name: "of a workload that names even its own",
+      name: "of a workload that names its own identity",
       call: impersonating("spiffe://cluster.local/ns/foo/sa/bar"),
       ...denied,
     },
@@ -174,7 +177,7 @@ export function describeRefusedRequests(service: () => ServiceUnderTest): void {
       message: "no such signer",
     },
     { name: "without a CSR", call: () => ({}), ...csrRejected },
-    { name: "with a CSR of junk", call: () => ({ csr: "junk" }), ...csrRejected },
+    { name: "with a malformed CSR", call: () => ({ csr: "junk" }), ...csrRejected },
     { name: "with two CSRs", call: withCsr((pem) => pem + other.csrPem), ...csrRejected },
     { name: "with text after the CSR", call: withCsr((pem) => `${pem}x`), ...csrRejected },
     {
@@ -201,13 +204,13 @@ export function describeRefusedRequests(service: () => ServiceUnderTest): void {
     { name: "for longer than Go can count", call: lasting(9_223_372_037n), ...tooLong },
     { name: "for ever", call: lasting(2n ** 63n - 1n), ...tooLong },
     {
-      name: "with a token of an issuer whose keys cannot be had",
+      name: "with a token of an issuer whose keys are unavailable",
       headers: () => bearer(service(), "foo:bar", issuers.down),
       ...unavailable,
     },
   ];
 
-  test.each(calls)("refuses a call $name, alike over every protocol", async (refused) => {
+  test.each(calls)("refuses a call $name, over every protocol", async (refused) => {
     const headers = await (refused.headers ?? (() => bearer(service())))();
     const call = refused.call?.(workload) ?? { csr: workload.csrPem };
     const { code, message } = refused;
@@ -220,7 +223,7 @@ export function describeRefusedRequests(service: () => ServiceUnderTest): void {
 
   test.each([
     ["does not wait longer for an issuer than the caller does", issuers.hanging, 300],
-    ["does not wait at all for a caller that does not", issuers.stalled, 0],
+    ["does not wait for an issuer when the caller does not wait", issuers.stalled, 0],
   ])("%s, over every protocol", async (_, issuer, milliseconds) => {
     const credential = await bearer(service(), "foo:bar", issuer);
     const answers = protocols.map(async (protocol) => {
@@ -228,7 +231,7 @@ export function describeRefusedRequests(service: () => ServiceUnderTest): void {
       const request = requestOf(protocol, { csr: workload.csrPem }, headers);
       return outcomeOf(protocol, await service().send(request));
     });
-    // Who waits until the issuer is given up says that the CA is unavailable.
+    // A service that waited until it gave the issuer up would answer Unavailable.
     const deadlineExceeded = expect.objectContaining({ code: "DeadlineExceeded" });
     expect(await Promise.all(answers)).toEqual(protocols.map(() => deadlineExceeded));
   });

@@ -15,12 +15,12 @@ export interface CertificateCall {
   readonly metadata?: JsonObject;
 }
 
-/** What a caller sees of an answer. */
+/** An answer as its caller sees it. */
 export type Outcome =
   | { readonly certChain: readonly string[] }
   | { readonly code: string; readonly message: string };
 
-/** One way to put a call on the wire. */
+/** A protocol, and how it puts a call on the wire. */
 export interface Protocol {
   readonly name: string;
   readonly contentType: string;
@@ -52,7 +52,7 @@ export function grpcFrame(message: Uint8Array, flag = 0): Uint8Array<ArrayBuffer
 
 const sending = (service: ServiceUnderTest) => ({
   baseUrl: origin,
-  // The clients ask for "error", which workerd does not know.
+  // The clients set the redirect mode "error", which workerd does not know.
   fetch: (input: RequestInfo | URL, init?: RequestInit) =>
     service.send(new Request(input as string, { ...init, redirect: "manual" })),
 });
@@ -120,7 +120,7 @@ export function requestOf(
   });
 }
 
-/** What a response says, read without the help of a client. */
+/** Reads the outcome of a response without the help of a client. */
 export async function outcomeOf(protocol: Protocol, response: Response): Promise<Outcome> {
   return protocol === grpcWeb ? grpcWebOutcome(response) : connectOutcome(response);
 }
@@ -158,7 +158,7 @@ function readTrailers(message: Uint8Array, trailers: Headers): void {
   }
 }
 
-/** `repeated string cert_chain = 1`, read by hand: tag 0x0a, a varint, as many octets. */
+/** Reads `repeated string cert_chain = 1` by hand: tag 0x0a, the length as a varint, the text. */
 function certChainIn(message: Uint8Array): string[] {
   const chain: string[] = [];
   for (let at = 0; at < message.length; ) {

@@ -7,10 +7,10 @@ export const issuers = {
   cluster: "https://cluster.test",
   /** Of the cluster `team`; vouches for `team-*`; `team-mesh:ztunnel` is its node proxy. */
   team: "https://team.test",
-  /** Two that never answer when they are asked for their keys. */
+  /** These two never answer a request for their keys. */
   hanging: "https://hanging.test",
   stalled: "https://stalled.test",
-  /** Answers with an error when it is asked for its keys. */
+  /** Answers a request for its keys with an error. */
   down: "https://down.test",
   /** Three whose API servers review tokens before the keys count; those of two are in trouble. */
   reviewed: "https://reviewed.test",
@@ -18,7 +18,7 @@ export const issuers = {
   away: "https://away.test",
 } as const;
 
-/** `ISSUERS` of a service under test, but for where the keys are. */
+/** `ISSUERS` of a service under test, without the places of the keys. */
 export const issuerTables = {
   cluster: {
     issuer: issuers.cluster,
@@ -37,10 +37,14 @@ export const issuerTables = {
   down: { issuer: issuers.down },
 } as const;
 
-/** The secret of their tables. */
+/** The secret that their tables name. */
 export const apiCredentialName = "CLUSTER_CREDENTIAL_API";
 
-/** The rest of `ISSUERS`, but for where the keys are. @param api Under it stand their API servers. */
+/**
+ * The reviewed issuers of `ISSUERS`, without the places of the keys.
+ *
+ * @param api The URL below which their API servers stand.
+ */
 export function reviewedTables(api: string): readonly object[] {
   return (["reviewed", "busy", "away"] as const).map((name) => ({
     issuer: issuers[name],
@@ -54,7 +58,7 @@ export function reviewedTables(api: string): readonly object[] {
   }));
 }
 
-/** The trust domain of a service under test, and its longest leaf: the default. */
+/** The defaults of a service under test: its trust domain, and the lifetime of its longest leaf. */
 export const trustDomain = "cluster.local";
 export const maximumSeconds = 7_776_000;
 
@@ -67,26 +71,26 @@ export interface ServiceUnderTest {
   readonly key: TokenKey;
   /** The instant that the service takes for now. */
   readonly now: () => Date;
-  /** The audit events since they were last taken. */
+  /** Removes and returns the audit events so far. */
   readonly takeAudits: () => readonly AuditLine[];
 }
 
-/** One that is configured with {@link reviewedTables} as well. */
+/** A service that is configured with {@link reviewedTables} as well. */
 export interface ReviewingService extends ServiceUnderTest {
-  /** How often the API servers of the reviewed issuers were asked. */
+  /** The number of questions to the API servers of the reviewed issuers so far. */
   readonly questions: () => Promise<number>;
 }
 
-/** What a platform can do, and so what its service answers. */
+/** The abilities of a platform on which the answers of its service depend. */
 export interface Platform {
-  /** Whether it can speak native gRPC; one that cannot refuses it in words. */
+  /** Whether it can answer native gRPC. A platform that cannot refuses it with an explanation. */
   readonly hasTrailers: boolean;
 }
 
 export const origin = "https://ca.test";
 export const rpcPath = "/istio.v1.auth.IstioCertificateService/CreateCertificate";
 
-/** The text of a body that does not call itself text, about which workerd would warn. */
+/** The text of a body of any type. `Response.text` would make workerd warn of a type that is not text. */
 export async function textOf(response: Response): Promise<string> {
   return new TextDecoder().decode(await response.arrayBuffer());
 }

@@ -3,7 +3,7 @@ import { X509Certificate } from "@peculiar/x509";
 import { describe, expect, test } from "vitest";
 import { origin, type ServiceUnderTest, textOf, trustDomain } from "./service-under-test.ts";
 
-/** What operators, probes and verifiers fetch without a credential. */
+/** The endpoints that operators, probes and verifiers use without a credential. */
 export function describeTrustBundleEndpoints(service: () => ServiceUnderTest): void {
   const get = (path: string, headers: HeadersInit = {}, method = "GET") =>
     service().send(new Request(`${origin}${path}`, { method, headers }));
@@ -13,7 +13,7 @@ export function describeTrustBundleEndpoints(service: () => ServiceUnderTest): v
     expect([response.status, await response.text()]).toEqual([200, "ok\n"]);
   });
 
-  test("/readyz says that it is ready, which authority signs, and that all is well", async () => {
+  test("/readyz says that the CA is ready, and which authority signs", async () => {
     const response = await get("/readyz");
     expect(response.status).toBe(200);
     expect(response.headers.get("cache-control")).toBe("no-store");
@@ -73,7 +73,7 @@ export function describeTrustBundleEndpoints(service: () => ServiceUnderTest): v
       expect(headers.get("cache-control")).toMatch(/^public, max-age=\d{1,2}$/);
     });
 
-    test("has the same ETag as long as it is the same", async () => {
+    test("keeps its ETag while the bundle is the same", async () => {
       expect(await etagOf()).toBe(await etagOf());
     });
 
@@ -92,7 +92,7 @@ export function describeTrustBundleEndpoints(service: () => ServiceUnderTest): v
       ["the tag, weak", (etag) => `W/${etag}`],
       ["a list with the tag", (etag) => `"other", W/"x",${etag} , "y"`],
       ["anything", () => "*"],
-    ])("has nothing new for a client that holds %s", async (_, ifNoneMatch) => {
+    ])("answers 304 to a client that holds %s", async (_, ifNoneMatch) => {
       const etag = await etagOf();
       for (const method of ["GET", "HEAD"]) {
         const response = await get(path, { "if-none-match": ifNoneMatch(etag) }, method);
@@ -115,7 +115,7 @@ export function describeTrustBundleEndpoints(service: () => ServiceUnderTest): v
     });
 
     test.each(["GET", "HEAD"])(
-      "is held for a %s that prefers to wait, and kept by no cache",
+      "holds a %s that prefers to wait, and lets no cache keep the answer",
       async (method) => {
         const headers = { "if-none-match": await etagOf(), prefer: "wait=1" };
         const response = await get(path, headers, method);
@@ -129,12 +129,15 @@ export function describeTrustBundleEndpoints(service: () => ServiceUnderTest): v
     test.each<[string, string, Record<string, string>]>([
       ["has another", "wait=999999999", { "if-none-match": '"0123456789abcdef0123456789abcdef"' }],
       ["has none", "respond-async, wait = 99999999999999999999; x=y, wait=0", {}],
-    ])("is sent at once to one who would wait for ever and %s", async (_, prefer, headers) => {
-      const response = await get(path, { ...headers, prefer });
-      expect(response.status).toBe(200);
-      expect(response.headers.get("preference-applied")).toBe("wait=50");
-      expect(response.headers.get("cache-control")).toBe("no-store");
-    });
+    ])(
+      "is sent at once to a client that would wait for ever and %s",
+      async (_, prefer, headers) => {
+        const response = await get(path, { ...headers, prefer });
+        expect(response.status).toBe(200);
+        expect(response.headers.get("preference-applied")).toBe("wait=50");
+        expect(response.headers.get("cache-control")).toBe("no-store");
+      },
+    );
 
     test.each([
       "wait=0",
@@ -149,7 +152,7 @@ export function describeTrustBundleEndpoints(service: () => ServiceUnderTest): v
       "respond-async",
       "handling=lenient; wait=20",
       ",,;=",
-    ])("is held for nobody with the preference %s", async (prefer) => {
+    ])("is sent at once to a client with the preference %s", async (prefer) => {
       const response = await get(path, { "if-none-match": await etagOf(), prefer });
       expect(response.status).toBe(304);
       expect(response.headers.has("preference-applied")).toBe(false);
@@ -157,7 +160,7 @@ export function describeTrustBundleEndpoints(service: () => ServiceUnderTest): v
       expect(response.headers.get("vary")).toBe("Prefer");
     });
 
-    test.each(["POST", "PUT", "DELETE"])("is not for %s", async (method) => {
+    test.each(["POST", "PUT", "DELETE"])("does not answer %s", async (method) => {
       expect((await get(path, {}, method)).status).toBeGreaterThanOrEqual(404);
     });
   });
@@ -169,7 +172,7 @@ export function describeTrustBundleEndpoints(service: () => ServiceUnderTest): v
     "/metrics",
     "/authorities",
     "/.well-known/x",
-  ])("%s is not there", async (path) => {
+  ])("%s is not found", async (path) => {
     expect((await get(path)).status).toBe(404);
   });
 }

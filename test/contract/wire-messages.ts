@@ -6,7 +6,7 @@ import type { ServiceUnderTest } from "./service-under-test.ts";
 
 const bodyLimit = 65_536;
 
-/** What the RPC accepts and refuses by its bytes, before anything in them is looked at. */
+/** The messages and frames that the RPC accepts and refuses. */
 export function describeWireMessages(service: () => ServiceUnderTest): void {
   let workload: Workload;
   let outcome: Exchange["outcome"];
@@ -34,7 +34,7 @@ export function describeWireMessages(service: () => ServiceUnderTest): void {
       });
     });
 
-    test("with fields nobody knows is understood", async () => {
+    test("with unknown fields is understood", async () => {
       const unknown = new Uint8Array([
         ...connectBinary.encode({ csr: workload.csrPem }),
         0x10,
@@ -76,8 +76,8 @@ export function describeWireMessages(service: () => ServiceUnderTest): void {
 
     const malformedJson: readonly [string, string][] = [
       ["nothing", ""],
-      ["no JSON", "csr"],
-      ["half of it", '{"csr":"-----BEGIN'],
+      ["not JSON", "csr"],
+      ["cut short", '{"csr":"-----BEGIN'],
       ["a list", "[]"],
       ["null", "null"],
       ["a CSR that is a number", '{"csr":1}'],
@@ -98,7 +98,7 @@ export function describeWireMessages(service: () => ServiceUnderTest): void {
     });
 
     const malformedBinary: readonly [string, () => Uint8Array][] = [
-      ["half of it", () => connectBinary.encode({ csr: workload.csrPem }).subarray(0, 100)],
+      ["cut short", () => connectBinary.encode({ csr: workload.csrPem }).subarray(0, 100)],
       ["junk", () => new Uint8Array(64).fill(0xff)],
       ["a field of another type", () => new Uint8Array([0x08, 0x01])],
       ["a CSR that is not UTF-8", () => new Uint8Array([0x0a, 0x02, 0xff, 0xfe])],
@@ -106,7 +106,7 @@ export function describeWireMessages(service: () => ServiceUnderTest): void {
       ["nested 1,000 times", () => nested(1000)],
     ];
 
-    // The code is Connect's own for binary that does not parse, and gRPC's.
+    // Connect and gRPC have the same code for binary that does not parse.
     test.each(malformedBinary)("is refused in binary when it is %s", async (_, message) => {
       const body = octets(message());
       expect(await codeOf(connectBinary, { body })).toBe("Internal");
@@ -195,7 +195,7 @@ export function describeWireMessages(service: () => ServiceUnderTest): void {
       expect(await outcome(connectJson, { body })).toEqual(isIssued);
     });
 
-    test("that a frame of gRPC-Web announces beyond the limit is too large", async () => {
+    test("is too large when its frame of gRPC-Web announces more than the limit", async () => {
       const body = grpcFrame(new Uint8Array(16));
       new DataView(body.buffer).setUint32(1, 0x7fff_ffff);
       expect(await codeOf(grpcWeb, { body })).toBe("ResourceExhausted");

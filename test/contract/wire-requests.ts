@@ -10,7 +10,7 @@ import {
   type ServiceUnderTest,
 } from "./service-under-test.ts";
 
-/** What the RPC accepts and refuses by its bytes, before anything in them is looked at. */
+/** The methods, headers and timeouts that the RPC accepts and refuses, and the shape of its answers. */
 export function describeWireRequests(
   service: () => ServiceUnderTest,
   { hasTrailers }: Platform,
@@ -79,7 +79,7 @@ export function describeWireRequests(
         "application/grpc+json",
         "application/grpc;charset=utf-8",
         "Application/GRPC",
-      ])("of native gRPC (%s) is refused in words, and with a status", async (contentType) => {
+      ])("of native gRPC (%s) is refused with an explanation and a status", async (contentType) => {
       const headers = { "content-type": contentType, te: "trailers" };
       const body = grpcWeb.encode({ csr: workload.csrPem });
       const response = await sendRaw(url, { method: "POST", body, headers });
@@ -97,7 +97,7 @@ export function describeWireRequests(
       "/istio.v1.auth.IstioCAService/CreateCertificate",
       "//istio.v1.auth.IstioCertificateService/CreateCertificate",
       "/",
-    ])("to %s finds nothing", async (path) => {
+    ])("to %s is not found", async (path) => {
       const response = await sendRaw(`${origin}${path}`, {
         method: "POST",
         body: "{}",
@@ -106,7 +106,7 @@ export function describeWireRequests(
       expect(response.status).toBe(404);
     });
 
-    test("may have a query that nobody reads", async () => {
+    test("may have a query, which the service ignores", async () => {
       const body = JSON.stringify({ csr: workload.csrPem });
       const response = await sendRaw(`${url}?a=b`, { method: "POST", body, headers: json });
       expect(response.status).toBe(200);
@@ -114,47 +114,47 @@ export function describeWireRequests(
   });
 
   describe("a timeout", () => {
-    test.each(protocols)("of thirty seconds may be asked for over $name", async (protocol) => {
+    test.each(protocols)("of thirty seconds is accepted over $name", async (protocol) => {
       const headers = { [protocol.timeoutHeader]: protocol.timeout(30_000) };
       expect(await outcome(protocol, { headers })).toEqual(isIssued);
     });
 
-    test.each(protocols)("of more may be asked for over $name, too", async (protocol) => {
+    test.each(protocols)("of more than thirty seconds is accepted over $name", async (protocol) => {
       const headers = { [protocol.timeoutHeader]: protocol.timeout(60_000) };
       expect(await outcome(protocol, { headers })).toEqual(isIssued);
     });
 
     // Node fires a timer of more than 2^31-1 ms at once.
     test.each([
-      [connectJson, "2147483647"],
-      [connectJson, "2147483648"],
-      [connectJson, "9999999999"],
-      [connectBinary, "2147483648"],
-      [connectBinary, "9999999999"],
-      [grpcWeb, "2147484S"],
-      [grpcWeb, "99999999S"],
-      [grpcWeb, "99999999M"],
-      [grpcWeb, "99999999H"],
-    ])("longer than a timer runs does not end a call over $0.name: $1", async (protocol, value) => {
+      { protocol: connectJson, value: "2147483647" },
+      { protocol: connectJson, value: "2147483648" },
+      { protocol: connectJson, value: "9999999999" },
+      { protocol: connectBinary, value: "2147483648" },
+      { protocol: connectBinary, value: "9999999999" },
+      { protocol: grpcWeb, value: "2147484S" },
+      { protocol: grpcWeb, value: "99999999S" },
+      { protocol: grpcWeb, value: "99999999M" },
+      { protocol: grpcWeb, value: "99999999H" },
+    ])("of $value over $protocol.name does not end a call at once", async ({ protocol, value }) => {
       const headers = { [protocol.timeoutHeader]: value };
       expect(await outcome(protocol, { headers })).toEqual(isIssued);
     });
 
-    test.each(protocols)("of nothing has passed already over $name", async (protocol) => {
+    test.each(protocols)("of zero has passed already over $name", async (protocol) => {
       const headers = { [protocol.timeoutHeader]: protocol.timeout(0) };
       expect(await codeOf(protocol, { headers })).toBe("DeadlineExceeded");
     });
 
     test.each([
-      [connectJson, "soon"],
-      [connectJson, "-1"],
-      [connectJson, "1.5"],
-      [connectJson, "99999999999"],
-      [connectBinary, "1s"],
-      [grpcWeb, "soon"],
-      [grpcWeb, "100"],
-      [grpcWeb, "999999999S"],
-    ])("over $0.name of «%s» is refused", async (protocol, value) => {
+      { protocol: connectJson, value: "soon" },
+      { protocol: connectJson, value: "-1" },
+      { protocol: connectJson, value: "1.5" },
+      { protocol: connectJson, value: "99999999999" },
+      { protocol: connectBinary, value: "1s" },
+      { protocol: grpcWeb, value: "soon" },
+      { protocol: grpcWeb, value: "100" },
+      { protocol: grpcWeb, value: "999999999S" },
+    ])("of $value over $protocol.name is refused", async ({ protocol, value }) => {
       const headers = { [protocol.timeoutHeader]: value };
       expect(await codeOf(protocol, { headers })).toBe("InvalidArgument");
     });
@@ -173,7 +173,7 @@ export function describeWireRequests(
   });
 
   describe("an answer", () => {
-    test("over gRPC-Web has no length, so that Cloudflare can make gRPC of it", async () => {
+    test("over gRPC-Web has no length, so that Cloudflare can convert it to gRPC", async () => {
       for (const issuer of [issuers.cluster, "https://evil.test"]) {
         const response = await send(grpcWeb, { issuer });
         expect(response.status).toBe(200);
@@ -187,14 +187,14 @@ export function describeWireRequests(
       [200, issuers.cluster],
       [401, "https://evil.test"],
       [503, issuers.down],
-    ])("over Connect has the status %i in JSON whatever was asked", async (status, issuer) => {
+    ])("over Connect with status %i is in JSON", async (status, issuer) => {
       const response = await send(connectJson, { issuer });
       expect(response.status).toBe(status);
       expect(response.headers.get("content-type")).toBe("application/json");
       await response.text();
     });
 
-    test("over Connect says how long it is, and is as long", async () => {
+    test("over Connect is as long as its content-length says", async () => {
       const response = await send(connectBinary, {});
       const { byteLength } = await response.arrayBuffer();
       expect(response.headers.get("content-length") ?? String(byteLength)).toBe(String(byteLength));
@@ -202,7 +202,7 @@ export function describeWireRequests(
   });
 }
 
-/** A body that begins, and ends only when it is told to. */
+/** A body that begins, and does not end before `finish` is called. */
 function unfinishedBody() {
   let finish = (): void => {};
   const body = new ReadableStream<Uint8Array>({

@@ -1,12 +1,12 @@
 import { createWorker, type Worker } from "../../src/worker/worker.ts";
 
-/** Headers of a request that say for which CA it is, and what that CA takes for now. */
-interface Told {
+/** The CA that an event is for, and the time at that CA. */
+interface Addressee {
   readonly name: string;
   readonly now: Date;
 }
 
-/** A CA of its own, by its own name: its clock, its isolate, its namespace. */
+/** One CA, with its own clock, isolate and namespace. */
 interface ClockedCa {
   now: Date;
   readonly worker: Worker;
@@ -15,8 +15,8 @@ interface ClockedCa {
 
 const cas = new Map<string, ClockedCa>();
 
-/** The CA of this name, at this instant. It is founded on the day that it is first told of. */
-function caAt({ name, now }: Told, environment: Readonly<Record<string, unknown>>): ClockedCa {
+/** The CA of this name, at this instant. It is founded on the day of its first event. */
+function caAt({ name, now }: Addressee, environment: Readonly<Record<string, unknown>>): ClockedCa {
   const known = cas.get(name);
   if (known) return Object.assign(known, { now });
   const variables = {
@@ -28,7 +28,7 @@ function caAt({ name, now }: Told, environment: Readonly<Record<string, unknown>
   return ca;
 }
 
-/** The Worker, for tests whose subject is time: several CAs, each by the clock that its test sets. */
+/** The Worker for tests whose subject is time: several CAs, each by the clock that its test sets. */
 export default {
   fetch(request, environment) {
     const [name = "", now = ""] = ["ca-name", "ca-now"].map(

@@ -19,7 +19,7 @@ const send = (request: Request): Promise<Response> => worker.fetch(request, envi
 beforeAll(async () => {
   for (const method of ["log", "warn"] as const) vi.spyOn(console, method).mockReturnValue();
   const key = await createTokenKey("ES256", "k1");
-  // Not published: all files share one internet, where another one has keys of this issuer's too.
+  // Inline, because all test files share one internet, and another file publishes keys of this issuer.
   environment = { ...env, ISSUERS: [{ issuer: issuers.cluster, jwks: jwksOf(key) }] };
   service = { send, key, now: () => new Date(), takeAudits: () => [] };
   workload = await createWorkload();
@@ -47,7 +47,7 @@ async function call(
 const verified = () => ({ certVerified: "SUCCESS", certRevoked: "0", certRFC9440: leaf });
 
 describe("a client certificate at the edge", () => {
-  test("is who calls, when the edge has verified it", async () => {
+  test("authenticates its caller when the edge has verified it", async () => {
     expect(await call(verified())).toHaveProperty("certChain");
   });
 
@@ -57,14 +57,14 @@ describe("a client certificate at the edge", () => {
     ["is revoked", () => ({ ...verified(), certRevoked: "1" })],
     ["may be revoked", () => ({ ...verified(), certRevoked: "" })],
     ["is left out", () => ({ ...verified(), certRFC9440: "" })],
-    ["is not what it should be", () => ({ ...verified(), certRFC9440: leaf.slice(0, 80) })],
+    ["is cut short", () => ({ ...verified(), certRFC9440: leaf.slice(0, 80) })],
     ["is not between colons", () => ({ ...verified(), certRFC9440: leaf.slice(1, -1) })],
     ["is junk", () => ({ ...verified(), certRFC9440: ":AAAA:" })],
-  ])("is nobody when it %s", async (_, auth) => {
+  ])("authenticates no caller when it %s", async (_, auth) => {
     expect(await call(auth())).toMatchObject({ code: "Unauthenticated" });
   });
 
-  test("is nobody in a header", async () => {
+  test("authenticates no caller in a header", async () => {
     const headers = {
       "client-cert": leaf,
       "cf-client-cert-der-base64": leaf.slice(1, -1),
@@ -73,7 +73,7 @@ describe("a client certificate at the edge", () => {
     expect(await call(undefined, headers)).toMatchObject({ code: "Unauthenticated" });
   });
 
-  test("that is good for nothing leaves the token its chance", async () => {
+  test("that does not parse leaves the decision to the token", async () => {
     const auth = { ...verified(), certRFC9440: ":AAAA:" };
     expect(await call(auth, await bearer(service))).toHaveProperty("certChain");
   });

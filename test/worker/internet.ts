@@ -1,6 +1,6 @@
 import { createReviewingApi } from "../contract/reviewing-api.ts";
 
-/** What is asked for and what is answered, as far as both sides of `outboundService` have it. */
+/** The members of a request that both sides of `outboundService` have. */
 interface AskedFor {
   readonly url: string;
   readonly method: string;
@@ -13,12 +13,12 @@ interface Answer {
 }
 
 /**
- * Where a test publishes the keys of the issuer `https://<host>`: `PUT` to this and the host. `GET`
- * there says how often they were fetched since.
+ * A test publishes the keys of the issuer `https://<host>` by a `PUT` to this URL and the host. A `GET`
+ * there returns how often they were fetched since.
  */
 export const registry = "https://registry.test/";
 
-/** An issuer that only one file asks for: the others publish their keys under the same internet. */
+/** The issuer of one test file alone. All files share this internet. */
 export const stormIssuer = "https://storm.test";
 
 /** Under it stand the API servers that review tokens. `GET` there says how often they were asked. */
@@ -28,8 +28,8 @@ export const reviewingApi = "https://api.test";
 const silent: readonly string[] = ["hanging.test", "stalled.test"];
 
 /**
- * The internet as the Worker under test sees it: the issuers whose keys a test put there, some that
- * do not answer, one that is out of order, and nothing else.
+ * The internet as the Worker under test sees it: the issuers whose keys a test has published, two that
+ * never answer, one that fails, and nothing else.
  */
 export function createInternet(): (request: AskedFor) => Promise<Answer> {
   const api = createReviewingApi();

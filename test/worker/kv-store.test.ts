@@ -19,7 +19,7 @@ test("keeps a record under a key of its own", async () => {
   expect(keys.map(({ name }) => name)).toEqual(["authorities/ab"]);
 });
 
-test("does not look at what others keep in the namespace", async () => {
+test("ignores foreign keys in the namespace", async () => {
   await namespace().put("something", "x");
   await namespace().put("authorities", "x");
   await namespace().put("Authorities/ab", "x");
@@ -28,13 +28,13 @@ test("does not look at what others keep in the namespace", async () => {
   expect(await createKvStore(namespace()).load()).toEqual([]);
 });
 
-test("answers no part of a store with more records than any rotation leaves behind", async () => {
+test("refuses a store with more records than any rotation leaves behind", async () => {
   const store = createKvStore(namespace());
   for (let i = 0; i < 501; i++) await store.put({ kind: "authority", id: `${i}`, value: "v" });
   await expect(store.load()).rejects.toThrow();
 });
 
-test("does not take a store of which nothing can be read for an empty one", async () => {
+test("refuses a store whose only value has yet to arrive", async () => {
   const store = createKvStore({
     ...namespace(),
     list: async () => ({
@@ -42,13 +42,13 @@ test("does not take a store of which nothing can be read for an empty one", asyn
       list_complete: true,
       cacheStatus: null,
     }),
-    // KV answers null from the cache of a place that asked before the key was written.
+    // A place of KV that was asked before the key was written answers null from its cache.
     get: async (keys: string[]) => new Map(keys.map((key) => [key, null])),
   } as unknown as KVNamespace);
-  await expect(store.load()).rejects.toThrow();
+  await expect(store.load()).rejects.toThrow("no authority has a value yet");
 });
 
-test("does not take a store whose authorities cannot be read yet for one without any", async () => {
+test("refuses a store whose authorities have yet to arrive after its roots", async () => {
   const store = createKvStore({
     ...namespace(),
     list: async () => ({
@@ -56,8 +56,8 @@ test("does not take a store whose authorities cannot be read yet for one without
       list_complete: true,
       cacheStatus: null,
     }),
-    // The root was there before; the authority is on its way.
-    get: async (key: string) => (key === "roots/cd" ? "value" : null),
+    get: async (keys: string[]) =>
+      new Map(keys.map((key) => [key, key === "roots/cd" ? "value" : null])),
   } as unknown as KVNamespace);
-  await expect(store.load()).rejects.toThrow();
+  await expect(store.load()).rejects.toThrow("no authority has a value yet");
 });

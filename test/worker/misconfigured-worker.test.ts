@@ -21,7 +21,7 @@ afterEach(() => {
   vi.restoreAllMocks();
 });
 
-/** As in a fresh isolate, which reads this configuration. */
+/** A Worker in a fresh isolate with this configuration. */
 function startWorker(changes: Environment) {
   const worker = createWorker(() => new Date());
   const environment = Object.fromEntries(
@@ -46,7 +46,7 @@ const reasonsAbout = (...places: readonly string[]) => [
 describe("a misconfigured Worker", () => {
   test.each<[string, Environment, string[]]>([
     ["without a KEK", { KEK: undefined }, ["KEK"]],
-    ["with a KEK that is none", { KEK: "password" }, ["KEK"]],
+    ["with an invalid KEK", { KEK: "password" }, ["KEK"]],
     ["without issuers", { ISSUERS: undefined }, ["ISSUERS"]],
     ["with malformed issuers", { ISSUERS: "[{" }, ["ISSUERS"]],
     ["with an issuer over http", { ISSUERS: [{ issuer: "http://a.test" }] }, ["ISSUERS[0].issuer"]],
@@ -67,7 +67,7 @@ describe("a misconfigured Worker", () => {
     expect(parseLogLine(faults[0] ?? "")).toMatchObject({ level: "error" });
   });
 
-  test("tells callers to come back, over every protocol", async () => {
+  test("answers Unavailable over every protocol", async () => {
     const { send } = startWorker({ KEK: undefined });
     const service = {
       send,
@@ -82,25 +82,25 @@ describe("a misconfigured Worker", () => {
     }
   });
 
-  test("shows a failed run to whoever watches the cron", async () => {
+  test("fails a run of the cron", async () => {
     const { runCron } = startWorker({ KEK: undefined });
     await expect(runCron()).rejects.toThrow(/KEK/);
   });
 });
 
 describe("a configured Worker", () => {
-  test("takes no notice of bindings that are not Rampart's", async () => {
+  test("ignores bindings that are not Rampart's", async () => {
     await reasonsOf({ OTHER_KV: env.AUTHORITIES, ASSETS: new Map() });
     expect(lines.filter((line) => line.includes("configuration-fault"))).toEqual([]);
   });
 
-  test("takes no notice of the platform's own version metadata", async () => {
+  test("ignores the platform's own version metadata", async () => {
     const metadata = { id: "v1", tag: "", timestamp: "2026-11-21T12:00:00Z" };
     await reasonsOf({ CF_VERSION_METADATA: metadata });
     expect(lines.filter((line) => line.includes("configuration-fault"))).toEqual([]);
   });
 
-  test("does not found an authority on another day, and the run fails", async () => {
+  test("founds no authority on another day than INCEPTION_DATE, and fails the run", async () => {
     const { runCron } = startWorker({ INCEPTION_DATE: "2020-01-01" });
     await expect(runCron()).rejects.toThrow(/INCEPTION_DATE/);
     expect((await env.AUTHORITIES.list()).keys).toEqual([]);

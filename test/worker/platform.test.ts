@@ -18,7 +18,7 @@ const symbols = fc
   .array(fc.constantFrom(..."ABQgwz09+/-_= \t\f\v\r\n\u{a0}\u{141}"), { maxLength: 12 })
   .map((letters) => letters.join(""));
 
-test("the platform decodes base64 in lines exactly as code of ours decodes it on one", () => {
+test("the platform decodes base64 in lines exactly as our own decoder does on one line", () => {
   fc.assert(
     fc.property(symbols, (text) => {
       expect(parseBase64Lines(text)).toEqual(parseBase64(text.replace(/[\r\n]/g, "")));
@@ -37,7 +37,7 @@ test("the platform writes any octets, and reads them back", () => {
   );
 });
 
-test("the platform decodes base64url into a place exactly as into a new one, and only what is canonical", () => {
+test("the platform decodes base64url into a given array as into a new one, and only in canonical form", () => {
   fc.assert(
     fc.property(symbols, fc.constantFrom(0, 4, 64), (text, room) => {
       const octets = parseBase64Url(text, new Uint8Array(room));
@@ -60,7 +60,7 @@ function urlOf(octets: Uint8Array): string {
 
 const identifier = hex("300506032b6570");
 
-/** A CSR of these octets, whatever they are worth. */
+/** A CSR of these octets, valid or not. */
 function csrOf(key: Uint8Array, signature: Uint8Array): string {
   const spki = derSequence(identifier, derBitString(key));
   const info = derSequence(hex("020100"), hex("3000"), spki, derElement(0xa0));
@@ -82,14 +82,14 @@ async function publicKey(): Promise<Uint8Array> {
 }
 
 test.each([0, 63, 64, 65, 71, 1024])(
-  "refuses an Ed25519 signature of %i octets for what it is, not as a fault",
+  "refuses an Ed25519 signature of %i octets as invalid, not as a fault",
   async (octets) => {
     const csrPem = csrOf(await publicKey(), new Uint8Array(octets));
     expect(await reasonOf(csrPem)).toBe("csr-signature-invalid");
   },
 );
 
-test("refuses the key of small order that anybody can sign for", async () => {
+test("refuses a key of small order, for which anybody can sign", async () => {
   const identity = hex(`01${"00".repeat(31)}`);
   const signature = new Uint8Array(64);
   signature.set(identity);

@@ -25,7 +25,7 @@ const readiness = async (): Promise<Readiness> => (await get("/readyz")).json();
 const runCron = () =>
   worker.scheduled(createScheduledController({ cron: "0 * * * *" }), { ...env });
 
-/** The KEK of the configuration, as an operator's command would have it. */
+/** The KEK of the configuration, as an operator's command imports it. */
 async function kekRing(): Promise<KekRing> {
   const [id = "", octets = ""] = env.KEK.split(":");
   return [await importKek(id, parseBase64(octets) ?? new Uint8Array())];
@@ -38,7 +38,7 @@ beforeAll(() => {
   return () => vi.restoreAllMocks();
 });
 
-test("a taint that an operator puts into KV stops the signing in a running isolate, and the cron replaces what it stopped", async () => {
+test("a taint in KV ends the signing in a running isolate, and the cron mints the next authority", async () => {
   await runCron();
   const becomes = (expected: Partial<Readiness>) =>
     eventually(async () => expect(await readiness()).toMatchObject(expected));

@@ -28,7 +28,7 @@ function wait(path = "/bundle.json", { app = ca.app, signal = new AbortControlle
   return app.fetch(new Request(`${origin}${path}`, { headers, signal }));
 }
 
-/** Puts another authority in the place of the one that signs, and lets a moment pass. */
+/** Taints the authority that signs, and moves the clock by a second. */
 async function taint(): Promise<void> {
   const id = (await signerOf(ca)) ?? "";
   const store = await openStore(ca.mint);
@@ -37,8 +37,8 @@ async function taint(): Promise<void> {
   ca.pass(1);
 }
 
-describe("one who waits for another trust bundle", () => {
-  test("gets it as soon as it is there, and nobody may keep that answer", async () => {
+describe("a long poll for the trust bundle", () => {
+  test("gets a changed bundle at once, in an answer that no cache may keep", async () => {
     const answer = wait();
     await taint();
     await ca.rotate();
@@ -50,7 +50,7 @@ describe("one who waits for another trust bundle", () => {
     expect(response.headers.get("cache-control")).toBe("no-store");
   });
 
-  test("does not hear of the moment in which there is none", async () => {
+  test("goes on while there is no bundle", async () => {
     const answer = wait();
     await taint();
     await eventually(async () => expect((await ca.app.request("/bundle.json")).status).toBe(503));
@@ -59,7 +59,7 @@ describe("one who waits for another trust bundle", () => {
     expect((await answer).status).toBe(200);
   });
 
-  test("hears that the store cannot be read any more", async () => {
+  test("gets 503 when the store fails", async () => {
     const answer = wait();
     ca.store.outage = new Error("KV GET failed: 500");
     ca.pass(1);
@@ -68,7 +68,7 @@ describe("one who waits for another trust bundle", () => {
     expect(response.headers.has("preference-applied")).toBe(false);
   });
 
-  test("does not hear of an older one from a look that took its time", async () => {
+  test("never gets an older bundle from a slow read", async () => {
     const slow = Promise.withResolvers<void>();
     let writes = 0;
     const format: BundleFormat = {
@@ -78,10 +78,13 @@ describe("one who waits for another trust bundle", () => {
         return trustBundle.pem;
       },
     };
-    const waits: LongPolls = {
+    const longPolls: LongPolls = {
       enter: (seconds) => (seconds === undefined ? undefined : { seconds, hold, leave: () => {} }),
     };
-    const app = new Hono().get("/", createBundleEndpoint(ca.certificateAuthority, waits, format));
+    const app = new Hono().get(
+      "/",
+      createBundleEndpoint(ca.certificateAuthority, longPolls, format),
+    );
     const older = app.request("/");
     await eventually(() => expect(writes).toBe(1));
     await taint();
@@ -98,7 +101,7 @@ describe("one who waits for another trust bundle", () => {
     expect((await app.request("/", { headers })).status).toBe(304);
   });
 
-  test("is many, and one look at the store serves them all", async () => {
+  test("shares one read of the store with all others", async () => {
     const answers = Array.from({ length: 500 }, () => wait());
     const before = ca.store.loads;
     await taint();
@@ -109,14 +112,14 @@ describe("one who waits for another trust bundle", () => {
     expect(ca.store.loads - before).toBeLessThan(600);
   });
 
-  test("keeps nothing running that has hung up", async () => {
+  test("ends when its caller hangs up", async () => {
     const caller = new AbortController();
     const answer = wait("/bundle.pem", { signal: caller.signal });
     caller.abort();
     await answer;
   });
 
-  test("is sent away with what it knows when the server ends, and nobody waits after that", async () => {
+  test("gets 304 when the server ends, and later requests do not wait", async () => {
     const ending = new AbortController();
     const app = createRoutes(ca.certificateAuthority, undefined, ending.signal);
     const answer = wait("/bundle.json", { app });
@@ -128,7 +131,7 @@ describe("one who waits for another trust bundle", () => {
   });
 });
 
-test("a CA that is told to hold no answer holds none", async () => {
+test("a CA with a BUNDLE_WAIT of zero holds no answer", async () => {
   ca = await startCa({ BUNDLE_WAIT: "0s" });
   await ca.found();
   etag = (await ca.app.request("/bundle.json")).headers.get("etag") ?? "";
@@ -136,34 +139,34 @@ test("a CA that is told to hold no answer holds none", async () => {
   expect([response.status, response.headers.has("preference-applied")]).toEqual([304, false]);
 });
 
-describe("the places of those who wait", () => {
-  const waiting = { longestSeconds: 50, lookSeconds: 1 };
+describe("the long polls under way", () => {
+  const limits = { longestSeconds: 50, lookSeconds: 1 };
   const at = (seconds: number): Date => new Date(1_700_000_000_000 + 1000 * seconds);
   const fill = () => {
-    const waits = createLongPolls(waiting);
-    const places = Array.from({ length: 5000 }, () => waits.enter(50, at(0)));
-    return { waits, places: places.filter((place) => place !== undefined) };
+    const longPolls = createLongPolls(limits);
+    const places = Array.from({ length: 5000 }, () => longPolls.enter(50, at(0)));
+    return { longPolls, places: places.filter((place) => place !== undefined) };
   };
 
-  test("are bounded, and free again when somebody leaves", () => {
-    const { waits, places } = fill();
+  test("are bounded, and one may enter when another leaves", () => {
+    const { longPolls, places } = fill();
     expect(places).toHaveLength(2000);
-    expect(waits.enter(50, at(1))).toBeUndefined();
+    expect(longPolls.enter(50, at(1))).toBeUndefined();
     places[7]?.leave();
-    expect(waits.enter(50, at(1))?.seconds).toBe(50);
-    expect(waits.enter(50, at(1))).toBeUndefined();
+    expect(longPolls.enter(50, at(1))?.seconds).toBe(50);
+    expect(longPolls.enter(50, at(1))).toBeUndefined();
   });
 
-  test("are not lost to requests that the platform has dropped without a word", () => {
-    const { waits } = fill();
-    expect(waits.enter(50, at(59))).toBeUndefined();
-    expect(waits.enter(50, at(61))?.seconds).toBe(50);
+  test("do not count requests that the platform has dropped without notice", () => {
+    const { longPolls } = fill();
+    expect(longPolls.enter(50, at(59))).toBeUndefined();
+    expect(longPolls.enter(50, at(61))?.seconds).toBe(50);
   });
 
-  test("last no longer than the server wants", () => {
-    const waits = createLongPolls(waiting);
+  test("last no longer than the server allows", () => {
+    const longPolls = createLongPolls(limits);
     const wishes = [undefined, 0, 1, 49, 51, Number.POSITIVE_INFINITY];
-    const granted = wishes.map((wish) => waits.enter(wish, at(0))?.seconds);
+    const granted = wishes.map((wish) => longPolls.enter(wish, at(0))?.seconds);
     expect(granted).toEqual([undefined, undefined, 1, 49, 50, 50]);
   });
 });

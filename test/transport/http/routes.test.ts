@@ -62,7 +62,7 @@ describe("a CA that cannot sign says why at /readyz, and publishes no empty bund
     expect(await statusOf(running, "/bundle.json")).toBe(503);
   });
 
-  test("with the KEK of somebody else", async () => {
+  test("with a foreign KEK", async () => {
     const running = await startCa();
     const schedule = scheduleAfter(running.now(), signing);
     await running.store.put(await sealNewAuthority(await createKekRing("k1"), schedule));
@@ -178,7 +178,7 @@ describe("a CA that can sign", () => {
     expect(keys).toEqual([{ use: "x509-svid", ...parameters, x5c: [expect.any(String)] }]);
   });
 
-  test("lets caches keep the bundle for no longer than news may take", async () => {
+  test("lets caches keep the bundle for the propagation interval, at most a minute", async () => {
     const cacheControl = async (interval: string) => {
       const running = await startCa({ PROPAGATION_INTERVAL: interval });
       await addAuthority(running, signing);
@@ -214,7 +214,7 @@ describe("a misconfigured CA", () => {
     } catch (error) {
       if (error instanceof ConfigurationError) return createMisconfiguredApp(error.faults);
     }
-    throw new Error("nothing was wrong");
+    throw new Error("the configuration is valid");
   }
   const send = async (request: Request) => misconfigured().fetch(request);
   const service: ServiceUnderTest = {
@@ -224,7 +224,7 @@ describe("a misconfigured CA", () => {
     takeAudits: () => [],
   };
 
-  test("lives, and says at /readyz which keys are at fault, each once, and no value", async () => {
+  test("is alive, and names each faulty key once at /readyz, without its value", async () => {
     expect((await misconfigured().request("/healthz")).status).toBe(200);
     const response = await misconfigured().request("/readyz");
     expect(response.status).toBe(503);
@@ -234,16 +234,16 @@ describe("a misconfigured CA", () => {
     expect(reasons.join()).not.toContain("secret");
   });
 
-  test("lets nobody cache what /readyz says", async () => {
+  test("lets no cache keep /readyz", async () => {
     const { headers } = await misconfigured().request("/readyz");
     expect(headers.get("cache-control")).toBe("no-store");
   });
 
-  test.each(["/bundle.pem", "/bundle.json", "/"])("has nothing at %s for now", async (path) => {
+  test.each(["/bundle.pem", "/bundle.json", "/"])("answers 503 at %s", async (path) => {
     expect((await misconfigured().request(path)).status).toBe(503);
   });
 
-  test("answers calls that can be repeated, over every protocol", async () => {
+  test("answers Unavailable over every protocol", async () => {
     for (const protocol of protocols) {
       expect(await callWithClient(protocol, service, { csr: "x" }, {})).toMatchObject({
         code: "Unavailable",

@@ -61,7 +61,7 @@ describe("a CA that cannot sign", () => {
         running.store.outage = new Error("down");
       },
     ],
-  ])("asks callers to come back when %s", async (_, reason, arrange) => {
+  ])("answers Unavailable when %s", async (_, reason, arrange) => {
     await arrange();
     for (const protocol of protocols) expect(await call(protocol)).toEqual(unavailable);
     const audits = service.takeAudits();
@@ -91,7 +91,7 @@ describe("a fault", () => {
       },
     });
 
-  test.each(protocols)("is an internal error over $name, and nothing more", async (protocol) => {
+  test.each(protocols)("is an internal error without its message over $name", async (protocol) => {
     breaking(new TypeError(secret));
     expect(await call(protocol)).toEqual({ code: "Internal", message: "internal error" });
     expect(service.takeAudits()).toEqual([
@@ -103,7 +103,7 @@ describe("a fault", () => {
     ["a text", secret],
     ["nothing", undefined],
     ["an object", { secret }],
-  ])("that is %s is one too", async (_, thrown) => {
+  ])("is an internal error when it is %s", async (_, thrown) => {
     breaking(thrown);
     expect(await call()).toEqual({ code: "Internal", message: "internal error" });
     const [audit] = service.takeAudits();
@@ -111,13 +111,13 @@ describe("a fault", () => {
     expect(JSON.stringify(audit)).not.toContain(secret);
   });
 
-  test("that has much to say is cut short in the log", async () => {
+  test("has its message cut short in the log", async () => {
     breaking(new Error("x".repeat(100_000)));
     await call();
     expect(JSON.stringify(service.takeAudits()).length).toBeLessThan(1000);
   });
 
-  test("in finding out who calls is an internal error too", async () => {
+  test("in authentication is an internal error, too", async () => {
     const { certificateAuthority } = running;
     Object.assign(certificateAuthority, { authenticate: () => Promise.reject(new Error(secret)) });
     for (const protocol of protocols) {
@@ -126,7 +126,7 @@ describe("a fault", () => {
     expect(service.takeAudits()).toHaveLength(protocols.length);
   });
 
-  test("leaves nothing of itself for the next call", async () => {
+  test("does not affect the next call", async () => {
     const { issuance } = running.certificateAuthority;
     const { identityPolicy } = issuance;
     breaking(new Error(secret));
@@ -136,12 +136,12 @@ describe("a fault", () => {
   });
 });
 
-describe("a caller's time", () => {
+describe("a call ends", () => {
   beforeEach(async () => {
     await running.found();
   });
 
-  /** Lets the store answer no more. @returns A promise that it has been asked. */
+  /** Lets the store answer no more. The promise resolves once the store is asked. */
   function hangStore(): Promise<void> {
     const { promise: asked, resolve } = Promise.withResolvers<void>();
     const load = () => {
@@ -152,16 +152,19 @@ describe("a caller's time", () => {
     return asked;
   }
 
-  test.each(protocols)("is up over $name while the store does not answer", async (protocol) => {
-    void hangStore();
-    const headers = { [protocol.timeoutHeader]: protocol.timeout(100) };
-    expect(await call(protocol, headers)).toMatchObject({ code: "DeadlineExceeded" });
-    expect(service.takeAudits()).toEqual([
-      expect.objectContaining({ outcome: "refused", reason: "request-abandoned" }),
-    ]);
-  });
+  test.each(protocols)(
+    "at its deadline over $name while the store does not answer",
+    async (protocol) => {
+      void hangStore();
+      const headers = { [protocol.timeoutHeader]: protocol.timeout(100) };
+      expect(await call(protocol, headers)).toMatchObject({ code: "DeadlineExceeded" });
+      expect(service.takeAudits()).toEqual([
+        expect.objectContaining({ outcome: "refused", reason: "request-abandoned" }),
+      ]);
+    },
+  );
 
-  test.each([connectJson, grpcWeb])("is up over $name when it hangs up", async (protocol) => {
+  test.each([connectJson, grpcWeb])("over $name when its caller hangs up", async (protocol) => {
     const asked = hangStore();
     const hangUp = new AbortController();
     const request = requestOf(protocol, { csr: workload.csrPem }, await bearer(service));
@@ -174,7 +177,7 @@ describe("a caller's time", () => {
     ]);
   });
 
-  test("that was up before it came is not spent on a signature", async () => {
+  test("without a signature when its caller hung up before it began", async () => {
     const request = new Request(
       requestOf(connectJson, { csr: workload.csrPem }, await bearer(service)),
       { signal: AbortSignal.abort() },
@@ -200,7 +203,7 @@ describe("a body", () => {
     return body;
   }
 
-  test.each(protocols)("of somebody unknown is not read over $name", async (protocol) => {
+  test.each(protocols)("of an unauthenticated caller is not read over $name", async (protocol) => {
     const body = watchedBody();
     const request = requestOf(protocol, body.stream, { authorization: "Bearer junk" });
     expect(await outcomeOf(protocol, await service.send(request))).toMatchObject({
@@ -209,15 +212,18 @@ describe("a body", () => {
     expect(body.reads).toBe(0);
   });
 
-  test.each(protocols)("that announces too much is not read over $name", async (protocol) => {
-    const body = watchedBody();
-    const headers = { ...(await bearer(service)), "content-length": "65537" };
-    const request = requestOf(protocol, body.stream, headers);
-    expect(await outcomeOf(protocol, await service.send(request))).toMatchObject({
-      code: "ResourceExhausted",
-    });
-    expect(body.reads).toBe(0);
-  });
+  test.each(protocols)(
+    "with too long a content length is not read over $name",
+    async (protocol) => {
+      const body = watchedBody();
+      const headers = { ...(await bearer(service)), "content-length": "65537" };
+      const request = requestOf(protocol, body.stream, headers);
+      expect(await outcomeOf(protocol, await service.send(request))).toMatchObject({
+        code: "ResourceExhausted",
+      });
+      expect(body.reads).toBe(0);
+    },
+  );
 });
 
 describe("a connection that breaks in the middle of a body", () => {
@@ -239,7 +245,7 @@ describe("a connection that breaks in the middle of a body", () => {
   });
 });
 
-test("the exact reason of a refusal goes to the log, and its sentence to the caller", async () => {
+test("the exact reason of a refusal goes to the log, and the public message to the caller", async () => {
   const refusal = { reason: "no-signing-authority", why: "x" } as const;
   Object.assign(running.certificateAuthority, {
     authenticate: () => Promise.reject(new CaError(refusal, "exact reason")),

@@ -78,7 +78,7 @@ describe("a gateway", () => {
     expect(certificate.subjectAltName).toBe(own);
   });
 
-  test("speaks for a client whose certificate it has verified", async () => {
+  test("forwards a client whose certificate it has verified", async () => {
     const forwarded = "Hash=ab;URI=spiffe://cluster.local/ns/foo/sa/vm";
     const certificate = await issuedTo(gateway, {}, { "x-forwarded-client-cert": forwarded });
     expect(certificate.subjectAltName).toBe("URI:spiffe://cluster.local/ns/foo/sa/vm");
@@ -88,7 +88,7 @@ describe("a gateway", () => {
     });
   });
 
-  test("does not lend its names to the client that it speaks for", async () => {
+  test("does not lend its names to the client that it forwards", async () => {
     const forwarded = "URI=spiffe://cluster.local/ns/istio-system/sa/rampart-gateway";
     expect(await call(gateway, serving, { "x-forwarded-client-cert": forwarded })).toEqual({
       code: "InvalidArgument",
@@ -96,7 +96,7 @@ describe("a gateway", () => {
     });
   });
 
-  test("is nobody's node proxy", async () => {
+  test("may not name another identity", async () => {
     const metadata = { ...serving, ImpersonatedIdentity: "spiffe://cluster.local/ns/a/sa/b" };
     expect(await call(gateway, metadata)).toMatchObject({ code: "PermissionDenied" });
   });
@@ -115,13 +115,13 @@ describe("a workload", () => {
     expect(service.takeAudits()[0]).toMatchObject({ reason: "signer-unknown" });
   });
 
-  test("remains itself whatever it forwards", async () => {
+  test("keeps its own identity whatever it forwards", async () => {
     const forwarded = "URI=spiffe://cluster.local/ns/istio-system/sa/istiod";
     const certificate = await issuedTo("foo:bar", {}, { "x-forwarded-client-cert": forwarded });
     expect(certificate.subjectAltName).toBe("URI:spiffe://cluster.local/ns/foo/sa/bar");
   });
 
-  test("is nobody with nothing but what it forwards", async () => {
+  test("is unauthenticated without a credential, whatever it forwards", async () => {
     const forwarded = "URI=spiffe://cluster.local/ns/foo/sa/bar";
     const request = requestOf(
       connectJson,

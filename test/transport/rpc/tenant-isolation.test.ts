@@ -22,14 +22,14 @@ import {
 } from "../../testkit/kubernetes/api-server.ts";
 import { startLoopbackServer } from "../../testkit/network/loopback-server.ts";
 
-/** A cluster among others: what its issuer is called, and how its tokens are judged. */
+/** A cluster among others: its issuer, and the proof that its tokens need. */
 interface Cluster {
   readonly name: string;
   readonly issuer: string;
   readonly review?: "after-keys" | "before-keys" | "instead-of-keys";
 }
 
-/** Some are called almost like the first. */
+/** The issuers of some have almost the name of the first. */
 const clusters: readonly Cluster[] = [
   { name: "a", issuer: "https://a.test" },
   { name: "slash", issuer: "https://a.test/" },
@@ -51,7 +51,7 @@ const keyOf = ({ name }: Cluster): TokenKey => keys.get(name) as TokenKey;
 beforeAll(async () => {
   csr = (await createWorkload()).csrPem;
   for (const { name } of clusters) {
-    // One key id for all: it is the key that must tell them apart.
+    // All keys have one id: only the key itself tells them apart.
     keys.set(name, await createTokenKey("ES256", "k1"));
     servers.set(name, await startApiServer());
   }
@@ -81,7 +81,7 @@ afterAll(async () => {
 
 const credentialOf = ({ name }: Cluster): string => `CLUSTER_CREDENTIAL_${name.toUpperCase()}`;
 
-/** Every cluster has namespaces of its own, and one that all of them share. */
+/** Every cluster has namespaces of its own, and one that all share. */
 function tableOf(cluster: Cluster): Record<string, unknown> {
   const { name, issuer, review } = cluster;
   const server = servers.get(name)?.origin;
@@ -98,7 +98,7 @@ function tableOf(cluster: Cluster): Record<string, unknown> {
   };
 }
 
-/** An API server knows the tokens of its own key. */
+/** An API server accepts the tokens of its own cluster. */
 function reviewOf(cluster: Cluster, token: string): unknown {
   const claims = JSON.parse(atob(token.split(".")[1] ?? ""));
   const [, , namespace, name] = claims.sub.split(":");
@@ -126,16 +126,17 @@ async function send(protocol: Protocol, { token, headers, metadata }: Attempt): 
   return running.app.fetch(requestOf(protocol, call, all));
 }
 
-/** All that a caller can see of an answer. */
+/** Everything of an answer that its caller can see. */
 async function seenOf(response: Response): Promise<string> {
   const { status, headers } = response;
   const body = Buffer.from(await response.arrayBuffer()).toString("latin1");
   return JSON.stringify([status, [...headers], body]);
 }
 
-/** The attempt gets this refusal over every protocol, and the same bytes as every other that does. */
+/** The answers to refused attempts by protocol, code and message: one answer for each. */
 const seen = new Map<string, Set<string>>();
 
+/** The attempt gets this refusal over every protocol. */
 async function expectRefused(attempt: Attempt, code: string): Promise<void> {
   for (const protocol of protocols) {
     const response = await send(protocol, attempt);
@@ -152,7 +153,7 @@ const spiffeId = (account: string) => `spiffe://cluster.local/ns/${account.repla
 describe.each(clusters)("the cluster $name", (cluster) => {
   const { name, issuer } = cluster;
 
-  test.each(protocols)("gets what is its own: $name", async (protocol) => {
+  test.each(protocols)("gets its own certificates over $name", async (protocol) => {
     const workload = await tokenOf(cluster, `${name}-shop:web`);
     const proxy = await tokenOf(cluster, `${name}-mesh:ztunnel`);
     const gateway = await tokenOf(cluster, `shared:${name}-gateway`);
@@ -186,18 +187,18 @@ describe.each(clusters)("the cluster $name", (cluster) => {
     ["a NUL", `${issuer}\u0000`],
     ["a line break", `${issuer}\n`],
   ])("gets nothing under its name with %s", async (_, iss) => {
-    // One of them is configured, with another key.
+    // Another cluster has one of these names, with a key of its own.
     const token = await tokenOf(cluster, `${name}-shop:web`, { iss });
     await expectRefused({ token }, "Unauthenticated");
   });
 });
 
 describe.each(pairs.map(([one, other]) => ({ one, other, name: one.name, of: other.name })))(
-  "the cluster $name gets nothing of $of:",
+  "the cluster $name may not use, of $of,",
   ({ one, other }) => {
     const refused = "Unauthenticated";
 
-    test("not its name", async () => {
+    test("the issuer", async () => {
       const iss = other.issuer;
       const token = await tokenOf(one, `${other.name}-shop:web`, { iss });
       await expectRefused({ token }, refused);
@@ -206,34 +207,34 @@ describe.each(pairs.map(([one, other]) => ({ one, other, name: one.name, of: oth
       await expectRefused({ token: shared }, refused);
     });
 
-    test("not its namespaces", async () => {
+    test("the namespaces", async () => {
       for (const account of [`${other.name}-shop:web`, `${other.name}-mesh:ztunnel`]) {
         await expectRefused({ token: await tokenOf(one, account) }, refused);
       }
     });
 
-    test("not its clusterid", async () => {
+    test("the clusterid", async () => {
       const token = await tokenOf(one, `${one.name}-shop:web`);
       for (const clusterid of [other.name, `${other.name}-alias`]) {
         await expectRefused({ token, headers: { clusterid } }, refused);
       }
     });
 
-    test("not its node powers", async () => {
+    test("the node accounts", async () => {
       const own = { ImpersonatedIdentity: spiffeId(`${one.name}-shop:web`) };
       const theirs = { ImpersonatedIdentity: spiffeId(`${other.name}-shop:web`) };
       const proxy = await tokenOf(one, `${one.name}-mesh:ztunnel`);
       await expectRefused({ token: proxy, metadata: theirs }, "PermissionDenied");
-      // An account that is a node proxy over there, and nobody over here.
-      const nobody = await tokenOf(one, `shared:${other.name}-ztunnel`);
-      await expectRefused({ token: nobody, metadata: theirs }, "PermissionDenied");
-      await expectRefused({ token: nobody, metadata: own }, "PermissionDenied");
+      // The other cluster trusts this name of an account, this one does not.
+      const namesake = await tokenOf(one, `shared:${other.name}-ztunnel`);
+      await expectRefused({ token: namesake, metadata: theirs }, "PermissionDenied");
+      await expectRefused({ token: namesake, metadata: own }, "PermissionDenied");
     });
 
-    test("not its gateways' names, nor their word", async () => {
-      const nobody = await tokenOf(one, `shared:${other.name}-gateway`);
+    test("the gateways, for their names or for what they forward", async () => {
+      const namesake = await tokenOf(one, `shared:${other.name}-gateway`);
       await expectRefused(
-        { token: nobody, metadata: { CertSigner: "serving" } },
+        { token: namesake, metadata: { CertSigner: "serving" } },
         "InvalidArgument",
       );
       const token = await tokenOf(one, `shared:${one.name}-gateway`);
@@ -243,7 +244,7 @@ describe.each(pairs.map(([one, other]) => ({ one, other, name: one.name, of: oth
       await expectRefused({ token, headers }, refused);
     });
 
-    test("not its signer", async () => {
+    test("the signer", async () => {
       const token = await tokenOf(one, `${one.name}-shop:web`);
       const metadata = { CertSigner: `${other.name}-signer` };
       await expectRefused({ token, metadata }, "PermissionDenied");
@@ -251,7 +252,7 @@ describe.each(pairs.map(([one, other]) => ({ one, other, name: one.name, of: oth
       await expectRefused({ token: shared, metadata }, "PermissionDenied");
     });
 
-    test("not even a look at its tokens", async () => {
+    test("the tokens, which its API server never sees", async () => {
       const server = servers.get(one.name) as FakeApiServer;
       const before = server.asked.length;
       const token = await tokenOf(other, `${other.name}-shop:web`);
@@ -261,7 +262,7 @@ describe.each(pairs.map(([one, other]) => ({ one, other, name: one.name, of: oth
   },
 );
 
-test("an issuer that redirects to another's keys has none", async () => {
+test("an issuer that redirects to the keys of another has none", async () => {
   const [cluster] = clusters as [Cluster];
   const jwks = await startLoopbackServer((_, response) => {
     response.end(JSON.stringify(jwksOf(keyOf(cluster))));
@@ -280,6 +281,6 @@ test("an issuer that redirects to another's keys has none", async () => {
   expect(jwks.requests).toEqual([]);
 });
 
-test("all of them have seen the same refusals, to the byte", () => {
+test("refusals are the same for every cluster, to the byte", () => {
   expect([...seen.values()].map(({ size }) => size)).toEqual(protocols.flatMap(() => [1, 1, 1, 1]));
 });

@@ -1,31 +1,33 @@
 import type { Authenticator } from "../../../../src/authn/authenticator.ts";
+import type { Caller } from "../../../../src/authn/caller.ts";
 import { type CertificateCall, connectBinary, grpcFrame } from "../../../contract/rpc-calls.ts";
 
-/** What a call is made of, and what ends it early. */
+/** The material of a call, and a way to end it early. */
 export interface Sample {
   readonly csrPem: string;
-  readonly otherToken: string;
+  /** The caller, as the CA authenticates it. */
+  readonly known: Caller;
   /** The caller hangs up. */
   readonly hangUp: () => void;
 }
 
 type Chunks = Iterable<Uint8Array> | AsyncIterable<Uint8Array>;
 
-/** A call that is sent to both paths; what is not given is a workload's. */
+/** A call that both paths answer. A workload's usual value takes the place of each member left out. */
 export interface DifferentialCall {
   readonly name: string;
   readonly protocol: "Connect" | "gRPC";
-  /** Whether the fast path takes it; otherwise Connect answers it in either service. */
+  /** Whether the fast path takes it. Connect answers any other call in either service. */
   readonly isFast: boolean;
   readonly method?: string;
   readonly query?: string;
   /** `null` for none. */
   readonly contentType?: string | null;
-  /** Added to the others, so a name may stand twice; `authorization` takes the credential's place. */
+  /** Added to the others, so a name may come twice. `authorization` replaces the credential. */
   readonly headers?: readonly (readonly [string, string])[];
   /** The body as it is on the wire. */
   readonly body?: (sample: Sample) => Chunks;
-  /** In place of the CA's own. */
+  /** Replaces the CA's own. */
   readonly authenticate?: (sample: Sample) => Authenticator;
   readonly hasHungUp?: boolean;
 }
@@ -53,7 +55,7 @@ export function overBoth(
   return (["Connect", "gRPC"] as const).map((protocol) => ({ protocol, ...callOf(protocol) }));
 }
 
-/** Bodies joined to one. */
+/** Joins parts of a body. */
 export function join(...parts: readonly Uint8Array[]): Uint8Array {
   return new Uint8Array(parts.flatMap((part) => [...part]));
 }

@@ -1,5 +1,6 @@
 import { createContextValues } from "@connectrpc/connect";
 import { beforeAll, describe, expect, test } from "vitest";
+import type { Caller } from "../../../../src/authn/caller.ts";
 import type { CertificateAuthority } from "../../../../src/transport/certificate-authority.ts";
 import { audited } from "../../../../src/transport/rpc/audited-call.ts";
 import {
@@ -38,6 +39,7 @@ const platform = { hasTrailers: true };
 let running: RunningCa;
 let csrPem: string;
 let token: string;
+let known: Caller;
 
 beforeAll(async () => {
   const key = await createTokenKey("ES256", "k1");
@@ -45,6 +47,8 @@ beforeAll(async () => {
   await running.found();
   ({ csrPem } = await createWorkload());
   token = await mintAccountToken(key, issuers.cluster, "foo:bar", running.now());
+  const headers = new Headers({ authorization: `Bearer ${token}` });
+  known = await running.certificateAuthority.authenticate({ headers }, running.now());
 });
 
 const serviceOf = (ca: CertificateAuthority) => createCertificateService(ca, platform);
@@ -55,7 +59,7 @@ function requestOf(call: DifferentialCall): { request: RpcRequest; sample: Sampl
   const { protocol, method = "POST", query = "", contentType, headers = [] } = call;
   const caller = new AbortController();
   if (call.hasHungUp) caller.abort();
-  const sample = { csrPem, otherToken: token, hangUp: () => caller.abort() };
+  const sample = { csrPem, known, hangUp: () => caller.abort() };
   const header = new Headers();
   if (contentType !== null) header.set("content-type", contentType ?? contentTypes[protocol]);
   for (const [name, value] of headers) header.append(name, value);
@@ -93,7 +97,7 @@ function differing(a: Observation, b: Observation): string[] {
   return [...fields].filter((field) => a[field] !== b[field]).toSorted();
 }
 
-test("no call stands here twice", () => {
+test("every call has a name of its own", () => {
   const names = calls.map(({ protocol, name }) => `${protocol}: ${name}`);
   expect(names.filter((name, i) => names.indexOf(name) !== i)).toEqual([]);
 });

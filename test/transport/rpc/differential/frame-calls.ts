@@ -1,7 +1,7 @@
 import { grpcFrame } from "../../../contract/rpc-calls.ts";
 import { type DifferentialCall, join, messageOf, type Sample } from "./differential-call.ts";
 
-/** A frame that announces another length than it has. */
+/** A frame whose head announces a length of its own. */
 function announcing(length: number, message: Uint8Array, flags = 0): Uint8Array {
   const frame = grpcFrame(message, flags);
   new DataView(frame.buffer).setUint32(1, length);
@@ -62,7 +62,7 @@ const frames: readonly (readonly [string, (sample: Sample) => Uint8Array])[] = [
   ],
 ];
 
-/** What a caller of gRPC may send as frames. */
+/** Calls over gRPC that differ in their frames. */
 export const frameCalls: readonly DifferentialCall[] = [
   ...frames.map(
     ([name, body]): DifferentialCall => ({

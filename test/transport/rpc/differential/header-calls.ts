@@ -16,7 +16,7 @@ const methodCalls: readonly DifferentialCall[] = [
     query: "?connect=v1&encoding=proto&base64=1&message=CgF4",
     body: () => [],
   },
-  ...overBoth(() => ({ name: "a query that nobody reads", isFast: true, query: "?a=b" })),
+  ...overBoth(() => ({ name: "a query, which the service ignores", isFast: true, query: "?a=b" })),
 ];
 
 const fastTypes = ["application/proto", "application/grpc", "application/grpc+proto"];
@@ -113,7 +113,7 @@ const otherCalls: readonly DifferentialCall[] = [
     })),
   ),
   ...overBoth(() => ({
-    name: "a header that stands twice",
+    name: "a header that comes twice",
     isFast: true,
     headers: [
       ["x-other", "a"],
@@ -121,7 +121,7 @@ const otherCalls: readonly DifferentialCall[] = [
     ],
   })),
   ...overBoth((protocol) => ({
-    name: "a content type that stands twice",
+    name: "a content type that comes twice",
     isFast: false,
     headers: [["content-type", contentTypes[protocol]]],
   })),
@@ -146,7 +146,7 @@ const otherCalls: readonly DifferentialCall[] = [
   },
 ];
 
-/** What a caller may send around its message. */
+/** Calls that differ in their method and their headers. */
 export const headerCalls: readonly DifferentialCall[] = [
   ...methodCalls,
   ...typeCalls,

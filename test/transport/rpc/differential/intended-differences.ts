@@ -24,7 +24,7 @@ const severalFaults = [
   "a compressed frame with an octet after it",
 ];
 
-/** What the fast path answers otherwise than Connect does. Nothing else may differ. */
+/** The differences between the fast path and Connect. There must be no other. */
 export const intendedDifferences: readonly IntendedDifference[] = [
   {
     fields: ["header content-type"],
@@ -98,7 +98,7 @@ export const intendedDifferences: readonly IntendedDifference[] = [
   },
 ];
 
-/** What Connect answers over gRPC-Web otherwise than over gRPC, to the same frames. */
+/** The differences between Connect's answers over gRPC-Web and over gRPC to the same frames. */
 export const intendedWebDifferences: readonly IntendedDifference[] = [
   {
     fields: ["header content-type"],
@@ -113,7 +113,7 @@ export const intendedWebDifferences: readonly IntendedDifference[] = [
   },
   {
     fields: ["trailer grpc-status", "trailer grpc-message", "message", "body", "audit"],
-    reason: "The same: what is left is a call with one message.",
+    reason: "Connect skips the frame of trailers, and a call with one message is left.",
     calls: ["trailers after the message"],
   },
 ];

@@ -11,7 +11,7 @@ import {
 
 const bodyLimit = 65_536;
 
-/** Field 15, which nobody knows, of this many octets with its head. */
+/** The unknown field 15, of this many octets with its head. */
 function unknownField(length: number): Uint8Array {
   const content = length - 4;
   const head = [0x7a, (content & 0x7f) | 0x80, ((content >> 7) & 0x7f) | 0x80, content >> 14];
@@ -90,7 +90,7 @@ const bodies = overBoth((protocol) => ({ name: protocol, isFast: true })).flatMa
   },
 );
 
-/** What a caller may send as a message. */
+/** Calls that differ in their message. */
 export const messageCalls: readonly DifferentialCall[] = [
   ...messages.flatMap(([name, message]) =>
     overBoth((protocol) => ({

@@ -68,7 +68,7 @@ const hangUps = overBoth((protocol) => ({
   })),
 );
 
-/** How a call may end, whatever the caller has sent. */
+/** Calls that end in different ways, whatever their message. */
 export const outcomeCalls: readonly DifferentialCall[] = [
   ...failures.flatMap(([name, error]) =>
     overBoth(() => ({ name, isFast: true, authenticate: failing(error) })),

@@ -8,13 +8,13 @@ const valid = {
   ],
 } as const;
 
-/** Such a timeout has passed before anything can be done. */
+/** Each of these has passed before the call begins. */
 const passed = {
   Connect: ["0", "0000000000"],
   gRPC: ["0H", "0M", "0S", "0m", "0u", "0n"],
 } as const;
 
-/** Such a timeout passes while the call waits. */
+/** Each of these passes while the call waits. */
 const short = { Connect: ["1", "20"], gRPC: ["20m", "20000u", "1u", "99999999n", "1n"] } as const;
 
 const invalid = {
@@ -43,7 +43,7 @@ function callsOf(
   );
 }
 
-/** How long a caller may want to wait. */
+/** Calls that differ in their timeout. */
 export const timeoutCalls: readonly DifferentialCall[] = [
   ...callsOf("a", valid, { isFast: true }),
   ...callsOf("a passed", passed, { isFast: true }),
@@ -57,7 +57,7 @@ export const timeoutCalls: readonly DifferentialCall[] = [
       headers: [[header[protocol === "gRPC" ? "Connect" : "gRPC"], "soon"]],
     },
     {
-      name: "a timeout that stands twice",
+      name: "a timeout that comes twice",
       protocol,
       isFast: false,
       headers: [
@@ -69,6 +69,11 @@ export const timeoutCalls: readonly DifferentialCall[] = [
       name: "a timeout that passes while the body does not come",
       protocol,
       isFast: true,
+      // At once, so that the time cannot be up before the body is asked for.
+      authenticate:
+        ({ known }) =>
+        async () =>
+          known,
       headers: [[header[protocol], protocol === "gRPC" ? "20m" : "20"]],
       body: async function* () {
         yield new Uint8Array([0]);
