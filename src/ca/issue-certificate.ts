@@ -14,7 +14,7 @@ import type { IdentityPolicy } from "./identity-policy.ts";
 import { servingNames, servingSigner } from "./serving-policy.ts";
 import type { NamedSigner } from "./signers.ts";
 
-/** What a caller asks for. Every field is the caller's own word. */
+/** A caller's request. Nobody has verified anything in it. */
 export interface CertificateRequest {
   readonly csrPem: string;
   /** Seconds; zero and less for the default. */
@@ -22,13 +22,13 @@ export interface CertificateRequest {
   /** Istio's `ImpersonatedIdentity`; empty for none. */
   readonly impersonatedIdentity: string;
   /**
-   * Istio's `CertSigner`; empty for an X509-SVID of the authorities that have no name,
-   * {@link servingSigner} for a serving certificate, the name of a signer for an X509-SVID of its.
+   * Istio's `CertSigner`: empty for an X509-SVID of the unnamed authorities, {@link servingSigner} for a
+   * serving certificate, the name of a signer for an X509-SVID of that signer.
    */
   readonly certSigner: string;
 }
 
-/** What issuing needs; the same for every request. */
+/** The parts that issue certificates, the same for every request. */
 export interface Issuance {
   readonly authorities: Authorities;
   readonly identityPolicy: IdentityPolicy;
@@ -42,7 +42,7 @@ export interface RequestContext {
   readonly now: Date;
   /** Aborted when nobody waits for the answer any more. */
   readonly signal: AbortSignal;
-  /** Filled in as the facts are established. */
+  /** Each step fills in what it establishes. */
   readonly audit: AuditEvent;
 }
 
@@ -61,7 +61,7 @@ export async function issueCertificate(
   { now, signal, audit }: RequestContext,
 ): Promise<string[]> {
   const { identityPolicy, leafLifetimes, cryptoProvider } = issuance;
-  // Usually there is nothing to wait for, and a turn of the queue of promises is not for nothing.
+  // Usually the identity is there already, and awaiting it would cost a turn of the microtask queue.
   const identity = identityPolicy(caller, request.impersonatedIdentity, now);
   const spiffeId = typeof identity === "string" ? identity : await identity;
   audit.spiffeId = spiffeId;
@@ -80,7 +80,7 @@ export async function issueCertificate(
     usefulLife(issuer.authority),
     now,
   );
-  requireAttention(signal);
+  requireWaitingCaller(signal);
   const leaf = dnsNames
     ? await issueServingCertificate(issuer, { dnsNames, publicKey, validity })
     : await issueLeaf(issuer, { spiffeId, publicKey, validity });
@@ -91,7 +91,7 @@ export async function issueCertificate(
   return [toPem("CERTIFICATE", leaf.der), ...view.chainPem];
 }
 
-/** An authority that was adopted may outlive the root that it needs. */
+/** An adopted authority may outlive its root, so its schedule limits leaves as well. */
 function usefulLife({ certificate, schedule }: SigningAuthority): Validity {
   const { notBefore, notAfter } = certificate.toBeSigned.validity;
   return { notBefore, notAfter: earlier(schedule.retiresAt, notAfter) };
@@ -103,14 +103,14 @@ function requireIssuer({ issuer, reasons }: AuthorityView): Issuer {
   throw new CaError({ reason: "no-signing-authority", why }, why);
 }
 
-/** What is signed, and by whom. */
+/** The authorities that sign, and what they sign. */
 interface Signature {
   readonly authorities: Authorities;
-  /** Of a serving certificate; nothing for an X509-SVID. */
+  /** Present for a serving certificate, absent for an X509-SVID. */
   readonly dnsNames?: readonly string[];
 }
 
-/** Never another signer than the one that was asked for. Who may not serve is told that there is none. */
+/** Never falls back to another signer. A caller without serving rights gets `signer-unknown`. */
 function signatureFor(
   certSigner: string,
   { authorities, signers }: Issuance,
@@ -134,8 +134,8 @@ function signatureFor(
   throw new CaError({ reason: "signer-denied" }, `the caller may not use the signer ${certSigner}`);
 }
 
-/** Nothing is signed for a caller that is known to have hung up, or to be out of time. */
-function requireAttention(signal: AbortSignal): void {
+/** Refuses to sign for a caller that has hung up or is out of time. */
+function requireWaitingCaller(signal: AbortSignal): void {
   if (!signal.aborted) return;
   throw new CaError(
     { reason: "request-abandoned" },

@@ -8,7 +8,7 @@ import type { TrustDomain } from "../pki/spiffe-id.ts";
 import type { EventLog } from "./audit-event.ts";
 import { openWhole } from "./opened-store.ts";
 
-/** How authorities are made, and where they go. */
+/** How authorities are made, and where they are stored. */
 export interface Mint {
   readonly store: AuthorityStore;
   readonly keks: KekRing;
@@ -19,17 +19,17 @@ export interface Mint {
   /** `YYYY-MM-DD`: the UTC day on which, and only on which, an empty store gets its first authority. */
   readonly inceptionDate: string | undefined;
   readonly log: EventLog;
-  /** Of a named signer: there are verifiers already, and they must know its first authority before it signs. */
+  /** Set for a named signer: the mesh has verifiers, which must know its first authority before it signs. */
   readonly joinsMesh?: boolean;
 }
 
-/** Puts a record that is certain to open again. @throws RecordError for one that would not. */
+/** Stores a record that opens. @throws RecordError if it does not. */
 export async function storeRecord(mint: Mint, record: StoredRecord): Promise<void> {
   await openWhole(record, mint);
   await mint.store.put(record);
 }
 
-/** Makes an authority for a schedule and puts it into the store, sealed; its open key is forgotten. */
+/** Makes an authority for a schedule and stores it sealed. Nothing keeps its open key. */
 export async function mintAuthority(mint: Mint, schedule: Schedule): Promise<void> {
   const created = await createAuthority(mint.trustDomain, mint.authorityKey, schedule);
   await storeRecord(mint, await sealAuthority(created, mint.trustDomain, mint.keks));

@@ -13,7 +13,7 @@ import type { TrustDomain } from "../pki/spiffe-id.ts";
 import type { Issuer } from "../pki/x509/issuer.ts";
 import type { EventLog } from "./audit-event.ts";
 
-/** A record that was opened, or that refused to. */
+/** A record, opened or refused. */
 export type OpenedRecord =
   | { readonly kind: "authority"; readonly id: string; readonly issuer: Issuer }
   | { readonly kind: "root"; readonly id: string; readonly root: AdditionalRoot }
@@ -25,7 +25,7 @@ export interface RefusedRecord extends RecordName {
   readonly refusal: RecordError;
 }
 
-/** What opens records. */
+/** All that it takes to open records. */
 export interface RecordOpening {
   readonly trustDomain: TrustDomain;
   readonly keks: KekRing;
@@ -33,7 +33,7 @@ export interface RecordOpening {
   readonly log: EventLog;
 }
 
-/** What a store says, as far as it opens. */
+/** The contents of a store, as far as its records open. */
 export interface OpenedStore extends RotationState {
   /** Every authority with its key open and the schedule that the taints leave it. */
   readonly issuers: readonly Issuer[];
@@ -44,7 +44,7 @@ export interface OpenedStore extends RotationState {
   readonly refusals: readonly RefusedRecord[];
 }
 
-/** Opens one record. What refuses to open is logged and becomes a value: the others carry on. */
+/** Opens one record. One that does not open is logged and becomes a value, so that the others still count. */
 export async function openRecord(
   stored: StoredRecord,
   opening: RecordOpening,
@@ -82,7 +82,7 @@ export async function openWhole(
   }
 }
 
-/** Opens every record of a store, and puts together what they say. */
+/** Opens every record of a store. */
 export async function openStored(
   stored: readonly StoredRecord[],
   opening: RecordOpening,
@@ -90,7 +90,7 @@ export async function openStored(
   return assemble(await Promise.all(stored.map((record) => openRecord(record, opening))));
 }
 
-/** Puts together what the records of a store say. */
+/** Combines the opened records of a store. */
 export function assemble(records: readonly OpenedRecord[]): OpenedStore {
   const opened = records.flatMap((each) => ("issuer" in each ? [each.issuer] : []));
   const authorities = opened.map(({ authority }) => authority);
@@ -109,8 +109,8 @@ export function assemble(records: readonly OpenedRecord[]): OpenedStore {
 }
 
 /**
- * The taint of a record. One that does not open might say that a key is in other hands: its authority
- * does not sign, and its root stays as long as it would have.
+ * The taint of a record. A taint that does not open may mean that a key is stolen: its authority stops
+ * signing, and the root keeps its schedule.
  */
 function taintOf(record: OpenedRecord, authorities: readonly SigningAuthority[]): Taint[] {
   if ("taint" in record) return [record.taint];

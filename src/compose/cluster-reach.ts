@@ -14,7 +14,7 @@ import {
   type ReachableCluster,
 } from "../kubernetes/cluster-api.ts";
 
-/** What access is made from. */
+/** All that it takes to reach the API servers of clusters. */
 export interface ClusterAccess {
   readonly fetchTrusting: FetchTrusting;
   readonly credentials: ReadonlyMap<string, Credential>;
@@ -58,7 +58,7 @@ function requireCredential(name: string, credentials: ClusterAccess["credentials
   return credential;
 }
 
-/** Where nothing authenticates, as in an operator's terminal, no credential is needed either. */
+/** For programs that authenticate nobody, such as an operator's verbs: they need no credential. */
 export function noApi(cluster: string): ClusterApi {
   return {
     cluster,

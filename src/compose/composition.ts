@@ -19,13 +19,13 @@ import type { CertificateAuthority } from "../transport/certificate-authority.ts
 import { namedSigners } from "./named-signers.ts";
 import { type ClusterPlatform, trustedIssuers } from "./trusted-issuers.ts";
 
-/** What a platform has to bring. */
+/** What a platform provides. */
 export interface Platform extends ClusterPlatform {
   readonly store: AuthorityStore;
-  /** Where the records of a named signer rest: apart from all others. Every one that is configured has one. */
+  /** A store for the records of each named signer, apart from all others. */
   readonly signerStore?: (signer: string) => AuthorityStore;
   readonly clock: () => Date;
-  /** Looks at the store are never further apart: where one costs little, that may be seldom enough. */
+  /** The longest time between two looks at the store, for platforms where a look costs little. */
   readonly longestRefreshSeconds?: number;
 }
 
@@ -33,14 +33,14 @@ export interface Platform extends ClusterPlatform {
 export interface Composition {
   readonly certificateAuthority: CertificateAuthority;
   readonly mint: Mint;
-  /** Those of the named signers, by name. */
+  /** The mints of the named signers, by name. */
   readonly signerMints: ReadonlyMap<string, Mint>;
 }
 
-/** SPIFFE Trust Domain and Bundle §4.1.2: often enough that a new root is known long before it signs. */
-const longestRefreshHintSeconds = 300;
+/** How often to fetch the bundle (SPIFFE Trust Domain and Bundle §4.1.2): followers know a root long before it signs. */
+const refreshHintSeconds = 300;
 
-/** As often as the store is looked at, within reason: a look that finds nothing takes microseconds. */
+/** Bounds of the time between two looks of a long poll at the bundle; a look takes microseconds. */
 const shortestLookSeconds = 0.25;
 const longestLookSeconds = 5;
 
@@ -60,7 +60,7 @@ export async function compose(
   const issuers = trustedIssuers(configuration, platform);
   const refreshSeconds = Math.min(
     platform.longestRefreshSeconds ?? longestRefreshSeconds,
-    // A part of it, so that a look may take its time while what was loaded still serves.
+    // A quarter, so that a slow look ends while the loaded authorities still serve.
     propagationSeconds / 4,
   );
   const freshness = { refreshSeconds, surviveOutageSeconds: propagationSeconds };
@@ -82,7 +82,7 @@ export async function compose(
     },
     log,
     clock,
-    refreshHintSeconds: longestRefreshHintSeconds,
+    refreshHintSeconds,
     bundleMaximumAgeSeconds: Math.min(60, propagationSeconds),
     longPollLimits: {
       longestSeconds: configuration.bundleWaitSeconds,
@@ -126,7 +126,7 @@ async function createMints(
   return { mint, signerMints };
 }
 
-/** What happens to a signer's authorities says whose they are. */
+/** Names the signer in every event of its authorities. */
 function logOf(signer: string, log: EventLog): EventLog {
   return { ...log, operation: (event) => log.operation({ ...event, signer }) };
 }
@@ -138,7 +138,7 @@ async function openKeks({ keks }: Configuration, signer?: string): Promise<KekRi
   return [newest, ...older];
 }
 
-/** The authorities of all mints; the bundle of each is that of all. */
+/** The authorities of all mints, each with the trust bundle of all. */
 function authoritiesOf(
   { mint, signerMints }: Mints,
   freshness: Pick<AuthoritiesConfiguration, "refreshSeconds" | "surviveOutageSeconds">,

@@ -5,10 +5,10 @@ import { usualConfigMap } from "../kubernetes/root-config-map.ts";
 import { clientOf } from "./cluster-reach.ts";
 
 /**
- * The clusters whose tables say `deliver_roots`. Two issuers of one API server, as while it changes its
- * issuer, are one.
+ * The clusters whose tables say `deliver_roots`. An API server that is changing its issuer has two tables
+ * and counts once.
  *
- * @throws ConfigurationError for access that is not there, or not possible on this platform.
+ * @throws ConfigurationError if a credential is missing, or this platform cannot have the access.
  */
 export function rootTargets(
   { issuers, clusterCredentials: credentials }: Configuration,

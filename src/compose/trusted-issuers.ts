@@ -26,13 +26,13 @@ import type { ServiceAccount } from "../pki/spiffe-id.ts";
 import { type PodsOf, watchedPods } from "./cluster-pods.ts";
 import { apiOpener, type ClusterAccess, noApi, type OpenApi } from "./cluster-reach.ts";
 
-/** What a platform has for clusters. */
+/** What a platform provides for issuers and their clusters. */
 export interface ClusterPlatform {
   readonly log: EventLog;
   readonly cryptoProvider: CryptoProvider;
-  /** Absent where nobody authenticates. */
+  /** Absent in programs that authenticate nobody. */
   readonly fetchTrusting?: FetchTrusting;
-  /** Absent where pods are looked up one by one. */
+  /** Absent on platforms that look pods up one by one. */
   readonly watchPods?: WatchPods;
 }
 
@@ -86,7 +86,7 @@ function nodeAuthorizer(
   return createClaimedReach(reachesOf(node_reach));
 }
 
-/** Without the key, which only a table without node proxies may lack, no node reaches anything. */
+/** Only a table without node proxies may lack the setting; then no node reaches anything. */
 function reachesOf(setting: NodeReachSetting = []): readonly NodeReach[] {
   if (setting === "anywhere") return [{ isNode: () => true, isNamespace: () => true }];
   return setting.map(({ nodes, namespaces }) => ({
@@ -114,7 +114,7 @@ function reviewOf(
 
 const accountName = ({ namespace, name }: ServiceAccount): string => `${namespace}/${name}`;
 
-/** Where nobody authenticates, nobody needs an issuer's keys. */
+/** A program that authenticates nobody needs no keys of issuers. */
 const noFetch: JsonFetch = async () => {
   throw new FetchError("cannot be reached from here");
 };

@@ -19,7 +19,7 @@ export interface IssuerTable {
   readonly namespaces: readonly string[];
   readonly trusted_node_accounts: readonly ServiceAccount[];
   readonly node_checks?: "api" | "claims" | undefined;
-  /** Present wherever a token's own claims decide what a node proxy may have. */
+  /** Present if a token's own claims decide what a node proxy may have. */
   readonly node_reach?: NodeReachSetting | undefined;
   readonly gateways: readonly GatewayTable[];
   readonly kubernetes?: ClusterAccessTable | undefined;

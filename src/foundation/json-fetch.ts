@@ -10,17 +10,14 @@ export class FetchError extends Error {
   }
 }
 
-/**
- * An answer that goes beyond the bounds in length alone: a smaller question may have one, and it says
- * nothing of who was asked.
- */
+/** An answer with no other fault than its length: it does not show that the server is broken. */
 export class AnswerTooLong extends FetchError {
   constructor() {
     super("answered too much");
   }
 }
 
-/** Fetches a JSON document of somebody else. @throws FetchError */
+/** Fetches a JSON document from a server that is not trusted. @throws FetchError */
 export type JsonFetch = (url: string) => Promise<unknown>;
 
 /** `fetch`, as a platform offers it for servers that may be slow, broken or hostile. */
@@ -39,7 +36,7 @@ export const fetchTimeoutMilliseconds = 5_000;
 const usualMaximumOctets = 256 * 1024;
 
 /**
- * Whether an answer comes in so small pieces that reading it costs far more than its length: octet by
+ * Whether an answer comes in pieces so small that reading it costs far more than its length: octet by
  * octet, an answer of 256 KiB takes a second of CPU, and in workerd a hundred mebibytes.
  */
 export function isFragmented(pieces: number, octets: number): boolean {

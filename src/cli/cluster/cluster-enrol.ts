@@ -6,9 +6,9 @@ import { candidatesIn, parseKeySet } from "../../authn/token/key-set.ts";
 import type { ReviewOrder } from "../../authn/trusted-issuer.ts";
 import { issuerTables } from "../../config/issuer-table.ts";
 import { isSafeToFetch } from "../../foundation/base-url.ts";
-import { inEnglish } from "../../foundation/english-list.ts";
 import { FetchError, type JsonFetch } from "../../foundation/json-fetch.ts";
 import { OperatorError } from "../../foundation/operator-error.ts";
+import { inEnglish } from "../../foundation/zod-english.ts";
 
 /** The documents of an issuer, as a cluster or its operator provides them. */
 export interface IssuerDocuments {
