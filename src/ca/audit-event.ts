@@ -42,7 +42,7 @@ export interface EventLog extends OperationLog {
   readonly audit: (event: AuditEvent) => void;
 }
 
-/** A refusal is expected; a fault is ours to mend. */
+/** A refusal is expected, and a fault is not. */
 const levels: Readonly<Record<AuditEvent["outcome"], Level>> = {
   issued: "info",
   refused: "warning",

@@ -1,4 +1,4 @@
-/** How much an event matters to whoever reads the log. */
+/** The severity of an event. */
 export type Level = "info" | "warning" | "error";
 
 /** An event apart from requests: a record that does not open, an issuer that cannot be reached. */

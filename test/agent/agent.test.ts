@@ -42,10 +42,10 @@ test("writes a sidecar's files, and runs a command when they change", async () =
   const folder = await temporaryFolder();
   const { event } = await runAgent(ca, {
     OUTPUT_CERTS: `${folder}/out`,
-    RAMPART_ON_CHANGE: `echo changed >> ${folder}/told`,
+    RAMPART_ON_CHANGE: `echo changed >> ${folder}/changes`,
   });
   await event("on-change-run");
-  expect(await readFile(`${folder}/told`, "utf8")).toBe("changed\n");
+  expect(await readFile(`${folder}/changes`, "utf8")).toBe("changed\n");
   const [chain, roots, key] = await Promise.all(
     ["cert-chain.pem", "root-cert.pem", "key.pem"].map((name) =>
       readFile(`${folder}/out/${name}`, "utf8"),
@@ -57,7 +57,7 @@ test("writes a sidecar's files, and runs a command when they change", async () =
   expect(key).toContain("PRIVATE KEY");
 });
 
-test("says of a command that fails that it did", async () => {
+test("logs a failing command", async () => {
   const folder = await temporaryFolder();
   const { event } = await runAgent(ca, {
     OUTPUT_CERTS: `${folder}/out`,

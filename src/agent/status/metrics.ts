@@ -31,7 +31,7 @@ export class AgentMetrics implements IssuanceMetrics {
     const secondsUntil = (instant: Date): number => (instant.getTime() - clock().getTime()) / 1000;
     this.#gauge(
       "cert_expiry_seconds",
-      "what is left of a certificate",
+      "seconds until a certificate expires",
       ["resource_name"],
       (set) => {
         for (const [name, end] of view.expiries()) set(secondsUntil(end), { resource_name: name });
@@ -39,7 +39,7 @@ export class AgentMetrics implements IssuanceMetrics {
     );
     this.#gauge(
       "trust_bundle_age_seconds",
-      "since the bundle was known to be current",
+      "seconds since the bundle was known to be current",
       [],
       (set) => {
         const confirmedAt = view.bundleConfirmedAt();

@@ -36,7 +36,7 @@ export class LongPollWait {
     return Math.floor(this.#seconds);
   }
 
-  /** How long the next answer may take. */
+  /** The longest time that the next answer may take. */
   get expectedSeconds(): number {
     return Math.min(this.requestedSeconds, this.#grantedSeconds);
   }

@@ -124,7 +124,7 @@ test.each<[Environment, string]>([
   expect(faultsOf(variables)).toContain(name);
 });
 
-test("says what would be right where the schema refuses", () => {
+test("names the accepted values where the schema refuses", () => {
   expect(faultsOf({ CA_PROVIDER: "Vault", WORKLOAD_RSA_KEY_SIZE: "10000" })).toBe(
     'CA_PROVIDER: Invalid option: expected one of "Citadel"|""\n' +
       "WORKLOAD_RSA_KEY_SIZE: Too big: expected number to be <=8192",

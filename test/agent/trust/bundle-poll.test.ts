@@ -13,7 +13,7 @@ const keys = [{ use: "x509-svid", kty: "EC", x5c: [root.certificate.raw.toString
 const bundle = (sequence: number): string =>
   JSON.stringify({ keys, spiffe_sequence: sequence, spiffe_refresh_hint: 1 });
 
-/** What polls take for now. */
+/** The time by the clock of the polls. */
 let now = new Date("2026-11-21T12:00:00Z");
 
 type Answer = (request: IncomingMessage, response: ServerResponse) => void;
