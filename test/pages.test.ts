@@ -105,3 +105,32 @@ describe("ARCHITECTURE.md", () => {
     expect(missing).toEqual([]);
   });
 });
+
+describe("sources and settings", () => {
+  const patterns = ["{src,dev,bench,test}/**/*.ts", "deploy/*", "*.{ts,toml,json}"];
+  const isForeign = (file: string): boolean =>
+    file.startsWith("src/gen/") || file.includes("/.tsc/") || file === "test/pages.test.ts";
+  const files = globSync(patterns, { cwd: root }).filter((file) => !isForeign(file));
+
+  function citationsIn(file: string, form: RegExp): string[] {
+    return [...read(file).matchAll(form)].map(([citation]) => citation);
+  }
+
+  test("cite only pages and headings that exist", () => {
+    const page = /(?<![\w./])(?:docs\/[\w./-]+|[A-Z]{4,})\.md(?:#[\w-]+)?/g;
+    const citations = files.flatMap((file) => citationsIn(file, page).map((to) => [file, to]));
+    expect(citations.length).toBeGreaterThan(10);
+    const broken = citations.filter(([, to = ""]) => {
+      const [path = "", anchor] = to.split("#");
+      if (!existsSync(join(root, path))) return true;
+      return anchor !== undefined && !anchorsOf(path).includes(anchor);
+    });
+    expect(broken).toEqual([]);
+  });
+
+  test("cite no page from outside of the repository", () => {
+    const outside = /\bfacts,? §[\d.]*|\b(?:RE)?DESIGN §[\d.]*|\b(?:REDESIGN|STYLE)\b/g;
+    const broken = files.filter((file) => citationsIn(file, outside).length > 0);
+    expect(broken).toEqual([]);
+  });
+});

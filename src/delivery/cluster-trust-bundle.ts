@@ -5,7 +5,7 @@ import { type KubernetesClient, maximumObjectOctets } from "../kubernetes/client
 import { addSeconds } from "../pki/x509/validity.ts";
 import { logDeliveryFault, type RootDelivery } from "./root-delivery.ts";
 
-/** Istio's names (istio facts §5.5). */
+/** Istio's names (docs/design/istio.md#root-distribution). */
 const signerName = "istio.io/istiod-ca";
 const name = "istio.io:istiod-ca:root-cert";
 const apiVersion = "certificates.k8s.io/v1beta1";

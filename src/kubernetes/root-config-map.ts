@@ -11,7 +11,7 @@ export interface HeldRoots {
   readonly deliveredAt: Date | undefined;
 }
 
-/** Istio's name for it (`PILOT_CA_CERT_CONFIGMAP`), its label, key and exceptions (istio facts §5.5). */
+/** Istio's name for it (`PILOT_CA_CERT_CONFIGMAP`), its label, key and exceptions (docs/design/istio.md#root-distribution). */
 export const usualConfigMap = "istio-ca-root-cert";
 const label = "istio.io/config";
 const dataKey = "root-cert.pem";

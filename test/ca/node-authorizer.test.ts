@@ -33,7 +33,7 @@ function lookupOf(server: FakeApiServer, cluster: string): Pods {
   return createPodLookup(clusterApiAt(server, cluster));
 }
 
-describe("by questions to the API server (istio facts §10.2),", () => {
+describe("by questions to the API server,", () => {
   describeNodeChecks(async (cluster) => {
     const server = await startApiServer();
     const remove = ({ namespace, name }: { namespace: string; name: string }): void => {
@@ -66,7 +66,7 @@ afterEach(async () => {
 const policy = createIdentityPolicy(trustDomain);
 const primaryProxy = () => proxyOf(issuerOf("primary", lookupOf(primary, "primary")));
 
-describe("an identity is denied, whatever runs on the node (istio facts §12.1),", () => {
+describe("an identity is denied, whatever runs on the node,", () => {
   test.each<[string, string, ImpersonationRule]>([
     ["of another trust domain", "spiffe://other.test/ns/ns-a/sa/sa-a", "trust-domain"],
     ["of none", "spiffe:///ns/ns-a/sa/sa-a", "identity"],

@@ -83,7 +83,7 @@ async function issued(account: string, metadata: Record<string, string>) {
 const payments = { CertSigner: "payments.example" };
 
 describe("a named signer", () => {
-  test("signs for whom it is allowed, with the leaf and then every root as one (istio facts §1.4)", async () => {
+  test("signs for whom it is allowed, with the leaf and then every root as one", async () => {
     await found();
     const named = await issued("pay-eu:till", payments);
     const own = await issued("pay-eu:till", {});

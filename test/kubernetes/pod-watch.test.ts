@@ -67,7 +67,7 @@ function watchedCluster(
   return { pods, settle };
 }
 
-describe("by a watch (istio facts §10.2),", () => {
+describe("by a watch,", () => {
   describeNodeChecks(async (_, clock) => {
     const api = await startWatchedApi();
     const ending = new AbortController();

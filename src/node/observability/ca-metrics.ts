@@ -5,7 +5,7 @@ import type { AuthorityView } from "../../ca/authority-view.ts";
 import { CaError } from "../../foundation/errors.ts";
 import { parseCertificate } from "../../pki/x509/certificate.ts";
 
-/** Istio's names for what went wrong in signing (istio facts §7.1). */
+/** Istio's names for what went wrong in signing (docs/design/istio.md#metrics). */
 type SignError = "CA_NOT_READY" | "CSR_ERROR" | "TTL_ERROR" | "CERT_GEN_ERROR" | "UNKNOWN";
 
 const signErrors: Readonly<Partial<Record<NonNullable<AuditEvent["reason"]>, SignError>>> = {

@@ -28,7 +28,7 @@ export interface ServeConfiguration {
   readonly certificateFiles: CertificateFiles | undefined;
 }
 
-/** The names by which a mesh calls its CA (istio facts §5.7). */
+/** The names by which a mesh calls its CA (docs/design/istio.md#serving-names). */
 const istiodNames = ["istiod.istio-system.svc", "istiod.istio-system.svc.cluster.local"];
 
 const dnsName = z.string().check(z.refine(isDnsName, "must be the name of a host, in lower case"));

@@ -9,7 +9,7 @@ export interface ServerCredentials {
   readonly clientRoots: string;
 }
 
-/** AES-GCM alone: what ztunnel accepts, and what everything else has too (istio facts §8.4). */
+/** AES-GCM alone: what ztunnel accepts, and what everything else has too (docs/design/istio.md#ztunnel). */
 const cipherSuites = [
   "TLS_AES_256_GCM_SHA384",
   "TLS_AES_128_GCM_SHA256",

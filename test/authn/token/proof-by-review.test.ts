@@ -81,7 +81,7 @@ async function authenticate(cluster = "Kubernetes", clusterId?: string) {
 const rejected = (check: string): Refusal => ({ reason: "credential-rejected", check }) as Refusal;
 const unreachable: Refusal = { reason: "cluster-unreachable", cluster: "Kubernetes" };
 
-describe("a reviewed token (istio facts §10.3)", () => {
+describe("a reviewed token", () => {
   test.each([
     ["the local cluster without a clusterid", "Kubernetes", undefined],
     ["the local cluster", "Kubernetes", "Kubernetes"],

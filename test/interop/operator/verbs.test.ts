@@ -207,7 +207,7 @@ describe.concurrent("an operator", () => {
       const nowhere = await folder();
       const slips: Readonly<Record<string, RegExp>> = {
         authorities: /unknown command 'authorities'\n\(Did you mean authority\?\)/,
-        "authority list --jsno": /unknown option '--jsno'.*\n.*\n\(add --help/,
+        "authority list --jsno": /unknown option '--jsno'.*\n.*\n\(--help shows/,
         "authority taint --root immediately": /missing required argument 'id'/,
         "authority taint abcd": /required option '--root <when>'/,
         "authority list --remote --local": /cannot be used with option '--local'/,
