@@ -35,7 +35,7 @@ export const nodeCryptoProvider: CryptoProvider = {
 };
 
 /**
- * Imports a private key and wipes its octets: they are zeros afterwards, even when they are no key.
+ * Imports a private key and overwrites its octets with zeros, even when the import fails.
  *
  * @param pkcs8 PKCS#8, DER.
  * @throws Error for what is not a private key of the algorithm.
@@ -67,7 +67,7 @@ function publicKeyOf(jwk: webcrypto.JsonWebKey, scheme: SignatureScheme): Public
   };
 }
 
-/** Lets WebCrypto refuse a key of another type or curve: node:crypto would sign or verify with it. */
+/** WebCrypto refuses a key of another type or curve here; node:crypto would use it. */
 function requireKeyOf(
   { importParameters }: SignatureScheme,
   key: KeyObject,

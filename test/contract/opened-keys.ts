@@ -45,10 +45,10 @@ async function composeSigning(
 }
 
 /**
- * What a CA keeps in memory of its keys, once it has opened them to sign.
+ * Requires that a CA holds no key that can be exported, once it has opened its authorities.
  *
- * @param privateKeys How many private CryptoKeys an opened authority has: none where the platform's own
- *   cryptography holds the key out of reach.
+ * @param privateKeys The number of private CryptoKeys within reach of an opened authority: none where
+ *   the provider keeps the key in a closure.
  */
 export function describeOpenedKeys(cryptoProvider: CryptoProvider, privateKeys: 0 | 1): void {
   describe.each<AuthorityKey>(["EC-P256", "EC-P384", "RSA-2048"])("a CA of %s", (key) => {
@@ -59,7 +59,7 @@ export function describeOpenedKeys(cryptoProvider: CryptoProvider, privateKeys: 
       expect(view.issuer?.authority.publicKey.algorithm).toBe(key.replace("-2048", ""));
       const named = await signers.get("team-a")?.authorities.at(now);
       const reached = await expectNothingExportable({ composition, view, named });
-      // Two KEKs and what is derived of each: the walk reaches what there is.
+      // Two KEKs and their statement keys show that the walk reaches what there is.
       expect(reached.filter(({ type }) => type === "secret")).toHaveLength(4);
       const ofIssuer = await expectNothingExportable(view.issuer);
       expect(ofIssuer.map(({ type, usages }) => [type, ...usages])).toEqual(

@@ -79,7 +79,7 @@ describe("node:crypto as a provider", () => {
     },
   );
 
-  test("takes the signatures of tokens as r || s alone", async () => {
+  test("accepts r || s alone for the signature of a token", async () => {
     const { privateKey, publicJwk } = await createTokenKey("ES256");
     const { signParameters } = jwsSchemes.ES256;
     const raw = new Uint8Array(await crypto.subtle.sign(signParameters, privateKey, bytes));
@@ -89,7 +89,7 @@ describe("node:crypto as a provider", () => {
     }
   });
 
-  test("imports no public key that is none", async () => {
+  test("refuses an invalid public key", async () => {
     const spki = await spkiOf(await keyPair(p256));
     const besideTheCurve = spki.with(-1, (spki.at(-1) ?? 0) ^ 1) as Bytes;
     const { publicJwk } = await createTokenKey("ES256");
@@ -114,7 +114,7 @@ describe("node:crypto as a provider", () => {
 });
 
 describe("a private key that node:crypto takes", () => {
-  test("leaves zeros where its octets were, and still signs", async () => {
+  test("signs after its octets were overwritten with zeros", async () => {
     const keys = await keyPair(p256);
     const pkcs8 = await pkcs8Of(keys);
     const key = takeSigningKey(pkcs8, p256);
@@ -125,27 +125,33 @@ describe("a private key that node:crypto takes", () => {
     expect(verify("sha256", bytes, publicKey, signature)).toBe(true);
   });
 
-  test("can be reached by nobody who has its handle", async () => {
+  test("is out of reach for code that holds its handle", async () => {
     const key = takeSigningKey(await pkcs8Of(await keyPair(p256)), p256);
     expect(await expectNothingExportable(key)).toEqual([]);
   });
 
   const pkcs8 = { type: "pkcs8", format: "der" } as const;
   const strangers: readonly (readonly [string, () => Buffer])[] = [
-    ["of another curve", () => ec("P-384").export(pkcs8)],
-    ["of RSA", () => generateKeyPairSync("rsa", { modulusLength: 2048 }).privateKey.export(pkcs8)],
-    ["of Ed25519", () => generateKeyPairSync("ed25519").privateKey.export(pkcs8)],
-    ["that is public", () => publicOctets()],
-    ["cut short", () => ec("P-256").export(pkcs8).subarray(0, -1)],
-    ["of nothing", () => Buffer.alloc(0)],
-    ["of zeros", () => Buffer.alloc(138)],
+    ["a key of another curve", () => ec("P-384").export(pkcs8)],
+    [
+      "an RSA key",
+      () => generateKeyPairSync("rsa", { modulusLength: 2048 }).privateKey.export(pkcs8),
+    ],
+    ["an Ed25519 key", () => generateKeyPairSync("ed25519").privateKey.export(pkcs8)],
+    ["a public key", () => publicOctets()],
+    ["a key cut short", () => ec("P-256").export(pkcs8).subarray(0, -1)],
+    ["empty", () => Buffer.alloc(0)],
+    ["all zeros", () => Buffer.alloc(138)],
   ];
   const ec = (namedCurve: string) => generateKeyPairSync("ec", { namedCurve }).privateKey;
   const publicOctets = () => createPublicKey(ec("P-256")).export({ type: "spki", format: "der" });
 
-  test.each(strangers)("is none for P-256 when it is one %s, and is wiped as well", (_, octets) => {
-    const taken = new Uint8Array(octets());
-    expect(() => takeSigningKey(taken, p256)).toThrow();
-    expect(taken.every((octet) => octet === 0)).toBe(true);
-  });
+  test.each(strangers)(
+    "is refused for P-256, and wiped all the same, when it is %s",
+    (_, octets) => {
+      const taken = new Uint8Array(octets());
+      expect(() => takeSigningKey(taken, p256)).toThrow();
+      expect(taken.every((octet) => octet === 0)).toBe(true);
+    },
+  );
 });

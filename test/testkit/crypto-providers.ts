@@ -3,14 +3,14 @@ import { nodeCryptoProvider } from "../../src/node/node-crypto-provider.ts";
 import type { CryptoProvider } from "../../src/pki/crypto-provider.ts";
 import { webCryptoProvider } from "../../src/pki/web-crypto-provider.ts";
 
-/** What every test of an operation that a provider performs runs with. */
+/** Every provider, by name. */
 export const cryptoProviders: readonly (readonly [string, CryptoProvider])[] = [
   ["WebCrypto", webCryptoProvider],
   ["node:crypto", nodeCryptoProvider],
 ];
 
 /**
- * What WebCrypto and node:crypto both answer. Throws what they both throw.
+ * Asks WebCrypto and node:crypto. Gives the answer of both, or throws the error of both.
  *
  * @param summary The part of an answer that must be the same.
  */

@@ -1,9 +1,9 @@
 import { expect } from "vitest";
 
-/** Every key that code with a value in its hands can reach, by properties, lists, maps and sets. */
+/** The keys that code can reach from a value, by properties, lists, maps and sets. */
 interface ReachableKeys {
   readonly cryptoKeys: readonly CryptoKey[];
-  /** Whatever has a method `export`, as Node's `KeyObject` does. */
+  /** Every object with a method `export`, such as Node's `KeyObject`. */
   readonly exportable: readonly object[];
 }
 
