@@ -39,7 +39,7 @@ async function retire({ mint, now }: RunningCa, at: Date): Promise<string> {
   return root.id;
 }
 
-test("is in the bundle in both formats and in the last element of every answer, behind the CA's own", async () => {
+test("an additional root is in the bundle in both formats, and in the last element of every answer after the CA's own root", async () => {
   const { ca, root, before } = await startWithRoot();
   const expected = [...(before?.roots ?? []), base64(root)];
   expect((await publishedBundle(ca))?.roots).toEqual(expected);
@@ -51,7 +51,7 @@ test("is in the bundle in both formats and in the last element of every answer, 
   expect(leaf.verify(new X509Certificate(root).publicKey)).toBe(false);
 });
 
-test("is there from its instant, and the sequence grows with it and with nothing else", async () => {
+test("an additional root is published from its instant, and only that moves the sequence", async () => {
   const ca = await startSigningCa();
   const root = await createRoot({ notAfter: addSeconds(ca.now(), 1e8) });
   const before = await publishedBundle(ca);
@@ -67,7 +67,7 @@ test("is there from its instant, and the sequence grows with it and with nothing
   expect(await publishedBundle(ca)).toEqual(after);
 });
 
-test("never signs, mints nothing, and is never pruned", async () => {
+test("an additional root never signs, mints nothing, and is never pruned", async () => {
   const { ca } = await startWithRoot();
   const signer = await signerOf(ca);
   const before = new Map(ca.store.records);
@@ -79,7 +79,7 @@ test("never signs, mints nothing, and is never pruned", async () => {
   expect(ca.store.records).toEqual(before);
 });
 
-test("that is the CA's own is not doubled, nor the sequence", async () => {
+test("an additional root that is the CA's own is in the bundle once, and does not move the sequence", async () => {
   const ca = await startSigningCa();
   const before = await publishedBundle(ca);
   const own = Buffer.from(before?.roots[0] ?? "", "base64");
@@ -89,7 +89,7 @@ test("that is the CA's own is not doubled, nor the sequence", async () => {
   expect((await issueLeaf(ca)).roots).toHaveLength(1);
 });
 
-test("leaves the bundle when it expires", async () => {
+test("an additional root leaves the bundle when it expires", async () => {
   const ca = await startSigningCa();
   const before = await publishedBundle(ca);
   await trustRoot(ca.mint, await createRoot({ notAfter: addSeconds(ca.now(), 1000) }), ca.now());
@@ -102,7 +102,7 @@ test("leaves the bundle when it expires", async () => {
   expect(after?.sequence).toBeGreaterThan(during?.sequence ?? Number.NaN);
 });
 
-test("leaves the bundle at the instant that the operator chose, and /readyz says so until then", async () => {
+test("an additional root leaves the bundle at the instant that the operator chose, and /readyz says so until then", async () => {
   const { ca, before } = await startWithRoot();
   const during = await publishedBundle(ca);
   const at = addSeconds(ca.now(), 1000);
@@ -128,7 +128,7 @@ test.each([
     (value: string) => value.replace('"publishedFrom":"2026', '"publishedFrom":"2025'),
     "seal",
   ],
-])("is left out and reported when its record %s", async (_, spoil, check) => {
+])("an additional root is left out and reported when its record %s", async (_, spoil, check) => {
   const { ca, before } = await startWithRoot();
   const [[key, value] = ["", ""]] = [...ca.store.records].filter(([name]) =>
     name.startsWith("root/"),
@@ -143,7 +143,7 @@ test.each([
   await expect(rotate(ca.mint, ca.now())).rejects.toThrow(AggregateError);
 });
 
-test("stays when its retirement does not open, which is reported", async () => {
+test("an additional root stays when its retirement does not open, and that is reported", async () => {
   const { ca } = await startWithRoot();
   const during = await publishedBundle(ca);
   const id = await retire(ca, ca.now());
@@ -156,7 +156,7 @@ test("stays when its retirement does not open, which is reported", async () => {
   });
 });
 
-test("and its retirement are sealed anew under a new KEK", async () => {
+test("an additional root and its retirement are sealed again under a new KEK", async () => {
   const { ca } = await startWithRoot();
   await retire(ca, addSeconds(ca.now(), 1000));
   const before = await openStore(ca.mint);
@@ -170,7 +170,7 @@ test("and its retirement are sealed anew under a new KEK", async () => {
   });
 });
 
-test("that is trusted again stays in the bundle meanwhile", async () => {
+test("an additional root that is added again stays in the bundle", async () => {
   const { ca, root } = await startWithRoot();
   const during = await publishedBundle(ca);
   await trustRoot(ca.mint, root, addSeconds(ca.now(), 600)).catch(() => {});
@@ -178,7 +178,7 @@ test("that is trusted again stays in the bundle meanwhile", async () => {
   expect(await publishedBundle(ca)).toEqual(during);
 });
 
-test("that was retired is trusted again when the operator says so, or refused", async () => {
+test("an additional root that was retired is refused when it is added again, or trusted", async () => {
   const { ca, root } = await startWithRoot();
   await retire(ca, ca.now());
   ca.pass(refresh);
@@ -191,7 +191,7 @@ test("that was retired is trusted again when the operator says so, or refused", 
   expect(isRefused || roots.includes(base64(root))).toBe(true);
 });
 
-test("moves the sequence when it goes, though the store tells of a later retirement first", async () => {
+test("an additional root moves the sequence when it leaves, even if the store shows a later retirement first", async () => {
   const { ca } = await startWithRoot();
   const other = await createRoot({ notAfter: addSeconds(ca.now(), 1e8) });
   await trustRoot(ca.mint, other, addSeconds(ca.now(), refresh));
@@ -240,7 +240,7 @@ test.each(Object.entries(unpublishable))(
   },
 );
 
-test("is not stored when it would not open again", async () => {
+test("an additional root is not stored when it would not open again", async () => {
   const { ca } = await startWithRoot();
   const before = new Map(ca.store.records);
   const large = await createRoot({ notAfter: addSeconds(ca.now(), 1e8), paddingOctets: 30_000 });

@@ -28,7 +28,7 @@ const rsa2048 = {
 let keys: CryptoKeyPair;
 
 beforeAll(async () => {
-  // As istiod makes its own.
+  // As istiod makes its own certificate.
   keys = await createKeys(rsa2048);
 });
 
@@ -50,7 +50,7 @@ async function adopt(
 const base64 = (der: Uint8Array): string => Buffer.from(der).toString("base64");
 
 describe("an adopted authority", () => {
-  test("signs at once, and is what is published", async () => {
+  test("signs and is published at once", async () => {
     const ca = await start();
     const { authority, root } = await adopt(ca, 3650);
     expect(await signerOf(ca)).toBe(authority.id);
@@ -114,7 +114,7 @@ describe("an adopted authority", () => {
     expect(await expectNothingExportable(issuers)).toHaveLength(1);
   });
 
-  test("is no reason to found another, on the day of inception either", async () => {
+  test("stops the founding of another, even on the day of inception", async () => {
     const ca = await startCa({ PROPAGATION_INTERVAL: "600s" });
     await adopt(ca, 3650);
     const before = new Map(ca.store.records);
@@ -199,7 +199,7 @@ describe("an adopted authority", () => {
     ["a certificate", { certificate: true }],
     ["a root", { roots: true }],
     ["an additional root", { additional: true }],
-  ])("is not put into the store with %s that is none", async (_, broken) => {
+  ])("is not stored with %s that does not parse", async (_, broken) => {
     const ca = await start();
     const root = await createRoot({ keys, notAfter: addSeconds(ca.now(), 1e8) });
     const junk = new Uint8Array([0x30, 0x00]);
@@ -217,7 +217,7 @@ describe("an adopted authority", () => {
     expect(ca.store.records.size).toBe(0);
   });
 
-  test("is not put into the store when it would not open again", async () => {
+  test("is not stored when it would not open again", async () => {
     const ca = await start();
     const root = await createRoot({ keys, notAfter: addSeconds(ca.now(), 1e8) });
     const roots = [
@@ -235,7 +235,7 @@ describe("an adopted authority", () => {
     expect((await openStore(ca.mint)).refusals).toEqual([]);
   });
 
-  test("does not take the place of the same one, which would begin anew", async () => {
+  test("does not replace itself, because its schedule would begin again", async () => {
     const ca = await start();
     const { authority } = await adopt(ca, 3650);
     ca.pass(100 * day);
@@ -245,11 +245,11 @@ describe("an adopted authority", () => {
   });
 });
 
-test("an adopted authority that is tainted is trusted no longer for having its root among the additional ones, or /readyz says so", async () => {
+test("a tainted authority whose root is an additional root as well is trusted no longer, or /readyz says so", async () => {
   const ca = await start();
   const root = await createRoot({ keys, notAfter: addSeconds(ca.now(), 3650 * day) });
   const certificates = { certificate: root, intermediates: [], roots: [root] };
-  // As a combined root-cert.pem has it.
+  // As a combined root-cert.pem repeats it.
   const adopted = { certificates, extractablePrivateKey: keys.privateKey, additionalRoots: [root] };
   const { id } = await adoptAuthority(ca.mint, adopted, ca.now());
   await taint(ca, "immediately");

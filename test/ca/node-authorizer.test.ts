@@ -87,7 +87,7 @@ describe("an identity is denied, whatever runs on the node,", () => {
   });
 });
 
-test("no cluster is asked for another's proxy, nor for whom nobody trusts", async () => {
+test("no cluster is asked about another cluster's proxy, nor about an account that is no proxy", async () => {
   const remote = await startApiServer();
   remote.pods.push(ztunnel, onNode);
   primary.pods.push(ztunnel);
@@ -105,7 +105,7 @@ describe("an answer of the API server", () => {
     ["of another account", { account: "x" }],
     ["of another namespace", { namespace: "x" }],
     ["that has ended", { phase: "Succeeded" }],
-  ])("with a pod %s is no instance", async (_, changes) => {
+  ])("with a pod %s does not count", async (_, changes) => {
     primary.instead = (request, response) => {
       const isList = request.url?.includes("fieldSelector");
       const items = [podJson({ ...onNode, ...changes })];
@@ -121,13 +121,13 @@ describe("an answer of the API server", () => {
     ["a name without an end", podJson({ ...ztunnel, node: "n".repeat(254) })],
     ["a list", { items: [] }],
     ["nothing", null],
-  ])("with %s for the proxy's pod is none", async (_, json) => {
+  ])("with %s for the proxy's pod is not believed", async (_, json) => {
     primary.instead = (_, response) => response.end(JSON.stringify(json));
     const refusal = await refusalOf(() => policy(primaryProxy(), wanted, now));
     expect(refusal).toEqual({ reason: "cluster-unreachable", cluster: "primary" });
   });
 
-  test("with more pods than were asked for is none", async () => {
+  test("with more pods than were asked for is not believed", async () => {
     primary.instead = (request, response) => {
       const isList = request.url?.includes("fieldSelector");
       const items = Array.from({ length: 65 }, () => podJson(onNode));
@@ -138,7 +138,7 @@ describe("an answer of the API server", () => {
   });
 });
 
-describe("what a cluster says of its pods", () => {
+describe("the answer about a pod", () => {
   test("is remembered for a while, and no longer", async () => {
     primary.pods.push(ztunnel, onNode);
     const proxy = primaryProxy();
@@ -150,7 +150,7 @@ describe("what a cluster says of its pods", () => {
     expect(await refusalOf(() => at(podsKnownSeconds))).toEqual(denied("pod"));
   });
 
-  test("is not remembered when it is no: the pod may be there the next moment", async () => {
+  test("is not remembered when it is no: the pod may exist the next moment", async () => {
     primary.pods.push(ztunnel);
     const proxy = primaryProxy();
     expect(await refusalOf(() => policy(proxy, wanted, now))).toEqual(denied("instance"));
@@ -158,7 +158,7 @@ describe("what a cluster says of its pods", () => {
     expect(await policy(proxy, wanted, now)).toBe(wanted);
   });
 
-  test("is remembered of this very pod", async () => {
+  test("is remembered for this very pod, by its UID", async () => {
     primary.pods.push(ztunnel, onNode);
     const proxy = primaryProxy();
     await policy(proxy, wanted, now);
@@ -170,7 +170,7 @@ describe("what a cluster says of its pods", () => {
     ["away", () => void primary.close()],
     ["answering errors", () => (primary.instead = (_, response) => response.writeHead(500).end())],
     ["answering something else", () => (primary.instead = (_, response) => response.end("[]"))],
-  ])("cannot be known while the API server is %s: try again", async (_, breakIt) => {
+  ])("makes the proxy try again while the API server is %s", async (_, breakIt) => {
     primary.pods.push(ztunnel, onNode);
     breakIt();
     const refusal = await refusalOf(() => policy(primaryProxy(), wanted, now));
@@ -188,7 +188,7 @@ describe("what a cluster says of its pods", () => {
   });
 });
 
-test("a cluster without a collection of pods is none that can be asked", async () => {
+test("a server without a collection of pods is not believed to be an API server", async () => {
   primary.instead = ({ url = "" }, response) =>
     url.includes("fieldSelector")
       ? response.writeHead(404).end()
@@ -197,7 +197,7 @@ test("a cluster without a collection of pods is none that can be asked", async (
   expect(refusal).toEqual({ reason: "cluster-unreachable", cluster: "primary" });
 });
 
-/** Who may create a pod decides how large it is: Kubernetes takes a megabyte and a half. */
+/** Whoever may create a pod decides on its size: Kubernetes accepts a megabyte and a half. */
 describe("a large pod", () => {
   const large = (octets: number): void => {
     primary.instead = ({ url = "" }, response) => {
@@ -208,12 +208,12 @@ describe("a large pod", () => {
     };
   };
 
-  test("counts as any other", async () => {
+  test("counts as any other does", async () => {
     large(1_500_000);
     expect(await policy(primaryProxy(), wanted, now)).toBe(wanted);
   });
 
-  test("that is too large keeps nobody else from an answer", async () => {
+  test("that is too large stops no other question", async () => {
     const proxy = primaryProxy();
     large(3_000_000);
     const unreachable = { reason: "cluster-unreachable", cluster: "primary" };
@@ -237,7 +237,7 @@ describe("without access to the cluster, a node proxy", () => {
   const ask = async (changes: Partial<Caller>, identity = wanted) =>
     policy(proxyOf(issuer, changes), identity, now);
 
-  test("gets what its node may have", async () => {
+  test("gets an identity of a namespace that its node may reach", async () => {
     expect(await ask(on("edge-1"))).toBe(wanted);
   });
 

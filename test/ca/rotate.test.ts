@@ -56,7 +56,7 @@ test("gives the successor the kind of key that is configured by then", async () 
   ]);
 });
 
-test("says loudly that a rotation is overdue, and mints all the same", async () => {
+test("logs an error when a rotation is overdue, and mints all the same", async () => {
   const mint = await found();
   await rotate(mint, after(300));
   expect(mint.log.operations).toContainEqual(
@@ -76,7 +76,7 @@ test("prunes an authority once it is retired and the bundle has changed since", 
   expect(mint.store.records.size).toBeGreaterThan(0);
 });
 
-test("seals records anew under the newest KEK, and changes nothing else in them", async () => {
+test("seals records again under the newest KEK, and changes nothing else in them", async () => {
   const mint = await found();
   const [before] = await authoritiesIn(mint);
   const newest = await importKek("newest", crypto.getRandomValues(new Uint8Array(32)));
@@ -88,7 +88,7 @@ test("seals records anew under the newest KEK, and changes nothing else in them"
   expect(resealed?.schedule).toEqual(before?.schedule);
 });
 
-test("does the rest when one record does not open, deletes nothing of it, and fails visibly", async () => {
+test("does the other steps when a record does not open, keeps that record, and fails visibly", async () => {
   const mint = await found();
   const broken = `authority/${"ab".repeat(20)}`;
   mint.store.records.set(broken, "broken");

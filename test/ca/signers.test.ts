@@ -83,7 +83,7 @@ async function issued(account: string, metadata: Record<string, string>) {
 const payments = { CertSigner: "payments.example" };
 
 describe("a named signer", () => {
-  test("signs for whom it is allowed, with the leaf and then every root as one", async () => {
+  test("signs for callers that may use it, with the leaf and then every root as one (Istio's layout)", async () => {
     await found();
     const named = await issued("pay-eu:till", payments);
     const own = await issued("pay-eu:till", {});
@@ -105,7 +105,7 @@ describe("a named signer", () => {
     expect(await ask("pay-eu:till", payments)).toMatchObject({ code: "Unavailable" });
   });
 
-  test("serves a node proxy for whom it is allowed, and for nobody else", async () => {
+  test("serves a node proxy for accounts that may use it, and for no others", async () => {
     await found();
     const naming = (account: string) => ({
       ...payments,

@@ -28,7 +28,7 @@ beforeAll(async () => {
 });
 
 describe("a store in which nothing signs", () => {
-  test("gives its reason", async () => {
+  test("gives the reason", async () => {
     expect((await loadAuthorities(keks).authorities.at(start)).reasons).toHaveLength(1);
     expect((await loadAuthorities(keks, current).authorities.at(later(-50))).reasons).toHaveLength(
       1,
@@ -57,7 +57,7 @@ describe("a store in which nothing signs", () => {
 });
 
 describe("a store that is down", () => {
-  test("leaves what was read to serve for the stated time, and not longer", async () => {
+  test("leaves the loaded authorities to serve for the stated time, and no longer", async () => {
     const { authorities, store, log } = loadAuthorities(keks, current);
     await authorities.at(start);
     store.outage = new Error("down");
@@ -81,7 +81,7 @@ describe("a store that is down", () => {
     expect(await signerOf(authorities, back)).toBe(current.id);
   });
 
-  test("from the start is a refusal, and is over soon after it is back", async () => {
+  test("from the start causes refusals, which end soon after it is back", async () => {
     const { authorities, store } = loadAuthorities(keks, current);
     store.outage = new Error("down");
     expect(await refusalOf(() => authorities.at(start))).toEqual(storeUnreachable);
@@ -89,14 +89,14 @@ describe("a store that is down", () => {
     expect(await signerOf(authorities, later(5))).toBe(current.id);
   });
 
-  test("from the start is not asked by every request", async () => {
+  test("from the start is not read by every request", async () => {
     const { authorities, store } = loadAuthorities(keks, current);
     store.outage = new Error("down");
     for (let i = 0; i < 100; i++) await refusalOf(() => authorities.at(start));
     expect(store.loads).toBeLessThanOrEqual(2);
   });
 
-  test("may hang: who has read it before is served meanwhile", async () => {
+  test("may hang: an isolate that has loaded it before still serves", async () => {
     const { authorities, store } = loadAuthorities(keks, current);
     await authorities.at(start);
     Object.assign(store, { load: () => new Promise<never>(() => {}) });

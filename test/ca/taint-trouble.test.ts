@@ -79,7 +79,7 @@ describe("a taint that does not open", () => {
     expect(await signerOf(ca)).toBe(id);
   });
 
-  test("about nobody is reported, and keeps nobody from signing", async () => {
+  test("of an unknown authority is reported, and stops no authority from signing", async () => {
     const ca = await startSigningCa();
     const signer = await signerOf(ca);
     ca.store.records.set(`taint/${"ab".repeat(20)}`, "junk");
@@ -133,7 +133,7 @@ describe("tainted twice", () => {
     expect(await readiness(ca)).toEqual({ ready: true, reasons: [] });
   });
 
-  test("a root that left does not come back when the taint is said again, more mildly", async () => {
+  test("a root that left does not come back when a milder taint follows", async () => {
     const ca = await startSigningCa();
     const { id } = await taint(ca, "immediately");
     ca.pass(2 * propagation);
@@ -157,7 +157,7 @@ describe("tainted twice", () => {
     expect((await publishedBundle(ca))?.roots).toHaveLength(1);
   });
 
-  test("by two operators of whom one did not see the other's, the earlier departure holds", async () => {
+  test("by two operators that did not see each other's taint, the earlier retirement holds", async () => {
     const ca = await startSigningCa();
     const store = await openStore(ca.mint);
     const id = store.authorities[0]?.id ?? "";
@@ -170,7 +170,7 @@ describe("tainted twice", () => {
   });
 });
 
-describe("runs of the cron that do not see the same", () => {
+describe("runs of the cron that see different records", () => {
   test("together mint two after a taint, both of which are published before either signs", async () => {
     const ca = await startSigningCa();
     await recordTaint(ca.mint, await decideTaint(ca, "immediately"));
@@ -240,7 +240,7 @@ test("a taint stops its authority now, though the operator's clock is an hour ah
 });
 
 describe("under a new KEK", () => {
-  test("a taint is sealed anew by the cron, once, and means what it meant", async () => {
+  test("a taint is sealed again by the cron, once, and keeps its meaning", async () => {
     const ca = await startSigningCa();
     const { id } = await taint(ca, "with-last-leaf");
     const before = await openStore(ca.mint);
@@ -258,7 +258,7 @@ describe("under a new KEK", () => {
     expect(events.filter((event) => event === "taint-resealed")).toHaveLength(1);
   });
 
-  test("an orphaned taint is sealed anew as well, so that the old KEK can go", async () => {
+  test("a taint without its authority is sealed again as well, so that the old KEK can go", async () => {
     const ca = await startSigningCa();
     await recordTaint(ca.mint, { id: "ab".repeat(20), taintedAt: ca.now(), retiresAt: ca.now() });
     const newest = await newKek("k2");

@@ -25,7 +25,7 @@ const countOf = ({ store }: RunningCa, kind: string): number =>
 const passUntil = (ca: RunningCa, instant: Date): void =>
   ca.pass((instant.getTime() - ca.now().getTime()) / 1000);
 
-/** A CA whose successor has been published for an hour, and who they are. */
+/** A CA whose successor has been published for an hour, and the ids of both authorities. */
 async function startWithSuccessor() {
   const ca = await startSigningCa();
   const first = await signerOf(ca);
@@ -113,7 +113,7 @@ describe("the authority that signs, tainted", () => {
     },
   );
 
-  test("is on record: who, since when, and until when it is trusted", async () => {
+  test("is logged, with its id, the time of the taint, and the end of its trust", async () => {
     const ca = await startSigningCa();
     const { id, taintedAt, retiresAt } = await taint(ca, "with-last-leaf");
     expect(ca.log.operations).toContainEqual({
@@ -157,7 +157,7 @@ describe("the authority that signs, tainted", () => {
   });
 });
 
-describe("a taint of one that does not sign", () => {
+describe("a taint of an authority that does not sign", () => {
   test.each(["immediately", "with-last-leaf"] as const)(
     "%s: of a successor takes its root away at once, and another is minted",
     async (departure) => {
@@ -177,7 +177,7 @@ describe("a taint of one that does not sign", () => {
     },
   );
 
-  test("of a retired one changes nothing but the store", async () => {
+  test("of a retired authority changes nothing but the store", async () => {
     const { ca, first } = await startWithSuccessor();
     const { authorities } = await openStore(ca.mint);
     const retired = authorities.find(({ id }) => id === first)?.schedule.retiresAt ?? ca.now();
@@ -188,7 +188,7 @@ describe("a taint of one that does not sign", () => {
     expect(await appearanceOf(ca)).toEqual(before);
   });
 
-  test("of one that nobody knows changes nothing, for as long as there is nobody", async () => {
+  test("of an unknown authority changes nothing, as long as it stays unknown", async () => {
     const ca = await startSigningCa();
     const before = await appearanceOf(ca);
     await recordTaint(ca.mint, { id: "ab".repeat(20), taintedAt: ca.now(), retiresAt: ca.now() });
@@ -198,7 +198,7 @@ describe("a taint of one that does not sign", () => {
     expect([countOf(ca, "authority"), countOf(ca, "taint")]).toEqual([1, 1]);
   });
 
-  test("outlives its authority: what an operator said is never deleted", async () => {
+  test("outlives its authority: no taint is ever deleted", async () => {
     const ca = await startSigningCa();
     const { id } = await taint(ca, "immediately");
     const { signingSeconds } = ca.mint.phaseLengths;
@@ -212,7 +212,7 @@ describe("a taint of one that does not sign", () => {
   });
 });
 
-/** What callers and verifiers see; a taint that changes nothing else may move the sequence. */
+/** All that callers and verifiers see, without the sequence, which any taint may move. */
 async function appearanceOf(ca: RunningCa) {
   return [await signerOf(ca), (await publishedBundle(ca))?.roots, await readiness(ca)];
 }

@@ -23,12 +23,12 @@ const credential = "CLUSTER_CREDENTIAL_A";
 const pem = "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n";
 
 describe("the table kubernetes of an issuer", () => {
-  test("asks the API server where the keys cannot say, unless it says otherwise", () => {
+  test("makes the API server decide where the keys cannot, by default", () => {
     const [table] = issuersOf({ issuer, kubernetes: { server: `${server}/`, credential } });
     expect(table?.kubernetes).toEqual({ server, credential, review: "after-keys" });
   });
 
-  test("may say everything of it", () => {
+  test("may have all of its keys", () => {
     const kubernetes = {
       server,
       credential,
@@ -77,7 +77,7 @@ describe("the clusters that get roots", () => {
   const targetsOf = (...tables: readonly object[]) =>
     rootTargets(configurationOf({ ISSUERS: tables, [credential]: "x" }), () => fetch);
 
-  test("are those that say so, and no others", () => {
+  test("are those with deliver_roots, and no others", () => {
     const other = { server: "https://10.0.0.2", credential, review: "instead-of-keys" };
     expect(
       targetsOf(
@@ -106,7 +106,7 @@ describe("the clusters that get roots", () => {
 });
 
 describe("a credential", () => {
-  test("is a secret of its name", () => {
+  test("is the secret with its name", () => {
     const { clusterCredentials } = configurationOf({ [credential]: "secret" });
     expect([...clusterCredentials].map(([name, read]) => [name, read()])).toEqual([
       [credential, "secret"],
@@ -117,7 +117,7 @@ describe("a credential", () => {
     expectOneFault({ [credential]: value }, credential);
   });
 
-  test("is never a file here", () => {
+  test("is never read from a file here", () => {
     const key = `${credential}_FILE`;
     expect(faultsOf({ [key]: "/token" })).toEqual([`${key}: is not a key of Rampart`]);
   });
@@ -139,7 +139,7 @@ describe("who decides on a token", () => {
     ]);
   });
 
-  /** A CA that has the first key pinned, and access to an API server. */
+  /** A CA with the first key inline, and with access to an API server. */
   async function judged(review: string, use: (court: Court) => Promise<void>): Promise<void> {
     const api = await startApiServer();
     const kubernetes = { server: api.origin, credential, review };

@@ -49,7 +49,7 @@ test("has a default for everything but ISSUERS and KEK", () => {
   });
 });
 
-test("requires ISSUERS and KEK, and says so of each", () => {
+test("requires ISSUERS and KEK, each with a fault of its own", () => {
   const parse = () => parseConfiguration({});
   expect(parse).toThrow(ConfigurationError);
   expect(faultsOf({ ISSUERS: undefined, KEK: undefined })).toEqual([
@@ -58,7 +58,7 @@ test("requires ISSUERS and KEK, and says so of each", () => {
   ]);
 });
 
-test("says everything that is wrong at once, a line for each", () => {
+test("reports all faults at once, a line for each", () => {
   const faults = faultsOf({
     TRUST_DOMAIN: "Cluster.Local",
     ISSUERS: [{ issuer: "http://a.test" }, { issuer, namespaces: [] }],
@@ -80,7 +80,7 @@ test("says everything that is wrong at once, a line for each", () => {
   ]);
 });
 
-test("says what would be right, also where the schema itself refuses", () => {
+test("says what would be right, even where zod itself finds the fault", () => {
   expect(faultsOf({ ISSUERS: [{ issuer, audiences: [] }], AUTHORITY_KEY: "DSA", KEK: 1 })).toEqual([
     "ISSUERS[0].audiences: Too small: expected array to have >=1 items",
     expect.stringMatching(/^AUTHORITY_KEY: Invalid option: expected one of "EC-P256"\|/),
@@ -235,7 +235,7 @@ describe("a key of another name", () => {
   });
 });
 
-test("warns of issuers that may vouch for each other's namespaces, once", () => {
+test("warns once of issuers that may vouch for each other's namespaces", () => {
   const issuer = (name: string, namespaces?: string[]) => ({
     issuer: `https://${name}.test`,
     ...(namespaces && { namespaces }),

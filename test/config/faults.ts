@@ -16,7 +16,7 @@ export const randomKek = (id: string): string => `${id}:${randomBytes(32).toStri
 
 const complete: Values = { ISSUERS: [{ issuer }], KEK: randomKek("2026-11") };
 
-/** A configuration that would be right, but for these values. */
+/** A correct configuration, except for these values. */
 export const configurationOf = (changes: Values): Configuration =>
   parseConfiguration({ ...complete, ...changes });
 
@@ -33,7 +33,7 @@ export function faultsOf(changes: Values): readonly string[] {
   throw new Error("nothing was wrong");
 }
 
-/** One fault, said once, at its place, and why; a key that is there is not said to be missing. */
+/** Expects one fault, with its place and a reason. A key that is present must not be called missing. */
 export function expectOneFault(changes: Values, place: string): void {
   const faults = faultsOf(changes);
   expect(faults).toEqual([expect.stringMatching(/^[^\n]+$/)]);

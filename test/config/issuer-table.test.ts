@@ -26,7 +26,7 @@ describe("ISSUERS", () => {
     );
   });
 
-  test("may say everything of an issuer", () => {
+  test("may have every key of an issuer", () => {
     const [first, second] = issuersOf(
       {
         issuer,
@@ -57,7 +57,7 @@ describe("ISSUERS", () => {
     expect(table?.jwks).toMatchObject([{ keyId: "k1" }]);
   });
 
-  test("may be of the machine itself, over http", () => {
+  test("may be on the loopback interface, over http", () => {
     expect(issuersOf({ issuer: "http://127.0.0.1:8788" })).toHaveLength(1);
   });
 
@@ -173,7 +173,7 @@ describe("ISSUERS", () => {
     expectOneFault({ ISSUERS: value }, place);
   });
 
-  test("says of an issuer that is there three times which were too many", () => {
+  test("names the second and the third table of an issuer that has three", () => {
     expect(faultsOf({ ISSUERS: [{ issuer }, { issuer }, { issuer }] })).toEqual([
       "ISSUERS[1].issuer: is that of ISSUERS[0] too: each cluster needs its own",
       "ISSUERS[2].issuer: is that of ISSUERS[0] too: each cluster needs its own",
@@ -185,7 +185,7 @@ describe("ISSUERS", () => {
     expect(issuersOf(...names.map((name) => ({ issuer: name })))).toHaveLength(4);
   });
 
-  test("says that a table without its issuer lacks it", () => {
+  test("reports a table without an issuer", () => {
     expect(faultsOf({ ISSUERS: [{ cluster: "x" }] })).toEqual(["ISSUERS[0].issuer: is required"]);
   });
 

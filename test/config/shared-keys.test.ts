@@ -20,8 +20,8 @@ const warningsFor = (...tables: readonly Record<string, unknown>[]): readonly st
 const warning = (later: number, earlier: number): unknown =>
   expect.stringContaining(`${issuers[later]} has a key of ${issuers[earlier]}:`);
 
-describe("clusters with a key in common are warned of", () => {
-  test("whatever the key is called", () => {
+describe("a warning names clusters that share a key", () => {
+  test("whatever its key id", () => {
     const renamed = { ...one, publicJwk: { ...one.publicJwk, kid: "k2", use: "sig" } };
     const tables = [
       { cluster: "a", jwks: jwksOf(one) },
@@ -30,21 +30,21 @@ describe("clusters with a key in common are warned of", () => {
     expect(warningsFor(...tables)).toEqual([warning(1, 0)]);
   });
 
-  test("once for two, however many keys", () => {
+  test("once for two clusters, however many keys they share", () => {
     const jwks = jwksOf(one, other);
     const tables = ["a", "b", "c"].map((cluster) => ({ cluster, jwks }));
     expect(warningsFor(...tables)).toEqual([warning(1, 0), warning(2, 0)]);
   });
 
-  test("when it is published in one place", () => {
+  test("when both have the same jwks_uri", () => {
     const jwks_uri = "https://keys.test/jwks";
     const tables = ["a", "b"].map((cluster) => ({ cluster, jwks_uri }));
     expect(warningsFor(...tables)).toEqual([warning(1, 0)]);
   });
 });
 
-describe("nobody is warned of", () => {
-  test("clusters with keys of their own, of the same id", () => {
+describe("no warning names", () => {
+  test("clusters whose different keys have the same id", () => {
     const tables = [
       { cluster: "a", jwks: jwksOf(one) },
       { cluster: "b", jwks: jwksOf(other) },

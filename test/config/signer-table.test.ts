@@ -4,7 +4,7 @@ import { configurationOf, expectOneFault, issuer } from "./faults.ts";
 const callers = [{ issuer }];
 
 describe("SIGNERS", () => {
-  test("need a name and who may use them", () => {
+  test("need a name, and callers that may use them", () => {
     expect(configurationOf({ SIGNERS: [{ name: "a", callers }] }).signers).toEqual([
       {
         name: "a",

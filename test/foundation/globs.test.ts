@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { nameAllowList } from "../../src/foundation/globs.ts";
 
-describe("the namespaces of an issuer", () => {
+describe("globs", () => {
   test.each<[string, string[], string[]]>([
     ["*", ["*"], ["foo", "a", "x-y-z"]],
     ["a name", ["foo"], ["foo"]],
@@ -10,7 +10,7 @@ describe("the namespaces of an issuer", () => {
     ["a middle", ["a*z"], ["az", "abcz"]],
     ["several stars", ["*a*b*"], ["ab", "xaxbx"]],
     ["several", ["foo", "team-*"], ["foo", "team-x"]],
-  ])("allow by %s", (_, globs, namespaces) => {
+  ])("match by %s", (_, globs, namespaces) => {
     const mayUse = nameAllowList(globs);
     expect(namespaces.filter((namespace) => !mayUse(namespace))).toEqual([]);
   });
@@ -22,13 +22,13 @@ describe("the namespaces of an issuer", () => {
     ["several", ["foo", "team-*"], ["foo-team-x", "bar"]],
     ["nothing", [], ["foo", "a"]],
     ["a dot, which is no wildcard", ["a.c"], ["abc"]],
-  ])("do not allow more than %s says", (_, globs, namespaces) => {
+  ])("match no more than %s says", (_, globs, namespaces) => {
     const mayUse = nameAllowList(globs);
     expect(namespaces.filter(mayUse)).toEqual([]);
   });
 
   test("are matched without trying every way, however many stars an operator writes", () => {
-    // There are more ways than a test has time for.
+    // Backtracking would try more ways than a test has time for.
     const mayUse = nameAllowList([`${"*a".repeat(30)}*b`]);
     expect(mayUse("a".repeat(63))).toBe(false);
   });

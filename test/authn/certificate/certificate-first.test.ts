@@ -16,12 +16,15 @@ const review: TrustedIssuer["review"] = {
 test.each([
   ["its keys", trustedIssuerWithoutKeys("https://a.test")],
   ["a review", trustedIssuerWithoutKeys("https://a.test", { review })],
-])("a bad certificate says why where there is no token for %s to prove", async (_, issuer) => {
-  const authenticate = certificateFirst(
-    createCertificateAuthenticator(trustDomain),
-    createTokenAuthenticator(trustDomain, [issuer]),
-  );
-  const credentials = { headers: new Headers(), clientCertificate: new Uint8Array([0x30, 0]) };
-  const refusal = await refusalOf(() => authenticate(credentials, new Date()));
-  expect(refusal).toMatchObject({ reason: "credential-rejected", check: "form" });
-});
+])(
+  "a bad certificate is the reason of the refusal if there is no token for %s to prove",
+  async (_, issuer) => {
+    const authenticate = certificateFirst(
+      createCertificateAuthenticator(trustDomain),
+      createTokenAuthenticator(trustDomain, [issuer]),
+    );
+    const credentials = { headers: new Headers(), clientCertificate: new Uint8Array([0x30, 0]) };
+    const refusal = await refusalOf(() => authenticate(credentials, new Date()));
+    expect(refusal).toMatchObject({ reason: "credential-rejected", check: "form" });
+  },
+);

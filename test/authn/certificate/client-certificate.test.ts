@@ -27,7 +27,7 @@ interface Content {
   readonly notAfter?: string;
 }
 
-/** A certificate whose chain, as far as this layer is told, somebody has verified. */
+/** A certificate; this layer relies on the platform to have verified its chain. */
 async function certificate(content: Content): Promise<Uint8Array<ArrayBuffer>> {
   const { names = [{ type: "url", value: bar }], extensions = [] } = content;
   const { rawData } = await X509CertificateGenerator.createSelfSigned({
@@ -55,11 +55,11 @@ const isBar = { spiffeId: bar, account: { namespace: "foo", name: "bar" } };
 const uri = (value: string) => ({ type: "url" as const, value });
 
 describe("a client certificate", () => {
-  test("says who calls by its one URI", async () => {
+  test("names its caller by its one URI", async () => {
     expect(await call({})).toEqual(isBar);
   });
 
-  test("says nothing by its other names", async () => {
+  test("may have other names, which do not count", async () => {
     const names: JsonGeneralNames = [
       { type: "dns", value: "istiod.istio-system.svc" },
       { type: "ip", value: "10.0.0.1" },
@@ -71,7 +71,7 @@ describe("a client certificate", () => {
     expect(await call({ names })).toEqual(isBar);
   });
 
-  test("of no CA may say so", async () => {
+  test("may have basic constraints of a leaf", async () => {
     expect(await call({ extensions: [new BasicConstraintsExtension(false)] })).toEqual(isBar);
   });
 
@@ -91,7 +91,7 @@ describe("a client certificate", () => {
     expect(await checkOf(content)).toBe(check);
   });
 
-  test("is refused when it is none", async () => {
+  test("is refused when it is no certificate", async () => {
     const whole = await certificate({});
     for (const clientCertificate of [whole.subarray(0, 100), new Uint8Array(), whole.subarray(1)]) {
       const refusal = await refusalOf(() =>
@@ -107,7 +107,7 @@ describe("a client certificate", () => {
   });
 });
 
-test("without a certificate, nobody is authenticated by one", async () => {
+test("a caller without a certificate is not authenticated", async () => {
   const refusal = await refusalOf(() => authenticate({ headers: new Headers() }, now));
   expect(refusal).toEqual({ reason: "credential-missing" });
 });

@@ -49,7 +49,7 @@ describe("a gateway", () => {
     });
   });
 
-  test("is itself when it forwards nothing", async () => {
+  test("that forwards no certificate is the caller itself", async () => {
     expect(await ofGateway()).toMatchObject({ account: gateway, issuer: issuerA });
   });
 
@@ -79,7 +79,7 @@ describe("a gateway", () => {
   });
 });
 
-describe("the header of somebody else is nothing", () => {
+describe("the header is ignored from a caller that is no gateway:", () => {
   test.each<[string, Caller]>([
     ["a workload's", callerOf({ namespace: "foo", name: "mallory" }, issuerA)],
     ["of that account at another issuer", callerOf(gateway, issuerB)],

@@ -34,7 +34,7 @@ beforeAll(async () => {
 const query = (keyId: string | undefined): KeyQuery => ({ algorithm: "ES256", keyId });
 const idsOf = async (keys: ReturnType<IssuerKeys>) => (await keys).map(({ keyId }) => keyId);
 
-/** A JWKS endpoint whose answer a test changes as it goes. */
+/** A JWKS endpoint whose answer a test can change. */
 interface Publication {
   readonly server: LoopbackServer;
   readonly keys: IssuerKeys;
@@ -62,7 +62,7 @@ async function publish(answer: Publication["answer"]): Promise<Publication> {
   return publication;
 }
 
-/** An endpoint that answers nothing before it is released. */
+/** An endpoint that answers only once it is released. */
 async function publishHeld(answer: Publication["answer"]) {
   const { promise: released, resolve: release } = Promise.withResolvers<void>();
   const publication = await publish((response) => void released.then(() => answer(response)));
@@ -85,7 +85,7 @@ describe("published keys", () => {
     expect(server.requests).toHaveLength(1);
   });
 
-  test("are looked at again when they are no longer fresh", async () => {
+  test("are fetched again when they are no longer fresh", async () => {
     const { keys, server } = await publish(withKeys(first));
     await keys(query("first"), start);
     await keys(query("first"), later(keysFreshSeconds - 1));
@@ -94,7 +94,7 @@ describe("published keys", () => {
     expect(server.requests).toHaveLength(2);
   });
 
-  test("do not outlive their withdrawal once they are looked at again", async () => {
+  test("stop working once a fetch shows that they were withdrawn", async () => {
     const publication = await publish(withKeys(first, second));
     await publication.keys(query("first"), start);
     publication.answer = withKeys(second);
@@ -116,7 +116,7 @@ describe("published keys", () => {
 });
 
 describe("an unknown key id", () => {
-  test("is asked for at most once in a cool-down, by a thousand tokens at once", async () => {
+  test("causes at most one fetch in a cool-down, from a thousand tokens at once", async () => {
     const { keys, server } = await publish(withKeys(first));
     await keys(query("first"), start);
     for (const second of [coolDownSeconds, coolDownSeconds + 1, 2 * coolDownSeconds - 1]) {
@@ -128,7 +128,7 @@ describe("an unknown key id", () => {
     expect(server.requests).toHaveLength(3);
   });
 
-  test("is asked for at most once by a thousand tokens at once on a cold cache", async () => {
+  test("causes at most one fetch from a thousand tokens at once on a cold cache", async () => {
     const { keys, server, release } = await publishHeld(withKeys(first));
     const storm = Array.from({ length: 1000 }, (_, i) => keys(query(`x${i}`), start));
     release();
@@ -136,7 +136,7 @@ describe("an unknown key id", () => {
     expect(server.requests).toHaveLength(1);
   });
 
-  test("does not keep known keys from serving while it is asked for", async () => {
+  test("does not stop known keys from serving during its fetch", async () => {
     const publication = await publish(withKeys(first));
     await publication.keys(query("first"), start);
     publication.answer = () => {};
@@ -151,7 +151,7 @@ describe("an unknown key id", () => {
     expect(isGivenUp).toBe(false);
   });
 
-  test("of an algorithm that the issuer does not use is no better", async () => {
+  test("causes no more fetches under an algorithm that the issuer does not use", async () => {
     const { keys, server } = await publish(withKeys(first));
     await keys(query("first"), start);
     const storm = Array.from({ length: 100 }, () =>
@@ -161,7 +161,7 @@ describe("an unknown key id", () => {
     expect(server.requests).toHaveLength(2);
   });
 
-  test("may be right, so it is not refused for good while the issuer cannot be asked", async () => {
+  test("is not refused for good while the issuer cannot be reached: it may be good", async () => {
     const publication = await publish(withKeys(first));
     await publication.keys(query("first"), start);
     publication.answer = withStatus(503);
@@ -175,7 +175,7 @@ describe("an unknown key id", () => {
 describe("an issuer that cannot be reached", () => {
   const unreachable = { reason: "key-provider-unreachable", issuer: "https://a.test" };
 
-  test("is asked again soon, and not by every request", async () => {
+  test("gets another fetch soon, but not from every request", async () => {
     const publication = await publish(withStatus(500));
     for (const second of [0, 1, 2, 3, 4]) {
       expect(await refusalOf(() => publication.keys(query("first"), later(second)))).toEqual(
@@ -188,7 +188,7 @@ describe("an issuer that cannot be reached", () => {
     expect(publication.server.requests).toHaveLength(2);
   });
 
-  test("is asked at most once by a thousand requests at once", async () => {
+  test("gets one fetch from a thousand requests at once", async () => {
     const { keys, server, failures, release } = await publishHeld((response) => {
       response.destroy();
     });
@@ -201,7 +201,7 @@ describe("an issuer that cannot be reached", () => {
     expect(failures).toHaveLength(1);
   });
 
-  test("has its last keys serve for the stated time, and not longer", async () => {
+  test("leaves its last keys to serve for the stated time, and no longer", async () => {
     const publication = await publish(withKeys(first));
     await publication.keys(query("first"), start);
     publication.answer = withStatus(503);
@@ -213,7 +213,7 @@ describe("an issuer that cannot be reached", () => {
     expect(publication.failures.length).toBeGreaterThanOrEqual(3);
   });
 
-  test("that comes back has its keys serve again for the whole time", async () => {
+  test("that comes back lets its keys serve for the whole time again", async () => {
     const publication = await publish(withKeys(first));
     await publication.keys(query("first"), start);
     publication.answer = withStatus(503);
@@ -232,7 +232,7 @@ describe("an issuer that cannot be reached", () => {
     ["HTML", (response) => void response.end("<html>")],
     ["a redirect", (response) => void response.writeHead(302, { location: "/x" }).end()],
     ["too much", (response) => void response.end(`"${"a".repeat(300_000)}"`)],
-  ])("is one that answers %s: its last keys serve on", async (_, answer) => {
+  ])("is also one that answers %s: its last keys still serve", async (_, answer) => {
     const publication = await publish(withKeys(first));
     await publication.keys(query("first"), start);
     publication.answer = answer;
@@ -241,7 +241,7 @@ describe("an issuer that cannot be reached", () => {
     expect(publication.failures).toHaveLength(1);
   });
 
-  test("is not what a fault of this program looks like", async () => {
+  test("is not the reason given for a fault of this program", async () => {
     const fault = new TypeError("a mistake");
     const location = { kind: "jwks-uri", url: "https://a.test/jwks" } as const;
     const keys = publishedKeys("https://a.test", location, {

@@ -76,7 +76,7 @@ describe("a key of a JWK Set", () => {
     ["that is text", () => "RSA"],
   ];
 
-  test.each(passedOver)("is passed over %s", (_, key) => {
+  test.each(passedOver)("is ignored %s", (_, key) => {
     expect(parseKeySet({ keys: [key()] })).toBeUndefined();
     expect(algorithmsOf(parseKeySet({ keys: [key(), ed25519] }))).toEqual([["EdDSA"]]);
   });
@@ -106,7 +106,7 @@ describe("a JWK Set", () => {
     expect(parseKeySet({ keys, spiffe_sequence: 1 })).toHaveLength(32);
   });
 
-  test("gives the keys that a token may have been signed with", () => {
+  test("has candidates by algorithm and key id", () => {
     const keys =
       parseKeySet({ keys: [{ ...p256, kid: "a" }, { ...rsa, kid: "a" }, ed25519] }) ?? [];
     expect(candidatesIn(keys, "ES256", "a")).toEqual([keys[0]]);
@@ -143,7 +143,7 @@ describe("a key that cannot be imported", () => {
     expect(refusal).toEqual({ reason: "credential-rejected", check: "key" });
   });
 
-  test("does no harm to the keys beside it", async () => {
+  test("does not stop the other keys", async () => {
     expect(await authenticate(good, offTheCurve)).toMatchObject({ account: { name: "bar" } });
     expect(await authenticate(offTheCurve, good)).toMatchObject({ account: { name: "bar" } });
   });

@@ -54,7 +54,7 @@ function refusalOfToken(token: string, clusterIds: readonly string[] = []): Prom
 }
 
 describe("a ServiceAccount token", () => {
-  test("names its caller, with what it is bound to", async () => {
+  test("names its caller, with the pod and the node that it is bound to", async () => {
     const caller = await authenticate(await mintToken(rsa, claimsOf(issuerA)));
     expect(caller).toEqual({
       spiffeId: "spiffe://example.org/ns/foo/sa/bar",
@@ -142,7 +142,7 @@ describe("the algorithm", () => {
     ["lower-case rs256", "rs256", "a-rsa"],
     ["nothing", "", "a-rsa"],
     ["the name of a member that every object has", "constructor", "a-rsa"],
-  ])("is the key's affair: refuses %s", async (_, alg, kid) => {
+  ])("must be one that the key allows: refuses %s", async (_, alg, kid) => {
     const token = await forgeToken(rsa, { alg, kid }, claimsOf(issuerA));
     expect(await refusalOfToken(token)).toEqual(rejected("key"));
   });
@@ -190,19 +190,19 @@ describe("the signature", () => {
     expect(refusal).toEqual(rejected("signature"));
   });
 
-  test("is refused of another issuer's key under that key's id", async () => {
+  test("by another issuer's key is refused under that key's id", async () => {
     const token = await mintToken(otherRsa, claimsOf(issuerA));
     expect(await refusalOfToken(token)).toEqual(rejected("key"));
   });
 
-  test("is refused of another issuer's key without a key id, or with a right one", async () => {
+  test("by another issuer's key is refused without a key id, or with one of the issuer", async () => {
     const withoutId = await forgeToken(otherRsa, { alg: "RS256" }, claimsOf(issuerA));
     const withOurs = await forgeToken(otherRsa, { alg: "RS256", kid: "a-rsa" }, claimsOf(issuerA));
     expect(await refusalOfToken(withoutId)).toEqual(rejected("signature"));
     expect(await refusalOfToken(withOurs)).toEqual(rejected("signature"));
   });
 
-  test("is refused of a key that the token brings along", async () => {
+  test("by a key in the token's own header is refused", async () => {
     const mine = await createTokenKey("RS256");
     for (const kid of [undefined, "a-rsa", "mine"]) {
       const jwk = { ...mine.publicJwk, kid };
@@ -212,7 +212,7 @@ describe("the signature", () => {
     }
   });
 
-  test("is judged before the claims: they are the caller's own until then", async () => {
+  test("is verified before any claim but the issuer counts", async () => {
     const token = await forgeToken(otherRsa, { alg: "RS256" }, { iss: issuerA });
     expect(await refusalOfToken(token)).toEqual(rejected("signature"));
   });

@@ -81,7 +81,7 @@ async function authenticate(cluster = "Kubernetes", clusterId?: string) {
 const rejected = (check: string): Refusal => ({ reason: "credential-rejected", check }) as Refusal;
 const unreachable: Refusal = { reason: "cluster-unreachable", cluster: "Kubernetes" };
 
-describe("a reviewed token", () => {
+describe("a reviewed token, as in kube_jwt_test.go of Istio,", () => {
   test.each([
     ["the local cluster without a clusterid", "Kubernetes", undefined],
     ["the local cluster", "Kubernetes", "Kubernetes"],
@@ -220,7 +220,7 @@ describe("a token is refused that", () => {
       { sub: "system:serviceaccount:bar:a" },
       "subject",
     ],
-  ])("%s by its own words, and no API server sees it", async (_, claims, check) => {
+  ])("%s by its own claims, and no API server sees it", async (_, claims, check) => {
     const issuer = issuerOf("Kubernetes");
     const headers = headersOf(await mintAccountToken(key, issuer, "default:a", now, claims));
     const refusal = await refusalOf(() => authenticator()({ headers }, now));
@@ -278,7 +278,7 @@ describe("an API server that", () => {
     expect(await refusalOf(() => authenticate())).toEqual(busy);
   });
 
-  test("fails is left in peace for a moment, and logged", async () => {
+  test("fails is logged, and gets no question for a moment", async () => {
     const authenticate = authenticator();
     local.instead = (_, response) => response.writeHead(500).end();
     const credentials = { headers: headersOf(await tokenOf("Kubernetes")) };
@@ -296,7 +296,7 @@ describe("an API server that", () => {
     });
   });
 
-  test("fails does not keep another from answering", async () => {
+  test("fails does not stop questions to another", async () => {
     const authenticate = authenticator();
     local.instead = (_, response) => response.writeHead(500).end();
     await refusalOf(async () =>

@@ -16,9 +16,9 @@ const unreachable: Refusal = { reason: "cluster-unreachable", cluster: "a" };
 const busy: Refusal = { reason: "cluster-busy", cluster: "a" };
 const noKeys: Refusal = { reason: "key-provider-unreachable", issuer: name };
 
-/** What the keys say of a token: it was signed by a good one, a wrong one, an unknown one; or nothing. */
+/** The key that signed a token: one of the issuer, a forged one under its id, an unknown one; or nobody could fetch them. */
 type Signer = "good" | "forged" | "unknown" | "unfetched";
-/** What the API server says of it. */
+/** The answer of the API server. */
 type Word = "yes" | Refusal;
 
 let keys: Readonly<Record<Signer, TokenKey>>;
@@ -70,7 +70,7 @@ async function outcomeOf(
 
 const no = rejected("review");
 
-/** The order, the keys' word, the API server's; the outcome, and of which kind of token it was asked. */
+/** Order, key, answer; the outcome, and whether the API server was asked about a verified token, or at all. */
 const rows: readonly [ReviewOrder, Signer, Word, "issued" | Refusal, boolean | undefined][] = [
   ["after-keys", "good", no, "issued", undefined],
   ["after-keys", "forged", "yes", rejected("signature"), undefined],
@@ -127,7 +127,7 @@ describe("before-keys", () => {
     expect(questions).toEqual([]);
   });
 
-  test("names a namespace only to the bearer of a token that is proved", async () => {
+  test("refuses for its namespace only a token that is proved", async () => {
     const outcome = (signer: Signer, word: Word) =>
       outcomeOf("before-keys", signer, word, "nowhere:bar");
     expect(await outcome("good", unreachable)).toEqual(rejected("namespace"));

@@ -20,19 +20,25 @@ const callerOf = (namespace: string, clusterId: string | null) =>
 const rejected = (check: string) => ({ reason: "credential-rejected", check });
 
 describe("the bearer of a proved token", () => {
-  test.each([null, "", "a", "west"])("is a caller of its cluster, claiming %j", (clusterId) => {
-    expect(callerOf("team-a", clusterId)).toEqual({
-      ...bearerIn("team-a"),
-      spiffeId: "spiffe://cluster.local/ns/team-a/sa/web",
-      issuer,
-    });
-  });
+  test.each([null, "", "a", "west"])(
+    "is a caller of its cluster with the clusterid %j",
+    (clusterId) => {
+      expect(callerOf("team-a", clusterId)).toEqual({
+        ...bearerIn("team-a"),
+        spiffeId: "spiffe://cluster.local/ns/team-a/sa/web",
+        issuer,
+      });
+    },
+  );
 
-  test.each(["other", "team", "xteam-a"])("is nobody in the namespace %s", async (namespace) => {
+  test.each(["other", "team", "xteam-a"])("is refused in the namespace %s", async (namespace) => {
     expect(await refusalOf(() => callerOf(namespace, "a"))).toEqual(rejected("namespace"));
   });
 
-  test.each(["b", "A", "a,west", " a", "Kubernetes"])("is nobody in the cluster %j", async (id) => {
-    expect(await refusalOf(() => callerOf("team-a", id))).toEqual(rejected("cluster"));
-  });
+  test.each(["b", "A", "a,west", " a", "Kubernetes"])(
+    "is refused with the clusterid %j",
+    async (id) => {
+      expect(await refusalOf(() => callerOf("team-a", id))).toEqual(rejected("cluster"));
+    },
+  );
 });
