@@ -2,7 +2,7 @@ import type { SpiffeId } from "../pki/spiffe-id.ts";
 import type { BoundAccount } from "./bound-account.ts";
 import type { TrustedIssuer } from "./trusted-issuer.ts";
 
-/** Who calls, as an authenticator proved it. */
+/** The caller of a request, as an authenticator proved it. */
 export interface Caller extends BoundAccount {
   readonly spiffeId: SpiffeId;
   /** The issuer that vouches for the caller. Absent for a certificate: this CA itself signed that. */

@@ -4,7 +4,7 @@ import type { IssuerKeys } from "./token/issuer-keys.ts";
 import type { TokenReview } from "./token/token-review.ts";
 
 /**
- * Who decides on a token.
+ * The order in which keys and API server decide on a token.
  *
  * - `after-keys`: the issuer's keys; the API server if they cannot be fetched or the token's is not among them.
  * - `before-keys`: the keys, then the API server; one of them alone while the other cannot be reached.
@@ -12,7 +12,7 @@ import type { TokenReview } from "./token/token-review.ts";
  */
 export type ReviewOrder = "after-keys" | "before-keys" | "instead-of-keys";
 
-/** How an issuer's tokens are put before the API server of its cluster. */
+/** The review of an issuer's tokens by the API server of its cluster. */
 export interface Review {
   readonly order: ReviewOrder;
   readonly ask: TokenReview;
@@ -32,7 +32,7 @@ export type NodeAuthorizer = (
 
 /** An issuer of ServiceAccount tokens, and the rights of its tokens: one table of `ISSUERS`. */
 export interface TrustedIssuer {
-  /** What its tokens say in `iss`, byte for byte. */
+  /** The `iss` of its tokens, byte for byte. */
   readonly name: string;
   /** A token must name one of them. */
   readonly audiences: readonly string[];

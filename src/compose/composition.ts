@@ -19,7 +19,7 @@ import type { CertificateAuthority } from "../transport/certificate-authority.ts
 import { namedSigners } from "./named-signers.ts";
 import { type ClusterPlatform, trustedIssuers } from "./trusted-issuers.ts";
 
-/** What a platform provides. */
+/** The means of a platform that a CA is composed of. */
 export interface Platform extends ClusterPlatform {
   readonly store: AuthorityStore;
   /** A store for the records of each named signer, apart from all others. */
@@ -37,7 +37,7 @@ export interface Composition {
   readonly signerMints: ReadonlyMap<string, Mint>;
 }
 
-/** How often to fetch the bundle (SPIFFE Trust Domain and Bundle §4.1.2): followers know a root long before it signs. */
+/** `spiffe_refresh_hint` (SPIFFE Trust Domain and Bundle §4.1.2): followers know a root long before it signs. */
 const refreshHintSeconds = 300;
 
 /** Bounds of the time between two looks of a long poll at the bundle; a look takes microseconds. */

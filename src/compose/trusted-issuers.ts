@@ -26,7 +26,7 @@ import type { ServiceAccount } from "../pki/spiffe-id.ts";
 import { type PodsOf, watchedPods } from "./cluster-pods.ts";
 import { apiOpener, type ClusterAccess, noApi, type OpenApi } from "./cluster-reach.ts";
 
-/** What a platform provides for issuers and their clusters. */
+/** The means of a platform to reach issuers and clusters. */
 export interface ClusterPlatform {
   readonly log: EventLog;
   readonly cryptoProvider: CryptoProvider;

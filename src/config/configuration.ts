@@ -14,7 +14,7 @@ import { type ConfiguredKek, kekRing } from "./kek-ring.ts";
 import { sharedKeys } from "./shared-keys.ts";
 import { authorityKey, inceptionDate, type SignerTable, signerTables } from "./signer-table.ts";
 
-/** What an operator configured, checked and in the terms of the domain. */
+/** A configuration, checked and in the terms of the domain. */
 export interface Configuration {
   readonly trustDomain: TrustDomain;
   readonly issuers: readonly IssuerTable[];
@@ -34,7 +34,7 @@ export interface Configuration {
 
 const hour = 3600;
 
-/** How long a write to the store may take to reach every reader. */
+/** The time that a write to the store may take to reach every reader. */
 export interface Propagation {
   readonly shortestSeconds: number;
   /** The default of `PROPAGATION_INTERVAL`, a duration. */

@@ -135,7 +135,7 @@ const table = z
 /** Bounds the work at the start. A variable of a Worker (5 kB) holds far fewer. */
 const maximumTables = 1024;
 
-/** Whether nothing but the claims of its token bounds what a node proxy may have. */
+/** Whether only the claims of its token bound what a node proxy may have. */
 const needsNodeReach = ({
   trusted_node_accounts,
   node_checks,

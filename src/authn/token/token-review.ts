@@ -32,13 +32,13 @@ export interface ReviewApis {
   readonly unverified: ClusterApi;
 }
 
-/** How long a yes is remembered, and so a deleted pod's token is still good. */
+/** The time for which a yes is remembered: so long is a deleted pod's token still good. */
 export const goodAnswerSeconds = 15;
 
-/** How long a no is remembered: long enough for a client that tries again at once. */
+/** The time for which a no is remembered: long enough for a client that tries again at once. */
 export const badAnswerSeconds = 5;
 
-/** How many answers of either kind are remembered for one cluster. */
+/** The most answers of either kind that are remembered for one cluster. */
 export const maximumAnswers = 2048;
 
 /** @param audiences Sent with every token, and required in every answer. */
