@@ -1,11 +1,11 @@
 import type { OperationLog } from "../foundation/event-log.ts";
+import { parseCertificates } from "../host/certificates.ts";
 import type { AgentConfiguration } from "./configuration/configuration.ts";
 import {
   type CertificateCache,
   noCache,
   openCertificateCache,
 } from "./identity/certificate-cache.ts";
-import { parseCertificates } from "./identity/certificate-text.ts";
 import { Identities } from "./identity/identities.ts";
 import type { RefreshingIdentity } from "./identity/refreshing-identity.ts";
 import { CaChannel } from "./issuance/ca-channel.ts";

@@ -1,7 +1,9 @@
 import * as z from "zod/mini";
 import type { ReviewOrder } from "../authn/trusted-issuer.ts";
 import { baseUrl } from "../foundation/base-url.ts";
+import { bearerToken } from "../foundation/bearer-token.ts";
 import { configMapName } from "../kubernetes/root-config-map.ts";
+import { isCertificateBlocks } from "../pki/encoding/pem.ts";
 
 /** The table `kubernetes` of an issuer, checked: access to the cluster's API server. */
 export interface ClusterAccessTable {
@@ -21,13 +23,12 @@ export interface ClusterAccessTable {
  */
 export const credentialName: RegExp = /^CLUSTER_CREDENTIAL(?!.*_FILE$)_[A-Z0-9_]{1,64}$/;
 
-const certificates =
-  /^(?:\s*-----BEGIN CERTIFICATE-----[A-Za-z0-9+/=\s]+-----END CERTIFICATE-----)+\s*$/;
-
 export const clusterAccess: z.ZodMiniType<ClusterAccessTable> = z.strictObject({
   server: baseUrl,
   ca: z.optional(
-    z.string().check(z.maxLength(65_536), z.regex(certificates, "must be certificates in PEM")),
+    z
+      .string()
+      .check(z.maxLength(65_536), z.refine(isCertificateBlocks, "must be certificates in PEM")),
   ),
   credential: z
     .string()
@@ -40,4 +41,4 @@ export const clusterAccess: z.ZodMiniType<ClusterAccessTable> = z.strictObject({
 /** A bearer token. Faults never quote it. */
 export const credentialText: z.ZodMiniType<string> = z
   .string()
-  .check(z.regex(/^[\x21-\x7e]{1,16384}$/, "must be a bearer token on one line"));
+  .check(z.regex(bearerToken, "must be a bearer token on one line"));

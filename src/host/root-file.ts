@@ -1,14 +1,25 @@
-import { readFile } from "node:fs/promises";
+import { OperatorError } from "../foundation/operator-error.ts";
+import { certificateBlocks } from "../pki/encoding/pem.ts";
+import { parseCertificate } from "./certificates.ts";
+import { readSmallFile } from "./small-file.ts";
+
+/** The bundle of a whole operating system has a quarter of it. */
+const maximumOctets = 1024 * 1024;
 
 /**
- * The roots that a TLS connection rests on, PEM; nothing where no file is named.
+ * Reads the roots that authenticate a server, PEM.
  *
- * @throws Error for a file that cannot be read, or holds no certificate: Node takes an empty list of
- *   roots for the system's.
+ * @returns `undefined` where no file is named: the roots of the system.
+ * @throws OperatorError for a file that cannot be read, holds no certificate, or holds a damaged one:
+ *   OpenSSL would silently trust fewer roots.
  */
-export async function readRootFile(file: string | undefined): Promise<string | undefined> {
-  if (file === undefined) return undefined;
-  const pem = await readFile(file, "utf8");
-  if (pem.includes("-----BEGIN CERTIFICATE-----")) return pem;
-  throw new Error(`${file} holds no certificate`);
+export async function readRootFile(path: string | undefined): Promise<string | undefined> {
+  if (path === undefined) return undefined;
+  const pem = await readSmallFile(path, maximumOctets);
+  const blocks = certificateBlocks(pem);
+  if (blocks.length === 0) throw new OperatorError(`${path} holds no certificate`);
+  if (!blocks.every(parseCertificate)) {
+    throw new OperatorError(`${path} holds a certificate that cannot be read`);
+  }
+  return pem;
 }

@@ -55,6 +55,8 @@ describe("the table kubernetes of an issuer", () => {
     ["the name of another secret", { credential: "KEK" }, "credential"],
     ["the name of a file", { credential: `${credential}_FILE` }, "credential"],
     ["a CA that is none", { ca: "MIIB" }, "ca"],
+    ["a CA on one line, which OpenSSL does not read", { ca: pem.replaceAll("\n", " ") }, "ca"],
+    ["a CA with words around it", { ca: `the CA:\n${pem}` }, "ca"],
     ["a private key for a CA", { ca: pem.replaceAll("CERTIFICATE", "PRIVATE KEY") }, "ca"],
     ["another order", { review: "never" }, "review"],
     ["a delivery that is no yes or no", { deliver_roots: "yes" }, "deliver_roots"],

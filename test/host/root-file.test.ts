@@ -1,20 +1,54 @@
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
+import { OperatorError } from "../../src/foundation/operator-error.ts";
 import { readRootFile } from "../../src/host/root-file.ts";
+import { createTestAuthority } from "../agent/identity/test-authority.ts";
 import { temporaryFolder } from "../dev/temporary-folder.ts";
 
-// An empty list of roots is the system's to Node.
-test.each(["", "\n", "# no root yet\n"])(
-  "a file of roots that says %j is refused",
-  async (text) => {
-    const file = join(await temporaryFolder(), "roots.pem");
-    await writeFile(file, text);
-    await expect(readRootFile(file)).rejects.toThrow("holds no certificate");
-  },
-);
+const { pem } = await createTestAuthority("root");
+const { pem: second } = await createTestAuthority("second");
+const damaged = second.replace(/MII\w/, "AAAA");
+const onOneLine = second.replaceAll("\n", " ");
 
-test("a file of roots that is not there is refused, and none is none", async () => {
-  await expect(readRootFile("/nowhere/roots.pem")).rejects.toThrow("ENOENT");
+async function rootFile(text: string): Promise<string> {
+  const file = join(await temporaryFolder(), "roots.pem");
+  await writeFile(file, text);
+  return file;
+}
+
+test.each([
+  ["one root", pem],
+  ["two roots", `${pem}\n${second}`],
+  ["comments around its roots", `# first\n${pem}\n# second\n${second}`],
+  ["lines that end as on Windows", pem.replaceAll("\n", "\r\n")],
+])("a file with %s is read as it is", async (_, text) => {
+  expect(await readRootFile(await rootFile(text))).toBe(text);
+});
+
+test.each([
+  ["nothing", "", "holds no certificate"],
+  ["an empty line", "\n", "holds no certificate"],
+  ["a comment", "# no root yet\n", "holds no certificate"],
+  ["the first line of a certificate alone", "-----BEGIN CERTIFICATE-----\n", "no certificate"],
+  ["a certificate on one line", onOneLine, "holds no certificate"],
+  ["a key", pem.replaceAll("CERTIFICATE", "PRIVATE KEY"), "holds no certificate"],
+  ["a damaged certificate", damaged, "cannot be read"],
+  ["a damaged certificate after a good one", `${pem}\n${damaged}`, "cannot be read"],
+  ["a mebibyte and more", `${pem}${"#".repeat(1024 * 1024)}`, "at most"],
+])("a file that holds %s is refused", async (_, text, reason) => {
+  const reading = readRootFile(await rootFile(text));
+  await expect(reading).rejects.toThrow(OperatorError);
+  await expect(reading).rejects.toThrow(reason);
+});
+
+test("a missing file and a folder are refused by name", async () => {
+  await expect(readRootFile("/nowhere/roots.pem")).rejects.toThrow(
+    "/nowhere/roots.pem cannot be read: ENOENT",
+  );
+  await expect(readRootFile("/")).rejects.toThrow("/ is not a file");
+});
+
+test("without a file there are no roots of its own", async () => {
   expect(await readRootFile(undefined)).toBeUndefined();
 });

@@ -1,7 +1,7 @@
 import type { KeyObject, X509Certificate } from "node:crypto";
+import { parseCertificates } from "../../host/certificates.ts";
 import type { SpiffeId } from "../../pki/spiffe-id.ts";
 import { IssuanceError } from "../issuance/issuance-error.ts";
-import { parseCertificates } from "./certificate-text.ts";
 
 /** A workload's identity document with its private key. */
 export interface X509Svid {

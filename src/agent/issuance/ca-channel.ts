@@ -9,8 +9,8 @@ import {
   createGrpcTransport,
   createGrpcWebTransport,
 } from "@connectrpc/connect-node";
-import { parseCertificates } from "../identity/certificate-text.ts";
-import { readRootFile } from "../trust/root-file.ts";
+import { parseCertificates } from "../../host/certificates.ts";
+import { readRootFile } from "../../host/root-file.ts";
 import type { CaAddress } from "./ca-address.ts";
 
 /** The address of a CA, and the files that authenticate both sides. */
@@ -40,7 +40,7 @@ export class CaChannel {
     this.#clock = clock;
   }
 
-  /** @throws IssuanceError when the roots for the connection cannot be read. */
+  /** @throws OperatorError when the roots for the connection cannot be read. */
   async transport(): Promise<Transport> {
     const tls = await this.tlsOptions();
     const key = JSON.stringify(tls);
@@ -55,7 +55,7 @@ export class CaChannel {
   async tlsOptions(): Promise<SecureContextOptions & { servername?: string }> {
     const { address, rootFile } = this.#connection;
     if (address.baseUrl.startsWith("http:")) return {};
-    const ca = rootFile === undefined ? undefined : await readRootFile(rootFile);
+    const ca = await readRootFile(rootFile);
     const { serverName } = address;
     return {
       minVersion: "TLSv1.2",

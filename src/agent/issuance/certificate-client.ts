@@ -1,11 +1,13 @@
 import { Code, ConnectError, createClient } from "@connectrpc/connect";
+import { messageOf } from "../../foundation/errors.ts";
 import type { OperationLog } from "../../foundation/event-log.ts";
+import { OperatorError } from "../../foundation/operator-error.ts";
 import { IstioCertificateService } from "../../gen/istio/v1/auth/ca_pb.ts";
+import { readTokenFileIfAny } from "../../host/token-file.ts";
 import type { SpiffeId } from "../../pki/spiffe-id.ts";
 import { generateSubjectKey, type SubjectKeyKind } from "../identity/subject-key.ts";
 import { type Issuance, parseIssuance } from "../identity/x509-svid.ts";
 import type { IssuanceMetrics } from "../status/metrics.ts";
-import { readBearerToken } from "./bearer-token-file.ts";
 import type { CaChannel } from "./ca-channel.ts";
 import { callWithRetry } from "./call-retry.ts";
 import { createCertificateRequest } from "./certificate-request.ts";
@@ -81,12 +83,16 @@ async function requestHeaders(
   log: OperationLog,
 ): Promise<Headers> {
   const allHeaders = new Headers(headers);
-  const token = await readBearerToken(tokenFile);
+  const token = await readTokenFileIfAny(tokenFile).catch(tokenUnusable);
   if (token !== undefined) allHeaders.set("authorization", `Bearer ${token}`);
   else log.operation({ event: "token-missing", level: "warning", file: tokenFile });
   if (clusterId !== "") allHeaders.set("clusterid", clusterId);
   if (retries > 0) allHeaders.set("x-retry-attempt", String(retries));
   return allHeaders;
+}
+
+function tokenUnusable(error: unknown): never {
+  throw new IssuanceError("token-unusable", messageOf(error), error);
 }
 
 const refusals: ReadonlySet<Code> = new Set([
@@ -100,6 +106,9 @@ function toIssuanceError(error: unknown): unknown {
   if (error instanceof ConnectError === false) return error;
   // Connect wraps what the agent itself throws within a call.
   if (error.cause instanceof IssuanceError) return error.cause;
+  if (error.cause instanceof OperatorError) {
+    return new IssuanceError("authority-unreachable", error.cause.message, error);
+  }
   const fault = refusals.has(error.code) ? "authority-refused" : "authority-unreachable";
   return new IssuanceError(fault, `the CA answered ${error.message}`, error);
 }

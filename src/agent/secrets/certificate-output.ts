@@ -2,7 +2,6 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { messageOf } from "../../foundation/errors.ts";
 import type { OperationLog } from "../../foundation/event-log.ts";
 import type { OutputSettings } from "../configuration/configuration.ts";
-import { joinPem } from "../identity/certificate-text.ts";
 import type { RefreshingIdentity } from "../identity/refreshing-identity.ts";
 import { privateKeyPem } from "../identity/subject-key.ts";
 import type { TrustRoots } from "../trust/trust-roots.ts";
@@ -102,4 +101,12 @@ export class CertificateOutput {
     if (result) log.operation({ event: "on-change-failed", level: "error", detail: result });
     else log.operation({ event: "on-change-run", level: "info" });
   }
+}
+
+/** Joins PEM texts, and adds a newline between two only where one is missing. */
+export function joinPem(elements: readonly string[]): string {
+  return elements.reduce((joined, element) => {
+    const separator = joined === "" || joined.endsWith("\n") ? "" : "\n";
+    return `${joined}${separator}${element}`;
+  }, "");
 }

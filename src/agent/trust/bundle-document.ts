@@ -1,6 +1,5 @@
 import type { X509Certificate } from "node:crypto";
-import { parseBase64 } from "../../pki/encoding/base64.ts";
-import { parseCertificate } from "../identity/certificate-text.ts";
+import { parseCertificate } from "../../host/certificates.ts";
 
 /** The X.509 part of a SPIFFE bundle. */
 export interface BundleDocument {
@@ -35,8 +34,7 @@ export function parseSpiffeBundle(text: string): BundleDocument | undefined {
 }
 
 function parseRoot(x5c: unknown): X509Certificate | undefined {
-  const der = typeof x5c === "string" ? parseBase64(x5c) : undefined;
-  const root = der && parseCertificate(der);
+  const root = typeof x5c === "string" ? parseCertificate(x5c) : undefined;
   return root?.ca ? root : undefined;
 }
 

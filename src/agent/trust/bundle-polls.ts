@@ -1,10 +1,10 @@
 import type { SecureContextOptions } from "node:tls";
 import type { OperationLog } from "../../foundation/event-log.ts";
+import { readRootFile } from "../../host/root-file.ts";
 import type { AgentConfiguration } from "../configuration/configuration.ts";
 import type { CaChannel } from "../issuance/ca-channel.ts";
 import { BundlePoll } from "./bundle-poll.ts";
 import type { FederatedBundles } from "./federated-bundles.ts";
-import { readRootFile } from "./root-file.ts";
 import type { TrustRoots } from "./trust-roots.ts";
 
 /** The dependencies of the polls. */
@@ -68,6 +68,6 @@ export function federatedBundlePolls(options: BundlePollsOptions): readonly Bund
 
 /** The TLS options of the profile `https_web`: no client certificate, and the name of the host. */
 async function webTls(rootFile: string | undefined): Promise<SecureContextOptions> {
-  const ca = rootFile === undefined ? undefined : await readRootFile(rootFile);
+  const ca = await readRootFile(rootFile);
   return { minVersion: "TLSv1.2", ...(ca !== undefined && { ca }) };
 }

@@ -4,6 +4,7 @@ import {
   signingAuthorityAt,
 } from "../../pki/authority/signing-authority.ts";
 import { toBase64 } from "../../pki/encoding/base64.ts";
+import { certificateBlocks } from "../../pki/encoding/pem.ts";
 import { shortId } from "../authority/authority-report.ts";
 import type { ClusterInspection } from "../cluster/cluster-inspection.ts";
 import { formatInstant } from "../terminal/table.ts";
@@ -89,15 +90,12 @@ function reachIn(
   };
 }
 
-const block =
-  /^-----BEGIN CERTIFICATE-----[ \t]*\r?\n([A-Za-z0-9+/=\s]+)\n-----END CERTIFICATE-----[ \t]*\r?$/gm;
-
 /**
  * Whether a PEM text holds all roots. Another writer may break lines elsewhere, which every proxy reads; no
  * proxy reads base64 on the line of its boundary, as YAML's `>` folds it.
  */
 function hasAll(pem: string, roots: readonly string[]): boolean {
-  const present = new Set([...pem.matchAll(block)].map(([, text = ""]) => text.replace(/\s/g, "")));
+  const present = new Set(certificateBlocks(pem));
   return roots.every((root) => present.has(root));
 }
 

@@ -1,32 +1,21 @@
-import { readFile, stat } from "node:fs/promises";
-import { credentialText } from "../../config/cluster-access.ts";
 import { ConfigurationError } from "../../foundation/configuration-error.ts";
+import { messageOf } from "../../foundation/errors.ts";
 import { FetchError } from "../../foundation/json-fetch.ts";
-import { systemCode } from "../../host/system-code.ts";
+import { readTokenFile } from "../../host/token-file.ts";
 import type { Credential } from "../../kubernetes/client.ts";
 
 /** Names the file of a credential: the credential's own name, and `_FILE`. */
 export const credentialFileName: RegExp = /^(CLUSTER_CREDENTIAL_[A-Z0-9_]{1,64})_FILE$/;
 
-const maximumOctets = 16_384;
-
-/** A bearer token in a file, read whenever it is needed: a kubelet or Vault's agent replaces it. */
+/** The credential in a file. */
 export function credentialInFile(path: string): Credential {
   return async () => {
-    const parsed = credentialText.safeParse((await readText(path)).trim());
-    if (parsed.success) return parsed.data;
-    throw new FetchError(`cannot be asked: ${path} must hold a bearer token on one line`);
+    try {
+      return await readTokenFile(path);
+    } catch (error) {
+      throw new FetchError(`cannot be asked: ${messageOf(error)}`, { cause: error });
+    }
   };
-}
-
-async function readText(path: string): Promise<string> {
-  try {
-    const about = await stat(path);
-    return about.isFile() && about.size <= maximumOctets ? await readFile(path, "utf8") : "";
-  } catch (error) {
-    const why = systemCode(error) ?? "no reason given";
-    throw new FetchError(`cannot be asked: ${path} cannot be read: ${why}`, { cause: error });
-  }
 }
 
 /** At the start, when somebody is there to see it. @throws ConfigurationError */

@@ -1,6 +1,5 @@
 import "reflect-metadata/lite";
 import { X509Certificate } from "node:crypto";
-import { readFile } from "node:fs/promises";
 import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
 import { Pkcs10CertificateRequestGenerator } from "@peculiar/x509";
 import { servingSigner } from "../../ca/serving-policy.ts";
@@ -9,6 +8,7 @@ import {
   IstioCertificateResponseSchema,
 } from "../../gen/istio/v1/auth/ca_pb.ts";
 import { createRefreshing } from "../../host/refreshing.ts";
+import { readTokenFile } from "../../host/token-file.ts";
 import { toPem } from "../../pki/encoding/pem.ts";
 import { renewalOf } from "../tls/own-certificate.ts";
 import type { ServingCertificate, ServingCertificateSource } from "../tls/serving-certificate.ts";
@@ -23,8 +23,7 @@ export type GatewayCredentials = () => Promise<{
 /** A projected token, which the kubelet replaces; read each time. */
 export function tokenInFile(path: string, clusterid: string): GatewayCredentials {
   return async () => {
-    const token = (await readFile(path, "utf8")).trim();
-    return { authorization: `Bearer ${token}`, clusterid };
+    return { authorization: `Bearer ${await readTokenFile(path)}`, clusterid };
   };
 }
 

@@ -54,6 +54,24 @@ export function parsePem(text: string, labels: readonly string[]): Bytes | undef
   return undefined;
 }
 
+/** As Go and OpenSSL read a block: its first and its last line stand alone. */
+const certificateBlock =
+  /^-----BEGIN CERTIFICATE-----[ \t]*\r?\n([A-Za-z0-9+/=\s]+)\n-----END CERTIFICATE-----[ \t]*\r?$/gm;
+
+/**
+ * The base64 of every certificate in a text, each on one line. It skips text between the blocks
+ * (RFC 7468 §2), and does not look whether a block holds a certificate.
+ */
+export function certificateBlocks(text: string): readonly string[] {
+  return [...text.matchAll(certificateBlock)].map(([, lines = ""]) => lines.replace(/\s/g, ""));
+}
+
+/** Whether a text is blocks of certificates, at least one, with nothing but white space around them. */
+export function isCertificateBlocks(text: string): boolean {
+  const rest = text.replace(certificateBlock, "");
+  return rest !== text && rest.trim() === "";
+}
+
 function startsOnNewLine(body: string): boolean {
   return body.startsWith("\n") || body.startsWith("\r\n");
 }

@@ -127,14 +127,9 @@ test("sends what pilot-agent sends, over native gRPC and TLS", async () => {
 
 test.each(["", "# no root yet\n"])("refuses a root file whose content is %j", async (text) => {
   // Node takes an empty list of roots for the roots of the system.
-  const rootFile = join(folder, "no-root.pem");
-  await writeFile(rootFile, text);
-  const address = { protocol: "connect" as const, baseUrl: "https://127.0.0.1:1" };
-  const channel = new CaChannel(
-    { address, rootFile, clientCertificateFolder: undefined },
-    () => now,
-  );
-  await expect(channel.tlsOptions()).rejects.toThrow(IssuanceError);
+  await writeFile(join(folder, "root-cert.pem"), text);
+  expect(await call()).toBe("authority-unreachable");
+  expect(calls).toEqual([]);
 });
 
 test("as a node proxy names the workload, and no signer", async () => {

@@ -2,7 +2,7 @@ import { lstat, mkdir, readdir, readFile, rm, stat, writeFile } from "node:fs/pr
 import { join } from "node:path";
 import { beforeEach, expect, test } from "vitest";
 import type { OutputSettings } from "../../../src/agent/configuration/configuration.ts";
-import { joinPem } from "../../../src/agent/identity/certificate-text.ts";
+import { joinPem } from "../../../src/agent/secrets/certificate-output.ts";
 import { writeOutput } from "../../../src/agent/secrets/output-folder.ts";
 import { temporaryFolder } from "../stories/running-agent.ts";
 

@@ -1,5 +1,4 @@
 import { expect, test } from "vitest";
-import { parseCertificates } from "../../../src/agent/identity/certificate-text.ts";
 import { generateSubjectKey } from "../../../src/agent/identity/subject-key.ts";
 import { parseIssuance } from "../../../src/agent/identity/x509-svid.ts";
 import {
@@ -7,6 +6,7 @@ import {
   parseSpiffeBundle,
 } from "../../../src/agent/trust/bundle-document.ts";
 import { TrustRoots } from "../../../src/agent/trust/trust-roots.ts";
+import { parseCertificates } from "../../../src/host/certificates.ts";
 import { workload } from "../../testkit/pki/certificates.ts";
 import { createTestAuthority, type TestAuthority } from "../identity/test-authority.ts";
 

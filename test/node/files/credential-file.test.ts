@@ -55,12 +55,12 @@ describe("a credential in a file", () => {
 
   test.each<[string, () => Promise<unknown>, RegExp]>([
     ["is not there", async () => {}, /token cannot be read: ENOENT$/],
-    ["is a folder", () => mkdir(file), /must hold a bearer token on one line$/],
+    ["is a folder", () => mkdir(file), /token is not a file of at most 16384 octets$/],
     ["is empty", () => writeFile(file, "\n"), /must hold a bearer token on one line$/],
     ["has two lines", () => writeFile(file, "s3cret\ns3cret"), /must hold a bearer token/],
     ["has a space", () => writeFile(file, "s3cret s3cret"), /must hold a bearer token/],
     ["is no text", () => writeFile(file, Buffer.from("s3cret\u00ff")), /must hold a bearer token/],
-    ["is too long", () => writeFile(file, "s3cret".repeat(3000)), /must hold a bearer token/],
+    ["is too long", () => writeFile(file, "s3cret".repeat(3000)), /token is not a file of at/],
   ])("that %s is said to be, and nothing is asked: try again", async (_, prepare, message) => {
     await prepare();
     const faults: string[] = [];

@@ -1,6 +1,11 @@
 import fc from "fast-check";
-import { expect, test } from "vitest";
-import { parsePem, toPem } from "../../../src/pki/encoding/pem.ts";
+import { describe, expect, test } from "vitest";
+import {
+  certificateBlocks,
+  isCertificateBlocks,
+  parsePem,
+  toPem,
+} from "../../../src/pki/encoding/pem.ts";
 import { inHex } from "../../testkit/pki/der-mutation.ts";
 
 const octets = fc.uint8Array({ minLength: 1, maxLength: 300 });
@@ -60,4 +65,56 @@ test("refuses a block with another label", () => {
   const pem = toPem("PRIVATE KEY", Buffer.from("key"));
   expect(parsePem(pem, [label, "PUBLIC KEY"])).toBeUndefined();
   expect(parsePem(pem, [])).toBeUndefined();
+});
+
+describe("certificates in a text", () => {
+  const block = (base64: string): string =>
+    `-----BEGIN CERTIFICATE-----\n${base64}\n-----END CERTIFICATE-----`;
+
+  test.each<[string, string, readonly string[]]>([
+    ["one", block("YQ=="), ["YQ=="]],
+    ["two", `${block("YQ==")}\n${block("Yg==")}\n`, ["YQ==", "Yg=="]],
+    ["one in short lines", block("Y\nQ\n=\n="), ["YQ=="]],
+    ["one of Windows", block("YQ==").replaceAll("\n", "\r\n"), ["YQ=="]],
+    [
+      "one with white space after its boundaries",
+      block("YQ==").replaceAll("-\n", "- \t\n"),
+      ["YQ=="],
+    ],
+  ])("are found, and nothing else is there: %s", (_, text, expected) => {
+    expect(certificateBlocks(text)).toEqual(expected);
+    expect(isCertificateBlocks(text)).toBe(true);
+  });
+
+  test.each<[string, string, readonly string[]]>([
+    ["words around it", `first\n${block("YQ==")}\nlast`, ["YQ=="]],
+    [
+      "a key after it",
+      `${block("YQ==")}\n${block("Yg==").replaceAll("CERTIFICATE", "KEY")}`,
+      ["YQ=="],
+    ],
+    [
+      "a block that is not closed",
+      `${block("YQ==")}\n-----BEGIN CERTIFICATE-----\nYg==\n`,
+      ["YQ=="],
+    ],
+  ])("are found among other things: %s", (_, text, expected) => {
+    expect(certificateBlocks(text)).toEqual(expected);
+    expect(isCertificateBlocks(text)).toBe(false);
+  });
+
+  test.each([
+    ["nothing", ""],
+    ["white space", " \n"],
+    ["one that is folded to a line", block("YQ==").replaceAll("\n", " ")],
+    ["one without base64", block("")],
+    ["one with other characters", block("Y.Q=")],
+    ["one that is indented", `  ${block("YQ==")}`],
+    ["one that ends amid a line", `${block("YQ==")}x`],
+    ["two on one line", `${block("YQ==")}${block("YQ==")}`],
+    ["another label", block("YQ==").replaceAll("CERTIFICATE", "X509 CRL")],
+  ])("are not found in %s", (_, text) => {
+    expect(certificateBlocks(text)).toEqual([]);
+    expect(isCertificateBlocks(text)).toBe(false);
+  });
 });

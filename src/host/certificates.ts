@@ -1,0 +1,23 @@
+import { X509Certificate } from "node:crypto";
+import { parseBase64 } from "../pki/encoding/base64.ts";
+import { certificateBlocks } from "../pki/encoding/pem.ts";
+
+/** More certificates than any CA or bundle file of a mesh holds. */
+const maximumCertificates = 100;
+
+/** The certificates of a PEM text, in order. As in Istio, blocks that do not parse are skipped. */
+export function parseCertificates(pem: string): readonly X509Certificate[] {
+  const blocks = certificateBlocks(pem).slice(0, maximumCertificates);
+  return blocks.flatMap((base64) => parseCertificate(base64) ?? []);
+}
+
+/** The certificate of DER in base64 on one line, or `undefined`. */
+export function parseCertificate(base64: string): X509Certificate | undefined {
+  const der = parseBase64(base64);
+  try {
+    return der && new X509Certificate(der);
+  } catch {
+    // OpenSSL's errors do not say more than the caller knows.
+    return undefined;
+  }
+}
