@@ -1,7 +1,7 @@
 import { FetchError } from "../foundation/json-fetch.ts";
 import type { SendRequest } from "../kubernetes/client.ts";
 
-/** How much a run of the push may take of its platform. */
+/** The most that one run of the push may use of its platform. */
 export interface PushLimits {
   readonly requests: number;
   readonly seconds: number;
@@ -10,27 +10,26 @@ export interface PushLimits {
   readonly writesAtOnce: number;
 }
 
-/** A signal that aborts after so long, as `AbortSignal.timeout` has it. */
+/** Creates a signal that aborts after this long, as `AbortSignal.timeout` does. */
 export type Timeout = (milliseconds: number) => AbortSignal;
 
-/** What is left of it for one cluster. */
+/** The part of a run's budget that is left for one cluster. */
 export interface ClusterBudget {
   readonly writesAtOnce: number;
-  /** The same API server, until the time or the requests are spent: then every request is refused. */
-  readonly limited: (send: SendRequest) => SendRequest;
-  /** Whether it was that, and not the cluster, that ended the work. */
+  /** Sends requests until the budget is spent. Then it refuses them, and ends those under way. */
+  readonly limit: (send: SendRequest) => SendRequest;
   readonly isSpent: () => boolean;
 }
 
-/** What is left of it for a run. */
+/** The budget of one run. */
 export interface PushBudget {
   readonly isSpent: () => boolean;
-  /** Time of its own for a cluster, so that a slow one does not take that of the others. */
-  readonly forOne: () => ClusterBudget;
+  /** A cluster gets a share of the time, so that a slow one leaves the rest to the others. */
+  readonly forCluster: () => ClusterBudget;
 }
 
-/** The share of a run's time that one cluster may take. */
-const shareOfOne = 1 / 4;
+/** The share of a run's time that one cluster may use. */
+const clusterShare = 1 / 4;
 
 export function createPushBudget(
   { requests, seconds, writesAtOnce }: PushLimits,
@@ -42,15 +41,15 @@ export function createPushBudget(
   const isSpent = (): boolean => left <= 0 || over.aborted;
   return {
     isSpent,
-    forOne: () => {
-      const ownTime = timeout(1000 * seconds * shareOfOne);
+    forCluster: () => {
+      const ownTime = timeout(1000 * seconds * clusterShare);
       const signal = AbortSignal.any([over, ownTime]);
       const isOver = (): boolean => isSpent() || signal.aborted;
-      const limited =
+      const limit =
         (send: SendRequest): SendRequest =>
         async (request) => {
           if (isOver())
-            throw new FetchError("was left before its end: nothing is left of this run");
+            throw new FetchError("gets no more requests in this run: its budget is spent");
           left--;
           try {
             return await send({ ...request, signal });
@@ -59,14 +58,14 @@ export function createPushBudget(
             throw error;
           }
         };
-      return { writesAtOnce, limited, isSpent: isOver };
+      return { writesAtOnce, limit, isSpent: isOver };
     },
   };
 }
 
 /**
- * Cloudflare refuses a fetch beyond what the plan allows a run: fifty on the free one, which nothing
- * says beforehand. All further ones would fail as well.
+ * Cloudflare refuses every further fetch of a run once it has made as many as the plan allows. A Worker
+ * cannot know that number beforehand: the free plan has fifty.
  */
 function isRefusedByPlatform(error: unknown): boolean {
   const cause = error instanceof Error ? error.cause : undefined;

@@ -7,7 +7,7 @@ import { applyRoots } from "./apply-roots.ts";
 import type { ClusterBudget } from "./push-budget.ts";
 import { rotatedByClock } from "./round-robin.ts";
 
-/** A cluster that has given the CA leave to keep its roots there. */
+/** A cluster in which the CA may keep its roots. */
 export interface RootTarget {
   readonly cluster: string;
   /** The name of the ConfigMap in every namespace. */
@@ -15,16 +15,16 @@ export interface RootTarget {
   readonly client: KubernetesClient;
 }
 
-/** What became of a cluster in a run. */
+/** The result of a run for one cluster. */
 export interface PushOutcome {
   readonly cluster: string;
-  /** Of the bundle that was to be delivered. */
+  /** The sequence of the bundle. */
   readonly sequence: number;
-  /** That should have it, and that have it now. */
+  /** How many namespaces should have the bundle, have it now, and got it in this run. */
   readonly namespaces: number;
   readonly delivered: number;
   readonly written: number;
-  /** Since when it is everywhere; nothing while it is not, or where a writer has noted no time. */
+  /** Since when it is everywhere; `undefined` while it is not, or where an annotation has no time. */
   readonly since: Date | undefined;
   /** Why it is not everywhere. */
   readonly fault: string | undefined;
@@ -33,25 +33,25 @@ export interface PushOutcome {
 /** Not `rampart-distribute`, so that a cluster shows which of the two has written. */
 const fieldOwner = "rampart-ca" as const;
 
-/** After so many rounds of writes that all failed, in a row, a cluster is left until the next run. */
-const hopelessRounds = 3;
+/** After this many rounds in a row in which every write failed, a cluster waits for the next run. */
+const maximumFailedRounds = 3;
 
-/** Brings one cluster up to date as far as it lets itself, and the allowance goes. Rejects only by a defect. */
+/** Applies the bundle wherever a cluster lacks it, within the budget. Rejects only by a defect. */
 export async function deliverTo(
   target: RootTarget,
   bundle: NumberedBundle,
-  allowance: ClusterBudget,
+  budget: ClusterBudget,
   now: Date,
 ): Promise<PushOutcome> {
-  const send = allowance.limited(target.client.send);
+  const send = budget.limit(target.client.send);
   const { cluster, configMap } = target;
   const outcome = { cluster, sequence: bundle.sequence, written: 0, since: undefined };
   try {
-    const found = await listRoots(send, configMap, (held) => noteOf(held, bundle));
+    const found = await listRoots(send, configMap, (held) => stateOf(held, bundle));
     const pending = found.namespaces.filter((each) => !found.held.get(each)?.isCurrent);
     const place = { configMap, fieldOwner };
     const write = (namespace: string) => applyRoots(send, { ...place, namespace }, bundle, now);
-    const written = await writeAll(rotatedByClock(pending, now), write, allowance);
+    const written = await writeAll(rotatedByClock(pending, now), write, budget);
     return { ...outcome, ...summaryOf(found, pending, written, now) };
   } catch (error) {
     if (!(error instanceof FetchError)) throw error;
@@ -59,20 +59,21 @@ export async function deliverTo(
   }
 }
 
-interface Note {
+/** Whether a namespace has the bundle, and since when it has what it has. */
+interface NamespaceState {
   readonly isCurrent: boolean;
   readonly deliveredAt: Date | undefined;
 }
 
-const noteOf = (held: HeldRoots, bundle: NumberedBundle): Note => ({
+const stateOf = (held: HeldRoots, bundle: NumberedBundle): NamespaceState => ({
   isCurrent: holds(held, bundle),
   deliveredAt: held.deliveredAt,
 });
 
-/** What became of the writes. */
+/** The result of the writes to a cluster. */
 interface Writes {
   readonly written: number;
-  /** The first one's namespace and reason. */
+  /** The first failure: its namespace, and why. */
   readonly fault: string | undefined;
 }
 
@@ -81,11 +82,11 @@ async function writeAll(
   write: (namespace: string) => Promise<unknown>,
   { writesAtOnce, isSpent }: ClusterBudget,
 ): Promise<Writes> {
-  let [written, hopeless] = [0, 0];
+  let [written, failedRounds] = [0, 0];
   let fault: string | undefined;
   for (
     let i = 0;
-    i < pending.length && hopeless < hopelessRounds && !isSpent();
+    i < pending.length && failedRounds < maximumFailedRounds && !isSpent();
     i += writesAtOnce
   ) {
     const round = pending.slice(i, i + writesAtOnce);
@@ -94,7 +95,7 @@ async function writeAll(
       if (result.status === "fulfilled") written++;
       else fault ??= faultOf(round[j] ?? "", result.reason);
     }
-    hopeless = results.every(({ status }) => status === "rejected") ? hopeless + 1 : 0;
+    failedRounds = results.every(({ status }) => status === "rejected") ? failedRounds + 1 : 0;
   }
   return { written, fault };
 }
@@ -106,25 +107,25 @@ function faultOf(namespace: string, error: unknown): string {
 }
 
 function summaryOf(
-  { namespaces, held }: ClusterRoots<Note>,
+  { namespaces, held }: ClusterRoots<NamespaceState>,
   pending: readonly string[],
   { written, fault }: Writes,
   now: Date,
 ): Omit<PushOutcome, "cluster" | "sequence"> {
   const delivered = namespaces.length - pending.length + written;
   const isEverywhere = delivered === namespaces.length;
-  const left = "no time or requests are left in this run: the next goes on from here";
+  const unfinished = "the budget of this run is spent: the next goes on from here";
   const before = latest(namespaces.map((each) => held.get(each)?.deliveredAt));
   return {
     namespaces: namespaces.length,
     delivered,
     written,
     since: isEverywhere ? (written > 0 ? now : before) : undefined,
-    fault: isEverywhere ? undefined : (fault ?? left),
+    fault: isEverywhere ? undefined : (fault ?? unfinished),
   };
 }
 
-/** The last of the instants; nothing where one of them is not known. */
+/** The last of the instants; `undefined` where one of them is. */
 export function latest(instants: readonly (Date | undefined)[]): Date | undefined {
   const times = instants.map((each) => each?.getTime() ?? Number.NaN);
   const last = times.reduce((a, b) => Math.max(a, b), 0);

@@ -6,25 +6,25 @@ import { createPushBudget, type PushLimits, type Timeout } from "./push-budget.t
 import { deliverTo, type PushOutcome, type RootTarget } from "./push-to-cluster.ts";
 import { rotatedByClock } from "./round-robin.ts";
 
-/** The CA's own `rampart distribute`, without a process in the cluster: by one look at a time. */
+/** Delivers roots from the CA itself. It lists what clusters have, where `rampart distribute` watches. */
 export interface RootPush {
   /**
-   * Looks at every cluster, and applies what is missing or differs. A cluster that is away, slow or
-   * wrong is logged, and keeps no other from its roots. Runs may be missed, doubled or cut off: what is
-   * done is what a look finds, so the next one goes on from there. Rejects only by a defect.
+   * Applies the bundle in every cluster wherever it is missing or differs. A cluster that is away, slow
+   * or broken is logged, and does not delay the others. Runs may be missed, doubled or cut off: each
+   * begins with what it finds in the clusters. Rejects only by a defect.
    */
   readonly deliver: (now: Date, ending?: AbortSignal) => Promise<void>;
-  /** What became of each cluster when it was last looked at. */
+  /** The last result for each cluster. */
   readonly outcomes: () => Iterable<PushOutcome>;
 }
 
-/** What a push is made of. */
+/** The parts of a push. */
 export interface PushParts {
   readonly targets: readonly RootTarget[];
   readonly authorities: Authorities;
   readonly limits: PushLimits;
   readonly log: EventLog;
-  /** The platform's own, unless a test has another. */
+  /** By default the platform's own. */
   readonly timeout?: Timeout;
 }
 
@@ -39,22 +39,24 @@ export function createRootPush({
   let unreached: ReadonlySet<RootTarget> = new Set();
 
   async function deliverAll(bundle: NumberedBundle, now: Date, ending?: AbortSignal) {
-    const allowance = createPushBudget(limits, timeout, ending);
-    const queue = inTurn(targets, unreached, now);
-    const workOff = async (): Promise<void> => {
-      while (!allowance.isSpent()) {
+    const budget = createPushBudget(limits, timeout, ending);
+    const queue = queueOf(targets, unreached, now);
+    const workThroughQueue = async (): Promise<void> => {
+      while (!budget.isSpent()) {
         const target = queue.shift();
         if (!target) return;
-        const outcome = await deliverTo(target, bundle, allowance.forOne(), now);
+        const outcome = await deliverTo(target, bundle, budget.forCluster(), now);
         if (ending?.aborted) return;
-        tell(log, outcome, outcomes.get(target));
+        logOutcome(log, outcome, outcomes.get(target));
         outcomes.set(target, outcome);
       }
     };
-    const lanes = await Promise.allSettled(Array.from({ length: limits.clustersAtOnce }, workOff));
+    const results = await Promise.allSettled(
+      Array.from({ length: limits.clustersAtOnce }, workThroughQueue),
+    );
     unreached = new Set(queue);
-    if (queue.length > 0 && !ending?.aborted) tellUnreached(log, queue);
-    for (const lane of lanes) if (lane.status === "rejected") throw lane.reason;
+    if (queue.length > 0 && !ending?.aborted) logUnreached(log, queue);
+    for (const each of results) if (each.status === "rejected") throw each.reason;
   }
 
   return {
@@ -70,16 +72,16 @@ export function createRootPush({
 
 async function bundleAt(authorities: Authorities, now: Date): Promise<NumberedBundle> {
   const { trustBundle, sequence } = await authorities.at(now);
-  // An empty one would tell everybody to trust nobody.
+  // Every verifier that got an empty bundle would trust nobody.
   if (trustBundle.roots.length === 0) throw new Error("there is no root to deliver");
   return { pem: trustBundle.pem, sequence };
 }
 
 /**
- * Those that the last run did not reach, then the others. Where nothing is remembered, because a cron
- * may wake another isolate each time, chance decides who begins.
+ * The clusters in the order of a run: first those that the last run did not reach. An isolate that a cron
+ * has just woken remembers none of these, so the clock chooses the first.
  */
-function inTurn(
+function queueOf(
   targets: readonly RootTarget[],
   unreached: ReadonlySet<RootTarget>,
   now: Date,
@@ -91,8 +93,8 @@ function inTurn(
   return [...targets.filter((each) => unreached.has(each)), ...others];
 }
 
-/** That all is as it was needs no line. */
-function tell({ operation }: EventLog, outcome: PushOutcome, before?: PushOutcome): void {
+/** A cluster in which nothing has changed needs no line. */
+function logOutcome({ operation }: EventLog, outcome: PushOutcome, before?: PushOutcome): void {
   const { cluster, sequence, namespaces, delivered, written, fault } = outcome;
   const evidence = { cluster, sequence, namespaces, delivered, written };
   if (fault !== undefined) {
@@ -105,12 +107,12 @@ function tell({ operation }: EventLog, outcome: PushOutcome, before?: PushOutcom
 
 const namedUnreached = 10;
 
-function tellUnreached({ operation }: EventLog, queue: readonly RootTarget[]): void {
+function logUnreached({ operation }: EventLog, queue: readonly RootTarget[]): void {
   const names = queue.slice(0, namedUnreached).map(({ cluster }) => cluster);
   operation({
     event: "roots-not-reached",
     level: "warning",
-    detail: `this run had no time or requests left for them; the next begins with them: ${names.join(", ")}`,
+    detail: `the budget of this run was spent before them, so the next begins with them: ${names.join(", ")}`,
     clusters: queue.length,
   });
 }

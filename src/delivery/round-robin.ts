@@ -1,6 +1,6 @@
 /**
- * A list from any of its members on. Crons come at round times, and milliseconds are their only chance: by
- * them, who comes last today comes first some time.
+ * A list from one of its members on, then those before it. The milliseconds of the clock choose the first:
+ * crons come at round times, and over time each member comes first.
  */
 export function rotatedByClock<T>(list: readonly T[], now: Date): T[] {
   const first = now.getTime() % Math.max(list.length, 1);

@@ -3,10 +3,7 @@ import { AnswerTooLong, FetchError } from "../foundation/json-fetch.ts";
 import { addSeconds } from "../pki/x509/validity.ts";
 import type { KubernetesClient, KubernetesRequest, SendRequest } from "./client.ts";
 
-/**
- * Told of every request that an API server did not answer as it should, and from time to time that it is
- * busy ({@link isBusy}).
- */
+/** Called whenever an API server fails a request, and now and then while it is busy ({@link isBusy}). */
 export type ClusterFailed = (cluster: string, error: FetchError) => void;
 
 /** A cluster whose API server Rampart may use. */

@@ -5,28 +5,28 @@ import { addSeconds } from "../pki/x509/validity.ts";
 import { type ClusterApi, clusterUnavailable } from "./cluster-api.ts";
 import { notEnded, type Pod, type Pods, podForm } from "./pods.ts";
 
-/** For how long a yes is taken for true. A no is forgotten at once. */
+/** How long a positive answer is remembered. A negative one is not remembered at all. */
 export const podsKnownSeconds = 10;
 
-const maximumKnown = 4096;
+const maximumRemembered = 4096;
 
-/** Whole pods come, and Kubernetes takes them up to a megabyte and a half. */
+/** The API server sends whole pods, and stores none above one and a half megabytes. */
 const maximumOctets = 2 * 1024 * 1024;
 
 const podListForm = z.object({ items: z.array(podForm).check(z.maxLength(64)) });
 
-/** The pods of a cluster by questions to its API server, each as it comes up. */
+/** Looks up the pods of a cluster, by one request to its API server for each question. */
 export function createPodLookup({ cluster, send }: ClusterApi): Pods {
-  const found = createTtlCache<Pod>(maximumKnown);
-  const instances = createTtlCache<true>(maximumKnown);
-  const notAsAsked = () =>
+  const found = createTtlCache<Pod>(maximumRemembered);
+  const instances = createTtlCache<true>(maximumRemembered);
+  const unexpectedAnswer = () =>
     clusterUnavailable(cluster, new FetchError("answered something else than asked"));
 
-  async function ask<T>(path: string, form: z.ZodMiniType<T>, now: Date): Promise<T | undefined> {
+  async function read<T>(path: string, form: z.ZodMiniType<T>, now: Date): Promise<T | undefined> {
     const json = await send({ path, maximumOctets }, now);
     if (json === undefined) return undefined;
     const parsed = form.safeParse(json);
-    if (!parsed.success) throw notAsAsked();
+    if (!parsed.success) throw unexpectedAnswer();
     return parsed.data;
   }
 
@@ -35,8 +35,8 @@ export function createPodLookup({ cluster, send }: ClusterApi): Pods {
       const key = `${namespace}/${name}/${uid}`;
       const known = found.recall(key, now);
       if (known) return known;
-      const pod = await ask(`/api/v1/namespaces/${namespace}/pods/${name}`, podForm, now);
-      if (pod && (pod.namespace !== namespace || pod.name !== name)) throw notAsAsked();
+      const pod = await read(`/api/v1/namespaces/${namespace}/pods/${name}`, podForm, now);
+      if (pod && (pod.namespace !== namespace || pod.name !== name)) throw unexpectedAnswer();
       if (!pod || pod.hasEnded) return undefined;
       const isSettled = pod.uid === uid && pod.node !== "";
       if (isSettled) found.keep(key, pod, addSeconds(now, podsKnownSeconds));
@@ -47,10 +47,10 @@ export function createPodLookup({ cluster, send }: ClusterApi): Pods {
       if (instances.recall(key, now)) return true;
       const fieldSelector = `spec.nodeName=${node},spec.serviceAccountName=${name},${notEnded}`;
       const query = new URLSearchParams({ fieldSelector, limit: "1" });
-      const list = await ask(`/api/v1/namespaces/${namespace}/pods?${query}`, podListForm, now);
-      // A collection is always there; where it is not, that was no API server.
-      if (!list) throw notAsAsked();
-      // As the selector has it: an answer is looked at, not believed.
+      const list = await read(`/api/v1/namespaces/${namespace}/pods?${query}`, podListForm, now);
+      // Every API server has this collection: whatever answered 404 is none.
+      if (!list) throw unexpectedAnswer();
+      // The answer is compared with the selector, not believed.
       const isThere = list.items.some(
         (pod) =>
           pod.namespace === namespace && pod.account === name && pod.node === node && !pod.hasEnded,

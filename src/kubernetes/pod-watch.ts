@@ -1,17 +1,16 @@
 import { FetchError } from "../foundation/json-fetch.ts";
 import type { ServiceAccount } from "../pki/spiffe-id.ts";
 import type { Listing } from "./list-pages.ts";
-import type { WatchPods } from "./pods.ts";
-import { notEnded, podForm } from "./pods.ts";
+import { notEnded, podForm, type WatchPods } from "./pods.ts";
 import { watchCollection } from "./watch.ts";
 
-/** For how long after the API server was last heard what is known of its pods is taken for true. */
+/** How long the known pods count as current after the API server was last heard. */
 export const podsTrustedSeconds = 15;
 
-/** An API server is heard at least as often, so that one which is cut off is soon missed. */
+/** The API server ends a watch after this long, so that a connection without a server is soon noticed. */
 const watchSeconds = 10;
 
-/** The API server sends whole pods; a proxy beside the workload makes one about forty kibibytes. */
+/** The API server sends whole pods; one with a sidecar may have forty kibibytes. */
 const listing: Listing = {
   path: `/api/v1/pods?fieldSelector=${encodeURIComponent(notEnded)}`,
   pageSize: 50,
@@ -19,12 +18,12 @@ const listing: Listing = {
 };
 
 /**
- * The pods of a cluster by a watch, as istiod has them: its yes costs no question, and ends as soon
- * as the pod has.
+ * Watches the pods of a cluster, as istiod does. A positive answer costs no request, and ends as soon
+ * as the pod does.
  *
- * Whatever it does not know, it looks up: before all pods have been seen, when the API server has not
- * been heard for a while, and for the pod that has come this moment. A yes of that kind lives for as
- * long as the lookup remembers it.
+ * What the watch does not know is looked up: before all pods have been seen, when the API server has
+ * not been heard for a while, and when a pod has only just been created. A positive answer from there
+ * lives for as long as the lookup remembers it.
  */
 export function createPodWatch(clock: () => Date, signal: AbortSignal): WatchPods {
   return ({ cluster, client, failed }, lookup) => {
@@ -46,7 +45,7 @@ export function createPodWatch(clock: () => Date, signal: AbortSignal): WatchPod
   };
 }
 
-/** Where pods of one account run, and how many: one object for all of them, for they are many. */
+/** A node on which pods of an account run, and how many. The pods share the object: they are many. */
 interface Place {
   readonly key: string;
   readonly account: string;
@@ -54,7 +53,7 @@ interface Place {
   pods: number;
 }
 
-/** What is kept of a pod. */
+/** The part of a pod that is kept. */
 interface KnownPod {
   readonly uid: string;
   readonly place: Place;
@@ -63,7 +62,7 @@ interface KnownPod {
 function createPlaces() {
   const places = new Map<string, Place>();
 
-  /** By namespace and name; nothing is kept of one that has ended or is on no node yet. */
+  /** The key is namespace and name. A pod that has ended, or that is on no node yet, is not kept. */
   function keep(object: unknown): readonly [string, KnownPod | undefined] | undefined {
     const parsed = podForm.safeParse(object);
     if (!parsed.success) return undefined;
@@ -85,7 +84,7 @@ function createPlaces() {
   return { places, keep, changed };
 }
 
-/** Nor is a clock that was set back a reason to trust. */
+/** A clock that was set back does not make old knowledge fresh. */
 function isFresh(asOf: Date | undefined, now: Date): boolean {
   if (!asOf) return false;
   return Math.abs(now.getTime() - asOf.getTime()) < 1000 * podsTrustedSeconds;

@@ -2,16 +2,16 @@ import * as z from "zod/mini";
 import type { ServiceAccount } from "../pki/spiffe-id.ts";
 import type { ReachableCluster } from "./cluster-api.ts";
 
-/** An object of Kubernetes that a token is bound to. */
+/** A Kubernetes object that a token is bound to. */
 export interface BoundObject {
   readonly name: string;
   readonly uid: string;
 }
 
-/** The Node of a token: without a uid when the API server did not find it as it minted the token. */
+/** The Node of a token. It has no UID if the API server did not find the Node when it minted the token. */
 export type BoundNode = Pick<BoundObject, "name"> & Partial<BoundObject>;
 
-/** A pod, as far as node checks ask for one. */
+/** A pod, as far as node checks need it. */
 export interface Pod {
   readonly uid: string;
   /** The name of its ServiceAccount. */
@@ -21,17 +21,17 @@ export interface Pod {
 }
 
 /**
- * What a cluster says of its pods; one that has ended is none.
+ * The pods of a cluster, without those that have ended.
  *
- * A yes may be as old as the implementation says. A no is never an old one: the pod may have come
- * since. Who cannot know does not guess.
+ * A positive answer may be as old as the implementation says. A negative answer is never old, because
+ * the pod may have been created since. An implementation that cannot know throws.
  *
  * @throws CaError `cluster-unreachable`, `cluster-busy`.
  */
 export interface Pods {
   /** The pod of this name in a namespace, whether or not its UID is the same. */
   readonly find: (namespace: string, bound: BoundObject, now: Date) => Promise<Pod | undefined>;
-  /** Whether a pod of the account runs on the node, or is about to. */
+  /** Whether a pod of the account is scheduled to the node. */
   readonly isOn: (node: string, account: ServiceAccount, now: Date) => Promise<boolean>;
 }
 
@@ -51,7 +51,7 @@ const objectForm = z.object({
   status: z.prefault(z.object({ phase: z._default(z.string(), "") }), {}),
 });
 
-/** Whatever else is said of a pod is dropped here. */
+/** Reads a pod, and drops all other fields. */
 export const podForm: z.ZodMiniType<ReportedPod> = z.pipe(
   objectForm,
   z.transform(({ metadata, spec, status }) => ({
@@ -64,8 +64,8 @@ export const podForm: z.ZodMiniType<ReportedPod> = z.pipe(
   })),
 );
 
-/** The same, asked of a cluster. */
+/** The field selector of the pods that have not ended. */
 export const notEnded = "status.phase!=Failed,status.phase!=Succeeded";
 
-/** How a platform that can keeps up with a cluster's pods; what it does not know, it looks up. */
+/** Watches the pods of a cluster, on a platform that can; what it does not know, it looks up. */
 export type WatchPods = (cluster: ReachableCluster, lookup: Pods) => Pods;

@@ -2,29 +2,29 @@ import * as z from "zod/mini";
 import type { NumberedBundle } from "../pki/authority/trust-bundle.ts";
 import type { Listing } from "./list-pages.ts";
 
-/** The roots as a namespace has them. */
+/** The roots in the ConfigMap of a namespace. */
 export interface HeldRoots {
-  /** Empty where the ConfigMap is not one that Istio would read. */
+  /** Empty where Istio would not read the ConfigMap. */
   readonly pem: string;
-  /** What its writer noted beside them. Anybody may have changed that: what is delivered is the PEM. */
+  /** From an annotation, as the time is. Anybody may have changed them: only the PEM counts as delivered. */
   readonly sequence: number | undefined;
   readonly deliveredAt: Date | undefined;
 }
 
-/** Istio's name for it (`PILOT_CA_CERT_CONFIGMAP`), its label, key and exceptions (docs/design/istio.md#root-distribution). */
+/** Istio's names: `PILOT_CA_CERT_CONFIGMAP`, label, key, exceptions (docs/design/istio.md#root-distribution). */
 export const usualConfigMap = "istio-ca-root-cert";
 const label = "istio.io/config";
 const dataKey = "root-cert.pem";
-const passedOver: ReadonlySet<string> = new Set([
+const excludedNamespaces: ReadonlySet<string> = new Set([
   "kube-public",
   "kube-node-lease",
   "local-path-storage",
 ]);
 
-const sequenceNote = "rampart.dev/spiffe-sequence";
-const instantNote = "rampart.dev/delivered-at";
+const sequenceAnnotation = "rampart.dev/spiffe-sequence";
+const deliveredAtAnnotation = "rampart.dev/delivered-at";
 
-/** RFC 1123 §2.1, as Kubernetes has it: names go into paths and onto terminals. */
+/** A label of RFC 1123 §2.1. Names go into paths and onto terminals. */
 const namespaceName = z.string().check(z.regex(/^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/));
 
 /** `metadata.name` of a ConfigMap. */
@@ -48,16 +48,16 @@ const configMapForm = z.object({
   data: texts,
 });
 
-/** A namespace's name, and whether Istio would give it roots; nothing for what is no namespace. */
+/** The name of a namespace, and whether Istio would give it roots; `undefined` for any other object. */
 export function parseNamespace(object: unknown): readonly [string, boolean] | undefined {
   const parsed = namespaceForm.safeParse(object);
   if (!parsed.success) return undefined;
   const { metadata, status } = parsed.data;
-  const isGoing = status.phase === "Terminating" || Boolean(metadata.deletionTimestamp);
-  return [metadata.name, !isGoing && !passedOver.has(metadata.name)];
+  const isTerminating = status.phase === "Terminating" || Boolean(metadata.deletionTimestamp);
+  return [metadata.name, !isTerminating && !excludedNamespaces.has(metadata.name)];
 }
 
-/** A namespace with the roots in its ConfigMap of this name; nothing for any other object. */
+/** A namespace and the roots in its ConfigMap of this name; `undefined` for any other object. */
 export function parseRootConfigMap(
   object: unknown,
   name: string,
@@ -68,8 +68,8 @@ export function parseRootConfigMap(
   const { namespace, labels, annotations } = metadata;
   const held = {
     pem: labels?.[label] === "true" ? (data?.[dataKey] ?? "") : "",
-    sequence: parseSequence(annotations?.[sequenceNote]),
-    deliveredAt: parseInstant(annotations?.[instantNote]),
+    sequence: parseSequence(annotations?.[sequenceAnnotation]),
+    deliveredAt: parseInstant(annotations?.[deliveredAtAnnotation]),
   };
   return [namespace, held];
 }
@@ -84,19 +84,22 @@ function parseInstant(text: string | undefined): Date | undefined {
   return Number.isNaN(instant.getTime()) ? undefined : instant;
 }
 
-/** Whether a namespace has this bundle. The notes say nothing: they alone are no reason to write. */
+/** Whether a namespace has this bundle. Annotations alone are no reason to write. */
 export function holds(held: HeldRoots | undefined, { pem }: NumberedBundle): boolean {
   return held?.pem === pem;
 }
 
-/** The ConfigMap that is applied to a namespace. */
+/** The ConfigMap to apply to a namespace. */
 export function rootConfigMap(
   name: string,
   namespace: string,
   { pem, sequence }: NumberedBundle,
   now: Date,
 ): object {
-  const annotations = { [sequenceNote]: `${sequence}`, [instantNote]: now.toISOString() };
+  const annotations = {
+    [sequenceAnnotation]: `${sequence}`,
+    [deliveredAtAnnotation]: now.toISOString(),
+  };
   return {
     apiVersion: "v1",
     kind: "ConfigMap",

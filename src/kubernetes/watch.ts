@@ -1,50 +1,50 @@
 import * as z from "zod/mini";
 import { type Backoff, backoffMilliseconds } from "../foundation/backoff.ts";
 import { FetchError } from "../foundation/json-fetch.ts";
-import { pause as pauseOnTimer } from "../foundation/pause.ts";
+import { type Pause, pause as systemPause } from "../foundation/pause.ts";
 import type { KubernetesClient } from "./client.ts";
 import { type Listing, listPages } from "./list-pages.ts";
 
-/** The objects of a collection as they were last seen, by their keys. */
+/** The objects of a collection by their keys, as they were last seen. */
 export interface WatchedCollection<T> {
   readonly items: Map<string, T>;
-  /** Whether all of them have been seen once. */
+  /** Whether the whole collection has been seen once. */
   readonly hasAll: () => boolean;
-  /** Up to when nothing has been missed, as far as the server says; never without a clock. */
+  /** The instant up to which no change has been missed; always `undefined` without a clock. */
   readonly asOf: () => Date | undefined;
 }
 
-/** What is followed, and how. */
+/** A collection to watch, and how. */
 export interface WatchOptions<T> {
   readonly client: KubernetesClient;
   readonly listing: Listing;
-  /** The key and what is kept of an object, if anything is; nothing for what is no such object. */
+  /** The key of an object and the part that is kept, if any; `undefined` for any other object. */
   readonly keep: (object: unknown) => readonly [string, T | undefined] | undefined;
-  /** Told of every change of an item. */
+  /** Called for every change of an item. */
   readonly changed?: ((before: T | undefined, after: T | undefined) => void) | undefined;
   readonly failed: (error: unknown) => void;
   readonly signal: AbortSignal;
   readonly clock?: () => Date;
-  /** How it waits between requests; on the platform's timers, unless a test has others. */
-  readonly pause?: typeof pauseOnTimer;
-  /** The server ends a watch after this long, and one that it does not end is dead: a half-open connection. */
+  /** Waits between requests. */
+  readonly pause?: Pause;
+  /** The server ends a watch after this long. A watch that outlives it by half counts as dead. */
   readonly watchSeconds?: number;
 }
 
-/** Whoever has more of anything, or says so, may not fill the memory with it. */
+/** Bounds the memory that a large collection takes, or a server that invents objects. */
 const maximumItems = 50_000;
 
-/** Until another look at a collection that was too large: the look itself is work for both sides. */
+/** The pause before a collection that was too large is listed again: a list is work for both sides. */
 const tooManyPauseMilliseconds = 900_000;
 
 class TooMany extends FetchError {
   constructor() {
-    super(`has more than ${maximumItems} of what is followed`);
+    super(`has more than ${maximumItems} objects of a kind that is watched`);
   }
 }
 
 const backoff: Backoff = { firstMilliseconds: 250, longestMilliseconds: 30_000 };
-const pauseBetweenWatches = 200;
+const pauseBetweenWatchesMilliseconds = 200;
 
 const textOrNone = z._default(z.string(), "");
 const eventForm = z.object({
@@ -57,40 +57,40 @@ const eventForm = z.object({
 
 const gone = 410;
 
-/** Of a credential, not of a place: a list would be as much in vain. */
+/** These refuse the credential, not the version: a list would not help. */
 const refusals: readonly unknown[] = [401, 403];
 
-/** How far it has come. */
+/** How far a watch has come. */
 interface Progress<T> {
   readonly items: Map<string, T>;
   hasAll: boolean;
   asOf: Date | undefined;
-  /** Where the next watch begins; nothing while there has to be a list first. */
+  /** The version from which the next watch begins; `undefined` where a list has to come first. */
   version: string | undefined;
 }
 
 /**
- * Follows a collection as client-go does: all of it once, then every change from there, across broken
- * connections; all of it again when the server has forgotten where that was, or a watch has failed
- * twice at the same place.
+ * Watches a collection as client-go does: it lists all objects once, then takes every change from that
+ * version on, across broken connections. It lists again when the server has forgotten the version, and
+ * when a watch has failed twice from the same one.
  */
-export function watchCollection<T>(following: WatchOptions<T>): WatchedCollection<T> {
+export function watchCollection<T>(options: WatchOptions<T>): WatchedCollection<T> {
   const items = new Map<string, T>();
   const progress: Progress<T> = { items, hasAll: false, asOf: undefined, version: undefined };
-  void run(following, progress);
+  void run(options, progress);
   return { items, hasAll: () => progress.hasAll, asOf: () => progress.asOf };
 }
 
-async function run<T>(following: WatchOptions<T>, progress: Progress<T>): Promise<void> {
-  const { signal, failed, pause = pauseOnTimer } = following;
+async function run<T>(options: WatchOptions<T>, progress: Progress<T>): Promise<void> {
+  const { signal, failed, pause = systemPause } = options;
   let failures = 0;
   let failedAt: string | undefined;
   while (!signal.aborted) {
     try {
-      progress.version ??= await list(following, progress);
-      await watch(following, progress, progress.version);
+      progress.version ??= await list(options, progress);
+      await watch(options, progress, progress.version);
       failures = 0;
-      await pause(pauseBetweenWatches, signal);
+      await pause(pauseBetweenWatchesMilliseconds, signal);
     } catch (error) {
       if (signal.aborted) return;
       const status = error instanceof FetchError ? error.status : undefined;
@@ -99,31 +99,31 @@ async function run<T>(following: WatchOptions<T>, progress: Progress<T>): Promis
       if (isStuck || status === gone) progress.version = undefined;
       failedAt = progress.version;
       const isTooMany = error instanceof TooMany;
-      if (isTooMany) forget(following, progress);
+      if (isTooMany) forget(options, progress);
       const pauseMilliseconds = backoffMilliseconds(backoff, ++failures);
       await pause(isTooMany ? tooManyPauseMilliseconds : pauseMilliseconds, signal);
     }
   }
 }
 
-/** @returns The version of what there was. */
-async function list<T>(following: WatchOptions<T>, progress: Progress<T>): Promise<string> {
+/** @returns The version of the list. */
+async function list<T>(options: WatchOptions<T>, progress: Progress<T>): Promise<string> {
   const { items } = progress;
-  const { client, listing, signal } = following;
-  const begun = following.clock?.();
+  const { client, listing, signal } = options;
+  const begun = options.clock?.();
   const seen = new Set<string>();
   let version = "";
   for await (const page of listPages(client.send, { ...listing, signal })) {
     if (page.isFirst) seen.clear();
     version = page.resourceVersion;
     for (const object of page.items) {
-      const [key, item] = following.keep(object) ?? [];
+      const [key, item] = options.keep(object) ?? [];
       if (key === undefined || item === undefined) continue;
-      set(following, items, key, item);
+      set(options, items, key, item);
       seen.add(key);
     }
   }
-  for (const key of items.keys()) if (!seen.has(key)) set(following, items, key, undefined);
+  for (const key of items.keys()) if (!seen.has(key)) set(options, items, key, undefined);
   progress.hasAll = true;
   progress.asOf = begun;
   return version;
@@ -136,7 +136,7 @@ async function watch<T>(
 ): Promise<void> {
   const begun = clock?.();
   const bounded = AbortSignal.any([signal, AbortSignal.timeout(1500 * watchSeconds)]);
-  let isToldAll = true;
+  let isUpToDate = true;
   for await (const event of client.watch(watchPath(listing.path, from, watchSeconds), bounded)) {
     const { type, object } = parseEvent(event);
     if (type === "ERROR") throw watchError(object.code ?? 0);
@@ -145,18 +145,18 @@ async function watch<T>(
       set({ changed }, progress.items, key, type === "DELETED" ? undefined : item);
     }
     progress.version = object.metadata.resourceVersion || progress.version;
-    // A change may be an old one, with others behind it that are still on their way.
-    isToldAll = type === "BOOKMARK";
-    if (isToldAll) progress.asOf = clock?.();
+    // Behind a change others may still be on their way; behind a bookmark there were none.
+    isUpToDate = type === "BOOKMARK";
+    if (isUpToDate) progress.asOf = clock?.();
   }
-  // The end of one that ends early says nothing: it need not be the server's.
+  // A watch that ends early may have been cut by something else than the server.
   const isWhole = begun && clock && clock().getTime() - begun.getTime() >= 900 * watchSeconds;
-  if (isWhole && isToldAll) progress.asOf = clock();
+  if (isWhole && isUpToDate) progress.asOf = clock();
 }
 
-/** Half of a collection is of no use to anybody. */
-function forget<T>(following: WatchOptions<T>, progress: Progress<T>): void {
-  for (const key of progress.items.keys()) set(following, progress.items, key, undefined);
+/** Drops every item: answers from half a collection would be wrong. */
+function forget<T>(options: WatchOptions<T>, progress: Progress<T>): void {
+  for (const key of progress.items.keys()) set(options, progress.items, key, undefined);
   Object.assign(progress, { hasAll: false, asOf: undefined, version: undefined });
 }
 

@@ -58,7 +58,7 @@ test("the same bundle is applied again every five minutes", async () => {
   expect(requests).toHaveLength(4);
 });
 
-describe("a ClusterTrustBundle is pending, and tried again every fifteen seconds, where an API server", () => {
+describe("the bundle is pending, and applied again every fifteen seconds, while the API server", () => {
   test.each<[string, SendRequest]>([
     ["is away", () => Promise.reject(new FetchError("did not answer"))],
     ["refuses it", () => Promise.reject(new FetchError("refused", { status: 403 }))],
@@ -81,7 +81,7 @@ describe("a ClusterTrustBundle is pending, and tried again every fifteen seconds
   });
 });
 
-test("what was there counts as gone once it cannot be repaired", async () => {
+test("the bundle counts as pending once it cannot be applied again", async () => {
   let isAway = false;
   const { deliver, stateOf } = deliveryTo(async ({ body }) => {
     if (isAway) throw new FetchError("did not answer");
@@ -93,7 +93,7 @@ test("what was there counts as gone once it cannot be repaired", async () => {
   expect(stateOf(bundle).pending).toEqual([name]);
 });
 
-test("what ends is no failure", async () => {
+test("an attempt that its signal ends is not logged", async () => {
   const { deliver, log, ending } = deliveryTo(() => {
     ending.abort();
     return Promise.reject(new FetchError("did not answer"));

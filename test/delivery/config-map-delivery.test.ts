@@ -41,14 +41,14 @@ const pemIn = (namespace: string): unknown =>
   Object(api.configMapIn(namespace)?.data)["root-cert.pem"];
 const lines = (event: string) => log.operations.filter((each) => each.event === event);
 
-/** Until the watches have seen that these namespaces, and no others, lack the bundle. */
+/** Waits until the watches have seen that these namespaces, and no others, lack the bundle. */
 const seen = (pending: readonly string[]): Promise<void> =>
   eventually(() => {
     const state = delivery.stateOf(bundle);
     expect([state.hasAll, state.pending]).toEqual([true, pending]);
   });
 
-/** Delivers again and again, as a minute passes between two times, until no namespace lacks it. */
+/** Delivers once a (virtual) minute until no namespace lacks the bundle. */
 const delivered = (): Promise<void> =>
   eventually(async () => {
     now = addSeconds(now, 60);
@@ -67,7 +67,7 @@ function change(namespace: string, drift: (held: Held) => Held | undefined): voi
 
 const takenOver = (held: Held): Held => ({ ...held, data: { "root-cert.pem": "mine" } });
 
-describe("the bundle is brought", () => {
+describe("the bundle is applied", () => {
   beforeEach(async () => {
     for (const name of ["a", "b"]) api.put(namespaceOf(name));
     await delivered();
@@ -87,7 +87,7 @@ describe("the bundle is brought", () => {
     expect(pemIn("late")).toBe("the roots");
   });
 
-  test("to no namespace that is going", async () => {
+  test("to no namespace that is being deleted", async () => {
     api.put(namespaceOf("leaving", "Terminating"));
     api.put(namespaceOf("late"));
     await seen(["late"]);
@@ -106,19 +106,19 @@ describe("the bundle is brought", () => {
     expect(writes()).toHaveLength(3);
   });
 
-  test("not again for a note beside it that differs", async () => {
+  test("not again for annotations that differ", async () => {
     change("a", (held) => ({ ...held, metadata: { ...held.metadata, annotations: {} } }));
     api.put(namespaceOf("late"));
     await seen(["late"]);
   });
 
-  test("anew where there is another bundle", async () => {
+  test("again where there is another bundle", async () => {
     const other = { pem: "other roots", sequence: 8 };
     await delivery.deliver(other, addSeconds(now, 1));
     expect([pemIn("a"), pemIn("b")]).toEqual(["other roots", "other roots"]);
   });
 
-  test("through an API server that has forgotten where the watches were", async () => {
+  test("even after the API server has forgotten the versions of the watches", async () => {
     api.put(namespaceOf("missed"));
     api.remove("Namespace", "missed");
     api.forget();
@@ -126,7 +126,7 @@ describe("the bundle is brought", () => {
     await seen(["late"]);
   });
 
-  test("through an API server that cuts every connection", async () => {
+  test("even after the API server has cut every connection", async () => {
     api.cut();
     api.put(namespaceOf("late"));
     await seen(["late"]);
@@ -134,8 +134,8 @@ describe("the bundle is brought", () => {
   });
 });
 
-describe("nothing is applied", () => {
-  test("before all namespaces and ConfigMaps have been seen", async () => {
+describe("it applies nothing", () => {
+  test("before it has seen all namespaces and ConfigMaps", async () => {
     api.put(namespaceOf("a"));
     api.instead = ({ url = "" }) => url.startsWith("/api/v1/configmaps");
     await eventually(() => expect(delivery.stateOf(bundle).pending).toEqual(["a"]));
@@ -144,7 +144,7 @@ describe("nothing is applied", () => {
     expect(writes()).toEqual([]);
   });
 
-  test("more often than the pauses let it, where each attempt fails", async () => {
+  test("more often than its pauses allow while attempts fail", async () => {
     api.put(namespaceOf("a"));
     await seen(["a"]);
     api.instead = ({ method }, response) =>
@@ -156,7 +156,7 @@ describe("nothing is applied", () => {
     expect(lines("root-not-delivered")[0]).toMatchObject({ namespace: "a", level: "warning" });
   });
 
-  test("more often than the pauses let it, where somebody else keeps writing", async () => {
+  test("more often than its pauses allow while another writer conflicts", async () => {
     api.put(namespaceOf("a"));
     await seen(["a"]);
     await delivery.deliver(bundle, start);
@@ -171,7 +171,7 @@ describe("nothing is applied", () => {
   });
 });
 
-test("what somebody writes over it is seen, even before the answer to what was applied", async () => {
+test("the answer to a write hides no later write that the watch has seen", async () => {
   for (const name of ["a", "b"]) api.put(namespaceOf(name));
   await delivered();
   change("a", takenOver);
@@ -181,7 +181,7 @@ test("what somebody writes over it is seen, even before the answer to what was a
     if (method !== "PATCH" || !mine || !others) return false;
     const applied = { ...mine, data: others.data };
     for (const each of [applied, mine, takenOver(others)]) api.put(each);
-    // What has been seen of the last has been seen of those before it.
+    // Events come in order: once the last has been seen, the others have.
     void seen(["a", "b"]).then(() => response.end(JSON.stringify(applied)));
     return true;
   };
@@ -189,7 +189,7 @@ test("what somebody writes over it is seen, even before the answer to what was a
   expect(delivery.stateOf(bundle).pending).toEqual(["a", "b"]);
 });
 
-test("after two quiet minutes the pauses begin anew", async () => {
+test("after two quiet minutes the pauses begin with the shortest again", async () => {
   api.put(namespaceOf("a"));
   for (const seconds of [0, 1, 3, 200, 201]) {
     await seen(["a"]);
@@ -199,7 +199,7 @@ test("after two quiet minutes the pauses begin anew", async () => {
   expect(writes()).toHaveLength(5);
 });
 
-test("one namespace that refuses it keeps it from no other", async () => {
+test("a namespace that refuses the bundle delays no other", async () => {
   for (const name of ["sealed", "shop"]) api.put(namespaceOf(name));
   await seen(["sealed", "shop"]);
   api.instead = ({ method, url = "" }, response) =>
@@ -214,7 +214,7 @@ test("one namespace that refuses it keeps it from no other", async () => {
   ]);
 });
 
-test("what ends is no failure", async () => {
+test("an attempt that its signal ends is not logged", async () => {
   api.put(namespaceOf("a"));
   await seen(["a"]);
   api.instead = () => {

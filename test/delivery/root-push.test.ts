@@ -74,14 +74,14 @@ const writes = (server: WatchedApi): string[] =>
 const lines = (event: string) => log.operations.filter((each) => each.event === event);
 
 describe("the CA delivers its roots", () => {
-  test("to every namespace that Istio would fill, with what it is noted beside them", async () => {
+  test("to every namespace that Istio would fill, with sequence and time as annotations", async () => {
     for (const name of ["kube-public", "kube-node-lease", "local-path-storage"]) {
       api.put(namespaceOf(name));
     }
     api.put(namespaceOf("leaving", "Terminating"));
-    const going = namespaceOf("going");
-    const metadata = { ...going.metadata, deletionTimestamp: "2026-11-21T12:00:00Z" };
-    api.put({ ...going, metadata });
+    const deleted = namespaceOf("deleted");
+    const metadata = { ...deleted.metadata, deletionTimestamp: "2026-11-21T12:00:00Z" };
+    api.put({ ...deleted, metadata });
     await pushTo().deliver(ca.now());
     const { spiffe_sequence } = await (await ca.app.request("/bundle.json")).json();
     expect(api.configMapIn("shop")).toMatchObject({
@@ -102,7 +102,7 @@ describe("the CA delivers its roots", () => {
     expect(await deliveredIn(api)).toBe(3);
   });
 
-  test("once: where nothing has changed nothing is written, nor said", async () => {
+  test("once: where nothing has changed, it writes and logs nothing", async () => {
     const push = pushTo();
     await push.deliver(ca.now());
     api.asked.length = 0;
@@ -111,7 +111,7 @@ describe("the CA delivers its roots", () => {
     expect(lines("roots-delivered")).toMatchObject([{ cluster: "a", namespaces: 3, written: 3 }]);
   });
 
-  test("once to a cluster whose server two issuers name", async () => {
+  test("once to an API server that two issuers name", async () => {
     await pushTo([table(api.origin, "a"), table(`${api.origin}/`, "b")]).deliver(ca.now());
     expect(writes(api)).toHaveLength(3);
   });
@@ -121,7 +121,7 @@ describe("the CA delivers its roots", () => {
     expect(writes(api)).toContain("PATCH /api/v1/namespaces/shop/configmaps/mesh-roots");
   });
 
-  test("with those of its named signers", async () => {
+  test("with the roots of its named signers", async () => {
     const callers = [{ issuer: "https://a.test" }];
     ca = await startCa({ SIGNERS: [{ name: "db", callers, inception_date: "2026-11-21" }] });
     await ca.rotate();
@@ -130,7 +130,7 @@ describe("the CA delivers its roots", () => {
     expect(await deliveredIn(api)).toBe(3);
   });
 
-  test("to no cluster that has not said so", async () => {
+  test("to no cluster that did not ask for them", async () => {
     await pushTo([table(api.origin, "a", { deliver_roots: false })]).deliver(ca.now());
     expect(api.asked).toEqual([]);
   });
@@ -155,7 +155,7 @@ describe("the CA delivers its roots", () => {
   });
 
   test.each([undefined, {}, { "rampart.dev/spiffe-sequence": "999999999999999" }, { other: "x" }])(
-    "not again for a note that differs: %j",
+    "not again for annotations that differ: %j",
     async (annotations) => {
       const push = pushTo();
       await push.deliver(ca.now());
@@ -166,7 +166,7 @@ describe("the CA delivers its roots", () => {
     },
   );
 
-  test("says since when a cluster has them, also in another life", async () => {
+  test("and knows since when a cluster has them, even after a restart", async () => {
     await pushTo().deliver(ca.now());
     const since = ca.now();
     ca.pass(60);
@@ -185,7 +185,7 @@ const answers =
 const list = (items: unknown, metadata: object = {}): string =>
   JSON.stringify({ kind: "NamespaceList", metadata, items });
 
-describe("one cluster keeps no other from its roots", () => {
+describe("a cluster delays no other", () => {
   const cutOff: Instead = (request) => Boolean(request.socket.destroy());
   const halfOpen: Instead = () => true;
   const drips: Instead = (_, response) => {
@@ -196,14 +196,14 @@ describe("one cluster keeps no other from its roots", () => {
   test.each<[string, Instead, RegExp]>([
     ["that cuts every connection", cutOff, /did not answer/],
     ["that answers errors", answers(500, "{}"), /status 500/],
-    ["that is told to go elsewhere", answers(302, "", { location: "http://a.test" }), /status 302/],
-    ["that knows the credential no more", answers(401, "{}"), /refuses the credential/],
-    ["that grants no listing", answers(403, "{}"), /refuses the credential/],
+    ["that redirects", answers(302, "", { location: "http://a.test" }), /status 302/],
+    ["that no longer knows the credential", answers(401, "{}"), /refuses the credential/],
+    ["that forbids lists", answers(403, "{}"), /refuses the credential/],
     ["that has no such path", answers(404, "{}"), /something else than a list/],
-    ["that answers a page for people", answers(200, "<html>"), /did not answer JSON/],
+    ["that answers HTML", answers(200, "<html>"), /did not answer JSON/],
     ["that answers nothing", answers(200, ""), /did not answer JSON/],
     ["that answers an object", answers(200, "{}"), /something else than a list/],
-    ["that lists what is no list", answers(200, list({})), /something else than a list/],
+    ["whose items are no array", answers(200, list({})), /something else than a list/],
     ["that lists no namespace", answers(200, list([])), /lists no namespace/],
     ["that answers too much", answers(200, " ".repeat(11_000_000)), /answered too much/],
   ])("%s", async (_, instead, reason) => {
@@ -258,7 +258,7 @@ describe("one cluster keeps no other from its roots", () => {
   });
 });
 
-describe("one namespace keeps no other from its roots", () => {
+describe("a namespace delays no other", () => {
   const writing =
     (name: string, instead: Instead): Instead =>
     (request, response) =>
@@ -267,12 +267,12 @@ describe("one namespace keeps no other from its roots", () => {
       instead(request, response);
 
   test.each<[string, Instead, RegExp]>([
-    ["that is sealed", answers(403, "{}"), /namespace shop .*status 403/],
+    ["that forbids writes", answers(403, "{}"), /namespace shop .*status 403/],
     ["whose ConfigMap is immutable", answers(422, "{}"), /namespace shop .*status 422/],
-    ["that has gone meanwhile, or so it seems", answers(404, "{}"), /namespace shop .*no longer/],
-    ["of which an answer breaks off", answers(200, "{"), /namespace shop .*JSON/],
+    ["that seems to be gone", answers(404, "{}"), /namespace shop .*no longer/],
+    ["whose answer breaks off", answers(200, "{"), /namespace shop .*JSON/],
     [
-      "in which somebody makes something else of it",
+      "in which something else is stored",
       answers(200, JSON.stringify({ metadata: { name: "istio-ca-root-cert", namespace: "shop" } })),
       /something else than what was applied/,
     ],
@@ -296,7 +296,7 @@ describe("one namespace keeps no other from its roots", () => {
     expect(lines("roots-delivered")).toMatchObject([{ namespaces: 3, written: 3 }]);
   });
 
-  test("with a name that is none: it goes into no path", async () => {
+  test("whose name is invalid: it goes into no path", async () => {
     for (const name of ["../../secrets/x", "shop?x=", "a/b", "\u001b[31m", "A", ""]) {
       api.put(namespaceOf(name));
     }
@@ -305,7 +305,7 @@ describe("one namespace keeps no other from its roots", () => {
     expect(lines("roots-delivered")).toMatchObject([{ namespaces: 3 }]);
   });
 
-  test("where all are refused, few are tried", async () => {
+  test("where all refuse, and few are tried", async () => {
     for (let i = 0; i < 20; i++) api.put(namespaceOf(`n${i}`));
     api.instead = (request, response) =>
       request.method === "PATCH" && answers(403, "{}")(request, response);
@@ -315,10 +315,10 @@ describe("one namespace keeps no other from its roots", () => {
 });
 
 describe("a run is bounded", () => {
-  test("in requests: what is left is said, and the next runs go on from there", async () => {
+  test("in requests: it logs what is left, and the next run goes on from there", async () => {
     for (let i = 0; i < 10; i++) api.put(namespaceOf(`n${i}`));
     const names = Array.from({ length: 10 }, (_, i) => `n${i}`);
-    // Thirteen namespaces take seven pages here, and as many ConfigMaps as many again.
+    // Thirteen namespaces take seven pages here; there is no ConfigMap at first, in one page.
     const push = pushTo(undefined, { requests: 18 });
     await push.deliver(ca.now());
     expect(api.asked).toHaveLength(18);
@@ -330,7 +330,7 @@ describe("a run is bounded", () => {
     expect(api.asked).toHaveLength(18 + 7 + 5 + 3);
   });
 
-  test("in requests: the clusters that it did not reach come first in the next", async () => {
+  test("in requests: clusters that it did not reach come first in the next", async () => {
     const push = toBoth({ requests: 6, clustersAtOnce: 1 });
     await push.deliver(ca.now());
     const reached = [await deliveredIn(api), await deliveredIn(other)];
@@ -341,7 +341,7 @@ describe("a run is bounded", () => {
     expect(await deliveredIn(other)).toBe(3);
   });
 
-  test("in requests: where nothing is remembered, chance reaches everybody", async () => {
+  test("in requests: the clock chooses the first cluster where nothing is remembered", async () => {
     for (let i = 0; i < 2; i++) {
       await toBoth({ requests: 6, clustersAtOnce: 1 }).deliver(new Date(ca.now().getTime() + i));
     }
@@ -349,7 +349,7 @@ describe("a run is bounded", () => {
     expect(await deliveredIn(other)).toBe(3);
   });
 
-  test("by the platform, which says so only when it is too late", async () => {
+  test("by the platform, which refuses further fetches", async () => {
     let fetches = 0;
     const push = pushTo(both(), { clustersAtOnce: 1, writesAtOnce: 1 }, () => async (url, init) => {
       if (++fetches > 3) throw new Error("Too many subrequests by single Worker invocation.");
@@ -360,7 +360,7 @@ describe("a run is bounded", () => {
     expect(lines("roots-not-reached")).toHaveLength(1);
   });
 
-  test("in time: a cluster that takes all of its share leaves theirs to the others", async () => {
+  test("in time: a cluster that uses up its share leaves time to the others", async () => {
     api.instead = () => true;
     const run = toBoth({ clustersAtOnce: 1 }).deliver(ca.now());
     await eventually(() => expect(api.asked).toHaveLength(1));
@@ -371,7 +371,7 @@ describe("a run is bounded", () => {
     expect(lines("roots-not-delivered")).toMatchObject([{ cluster: "a" }]);
   });
 
-  test("in time: clusters that are not reached within it are named", async () => {
+  test("in time: clusters that it does not reach are logged", async () => {
     api.instead = () => true;
     const run = toBoth({ clustersAtOnce: 1 }).deliver(ca.now());
     await eventually(() => expect(api.asked).toHaveLength(1));
@@ -381,7 +381,7 @@ describe("a run is bounded", () => {
     expect(lines("roots-not-reached")).toMatchObject([{ clusters: 1, level: "warning" }]);
   });
 
-  test("by whoever ends it, without a word", async () => {
+  test("by its signal, and then logs nothing", async () => {
     const ending = new AbortController();
     api.instead = () => {
       ending.abort();
@@ -394,7 +394,7 @@ describe("a run is bounded", () => {
   });
 });
 
-describe("nothing is asked of a cluster", () => {
+describe("no cluster gets a request", () => {
   test("while there is no root", async () => {
     ca = await startCa();
     await pushTo().deliver(ca.now());

@@ -125,10 +125,10 @@ describe("a page that is too long", () => {
   });
 });
 
-describe("a server that has forgotten where the next page begins", () => {
+describe("a server that has forgotten where the next page begins,", () => {
   const expired = (): FetchError => new FetchError("gone", { status: 410 });
 
-  test("is asked for the list anew, and says that it begins anew", async () => {
+  test("is asked for the list again from its beginning", async () => {
     const { send } = collectionOf(8);
     let hasExpired = false;
     const pages = await pagesOf(async (request) => {
@@ -143,7 +143,7 @@ describe("a server that has forgotten where the next page begins", () => {
     ]);
   });
 
-  test("each time is left, as one without an end", async () => {
+  test("again and again, counts as one without an end", async () => {
     const { send, limits } = collectionOf(8);
     const forgetful: SendRequest = async (request) => {
       if (queryOf(request).has("continue")) throw expired();
@@ -153,7 +153,7 @@ describe("a server that has forgotten where the next page begins", () => {
     expect(limits).toHaveLength(10);
   });
 
-  test("is not asked again where it says so of the first page", async () => {
+  test("but says so of the first page, is not asked again", async () => {
     let asked = 0;
     const gone: SendRequest = () => {
       asked++;

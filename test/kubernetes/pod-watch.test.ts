@@ -1,3 +1,4 @@
+import type { ServerResponse } from "node:http";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import type { FetchError } from "../../src/foundation/json-fetch.ts";
 import { createKubernetesClient } from "../../src/kubernetes/client.ts";
@@ -16,10 +17,10 @@ import {
 } from "../testkit/kubernetes/watched-api.ts";
 import { refusalOf } from "../testkit/refusal.ts";
 
-/** Nothing to fall back on: what is known then is known by the watch. */
-const knowsNothing: Pods = { find: async () => undefined, isOn: async () => false };
+/** A lookup that finds nothing, so that every positive answer comes from the watch. */
+const emptyLookup: Pods = { find: async () => undefined, isOn: async () => false };
 
-function reachOf(api: WatchedApi, faults: FetchError[] = []): ReachableCluster {
+function reachableAt(api: WatchedApi, faults: FetchError[] = []): ReachableCluster {
   return {
     cluster: "primary",
     client: createKubernetesClient({ server: api.origin, credential: () => watchedToken }, fetch),
@@ -31,30 +32,30 @@ let marks = 0;
 
 interface WatchedCluster {
   readonly pods: Pods;
-  /** Until the watch has seen all that has changed so far, and nothing else is on its way. */
+  /** Waits until the watch has seen every change so far. */
   readonly settle: () => Promise<void>;
 }
 
-/** By a watch, in front of questions to the same API server, unless the watch is to be alone. */
+/** Pods by a watch, and by lookups at the same API server unless the watch is alone. */
 function watchedCluster(
   api: WatchedApi,
   clock: () => Date,
   signal: AbortSignal,
   { faults = [], isAlone = false }: { faults?: FetchError[]; isAlone?: boolean } = {},
 ): WatchedCluster {
-  const clusterApi = createClusterApi(reachOf(api));
-  // Anew, without what it remembers.
-  const fallBack = (): Pods => (isAlone ? knowsNothing : createPodLookup(clusterApi));
-  let lookup = fallBack();
-  const pods = createPodWatch(clock, signal)(reachOf(api, faults), {
-    find: (...words) => lookup.find(...words),
-    isOn: (...words) => lookup.isOn(...words),
+  const clusterApi = createClusterApi(reachableAt(api));
+  // A new lookup remembers nothing.
+  const newLookup = (): Pods => (isAlone ? emptyLookup : createPodLookup(clusterApi));
+  let lookup = newLookup();
+  const pods = createPodWatch(clock, signal)(reachableAt(api, faults), {
+    find: (...args) => lookup.find(...args),
+    isOn: (...args) => lookup.isOn(...args),
   });
   async function settle(): Promise<void> {
-    lookup = knowsNothing;
+    lookup = emptyLookup;
     const isKnown = async (mark: FakePod) =>
       expect(await pods.find("marks", mark, clock())).toBeDefined();
-    // The first may be in a list; what the second comes by is a watch.
+    // A list may hold the first mark; the second comes by the watch.
     for (const name of [`mark-${marks++}`, `mark-${marks++}`]) {
       const mark = { ...onNode, namespace: "marks", name, account: "mark" };
       await eventually(() => expect(api.watching()).toBe(1));
@@ -62,7 +63,7 @@ function watchedCluster(
       api.bookmark();
       await eventually(() => isKnown(mark));
     }
-    lookup = fallBack();
+    lookup = newLookup();
   }
   return { pods, settle };
 }
@@ -116,18 +117,18 @@ describe("pods that are watched", () => {
     (await pods.find("istio-system", ztunnel, instant)) !== undefined;
   const hasTarget = () =>
     pods.isOn("zt-node", { namespace: onNode.namespace, name: onNode.account }, instant);
-  const questions = (): string[] => api.asked.filter((each) => each.includes("/namespaces/"));
+  const lookups = (): string[] => api.asked.filter((each) => each.includes("/namespaces/"));
   const lists = (): string[] => api.asked.filter((each) => each === "GET /api/v1/pods");
 
-  test("cost no question once all have been seen", async () => {
+  test("cost no request once all have been seen", async () => {
     put(ztunnel, onNode);
     start("alone");
     await eventually(async () => expect(await hasProxy()).toBe(true));
     expect(await hasTarget()).toBe(true);
-    expect(questions()).toEqual([]);
+    expect(lookups()).toEqual([]);
   });
 
-  test("are asked for in pages, without those that have ended", async () => {
+  test("are listed in pages, without those that have ended", async () => {
     const many = [1, 2, 3, 4, 5].map((i) => ({ ...onNode, name: `a-${i}`, account: `a-${i}` }));
     put(...many, { ...onNode, name: "b", phase: "Succeeded" });
     const urls: string[] = [];
@@ -149,17 +150,17 @@ describe("pods that are watched", () => {
     ["not allowed to be watched", () => forbid()],
     ["not in a form that can be read", () => garble("{}")],
     ["not JSON", () => garble("<html>")],
-    ["an object alone that is too long", () => garble(" ".repeat(11_000_000))],
+    ["longer than an object can be", () => garble(" ".repeat(11_000_000))],
   ])("are looked up while they are %s", async (_, prepare) => {
     prepare();
     start();
     put(ztunnel, onNode);
     expect([await hasProxy(), await hasTarget()]).toEqual([true, true]);
-    expect(questions()).toHaveLength(2);
+    expect(lookups()).toHaveLength(2);
   });
 
-  /** The collection of all pods is what a watch needs, and no lookup. */
-  const onlyLookups = (answer: (response: import("node:http").ServerResponse) => void): void => {
+  /** Lookups read no collection of all pods: only the list and the watch do. */
+  const onlyLookups = (answer: (response: ServerResponse) => void): void => {
     api.instead = ({ url = "" }, response) => {
       if (!url.startsWith("/api/v1/pods")) return false;
       answer(response);
@@ -170,7 +171,7 @@ describe("pods that are watched", () => {
   const forbid = (): void => onlyLookups((response) => void response.writeHead(403).end());
   const garble = (text: string): void => onlyLookups((response) => void response.end(text));
 
-  test("are never guessed: who cannot be asked either is to be asked again", async () => {
+  test("that can be neither watched nor looked up are not guessed", async () => {
     api.instead = (_, response) => Boolean(response.writeHead(500).end());
     start();
     const unreachable = { reason: "cluster-unreachable", cluster: "primary" };
@@ -178,18 +179,18 @@ describe("pods that are watched", () => {
     expect(await refusalOf(hasTarget)).toEqual(unreachable);
   });
 
-  describe("when the API server is heard no more,", () => {
+  describe("when the API server falls silent,", () => {
     beforeEach(async () => {
       put(ztunnel, onNode);
       start();
       await settle();
       expect([await hasProxy(), await hasTarget()]).toEqual([true, true]);
-      expect(questions()).toEqual([]);
+      expect(lookups()).toEqual([]);
       api.instead = () => true;
       api.cut();
     });
 
-    test("are known for a moment", async () => {
+    test("stay known for a moment", async () => {
       instant = addSeconds(now, podsTrustedSeconds - 1);
       expect([await hasProxy(), await hasTarget()]).toEqual([true, true]);
     });
@@ -204,21 +205,21 @@ describe("pods that are watched", () => {
       },
     );
 
-    test("are known again once it is heard", async () => {
+    test("are known again once it answers", async () => {
       instant = addSeconds(now, 3600);
       api.instead = undefined;
       api.remove("Pod", onNode.name, onNode.namespace);
       api.cut();
       await eventually(() => expect(api.watching()).toBe(1));
       api.bookmark();
-      const before = questions().length;
+      const before = lookups().length;
       await eventually(async () => expect(await hasProxy()).toBe(true));
       expect(await hasTarget()).toBe(false);
-      expect(questions().length).toBeGreaterThan(before);
+      expect(lookups().length).toBeGreaterThan(before);
     });
   });
 
-  test("are not known by a clock that was set back", async () => {
+  test("are not known once the clock is set back", async () => {
     put(ztunnel, onNode);
     start("alone");
     await settle();
@@ -228,7 +229,7 @@ describe("pods that are watched", () => {
     expect([await hasProxy(), await hasTarget()]).toEqual([false, false]);
   });
 
-  test("are watched on from where a connection broke, without another list", async () => {
+  test("are watched from where a connection broke, without another list", async () => {
     put(ztunnel);
     start("alone");
     await eventually(() => expect(api.watching()).toBe(1));
@@ -242,7 +243,7 @@ describe("pods that are watched", () => {
     ]);
   });
 
-  test("are listed again once the API server has forgotten where that was", async () => {
+  test("are listed again once the API server has forgotten the version", async () => {
     put(ztunnel, onNode);
     start("alone");
     await eventually(async () => expect(await hasTarget()).toBe(true));
@@ -259,7 +260,7 @@ describe("pods that are watched", () => {
     expect(lists().length).toBeGreaterThan(before);
   });
 
-  test("say who refuses what, and nobody's credential", async () => {
+  test("that may not be watched are reported with the request, and without the credential", async () => {
     forbid();
     start();
     await eventually(() => expect(faults).toHaveLength(1));

@@ -7,7 +7,7 @@ import { addSeconds } from "../../src/pki/x509/validity.ts";
 const start = new Date("2026-11-21T12:00:00Z");
 const path = "/api/v1/things?fieldSelector=a";
 
-/** An object, and what is kept of it. */
+/** An object, of which the value is kept. */
 const thing = (name: string, value = name, resourceVersion = "1") => ({
   metadata: { name, resourceVersion },
   value,
@@ -26,15 +26,15 @@ const page = (items: readonly unknown[], next = "", resourceVersion = "1"): obje
   items,
 });
 
-/** What a request for a page is answered with. */
+/** The answer to a request for a page. */
 type Listed = object | Error;
 
-/** What a watch yields; a function runs once everything before it has been taken in. */
+/** The events of a watch. A function runs once the events before it have been processed. */
 type Watched = readonly (object | Error | (() => void))[];
 
-interface Followed {
+interface WatchRecord {
   readonly collection: WatchedCollection<string>;
-  /** What was asked for, in order. */
+  /** The paths of all requests, in order. */
   readonly asked: readonly string[];
   readonly failures: readonly unknown[];
   readonly pausesSeconds: readonly number[];
@@ -43,13 +43,17 @@ interface Followed {
 interface Script {
   readonly lists: readonly Listed[];
   readonly watches?: readonly Watched[];
-  readonly during?: (collection: WatchedCollection<string>) => void;
   readonly changed?: (before: string | undefined, after: string | undefined) => void;
   readonly clock?: () => Date;
 }
 
-/** Follows a collection until the script is at its end; no time passes in the pauses. */
-function follow({ lists, watches = [], changed, clock = () => start }: Script): Promise<Followed> {
+/** Watches a collection until the script is at its end. Pauses take no time. */
+function watchBy({
+  lists,
+  watches = [],
+  changed,
+  clock = () => start,
+}: Script): Promise<WatchRecord> {
   const [restOfLists, restOfWatches] = [[...lists], [...watches]];
   const ending = new AbortController();
   const asked: string[] = [];
@@ -93,15 +97,15 @@ function follow({ lists, watches = [], changed, clock = () => start }: Script): 
   });
 }
 
-const itemsOf = ({ collection }: Followed): object => Object.fromEntries(collection.items);
-const listsIn = ({ asked }: Followed): number =>
+const itemsOf = ({ collection }: WatchRecord): object => Object.fromEntries(collection.items);
+const listsIn = ({ asked }: WatchRecord): number =>
   asked.filter((each) => !each.includes("watch=1") && !each.includes("continue=")).length;
 const refused = (status: number): FetchError => new FetchError("refused", { status });
 
-describe("a collection is followed", () => {
-  test("from all that there is, by every change of it", async () => {
+describe("a collection is watched", () => {
+  test("from a list of all its objects, by every change", async () => {
     const changes: unknown[] = [];
-    const followed = await follow({
+    const record = await watchBy({
       lists: [page([thing("a"), thing("b")], "next"), page([thing("c")])],
       watches: [
         [
@@ -112,18 +116,18 @@ describe("a collection is followed", () => {
       ],
       changed: (before, after) => changes.push([before, after]),
     });
-    expect(itemsOf(followed)).toEqual({ b: "other", c: "c", d: "new" });
+    expect(itemsOf(record)).toEqual({ b: "other", c: "c", d: "new" });
     expect(changes.slice(3)).toEqual([
       [undefined, "new"],
       ["b", "other"],
       ["a", undefined],
     ]);
-    expect(followed.collection.hasAll()).toBe(true);
-    expect(followed.failures).toEqual([]);
+    expect(record.collection.hasAll()).toBe(true);
+    expect(record.failures).toEqual([]);
   });
 
-  test("from where the last event was, when a watch ends or breaks", async () => {
-    const followed = await follow({
+  test("from the last event on, when a watch ends or breaks", async () => {
+    const record = await watchBy({
       lists: [page([], "", "10")],
       watches: [
         [event("ADDED", thing("a", "a", "11"))],
@@ -131,25 +135,25 @@ describe("a collection is followed", () => {
         [],
       ],
     });
-    const from = followed.asked.slice(1).map((each) => /resourceVersion=(\d+)/.exec(each)?.[1]);
+    const from = record.asked.slice(1).map((each) => /resourceVersion=(\d+)/.exec(each)?.[1]);
     expect(from).toEqual(["10", "11", "12", "12"]);
-    expect(listsIn(followed)).toBe(1);
+    expect(listsIn(record)).toBe(1);
   });
 
-  test("by requests in which the server's version is a value", async () => {
-    const { asked } = await follow({ lists: [page([], "", "1&watch=0#")] });
+  test("by requests in which a version of the server stays a value", async () => {
+    const { asked } = await watchBy({ lists: [page([], "", "1&watch=0#")] });
     expect(asked).toEqual([
       `${path}&limit=2`,
       `${path}&watch=1&allowWatchBookmarks=true&timeoutSeconds=10&resourceVersion=1%26watch%3D0%23`,
     ]);
   });
 
-  test("without the objects that are none of it", async () => {
-    const followed = await follow({
+  test("without objects of another kind", async () => {
+    const record = await watchBy({
       lists: [page([thing("a"), { metadata: { name: "b" } }])],
       watches: [[event("ADDED", { metadata: {} })]],
     });
-    expect(itemsOf(followed)).toEqual({ a: "a" });
+    expect(itemsOf(record)).toEqual({ a: "a" });
   });
 });
 
@@ -158,24 +162,24 @@ describe("a collection is listed again", () => {
     ["as the status of a watch", [refused(410)]],
     ["as an event", [event("ERROR", { code: 410 })]],
   ])("when the server has forgotten the version, and says so %s", async (_, watched) => {
-    const followed = await follow({
+    const record = await watchBy({
       lists: [page([thing("a"), thing("b")]), page([thing("b"), thing("c")], "", "20")],
       watches: [watched],
     });
-    expect(itemsOf(followed)).toEqual({ b: "b", c: "c" });
-    expect(followed.asked.at(-1)).toContain("resourceVersion=20");
-    expect(followed.failures).toEqual([]);
+    expect(itemsOf(record)).toEqual({ b: "b", c: "c" });
+    expect(record.asked.at(-1)).toContain("resourceVersion=20");
+    expect(record.failures).toEqual([]);
   });
 
-  test("when the server has forgotten where the next page begins, without what has gone", async () => {
-    const followed = await follow({
+  test("when the server has forgotten where the next page begins, and drops what has gone", async () => {
+    const record = await watchBy({
       lists: [
         ...[page([thing("gone"), thing("a")], "next"), refused(410)],
         ...[page([thing("a")], "next"), page([thing("b")])],
       ],
     });
-    expect(itemsOf(followed)).toEqual({ a: "a", b: "b" });
-    expect(followed.failures).toEqual([]);
+    expect(itemsOf(record)).toEqual({ a: "a", b: "b" });
+    expect(record.failures).toEqual([]);
   });
 
   test.each<[string, object | Error]>([
@@ -187,17 +191,17 @@ describe("a collection is listed again", () => {
     ["yields a text", Object("ADDED")],
     ["yields an event without an object", { type: "ADDED" }],
   ])("when a watch %s twice at the same place", async (_, fault) => {
-    const followed = await follow({ lists: [page([]), page([])], watches: [[fault], [fault]] });
-    expect(listsIn(followed)).toBe(2);
-    expect(followed.failures).toHaveLength(2);
-    expect(followed.failures.every((each) => each instanceof FetchError)).toBe(true);
+    const record = await watchBy({ lists: [page([]), page([])], watches: [[fault], [fault]] });
+    expect(listsIn(record)).toBe(2);
+    expect(record.failures).toHaveLength(2);
+    expect(record.failures.every((each) => each instanceof FetchError)).toBe(true);
   });
 
   test.each([401, 403])("never, when only the watch is refused, by status %i", async (status) => {
     const watches = Array.from({ length: 5 }, () => [refused(status)]);
-    const followed = await follow({ lists: [page([])], watches });
-    expect(listsIn(followed)).toBe(1);
-    expect(followed.failures).toHaveLength(5);
+    const record = await watchBy({ lists: [page([])], watches });
+    expect(listsIn(record)).toBe(1);
+    expect(record.failures).toHaveLength(5);
   });
 });
 
@@ -205,7 +209,7 @@ describe("after a failure", () => {
   const away = new FetchError("did not answer");
 
   test("it waits, longer each time", async () => {
-    const { pausesSeconds, failures } = await follow({
+    const { pausesSeconds, failures } = await watchBy({
       lists: Array.from({ length: 9 }, () => away),
     });
     expect(pausesSeconds).toEqual([0.25, 0.5, 1, 2, 4, 8, 16, 30, 30]);
@@ -213,7 +217,7 @@ describe("after a failure", () => {
   });
 
   test("it waits no longer than at first once a watch has ended well", async () => {
-    const { pausesSeconds } = await follow({
+    const { pausesSeconds } = await watchBy({
       lists: [away, away, page([])],
       watches: [[bookmark()], [away]],
     });
@@ -221,61 +225,61 @@ describe("after a failure", () => {
   });
 
   test("what was known stays", async () => {
-    const followed = await follow({
+    const record = await watchBy({
       lists: [page([thing("a")]), away, new AnswerTooLong()],
       watches: [[refused(410)]],
     });
-    expect(itemsOf(followed)).toEqual({ a: "a" });
-    expect(followed.collection.hasAll()).toBe(true);
+    expect(itemsOf(record)).toEqual({ a: "a" });
+    expect(record.collection.hasAll()).toBe(true);
   });
 });
 
-describe("of more than fifty thousand objects", () => {
+describe("of more than fifty thousand objects,", () => {
   const many = (count: number): object[] =>
     Array.from({ length: count / 1000 }, (_, i) => {
       const items = Array.from({ length: 1000 }, (_, j) => thing(`${i}-${j}`));
       return page(items, i + 1 < count / 1000 ? `${i}` : "");
     });
 
-  test("nothing is kept, and the next look comes after a quarter of an hour", async () => {
+  test("none is kept, and the next list comes after a quarter of an hour", async () => {
     const [first = {}, ...others] = many(51_000);
-    const followed = await follow({ lists: [first, ...others.slice(0, 50)] });
-    expect(itemsOf(followed)).toEqual({});
-    expect([followed.collection.hasAll(), followed.collection.asOf()]).toEqual([false, undefined]);
-    expect(followed.pausesSeconds).toEqual([900]);
-    expect(followed.failures).toMatchObject([{ message: expect.stringContaining("50000") }]);
+    const record = await watchBy({ lists: [first, ...others.slice(0, 50)] });
+    expect(itemsOf(record)).toEqual({});
+    expect([record.collection.hasAll(), record.collection.asOf()]).toEqual([false, undefined]);
+    expect(record.pausesSeconds).toEqual([900]);
+    expect(record.failures).toMatchObject([{ message: expect.stringContaining("50000") }]);
   });
 
-  test("none is too many where one goes for each that comes", async () => {
-    const followed = await follow({
+  test("none is refused where one goes before another comes", async () => {
+    const record = await watchBy({
       lists: many(50_000),
       watches: [[event("DELETED", thing("0-0")), event("ADDED", thing("new"))]],
     });
-    expect(followed.collection.items.size).toBe(50_000);
-    expect(followed.failures).toEqual([]);
+    expect(record.collection.items.size).toBe(50_000);
+    expect(record.failures).toEqual([]);
   });
 
-  test("nothing is kept where the last comes by a watch", async () => {
-    const followed = await follow({
+  test("none is kept if the last comes by the watch", async () => {
+    const record = await watchBy({
       lists: many(50_000),
       watches: [[event("ADDED", thing("new"))]],
     });
-    expect(followed.collection.items.size).toBe(0);
-    expect(followed.failures).toHaveLength(1);
+    expect(record.collection.items.size).toBe(0);
+    expect(record.failures).toHaveLength(1);
   });
 });
 
-describe("what is known is as of", () => {
+describe("the collection is as of", () => {
   let instant: Date;
   const clock = (): Date => instant;
   const pass = (seconds: number) => () => {
     instant = addSeconds(instant, seconds);
   };
 
-  /** How old it is when the script is at its end, in seconds after the start. */
+  /** The instant at the end of the script, in seconds after the start. */
   async function asOf(...watches: Watched[]): Promise<number | undefined> {
     instant = start;
-    const { collection } = await follow({ lists: [page([])], watches, clock });
+    const { collection } = await watchBy({ lists: [page([])], watches, clock });
     const time = collection.asOf()?.getTime();
     return time === undefined ? undefined : (time - start.getTime()) / 1000;
   }
@@ -299,8 +303,8 @@ describe("what is known is as of", () => {
     expect(await asOf(...watches)).toBe(seconds);
   });
 
-  test("nothing before the first list", async () => {
-    const { collection } = await follow({ lists: [new FetchError("did not answer")] });
+  test("no instant before the first list", async () => {
+    const { collection } = await watchBy({ lists: [new FetchError("did not answer")] });
     expect([collection.hasAll(), collection.asOf()]).toEqual([false, undefined]);
   });
 });

@@ -11,7 +11,7 @@ import {
 import { type ListenAddress, listenAddress } from "../http/listen-address.ts";
 import type { RootSource } from "./refreshing-roots.ts";
 
-/** What `rampart distribute` needs to know. */
+/** The configuration of `rampart distribute`. */
 export interface DistributeConfiguration extends RootSource {
   readonly places: RootPlaces;
   readonly monitoringListen: ListenAddress;
@@ -28,7 +28,7 @@ const form = z.strictObject({
 export const distributeKeys: readonly string[] = Object.keys(form.shape);
 
 /**
- * @param environment Where a pod finds its API server.
+ * @param environment The variables by which a pod finds its API server.
  * @throws ConfigurationError
  */
 export function parseDistributeConfiguration(

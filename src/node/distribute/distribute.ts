@@ -8,7 +8,7 @@ import type { ServerContext } from "../server.ts";
 import type { DistributeConfiguration } from "./distribute-configuration.ts";
 import { addRootGauges, refreshRoots } from "./refreshing-roots.ts";
 
-/** Keeps the trust bundle of a CA in every namespace of a cluster, and says how far it has come. */
+/** Keeps the trust bundle of a CA in every namespace of a cluster, and reports how far it has come. */
 export async function distribute(
   configuration: DistributeConfiguration,
   serverContext: ServerContext,
@@ -18,7 +18,7 @@ export async function distribute(
   addRootGauges(registry, roots);
   new Gauge({
     name: "rampart_ready",
-    help: "1 when every place has it.",
+    help: "1 when every place has the trust bundle.",
     registers: [registry],
     collect() {
       this.set(roots.report().ready ? 1 : 0);
@@ -31,7 +31,7 @@ export async function distribute(
     createMonitoringRoutes(routes, () => registry.metrics()),
     configuration.monitoringListen,
   ).catch(async (error: unknown) => {
-    // What has begun would keep a process alive that nobody can probe.
+    // Otherwise the work would go on in a process that nobody can probe.
     await roots.end();
     throw error;
   });

@@ -12,26 +12,26 @@ import type { RootPlaces } from "../files/root-places.ts";
 import { logFault } from "../observability/fault-log.ts";
 import type { ServerContext } from "../server.ts";
 
-/** How often a CA is asked that does not hold its answers until there is another bundle. */
+/** How often the bundle is fetched from a CA that does not hold its answers until there is another. */
 const bundleSeconds = 30;
 const deliverySeconds = 0.25;
 
-/** The CA whose roots they are. */
+/** The CA whose trust bundle is delivered. */
 export interface RootSource {
   /** No slash at the end. */
   readonly upstream: string;
   readonly upstreamRootsFile: string | undefined;
 }
 
-/** The trust bundle of a CA, kept in this cluster. */
+/** The delivery of a trust bundle to a cluster, while it goes on. */
 export interface RefreshingRoots {
   readonly report: () => RootsReport;
   readonly end: () => Promise<void>;
 }
 
 /**
- * istiod's namespace controller by itself: follows the trust bundle of a CA, and keeps it in every
- * namespace of a cluster. It deletes nothing, ever.
+ * Follows the trust bundle of a CA, and keeps it in every namespace of a cluster, as the namespace
+ * controller of istiod does. It never deletes anything.
  */
 export async function refreshRoots(
   { upstream, upstreamRootsFile }: RootSource,
@@ -73,7 +73,7 @@ export async function refreshRoots(
   };
 }
 
-/** The same as metrics. */
+/** Adds the report as metrics. */
 export function addRootGauges(registry: Registry, { report }: RefreshingRoots): void {
   const gauge = (name: string, help: string, read: (now: RootsReport) => number) =>
     new Gauge({
@@ -91,13 +91,15 @@ export function addRootGauges(registry: Registry, { report }: RefreshingRoots): 
   );
   gauge(
     "rampart_distribute_delivered_since_timestamp",
-    "Since when it has been everywhere, in Unix time.",
+    "When every place got the trust bundle, in Unix time.",
     ({ since }) => (since ? since.getTime() / 1000 : Number.NaN),
   );
   gauge(
     "rampart_distribute_namespaces_delivered",
-    "Places that have it: namespaces, mostly.",
+    "Places that have the trust bundle: mostly namespaces.",
     ({ delivered }) => delivered,
   );
-  gauge("rampart_distribute_ready", "1 when every place has it.", ({ ready }) => (ready ? 1 : 0));
+  gauge("rampart_distribute_ready", "1 when every place has the trust bundle.", ({ ready }) =>
+    ready ? 1 : 0,
+  );
 }

@@ -20,7 +20,7 @@ import { type LoopbackServer, startLoopbackServer } from "../../testkit/network/
 let api: WatchedApi;
 let ca: RunningCa;
 let caIsAway: boolean;
-/** Whether it holds its answers until there is another bundle. */
+/** Whether the CA holds its answers until there is another bundle. */
 let caHolds: boolean;
 let upstream: LoopbackServer;
 let folder: string;
@@ -44,7 +44,7 @@ afterEach(async () => {
   await rm(folder, { recursive: true, force: true });
 });
 
-/** Starts it, in front of a CA over HTTP. */
+/** Starts `rampart distribute` with a CA over HTTP as its upstream. */
 async function start(values: Record<string, unknown> = {}): Promise<void> {
   upstream = await startLoopbackServer(async ({ url, headers }, response) => {
     const answer = await ca.app.request(url ?? "/", { headers: headers as HeadersInit });
@@ -168,13 +168,13 @@ describe("delivery outlives", () => {
   });
 });
 
-test("another bundle is delivered when the CA has it, long before it would be asked again", async () => {
+test("another bundle is delivered as soon as the CA has it", async () => {
   caHolds = true;
   api.put(namespaceOf("default"));
   await start();
   await expectDelivered("default");
   const before = await pem();
-  // Now it waits for the second answer.
+  // The CA holds the second answer.
   await eventually(() => expect(upstream.requests).toHaveLength(2));
   await taint(ca, "immediately");
   ca.pass(1);
@@ -204,7 +204,7 @@ describe("nothing is delivered", () => {
   });
 });
 
-test("says which bundle the cluster has, and since when", async () => {
+test("reports which bundle the cluster has, and since when", async () => {
   api.put(namespaceOf("default"));
   await start();
   await eventually(async () =>
@@ -224,13 +224,13 @@ test("says which bundle the cluster has, and since when", async () => {
   expect(metrics).toContain("rampart_distribute_namespaces_delivered 1");
 });
 
-test("leaves the cluster alone where its own port cannot be had", async () => {
+test("leaves the cluster alone if it cannot listen on its port", async () => {
   const other = await startWatchedApi();
   for (const each of [api, other]) each.put(namespaceOf("shop"));
   api.endNoWatch();
   const taken = new URL(api.origin).host;
   await expect(start({ MONITORING_LISTEN: taken })).rejects.toThrow("EADDRINUSE");
-  // What was left running has come as far by then.
+  // Work that was left running has come as far by then.
   await start({ KUBERNETES_SERVER: other.origin });
   await ready();
   await eventually(() => expect(api.watching()).toBe(0));

@@ -40,7 +40,7 @@ describe("rampart serve", () => {
     served = await serveCa({ ISSUERS, [credential]: watchedToken, ...values });
   }
 
-  test("watches the pods of a cluster with node proxies, and ends that with itself", async () => {
+  test("watches the pods of a cluster with node proxies until it ends", async () => {
     await start(proxies);
     await eventually(() => expect(api.watching()).toBe(1));
     await served?.end();
@@ -48,19 +48,19 @@ describe("rampart serve", () => {
     await eventually(() => expect(api.watching()).toBe(0));
   });
 
-  test("watches nothing for a server that does not come about", async () => {
+  test("watches nothing if it cannot start", async () => {
     const other = await startWatchedApi();
     const address = new URL(other.origin).host;
     api.endNoWatch();
     await expect(start(proxies, { MONITORING_LISTEN: address })).rejects.toThrow(/EADDRINUSE/);
-    // A watch that was left running has come as far by then.
+    // A watch that was left running has begun by then.
     await start(proxies, {}, other);
     await eventually(() => expect(other.watching()).toBe(1));
     await eventually(() => expect(api.watching()).toBe(0));
     await other.close();
   });
 
-  test("leaves no port open of a server that does not come about", async () => {
+  test("leaves no port open if it cannot start", async () => {
     const probe = createServer().listen(0, "127.0.0.1");
     await once(probe, "listening");
     const { port } = probe.address() as AddressInfo;
@@ -76,14 +76,14 @@ describe("rampart serve", () => {
   test.each<[string, Record<string, unknown>]>([
     ["without node proxies", {}],
     [
-      "whose node proxies are judged by claims",
+      "whose node proxies are checked by claims",
       {
         trusted_node_accounts: ["istio-system/ztunnel"],
         node_checks: "claims",
         node_reach: "anywhere",
       },
     ],
-  ])("asks nothing of a cluster %s", async (_, changes) => {
+  ])("sends no request to a cluster %s", async (_, changes) => {
     await start(changes);
     expect(api.asked).toEqual([]);
   });

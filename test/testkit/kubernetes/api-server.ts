@@ -8,7 +8,7 @@ import {
 import { listenOnLoopback } from "../network/loopback.ts";
 import { fitsSelector } from "./field-selector.ts";
 
-/** A pod as far as anybody here asks. */
+/** The fields of a pod that tests need. */
 export interface FakePod {
   readonly namespace: string;
   readonly name: string;
@@ -18,7 +18,7 @@ export interface FakePod {
   readonly phase?: "Pending" | "Running" | "Succeeded" | "Failed";
 }
 
-/** What was asked of an API server. */
+/** A request that an API server got. */
 export interface Asked {
   readonly method: string;
   readonly url: string;
@@ -26,27 +26,27 @@ export interface Asked {
   readonly body: string;
 }
 
-/** How it answers a TokenReview: the `status` for a token. */
+/** Answers a TokenReview: the `status` for a token. */
 export type Review = (token: string, audiences: readonly string[]) => unknown;
 
 /**
- * A stand-in for a kube-apiserver over real HTTP on the loopback interface: written from the shapes
- * of its API, never run against one. `test/interop/kubernetes` asks the real one.
+ * A stand-in for a kube-apiserver, over real HTTP. It follows the documented API; `test/interop/kubernetes`
+ * runs the same code against a real one.
  */
 export interface FakeApiServer {
   readonly origin: string;
   readonly asked: Asked[];
   readonly pods: FakePod[];
   review: Review;
-  /** Answers instead of everything else, while it is set. */
+  /** While set, it answers every request. */
   instead: ((request: IncomingMessage, response: ServerResponse) => void) | undefined;
   close(): Promise<void>;
 }
 
-/** The one credential that a fake API server lets in. */
+/** The one credential that a fake API server accepts. */
 export const apiCredential = "credential-of-rampart";
 
-/** The API of a cluster whose server this one stands for. */
+/** The API of a cluster with this server. */
 export function clusterApiAt(
   { origin: server }: FakeApiServer,
   cluster: string,
@@ -120,7 +120,7 @@ function podList(pods: readonly FakePod[], query: URLSearchParams): unknown {
   return { kind: "PodList", apiVersion: "v1", metadata: {}, items: items.slice(0, limit) };
 }
 
-/** A pod as the API has it, or as much of it as matters. */
+/** A pod as the API has it, without fields that nothing here reads. */
 export function podJson({ namespace, name, uid, account, node, phase = "Running" }: FakePod) {
   return {
     kind: "Pod",
@@ -141,7 +141,7 @@ const failure = (reason: string, code: number): unknown => ({
   code,
 });
 
-/** The answer of an API server to a good token of an account, bound to a pod. */
+/** The review of a good token of an account, bound to a pod. */
 export function goodReview(account: string, changes: Readonly<Record<string, unknown>> = {}) {
   const [namespace, name] = account.split(":");
   return {

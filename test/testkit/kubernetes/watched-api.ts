@@ -23,29 +23,29 @@ interface Change {
 type Selected = (object: KubernetesObject | undefined) => boolean;
 
 /**
- * A stand-in for a kube-apiserver's collections over real HTTP: lists in pages, watches from a
- * resource version, 410 for what is forgotten, server-side apply. Written from the shapes of its API,
- * never run against one.
+ * A stand-in for the collections of a kube-apiserver, over real HTTP: lists in pages, watches from a
+ * resource version, 410 for a version that it has forgotten, server-side apply. It follows the
+ * documented API; `test/interop/kubernetes` runs the same code against a real one.
  */
 export interface WatchedApi {
   readonly origin: string;
-  /** What was asked, without watches. */
+  /** Method and path of every request but watches. */
   readonly asked: string[];
   /** How many watches are open. */
   readonly watching: () => number;
-  /** Says to every watch that it has missed nothing. */
+  /** Sends a bookmark to every watch. */
   readonly bookmark: () => void;
   readonly put: (object: KubernetesObject) => void;
   readonly remove: (kind: string, name: string, namespace?: string) => void;
   readonly configMapIn: (namespace: string) => KubernetesObject | undefined;
   readonly clusterTrustBundles: () => readonly KubernetesObject[];
-  /** Forgets what has changed so far, as etcd does when it is compacted, and ends every watch. */
+  /** Forgets all versions so far, as etcd does when it is compacted, and ends every watch. */
   readonly forget: () => void;
-  /** From now on watches are open until whoever watches ends them. */
+  /** From now on only the client ends a watch. */
   readonly endNoWatch: () => void;
-  /** Cuts every connection that is open. */
+  /** Cuts every open connection. */
   readonly cut: () => void;
-  /** Answers instead of everything else, while it is set. */
+  /** While set, it sees each request first; `true` means that it answers. */
   instead: ((request: IncomingMessage, response: ServerResponse) => boolean) | undefined;
   readonly close: () => Promise<void>;
 }
@@ -87,7 +87,7 @@ export async function startWatchedApi(): Promise<WatchedApi> {
 
   function list(response: ServerResponse, url: URL, isSelected: Selected): void {
     const from = Number(url.searchParams.get("continue") ?? 0);
-    // Pages are small here, so that there are some.
+    // Pages are small, so that there are several.
     const to = from + Math.min(2, Number(url.searchParams.get("limit") ?? 2));
     const all = [...objects.values()].filter(isSelected);
     const rest = to < all.length ? { continue: `${to}` } : {};
@@ -211,7 +211,7 @@ export async function startWatchedApi(): Promise<WatchedApi> {
   return api;
 }
 
-/** What leaves a selection is deleted, as far as its watch can tell. */
+/** To a watch with a selector, an object that no longer fits it is deleted. */
 function eventOf({ type, before, object }: Change, isSelected: Selected): object | undefined {
   const [was, is] = [isSelected(before), type !== "DELETED" && isSelected(object)];
   if (was && !is) return { type: "DELETED", object };
