@@ -11,6 +11,13 @@ export const compressedFlag = 0x01;
 /** The frame holds trailers in place of a message (gRPC-Web, Protocol differences). */
 export const trailersFlag = 0x80;
 
+/** Whether a body is one frame without flags. */
+export function isPlainFrame(body: Uint8Array): boolean {
+  if (body.length < frameHeadOctets) return false;
+  const view = new DataView(body.buffer, body.byteOffset, frameHeadOctets);
+  return view.getUint8(0) === 0 && view.getUint32(1) === body.length - frameHeadOctets;
+}
+
 /** One message of a body. */
 export interface Frame {
   readonly flags: number;

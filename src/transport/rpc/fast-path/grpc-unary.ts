@@ -1,6 +1,13 @@
 import { Code, ConnectError } from "@connectrpc/connect";
 import type { Bytes } from "../../../pki/encoding/bytes.ts";
-import { compressedFlag, parseFrames, requireKnownFlags, toFrame } from "../grpc-frames.ts";
+import {
+  compressedFlag,
+  frameHeadOctets,
+  isPlainFrame,
+  parseFrames,
+  requireKnownFlags,
+  toFrame,
+} from "../grpc-frames.ts";
 import type { RpcRequest, RpcResponse } from "../rpc.ts";
 import { parseGrpcTimeout } from "../timeout-header.ts";
 import { answerUnary, asConnectError, type UnaryMethod } from "./unary-call.ts";
@@ -36,16 +43,20 @@ export async function answerGrpc(request: RpcRequest, method: UnaryMethod): Prom
 
 const noMessage: Bytes = new Uint8Array();
 
-/** The message of a unary call, whose body is one frame. */
+/** The message of a unary call, whose body is one frame without flags. */
 function messageIn(body: Uint8Array): Uint8Array {
+  if (!isPlainFrame(body)) throw faultOf(body);
+  return body.subarray(frameHeadOctets);
+}
+
+/** The fault of a body that is not one frame without flags. */
+function faultOf(body: Uint8Array): ConnectError {
   requireKnownFlags(body, compressedFlag);
-  const [frame, ...others] = parseFrames(body);
-  if (!frame) throw new ConnectError("a call without a message", Code.Unimplemented);
-  if (frame.flags & compressedFlag) {
-    throw new ConnectError("a compressed message without its encoding", Code.Internal);
-  }
-  if (others.length > 0) throw new ConnectError("more than one message", Code.Unimplemented);
-  return frame.message;
+  const [frame] = parseFrames(body);
+  if (!frame) return new ConnectError("a call without a message", Code.Unimplemented);
+  return frame.flags & compressedFlag
+    ? new ConnectError("a compressed message without its encoding", Code.Internal)
+    : new ConnectError("more than one message", Code.Unimplemented);
 }
 
 /** The trailers that tell a caller why its call failed. */
