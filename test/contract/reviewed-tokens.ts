@@ -10,7 +10,7 @@ const tryAgain = {
   message: "certificate authority is temporarily unavailable",
 };
 
-/** `before-keys`: the signature, then the API server. */
+/** With `review = "before-keys"`, the signature decides first, then the API server. */
 export function describeReviewedTokens(service: () => ReviewingService): void {
   let csr: string;
   let other: TokenKey;
@@ -33,7 +33,7 @@ export function describeReviewedTokens(service: () => ReviewingService): void {
   });
   const issued = { certChain: [expect.any(String), expect.any(String)] };
 
-  test("issues to a token that its API server knows", async () => {
+  test("accepts a token that its API server knows", async () => {
     const before = await service().questions();
     expect(await call(issuers.reviewed, "foo:bar")).toEqual(issued);
     expect(await service().questions()).toBe(before + 1);
@@ -54,18 +54,18 @@ export function describeReviewedTokens(service: () => ReviewingService): void {
     expect(await service().questions()).toBe(before + 1);
   });
 
-  test("has callers try again while the API server has too much to do, and never asks the keys instead", async () => {
+  test("answers Unavailable while the API server is saturated, and never lets the keys decide", async () => {
     expect(await call(issuers.busy, "foo:bar")).toEqual(tryAgain);
     expect(await call(issuers.busy, "foo:deleted")).toEqual(tryAgain);
     expect(await call(issuers.busy, "foo:bar", withKeyId("k1"))).toEqual(refused);
   });
 
-  test("issues by the keys while the API server is away, and refuses forged tokens", async () => {
+  test("lets the keys decide while the API server is unreachable, and refuses forged tokens", async () => {
     expect(await call(issuers.away, "foo:bar")).toEqual(issued);
     expect(await call(issuers.away, "foo:bar", withKeyId("k1"))).toEqual(refused);
   });
 
-  test("answers a forged token alike, whatever it claims and however the API server is", async () => {
+  test("gives a forged token one answer, whatever its claims and the state of the API server", async () => {
     const accounts = ["team-a:bar", "nowhere:bar"];
     for (const issuer of [issuers.reviewed, issuers.busy, issuers.away]) {
       for (const account of accounts) {

@@ -1,8 +1,8 @@
-/** Stand-ins for the API servers of {@link reviewedTables}, behind whatever server a platform has. */
+/** Fake API servers of {@link reviewedTables}, which each platform puts behind a server of its own. */
 export interface ReviewingApi {
   /** Answers a TokenReview: no to a token of an account named `deleted`, yes to every other. */
   readonly answer: (path: string, body: string) => ReviewAnswer;
-  /** How often an API server was asked. */
+  /** The number of questions to the API servers. */
   readonly questions: () => number;
 }
 
@@ -11,7 +11,7 @@ export interface ReviewAnswer {
   readonly body: string;
 }
 
-/** The path under which an API server stands says how it answers. */
+/** The API servers at these paths fail with these status codes. */
 const troubles: Readonly<Record<string, number>> = { "/busy": 429, "/away": 503 };
 
 export function createReviewingApi(): ReviewingApi {

@@ -12,7 +12,7 @@ export const issuers = {
   stalled: "https://stalled.test",
   /** Answers a request for its keys with an error. */
   down: "https://down.test",
-  /** Three whose API servers review tokens before the keys count; those of two are in trouble. */
+  /** The API servers of these three review tokens before their keys count. Two of the servers fail. */
   reviewed: "https://reviewed.test",
   busy: "https://busy.test",
   away: "https://away.test",

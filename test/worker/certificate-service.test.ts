@@ -13,7 +13,7 @@ import { registry, reviewingApi } from "./internet.ts";
 const send = (request: Request): Promise<Response> => exports.default.fetch(request);
 const get = (path: string) => send(new Request(`${origin}${path}`));
 
-// The console is where the Worker's events go; there is no other place to see them from in here.
+// The Worker writes its events to the console, and a test in workerd sees them nowhere else.
 const lines: string[] = [];
 
 beforeAll(() => {
@@ -25,7 +25,7 @@ beforeAll(() => {
 function takeAudits(): AuditLine[] {
   const events = lines.splice(0).map(parseLogLine);
   const audits = events.filter(({ event }) => event === "create-certificate");
-  // What every line has was looked at; the contract is about the event.
+  // `parseLogLine` has checked the time and the level.
   return audits.map(({ time, level, ...event }) => event);
 }
 
@@ -41,7 +41,7 @@ async function startWorker(): Promise<ReviewingService> {
 }
 
 describe("a Worker with an empty store", () => {
-  test("lives, is not ready, and publishes nothing", async () => {
+  test("is alive, is not ready, and publishes no bundle", async () => {
     expect((await get("/healthz")).status).toBe(200);
     const response = await get("/readyz");
     expect(response.status).toBe(503);
@@ -49,7 +49,7 @@ describe("a Worker with an empty store", () => {
     expect((await get("/bundle.pem")).status).toBe(503);
   });
 
-  test("founds its authority when the cron comes, whatever the cron's string, and only one", async () => {
+  test("founds one authority by its cron, whatever the cron string", async () => {
     for (const cron of ["*/15 * * * *", "0 0 1 1 *", ""]) {
       await worker.scheduled(createScheduledController({ cron }), { ...env });
     }

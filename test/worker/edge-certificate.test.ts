@@ -28,7 +28,7 @@ beforeAll(async () => {
   return () => vi.restoreAllMocks();
 });
 
-/** The leaf of a workload, as the edge would hand it over: base64 between colons. */
+/** The leaf of a workload in the form of the edge: base64 between colons. */
 async function firstLeaf(): Promise<string> {
   const outcome = await call(undefined, await bearer(service));
   if (!("certChain" in outcome)) throw new Error(outcome.message);

@@ -21,7 +21,7 @@ export const registry = "https://registry.test/";
 /** The issuer of one test file alone. All files share this internet. */
 export const stormIssuer = "https://storm.test";
 
-/** Under it stand the API servers that review tokens. `GET` there says how often they were asked. */
+/** The URL below which the API servers review tokens. A `GET` there returns how often they were asked. */
 export const reviewingApi = "https://api.test";
 
 /** Hosts that never answer. */

@@ -19,11 +19,11 @@ test("work in time has its own outcome", async () => {
   await expect(waitFor(Promise.reject(new Error("fault"))).waiting).rejects.toThrow("fault");
 });
 
-test("work that takes too long is not waited for", async () => {
+test("a wait ends at its timeout", async () => {
   await expect(waitFor(never, 1).waiting).rejects.toThrow("too late");
 });
 
-test("work is not waited for once nobody waits", async () => {
+test("a wait ends when its signal aborts", async () => {
   const { caller, waiting } = waitFor(never);
   caller.abort();
   await expect(waiting).rejects.toThrow("too late");
