@@ -60,6 +60,7 @@ export default defineConfig({
       {
         plugins: [
           cloudflareTest({
+            main: "./test/worker/patient-worker.ts",
             wrangler: { configPath: "./wrangler.toml" },
             miniflare: {
               bindings: {

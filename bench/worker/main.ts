@@ -65,7 +65,7 @@ async function storeFirstAuthority({ AUTHORITIES, ...values }: Environment): Pro
 function platformOn(namespace: KVNamespace): Platform {
   const store = createKvStore(namespace);
   const fetchTrusting = () => (url: string, init: RequestInit) => fetch(url, init);
-  return { store, cryptoProvider: webCryptoProvider, fetchTrusting, log, clock };
+  return { store, cryptoProvider: webCryptoProvider, fetching: { fetchTrusting }, log, clock };
 }
 
 let storeReads = 0;

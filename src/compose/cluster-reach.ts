@@ -1,7 +1,7 @@
 import type { ClusterAccessTable } from "../config/cluster-access.ts";
 import { ConfigurationError } from "../foundation/configuration-error.ts";
 import { CaError } from "../foundation/errors.ts";
-import type { FetchTrusting } from "../foundation/json-fetch.ts";
+import type { Fetching } from "../foundation/json-fetch.ts";
 import {
   type Credential,
   createKubernetesClient,
@@ -15,8 +15,7 @@ import {
 } from "../kubernetes/cluster-api.ts";
 
 /** All that it takes to reach the API servers of clusters. */
-export interface ClusterAccess {
-  readonly fetchTrusting: FetchTrusting;
+export interface ClusterAccess extends Fetching {
   readonly credentials: ReadonlyMap<string, Credential>;
   readonly failed: ClusterFailed;
 }
@@ -46,10 +45,14 @@ export function apiOpener(
 /** A client of a cluster's API server. @throws ConfigurationError */
 export function clientOf(
   { server, ca, credential: name }: ClusterAccessTable,
-  { fetchTrusting, credentials }: Omit<ClusterAccess, "failed">,
+  { fetchTrusting, fetchTimeoutMilliseconds, credentials }: Omit<ClusterAccess, "failed">,
 ): KubernetesClient {
   const credential = requireCredential(name, credentials);
-  return createKubernetesClient({ server, credential }, fetchTrusting(ca));
+  return createKubernetesClient(
+    { server, credential },
+    fetchTrusting(ca),
+    fetchTimeoutMilliseconds,
+  );
 }
 
 function requireCredential(name: string, credentials: ClusterAccess["credentials"]): Credential {

@@ -1,6 +1,6 @@
 import type { Configuration } from "../config/configuration.ts";
 import type { RootTarget } from "../delivery/push-to-cluster.ts";
-import type { FetchTrusting } from "../foundation/json-fetch.ts";
+import type { Fetching } from "../foundation/json-fetch.ts";
 import { usualConfigMap } from "../kubernetes/root-config-map.ts";
 import { clientOf } from "./cluster-reach.ts";
 
@@ -12,7 +12,7 @@ import { clientOf } from "./cluster-reach.ts";
  */
 export function rootTargets(
   { issuers, clusterCredentials: credentials }: Configuration,
-  fetchTrusting: FetchTrusting,
+  fetching: Fetching,
 ): RootTarget[] {
   const targets = new Map<string, RootTarget>();
   for (const { cluster, kubernetes } of issuers) {
@@ -20,7 +20,7 @@ export function rootTargets(
     const configMap = kubernetes.config_map ?? usualConfigMap;
     const key = `${kubernetes.server} ${configMap}`;
     if (targets.has(key)) continue;
-    const client = clientOf(kubernetes, { fetchTrusting, credentials });
+    const client = clientOf(kubernetes, { ...fetching, credentials });
     targets.set(key, { cluster, configMap, client });
   }
   return [...targets.values()];

@@ -15,7 +15,7 @@ import { nameAllowList } from "../foundation/globs.ts";
 import {
   createJsonFetch,
   FetchError,
-  type FetchTrusting,
+  type Fetching,
   type JsonFetch,
 } from "../foundation/json-fetch.ts";
 import { type ClusterFailed, isBusy } from "../kubernetes/cluster-api.ts";
@@ -31,21 +31,29 @@ export interface ClusterPlatform {
   readonly log: EventLog;
   readonly cryptoProvider: CryptoProvider;
   /** Absent in programs that authenticate nobody. */
-  readonly fetchTrusting?: FetchTrusting;
+  readonly fetching?: Fetching;
   /** Absent on platforms that look pods up one by one. */
   readonly watchPods?: WatchPods;
 }
 
+type KeyFetch = Pick<KeyFetching, "fetchJson" | "fetchTimeoutMilliseconds">;
+
 /** @throws ConfigurationError for access to a cluster that this platform cannot have. */
 export function trustedIssuers(
   { issuers, clusterCredentials: credentials }: Configuration,
-  { log, cryptoProvider, fetchTrusting, watchPods }: ClusterPlatform,
+  { log, cryptoProvider, fetching, watchPods }: ClusterPlatform,
 ): readonly TrustedIssuer[] {
-  const access = fetchTrusting && { fetchTrusting, credentials, failed: clusterLog(log) };
+  const access = fetching && { ...fetching, credentials, failed: clusterLog(log) };
   const podsOf = access && watchPods && watchedPods(access, watchPods);
-  const fetchJson = fetchTrusting ? createJsonFetch(fetchTrusting(undefined)) : noFetch;
-  const keys = { fetchJson, keyFetchFailed: keyFetchLog(log), cryptoProvider };
+  const keys = { ...keyFetchOf(fetching), keyFetchFailed: keyFetchLog(log), cryptoProvider };
   return issuers.map((table) => trustedIssuer(table, keys, access, podsOf));
+}
+
+function keyFetchOf(fetching: Fetching | undefined): KeyFetch {
+  if (!fetching) return { fetchJson: noFetch };
+  const { fetchTrusting, fetchTimeoutMilliseconds } = fetching;
+  const fetchJson = createJsonFetch(fetchTrusting(undefined), fetchTimeoutMilliseconds);
+  return { fetchJson, fetchTimeoutMilliseconds };
 }
 
 function trustedIssuer(

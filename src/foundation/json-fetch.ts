@@ -30,8 +30,14 @@ export type Fetch = (url: string, init: RequestInit) => Promise<Response>;
  */
 export type FetchTrusting = (roots: string | undefined) => Fetch;
 
-/** How long one fetch may take, from the connection to the last byte. */
-export const fetchTimeoutMilliseconds = 5_000;
+/** How a platform fetches from issuers and API servers. */
+export interface Fetching {
+  readonly fetchTrusting: FetchTrusting;
+  /** How long one fetch may take, from the connection to the last byte; a default holds without it. */
+  readonly fetchTimeoutMilliseconds?: number | undefined;
+}
+
+export const usualFetchTimeoutMilliseconds = 5_000;
 
 const usualMaximumOctets = 256 * 1024;
 
@@ -49,7 +55,7 @@ export function isFragmented(pieces: number, octets: number): boolean {
  */
 export function createJsonFetch(
   fetch: Fetch,
-  timeoutMilliseconds: number = fetchTimeoutMilliseconds,
+  timeoutMilliseconds: number = usualFetchTimeoutMilliseconds,
 ): JsonFetch {
   return async (url) => {
     const response = await fetchWithin(fetch, url, AbortSignal.timeout(timeoutMilliseconds));

@@ -2,10 +2,10 @@ import {
   AnswerTooLong,
   type Fetch,
   FetchError,
-  fetchTimeoutMilliseconds,
   parseJson,
   readJson,
   toFetchError,
+  usualFetchTimeoutMilliseconds,
 } from "../foundation/json-fetch.ts";
 
 /** One request to an API server: a GET, unless it says otherwise. */
@@ -57,9 +57,11 @@ export interface KubernetesAccess {
 /** The longest JSON of an object: an API server stores about a mebibyte, and JSON may escape each octet. */
 export const maximumObjectOctets: number = 10 * 1024 * 1024;
 
+/** @param timeoutMilliseconds The bound for every request but a watch. */
 export function createKubernetesClient(
   { server, credential }: KubernetesAccess,
   fetch: Fetch,
+  timeoutMilliseconds: number = usualFetchTimeoutMilliseconds,
 ): KubernetesClient {
   async function open(request: KubernetesRequest, signal: AbortSignal): Promise<Response> {
     const response = await answerTo(request, signal);
@@ -81,7 +83,7 @@ export function createKubernetesClient(
   return {
     send: async (request) => {
       try {
-        const response = await open(request, timeLimited(request.signal));
+        const response = await open(request, timeLimited(request.signal, timeoutMilliseconds));
         return await readJson(response, request.maximumOctets);
       } catch (error) {
         if (error instanceof FetchError && error.status === 404) return undefined;
@@ -95,8 +97,8 @@ export function createKubernetesClient(
   };
 }
 
-function timeLimited(signal: AbortSignal | undefined): AbortSignal {
-  const timeout = AbortSignal.timeout(fetchTimeoutMilliseconds);
+function timeLimited(signal: AbortSignal | undefined, milliseconds: number): AbortSignal {
+  const timeout = AbortSignal.timeout(milliseconds);
   return signal ? AbortSignal.any([signal, timeout]) : timeout;
 }
 

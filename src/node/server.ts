@@ -9,6 +9,8 @@ export interface ServerContext {
   readonly clock: () => Date;
   /** How it waits between looks; where it is left out, by the timers of the platform. */
   readonly pause?: Pause | undefined;
+  /** How long it waits for issuers and API servers; a default holds without it. */
+  readonly fetchTimeoutMilliseconds?: number | undefined;
   /** For one of several processes that are one server. */
   readonly peerProcesses?: PeerProcesses | undefined;
 }

@@ -1,5 +1,5 @@
 import { createWorker, type Worker } from "./worker.ts";
 
-const worker: Worker = createWorker(() => new Date());
+const worker: Worker = createWorker({ clock: () => new Date() });
 
 export default worker;

@@ -24,9 +24,15 @@ interface Isolate {
   readonly runCron: (now: Date) => Promise<void>;
 }
 
-/** The clock and the log of an isolate. */
-interface IsolateContext {
+/** What a Worker is told by its main module. */
+export interface WorkerOptions {
   readonly clock: () => Date;
+  /** How long it waits for issuers and API servers; a default holds without it. */
+  readonly fetchTimeoutMilliseconds?: number | undefined;
+}
+
+/** The options and the log of an isolate. */
+interface IsolateContext extends WorkerOptions {
   readonly log: EventLog;
 }
 
@@ -38,8 +44,9 @@ export interface Worker {
 }
 
 /** The Worker of one isolate. It reads its configuration once, with the first event. */
-export function createWorker(clock: () => Date): Worker {
-  const context = { clock, log: createEventLog(clock, writeToConsole) };
+export function createWorker(options: WorkerOptions): Worker {
+  const { clock } = options;
+  const context = { ...options, log: createEventLog(clock, writeToConsole) };
   // A value, not a promise: workerd cancels a request that waits for the promise of another.
   let isolate: Isolate | undefined;
 
@@ -85,7 +92,7 @@ async function start(environment: Environment, context: IsolateContext): Promise
 
 async function startConfigured(
   environment: Environment,
-  { clock, log }: IsolateContext,
+  { clock, log, fetchTimeoutMilliseconds }: IsolateContext,
 ): Promise<Isolate> {
   const configuration = parseConfiguration(variablesOf(environment));
   const { AUTHORITIES } = environment;
@@ -98,10 +105,11 @@ async function startConfigured(
   const store = createKvStore(AUTHORITIES);
   const signerStore = signerStoreIn(AUTHORITIES);
   const cryptoProvider = webCryptoProvider;
-  const platform = { store, signerStore, cryptoProvider, log, clock, fetchTrusting };
+  const fetching = { fetchTrusting, fetchTimeoutMilliseconds };
+  const platform = { store, signerStore, cryptoProvider, log, clock, fetching };
   const { certificateAuthority, mint, signerMints } = await compose(configuration, platform);
   const push = createRootPush({
-    targets: rootTargets(configuration, fetchTrusting),
+    targets: rootTargets(configuration, fetching),
     authorities: certificateAuthority.issuance.authorities,
     limits: pushLimits,
     log,

@@ -77,7 +77,9 @@ describe("the table kubernetes of an issuer", () => {
 describe("the clusters that get roots", () => {
   const asked = { server, credential, deliver_roots: true };
   const targetsOf = (...tables: readonly object[]) =>
-    rootTargets(configurationOf({ ISSUERS: tables, [credential]: "x" }), () => fetch);
+    rootTargets(configurationOf({ ISSUERS: tables, [credential]: "x" }), {
+      fetchTrusting: () => fetch,
+    });
 
   test("are those with deliver_roots, and no others", () => {
     const other = { server: "https://10.0.0.2", credential, review: "instead-of-keys" };
@@ -92,7 +94,9 @@ describe("the clusters that get roots", () => {
 
   test("need their credential", () => {
     const configuration = configurationOf({ ISSUERS: [{ issuer, kubernetes: asked }] });
-    expect(() => rootTargets(configuration, () => fetch)).toThrow(`${credential}: is required`);
+    expect(() => rootTargets(configuration, { fetchTrusting: () => fetch })).toThrow(
+      `${credential}: is required`,
+    );
   });
 
   test("are refused where the platform cannot trust their CA", () => {
@@ -103,7 +107,7 @@ describe("the clusters that get roots", () => {
       ISSUERS: [{ issuer, kubernetes: { ...asked, ca: pem } }],
       [credential]: "x",
     });
-    expect(() => rootTargets(configuration, refuse)).toThrow(ConfigurationError);
+    expect(() => rootTargets(configuration, { fetchTrusting: refuse })).toThrow(ConfigurationError);
   });
 });
 

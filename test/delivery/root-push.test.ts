@@ -8,6 +8,7 @@ import { configurationOf } from "../config/faults.ts";
 import { type RunningCa, startCa } from "../testkit/ca/running-ca.ts";
 import { createEventRecorder, type EventRecorder } from "../testkit/event-recorder.ts";
 import { eventually } from "../testkit/eventually.ts";
+import { hangMilliseconds } from "../testkit/hang-limit.ts";
 import {
   namespaceOf,
   startWatchedApi,
@@ -56,7 +57,10 @@ function pushTo(
 ): RootPush {
   const configuration = configurationOf({ ISSUERS: tables, [credential]: watchedToken });
   const { authorities } = ca.certificateAuthority.issuance;
-  const targets = rootTargets(configuration, fetch);
+  const targets = rootTargets(configuration, {
+    fetchTrusting: fetch,
+    fetchTimeoutMilliseconds: hangMilliseconds,
+  });
   const { timeout } = time;
   return createRootPush({ targets, authorities, limits: { ...limits, ...changes }, log, timeout });
 }

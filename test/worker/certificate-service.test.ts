@@ -1,7 +1,6 @@
 import { createScheduledController } from "cloudflare:test";
 import { env, exports } from "cloudflare:workers";
 import { beforeAll, describe, expect, test, vi } from "vitest";
-import worker from "../../src/worker/main.ts";
 import { describeCertificateService } from "../contract/certificate-service.ts";
 import { issuers, origin, type ReviewingService } from "../contract/service-under-test.ts";
 import { createTokenKey, jwksOf } from "../testkit/callers/tokens.ts";
@@ -9,6 +8,7 @@ import type { AuditLine } from "../testkit/event-recorder.ts";
 import { eventually } from "../testkit/eventually.ts";
 import { parseLogLine } from "../testkit/log-lines.ts";
 import { registry, reviewingApi } from "./internet.ts";
+import worker from "./patient-worker.ts";
 
 const send = (request: Request): Promise<Response> => exports.default.fetch(request);
 const get = (path: string) => send(new Request(`${origin}${path}`));

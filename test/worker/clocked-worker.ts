@@ -23,7 +23,7 @@ function caAt({ name, now }: Addressee, environment: Readonly<Record<string, unk
     AUTHORITIES: environment[`AUTHORITIES_${name}`],
     INCEPTION_DATE: now.toISOString().slice(0, 10),
   };
-  const ca: ClockedCa = { now, variables, worker: createWorker(() => ca.now) };
+  const ca: ClockedCa = { now, variables, worker: createWorker({ clock: () => ca.now }) };
   cas.set(name, ca);
   return ca;
 }

@@ -1,12 +1,12 @@
 import { createScheduledController } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { beforeAll, describe, expect, test, vi } from "vitest";
-import worker from "../../src/worker/main.ts";
 import { bearer, connectJson, type Outcome, outcomeOf, requestOf } from "../contract/rpc-calls.ts";
 import { issuers, type ServiceUnderTest } from "../contract/service-under-test.ts";
 import { createTokenKey, jwksOf } from "../testkit/callers/tokens.ts";
 import { createWorkload, type Workload } from "../testkit/callers/workload.ts";
 import { eventually } from "../testkit/eventually.ts";
+import worker from "./patient-worker.ts";
 
 let workload: Workload;
 let service: ServiceUnderTest;

@@ -23,7 +23,7 @@ afterEach(() => {
 
 /** A Worker in a fresh isolate with this configuration. */
 function startWorker(changes: Environment) {
-  const worker = createWorker(() => new Date());
+  const worker = createWorker({ clock: () => new Date() });
   const environment = Object.fromEntries(
     Object.entries({ ...env, ...changes }).filter(([, value]) => value !== undefined),
   );

@@ -6,10 +6,10 @@ import { sealTaint } from "../../src/custody/taint-statement.ts";
 import { parseBase64 } from "../../src/pki/encoding/base64.ts";
 import { wholeSeconds } from "../../src/pki/x509/validity.ts";
 import { createKvStore } from "../../src/worker/kv-store.ts";
-import worker from "../../src/worker/main.ts";
 import { origin } from "../contract/service-under-test.ts";
 import { clusterLocal } from "../testkit/ca/sealed-authorities.ts";
 import { eventually } from "../testkit/eventually.ts";
+import worker from "./patient-worker.ts";
 
 const get = (path: string, headers: HeadersInit = {}) =>
   exports.default.fetch(new Request(`${origin}${path}`, { headers }));

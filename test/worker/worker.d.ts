@@ -1,6 +1,6 @@
 declare namespace Cloudflare {
   interface GlobalProps {
-    mainModule: typeof import("../../src/worker/main.ts");
+    mainModule: typeof import("./patient-worker.ts");
   }
 
   interface Env {

@@ -3,8 +3,8 @@ import { isSafeToFetch } from "../../foundation/base-url.ts";
 import { CaError } from "../../foundation/errors.ts";
 import {
   FetchError,
-  fetchTimeoutMilliseconds,
   type JsonFetch,
+  usualFetchTimeoutMilliseconds,
 } from "../../foundation/json-fetch.ts";
 import type { CryptoProvider } from "../../pki/crypto-provider.ts";
 import { addSeconds } from "../../pki/x509/validity.ts";
@@ -40,6 +40,8 @@ export interface KeyFetching {
   readonly fetchJson: JsonFetch;
   readonly keyFetchFailed: KeyFetchFailed;
   readonly cryptoProvider: CryptoProvider;
+  /** How long `fetchJson` may take; a default holds without it. */
+  readonly fetchTimeoutMilliseconds?: number | undefined;
 }
 
 /** The age at which fetched keys are fetched again, so that a withdrawn key stops working. */
@@ -71,7 +73,12 @@ export function pinnedKeys(pinned: KeySet, cryptoProvider: CryptoProvider): Issu
 export function publishedKeys(
   issuer: string,
   location: KeyLocation,
-  { fetchJson, keyFetchFailed, cryptoProvider }: KeyFetching,
+  {
+    fetchJson,
+    keyFetchFailed,
+    cryptoProvider,
+    fetchTimeoutMilliseconds = usualFetchTimeoutMilliseconds,
+  }: KeyFetching,
 ): IssuerKeys {
   let keys: readonly VerificationKey[] = [];
   let fetchedAt = new Date(0);

@@ -29,9 +29,14 @@ const limits: PushLimits = {
 export function pushRoots(
   configuration: Configuration,
   authorities: Authorities,
-  { registry, log, clock }: ServerContext & { readonly registry: Registry },
+  {
+    registry,
+    log,
+    clock,
+    fetchTimeoutMilliseconds,
+  }: ServerContext & { readonly registry: Registry },
 ): RecurringPush {
-  const targets = rootTargets(configuration, fetchTrusting);
+  const targets = rootTargets(configuration, { fetchTrusting, fetchTimeoutMilliseconds });
   const push = createRootPush({ targets, authorities, limits, log });
   if (targets.length > 0) addGauges(registry, push);
   const ending = new AbortController();

@@ -62,7 +62,7 @@ async function serveUntil(
   const registry = createRegistry();
   const log = countingLog(serverContext.log, registry);
   const { trustDomain, phaseLengths } = configuration.ca;
-  const composition = await composeHere(configuration, { log, clock }, ending.signal);
+  const composition = await composeHere(configuration, { ...serverContext, log }, ending.signal);
   const { certificateAuthority: ca, mint, signerMints } = composition;
   const { authorities } = ca.issuance;
   addAuthorityGauges(registry, authorities, clock);
@@ -79,7 +79,7 @@ async function serveUntil(
         throw error;
       })
     : undefined;
-  const push = pushRoots(configuration.ca, authorities, { registry, log, clock });
+  const push = pushRoots(configuration.ca, authorities, { ...serverContext, registry, log });
   // A failed rotation has logged its faults; the next one tries again.
   const rotate = () => rotateAll([mint, ...signerMints.values()], clock()).finally(push.begin);
   const rotation =
@@ -112,14 +112,15 @@ async function serveUntil(
 /** The CA with files as its store, and whatever else a process can do. */
 async function composeHere(
   configuration: ServeConfiguration,
-  { log, clock }: ServerContext,
+  { log, clock, fetchTimeoutMilliseconds }: ServerContext,
   ending: AbortSignal,
 ): Promise<Composition> {
   const store = await openFileStore(configuration.storeDirectory);
   const signerStore = await openSignerStores(configuration);
   const watchPods = createPodWatch(clock, ending);
   const files = { store, signerStore, longestRefreshSeconds };
-  const node = { cryptoProvider: nodeCryptoProvider, fetchTrusting, watchPods };
+  const fetching = { fetchTrusting, fetchTimeoutMilliseconds };
+  const node = { cryptoProvider: nodeCryptoProvider, fetching, watchPods };
   return compose(configuration.ca, { ...files, ...node, log, clock });
 }
 

@@ -17,6 +17,7 @@ import type { NumberedBundle } from "../../../src/pki/authority/trust-bundle.ts"
 import { configurationOf } from "../../config/faults.ts";
 import { temporaryFolder } from "../../dev/temporary-folder.ts";
 import { type RunningCa, startCa } from "../../testkit/ca/running-ca.ts";
+import { hangMilliseconds } from "../../testkit/hang-limit.ts";
 import {
   namespaceOf,
   startWatchedApi,
@@ -54,7 +55,10 @@ const look = (table: object = withAccess(), choice: LoginChoice = {}) =>
 async function push(): Promise<void> {
   const { authorities } = ca.certificateAuthority.issuance;
   const limits = { requests: 100, seconds: 60, clustersAtOnce: 1, writesAtOnce: 1 };
-  const targets = rootTargets(configured(withAccess()), fetchTrusting);
+  const targets = rootTargets(configured(withAccess()), {
+    fetchTrusting,
+    fetchTimeoutMilliseconds: hangMilliseconds,
+  });
   await createRootPush({ targets, authorities, limits, log: ca.log }).deliver(ca.now());
 }
 

@@ -10,6 +10,7 @@ import { webCryptoProvider } from "../../../src/pki/web-crypto-provider.ts";
 import type { CertificateAuthority } from "../../../src/transport/certificate-authority.ts";
 import { createRoutes } from "../../../src/transport/http/routes.ts";
 import { createEventRecorder, type EventRecorder } from "../event-recorder.ts";
+import { hangMilliseconds } from "../hang-limit.ts";
 import { createMemoryStore, type MemoryStore } from "./memory-store.ts";
 
 /** A CA composed as a platform composes it, over a memory store and a clock that the test moves. */
@@ -58,7 +59,8 @@ export async function startCa(
     signerStores.set(signer, known);
     return known;
   };
-  const platform = { store, signerStore, cryptoProvider, log, clock: () => now, fetchTrusting };
+  const fetching = { fetchTrusting, fetchTimeoutMilliseconds: hangMilliseconds };
+  const platform = { store, signerStore, cryptoProvider, log, clock: () => now, fetching };
   const { certificateAuthority, mint, signerMints } = await compose(configuration, platform);
   return {
     app: createRoutes(certificateAuthority),

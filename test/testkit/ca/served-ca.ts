@@ -5,6 +5,7 @@ import { serve } from "../../../src/node/serve/serve.ts";
 import { parseServeConfiguration } from "../../../src/node/serve/serve-configuration.ts";
 import type { RunningServer } from "../../../src/node/server.ts";
 import { createEventRecorder, type EventRecorder } from "../event-recorder.ts";
+import { hangMilliseconds } from "../hang-limit.ts";
 import type { VirtualTime } from "../virtual-time.ts";
 import { randomKek } from "./running-ca.ts";
 
@@ -44,7 +45,12 @@ export async function serveCa(
     PROPAGATION_INTERVAL: "0s",
     ...values,
   });
-  const server = await serve(configuration, { log, clock, pause: time?.pause });
+  const server = await serve(configuration, {
+    log,
+    clock,
+    pause: time?.pause,
+    fetchTimeoutMilliseconds: hangMilliseconds,
+  });
   const monitoringPort = server.monitoringAddress.port;
   return {
     server,
