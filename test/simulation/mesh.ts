@@ -17,6 +17,7 @@ import {
   type PublishedAuthority,
   publishedAuthoritiesAt,
 } from "../../src/pki/authority/trust-bundle.ts";
+import { leafValidity, type Validity } from "../../src/pki/x509/validity.ts";
 import { type Random, seededRandom } from "./random.ts";
 import { LaggingStore, type Reading } from "./store.ts";
 import { createWorkloads, isLive, type Workload } from "./workload.ts";
@@ -82,6 +83,9 @@ function createSetting(random: Random): Setting {
     }),
   };
 }
+
+/** The simulation itself sees to it that no leaf outlives its authority. */
+const always: Validity = { notBefore: new Date(0), notAfter: new Date(8.64e15) };
 
 const isWithin = (now: number, [from, until]: readonly [number, number]): boolean =>
   from <= now && now < until;
@@ -214,10 +218,20 @@ class Mesh {
     const published = publishedAuthoritiesAt(authorities, at(now));
     workload.leaf = { authority, issuedAt: now, expiresAt };
     workload.bundle = new Set(published.map(({ id }) => id));
-    workload.asksAt = now + workload.renewal(workload.leafSeconds, this.#random);
+    workload.asksAt = now + this.#renewalWait(workload, now);
     this.#checkTainted(authority, published, now);
     this.#checkSequence(authorities, published, reading.taints, now);
     this.#checkHandshakes(workload, now);
+  }
+
+  /** The wait of a client for its next leaf, by its own rule and the validity that the CA gives. */
+  #renewalWait({ leafSeconds, renewal }: Workload, now: number): number {
+    const lifetimes = { defaultSeconds: leafSeconds, maximumSeconds: leafSeconds };
+    const wholeLife = BigInt(Math.floor(leafSeconds));
+    const validity = leafValidity(wholeLife, lifetimes, always, at(now));
+    const wait = renewal(validity, at(now), this.#random.fraction());
+    if (wait < 0.4 * leafSeconds) throw this.#violation(now, "a client asks again too soon");
+    return wait;
   }
 
   /** Only a taint may leave nobody to sign, and for no longer than news takes to travel twice. */

@@ -1,22 +1,23 @@
 import type { PublishedAuthority } from "../../src/pki/authority/trust-bundle.ts";
+import { type RenewalRule, renewalRules } from "../testkit/callers/renewal-rules.ts";
 import type { Random } from "./random.ts";
-
-/** When a client comes back for its next certificate, in seconds after it got one. */
-type Renewal = (leafSeconds: number, random: Random) => number;
 
 const hour = 3600;
 
-/** pilot-agent: half of the life, ± 1 %; ztunnel: half of it; Kmesh: an hour before the end. */
-const renewals: readonly Renewal[] = [
-  (seconds, random) => seconds * random.between(0.49, 0.51),
-  (seconds) => seconds / 2,
-  (seconds) => (seconds > 2 * hour ? seconds - hour : seconds / 2),
+/** The rules of all clients. Nobody gives Kmesh, which asks for a day, a leaf of so little that it loops. */
+const renewals: readonly RenewalRule[] = [
+  renewalRules["pilot-agent"],
+  renewalRules.ztunnel,
+  (validity, now, fraction) => {
+    const wait = renewalRules.Kmesh(validity, now);
+    return wait > hour ? wait : renewalRules["pilot-agent"](validity, now, fraction);
+  },
 ];
 
 /** A workload: the leaf and the bundle of its last answer, and when it asks again. */
 export interface Workload {
   readonly leafSeconds: number;
-  readonly renewal: Renewal;
+  readonly renewal: RenewalRule;
   asksAt: number;
   leaf:
     | {
@@ -37,7 +38,7 @@ export function createWorkloads(
 ): Workload[] {
   return Array.from({ length: count }, (_, i) => ({
     leafSeconds: i === 0 ? longestLeafSeconds : longestLeafSeconds * random.between(0.2, 1),
-    renewal: renewals[i % renewals.length] ?? ((seconds) => seconds / 2),
+    renewal: renewals[i % renewals.length] ?? renewalRules.ztunnel,
     asksAt: from + random.between(0, longestLeafSeconds),
     leaf: undefined,
     bundle: new Set<string>(),

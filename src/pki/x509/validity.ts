@@ -12,11 +12,17 @@ export interface LeafLifetimes {
   readonly maximumSeconds: number;
 }
 
-/** The time from notBefore to issuance, for peers whose clocks are behind. istiod backdates as far. */
+/** The longest time from notBefore to issuance, for peers whose clocks are behind. istiod backdates as far. */
 export const backdateSeconds = 120;
 
 /**
- * The validity of a leaf: from two minutes before `now`, for the requested time, within the authority's.
+ * The part of its life by which a short leaf is backdated instead. ztunnel renews in the middle of the
+ * validity: two minutes back, half of a leaf of two minutes is over when it is issued.
+ */
+const backdatePart = 1 / 10;
+
+/**
+ * The validity of a leaf: from a little before `now`, for the requested time, within the authority's.
  *
  * Zero or less asks for the default. More than the maximum is refused and not shortened. istiod has the
  * same rules (`security/pkg/pki/ca/ca.go`); its nanoseconds overflow above 292 years, hence `bigint`.
@@ -39,10 +45,14 @@ export function leafValidity(
   const seconds = requestedSeconds > 0n ? Number(requestedSeconds) : lifetimes.defaultSeconds;
   if (now.getTime() >= authority.notAfter.getTime()) throw expired();
   const issuedAt = Math.floor(now.getTime() / 1000);
-  return {
-    notBefore: new Date((issuedAt - backdateSeconds) * 1000),
-    notAfter: earlier(new Date((issuedAt + seconds) * 1000), authority.notAfter),
-  };
+  const notAfter = earlier(new Date((issuedAt + seconds) * 1000), authority.notAfter);
+  const backdate = leafBackdateSeconds(notAfter.getTime() / 1000 - issuedAt);
+  return { notBefore: new Date((issuedAt - backdate) * 1000), notAfter };
+}
+
+/** Whole seconds, by the life that the leaf gets: an authority near its end gives less than was asked. */
+function leafBackdateSeconds(lifeSeconds: number): number {
+  return Math.min(backdateSeconds, Math.floor(lifeSeconds * backdatePart));
 }
 
 function expired(): CaError {

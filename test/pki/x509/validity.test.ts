@@ -17,6 +17,8 @@ interface Vector {
   readonly authorityLives?: number;
   /** Seconds from now until the leaf's notAfter. */
   readonly lives?: number;
+  /** Seconds from the leaf's notBefore until now. Absent for two minutes. */
+  readonly backdated?: number;
   readonly reason?: string;
 }
 
@@ -29,12 +31,14 @@ const authorityThatLives = (seconds = 315_360_000, from = now): Validity => ({
   notAfter: addSeconds(from, seconds),
 });
 
+const tenthOf = (seconds: number): number => Math.min(120, Math.floor(seconds / 10));
+
 const validity = ({ requested, authorityLives }: Vector): Validity =>
   leafValidity(BigInt(requested), istio, authorityThatLives(authorityLives), now);
 
 test.each(vectors.filter(({ reason }) => !reason))("$name", (vector) => {
   expect(validity(vector)).toEqual({
-    notBefore: new Date("2026-03-01T11:58:00.000Z"),
+    notBefore: addSeconds(now, -(vector.backdated ?? 120)),
     notAfter: addSeconds(now, vector.lives ?? 0),
   });
 });
@@ -55,7 +59,7 @@ test("refuses with the requested lifetime and the maximum", async () => {
   });
 });
 
-test("any validity has whole seconds, begins two minutes back, and ends within the authority's", () => {
+test("any validity has whole seconds, begins a tenth of the life back, and ends within the authority's", () => {
   const requests = fc.bigInt({ min: -(2n ** 63n), max: 7_776_000n });
   const instants = fc.date({
     min: new Date("1970-01-01"),
@@ -69,8 +73,9 @@ test("any validity has whole seconds, begins two minutes back, and ends within t
       const authority = authorityThatLives(authorityLives, start);
       const { notBefore, notAfter } = leafValidity(requested, istio, authority, instant);
       const seconds = requested > 0n ? Number(requested) : istio.defaultSeconds;
-      expect(notBefore.getTime()).toBe(start.getTime() - 120_000);
-      expect(notAfter.getTime()).toBe(start.getTime() + Math.min(seconds, authorityLives) * 1000);
+      const life = Math.min(seconds, authorityLives);
+      expect(notBefore.getTime()).toBe(start.getTime() - tenthOf(life) * 1000);
+      expect(notAfter.getTime()).toBe(start.getTime() + life * 1000);
       expect(notAfter.getTime() % 1000).toBe(0);
     }),
   );
