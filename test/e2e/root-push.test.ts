@@ -2,6 +2,7 @@ import { randomBytes } from "node:crypto";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { createTestHarness } from "wrangler";
 import type { KvNamespace } from "../../src/worker/kv-store.ts";
+import { eventually } from "../testkit/eventually.ts";
 import {
   namespaceOf,
   startWatchedApi,
@@ -57,14 +58,22 @@ afterAll(async () => {
 const runCron = () => harness.getWorker().scheduled({ cron: "* * * * *" });
 const heldBy = (api: WatchedApi): unknown[] =>
   names.map((name) => Object(api.configMapIn(name)?.data)["root-cert.pem"]);
+const publishedPem = async (): Promise<string> => (await harness.fetch("/bundle.pem")).text();
+
+/** Runs the cron until these have the roots everywhere: a slow machine may need more than one run. */
+async function runUntil(...all: readonly WatchedApi[]): Promise<void> {
+  await eventually(async () => {
+    expect(await runCron()).toMatchObject({ outcome: "ok" });
+    const pem = await publishedPem();
+    for (const api of all) expect(heldBy(api)).toEqual(names.map(() => pem));
+  });
+}
 
 test("the Worker's cron brings its roots to the clusters that want them, whatever the others do", async () => {
   expect(await runCron()).toMatchObject({ outcome: "ok" });
   silent.instead = () => true;
-  expect(await runCron()).toMatchObject({ outcome: "ok" });
-  const pem = await (await harness.fetch("/bundle.pem")).text();
-  expect(pem).toContain("BEGIN CERTIFICATE");
-  expect(heldBy(eager)).toEqual(names.map(() => pem));
+  await runUntil(eager);
+  expect(await publishedPem()).toContain("BEGIN CERTIFICATE");
   expect(eager.configMapIn("shop-0")).toMatchObject({
     metadata: {
       labels: { "istio.io/config": "true" },
@@ -84,19 +93,20 @@ test("it repairs what somebody changes, and what was away gets its roots later",
   eager.asked.length = 0;
   broken.instead = undefined;
   silent.instead = undefined;
-  await runCron();
-  const pem = await (await harness.fetch("/bundle.pem")).text();
-  for (const api of [eager, broken, silent]) expect(heldBy(api)).toEqual(names.map(() => pem));
-  expect(eager.asked.filter((each) => !each.startsWith("GET"))).toEqual([
-    "PATCH /api/v1/namespaces/shop-3/configmaps/istio-ca-root-cert",
-  ]);
+  await runUntil(eager, broken, silent);
+  const writes = eager.asked.filter((each) => !each.startsWith("GET"));
+  expect(new Set(writes)).toEqual(
+    new Set(["PATCH /api/v1/namespaces/shop-3/configmaps/istio-ca-root-cert"]),
+  );
 });
 
 test("a rotation that meets a fault keeps the roots from nobody", async () => {
   const { AUTHORITIES } = await harness.getWorker<{ AUTHORITIES: KvNamespace }>().getEnv();
   await AUTHORITIES.put(`authorities/${"0".repeat(40)}`, "{}");
   eager.put(namespaceOf("late"));
-  expect(await runCron()).toMatchObject({ outcome: "exception" });
-  const pem = await (await harness.fetch("/bundle.pem")).text();
-  expect(eager.configMapIn("late")).toMatchObject({ data: { "root-cert.pem": pem } });
+  await eventually(async () => {
+    expect(await runCron()).toMatchObject({ outcome: "exception" });
+    const data = { "root-cert.pem": await publishedPem() };
+    expect(eager.configMapIn("late")).toMatchObject({ data });
+  });
 });

@@ -23,6 +23,8 @@ export interface SupervisedProgram {
   readonly arguments: readonly string[];
   /** Envoy's admin interface for the drain, or `undefined` for no drain. */
   readonly adminUrl: string | undefined;
+  /** How long that interface has to answer; a default holds without it. */
+  readonly adminTimeoutMilliseconds?: number;
   /** How long connections have to end by themselves. */
   readonly drainMilliseconds: number;
   readonly restarts: RestartBudget;
@@ -32,6 +34,7 @@ export interface SupervisedProgram {
 const longestWaitMilliseconds = 30_000;
 const stableRunMilliseconds = 60_000;
 const killAfterMilliseconds = 10_000;
+const usualAdminTimeoutMilliseconds = 2_000;
 
 const askAdmin = fetchTrusting(undefined);
 
@@ -118,11 +121,14 @@ export class EnvoyProcess {
   }
 
   async #drain(): Promise<void> {
-    const { adminUrl, drainMilliseconds, log } = this.#program;
+    const { adminUrl, adminTimeoutMilliseconds, drainMilliseconds, log } = this.#program;
     if (adminUrl === undefined || this.#child?.exitCode !== null) return;
     try {
       const url = `${adminUrl}/drain_listeners?graceful`;
-      const signal = AbortSignal.any([this.#ending.signal, AbortSignal.timeout(2_000)]);
+      const timeout = AbortSignal.timeout(
+        adminTimeoutMilliseconds ?? usualAdminTimeoutMilliseconds,
+      );
+      const signal = AbortSignal.any([this.#ending.signal, timeout]);
       const answer = await askAdmin(url, { method: "POST", signal });
       await answer.body?.cancel();
       log.operation({ event: "proxy-draining", level: "info", milliseconds: drainMilliseconds });

@@ -33,13 +33,15 @@ export interface BundlePollOptions {
   readonly longestRefreshSeconds: number;
   /** Whether the request asks the endpoint to hold its answer until the bundle changes. */
   readonly mayWait: boolean;
+  /** How long an answer may take beyond the time for which it is held; a default holds without it. */
+  readonly timeoutSeconds?: number;
   readonly clock: () => Date;
   readonly random: () => number;
   readonly log: OperationLog;
 }
 
 const maximumBytes = 1 << 20;
-const timeoutSeconds = 10;
+const usualTimeoutSeconds = 10;
 /** How often TCP probes an idle connection. */
 const aliveMilliseconds = 15_000;
 const defaultRefreshSeconds = 300;
@@ -136,7 +138,7 @@ export class BundlePoll {
   }
 
   async #fetch(signal: AbortSignal): Promise<PollResult> {
-    const { url, tlsOptions } = this.#options;
+    const { url, tlsOptions, timeoutSeconds = usualTimeoutSeconds } = this.#options;
     const [knownEtag, requestedSeconds] = [this.#knownEtag, this.#requestedSeconds];
     const heldSeconds = this.#mayBeHeld ? this.#wait.expectedSeconds : 0;
     const timeout = AbortSignal.timeout((timeoutSeconds + heldSeconds) * 1000);

@@ -3,6 +3,7 @@ import type { AddressInfo } from "node:net";
 import { expect, onTestFinished, test } from "vitest";
 import { EnvoyProcess } from "../../../src/agent/envoy/envoy-process.ts";
 import { createEventRecorder } from "../../testkit/event-recorder.ts";
+import { hangMilliseconds } from "../../testkit/hang-limit.ts";
 
 /** Supervises a script of Node in place of Envoy. */
 function supervise(script: string, adminUrl?: string) {
@@ -11,6 +12,7 @@ function supervise(script: string, adminUrl?: string) {
     command: process.execPath,
     arguments: ["-e", script],
     adminUrl,
+    adminTimeoutMilliseconds: hangMilliseconds,
     drainMilliseconds: 1,
     restarts: { maximum: 2, firstWaitMilliseconds: 1 },
     log,

@@ -19,6 +19,7 @@ import {
   IstioCertificateService,
 } from "../../../src/gen/istio/v1/auth/ca_pb.ts";
 import { createEventRecorder } from "../../testkit/event-recorder.ts";
+import { hangMilliseconds } from "../../testkit/hang-limit.ts";
 import { workload } from "../../testkit/pki/certificates.ts";
 import { createTestAuthority } from "../identity/test-authority.ts";
 import { temporaryFolder } from "../stories/running-agent.ts";
@@ -87,7 +88,7 @@ const settings = (): RequestSettings => ({
   clusterId: "Kubernetes",
   certSigner: "",
   headers: { "X-Team": "blue" },
-  attemptTimeoutMilliseconds: 10_000,
+  attemptTimeoutMilliseconds: hangMilliseconds,
   impersonates: false,
 });
 

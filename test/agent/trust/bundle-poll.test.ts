@@ -4,6 +4,7 @@ import type { BundleDocument } from "../../../src/agent/trust/bundle-document.ts
 import { BundlePoll, type BundlePollOptions } from "../../../src/agent/trust/bundle-poll.ts";
 import { FederatedBundles } from "../../../src/agent/trust/federated-bundles.ts";
 import { addSeconds } from "../../../src/pki/x509/validity.ts";
+import { hangMilliseconds } from "../../testkit/hang-limit.ts";
 import { startLoopbackServer } from "../../testkit/network/loopback-server.ts";
 import { clusterLocal } from "../../testkit/pki/certificates.ts";
 import { createTestAuthority } from "../identity/test-authority.ts";
@@ -42,6 +43,7 @@ async function pollWith(options: Partial<BundlePollOptions>, ...answers: Answer[
     onConfirmed: () => record("confirmed"),
     longestRefreshSeconds: 300,
     mayWait: true,
+    timeoutSeconds: hangMilliseconds / 1000,
     clock: () => now,
     random: () => 1,
     log: { operation: () => record("unread") },

@@ -7,6 +7,7 @@ import { type ServedCa, serveCa, servedName } from "../../testkit/ca/served-ca.t
 import { createTokenKey, jwksOf, mintAccountToken } from "../../testkit/callers/tokens.ts";
 import { createWorkload } from "../../testkit/callers/workload.ts";
 import { eventually } from "../../testkit/eventually.ts";
+import { hangMilliseconds } from "../../testkit/hang-limit.ts";
 import { connectHttp2 } from "../../testkit/network/http2-client.ts";
 
 let served: ServedCa;
@@ -66,7 +67,7 @@ async function knock(port: number): Promise<string> {
 describe("a server that is told to end", () => {
   test("finishes the call that has begun, and takes no other", async () => {
     const { answer, finish } = await beginCall();
-    const closing = served.server.close(10_000);
+    const closing = served.server.close(hangMilliseconds);
     await eventually(async () => expect(await knock(served.port)).toBe("ECONNREFUSED"));
     expect(await knock(served.server.plaintextAddress?.port ?? 0)).toBe("ECONNREFUSED");
     finish();
@@ -80,7 +81,7 @@ describe("a server that is told to end", () => {
 
   test("says so to probes while it finishes", async () => {
     const { finish } = await beginCall();
-    const closing = served.server.close(10_000);
+    const closing = served.server.close(hangMilliseconds);
     const check = connectHttp2(`http://127.0.0.1:${served.monitoringPort}`);
     const request = new Request(`${origin}/grpc.health.v1.Health/Check`, {
       method: "POST",
@@ -103,6 +104,6 @@ describe("a server that is told to end", () => {
   test("waits for no connection without a call, over HTTP/1.1 either", async () => {
     const origin = `http://127.0.0.1:${served.server.plaintextAddress?.port}`;
     expect((await fetch(`${origin}/healthz`)).status).toBe(200);
-    await served.server.close(60_000);
+    await served.server.close(hangMilliseconds);
   });
 });

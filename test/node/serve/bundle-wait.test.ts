@@ -5,6 +5,7 @@ import { listenInPlaintext } from "../../../src/node/http/listener.ts";
 import { origin } from "../../contract/service-under-test.ts";
 import { type ServedCa, serveCa, servedName } from "../../testkit/ca/served-ca.ts";
 import { createEventRecorder } from "../../testkit/event-recorder.ts";
+import { hangMilliseconds } from "../../testkit/hang-limit.ts";
 import { connectHttp2 } from "../../testkit/network/http2-client.ts";
 
 describe("a server that is told to end", () => {
@@ -39,7 +40,7 @@ describe("a server that is told to end", () => {
     // The one of /bundle.pem has another tag, and is answered: the others have arrived by then.
     expect((await answers[0])?.status).toBe(200);
     await fetch(`${plaintext}/healthz`);
-    await served.server.close(600_000);
+    await served.server.close(hangMilliseconds);
     expect((await Promise.all(answers.slice(1))).map(seen)).toEqual([
       [304, "wait=50"],
       [304, "wait=50"],
@@ -54,7 +55,7 @@ describe("a server that is told to end", () => {
     await fetch(`${plaintext}/healthz`);
     caller.abort();
     await expect(answer).rejects.toThrow();
-    await served.server.close(600_000);
+    await served.server.close(hangMilliseconds);
   });
 });
 
