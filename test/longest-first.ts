@@ -8,7 +8,7 @@ const longest = [
   "agent/stories/bad-days",
   "node/distribute/distribute",
   "kubernetes/pod-watch",
-  "agent/trust/bundle-poll",
+  "host/bundle-follower",
   "node/http/certificate-service",
   "node/serve/processes",
   "transport/http/fetch-handler",

@@ -2,6 +2,7 @@ import { ConfigurationError } from "../foundation/configuration-error.ts";
 import { messageOf } from "../foundation/errors.ts";
 import { SecretDiscoveryService } from "../gen/envoy/service/secret/v3/sds_pb.ts";
 import { SpiffeWorkloadAPI } from "../gen/spiffe/workload_pb.ts";
+import type { BundleFollower } from "../host/bundle-follower.ts";
 import { type AgentParts, type AgentPorts, assembleParts } from "./agent-parts.ts";
 import type { AgentConfiguration } from "./configuration/configuration.ts";
 import type { Identities } from "./identity/identities.ts";
@@ -13,8 +14,7 @@ import { CertificateOutput } from "./secrets/certificate-output.ts";
 import { serveOnSocket } from "./socket/rpc-socket.ts";
 import { type AgentStatus, reportAgent } from "./status/agent-status.ts";
 import { serveStatus } from "./status/status-server.ts";
-import type { BundlePoll } from "./trust/bundle-poll.ts";
-import { federatedBundlePolls, ownBundlePoll } from "./trust/bundle-polls.ts";
+import { federatedBundleFollowers, ownBundleFollower } from "./trust/bundle-followers.ts";
 import { createWorkloadApi } from "./workload-api/workload-api.ts";
 
 /** A running agent. */
@@ -44,7 +44,7 @@ async function start(
 ): Promise<Omit<Agent, "close">> {
   const parts = await assembleParts(configuration, ports, started);
   const { subject, output, isPkcs8, sdsSocket } = configuration;
-  const poll = pollBundles(parts, started);
+  const follower = followBundles(parts, started);
   if (subject.mode === "node") {
     const feed = await startNodeMode(subject, parts);
     started.defer(() => feed.close());
@@ -55,22 +55,25 @@ async function start(
     const files = new CertificateOutput({ ...parts, settings: output, identity: own, isPkcs8 });
     started.defer(() => files.close());
   }
-  const { status, statusUrl } = await openStatus(parts, poll, started);
+  const { status, statusUrl } = await openStatus(parts, follower, started);
   ports.log.operation({ event: "agent-started", level: "info", mode: subject.mode, sdsSocket });
   return { status, statusUrl };
 }
 
-/** Polls all bundles. @returns The poll of the agent's own bundle, if there is one. */
-function pollBundles(parts: AgentParts, started: AsyncDisposableStack): BundlePoll | undefined {
+/** Follows all bundles. @returns The follower of the agent's own bundle, if there is one. */
+function followBundles(
+  parts: AgentParts,
+  started: AsyncDisposableStack,
+): BundleFollower | undefined {
   const ending = new AbortController();
-  const poll = ownBundlePoll(parts);
-  const polls = [...(poll ? [poll] : []), ...federatedBundlePolls(parts)];
-  const polling = Promise.all(polls.map((each) => each.run(ending.signal)));
+  const own = ownBundleFollower(parts);
+  const followers = [...(own ? [own] : []), ...federatedBundleFollowers(parts)];
+  const following = Promise.all(followers.map((each) => each.run(ending.signal)));
   started.defer(async () => {
     ending.abort();
-    await polling;
+    await following;
   });
-  return poll;
+  return own;
 }
 
 async function openSockets(parts: AgentParts, started: AsyncDisposableStack): Promise<void> {
@@ -98,11 +101,11 @@ async function openSockets(parts: AgentParts, started: AsyncDisposableStack): Pr
 
 async function openStatus(
   { configuration, identities, own, trust, metrics, clock }: AgentParts,
-  poll: BundlePoll | undefined,
+  follower: BundleFollower | undefined,
   started: AsyncDisposableStack,
 ): Promise<Pick<Agent, "status" | "statusUrl">> {
-  const status = (): AgentStatus => reportAgent({ identities, trust, poll, now: clock() });
-  const bundleConfirmedAt = (): Date | undefined => poll?.confirmedAt;
+  const status = (): AgentStatus => reportAgent({ identities, trust, follower, now: clock() });
+  const bundleConfirmedAt = (): Date | undefined => follower?.confirmedAt;
   metrics.observe({ expiries: () => expiries(identities, own), bundleConfirmedAt }, clock);
   const view = { status, metrics: () => metrics.text() };
   const server = await serveStatus(configuration.statusAddress, view).catch((error: unknown) => {

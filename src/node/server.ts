@@ -11,6 +11,8 @@ export interface ServerContext {
   readonly pause?: Pause | undefined;
   /** How long it waits for issuers and API servers; a default holds without it. */
   readonly fetchTimeoutMilliseconds?: number | undefined;
+  /** At least 0 and less than 1; where it is left out, by the platform. */
+  readonly random?: (() => number) | undefined;
   /** For one of several processes that are one server. */
   readonly peerProcesses?: PeerProcesses | undefined;
 }

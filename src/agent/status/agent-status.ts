@@ -1,6 +1,6 @@
+import type { BundleFollower } from "../../host/bundle-follower.ts";
 import type { Identities } from "../identity/identities.ts";
 import type { IdentityStatus } from "../identity/refreshing-identity.ts";
-import type { BundlePoll } from "../trust/bundle-poll.ts";
 import type { TrustRoots } from "../trust/trust-roots.ts";
 
 /** The state of an identity, as text for JSON. */
@@ -38,12 +38,12 @@ export interface AgentStatus {
 export interface ReportedParts {
   readonly identities: Identities;
   readonly trust: TrustRoots;
-  readonly poll: BundlePoll | undefined;
+  readonly follower: BundleFollower | undefined;
   readonly now: Date;
 }
 
 /** Reports the state of an agent. It is ready when every identity has a certificate. */
-export function reportAgent({ identities, trust, poll, now }: ReportedParts): AgentStatus {
+export function reportAgent({ identities, trust, follower, now }: ReportedParts): AgentStatus {
   const all = identities.all();
   const missing = all.filter((identity) => identity.issuance === undefined);
   const reasons = missing.map(
@@ -60,8 +60,8 @@ export function reportAgent({ identities, trust, poll, now }: ReportedParts): Ag
     })),
     bundle: {
       sequence: trust.sequence,
-      confirmedAt: poll?.confirmedAt?.toISOString(),
-      lastError: poll?.lastError,
+      confirmedAt: follower?.confirmedAt?.toISOString(),
+      lastError: follower?.lastError,
     },
   };
 }

@@ -1,7 +1,7 @@
 import type { X509Certificate } from "node:crypto";
+import type { SpiffeBundle } from "../../host/spiffe-bundle.ts";
 import type { TrustDomain } from "../../pki/spiffe-id.ts";
 import { Subscribers } from "../secrets/subscribers.ts";
-import type { BundleDocument } from "./bundle-document.ts";
 
 /** The outcome for a bundle of a foreign trust domain. */
 export type FederatedOutcome = "taken" | "sequence-backwards" | "other-trust-domain";
@@ -9,7 +9,7 @@ export type FederatedOutcome = "taken" | "sequence-backwards" | "other-trust-dom
 /** The roots of foreign trust domains, each from its own bundle endpoint. */
 export class FederatedBundles {
   readonly changes: Subscribers = new Subscribers();
-  readonly #bundles = new Map<TrustDomain, BundleDocument>();
+  readonly #bundles = new Map<TrustDomain, SpiffeBundle>();
 
   get current(): ReadonlyMap<TrustDomain, readonly X509Certificate[]> {
     const entries = [...this.#bundles].map(([domain, { roots }]) => [domain, roots] as const);
@@ -18,7 +18,7 @@ export class FederatedBundles {
   }
 
   /** Takes a bundle, unless it is older than the known one, or has a root of another trust domain. */
-  update(trustDomain: TrustDomain, bundle: BundleDocument): FederatedOutcome {
+  update(trustDomain: TrustDomain, bundle: SpiffeBundle): FederatedOutcome {
     const known = this.#bundles.get(trustDomain);
     if (known && bundle.sequence < known.sequence) return "sequence-backwards";
     if (bundle.roots.some((root) => namesAnotherTrustDomain(root, trustDomain)))

@@ -1,7 +1,7 @@
 import type { X509Certificate } from "node:crypto";
+import type { SpiffeBundle } from "../../host/spiffe-bundle.ts";
 import { type Issuance, isIssuedBy, type X509Svid } from "../identity/x509-svid.ts";
 import { Subscribers } from "../secrets/subscribers.ts";
-import type { BundleDocument } from "./bundle-document.ts";
 
 /** The outcome for a published bundle. */
 export type BundleOutcome = "changed" | "unchanged" | "sequence-backwards" | "empty";
@@ -21,7 +21,7 @@ export class TrustRoots {
   readonly #certificates = new Map<string, X509Certificate>();
   readonly #restored = new Set<string>();
   readonly #withdrawn = new Set<string>();
-  #bundle: BundleDocument | undefined;
+  #bundle: SpiffeBundle | undefined;
   #roots: readonly X509Certificate[] = [];
   #pem = "";
 
@@ -55,7 +55,7 @@ export class TrustRoots {
   }
 
   /** Takes the published bundle, unless it is empty or older than the known one. */
-  updateFromBundle(bundle: BundleDocument): BundleOutcome {
+  updateFromBundle(bundle: SpiffeBundle): BundleOutcome {
     const known = this.#bundle;
     if (bundle.roots.length === 0) return "empty";
     if (known && bundle.sequence < known.sequence) return "sequence-backwards";

@@ -9,10 +9,10 @@ import {
   rootPlacesOf,
 } from "../files/root-places.ts";
 import { type ListenAddress, listenAddress } from "../http/listen-address.ts";
-import type { RootSource } from "./refreshing-roots.ts";
+import type { BundleSource } from "./upstream-bundle.ts";
 
 /** The configuration of `rampart distribute`. */
-export interface DistributeConfiguration extends RootSource {
+export interface DistributeConfiguration extends BundleSource {
   readonly places: RootPlaces;
   readonly monitoringListen: ListenAddress;
 }

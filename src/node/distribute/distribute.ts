@@ -7,13 +7,19 @@ import { createRegistry } from "../observability/grpc-metrics.ts";
 import type { ServerContext } from "../server.ts";
 import type { DistributeConfiguration } from "./distribute-configuration.ts";
 import { addRootGauges, refreshRoots } from "./refreshing-roots.ts";
+import { followUpstreamBundle } from "./upstream-bundle.ts";
 
 /** Keeps the trust bundle of a CA in every namespace of a cluster, and reports how far it has come. */
 export async function distribute(
   configuration: DistributeConfiguration,
   serverContext: ServerContext,
 ): Promise<Listener> {
-  const roots = await refreshRoots(configuration, configuration.places, serverContext);
+  // Work that goes on after a failed start would keep a process alive that nobody can probe.
+  await using starting = new AsyncDisposableStack();
+  const bundle = await followUpstreamBundle(configuration, serverContext);
+  starting.defer(bundle.end);
+  const roots = await refreshRoots(bundle, configuration.places, serverContext);
+  starting.defer(roots.end);
   const registry = createRegistry();
   addRootGauges(registry, roots);
   new Gauge({
@@ -30,15 +36,12 @@ export async function distribute(
   const monitoring = await listenInPlaintext(
     createMonitoringRoutes(routes, () => registry.metrics()),
     configuration.monitoringListen,
-  ).catch(async (error: unknown) => {
-    // Otherwise the work would go on in a process that nobody can probe.
-    await roots.end();
-    throw error;
-  });
+  );
+  const work = starting.move();
   return {
     address: monitoring.address,
     close: async (grace) => {
-      await roots.end();
+      await work.disposeAsync();
       await monitoring.close(grace);
     },
   };

@@ -2,7 +2,6 @@ import { Gauge, type Registry } from "prom-client";
 import { createClusterTrustBundle } from "../../delivery/cluster-trust-bundle.ts";
 import { createConfigMapDelivery } from "../../delivery/config-map-delivery.ts";
 import { createDeliveryProgress, type RootsReport } from "../../delivery/delivery-progress.ts";
-import { createBundleFollower } from "../../host/bundle-follower.ts";
 import { fetchTrusting } from "../../host/node-fetch.ts";
 import { recur } from "../../host/recurrence.ts";
 import { readRootFile } from "../../host/root-file.ts";
@@ -11,17 +10,9 @@ import { credentialInFile } from "../files/credential-file.ts";
 import type { RootPlaces } from "../files/root-places.ts";
 import { logFault } from "../observability/fault-log.ts";
 import type { ServerContext } from "../server.ts";
+import type { UpstreamBundle } from "./upstream-bundle.ts";
 
-/** How often the bundle is fetched from a CA that does not hold its answers until there is another. */
-const bundleSeconds = 30;
 const deliverySeconds = 0.25;
-
-/** The CA whose trust bundle is delivered. */
-export interface RootSource {
-  /** No slash at the end. */
-  readonly upstream: string;
-  readonly upstreamRootsFile: string | undefined;
-}
 
 /** The delivery of a trust bundle to a cluster, while it goes on. */
 export interface RefreshingRoots {
@@ -30,45 +21,35 @@ export interface RefreshingRoots {
 }
 
 /**
- * Follows the trust bundle of a CA, and keeps it in every namespace of a cluster, as the namespace
- * controller of istiod does. It never deletes anything.
+ * Keeps the trust bundle of a CA in every namespace of a cluster, as the namespace controller of istiod
+ * does. It never deletes anything.
  */
 export async function refreshRoots(
-  { upstream, upstreamRootsFile }: RootSource,
+  { current }: UpstreamBundle,
   { server, serverRootsFile, tokenFile, configMap, clusterTrustBundle }: RootPlaces,
   { log, clock, pause }: ServerContext,
 ): Promise<RefreshingRoots> {
   const ending = new AbortController();
   const { signal } = ending;
-  const follower = await createBundleFollower(upstream, upstreamRootsFile, log, clock);
   const fetch = fetchTrusting(await readRootFile(serverRootsFile));
   const client = createKubernetesClient({ server, credential: credentialInFile(tokenFile) }, fetch);
   const deliveries = [
     ...(configMap === undefined ? [] : [createConfigMapDelivery(client, configMap, log, signal)]),
     ...(clusterTrustBundle ? [createClusterTrustBundle(client, log, signal)] : []),
   ];
-  const progress = createDeliveryProgress(follower.current, deliveries);
+  const progress = createDeliveryProgress(current, deliveries);
   const deliver = async (): Promise<void> => {
-    const [bundle, now] = [follower.current(), clock()];
+    const [bundle, now] = [current(), clock()];
     if (bundle) await Promise.all(deliveries.map((each) => each.deliver(bundle, now)));
     progress.note(now);
   };
-  const work = [
-    recur(
-      () => follower.look(signal),
-      bundleSeconds,
-      (error) => {
-        if (!signal.aborted) logFault(log, "bundle-not-fetched", error);
-      },
-      pause,
-    ),
-    recur(deliver, deliverySeconds, (error) => logFault(log, "delivery-failed", error), pause),
-  ];
+  const failed = (error: unknown): void => logFault(log, "delivery-failed", error);
+  const delivering = recur(deliver, deliverySeconds, failed, pause);
   return {
     report: progress.report,
-    end: async () => {
+    end: () => {
       ending.abort();
-      await Promise.all(work.map(({ end }) => end()));
+      return delivering.end();
     },
   };
 }

@@ -1,15 +1,13 @@
 import { Hono } from "hono";
 import type { Registry } from "prom-client";
-import type { EventLog } from "../../ca/audit-event.ts";
 import type { RootsReport } from "../../delivery/delivery-progress.ts";
-import { createRefreshing } from "../../host/refreshing.ts";
-import { addSeconds } from "../../pki/x509/validity.ts";
 import { createCertificatePath } from "../../transport/http/routes.ts";
 import {
   addRootGauges,
   type RefreshingRoots,
   refreshRoots,
 } from "../distribute/refreshing-roots.ts";
+import { followUpstreamBundle, type UpstreamBundle } from "../distribute/upstream-bundle.ts";
 import { auxiliaryRpcs } from "../http/auxiliary-rpcs.ts";
 import { listenInPlaintext, listenWithTls } from "../http/listener.ts";
 import { createMonitoringRoutes } from "../http/monitoring-routes.ts";
@@ -24,39 +22,39 @@ import { certificateFromUpstream, tokenInFile } from "./gateway-identity.ts";
 import { type Forwarding, forwardingRpc } from "./gateway-routes.ts";
 import { openUpstream } from "./upstream.ts";
 
-/** How often the CA is asked for its trust bundle; long before a new root signs (README, rotation). */
-const bundleSeconds = 30;
-
 /**
  * Native gRPC in front, the CA's HTTPS behind: unmodified clients of Istio reach a CA that cannot
  * speak to them. It holds no key but its own.
  */
 export async function runGateway(
   configuration: GatewayConfiguration,
-  { log, clock, pause }: ServerContext,
+  serverContext: ServerContext,
 ): Promise<RunningServer> {
+  const { log, clock, pause } = serverContext;
   const { trustDomain } = configuration;
+  // Work that goes on after a failed start would keep a process alive that nobody can probe.
+  await using starting = new AsyncDisposableStack();
   const upstream = await openUpstream(configuration.upstream, configuration.upstreamRootsFile);
   const credentials = tokenInFile(configuration.tokenFile, configuration.cluster);
   const forwarding = { upstream, credentials, trustDomain, log, clock };
   const registry = createRegistry();
-  const roots = await keepRootsIfAsked(configuration, { log, clock, pause, registry });
-  const trustBundleAt = keepTrustBundle(forwarding);
+  const bundle = await followUpstreamBundle(configuration, serverContext);
+  starting.defer(bundle.end);
+  const roots = await deliverRoots(bundle, configuration, { ...serverContext, registry });
+  if (roots) starting.defer(roots.end);
+  const trustBundle = () => trustBundleOf(bundle);
   let isOpen = false;
   const readiness = () => readinessOf(isOpen, roots, configuration);
-  const app = gatewayApp(readiness, () => trustBundleAt(clock()));
+  const app = gatewayApp(readiness, trustBundle);
   const routes = routesOf(forwarding, registry, app, async () => isOpen);
   const monitoring = await listenInPlaintext(
     createMonitoringRoutes(routes, () => registry.metrics()),
     configuration.monitoringListen,
-  ).catch(async (error: unknown) => {
-    // What has begun would keep a process alive that nobody can probe.
-    await roots?.end();
-    throw error;
-  });
+  );
+  const work = starting.move();
   const door = openWhenCertified({
     certificateAt: servingCertificate(configuration, forwarding),
-    clientRootsAt: trustBundleAt,
+    clientRootsAt: trustBundle,
     listen: async (shown) => {
       const verification = { trustDomain, clock, log };
       const listener = await listenWithTls(routes, configuration.listen, shown, verification);
@@ -73,30 +71,30 @@ export async function runGateway(
     monitoringAddress: monitoring.address,
     close: async (grace) => {
       isOpen = false;
-      await Promise.all([door.close(grace), roots?.end()]);
+      await Promise.all([door.close(grace), work.disposeAsync()]);
       await monitoring.close(grace);
       upstream.close();
     },
   };
 }
 
-async function keepRootsIfAsked(
-  configuration: GatewayConfiguration,
+async function deliverRoots(
+  bundle: UpstreamBundle,
+  { rootPlaces }: GatewayConfiguration,
   { registry, ...serverContext }: ServerContext & { readonly registry: Registry },
 ): Promise<RefreshingRoots | undefined> {
-  const { rootPlaces } = configuration;
   if (!rootPlaces) return undefined;
-  const roots = await refreshRoots(configuration, rootPlaces, serverContext);
+  const roots = await refreshRoots(bundle, rootPlaces, serverContext);
   addRootGauges(registry, roots);
   return roots;
 }
 
-function keepTrustBundle({ upstream, log }: Forwarding): (now: Date) => Promise<string> {
-  return createRefreshing({
-    fetch: upstream.trustBundle,
-    dueAt: (_, now) => addSeconds(now, bundleSeconds),
-    failed: notRenewed(log, "trust bundle"),
-  });
+/** Rejects until the CA has been heard once. */
+async function trustBundleOf({ asked, current }: UpstreamBundle): Promise<string> {
+  await asked;
+  const bundle = current();
+  if (bundle) return bundle.pem;
+  throw new Error("the CA's trust bundle has not been heard yet");
 }
 
 function servingCertificate(
@@ -105,11 +103,9 @@ function servingCertificate(
 ): ServingCertificateSource {
   return certificateFiles
     ? certificateInFiles(certificateFiles)
-    : certificateFromUpstream(upstream, credentials, notRenewed(log, "serving certificate"));
-}
-
-function notRenewed(log: EventLog, what: string): (error: unknown) => void {
-  return (error) => logFault(log, "renewal-failed", error, { what });
+    : certificateFromUpstream(upstream, credentials, (error) =>
+        logFault(log, "renewal-failed", error, { what: "serving certificate" }),
+      );
 }
 
 function routesOf(

@@ -6,7 +6,6 @@ import { createHttpClient, parseTarget } from "../../host/http-client.ts";
 import type { WholeAnswer } from "../../host/http-exchange.ts";
 import { readRootFile } from "../../host/root-file.ts";
 import { createCertificatePath } from "../../transport/http/routes.ts";
-import { parseTrustBundle } from "../http/trust-bundle-pem.ts";
 
 /** The CA behind a gateway. */
 export interface Upstream {
@@ -17,8 +16,6 @@ export interface Upstream {
    * other error when the CA is away, or something between here and there answers in its place.
    */
   readonly createCertificate: (message: Uint8Array, call: UpstreamCall) => Promise<Uint8Array>;
-  /** PEM of every root of the mesh, as the CA publishes it now. */
-  readonly trustBundle: () => Promise<string>;
   readonly close: () => void;
 }
 
@@ -42,7 +39,6 @@ export async function openUpstream(url: string, rootsFile: string | undefined): 
   const tls = roots === undefined ? {} : { ca: roots };
   const client = createHttpClient(tls, maximumConnections);
   const target = parseTarget(`${url}${createCertificatePath}`);
-  const bundleTarget = parseTarget(`${url}/bundle.pem`);
   return {
     createCertificate: async (message, { headers, signal, timeoutMs }) => {
       const answer = await client.send(
@@ -57,12 +53,6 @@ export async function openUpstream(url: string, rootsFile: string | undefined): 
       );
       if (isMessage(answer)) return answer.octets;
       throw refusalIn(answer);
-    },
-    trustBundle: async () => {
-      const request = { target: bundleTarget, method: "GET", headers: {} };
-      const { status, octets } = await client.send(request, maximumOctets);
-      if (status === 200) return parseTrustBundle(new TextDecoder().decode(octets));
-      throw new Error(`the CA answers ${status} for its trust bundle`);
     },
     close: client.close,
   };

@@ -1,12 +1,8 @@
 import { expect, test } from "vitest";
 import { generateSubjectKey } from "../../../src/agent/identity/subject-key.ts";
 import { parseIssuance } from "../../../src/agent/identity/x509-svid.ts";
-import {
-  type BundleDocument,
-  parseSpiffeBundle,
-} from "../../../src/agent/trust/bundle-document.ts";
 import { TrustRoots } from "../../../src/agent/trust/trust-roots.ts";
-import { parseCertificates } from "../../../src/host/certificates.ts";
+import type { SpiffeBundle } from "../../../src/host/spiffe-bundle.ts";
 import { workload } from "../../testkit/pki/certificates.ts";
 import { createTestAuthority, type TestAuthority } from "../identity/test-authority.ts";
 
@@ -23,7 +19,7 @@ async function answer(name: string, issuer: TestAuthority, ...others: TestAuthor
   return parseIssuance([leaf, bundle], { spiffeId, privateKey: key.privateKey }, now);
 }
 
-const bundle = (sequence: number, ...authorities: TestAuthority[]): BundleDocument => ({
+const bundle = (sequence: number, ...authorities: TestAuthority[]): SpiffeBundle => ({
   sequence,
   refreshSeconds: 1,
   roots: authorities.map(({ certificate }) => certificate),
@@ -131,42 +127,4 @@ test("do not verify a certificate whose root is gone", async () => {
   expect(trust.verifies(issuance.svid, now)).toBe(true);
   trust.updateFromBundle(bundle(1, b));
   expect(trust.verifies(issuance.svid, now)).toBe(false);
-});
-
-const x5c = (authority: TestAuthority): string => authority.certificate.raw.toString("base64");
-const entry = { use: "x509-svid", kty: "EC", x5c: [x5c(a)] };
-
-test("parses a SPIFFE bundle, and ignores keys of other uses", () => {
-  const keys = [{ use: "jwt-svid", kty: "EC", kid: "1" }, entry, { use: "wit-svid" }];
-  const text = JSON.stringify({ keys, spiffe_sequence: 7, spiffe_refresh_hint: 30 });
-  const parsed = parseSpiffeBundle(text);
-  expect(parsed).toMatchObject({ sequence: 7, refreshSeconds: 30 });
-  expect(parsed?.roots.map(({ subject }) => subject)).toEqual(["O=a"]);
-});
-
-test("takes the standard's five minutes for a bundle without a refresh hint", () => {
-  expect(parseSpiffeBundle(JSON.stringify({ keys: [entry] }))?.refreshSeconds).toBe(300);
-});
-
-const [leafPem = ""] = [await a.issue(workload("foo", "x"), key.publicKey)];
-const leaf = parseCertificates(leafPem)[0]?.raw.toString("base64");
-
-test.each([
-  ["garbage", "<html>"],
-  ["no object", "[]"],
-  ["null", "null"],
-  ["no keys", "{}"],
-  ["keys that are no list", JSON.stringify({ keys: {} })],
-  ["a key that is null", JSON.stringify({ keys: [null, { ...entry, x5c: ["AAAA"] }] })],
-  ["a certificate that does not parse", JSON.stringify({ keys: [{ ...entry, x5c: ["AAAA"] }] })],
-  ["a certificate of no CA", JSON.stringify({ keys: [{ ...entry, x5c: [leaf] }] })],
-  ["a sequence that is no number", JSON.stringify({ keys: [entry], spiffe_sequence: "7" })],
-  ["a negative sequence", JSON.stringify({ keys: [entry], spiffe_sequence: -1 })],
-  ["a hint that is no count", JSON.stringify({ keys: [entry], spiffe_refresh_hint: 0.5 })],
-  [
-    "more keys than any mesh has",
-    JSON.stringify({ keys: Array.from({ length: 101 }, () => entry) }),
-  ],
-])("refuses a bundle that is %s", (_name, text) => {
-  expect(parseSpiffeBundle(text)).toBeUndefined();
 });

@@ -1,14 +1,15 @@
-import type { SecureContextOptions } from "node:tls";
 import type { OperationLog } from "../../foundation/event-log.ts";
+import { BundleFollower, type BundleFollowerOptions } from "../../host/bundle-follower.ts";
+import type { ClientTls } from "../../host/http-client.ts";
 import { readRootFile } from "../../host/root-file.ts";
 import type { AgentConfiguration } from "../configuration/configuration.ts";
+import { InterruptibleSleep } from "../identity/interruptible-sleep.ts";
 import type { CaChannel } from "../issuance/ca-channel.ts";
-import { BundlePoll } from "./bundle-poll.ts";
 import type { FederatedBundles } from "./federated-bundles.ts";
 import type { TrustRoots } from "./trust-roots.ts";
 
-/** The dependencies of the polls. */
-export interface BundlePollsOptions {
+/** The dependencies of the followers. */
+export interface BundleFollowersOptions {
   readonly configuration: AgentConfiguration;
   readonly channel: CaChannel;
   readonly trust: TrustRoots;
@@ -18,16 +19,14 @@ export interface BundlePollsOptions {
   readonly log: OperationLog;
 }
 
-/** Creates the poll of the agent's own bundle, if its URL is configured. */
-export function ownBundlePoll(options: BundlePollsOptions): BundlePoll | undefined {
+/** Creates the follower of the agent's own bundle, if its URL is configured. */
+export function ownBundleFollower(options: BundleFollowersOptions): BundleFollower | undefined {
   const { configuration, channel, trust, log } = options;
-  const { bundleUrl: url, longestBundleRefreshSeconds: longestRefreshSeconds } = configuration;
+  const { bundleUrl: url } = configuration;
   if (url === undefined) return undefined;
-  return new BundlePoll({
-    ...options,
-    url,
-    longestRefreshSeconds,
-    mayWait: true,
+  return new BundleFollower({
+    ...commonOptions(url, options),
+    longestWaitSeconds: configuration.longestBundleRefreshSeconds,
     tlsOptions: () => channel.tlsOptions(),
     onBundle: (bundle) => {
       const outcome = trust.updateFromBundle(bundle);
@@ -41,17 +40,17 @@ export function ownBundlePoll(options: BundlePollsOptions): BundlePoll | undefin
   });
 }
 
-/** Creates a poll for each federated trust domain. Its endpoint has a certificate of the Web's PKI. */
-export function federatedBundlePolls(options: BundlePollsOptions): readonly BundlePoll[] {
+/** Creates a follower for each federated trust domain. Its endpoint has a certificate of the Web's PKI. */
+export function federatedBundleFollowers(
+  options: BundleFollowersOptions,
+): readonly BundleFollower[] {
   const { configuration, federation, log } = options;
   return configuration.federation.map(
     ({ trustDomain, url }) =>
-      new BundlePoll({
-        ...options,
-        url,
-        longestRefreshSeconds: configuration.longestBundleRefreshSeconds,
+      new BundleFollower({
+        ...commonOptions(url, options),
         // A held request costs a foreign endpoint a connection.
-        mayWait: false,
+        longestWaitSeconds: 0,
         tlsOptions: () => webTls(configuration.federatedRootFile),
         onBundle: (bundle) => {
           const outcome = federation.update(trustDomain, bundle);
@@ -61,13 +60,29 @@ export function federatedBundlePolls(options: BundlePollsOptions): readonly Bund
           log.operation({ event: "federated-bundle-read", level, trustDomain, outcome, sequence });
           return isAccepted;
         },
-        onConfirmed: () => undefined,
       }),
   );
 }
 
+type CommonOptions = "url" | "failed" | "longestRefreshSeconds" | "clock" | "random" | "sleepUntil";
+
+function commonOptions(
+  url: string,
+  { configuration, clock, random, log }: BundleFollowersOptions,
+): Pick<BundleFollowerOptions, CommonOptions> {
+  const sleep = new InterruptibleSleep(clock);
+  return {
+    url,
+    failed: (detail) => log.operation({ event: "bundle-unread", level: "warning", url, detail }),
+    longestRefreshSeconds: configuration.longestBundleRefreshSeconds,
+    clock,
+    random,
+    sleepUntil: (instant, signal) => sleep.until(instant, signal),
+  };
+}
+
 /** The TLS options of the profile `https_web`: no client certificate, and the name of the host. */
-async function webTls(rootFile: string | undefined): Promise<SecureContextOptions> {
+async function webTls(rootFile: string | undefined): Promise<ClientTls> {
   const ca = await readRootFile(rootFile);
-  return { minVersion: "TLSv1.2", ...(ca !== undefined && { ca }) };
+  return ca === undefined ? {} : { ca };
 }

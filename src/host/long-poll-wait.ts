@@ -1,7 +1,14 @@
-import { retryAt } from "../identity/renewal-plan.ts";
+import { type Backoff, backoffMilliseconds } from "../foundation/backoff.ts";
 
-/** The longest time that proxies between the agent and the CA leave a connection idle. */
-const longestSeconds = 300;
+/** Half of each pause is left to chance, so that no two followers stay in step. */
+export const pollBackoff: Backoff = {
+  firstMilliseconds: 1_000,
+  longestMilliseconds: 150_000,
+  spread: [0.5, 1],
+};
+
+/** The longest time that proxies on the way leave a connection idle. */
+const longestIdleSeconds = 300;
 
 /** A shorter wait is not worth its connection. A shorter answer was not held. */
 const shortestSeconds = 5;
@@ -25,8 +32,8 @@ export class LongPollWait {
   #grantedSeconds: number;
   #earlyAnswers = 0;
 
-  constructor(longestRefreshSeconds: number) {
-    this.#longestSeconds = Math.min(longestSeconds, longestRefreshSeconds);
+  constructor(longestSeconds: number) {
+    this.#longestSeconds = Math.min(longestIdleSeconds, longestSeconds);
     this.#seconds = this.#longestSeconds;
     this.#grantedSeconds = this.#longestSeconds;
   }
@@ -51,7 +58,8 @@ export class LongPollWait {
     const isHeld = heldSeconds >= Math.min(shortestSeconds, grantedSeconds / 2);
     this.#earlyAnswers = isHeld || isChanged ? 0 : this.#earlyAnswers + 1;
     if (isHeld) this.#seconds = Math.min(this.#longestSeconds, this.#seconds * 1.01);
-    return retryAt(Math.max(1, this.#earlyAnswers), random, now);
+    const pause = backoffMilliseconds(pollBackoff, Math.max(1, this.#earlyAnswers), random);
+    return new Date(now.getTime() + pause);
   }
 
   /** Records that a request ended after so long without an answer. */

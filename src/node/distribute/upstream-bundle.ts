@@ -1,0 +1,106 @@
+import type { OperationLog } from "../../foundation/event-log.ts";
+import { pause as pauseOnTimer } from "../../foundation/pause.ts";
+import { BundleFollower } from "../../host/bundle-follower.ts";
+import { readRootFile } from "../../host/root-file.ts";
+import type { SpiffeBundle } from "../../host/spiffe-bundle.ts";
+import type { NumberedBundle } from "../../pki/authority/trust-bundle.ts";
+import { toPem } from "../../pki/encoding/pem.ts";
+import { logFault } from "../observability/fault-log.ts";
+import type { ServerContext } from "../server.ts";
+
+/** The CA that publishes a trust bundle. */
+export interface BundleSource {
+  /** No slash at the end. */
+  readonly upstream: string;
+  /** PEM of the roots of the CA's own certificate, instead of the system's. */
+  readonly upstreamRootsFile: string | undefined;
+}
+
+/** The trust bundle of a CA, as it was last heard. */
+export interface UpstreamBundle {
+  /** `undefined` until the CA has been heard once. The bundle stays while the CA is away. */
+  readonly current: () => NumberedBundle | undefined;
+  /** Resolves after the first answer or failure. */
+  readonly asked: Promise<void>;
+  readonly end: () => Promise<void>;
+}
+
+/** The longest time between two requests to a CA that does not hold its answers. */
+const longestRefreshSeconds = 30;
+
+/** The longest time that a CA is asked to hold its answer. */
+const longestWaitSeconds = 300;
+
+/** @throws OperatorError when the roots of the CA's certificate cannot be read. */
+export async function followUpstreamBundle(
+  { upstream, upstreamRootsFile }: BundleSource,
+  { log, clock, pause = pauseOnTimer, random = Math.random }: ServerContext,
+): Promise<UpstreamBundle> {
+  const ending = new AbortController();
+  const asked = Promise.withResolvers<void>();
+  let current: NumberedBundle | undefined;
+
+  function accept(bundle: SpiffeBundle): boolean {
+    const next = numberedBundle(bundle);
+    const refusal = refusalOf(next, current);
+    if (refusal === undefined) {
+      logChange(log, next, current);
+      current = next;
+    } else {
+      logFault(log, "bundle-not-fetched", new Error(refusal));
+    }
+    asked.resolve();
+    return refusal === undefined;
+  }
+
+  const tlsOptions = async () => {
+    const ca = await readRootFile(upstreamRootsFile);
+    return ca === undefined ? {} : { ca };
+  };
+  await tlsOptions();
+  const follower = new BundleFollower({
+    url: `${upstream}/bundle.json`,
+    tlsOptions,
+    onBundle: accept,
+    failed: (message) => {
+      logFault(log, "bundle-not-fetched", new Error(message));
+      asked.resolve();
+    },
+    longestRefreshSeconds,
+    longestWaitSeconds,
+    clock,
+    random,
+    sleepUntil: (instant, signal) => pause(instant.getTime() - clock().getTime(), signal),
+  });
+  const running = follower.run(ending.signal);
+  return {
+    current: () => current,
+    asked: asked.promise,
+    end: () => {
+      ending.abort();
+      asked.resolve();
+      return running;
+    },
+  };
+}
+
+function logChange(
+  { operation }: OperationLog,
+  { pem, sequence }: NumberedBundle,
+  before: NumberedBundle | undefined,
+): void {
+  if (pem === before?.pem) return;
+  const detail = "the CA publishes another trust bundle";
+  operation({ event: "bundle-changed", level: "info", detail, sequence });
+}
+
+function numberedBundle({ sequence, roots }: SpiffeBundle): NumberedBundle {
+  return { sequence, pem: roots.map(({ raw }) => toPem("CERTIFICATE", raw)).join("") };
+}
+
+/** An empty bundle would withdraw the whole mesh, so it is more likely a mistake. */
+function refusalOf(next: NumberedBundle, current: NumberedBundle | undefined): string | undefined {
+  if (next.pem === "") return "the CA publishes a trust bundle without a root";
+  if (current === undefined || next.sequence >= current.sequence) return undefined;
+  return `the CA publishes bundle ${next.sequence}, older than ${current.sequence}`;
+}

@@ -1,0 +1,27 @@
+import { expect, test } from "vitest";
+import { FederatedBundles } from "../../../src/agent/trust/federated-bundles.ts";
+import type { SpiffeBundle } from "../../../src/host/spiffe-bundle.ts";
+import { clusterLocal } from "../../testkit/pki/certificates.ts";
+import { createTestAuthority } from "../identity/test-authority.ts";
+
+const root = await createTestAuthority();
+
+const document = (sequence: number, ...roots: readonly (typeof root)[]): SpiffeBundle => ({
+  sequence,
+  refreshSeconds: 1,
+  roots: roots.map(({ certificate }) => certificate),
+});
+
+test("a federated bundle that goes backwards is refused", () => {
+  const bundles = new FederatedBundles();
+  expect(bundles.update(clusterLocal, document(2, root))).toBe("taken");
+  expect(bundles.update(clusterLocal, document(1))).toBe("sequence-backwards");
+  expect(bundles.current.get(clusterLocal)).toHaveLength(1);
+});
+
+test("a federated bundle without roots withdraws its trust domain", () => {
+  const bundles = new FederatedBundles();
+  bundles.update(clusterLocal, document(1, root));
+  bundles.update(clusterLocal, document(2));
+  expect(bundles.current.size).toBe(0);
+});

@@ -1,0 +1,96 @@
+import { rm, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { expect, onTestFinished, test } from "vitest";
+import { followUpstreamBundle } from "../../../src/node/distribute/upstream-bundle.ts";
+import { createTestAuthority } from "../../agent/identity/test-authority.ts";
+import { temporaryFolder } from "../../dev/temporary-folder.ts";
+import { createEventRecorder } from "../../testkit/event-recorder.ts";
+import { eventually } from "../../testkit/eventually.ts";
+import { startLoopbackServer } from "../../testkit/network/loopback-server.ts";
+
+const [a, b] = await Promise.all([createTestAuthority("a"), createTestAuthority("b")]);
+
+type Authority = typeof a;
+
+const bundle = (sequence: number, ...authorities: Authority[]): string =>
+  JSON.stringify({
+    spiffe_sequence: sequence,
+    keys: authorities.map(({ certificate }) => ({
+      use: "x509-svid",
+      x5c: [certificate.raw.toString("base64")],
+    })),
+  });
+
+/** Follows a CA that answers with each of these in turn, and then always with the last. */
+async function follow(...answers: string[]) {
+  let count = 0;
+  const { origin } = await startLoopbackServer((_, response) => {
+    const answer = answers[Math.min(count++, answers.length - 1)];
+    response.writeHead(answer === "" ? 503 : 200).end(answer);
+  });
+  const log = createEventRecorder();
+  const source = { upstream: origin, upstreamRootsFile: undefined };
+  const followed = await followUpstreamBundle(source, {
+    log,
+    clock: () => new Date(),
+    // Between two requests nothing is waited for but the event loop.
+    pause: () => new Promise(setImmediate),
+  });
+  onTestFinished(followed.end);
+  const requested = (times: number) => eventually(() => expect(count).toBeGreaterThan(times));
+  return { ...followed, log, requested };
+}
+
+test("the first bundle is there once the CA has been asked", async () => {
+  const { asked, current, log } = await follow(bundle(1, a, b));
+  await asked;
+  expect(current()).toEqual({ sequence: 1, pem: `${a.certificate}${b.certificate}` });
+  expect(log.operations).toMatchObject([{ event: "bundle-changed", level: "info", sequence: 1 }]);
+});
+
+test("another bundle takes its place, and only a change is logged", async () => {
+  const { current, log, requested } = await follow(bundle(1, a), bundle(2, a), bundle(3, b));
+  await requested(3);
+  expect(current()).toEqual({ sequence: 3, pem: String(b.certificate) });
+  expect(log.operations.map(({ sequence }) => sequence)).toEqual([1, 3]);
+});
+
+test.each([
+  ["is older", bundle(1, b), "the CA publishes bundle 1, older than 2"],
+  ["is empty", bundle(3), "the CA publishes a trust bundle without a root"],
+  ["is damaged", "{}", "the bundle endpoint did not answer a SPIFFE bundle"],
+  ["is not there", "", "the bundle endpoint answered with status 503"],
+])("a bundle that %s does not take its place, and is logged", async (_, answer, detail) => {
+  const { current, log, requested } = await follow(bundle(2, a), answer);
+  await requested(2);
+  expect(current()).toEqual({ sequence: 2, pem: String(a.certificate) });
+  expect(log.operations).toContainEqual(
+    expect.objectContaining({ event: "bundle-not-fetched", level: "warning", detail }),
+  );
+});
+
+test("a CA that is away has been asked as well", async () => {
+  const { asked, current } = await follow("");
+  await asked;
+  expect(current()).toBeUndefined();
+});
+
+test("roots that cannot be read are refused at the start, and logged later", async () => {
+  const rootsFile = join(await temporaryFolder(), "roots.pem");
+  const log = createEventRecorder();
+  const start = () =>
+    followUpstreamBundle(
+      { upstream: "http://127.0.0.1:1", upstreamRootsFile: rootsFile },
+      { log, clock: () => new Date(), pause: () => new Promise(setImmediate) },
+    );
+  await expect(start()).rejects.toThrow(`${rootsFile} cannot be read: ENOENT`);
+  await writeFile(rootsFile, a.pem);
+  const { end } = await start();
+  onTestFinished(end);
+  await rm(rootsFile);
+  await eventually(() =>
+    expect(log.operations).toContainEqual(
+      expect.objectContaining({ detail: `${rootsFile} cannot be read: ENOENT` }),
+    ),
+  );
+});
