@@ -2,6 +2,7 @@ import { sealRoot } from "../custody/root-statement.ts";
 import { sealAuthority } from "../custody/seal.ts";
 import { taintedSubject } from "../custody/taint-statement.ts";
 import { createAdditionalRoot } from "../pki/authority/additional-root.ts";
+import { taintsOf } from "../pki/authority/configured-taint.ts";
 import { adoptedSchedule } from "../pki/authority/schedule.ts";
 import {
   type AuthorityCertificates,
@@ -63,6 +64,9 @@ export async function adoptAuthority(
 export async function trustRoot(mint: Mint, der: Bytes, publishedFrom: Date): Promise<void> {
   const root = await createAdditionalRoot(der, publishedFrom);
   const stored = await mint.store.load();
+  if (taintsOf(mint.configuredTaints, [root]).length > 0) {
+    throw new Error("TAINTED_AUTHORITIES has this root");
+  }
   if (stored.some((record) => record.kind === "taint" && taintedSubject(record) === root.id)) {
     throw new Error("a root that was removed does not come back");
   }

@@ -44,7 +44,7 @@ export function createAuthorities(configuration: AuthoritiesConfiguration): Auth
   const { refreshSeconds, surviveOutageSeconds } = configuration;
   const idleSeconds = Math.min(retrySeconds, refreshSeconds);
   let records = new Map<string, CachedRecord>();
-  let opened = assemble([]);
+  let opened = assemble([], []);
   let loadedAt = new Date(0);
   let nextLoad = new Date(0);
   let view: AuthorityView | undefined;
@@ -61,7 +61,10 @@ export function createAuthorities(configuration: AuthoritiesConfiguration): Auth
       if (now < loadedAt) return;
       loadedAt = now;
       records = loaded;
-      opened = assemble([...records.values()].map((record) => record.opened));
+      opened = assemble(
+        [...records.values()].map((record) => record.opened),
+        configuration.configuredTaints,
+      );
       view = undefined;
       nextLoad = addSeconds(now, currentView(now).issuer ? refreshSeconds : idleSeconds);
     } catch (error) {

@@ -48,6 +48,7 @@ export function viewAt(store: OpenedStore, now: Date): AuthorityView {
     reasons: [
       ...store.refusals.map(refusalSentence),
       ...whyNothingSigns(store, issuer),
+      ...missingTaintsAt(store, now),
       ...exposuresAt(store, now),
     ],
   };
@@ -73,6 +74,19 @@ function whyNothingSigns({ issuers, refusals }: OpenedStore, issuer: Issuer | un
 function publishedIn({ issuers, additionalRoots, taints }: OpenedStore): PublishedAuthority[] {
   const authorities = issuers.map(({ authority }) => authority);
   return [...authorities, ...applyTaints(additionalRoots, taints)];
+}
+
+/**
+ * One sentence for each taint that the configuration states and the store does not hold: it was never
+ * recorded, or the store withholds it.
+ */
+export function missingTaintsAt(store: OpenedStore, now: Date): string[] {
+  const { authorities, additionalRoots, taints, storedTaints } = store;
+  const stored = new Set(storedTaints.map(({ id }) => id));
+  const missing = new Set(taints.map(({ id }) => id).filter((id) => !stored.has(id)));
+  return [...authorities, ...additionalRoots]
+    .filter(({ id, schedule }) => missing.has(id) && schedule.retiresAt > now)
+    .map(({ id }) => `the store lacks the taint of ${id} that TAINTED_AUTHORITIES states`);
 }
 
 /** One sentence for each tainted authority whose root verifiers still trust. */

@@ -1,6 +1,7 @@
 import type { AuthorityStore, StoredRecord } from "../custody/authority-store.ts";
 import type { KekRing } from "../custody/kek.ts";
 import { sealAuthority } from "../custody/seal.ts";
+import type { ConfiguredTaint } from "../pki/authority/configured-taint.ts";
 import type { PhaseLengths, Schedule } from "../pki/authority/schedule.ts";
 import { type AuthorityKey, createAuthority } from "../pki/authority/self-signed-authority.ts";
 import type { CryptoProvider } from "../pki/crypto-provider.ts";
@@ -18,6 +19,7 @@ export interface Mint {
   readonly phaseLengths: PhaseLengths;
   /** `YYYY-MM-DD`: the UTC day on which, and only on which, an empty store gets its first authority. */
   readonly inceptionDate: string | undefined;
+  readonly configuredTaints: readonly ConfiguredTaint[];
   readonly log: EventLog;
   /** Set for a named signer: the mesh has verifiers, which must know its first authority before it signs. */
   readonly joinsMesh?: boolean;

@@ -5,6 +5,7 @@ import { openRoot } from "../custody/root-statement.ts";
 import { openAuthority } from "../custody/seal.ts";
 import { openTaint, taintedSubject } from "../custody/taint-statement.ts";
 import type { AdditionalRoot } from "../pki/authority/additional-root.ts";
+import { type ConfiguredTaint, taintsOf } from "../pki/authority/configured-taint.ts";
 import type { RotationState } from "../pki/authority/rotation.ts";
 import type { SigningAuthority } from "../pki/authority/signing-authority.ts";
 import { applyTaints, type Taint } from "../pki/authority/taint.ts";
@@ -30,6 +31,7 @@ export interface RecordOpening {
   readonly trustDomain: TrustDomain;
   readonly keks: KekRing;
   readonly cryptoProvider: CryptoProvider;
+  readonly configuredTaints: readonly ConfiguredTaint[];
   readonly log: EventLog;
 }
 
@@ -40,7 +42,9 @@ export interface OpenedStore extends RotationState {
   /** Every authority with the schedule that it was minted with. */
   readonly authorities: readonly SigningAuthority[];
   readonly additionalRoots: readonly AdditionalRoot[];
+  /** Those that the store holds, and those that the configuration states. */
   readonly taints: readonly Taint[];
+  readonly storedTaints: readonly Taint[];
   readonly refusals: readonly RefusedRecord[];
 }
 
@@ -69,7 +73,7 @@ export async function openRecord(
 /** Opens one record of any kind. @throws RecordError */
 export async function openWhole(
   stored: StoredRecord,
-  { trustDomain, keks, cryptoProvider }: Omit<RecordOpening, "log">,
+  { trustDomain, keks, cryptoProvider }: Omit<RecordOpening, "log" | "configuredTaints">,
 ): Promise<OpenedRecord> {
   const { kind, id } = stored;
   switch (kind) {
@@ -87,14 +91,21 @@ export async function openStored(
   stored: readonly StoredRecord[],
   opening: RecordOpening,
 ): Promise<OpenedStore> {
-  return assemble(await Promise.all(stored.map((record) => openRecord(record, opening))));
+  const records = await Promise.all(stored.map((record) => openRecord(record, opening)));
+  return assemble(records, opening.configuredTaints);
 }
 
 /** Combines the opened records of a store. */
-export function assemble(records: readonly OpenedRecord[]): OpenedStore {
+export function assemble(
+  records: readonly OpenedRecord[],
+  configuredTaints: readonly ConfiguredTaint[],
+): OpenedStore {
   const opened = records.flatMap((each) => ("issuer" in each ? [each.issuer] : []));
   const authorities = opened.map(({ authority }) => authority);
-  const taints = records.flatMap((each) => taintOf(each, authorities));
+  const additionalRoots = records.flatMap((each) => ("root" in each ? [each.root] : []));
+  const storedTaints = records.flatMap((each) => taintOf(each, authorities));
+  const stated = taintsOf(configuredTaints, [...authorities, ...additionalRoots]);
+  const taints = [...storedTaints, ...stated];
   const effective = new Map(applyTaints(authorities, taints).map((each) => [each.id, each]));
   return {
     issuers: opened.map((issuer) => ({
@@ -102,8 +113,9 @@ export function assemble(records: readonly OpenedRecord[]): OpenedStore {
       authority: effective.get(issuer.authority.id) ?? issuer.authority,
     })),
     authorities,
-    additionalRoots: records.flatMap((each) => ("root" in each ? [each.root] : [])),
+    additionalRoots,
     taints,
+    storedTaints,
     refusals: records.flatMap((each) => ("refusal" in each ? [each] : [])),
   };
 }

@@ -5,7 +5,7 @@ import { resealStatement } from "../custody/statement.ts";
 import { messageOf } from "../foundation/errors.ts";
 import { type MintCause, planRotation, type RotationStep } from "../pki/authority/rotation.ts";
 import type { Schedule } from "../pki/authority/schedule.ts";
-import { exposuresAt } from "./authority-view.ts";
+import { exposuresAt, missingTaintsAt } from "./authority-view.ts";
 import { foundIfEmpty } from "./inception.ts";
 import { type Mint, mintAuthority, storeRecord } from "./mint.ts";
 import { type OpenedStore, openStored } from "./opened-store.ts";
@@ -111,6 +111,9 @@ function logCause({ log }: Mint, cause: MintCause, { signsFrom }: Schedule): voi
 function logExposures({ log }: Mint, opened: OpenedStore, now: Date): void {
   for (const detail of exposuresAt(opened, now)) {
     log.operation({ event: "authority-exposed", level: "warning", detail });
+  }
+  for (const detail of missingTaintsAt(opened, now)) {
+    log.operation({ event: "taint-missing", level: "warning", detail });
   }
 }
 

@@ -98,7 +98,8 @@ async function createMints(
   configuration: Configuration,
   { store, signerStore, log, cryptoProvider }: Platform,
 ): Promise<Mints> {
-  const { trustDomain, authorityKey, phaseLengths, inceptionDate } = configuration;
+  const { trustDomain, authorityKey, phaseLengths, inceptionDate, configuredTaints } =
+    configuration;
   const keks = await openKeks(configuration);
   const mint = {
     store,
@@ -108,6 +109,7 @@ async function createMints(
     authorityKey,
     phaseLengths,
     inceptionDate,
+    configuredTaints,
     log,
   };
   const signerMints = new Map<string, Mint>();

@@ -4,6 +4,7 @@ import { durationSeconds } from "../foundation/duration.ts";
 import { parsedText } from "../foundation/parsed-text.ts";
 import { inEnglish } from "../foundation/zod-english.ts";
 import type { Credential } from "../kubernetes/client.ts";
+import type { ConfiguredTaint } from "../pki/authority/configured-taint.ts";
 import type { PhaseLengths } from "../pki/authority/schedule.ts";
 import type { AuthorityKey } from "../pki/authority/self-signed-authority.ts";
 import { isFullyQualified, parseTrustDomain, type TrustDomain } from "../pki/spiffe-id.ts";
@@ -13,6 +14,7 @@ import { type IssuerTable, issuerTables } from "./issuer-table.ts";
 import { type ConfiguredKek, kekRing } from "./kek-ring.ts";
 import { sharedKeys } from "./shared-keys.ts";
 import { authorityKey, inceptionDate, type SignerTable, signerTables } from "./signer-table.ts";
+import { taintedAuthorities } from "./tainted-authorities.ts";
 
 /** A configuration, checked and in the terms of the domain. */
 export interface Configuration {
@@ -25,6 +27,8 @@ export interface Configuration {
   /** The longest time that a request may wait for the trust bundle to change. */
   readonly bundleWaitSeconds: number;
   readonly signers: readonly SignerTable[];
+  /** They count for the authorities of every signer. */
+  readonly configuredTaints: readonly ConfiguredTaint[];
   readonly keks: readonly ConfiguredKek[];
   /** For API servers, by the names that the tables of `ISSUERS` use. */
   readonly clusterCredentials: ReadonlyMap<string, Credential>;
@@ -62,6 +66,7 @@ const configurationForm = z.strictObject({
   INCEPTION_DATE: z.optional(inceptionDate),
   BUNDLE_WAIT: z.prefault(durationSeconds, "50s"),
   SIGNERS: z._default(signerTables, []),
+  TAINTED_AUTHORITIES: z._default(taintedAuthorities, []),
   KEK: kekRing,
 });
 
@@ -104,6 +109,7 @@ export function parseConfiguration(
     inceptionDate: form.INCEPTION_DATE,
     bundleWaitSeconds: form.BUNDLE_WAIT,
     signers: form.SIGNERS,
+    configuredTaints: form.TAINTED_AUTHORITIES,
     keks: form.KEK,
     clusterCredentials: new Map(
       Object.entries(parseForm(z.record(z.string(), credentialText), credentials)).map(

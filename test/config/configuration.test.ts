@@ -15,6 +15,7 @@ test("has these keys, in this order", () => {
     "INCEPTION_DATE",
     "BUNDLE_WAIT",
     "SIGNERS",
+    "TAINTED_AUTHORITIES",
     "KEK",
   ]);
 });
@@ -43,6 +44,7 @@ test("has a default for everything but ISSUERS and KEK", () => {
     inceptionDate: undefined,
     bundleWaitSeconds: 50,
     signers: [],
+    configuredTaints: [],
     clusterCredentials: new Map(),
     keks: [{ id: "2026-11", octets: expect.any(Uint8Array) }],
     warnings: [],

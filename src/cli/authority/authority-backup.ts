@@ -7,6 +7,8 @@ import { openStore, type Session, type SessionOptions, withSession } from "../se
 import { type ConfirmationOptions, confirm } from "../terminal/confirmation.ts";
 import { readPassphrase } from "../terminal/passphrase.ts";
 import { printStoreSummary } from "../terminal/store-summary.ts";
+import { formatInstant } from "../terminal/table.ts";
+import { shortId } from "./authority-report.ts";
 import {
   type BackupKey,
   type BackupLock,
@@ -14,6 +16,7 @@ import {
   restoreBackup,
   writeBackup,
 } from "./backup.ts";
+import { summarizeBackup } from "./backup-summary.ts";
 
 interface ExportOptions extends SessionOptions {
   readonly out: string;
@@ -53,11 +56,15 @@ async function exportBackup(session: Session, { out, recipient }: ExportOptions)
   const lock: BackupLock = recipient
     ? { recipients: recipient }
     : { passphrase: await readPassphrase({ isNew: true }) };
+  const { taints } = await openStore(session);
   const backup = await writeBackup(session, lock);
   await writeFile(out, backup, { mode: 0o600, flag: "wx" }).catch((error: Error) => {
     throw new OperatorError(`${out} cannot be written: ${error.message}`);
   });
-  console.log(`${out} holds every authority of the ${session.place}.`);
+  const tainted = [...new Set(taints.map(({ id }) => shortId(id)))];
+  console.log(
+    `${out} holds every authority of the ${session.place} as of ${formatInstant(session.now)}; tainted: ${tainted.join(", ") || "none"}.`,
+  );
 }
 
 interface RestoreOptions extends SessionOptions, ConfirmationOptions {
@@ -86,12 +93,15 @@ async function restore(session: Session, file: string, options: RestoreOptions):
     await readText(file, maximumBackupOctets),
     await backupKey(options),
   );
-  const { authorities, refusals } = await openStore(session);
-  const records = authorities.length + refusals.length;
-  if (records > 0) {
-    const question = `The ${session.place} already holds authorities or unreadable records (${records}). Restore beside and over them?`;
-    await confirm(question, { yes: options.yes || session.isDry });
-  }
+  const { mint, now, place, isDry } = session;
+  const store = await openStore(session);
+  console.log(summarizeBackup(backup, { ...mint, store, now }));
+  const records = store.authorities.length + store.refusals.length;
+  const question =
+    records > 0
+      ? `The ${place} already holds authorities or unreadable records (${records}). Restore beside and over them?`
+      : `Restore it into the ${place}?`;
+  await confirm(question, { yes: options.yes || isDry });
   await restoreBackup(session, backup);
   await printStoreSummary(session);
 }

@@ -9,6 +9,8 @@ export interface AuthorityReport {
   readonly id: string;
   readonly kind: "authority" | "additional root";
   readonly phase: Phase;
+  readonly isTainted: boolean;
+  /** `undefined` if it is not tainted, or if the configuration alone says so. */
   readonly taintedAt: Date | undefined;
   /** The kind of its key; `undefined` for an additional root. */
   readonly key: string | undefined;
@@ -20,20 +22,22 @@ export interface AuthorityReport {
 
 /** Every authority and every additional root, in the order of their publication. */
 export async function reportAuthorities(
-  { issuers, additionalRoots, taints }: OpenedStore,
+  { issuers, additionalRoots, taints, storedTaints }: OpenedStore,
   now: Date,
 ): Promise<AuthorityReport[]> {
-  const taintedAt = (id: string): Date | undefined =>
-    taints
+  const taintOf = (id: string): Pick<AuthorityReport, "isTainted" | "taintedAt"> => ({
+    isTainted: taints.some((taint) => taint.id === id),
+    taintedAt: storedTaints
       .filter((taint) => taint.id === id)
       .map((taint) => taint.taintedAt)
-      .toSorted((a, b) => a.getTime() - b.getTime())[0];
+      .toSorted((a, b) => a.getTime() - b.getTime())[0],
+  });
   const authorities = issuers.map(
     async ({ authority: { id, schedule, certificate, publicKey } }) => ({
       id,
       kind: "authority" as const,
       phase: phaseAt(schedule, now),
-      taintedAt: taintedAt(id),
+      ...taintOf(id),
       key: publicKey.algorithm,
       fingerprint: toHex(new Uint8Array(await crypto.subtle.digest("SHA-256", certificate.der))),
       schedule,
@@ -43,7 +47,7 @@ export async function reportAuthorities(
     id,
     kind: "additional root" as const,
     phase: phaseAt(schedule, now),
-    taintedAt: taintedAt(id),
+    ...taintOf(id),
     key: undefined,
     fingerprint: id,
     schedule,
@@ -60,7 +64,7 @@ export function formatAuthorities(reports: readonly AuthorityReport[]): string {
     ["ID", "PHASE", "KEY", "PUBLISHED", "SIGNS FROM", "SIGNS UNTIL", "LEAVES BUNDLE", "SHA-256"],
     reports.map((report) => [
       shortId(report.id),
-      report.taintedAt ? `${report.phase}, tainted` : report.phase,
+      report.isTainted ? `${report.phase}, tainted` : report.phase,
       report.key ?? "(root)",
       formatInstant(report.schedule.publishedFrom),
       report.key ? formatInstant(report.schedule.signsFrom) : "never",
@@ -72,9 +76,10 @@ export function formatAuthorities(reports: readonly AuthorityReport[]): string {
 }
 
 /** A taint cuts the schedule, so that the schedule no longer shows when the authority stopped. */
-function signsUntilOf({ key, taintedAt, schedule }: AuthorityReport): string {
+function signsUntilOf({ key, isTainted, taintedAt, schedule }: AuthorityReport): string {
   if (!key) return "never";
-  return taintedAt ? `tainted ${formatInstant(taintedAt)}` : formatInstant(schedule.signsUntil);
+  if (!isTainted) return formatInstant(schedule.signsUntil);
+  return taintedAt ? `tainted ${formatInstant(taintedAt)}` : "configuration";
 }
 
 /** The beginning of an id, enough for a person to tell it from others. */

@@ -3,13 +3,20 @@ import type { OpenedStore } from "../../ca/opened-store.ts";
 import { rotate } from "../../ca/rotate.ts";
 import { recordTaint } from "../../ca/taint.ts";
 import { OperatorError } from "../../foundation/operator-error.ts";
-import { createTaint, type Departure, type Taint } from "../../pki/authority/taint.ts";
+import {
+  applyTaints,
+  createTaint,
+  type Departure,
+  type Taint,
+  type TaintedAuthorities,
+} from "../../pki/authority/taint.ts";
 import { openStore, type Session, type SessionOptions, withSession } from "../session/session.ts";
 import { type ConfirmationOptions, confirm } from "../terminal/confirmation.ts";
 import { printStoreSummary } from "../terminal/store-summary.ts";
 import { formatInstant } from "../terminal/table.ts";
 import { forecastTaints } from "./forecast.ts";
 import { findByIdPrefix } from "./id-prefix.ts";
+import { printTaintedAuthorities } from "./tainted-authorities-line.ts";
 
 interface TaintOptions extends SessionOptions, ConfirmationOptions {
   readonly root: Departure;
@@ -44,12 +51,14 @@ async function taint(session: Session, id: string, options: TaintOptions): Promi
   const { mint, now } = session;
   const store = await openStore(session);
   const authority = findByIdPrefix(store.authorities, id, "authority");
-  const decided = createTaint(store, authority.id, options.root, mint.phaseLengths, now);
-  requireStricter(store, decided);
+  const recorded = { ...store, taints: store.storedTaints };
+  const decided = createTaint(recorded, authority.id, options.root, mint.phaseLengths, now);
+  requireStricter(recorded, decided);
   await confirm(taintQuestion(session, store, decided), { yes: options.yes || session.isDry });
   await recordTaint(mint, decided);
   const faults = await rotate(mint, now).then(() => 0, countFaults);
   await printStoreSummary(session);
+  printTaintedAuthorities(session, decided);
   if (faults > 0) {
     throw new OperatorError(
       `the authority is tainted, but the rotation after it failed in part (faults: ${faults}): the next cron run continues`,
@@ -59,10 +68,10 @@ async function taint(session: Session, id: string, options: TaintOptions): Promi
 
 /** A taint that changes nothing is refused, because nothing ever deletes the record of a taint. */
 function requireStricter(
-  { issuers, taints }: OpenedStore,
+  { authorities, taints }: TaintedAuthorities,
   { id, taintedAt, retiresAt }: Taint,
 ): void {
-  const left = issuers.find(({ authority }) => authority.id === id)?.authority.schedule.retiresAt;
+  const left = applyTaints(authorities, taints).find((each) => each.id === id)?.schedule.retiresAt;
   if (left && left <= taintedAt) throw new OperatorError(`${id} has left the trust bundle already`);
   if (left && left <= retiresAt && taints.some((taint) => taint.id === id)) {
     throw new OperatorError(`${id} is tainted already, and its root leaves ${formatInstant(left)}`);

@@ -33,6 +33,8 @@ const taintForm = z.strictObject({ id: identifier, taintedAt: instant, retiresAt
 const backupForm = z.strictObject({
   format: z.literal("rampart backup"),
   version: z.literal(1),
+  /** Older backups lack it. */
+  writtenAt: z.optional(instant),
   trustDomain: z.string(),
   authorities: z.array(authorityForm).check(z.minLength(1), z.maxLength(100)),
   additionalRoots: z.array(rootForm).check(z.maxLength(100)),
@@ -76,7 +78,7 @@ async function collect(session: Session): Promise<BackupJson> {
   const { store, trustDomain, keks } = session.mint;
   const opened = await openStore(session);
   requireAllOpen(opened);
-  const { additionalRoots, taints } = opened;
+  const { additionalRoots, taints, storedTaints } = opened;
   const records = (await store.load()).filter(({ kind }) => kind === "authority");
   const authorities = await Promise.all(
     records.map(async (record) => toJson(await openExtractable(record, trustDomain, keks))),
@@ -85,18 +87,25 @@ async function collect(session: Session): Promise<BackupJson> {
   return {
     format: "rampart backup",
     version: 1,
+    writtenAt: session.now.toISOString(),
     trustDomain,
     authorities,
     additionalRoots: additionalRoots.map(({ roots: [certificate], schedule }) => ({
       certificate: toBase64(certificate),
       publishedFrom: schedule.publishedFrom.toISOString(),
     })),
-    taints: taints.map(({ id, taintedAt, retiresAt }) => ({
-      id,
-      taintedAt: taintedAt.toISOString(),
-      retiresAt: retiresAt.toISOString(),
-    })),
+    // The backup must not lack a taint that the configuration alone states, and that has no instant.
+    taints: taints.map((taint) => toTaintJson(taint, !storedTaints.includes(taint), session.now)),
   };
+}
+
+function toTaintJson(
+  { id, taintedAt, retiresAt }: Taint,
+  isConfigured: boolean,
+  now: Date,
+): BackupJson["taints"][number] {
+  const since = isConfigured ? now : taintedAt;
+  return { id, taintedAt: since.toISOString(), retiresAt: retiresAt.toISOString() };
 }
 
 async function toJson({
@@ -121,6 +130,7 @@ async function toJson({
 
 /** The content of a backup, ready to be sealed. */
 export interface OpenedBackup {
+  readonly writtenAt: Date | undefined;
   readonly trustDomain: string;
   readonly authorities: readonly NewAuthority[];
   readonly additionalRoots: readonly AdditionalRoot[];
@@ -132,8 +142,9 @@ export async function openBackup(text: string, key: BackupKey): Promise<OpenedBa
   const parsed = backupForm.safeParse(parseJson(await decrypt(text, key)));
   if (!parsed.success)
     throw new OperatorError("the file decrypts, but it is not a Rampart backup of version 1");
-  const { trustDomain, taints, additionalRoots, authorities } = parsed.data;
+  const { writtenAt, trustDomain, taints, additionalRoots, authorities } = parsed.data;
   return {
+    writtenAt,
     trustDomain,
     taints,
     authorities: await Promise.all(authorities.map(openAuthority)),

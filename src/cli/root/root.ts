@@ -1,5 +1,6 @@
 import { Command, InvalidArgumentError } from "commander";
 import { trustRoot } from "../../ca/adopt.ts";
+import type { Mint } from "../../ca/mint.ts";
 import type { OpenedStore } from "../../ca/opened-store.ts";
 import { recordTaint } from "../../ca/taint.ts";
 import { durationSeconds } from "../../foundation/duration.ts";
@@ -9,11 +10,13 @@ import {
   createAdditionalRoot,
   retireRoot,
 } from "../../pki/authority/additional-root.ts";
+import { taintsOf } from "../../pki/authority/configured-taint.ts";
 import { applyTaints } from "../../pki/authority/taint.ts";
 import { bytesEqual } from "../../pki/encoding/bytes.ts";
 import { addSeconds, wholeSeconds } from "../../pki/x509/validity.ts";
 import { formatAuthorities, reportAuthorities } from "../authority/authority-report.ts";
 import { findByIdPrefix } from "../authority/id-prefix.ts";
+import { printTaintedAuthorities } from "../authority/tainted-authorities-line.ts";
 import { loadFile } from "../import/bounded-file.ts";
 import {
   type ImportedCertificate,
@@ -101,7 +104,7 @@ async function add(session: Session, file: string): Promise<void> {
   const { propagationSeconds } = session.mint.phaseLengths;
   const publishedFrom = addSeconds(wholeSeconds(session.now), propagationSeconds);
   for (const { der } of certificates) {
-    requireNew(await createAdditionalRoot(der, publishedFrom), store);
+    requireNew(await createAdditionalRoot(der, publishedFrom), store, session.mint);
   }
   for (const { der } of certificates) await trustRoot(session.mint, der, publishedFrom);
   await printStoreSummary(session);
@@ -118,9 +121,19 @@ function requireRoot(certificate: ImportedCertificate, file: string, now: Date):
   throw new OperatorError(`${file}: holds a certificate that has expired`);
 }
 
-function requireNew({ id, roots: [root] }: AdditionalRoot, store: OpenedStore): void {
-  const { taints, additionalRoots, authorities } = store;
-  const taint = taints.find((each) => each.id === id);
+function requireNew(
+  added: AdditionalRoot,
+  { storedTaints, additionalRoots, authorities }: OpenedStore,
+  { configuredTaints }: Mint,
+): void {
+  const {
+    id,
+    roots: [root],
+  } = added;
+  if (taintsOf(configuredTaints, [added]).length > 0) {
+    throw new OperatorError(`${id} is in TAINTED_AUTHORITIES`);
+  }
+  const taint = storedTaints.find((each) => each.id === id);
   if (taint) {
     throw new OperatorError(
       `${id} was removed at ${formatInstant(taint.taintedAt)} and cannot be added again`,
@@ -142,6 +155,8 @@ async function remove(session: Session, id: string, options: RemoveOptions): Pro
   const at = addSeconds(now, options.after ?? mint.phaseLengths.propagationSeconds);
   const question = `Remove ${root.id} from the trust bundle at ${formatInstant(at)}? Verifiers refuse its certificates from then on.`;
   await confirm(question, { yes: options.yes || isDry });
-  await recordTaint(mint, retireRoot(root, at, now));
+  const taint = retireRoot(root, at, now);
+  await recordTaint(mint, taint);
   await printStoreSummary(session);
+  printTaintedAuthorities(session, taint);
 }

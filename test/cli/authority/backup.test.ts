@@ -16,6 +16,7 @@ import {
   restoreBackup,
   writeBackup,
 } from "../../../src/cli/authority/backup.ts";
+import { summarizeBackup } from "../../../src/cli/authority/backup-summary.ts";
 import type { KekRing } from "../../../src/custody/kek.ts";
 import { retireRoot } from "../../../src/pki/authority/additional-root.ts";
 import { createTaint } from "../../../src/pki/authority/taint.ts";
@@ -159,6 +160,30 @@ test("says nothing in the clear but how it is locked", async () => {
   expect(octets).not.toMatch(/rampart|cluster\.local|authorities|privateKey/);
 });
 
+test("knows when it was written; a backup of an earlier version does not, and opens", async () => {
+  expect((await openBackup(await write(full), { identity })).writtenAt).toEqual(now);
+  const earlier = await altered((content) => Reflect.deleteProperty(content, "writtenAt"));
+  const backup = await openBackup(earlier, { identity });
+  const store = await opened(full);
+  const said = summarizeBackup(backup, { store, configuredTaints: [], now }).split("\n");
+  expect(said[0]).toBe("The backup does not say when it was written.");
+});
+
+test.each([
+  [-3600, "which is in the future by this clock."],
+  [0, "0 hours ago."],
+  [3600, "1 hour ago."],
+  [day - 1, "23 hours ago."],
+  [400 * day, "400 days ago."],
+])("says how old it is after %d seconds", async (age, end) => {
+  const backup = await openBackup(await write(full), { identity });
+  const store = await opened(full);
+  const at = { store, configuredTaints: [], now: addSeconds(now, age) };
+  expect(summarizeBackup(backup, at).split("\n")[0]).toBe(
+    `The backup was written at 2026-11-21 12:00Z, ${end}`,
+  );
+});
+
 test("restored twice, it is the same", async () => {
   const restored = createMemoryMint(keks);
   const backup = await write(full);
@@ -267,6 +292,9 @@ const alterations: Readonly<Record<string, (content: Content) => void>> = {
   "more authorities than a store holds": (content) => {
     const [first] = content.authorities;
     if (first) content.authorities = Array.from({ length: 101 }, () => first);
+  },
+  "a date that is none": (content) => {
+    Object.assign(content, { writtenAt: "yesterday" });
   },
   "a taint whose id is a path": (content) => {
     for (const taint of content.taints) taint.id = "../authorities/ab";

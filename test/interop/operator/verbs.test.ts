@@ -128,7 +128,7 @@ describe.concurrent("an operator", () => {
 
       const old = createKekEntry(theirs, "elsewhere");
       await configureKeks(theirs, old);
-      done(await rampart(theirs, `authority restore ${out}`, secret));
+      done(await rampart(theirs, `authority restore ${out} --yes`, secret));
       expect(await contentOf(theirs)).toEqual(await contentOf(ours));
 
       const next = createKekEntry(theirs, "next");

@@ -31,6 +31,7 @@ export function loadAuthorities(
     trustDomain: clusterLocal,
     keks,
     cryptoProvider: webCryptoProvider,
+    configuredTaints: [],
     log,
     refreshSeconds: longestRefreshSeconds,
     surviveOutageSeconds,

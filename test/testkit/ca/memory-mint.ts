@@ -31,6 +31,7 @@ export function createMemoryMint(keks: KekRing, changes: Partial<Mint> = {}): Me
     authorityKey: "EC-P256",
     phaseLengths: istioPhaseLengths,
     inceptionDate: "2026-11-21",
+    configuredTaints: [],
     ...changes,
     store: createMemoryStore(),
     log: createEventRecorder(),

@@ -1,0 +1,170 @@
+import { beforeEach, describe, expect, test } from "vitest";
+import { foundIfEmpty } from "../../src/ca/inception.ts";
+import { rotate } from "../../src/ca/rotate.ts";
+import { recordTaint } from "../../src/ca/taint.ts";
+import { type Composition, compose } from "../../src/compose/composition.ts";
+import { parseConfiguration } from "../../src/config/configuration.ts";
+import type { AuthorityStore, StoredRecord } from "../../src/custody/authority-store.ts";
+import type { CryptoProvider } from "../../src/pki/crypto-provider.ts";
+import { createRoutes } from "../../src/transport/http/routes.ts";
+import { createEventRecorder } from "../testkit/event-recorder.ts";
+
+const now = new Date("2026-11-21T12:00:00Z");
+const instant = "2026-11-21T12:00:00Z";
+const signer = {
+  name: "team-a",
+  inception_date: "2026-11-21",
+  callers: [{ issuer: "https://a.test", namespaces: ["*"], accounts: ["*"] }],
+};
+const random = crypto.getRandomValues(new Uint8Array(32));
+const KEK = `k1:${btoa(String.fromCharCode(...random))}`;
+
+/** The stores of one CA: its own, and that of the signer `team-a`. */
+export interface SignerStores {
+  readonly own: AuthorityStore;
+  readonly signer: AuthorityStore;
+}
+
+/**
+ * The promises of `TAINTED_AUTHORITIES`: a taint that the configuration states counts, whatever the store
+ * shows.
+ *
+ * @param createStores Makes empty stores.
+ */
+export function describeWithheldTaint(
+  createStores: () => Promise<SignerStores>,
+  cryptoProvider: CryptoProvider,
+): void {
+  let stores: SignerStores;
+  let untainted: Composition;
+  let records: readonly StoredRecord[];
+  let id: string;
+
+  const composed = (TAINTED_AUTHORITIES: readonly unknown[] | string = []) => {
+    const values = { ISSUERS: [{ issuer: "https://a.test" }], KEK, SIGNERS: [signer] };
+    return compose(
+      parseConfiguration({
+        ...values,
+        INCEPTION_DATE: "2026-11-21",
+        PROPAGATION_INTERVAL: "0s",
+        TAINTED_AUTHORITIES,
+      }),
+      {
+        store: stores.own,
+        signerStore: () => stores.signer,
+        cryptoProvider,
+        log: createEventRecorder(),
+        clock: () => now,
+      },
+    );
+  };
+  const viewOf = ({ certificateAuthority }: Composition) =>
+    certificateAuthority.issuance.authorities.at(now);
+  const signerOf = async (composition: Composition) =>
+    (await viewOf(composition)).issuer?.authority.id;
+  const readinessOf = async ({ certificateAuthority }: Composition) => {
+    const { status } = await createRoutes(certificateAuthority).request("/readyz");
+    return status;
+  };
+  const taintNow = () => recordTaint(untainted.mint, { id, taintedAt: now, retiresAt: now });
+  const dropTaints = async () => {
+    for (const record of await stores.own.load()) {
+      if (record.kind === "taint") await stores.own.delete(record);
+    }
+  };
+
+  beforeEach(async () => {
+    stores = await createStores();
+    untainted = await composed();
+    for (const mint of [untainted.mint, ...untainted.signerMints.values()]) {
+      await foundIfEmpty(mint, now);
+    }
+    records = await stores.own.load();
+    id = (await signerOf(untainted)) ?? "";
+  });
+
+  const lacking = () => `the store lacks the taint of ${id} that TAINTED_AUTHORITIES states`;
+
+  describe("a taint that the store loses", () => {
+    test("makes the authority sign again, without TAINTED_AUTHORITIES", async () => {
+      await taintNow();
+      expect(await signerOf(await composed())).toBeUndefined();
+      await dropTaints();
+      expect(await signerOf(await composed())).toBe(id);
+    });
+
+    test("counts while the configuration states it, and is reported as missing", async () => {
+      await taintNow();
+      await dropTaints();
+      const ca = await composed([{ id, root_until: instant }]);
+      const { issuer, trustBundle, reasons } = await viewOf(ca);
+      expect([issuer, trustBundle.roots.length]).toEqual([undefined, 1]);
+      expect(reasons).toEqual(["no authority signs at this time", lacking()]);
+      expect(await readinessOf(ca)).toBe(503);
+      await rotate(ca.mint, now);
+      expect([undefined, id]).not.toContain(await signerOf(await composed([id])));
+    });
+
+    test("counts when a backup from before brings everything back", async () => {
+      await taintNow();
+      for (const record of await stores.own.load()) await stores.own.delete(record);
+      for (const record of records) await stores.own.put(record);
+      expect(await signerOf(await composed())).toBe(id);
+      expect(await signerOf(await composed([id]))).toBeUndefined();
+    });
+  });
+
+  describe("a taint that the configuration alone states", () => {
+    test("keeps the root while no instant is given, and signs nothing", async () => {
+      const ca = await composed([id]);
+      const { issuer, trustBundle, reasons } = await viewOf(ca);
+      expect([issuer, trustBundle.roots.length]).toEqual([undefined, 2]);
+      expect(reasons).toContain(lacking());
+      expect(reasons).toContainEqual(
+        expect.stringMatching(`^${id} is tainted, and its root trusted until 20`),
+      );
+    });
+
+    test.each([
+      ["by its first 16 characters", (whole: string) => [whole.slice(0, 16)]],
+      ["as JSON in a text", (whole: string) => JSON.stringify([whole])],
+      ["twice, of which the earlier end counts", (whole: string) => [whole, { id: whole }]],
+    ])("counts %s", async (_, stated) => {
+      expect(await signerOf(await composed(stated(id)))).toBeUndefined();
+    });
+
+    test("counts for the authorities of a named signer", async () => {
+      const named = async (composition: Composition) =>
+        (await composition.certificateAuthority.issuance.signers.get("team-a")?.authorities.at(now))
+          ?.issuer?.authority.id;
+      const mint = untainted.signerMints.get("team-a");
+      const [{ id: theirs = "" } = {}] = (await mint?.store.load()) ?? [];
+      await composed([theirs]).then(async (ca) => {
+        expect(await named(ca)).toBeUndefined();
+        expect(await signerOf(ca)).toBe(id);
+      });
+    });
+
+    test("does nothing to an authority of another id", async () => {
+      const other = `${id.startsWith("0") ? "1" : "0"}${id.slice(1)}`;
+      const ca = await composed([other, "ab".repeat(20)]);
+      const { issuer, reasons } = await viewOf(ca);
+      expect([issuer?.authority.id, reasons]).toEqual([id, []]);
+    });
+
+    test("gives every reader the bundle and the number that the record gives", async () => {
+      await taintNow();
+      const stored = await viewOf(await composed());
+      const both = await viewOf(await composed([{ id, root_until: instant }]));
+      await dropTaints();
+      const stated = await viewOf(await composed([{ id, root_until: instant }]));
+      for (const view of [both, stated]) {
+        expect([view.sequence, view.trustBundle.pem]).toEqual([
+          stored.sequence,
+          stored.trustBundle.pem,
+        ]);
+      }
+      expect(both.reasons).not.toContain(lacking());
+    });
+  });
+}
