@@ -49,6 +49,8 @@ export interface TrustedIssuer {
    * A gateway may also forward its clients' certificates. Absent if no account is a gateway.
    */
   readonly gatewayNames?: ((account: ServiceAccount) => readonly string[] | undefined) | undefined;
+  /** Whether a gateway's word for the SPIFFE ID of its client suffices, without the certificate. */
+  readonly mayForwardIdentities?: ((account: ServiceAccount) => boolean) | undefined;
   readonly keys: IssuerKeys;
   /** Absent if Rampart has no access to the cluster's API server. */
   readonly review?: Review | undefined;

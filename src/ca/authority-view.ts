@@ -1,5 +1,5 @@
 import { maximumIdLength } from "../custody/authority-store.ts";
-import { signingAuthorityAt } from "../pki/authority/signing-authority.ts";
+import { type SigningAuthority, signingAuthorityAt } from "../pki/authority/signing-authority.ts";
 import { applyTaints } from "../pki/authority/taint.ts";
 import {
   bundleSequenceAt,
@@ -20,6 +20,8 @@ export interface AuthorityView {
   readonly validUntil: Date;
   /** The authority that signs; `undefined` while none may. */
   readonly issuer: Issuer | undefined;
+  /** The authorities whose leaves are credentials: published, and never tainted. */
+  readonly vouching: readonly SigningAuthority[];
   readonly trustBundle: TrustBundle;
   /** The elements after the leaf in an answer: each intermediate alone, then all roots as one. */
   readonly chainPem: readonly string[];
@@ -42,6 +44,7 @@ export function viewAt(store: OpenedStore, now: Date): AuthorityView {
     validFrom: now,
     validUntil: nextChange(published, now),
     issuer,
+    vouching: vouchingAt(store, now),
     trustBundle,
     chainPem: [...intermediates, trustBundle.pem],
     sequence: bundleSequenceAt(published, store.taints, now),
@@ -52,6 +55,16 @@ export function viewAt(store: OpenedStore, now: Date): AuthorityView {
       ...exposuresAt(store, now),
     ],
   };
+}
+
+/**
+ * The root of a tainted authority may stay in the bundle until its last leaf has expired. Whoever has its
+ * key must not turn that time into certificates of its successor.
+ */
+function vouchingAt({ issuers, taints }: OpenedStore, now: Date): readonly SigningAuthority[] {
+  const tainted = new Set(taints.map(({ id }) => id));
+  const authorities = issuers.map(({ authority }) => authority);
+  return publishedAuthoritiesAt(authorities, now).filter(({ id }) => !tainted.has(id));
 }
 
 function nextChange(published: readonly PublishedAuthority[], now: Date): Date {

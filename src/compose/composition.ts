@@ -1,5 +1,9 @@
 import { certificateFirst } from "../authn/certificate/certificate-first.ts";
-import { createCertificateAuthenticator } from "../authn/certificate/client-certificate.ts";
+import {
+  createCertificateAuthenticator,
+  createCertificateVerifier,
+  type VouchingAuthorities,
+} from "../authn/certificate/certificate-verifier.ts";
 import { acceptingForwardedCertificates } from "../authn/certificate/forwarded-certificate.ts";
 import { createTokenAuthenticator } from "../authn/token/token-authenticator.ts";
 import type { EventLog } from "../ca/audit-event.ts";
@@ -65,11 +69,17 @@ export async function compose(
   );
   const freshness = { refreshSeconds, surviveOutageSeconds: propagationSeconds };
   const { own, named } = authoritiesOf(mints, freshness);
+  const verify = createCertificateVerifier({
+    trustDomain,
+    vouchingAt: vouchingIn(own),
+    issuers,
+    cryptoProvider,
+  });
   const certificateAuthority: CertificateAuthority = {
     authenticate: acceptingForwardedCertificates(
-      trustDomain,
+      { trustDomain, verify },
       certificateFirst(
-        createCertificateAuthenticator(trustDomain),
+        createCertificateAuthenticator(verify),
         createTokenAuthenticator(trustDomain, issuers),
       ),
     ),
@@ -90,6 +100,10 @@ export async function compose(
     },
   };
   return { certificateAuthority, ...mints };
+}
+
+function vouchingIn(authorities: Authorities): VouchingAuthorities {
+  return async (now) => (await authorities.at(now)).vouching;
 }
 
 type Mints = Pick<Composition, "mint" | "signerMints">;

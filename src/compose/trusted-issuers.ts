@@ -65,9 +65,7 @@ function trustedIssuer(
   const openApi = apiOf(table, access);
   const mayUse = nameAllowList(table.namespaces);
   const nodeAccounts = new Set(table.trusted_node_accounts.map(accountName));
-  const gateways = new Map(
-    table.gateways.map(({ account, dns_names }) => [accountName(account), dns_names]),
-  );
+  const gateways = new Map(table.gateways.map((each) => [accountName(each.account), each]));
   return {
     name: table.issuer,
     audiences: table.audiences,
@@ -75,7 +73,10 @@ function trustedIssuer(
     clusterAliases: table.cluster_aliases,
     mayVouchFor: ({ namespace }) => mayUse(namespace),
     isNodeAccount: (account) => nodeAccounts.has(accountName(account)),
-    gatewayNames: gateways.size > 0 ? (account) => gateways.get(accountName(account)) : undefined,
+    gatewayNames:
+      gateways.size > 0 ? (account) => gateways.get(accountName(account))?.dns_names : undefined,
+    mayForwardIdentities: (account) =>
+      gateways.get(accountName(account))?.forwards === "identities",
     keys: issuerKeys(table, keys),
     review: reviewOf(table, openApi),
     requireNode: nodeAuthorizer(table, openApi, podsOf),

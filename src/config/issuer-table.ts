@@ -38,6 +38,8 @@ export interface NodeReachTable {
 export interface GatewayTable {
   readonly account: ServiceAccount;
   readonly dns_names: readonly string[];
+  /** What it forwards of a client: the certificate, or its name alone, as Istio's Envoy does by default. */
+  readonly forwards: "certificates" | "identities";
 }
 
 const keySet = z.transform((value: unknown, context): KeySet => {
@@ -67,6 +69,7 @@ const dnsName = z.string().check(z.refine(isDnsName, "must be the name of a host
 const gateway = z.strictObject({
   account: accountName,
   dns_names: z.array(dnsName).check(z.minLength(1), z.maxLength(32)),
+  forwards: z._default(z.enum(["certificates", "identities"]), "certificates"),
 });
 
 const oneLine = z.string().check(

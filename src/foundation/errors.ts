@@ -4,6 +4,7 @@ export type CredentialCheck =
   | "algorithm"
   | "key"
   | "signature"
+  | "authority"
   | "review"
   | "issuer"
   | "audience"

@@ -1,34 +1,41 @@
-import { CaError } from "../../foundation/errors.ts";
-import type { Bytes } from "../../pki/encoding/bytes.ts";
+import { type Bytes, bytesEqual } from "../../pki/encoding/bytes.ts";
 import { DerError, Tag } from "../../pki/encoding/der-reader.ts";
-import { parseWorkloadSpiffeId, type TrustDomain, workloadSpiffeId } from "../../pki/spiffe-id.ts";
-import { parseCertificate } from "../../pki/x509/certificate.ts";
+import { Oid } from "../../pki/encoding/object-identifiers.ts";
+import {
+  parseWorkloadSpiffeId,
+  type ServiceAccount,
+  type SpiffeId,
+  type TrustDomain,
+  workloadSpiffeId,
+} from "../../pki/spiffe-id.ts";
+import { type Certificate, parseCertificate } from "../../pki/x509/certificate.ts";
 import type { CertificateExtensions } from "../../pki/x509/certificate-extensions.ts";
-import type { Validity } from "../../pki/x509/validity.ts";
-import type { Authenticator } from "../authenticator.ts";
-import type { Caller } from "../caller.ts";
 import { rejectCredential } from "../credential-rejection.ts";
 
-/**
- * Authenticates by an X509-SVID of this mesh, as Istio's `ClientCertAuthenticator` does. istiod takes
- * every name of the certificate for the caller's; here only the SPIFFE ID counts.
- */
-export function createCertificateAuthenticator(trustDomain: TrustDomain): Authenticator {
-  return async ({ clientCertificate }, now) => {
-    if (clientCertificate) return parseClientCertificate(clientCertificate, trustDomain, now);
-    throw new CaError({ reason: "credential-missing" }, "no client certificate");
-  };
+/** A client certificate by its form, its time and its name. Its signature is not verified. */
+export interface ClientCertificate {
+  readonly certificate: Certificate;
+  readonly spiffeId: SpiffeId;
+  readonly account: ServiceAccount;
 }
 
+/** A leaf with keys of RSA-4096 has 2 kB. */
+const maximumOctets = 8192;
+
 /**
- * The workload that a client certificate names. The certificate must be a leaf that is valid at `now`,
- * with exactly one URI; names of other kinds do not count (X509-SVID §5.2).
+ * The workload that a client certificate names. The certificate must be a leaf for clients that is valid
+ * at `now`, with exactly one URI; names of other kinds do not count (X509-SVID §5.2).
  *
- * @param der A certificate whose chain the platform verified, as well as the peer's possession of its key.
+ * @param der A certificate of which nothing is known yet.
  * @throws CaError `credential-rejected` (`form`, `time`, `subject`).
  */
-export function parseClientCertificate(der: Bytes, trustDomain: TrustDomain, now: Date): Caller {
-  const { validity, uris } = readLeaf(der);
+export function parseClientCertificate(
+  der: Bytes,
+  trustDomain: TrustDomain,
+  now: Date,
+): ClientCertificate {
+  const { certificate, uris } = readLeaf(der);
+  const { validity } = certificate.toBeSigned;
   if (now < validity.notBefore || now > validity.notAfter) {
     throw rejectCredential("time", "the client certificate is not valid at this time");
   }
@@ -41,28 +48,56 @@ export function parseClientCertificate(der: Bytes, trustDomain: TrustDomain, now
     );
   }
   const { account } = workload;
-  return { spiffeId: workloadSpiffeId(trustDomain, account), account };
+  return { certificate, spiffeId: workloadSpiffeId(trustDomain, account), account };
 }
 
-interface LeafNames {
-  readonly validity: Validity;
+interface Leaf {
+  readonly certificate: Certificate;
   readonly uris: readonly string[];
 }
 
-function readLeaf(der: Bytes): LeafNames {
+function readLeaf(der: Bytes): Leaf {
   try {
-    const { validity, extensions } = parseCertificate(der).toBeSigned;
-    requireNoAuthority(extensions);
-    return { validity, uris: urisOf(extensions) };
+    if (der.length > maximumOctets) throw new DerError("longer than any leaf");
+    const certificate = parseCertificate(der);
+    const { extensions } = certificate.toBeSigned;
+    requireLeaf(extensions);
+    requireClientUse(extensions);
+    return { certificate, uris: urisOf(extensions) };
   } catch (error) {
-    if (!(error instanceof DerError)) throw error;
-    throw rejectCredential("form", `the client certificate: ${error.message}`, error);
+    throw malformed(error);
   }
 }
 
-/** X509-SVID §4.1: a signing certificate authenticates nobody. */
-function requireNoAuthority(extensions: CertificateExtensions): void {
-  extensions.basicConstraints?.value.fork().enter(Tag.sequence).finish();
+/** The refusal of a certificate that is not DER. Every other error stays as it is. */
+export function malformed(error: unknown): unknown {
+  if (!(error instanceof DerError)) return error;
+  return rejectCredential("form", `the client certificate: ${error.message}`, error);
+}
+
+const Usage = { digitalSignature: 0x80, keyCertSign: 0x04, cRLSign: 0x02 } as const;
+
+/** X509-SVID §4.1 and §4.3: a signing certificate authenticates nobody. */
+function requireLeaf({
+  basicConstraints,
+  keyUsage,
+  hasUnknownCritical,
+}: CertificateExtensions): void {
+  if (hasUnknownCritical) throw new DerError("an unknown extension is critical (RFC 5280 §4.2)");
+  basicConstraints?.value.fork().enter(Tag.sequence).finish();
+  const [, bits = 0] = keyUsage?.value.fork().content(Tag.bitString) ?? [];
+  const required = bits & (Usage.digitalSignature | Usage.keyCertSign | Usage.cRLSign);
+  if (required !== Usage.digitalSignature) throw new DerError("its key usage is no leaf's");
+}
+
+/** A serving certificate, for one, is no client's (RFC 5280 §4.2.1.12). */
+function requireClientUse({ extKeyUsage }: CertificateExtensions): void {
+  const purposes = extKeyUsage?.value.fork().enter(Tag.sequence);
+  let isClients = false;
+  while (purposes && !purposes.isDone) {
+    if (bytesEqual(purposes.element(Tag.objectIdentifier), Oid.clientAuth)) isClients = true;
+  }
+  if (!isClients) throw new DerError("it is not for clients");
 }
 
 const uriName = Tag.contextPrimitive(6);

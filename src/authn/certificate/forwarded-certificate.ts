@@ -1,73 +1,137 @@
+import type { Bytes } from "../../pki/encoding/bytes.ts";
+import { parsePem } from "../../pki/encoding/pem.ts";
 import { parseWorkloadSpiffeId, type TrustDomain, workloadSpiffeId } from "../../pki/spiffe-id.ts";
 import type { Authenticator } from "../authenticator.ts";
 import type { Caller } from "../caller.ts";
 import { rejectCredential } from "../credential-rejection.ts";
 import type { TrustedIssuer } from "../trusted-issuer.ts";
+import type { CertificateVerifier } from "./certificate-verifier.ts";
 
 /** The header in which Envoy, and so Istio, forwards the certificate of a proxy's client. */
 export const forwardedHeader = "x-forwarded-client-cert";
+
+/** The header's value for a certificate, and for its one URI, as Envoy writes them. */
+export function forwardedValue(certificatePem: string, uri: string): string {
+  return `Cert="${encodeURIComponent(certificatePem)}";URI=${uri}`;
+}
+
+/** What the clients of gateways are judged by. */
+export interface ForwardedTrust {
+  readonly trustDomain: TrustDomain;
+  readonly verify: CertificateVerifier;
+}
 
 /**
  * Authenticates the client of a gateway, as Istio's `XfccAuthenticator` does. Istio trusts the address
  * of the proxy; here the proxy must prove an account that its issuer's table calls a gateway. The
  * header of any other caller is ignored.
  *
- * A gateway may speak only for the namespaces that its issuer may vouch for.
+ * A gateway may speak only for the namespaces that its issuer may vouch for. It forwards the certificate
+ * itself, which must be a credential here too; a name alone is believed only of a gateway whose table
+ * says so.
  */
 export function acceptingForwardedCertificates(
-  trustDomain: TrustDomain,
+  trust: ForwardedTrust,
   authenticate: Authenticator,
 ): Authenticator {
-  async function clientOrCaller(header: string, proof: Promise<Caller>): Promise<Caller> {
+  async function clientOrCaller(header: string, proof: Promise<Caller>, now: Date) {
     const caller = await proof;
     const { issuer, account } = caller;
     if (!issuer?.gatewayNames?.(account)) return caller;
-    return clientOf(caller, issuer, parseForwardedUri(header), trustDomain);
+    return clientOf({ ...caller, issuer }, parseForwarded(header), trust, now);
   }
   return (credentials, now) => {
     const header = credentials.headers.get(forwardedHeader);
     const proof = authenticate(credentials, now);
-    return header === null ? proof : clientOrCaller(header, proof);
+    return header === null ? proof : clientOrCaller(header, proof, now);
   };
 }
 
-function clientOf(
-  gateway: Caller,
-  issuer: TrustedIssuer,
-  uri: string,
-  trustDomain: TrustDomain,
-): Caller {
+type Gateway = Caller & { readonly issuer: TrustedIssuer };
+
+async function clientOf(
+  gateway: Gateway,
+  forwarded: ForwardedClient,
+  trust: ForwardedTrust,
+  now: Date,
+): Promise<Caller> {
+  const client = await provedClient(gateway, forwarded, trust, now);
+  if (!gateway.issuer.mayVouchFor(client.account)) {
+    throw rejectCredential("namespace", "the gateway's issuer may not vouch for this namespace");
+  }
+  return { ...client, gateway: gateway.spiffeId };
+}
+
+async function provedClient(
+  { issuer, account }: Gateway,
+  { certificate, uri }: ForwardedClient,
+  { trustDomain, verify }: ForwardedTrust,
+  now: Date,
+): Promise<Caller> {
+  if (certificate) {
+    const client = await verify(certificate, now);
+    if (uri === undefined || uri === client.spiffeId) return client;
+    throw rejectCredential("subject", "the forwarded URI is not the certificate's");
+  }
+  if (uri === undefined) throw malformed("has neither a certificate nor a URI");
+  if (issuer.mayForwardIdentities?.(account)) return namedClient(uri, trustDomain);
+  throw rejectCredential("authority", "the gateway forwards a name without its certificate");
+}
+
+function namedClient(uri: string, trustDomain: TrustDomain): Caller {
   const workload = parseWorkloadSpiffeId(uri);
   if (workload?.trustDomain !== trustDomain) {
     throw rejectCredential("subject", "the forwarded certificate names no workload of this mesh");
   }
   const { account } = workload;
-  if (!issuer.mayVouchFor(account)) {
-    throw rejectCredential("namespace", "the gateway's issuer may not vouch for this namespace");
-  }
-  return { spiffeId: workloadSpiffeId(trustDomain, account), account, gateway: gateway.spiffeId };
+  return { spiffeId: workloadSpiffeId(trustDomain, account), account };
 }
 
-const maximumLength = 4096;
+/** The client of a gateway, as the header describes it. */
+interface ForwardedClient {
+  /** DER. */
+  readonly certificate: Bytes | undefined;
+  readonly uri: string | undefined;
+}
+
+/** The PEM of a leaf with keys of RSA-4096, each octet of it coded by three. */
+const maximumLength = 12_288;
 const pair = /^(By|Hash|Cert|Chain|Subject|URI|DNS)=("(?:[^"\\]|\\.)*"|[^",;=\\]*)$/;
 
 /**
- * The URI of the client's certificate. Two hops or two URIs are refused: nothing says which of them the
+ * Reads the header. Two hops, two certificates or two URIs are refused: nothing says which of them the
  * gateway verified.
  *
  * @throws CaError `credential-rejected` (`form`).
  */
-function parseForwardedUri(header: string): string {
-  const uris: string[] = [];
+function parseForwarded(header: string): ForwardedClient {
+  const found = new Map<string, string>();
   for (const part of header.length > maximumLength ? [""] : header.split(";")) {
-    const [, key, value] = pair.exec(part) ?? [];
-    if (key === undefined)
-      throw rejectCredential("form", "the forwarded certificate has an unknown form");
-    if (key === "URI") uris.push(value ?? "");
+    const [, key, value = ""] = pair.exec(part) ?? [];
+    if (key === undefined) throw malformed("has an unknown form");
+    if ((key === "URI" || key === "Cert") && found.has(key)) throw malformed(`has two of ${key}`);
+    found.set(key, value);
   }
-  const [uri, ...more] = uris;
-  if (uri === undefined || more.length > 0) {
-    throw rejectCredential("form", "the forwarded certificate does not have exactly one URI");
-  }
-  return uri;
+  const encoded = found.get("Cert");
+  return {
+    certificate: encoded === undefined ? undefined : parseCertificateValue(encoded),
+    uri: found.get("URI"),
+  };
+}
+
+const quotedValue = /^"((?:[A-Za-z0-9_.~+/=-]|%[0-9A-Fa-f]{2})*)"$/;
+
+/** Envoy writes PEM, URL-encoded, in quotation marks. */
+function parseCertificateValue(value: string): Bytes {
+  const [, encoded] = quotedValue.exec(value) ?? [];
+  const text = encoded?.replace(/%([0-9A-Fa-f]{2})/g, (_, hex: string) =>
+    String.fromCharCode(Number.parseInt(hex, 16)),
+  );
+  const der = text === undefined ? undefined : parsePem(text, ["CERTIFICATE"]);
+  if (!der) throw malformed("holds no certificate");
+  return der;
+}
+
+function malformed(fault: string): Error {
+  return rejectCredential("form", `the forwarded certificate ${fault}`);
 }

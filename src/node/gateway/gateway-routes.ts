@@ -1,7 +1,7 @@
 import { fromBinary, toBinary } from "@bufbuild/protobuf";
 import { Code, ConnectError } from "@connectrpc/connect";
 import { parseClientCertificate } from "../../authn/certificate/client-certificate.ts";
-import { forwardedHeader } from "../../authn/certificate/forwarded-certificate.ts";
+import { forwardedHeader, forwardedValue } from "../../authn/certificate/forwarded-certificate.ts";
 import type { EventLog } from "../../ca/audit-event.ts";
 import { CaError, messageOf } from "../../foundation/errors.ts";
 import { FetchError } from "../../foundation/json-fetch.ts";
@@ -10,6 +10,7 @@ import {
   IstioCertificateResponseSchema,
 } from "../../gen/istio/v1/auth/ca_pb.ts";
 import type { Bytes } from "../../pki/encoding/bytes.ts";
+import { toPem } from "../../pki/encoding/pem.ts";
 import type { TrustDomain } from "../../pki/spiffe-id.ts";
 import { clientCertificateKey } from "../../transport/client-certificate.ts";
 import { toConnectError } from "../../transport/rpc/connect-error.ts";
@@ -98,7 +99,8 @@ async function headersFor(
   if (clientCertificate) {
     // Looked at once more: a connection may outlive the certificate that opened it.
     const { spiffeId } = parseClientCertificate(clientCertificate, trustDomain, clock());
-    return { ...(await credentials()), [forwardedHeader]: `URI=${spiffeId}` };
+    const forwarded = forwardedValue(toPem("CERTIFICATE", clientCertificate), spiffeId);
+    return { ...(await credentials()), [forwardedHeader]: forwarded };
   }
   const authorization = header.get("authorization");
   const clusterid = header.get("clusterid");

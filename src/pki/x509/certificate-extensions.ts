@@ -31,12 +31,15 @@ const names: readonly (readonly [ExtensionName, Bytes])[] = [
 export interface CertificateExtensions
   extends Readonly<Record<ExtensionName, Extension | undefined>> {
   readonly hasUnknown: boolean;
+  /** Nobody may use a certificate with a critical extension that he does not know (RFC 5280 §4.2). */
+  readonly hasUnknownCritical: boolean;
 }
 
 type Found = { -readonly [K in keyof CertificateExtensions]: CertificateExtensions[K] };
 
 const nothingFound = (): Found => ({
   hasUnknown: false,
+  hasUnknownCritical: false,
   keyUsage: undefined,
   extKeyUsage: undefined,
   basicConstraints: undefined,
@@ -73,8 +76,12 @@ export function readExtensions(fields: DerReader): CertificateExtensions {
     if (isCritical) extension.literal(criticalTrue);
     const value = extension.enter(Tag.octetString);
     extension.finish();
-    if (name) found[name] = { isCritical, value };
-    else unknown.push(oid.element(Tag.objectIdentifier));
+    if (name) {
+      found[name] = { isCritical, value };
+      continue;
+    }
+    unknown.push(oid.element(Tag.objectIdentifier));
+    if (isCritical) found.hasUnknownCritical = true;
   }
   found.hasUnknown = unknown.length > 0;
   return found;

@@ -27,6 +27,10 @@ export interface ToBeSigned {
 export interface Certificate {
   readonly der: Bytes;
   readonly toBeSigned: ToBeSigned;
+  /** The whole TBSCertificate, which the signature covers. */
+  readonly signedBytes: Bytes;
+  /** The octets of the signature, as X.509 carries it. Nobody has verified it. */
+  readonly signature: Bytes;
 }
 
 /** A validity in milliseconds since 1970. */
@@ -47,14 +51,15 @@ export function parseCertificate(der: Bytes): Certificate {
   const outer = new DerReader(der);
   const fields = outer.enter(Tag.sequence);
   outer.finish();
-  const toBeSigned = parseToBeSigned(fields.element(Tag.sequence));
+  const signedBytes = fields.element(Tag.sequence);
+  const toBeSigned = parseToBeSigned(signedBytes);
   const algorithm = fields.element(Tag.sequence);
-  fields.bitStringOctets();
+  const signature = fields.bitStringOctets();
   fields.finish();
   if (!bytesEqual(algorithm, toBeSigned.signatureAlgorithm)) {
     throw new DerError("the signature algorithm differs inside and outside (RFC 5280 §4.1.1.2)");
   }
-  return { der, toBeSigned };
+  return { der, toBeSigned, signedBytes, signature };
 }
 
 /**

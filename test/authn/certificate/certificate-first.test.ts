@@ -1,9 +1,13 @@
 import { expect, test } from "vitest";
 import { certificateFirst } from "../../../src/authn/certificate/certificate-first.ts";
-import { createCertificateAuthenticator } from "../../../src/authn/certificate/client-certificate.ts";
+import {
+  createCertificateAuthenticator,
+  createCertificateVerifier,
+} from "../../../src/authn/certificate/certificate-verifier.ts";
 import { createTokenAuthenticator } from "../../../src/authn/token/token-authenticator.ts";
 import type { TrustedIssuer } from "../../../src/authn/trusted-issuer.ts";
 import { parseTrustDomain, type TrustDomain } from "../../../src/pki/spiffe-id.ts";
+import { webCryptoProvider } from "../../../src/pki/web-crypto-provider.ts";
 import { trustedIssuerWithoutKeys } from "../../testkit/callers/trusted-issuers.ts";
 import { refusalOf } from "../../testkit/refusal.ts";
 
@@ -13,6 +17,14 @@ const review: TrustedIssuer["review"] = {
   ask: () => Promise.reject(new Error("nobody is asked here")),
 };
 
+const verifierFor = (issuer: TrustedIssuer) =>
+  createCertificateVerifier({
+    trustDomain,
+    vouchingAt: async () => [],
+    issuers: [issuer],
+    cryptoProvider: webCryptoProvider,
+  });
+
 test.each([
   ["its keys", trustedIssuerWithoutKeys("https://a.test")],
   ["a review", trustedIssuerWithoutKeys("https://a.test", { review })],
@@ -20,7 +32,7 @@ test.each([
   "a bad certificate is the reason of the refusal if there is no token for %s to prove",
   async (_, issuer) => {
     const authenticate = certificateFirst(
-      createCertificateAuthenticator(trustDomain),
+      createCertificateAuthenticator(verifierFor(issuer)),
       createTokenAuthenticator(trustDomain, [issuer]),
     );
     const credentials = { headers: new Headers(), clientCertificate: new Uint8Array([0x30, 0]) };

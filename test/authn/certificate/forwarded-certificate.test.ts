@@ -1,51 +1,114 @@
 import { describe, expect, test } from "vitest";
 import type { Authenticator } from "../../../src/authn/authenticator.ts";
 import type { Caller } from "../../../src/authn/caller.ts";
-import { acceptingForwardedCertificates } from "../../../src/authn/certificate/forwarded-certificate.ts";
+import { createCertificateVerifier } from "../../../src/authn/certificate/certificate-verifier.ts";
+import {
+  acceptingForwardedCertificates,
+  forwardedValue,
+} from "../../../src/authn/certificate/forwarded-certificate.ts";
 import type { TrustedIssuer } from "../../../src/authn/trusted-issuer.ts";
+import { createAuthority } from "../../../src/pki/authority/self-signed-authority.ts";
+import { toPem } from "../../../src/pki/encoding/pem.ts";
 import { workloadSpiffeId } from "../../../src/pki/spiffe-id.ts";
+import { webCryptoProvider } from "../../../src/pki/web-crypto-provider.ts";
 import { createTokenKey } from "../../testkit/callers/tokens.ts";
-import { trustedIssuer } from "../../testkit/callers/trusted-issuers.ts";
-import { clusterLocal } from "../../testkit/pki/certificates.ts";
+import { trustedIssuer, trustedIssuerWithoutKeys } from "../../testkit/callers/trusted-issuers.ts";
+import { clusterLocal, tenDays } from "../../testkit/pki/certificates.ts";
+import { signClientLeaf } from "../../testkit/pki/client-leaf.ts";
 import { refusalOf } from "../../testkit/refusal.ts";
 
-const now = new Date("2026-11-21T12:00:00Z");
+const now = new Date("2026-03-02T12:00:00Z");
 const gateway = { namespace: "istio-system", name: "rampart-gateway" };
 const isGateway = (account: typeof gateway): boolean =>
   account.namespace === gateway.namespace && account.name === gateway.name;
 
 const key = await createTokenKey("ES256", "k1");
-const issuerA = trustedIssuer("https://a.test", [key], {
-  namespaces: ["foo", "istio-system"],
-  gatewayNames: (account) => (isGateway(account) ? ["istiod.istio-system.svc"] : undefined),
-});
+const gatewayNames = (account: typeof gateway) =>
+  isGateway(account) ? ["istiod.istio-system.svc"] : undefined;
+const rules = { namespaces: ["foo", "istio-system"], gatewayNames };
+const issuerA = trustedIssuer("https://a.test", [key], rules);
 const issuerB = trustedIssuer("https://b.test", [key]);
+const issuerOfEnvoys = trustedIssuer("https://e.test", [key], {
+  ...rules,
+  mayForwardIdentities: isGateway,
+});
 
 function callerOf(account: typeof gateway, issuer?: TrustedIssuer): Caller {
   return { spiffeId: workloadSpiffeId(clusterLocal, account), account, issuer };
 }
 
+const bar = "spiffe://cluster.local/ns/foo/sa/bar";
+const { authority, extractablePrivateKey } = await createAuthority(
+  clusterLocal,
+  "EC-P256",
+  tenDays,
+);
+const signer = { certificate: authority.certificate.der, privateKey: extractablePrivateKey };
+const verify = createCertificateVerifier({
+  trustDomain: clusterLocal,
+  vouchingAt: async () => [authority],
+  issuers: [trustedIssuerWithoutKeys("https://any.test")],
+  cryptoProvider: webCryptoProvider,
+});
+const pemOf = async (spiffeId: string) =>
+  toPem("CERTIFICATE", await signClientLeaf(signer, spiffeId));
+const barPem = await pemOf(bar);
+const elsewherePem = await pemOf("spiffe://cluster.local/ns/x/sa/y");
+const strangersKey = (await createAuthority(clusterLocal, "EC-P256", tenDays))
+  .extractablePrivateKey;
+const forged = toPem(
+  "CERTIFICATE",
+  await signClientLeaf({ ...signer, privateKey: strangersKey }, bar),
+);
+
 function callWith(caller: Caller, ...forwarded: readonly string[]): Promise<Caller> {
   const authenticate: Authenticator = async () => caller;
   const headers = new Headers();
   for (const value of forwarded) headers.append("x-forwarded-client-cert", value);
-  return acceptingForwardedCertificates(clusterLocal, authenticate)({ headers }, now);
+  const accepting = acceptingForwardedCertificates(
+    { trustDomain: clusterLocal, verify },
+    authenticate,
+  );
+  return accepting({ headers }, now);
 }
 
 const ofGateway = (...forwarded: readonly string[]) =>
   callWith(callerOf(gateway, issuerA), ...forwarded);
-const bar = "spiffe://cluster.local/ns/foo/sa/bar";
+const ofEnvoy = (...forwarded: readonly string[]) =>
+  callWith(callerOf(gateway, issuerOfEnvoys), ...forwarded);
+const certificate = (pem: string) => `Cert="${encodeURIComponent(pem)}"`;
+/** Envoy leaves some characters as they are that encodeURIComponent codes, and the other way round. */
+const asEnvoyCodes = (pem: string) =>
+  `Cert="${pem.replaceAll("\n", "%0A").replaceAll(" ", "%20").replaceAll("+", "%2B")}"`;
+
+const isBar = {
+  spiffeId: bar,
+  account: { namespace: "foo", name: "bar" },
+  gateway: "spiffe://cluster.local/ns/istio-system/sa/rampart-gateway",
+};
 
 describe("a gateway", () => {
   test.each([
-    ["a URI alone", `URI=${bar}`],
-    ["what Envoy writes", `By=spiffe://cluster.local/ns/x/sa/y;Hash=${"ab".repeat(32)};URI=${bar}`],
-    ["a subject in quotation marks", `Hash=ab;Subject="CN=a,O=\\"b\\"";URI=${bar};DNS=a.test`],
+    ["a certificate alone", certificate(barPem)],
+    ["a certificate and its URI", forwardedValue(barPem, bar)],
+    ["a certificate as Envoy codes it", `Hash=ab;${asEnvoyCodes(barPem)};Subject="";URI=${bar}`],
   ])("speaks for its client with %s", async (_, header) => {
-    expect(await ofGateway(header)).toEqual({
-      spiffeId: bar,
-      account: { namespace: "foo", name: "bar" },
-      gateway: "spiffe://cluster.local/ns/istio-system/sa/rampart-gateway",
+    expect(await ofGateway(header)).toEqual(isBar);
+    expect(await ofEnvoy(header)).toEqual(isBar);
+  });
+
+  test.each([
+    ["a URI alone", `URI=${bar}`],
+    [
+      "the form that Envoy writes",
+      `By=spiffe://cluster.local/ns/x/sa/y;Hash=${"ab".repeat(32)};URI=${bar}`,
+    ],
+    ["a subject in quotation marks", `Hash=ab;Subject="CN=a,O=\\"b\\"";URI=${bar};DNS=a.test`],
+  ])("speaks with %s only where its table says that a name suffices", async (_, header) => {
+    expect(await ofEnvoy(header)).toEqual(isBar);
+    expect(await refusalOf(() => ofGateway(header))).toEqual({
+      reason: "credential-rejected",
+      check: "authority",
     });
   });
 
@@ -58,23 +121,35 @@ describe("a gateway", () => {
     ["two headers", "form", [`URI=${bar}`, `URI=${bar}`]],
     ["two headers with quotation marks", "form", [`URI=${bar};Hash="a"`, `By="b";URI=${bar}`]],
     ["two URIs", "form", [`URI=${bar};URI=${bar}`]],
-    ["no URI", "form", ["Hash=ab"]],
+    ["two certificates", "form", [`${certificate(barPem)};${certificate(barPem)}`]],
+    ["neither certificate nor URI", "form", ["Hash=ab"]],
     ["nothing", "form", [""]],
     ["junk", "form", ["junk"]],
     ["a key that nobody knows", "form", [`URI=${bar};Path=x`]],
     ["a key in another case", "form", [`uri=${bar}`]],
     ["an open quotation", "form", [`URI=${bar};Subject="x`]],
-    ["too much", "form", [`URI=${bar};Subject="${"x".repeat(5000)}"`]],
+    ["too much", "form", [`URI=${bar};Subject="${"x".repeat(13_000)}"`]],
+    ["a certificate without quotation marks", "form", [certificate(barPem).replaceAll('"', "")]],
+    ["a certificate that is none", "form", ['Cert="junk"']],
+    ["an empty certificate", "form", ['Cert=""']],
+    ["a certificate with a broken code", "form", [certificate(barPem).replace("%20", "%2")]],
+    ["two PEM blocks", "form", [certificate(barPem + barPem)]],
+    ["a certificate of another key", "authority", [certificate(forged)]],
+    ["a URI that is not the certificate's", "subject", [`${certificate(barPem)};URI=${bar}2`]],
     ["a URI of another kind", "subject", ["URI=https://cluster.local/ns/foo/sa/bar"]],
     ["another trust domain", "subject", ["URI=spiffe://other.local/ns/foo/sa/bar"]],
     ["a trust domain alone", "subject", ["URI=spiffe://cluster.local"]],
     ["a URI in quotation marks", "subject", [`URI="${bar}"`]],
     ["a coded URI", "subject", ["URI=spiffe://cluster.local/ns/foo/sa/b%61r"]],
     ["a namespace that is not its issuer's", "namespace", ["URI=spiffe://cluster.local/ns/x/sa/y"]],
-  ])("is not believed with %s", async (_, check, forwarded) => {
-    expect(await refusalOf(() => ofGateway(...forwarded))).toEqual({
+    ["a certificate of such a namespace", "namespace", [certificate(elsewherePem)]],
+  ])("is not believed with %s, whatever its table says", async (_, check, forwarded) => {
+    expect(await refusalOf(() => ofEnvoy(...forwarded))).toEqual({
       reason: "credential-rejected",
       check,
+    });
+    expect(await refusalOf(() => ofGateway(...forwarded))).toMatchObject({
+      reason: "credential-rejected",
     });
   });
 });

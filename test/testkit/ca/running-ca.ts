@@ -38,12 +38,19 @@ export function randomKek(id: string): string {
   return `${id}:${btoa(String.fromCharCode(...crypto.getRandomValues(new Uint8Array(32))))}`;
 }
 
+/** The means of a CA that a test may bring along. */
+interface Means {
+  readonly cryptoProvider?: CryptoProvider;
+  readonly store?: MemoryStore;
+  /** Takes the place of the clock that the test moves. */
+  readonly clock?: () => Date;
+}
+
 /** @param values Keys of the configuration; what is not given has a value that works. */
 export async function startCa(
   values: Readonly<Record<string, unknown>> = {},
-  cryptoProvider: CryptoProvider = webCryptoProvider,
+  { cryptoProvider = webCryptoProvider, store = createMemoryStore(), ...means }: Means = {},
 ): Promise<RunningCa> {
-  const store = createMemoryStore();
   const log = createEventRecorder();
   let now = start;
   const configuration = parseConfiguration({
@@ -60,7 +67,8 @@ export async function startCa(
     return known;
   };
   const fetching = { fetchTrusting, fetchTimeoutMilliseconds: hangMilliseconds };
-  const platform = { store, signerStore, cryptoProvider, log, clock: () => now, fetching };
+  const clock = means.clock ?? (() => now);
+  const platform = { store, signerStore, cryptoProvider, log, clock, fetching };
   const { certificateAuthority, mint, signerMints } = await compose(configuration, platform);
   return {
     app: createRoutes(certificateAuthority),
@@ -68,7 +76,7 @@ export async function startCa(
     mint,
     store,
     log,
-    now: () => now,
+    now: clock,
     pass: (seconds) => {
       now = new Date(now.getTime() + seconds * 1000);
     },

@@ -1,5 +1,6 @@
 import { X509Certificate } from "node:crypto";
 import { beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { forwardedValue } from "../../../src/authn/certificate/forwarded-certificate.ts";
 import { bearer, connectJson, outcomeOf, requestOf } from "../../contract/rpc-calls.ts";
 import { issuers, issuerTables, type ServiceUnderTest } from "../../contract/service-under-test.ts";
 import { type RunningCa, startCa } from "../../testkit/ca/running-ca.ts";
@@ -8,6 +9,7 @@ import { createWorkload, type Workload } from "../../testkit/callers/workload.ts
 
 const names = ["istiod.istio-system.svc", "ca.example.com"];
 const gateway = "istio-system:rampart-gateway";
+const vm = "spiffe://cluster.local/ns/foo/sa/vm";
 const serving = { CertSigner: "serving" };
 
 let workload: Workload;
@@ -20,7 +22,10 @@ beforeAll(async () => {
 });
 
 beforeEach(async () => {
-  const gateways = [{ account: "istio-system/rampart-gateway", dns_names: names }];
+  const gateways = [
+    { account: "istio-system/rampart-gateway", dns_names: names },
+    { account: "istio-system/envoy", dns_names: names, forwards: "identities" },
+  ];
   running = await startCa({
     ISSUERS: [
       { ...issuerTables.cluster, jwks: jwksOf(key), gateways },
@@ -79,17 +84,34 @@ describe("a gateway", () => {
   });
 
   test("forwards a client whose certificate it has verified", async () => {
-    const forwarded = "Hash=ab;URI=spiffe://cluster.local/ns/foo/sa/vm";
+    const forwarded = forwardedValue((await issuedTo("foo:vm", {})).toString(), vm);
+    service.takeAudits();
     const certificate = await issuedTo(gateway, {}, { "x-forwarded-client-cert": forwarded });
-    expect(certificate.subjectAltName).toBe("URI:spiffe://cluster.local/ns/foo/sa/vm");
+    expect(certificate.subjectAltName).toBe(`URI:${vm}`);
     expect(service.takeAudits()[0]).toMatchObject({
-      spiffeId: "spiffe://cluster.local/ns/foo/sa/vm",
+      spiffeId: vm,
       gateway: "spiffe://cluster.local/ns/istio-system/sa/rampart-gateway",
     });
   });
 
+  test("forwards nobody by a name alone", async () => {
+    const outcome = await call(gateway, {}, { "x-forwarded-client-cert": `Hash=ab;URI=${vm}` });
+    expect(outcome).toMatchObject({ code: "Unauthenticated" });
+    expect(service.takeAudits()[0]).toMatchObject({
+      reason: "credential-rejected",
+      check: "authority",
+    });
+  });
+
+  test("forwards a name alone where its table says that this suffices", async () => {
+    const forwarded = { "x-forwarded-client-cert": `Hash=ab;URI=${vm}` };
+    const certificate = await issuedTo("istio-system:envoy", {}, forwarded);
+    expect(certificate.subjectAltName).toBe(`URI:${vm}`);
+  });
+
   test("does not lend its names to the client that it forwards", async () => {
-    const forwarded = "URI=spiffe://cluster.local/ns/istio-system/sa/rampart-gateway";
+    const own = "spiffe://cluster.local/ns/istio-system/sa/rampart-gateway";
+    const forwarded = forwardedValue((await issuedTo(gateway, {})).toString(), own);
     expect(await call(gateway, serving, { "x-forwarded-client-cert": forwarded })).toEqual({
       code: "InvalidArgument",
       message: "no such signer",

@@ -1,0 +1,95 @@
+import { CaError } from "../../foundation/errors.ts";
+import {
+  type SigningAuthority,
+  subjectKeyIdentifierOf,
+} from "../../pki/authority/signing-authority.ts";
+import type { CryptoProvider } from "../../pki/crypto-provider.ts";
+import { type Bytes, bytesEqual } from "../../pki/encoding/bytes.ts";
+import { Tag } from "../../pki/encoding/der-reader.ts";
+import type { TrustDomain } from "../../pki/spiffe-id.ts";
+import type { Certificate } from "../../pki/x509/certificate.ts";
+import { isSignedWith } from "../../pki/x509/certificate-signature.ts";
+import type { Authenticator } from "../authenticator.ts";
+import type { Caller } from "../caller.ts";
+import { rejectCredential } from "../credential-rejection.ts";
+import type { TrustedIssuer } from "../trusted-issuer.ts";
+import { malformed, parseClientCertificate } from "./client-certificate.ts";
+
+/**
+ * The authorities whose leaves are credentials at an instant: those of the mesh itself that are in the
+ * trust bundle and were never tainted. Additional roots and the authorities of named signers are not.
+ *
+ * @throws CaError `store-unreachable`.
+ */
+export type VouchingAuthorities = (now: Date) => Promise<readonly SigningAuthority[]>;
+
+/** All that a client certificate is judged by. */
+export interface CertificateTrust {
+  readonly trustDomain: TrustDomain;
+  readonly vouchingAt: VouchingAuthorities;
+  readonly issuers: readonly TrustedIssuer[];
+  readonly cryptoProvider: CryptoProvider;
+}
+
+/**
+ * Proves whose a client certificate is.
+ *
+ * @param der A certificate whose holder has proved to have its key; nothing else is known of it.
+ * @throws CaError `credential-rejected` (`form`, `time`, `subject`, `authority`, `namespace`),
+ *   `store-unreachable`.
+ */
+export type CertificateVerifier = (der: Bytes, now: Date) => Promise<Caller>;
+
+/**
+ * Believes a certificate for two reasons that hold now: one of this CA's own authorities has signed it,
+ * and some issuer may vouch for the account that it names. What TLS, the edge or a gateway has verified
+ * before does not count: their roots are every root of the mesh.
+ */
+export function createCertificateVerifier(trust: CertificateTrust): CertificateVerifier {
+  const { trustDomain, vouchingAt, issuers } = trust;
+  return async (der, now) => {
+    const { certificate, spiffeId, account } = parseClientCertificate(der, trustDomain, now);
+    await requireOwnSignature(certificate, await vouchingAt(now), trust.cryptoProvider);
+    if (!issuers.some((issuer) => issuer.mayVouchFor(account))) {
+      throw rejectCredential("namespace", "no issuer may vouch for this namespace any more");
+    }
+    return { spiffeId, account };
+  };
+}
+
+async function requireOwnSignature(
+  certificate: Certificate,
+  authorities: readonly SigningAuthority[],
+  cryptoProvider: CryptoProvider,
+): Promise<void> {
+  try {
+    for (const authority of authorities) {
+      if (!namesAuthority(certificate, authority)) continue;
+      if (await isSignedWith(certificate, authority.publicKey, cryptoProvider)) return;
+    }
+  } catch (error) {
+    throw malformed(error);
+  }
+  throw rejectCredential("authority", "no authority that vouches has signed the certificate");
+}
+
+/** Saves a verification for each authority of another name or another key identifier. */
+function namesAuthority({ toBeSigned }: Certificate, authority: SigningAuthority): boolean {
+  if (!bytesEqual(toBeSigned.issuer, authority.certificate.toBeSigned.subject)) return false;
+  const named = toBeSigned.extensions.authorityKeyIdentifier?.value.fork().enter(Tag.sequence);
+  const own = subjectKeyIdentifierOf(authority.certificate);
+  const keyIdentifier = Tag.contextPrimitive(0);
+  if (!own || !named?.nextIs(keyIdentifier)) return true;
+  return bytesEqual(named.content(keyIdentifier), own);
+}
+
+/**
+ * Authenticates by an X509-SVID of this mesh, as Istio's `ClientCertAuthenticator` does. istiod takes
+ * every name of the certificate for the caller's; here only the SPIFFE ID counts.
+ */
+export function createCertificateAuthenticator(verify: CertificateVerifier): Authenticator {
+  return async ({ clientCertificate }, now) => {
+    if (clientCertificate) return verify(clientCertificate, now);
+    throw new CaError({ reason: "credential-missing" }, "no client certificate");
+  };
+}

@@ -1,0 +1,193 @@
+import { beforeAll, beforeEach, describe, expect, test } from "vitest";
+import type { AuthorityStore } from "../../src/custody/authority-store.ts";
+import type { KekRing } from "../../src/custody/kek.ts";
+import { sealRoot } from "../../src/custody/root-statement.ts";
+import { sealAuthority } from "../../src/custody/seal.ts";
+import { sealTaint } from "../../src/custody/taint-statement.ts";
+import { createAdditionalRoot } from "../../src/pki/authority/additional-root.ts";
+import {
+  createAuthority,
+  type NewAuthority,
+} from "../../src/pki/authority/self-signed-authority.ts";
+import { addSeconds, wholeSeconds } from "../../src/pki/x509/validity.ts";
+import { clusterLocal, scheduleAfter } from "../testkit/ca/sealed-authorities.ts";
+import {
+  createTokenKey,
+  jwksOf,
+  mintAccountToken,
+  type TokenKey,
+} from "../testkit/callers/tokens.ts";
+import { createWorkload } from "../testkit/callers/workload.ts";
+import type { AuditLine } from "../testkit/event-recorder.ts";
+import { type HeldLeaf, leafUnder } from "../testkit/pki/held-leaf.ts";
+import type { Outcome } from "./rpc-calls.ts";
+
+/** A CA of one configuration on a platform. */
+export interface RunningService {
+  /** A call of `CreateCertificate` by the holder of a certificate that the platform has let pass. */
+  readonly call: (
+    csr: string,
+    shown: HeldLeaf | undefined,
+    headers?: Readonly<Record<string, string>>,
+  ) => Promise<Outcome>;
+  /** Removes and returns the audit events so far. */
+  readonly takeAudits: () => readonly AuditLine[];
+}
+
+/** A store on a platform, and CAs that use it one after the other, as an operator restarts one. */
+export interface ConfigurableService {
+  readonly store: AuthorityStore;
+  readonly keks: KekRing;
+  /** Starts the CA anew with these keys of its configuration. */
+  readonly start: (values: Readonly<Record<string, unknown>>) => Promise<RunningService>;
+}
+
+const hour = 3600;
+const cluster = "https://cluster.test";
+const spiffeId = (account: string) => `spiffe://cluster.local/ns/${account.replace(":", "/sa/")}`;
+
+/**
+ * The contract that a client certificate is a credential only while its reasons hold: one of the CA's own
+ * authorities that may vouch, and an issuer that may.
+ *
+ * The attacker of these stories has the keys of authorities, and passes whatever the platform verifies.
+ */
+export function describeCertificateCredentials(open: () => Promise<ConfigurableService>): void {
+  let service: ConfigurableService;
+  let key: TokenKey;
+  let csr: string;
+  let old: NewAuthority;
+  let successor: NewAuthority;
+
+  const table = (changes: object = {}) => ({ issuer: cluster, jwks: jwksOf(key), ...changes });
+  const start = (...tables: object[]) =>
+    service.start({ ISSUERS: tables.length > 0 ? tables : [table()] });
+
+  beforeAll(async () => {
+    key = await createTokenKey("ES256", "k1");
+    csr = (await createWorkload()).csrPem;
+  });
+
+  beforeEach(async () => {
+    service = await open();
+    old = await store([-4, -3, 3, 9]);
+    successor = await store([-3, -1, 5, 11]);
+  });
+
+  /** Stores an authority of which the test keeps the key; its phases begin at these hours from now. */
+  async function store(hours: readonly [number, number, number, number]): Promise<NewAuthority> {
+    const [a, b, c, d] = hours.map((each) => each * hour) as [number, number, number, number];
+    const schedule = scheduleAfter(new Date(), [a, b, c, d]);
+    const created = await createAuthority(clusterLocal, "EC-P256", schedule);
+    await service.store.put(await sealAuthority(created, clusterLocal, service.keks));
+    return created;
+  }
+
+  async function taint({ authority: { id } }: NewAuthority, seconds: number): Promise<void> {
+    const taintedAt = wholeSeconds(new Date());
+    const said = { id, taintedAt, retiresAt: addSeconds(taintedAt, seconds) };
+    await service.store.put(await sealTaint(said, clusterLocal, service.keks));
+  }
+
+  const leafOf = (of: NewAuthority, account = "istio-system:istio-ingressgateway") =>
+    leafUnder(of, spiffeId(account));
+
+  async function expectRefused(running: RunningService, shown: HeldLeaf, check: string) {
+    running.takeAudits();
+    expect(await running.call(csr, shown)).toEqual({
+      code: "Unauthenticated",
+      message: "request authentication failed",
+    });
+    expect(running.takeAudits()).toEqual([
+      expect.objectContaining({ outcome: "refused", reason: "credential-rejected", check }),
+    ]);
+  }
+
+  async function expectNothing(running: RunningService, shown: HeldLeaf): Promise<void> {
+    // A platform that verifies chains by itself may not let the certificate reach the CA.
+    expect(await running.call(csr, shown)).toMatchObject({
+      code: expect.stringMatching(/^(?:Unauthenticated|Unavailable)$/),
+    });
+  }
+
+  describe("an authority's key in other hands", () => {
+    test("makes credentials, until the authority is tainted", async () => {
+      const running = await start();
+      expect(await running.call(csr, await leafOf(old))).toHaveProperty("certChain");
+      expect(await running.call(csr, await leafOf(successor))).toHaveProperty("certChain");
+    });
+
+    test("makes none while the tainted root is in the bundle until its last leaf expires", async () => {
+      await taint(old, 8 * hour);
+      const running = await start();
+      for (const account of ["istio-system:istio-ingressgateway", "foo:bar"]) {
+        await expectRefused(running, await leafOf(old, account), "authority");
+      }
+      expect(await running.call(csr, await leafOf(successor))).toHaveProperty("certChain");
+    });
+
+    test("makes none once the tainted root has left the bundle", async () => {
+      await taint(old, 0);
+      const running = await start();
+      await expectNothing(running, await leafOf(old));
+    });
+
+    test("makes none under the names of another authority", async () => {
+      const running = await start();
+      const forged = { ...successor, extractablePrivateKey: old.extractablePrivateKey };
+      await expectNothing(running, await leafOf(forged));
+    });
+
+    test("leaves callers their tokens", async () => {
+      await taint(old, 8 * hour);
+      const running = await start();
+      const token = await mintAccountToken(key, cluster, "foo:bar", new Date());
+      const headers = { authorization: `Bearer ${token}` };
+      running.takeAudits();
+      expect(await running.call(csr, await leafOf(old), headers)).toHaveProperty("certChain");
+      expect(running.takeAudits()).toEqual([
+        expect.objectContaining({ outcome: "issued", spiffeId: spiffeId("foo:bar") }),
+      ]);
+    });
+  });
+
+  describe("an additional root", () => {
+    test("makes no credential", async () => {
+      const foreign = await createAuthority(
+        clusterLocal,
+        "EC-P256",
+        scheduleAfter(new Date(), [-hour, -hour, hour, hour]),
+      );
+      const root = await createAdditionalRoot(foreign.authority.certificate.der, new Date(0));
+      await service.store.put(await sealRoot(root, clusterLocal, service.keks));
+      const running = await start();
+      await expectRefused(running, await leafOf(foreign), "authority");
+    });
+
+    test("that is no root of the mesh makes none either", async () => {
+      const schedule = scheduleAfter(new Date(), [-hour, -hour, hour, hour]);
+      const stranger = await createAuthority(clusterLocal, "EC-P256", schedule);
+      await expectNothing(await start(), await leafOf(stranger));
+    });
+  });
+
+  describe("an issuer", () => {
+    const workload = "shop:cart";
+
+    test("that is removed ends the renewals of its callers", async () => {
+      const leaf = await leafOf(old, workload);
+      expect(await (await start()).call(csr, leaf)).toHaveProperty("certChain");
+      const other = table({ issuer: "https://other.test", namespaces: ["other"] });
+      await expectRefused(await start(other), leaf, "namespace");
+    });
+
+    test("that is narrowed ends them for the namespaces that it has lost", async () => {
+      const leaf = await leafOf(old, workload);
+      const wide = await start(table({ namespaces: ["shop", "foo"] }));
+      expect(await wide.call(csr, leaf)).toHaveProperty("certChain");
+      const narrow = await start(table({ namespaces: ["foo"] }));
+      await expectRefused(narrow, leaf, "namespace");
+      expect(await narrow.call(csr, await leafOf(old, "foo:bar"))).toHaveProperty("certChain");
+    });
+  });
+}

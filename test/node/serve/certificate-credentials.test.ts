@@ -1,0 +1,42 @@
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, describe } from "vitest";
+import { importKek } from "../../../src/custody/kek.ts";
+import { openFileStore } from "../../../src/node/files/file-store.ts";
+import { parseBase64 } from "../../../src/pki/encoding/base64.ts";
+import { describeCertificateCredentials } from "../../contract/certificate-credentials.ts";
+import { randomKek } from "../../testkit/ca/running-ca.ts";
+import { serveCa, servedName } from "../../testkit/ca/served-ca.ts";
+import { nativeClient } from "../../testkit/network/native-grpc.ts";
+
+const ends: (() => Promise<void>)[] = [];
+
+afterEach(async () => {
+  for (const end of ends.splice(0).toReversed()) await end();
+});
+
+describe("over TLS", () =>
+  describeCertificateCredentials(async () => {
+    const KEK = randomKek("k1");
+    const STORE_DIRECTORY = await mkdtemp(join(tmpdir(), "rampart-"));
+    ends.push(() => rm(STORE_DIRECTORY, { recursive: true }));
+    return {
+      store: await openFileStore(STORE_DIRECTORY),
+      keks: [await importKek("k1", parseBase64(KEK.slice(3)) ?? new Uint8Array())],
+      start: async (values) => {
+        const served = await serveCa({ KEK, STORE_DIRECTORY, ...values });
+        ends.push(served.end);
+        const roots = await served.bundle();
+        return {
+          call: async (csr, leaf, headers) => {
+            const client = nativeClient(served.port, servedName, { roots, ...leaf });
+            const outcome = await client.createCertificate({ csr }, headers);
+            client.close();
+            return outcome;
+          },
+          takeAudits: () => served.log.audits.splice(0),
+        };
+      },
+    };
+  }));
