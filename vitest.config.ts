@@ -7,7 +7,7 @@ import {
   reviewedTables,
 } from "./test/contract/service-under-test.ts";
 import { LongestFirst } from "./test/longest-first.ts";
-import { hangMilliseconds } from "./test/testkit/hang-limit.ts";
+import { hangMilliseconds } from "./test/testkit/time/hang-limit.ts";
 import { createInternet, reviewingApi, stormIssuer } from "./test/worker/internet.ts";
 
 const prebundled = [

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { type AuditEvent, createEventLog } from "../../src/ca/audit-event.ts";
-import { parseLogLine } from "../testkit/log-lines.ts";
+import { parseLogLine } from "../testkit/log/log-lines.ts";
 
 const time = new Date("2026-11-21T12:00:00Z");
 

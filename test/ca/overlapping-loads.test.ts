@@ -10,7 +10,7 @@ import {
   scheduleAfter,
   sealNewAuthority,
 } from "../testkit/ca/sealed-authorities.ts";
-import { createEventRecorder } from "../testkit/event-recorder.ts";
+import { createEventRecorder } from "../testkit/log/event-recorder.ts";
 
 const start = new Date("2026-11-21T12:00:00Z");
 

@@ -10,13 +10,19 @@ import {
   type TokenKey,
 } from "../testkit/callers/tokens.ts";
 import {
+  configurationOf,
+  expectOneFault,
+  faultsOf,
+  issuer,
+  issuersOf,
+} from "../testkit/configuration.ts";
+import {
   apiCredential,
   type FakeApiServer,
   goodReview,
   startApiServer,
 } from "../testkit/kubernetes/api-server.ts";
 import { refusalOf } from "../testkit/refusal.ts";
-import { configurationOf, expectOneFault, faultsOf, issuer, issuersOf } from "./faults.ts";
 
 const server = "https://10.0.0.1:6443";
 const credential = "CLUSTER_CREDENTIAL_A";

@@ -1,7 +1,14 @@
 import { describe, expect, test } from "vitest";
 import { configurationKeys, parseConfiguration } from "../../src/config/configuration.ts";
 import { ConfigurationError } from "../../src/foundation/configuration-error.ts";
-import { configurationOf, day, expectOneFault, faultsOf, issuer, randomKek } from "./faults.ts";
+import {
+  configurationOf,
+  day,
+  expectOneFault,
+  faultsOf,
+  issuer,
+  randomKek,
+} from "../testkit/configuration.ts";
 
 test("has these keys, in this order", () => {
   expect(configurationKeys).toEqual([

@@ -7,7 +7,7 @@ import {
   faultsOf,
   issuer,
   issuersOf,
-} from "./faults.ts";
+} from "../testkit/configuration.ts";
 
 let publicKeys: { keys: JWK[] };
 let privateKeys: { keys: JWK[] };

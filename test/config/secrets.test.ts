@@ -11,7 +11,7 @@ import {
   issuer,
   randomKek,
   type Values,
-} from "./faults.ts";
+} from "../testkit/configuration.ts";
 
 let publicKeys: { keys: JWK[] };
 

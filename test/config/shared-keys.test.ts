@@ -1,6 +1,6 @@
 import { beforeAll, describe, expect, test } from "vitest";
 import { createTokenKey, jwksOf, type TokenKey } from "../testkit/callers/tokens.ts";
-import { configurationOf } from "./faults.ts";
+import { configurationOf } from "../testkit/configuration.ts";
 
 let one: TokenKey;
 let other: TokenKey;

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { configurationOf, expectOneFault, issuer } from "./faults.ts";
+import { configurationOf, expectOneFault, issuer } from "../testkit/configuration.ts";
 
 const callers = [{ issuer }];
 

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { formatTaintedAuthorities } from "../../src/config/tainted-authorities.ts";
-import { configurationOf, expectOneFault, faultsOf } from "./faults.ts";
+import { configurationOf, expectOneFault, faultsOf } from "../testkit/configuration.ts";
 
 const id = "79d5a07c3b12ee0179d5a07c3b12ee0179d5a07c";
 const instant = new Date("2027-01-31T12:00:00Z");

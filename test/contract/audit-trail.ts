@@ -1,7 +1,7 @@
 import { beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { mintToken, serviceAccountClaims } from "../testkit/callers/tokens.ts";
 import { createWorkload, type Workload, withBrokenSignature } from "../testkit/callers/workload.ts";
-import type { AuditLine } from "../testkit/event-recorder.ts";
+import type { AuditLine } from "../testkit/log/event-recorder.ts";
 import {
   bearer,
   type CertificateCall,

@@ -18,7 +18,7 @@ import {
   type TokenKey,
 } from "../testkit/callers/tokens.ts";
 import { createWorkload } from "../testkit/callers/workload.ts";
-import type { AuditLine } from "../testkit/event-recorder.ts";
+import type { AuditLine } from "../testkit/log/event-recorder.ts";
 import { type HeldLeaf, leafUnder } from "../testkit/pki/held-leaf.ts";
 import type { Outcome } from "./rpc-calls.ts";
 

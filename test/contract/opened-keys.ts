@@ -5,7 +5,7 @@ import { parseConfiguration } from "../../src/config/configuration.ts";
 import type { AuthorityKey } from "../../src/pki/authority/self-signed-authority.ts";
 import type { CryptoProvider } from "../../src/pki/crypto-provider.ts";
 import { createMemoryStore } from "../testkit/ca/memory-store.ts";
-import { createEventRecorder } from "../testkit/event-recorder.ts";
+import { createEventRecorder } from "../testkit/log/event-recorder.ts";
 import { expectNothingExportable } from "../testkit/reachable-keys.ts";
 
 const now = new Date("2026-11-21T12:00:00Z");

@@ -1,5 +1,5 @@
 import type { TokenKey } from "../testkit/callers/tokens.ts";
-import type { AuditLine } from "../testkit/event-recorder.ts";
+import type { AuditLine } from "../testkit/log/event-recorder.ts";
 
 /** The issuers that a service under test trusts. Those that answer publish `key`. */
 export const issuers = {

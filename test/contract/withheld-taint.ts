@@ -7,7 +7,7 @@ import { parseConfiguration } from "../../src/config/configuration.ts";
 import type { AuthorityStore, StoredRecord } from "../../src/custody/authority-store.ts";
 import type { CryptoProvider } from "../../src/pki/crypto-provider.ts";
 import { createRoutes } from "../../src/transport/http/routes.ts";
-import { createEventRecorder } from "../testkit/event-recorder.ts";
+import { createEventRecorder } from "../testkit/log/event-recorder.ts";
 
 const now = new Date("2026-11-21T12:00:00Z");
 const instant = "2026-11-21T12:00:00Z";

@@ -3,7 +3,7 @@ import { createClusterTrustBundle } from "../../src/delivery/cluster-trust-bundl
 import { FetchError } from "../../src/foundation/json-fetch.ts";
 import type { KubernetesRequest, SendRequest } from "../../src/kubernetes/client.ts";
 import { addSeconds } from "../../src/pki/x509/validity.ts";
-import { createEventRecorder } from "../testkit/event-recorder.ts";
+import { createEventRecorder } from "../testkit/log/event-recorder.ts";
 
 const start = new Date("2026-11-21T12:00:00Z");
 const bundle = { pem: "the roots", sequence: 7 };

@@ -3,14 +3,14 @@ import { createConfigMapDelivery } from "../../src/delivery/config-map-delivery.
 import type { RootDelivery } from "../../src/delivery/root-delivery.ts";
 import { createKubernetesClient } from "../../src/kubernetes/client.ts";
 import { addSeconds } from "../../src/pki/x509/validity.ts";
-import { createEventRecorder, type EventRecorder } from "../testkit/event-recorder.ts";
-import { eventually } from "../testkit/eventually.ts";
 import {
   namespaceOf,
   startWatchedApi,
   type WatchedApi,
   watchedToken,
 } from "../testkit/kubernetes/watched-api.ts";
+import { createEventRecorder, type EventRecorder } from "../testkit/log/event-recorder.ts";
+import { eventually } from "../testkit/time/eventually.ts";
 
 const start = new Date("2026-11-21T12:00:00Z");
 const bundle = { pem: "the roots", sequence: 7 };

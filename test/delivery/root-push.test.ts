@@ -4,19 +4,19 @@ import { rootTargets } from "../../src/compose/root-targets.ts";
 import type { PushLimits } from "../../src/delivery/push-budget.ts";
 import { createRootPush, type RootPush } from "../../src/delivery/root-push.ts";
 import { fetchTrusting } from "../../src/host/node-fetch.ts";
-import { configurationOf } from "../config/faults.ts";
 import { type RunningCa, startCa } from "../testkit/ca/running-ca.ts";
-import { createEventRecorder, type EventRecorder } from "../testkit/event-recorder.ts";
-import { eventually } from "../testkit/eventually.ts";
-import { hangMilliseconds } from "../testkit/hang-limit.ts";
+import { configurationOf } from "../testkit/configuration.ts";
 import {
   namespaceOf,
   startWatchedApi,
   type WatchedApi,
   watchedToken,
 } from "../testkit/kubernetes/watched-api.ts";
+import { createEventRecorder, type EventRecorder } from "../testkit/log/event-recorder.ts";
+import { eventually } from "../testkit/time/eventually.ts";
+import { hangMilliseconds } from "../testkit/time/hang-limit.ts";
 
-import { createVirtualTimeouts, type VirtualTimeouts } from "../testkit/virtual-timeouts.ts";
+import { createVirtualTime, type VirtualTime } from "../testkit/time/virtual-time.ts";
 
 const credential = "CLUSTER_CREDENTIAL_A";
 const limits: PushLimits = {
@@ -30,13 +30,13 @@ let ca: RunningCa;
 let api: WatchedApi;
 let other: WatchedApi;
 let log: EventRecorder;
-let time: VirtualTimeouts;
+let time: VirtualTime;
 
 beforeEach(async () => {
   [api, other, ca] = await Promise.all([startWatchedApi(), startWatchedApi(), startCa()]);
   await ca.found();
   log = createEventRecorder();
-  time = createVirtualTimeouts();
+  time = createVirtualTime(new Date());
   for (const each of [api, other]) {
     for (const name of ["default", "kube-system", "shop"]) each.put(namespaceOf(name));
   }

@@ -5,7 +5,7 @@ import { createRemoteJWKSet, decodeJwt, decodeProtectedHeader, jwtVerify } from 
 import { expect, onTestFinished, test } from "vitest";
 import { type DevelopmentCluster, startDevelopmentCluster } from "../../dev/cluster.ts";
 import { OperatorError } from "../../src/foundation/operator-error.ts";
-import { temporaryFolder } from "./temporary-folder.ts";
+import { temporaryFolder } from "../testkit/temporary-folder.ts";
 
 async function startCluster(folder?: string): Promise<DevelopmentCluster> {
   const cluster = await startDevelopmentCluster({

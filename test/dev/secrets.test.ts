@@ -5,7 +5,7 @@ import { expect, test } from "vitest";
 import { prepareDevelopmentSecrets } from "../../dev/secrets.ts";
 import { parseConfiguration } from "../../src/config/configuration.ts";
 import { OperatorError } from "../../src/foundation/operator-error.ts";
-import { temporaryFolder } from "./temporary-folder.ts";
+import { temporaryFolder } from "../testkit/temporary-folder.ts";
 
 const issuer = "http://127.0.0.1:8788";
 const now = new Date("2026-11-21T23:59:59Z");

@@ -13,10 +13,10 @@ import { webCryptoProvider } from "../../src/pki/web-crypto-provider.ts";
 import { addSeconds } from "../../src/pki/x509/validity.ts";
 import { createKvStore } from "../../src/worker/kv-store.ts";
 import { clusterLocal } from "../testkit/ca/sealed-authorities.ts";
-import { createEventRecorder } from "../testkit/event-recorder.ts";
+import { createEventRecorder } from "../testkit/log/event-recorder.ts";
+import type { PeerCredentials } from "../testkit/network/tls-peer.ts";
 import { type ClockedCa, type ClockedCas, startClockedCas } from "./clocked-ca.ts";
 import { issuers, leafSeconds, liveUntilNow, meet, rootsOf, signerOf } from "./mesh.ts";
-import type { PeerCredentials } from "./tls-peer.ts";
 
 const configuration = {
   TRUST_DOMAIN: "cluster.local",

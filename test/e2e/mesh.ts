@@ -1,8 +1,8 @@
 import { X509Certificate } from "node:crypto";
 import { createWorkloadKey } from "../../dev/certificate-request.ts";
 import { createTokenKey, jwksOf, mintAccountToken } from "../testkit/callers/tokens.ts";
+import { handshake, type PeerCredentials } from "../testkit/network/tls-peer.ts";
 import type { ClockedCa } from "./clocked-ca.ts";
-import { handshake, type PeerCredentials } from "./tls-peer.ts";
 
 const issuer = "https://cluster.test";
 const tokenKey = await createTokenKey("ES256", "key-1");

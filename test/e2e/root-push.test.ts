@@ -2,13 +2,13 @@ import { randomBytes } from "node:crypto";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { createTestHarness } from "wrangler";
 import type { KvNamespace } from "../../src/worker/kv-store.ts";
-import { eventually } from "../testkit/eventually.ts";
 import {
   namespaceOf,
   startWatchedApi,
   type WatchedApi,
   watchedToken,
 } from "../testkit/kubernetes/watched-api.ts";
+import { eventually } from "../testkit/time/eventually.ts";
 
 const credential = "CLUSTER_CREDENTIAL_A";
 const apis: readonly WatchedApi[] = await Promise.all(Array.from({ length: 4 }, startWatchedApi));

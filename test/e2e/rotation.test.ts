@@ -2,9 +2,9 @@ import { randomBytes } from "node:crypto";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { createWorkloadKey } from "../../dev/certificate-request.ts";
 import { addSeconds } from "../../src/pki/x509/validity.ts";
+import { handshake, type PeerCredentials } from "../testkit/network/tls-peer.ts";
 import { type ClockedCa, type ClockedCas, startClockedCas } from "./clocked-ca.ts";
 import { issuers, leafSeconds, liveUntilNow, meet, obtain, rootsOf, signerOf } from "./mesh.ts";
-import { handshake, type PeerCredentials } from "./tls-peer.ts";
 
 /** How old a CA is, in lives of a leaf, and what happens during the last of them. */
 const stories: readonly [number, string, { signers: number; bundles: number[] }][] = [

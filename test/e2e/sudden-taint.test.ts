@@ -1,17 +1,17 @@
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
-import { pemsOf, SdsStream } from "../agent/sds/sds-client.ts";
-import { startTestAgent } from "../agent/stories/running-agent.ts";
 import { issuerTables } from "../contract/service-under-test.ts";
-import { temporaryFolder } from "../dev/temporary-folder.ts";
+import { startTestAgent } from "../testkit/agent/running-agent.ts";
+import { pemsOf, SdsStream } from "../testkit/agent/sds-client.ts";
 import { randomKek } from "../testkit/ca/running-ca.ts";
 import { createTokenKey, jwksOf, mintAccountToken } from "../testkit/callers/tokens.ts";
-import { eventually } from "../testkit/eventually.ts";
-import { parseLog } from "../testkit/log-lines.ts";
+import { parseLog } from "../testkit/log/log-lines.ts";
 import { startLoopbackServer } from "../testkit/network/loopback-server.ts";
 import { createOperatorFolder, rampart } from "../testkit/programs/command-line.ts";
 import { serveToml, startServeProcess } from "../testkit/programs/serve-process.ts";
+import { temporaryFolder } from "../testkit/temporary-folder.ts";
+import { eventually } from "../testkit/time/eventually.ts";
 
 const tokenKey = await createTokenKey("ES256", "key-1");
 const { issuer } = issuerTables.cluster;

@@ -5,7 +5,7 @@ import {
   type Level,
   type OperationalEvent,
 } from "../../src/foundation/event-log.ts";
-import { parseLogLine } from "../testkit/log-lines.ts";
+import { parseLogLine } from "../testkit/log/log-lines.ts";
 
 const time = new Date("2026-11-21T12:00:00+02:00");
 

@@ -2,8 +2,8 @@ import type { OutgoingHttpHeaders, RequestListener, ServerResponse } from "node:
 import { describe, expect, test } from "vitest";
 import { createJsonFetch, FetchError } from "../../src/foundation/json-fetch.ts";
 import { fetchTrusting } from "../../src/host/node-fetch.ts";
-import { hangMilliseconds } from "../testkit/hang-limit.ts";
 import { startLoopbackServer } from "../testkit/network/loopback-server.ts";
+import { hangMilliseconds } from "../testkit/time/hang-limit.ts";
 
 const fetchJson = createJsonFetch(fetchTrusting(undefined), hangMilliseconds);
 

@@ -4,9 +4,9 @@ import { expect, onTestFinished, test } from "vitest";
 import { pause } from "../../src/foundation/pause.ts";
 import { BundleFollower, type BundleFollowerOptions } from "../../src/host/bundle-follower.ts";
 import { addSeconds } from "../../src/pki/x509/validity.ts";
-import { createTestAuthority } from "../agent/identity/test-authority.ts";
-import { hangMilliseconds } from "../testkit/hang-limit.ts";
+import { createTestAuthority } from "../testkit/agent/test-authority.ts";
 import { startLoopbackServer } from "../testkit/network/loopback-server.ts";
+import { hangMilliseconds } from "../testkit/time/hang-limit.ts";
 
 const root = await createTestAuthority();
 const keys = [{ use: "x509-svid", kty: "EC", x5c: [root.certificate.raw.toString("base64")] }];

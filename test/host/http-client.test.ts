@@ -3,9 +3,9 @@ import type { Socket } from "node:net";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { FetchError } from "../../src/foundation/json-fetch.ts";
 import { createHttpClient, type OutgoingRequest, parseTarget } from "../../src/host/http-client.ts";
-import { eventually } from "../testkit/eventually.ts";
 import { startTlsServer } from "../testkit/network/loopback-tls.ts";
 import { type RawAnswer, rawResponse, startRawServer } from "../testkit/network/raw-server.ts";
+import { eventually } from "../testkit/time/eventually.ts";
 
 const answered = (body: string): string => rawResponse("200 OK", "text/plain", body);
 

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { recur } from "../../src/host/recurrence.ts";
-import { eventually } from "../testkit/eventually.ts";
-import { createVirtualTime } from "../testkit/virtual-time.ts";
+import { eventually } from "../testkit/time/eventually.ts";
+import { createVirtualTime } from "../testkit/time/virtual-time.ts";
 
 const ignore = (): void => {};
 

@@ -3,8 +3,8 @@ import { join } from "node:path";
 import { expect, test } from "vitest";
 import { OperatorError } from "../../src/foundation/operator-error.ts";
 import { readRootFile } from "../../src/host/root-file.ts";
-import { createTestAuthority } from "../agent/identity/test-authority.ts";
-import { temporaryFolder } from "../dev/temporary-folder.ts";
+import { createTestAuthority } from "../testkit/agent/test-authority.ts";
+import { temporaryFolder } from "../testkit/temporary-folder.ts";
 
 const { pem } = await createTestAuthority("root");
 const { pem: second } = await createTestAuthority("second");

@@ -3,7 +3,7 @@ import { generateSubjectKey } from "../../src/agent/identity/subject-key.ts";
 import { FetchError } from "../../src/foundation/json-fetch.ts";
 import { parseCertificates } from "../../src/host/certificates.ts";
 import { parseSpiffeBundle } from "../../src/host/spiffe-bundle.ts";
-import { createTestAuthority } from "../agent/identity/test-authority.ts";
+import { createTestAuthority } from "../testkit/agent/test-authority.ts";
 import { workload } from "../testkit/pki/certificates.ts";
 
 const authority = await createTestAuthority("a");

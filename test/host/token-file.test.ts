@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { OperatorError } from "../../src/foundation/operator-error.ts";
 import { readTokenFile, readTokenFileIfAny } from "../../src/host/token-file.ts";
-import { temporaryFolder } from "../dev/temporary-folder.ts";
+import { temporaryFolder } from "../testkit/temporary-folder.ts";
 
 async function tokenFile(content: string | Uint8Array): Promise<string> {
   const file = join(await temporaryFolder(), "token");

@@ -8,7 +8,6 @@ import { createPodWatch, podsTrustedSeconds } from "../../src/kubernetes/pod-wat
 import type { Pods } from "../../src/kubernetes/pods.ts";
 import { addSeconds } from "../../src/pki/x509/validity.ts";
 import { describeNodeChecks, now, onNode, ztunnel } from "../contract/node-checks.ts";
-import { eventually } from "../testkit/eventually.ts";
 import { type FakePod, podJson } from "../testkit/kubernetes/api-server.ts";
 import {
   startWatchedApi,
@@ -16,6 +15,7 @@ import {
   watchedToken,
 } from "../testkit/kubernetes/watched-api.ts";
 import { refusalOf } from "../testkit/refusal.ts";
+import { eventually } from "../testkit/time/eventually.ts";
 
 /** A lookup that finds nothing, so that every positive answer comes from the watch. */
 const emptyLookup: Pods = { find: async () => undefined, isOn: async () => false };

@@ -6,7 +6,7 @@ import { createKvStore } from "../../src/worker/kv-store.ts";
 import { createWorker } from "../../src/worker/worker.ts";
 import { describeCertificateCredentials } from "../contract/certificate-credentials.ts";
 import { connectBinary, outcomeOf, requestOf } from "../contract/rpc-calls.ts";
-import { parseLogLine } from "../testkit/log-lines.ts";
+import { parseLogLine } from "../testkit/log/log-lines.ts";
 
 const lines: string[] = [];
 

@@ -4,9 +4,9 @@ import { beforeAll, describe, expect, test, vi } from "vitest";
 import { describeCertificateService } from "../contract/certificate-service.ts";
 import { issuers, origin, type ReviewingService } from "../contract/service-under-test.ts";
 import { createTokenKey, jwksOf } from "../testkit/callers/tokens.ts";
-import type { AuditLine } from "../testkit/event-recorder.ts";
-import { eventually } from "../testkit/eventually.ts";
-import { parseLogLine } from "../testkit/log-lines.ts";
+import type { AuditLine } from "../testkit/log/event-recorder.ts";
+import { parseLogLine } from "../testkit/log/log-lines.ts";
+import { eventually } from "../testkit/time/eventually.ts";
 import { registry, reviewingApi } from "./internet.ts";
 import worker from "./patient-worker.ts";
 

@@ -5,7 +5,7 @@ import { bearer, connectJson, type Outcome, outcomeOf, requestOf } from "../cont
 import { issuers, type ServiceUnderTest } from "../contract/service-under-test.ts";
 import { createTokenKey, jwksOf } from "../testkit/callers/tokens.ts";
 import { createWorkload, type Workload } from "../testkit/callers/workload.ts";
-import { eventually } from "../testkit/eventually.ts";
+import { eventually } from "../testkit/time/eventually.ts";
 import worker from "./patient-worker.ts";
 
 let workload: Workload;

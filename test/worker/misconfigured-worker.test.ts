@@ -4,7 +4,7 @@ import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import { createWorker } from "../../src/worker/worker.ts";
 import { callWithClient, protocols } from "../contract/rpc-calls.ts";
 import { origin } from "../contract/service-under-test.ts";
-import { parseLogLine } from "../testkit/log-lines.ts";
+import { parseLogLine } from "../testkit/log/log-lines.ts";
 
 type Environment = Readonly<Record<string, unknown>>;
 

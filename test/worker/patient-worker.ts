@@ -1,5 +1,5 @@
 import { createWorker, type Worker } from "../../src/worker/worker.ts";
-import { hangMilliseconds } from "../testkit/hang-limit.ts";
+import { hangMilliseconds } from "../testkit/time/hang-limit.ts";
 
 /** The Worker as its main module makes it, but for time: on a slow machine an issuer may be slow. */
 const worker: Worker = createWorker({

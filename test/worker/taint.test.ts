@@ -8,7 +8,7 @@ import { wholeSeconds } from "../../src/pki/x509/validity.ts";
 import { createKvStore } from "../../src/worker/kv-store.ts";
 import { origin } from "../contract/service-under-test.ts";
 import { clusterLocal } from "../testkit/ca/sealed-authorities.ts";
-import { eventually } from "../testkit/eventually.ts";
+import { eventually } from "../testkit/time/eventually.ts";
 import worker from "./patient-worker.ts";
 
 const get = (path: string, headers: HeadersInit = {}) =>

@@ -2,8 +2,8 @@ import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { expect, onTestFinished, test } from "vitest";
 import { EnvoyProcess } from "../../../src/agent/envoy/envoy-process.ts";
-import { createEventRecorder } from "../../testkit/event-recorder.ts";
-import { hangMilliseconds } from "../../testkit/hang-limit.ts";
+import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
+import { hangMilliseconds } from "../../testkit/time/hang-limit.ts";
 
 /** Supervises a script of Node in place of Envoy. */
 function supervise(script: string, adminUrl?: string) {

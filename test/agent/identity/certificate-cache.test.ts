@@ -8,10 +8,10 @@ import {
 } from "../../../src/agent/identity/certificate-cache.ts";
 import { generateSubjectKey } from "../../../src/agent/identity/subject-key.ts";
 import { parseIssuance } from "../../../src/agent/identity/x509-svid.ts";
-import { createEventRecorder, type EventRecorder } from "../../testkit/event-recorder.ts";
+import { createTestAuthority, expiresAt } from "../../testkit/agent/test-authority.ts";
+import { createEventRecorder, type EventRecorder } from "../../testkit/log/event-recorder.ts";
 import { workload } from "../../testkit/pki/certificates.ts";
-import { temporaryFolder } from "../stories/running-agent.ts";
-import { createTestAuthority, expiresAt } from "./test-authority.ts";
+import { temporaryFolder } from "../../testkit/temporary-folder.ts";
 
 const spiffeId = workload("foo", "bar");
 const now = new Date("2026-11-21T12:00:01Z");

@@ -4,9 +4,9 @@ import { generateSubjectKey } from "../../../src/agent/identity/subject-key.ts";
 import { type Issuance, parseIssuance } from "../../../src/agent/identity/x509-svid.ts";
 import { IssuanceError } from "../../../src/agent/issuance/issuance-error.ts";
 import { TrustRoots } from "../../../src/agent/trust/trust-roots.ts";
-import { createEventRecorder, type EventRecorder } from "../../testkit/event-recorder.ts";
+import { createTestAuthority, type TestAuthority } from "../../testkit/agent/test-authority.ts";
+import { createEventRecorder, type EventRecorder } from "../../testkit/log/event-recorder.ts";
 import { workload } from "../../testkit/pki/certificates.ts";
-import { createTestAuthority, type TestAuthority } from "./test-authority.ts";
 
 const spiffeId = workload("foo", "bar");
 const root = await createTestAuthority("root");

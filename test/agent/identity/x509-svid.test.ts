@@ -2,8 +2,8 @@ import { expect, test } from "vitest";
 import { generateSubjectKey } from "../../../src/agent/identity/subject-key.ts";
 import { chainPem, parseIssuance } from "../../../src/agent/identity/x509-svid.ts";
 import { IssuanceError } from "../../../src/agent/issuance/issuance-error.ts";
+import { createTestAuthority, expiresAt, issuedAt } from "../../testkit/agent/test-authority.ts";
 import { workload } from "../../testkit/pki/certificates.ts";
-import { createTestAuthority, expiresAt, issuedAt } from "./test-authority.ts";
 
 const spiffeId = workload("foo", "bar");
 const now = new Date("2026-11-21T12:00:01Z");

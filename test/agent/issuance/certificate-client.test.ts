@@ -18,11 +18,11 @@ import {
   type IstioCertificateRequest,
   IstioCertificateService,
 } from "../../../src/gen/istio/v1/auth/ca_pb.ts";
-import { createEventRecorder } from "../../testkit/event-recorder.ts";
-import { hangMilliseconds } from "../../testkit/hang-limit.ts";
+import { createTestAuthority } from "../../testkit/agent/test-authority.ts";
+import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
 import { workload } from "../../testkit/pki/certificates.ts";
-import { createTestAuthority } from "../identity/test-authority.ts";
-import { temporaryFolder } from "../stories/running-agent.ts";
+import { temporaryFolder } from "../../testkit/temporary-folder.ts";
+import { hangMilliseconds } from "../../testkit/time/hang-limit.ts";
 
 const spiffeId = workload("foo", "bar");
 const now = new Date("2026-11-21T12:00:01Z");

@@ -7,9 +7,9 @@ import { beforeEach, expect, onTestFinished, test } from "vitest";
 import { parseWorkloadFile, startFileFeed } from "../../../src/agent/node-mode/file-feed.ts";
 import { startSocketFeed } from "../../../src/agent/node-mode/socket-feed.ts";
 import type { Workload, WorkloadListener } from "../../../src/agent/node-mode/workload.ts";
-import { createEventRecorder, type EventRecorder } from "../../testkit/event-recorder.ts";
+import { createEventRecorder, type EventRecorder } from "../../testkit/log/event-recorder.ts";
 import { clusterLocal } from "../../testkit/pki/certificates.ts";
-import { temporaryFolder } from "../stories/running-agent.ts";
+import { temporaryFolder } from "../../testkit/temporary-folder.ts";
 
 /** Records what it receives, and can be waited for. */
 class RecordingListener implements WorkloadListener {

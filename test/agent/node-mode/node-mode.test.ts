@@ -1,8 +1,9 @@
 import { writeFile } from "node:fs/promises";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { pemsOf, SdsStream } from "../sds/sds-client.ts";
-import { type HttpCa, startHttpCa } from "../stories/http-ca.ts";
-import { runAgent, temporaryFolder } from "../stories/running-agent.ts";
+import { type HttpCa, startHttpCa } from "../../testkit/agent/http-ca.ts";
+import { runAgent } from "../../testkit/agent/running-agent.ts";
+import { pemsOf, SdsStream } from "../../testkit/agent/sds-client.ts";
+import { temporaryFolder } from "../../testkit/temporary-folder.ts";
 
 let ca: HttpCa;
 beforeAll(async () => {

@@ -11,9 +11,9 @@ import {
   type DeltaDiscoveryResponse,
 } from "../../../src/gen/envoy/service/discovery/v3/discovery_pb.ts";
 import { SecretDiscoveryService } from "../../../src/gen/envoy/service/secret/v3/sds_pb.ts";
-import { createEventRecorder, type EventRecorder } from "../../testkit/event-recorder.ts";
-import { temporaryFolder } from "../stories/running-agent.ts";
-import { Outbox, pemsOf, SdsStream, sdsClient, secretsOf } from "./sds-client.ts";
+import { Outbox, pemsOf, SdsStream, sdsClient, secretsOf } from "../../testkit/agent/sds-client.ts";
+import { createEventRecorder, type EventRecorder } from "../../testkit/log/event-recorder.ts";
+import { temporaryFolder } from "../../testkit/temporary-folder.ts";
 
 /** Secrets that a test sets and removes. */
 class MemorySecrets implements SecretSource {

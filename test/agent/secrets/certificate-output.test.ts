@@ -4,7 +4,7 @@ import { beforeEach, expect, test } from "vitest";
 import type { OutputSettings } from "../../../src/agent/configuration/configuration.ts";
 import { joinPem } from "../../../src/agent/secrets/certificate-output.ts";
 import { writeOutput } from "../../../src/agent/secrets/output-folder.ts";
-import { temporaryFolder } from "../stories/running-agent.ts";
+import { temporaryFolder } from "../../testkit/temporary-folder.ts";
 
 let settings: OutputSettings;
 const files = { "key.pem": "key", "cert-chain.pem": "chain", "root-cert.pem": "root" };

@@ -6,10 +6,10 @@ import { generateSubjectKey, privateKeyPem } from "../../../src/agent/identity/s
 import { parseFileResource } from "../../../src/agent/secrets/file-resource.ts";
 import { areFilled, fileSecrets } from "../../../src/agent/secrets/file-secrets.ts";
 import type { SecretSource } from "../../../src/agent/secrets/secret-source.ts";
-import { createEventRecorder } from "../../testkit/event-recorder.ts";
+import { createTestAuthority } from "../../testkit/agent/test-authority.ts";
+import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
 import { workload } from "../../testkit/pki/certificates.ts";
-import { createTestAuthority } from "../identity/test-authority.ts";
-import { temporaryFolder } from "../stories/running-agent.ts";
+import { temporaryFolder } from "../../testkit/temporary-folder.ts";
 
 const root = await createTestAuthority("root");
 const successor = await createTestAuthority("successor");

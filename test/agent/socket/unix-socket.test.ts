@@ -5,7 +5,7 @@ import { connect, createServer, type Server } from "node:net";
 import { expect, onTestFinished, test } from "vitest";
 import { listenOnSocket } from "../../../src/agent/socket/unix-socket.ts";
 import { ConfigurationError } from "../../../src/foundation/configuration-error.ts";
-import { temporaryFolder } from "../stories/running-agent.ts";
+import { temporaryFolder } from "../../testkit/temporary-folder.ts";
 
 function server(): Server {
   const created = createServer((socket) => socket.end());

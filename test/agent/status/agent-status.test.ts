@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { type HttpCa, startHttpCa } from "../stories/http-ca.ts";
-import { runAgent } from "../stories/running-agent.ts";
+import { type HttpCa, startHttpCa } from "../../testkit/agent/http-ca.ts";
+import { runAgent } from "../../testkit/agent/running-agent.ts";
 
 let ca: HttpCa;
 beforeAll(async () => {

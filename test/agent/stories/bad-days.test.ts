@@ -5,9 +5,9 @@ import { connect as connectHttp2 } from "node:http2";
 import { connect } from "node:net";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { ConfigurationError } from "../../../src/foundation/configuration-error.ts";
-import { pemsOf, SdsStream } from "../sds/sds-client.ts";
-import { type HttpCa, startHttpCa } from "./http-ca.ts";
-import { runAgent } from "./running-agent.ts";
+import { type HttpCa, startHttpCa } from "../../testkit/agent/http-ca.ts";
+import { runAgent } from "../../testkit/agent/running-agent.ts";
+import { pemsOf, SdsStream } from "../../testkit/agent/sds-client.ts";
 
 let ca: HttpCa;
 beforeEach(async () => {

@@ -7,11 +7,12 @@ import { createClient } from "@connectrpc/connect";
 import { createGrpcTransport } from "@connectrpc/connect-node";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { SpiffeWorkloadAPI } from "../../../src/gen/spiffe/workload_pb.ts";
-import { eventually } from "../../testkit/eventually.ts";
+import { type HttpCa, startHttpCa } from "../../testkit/agent/http-ca.ts";
+import { runAgent } from "../../testkit/agent/running-agent.ts";
+import { createTestAuthority, type TestAuthority } from "../../testkit/agent/test-authority.ts";
 import { startTlsServer } from "../../testkit/network/loopback-tls.ts";
-import { createTestAuthority, type TestAuthority } from "../identity/test-authority.ts";
-import { type HttpCa, startHttpCa } from "./http-ca.ts";
-import { runAgent, temporaryFolder } from "./running-agent.ts";
+import { temporaryFolder } from "../../testkit/temporary-folder.ts";
+import { eventually } from "../../testkit/time/eventually.ts";
 
 const other = "spiffe://other.test";
 

@@ -2,10 +2,11 @@ import { X509Certificate } from "node:crypto";
 import { rm, writeFile } from "node:fs/promises";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import type { Environment } from "../../../src/agent/configuration/environment.ts";
+import { startTestAgent } from "../../testkit/agent/running-agent.ts";
+import { pemsOf, SdsStream } from "../../testkit/agent/sds-client.ts";
 import { type ServedCa, serveCa } from "../../testkit/ca/served-ca.ts";
 import { createTokenKey, jwksOf, mintAccountToken } from "../../testkit/callers/tokens.ts";
-import { pemsOf, SdsStream } from "../sds/sds-client.ts";
-import { startTestAgent, temporaryFolder } from "./running-agent.ts";
+import { temporaryFolder } from "../../testkit/temporary-folder.ts";
 
 const issuer = "https://cluster.test";
 const key = await createTokenKey("ES256", "k1");

@@ -1,8 +1,8 @@
 import { expect, test } from "vitest";
 import { FederatedBundles } from "../../../src/agent/trust/federated-bundles.ts";
 import type { SpiffeBundle } from "../../../src/host/spiffe-bundle.ts";
+import { createTestAuthority } from "../../testkit/agent/test-authority.ts";
 import { clusterLocal } from "../../testkit/pki/certificates.ts";
-import { createTestAuthority } from "../identity/test-authority.ts";
 
 const root = await createTestAuthority();
 

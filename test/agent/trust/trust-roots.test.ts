@@ -3,8 +3,8 @@ import { generateSubjectKey } from "../../../src/agent/identity/subject-key.ts";
 import { parseIssuance } from "../../../src/agent/identity/x509-svid.ts";
 import { TrustRoots } from "../../../src/agent/trust/trust-roots.ts";
 import type { SpiffeBundle } from "../../../src/host/spiffe-bundle.ts";
+import { createTestAuthority, type TestAuthority } from "../../testkit/agent/test-authority.ts";
 import { workload } from "../../testkit/pki/certificates.ts";
-import { createTestAuthority, type TestAuthority } from "../identity/test-authority.ts";
 
 const now = new Date("2026-11-21T12:00:01Z");
 const [a, b, c] = await Promise.all(["a", "b", "c"].map((name) => createTestAuthority(name)));

@@ -11,11 +11,12 @@ import { FederatedBundles } from "../../../src/agent/trust/federated-bundles.ts"
 import { TrustRoots } from "../../../src/agent/trust/trust-roots.ts";
 import { createWorkloadApi } from "../../../src/agent/workload-api/workload-api.ts";
 import { SpiffeWorkloadAPI } from "../../../src/gen/spiffe/workload_pb.ts";
-import { createEventRecorder } from "../../testkit/event-recorder.ts";
+import { type HttpCa, startHttpCa } from "../../testkit/agent/http-ca.ts";
+import { type RunningAgent, runAgent } from "../../testkit/agent/running-agent.ts";
+import { createTestAuthority } from "../../testkit/agent/test-authority.ts";
+import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
 import { clusterLocal, trustDomain, workload } from "../../testkit/pki/certificates.ts";
-import { createTestAuthority } from "../identity/test-authority.ts";
-import { type HttpCa, startHttpCa } from "../stories/http-ca.ts";
-import { type RunningAgent, runAgent, temporaryFolder } from "../stories/running-agent.ts";
+import { temporaryFolder } from "../../testkit/temporary-folder.ts";
 
 const headers = { "workload.spiffe.io": "true" };
 const ownDomain = "spiffe://cluster.local";

@@ -13,9 +13,9 @@ import { createJsonFetch, type FetchError } from "../../../src/foundation/json-f
 import { fetchTrusting } from "../../../src/host/node-fetch.ts";
 import { webCryptoProvider } from "../../../src/pki/web-crypto-provider.ts";
 import { createTokenKey } from "../../testkit/callers/tokens.ts";
-import { hangMilliseconds } from "../../testkit/hang-limit.ts";
 import { type LoopbackServer, startLoopbackServer } from "../../testkit/network/loopback-server.ts";
 import { refusalOf } from "../../testkit/refusal.ts";
+import { hangMilliseconds } from "../../testkit/time/hang-limit.ts";
 
 const fetchJson = createJsonFetch(fetchTrusting(undefined), hangMilliseconds);
 

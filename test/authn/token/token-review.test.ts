@@ -9,9 +9,9 @@ import {
 import type { ClusterApi } from "../../../src/kubernetes/cluster-api.ts";
 import { createClusterApi, maximumUnderWay } from "../../../src/kubernetes/cluster-api.ts";
 import { addSeconds } from "../../../src/pki/x509/validity.ts";
-import { eventually } from "../../testkit/eventually.ts";
 import { goodReview } from "../../testkit/kubernetes/api-server.ts";
 import { refusalOf } from "../../testkit/refusal.ts";
+import { eventually } from "../../testkit/time/eventually.ts";
 
 const now = new Date("2026-11-21T12:00:00Z");
 const inAnHour = addSeconds(now, 3600);

@@ -4,8 +4,8 @@ import { generateX25519Identity, identityToRecipient } from "age-encryption";
 import { beforeEach, describe, expect, test, vi } from "vitest";
 import { authorityCommand } from "../../../src/cli/authority/authority.ts";
 import { OperatorError } from "../../../src/foundation/operator-error.ts";
-import { randomKek } from "../../config/faults.ts";
-import { temporaryFolder } from "../../dev/temporary-folder.ts";
+import { randomKek } from "../../testkit/configuration.ts";
+import { temporaryFolder } from "../../testkit/temporary-folder.ts";
 
 let folder: string;
 let now: Date;

@@ -1,7 +1,7 @@
 import { beforeAll, describe, expect, test } from "vitest";
 import { formatIssuers, inspectIssuers } from "../../../src/cli/cluster/cluster-check.ts";
-import { configurationOf } from "../../config/faults.ts";
 import { createTokenKey, jwksOf, type TokenKey } from "../../testkit/callers/tokens.ts";
+import { configurationOf } from "../../testkit/configuration.ts";
 import { startLoopbackServer } from "../../testkit/network/loopback-server.ts";
 
 let key: TokenKey;

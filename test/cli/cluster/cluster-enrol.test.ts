@@ -8,8 +8,8 @@ import {
 } from "../../../src/cli/cluster/cluster-enrol.ts";
 import { FetchError, type JsonFetch } from "../../../src/foundation/json-fetch.ts";
 import { OperatorError } from "../../../src/foundation/operator-error.ts";
-import { configurationOf } from "../../config/faults.ts";
 import { createTokenKey, jwksOf, type TokenKey } from "../../testkit/callers/tokens.ts";
+import { configurationOf } from "../../testkit/configuration.ts";
 
 const issuer = "https://oidc.example.com/id/1";
 const inside = "https://kubernetes.default.svc.cluster.local";

@@ -2,12 +2,12 @@ import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 import { addSeconds } from "../../../src/pki/x509/validity.ts";
-import { temporaryFolder } from "../../dev/temporary-folder.ts";
 import { randomKek } from "../../testkit/ca/running-ca.ts";
-import { parseLog } from "../../testkit/log-lines.ts";
+import { parseLog } from "../../testkit/log/log-lines.ts";
 import { createCa, writeFolder } from "../../testkit/pki/plugged-in.ts";
 import { createOperatorFolder, rampart } from "../../testkit/programs/command-line.ts";
 import { serveToml } from "../../testkit/programs/serve-process.ts";
+import { temporaryFolder } from "../../testkit/temporary-folder.ts";
 
 const day = 86_400;
 const now = new Date();

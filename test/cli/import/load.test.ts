@@ -2,8 +2,8 @@ import { chmod, mkdir, rename, symlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { loadPluggedIn } from "../../../src/cli/import/load.ts";
-import { temporaryFolder } from "../../dev/temporary-folder.ts";
 import { operatorErrorOf, writeFolder } from "../../testkit/pki/plugged-in.ts";
+import { temporaryFolder } from "../../testkit/temporary-folder.ts";
 
 const cacerts = {
   "ca-cert.pem": "certificate",

@@ -9,9 +9,8 @@ import { toSpiffeBundle } from "../../../src/pki/authority/spiffe-bundle.ts";
 import { toPem } from "../../../src/pki/encoding/pem.ts";
 import { type Issuer, issueLeaf } from "../../../src/pki/x509/issuer.ts";
 import { leafValidity } from "../../../src/pki/x509/validity.ts";
-import { temporaryFolder } from "../../dev/temporary-folder.ts";
-import { handshake, type PeerCredentials } from "../../e2e/tls-peer.ts";
 import { clusterLocal, createKekRing, scheduleAfter } from "../../testkit/ca/sealed-authorities.ts";
+import { handshake, type PeerCredentials } from "../../testkit/network/tls-peer.ts";
 import { workload } from "../../testkit/pki/certificates.ts";
 import { parseCsr } from "../../testkit/pki/csr-parsing.ts";
 import {
@@ -23,6 +22,7 @@ import {
   vectorFolders,
 } from "../../testkit/pki/plugged-in.ts";
 import { openRecord } from "../../testkit/pki/record-opening.ts";
+import { temporaryFolder } from "../../testkit/temporary-folder.ts";
 
 // TLS has the machine's clock, so this must be it too; Istio's vectors last until 2030.
 const now = new Date();

@@ -14,10 +14,8 @@ import { rootTargets } from "../../../src/compose/root-targets.ts";
 import { createRootPush } from "../../../src/delivery/root-push.ts";
 import { fetchTrusting } from "../../../src/host/node-fetch.ts";
 import type { NumberedBundle } from "../../../src/pki/authority/trust-bundle.ts";
-import { configurationOf } from "../../config/faults.ts";
-import { temporaryFolder } from "../../dev/temporary-folder.ts";
 import { type RunningCa, startCa } from "../../testkit/ca/running-ca.ts";
-import { hangMilliseconds } from "../../testkit/hang-limit.ts";
+import { configurationOf } from "../../testkit/configuration.ts";
 import {
   namespaceOf,
   startWatchedApi,
@@ -26,6 +24,8 @@ import {
 } from "../../testkit/kubernetes/watched-api.ts";
 import { startTlsServer } from "../../testkit/network/loopback-tls.ts";
 import { createOperatorFolder, rampart } from "../../testkit/programs/command-line.ts";
+import { temporaryFolder } from "../../testkit/temporary-folder.ts";
+import { hangMilliseconds } from "../../testkit/time/hang-limit.ts";
 
 const credential = "CLUSTER_CREDENTIAL_A";
 const day = 86_400;

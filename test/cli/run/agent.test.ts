@@ -1,6 +1,6 @@
 import { rm } from "node:fs/promises";
 import { expect, onTestFinished, test } from "vitest";
-import { parseLog } from "../../testkit/log-lines.ts";
+import { parseLog } from "../../testkit/log/log-lines.ts";
 import { type Answer, createOperatorFolder, rampart } from "../../testkit/programs/command-line.ts";
 
 const pod = { POD_NAMESPACE: "foo", SERVICE_ACCOUNT: "bar" };

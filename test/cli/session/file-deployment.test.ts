@@ -3,8 +3,8 @@ import { join } from "node:path";
 import { beforeEach, describe, expect, test, vi } from "vitest";
 import { openDeployment } from "../../../src/cli/session/deployment.ts";
 import { OperatorError } from "../../../src/foundation/operator-error.ts";
-import { randomKek } from "../../config/faults.ts";
-import { temporaryFolder } from "../../dev/temporary-folder.ts";
+import { randomKek } from "../../testkit/configuration.ts";
+import { temporaryFolder } from "../../testkit/temporary-folder.ts";
 
 let folder: string;
 

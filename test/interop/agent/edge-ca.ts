@@ -7,9 +7,9 @@ import { parseConfiguration } from "../../../src/config/configuration.ts";
 import type { Departure } from "../../../src/pki/authority/taint.ts";
 import { webCryptoProvider } from "../../../src/pki/web-crypto-provider.ts";
 import { createKvStore, type KvNamespace } from "../../../src/worker/kv-store.ts";
-import { taintSigner } from "../../agent/stories/taint-signer.ts";
+import { taintSigner } from "../../testkit/agent/taint-signer.ts";
 import { createTokenKey, jwksOf, mintAccountToken } from "../../testkit/callers/tokens.ts";
-import { createEventRecorder } from "../../testkit/event-recorder.ts";
+import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
 
 /** The Worker in workerd, with leaves that live for seconds, and its cron running. */
 export interface EdgeCa {

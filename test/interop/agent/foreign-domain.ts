@@ -3,7 +3,7 @@ import { writeFile } from "node:fs/promises";
 import { createServer } from "node:https";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
-import { createTestAuthority } from "../../agent/identity/test-authority.ts";
+import { createTestAuthority } from "../../testkit/agent/test-authority.ts";
 import { createTlsIdentity } from "../../testkit/network/tls-identity.ts";
 
 /** A trust domain of somebody else, `other.test`, with a bundle endpoint of the profile `https_web`. */

@@ -2,7 +2,7 @@ import { X509Certificate } from "node:crypto";
 import { cp, mkdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { pemsOf, SdsStream } from "../../agent/sds/sds-client.ts";
+import { pemsOf, SdsStream } from "../../testkit/agent/sds-client.ts";
 import { AgentProcess } from "../agent/agent-process.ts";
 import { until } from "../agent/patience.ts";
 import { freePorts } from "../free-ports.ts";

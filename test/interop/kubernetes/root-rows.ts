@@ -13,7 +13,7 @@ import { runGateway } from "../../../src/node/gateway/gateway.ts";
 import { parseGatewayConfiguration } from "../../../src/node/gateway/gateway-configuration.ts";
 import { randomKek } from "../../testkit/ca/running-ca.ts";
 import { type ServedCa, serveCa } from "../../testkit/ca/served-ca.ts";
-import { createEventRecorder } from "../../testkit/event-recorder.ts";
+import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
 import { createAccount, eventually, mint, rule } from "./accounts.ts";
 import type { ControlPlane, Json } from "./control-plane.ts";
 

@@ -14,7 +14,7 @@ const https: readonly ServerName[] = [...native, "Worker"];
 
 const everything = "certificates by token and by certificate, every refusal, a rotation";
 
-/** The README repeats it (test/readme-matrix.test.ts), and the suite plays each cell of it. */
+/** The README repeats it (test/pages/readme-matrix.test.ts), and the suite plays each cell of it. */
 export const matrix = {
   grpcJs: {
     client: "grpc-js 1.14.7",

@@ -10,7 +10,7 @@ import { rootCommand } from "../../../src/cli/root/root.ts";
 import { openDeployment } from "../../../src/cli/session/deployment.ts";
 import { openStore, type Session, withSession } from "../../../src/cli/session/session.ts";
 import { firstSchedule } from "../../../src/pki/authority/schedule.ts";
-import { createEventRecorder } from "../../testkit/event-recorder.ts";
+import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
 import { createCa, operatorErrorOf } from "../../testkit/pki/plugged-in.ts";
 import {
   type Answer,

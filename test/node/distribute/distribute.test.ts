@@ -7,15 +7,15 @@ import { parseDistributeConfiguration } from "../../../src/node/distribute/distr
 import type { Listener } from "../../../src/node/http/listener.ts";
 import { type RunningCa, startCa } from "../../testkit/ca/running-ca.ts";
 import { taint } from "../../testkit/ca/tainted-ca.ts";
-import { createEventRecorder, type EventRecorder } from "../../testkit/event-recorder.ts";
-import { eventually } from "../../testkit/eventually.ts";
 import {
   namespaceOf,
   startWatchedApi,
   type WatchedApi,
   watchedToken,
 } from "../../testkit/kubernetes/watched-api.ts";
+import { createEventRecorder, type EventRecorder } from "../../testkit/log/event-recorder.ts";
 import { type LoopbackServer, startLoopbackServer } from "../../testkit/network/loopback-server.ts";
+import { eventually } from "../../testkit/time/eventually.ts";
 
 let api: WatchedApi;
 let ca: RunningCa;

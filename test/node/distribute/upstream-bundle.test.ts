@@ -2,11 +2,11 @@ import { rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 import { followUpstreamBundle } from "../../../src/node/distribute/upstream-bundle.ts";
-import { createTestAuthority } from "../../agent/identity/test-authority.ts";
-import { temporaryFolder } from "../../dev/temporary-folder.ts";
-import { createEventRecorder } from "../../testkit/event-recorder.ts";
-import { eventually } from "../../testkit/eventually.ts";
+import { createTestAuthority } from "../../testkit/agent/test-authority.ts";
+import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
 import { startLoopbackServer } from "../../testkit/network/loopback-server.ts";
+import { temporaryFolder } from "../../testkit/temporary-folder.ts";
+import { eventually } from "../../testkit/time/eventually.ts";
 
 const [a, b] = await Promise.all([createTestAuthority("a"), createTestAuthority("b")]);
 

@@ -5,8 +5,8 @@ import { ConfigurationError } from "../../../src/foundation/configuration-error.
 import { readConfigurationFile } from "../../../src/node/files/configuration-file.ts";
 import { parseGatewayConfiguration } from "../../../src/node/gateway/gateway-configuration.ts";
 import { parseServeConfiguration } from "../../../src/node/serve/serve-configuration.ts";
-import { randomKek } from "../../config/faults.ts";
-import { temporaryFolder } from "../../dev/temporary-folder.ts";
+import { randomKek } from "../../testkit/configuration.ts";
+import { temporaryFolder } from "../../testkit/temporary-folder.ts";
 
 type Values = Readonly<Record<string, unknown>>;
 

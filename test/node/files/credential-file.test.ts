@@ -7,9 +7,8 @@ import { readConfigurationFile } from "../../../src/node/files/configuration-fil
 import { credentialInFile } from "../../../src/node/files/credential-file.ts";
 import { parseServeConfiguration } from "../../../src/node/serve/serve-configuration.ts";
 import { addSeconds } from "../../../src/pki/x509/validity.ts";
-import { randomKek } from "../../config/faults.ts";
-import { temporaryFolder } from "../../dev/temporary-folder.ts";
 import { serveCa } from "../../testkit/ca/served-ca.ts";
+import { randomKek } from "../../testkit/configuration.ts";
 import {
   apiCredential,
   clusterApiAt,
@@ -17,6 +16,7 @@ import {
   startApiServer,
 } from "../../testkit/kubernetes/api-server.ts";
 import { refusalOf } from "../../testkit/refusal.ts";
+import { temporaryFolder } from "../../testkit/temporary-folder.ts";
 
 const now = new Date("2026-11-21T12:00:00Z");
 const name = "CLUSTER_CREDENTIAL_A";

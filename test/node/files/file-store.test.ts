@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { openFileStore } from "../../../src/node/files/file-store.ts";
 import { describeAuthorityStore } from "../../contract/authority-store.ts";
-import { temporaryFolder } from "../../dev/temporary-folder.ts";
+import { temporaryFolder } from "../../testkit/temporary-folder.ts";
 
 describeAuthorityStore(async () => openFileStore(join(await temporaryFolder(), "store")));
 

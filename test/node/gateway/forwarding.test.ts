@@ -7,8 +7,7 @@ import { listenInPlaintext } from "../../../src/node/http/listener.ts";
 import { parseTrustDomain } from "../../../src/pki/spiffe-id.ts";
 import { grpcFrame, octets } from "../../contract/rpc-calls.ts";
 import { origin, rpcPath } from "../../contract/service-under-test.ts";
-import { createEventRecorder } from "../../testkit/event-recorder.ts";
-import { eventually } from "../../testkit/eventually.ts";
+import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
 import { connectHttp2 } from "../../testkit/network/http2-client.ts";
 import {
   granted,
@@ -16,6 +15,7 @@ import {
   rawResponse,
   startRawServer,
 } from "../../testkit/network/raw-server.ts";
+import { eventually } from "../../testkit/time/eventually.ts";
 
 /** The gateway's RPC in front of a server that a test plays. */
 async function startForwarding(answer: RawAnswer) {

@@ -2,7 +2,7 @@ import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { tokenInFile } from "../../../src/node/gateway/gateway-identity.ts";
-import { temporaryFolder } from "../../dev/temporary-folder.ts";
+import { temporaryFolder } from "../../testkit/temporary-folder.ts";
 
 async function credentialsWith(content: string) {
   const file = join(await temporaryFolder(), "token");

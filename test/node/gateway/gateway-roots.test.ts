@@ -8,14 +8,14 @@ import type { RunningServer } from "../../../src/node/server.ts";
 import { issuerTables } from "../../contract/service-under-test.ts";
 import { type ServedCa, serveCa, servedName } from "../../testkit/ca/served-ca.ts";
 import { createTokenKey, jwksOf, mintAccountToken } from "../../testkit/callers/tokens.ts";
-import { createEventRecorder } from "../../testkit/event-recorder.ts";
-import { eventually } from "../../testkit/eventually.ts";
 import {
   namespaceOf,
   startWatchedApi,
   type WatchedApi,
   watchedToken,
 } from "../../testkit/kubernetes/watched-api.ts";
+import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
+import { eventually } from "../../testkit/time/eventually.ts";
 
 let api: WatchedApi;
 let folder: string;

@@ -17,11 +17,11 @@ import {
   mintAccountToken,
   type TokenKey,
 } from "../../testkit/callers/tokens.ts";
-import { createEventRecorder } from "../../testkit/event-recorder.ts";
-import { eventually } from "../../testkit/eventually.ts";
+import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
 import { connectHttp2 } from "../../testkit/network/http2-client.ts";
 import { type CallerTls, nativeClient } from "../../testkit/network/native-grpc.ts";
 import { type Relay, startRelay } from "../../testkit/network/relay.ts";
+import { eventually } from "../../testkit/time/eventually.ts";
 
 const log = createEventRecorder();
 const account = "istio-system:rampart-gateway";

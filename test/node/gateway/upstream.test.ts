@@ -3,13 +3,13 @@ import type { Socket } from "node:net";
 import { Code, ConnectError } from "@connectrpc/connect";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { openUpstream, type UpstreamCall } from "../../../src/node/gateway/upstream.ts";
-import { eventually } from "../../testkit/eventually.ts";
 import {
   granted,
   type RawAnswer,
   rawResponse as response,
   startRawServer,
 } from "../../testkit/network/raw-server.ts";
+import { eventually } from "../../testkit/time/eventually.ts";
 
 const message = new TextEncoder().encode("msg");
 

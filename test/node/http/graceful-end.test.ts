@@ -6,9 +6,9 @@ import { issuerTables, origin, rpcPath } from "../../contract/service-under-test
 import { type ServedCa, serveCa, servedName } from "../../testkit/ca/served-ca.ts";
 import { createTokenKey, jwksOf, mintAccountToken } from "../../testkit/callers/tokens.ts";
 import { createWorkload } from "../../testkit/callers/workload.ts";
-import { eventually } from "../../testkit/eventually.ts";
-import { hangMilliseconds } from "../../testkit/hang-limit.ts";
 import { connectHttp2 } from "../../testkit/network/http2-client.ts";
+import { eventually } from "../../testkit/time/eventually.ts";
+import { hangMilliseconds } from "../../testkit/time/hang-limit.ts";
 
 let served: ServedCa;
 let authorization: string;

@@ -2,7 +2,7 @@ import { request as httpRequest } from "node:http";
 import { connect } from "node:http2";
 import { expect, onTestFinished, test } from "vitest";
 import { listenInPlaintext } from "../../../src/node/http/listener.ts";
-import { createEventRecorder } from "../../testkit/event-recorder.ts";
+import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
 
 async function startSite() {
   const log = createEventRecorder();

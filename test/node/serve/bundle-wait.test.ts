@@ -4,9 +4,9 @@ import { beforeEach, describe, expect, onTestFinished, test } from "vitest";
 import { listenInPlaintext } from "../../../src/node/http/listener.ts";
 import { origin } from "../../contract/service-under-test.ts";
 import { type ServedCa, serveCa, servedName } from "../../testkit/ca/served-ca.ts";
-import { createEventRecorder } from "../../testkit/event-recorder.ts";
-import { hangMilliseconds } from "../../testkit/hang-limit.ts";
+import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
 import { connectHttp2 } from "../../testkit/network/http2-client.ts";
+import { hangMilliseconds } from "../../testkit/time/hang-limit.ts";
 
 describe("a server that is told to end", () => {
   let served: ServedCa;

@@ -2,7 +2,6 @@ import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 import { issuerTables } from "../../contract/service-under-test.ts";
-import { temporaryFolder } from "../../dev/temporary-folder.ts";
 import { randomKek } from "../../testkit/ca/running-ca.ts";
 import { servedName } from "../../testkit/ca/served-ca.ts";
 import { createTokenKey, jwksOf, mintAccountToken } from "../../testkit/callers/tokens.ts";
@@ -10,6 +9,7 @@ import { createWorkload } from "../../testkit/callers/workload.ts";
 import { nativeClient } from "../../testkit/network/native-grpc.ts";
 import { startRawServer } from "../../testkit/network/raw-server.ts";
 import { serveToml, startServeProcess } from "../../testkit/programs/serve-process.ts";
+import { temporaryFolder } from "../../testkit/temporary-folder.ts";
 
 /** Node's own fetch rejects this answer, and five seconds later it ends the process. */
 const encoded = [

@@ -4,7 +4,6 @@ import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { issuerTables } from "../../contract/service-under-test.ts";
-import { temporaryFolder } from "../../dev/temporary-folder.ts";
 import { randomKek } from "../../testkit/ca/running-ca.ts";
 import { servedName } from "../../testkit/ca/served-ca.ts";
 import { createTokenKey, jwksOf, mintAccountToken } from "../../testkit/callers/tokens.ts";
@@ -15,6 +14,7 @@ import {
   serveToml,
   startServeProcess,
 } from "../../testkit/programs/serve-process.ts";
+import { temporaryFolder } from "../../testkit/temporary-folder.ts";
 
 const bundleOf = async ({ monitoringPort }: ServeProcess): Promise<string> =>
   (await fetch(`http://127.0.0.1:${monitoringPort}/bundle.pem`)).text();

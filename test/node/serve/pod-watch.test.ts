@@ -3,12 +3,12 @@ import { type AddressInfo, createServer } from "node:net";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { type ServedCa, serveCa } from "../../testkit/ca/served-ca.ts";
 import { createTokenKey, jwksOf } from "../../testkit/callers/tokens.ts";
-import { eventually } from "../../testkit/eventually.ts";
 import {
   startWatchedApi,
   type WatchedApi,
   watchedToken,
 } from "../../testkit/kubernetes/watched-api.ts";
+import { eventually } from "../../testkit/time/eventually.ts";
 
 describe("rampart serve", () => {
   let api: WatchedApi;

@@ -4,11 +4,11 @@ import { expect, test } from "vitest";
 import { serve } from "../../../src/node/serve/serve.ts";
 import { parseServeConfiguration } from "../../../src/node/serve/serve-configuration.ts";
 import { issuers } from "../../contract/service-under-test.ts";
-import { temporaryFolder } from "../../dev/temporary-folder.ts";
 import { randomKek } from "../../testkit/ca/running-ca.ts";
-import { createEventRecorder } from "../../testkit/event-recorder.ts";
-import { eventually } from "../../testkit/eventually.ts";
+import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
 import { createTlsIdentity } from "../../testkit/network/tls-identity.ts";
+import { temporaryFolder } from "../../testkit/temporary-folder.ts";
+import { eventually } from "../../testkit/time/eventually.ts";
 
 const readinessOn = async (port: number): Promise<[number, { reasons: string[] }]> => {
   const response = await fetch(`http://127.0.0.1:${port}/readyz`);

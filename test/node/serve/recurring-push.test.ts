@@ -6,7 +6,7 @@ import {
   type WatchedApi,
   watchedToken,
 } from "../../testkit/kubernetes/watched-api.ts";
-import { createVirtualTime, type VirtualTime } from "../../testkit/virtual-time.ts";
+import { createVirtualTime, type VirtualTime } from "../../testkit/time/virtual-time.ts";
 
 const credential = "CLUSTER_CREDENTIAL_A";
 let apis: [WatchedApi, WatchedApi];

@@ -18,7 +18,7 @@ import {
   type NativeClient,
   nativeClient,
 } from "../../testkit/network/native-grpc.ts";
-import { createVirtualTime, type VirtualTime } from "../../testkit/virtual-time.ts";
+import { createVirtualTime, type VirtualTime } from "../../testkit/time/virtual-time.ts";
 
 /**
  * How long a leaf lives. An authority signs for three such lives: its successor is minted after half of

@@ -6,9 +6,9 @@ import { SubjectAlternativeNameExtension, X509CertificateGenerator } from "@pecu
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { toPem } from "../../../src/pki/encoding/pem.ts";
 import { issuers } from "../../contract/service-under-test.ts";
-import { temporaryFolder } from "../../dev/temporary-folder.ts";
 import { type ServedCa, serveCa, servedName } from "../../testkit/ca/served-ca.ts";
-import { eventually } from "../../testkit/eventually.ts";
+import { temporaryFolder } from "../../testkit/temporary-folder.ts";
+import { eventually } from "../../testkit/time/eventually.ts";
 
 let served: ServedCa;
 let ca: string;

@@ -6,7 +6,7 @@ import {
 import type { StoredRecord } from "../../../src/custody/authority-store.ts";
 import type { KekRing } from "../../../src/custody/kek.ts";
 import { webCryptoProvider } from "../../../src/pki/web-crypto-provider.ts";
-import { createEventRecorder, type EventRecorder } from "../event-recorder.ts";
+import { createEventRecorder, type EventRecorder } from "../log/event-recorder.ts";
 import { createMemoryStore, type MemoryStore } from "./memory-store.ts";
 import { clusterLocal } from "./sealed-authorities.ts";
 

@@ -9,8 +9,8 @@ import type { CryptoProvider } from "../../../src/pki/crypto-provider.ts";
 import { webCryptoProvider } from "../../../src/pki/web-crypto-provider.ts";
 import type { CertificateAuthority } from "../../../src/transport/certificate-authority.ts";
 import { createRoutes } from "../../../src/transport/http/routes.ts";
-import { createEventRecorder, type EventRecorder } from "../event-recorder.ts";
-import { hangMilliseconds } from "../hang-limit.ts";
+import { createEventRecorder, type EventRecorder } from "../log/event-recorder.ts";
+import { hangMilliseconds } from "../time/hang-limit.ts";
 import { createMemoryStore, type MemoryStore } from "./memory-store.ts";
 
 /** A CA composed as a platform composes it, over a memory store and a clock that the test moves. */

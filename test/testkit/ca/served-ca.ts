@@ -4,9 +4,9 @@ import { join } from "node:path";
 import { serve } from "../../../src/node/serve/serve.ts";
 import { parseServeConfiguration } from "../../../src/node/serve/serve-configuration.ts";
 import type { RunningServer } from "../../../src/node/server.ts";
-import { createEventRecorder, type EventRecorder } from "../event-recorder.ts";
-import { hangMilliseconds } from "../hang-limit.ts";
-import type { VirtualTime } from "../virtual-time.ts";
+import { createEventRecorder, type EventRecorder } from "../log/event-recorder.ts";
+import { hangMilliseconds } from "../time/hang-limit.ts";
+import type { VirtualTime } from "../time/virtual-time.ts";
 import { randomKek } from "./running-ca.ts";
 
 /** `rampart serve` in this process, on ports of the loopback interface that were free. */

@@ -3,7 +3,7 @@ import { randomBytes } from "node:crypto";
 import { mkdir, mkdtemp, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join, resolve } from "node:path";
-import { hangMilliseconds } from "../hang-limit.ts";
+import { hangMilliseconds } from "../time/hang-limit.ts";
 import { compileCache } from "./compile-cache.ts";
 
 /** A folder from which somebody operates a CA. */

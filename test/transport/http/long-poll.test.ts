@@ -12,7 +12,7 @@ import { createRoutes } from "../../../src/transport/http/routes.ts";
 import { origin } from "../../contract/service-under-test.ts";
 import { type RunningCa, startCa } from "../../testkit/ca/running-ca.ts";
 import { openStore, signerOf } from "../../testkit/ca/tainted-ca.ts";
-import { eventually } from "../../testkit/eventually.ts";
+import { eventually } from "../../testkit/time/eventually.ts";
 
 let ca: RunningCa;
 let etag: string;

@@ -2,7 +2,7 @@ import { createHash, X509Certificate } from "node:crypto";
 import { fromBinary } from "@bufbuild/protobuf";
 import { IstioCertificateResponseSchema } from "../../../../src/gen/istio/v1/auth/ca_pb.ts";
 import type { RpcResponse } from "../../../../src/transport/rpc/rpc.ts";
-import type { AuditLine } from "../../../testkit/event-recorder.ts";
+import type { AuditLine } from "../../../testkit/log/event-recorder.ts";
 
 /** An answer and its audit events, field by field, as text. */
 export interface Observation {

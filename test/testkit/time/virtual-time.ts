@@ -1,10 +1,13 @@
-import type { Pause } from "../../src/foundation/pause.ts";
+import type { Timeout } from "../../../src/delivery/push-budget.ts";
+import type { Pause } from "../../../src/foundation/pause.ts";
 import { eventually } from "./eventually.ts";
 
 /** A clock that a test moves, and pauses that last by it. */
 export interface VirtualTime {
   readonly clock: () => Date;
   readonly pause: Pause;
+  /** Creates a signal that aborts after this long. */
+  readonly timeout: Timeout;
   /** Moves the clock on at once, as for a machine that slept; pauses that are over by then end. */
   readonly pass: (seconds: number) => void;
   /** Passes a second, again and again, until the check passes. */
@@ -15,8 +18,8 @@ export interface VirtualTime {
   readonly pauses: () => readonly number[];
 }
 
-/** A pause that lasts. */
-interface Waiter {
+/** A pause or a time-out that lasts. */
+interface Timer {
   readonly milliseconds: number;
   readonly until: number;
   readonly end: () => void;
@@ -24,25 +27,37 @@ interface Waiter {
 
 export function createVirtualTime(start: Date): VirtualTime {
   let now = start.getTime();
-  const waiters = new Set<Waiter>();
+  const pauses = new Set<Timer>();
+  const timeouts = new Set<Timer>();
 
   const pause: Pause = (milliseconds, signal) => {
     if (signal?.aborted) return Promise.resolve();
     return new Promise((resolve) => {
       const end = (): void => {
-        waiters.delete(waiter);
+        pauses.delete(timer);
         signal?.removeEventListener("abort", end);
         resolve();
       };
-      const waiter: Waiter = { milliseconds, until: now + milliseconds, end };
-      waiters.add(waiter);
+      const timer: Timer = { milliseconds, until: now + milliseconds, end };
+      pauses.add(timer);
       signal?.addEventListener("abort", end);
     });
   };
 
+  const timeout: Timeout = (milliseconds) => {
+    const controller = new AbortController();
+    const end = (): void => {
+      timeouts.delete(timer);
+      controller.abort(new DOMException("The virtual time is up.", "TimeoutError"));
+    };
+    const timer: Timer = { milliseconds, until: now + milliseconds, end };
+    timeouts.add(timer);
+    return controller.signal;
+  };
+
   function pass(seconds: number): void {
     now += 1000 * seconds;
-    for (const waiter of [...waiters]) if (waiter.until <= now) waiter.end();
+    for (const timer of [...pauses, ...timeouts]) if (timer.until <= now) timer.end();
   }
 
   function passUntil<T>(check: () => T | Promise<T>): Promise<T> {
@@ -67,9 +82,10 @@ export function createVirtualTime(start: Date): VirtualTime {
   return {
     clock: () => new Date(now),
     pause,
+    timeout,
     pass,
     passUntil,
     passWhile,
-    pauses: () => [...waiters].map(({ milliseconds }) => milliseconds),
+    pauses: () => [...pauses].map(({ milliseconds }) => milliseconds),
   };
 }

@@ -4,7 +4,7 @@ import { expect } from "vitest";
 import { type Configuration, parseConfiguration } from "../../src/config/configuration.ts";
 import type { IssuerTable } from "../../src/config/issuer-table.ts";
 import { ConfigurationError } from "../../src/foundation/configuration-error.ts";
-import { createTokenKey, jwksOf } from "../testkit/callers/tokens.ts";
+import { createTokenKey, jwksOf } from "./callers/tokens.ts";
 
 export type Values = Readonly<Record<string, unknown>>;
 

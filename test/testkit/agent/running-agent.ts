@@ -1,12 +1,11 @@
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { onTestFinished } from "vitest";
 import { type Agent, startAgent } from "../../../src/agent/agent.ts";
 import { parseConfiguration } from "../../../src/agent/configuration/configuration.ts";
 import type { Environment } from "../../../src/agent/configuration/environment.ts";
 import type { OperationalEvent } from "../../../src/foundation/event-log.ts";
-import { createEventRecorder } from "../../testkit/event-recorder.ts";
+import { createEventRecorder } from "../log/event-recorder.ts";
+import { temporaryFolder } from "../temporary-folder.ts";
 import type { HttpCa } from "./http-ca.ts";
 
 /** An agent in this process. It ends with the test. */
@@ -17,13 +16,6 @@ export interface RunningAgent {
   readonly events: readonly OperationalEvent[];
   /** Resolves with the first event of this name, or the n-th, even if it came before the call. */
   readonly event: (name: string, n?: number) => Promise<OperationalEvent>;
-}
-
-/** Makes a folder that is removed after the test. Its path is short enough for a socket. */
-export async function temporaryFolder(): Promise<string> {
-  const folder = await mkdtemp(join(tmpdir(), "agent-"));
-  onTestFinished(() => rm(folder, { recursive: true, force: true }));
-  return folder;
 }
 
 /** @param variables Changes to an environment that works. */

@@ -12,10 +12,10 @@ import { parseConfiguration } from "../../../src/config/configuration.ts";
 import type { Departure } from "../../../src/pki/authority/taint.ts";
 import { webCryptoProvider } from "../../../src/pki/web-crypto-provider.ts";
 import { createRoutes } from "../../../src/transport/http/routes.ts";
-import { createMemoryStore, type MemoryStore } from "../../testkit/ca/memory-store.ts";
-import { randomKek } from "../../testkit/ca/running-ca.ts";
-import { createTokenKey, jwksOf, mintAccountToken } from "../../testkit/callers/tokens.ts";
-import { createEventRecorder, type EventRecorder } from "../../testkit/event-recorder.ts";
+import { createMemoryStore, type MemoryStore } from "../ca/memory-store.ts";
+import { randomKek } from "../ca/running-ca.ts";
+import { createTokenKey, jwksOf, mintAccountToken } from "../callers/tokens.ts";
+import { createEventRecorder, type EventRecorder } from "../log/event-recorder.ts";
 import { taintSigner } from "./taint-signer.ts";
 
 /** The real CA behind an HTTP server on the loopback address, with the real clock. */

@@ -1,8 +1,8 @@
 import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
-import { type MatrixRow, matrix } from "./interop/native-grpc/matrix.ts";
+import { type MatrixRow, matrix } from "../interop/native-grpc/matrix.ts";
 
-const readme = readFileSync(new URL("../README.md", import.meta.url), "utf8");
+const readme = readFileSync(new URL("../../README.md", import.meta.url), "utf8");
 
 const cells = (row: string): string[] =>
   row

@@ -3,7 +3,7 @@ import { dirname, join, normalize } from "node:path";
 import { fileURLToPath } from "node:url";
 import { describe, expect, test } from "vitest";
 
-const root = fileURLToPath(new URL("..", import.meta.url));
+const root = fileURLToPath(new URL("../..", import.meta.url));
 const read = (path: string): string => readFileSync(join(root, path), "utf8");
 const pages = globSync(["*.md", "docs/**/*.md"], { cwd: root });
 
@@ -109,7 +109,7 @@ describe("ARCHITECTURE.md", () => {
 describe("sources and settings", () => {
   const patterns = ["{src,dev,bench,test}/**/*.ts", "deploy/*", "*.{ts,toml,json}"];
   const isForeign = (file: string): boolean =>
-    file.startsWith("src/gen/") || file.includes("/.tsc/") || file === "test/pages.test.ts";
+    file.startsWith("src/gen/") || file.includes("/.tsc/") || file === "test/pages/pages.test.ts";
   const files = globSync(patterns, { cwd: root }).filter((file) => !isForeign(file));
 
   function citationsIn(file: string, form: RegExp): string[] {

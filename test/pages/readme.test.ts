@@ -1,8 +1,8 @@
 import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
-import { configurationKeys, parseConfiguration } from "../src/config/configuration.ts";
+import { configurationKeys, parseConfiguration } from "../../src/config/configuration.ts";
 
-const readme = readFileSync(new URL("../README.md", import.meta.url), "utf8");
+const readme = readFileSync(new URL("../../README.md", import.meta.url), "utf8");
 
 /** The rows of the first table after a heading or sentence: cells without back quotes. */
 function tableAfter(text: string): string[][] {

@@ -5,15 +5,16 @@ import { parseAllDocuments } from "yaml";
 import {
   distributeKeys,
   parseDistributeConfiguration,
-} from "../src/node/distribute/distribute-configuration.ts";
+} from "../../src/node/distribute/distribute-configuration.ts";
 import {
   gatewayKeys,
   parseGatewayConfiguration,
-} from "../src/node/gateway/gateway-configuration.ts";
-import { parseServeConfiguration, serveKeys } from "../src/node/serve/serve-configuration.ts";
-import { randomKek } from "./config/faults.ts";
+} from "../../src/node/gateway/gateway-configuration.ts";
+import { parseServeConfiguration, serveKeys } from "../../src/node/serve/serve-configuration.ts";
+import { randomKek } from "../testkit/configuration.ts";
 
-const read = (path: string): string => readFileSync(new URL(`../${path}`, import.meta.url), "utf8");
+const read = (path: string): string =>
+  readFileSync(new URL(`../../${path}`, import.meta.url), "utf8");
 
 /** The keys in the first column of the table of configuration keys. */
 function keysIn(page: string): string[] {

@@ -5,14 +5,14 @@ import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 import { listenInPlaintext } from "../../../src/node/http/listener.ts";
 import { origin, rpcPath } from "../../contract/service-under-test.ts";
-import { temporaryFolder } from "../../dev/temporary-folder.ts";
 import { randomKek } from "../../testkit/ca/running-ca.ts";
-import { createEventRecorder } from "../../testkit/event-recorder.ts";
-import { eventually } from "../../testkit/eventually.ts";
-import { type LogLine, parseLog } from "../../testkit/log-lines.ts";
+import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
+import { type LogLine, parseLog } from "../../testkit/log/log-lines.ts";
 import { connectHttp2 } from "../../testkit/network/http2-client.ts";
 import { compileCache } from "../../testkit/programs/compile-cache.ts";
 import { serveToml } from "../../testkit/programs/serve-process.ts";
+import { temporaryFolder } from "../../testkit/temporary-folder.ts";
+import { eventually } from "../../testkit/time/eventually.ts";
 
 const program = join(import.meta.dirname, "../../../src/cli/main.ts");
 
