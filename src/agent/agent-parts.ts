@@ -47,7 +47,7 @@ const maximumRequests = 8;
 /**
  * Creates the parts, and starts to refresh a sidecar's identity.
  *
- * @param started Gets the end of each part.
+ * @param started Collects the functions that end the parts.
  * @throws ConfigurationError for an unusable key of the cache.
  */
 export async function assembleParts(

@@ -9,7 +9,7 @@ import {
 } from "../kubernetes/root-config-map.ts";
 import type { NumberedBundle } from "../pki/authority/trust-bundle.ts";
 
-/** A ConfigMap of roots, and who writes it. */
+/** A ConfigMap of roots, and the program that writes it. */
 export interface RootsPlace {
   readonly namespace: string;
   /** The name of the ConfigMap. */
@@ -19,7 +19,7 @@ export interface RootsPlace {
 }
 
 /**
- * Applies a bundle to the ConfigMap of a namespace, whoever owned it before.
+ * Applies a bundle to the ConfigMap of a namespace, whatever its fields' owner was before.
  *
  * @returns The roots that the API server has stored.
  * @throws FetchError also where it has stored something else, as an admission webhook may make it.
@@ -36,8 +36,8 @@ export async function applyRoots(
     body: rootConfigMap(configMap, namespace, bundle, now),
     maximumOctets: maximumObjectOctets,
   });
-  // A namespace rarely goes between the list and the write, and the next list lacks it.
-  if (answer === undefined) throw new FetchError("has no such namespace, or no longer");
+  // A namespace is rarely deleted between the list and the write. The next list lacks it.
+  if (answer === undefined) throw new FetchError("has no such namespace any more");
   const [name, held] = parseRootConfigMap(answer, configMap) ?? [];
   if (name === namespace && held && holds(held, bundle)) return held;
   throw new FetchError("has stored something else than what was applied");

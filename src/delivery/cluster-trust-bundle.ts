@@ -11,7 +11,7 @@ const name = "istio.io:istiod-ca:root-cert";
 const apiVersion = "certificates.k8s.io/v1beta1";
 const path = `/apis/${apiVersion}/clustertrustbundles/${encodeURIComponent(name)}`;
 
-/** The object is not watched. If somebody else changes it, it is repaired after this long. */
+/** No watch observes the object. A change by another writer is repaired after this long. */
 const repairSeconds = 300;
 
 /** The pause after a failure. */

@@ -29,7 +29,7 @@ const atOnce = 8;
  * Keeps the trust bundle in the ConfigMap of every namespace, by watches: it applies the bundle where
  * the ConfigMap is missing or differs, and deletes nothing.
  *
- * @param configMap Its name.
+ * @param configMap The name of the ConfigMaps.
  */
 export function createConfigMapDelivery(
   client: KubernetesClient,
@@ -58,7 +58,7 @@ export function createConfigMapDelivery(
     try {
       const place = { namespace, configMap, fieldOwner: "rampart-distribute" } as const;
       const stored = await applyRoots(send, place, bundle, now);
-      // The watch may already have seen what somebody wrote after it.
+      // The watch may already have seen a later write of somebody else.
       if (items.get(namespace) === before) items.set(namespace, stored);
     } catch (error) {
       if (!signal.aborted) logDeliveryFault(log, "root-not-delivered", error, { namespace });

@@ -1,12 +1,12 @@
 import type { NumberedBundle } from "../pki/authority/trust-bundle.ts";
 import type { RootDelivery } from "./root-delivery.ts";
 
-/** What is known of the delivery to a cluster. */
+/** The progress of the delivery to a cluster, for operators. */
 export interface RootsReport {
   readonly ready: boolean;
   /** `spiffe_sequence` of the bundle that is being delivered. */
   readonly sequence: number | undefined;
-  /** Since when it has been everywhere, without a gap. */
+  /** Since when every place has had it, without a gap. */
   readonly since: Date | undefined;
   readonly delivered: number;
   /** The first of the places that do not have it yet. */
@@ -15,23 +15,23 @@ export interface RootsReport {
   readonly reasons: readonly string[];
 }
 
-/** Remembers since when a bundle has been everywhere. */
+/** Remembers since when every place has had the bundle. */
 export interface DeliveryProgress {
-  /** Looks whether the bundle is everywhere now. */
+  /** Records whether every place has the bundle now. */
   readonly note: (now: Date) => void;
   readonly report: () => RootsReport;
 }
 
 const namedPending = 10;
 
-/** @param current The bundle to deliver; `undefined` until the CA has been heard. */
+/** @param current The bundle to deliver; `undefined` until the CA has answered. */
 export function createDeliveryProgress(
   current: () => NumberedBundle | undefined,
   deliveries: readonly RootDelivery[],
 ): DeliveryProgress {
   let since: { readonly at: Date; readonly pem: string } | undefined;
 
-  function look() {
+  function inspect() {
     const bundle = current();
     const states = bundle ? deliveries.map((each) => each.stateOf(bundle)) : [];
     const pending = states.flatMap((state) => state.pending);
@@ -42,12 +42,12 @@ export function createDeliveryProgress(
 
   return {
     note: (now) => {
-      const { bundle, ready } = look();
+      const { bundle, ready } = inspect();
       if (!ready || !bundle) since = undefined;
       else if (since?.pem !== bundle.pem) since = { at: now, pem: bundle.pem };
     },
     report: () => {
-      const { bundle, states, pending, hasAll, ready } = look();
+      const { bundle, states, pending, hasAll, ready } = inspect();
       return {
         ready,
         sequence: bundle?.sequence,
@@ -55,9 +55,9 @@ export function createDeliveryProgress(
         delivered: states.reduce((sum, { delivered }) => sum + delivered.length, 0),
         pending: pending.slice(0, namedPending),
         reasons: [
-          ...(bundle ? [] : ["the CA has not been heard yet"]),
-          ...(hasAll ? [] : ["the cluster has not been seen yet"]),
-          ...(pending.length === 0 ? [] : [`${pending.length} places have yet to get the bundle`]),
+          ...(bundle ? [] : ["the CA has not answered yet"]),
+          ...(hasAll ? [] : ["the cluster has not been listed yet"]),
+          ...(pending.length === 0 ? [] : [`${pending.length} places do not have the bundle yet`]),
         ],
       };
     },

@@ -114,7 +114,7 @@ function summaryOf(
 ): Omit<PushOutcome, "cluster" | "sequence"> {
   const delivered = namespaces.length - pending.length + written;
   const isEverywhere = delivered === namespaces.length;
-  const unfinished = "the budget of this run is spent: the next goes on from here";
+  const unfinished = "the budget of this run is spent; the next run continues";
   const before = latest(namespaces.map((each) => held.get(each)?.deliveredAt));
   return {
     namespaces: namespaces.length,

@@ -19,7 +19,7 @@ export interface RootDelivery {
   readonly deliver: (bundle: NumberedBundle, now: Date) => Promise<void>;
 }
 
-/** Logs what an API server has kept from being done; it is tried again. */
+/** Logs the failure of a request to an API server. The next attempt follows by itself. */
 export function logDeliveryFault(
   { operation }: OperationLog,
   event: "watch-failed" | "root-not-delivered",

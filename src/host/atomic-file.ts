@@ -2,13 +2,13 @@ import { randomUUID } from "node:crypto";
 import { chown, rename, rm, writeFile } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 
-/** Who may do what with a file. */
+/** The permissions and the owner of a file. */
 export interface FileOwnership {
   readonly mode: number;
   readonly owner?: { readonly uid: number; readonly gid: number } | undefined;
 }
 
-/** Replaces a file as a whole: whoever reads it reads what was there before, or all of this. */
+/** Replaces a file atomically: a reader sees the old content or the whole new content. */
 export async function replaceFile(
   path: string,
   content: string | Uint8Array,

@@ -5,7 +5,7 @@ import { certificateBlocks } from "../pki/encoding/pem.ts";
 /** More certificates than any CA or bundle file of a mesh holds. */
 const maximumCertificates = 100;
 
-/** The certificates of a PEM text, in order. As in Istio, blocks that do not parse are skipped. */
+/** The certificates of a PEM text, in order. As Istio does, it skips blocks that do not parse. */
 export function parseCertificates(pem: string): readonly X509Certificate[] {
   const blocks = certificateBlocks(pem).slice(0, maximumCertificates);
   return blocks.flatMap((base64) => parseCertificate(base64) ?? []);

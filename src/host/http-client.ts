@@ -17,13 +17,13 @@ import {
 } from "./http-exchange.ts";
 import { systemCode } from "./system-code.ts";
 
-/** What TLS rests on: other roots than the system's, a client certificate, another name. */
+/** Options of TLS: roots instead of the system's, a client certificate, another server name. */
 export type ClientTls = SecureContextOptions & { readonly servername?: string };
 
-/** Where a request goes: parsed once, used again and again. */
+/** The URL of requests. A caller parses it once for all of them. */
 export type Target = Readonly<ReturnType<typeof urlToHttpOptions>>;
 
-/** A request, its body whole. */
+/** A request with its whole body. */
 export interface OutgoingRequest extends ExchangeOptions {
   readonly target: Target;
   readonly method: string;
@@ -31,9 +31,9 @@ export interface OutgoingRequest extends ExchangeOptions {
 }
 
 /**
- * A client for servers that may be slow, broken or hostile. It follows no redirect, decompresses
- * nothing, and keeps connections for later requests. It sends a request again when a kept connection
- * turns out to be closed, so every request must bear to be repeated.
+ * A client for servers that may be slow, broken or hostile. It follows no redirect, decompresses no
+ * answer, and reuses connections. When a reused connection turns out to be closed, it repeats the
+ * request, so every request must be safe to repeat.
  */
 export interface HttpClient {
   /** The whole answer. @throws FetchError, or the reason of the signal. */
@@ -49,18 +49,18 @@ export interface HttpClient {
 
 const pooling = {
   keepAlive: true,
-  /** TCP probes a silent connection so often. */
+  /** The interval at which TCP probes an idle connection. */
   keepAliveMsecs: 15_000,
   maxFreeSockets: 32,
   timeout: 60_000,
 };
 
-/** @throws TypeError for what is no URL. */
+/** @throws TypeError for an invalid URL. */
 export function parseTarget(url: string): Target {
   return urlToHttpOptions(new URL(url));
 }
 
-/** @param maximumConnections At once to one server; further requests wait within their time. */
+/** @param maximumConnections The most to one server. Further requests wait, within their timeout. */
 export function createHttpClient(tls: ClientTls, maximumConnections: number): HttpClient {
   const settings = { ...pooling, maxSockets: maximumConnections };
   const plain = new HttpAgent(settings);
@@ -95,7 +95,7 @@ export function createHttpClient(tls: ClientTls, maximumConnections: number): Ht
   };
 }
 
-/** A server may close a kept connection at the very moment at which it is used again. */
+/** A server may close an idle connection at the moment at which the client reuses it. */
 function wasClosed({ reusedSocket }: ClientRequest, error: unknown): boolean {
   const code = error instanceof Error ? systemCode(error.cause) : undefined;
   return reusedSocket && (code === "ECONNRESET" || code === "EPIPE");

@@ -2,23 +2,23 @@ import type { ClientRequest, IncomingHttpHeaders, IncomingMessage } from "node:h
 import { AnswerTooLong, FetchError, isFragmented } from "../foundation/json-fetch.ts";
 import { systemCode } from "./system-code.ts";
 
-/** The body of a request, and what bounds the exchange. */
+/** The body of a request, and the limits of its exchange. */
 export interface ExchangeOptions {
   readonly body?: string | Uint8Array | undefined;
-  /** Aborted when nobody waits any more. The exchange then rejects with its reason. */
+  /** Ends the exchange, which then rejects with the reason of the signal. */
   readonly signal?: AbortSignal | undefined;
   /** From the connection to the last octet, or to the head where the caller reads the body itself. */
   readonly timeoutMilliseconds?: number | undefined;
 }
 
-/** Any answer, whole. */
+/** A whole answer, of any status. */
 export interface WholeAnswer {
   readonly status: number;
   readonly headers: IncomingHttpHeaders;
   readonly octets: Uint8Array;
 }
 
-/** Takes an answer from its head on, and settles the exchange. */
+/** Reads an answer once its head has arrived, and settles the exchange. */
 export type AnswerReader<Answer> = (
   response: IncomingMessage,
   done: (answer: Answer) => void,
@@ -27,7 +27,7 @@ export type AnswerReader<Answer> = (
 
 const usualTimeoutMilliseconds = 30_000;
 
-/** A server may send some (RFC 9110 §15.2). An endless row of them would occupy the event loop. */
+/** A server may send interim answers (RFC 9110 §15.2). Endless ones would occupy the event loop. */
 const maximumInterimAnswers = 16;
 
 /**
@@ -66,11 +66,13 @@ export function exchange<Answer>(
       timeoutMilliseconds,
     );
     request.on("information", () => {
-      if (++interimAnswers > maximumInterimAnswers) fail(new FetchError("never came to an answer"));
+      if (++interimAnswers > maximumInterimAnswers)
+        fail(new FetchError("sent interim answers without end"));
     });
     request.on("response", (response) => {
       isAnswered = true;
-      if (isEncoded(response)) fail(new FetchError("answered in an encoding nobody asked for"));
+      if (isEncoded(response))
+        fail(new FetchError("answered in an encoding that was not requested"));
       else read(response, done, fail);
     });
     request.on("error", (error) => fail(isAnswered ? brokenOff() : notAnswered(error)));
@@ -85,7 +87,7 @@ export function exchange<Answer>(
   });
 }
 
-/** The code says enough. A message may quote names from a certificate, which anybody can choose. */
+/** The code suffices. A message may quote names from a certificate, which anybody can choose. */
 function notAnswered(cause: unknown): FetchError {
   return new FetchError(`did not answer (${systemCode(cause) ?? "no reason given"})`, { cause });
 }

@@ -6,12 +6,12 @@ import { headersOf } from "./raw-headers.ts";
 
 const maximumConnections = 32;
 
-/** Some servers refuse a request without a user agent, and nothing here decompresses an answer. */
+/** Some servers refuse a request without a user agent, and this client decompresses no answer. */
 const usualHeaders = { "accept-encoding": "identity", "user-agent": "rampart" };
 
 /**
  * Node's own `fetch` cannot trust a CA for some requests alone, and a hostile answer can end the process:
- * when it rejects an answer with too many encodings, the body later fails with an error nobody handles.
+ * after it rejects an answer with too many encodings, the body fails with an error that no code handles.
  */
 export const fetchTrusting: FetchTrusting = (roots) => {
   const client = createHttpClient(roots === undefined ? {} : { ca: roots }, maximumConnections);

@@ -1,6 +1,6 @@
 /**
- * The headers as they came, every value of one that came twice: Node's own object keeps only the first
- * `authorization`, and who stands in front may have looked at the other one.
+ * The headers of a request, with every value of a repeated one. Node's own object keeps only the first
+ * `authorization`, and a proxy in front may have verified the second.
  */
 export function headersOf(rawHeaders: readonly string[]): Headers {
   const headers = new Headers();

@@ -1,14 +1,14 @@
 import { type Pause, pause as systemPause } from "../foundation/pause.ts";
 
-/** Work that is done again and again, never twice at once. */
+/** Work that repeats, one run after the other. */
 export interface Recurrence {
-  /** Resolves once what is under way has ended; nothing begins any more. */
+  /** Starts no further run, and resolves when the current one has ended. */
   readonly end: () => Promise<void>;
 }
 
 /**
- * Does the work now and then again and again, so many seconds after it was done, or as many as it says
- * itself. What it throws goes to `failed`, and does not keep the next time from coming.
+ * Runs the work at once, and again `seconds` after each run, or after as many seconds as the run
+ * returns. An error goes to `failed` and does not end the repetition.
  */
 export function recur(
   work: () => Promise<number | undefined> | Promise<void>,

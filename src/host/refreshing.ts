@@ -2,20 +2,20 @@ import { type Backoff, backoffMilliseconds } from "../foundation/backoff.ts";
 
 const backoff: Backoff = { firstMilliseconds: 1_000, longestMilliseconds: 60_000 };
 
-/** What is kept, and when it is old. */
+/** A value to fetch, and when to fetch it again. */
 export interface Refresh<T> {
   readonly fetch: () => Promise<T>;
-  /** When a value fetched at `now` is to be fetched again. */
+  /** The time of the next fetch, after a value was fetched at `now`. */
   readonly dueAt: (value: T, now: Date) => Date;
-  /** Told of every fetch that fails while there is a value to go on with. */
+  /** Called for each failed fetch while an earlier value still serves. */
   readonly failed: (error: unknown) => void;
 }
 
 /**
- * A value from elsewhere, fetched again when it is due. While that fails it is tried again with growing
- * pauses, and the value there is goes on.
+ * Fetches a value, and fetches it again when that is due. While fetches fail, the pauses between them
+ * grow, and the last value serves.
  *
- * @returns The value at `now`; rejects with the last failure as long as there has never been one.
+ * @returns A function that gives the value at `now`. It rejects with the last failure before there is one.
  */
 export function createRefreshing<T>({
   fetch,
@@ -42,7 +42,7 @@ export function createRefreshing<T>({
   }
 
   return async (now) => {
-    // One fetch serves all who ask meanwhile: anybody may ask, and the CA is not theirs to flood.
+    // One fetch serves all concurrent callers, so that they cannot flood the CA.
     if (now >= nextTry) {
       renewing ??= renew(now).finally(() => {
         renewing = undefined;

@@ -3,7 +3,7 @@ import { certificateBlocks } from "../pki/encoding/pem.ts";
 import { parseCertificate } from "./certificates.ts";
 import { readSmallFile } from "./small-file.ts";
 
-/** The bundle of a whole operating system has a quarter of it. */
+/** The bundle of an operating system has a quarter of this. */
 const maximumOctets = 1024 * 1024;
 
 /**

@@ -1,4 +1,4 @@
-/** What the system calls a fault of its own, such as `ENOENT`; nothing for any other. */
+/** The code of a system error, such as `ENOENT`; `undefined` for any other error. */
 export function systemCode(error: unknown): string | undefined {
   return error instanceof Error && "code" in error ? String(error.code) : undefined;
 }

@@ -30,7 +30,7 @@ export interface KubernetesRequest {
  */
 export type SendRequest = (request: KubernetesRequest) => Promise<unknown>;
 
-/** Everything that Rampart does at an API server goes through one of these. */
+/** A client of one API server. Every request of Rampart to that server goes through one. */
 export interface KubernetesClient {
   readonly send: SendRequest;
   /**
@@ -41,13 +41,13 @@ export interface KubernetesClient {
 }
 
 /**
- * The bearer token to show to an API server. It may change between calls, and nothing may repeat it.
+ * The bearer token for an API server. It may change between calls, and no log or error may quote it.
  *
  * @throws FetchError
  */
 export type Credential = () => string | Promise<string>;
 
-/** The API server of a client, and the credential to show there. */
+/** The API server of a client, and the credential for it. */
 export interface KubernetesAccess {
   /** No slash at the end. */
   readonly server: string;

@@ -3,7 +3,7 @@ import { AnswerTooLong, FetchError } from "../foundation/json-fetch.ts";
 import { addSeconds } from "../pki/x509/validity.ts";
 import type { KubernetesClient, KubernetesRequest, SendRequest } from "./client.ts";
 
-/** Called whenever an API server fails a request, and now and then while it is busy ({@link isBusy}). */
+/** Called for each request that an API server fails, but seldom while it is busy ({@link isBusy}). */
 export type ClusterFailed = (cluster: string, error: FetchError) => void;
 
 /** A cluster whose API server Rampart may use. */
@@ -33,8 +33,8 @@ export const backoffSeconds = 1;
 export const busyReportSeconds = 10;
 
 /**
- * Bounds the number of requests as well, because callers may ask as often as they like. Each of several
- * for one cluster has a bound and a backoff of its own, so that they cannot stop one another.
+ * Creates an API with a bound on concurrent requests, because callers may ask as often as they like.
+ * Each API of one cluster has its own bound and backoff, so that one cannot stop another.
  */
 export function createClusterApi({ cluster, client, failed }: ReachableCluster): ClusterApi {
   const send = limitRequests(client.send, (error) => failed(cluster, error));
@@ -96,7 +96,7 @@ const tooManyRequests = 429;
 
 const busy = (message: string): FetchError => new FetchError(message, { status: tooManyRequests });
 
-/** Whether an API server has too many requests, by its own word or by the bound of a {@link ClusterApi}. */
+/** Whether an API server has too many requests, by its own answer or by the bound of a {@link ClusterApi}. */
 export function isBusy(error: unknown): boolean {
   return error instanceof FetchError && error.status === tooManyRequests;
 }

@@ -20,7 +20,7 @@ export interface ClusterRoots<Kept> {
 /**
  * Lists a cluster's namespaces and its ConfigMaps of this name.
  *
- * @param keep Reduces each to what the caller needs: the bundles of many namespaces are many octets.
+ * @param keep Reduces the roots of a namespace to the part that the caller needs: bundles are large.
  * @throws FetchError for an API server that does not list, or that lists no namespace.
  */
 export async function listRoots<Kept>(

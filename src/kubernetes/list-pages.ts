@@ -4,7 +4,7 @@ import { maximumObjectOctets, type SendRequest } from "./client.ts";
 
 /** A collection to list, and how. */
 export interface Listing {
-  /** Of the collection, with its query; there may be a selector. */
+  /** The path of the collection. Its query may hold a selector. */
   readonly path: string;
   /** How many objects usually fit into a page. */
   readonly pageSize: number;
@@ -17,7 +17,7 @@ export interface ListPage {
   readonly items: readonly unknown[];
   /** The version of the collection, from which a watch can begin; empty where the server gives none. */
   readonly resourceVersion: string;
-  /** The list begins here, or begins anew: all pages before this one are void. */
+  /** Whether the list begins here or starts over: then all earlier pages are void. */
   readonly isFirst: boolean;
 }
 
@@ -35,9 +35,9 @@ type Page = z.infer<typeof pageForm>;
 const tokenExpired = 410;
 
 /**
- * Lists a collection page by page. A page that is too long is asked for again in halves, since whoever
- * may write into one namespace can make it so. Where the server has forgotten where the next page
- * begins, the list begins anew.
+ * Lists a collection page by page. It requests a page that is too long again in halves, because a
+ * tenant of one namespace can make a page too long. When the server has forgotten the continue token,
+ * the list starts over.
  *
  * @throws FetchError for a server that does not list, and for a list without an end.
  */
@@ -56,7 +56,7 @@ export async function* listPages(send: SendRequest, listing: Listing): AsyncGene
       from = next;
     }
   }
-  throw new FetchError("does not come to the end of what it lists");
+  throw new FetchError("does not come to the end of its list");
 }
 
 async function requestPage(

@@ -48,9 +48,9 @@ export function createPodLookup({ cluster, send }: ClusterApi): Pods {
       const fieldSelector = `spec.nodeName=${node},spec.serviceAccountName=${name},${notEnded}`;
       const query = new URLSearchParams({ fieldSelector, limit: "1" });
       const list = await read(`/api/v1/namespaces/${namespace}/pods?${query}`, podListForm, now);
-      // Every API server has this collection: whatever answered 404 is none.
+      // Every API server has this collection, so another server answered 404.
       if (!list) throw unexpectedAnswer();
-      // The answer is compared with the selector, not believed.
+      // The answer may ignore the selector, so each pod is compared with it.
       const isThere = list.items.some(
         (pod) =>
           pod.namespace === namespace && pod.account === name && pod.node === node && !pod.hasEnded,

@@ -4,10 +4,10 @@ import type { Listing } from "./list-pages.ts";
 import { notEnded, podForm, type WatchPods } from "./pods.ts";
 import { watchCollection } from "./watch.ts";
 
-/** How long the known pods count as current after the API server was last heard. */
+/** How long the known pods count as current after the API server's last answer. */
 export const podsTrustedSeconds = 15;
 
-/** The API server ends a watch after this long, so that a connection without a server is soon noticed. */
+/** The API server ends a watch after this long, so that the watch soon notices a dead connection. */
 const watchSeconds = 10;
 
 /** The API server sends whole pods; one with a sidecar may have forty kibibytes. */
@@ -21,9 +21,9 @@ const listing: Listing = {
  * Watches the pods of a cluster, as istiod does. A positive answer costs no request, and ends as soon
  * as the pod does.
  *
- * What the watch does not know is looked up: before all pods have been seen, when the API server has
- * not been heard for a while, and when a pod has only just been created. A positive answer from there
- * lives for as long as the lookup remembers it.
+ * The lookup answers what the watch does not know: before the first list is complete, when the API
+ * server has been silent for a while, and for a pod that was just created. A positive answer of the
+ * lookup lives for as long as the lookup remembers it.
  */
 export function createPodWatch(clock: () => Date, signal: AbortSignal): WatchPods {
   return ({ cluster, client, failed }, lookup) => {
@@ -45,7 +45,7 @@ export function createPodWatch(clock: () => Date, signal: AbortSignal): WatchPod
   };
 }
 
-/** A node on which pods of an account run, and how many. The pods share the object: they are many. */
+/** A node on which pods of an account run, and their number. The pods share one object to save memory. */
 interface Place {
   readonly key: string;
   readonly account: string;
@@ -53,7 +53,7 @@ interface Place {
   pods: number;
 }
 
-/** The part of a pod that is kept. */
+/** The part of a pod that the watch keeps. */
 interface KnownPod {
   readonly uid: string;
   readonly place: Place;

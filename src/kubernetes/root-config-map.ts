@@ -6,7 +6,7 @@ import type { Listing } from "./list-pages.ts";
 export interface HeldRoots {
   /** Empty where Istio would not read the ConfigMap. */
   readonly pem: string;
-  /** From an annotation, as the time is. Anybody may have changed them: only the PEM counts as delivered. */
+  /** From an annotation, like the time. A tenant may have changed both, so only the PEM proves a delivery. */
   readonly sequence: number | undefined;
   readonly deliveredAt: Date | undefined;
 }

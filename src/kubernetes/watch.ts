@@ -8,7 +8,7 @@ import { type Listing, listPages } from "./list-pages.ts";
 /** The objects of a collection by their keys, as they were last seen. */
 export interface WatchedCollection<T> {
   readonly items: Map<string, T>;
-  /** Whether the whole collection has been seen once. */
+  /** Whether a list of the whole collection has completed once. */
   readonly hasAll: () => boolean;
   /** The instant up to which no change has been missed; always `undefined` without a clock. */
   readonly asOf: () => Date | undefined;
@@ -31,7 +31,7 @@ export interface WatchOptions<T> {
   readonly watchSeconds?: number;
 }
 
-/** Bounds the memory that a large collection takes, or a server that invents objects. */
+/** Bounds the memory for a large collection, and for a server that invents objects. */
 const maximumItems = 50_000;
 
 /** The pause before a collection that was too large is listed again: a list is work for both sides. */
@@ -57,15 +57,15 @@ const eventForm = z.object({
 
 const gone = 410;
 
-/** These refuse the credential, not the version: a list would not help. */
+/** These statuses refuse the credential and not the version, so a list would not help. */
 const refusals: readonly unknown[] = [401, 403];
 
-/** How far a watch has come. */
+/** The progress of a watch. */
 interface Progress<T> {
   readonly items: Map<string, T>;
   hasAll: boolean;
   asOf: Date | undefined;
-  /** The version from which the next watch begins; `undefined` where a list has to come first. */
+  /** The version from which the next watch begins; `undefined` if a list must come first. */
   version: string | undefined;
 }
 
@@ -145,7 +145,7 @@ async function watch<T>(
       set({ changed }, progress.items, key, type === "DELETED" ? undefined : item);
     }
     progress.version = object.metadata.resourceVersion || progress.version;
-    // Behind a change others may still be on their way; behind a bookmark there were none.
+    // Further changes may follow a change at once. After a bookmark, none were pending.
     isUpToDate = type === "BOOKMARK";
     if (isUpToDate) progress.asOf = clock?.();
   }

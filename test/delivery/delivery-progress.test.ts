@@ -64,7 +64,7 @@ test("nothing is ready before the CA has been heard", () => {
     ready: false,
     sequence: undefined,
     since: undefined,
-    reasons: ["the CA has not been heard yet"],
+    reasons: ["the CA has not answered yet"],
   });
 });
 
@@ -74,7 +74,7 @@ test("nothing is ready before the whole cluster has been seen", () => {
   expect(progress.report()).toMatchObject({
     ready: false,
     since: undefined,
-    reasons: ["the cluster has not been seen yet"],
+    reasons: ["the cluster has not been listed yet"],
   });
 });
 
@@ -88,6 +88,6 @@ test("the first of many pending places are named, in all deliveries, and all are
     ready: false,
     delivered: 2,
     pending: pending.slice(0, 10),
-    reasons: ["12 places have yet to get the bundle"],
+    reasons: ["12 places do not have the bundle yet"],
   });
 });

@@ -1,5 +1,5 @@
 /**
- * The longest time between two looks at the clock. A machine that was suspended, or whose clock was
+ * The longest time between two readings of the clock. A machine that was suspended, or whose clock was
  * set, wakes within this time.
  */
 const longestTimerMilliseconds = 15_000;

@@ -33,7 +33,7 @@ export function renewalDelayMilliseconds(
 
 /**
  * The instant at which a certificate that was just obtained is renewed. It follows
- * {@link renewalDelayMilliseconds} but is never now: a policy of nothing but grace must not cause a loop.
+ * {@link renewalDelayMilliseconds} but is never now: a grace ratio of 1 must not cause a loop of renewals.
  */
 export function renewalAt(life: CertificateLife, policy: RenewalPolicy, random: number): Date {
   const { obtainedAt, notAfter } = life;

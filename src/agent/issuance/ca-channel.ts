@@ -18,7 +18,7 @@ export interface CaConnection {
   readonly address: CaAddress;
   /** A PEM file, or `undefined` for the roots of the system. */
   readonly rootFile: string | undefined;
-  /** Holds `key.pem` and `cert-chain.pem`, the client certificate. An expired one is not shown. */
+  /** Holds `key.pem` and `cert-chain.pem`, the client certificate. The agent never sends an expired one. */
   readonly clientCertificateFolder: string | undefined;
 }
 

@@ -53,7 +53,7 @@ function readLines(socket: Socket, answer: (line: string) => string): void {
     const lines = (rest + chunk).split("\n");
     rest = lines.pop() ?? "";
     const answers = lines.map(answer).join("");
-    // A client that does not read its answers is not read from either.
+    // The feed stops reading from a client that does not read its answers.
     if (answers && !socket.write(answers)) {
       socket.pause();
       socket.once("drain", () => socket.resume());

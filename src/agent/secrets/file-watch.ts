@@ -16,7 +16,7 @@ const maximumLinks = 10;
 
 /**
  * Watches the content of the file that a path leads to, through any symbolic links: the kubelet swaps
- * them. It watches folders, because writers replace files by renaming. Only other content is a change.
+ * them. It watches folders, because writers replace files by renaming. Only a difference in content is a change.
  */
 export class FileWatch {
   readonly #path: string;

@@ -16,8 +16,8 @@ export interface Taint {
 }
 
 /**
- * When a tainted root leaves the bundle. `immediately` makes verifiers refuse every leaf under it, those
- * of a thief among them. `with-last-leaf` waits until its last leaf has expired and breaks no connection.
+ * When a tainted root leaves the bundle. `immediately` makes verifiers refuse every leaf under it,
+ * including those of a thief. `with-last-leaf` waits until its last leaf has expired and breaks no connection.
  */
 export type Departure = "immediately" | "with-last-leaf";
 

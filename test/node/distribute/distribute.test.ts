@@ -198,7 +198,7 @@ describe("nothing is delivered", () => {
     );
     expect(await readiness()).toMatchObject({
       ready: false,
-      reasons: ["the CA has not been heard yet"],
+      reasons: ["the CA has not answered yet"],
     });
     expect(api.configMapIn("default")).toBeUndefined();
   });

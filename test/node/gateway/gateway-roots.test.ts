@@ -126,7 +126,7 @@ test("a gateway waits for the roots to be everywhere when that is asked of it", 
   await eventually(async () =>
     expect(await readiness()).toMatchObject([
       503,
-      { ready: false, reasons: ["2 places have yet to get the bundle"] },
+      { ready: false, reasons: ["2 places do not have the bundle yet"] },
     ]),
   );
   api.instead = undefined;
