@@ -273,7 +273,7 @@ describe("a namespace delays no other", () => {
   test.each<[string, Instead, RegExp]>([
     ["that forbids writes", answers(403, "{}"), /namespace shop .*status 403/],
     ["whose ConfigMap is immutable", answers(422, "{}"), /namespace shop .*status 422/],
-    ["that seems to be gone", answers(404, "{}"), /namespace shop .*no longer/],
+    ["that seems to be gone", answers(404, "{}"), /namespace shop .*no such namespace/],
     ["whose answer breaks off", answers(200, "{"), /namespace shop .*JSON/],
     [
       "in which something else is stored",
@@ -327,7 +327,7 @@ describe("a run is bounded", () => {
     await push.deliver(ca.now());
     expect(api.asked).toHaveLength(18);
     expect(lines("roots-not-delivered")).toMatchObject([
-      { namespaces: 13, written: 10, detail: expect.stringContaining("the next goes on") },
+      { namespaces: 13, written: 10, detail: expect.stringContaining("the next run continues") },
     ]);
     await push.deliver(ca.now());
     expect(await deliveredIn(api, names)).toBe(10);
