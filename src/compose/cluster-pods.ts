@@ -5,7 +5,7 @@ import { type ClusterAccess, reachCluster } from "./cluster-reach.ts";
 /** The pods of an issuer's cluster, given how to look them up. */
 export type PodsOf = (table: IssuerTable, lookup: Pods) => Pods;
 
-/** Watches the pods of every cluster with node proxies; nobody asks for those of the others. */
+/** Watches the pods of every cluster with node proxies. No request asks for pods of the others. */
 export function watchedPods(access: ClusterAccess, watch: WatchPods): PodsOf {
   return ({ cluster, kubernetes, trusted_node_accounts }, lookup) => {
     if (!kubernetes || trusted_node_accounts.length === 0) return lookup;

@@ -20,7 +20,7 @@ export interface ClusterAccess extends Fetching {
   readonly failed: ClusterFailed;
 }
 
-/** A cluster that nothing has been asked yet. @throws ConfigurationError */
+/** A cluster with its client. It sends no request yet. @throws ConfigurationError */
 export function reachCluster(
   cluster: string,
   table: ClusterAccessTable,
@@ -66,7 +66,10 @@ export function noApi(cluster: string): ClusterApi {
   return {
     cluster,
     send: async () => {
-      throw new CaError({ reason: "cluster-unreachable", cluster }, "no way to the API server");
+      throw new CaError(
+        { reason: "cluster-unreachable", cluster },
+        "this program has no access to the API server",
+      );
     },
   };
 }

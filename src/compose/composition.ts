@@ -29,11 +29,11 @@ export interface Platform extends ClusterPlatform {
   /** A store for the records of each named signer, apart from all others. */
   readonly signerStore?: (signer: string) => AuthorityStore;
   readonly clock: () => Date;
-  /** The longest time between two looks at the store, for platforms where a look costs little. */
+  /** The longest time between two reads of the store, for platforms where a read costs little. */
   readonly longestRefreshSeconds?: number;
 }
 
-/** A configured CA: what answers requests, and what the cron needs. */
+/** A configured CA: the part that answers requests, and the mints that the cron rotates. */
 export interface Composition {
   readonly certificateAuthority: CertificateAuthority;
   readonly mint: Mint;
@@ -44,9 +44,9 @@ export interface Composition {
 /** `spiffe_refresh_hint` (SPIFFE Trust Domain and Bundle §4.1.2): followers know a root long before it signs. */
 const refreshHintSeconds = 300;
 
-/** Bounds of the time between two looks of a long poll at the bundle; a look takes microseconds. */
-const shortestLookSeconds = 0.25;
-const longestLookSeconds = 5;
+/** Bounds of the time between two reads of the bundle by a long poll; a read takes microseconds. */
+const shortestReadSeconds = 0.25;
+const longestReadSeconds = 5;
 
 /**
  * Builds the CA of a configuration on a platform: the one place where the layers meet.
@@ -64,7 +64,7 @@ export async function compose(
   const issuers = trustedIssuers(configuration, platform);
   const refreshSeconds = Math.min(
     platform.longestRefreshSeconds ?? longestRefreshSeconds,
-    // A quarter, so that a slow look ends while the loaded authorities still serve.
+    // A quarter, so that a slow read ends while the loaded authorities still serve.
     propagationSeconds / 4,
   );
   const freshness = { refreshSeconds, surviveOutageSeconds: propagationSeconds };
@@ -96,7 +96,7 @@ export async function compose(
     bundleMaximumAgeSeconds: Math.min(60, propagationSeconds),
     longPollLimits: {
       longestSeconds: configuration.bundleWaitSeconds,
-      lookSeconds: Math.min(longestLookSeconds, Math.max(shortestLookSeconds, refreshSeconds)),
+      readSeconds: Math.min(longestReadSeconds, Math.max(shortestReadSeconds, refreshSeconds)),
     },
   };
   return { certificateAuthority, ...mints };

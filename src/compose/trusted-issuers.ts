@@ -32,7 +32,7 @@ export interface ClusterPlatform {
   readonly cryptoProvider: CryptoProvider;
   /** Absent in programs that authenticate nobody. */
   readonly fetching?: Fetching;
-  /** Absent on platforms that look pods up one by one. */
+  /** Absent on platforms that look up each pod. */
   readonly watchPods?: WatchPods;
 }
 

@@ -45,7 +45,7 @@ export interface Propagation {
   readonly usual: string;
 }
 
-/** KV shows a write everywhere within a minute as a rule, and each isolate looks once a minute: twice both. */
+/** KV usually shows a write everywhere within a minute, and each isolate reads it once a minute: twice both. */
 const kvPropagation: Propagation = { shortestSeconds: 240, usual: "10m" };
 
 /** `TRUST_DOMAIN`. */
@@ -164,7 +164,7 @@ function contradictions(
   const { propagationSeconds, longestLeafSeconds, signingSeconds } = phases;
   const overlapSeconds = longestLeafSeconds + propagationSeconds;
   const rules: readonly [boolean, string][] = [
-    [leaf.defaultSeconds > 0, "DEFAULT_WORKLOAD_CERT_TTL: must be longer than nothing"],
+    [leaf.defaultSeconds > 0, "DEFAULT_WORKLOAD_CERT_TTL: must be longer than 0s"],
     [
       leaf.defaultSeconds <= leaf.maximumSeconds,
       "DEFAULT_WORKLOAD_CERT_TTL: must not exceed MAX_WORKLOAD_CERT_TTL",
@@ -197,9 +197,9 @@ function unknownIssuers({ SIGNERS, ISSUERS }: Form): string[] {
 }
 
 function warningsOf({ TRUST_DOMAIN, ISSUERS }: Form): string[] {
-  const singleLabel = `TRUST_DOMAIN ${TRUST_DOMAIN} is a single label: legal SPIFFE, but no host name of RFC 5280, and some X.509 software says so`;
+  const singleLabel = `TRUST_DOMAIN ${TRUST_DOMAIN} is a single label: legal SPIFFE, but no host name of RFC 5280, and some X.509 software rejects it`;
   const unlimited = ISSUERS.filter(({ namespaces }) => namespaces.includes("*")).length;
-  const sharing = `ISSUERS: ${unlimited} of ${ISSUERS.length} may vouch for every namespace, those of the others included`;
+  const sharing = `ISSUERS: ${unlimited} of ${ISSUERS.length} may vouch for every namespace, including those of other issuers`;
   return [
     ...(isFullyQualified(TRUST_DOMAIN) ? [] : [singleLabel]),
     ...(ISSUERS.length > 1 && unlimited > 0 ? [sharing] : []),

@@ -25,7 +25,7 @@ export interface IssuerTable {
   readonly kubernetes?: ClusterAccessTable | undefined;
 }
 
-/** Which namespaces the proxies of which nodes may name; `"anywhere"` is every namespace from every node. */
+/** The namespaces that proxies may name, by node; `"anywhere"` is every namespace from every node. */
 export type NodeReachSetting = "anywhere" | readonly NodeReachTable[];
 
 /** One table of `node_reach` of an issuer, checked. */
@@ -115,7 +115,7 @@ const table = z
   .check(
     z.refine(({ jwks, jwks_uri }) => jwks === undefined || jwks_uri === undefined, {
       path: ["jwks"],
-      error: "must not stand beside jwks_uri",
+      error: "excludes jwks_uri: give one of the two",
     }),
     z.refine(
       (each) => each.jwks || each.jwks_uri || isSafeToFetch(each.issuer) || needsNoKeys(each),

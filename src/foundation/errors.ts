@@ -53,7 +53,7 @@ export type Refusal =
   | { reason: "cluster-unreachable"; cluster: string }
   | { reason: "cluster-busy"; cluster: string };
 
-/** A refusal on its way to the caller. The detail is for the log; the wire gets a fixed sentence. */
+/** A refusal on its way to the caller. Its detail is for the log; the caller gets a fixed sentence. */
 export class CaError extends Error {
   override readonly name = "CaError";
   readonly refusal: Refusal;

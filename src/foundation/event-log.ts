@@ -31,7 +31,7 @@ export function createOperationLog(clock: () => Date, write: WriteLine): Operati
 /**
  * One line of any program's log: a JSON object that begins with `time` (RFC 3339, UTC) and `level`.
  *
- * @param event Begins with its name, so that the line goes on with it.
+ * @param event Its name is its first field, so that the name follows the level in the line.
  */
 export function formatLine(time: Date, level: Level, event: { readonly event: string }): string {
   return JSON.stringify({ time, level, ...event });

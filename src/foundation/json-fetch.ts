@@ -1,7 +1,7 @@
-/** A request that got no good answer: none at all, another status, or no JSON within the bounds. */
+/** A request without a good answer: it got none, another status, or no JSON within the bounds. */
 export class FetchError extends Error {
   override readonly name = "FetchError";
-  /** The status of the answer, if that is what was wrong with it. */
+  /** The status of the answer, if the status is the fault. */
   readonly status: number | undefined;
 
   constructor(message: string, { status, ...options }: ErrorOptions & { status?: number } = {}) {
@@ -50,8 +50,8 @@ export function isFragmented(pieces: number, octets: number): boolean {
 }
 
 /**
- * Fetches JSON from a server that is not trusted to behave: it may hang, redirect, never end or
- * answer something else. No redirect is followed: the configured URL is the one that is trusted.
+ * Fetches JSON from a server that may hang, redirect, send without end, or answer something else. It
+ * follows no redirect, because the operator trusts the configured URL alone.
  */
 export function createJsonFetch(
   fetch: Fetch,

@@ -2,7 +2,7 @@ import * as z from "zod/mini";
 
 const text = z.string();
 
-/** A string that `parse` converts. If `parse` returns `undefined`, the sentence says what is wrong. */
+/** A string that `parse` converts. If `parse` returns `undefined`, the sentence is the fault. */
 export function parsedText<Parsed>(
   parse: (text: string) => Parsed | undefined,
   sentence: string,

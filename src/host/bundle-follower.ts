@@ -28,7 +28,7 @@ export interface BundleFollowerOptions {
   /** @returns Whether the bundle is accepted. A refused bundle is requested again. */
   readonly onBundle: (bundle: SpiffeBundle) => boolean;
   readonly onConfirmed?: () => void;
-  /** Called after each request without an answer that can be read. */
+  /** Called after each request without a readable answer. */
   readonly failed: (message: string) => void;
   /** The longest time between two requests, whatever the bundle's hint is. */
   readonly longestRefreshSeconds: number;

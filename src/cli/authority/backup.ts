@@ -213,8 +213,8 @@ async function hasItsOwnKey({ authority, extractablePrivateKey }: NewAuthority):
 }
 
 /**
- * Seals what a backup holds under the newest KEK. Taints come first, so that no authority is back before
- * its taint. Taints that the store already has stay: each is a record of its own.
+ * Seals the content of a backup under the newest KEK. It restores taints first, so that no authority is
+ * back before its taint. Taints that the store already has stay: each is a record of its own.
  */
 export async function restoreBackup(session: Session, backup: OpenedBackup): Promise<void> {
   const { mint } = session;

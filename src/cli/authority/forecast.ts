@@ -115,6 +115,6 @@ function successorIn(
   const [first] = [...upcoming, ...minted].toSorted(
     (a, b) => a.successorSignsFrom.getTime() - b.successorSignsFrom.getTime(),
   );
-  if (!first) throw new Error("a taint that leaves nobody to sign plans nothing");
+  if (!first) throw new Error("no authority signs after the taint, and the plan mints none");
   return first;
 }

@@ -87,7 +87,7 @@ export async function readKubeconfig(
   return { name, server, ca, read: (at) => readFrom(`${server}${at}`, ca, credential) };
 }
 
-/** zod's messages do not quote what they are about. */
+/** zod's messages do not quote the value. */
 function parseAs<T>(shape: z.ZodMiniType<T>, value: unknown, path: string): T {
   const parsed = shape.safeParse(value, inEnglish);
   if (parsed.success) return parsed.data;

@@ -65,7 +65,7 @@ const rules: readonly Rule[] = [
     const unknown = claims.criticalExtensions.find((oid) => !understood.includes(oid));
     return unknown !== undefined && `has the critical extension ${unknown}, which verifiers refuse`;
   },
-  ({ toBeSigned }) => toBeSigned.subject.length <= 2 && "has no subject to be named by",
+  ({ toBeSigned }) => toBeSigned.subject.length <= 2 && "has an empty subject",
   ({ claims: { nameConstraints } }, { trustDomain }) =>
     nameConstraints !== undefined &&
     !permits(nameConstraints, trustDomain) &&
@@ -109,7 +109,7 @@ function misfitsIn(path: CertificationPath): string[] {
   });
 }
 
-/** Warnings about what is legal in a path and may surprise. */
+/** Warnings about properties of a path that are legal and surprising. */
 export function warningsOf(path: CertificationPath, trustDomain: TrustDomain): string[] {
   return path.flatMap((certificate, depth) => {
     const { spiffeIds, nameConstraints } = certificate.claims;

@@ -6,9 +6,9 @@ export function requireNoFaults(faults: readonly string[]): void {
 }
 
 /**
- * Does every piece of work even when one fails, so that the operator learns of all faults at once.
+ * Runs all works even when one fails, so that the operator learns of all faults at once.
  *
- * @throws OperatorError with the lines of all that failed.
+ * @throws OperatorError with the lines of every failure.
  */
 export function collectFaults<Results extends readonly unknown[]>(
   ...works: { readonly [I in keyof Results]: () => Results[I] }

@@ -29,13 +29,13 @@ export interface ImportedAuthority {
   readonly notAfter: Date;
   /** The other self-signed roots of the material, DER, without duplicates. */
   readonly additionalRoots: readonly Bytes[];
-  /** Sentences for the operator about what is legal and may surprise. */
+  /** Sentences for the operator about properties that are legal and surprising. */
   readonly warnings: readonly string[];
 }
 
 /**
- * Verifies what istiod verifies of a plugged-in CA, and what the verifiers of its leaves will: the key
- * matches the certificate, every link up to one of the operator's roots holds by name and signature, and no
+ * Verifies a plugged-in CA as istiod does, and as the verifiers of its leaves will: the key matches the
+ * certificate, every link up to one of the operator's roots holds by name and signature, and no
  * certificate on the path forbids the leaves. A trial leaf is signed as the last check.
  *
  * @throws OperatorError with one line for each fault.

@@ -10,7 +10,7 @@ export async function currentBundle(
   { configuration, store, signerStore }: Deployment,
   now: Date,
 ): Promise<NumberedBundle | undefined> {
-  // The caller opens the store as well, which logs what is wrong with it.
+  // The caller opens the store as well, and logs its faults.
   const log = { audit: () => {}, operation: () => {} };
   const cryptoProvider = nodeCryptoProvider;
   const platform = { store, signerStore, cryptoProvider, log, clock: () => now };

@@ -84,7 +84,7 @@ function bundleOf(same: readonly HeldRoots[], bundle: NumberedBundle | undefined
 export function formatDeliveries(reports: readonly DeliveryReport[]): string {
   const rows = reports.flatMap((report) => {
     const { cluster, fault, namespaces, withoutBundle, without } = report;
-    if (fault !== undefined) return [[cluster, "-", "-", "-", `cannot be asked: ${fault}`]];
+    if (fault !== undefined) return [[cluster, "-", "-", "-", `cannot be inspected: ${fault}`]];
     const some = report.bundles.map((each) => [
       cluster,
       nameOf(each),

@@ -116,7 +116,7 @@ export function formatReach(reach: RootReach): string {
 }
 
 function sentence({ cluster, fault, namespaces, having, lacking }: ClusterReach): string {
-  if (fault !== undefined) return `${cluster} cannot be asked: ${fault}`;
+  if (fault !== undefined) return `${cluster} cannot be inspected: ${fault}`;
   const more = namespaces - having > lacking.length ? ", …" : "";
   const which = lacking.length > 0 ? `, not in ${lacking.join(", ")}${more}` : "";
   return `its root is in ${having} of ${namespaces} namespaces of ${cluster}${which}`;

@@ -11,7 +11,7 @@ import { showStatus } from "./agent-status.ts";
 /** `rampart agent <verb>`: the certificates of a workload. */
 export function agentCommand(): Command {
   const agent = new Command("agent").description(
-    "Get, keep and hand out a workload's certificates.",
+    "Obtain, renew and serve a workload's certificates.",
   );
   agent
     .command("run")

@@ -17,7 +17,7 @@ import { orOperatorError } from "../terminal/operator-error.ts";
 import { openLocalWorker, readWorkerVariables } from "./local-worker.ts";
 import { createRemoteNamespace } from "./remote-namespace.ts";
 
-/** The CA that a verb is about, as its options choose it. */
+/** The CA of a verb, as its options choose it. */
 export interface DeploymentChoice {
   /** The file that configures it. */
   readonly config: string;
@@ -29,7 +29,7 @@ export interface DeploymentChoice {
   readonly signer?: string;
 }
 
-/** A CA that a verb can look at and write to. */
+/** A CA that a verb can read and change. */
 export interface Deployment {
   readonly configuration: Configuration;
   readonly store: AuthorityStore;

@@ -40,7 +40,7 @@ export function createRemoteNamespace(config: string, env: string | undefined): 
   };
 }
 
-/** Wrangler logs its answers, so that a quieter level would hide them. */
+/** Wrangler logs its answers, so a quieter level would hide them. */
 const wranglerEnvironment = {
   WRANGLER_LOG: "log",
   WRANGLER_SEND_METRICS: "false",
@@ -76,8 +76,8 @@ function outputOf(error: unknown): string {
   const lines = stripVTControlCharacters(`${stderr}\n${stdout}`).split("\n");
   const [first = "", ...after] = lines.slice(lines.findIndex((line) => line.includes("[ERROR]")));
   const end = after.findIndex((line) => /^(?:\S*Error\b|\s+at )|\[ERROR\]|Logs were/.test(line));
-  const told = [first, ...(end < 0 ? after : after.slice(0, end))].map((line) => line.trim());
-  return told.filter((line) => line !== "").join("\n") || "wrangler printed no error";
+  const printed = [first, ...(end < 0 ? after : after.slice(0, end))].map((line) => line.trim());
+  return printed.filter((line) => line !== "").join("\n") || "wrangler printed no error";
 }
 
 /** Wrangler may print lines before its JSON. */

@@ -30,7 +30,7 @@ export interface SessionOptions extends DeploymentChoice {
   readonly dryRun?: boolean;
 }
 
-/** Opens the chosen CA for one verb, and closes it after. */
+/** Opens the chosen CA for one verb, and closes it afterwards. */
 export async function withSession(
   options: SessionOptions,
   clock: () => Date,

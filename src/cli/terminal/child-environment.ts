@@ -3,8 +3,8 @@ import { credentialName } from "../../config/cluster-access.ts";
 const secrets: readonly string[] = ["KEK", "RAMPART_PASSPHRASE"];
 
 /**
- * The environment for a program of somebody else, such as a credential plugin of a kubeconfig, or wrangler:
- * this process's own, without the secrets of the CA.
+ * The environment for another program, such as a credential plugin of a kubeconfig, or wrangler: this
+ * process's own, without the secrets of the CA.
  */
 export function childEnvironment(
   own: NodeJS.ProcessEnv,

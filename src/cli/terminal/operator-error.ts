@@ -1,7 +1,7 @@
 import { ConfigurationError } from "../../foundation/configuration-error.ts";
 import { OperatorError } from "../../foundation/operator-error.ts";
 
-/** Does work whose failures by configuration or by the system an operator can mend. @throws OperatorError */
+/** Runs work, and rethrows a failure that an operator can mend. @throws OperatorError */
 export async function orOperatorError<T>(work: () => Promise<T>): Promise<T> {
   try {
     return await work();
@@ -14,7 +14,7 @@ export async function orOperatorError<T>(work: () => Promise<T>): Promise<T> {
   }
 }
 
-/** Everything that a failure stands for, the first to happen first. Node prints neither part of a SuppressedError. */
+/** The failures in a thrown value, in their order. Node prints neither part of a SuppressedError. */
 export function failuresOf(thrown: unknown): readonly unknown[] {
   return thrown instanceof SuppressedError
     ? [...failuresOf(thrown.suppressed), ...failuresOf(thrown.error)]

@@ -16,9 +16,9 @@ export interface BundleSource {
   readonly upstreamRootsFile: string | undefined;
 }
 
-/** The trust bundle of a CA, as it was last heard. */
+/** The trust bundle of a CA, from its last good answer. */
 export interface UpstreamBundle {
-  /** `undefined` until the CA has been heard once. The bundle stays while the CA is away. */
+  /** `undefined` until the CA has answered once. The bundle stays while the CA is unreachable. */
   readonly current: () => NumberedBundle | undefined;
   /** Resolves after the first answer or failure. */
   readonly asked: Promise<void>;

@@ -41,12 +41,12 @@ export function createBundleEndpoint(
       const ifNoneMatch = c.req.header("if-none-match");
       let current = await read();
       if (longPoll && !mustSend(current, ifNoneMatch)) {
-        const look = async (): Promise<boolean> => {
+        const hasChanged = async (): Promise<boolean> => {
           const before = current;
           current = await readAgain();
           return current !== before && mustSend(current, ifNoneMatch);
         };
-        await longPoll.hold(look, c.req.raw.signal);
+        await longPoll.hold(hasChanged, c.req.raw.signal);
       }
       if (current.body === "") return c.text(unavailable, 503);
       const headers = headersOf(current, longPoll, ca.bundleMaximumAgeSeconds);
@@ -87,7 +87,7 @@ function createReader(ca: CertificateAuthority, write: BundleFormat["write"]): R
 
   async function readAgain(): Promise<Representation> {
     const age = ca.clock().getTime() - readAt;
-    const isRecent = age >= 0 && age < 500 * ca.longPollLimits.lookSeconds;
+    const isRecent = age >= 0 && age < 500 * ca.longPollLimits.readSeconds;
     return latest && isRecent ? latest : read();
   }
 

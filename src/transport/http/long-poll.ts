@@ -2,16 +2,16 @@
 export interface LongPollLimits {
   /** The longest wait; 0 switches long polls off. */
   readonly longestSeconds: number;
-  /** The time between two looks at the bundle. */
-  readonly lookSeconds: number;
+  /** The time between two reads of the bundle. */
+  readonly readSeconds: number;
 }
 
 /** A caller that waits for a changed trust bundle. */
 export interface LongPoll {
   /** The longest that this caller waits. */
   readonly seconds: number;
-  /** Calls `look` until it finds a change, the wait is over, or the caller hangs up. */
-  readonly hold: (look: () => Promise<boolean>, caller: AbortSignal) => Promise<void>;
+  /** Calls `hasChanged` until it finds a change, the wait is over, or the caller hangs up. */
+  readonly hold: (hasChanged: () => Promise<boolean>, caller: AbortSignal) => Promise<void>;
   readonly leave: () => void;
 }
 
@@ -32,7 +32,7 @@ const forgottenSeconds = 10;
 
 /** @param ending Aborted when the server ends, and with it every wait. */
 export function createLongPolls(
-  { longestSeconds, lookSeconds }: LongPollLimits,
+  { longestSeconds, readSeconds }: LongPollLimits,
   ending?: AbortSignal,
 ): LongPolls {
   const endsOf = new Map<LongPoll, number>();
@@ -49,8 +49,12 @@ export function createLongPolls(
       if (seconds < 1 || ending?.aborted || isFull(now)) return undefined;
       const longPoll: LongPoll = {
         seconds,
-        hold: (look, caller) =>
-          lookUntil(look, { seconds, lookSeconds, endings: ending ? [caller, ending] : [caller] }),
+        hold: (hasChanged, caller) =>
+          pollUntil(hasChanged, {
+            seconds,
+            readSeconds,
+            endings: ending ? [caller, ending] : [caller],
+          }),
         leave: () => void endsOf.delete(longPoll),
       };
       endsOf.set(longPoll, now.getTime() + 1000 * (seconds + forgottenSeconds));
@@ -61,13 +65,13 @@ export function createLongPolls(
 
 interface Wait {
   readonly seconds: number;
-  readonly lookSeconds: number;
+  readonly readSeconds: number;
   /** Each of these signals ends the wait. */
   readonly endings: readonly AbortSignal[];
 }
 
-async function lookUntil(look: () => Promise<boolean>, wait: Wait): Promise<void> {
-  const { seconds, lookSeconds, endings } = wait;
+async function pollUntil(hasChanged: () => Promise<boolean>, wait: Wait): Promise<void> {
+  const { seconds, readSeconds, endings } = wait;
   let left = endings.some(({ aborted }) => aborted) ? 0 : seconds;
   let wake = (): void => {};
   const end = (): void => {
@@ -78,14 +82,14 @@ async function lookUntil(look: () => Promise<boolean>, wait: Wait): Promise<void
   try {
     while (left > 0) {
       await new Promise<void>((resolve) => {
-        const timer = setTimeout(resolve, 1000 * Math.min(left, lookSeconds));
+        const timer = setTimeout(resolve, 1000 * Math.min(left, readSeconds));
         wake = () => {
           clearTimeout(timer);
           resolve();
         };
       });
-      left -= lookSeconds;
-      if (await look()) return;
+      left -= readSeconds;
+      if (await hasChanged()) return;
     }
   } finally {
     for (const ending of endings) ending.removeEventListener("abort", end);

@@ -7,7 +7,7 @@ export interface Timeout {
 }
 
 /**
- * Waits for the work until the timeout or the signal ends the wait. Neither stops the work, which looks at
+ * Waits for the work until the timeout or the signal ends the wait. Neither stops the work, which reads
  * the signal itself before each costly step.
  */
 export function withTimeout<T>(work: Promise<T>, timeout: Timeout): Promise<T> {

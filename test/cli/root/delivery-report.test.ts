@@ -145,7 +145,7 @@ describe("which bundle a cluster has", () => {
   });
 });
 
-describe("a cluster that cannot be asked says why, and how it could be", () => {
+describe("a cluster that cannot be inspected says why, and how it could be", () => {
   const unasked = async (table: object) => {
     const [report] = (await look(table)).map((sight) => reportDelivery(sight, undefined));
     return report?.fault;
@@ -324,7 +324,7 @@ describe("the root of the authority that signs next", () => {
         /signs now, and its successor is not minted yet: it is not known whether/,
       ),
       "  its root is in 3 of 3 namespaces of a",
-      expect.stringMatching(/^ {2}b cannot be asked: its table gives no kubernetes access/),
+      expect.stringMatching(/^ {2}b cannot be inspected: its table gives no kubernetes access/),
     ]);
   });
 

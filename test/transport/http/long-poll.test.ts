@@ -140,7 +140,7 @@ test("a CA with a BUNDLE_WAIT of zero holds no answer", async () => {
 });
 
 describe("the long polls under way", () => {
-  const limits = { longestSeconds: 50, lookSeconds: 1 };
+  const limits = { longestSeconds: 50, readSeconds: 1 };
   const at = (seconds: number): Date => new Date(1_700_000_000_000 + 1000 * seconds);
   const fill = () => {
     const longPolls = createLongPolls(limits);
