@@ -6,16 +6,16 @@ const longest = [
   "simulation/",
   "worker/",
   "agent/stories/bad-days",
-  "node/distribute/distribute",
-  "kubernetes/pod-watch",
-  "host/bundle-follower",
+  "pki/x509/csr-mutation",
+  "cli/root/delivery-report",
+  "agent/issuance/certificate-client",
   "node/http/certificate-service",
-  "node/serve/processes",
+  "cli/run/processes",
   "transport/http/fetch-handler",
   "cli/authority/backup",
   "cli/session/deployment",
-  "node/serve/recurring-push",
-  "node/serve/rotation",
+  "node/serve/killed",
+  "transport/rpc/tenant-isolation",
 ];
 
 /** What waits begins first: the rest has the cores meanwhile, and at the end nothing is waited for. */

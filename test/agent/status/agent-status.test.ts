@@ -20,7 +20,9 @@ test("shows every identity, the roots, and when the bundle was confirmed", async
     roots: [{ subject: expect.stringContaining("cluster.local") }],
     bundle: { sequence: expect.any(Number), confirmedAt: expect.any(String) },
   });
-  expect(status.identities[0].hoursLeft).toBeCloseTo(24, 1);
+  const [{ hoursLeft }] = status.identities;
+  expect(hoursLeft).toBeGreaterThan(23);
+  expect(hoursLeft).toBeLessThanOrEqual(24);
 });
 
 test("is ready once it has a certificate, and gives the reason before", async () => {
@@ -50,7 +52,9 @@ test("has the metrics of Istio's agents", async () => {
     );
   expect(value('istio_agent_num_outgoing_requests{request_type="csr"}')).toBe(1);
   expect(value('istio_agent_outgoing_latency{request_type="csr"}')).toBeGreaterThan(0);
-  expect(value('istio_agent_cert_expiry_seconds{resource_name="default"}')).toBeGreaterThan(86_000);
+  expect(value('istio_agent_cert_expiry_seconds{resource_name="default"}')).toBeGreaterThan(
+    23 * 3600,
+  );
   expect(value("istio_agent_trust_bundle_age_seconds")).toBeGreaterThanOrEqual(0);
   expect(value("istio_agent_num_file_watcher_failures_total")).toBe(0);
 });
