@@ -1,5 +1,5 @@
 import { randomUUID } from "node:crypto";
-import { type FileHandle, mkdir, open, readdir, rename, rm, stat } from "node:fs/promises";
+import { type FileHandle, open, readdir, rename, rm, stat } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import {
   type AuthorityStore,
@@ -10,7 +10,9 @@ import {
   type StoredRecord,
 } from "../../custody/authority-store.ts";
 import { recordKey } from "../../custody/record-key.ts";
+import { OperatorError } from "../../foundation/operator-error.ts";
 import { systemCode } from "../../host/system-code.ts";
+import { asOwner, giveToOwner, makeFolder, ownerOf } from "./store-owner.ts";
 
 /** More than any record; what is longer is cut, and then does not open. */
 const maximumOctets = 256 * 1024;
@@ -26,28 +28,46 @@ const unfinishedName = /^\.[0-9a-f][0-9a-f-]{1,127}\.[0-9a-f-]{36}$/;
  * process or another, sees all of it or what was there before, and what `put` has confirmed outlives
  * a power failure. Several processes may share the directory.
  *
- * @throws Error when the directory can neither be used nor made, or is open to every user.
+ * All of it belongs to the owner of the folder of authorities, who serves. What root writes becomes that
+ * owner's; no other user can write.
+ *
+ * @param main The directory whose owner a new store gets.
+ * @throws OperatorError when the directory is another user's, or is open to every user. Error when it
+ *   can neither be used nor made.
  */
-export async function openFileStore(directory: string): Promise<AuthorityStore> {
-  await mkdir(directory, { recursive: true, mode: 0o700 });
-  const { mode } = await stat(directory);
-  if ((mode & 0o007) !== 0) {
-    throw new Error(`${directory} is open to every user of the machine: chmod o-rwx ${directory}`);
-  }
-  const folders = recordKinds.map((kind) => dirname(pathOf(directory, { kind, id: "00" })));
-  for (const folder of folders) {
-    await mkdir(folder, { recursive: true, mode: 0o700 });
-    await sweep(folder);
-  }
+export async function openFileStore(
+  directory: string,
+  main: string = directory,
+): Promise<AuthorityStore> {
+  await asOwner(directory, () => prepare(directory, main));
   return {
     load: () => loadAll(directory),
-    put: async (record) => put(pathOf(directory, record), record.value),
+    put: async (record) => {
+      const path = pathOf(directory, record);
+      await asOwner(dirname(path), () => put(path, record.value));
+    },
     delete: async (name) => {
       const path = pathOf(directory, name);
-      await rm(path, { force: true });
+      await asOwner(dirname(path), () => rm(path, { force: true }));
       await flush(dirname(path));
     },
   };
+}
+
+async function prepare(directory: string, main: string): Promise<void> {
+  const owner = await ownerOf(folderOf(main, "authority"));
+  await makeFolder(directory, owner);
+  const { mode } = await stat(directory);
+  if ((mode & 0o007) !== 0) {
+    throw new OperatorError(
+      `${directory} is open to every user of the machine: chmod o-rwx ${directory}`,
+    );
+  }
+  for (const kind of recordKinds) {
+    const folder = folderOf(directory, kind);
+    await makeFolder(folder, owner);
+    await asOwner(folder, () => sweep(folder));
+  }
 }
 
 /** The stores of named signers, in directories of their own below. */
@@ -57,7 +77,7 @@ export async function openSignerStores({
 }: SignerDirectories): Promise<(signer: string) => AuthorityStore> {
   const stores = new Map<string, AuthorityStore>();
   for (const { name } of signers) {
-    stores.set(name, await openFileStore(join(storeDirectory, "signers", name)));
+    stores.set(name, await openFileStore(join(storeDirectory, "signers", name), storeDirectory));
   }
   return (signer) => {
     const store = stores.get(signer);
@@ -81,7 +101,7 @@ async function loadAll(directory: string): Promise<StoredRecord[]> {
 }
 
 async function list(directory: string, kind: RecordKind): Promise<RecordName[]> {
-  const files = await readdir(dirname(pathOf(directory, { kind, id: "00" })));
+  const files = await readdir(folderOf(directory, kind));
   return files.flatMap((file) => {
     const [, id] = recordName.exec(file) ?? [];
     return id === undefined ? [] : [{ kind, id }];
@@ -120,6 +140,7 @@ async function put(path: string, value: string): Promise<void> {
 async function writeFlushed(path: string, value: string): Promise<void> {
   const file = await open(path, "wx", 0o600);
   try {
+    await giveToOwner(file, dirname(path));
     await file.writeFile(value);
     await file.sync();
   } finally {
@@ -145,6 +166,9 @@ async function sweep(directory: string): Promise<void> {
   const names = (await readdir(directory)).filter((name) => unfinishedName.test(name));
   await Promise.all(names.map((name) => rm(join(directory, name), { force: true })));
 }
+
+const folderOf = (directory: string, kind: RecordKind): string =>
+  dirname(pathOf(directory, { kind, id: "00" }));
 
 function pathOf(directory: string, name: RecordName): string {
   if (!recordName.test(`${name.id}.json`)) throw new Error("a record's id is hexadecimal");

@@ -1,0 +1,65 @@
+import { type FileHandle, lchown, mkdir, stat } from "node:fs/promises";
+import { dirname } from "node:path";
+import { OperatorError } from "../../foundation/operator-error.ts";
+import { systemCode } from "../../host/system-code.ts";
+
+/** The user and the group to whom a store belongs: `serve` runs as this user. */
+export interface Owner {
+  readonly uid: number;
+  readonly gid: number;
+}
+
+/** The owner of a folder, or of the nearest folder above it that is there. */
+export async function ownerOf(path: string): Promise<Owner> {
+  try {
+    return await stat(path);
+  } catch (error) {
+    if (systemCode(error) !== "ENOENT" || dirname(path) === path) throw error;
+    return ownerOf(dirname(path));
+  }
+}
+
+/** Makes a folder and those above it that are missing. Root gives them to the owner. */
+export async function makeFolder(path: string, owner: Owner): Promise<void> {
+  const first = await mkdir(path, { recursive: true, mode: 0o700 });
+  if (first === undefined || !isRoot()) return;
+  for (let made = path; ; made = dirname(made)) {
+    await lchown(made, owner.uid, owner.gid);
+    if (made === first || dirname(made) === made) return;
+  }
+}
+
+/**
+ * Gives a new file to the owner of its folder, who could not read it otherwise. Only root can. Where the
+ * file system itself decides who owns files, both belong to the same user already.
+ *
+ * @throws OperatorError for another user.
+ */
+export async function giveToOwner(file: FileHandle, folder: string): Promise<void> {
+  const [{ uid }, owner] = await Promise.all([file.stat(), stat(folder)]);
+  if (uid === owner.uid) return;
+  if (!isRoot()) throw foreign(folder, owner);
+  await file.chown(owner.uid, owner.gid);
+}
+
+/** Does work in a folder. @throws OperatorError with the command to type, if the folder is another user's. */
+export async function asOwner<T>(folder: string, work: () => Promise<T>): Promise<T> {
+  try {
+    return await work();
+  } catch (error) {
+    const code = systemCode(error);
+    if (code !== "EACCES" && code !== "EPERM") throw error;
+    const owner = await ownerOf(folder).catch(() => undefined);
+    if (owner === undefined || owner.uid === process.geteuid?.()) throw error;
+    throw foreign(folder, owner);
+  }
+}
+
+function foreign(folder: string, { uid }: Owner): OperatorError {
+  return new OperatorError(
+    `${folder} belongs to user ${uid}, who could not read what this user writes there.\n` +
+      `Type: sudo --preserve-env=KEK -u '#${uid}' rampart …`,
+  );
+}
+
+const isRoot = (): boolean => process.geteuid?.() === 0;

@@ -1,0 +1,144 @@
+import { execFile } from "node:child_process";
+import { chmod, chown, mkdir, readdir, stat } from "node:fs/promises";
+import { join } from "node:path";
+import { promisify } from "node:util";
+import { beforeEach, describe, expect, test } from "vitest";
+import { foundIfEmpty } from "../../../src/ca/inception.ts";
+import { rotate } from "../../../src/ca/rotate.ts";
+import { recordTaint } from "../../../src/ca/taint.ts";
+import { openFileStore, openSignerStores } from "../../../src/node/files/file-store.ts";
+import { createMemoryMint } from "../../testkit/ca/memory-mint.ts";
+import { createKekRing } from "../../testkit/ca/sealed-authorities.ts";
+import { temporaryFolder } from "../../testkit/temporary-folder.ts";
+
+const run = promisify(execFile);
+const fileStore = import.meta.resolve("../../../src/node/files/file-store.ts");
+
+const server = 65532;
+const another = 65533;
+const id = "ab".repeat(20);
+const record = { kind: "authority", id, value: "sealed" } as const;
+
+/**
+ * Uses a store as another user does, in a process that was root while it loaded its code.
+ *
+ * @param act What it does with `store`, as JavaScript.
+ * @returns What it said, or the message of its failure.
+ */
+async function as(user: number, directory: string, act: string): Promise<string> {
+  const script = `
+    const { openFileStore } = await import(${JSON.stringify(fileStore)});
+    process.setgroups([]); process.setgid(${user}); process.setuid(${user});
+    try {
+      const store = await openFileStore(${JSON.stringify(directory)});
+      console.log(JSON.stringify(await (${act})(store)) ?? "done");
+    } catch (error) { console.log(error.name + ": " + error.message); }`;
+  const words = ["--disable-warning=ExperimentalWarning", "--input-type=module", "-e", script];
+  return (await run(process.execPath, words)).stdout.trim();
+}
+
+const load = "async (store) => (await store.load()).map(({ kind, value }) => [kind, value])";
+const put = `(store) => store.put(${JSON.stringify(record)})`;
+const ownersIn = async (directory: string): Promise<ReadonlySet<string>> => {
+  const paths = [".", ...(await readdir(directory, { recursive: true }))];
+  const stats = await Promise.all(paths.map((path) => stat(join(directory, path))));
+  return new Set(stats.map(({ uid, gid }) => `${uid}:${gid}`));
+};
+
+const isRoot = process.geteuid?.() === 0;
+
+describe.skipIf(!isRoot)("a store of another user (needs root, to become that user)", () => {
+  let parent: string;
+  let directory: string;
+
+  beforeEach(async () => {
+    parent = await temporaryFolder();
+    await chown(parent, server, server);
+    directory = join(parent, "store");
+  });
+
+  test("can be read by its owner after root has written to it", async () => {
+    expect(await as(server, directory, put)).toBe("done");
+    const store = await openFileStore(directory);
+    await store.put({ kind: "taint", id, value: "said" });
+    await store.put({ ...record, value: "anew" });
+    expect(await as(server, directory, load)).toBe('[["authority","anew"],["taint","said"]]');
+    expect(await ownersIn(directory)).toEqual(new Set([`${server}:${server}`]));
+  });
+
+  test("serves on after root has rotated and tainted", async () => {
+    expect(await as(server, directory, load)).toBe("[]");
+    const now = new Date("2026-11-21T12:00:00Z");
+    const store = await openFileStore(directory);
+    const mint = { ...createMemoryMint(await createKekRing()), store };
+    await foundIfEmpty(mint, now);
+    const [{ id: first = "" } = {}] = await store.load();
+    await recordTaint(mint, { id: first, taintedAt: now, retiresAt: now });
+    await rotate(mint, now);
+    const kinds = "async (store) => (await store.load()).map(({ kind }) => kind).sort()";
+    expect(await as(server, directory, kinds)).toBe('["authority","authority","taint"]');
+  });
+
+  test("that root makes is its parent's owner's, as are folders between, and signers' stores", async () => {
+    const deep = join(parent, "a/b/store");
+    await openFileStore(deep);
+    await openSignerStores({ storeDirectory: deep, ca: { signers: [{ name: "team-a" }] } });
+    expect(await ownersIn(join(parent, "a"))).toEqual(new Set([`${server}:${server}`]));
+    expect(await as(server, join(deep, "signers/team-a"), put)).toBe("done");
+  });
+
+  test("on a volume that root owns is the user's that made the records' folder", async () => {
+    await chown(parent, 0, server);
+    await chmod(parent, 0o2770);
+    expect(await as(server, parent, load)).toBe("[]");
+    const store = await openFileStore(parent);
+    await store.put(record);
+    await openSignerStores({ storeDirectory: parent, ca: { signers: [{ name: "team-a" }] } });
+    expect(await as(server, parent, load)).toBe('[["authority","sealed"]]');
+    expect(await as(server, join(parent, "signers/team-a"), put)).toBe("done");
+  });
+
+  const command = `Type: sudo --preserve-env=KEK -u '#${server}' rampart …`;
+
+  test("refuses any other user, with the command to type, and keeps what it holds", async () => {
+    expect(await as(server, directory, put)).toBe("done");
+    await chmod(parent, 0o711);
+    const refused = await as(another, directory, put);
+    expect(refused).toBe(
+      `OperatorError: ${directory} belongs to user ${server}, who could not read what this user writes there.\n${command}`,
+    );
+    expect(await as(server, directory, load)).toBe('[["authority","sealed"]]');
+  });
+
+  test("refuses another user who could write there, before anything is written", async () => {
+    expect(await as(server, directory, put)).toBe("done");
+    await chown(parent, another, another);
+    for (const folder of [".", "authorities", "taints", "roots"]) {
+      await chown(join(directory, folder), server, another);
+      await chmod(join(directory, folder), 0o770);
+    }
+    const refused = await as(another, directory, put);
+    expect(refused).toContain(`authorities belongs to user ${server}`);
+    expect(refused).toContain(command);
+    expect(await readdir(join(directory, "authorities"))).toEqual([`${id}.json`]);
+  });
+
+  test("refuses another user who would delete a record", async () => {
+    expect(await as(server, directory, put)).toBe("done");
+    await chmod(parent, 0o711);
+    await chown(directory, server, another);
+    await chmod(directory, 0o710);
+    const remove = `(store) => store.delete(${JSON.stringify(record)})`;
+    expect(await as(another, directory, remove)).toContain(command);
+    expect(await as(server, directory, load)).toBe('[["authority","sealed"]]');
+  });
+});
+
+test("a store of its own user is used as it is", async () => {
+  const directory = join(await temporaryFolder(), "store");
+  await mkdir(directory, { mode: 0o700 });
+  const store = await openFileStore(directory);
+  await store.put(record);
+  const { uid, gid } = await stat(directory);
+  expect(await ownersIn(directory)).toEqual(new Set([`${uid}:${gid}`]));
+});
