@@ -65,7 +65,7 @@ const rules: readonly Rule[] = [
     const unknown = claims.criticalExtensions.find((oid) => !understood.includes(oid));
     return unknown !== undefined && `has the critical extension ${unknown}, which verifiers refuse`;
   },
-  ({ toBeSigned }) => toBeSigned.subject.length <= 2 && "has an empty subject",
+  ({ toBeSigned }) => toBeSigned.subject.length <= 2 && "has no subject",
   ({ claims: { nameConstraints } }, { trustDomain }) =>
     nameConstraints !== undefined &&
     !permits(nameConstraints, trustDomain) &&
