@@ -126,10 +126,11 @@ test("a root that is published reaches clients, and opens anew what a certificat
   const tls = { ca: first, cert: early.chainPem, key: early.keyPem, servername: servedName };
   const certified = connectHttp2(`https://127.0.0.1:${served.port}`, tls as ClientTls);
   await once(certified.session, "connect");
+  const closed = once(certified.session, "close");
 
   pass(0.53);
   const [second = ""] = await rootsBeyond(first);
-  await time.passWhile(once(certified.session, "close"));
+  await time.passWhile(closed);
   expect(rootsIn((await renew(early)).roots)).toEqual([first, second].toSorted());
   expect(rootsIn((await obtain(lasting, true)).roots)).toEqual([first, second].toSorted());
 });
