@@ -34,9 +34,15 @@ export async function writeOutput(settings: OutputSettings, files: OutputFiles):
   }
   if (changed.length === 0) return false;
   if (isAtomic) await swapFolder(settings, files);
-  else
-    for (const name of changed) await replaceFile(join(folder, name), files[name] ?? "", settings);
+  else for (const name of changed) await replace(join(folder, name), files[name] ?? "", settings);
   return true;
+}
+
+function replace(path: string, content: string, { mode, owner }: OutputSettings): Promise<void> {
+  return replaceFile(path, content, {
+    mode,
+    give: owner && ((file) => file.chown(owner.uid, owner.gid)),
+  });
 }
 
 const readIfPresent = (path: string): Promise<string | undefined> =>
@@ -56,7 +62,7 @@ async function swapFolder(settings: OutputSettings, files: OutputFiles): Promise
     await chmod(join(folder, next), settings.mode & 0o044 ? folderMode : 0o700);
     if (owner) await chown(join(folder, next), owner.uid, owner.gid);
     for (const [name, content] of Object.entries(files)) {
-      await replaceFile(join(folder, next, name), content, settings);
+      await replace(join(folder, next, name), content, settings);
     }
     await replaceLink(join(folder, currentLink), next);
   } catch (error) {

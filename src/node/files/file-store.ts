@@ -1,6 +1,5 @@
-import { randomUUID } from "node:crypto";
-import { type FileHandle, open, readdir, rename, rm, stat } from "node:fs/promises";
-import { basename, dirname, join } from "node:path";
+import { type FileHandle, open, readdir, rm, stat } from "node:fs/promises";
+import { dirname, join } from "node:path";
 import {
   type AuthorityStore,
   maximumRecords,
@@ -11,6 +10,7 @@ import {
 } from "../../custody/authority-store.ts";
 import { recordKey } from "../../custody/record-key.ts";
 import { OperatorError } from "../../foundation/operator-error.ts";
+import { flushFolder, replaceFile } from "../../host/atomic-file.ts";
 import { systemCode } from "../../host/system-code.ts";
 import { asOwner, giveToOwner, makeFolder, ownerOf } from "./store-owner.ts";
 
@@ -18,7 +18,8 @@ import { asOwner, giveToOwner, makeFolder, ownerOf } from "./store-owner.ts";
 const maximumOctets = 256 * 1024;
 
 const recordName = /^([0-9a-f][0-9a-f-]{1,127})\.json$/;
-const unfinishedName = /^\.[0-9a-f][0-9a-f-]{1,127}\.[0-9a-f-]{36}$/;
+/** Older versions left out `.json`. */
+const unfinishedName = /^\.[0-9a-f][0-9a-f-]{1,127}(?:\.json)?\.[0-9a-f-]{36}$/;
 
 /**
  * The store in a directory of this machine: one file a record, such as `authorities/<id>.json`, readable
@@ -49,7 +50,7 @@ export async function openFileStore(
     delete: async (name) => {
       const path = pathOf(directory, name);
       await asOwner(dirname(path), () => rm(path, { force: true }));
-      await flush(dirname(path));
+      await flushFolder(dirname(path));
     },
   };
 }
@@ -126,36 +127,9 @@ async function readText(file: FileHandle): Promise<string> {
 }
 
 async function put(path: string, value: string): Promise<void> {
-  const unfinished = join(dirname(path), `.${basename(path, ".json")}.${randomUUID()}`);
-  try {
-    await writeFlushed(unfinished, value);
-    await rename(unfinished, path);
-  } catch (error) {
-    await rm(unfinished, { force: true });
-    throw error;
-  }
-  await flush(dirname(path));
-}
-
-async function writeFlushed(path: string, value: string): Promise<void> {
-  const file = await open(path, "wx", 0o600);
-  try {
-    await giveToOwner(file, dirname(path));
-    await file.writeFile(value);
-    await file.sync();
-  } finally {
-    await file.close();
-  }
-}
-
-/** A name is durable once its directory is. */
-async function flush(directory: string): Promise<void> {
-  const file = await open(directory, "r");
-  try {
-    await file.sync();
-  } finally {
-    await file.close();
-  }
+  const folder = dirname(path);
+  await replaceFile(path, value, { mode: 0o600, give: (file) => giveToOwner(file, folder) });
+  await flushFolder(folder);
 }
 
 /**

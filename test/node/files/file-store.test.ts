@@ -62,14 +62,15 @@ describe("a file store", () => {
     const folder = join(directory, "authorities");
     await mkdir(folder, { recursive: true, mode: 0o700 });
     await chmod(directory, 0o700);
-    const unfinished = `.${id}.${crypto.randomUUID()}`;
-    for (const each of ["notes.txt", unfinished, "AB.json", "x.json", ".hidden.json"]) {
+    const unfinished = ["", ".json"].map((ending) => `.${id}${ending}.${crypto.randomUUID()}`);
+    for (const each of ["notes.txt", ...unfinished, "AB.json", "x.json", ".hidden.json"]) {
       await writeFile(join(folder, each), "{");
     }
     const store = await openFileStore(directory);
     expect(await store.load()).toEqual([]);
-    expect(await readdir(folder)).not.toContain(unfinished);
-    expect(await readdir(folder)).toContain("notes.txt");
+    expect((await readdir(folder)).toSorted()).toEqual(
+      [".hidden.json", "AB.json", "notes.txt", "x.json"].toSorted(),
+    );
   });
 
   test.each(["../escape", "a/b", "", "AB", "ab.json", "ab\0"])(
