@@ -57,6 +57,7 @@ describe("a configuration file", () => {
       {
         account: { namespace: "istio-system", name: "rampart-gateway" },
         dns_names: ["istiod.istio-system.svc"],
+        forwards: "certificates",
       },
     ]);
   });
