@@ -16,22 +16,22 @@ import {
   servingKeys,
 } from "../serve/serve-configuration.ts";
 
-/** What `rampart gateway` needs to know. It has no secret but its token, which is in a file. */
+/** The configuration of `rampart gateway`. Its only secret, a token, is in a file. */
 export interface GatewayConfiguration {
   readonly trustDomain: TrustDomain;
-  /** The CA behind it: `https`, or on the loopback interface `http`; no slash at the end. */
+  /** The URL of the CA: `https`, or `http` on the loopback interface. No slash at the end. */
   readonly upstream: string;
-  /** PEM of the roots of the upstream's own certificate, instead of the system's. */
+  /** A PEM file with the roots of the CA's serving certificate, instead of the system's. */
   readonly upstreamRootsFile: string | undefined;
   readonly tokenFile: string;
-  /** The `clusterid` that goes with that token. */
+  /** The `clusterid` that the gateway sends with its token. */
   readonly cluster: string;
   readonly listen: ListenAddress;
   readonly monitoringListen: ListenAddress;
   readonly certificateFiles: CertificateFiles | undefined;
-  /** Where it keeps the roots of its CA in its cluster; nothing where it does not. */
+  /** Where in its cluster the gateway delivers the CA's roots. `undefined` if it delivers none. */
   readonly rootPlaces: RootPlaces | undefined;
-  /** Whether it is ready only once they are everywhere. */
+  /** Whether the gateway is ready only once the roots are everywhere. */
   readonly isReadyWithRoots: boolean;
 }
 

@@ -14,13 +14,13 @@ import { renewalOf } from "../tls/own-certificate.ts";
 import type { ServingCertificate, ServingCertificateSource } from "../tls/serving-certificate.ts";
 import type { Upstream } from "./upstream.ts";
 
-/** The headers by which a gateway says who it is. */
+/** The headers with the gateway's own credential. */
 export type GatewayCredentials = () => Promise<{
   readonly authorization: string;
   readonly clusterid: string;
 }>;
 
-/** A projected token, which the kubelet replaces; read each time. */
+/** The credential of a token in a file. Each call reads it anew, because the kubelet replaces it. */
 export function tokenInFile(path: string, clusterid: string): GatewayCredentials {
   return async () => {
     return { authorization: `Bearer ${await readTokenFile(path)}`, clusterid };
@@ -28,10 +28,10 @@ export function tokenInFile(path: string, clusterid: string): GatewayCredentials
 }
 
 /**
- * A serving certificate from the CA behind the gateway, with a fresh key, for the names in the CA's own
- * table; a new one before half of its life is over.
+ * Requests the serving certificate from the CA, for a new key. The CA's table decides its DNS names. A
+ * renewal comes before half of the certificate's life is over.
  *
- * @param failed Told when it could not be renewed.
+ * @param failed Called for each failed renewal.
  */
 export function certificateFromUpstream(
   upstream: Upstream,

@@ -23,7 +23,7 @@ import type { UnaryRpc } from "../http/routes.ts";
 import type { GatewayCredentials } from "./gateway-identity.ts";
 import type { Upstream } from "./upstream.ts";
 
-/** Where calls go, and as whom. */
+/** The dependencies of forwarding. */
 export interface Forwarding {
   readonly upstream: Upstream;
   readonly credentials: GatewayCredentials;
@@ -34,12 +34,12 @@ export interface Forwarding {
 
 const platform: Platform = { hasTrailers: true };
 
-/** A call, and the certificate that its caller has shown. */
+/** A call, and the verified client certificate of its caller. */
 type ForwardedCall = UnaryCall & { readonly clientCertificate: Bytes | undefined };
 
 /**
- * The CA's RPC, answered by the CA behind. Nothing is decided here but who has shown a certificate: the
- * message of a plain call and its answer pass through unread.
+ * Forwards the CA's RPC to the CA. The gateway decides nothing but whose client certificate it verified.
+ * On the fast path it does not parse the message or the answer.
  */
 export function forwardingRpc(forwarding: Forwarding): UnaryRpc {
   const fallback = createFallback(forwardingMethod(forwarding), platform);
@@ -53,7 +53,7 @@ export function forwardingRpc(forwarding: Forwarding): UnaryRpc {
   };
 }
 
-/** Every call that the fast path does not take is read and written by Connect. */
+/** Connect parses every call that the fast path does not take. */
 function forwardingMethod(forwarding: Forwarding): FallbackMethod {
   return {
     createCertificate: async (request, { requestHeader, signal, timeoutMs, values }) => {
@@ -83,21 +83,21 @@ async function forward(forwarding: Forwarding, call: ForwardedCall): Promise<Uin
     throw answer;
   } finally {
     const durationMilliseconds = clock().getTime() - begun.getTime();
-    const detail = "a call of CreateCertificate was passed on";
+    const detail = "a call of CreateCertificate was forwarded";
     log.operation({ event: "forwarded", level: "info", detail, code, durationMilliseconds });
   }
 }
 
 /**
- * Whoever has shown a certificate is forwarded by the gateway, in its own name; everybody else speaks
- * with the token that came along. What a caller has forwarded itself stays here.
+ * The headers that prove who calls. For a client certificate they are the gateway's own credential and
+ * the certificate; otherwise they are the caller's token. A caller's own `x-forwarded-client-cert` is dropped.
  */
 async function headersFor(
   { credentials, trustDomain, clock }: Forwarding,
   { header, clientCertificate }: ForwardedCall,
 ): Promise<Record<string, string>> {
   if (clientCertificate) {
-    // Looked at once more: a connection may outlive the certificate that opened it.
+    // A connection may outlive the certificate that opened it.
     const { spiffeId } = parseClientCertificate(clientCertificate, trustDomain, clock());
     const forwarded = forwardedValue(toPem("CERTIFICATE", clientCertificate), spiffeId);
     return { ...(await credentials()), [forwardedHeader]: forwarded };
@@ -108,7 +108,7 @@ async function headersFor(
   throw new ConnectError("request authentication failed", Code.Unauthenticated);
 }
 
-/** Whatever keeps the CA from answering is no fault of the caller's, who may try again. */
+/** Without an answer of the CA the caller gets `Unavailable`, because a retry may succeed. */
 function toCallersError(error: unknown, log: EventLog): ConnectError {
   if (error instanceof ConnectError) return error;
   if (error instanceof CaError) return toConnectError(error.refusal);

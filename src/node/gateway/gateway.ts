@@ -23,8 +23,8 @@ import { type Forwarding, forwardingRpc } from "./gateway-routes.ts";
 import { openUpstream } from "./upstream.ts";
 
 /**
- * Native gRPC in front, the CA's HTTPS behind: unmodified clients of Istio reach a CA that cannot
- * speak to them. It holds no key but its own.
+ * Runs a gateway: it serves native gRPC and forwards to a CA over HTTPS, so that unmodified clients of Istio
+ * reach a CA that cannot serve native gRPC. It holds no key but that of its own certificate.
  */
 export async function runGateway(
   configuration: GatewayConfiguration,
@@ -89,12 +89,12 @@ async function deliverRoots(
   return roots;
 }
 
-/** Rejects until the CA has been heard once. */
+/** @throws Error before the first bundle. */
 async function trustBundleOf({ asked, current }: UpstreamBundle): Promise<string> {
   await asked;
   const bundle = current();
   if (bundle) return bundle.pem;
-  throw new Error("the CA's trust bundle has not been heard yet");
+  throw new Error("the CA has not published a trust bundle yet");
 }
 
 function servingCertificate(
@@ -131,13 +131,13 @@ interface Readiness {
   readonly roots?: RootsReport;
 }
 
-/** Calls need no roots in namespaces, so it is for the operator to say whether they wait for them. */
+/** Calls need no roots in namespaces, so the operator decides whether readiness waits for them. */
 function readinessOf(
   isOpen: boolean,
-  kept: RefreshingRoots | undefined,
+  delivery: RefreshingRoots | undefined,
   { isReadyWithRoots }: GatewayConfiguration,
 ): Readiness {
-  const roots = kept?.report();
+  const roots = delivery?.report();
   const reasons = [
     ...(isOpen ? [] : ["there is no serving certificate yet, or the gateway is ending"]),
     ...(isReadyWithRoots ? (roots?.reasons ?? []) : []),

@@ -7,22 +7,22 @@ import type { WholeAnswer } from "../../host/http-exchange.ts";
 import { readRootFile } from "../../host/root-file.ts";
 import { createCertificatePath } from "../../transport/http/routes.ts";
 
-/** The CA behind a gateway. */
+/** The CA to which a gateway forwards. */
 export interface Upstream {
   /**
    * The CA's answer to a message of `CreateCertificate`, both in protobuf.
    *
-   * Rejects with a ConnectError for what the CA itself has said or the caller has ended, and with any
-   * other error when the CA is away, or something between here and there answers in its place.
+   * @throws ConnectError for a refusal of the CA, and the reason of the signal. Any other error means
+   *   that the CA is unreachable, or that something else answered in its place.
    */
   readonly createCertificate: (message: Uint8Array, call: UpstreamCall) => Promise<Uint8Array>;
   readonly close: () => void;
 }
 
-/** What goes with a message. */
+/** The headers and the deadline of a call. */
 export interface UpstreamCall {
   readonly headers: Readonly<Record<string, string>>;
-  /** Aborted with the reason why nobody waits any more. */
+  /** Ends the call, which then rejects with the reason of the signal. */
   readonly signal?: AbortSignal;
   readonly timeoutMs?: number | undefined;
 }
@@ -30,10 +30,13 @@ export interface UpstreamCall {
 const contentType = "application/proto";
 const maximumConnections = 256;
 const maximumOctets = 256 * 1024;
-/** No CA waits longer, and Connect has room for ten digits. */
+/** No CA waits longer, and Connect allows ten digits. */
 const longestTimeoutMs = 1e9;
 
-/** @param rootsFile PEM of the roots of its certificate, instead of the system's. */
+/**
+ * @param rootsFile A PEM file with the roots of the CA's serving certificate, instead of the system's.
+ * @throws OperatorError when the roots cannot be read.
+ */
 export async function openUpstream(url: string, rootsFile: string | undefined): Promise<Upstream> {
   const roots = await readRootFile(rootsFile);
   const tls = roots === undefined ? {} : { ca: roots };
@@ -75,8 +78,8 @@ function isMessage({ status, headers }: WholeAnswer): boolean {
   return status === 200 && headers["content-type"] === contentType;
 }
 
-/** What the CA itself may say to a caller. All else is no fault of the caller's, who may try again. */
-const passedOn: ReadonlySet<Code> = new Set([
+/** The codes that the caller gets from the CA. Any other becomes `Unavailable`. */
+const forwardedCodes: ReadonlySet<Code> = new Set([
   Code.Unauthenticated,
   Code.PermissionDenied,
   Code.InvalidArgument,
@@ -92,12 +95,12 @@ const errorForm = z.pipe(
 );
 const longestMessage = 512;
 
-/** An error of Connect's, by its body or, where something else has answered, by its status alone. */
+/** The error in the body of an answer. Its status alone decides where something else than the CA answered. */
 function refusalIn({ status, octets }: WholeAnswer): Error {
-  const { data: said } = errorForm.safeParse(new TextDecoder().decode(octets));
-  const code = codeFromString(said?.code ?? "") ?? codeFromHttpStatus(status);
-  if (status === 200 || !passedOn.has(code)) return new Error(`the CA answers ${status}`);
-  // No more than a trailer holds, and nothing that cannot be encoded for one.
-  const message = said?.message.slice(0, longestMessage).toWellFormed();
+  const { data: error } = errorForm.safeParse(new TextDecoder().decode(octets));
+  const code = codeFromString(error?.code ?? "") ?? codeFromHttpStatus(status);
+  if (status === 200 || !forwardedCodes.has(code)) return new Error(`the CA answers ${status}`);
+  // A trailer has a bounded length, and cannot encode a lone surrogate.
+  const message = error?.message.slice(0, longestMessage).toWellFormed();
   return new ConnectError(message ?? `refused with status ${status}`, code);
 }

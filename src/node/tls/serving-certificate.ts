@@ -1,4 +1,4 @@
-import { readFile } from "node:fs/promises";
+import { readSmallFile } from "../../host/small-file.ts";
 import type { CertificateFiles } from "../serve/serve-configuration.ts";
 
 /** What a TLS server shows of itself. */
@@ -15,6 +15,8 @@ export interface ServingCertificate {
  */
 export type ServingCertificateSource = (now: Date) => Promise<ServingCertificate>;
 
+const maximumOctets = 256 * 1024;
+
 /** A certificate that somebody else keeps in files; it is read again whenever it is asked for. */
 export function certificateInFiles({
   certificate,
@@ -23,8 +25,8 @@ export function certificateInFiles({
   let current: ServingCertificate | undefined;
   return async () => {
     const [chainPem, keyPem] = await Promise.all([
-      readFile(certificate, "utf8"),
-      readFile(key, "utf8"),
+      readSmallFile(certificate, maximumOctets),
+      readSmallFile(key, maximumOctets),
     ]);
     if (chainPem !== current?.chainPem || keyPem !== current.keyPem) current = { chainPem, keyPem };
     return current;
