@@ -5,7 +5,7 @@ export function rejectCredential(check: CredentialCheck, detail: string, cause?:
   return new CaError({ reason: "credential-rejected", check }, detail, cause);
 }
 
-/** A claim that nobody has verified, for the log: cut short, on one line, in quotation marks. */
+/** An unverified claim, for the log: cut short, on one line, in quotation marks. */
 export function quoted(claim: unknown): string {
   return typeof claim === "string" ? JSON.stringify(claim.slice(0, 80)) : "not a text";
 }

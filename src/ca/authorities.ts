@@ -6,10 +6,10 @@ import type { EventLog } from "./audit-event.ts";
 import { type AuthorityView, viewAt } from "./authority-view.ts";
 import { assemble, type OpenedRecord, openRecord, type RecordOpening } from "./opened-store.ts";
 
-/** The longest time between two looks at a store that loads. */
+/** The longest time between two reads of a store that loads. */
 export const longestRefreshSeconds = 60;
 
-/** The time to the next look at a store that cannot be read, or in which no authority signs. */
+/** The time to the next read of a store that cannot be read, or in which no authority signs. */
 const retrySeconds = 2;
 
 /** The authorities of a store. */
@@ -26,7 +26,7 @@ interface CachedRecord {
 /** How authorities are loaded, and for how long they serve. */
 export interface AuthoritiesConfiguration extends RecordOpening {
   readonly store: AuthorityStore;
-  /** The time between two looks at the store: a part of the propagation interval. */
+  /** The time between two reads of the store: a part of the propagation interval. */
   readonly refreshSeconds: number;
   /**
    * How long loaded authorities serve while the store cannot be read: at most the propagation interval,

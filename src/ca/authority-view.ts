@@ -27,7 +27,7 @@ export interface AuthorityView {
   readonly chainPem: readonly string[];
   /** Grows with every change of the trust bundle: `spiffe_sequence`. */
   readonly sequence: number;
-  /** Why no authority signs, and all other troubles of the store, one sentence each. */
+  /** Why no authority signs, and all other faults of the store, one sentence each. */
   readonly reasons: readonly string[];
 }
 

@@ -40,15 +40,15 @@ export interface Issuance {
 /** The circumstances of one request. */
 export interface RequestContext {
   readonly now: Date;
-  /** Aborted when nobody waits for the answer any more. */
+  /** Aborted when the caller no longer waits for the answer. */
   readonly signal: AbortSignal;
   /** Each step fills in what it establishes. */
   readonly audit: AuditEvent;
 }
 
 /**
- * Issues an X509-SVID, or to a gateway a serving certificate, to an authenticated caller. The answer has
- * Istio's layout, all PEM: the leaf, each intermediate alone, then every root of the trust bundle as one element.
+ * Issues an X509-SVID to an authenticated caller, or a serving certificate to a gateway. The answer has
+ * Istio's layout, all PEM: the leaf, each intermediate alone, every root of the trust bundle as one element.
  *
  * ARCHITECTURE.md, "CSR → PEM", follows a request through all layers; this is its sixth step.
  *
@@ -61,7 +61,7 @@ export async function issueCertificate(
   { now, signal, audit }: RequestContext,
 ): Promise<string[]> {
   const { identityPolicy, leafLifetimes, cryptoProvider } = issuance;
-  // Usually the identity is there already, and awaiting it would cost a turn of the microtask queue.
+  // Usually the policy answers at once, and an await would cost a turn of the microtask queue.
   const identity = identityPolicy(caller, request.impersonatedIdentity, now);
   const spiffeId = typeof identity === "string" ? identity : await identity;
   audit.spiffeId = spiffeId;

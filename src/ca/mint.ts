@@ -31,7 +31,7 @@ export async function storeRecord(mint: Mint, record: StoredRecord): Promise<voi
   await mint.store.put(record);
 }
 
-/** Makes an authority for a schedule and stores it sealed. Nothing keeps its open key. */
+/** Makes an authority for a schedule, stores it sealed, and drops its open key. */
 export async function mintAuthority(mint: Mint, schedule: Schedule): Promise<void> {
   const created = await createAuthority(mint.trustDomain, mint.authorityKey, schedule);
   await storeRecord(mint, await sealAuthority(created, mint.trustDomain, mint.keks));

@@ -11,10 +11,11 @@ import { type Mint, mintAuthority, storeRecord } from "./mint.ts";
 import { type OpenedStore, openStored } from "./opened-store.ts";
 
 /**
- * Looks at every record and does what is due: founds, mints, prunes, and seals again under the newest KEK.
+ * Reads every record and carries out the acts that are due: it founds, mints, prunes, and reseals under
+ * the newest KEK.
  *
- * Runs may be missed, late, doubled or see an old list: no run changes what another may write, so the
- * worst that they do together is one authority too many. A step that fails does not stop the others.
+ * Runs may be missed, late, doubled, or read an old list. No run changes a record that another may write,
+ * so together they make at most one authority too many. A step that fails does not stop the others.
  *
  * @throws AggregateError with every fault, after all other steps; the platform then shows a failed run.
  */
@@ -65,7 +66,7 @@ async function carryOutStep(mint: Mint, step: RotationStep): Promise<void> {
   mint.log.operation({
     event: "authority-pruned",
     level: "info",
-    detail: "a retired authority that nothing needs any more has left the store",
+    detail: "a retired authority was deleted from the store",
     authority: step.id,
   });
 }

@@ -6,8 +6,8 @@ export const servingSigner = "serving";
 /**
  * The DNS names under which a caller may serve; `undefined` for a caller that is no gateway.
  *
- * A DNS name enters a certificate by no other way: the table of the caller's issuer says which accounts
- * are gateways, and under which names. The CSR has no say.
+ * The table of the caller's issuer names the accounts of gateways and their DNS names. No DNS name enters
+ * a certificate by another way; those of the CSR do not count.
  */
 export function servingNames({ issuer, account }: Caller): readonly string[] | undefined {
   return issuer?.gatewayNames?.(account);

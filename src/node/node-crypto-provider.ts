@@ -14,8 +14,8 @@ import type { Hash, SignatureScheme } from "../pki/signature-scheme.ts";
 import { type SignatureAlgorithm, toX509Signature } from "../pki/x509/signature-algorithm.ts";
 
 /**
- * `node:crypto` on the thread that calls it: Node's WebCrypto hands every operation to a pool of
- * threads, which costs more than most operations take.
+ * `node:crypto` on the thread that calls it: Node's WebCrypto hands every operation to a thread
+ * pool, which costs more than most operations.
  *
  * Keys are passed bare and ECDSA signatures as DER: on Node 24, an options object around the key costs
  * as much again as signing does. A `KeyObject` can always be exported, so each one stays in the
@@ -76,7 +76,7 @@ function requireKeyOf(
   key.toCryptoKey(importParameters, false, [usage]);
 }
 
-/** PSS has parameters to pass; every other scheme is what node:crypto does with a bare key. */
+/** PSS needs parameters. For every other scheme, node:crypto takes the bare key. */
 function verificationInput(
   key: KeyObject,
   { signParameters }: SignatureScheme,

@@ -3,26 +3,26 @@ import type { EventLog } from "../ca/audit-event.ts";
 import type { Pause } from "../foundation/pause.ts";
 import type { PeerProcesses } from "./observability/peer-processes.ts";
 
-/** What a program brings to a server. */
+/** The means that a program hands to its server. */
 export interface ServerContext {
   readonly log: EventLog;
   readonly clock: () => Date;
-  /** How it waits between looks; where it is left out, by the timers of the platform. */
+  /** Waits between attempts; by default on the timers of the platform. */
   readonly pause?: Pause | undefined;
-  /** How long it waits for issuers and API servers; a default holds without it. */
+  /** The timeout of requests to issuers and API servers; without it a default applies. */
   readonly fetchTimeoutMilliseconds?: number | undefined;
-  /** At least 0 and less than 1; where it is left out, by the platform. */
+  /** At least 0 and less than 1; by default the platform's random numbers. */
   readonly random?: (() => number) | undefined;
-  /** For one of several processes that are one server. */
+  /** Present in each of several processes that form one server. */
   readonly peerProcesses?: PeerProcesses | undefined;
 }
 
 /** A server of this process. */
 export interface RunningServer {
-  /** Where RPCs are answered, once there is a certificate to answer with. */
+  /** The address for RPCs. It resolves once the server has a certificate. */
   readonly address: Promise<AddressInfo>;
   readonly plaintextAddress: AddressInfo | undefined;
   readonly monitoringAddress: AddressInfo;
-  /** Finishes what has begun, cuts what takes longer than this, and resolves when nothing is left. */
+  /** Finishes the calls under way, cuts those that take longer than this, and resolves when none is left. */
   readonly close: (graceMilliseconds: number) => Promise<void>;
 }

@@ -40,7 +40,7 @@ export interface KeyFetching {
   readonly fetchJson: JsonFetch;
   readonly keyFetchFailed: KeyFetchFailed;
   readonly cryptoProvider: CryptoProvider;
-  /** How long `fetchJson` may take; a default holds without it. */
+  /** The timeout of `fetchJson`; without it a default applies. */
   readonly fetchTimeoutMilliseconds?: number | undefined;
 }
 
@@ -121,7 +121,7 @@ export function publishedKeys(
     else if (!isKnown) await otherRequestsFetch(now);
     const survives = now < addSeconds(fetchedAt, keysSurviveOutageSeconds);
     const candidates = survives ? candidatesIn(keys, algorithm, keyId) : [];
-    // Without an answer from the issuer, nobody knows that it has no such key.
+    // Until the issuer answers, it may have published the key.
     if (candidates.length > 0 || isReachable) return candidates;
     throw new CaError(
       { reason: "key-provider-unreachable", issuer },

@@ -2,10 +2,10 @@ import { parseBase64Url } from "../../pki/encoding/base64.ts";
 import { allocateBytes, type Bytes } from "../../pki/encoding/bytes.ts";
 import { rejectCredential } from "../credential-rejection.ts";
 
-/** A JSON object whose members nobody has looked at. */
+/** A JSON object with unchecked members. */
 export type JsonObject = Readonly<Record<string, unknown>>;
 
-/** A compact JWS (RFC 7515 §3.1) taken apart; nothing in it is verified yet. */
+/** The parts of a compact JWS (RFC 7515 §3.1), not verified yet. */
 export interface JsonWebSignature {
   readonly algorithm: string;
   readonly keyId: string | undefined;
@@ -19,7 +19,7 @@ const encoder = new TextEncoder();
 const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 
 /**
- * Takes a compact JWS apart: three parts of canonical base64url, two JSON objects.
+ * Parses a compact JWS: three parts of canonical base64url, two of them JSON objects.
  *
  * A header with an extension (`crit`) or with the type of another token (`typ`) is refused
  * (RFC 7515 §4.1.11, RFC 8725 §3.11). Keys in a header are ignored.

@@ -5,21 +5,21 @@ import { createJsonWebSignatureParser, type JsonWebSignature } from "./json-web-
 
 /** The token of a request, with the issuer that it names. Nothing in it is proved yet. */
 export interface PresentedToken {
-  /** As the caller sent it: an API server judges nothing else. */
+  /** As the caller sent it, for the API server that reviews it. */
   readonly text: string;
   readonly jws: JsonWebSignature;
   readonly issuer: TrustedIssuer;
 }
 
 /**
- * Reads the token of a request: once, for everybody who judges it.
+ * Reads the token of a request once, for all checks of it.
  *
  * @param authorization The header as fetch gives it.
  * @throws CaError `credential-missing`, `credential-rejected` (`form`, `issuer`).
  */
 export type TokenReader = (authorization: string | null) => PresentedToken;
 
-/** Tells issuers apart by their names, byte for byte. */
+/** Finds the issuer of a token by its name, byte for byte. */
 export function createTokenReader(issuers: readonly TrustedIssuer[]): TokenReader {
   const byName = new Map<unknown, TrustedIssuer>(issuers.map((issuer) => [issuer.name, issuer]));
   const parseJsonWebSignature = createJsonWebSignatureParser();

@@ -9,7 +9,7 @@ import type { TokenReview } from "./token-review.ts";
 
 /**
  * Proves whose a token is, by its issuer's keys, its cluster's API server, or both, in the order that
- * the issuer is configured with. A no is final, whoever says it.
+ * the issuer is configured with. A rejection by either is final.
  *
  * @throws CaError `credential-rejected`, `key-provider-unreachable`, `cluster-unreachable`, `cluster-busy`.
  */
@@ -49,9 +49,9 @@ async function proveByKeysOrReview(
 }
 
 /**
- * The keys come first, so that nobody can keep the API server busy with forged tokens. While the keys
- * cannot be fetched, the API server decides alone; while it cannot be reached, the keys do. A busy API
- * server has been reached: then nobody decides, and the caller tries again.
+ * The keys come first, so that forged tokens cannot keep the API server busy. While the keys cannot be
+ * fetched, the API server decides alone. While it cannot be reached, the keys decide. A busy API server
+ * counts as reached: the caller must try again.
  */
 async function proveByKeysAndReview(
   token: PresentedToken,
@@ -83,7 +83,7 @@ function refusalOf(error: unknown): Refusal | undefined {
   return error instanceof CaError ? error.refusal : undefined;
 }
 
-/** An expired token, or one for another audience, costs the API server no question. */
+/** Refuses an expired token, or one for another audience, without a request to the API server. */
 async function proveByReview(
   { text, jws, issuer }: PresentedToken,
   ask: TokenReview,
@@ -98,7 +98,7 @@ async function proveByReview(
   return reviewed;
 }
 
-/** An answer about another bearer than the token's own claims is no answer. */
+/** Requires an answer about the bearer that the token's own claims name. */
 function requireAgreement(claimed: BoundAccount, reviewed: BoundAccount): void {
   const { account } = reviewed;
   const isSameAccount =

@@ -8,8 +8,8 @@ import { callerWithin } from "./token-caller.ts";
 /**
  * Authenticates by a ServiceAccount token: bearer → JWS → issuer → keys or review → claims → caller.
  *
- * The issuer that the token names decides alone how the token is proved: no key and no API server of
- * another cluster has a say. istiod tries its authenticators one after the other instead.
+ * The issuer that the token names decides alone how the token is proved. No key and no API server of
+ * another cluster counts. istiod tries its authenticators one after the other instead.
  */
 export function createTokenAuthenticator(
   trustDomain: TrustDomain,

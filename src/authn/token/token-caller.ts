@@ -5,8 +5,7 @@ import { quoted, rejectCredential } from "../credential-rejection.ts";
 import type { TrustedIssuer } from "../trusted-issuer.ts";
 
 /**
- * The caller that a token makes of its bearer, within what its issuer may vouch for: its namespaces
- * and its cluster.
+ * The caller that a token proves, within the namespaces and the cluster that its issuer may vouch for.
  *
  * Only for a proved token: the time that a refusal takes must not tell the sender of a forged one
  * which namespaces an issuer has.
@@ -28,8 +27,8 @@ export function callerWithin(
 }
 
 /**
- * The header is a claim, not a choice: absent, or a name of the one cluster that the token's issuer
- * stands for. istiod lets it choose which cluster judges the token.
+ * The header is a claim and not a choice: it must be absent, or name the cluster of the token's issuer.
+ * In istiod it chooses the cluster that judges the token.
  */
 function requireCluster(clusterId: string | null, issuer: TrustedIssuer): void {
   const { name, cluster, clusterAliases } = issuer;

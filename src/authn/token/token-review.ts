@@ -18,24 +18,24 @@ export interface ReviewQuestion {
 }
 
 /**
- * Asks the API server of a cluster about a token (TokenReview, `authentication.k8s.io/v1`): it knows
- * what no signature says, that the pod and the account still exist.
+ * Asks the API server of a cluster about a token (TokenReview, `authentication.k8s.io/v1`). Only
+ * the API server knows that the pod and the account still exist.
  *
  * @throws CaError `credential-rejected` (`review`, `audience`, `subject`), `cluster-unreachable`,
  *   `cluster-busy`.
  */
 export type TokenReview = (question: ReviewQuestion, now: Date) => Promise<BoundAccount>;
 
-/** Two ways to one API server, so that questions about forged tokens never take the places of others. */
+/** Two ways to one API server, so that reviews of forged tokens never use up the bound of others. */
 export interface ReviewApis {
   readonly verified: ClusterApi;
   readonly unverified: ClusterApi;
 }
 
-/** The time for which a yes is remembered: so long is a deleted pod's token still good. */
+/** How long a positive answer is remembered. A deleted pod's token stays good for as long. */
 export const goodAnswerSeconds = 15;
 
-/** The time for which a no is remembered: long enough for a client that tries again at once. */
+/** How long a rejection is remembered: long enough for a client that retries at once. */
 export const badAnswerSeconds = 5;
 
 /** The most answers of either kind that are remembered for one cluster. */
@@ -43,7 +43,7 @@ export const maximumAnswers = 2048;
 
 /** @param audiences Sent with every token, and required in every answer. */
 export function createTokenReview(audiences: readonly string[], apis: ReviewApis): TokenReview {
-  // Apart, so that forged tokens never push a yes out.
+  // Two caches, so that forged tokens never evict a positive answer.
   const accepted = createTtlCache<BoundAccount>(maximumAnswers);
   const rejected = createTtlCache<CaError>(maximumAnswers);
   const until = (seconds: number, { expiresAt }: ReviewQuestion, now: Date): Date =>

@@ -9,12 +9,12 @@ import type { DistributeConfiguration } from "./distribute-configuration.ts";
 import { addRootGauges, refreshRoots } from "./refreshing-roots.ts";
 import { followUpstreamBundle } from "./upstream-bundle.ts";
 
-/** Keeps the trust bundle of a CA in every namespace of a cluster, and reports how far it has come. */
+/** Keeps the trust bundle of a CA in every namespace of a cluster, and reports its progress. */
 export async function distribute(
   configuration: DistributeConfiguration,
   serverContext: ServerContext,
 ): Promise<Listener> {
-  // Work that goes on after a failed start would keep a process alive that nobody can probe.
+  // Work that outlives a failed start would keep a process alive that no probe can reach.
   await using starting = new AsyncDisposableStack();
   const bundle = await followUpstreamBundle(configuration, serverContext);
   starting.defer(bundle.end);

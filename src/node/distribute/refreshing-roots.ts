@@ -14,7 +14,7 @@ import type { UpstreamBundle } from "./upstream-bundle.ts";
 
 const deliverySeconds = 0.25;
 
-/** The delivery of a trust bundle to a cluster, while it goes on. */
+/** A running delivery of a trust bundle to a cluster. */
 export interface RefreshingRoots {
   readonly report: () => RootsReport;
   readonly end: () => Promise<void>;

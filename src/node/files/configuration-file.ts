@@ -5,17 +5,16 @@ import { ConfigurationError } from "../../foundation/configuration-error.ts";
 import { systemCode } from "../../host/system-code.ts";
 import { credentialFileName } from "./credential-file.ts";
 
-/** Keys whose values come from the environment, and never from a file that is shown around. */
+/** Keys whose values come from the environment and never from a file, because operators share files. */
 const isSecret = (key: string): boolean => key === "KEK" || credentialName.test(key);
 
-/** What the environment may say: secrets, and where they are. */
+/** Keys that the environment may set: secrets, and the paths of files with secrets. */
 const isOfEnvironment = (key: string): boolean => isSecret(key) || credentialFileName.test(key);
 
 /**
- * The keys and values of a `rampart.toml`, with the secrets of the environment among them; nothing
- * is checked yet.
+ * The keys and values of a `rampart.toml`, unchecked, and the secrets of the environment.
  *
- * @throws ConfigurationError for a file that cannot be read, is no TOML, or holds a secret.
+ * @throws ConfigurationError for a file that cannot be read, is not TOML, or holds a secret.
  */
 export async function readConfigurationFile(
   path: string,
@@ -43,7 +42,7 @@ async function readText(path: string): Promise<string> {
   }
 }
 
-/** The parser's own message quotes the line, which may hold what belongs in no log. */
+/** Drops the parser's own message, which quotes the line and so perhaps a secret. */
 function parseToml(text: string, path: string): Record<string, unknown> {
   try {
     return Object.fromEntries(Object.entries(parse(text)).map(([key, v]) => [key, plain(v)]));
@@ -53,7 +52,7 @@ function parseToml(text: string, path: string): Record<string, unknown> {
   }
 }
 
-/** TOML has dates of its own; the configuration knows them as text, on every platform. */
+/** TOML has its own dates; the configuration takes dates as text, on every platform. */
 function plain(value: unknown): unknown {
   return value instanceof TomlDate ? value.toISOString() : value;
 }

@@ -4,7 +4,7 @@ import { FetchError } from "../../foundation/json-fetch.ts";
 import { readTokenFile } from "../../host/token-file.ts";
 import type { Credential } from "../../kubernetes/client.ts";
 
-/** Names the file of a credential: the credential's own name, and `_FILE`. */
+/** The key for the file of a credential: the credential's own name, and `_FILE`. */
 export const credentialFileName: RegExp = /^(CLUSTER_CREDENTIAL_[A-Z0-9_]{1,64})_FILE$/;
 
 /** The credential in a file. */
@@ -18,7 +18,7 @@ export function credentialInFile(path: string): Credential {
   };
 }
 
-/** At the start, when somebody is there to see it. @throws ConfigurationError */
+/** Reads every credential once at the start, while an operator watches. @throws ConfigurationError */
 export async function requireCredentials(
   credentials: ReadonlyMap<string, Credential>,
 ): Promise<void> {

@@ -14,7 +14,7 @@ import { flushFolder, replaceFile } from "../../host/atomic-file.ts";
 import { systemCode } from "../../host/system-code.ts";
 import { asOwner, giveToOwner, makeFolder, ownerOf } from "./store-owner.ts";
 
-/** More than any record; what is longer is cut, and then does not open. */
+/** More than any record has. A longer file is cut, and then does not open. */
 const maximumOctets = 256 * 1024;
 
 const recordName = /^([0-9a-f][0-9a-f-]{1,127})\.json$/;
@@ -25,16 +25,16 @@ const unfinishedName = /^\.[0-9a-f][0-9a-f-]{1,127}(?:\.json)?\.[0-9a-f-]{36}$/;
  * The store in a directory of this machine: one file a record, such as `authorities/<id>.json`, readable
  * by its owner alone.
  *
- * A record is written beside its name, flushed to the disk, and then takes the name: a reader, in this
- * process or another, sees all of it or what was there before, and what `put` has confirmed outlives
- * a power failure. Several processes may share the directory.
+ * `put` writes a record to a temporary file, flushes it to the disk, and renames it. So a reader in any
+ * process sees the whole record or its predecessor, and a confirmed record survives a power failure.
+ * Several processes may share the directory.
  *
- * All of it belongs to the owner of the folder of authorities, who serves. What root writes becomes that
- * owner's; no other user can write.
+ * Every file belongs to the owner of the folder of authorities, who runs the server. A file that root
+ * writes becomes that owner's. No other user can write.
  *
  * @param main The directory whose owner a new store gets.
  * @throws OperatorError when the directory is another user's, or is open to every user. Error when it
- *   can neither be used nor made.
+ *   can neither be used nor created.
  */
 export async function openFileStore(
   directory: string,
@@ -71,7 +71,7 @@ async function prepare(directory: string, main: string): Promise<void> {
   }
 }
 
-/** The stores of named signers, in directories of their own below. */
+/** The stores of named signers, each in a subdirectory of its own. */
 export async function openSignerStores({
   storeDirectory,
   ca: { signers },
@@ -109,7 +109,7 @@ async function list(directory: string, kind: RecordKind): Promise<RecordName[]> 
   });
 }
 
-/** A name that was listed and is gone was deleted in between. */
+/** A listed file that is missing was deleted in between. */
 async function load(directory: string, name: RecordName): Promise<StoredRecord | undefined> {
   const file = await open(pathOf(directory, name), "r").catch(ignoring("ENOENT"));
   if (!file) return undefined;
@@ -133,8 +133,8 @@ async function put(path: string, value: string): Promise<void> {
 }
 
 /**
- * Removes what a process that was killed has left half written. Should another process be writing
- * it just now, its `put` fails and is tried again by the next rotation.
+ * Removes the temporary files of processes that were killed. If another process is writing one now, its
+ * `put` fails, and the next rotation repeats it.
  */
 async function sweep(directory: string): Promise<void> {
   const names = (await readdir(directory)).filter((name) => unfinishedName.test(name));

@@ -3,23 +3,23 @@ import { baseUrl } from "../../foundation/base-url.ts";
 import { ConfigurationError } from "../../foundation/configuration-error.ts";
 import { configMapName, usualConfigMap } from "../../kubernetes/root-config-map.ts";
 
-/** Where in a cluster roots are kept, and how to get there. The one secret, a token, is in a file. */
+/** The places of roots in a cluster, and the access to it. The only secret, a token, is in a file. */
 export interface RootPlaces {
   /** The API server; no slash at the end. */
   readonly server: string;
   readonly serverRootsFile: string | undefined;
   /** The kubelet replaces it. */
   readonly tokenFile: string;
-  /** The name of the ConfigMap in every namespace; nothing for none. */
+  /** The name of the ConfigMap in every namespace; `undefined` for no ConfigMaps. */
   readonly configMap: string | undefined;
   readonly clusterTrustBundle: boolean;
 }
 
 const account = "/var/run/secrets/kubernetes.io/serviceaccount";
-/** Where a file is. */
+/** The path of a file. */
 export const filePath: z.ZodMiniString = z.string().check(z.minLength(1, "must not be empty"));
 
-/** The keys of any program that keeps roots. What they mean stands in docs/distribute.md. */
+/** The keys of any program that delivers roots. docs/distribute.md explains them. */
 export const placeKeys: {
   readonly KUBERNETES_SERVER: z.ZodMiniOptional<typeof baseUrl>;
   readonly KUBERNETES_CA_FILE: z.ZodMiniOptional<z.ZodMiniString>;
@@ -39,7 +39,7 @@ export const placeKeys: {
 /** The values of these keys. */
 export type PlaceValues = z.infer<z.ZodMiniObject<typeof placeKeys>>;
 
-/** Where a pod finds its API server. */
+/** The environment, in which a pod finds the address of its API server. */
 export type Environment = Readonly<Record<string, string | undefined>>;
 
 /** @throws ConfigurationError */

@@ -9,7 +9,7 @@ export interface Owner {
   readonly gid: number;
 }
 
-/** The owner of a folder, or of the nearest folder above it that is there. */
+/** The owner of a folder, or of the nearest folder above it that exists. */
 export async function ownerOf(path: string): Promise<Owner> {
   try {
     return await stat(path);

@@ -5,7 +5,7 @@ import type { AuthorityView } from "../../ca/authority-view.ts";
 import { CaError } from "../../foundation/errors.ts";
 import { parseCertificate } from "../../pki/x509/certificate.ts";
 
-/** Istio's names for what went wrong in signing (docs/design/istio.md#metrics). */
+/** Istio's names for errors in signing (docs/design/istio.md#metrics). */
 type SignError = "CA_NOT_READY" | "CSR_ERROR" | "TTL_ERROR" | "CERT_GEN_ERROR" | "UNKNOWN";
 
 const signErrors: Readonly<Partial<Record<NonNullable<AuditEvent["reason"]>, SignError>>> = {
@@ -26,8 +26,8 @@ const authenticationFailures: ReadonlySet<AuditEvent["reason"]> = new Set([
 ] as const);
 
 /**
- * Counts what passes through a log, under the names of istiod's metrics, so that its dashboards and
- * alerts keep working.
+ * Counts the events of a log under the names of istiod's metrics, so that its dashboards and alerts keep
+ * working.
  */
 export function countingLog(log: EventLog, registry: Registry): EventLog {
   const counter = <Label extends string = never>(
@@ -38,7 +38,7 @@ export function countingLog(log: EventLog, registry: Registry): EventLog {
   const calls = counter("citadel_server_csr_count", "Requests for a certificate.");
   const failures = counter(
     "citadel_server_authentication_failure_count",
-    "Requests of callers that were not who they have to be.",
+    "Requests whose caller was not authenticated, or may not have the identity.",
   );
   const errors = counter(
     "citadel_server_csr_sign_err_count",
@@ -48,7 +48,7 @@ export function countingLog(log: EventLog, registry: Registry): EventLog {
   const issued = counter("citadel_server_success_cert_issuance_count", "Certificates issued.");
   const operations = counter(
     "rampart_operations_total",
-    "What happened apart from requests, by event.",
+    "Operational events, by event and level.",
     "event",
     "level",
   );
@@ -78,13 +78,13 @@ export function addAuthorityGauges(
       name,
       help,
       registers: [registry],
-      // Processes that are one server look at one store.
+      // The processes of one server read one store.
       aggregator: "first",
       async collect() {
         this.set(await valueNow(read));
       },
     });
-  /** Without a readable store there is nothing to say, and a gauge says so. */
+  /** NaN without a readable store. */
   const valueNow = async (read: (view: AuthorityView, now: Date) => number) => {
     const now = clock();
     try {

@@ -1,7 +1,7 @@
 import { messageOf } from "../../foundation/errors.ts";
 import type { OperationLog } from "../../foundation/event-log.ts";
 
-/** A warning of what somebody else, or the way there, has kept from being done; it is tried again. */
+/** Logs a failure that another server or the network has caused. The next attempt follows by itself. */
 export function logFault(
   { operation }: OperationLog,
   event: string,

@@ -3,7 +3,7 @@ import { Counter, collectDefaultMetrics, Histogram, Registry } from "prom-client
 import { statusCodeOf } from "../../transport/rpc/status-code.ts";
 import type { UnaryRpc } from "../http/routes.ts";
 
-/** Where a server's metrics are, with those of its process. */
+/** Creates a registry for the metrics of a server, with those of its process. */
 export function createRegistry(): Registry {
   const registry = new Registry();
   collectDefaultMetrics({ register: registry });
@@ -15,7 +15,7 @@ const methodLabels = ["grpc_type", "grpc_service", "grpc_method"] as const;
 /**
  * Counts and times RPCs under the names that every gRPC dashboard knows (those of go-grpc-prometheus).
  *
- * @returns A function that has an RPC of this path counted.
+ * @returns A function that counts and times the RPC of a path.
  */
 export function createRpcMetrics(registry: Registry): (path: string, rpc: UnaryRpc) => UnaryRpc {
   const registers = [registry];

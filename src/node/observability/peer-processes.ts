@@ -1,17 +1,17 @@
 import { AggregatorRegistry, type Registry } from "prom-client";
 
-/** The processes that are one server together, as one of them sees them. */
+/** The processes that form one server, as one of them sees them. */
 export interface PeerProcesses {
-  /** True in exactly one of them: the others see what it has written. */
+  /** True in exactly one of them: the others read its writes. */
   readonly rotates: boolean;
-  /** Has `own` told to whichever of them asks. @returns What every one of them tells now. */
+  /** Offers this process's report to the others. @returns A function that gets the reports of all. */
   readonly share: (own: () => Promise<Report>) => () => Promise<readonly Report[]>;
 }
 
 /** The metrics of one process, in a form that can be sent. */
 export type Report = Awaited<ReturnType<Registry["getMetricsAsJSON"]>>;
 
-/** What a scrape is answered with: the sum of all processes, whichever of them it has come to. */
+/** The answer to a scrape: the sum over all processes, whichever of them is scraped. */
 export function metricsOfAll(
   registry: Registry,
   peerProcesses: PeerProcesses | undefined,

@@ -6,7 +6,7 @@ import { parseSubjectPublicKey } from "../../pki/x509/subject-public-key.ts";
 import { type LeafLifetimes, leafValidity, type Validity } from "../../pki/x509/validity.ts";
 import type { ServingCertificate, ServingCertificateSource } from "./serving-certificate.ts";
 
-/** Whose certificate it is to be, and what signs it. */
+/** The names of a serving certificate, and the authorities that sign it. */
 export interface OwnCertificate {
   readonly dnsNames: readonly string[];
   readonly authorities: Authorities;
@@ -14,7 +14,7 @@ export interface OwnCertificate {
 }
 
 /**
- * A serving certificate by the authority that signs, with a fresh key: a new one before half of its
+ * A serving certificate of the authority that signs, with a fresh key. It is renewed before half of its
  * life is over, and as soon as another authority signs.
  */
 export function ownCertificate(own: OwnCertificate): ServingCertificateSource {
@@ -41,7 +41,7 @@ export function ownCertificate(own: OwnCertificate): ServingCertificateSource {
   };
 }
 
-/** Two fifths of what is left of a life: before half, with time for several tries. */
+/** After two fifths of the remaining life: before half, with time for several attempts. */
 export function renewalOf(notAfter: Date, now: Date): Date {
   return new Date(now.getTime() + 0.4 * (notAfter.getTime() - now.getTime()));
 }

@@ -5,7 +5,7 @@ import { CaError } from "../../foundation/errors.ts";
 import type { TrustDomain } from "../../pki/spiffe-id.ts";
 import type { Peer } from "../http/routes.ts";
 
-/** What a presented certificate is held to, and where it is said that it was not good enough. */
+/** The rules for a client certificate, and the log of its refusal. */
 export interface ClientVerification {
   readonly trustDomain: TrustDomain;
   readonly clock: () => Date;
@@ -13,11 +13,11 @@ export interface ClientVerification {
 }
 
 /**
- * Who has just connected: somebody unknown without a certificate, or the holder of one whose chain
- * OpenSSL has verified against the roots of the moment, for a client's use, and which names one workload
- * of this mesh.
+ * The peer of a new connection, which may have no certificate. OpenSSL has verified the chain of a
+ * certificate against the current roots, for use by a client. It must also name one workload of this
+ * mesh.
  *
- * @returns `undefined` for a certificate that is not good; the connection must not be served then.
+ * @returns `undefined` for an unacceptable certificate. The caller must not serve that connection.
  */
 export function clientOf(socket: TLSSocket, verification: ClientVerification): Peer | undefined {
   const certificate = socket.getPeerX509Certificate();

@@ -11,7 +11,7 @@ import type { ServerCredentials } from "./tls-credentials.ts";
 export interface RenewingListener {
   /** Rejects when it cannot listen there. */
   readonly address: Promise<AddressInfo>;
-  /** Why callers find no open port, or one with an old certificate; empty when neither is so. */
+  /** Why the port is closed, or has an old certificate; empty otherwise. */
   readonly state: () => { readonly isOpen: boolean; readonly reasons: readonly string[] };
   readonly close: (graceMilliseconds: number) => Promise<void>;
 }
@@ -26,23 +26,23 @@ export interface Renewal {
   readonly pause?: Pause | undefined;
 }
 
-/** How often it is looked whether another certificate or another bundle is due. */
-const lookSeconds = 1;
+/** The interval at which the listener reads its certificate and the trust bundle. */
+const refreshSeconds = 1;
 
 /**
- * Listens as soon as there is a certificate to show, and from then on with the newest one, and with
- * the trust bundle of the moment for its clients. Connections outlive every change.
+ * Listens as soon as there is a serving certificate. It always uses the newest one, and the current trust
+ * bundle for client certificates. Connections outlive every change.
  */
 export function openWhenCertified(renewal: Renewal): RenewingListener {
   const { log, clock } = renewal;
   const opened = Promise.withResolvers<AddressInfo>();
-  // Whoever started this waits for it, or is about to close it.
+  // A caller may close the listener without awaiting this, and Node ends at an unhandled rejection.
   opened.promise.catch(() => {});
   let listener: TlsListener | undefined;
   let current: ServerCredentials | undefined;
-  let complaint = "";
+  let fault = "";
 
-  async function look(): Promise<void> {
+  async function refresh(): Promise<void> {
     const now = clock();
     const certificate = await renewal.certificateAt(now);
     const clientRoots = await renewal.clientRootsAt(now);
@@ -51,8 +51,12 @@ export function openWhenCertified(renewal: Renewal): RenewingListener {
     if (listener) listener.replace(next);
     else await open(next);
     current = next;
-    complaint = "";
-    log.operation({ event: "serving", level: "info", detail: "has a new certificate or bundle" });
+    fault = "";
+    log.operation({
+      event: "serving",
+      level: "info",
+      detail: "uses a new certificate or trust bundle",
+    });
   }
 
   async function open(credentials: ServerCredentials): Promise<void> {
@@ -65,18 +69,18 @@ export function openWhenCertified(renewal: Renewal): RenewingListener {
     }
   }
 
-  /** Said once, not every second. */
+  /** Logs each fault once, and not every second. */
   function failed(error: unknown): void {
     const detail = messageOf(error);
-    if (detail === complaint) return;
-    complaint = detail;
+    if (detail === fault) return;
+    fault = detail;
     log.operation({ event: "serving-certificate-missing", level: "warning", detail });
   }
 
-  const looking = recur(look, lookSeconds, failed, renewal.pause);
+  const refreshing = recur(refresh, refreshSeconds, failed, renewal.pause);
 
   function reasons(): readonly string[] {
-    if (complaint !== "") return [`the serving certificate: ${complaint}`];
+    if (fault !== "") return [`the serving certificate: ${fault}`];
     return listener ? [] : ["there is no serving certificate yet"];
   }
 
@@ -84,7 +88,7 @@ export function openWhenCertified(renewal: Renewal): RenewingListener {
     address: opened.promise,
     state: () => ({ isOpen: listener !== undefined, reasons: reasons() }),
     close: async (graceMilliseconds) => {
-      await looking.end();
+      await refreshing.end();
       opened.reject(new Error("closed before there was a certificate"));
       await listener?.close(graceMilliseconds);
     },

@@ -1,7 +1,7 @@
 import { readSmallFile } from "../../host/small-file.ts";
 import type { CertificateFiles } from "../serve/serve-configuration.ts";
 
-/** What a TLS server shows of itself. */
+/** The certificate of a TLS server, and its key. */
 export interface ServingCertificate {
   /** PEM: the certificate, then its intermediates. */
   readonly chainPem: string;
@@ -9,15 +9,15 @@ export interface ServingCertificate {
 }
 
 /**
- * The certificate to serve with at `now`: the very same object until there is another one.
+ * The certificate to serve with at `now`: the same object until it changes.
  *
- * Rejects when there is none to be had; whoever has one goes on with it.
+ * Rejects when there is none. A server that has one then continues with it.
  */
 export type ServingCertificateSource = (now: Date) => Promise<ServingCertificate>;
 
 const maximumOctets = 256 * 1024;
 
-/** A certificate that somebody else keeps in files; it is read again whenever it is asked for. */
+/** A certificate in files that another program replaces. Each call reads the files anew. */
 export function certificateInFiles({
   certificate,
   key,

@@ -2,14 +2,14 @@ import { constants } from "node:crypto";
 import type { TlsOptions } from "node:tls";
 import type { ServingCertificate } from "./serving-certificate.ts";
 
-/** What a TLS server shows, and which roots its clients' certificates must lead to. */
+/** The certificate of a TLS server, and the roots to which its clients' certificates must lead. */
 export interface ServerCredentials {
   readonly certificate: ServingCertificate;
   /** PEM, one after the other; empty when no client certificate can be verified. */
   readonly clientRoots: string;
 }
 
-/** AES-GCM alone: what ztunnel accepts, and what everything else has too (docs/design/istio.md#ztunnel). */
+/** AES-GCM alone: ztunnel accepts no other, and every other client has it (docs/design/istio.md#ztunnel). */
 const cipherSuites = [
   "TLS_AES_256_GCM_SHA384",
   "TLS_AES_128_GCM_SHA256",
@@ -20,16 +20,16 @@ const cipherSuites = [
 ].join(":");
 
 /**
- * TLS 1.2 and 1.3 with HTTP/2 or HTTP/1.1. A client certificate is asked for, not demanded; the
- * handshake ends either way, and whoever accepts the connection must look at it (peer-certificate.ts).
+ * TLS 1.2 and 1.3 with HTTP/2 or HTTP/1.1. The server requests a client certificate without requiring
+ * one, and the handshake succeeds either way. So the listener must verify it (peer-certificate.ts).
  *
- * Sessions are not resumed, because a resumed one would be believed as it was verified once.
+ * Sessions are not resumed, because a resumed one would keep the verdict of its first handshake.
  */
 export function tlsOptions({ certificate, clientRoots }: ServerCredentials): TlsOptions {
   return {
     cert: certificate.chainPem,
     key: certificate.keyPem,
-    // Never left out: without roots, Node would believe those of the public Web.
+    // Never omitted: without roots, Node would trust those of the public Web.
     ca: clientRoots === "" ? [] : clientRoots,
     requestCert: true,
     rejectUnauthorized: false,

@@ -30,7 +30,7 @@ export interface Issuer {
   readonly fields: IssuerFields;
 }
 
-/** The content of an X509-SVID: whose it is, its key and its validity. */
+/** The content of an X509-SVID: its SPIFFE ID, its key and its validity. */
 export interface LeafRequest {
   readonly spiffeId: SpiffeId;
   readonly publicKey: SubjectPublicKey;

@@ -5,7 +5,7 @@ import { type CertificateExtensions, readExtensions } from "./certificate-extens
 import type { SubjectPublicKey } from "./subject-public-key.ts";
 import type { Validity } from "./validity.ts";
 
-/** The certificate that was meant. The linter compares the bytes with it. */
+/** The intended certificate. The linter compares the bytes with it. */
 export interface Intent {
   readonly kind: "leaf" | "serving" | "authority";
   /** Empty for a serving certificate, which has no identity. */

@@ -140,8 +140,8 @@ export type ServingSubject = Omit<LeafSubject, "spiffeId"> & {
 };
 
 /**
- * The TBSCertificate of a TLS server: an empty subject, DNS names, and serverAuth alone. It is nobody's
- * identity.
+ * The TBSCertificate of a TLS server: an empty subject, DNS names, and serverAuth alone. It carries
+ * no identity.
  */
 export function servingToBeSigned(profile: LeafProfile, subject: ServingSubject): Bytes {
   const { publicKey, validity, dnsNames } = subject;

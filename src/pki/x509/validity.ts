@@ -17,7 +17,7 @@ export const backdateSeconds = 120;
 
 /**
  * The part of its life by which a short leaf is backdated instead. ztunnel renews in the middle of the
- * validity: two minutes back, half of a leaf of two minutes is over when it is issued.
+ * validity: backdated by two minutes, a leaf of two minutes would be half over at its issuance.
  */
 const backdatePart = 1 / 10;
 
