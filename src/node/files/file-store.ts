@@ -17,6 +17,9 @@ import { asOwner, giveToOwner, makeFolder, ownerOf } from "./store-owner.ts";
 /** More than any record has. A longer file is cut, and then does not open. */
 const maximumOctets = 256 * 1024;
 
+/** A process has so many descriptors, and the connections of callers need them. */
+const filesAtOnce = 16;
+
 const recordName = /^([0-9a-f][0-9a-f-]{1,127})\.json$/;
 /** Older versions left out `.json`. */
 const unfinishedName = /^\.[0-9a-f][0-9a-f-]{1,127}(?:\.json)?\.[0-9a-f-]{36}$/;
@@ -97,8 +100,12 @@ async function loadAll(directory: string): Promise<StoredRecord[]> {
   if (names.length > maximumRecords) {
     throw new Error(`more than ${maximumRecords} records in ${directory}`);
   }
-  const records = await Promise.all(names.map((name) => load(directory, name)));
-  return records.filter((record) => record !== undefined);
+  const records: StoredRecord[] = [];
+  for (let i = 0; i < names.length; i += filesAtOnce) {
+    const some = names.slice(i, i + filesAtOnce).map((name) => load(directory, name));
+    records.push(...(await Promise.all(some)).filter((record) => record !== undefined));
+  }
+  return records;
 }
 
 async function list(directory: string, kind: RecordKind): Promise<RecordName[]> {

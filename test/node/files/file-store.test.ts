@@ -1,11 +1,29 @@
-import { chmod, mkdir, readdir, readFile, stat, symlink, writeFile } from "node:fs/promises";
+import {
+  chmod,
+  mkdir,
+  readdir,
+  readFile,
+  readlink,
+  stat,
+  symlink,
+  writeFile,
+} from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
+import { maximumRecords } from "../../../src/custody/authority-store.ts";
 import { openFileStore } from "../../../src/node/files/file-store.ts";
 import { describeAuthorityStore } from "../../contract/authority-store.ts";
 import { temporaryFolder } from "../../testkit/temporary-folder.ts";
 
 describeAuthorityStore(async () => openFileStore(join(await temporaryFolder(), "store")));
+
+/** How many of this process's descriptors lead into a directory. */
+async function filesOpenIn(directory: string): Promise<number> {
+  const descriptors = await readdir("/proc/self/fd");
+  // A descriptor may be closed before its link is read.
+  const links = descriptors.map((each) => readlink(`/proc/self/fd/${each}`).catch(() => ""));
+  return (await Promise.all(links)).filter((path) => path.startsWith(directory)).length;
+}
 
 const id = "ab".repeat(20);
 const name = { kind: "authority", id } as const;
@@ -41,6 +59,25 @@ describe("a file store", () => {
     expect(await other.load()).toEqual([{ ...name, value: "1" }]);
     await other.delete(name);
     expect(await one.load()).toEqual([]);
+  });
+
+  test.runIf(process.platform === "linux")("opens few files at once in one load", async () => {
+    const directory = join(await temporaryFolder(), "store");
+    const store = await openFileStore(directory);
+    const ids = Array.from({ length: maximumRecords }, (_, i) => `${i}`.padStart(40, "0"));
+    const write = (each: string) => writeFile(join(directory, `authorities/${each}.json`), each);
+    await Promise.all(ids.map(write));
+    let most = 0;
+    let isLoading = true;
+    const loading = store.load().finally(() => {
+      isLoading = false;
+    });
+    while (isLoading) {
+      most = Math.max(most, await filesOpenIn(directory));
+    }
+    expect(new Set((await loading).map(({ value }) => value))).toEqual(new Set(ids));
+    // A directory is open while it is listed.
+    expect(most).toBeLessThanOrEqual(16 + 3);
   });
 
   test("never shows half of a record while two write it", async () => {
