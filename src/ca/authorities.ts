@@ -1,7 +1,8 @@
 import type { AuthorityStore, StoredRecord } from "../custody/authority-store.ts";
 import { recordKey } from "../custody/record-key.ts";
 import { CaError, messageOf } from "../foundation/errors.ts";
-import { addSeconds } from "../pki/x509/validity.ts";
+import { createWaitingRoom, type WorkSharing } from "../foundation/shared-work.ts";
+import { addSeconds, later } from "../pki/x509/validity.ts";
 import type { EventLog } from "./audit-event.ts";
 import { type AuthorityView, viewAt } from "./authority-view.ts";
 import { assemble, type OpenedRecord, openRecord, type RecordOpening } from "./opened-store.ts";
@@ -14,7 +15,10 @@ const retrySeconds = 2;
 
 /** The authorities of a store. */
 export interface Authorities {
-  /** @throws CaError `store-unreachable` while the store cannot be read and the last load is too old. */
+  /**
+   * @throws CaError `store-unreachable` while the store cannot be read and the last load is too old,
+   *   `too-many-waiting` for a load.
+   */
   at(now: Date): AuthorityView | Promise<AuthorityView>;
 }
 
@@ -33,31 +37,43 @@ export interface AuthoritiesConfiguration extends RecordOpening {
    * because schedules rely on no reader being further behind.
    */
   readonly surviveOutageSeconds: number;
+  readonly shareWork: WorkSharing;
 }
+
+/** The most requests that wait for one load. Whoever waits is in memory anyway; most are authenticated. */
+const maximumWaiting = 5000;
+
+/** A load that takes longer is lost: a request was dropped in the middle of it, or the store hangs. */
+const longestLoadMilliseconds = 10_000;
 
 /**
  * The store's authorities with their keys open, cached as values in this isolate: in steady state no
- * request reads the store. A record that does not open is logged, reported and left out; the others
- * still count.
+ * request reads the store, and when it is read, one load at a time serves all. A record that does not
+ * open is logged, reported and left out; the others still count.
  */
 export function createAuthorities(configuration: AuthoritiesConfiguration): Authorities {
-  const { refreshSeconds, surviveOutageSeconds } = configuration;
+  const { refreshSeconds, surviveOutageSeconds, shareWork } = configuration;
   const idleSeconds = Math.min(retrySeconds, refreshSeconds);
+  const loading = shareWork(createWaitingRoom(maximumWaiting), longestLoadMilliseconds);
   let records = new Map<string, CachedRecord>();
   let opened = assemble([], []);
   let loadedAt = new Date(0);
   let nextLoad = new Date(0);
+  let latest = new Date(0);
   let view: AuthorityView | undefined;
 
   const isUsable = (now: Date): boolean =>
     now.getTime() <= loadedAt.getTime() + 1000 * surviveOutageSeconds;
+  const isDue = (now: Date): boolean => now.getTime() >= nextLoad.getTime();
 
-  async function load(now: Date): Promise<void> {
-    // Set before the load, so that other requests use the last one meanwhile. Without one, they load as well.
+  async function load(): Promise<void> {
+    // After the loop has stalled, requests come with old times. The latest of all is closest to the clock.
+    const now = latest;
+    // Set before the load, so that other requests use the last one meanwhile. Without one, they wait.
     if (isUsable(now)) nextLoad = addSeconds(now, refreshSeconds);
     try {
       const loaded = await openAll(await configuration.store.load(), records, configuration);
-      // Loads may overlap: one that began earlier and ends later has older records.
+      // A load that counted as lost may end after the one in its place, and has older records.
       if (now < loadedAt) return;
       loadedAt = now;
       records = loaded;
@@ -86,12 +102,17 @@ export function createAuthorities(configuration: AuthoritiesConfiguration): Auth
   }
 
   async function afterLoad(now: Date): Promise<AuthorityView> {
-    await load(now);
+    await loading.join(load);
+    // The load under way may have begun too long before this request; another one has not.
+    if (!isUsable(now) && isDue(now)) await loading.join(load);
     return usableView(now);
   }
 
   return {
-    at: (now) => (now.getTime() >= nextLoad.getTime() ? afterLoad(now) : usableView(now)),
+    at: (now) => {
+      latest = later(latest, now);
+      return isDue(now) ? afterLoad(now) : usableView(now);
+    },
   };
 }
 

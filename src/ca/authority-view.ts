@@ -11,10 +11,10 @@ import {
 import { bytesEqual } from "../pki/encoding/bytes.ts";
 import { toPem } from "../pki/encoding/pem.ts";
 import type { Issuer } from "../pki/x509/issuer.ts";
-import { earlier } from "../pki/x509/validity.ts";
+import { earlier, later } from "../pki/x509/validity.ts";
 import type { OpenedStore, RefusedRecord } from "./opened-store.ts";
 
-/** All that requests need of the authorities. Nothing in it changes before `validUntil`. */
+/** All that requests need of the authorities. Nothing in it changes from `validFrom` to before `validUntil`. */
 export interface AuthorityView {
   readonly validFrom: Date;
   readonly validUntil: Date;
@@ -32,6 +32,7 @@ export interface AuthorityView {
 }
 
 const never = new Date(8.64e15);
+const always = new Date(-8.64e15);
 
 export function viewAt(store: OpenedStore, now: Date): AuthorityView {
   const authorities = store.issuers.map(({ authority }) => authority);
@@ -41,8 +42,7 @@ export function viewAt(store: OpenedStore, now: Date): AuthorityView {
   const trustBundle = trustBundleAt(published, now);
   const intermediates = signing?.intermediates.map((der) => toPem("CERTIFICATE", der)) ?? [];
   return {
-    validFrom: now,
-    validUntil: nextChange(published, now),
+    ...stretchAround(now, [...changesOf(published), ...store.taints.map((each) => each.retiresAt)]),
     issuer,
     vouching: vouchingAt(store, now),
     trustBundle,
@@ -67,11 +67,19 @@ function vouchingAt({ issuers, taints }: OpenedStore, now: Date): readonly Signi
   return publishedAuthoritiesAt(authorities, now).filter(({ id }) => !tainted.has(id));
 }
 
-function nextChange(published: readonly PublishedAuthority[], now: Date): Date {
-  return published
-    .flatMap(({ schedule }) => Object.values(schedule) as Date[])
-    .filter((instant) => instant > now)
-    .reduce(earlier, never);
+/** The time around `now` in which nothing changes. Requests may come with times in any order. */
+function stretchAround(
+  now: Date,
+  changes: readonly Date[],
+): Pick<AuthorityView, "validFrom" | "validUntil"> {
+  return {
+    validFrom: changes.filter((instant) => instant <= now).reduce(later, always),
+    validUntil: changes.filter((instant) => instant > now).reduce(earlier, never),
+  };
+}
+
+function changesOf(published: readonly PublishedAuthority[]): Date[] {
+  return published.flatMap(({ schedule }) => Object.values(schedule) as Date[]);
 }
 
 function refusalSentence({ kind, id, refusal }: RefusedRecord): string {

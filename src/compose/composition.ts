@@ -19,18 +19,22 @@ import { uniteBundles } from "../ca/signers.ts";
 import type { Configuration } from "../config/configuration.ts";
 import type { AuthorityStore } from "../custody/authority-store.ts";
 import { importKek, type KekRing } from "../custody/kek.ts";
+import { pollForWork } from "../foundation/polled-work.ts";
+import type { WorkSharing } from "../foundation/shared-work.ts";
 import type { CertificateAuthority } from "../transport/certificate-authority.ts";
 import { namedSigners } from "./named-signers.ts";
 import { type ClusterPlatform, trustedIssuers } from "./trusted-issuers.ts";
 
 /** The means of a platform that a CA is composed of. */
-export interface Platform extends ClusterPlatform {
+export interface Platform extends Omit<ClusterPlatform, "shareWork"> {
   readonly store: AuthorityStore;
   /** A store for the records of each named signer, apart from all others. */
   readonly signerStore?: (signer: string) => AuthorityStore;
   readonly clock: () => Date;
   /** The longest time between two reads of the store, for platforms where a read costs little. */
   readonly longestRefreshSeconds?: number;
+  /** Absent on platforms whose requests may not await each other's promises. */
+  readonly shareWork?: WorkSharing;
 }
 
 /** A configured CA: the part that answers requests, and the mints that the cron rotates. */
@@ -61,13 +65,14 @@ export async function compose(
   const { trustDomain, leafLifetimes } = configuration;
   const { propagationSeconds } = configuration.phaseLengths;
   const mints = await createMints(configuration, platform);
-  const issuers = trustedIssuers(configuration, platform);
+  const { shareWork = pollForWork(clock) } = platform;
+  const issuers = trustedIssuers(configuration, { ...platform, shareWork });
   const refreshSeconds = Math.min(
     platform.longestRefreshSeconds ?? longestRefreshSeconds,
     // A quarter, so that a slow read ends while the loaded authorities still serve.
     propagationSeconds / 4,
   );
-  const freshness = { refreshSeconds, surviveOutageSeconds: propagationSeconds };
+  const freshness = { refreshSeconds, surviveOutageSeconds: propagationSeconds, shareWork };
   const { own, named } = authoritiesOf(mints, freshness);
   const verify = createCertificateVerifier({
     trustDomain,
@@ -157,7 +162,10 @@ async function openKeks({ keks }: Configuration, signer?: string): Promise<KekRi
 /** The authorities of all mints, each with the trust bundle of all. */
 function authoritiesOf(
   { mint, signerMints }: Mints,
-  freshness: Pick<AuthoritiesConfiguration, "refreshSeconds" | "surviveOutageSeconds">,
+  freshness: Pick<
+    AuthoritiesConfiguration,
+    "refreshSeconds" | "surviveOutageSeconds" | "shareWork"
+  >,
 ): { readonly own: Authorities; readonly named: ReadonlyMap<string, Authorities> } {
   const open = (each: Mint): Authorities => createAuthorities({ ...each, ...freshness });
   const own = open(mint);

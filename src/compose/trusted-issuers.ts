@@ -18,6 +18,7 @@ import {
   type Fetching,
   type JsonFetch,
 } from "../foundation/json-fetch.ts";
+import { createWaitingRoom, type WorkSharing } from "../foundation/shared-work.ts";
 import { type ClusterFailed, isBusy } from "../kubernetes/cluster-api.ts";
 import { createPodLookup } from "../kubernetes/pod-lookup.ts";
 import type { WatchPods } from "../kubernetes/pods.ts";
@@ -34,18 +35,28 @@ export interface ClusterPlatform {
   readonly fetching?: Fetching;
   /** Absent on platforms that look up each pod. */
   readonly watchPods?: WatchPods;
+  readonly shareWork: WorkSharing;
 }
+
+/** The most requests that wait for the keys of any issuer at once. */
+const maximumWaiting = 4000;
 
 type KeyFetch = Pick<KeyFetching, "fetchJson" | "fetchTimeoutMilliseconds">;
 
 /** @throws ConfigurationError for access to a cluster that this platform cannot have. */
 export function trustedIssuers(
   { issuers, clusterCredentials: credentials }: Configuration,
-  { log, cryptoProvider, fetching, watchPods }: ClusterPlatform,
+  { log, cryptoProvider, fetching, watchPods, shareWork }: ClusterPlatform,
 ): readonly TrustedIssuer[] {
   const access = fetching && { ...fetching, credentials, failed: clusterLog(log) };
   const podsOf = access && watchPods && watchedPods(access, watchPods);
-  const keys = { ...keyFetchOf(fetching), keyFetchFailed: keyFetchLog(log), cryptoProvider };
+  const keys = {
+    ...keyFetchOf(fetching),
+    keyFetchFailed: keyFetchLog(log),
+    cryptoProvider,
+    shareWork,
+    waitingRoom: createWaitingRoom(maximumWaiting),
+  };
   return issuers.map((table) => trustedIssuer(table, keys, access, podsOf));
 }
 

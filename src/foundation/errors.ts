@@ -49,6 +49,7 @@ export type Refusal =
   | { reason: "request-abandoned" }
   | { reason: "no-signing-authority"; why: string }
   | { reason: "store-unreachable" }
+  | { reason: "too-many-waiting" }
   | { reason: "key-provider-unreachable"; issuer: string }
   | { reason: "cluster-unreachable"; cluster: string }
   | { reason: "cluster-busy"; cluster: string };

@@ -3,6 +3,7 @@ import { createAuthorities } from "../../src/ca/authorities.ts";
 import { foundIfEmpty } from "../../src/ca/inception.ts";
 import type { Mint } from "../../src/ca/mint.ts";
 import type { KekRing } from "../../src/custody/kek.ts";
+import { sharePromises } from "../../src/host/promise-sharing.ts";
 import {
   authoritiesIn,
   createMemoryMint,
@@ -67,7 +68,12 @@ describe("an empty store", () => {
     return {
       schedule: authority.schedule,
       validity,
-      views: createAuthorities({ ...empty, refreshSeconds: 60, surviveOutageSeconds: 600 }),
+      views: createAuthorities({
+        ...empty,
+        refreshSeconds: 60,
+        surviveOutageSeconds: 600,
+        shareWork: sharePromises,
+      }),
     };
   }
 
@@ -81,6 +87,7 @@ describe("an empty store", () => {
       ...empty,
       refreshSeconds: 60,
       surviveOutageSeconds: 600,
+      shareWork: sharePromises,
     }).at(noon);
     expect(issuer?.authority.publicKey.algorithm).toBe(kind === "RSA-2048" ? "RSA" : kind);
   });
@@ -113,7 +120,12 @@ describe("an empty store", () => {
     await Promise.all([foundIfEmpty(empty, noon), foundIfEmpty(empty, noon)]);
     const views = await Promise.all(
       [1, 2].map(() =>
-        createAuthorities({ ...empty, refreshSeconds: 60, surviveOutageSeconds: 600 }).at(noon),
+        createAuthorities({
+          ...empty,
+          refreshSeconds: 60,
+          surviveOutageSeconds: 600,
+          shareWork: sharePromises,
+        }).at(noon),
       ),
     );
     expect(views[0]?.trustBundle.roots).toHaveLength(empty.store.records.size);

@@ -2,6 +2,7 @@ import { expect, test } from "vitest";
 import { createAuthorities } from "../../src/ca/authorities.ts";
 import type { StoredRecord } from "../../src/custody/authority-store.ts";
 import { sealTaint } from "../../src/custody/taint-statement.ts";
+import type { SharedWork } from "../../src/foundation/shared-work.ts";
 import { webCryptoProvider } from "../../src/pki/web-crypto-provider.ts";
 import { createMemoryStore } from "../testkit/ca/memory-store.ts";
 import {
@@ -11,6 +12,9 @@ import {
   sealNewAuthority,
 } from "../testkit/ca/sealed-authorities.ts";
 import { createEventRecorder } from "../testkit/log/event-recorder.ts";
+
+/** Loads overlap only when one counts as lost. Here each does at once. */
+const unshared: SharedWork = { join: async (work) => work?.() };
 
 const start = new Date("2026-11-21T12:00:00Z");
 
@@ -28,6 +32,7 @@ test("loads that overlap serve everybody, though the one that began first may en
     log: createEventRecorder(),
     refreshSeconds: 0,
     surviveOutageSeconds: 0,
+    shareWork: () => unshared,
   });
   // With its key open already, a load takes no longer than the store.
   const first = authorities.at(new Date(start.getTime() - 1));
@@ -57,6 +62,7 @@ test("a load that began before a taint was seen does not take it back by ending 
     log: createEventRecorder(),
     refreshSeconds: 60,
     surviveOutageSeconds: 600,
+    shareWork: () => unshared,
   });
   const after = (seconds: number): Date => new Date(start.getTime() + seconds * 1000);
   const answers = [authorities.at(after(1)), authorities.at(after(2))];

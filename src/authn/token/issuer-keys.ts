@@ -6,6 +6,11 @@ import {
   type JsonFetch,
   usualFetchTimeoutMilliseconds,
 } from "../../foundation/json-fetch.ts";
+import {
+  createWaitingRoom,
+  type WaitingRoom,
+  type WorkSharing,
+} from "../../foundation/shared-work.ts";
 import type { CryptoProvider } from "../../pki/crypto-provider.ts";
 import { addSeconds } from "../../pki/x509/validity.ts";
 import { candidatesIn, type KeySet, parseKeySet } from "./key-set.ts";
@@ -20,7 +25,8 @@ export interface KeyQuery {
 /**
  * The keys of one issuer that may have signed a token; empty if the issuer has no such key.
  *
- * @throws CaError `key-provider-unreachable` if the keys cannot be fetched: the same token may pass later.
+ * @throws CaError `key-provider-unreachable` if the keys cannot be fetched, `too-many-waiting` for them:
+ *   the same token may pass later.
  */
 export type IssuerKeys = (
   query: KeyQuery,
@@ -42,6 +48,9 @@ export interface KeyFetching {
   readonly cryptoProvider: CryptoProvider;
   /** The timeout of `fetchJson`; without it a default applies. */
   readonly fetchTimeoutMilliseconds?: number | undefined;
+  readonly shareWork: WorkSharing;
+  /** The places of requests that wait for the keys of any issuer: nobody has verified their tokens. */
+  readonly waitingRoom: WaitingRoom;
 }
 
 /** The age at which fetched keys are fetched again, so that a withdrawn key stops working. */
@@ -56,7 +65,8 @@ export const coolDownSeconds = 30;
 /** The time from a failed fetch to the next. */
 const retrySeconds = 5;
 
-const pollMilliseconds = 20;
+/** The most requests that wait for the keys of one issuer. */
+export const maximumWaiting = 1000;
 
 /** The keys of an issuer whose JWK Set is in the configuration. */
 export function pinnedKeys(pinned: KeySet, cryptoProvider: CryptoProvider): IssuerKeys {
@@ -65,10 +75,8 @@ export function pinnedKeys(pinned: KeySet, cryptoProvider: CryptoProvider): Issu
 }
 
 /**
- * The keys of an issuer that publishes them, cached as values in this isolate.
- *
- * No request awaits another's promise, which Workers forbid: while one request fetches, the others
- * that need the keys poll the cache.
+ * The keys of an issuer that publishes them, cached as values in this isolate. One request at a time
+ * fetches; the others that need the keys wait for it.
  */
 export function publishedKeys(
   issuer: string,
@@ -77,19 +85,24 @@ export function publishedKeys(
     fetchJson,
     keyFetchFailed,
     cryptoProvider,
+    shareWork,
+    waitingRoom,
     fetchTimeoutMilliseconds = usualFetchTimeoutMilliseconds,
   }: KeyFetching,
 ): IssuerKeys {
+  // A fetch of keys that are discovered is two.
+  const longestMilliseconds = 2 * fetchTimeoutMilliseconds + 1000;
+  const room = createWaitingRoom(maximumWaiting, waitingRoom);
+  const fetching = shareWork(room, longestMilliseconds);
   let keys: readonly VerificationKey[] = [];
   let fetchedAt = new Date(0);
   let freshUntil = new Date(0);
   let isReachable = false;
   let nextFetch = new Date(0);
-  let fetchingUntil = new Date(0);
 
   async function fetchKeys(now: Date): Promise<void> {
-    nextFetch = addSeconds(now, retrySeconds);
-    fetchingUntil = addSeconds(now, (2 * fetchTimeoutMilliseconds) / 1000);
+    // Set before the fetch, so that requests whose keys are known do not wait for it.
+    nextFetch = addSeconds(now, longestMilliseconds / 1000);
     try {
       keys = verificationKeys(await fetchKeySet(location, fetchJson), cryptoProvider);
       fetchedAt = now;
@@ -100,25 +113,15 @@ export function publishedKeys(
       if (!(error instanceof FetchError)) throw error;
       isReachable = false;
       // While older keys still serve, few requests should wait for a fetch.
-      if (now < addSeconds(fetchedAt, keysSurviveOutageSeconds)) {
-        nextFetch = addSeconds(now, coolDownSeconds);
-      }
+      const survives = now < addSeconds(fetchedAt, keysSurviveOutageSeconds);
+      nextFetch = addSeconds(now, survives ? coolDownSeconds : retrySeconds);
       keyFetchFailed(issuer, error);
-    } finally {
-      fetchingUntil = new Date(0);
-    }
-  }
-
-  async function otherRequestsFetch(now: Date): Promise<void> {
-    const polls = (2 * fetchTimeoutMilliseconds) / pollMilliseconds;
-    for (let i = 0; i < polls && now < fetchingUntil; i++) {
-      await new Promise((resolve) => setTimeout(resolve, pollMilliseconds));
     }
   }
 
   async function refresh({ algorithm, keyId }: KeyQuery, isKnown: boolean, now: Date) {
-    if (now >= nextFetch) await fetchKeys(now);
-    else if (!isKnown) await otherRequestsFetch(now);
+    if (now >= nextFetch) await fetching.join(() => fetchKeys(now));
+    else if (!isKnown) await fetching.join();
     const survives = now < addSeconds(fetchedAt, keysSurviveOutageSeconds);
     const candidates = survives ? candidatesIn(keys, algorithm, keyId) : [];
     // Until the issuer answers, it may have published the key.

@@ -3,6 +3,7 @@ import type { Authorities } from "../../ca/authorities.ts";
 import { rotateAll } from "../../ca/rotate.ts";
 import { type Composition, compose } from "../../compose/composition.ts";
 import { fetchTrusting } from "../../host/node-fetch.ts";
+import { sharePromises } from "../../host/promise-sharing.ts";
 import { recur } from "../../host/recurrence.ts";
 import { createPodWatch } from "../../kubernetes/pod-watch.ts";
 import type { PhaseLengths } from "../../pki/authority/schedule.ts";
@@ -120,7 +121,12 @@ async function composeHere(
   const watchPods = createPodWatch(clock, ending);
   const files = { store, signerStore, longestRefreshSeconds };
   const fetching = { fetchTrusting, fetchTimeoutMilliseconds };
-  const node = { cryptoProvider: nodeCryptoProvider, fetching, watchPods };
+  const node = {
+    cryptoProvider: nodeCryptoProvider,
+    fetching,
+    watchPods,
+    shareWork: sharePromises,
+  };
   return compose(configuration.ca, { ...files, ...node, log, clock });
 }
 

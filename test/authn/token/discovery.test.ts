@@ -3,7 +3,9 @@ import { beforeAll, describe, expect, test } from "vitest";
 import { publishedKeys } from "../../../src/authn/token/issuer-keys.ts";
 import { isSafeToFetch } from "../../../src/foundation/base-url.ts";
 import { createJsonFetch } from "../../../src/foundation/json-fetch.ts";
+import { createWaitingRoom } from "../../../src/foundation/shared-work.ts";
 import { fetchTrusting } from "../../../src/host/node-fetch.ts";
+import { sharePromises } from "../../../src/host/promise-sharing.ts";
 import { webCryptoProvider } from "../../../src/pki/web-crypto-provider.ts";
 import { createTokenKey } from "../../testkit/callers/tokens.ts";
 import { startLoopbackServer } from "../../testkit/network/loopback-server.ts";
@@ -35,7 +37,13 @@ describe("discovery", () => {
     });
     const issuer = `${server.origin}${path}`;
     const location = { kind: "discovery", issuer } as const;
-    const fetching = { fetchJson, keyFetchFailed: () => {}, cryptoProvider: webCryptoProvider };
+    const fetching = {
+      fetchJson,
+      keyFetchFailed: () => {},
+      cryptoProvider: webCryptoProvider,
+      shareWork: sharePromises,
+      waitingRoom: createWaitingRoom(1),
+    };
     return { server, keys: publishedKeys(issuer, location, fetching) };
   }
 

@@ -7,10 +7,13 @@ import {
   type KeyQuery,
   keysFreshSeconds,
   keysSurviveOutageSeconds,
+  maximumWaiting,
   publishedKeys,
 } from "../../../src/authn/token/issuer-keys.ts";
 import { createJsonFetch, type FetchError } from "../../../src/foundation/json-fetch.ts";
+import { createWaitingRoom, type WaitingRoom } from "../../../src/foundation/shared-work.ts";
 import { fetchTrusting } from "../../../src/host/node-fetch.ts";
+import { sharePromises } from "../../../src/host/promise-sharing.ts";
 import { webCryptoProvider } from "../../../src/pki/web-crypto-provider.ts";
 import { createTokenKey } from "../../testkit/callers/tokens.ts";
 import { type LoopbackServer, startLoopbackServer } from "../../testkit/network/loopback-server.ts";
@@ -49,7 +52,10 @@ const withKeys =
 const withStatus = (status: number) => (response: ServerResponse) =>
   void response.writeHead(status).end();
 
-async function publish(answer: Publication["answer"]): Promise<Publication> {
+async function publish(
+  answer: Publication["answer"],
+  waitingRoom: WaitingRoom = createWaitingRoom(4000),
+): Promise<Publication> {
   const failures: FetchError[] = [];
   const server = await startLoopbackServer((_, response) => publication.answer(response));
   const location = { kind: "jwks-uri", url: `${server.origin}/jwks` } as const;
@@ -57,15 +63,20 @@ async function publish(answer: Publication["answer"]): Promise<Publication> {
     fetchJson,
     keyFetchFailed: (_, error) => void failures.push(error),
     cryptoProvider: webCryptoProvider,
+    shareWork: sharePromises,
+    waitingRoom,
   });
   const publication: Publication = { server, keys, failures, answer };
   return publication;
 }
 
 /** An endpoint that answers only once it is released. */
-async function publishHeld(answer: Publication["answer"]) {
+async function publishHeld(answer: Publication["answer"], waitingRoom?: WaitingRoom) {
   const { promise: released, resolve: release } = Promise.withResolvers<void>();
-  const publication = await publish((response) => void released.then(() => answer(response)));
+  const publication = await publish(
+    (response) => void released.then(() => answer(response)),
+    waitingRoom,
+  );
   return { ...publication, release };
 }
 
@@ -112,6 +123,64 @@ describe("published keys", () => {
   test("fit a token without a key id", async () => {
     const { keys } = await publish(withKeys(first, second));
     expect(await idsOf(keys(query(undefined), start))).toEqual(["first", "second"]);
+  });
+});
+
+describe("requests that wait for keys", () => {
+  const tooMany = { reason: "too-many-waiting" };
+
+  test("are refused beyond the number for one issuer, and the others served", async () => {
+    const { keys, server, release } = await publishHeld(withKeys(first));
+    const served = Array.from({ length: 1 + maximumWaiting }, () => keys(query("first"), start));
+    for (let i = 0; i < 100; i++) {
+      expect(await refusalOf(() => keys(query("first"), start))).toEqual(tooMany);
+    }
+    release();
+    expect((await Promise.all(served)).flat()).toHaveLength(1 + maximumWaiting);
+    expect(server.requests).toHaveLength(1);
+    expect(await idsOf(keys(query("first"), start))).toEqual(["first"]);
+  });
+
+  test("are refused beyond the number for all issuers, and make room when they go", async () => {
+    const room = createWaitingRoom(2);
+    const [a, b] = await Promise.all([1, 2].map(() => publishHeld(withKeys(first), room)));
+    if (!a || !b) throw new Error("two issuers");
+    const ofA = Array.from({ length: 3 }, () => a.keys(query("first"), start));
+    const ofB = [b.keys(query("first"), start)];
+    expect(await refusalOf(() => b.keys(query("first"), start))).toEqual(tooMany);
+    a.release();
+    await Promise.all(ofA);
+    ofB.push(b.keys(query("first"), start));
+    b.release();
+    expect((await Promise.all(ofB)).flat()).toHaveLength(2);
+  });
+
+  test("take nothing from those whose key is known", async () => {
+    const room = createWaitingRoom(0);
+    const publication = await publish(withKeys(first), room);
+    await publication.keys(query("first"), start);
+    publication.answer = () => {};
+    const now = later(coolDownSeconds);
+    Promise.resolve(publication.keys(query("x"), now)).catch(() => {});
+    expect(await refusalOf(() => publication.keys(query("y"), now))).toEqual(tooMany);
+    expect(await idsOf(publication.keys(query("first"), now))).toEqual(["first"]);
+  });
+
+  test("leave a fetch that is lost to the next request", async () => {
+    const { promise: lost } = Promise.withResolvers<unknown>();
+    const answers = [lost, Promise.resolve({ keys: [first] })];
+    const location = { kind: "jwks-uri", url: "https://a.test/jwks" } as const;
+    const keys = publishedKeys("https://a.test", location, {
+      fetchJson: () => answers.shift() ?? lost,
+      keyFetchFailed: () => {},
+      cryptoProvider: webCryptoProvider,
+      shareWork: (room) => sharePromises(room, 1),
+      waitingRoom: createWaitingRoom(1),
+    });
+    void keys(query("first"), start);
+    const refusal = await refusalOf(() => keys(query("first"), start));
+    expect(refusal.reason).toBe("key-provider-unreachable");
+    expect(await idsOf(keys(query("first"), later(11)))).toEqual(["first"]);
   });
 });
 
@@ -248,6 +317,8 @@ describe("an issuer that cannot be reached", () => {
       fetchJson: () => Promise.reject(fault),
       keyFetchFailed: () => {},
       cryptoProvider: webCryptoProvider,
+      shareWork: sharePromises,
+      waitingRoom: createWaitingRoom(1),
     });
     await expect(keys(query("first"), start)).rejects.toBe(fault);
   });

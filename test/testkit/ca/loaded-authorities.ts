@@ -5,6 +5,7 @@ import {
 } from "../../../src/ca/authorities.ts";
 import type { StoredRecord } from "../../../src/custody/authority-store.ts";
 import type { KekRing } from "../../../src/custody/kek.ts";
+import { sharePromises } from "../../../src/host/promise-sharing.ts";
 import { webCryptoProvider } from "../../../src/pki/web-crypto-provider.ts";
 import { createEventRecorder, type EventRecorder } from "../log/event-recorder.ts";
 import { createMemoryStore, type MemoryStore } from "./memory-store.ts";
@@ -35,6 +36,7 @@ export function loadAuthorities(
     log,
     refreshSeconds: longestRefreshSeconds,
     surviveOutageSeconds,
+    shareWork: sharePromises,
   });
   return { authorities, store, log };
 }

@@ -1,0 +1,46 @@
+import { pause } from "./pause.ts";
+import type { WorkSharing } from "./shared-work.ts";
+
+const firstPauseMilliseconds = 20;
+const longestPauseMilliseconds = 320;
+
+/**
+ * Shares work on every platform: requests look whether it has ended, after pauses that grow. Workers
+ * cancel a request that awaits the promise of another, and may drop one in the middle of its work.
+ */
+export const pollForWork =
+  (clock: () => Date): WorkSharing =>
+  (room, longestMilliseconds) => {
+    let underWay: { readonly until: number } | undefined;
+
+    async function begin(work: () => Promise<void>): Promise<void> {
+      const mine = { until: clock().getTime() + longestMilliseconds };
+      underWay = mine;
+      try {
+        await work();
+      } finally {
+        if (underWay === mine) underWay = undefined;
+      }
+    }
+
+    async function wait(mine: object): Promise<void> {
+      room.enter();
+      try {
+        let left = longestMilliseconds;
+        for (let next = firstPauseMilliseconds; underWay === mine && left > 0; left -= next) {
+          await pause(next);
+          next = Math.min(2 * next, longestPauseMilliseconds);
+        }
+      } finally {
+        room.leave();
+      }
+    }
+
+    return {
+      join: async (work) => {
+        const isUnderWay = underWay && clock().getTime() < underWay.until;
+        if (underWay && isUnderWay) await wait(underWay);
+        else if (work) await begin(work);
+      },
+    };
+  };

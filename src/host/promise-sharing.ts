@@ -1,0 +1,41 @@
+import { pause } from "../foundation/pause.ts";
+import type { WorkSharing } from "../foundation/shared-work.ts";
+
+/** Shares work by a promise: no request polls, and all wake in the turn in which the work ends. */
+export const sharePromises: WorkSharing = (room, longestMilliseconds) => {
+  let underWay: Promise<void> | undefined;
+
+  async function begin(work: () => Promise<void>): Promise<void> {
+    const { promise: mine, resolve } = Promise.withResolvers<void>();
+    const ended = new AbortController();
+    // Before the one who did the work goes on: it may join again at once.
+    const end = (): void => {
+      if (underWay === mine) underWay = undefined;
+      resolve();
+    };
+    underWay = mine;
+    void pause(longestMilliseconds, ended.signal).then(end);
+    try {
+      await work();
+    } finally {
+      ended.abort();
+      end();
+    }
+  }
+
+  async function wait(end: Promise<void>): Promise<void> {
+    room.enter();
+    try {
+      await end;
+    } finally {
+      room.leave();
+    }
+  }
+
+  return {
+    join: async (work) => {
+      if (underWay) await wait(underWay);
+      else if (work) await begin(work);
+    },
+  };
+};
