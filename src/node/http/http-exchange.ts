@@ -5,26 +5,26 @@ import { messageOf } from "../../foundation/errors.ts";
 import { maximumBodyOctets } from "../../transport/rpc/request-body.ts";
 import type { Routes } from "./routes.ts";
 
-/** A host for requests whose own word for it nobody reads. */
+/** The origin of every request URL. No route reads the host of a request. */
 export const anyOrigin = "https://rampart";
 
-/** A method for which there is no request of fetch: it throws. */
+/** Whether `Request` refuses the method: its constructor throws. */
 export function isUnknownToFetch(method: string): boolean {
   return /^(?:CONNECT|TRACE|TRACK)$/i.test(method);
 }
 
-/** Why a call has ended that nobody waits for. */
+/** The reason for which a call ends when its caller hangs up. */
 export function callerGone(): ConnectError {
   return new ConnectError("the caller is gone", Code.Canceled);
 }
 
-/** How much more of a request is read once its answer is known, and for how long. */
+/** How much of a request is read after its answer is known, and for how long. */
 const rest = { octets: maximumBodyOctets, milliseconds: 1000 };
 
 /**
- * Reads what is left of a request and throws it away, within limits: a stream may be answered and reset
- * while its request is still being sent (RFC 9113 §8.1), but curl, for one, takes that for a failure, and
- * over HTTP/1.1 there is no such thing.
+ * Reads the rest of a request and discards it, within limits. A server may answer and reset a stream while
+ * its request is still being sent (RFC 9113 §8.1), but curl takes that for a failure, and HTTP/1.1 has
+ * no reset.
  */
 export async function skipRest(stream: Readable): Promise<void> {
   if (stream.readableEnded || stream.destroyed) return;
@@ -42,12 +42,12 @@ export async function skipRest(stream: Readable): Promise<void> {
   clearTimeout(timer);
 }
 
-/** Resolves once there is room for more, or nobody who would read it. */
+/** Resolves when the stream takes more, or is closed. */
 export async function drained(stream: Writable): Promise<void> {
   await Promise.race([once(stream, "drain"), once(stream, "close")]);
 }
 
-/** A fault of ours: what a peer does is none. */
+/** Logs an internal error. The errors of a peer are not logged. */
 export function logHttpFault({ log }: Routes, error: unknown): void {
   log.operation({ event: "http-fault", level: "error", detail: messageOf(error) });
 }

@@ -2,7 +2,7 @@ import type { IncomingHttpHeaders, ServerHttp2Stream } from "node:http2";
 import { anyOrigin, callerGone, drained, isUnknownToFetch, skipRest } from "./http-exchange.ts";
 import type { StreamedRequest, StreamedResponse } from "./routes.ts";
 
-/** The parts of a request that say where it goes. */
+/** The method and the URL of a request. */
 export interface Target {
   readonly method: string;
   /** Without the query. */
@@ -10,7 +10,7 @@ export interface Target {
   readonly url: string;
 }
 
-/** Where a request goes, or nothing for one that does not go to a path, or goes nowhere in fetch. */
+/** The target of a request. `undefined` if it names no path, or a method that `Request` refuses. */
 export function targetOf(headers: IncomingHttpHeaders): Target | undefined {
   const { ":method": method = "", ":path": whole = "" } = headers;
   if (!whole.startsWith("/") || isUnknownToFetch(method)) return undefined;
@@ -18,11 +18,11 @@ export function targetOf(headers: IncomingHttpHeaders): Target | undefined {
   return { method, path, url: `${anyOrigin}${whole}` };
 }
 
-/** Aborted when the stream closes before its answer. */
+/** A signal that aborts when the stream closes before its answer. */
 export function hangUpOf(stream: ServerHttp2Stream): AbortSignal {
   const abort = new AbortController();
   stream.once("close", () => {
-    // What has been answered, nobody needs to be told to stop; a reset ends the answer, too.
+    // After a whole answer there is nothing to stop. A reset ends the answer as well.
     if (stream.aborted || !stream.writableEnded) {
       abort.abort(callerGone());
     }
@@ -30,18 +30,18 @@ export function hangUpOf(stream: ServerHttp2Stream): AbortSignal {
   return abort.signal;
 }
 
-/** A stream of HTTP/2 as a request of Connect's. */
+/** The HTTP/2 stream as a request for Connect. */
 export function toUniversalRequest(
   stream: ServerHttp2Stream,
   { method, url }: Target,
   header: Headers,
 ): StreamedRequest {
-  // Who stops reading early has an answer to send.
+  // A handler that stops reading early still has to answer.
   const body = stream.iterator({ destroyOnReturn: false });
   return { httpVersion: "2.0", method, url, header, body, signal: hangUpOf(stream) };
 }
 
-/** Sends an answer with its trailers; without a body, they are all of it (gRPC's Trailers-Only). */
+/** Sends an answer with its trailers. Without a body the trailers are all of it (gRPC's Trailers-Only). */
 export async function sendUniversalResponse(
   stream: ServerHttp2Stream,
   { status, header, octets, body, trailer }: StreamedResponse,
@@ -72,12 +72,12 @@ export async function sendUniversalResponse(
   stream.end(() => trailers || hangUp(stream));
 }
 
-/** What is left of a request even now, nobody will read. */
+/** Closes the stream, because nothing reads the rest of its request. */
 function hangUp(stream: ServerHttp2Stream): void {
   if (!stream.readableEnded) setImmediate(() => stream.close());
 }
 
-/** Sends the answer of a fetch handler, whole. */
+/** Sends the whole answer of a fetch handler. */
 export async function sendResponse(stream: ServerHttp2Stream, response: Response): Promise<void> {
   const octets = Buffer.from(await response.arrayBuffer());
   await skipRest(stream);

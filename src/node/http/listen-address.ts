@@ -2,11 +2,11 @@ import type { AddressInfo } from "node:net";
 import type * as z from "zod/mini";
 import { parsedText } from "../../foundation/parsed-text.ts";
 
-/** Where a server listens. Without a host, on every address of the machine. */
+/** The address on which a server listens. Without a host it is every address of the machine. */
 export interface ListenAddress {
   readonly host?: string;
   readonly port: number;
-  /** Whether other processes of the same user may listen there as well; the kernel shares out connections. */
+  /** Whether other processes of the same user may listen there too. The kernel distributes connections. */
   readonly reusePort?: boolean;
 }
 
@@ -26,7 +26,7 @@ function parseListenAddress(text: string): ListenAddress | undefined {
   return host ? { host, port } : { port };
 }
 
-/** Where a server does listen, as one would write it. */
+/** The address on which a server listens, as `host:port`. */
 export function addressText({ address, family, port }: AddressInfo): string {
   return family === "IPv6" ? `[${address}]:${port}` : `${address}:${port}`;
 }

@@ -9,15 +9,15 @@ import { fetchTrusting } from "../../host/node-fetch.ts";
 import { logFault } from "../observability/fault-log.ts";
 import type { ServerContext } from "../server.ts";
 
-/** The delivery of roots to the clusters that gave access. */
+/** The delivery of roots to the clusters of the configuration. */
 export interface RecurringPush {
-  /** Begins a run, unless one is under way. */
+  /** Starts a run, unless one is under way. */
   readonly begin: () => void;
-  /** Breaks off what is under way; the next process finds what is left. */
+  /** Aborts the current run. The next process continues it. */
   readonly end: () => Promise<void>;
 }
 
-/** Less than a minute, which is how often the rotation comes by. */
+/** A run ends before the next rotation starts another, a minute later. */
 const limits: PushLimits = {
   requests: 10_000,
   seconds: 50,
@@ -73,30 +73,30 @@ function addGauges(registry: Registry, { outcomes }: RootPush): void {
     });
   gauge(
     "rampart_push_bundle_sequence",
-    "The trust bundle that a cluster was last to get.",
+    "The trust bundle that was last delivered to a cluster.",
     ({ sequence }) => sequence,
   );
   gauge(
     "rampart_push_namespaces",
-    "Namespaces of a cluster that should have it; 0 while the cluster does not say.",
+    "Namespaces of a cluster that should have the bundle; 0 until the cluster lists them.",
     ({ namespaces }) => namespaces,
   );
   gauge(
     "rampart_push_namespaces_delivered",
-    "Namespaces of a cluster that have it.",
+    "Namespaces of a cluster that have the bundle.",
     ({ delivered }) => delivered,
   );
   gauge(
     "rampart_push_delivered_since_timestamp",
-    "Since when all of them have it, in Unix time.",
+    "When the last of them got the bundle, in Unix time.",
     ({ since }) => (since ? since.getTime() / 1000 : Number.NaN),
   );
-  gauge("rampart_push_delivered", "1 when all of them have it.", ({ fault }) =>
+  gauge("rampart_push_delivered", "1 when all of them have the bundle.", ({ fault }) =>
     fault === undefined ? 1 : 0,
   );
 }
 
-/** API servers under one name, as while a cluster moves, are one: what is said of it holds for each. */
+/** Merges the outcomes of API servers with one name: a cluster that moves has two. */
 function byCluster(outcomes: Iterable<PushOutcome>): PushOutcome[] {
   return [...Map.groupBy(outcomes, ({ cluster }) => cluster).values()].flatMap(
     ([first, ...others]) => (first ? [others.reduce(together, first)] : []),

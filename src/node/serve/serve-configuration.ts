@@ -11,13 +11,13 @@ import { credentialFileName, credentialInFile } from "../files/credential-file.t
 import { filePath } from "../files/root-places.ts";
 import { type ListenAddress, listenAddress } from "../http/listen-address.ts";
 
-/** A certificate and key that somebody else puts into files, and replaces there. */
+/** The files of a certificate and its key. Another program writes and replaces them. */
 export interface CertificateFiles {
   readonly certificate: string;
   readonly key: string;
 }
 
-/** What `rampart serve` needs beside the configuration of every CA. */
+/** The configuration of `rampart serve`: that of every CA, and its own. */
 export interface ServeConfiguration {
   readonly ca: Configuration;
   readonly storeDirectory: string;
@@ -28,12 +28,12 @@ export interface ServeConfiguration {
   readonly certificateFiles: CertificateFiles | undefined;
 }
 
-/** The names by which a mesh calls its CA (docs/design/istio.md#serving-names). */
+/** The DNS names of a mesh's CA (docs/design/istio.md#serving-names). */
 const istiodNames = ["istiod.istio-system.svc", "istiod.istio-system.svc.cluster.local"];
 
 const dnsName = z.string().check(z.refine(isDnsName, "must be the name of a host, in lower case"));
 
-/** The keys of any program that serves native gRPC. */
+/** The keys of every program that serves native gRPC. */
 export const servingKeys: {
   readonly LISTEN: z.ZodMiniType<ListenAddress, string | undefined>;
   readonly MONITORING_LISTEN: z.ZodMiniType<ListenAddress, string | undefined>;
@@ -46,7 +46,7 @@ export const servingKeys: {
   TLS_KEY_FILE: z.optional(filePath),
 };
 
-/** The keys that only `rampart serve` has. What the names mean stands in docs/serve.md. */
+/** The keys of `rampart serve` alone. docs/serve.md describes them. */
 const serveForm = z.strictObject({
   STORE_DIRECTORY: filePath,
   PLAINTEXT_LISTEN: z.optional(listenAddress),
@@ -57,17 +57,10 @@ const serveForm = z.strictObject({
 /** The names of these keys, in the order of the table in docs/serve.md. */
 export const serveKeys: readonly string[] = Object.keys(serveForm.shape);
 
-/**
- * Files of one machine are seen as soon as they are written, and looked at again within this time by
- * the next process.
- */
+/** A process sees a file as soon as it is written, and every other process reads it within this time. */
 const filePropagation = { shortestSeconds: 1, usual: "5s" };
 
-/**
- * Reads the configuration of `rampart serve`: the keys that every platform has, and its own.
- *
- * @throws ConfigurationError
- */
+/** Parses the keys of every platform and those of `rampart serve`. @throws ConfigurationError */
 export function parseServeConfiguration(
   values: Readonly<Record<string, unknown>>,
 ): ServeConfiguration {
@@ -86,7 +79,7 @@ export function parseServeConfiguration(
   };
 }
 
-/** One credential from one place: of two, one would be the old one. */
+/** Adds the credentials in files. A credential in two places is refused: one of them would be stale. */
 function withFiles(
   credentials: Configuration["clusterCredentials"],
   values: Readonly<Record<string, unknown>>,
@@ -104,7 +97,7 @@ function withFiles(
   ]);
 }
 
-/** Both files or neither: a key without its certificate is a mistake. */
+/** Both files or neither, because a key without its certificate is a mistake. */
 export function certificateFilesOf({
   TLS_CERTIFICATE_FILE: certificate,
   TLS_KEY_FILE: key,

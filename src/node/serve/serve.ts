@@ -32,12 +32,12 @@ import { certificateService } from "./certificate-routes.ts";
 import { pushRoots } from "./recurring-push.ts";
 import type { ServeConfiguration } from "./serve-configuration.ts";
 
-/** A look at a few files: what an operator does to them is known within seconds. */
+/** Reading a few files is cheap, so an operator's change to them takes effect within seconds. */
 const longestRefreshSeconds = 2;
 
 /**
- * The whole CA in this process: native gRPC, gRPC-Web, Connect and the trust bundle over TLS, its
- * authorities in a directory, and rotation by a timer.
+ * Runs a whole CA in this process. It serves native gRPC, gRPC-Web, Connect and the trust bundle over TLS,
+ * keeps its authorities in a directory, and rotates them by a timer.
  */
 export async function serve(
   configuration: ServeConfiguration,
@@ -48,7 +48,7 @@ export async function serve(
   try {
     return await serveUntil(ending, configuration, serverContext);
   } catch (error) {
-    // What was begun for a server that does not come about would keep the process from ending.
+    // Work that goes on after a failed start would keep the process alive.
     ending.abort();
     throw error;
   }
@@ -81,7 +81,7 @@ async function serveUntil(
       })
     : undefined;
   const push = pushRoots(configuration.ca, authorities, { ...serverContext, registry, log });
-  // A failed rotation has logged its faults; the next one tries again.
+  // A failed rotation has logged its faults, and the next one retries.
   const rotate = () => rotateAll([mint, ...signerMints.values()], clock()).finally(push.begin);
   const rotation =
     peerProcesses?.rotates === false
@@ -110,7 +110,7 @@ async function serveUntil(
   };
 }
 
-/** The CA with files as its store, and whatever else a process can do. */
+/** Composes the CA on files and the platform of Node. */
 async function composeHere(
   configuration: ServeConfiguration,
   { log, clock, fetchTimeoutMilliseconds }: ServerContext,
@@ -158,7 +158,7 @@ function routesOf(
   };
 }
 
-/** Often enough for every phase of a schedule, and for an operator who waits. */
+/** Short enough for every phase of a schedule, and for an operator who waits for a rotation. */
 function rotationSeconds({ longestLeafSeconds, signingSeconds }: PhaseLengths): number {
   return Math.min(60, longestLeafSeconds / 8, signingSeconds / 8);
 }
