@@ -11,11 +11,15 @@ export function parseCertificates(pem: string): readonly X509Certificate[] {
   return blocks.flatMap((base64) => parseCertificate(base64) ?? []);
 }
 
-/** The certificate of DER in base64 on one line, or `undefined`. */
+/**
+ * The certificate of DER in base64 on one line, or `undefined`. OpenSSL skips octets after a certificate,
+ * which other verifiers refuse with the whole file.
+ */
 export function parseCertificate(base64: string): X509Certificate | undefined {
   const der = parseBase64(base64);
   try {
-    return der && new X509Certificate(der);
+    const certificate = der && new X509Certificate(der);
+    return certificate?.raw.length === der?.length ? certificate : undefined;
   } catch {
     // OpenSSL's errors do not say more than the caller knows.
     return undefined;

@@ -1,14 +1,20 @@
+import { X509Certificate } from "node:crypto";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { OperatorError } from "../../src/foundation/operator-error.ts";
 import { readRootFile } from "../../src/host/root-file.ts";
+import { toPem } from "../../src/pki/encoding/pem.ts";
 import { createTestAuthority } from "../testkit/agent/test-authority.ts";
 import { temporaryFolder } from "../testkit/temporary-folder.ts";
 
 const { pem } = await createTestAuthority("root");
 const { pem: second } = await createTestAuthority("second");
 const damaged = second.replace(/MII\w/, "AAAA");
+const withRest = toPem(
+  "CERTIFICATE",
+  Buffer.concat([new X509Certificate(second).raw, Buffer.alloc(1)]),
+);
 const onOneLine = second.replaceAll("\n", " ");
 
 async function rootFile(text: string): Promise<string> {
@@ -34,6 +40,7 @@ test.each([
   ["a certificate on one line", onOneLine, "holds no certificate"],
   ["a key", pem.replaceAll("CERTIFICATE", "PRIVATE KEY"), "holds no certificate"],
   ["a damaged certificate", damaged, "cannot be read"],
+  ["a certificate with an octet after it", withRest, "cannot be read"],
   ["a damaged certificate after a good one", `${pem}\n${damaged}`, "cannot be read"],
   ["a mebibyte and more", `${pem}${"#".repeat(1024 * 1024)}`, "at most"],
 ])("a file that holds %s is refused", async (_, text, reason) => {

@@ -11,6 +11,7 @@ const other = await createTestAuthority("b");
 const key = await generateSubjectKey({ kind: "EC", curve: "P-256" });
 const [leaf] = parseCertificates(await authority.issue(workload("foo", "x"), key.publicKey));
 const x5c = authority.certificate.raw.toString("base64");
+const longer = Buffer.concat([authority.certificate.raw, Buffer.alloc(1)]).toString("base64");
 const entry = { use: "x509-svid", kty: "EC", x5c: [x5c] };
 
 const bundle = (keys: unknown, more: object = {}): string => JSON.stringify({ keys, ...more });
@@ -63,6 +64,7 @@ test.each<[string, string]>([
   ["a certificate that does not parse", bundle([{ ...entry, x5c: ["AAAA"] }])],
   ["a certificate in base64url", bundle([{ ...entry, x5c: [`-${x5c.slice(1)}`] }])],
   ["a certificate with a line break", bundle([{ ...entry, x5c: [`${x5c}\n`] }])],
+  ["a certificate with an octet after it", bundle([{ ...entry, x5c: [longer] }])],
   ["a certificate that is no text", bundle([{ ...entry, x5c: [1] }])],
   ["a certificate that is not in a list", bundle([{ ...entry, x5c }])],
   ["an empty chain", bundle([{ ...entry, x5c: [] }])],
