@@ -1,0 +1,78 @@
+import { der, derInteger, hex, type Octets } from "../../testkit/pki/der-mutation.ts";
+import { type FixedKey, type FixedKeyKind, fixedKey } from "./fixed-keys.ts";
+import { identifierOf, signForX509 } from "./fixed-signature.ts";
+
+/** The key of an authority of the corpus. */
+export const authorityKey = (kind: FixedKeyKind): FixedKey => fixedKey(kind, "authority");
+
+const name = (text: string): Octets =>
+  der(0x30, der(0x31, der(0x30, hex("0603550403"), der(0x0c, Buffer.from(text)))));
+
+const validity = der(
+  0x30,
+  der(0x17, Buffer.from("260301000000Z")),
+  der(0x18, Buffer.from("20560301000000Z")),
+);
+
+const extension = (oid: string, isCritical: boolean, value: Octets): Octets =>
+  der(0x30, der(0x06, hex(oid)), hex(isCritical ? "0101ff" : ""), der(0x04, value));
+
+const keyIdentifier = hex("0414".concat("5a".repeat(20)));
+
+const authorityExtensions = [
+  extension("551d0f", true, hex("03020106")),
+  extension("551d13", true, hex("30030101ff")),
+  extension("551d0e", false, keyIdentifier),
+];
+
+const leafExtensions = [
+  extension("551d0f", true, hex("030205a0")),
+  extension("551d25", false, hex("301406082b0601050507030106082b06010505070302")),
+  extension("551d13", true, hex("3000")),
+  extension("551d23", false, der(0x30, der(0x80, Buffer.alloc(20, 0x5a)))),
+  extension(
+    "551d11",
+    true,
+    der(0x30, der(0x86, Buffer.from("spiffe://cluster.local/ns/foo/sa/bar"))),
+  ),
+];
+
+/** A TBSCertificate of version 3, or of version 1 without extensions. */
+function toBeSigned(key: FixedKey, subject: string, extensions: readonly Octets[]): Octets {
+  const isVersion3 = extensions.length > 0;
+  return der(
+    0x30,
+    hex(isVersion3 ? "a003020102" : ""),
+    derInteger(0x5a5a5a5a5a5a5a5an),
+    identifierOf(key),
+    name("authority"),
+    validity,
+    name(subject),
+    key.spki,
+    ...(isVersion3 ? [der(0xa3, der(0x30, ...extensions))] : []),
+  );
+}
+
+/** A certificate over any to-be-signed bytes, however broken, signed by the key. */
+export const signedCertificate = (key: FixedKey, bytes: Octets): Octets =>
+  der(0x30, bytes, identifierOf(key), der(0x03, hex("00"), signForX509(key, bytes)));
+
+const selfSigned = (kind: FixedKeyKind, extensions: readonly Octets[]): Octets => {
+  const key = authorityKey(kind);
+  return signedCertificate(key, toBeSigned(key, "authority", extensions));
+};
+
+/** Self-signed roots of four kinds of key. */
+export const rootCertificates = (["P-256", "P-384", "RSA", "Ed25519"] as const).map((kind) =>
+  selfSigned(kind, authorityExtensions),
+);
+
+/** Every certificate of the corpus: roots, a leaf, and a root of version 1. */
+export const certificates: readonly Octets[] = [
+  ...rootCertificates,
+  signedCertificate(
+    authorityKey("P-256"),
+    toBeSigned(authorityKey("P-256"), "leaf", leafExtensions),
+  ),
+  selfSigned("P-256", []),
+];

@@ -1,0 +1,50 @@
+import { createECDH, sign } from "node:crypto";
+import { type SignatureName, signatureIdentifier } from "../../testkit/pki/csr.ts";
+import { der, derInteger, type Octets } from "../../testkit/pki/der-mutation.ts";
+import { curves, digestNumber, type FixedKey } from "./fixed-keys.ts";
+import { fixedOctets, inverse, numberOf, octetsOf } from "./fixed-numbers.ts";
+
+/** An ECDSA signature as its two numbers. */
+interface Scalars {
+  readonly r: bigint;
+  readonly s: bigint;
+}
+
+/** Signs with SHA-256 in the encoding of X.509. The same bytes always get the same signature. */
+export function signForX509(key: FixedKey, bytes: Uint8Array): Octets {
+  const scalars = ecdsaScalars(key, bytes);
+  if (scalars) return der(0x30, derInteger(scalars.r), derInteger(scalars.s));
+  return Buffer.from(sign(key.kind === "RSA" ? "sha256" : null, bytes, key.privateKey));
+}
+
+/** Signs with SHA-256 in the encoding of JWS (RFC 7518 §3.4). */
+export function signForJws(key: FixedKey, bytes: Uint8Array): Octets {
+  const scalars = ecdsaScalars(key, bytes);
+  if (!scalars) return signForX509(key, bytes);
+  return Buffer.concat([octetsOf(scalars.r, 32), octetsOf(scalars.s, 32)]);
+}
+
+/** The AlgorithmIdentifier of {@link signForX509}. */
+export function identifierOf({ kind }: FixedKey): Octets {
+  const names: Partial<Record<FixedKey["kind"], SignatureName>> = {
+    RSA: "sha256WithRSAEncryption",
+    Ed25519: "Ed25519",
+  };
+  return signatureIdentifier[names[kind] ?? "ecdsa-with-SHA256"];
+}
+
+/**
+ * ECDSA (FIPS 186-5 §6.4.1) with a nonce that follows from key and bytes: `node:crypto` takes a random one,
+ * and a case could not be reproduced.
+ */
+function ecdsaScalars({ kind, privateKey }: FixedKey, bytes: Uint8Array): Scalars | undefined {
+  if (kind === "RSA" || kind === "Ed25519") return undefined;
+  const { opensslName, order, scalarOctets } = curves[kind];
+  const d = numberOf(Buffer.from(privateKey.export({ format: "jwk" }).d ?? "", "base64url"));
+  const digest = digestNumber("sha256", bytes);
+  const nonce = (numberOf(fixedOctets(`nonce ${d} ${digest}`, 80)) % (order - 1n)) + 1n;
+  const pair = createECDH(opensslName);
+  pair.setPrivateKey(octetsOf(nonce, scalarOctets));
+  const r = numberOf(pair.getPublicKey().subarray(1, 1 + scalarOctets)) % order;
+  return { r, s: (inverse(nonce, order) * (digest + r * d)) % order };
+}

@@ -1,0 +1,52 @@
+import { associatedData, formatAuthorityRecord } from "../../../src/custody/authority-record.ts";
+import type { StoredRecord } from "../../../src/custody/authority-store.ts";
+import { importKek, type KekRing, kekOctets } from "../../../src/custody/kek.ts";
+import { sealRoot } from "../../../src/custody/root-statement.ts";
+import { sealTaint } from "../../../src/custody/taint-statement.ts";
+import { createAdditionalRoot } from "../../../src/pki/authority/additional-root.ts";
+import { createSigningAuthority } from "../../../src/pki/authority/signing-authority.ts";
+import { clusterLocal, tenDays } from "../../testkit/pki/certificates.ts";
+import { authorityKey, rootCertificates } from "./certificates.ts";
+import { fixedOctets } from "./fixed-numbers.ts";
+
+/** The KEK that sealed every record of the corpus. */
+export const corpusKeks: KekRing = [await importKek("k1", fixedOctets("kek", kekOctets))];
+
+/** The record of an authority, sealed with an IV that is the same in every run. */
+async function authorityRecord(): Promise<StoredRecord> {
+  const certificate = new Uint8Array(rootCertificates[0] ?? []);
+  const certificates = { certificate, intermediates: [], roots: [certificate] };
+  const { id } = await createSigningAuthority(certificates, tenDays);
+  const head = { id, trustDomain: clusterLocal, kek: "k1", schedule: tenDays, ...certificates };
+  const iv = fixedOctets("iv", 12);
+  const pkcs8 = authorityKey("P-256").privateKey.export({ type: "pkcs8", format: "der" });
+  const sealedKey = await crypto.subtle.encrypt(
+    { name: "AES-GCM", iv, additionalData: associatedData(head) },
+    await crypto.subtle.importKey("raw", fixedOctets("kek", kekOctets), "AES-GCM", false, [
+      "encrypt",
+    ]),
+    new Uint8Array(pkcs8),
+  );
+  const value = formatAuthorityRecord({
+    ...head,
+    iv: new Uint8Array(iv),
+    sealedKey: new Uint8Array(sealedKey),
+  });
+  return { kind: "authority", id, value };
+}
+
+async function statements(): Promise<StoredRecord[]> {
+  const [, second] = rootCertificates;
+  const { signsFrom: taintedAt, retiresAt } = tenDays;
+  const root = await createAdditionalRoot(new Uint8Array(second ?? []), tenDays.publishedFrom);
+  return [
+    await sealTaint({ id: root.id, taintedAt, retiresAt }, clusterLocal, corpusKeks),
+    await sealRoot(root, clusterLocal, corpusKeks),
+  ];
+}
+
+/** One record of each kind. */
+export const corpusRecords: readonly StoredRecord[] = [
+  await authorityRecord(),
+  ...(await statements()),
+];

@@ -1,0 +1,79 @@
+import { type Progress, runCampaign } from "./campaign/campaign.ts";
+import { caseRandom } from "./campaign/case-random.ts";
+import { judged } from "./campaign/judged.ts";
+import { keepFailures } from "./campaign/kept-vectors.ts";
+import { loadCampaign, saveCampaign } from "./campaign/state-file.ts";
+import { casesIn, failuresIn } from "./campaign/totals.ts";
+import { type Options, parseOptions, usage } from "./options.ts";
+import { progressLine, showProgress, summary } from "./report.ts";
+import { type TargetName, targets } from "./targets/targets.ts";
+
+const showMilliseconds = process.stdout.isTTY ? 500 : 20_000;
+const saveMilliseconds = 10_000;
+
+/** Shows one case: its input, and what comes of it. @returns The exit code. */
+async function showCase(name: TargetName, seed: number, caseNumber: number): Promise<number> {
+  const target = await targets[name]();
+  const input = target.generate(caseRandom(seed, name, caseNumber));
+  console.log(`${input.toString("base64")}\n${JSON.stringify(input.toString("latin1"))}`);
+  const judgement = await judged(target, input);
+  console.log("outcome" in judgement ? judgement.outcome : judgement.error);
+  return "outcome" in judgement ? 0 : 1;
+}
+
+/** Runs a campaign to its end, its time or an interrupt, and keeps what failed. @returns The exit code. */
+async function campaign({ seconds, resume, ...asked }: Options): Promise<number> {
+  const plan = { seed: asked.seed, count: asked.count, targets: asked.targets };
+  const progress: Progress = resume ? loadCampaign() : { plan, jobsDone: 0, totals: {} };
+  const { seed, count, targets: names } = progress.plan;
+  console.log(`fuzz: ${count} cases of ${names.length} targets from seed ${seed}`);
+  const casesBefore = casesIn(progress.totals);
+  const begun = performance.now();
+  const pace = () => ({
+    seconds: (performance.now() - begun) / 1000,
+    cases: casesIn(progress.totals) - casesBefore,
+  });
+  const interrupt = untilInterrupted();
+  const show = atMostEvery(showMilliseconds, () => showProgress(progressLine(progress, pace())));
+  const save = atMostEvery(saveMilliseconds, () => saveCampaign(progress));
+  await runCampaign(progress, {
+    mayBegin: () => !interrupt.aborted && pace().seconds < seconds,
+    advanced: () => {
+      show();
+      save();
+    },
+  });
+  saveCampaign(progress);
+  for (const name of names) {
+    await keepFailures(name, seed, progress.totals[name]?.failures ?? []);
+  }
+  console.log(summary(progress, pace()));
+  return failuresIn(progress.totals).length > 0 ? 1 : 0;
+}
+
+/** Aborted by the first interrupt. A second one ends the process as usual. */
+function untilInterrupted(): AbortSignal {
+  const ending = new AbortController();
+  const end = (): void => ending.abort();
+  process.once("SIGINT", end).once("SIGTERM", end);
+  return ending.signal;
+}
+
+function atMostEvery(milliseconds: number, act: () => void): () => void {
+  let last = performance.now();
+  return () => {
+    if (performance.now() - last < milliseconds) return;
+    last = performance.now();
+    act();
+  };
+}
+
+const options = parseOptions(process.argv.slice(2));
+if (options === "help") {
+  console.log(usage);
+} else {
+  const { seed, caseNumber, targets: names } = options;
+  const [name] = names;
+  const isCase = caseNumber !== undefined && name !== undefined;
+  process.exitCode = await (isCase ? showCase(name, seed, caseNumber) : campaign(options));
+}

@@ -1,0 +1,69 @@
+import { randomInt } from "node:crypto";
+import { parseArgs } from "node:util";
+import { isTargetName, type TargetName, targetNames } from "./targets/targets.ts";
+
+/** What a campaign was asked for. */
+export interface Options {
+  readonly seed: number;
+  /** Cases of all targets together. */
+  readonly count: number;
+  readonly targets: readonly TargetName[];
+  /** The time after which no new job begins. */
+  readonly seconds: number;
+  /** The one case to show; `undefined` for a campaign. */
+  readonly caseNumber: number | undefined;
+  /** Whether to go on with the last campaign, and its seed, count and targets. */
+  readonly resume: boolean;
+}
+
+/** Describes every option, for `--help`. */
+export const usage = `npm run fuzz -- [options]
+
+  --count N      cases of all targets together (10000000)
+  --target NAME  one target, or several times: ${targetNames.join(", ")}
+  --seed N       decides every case; 0x in front of hexadecimal (random)
+  --case K       shows this one case of one target
+  --seconds S    begins no new work after this time
+  --resume       goes on with the campaign that ended last`;
+
+const defaultCount = 10_000_000;
+
+/** @throws Error for an unknown option or target, or a value that is no number. */
+export function parseOptions(words: readonly string[]): Options | "help" {
+  const { values } = parseArgs({
+    args: [...words],
+    options: {
+      count: { type: "string" },
+      target: { type: "string", multiple: true },
+      seed: { type: "string" },
+      case: { type: "string" },
+      seconds: { type: "string" },
+      resume: { type: "boolean", default: false },
+      help: { type: "boolean", default: false },
+    },
+  });
+  if (values.help) return "help";
+  const caseNumber = wholeNumber("case", values.case);
+  const chosen = values.target?.map(requireTarget) ?? targetNames;
+  if (caseNumber !== undefined && chosen.length !== 1) throw new Error("--case needs one --target");
+  return {
+    seed: wholeNumber("seed", values.seed) ?? randomInt(2 ** 32),
+    count: wholeNumber("count", values.count) ?? defaultCount,
+    targets: chosen,
+    seconds: wholeNumber("seconds", values.seconds) ?? Number.POSITIVE_INFINITY,
+    caseNumber,
+    resume: values.resume,
+  };
+}
+
+function requireTarget(name: string): TargetName {
+  if (isTargetName(name)) return name;
+  throw new Error(`no target ${name}; there are ${targetNames.join(", ")}`);
+}
+
+function wholeNumber(name: string, text: string | undefined): number | undefined {
+  if (text === undefined) return undefined;
+  const number = Number(text);
+  if (text !== "" && Number.isSafeInteger(number) && number >= 0) return number;
+  throw new Error(`--${name} must be a whole number`);
+}

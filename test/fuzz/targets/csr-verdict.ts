@@ -1,0 +1,72 @@
+import { X509Certificate } from "node:crypto";
+import { CaError } from "../../../src/foundation/errors.ts";
+import { issueLeaf } from "../../../src/pki/x509/issuer.ts";
+import type { SubjectPublicKey } from "../../../src/pki/x509/subject-public-key.ts";
+import { createTestIssuer, oneDay, workload } from "../../testkit/pki/certificates.ts";
+import { parseCsr } from "../../testkit/pki/csr-parsing.ts";
+import { judgeRequest, peculiarKey } from "./csr-oracle.ts";
+import { requireThat, WrongAnswer } from "./target.ts";
+
+const reasons: readonly string[] = [
+  "csr-malformed",
+  "csr-signature-invalid",
+  "csr-signature-algorithm-unacceptable",
+  "subject-key-unacceptable",
+];
+
+const issuer = await createTestIssuer();
+
+/**
+ * Parses a CSR by both providers. One that is accepted must hold what `node:crypto` and
+ * `@peculiar/x509` find in it, and its key must be the one in the certificate.
+ */
+export async function judgeCsr(pem: string): Promise<string> {
+  const parsed = await parsedOrReason(pem);
+  if (typeof parsed === "string") return parsed;
+  const der = decodePem(pem);
+  const facts = judgeRequest(der);
+  if (typeof facts === "string") throw new WrongAnswer(`accepted a CSR, but ${facts}`);
+  requireThat(
+    facts.spki.equals(parsed.spki),
+    "took another public key from the CSR than its third element",
+  );
+  const peculiar = peculiarKey(der);
+  requireThat(!peculiar || peculiar.equals(parsed.spki), "@peculiar/x509 finds another public key");
+  await requireCertified(parsed);
+  return peculiar ? "accepted" : "accepted, not read by @peculiar/x509";
+}
+
+async function parsedOrReason(pem: string): Promise<SubjectPublicKey | string> {
+  try {
+    return await parseCsr(pem);
+  } catch (error) {
+    if (!(error instanceof CaError)) throw error;
+    const { reason } = error.refusal;
+    requireThat(reasons.includes(reason), `refused a CSR with ${reason}`);
+    return reason;
+  }
+}
+
+async function requireCertified(publicKey: SubjectPublicKey): Promise<void> {
+  const request = { spiffeId: workload("foo", "bar"), publicKey, validity: oneDay };
+  const leaf = await issueLeaf(issuer, request);
+  const certified = new X509Certificate(leaf.der).publicKey.export({ type: "spki", format: "der" });
+  requireThat(certified.equals(publicKey.spki), "certified another public key");
+}
+
+/** Reads a block of PEM in another way than the code under test. @throws WrongAnswer unless it is one. */
+export function decodePem(pem: string): Buffer<ArrayBuffer> {
+  const lines = pem
+    .trim()
+    .split("\n")
+    .map((line) => line.replace(/\r$/, ""));
+  const boundary = /^-----(BEGIN|END) (NEW )?CERTIFICATE REQUEST-----$/;
+  const isBlock = boundary.test(lines[0] ?? "") && boundary.test(lines.at(-1) ?? "");
+  const symbols = lines.slice(1, -1).join("").replace(/\s/g, "");
+  const der = Buffer.from(symbols, "base64");
+  requireThat(
+    isBlock && der.toString("base64") === symbols,
+    "accepted what is not one canonical block of PEM",
+  );
+  return der;
+}

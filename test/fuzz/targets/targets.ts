@@ -1,0 +1,20 @@
+import type { Target } from "./target.ts";
+
+/** Every target by its name. A target loads when it is needed, because its corpus takes time to make. */
+export const targets = {
+  csr: async () => (await import("./csr.ts")).csr,
+  "csr-pem": async () => (await import("./csr-pem.ts")).csrText,
+  certificate: async () => (await import("./certificate.ts")).certificate,
+  token: async () => (await import("./token.ts")).token,
+  "root-file": async () => (await import("./root-file.ts")).rootFile,
+  "spiffe-bundle": async () => (await import("./spiffe-bundle.ts")).spiffeBundle,
+  record: async () => (await import("./record.ts")).record,
+  protobuf: async () => (await import("./protobuf-message.ts")).protobufMessage,
+  wire: async () => (await import("./wire.ts")).wire,
+} as const satisfies Readonly<Record<string, () => Promise<Target>>>;
+
+export type TargetName = keyof typeof targets;
+
+export const targetNames = Object.keys(targets) as readonly TargetName[];
+
+export const isTargetName = (name: string): name is TargetName => name in targets;

@@ -1,0 +1,125 @@
+import { compactVerify, createLocalJWKSet } from "jose";
+import type { Authenticator } from "../../../src/authn/authenticator.ts";
+import type { Caller } from "../../../src/authn/caller.ts";
+import { pinnedKeys } from "../../../src/authn/token/issuer-keys.ts";
+import { parseKeySet } from "../../../src/authn/token/key-set.ts";
+import { createTokenAuthenticator } from "../../../src/authn/token/token-authenticator.ts";
+import { CaError } from "../../../src/foundation/errors.ts";
+import { nodeCryptoProvider } from "../../../src/node/node-crypto-provider.ts";
+import type { CryptoProvider } from "../../../src/pki/crypto-provider.ts";
+import { webCryptoProvider } from "../../../src/pki/web-crypto-provider.ts";
+import type { Random } from "../../simulation/random.ts";
+import { trustedIssuerWithoutKeys } from "../../testkit/callers/trusted-issuers.ts";
+import { clusterLocal } from "../../testkit/pki/certificates.ts";
+import {
+  accountClaims,
+  issuerJwks,
+  issuerName,
+  judgedAt,
+  signedToken,
+  tokenSigners,
+} from "../corpus/tokens.ts";
+import { indexBelow, oneOf } from "../mutation/choice.ts";
+import { mutateJson } from "../mutation/json.ts";
+import { mutateText } from "../mutation/text.ts";
+import { requireThat, type Target, WrongAnswer } from "./target.ts";
+import { identityIn } from "./token-claims.ts";
+
+/** The bearer token of a call. Only one that jose accepts may name a caller, and only the one in its claims. */
+export const token: Target = {
+  generate: (random) => Buffer.from(compactJws(random)),
+  judge: async (octets) => {
+    const text = octets.toString("latin1");
+    const headers = headersOf(text);
+    if (!headers) return "no header value";
+    const [web, node] = await Promise.all(authenticators.map((one) => callerOf(one, headers)));
+    requireThat(
+      same(web) === same(node),
+      `WebCrypto gives ${same(web)}, node:crypto ${same(node)}`,
+    );
+    const identity = await identityByJose(text.trim());
+    if (typeof web === "string") return identity ? `${web}, accepted by jose` : web;
+    if (!identity) throw new WrongAnswer("accepted a token that jose or its claims refuse");
+    requireThat(web?.spiffeId === identity, "gave the caller another identity than its claims");
+    return "accepted";
+  },
+};
+
+const authenticators: readonly Authenticator[] = [webCryptoProvider, nodeCryptoProvider].map(
+  authenticatorOf,
+);
+
+function authenticatorOf(provider: CryptoProvider): Authenticator {
+  const keySet = parseKeySet(issuerJwks);
+  if (!keySet) throw new Error("no JWK Set");
+  const keys = pinnedKeys(keySet, provider);
+  return createTokenAuthenticator(clusterLocal, [
+    { ...trustedIssuerWithoutKeys(issuerName), keys },
+  ]);
+}
+
+function compactJws(random: Random): string {
+  const signer = oneOf(random, tokenSigners);
+  const header = random.chance(0.3)
+    ? mutateJson(random, { ...signer.header, typ: "JWT" })
+    : JSON.stringify(signer.header);
+  const payload = random.chance(0.8)
+    ? mutateJson(random, accountClaims)
+    : JSON.stringify(accountClaims);
+  const signing = random.chance(0.05) ? oneOf(random, tokenSigners) : signer;
+  const compact = signedToken(signing, header, payload);
+  switch (indexBelow(random, 8)) {
+    case 0:
+      return mutateText(random, compact);
+    case 1:
+      return withoutSignature(random, compact);
+    default:
+      return compact;
+  }
+}
+
+/** Mostly a signature that was made, sometimes none, or that of another token. */
+function withoutSignature(random: Random, compact: string): string {
+  if (random.chance(0.8)) return compact;
+  const signed = compact.slice(0, compact.lastIndexOf(".") + 1);
+  return signed + oneOf(random, ["", "AA", "A".repeat(86), "_".repeat(342)]);
+}
+
+function headersOf(text: string): Headers | undefined {
+  try {
+    return new Headers({ authorization: `Bearer ${text}` });
+  } catch {
+    return undefined;
+  }
+}
+
+async function callerOf(authenticate: Authenticator, headers: Headers): Promise<Caller | string> {
+  try {
+    return await authenticate({ headers }, judgedAt);
+  } catch (error) {
+    if (!(error instanceof CaError)) throw error;
+    const { refusal } = error;
+    return refusal.reason === "credential-rejected"
+      ? `rejected by ${refusal.check}`
+      : refusal.reason;
+  }
+}
+
+const same = (answer: Caller | string | undefined): string | undefined =>
+  typeof answer === "string" ? answer : answer?.spiffeId;
+
+const jwks = createLocalJWKSet(issuerJwks);
+
+async function identityByJose(text: string): Promise<string | undefined> {
+  try {
+    const { payload, protectedHeader } = await compactVerify(text, jwks, {
+      algorithms: ["RS256", "ES256", "EdDSA"],
+    });
+    const { typ = "JWT" } = protectedHeader;
+    if (String(typ).toUpperCase() !== "JWT") return undefined;
+    return identityIn(JSON.parse(Buffer.from(payload).toString()), judgedAt);
+  } catch {
+    // Whatever jose or JSON refuse, nobody may accept.
+    return undefined;
+  }
+}
