@@ -1,7 +1,6 @@
-import { X509Certificate } from "node:crypto";
-import { parsePublishedRoots } from "../../../src/host/published-bundle.ts";
+import { FetchError } from "../../../src/foundation/json-fetch.ts";
+import { parseSpiffeBundle, type SpiffeBundle } from "../../../src/host/spiffe-bundle.ts";
 import { toSpiffeBundle } from "../../../src/pki/authority/spiffe-bundle.ts";
-import type { NumberedBundle } from "../../../src/pki/authority/trust-bundle.ts";
 import { rootCertificates } from "../corpus/certificates.ts";
 import { mutateJson } from "../mutation/json.ts";
 import { requireThat, type Target } from "./target.ts";
@@ -12,40 +11,28 @@ const intact = await toSpiffeBundle(rootCertificates, 7, 300);
 export const spiffeBundle: Target = {
   generate: (random) => Buffer.from(mutateJson(random, intact)),
   judge: async (octets) => {
-    const json = parsedJson(octets.toString());
-    if (json === undefined) return "not JSON";
-    const read = bundleOrUndefined(json);
+    const text = octets.toString();
+    const read = bundleOrUndefined(text);
     if (!read) return "refused";
-    const published = json as typeof intact;
-    requireThat(read.sequence === published.spiffe_sequence, "read another sequence number");
-    const roots = read.pem.match(/-----BEGIN[\s\S]*?-----END CERTIFICATE-----\n/g) ?? [];
-    requireThat(roots.length > 0, "accepted a bundle without a root");
-    const offered = new Set(published.keys.map(({ x5c }) => x5c?.[0]));
-    for (const root of roots.map((pem) => new X509Certificate(pem))) {
+    const published = JSON.parse(text) as typeof intact;
+    const sequence = published.spiffe_sequence ?? 0;
+    requireThat(read.sequence === sequence, "read another sequence number");
+    const entries = published.keys.filter(({ use, x5c }) => use === "x509-svid" && x5c);
+    requireThat(read.roots.length === entries.length, "took another number of roots");
+    for (const [i, root] of read.roots.entries()) {
       requireThat(root.ca, "took a root that is no CA");
-      requireThat(
-        offered.has(root.raw.toString("base64") as never),
-        "took a root that nobody published",
-      );
+      const [offered] = entries[i]?.x5c ?? [];
+      requireThat(root.raw.toString("base64") === offered, "took a root that nobody published");
     }
-    return `${roots.length} roots`;
+    return `${read.roots.length} roots`;
   },
 };
 
-function parsedJson(text: string): unknown {
+function bundleOrUndefined(text: string): SpiffeBundle | undefined {
   try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
-}
-
-/** A refusal is a plain Error, here and of OpenSSL. Errors of the language are faults. */
-function bundleOrUndefined(json: unknown): NumberedBundle | undefined {
-  try {
-    return parsePublishedRoots(json);
+    return parseSpiffeBundle(text);
   } catch (error) {
-    if (error instanceof TypeError || error instanceof RangeError) throw error;
-    return undefined;
+    if (error instanceof FetchError) return undefined;
+    throw error;
   }
 }
