@@ -10,6 +10,7 @@ import {
   gatewayKeys,
   parseGatewayConfiguration,
 } from "../../src/node/gateway/gateway-configuration.ts";
+import { limitNames, limitsTable, usualLimits } from "../../src/node/http/limits.ts";
 import { parseServeConfiguration, serveKeys } from "../../src/node/serve/serve-configuration.ts";
 import { randomKek } from "../testkit/configuration.ts";
 
@@ -31,6 +32,19 @@ test.each([
   ["docs/distribute.md", distributeKeys],
 ])("%s names every key of its program, in the order of the schema", (page, keys) => {
   expect(keysIn(page)).toEqual(keys);
+});
+
+test("docs/limits.md names every member of LIMITS, in the order of the schema, with its default", () => {
+  const rows = read("docs/limits.md")
+    .split("\n")
+    .filter((row) => /^\| `/.test(row));
+  const cells = rows.map((row) => row.split("|").map((cell) => cell.trim().replaceAll("`", "")));
+  expect(cells.map(([, name]) => name)).toEqual(limitNames);
+  const written = cells.map(([, name = "", , usual = ""]) => [
+    name,
+    /^\d+$/.test(usual) ? Number(usual) : usual,
+  ]);
+  expect(limitsTable.parse(Object.fromEntries(written))).toEqual(usualLimits);
 });
 
 interface Manifest {

@@ -9,6 +9,8 @@ import {
   type RootPlaces,
   rootPlacesOf,
 } from "../files/root-places.ts";
+import type { DiagnosticRpcs } from "../http/auxiliary-rpcs.ts";
+import type { Limits } from "../http/limits.ts";
 import type { ListenAddress } from "../http/listen-address.ts";
 import {
   type CertificateFiles,
@@ -29,6 +31,8 @@ export interface GatewayConfiguration {
   readonly listen: ListenAddress;
   readonly monitoringListen: ListenAddress;
   readonly certificateFiles: CertificateFiles | undefined;
+  readonly diagnosticRpcs: DiagnosticRpcs;
+  readonly limits: Limits;
   /** Where in its cluster the gateway delivers the CA's roots. `undefined` if it delivers none. */
   readonly rootPlaces: RootPlaces | undefined;
   /** Whether the gateway is ready only once the roots are everywhere. */
@@ -76,6 +80,8 @@ export function parseGatewayConfiguration(
     listen: read.LISTEN,
     monitoringListen: read.MONITORING_LISTEN,
     certificateFiles: certificateFilesOf(read),
+    diagnosticRpcs: read.DIAGNOSTIC_RPCS,
+    limits: read.LIMITS,
     rootPlaces: read.DELIVER_ROOTS ? rootPlacesOf(read, environment) : undefined,
     isReadyWithRoots: read.READY_WITH_ROOTS,
   };

@@ -8,12 +8,14 @@ import {
   refreshRoots,
 } from "../distribute/refreshing-roots.ts";
 import { followUpstreamBundle, type UpstreamBundle } from "../distribute/upstream-bundle.ts";
-import { auxiliaryRpcs } from "../http/auxiliary-rpcs.ts";
+import { type AuxiliaryRpcs, auxiliaryRpcs } from "../http/auxiliary-rpcs.ts";
+import { createGuard } from "../http/guard.ts";
 import { listenInPlaintext, listenWithTls } from "../http/listener.ts";
 import { createMonitoringRoutes } from "../http/monitoring-routes.ts";
 import type { Routes } from "../http/routes.ts";
 import { logFault } from "../observability/fault-log.ts";
 import { createRegistry, createRpcMetrics } from "../observability/grpc-metrics.ts";
+import { addGuardGauges, countLimits } from "../observability/limit-metrics.ts";
 import type { RunningServer, ServerContext } from "../server.ts";
 import { openWhenCertified } from "../tls/renewing-listener.ts";
 import { certificateInFiles, type ServingCertificateSource } from "../tls/serving-certificate.ts";
@@ -43,10 +45,13 @@ export async function runGateway(
   const roots = await deliverRoots(bundle, configuration, { ...serverContext, registry });
   if (roots) starting.defer(roots.end);
   const trustBundle = () => trustBundleOf(bundle);
+  const guard = createGuard(configuration.limits, countLimits(registry));
+  addGuardGauges(registry, guard);
   let isOpen = false;
   const readiness = () => readinessOf(isOpen, roots, configuration);
   const app = gatewayApp(readiness, trustBundle);
-  const routes = routesOf(forwarding, registry, app, async () => isOpen);
+  const auxiliary = auxiliaryRpcs(async () => isOpen, configuration.diagnosticRpcs);
+  const routes = routesOf(forwarding, registry, app, auxiliary);
   const monitoring = await listenInPlaintext(
     createMonitoringRoutes(routes, () => registry.metrics()),
     configuration.monitoringListen,
@@ -57,7 +62,13 @@ export async function runGateway(
     clientRootsAt: trustBundle,
     listen: async (shown) => {
       const verification = { trustDomain, clock, log };
-      const listener = await listenWithTls(routes, configuration.listen, shown, verification);
+      const listener = await listenWithTls(
+        routes,
+        configuration.listen,
+        shown,
+        verification,
+        guard,
+      );
       isOpen = true;
       return listener;
     },
@@ -73,6 +84,7 @@ export async function runGateway(
       isOpen = false;
       await Promise.all([door.close(grace), work.disposeAsync()]);
       await monitoring.close(grace);
+      guard.end();
       upstream.close();
     },
   };
@@ -112,14 +124,15 @@ function routesOf(
   forwarding: Forwarding,
   registry: Registry,
   app: Hono,
-  isServing: () => Promise<boolean>,
+  { forCallers, forMonitoring }: AuxiliaryRpcs,
 ): Routes {
   const createCertificate = createRpcMetrics(registry)(
     createCertificatePath,
     forwardingRpc(forwarding),
   );
   return {
-    rpcs: new Map([[createCertificatePath, createCertificate], ...auxiliaryRpcs(isServing)]),
+    rpcs: new Map([[createCertificatePath, createCertificate], ...forCallers]),
+    monitoringRpcs: forMonitoring,
     fetch: async (request) => app.fetch(request),
     log: forwarding.log,
   };

@@ -8,6 +8,9 @@ import {
 /** How often a watcher's state is looked at. */
 const watchMilliseconds = 1000;
 
+/** Each holds a stream for as long as it likes. */
+const maximumWatchers = 32;
+
 /**
  * gRPC's health checking protocol, for Kubernetes' probes and for load balancers.
  *
@@ -21,18 +24,35 @@ export function addHealth(
   const isKnown = (name: string): boolean => name === "" || services.includes(name);
   const statusNow = async (): Promise<Status> =>
     (await isServing()) ? Status.SERVING : Status.NOT_SERVING;
+  let watchers = 0;
+
+  async function* statuses(
+    service: string,
+    signal: AbortSignal,
+  ): AsyncGenerator<{ status: Status }> {
+    let told: Status | undefined;
+    while (!signal.aborted) {
+      const status = isKnown(service) ? await statusNow() : Status.SERVICE_UNKNOWN;
+      if (status !== told) yield { status };
+      told = status;
+      await pause(watchMilliseconds, signal);
+    }
+  }
+
   router.service(Health, {
     check: async ({ service }) => {
       if (!isKnown(service)) throw new ConnectError("no such service", Code.NotFound);
       return { status: await statusNow() };
     },
     async *watch({ service }, { signal }) {
-      let told: Status | undefined;
-      while (!signal.aborted) {
-        const status = isKnown(service) ? await statusNow() : Status.SERVICE_UNKNOWN;
-        if (status !== told) yield { status };
-        told = status;
-        await pause(watchMilliseconds, signal);
+      if (watchers >= maximumWatchers) {
+        throw new ConnectError("too many watch already", Code.ResourceExhausted);
+      }
+      watchers++;
+      try {
+        yield* statuses(service, signal);
+      } finally {
+        watchers--;
       }
     },
   });

@@ -1,8 +1,12 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
+import type { Socket } from "node:net";
 import { createContextValues } from "@connectrpc/connect";
 import { headersOf } from "../../host/raw-headers.ts";
 import { clientCertificateKey } from "../../transport/client-certificate.ts";
 import { isNativeGrpc } from "../../transport/http/fetch-handler.ts";
+import type { Connection } from "./connections.ts";
+import type { Exchange } from "./exchanges.ts";
+import type { Guard } from "./guard.ts";
 import {
   anyOrigin,
   callerGone,
@@ -13,8 +17,17 @@ import {
 } from "./http-exchange.ts";
 import type { Peer, Routes, StreamedRequest, StreamedResponse } from "./routes.ts";
 
-/** In milliseconds: the head of a request, all of it, and the silence after it. */
-const patience = { headersTimeout: 10_000, requestTimeout: 30_000, keepAliveTimeout: 60_000 };
+/** The silence between two requests of a connection, in milliseconds. */
+const keepAliveTimeout = 60_000;
+
+/** How often Node looks for requests that take too long, in milliseconds. */
+const connectionsCheckingInterval = 1_000;
+
+/** A connection of HTTP/1.1, and who is at its other end. */
+export interface Http1Connection {
+  readonly connection: Connection;
+  readonly peer: Peer;
+}
 
 /**
  * A server of HTTP/1.1 for connections that somebody else accepts: probes, scrapers, and Connect and
@@ -22,17 +35,59 @@ const patience = { headersTimeout: 10_000, requestTimeout: 30_000, keepAliveTime
  */
 export function createHttp1Server(
   routes: Routes,
-  peerOf: (request: IncomingMessage) => Peer,
+  guard: Guard,
+  connectionOf: (socket: Socket) => Http1Connection | undefined,
 ): Server {
-  const server = createServer({ ...patience, maxHeaderSize: 32 * 1024 }, (request, response) => {
-    answer(routes, request, response, peerOf(request)).catch((error: unknown) => {
-      response.destroy();
-      logHttpFault(routes, error);
-    });
+  const { progress_timeout } = guard.limits;
+  const options = {
+    headersTimeout: progress_timeout,
+    requestTimeout: progress_timeout,
+    connectionsCheckingInterval: Math.min(connectionsCheckingInterval, progress_timeout / 2),
+    keepAliveTimeout,
+    maxHeaderSize: 32 * 1024,
+  };
+  const server = createServer(options, (request, response) => {
+    const opened = connectionOf(request.socket);
+    if (!opened) return;
+    const { connection, peer } = opened;
+    const exchange = exchangeOf(request, response);
+    if (!track(response, exchange, connection, guard)) return;
+    guard.exchanges.answer(connection.address, exchange, "prefer" in request.headers, () =>
+      answer(routes, request, response, peer).catch((error: unknown) => {
+        response.destroy();
+        logHttpFault(routes, error);
+      }),
+    );
   });
   // It never listens, and this is what makes it look after slow requests all the same.
   server.emit("listening");
   return server;
+}
+
+const exchangeOf = (incoming: IncomingMessage, outgoing: ServerResponse): Exchange => ({
+  isReceiving: () => !incoming.complete,
+  unsentOctets: () => outgoing.writableLength,
+  abort: () => outgoing.destroy(),
+  isGone: () => outgoing.destroyed || outgoing.socket?.destroyed === true,
+});
+
+/** Counts a request until its answer has left. One that finds no room is told to come again. */
+function track(
+  outgoing: ServerResponse,
+  exchange: Exchange,
+  connection: Connection,
+  { connections, exchanges }: Guard,
+): boolean {
+  connections.begin(connection);
+  const over = exchanges.begin(exchange);
+  outgoing.once("close", () => {
+    connections.end(connection);
+    over?.();
+  });
+  if (!over) {
+    outgoing.writeHead(503, { "retry-after": "1", connection: "close" }).end();
+  }
+  return over !== undefined;
 }
 
 async function answer(

@@ -1,18 +1,17 @@
 import { once } from "node:events";
-import type { Server as HttpServer } from "node:http";
-import type { ServerHttp2Session } from "node:http2";
-import { type AddressInfo, createServer, type Server } from "node:net";
-import type { Duplex } from "node:stream";
+import { type AddressInfo, createServer, type Server, type Socket } from "node:net";
 import { createServer as createTlsServer, type TLSSocket } from "node:tls";
 import { type ClientVerification, clientOf } from "../tls/peer-certificate.ts";
 import type { ServerCredentials } from "../tls/tls-credentials.ts";
 import { tlsOptions } from "../tls/tls-credentials.ts";
-import { createHttp1Server } from "./http1-server.ts";
-import { serveHttp2 } from "./http2-server.ts";
+import { createGuard, type Guard } from "./guard.ts";
+import { type BeginHandshake, Handshakes } from "./handshakes.ts";
+import { usualLimits } from "./limits.ts";
 import type { ListenAddress } from "./listen-address.ts";
+import { createProtocols, type Protocols } from "./protocols.ts";
 import type { Peer, Routes } from "./routes.ts";
 
-/** A site on a port. */
+/** Routes on a port. */
 export interface Listener {
   readonly address: AddressInfo;
   /**
@@ -30,15 +29,6 @@ export interface TlsListener extends Listener {
   readonly replace: (credentials: ServerCredentials) => void;
 }
 
-/** Connections, as they are accepted and as long as they last. */
-interface Connections {
-  readonly take: (socket: Duplex, protocol: "http/1.1" | "h2", peer: Peer) => void;
-  /** Nobody is believed any longer for the certificate that opened a connection. */
-  readonly forgetCertificates: () => void;
-  readonly close: (graceMilliseconds: number) => Promise<void>;
-}
-
-const handshakeTimeout = 10_000;
 const nobody: Peer = { clientCertificate: undefined };
 
 /** gRPC, gRPC-Web, Connect and plain HTTP over TLS on one port. */
@@ -47,50 +37,70 @@ export async function listenWithTls(
   listen: ListenAddress,
   credentials: ServerCredentials,
   verification: ClientVerification,
+  guard: Guard,
 ): Promise<TlsListener> {
-  const connections = createConnections(routes);
-  const server = createTlsServer({ ...tlsOptions(credentials), handshakeTimeout });
-  server.on("secureConnection", (socket: TLSSocket) => {
+  const protocols = createProtocols(routes, guard);
+  const { handshake_timeout: handshakeTimeout } = guard.limits;
+  const tls = createTlsServer({ ...tlsOptions(credentials), handshakeTimeout });
+  const underWay = new Map<string, () => void>();
+  tls.on("secureConnection", (socket: TLSSocket) => {
+    underWay.get(endOf(socket))?.();
     const peer = clientOf(socket, verification);
-    if (peer) connections.take(socket, socket.alpnProtocol === "h2" ? "h2" : "http/1.1", peer);
+    if (peer) protocols.serve(socket, socket.alpnProtocol === "h2" ? "h2" : "http/1.1", peer);
     else socket.destroy();
   });
+  const begin: BeginHandshake = (socket, done) => {
+    const end = endOf(socket);
+    underWay.set(end, done);
+    socket.once("close", () => underWay.delete(end));
+    tls.emit("connection", socket);
+  };
   let { clientRoots } = credentials;
   return {
-    ...(await listening(server, listen, connections)),
+    ...(await listening(listen, begin, protocols, guard)),
     replace: (next) => {
-      server.setSecureContext(tlsOptions(next));
-      if (next.clientRoots !== clientRoots) connections.forgetCertificates();
+      tls.setSecureContext(tlsOptions(next));
+      if (next.clientRoots !== clientRoots) protocols.forgetCertificates();
       clientRoots = next.clientRoots;
     },
   };
 }
 
 /** The same without TLS, for the loopback interface and for networks that encrypt by themselves. */
-export async function listenInPlaintext(routes: Routes, listen: ListenAddress): Promise<Listener> {
-  const connections = createConnections(routes);
-  const server = createServer((socket) => {
-    socket.setTimeout(handshakeTimeout, () => socket.destroy());
-    socket.on("error", () => socket.destroy());
+export async function listenInPlaintext(
+  routes: Routes,
+  listen: ListenAddress,
+  guard: Guard = createGuard(usualLimits),
+): Promise<Listener> {
+  const protocols = createProtocols(routes, guard);
+  const begin: BeginHandshake = (socket, done) => {
     socket.once("data", (first: Buffer) => {
-      socket.setTimeout(0);
+      done();
       socket.pause();
       socket.unshift(first);
-      connections.take(
-        socket,
-        first.toString("latin1", 0, 3) === "PRI" ? "h2" : "http/1.1",
-        nobody,
-      );
+      const isHttp2 = first.toString("latin1", 0, 3) === "PRI";
+      protocols.serve(socket, isHttp2 ? "h2" : "http/1.1", nobody);
     });
-  });
-  return listening(server, listen, connections);
+    socket.resume();
+  };
+  return listening(listen, begin, protocols, guard);
 }
 
+/** The other end of a connection, which is one socket before its handshake and another one after it. */
+const endOf = ({ remoteAddress, remotePort }: Socket): string => `${remoteAddress} ${remotePort}`;
+
 async function listening(
-  server: Server,
   listen: ListenAddress,
-  connections: Connections,
+  begin: BeginHandshake,
+  protocols: Protocols,
+  { limits, reached, connections }: Guard,
 ): Promise<Listener> {
+  const handshakes = new Handshakes(limits, reached, begin);
+  const server: Server = createServer({ pauseOnConnect: true, noDelay: true }, (socket) => {
+    socket.on("error", () => socket.destroy());
+    if (connections.isPenalized(socket)) socket.destroy();
+    else handshakes.take(socket);
+  });
   server.listen(listen);
   await once(server, "listening");
   const address = server.address();
@@ -99,48 +109,8 @@ async function listening(
     address,
     close: async (graceMilliseconds) => {
       server.close();
-      await connections.close(graceMilliseconds);
+      handshakes.close();
+      await protocols.close(graceMilliseconds);
     },
   };
-}
-
-function createConnections(routes: Routes): Connections {
-  const sockets = new Map<Duplex, Peer>();
-  const sessions = new Map<ServerHttp2Session, Peer>();
-  const http1: HttpServer = createHttp1Server(
-    routes,
-    ({ socket }) => sockets.get(socket) ?? nobody,
-  );
-
-  function take(socket: Duplex, protocol: "http/1.1" | "h2", peer: Peer): void {
-    sockets.set(socket, peer);
-    socket.once("close", () => sockets.delete(socket));
-    if (protocol === "http/1.1") {
-      http1.emit("connection", socket);
-      socket.resume();
-      return;
-    }
-    const session = serveHttp2(routes, socket, peer);
-    sessions.set(session, peer);
-    session.once("close", () => sessions.delete(session));
-  }
-
-  function forgetCertificates(): void {
-    for (const socket of sockets.keys()) sockets.set(socket, nobody);
-    for (const [session, { clientCertificate }] of sessions) if (clientCertificate) session.close();
-  }
-
-  async function close(graceMilliseconds: number): Promise<void> {
-    const ended = [...sockets.keys()].map((socket) => once(socket, "close"));
-    for (const session of sessions.keys()) session.close();
-    http1.keepAliveTimeout = 1;
-    http1.close();
-    const cut = setTimeout(() => {
-      for (const socket of sockets.keys()) socket.destroy();
-    }, graceMilliseconds);
-    await Promise.all(ended);
-    clearTimeout(cut);
-  }
-
-  return { take, forgetCertificates, close };
 }

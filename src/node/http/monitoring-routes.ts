@@ -7,7 +7,7 @@ export function createMonitoringRoutes(routes: Routes, metrics: () => Promise<st
   const { [createCertificatePath]: _, ...rpcs } = Object.fromEntries(routes.rpcs);
   return {
     ...routes,
-    rpcs: new Map(Object.entries(rpcs)),
+    rpcs: new Map([...Object.entries(rpcs), ...(routes.monitoringRpcs ?? [])]),
     fetch: async (request, peer) => {
       switch (new URL(request.url).pathname) {
         case "/metrics":

@@ -1,7 +1,7 @@
 import { type DescFile, type DescService, toBinary } from "@bufbuild/protobuf";
 import { nestedTypes } from "@bufbuild/protobuf/reflect";
 import { FileDescriptorProtoSchema } from "@bufbuild/protobuf/wkt";
-import { Code, type ConnectRouter } from "@connectrpc/connect";
+import { Code, ConnectError, type ConnectRouter } from "@connectrpc/connect";
 import { ServerReflection } from "../../gen/grpc/reflection/v1/reflection_pb.ts";
 import { ServerReflection as ServerReflectionAlpha } from "../../gen/grpc/reflection/v1alpha/reflection_pb.ts";
 
@@ -37,22 +37,37 @@ interface Catalogue {
  */
 export function addReflection(router: ConnectRouter, services: readonly DescService[]): void {
   const catalogue = catalogueOf([...services, ServerReflection, ServerReflectionAlpha]);
-  router.service(ServerReflection, {
-    async *serverReflectionInfo(requests) {
+  let streams = 0;
+
+  async function* answers<Request extends Asked>(requests: AsyncIterable<Request>) {
+    if (streams >= maximumStreams) {
+      throw new ConnectError("too many ask already", Code.ResourceExhausted);
+    }
+    streams++;
+    try {
       for await (const request of requests) yield reply(catalogue, request);
-    },
-  });
-  router.service(ServerReflectionAlpha, {
-    async *serverReflectionInfo(requests) {
-      for await (const request of requests) yield reply(catalogue, request);
-    },
-  });
+    } finally {
+      streams--;
+    }
+  }
+
+  router.service(ServerReflection, { serverReflectionInfo: answers });
+  router.service(ServerReflectionAlpha, { serverReflectionInfo: answers });
+}
+
+/** Each holds a stream for as long as it likes. */
+const maximumStreams = 32;
+
+/** A request in either version. */
+interface Asked {
+  readonly host: string;
+  readonly messageRequest: Question;
 }
 
 /** The same for both versions, whose messages differ in their package alone. */
 function reply(
   catalogue: Catalogue,
-  request: { readonly host: string; readonly messageRequest: Question },
+  request: Asked,
 ): { validHost: string; messageResponse: Answer } {
   return { validHost: request.host, messageResponse: answer(catalogue, request.messageRequest) };
 }

@@ -26,6 +26,8 @@ export type UnaryRpc = (request: StreamedRequest) => Promise<RpcResponse>;
 /** What is served: RPCs by their path, and everything else as fetch has it. */
 export interface Routes {
   readonly rpcs: ReadonlyMap<string, Rpc>;
+  /** Beside those that callers have, what the monitoring port answers. */
+  readonly monitoringRpcs?: readonly (readonly [string, Rpc])[];
   readonly fetch: (request: Request, peer: Peer) => Promise<Response>;
   readonly log: EventLog;
 }

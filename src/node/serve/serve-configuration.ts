@@ -9,6 +9,8 @@ import { ConfigurationError } from "../../foundation/configuration-error.ts";
 import { isDnsName } from "../../pki/x509/dns-name.ts";
 import { credentialFileName, credentialInFile } from "../files/credential-file.ts";
 import { filePath } from "../files/root-places.ts";
+import type { DiagnosticRpcs } from "../http/auxiliary-rpcs.ts";
+import { type Limits, limitsTable } from "../http/limits.ts";
 import { type ListenAddress, listenAddress } from "../http/listen-address.ts";
 
 /** The files of a certificate and its key. Another program writes and replaces them. */
@@ -26,6 +28,8 @@ export interface ServeConfiguration {
   readonly monitoringListen: ListenAddress;
   readonly servingNames: readonly string[];
   readonly certificateFiles: CertificateFiles | undefined;
+  readonly diagnosticRpcs: DiagnosticRpcs;
+  readonly limits: Limits;
 }
 
 /** The DNS names of a mesh's CA (docs/design/istio.md#serving-names). */
@@ -39,11 +43,15 @@ export const servingKeys: {
   readonly MONITORING_LISTEN: z.ZodMiniType<ListenAddress, string | undefined>;
   readonly TLS_CERTIFICATE_FILE: z.ZodMiniOptional<z.ZodMiniString>;
   readonly TLS_KEY_FILE: z.ZodMiniOptional<z.ZodMiniString>;
+  readonly DIAGNOSTIC_RPCS: z.ZodMiniType<DiagnosticRpcs, DiagnosticRpcs | undefined>;
+  readonly LIMITS: typeof limitsTable;
 } = {
   LISTEN: z.prefault(listenAddress, ":15012"),
   MONITORING_LISTEN: z.prefault(listenAddress, ":15014"),
   TLS_CERTIFICATE_FILE: z.optional(filePath),
   TLS_KEY_FILE: z.optional(filePath),
+  DIAGNOSTIC_RPCS: z._default(z.enum(["monitoring", "everywhere"]), "monitoring"),
+  LIMITS: limitsTable,
 };
 
 /** The keys of `rampart serve` alone. docs/serve.md describes them. */
@@ -76,6 +84,8 @@ export function parseServeConfiguration(
     monitoringListen: form.MONITORING_LISTEN,
     servingNames: form.SERVING_NAMES,
     certificateFiles: certificateFilesOf(form),
+    diagnosticRpcs: form.DIAGNOSTIC_RPCS,
+    limits: form.LIMITS,
   };
 }
 

@@ -16,13 +16,15 @@ import {
 } from "../../transport/http/routes.ts";
 import { requireCredentials } from "../files/credential-file.ts";
 import { openFileStore, openSignerStores } from "../files/file-store.ts";
-import { auxiliaryRpcs } from "../http/auxiliary-rpcs.ts";
+import { auxiliaryRpcs, type DiagnosticRpcs } from "../http/auxiliary-rpcs.ts";
+import { createGuard } from "../http/guard.ts";
 import { listenInPlaintext, listenWithTls } from "../http/listener.ts";
 import { createMonitoringRoutes } from "../http/monitoring-routes.ts";
 import type { Routes } from "../http/routes.ts";
 import { nodeCryptoProvider } from "../node-crypto-provider.ts";
 import { addAuthorityGauges, countingLog } from "../observability/ca-metrics.ts";
 import { createRegistry, createRpcMetrics } from "../observability/grpc-metrics.ts";
+import { addGuardGauges, countLimits } from "../observability/limit-metrics.ts";
 import { metricsOfAll } from "../observability/peer-processes.ts";
 import type { RunningServer, ServerContext } from "../server.ts";
 import { ownCertificate } from "../tls/own-certificate.ts";
@@ -67,15 +69,17 @@ async function serveUntil(
   const { certificateAuthority: ca, mint, signerMints } = composition;
   const { authorities } = ca.issuance;
   addAuthorityGauges(registry, authorities, clock);
+  const guard = createGuard(configuration.limits, countLimits(registry));
+  addGuardGauges(registry, guard);
   let port: RenewingListener | undefined;
   const portState = (): PortState => port?.state() ?? { isOpen: false, reasons: [] };
-  const routes = routesOf(ca, registry, ending.signal, portState);
+  const routes = routesOf(ca, registry, ending.signal, portState, configuration.diagnosticRpcs);
   const monitoring = await listenInPlaintext(
     createMonitoringRoutes(routes, metricsOfAll(registry, peerProcesses)),
     configuration.monitoringListen,
   );
   const plaintext = configuration.plaintextListen
-    ? await listenInPlaintext(routes, configuration.plaintextListen).catch(async (error) => {
+    ? await listenInPlaintext(routes, configuration.plaintextListen, guard).catch(async (error) => {
         await monitoring.close(0);
         throw error;
       })
@@ -91,7 +95,7 @@ async function serveUntil(
     certificateAt: servingCertificate(configuration, authorities),
     clientRootsAt: async (now) => (await authorities.at(now)).trustBundle.pem,
     listen: (credentials) =>
-      listenWithTls(routes, configuration.listen, credentials, { trustDomain, clock, log }),
+      listenWithTls(routes, configuration.listen, credentials, { trustDomain, clock, log }, guard),
     log,
     clock,
     pause,
@@ -106,6 +110,7 @@ async function serveUntil(
       await Promise.all([rotation?.end(), port?.close(grace), plaintext?.close(grace)]);
       await push.end();
       await monitoring.close(grace);
+      guard.end();
     },
   };
 }
@@ -144,6 +149,7 @@ function routesOf(
   registry: Registry,
   ending: AbortSignal,
   port: () => PortState,
+  diagnosticRpcs: DiagnosticRpcs,
 ): Routes {
   const createCertificate = createRpcMetrics(registry)(
     createCertificatePath,
@@ -151,8 +157,10 @@ function routesOf(
   );
   const isServing = async (): Promise<boolean> => !ending.aborted && (await isReady(ca, port()));
   const app = createRoutes(ca, undefined, ending, port);
+  const { forCallers, forMonitoring } = auxiliaryRpcs(isServing, diagnosticRpcs);
   return {
-    rpcs: new Map([[createCertificatePath, createCertificate], ...auxiliaryRpcs(isServing)]),
+    rpcs: new Map([[createCertificatePath, createCertificate], ...forCallers]),
+    monitoringRpcs: forMonitoring,
     fetch: async (request) => app.fetch(request),
     log: ca.log,
   };

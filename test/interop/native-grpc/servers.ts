@@ -75,6 +75,7 @@ async function writeServeConfiguration(folder: string, shared: object): Promise<
     STORE_DIRECTORY: join(folder, "store"),
     LISTEN: "127.0.0.1:0",
     MONITORING_LISTEN: "127.0.0.1:0",
+    DIAGNOSTIC_RPCS: "everywhere",
   };
   await writeFile(file, stringify({ ...shared, ...own }));
   return file;
@@ -93,6 +94,7 @@ async function startGateway(
     TOKEN_FILE: tokenFile,
     LISTEN: "127.0.0.1:0",
     MONITORING_LISTEN: "127.0.0.1:0",
+    DIAGNOSTIC_RPCS: "everywhere",
   };
   await writeFile(file, stringify(configuration));
   return startRampart("gateway", file);

@@ -5,7 +5,8 @@ import { origin } from "../../contract/service-under-test.ts";
 
 test("a watch of health goes on when its timeout is longer than a timer runs", async () => {
   let isServing = true;
-  const watch = new Map(auxiliaryRpcs(async () => isServing)).get("/grpc.health.v1.Health/Watch");
+  const { forMonitoring } = auxiliaryRpcs(async () => isServing, "monitoring");
+  const watch = new Map(forMonitoring).get("/grpc.health.v1.Health/Watch");
   const caller = new AbortController();
   onTestFinished(() => caller.abort());
   const response = await watch?.({

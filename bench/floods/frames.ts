@@ -1,0 +1,62 @@
+/** The frames of HTTP/2 (RFC 9113 §4.1, §6) that no client library would send like this. */
+
+const types = { data: 0, headers: 1, reset: 3, settings: 4, ping: 6, continuation: 9 } as const;
+
+export const preface: Buffer = Buffer.from("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
+
+function frame(type: number, flags: number, stream: number, payload: Buffer): Buffer {
+  const head = Buffer.alloc(9);
+  head.writeUIntBE(payload.length, 0, 3);
+  head.writeUInt8(type, 3);
+  head.writeUInt8(flags, 4);
+  head.writeUInt32BE(stream, 5);
+  return Buffer.concat([head, payload]);
+}
+
+export const settingsFrame: Buffer = frame(types.settings, 0, 0, Buffer.alloc(0));
+export const pingFrame: Buffer = frame(types.ping, 0, 0, Buffer.alloc(8));
+
+/** A frame without a payload, which no window of flow control bounds. */
+export const dataFrame = (stream: number): Buffer => frame(types.data, 0, stream, Buffer.alloc(0));
+
+/** HPACK (RFC 7541 §6.1, §6.2.2): `:method GET`, `:scheme https`, `:path /bundle.pem`, `:authority a`. */
+const fields = Buffer.concat([
+  Buffer.from([0x82, 0x87]),
+  literal(0x04, "/bundle.pem"),
+  literal(0x01, "a"),
+]);
+
+function literal(nameIndex: number, value: string): Buffer {
+  return Buffer.concat([Buffer.from([nameIndex, value.length]), Buffer.from(value)]);
+}
+
+/** Literals with names of their own, 200 octets each, none indexed. */
+const padding = Buffer.concat(
+  Array.from({ length: 70 }, (_, i) => {
+    const [name, value] = [`x-${i % 10}`, "a".repeat(100)];
+    return Buffer.concat([
+      Buffer.from([0, name.length]),
+      Buffer.from(name),
+      Buffer.from([value.length]),
+      Buffer.from(value),
+    ]);
+  }),
+);
+
+const endHeaders = 0x04;
+const endStream = 0x01;
+const cancel = Buffer.from([0, 0, 0, 8]);
+
+/** The head of a request, with its reset behind it, or with a block of fields that goes on and on. */
+export function headersFrame(
+  stream: number,
+  { reset = false, isContinued = false, isFirst = true } = {},
+): Buffer {
+  if (isContinued) {
+    return isFirst
+      ? frame(types.headers, 0, stream, fields)
+      : frame(types.continuation, 0, stream, padding);
+  }
+  const head = frame(types.headers, endHeaders | (reset ? endStream : 0), stream, fields);
+  return reset ? Buffer.concat([head, frame(types.reset, 0, stream, cancel)]) : head;
+}

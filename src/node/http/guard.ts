@@ -1,0 +1,49 @@
+import { getHeapStatistics } from "node:v8";
+import { Connections } from "./connections.ts";
+import { Exchanges } from "./exchanges.ts";
+import type { LimitReached, Limits } from "./limits.ts";
+
+/** What stands between callers and the ports of one server. */
+export interface Guard {
+  readonly limits: Limits;
+  readonly reached: LimitReached;
+  readonly connections: Connections;
+  readonly exchanges: Exchanges;
+  /** In milliseconds; it never goes back. */
+  readonly clock: () => number;
+  readonly end: () => void;
+}
+
+/** How often connections, exchanges and the memory are looked at, in milliseconds. */
+const sweepMilliseconds = 1_000;
+
+/** The part of V8's heap that may be in use before the process takes on no more work. */
+const heapShare = 0.92;
+
+const mebibyte = 1024 * 1024;
+
+/** The guard of the ports that callers share; `end` ends its timer. */
+export function createGuard(
+  limits: Limits,
+  reached: LimitReached = () => {},
+  clock: () => number = () => performance.now(),
+): Guard {
+  let isShort = false;
+  const connections = new Connections(limits, reached, clock);
+  const exchanges = new Exchanges(limits, reached, clock, () => isShort);
+  const timer = setInterval(
+    () => {
+      isShort = isShortOfMemory(limits);
+      connections.sweep();
+      exchanges.sweep();
+    },
+    Math.min(sweepMilliseconds, limits.progress_timeout / 2),
+  ).unref();
+  return { limits, reached, connections, exchanges, clock, end: () => clearInterval(timer) };
+}
+
+function isShortOfMemory({ memory }: Limits): boolean {
+  if (process.memoryUsage.rss() > memory * mebibyte) return true;
+  const { used_heap_size, heap_size_limit } = getHeapStatistics();
+  return used_heap_size > heapShare * heap_size_limit;
+}

@@ -1,0 +1,22 @@
+import { isIPv6 } from "node:net";
+
+/**
+ * The address that limits count by: an IPv4 address, or the /64 of an IPv6 address, because one host
+ * usually has a whole /64 to itself (RFC 6177 §2).
+ */
+export function addressOf(remoteAddress: string | undefined): string {
+  if (remoteAddress === undefined) return "";
+  const [, mapped] = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i.exec(remoteAddress) ?? [];
+  if (mapped !== undefined) return mapped;
+  return isIPv6(remoteAddress) ? prefixOf(remoteAddress) : remoteAddress;
+}
+
+function prefixOf(address: string): string {
+  const [withoutZone = ""] = address.split("%", 1);
+  const [head = "", tail] = withoutZone.split("::");
+  const before = head === "" ? [] : head.split(":");
+  const after = tail ? tail.split(":") : [];
+  const zeros = tail === undefined ? 0 : 8 - before.length - after.length;
+  const groups = [...before, ...Array<string>(Math.max(0, zeros)).fill("0"), ...after];
+  return `${groups.slice(0, 4).join(":")}::/64`;
+}

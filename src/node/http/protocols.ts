@@ -1,0 +1,71 @@
+import { once } from "node:events";
+import type { Server as HttpServer } from "node:http";
+import type { ServerHttp2Session } from "node:http2";
+import type { Socket } from "node:net";
+import type { Duplex } from "node:stream";
+import type { Connection } from "./connections.ts";
+import type { Guard } from "./guard.ts";
+import { createHttp1Server, type Http1Connection } from "./http1-server.ts";
+import { serveHttp2 } from "./http2-server.ts";
+import { addressOf } from "./peer-address.ts";
+import type { Peer, Routes } from "./routes.ts";
+
+/** Both versions of HTTP, for the connections of one port. */
+export interface Protocols {
+  readonly serve: (socket: Socket, protocol: "http/1.1" | "h2", peer: Peer) => void;
+  /** Nobody is believed any longer for the certificate that opened a connection. */
+  readonly forgetCertificates: () => void;
+  readonly close: (graceMilliseconds: number) => Promise<void>;
+}
+
+const nobody: Peer = { clientCertificate: undefined };
+
+export function createProtocols(routes: Routes, guard: Guard): Protocols {
+  const sockets = new Map<Duplex, Http1Connection>();
+  const sessions = new Map<ServerHttp2Session, Peer>();
+  const http1: HttpServer = createHttp1Server(routes, guard, (socket) => sockets.get(socket));
+
+  function serve(socket: Socket, protocol: "http/1.1" | "h2", peer: Peer): void {
+    let session: ServerHttp2Session | undefined;
+    const connection: Connection = {
+      socket,
+      address: addressOf(socket.remoteAddress),
+      requests: 0,
+      idleSince: guard.clock(),
+      octetsRead: () => socket.bytesRead,
+      close: () => (session ? session.close() : socket.end()),
+    };
+    if (!guard.connections.admit(connection)) return;
+    sockets.set(socket, { peer, connection });
+    socket.once("close", () => sockets.delete(socket));
+    if (protocol === "http/1.1") {
+      http1.emit("connection", socket);
+      socket.resume();
+      return;
+    }
+    const opened = serveHttp2(routes, connection, peer, guard);
+    session = opened;
+    sessions.set(opened, peer);
+    opened.once("close", () => sessions.delete(opened));
+  }
+
+  function forgetCertificates(): void {
+    for (const [socket, { connection }] of sockets)
+      sockets.set(socket, { connection, peer: nobody });
+    for (const [session, { clientCertificate }] of sessions) if (clientCertificate) session.close();
+  }
+
+  async function close(graceMilliseconds: number): Promise<void> {
+    const ended = [...sockets.keys()].map((socket) => once(socket, "close"));
+    for (const session of sessions.keys()) session.close();
+    http1.keepAliveTimeout = 1;
+    http1.close();
+    const cut = setTimeout(() => {
+      for (const socket of sockets.keys()) socket.destroy();
+    }, graceMilliseconds);
+    await Promise.all(ended);
+    clearTimeout(cut);
+  }
+
+  return { serve, forgetCertificates, close };
+}

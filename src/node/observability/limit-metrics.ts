@@ -1,0 +1,34 @@
+import { Counter, Gauge, type Registry } from "prom-client";
+import type { Guard } from "../http/guard.ts";
+import type { LimitReached } from "../http/limits.ts";
+
+/** Counts what is turned away, by the limit that it ran into. */
+export function countLimits(registry: Registry): LimitReached {
+  const reached = new Counter({
+    name: "rampart_limits_reached_total",
+    help: "Connections and requests that were turned away or ended, by the limit that they reached.",
+    labelNames: ["limit"],
+    registers: [registry],
+  });
+  return (limit) => reached.inc({ limit });
+}
+
+/** How much of what is limited is in use. */
+export function addGuardGauges(registry: Registry, { connections, exchanges }: Guard): void {
+  new Gauge({
+    name: "rampart_connections",
+    help: "Established connections of callers.",
+    registers: [registry],
+    collect() {
+      this.set(connections.count);
+    },
+  });
+  new Gauge({
+    name: "rampart_requests_under_way",
+    help: "Requests of callers that have no whole answer yet.",
+    registers: [registry],
+    collect() {
+      this.set(exchanges.count);
+    },
+  });
+}

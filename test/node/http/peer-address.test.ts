@@ -1,0 +1,16 @@
+import { expect, test } from "vitest";
+import { addressOf } from "../../../src/node/http/peer-address.ts";
+
+test.each<[string | undefined, string]>([
+  ["192.0.2.1", "192.0.2.1"],
+  ["::ffff:192.0.2.1", "192.0.2.1"],
+  ["::FFFF:192.0.2.1", "192.0.2.1"],
+  ["2001:db8:1:2:3:4:5:6", "2001:db8:1:2::/64"],
+  ["2001:db8:1:2::6", "2001:db8:1:2::/64"],
+  ["2001:db8::6", "2001:db8:0:0::/64"],
+  ["::1", "0:0:0:0::/64"],
+  ["fe80::1%eth0", "fe80:0:0:0::/64"],
+  [undefined, ""],
+])("counts %s as %s", (address, counted) => {
+  expect(addressOf(address)).toBe(counted);
+});
