@@ -13,7 +13,7 @@ import type { Configuration } from "../config/configuration.ts";
 import type { IssuerTable, NodeReachSetting } from "../config/issuer-table.ts";
 import { nameAllowList } from "../foundation/globs.ts";
 import {
-  createJsonFetch,
+  createDocumentFetch,
   FetchError,
   type Fetching,
   type JsonFetch,
@@ -61,10 +61,9 @@ export function trustedIssuers(
 }
 
 function keyFetchOf(fetching: Fetching | undefined): KeyFetch {
-  if (!fetching) return { fetchJson: noFetch };
-  const { fetchTrusting, fetchTimeoutMilliseconds } = fetching;
-  const fetchJson = createJsonFetch(fetchTrusting(undefined), fetchTimeoutMilliseconds);
-  return { fetchJson, fetchTimeoutMilliseconds };
+  if (!fetching) return { fetchJson: { anywhere: noFetch, public: noFetch } };
+  const { fetchTimeoutMilliseconds } = fetching;
+  return { fetchJson: createDocumentFetch(fetching), fetchTimeoutMilliseconds };
 }
 
 function trustedIssuer(

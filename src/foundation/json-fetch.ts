@@ -23,18 +23,35 @@ export type JsonFetch = (url: string) => Promise<unknown>;
 /** `fetch`, as a platform offers it for servers that may be slow, broken or hostile. */
 export type Fetch = (url: string, init: RequestInit) => Promise<Response>;
 
+/** Where a request may go: to public addresses alone, for a URL that a stranger chose. */
+export type Reach = "anywhere" | "public";
+
 /**
  * The platform's `fetch` for servers whose certificate leads to these roots (PEM), or to the system's.
+ * A platform from which no private address can be reached may ignore the reach, which is `anywhere` by
+ * default.
  *
  * @throws ConfigurationError where the platform cannot trust other roots than its own.
  */
-export type FetchTrusting = (roots: string | undefined) => Fetch;
+export type FetchTrusting = (roots: string | undefined, reach?: Reach) => Fetch;
 
 /** How a platform fetches from issuers and API servers. */
 export interface Fetching {
   readonly fetchTrusting: FetchTrusting;
   /** How long one fetch may take, from the connection to the last byte; a default holds without it. */
   readonly fetchTimeoutMilliseconds?: number | undefined;
+}
+
+/** Fetches JSON by who chose the URL: the operator (`anywhere`), or a stranger (`public`). */
+export type DocumentFetch = Readonly<Record<Reach, JsonFetch>>;
+
+export function createDocumentFetch({
+  fetchTrusting,
+  fetchTimeoutMilliseconds,
+}: Fetching): DocumentFetch {
+  const within = (reach: Reach): JsonFetch =>
+    createJsonFetch(fetchTrusting(undefined, reach), fetchTimeoutMilliseconds);
+  return { anywhere: within("anywhere"), public: within("public") };
 }
 
 export const usualFetchTimeoutMilliseconds = 5_000;

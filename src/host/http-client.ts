@@ -5,16 +5,21 @@ import {
   type IncomingMessage,
 } from "node:http";
 import { Agent as HttpsAgent, request as httpsRequest } from "node:https";
+import { isIP } from "node:net";
 import type { SecureContextOptions } from "node:tls";
 import { urlToHttpOptions } from "node:url";
+import type { Reach } from "../foundation/json-fetch.ts";
+import { isPublicAddress } from "../foundation/public-address.ts";
 import {
   type AnswerReader,
   type ExchangeOptions,
   exchange,
+  notAnswered,
   readHead,
   readWhole,
   type WholeAnswer,
 } from "./http-exchange.ts";
+import { createPrivateAddressError, createPublicLookup } from "./public-lookup.ts";
 import { systemCode } from "./system-code.ts";
 
 /** Options of TLS: roots instead of the system's, a client certificate, another server name. */
@@ -60,9 +65,17 @@ export function parseTarget(url: string): Target {
   return urlToHttpOptions(new URL(url));
 }
 
-/** @param maximumConnections The most to one server. Further requests wait, within their timeout. */
-export function createHttpClient(tls: ClientTls, maximumConnections: number): HttpClient {
-  const settings = { ...pooling, maxSockets: maximumConnections };
+/**
+ * @param maximumConnections The most to one server. Further requests wait, within their timeout.
+ * @param reach `public` refuses private addresses, whether a URL or DNS names them.
+ */
+export function createHttpClient(
+  tls: ClientTls,
+  maximumConnections: number,
+  reach: Reach = "anywhere",
+): HttpClient {
+  const lookup = reach === "public" ? { lookup: createPublicLookup() } : {};
+  const settings = { ...pooling, maxSockets: maximumConnections, ...lookup };
   const plain = new HttpAgent(settings);
   const secure = new HttpsAgent({ ...settings, minVersion: "TLSv1.2", ...tls });
   const begin = ({ target, method, headers }: OutgoingRequest): ClientRequest => {
@@ -76,6 +89,7 @@ export function createHttpClient(tls: ClientTls, maximumConnections: number): Ht
     outgoing: OutgoingRequest,
     read: AnswerReader<Answer>,
   ): Promise<Answer> {
+    if (reach === "public") requirePublicLiteral(outgoing.target);
     const first = begin(outgoing);
     try {
       return await exchange(first, outgoing, read);
@@ -93,6 +107,12 @@ export function createHttpClient(tls: ClientTls, maximumConnections: number): Ht
       secure.destroy();
     },
   };
+}
+
+/** No lookup sees an address that stands in the URL itself. @throws FetchError */
+function requirePublicLiteral({ hostname }: Target): void {
+  if (isIP(hostname ?? "") === 0 || isPublicAddress(hostname ?? "")) return;
+  throw notAnswered(createPrivateAddressError());
 }
 
 /** A server may close an idle connection at the moment at which the client reuses it. */

@@ -88,7 +88,7 @@ export function exchange<Answer>(
 }
 
 /** The code suffices. A message may quote names from a certificate, which anybody can choose. */
-function notAnswered(cause: unknown): FetchError {
+export function notAnswered(cause: unknown): FetchError {
   return new FetchError(`did not answer (${systemCode(cause) ?? "no reason given"})`, { cause });
 }
 

@@ -13,8 +13,9 @@ const usualHeaders = { "accept-encoding": "identity", "user-agent": "rampart" };
  * Node's own `fetch` cannot trust a CA for some requests alone, and a hostile answer can end the process:
  * after it rejects an answer with too many encodings, the body fails with an error that no code handles.
  */
-export const fetchTrusting: FetchTrusting = (roots) => {
-  const client = createHttpClient(roots === undefined ? {} : { ca: roots }, maximumConnections);
+export const fetchTrusting: FetchTrusting = (roots, reach) => {
+  const tls = roots === undefined ? {} : { ca: roots };
+  const client = createHttpClient(tls, maximumConnections, reach);
   return async (url, { method = "GET", headers, body, signal }) => {
     const response = await client.open({
       target: parseTarget(url),

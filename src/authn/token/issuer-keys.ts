@@ -1,9 +1,7 @@
-import * as z from "zod/mini";
-import { isSafeToFetch } from "../../foundation/base-url.ts";
 import { CaError } from "../../foundation/errors.ts";
 import {
+  type DocumentFetch,
   FetchError,
-  type JsonFetch,
   usualFetchTimeoutMilliseconds,
 } from "../../foundation/json-fetch.ts";
 import {
@@ -13,6 +11,7 @@ import {
 } from "../../foundation/shared-work.ts";
 import type { CryptoProvider } from "../../pki/crypto-provider.ts";
 import { addSeconds } from "../../pki/x509/validity.ts";
+import { discoverKeys } from "./discovery.ts";
 import { candidatesIn, type KeySet, parseKeySet } from "./key-set.ts";
 import { type VerificationKey, verificationKeys } from "./verification-key.ts";
 
@@ -43,7 +42,7 @@ export type KeyFetchFailed = (issuer: string, error: FetchError) => void;
 
 /** How the keys of an issuer are fetched and used. */
 export interface KeyFetching {
-  readonly fetchJson: JsonFetch;
+  readonly fetchJson: DocumentFetch;
   readonly keyFetchFailed: KeyFetchFailed;
   readonly cryptoProvider: CryptoProvider;
   /** The timeout of `fetchJson`; without it a default applies. */
@@ -139,22 +138,12 @@ export function publishedKeys(
   };
 }
 
-async function fetchKeySet(location: KeyLocation, fetchJson: JsonFetch): Promise<KeySet> {
-  const url =
-    location.kind === "jwks-uri" ? location.url : await discoverJwksUri(location.issuer, fetchJson);
-  const keys = parseKeySet(await fetchJson(url));
+async function fetchKeySet(location: KeyLocation, fetchJson: DocumentFetch): Promise<KeySet> {
+  const { url, reach } =
+    location.kind === "jwks-uri"
+      ? ({ url: location.url, reach: "anywhere" } as const)
+      : await discoverKeys(location.issuer, fetchJson);
+  const keys = parseKeySet(await fetchJson[reach](url));
   if (!keys) throw new FetchError("answered no JWK Set with a usable key");
   return keys;
-}
-
-const discoveryForm = z.object({ issuer: z.string(), jwks_uri: z.string() });
-
-/** The document must name the issuer that it was fetched for, byte for byte (OpenID Connect Discovery §4.3). */
-export async function discoverJwksUri(issuer: string, fetchJson: JsonFetch): Promise<string> {
-  const url = `${issuer.replace(/\/$/, "")}/.well-known/openid-configuration`;
-  const document = discoveryForm.safeParse(await fetchJson(url));
-  if (!document.success) throw new FetchError("answered no discovery document");
-  if (document.data.issuer !== issuer) throw new FetchError("describes another issuer");
-  if (!isSafeToFetch(document.data.jwks_uri)) throw new FetchError("points at an unsafe key URL");
-  return document.data.jwks_uri;
 }

@@ -1,8 +1,8 @@
-import { discoverJwksUri } from "../../authn/token/issuer-keys.ts";
+import { discoverKeys, type KeySource } from "../../authn/token/discovery.ts";
 import { type KeySet, parseKeySet } from "../../authn/token/key-set.ts";
 import type { Configuration } from "../../config/configuration.ts";
 import type { IssuerTable } from "../../config/issuer-table.ts";
-import { createJsonFetch, FetchError } from "../../foundation/json-fetch.ts";
+import { createDocumentFetch, FetchError } from "../../foundation/json-fetch.ts";
 import { fetchTrusting } from "../../host/node-fetch.ts";
 import { formatTable } from "../terminal/table.ts";
 
@@ -39,8 +39,7 @@ export async function inspectIssuers(
   );
 }
 
-const fetchFromWeb = fetchTrusting(undefined);
-const fetchJson = createJsonFetch(fetchFromWeb);
+const fetchJson = createDocumentFetch({ fetchTrusting });
 
 type KeyReport = Pick<IssuerReport, "source" | "fault" | "keys" | "clockAheadSeconds">;
 
@@ -51,14 +50,16 @@ async function keysOf(table: IssuerTable, clock: () => Date): Promise<KeyReport>
   if (kubernetes?.review === "instead-of-keys") return { ...nothing, source: "api" };
   const source = jwks_uri ? "jwks_uri" : "discovery";
   try {
-    const url = jwks_uri ?? (await discoverJwksUri(issuer, fetchJson));
-    const keys = parseKeySet(await fetchJson(url));
+    const keySource: KeySource = jwks_uri
+      ? { url: jwks_uri, reach: "anywhere" }
+      : await discoverKeys(issuer, fetchJson);
+    const keys = parseKeySet(await fetchJson[keySource.reach](keySource.url));
     if (!keys) throw new FetchError("answered no JWK Set with a usable key");
     return {
       source,
       fault: undefined,
       keys: keyNames(keys),
-      clockAheadSeconds: await skewOf(url, clock),
+      clockAheadSeconds: await skewOf(keySource, clock),
     };
   } catch (error) {
     if (!(error instanceof FetchError)) throw error;
@@ -70,13 +71,13 @@ const keyNames = (keys: KeySet): string[] =>
   keys.map(({ keyId, algorithms }) => `${keyId?.slice(0, 12) ?? "-"} ${algorithms.join("/")}`);
 
 /** By the `Date` of an answer (RFC 9110 §6.6.1), to the second. */
-async function skewOf(url: string, clock: () => Date): Promise<number | undefined> {
+async function skewOf({ url, reach }: KeySource, clock: () => Date): Promise<number | undefined> {
   const options = {
     method: "HEAD",
     redirect: "manual",
     signal: AbortSignal.timeout(5000),
   } as const;
-  const response = await fetchFromWeb(url, options).catch(() => undefined);
+  const response = await fetchTrusting(undefined, reach)(url, options).catch(() => undefined);
   await response?.body?.cancel();
   const date = Date.parse(response?.headers.get("date") ?? "");
   return Number.isNaN(date) ? undefined : Math.round((date - clock().getTime()) / 1000);

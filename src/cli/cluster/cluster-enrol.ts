@@ -1,13 +1,13 @@
-import { isIP } from "node:net";
 import { stringify } from "smol-toml";
 import * as z from "zod/mini";
-import { discoverJwksUri } from "../../authn/token/issuer-keys.ts";
+import { discoverKeys } from "../../authn/token/discovery.ts";
 import { candidatesIn, parseKeySet } from "../../authn/token/key-set.ts";
 import type { ReviewOrder } from "../../authn/trusted-issuer.ts";
 import { issuerTables } from "../../config/issuer-table.ts";
 import { isSafeToFetch } from "../../foundation/base-url.ts";
-import { FetchError, type JsonFetch } from "../../foundation/json-fetch.ts";
+import { type DocumentFetch, FetchError } from "../../foundation/json-fetch.ts";
 import { OperatorError } from "../../foundation/operator-error.ts";
+import { isPublicHost } from "../../foundation/public-address.ts";
 import { inEnglish } from "../../foundation/zod-english.ts";
 
 /** The documents of an issuer, as a cluster or its operator provides them. */
@@ -63,7 +63,7 @@ function parseJson(text: string, what: string): unknown {
 export async function enrol(
   { issuer, jwks }: IssuerDocuments,
   settings: EnrolmentSettings,
-  fetchJson: JsonFetch,
+  fetchJson: DocumentFetch,
 ): Promise<Enrolment> {
   const fault = await discoveryFault(issuer, jwks, fetchJson);
   const reasons = fault ? [fault] : [`${issuer} answers without credentials, from this machine`];
@@ -94,13 +94,14 @@ function shared({ cluster, audiences, kubernetes }: EnrolmentSettings): Record<s
 async function discoveryFault(
   issuer: string,
   jwks: unknown,
-  fetchJson: JsonFetch,
+  fetchJson: DocumentFetch,
 ): Promise<string | undefined> {
   if (!isSafeToFetch(issuer)) return `${issuer} is not an https URL`;
-  if (isPrivate(new URL(issuer).hostname))
+  if (!isPublicHost(new URL(issuer).hostname))
     return `${issuer} is a private name or address, which the edge cannot reach`;
   try {
-    const published = await fetchJson(await discoverJwksUri(issuer, fetchJson));
+    const { url, reach } = await discoverKeys(issuer, fetchJson);
+    const published = await fetchJson[reach](url);
     if (!parseKeySet(published)) return `${issuer} publishes no key that Rampart can use`;
     if (jwks === undefined || isCovered(jwks, published)) return undefined;
     return `${issuer} publishes other keys than the cluster has shown: find out why`;
@@ -114,23 +115,6 @@ async function discoveryFault(
 function isCovered(shown: unknown, published: unknown): boolean {
   const others = new Set(publicKeys(published).map((key) => JSON.stringify(key)));
   return publicKeys(shown).every((key) => others.has(JSON.stringify(key)));
-}
-
-/** Whether a host name is meaningful only inside a network (RFC 1918, RFC 4193, RFC 6762). */
-function isPrivate(hostname: string): boolean {
-  const address = hostname.replace(/^\[|\]$/g, "");
-  switch (isIP(address)) {
-    case 4:
-      return /^(?:0|10|127|169\.254|192\.168|172\.(?:1[6-9]|2\d|3[01])|100\.(?:6[4-9]|[7-9]\d|1[01]\d|12[0-7]))\./.test(
-        address,
-      );
-    case 6:
-      return /^(?:::1?$|f[cd]|fe[89ab])/i.test(address);
-    default:
-      return (
-        !hostname.includes(".") || /\.(?:svc|local|localhost|internal|lan)$|\.svc\./.test(hostname)
-      );
-  }
 }
 
 const text = z.optional(z.string());

@@ -1,6 +1,6 @@
 import { Command, Option } from "commander";
 import type { ReviewOrder } from "../../authn/trusted-issuer.ts";
-import { createJsonFetch } from "../../foundation/json-fetch.ts";
+import { createDocumentFetch } from "../../foundation/json-fetch.ts";
 import { OperatorError } from "../../foundation/operator-error.ts";
 import { fetchTrusting } from "../../host/node-fetch.ts";
 import { currentBundle } from "../root/current-bundle.ts";
@@ -91,7 +91,7 @@ function addEnrol(command: Command): void {
       const enrolment = await enrol(
         await loadIssuerDocuments(options, login),
         settings,
-        createJsonFetch(fetchTrusting(undefined)),
+        createDocumentFetch({ fetchTrusting }),
       );
       console.log(formatEnrolment(enrolment, options.for));
     });

@@ -2,7 +2,7 @@ import type { JWK } from "jose";
 import { beforeAll, describe, expect, test } from "vitest";
 import { publishedKeys } from "../../../src/authn/token/issuer-keys.ts";
 import { isSafeToFetch } from "../../../src/foundation/base-url.ts";
-import { createJsonFetch } from "../../../src/foundation/json-fetch.ts";
+import { createDocumentFetch, type JsonFetch } from "../../../src/foundation/json-fetch.ts";
 import { createWaitingRoom } from "../../../src/foundation/shared-work.ts";
 import { fetchTrusting } from "../../../src/host/node-fetch.ts";
 import { sharePromises } from "../../../src/host/promise-sharing.ts";
@@ -12,7 +12,10 @@ import { startLoopbackServer } from "../../testkit/network/loopback-server.ts";
 import { refusalOf } from "../../testkit/refusal.ts";
 import { hangMilliseconds } from "../../testkit/time/hang-limit.ts";
 
-const fetchJson = createJsonFetch(fetchTrusting(undefined), hangMilliseconds);
+const fetchJson = createDocumentFetch({
+  fetchTrusting,
+  fetchTimeoutMilliseconds: hangMilliseconds,
+});
 
 const start = new Date("2026-11-21T12:00:00Z");
 const query = { algorithm: "ES256", keyId: "first" };
@@ -78,6 +81,95 @@ describe("discovery", () => {
     const refusal = await refusalOf(() => keys(query, start));
     expect(refusal.reason).toBe("key-provider-unreachable");
     expect(server.requests).toEqual(["/.well-known/openid-configuration"]);
+  });
+});
+
+describe("the keys that a document names", () => {
+  /** Answers every request with the document, or with keys. @returns Where keys were looked for. */
+  async function lookedFor(issuer: string, jwks_uri: string): Promise<readonly string[]> {
+    const asked: string[] = [];
+    const answering =
+      (reach: string): JsonFetch =>
+      async (url) => {
+        if (url.endsWith("/openid-configuration")) return { issuer, jwks_uri };
+        asked.push(`${reach} ${url}`);
+        return { keys: [first] };
+      };
+    const keys = publishedKeys(
+      issuer,
+      { kind: "discovery", issuer },
+      {
+        fetchJson: { anywhere: answering("anywhere"), public: answering("public") },
+        keyFetchFailed: (_, { message }) => void asked.push(message),
+        cryptoProvider: webCryptoProvider,
+        shareWork: sharePromises,
+        waitingRoom: createWaitingRoom(1),
+      },
+    );
+    await Promise.resolve(keys(query, start)).catch(() => {});
+    return asked;
+  }
+
+  const refused = "points at a private key URL: configure jwks_uri if that is right";
+
+  test.each([
+    "http://127.0.0.1:8080/jwks",
+    "http://localhost/jwks",
+    "http://[::1]/jwks",
+    "https://127.0.0.1/jwks",
+    "https://2130706433/jwks",
+    "https://0x7f.1/jwks",
+    "https://10.0.0.1:6443/openid/v1/jwks",
+    "https://169.254.169.254/latest/meta-data",
+    "https://[fd00::1]/jwks",
+    "https://[fe80::1]/jwks",
+    "https://[::ffff:10.0.0.1]/jwks",
+    "https://[64:ff9b::a00:1]/jwks",
+    "https://vault/jwks",
+    "https://vault.vault.svc/jwks",
+    "https://vault.vault.svc.cluster.local/jwks",
+    "https://metadata.google.internal/jwks",
+    "https://printer.local./jwks",
+  ])("are not fetched from %s for a public issuer", async (jwksUri) => {
+    expect(await lookedFor("https://issuer.test", jwksUri)).toEqual([refused]);
+  });
+
+  test.each(["https://keys.test/jwks", "https://8.8.8.8/jwks", "https://issuer.test:8443/jwks"])(
+    "are fetched from %s for a public issuer, if that is at a public address",
+    async (jwksUri) => {
+      expect(await lookedFor("https://issuer.test", jwksUri)).toEqual([`public ${jwksUri}`]);
+    },
+  );
+
+  test("are fetched from the issuer's own origin, wherever its name leads", async () => {
+    const jwksUri = "https://issuer.test/keys";
+    expect(await lookedFor("https://issuer.test/id/1", jwksUri)).toEqual([`anywhere ${jwksUri}`]);
+  });
+
+  test.each([
+    ["https://kubernetes.default.svc.cluster.local", "https://10.0.0.1:6443/openid/v1/jwks"],
+    ["https://kubernetes.default.svc", "https://172.18.0.2:6443/openid/v1/jwks"],
+    ["https://kubernetes.default.svc.mesh.example", "https://[fd00::2]:6443/openid/v1/jwks"],
+    ["https://10.96.0.1", "https://192.168.1.2:6443/openid/v1/jwks"],
+    ["http://127.0.0.1:8788", "http://127.0.0.1:8789/jwks"],
+  ])("are fetched for %s, which is of this network, from %s", async (issuer, jwksUri) => {
+    expect(await lookedFor(issuer, jwksUri)).toEqual([`anywhere ${jwksUri}`]);
+  });
+
+  test("are fetched from a private jwks_uri that the operator has configured", async () => {
+    const server = await startLoopbackServer((_, response) => {
+      response.end(JSON.stringify({ keys: [first] }));
+    });
+    const location = { kind: "jwks-uri", url: `${server.origin}/jwks` } as const;
+    const fetching = {
+      fetchJson,
+      keyFetchFailed: () => {},
+      cryptoProvider: webCryptoProvider,
+      shareWork: sharePromises,
+      waitingRoom: createWaitingRoom(1),
+    };
+    const keys = publishedKeys("https://issuer.test", location, fetching);
+    expect(await keys(query, start)).toHaveLength(1);
   });
 });
 

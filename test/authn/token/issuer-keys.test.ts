@@ -10,7 +10,7 @@ import {
   maximumWaiting,
   publishedKeys,
 } from "../../../src/authn/token/issuer-keys.ts";
-import { createJsonFetch, type FetchError } from "../../../src/foundation/json-fetch.ts";
+import { createDocumentFetch, type FetchError } from "../../../src/foundation/json-fetch.ts";
 import { createWaitingRoom, type WaitingRoom } from "../../../src/foundation/shared-work.ts";
 import { fetchTrusting } from "../../../src/host/node-fetch.ts";
 import { sharePromises } from "../../../src/host/promise-sharing.ts";
@@ -20,7 +20,10 @@ import { type LoopbackServer, startLoopbackServer } from "../../testkit/network/
 import { refusalOf } from "../../testkit/refusal.ts";
 import { hangMilliseconds } from "../../testkit/time/hang-limit.ts";
 
-const fetchJson = createJsonFetch(fetchTrusting(undefined), hangMilliseconds);
+const fetchJson = createDocumentFetch({
+  fetchTrusting,
+  fetchTimeoutMilliseconds: hangMilliseconds,
+});
 
 const start = new Date("2026-11-21T12:00:00Z");
 const later = (seconds: number): Date => new Date(start.getTime() + seconds * 1000);
@@ -170,8 +173,9 @@ describe("requests that wait for keys", () => {
     const { promise: lost } = Promise.withResolvers<unknown>();
     const answers = [lost, Promise.resolve({ keys: [first] })];
     const location = { kind: "jwks-uri", url: "https://a.test/jwks" } as const;
+    const next = () => answers.shift() ?? lost;
     const keys = publishedKeys("https://a.test", location, {
-      fetchJson: () => answers.shift() ?? lost,
+      fetchJson: { anywhere: next, public: next },
       keyFetchFailed: () => {},
       cryptoProvider: webCryptoProvider,
       shareWork: (room) => sharePromises(room, 1),
@@ -313,8 +317,9 @@ describe("an issuer that cannot be reached", () => {
   test("is not the reason given for a fault of this program", async () => {
     const fault = new TypeError("a mistake");
     const location = { kind: "jwks-uri", url: "https://a.test/jwks" } as const;
+    const fail = () => Promise.reject(fault);
     const keys = publishedKeys("https://a.test", location, {
-      fetchJson: () => Promise.reject(fault),
+      fetchJson: { anywhere: fail, public: fail },
       keyFetchFailed: () => {},
       cryptoProvider: webCryptoProvider,
       shareWork: sharePromises,

@@ -6,7 +6,11 @@ import {
   formatEnrolment,
   parseIssuerDocuments,
 } from "../../../src/cli/cluster/cluster-enrol.ts";
-import { FetchError, type JsonFetch } from "../../../src/foundation/json-fetch.ts";
+import {
+  type DocumentFetch,
+  FetchError,
+  type JsonFetch,
+} from "../../../src/foundation/json-fetch.ts";
 import { OperatorError } from "../../../src/foundation/operator-error.ts";
 import { createTokenKey, jwksOf, type TokenKey } from "../../testkit/callers/tokens.ts";
 import { configurationOf } from "../../testkit/configuration.ts";
@@ -23,14 +27,15 @@ beforeAll(async () => {
 });
 
 /** An Internet of these documents. */
-const internet =
-  (documents: Readonly<Record<string, unknown>>): JsonFetch =>
-  async (url) => {
+function internet(documents: Readonly<Record<string, unknown>>): DocumentFetch {
+  const fetchJson: JsonFetch = async (url) => {
     if (url in documents) return documents[url];
     throw new FetchError("did not answer");
   };
+  return { anywhere: fetchJson, public: fetchJson };
+}
 
-const publishing = (...keys: readonly TokenKey[]): JsonFetch =>
+const publishing = (...keys: readonly TokenKey[]): DocumentFetch =>
   internet({
     [`${issuer}/.well-known/openid-configuration`]: { issuer, jwks_uri: `${issuer}/keys` },
     [`${issuer}/keys`]: jwksOf(...keys),
@@ -51,7 +56,7 @@ describe("a cluster joins by its issuer alone", () => {
 });
 
 describe("a cluster joins with its keys in the table", () => {
-  test.each<[string, string, () => JsonFetch, RegExp]>([
+  test.each<[string, string, () => DocumentFetch, RegExp]>([
     [
       "when its issuer is a name of the inside",
       inside,

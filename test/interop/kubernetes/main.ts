@@ -132,7 +132,10 @@ async function enrolledCa(
   const nowhere = async (): Promise<never> => {
     throw new Error("the issuer is a name of the inside: nobody asks");
   };
-  const toml = formatEnrolment(await enrol(shown, settings, nowhere), "serve");
+  const toml = formatEnrolment(
+    await enrol(shown, settings, { anywhere: nowhere, public: nowhere }),
+    "serve",
+  );
   const { ISSUERS } = parseToml(toml) as unknown as { ISSUERS: Record<string, unknown>[] };
   const running = await startCa({
     ISSUERS: ISSUERS.map((table) => ({

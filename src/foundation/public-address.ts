@@ -1,0 +1,99 @@
+/** Names that mean something only inside one network (RFC 6761, RFC 6762, RFC 9476, Kubernetes). */
+const privateName = /(?:^|\.)(?:localhost|local|internal|svc|lan|home\.arpa)$|\.svc\./;
+
+/**
+ * Whether a host may be named by anybody on the internet: a public address, or a name with a dot that is
+ * not of one network alone. What such a name resolves to is another question.
+ *
+ * @param hostname As `URL` gives it.
+ */
+export function isPublicHost(hostname: string): boolean {
+  const name = hostname.replace(/\.$/, "");
+  const address = parseAddress(name);
+  return address ? isPublic(address) : name.includes(".") && !privateName.test(name);
+}
+
+/** Whether an IP address is one of the public internet. What is no address is not. */
+export function isPublicAddress(text: string): boolean {
+  const { hostname = "" } = URL.parse(`http://${text.includes(":") ? `[${text}]` : text}`) ?? {};
+  const address = parseAddress(hostname);
+  return address !== undefined && isPublic(address);
+}
+
+/** 4 octets of an IPv4 address, or 8 groups of 16 bits of an IPv6 address. */
+type Address = readonly number[];
+
+/** Reads the form that `URL` gives every address: dotted decimals, or hexadecimal groups in brackets. */
+function parseAddress(hostname: string): Address | undefined {
+  if (/^\d+(?:\.\d+){3}$/.test(hostname)) return hostname.split(".").map(Number);
+  if (!hostname.startsWith("[")) return undefined;
+  const [before = "", after = ""] = hostname.slice(1, -1).split("::");
+  const [first, last] = [groupsOf(before), groupsOf(after)];
+  return [...first, ...Array<number>(8 - first.length - last.length).fill(0), ...last];
+}
+
+const groupsOf = (text: string): readonly number[] =>
+  text === "" ? [] : text.split(":").map((group) => Number.parseInt(group, 16));
+
+const isPublic = (address: Address): boolean =>
+  address.length === 4 ? isPublicIpv4(address) : isPublicIpv6(address);
+
+/** A prefix and its length in bits. */
+type Network = readonly [Address, number];
+
+/** IANA's special-purpose addresses that are not globally reachable, multicast, and what is reserved. */
+const privateIpv4: readonly Network[] = [
+  [[0, 0, 0, 0], 8],
+  [[10, 0, 0, 0], 8],
+  [[100, 64, 0, 0], 10],
+  [[127, 0, 0, 0], 8],
+  [[169, 254, 0, 0], 16],
+  [[172, 16, 0, 0], 12],
+  [[192, 0, 0, 0], 24],
+  [[192, 0, 2, 0], 24],
+  [[192, 88, 99, 0], 24],
+  [[192, 168, 0, 0], 16],
+  [[198, 18, 0, 0], 15],
+  [[198, 51, 100, 0], 24],
+  [[203, 0, 113, 0], 24],
+  [[224, 0, 0, 0], 3],
+];
+
+const isPublicIpv4 = (address: Address): boolean =>
+  !privateIpv4.some((network) => isWithin(address, network, 8));
+
+const globalUnicast: Network = [[0x2000], 3];
+
+/** Parts of global unicast: protocol assignments with Teredo (RFC 4380), and documentation. */
+const privateIpv6: readonly Network[] = [
+  [[0x2001, 0], 23],
+  [[0x2001, 0xdb8], 32],
+  [[0x3fff, 0], 20],
+];
+
+/** Prefixes before an IPv4 address, and the group at which it begins: mapped, NAT64 and 6to4. */
+const embeddings: readonly (readonly [Network, number])[] = [
+  [[[0, 0, 0, 0, 0, 0xffff], 96], 6],
+  [[[0x64, 0xff9b, 0, 0, 0, 0], 96], 6],
+  [[[0x2002], 16], 1],
+];
+
+function isPublicIpv6(address: Address): boolean {
+  const embedded = embeddings.find(([network]) => isWithin(address, network, 16));
+  if (embedded) return isPublicIpv4(ipv4At(address, embedded[1]));
+  return (
+    isWithin(address, globalUnicast, 16) &&
+    !privateIpv6.some((network) => isWithin(address, network, 16))
+  );
+}
+
+const ipv4At = (address: Address, start: number): Address =>
+  address.slice(start, start + 2).flatMap((group) => [group >> 8, group & 0xff]);
+
+/** @param bits Of one element of the address. */
+function isWithin(address: Address, [prefix, length]: Network, bits: number): boolean {
+  return prefix.every((element, i) => {
+    const unused = bits - Math.min(bits, Math.max(0, length - i * bits));
+    return (address[i] ?? 0) >> unused === element >> unused;
+  });
+}

@@ -1,0 +1,3 @@
+import { describePublicAddresses } from "../contract/public-address.ts";
+
+describePublicAddresses();
