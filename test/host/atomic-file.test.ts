@@ -4,7 +4,7 @@ import { expect, test } from "vitest";
 import { flushFolder, replaceFile } from "../../src/host/atomic-file.ts";
 import { temporaryFolder } from "../testkit/temporary-folder.ts";
 
-test("a file is made, and replaced as a whole, with its permissions", async () => {
+test("a file is created and replaced with its permissions", async () => {
   const folder = await temporaryFolder();
   const file = join(folder, "file");
   await replaceFile(file, "first and longer", { mode: 0o600 });
@@ -24,7 +24,7 @@ test("a reader never sees a part of a file", async () => {
   for (const each of seen) expect(contents).toContain(each);
 });
 
-test("a file that cannot take its name leaves nothing behind", async () => {
+test("a failed replacement leaves no temporary file", async () => {
   const folder = await temporaryFolder();
   await mkdir(join(folder, "file"));
   await writeFile(join(folder, "file", "x"), "");

@@ -190,7 +190,7 @@ test.each(["3000000", "9".repeat(30)])(
   },
 );
 
-test("the TLS options are read before each request, and a failure to read them is one", async () => {
+test("the TLS options are read before each request, and unreadable ones are a failure", async () => {
   let reads = 0;
   const tlsOptions = async () => {
     if (++reads === 2) throw new Error("no roots");

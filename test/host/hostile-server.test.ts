@@ -116,7 +116,7 @@ async function allClosed(sockets: Iterable<Socket>): Promise<void> {
   await Promise.all(open.map((socket) => new Promise((resolve) => socket.once("close", resolve))));
 }
 
-describe("a server that misbehaves is given up, and its connection with it, when it", () => {
+describe("the client rejects in time, and closes the connection, if a server", () => {
   test.each(hostile)("%s", async (_, answer) => {
     const server = await startRawServer(answer);
     const outcomes = await Promise.allSettled([fetchFrom(server.url), sendTo(server.url)]);

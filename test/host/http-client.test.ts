@@ -26,7 +26,7 @@ async function startClient(answer: RawAnswer) {
   return { ...server, client, request, send };
 }
 
-test("a request goes out as it is", async () => {
+test("a request has the given method, path, headers and body", async () => {
   const { send, heard } = await startClient((socket) => socket.write(answered("")));
   await send({
     method: "PATCH",
@@ -39,7 +39,7 @@ test("a request goes out as it is", async () => {
   expect(body).toBe("body");
 });
 
-test("no more requests are under way than connections are allowed; the others follow", async () => {
+test("there are no more connections than allowed, and further requests wait", async () => {
   const waiting: Socket[] = [];
   const { send, sockets } = await startClient((socket) => void waiting.push(socket));
   const answers = Promise.all([send(), send(), send(), send()]);
@@ -51,7 +51,7 @@ test("no more requests are under way than connections are allowed; the others fo
   expect(sockets.size).toBe(2);
 });
 
-test("a request that waits for a connection in vain ends in time", async () => {
+test("a request that gets no connection ends in time", async () => {
   const { send, client, request } = await startClient(() => {});
   const opened = [client.open(request()), client.open(request())];
   await expect(send({ timeoutMilliseconds: 50 })).rejects.toThrow("in time");
@@ -59,7 +59,7 @@ test("a request that waits for a connection in vain ends in time", async () => {
   await Promise.allSettled(opened);
 });
 
-test("an answer octet by octet is refused, however short it is", async () => {
+test("an answer in pieces of one octet is refused", async () => {
   const { send } = await startClient((socket) => socket.write(inPieces(1, 400)));
   await expect(send()).rejects.toThrow("too small pieces");
 });
@@ -75,8 +75,8 @@ function inPieces(octets: number, pieces: number): string {
   return `${head}${piece.repeat(pieces)}0\r\n\r\n`;
 }
 
-describe("a kept connection", () => {
-  test("that is reset amid an answer is no reason to ask again", async () => {
+describe("a reused connection", () => {
+  test("that is reset during an answer does not repeat the request", async () => {
     const { send, heard } = await startClient((socket) => {
       if (heard.length === 1) return void socket.write(answered("first"));
       socket.write(answered("second").slice(0, -1), () => {
@@ -88,7 +88,7 @@ describe("a kept connection", () => {
     expect(heard).toHaveLength(2);
   });
 
-  test("that was closed meanwhile is replaced, and the request sent once more with its body", async () => {
+  test("that was closed meanwhile is replaced, and the request is repeated with its body", async () => {
     const { send, heard } = await startClient((socket) => {
       if (heard.length === 2) socket.destroy();
       else socket.write(answered("fine"));
@@ -99,7 +99,7 @@ describe("a kept connection", () => {
     expect(heard.map((each) => each.split("\r\n\r\n")[1])).toEqual(["body", "body", "body"]);
   });
 
-  test("cannot slip in an answer before its request", async () => {
+  test("cannot answer a request in advance", async () => {
     const { send, heard } = await startClient((socket) => {
       socket.write(heard.length === 1 ? answered("first") + answered("forged") : answered("true"));
     });
@@ -132,14 +132,14 @@ describe("an answer that is read as it comes", () => {
     await expect(answer.toArray()).rejects.toThrow();
   });
 
-  test("does not come from a server that keeps its head to itself", async () => {
+  test("ends in time if its head does not arrive", async () => {
     const { client, request } = await startClient(() => {});
     await expect(client.open(request({ timeoutMilliseconds: 50 }))).rejects.toThrow("in time");
   });
 });
 
 describe("over TLS", () => {
-  test("only a server whose certificate leads to the roots is asked", async () => {
+  test("a request goes only to a server whose certificate leads to the roots", async () => {
     const [good, other] = await Promise.all([
       startTlsServer((_, response) => response.end("good")),
       startTlsServer((_, response) => response.end("other")),

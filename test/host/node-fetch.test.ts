@@ -3,7 +3,7 @@ import { fetchTrusting } from "../../src/host/node-fetch.ts";
 import { startTlsServer } from "../testkit/network/loopback-tls.ts";
 
 describe("a request to an API server with a CA of its own", () => {
-  test("carries what it should, and brings the answer", async () => {
+  test("has the given method, headers and body, and returns the answer", async () => {
     const { origin, ca } = await startTlsServer(async (request, response) => {
       let body = "";
       for await (const chunk of request) body += chunk;
@@ -17,24 +17,24 @@ describe("a request to an API server with a CA of its own", () => {
     expect(await response.json()).toEqual(["POST", "/apis?q=1", "Bearer x", '{"a":1}']);
   });
 
-  test.each([204, 205, 304, 404, 500, 599])("brings status %i", async (status) => {
+  test.each([204, 205, 304, 404, 500, 599])("returns status %i", async (status) => {
     const { origin, ca } = await startTlsServer((_, response) => response.writeHead(status).end());
     expect((await fetchTrusting(ca)(origin, {})).status).toBe(status);
   });
 
-  test.each([600, 999])("is no answer with status %i, which is none", async (status) => {
+  test.each([600, 999])("rejects the invalid status %i", async (status) => {
     const { origin, ca } = await startTlsServer((_, response) => response.writeHead(status).end());
     await expect(fetchTrusting(ca)(origin, {})).rejects.toThrow();
   });
 
-  test("is no answer with another protocol", async () => {
+  test("rejects a switched protocol", async () => {
     const { origin, ca } = await startTlsServer((_, { socket }) =>
       socket?.end("HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: x\r\n\r\n"),
     );
     await expect(fetchTrusting(ca)(origin, {})).rejects.toThrow("closed without an answer");
   });
 
-  test("is refused by another's certificate, with and without a CA", async () => {
+  test("rejects another server's certificate, with and without a CA", async () => {
     const other = await startTlsServer((_, response) => response.end());
     const { origin } = await startTlsServer((_, response) => response.end());
     await expect(fetchTrusting(other.ca)(origin, {})).rejects.toThrow();

@@ -5,7 +5,7 @@ import { createVirtualTime } from "../testkit/time/virtual-time.ts";
 
 const ignore = (): void => {};
 
-test("works at once, and again as long after the work as was said", async () => {
+test("works at once, and again after the pause", async () => {
   const time = createVirtualTime(new Date());
   let works = 0;
   const { end } = recur(async () => void works++, 30, ignore, time.pause);
@@ -18,14 +18,14 @@ test("works at once, and again as long after the work as was said", async () => 
   await end();
 });
 
-test("waits for as long as the work says itself", async () => {
+test("waits for as long as the work returns", async () => {
   const time = createVirtualTime(new Date());
   const { end } = recur(async () => 7, 30, ignore, time.pause);
   await eventually(() => expect(time.pauses()).toEqual([7000]));
   await end();
 });
 
-test("works again after it has failed, and tells why it did", async () => {
+test("works again after a failure, and reports it", async () => {
   const time = createVirtualTime(new Date());
   const failures: unknown[] = [];
   const fault = new Error("no");

@@ -19,7 +19,7 @@ function keep() {
   return { kept, fetches, failures };
 }
 
-test("many who ask at once are served by one fetch, each time that it is due", async () => {
+test("one fetch serves all concurrent callers, each time that it is due", async () => {
   const { kept, fetches } = keep();
   for (const [index, seconds] of [0, 10, 20].entries()) {
     const asked = Array.from({ length: 100 }, () => kept(at(seconds)));
@@ -29,7 +29,7 @@ test("many who ask at once are served by one fetch, each time that it is due", a
   }
 });
 
-test("a fetch that fails is one failure for all, and what there was goes on", async () => {
+test("a failed fetch is one failure for all, and the last value serves", async () => {
   const { kept, fetches, failures } = keep();
   const first = kept(at(0));
   fetches[0]?.resolve("value");
@@ -40,7 +40,7 @@ test("a fetch that fails is one failure for all, and what there was goes on", as
   expect(failures).toHaveLength(1);
 });
 
-test("without a value all are refused, and the next one may try", async () => {
+test("without a value all callers are refused, and the next one fetches again", async () => {
   const { kept, fetches } = keep();
   const asked = [kept(at(0)), kept(at(0))];
   for (const { reject } of fetches) reject(new Error("away"));

@@ -47,7 +47,7 @@ test.each<[string, object]>([
   expect(subjects(bundle([ignored, entry]))).toEqual(["O=a"]);
 });
 
-test("a bundle without keys is one, which withdraws its trust domain", () => {
+test("a bundle without keys is valid, and withdraws its trust domain", () => {
   expect(subjects(bundle([]))).toEqual([]);
 });
 

@@ -158,7 +158,7 @@ describe("delivery outlives", () => {
     await ready();
   });
 
-  test("a CA that is away: what was delivered stays, and drift is repaired", async () => {
+  test("an unreachable CA: the delivered roots stay, and drift is repaired", async () => {
     await start();
     await ready();
     const wanted = { "root-cert.pem": await pem() };
@@ -168,7 +168,7 @@ describe("delivery outlives", () => {
   });
 });
 
-test("another bundle is delivered as soon as the CA has it", async () => {
+test("another bundle is delivered as soon as the CA publishes it", async () => {
   caHolds = true;
   api.put(namespaceOf("default"));
   await start();

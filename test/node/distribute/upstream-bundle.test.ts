@@ -41,14 +41,14 @@ async function follow(...answers: string[]) {
   return { ...followed, log, requested };
 }
 
-test("the first bundle is there once the CA has been asked", async () => {
+test("the first bundle is current once the CA has answered", async () => {
   const { asked, current, log } = await follow(bundle(1, a, b));
   await asked;
   expect(current()).toEqual({ sequence: 1, pem: `${a.certificate}${b.certificate}` });
   expect(log.operations).toMatchObject([{ event: "bundle-changed", level: "info", sequence: 1 }]);
 });
 
-test("another bundle takes its place, and only a change is logged", async () => {
+test("a newer bundle replaces it, and only another content is logged", async () => {
   const { current, log, requested } = await follow(bundle(1, a), bundle(2, a), bundle(3, b));
   await requested(3);
   expect(current()).toEqual({ sequence: 3, pem: String(b.certificate) });
@@ -60,7 +60,7 @@ test.each([
   ["is empty", bundle(3), "the CA publishes a trust bundle without a root"],
   ["is damaged", "{}", "the bundle endpoint did not answer a SPIFFE bundle"],
   ["is not there", "", "the bundle endpoint answered with status 503"],
-])("a bundle that %s does not take its place, and is logged", async (_, answer, detail) => {
+])("a bundle that %s does not replace it, and is logged", async (_, answer, detail) => {
   const { current, log, requested } = await follow(bundle(2, a), answer);
   await requested(2);
   expect(current()).toEqual({ sequence: 2, pem: String(a.certificate) });
@@ -69,7 +69,7 @@ test.each([
   );
 });
 
-test("a CA that is away has been asked as well", async () => {
+test("an unreachable CA counts as asked", async () => {
   const { asked, current } = await follow("");
   await asked;
   expect(current()).toBeUndefined();

@@ -62,14 +62,14 @@ describe("a configuration file", () => {
     ]);
   });
 
-  test("must not hold the secret, and does not show it", async () => {
+  test("must not hold the secret, and its fault does not show it", async () => {
     const path = await fileWith(`KEK = "${KEK}"`);
     const faults = await faultsOf(() => readConfigurationFile(path, {}));
     expect(faults).toEqual([expect.stringMatching(/^KEK: .*environment/)]);
     expect(faults.join()).not.toContain(KEK.slice(3, 20));
   });
 
-  test("that is no TOML is said to be none, at its place, without its text", async () => {
+  test("that is not TOML has a fault with the position and without the text", async () => {
     const path = await fileWith(`TRUST_DOMAIN = "a"\nKEK = ${KEK}`);
     const faults = await faultsOf(() => readConfigurationFile(path, {}));
     expect(faults).toEqual([expect.stringMatching(/rampart\.toml:2:\d+: is not TOML$/)]);
@@ -79,14 +79,14 @@ describe("a configuration file", () => {
   test.each([
     ["is not there", "/nowhere/rampart.toml", "ENOENT"],
     ["is a directory", "/", "EISDIR"],
-  ])("that %s is said to be", async (_, path, code) => {
+  ])("that %s has a fault", async (_, path, code) => {
     const faults = await faultsOf(() => readConfigurationFile(path, {}));
     expect(faults).toEqual([`${path}: cannot be read: ${code}`]);
   });
 });
 
 describe("the configuration of serve", () => {
-  test("listens where istiod does, and believes its files at once", () => {
+  test("listens on istiod's ports, and relies on its files at once", () => {
     expect(serveWith({})).toMatchObject({
       listen: { port: 15012 },
       monitoringListen: { port: 15014 },
@@ -134,7 +134,7 @@ describe("the configuration of serve", () => {
 describe("the configuration of a gateway", () => {
   const inCluster = { KUBERNETES_SERVICE_HOST: "fd00::1", KUBERNETES_SERVICE_PORT: "6443" };
 
-  test("keeps roots where its pod is, if it is to", () => {
+  test("delivers roots to the cluster of its pod, if it delivers any", () => {
     const values = { UPSTREAM: "https://ca.test", DELIVER_ROOTS: true };
     expect(parseGatewayConfiguration(values, inCluster)).toMatchObject({
       rootPlaces: { server: "https://[fd00::1]:6443", configMap: "istio-ca-root-cert" },
@@ -145,7 +145,7 @@ describe("the configuration of a gateway", () => {
     });
   });
 
-  test("needs no more than the CA behind it", () => {
+  test("needs nothing but the URL of the CA", () => {
     expect(gatewayWith({})).toMatchObject({
       upstream: "https://ca.test",
       trustDomain: "cluster.local",

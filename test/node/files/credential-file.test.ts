@@ -40,7 +40,7 @@ function askedOf(faults: string[] = []): (seconds?: number) => Promise<unknown> 
 }
 
 describe("a credential in a file", () => {
-  test("is shown as it is at the time, however it was replaced", async () => {
+  test("is read for each request, however it was replaced", async () => {
     const ask = askedOf();
     await writeFile(file, `${apiCredential}\n`);
     await ask();
@@ -61,19 +61,22 @@ describe("a credential in a file", () => {
     ["has a space", () => writeFile(file, "s3cret s3cret"), /must hold a bearer token/],
     ["is no text", () => writeFile(file, Buffer.from("s3cret\u00ff")), /must hold a bearer token/],
     ["is too long", () => writeFile(file, "s3cret".repeat(3000)), /token is not a file of at/],
-  ])("that %s is said to be, and nothing is asked: try again", async (_, prepare, message) => {
-    await prepare();
-    const faults: string[] = [];
-    const ask = askedOf(faults);
-    expect(await refusalOf(ask)).toEqual({ reason: "cluster-unreachable", cluster: "prod-1" });
-    expect(faults).toEqual([expect.stringMatching(message)]);
-    expect(faults.join()).toMatch(/^cannot be asked: /);
-    expect(faults.join()).not.toContain("s3cret");
-    expect(api.asked).toEqual([]);
-    await rm(file, { recursive: true, force: true });
-    await writeFile(file, apiCredential);
-    await ask(backoffSeconds);
-  });
+  ])(
+    "that %s makes the cluster unreachable, and no request is sent",
+    async (_, prepare, message) => {
+      await prepare();
+      const faults: string[] = [];
+      const ask = askedOf(faults);
+      expect(await refusalOf(ask)).toEqual({ reason: "cluster-unreachable", cluster: "prod-1" });
+      expect(faults).toEqual([expect.stringMatching(message)]);
+      expect(faults.join()).toMatch(/^cannot be asked: /);
+      expect(faults.join()).not.toContain("s3cret");
+      expect(api.asked).toEqual([]);
+      await rm(file, { recursive: true, force: true });
+      await writeFile(file, apiCredential);
+      await ask(backoffSeconds);
+    },
+  );
 });
 
 describe("rampart serve", () => {
@@ -88,7 +91,7 @@ describe("rampart serve", () => {
       ...values,
     });
 
-  test("is told of the file by its environment", async () => {
+  test("gets the path of the file from its environment", async () => {
     const path = join(await temporaryFolder(), "rampart.toml");
     await writeFile(path, "");
     const values = await readConfigurationFile(path, { [`${name}_FILE`]: file, OTHER_FILE: "/x" });
@@ -106,12 +109,12 @@ describe("rampart serve", () => {
     expect(() => configured(values)).toThrow(new RegExp(`^${place}: `));
   });
 
-  test("has no credential that is called like a file", () => {
+  test("has no credential with the name of a file", () => {
     const values = { ISSUERS: [table(`${name}_FILE`)] };
     expect(() => configured(values)).toThrow(/^ISSUERS\[0\]\.kubernetes\.credential: /);
   });
 
-  test("does not start without the file, and says which", async () => {
+  test("does not start without the file, and names it", async () => {
     const started = serveCa({ ISSUERS: [table()], [`${name}_FILE`]: file });
     await expect(started).rejects.toThrow(ConfigurationError);
     await expect(started).rejects.toThrow(`${file} cannot be read: ENOENT`);

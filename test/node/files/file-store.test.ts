@@ -30,7 +30,7 @@ const name = { kind: "authority", id } as const;
 const file = `authorities/${id}.json`;
 
 describe("a file store", () => {
-  test("is its owner's alone, directory and records", async () => {
+  test("is readable by its owner alone, directory and records", async () => {
     const directory = join(await temporaryFolder(), "a/b");
     const store = await openFileStore(directory);
     await store.put({ ...name, value: "sealed" });
@@ -46,13 +46,13 @@ describe("a file store", () => {
     await expect(openFileStore(directory)).resolves.toBeDefined();
   });
 
-  test("refuses what is no directory", async () => {
+  test("refuses a path that is not a directory", async () => {
     const path = join(await temporaryFolder(), "file");
     await writeFile(path, "");
     await expect(openFileStore(path)).rejects.toThrow(/EEXIST|ENOTDIR/);
   });
 
-  test("shows another process what was put, at once", async () => {
+  test("shows a record to another process at once", async () => {
     const directory = join(await temporaryFolder(), "store");
     const [one, other] = [await openFileStore(directory), await openFileStore(directory)];
     await one.put({ ...name, value: "1" });
@@ -94,7 +94,7 @@ describe("a file store", () => {
     expect(await readdir(join(directory, "authorities"))).toEqual([`${id}.json`]);
   });
 
-  test("looks past what is no record, and removes what a killed process left half written", async () => {
+  test("ignores other files, and removes the temporary files of killed processes", async () => {
     const directory = join(await temporaryFolder(), "store");
     const folder = join(directory, "authorities");
     await mkdir(folder, { recursive: true, mode: 0o700 });
@@ -121,7 +121,7 @@ describe("a file store", () => {
     },
   );
 
-  test("rejects a store with more records than any rotation leaves behind", async () => {
+  test("refuses a store with more records than rotations leave", async () => {
     const directory = join(await temporaryFolder(), "store");
     const store = await openFileStore(directory);
     for (let i = 0; i < 501; i++) {
@@ -130,7 +130,7 @@ describe("a file store", () => {
     await expect(store.load()).rejects.toThrow(/more than 500/);
   });
 
-  test("cuts what is longer than any record", async () => {
+  test("cuts a file that is longer than any record", async () => {
     const directory = join(await temporaryFolder(), "store");
     const store = await openFileStore(directory);
     await writeFile(join(directory, file), "x".repeat(1_000_000));
@@ -138,7 +138,7 @@ describe("a file store", () => {
     expect(record?.value.length).toBe(256 * 1024);
   });
 
-  test("follows no name to somewhere else when it writes", async () => {
+  test("follows no symbolic link when it writes", async () => {
     const directory = join(await temporaryFolder(), "store");
     const store = await openFileStore(directory);
     const victim = join(directory, "victim");

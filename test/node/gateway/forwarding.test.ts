@@ -49,7 +49,7 @@ async function startForwarding(answer: RawAnswer) {
 const message = new TextEncoder().encode("msg");
 const empty = grpcFrame(new Uint8Array());
 
-test("a frame of native gRPC goes through unread, and so does its answer", async () => {
+test("the message of a native gRPC call and its answer are forwarded without being parsed", async () => {
   const { call, heard, log } = await startForwarding((socket) => socket.write(granted));
   const response = await call(grpcFrame(message), { clusterid: "team", "x-other": "y" });
   expect(new Uint8Array(await response.arrayBuffer())).toEqual(
@@ -69,7 +69,7 @@ test.each<[string, string, () => Uint8Array]>([
   ["13", "a compressed frame", () => grpcFrame(message, 1)],
   ["8", "a frame too large", () => grpcFrame(new Uint8Array(65_536 + 1))],
   ["8", "a frame that announces too much", () => new Uint8Array([0, 0x7f, 0xff, 0xff, 0xff, 1])],
-])("a call is refused with %s when it is %s, and the CA hears nothing of it", async (...row) => {
+])("a call is refused with %s when it is %s, and does not reach the CA", async (...row) => {
   const [status, , body] = row;
   const { call, heard } = await startForwarding((socket) => socket.write(granted));
   for (const headers of [{}, { "content-type": "Application/GRPC" }]) {
@@ -85,13 +85,13 @@ test("a zero-length message is a message", async () => {
 });
 
 describe("a caller's deadline", () => {
-  test("goes along", async () => {
+  test("is forwarded", async () => {
     const { call, heard } = await startForwarding((socket) => socket.write(granted));
     await call(grpcFrame(message), { "grpc-timeout": "20M" });
     expect(heard[0]).toMatch(/\r\nconnect-timeout-ms: 1200000\r\n/);
   });
 
-  test("ends the call, and the connection to the CA if there is one by then", async () => {
+  test("ends the call and its connection to the CA", async () => {
     const { call, sockets } = await startForwarding(() => {});
     const answer = await call(grpcFrame(message), { "grpc-timeout": "300m" });
     expect(answer.headers.get("grpc-status")).toBe("4");
@@ -124,7 +124,7 @@ describe("a caller's deadline", () => {
   );
 });
 
-test("a call that its caller gives up is given up at the CA", async () => {
+test("a call whose caller hangs up ends at the CA", async () => {
   const { client, heard, sockets } = await startForwarding(() => {});
   const headers = { "content-type": "application/grpc", authorization: "Bearer x" };
   const stream = client.session.request({ ":method": "POST", ":path": rpcPath, ...headers });
@@ -137,7 +137,7 @@ test("a call that its caller gives up is given up at the CA", async () => {
   await ended;
 });
 
-test("what the CA says cannot write headers of the answer", async () => {
+test("a message of the CA cannot add headers to the answer", async () => {
   const said = JSON.stringify({ code: "internal", message: "a\r\ngrpc-status: 0\r\n%é\u0000" });
   const { call } = await startForwarding((socket) =>
     socket.write(rawResponse("500 X", "application/json", said)),
@@ -147,7 +147,7 @@ test("what the CA says cannot write headers of the answer", async () => {
   expect(response.headers.get("grpc-message")).toBe("a%0D%0Agrpc-status: 0%0D%0A%25%C3%A9%00");
 });
 
-test("a caller's junk in a header never reaches the CA as another header", async () => {
+test("a caller's header cannot add another header at the CA", async () => {
   const { call, heard } = await startForwarding((socket) => socket.write(granted));
   await call(grpcFrame(message), { clusterid: "caf\u00e9" }).catch(() => {});
   for (const text of heard) expect(text.match(/\r\n\r\n/g)).toHaveLength(1);
@@ -157,7 +157,7 @@ test.each<[string, string, Uint8Array]>([
   ["Connect", "application/proto", new Uint8Array()],
   ["Connect with JSON", "application/json", new TextEncoder().encode("{}")],
   ["gRPC-Web", "application/grpc-web+proto", grpcFrame(new Uint8Array())],
-])("a caller over %s is answered over that", async (_, type, body) => {
+])("a caller over %s is answered over the same protocol", async (_, type, body) => {
   const empty = rawResponse("200 OK", "application/proto", "");
   const { call, heard } = await startForwarding((socket) => socket.write(empty));
   const response = await call(body, { "content-type": type });

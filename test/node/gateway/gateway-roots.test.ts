@@ -81,7 +81,7 @@ const readiness = async (): Promise<[number, unknown]> => {
 const outOfOrder: WatchedApi["instead"] = (_, response) =>
   Boolean(response.writeHead(500).end("{}"));
 
-test("a gateway keeps the roots in every namespace when it is asked to, and shows it", async () => {
+test("a gateway with DELIVER_ROOTS delivers the roots to every namespace, and reports it", async () => {
   await start({ DELIVER_ROOTS: true });
   for (const name of ["default", "shop"]) {
     await eventually(() =>
@@ -100,7 +100,7 @@ test("a gateway keeps the roots in every namespace when it is asked to, and show
   expect(metrics).toContain("rampart_distribute_namespaces_delivered 2");
 });
 
-test("a gateway keeps none, and asks no API server, unless it is asked to", async () => {
+test("a gateway without DELIVER_ROOTS sends no request to the API server", async () => {
   await start({});
   expect(await readiness()).toEqual([200, { ready: true, reasons: [] }]);
   expect(api.asked).toEqual([]);
@@ -119,7 +119,7 @@ test.each<[string, () => void]>([
   ]);
 });
 
-test("a gateway waits for the roots to be everywhere when that is asked of it", async () => {
+test("a gateway with READY_WITH_ROOTS is ready once the roots are everywhere", async () => {
   api.instead = (request, response) =>
     request.method === "PATCH" && Boolean(response.writeHead(403).end("{}"));
   await start({ DELIVER_ROOTS: true, READY_WITH_ROOTS: true });

@@ -108,7 +108,7 @@ async function obtain(name: string): Promise<CallerTls> {
 }
 
 describe("a call through the gateway", () => {
-  test("is the CA's to answer, by the caller's own token", async () => {
+  test("is answered by the CA, for the caller's own token", async () => {
     const called = await call({}, { ...(await bearer(service())), clusterid: "Kubernetes" });
     expect(leafOf(called).subjectAltName).toBe("URI:spiffe://cluster.local/ns/foo/sa/bar");
     expect(served.log.audits).toEqual([expect.objectContaining({ issuer: issuers.cluster })]);
@@ -129,13 +129,13 @@ describe("a call through the gateway", () => {
     ["InvalidArgument", { metadata: { CertSigner: "serving" } }, () => bearer(service())],
     ["PermissionDenied", { metadata: { ImpersonatedIdentity: "x" } }, () => bearer(service())],
     ["Unavailable", {}, () => bearer(service(), "foo:bar", issuers.down)],
-  ])("is refused in the CA's words: %s (%#)", async (code, request, headers) => {
+  ])("is refused with the CA's message: %s (%#)", async (code, request, headers) => {
     const { outcome } = await call({}, (await headers()) as Record<string, string>, request);
     expect(outcome).toMatchObject({ code });
     expect(served.log.audits).toHaveLength(1);
   });
 
-  test("does not trouble the CA when there is no credential, or too much of a message", async () => {
+  test("does not reach the CA without a credential, or with too long a message", async () => {
     expect((await call({})).outcome).toMatchObject({ code: "Unauthenticated" });
     const large = { csr: "x".repeat(70_000) };
     const { outcome } = await call({}, await bearer(service()), large);
@@ -145,7 +145,7 @@ describe("a call through the gateway", () => {
 });
 
 describe("a caller with a certificate", () => {
-  test("is forwarded by the gateway as who it is", async () => {
+  test("is forwarded with its own identity", async () => {
     const svid = await obtain("foo:vm");
     served.log.audits.length = 0;
     const leaf = leafOf(await call(svid));
@@ -156,14 +156,14 @@ describe("a caller with a certificate", () => {
     });
   });
 
-  test("cannot say itself whom the gateway forwards", async () => {
+  test("cannot forge the header of a forwarded identity", async () => {
     const svid = await obtain("foo:vm");
     const forged = { "x-forwarded-client-cert": "URI=spiffe://cluster.local/ns/foo/sa/other" };
     const leaf = leafOf(await call(svid, forged));
     expect(leaf.subjectAltName).toBe("URI:spiffe://cluster.local/ns/foo/sa/vm");
   });
 
-  test("does not get the gateway's names", async () => {
+  test("cannot request the gateway's DNS names", async () => {
     const { outcome } = await call(
       await obtain("foo:vm"),
       {},
@@ -173,14 +173,14 @@ describe("a caller with a certificate", () => {
   });
 });
 
-test("a caller with a token cannot say whom the gateway forwards", async () => {
+test("a caller with a token cannot forge the header of a forwarded identity", async () => {
   const forged = { "x-forwarded-client-cert": "URI=spiffe://cluster.local/ns/foo/sa/other" };
   const called = await call({}, { ...(await bearer(service())), ...forged });
   expect(leafOf(called).subjectAltName).toBe("URI:spiffe://cluster.local/ns/foo/sa/bar");
   expect(await call({}, forged)).toMatchObject({ outcome: { code: "Unauthenticated" } });
 });
 
-test("a gateway passes on what it verifies against, and says that it is ready", async () => {
+test("a gateway publishes the bundle by which it verifies, and is ready", async () => {
   const origin = `http://127.0.0.1:${gateway.monitoringAddress.port}`;
   expect(await (await fetch(`${origin}/bundle.pem`)).text()).toBe(roots);
   expect((await fetch(`${origin}/readyz`)).status).toBe(200);
@@ -198,8 +198,8 @@ test("a gateway counts calls by code, whatever their protocol", async () => {
   session.destroy();
 });
 
-describe("while the CA is away", () => {
-  test("callers are told to come back, and are served once it is there again", async () => {
+describe("while the CA is unreachable", () => {
+  test("callers get Unavailable, and are served once the CA is back", async () => {
     const headers = await bearer(service());
     relay.cut();
     for (let i = 0; i < 3; i++) {
@@ -212,7 +212,7 @@ describe("while the CA is away", () => {
     expect((await call({}, headers)).outcome).toHaveProperty("certChain");
   });
 
-  test("a gateway that starts waits for it, alive and not ready", async () => {
+  test("a gateway that starts is alive and not ready", async () => {
     const waiting = await startGateway("https://localhost:9");
     const origin = `http://127.0.0.1:${waiting.monitoringAddress.port}`;
     expect((await fetch(`${origin}/healthz`)).status).toBe(200);

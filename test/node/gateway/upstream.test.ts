@@ -31,7 +31,7 @@ const outcomeOf = (call: Promise<unknown>): Promise<unknown> =>
     error instanceof ConnectError ? [Code[error.code], error.rawMessage] : "away",
   );
 
-test("a message goes to the CA as it is, and its answer comes back, over one connection", async () => {
+test("forwards messages unchanged over one connection, and returns the answers", async () => {
   const { call, heard, sockets } = await startUpstream((socket) => socket.write(granted));
   for (let i = 0; i < 3; i++) expect(await call()).toEqual(Buffer.from("abc"));
   expect(sockets.size).toBe(1);
@@ -48,13 +48,13 @@ test.each([
   [1500, "1500"],
   [0.2, "1"],
   [1e15, "1000000000"],
-])("a deadline of %d ms goes along", async (timeoutMs, expected) => {
+])("forwards a deadline of %d ms", async (timeoutMs, expected) => {
   const { call, heard } = await startUpstream((socket) => socket.write(granted));
   await call({ timeoutMs });
   expect(/connect-timeout-ms: (\d+)/.exec(heard[0] ?? "")?.[1]).toBe(expected);
 });
 
-describe("what the CA says", () => {
+describe("a refusal by the CA", () => {
   test.each<[string, string, string]>([
     ["401 Unauthorized", "unauthenticated", "Unauthenticated"],
     ["403 Forbidden", "permission_denied", "PermissionDenied"],
@@ -62,7 +62,7 @@ describe("what the CA says", () => {
     ["429 Too Many Requests", "resource_exhausted", "ResourceExhausted"],
     ["504 Gateway Timeout", "deadline_exceeded", "DeadlineExceeded"],
     ["500 Internal Server Error", "internal", "Internal"],
-  ])("with %s and %s is told to the caller", async (status, code, expected) => {
+  ])("with %s and %s reaches the caller", async (status, code, expected) => {
     const { call } = await startUpstream((s) => s.write(refused(status, code, "why not")));
     expect(await outcomeOf(call())).toEqual([expected, "why not"]);
   });
@@ -74,12 +74,12 @@ describe("what the CA says", () => {
     ["409 Conflict", "aborted"],
     ["500 Internal Server Error", "no_such_code"],
     ["200 OK", "invalid_argument"],
-  ])("with %s and %s is no fault of the caller's", async (status, code) => {
+  ])("with %s and %s is an outage for the caller", async (status, code) => {
     const { call } = await startUpstream((s) => s.write(refused(status, code, "why not")));
     expect(await outcomeOf(call())).toBe("away");
   });
 
-  test("is cut to what a trailer holds, and can be encoded", async () => {
+  test("has a message that fits into a trailer and can be encoded", async () => {
     const body = `{"code":"internal","message":"\\ud800${"x".repeat(100_000)}"}`;
     const { call } = await startUpstream((s) =>
       s.write(response("500 X", "application/json", body)),
@@ -88,7 +88,7 @@ describe("what the CA says", () => {
   });
 });
 
-describe("what something else says in the CA's place", () => {
+describe("an answer of something else than the CA", () => {
   const page = "<html>\r\n<h1>no</h1>";
 
   test.each<[string, unknown]>([
@@ -102,7 +102,7 @@ describe("what something else says in the CA's place", () => {
     ["504 Gateway Timeout", "away"],
     ["200 OK", "away"],
     ["204 No Content", "away"],
-  ])("with %s is taken by its status, as Connect has it", async (status, expected) => {
+  ])("with %s counts by its status, as in Connect", async (status, expected) => {
     const { call } = await startUpstream((s) => s.write(response(status, "text/html", page)));
     expect(await outcomeOf(call())).toEqual(expected);
   });
@@ -126,7 +126,7 @@ describe("what something else says in the CA's place", () => {
     expect(await outcomeOf(call())).toBe("away");
   });
 
-  test("ahead of the answer changes nothing", async () => {
+  test("ahead of the CA's answer changes nothing", async () => {
     const { call } = await startUpstream((socket) =>
       socket.write(`HTTP/1.1 103 Early Hints\r\nlink: </x>\r\n\r\n${granted}`),
     );
@@ -135,13 +135,13 @@ describe("what something else says in the CA's place", () => {
 });
 
 describe("a connection that ends", () => {
-  test("before there is an answer to its first request is an outage", async () => {
+  test("before the answer to its first request is an outage", async () => {
     const { call, heard } = await startUpstream((socket) => socket.destroy());
     expect(await outcomeOf(call())).toBe("away");
     expect(heard).toHaveLength(1);
   });
 
-  test("in the middle of an answer is an outage, and nothing is asked again", async () => {
+  test("in the middle of an answer is an outage, and the request is not repeated", async () => {
     const { call, heard } = await startUpstream((socket) => {
       if (heard.length === 1) socket.write(granted);
       else socket.end(granted.slice(0, -1));
@@ -151,7 +151,7 @@ describe("a connection that ends", () => {
     expect(heard).toHaveLength(2);
   });
 
-  test("just as it is used again is replaced, and the request sent once more", async () => {
+  test("just as it is reused is replaced, and the request is repeated", async () => {
     const { call, heard } = await startUpstream((socket) => {
       if (heard.length === 2) socket.destroy();
       else socket.write(granted);
@@ -162,7 +162,7 @@ describe("a connection that ends", () => {
   });
 });
 
-test("a call that nobody waits for any more ends with the reason, and its connection with it", async () => {
+test("a call whose signal aborts rejects with the reason, and its connection ends", async () => {
   const { call, heard, sockets } = await startUpstream(() => {});
   const patience = new AbortController();
   const outcome = outcomeOf(call({ signal: patience.signal }));

@@ -79,7 +79,7 @@ async function handshake(shown: Partial<Svid>): Promise<string> {
 }
 
 describe("a caller with an X509-SVID of this mesh", () => {
-  test("is its SPIFFE ID, without a token", async () => {
+  test("has its SPIFFE ID, without a token", async () => {
     served.log.audits.length = 0;
     expect(await call(svid)).toHaveProperty("certChain");
     expect(served.log.audits).toEqual([
@@ -91,7 +91,7 @@ describe("a caller with an X509-SVID of this mesh", () => {
     expect(served.log.audits[0]).not.toHaveProperty("issuer");
   });
 
-  test("is that even when it has a token of somebody else, as in Istio's order", async () => {
+  test("has it even with another identity's token, as in Istio's order", async () => {
     served.log.audits.length = 0;
     const headers = await bearer(service(), "shop:cart");
     expect(await call(svid, {}, headers)).toHaveProperty("certChain");
@@ -106,12 +106,12 @@ describe("a caller with an X509-SVID of this mesh", () => {
     expect(await call(ztunnel, { metadata })).toMatchObject({ code: "PermissionDenied" });
   });
 
-  test("can shake hands over HTTP/1.1 as well", async () => {
+  test("can connect over HTTP/1.1 as well", async () => {
     expect(await handshake(svid)).toBe("HTTP/1.1 200 OK");
   });
 });
 
-describe("a presented certificate that is no X509-SVID of this mesh", () => {
+describe("a client certificate that is not an X509-SVID of this mesh", () => {
   const cases: readonly [string, () => Promise<Svid>][] = [
     ["of another mesh of the same name", () => obtain(other, "foo:bar")],
     ["of this mesh with another's key", async () => ({ ...svid, ...(await brokenKey()) })],
@@ -122,7 +122,7 @@ describe("a presented certificate that is no X509-SVID of this mesh", () => {
     return { keyPem: stranger.keyPem, chainPem: stranger.chainPem };
   }
 
-  test.each(cases)("ends the connection before anything is answered: %s", async (_, shown) => {
+  test.each(cases)("ends the connection before any answer: %s", async (_, shown) => {
     served.log.operations.length = 0;
     const svidShown = await shown();
     expect(await handshake(svidShown)).toBe("");
@@ -132,7 +132,7 @@ describe("a presented certificate that is no X509-SVID of this mesh", () => {
   });
 });
 
-test("a caller without a certificate goes on to its token", async () => {
+test("a caller without a certificate is authenticated by its token", async () => {
   expect(await handshake({})).toBe("HTTP/1.1 200 OK");
   expect(await call({})).toMatchObject({ code: "Unauthenticated" });
   expect(await call({}, {}, await bearer(service()))).toHaveProperty("certChain");

@@ -58,7 +58,7 @@ describe.each([
     expect(more).toEqual([]);
   });
 
-  test("does not wait for all of a larger one, which is declined once the answer is complete", async () => {
+  test("does not wait for all of a larger one, which is reset after the answer", async () => {
     const [end, ...more] = await endOfAnswer(path, contentType, 8_000_000);
     expect(end?.flags).toSatisfy((flags: number) => (flags & endStream) !== 0);
     expect(more).toMatchObject([{ type: frameType.rstStream, errorCode: 0 }]);

@@ -64,8 +64,8 @@ async function knock(port: number): Promise<string> {
   return answered.catch((error) => String(error.code)).finally(() => socket.destroy());
 }
 
-describe("a server that is told to end", () => {
-  test("finishes the call that has begun, and takes no other", async () => {
+describe("a server that ends", () => {
+  test("finishes the call under way, and accepts no other", async () => {
     const { answer, finish } = await beginCall();
     const closing = served.server.close(hangMilliseconds);
     await eventually(async () => expect(await knock(served.port)).toBe("ECONNREFUSED"));
@@ -79,7 +79,7 @@ describe("a server that is told to end", () => {
     expect(served.log.audits).toHaveLength(1);
   });
 
-  test("says so to probes while it finishes", async () => {
+  test("answers probes with NOT_SERVING while it finishes", async () => {
     const { finish } = await beginCall();
     const closing = served.server.close(hangMilliseconds);
     const check = connectHttp2(`http://127.0.0.1:${served.monitoringPort}`);
@@ -95,13 +95,13 @@ describe("a server that is told to end", () => {
     await closing;
   });
 
-  test("cuts what does not end in time", async () => {
+  test("cuts calls that do not end in time", async () => {
     const { answer } = await beginCall(grpcWeb);
     await served.server.close(100);
     await expect(answer).rejects.toThrow();
   });
 
-  test("waits for no connection without a call, over HTTP/1.1 either", async () => {
+  test("does not wait for idle connections, over HTTP/1.1 either", async () => {
     const origin = `http://127.0.0.1:${served.server.plaintextAddress?.port}`;
     expect((await fetch(`${origin}/healthz`)).status).toBe(200);
     await served.server.close(hangMilliseconds);

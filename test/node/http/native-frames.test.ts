@@ -94,12 +94,12 @@ describe.each<[string, Record<string, string>]>([
     expect(JSON.stringify(served.log.audits)).not.toContain("BEGIN");
   });
 
-  test("is refused before its message is looked at when nobody is known to call", async () => {
+  test("is refused before its message is parsed if its caller is not authenticated", async () => {
     const answer = await send(new Uint8Array(3), { ...way, authorization: "Bearer x" });
     expect(answer).toMatchObject({ status: "16", message: "request authentication failed" });
   });
 
-  test("is refused in the same words", async () => {
+  test("is refused with the same message", async () => {
     const body = grpcFrame(connectBinary.encode({ csr: "x" }));
     expect(await send(body, way)).toMatchObject({
       status: "3",
@@ -129,7 +129,7 @@ test("a deadline ends a call whose message does not come", async () => {
   expect(served.log.audits).toMatchObject([{ outcome: "refused" }]);
 });
 
-test("a fault is an internal error, and nothing more", async () => {
+test("a fault is an internal error without details", async () => {
   expect(
     await send(grpcFrame(message()), { "content-type": "application/grpc+json" }),
   ).toMatchObject({
@@ -137,7 +137,7 @@ test("a fault is an internal error, and nothing more", async () => {
   });
 });
 
-test("a method other than POST is none of gRPC's", async () => {
+test("a method other than POST is not gRPC", async () => {
   const headers = { "content-type": "application/grpc" };
   const response = await client.send(new Request(`${origin}${rpcPath}`, { headers }));
   expect(response.status).toBe(405);

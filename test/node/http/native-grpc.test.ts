@@ -51,7 +51,7 @@ afterAll(async () => {
 const isIssued = { certChain: [expect.any(String), expect.any(String)] };
 
 describe("a native gRPC call", () => {
-  test("gets a certificate, over TLS and in plaintext where that was asked for", async () => {
+  test("gets a certificate over TLS, and in plaintext if that is configured", async () => {
     const headers = { ...(await bearer(service)), clusterid: "Kubernetes" };
     const call = { csr: workload.csrPem, validityDuration: 86_400n, metadata: { CertSigner: "" } };
     expect(await client.createCertificate(call, headers)).toEqual(isIssued);
@@ -89,12 +89,12 @@ describe("a native gRPC call", () => {
     expect(service.takeAudits()).toHaveLength(1);
   });
 
-  test("to a method that nobody has is unimplemented", async () => {
+  test("to an unknown method is unimplemented", async () => {
     const path = "/istio.v1.auth.IstioCertificateService/HandleCSR";
     expect(await client.unary(path, new Uint8Array())).toMatchObject({ code: "Unimplemented" });
   });
 
-  test("that is junk is refused, and leaves the connection to others", async () => {
+  test("that is malformed is refused, and its connection serves other calls", async () => {
     const junk = new Uint8Array(64).fill(0xff);
     const outcome = await client.unary(rpcPath, junk, await bearer(service));
     expect(outcome).toMatchObject({ code: "Internal" });
@@ -117,17 +117,17 @@ describe("gRPC's health service", () => {
   const asking = (service: string) =>
     new Uint8Array([0x0a, service.length, ...new TextEncoder().encode(service)]);
 
-  test.each(["", name])("says that %j serves", async (service) => {
+  test.each(["", name])("reports that %j serves", async (service) => {
     const answer = await client.unary(path, asking(service));
     if (!(answer instanceof Uint8Array)) throw new Error(answer.code);
     expect(fromBinary(HealthCheckResponseSchema, answer).status).toBe(Status.SERVING);
   });
 
-  test("does not know a service that there is not", async () => {
+  test("does not know an unknown service", async () => {
     expect(await client.unary(path, asking("x.Y"))).toMatchObject({ code: "NotFound" });
   });
 
-  test("answers in plaintext where the server is looked after, and nothing else does there", async () => {
+  test("answers in plaintext on the monitoring port, and nothing else does there", async () => {
     const monitoring = nativeClient(served.monitoringPort, servedName);
     expect(await monitoring.unary(path, asking(""))).toBeInstanceOf(Uint8Array);
     expect(

@@ -89,7 +89,7 @@ describe("reflection", () => {
     { case: "fileByFilename", value: "../../etc/passwd" },
     { case: "allExtensionNumbersOfType", value: "no.such.Type" },
     { case: undefined },
-  ])("does not find what is not there (%#)", async (question) => {
+  ])("does not find unknown names (%#)", async (question) => {
     const [answer] = await ask(question);
     expect(answer).toMatchObject({ case: "errorResponse", value: { errorCode: 5 } });
   });

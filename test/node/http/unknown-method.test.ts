@@ -39,7 +39,7 @@ function overHttp1(port: number, method: string): Promise<unknown> {
 test.each([
   ["HTTP/1.1", overHttp1],
   ["HTTP/2", overHttp2],
-])("a method over %s that fetch does not know is the caller's fault, not ours", async (_, send) => {
+])("a method over %s that fetch does not know gets status 400", async (_, send) => {
   const { port, log } = await startSite();
   expect(await send(port, "TRACE")).toBe(400);
   expect(await send(port, "GET")).toBe(200);

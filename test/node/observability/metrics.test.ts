@@ -84,7 +84,7 @@ describe("the metrics", () => {
     expect(await seriesValue(`grpc_server_handling_seconds_count{${method}}`)).toBe(6);
   });
 
-  test("say when the root expires, and how long the authority signs", async () => {
+  test("show when the root expires, and how long the authority signs", async () => {
     const before = Date.now() / 1000;
     const expiry = await seriesValue("citadel_server_root_cert_expiry_timestamp");
     const left = await seriesValue("citadel_server_root_cert_expiry_seconds");
@@ -109,14 +109,14 @@ describe("the metrics", () => {
     await expectCallsCounted({ send, metrics }, version, { csr, headers: await bearer(service()) });
   });
 
-  test("are not for workloads", async () => {
+  test("are not served to workloads", async () => {
     const path = "/metrics";
     const outcome = await client.unary(path, new Uint8Array());
     expect(outcome).toMatchObject({ code: "Unimplemented" });
   });
 });
 
-test("a store that cannot be read leaves its gauges without a number, and all else told", async () => {
+test("an unreadable store leaves its gauges without a number, and the other metrics complete", async () => {
   const registry = createRegistry();
   const at = (): never => {
     throw new CaError({ reason: "store-unreachable" }, "the store cannot be read");

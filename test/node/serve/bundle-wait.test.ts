@@ -8,7 +8,7 @@ import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
 import { connectHttp2 } from "../../testkit/network/http2-client.ts";
 import { hangMilliseconds } from "../../testkit/time/hang-limit.ts";
 
-describe("a server that is told to end", () => {
+describe("a server that ends", () => {
   let served: ServedCa;
   let etag: string;
 
@@ -24,7 +24,7 @@ describe("a server that is told to end", () => {
   const headers = () => ({ "if-none-match": etag, prefer: "wait=300" });
   const seen = ({ status, headers }: Response) => [status, headers.get("preference-applied")];
 
-  test("answers those who wait for another bundle at once, over HTTP/1.1 and HTTP/2", async () => {
+  test("answers held requests for another bundle at once, over HTTP/1.1 and HTTP/2", async () => {
     const client = connectHttp2(`https://127.0.0.1:${served.port}`, {
       ca: await served.bundle(),
       servername: servedName,
@@ -47,7 +47,7 @@ describe("a server that is told to end", () => {
     ]);
   });
 
-  test("waits for nobody who has hung up", async () => {
+  test("does not wait for callers that hung up", async () => {
     const plaintext = `http://127.0.0.1:${served.server.plaintextAddress?.port}`;
     const caller = new AbortController();
     const { signal } = caller;
@@ -80,7 +80,7 @@ async function startHoldingSite() {
   return { origin: `http://127.0.0.1:${listener.address.port}`, begun, hungUp };
 }
 
-test("a request over HTTP/1.1 is told that its caller has hung up", async () => {
+test("the signal of an HTTP/1.1 request aborts when its caller hangs up", async () => {
   const routes = await startHoldingSite();
   const outgoing = httpRequest(`${routes.origin}/`).on("error", () => {});
   outgoing.end();
@@ -89,7 +89,7 @@ test("a request over HTTP/1.1 is told that its caller has hung up", async () => 
   await routes.hungUp;
 });
 
-test("a request over HTTP/2 is told that its stream is reset", async () => {
+test("the signal of an HTTP/2 request aborts when its stream is reset", async () => {
   const routes = await startHoldingSite();
   const client = connectHttp2(routes.origin);
   onTestFinished(() => client.session.destroy());

@@ -1,9 +1,10 @@
 import "reflect-metadata/lite";
-import { writeFile } from "node:fs/promises";
+import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { type ConnectionOptions, connect, type SecureVersion } from "node:tls";
 import { SubjectAlternativeNameExtension, X509CertificateGenerator } from "@peculiar/x509";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { certificateInFiles } from "../../../src/node/tls/serving-certificate.ts";
 import { toPem } from "../../../src/pki/encoding/pem.ts";
 import { issuers } from "../../contract/service-under-test.ts";
 import { type ServedCa, serveCa, servedName } from "../../testkit/ca/served-ca.ts";
@@ -98,7 +99,7 @@ describe("a handshake", () => {
     expect(await shakeHands({ ALPNProtocols: ["spdy/3"] })).toMatch(/ERR_SSL|ECONNRESET/);
   });
 
-  test("shows the names that a mesh expects", async () => {
+  test("shows the DNS names that a mesh expects", async () => {
     expect(await shakeHands({})).toMatchObject({
       names: "DNS:istiod.istio-system.svc, DNS:istiod.istio-system.svc.cluster.local",
     });
@@ -107,7 +108,7 @@ describe("a handshake", () => {
 });
 
 describe("a certificate in files", () => {
-  test("is shown, and shown anew when the files have changed", async () => {
+  test("is shown, and shown anew after the files change", async () => {
     const folder = await temporaryFolder();
     const TLS_CERTIFICATE_FILE = join(folder, "tls.crt");
     const TLS_KEY_FILE = join(folder, "tls.key");
@@ -125,5 +126,25 @@ describe("a certificate in files", () => {
     await place("two.test");
     await eventually(async () => expect(await shown()).toMatchObject({ names: "DNS:two.test" }));
     await server.end();
+  });
+
+  test.each<[string, (folder: string) => Promise<unknown>, RegExp]>([
+    ["is missing", async () => {}, /tls\.crt cannot be read: ENOENT$/],
+    [
+      "is a folder",
+      (folder) => mkdir(join(folder, "tls.crt")),
+      /tls\.crt is not a file of at most/,
+    ],
+    [
+      "is longer than any chain",
+      (folder) => writeFile(join(folder, "tls.crt"), "#".repeat(300_000)),
+      /tls\.crt is not a file of at most/,
+    ],
+  ])("is refused if it %s", async (_, prepare, message) => {
+    const folder = await temporaryFolder();
+    await prepare(folder);
+    await writeFile(join(folder, "tls.key"), "key");
+    const [certificate, key] = [join(folder, "tls.crt"), join(folder, "tls.key")];
+    await expect(certificateInFiles({ certificate, key })(new Date())).rejects.toThrow(message);
   });
 });
