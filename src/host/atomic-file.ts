@@ -11,7 +11,7 @@ export interface FileOwnership {
 
 /**
  * Replaces a file atomically: a reader sees the old content or the whole new content. The content
- * outlives a power failure; for the name, {@link flushFolder} sees to that.
+ * outlives a power failure, and so does the name after {@link flushFolder}.
  */
 export async function replaceFile(
   path: string,
@@ -39,7 +39,7 @@ async function writeNew(
   await file.sync();
 }
 
-/** Makes the names in a folder outlive a power failure. */
+/** Flushes the names in a folder to the disk, so that they outlive a power failure. */
 export async function flushFolder(path: string): Promise<void> {
   await using folder = await open(path, "r");
   await folder.sync();

@@ -11,7 +11,7 @@ export interface Restoring {
   readonly now: Date;
 }
 
-/** The age of a backup, what is tainted in it, and what is tainted only here: the operator decides by these. */
+/** The age of a backup, the taints in it, and the taints only here: the operator's grounds to restore it. */
 export function summarizeBackup(
   backup: OpenedBackup,
   { store, configuredTaints, now }: Restoring,
