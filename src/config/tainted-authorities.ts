@@ -12,7 +12,7 @@ const table = z.strictObject({
   root_until: z.optional(z.iso.datetime("must be an instant, such as 2027-01-31T12:00:00Z")),
 });
 
-/** An id alone is a table without more. TOML has instants of its own. */
+/** An id alone stands for a table with only that id. TOML has instants of its own. */
 const entry = z.pipe(
   z.transform((value: unknown) => (typeof value === "string" ? { id: value } : withText(value))),
   table,

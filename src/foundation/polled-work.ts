@@ -5,7 +5,7 @@ const firstPauseMilliseconds = 20;
 const longestPauseMilliseconds = 320;
 
 /**
- * Shares work on every platform: requests look whether it has ended, after pauses that grow. Workers
+ * Shares work on every platform: requests poll its end, with pauses that grow. Workers
  * cancel a request that awaits the promise of another, and may drop one in the middle of its work.
  */
 export const pollForWork =

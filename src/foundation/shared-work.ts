@@ -1,10 +1,10 @@
 import { CaError } from "./errors.ts";
 
-/** Work that one request does for all that need it at the time. */
+/** Work that one request does for all requests that need it at the same time. */
 export interface SharedWork {
   /**
-   * Does the work, or waits until the work under way has ended, well or badly. Without work of its own
-   * the request only waits. Only the request that does the work learns of a failure.
+   * Does the work, or waits until the work under way has succeeded or failed. A request without work of
+   * its own only waits. Only the request that does the work learns of a failure.
    *
    * @throws CaError `too-many-waiting` when the room is full.
    */
@@ -15,19 +15,19 @@ export interface SharedWork {
  * Shares work in the way that a platform allows: a request on Node may await the promise of another
  * request, one on Workers may not.
  *
- * @param longestMilliseconds Work under way for longer counts as lost, and the next request does it anew.
+ * @param longestMilliseconds Work under way for longer counts as lost. The next request does it again.
  */
 export type WorkSharing = (room: WaitingRoom, longestMilliseconds: number) => SharedWork;
 
-/** The places of requests that wait. */
+/** Bounds the number of requests that wait. */
 export interface WaitingRoom {
   /** @throws CaError `too-many-waiting` */
   readonly enter: () => void;
-  /** Gives the place back. Everybody who has entered leaves once. */
+  /** Gives the place back. Every request that has entered leaves once. */
   readonly leave: () => void;
 }
 
-/** @param whole A larger room of which this one is a part: who enters takes a place in both. */
+/** @param whole A larger room, of which this one is a part: each request takes a place in both. */
 export function createWaitingRoom(places: number, whole?: WaitingRoom): WaitingRoom {
   let taken = 0;
   return {

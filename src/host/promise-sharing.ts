@@ -1,14 +1,14 @@
 import { pause } from "../foundation/pause.ts";
 import type { WorkSharing } from "../foundation/shared-work.ts";
 
-/** Shares work by a promise: no request polls, and all wake in the turn in which the work ends. */
+/** Shares work by a promise: no request polls, and all of them wake as soon as the work ends. */
 export const sharePromises: WorkSharing = (room, longestMilliseconds) => {
   let underWay: Promise<void> | undefined;
 
   async function begin(work: () => Promise<void>): Promise<void> {
     const { promise: mine, resolve } = Promise.withResolvers<void>();
     const ended = new AbortController();
-    // Before the one who did the work goes on: it may join again at once.
+    // This runs before the request that did the work continues, because that may join again at once.
     const end = (): void => {
       if (underWay === mine) underWay = undefined;
       resolve();

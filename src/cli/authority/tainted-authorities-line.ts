@@ -10,8 +10,8 @@ export function printTaintedAuthorities({ isDry, mint }: Session, { id, retiresA
   );
   const line = formatTaintedAuthorities([...others, { idPrefix: id, rootUntil: retiresAt }]);
   console.log(`
-Whoever writes to the store can withhold this taint, and a backup from before does not have it. Put this
-line into the configuration, and it counts whatever the store says: in rampart.toml above all tables,
-in wrangler.toml under [vars], and then deploy.
+Anybody who can write to the store can withhold this taint, and an older backup does not have it. Put
+this line into the configuration, where it counts whatever the store says: in rampart.toml above all
+tables, in wrangler.toml under [vars]. Then deploy.
 ${line}`);
 }
