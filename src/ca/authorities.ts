@@ -40,15 +40,15 @@ export interface AuthoritiesConfiguration extends RecordOpening {
   readonly shareWork: WorkSharing;
 }
 
-/** The most requests that wait for one load. Whoever waits is in memory anyway; most are authenticated. */
+/** The most requests that wait for one load. Each is in memory anyway, and most are authenticated. */
 const maximumWaiting = 5000;
 
 /** A load that takes longer is lost: a request was dropped in the middle of it, or the store hangs. */
 const longestLoadMilliseconds = 10_000;
 
 /**
- * The store's authorities with their keys open, cached as values in this isolate: in steady state no
- * request reads the store, and when it is read, one load at a time serves all. A record that does not
+ * The store's authorities with their keys open, cached as values in this isolate. In steady state no
+ * request reads the store. One load at a time serves all requests that need one. A record that does not
  * open is logged, reported and left out; the others still count.
  */
 export function createAuthorities(configuration: AuthoritiesConfiguration): Authorities {

@@ -58,8 +58,8 @@ export function viewAt(store: OpenedStore, now: Date): AuthorityView {
 }
 
 /**
- * The root of a tainted authority may stay in the bundle until its last leaf has expired. Whoever has its
- * key must not turn that time into certificates of its successor.
+ * The authorities whose leaves are credentials: those in the bundle that were never tainted. A tainted
+ * root may stay in the bundle for a while, and a thief of its key must not get leaves of its successor.
  */
 function vouchingAt({ issuers, taints }: OpenedStore, now: Date): readonly SigningAuthority[] {
   const tainted = new Set(taints.map(({ id }) => id));
@@ -67,7 +67,7 @@ function vouchingAt({ issuers, taints }: OpenedStore, now: Date): readonly Signi
   return publishedAuthoritiesAt(authorities, now).filter(({ id }) => !tainted.has(id));
 }
 
-/** The time around `now` in which nothing changes. Requests may come with times in any order. */
+/** The interval around `now` without a change. Requests may come with times in any order. */
 function stretchAround(
   now: Date,
   changes: readonly Date[],

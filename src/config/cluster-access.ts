@@ -13,7 +13,7 @@ export interface ClusterAccessTable {
   readonly review: ReviewOrder;
   /** Whether the CA delivers its roots to the cluster. Off by default, because it takes rights to write. */
   readonly deliver_roots?: boolean | undefined;
-  /** The name of the ConfigMap with the roots, whoever delivers them. */
+  /** The name of the ConfigMap with the roots, by any way of delivery. */
   readonly config_map?: string | undefined;
 }
 

@@ -38,7 +38,7 @@ export interface NodeReachTable {
 export interface GatewayTable {
   readonly account: ServiceAccount;
   readonly dns_names: readonly string[];
-  /** What it forwards of a client: the certificate, or its name alone, as Istio's Envoy does by default. */
+  /** The part of a client's certificate that it forwards: all, or its name alone, as Istio's Envoy does. */
   readonly forwards: "certificates" | "identities";
 }
 

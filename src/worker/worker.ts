@@ -24,10 +24,10 @@ interface Isolate {
   readonly runCron: (now: Date) => Promise<void>;
 }
 
-/** What a Worker is told by its main module. */
+/** The options that the main module gives a Worker. */
 export interface WorkerOptions {
   readonly clock: () => Date;
-  /** How long it waits for issuers and API servers; a default holds without it. */
+  /** The timeout of requests to issuers and API servers; without it a default applies. */
   readonly fetchTimeoutMilliseconds?: number | undefined;
 }
 

@@ -23,7 +23,7 @@ import { malformed, parseClientCertificate } from "./client-certificate.ts";
  */
 export type VouchingAuthorities = (now: Date) => Promise<readonly SigningAuthority[]>;
 
-/** All that a client certificate is judged by. */
+/** The rules for a client certificate, and the authorities and issuers that they need. */
 export interface CertificateTrust {
   readonly trustDomain: TrustDomain;
   readonly vouchingAt: VouchingAuthorities;
@@ -32,18 +32,18 @@ export interface CertificateTrust {
 }
 
 /**
- * Proves whose a client certificate is.
+ * Finds the caller of a client certificate.
  *
- * @param der A certificate whose holder has proved to have its key; nothing else is known of it.
+ * @param der A certificate whose holder has proved to have its key. It is not verified otherwise.
  * @throws CaError `credential-rejected` (`form`, `time`, `subject`, `authority`, `namespace`),
  *   `store-unreachable`.
  */
 export type CertificateVerifier = (der: Bytes, now: Date) => Promise<Caller>;
 
 /**
- * Believes a certificate for two reasons that hold now: one of this CA's own authorities has signed it,
- * and some issuer may vouch for the account that it names. What TLS, the edge or a gateway has verified
- * before does not count: their roots are every root of the mesh.
+ * Accepts a certificate if one of this CA's own authorities has signed it, and some issuer may vouch for
+ * the account that it names, both at this instant. A verification by TLS, the edge or a gateway does not
+ * suffice, because their roots are every root of the mesh.
  */
 export function createCertificateVerifier(trust: CertificateTrust): CertificateVerifier {
   const { trustDomain, vouchingAt, issuers } = trust;

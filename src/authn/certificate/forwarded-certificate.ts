@@ -15,7 +15,7 @@ export function forwardedValue(certificatePem: string, uri: string): string {
   return `Cert="${encodeURIComponent(certificatePem)}";URI=${uri}`;
 }
 
-/** What the clients of gateways are judged by. */
+/** The rules for the clients of gateways. */
 export interface ForwardedTrust {
   readonly trustDomain: TrustDomain;
   readonly verify: CertificateVerifier;
@@ -27,7 +27,7 @@ export interface ForwardedTrust {
  * header of any other caller is ignored.
  *
  * A gateway may speak only for the namespaces that its issuer may vouch for. It forwards the certificate
- * itself, which must be a credential here too; a name alone is believed only of a gateway whose table
+ * itself, which must be a credential here too; a name alone counts only from a gateway whose table
  * says so.
  */
 export function acceptingForwardedCertificates(

@@ -34,7 +34,7 @@ export async function runGateway(
 ): Promise<RunningServer> {
   const { log, clock, pause } = serverContext;
   const { trustDomain } = configuration;
-  // Work that goes on after a failed start would keep a process alive that nobody can probe.
+  // Work that outlives a failed start would keep a process alive that no probe can reach.
   await using starting = new AsyncDisposableStack();
   const upstream = await openUpstream(configuration.upstream, configuration.upstreamRootsFile);
   const credentials = tokenInFile(configuration.tokenFile, configuration.cluster);

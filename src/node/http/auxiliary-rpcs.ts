@@ -6,16 +6,16 @@ import { addHealth } from "./health.ts";
 import { addReflection } from "./reflection.ts";
 import type { Rpc } from "./routes.ts";
 
-/** No message of these is longer than a name. */
+/** Their messages hold little more than a name. */
 const maximumOctets = 16 * 1024;
 
-/** Where streams of health and reflection are answered: they cost a caller nothing, and the server a place. */
+/** The ports that answer streams of health and reflection: a caller holds one at no cost of its own. */
 export type DiagnosticRpcs = "monitoring" | "everywhere";
 
 /** RPCs by their paths. */
 type Rpcs = readonly (readonly [string, Rpc])[];
 
-/** What tools and probes ask of any server of gRPC: whether it serves, and what. */
+/** The health checks and the reflection of gRPC, for probes and tools. */
 export interface AuxiliaryRpcs {
   readonly forCallers: Rpcs;
   readonly forMonitoring: Rpcs;

@@ -2,50 +2,50 @@ import type { Socket } from "node:net";
 import type { LimitReached, Limits } from "./limits.ts";
 import { addressOf } from "./peer-address.ts";
 
-/** A connection that counts. */
+/** An established connection. */
 export interface Connection {
   readonly socket: Socket;
   readonly address: string;
   /** Requests under way. */
   requests: number;
-  /** When the last of them ended, or the connection began. */
+  /** When the last request ended, or the connection began. */
   idleSince: number;
   /** Octets that the peer has sent. */
   readonly octetsRead: () => number;
-  /** Lets what is under way end, and takes no more. */
+  /** Takes no more requests, and lets those under way end. */
   readonly close: () => void;
 }
 
-/** What a connection has done since it was last looked at. */
-interface Seen {
+/** The traffic of a connection since the last sweep. */
+interface Traffic {
   readonly octets: number;
   requests: number;
   resets: number;
 }
 
-/** How many requests of a second a peer may take back before they are answered. */
+/** The most requests in a second that a peer may reset before they are answered. */
 const plausibleResets = 200;
 
-/** How many octets of a second are above suspicion, and how many more for each request that came in it. */
+/** The most octets that a peer may send in a second, and for each request that came in it. */
 const plausibleOctets = { aSecond: 256 * 1024, aRequest: 96 * 1024 };
 
-/** How long an address is turned away after one of its connections was cut for abuse, in milliseconds. */
+/** How long an address is refused after a connection of it was cut for abuse, in milliseconds. */
 const penaltyMilliseconds = 5_000;
 
-/** How long a connection that was told to end may take, in milliseconds. */
+/** How long a dismissed connection may take to end, in milliseconds. */
 const leaveMilliseconds = 1_000;
 
 /**
- * The established connections of one server. A newcomer that finds no room takes the place of the
- * connection that has been without a request for longest: of its own address, or, where all places are
- * taken, of the address that holds most of them.
+ * The established connections of one server, bounded in number. When its address is full, a new
+ * connection replaces the longest idle one of that address. When the server is full, it replaces the
+ * longest idle one of the address with the most connections.
  */
 export class Connections {
   readonly #limits: Limits;
   readonly #reached: LimitReached;
   readonly #clock: () => number;
   readonly #byAddress = new Map<string, Set<Connection>>();
-  readonly #seen = new WeakMap<Connection, Seen>();
+  readonly #traffic = new WeakMap<Connection, Traffic>();
   readonly #penalties = new Map<string, number>();
   #count = 0;
 
@@ -59,12 +59,12 @@ export class Connections {
     return this.#count;
   }
 
-  /** Whether the address of a new socket is turned away for what it did a moment ago. */
+  /** Whether the address of a new socket is refused, because of recent abuse. */
   isPenalized({ remoteAddress }: Socket): boolean {
     return this.#clock() < (this.#penalties.get(addressOf(remoteAddress)) ?? 0);
   }
 
-  /** @returns Whether there is room; otherwise the connection is none of the server's any more. */
+  /** @returns Whether there is room. Otherwise it destroys the connection. */
   admit(connection: Connection): boolean {
     const { connections, connections_per_address } = this.#limits;
     const own = this.#byAddress.get(connection.address);
@@ -78,25 +78,25 @@ export class Connections {
     return true;
   }
 
-  /** Closes what has been idle for too long, and cuts what only sends. */
+  /** Closes connections that have been idle for too long, and cuts those that send too much. */
   sweep(): void {
     const now = this.#clock();
     for (const [address, until] of this.#penalties)
       if (until <= now) this.#penalties.delete(address);
     for (const own of [...this.#byAddress.values()]) {
-      for (const connection of [...own]) this.#look(connection, now);
+      for (const connection of [...own]) this.#judge(connection, now);
     }
   }
 
-  #look(connection: Connection, now: number): void {
-    const { octets, requests } = this.#seen.get(connection) ?? {
+  #judge(connection: Connection, now: number): void {
+    const { octets, requests } = this.#traffic.get(connection) ?? {
       octets: 0,
       requests: 0,
       resets: 0,
     };
     const read = connection.octetsRead();
     const { aSecond, aRequest } = plausibleOctets;
-    this.#seen.set(connection, { octets: read, requests: 0, resets: 0 });
+    this.#traffic.set(connection, { octets: read, requests: 0, resets: 0 });
     if (read - octets > aSecond + aRequest * requests) {
       this.cut(connection);
       return;
@@ -105,11 +105,11 @@ export class Connections {
     if (isIdle && now - connection.idleSince > this.#limits.idle_timeout) this.#dismiss(connection);
   }
 
-  /** Counts a request, which makes room for its octets. */
+  /** Counts a request, which allows the peer more octets. */
   begin(connection: Connection): void {
     connection.requests++;
-    const seen = this.#seen.get(connection);
-    if (seen) seen.requests++;
+    const traffic = this.#traffic.get(connection);
+    if (traffic) traffic.requests++;
   }
 
   end(connection: Connection): void {
@@ -119,11 +119,11 @@ export class Connections {
 
   /** Counts a request that ended without an answer. */
   reset(connection: Connection): void {
-    const seen = this.#seen.get(connection);
-    if (seen && ++seen.resets === plausibleResets) this.cut(connection);
+    const traffic = this.#traffic.get(connection);
+    if (traffic && ++traffic.resets === plausibleResets) this.cut(connection);
   }
 
-  /** Ends a connection for what it does, and turns its address away for a while. */
+  /** Ends a connection for abuse, and refuses its address for a while. */
   cut({ socket, address }: Connection): void {
     this.#reached("abuse");
     this.#penalties.set(address, this.#clock() + penaltyMilliseconds);
@@ -134,7 +134,7 @@ export class Connections {
     const { socket, address } = connection;
     const own = this.#byAddress.get(address) ?? new Set();
     this.#byAddress.set(address, own.add(connection));
-    this.#seen.set(connection, { octets: connection.octetsRead(), requests: 0, resets: 0 });
+    this.#traffic.set(connection, { octets: connection.octetsRead(), requests: 0, resets: 0 });
     this.#count++;
     socket.once("close", () => this.#remove(connection));
   }

@@ -1,14 +1,14 @@
 import { FairQueue } from "./fair-queue.ts";
 import type { LimitReached, Limits } from "./limits.ts";
 
-/** A request and its answer, as far as their peer can hold them up. */
+/** A request and its answer, with the parts that their peer can delay. */
 export interface Exchange {
-  /** Whether the request has not arrived whole yet. */
+  /** Whether a part of the request has yet to arrive. */
   readonly isReceiving: () => boolean;
-  /** Octets of the answer that the peer has not taken yet. */
+  /** Octets of the answer that the peer has not read yet. */
   readonly unsentOctets: () => number;
   readonly abort: () => void;
-  /** Whether nobody waits for the answer any more. */
+  /** Whether the caller no longer waits for the answer. */
   readonly isGone: () => boolean;
 }
 
@@ -18,7 +18,7 @@ interface Progress {
   unsent: number;
 }
 
-/** The exchanges under way of one server: bounded in number, and each held to get on. */
+/** The exchanges under way of one server. They are bounded in number, and each must make progress. */
 export class Exchanges {
   readonly #limits: Limits;
   readonly #reached: LimitReached;
@@ -27,7 +27,7 @@ export class Exchanges {
   readonly #underWay = new Set<Progress>();
   readonly #turns: FairQueue;
 
-  /** @param isShort Whether the process holds so much memory that it takes on no more work. */
+  /** @param isShort Whether the process is so short of memory that it accepts no more work. */
   constructor(limits: Limits, reached: LimitReached, clock: () => number, isShort: () => boolean) {
     this.#limits = limits;
     this.#reached = reached;
@@ -46,7 +46,7 @@ export class Exchanges {
     return this.#underWay.size;
   }
 
-  /** @returns How to say that it is over; `undefined` where no more work is taken on. */
+  /** Counts an exchange. @returns A function that ends the count; `undefined` if there is no room. */
   begin(exchange: Exchange): (() => void) | undefined {
     const limit = this.#isShort()
       ? "memory"
@@ -63,8 +63,8 @@ export class Exchanges {
   }
 
   /**
-   * Answers a request when it is its address's turn, or not at all where nobody waits any more. A long poll
-   * takes no turn: it has places of its own.
+   * Answers a request when its address has a turn, unless the caller no longer waits. A long poll needs no
+   * turn, because long polls have a bound of their own.
    */
   answer(
     address: string,
@@ -82,7 +82,7 @@ export class Exchanges {
     });
   }
 
-  /** Ends what its peer holds up: a request that does not arrive, an answer that is not taken. */
+  /** Aborts exchanges that their peer delays: a request that does not arrive, an answer that it does not read. */
   sweep(): void {
     const now = this.#clock();
     for (const progress of this.#underWay) {
@@ -95,7 +95,7 @@ export class Exchanges {
     }
   }
 
-  /** While the answer is being made, the peer holds nothing up. */
+  /** The peer delays nothing while this process works on the answer. */
   #isHeldUp(progress: Progress): boolean {
     const { exchange, unsent: before } = progress;
     const unsent = exchange.unsentOctets();

@@ -1,4 +1,4 @@
-/** How many may be at work, and how many may wait, in all and of one address. */
+/** The most works that run at once, and that wait: in all, and of one address. */
 export interface FairLimits {
   readonly atWork: number;
   readonly atWorkPerAddress: number;
@@ -6,7 +6,7 @@ export interface FairLimits {
   readonly waitingPerAddress: number;
 }
 
-/** Begins; it calls `done` when it has ended. */
+/** Begins a piece of work, which calls `done` when it has ended. */
 export type Work = (done: () => void) => void;
 
 interface Lane {
@@ -15,8 +15,8 @@ interface Lane {
 }
 
 /**
- * Work for callers, begun turn by turn: an address has only so much of it under way and then waits for
- * its own, so that a flood from one address keeps nobody at another from a turn.
+ * Begins the work of callers, address by address in turn. An address whose bound is reached waits for its
+ * own work to end, so that its flood delays no other address.
  */
 export class FairQueue {
   readonly #limits: FairLimits;
@@ -29,7 +29,7 @@ export class FairQueue {
     this.#limits = limits;
   }
 
-  /** Begins the work now or later. @returns Whose limit is reached, where it never begins. */
+  /** Begins the work now or later. @returns The limit that is reached, if the work never begins. */
   take(address: string, work: Work): "all" | "address" | undefined {
     const { waiting, waitingPerAddress } = this.#limits;
     const lane = this.#lanes.get(address) ?? { waiting: [], atWork: 0 };
@@ -46,7 +46,7 @@ export class FairQueue {
     return undefined;
   }
 
-  /** Forgets all that waits. */
+  /** Drops all waiting work. */
   clear(): void {
     for (const lane of this.#lanes.values()) lane.waiting.length = 0;
     this.#waiting = 0;
@@ -71,7 +71,7 @@ export class FairQueue {
     });
   }
 
-  /** An address that has had a turn goes to the end. Work may be done as soon as it begins. */
+  /** An address goes to the end after its turn. Work may end while it begins, so this must not recur. */
   #next(): void {
     if (this.#isBeginning) return;
     this.#isBeginning = true;

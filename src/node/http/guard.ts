@@ -3,7 +3,7 @@ import { Connections } from "./connections.ts";
 import { Exchanges } from "./exchanges.ts";
 import type { LimitReached, Limits } from "./limits.ts";
 
-/** What stands between callers and the ports of one server. */
+/** The limits of one server, and the state by which it applies them to callers. */
 export interface Guard {
   readonly limits: Limits;
   readonly reached: LimitReached;
@@ -14,10 +14,10 @@ export interface Guard {
   readonly end: () => void;
 }
 
-/** How often connections, exchanges and the memory are looked at, in milliseconds. */
+/** The interval at which connections, exchanges and memory are checked, in milliseconds. */
 const sweepMilliseconds = 1_000;
 
-/** The part of V8's heap that may be in use before the process takes on no more work. */
+/** The part of V8's heap that may be in use before the process accepts no more work. */
 const heapShare = 0.92;
 
 const mebibyte = 1024 * 1024;

@@ -3,10 +3,10 @@ import { FairQueue } from "./fair-queue.ts";
 import type { LimitReached, Limits } from "./limits.ts";
 import { addressOf } from "./peer-address.ts";
 
-/** How many sockets may wait for their handshake, for each that may be under way. */
+/** The most sockets that wait for a handshake, for each handshake that may be under way. */
 const waitingForEach = 4;
 
-/** Begins the handshake of a socket; it calls `done` when that has ended one way or the other. */
+/** Begins the handshake of a socket, and calls `done` when it has succeeded or failed. */
 export type BeginHandshake = (socket: Socket, done: () => void) => void;
 
 /** The handshakes of one port: bounded in number, in time, and for each address. */
@@ -30,7 +30,7 @@ export class Handshakes {
     });
   }
 
-  /** Begins the handshake of a new socket now or later, or destroys it where too many wait. */
+  /** Begins the handshake of a new socket now or later, or destroys the socket if too many wait. */
   take(socket: Socket): void {
     this.#sockets.add(socket);
     socket.once("close", () => this.#sockets.delete(socket));
@@ -42,7 +42,7 @@ export class Handshakes {
     socket.destroy();
   }
 
-  /** Destroys every socket that has not shaken hands. */
+  /** Destroys every socket that has not completed its handshake. */
   close(): void {
     this.#queue.clear();
     for (const socket of this.#sockets) socket.destroy();

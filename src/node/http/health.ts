@@ -5,10 +5,10 @@ import {
   HealthCheckResponse_ServingStatus as Status,
 } from "../../gen/grpc/health/v1/health_pb.ts";
 
-/** How often a watcher's state is looked at. */
+/** The time between two reads of the state for a watcher. */
 const watchMilliseconds = 1000;
 
-/** Each holds a stream for as long as it likes. */
+/** Each watcher holds a stream for as long as it likes. */
 const maximumWatchers = 32;
 
 /**
@@ -30,11 +30,11 @@ export function addHealth(
     service: string,
     signal: AbortSignal,
   ): AsyncGenerator<{ status: Status }> {
-    let told: Status | undefined;
+    let sent: Status | undefined;
     while (!signal.aborted) {
       const status = isKnown(service) ? await statusNow() : Status.SERVICE_UNKNOWN;
-      if (status !== told) yield { status };
-      told = status;
+      if (status !== sent) yield { status };
+      sent = status;
       await pause(watchMilliseconds, signal);
     }
   }

@@ -17,21 +17,21 @@ import {
 } from "./http-exchange.ts";
 import type { Peer, Routes, StreamedRequest, StreamedResponse } from "./routes.ts";
 
-/** The silence between two requests of a connection, in milliseconds. */
+/** The longest silence between two requests of a connection, in milliseconds. */
 const keepAliveTimeout = 60_000;
 
-/** How often Node looks for requests that take too long, in milliseconds. */
+/** The interval at which Node ends requests that take too long, in milliseconds. */
 const connectionsCheckingInterval = 1_000;
 
-/** A connection of HTTP/1.1, and who is at its other end. */
+/** A connection of HTTP/1.1, and its peer. */
 export interface Http1Connection {
   readonly connection: Connection;
   readonly peer: Peer;
 }
 
 /**
- * A server of HTTP/1.1 for connections that somebody else accepts: probes, scrapers, and Connect and
- * gRPC-Web where a client has nothing newer.
+ * Creates an HTTP/1.1 server for connections that a listener accepts: probes, scrapers, and Connect and
+ * gRPC-Web of clients without HTTP/2.
  */
 export function createHttp1Server(
   routes: Routes,
@@ -59,7 +59,7 @@ export function createHttp1Server(
       }),
     );
   });
-  // It never listens, and this is what makes it look after slow requests all the same.
+  // The server never listens itself, and only this event starts its timeouts.
   server.emit("listening");
   return server;
 }
@@ -71,7 +71,7 @@ const exchangeOf = (incoming: IncomingMessage, outgoing: ServerResponse): Exchan
   isGone: () => outgoing.destroyed || outgoing.socket?.destroyed === true,
 });
 
-/** Counts a request until its answer has left. One that finds no room is told to come again. */
+/** Counts a request until its answer has left. Without room the answer is 503, and the caller retries. */
 function track(
   outgoing: ServerResponse,
   exchange: Exchange,
@@ -113,7 +113,7 @@ async function answer(
     if (answer.octets) await readOut(incoming, outgoing);
     return sendStreamed(outgoing, answer);
   }
-  // Nothing but RPCs has a use for a body.
+  // Only RPCs read a body.
   const request = new Request(`${anyOrigin}${url}`, { method, headers: header, signal });
   const response = await routes.fetch(request, peer);
   await readOut(incoming, outgoing);
@@ -121,15 +121,15 @@ async function answer(
   outgoing.end(Buffer.from(await response.arrayBuffer()));
 }
 
-/** A connection on which a request is still coming once it is answered, is good for nothing more. */
+/** Reads the rest of a request. A connection on which more is still coming cannot be reused. */
 async function readOut(incoming: IncomingMessage, outgoing: ServerResponse): Promise<void> {
   await skipRest(incoming);
   if (!incoming.readableEnded) outgoing.shouldKeepAlive = false;
 }
 
-/** The part of a request that is still to come. */
+/** The protocol and the body of a request. */
 function streamed(incoming: IncomingMessage): Pick<StreamedRequest, "httpVersion" | "body"> {
-  // Who stops reading early has an answer to send.
+  // A handler that stops reading early still has to answer.
   const body = incoming.iterator({ destroyOnReturn: false });
   return { httpVersion: incoming.httpVersion, body };
 }

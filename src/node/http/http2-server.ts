@@ -22,8 +22,8 @@ import {
 import type { Peer, Routes } from "./routes.ts";
 
 /**
- * Node's own limits. Settings, pings and empty frames beyond them end a connection; so do streams that
- * its peer resets at once, in a burst or so many each second (CVE-2023-44487).
+ * Limits that Node itself applies. Too many settings, pings or invalid frames end a connection. So do too
+ * many streams that the peer resets at once, in a burst or in each second (CVE-2023-44487).
  */
 const sessionLimits = {
   maxHeaderListPairs: 64,
@@ -39,7 +39,7 @@ const sessionLimits = {
 
 const settings = { maxHeaderListSize: 32 * 1024, enablePush: false };
 
-/** As Istio's own servers do it: a ping after this silence, in milliseconds, and so long for its answer. */
+/** In milliseconds, as in Istio's servers: the silence before a ping, and the time for its answer. */
 const pingInterval = 30_000;
 const pingTimeout = 10_000;
 
@@ -55,7 +55,7 @@ export function serveHttp2(
     ...sessionLimits,
     settings: { ...settings, maxConcurrentStreams },
   });
-  // What goes wrong with a connection is the peer's affair: it ends, and its calls with it.
+  // The peer causes an error of its connection, so it ends the connection and is not logged.
   session.on("error", () => session.destroy());
   session.on("stream", (stream, headers, _flags, rawHeaders) => {
     stream.on("error", () => stream.destroy());
@@ -80,7 +80,7 @@ const exchangeOf = (stream: ServerHttp2Stream): Exchange => ({
   isGone: () => stream.closed || stream.destroyed,
 });
 
-/** Counts a stream until it closes. One that finds no room is refused, so that its caller tries again. */
+/** Counts a stream until it closes. Without room the stream is refused, and the caller retries. */
 function track(
   stream: ServerHttp2Stream,
   exchange: Exchange,
@@ -98,12 +98,12 @@ function track(
   return over !== undefined;
 }
 
-/** A peer that is gone without a word would keep its connection for ever. */
+/** Without pings, the connection of a peer that has vanished would stay open. */
 function ping(session: ServerHttp2Session): void {
-  // It throws for a connection that is lost and has not said so yet.
+  // `ping` throws for a connection that is lost and has not emitted `close` yet.
   if (session.destroyed) return;
-  const patience = setTimeout(() => session.destroy(), pingTimeout).unref();
-  session.ping(() => clearTimeout(patience));
+  const timeout = setTimeout(() => session.destroy(), pingTimeout).unref();
+  session.ping(() => clearTimeout(timeout));
 }
 
 interface Arrival {
@@ -123,7 +123,7 @@ async function answer(routes: Routes, arrival: Arrival, peer: Peer): Promise<voi
     const request = toUniversalRequest(stream, target, headersOf(rawHeaders));
     return sendUniversalResponse(stream, await rpc({ ...request, contextValues }));
   }
-  // Nothing but RPCs has a use for a body.
+  // Only RPCs read a body.
   const { method, url } = target;
   const headers = headersOf(rawHeaders);
   const request = new Request(url, { method, headers, signal: hangUpOf(stream) });

@@ -1,7 +1,7 @@
 import * as z from "zod/mini";
 import { durationMilliseconds } from "../../foundation/duration.ts";
 
-/** How much of one process its callers may hold at once. Addresses are those of {@link addressOf}. */
+/** The most that callers may hold of one process at once. Addresses are those of {@link addressOf}. */
 export interface Limits {
   /** Established connections, in all and of one address. */
   readonly connections: number;
@@ -14,21 +14,21 @@ export interface Limits {
   /** Requests under way on one connection of HTTP/2, and in all. */
   readonly streams_per_connection: number;
   readonly streams: number;
-  /** Requests that are worked on at once, in all and of one address. Others wait for their turn. */
+  /** Requests that the process works on at once, in all and of one address. Others wait for their turn. */
   readonly requests_at_work: number;
   readonly requests_at_work_per_address: number;
-  /** Milliseconds in which a request must arrive whole, and in which an answer must get on. */
+  /** Milliseconds in which a whole request must arrive, and in which the peer must read on in an answer. */
   readonly progress_timeout: number;
   /** Milliseconds after which a connection without a request is closed. */
   readonly idle_timeout: number;
-  /** Mebibytes that the process may hold before it takes on no more work. */
+  /** Mebibytes that the process may hold before it accepts no more work. */
   readonly memory: number;
 }
 
 const count = (usual: number) =>
   z._default(z.int().check(z.minimum(1), z.maximum(1_000_000)), usual);
 
-/** A timer of Node's holds no more than 2^31 - 1 ms. */
+/** A timer of Node holds no more than 2^31 - 1 ms. */
 const duration = (usual: string) =>
   z.prefault(durationMilliseconds.check(z.minimum(100), z.maximum(2 ** 31 - 1)), usual);
 
@@ -49,17 +49,17 @@ const members = {
 
 const form = z.strictObject(members);
 
-/** The table `LIMITS`. docs/limits.md says what each member bounds. */
+/** The table `LIMITS`. docs/limits.md explains its members. */
 export const limitsTable: z.ZodMiniType<Limits, object | undefined> = z.prefault(form, {});
 
-/** What holds where the operator says nothing. */
+/** The limits of an empty table. */
 export const usualLimits: Limits = form.parse({});
 
 /** The names of the members, in the order of the table in docs/limits.md. */
 export const limitNames: readonly string[] = Object.keys(members);
 
-/** What a caller ran into: the label of the metric, and what a log line names. */
+/** The limit that a caller has reached, as the label of the metric. */
 export type Limit = keyof Limits | "abuse";
 
-/** Told of everything that is turned away. */
+/** Called for each connection or request that a limit refuses or ends. */
 export type LimitReached = (limit: Limit) => void;

@@ -15,7 +15,7 @@ import type { Peer, Routes } from "./routes.ts";
 export interface Listener {
   readonly address: AddressInfo;
   /**
-   * Accepts nothing more, lets what is under way end, and cuts what has not ended in this time.
+   * Accepts no more connections, lets the calls under way end, and cuts those that take longer than this.
    */
   readonly close: (graceMilliseconds: number) => Promise<void>;
 }
@@ -23,15 +23,15 @@ export interface Listener {
 /** A listener with TLS, whose credentials may change while it runs. */
 export interface TlsListener extends Listener {
   /**
-   * For every handshake from now on. Connections stay, but for those that a client certificate has
-   * opened when the roots change: they take no more calls, and have to be opened anew.
+   * Uses these credentials for every handshake from now on. Connections stay open. Only when the roots
+   * change, connections with a client certificate take no more calls, and their clients reconnect.
    */
   readonly replace: (credentials: ServerCredentials) => void;
 }
 
-const nobody: Peer = { clientCertificate: undefined };
+const anonymous: Peer = { clientCertificate: undefined };
 
-/** gRPC, gRPC-Web, Connect and plain HTTP over TLS on one port. */
+/** Serves gRPC, gRPC-Web, Connect and plain HTTP over TLS on one port. */
 export async function listenWithTls(
   routes: Routes,
   listen: ListenAddress,
@@ -66,7 +66,7 @@ export async function listenWithTls(
   };
 }
 
-/** The same without TLS, for the loopback interface and for networks that encrypt by themselves. */
+/** Serves the same without TLS, for the loopback interface and for networks that encrypt by themselves. */
 export async function listenInPlaintext(
   routes: Routes,
   listen: ListenAddress,
@@ -79,14 +79,14 @@ export async function listenInPlaintext(
       socket.pause();
       socket.unshift(first);
       const isHttp2 = first.toString("latin1", 0, 3) === "PRI";
-      protocols.serve(socket, isHttp2 ? "h2" : "http/1.1", nobody);
+      protocols.serve(socket, isHttp2 ? "h2" : "http/1.1", anonymous);
     });
     socket.resume();
   };
   return listening(listen, begin, protocols, guard);
 }
 
-/** The other end of a connection, which is one socket before its handshake and another one after it. */
+/** Identifies a connection, which is one socket before its handshake and another one after it. */
 const endOf = ({ remoteAddress, remotePort }: Socket): string => `${remoteAddress} ${remotePort}`;
 
 async function listening(

@@ -2,7 +2,7 @@ import { Registry } from "prom-client";
 import { createCertificatePath } from "../../transport/http/routes.ts";
 import type { Routes } from "./routes.ts";
 
-/** A site as it is shown to whoever looks after it: with metrics, and without certificates. */
+/** The routes for operators: those for callers with the metrics, and without the RPC for certificates. */
 export function createMonitoringRoutes(routes: Routes, metrics: () => Promise<string>): Routes {
   const { [createCertificatePath]: _, ...rpcs } = Object.fromEntries(routes.rpcs);
   return {

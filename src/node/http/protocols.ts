@@ -10,15 +10,15 @@ import { serveHttp2 } from "./http2-server.ts";
 import { addressOf } from "./peer-address.ts";
 import type { Peer, Routes } from "./routes.ts";
 
-/** Both versions of HTTP, for the connections of one port. */
+/** Serves both versions of HTTP on the connections of one port. */
 export interface Protocols {
   readonly serve: (socket: Socket, protocol: "http/1.1" | "h2", peer: Peer) => void;
-  /** Nobody is believed any longer for the certificate that opened a connection. */
+  /** Stops trusting the client certificates of open connections. */
   readonly forgetCertificates: () => void;
   readonly close: (graceMilliseconds: number) => Promise<void>;
 }
 
-const nobody: Peer = { clientCertificate: undefined };
+const anonymous: Peer = { clientCertificate: undefined };
 
 export function createProtocols(routes: Routes, guard: Guard): Protocols {
   const sockets = new Map<Duplex, Http1Connection>();
@@ -51,7 +51,7 @@ export function createProtocols(routes: Routes, guard: Guard): Protocols {
 
   function forgetCertificates(): void {
     for (const [socket, { connection }] of sockets)
-      sockets.set(socket, { connection, peer: nobody });
+      sockets.set(socket, { connection, peer: anonymous });
     for (const [session, { clientCertificate }] of sessions) if (clientCertificate) session.close();
   }
 

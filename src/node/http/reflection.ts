@@ -5,7 +5,7 @@ import { Code, ConnectError, type ConnectRouter } from "@connectrpc/connect";
 import { ServerReflection } from "../../gen/grpc/reflection/v1/reflection_pb.ts";
 import { ServerReflection as ServerReflectionAlpha } from "../../gen/grpc/reflection/v1alpha/reflection_pb.ts";
 
-/** What is asked, in the words of both versions of the protocol. */
+/** A question in either version of the protocol. */
 type Question =
   | {
       readonly case:
@@ -24,7 +24,7 @@ type Answer =
   | { case: "allExtensionNumbersResponse"; value: { baseTypeName: string } }
   | { case: "errorResponse"; value: { errorCode: number; errorMessage: string } };
 
-/** What can be asked of the services, indexed once. */
+/** The services and their files, indexed once. */
 interface Catalogue {
   readonly services: readonly string[];
   readonly byName: ReadonlyMap<string, DescFile>;
@@ -32,8 +32,8 @@ interface Catalogue {
 }
 
 /**
- * gRPC's server reflection, in its current version and in the one that older tools know, about these
- * services and itself.
+ * Adds gRPC's server reflection for these services and itself, in its current version and in the one of
+ * older tools.
  */
 export function addReflection(router: ConnectRouter, services: readonly DescService[]): void {
   const catalogue = catalogueOf([...services, ServerReflection, ServerReflectionAlpha]);
@@ -55,7 +55,7 @@ export function addReflection(router: ConnectRouter, services: readonly DescServ
   router.service(ServerReflectionAlpha, { serverReflectionInfo: answers });
 }
 
-/** Each holds a stream for as long as it likes. */
+/** Each client holds a stream for as long as it likes. */
 const maximumStreams = 32;
 
 /** A request in either version. */
@@ -64,7 +64,7 @@ interface Asked {
   readonly messageRequest: Question;
 }
 
-/** The same for both versions, whose messages differ in their package alone. */
+/** The answer in either version: their messages differ in their package alone. */
 function reply(
   catalogue: Catalogue,
   request: Asked,

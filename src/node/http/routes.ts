@@ -3,30 +3,30 @@ import type { EventLog } from "../../ca/audit-event.ts";
 import type { Bytes } from "../../pki/encoding/bytes.ts";
 import type { RpcResponse } from "../../transport/rpc/rpc.ts";
 
-/** Who is at the other end of a connection, as far as TLS has proved it. */
+/** The peer of a connection, as TLS has authenticated it. */
 export interface Peer {
-  /** DER of a leaf of which the chain and the possession of the key are verified. */
+  /** A leaf, DER. TLS has verified its chain, and that the peer holds its key. */
   readonly clientCertificate: Bytes | undefined;
 }
 
-/** A request on its way to an RPC. */
+/** A request to an RPC, whose body comes in chunks. */
 export type StreamedRequest = Omit<UniversalServerRequest, "body"> & {
   readonly body: AsyncIterable<Uint8Array>;
 };
 
-/** An answer on its way: whole, or in pieces. */
+/** An answer: whole, or in chunks. */
 export type StreamedResponse = UniversalServerResponse & { readonly octets?: Uint8Array };
 
-/** What answers the calls of one RPC. */
+/** Answers the calls of one RPC. */
 export type Rpc = (request: StreamedRequest) => Promise<StreamedResponse>;
 
-/** What answers the calls of a unary RPC, each answer complete before it leaves. */
+/** Answers the calls of a unary RPC. Each answer is complete before it leaves. */
 export type UnaryRpc = (request: StreamedRequest) => Promise<RpcResponse>;
 
-/** What is served: RPCs by their path, and everything else as fetch has it. */
+/** The routes of a server: RPCs by path, and a fetch handler for every other request. */
 export interface Routes {
   readonly rpcs: ReadonlyMap<string, Rpc>;
-  /** Beside those that callers have, what the monitoring port answers. */
+  /** The RPCs of the monitoring port besides those for callers. */
   readonly monitoringRpcs?: readonly (readonly [string, Rpc])[];
   readonly fetch: (request: Request, peer: Peer) => Promise<Response>;
   readonly log: EventLog;

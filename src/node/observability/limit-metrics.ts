@@ -2,7 +2,7 @@ import { Counter, Gauge, type Registry } from "prom-client";
 import type { Guard } from "../http/guard.ts";
 import type { LimitReached } from "../http/limits.ts";
 
-/** Counts what is turned away, by the limit that it ran into. */
+/** Counts the connections and requests that a limit refuses or ends. */
 export function countLimits(registry: Registry): LimitReached {
   const reached = new Counter({
     name: "rampart_limits_reached_total",
@@ -13,7 +13,7 @@ export function countLimits(registry: Registry): LimitReached {
   return (limit) => reached.inc({ limit });
 }
 
-/** How much of what is limited is in use. */
+/** Adds gauges of the connections and requests that the limits bound. */
 export function addGuardGauges(registry: Registry, { connections, exchanges }: Guard): void {
   new Gauge({
     name: "rampart_connections",

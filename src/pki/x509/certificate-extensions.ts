@@ -31,7 +31,7 @@ const names: readonly (readonly [ExtensionName, Bytes])[] = [
 export interface CertificateExtensions
   extends Readonly<Record<ExtensionName, Extension | undefined>> {
   readonly hasUnknown: boolean;
-  /** Nobody may use a certificate with a critical extension that he does not know (RFC 5280 §4.2). */
+  /** A verifier must reject a certificate with an unknown critical extension (RFC 5280 §4.2). */
   readonly hasUnknownCritical: boolean;
 }
 
