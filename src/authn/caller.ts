@@ -1,10 +1,15 @@
 import type { SpiffeId } from "../pki/spiffe-id.ts";
+import type { IdentityProof } from "../pki/x509/identity-proof.ts";
 import type { BoundAccount } from "./bound-account.ts";
 import type { TrustedIssuer } from "./trusted-issuer.ts";
 
 /** The caller of a request, as an authenticator proved it. */
 export interface Caller extends BoundAccount {
   readonly spiffeId: SpiffeId;
+  /** The last token that proved who the caller is: its own, or the one behind its certificate. */
+  readonly proof: IdentityProof;
+  /** When that token is too long ago for renewals. Absent where the token itself is the credential. */
+  readonly provedUntil?: Date | undefined;
   /** The issuer that vouches for the caller. Absent for a certificate: this CA itself signed that. */
   readonly issuer?: TrustedIssuer | undefined;
   /** The gateway that verified the caller's certificate and forwarded it. */

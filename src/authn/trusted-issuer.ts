@@ -1,3 +1,4 @@
+import type { Bytes } from "../pki/encoding/bytes.ts";
 import type { ServiceAccount } from "../pki/spiffe-id.ts";
 import type { BoundAccount } from "./bound-account.ts";
 import type { IssuerKeys } from "./token/issuer-keys.ts";
@@ -34,6 +35,10 @@ export type NodeAuthorizer = (
 export interface TrustedIssuer {
   /** The `iss` of its tokens, byte for byte. */
   readonly name: string;
+  /** The `issuerDigest` of the name, by which certificates tell who vouched for them. */
+  readonly digest: Bytes;
+  /** How long after its token a certificate suffices for a renewal, in seconds; 0 for never. */
+  readonly renewalSeconds: number;
   /** A token must name one of them. */
   readonly audiences: readonly string[];
   /** The `clusterid` that its callers may claim. */

@@ -5,6 +5,7 @@ import type { CryptoProvider } from "../pki/crypto-provider.ts";
 import { toPem } from "../pki/encoding/pem.ts";
 import { parseWorkloadSpiffeId, type SpiffeId } from "../pki/spiffe-id.ts";
 import { parseCertificateSigningRequest } from "../pki/x509/certificate-signing-request.ts";
+import type { IdentityProof } from "../pki/x509/identity-proof.ts";
 import { type Issuer, issueLeaf, issueServingCertificate } from "../pki/x509/issuer.ts";
 import { earlier, type LeafLifetimes, leafValidity, type Validity } from "../pki/x509/validity.ts";
 import type { AuditEvent } from "./audit-event.ts";
@@ -77,13 +78,13 @@ export async function issueCertificate(
   const validity = leafValidity(
     request.requestedSeconds,
     leafLifetimes,
-    usefulLife(issuer.authority),
+    usefulLife(issuer.authority, caller.provedUntil),
     now,
   );
   requireWaitingCaller(signal);
   const leaf = dnsNames
     ? await issueServingCertificate(issuer, { dnsNames, publicKey, validity })
-    : await issueLeaf(issuer, { spiffeId, publicKey, validity });
+    : await issueLeaf(issuer, { spiffeId, publicKey, validity, proof: proofFor(spiffeId, caller) });
   audit.outcome = "issued";
   audit.authority = id;
   audit.serialNumber = leaf.serialNumber;
@@ -91,10 +92,21 @@ export async function issueCertificate(
   return [toPem("CERTIFICATE", leaf.der), ...view.chainPem];
 }
 
-/** An adopted authority may outlive its root, so its schedule limits leaves as well. */
-function usefulLife({ certificate, schedule }: SigningAuthority): Validity {
+/**
+ * An adopted authority may outlive its root, so its schedule limits leaves as well. A renewal ends when
+ * the next one would be refused.
+ */
+function usefulLife(
+  { certificate, schedule }: SigningAuthority,
+  provedUntil: Date | undefined,
+): Validity {
   const { notBefore, notAfter } = certificate.toBeSigned.validity;
-  return { notBefore, notAfter: earlier(schedule.retiresAt, notAfter) };
+  const useful = earlier(schedule.retiresAt, notAfter);
+  return { notBefore, notAfter: provedUntil ? earlier(useful, provedUntil) : useful };
+}
+
+function proofFor(spiffeId: SpiffeId, { spiffeId: own, proof }: Caller): IdentityProof {
+  return spiffeId === own ? proof : { ...proof, isImpersonated: true };
 }
 
 function requireIssuer({ issuer, reasons }: AuthorityView): Issuer {

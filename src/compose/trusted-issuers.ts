@@ -24,6 +24,7 @@ import { createPodLookup } from "../kubernetes/pod-lookup.ts";
 import type { WatchPods } from "../kubernetes/pods.ts";
 import type { CryptoProvider } from "../pki/crypto-provider.ts";
 import type { ServiceAccount } from "../pki/spiffe-id.ts";
+import { issuerDigest } from "../pki/x509/identity-proof.ts";
 import { type PodsOf, watchedPods } from "./cluster-pods.ts";
 import { apiOpener, type ClusterAccess, noApi, type OpenApi } from "./cluster-reach.ts";
 
@@ -45,7 +46,7 @@ type KeyFetch = Pick<KeyFetching, "fetchJson" | "fetchTimeoutMilliseconds">;
 
 /** @throws ConfigurationError for access to a cluster that this platform cannot have. */
 export function trustedIssuers(
-  { issuers, clusterCredentials: credentials }: Configuration,
+  { issuers, renewalSeconds, clusterCredentials: credentials }: Configuration,
   { log, cryptoProvider, fetching, watchPods, shareWork }: ClusterPlatform,
 ): readonly TrustedIssuer[] {
   const access = fetching && { ...fetching, credentials, failed: clusterLog(log) };
@@ -57,7 +58,10 @@ export function trustedIssuers(
     shareWork,
     waitingRoom: createWaitingRoom(maximumWaiting),
   };
-  return issuers.map((table) => trustedIssuer(table, keys, access, podsOf));
+  return issuers.map((table) => {
+    const { renewal_limit = renewalSeconds } = table;
+    return trustedIssuer({ ...table, renewal_limit }, keys, access, podsOf);
+  });
 }
 
 function keyFetchOf(fetching: Fetching | undefined): KeyFetch {
@@ -67,7 +71,7 @@ function keyFetchOf(fetching: Fetching | undefined): KeyFetch {
 }
 
 function trustedIssuer(
-  table: IssuerTable,
+  table: IssuerTable & { readonly renewal_limit: number },
   keys: KeyFetching,
   access: ClusterAccess | undefined,
   podsOf: PodsOf | undefined,
@@ -78,6 +82,8 @@ function trustedIssuer(
   const gateways = new Map(table.gateways.map((each) => [accountName(each.account), each]));
   return {
     name: table.issuer,
+    digest: issuerDigest(table.issuer),
+    renewalSeconds: table.renewal_limit,
     audiences: table.audiences,
     cluster: table.cluster,
     clusterAliases: table.cluster_aliases,

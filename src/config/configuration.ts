@@ -21,6 +21,8 @@ export interface Configuration {
   readonly trustDomain: TrustDomain;
   readonly issuers: readonly IssuerTable[];
   readonly leafLifetimes: LeafLifetimes;
+  /** How long after its token a certificate suffices for a renewal, unless an issuer's table differs. */
+  readonly renewalSeconds: number;
   readonly authorityKey: AuthorityKey;
   readonly phaseLengths: PhaseLengths;
   readonly inceptionDate: string | undefined;
@@ -60,6 +62,7 @@ const configurationForm = z.strictObject({
   ISSUERS: issuerTables,
   DEFAULT_WORKLOAD_CERT_TTL: z.optional(durationSeconds),
   MAX_WORKLOAD_CERT_TTL: z.prefault(durationSeconds, "2160h"),
+  RENEWAL_LIMIT: z.prefault(durationSeconds, "720h"),
   AUTHORITY_KEY: z._default(authorityKey, "EC-P256"),
   AUTHORITY_LIFETIME: z.optional(durationSeconds),
   PROPAGATION_INTERVAL: z.prefault(durationSeconds, kvPropagation.usual),
@@ -104,6 +107,7 @@ export function parseConfiguration(
     trustDomain: form.TRUST_DOMAIN,
     issuers: form.ISSUERS,
     leafLifetimes,
+    renewalSeconds: form.RENEWAL_LIMIT,
     authorityKey: form.AUTHORITY_KEY,
     phaseLengths,
     inceptionDate: form.INCEPTION_DATE,

@@ -1,6 +1,7 @@
 import * as z from "zod/mini";
 import { type KeySet, parseKeySet } from "../authn/token/key-set.ts";
 import { isSafeToFetch } from "../foundation/base-url.ts";
+import { durationSeconds } from "../foundation/duration.ts";
 import { globs } from "../foundation/globs.ts";
 import { jsonText } from "../foundation/json-text.ts";
 import { parsedText, refuse } from "../foundation/parsed-text.ts";
@@ -22,6 +23,8 @@ export interface IssuerTable {
   /** Present if a token's own claims decide what a node proxy may have. */
   readonly node_reach?: NodeReachSetting | undefined;
   readonly gateways: readonly GatewayTable[];
+  /** In seconds. */
+  readonly renewal_limit?: number | undefined;
   readonly kubernetes?: ClusterAccessTable | undefined;
 }
 
@@ -110,6 +113,7 @@ const table = z
       }),
     ),
     gateways: upToSixteen(gateway),
+    renewal_limit: z.optional(durationSeconds),
     kubernetes: z.optional(clusterAccess),
   })
   .check(

@@ -5,6 +5,8 @@ export type CredentialCheck =
   | "key"
   | "signature"
   | "authority"
+  | "renewal"
+  | "impersonation"
   | "review"
   | "issuer"
   | "audience"

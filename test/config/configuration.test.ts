@@ -16,6 +16,7 @@ test("has these keys, in this order", () => {
     "ISSUERS",
     "DEFAULT_WORKLOAD_CERT_TTL",
     "MAX_WORKLOAD_CERT_TTL",
+    "RENEWAL_LIMIT",
     "AUTHORITY_KEY",
     "AUTHORITY_LIFETIME",
     "PROPAGATION_INTERVAL",
@@ -42,6 +43,7 @@ test("has a default for everything but ISSUERS and KEK", () => {
       },
     ],
     leafLifetimes: { defaultSeconds: day, maximumSeconds: 90 * day },
+    renewalSeconds: 30 * day,
     authorityKey: "EC-P256",
     phaseLengths: {
       propagationSeconds: 600,
@@ -166,6 +168,20 @@ describe("durations", () => {
     ["with a newline", "24h\n"],
   ])("may not be %s", (_, value) => {
     expectOneFault({ DEFAULT_WORKLOAD_CERT_TTL: value }, "DEFAULT_WORKLOAD_CERT_TTL");
+  });
+
+  test.each(["", "30d", "-1h", "1ms", "720"])("may not be %j for renewals", (value) => {
+    expectOneFault({ RENEWAL_LIMIT: value }, "RENEWAL_LIMIT");
+    const ISSUERS = [{ issuer, renewal_limit: value }];
+    expectOneFault({ ISSUERS }, "ISSUERS[0].renewal_limit");
+  });
+
+  test("may be nothing for renewals", () => {
+    const { renewalSeconds, issuers } = configurationOf({
+      RENEWAL_LIMIT: "0s",
+      ISSUERS: [{ issuer, renewal_limit: "90m" }],
+    });
+    expect([renewalSeconds, issuers[0]?.renewal_limit]).toEqual([0, 5400]);
   });
 
   test("may not contradict each other", () => {

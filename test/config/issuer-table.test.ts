@@ -167,6 +167,11 @@ describe("ISSUERS", () => {
       [{ issuer, gateways: [{ account: "b", dns_names: ["a.test"] }] }],
       "ISSUERS[0].gateways[0].account",
     ],
+    [
+      "a gateway that forwards something else",
+      [{ issuer, gateways: [{ account: "a/b", dns_names: ["a.test"], forwards: "names" }] }],
+      "ISSUERS[0].gateways[0].forwards",
+    ],
     ["a mistyped key", [{ issuer, audience: ["x"] }], "ISSUERS[0].audience"],
     ["a mistyped key in a text", JSON.stringify([{ issuer, jwksUri: "x" }]), "ISSUERS[0].jwksUri"],
   ])("may not be %s", (_, value, place) => {

@@ -9,6 +9,14 @@ import {
   createAuthority,
   type NewAuthority,
 } from "../../src/pki/authority/self-signed-authority.ts";
+import type { Bytes } from "../../src/pki/encoding/bytes.ts";
+import { parsePem } from "../../src/pki/encoding/pem.ts";
+import { parseCertificate } from "../../src/pki/x509/certificate.ts";
+import {
+  type IdentityProof,
+  issuerDigest,
+  readIdentityProof,
+} from "../../src/pki/x509/identity-proof.ts";
 import { addSeconds, wholeSeconds } from "../../src/pki/x509/validity.ts";
 import { clusterLocal, scheduleAfter } from "../testkit/ca/sealed-authorities.ts";
 import {
@@ -19,7 +27,7 @@ import {
 } from "../testkit/callers/tokens.ts";
 import { createWorkload } from "../testkit/callers/workload.ts";
 import type { AuditLine } from "../testkit/log/event-recorder.ts";
-import { type HeldLeaf, leafUnder } from "../testkit/pki/held-leaf.ts";
+import { type HeldLeaf, leafUnder, leafWithoutProof } from "../testkit/pki/held-leaf.ts";
 import type { Outcome } from "./rpc-calls.ts";
 
 /** A CA of one configuration on a platform. */
@@ -29,6 +37,7 @@ export interface RunningService {
     csr: string,
     shown: HeldLeaf | undefined,
     headers?: Readonly<Record<string, string>>,
+    metadata?: Readonly<Record<string, string>>,
   ) => Promise<Outcome>;
   /** Removes and returns the audit events so far. */
   readonly takeAudits: () => readonly AuditLine[];
@@ -89,8 +98,19 @@ export function describeCertificateCredentials(open: () => Promise<ConfigurableS
     await service.store.put(await sealTaint(said, clusterLocal, service.keks));
   }
 
-  const leafOf = (of: NewAuthority, account = "istio-system:istio-ingressgateway") =>
-    leafUnder(of, spiffeId(account));
+  /** A leaf of which the last token is so many seconds ago. */
+  const leafOf = (
+    of: NewAuthority,
+    account = "istio-system:istio-ingressgateway",
+    { secondsAgo = 60, issuer = cluster, isImpersonated = false } = {},
+  ) => {
+    const provedAt = addSeconds(wholeSeconds(new Date()), -secondsAgo);
+    return leafUnder(of, spiffeId(account), {
+      provedAt,
+      issuer: issuerDigest(issuer),
+      isImpersonated,
+    });
+  };
 
   async function expectRefused(running: RunningService, shown: HeldLeaf, check: string) {
     running.takeAudits();
@@ -177,8 +197,25 @@ export function describeCertificateCredentials(open: () => Promise<ConfigurableS
     test("that is removed ends the renewals of its callers", async () => {
       const leaf = await leafOf(old, workload);
       expect(await (await start()).call(csr, leaf)).toHaveProperty("certChain");
-      const other = table({ issuer: "https://other.test", namespaces: ["other"] });
-      await expectRefused(await start(other), leaf, "namespace");
+      await expectRefused(await start(table({ issuer: "https://other.test" })), leaf, "issuer");
+    });
+
+    test("ends them by another name, and has them back by the old one", async () => {
+      const leaf = await leafOf(old, workload);
+      await expectRefused(await start(table({ issuer: `${cluster}/` })), leaf, "issuer");
+      expect(await (await start()).call(csr, leaf)).toHaveProperty("certChain");
+    });
+
+    test("has no say in what another issuer has proved", async () => {
+      const other = "https://other.test";
+      const tables = [
+        table({ namespaces: ["foo"] }),
+        table({ issuer: other, namespaces: ["shop"] }),
+      ];
+      const running = await start(...tables);
+      await expectRefused(running, await leafOf(old, workload), "namespace");
+      const proved = await leafOf(old, workload, { issuer: other });
+      expect(await running.call(csr, proved)).toHaveProperty("certChain");
     });
 
     test("that is narrowed ends them for the namespaces that it has lost", async () => {
@@ -190,4 +227,100 @@ export function describeCertificateCredentials(open: () => Promise<ConfigurableS
       expect(await narrow.call(csr, await leafOf(old, "foo:bar"))).toHaveProperty("certChain");
     });
   });
+
+  describe("the time since the last token", () => {
+    const limited = (RENEWAL_LIMIT: string, ...tables: object[]) =>
+      service.start({ RENEWAL_LIMIT, ISSUERS: tables.length > 0 ? tables : [table()] });
+    const day = 24 * hour;
+
+    test("is a month at the most by default", async () => {
+      const running = await start();
+      const good = await leafOf(old, "foo:bar", { secondsAgo: 30 * day - 60 });
+      expect(await running.call(csr, good)).toHaveProperty("certChain");
+      const late = await leafOf(old, "foo:bar", { secondsAgo: 30 * day });
+      await expectRefused(running, late, "renewal");
+    });
+
+    test("has the limit of the configuration, and that of its issuer before it", async () => {
+      const other = table({ issuer: "https://other.test", renewal_limit: "10m" });
+      const running = await limited("20m", table(), other);
+      const held = (issuer: string, minutes: number) =>
+        leafOf(old, "foo:bar", { issuer, secondsAgo: 60 * minutes });
+      for (const [issuer, minutes] of [
+        [cluster, 19],
+        ["https://other.test", 9],
+      ] as const) {
+        expect(await running.call(csr, await held(issuer, minutes))).toHaveProperty("certChain");
+        await expectRefused(running, await held(issuer, minutes + 2), "renewal");
+      }
+    });
+
+    test("never suffices where the limit is 0s", async () => {
+      const running = await limited("0s");
+      await expectRefused(running, await leafOf(old, "foo:bar", { secondsAgo: 0 }), "renewal");
+    });
+
+    test("goes on from renewal to renewal, and ends the last of them", async () => {
+      const running = await limited("20m");
+      const first = await leafOf(old, "foo:bar", { secondsAgo: 15 * 60 });
+      const proof = proofOf(first.der);
+      const outcome = await running.call(csr, first);
+      const renewed = parseCertificate(derOf(outcome));
+      expect(proofOf(renewed.der)).toEqual(proof);
+      expect(renewed.toBeSigned.validity.notAfter).toEqual(addSeconds(proof.provedAt, 20 * 60));
+    });
+
+    test("begins at the notBefore of a leaf without a proof", async () => {
+      const running = await limited(
+        "1h",
+        table({ namespaces: ["shop"] }),
+        table({ issuer: "https://other.test" }),
+      );
+      const held = await leafWithoutProof(old, spiffeId("foo:bar"));
+      const { notBefore } = parseCertificate(held.der).toBeSigned.validity;
+      expect(proofOf(derOf(await running.call(csr, held)))).toEqual({
+        provedAt: notBefore,
+        issuer: issuerDigest("https://other.test"),
+        isImpersonated: false,
+      });
+      await expectRefused(await limited("29m"), held, "renewal");
+    });
+  });
+
+  test("a token proves an identity now, whatever certificate comes along", async () => {
+    const running = await start();
+    const before = wholeSeconds(new Date());
+    const token = await mintAccountToken(key, cluster, "foo:bar", new Date());
+    const held = await leafOf(old, "foo:bar", { secondsAgo: 31 * 24 * hour });
+    const outcome = await running.call(csr, held, { authorization: `Bearer ${token}` });
+    const { provedAt, ...proof } = proofOf(derOf(outcome));
+    expect(provedAt.getTime()).toBeGreaterThanOrEqual(before.getTime());
+    expect(proof).toEqual({ issuer: issuerDigest(cluster), isImpersonated: false });
+  });
+
+  test("a leaf that a node proxy has for a workload is no credential: the workload's node may change", async () => {
+    const running = await start(
+      table({ trusted_node_accounts: ["istio-system/ztunnel"], node_reach: "anywhere" }),
+    );
+    const token = await mintAccountToken(key, cluster, "istio-system:ztunnel", new Date());
+    const headers = { authorization: `Bearer ${token}` };
+    const metadata = { ImpersonatedIdentity: spiffeId("foo:bar") };
+    const outcome = await running.call(csr, undefined, headers, metadata);
+    expect(proofOf(derOf(outcome)).isImpersonated).toBe(true);
+    const held = await leafOf(old, "foo:bar", { isImpersonated: true });
+    await expectRefused(running, held, "impersonation");
+  });
+}
+
+function derOf(outcome: Outcome): Bytes {
+  const pem = "certChain" in outcome ? outcome.certChain[0] : undefined;
+  const der = parsePem(pem ?? "", ["CERTIFICATE"]);
+  if (!der) throw new Error(`no certificate: ${JSON.stringify(outcome)}`);
+  return der;
+}
+
+function proofOf(der: Bytes): IdentityProof {
+  const { identityProof } = parseCertificate(der).toBeSigned.extensions;
+  if (!identityProof) throw new Error("a leaf without a proof");
+  return readIdentityProof(identityProof);
 }

@@ -83,6 +83,8 @@ export function describeIssuedCertificates(service: () => ServiceUnderTest): voi
       ["2.5.29.14", false],
       ["2.5.29.35", false],
       ["2.5.29.17", true],
+      // The proof is Rampart's own.
+      ["1.2.840.113556.1.8000.2554.37334.28948.48899.17272.40972.14754385.3680745", false],
     ]);
   });
 

@@ -60,6 +60,7 @@ export function proxyOf(issuer: TrustedIssuer, changes: Partial<Caller> = {}): C
     spiffeId: workloadSpiffeId(trustDomain, account),
     account,
     issuer,
+    proof: { provedAt: new Date(0), issuer: issuer.digest, isImpersonated: false },
     pod: { name: "ztunnel-a", uid: "12345" },
     ...changes,
   };

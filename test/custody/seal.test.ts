@@ -11,6 +11,7 @@ import { cryptoProviders } from "../testkit/crypto-providers.ts";
 import {
   clusterLocal,
   oneDay,
+  proved,
   tenDays,
   trustDomain,
   workload,
@@ -46,7 +47,12 @@ describe.each(keys)("a sealed authority of %s", async (key) => {
 
   test("signs leaves that verify under the certificate it was made with", async () => {
     const publicKey = parseSubjectPublicKey(generateSigner("EC-P256").spki);
-    const request = { spiffeId: workload("foo", "bar"), publicKey, validity: oneDay };
+    const request = {
+      spiffeId: workload("foo", "bar"),
+      publicKey,
+      validity: oneDay,
+      proof: proved,
+    };
     const leaf = new X509Certificate((await issueLeaf(issuer, request)).der);
     const authority = new X509Certificate(made.authority.certificate.der);
     expect(leaf.verify(authority.publicKey)).toBe(true);

@@ -38,8 +38,8 @@ describe("behind an edge that believes every CA", () =>
         const worker = createWorker({ clock: () => new Date() });
         const environment = { ...env, ...values };
         return {
-          call: async (csr, leaf, headers = {}) => {
-            const request = requestOf(connectBinary, { csr }, headers);
+          call: async (csr, leaf, headers = {}, metadata = {}) => {
+            const request = requestOf(connectBinary, { csr, metadata }, headers);
             const cf = { tlsClientAuth: leaf && verdict(leaf.der) };
             const response = await worker.fetch(new Request(request, { cf }), environment);
             return outcomeOf(connectBinary, response);

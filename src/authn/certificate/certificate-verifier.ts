@@ -14,6 +14,7 @@ import type { Caller } from "../caller.ts";
 import { rejectCredential } from "../credential-rejection.ts";
 import type { TrustedIssuer } from "../trusted-issuer.ts";
 import { malformed, parseClientCertificate } from "./client-certificate.ts";
+import { standingOf } from "./standing.ts";
 
 /**
  * The authorities whose leaves are credentials at an instant: those of the mesh itself that are in the
@@ -35,25 +36,23 @@ export interface CertificateTrust {
  * Finds the caller of a client certificate.
  *
  * @param der A certificate whose holder has proved to have its key. It is not verified otherwise.
- * @throws CaError `credential-rejected` (`form`, `time`, `subject`, `authority`, `namespace`),
- *   `store-unreachable`.
+ * @throws CaError `credential-rejected` (`form`, `time`, `subject`, `authority`, and the checks of
+ *   {@link standingOf}), `store-unreachable`.
  */
 export type CertificateVerifier = (der: Bytes, now: Date) => Promise<Caller>;
 
 /**
- * Accepts a certificate if one of this CA's own authorities has signed it, and some issuer may vouch for
- * the account that it names, both at this instant. A verification by TLS, the edge or a gateway does not
- * suffice, because their roots are every root of the mesh.
+ * Accepts a certificate if one of this CA's own authorities has signed it, and the issuer whose token
+ * stands behind it may vouch for its account now and did so not long ago. A verification by TLS, the
+ * edge or a gateway does not suffice, because their roots are every root of the mesh.
  */
 export function createCertificateVerifier(trust: CertificateTrust): CertificateVerifier {
   const { trustDomain, vouchingAt, issuers } = trust;
   return async (der, now) => {
-    const { certificate, spiffeId, account } = parseClientCertificate(der, trustDomain, now);
+    const leaf = parseClientCertificate(der, trustDomain, now);
+    const { certificate, spiffeId, account } = leaf;
     await requireOwnSignature(certificate, await vouchingAt(now), trust.cryptoProvider);
-    if (!issuers.some((issuer) => issuer.mayVouchFor(account))) {
-      throw rejectCredential("namespace", "no issuer may vouch for this namespace any more");
-    }
-    return { spiffeId, account };
+    return { spiffeId, account, ...standingOf(leaf, issuers, now) };
   };
 }
 

@@ -1,6 +1,7 @@
 import type { Bytes } from "../../pki/encoding/bytes.ts";
 import { parsePem } from "../../pki/encoding/pem.ts";
 import { parseWorkloadSpiffeId, type TrustDomain, workloadSpiffeId } from "../../pki/spiffe-id.ts";
+import type { IdentityProof } from "../../pki/x509/identity-proof.ts";
 import type { Authenticator } from "../authenticator.ts";
 import type { Caller } from "../caller.ts";
 import { rejectCredential } from "../credential-rejection.ts";
@@ -63,7 +64,7 @@ async function clientOf(
 }
 
 async function provedClient(
-  { issuer, account }: Gateway,
+  { issuer, account, proof }: Gateway,
   { certificate, uri }: ForwardedClient,
   { trustDomain, verify }: ForwardedTrust,
   now: Date,
@@ -74,17 +75,18 @@ async function provedClient(
     throw rejectCredential("subject", "the forwarded URI is not the certificate's");
   }
   if (uri === undefined) throw malformed("has neither a certificate nor a URI");
-  if (issuer.mayForwardIdentities?.(account)) return namedClient(uri, trustDomain);
+  if (issuer.mayForwardIdentities?.(account)) return namedClient(uri, proof, trustDomain);
   throw rejectCredential("authority", "the gateway forwards a name without its certificate");
 }
 
-function namedClient(uri: string, trustDomain: TrustDomain): Caller {
+/** The proof of a client of which only the name is known is the gateway's own. */
+function namedClient(uri: string, proof: IdentityProof, trustDomain: TrustDomain): Caller {
   const workload = parseWorkloadSpiffeId(uri);
   if (workload?.trustDomain !== trustDomain) {
     throw rejectCredential("subject", "the forwarded certificate names no workload of this mesh");
   }
   const { account } = workload;
-  return { spiffeId: workloadSpiffeId(trustDomain, account), account };
+  return { spiffeId: workloadSpiffeId(trustDomain, account), account, proof };
 }
 
 /** The client of a gateway, as the header describes it. */

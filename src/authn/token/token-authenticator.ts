@@ -19,6 +19,6 @@ export function createTokenAuthenticator(
   return async ({ headers }, now) => {
     const token = readToken(headers.get("authorization"));
     const bearer = await proveToken(token, now);
-    return callerWithin(token.issuer, bearer, headers.get("clusterid"), trustDomain);
+    return callerWithin(token.issuer, bearer, headers.get("clusterid"), { trustDomain, now });
   };
 }

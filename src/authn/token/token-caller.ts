@@ -1,4 +1,5 @@
 import { type TrustDomain, workloadSpiffeId } from "../../pki/spiffe-id.ts";
+import { wholeSeconds } from "../../pki/x509/validity.ts";
 import type { BoundAccount } from "../bound-account.ts";
 import type { Caller } from "../caller.ts";
 import { quoted, rejectCredential } from "../credential-rejection.ts";
@@ -17,13 +18,14 @@ export function callerWithin(
   issuer: TrustedIssuer,
   { account, pod, node }: BoundAccount,
   clusterId: string | null,
-  trustDomain: TrustDomain,
+  { trustDomain, now }: { readonly trustDomain: TrustDomain; readonly now: Date },
 ): Caller {
   if (!issuer.mayVouchFor(account)) {
     throw rejectCredential("namespace", "the issuer may not vouch for this namespace");
   }
   requireCluster(clusterId, issuer);
-  return { spiffeId: workloadSpiffeId(trustDomain, account), account, issuer, pod, node };
+  const proof = { provedAt: wholeSeconds(now), issuer: issuer.digest, isImpersonated: false };
+  return { spiffeId: workloadSpiffeId(trustDomain, account), account, issuer, pod, node, proof };
 }
 
 /**

@@ -6,8 +6,9 @@ import {
 } from "../../pki/authority/signing-authority.ts";
 import { type TrustDomain, workloadSpiffeId } from "../../pki/spiffe-id.ts";
 import { webSigningKey } from "../../pki/web-crypto-provider.ts";
+import { issuerDigest } from "../../pki/x509/identity-proof.ts";
 import { createIssuer, issueLeaf, type Leaf } from "../../pki/x509/issuer.ts";
-import { leafValidity } from "../../pki/x509/validity.ts";
+import { leafValidity, wholeSeconds } from "../../pki/x509/validity.ts";
 
 /**
  * Whether a trial leaf, signed with this key, verifies under this authority. A key file may name a public
@@ -47,5 +48,6 @@ async function issueTrialLeaf(
     spiffeId: workloadSpiffeId(trustDomain, { namespace: "rampart", name: "import" }),
     publicKey: authority.publicKey,
     validity: leafValidity(1n, oneSecond, validity, now),
+    proof: { provedAt: wholeSeconds(now), issuer: issuerDigest(""), isImpersonated: false },
   });
 }

@@ -91,14 +91,29 @@ export class DerBuilder {
     const end = this.#start;
     const year = instant.getUTCFullYear();
     this.#octets[--this.#start] = zulu;
+    this.#prependDayAndTime(instant);
+    this.#prependPair(year % 100);
+    if (year >= 2050) this.#prependPair(Math.floor(year / 100));
+    this.close(year < 2050 ? Tag.utcTime : Tag.generalizedTime, end);
+  }
+
+  /** Prepends an instant as GeneralizedTime with seconds and Z, whatever its year. */
+  prependGeneralizedTime(instant: Date): void {
+    const end = this.#start;
+    const year = instant.getUTCFullYear();
+    this.#octets[--this.#start] = zulu;
+    this.#prependDayAndTime(instant);
+    this.#prependPair(year % 100);
+    this.#prependPair(Math.floor(year / 100));
+    this.close(Tag.generalizedTime, end);
+  }
+
+  #prependDayAndTime(instant: Date): void {
     this.#prependPair(instant.getUTCSeconds());
     this.#prependPair(instant.getUTCMinutes());
     this.#prependPair(instant.getUTCHours());
     this.#prependPair(instant.getUTCDate());
     this.#prependPair(instant.getUTCMonth() + 1);
-    this.#prependPair(year % 100);
-    if (year >= 2050) this.#prependPair(Math.floor(year / 100));
-    this.close(year < 2050 ? Tag.utcTime : Tag.generalizedTime, end);
   }
 
   #prependPair(number: number): void {

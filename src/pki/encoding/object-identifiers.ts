@@ -11,9 +11,10 @@ type ExtensionName =
   | "authorityKeyIdentifier"
   | "extKeyUsage";
 type AttributeName = "organizationName" | "serverAuth" | "clientAuth";
+type PrivateName = "identityProof";
 
 /** Object identifiers as whole DER elements (RFC 5280 §4.2 and Appendix A). */
-export const Oid: Readonly<Record<ExtensionName | AttributeName, Bytes>> = {
+export const Oid: Readonly<Record<ExtensionName | AttributeName | PrivateName, Bytes>> = {
   organizationName: oid("55040a"),
   subjectKeyIdentifier: oid("551d0e"),
   keyUsage: oid("551d0f"),
@@ -23,4 +24,7 @@ export const Oid: Readonly<Record<ExtensionName | AttributeName, Bytes>> = {
   extKeyUsage: oid("551d25"),
   serverAuth: oid("2b06010505070301"),
   clientAuth: oid("2b06010505070302"),
+  // 1.2.840.113556.1.8000.2554 and the UUID 91d67114-bf03-4378-a00c-e122513829e9 in seven arcs, as
+  // Microsoft gives that arc away. The UUID as one arc (2.25) is too large for Go's crypto/x509.
+  identityProof: oid("2a864886f71401be40937a82a35681e21482fe0381867882c00c8784c45181e0d369"),
 };

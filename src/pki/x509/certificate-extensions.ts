@@ -16,7 +16,8 @@ export type ExtensionName =
   | "basicConstraints"
   | "subjectKeyIdentifier"
   | "authorityKeyIdentifier"
-  | "subjectAltName";
+  | "subjectAltName"
+  | "identityProof";
 
 const names: readonly (readonly [ExtensionName, Bytes])[] = [
   ["keyUsage", Oid.keyUsage],
@@ -25,6 +26,7 @@ const names: readonly (readonly [ExtensionName, Bytes])[] = [
   ["subjectKeyIdentifier", Oid.subjectKeyIdentifier],
   ["authorityKeyIdentifier", Oid.authorityKeyIdentifier],
   ["subjectAltName", Oid.subjectAltName],
+  ["identityProof", Oid.identityProof],
 ];
 
 /** The known extensions of a certificate by name, and whether it has others. */
@@ -46,6 +48,7 @@ const nothingFound = (): Found => ({
   subjectKeyIdentifier: undefined,
   authorityKeyIdentifier: undefined,
   subjectAltName: undefined,
+  identityProof: undefined,
 });
 
 /** The extensions of a certificate of version 1, which cannot have any. */

@@ -104,12 +104,27 @@ export function readInterval(fields: DerReader): Interval {
 
 /** RFC 5280 §4.1.2.5: UTCTime until 2049, GeneralizedTime from 2050, with seconds and Z. */
 function parseTime(fields: DerReader): number {
-  const isUtcTime = fields.nextIs(Tag.utcTime);
-  const digits = fields.enter(isUtcTime ? Tag.utcTime : Tag.generalizedTime);
-  if (digits.length !== (isUtcTime ? 13 : 15)) throw notATime();
-  const writtenCentury = isUtcTime ? undefined : pairOf(digits);
+  if (!fields.nextIs(Tag.utcTime)) {
+    const instant = readGeneralizedTime(fields);
+    if (instant < year2050) throw notATime();
+    return instant;
+  }
+  const digits = fields.enter(Tag.utcTime);
+  if (digits.length !== 13) throw notATime();
   const yearOfCentury = pairOf(digits);
-  const year = 100 * (writtenCentury ?? (yearOfCentury < 50 ? 20 : 19)) + yearOfCentury;
+  return readDayAndTime((yearOfCentury < 50 ? 2000 : 1900) + yearOfCentury, digits);
+}
+
+const year2050 = Date.UTC(2050, 0);
+
+/** A GeneralizedTime with seconds and Z and without fractions, in milliseconds since 1970. */
+export function readGeneralizedTime(fields: DerReader): number {
+  const digits = fields.enter(Tag.generalizedTime);
+  if (digits.length !== 15) throw notATime();
+  return readDayAndTime(100 * pairOf(digits) + pairOf(digits), digits);
+}
+
+function readDayAndTime(year: number, digits: DerReader): number {
   const month = pairOf(digits) - 1;
   const day = pairOf(digits);
   const hour = pairOf(digits);
@@ -118,7 +133,7 @@ function parseTime(fields: DerReader): number {
   if (digits.octet() !== zulu) throw notATime();
   const isDay = month >= 0 && month < 12 && day > 0 && (day <= 28 || day <= daysIn(year, month));
   const isTime = hour < 24 && minute < 60 && second < 60;
-  if (!isDay || !isTime || (!isUtcTime && year < 2050)) throw notATime();
+  if (!isDay || !isTime) throw notATime();
   return Date.UTC(year, month, day, hour, minute, second);
 }
 

@@ -8,6 +8,7 @@ import { type Bytes, toHex } from "../encoding/bytes.ts";
 import { Tag } from "../encoding/der-reader.ts";
 import { DerBuilder } from "../encoding/der-writer.ts";
 import type { SpiffeId } from "../spiffe-id.ts";
+import type { IdentityProof } from "./identity-proof.ts";
 import { keyIdentifier } from "./key-identifier.ts";
 import { lint } from "./lint.ts";
 import type { Intent, IssuerFields } from "./linted-certificate.ts";
@@ -30,11 +31,12 @@ export interface Issuer {
   readonly fields: IssuerFields;
 }
 
-/** The content of an X509-SVID: its SPIFFE ID, its key and its validity. */
+/** The content of an X509-SVID: its SPIFFE ID, how that was proved, its key and its validity. */
 export interface LeafRequest {
   readonly spiffeId: SpiffeId;
   readonly publicKey: SubjectPublicKey;
   readonly validity: Validity;
+  readonly proof: IdentityProof;
 }
 
 /** The content of a serving certificate: its hosts, its key and its validity. */
@@ -76,7 +78,7 @@ export function createIssuer(authority: SigningAuthority, signingKey: SigningKey
  */
 export async function issueLeaf(issuer: Issuer, request: LeafRequest): Promise<Leaf> {
   const serialNumber = randomSerialNumber();
-  const { spiffeId, publicKey, validity } = request;
+  const { spiffeId, publicKey, validity, proof } = request;
   const identifier = keyIdentifier(publicKey);
   const toBeSigned = leafToBeSigned(issuer.profile, {
     spiffeId,
@@ -84,6 +86,7 @@ export async function issueLeaf(issuer: Issuer, request: LeafRequest): Promise<L
     validity,
     serialNumber,
     keyIdentifier: identifier,
+    proof,
   });
   const intent: Intent = {
     kind: "leaf",
@@ -91,6 +94,7 @@ export async function issueLeaf(issuer: Issuer, request: LeafRequest): Promise<L
     publicKey,
     keyIdentifier: identifier,
     validity,
+    proof,
     issuer: issuer.fields,
   };
   const der = await lintAndSign(toBeSigned, intent, issuer.signingKey);

@@ -1,9 +1,10 @@
-import { type Bytes, fromHexLiteral } from "../encoding/bytes.ts";
+import { type Bytes, bytesEqual, fromHexLiteral } from "../encoding/bytes.ts";
 import { DerError, Tag } from "../encoding/der-reader.ts";
 import { isWorkloadSpiffeId } from "../spiffe-id.ts";
 import type { Interval } from "./certificate.ts";
 import type { Extension, ExtensionName } from "./certificate-extensions.ts";
 import { isDnsName } from "./dns-name.ts";
+import { readIdentityProof } from "./identity-proof.ts";
 import { emptySequence, type Intent, type Linted, readLinted } from "./linted-certificate.ts";
 import type { Validity } from "./validity.ts";
 
@@ -64,6 +65,7 @@ const spiffeIdOnly: Rule = [
 ];
 
 const leaf: readonly Rule[] = [
+  ["the proof that was established, not critical", keepsIdentityProof],
   spiffeIdOnly,
   ["X509-SVID §2 a SPIFFE ID with a path", (_, i) => isWorkloadSpiffeId(i.spiffeId)],
   [
@@ -72,7 +74,13 @@ const leaf: readonly Rule[] = [
   ],
 ];
 
+const noProof: Rule = [
+  "the proof of an identity in a leaf alone",
+  (c) => c.extensions.identityProof === undefined,
+];
+
 const serving: readonly Rule[] = [
+  noProof,
   [
     "RFC 5280 §4.2.1.6 the DNS names that were decided, and no other",
     (c) => c.hasIntendedNamesOnly,
@@ -82,6 +90,7 @@ const serving: readonly Rule[] = [
 ];
 
 const authority: readonly Rule[] = [
+  noProof,
   spiffeIdOnly,
   ["RFC 5280 §4.1.2.6 subject of a CA not empty", (c) => !c.hasEmptySubject],
   ["RFC 5280 §4.2.1.9 cA", (c) => hasBasicConstraints(c, certificateAuthority)],
@@ -135,6 +144,18 @@ function keepsSubjectKeyIdentifier({ extensions }: Linted, intent: Intent): bool
   if (!extension || extension.isCritical) return false;
   const reader = extension.value.fork();
   return reader.contentIs(Tag.octetString, intent.keyIdentifier) && reader.isDone;
+}
+
+function keepsIdentityProof({ extensions }: Linted, { proof }: Intent): boolean {
+  const extension = extensions.identityProof;
+  if (!proof || !extension || extension.isCritical) return false;
+  const { provedAt, issuer, isImpersonated } = readIdentityProof(extension);
+  return (
+    provedAt.getTime() === proof.provedAt.getTime() &&
+    issuer.length === 16 &&
+    bytesEqual(issuer, proof.issuer) &&
+    isImpersonated === proof.isImpersonated
+  );
 }
 
 function keepsEncipherment(c: Linted, intent: Intent): boolean {

@@ -2,6 +2,7 @@ import { type Bytes, fromHexLiteral } from "../encoding/bytes.ts";
 import { DerError, DerReader, Tag } from "../encoding/der-reader.ts";
 import { type Interval, readInterval, version3 } from "./certificate.ts";
 import { type CertificateExtensions, readExtensions } from "./certificate-extensions.ts";
+import type { IdentityProof } from "./identity-proof.ts";
 import type { SubjectPublicKey } from "./subject-public-key.ts";
 import type { Validity } from "./validity.ts";
 
@@ -16,6 +17,8 @@ export interface Intent {
   readonly publicKey: SubjectPublicKey;
   readonly keyIdentifier: Bytes;
   readonly validity: Validity;
+  /** How the identity of a leaf was proved; no other certificate has a proof. */
+  readonly proof?: IdentityProof;
   readonly issuer: IssuerFields;
 }
 

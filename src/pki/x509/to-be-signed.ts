@@ -4,6 +4,7 @@ import { DerBuilder, derElement, derSequence, derText, derTime } from "../encodi
 import { Oid } from "../encoding/object-identifiers.ts";
 import { type SpiffeId, type TrustDomain, trustDomainSpiffeId } from "../spiffe-id.ts";
 import { version3 } from "./certificate.ts";
+import { type IdentityProof, identityProofOctets, prependIdentityProof } from "./identity-proof.ts";
 import type { SignatureAlgorithm } from "./signature-algorithm.ts";
 import type { SubjectPublicKey } from "./subject-public-key.ts";
 import type { Validity } from "./validity.ts";
@@ -17,13 +18,17 @@ export interface LeafProfile {
   readonly authorityKeyIdentifier: Bytes;
 }
 
-/** The fields that distinguish one leaf. Nothing else that a caller sends can reach it. */
+/**
+ * The fields that distinguish one leaf. Nothing else that a caller sends can reach it; the proof is what
+ * this CA itself has established.
+ */
 export interface LeafSubject {
   readonly spiffeId: SpiffeId;
   readonly publicKey: SubjectPublicKey;
   readonly keyIdentifier: Bytes;
   readonly validity: Validity;
   readonly serialNumber: Bytes;
+  readonly proof: IdentityProof;
 }
 
 const emptySequence = fromHexLiteral("3000");
@@ -79,7 +84,7 @@ export function createLeafProfile(
 
 /**
  * The TBSCertificate of an X509-SVID: an empty subject, and its SPIFFE ID as its only name. The order of
- * the extensions is istiod's (`security/pkg/pki/util/generate_cert.go`).
+ * the extensions is istiod's (`security/pkg/pki/util/generate_cert.go`), and the proof comes last.
  */
 export function leafToBeSigned(profile: LeafProfile, subject: LeafSubject): Bytes {
   const { publicKey, validity, spiffeId, serialNumber } = subject;
@@ -89,16 +94,19 @@ export function leafToBeSigned(profile: LeafProfile, subject: LeafSubject): Byte
       issuerName.length +
       authorityKeyIdentifier.length +
       spiffeId.length +
+      identityProofOctets +
       256,
   );
   // The builder writes from the last field to the first.
   const end = der.position;
+  prependIdentityProof(der, subject.proof);
+  const namesEnd = der.position;
   der.prependText(spiffeId);
-  der.close(uriName, end);
-  der.close(Tag.sequence, end);
-  der.close(Tag.octetString, end);
+  der.close(uriName, namesEnd);
+  der.close(Tag.sequence, namesEnd);
+  der.close(Tag.octetString, namesEnd);
   der.prepend(criticalSubjectAltName);
-  der.close(Tag.sequence, end);
+  der.close(Tag.sequence, namesEnd);
   der.prepend(authorityKeyIdentifier);
   const keyIdentifierEnd = der.position;
   der.prepend(subject.keyIdentifier);
@@ -135,7 +143,7 @@ const fixedRsaExtensions = concatBytes(
 );
 
 /** The fields that distinguish one serving certificate. */
-export type ServingSubject = Omit<LeafSubject, "spiffeId"> & {
+export type ServingSubject = Omit<LeafSubject, "spiffeId" | "proof"> & {
   readonly dnsNames: readonly string[];
 };
 

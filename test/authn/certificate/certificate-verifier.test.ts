@@ -6,6 +6,8 @@ import {
 } from "../../../src/authn/certificate/certificate-verifier.ts";
 import { createAuthority } from "../../../src/pki/authority/self-signed-authority.ts";
 import type { SigningAuthority } from "../../../src/pki/authority/signing-authority.ts";
+import { issuerDigest } from "../../../src/pki/x509/identity-proof.ts";
+import { addSeconds } from "../../../src/pki/x509/validity.ts";
 import { trustedIssuerWithoutKeys } from "../../testkit/callers/trusted-issuers.ts";
 import { cryptoProviders } from "../../testkit/crypto-providers.ts";
 import { clusterLocal, oneDay, tenDays } from "../../testkit/pki/certificates.ts";
@@ -55,6 +57,12 @@ describe.each(cryptoProviders)("with %s, a client certificate", (_, cryptoProvid
     expect(await verify(await leafOf({ ...signer, hash }), now)).toEqual({
       spiffeId: bar,
       account: { namespace: "foo", name: "bar" },
+      proof: {
+        provedAt: oneDay.notBefore,
+        issuer: issuerDigest("https://a.test"),
+        isImpersonated: false,
+      },
+      provedUntil: addSeconds(oneDay.notBefore, 720 * 3600),
     });
   });
 

@@ -11,9 +11,11 @@ import { createAuthority } from "../../../src/pki/authority/self-signed-authorit
 import { toPem } from "../../../src/pki/encoding/pem.ts";
 import { workloadSpiffeId } from "../../../src/pki/spiffe-id.ts";
 import { webCryptoProvider } from "../../../src/pki/web-crypto-provider.ts";
+import { issuerDigest } from "../../../src/pki/x509/identity-proof.ts";
+import { addSeconds } from "../../../src/pki/x509/validity.ts";
 import { createTokenKey } from "../../testkit/callers/tokens.ts";
 import { trustedIssuer, trustedIssuerWithoutKeys } from "../../testkit/callers/trusted-issuers.ts";
-import { clusterLocal, tenDays } from "../../testkit/pki/certificates.ts";
+import { clusterLocal, proved, tenDays } from "../../testkit/pki/certificates.ts";
 import { signClientLeaf } from "../../testkit/pki/client-leaf.ts";
 import { refusalOf } from "../../testkit/refusal.ts";
 
@@ -34,7 +36,7 @@ const issuerOfEnvoys = trustedIssuer("https://e.test", [key], {
 });
 
 function callerOf(account: typeof gateway, issuer?: TrustedIssuer): Caller {
-  return { spiffeId: workloadSpiffeId(clusterLocal, account), account, issuer };
+  return { spiffeId: workloadSpiffeId(clusterLocal, account), account, issuer, proof: proved };
 }
 
 const bar = "spiffe://cluster.local/ns/foo/sa/bar";
@@ -93,8 +95,15 @@ describe("a gateway", () => {
     ["a certificate and its URI", forwardedValue(barPem, bar)],
     ["a certificate as Envoy codes it", `Hash=ab;${asEnvoyCodes(barPem)};Subject="";URI=${bar}`],
   ])("speaks for its client with %s", async (_, header) => {
-    expect(await ofGateway(header)).toEqual(isBar);
-    expect(await ofEnvoy(header)).toEqual(isBar);
+    const { notBefore } = authority.certificate.toBeSigned.validity;
+    const proof = {
+      provedAt: notBefore,
+      issuer: issuerDigest("https://any.test"),
+      isImpersonated: false,
+    };
+    const provedUntil = addSeconds(notBefore, 720 * 3600);
+    expect(await ofGateway(header)).toEqual({ ...isBar, proof, provedUntil });
+    expect(await ofEnvoy(header)).toEqual({ ...isBar, proof, provedUntil });
   });
 
   test.each([
@@ -105,7 +114,7 @@ describe("a gateway", () => {
     ],
     ["a subject in quotation marks", `Hash=ab;Subject="CN=a,O=\\"b\\"";URI=${bar};DNS=a.test`],
   ])("speaks with %s only where its table says that a name suffices", async (_, header) => {
-    expect(await ofEnvoy(header)).toEqual(isBar);
+    expect(await ofEnvoy(header)).toEqual({ ...isBar, proof: proved });
     expect(await refusalOf(() => ofGateway(header))).toEqual({
       reason: "credential-rejected",
       check: "authority",

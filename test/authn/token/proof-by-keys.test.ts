@@ -4,6 +4,7 @@ import { createTokenAuthenticator } from "../../../src/authn/token/token-authent
 import type { TrustedIssuer } from "../../../src/authn/trusted-issuer.ts";
 import type { Refusal } from "../../../src/foundation/errors.ts";
 import { parseTrustDomain, type TrustDomain } from "../../../src/pki/spiffe-id.ts";
+import { wholeSeconds } from "../../../src/pki/x509/validity.ts";
 import {
   type Claims,
   createTokenKey,
@@ -62,6 +63,7 @@ describe("a ServiceAccount token", () => {
       issuer: issuers[0],
       pod: { name: "bar-0", uid: expect.any(String) },
       node: { name: "node-1", uid: expect.any(String) },
+      proof: { provedAt: wholeSeconds(now), issuer: issuers[0]?.digest, isImpersonated: false },
     });
     expect(caller.issuer).toBe(issuers[0]);
   });

@@ -5,7 +5,8 @@ import type { TrustedIssuer } from "../../../src/authn/trusted-issuer.ts";
 import type { Refusal } from "../../../src/foundation/errors.ts";
 import { backoffSeconds } from "../../../src/kubernetes/cluster-api.ts";
 import { parseTrustDomain, type TrustDomain } from "../../../src/pki/spiffe-id.ts";
-import { addSeconds } from "../../../src/pki/x509/validity.ts";
+import { issuerDigest } from "../../../src/pki/x509/identity-proof.ts";
+import { addSeconds, wholeSeconds } from "../../../src/pki/x509/validity.ts";
 import { createTokenKey, mintAccountToken, type TokenKey } from "../../testkit/callers/tokens.ts";
 import { trustedIssuer } from "../../testkit/callers/trusted-issuers.ts";
 import {
@@ -95,6 +96,11 @@ describe("a reviewed token, as in kube_jwt_test.go of Istio,", () => {
       issuer: expect.objectContaining({ name: issuerOf(cluster), cluster }),
       pod: { name: "example-pod-sa-0", uid: "2d5b7f6a-0f0e-4bb5-8a3f-6a0f2f3c4d21" },
       node: { name: "node-1", uid: "55d4cb0f-6a8a-4b6e-a0a6-0d3a5f6a8a11" },
+      proof: {
+        provedAt: wholeSeconds(now),
+        issuer: issuerDigest(issuerOf(cluster)),
+        isImpersonated: false,
+      },
     });
   });
 

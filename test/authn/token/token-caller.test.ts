@@ -9,6 +9,7 @@ const issuer = trustedIssuerWithoutKeys("https://a.test", {
   clusterAliases: ["west"],
   namespaces: ["team-*"],
 });
+const now = new Date("2026-11-21T12:00:00.250Z");
 const trustDomain = parseTrustDomain("cluster.local") as TrustDomain;
 const bearerIn = (namespace: string) => ({
   account: { namespace, name: "web" },
@@ -16,7 +17,7 @@ const bearerIn = (namespace: string) => ({
   node: undefined,
 });
 const callerOf = (namespace: string, clusterId: string | null) =>
-  callerWithin(issuer, bearerIn(namespace), clusterId, trustDomain);
+  callerWithin(issuer, bearerIn(namespace), clusterId, { trustDomain, now });
 const rejected = (check: string) => ({ reason: "credential-rejected", check });
 
 describe("the bearer of a proved token", () => {
@@ -27,6 +28,11 @@ describe("the bearer of a proved token", () => {
         ...bearerIn("team-a"),
         spiffeId: "spiffe://cluster.local/ns/team-a/sa/web",
         issuer,
+        proof: {
+          provedAt: new Date("2026-11-21T12:00:00.000Z"),
+          issuer: issuer.digest,
+          isImpersonated: false,
+        },
       });
     },
   );

@@ -11,7 +11,7 @@ import { type Issuer, issueLeaf } from "../../../src/pki/x509/issuer.ts";
 import { leafValidity } from "../../../src/pki/x509/validity.ts";
 import { clusterLocal, createKekRing, scheduleAfter } from "../../testkit/ca/sealed-authorities.ts";
 import { handshake, type PeerCredentials } from "../../testkit/network/tls-peer.ts";
-import { workload } from "../../testkit/pki/certificates.ts";
+import { proved, workload } from "../../testkit/pki/certificates.ts";
 import { parseCsr } from "../../testkit/pki/csr-parsing.ts";
 import {
   copyVectors,
@@ -45,6 +45,7 @@ async function obtain(issuer: Issuer, name: string): Promise<PeerCredentials> {
     spiffeId,
     publicKey: await parseCsr(csrPem),
     validity: leafValidity(0n, lifetimes, toBeSigned.validity, now),
+    proof: proved,
   });
   const { intermediates, roots } = issuer.authority;
   const pem = (certificates: readonly Uint8Array[]) =>

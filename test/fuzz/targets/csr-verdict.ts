@@ -2,7 +2,7 @@ import { X509Certificate } from "node:crypto";
 import { CaError } from "../../../src/foundation/errors.ts";
 import { issueLeaf } from "../../../src/pki/x509/issuer.ts";
 import type { SubjectPublicKey } from "../../../src/pki/x509/subject-public-key.ts";
-import { createTestIssuer, oneDay, workload } from "../../testkit/pki/certificates.ts";
+import { createTestIssuer, oneDay, proved, workload } from "../../testkit/pki/certificates.ts";
 import { parseCsr } from "../../testkit/pki/csr-parsing.ts";
 import { judgeRequest, peculiarKey } from "./csr-oracle.ts";
 import { requireThat, WrongAnswer } from "./target.ts";
@@ -48,7 +48,8 @@ async function parsedOrReason(pem: string): Promise<SubjectPublicKey | string> {
 }
 
 async function requireCertified(publicKey: SubjectPublicKey): Promise<void> {
-  const request = { spiffeId: workload("foo", "bar"), publicKey, validity: oneDay };
+  const spiffeId = workload("foo", "bar");
+  const request = { spiffeId, publicKey, validity: oneDay, proof: proved };
   const leaf = await issueLeaf(issuer, request);
   const certified = new X509Certificate(leaf.der).publicKey.export({ type: "spki", format: "der" });
   requireThat(certified.equals(publicKey.spki), "certified another public key");

@@ -29,9 +29,9 @@ describe("over TLS", () =>
         ends.push(served.end);
         const roots = await served.bundle();
         return {
-          call: async (csr, leaf, headers) => {
+          call: async (csr, leaf, headers, metadata = {}) => {
             const client = nativeClient(served.port, servedName, { roots, ...leaf });
-            const outcome = await client.createCertificate({ csr }, headers);
+            const outcome = await client.createCertificate({ csr, metadata }, headers);
             client.close();
             return outcome;
           },

@@ -9,7 +9,7 @@ import {
 import { webSigningKey } from "../../../src/pki/web-crypto-provider.ts";
 import { createIssuer, type Issuer, issueLeaf } from "../../../src/pki/x509/issuer.ts";
 import { parseSubjectPublicKey } from "../../../src/pki/x509/subject-public-key.ts";
-import { oneDay, tenDays, workload } from "../../testkit/pki/certificates.ts";
+import { oneDay, proved, tenDays, workload } from "../../testkit/pki/certificates.ts";
 import { generateSigner, signatureIdentifier } from "../../testkit/pki/csr.ts";
 import { childrenOf, elementAt, inHex, type Octets } from "../../testkit/pki/der-mutation.ts";
 
@@ -43,7 +43,9 @@ async function importedIssuer(
 }
 
 async function leafOf(issuer: Issuer): Promise<Octets> {
-  return Buffer.from((await issueLeaf(issuer, { spiffeId, publicKey, validity: oneDay })).der);
+  return Buffer.from(
+    (await issueLeaf(issuer, { spiffeId, publicKey, validity: oneDay, proof: proved })).der,
+  );
 }
 
 const extensionOids = (leaf: Octets): string[] =>
@@ -56,6 +58,8 @@ const istioOrder = [
   "0603551d0e",
   "0603551d23",
   "0603551d11",
+  // The proof comes after Istio's.
+  "06222a864886f71401be40937a82a35681e21482fe0381867882c00c8784c45181e0d369",
 ];
 
 test("an authority without a subject key identifier gives leaves without an authority key identifier", async () => {

@@ -5,6 +5,7 @@ import { issueLeaf } from "../../../src/pki/x509/issuer.ts";
 import { parseSubjectPublicKey } from "../../../src/pki/x509/subject-public-key.ts";
 import {
   createTestIssuer,
+  proved,
   schedule,
   trustDomain,
   workload,
@@ -37,7 +38,7 @@ const validities = fc
 test("node:crypto reads any SPIFFE ID and any validity from the leaf", async () => {
   await fc.assert(
     fc.asyncProperty(spiffeIds, validities, async (spiffeId, validity) => {
-      const { der } = await issueLeaf(issuer, { spiffeId, publicKey, validity });
+      const { der } = await issueLeaf(issuer, { spiffeId, publicKey, validity, proof: proved });
       const leaf = new X509Certificate(der);
       expect(leaf.subjectAltName).toBe(`URI:${spiffeId}`);
       expect(leaf.validFromDate).toEqual(validity.notBefore);
@@ -54,7 +55,7 @@ test("leaves of one authority differ in serial, validity, key identifier and nam
     const [spiffeId] = fc.sample(spiffeIds, 1);
     const [validity] = fc.sample(validities, 1);
     if (!spiffeId || !validity) throw new Error("no sample");
-    const { der } = await issueLeaf(issuer, { spiffeId, publicKey, validity });
+    const { der } = await issueLeaf(issuer, { spiffeId, publicKey, validity, proof: proved });
     const leaf = Buffer.from(der);
     const extensions = [0, 1, 2, 4].map((i) => elementAt(leaf, [0, 7, 0, i]));
     const fields = [0, 2, 3, 5, 6].map((i) => elementAt(leaf, [0, i]));
@@ -77,7 +78,7 @@ test("refuses to issue beyond the authority, or backwards, for any validity", as
         ? { notBefore: notAfter, notAfter: notBefore }
         : { notBefore, notAfter };
       const isDue = validity.notBefore < validity.notAfter && validity.notAfter <= end;
-      const issued = issueLeaf(brief, { spiffeId, publicKey, validity });
+      const issued = issueLeaf(brief, { spiffeId, publicKey, validity, proof: proved });
       if (isDue) expect(new X509Certificate((await issued).der).validToDate).toEqual(notAfter);
       else await expect(issued).rejects.toThrow();
     }),

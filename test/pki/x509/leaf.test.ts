@@ -5,7 +5,7 @@ import { describe, expect, test } from "vitest";
 import type { AuthorityKey } from "../../../src/pki/authority/self-signed-authority.ts";
 import { type Issuer, issueLeaf } from "../../../src/pki/x509/issuer.ts";
 import { parseSubjectPublicKey } from "../../../src/pki/x509/subject-public-key.ts";
-import { createTestIssuer, oneDay, workload } from "../../testkit/pki/certificates.ts";
+import { createTestIssuer, oneDay, proved, workload } from "../../testkit/pki/certificates.ts";
 import {
   buildCsr,
   csrPem,
@@ -47,7 +47,9 @@ const spiffeId = workload("foo", "bar");
 
 const issue = async (issuer: Issuer, spki: Octets): Promise<Octets> => {
   const publicKey = parseSubjectPublicKey(spki);
-  return Buffer.from((await issueLeaf(issuer, { spiffeId, publicKey, validity: oneDay })).der);
+  return Buffer.from(
+    (await issueLeaf(issuer, { spiffeId, publicKey, validity: oneDay, proof: proved })).der,
+  );
 };
 
 const keyIdentifierOf = (spki: Octets): string => {
@@ -100,6 +102,10 @@ describe.each(pairs)(
     test("has Istio's extensions, octet by octet and in Istio's order", () => {
       const keyUsage = subjectKey.startsWith("RSA") ? "030205a0" : "03020780";
       const authorityKeyIdentifier = keyIdentifierOf(Buffer.from(issuer.authority.publicKey.spki));
+      const identityProof =
+        "0622 2a864886f714 01 be40 937a 82a356 81e214 82fe03 818678 82c00c 8784c451 81e0d369";
+      const provedAt = inHex(Buffer.from("20260301123456Z"));
+      const issuerHash = createHash("sha256").update("https://a.test").digest("hex").slice(0, 32);
       const name = der(0x30, der(0x86, Buffer.from(spiffeId)));
       const extensions = [
         hex(`300e 0603551d0f 0101ff 0404 ${keyUsage}`),
@@ -108,6 +114,7 @@ describe.each(pairs)(
         hex(`301d 0603551d0e 0416 0414 ${keyIdentifierOf(spki)}`),
         hex(`301f 0603551d23 0418 3016 8014 ${authorityKeyIdentifier}`),
         der(0x30, hex("0603551d11 0101ff"), der(0x04, name)),
+        hex(`304e ${identityProof} 0428 3026 180f ${provedAt} 0410 ${issuerHash} 010100`),
       ];
       expect(inHex(elementAt(leaf, [0, 7]))).toBe(inHex(der(0xa3, der(0x30, ...extensions))));
     });
@@ -140,7 +147,7 @@ test("serial numbers are positive, of 17 octets, and distinct", async () => {
   const publicKey = parseSubjectPublicKey(subjectKeys["EC-P384"] ?? hex(""));
   const serialNumbers = new Set<string>();
   for (let i = 0; i < 100; i++) {
-    const leaf = await issueLeaf(issuer, { spiffeId, publicKey, validity: oneDay });
+    const leaf = await issueLeaf(issuer, { spiffeId, publicKey, validity: oneDay, proof: proved });
     const serialNumber = elementAt(Buffer.from(leaf.der), [0, 1]);
     expect(inHex(serialNumber)).toBe(`0211${leaf.serialNumber}`);
     expect(contentOf(serialNumber)[0]).toBe(0x01);
@@ -172,7 +179,7 @@ test("nothing of a CSR but its key reaches the leaf", async () => {
   });
   const publicKey = await parseCsr(csr.toString("pem"));
   const issuer = issuers["EC-P256"];
-  const leaf = await issueLeaf(issuer, { spiffeId, publicKey, validity: oneDay });
+  const leaf = await issueLeaf(issuer, { spiffeId, publicKey, validity: oneDay, proof: proved });
   expect(Buffer.from(leaf.der).toString("latin1")).not.toContain("evil");
   expect(new X509Certificate(leaf.der).subjectAltName).toBe(`URI:${spiffeId}`);
   expect(new x509.X509Certificate(leaf.der).extensions.map(({ type }) => type)).not.toContain(
@@ -190,6 +197,7 @@ test("two CSRs of one key with different requests give leaves that differ in not
         spiffeId,
         publicKey,
         validity: oneDay,
+        proof: proved,
       });
       return [2, 3, 4, 5, 6, 7].map((field) => inHex(elementAt(Buffer.from(leaf), [0, field])));
     }),

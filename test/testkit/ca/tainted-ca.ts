@@ -7,8 +7,9 @@ import { type OpenedStore, openStored } from "../../../src/ca/opened-store.ts";
 import { rotate } from "../../../src/ca/rotate.ts";
 import { recordTaint } from "../../../src/ca/taint.ts";
 import { createTaint, type Departure, type Taint } from "../../../src/pki/authority/taint.ts";
+import { wholeSeconds } from "../../../src/pki/x509/validity.ts";
 import { createWorkload } from "../callers/workload.ts";
-import { clusterLocal, workload } from "../pki/certificates.ts";
+import { clusterLocal, proved, workload } from "../pki/certificates.ts";
 import { type RunningCa, startCa } from "./running-ca.ts";
 
 /** The propagation interval of these CAs, in seconds, and how soon an isolate looks at its store again. */
@@ -96,6 +97,7 @@ export async function issueLeaf(
   const caller = {
     spiffeId: workload("foo", "httpbin", clusterLocal),
     account,
+    proof: { ...proved, provedAt: wholeSeconds(now()) },
   };
   const request = {
     csrPem,

@@ -3,6 +3,7 @@ import { parseKeySet } from "../../../src/authn/token/key-set.ts";
 import type { TrustedIssuer } from "../../../src/authn/trusted-issuer.ts";
 import { nameAllowList } from "../../../src/foundation/globs.ts";
 import { webCryptoProvider } from "../../../src/pki/web-crypto-provider.ts";
+import { issuerDigest } from "../../../src/pki/x509/identity-proof.ts";
 import { jwksOf, type TokenKey } from "./tokens.ts";
 
 type Rules = Partial<TrustedIssuer> & { readonly namespaces?: readonly string[] };
@@ -24,6 +25,8 @@ export function trustedIssuerWithoutKeys(name: string, rules: Rules = {}): Trust
   const mayUse = nameAllowList(namespaces);
   return {
     name,
+    digest: issuerDigest(name),
+    renewalSeconds: 720 * 3600,
     audiences: ["istio-ca"],
     cluster: "Kubernetes",
     clusterAliases: [],

@@ -15,6 +15,7 @@ import {
 } from "../../../src/pki/spiffe-id.ts";
 import { webSigningKey } from "../../../src/pki/web-crypto-provider.ts";
 import type { Certificate } from "../../../src/pki/x509/certificate.ts";
+import { type IdentityProof, issuerDigest } from "../../../src/pki/x509/identity-proof.ts";
 import { createIssuer, type Issuer } from "../../../src/pki/x509/issuer.ts";
 import type { Validity } from "../../../src/pki/x509/validity.ts";
 import { der, hex } from "./der-mutation.ts";
@@ -43,6 +44,13 @@ export const tenDays: Schedule = schedule("2026-03-01T00:00:00.000Z", "2026-03-1
 export const oneDay: Validity = {
   notBefore: new Date("2026-03-02T00:00:00.000Z"),
   notAfter: new Date("2026-03-03T00:00:00.000Z"),
+};
+
+/** A proof by a token of an issuer. */
+export const proved: IdentityProof = {
+  provedAt: new Date("2026-03-01T12:34:56.000Z"),
+  issuer: issuerDigest("https://a.test"),
+  isImpersonated: false,
 };
 
 export async function createTestIssuer(

@@ -21,6 +21,8 @@ export interface ClientLeaf {
   readonly usages?: KeyUsageFlags | undefined;
   readonly purposes?: readonly string[];
   readonly extensions?: readonly Extension[];
+  /** A fresh one, of which nobody has the private key, if absent. */
+  readonly publicKey?: CryptoKey;
   readonly notBefore?: Date;
   readonly notAfter?: Date;
 }
@@ -33,6 +35,11 @@ export interface LeafSigner {
   readonly hash?: string;
 }
 
+async function freshKey(): Promise<CryptoKey> {
+  const keys = (await crypto.subtle.generateKey(p256, false, ["sign"])) as CryptoKeyPair;
+  return keys.publicKey;
+}
+
 /** A leaf for clients that another implementation has signed, DER. */
 export async function signClientLeaf(
   { certificate, privateKey, hash = "SHA-256" }: LeafSigner,
@@ -40,7 +47,7 @@ export async function signClientLeaf(
   leaf: ClientLeaf = {},
 ): Promise<Uint8Array<ArrayBuffer>> {
   const authority = new X509Certificate(certificate);
-  const { publicKey } = (await crypto.subtle.generateKey(p256, false, ["sign"])) as CryptoKeyPair;
+  const publicKey = leaf.publicKey ?? (await freshKey());
   const identifier = authority.getExtension(SubjectKeyIdentifierExtension);
   const keyIdentifier = identifier?.keyId ?? "";
   const { names = [{ type: "url", value: spiffeId }], purposes = [clientAuth] } = leaf;

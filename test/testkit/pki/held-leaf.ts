@@ -4,9 +4,11 @@ import type { Bytes } from "../../../src/pki/encoding/bytes.ts";
 import { toPem } from "../../../src/pki/encoding/pem.ts";
 import type { SpiffeId } from "../../../src/pki/spiffe-id.ts";
 import { webSigningKey } from "../../../src/pki/web-crypto-provider.ts";
+import type { IdentityProof } from "../../../src/pki/x509/identity-proof.ts";
 import { createIssuer, issueLeaf } from "../../../src/pki/x509/issuer.ts";
 import { parseSubjectPublicKey } from "../../../src/pki/x509/subject-public-key.ts";
-import { addSeconds, wholeSeconds } from "../../../src/pki/x509/validity.ts";
+import { addSeconds, type Validity, wholeSeconds } from "../../../src/pki/x509/validity.ts";
+import { signClientLeaf } from "./client-leaf.ts";
 
 /** A leaf and its key, as its holder shows it. */
 export interface HeldLeaf {
@@ -15,25 +17,51 @@ export interface HeldLeaf {
   readonly keyPem: string;
 }
 
-/** A leaf of any name, valid for an hour around now, by somebody who has the key of an authority. */
+interface HeldKey {
+  readonly publicKey: CryptoKey;
+  readonly spki: Bytes;
+  readonly keyPem: string;
+}
+
+async function createKey(): Promise<HeldKey> {
+  const p256 = { name: "ECDSA", namedCurve: "P-256" };
+  const { publicKey, privateKey } = await crypto.subtle.generateKey(p256, true, ["sign", "verify"]);
+  const spki = new Uint8Array((await crypto.subtle.exportKey("spki", publicKey)) as ArrayBuffer);
+  const pkcs8 = (await crypto.subtle.exportKey("pkcs8", privateKey)) as ArrayBuffer;
+  return { publicKey, spki, keyPem: toPem("PRIVATE KEY", new Uint8Array(pkcs8)) };
+}
+
+/** An hour around now. */
+function hourAroundNow(): Validity {
+  const now = wholeSeconds(new Date());
+  return { notBefore: addSeconds(now, -1800), notAfter: addSeconds(now, 1800) };
+}
+
+/** A leaf of any name and any proof, by somebody who has the key of an authority. */
 export async function leafUnder(
   { authority, extractablePrivateKey }: NewAuthority,
   spiffeId: string,
+  proof: IdentityProof,
 ): Promise<HeldLeaf> {
-  const keys = await crypto.subtle.generateKey({ name: "ECDSA", namedCurve: "P-256" }, true, [
-    "sign",
-  ]);
-  const spki = new Uint8Array(await crypto.subtle.exportKey("spki", keys.publicKey));
-  const pkcs8 = new Uint8Array(await crypto.subtle.exportKey("pkcs8", keys.privateKey));
-  const signingKey = webSigningKey(
-    extractablePrivateKey,
-    signatureAlgorithmOf(authority.publicKey),
-  );
-  const now = wholeSeconds(new Date());
-  const { der } = await issueLeaf(createIssuer(authority, signingKey), {
+  const { spki, keyPem } = await createKey();
+  const algorithm = signatureAlgorithmOf(authority.publicKey);
+  const issuer = createIssuer(authority, webSigningKey(extractablePrivateKey, algorithm));
+  const { der } = await issueLeaf(issuer, {
     spiffeId: spiffeId as SpiffeId,
     publicKey: parseSubjectPublicKey(spki),
-    validity: { notBefore: addSeconds(now, -1800), notAfter: addSeconds(now, 1800) },
+    validity: hourAroundNow(),
+    proof,
   });
-  return { der, chainPem: toPem("CERTIFICATE", der), keyPem: toPem("PRIVATE KEY", pkcs8) };
+  return { der, chainPem: toPem("CERTIFICATE", der), keyPem };
+}
+
+/** A leaf as istiod signs it, without a proof. */
+export async function leafWithoutProof(
+  { authority, extractablePrivateKey }: NewAuthority,
+  spiffeId: string,
+): Promise<HeldLeaf> {
+  const { publicKey, keyPem } = await createKey();
+  const signer = { certificate: authority.certificate.der, privateKey: extractablePrivateKey };
+  const der = await signClientLeaf(signer, spiffeId, { ...hourAroundNow(), publicKey });
+  return { der, chainPem: toPem("CERTIFICATE", der), keyPem };
 }

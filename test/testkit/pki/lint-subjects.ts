@@ -2,7 +2,14 @@ import { createAuthority } from "../../../src/pki/authority/self-signed-authorit
 import { issueLeaf, issueServingCertificate } from "../../../src/pki/x509/issuer.ts";
 import type { Intent } from "../../../src/pki/x509/linted-certificate.ts";
 import { parseSubjectPublicKey } from "../../../src/pki/x509/subject-public-key.ts";
-import { clusterLocal, createTestIssuer, oneDay, tenDays, workload } from "./certificates.ts";
+import {
+  clusterLocal,
+  createTestIssuer,
+  oneDay,
+  proved,
+  tenDays,
+  workload,
+} from "./certificates.ts";
 import { generateSigner, type SignerKind, signatureIdentifier } from "./csr.ts";
 import { contentOf, elementAt, type Octets } from "./der-mutation.ts";
 
@@ -16,7 +23,7 @@ const issuer = await createTestIssuer();
 
 async function leafFor(kind: SignerKind): Promise<Subject> {
   const publicKey = parseSubjectPublicKey(generateSigner(kind).spki);
-  const request = { spiffeId: workload("foo", "bar"), publicKey, validity: oneDay };
+  const request = { spiffeId: workload("foo", "bar"), publicKey, validity: oneDay, proof: proved };
   const leaf = Buffer.from((await issueLeaf(issuer, request)).der);
   const authority = Buffer.from(issuer.authority.certificate.der);
   const keyIdentifier = elementAt(authority, [0, 7, 0, 2, 1, 0]);

@@ -22,8 +22,8 @@ describe("in process", () =>
         const shown = new WeakMap<Request, HeldLeaf>();
         const app = createRoutes(certificateAuthority, (request) => shown.get(request)?.der);
         return {
-          call: async (csr, leaf, headers = {}) => {
-            const request = requestOf(connectBinary, { csr }, headers);
+          call: async (csr, leaf, headers = {}, metadata = {}) => {
+            const request = requestOf(connectBinary, { csr, metadata }, headers);
             if (leaf) shown.set(request, leaf);
             return outcomeOf(connectBinary, await app.fetch(request));
           },

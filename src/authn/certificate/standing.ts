@@ -1,0 +1,61 @@
+import { bytesEqual } from "../../pki/encoding/bytes.ts";
+import { type IdentityProof, readIdentityProof } from "../../pki/x509/identity-proof.ts";
+import { addSeconds } from "../../pki/x509/validity.ts";
+import { rejectCredential } from "../credential-rejection.ts";
+import type { TrustedIssuer } from "../trusted-issuer.ts";
+import { type ClientCertificate, malformed } from "./client-certificate.ts";
+
+/** Why the identity of a certificate still stands, and until when. */
+export interface Standing {
+  readonly proof: IdentityProof;
+  readonly provedUntil: Date;
+}
+
+/**
+ * What stands behind a certificate that an own authority has signed: the last token for its identity.
+ * The token's issuer must still be configured, vouch for the account now, and have proved it within its
+ * renewal limit.
+ *
+ * A certificate without a proof is older than proofs, or istiod's. It counts as proved at its notBefore,
+ * by the first issuer that may vouch for it.
+ *
+ * @throws CaError `credential-rejected` (`form`, `impersonation`, `issuer`, `namespace`, `renewal`).
+ */
+export function standingOf(
+  { certificate, account }: ClientCertificate,
+  issuers: readonly TrustedIssuer[],
+  now: Date,
+): Standing {
+  const { extensions, validity } = certificate.toBeSigned;
+  const proof = extensions.identityProof && parseProof(extensions.identityProof);
+  if (proof?.isImpersonated) {
+    throw rejectCredential("impersonation", "a node proxy's token stands behind the certificate");
+  }
+  const named = proof ? issuers.filter(({ digest }) => bytesEqual(digest, proof.issuer)) : issuers;
+  if (named.length === 0) {
+    throw rejectCredential(
+      "issuer",
+      "the issuer behind the certificate is not configured any more",
+    );
+  }
+  const vouching = named.filter((issuer) => issuer.mayVouchFor(account));
+  if (vouching.length === 0) {
+    throw rejectCredential("namespace", "no issuer may vouch for this namespace any more");
+  }
+  const provedAt = proof?.provedAt ?? validity.notBefore;
+  for (const { digest, renewalSeconds } of vouching) {
+    const provedUntil = addSeconds(provedAt, renewalSeconds);
+    if (now < provedUntil) {
+      return { proof: proof ?? { provedAt, issuer: digest, isImpersonated: false }, provedUntil };
+    }
+  }
+  throw rejectCredential("renewal", "the last token for this identity is too long ago");
+}
+
+function parseProof(extension: Parameters<typeof readIdentityProof>[0]): IdentityProof {
+  try {
+    return readIdentityProof(extension);
+  } catch (error) {
+    throw malformed(error);
+  }
+}

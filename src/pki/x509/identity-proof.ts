@@ -1,0 +1,69 @@
+import { sha256 } from "@noble/hashes/sha2.js";
+import { type Bytes, fromHexLiteral } from "../encoding/bytes.ts";
+import { type DerReader, Tag } from "../encoding/der-reader.ts";
+import type { DerBuilder } from "../encoding/der-writer.ts";
+import { Oid } from "../encoding/object-identifiers.ts";
+import { readGeneralizedTime } from "./certificate.ts";
+import type { Extension } from "./certificate-extensions.ts";
+
+/**
+ * How this CA last established an identity by a token. Every X509-SVID carries it in a private extension,
+ * and a renewal by the certificate copies it, so that a chain of renewals knows its beginning:
+ *
+ *     SEQUENCE { provedAt GeneralizedTime, issuer OCTET STRING (SIZE (16)), isImpersonated BOOLEAN }
+ */
+export interface IdentityProof {
+  /** In whole seconds. */
+  readonly provedAt: Date;
+  /** The {@link issuerDigest} of the token's issuer. */
+  readonly issuer: Bytes;
+  /** Whether the token was a node proxy's, which named a workload on its node. */
+  readonly isImpersonated: boolean;
+}
+
+/**
+ * The first 16 octets of the SHA-256 of an issuer's name. Everybody can read a certificate, and the name
+ * may be an internal URL; a digest of a name that can be guessed is no secret either.
+ */
+export function issuerDigest(name: string): Bytes {
+  return sha256(new TextEncoder().encode(name)).slice(0, 16);
+}
+
+const asn1True = fromHexLiteral("0101ff");
+const asn1False = fromHexLiteral("010100");
+
+/** Octets of the whole extension, whatever it says. */
+export const identityProofOctets = 80;
+
+/** Prepends the whole extension, not critical. */
+export function prependIdentityProof(der: DerBuilder, proof: IdentityProof): void {
+  const end = der.position;
+  der.prepend(proof.isImpersonated ? asn1True : asn1False);
+  const issuerEnd = der.position;
+  der.prepend(proof.issuer);
+  der.close(Tag.octetString, issuerEnd);
+  der.prependGeneralizedTime(proof.provedAt);
+  der.close(Tag.sequence, end);
+  der.close(Tag.octetString, end);
+  der.prepend(Oid.identityProof);
+  der.close(Tag.sequence, end);
+}
+
+/** @throws DerError for another content than {@link IdentityProof} gives. */
+export function readIdentityProof({ value }: Extension): IdentityProof {
+  const reader = value.fork();
+  const fields = reader.enter(Tag.sequence);
+  reader.finish();
+  const provedAt = new Date(readGeneralizedTime(fields));
+  const issuer = fields.content(Tag.octetString);
+  const isImpersonated = readBoolean(fields);
+  fields.finish();
+  return { provedAt, issuer, isImpersonated };
+}
+
+/** X.690 §11.1: DER has one octet for TRUE. */
+function readBoolean(fields: DerReader): boolean {
+  const isTrue = fields.isAt(asn1True);
+  fields.literal(isTrue ? asn1True : asn1False);
+  return isTrue;
+}
