@@ -45,7 +45,7 @@ async function leafOf({ keys }: { keys: CryptoKeyPair }, issuer: string) {
   return { key: KeyObject.from(own.privateKey), pem: `${certificate.toString("pem")}\n` };
 }
 
-test("shows what a certificate says, and every root of its trust bundle", async () => {
+test("shows the fields of a certificate, and every root of its trust bundle", async () => {
   const [signing, other] = [await root("O=td"), await root("O=next")];
   const leaf = await leafOf(signing, "O=td");
   const report = certificateReport([leaf.pem, other.pem + signing.pem], leaf.key);

@@ -5,10 +5,10 @@ import { createWorkloadKey } from "../../dev/certificate-request.ts";
 
 const derOf = (pem: string) => Buffer.from(pem.replace(/-----[^-]+-----|\s/g, ""), "base64");
 
-/** Where its point ends and its signature starts: the same in every P-256 CSR for one identity. */
+/** The end of the point and the start of the signature, which all P-256 CSRs for one identity share. */
 const [pointAt, pointEnd, signatureAt] = [49, 114, 197];
 
-test("makes the CSR that pilot-agent makes, but for key and signature", async () => {
+test("makes the CSR of pilot-agent, with another key and signature", async () => {
   const vector = new URL("../vectors/csr/pilot-agent-p256.pem", import.meta.url);
   const expected = derOf(await readFile(vector, "utf8"));
   const { csrPem, privateKey } = await createWorkloadKey("spiffe://cluster.local/ns/foo/sa/bar");
@@ -19,7 +19,7 @@ test("makes the CSR that pilot-agent makes, but for key and signature", async ()
   expect(der.subarray(pointEnd, signatureAt)).toEqual(expected.subarray(pointEnd, signatureAt));
 });
 
-test("makes another key every time", async () => {
+test("makes a new key each time", async () => {
   const spiffeId = "spiffe://cluster.local/ns/foo/sa/bar";
   const [one, other] = await Promise.all([
     createWorkloadKey(spiffeId),

@@ -29,7 +29,7 @@ const httpbin = {
   expirationSeconds: 600,
 };
 
-test("mints tokens that verify under the keys that OIDC discovery leads to", async () => {
+test("mints tokens that verify under the keys of its OIDC discovery", async () => {
   const { issuer, mintToken } = await startCluster();
   const discovery = await fetch(`${issuer}/.well-known/openid-configuration`);
   const document = (await discovery.json()) as { issuer: string; jwks_uri: string };
@@ -61,7 +61,7 @@ test("publishes nothing but the public half of its key", async () => {
   });
 });
 
-test("shapes a token as a kubelet's projected one", async () => {
+test("mints tokens in the form of a kubelet's projected tokens", async () => {
   const cluster = await startCluster();
   const token = await tokenOf(cluster, "namespace=foo&serviceaccount=httpbin");
   expect(decodeProtectedHeader(token)).toEqual({ alg: "RS256", kid: expect.any(String) });
@@ -84,7 +84,7 @@ test("shapes a token as a kubelet's projected one", async () => {
   });
 });
 
-test("keeps its key and its objects' uids over a restart, in a file for its owner alone", async () => {
+test("keeps its key and its objects' uids over a restart, in a file that only its owner can read", async () => {
   const folder = await temporaryFolder();
   const first = await startCluster(folder);
   const before = await first.mintToken(httpbin);
@@ -104,7 +104,7 @@ test("refuses to replace a key file that it cannot read", async () => {
   expect(await readFile(path, "utf8")).toBe("not a key");
 });
 
-test("describes its endpoints, and answers what it does not know with the same", async () => {
+test("describes its endpoints, and answers an unknown path with the same text", async () => {
   const { issuer } = await startCluster();
   const description = await (await fetch(issuer)).text();
   expect(description).toContain(`${issuer}/token?namespace=`);
@@ -125,7 +125,7 @@ function statusFor(issuer: string, path: string, host: string): Promise<number |
   });
 }
 
-test("refuses a request that was sent to another name, as a rebound DNS name is", async () => {
+test("refuses a request for another host name, as DNS rebinding sends it", async () => {
   const { issuer } = await startCluster();
   const { port } = new URL(issuer);
   expect(await statusFor(issuer, "/", `localhost:${port}`)).toBe(200);
@@ -133,7 +133,7 @@ test("refuses a request that was sent to another name, as a rebound DNS name is"
   expect(await statusFor(issuer, "/", "127.0.0.1")).toBe(421);
 });
 
-test("survives a target that is no URL", async () => {
+test("survives a request target that is no URL", async () => {
   const { issuer } = await startCluster();
   const { host } = new URL(issuer);
   expect(await statusFor(issuer, "//", host)).toBe(400);

@@ -21,7 +21,7 @@ test("accepts ports on which nothing listens, and leaves them free", async () =>
   await requireFreePorts({ [port]: "the CA" });
 });
 
-test("names every port that is taken, and what needs it", async () => {
+test("names every taken port, and the program that needs it", async () => {
   const [one, other] = [await listen(), await listen()];
   const refusal = requireFreePorts({ [one.port]: "the CA", [other.port]: "the cluster" });
   await expect(refusal).rejects.toThrow(OperatorError);

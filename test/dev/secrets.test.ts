@@ -31,7 +31,7 @@ test("writes secrets that the CA's own configuration accepts", async () => {
   ]);
 });
 
-test("writes them for their owner alone", async () => {
+test("writes secrets that only their owner can read", async () => {
   const root = await temporaryFolder();
   await prepareDevelopmentSecrets(root, issuer, now);
   expect((await stat(join(root, ".dev.vars"))).mode & 0o777).toBe(0o600);
@@ -46,7 +46,7 @@ test("makes another KEK for every checkout", async () => {
   expect(first).not.toBe(second);
 });
 
-test("never touches a file that is there, whatever is in it", async () => {
+test("never changes an existing file", async () => {
   const root = await temporaryFolder();
   await writeFile(join(root, ".dev.vars"), "MINE=1\n");
   const { mintedKekId } = await prepareDevelopmentSecrets(root, issuer, now);
@@ -54,14 +54,14 @@ test("never touches a file that is there, whatever is in it", async () => {
   expect(await variablesIn(root)).toEqual({ MINE: "1" });
 });
 
-test("refuses to make a KEK while an authority waits for a lost one", async () => {
+test("refuses to make a KEK while the state holds an authority under a lost one", async () => {
   const root = await temporaryFolder();
   await mkdir(join(root, ".wrangler/state/v3/kv/AUTHORITIES/blobs"), { recursive: true });
   await expect(prepareDevelopmentSecrets(root, issuer, now)).rejects.toThrow(OperatorError);
   await expect(stat(join(root, ".dev.vars"))).rejects.toThrow("ENOENT");
 });
 
-test("goes on with a state that never held an authority", async () => {
+test("makes a KEK for a state that never held an authority", async () => {
   const root = await temporaryFolder();
   const bookkeeping = ".wrangler/state/v3/kv/miniflare-KVNamespaceObject";
   await mkdir(join(root, bookkeeping), { recursive: true });

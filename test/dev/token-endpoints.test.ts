@@ -32,7 +32,7 @@ describe("GET /token", () => {
     ],
     ["one audience", "namespace=a&serviceaccount=b&audience=x", { aud: ["x"] }],
     ["two audiences", "namespace=a&serviceaccount=b&audience=x&audience=y", { aud: ["x", "y"] }],
-  ])("answers a token for %s", async (_, query, claims) => {
+  ])("answers with a token for %s", async (_, query, claims) => {
     const response = await get(query);
     expect(response.headers.get("content-type")).toMatch(/^text\/plain/);
     const text = await response.text();
@@ -40,7 +40,7 @@ describe("GET /token", () => {
     expect(decodeJwt(text.trimEnd())).toMatchObject(claims);
   });
 
-  test("sets the lifetime that was asked for", async () => {
+  test("sets the requested lifetime", async () => {
     const response = await get("namespace=a&serviceaccount=b&expirationSeconds=600");
     const { exp = 0, iat = 0 } = decodeJwt(await response.text());
     expect(exp - iat).toBe(600);
@@ -96,7 +96,7 @@ describe("TokenRequest", () => {
     });
   });
 
-  test("takes what kubectl sends, and defaults as an API server does", async () => {
+  test("takes the request of kubectl, with the defaults of an API server", async () => {
     const response = await post(path, {
       kind: "TokenRequest",
       apiVersion: "authentication.k8s.io/v1",
@@ -108,7 +108,7 @@ describe("TokenRequest", () => {
     expect(decodeJwt(status.token).aud).toEqual([cluster.issuer]);
   });
 
-  test("binds the token to the pod that is named", async () => {
+  test("binds the token to the named pod", async () => {
     const boundObjectRef = { kind: "Pod", apiVersion: "v1", name: "ztunnel-x", uid: "some-uid" };
     const response = await post(path, { spec: { boundObjectRef } });
     const { status } = (await response.json()) as { status: { token: string } };

@@ -15,29 +15,29 @@ test("shows the Worker's log lines from the first one on", () => {
   expect(shown).toEqual(['{"event":"one"}', '{"event":"two"}']);
 });
 
-test("takes wrangler's frame and colours off a line that the Worker wrote as an error", () => {
+test("strips wrangler's frame and colours from an error line of the Worker", () => {
   const framed =
     '\u001b[31m✘ \u001b[41;31m[\u001b[41;97mERROR\u001b[41;31m]\u001b[0m \u001b[1m{"event":"x"}\u001b[0m';
   expect(outputOf(framed, "").shown).toEqual(['{"event":"x"}']);
 });
 
-test("keeps wrangler's introduction and its access log for when it fails", () => {
+test("holds wrangler's introduction and its access log back until it fails", () => {
   const { shown, unshown } = outputOf("⎔ Starting", ready, "[wrangler:info] GET / 200 OK (1ms)");
   expect(shown).toEqual([]);
   expect(unshown).toBe(`⎔ Starting\n${ready}\n[wrangler:info] GET / 200 OK (1ms)`);
 });
 
-test("shows an exception and a failed build once the Worker runs", () => {
+test("shows exceptions and failed builds once the Worker runs", () => {
   const news = ["[wrangler:error] Error: boom", "✘ [ERROR] Build failed with 1 error:"];
   expect(outputOf(ready, ...news).shown).toEqual(news);
 });
 
-test("remembers no more than the last hundred lines", () => {
+test("keeps the last hundred lines", () => {
   const lines = Array.from({ length: 300 }, (_, index) => `line ${index}`);
   expect(outputOf(...lines).unshown).toBe(lines.slice(-100).join("\n"));
 });
 
-test("leaves out the last words of what is being ended, but not the Worker's", () => {
+test("hides the output of tools that are being ended, and shows the Worker's", () => {
   const shown: string[] = [];
   const output = new WorkerOutput((line) => shown.push(line));
   output.take(ready);

@@ -3,24 +3,24 @@ import { parse } from "smol-toml";
 import { createTestHarness, type TestHarness } from "wrangler";
 import type { KvNamespace } from "../../src/worker/kv-store.ts";
 
-/** A CA in workerd that takes for now what a test says. */
+/** A CA in workerd with a clock that a test moves. */
 export interface ClockedCa {
   readonly now: () => Date;
   readonly pass: (seconds: number) => void;
   readonly runCron: () => Promise<void>;
   readonly fetch: (path: string, init?: RequestInit) => Promise<Response>;
-  /** The namespace of its authorities. */
+  /** The KV namespace of its authorities. */
   readonly namespace: () => Promise<KvNamespace>;
 }
 
-/** CAs of one configuration in one workerd. */
+/** CAs with one configuration, in one workerd. */
 export interface ClockedCas {
-  /** A CA without authorities, whose clock shows this instant. */
+  /** Creates a CA without authorities, whose clock shows this instant. */
   readonly create: (now: Date) => ClockedCa;
   readonly close: () => Promise<void>;
 }
 
-/** @param most How many CAs there can be. */
+/** @param most The number of CAs that can be created. */
 export async function startClockedCas(
   variables: Readonly<Record<string, unknown>>,
   most: number,

@@ -27,7 +27,7 @@ const configuration = {
   KEK: `e2e:${randomBytes(32).toString("base64")}`,
 };
 
-/** How long ago the mesh moved in, in lives of a leaf; whose keys sign then; how many believe istiod's root. */
+/** The time since a mesh moved in, in lives of a leaf; the keys that sign; who trusts istiod's root. */
 const stories: readonly [
   number,
   string,
@@ -48,7 +48,7 @@ beforeAll(async () => {
 });
 afterAll(() => cas.close());
 
-/** Does what the verb does, in the namespace of the workerd that serves. */
+/** Imports an authority as the verb does, into the KV namespace of the CA. */
 async function adopt(ca: ClockedCa, imported: ImportedAuthority): Promise<string> {
   const { mint } = await compose(parseConfiguration(configuration), {
     store: createKvStore(await ca.namespace()),
@@ -61,7 +61,7 @@ async function adopt(ca: ClockedCa, imported: ImportedAuthority): Promise<string
   return (await adoptAuthority(mint, adopted, ca.now())).id;
 }
 
-/** A certificate as istiod gave it before anybody thought of moving. */
+/** A certificate that istiod issued before the move. */
 async function issuedByIstiod(
   { certificates, privateKey }: ImportedAuthority,
   now: Date,
@@ -100,7 +100,7 @@ const material = await loadPluggedIn("test/vectors/istio-ca-secret.yaml");
 const imported = await verifyPluggedIn(material, clusterLocal, new Date());
 const istiodsRoot = new X509Certificate(imported.certificates.certificate);
 
-/** A mesh of istiod's that has moved in so many lives of a leaf ago: the workloads that are still alive. */
+/** Moves a mesh of istiod's in, this many lives of a leaf ago. @returns The workloads with live leaves. */
 async function movedIn(age: number): Promise<PeerCredentials[]> {
   const ca = cas.create(addSeconds(new Date(), -age * leafSeconds));
   const legacy = await issuedByIstiod(imported, ca.now());

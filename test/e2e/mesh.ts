@@ -7,13 +7,13 @@ import type { ClockedCa } from "./clocked-ca.ts";
 const issuer = "https://cluster.test";
 const tokenKey = await createTokenKey("ES256", "key-1");
 
-/** `ISSUERS` of a CA that believes the cluster of these workloads. */
+/** `ISSUERS` of a CA that trusts the cluster of these workloads. */
 export const issuers = [{ issuer, jwks: jwksOf(tokenKey) }];
 
-/** How long a leaf lives; nothing that these tests do in real time comes near to it. */
+/** The life of a leaf, which is far longer than these tests run. */
 export const leafSeconds = 86_400;
 
-/** What a workload of the namespace `mesh` asks for and gets. */
+/** Gets a certificate as a workload of the namespace `mesh`. */
 export async function obtain(ca: ClockedCa, name: string): Promise<PeerCredentials> {
   const spiffeId = `spiffe://cluster.local/ns/mesh/sa/${name}`;
   const { privateKey, csrPem } = await createWorkloadKey(spiffeId);
@@ -33,7 +33,7 @@ export async function obtain(ca: ClockedCa, name: string): Promise<PeerCredentia
   };
 }
 
-/** The roots that a peer believes. */
+/** The roots that a peer trusts. */
 export const rootsOf = ({ trustBundlePem }: PeerCredentials): X509Certificate[] =>
   trustBundlePem.split(/(?<=-----END CERTIFICATE-----\n)/).map((pem) => new X509Certificate(pem));
 
@@ -47,10 +47,10 @@ export function signerOf(
 }
 
 /**
- * Lets the cron come by five times in the life of a leaf, until the CA's clock shows the real time.
- * The workloads that ask meanwhile get leaves that are all alive then: real TLS knows no other time.
+ * Runs the cron five times in each life of a leaf, until the CA's clock shows the real time. Real TLS
+ * reads the real clock, so workloads get certificates only during the last life of a leaf.
  *
- * @returns What the workloads got, the oldest first.
+ * @returns Their certificates, the oldest first.
  */
 export async function liveUntilNow(ca: ClockedCa): Promise<PeerCredentials[]> {
   const now = Date.now();
@@ -63,7 +63,7 @@ export async function liveUntilNow(ca: ClockedCa): Promise<PeerCredentials[]> {
   return peers;
 }
 
-/** Has each of them call each, itself included. Rejects when two do not authenticate each other. */
+/** Has each peer call each, itself included. Rejects if two do not authenticate each other. */
 export async function meet(peers: readonly PeerCredentials[]): Promise<void> {
   for (const client of peers) await Promise.all(peers.map((server) => handshake(client, server)));
 }

@@ -20,7 +20,7 @@ const table = (name: string, server: string, more: object): object => ({
   kubernetes: { server, credential, ...more },
 });
 
-// Real workerd, over real sockets of the loopback interface.
+// The real workerd, over sockets of the loopback address.
 const harness = createTestHarness({
   workers: [
     {
@@ -60,7 +60,7 @@ const heldBy = (api: WatchedApi): unknown[] =>
   names.map((name) => Object(api.configMapIn(name)?.data)["root-cert.pem"]);
 const publishedPem = async (): Promise<string> => (await harness.fetch("/bundle.pem")).text();
 
-/** Runs the cron until these have the roots everywhere: a slow machine may need more than one run. */
+/** Runs the cron until these have the roots in every namespace. A slow machine may need several runs. */
 async function runUntil(...all: readonly WatchedApi[]): Promise<void> {
   await eventually(async () => {
     expect(await runCron()).toMatchObject({ outcome: "ok" });
@@ -69,7 +69,7 @@ async function runUntil(...all: readonly WatchedApi[]): Promise<void> {
   });
 }
 
-test("the Worker's cron brings its roots to the clusters that want them, whatever the others do", async () => {
+test("the Worker's cron delivers its roots to the clusters that want them, whatever other clusters do", async () => {
   expect(await runCron()).toMatchObject({ outcome: "ok" });
   silent.instead = () => true;
   await runUntil(eager);
@@ -87,7 +87,7 @@ test("the Worker's cron brings its roots to the clusters that want them, whateve
   }
 });
 
-test("it repairs what somebody changes, and what was away gets its roots later", async () => {
+test("the Worker's cron repairs a changed ConfigMap, and delivers to clusters that are back", async () => {
   const before = eager.configMapIn("shop-3");
   if (before) eager.put({ ...before, data: { "root-cert.pem": "mine" } });
   eager.asked.length = 0;
@@ -100,7 +100,7 @@ test("it repairs what somebody changes, and what was away gets its roots later",
   );
 });
 
-test("a rotation that meets a fault keeps the roots from nobody", async () => {
+test("the Worker's cron delivers roots even when the rotation fails", async () => {
   const { AUTHORITIES } = await harness.getWorker<{ AUTHORITIES: KvNamespace }>().getEnv();
   await AUTHORITIES.put(`authorities/${"0".repeat(40)}`, "{}");
   eager.put(namespaceOf("late"));

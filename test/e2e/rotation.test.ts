@@ -6,7 +6,7 @@ import { handshake, type PeerCredentials } from "../testkit/network/tls-peer.ts"
 import { type ClockedCa, type ClockedCas, startClockedCas } from "./clocked-ca.ts";
 import { issuers, leafSeconds, liveUntilNow, meet, obtain, rootsOf, signerOf } from "./mesh.ts";
 
-/** How old a CA is, in lives of a leaf, and what happens during the last of them. */
+/** The age of a CA in lives of a leaf, and the event of the last one. */
 const stories: readonly [number, string, { signers: number; bundles: number[] }][] = [
   [1, "publishes a second root", { signers: 1, bundles: [1, 2] }],
   [1.5, "has published a second root", { signers: 1, bundles: [1, 2] }],
@@ -47,7 +47,7 @@ test.each(stories)(
   },
 );
 
-test("a workload of another mesh is not believed", async () => {
+test("a workload with another's certificate or another's name is refused", async () => {
   const ca = createCa(0);
   await ca.runCron();
   const [ours, theirs] = [await obtain(ca, "a"), await obtain(ca, "b")];

@@ -16,14 +16,14 @@ import { eventually } from "../testkit/time/eventually.ts";
 const tokenKey = await createTokenKey("ES256", "key-1");
 const { issuer } = issuerTables.cluster;
 
-/** An answer of the bundle endpoint: what a proxy in front of it has been asked, and not answered yet. */
+/** A request for the bundle, and the answer that the server may hold. */
 interface Held {
   readonly etag: string | undefined;
   readonly answer: Promise<string>;
   isAnswered: boolean;
 }
 
-/** Passes requests for the bundle on to a server, and tells of them. */
+/** Forwards requests for the bundle to a server, and records them. */
 async function startBundleProxy(port: number) {
   const asked: Held[] = [];
   const { origin } = await startLoopbackServer(async ({ url, headers }, response) => {
@@ -41,7 +41,7 @@ async function startBundleProxy(port: number) {
   return { asked, url: `${origin}/bundle.json` };
 }
 
-test("a taint on the store of a running server reaches a workload by the request that waits for it", async () => {
+test("a taint in the store of a running server reaches a workload by the answer that the server held", async () => {
   const kek = randomKek("k1");
   const folder = await temporaryFolder();
   const ISSUERS = [{ issuer, jwks: jwksOf(tokenKey) }];

@@ -8,10 +8,10 @@ import { isGate, type Outcome, outcomesVariable, tableOf } from "./outcomes.ts";
 
 const here = import.meta.dirname;
 
-/** Without these, wrangler dials out at the start and says what of it failed. */
+/** Without these variables, wrangler connects to Cloudflare at its start, and prints that it failed. */
 const quiet = { CLOUDFLARE_CF_FETCH_ENABLED: "false", WRANGLER_SEND_METRICS: "false" };
 
-/** The folders beside this file that have a `main.ts`, or those of them that were named. */
+/** The folders beside this file with a `main.ts`, or the named ones among them. */
 async function suites(named: readonly string[]): Promise<string[]> {
   const folders = (await readdir(here)).filter((name) => existsSync(join(here, name, "main.ts")));
   const unknown = named.filter((name) => !folders.includes(name));
@@ -19,7 +19,7 @@ async function suites(named: readonly string[]): Promise<string[]> {
   return folders.filter((name) => named.length === 0 || named.includes(name)).toSorted();
 }
 
-/** @returns What it has left for the table, or one row that says how it ended. */
+/** @returns The rows that the suite left for the table, or one row with its exit code. */
 async function runSuite(name: string, folder: string): Promise<Outcome[]> {
   console.log(`\n=== ${name}`);
   const file = join(folder, `${name}.jsonl`);

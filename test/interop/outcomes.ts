@@ -1,14 +1,14 @@
 import { appendFileSync } from "node:fs";
 
-/** What one client did against one server: everything as it should be, or what was not. */
+/** The result of one client against one server: success, or the faults. */
 export interface Outcome {
   readonly client: string;
   readonly server: string;
   readonly passed: number;
   readonly faults: readonly string[];
-  /** Why it could not be tried on this machine. */
+  /** The reason why this machine could not run it. */
   readonly missing?: string;
-  /** Why it was not tried, where not even a gate asks for it. */
+  /** The reason why it was skipped, which a gate accepts as well. */
   readonly leftOut?: string;
 }
 
@@ -17,10 +17,10 @@ export const outcomesVariable = "RAMPART_INTEROP_OUTCOMES";
 
 const { CI, RAMPART_CI } = process.env;
 
-/** Whether everything must be there: what a laptop may leave out, a gate may not. */
+/** Whether missing programs are faults, as in a gate, and not on a laptop. */
 export const isGate: boolean = CI === "true" || RAMPART_CI !== undefined;
 
-/** Ends a suite: leaves the outcomes to the runner, or prints them where there is none. */
+/** Ends a suite: hands the outcomes to the runner, or prints them if there is none. */
 export function report(outcomes: readonly Outcome[]): void {
   const file = process.env[outcomesVariable];
   if (file === undefined) console.log(`\n${tableOf(outcomes)}`);
@@ -28,7 +28,7 @@ export function report(outcomes: readonly Outcome[]): void {
   process.exitCode = outcomes.every(isAcceptable) ? 0 : 1;
 }
 
-/** Client × server × outcome, in columns; below it, what went wrong and what was not run. */
+/** Formats client × server × outcome in columns, with faults and skips below. */
 export function tableOf(outcomes: readonly Outcome[]): string {
   const rows = [["client", "server", "outcome"], ...outcomes.map(rowOf)];
   const widths = [0, 1].map((i) => Math.max(...rows.map((row) => row[i]?.length ?? 0)));

@@ -2,7 +2,7 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { text } from "node:stream/consumers";
 
-/** How a program ended, and what it said. */
+/** The exit code and the output of a program. */
 export interface Ended {
   readonly exitCode: number;
   readonly stdout: string;
@@ -28,7 +28,7 @@ export async function run(
   });
   const patience = setTimeout(() => child.kill("SIGKILL"), timeoutSeconds * 1000).unref();
   const ended = once(child, "close");
-  // Whoever does not read its input to the end says itself what is wrong.
+  // A program that does not read its whole input reports the fault itself.
   child.stdin.on("error", () => {});
   child.stdin.end(input);
   const [stdout, stderr] = await Promise.all([text(child.stdout), text(child.stderr), ended]);
@@ -37,7 +37,7 @@ export async function run(
   return { exitCode, stdout, stderr };
 }
 
-/** The same for what must succeed. @returns What it wrote to standard output. */
+/** Runs a program that must succeed. @returns Its standard output. */
 export async function runWell(
   program: string,
   values: readonly string[],

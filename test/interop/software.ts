@@ -2,18 +2,18 @@ import { access, mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import { run, runWell } from "./programs.ts";
 
-/** A program that is there, or why it is not. */
+/** The command of an installed program, or the reason why it is missing. */
 export type Software = { readonly program: string } | { readonly missing: string };
 
 const root = join(import.meta.dirname, "../..");
 
-/** What the suites install; ignored by git. Go's own caches stay where they are. */
+/** The folder for installed programs, which git ignores. Go keeps its own caches elsewhere. */
 const cacheFolder: string = join(root, ".interop");
 
-/** Slow the first time: everything is compiled. */
+/** The first build compiles everything, which takes long. */
 const buildSeconds = 900;
 
-/** A program of the machine. @param proof Arguments that make it say what `mustSay` looks for. */
+/** A program of this machine. @param proof Arguments with which its output matches `mustSay`. */
 export function ofTheMachine(
   program: string,
   proof: readonly string[],
@@ -39,7 +39,7 @@ export function fromGoProxy(versioned: string): Promise<Software> {
   });
 }
 
-/** A program of a Go module of ours, built each time: Go knows what has changed. */
+/** A program of a Go module in this repository. Go builds only what has changed. */
 export function fromGoModule(folder: string, name: string): Promise<Software> {
   return orMissing(async () => {
     await mkdir(join(cacheFolder, "go"), { recursive: true });

@@ -22,7 +22,7 @@ import { type Random, seededRandom } from "./random.ts";
 import { LaggingStore, type Reading } from "./store.ts";
 import { createWorkloads, isLive, type Workload } from "./workload.ts";
 
-/** Changes what was decided: nothing for the real thing, a mutilation for the proof. */
+/** Changes to schedules and taints. A mutilation must break an invariant. */
 export interface Mutation {
   readonly schedule?: (schedule: Schedule) => Schedule;
   readonly taint?: (taint: Taint) => Taint;
@@ -33,26 +33,26 @@ export class Violation extends Error {
   override readonly name = "Violation";
 }
 
-/** Three generations at a time, each of as many as runs of the cron can mint without seeing each other. */
+/** Three generations, each of the authorities that runs of the cron mint without seeing each other. */
 const maximumRoots = 12;
 const hour = 3600;
 const day = 24 * hour;
 
-/** What one schedule of the simulation is made of. */
+/** The parameters of one history. */
 interface Setting {
   readonly lengths: PhaseLengths;
   readonly cronInterval: number;
   readonly end: number;
-  /** How long the cron may fail before a rotation is overdue: what the planner promises to bear. */
+  /** The outage of the cron that the planner promises to survive. */
   readonly spare: number;
   readonly cronOutage: readonly [number, number];
   readonly outages: readonly (readonly [number, number])[];
-  /** When an operator taints an authority, if ever, and how its root leaves. */
+  /** The instant at which an operator taints an authority, if ever. */
   readonly taintAt: number;
   readonly departure: Departure;
 }
 
-/** Lives through one virtual history of a mesh. @throws Violation */
+/** Simulates one history of a mesh in virtual time. @throws Violation */
 export function simulate(seed: number, mutation: Mutation = {}): void {
   const random = seededRandom(seed);
   const setting = createSetting(random);
@@ -84,7 +84,7 @@ function createSetting(random: Random): Setting {
   };
 }
 
-/** The simulation itself sees to it that no leaf outlives its authority. */
+/** Bounds no leaf, because the simulation itself checks that no leaf outlives its authority. */
 const always: Validity = { notBefore: new Date(0), notAfter: new Date(8.64e15) };
 
 const isWithin = (now: number, [from, until]: readonly [number, number]): boolean =>
@@ -130,7 +130,7 @@ class Mesh {
     }
   }
 
-  /** One run of the cron, or none, or two; and when the next is due. */
+  /** Runs the cron once, twice or not at all. @returns The time of the next run. */
   #cron(now: number): number {
     const random = this.#random;
     const { cronInterval, cronOutage, spare } = this.#setting;
@@ -166,7 +166,7 @@ class Mesh {
     else this.#store.authorities.delete(step.id, now);
   }
 
-  /** What the operator's command does: the taint, and what follows from it, without waiting for the cron. */
+  /** Taints an authority as the verb does, with the steps that the cron would take next. */
   #taint(now: number): void {
     const { authorities } = this.#store.read(now);
     const authority = signingAuthorityAt(authorities, at(now)) ?? authorities[0];
@@ -198,7 +198,7 @@ class Mesh {
     );
   }
 
-  /** A workload asks: it gets a leaf and the bundle of a reader that is behind, or nothing during an outage. */
+  /** Answers a workload from a lagging reader. During an outage there is no answer. */
   #answer(workload: Workload, now: number): void {
     if (this.#setting.outages.some((outage) => isWithin(now, outage))) {
       workload.asksAt = now + this.#random.between(60, 600);
@@ -224,7 +224,7 @@ class Mesh {
     this.#checkHandshakes(workload, now);
   }
 
-  /** The wait of a client for its next leaf, by its own rule and the validity that the CA gives. */
+  /** The wait of a client for its next leaf, by its rule and the validity of its leaf. */
   #renewalWait({ leafSeconds, renewal }: Workload, now: number): number {
     const lifetimes = { defaultSeconds: leafSeconds, maximumSeconds: leafSeconds };
     const wholeLife = BigInt(Math.floor(leafSeconds));
@@ -234,7 +234,7 @@ class Mesh {
     return wait;
   }
 
-  /** Only a taint may leave nobody to sign, and for no longer than news takes to travel twice. */
+  /** Only a taint may leave no signing authority, for at most two propagation intervals. */
   #keepWaiting(workload: Workload, now: number): void {
     const { taintAt, lengths } = this.#setting;
     if (!isWithin(now, [taintAt, taintAt + 2 * lengths.propagationSeconds])) {
@@ -266,7 +266,7 @@ class Mesh {
     this.#contents.set(sequence, content);
   }
 
-  /** Nobody's leaf and bundle changed but this workload's, so its pairs are the ones to look at. */
+  /** Only this workload's leaf and bundle changed, so only its pairs need a check. */
   #checkHandshakes(changed: Workload, now: number): void {
     for (const peer of this.#workloads) {
       if (!isLive(peer, now)) continue;
@@ -282,8 +282,8 @@ class Mesh {
   }
 
   /**
-   * What a taint may break, until every workload has been back since: what the tainted authority signed
-   * when its root leaves at once, and what its successor signs before everybody knows it.
+   * A taint may break leaves until every workload has renewed: those of the tainted authority if its root
+   * leaves at once, and those of its successor before every bundle has the new root.
    */
   #isExcused({ leaf }: Workload, now: number): boolean {
     const { taintAt, departure, lengths } = this.#setting;

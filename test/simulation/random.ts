@@ -1,4 +1,4 @@
-/** A source of numbers that gives the same sequence for the same seed (mulberry32). */
+/** Pseudo-random numbers, the same sequence for the same seed (mulberry32). */
 export interface Random {
   /** At least 0, less than 1. */
   readonly fraction: () => number;

@@ -6,7 +6,7 @@ import { type Mutation, simulate, Violation } from "./mesh.ts";
 const histories = 2000;
 const firstSeed = 1 + Math.floor(Math.random() * 1e9);
 
-/** The first violation among so many histories, if there is one. */
+/** The first violation in this many histories, if there is one. */
 function firstViolation(count: number, mutation?: Mutation): string | undefined {
   for (let seed = firstSeed; seed < firstSeed + count; seed++) {
     try {
@@ -26,31 +26,31 @@ test(`keeps every invariant in ${histories} virtual histories from seed ${firstS
 const ofSchedule = (schedule: (schedule: Schedule) => Schedule): Mutation => ({ schedule });
 
 const mutilations: Readonly<Record<string, Mutation>> = {
-  "the phase in which it is only published": ofSchedule((schedule) => ({
+  "the phase in which an authority is only published": ofSchedule((schedule) => ({
     ...schedule,
     signsFrom: schedule.publishedFrom,
   })),
-  "half of the phase in which it is only published": ofSchedule((schedule) => ({
+  "half of the phase in which an authority is only published": ofSchedule((schedule) => ({
     ...schedule,
     signsFrom: new Date((schedule.publishedFrom.getTime() + schedule.signsFrom.getTime()) / 2),
   })),
-  "the phase in which it only verifies": ofSchedule((schedule) => ({
+  "the phase in which an authority only verifies": ofSchedule((schedule) => ({
     ...schedule,
     retiresAt: schedule.signsUntil,
   })),
-  "most of the phase in which it signs": ofSchedule((schedule) => ({
+  "most of the phase in which an authority signs": ofSchedule((schedule) => ({
     ...schedule,
     signsUntil: addSeconds(schedule.signsFrom, 1),
   })),
-  "the wait until every reader can see it": ofSchedule((schedule) => ({
+  "the wait until every reader can see an authority": ofSchedule((schedule) => ({
     ...schedule,
     publishedFrom: addSeconds(schedule.publishedFrom, -1200),
   })),
-  "the wait for the last leaf of a tainted one": {
+  "the wait for the last leaf of a tainted authority": {
     taint: (taint) => ({ ...taint, retiresAt: taint.taintedAt }),
   },
 };
 
-test.each(Object.entries(mutilations))("does not keep them without %s", (_, mutation) => {
+test.each(Object.entries(mutilations))("breaks an invariant without %s", (_, mutation) => {
   expect(firstViolation(histories, mutation)).toBeDefined();
 });

@@ -8,7 +8,7 @@ interface Written<T> {
   deletedAt: number;
 }
 
-/** One kind of record in a store as eventually consistent as KV: each reading sees each write late. */
+/** Records of one kind in a store as eventually consistent as KV: each reading sees each write late. */
 class LaggingRecords<T extends { readonly id: string }> {
   readonly #written: Written<T>[] = [];
 
@@ -22,7 +22,7 @@ class LaggingRecords<T extends { readonly id: string }> {
     }
   }
 
-  /** @param asOf How far each write is known, asked anew for each. */
+  /** @param asOf The instant up to which writes are visible, called anew for each record. */
   read(asOf: () => number): T[] {
     return this.#written
       .filter(({ at, deletedAt }) => at <= asOf() && deletedAt > asOf())
@@ -30,13 +30,13 @@ class LaggingRecords<T extends { readonly id: string }> {
   }
 }
 
-/** What one reading of the store saw. */
+/** One reading of the store. */
 export interface Reading {
   readonly authorities: readonly PublishedAuthority[];
   readonly taints: readonly Taint[];
 }
 
-/** A store whose readers are behind by up to a bound, each record by another time. */
+/** A store whose readers lag up to a bound, with another lag for each record. */
 export class LaggingStore {
   readonly authorities: LaggingRecords<PublishedAuthority> = new LaggingRecords();
   readonly taints: LaggingRecords<Taint> = new LaggingRecords();

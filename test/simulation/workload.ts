@@ -14,7 +14,7 @@ const renewals: readonly RenewalRule[] = [
   },
 ];
 
-/** A workload: the leaf and the bundle of its last answer, and when it asks again. */
+/** A workload, with the leaf and the bundle of its last answer, and the time of its next request. */
 export interface Workload {
   readonly leafSeconds: number;
   readonly renewal: RenewalRule;
@@ -29,7 +29,7 @@ export interface Workload {
   bundle: ReadonlySet<string>;
 }
 
-/** Workloads of all kinds, with leaves up to the longest, that start one after the other. */
+/** Creates workloads with all renewal rules and leaves up to the longest. They start one by one. */
 export function createWorkloads(
   count: number,
   longestLeafSeconds: number,
@@ -45,7 +45,7 @@ export function createWorkloads(
   }));
 }
 
-/** Whether it can still be authenticated by anybody. */
+/** Whether its leaf is unexpired. */
 export function isLive(workload: Workload, now: number): boolean {
   return workload.leaf !== undefined && now < workload.leaf.expiresAt;
 }

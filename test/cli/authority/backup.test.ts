@@ -38,7 +38,7 @@ const day = 86_400;
 let keks: KekRing;
 let identity: string;
 let recipient: string;
-/** A store of everything: an EC authority, an RSA one that is tainted, a root, a removed root. */
+/** A store with an EC authority, a tainted RSA authority, an additional root, and a removed one. */
 let full: MemoryMint;
 
 beforeAll(async () => {
@@ -73,7 +73,7 @@ async function opened(mint: MemoryMint): Promise<OpenedStore> {
   return openStored(stored, mint);
 }
 
-/** All that a store says, in an order of its own. */
+/** The content of a store, in a fixed order. */
 async function contentOf(mint: MemoryMint): Promise<unknown> {
   const { authorities, additionalRoots, taints, refusals } = await opened(mint);
   const byId = (a: { id: string }, b: { id: string }) => a.id.localeCompare(b.id);
@@ -95,7 +95,7 @@ const restoreInto = async (mint: MemoryMint, backup: string, key: BackupKey): Pr
 const write = (mint: MemoryMint): Promise<string> =>
   writeBackup(createMemorySession(mint, now), { recipients: [recipient] });
 
-/** A text under the same lock, whatever it says. */
+/** Any text, encrypted to the recipient. */
 async function locked(content: string): Promise<string> {
   const encrypter = new Encrypter();
   encrypter.addRecipient(recipient);
@@ -109,32 +109,32 @@ interface Content {
   taints: { id: string }[];
 }
 
-/** What a backup says under its lock. */
+/** The decrypted content of a backup. */
 async function unlocked(mint: MemoryMint): Promise<string> {
   const decrypter = new Decrypter();
   decrypter.addIdentity(identity);
   return decrypter.decrypt(armor.decode(await write(mint)), "text");
 }
 
-/** The backup with its content changed by whoever knows the recipient. */
+/** The backup with changed content: everybody who knows the recipient can encrypt one. */
 async function altered(change: (content: Content) => void, mint = full): Promise<string> {
   const content = JSON.parse(await unlocked(mint)) as Content;
   change(content);
   return locked(JSON.stringify(content));
 }
 
-test("authorities, roots and taints come back under another KEK as they were", async () => {
+test("restores authorities, roots and taints unchanged, under another KEK", async () => {
   const restored = createMemoryMint(await createKekRing("k2"));
   await restoreInto(restored, await write(full), { identity });
   expect(await contentOf(restored)).toEqual(await contentOf(full));
   expect(restored.store.records.size).toBe(6);
-  // Both issuers sign: their keys came back with them.
+  // Both issuers can sign, because their keys are restored.
   expect((await opened(restored)).issuers).toHaveLength(2);
 });
 
 const passphrase = "correct horse battery";
 
-test("a passphrase opens it, and age's own scrypt stands before it", async () => {
+test("opens by a passphrase, which age stretches with scrypt", async () => {
   const backup = await writeBackup(createMemorySession(full, now), { passphrase });
   const header = new TextDecoder("latin1").decode(armor.decode(backup));
   const [, logN] = /^-> scrypt \S+ (\d+)$/m.exec(header) ?? [];
@@ -142,7 +142,7 @@ test("a passphrase opens it, and age's own scrypt stands before it", async () =>
   expect((await openBackup(backup, { passphrase })).authorities).toHaveLength(2);
 });
 
-test("another passphrase does not open it", async () => {
+test("does not open by another passphrase", async () => {
   const encrypter = new Encrypter();
   encrypter.setPassphrase(passphrase);
   encrypter.setScryptWorkFactor(10);
@@ -153,14 +153,14 @@ test("another passphrase does not open it", async () => {
   ]);
 });
 
-test("says nothing in the clear but how it is locked", async () => {
+test("has nothing in plain text but age's header", async () => {
   const backup = await write(full);
   expect(backup.startsWith("-----BEGIN AGE ENCRYPTED FILE-----\n")).toBe(true);
   const octets = Buffer.from(armor.decode(backup)).toString("latin1");
   expect(octets).not.toMatch(/rampart|cluster\.local|authorities|privateKey/);
 });
 
-test("knows when it was written; a backup of an earlier version does not, and opens", async () => {
+test("has the time of its writing; a backup of an earlier version lacks it, and opens", async () => {
   expect((await openBackup(await write(full), { identity })).writtenAt).toEqual(now);
   const earlier = await altered((content) => Reflect.deleteProperty(content, "writtenAt"));
   const backup = await openBackup(earlier, { identity });
@@ -175,7 +175,7 @@ test.each([
   [3600, "1 hour ago."],
   [day - 1, "23 hours ago."],
   [400 * day, "400 days ago."],
-])("says how old it is after %d seconds", async (age, end) => {
+])("prints its age after %d seconds", async (age, end) => {
   const backup = await openBackup(await write(full), { identity });
   const store = await opened(full);
   const at = { store, configuredTaints: [], now: addSeconds(now, age) };
@@ -184,7 +184,7 @@ test.each([
   );
 });
 
-test("restored twice, it is the same", async () => {
+test("changes nothing when it is restored a second time", async () => {
   const restored = createMemoryMint(keks);
   const backup = await write(full);
   await restoreInto(restored, backup, { identity });
@@ -192,7 +192,7 @@ test("restored twice, it is the same", async () => {
   expect(await contentOf(restored)).toEqual(await contentOf(full));
 });
 
-test("a restore takes back no taint of the store, and none becomes milder", async () => {
+test("takes back no taint of the store when it is restored, and makes none milder", async () => {
   const milder = createMemoryMint(keks);
   await mintAuthority(milder, scheduleAfter(now, [0, 0, 90 * day, 180 * day]));
   const [authority] = await authoritiesIn(milder);
@@ -220,7 +220,7 @@ test("refuses to restore into another trust domain, and writes nothing", async (
   expect(other.store.records.size).toBe(0);
 });
 
-test("writes no backup of a store in which something does not open, or of an empty one", async () => {
+test("refuses to write a backup of a store with a record that does not open, or of an empty one", async () => {
   const broken = createMemoryMint(keks);
   expect(await operatorErrorOf(() => write(broken))).toEqual(["the store holds no authority"]);
   for (const [name, value] of full.store.records) broken.store.records.set(name, value);
@@ -230,7 +230,7 @@ test("writes no backup of a store in which something does not open, or of an emp
   ]);
 });
 
-test("refuses what is no age recipient, and does not repeat it", async () => {
+test("refuses an invalid age recipient, and does not repeat it", async () => {
   for (const word of ["age1nonsense", "AGE-SECRET-KEY-1ABC", ""]) {
     const lock = { recipients: [recipient, word] };
     const lines = await operatorErrorOf(() => writeBackup(createMemorySession(full, now), lock));
@@ -241,7 +241,7 @@ test("refuses what is no age recipient, and does not repeat it", async () => {
 const swap = (text: string, at: number): string =>
   `${text.slice(0, at)}${text[at] === "A" ? "B" : "A"}${text.slice(at + 1)}`;
 
-test("refuses a backup of which anything was changed, cut or lost", async () => {
+test("refuses a backup that was changed or cut, or a wrong key", async () => {
   const backup = await write(full);
   const lines = backup.split("\n");
   const stranger = await generateX25519Identity();

@@ -49,13 +49,13 @@ async function opened(mint: MemoryMint): Promise<OpenedStore> {
 const effective = ({ issuers }: OpenedStore): ScheduledAuthority[] =>
   issuers.map(({ authority }) => authority);
 
-/** The events as an operator reads them, those of `id` under another name. */
+/** The events as lines of text, with `first` for the id. */
 const told = (events: readonly ForecastEvent[], id = ""): string[] =>
   events.map(
     (event) => `${event.at.toISOString()} ${event.id.replace(id, "first")} ${event.event}`,
   );
 
-test("a fresh CA: its whole life, and its successor's", async () => {
+test("forecasts the whole life of a new authority and of its successor", async () => {
   const mint = await found();
   const [first] = await authoritiesIn(mint);
   const events = forecastRotation(await opened(mint), lengths, inception);
@@ -72,7 +72,7 @@ test("a fresh CA: its whole life, and its successor's", async () => {
   ]);
 });
 
-test("what is past is not to come, and what is overdue is minted now", async () => {
+test("leaves out past events, and mints an overdue authority now", async () => {
   const mint = await found();
   const now = after(400);
   const events = forecastRotation(await opened(mint), lengths, now);
@@ -80,7 +80,7 @@ test("what is past is not to come, and what is overdue is minted now", async () 
   expect(events[0]).toEqual({ at: now, id: "next", event: "minted" });
 });
 
-test("an additional root is published and leaves, as its removal says", async () => {
+test("forecasts that an additional root is published, and leaves when its removal says", async () => {
   const mint = await found();
   const [first] = await authoritiesIn(mint);
   if (!first) throw new Error("nothing was founded");
@@ -100,7 +100,7 @@ test("an additional root is published and leaves, as its removal says", async ()
   ]);
 });
 
-test("nothing is said of a taint of what is tainted or has left the bundle", async () => {
+test("forecasts no taint of an authority that is tainted or has left the bundle", async () => {
   const mint = await found();
   const [first] = effective(await opened(mint));
   if (!first) throw new Error("nothing was founded");
@@ -112,7 +112,7 @@ test("nothing is said of a taint of what is tainted or has left the bundle", asy
   expect(forecastTaints(await opened(mint), lengths, after(10))).toEqual([]);
 });
 
-/** A mesh with a past: crons now and then, and perhaps a taint. */
+/** A past: runs of the cron now and then, and perhaps a taint. */
 const history = fc.record({
   crons: fc.array(fc.integer({ min: 1, max: 900 }), { maxLength: 6 }),
   taint: fc.option(
@@ -150,7 +150,7 @@ async function live({ crons, taint, now }: History): Promise<MemoryMint> {
 const idsIn = async (mint: MemoryMint): Promise<string[]> =>
   (await authoritiesIn(mint)).map(({ id }) => id);
 
-test("what is foretold is what the rotation then does", async () => {
+test("forecasts what the rotation then does", async () => {
   await fc.assert(
     fc.asyncProperty(
       history,
@@ -184,7 +184,7 @@ test("what is foretold is what the rotation then does", async () => {
   );
 });
 
-test("a taint does what was foretold of it", async () => {
+test("forecasts what a taint then does", async () => {
   const departures = fc.constantFrom<Departure>("immediately", "with-last-leaf");
   await fc.assert(
     fc.asyncProperty(history, departures, fc.nat(9), async (past, departure, which) => {

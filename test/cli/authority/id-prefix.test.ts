@@ -4,7 +4,7 @@ import { operatorErrorOf } from "../../testkit/pki/plugged-in.ts";
 
 const candidates = [{ id: "abcd1111" }, { id: "abcd2222" }, { id: "ef012345" }];
 
-test.each(["ef01", "ef0123", "ef012345"])("finds the one that begins with %s", (beginning) => {
+test.each(["ef01", "ef0123", "ef012345"])("finds the id that begins with %s", (beginning) => {
   expect(findByIdPrefix(candidates, beginning, "authority")).toBe(candidates[2]);
 });
 
@@ -14,7 +14,7 @@ test.each([
   ["abcd", "more than one authority's id begins with abcd: give more characters"],
   ["ffff", "no authority's id begins with ffff"],
   ["abcd11112", "no authority's id begins with abcd11112"],
-])("does not guess what %j means", async (beginning, sentence) => {
+])("refuses the prefix %j", async (beginning, sentence) => {
   expect(await operatorErrorOf(() => findByIdPrefix(candidates, beginning, "authority"))).toEqual([
     sentence,
   ]);

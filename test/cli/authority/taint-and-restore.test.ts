@@ -59,7 +59,7 @@ const restored = (...more: readonly string[]) =>
   authority("restore", out(), "-i", join(folder, "key.txt"), ...more);
 
 describe("a taint", () => {
-  test("prints the line of the configuration by which it cannot be withheld", async () => {
+  test("prints the line of the configuration that keeps storage from withholding it", async () => {
     const id = await signing();
     const told = await authority("taint", id, "--root", "immediately", "--yes");
     const line = /^TAINTED_AUTHORITIES = .*$/m.exec(told)?.[0] ?? "";
@@ -70,19 +70,19 @@ describe("a taint", () => {
     expect(await signing()).not.toBe(id);
   });
 
-  test("prints those as well that the configuration states already", async () => {
+  test("prints the taints that the configuration states already, too", async () => {
     const id = await signing();
     await configure(`TAINTED_AUTHORITIES = ["${"ab".repeat(20)}"]`);
     const told = await authority("taint", id, "--root", "with-last-leaf", "--yes");
     expect(told).toMatch(new RegExp(`TAINTED_AUTHORITIES = \\["(ab){20}", \\{ id = "${id}"`));
   });
 
-  test("prints no line that was not asked for in earnest", async () => {
+  test("prints no such line in a dry run", async () => {
     const told = await authority("taint", await signing(), "--root", "immediately", "--dry-run");
     expect(told).not.toContain("TAINTED_AUTHORITIES");
   });
 
-  test("that the configuration alone states is in list, plan and every backup", async () => {
+  test("that only the configuration states is in the list, the plan and every backup", async () => {
     const id = await signing();
     await configure(`TAINTED_AUTHORITIES = ["${id.slice(0, 16)}"]`);
     expect(await list()).toMatchObject([{ id, isTainted: true, phase: "verifying" }]);
@@ -111,7 +111,7 @@ describe("a taint", () => {
 });
 
 describe("a restore", () => {
-  test("tells the age of the backup, its taints, and those that are only here", async () => {
+  test("prints the age of the backup, its taints, and those of this store alone", async () => {
     const id = await signing();
     await exported();
     now = new Date("2026-11-24T13:00:00Z");

@@ -48,7 +48,7 @@ describe("an issuer is reported", () => {
     });
   });
 
-  test("with why its keys cannot be had", async () => {
+  test("with the reason why its keys cannot be fetched", async () => {
     const server = await startLoopbackServer((_, response) => response.writeHead(500).end());
     const reports = await inspectIssuers(
       configurationOf({ ISSUERS: [{ issuer: server.origin }] }),
@@ -58,7 +58,7 @@ describe("an issuer is reported", () => {
     expect(formatIssuers(reports)).toContain("answered with status 500");
   });
 
-  test("without a question when its keys stand in the table", async () => {
+  test("without a request when its keys are in the table", async () => {
     const ISSUERS = [{ issuer: "https://a.test", jwks: jwksOf(key) }];
     const reports = await inspectIssuers(configurationOf({ ISSUERS }), clock);
     expect(reports).toMatchObject([{ source: "inline", clockAheadSeconds: undefined }]);

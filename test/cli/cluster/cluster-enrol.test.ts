@@ -26,7 +26,7 @@ beforeAll(async () => {
   [key, other] = await Promise.all([createTokenKey("RS256", "k1"), createTokenKey("RS256", "k2")]);
 });
 
-/** An Internet of these documents. */
+/** Fetches these documents, by URL. */
 function internet(documents: Readonly<Record<string, unknown>>): DocumentFetch {
   const fetchJson: JsonFetch = async (url) => {
     if (url in documents) return documents[url];
@@ -42,13 +42,13 @@ const publishing = (...keys: readonly TokenKey[]): DocumentFetch =>
   });
 
 describe("a cluster joins by its issuer alone", () => {
-  test("when whoever asks gets the keys", async () => {
+  test("when everybody can fetch its keys", async () => {
     const { table, reasons } = await enrol({ issuer, jwks: undefined }, settings, publishing(key));
     expect(table).toEqual({ issuer, cluster: "prod-1" });
     expect(reasons.join()).toMatch(/answers without credentials.*Rampart fetches/s);
   });
 
-  test("when they are the ones that its API server shows", async () => {
+  test("when the published keys are those of its API server", async () => {
     const shown = { issuer, jwks: jwksOf(key) };
     const { table } = await enrol(shown, settings, publishing(other, key));
     expect(table).toEqual({ issuer, cluster: "prod-1" });
@@ -79,7 +79,7 @@ describe("a cluster joins with its keys in the table", () => {
     expect(table).toEqual({ issuer: name, cluster: "prod-1", jwks: jwksOf(key) });
   });
 
-  test("without what does not belong there", async () => {
+  test("without the private members of its keys", async () => {
     const secret: JWK = { ...key.publicJwk, d: "AAAA" };
     const jwks = { keys: [secret, { kty: "oct", k: "AAAA" }, { kty: "EC", crv: "secp256k1" }] };
     const { table } = await enrol({ issuer: inside, jwks }, settings, internet({}));
@@ -88,7 +88,7 @@ describe("a cluster joins with its keys in the table", () => {
   });
 });
 
-describe("what is printed", () => {
+describe("the printed table", () => {
   test.each(["worker", "serve"] as const)("can be pasted, and served: %s", async (platform) => {
     const kubernetes = {
       server: "https://10.0.0.1:6443",
@@ -116,11 +116,11 @@ describe("what is printed", () => {
 describe("a cluster cannot join", () => {
   test.each<[string, () => Promise<unknown> | unknown]>([
     [
-      "by an issuer that nobody reaches",
+      "by an issuer that does not answer",
       () => enrol({ issuer, jwks: undefined }, settings, internet({})),
     ],
     [
-      "by an issuer of the inside",
+      "by an issuer on a private address",
       () => enrol({ issuer: inside, jwks: undefined }, settings, internet({})),
     ],
     [

@@ -135,7 +135,7 @@ describe("a kubeconfig", () => {
     await expect(reading).rejects.toMatchObject({ name: "OperatorError" });
   });
 
-  test("does not lead to who has another certificate", async () => {
+  test("does not lead to a server with another certificate", async () => {
     const { origin } = await startServer();
     await write({ server: origin }, { token: "secret" });
     const login = await readKubeconfig(path, undefined);
@@ -167,7 +167,7 @@ describe("a kubeconfig", () => {
     await expect(reading).rejects.not.toThrow(/secret/);
   });
 
-  test("is refused with what is wrong and where", async () => {
+  test("is refused with every fault and its place", async () => {
     await write({ server: "http://a" }, {});
     const reading = readKubeconfig(path, undefined);
     await expect(reading).rejects.toThrow(`${path}: server: Invalid URL`);

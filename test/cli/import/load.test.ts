@@ -16,7 +16,7 @@ const kubernetesTls = { "tls.crt": "certificate", "tls.key": "key", "ca.crt": "r
 const without = (files: Readonly<Record<string, string>>, name: string) =>
   Object.fromEntries(Object.entries(files).filter(([key]) => key !== name));
 
-test("reads a cacerts directory, each text with its name", async () => {
+test("reads a cacerts directory, each text with the name of its file", async () => {
   const folder = await writeFolder(await temporaryFolder(), cacerts);
   const source = (name: string, text: string) => ({ name: join(folder, name), text });
   expect(await loadPluggedIn(folder)).toEqual({
@@ -49,7 +49,7 @@ test("follows links as Kubernetes mounts a Secret", async () => {
   ]);
 });
 
-test("an empty chain is none, and a revocation list is kept for a warning", async () => {
+test("takes an empty chain as absent, and keeps a revocation list for a warning", async () => {
   const files = { ...cacerts, "cert-chain.pem": "\n", "ca-crl.pem": "list" };
   const material = await loadPluggedIn(await writeFolder(await temporaryFolder(), files));
   expect(material.chain).toEqual([]);
@@ -63,7 +63,7 @@ test("adds the roots of another file", async () => {
   expect(roots.map(({ text }) => text)).toEqual(["root", "more roots"]);
 });
 
-test("names everything that is missing, at once", async () => {
+test("names every missing file at once", async () => {
   const folder = await writeFolder(await temporaryFolder(), { "ca-key.pem": "key" });
   expect(await operatorErrorOf(() => loadPluggedIn(folder))).toEqual([
     "incomplete CA bundle",

@@ -24,10 +24,10 @@ import {
 import { openRecord } from "../../testkit/pki/record-opening.ts";
 import { temporaryFolder } from "../../testkit/temporary-folder.ts";
 
-// TLS has the machine's clock, so this must be it too; Istio's vectors last until 2030.
+// TLS reads the machine's clock, so the import does, too. Istio's vectors are valid until 2030.
 const now = new Date();
 
-/** Sealed, stored and opened again, as the CA would find it. */
+/** The authority after it was sealed, stored and opened again. */
 async function reopened(imported: ImportedAuthority): Promise<Issuer> {
   const keks = await createKekRing();
   const schedule = scheduleAfter(now, [0, 0, 86_400, 172_800]);
@@ -58,7 +58,7 @@ async function obtain(issuer: Issuer, name: string): Promise<PeerCredentials> {
   };
 }
 
-/** Every link of a chain up to a self-signed root, by OpenSSL. */
+/** Verifies a chain up to its self-signed root with OpenSSL. */
 function expectToVerify({ chainPem, trustBundlePem }: PeerCredentials): void {
   const certificates = `${chainPem}${trustBundlePem}`
     .split(/(?<=-----END CERTIFICATE-----\n)/)
@@ -88,7 +88,7 @@ test.for(Object.entries(vectorFolders))("%s signs for a mesh", async ([, files])
   await expectToServe(imported);
 });
 
-test("the third generation came with another CA's key, and is refused for that alone", async () => {
+test("refuses Istio's third generation only because its key is another CA's", async () => {
   const folder = await copyVectors(await temporaryFolder(), strangersKey);
   const material = await loadPluggedIn(folder);
   const lines = await operatorErrorOf(() => verifyPluggedIn(material, clusterLocal, now));
@@ -114,7 +114,7 @@ test("an authority two steps below its root signs for a mesh, its chain in any o
   }
 });
 
-test("combined roots join, none twice", async () => {
+test("publishes combined roots, none twice", async () => {
   const folder = await copyVectors(await temporaryFolder(), vectorFolders["istio-cacerts"] ?? {});
   for (const combined of ["root-cert-combined.pem", "root-cert-combined-2.pem"]) {
     const material = await loadPluggedIn(folder, `test/vectors/istio-cacerts/${combined}`);

@@ -58,7 +58,7 @@ test.for([
   expect(material.roots.map((one) => one.text)).toEqual(["root"]);
 });
 
-test("reads a kubernetes.io/tls Secret, and stringData beside data", () => {
+test("reads a kubernetes.io/tls Secret, with stringData beside data", () => {
   expect(read(JSON.stringify(tls)).roots.map(({ text }) => text)).toEqual(["root"]);
   const data = { "tls.crt": base64("certificate") };
   const mixed = secret("mixed", data, { stringData: { "tls.key": "key" } });

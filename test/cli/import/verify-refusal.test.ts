@@ -117,7 +117,7 @@ test.for([
   expect(warnings).toEqual([expect.stringContaining("has name constraints")]);
 });
 
-test("refuses a chain that breaks, naming where", async () => {
+test("refuses a broken chain, and says where", async () => {
   const authority = await createCa("O=mesh,CN=authority", { issuer: upper });
   const at = (title: string) =>
     new RegExp(`^${title} .*cannot verify the cert.*no certificate has`);
@@ -133,14 +133,14 @@ test("refuses a chain that breaks, naming where", async () => {
   expect(await linesFor(materialOf(authority, { chain: upper.pem + root.pem }))).toHaveLength(1);
 });
 
-test("refuses an issuer that has the name and did not sign", async () => {
+test("refuses an issuer with the right name that did not sign", async () => {
   const impostor = await createCa(root.name);
   const lines = await linesFor(materialOf(upper, { roots: impostor.pem }));
   expect(lines).toEqual([expect.stringContaining("has the name of its issuer, but did not sign")]);
   expect(await linesFor(materialOf(impostor, { roots: root.pem }))).toHaveLength(1);
 });
 
-test("refuses a self-signed authority that none of the roots knows", async () => {
+test("refuses a self-signed authority that is not among the roots", async () => {
   const lines = await linesFor(materialOf(stranger, { roots: root.pem }));
   expect(lines).toEqual([expect.stringContaining("cannot verify the cert with the provided root")]);
 });
@@ -194,7 +194,7 @@ test("refuses keys that no authority may have", async () => {
   expect(await linesFor(materialOf(exponent))).toEqual([expect.stringContaining("(exponent)")]);
 });
 
-test("refuses another's key, of the same kind and of another", async () => {
+test("refuses the key of another certificate, of the same kind and of another", async () => {
   for (const { keyPem } of [stranger, rsaRoot]) {
     const lines = await linesFor(materialOf({ pem: root.pem, keyPem }));
     expect(lines).toEqual([expect.stringContaining("ca-key.pem: the cert does not match the key")]);
@@ -226,7 +226,7 @@ test("repeats no control characters of a subject", async () => {
   expect(lines).toEqual([expect.stringContaining("(O=?[2Jevil??)")]);
 });
 
-test("any changed octet of a certificate ends in a sentence, never in a defect", async () => {
+test("refuses a certificate with any changed octet by an OperatorError, never by a fault", async () => {
   const der = new x509.X509Certificate(upper.pem).rawData;
   for (let i = 0; i < der.byteLength; i += 7) {
     const changed = new Uint8Array(der.slice(0));
@@ -240,7 +240,7 @@ test("any changed octet of a certificate ends in a sentence, never in a defect",
   }
 });
 
-test("any changed octet of a key ends in a sentence or in the same key", async () => {
+test("refuses a key with any changed octet, or reads the same key", async () => {
   for (const ca of [root, rsaRoot]) {
     const der = await crypto.subtle.exportKey("pkcs8", ca.keys.privateKey);
     const same = Buffer.from(der).toString("base64");
@@ -263,7 +263,7 @@ async function keyOrRefusal(ca: { readonly pem: string; readonly keyPem: string 
   }
 }
 
-test("refuses as roots what is not self-signed or is no CA", async () => {
+test("refuses a root that is not self-signed or is no CA", async () => {
   expect(await linesFor(materialOf(upper, { roots: upper.pem + root.pem }))).toEqual([
     expect.stringMatching(/^root-cert.pem, certificate 1 .* is not self-signed/),
   ]);
@@ -286,7 +286,7 @@ test("refuses more than eight certificates in a file, and more than eight roots 
   ]);
 });
 
-test("refuses a file of certificates with anything else in it, or with none", async () => {
+test("refuses a file of certificates that holds anything else, or none", async () => {
   const [label] = await linesFor(materialOf({ ...root, pem: root.pem + root.keyPem }));
   expect(label).toBe("ca-cert.pem: failed to parse cert PEM: holds a block of PRIVATE KEY");
   expect(await linesFor(materialOf({ ...root, pem: "certificate" }))).toEqual([
@@ -298,7 +298,7 @@ test("refuses a file of certificates with anything else in it, or with none", as
   ]);
 });
 
-test("says everything that is wrong at once, each line with its file", async () => {
+test("reports every fault at once, each line with its file", async () => {
   const material = materialOf({ pem: "x", keyPem: "y" }, { chain: "z", roots: upper.pem });
   const lines = await linesFor(material);
   const files = lines.map((line) => line.split(/[:,]/)[0]);

@@ -18,7 +18,7 @@ const derOf = ({ pem }: TestCa) => new Uint8Array(new X509Certificate(pem).raw);
 const hidden = (length: number) =>
   ["O=old", "O=older", "O=oldest"].slice(0, length).map((name) => createCa(name));
 
-test("the chain goes from the authority up to, and without, the root", async () => {
+test("orders the chain from the authority upwards, without the root", async () => {
   const chain = authority.pem + upper.pem + root.pem;
   const imported = await verify(materialOf(authority, { chain, roots: root.pem }));
   expect(imported.certificates).toEqual({
@@ -32,7 +32,7 @@ test("the chain goes from the authority up to, and without, the root", async () 
   expect(imported.privateKey).toMatchObject({ extractable: true, type: "private" });
 });
 
-test("the chain may stand behind the certificate, as in tls.crt, or lack the authority", async () => {
+test("takes a chain behind the certificate, as in tls.crt, and one without the authority", async () => {
   const behind = { ...authority, pem: authority.pem + upper.pem };
   const one = await verify(materialOf(behind, { roots: root.pem }));
   const two = await verify(materialOf(authority, { chain: upper.pem, roots: root.pem }));
@@ -40,14 +40,14 @@ test("the chain may stand behind the certificate, as in tls.crt, or lack the aut
   expect([...one.warnings, ...two.warnings]).toEqual([]);
 });
 
-test("a chain in another order is put in order, with a warning", async () => {
+test("sorts a chain that is out of order, with a warning", async () => {
   const chain = root.pem + upper.pem + authority.pem;
   const imported = await verify(materialOf(authority, { chain, roots: root.pem }));
   expect(imported.certificates.intermediates).toEqual([derOf(authority), derOf(upper)]);
   expect(imported.warnings).toEqual([expect.stringContaining("not in order")]);
 });
 
-test("a self-signed authority is its own root, whether or not it stands among the roots", async () => {
+test("takes a self-signed authority as its own root, among the roots or not", async () => {
   for (const roots of [undefined, root.pem, root.pem + root.pem]) {
     const { certificates, additionalRoots } = await verify(
       materialOf(root, roots ? { roots } : {}),
@@ -61,7 +61,7 @@ test("a self-signed authority is its own root, whether or not it stands among th
   }
 });
 
-test("the root of before, which istiod leaves beside a renewed one, joins the bundle", async () => {
+test("publishes the earlier root that istiod leaves beside a renewed one", async () => {
   const notAfter = new Date("2035-01-01T00:00:00.000Z");
   const renewed = await createCa(root.name, { keys: root.keys, notAfter });
   const imported = await verify(materialOf(renewed, { roots: root.pem }));
@@ -69,7 +69,7 @@ test("the root of before, which istiod leaves beside a renewed one, joins the bu
   expect(imported.additionalRoots).toEqual([derOf(root)]);
 });
 
-test("other roots come along, none twice and none expired", async () => {
+test("publishes other roots, none twice and none that has expired", async () => {
   const expired = await createCa("O=gone", { notAfter: new Date("2026-02-01T00:00:00.000Z") });
   const roots = root.pem + stranger.pem + expired.pem + stranger.pem;
   const imported = await verify(materialOf(upper, { roots }));
@@ -79,14 +79,14 @@ test("other roots come along, none twice and none expired", async () => {
   ]);
 });
 
-test("of two roots with one key, the one that is valid is the end of the chain", async () => {
+test("ends the chain in the valid one of two roots with the same key", async () => {
   const notAfter = new Date("2026-02-01T00:00:00.000Z");
   const expired = await createCa(root.name, { keys: root.keys, notAfter });
   const imported = await verify(materialOf(upper, { roots: expired.pem + root.pem }));
   expect(imported.certificates.roots).toEqual([derOf(root)]);
 });
 
-test("certificates that lead nowhere are left out, with a warning", async () => {
+test("leaves out certificates beyond the chain, with a warning", async () => {
   const [old] = await Promise.all(hidden(1));
   const chain = upper.pem + stranger.pem + (old?.pem ?? "");
   const imported = await verify(materialOf(authority, { chain, roots: root.pem }));
@@ -96,7 +96,7 @@ test("certificates that lead nowhere are left out, with a warning", async () => 
   expect(imported.warnings[0]).toContain("self-signed and not among the roots");
 });
 
-test("says what ends soon, and when", async () => {
+test("warns of certificates that expire soon", async () => {
   const notAfter = new Date("2026-07-01T00:00:00.000Z");
   const brief = await createCa("O=brief", { issuer: root, notAfter });
   const [warning, none] = (await verify(materialOf(brief, { roots: root.pem }))).warnings;
@@ -132,7 +132,7 @@ test("warns of a workload's SPIFFE ID, and of another trust domain above", async
   ]);
 });
 
-test("warns that a revocation list has no place", async () => {
+test("warns that it does not import a revocation list", async () => {
   const material = materialOf(root);
   const revocationList = { name: "ca-crl.pem", text: "-----BEGIN X509 CRL-----" };
   const { warnings } = await verify({ ...material, revocationList });

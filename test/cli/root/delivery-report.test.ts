@@ -45,7 +45,7 @@ const kubernetes = () => ({ server: api.origin, credential, deliver_roots: true 
 const withAccess = () => ({ issuer: "https://a.test", cluster: "a", kubernetes: kubernetes() });
 const withoutAccess = { issuer: "https://b.test", cluster: "b" };
 
-/** A configuration of these issuers, with the credential at hand. */
+/** A configuration of these issuers, with their credential. */
 const configured = (...ISSUERS: readonly object[]) =>
   configurationOf({ ISSUERS, [credential]: watchedToken });
 
@@ -68,7 +68,7 @@ async function current(): Promise<NumberedBundle> {
   return { pem: trustBundle.pem, sequence };
 }
 
-/** Until a successor is published, and does not sign yet. */
+/** Passes time until a successor is published and does not sign yet. */
 async function prepareSuccessor(): Promise<void> {
   ca.pass(3.5 * day);
   await ca.rotate();
@@ -81,8 +81,8 @@ const reports = async (inspections: readonly ClusterInspection[]) => {
 const reach = async (inspections: readonly ClusterInspection[]) =>
   rootReach(await openStored(await ca.store.load(), ca.mint), inspections, ca.now());
 
-describe("which bundle a cluster has", () => {
-  test("is seen by the access of its table: sequence, namespaces, since when", async () => {
+describe("the bundle of a cluster", () => {
+  test("is read with the access of its table: sequence, namespaces, and since when", async () => {
     await push();
     const { sequence } = await current();
     expect(await reports(await look())).toEqual([
@@ -98,7 +98,7 @@ describe("which bundle a cluster has", () => {
     ]);
   });
 
-  test("is shown by all that it has, the current one first", async () => {
+  test("is one row for each bundle found, the current one first", async () => {
     await push();
     await prepareSuccessor();
     api.remove("ConfigMap", "istio-ca-root-cert", "web");
@@ -116,7 +116,7 @@ describe("which bundle a cluster has", () => {
     ]);
   });
 
-  test("is told by what it holds, whatever is noted beside it", async () => {
+  test("is recognised by its content, whatever the annotations say", async () => {
     await push();
     const held = api.configMapIn("shop");
     const annotations = {
@@ -134,7 +134,7 @@ describe("which bundle a cluster has", () => {
     ]);
   });
 
-  test("is told by the notes alone where the CA's own cannot be read", async () => {
+  test("is recognised by its annotations when the CA's own bundle cannot be read", async () => {
     await push();
     const { sequence } = await current();
     const [sight] = await look();
@@ -145,7 +145,7 @@ describe("which bundle a cluster has", () => {
   });
 });
 
-describe("a cluster that cannot be inspected says why, and how it could be", () => {
+describe("the report says why a cluster cannot be inspected, and what to do", () => {
   const unasked = async (table: object) => {
     const [report] = (await look(table)).map((sight) => reportDelivery(sight, undefined));
     return report?.fault;
@@ -155,14 +155,14 @@ describe("a cluster that cannot be inspected says why, and how it could be", () 
     return unasked(withAccess());
   };
 
-  test("without access", async () => {
+  test("when its table gives no access", async () => {
     expect(await unasked(withoutAccess)).toMatch(
       /^its table gives no kubernetes access: give --kubeconfig/,
     );
     expect(api.asked).toEqual([]);
   });
 
-  test("without its credential", async () => {
+  test("when its credential is not set", async () => {
     const table = {
       ...withAccess(),
       kubernetes: { ...kubernetes(), credential: `${credential}_B` },
@@ -172,22 +172,22 @@ describe("a cluster that cannot be inspected says why, and how it could be", () 
   });
 
   test.each<[string, number, string, RegExp]>([
-    ["refused", 403, "{}", /refuses the credential/],
-    ["out of order", 500, "\u001b[31m", /status 500/],
-    ["not what it seems", 200, "<html>", /did not answer JSON/],
-    ["not a cluster", 200, "{}", /something else than a list/],
-    ["too much", 200, " ".repeat(11_000_000), /answered too much/],
+    ["when it refuses the credential", 403, "{}", /refuses the credential/],
+    ["when it answers an error", 500, "\u001b[31m", /status 500/],
+    ["when it answers a page", 200, "<html>", /did not answer JSON/],
+    ["when it answers no list", 200, "{}", /something else than a list/],
+    ["when it answers too much", 200, " ".repeat(11_000_000), /answered too much/],
   ])("%s", async (_, status, text, why) => {
     expect(await answering(status, text)).toMatch(why);
   });
 
-  test("away", async () => {
+  test("when it is away", async () => {
     await api.close();
     expect(await unasked(withAccess())).toMatch(/^the API server did not answer \(E[A-Z]+\)$/);
   });
 });
 
-describe("a login", () => {
+describe("a login by kubeconfig", () => {
   const base64 = (text: string): string => Buffer.from(text).toString("base64");
 
   /** A kubeconfig with these contexts, each of which shows an issuer. */
@@ -219,7 +219,7 @@ describe("a login", () => {
     return path;
   }
 
-  test("shows a cluster that gave no access, by the issuer that it shows", async () => {
+  test("inspects a cluster whose table gives no access, found by its issuer", async () => {
     await push();
     const file = await kubeconfig({ one: "https://b.test" });
     const inspections = await inspectClusters(configured(withoutAccess), { kubeconfig: file });
@@ -228,7 +228,7 @@ describe("a login", () => {
     ]);
   });
 
-  test("may be several", async () => {
+  test("may have several contexts", async () => {
     const other = { issuer: "https://c.test", cluster: "c" };
     const file = await kubeconfig({ one: "https://b.test", two: "https://c.test" });
     const choice = { kubeconfig: file, context: ["one", "two"] };
@@ -239,7 +239,7 @@ describe("a login", () => {
     ]);
   });
 
-  test("of no configured cluster is said to be that, and asked nothing more", async () => {
+  test("to a cluster that is not configured is reported, and its server gets no further request", async () => {
     const file = await kubeconfig({ one: "https://evil.test/\u001b[31m" });
     const inspections = await look(withoutAccess, { kubeconfig: file });
     expect(inspections).toMatchObject([
@@ -253,7 +253,7 @@ describe("a login", () => {
     expect(api.asked).toEqual([]);
   });
 
-  test("does not stand for another that shows the same issuer", async () => {
+  test("does not stand for a second context with the same issuer", async () => {
     await push();
     const file = await kubeconfig({ one: "https://b.test", two: "https://b.test" });
     const choice = { kubeconfig: file, context: ["one", "two"] };
@@ -265,13 +265,13 @@ describe("a login", () => {
     expect(await reach(inspections)).toMatchObject({ isEverywhere: undefined });
   });
 
-  test("that is named twice is asked once", async () => {
+  test("with a context named twice asks its server once", async () => {
     const file = await kubeconfig({ one: "https://b.test" });
     const choice = { kubeconfig: file, context: ["one", "one"] };
     expect(await inspectClusters(configured(withoutAccess), choice)).toHaveLength(1);
   });
 
-  test("that leads nowhere keeps nothing else from being shown", async () => {
+  test("to a server that is away leaves the other clusters in the report", async () => {
     const path = join(await temporaryFolder(), "kubeconfig");
     const config = {
       "current-context": "gone",
@@ -287,14 +287,14 @@ describe("a login", () => {
     ]);
   });
 
-  test("that is none is an error of the operator", async () => {
+  test("by a missing kubeconfig is an OperatorError", async () => {
     const looking = look(withAccess(), { kubeconfig: "/nowhere/kubeconfig" });
     await expect(looking).rejects.toMatchObject({ name: "OperatorError" });
   });
 });
 
 describe("the root of the authority that signs next", () => {
-  test("is everywhere, or not, in so many words", async () => {
+  test("is reported as everywhere, or with the namespaces that lack it", async () => {
     await push();
     await prepareSuccessor();
     const before = await reach(await look());
@@ -314,7 +314,7 @@ describe("the root of the authority that signs next", () => {
     ]);
   });
 
-  test("is not said to be everywhere while somebody cannot be asked", async () => {
+  test("is not reported as everywhere while a cluster cannot be inspected", async () => {
     await push();
     const inspections = await inspectClusters(configured(withAccess(), withoutAccess), {});
     const found = await reach(inspections);
@@ -328,7 +328,7 @@ describe("the root of the authority that signs next", () => {
     ]);
   });
 
-  test("counts among others, and however its lines are broken", async () => {
+  test("counts beside other certificates, with line breaks of any kind", async () => {
     await push();
     const held = api.configMapIn("shop");
     const { pem } = await current();
@@ -338,9 +338,12 @@ describe("the root of the authority that signs next", () => {
   });
 
   test.each<[string, (pem: string) => string]>([
-    ["in one line, as a folded text of YAML", (pem) => pem.replaceAll("\n", " ")],
-    ["behind something in its first line", (pem) => `# ${pem}`],
-    ["whose last line has no beginning", (pem) => pem.replace("\n-----END", "-----END")],
+    ["a root in one line, as YAML folds a text", (pem) => pem.replaceAll("\n", " ")],
+    ["a root behind other text in its first line", (pem) => `# ${pem}`],
+    [
+      "a root whose last line is joined to the one before",
+      (pem) => pem.replace("\n-----END", "-----END"),
+    ],
   ])("does not count %s, which no proxy reads", async (_, change) => {
     await push();
     const held = api.configMapIn("shop");
@@ -353,8 +356,11 @@ describe("the root of the authority that signs next", () => {
   });
 
   test.each<[string, object]>([
-    ["in a ConfigMap that Istio does not read", { metadata: { labels: {} } }],
-    ["cut short", { data: { "root-cert.pem": "-----BEGIN CERTIFICATE-----\nMIIB" } }],
+    ["a root in a ConfigMap that Istio does not read", { metadata: { labels: {} } }],
+    [
+      "a root that is cut short",
+      { data: { "root-cert.pem": "-----BEGIN CERTIFICATE-----\nMIIB" } },
+    ],
   ])("does not count %s", async (_, changes: { metadata?: object }) => {
     await push();
     const held = api.configMapIn("shop");
@@ -367,7 +373,7 @@ describe("the root of the authority that signs next", () => {
   });
 });
 
-test("an operator sees it in `cluster check` and in `authority plan`", async () => {
+test("`cluster check` and `authority plan` print the delivery", async () => {
   const folder = await createOperatorFolder();
   onTestFinished(() => rm(folder.path, { recursive: true, force: true }));
   folder.secrets.push(watchedToken);

@@ -19,7 +19,7 @@ const program = join(import.meta.dirname, "../../../src/cli/main.ts");
 interface Running {
   readonly child: ChildProcess;
   readonly store: string;
-  /** The ports of every process that has ever said where it serves, by what is there. */
+  /** The ports that the processes have logged, of those that ended, too. */
   readonly ports: (what: "gRPC" | "monitoring") => number[];
   readonly saysOnce: (text: string) => boolean;
   readonly log: () => LogLine[];
@@ -53,7 +53,7 @@ async function startTwo(listen = "127.0.0.1:0"): Promise<Running> {
   };
 }
 
-/** The processes that one has started, by the number that it gave them. */
+/** The process ids of the children, by their numbers. */
 function processesOf({ child }: Running): Map<number, number> {
   const rows = execFileSync("ps", ["-A", "-o", "pid=,ppid=,args="], { encoding: "utf8" });
   return new Map(
@@ -69,7 +69,7 @@ async function series(port: number, name: string): Promise<string[]> {
   return text.split("\n").filter((line) => line.startsWith(name));
 }
 
-/** A call that is refused for want of a credential. */
+/** A call without a credential, which is refused. */
 async function callInVain(port: number): Promise<void> {
   const { session, send } = connectHttp2(`https://127.0.0.1:${port}`, {
     rejectUnauthorized: false,
@@ -80,14 +80,14 @@ async function callInVain(port: number): Promise<void> {
   session.destroy();
 }
 
-test("several processes are one server: one founds, each tells of all, and one that dies is replaced", async () => {
+test("several processes are one server: one mints, each has the metrics of all, and a killed one is restarted", async () => {
   const running = await startTwo();
   const { child, store, ports, saysOnce } = running;
   await eventually(() => expect(ports("gRPC")).toHaveLength(2));
   expect(await readdir(join(store, "authorities"))).toHaveLength(1);
   for (const port of ports("gRPC")) await callInVain(port);
   for (const port of ports("monitoring")) {
-    // A scraper does not wait long: what a process says too late is missing once.
+    // A process that reports too late is missing from one answer.
     await eventually(async () =>
       expect(await series(port, "grpc_server_handled_total{")).toEqual([
         expect.stringMatching(/grpc_code="Unauthenticated"} 2$/),
@@ -104,7 +104,7 @@ test("several processes are one server: one founds, each tells of all, and one t
   await rm(join(store, "authorities"), { recursive: true });
   process.kill(first, "SIGKILL");
   await eventually(() => expect(ports("gRPC")).toHaveLength(3));
-  // The one that came instead rotates: it has found the store empty.
+  // The restarted process rotates, and found the store empty.
   expect(await readdir(join(store, "authorities"))).toHaveLength(1);
   expect(saysOnce("process 1 exited and is restarted")).toBe(true);
   expect(processesOf(running).get(2)).toBe(second);
@@ -131,7 +131,7 @@ test("processes that cannot serve are not restarted", async () => {
   expect(running.saysOnce("exited before it served")).toBe(true);
 });
 
-test("servers may share a port when they are told to, and not otherwise", async () => {
+test("servers share a port only when both are told to", async () => {
   const routes = {
     rpcs: new Map(),
     fetch: async () => new Response("ok"),

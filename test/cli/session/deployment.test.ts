@@ -16,7 +16,7 @@ async function folderOf(toml: string, secrets?: string): Promise<OperatorFolder>
   return folder;
 }
 
-/** What an operator wrote, and what is said about it. */
+/** The configuration and secrets of an operator, and the lines of the error. */
 const mistakes: Readonly<Record<string, readonly [string, string | undefined, RegExp[]]>> = {
   "no KEK": [
     withConfiguration("", ""),
@@ -66,7 +66,7 @@ test.each(Object.entries(mistakes))("says what is wrong: %s", async (_, [toml, s
   expect(told.join()).not.toMatch(/c2VjcmV0|secret/);
 });
 
-test("an environment that is not there is not the top level", async () => {
+test("refuses an environment that the configuration lacks", async () => {
   const bare = await folderOf(withConfiguration("", ""));
   const other = await folderOf(withConfiguration(/$/, "\n[env.staging]\n"));
   for (const { config } of [bare, other]) {
@@ -77,13 +77,13 @@ test("an environment that is not there is not the top level", async () => {
   }
 });
 
-test("a configuration that is not there is asked for", async () => {
+test("asks for a configuration that does not exist", async () => {
   expect(await operatorErrorOf(() => openDeployment({ config: "nowhere.toml" }))).toEqual([
     "nowhere.toml does not exist: name the configuration with --config",
   ]);
 });
 
-test("the deployed namespace needs the KEK from the environment", async () => {
+test("takes the KEK for the deployed namespace from the environment alone", async () => {
   const { config } = await folderOf(withConfiguration("", ""));
   const lines = await operatorErrorOf(() => openDeployment({ config, remote: true }));
   expect(lines.at(-1)).toMatch(/^KEK: set the environment variable KEK/);

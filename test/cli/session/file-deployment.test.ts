@@ -22,8 +22,8 @@ async function open(...lines: readonly string[]) {
   return openDeployment({ config });
 }
 
-describe("a verb about the files of rampart serve", () => {
-  test("writes to them what serve then reads", async () => {
+describe("a verb on the files of `rampart serve`", () => {
+  test("writes records that `serve` reads", async () => {
     const { store, place, configuration, close } = await open('TRUST_DOMAIN = "mesh.test"');
     expect(place).toBe(`files in ${join(folder, "store")}`);
     expect(configuration.trustDomain).toBe("mesh.test");

@@ -9,7 +9,7 @@ const record = (id: string, value = "{}"): StoredRecord => ({ kind: "authority",
 const namesIn = async (store: AuthorityStore): Promise<string[]> =>
   (await store.load()).map(({ kind, id }) => `${kind}/${id}`).toSorted();
 
-test("a dry session sees what it would have written, and the store holds what it held", async () => {
+test("a dry session reads what it would have written, and leaves the store as it was", async () => {
   const store = createMemoryStore(record("a"), record("b"));
   const session = createSessionStore(store, true);
   await session.put(record("c"));
@@ -22,7 +22,7 @@ test("a dry session sees what it would have written, and the store holds what it
   ]);
 });
 
-test("sees its own writes though the store still answers with what it had before", async () => {
+test("a session reads its own writes even while the store still answers with older records", async () => {
   const store = createMemoryStore(record("a", "old"));
   const stale: AuthorityStore = { ...store, load: async () => [record("a", "old"), record("b")] };
   const session = createSessionStore(stale, false);
@@ -32,7 +32,7 @@ test("sees its own writes though the store still answers with what it had before
   expect([...store.records]).toEqual([["authority/a", "new"]]);
 });
 
-test("records of the same id and another kind are others", async () => {
+test("records with the same id and another kind are distinct", async () => {
   const taint: StoredRecord = { kind: "taint", id: "a", value: "{}" };
   const session = createSessionStore(createMemoryStore(record("a")), false);
   await session.put(taint);
@@ -40,7 +40,7 @@ test("records of the same id and another kind are others", async () => {
   expect(await session.load()).toEqual([taint]);
 });
 
-test("reads the store once, however often it is asked", async () => {
+test("a session reads the store once", async () => {
   const store = createMemoryStore(record("a"));
   const session = createSessionStore(store, false);
   await session.load();
@@ -49,7 +49,7 @@ test("reads the store once, however often it is asked", async () => {
   expect(store.loads).toBe(1);
 });
 
-test("what could not be written is not said to be", async () => {
+test("a session does not read a record that it could not write", async () => {
   const store = createMemoryStore();
   const session = createSessionStore(store, false);
   expect(await session.load()).toEqual([]);
@@ -67,7 +67,7 @@ const step = fc.record({
   value: fc.string(),
 });
 
-test("a dry session sees what one that writes leaves in the store", async () => {
+test("a dry session reads what a writing session leaves in the store", async () => {
   await fc.assert(
     fc.asyncProperty(fc.array(step), fc.array(step), async (before, steps) => {
       const [written, untouched] = [createMemoryStore(...before), createMemoryStore(...before)];

@@ -17,11 +17,11 @@ test.each(verbs)("%s says what it does, what it takes, and what each option mean
   }
 });
 
-/** What writes, and what asks before it does. */
+/** The verbs that write, and those that ask before they write. */
 const changes = ["init", "rotate", "taint", "import", "restore", "add", "remove"];
 const destructive = ["taint", "restore", "remove"];
 
-test.each(verbs)("%s can be tried without writing, and asks, if it has to", (_, verb) => {
+test.each(verbs)("%s has --dry-run if it writes, and --yes if it destroys", (_, verb) => {
   const has = (flag: string) => verb.options.some(({ long }) => long === flag);
   expect(has("--dry-run")).toBe(changes.includes(verb.name()));
   expect(has("--yes")).toBe(destructive.includes(verb.name()));

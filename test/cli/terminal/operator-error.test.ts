@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { failuresOf } from "../../../src/cli/terminal/operator-error.ts";
 
-test("a failure of clean-up hides neither what came before it nor another clean-up", async () => {
+test("a failed clean-up hides neither the error before it nor that of another clean-up", async () => {
   const work = async (): Promise<void> => {
     await using stack = new AsyncDisposableStack();
     for (const name of ["third", "second"]) {
@@ -15,7 +15,7 @@ test("a failure of clean-up hides neither what came before it nor another clean-
   expect(failuresOf(thrown)).toEqual(["first", "second", "third"].map((name) => new Error(name)));
 });
 
-test("any other failure stands for itself", () => {
+test("any other error is thrown as it is", () => {
   const error = new Error("alone", { cause: new Error("cause") });
   expect(failuresOf(error)).toEqual([error]);
   expect(failuresOf("text")).toEqual(["text"]);

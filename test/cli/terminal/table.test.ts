@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { formatInstant, formatTable } from "../../../src/cli/terminal/table.ts";
 
-test("columns are as wide as what is in them, headings included, and no line ends in blanks", () => {
+test("a column is as wide as its longest cell, headings included, and no line ends in blanks", () => {
   const rows = [
     ["a", "signing", "x"],
     ["abcdef", "no", ""],
@@ -13,11 +13,11 @@ test("columns are as wide as what is in them, headings included, and no line end
   ]);
 });
 
-test("a table of nothing is its headings", () => {
+test("a table without rows prints its headings", () => {
   expect(formatTable(["ID", "PHASE"], [])).toBe("ID  PHASE");
 });
 
-test("an instant is told to the minute, in UTC, and never rounded up", () => {
+test("an instant prints to the minute, in UTC, and is never rounded up", () => {
   expect(formatInstant(new Date("2026-11-21T23:59:59.999Z"))).toBe("2026-11-21 23:59Z");
   expect(formatInstant(new Date("2026-11-22T01:00:00.000+02:00"))).toBe("2026-11-21 23:00Z");
 });

@@ -2,11 +2,11 @@ import { readFile } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import type { AgentStatus } from "../../../src/agent/status/agent-status.ts";
 import { type Child, startChild } from "./child-process.ts";
-import { until } from "./patience.ts";
+import { until } from "./until.ts";
 
 const program = resolve("src/cli/main.ts");
 
-/** Its environment, in which one variable names it. */
+/** The environment of an agent. */
 export type AgentVariables = NodeJS.ProcessEnv & { readonly SERVICE_ACCOUNT: string };
 
 /** An agent as an operator starts it: `rampart agent run`, in a process of its own. */
@@ -17,7 +17,7 @@ export class AgentProcess {
   readonly #workingFolder: string;
   #child: Child | undefined;
 
-  /** @param folder For its log. @param workingFolder On which relative paths rest. */
+  /** @param folder The place of its log. @param workingFolder The base of relative paths. */
   constructor(folder: string, env: AgentVariables, statusPort: number, workingFolder = ".") {
     this.#folder = folder;
     this.#workingFolder = workingFolder;
@@ -52,7 +52,7 @@ export class AgentProcess {
     return (await this.#child?.end(signal)) ?? -1;
   }
 
-  /** The process id of the proxy that it has started last. */
+  /** The process id of the last proxy that it started. */
   async proxyId(): Promise<number> {
     const log = await readFile(this.#logFile, "utf8");
     const started = log.split("\n").filter((line) => line.includes('"proxy-started"'));

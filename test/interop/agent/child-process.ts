@@ -3,7 +3,7 @@ import { once } from "node:events";
 import { createWriteStream } from "node:fs";
 import { createInterface } from "node:readline";
 
-/** A program under test, whose words go to a file. */
+/** A program under test, whose output goes to a file. */
 export interface Child {
   /** Calls back with each line of its standard output. */
   onLine(listener: (line: string) => void): void;
@@ -11,7 +11,7 @@ export interface Child {
   end(signal?: NodeJS.Signals): Promise<number>;
 }
 
-/** What a program under test is given. */
+/** The arguments and the environment of a program under test. */
 export interface ChildOptions {
   readonly logFile: string;
   readonly env?: NodeJS.ProcessEnv;
@@ -24,7 +24,7 @@ process.once("exit", () => {
   for (const child of living) child.kill("SIGKILL");
 });
 
-/** Ends with this process, whatever happens to it. */
+/** Kills the child when this process exits. */
 export function startChild(
   command: string,
   values: readonly string[],

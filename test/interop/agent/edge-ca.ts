@@ -22,7 +22,7 @@ export interface EdgeCa {
   readonly close: () => Promise<void>;
 }
 
-// Without it, wrangler dials out at the start and prints that it failed.
+// Without this, wrangler connects to Cloudflare at its start, and prints that it failed.
 Object.assign(process.env, {
   CLOUDFLARE_CF_FETCH_ENABLED: "false",
   WRANGLER_SEND_METRICS: "false",
@@ -55,7 +55,7 @@ export async function startEdgeCa(leafSeconds: number): Promise<EdgeCa> {
   const runCron = () => worker.scheduled({ cron: "* * * * *" });
   await runCron();
   const cron = setInterval(() => void runCron(), 500);
-  // The same CA a second time, over the same KV: an operator's terminal, who may taint.
+  // The same CA a second time over the same KV, as in an operator's terminal, for taints.
   const operator = await compose(parseConfiguration({ ...vars, ...secrets }), {
     store: createKvStore((await worker.getEnv()).AUTHORITIES),
     cryptoProvider: webCryptoProvider,

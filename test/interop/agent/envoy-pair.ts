@@ -8,15 +8,15 @@ import { type Child, startChild } from "./child-process.ts";
 
 /** Two Envoys with a workload behind the second: client → A → mutual TLS → B → workload. */
 export interface EnvoyPair {
-  /** Over connections that last. */
+  /** A URL whose requests share connections. */
   readonly keptUrl: string;
-  /** With a handshake for each request. */
+  /** A URL with a handshake for each request. */
   readonly freshUrl: string;
-  /** Out of A, to a peer that must be somebody else than B is. */
+  /** A URL whose cluster in A expects another identity than that of B. */
   readonly wrongServerUrl: string;
-  /** Out of A, into a listener of B that lets only somebody else in. */
+  /** A URL that leads to a listener of B which admits only another identity than that of A. */
   readonly wrongClientUrl: string;
-  /** Where B takes mutual TLS from `a`. */
+  /** The port on which B accepts mutual TLS from `a`. */
   readonly inboundPort: number;
   readonly end: () => Promise<void>;
 }
@@ -24,7 +24,7 @@ export interface EnvoyPair {
 const local = (port: number) => ({ host: "127.0.0.1", port });
 const spiffeId = (name: string): string => `spiffe://cluster.local/ns/mesh/sa/${name}`;
 
-/** How an Envoy of a pair gets its secrets. */
+/** The source of secrets for an Envoy of a pair. */
 export interface SecretsOfEnvoy {
   readonly socket: string;
   /** The name of its own certificate. */
@@ -32,11 +32,11 @@ export interface SecretsOfEnvoy {
   readonly isIncremental?: boolean;
 }
 
-/** What a pair is made of. */
+/** The parts of a pair. */
 export interface EnvoyPairOptions {
   readonly envoy: string;
   readonly folder: string;
-  /** Tells the pairs of one machine from each other. */
+  /** Distinguishes the pairs on one machine. */
   readonly baseId: number;
   readonly a: SecretsOfEnvoy;
   readonly b: SecretsOfEnvoy;

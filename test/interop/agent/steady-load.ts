@@ -1,7 +1,7 @@
 import { Agent, get } from "node:http";
 import { setTimeout as sleep } from "node:timers/promises";
 
-/** What became of the requests so far. */
+/** The outcomes of the requests so far. */
 export interface LoadResult {
   readonly requests: number;
   readonly failures: readonly string[];
@@ -9,7 +9,7 @@ export interface LoadResult {
 
 const pauseMilliseconds = 20;
 
-/** Requests one after the other to each URL, without end, until it is stopped. */
+/** Sends requests to each URL, one after the other, until it is stopped. */
 export class SteadyLoad {
   readonly #agent = new Agent({ keepAlive: true });
   readonly #ending = new AbortController();
@@ -21,7 +21,7 @@ export class SteadyLoad {
     this.#running = Promise.all(urls.map((url) => this.#load(url)));
   }
 
-  /** The result since the last time that it was taken. */
+  /** The result since the last call. */
   take(): LoadResult {
     const result = { requests: this.#requests, failures: this.#failures };
     this.#requests = 0;
@@ -45,7 +45,7 @@ export class SteadyLoad {
   }
 }
 
-/** The status and, of a failure, what was said; or why there is none. */
+/** The status, with the body of a failure, or the reason why there is none. */
 export function statusOf(url: string, agent?: Agent): Promise<string> {
   return new Promise((resolve) => {
     const request = get(url, { timeout: 5_000, ...(agent && { agent }) }, (response) => {

@@ -5,23 +5,23 @@ import { promisify } from "node:util";
 import { freePorts } from "../free-ports.ts";
 import { AgentProcess, type AgentVariables } from "./agent-process.ts";
 import type { Outcome } from "./outcome-table.ts";
-import { until } from "./patience.ts";
 import { statusOf } from "./steady-load.ts";
+import { until } from "./until.ts";
 
 const run = promisify(execFile);
 
-/** What the supervised Envoy is made of. */
+/** The parts of the supervised Envoy. */
 export interface SupervisionOptions {
   readonly envoy: string;
   readonly folder: string;
   readonly baseId: number;
-  /** Of an agent that is `a`, with a socket of its own. */
+  /** The environment of an agent for `a`, with its own socket. */
   readonly variables: AgentVariables;
-  /** Where `b` takes mutual TLS from `a`. */
+  /** The port on which `b` accepts mutual TLS from `a`. */
   readonly inboundPort: number;
 }
 
-/** `rampart agent bootstrap`, and `rampart agent run -- envoy`: it is killed, restarted, and ended. */
+/** Runs `rampart agent bootstrap` and `rampart agent run -- envoy`, and kills, restarts and ends Envoy. */
 export async function supervision(options: SupervisionOptions): Promise<Outcome> {
   const names = {
     client: "Envoy 1.40.0",

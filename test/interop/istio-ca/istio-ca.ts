@@ -14,7 +14,7 @@ import { freePorts } from "../free-ports.ts";
 
 const issuer = "https://cluster.test";
 
-/** Istio's CA in a process of its own, with an issuer of tokens beside it. */
+/** Istio's CA in its own process, with an issuer of tokens beside it. */
 export class IstioCa {
   readonly #program: string;
   readonly #folder: string;
@@ -30,17 +30,17 @@ export class IstioCa {
     [this.#issuer, this.#key] = parts;
   }
 
-  /** @param folder For its root, its authority and its log. */
+  /** @param folder The place of its root, its authority and its log. */
   static async start(program: string, folder: string): Promise<IstioCa> {
     const [port = 0] = await freePorts(1);
-    // Istio's authenticator knows no other algorithm.
+    // Istio's authenticator accepts no other algorithm.
     const key = await createTokenKey("RS256", "key-1");
     const ca = new IstioCa(program, folder, port, [await serveKeys(key), key]);
     await ca.resume();
     return ca;
   }
 
-  /** As a pod names istiod behind a forwarded port. */
+  /** The address by which a pod names istiod behind a forwarded port. */
   get address(): string {
     return `localhost:${this.#port}`;
   }
@@ -49,7 +49,7 @@ export class IstioCa {
     return join(this.#folder, "root-cert.pem");
   }
 
-  /** Starts it again: the same authority, on the same port. */
+  /** Restarts it with the same authority on the same port. */
   async resume(): Promise<void> {
     const { port } = this.#issuer.address() as AddressInfo;
     const flags = {
@@ -70,7 +70,7 @@ export class IstioCa {
     await this.#child?.end();
   }
 
-  /** Writes a token for `mesh:<name>`, of the issuer's key or of somebody else's with the same name. */
+  /** Writes a token for `mesh:<name>`, signed by the issuer's key or by another with the same name. */
   async writeToken(file: string, name: string, isForged = false): Promise<void> {
     const key = isForged ? await createTokenKey("RS256", "key-1") : this.#key;
     await writeFile(file, await mintAccountToken(key, issuer, `mesh:${name}`, new Date()));

@@ -4,23 +4,23 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { pemsOf, SdsStream } from "../../testkit/agent/sds-client.ts";
 import { AgentProcess } from "../agent/agent-process.ts";
-import { until } from "../agent/patience.ts";
+import { until } from "../agent/until.ts";
 import { freePorts } from "../free-ports.ts";
 import type { IstioCa } from "./istio-ca.ts";
 
-/** Half of it is long enough for a CA to be away. */
+/** A life half of which outlasts an outage of the CA. */
 const leafSeconds = 20;
 
 const spiffeId = "URI:spiffe://cluster.local/ns/mesh/sa/cart";
 
-/** A pod as pilot-agent finds it: files where Istio mounts them, and the variables that Istio sets. */
+/** A pod as pilot-agent finds it, with the files that Istio mounts and the variables that Istio sets. */
 interface Pod {
   readonly folder: string;
   readonly token: string;
   readonly agent: AgentProcess;
 }
 
-/** What the scenes share. */
+/** The parts that all scenes share. */
 export interface Stage {
   readonly ca: IstioCa;
   readonly folder: string;
@@ -107,7 +107,7 @@ async function renewals({ pod }: Stage): Promise<string> {
   return `${serials.size} certificates, ${keys.size} keys`;
 }
 
-/** Waits until a renewal has failed like this, with the certificate at hand still served. */
+/** Waits until a renewal has failed with this fault while the old certificate is still served. */
 async function untilRefused(pod: Pod, words: RegExp): Promise<void> {
   await until(`an error like ${words}`, 2 * leafSeconds, async () => {
     const { isReady, identities } = await pod.agent.status();
@@ -162,7 +162,7 @@ async function provisioned({ ca, folder, pod }: Stage): Promise<string> {
 
 async function strangeRoot({ ca, folder, pod }: Stage): Promise<string> {
   const file = join(folder, "strange-root.pem");
-  // Any certificate that is not the CA's: here the workload's own.
+  // Any certificate that the CA did not sign would do; this is the workload's own.
   await writeFile(file, (await secretsOf(pod))[0].toString());
   return refused(ca, join(folder, "strange"), { CA_ROOT_CA: file }, /certificate|authority/i);
 }
@@ -174,7 +174,7 @@ async function neverGood({ ca, folder }: Stage): Promise<string> {
   return refused(ca, join(folder, "forged"), variables, /unauthenticated/i);
 }
 
-/** Starts an agent that must get nothing, and give nothing out. */
+/** Starts an agent that must get no certificate, and serve none. */
 async function refused(
   ca: IstioCa,
   folder: string,

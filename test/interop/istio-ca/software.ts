@@ -5,7 +5,7 @@ import { fromGoModule, type Software } from "../software.ts";
 
 const server = join(import.meta.dirname, "server");
 
-/** The program of ./server: minutes the first time, because Istio's CA comes with a client of Kubernetes. */
+/** Builds ./server. The first build takes minutes, because Istio's CA imports Kubernetes' client. */
 export async function istioCa(): Promise<Software> {
   try {
     await writeAbsentPackages();
@@ -16,9 +16,8 @@ export async function istioCa(): Promise<Software> {
 }
 
 /**
- * Istio names the messages of Envoy's contrib filters, to check an EnvoyFilter that holds one, and does
- * so from a version of that module which the Go module proxy does not have. No CA looks at any, so
- * empty packages stand in for them.
+ * Istio imports the messages of Envoy's contrib filters to check EnvoyFilters, from a version of that
+ * module which the Go module proxy lacks. The CA uses none of them, so empty packages replace them.
  */
 async function writeAbsentPackages(): Promise<void> {
   const download = ["mod", "download", "-json", "istio.io/istio"];

@@ -10,7 +10,7 @@ export const rule = (apiGroup: string, resources: string[], verbs: string[]): ob
   verbs,
 });
 
-/** A token as the kubelet asks for one. */
+/** Requests a token as the kubelet does. */
 export async function mint(
   { call }: Caller,
   namespace: string,
@@ -22,7 +22,7 @@ export async function mint(
   return (status as { token: string }).token;
 }
 
-/** An account of istio-system with these rights everywhere, and no others. @returns Its token. */
+/** Creates an account of istio-system with exactly these rights in the cluster. @returns Its token. */
 export async function createAccount(
   { call }: Caller,
   name: string,

@@ -20,7 +20,7 @@ export interface ControlPlane {
   readonly ca: string;
   readonly issuer: string;
   readonly adminToken: string;
-  /** As the cluster's administrator; JSON in and out. Rejects for what is no success. */
+  /** Sends JSON as the cluster's administrator. Rejects on every status but success. */
   readonly call: (method: string, path: string, body?: unknown) => Promise<Json>;
   readonly stop: () => Promise<void>;
 }

@@ -31,7 +31,7 @@ import { rootRows } from "./root-rows.ts";
 
 const credential = "CLUSTER_CREDENTIAL_PROD_1";
 
-/** What docs/clusters.md grants, bound to an account of the CA. */
+/** Creates the rights of docs/clusters.md for an account of the CA. */
 async function grantAccess({ call }: ControlPlane): Promise<string> {
   await call("POST", "/api/v1/namespaces", { metadata: { name: "istio-system" } });
   return createAccount({ call }, "rampart", [
@@ -106,7 +106,7 @@ async function setScene(plane: ControlPlane, folder: string): Promise<Scene> {
   };
 }
 
-/** A CA with the table that `rampart cluster enrol` prints for this cluster, by its kubeconfig. */
+/** Starts a CA with the table that `rampart cluster enrol` prints for the kubeconfig of this cluster. */
 async function enrolledCa(
   { plane, folder, access }: Scene,
   review?: "instead-of-keys",
@@ -213,7 +213,7 @@ const rows: readonly (readonly [string, (scene: Scene) => Promise<void>])[] = [
       const path = `/api/v1/namespaces/shop/pods/${doomed.name}`;
       await scene.plane.call("DELETE", path, { gracePeriodSeconds: 0 });
       ca.pass(goodAnswerSeconds);
-      // The API server remembers its own answers for ten seconds.
+      // The API server caches its answers for ten seconds.
       await eventually("a deleted pod's token still passes", async () => {
         ca.pass(goodAnswerSeconds);
         const outcome = await callerOf(ca, token).catch((error: unknown) => error);
@@ -247,7 +247,7 @@ const rows: readonly (readonly [string, (scene: Scene) => Promise<void>])[] = [
   ...rootRows,
 ];
 
-/** Without anything to fall back on: what is known is known by the watch. */
+/** Finds no pod, so that every answer comes from the watch. */
 async function watchesPods({ plane, access }: Scene): Promise<void> {
   const ending = new AbortController();
   const faults: string[] = [];
@@ -293,7 +293,7 @@ async function watchesPods({ plane, access }: Scene): Promise<void> {
   }
 }
 
-/** A CA over HTTP, for as long as the work takes. */
+/** Serves a CA over HTTP while the work runs. */
 async function published(
   scene: Scene,
   work: (origin: string, pem: string) => Promise<void>,
@@ -426,7 +426,7 @@ const participants = { client: "Rampart", server: `kube-apiserver ${version}` };
 const programs = await controlPlanePrograms();
 if (programs) report([await runRows(programs)]);
 else {
-  // Not missing: nobody's gate is to wait half an hour for a build unasked.
+  // This is a skip, not a fault: no gate should wait half an hour for a build it did not ask for.
   const leftOut = "no kube-apiserver here; RAMPART_BUILD_KUBERNETES=1 builds one, which takes long";
   report([{ ...participants, passed: 0, faults: [], leftOut }]);
 }

@@ -15,14 +15,14 @@ const folder = join(import.meta.dirname, "../../../.interop/kubernetes");
 const run = promisify(execFile);
 
 /**
- * A real kube-apiserver and etcd: those that RAMPART_KUBE_APISERVER and RAMPART_ETCD name, or, where
- * RAMPART_BUILD_KUBERNETES is set, built from their Go modules, once. That takes half an hour of one
- * busy core, too long to happen unasked.
+ * Finds a real kube-apiserver and etcd. RAMPART_KUBE_APISERVER and RAMPART_ETCD name them. If
+ * RAMPART_BUILD_KUBERNETES is set, this builds them from their Go modules, once; that keeps one core
+ * busy for half an hour.
  *
- * Kubernetes' module replaces its staging modules by folders, which `go install` refuses, so a module
- * of ours replaces them by their published versions.
+ * Kubernetes' module replaces its staging modules by folders, which `go install` refuses. A generated
+ * module replaces them by their published versions.
  *
- * @returns Nothing where they are neither named, nor built, nor to be built.
+ * @returns `undefined` if they are neither named, nor built, nor to be built.
  */
 export async function controlPlanePrograms(): Promise<ControlPlanePrograms | undefined> {
   const { RAMPART_KUBE_APISERVER, RAMPART_ETCD, RAMPART_BUILD_KUBERNETES } = process.env;

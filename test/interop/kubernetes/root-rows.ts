@@ -17,7 +17,7 @@ import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
 import { createAccount, eventually, mint, rule } from "./accounts.ts";
 import type { ControlPlane, Json } from "./control-plane.ts";
 
-/** What is there to play with: a cluster with namespaces `shop` and `istio-system`. */
+/** A cluster with the namespaces `shop` and `istio-system`. */
 interface Scene {
   readonly plane: ControlPlane;
   readonly folder: string;
@@ -55,7 +55,7 @@ const tableOf = ({ server, issuer }: ControlPlane, changes: object): object => (
   kubernetes: { server, credential, review: "instead-of-keys", deliver_roots: true, ...changes },
 });
 
-/** `serve`, whose rotation comes by every ten seconds, with this credential. */
+/** Runs `serve` with this credential and a rotation every ten seconds. */
 async function serving(
   { plane }: Scene,
   token: string,
@@ -121,7 +121,7 @@ async function serveIsRefused(scene: Scene): Promise<void> {
   assert.deepEqual(await heldIn(plane, "shop"), before);
 }
 
-/** The API server without TLS: a Worker of this machine cannot be told to trust its CA. */
+/** Forwards to the API server without TLS, because a local Worker cannot trust its CA. */
 async function relayTo<T>(
   { server, ca }: ControlPlane,
   work: (origin: string) => Promise<T>,
@@ -207,7 +207,7 @@ async function gatewayKeeps(scene: Scene): Promise<void> {
     });
     const log = createEventRecorder();
     const gateway = await runGateway(configuration, { log, clock: () => new Date() });
-    // It gets no serving certificate here: the roots do not wait for one.
+    // The gateway gets no serving certificate here. The delivery of roots needs none.
     const ending = gateway.address.catch(() => undefined);
     try {
       const pem = await served.bundle();
@@ -269,7 +269,7 @@ async function isShown(scene: Scene): Promise<void> {
   });
 }
 
-/** What is done and shown of the roots in a cluster, each under the rights that the documents name. */
+/** The rows on roots in a cluster, each with the rights that the documents name. */
 export const rootRows: readonly (readonly [string, (scene: Scene) => Promise<void>])[] = [
   ["roots by push from serve: new namespaces, drift, another's ConfigMaps", servePushes],
   [

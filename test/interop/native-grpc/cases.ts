@@ -4,7 +4,7 @@ import { type ClientCertificates, holder, pilotAgentRequest } from "./credential
 import { type Mesh, nodeAccount } from "./mesh.ts";
 import type { Scratch } from "./scratch.ts";
 
-/** A call, and what must come of it. */
+/** A call, and its expected outcome. */
 export interface Case {
   readonly what: string;
   readonly call: Call;
@@ -12,7 +12,7 @@ export interface Case {
   readonly expected:
     | { readonly code: string }
     | { readonly spiffeId: string; readonly keyPem: string };
-  /** What a client must be able to do; over plain HTTP nobody can show a certificate. */
+  /** The abilities that the client needs. Over plain HTTP none can show a certificate. */
   readonly needs?: "name an identity" | "show an expired certificate";
 }
 
@@ -22,7 +22,7 @@ const other = "spiffe://cluster.local/ns/foo/sa/other";
 const clusterId = "Kubernetes";
 const day = 86_400;
 
-/** Success and every refusal, of one server. */
+/** The successes and all refusals of one server. */
 export async function casesFor(
   mesh: Mesh,
   certificates: ClientCertificates | undefined,
@@ -41,7 +41,7 @@ export async function casesFor(
   ];
 }
 
-/** What is asked for. */
+/** Cases of the request. */
 async function requestCases(usual: Call, scratch: Scratch): Promise<Case[]> {
   const rsa2048 = await opensslRequest(scratch, "rsa:2048");
   const rsa1024 = await opensslRequest(scratch, "rsa:1024");
@@ -65,7 +65,7 @@ async function requestCases(usual: Call, scratch: Scratch): Promise<Case[]> {
   ];
 }
 
-/** Who asks, by token. */
+/** Cases of the token. */
 async function tokenCases(mesh: Mesh, usual: Call): Promise<Case[]> {
   const { token: _, ...anonymous } = usual;
   const refused = (what: string, call: Call): Case => ({
@@ -124,7 +124,7 @@ async function impersonationCases(mesh: Mesh, usual: Call, keyPem: string): Prom
   ];
 }
 
-/** A workload that says it were a gateway. */
+/** A workload that claims to be a gateway. */
 function forgeryCases(usual: Call, keyPem: string): Case[] {
   const headers = { "x-forwarded-client-cert": `URI=${other}` };
   const { token: _, ...anonymous } = usual;

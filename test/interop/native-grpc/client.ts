@@ -1,10 +1,10 @@
 import type { ServerName } from "./matrix.ts";
 
-/** A running server, as a client is configured for it. */
+/** The address and the trust of a running server. */
 export interface Server {
   readonly name: ServerName;
   readonly address: string;
-  /** Without it, plain HTTP: TLS is the edge's there. */
+  /** Absent for plain HTTP, where the edge terminates TLS. */
   readonly tls: { readonly serverName: string; readonly rootsFile: string } | undefined;
   /** The trust bundle that it publishes now, PEM. */
   readonly bundle: () => Promise<string>;
@@ -18,7 +18,7 @@ export interface CertificateFiles {
   readonly keyFile: string;
 }
 
-/** What a client asks for, and as whom. */
+/** A request, and the credentials of its caller. */
 export interface Call {
   readonly csr: string;
   readonly validitySeconds: number;
@@ -40,14 +40,14 @@ export interface KeyAndRequest {
   readonly csr: string;
 }
 
-/** Software that nobody here wrote, as a caller of CreateCertificate. */
+/** Software of other authors, as a caller of CreateCertificate. */
 export interface CertificateClient {
   readonly createCertificate: (server: Server, call: Call) => Promise<Answer>;
-  /** Makes its own key and CSR, where it has code for that. */
+  /** Makes a key and a CSR. Absent in clients without code for that. */
   readonly createRequest?: (spiffeId: string) => Promise<KeyAndRequest>;
-  /** What it has no way to do. */
+  /** The abilities that it lacks. */
   readonly cannot: readonly ("name an identity" | "show an expired certificate")[];
-  /** What only this client can show: a fault in words, or nothing. */
+  /** A check of this client alone: the description of a fault, or `undefined`. */
   readonly more?: Readonly<Record<string, (server: Server) => Promise<string | undefined>>>;
 }
 

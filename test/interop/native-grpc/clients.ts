@@ -8,7 +8,7 @@ import { istioClient } from "./istio.ts";
 import type { matrix } from "./matrix.ts";
 import type { Scratch } from "./scratch.ts";
 
-/** What the suite is played with, beside what came with npm. */
+/** The programs of this suite that npm does not install. */
 export interface Tools {
   readonly istioClient: Software;
   readonly grpcurl: Software;
@@ -19,7 +19,7 @@ export interface Tools {
   readonly jq: Software;
 }
 
-/** One after the other: each uses all processors that there are. */
+/** Builds one program after the other, because each build uses all processors. */
 export async function installTools(istioClientFolder: string): Promise<Tools> {
   return {
     istioClient: await fromGoModule(istioClientFolder, "istio-client"),
@@ -32,10 +32,10 @@ export async function installTools(istioClientFolder: string): Promise<Tools> {
   };
 }
 
-/** A client, or why there is none. */
+/** A client, or the reason why it is missing. */
 export type Found = CertificateClient | { readonly missing: string };
 
-/** Whoever calls CreateCertificate, by its row of the matrix. */
+/** The clients of CreateCertificate, by their rows of the matrix. */
 export async function createClients(
   tools: Tools,
   scratch: Scratch,

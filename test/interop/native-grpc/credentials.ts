@@ -6,7 +6,7 @@ import { grpcJsClient } from "./grpc-js.ts";
 import type { Mesh } from "./mesh.ts";
 import type { Scratch } from "./scratch.ts";
 
-/** Client certificates of one server's mesh, and one that only looks like it. */
+/** Client certificates of one server's mesh, and a forged one. */
 export interface ClientCertificates {
   readonly valid: CertificateFiles;
   readonly expired: CertificateFiles;
@@ -60,7 +60,7 @@ export async function pilotAgentRequest(spiffeId: string): Promise<KeyAndRequest
 
 const p256 = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"];
 
-/** The same names by an authority of the same name: only the key tells. */
+/** A certificate with the same names by an authority of the same name and another key. */
 async function makeAnother(scratch: Scratch): Promise<CertificateFiles> {
   const paths = await Promise.all(
     ["ca", "ca-key", "leaf", "leaf-key"].map((stem) => scratch.file(stem, "")),

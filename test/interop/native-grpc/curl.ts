@@ -6,7 +6,7 @@ import type { Scratch } from "./scratch.ts";
 
 const path = "/istio.v1.auth.IstioCertificateService/CreateCertificate";
 
-/** Connect, one JSON for another. */
+/** Calls by Connect, in JSON. */
 export function connectByCurl(scratch: Scratch): CertificateClient {
   return {
     cannot: [],
@@ -24,7 +24,7 @@ export function connectByCurl(scratch: Scratch): CertificateClient {
   };
 }
 
-/** gRPC-Web, whose trailers are a last frame of the body. */
+/** Calls by gRPC-Web, whose body ends in a frame of trailers. */
 export function grpcWebByCurl(scratch: Scratch): CertificateClient {
   return {
     cannot: [],
@@ -43,7 +43,7 @@ export function grpcWebByCurl(scratch: Scratch): CertificateClient {
   };
 }
 
-/** The codes of gRPC's specification that a CA has a use for. */
+/** The codes of gRPC that a CA answers. */
 const grpcCodes: Readonly<Record<number, string>> = {
   3: "InvalidArgument",
   4: "DeadlineExceeded",
@@ -60,7 +60,7 @@ interface Reply {
   readonly body: Buffer;
 }
 
-/** The reply, or that there was none, which a gRPC client calls Unavailable. */
+/** The reply. A missing one is what a gRPC client calls Unavailable. */
 async function post(
   scratch: Scratch,
   server: Server,
@@ -75,8 +75,8 @@ async function post(
   const told = ["--write-out", "%{http_version}", "--data-binary", "@-", url];
   const ended = await run("curl", [...values, ...files, ...told], { input: body });
   const reply = await readFile(output);
-  // An answer may come, and be all there, before the request has ended (RFC 9113 §8.1); curl 7 calls
-  // it an error even so.
+  // A server may answer before the request has ended (RFC 9113 §8.1). curl 7 reports an error then,
+  // even if the answer is complete.
   if (ended.exitCode !== 0 && reply.length === 0) {
     return { code: "Unavailable", message: ended.stderr.trim() };
   }
@@ -111,7 +111,7 @@ function curlFlags({ address, tls }: Server, call: Call): string[] {
   ];
 }
 
-/** gRPC's five octets in front of a message. */
+/** The prefix of five octets that gRPC puts before a message. */
 function frame(message: Uint8Array): Buffer {
   const head = Buffer.alloc(5);
   head.writeUInt32BE(message.length, 1);

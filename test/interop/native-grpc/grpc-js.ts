@@ -21,7 +21,7 @@ export const grpcJsClient: CertificateClient = {
   },
 };
 
-/** A channel, which connects at its first call and stays. */
+/** A channel, which connects at its first call and stays connected. */
 export function connect(
   { address, tls }: Server,
   { certificate }: Pick<Call, "certificate">,
@@ -52,7 +52,7 @@ export function callOn(connection: Client, call: Call): Promise<Answer> {
   });
 }
 
-/** A request as it is on the wire. */
+/** The encoded request. */
 export function encode({ csr, validitySeconds, metadata }: Call): Buffer {
   const message = create(IstioCertificateRequestSchema, {
     csr,

@@ -6,7 +6,7 @@ import type { Scratch } from "./scratch.ts";
 
 const proto = join(import.meta.dirname, "../../../proto");
 
-/** Python's grpcio with stubs by its own compiler (call.py). */
+/** Python's grpcio, with stubs of its own compiler (call.py). */
 export async function grpcioClient(python: string, scratch: Scratch): Promise<CertificateClient> {
   const stubs = join(scratch.folder, "stubs");
   await mkdir(stubs);

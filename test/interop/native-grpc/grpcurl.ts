@@ -5,7 +5,7 @@ import type { Answer, Call, CertificateClient, Server } from "./client.ts";
 const proto = join(import.meta.dirname, "../../../proto");
 const service = "istio.v1.auth.IstioCertificateService";
 
-/** By reflection, except where it is said that the proto file is used. */
+/** Uses reflection, unless the options name the proto file. */
 export function grpcurlClient(program: string): CertificateClient {
   const grpcurl = (
     server: Server,
@@ -83,7 +83,7 @@ function answerOf({ exitCode, stdout, stderr }: Ended): Answer {
   if (exitCode === 0) return { code: "OK", certChain: [], ...(JSON.parse(stdout) as object) };
   const [, code, message = ""] = /Code: (\w+)\n\s*Message: (.*)/.exec(stderr) ?? [];
   if (code !== undefined) return { code, message };
-  // A connection that does not come about has no code yet; every other client calls it this.
+  // grpcurl has no code for a failed connection. All other clients call it Unavailable.
   const isDown = stderr.includes("Failed to dial");
   return { code: isDown ? "Unavailable" : "none", message: stderr.trim() };
 }

@@ -2,7 +2,7 @@ import { runWell } from "../programs.ts";
 import type { Answer, CertificateClient, KeyAndRequest } from "./client.ts";
 import type { Scratch } from "./scratch.ts";
 
-/** Istio's `CitadelClient` (../istio-client): it retries by itself, and reports what came last. */
+/** Istio's `CitadelClient` (../istio-client). It retries by itself, and reports the last outcome. */
 export function istioClient(program: string, scratch: Scratch): CertificateClient {
   return {
     cannot: ["name an identity", "show an expired certificate"],

@@ -16,7 +16,7 @@ import { type Lifetimes, type Servers, startServers } from "./servers.ts";
 import { storyFault } from "./story.ts";
 import { type Verdict, verdictOf } from "./verdicts.ts";
 
-/** A cell of the matrix, as far as it has been played. */
+/** A cell of the matrix, with its results so far. */
 interface Cell {
   readonly key: keyof typeof matrix;
   readonly server: ServerName;
@@ -26,7 +26,7 @@ interface Cell {
 
 type Clients = Awaited<ReturnType<typeof createClients>>;
 
-/** What every scene needs. */
+/** The parts that all scenes share. */
 interface Stage {
   readonly mesh: Mesh;
   readonly tools: Tools;
@@ -43,7 +43,7 @@ async function play(folder: string): Promise<Outcome[]> {
   const scratch = scratchIn(await mkdtemp(join(folder, "scratch-")));
   const clients = await createClients(tools, scratch);
   const cells = createCells({ ...clients, sClient: tools.openssl });
-  // Half of the CSRs and every verdict are OpenSSL's: without it nothing is shown.
+  // OpenSSL makes half of the CSRs and gives every verdict, so nothing works without it.
   if ("missing" in tools.openssl) return outcomesOf(cells, tools.openssl.missing);
   const mesh = await startMesh(folder);
   const stage = { mesh, tools, clients, cells, scratch };
@@ -77,7 +77,7 @@ function createCells(clients: Readonly<Record<keyof typeof matrix, object>>): Ce
   });
 }
 
-/** Starts them, ends them whatever happens, and looks at what they have left behind. */
+/** Starts the servers, always ends them, and checks their output. */
 async function withServers(
   folder: string,
   mesh: Mesh,
@@ -104,7 +104,7 @@ async function logFault(servers: Servers): Promise<string | undefined> {
   return line?.slice(0, 200);
 }
 
-/** Success and every refusal, and the handshakes. */
+/** Plays the successes, all refusals, and the handshakes. */
 async function playEverything(servers: Servers, stage: Stage): Promise<void> {
   const { mesh, tools, clients, cells, scratch } = stage;
   const judge = verdictOf({ ...tools, scratch });
@@ -181,7 +181,7 @@ function outcomeOf(client: string, server: string, tally: Tally, missing?: strin
   };
 }
 
-/** Whoever judged the certificates, when they could not. */
+/** The outcomes of the judges that could not run. */
 function judgesOf({ zlint, istioClient }: Tools): Outcome[] {
   const judges = { zlint, "Go's verifier": istioClient };
   return Object.entries(judges).flatMap(([client, tool]) =>
@@ -191,7 +191,7 @@ function judgesOf({ zlint, istioClient }: Tools): Outcome[] {
   );
 }
 
-// An exit ends the processes that were started; a signal alone would not.
+// The exit ends the started processes, which a signal alone would leave running.
 for (const signal of ["SIGINT", "SIGTERM"]) process.once(signal, () => process.exit(1));
 
 const folder = await mkdtemp(join(tmpdir(), "rampart-native-grpc-"));

@@ -1,11 +1,11 @@
-/** What a client can be pointed at, by its name in the table. */
+/** The servers for a client, by their names in the table. */
 export type ServerName = "rampart serve" | "rampart gateway" | "Worker";
 
-/** A row of the README's compatibility matrix, and of what this suite must show. */
+/** A row of the README's compatibility matrix, each cell of which this suite must show. */
 export interface MatrixRow {
   readonly client: string;
   readonly servers: readonly ServerName[];
-  /** What is shown with it. */
+  /** The server on which the cell is shown. */
   readonly what: string;
 }
 

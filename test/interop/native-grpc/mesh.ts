@@ -1,7 +1,7 @@
 import { join } from "node:path";
 import { startDevelopmentCluster } from "../../../dev/cluster.ts";
 
-/** What a token may be like; what is not said is as it should be. */
+/** Departures from a valid token. */
 export interface TokenWish {
   /** `namespace/name`. */
   readonly account: string;
@@ -10,7 +10,7 @@ export interface TokenWish {
   readonly issuer?: "ours" | "a stranger";
 }
 
-/** The clusters whose workloads call: one that the CA trusts for some namespaces, and a stranger. */
+/** The clusters of the callers: the CA trusts one for some namespaces, and does not know the other. */
 export interface Mesh {
   readonly token: (wish: TokenWish) => Promise<string>;
   readonly gatewayAccount: string;

@@ -2,15 +2,15 @@ import type { Case } from "./cases.ts";
 import type { Answer, CertificateClient, Server } from "./client.ts";
 import type { Verdict } from "./verdicts.ts";
 
-/** What has been shown so far, by one client against one server. */
+/** The results of one client against one server so far. */
 export interface Tally {
-  /** Waits for a fault in words, or nothing; a rejection is a fault too. */
+  /** Awaits the description of a fault, or `undefined` for success. A rejection counts as a fault. */
   readonly show: (what: string, fault: Promise<string | undefined>) => Promise<void>;
   readonly passed: () => number;
   readonly faults: readonly string[];
 }
 
-/** @param announce Hears of every fault as it comes. */
+/** @param announce Gets every fault as it is found. */
 export function createTally(announce: (line: string) => void): Tally {
   const faults: string[] = [];
   let passed = 0;
@@ -32,7 +32,7 @@ export function createTally(announce: (line: string) => void): Tally {
 const wordsOf = (error: unknown): string =>
   error instanceof Error ? error.message : String(error);
 
-/** Every case that the client can express, and what only it can show. */
+/** Plays every case that the client can express, and the checks of this client alone. */
 export async function playCases(
   client: CertificateClient,
   server: Server,
@@ -50,7 +50,7 @@ export async function playCases(
   }
 }
 
-/** @returns Nothing when it is what was expected. */
+/** @returns The difference to the expected outcome, or `undefined`. */
 export async function faultOf(
   answering: Promise<Answer>,
   expected: Case["expected"],

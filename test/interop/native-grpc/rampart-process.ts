@@ -3,7 +3,7 @@ import { once } from "node:events";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 
-/** What an operator types as `rampart`. */
+/** The program behind `rampart`. */
 export const commandLine: string = join(import.meta.dirname, "../../../src/cli/main.ts");
 const startSeconds = 30;
 
@@ -11,9 +11,9 @@ const startSeconds = 30;
 export interface RampartProcess {
   /** `host:port` where RPCs are answered. */
   readonly address: string;
-  /** `host:port` where it is looked after. */
+  /** `host:port` for monitoring. */
   readonly monitoringAddress: string;
-  /** All that it has said. */
+  /** Its whole output. */
   readonly lines: readonly string[];
   /** Ends it as Kubernetes does. @returns How it ended. */
   readonly end: () => Promise<string>;
@@ -46,13 +46,13 @@ export async function startRampart(
       });
     }
   });
-  const patience = new AbortController();
+  const stop = new AbortController();
   const tooLate = new Promise<string>((resolve) => {
     const timer = setTimeout(() => resolve("does not listen"), startSeconds * 1000);
-    patience.signal.addEventListener("abort", () => clearTimeout(timer));
+    stop.signal.addEventListener("abort", () => clearTimeout(timer));
   });
   const fault = await Promise.race([listening, ended, tooLate]);
-  patience.abort();
+  stop.abort();
   const address = addressIn(lines, "gRPC");
   const monitoringAddress = addressIn(lines, "monitoring");
   if (fault === "" && address && monitoringAddress) {
@@ -62,7 +62,7 @@ export async function startRampart(
   throw new Error(`rampart ${verb}: ${fault}\n${lines.join("\n")}`);
 }
 
-/** The address in the line that says where it listens. */
+/** The address in the log line `listening`. */
 function addressIn(lines: readonly string[], what: string): string | undefined {
   const said = new RegExp(`"event":"listening".*"${what} on ([^"]+)"`);
   return lines.map((line) => said.exec(line)?.[1]).find((address) => address !== undefined);

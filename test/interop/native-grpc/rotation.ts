@@ -11,16 +11,16 @@ import type { Scratch } from "./scratch.ts";
 import type { Lifetimes } from "./servers.ts";
 import { certificatesIn, opensslFault } from "./verdicts.ts";
 
-/** Long enough for a round of everybody, short enough to wait for the next authority. */
+/** A life that lasts for a round of all clients, and ends soon enough to wait for the next authority. */
 const leaves = { DEFAULT_WORKLOAD_CERT_TTL: "30s", MAX_WORKLOAD_CERT_TTL: "30s" };
 
-/** The Worker rotates by its cron; with an authority for an hour, serve does only when it is told to. */
+/** The Worker rotates by its cron. `serve`, with an authority for an hour, rotates only by the verb. */
 export const rotationLifetimes: Lifetimes = {
   serve: { ...leaves, AUTHORITY_LIFETIME: "1h" },
   worker: { ...leaves, AUTHORITY_LIFETIME: "120s" },
 };
 
-const patienceSeconds = 240;
+const longestWaitSeconds = 240;
 
 /** One client and one server, through a rotation. */
 export interface Pair {
@@ -29,7 +29,7 @@ export interface Pair {
   readonly tally: Tally;
 }
 
-/** What a pair has in its hands when the authority changes. */
+/** The certificates of a pair when the authority changes. */
 interface Held {
   readonly files: CertificateFiles;
   readonly rootsFile: string;
@@ -37,8 +37,8 @@ interface Held {
 }
 
 /**
- * Everybody gets certificates again and again until another authority signs; then each renews, by the
- * certificate from before and by token. What came before and after must verify with either bundle.
+ * All clients get certificates until another authority signs. Then each renews with its old certificate
+ * and with a token. The chains from before and after must verify with either bundle.
  */
 export async function playRotation(
   servers: readonly Server[],
@@ -64,7 +64,7 @@ async function rotate(
   const token = await mesh.token(holder);
   const open = connect(server, {});
   const held = new Map<Pair, Held>();
-  const until = Date.now() + patienceSeconds * 1000;
+  const until = Date.now() + longestWaitSeconds * 1000;
   do {
     await refreshRoots(server);
     for (const pair of pairs) {
@@ -80,7 +80,7 @@ async function rotate(
   open.close();
 }
 
-/** Keeps what the first authority signs: the rotation may come in the middle of a round. */
+/** Keeps the chains of the first authority, because the rotation may come amid a round. */
 async function hold(
   pair: Pair,
   held: Map<Pair, Held>,
@@ -96,7 +96,7 @@ async function hold(
   }
 }
 
-/** As the mesh distributes them, to whoever verifies the server. */
+/** Distributes the roots to the clients, as a mesh does. */
 async function refreshRoots({ tls, bundle }: Server): Promise<void> {
   if (tls) await writeFile(tls.rootsFile, await bundle());
 }

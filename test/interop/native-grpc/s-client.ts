@@ -5,7 +5,7 @@ import type { Tally } from "./play.ts";
 import type { Scratch } from "./scratch.ts";
 import { certificatesIn, opensslFault, zlintFault } from "./verdicts.ts";
 
-/** A handshake, and what OpenSSL must say of it. */
+/** A handshake, and the output that OpenSSL must give. */
 interface Handshake {
   readonly what: string;
   readonly flags: readonly string[];
@@ -70,7 +70,7 @@ async function sClient({ address, tls }: Server, flags: readonly string[]): Prom
   return stdout + stderr;
 }
 
-/** The certificate that a server shows goes through the same hands as those of its callers. */
+/** The judges of callers' certificates judge the certificate of the server as well. */
 async function certificateFault(
   server: Server,
   zlint: Software,

@@ -1,10 +1,10 @@
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 
-/** A folder for files that only exist because a program wants files. */
+/** A folder for the files that programs read. */
 export interface Scratch {
   readonly folder: string;
-  /** Writes a file of a name that nobody has used yet. @returns Its path. */
+  /** Writes a file under a new name. @returns Its path. */
   readonly file: (stem: string, content: string) => Promise<string>;
 }
 

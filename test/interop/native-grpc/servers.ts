@@ -7,23 +7,23 @@ import type { Mesh } from "./mesh.ts";
 import { commandLine, type RampartProcess, startRampart } from "./rampart-process.ts";
 import { type RunningWorker, randomKek, startWorker } from "./workers.ts";
 
-/** The name that a mesh has for its CA. */
+/** The name of the CA in a mesh. */
 export const servedName = "istiod.istio-system.svc";
 
-/** The three ways to a certificate, running. */
+/** The three running servers that issue certificates. */
 export interface Servers {
   readonly serve: Server;
   readonly gateway: Server;
   readonly worker: Server;
   /** `rampart authority rotate` beside the running `rampart serve`. */
   readonly rotate: () => Promise<void>;
-  /** What the processes have said so far. */
+  /** The output of the processes so far. */
   readonly lines: () => string[];
   /** @returns How the processes ended. */
   readonly end: () => Promise<string[]>;
 }
 
-/** Keys of the configuration that say how long things live. */
+/** The lifetimes in the configuration. */
 export interface Lifetimes {
   readonly serve: Readonly<Record<string, string>>;
   readonly worker: Readonly<Record<string, string>>;
@@ -112,7 +112,7 @@ async function withTls(
   return { name, ...published, address, tls: { serverName: servedName, rootsFile } };
 }
 
-/** What a CA says of itself to everybody. */
+/** The public answers of a CA. */
 function publishedAt(host: string): Pick<Server, "address" | "bundle" | "signer"> {
   return {
     address: host,

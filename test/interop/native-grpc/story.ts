@@ -7,8 +7,8 @@ import type { Mesh } from "./mesh.ts";
 const root = join(import.meta.dirname, "../../..");
 
 /**
- * The commands of docs/serve.md, from nothing to a certificate: as they stand, but for a folder, the
- * ports, and the patience that a reader has.
+ * Runs the commands of docs/serve.md, from an empty folder to a certificate. Only the folder, the ports
+ * and the waits differ.
  */
 export async function storyFault(
   folder: string,
@@ -45,7 +45,7 @@ async function commands(): Promise<string> {
   return block;
 }
 
-/** Inside the quotes of a printf. */
+/** Escapes a text for the quotes of a printf. */
 const listens = (port: number, monitoringPort: number): string =>
   `LISTEN = "127.0.0.1:${port}"\\nMONITORING_LISTEN = "127.0.0.1:${monitoringPort}"\\n`;
 

@@ -3,7 +3,7 @@ import type { Software } from "../software.ts";
 import { ask } from "./istio.ts";
 import type { Scratch } from "./scratch.ts";
 
-/** What came back, and what it must be. */
+/** A certificate chain that was issued, and its expected properties. */
 export interface Issued {
   readonly certChain: readonly string[];
   readonly spiffeId: string;
@@ -16,7 +16,7 @@ export type Verdict = (issued: Issued) => Promise<string[]>;
 /** The sources of lints that hold for a private PKI (docs/design/standards.md#what-tools-say). */
 const zlintSources = "RFC5280,RFC5480,RFC5891,Community";
 
-/** OpenSSL, zlint and Go, each by itself. */
+/** OpenSSL, zlint and Go, each independent of the others. */
 export function verdictOf(software: {
   readonly istioClient: Software;
   readonly zlint: Software;
@@ -66,7 +66,7 @@ export async function opensslFault(
   return exitCode === 0 ? undefined : `openssl verify: ${(stdout + stderr).trim()}`;
 }
 
-/** Notices say what one might do as well; the rest is a fault. */
+/** The faults that zlint reports. Its notices are advice. */
 export async function zlintFault(program: string, file: string): Promise<string | undefined> {
   const flags = ["-includeSources", zlintSources, "-format", "pem", file];
   const { exitCode, stdout, stderr } = await run(program, flags);

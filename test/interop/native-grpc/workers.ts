@@ -1,7 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { createTestHarness } from "wrangler";
 
-/** The Worker in workerd, with a KV of its own, and its cron. */
+/** The Worker in workerd, with its own KV namespace and its cron. */
 export interface RunningWorker {
   readonly origin: string;
   readonly runCron: () => Promise<unknown>;

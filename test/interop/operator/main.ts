@@ -1,6 +1,6 @@
 import { spawnSync } from "node:child_process";
 
-/** The operator's verbs as programs of their own, with wrangler under them: too slow to go with every test. */
+/** Runs the operator's verbs as programs, with wrangler. They are too slow for `npm test`. */
 const { status } = spawnSync(
   process.execPath,
   ["node_modules/vitest/vitest.mjs", "run", "--project", "operator"],

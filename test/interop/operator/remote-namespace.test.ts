@@ -8,9 +8,9 @@ import {
   rampart,
 } from "../../testkit/programs/command-line.ts";
 
-const patience = 600_000;
+const timeoutMilliseconds = 600_000;
 
-/** A folder without the secret: a deployed KEK comes from the environment. */
+/** A folder without the KEK, which comes from the environment for a deployed namespace. */
 async function folderWithKek(): Promise<[OperatorFolder, Readonly<Record<string, string>>]> {
   const folder = await createOperatorFolder();
   onTestFinished(() => rm(folder.path, { recursive: true, force: true }));
@@ -45,12 +45,12 @@ test(
       "authorities",
       "taints",
     ]);
-    // The taint is there before the authority that takes over: it must not wait for anything.
+    // The verb writes the taint before the next authority, so that it takes effect at once.
     expect(api.requests.filter((each) => each.startsWith("PUT"))[1]).toMatch(
       new RegExp(`^PUT /values/taints%2F${id}-`),
     );
   },
-  patience,
+  timeoutMilliseconds,
 );
 
 const faults: Readonly<Record<string, Fault>> = {
@@ -87,5 +87,5 @@ test(
       expect(stderr).not.toContain("\u001b");
     }
   },
-  patience,
+  timeoutMilliseconds,
 );

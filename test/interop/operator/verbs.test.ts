@@ -31,14 +31,14 @@ async function folder(): Promise<OperatorFolder> {
 
 afterAll(() => Promise.all(folders.map(({ path }) => rm(path, { recursive: true, force: true }))));
 
-/** A verb that did its work. */
+/** Runs a verb that must succeed. */
 function done({ code, stdout, stderr }: Answer): string {
   expect(stderr).not.toContain("rampart:");
   expect(code).toBe(0);
   return stdout;
 }
 
-/** A verb that did not, and why: a sentence, no stack, nothing on the standard output. */
+/** Runs a verb that must fail with a sentence, without a stack, and with an empty standard output. */
 function refused({ code, stdout, stderr }: Answer): string {
   expect(code).toBe(1);
   expect(stderr).not.toMatch(/^ +at /m);
@@ -46,7 +46,7 @@ function refused({ code, stdout, stderr }: Answer): string {
   return stderr;
 }
 
-/** Looks into a store without a command line. */
+/** Reads a store without the command line. */
 const within = (where: OperatorFolder, use: (session: Session) => Promise<void>): Promise<void> =>
   withSession({ config: where.config }, () => new Date(), use);
 
@@ -67,7 +67,7 @@ async function contentOf(where: OperatorFolder): Promise<unknown> {
   return content;
 }
 
-/** Runs a verb in this process, which is cheaper, and tells why it refused. */
+/** Runs a verb in this process, which is cheaper. @returns The lines of its error. */
 function operatorErrorOfVerb(
   { config }: OperatorFolder,
   words: string,
@@ -85,7 +85,7 @@ const nouns: Readonly<Record<string, (clock: () => Date) => Command>> = {
 };
 
 const secret = { RAMPART_PASSPHRASE: "correct horse battery staple" };
-const patience = 600_000;
+const timeoutMilliseconds = 600_000;
 
 describe.concurrent("an operator", () => {
   test(
@@ -139,7 +139,7 @@ describe.concurrent("an operator", () => {
       await configureKeks(theirs, next);
       expect(await contentOf(theirs)).toEqual(await contentOf(ours));
     },
-    patience,
+    timeoutMilliseconds,
   );
 
   test(
@@ -168,7 +168,7 @@ describe.concurrent("an operator", () => {
         expect.stringMatching(/was removed at .* and cannot be added again$/),
       ]);
     },
-    patience,
+    timeoutMilliseconds,
   );
 
   test(
@@ -198,7 +198,7 @@ describe.concurrent("an operator", () => {
       );
       expect(tainted.stderr).not.toMatch(/^ +at /m);
     },
-    patience,
+    timeoutMilliseconds,
   );
 
   test(
@@ -220,7 +220,7 @@ describe.concurrent("an operator", () => {
         expect(reasons[i]).toMatch(pattern);
       expect(existsSync(join(nowhere.path, ".wrangler"))).toBe(false);
     },
-    patience,
+    timeoutMilliseconds,
   );
 
   test(
@@ -235,6 +235,6 @@ describe.concurrent("an operator", () => {
       expect(one).toMatch(/^2026-11:[A-Za-z0-9+/]{43}=\n$/);
       expect(two).not.toBe(one);
     },
-    patience,
+    timeoutMilliseconds,
   );
 });

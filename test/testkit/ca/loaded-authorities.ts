@@ -11,7 +11,7 @@ import { createEventRecorder, type EventRecorder } from "../log/event-recorder.t
 import { createMemoryStore, type MemoryStore } from "./memory-store.ts";
 import { clusterLocal } from "./sealed-authorities.ts";
 
-/** The authorities of a memory store, with the store and the log to look at. */
+/** The authorities of a memory store, with the store and the log. */
 export interface LoadedAuthorities {
   readonly authorities: Authorities;
   readonly store: MemoryStore;
@@ -41,7 +41,7 @@ export function loadAuthorities(
   return { authorities, store, log };
 }
 
-/** The id of the authority that signs at an instant, if one does. */
+/** The id of the signing authority at an instant, if there is one. */
 export async function signerOf(authorities: Authorities, now: Date): Promise<string | undefined> {
   return (await authorities.at(now)).issuer?.authority.id;
 }

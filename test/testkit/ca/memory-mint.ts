@@ -22,7 +22,7 @@ export const istioPhaseLengths = {
   signingSeconds: 360 * day,
 };
 
-/** A mint whose day of inception is 2026-11-21, but for what a test changes. */
+/** A mint with the inception date 2026-11-21, and the changes of a test. */
 export function createMemoryMint(keks: KekRing, changes: Partial<Mint> = {}): MemoryMint {
   return {
     keks,
@@ -38,7 +38,7 @@ export function createMemoryMint(keks: KekRing, changes: Partial<Mint> = {}): Me
   };
 }
 
-/** Every authority in the store of a mint, as it was minted. */
+/** The authorities in the store of a mint, without taints applied. */
 export async function authoritiesIn({
   store,
   keks,

@@ -5,12 +5,12 @@ import type {
   StoredRecord,
 } from "../../../src/custody/authority-store.ts";
 
-/** A store in memory, which a test can make unreachable, and whose reads it can count. */
+/** A store in memory. A test can make it unreachable, and count its reads. */
 export interface MemoryStore extends AuthorityStore {
   /** Values under `<kind>/<id>`. */
   readonly records: Map<string, string>;
   loads: number;
-  /** What `load` rejects with, while it is set. */
+  /** While it is set, `load` rejects with it. */
   outage: Error | undefined;
 }
 

@@ -13,7 +13,7 @@ import { createEventRecorder, type EventRecorder } from "../log/event-recorder.t
 import { hangMilliseconds } from "../time/hang-limit.ts";
 import { createMemoryStore, type MemoryStore } from "./memory-store.ts";
 
-/** A CA composed as a platform composes it, over a memory store and a clock that the test moves. */
+/** A CA from the composition root, over a memory store and a clock that the test moves. */
 export interface RunningCa {
   readonly app: Hono;
   readonly certificateAuthority: CertificateAuthority;
@@ -23,17 +23,17 @@ export interface RunningCa {
   readonly now: () => Date;
   /** Moves the clock on. */
   readonly pass: (seconds: number) => void;
-  /** Gives an empty store its first authority, as the cron does. */
+  /** Mints the first authority into an empty store, as the cron does. */
   readonly found: () => Promise<void>;
   readonly signerMints: ReadonlyMap<string, Mint>;
   readonly signerStores: ReadonlyMap<string, MemoryStore>;
-  /** Runs the cron, for its signers as well. */
+  /** Runs the cron, for the named signers as well. */
   readonly rotate: () => Promise<void>;
 }
 
 const start = new Date("2026-11-21T12:00:00.250Z");
 
-/** A KEK as an operator would make one. */
+/** Creates a KEK as an operator does. */
 export function randomKek(id: string): string {
   return `${id}:${btoa(String.fromCharCode(...crypto.getRandomValues(new Uint8Array(32))))}`;
 }
@@ -46,7 +46,7 @@ interface Means {
   readonly clock?: () => Date;
 }
 
-/** @param values Keys of the configuration; what is not given has a value that works. */
+/** @param values Keys of the configuration. The others have values that work. */
 export async function startCa(
   values: Readonly<Record<string, unknown>> = {},
   { cryptoProvider = webCryptoProvider, store = createMemoryStore(), ...means }: Means = {},

@@ -11,12 +11,12 @@ import { addSeconds, wholeSeconds } from "../../../src/pki/x509/validity.ts";
 
 export const clusterLocal: TrustDomain = parseTrustDomain("cluster.local") as TrustDomain;
 
-/** A ring of one fresh KEK. */
+/** A ring with one new KEK. */
 export async function createKekRing(id = "k1"): Promise<KekRing> {
   return [await importKek(id, crypto.getRandomValues(new Uint8Array(kekOctets)))];
 }
 
-/** A schedule whose phases begin at these seconds after `start`; like every schedule, of whole seconds. */
+/** A schedule whose phases begin this many whole seconds after `start`. */
 export function scheduleAfter(
   start: Date,
   [publishedFrom, signsFrom, signsUntil, retiresAt]: readonly [number, number, number, number],
@@ -30,7 +30,7 @@ export function scheduleAfter(
   };
 }
 
-/** The record of a fresh authority, as the cron would have stored it. */
+/** The record of a new authority, as the cron stores it. */
 export async function sealNewAuthority(
   keks: KekRing,
   schedule: Schedule,

@@ -9,14 +9,14 @@ import { hangMilliseconds } from "../time/hang-limit.ts";
 import type { VirtualTime } from "../time/virtual-time.ts";
 import { randomKek } from "./running-ca.ts";
 
-/** `rampart serve` in this process, on ports of the loopback interface that were free. */
+/** `rampart serve` in this process, on free ports of the loopback address. */
 export interface ServedCa {
   readonly server: RunningServer;
   readonly log: EventRecorder;
   readonly port: number;
   readonly monitoringPort: number;
   readonly storeDirectory: string;
-  /** The trust bundle as it is served, PEM. */
+  /** The served trust bundle, PEM. */
   readonly bundle: () => Promise<string>;
   /** Ends it, and removes its store. */
   readonly end: () => Promise<void>;
@@ -26,8 +26,8 @@ export interface ServedCa {
 export const servedName = "istiod.istio-system.svc";
 
 /**
- * @param values Keys of `rampart.toml`; what is not given has a value that works.
- * @param time What the server takes for now; TLS itself knows only the machine's clock.
+ * @param values Keys of `rampart.toml`. The others have values that work.
+ * @param time The server's clock and pauses. TLS itself reads the machine's clock.
  */
 export async function serveCa(
   values: Readonly<Record<string, unknown>>,

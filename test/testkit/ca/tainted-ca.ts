@@ -12,7 +12,7 @@ import { createWorkload } from "../callers/workload.ts";
 import { clusterLocal, proved, workload } from "../pki/certificates.ts";
 import { type RunningCa, startCa } from "./running-ca.ts";
 
-/** The propagation interval of these CAs, in seconds, and how soon an isolate looks at its store again. */
+/** The propagation interval of these CAs, and the refresh interval of an isolate, in seconds. */
 export const propagation = 600;
 export const refresh = 60;
 
@@ -26,7 +26,7 @@ export async function startSigningCa(
   return ca;
 }
 
-/** What the store says, opened as a reader opens it. */
+/** The store, opened as a reader opens it. */
 export async function openStore(mint: Mint): Promise<OpenedStore> {
   const stored = await mint.store.load();
   return openStored(stored, mint);
@@ -35,11 +35,11 @@ export async function openStore(mint: Mint): Promise<OpenedStore> {
 export const viewOf = async ({ certificateAuthority, now }: RunningCa): Promise<AuthorityView> =>
   certificateAuthority.issuance.authorities.at(now());
 
-/** The id of the authority that signs, or nothing. */
+/** The id of the signing authority, if there is one. */
 export const signerOf = async (ca: RunningCa): Promise<string | undefined> =>
   (await viewOf(ca)).issuer?.authority.id;
 
-/** What an operator would decide now of an authority, as the store stands. */
+/** The taint that an operator would record now. */
 export async function decideTaint(
   ca: RunningCa,
   departure: Departure,
@@ -51,7 +51,7 @@ export async function decideTaint(
   return createTaint(store, wanted, departure, ca.mint.phaseLengths, ca.now());
 }
 
-/** Taints the authority of an id, or the one that signs, and runs the cron as an operator does. */
+/** Taints the authority with this id, or the signing one, and runs the cron as the verb does. */
 export async function taint(ca: RunningCa, departure: Departure, id?: string): Promise<Taint> {
   const decided = await decideTaint(ca, departure, id);
   await recordTaint(ca.mint, decided);
@@ -69,7 +69,7 @@ export async function readiness({
   return { ready, reasons };
 }
 
-/** The SPIFFE bundle as it is published: its sequence, and each root in base64; nothing when there is none. */
+/** The published SPIFFE bundle, if there is one: its sequence, and each root in base64. */
 export async function publishedBundle({
   app,
 }: RunningCa): Promise<{ sequence: number; roots: string[] } | undefined> {
@@ -85,7 +85,7 @@ export async function publishedBundle({
 const { csrPem } = await createWorkload();
 const account = { namespace: "foo", name: "httpbin" };
 
-/** What a workload gets: its leaf, and the roots of the last element of the answer. */
+/** The answer to a workload: its leaf, and the roots in the last element. */
 export async function issueLeaf(
   { certificateAuthority, now }: RunningCa,
   requestedSeconds = 0,
@@ -116,7 +116,7 @@ export async function issueLeaf(
   };
 }
 
-/** The key, in a memory store, of what was said last of an authority. */
+/** The key, in a memory store, of the last statement about an authority. */
 export function taintKeyOf({ store }: RunningCa, id: string): string {
   return (
     [...store.records.keys()].findLast((key) => key.startsWith(`taint/${id}`)) ?? `taint/${id}`

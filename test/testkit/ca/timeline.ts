@@ -5,13 +5,13 @@ import { authorityStub } from "../pki/certificates.ts";
 
 const origin = new Date("2026-11-21T12:00:00.000Z");
 
-/** The instant this many seconds after the origin of the tests that count in seconds. */
+/** The instant this many seconds after the origin of time in these tests. */
 export const second = (seconds: number): Date => addSeconds(origin, seconds);
 
 /** The seconds from that origin to an instant. */
 export const secondOf = (instant: Date): number => (instant.getTime() - origin.getTime()) / 1000;
 
-/** The seconds at which a schedule is published, signs, signs no more and retires. */
+/** The seconds at which the phases of a schedule begin. */
 export type Phases = readonly [number, number, number, number];
 
 const scheduleOf = ([publishedFrom, signsFrom, signsUntil, retiresAt]: Phases): Schedule => ({
@@ -28,11 +28,11 @@ export const phasesOf = (schedule: Schedule): Phases => [
   secondOf(schedule.retiresAt),
 ];
 
-/** An authority that never was, with one root of its own unless others are given. */
+/** An authority without a certificate, with one root of its own unless others are given. */
 export const stub = (id: string, phases: Phases, roots = [id]): SigningAuthority =>
   authorityStub(id, scheduleOf(phases), roots);
 
-/** Lengths to reckon with: a root leaves 110 s after the last signature, a successor takes 120 s. */
+/** Round phase lengths: a root leaves 110 s after the last signature, a successor takes 120 s. */
 export const shortLengths: PhaseLengths = {
   propagationSeconds: 10,
   longestLeafSeconds: 100,

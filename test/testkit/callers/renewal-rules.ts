@@ -1,10 +1,10 @@
 import type { Validity } from "../../../src/pki/x509/validity.ts";
 
 /**
- * When a client comes back for its next certificate, in seconds after it got one at `now`; zero and less
- * for at once.
+ * The wait of a client for its next certificate, in seconds after it got one at `now`. Zero and less mean
+ * at once.
  *
- * @param fraction At least 0, less than 1: the client's own jitter.
+ * @param fraction The client's own jitter: at least 0, less than 1.
  */
 export type RenewalRule = (validity: Validity, now: Date, fraction: number) => number;
 

@@ -1,13 +1,13 @@
 import { base64url, CompactSign, exportJWK, generateKeyPair, type JWK } from "jose";
 
-/** A key with which an issuer signs tokens, and what it publishes of it. */
+/** The key with which an issuer signs tokens, and its public JWK. */
 export interface TokenKey {
   readonly algorithm: string;
   readonly privateKey: CryptoKey;
   readonly publicJwk: JWK;
 }
 
-/** @param algorithm As JOSE names it; the key is generated to fit it. */
+/** @param algorithm The JOSE name of an algorithm, for which a key is generated. */
 export async function createTokenKey(algorithm: string, keyId?: string): Promise<TokenKey> {
   const pair = await generateKeyPair(algorithm, { extractable: true });
   const publicJwk = await exportJWK(pair.publicKey);
@@ -15,15 +15,15 @@ export async function createTokenKey(algorithm: string, keyId?: string): Promise
   return { algorithm, privateKey: pair.privateKey, publicJwk };
 }
 
-/** What an issuer publishes of these keys. */
+/** The JWK Set that an issuer publishes. */
 export function jwksOf(...keys: readonly TokenKey[]): { keys: JWK[] } {
   return { keys: keys.map(({ publicJwk }) => publicJwk) };
 }
 
-/** Claims by name, as a test wants them: a claim that is `undefined` is left out. */
+/** Claims by name. A token lacks a claim that is `undefined`. */
 export type Claims = Readonly<Record<string, unknown>>;
 
-/** When the tokens of {@link serviceAccountClaims} were issued, before `now`, and how long they live. */
+/** The age and the lifetime of the tokens of {@link serviceAccountClaims}. */
 const issuedSecondsAgo = 60;
 const tokenLifetimeSeconds = 3600;
 
@@ -56,7 +56,7 @@ export async function mintToken(key: TokenKey, claims: Claims): Promise<string> 
     .sign(key.privateKey);
 }
 
-/** A ServiceAccount token as its cluster would sign it, but for these changes. */
+/** A ServiceAccount token as its cluster would sign it, with these changes. */
 export function mintAccountToken(
   key: TokenKey,
   issuer: string,
@@ -68,8 +68,8 @@ export function mintAccountToken(
 }
 
 /**
- * A token with any header and any payload, signed by an RSA key (RS256) or a P-256 key (ES256): what
- * jose would refuse to make.
+ * A token with any header and any payload, even one that jose refuses to make, signed by an RSA key
+ * (RS256) or a P-256 key (ES256).
  */
 export async function forgeToken(
   key: TokenKey,

@@ -8,7 +8,7 @@ import { jwksOf, type TokenKey } from "./tokens.ts";
 
 type Rules = Partial<TrustedIssuer> & { readonly namespaces?: readonly string[] };
 
-/** An issuer as the composition makes one of `ISSUERS`, its keys pinned. */
+/** An issuer as the composition root makes it from `ISSUERS`, with pinned keys. */
 export function trustedIssuer(
   name: string,
   keys: readonly TokenKey[],
@@ -19,7 +19,7 @@ export function trustedIssuer(
   return { ...trustedIssuerWithoutKeys(name, rules), keys: pinnedKeys(keySet, webCryptoProvider) };
 }
 
-/** One whose tokens nobody looks at here. */
+/** An issuer whose tokens no test reads. */
 export function trustedIssuerWithoutKeys(name: string, rules: Rules = {}): TrustedIssuer {
   const { namespaces = ["*"], ...others } = rules;
   const mayUse = nameAllowList(namespaces);

@@ -1,7 +1,7 @@
 import "reflect-metadata/lite";
 import { Pkcs10CertificateRequestGenerator, SubjectAlternativeNameExtension } from "@peculiar/x509";
 
-/** A kind of key, and how it signs a CSR. */
+/** A kind of key, and its signature algorithm for a CSR. */
 interface WorkloadKey {
   readonly name: string;
   readonly hash: string;
@@ -19,14 +19,14 @@ export const rsa2048: WorkloadKey = {
   hash: "SHA-256",
 };
 
-/** A workload's fresh key, and what it sends of it. Runs wherever WebCrypto does. */
+/** A new key of a workload, and its CSR. Runs wherever WebCrypto does. */
 export interface Workload {
   readonly csrPem: string;
   /** SubjectPublicKeyInfo, DER. */
   readonly spki: Uint8Array;
 }
 
-/** @param subject What the CSR asks for, which no certificate must repeat. */
+/** @param subject The subject of the CSR, which no certificate may repeat. */
 export async function createWorkload(
   parameters: WorkloadKey = p256,
   subject = "O=mallory,CN=root",
@@ -46,7 +46,7 @@ export async function createWorkload(
   return { csrPem: `${csr.toString("pem")}\n`, spki: new Uint8Array(spki as ArrayBuffer) };
 }
 
-/** The same CSR with another last octet, which is the signature's. */
+/** The CSR with another last octet, which is part of its signature. */
 export function withBrokenSignature(csrPem: string): string {
   const [, body = ""] = /-----\n([^-]+)\n-----/.exec(csrPem) ?? [];
   const binary = atob(body.replaceAll("\n", ""));

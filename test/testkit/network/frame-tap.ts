@@ -2,19 +2,19 @@ import { once } from "node:events";
 import { type AddressInfo, connect, createServer } from "node:net";
 import { onTestFinished } from "vitest";
 
-/** A frame of HTTP/2, by its head (RFC 9113 §4.1). */
+/** The header of an HTTP/2 frame (RFC 9113 §4.1). */
 export interface FrameHead {
   readonly type: number;
   readonly flags: number;
   readonly streamId: number;
-  /** Of RST_STREAM and GOAWAY. */
+  /** Present in RST_STREAM and GOAWAY. */
   readonly errorCode: number | undefined;
 }
 
 export const frameType = { data: 0, headers: 1, rstStream: 3, goaway: 7 } as const;
 export const endStream = 1;
 
-/** Passes connections without TLS on to a port, and notes what the server says there. */
+/** Forwards connections without TLS to a port, and records the server's frames. */
 export async function tapFrames(
   target: number,
 ): Promise<{ readonly port: number; readonly heard: readonly FrameHead[] }> {

@@ -1,13 +1,13 @@
 import { once } from "node:events";
 import { type ClientHttp2Session, type ClientHttp2Stream, connect } from "node:http2";
 
-/** Sends requests of fetch over one connection of HTTP/2, as a client of another make would. */
+/** Sends requests of `fetch` over one HTTP/2 connection. */
 export interface Http2Client {
   readonly session: ClientHttp2Session;
   readonly send: (request: Request) => Promise<Response>;
 }
 
-/** What a client of TLS shows and believes. */
+/** The certificate and the roots of a TLS client. */
 export interface ClientTls {
   readonly ca?: string;
   readonly cert?: string;
@@ -40,13 +40,13 @@ async function send(session: ClientHttp2Session, request: Request): Promise<Resp
   return new Response(body, { status, headers: visible as [string, string][] });
 }
 
-/** A connection that is cut ends its streams without an error. */
+/** A cut connection closes its streams without an error. */
 async function closed(stream: ClientHttp2Stream): Promise<never> {
   await once(stream, "close");
   throw new Error("closed without an answer");
 }
 
-/** Stops when the server has answered without waiting for the rest. */
+/** Writes the body, and stops when the server answers before its end. */
 async function write(stream: ClientHttp2Stream, request: Request): Promise<void> {
   const reader = request.body?.getReader();
   for (;;) {

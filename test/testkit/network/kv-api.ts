@@ -1,19 +1,19 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { startLoopbackServer } from "./loopback-server.ts";
 
-/** Cloudflare's REST API, as far as `wrangler kv` uses it, for one account with one namespace. */
+/** The part of Cloudflare's REST API that `wrangler kv` uses, for one account with one namespace. */
 export interface KvApi {
-  /** What the operator's environment says, so that wrangler finds it. */
+  /** The variables with which wrangler finds it. */
   readonly environment: Readonly<Record<string, string>>;
-  /** What was written, by key. */
+  /** The written values, by key. */
   readonly written: ReadonlyMap<string, string>;
   /** Method and path of every request, in order. */
   readonly requests: readonly string[];
-  /** Lets readers see what was written. KV is eventually consistent: until then they see what was. */
+  /** Shows the writes to readers. KV is eventually consistent: until then readers see the old values. */
   readonly propagate: () => void;
 }
 
-/** An answer to everything, instead of the API's. */
+/** An answer to every request, in place of the API's. */
 export interface Fault {
   readonly status: number;
   readonly body: string;

@@ -2,14 +2,14 @@ import { createServer, type RequestListener } from "node:http";
 import { onTestFinished } from "vitest";
 import { listenOnLoopback } from "./loopback.ts";
 
-/** A real HTTP server of this machine, for the length of one test. */
+/** A real HTTP server on the loopback address. It ends with the test. */
 export interface LoopbackServer {
   readonly origin: string;
   /** The path of every request, in order. */
   readonly requests: readonly string[];
 }
 
-/** @param listener May hang: connections are cut when the test is over. */
+/** @param listener May hang, because the end of the test cuts all connections. */
 export async function startLoopbackServer(listener: RequestListener): Promise<LoopbackServer> {
   const requests: string[] = [];
   const server = createServer((request, response) => {
@@ -17,7 +17,7 @@ export async function startLoopbackServer(listener: RequestListener): Promise<Lo
     listener(request, response);
   });
   const { host, close } = await listenOnLoopback(server);
-  // What has left HTTP is not cut, and not waited for.
+  // A connection that switched protocols is neither cut nor awaited.
   onTestFinished(() => void close());
   return { origin: `http://${host}`, requests };
 }

@@ -4,10 +4,10 @@ import { onTestFinished } from "vitest";
 import { listenOnLoopback } from "./loopback.ts";
 import { createTlsIdentity } from "./tls-identity.ts";
 
-/** A server of this machine behind a certificate that nobody but a test trusts. */
+/** A server on the loopback address with a certificate that only a test trusts. */
 export interface TlsServer {
   readonly origin: string;
-  /** PEM of what to trust. */
+  /** The root to trust, PEM. */
   readonly ca: string;
 }
 
@@ -15,7 +15,7 @@ export async function startTlsServer(listener: RequestListener): Promise<TlsServ
   const { key, ca } = await createTlsIdentity();
   const server = createServer({ key, cert: ca }, listener);
   const { host, close } = await listenOnLoopback(server);
-  // What has left HTTP is not cut, and not waited for.
+  // A connection that switched protocols is neither cut nor awaited.
   onTestFinished(() => void close());
   return { origin: `https://${host}`, ca };
 }

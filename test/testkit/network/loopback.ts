@@ -2,7 +2,7 @@ import type { Server as HttpServer } from "node:http";
 import type { Server as HttpsServer } from "node:https";
 import type { AddressInfo } from "node:net";
 
-/** Has a server listen on a port of this machine. Its end cuts what hangs. */
+/** Has a server listen on a free port of the loopback address. Closing it cuts hanging connections. */
 export async function listenOnLoopback(
   server: HttpServer | HttpsServer,
 ): Promise<{ readonly host: string; readonly close: () => Promise<void> }> {

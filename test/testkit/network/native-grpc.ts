@@ -14,21 +14,21 @@ import {
 import type { CertificateCall, Outcome } from "../../contract/rpc-calls.ts";
 import { rpcPath } from "../../contract/service-under-test.ts";
 
-/** What a caller shows and believes over TLS, PEM. */
+/** The certificate and the roots of a caller, PEM. */
 export interface CallerTls {
   readonly roots: string;
   readonly chainPem?: string;
   readonly keyPem?: string;
 }
 
-/** A client of grpc-js, which had no part in the server. */
+/** A client of grpc-js, which shares no code with the server. */
 export interface NativeClient {
   readonly createCertificate: (
     call: CertificateCall,
     headers?: Readonly<Record<string, string>>,
     options?: CallOptions,
   ) => Promise<Outcome>;
-  /** Any unary call, its message as it is on the wire. */
+  /** Makes any unary call with an encoded message. */
   readonly unary: (
     path: string,
     message: Uint8Array,
@@ -42,7 +42,7 @@ export interface Failure {
   readonly message: string;
 }
 
-/** @param tls Nothing for plaintext. */
+/** @param tls Absent for plaintext. */
 export function nativeClient(port: number, serverName: string, tls?: CallerTls): NativeClient {
   const client = new Client(`127.0.0.1:${port}`, credentialsOf(tls), {
     "grpc.ssl_target_name_override": serverName,

@@ -2,18 +2,18 @@ import { once } from "node:events";
 import { type AddressInfo, createServer, type Socket } from "node:net";
 import { onTestFinished } from "vitest";
 
-/** Answers one request, in any way it likes. */
+/** Answers one request with any octets. */
 export type RawAnswer = (socket: Socket) => void;
 
 export interface RawServer {
   readonly url: string;
   /** Every request, with its body. */
   readonly heard: readonly string[];
-  /** Every connection that there ever was. */
+  /** Every connection so far. */
   readonly sockets: ReadonlySet<Socket>;
 }
 
-/** A server that hears requests of HTTP/1.1 and answers whatever a test wants, octet for octet. */
+/** A server that reads HTTP/1.1 requests, and answers with exactly the octets of a test. */
 export async function startRawServer(answer: RawAnswer): Promise<RawServer> {
   const heard: string[] = [];
   const sockets = new Set<Socket>();
@@ -40,7 +40,7 @@ export async function startRawServer(answer: RawAnswer): Promise<RawServer> {
   return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, heard, sockets };
 }
 
-/** An answer of HTTP/1.1 as it is on the wire. */
+/** The octets of an HTTP/1.1 answer. */
 export function rawResponse(status: string, type: string, body: string, more = ""): string {
   const length = Buffer.byteLength(body);
   return `HTTP/1.1 ${status}\r\ncontent-type: ${type}\r\ncontent-length: ${length}\r\n${more}\r\n${body}`;

@@ -1,7 +1,7 @@
 import { once } from "node:events";
 import { type AddressInfo, connect, createServer, type Socket } from "node:net";
 
-/** A cable that a test can pull. */
+/** A connection to a server that a test can cut. */
 export interface Relay {
   readonly port: number;
   /** Cuts every connection and refuses new ones. */
@@ -10,7 +10,7 @@ export interface Relay {
   readonly close: () => void;
 }
 
-/** Passes connections on to a port of this machine. */
+/** Forwards connections to a port of this machine. */
 export async function startRelay(target: number): Promise<Relay> {
   const sockets = new Set<Socket>();
   let isCut = false;

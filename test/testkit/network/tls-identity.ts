@@ -1,16 +1,16 @@
 import "reflect-metadata/lite";
 import { SubjectAlternativeNameExtension, X509CertificateGenerator } from "@peculiar/x509";
 
-/** What a server of this machine shows, and only a test believes; PEM. */
+/** The certificate and key of a server that only a test trusts, PEM. */
 export interface TlsIdentity {
   readonly key: string;
-  /** Its certificate, which is what to trust, too. */
+  /** The certificate, which is its own root. */
   readonly ca: string;
 }
 
 const algorithm = { name: "ECDSA", namedCurve: "P-256", hash: "SHA-256" };
 
-/** For 127.0.0.1 and no name. */
+/** An identity for 127.0.0.1 without a DNS name. */
 export async function createTlsIdentity(): Promise<TlsIdentity> {
   const keys = await crypto.subtle.generateKey(algorithm, true, ["sign", "verify"]);
   const certificate = await X509CertificateGenerator.createSelfSigned({

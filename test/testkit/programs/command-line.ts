@@ -6,15 +6,15 @@ import { dirname, join, resolve } from "node:path";
 import { hangMilliseconds } from "../time/hang-limit.ts";
 import { compileCache } from "./compile-cache.ts";
 
-/** A folder from which somebody operates a CA. */
+/** The folder of an operator. */
 export interface OperatorFolder {
   readonly path: string;
   readonly config: string;
-  /** What no output may ever hold. */
+  /** The texts that no output may hold. */
   readonly secrets: string[];
 }
 
-/** What a command left behind. */
+/** The exit code and the output of a command. */
 export interface Answer {
   readonly code: number;
   readonly stdout: string;
@@ -37,14 +37,14 @@ PROPAGATION_INTERVAL = "0s"
 issuer = "https://issuer.example.com"
 `;
 
-/** A KEK, of which the folder's outputs must show nothing but the id. */
+/** Creates a KEK, whose octets no output of the folder may hold. */
 export function createKekEntry({ secrets }: OperatorFolder, id: string): string {
   const octets = randomBytes(32).toString("base64");
   secrets.push(octets);
   return `${id}:${octets}`;
 }
 
-/** @param toml Another configuration than one that works. */
+/** @param toml A configuration; by default one that works. */
 export async function createOperatorFolder(toml: string = wranglerToml): Promise<OperatorFolder> {
   const path = await mkdtemp(join(tmpdir(), "rampart-"));
   const folder = {
@@ -61,16 +61,16 @@ export async function createOperatorFolder(toml: string = wranglerToml): Promise
 export const configureKeks = ({ path }: OperatorFolder, ...entries: readonly string[]) =>
   writeFile(join(path, ".dev.vars"), `KEK="${entries.join(",")}"\n`, { mode: 0o600 });
 
-/** A configuration with something else in the place of something. */
+/** The working configuration with one replacement. */
 export const withConfiguration = (from: string | RegExp, to: string): string =>
   wranglerToml.replace(from, to);
 
 const program = resolve("src/cli/main.ts");
 
 /**
- * Runs `rampart` as a user does, with nobody at the terminal.
+ * Runs `rampart` as a user does, without a terminal.
  *
- * @throws Error when it tells a secret.
+ * @throws Error if its output holds a secret.
  */
 export async function rampart(
   { path, secrets }: OperatorFolder,

@@ -1,6 +1,6 @@
 import { join } from "node:path";
 
-/** For the environment of a program that a test starts: what Node has compiled, later ones need not compile again. */
+/** Variables for the programs that tests start, so that they share the code that Node has compiled. */
 export const compileCache: Readonly<Record<string, string>> = {
   NODE_COMPILE_CACHE: join(import.meta.dirname, "../../../node_modules/.cache/compiled"),
 };

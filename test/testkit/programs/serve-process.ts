@@ -7,7 +7,7 @@ import { compileCache } from "./compile-cache.ts";
 
 const program = join(import.meta.dirname, "../../../src/cli/main.ts");
 
-/** `rampart serve` in a process of its own, for the length of one test. */
+/** `rampart serve` in its own process. It ends with the test. */
 export interface ServeProcess {
   readonly child: ChildProcess;
   readonly port: number;
@@ -15,7 +15,7 @@ export interface ServeProcess {
   readonly monitoringPort: number;
 }
 
-/** The `rampart.toml` of one that is founded today, on ports of its own. */
+/** A `rampart.toml` with today as the inception date, and free ports. */
 export function serveToml(store: string, values: Readonly<Record<string, unknown>>): string {
   return stringify({
     STORE_DIRECTORY: store,
@@ -26,7 +26,7 @@ export function serveToml(store: string, values: Readonly<Record<string, unknown
   });
 }
 
-/** Starts it as an operator does, and waits until it says where it listens. */
+/** Starts it as an operator does, and waits until it has logged its ports. */
 export async function startServeProcess(config: string, kek: string): Promise<ServeProcess> {
   const { PATH } = process.env;
   const child = spawn(process.execPath, [program, "serve", "--config", config], {

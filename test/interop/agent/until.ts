@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 
-/** Looks until the answer is yes. @throws Error after so many seconds. */
+/** Polls until the condition holds. @throws Error after this many seconds. */
 export async function until(
   what: string,
   seconds: number,
