@@ -20,11 +20,11 @@ export type IdentityPolicy = (
 ) => SpiffeId | Promise<SpiffeId>;
 
 /**
- * Follows Istio's rule (security/pkg/server/ca/node_auth.go): a caller gets its own identity; a node
+ * Follows Istio's rule (security/pkg/server/ca/node_auth.go): a caller gets its own identity. A node
  * proxy gets the identity that it names, if a pod of that account runs on its node.
  *
  * Unlike istiod, it requires an identity of this trust domain and of a namespace that the caller's
- * issuer may vouch for, and it asks the cluster of that issuer, whatever `clusterid` says.
+ * issuer may vouch for. It asks the cluster of that issuer, whatever `clusterid` says.
  */
 export function createIdentityPolicy(trustDomain: TrustDomain): IdentityPolicy {
   async function impersonated(caller: Caller, requested: string, now: Date): Promise<SpiffeId> {

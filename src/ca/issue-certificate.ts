@@ -23,8 +23,8 @@ export interface CertificateRequest {
   /** Istio's `ImpersonatedIdentity`; empty for none. */
   readonly impersonatedIdentity: string;
   /**
-   * Istio's `CertSigner`: empty for an X509-SVID of the unnamed authorities, {@link servingSigner} for a
-   * serving certificate, the name of a signer for an X509-SVID of that signer.
+   * Istio's `CertSigner`: empty for an X509-SVID of the unnamed authorities, or a signer's name for one of
+   * that signer. {@link servingSigner} asks for a serving certificate.
    */
   readonly certSigner: string;
 }

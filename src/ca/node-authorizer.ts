@@ -12,9 +12,9 @@ export function deny(rule: ImpersonationRule): CaError {
 }
 
 /**
- * Requires what Istio's `ClusterNodeAuthorizer` does (security/pkg/server/ca/node_auth.go): the proxy's
- * pod exists by name, UID and account, and a pod of the requested account runs, or is about to, on the
- * same node.
+ * Applies the rules of Istio's `ClusterNodeAuthorizer` (security/pkg/server/ca/node_auth.go). The proxy's
+ * pod must exist by name, UID and account. A pod of the requested account must run, or be about to run, on
+ * the same node.
  */
 export function createPodAuthorizer(pods: Pods): NodeAuthorizer {
   return async ({ account, pod: bound, node }, requested, now) => {

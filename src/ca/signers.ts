@@ -13,8 +13,8 @@ export interface NamedSigner {
 }
 
 /**
- * Gives a signer the trust bundle of all signers of the trust domain: a verifier knows the trust domain
- * of a certificate, but not which of its signers signed (SPIFFE Trust Domain and Bundle §4).
+ * Gives a signer the trust bundle of all signers of the trust domain. A verifier knows the trust domain of
+ * a certificate, but not which of its signers signed (SPIFFE Trust Domain and Bundle §4).
  *
  * All of the stores must be readable: a bundle that lacks a signer's roots would cut off its workloads.
  */

@@ -26,11 +26,11 @@ export interface StoredRecord extends RecordName {
 /**
  * The store in which the records of authorities rest.
  *
- * An implementation promises that every reader sees a record within the configured propagation interval
- * after it was put, and from then on until it is deleted. A reader sees a whole record or none.
+ * An implementation promises that every reader sees a record within the propagation interval after it was
+ * put, and from then on until it is deleted. A reader sees a whole record or none.
  *
- * It need not promise that a writer reads its own writes, that two readers agree before the interval is
- * over, transactions, or an order among records. The content of a record never changes, only the KEK that
+ * It promises no transactions, and no order among records. A writer may not read its own writes, and two
+ * readers may disagree before the interval is over. The content of a record never changes, only the KEK that
  * seals it; so a stale answer is outdated and never wrong.
  */
 export interface AuthorityStore {

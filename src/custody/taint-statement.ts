@@ -9,8 +9,8 @@ import { openStatement, sealStatement } from "./statement.ts";
 const taintForm = z.strictObject({ subject: z.string(), taintedAt: instant, retiresAt: instant });
 
 /**
- * Seals a taint as a statement. The name of the record repeats its content, so that a stricter taint is a
- * second record, which a writer that has not seen it cannot overwrite.
+ * Seals a taint as a statement. The name of the record repeats its content, so a stricter taint is a second
+ * record. A writer that has not seen that record cannot overwrite it.
  */
 export async function sealTaint(
   taint: Taint,

@@ -26,8 +26,8 @@ const quietMilliseconds = 120_000;
 const atOnce = 8;
 
 /**
- * Keeps the trust bundle in the ConfigMap of every namespace, by watches: it applies the bundle where
- * the ConfigMap is missing or differs, and deletes nothing.
+ * Keeps the trust bundle in the ConfigMap of every namespace, by watches. It applies the bundle where the
+ * ConfigMap is missing or differs, and deletes nothing.
  *
  * @param configMap The name of the ConfigMaps.
  */

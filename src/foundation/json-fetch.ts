@@ -59,7 +59,7 @@ export const usualFetchTimeoutMilliseconds = 5_000;
 const usualMaximumOctets = 256 * 1024;
 
 /**
- * Whether an answer comes in pieces so small that reading it costs far more than its length: octet by
+ * Whether an answer comes in pieces so small that reading it costs far more than its length. Octet by
  * octet, an answer of 256 KiB takes a second of CPU, and in workerd a hundred mebibytes.
  */
 export function isFragmented(pieces: number, octets: number): boolean {

@@ -1,6 +1,6 @@
 /**
  * The seconds of the first preference `wait` in a header `Prefer` or `Preference-Applied` (RFC 7240
- * §2, §4.3): how long the caller is willing to wait for an answer.
+ * §2, §4.3). The caller is willing to wait for so long.
  *
  * @returns `undefined` without that preference, or if it is no whole number of seconds.
  */

@@ -2,8 +2,8 @@
 const privateName = /(?:^|\.)(?:localhost|local|internal|svc|lan|home\.arpa)$|\.svc\./;
 
 /**
- * Whether a host may be named by anybody on the internet: a public address, or a name with a dot that is
- * not of one network alone. What such a name resolves to is another question.
+ * Whether a host may have a meaning on the internet: a public address, or a name with a dot that does not
+ * belong to one network alone. What such a name resolves to is another question.
  *
  * @param hostname As `URL` gives it.
  */

@@ -10,8 +10,8 @@ const maximumConnections = 32;
 const usualHeaders = { "accept-encoding": "identity", "user-agent": "rampart" };
 
 /**
- * Node's own `fetch` cannot trust a CA for some requests alone, and a hostile answer can end the process:
- * after it rejects an answer with too many encodings, the body fails with an error that no code handles.
+ * Node's own `fetch` cannot trust a CA for some requests alone, and a hostile answer can end the process.
+ * After it rejects an answer with too many encodings, the body fails with an error that no code handles.
  */
 export const fetchTrusting: FetchTrusting = (roots, reach) => {
   const tls = roots === undefined ? {} : { ca: roots };

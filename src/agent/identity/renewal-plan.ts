@@ -50,8 +50,8 @@ const backoff: Backoff = {
 };
 
 /**
- * The instant of the next attempt after so many failures in a row. The wait is a second, doubles each
- * time up to two and a half minutes, and is cut by up to a half so that no two agents stay in step.
+ * The instant of the next attempt after so many failures in a row. The wait is a second, and doubles each
+ * time up to two and a half minutes. Chance cuts it by up to a half, so that no two agents stay in step.
  */
 export function retryAt(failures: number, random: number, now: Date): Date {
   return new Date(now.getTime() + backoffMilliseconds(backoff, failures, random));

@@ -27,8 +27,8 @@ const maximumAnswerBytes = 1 << 20;
 const maximumConnections = 8;
 
 /**
- * The connection to the CA. It is opened anew when its files have changed, and after
- * {@link CaChannel.reset}: a failed call resets it, so that the next does not meet a half-open connection.
+ * The connection to the CA. It opens anew when its files have changed, and after {@link CaChannel.reset}.
+ * A failed call resets it, so that the next call does not meet a half-open connection.
  */
 export class CaChannel {
   readonly #connection: CaConnection;

@@ -20,8 +20,8 @@ const commandForm = z.discriminatedUnion("op", [
 ]);
 
 /**
- * Starts a feed from a socket, for a CNI plugin or the like: each line is a command in JSON, and each is
- * answered by a line. Workloads stay when their connection ends.
+ * Starts a feed from a socket, for a CNI plugin or the like. Each line is a command in JSON, and the feed
+ * answers it with a line. Workloads stay when their connection ends.
  */
 export async function startSocketFeed({
   path,

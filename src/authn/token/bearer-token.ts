@@ -5,8 +5,8 @@ import { rejectCredential } from "../credential-rejection.ts";
 const maximumTokenLength = 16 * 1024;
 
 /**
- * The bearer token of a request, by the rule of Istio's `ExtractBearerToken` (pkg/security/security.go):
- * an exact `Bearer ` begins the value, and values of other schemes are skipped. Two bearer tokens are
+ * The bearer token of a request, by the rule of Istio's `ExtractBearerToken` (pkg/security/security.go).
+ * The value begins with an exact `Bearer `. Values of other schemes are skipped. Two bearer tokens are
  * refused, because a proxy in front may have verified the other one.
  *
  * @param authorization The header as fetch gives it: several values joined by a comma, which

@@ -34,9 +34,9 @@ export interface ImportedAuthority {
 }
 
 /**
- * Verifies a plugged-in CA as istiod does, and as the verifiers of its leaves will: the key matches the
- * certificate, every link up to one of the operator's roots holds by name and signature, and no
- * certificate on the path forbids the leaves. A trial leaf is signed as the last check.
+ * Verifies a plugged-in CA as istiod does, and as the verifiers of its leaves will. The key must
+ * match the certificate. Every link up to one of the operator's roots must hold by name and signature. No
+ * certificate on the path may forbid the leaves. The last check signs a trial leaf.
  *
  * @throws OperatorError with one line for each fault.
  */

@@ -23,8 +23,8 @@ const rest = { octets: maximumBodyOctets, milliseconds: 1000 };
 
 /**
  * Reads the rest of a request and discards it, within limits. A server may answer and reset a stream while
- * its request is still being sent (RFC 9113 §8.1), but curl takes that for a failure, and HTTP/1.1 has
- * no reset.
+ * its request is still being sent (RFC 9113 §8.1), but curl takes that for a failure. HTTP/1.1 has no
+ * reset.
  */
 export async function skipRest(stream: Readable): Promise<void> {
   if (stream.readableEnded || stream.destroyed) return;

@@ -1,8 +1,8 @@
 import { isIPv6 } from "node:net";
 
 /**
- * The address that limits count by: an IPv4 address, or the /64 of an IPv6 address, because one host
- * usually has a whole /64 to itself (RFC 6177 §2).
+ * The address that limits count by: an IPv4 address, or the /64 of an IPv6 address. One host usually has
+ * a whole /64 to itself (RFC 6177 §2).
  */
 export function addressOf(remoteAddress: string | undefined): string {
   if (remoteAddress === undefined) return "";

@@ -74,7 +74,7 @@ export function mintDue(signsUntil: Date, lengths: PhaseLengths): Date {
 /**
  * The authorities that can be deleted.
  *
- * A retired authority stays until the bundle has changed once more and every reader knows that: until
+ * A retired authority stays until the bundle has changed once more and every reader knows that. Until
  * then, the instant of its retirement is the bundle's sequence number. A tainted authority stays until
  * its own schedule is over. Taints and additional roots stay for good, because a reader that is behind
  * must never see an authority without its taint.

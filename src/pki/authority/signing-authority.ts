@@ -68,7 +68,7 @@ export function subjectKeyIdentifierOf(certificate: Certificate): Bytes | undefi
  * The authority that signs at `now`, or `undefined` when none is in its signing phase.
  *
  * The newest wins. Two isolates that read different replicas may disagree for as long as a write takes
- * to propagate; both answers verify, because an authority is published long before it signs.
+ * to propagate. Both answers verify, because an authority is published long before it signs.
  *
  * @param authorities Every authority, in any order.
  */

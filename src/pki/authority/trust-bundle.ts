@@ -48,8 +48,8 @@ export function publishedAuthoritiesAt<A extends ScheduledAuthority>(
  * A number that grows with every change of the bundle and with nothing else (SPIFFE Trust Domain and
  * Bundle §4.1.1).
  *
- * It is the millisecond of the latest change up to `now` (0 before the first), and one more for each
- * authority that a taint has taken out. A taint comes without notice: a reader may learn of it after a
+ * It is the millisecond of the latest change up to `now`, or 0 before the first. Each authority that a
+ * taint has taken out adds one. A taint comes without notice: a reader may learn of it after a
  * later change. Other changes fall on whole seconds, which leaves room for these additions.
  *
  * @param authorities The authorities with the schedules that the taints leave them.

@@ -5,8 +5,8 @@ import { fromX509Signature, signatureAlgorithms } from "./signature-algorithm.ts
 import type { SubjectPublicKey } from "./subject-public-key.ts";
 
 /**
- * Whether a certificate is signed with this key, by an algorithm that keys of its kind may use here:
- * no SHA-1, no MD5, no PSS, and no algorithm of another kind of key.
+ * Whether a certificate is signed with this key, by an algorithm that keys of its kind may use here.
+ * SHA-1, MD5, PSS and the algorithms of another kind of key do not count.
  *
  * @throws DerError when an ECDSA signature is not two integers of at most the curve's size.
  */

@@ -23,7 +23,7 @@ export const unavailable = "certificate authority is temporarily unavailable\n";
 
 /**
  * An endpoint for the trust bundle in one format, which revalidates by its hash (RFC 9110 §13.1.2). A
- * request with `Prefer: wait` (RFC 7240 §4.3) is a long poll: it gets a changed bundle at once, and 304
+ * request with `Prefer: wait` (RFC 7240 §4.3) is a long poll. It gets a changed bundle at once, and 304
  * only at the end of its wait.
  *
  * The endpoint does not publish an empty bundle, which would tell verifiers to trust nobody (SPIFFE Trust
