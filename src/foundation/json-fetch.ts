@@ -1,3 +1,5 @@
+import { parseUniqueJson } from "./unique-members.ts";
+
 /** A request without a good answer: it got none, another status, or no JSON within the bounds. */
 export class FetchError extends Error {
   override readonly name = "FetchError";
@@ -81,7 +83,7 @@ export function createJsonFetch(
       const { status } = response;
       throw new FetchError(`answered with status ${status}`, { status });
     }
-    return readJson(response);
+    return parseDocument(await readBounded(response, usualMaximumOctets));
   };
 }
 
@@ -137,5 +139,14 @@ export function parseJson(text: string): unknown {
     return JSON.parse(text);
   } catch (error) {
     throw new FetchError("did not answer JSON", { cause: error });
+  }
+}
+
+/** The document of an issuer, which may be hostile. @throws FetchError */
+function parseDocument(text: string): unknown {
+  try {
+    return parseUniqueJson(text);
+  } catch (error) {
+    throw new FetchError("did not answer JSON with one spelling", { cause: error });
   }
 }

@@ -1,5 +1,6 @@
 import * as z from "zod/mini";
 import { refuse } from "./parsed-text.ts";
+import { parseUniqueJson } from "./unique-members.ts";
 
 /** A value, or its JSON in a string: `.dev.vars` and environment variables hold only strings. */
 export const jsonText: z.ZodMiniType<unknown> = z.pipe(z.unknown(), z.transform(fromText));
@@ -7,9 +8,14 @@ export const jsonText: z.ZodMiniType<unknown> = z.pipe(z.unknown(), z.transform(
 function fromText(value: unknown, context: z.core.ParsePayload): unknown {
   if (typeof value !== "string") return value;
   try {
-    return JSON.parse(value);
+    return parseUniqueJson(value);
   } catch (error) {
     // The parser's message quotes the text, which may hold more than a log should.
-    return refuse(context, error instanceof SyntaxError ? "must be JSON" : "cannot be read");
+    return refuse(
+      context,
+      error instanceof SyntaxError
+        ? "must be JSON, with no name twice in one object"
+        : "cannot be read",
+    );
   }
 }

@@ -39,7 +39,9 @@ test.each<[string, unknown, string]>([
 });
 
 test("TAINTED_AUTHORITIES may not be an id without a list", () => {
-  expect(faultsOf({ TAINTED_AUTHORITIES: id })).toEqual(["TAINTED_AUTHORITIES: must be JSON"]);
+  expect(faultsOf({ TAINTED_AUTHORITIES: id })).toEqual([
+    "TAINTED_AUTHORITIES: must be JSON, with no name twice in one object",
+  ]);
 });
 
 test("the line that states taints is read back as they are", () => {

@@ -1,3 +1,4 @@
+import { parseUniqueJson } from "../../foundation/unique-members.ts";
 import { parseBase64Url } from "../../pki/encoding/base64.ts";
 import { allocateBytes, type Bytes } from "../../pki/encoding/bytes.ts";
 import { rejectCredential } from "../credential-rejection.ts";
@@ -19,10 +20,11 @@ const encoder = new TextEncoder();
 const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 
 /**
- * Parses a compact JWS: three parts of canonical base64url, two of them JSON objects.
+ * Parses a compact JWS: three parts of canonical base64url, two of them JSON objects without two members
+ * of one name (RFC 7515 §4, RFC 7519 §4).
  *
- * A header with an extension (`crit`) or with the type of another token (`typ`) is refused
- * (RFC 7515 §4.1.11, RFC 8725 §3.11). Keys in a header are ignored.
+ * A header with an extension (`crit`, also `b64`) or with the type of another token (`typ`) is refused
+ * (RFC 7515 §4.1.11, RFC 7797 §3, RFC 8725 §3.11). Keys in a header are ignored.
  *
  * @throws CaError `credential-rejected` (`form`).
  */
@@ -66,10 +68,11 @@ function parseCompact(token: string, headerOf: (part: string) => Header): JsonWe
 type Header = Pick<JsonWebSignature, "algorithm" | "keyId">;
 
 function parseHeader(part: string): Header {
-  const { alg, kid, typ, crit } = parseJsonObject(part);
+  const { alg, kid, typ, crit, b64 = true } = parseJsonObject(part);
   if (typeof alg !== "string") throw rejectCredential("form", "no algorithm in the token");
   if (kid !== undefined && typeof kid !== "string") throw rejectCredential("form", "kid not text");
   if (crit !== undefined) throw rejectCredential("form", "the token demands an extension");
+  if (b64 !== true) throw rejectCredential("form", "the token's payload is not base64url");
   if (typ !== undefined && !isJwt(typ)) throw rejectCredential("form", "the token is no JWT");
   return { algorithm: alg, keyId: kid };
 }
@@ -97,10 +100,13 @@ function parseJsonObject(part: string): JsonObject {
 
 function parseJson(bytes: Bytes): unknown {
   try {
-    return JSON.parse(decoder.decode(bytes));
+    return parseUniqueJson(decoder.decode(bytes));
   } catch (error) {
     // The parser's message quotes the token, so its error must not become the cause.
     const kind = error instanceof Error ? error.name : "error";
-    throw rejectCredential("form", `a part of the token is not JSON in UTF-8 (${kind})`);
+    throw rejectCredential(
+      "form",
+      `a part of the token is not JSON in UTF-8 with unique names (${kind})`,
+    );
   }
 }

@@ -8,6 +8,7 @@ import { isSafeToFetch } from "../../foundation/base-url.ts";
 import { type DocumentFetch, FetchError } from "../../foundation/json-fetch.ts";
 import { OperatorError } from "../../foundation/operator-error.ts";
 import { isPublicHost } from "../../foundation/public-address.ts";
+import { parseUniqueJson } from "../../foundation/unique-members.ts";
 import { inEnglish } from "../../foundation/zod-english.ts";
 
 /** The documents of an issuer, as a cluster or its operator provides them. */
@@ -48,7 +49,7 @@ export function issuerIn(discoveryText: string): string {
 
 function parseJson(text: string, what: string): unknown {
   try {
-    return JSON.parse(text);
+    return parseUniqueJson(text);
   } catch {
     throw new OperatorError(`${what} is not JSON`);
   }

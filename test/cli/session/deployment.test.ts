@@ -31,7 +31,7 @@ const mistakes: Readonly<Record<string, readonly [string, string | undefined, Re
   "issuers that are no JSON": [
     withConfiguration("", ""),
     `KEK="k1:${Buffer.alloc(32, 7).toString("base64")}"\nISSUERS='[{"issuer": secret'`,
-    [/configuration is invalid:$/, /^ISSUERS: must be JSON$/],
+    [/configuration is invalid:$/, /^ISSUERS: must be JSON, with no name twice in one object$/],
   ],
   "two faults": [
     withConfiguration('"cluster.local"', '"Cluster Local"').replace("https://issuer", "http://i"),
