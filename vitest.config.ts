@@ -74,6 +74,11 @@ export default defineConfig({
                 KEK: `test:${randomBytes(32).toString("base64")}`,
                 PROPAGATION_INTERVAL: "0s",
               },
+              // The tests of quotas have their own.
+              ratelimits: {
+                CALLER_QUOTA: { namespace_id: "1", simple: { limit: 1_000_000, period: 60 } },
+                ISSUER_QUOTA: { namespace_id: "2", simple: { limit: 1_000_000, period: 60 } },
+              },
               // Nothing leaves the machine: what a test means to fetch, it serves itself.
               outboundService: async (request) => {
                 const { status, body } = await internet(request);

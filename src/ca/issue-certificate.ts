@@ -12,6 +12,7 @@ import type { AuditEvent } from "./audit-event.ts";
 import type { Authorities } from "./authorities.ts";
 import type { AuthorityView } from "./authority-view.ts";
 import type { IdentityPolicy } from "./identity-policy.ts";
+import { type Quotas, requireQuotas } from "./quotas.ts";
 import { servingNames, servingSigner } from "./serving-policy.ts";
 import type { NamedSigner } from "./signers.ts";
 
@@ -36,6 +37,8 @@ export interface Issuance {
   readonly signers: ReadonlyMap<string, NamedSigner>;
   readonly leafLifetimes: LeafLifetimes;
   readonly cryptoProvider: CryptoProvider;
+  /** Absent on a platform without limits. */
+  readonly quotas?: Quotas | undefined;
 }
 
 /** The circumstances of one request. */
@@ -70,6 +73,7 @@ export async function issueCertificate(
   const { authorities, dnsNames } = signatureFor(request.certSigner, issuance, caller, spiffeId);
   if (dnsNames) audit.dnsNames = dnsNames;
   else if (request.certSigner !== "") audit.signer = request.certSigner;
+  if (issuance.quotas) await requireQuotas(issuance.quotas, caller, spiffeId, now);
   const publicKey = await parseCertificateSigningRequest(request.csrPem, cryptoProvider);
   const known = authorities.at(now);
   const view = known instanceof Promise ? await known : known;

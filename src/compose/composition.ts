@@ -15,6 +15,7 @@ import {
 } from "../ca/authorities.ts";
 import { createIdentityPolicy } from "../ca/identity-policy.ts";
 import type { Mint } from "../ca/mint.ts";
+import type { Quotas } from "../ca/quotas.ts";
 import { uniteBundles } from "../ca/signers.ts";
 import type { Configuration } from "../config/configuration.ts";
 import type { AuthorityStore } from "../custody/authority-store.ts";
@@ -35,6 +36,8 @@ export interface Platform extends Omit<ClusterPlatform, "shareWork"> {
   readonly longestRefreshSeconds?: number;
   /** Absent on platforms whose requests may not await each other's promises. */
   readonly shareWork?: WorkSharing;
+  /** Absent where no caller asks. */
+  readonly quotas?: Quotas;
 }
 
 /** A configured CA: the part that answers requests, and the mints that the cron rotates. */
@@ -94,6 +97,7 @@ export async function compose(
       signers: namedSigners(configuration.signers, named),
       leafLifetimes,
       cryptoProvider,
+      quotas: platform.quotas,
     },
     log,
     clock,

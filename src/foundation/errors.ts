@@ -31,6 +31,9 @@ export type ImpersonationRule =
 /** The rule that a subject's public key breaks. */
 export type SubjectKeyFault = "algorithm" | "curve" | "point" | "modulus" | "exponent";
 
+/** Whose certificates a quota counts. */
+export type QuotaName = "caller" | "issuer";
+
 /**
  * Everything Rampart refuses on purpose. Anything else that is thrown is a fault.
  *
@@ -47,6 +50,7 @@ export type Refusal =
   | { reason: "csr-signature-invalid" }
   | { reason: "csr-signature-algorithm-unacceptable" }
   | { reason: "subject-key-unacceptable"; fault: SubjectKeyFault }
+  | { reason: "quota-exceeded"; quota: QuotaName }
   | { reason: "lifetime-too-long"; requestedSeconds: bigint; maximumSeconds: number }
   | { reason: "request-abandoned" }
   | { reason: "no-signing-authority"; why: string }

@@ -14,6 +14,7 @@ import { createMisconfiguredApp } from "../transport/http/misconfigured-app.ts";
 import { createRoutes } from "../transport/http/routes.ts";
 import { edgeCertificateOf } from "./edge-certificate.ts";
 import { createKvStore, signerStoreIn } from "./kv-store.ts";
+import { bindingNames, boundQuota } from "./rate-limit.ts";
 
 /** Variables, secrets and bindings of the Worker; nothing in it is used unchecked. */
 type Environment = Readonly<Record<string, unknown>>;
@@ -106,7 +107,11 @@ async function startConfigured(
   const signerStore = signerStoreIn(AUTHORITIES);
   const cryptoProvider = webCryptoProvider;
   const fetching = { fetchTrusting, fetchTimeoutMilliseconds };
-  const platform = { store, signerStore, cryptoProvider, log, clock, fetching };
+  const quotas = {
+    caller: boundQuota("caller", environment[bindingNames.caller], log),
+    issuer: boundQuota("issuer", environment[bindingNames.issuer], log),
+  };
+  const platform = { store, signerStore, cryptoProvider, log, clock, fetching, quotas };
   const { certificateAuthority, mint, signerMints } = await compose(configuration, platform);
   const push = createRootPush({
     targets: rootTargets(configuration, fetching),

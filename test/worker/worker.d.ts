@@ -5,6 +5,8 @@ declare namespace Cloudflare {
 
   interface Env {
     readonly AUTHORITIES: KVNamespace;
+    readonly CALLER_QUOTA: RateLimit;
+    readonly ISSUER_QUOTA: RateLimit;
     readonly KEK: string;
     readonly TRUST_DOMAIN: string;
     readonly ISSUERS: readonly { readonly issuer: string }[];

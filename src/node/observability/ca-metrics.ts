@@ -52,9 +52,15 @@ export function countingLog(log: EventLog, registry: Registry): EventLog {
     "event",
     "level",
   );
+  const quotaRefusals = counter(
+    "rampart_quota_refusals_total",
+    "Requests of callers that had asked for too many certificates, by the quota.",
+    "quota",
+  );
   return {
     audit: (event) => {
       calls.inc();
+      if (event.reason === "quota-exceeded") quotaRefusals.inc({ quota: event.check ?? "" });
       if (event.outcome === "issued") issued.inc();
       else if (authenticationFailures.has(event.reason)) failures.inc();
       else errors.inc({ error: signErrors[event.reason ?? "fault"] ?? "UNKNOWN" });

@@ -6,6 +6,7 @@ import {
   partition,
 } from "../../config/configuration.ts";
 import { ConfigurationError } from "../../foundation/configuration-error.ts";
+import type { QuotaName } from "../../foundation/errors.ts";
 import { isDnsName } from "../../pki/x509/dns-name.ts";
 import { credentialFileName, credentialInFile } from "../files/credential-file.ts";
 import { filePath } from "../files/root-places.ts";
@@ -30,6 +31,8 @@ export interface ServeConfiguration {
   readonly certificateFiles: CertificateFiles | undefined;
   readonly diagnosticRpcs: DiagnosticRpcs;
   readonly limits: Limits;
+  /** Certificates in a minute. */
+  readonly perMinute: Readonly<Record<QuotaName, number>>;
 }
 
 /** The DNS names of a mesh's CA (docs/design/istio.md#serving-names). */
@@ -54,11 +57,15 @@ export const servingKeys: {
   LIMITS: limitsTable,
 };
 
+const perMinute = z.int().check(z.minimum(1), z.maximum(10_000_000));
+
 /** The keys of `rampart serve` alone. docs/serve.md describes them. */
 const serveForm = z.strictObject({
   STORE_DIRECTORY: filePath,
   PLAINTEXT_LISTEN: z.optional(listenAddress),
   SERVING_NAMES: z._default(z.array(dnsName).check(z.minLength(1), z.maxLength(32)), istiodNames),
+  CALLER_QUOTA: z._default(perMinute, 600),
+  ISSUER_QUOTA: z._default(perMinute, 30_000),
   ...servingKeys,
 });
 
@@ -86,6 +93,7 @@ export function parseServeConfiguration(
     certificateFiles: certificateFilesOf(form),
     diagnosticRpcs: form.DIAGNOSTIC_RPCS,
     limits: form.LIMITS,
+    perMinute: { caller: form.CALLER_QUOTA, issuer: form.ISSUER_QUOTA },
   };
 }
 

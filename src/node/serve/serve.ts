@@ -33,6 +33,7 @@ import { certificateInFiles, type ServingCertificateSource } from "../tls/servin
 import { certificateService } from "./certificate-routes.ts";
 import { pushRoots } from "./recurring-push.ts";
 import type { ServeConfiguration } from "./serve-configuration.ts";
+import { createTokenBuckets } from "./token-buckets.ts";
 
 /** Reading a few files is cheap, so an operator's change to them takes effect within seconds. */
 const longestRefreshSeconds = 2;
@@ -131,6 +132,10 @@ async function composeHere(
     fetching,
     watchPods,
     shareWork: sharePromises,
+    quotas: {
+      caller: createTokenBuckets(configuration.perMinute.caller),
+      issuer: createTokenBuckets(configuration.perMinute.issuer),
+    },
   };
   return compose(configuration.ca, { ...files, ...node, log, clock });
 }

@@ -26,6 +26,8 @@ function checkOf(refusal: Refusal): string | undefined {
       return refusal.fault;
     case "impersonation-denied":
       return refusal.rule;
+    case "quota-exceeded":
+      return refusal.quota;
     default:
       return undefined;
   }

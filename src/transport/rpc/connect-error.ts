@@ -26,6 +26,8 @@ export function toConnectError(refusal: Refusal): ConnectError {
         `validity must not exceed ${refusal.maximumSeconds}s`,
         Code.InvalidArgument,
       );
+    case "quota-exceeded":
+      return new ConnectError("too many certificates, try again later", Code.ResourceExhausted);
     case "request-abandoned":
       return new ConnectError("deadline exceeded", Code.DeadlineExceeded);
     case "no-signing-authority":

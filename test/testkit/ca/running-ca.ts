@@ -1,6 +1,7 @@
 import type { Hono } from "hono";
 import { foundIfEmpty } from "../../../src/ca/inception.ts";
 import type { Mint } from "../../../src/ca/mint.ts";
+import type { Quotas } from "../../../src/ca/quotas.ts";
 import { rotateAll } from "../../../src/ca/rotate.ts";
 import { compose } from "../../../src/compose/composition.ts";
 import { parseConfiguration } from "../../../src/config/configuration.ts";
@@ -31,6 +32,8 @@ export interface RunningCa {
   readonly rotate: () => Promise<void>;
 }
 
+const unlimited: Quotas = { caller: () => true, issuer: () => true };
+
 const start = new Date("2026-11-21T12:00:00.250Z");
 
 /** Creates a KEK as an operator does. */
@@ -44,6 +47,7 @@ interface Means {
   readonly store?: MemoryStore;
   /** Takes the place of the clock that the test moves. */
   readonly clock?: () => Date;
+  readonly quotas?: Quotas;
 }
 
 /** @param values Keys of the configuration. The others have values that work. */
@@ -68,7 +72,8 @@ export async function startCa(
   };
   const fetching = { fetchTrusting, fetchTimeoutMilliseconds: hangMilliseconds };
   const clock = means.clock ?? (() => now);
-  const platform = { store, signerStore, cryptoProvider, log, clock, fetching };
+  const { quotas = unlimited } = means;
+  const platform = { store, signerStore, cryptoProvider, log, clock, fetching, quotas };
   const { certificateAuthority, mint, signerMints } = await compose(configuration, platform);
   return {
     app: createRoutes(certificateAuthority),

@@ -1,0 +1,54 @@
+/** Takes a token from the bucket of a key, unless it is empty. */
+export type TokenBuckets = (key: string, instant: Date) => boolean;
+
+const minute = 60_000;
+
+/** A bucket that is not full takes about 200 bytes. */
+const maximumBuckets = 20_000;
+
+/** The least time between two searches for buckets that are full again. */
+const sweepMilliseconds = 1000;
+
+/** Milliseconds: the sum of many intervals is not exact. */
+const inexact = 1;
+
+/** The bucket of all keys for which there is no room. */
+const shared = "";
+
+/**
+ * One token bucket for each key: it holds what a key may take in a minute, and fills in a minute.
+ *
+ * A bucket is the instant at which it will be full again, and a full one need not be remembered. When too
+ * many are not full, all other keys share one, so that a flood of keys gets less and not more.
+ */
+export function createTokenBuckets(
+  perMinute: number,
+  maximum: number = maximumBuckets,
+): TokenBuckets {
+  const interval = minute / perMinute;
+  const fullAt = new Map<string, number>();
+  let nextSweep = 0;
+
+  function sweep(now: number): void {
+    if (now < nextSweep && nextSweep <= now + sweepMilliseconds) return;
+    nextSweep = now + sweepMilliseconds;
+    for (const [key, full] of fullAt) if (full <= now) fullAt.delete(key);
+  }
+
+  function bucketOf(key: string, now: number): string {
+    if (fullAt.has(key)) return key;
+    if (fullAt.size >= maximum) sweep(now);
+    return fullAt.size < maximum ? key : shared;
+  }
+
+  return (key, instant) => {
+    const now = instant.getTime();
+    const bucket = bucketOf(key, now);
+    const known = Math.max(fullAt.get(bucket) ?? now, now);
+    // After the clock was set back, no bucket is empty for longer than a minute.
+    const full = Math.min(known, now + minute) + interval;
+    const isEmpty = full > now + minute + Math.min(inexact, interval / 2);
+    fullAt.set(bucket, isEmpty ? full - interval : full);
+    return !isEmpty;
+  };
+}

@@ -1,0 +1,35 @@
+import type { Quota } from "../ca/quotas.ts";
+import { messageOf, type QuotaName } from "../foundation/errors.ts";
+import type { OperationLog } from "../foundation/event-log.ts";
+
+/** What a rate-limit binding of Workers offers. */
+interface RateLimitBinding {
+  readonly limit: (options: { readonly key: string }) => Promise<{ readonly success: boolean }>;
+}
+
+/**
+ * A quota by a rate limit of the platform, which counts in each data centre. Without the binding there is
+ * no limit, and the log says so. A platform that cannot count must not stop the mesh.
+ */
+export function boundQuota(quota: QuotaName, binding: unknown, { operation }: OperationLog): Quota {
+  if (!isRateLimit(binding)) {
+    const detail = `${bindingNames[quota]}: is not bound, so one ${quota} may take any number of certificates`;
+    operation({ event: "configuration-warning", level: "warning", detail });
+    return () => true;
+  }
+  return async (key) => {
+    try {
+      return (await binding.limit({ key })).success;
+    } catch (error) {
+      operation({ event: "quota-unknown", level: "warning", detail: messageOf(error) });
+      return true;
+    }
+  };
+}
+
+/** The names of the bindings, the same as the keys of `rampart serve`. */
+export const bindingNames = { caller: "CALLER_QUOTA", issuer: "ISSUER_QUOTA" } as const;
+
+function isRateLimit(binding: unknown): binding is RateLimitBinding {
+  return typeof binding === "object" && binding !== null && "limit" in binding;
+}

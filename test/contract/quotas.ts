@@ -1,0 +1,121 @@
+import { beforeAll, describe, expect, test } from "vitest";
+import type { QuotaName } from "../../src/foundation/errors.ts";
+import { createWorkload, type Workload } from "../testkit/callers/workload.ts";
+import { bearer, type CertificateCall, callWithClient, grpcWeb, protocols } from "./rpc-calls.ts";
+import { issuers, type ServiceUnderTest, trustDomain } from "./service-under-test.ts";
+
+/** Certificates in a minute. */
+export type PerMinute = Readonly<Record<QuotaName, number>>;
+
+/**
+ * The quotas of a CA, on every platform.
+ *
+ * @param start A CA that trusts the issuers `cluster` and `team`, with quotas that nobody has used.
+ */
+export function describeQuotas(start: (perMinute: PerMinute) => Promise<ServiceUnderTest>): void {
+  let workload: Workload;
+
+  beforeAll(async () => {
+    workload = await createWorkload();
+  });
+
+  async function startAsking(perMinute: Partial<PerMinute>) {
+    const service = await start({ caller: 1000, issuer: 1000, ...perMinute });
+    const headersOf = new Map<string, Record<string, string>>();
+    /** The code of the answer: a caller goes on with one token. */
+    async function ask(account?: string, call: CertificateCall = {}, issuer?: string) {
+      const key = `${issuer} ${account}`;
+      const headers = headersOf.get(key) ?? (await bearer(service, account, issuer));
+      headersOf.set(key, headers);
+      const asked = { csr: workload.csrPem, ...call };
+      const outcome = await callWithClient(grpcWeb, service, asked, headers);
+      return "code" in outcome ? outcome.code : "issued";
+    }
+    return { service, ask };
+  }
+
+  const acting = (path: string): CertificateCall => ({
+    metadata: { ImpersonatedIdentity: `spiffe://${trustDomain}/ns/${path}` },
+  });
+
+  describe("a quota of callers", () => {
+    test("gives a caller as much as it says, then asks it to try again", async () => {
+      const { service, ask } = await startAsking({ caller: 3 });
+      for (let i = 0; i < 3; i++) expect(await ask()).toBe("issued");
+      service.takeAudits();
+      const headers = await bearer(service);
+      for (const protocol of protocols) {
+        const call = { csr: workload.csrPem };
+        expect(await callWithClient(protocol, service, call, headers)).toEqual({
+          code: "ResourceExhausted",
+          message: "too many certificates, try again later",
+        });
+      }
+      for (const audit of service.takeAudits()) {
+        expect(audit).toMatchObject({
+          outcome: "refused",
+          reason: "quota-exceeded",
+          check: "caller",
+          spiffeId: `spiffe://${trustDomain}/ns/foo/sa/bar`,
+        });
+      }
+    });
+
+    test("takes nothing from other callers", async () => {
+      const { ask } = await startAsking({ caller: 1 });
+      expect(await ask()).toBe("issued");
+      expect(await ask()).toBe("ResourceExhausted");
+      expect(await ask("foo:other")).toBe("issued");
+      expect(await ask("team-a:bar", {}, issuers.team)).toBe("issued");
+    });
+
+    test("counts each workload of a node proxy by itself", async () => {
+      const { ask } = await startAsking({ caller: 1 });
+      const ztunnel = "istio-system:ztunnel";
+      for (let i = 0; i < 10; i++) {
+        expect(await ask(ztunnel, acting(`foo/sa/bar-${i}`))).toBe("issued");
+      }
+      expect(await ask(ztunnel, acting("foo/sa/bar-3"))).toBe("ResourceExhausted");
+      expect(await ask("foo:bar-3")).toBe("issued");
+    });
+
+    test("counts a request before its CSR is read", async () => {
+      const { ask } = await startAsking({ caller: 2 });
+      expect(await ask(undefined, { csr: "junk" })).toBe("InvalidArgument");
+      expect(await ask()).toBe("issued");
+      expect(await ask(undefined, { csr: "junk" })).toBe("ResourceExhausted");
+    });
+
+    test("counts nothing of callers that may not have what they ask for", async () => {
+      const { service, ask } = await startAsking({ caller: 1 });
+      const forged = { authorization: "Bearer e30.e30.e30" };
+      for (let i = 0; i < 3; i++) {
+        expect(await ask(undefined, acting("foo/sa/other"))).toBe("PermissionDenied");
+        expect(await callWithClient(grpcWeb, service, {}, forged)).toMatchObject({
+          code: "Unauthenticated",
+        });
+      }
+      expect(await ask()).toBe("issued");
+    });
+  });
+
+  describe("a quota of issuers", () => {
+    test("is that of all callers of one issuer, and of no other", async () => {
+      const { service, ask } = await startAsking({ issuer: 2 });
+      expect(await ask("foo:a")).toBe("issued");
+      expect(await ask("foo:b")).toBe("issued");
+      service.takeAudits();
+      expect(await ask("foo:c")).toBe("ResourceExhausted");
+      expect(service.takeAudits()).toMatchObject([{ reason: "quota-exceeded", check: "issuer" }]);
+      expect(await ask("team-a:bar", {}, issuers.team)).toBe("issued");
+    });
+
+    test("is not used up by a caller that has used up its own", async () => {
+      const { ask } = await startAsking({ caller: 1, issuer: 2 });
+      expect(await ask("foo:a")).toBe("issued");
+      for (let i = 0; i < 5; i++) expect(await ask("foo:a")).toBe("ResourceExhausted");
+      expect(await ask("foo:b")).toBe("issued");
+      expect(await ask("foo:c")).toBe("ResourceExhausted");
+    });
+  });
+}
