@@ -8,7 +8,7 @@ export interface Caller extends BoundAccount {
   readonly spiffeId: SpiffeId;
   /** The last token that proved who the caller is: its own, or the one behind its certificate. */
   readonly proof: IdentityProof;
-  /** When that token is too long ago for renewals. Absent where the token itself is the credential. */
+  /** When that token becomes too old for renewals. Absent where the token itself is the credential. */
   readonly provedUntil?: Date | undefined;
   /** The issuer that vouches for the caller. Absent for a certificate: this CA itself signed that. */
   readonly issuer?: TrustedIssuer | undefined;

@@ -35,7 +35,7 @@ export type NodeAuthorizer = (
 export interface TrustedIssuer {
   /** The `iss` of its tokens, byte for byte. */
   readonly name: string;
-  /** The `issuerDigest` of the name, by which certificates tell who vouched for them. */
+  /** The `issuerDigest` of the name, by which a certificate names the issuer that vouched for it. */
   readonly digest: Bytes;
   /** How long after its token a certificate suffices for a renewal, in seconds; 0 for never. */
   readonly renewalSeconds: number;

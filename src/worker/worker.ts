@@ -71,8 +71,8 @@ export function createWorker(options: WorkerOptions): Worker {
 }
 
 /**
- * The limits of one push. A run of the cron may use KV 1000 times, make 50 requests in all on the free
- * plan, and has six connections at once (Cloudflare's limits of KV and of Workers). The next run may begin
+ * The limits of one push. A run of the cron may use KV 1000 times, and make 50 requests in all on the free
+ * plan. It has six connections at once (Cloudflare's limits of KV and of Workers). The next run may begin
  * a minute later.
  */
 const pushLimits: PushLimits = {

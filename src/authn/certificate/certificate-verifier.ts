@@ -42,9 +42,9 @@ export interface CertificateTrust {
 export type CertificateVerifier = (der: Bytes, now: Date) => Promise<Caller>;
 
 /**
- * Accepts a certificate if one of this CA's own authorities has signed it, and the issuer whose token
- * stands behind it may vouch for its account now and did so not long ago. A verification by TLS, the
- * edge or a gateway does not suffice, because their roots are every root of the mesh.
+ * Accepts a certificate if one of this CA's own authorities has signed it. The issuer of the last token for
+ * its identity must be able to vouch for its account now, and must have done so recently. A verification
+ * by TLS, the edge or a gateway does not suffice, because their roots are every root of the mesh.
  */
 export function createCertificateVerifier(trust: CertificateTrust): CertificateVerifier {
   const { trustDomain, vouchingAt, issuers } = trust;

@@ -79,7 +79,7 @@ async function provedClient(
   throw rejectCredential("authority", "the gateway forwards a name without its certificate");
 }
 
-/** The proof of a client of which only the name is known is the gateway's own. */
+/** For a client that is known by its name alone, the proof is the gateway's own. */
 function namedClient(uri: string, proof: IdentityProof, trustDomain: TrustDomain): Caller {
   const workload = parseWorkloadSpiffeId(uri);
   if (workload?.trustDomain !== trustDomain) {

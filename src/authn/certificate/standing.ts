@@ -5,16 +5,15 @@ import { rejectCredential } from "../credential-rejection.ts";
 import type { TrustedIssuer } from "../trusted-issuer.ts";
 import { type ClientCertificate, malformed } from "./client-certificate.ts";
 
-/** Why the identity of a certificate still stands, and until when. */
+/** The proof of a certificate's identity, and the end of the time in which it suffices. */
 export interface Standing {
   readonly proof: IdentityProof;
   readonly provedUntil: Date;
 }
 
 /**
- * What stands behind a certificate that an own authority has signed: the last token for its identity.
- * The token's issuer must still be configured, vouch for the account now, and have proved it within its
- * renewal limit.
+ * Judges a certificate of an own authority by the last token for its identity. The token's issuer must
+ * still be configured, may vouch for the account now, and has proved it within its renewal limit.
  *
  * A certificate without a proof is older than proofs, or istiod's. It counts as proved at its notBefore,
  * by the first issuer that may vouch for it.

@@ -44,8 +44,8 @@ export const maximumCertificates = 8;
 /**
  * Every certificate of a file, in its order.
  *
- * @throws OperatorError for a block of another kind, for none or more than eight certificates, for one that
- *   the CA could not parse later, and for a key that no authority may have.
+ * @throws OperatorError for a block of another kind, and for none or more than eight certificates. Also for
+ *   one that the CA could not parse later, and for a key that no authority may have.
  */
 export function readCertificates(source: Source): readonly ImportedCertificate[] {
   const blocks = pemBlocks(source);

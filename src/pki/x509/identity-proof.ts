@@ -22,8 +22,8 @@ export interface IdentityProof {
 }
 
 /**
- * The first 16 octets of the SHA-256 of an issuer's name. Everybody can read a certificate, and the name
- * may be an internal URL; a digest of a name that can be guessed is no secret either.
+ * The first 16 octets of the SHA-256 of an issuer's name. Anybody can read a certificate, and the name
+ * may be an internal URL. The digest hides only a name that cannot be guessed.
  */
 export function issuerDigest(name: string): Bytes {
   return sha256(new TextEncoder().encode(name)).slice(0, 16);
