@@ -12,14 +12,14 @@ export function parseCertificates(pem: string): readonly X509Certificate[] {
 }
 
 /**
- * The certificate of DER in base64 on one line, or `undefined`. OpenSSL skips octets after a certificate,
- * which other verifiers refuse with the whole file.
+ * The certificate of DER in base64 on one line, or `undefined`. OpenSSL also reads what is not DER, such as
+ * octets after a certificate. Other verifiers refuse that, and the whole file with it.
  */
 export function parseCertificate(base64: string): X509Certificate | undefined {
   const der = parseBase64(base64);
   try {
     const certificate = der && new X509Certificate(der);
-    return certificate?.raw.length === der?.length ? certificate : undefined;
+    return der && certificate?.raw.equals(der) ? certificate : undefined;
   } catch {
     // OpenSSL's errors do not say more than the caller knows.
     return undefined;

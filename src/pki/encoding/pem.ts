@@ -54,9 +54,12 @@ export function parsePem(text: string, labels: readonly string[]): Bytes | undef
   return undefined;
 }
 
-/** As Go and OpenSSL read a block: its first and its last line stand alone. */
+/**
+ * As Go and OpenSSL read a block: its first and its last line stand alone. A line ends with LF; JavaScript's
+ * own `^`, `$` and `\s` also know separators of other alphabets, and a CR alone.
+ */
 const certificateBlock =
-  /^-----BEGIN CERTIFICATE-----[ \t]*\r?\n([A-Za-z0-9+/=\s]+)\n-----END CERTIFICATE-----[ \t]*\r?$/gm;
+  /(?<![^\n])-----BEGIN CERTIFICATE-----[ \t]*\r?\n([A-Za-z0-9+/= \t\r\n]+)\n-----END CERTIFICATE-----[ \t]*\r?(?![^\n])/g;
 
 /**
  * The base64 of every certificate in a text, each on one line. It skips text between the blocks

@@ -56,11 +56,10 @@ async function isAcceptedRoot(der: Octets): Promise<boolean> {
 }
 
 function requireSameFields(ours: Certificate["toBeSigned"], openssl: NodeCertificate): void {
-  const serial = inHex(ours.serialNumber)
-    .replace(/^(?:00)+(?=..)/, "")
-    .toUpperCase();
   const isNegative = ((ours.serialNumber[0] ?? 0) & 0x80) !== 0;
-  requireThat(isNegative || openssl.serialNumber === serial, "OpenSSL reads another serial number");
+  const isSameSerial =
+    BigInt(`0x${inHex(ours.serialNumber)}`) === BigInt(`0x${openssl.serialNumber}`);
+  requireThat(isNegative || isSameSerial, "OpenSSL reads another serial number");
   const { notBefore, notAfter } = ours.validity;
   requireThat(
     openssl.validFromDate.getTime() === notBefore.getTime(),

@@ -37,7 +37,7 @@ function blocksByLine(text: string): string[] {
     else if (boundary === "-----END CERTIFICATE-----" && symbols) {
       if (symbols.length > 0) blocks.push(symbols.join("").replace(/\s/g, ""));
       symbols = undefined;
-    } else if (/^[A-Za-z0-9+/=\s]*$/.test(line)) symbols?.push(line);
+    } else if (/^[A-Za-z0-9+/= \t\r]*$/.test(line)) symbols?.push(line);
     else symbols = undefined;
   }
   return blocks;
