@@ -1,0 +1,66 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import { parseArgs } from "node:util";
+import type { Program } from "./program.ts";
+import { heading, type Record, row, verdictOn } from "./report.ts";
+import { startScene } from "./scene.ts";
+import { fail, flood, forge, type Strangers } from "./strangers.ts";
+import type { Sample } from "./verdict.ts";
+import { populate } from "./workloads.ts";
+
+const { values } = parseArgs({
+  options: {
+    minutes: { type: "string", default: "60" },
+    workloads: { type: "string", default: "1000" },
+  },
+});
+const minutes = Number(values.minutes);
+
+const sampleMilliseconds = 10_000;
+/** Compiled code and pools grow until then. */
+const warmUpMilliseconds = 60_000;
+
+async function sampled(program: Program, samples: Sample[], { isQuiet }: Strangers): Promise<void> {
+  if (program.endedWith() !== undefined) return;
+  samples.push({ ...(await program.sample()), isQuiet: isQuiet() });
+}
+
+const scene = await startScene();
+const over = new AbortController();
+process.once("SIGINT", () => over.abort()).once("SIGTERM", () => over.abort());
+const strangers = flood([scene.serve.port, scene.gateway.port], over.signal);
+const { tally, ended } = populate(
+  Number(values.workloads),
+  scene.issuers,
+  scene.wayOf,
+  over.signal,
+);
+const strangerWay = () => ({ ...scene.wayOf(0), localAddress: "127.0.0.1" });
+const others = [
+  forge(strangers, scene.issuers, strangerWay, over.signal),
+  fail(scene.issuers, over.signal),
+];
+const record: Record = { samples: { serve: [], gateway: [] }, tally, strangers: strangers.tally };
+
+console.log(`soak: ${values.workloads} workloads for ${minutes} minutes\n${heading}`);
+const begun = Date.now();
+let rows = 0;
+while (Date.now() - begun < 60_000 * minutes && !over.signal.aborted) {
+  await sleep(sampleMilliseconds, undefined, { signal: over.signal }).catch(() => {});
+  await scene.refresh();
+  const elapsed = Date.now() - begun;
+  if (elapsed > warmUpMilliseconds) {
+    await sampled(scene.serve, record.samples.serve, strangers);
+    await sampled(scene.gateway, record.samples.gateway, strangers);
+  }
+  const minute = Math.floor(elapsed / 60_000);
+  if (minute > rows) {
+    rows = minute;
+    console.log(row(minute, record, scene));
+  }
+}
+over.abort();
+await Promise.all([ended, ...others]);
+const verdict = verdictOn(record, minutes, scene);
+await scene.end();
+console.log(verdict.text);
+process.exitCode = verdict.passed ? 0 : 1;

@@ -1,0 +1,90 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import { readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+import { connectInspector, type Inspector } from "./inspector.ts";
+import type { Sample } from "./verdict.ts";
+
+const commandLine = join(import.meta.dirname, "../../src/cli/main.ts");
+
+/** As the units in deploy/ have them, with an inspector beside. */
+const flags = ["--max-semi-space-size=4", "--max-old-space-size=80", "--inspect=127.0.0.1:0"];
+
+/** `rampart serve` or `rampart gateway` as an operator starts it. */
+export interface Program {
+  readonly port: number;
+  readonly plaintextPort: number;
+  readonly monitoringPort: number;
+  readonly sample: () => Promise<Omit<Sample, "isQuiet">>;
+  /** How it has ended by itself; `undefined` while it runs. */
+  readonly endedWith: () => string | undefined;
+  readonly end: () => Promise<void>;
+}
+
+export async function startProgram(
+  words: readonly string[],
+  secrets: Readonly<Record<string, string>>,
+): Promise<Program> {
+  const child = spawn(process.execPath, [...flags, commandLine, ...words], {
+    env: { ...process.env, ...secrets },
+    stdio: ["ignore", "pipe", "pipe"],
+  });
+  const kill = (): boolean => child.kill("SIGKILL");
+  process.once("exit", kill);
+  const { ports, inspectorUrl } = await listening(child);
+  const inspector = await connectInspector(inspectorUrl);
+  return {
+    port: ports.get("gRPC") ?? 0,
+    plaintextPort: ports.get("plaintext") ?? 0,
+    monitoringPort: ports.get("monitoring") ?? 0,
+    sample: () => sampleOf(child, inspector),
+    endedWith: () =>
+      child.signalCode ?? (child.exitCode === null ? undefined : `${child.exitCode}`),
+    end: async () => {
+      process.off("exit", kill);
+      inspector.close();
+      if (child.exitCode !== null || child.signalCode !== null) return;
+      const ended = once(child, "exit");
+      child.kill("SIGTERM");
+      await ended;
+    },
+  };
+}
+
+interface Listening {
+  readonly ports: ReadonlyMap<string, number>;
+  readonly inspectorUrl: string;
+}
+
+/** Reads the log until the program has told every port, that of callers last. */
+function listening(child: ChildProcess): Promise<Listening> {
+  const ports = new Map<string, number>();
+  const lines: string[] = [];
+  let inspectorUrl = "";
+  return new Promise((resolve, reject) => {
+    child.once("exit", () => reject(new Error(`the program ended:\n${lines.join("\n")}`)));
+    for (const stream of [child.stdout, child.stderr]) {
+      if (!stream) continue;
+      createInterface(stream).on("line", (line) => {
+        if (ports.get("gRPC") === undefined) lines.push(line);
+        inspectorUrl ||= /Debugger listening on (ws:\S+)/.exec(line)?.[1] ?? "";
+        const [, name = "", port] = /"(\w+) on [^"]*:(\d+)"/.exec(line) ?? [];
+        if (port === undefined) return;
+        ports.set(name, Number(port));
+        if (name === "gRPC") resolve({ ports, inspectorUrl });
+      });
+    }
+  });
+}
+
+async function sampleOf(
+  { pid }: ChildProcess,
+  inspector: Inspector,
+): Promise<Omit<Sample, "isQuiet">> {
+  const heap = await inspector.heapMebibytes();
+  const resources = await inspector.activeResources();
+  const [, kibibytes] = /VmRSS:\s+(\d+) kB/.exec(readFileSync(`/proc/${pid}/status`, "utf8")) ?? [];
+  const descriptors = readdirSync(`/proc/${pid}/fd`).length;
+  return { memory: Number(kibibytes) / 1024, heap, descriptors, resources };
+}

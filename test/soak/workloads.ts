@@ -1,0 +1,148 @@
+import type { X509Certificate } from "node:crypto";
+import { createWorkloadKey } from "../../dev/certificate-request.ts";
+import { CallFailed, callOnce, framedRequest, type Way } from "./call.ts";
+import type { SoakIssuer } from "./issuers.ts";
+
+/** What the workloads have seen so far. */
+export interface Tally {
+  issued: number;
+  /** Calls that failed in a way that clients retry, by what ended them. */
+  readonly retried: Record<string, number>;
+  /** What must not happen: certificates that ran out, refusals of good credentials, wrong answers. */
+  readonly faults: string[];
+}
+
+/** A virtual workload that renews its certificate at half of its life. */
+interface Workload {
+  readonly account: string;
+  readonly spki: string;
+  readonly frame: Uint8Array;
+  readonly issuer: SoakIssuer;
+  /** Milliseconds since 1970. */
+  dueAt: number;
+  expiresAt: number;
+  failures: number;
+  isCalling: boolean;
+}
+
+/** Workloads that come, renew and go until the signal aborts. */
+export interface Population {
+  readonly tally: Tally;
+  readonly ended: Promise<void>;
+}
+
+const tickMilliseconds = 50;
+const callsAtOnce = 24;
+/** A workload of a churning mesh lives for as long as a thousand of these. */
+const replacementMilliseconds = 500;
+const shortestRetry = 500;
+const longestRetry = 10_000;
+
+/** The status codes of gRPC that Istio's clients retry: cancelled, exhausted, aborted, internal, unavailable. */
+const retryable =
+  /^status (?:1|4|8|10|13|14)$|^[A-Z_]+$|^connection closed$|^no (?:answer|status)$/;
+
+/** @param wayOf The way that the n-th workload calls now. */
+export function populate(
+  count: number,
+  issuers: readonly SoakIssuer[],
+  wayOf: (n: number) => Way,
+  signal: AbortSignal,
+): Population {
+  const tally: Tally = { issued: 0, retried: {}, faults: [] };
+  const workloads: Workload[] = [];
+  const calling = new Set<Promise<void>>();
+
+  async function arrive(n: number, spreadMilliseconds: number): Promise<void> {
+    const issuer = issuers[n % issuers.length];
+    if (issuer) workloads[n] = await createWorkload(issuer, spreadMilliseconds);
+  }
+
+  async function renew(workload: Workload, way: Way): Promise<void> {
+    const { issuer, account, frame, spki } = workload;
+    try {
+      const leaf = await callOnce(way, await issuer.mint(account), frame);
+      requireOwn(leaf, account, spki);
+      tally.issued += 1;
+      workload.failures = 0;
+      workload.expiresAt = leaf.validToDate.getTime();
+      workload.dueAt = (Date.now() + workload.expiresAt) / 2;
+    } catch (error) {
+      noteFailure(workload, error);
+    }
+  }
+
+  function noteFailure(workload: Workload, error: unknown): void {
+    const reason = error instanceof Error ? error.message : String(error);
+    if (error instanceof CallFailed && retryable.test(reason)) {
+      tally.retried[reason] = (tally.retried[reason] ?? 0) + 1;
+    } else tally.faults.push(reason);
+    const pause = Math.min(longestRetry, shortestRetry * 2 ** workload.failures++);
+    workload.dueAt = Date.now() + pause * (0.5 + Math.random() / 2);
+    if (workload.expiresAt > Date.now()) return;
+    tally.faults.push("a certificate ran out before it was renewed");
+    workload.expiresAt = Number.POSITIVE_INFINITY;
+  }
+
+  function beginDue(now: number): void {
+    for (const [n, workload] of workloads.entries()) {
+      if (calling.size >= callsAtOnce) return;
+      if (!workload || workload.isCalling || workload.dueAt > now) continue;
+      workload.isCalling = true;
+      const call = renew(workload, wayOf(n)).finally(() => {
+        workload.isCalling = false;
+        calling.delete(call);
+      });
+      calling.add(call);
+    }
+  }
+
+  async function live(): Promise<void> {
+    for (let n = 0; n < count && !signal.aborted; n++) await arrive(n, 20_000);
+    let nextReplacement = Date.now();
+    while (!signal.aborted) {
+      const now = Date.now();
+      beginDue(now);
+      if (now >= nextReplacement) {
+        nextReplacement = now + replacementMilliseconds;
+        await arrive(Math.floor(Math.random() * count), 0);
+      }
+      await new Promise((resolve) => setTimeout(resolve, tickMilliseconds));
+    }
+    await Promise.all(calling);
+  }
+
+  return { tally, ended: live() };
+}
+
+async function createWorkload(issuer: SoakIssuer, spreadMilliseconds: number): Promise<Workload> {
+  const name = `w-${crypto.randomUUID().slice(0, 8)}`;
+  const { privateKey, csrPem } = await createWorkloadKey(
+    `spiffe://cluster.local/ns/soak/sa/${name}`,
+  );
+  const { x, y } = privateKey.export({ format: "jwk" });
+  return {
+    account: `soak:${name}`,
+    spki: `${x} ${y}`,
+    frame: framedRequest(csrPem),
+    issuer,
+    dueAt: Date.now() + Math.random() * spreadMilliseconds,
+    expiresAt: Number.POSITIVE_INFINITY,
+    failures: 0,
+    isCalling: false,
+  };
+}
+
+/** @throws Error for a certificate of another key or identity. */
+function requireOwn(
+  { publicKey, subjectAltName }: X509Certificate,
+  account: string,
+  spki: string,
+): void {
+  const { x, y } = publicKey.export({ format: "jwk" });
+  const [namespace, name] = account.split(":");
+  const isOwn =
+    `${x} ${y}` === spki &&
+    subjectAltName === `URI:spiffe://cluster.local/ns/${namespace}/sa/${name}`;
+  if (!isOwn) throw new Error("a certificate of another key or identity");
+}
