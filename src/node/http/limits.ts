@@ -55,6 +55,9 @@ export const limitsTable: z.ZodMiniType<Limits, object | undefined> = z.prefault
 /** The limits of an empty table. */
 export const usualLimits: Limits = form.parse({});
 
+/** The limits of a monitoring port, which answers probes and scrapers while memory is short. */
+export const monitoringLimits: Limits = { ...usualLimits, memory: Number.POSITIVE_INFINITY };
+
 /** The names of the members, in the order of the table in docs/limits.md. */
 export const limitNames: readonly string[] = Object.keys(members);
 

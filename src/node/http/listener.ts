@@ -6,7 +6,7 @@ import type { ServerCredentials } from "../tls/tls-credentials.ts";
 import { tlsOptions } from "../tls/tls-credentials.ts";
 import { createGuard, type Guard } from "./guard.ts";
 import { type BeginHandshake, Handshakes } from "./handshakes.ts";
-import { usualLimits } from "./limits.ts";
+import { monitoringLimits } from "./limits.ts";
 import type { ListenAddress } from "./listen-address.ts";
 import { createProtocols, type Protocols } from "./protocols.ts";
 import type { Peer, Routes } from "./routes.ts";
@@ -66,11 +66,15 @@ export async function listenWithTls(
   };
 }
 
-/** Serves the same without TLS, for the loopback interface and for networks that encrypt by themselves. */
+/**
+ * Serves the same without TLS, for the loopback interface and for networks that encrypt by themselves.
+ *
+ * @param guard The limits of callers; by default those of a monitoring port.
+ */
 export async function listenInPlaintext(
   routes: Routes,
   listen: ListenAddress,
-  guard: Guard = createGuard(usualLimits),
+  guard: Guard = createGuard(monitoringLimits),
 ): Promise<Listener> {
   const protocols = createProtocols(routes, guard);
   const begin: BeginHandshake = (socket, done) => {

@@ -6,6 +6,7 @@ import { runGateway } from "../../../src/node/gateway/gateway.ts";
 import { parseGatewayConfiguration } from "../../../src/node/gateway/gateway-configuration.ts";
 import type { RunningServer } from "../../../src/node/server.ts";
 import { issuerTables } from "../../contract/service-under-test.ts";
+import { patientLimits } from "../../testkit/ca/patient-limits.ts";
 import { type ServedCa, serveCa, servedName } from "../../testkit/ca/served-ca.ts";
 import { createTokenKey, jwksOf, mintAccountToken } from "../../testkit/callers/tokens.ts";
 import {
@@ -61,6 +62,7 @@ async function start(values: Record<string, unknown>): Promise<void> {
     TOKEN_FILE: join(folder, "token"),
     LISTEN: "127.0.0.1:0",
     MONITORING_LISTEN: "127.0.0.1:0",
+    LIMITS: patientLimits,
     KUBERNETES_SERVER: api.origin,
     KUBERNETES_TOKEN_FILE: join(folder, "api-token"),
     ...values,

@@ -10,6 +10,7 @@ import type { RunningServer } from "../../../src/node/server.ts";
 import { expectCallsCounted } from "../../contract/call-counts.ts";
 import { bearer } from "../../contract/rpc-calls.ts";
 import { issuers, issuerTables, type ServiceUnderTest } from "../../contract/service-under-test.ts";
+import { patientLimits } from "../../testkit/ca/patient-limits.ts";
 import { type ServedCa, serveCa, servedName } from "../../testkit/ca/served-ca.ts";
 import {
   createTokenKey,
@@ -47,6 +48,7 @@ async function startGateway(upstream: string): Promise<RunningServer> {
     TOKEN_FILE: join(directory, "token"),
     LISTEN: "127.0.0.1:0",
     MONITORING_LISTEN: "127.0.0.1:0",
+    LIMITS: patientLimits,
   });
   return runGateway(configuration, { log, clock: () => new Date() });
 }

@@ -7,6 +7,7 @@ import type { RunningServer } from "../../../src/node/server.ts";
 import { createEventRecorder, type EventRecorder } from "../log/event-recorder.ts";
 import { hangMilliseconds } from "../time/hang-limit.ts";
 import type { VirtualTime } from "../time/virtual-time.ts";
+import { patientLimits } from "./patient-limits.ts";
 import { randomKek } from "./running-ca.ts";
 
 /** `rampart serve` in this process, on free ports of the loopback address. */
@@ -30,7 +31,7 @@ export const servedName = "istiod.istio-system.svc";
  * @param time The server's clock and pauses. TLS itself reads the machine's clock.
  */
 export async function serveCa(
-  values: Readonly<Record<string, unknown>>,
+  { LIMITS: limits, ...values }: Readonly<Record<string, unknown>>,
   time?: VirtualTime,
 ): Promise<ServedCa> {
   const clock = time?.clock ?? (() => new Date());
@@ -44,6 +45,7 @@ export async function serveCa(
     INCEPTION_DATE: clock().toISOString().slice(0, 10),
     PROPAGATION_INTERVAL: "0s",
     ...values,
+    LIMITS: { ...patientLimits, ...Object(limits) },
   });
   const server = await serve(configuration, {
     log,
