@@ -5,7 +5,7 @@ import type { SpiffeId } from "../pki/spiffe-id.ts";
 /**
  * Takes one certificate from what a key may still have; `false` when nothing is left.
  *
- * It counts by itself in each process or data centre, and may forget: a limit on abuse, not an account.
+ * Each process or data centre counts by itself, and may forget. A quota limits abuse; it is no exact account.
  */
 export type Quota = (key: string, now: Date) => boolean | Promise<boolean>;
 

@@ -31,7 +31,7 @@ export type ImpersonationRule =
 /** The rule that a subject's public key breaks. */
 export type SubjectKeyFault = "algorithm" | "curve" | "point" | "modulus" | "exponent";
 
-/** Whose certificates a quota counts. */
+/** The callers whose certificates a quota counts: one alone, or all of an issuer. */
 export type QuotaName = "caller" | "issuer";
 
 /**

@@ -3,8 +3,8 @@ const colon = 0x3a;
 const backslash = 0x5c;
 
 /**
- * Parses JSON from a stranger in which no object has two members of the same name. Of two, `JSON.parse`
- * takes the last and other parsers the first (RFC 8259 §4), so two readers would read two things.
+ * Parses untrusted JSON in which no object has two members of the same name. Of two, `JSON.parse` takes
+ * the last and other parsers the first (RFC 8259 §4), so two readers would read different values.
  *
  * A name must be spelled without escapes, so that there is one spelling. V8 13.6 needs that as well: once
  * it has seen a member named `\`, it may read another name that begins with an escape as that one.

@@ -2,7 +2,7 @@ import type { Quota } from "../ca/quotas.ts";
 import { messageOf, type QuotaName } from "../foundation/errors.ts";
 import type { OperationLog } from "../foundation/event-log.ts";
 
-/** What a rate-limit binding of Workers offers. */
+/** The part of a rate-limit binding of Workers that a quota needs. */
 interface RateLimitBinding {
   readonly limit: (options: { readonly key: string }) => Promise<{ readonly success: boolean }>;
 }
