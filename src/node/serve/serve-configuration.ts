@@ -106,7 +106,7 @@ function withFiles(
     ([key, file]) => [key.replace(credentialFileName, "$1"), file] as const,
   );
   const twice = files.flatMap(([name]) =>
-    credentials.has(name) ? [`${name}_FILE: must not stand beside ${name}`] : [],
+    credentials.has(name) ? [`${name}_FILE: excludes ${name}: give one of the two`] : [],
   );
   if (twice.length > 0) throw new ConfigurationError(twice);
   return new Map([
