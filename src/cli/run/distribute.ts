@@ -18,11 +18,13 @@ export function distributeCommand(clock: () => Date): Command {
     .option("-c, --config <file>", "the configuration", "distribute.toml")
     .action(async ({ config }: DistributeOptions) => {
       const log = createEventLog(clock, writeToConsole);
-      const { address, close } = await orOperatorError(async () => {
-        const values = await readConfigurationFile(config, {});
-        const configuration = parseDistributeConfiguration(values, process.env);
-        return distribute(configuration, { log, clock });
-      });
-      await runUntilSignal({ monitoringAddress: address, close }, log);
+      const start = () =>
+        orOperatorError(async () => {
+          const values = await readConfigurationFile(config, {});
+          const configuration = parseDistributeConfiguration(values, process.env);
+          const { address, close } = await distribute(configuration, { log, clock });
+          return { monitoringAddress: address, close };
+        });
+      await runUntilSignal(start, log);
     });
 }

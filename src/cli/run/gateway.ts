@@ -19,11 +19,12 @@ export function gatewayCommand(clock: () => Date): Command {
       // Loaded only here, because it imports much that `rampart serve` does not need.
       const { runGateway } = await import("../../node/gateway/gateway.ts");
       const log = createEventLog(clock, writeToConsole);
-      const gateway = await orOperatorError(async () => {
-        const values = await readConfigurationFile(config, {});
-        const configuration = parseGatewayConfiguration(values, process.env);
-        return runGateway(configuration, { log, clock });
-      });
-      await runUntilSignal(gateway, log);
+      const start = () =>
+        orOperatorError(async () => {
+          const values = await readConfigurationFile(config, {});
+          const configuration = parseGatewayConfiguration(values, process.env);
+          return runGateway(configuration, { log, clock });
+        });
+      await runUntilSignal(start, log);
     });
 }

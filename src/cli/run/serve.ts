@@ -1,4 +1,3 @@
-import { once } from "node:events";
 import type { AddressInfo } from "node:net";
 import { Command, InvalidArgumentError, Option } from "commander";
 import { createEventLog } from "../../ca/audit-event.ts";
@@ -12,6 +11,7 @@ import {
 } from "../../node/serve/serve-configuration.ts";
 import type { RunningServer, ServerContext } from "../../node/server.ts";
 import { orOperatorError } from "../terminal/operator-error.ts";
+import { watchSignals } from "../terminal/signals.ts";
 import { joinProcesses, runProcesses } from "./processes.ts";
 
 /** The time for calls under way once the process gets a signal: less than Kubernetes' 30 s. */
@@ -39,10 +39,13 @@ export function serveCommand(clock: () => Date): Command {
     });
 }
 
-async function serveHere(
+const serveHere = (options: ServeOptions, context: ServerContext): Promise<void> =>
+  runUntilSignal(() => startServing(options, context), context.log);
+
+async function startServing(
   { config, process: number }: ServeOptions,
   { log, clock }: ServerContext,
-): Promise<void> {
+): Promise<RunningServer> {
   const values = await orOperatorError(() => readConfigurationFile(config, process.env));
   const whole = await orOperatorError(async () => parseServeConfiguration(values));
   const configuration = number === undefined ? whole : childConfiguration(whole, number);
@@ -54,7 +57,7 @@ async function serveHere(
   const server = await orOperatorError(() => serve(configuration, serverContext));
   // `runUntilSignal` reports a server that never gets an address.
   server.address.then(child?.reportServing, () => {});
-  await runUntilSignal(server, log);
+  return server;
 }
 
 /** The child processes share the ports of callers; each has a monitoring port of its own. */
@@ -79,27 +82,32 @@ function parseNumber(text: string): number {
 /** A server, or a program with a monitoring port alone. */
 type Running = Pick<RunningServer, "monitoringAddress" | "close"> & Partial<RunningServer>;
 
-/** Runs until SIGTERM or SIGINT; a second signal ends the process at once. */
-export async function runUntilSignal(server: Running, log: OperationLog): Promise<void> {
-  const logListening = (what: string, address: AddressInfo): void => {
-    const detail = `${what} on ${addressText(address)}`;
-    log.operation({ event: "listening", level: "info", detail });
-  };
-  const signalled = new AbortController();
-  const signals = ["SIGTERM", "SIGINT"].map((name) =>
-    once(process, name, { signal: signalled.signal }).then(() => signalled.abort()),
-  );
-  logListening("monitoring", server.monitoringAddress);
-  if (server.plaintextAddress) logListening("plaintext", server.plaintextAddress);
+/**
+ * Starts a server and runs it until SIGTERM or SIGINT, at whatever moment one comes. A second signal ends
+ * the process at once.
+ */
+export async function runUntilSignal(
+  start: () => Promise<Running>,
+  log: OperationLog,
+): Promise<void> {
+  using watch = watchSignals();
+  const ended = watch.signal.then((name) => {
+    const detail = `${name}: ends once the calls under way are answered, a second signal ends it at once`;
+    log.operation({ event: "ending", level: "info", detail });
+  });
+  const server = await start();
   try {
-    const opening = server.address ?? Promise.resolve(undefined);
-    const address = await orOperatorError(() => Promise.race([opening, ...signals.map(ending)]));
-    if (address) logListening("gRPC", address);
-    await Promise.race(signals);
+    logAddress(log, "monitoring", server.monitoringAddress);
+    if (server.plaintextAddress) logAddress(log, "plaintext", server.plaintextAddress);
+    const address = await orOperatorError(() => Promise.race([ended, server.address]));
+    if (address) logAddress(log, "gRPC", address);
+    await ended;
   } finally {
-    signalled.abort();
     await server.close(graceMilliseconds);
   }
 }
 
-const ending = (signal: Promise<void>): Promise<undefined> => signal.then(() => undefined);
+function logAddress(log: OperationLog, what: string, address: AddressInfo): void {
+  const detail = `${what} on ${addressText(address)}`;
+  log.operation({ event: "listening", level: "info", detail });
+}

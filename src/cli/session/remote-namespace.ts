@@ -1,4 +1,5 @@
 import { execFile } from "node:child_process";
+import { rmSync } from "node:fs";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -97,11 +98,15 @@ function parseJson(text: string): unknown {
 
 async function withFile<T>(content: string, use: (file: string) => Promise<T>): Promise<T> {
   const folder = await mkdtemp(join(tmpdir(), "rampart-"));
+  // A signal ends the process without the clean-up below.
+  const removeNow = (): void => rmSync(folder, { recursive: true, force: true });
+  process.once("exit", removeNow);
   try {
     const file = join(folder, "content");
     await writeFile(file, content, { mode: 0o600, flag: "wx" });
     return await use(file);
   } finally {
+    process.off("exit", removeNow);
     await rm(folder, { recursive: true, force: true });
   }
 }

@@ -9,6 +9,7 @@ import { OperatorError } from "../../foundation/operator-error.ts";
 import { nodeCryptoProvider } from "../../node/node-crypto-provider.ts";
 import type { NumberedBundle } from "../../pki/authority/trust-bundle.ts";
 import { currentBundle } from "../root/current-bundle.ts";
+import { explainingSignals } from "../terminal/signals.ts";
 import { type DeploymentChoice, openDeployment } from "./deployment.ts";
 import { createSessionStore, type SessionStore } from "./session-store.ts";
 
@@ -37,6 +38,9 @@ export async function withSession(
   use: (session: Session) => Promise<void>,
 ): Promise<void> {
   const { signer } = options;
+  using _ = explainingSignals(
+    "a part may be done: `rampart authority list` shows what the store holds",
+  );
   const now = clock();
   // The standard output is for the answer of the verb.
   const log = createEventLog(clock, (line) => console.error(line));

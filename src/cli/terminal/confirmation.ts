@@ -1,5 +1,5 @@
-import { createInterface } from "node:readline/promises";
 import { OperatorError } from "../../foundation/operator-error.ts";
+import { prompt } from "./prompt.ts";
 
 /** The option that confirms in advance. */
 export interface ConfirmationOptions {
@@ -15,11 +15,8 @@ export async function confirm(question: string, { yes }: ConfirmationOptions): P
   if (yes) return;
   if (!process.stdin.isTTY)
     throw new OperatorError(`${question}\nThere is no terminal to ask on: add --yes`);
-  const terminal = createInterface({ input: process.stdin, output: process.stderr });
-  try {
-    const answer = await terminal.question(`${question} [y/N] `);
-    if (!/^y(es)?$/i.test(answer.trim())) throw new OperatorError("nothing was changed");
-  } finally {
-    terminal.close();
-  }
+  const streams = { input: process.stdin, output: process.stderr };
+  const answer = await prompt(`${question} [y/N] `, streams);
+  if (answer === undefined) process.stderr.write("\n");
+  if (!/^y(es)?$/i.test(answer?.trim() ?? "")) throw new OperatorError("nothing was changed");
 }

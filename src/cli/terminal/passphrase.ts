@@ -1,6 +1,6 @@
-import { createInterface } from "node:readline/promises";
 import { Writable } from "node:stream";
 import { OperatorError } from "../../foundation/operator-error.ts";
+import { prompt } from "./prompt.ts";
 
 const variable = "RAMPART_PASSPHRASE";
 const shortestPassphrase = 12;
@@ -29,11 +29,8 @@ async function typedPassphrase(isNew: boolean): Promise<string> {
 async function askWithoutEcho(question: string): Promise<string> {
   process.stderr.write(question);
   const unseen = new Writable({ write: (_chunk, _encoding, done) => done() });
-  const terminal = createInterface({ input: process.stdin, output: unseen, terminal: true });
-  try {
-    return await terminal.question("");
-  } finally {
-    terminal.close();
-    process.stderr.write("\n");
-  }
+  const answer = await prompt("", { input: process.stdin, output: unseen });
+  process.stderr.write("\n");
+  if (answer === undefined) throw new OperatorError("no passphrase was typed");
+  return answer;
 }

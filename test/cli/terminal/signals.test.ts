@@ -1,0 +1,50 @@
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { text } from "node:stream/consumers";
+import { expect, onTestFinished, test } from "vitest";
+
+const signals = import.meta.resolve("../../../src/cli/terminal/signals.ts");
+
+/** Runs JavaScript that says when it is ready, and then waits for ever. */
+async function startScript(act: string) {
+  const script = `
+    import { explainingSignals, watchSignals } from ${JSON.stringify(signals)};
+    process.on("exit", () => console.log("cleaned up"));
+    ${act}
+    console.log("ready");
+    setInterval(() => {}, 1e6);`;
+  const child = spawn(process.execPath, ["--input-type=module", "-e", script], { stdio: "pipe" });
+  onTestFinished(() => void child.kill("SIGKILL"));
+  const said = Promise.all([text(child.stdout), text(child.stderr)]);
+  await once(child.stdout, "data");
+  return { child, exit: once(child, "exit"), said };
+}
+
+test.each([
+  ["SIGINT", 130],
+  ["SIGTERM", 143],
+] as const)("%s ends a verb with a sentence, and after its clean-up", async (signal, code) => {
+  const { child, exit, said } = await startScript('explainingSignals("look at it");');
+  child.kill(signal);
+  expect(await exit).toEqual([code, null]);
+  const [out, sentence] = await said;
+  expect(sentence).toBe(`rampart: interrupted by ${signal}: look at it\n`);
+  expect(out).toContain("cleaned up");
+});
+
+test.each(["SIGINT", "SIGTERM"] as const)("%s ends what has not asked as ever", async (signal) => {
+  const { child, exit, said } = await startScript('explainingSignals("x")[Symbol.dispose]();');
+  child.kill(signal);
+  expect(await exit).toEqual([null, signal]);
+  expect((await said)[1]).toBe("");
+});
+
+test("a second signal ends a program that is ending", async () => {
+  const { child, exit } = await startScript(
+    'void watchSignals().signal.then((name) => console.log("got", name));',
+  );
+  child.kill("SIGTERM");
+  await once(child.stdout, "data");
+  child.kill("SIGTERM");
+  expect(await exit).toEqual([null, "SIGTERM"]);
+});
