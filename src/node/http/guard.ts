@@ -1,3 +1,4 @@
+import { totalmem } from "node:os";
 import { getHeapStatistics } from "node:v8";
 import { Connections } from "./connections.ts";
 import { Exchanges } from "./exchanges.ts";
@@ -19,6 +20,9 @@ const sweepMilliseconds = 1_000;
 
 /** The part of V8's heap that may be in use before the process accepts no more work. */
 const heapShare = 0.92;
+
+/** The part of the memory of the container, or of the machine, that the process may hold by default. */
+const memoryShare = 0.9;
 
 const mebibyte = 1024 * 1024;
 
@@ -43,7 +47,14 @@ export function createGuard(
 }
 
 function isShortOfMemory({ memory }: Limits): boolean {
-  if (process.memoryUsage.rss() > memory * mebibyte) return true;
+  const watermark = memory === undefined ? memoryShare * memoryToHave() : memory * mebibyte;
+  if (process.memoryUsage.rss() > watermark) return true;
   const { used_heap_size, heap_size_limit } = getHeapStatistics();
   return used_heap_size > heapShare * heap_size_limit;
+}
+
+/** Octets. Without a limit of a container, Node reports none or one beyond the machine's memory. */
+function memoryToHave(): number {
+  const constrained = process.constrainedMemory();
+  return constrained > 0 ? Math.min(constrained, totalmem()) : totalmem();
 }

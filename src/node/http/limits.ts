@@ -22,7 +22,7 @@ export interface Limits {
   /** Milliseconds after which a connection without a request is closed. */
   readonly idle_timeout: number;
   /** Mebibytes that the process may hold before it accepts no more work. */
-  readonly memory: number;
+  readonly memory?: number | undefined;
 }
 
 const count = (usual: number) =>
@@ -44,7 +44,7 @@ const members = {
   requests_at_work_per_address: count(32),
   progress_timeout: duration("10s"),
   idle_timeout: duration("30m"),
-  memory: count(224),
+  memory: z.optional(z.int().check(z.minimum(1), z.maximum(1_000_000))),
 };
 
 const form = z.strictObject(members);
