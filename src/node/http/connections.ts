@@ -1,6 +1,6 @@
 import type { Socket } from "node:net";
+import { addressOf } from "../../foundation/peer-address.ts";
 import type { LimitReached, Limits } from "./limits.ts";
-import { addressOf } from "./peer-address.ts";
 
 /** An established connection. */
 export interface Connection {

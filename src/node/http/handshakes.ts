@@ -1,7 +1,7 @@
 import type { Socket } from "node:net";
+import { addressOf } from "../../foundation/peer-address.ts";
 import { FairQueue } from "./fair-queue.ts";
 import type { LimitReached, Limits } from "./limits.ts";
-import { addressOf } from "./peer-address.ts";
 
 /** The most sockets that wait for a handshake, for each handshake that may be under way. */
 const waitingForEach = 4;

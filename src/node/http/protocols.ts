@@ -3,11 +3,11 @@ import type { Server as HttpServer } from "node:http";
 import type { ServerHttp2Session } from "node:http2";
 import type { Socket } from "node:net";
 import type { Duplex } from "node:stream";
+import { addressOf } from "../../foundation/peer-address.ts";
 import type { Connection } from "./connections.ts";
 import type { Guard } from "./guard.ts";
 import { createHttp1Server, type Http1Connection } from "./http1-server.ts";
 import { serveHttp2 } from "./http2-server.ts";
-import { addressOf } from "./peer-address.ts";
 import type { Peer, Routes } from "./routes.ts";
 
 /** Serves both versions of HTTP on the connections of one port. */
@@ -25,11 +25,13 @@ export function createProtocols(routes: Routes, guard: Guard): Protocols {
   const sessions = new Map<ServerHttp2Session, Peer>();
   const http1: HttpServer = createHttp1Server(routes, guard, (socket) => sockets.get(socket));
 
-  function serve(socket: Socket, protocol: "http/1.1" | "h2", peer: Peer): void {
+  function serve(socket: Socket, protocol: "http/1.1" | "h2", authenticated: Peer): void {
     let session: ServerHttp2Session | undefined;
+    const address = addressOf(socket.remoteAddress);
+    const peer = { ...authenticated, address };
     const connection: Connection = {
       socket,
-      address: addressOf(socket.remoteAddress),
+      address,
       requests: 0,
       idleSince: guard.clock(),
       octetsRead: () => socket.bytesRead,
@@ -51,7 +53,7 @@ export function createProtocols(routes: Routes, guard: Guard): Protocols {
 
   function forgetCertificates(): void {
     for (const [socket, { connection }] of sockets)
-      sockets.set(socket, { connection, peer: anonymous });
+      sockets.set(socket, { connection, peer: { ...anonymous, address: connection.address } });
     for (const [session, { clientCertificate }] of sessions) if (clientCertificate) session.close();
   }
 

@@ -3,10 +3,12 @@ import type { EventLog } from "../../ca/audit-event.ts";
 import type { Bytes } from "../../pki/encoding/bytes.ts";
 import type { RpcResponse } from "../../transport/rpc/rpc.ts";
 
-/** The peer of a connection, as TLS has authenticated it. */
+/** The peer of a connection. */
 export interface Peer {
   /** A leaf, DER. TLS has verified its chain, and that the peer holds its key. */
   readonly clientCertificate: Bytes | undefined;
+  /** The address that limits count by. */
+  readonly address?: string;
 }
 
 /** A request to an RPC, whose body comes in chunks. */

@@ -161,12 +161,17 @@ function routesOf(
     certificateService(ca),
   );
   const isServing = async (): Promise<boolean> => !ending.aborted && (await isReady(ca, port()));
-  const app = createRoutes(ca, undefined, ending, port);
+  const addresses = new WeakMap<Request, string>();
+  const addressOf = (request: Request) => addresses.get(request);
+  const app = createRoutes(ca, { addressOf }, ending, port);
   const { forCallers, forMonitoring } = auxiliaryRpcs(isServing, diagnosticRpcs);
   return {
     rpcs: new Map([[createCertificatePath, createCertificate], ...forCallers]),
     monitoringRpcs: forMonitoring,
-    fetch: async (request) => app.fetch(request),
+    fetch: async (request, { address }) => {
+      if (address !== undefined) addresses.set(request, address);
+      return app.fetch(request);
+    },
     log: ca.log,
   };
 }

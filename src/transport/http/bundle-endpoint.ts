@@ -36,7 +36,8 @@ export function createBundleEndpoint(
 ): (c: Context) => Promise<Response> {
   const { read, readAgain } = createReader(ca, write);
   return async (c) => {
-    const longPoll = longPolls.enter(parseWaitSeconds(c.req.header("prefer")), ca.clock());
+    const seconds = parseWaitSeconds(c.req.header("prefer"));
+    const longPoll = longPolls.enter(seconds, ca.clock(), c.req.raw);
     try {
       const ifNoneMatch = c.req.header("if-none-match");
       let current = await read();

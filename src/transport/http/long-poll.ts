@@ -20,33 +20,70 @@ export interface LongPolls {
   /**
    * `undefined` for a caller that does not ask to wait, beyond the greatest number, and once the server
    * ends.
+   * One address has a part of the places only.
    */
-  readonly enter: (wishSeconds: number | undefined, now: Date) => LongPoll | undefined;
+  readonly enter: (
+    wishSeconds: number | undefined,
+    now: Date,
+    request: Request,
+  ) => LongPoll | undefined;
 }
+
+/** The address of a request's caller; `undefined` where the platform does not know it. */
+export type AddressOf = (request: Request) => string | undefined;
 
 /** A long poll holds a connection, and an isolate of a Worker has 128 MB for everything. */
 const maximumLongPolls = 2000;
 
+/** The nodes of a cluster may share one address. */
+const maximumOfAddress = 500;
+
 /** A long poll that has not left so long after its wait belongs to a request that the platform dropped. */
 const forgottenSeconds = 10;
+
+/** The place of a long poll, and when it counts as forgotten. */
+interface Place {
+  readonly address: string | undefined;
+  readonly end: number;
+}
 
 /** @param ending Aborted when the server ends, and with it every wait. */
 export function createLongPolls(
   { longestSeconds, readSeconds }: LongPollLimits,
+  addressOf: AddressOf,
   ending?: AbortSignal,
 ): LongPolls {
-  const endsOf = new Map<LongPoll, number>();
+  const underWay = new Map<LongPoll, Place>();
+  const placesOf = new Map<string, number>();
 
-  function isFull(now: Date): boolean {
-    if (endsOf.size < maximumLongPolls) return false;
-    for (const [longPoll, end] of endsOf) if (end < now.getTime()) endsOf.delete(longPoll);
-    return endsOf.size >= maximumLongPolls;
+  function count(address: string | undefined, change: 1 | -1): void {
+    if (address === undefined) return;
+    const places = (placesOf.get(address) ?? 0) + change;
+    if (places > 0) placesOf.set(address, places);
+    else placesOf.delete(address);
+  }
+
+  function leave(longPoll: LongPoll): void {
+    const place = underWay.get(longPoll);
+    if (place && underWay.delete(longPoll)) count(place.address, -1);
+  }
+
+  function hasRoom(address: string | undefined): boolean {
+    const ofAddress = address === undefined ? 0 : (placesOf.get(address) ?? 0);
+    return underWay.size < maximumLongPolls && ofAddress < maximumOfAddress;
+  }
+
+  function makesRoom(address: string | undefined, now: Date): boolean {
+    if (hasRoom(address)) return true;
+    for (const [longPoll, { end }] of underWay) if (end < now.getTime()) leave(longPoll);
+    return hasRoom(address);
   }
 
   return {
-    enter: (wishSeconds = 0, now) => {
+    enter: (wishSeconds = 0, now, request) => {
+      const address = addressOf(request);
       const seconds = Math.min(wishSeconds, longestSeconds);
-      if (seconds < 1 || ending?.aborted || isFull(now)) return undefined;
+      if (seconds < 1 || ending?.aborted || !makesRoom(address, now)) return undefined;
       const longPoll: LongPoll = {
         seconds,
         hold: (hasChanged, caller) =>
@@ -55,9 +92,10 @@ export function createLongPolls(
             readSeconds,
             endings: ending ? [caller, ending] : [caller],
           }),
-        leave: () => void endsOf.delete(longPoll),
+        leave: () => leave(longPoll),
       };
-      endsOf.set(longPoll, now.getTime() + 1000 * (seconds + forgottenSeconds));
+      underWay.set(longPoll, { address, end: now.getTime() + 1000 * (seconds + forgottenSeconds) });
+      count(address, 1);
       return longPoll;
     },
   };

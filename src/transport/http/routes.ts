@@ -5,9 +5,18 @@ import { toSpiffeBundle } from "../../pki/authority/spiffe-bundle.ts";
 import type { CertificateAuthority } from "../certificate-authority.ts";
 import { type BundleFormat, createBundleEndpoint, unavailable } from "./bundle-endpoint.ts";
 import { type ClientCertificateOf, createFetchHandler } from "./fetch-handler.ts";
-import { createLongPolls } from "./long-poll.ts";
+import { type AddressOf, createLongPolls } from "./long-poll.ts";
 
 export const createCertificatePath = "/istio.v1.auth.IstioCertificateService/CreateCertificate";
+
+/** What a platform knows of the caller of a request. */
+export interface CallerSource {
+  readonly clientCertificateOf?: ClientCertificateOf;
+  /** The address as limits count it. */
+  readonly addressOf?: AddressOf;
+}
+
+const unknown = () => undefined;
 
 /**
  * The routes of a CA over HTTP: health, readiness, the trust bundle in two formats, and the RPC.
@@ -17,12 +26,12 @@ export const createCertificatePath = "/istio.v1.auth.IstioCertificateService/Cre
  */
 export function createRoutes(
   ca: CertificateAuthority,
-  clientCertificateOf: ClientCertificateOf = () => undefined,
+  { clientCertificateOf = unknown, addressOf = unknown }: CallerSource = {},
   ending?: AbortSignal,
   port: () => PortState = () => openPort,
 ): Hono {
   const app = new Hono();
-  const longPolls = createLongPolls(ca.longPollLimits, ending);
+  const longPolls = createLongPolls(ca.longPollLimits, addressOf, ending);
   const createCertificate = createFetchHandler(ca, clientCertificateOf);
   app.all(createCertificatePath, (c) => createCertificate(c.req.raw));
   app.get("/healthz", (c) => c.text("ok\n"));

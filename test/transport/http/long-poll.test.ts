@@ -9,6 +9,7 @@ import {
 } from "../../../src/transport/http/bundle-endpoint.ts";
 import { createLongPolls, type LongPolls } from "../../../src/transport/http/long-poll.ts";
 import { createRoutes } from "../../../src/transport/http/routes.ts";
+import { requireFairPlaces } from "../../contract/fair-places.ts";
 import { origin } from "../../contract/service-under-test.ts";
 import { type RunningCa, startCa } from "../../testkit/ca/running-ca.ts";
 import { openStore, signerOf } from "../../testkit/ca/tainted-ca.ts";
@@ -139,34 +140,59 @@ test("a CA with a BUNDLE_WAIT of zero holds no answer", async () => {
   expect([response.status, response.headers.has("preference-applied")]).toEqual([304, false]);
 });
 
+test("one address does not take all places", async () => {
+  const addressOf = ({ headers }: Request) => headers.get("address") ?? undefined;
+  const app = createRoutes(ca.certificateAuthority, { addressOf });
+  await requireFairPlaces(async (address, headers) =>
+    app.fetch(new Request(`${origin}/bundle.json`, { headers: { address, ...headers } })),
+  );
+});
+
 describe("the long polls under way", () => {
   const limits = { longestSeconds: 50, readSeconds: 1 };
   const at = (seconds: number): Date => new Date(1_700_000_000_000 + 1000 * seconds);
+  const addressOf = ({ headers }: Request) => headers.get("address") ?? undefined;
+  const anonymous = new Request(origin);
   const fill = () => {
-    const longPolls = createLongPolls(limits);
-    const places = Array.from({ length: 5000 }, () => longPolls.enter(50, at(0)));
+    const longPolls = createLongPolls(limits, addressOf);
+    const places = Array.from({ length: 5000 }, () => longPolls.enter(50, at(0), anonymous));
     return { longPolls, places: places.filter((place) => place !== undefined) };
   };
 
   test("are bounded, and one may enter when another leaves", () => {
     const { longPolls, places } = fill();
     expect(places).toHaveLength(2000);
-    expect(longPolls.enter(50, at(1))).toBeUndefined();
+    expect(longPolls.enter(50, at(1), anonymous)).toBeUndefined();
     places[7]?.leave();
-    expect(longPolls.enter(50, at(1))?.seconds).toBe(50);
-    expect(longPolls.enter(50, at(1))).toBeUndefined();
+    expect(longPolls.enter(50, at(1), anonymous)?.seconds).toBe(50);
+    expect(longPolls.enter(50, at(1), anonymous)).toBeUndefined();
+  });
+
+  test("are fewer for one address, which leaves places to the others", () => {
+    const longPolls = createLongPolls(limits, addressOf);
+    const enter = (address: string, now = at(0)) =>
+      longPolls.enter(50, now, new Request(origin, { headers: { address } }));
+    const places = Array.from({ length: 9000 }, () => enter("192.0.2.1")).filter(Boolean);
+    expect(places).toHaveLength(500);
+    const honest = Array.from({ length: 1000 }, (_, i) => enter(`198.51.100.${i % 250}`));
+    expect(honest).not.toContain(undefined);
+    places[7]?.leave();
+    places[7]?.leave();
+    expect(enter("192.0.2.1")?.seconds).toBe(50);
+    expect(enter("192.0.2.1")).toBeUndefined();
+    expect(enter("192.0.2.1", at(61))?.seconds).toBe(50);
   });
 
   test("do not count requests that the platform has dropped without notice", () => {
     const { longPolls } = fill();
-    expect(longPolls.enter(50, at(59))).toBeUndefined();
-    expect(longPolls.enter(50, at(61))?.seconds).toBe(50);
+    expect(longPolls.enter(50, at(59), anonymous)).toBeUndefined();
+    expect(longPolls.enter(50, at(61), anonymous)?.seconds).toBe(50);
   });
 
   test("last no longer than the server allows", () => {
-    const longPolls = createLongPolls(limits);
+    const longPolls = createLongPolls(limits, addressOf);
     const wishes = [undefined, 0, 1, 49, 51, Number.POSITIVE_INFINITY];
-    const granted = wishes.map((wish) => longPolls.enter(wish, at(0))?.seconds);
+    const granted = wishes.map((wish) => longPolls.enter(wish, at(0), anonymous)?.seconds);
     expect(granted).toEqual([undefined, undefined, 1, 49, 50, 50]);
   });
 });

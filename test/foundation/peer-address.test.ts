@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { addressOf } from "../../../src/node/http/peer-address.ts";
+import { addressOf } from "../../src/foundation/peer-address.ts";
 
 test.each<[string | undefined, string]>([
   ["192.0.2.1", "192.0.2.1"],

@@ -1,5 +1,3 @@
-import { isIPv6 } from "node:net";
-
 /**
  * The address that limits count by: an IPv4 address, or the /64 of an IPv6 address. One host usually has
  * a whole /64 to itself (RFC 6177 §2).
@@ -8,7 +6,7 @@ export function addressOf(remoteAddress: string | undefined): string {
   if (remoteAddress === undefined) return "";
   const [, mapped] = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i.exec(remoteAddress) ?? [];
   if (mapped !== undefined) return mapped;
-  return isIPv6(remoteAddress) ? prefixOf(remoteAddress) : remoteAddress;
+  return remoteAddress.includes(":") ? prefixOf(remoteAddress) : remoteAddress;
 }
 
 function prefixOf(address: string): string {
