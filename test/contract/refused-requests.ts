@@ -94,6 +94,16 @@ export function describeRefusedRequests(service: () => ServiceUnderTest): void {
         return { authorization: `Bearer ${token}` };
       },
     },
+    {
+      name: "with a token that says twice who its subject is",
+      headers: async () => {
+        const { key, now } = service();
+        const claims = JSON.stringify(serviceAccountClaims(issuers.cluster, "foo:bar", now()));
+        const header = { alg: key.algorithm, kid: key.publicJwk.kid };
+        const twice = `{"sub":"system:serviceaccount:foo:other",${claims.slice(1)}`;
+        return { authorization: `Bearer ${await forgeToken(key, header, twice)}` };
+      },
+    },
     { name: "with a token of another issuer", headers: withClaims({ iss: "https://evil.test" }) },
     {
       name: "with a token of an issuer that looks alike",

@@ -115,10 +115,13 @@ export function describeWithheldTaint(
   });
 
   describe("a taint that the configuration alone states", () => {
-    test("keeps the root while no instant is given, and signs nothing", async () => {
+    test("keeps the root while no instant is given, signs nothing, and vouches for no leaf", async () => {
+      const { vouching: before } = await viewOf(untainted);
+      expect(before.map((authority) => authority.id)).toContain(id);
       const ca = await composed([id]);
-      const { issuer, trustBundle, reasons } = await viewOf(ca);
+      const { issuer, trustBundle, reasons, vouching } = await viewOf(ca);
       expect([issuer, trustBundle.roots.length]).toEqual([undefined, 2]);
+      expect(vouching.map((authority) => authority.id)).not.toContain(id);
       expect(reasons).toContain(lacking());
       expect(reasons).toContainEqual(
         expect.stringMatching(`^${id} is tainted, and its root trusted until 20`),
