@@ -2,6 +2,7 @@ import { agentRows } from "./agent/rows.ts";
 import { bundleWorker, startupMilliseconds } from "./bundle.ts";
 import { type Edge, startEdge } from "./edge.ts";
 import { firstStart } from "./first-start.ts";
+import { hostileIssuerRows } from "./hostile-issuers.ts";
 import { type KeyServer, startKeyServer } from "./key-server.ts";
 import { type Load, loadsOf, unknownKeyStorm } from "./loads.ts";
 import { median } from "./median.ts";
@@ -162,6 +163,7 @@ async function run(): Promise<Row[]> {
     { name: "bundle, gzip", value: gzipKibibytes, unit: "KiB", budget: 150 },
     { name: "start-up CPU", value: startupMilliseconds(), unit: "ms", budget: 60 },
     ...(await memoryRows()),
+    ...(await hostileIssuerRows()),
     ...(await agentRows()),
     { name: "npm start to first certificate", value: await firstStart(), unit: "s", budget: 10 },
   ];
