@@ -111,7 +111,7 @@ async function createIssue(
   const { signal } = new AbortController();
   return async () => {
     const now = new Date();
-    const audit: AuditEvent = { event: "create-certificate", outcome: "refused" };
+    const audit: AuditEvent = { event: "create-certificate", outcome: "refused", requestId: "" };
     const caller = await authenticate({ headers }, now);
     return issueCertificate(issuance, caller, request, { now, signal, audit });
   };

@@ -3,11 +3,21 @@ import type { IdentityProof } from "../pki/x509/identity-proof.ts";
 import type { BoundAccount } from "./bound-account.ts";
 import type { TrustedIssuer } from "./trusted-issuer.ts";
 
+/** A caller's certificate, as logs name it. */
+export interface CallerCertificate {
+  /** The content octets of the INTEGER in hexadecimal. */
+  readonly serialNumber: string;
+  /** The id of the authority that signed it. */
+  readonly authority: string;
+}
+
 /** The caller of a request, as an authenticator proved it. */
 export interface Caller extends BoundAccount {
   readonly spiffeId: SpiffeId;
   /** The last token that proved who the caller is: its own, or the one behind its certificate. */
   readonly proof: IdentityProof;
+  /** The certificate by which the caller proved itself. Absent where that was a token. */
+  readonly certificate?: CallerCertificate | undefined;
   /** When that token becomes too old for renewals. Absent where the token itself is the credential. */
   readonly provedUntil?: Date | undefined;
   /** The issuer that vouches for the caller. Absent for a certificate: this CA itself signed that. */

@@ -20,6 +20,18 @@ export interface AuditEvent {
   /** The exact check behind a reason, for credentials and keys. */
   check?: string;
   detail?: string;
+  /** The caller's `x-request-id` or trace id, or else a random one. */
+  requestId: string;
+  /** The IP address of the peer, which may be a gateway. */
+  peer?: string;
+  /** The IP address of a gateway's client, as the gateway says. */
+  forwardedPeer?: string;
+  /** How the caller has proved who it is: by its token, its certificate, or one that a gateway forwards. */
+  proof?: "token" | "certificate" | "forwarded";
+  /** The caller's certificate: its serial number, the authority that signed it, the last token behind it. */
+  callerSerialNumber?: string;
+  callerAuthority?: string;
+  provedAt?: Date;
   spiffeId?: string;
   cluster?: string;
   issuer?: string;

@@ -1,5 +1,6 @@
 import { parseBase64 } from "../pki/encoding/base64.ts";
 import type { Bytes } from "../pki/encoding/bytes.ts";
+import type { Peer } from "../transport/peer.ts";
 
 /** The fields of `cf.tls_client_auth` that count (Cloudflare's field reference; docs/design/platform.md). */
 interface EdgeVerdict {
@@ -14,11 +15,20 @@ interface EdgeVerdict {
  *
  * Headers do not count: on the way through a zone, anybody can set them.
  */
-export function edgeCertificateOf(request: Request): Bytes | undefined {
+function edgeCertificateOf(request: Request): Bytes | undefined {
   const { tlsClientAuth: auth } = (request.cf ?? {}) as EdgeVerdict;
   if (auth?.certVerified !== "SUCCESS" || auth.certRevoked !== "0") return undefined;
   const { certRFC9440 } = auth;
   return typeof certRFC9440 === "string" ? parseByteSequence(certRFC9440) : undefined;
+}
+
+/** The longest IPv6 address in text. */
+const maximumAddressLength = 45;
+
+/** The peer of a request. The edge sets `CF-Connecting-IP` itself, whatever the caller sends. */
+export function edgePeerOf(request: Request): Peer {
+  const address = request.headers.get("cf-connecting-ip")?.slice(0, maximumAddressLength);
+  return { clientCertificate: edgeCertificateOf(request), address };
 }
 
 /** A Byte Sequence of RFC 8941 §3.3.5, as RFC 9440 §2.1 uses it: base64 between colons. */

@@ -9,11 +9,10 @@ import { createRootPush } from "../delivery/root-push.ts";
 import { ConfigurationError } from "../foundation/configuration-error.ts";
 import { writeToConsole } from "../foundation/event-log.ts";
 import type { FetchTrusting } from "../foundation/json-fetch.ts";
-import { addressOf } from "../foundation/peer-address.ts";
 import { webCryptoProvider } from "../pki/web-crypto-provider.ts";
 import { createMisconfiguredApp } from "../transport/http/misconfigured-app.ts";
 import { createRoutes } from "../transport/http/routes.ts";
-import { edgeCertificateOf } from "./edge-certificate.ts";
+import { edgePeerOf } from "./edge-certificate.ts";
 import { createKvStore, signerStoreIn } from "./kv-store.ts";
 import { bindingNames, boundQuota } from "./rate-limit.ts";
 
@@ -121,19 +120,10 @@ async function startConfigured(
     log,
   });
   return {
-    app: createRoutes(certificateAuthority, {
-      clientCertificateOf: edgeCertificateOf,
-      addressOf: edgeAddressOf,
-    }),
+    app: createRoutes(certificateAuthority, edgePeerOf),
     runCron: (now) =>
       rotateAll([mint, ...signerMints.values()], now).finally(() => push.deliver(now)),
   };
-}
-
-/** The edge sets this header, whatever the caller has sent. */
-function edgeAddressOf({ headers }: Request): string | undefined {
-  const address = headers.get("cf-connecting-ip");
-  return address === null ? undefined : addressOf(address);
 }
 
 /** Requests from a Worker trust public roots alone, and no option of `fetch` adds a root. */

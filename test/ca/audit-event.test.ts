@@ -21,7 +21,8 @@ test.each<[AuditEvent["outcome"], string]>([
       },
     );
     const notAfter = new Date("2026-11-22T12:00:00Z");
-    log.audit({ event: "create-certificate", outcome, notAfter, dnsNames: ["a.test"] });
+    const dnsNames = ["a.test"];
+    log.audit({ event: "create-certificate", outcome, requestId: "r1", notAfter, dnsNames });
     expect(streams).toEqual(["info"]);
     expect(lines.map(parseLogLine)).toEqual([
       {
@@ -29,6 +30,7 @@ test.each<[AuditEvent["outcome"], string]>([
         level,
         event: "create-certificate",
         outcome,
+        requestId: "r1",
         notAfter: "2026-11-22T12:00:00.000Z",
         dnsNames: ["a.test"],
       },

@@ -25,7 +25,7 @@ import {
 /** Every call leaves one audit event: who called, how the call ended, and no secret. */
 export function describeAuditTrail(
   service: () => ServiceUnderTest,
-  { hasTrailers }: Platform,
+  { hasTrailers, peer }: Platform,
 ): void {
   let workload: Workload;
 
@@ -54,11 +54,17 @@ export function describeAuditTrail(
   }
 
   const own = {
+    proof: "token",
     spiffeId: "spiffe://cluster.local/ns/foo/sa/bar",
     cluster: "Kubernetes",
     issuer: issuers.cluster,
   };
-  const duration = { durationMilliseconds: expect.any(Number) };
+  /** The fields of every call, whatever becomes of it. */
+  const anyCall = {
+    requestId: expect.stringMatching(/^[0-9a-f-]{36}$/),
+    ...(peer !== undefined && { peer }),
+    durationMilliseconds: expect.any(Number),
+  };
   const csr = (change: (pem: string) => string = (pem) => pem) => ({
     csr: change(workload.csrPem),
   });
@@ -77,7 +83,7 @@ export function describeAuditTrail(
           authority: expect.stringMatching(/^[0-9a-f]{40}$/),
           serialNumber: expect.stringMatching(/^(?:[0-9a-f]{2}){16,20}$/),
           notAfter: expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.000Z$/),
-          ...duration,
+          ...anyCall,
         });
       },
     );
@@ -93,6 +99,41 @@ export function describeAuditTrail(
     });
   });
 
+  describe("a request id", () => {
+    const traceId = "0af7651916cd43dd8448eb211c80319c";
+    const traceparent = `00-${traceId}-b7ad6b7169203331-01`;
+
+    test.each<[string, Record<string, string>, string]>([
+      ["x-request-id", { "x-request-id": "5f0c-4a:b_c.d" }, "5f0c-4a:b_c.d"],
+      ["the trace", { traceparent }, traceId],
+      ["x-request-id before the trace", { "x-request-id": "a", traceparent }, "a"],
+      [
+        "the trace where x-request-id is malformed",
+        { "x-request-id": "a b", traceparent },
+        traceId,
+      ],
+    ])("is that of %s", async (_, headers, requestId) => {
+      expect(await audited(csr(), headers)).toMatchObject({ outcome: "refused", requestId });
+    });
+
+    test.each<[string, Record<string, string>]>([
+      ["too long", { "x-request-id": "x".repeat(65) }],
+      ["with other characters", { "x-request-id": 'x"y' }],
+      ["twice", { "x-request-id": "x, y" }],
+      ["of a trace with another form", { traceparent: `00-${traceId}-01` }],
+      ["of a trace in upper case", { traceparent: traceparent.toUpperCase() }],
+    ])("is a random one instead of one %s", async (_, headers) => {
+      const { requestId } = await audited(csr(), headers);
+      expect(requestId).toMatch(/^[0-9a-f]{8}-[0-9a-f-]{27}$/);
+    });
+  });
+
+  test("nobody but a gateway says from where a call came", async () => {
+    const headers = { ...(await bearer(service())), "x-rampart-peer": "192.0.2.1" };
+    const audit = await audited(csr(), { ...headers, "x-forwarded-for": "192.0.2.1" });
+    expect(JSON.stringify(audit)).not.toContain("192.0.2.1");
+  });
+
   describe("a refused call", () => {
     test("without a credential leaves that reason alone", async () => {
       expect(await audited(csr(), {})).toEqual({
@@ -100,7 +141,7 @@ export function describeAuditTrail(
         outcome: "refused",
         reason: "credential-missing",
         detail: expect.any(String),
-        ...duration,
+        ...anyCall,
       });
     });
 
@@ -150,7 +191,7 @@ export function describeAuditTrail(
             ...(check && { check }),
             detail: expect.any(String),
             ...own,
-            ...duration,
+            ...anyCall,
           });
         }
       },
@@ -234,7 +275,7 @@ export function describeAuditTrail(
           event: "create-certificate",
           outcome: "refused",
           reason: "rpc-malformed",
-          ...duration,
+          ...anyCall,
         });
       },
     );

@@ -9,7 +9,7 @@ import {
   createAuthority,
   type NewAuthority,
 } from "../../src/pki/authority/self-signed-authority.ts";
-import type { Bytes } from "../../src/pki/encoding/bytes.ts";
+import { type Bytes, toHex } from "../../src/pki/encoding/bytes.ts";
 import { parsePem } from "../../src/pki/encoding/pem.ts";
 import { parseCertificate } from "../../src/pki/x509/certificate.ts";
 import {
@@ -135,6 +135,22 @@ export function describeCertificateCredentials(open: () => Promise<ConfigurableS
       const running = await start();
       expect(await running.call(csr, await leafOf(old))).toHaveProperty("certChain");
       expect(await running.call(csr, await leafOf(successor))).toHaveProperty("certChain");
+    });
+
+    test("shows in the audit trail as a certificate, by serial number and authority", async () => {
+      const running = await start();
+      const held = await leafOf(old);
+      running.takeAudits();
+      await running.call(csr, held);
+      expect(running.takeAudits()).toEqual([
+        expect.objectContaining({
+          outcome: "issued",
+          proof: "certificate",
+          callerSerialNumber: toHex(parseCertificate(held.der).toBeSigned.serialNumber),
+          callerAuthority: old.authority.id,
+          provedAt: proofOf(held.der).provedAt.toISOString(),
+        }),
+      ]);
     });
 
     test("makes none while the tainted root is in the bundle until its last leaf expires", async () => {

@@ -85,6 +85,8 @@ export interface ReviewingService extends ServiceUnderTest {
 export interface Platform {
   /** Whether it can answer native gRPC. A platform that cannot refuses it with an explanation. */
   readonly hasTrailers: boolean;
+  /** The address from which the tests call, where the platform knows it. */
+  readonly peer?: string;
 }
 
 export const origin = "https://ca.test";

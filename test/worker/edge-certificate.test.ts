@@ -5,6 +5,7 @@ import { bearer, connectJson, type Outcome, outcomeOf, requestOf } from "../cont
 import { issuers, type ServiceUnderTest } from "../contract/service-under-test.ts";
 import { createTokenKey, jwksOf } from "../testkit/callers/tokens.ts";
 import { createWorkload, type Workload } from "../testkit/callers/workload.ts";
+import { parseLogLine } from "../testkit/log/log-lines.ts";
 import { eventually } from "../testkit/time/eventually.ts";
 import worker from "./patient-worker.ts";
 
@@ -77,4 +78,14 @@ describe("a client certificate at the edge", () => {
     const auth = { ...verified(), certRFC9440: ":AAAA:" };
     expect(await call(auth, await bearer(service))).toHaveProperty("certChain");
   });
+});
+
+test("the audit trail has the address that the edge saw", async () => {
+  const lines: string[] = [];
+  const log = vi.spyOn(console, "log").mockImplementation((line: string) => void lines.push(line));
+  const headers = { "cf-connecting-ip": "2001:db8::7", "x-forwarded-for": "192.0.2.1" };
+  await call(verified(), headers);
+  log.mockReturnValue();
+  const audited = expect.objectContaining({ proof: "certificate", peer: "2001:db8::7" });
+  expect(lines.map(parseLogLine)).toEqual([audited]);
 });

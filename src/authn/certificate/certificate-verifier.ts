@@ -4,7 +4,7 @@ import {
   subjectKeyIdentifierOf,
 } from "../../pki/authority/signing-authority.ts";
 import type { CryptoProvider } from "../../pki/crypto-provider.ts";
-import { type Bytes, bytesEqual } from "../../pki/encoding/bytes.ts";
+import { type Bytes, bytesEqual, toHex } from "../../pki/encoding/bytes.ts";
 import { Tag } from "../../pki/encoding/der-reader.ts";
 import type { TrustDomain } from "../../pki/spiffe-id.ts";
 import type { Certificate } from "../../pki/x509/certificate.ts";
@@ -51,20 +51,22 @@ export function createCertificateVerifier(trust: CertificateTrust): CertificateV
   return async (der, now) => {
     const leaf = parseClientCertificate(der, trustDomain, now);
     const { certificate, spiffeId, account } = leaf;
-    await requireOwnSignature(certificate, await vouchingAt(now), trust.cryptoProvider);
-    return { spiffeId, account, ...standingOf(leaf, issuers, now) };
+    const signer = await signerOf(certificate, await vouchingAt(now), trust.cryptoProvider);
+    const standing = standingOf(leaf, issuers, now);
+    const serialNumber = toHex(certificate.toBeSigned.serialNumber);
+    return { spiffeId, account, ...standing, certificate: { serialNumber, authority: signer.id } };
   };
 }
 
-async function requireOwnSignature(
+async function signerOf(
   certificate: Certificate,
   authorities: readonly SigningAuthority[],
   cryptoProvider: CryptoProvider,
-): Promise<void> {
+): Promise<SigningAuthority> {
   try {
     for (const authority of authorities) {
       if (!namesAuthority(certificate, authority)) continue;
-      if (await isSignedWith(certificate, authority.publicKey, cryptoProvider)) return;
+      if (await isSignedWith(certificate, authority.publicKey, cryptoProvider)) return authority;
     }
   } catch (error) {
     throw malformed(error);

@@ -9,15 +9,15 @@ import {
   IstioCertificateRequestSchema,
   IstioCertificateResponseSchema,
 } from "../../gen/istio/v1/auth/ca_pb.ts";
-import type { Bytes } from "../../pki/encoding/bytes.ts";
 import { toPem } from "../../pki/encoding/pem.ts";
 import type { TrustDomain } from "../../pki/spiffe-id.ts";
-import { clientCertificateKey } from "../../transport/client-certificate.ts";
+import { forwardedPeerHeader, type Peer, peerKey } from "../../transport/peer.ts";
 import { toConnectError } from "../../transport/rpc/connect-error.ts";
 import { createFallback, type FallbackMethod } from "../../transport/rpc/fallback.ts";
 import { fastPathFor } from "../../transport/rpc/fast-path/fast-path.ts";
 import type { UnaryCall } from "../../transport/rpc/fast-path/unary-call.ts";
 import { chunkedBody } from "../../transport/rpc/request-body.ts";
+import { requestIdHeader, requestIdOf } from "../../transport/rpc/request-id.ts";
 import type { Platform, RpcRequest } from "../../transport/rpc/rpc.ts";
 import type { UnaryRpc } from "../http/routes.ts";
 import type { GatewayCredentials } from "./gateway-identity.ts";
@@ -34,8 +34,8 @@ export interface Forwarding {
 
 const platform: Platform = { hasTrailers: true };
 
-/** A call, and the verified client certificate of its caller. */
-type ForwardedCall = UnaryCall & { readonly clientCertificate: Bytes | undefined };
+/** A call, its caller as TLS has authenticated it, and the id of the call in both logs. */
+type ForwardedCall = UnaryCall & { readonly peer: Peer; readonly requestId: string };
 
 /**
  * Forwards the CA's RPC to the CA. The gateway decides nothing but whose client certificate it verified.
@@ -44,11 +44,12 @@ type ForwardedCall = UnaryCall & { readonly clientCertificate: Bytes | undefined
 export function forwardingRpc(forwarding: Forwarding): UnaryRpc {
   const fallback = createFallback(forwardingMethod(forwarding), platform);
   return async ({ body, ...request }) => {
-    const clientCertificate = request.contextValues?.get(clientCertificateKey);
+    const peer = request.contextValues?.get(peerKey) ?? {};
+    const requestId = requestIdOf(request.header);
     const bounded: RpcRequest = { ...request, body: (signal) => chunkedBody(body, signal) };
     const fastPath = fastPathFor(bounded, platform);
     return fastPath
-      ? fastPath(bounded, (call) => forward(forwarding, { ...call, clientCertificate }))
+      ? fastPath(bounded, (call) => forward(forwarding, { ...call, peer, requestId }))
       : fallback(bounded);
   };
 }
@@ -62,7 +63,8 @@ function forwardingMethod(forwarding: Forwarding): FallbackMethod {
         signal,
         timeoutMs: timeoutMs(),
         message: async () => toBinary(IstioCertificateRequestSchema, request),
-        clientCertificate: values.get(clientCertificateKey),
+        peer: values.get(peerKey),
+        requestId: requestIdOf(requestHeader),
       });
       return fromBinary(IstioCertificateResponseSchema, answer);
     },
@@ -71,10 +73,11 @@ function forwardingMethod(forwarding: Forwarding): FallbackMethod {
 
 async function forward(forwarding: Forwarding, call: ForwardedCall): Promise<Uint8Array> {
   const { upstream, log, clock } = forwarding;
+  const { requestId, peer } = call;
   const begun = clock();
   let code = "ok";
   try {
-    const headers = await headersFor(forwarding, call);
+    const headers = { ...(await headersFor(forwarding, call)), [requestIdHeader]: requestId };
     const { signal, timeoutMs } = call;
     return await upstream.createCertificate(await call.message(), { headers, signal, timeoutMs });
   } catch (error) {
@@ -84,7 +87,8 @@ async function forward(forwarding: Forwarding, call: ForwardedCall): Promise<Uin
   } finally {
     const durationMilliseconds = clock().getTime() - begun.getTime();
     const detail = "a call of CreateCertificate was forwarded";
-    log.operation({ event: "forwarded", level: "info", detail, code, durationMilliseconds });
+    const about = { requestId, peer: peer.address, code, durationMilliseconds };
+    log.operation({ event: "forwarded", level: "info", detail, ...about });
   }
 }
 
@@ -94,13 +98,17 @@ async function forward(forwarding: Forwarding, call: ForwardedCall): Promise<Uin
  */
 async function headersFor(
   { credentials, trustDomain, clock }: Forwarding,
-  { header, clientCertificate }: ForwardedCall,
+  { header, peer: { clientCertificate, address } }: ForwardedCall,
 ): Promise<Record<string, string>> {
   if (clientCertificate) {
     // A connection may outlive the certificate that opened it.
     const { spiffeId } = parseClientCertificate(clientCertificate, trustDomain, clock());
     const forwarded = forwardedValue(toPem("CERTIFICATE", clientCertificate), spiffeId);
-    return { ...(await credentials()), [forwardedHeader]: forwarded };
+    return {
+      ...(await credentials()),
+      [forwardedHeader]: forwarded,
+      ...(address !== undefined && { [forwardedPeerHeader]: address }),
+    };
   }
   const authorization = header.get("authorization");
   const clusterid = header.get("clusterid");

@@ -2,8 +2,8 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import type { Socket } from "node:net";
 import { createContextValues } from "@connectrpc/connect";
 import { headersOf } from "../../host/raw-headers.ts";
-import { clientCertificateKey } from "../../transport/client-certificate.ts";
 import { isNativeGrpc } from "../../transport/http/fetch-handler.ts";
+import { type Peer, peerKey } from "../../transport/peer.ts";
 import type { Connection } from "./connections.ts";
 import type { Exchange } from "./exchanges.ts";
 import type { Guard } from "./guard.ts";
@@ -15,7 +15,7 @@ import {
   logHttpFault,
   skipRest,
 } from "./http-exchange.ts";
-import type { Peer, Routes, StreamedRequest, StreamedResponse } from "./routes.ts";
+import type { Routes, StreamedRequest, StreamedResponse } from "./routes.ts";
 
 /** The longest silence between two requests of a connection, in milliseconds. */
 const keepAliveTimeout = 60_000;
@@ -106,8 +106,7 @@ async function answer(
   const [path = ""] = url.split("?", 1);
   const rpc = isNativeGrpc(header) ? undefined : routes.rpcs.get(path);
   if (rpc) {
-    const { clientCertificate } = peer;
-    const contextValues = createContextValues().set(clientCertificateKey, clientCertificate);
+    const contextValues = createContextValues().set(peerKey, peer);
     const call = { method, url: `${anyOrigin}${url}`, header, signal, contextValues };
     const answer = await rpc({ ...call, ...streamed(incoming) });
     if (answer.octets) await readOut(incoming, outgoing);

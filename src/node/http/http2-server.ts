@@ -7,7 +7,7 @@ import {
 } from "node:http2";
 import { createContextValues } from "@connectrpc/connect";
 import { headersOf } from "../../host/raw-headers.ts";
-import { clientCertificateKey } from "../../transport/client-certificate.ts";
+import { type Peer, peerKey } from "../../transport/peer.ts";
 import type { Connection } from "./connections.ts";
 import type { Exchange } from "./exchanges.ts";
 import type { Guard } from "./guard.ts";
@@ -19,7 +19,7 @@ import {
   targetOf,
   toUniversalRequest,
 } from "./http2-exchange.ts";
-import type { Peer, Routes } from "./routes.ts";
+import type { Routes } from "./routes.ts";
 
 /**
  * Limits that Node itself applies. Too many settings, pings or invalid frames end a connection. So do too
@@ -118,8 +118,7 @@ async function answer(routes: Routes, arrival: Arrival, peer: Peer): Promise<voi
   if (!target) return stream.respond({ ":status": 400 }, { endStream: true });
   const rpc = routes.rpcs.get(target.path);
   if (rpc) {
-    const { clientCertificate } = peer;
-    const contextValues = createContextValues().set(clientCertificateKey, clientCertificate);
+    const contextValues = createContextValues().set(peerKey, peer);
     const request = toUniversalRequest(stream, target, headersOf(rawHeaders));
     return sendUniversalResponse(stream, await rpc({ ...request, contextValues }));
   }

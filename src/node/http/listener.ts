@@ -1,6 +1,7 @@
 import { once } from "node:events";
 import { type AddressInfo, createServer, type Server, type Socket } from "node:net";
 import { createServer as createTlsServer, type TLSSocket } from "node:tls";
+import type { Peer } from "../../transport/peer.ts";
 import { type ClientVerification, clientOf } from "../tls/peer-certificate.ts";
 import type { ServerCredentials } from "../tls/tls-credentials.ts";
 import { tlsOptions } from "../tls/tls-credentials.ts";
@@ -9,7 +10,7 @@ import { type BeginHandshake, Handshakes } from "./handshakes.ts";
 import { monitoringLimits } from "./limits.ts";
 import type { ListenAddress } from "./listen-address.ts";
 import { createProtocols, type Protocols } from "./protocols.ts";
-import type { Peer, Routes } from "./routes.ts";
+import type { Routes } from "./routes.ts";
 
 /** Routes on a port. */
 export interface Listener {
@@ -29,7 +30,7 @@ export interface TlsListener extends Listener {
   readonly replace: (credentials: ServerCredentials) => void;
 }
 
-const anonymous: Peer = { clientCertificate: undefined };
+const anonymous: Peer = {};
 
 /** Serves gRPC, gRPC-Web, Connect and plain HTTP over TLS on one port. */
 export async function listenWithTls(

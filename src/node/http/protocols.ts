@@ -4,11 +4,12 @@ import type { ServerHttp2Session } from "node:http2";
 import type { Socket } from "node:net";
 import type { Duplex } from "node:stream";
 import { addressOf } from "../../foundation/peer-address.ts";
+import type { Peer } from "../../transport/peer.ts";
 import type { Connection } from "./connections.ts";
 import type { Guard } from "./guard.ts";
 import { createHttp1Server, type Http1Connection } from "./http1-server.ts";
 import { serveHttp2 } from "./http2-server.ts";
-import type { Peer, Routes } from "./routes.ts";
+import type { Routes } from "./routes.ts";
 
 /** Serves both versions of HTTP on the connections of one port. */
 export interface Protocols {
@@ -18,20 +19,17 @@ export interface Protocols {
   readonly close: (graceMilliseconds: number) => Promise<void>;
 }
 
-const anonymous: Peer = { clientCertificate: undefined };
-
 export function createProtocols(routes: Routes, guard: Guard): Protocols {
   const sockets = new Map<Duplex, Http1Connection>();
   const sessions = new Map<ServerHttp2Session, Peer>();
   const http1: HttpServer = createHttp1Server(routes, guard, (socket) => sockets.get(socket));
 
-  function serve(socket: Socket, protocol: "http/1.1" | "h2", authenticated: Peer): void {
+  function serve(socket: Socket, protocol: "http/1.1" | "h2", { clientCertificate }: Peer): void {
     let session: ServerHttp2Session | undefined;
-    const address = addressOf(socket.remoteAddress);
-    const peer = { ...authenticated, address };
+    const peer = { clientCertificate, address: socket.remoteAddress };
     const connection: Connection = {
       socket,
-      address,
+      address: addressOf(socket.remoteAddress),
       requests: 0,
       idleSince: guard.clock(),
       octetsRead: () => socket.bytesRead,
@@ -52,8 +50,8 @@ export function createProtocols(routes: Routes, guard: Guard): Protocols {
   }
 
   function forgetCertificates(): void {
-    for (const [socket, { connection }] of sockets)
-      sockets.set(socket, { connection, peer: { ...anonymous, address: connection.address } });
+    for (const [socket, { connection, peer }] of sockets)
+      sockets.set(socket, { connection, peer: { address: peer.address } });
     for (const [session, { clientCertificate }] of sessions) if (clientCertificate) session.close();
   }
 

@@ -1,15 +1,7 @@
 import type { UniversalServerRequest, UniversalServerResponse } from "@connectrpc/connect/protocol";
 import type { EventLog } from "../../ca/audit-event.ts";
-import type { Bytes } from "../../pki/encoding/bytes.ts";
+import type { Peer } from "../../transport/peer.ts";
 import type { RpcResponse } from "../../transport/rpc/rpc.ts";
-
-/** The peer of a connection. */
-export interface Peer {
-  /** A leaf, DER. TLS has verified its chain, and that the peer holds its key. */
-  readonly clientCertificate: Bytes | undefined;
-  /** The address that limits count by. */
-  readonly address?: string;
-}
 
 /** A request to an RPC, whose body comes in chunks. */
 export type StreamedRequest = Omit<UniversalServerRequest, "body"> & {

@@ -14,6 +14,7 @@ import {
   isReady,
   type PortState,
 } from "../../transport/http/routes.ts";
+import type { Peer } from "../../transport/peer.ts";
 import { requireCredentials } from "../files/credential-file.ts";
 import { openFileStore, openSignerStores } from "../files/file-store.ts";
 import { auxiliaryRpcs, type DiagnosticRpcs } from "../http/auxiliary-rpcs.ts";
@@ -161,15 +162,14 @@ function routesOf(
     certificateService(ca),
   );
   const isServing = async (): Promise<boolean> => !ending.aborted && (await isReady(ca, port()));
-  const addresses = new WeakMap<Request, string>();
-  const addressOf = (request: Request) => addresses.get(request);
-  const app = createRoutes(ca, { addressOf }, ending, port);
+  const peers = new WeakMap<Request, Peer>();
+  const app = createRoutes(ca, (request) => peers.get(request) ?? {}, ending, port);
   const { forCallers, forMonitoring } = auxiliaryRpcs(isServing, diagnosticRpcs);
   return {
     rpcs: new Map([[createCertificatePath, createCertificate], ...forCallers]),
     monitoringRpcs: forMonitoring,
-    fetch: async (request, { address }) => {
-      if (address !== undefined) addresses.set(request, address);
+    fetch: async (request, peer) => {
+      peers.set(request, peer);
       return app.fetch(request);
     },
     log: ca.log,

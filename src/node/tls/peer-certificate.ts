@@ -3,7 +3,7 @@ import { parseClientCertificate } from "../../authn/certificate/client-certifica
 import type { EventLog } from "../../ca/audit-event.ts";
 import { CaError } from "../../foundation/errors.ts";
 import type { TrustDomain } from "../../pki/spiffe-id.ts";
-import type { Peer } from "../http/routes.ts";
+import type { Peer } from "../../transport/peer.ts";
 
 /** The rules for a client certificate, and the log of its refusal. */
 export interface ClientVerification {
@@ -21,10 +21,11 @@ export interface ClientVerification {
  */
 export function clientOf(socket: TLSSocket, verification: ClientVerification): Peer | undefined {
   const certificate = socket.getPeerX509Certificate();
-  if (!certificate) return { clientCertificate: undefined };
+  if (!certificate) return {};
   const { trustDomain, clock, log } = verification;
   const refused = (detail: string): undefined => {
-    log.operation({ event: "client-certificate-refused", level: "warning", detail });
+    const peer = socket.remoteAddress;
+    log.operation({ event: "client-certificate-refused", level: "warning", detail, peer });
   };
   if (!socket.authorized) return refused(`not verified: ${String(socket.authorizationError)}`);
   const clientCertificate = new Uint8Array(certificate.raw);

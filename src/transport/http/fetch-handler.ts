@@ -1,13 +1,13 @@
 import { createContextValues } from "@connectrpc/connect";
-import type { Bytes } from "../../pki/encoding/bytes.ts";
 import type { CertificateAuthority } from "../certificate-authority.ts";
-import { clientCertificateKey } from "../client-certificate.ts";
+import { type Peer, peerKey } from "../peer.ts";
+import { newAudit } from "../rpc/audited-call.ts";
 import { createCertificateService } from "../rpc/certificate-service.ts";
 import { requestBody } from "../rpc/request-body.ts";
 import type { RpcResponse } from "../rpc/rpc.ts";
 
-/** Reads the client certificate that the platform has verified for a request, in DER. Most have none. */
-export type ClientCertificateOf = (request: Request) => Bytes | undefined;
+/** The peer of a request, as the platform knows it. */
+export type PeerOf = (request: Request) => Peer;
 
 /**
  * Istio's `IstioCertificateService` over Connect and gRPC-Web, where a platform speaks fetch.
@@ -16,12 +16,12 @@ export type ClientCertificateOf = (request: Request) => Bytes | undefined;
  */
 export function createFetchHandler(
   ca: CertificateAuthority,
-  clientCertificateOf: ClientCertificateOf,
+  peerOf: PeerOf,
 ): (request: Request) => Promise<Response> {
   const rpc = createCertificateService(ca, { hasTrailers: false });
   return async (request) => {
-    if (isNativeGrpc(request.headers)) return refuseNativeGrpc(ca);
-    const certificate = clientCertificateOf(request);
+    const peer = peerOf(request);
+    if (isNativeGrpc(request.headers)) return refuseNativeGrpc(ca, request.headers, peer);
     return toResponse(
       await rpc({
         httpVersion: "",
@@ -30,7 +30,7 @@ export function createFetchHandler(
         header: request.headers,
         body: (signal) => requestBody(request, signal),
         signal: request.signal,
-        contextValues: createContextValues().set(clientCertificateKey, certificate),
+        contextValues: createContextValues().set(peerKey, peer),
       }),
     );
   };
@@ -45,11 +45,9 @@ const unimplemented = "12";
 const nativeGrpcSentence =
   "native gRPC cannot be answered here: enable gRPC on the zone, or use Connect, gRPC-Web or a gateway";
 
-function refuseNativeGrpc({ log }: CertificateAuthority): Response {
+function refuseNativeGrpc({ log }: CertificateAuthority, headers: Headers, peer: Peer): Response {
   log.audit({
-    event: "create-certificate",
-    outcome: "refused",
-    reason: "rpc-malformed",
+    ...newAudit(headers, peer),
     detail: nativeGrpcSentence,
     durationMilliseconds: 0,
   });

@@ -1,22 +1,14 @@
 import { Hono } from "hono";
 import type { AuthorityView } from "../../ca/authority-view.ts";
 import { CaError } from "../../foundation/errors.ts";
+import { addressOf } from "../../foundation/peer-address.ts";
 import { toSpiffeBundle } from "../../pki/authority/spiffe-bundle.ts";
 import type { CertificateAuthority } from "../certificate-authority.ts";
 import { type BundleFormat, createBundleEndpoint, unavailable } from "./bundle-endpoint.ts";
-import { type ClientCertificateOf, createFetchHandler } from "./fetch-handler.ts";
-import { type AddressOf, createLongPolls } from "./long-poll.ts";
+import { createFetchHandler, type PeerOf } from "./fetch-handler.ts";
+import { createLongPolls } from "./long-poll.ts";
 
 export const createCertificatePath = "/istio.v1.auth.IstioCertificateService/CreateCertificate";
-
-/** What a platform knows of the caller of a request. */
-export interface CallerSource {
-  readonly clientCertificateOf?: ClientCertificateOf;
-  /** The address as limits count it. */
-  readonly addressOf?: AddressOf;
-}
-
-const unknown = () => undefined;
 
 /**
  * The routes of a CA over HTTP: health, readiness, the trust bundle in two formats, and the RPC.
@@ -26,13 +18,17 @@ const unknown = () => undefined;
  */
 export function createRoutes(
   ca: CertificateAuthority,
-  { clientCertificateOf = unknown, addressOf = unknown }: CallerSource = {},
+  peerOf: PeerOf = () => ({}),
   ending?: AbortSignal,
   port: () => PortState = () => openPort,
 ): Hono {
   const app = new Hono();
-  const longPolls = createLongPolls(ca.longPollLimits, addressOf, ending);
-  const createCertificate = createFetchHandler(ca, clientCertificateOf);
+  const limitAddressOf = (request: Request): string | undefined => {
+    const { address } = peerOf(request);
+    return address === undefined ? undefined : addressOf(address);
+  };
+  const longPolls = createLongPolls(ca.longPollLimits, limitAddressOf, ending);
+  const createCertificate = createFetchHandler(ca, peerOf);
   app.all(createCertificatePath, (c) => createCertificate(c.req.raw));
   app.get("/healthz", (c) => c.text("ok\n"));
   app.get("/readyz", async (c) => {

@@ -1,9 +1,9 @@
 import { Code } from "@connectrpc/connect";
 import type { Caller } from "../../authn/caller.ts";
 import type { AuditEvent } from "../../ca/audit-event.ts";
-import type { Bytes } from "../../pki/encoding/bytes.ts";
 import type { CertificateAuthority } from "../certificate-authority.ts";
-import { clientCertificateKey } from "../client-certificate.ts";
+import { type Peer, peerKey } from "../peer.ts";
+import { requestIdOf } from "./request-id.ts";
 import type { RpcRequest, RpcResponse, RpcService } from "./rpc.ts";
 import { statusCodeOf } from "./status-code.ts";
 
@@ -11,7 +11,7 @@ import { statusCodeOf } from "./status-code.ts";
 export interface Call {
   readonly now: Date;
   readonly audit: AuditEvent;
-  readonly clientCertificate: Bytes | undefined;
+  readonly peer: Peer;
   caller?: Caller;
 }
 
@@ -22,18 +22,24 @@ export type CallPath = (request: RpcRequest, call: Call) => Promise<RpcResponse>
 export function audited({ clock, log }: CertificateAuthority, path: CallPath): RpcService {
   return async (request) => {
     const now = clock();
-    // A call that the RPC layer itself refuses leaves the event as it stands here.
-    const audit: AuditEvent = {
-      event: "create-certificate",
-      outcome: "refused",
-      reason: "rpc-malformed",
-    };
-    const clientCertificate = request.contextValues?.get(clientCertificateKey);
-    const response = await path(request, { now, audit, clientCertificate });
+    const peer = request.contextValues?.get(peerKey) ?? {};
+    const audit = newAudit(request.header, peer);
+    const response = await path(request, { now, audit, peer });
     if (audit.reason === "rpc-malformed") audit.detail = refusalOf(response);
     audit.durationMilliseconds = clock().getTime() - now.getTime();
     log.audit(audit);
     return response;
+  };
+}
+
+/** The audit event of a call as it begins. A call that the RPC layer itself refuses leaves it so. */
+export function newAudit(headers: Headers, { address }: Peer): AuditEvent {
+  return {
+    event: "create-certificate",
+    outcome: "refused",
+    reason: "rpc-malformed",
+    requestId: requestIdOf(headers),
+    ...(address !== undefined && { peer: address }),
   };
 }
 

@@ -1,5 +1,7 @@
 import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
 import { Code, ConnectError } from "@connectrpc/connect";
+import type { Caller } from "../../authn/caller.ts";
+import type { AuditEvent } from "../../ca/audit-event.ts";
 import { type CertificateRequest, issueCertificate } from "../../ca/issue-certificate.ts";
 import { CaError } from "../../foundation/errors.ts";
 import {
@@ -8,6 +10,7 @@ import {
   IstioCertificateResponseSchema,
 } from "../../gen/istio/v1/auth/ca_pb.ts";
 import type { CertificateAuthority } from "../certificate-authority.ts";
+import { forwardedPeerHeader } from "../peer.ts";
 import { auditFailure } from "./audit-failure.ts";
 import type { Call } from "./audited-call.ts";
 import { toConnectError } from "./connect-error.ts";
@@ -23,13 +26,29 @@ export async function authenticate(
   call: Call,
   headers: Headers,
 ): Promise<void> {
-  const { clientCertificate, now } = call;
-  const credentials = { headers, clientCertificate };
-  const caller = await ca.authenticate(credentials, now);
-  const { spiffeId, issuer, gateway } = caller;
-  const vouching = { cluster: issuer?.cluster, issuer: issuer?.name };
-  Object.assign(call.audit, { spiffeId, ...vouching, ...(gateway && { gateway }) });
+  const { peer, now } = call;
+  const { clientCertificate } = peer;
+  const caller = await ca.authenticate({ headers, clientCertificate }, now);
+  auditCaller(call.audit, caller, headers);
   call.caller = caller;
+}
+
+/** An IP address, with a zone or without. */
+const addressForm = /^[0-9A-Za-z.:%]{2,64}$/;
+
+function auditCaller(audit: AuditEvent, caller: Caller, headers: Headers): void {
+  const { spiffeId, issuer, gateway, certificate, proof } = caller;
+  Object.assign(audit, { spiffeId, cluster: issuer?.cluster, issuer: issuer?.name });
+  audit.proof = gateway ? "forwarded" : certificate ? "certificate" : "token";
+  if (certificate) {
+    audit.callerSerialNumber = certificate.serialNumber;
+    audit.callerAuthority = certificate.authority;
+    audit.provedAt = proof.provedAt;
+  }
+  if (!gateway) return;
+  audit.gateway = gateway;
+  const forwardedPeer = headers.get(forwardedPeerHeader) ?? "";
+  if (addressForm.test(forwardedPeer)) audit.forwardedPeer = forwardedPeer;
 }
 
 /** Issues the certificate that the message of an authenticated caller asks for. */

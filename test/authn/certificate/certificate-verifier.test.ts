@@ -6,6 +6,8 @@ import {
 } from "../../../src/authn/certificate/certificate-verifier.ts";
 import { createAuthority } from "../../../src/pki/authority/self-signed-authority.ts";
 import type { SigningAuthority } from "../../../src/pki/authority/signing-authority.ts";
+import { toHex } from "../../../src/pki/encoding/bytes.ts";
+import { parseCertificate } from "../../../src/pki/x509/certificate.ts";
 import { issuerDigest } from "../../../src/pki/x509/identity-proof.ts";
 import { addSeconds } from "../../../src/pki/x509/validity.ts";
 import { trustedIssuerWithoutKeys } from "../../testkit/callers/trusted-issuers.ts";
@@ -53,18 +55,26 @@ describe.each(cryptoProviders)("with %s, a client certificate", (_, cryptoProvid
     ["of another", second, "SHA-384"],
     ["with RSA", rsa, "SHA-256"],
     ["with another hash that its key may use", rsa, "SHA-512"],
-  ])("is a credential under an authority that vouches: %s", async (_, { signer }, hash) => {
-    expect(await verify(await leafOf({ ...signer, hash }), now)).toEqual({
-      spiffeId: bar,
-      account: { namespace: "foo", name: "bar" },
-      proof: {
-        provedAt: oneDay.notBefore,
-        issuer: issuerDigest("https://a.test"),
-        isImpersonated: false,
-      },
-      provedUntil: addSeconds(oneDay.notBefore, 720 * 3600),
-    });
-  });
+  ])(
+    "is a credential under an authority that vouches: %s",
+    async (_, { authority, signer }, hash) => {
+      const der = await leafOf({ ...signer, hash });
+      expect(await verify(der, now)).toEqual({
+        spiffeId: bar,
+        account: { namespace: "foo", name: "bar" },
+        proof: {
+          provedAt: oneDay.notBefore,
+          issuer: issuerDigest("https://a.test"),
+          isImpersonated: false,
+        },
+        provedUntil: addSeconds(oneDay.notBefore, 720 * 3600),
+        certificate: {
+          authority: authority.id,
+          serialNumber: toHex(parseCertificate(der).toBeSigned.serialNumber),
+        },
+      });
+    },
+  );
 
   const refusals: readonly [string, string, () => Promise<Uint8Array<ArrayBuffer>>][] = [
     [

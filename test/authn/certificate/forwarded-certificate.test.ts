@@ -8,9 +8,11 @@ import {
 } from "../../../src/authn/certificate/forwarded-certificate.ts";
 import type { TrustedIssuer } from "../../../src/authn/trusted-issuer.ts";
 import { createAuthority } from "../../../src/pki/authority/self-signed-authority.ts";
+import { toHex } from "../../../src/pki/encoding/bytes.ts";
 import { toPem } from "../../../src/pki/encoding/pem.ts";
 import { workloadSpiffeId } from "../../../src/pki/spiffe-id.ts";
 import { webCryptoProvider } from "../../../src/pki/web-crypto-provider.ts";
+import { parseCertificate } from "../../../src/pki/x509/certificate.ts";
 import { issuerDigest } from "../../../src/pki/x509/identity-proof.ts";
 import { addSeconds } from "../../../src/pki/x509/validity.ts";
 import { createTokenKey } from "../../testkit/callers/tokens.ts";
@@ -54,7 +56,8 @@ const verify = createCertificateVerifier({
 });
 const pemOf = async (spiffeId: string) =>
   toPem("CERTIFICATE", await signClientLeaf(signer, spiffeId));
-const barPem = await pemOf(bar);
+const barDer = await signClientLeaf(signer, bar);
+const barPem = toPem("CERTIFICATE", barDer);
 const elsewherePem = await pemOf("spiffe://cluster.local/ns/x/sa/y");
 const strangersKey = (await createAuthority(clusterLocal, "EC-P256", tenDays))
   .extractablePrivateKey;
@@ -102,8 +105,12 @@ describe("a gateway", () => {
       isImpersonated: false,
     };
     const provedUntil = addSeconds(notBefore, 720 * 3600);
-    expect(await ofGateway(header)).toEqual({ ...isBar, proof, provedUntil });
-    expect(await ofEnvoy(header)).toEqual({ ...isBar, proof, provedUntil });
+    const certificate = {
+      authority: authority.id,
+      serialNumber: toHex(parseCertificate(barDer).toBeSigned.serialNumber),
+    };
+    expect(await ofGateway(header)).toEqual({ ...isBar, proof, provedUntil, certificate });
+    expect(await ofEnvoy(header)).toEqual({ ...isBar, proof, provedUntil, certificate });
   });
 
   test.each([

@@ -155,6 +155,13 @@ describe("a caller with a certificate", () => {
     expect(served.log.audits[0]).toMatchObject({
       spiffeId: "spiffe://cluster.local/ns/foo/sa/vm",
       gateway: "spiffe://cluster.local/ns/istio-system/sa/rampart-gateway",
+      proof: "forwarded",
+      forwardedPeer: "127.0.0.1",
+    });
+    const { requestId } = served.log.audits[0] ?? {};
+    expect(log.operations.findLast(({ event }) => event === "forwarded")).toMatchObject({
+      requestId,
+      peer: "127.0.0.1",
     });
   });
 

@@ -66,4 +66,4 @@ async function startServe(): Promise<ReviewingService> {
   };
 }
 
-describeCertificateService(startServe, { hasTrailers: true });
+describeCertificateService(startServe, { hasTrailers: true, peer: "127.0.0.1" });

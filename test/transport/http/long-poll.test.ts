@@ -142,7 +142,9 @@ test("a CA with a BUNDLE_WAIT of zero holds no answer", async () => {
 
 test("one address does not take all places", async () => {
   const addressOf = ({ headers }: Request) => headers.get("address") ?? undefined;
-  const app = createRoutes(ca.certificateAuthority, { addressOf });
+  const app = createRoutes(ca.certificateAuthority, (request) => ({
+    address: addressOf(request),
+  }));
   await requireFairPlaces(async (address, headers) =>
     app.fetch(new Request(`${origin}/bundle.json`, { headers: { address, ...headers } })),
   );

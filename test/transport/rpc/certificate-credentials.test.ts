@@ -20,9 +20,9 @@ describe("in process", () =>
         const clock = () => new Date();
         const { certificateAuthority, log } = await startCa({ KEK, ...values }, { store, clock });
         const shown = new WeakMap<Request, HeldLeaf>();
-        const app = createRoutes(certificateAuthority, {
-          clientCertificateOf: (request) => shown.get(request)?.der,
-        });
+        const app = createRoutes(certificateAuthority, (request) => ({
+          clientCertificate: shown.get(request)?.der,
+        }));
         return {
           call: async (csr, leaf, headers = {}, metadata = {}) => {
             const request = requestOf(connectBinary, { csr, metadata }, headers);

@@ -84,12 +84,23 @@ describe("a gateway", () => {
   });
 
   test("forwards a client whose certificate it has verified", async () => {
-    const forwarded = forwardedValue((await issuedTo("foo:vm", {})).toString(), vm);
+    const shown = await issuedTo("foo:vm", {});
+    const forwarded = forwardedValue(shown.toString(), vm);
     service.takeAudits();
-    const certificate = await issuedTo(gateway, {}, { "x-forwarded-client-cert": forwarded });
+    const certificate = await issuedTo(
+      gateway,
+      {},
+      {
+        "x-forwarded-client-cert": forwarded,
+        "x-rampart-peer": "192.0.2.7",
+      },
+    );
     expect(certificate.subjectAltName).toBe(`URI:${vm}`);
     expect(service.takeAudits()[0]).toMatchObject({
       spiffeId: vm,
+      proof: "forwarded",
+      callerSerialNumber: shown.serialNumber.toLowerCase(),
+      forwardedPeer: "192.0.2.7",
       gateway: "spiffe://cluster.local/ns/istio-system/sa/rampart-gateway",
     });
   });

@@ -33,9 +33,9 @@ async function startChain(limitSeconds: number) {
   });
   await ca.found();
   const shown = new WeakMap<Request, Der>();
-  const app = createRoutes(ca.certificateAuthority, {
-    clientCertificateOf: (request) => shown.get(request),
-  });
+  const app = createRoutes(ca.certificateAuthority, (request) => ({
+    clientCertificate: shown.get(request),
+  }));
   async function call(validityDuration: bigint, leaf?: Der): Promise<Der | undefined> {
     const token = await mintAccountToken(key, issuer, "foo:bar", ca.now());
     const headers = leaf ? {} : { authorization: `Bearer ${token}` };
