@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { createServer, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
-import { pause } from "../src/foundation/pause.ts";
+import { pause } from "../src/foundation/work/pause.ts";
 import { type Edge, startEdge } from "./edge.ts";
 import { inspectHeap } from "./isolate-heap.ts";
 import { childProcesses } from "./process-cpu.ts";

@@ -1,5 +1,5 @@
 import * as z from "zod/mini";
-import { inEnglish } from "../src/foundation/zod-english.ts";
+import { inEnglish } from "../src/foundation/text/zod-english.ts";
 import { JsonText } from "./json-text.ts";
 import { NamespaceName, ObjectName } from "./kubernetes-names.ts";
 import type { TokenClaims } from "./service-account-token.ts";

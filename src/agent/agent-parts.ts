@@ -1,5 +1,5 @@
 import type { OperationLog } from "../foundation/event-log.ts";
-import { parseCertificates } from "../host/certificates.ts";
+import { parseCertificates } from "../host/files/certificates.ts";
 import type { AgentConfiguration } from "./configuration/configuration.ts";
 import {
   type CertificateCache,

@@ -2,7 +2,7 @@ import { ConfigurationError } from "../foundation/configuration-error.ts";
 import { messageOf } from "../foundation/errors.ts";
 import { SecretDiscoveryService } from "../gen/envoy/service/secret/v3/sds_pb.ts";
 import { SpiffeWorkloadAPI } from "../gen/spiffe/workload_pb.ts";
-import type { BundleFollower } from "../host/bundle-follower.ts";
+import type { BundleFollower } from "../host/bundle/bundle-follower.ts";
 import { type AgentParts, type AgentPorts, assembleParts } from "./agent-parts.ts";
 import type { AgentConfiguration } from "./configuration/configuration.ts";
 import type { Identities } from "./identity/identities.ts";

@@ -1,7 +1,7 @@
 import type { AuthorityStore, StoredRecord } from "../custody/authority-store.ts";
 import { recordKey } from "../custody/record-key.ts";
 import { CaError, messageOf } from "../foundation/errors.ts";
-import { createWaitingRoom, type WorkSharing } from "../foundation/shared-work.ts";
+import { createWaitingRoom, type WorkSharing } from "../foundation/work/shared-work.ts";
 import { addSeconds, later } from "../pki/x509/validity.ts";
 import type { EventLog } from "./audit-event.ts";
 import { type AuthorityView, viewAt } from "./authority-view.ts";

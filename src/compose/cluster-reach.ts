@@ -1,7 +1,7 @@
 import type { ClusterAccessTable } from "../config/cluster-access.ts";
 import { ConfigurationError } from "../foundation/configuration-error.ts";
 import { CaError } from "../foundation/errors.ts";
-import type { Fetching } from "../foundation/json-fetch.ts";
+import type { Fetching } from "../foundation/http/json-fetch.ts";
 import {
   type Credential,
   createKubernetesClient,

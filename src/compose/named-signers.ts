@@ -1,7 +1,7 @@
 import type { Authorities } from "../ca/authorities.ts";
 import type { NamedSigner } from "../ca/signers.ts";
 import type { SignerTable } from "../config/signer-table.ts";
-import { nameAllowList } from "../foundation/globs.ts";
+import { nameAllowList } from "../foundation/text/globs.ts";
 
 /** The signers of `SIGNERS` whose authorities this platform stores. */
 export function namedSigners(

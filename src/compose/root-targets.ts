@@ -1,6 +1,6 @@
 import type { Configuration } from "../config/configuration.ts";
 import type { RootTarget } from "../delivery/push-to-cluster.ts";
-import type { Fetching } from "../foundation/json-fetch.ts";
+import type { Fetching } from "../foundation/http/json-fetch.ts";
 import { usualConfigMap } from "../kubernetes/root-config-map.ts";
 import { clientOf } from "./cluster-reach.ts";
 

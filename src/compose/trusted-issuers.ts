@@ -11,14 +11,14 @@ import type { EventLog } from "../ca/audit-event.ts";
 import { createClaimedReach, createPodAuthorizer, type NodeReach } from "../ca/node-authorizer.ts";
 import type { Configuration } from "../config/configuration.ts";
 import type { IssuerTable, NodeReachSetting } from "../config/issuer-table.ts";
-import { nameAllowList } from "../foundation/globs.ts";
 import {
   createDocumentFetch,
   FetchError,
   type Fetching,
   type JsonFetch,
-} from "../foundation/json-fetch.ts";
-import { createWaitingRoom, type WorkSharing } from "../foundation/shared-work.ts";
+} from "../foundation/http/json-fetch.ts";
+import { nameAllowList } from "../foundation/text/globs.ts";
+import { createWaitingRoom, type WorkSharing } from "../foundation/work/shared-work.ts";
 import { type ClusterFailed, isBusy } from "../kubernetes/cluster-api.ts";
 import { createPodLookup } from "../kubernetes/pod-lookup.ts";
 import type { WatchPods } from "../kubernetes/pods.ts";

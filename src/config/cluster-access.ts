@@ -1,7 +1,7 @@
 import * as z from "zod/mini";
 import type { ReviewOrder } from "../authn/trusted-issuer.ts";
-import { baseUrl } from "../foundation/base-url.ts";
-import { bearerToken } from "../foundation/bearer-token.ts";
+import { baseUrl } from "../foundation/text/base-url.ts";
+import { bearerToken } from "../foundation/text/bearer-token.ts";
 import { configMapName } from "../kubernetes/root-config-map.ts";
 import { isCertificateBlocks } from "../pki/encoding/pem.ts";
 

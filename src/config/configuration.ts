@@ -1,8 +1,8 @@
 import * as z from "zod/mini";
 import { ConfigurationError } from "../foundation/configuration-error.ts";
-import { durationSeconds } from "../foundation/duration.ts";
-import { parsedText } from "../foundation/parsed-text.ts";
-import { inEnglish } from "../foundation/zod-english.ts";
+import { durationSeconds } from "../foundation/text/duration.ts";
+import { parsedText } from "../foundation/text/parsed-text.ts";
+import { inEnglish } from "../foundation/text/zod-english.ts";
 import type { Credential } from "../kubernetes/client.ts";
 import type { ConfiguredTaint } from "../pki/authority/configured-taint.ts";
 import type { PhaseLengths } from "../pki/authority/schedule.ts";

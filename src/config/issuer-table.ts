@@ -1,10 +1,10 @@
 import * as z from "zod/mini";
 import { type KeySet, parseKeySet } from "../authn/token/key-set.ts";
-import { isSafeToFetch } from "../foundation/base-url.ts";
-import { durationSeconds } from "../foundation/duration.ts";
-import { globs } from "../foundation/globs.ts";
-import { jsonText } from "../foundation/json-text.ts";
-import { parsedText, refuse } from "../foundation/parsed-text.ts";
+import { isSafeToFetch } from "../foundation/text/base-url.ts";
+import { durationSeconds } from "../foundation/text/duration.ts";
+import { globs } from "../foundation/text/globs.ts";
+import { jsonText } from "../foundation/text/json-text.ts";
+import { parsedText, refuse } from "../foundation/text/parsed-text.ts";
 import { parseServiceAccount, type ServiceAccount } from "../pki/spiffe-id.ts";
 import { isDnsName } from "../pki/x509/dns-name.ts";
 import { type ClusterAccessTable, clusterAccess } from "./cluster-access.ts";

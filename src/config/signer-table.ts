@@ -1,7 +1,7 @@
 import * as z from "zod/mini";
 import { servingSigner } from "../ca/serving-policy.ts";
-import { globs } from "../foundation/globs.ts";
-import { jsonText } from "../foundation/json-text.ts";
+import { globs } from "../foundation/text/globs.ts";
+import { jsonText } from "../foundation/text/json-text.ts";
 import type { AuthorityKey } from "../pki/authority/self-signed-authority.ts";
 
 /** One table of `SIGNERS`, checked. */

@@ -1,5 +1,5 @@
 import * as z from "zod/mini";
-import { jsonText } from "../foundation/json-text.ts";
+import { jsonText } from "../foundation/text/json-text.ts";
 import type { ConfiguredTaint } from "../pki/authority/configured-taint.ts";
 
 /** Sixteen characters are 64 bits: no two authorities of a mesh share them. */

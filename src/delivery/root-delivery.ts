@@ -1,6 +1,6 @@
 import { messageOf } from "../foundation/errors.ts";
 import type { OperationLog } from "../foundation/event-log.ts";
-import { FetchError } from "../foundation/json-fetch.ts";
+import { FetchError } from "../foundation/http/json-fetch.ts";
 import type { NumberedBundle } from "../pki/authority/trust-bundle.ts";
 
 /** How far the delivery of a bundle to a cluster has come. */

@@ -1,4 +1,4 @@
-import { type Pause, pause as systemPause } from "../foundation/pause.ts";
+import { type Pause, pause as systemPause } from "../foundation/work/pause.ts";
 
 /** Work that repeats, one run after the other. */
 export interface Recurrence {

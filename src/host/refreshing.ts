@@ -1,4 +1,4 @@
-import { type Backoff, backoffMilliseconds } from "../foundation/backoff.ts";
+import { type Backoff, backoffMilliseconds } from "../foundation/work/backoff.ts";
 
 const backoff: Backoff = { firstMilliseconds: 1_000, longestMilliseconds: 60_000 };
 

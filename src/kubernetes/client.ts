@@ -6,7 +6,7 @@ import {
   readJson,
   toFetchError,
   usualFetchTimeoutMilliseconds,
-} from "../foundation/json-fetch.ts";
+} from "../foundation/http/json-fetch.ts";
 
 /** One request to an API server: a GET, unless it says otherwise. */
 export interface KubernetesRequest {

@@ -1,5 +1,5 @@
 import { CaError } from "../foundation/errors.ts";
-import { AnswerTooLong, FetchError } from "../foundation/json-fetch.ts";
+import { AnswerTooLong, FetchError } from "../foundation/http/json-fetch.ts";
 import { addSeconds } from "../pki/x509/validity.ts";
 import type { KubernetesClient, KubernetesRequest, SendRequest } from "./client.ts";
 

@@ -1,7 +1,7 @@
 import * as z from "zod/mini";
-import { type Backoff, backoffMilliseconds } from "../foundation/backoff.ts";
-import { FetchError } from "../foundation/json-fetch.ts";
-import { type Pause, pause as systemPause } from "../foundation/pause.ts";
+import { FetchError } from "../foundation/http/json-fetch.ts";
+import { type Backoff, backoffMilliseconds } from "../foundation/work/backoff.ts";
+import { type Pause, pause as systemPause } from "../foundation/work/pause.ts";
 import type { KubernetesClient } from "./client.ts";
 import { type Listing, listPages } from "./list-pages.ts";
 

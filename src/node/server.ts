@@ -1,6 +1,6 @@
 import type { AddressInfo } from "node:net";
 import type { EventLog } from "../ca/audit-event.ts";
-import type { Pause } from "../foundation/pause.ts";
+import type { Pause } from "../foundation/work/pause.ts";
 import type { PeerProcesses } from "./observability/peer-processes.ts";
 
 /** The means that a program hands to its server. */

@@ -8,7 +8,7 @@ import type { PushLimits } from "../delivery/push-budget.ts";
 import { createRootPush } from "../delivery/root-push.ts";
 import { ConfigurationError } from "../foundation/configuration-error.ts";
 import { writeToConsole } from "../foundation/event-log.ts";
-import type { FetchTrusting } from "../foundation/json-fetch.ts";
+import type { FetchTrusting } from "../foundation/http/json-fetch.ts";
 import { webCryptoProvider } from "../pki/web-crypto-provider.ts";
 import { createMisconfiguredApp } from "../transport/http/misconfigured-app.ts";
 import { createRoutes } from "../transport/http/routes.ts";

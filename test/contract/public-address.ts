@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { isPublicAddress, isPublicHost } from "../../src/foundation/public-address.ts";
+import { isPublicAddress, isPublicHost } from "../../src/foundation/http/public-address.ts";
 
 const publicAddresses: readonly string[] = [
   "1.1.1.1",

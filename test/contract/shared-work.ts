@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { createWaitingRoom, type WorkSharing } from "../../src/foundation/shared-work.ts";
+import { createWaitingRoom, type WorkSharing } from "../../src/foundation/work/shared-work.ts";
 import { refusalOf } from "../testkit/refusal.ts";
 import { hangMilliseconds } from "../testkit/time/hang-limit.ts";
 

@@ -3,7 +3,7 @@ import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { rootTargets } from "../../src/compose/root-targets.ts";
 import type { PushLimits } from "../../src/delivery/push-budget.ts";
 import { createRootPush, type RootPush } from "../../src/delivery/root-push.ts";
-import { fetchTrusting } from "../../src/host/node-fetch.ts";
+import { fetchTrusting } from "../../src/host/http/node-fetch.ts";
 import { type RunningCa, startCa } from "../testkit/ca/running-ca.ts";
 import { configurationOf } from "../testkit/configuration.ts";
 import {

@@ -10,7 +10,7 @@ import {
   gatewayKeys,
   parseGatewayConfiguration,
 } from "../../src/node/gateway/gateway-configuration.ts";
-import { limitNames, limitsTable, usualLimits } from "../../src/node/http/limits.ts";
+import { limitNames, limitsTable, usualLimits } from "../../src/node/limits/limits.ts";
 import { parseServeConfiguration, serveKeys } from "../../src/node/serve/serve-configuration.ts";
 import { randomKek } from "../testkit/configuration.ts";
 

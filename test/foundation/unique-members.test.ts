@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { createJsonFetch } from "../../src/foundation/json-fetch.ts";
+import { createJsonFetch } from "../../src/foundation/http/json-fetch.ts";
 import { parseUniqueJson } from "../../src/foundation/unique-members.ts";
 
 /** Names that JSON writes without an escape. */

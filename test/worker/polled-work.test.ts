@@ -1,4 +1,4 @@
-import { pollForWork } from "../../src/foundation/polled-work.ts";
+import { pollForWork } from "../../src/foundation/work/polled-work.ts";
 import { describeSharedWork } from "../contract/shared-work.ts";
 
 describeSharedWork(pollForWork(() => new Date()));

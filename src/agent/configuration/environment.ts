@@ -1,8 +1,8 @@
 import * as z from "zod/mini";
 import { ConfigurationError } from "../../foundation/configuration-error.ts";
-import { durationMilliseconds } from "../../foundation/duration.ts";
-import { parsedText } from "../../foundation/parsed-text.ts";
-import { inEnglish } from "../../foundation/zod-english.ts";
+import { durationMilliseconds } from "../../foundation/text/duration.ts";
+import { parsedText } from "../../foundation/text/parsed-text.ts";
+import { inEnglish } from "../../foundation/text/zod-english.ts";
 import { parseTrustDomain, type TrustDomain } from "../../pki/spiffe-id.ts";
 
 /** The environment variables of a process. */

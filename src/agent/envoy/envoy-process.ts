@@ -1,10 +1,10 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { constants } from "node:os";
 import { setTimeout as sleep } from "node:timers/promises";
-import { backoffMilliseconds } from "../../foundation/backoff.ts";
 import { messageOf } from "../../foundation/errors.ts";
 import type { OperationLog } from "../../foundation/event-log.ts";
-import { fetchTrusting } from "../../host/node-fetch.ts";
+import { backoffMilliseconds } from "../../foundation/work/backoff.ts";
+import { fetchTrusting } from "../../host/http/node-fetch.ts";
 
 /** How often a crashed program is restarted. */
 export interface RestartBudget {

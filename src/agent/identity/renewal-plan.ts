@@ -1,4 +1,4 @@
-import { type Backoff, backoffMilliseconds } from "../../foundation/backoff.ts";
+import { type Backoff, backoffMilliseconds } from "../../foundation/work/backoff.ts";
 
 /** Renew a certificate when this share of its life is left, give or take the jitter. */
 export interface RenewalPolicy {

@@ -2,7 +2,7 @@ import { createCipheriv, createDecipheriv, randomBytes } from "node:crypto";
 import { mkdir, readFile } from "node:fs/promises";
 import { dirname } from "node:path";
 import { ConfigurationError } from "../../foundation/configuration-error.ts";
-import { replaceFile } from "../../host/atomic-file.ts";
+import { replaceFile } from "../../host/files/atomic-file.ts";
 import { parseBase64 } from "../../pki/encoding/base64.ts";
 import { concatBytes } from "../../pki/encoding/bytes.ts";
 

@@ -1,5 +1,5 @@
 import type { KeyObject, X509Certificate } from "node:crypto";
-import { parseCertificates } from "../../host/certificates.ts";
+import { parseCertificates } from "../../host/files/certificates.ts";
 import type { SpiffeId } from "../../pki/spiffe-id.ts";
 import { IssuanceError } from "../issuance/issuance-error.ts";
 

@@ -9,8 +9,8 @@ import {
   createGrpcTransport,
   createGrpcWebTransport,
 } from "@connectrpc/connect-node";
-import { parseCertificates } from "../../host/certificates.ts";
-import { readRootFile } from "../../host/root-file.ts";
+import { parseCertificates } from "../../host/files/certificates.ts";
+import { readRootFile } from "../../host/files/root-file.ts";
 import type { CaAddress } from "./ca-address.ts";
 
 /** The address of a CA, and the files that authenticate both sides. */

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { Code, ConnectError } from "@connectrpc/connect";
-import { type Backoff, backoffMilliseconds } from "../../foundation/backoff.ts";
+import { type Backoff, backoffMilliseconds } from "../../foundation/work/backoff.ts";
 
 const attempts = 5;
 const backoff: Backoff = {

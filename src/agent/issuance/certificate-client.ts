@@ -3,7 +3,7 @@ import { messageOf } from "../../foundation/errors.ts";
 import type { OperationLog } from "../../foundation/event-log.ts";
 import { OperatorError } from "../../foundation/operator-error.ts";
 import { IstioCertificateService } from "../../gen/istio/v1/auth/ca_pb.ts";
-import { readTokenFileIfAny } from "../../host/token-file.ts";
+import { readTokenFileIfAny } from "../../host/files/token-file.ts";
 import type { SpiffeId } from "../../pki/spiffe-id.ts";
 import { generateSubjectKey, type SubjectKeyKind } from "../identity/subject-key.ts";
 import { type Issuance, parseIssuance } from "../identity/x509-svid.ts";

@@ -4,7 +4,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { getCACertificates } from "node:tls";
 import { messageOf } from "../../foundation/errors.ts";
 import type { OperationLog } from "../../foundation/event-log.ts";
-import { parseCertificates } from "../../host/certificates.ts";
+import { parseCertificates } from "../../host/files/certificates.ts";
 import type { AgentMetrics } from "../status/metrics.ts";
 import type { FileResource } from "./file-resource.ts";
 import { FileWatch } from "./file-watch.ts";

@@ -3,8 +3,8 @@ import { chmod, mkdir, rm } from "node:fs/promises";
 import { connect, type Server } from "node:net";
 import { dirname } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { type Backoff, backoffMilliseconds } from "../../foundation/backoff.ts";
 import { ConfigurationError } from "../../foundation/configuration-error.ts";
+import { type Backoff, backoffMilliseconds } from "../../foundation/work/backoff.ts";
 
 const attempts = 5;
 const backoff: Backoff = { firstMilliseconds: 200, longestMilliseconds: 1_600 };

@@ -1,4 +1,4 @@
-import type { BundleFollower } from "../../host/bundle-follower.ts";
+import type { BundleFollower } from "../../host/bundle/bundle-follower.ts";
 import type { Identities } from "../identity/identities.ts";
 import type { IdentityStatus } from "../identity/refreshing-identity.ts";
 import type { TrustRoots } from "../trust/trust-roots.ts";

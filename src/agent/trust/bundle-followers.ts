@@ -1,7 +1,7 @@
 import type { OperationLog } from "../../foundation/event-log.ts";
-import { BundleFollower, type BundleFollowerOptions } from "../../host/bundle-follower.ts";
-import type { ClientTls } from "../../host/http-client.ts";
-import { readRootFile } from "../../host/root-file.ts";
+import { BundleFollower, type BundleFollowerOptions } from "../../host/bundle/bundle-follower.ts";
+import { readRootFile } from "../../host/files/root-file.ts";
+import type { ClientTls } from "../../host/http/http-client.ts";
 import type { AgentConfiguration } from "../configuration/configuration.ts";
 import { InterruptibleSleep } from "../identity/interruptible-sleep.ts";
 import type { CaChannel } from "../issuance/ca-channel.ts";

@@ -3,12 +3,12 @@ import {
   type DocumentFetch,
   FetchError,
   usualFetchTimeoutMilliseconds,
-} from "../../foundation/json-fetch.ts";
+} from "../../foundation/http/json-fetch.ts";
 import {
   createWaitingRoom,
   type WaitingRoom,
   type WorkSharing,
-} from "../../foundation/shared-work.ts";
+} from "../../foundation/work/shared-work.ts";
 import type { CryptoProvider } from "../../pki/crypto-provider.ts";
 import { addSeconds } from "../../pki/x509/validity.ts";
 import { discoverKeys } from "./discovery.ts";

@@ -2,8 +2,8 @@ import { discoverKeys, type KeySource } from "../../authn/token/discovery.ts";
 import { type KeySet, parseKeySet } from "../../authn/token/key-set.ts";
 import type { Configuration } from "../../config/configuration.ts";
 import type { IssuerTable } from "../../config/issuer-table.ts";
-import { createDocumentFetch, FetchError } from "../../foundation/json-fetch.ts";
-import { fetchTrusting } from "../../host/node-fetch.ts";
+import { createDocumentFetch, FetchError } from "../../foundation/http/json-fetch.ts";
+import { fetchTrusting } from "../../host/http/node-fetch.ts";
 import { formatTable } from "../terminal/table.ts";
 
 /** The state of one issuer. */

@@ -4,12 +4,12 @@ import { discoverKeys } from "../../authn/token/discovery.ts";
 import { candidatesIn, parseKeySet } from "../../authn/token/key-set.ts";
 import type { ReviewOrder } from "../../authn/trusted-issuer.ts";
 import { issuerTables } from "../../config/issuer-table.ts";
-import { isSafeToFetch } from "../../foundation/base-url.ts";
-import { type DocumentFetch, FetchError } from "../../foundation/json-fetch.ts";
+import { type DocumentFetch, FetchError } from "../../foundation/http/json-fetch.ts";
+import { isPublicHost } from "../../foundation/http/public-address.ts";
 import { OperatorError } from "../../foundation/operator-error.ts";
-import { isPublicHost } from "../../foundation/public-address.ts";
+import { isSafeToFetch } from "../../foundation/text/base-url.ts";
+import { inEnglish } from "../../foundation/text/zod-english.ts";
 import { parseUniqueJson } from "../../foundation/unique-members.ts";
-import { inEnglish } from "../../foundation/zod-english.ts";
 
 /** The documents of an issuer, as a cluster or its operator provides them. */
 export interface IssuerDocuments {

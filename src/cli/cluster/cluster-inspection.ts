@@ -1,9 +1,9 @@
 import { clientOf } from "../../compose/cluster-reach.ts";
 import type { Configuration } from "../../config/configuration.ts";
 import type { IssuerTable } from "../../config/issuer-table.ts";
-import { FetchError, parseJson } from "../../foundation/json-fetch.ts";
+import { FetchError, parseJson } from "../../foundation/http/json-fetch.ts";
 import { OperatorError } from "../../foundation/operator-error.ts";
-import { fetchTrusting } from "../../host/node-fetch.ts";
+import { fetchTrusting } from "../../host/http/node-fetch.ts";
 import type { SendRequest } from "../../kubernetes/client.ts";
 import { type ClusterRoots, listRoots } from "../../kubernetes/cluster-roots.ts";
 import { type HeldRoots, usualConfigMap } from "../../kubernetes/root-config-map.ts";

@@ -1,8 +1,8 @@
 import { Command, Option } from "commander";
 import type { ReviewOrder } from "../../authn/trusted-issuer.ts";
-import { createDocumentFetch } from "../../foundation/json-fetch.ts";
+import { createDocumentFetch } from "../../foundation/http/json-fetch.ts";
 import { OperatorError } from "../../foundation/operator-error.ts";
-import { fetchTrusting } from "../../host/node-fetch.ts";
+import { fetchTrusting } from "../../host/http/node-fetch.ts";
 import { currentBundle } from "../root/current-bundle.ts";
 import {
   type DeliveryReport,

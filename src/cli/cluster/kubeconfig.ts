@@ -5,11 +5,11 @@ import { dirname, join, resolve } from "node:path";
 import { promisify } from "node:util";
 import { parse } from "yaml";
 import * as z from "zod/mini";
-import { FetchError } from "../../foundation/json-fetch.ts";
+import { FetchError } from "../../foundation/http/json-fetch.ts";
 import { OperatorError } from "../../foundation/operator-error.ts";
-import { inEnglish } from "../../foundation/zod-english.ts";
-import { createHttpClient, parseTarget } from "../../host/http-client.ts";
-import { systemCode } from "../../host/system-code.ts";
+import { inEnglish } from "../../foundation/text/zod-english.ts";
+import { systemCode } from "../../host/files/system-code.ts";
+import { createHttpClient, parseTarget } from "../../host/http/http-client.ts";
 import { maximumPageOctets } from "../../kubernetes/list-pages.ts";
 import { childEnvironment } from "../terminal/child-environment.ts";
 

@@ -1,6 +1,6 @@
 import { open } from "node:fs/promises";
 import { OperatorError } from "../../foundation/operator-error.ts";
-import { systemCode } from "../../host/system-code.ts";
+import { systemCode } from "../../host/files/system-code.ts";
 import type { Source } from "./plugged-in-material.ts";
 
 /**

@@ -3,8 +3,8 @@ import { trustRoot } from "../../ca/adopt.ts";
 import type { Mint } from "../../ca/mint.ts";
 import type { OpenedStore } from "../../ca/opened-store.ts";
 import { recordTaint } from "../../ca/taint.ts";
-import { durationSeconds } from "../../foundation/duration.ts";
 import { OperatorError } from "../../foundation/operator-error.ts";
+import { durationSeconds } from "../../foundation/text/duration.ts";
 import {
   type AdditionalRoot,
   createAdditionalRoot,

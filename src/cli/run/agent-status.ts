@@ -1,7 +1,7 @@
 import type { AgentStatus } from "../../agent/status/agent-status.ts";
-import { readJson } from "../../foundation/json-fetch.ts";
+import { readJson } from "../../foundation/http/json-fetch.ts";
 import { OperatorError } from "../../foundation/operator-error.ts";
-import { fetchTrusting } from "../../host/node-fetch.ts";
+import { fetchTrusting } from "../../host/http/node-fetch.ts";
 
 const ask = fetchTrusting(undefined);
 

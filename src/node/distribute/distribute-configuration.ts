@@ -1,6 +1,6 @@
 import * as z from "zod/mini";
 import { parseForm } from "../../config/configuration.ts";
-import { baseUrl } from "../../foundation/base-url.ts";
+import { baseUrl } from "../../foundation/text/base-url.ts";
 import {
   type Environment,
   filePath,

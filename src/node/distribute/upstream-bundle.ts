@@ -1,8 +1,8 @@
 import type { OperationLog } from "../../foundation/event-log.ts";
-import { pause as pauseOnTimer } from "../../foundation/pause.ts";
-import { BundleFollower } from "../../host/bundle-follower.ts";
-import { readRootFile } from "../../host/root-file.ts";
-import type { SpiffeBundle } from "../../host/spiffe-bundle.ts";
+import { pause as pauseOnTimer } from "../../foundation/work/pause.ts";
+import { BundleFollower } from "../../host/bundle/bundle-follower.ts";
+import type { SpiffeBundle } from "../../host/bundle/spiffe-bundle.ts";
+import { readRootFile } from "../../host/files/root-file.ts";
 import type { NumberedBundle } from "../../pki/authority/trust-bundle.ts";
 import { toPem } from "../../pki/encoding/pem.ts";
 import { logFault } from "../observability/fault-log.ts";

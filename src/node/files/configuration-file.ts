@@ -2,7 +2,7 @@ import { readFile } from "node:fs/promises";
 import { parse, TomlDate, TomlError } from "smol-toml";
 import { credentialName } from "../../config/cluster-access.ts";
 import { ConfigurationError } from "../../foundation/configuration-error.ts";
-import { systemCode } from "../../host/system-code.ts";
+import { systemCode } from "../../host/files/system-code.ts";
 import { credentialFileName } from "./credential-file.ts";
 
 /** Keys whose values come from the environment and never from a file, because operators share files. */

@@ -1,7 +1,7 @@
 import { ConfigurationError } from "../../foundation/configuration-error.ts";
 import { messageOf } from "../../foundation/errors.ts";
-import { FetchError } from "../../foundation/json-fetch.ts";
-import { readTokenFile } from "../../host/token-file.ts";
+import { FetchError } from "../../foundation/http/json-fetch.ts";
+import { readTokenFile } from "../../host/files/token-file.ts";
 import type { Credential } from "../../kubernetes/client.ts";
 
 /** The key for the file of a credential: the credential's own name, and `_FILE`. */

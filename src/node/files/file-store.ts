@@ -10,8 +10,8 @@ import {
 } from "../../custody/authority-store.ts";
 import { recordKey } from "../../custody/record-key.ts";
 import { OperatorError } from "../../foundation/operator-error.ts";
-import { flushFolder, replaceFile } from "../../host/atomic-file.ts";
-import { systemCode } from "../../host/system-code.ts";
+import { flushFolder, replaceFile } from "../../host/files/atomic-file.ts";
+import { systemCode } from "../../host/files/system-code.ts";
 import { asOwner, giveToOwner, makeFolder, ownerOf } from "./store-owner.ts";
 
 /** More than any record has. A longer file is cut, and then does not open. */

@@ -1,6 +1,6 @@
 import * as z from "zod/mini";
-import { baseUrl } from "../../foundation/base-url.ts";
 import { ConfigurationError } from "../../foundation/configuration-error.ts";
+import { baseUrl } from "../../foundation/text/base-url.ts";
 import { configMapName, usualConfigMap } from "../../kubernetes/root-config-map.ts";
 
 /** The places of roots in a cluster, and the access to it. The only secret, a token, is in a file. */

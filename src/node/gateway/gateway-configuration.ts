@@ -1,7 +1,7 @@
 import * as z from "zod/mini";
 import { parseForm, trustDomainText } from "../../config/configuration.ts";
-import { baseUrl } from "../../foundation/base-url.ts";
 import { ConfigurationError } from "../../foundation/configuration-error.ts";
+import { baseUrl } from "../../foundation/text/base-url.ts";
 import type { TrustDomain } from "../../pki/spiffe-id.ts";
 import {
   type Environment,
@@ -10,8 +10,8 @@ import {
   rootPlacesOf,
 } from "../files/root-places.ts";
 import type { DiagnosticRpcs } from "../http/auxiliary-rpcs.ts";
-import type { Limits } from "../http/limits.ts";
 import type { ListenAddress } from "../http/listen-address.ts";
+import type { Limits } from "../limits/limits.ts";
 import {
   type CertificateFiles,
   certificateFilesOf,

@@ -7,8 +7,8 @@ import {
   IstioCertificateRequestSchema,
   IstioCertificateResponseSchema,
 } from "../../gen/istio/v1/auth/ca_pb.ts";
+import { readTokenFile } from "../../host/files/token-file.ts";
 import { createRefreshing } from "../../host/refreshing.ts";
-import { readTokenFile } from "../../host/token-file.ts";
 import { toPem } from "../../pki/encoding/pem.ts";
 import { renewalOf } from "../tls/own-certificate.ts";
 import type { ServingCertificate, ServingCertificateSource } from "../tls/serving-certificate.ts";

@@ -4,7 +4,7 @@ import { parseClientCertificate } from "../../authn/certificate/client-certifica
 import { forwardedHeader, forwardedValue } from "../../authn/certificate/forwarded-certificate.ts";
 import type { EventLog } from "../../ca/audit-event.ts";
 import { CaError, messageOf } from "../../foundation/errors.ts";
-import { FetchError } from "../../foundation/json-fetch.ts";
+import { FetchError } from "../../foundation/http/json-fetch.ts";
 import {
   IstioCertificateRequestSchema,
   IstioCertificateResponseSchema,

@@ -9,10 +9,10 @@ import {
 } from "../distribute/refreshing-roots.ts";
 import { followUpstreamBundle, type UpstreamBundle } from "../distribute/upstream-bundle.ts";
 import { type AuxiliaryRpcs, auxiliaryRpcs } from "../http/auxiliary-rpcs.ts";
-import { createGuard } from "../http/guard.ts";
 import { listenInPlaintext, listenWithTls } from "../http/listener.ts";
 import { createMonitoringRoutes } from "../http/monitoring-routes.ts";
 import type { Routes } from "../http/routes.ts";
+import { createGuard } from "../limits/guard.ts";
 import { logFault } from "../observability/fault-log.ts";
 import { createRegistry, createRpcMetrics } from "../observability/grpc-metrics.ts";
 import { addGuardGauges, countLimits } from "../observability/limit-metrics.ts";

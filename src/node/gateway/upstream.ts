@@ -1,10 +1,10 @@
 import { Code, ConnectError } from "@connectrpc/connect";
 import { codeFromHttpStatus, codeFromString } from "@connectrpc/connect/protocol-connect";
 import * as z from "zod/mini";
-import { jsonText } from "../../foundation/json-text.ts";
-import { createHttpClient, parseTarget } from "../../host/http-client.ts";
-import type { WholeAnswer } from "../../host/http-exchange.ts";
-import { readRootFile } from "../../host/root-file.ts";
+import { jsonText } from "../../foundation/text/json-text.ts";
+import { readRootFile } from "../../host/files/root-file.ts";
+import { createHttpClient, parseTarget } from "../../host/http/http-client.ts";
+import type { WholeAnswer } from "../../host/http/http-exchange.ts";
 import { createCertificatePath } from "../../transport/http/routes.ts";
 
 /** The CA to which a gateway forwards. */

@@ -1,5 +1,5 @@
 import { Code, ConnectError, type ConnectRouter } from "@connectrpc/connect";
-import { pause } from "../../foundation/pause.ts";
+import { pause } from "../../foundation/work/pause.ts";
 import {
   Health,
   HealthCheckResponse_ServingStatus as Status,

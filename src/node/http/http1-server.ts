@@ -1,12 +1,12 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import { createContextValues } from "@connectrpc/connect";
-import { headersOf } from "../../host/raw-headers.ts";
+import { headersOf } from "../../host/http/raw-headers.ts";
 import { isNativeGrpc } from "../../transport/http/fetch-handler.ts";
 import { type Peer, peerKey } from "../../transport/peer.ts";
-import type { Connection } from "./connections.ts";
-import type { Exchange } from "./exchanges.ts";
-import type { Guard } from "./guard.ts";
+import type { Connection } from "../limits/connections.ts";
+import type { Exchange } from "../limits/exchanges.ts";
+import type { Guard } from "../limits/guard.ts";
 import {
   anyOrigin,
   callerGone,

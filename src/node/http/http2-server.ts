@@ -6,11 +6,11 @@ import {
   type ServerHttp2Stream,
 } from "node:http2";
 import { createContextValues } from "@connectrpc/connect";
-import { headersOf } from "../../host/raw-headers.ts";
+import { headersOf } from "../../host/http/raw-headers.ts";
 import { type Peer, peerKey } from "../../transport/peer.ts";
-import type { Connection } from "./connections.ts";
-import type { Exchange } from "./exchanges.ts";
-import type { Guard } from "./guard.ts";
+import type { Connection } from "../limits/connections.ts";
+import type { Exchange } from "../limits/exchanges.ts";
+import type { Guard } from "../limits/guard.ts";
 import { logHttpFault } from "./http-exchange.ts";
 import {
   hangUpOf,

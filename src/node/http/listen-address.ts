@@ -1,6 +1,6 @@
 import type { AddressInfo } from "node:net";
 import type * as z from "zod/mini";
-import { parsedText } from "../../foundation/parsed-text.ts";
+import { parsedText } from "../../foundation/text/parsed-text.ts";
 
 /** The address on which a server listens. Without a host it is every address of the machine. */
 export interface ListenAddress {

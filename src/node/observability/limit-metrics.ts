@@ -1,6 +1,6 @@
 import { Counter, Gauge, type Registry } from "prom-client";
-import type { Guard } from "../http/guard.ts";
-import type { LimitReached } from "../http/limits.ts";
+import type { Guard } from "../limits/guard.ts";
+import type { LimitReached } from "../limits/limits.ts";
 
 /** Counts the connections and requests that a limit refuses or ends. */
 export function countLimits(registry: Registry): LimitReached {

@@ -5,7 +5,7 @@ import type { Configuration } from "../../config/configuration.ts";
 import type { PushLimits } from "../../delivery/push-budget.ts";
 import { latest, type PushOutcome } from "../../delivery/push-to-cluster.ts";
 import { createRootPush, type RootPush } from "../../delivery/root-push.ts";
-import { fetchTrusting } from "../../host/node-fetch.ts";
+import { fetchTrusting } from "../../host/http/node-fetch.ts";
 import { logFault } from "../observability/fault-log.ts";
 import type { ServerContext } from "../server.ts";
 

@@ -11,8 +11,8 @@ import { isDnsName } from "../../pki/x509/dns-name.ts";
 import { credentialFileName, credentialInFile } from "../files/credential-file.ts";
 import { filePath } from "../files/root-places.ts";
 import type { DiagnosticRpcs } from "../http/auxiliary-rpcs.ts";
-import { type Limits, limitsTable } from "../http/limits.ts";
 import { type ListenAddress, listenAddress } from "../http/listen-address.ts";
+import { type Limits, limitsTable } from "../limits/limits.ts";
 
 /** The files of a certificate and its key. Another program writes and replaces them. */
 export interface CertificateFiles {

@@ -1,7 +1,7 @@
 import type { AddressInfo } from "node:net";
 import type { EventLog } from "../../ca/audit-event.ts";
 import { messageOf } from "../../foundation/errors.ts";
-import type { Pause } from "../../foundation/pause.ts";
+import type { Pause } from "../../foundation/work/pause.ts";
 import { recur } from "../../host/recurrence.ts";
 import type { TlsListener } from "../http/listener.ts";
 import type { ServingCertificateSource } from "./serving-certificate.ts";

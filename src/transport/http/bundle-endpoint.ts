@@ -1,6 +1,6 @@
 import type { Context } from "hono";
 import type { AuthorityView } from "../../ca/authority-view.ts";
-import { parseWaitSeconds } from "../../foundation/prefer.ts";
+import { parseWaitSeconds } from "../../foundation/http/prefer.ts";
 import { toHex } from "../../pki/encoding/bytes.ts";
 import type { CertificateAuthority } from "../certificate-authority.ts";
 import type { LongPoll, LongPolls } from "./long-poll.ts";

@@ -1,10 +1,10 @@
 import type { JWK } from "jose";
 import { beforeAll, describe, expect, test } from "vitest";
 import { publishedKeys } from "../../../src/authn/token/issuer-keys.ts";
-import { isSafeToFetch } from "../../../src/foundation/base-url.ts";
-import { createDocumentFetch, type JsonFetch } from "../../../src/foundation/json-fetch.ts";
-import { createWaitingRoom } from "../../../src/foundation/shared-work.ts";
-import { fetchTrusting } from "../../../src/host/node-fetch.ts";
+import { createDocumentFetch, type JsonFetch } from "../../../src/foundation/http/json-fetch.ts";
+import { isSafeToFetch } from "../../../src/foundation/text/base-url.ts";
+import { createWaitingRoom } from "../../../src/foundation/work/shared-work.ts";
+import { fetchTrusting } from "../../../src/host/http/node-fetch.ts";
 import { sharePromises } from "../../../src/host/promise-sharing.ts";
 import { webCryptoProvider } from "../../../src/pki/web-crypto-provider.ts";
 import { createTokenKey } from "../../testkit/callers/tokens.ts";

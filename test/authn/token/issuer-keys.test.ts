@@ -10,9 +10,9 @@ import {
   maximumWaiting,
   publishedKeys,
 } from "../../../src/authn/token/issuer-keys.ts";
-import { createDocumentFetch, type FetchError } from "../../../src/foundation/json-fetch.ts";
-import { createWaitingRoom, type WaitingRoom } from "../../../src/foundation/shared-work.ts";
-import { fetchTrusting } from "../../../src/host/node-fetch.ts";
+import { createDocumentFetch, type FetchError } from "../../../src/foundation/http/json-fetch.ts";
+import { createWaitingRoom, type WaitingRoom } from "../../../src/foundation/work/shared-work.ts";
+import { fetchTrusting } from "../../../src/host/http/node-fetch.ts";
 import { sharePromises } from "../../../src/host/promise-sharing.ts";
 import { webCryptoProvider } from "../../../src/pki/web-crypto-provider.ts";
 import { createTokenKey } from "../../testkit/callers/tokens.ts";

@@ -10,7 +10,7 @@ import {
   type DocumentFetch,
   FetchError,
   type JsonFetch,
-} from "../../../src/foundation/json-fetch.ts";
+} from "../../../src/foundation/http/json-fetch.ts";
 import { OperatorError } from "../../../src/foundation/operator-error.ts";
 import { createTokenKey, jwksOf, type TokenKey } from "../../testkit/callers/tokens.ts";
 import { configurationOf } from "../../testkit/configuration.ts";

@@ -12,7 +12,7 @@ import { formatDeliveries, reportDelivery } from "../../../src/cli/root/delivery
 import { formatReach, rootReach } from "../../../src/cli/root/root-reach.ts";
 import { rootTargets } from "../../../src/compose/root-targets.ts";
 import { createRootPush } from "../../../src/delivery/root-push.ts";
-import { fetchTrusting } from "../../../src/host/node-fetch.ts";
+import { fetchTrusting } from "../../../src/host/http/node-fetch.ts";
 import type { NumberedBundle } from "../../../src/pki/authority/trust-bundle.ts";
 import { type RunningCa, startCa } from "../../testkit/ca/running-ca.ts";
 import { configurationOf } from "../../testkit/configuration.ts";

@@ -1,5 +1,5 @@
 import { X509Certificate } from "node:crypto";
-import { parseCertificates } from "../../../src/host/certificates.ts";
+import { parseCertificates } from "../../../src/host/files/certificates.ts";
 import { certificateBlocks, isCertificateBlocks, toPem } from "../../../src/pki/encoding/pem.ts";
 import { rootCertificates } from "../corpus/certificates.ts";
 import { mutateText } from "../mutation/text.ts";

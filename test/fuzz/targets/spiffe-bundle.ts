@@ -1,5 +1,5 @@
-import { FetchError } from "../../../src/foundation/json-fetch.ts";
-import { parseSpiffeBundle, type SpiffeBundle } from "../../../src/host/spiffe-bundle.ts";
+import { FetchError } from "../../../src/foundation/http/json-fetch.ts";
+import { parseSpiffeBundle, type SpiffeBundle } from "../../../src/host/bundle/spiffe-bundle.ts";
 import { toSpiffeBundle } from "../../../src/pki/authority/spiffe-bundle.ts";
 import { rootCertificates } from "../corpus/certificates.ts";
 import { mutateJson } from "../mutation/json.ts";

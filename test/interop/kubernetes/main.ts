@@ -16,7 +16,7 @@ import {
 } from "../../../src/cli/cluster/cluster-enrol.ts";
 import { readKubeconfig } from "../../../src/cli/cluster/kubeconfig.ts";
 import { CaError } from "../../../src/foundation/errors.ts";
-import { fetchTrusting } from "../../../src/host/node-fetch.ts";
+import { fetchTrusting } from "../../../src/host/http/node-fetch.ts";
 import { createKubernetesClient } from "../../../src/kubernetes/client.ts";
 import { podsKnownSeconds } from "../../../src/kubernetes/pod-lookup.ts";
 import { createPodWatch, podsTrustedSeconds } from "../../../src/kubernetes/pod-watch.ts";

@@ -8,7 +8,7 @@ import { parseAllDocuments } from "yaml";
 import { inspectClusters } from "../../../src/cli/cluster/cluster-inspection.ts";
 import { reportDelivery } from "../../../src/cli/root/delivery-report.ts";
 import { parseConfiguration } from "../../../src/config/configuration.ts";
-import { fetchTrusting } from "../../../src/host/node-fetch.ts";
+import { fetchTrusting } from "../../../src/host/http/node-fetch.ts";
 import { runGateway } from "../../../src/node/gateway/gateway.ts";
 import { parseGatewayConfiguration } from "../../../src/node/gateway/gateway-configuration.ts";
 import { randomKek } from "../../testkit/ca/running-ca.ts";

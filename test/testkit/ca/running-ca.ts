@@ -5,7 +5,7 @@ import type { Quotas } from "../../../src/ca/quotas.ts";
 import { rotateAll } from "../../../src/ca/rotate.ts";
 import { compose } from "../../../src/compose/composition.ts";
 import { parseConfiguration } from "../../../src/config/configuration.ts";
-import { fetchTrusting } from "../../../src/host/node-fetch.ts";
+import { fetchTrusting } from "../../../src/host/http/node-fetch.ts";
 import type { CryptoProvider } from "../../../src/pki/crypto-provider.ts";
 import { webCryptoProvider } from "../../../src/pki/web-crypto-provider.ts";
 import type { CertificateAuthority } from "../../../src/transport/certificate-authority.ts";

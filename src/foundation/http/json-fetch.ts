@@ -1,0 +1,152 @@
+import { parseUniqueJson } from "../unique-members.ts";
+
+/** A request without a good answer: it got none, another status, or no JSON within the bounds. */
+export class FetchError extends Error {
+  override readonly name = "FetchError";
+  /** The status of the answer, if the status is the fault. */
+  readonly status: number | undefined;
+
+  constructor(message: string, { status, ...options }: ErrorOptions & { status?: number } = {}) {
+    super(message, options);
+    this.status = status;
+  }
+}
+
+/** An answer with no other fault than its length: it does not show that the server is broken. */
+export class AnswerTooLong extends FetchError {
+  constructor() {
+    super("answered too much");
+  }
+}
+
+/** Fetches a JSON document from a server that is not trusted. @throws FetchError */
+export type JsonFetch = (url: string) => Promise<unknown>;
+
+/** `fetch`, as a platform offers it for servers that may be slow, broken or hostile. */
+export type Fetch = (url: string, init: RequestInit) => Promise<Response>;
+
+/** Where a request may go: to public addresses alone, for a URL that a stranger chose. */
+export type Reach = "anywhere" | "public";
+
+/**
+ * The platform's `fetch` for servers whose certificate leads to these roots (PEM), or to the system's.
+ * A platform from which no private address can be reached may ignore the reach, which is `anywhere` by
+ * default.
+ *
+ * @throws ConfigurationError where the platform cannot trust other roots than its own.
+ */
+export type FetchTrusting = (roots: string | undefined, reach?: Reach) => Fetch;
+
+/** How a platform fetches from issuers and API servers. */
+export interface Fetching {
+  readonly fetchTrusting: FetchTrusting;
+  /** How long one fetch may take, from the connection to the last byte; a default holds without it. */
+  readonly fetchTimeoutMilliseconds?: number | undefined;
+}
+
+/** Fetches JSON by who chose the URL: the operator (`anywhere`), or a stranger (`public`). */
+export type DocumentFetch = Readonly<Record<Reach, JsonFetch>>;
+
+export function createDocumentFetch({
+  fetchTrusting,
+  fetchTimeoutMilliseconds,
+}: Fetching): DocumentFetch {
+  const within = (reach: Reach): JsonFetch =>
+    createJsonFetch(fetchTrusting(undefined, reach), fetchTimeoutMilliseconds);
+  return { anywhere: within("anywhere"), public: within("public") };
+}
+
+export const usualFetchTimeoutMilliseconds = 5_000;
+
+const usualMaximumOctets = 256 * 1024;
+
+/**
+ * Whether an answer comes in pieces so small that reading it costs far more than its length. Octet by
+ * octet, an answer of 256 KiB takes a second of CPU, and in workerd a hundred mebibytes.
+ */
+export function isFragmented(pieces: number, octets: number): boolean {
+  return pieces > 256 + octets / 256;
+}
+
+/**
+ * Fetches JSON from a server that may hang, redirect, send without end, or answer something else. It
+ * follows no redirect, because the operator trusts the configured URL alone.
+ */
+export function createJsonFetch(
+  fetch: Fetch,
+  timeoutMilliseconds: number = usualFetchTimeoutMilliseconds,
+): JsonFetch {
+  return async (url) => {
+    const response = await fetchWithin(fetch, url, AbortSignal.timeout(timeoutMilliseconds));
+    if (response.status !== 200) {
+      await response.body?.cancel();
+      const { status } = response;
+      throw new FetchError(`answered with status ${status}`, { status });
+    }
+    return parseDocument(await readBounded(response, usualMaximumOctets));
+  };
+}
+
+/** The JSON of an answer, bounded. @throws FetchError */
+export async function readJson(
+  response: Response,
+  maximumOctets: number = usualMaximumOctets,
+): Promise<unknown> {
+  return parseJson(await readBounded(response, maximumOctets));
+}
+
+async function fetchWithin(fetch: Fetch, url: string, signal: AbortSignal): Promise<Response> {
+  try {
+    return await fetch(url, {
+      headers: { accept: "application/json, application/jwk-set+json" },
+      redirect: "manual",
+      cache: "no-store",
+      signal,
+    });
+  } catch (error) {
+    throw toFetchError(error, "did not answer");
+  }
+}
+
+/** The message of a foreign error may quote what was sent, so it stays in the cause. */
+export function toFetchError(error: unknown, message: string): FetchError {
+  return error instanceof FetchError ? error : new FetchError(message, { cause: error });
+}
+
+async function readBounded(response: Response, maximumOctets: number): Promise<string> {
+  const decoder = new TextDecoder("utf-8", { fatal: true });
+  let text = "";
+  let octets = 0;
+  let pieces = 0;
+  try {
+    for await (const chunk of response.body ?? []) {
+      octets += chunk.length;
+      if (octets > maximumOctets || isFragmented(++pieces, octets)) break;
+      text += decoder.decode(chunk, { stream: true });
+    }
+    text += decoder.decode();
+  } catch (error) {
+    throw new FetchError("broke off its answer, or answered no UTF-8", { cause: error });
+  }
+  if (octets > maximumOctets) throw new AnswerTooLong();
+  if (isFragmented(pieces, octets)) throw new FetchError("answered in too small pieces");
+  return text;
+}
+
+/** @throws FetchError */
+export function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch (error) {
+    throw new FetchError("did not answer JSON", { cause: error });
+  }
+}
+
+/** The document of an issuer, which may be hostile. @throws FetchError */
+function parseDocument(text: string): unknown {
+  try {
+    return parseUniqueJson(text);
+  } catch (error) {
+    throw new FetchError("did not answer JSON with one spelling", { cause: error });
+  }
+}

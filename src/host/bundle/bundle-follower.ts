@@ -1,0 +1,184 @@
+import { messageOf } from "../../foundation/errors.ts";
+import { FetchError } from "../../foundation/http/json-fetch.ts";
+import { parseWaitSeconds } from "../../foundation/http/prefer.ts";
+import { backoffMilliseconds } from "../../foundation/work/backoff.ts";
+import { type ClientTls, createHttpClient, parseTarget, type Target } from "../http/http-client.ts";
+import type { WholeAnswer } from "../http/http-exchange.ts";
+import { LongPollWait, pollBackoff } from "./long-poll-wait.ts";
+import { parseSpiffeBundle, type SpiffeBundle } from "./spiffe-bundle.ts";
+
+/** The result of one request to a bundle endpoint. */
+type PollResult = {
+  /** How long the endpoint said that it holds its answers, if it does. */
+  readonly grantedSeconds: number | undefined;
+} & (
+  | {
+      readonly outcome: "bundle";
+      readonly bundle: SpiffeBundle;
+      readonly etag: string | undefined;
+    }
+  | { readonly outcome: "not-modified" }
+);
+
+/** A bundle endpoint, and the callbacks for its bundles. */
+export interface BundleFollowerOptions {
+  readonly url: string;
+  /** Reads the TLS options before each request. */
+  readonly tlsOptions: () => Promise<ClientTls>;
+  /** @returns Whether the bundle is accepted. A refused bundle is requested again. */
+  readonly onBundle: (bundle: SpiffeBundle) => boolean;
+  readonly onConfirmed?: () => void;
+  /** Called after each request without a readable answer. */
+  readonly failed: (message: string) => void;
+  /** The longest time between two requests, whatever the bundle's hint is. */
+  readonly longestRefreshSeconds: number;
+  /** The longest time that the endpoint is asked to hold its answer. 0 asks for no wait. */
+  readonly longestWaitSeconds: number;
+  /** How long an answer may take beyond the time for which it is held; by default ten seconds. */
+  readonly timeoutMilliseconds?: number;
+  readonly clock: () => Date;
+  readonly random: () => number;
+  /** Waits for an instant of the clock, or until the signal aborts. */
+  readonly sleepUntil: (instant: Date, signal: AbortSignal) => Promise<void>;
+}
+
+const maximumOctets = 256 * 1024;
+const usualTimeoutMilliseconds = 10_000;
+const defaultRefreshSeconds = 300;
+
+/**
+ * Follows the bundle of a SPIFFE bundle endpoint. An endpoint that holds its answers until the bundle
+ * changes is asked without a pause. Any other is asked at the intervals of the bundle's refresh hint.
+ */
+export class BundleFollower {
+  readonly #options: BundleFollowerOptions;
+  readonly #target: Target;
+  readonly #wait: LongPollWait;
+  #etag: string | undefined;
+  #sequence: number | undefined;
+  #refreshSeconds = defaultRefreshSeconds;
+  #failures = 0;
+  /** The last time at which the bundle was known to be current. */
+  confirmedAt: Date | undefined;
+  lastError: string | undefined;
+
+  constructor(options: BundleFollowerOptions) {
+    this.#options = options;
+    this.#target = parseTarget(options.url);
+    this.#wait = new LongPollWait(options.longestWaitSeconds);
+  }
+
+  async run(signal: AbortSignal): Promise<void> {
+    while (!signal.aborted) {
+      const next = await this.#poll(signal);
+      await this.#options.sleepUntil(next, signal);
+    }
+  }
+
+  /** Makes one request. @returns The time of the next. */
+  async #poll(signal: AbortSignal): Promise<Date> {
+    const { clock, failed } = this.#options;
+    const startedAt = clock();
+    const before = this.#sequence;
+    const heldSeconds = (): number => (clock().getTime() - startedAt.getTime()) / 1000;
+    try {
+      const result = await this.#fetch(signal);
+      if (!this.#apply(result)) return this.#nextRetry();
+      this.#failures = 0;
+      this.lastError = undefined;
+      this.confirmedAt = clock();
+      return this.#nextPoll(result, heldSeconds(), this.#sequence !== before);
+    } catch (error) {
+      const isAnswer = error instanceof FetchError;
+      this.lastError = isAnswer ? `the bundle endpoint ${error.message}` : messageOf(error);
+      if (this.#mayBeHeld) this.#wait.cut(heldSeconds());
+      if (!signal.aborted) failed(this.lastError);
+      return this.#nextRetry();
+    }
+  }
+
+  #nextRetry(): Date {
+    const { clock, random, longestRefreshSeconds } = this.#options;
+    const pause = backoffMilliseconds(pollBackoff, ++this.#failures, random());
+    return new Date(clock().getTime() + Math.min(pause, longestRefreshSeconds * 1000));
+  }
+
+  #nextPoll({ grantedSeconds }: PollResult, heldSeconds: number, isChanged: boolean): Date {
+    const { clock, random, longestRefreshSeconds } = this.#options;
+    const now = clock();
+    // A tenth earlier or later, so that no two followers stay in step.
+    const seconds = Math.min(this.#refreshSeconds, longestRefreshSeconds) * (0.9 + 0.2 * random());
+    const refresh = new Date(now.getTime() + seconds * 1000);
+    if (grantedSeconds === undefined) return refresh;
+    const next = this.#wait.answered({ grantedSeconds, heldSeconds, isChanged }, random(), now);
+    return next < refresh ? next : refresh;
+  }
+
+  /** @returns Whether the result is accepted. */
+  #apply(result: PollResult): boolean {
+    if (result.outcome === "not-modified") {
+      this.#options.onConfirmed?.();
+      return true;
+    }
+    if (!this.#options.onBundle(result.bundle)) {
+      this.lastError = "the bundle endpoint answered with a bundle that was refused";
+      return false;
+    }
+    this.#etag = result.etag;
+    this.#sequence = result.bundle.sequence;
+    this.#refreshSeconds = result.bundle.refreshSeconds;
+    return true;
+  }
+
+  /** The tag for a conditional request. After a failure there is none, so that the endpoint answers at once. */
+  get #knownEtag(): string | undefined {
+    return this.#failures === 0 ? this.#etag : undefined;
+  }
+
+  get #mayBeHeld(): boolean {
+    return this.#knownEtag !== undefined && this.#wait.requestedSeconds > 0;
+  }
+
+  async #fetch(signal: AbortSignal): Promise<PollResult> {
+    const [knownEtag, { requestedSeconds }] = [this.#knownEtag, this.#wait];
+    const { status, headers, octets } = await this.#send(signal, {
+      accept: "application/json",
+      "accept-encoding": "identity",
+      "user-agent": "rampart",
+      ...(knownEtag && { "if-none-match": knownEtag }),
+      ...(requestedSeconds > 0 && { prefer: `wait=${requestedSeconds}` }),
+    });
+    const { etag, "preference-applied": applied } = headers;
+    // Without a tag the endpoint cannot tell whether the bundle has changed.
+    const mayHold = requestedSeconds > 0 && etag !== undefined;
+    const grantedSeconds =
+      mayHold && typeof applied === "string" ? parseWaitSeconds(applied) : undefined;
+    if (status === 304 && knownEtag !== undefined)
+      return { outcome: "not-modified", grantedSeconds };
+    if (status !== 200) throw new FetchError(`answered with status ${status}`, { status });
+    const bundle = parseSpiffeBundle(textOf(octets));
+    return { outcome: "bundle", bundle, etag, grantedSeconds };
+  }
+
+  /** Each request gets a connection of its own: they are rare, and the TLS options may have changed. */
+  async #send(signal: AbortSignal, headers: Record<string, string>): Promise<WholeAnswer> {
+    const { tlsOptions, timeoutMilliseconds = usualTimeoutMilliseconds } = this.#options;
+    const heldMilliseconds = this.#mayBeHeld ? 1000 * this.#wait.expectedSeconds : 0;
+    const client = createHttpClient(await tlsOptions(), 1);
+    try {
+      const request = { target: this.#target, method: "GET", headers, signal };
+      const limits = { timeoutMilliseconds: timeoutMilliseconds + heldMilliseconds };
+      return await client.send({ ...request, ...limits }, maximumOctets);
+    } finally {
+      client.close();
+    }
+  }
+}
+
+function textOf(octets: Uint8Array): string {
+  try {
+    return new TextDecoder("utf-8", { fatal: true }).decode(octets);
+  } catch (error) {
+    throw new FetchError("did not answer UTF-8", { cause: error });
+  }
+}

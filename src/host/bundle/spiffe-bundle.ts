@@ -1,0 +1,50 @@
+import type { X509Certificate } from "node:crypto";
+import * as z from "zod/mini";
+import { FetchError, parseJson } from "../../foundation/http/json-fetch.ts";
+import { parseCertificate } from "../files/certificates.ts";
+
+/** The X.509 part of a SPIFFE bundle. */
+export interface SpiffeBundle {
+  /** 0 if the bundle has none: the standard recommends a sequence and does not demand it. */
+  readonly sequence: number;
+  /** The refresh hint, or the standard's five minutes if the bundle has none. */
+  readonly refreshSeconds: number;
+  /** May be empty: then the standard withdraws the trust domain. */
+  readonly roots: readonly X509Certificate[];
+}
+
+const longestRefreshSeconds = 24 * 3600;
+
+const count = z.int().check(z.nonnegative());
+const keyForm = z.object({ use: z.optional(z.string()), x5c: z.optional(z.unknown()) });
+const form = z.object({
+  keys: z.array(keyForm).check(z.maxLength(100)),
+  spiffe_sequence: z._default(count, 0),
+  spiffe_refresh_hint: z._default(count, 300),
+});
+const x5cForm = z.tuple([z.string()]);
+
+/**
+ * Parses a SPIFFE bundle (SPIFFE Trust Domain and Bundle §4). As the standard demands, it ignores keys of
+ * another use, and X.509 keys without a certificate.
+ *
+ * @throws FetchError for an invalid bundle, and for one with a certificate that is not a CA's.
+ */
+export function parseSpiffeBundle(text: string): SpiffeBundle {
+  const parsed = form.safeParse(parseJson(text));
+  if (!parsed.success) throw new FetchError("did not answer a SPIFFE bundle");
+  const { keys, spiffe_sequence: sequence, spiffe_refresh_hint: hint } = parsed.data;
+  const entries = keys.filter(({ use, x5c }) => use === "x509-svid" && x5c !== undefined);
+  return {
+    sequence,
+    refreshSeconds: Math.min(longestRefreshSeconds, Math.max(1, hint)),
+    roots: entries.map(({ x5c }) => parseRoot(x5c)),
+  };
+}
+
+function parseRoot(x5c: unknown): X509Certificate {
+  const { data: [base64] = [] } = x5cForm.safeParse(x5c);
+  const root = base64 === undefined ? undefined : parseCertificate(base64);
+  if (root?.ca) return root;
+  throw new FetchError("answered a bundle with something else than a CA's certificate");
+}

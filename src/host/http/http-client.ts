@@ -1,0 +1,122 @@
+import {
+  type ClientRequest,
+  Agent as HttpAgent,
+  request as httpRequest,
+  type IncomingMessage,
+} from "node:http";
+import { Agent as HttpsAgent, request as httpsRequest } from "node:https";
+import { isIP } from "node:net";
+import type { SecureContextOptions } from "node:tls";
+import { urlToHttpOptions } from "node:url";
+import type { Reach } from "../../foundation/http/json-fetch.ts";
+import { isPublicAddress } from "../../foundation/http/public-address.ts";
+import { systemCode } from "../files/system-code.ts";
+import {
+  type AnswerReader,
+  type ExchangeOptions,
+  exchange,
+  notAnswered,
+  readHead,
+  readWhole,
+  type WholeAnswer,
+} from "./http-exchange.ts";
+import { createPrivateAddressError, createPublicLookup } from "./public-lookup.ts";
+
+/** Options of TLS: roots instead of the system's, a client certificate, another server name. */
+export type ClientTls = SecureContextOptions & { readonly servername?: string };
+
+/** The URL of requests. A caller parses it once for all of them. */
+export type Target = Readonly<ReturnType<typeof urlToHttpOptions>>;
+
+/** A request with its whole body. */
+export interface OutgoingRequest extends ExchangeOptions {
+  readonly target: Target;
+  readonly method: string;
+  readonly headers: Readonly<Record<string, string>>;
+}
+
+/**
+ * A client for servers that may be slow, broken or hostile. It follows no redirect, decompresses no
+ * answer, and reuses connections. When a reused connection turns out to be closed, it repeats the
+ * request, so every request must be safe to repeat.
+ */
+export interface HttpClient {
+  /** The whole answer. @throws FetchError, or the reason of the signal. */
+  readonly send: (request: OutgoingRequest, maximumOctets: number) => Promise<WholeAnswer>;
+  /**
+   * The head of an answer. The caller must read or destroy the body, which only the signal ends.
+   *
+   * @throws FetchError, or the reason of the signal.
+   */
+  readonly open: (request: OutgoingRequest) => Promise<IncomingMessage>;
+  readonly close: () => void;
+}
+
+const pooling = {
+  keepAlive: true,
+  /** The interval at which TCP probes an idle connection. */
+  keepAliveMsecs: 15_000,
+  maxFreeSockets: 32,
+  timeout: 60_000,
+};
+
+/** @throws TypeError for an invalid URL. */
+export function parseTarget(url: string): Target {
+  return urlToHttpOptions(new URL(url));
+}
+
+/**
+ * @param maximumConnections The most to one server. Further requests wait, within their timeout.
+ * @param reach `public` refuses private addresses, whether a URL or DNS names them.
+ */
+export function createHttpClient(
+  tls: ClientTls,
+  maximumConnections: number,
+  reach: Reach = "anywhere",
+): HttpClient {
+  const lookup = reach === "public" ? { lookup: createPublicLookup() } : {};
+  const settings = { ...pooling, maxSockets: maximumConnections, ...lookup };
+  const plain = new HttpAgent(settings);
+  const secure = new HttpsAgent({ ...settings, minVersion: "TLSv1.2", ...tls });
+  const begin = ({ target, method, headers }: OutgoingRequest): ClientRequest => {
+    const { protocol, hostname, port, path } = target;
+    return protocol === "http:"
+      ? httpRequest({ agent: plain, hostname, port, path, method, headers })
+      : httpsRequest({ agent: secure, hostname, port, path, method, headers });
+  };
+
+  async function perform<Answer>(
+    outgoing: OutgoingRequest,
+    read: AnswerReader<Answer>,
+  ): Promise<Answer> {
+    if (reach === "public") requirePublicLiteral(outgoing.target);
+    const first = begin(outgoing);
+    try {
+      return await exchange(first, outgoing, read);
+    } catch (error) {
+      if (!wasClosed(first, error)) throw error;
+      return exchange(begin(outgoing), outgoing, read);
+    }
+  }
+
+  return {
+    send: (outgoing, maximumOctets) => perform(outgoing, readWhole(maximumOctets)),
+    open: (outgoing) => perform(outgoing, readHead),
+    close: () => {
+      plain.destroy();
+      secure.destroy();
+    },
+  };
+}
+
+/** No lookup sees an address that stands in the URL itself. @throws FetchError */
+function requirePublicLiteral({ hostname }: Target): void {
+  if (isIP(hostname ?? "") === 0 || isPublicAddress(hostname ?? "")) return;
+  throw notAnswered(createPrivateAddressError());
+}
+
+/** A server may close an idle connection at the moment at which the client reuses it. */
+function wasClosed({ reusedSocket }: ClientRequest, error: unknown): boolean {
+  const code = error instanceof Error ? systemCode(error.cause) : undefined;
+  return reusedSocket && (code === "ECONNRESET" || code === "EPIPE");
+}

@@ -1,0 +1,124 @@
+import type { ClientRequest, IncomingHttpHeaders, IncomingMessage } from "node:http";
+import { AnswerTooLong, FetchError, isFragmented } from "../../foundation/http/json-fetch.ts";
+import { systemCode } from "../files/system-code.ts";
+
+/** The body of a request, and the limits of its exchange. */
+export interface ExchangeOptions {
+  readonly body?: string | Uint8Array | undefined;
+  /** Ends the exchange, which then rejects with the reason of the signal. */
+  readonly signal?: AbortSignal | undefined;
+  /** From the connection to the last octet, or to the head where the caller reads the body itself. */
+  readonly timeoutMilliseconds?: number | undefined;
+}
+
+/** A whole answer, of any status. */
+export interface WholeAnswer {
+  readonly status: number;
+  readonly headers: IncomingHttpHeaders;
+  readonly octets: Uint8Array;
+}
+
+/** Reads an answer once its head has arrived, and settles the exchange. */
+export type AnswerReader<Answer> = (
+  response: IncomingMessage,
+  done: (answer: Answer) => void,
+  fail: (error: FetchError) => void,
+) => void;
+
+const usualTimeoutMilliseconds = 30_000;
+
+/** A server may send interim answers (RFC 9110 §15.2). Endless ones would occupy the event loop. */
+const maximumInterimAnswers = 16;
+
+/**
+ * Sends a request and reads its answer. Whatever the server does, the exchange settles in time, and a
+ * failure closes the connection.
+ *
+ * @throws FetchError, or the reason of the signal. Only a failure before the answer has a cause.
+ */
+export function exchange<Answer>(
+  request: ClientRequest,
+  { body, signal, timeoutMilliseconds = usualTimeoutMilliseconds }: ExchangeOptions,
+  read: AnswerReader<Answer>,
+): Promise<Answer> {
+  return new Promise((resolve, reject) => {
+    let isSettled = false;
+    let isAnswered = false;
+    let interimAnswers = 0;
+    const settle = (): void => {
+      isSettled = true;
+      clearTimeout(timer);
+    };
+    const done = (answer: Answer): void => {
+      settle();
+      resolve(answer);
+    };
+    const fail = (error: unknown): void => {
+      // This also ends a body that the caller still reads.
+      request.destroy();
+      if (isSettled) return;
+      settle();
+      reject(error);
+    };
+    const abandon = (): void => fail(signal?.reason);
+    const timer = setTimeout(
+      () => fail(new FetchError("did not answer in time")),
+      timeoutMilliseconds,
+    );
+    request.on("information", () => {
+      if (++interimAnswers > maximumInterimAnswers)
+        fail(new FetchError("sent interim answers without end"));
+    });
+    request.on("response", (response) => {
+      isAnswered = true;
+      if (isEncoded(response))
+        fail(new FetchError("answered in an encoding that was not requested"));
+      else read(response, done, fail);
+    });
+    request.on("error", (error) => fail(isAnswered ? brokenOff() : notAnswered(error)));
+    request.on("close", () => {
+      signal?.removeEventListener("abort", abandon);
+      // Node reports no error when a server switches protocols, for one.
+      if (!isSettled) fail(new FetchError("closed without an answer"));
+    });
+    signal?.addEventListener("abort", abandon);
+    if (signal?.aborted) abandon();
+    else request.end(body);
+  });
+}
+
+/** The code suffices. A message may quote names from a certificate, which anybody can choose. */
+export function notAnswered(cause: unknown): FetchError {
+  return new FetchError(`did not answer (${systemCode(cause) ?? "no reason given"})`, { cause });
+}
+
+const brokenOff = (): FetchError => new FetchError("broke off its answer");
+
+/** A few compressed octets can stand for any number, so this client decompresses nothing. */
+function isEncoded({ headers }: IncomingMessage): boolean {
+  return (headers["content-encoding"] ?? "identity") !== "identity";
+}
+
+/** Reads an answer to its end. */
+export function readWhole(maximumOctets: number): AnswerReader<WholeAnswer> {
+  return (response, done, fail) => {
+    const chunks: Buffer[] = [];
+    let length = 0;
+    response.on("data", (chunk: Buffer) => {
+      chunks.push(chunk);
+      length += chunk.length;
+      if (length > maximumOctets) fail(new AnswerTooLong());
+      if (isFragmented(chunks.length, length)) {
+        fail(new FetchError("answered in too small pieces"));
+      }
+    });
+    response.on("error", () => fail(brokenOff()));
+    response.on("end", () => {
+      const octets = chunks.length === 1 && chunks[0] ? chunks[0] : Buffer.concat(chunks);
+      done({ status: response.statusCode ?? 0, headers: response.headers, octets });
+    });
+  };
+}
+
+/** Leaves the body to the caller. */
+export const readHead: AnswerReader<IncomingMessage> = (response, done) => done(response);

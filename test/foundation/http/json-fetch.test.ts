@@ -1,0 +1,122 @@
+import type { OutgoingHttpHeaders, RequestListener, ServerResponse } from "node:http";
+import { describe, expect, test } from "vitest";
+import { createJsonFetch, FetchError } from "../../../src/foundation/http/json-fetch.ts";
+import { fetchTrusting } from "../../../src/host/http/node-fetch.ts";
+import { startLoopbackServer } from "../../testkit/network/loopback-server.ts";
+import { hangMilliseconds } from "../../testkit/time/hang-limit.ts";
+
+const fetchJson = createJsonFetch(fetchTrusting(undefined), hangMilliseconds);
+
+const answering =
+  (status: number, body: string | Uint8Array, headers: OutgoingHttpHeaders = {}) =>
+  (_: unknown, response: ServerResponse) => {
+    response.writeHead(status, headers).end(body);
+  };
+
+const sendForever = (response: ServerResponse, chunk: string): void => {
+  const more = (): void => {
+    while (!response.destroyed && response.write(chunk));
+    response.once("drain", more);
+  };
+  more();
+};
+
+const cutOff = (response: ServerResponse, headers: OutgoingHttpHeaders): void => {
+  response.writeHead(200, headers).write("{}", () => response.destroy());
+};
+
+const drip = (response: ServerResponse): void => {
+  const timer = setInterval(() => response.write(" "), 50);
+  response.once("close", () => clearInterval(timer));
+};
+
+async function fetchFrom(listener: RequestListener, path = "/"): Promise<unknown> {
+  const { origin } = await startLoopbackServer(listener);
+  return fetchJson(`${origin}${path}`);
+}
+
+describe("a JSON document", () => {
+  test("is fetched whatever its content type", async () => {
+    expect(await fetchFrom(answering(200, '{"a":1}'))).toEqual({ a: 1 });
+    const html = { "content-type": "text/html" };
+    expect(await fetchFrom(answering(200, "[1]", html))).toEqual([1]);
+  });
+
+  test("is fetched in pieces that cut a character in two", async () => {
+    const octets = new TextEncoder().encode('{"a":"é"}');
+    const json = await fetchFrom((_, response) => {
+      response.write(octets.subarray(0, 7), () => response.end(octets.subarray(7)));
+    });
+    expect(json).toEqual({ a: "é" });
+  });
+
+  test("is fetched up to 256 KiB", async () => {
+    const text = JSON.stringify("a".repeat(256 * 1024 - 2));
+    expect(await fetchFrom(answering(200, text))).toHaveLength(256 * 1024 - 2);
+  });
+});
+
+describe("refuses an answer", () => {
+  const refused: readonly [string, RequestListener][] = [
+    ["with status 500", answering(500, '{"a":1}')],
+    ["with status 404", answering(404, '{"a":1}')],
+    ["with status 204", answering(204, "")],
+    ["with status 203", answering(203, '{"a":1}')],
+    ["that is empty", answering(200, "")],
+    ["that is HTML", answering(200, "<html></html>")],
+    ["that ends early", answering(200, '{"a":')],
+    ["that is not UTF-8", answering(200, new Uint8Array([0x22, 0xff, 0x22]))],
+    ["with half a character after it", answering(200, new Uint8Array([0x31, 0xe2]))],
+    ["one octet too long", answering(200, `"${"a".repeat(256 * 1024 - 1)}"`)],
+    ["of 10 MB", answering(200, `"${"a".repeat(10_000_000)}"`)],
+    ["that never ends", (_, response) => sendForever(response, " ".repeat(65_536))],
+    [
+      "that announces more than it sends",
+      (_, response) => cutOff(response, { "content-length": 9 }),
+    ],
+    ["that is cut off", (_, response) => cutOff(response, {})],
+    [
+      "that comes octet by octet",
+      (_, response) => {
+        for (let octet = 0; octet < 400; octet++) response.write("1");
+        response.end();
+      },
+    ],
+    ["that is no answer", (request) => void request.socket.destroy()],
+    [
+      "that is compressed though nobody asked",
+      answering(200, "{}", { "content-encoding": "gzip" }),
+    ],
+  ];
+
+  test.each(refused)("%s", async (_, listener) => {
+    await expect(fetchFrom(listener)).rejects.toBeInstanceOf(FetchError);
+  });
+
+  test.each([301, 302, 303, 307, 308])("that redirects elsewhere with %i", async (status) => {
+    const { origin, requests } = await startLoopbackServer(answering(200, '{"a":1}'));
+    const redirect = answering(status, "", { location: `${origin}/elsewhere` });
+    await expect(fetchFrom(redirect)).rejects.toBeInstanceOf(FetchError);
+    expect(requests).toEqual([]);
+  });
+
+  test("of nobody", async () => {
+    await expect(fetchJson("http://127.0.0.1:1/")).rejects.toBeInstanceOf(FetchError);
+  });
+
+  test("that does not come in time: no headers, no end, one octet at a time", async () => {
+    const hanging: RequestListener[] = [
+      () => {},
+      (_, response) => void response.write("{"),
+      (_, response) => drip(response),
+    ];
+    const hasty = createJsonFetch(fetchTrusting(undefined), 50);
+    const servers = await Promise.all(hanging.map(startLoopbackServer));
+    const outcomes = await Promise.allSettled(servers.map(({ origin }) => hasty(origin)));
+    expect(outcomes.map((outcome) => outcome.status === "rejected" && outcome.reason)).toEqual([
+      expect.any(FetchError),
+      expect.any(FetchError),
+      expect.any(FetchError),
+    ]);
+  });
+});

@@ -1,4 +1,0 @@
-import { pollForWork } from "../../src/foundation/polled-work.ts";
-import { describeSharedWork } from "../contract/shared-work.ts";
-
-describeSharedWork(pollForWork(() => new Date()));

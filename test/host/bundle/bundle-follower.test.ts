@@ -1,0 +1,208 @@
+import type { IncomingMessage, ServerResponse } from "node:http";
+import { gzipSync } from "node:zlib";
+import { expect, onTestFinished, test } from "vitest";
+import { pause } from "../../../src/foundation/work/pause.ts";
+import {
+  BundleFollower,
+  type BundleFollowerOptions,
+} from "../../../src/host/bundle/bundle-follower.ts";
+import { addSeconds } from "../../../src/pki/x509/validity.ts";
+import { createTestAuthority } from "../../testkit/agent/test-authority.ts";
+import { startLoopbackServer } from "../../testkit/network/loopback-server.ts";
+import { hangMilliseconds } from "../../testkit/time/hang-limit.ts";
+
+const root = await createTestAuthority();
+const keys = [{ use: "x509-svid", kty: "EC", x5c: [root.certificate.raw.toString("base64")] }];
+const bundle = (sequence: number): string =>
+  JSON.stringify({ keys, spiffe_sequence: sequence, spiffe_refresh_hint: 1 });
+
+/** The time by the clock of the followers. */
+let now = new Date("2026-11-21T12:00:00Z");
+
+type Answer = (request: IncomingMessage, response: ServerResponse) => void;
+
+const follow = (...answers: Answer[]) => followWith({ longestRefreshSeconds: 0.01 }, ...answers);
+
+/** Follows a server that answers with each of these in turn, and then always with the last. */
+async function followWith(options: Partial<BundleFollowerOptions>, ...answers: Answer[]) {
+  let count = 0;
+  const server = await startLoopbackServer((request, response) => {
+    answers[Math.min(count++, answers.length - 1)]?.(request, response);
+  });
+  const outcomes: string[] = [];
+  let wake = (): void => undefined;
+  const record = (what: string): void => {
+    outcomes.push(what);
+    wake();
+  };
+  const follower = new BundleFollower({
+    url: `${server.origin}/bundle.json`,
+    tlsOptions: async () => ({}),
+    onBundle: ({ sequence }) => {
+      record(`bundle ${sequence}`);
+      return sequence > 0;
+    },
+    onConfirmed: () => record("confirmed"),
+    longestRefreshSeconds: 300,
+    longestWaitSeconds: 300,
+    timeoutMilliseconds: hangMilliseconds,
+    clock: () => now,
+    random: () => 1,
+    sleepUntil: (instant, signal) => pause(instant.getTime() - now.getTime(), signal),
+    failed: () => record("failed"),
+    ...options,
+  });
+  const ending = new AbortController();
+  const running = follower.run(ending.signal);
+  onTestFinished(async () => {
+    ending.abort();
+    await running;
+  });
+  const until = async (times: number): Promise<readonly string[]> => {
+    while (outcomes.length < times) {
+      await new Promise<void>((resolve) => {
+        wake = resolve;
+      });
+    }
+    return outcomes.slice(0, times);
+  };
+  return { follower, until };
+}
+
+const ok =
+  (text: string, etag = '"1"'): Answer =>
+  (request, response) => {
+    const isKnown = request.headers["if-none-match"] === etag;
+    response.writeHead(isKnown ? 304 : 200, { etag }).end(isKnown ? "" : text);
+  };
+
+test("makes conditional requests after the first", async () => {
+  const { until, follower } = await follow(ok(bundle(1)), ok(bundle(1)), ok(bundle(2), '"2"'));
+  expect(await until(3)).toEqual(["bundle 1", "confirmed", "bundle 2"]);
+  expect(follower.confirmedAt).toBeInstanceOf(Date);
+});
+
+const switched = "HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: x\r\n\r\n";
+
+const encoded = (response: ServerResponse): void => {
+  response.writeHead(200, { "content-encoding": "gzip" }).end(gzipSync(bundle(1)));
+};
+
+test.each<[string, Answer]>([
+  ["an error", (_q, r) => void r.writeHead(503).end()],
+  ["a redirect", (_q, r) => void r.writeHead(302, { location: "http://evil.test/" }).end()],
+  ["garbage", ok("<html>")],
+  ["no answer", (_q, r) => void r.destroy()],
+  ["another protocol", (_q, r) => void r.socket?.end(switched)],
+  ["too much", (_q, r) => void r.end(Buffer.alloc(2 << 20, " "))],
+  ["what is not UTF-8", (_q, r) => void r.end(Uint8Array.of(0x22, 0xff, 0x22))],
+  ["a bundle that it has encoded", (_q, r) => encoded(r)],
+  ["that an unknown bundle has not changed", (_q, r) => void r.writeHead(304).end()],
+])("survives %s, logs it, and asks again", async (_name, answer) => {
+  const { until } = await follow(answer, ok(bundle(1)));
+  expect(await until(2)).toEqual(["failed", "bundle 1"]);
+});
+
+/** A bundle with a refresh hint of five minutes. */
+const lasting = (sequence: number): string => bundle(sequence).replace('hint":1', 'hint":300');
+
+/** The headers of a request. */
+interface RequestHeaders {
+  readonly tag: string | undefined;
+  readonly prefer: unknown;
+}
+
+/** Grants a wait, and holds its answer by the test's clock if the bundle has not changed. */
+function holding(text: string, etag: string, requests: RequestHeaders[]): Answer {
+  return ({ headers }, response) => {
+    const { "if-none-match": tag, prefer } = headers;
+    requests.push({ tag, prefer });
+    const head = { etag, "preference-applied": "wait=1" };
+    if (tag === etag) now = addSeconds(now, 1);
+    response.writeHead(tag === etag ? 304 : 200, head).end(tag === etag ? "" : text);
+  };
+}
+
+test("an endpoint that holds its answers is asked again as soon as it has answered", async () => {
+  const requests: RequestHeaders[] = [];
+  const [first, second] = [
+    holding(lasting(1), '"1"', requests),
+    holding(lasting(2), '"2"', requests),
+  ];
+  const { until } = await followWith({}, first, first, second);
+  expect(await until(3)).toEqual(["bundle 1", "confirmed", "bundle 2"]);
+  expect(requests).toEqual([
+    { tag: undefined, prefer: "wait=300" },
+    { tag: '"1"', prefer: "wait=300" },
+    { tag: '"1"', prefer: "wait=300" },
+  ]);
+});
+
+test("no endpoint is asked to hold an answer for longer than it may", async () => {
+  const requests: RequestHeaders[] = [];
+  const { until } = await followWith(
+    { longestWaitSeconds: 7 },
+    holding(lasting(1), '"1"', requests),
+  );
+  await until(1);
+  expect(requests).toEqual([{ tag: undefined, prefer: "wait=7" }]);
+});
+
+test("an endpoint that may not be asked to wait is not, and its grant of a wait is ignored", async () => {
+  const requests: RequestHeaders[] = [];
+  const { until } = await followWith(
+    { longestWaitSeconds: 0 },
+    holding(bundle(1), '"1"', requests),
+  );
+  expect(await until(2)).toEqual(["bundle 1", "confirmed"]);
+  expect(requests).toEqual([
+    { tag: undefined, prefer: undefined },
+    { tag: '"1"', prefer: undefined },
+  ]);
+});
+
+test("after a failure the request is unconditional, and is answered at once", async () => {
+  const requests: RequestHeaders[] = [];
+  const good = holding(lasting(1), '"1"', requests);
+  const { until } = await followWith({}, good, (_q, r) => void r.destroy(), good);
+  expect(await until(3)).toEqual(["bundle 1", "failed", "bundle 1"]);
+  expect(requests.at(-1)).toEqual({ tag: undefined, prefer: "wait=300" });
+});
+
+test("a refused bundle does not change the conditional request", async () => {
+  const requests: RequestHeaders[] = [];
+  const [good, refused] = [
+    holding(lasting(1), '"1"', requests),
+    holding(lasting(0), '"0"', requests),
+  ];
+  const { until, follower } = await followWith({}, good, refused, refused, good);
+  expect(await until(4)).toEqual(["bundle 1", "bundle 0", "bundle 0", "bundle 1"]);
+  expect(follower.lastError).toBeUndefined();
+});
+
+test.each(["3000000", "9".repeat(30)])(
+  "an endpoint that grants a wait of %s s is asked again all the same",
+  async (seconds) => {
+    const granting: Answer = ({ headers: { "if-none-match": tag } }, response) => {
+      const head = { etag: '"1"', "preference-applied": `wait=${seconds}` };
+      if (tag === undefined) response.writeHead(200, head).end(lasting(1));
+      else response.writeHead(304, head).end();
+    };
+    const { until } = await follow(granting);
+    expect(await until(3)).toEqual(["bundle 1", "confirmed", "confirmed"]);
+  },
+);
+
+test("the TLS options are read before each request, and unreadable ones are a failure", async () => {
+  let reads = 0;
+  const tlsOptions = async () => {
+    if (++reads === 2) throw new Error("no roots");
+    return {};
+  };
+  const { until, follower } = await followWith(
+    { longestRefreshSeconds: 0.01, tlsOptions },
+    ok(bundle(1)),
+  );
+  expect(await until(3)).toEqual(["bundle 1", "failed", "bundle 1"]);
+  expect(follower.lastError).toBeUndefined();
+});

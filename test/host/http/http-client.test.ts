@@ -1,0 +1,167 @@
+import { once } from "node:events";
+import type { Socket } from "node:net";
+import { describe, expect, onTestFinished, test } from "vitest";
+import { FetchError } from "../../../src/foundation/http/json-fetch.ts";
+import {
+  createHttpClient,
+  type OutgoingRequest,
+  parseTarget,
+} from "../../../src/host/http/http-client.ts";
+import { startTlsServer } from "../../testkit/network/loopback-tls.ts";
+import { type RawAnswer, rawResponse, startRawServer } from "../../testkit/network/raw-server.ts";
+import { eventually } from "../../testkit/time/eventually.ts";
+
+const answered = (body: string): string => rawResponse("200 OK", "text/plain", body);
+
+async function startClient(answer: RawAnswer) {
+  const { url, ...server } = await startRawServer(answer);
+  const client = createHttpClient({}, 2);
+  onTestFinished(client.close);
+  const request = (more: Partial<OutgoingRequest> = {}): OutgoingRequest => ({
+    target: parseTarget(`${url}/path?query`),
+    method: "GET",
+    headers: {},
+    ...more,
+  });
+  const send = async (more?: Partial<OutgoingRequest>): Promise<string> => {
+    const { octets } = await client.send(request(more), 1024 * 1024);
+    return Buffer.from(octets).toString();
+  };
+  return { ...server, client, request, send };
+}
+
+test("a request has the given method, path, headers and body", async () => {
+  const { send, heard } = await startClient((socket) => socket.write(answered("")));
+  await send({
+    method: "PATCH",
+    headers: { "x-name": "value", "content-length": "4" },
+    body: "body",
+  });
+  const [head, body] = heard[0]?.split("\r\n\r\n") ?? [];
+  expect(head).toMatch(/^PATCH \/path\?query HTTP\/1\.1\r\n/);
+  expect(head).toMatch(/x-name: value/);
+  expect(body).toBe("body");
+});
+
+test("there are no more connections than allowed, and further requests wait", async () => {
+  const waiting: Socket[] = [];
+  const { send, sockets } = await startClient((socket) => void waiting.push(socket));
+  const answers = Promise.all([send(), send(), send(), send()]);
+  for (let answers = 0; answers < 4; answers++) {
+    await eventually(() => expect(waiting).not.toEqual([]));
+    waiting.shift()?.write(answered("a"));
+  }
+  expect(await answers).toEqual(["a", "a", "a", "a"]);
+  expect(sockets.size).toBe(2);
+});
+
+test("a request that gets no connection ends in time", async () => {
+  const { send, client, request } = await startClient(() => {});
+  const opened = [client.open(request()), client.open(request())];
+  await expect(send({ timeoutMilliseconds: 50 })).rejects.toThrow("in time");
+  client.close();
+  await Promise.allSettled(opened);
+});
+
+test("an answer in pieces of one octet is refused", async () => {
+  const { send } = await startClient((socket) => socket.write(inPieces(1, 400)));
+  await expect(send()).rejects.toThrow("too small pieces");
+});
+
+test("an answer in many pieces of a usual size is read", async () => {
+  const { send } = await startClient((socket) => socket.write(inPieces(512, 400)));
+  expect(await send()).toHaveLength(512 * 400);
+});
+
+function inPieces(octets: number, pieces: number): string {
+  const piece = `${octets.toString(16)}\r\n${"x".repeat(octets)}\r\n`;
+  const head = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n";
+  return `${head}${piece.repeat(pieces)}0\r\n\r\n`;
+}
+
+describe("a reused connection", () => {
+  test("that is reset during an answer does not repeat the request", async () => {
+    const { send, heard } = await startClient((socket) => {
+      if (heard.length === 1) return void socket.write(answered("first"));
+      socket.write(answered("second").slice(0, -1), () => {
+        setImmediate(() => socket.resetAndDestroy());
+      });
+    });
+    await send();
+    await expect(send()).rejects.toThrow("broke off");
+    expect(heard).toHaveLength(2);
+  });
+
+  test("that was closed meanwhile is replaced, and the request is repeated with its body", async () => {
+    const { send, heard } = await startClient((socket) => {
+      if (heard.length === 2) socket.destroy();
+      else socket.write(answered("fine"));
+    });
+    const post = { method: "POST", headers: { "content-length": "4" }, body: "body" };
+    await send(post);
+    expect(await send(post)).toBe("fine");
+    expect(heard.map((each) => each.split("\r\n\r\n")[1])).toEqual(["body", "body", "body"]);
+  });
+
+  test("cannot answer a request in advance", async () => {
+    const { send, heard } = await startClient((socket) => {
+      socket.write(heard.length === 1 ? answered("first") + answered("forged") : answered("true"));
+    });
+    expect(await send()).toBe("first");
+    expect(await send()).toBe("true");
+  });
+});
+
+describe("an answer that is read as it comes", () => {
+  const begun = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n1\r\na\r\n";
+
+  test("ends with the signal", async () => {
+    const { client, request, sockets } = await startClient((socket) => socket.write(begun));
+    const ending = new AbortController();
+    const answer = await client.open(request({ signal: ending.signal }));
+    const [first] = await once(answer, "data");
+    expect(String(first)).toBe("a");
+    const [socket] = sockets;
+    expect(socket?.closed).toBe(false);
+    ending.abort();
+    await expect(answer.toArray()).rejects.toThrow();
+    await eventually(() => expect(socket?.closed).toBe(true));
+  });
+
+  test("fails for its reader when the connection breaks", async () => {
+    const { client, request } = await startClient((socket) =>
+      socket.write(begun, () => setImmediate(() => socket.resetAndDestroy())),
+    );
+    const answer = await client.open(request());
+    await expect(answer.toArray()).rejects.toThrow();
+  });
+
+  test("ends in time if its head does not arrive", async () => {
+    const { client, request } = await startClient(() => {});
+    await expect(client.open(request({ timeoutMilliseconds: 50 }))).rejects.toThrow("in time");
+  });
+});
+
+describe("over TLS", () => {
+  test("a request goes only to a server whose certificate leads to the roots", async () => {
+    const [good, other] = await Promise.all([
+      startTlsServer((_, response) => response.end("good")),
+      startTlsServer((_, response) => response.end("other")),
+    ]);
+    const client = createHttpClient({ ca: good.ca }, 1);
+    onTestFinished(client.close);
+    const ask = ({ origin }: { origin: string }) =>
+      client.send({ target: parseTarget(origin), method: "GET", headers: {} }, 100);
+    expect(Buffer.from((await ask(good)).octets).toString()).toBe("good");
+    await expect(ask(other)).rejects.toBeInstanceOf(FetchError);
+  });
+
+  test("a server that does not finish the handshake ends in time", async () => {
+    const { url } = await startRawServer(() => {});
+    const client = createHttpClient({}, 1);
+    onTestFinished(client.close);
+    const target = parseTarget(url.replace("http:", "https:"));
+    const request = { target, method: "GET", headers: {}, timeoutMilliseconds: 100 };
+    await expect(client.send(request, 100)).rejects.toThrow("in time");
+  });
+});

@@ -1,0 +1,110 @@
+import { EventEmitter } from "node:events";
+import type { Socket } from "node:net";
+import { describe, expect, test } from "vitest";
+import { type Connection, Connections } from "../../../src/node/limits/connections.ts";
+import { type Limit, usualLimits } from "../../../src/node/limits/limits.ts";
+
+/** Connections on a clock of their own, and what they ran into. */
+function start(limits: object) {
+  let now = 0;
+  const reached: Limit[] = [];
+  const connections = new Connections(
+    { ...usualLimits, ...limits },
+    (limit) => reached.push(limit),
+    () => now,
+  );
+  const pass = (milliseconds: number): void => {
+    now += milliseconds;
+    connections.sweep();
+  };
+  const open = (address: string, change: Partial<Connection> = {}) => {
+    const socket = Object.assign(new EventEmitter(), {
+      remoteAddress: address,
+      destroy: () => socket.emit("close"),
+    }) as unknown as Socket & { destroyed: boolean };
+    const state = { isOpen: true, octets: 0 };
+    socket.once("close", () => {
+      state.isOpen = false;
+    });
+    const connection: Connection = {
+      socket,
+      address,
+      requests: 0,
+      idleSince: now,
+      octetsRead: () => state.octets,
+      close: () => socket.destroy(),
+      ...change,
+    };
+    return { ...state, connection, state, isAdmitted: connections.admit(connection) };
+  };
+  return { connections, reached, pass, open };
+}
+
+describe("connections", () => {
+  test("give way at one address: the one without a request for longest", () => {
+    const { open, pass } = start({ connections_per_address: 2 });
+    const [first, second] = [open("a"), open("a")];
+    pass(10);
+    first.connection.idleSince = 10;
+    expect(open("a").isAdmitted).toBe(true);
+    expect([first.state.isOpen, second.state.isOpen]).toEqual([true, false]);
+  });
+
+  test("give way at the address that has most of them", () => {
+    const { open } = start({ connections: 3 });
+    const [flooding, , honest] = [open("a"), open("a"), open("b")];
+    expect(open("c").isAdmitted).toBe(true);
+    expect([flooding.state.isOpen, honest.state.isOpen]).toEqual([false, true]);
+  });
+
+  test.each([
+    ["connections_per_address", { connections_per_address: 1 }],
+    ["connections", { connections: 1 }],
+  ])("are refused where all that count for %s are at work", (limit, limits) => {
+    const { open, connections, reached } = start(limits);
+    const busy = open("a");
+    connections.begin(busy.connection);
+    const late = open("a");
+    expect([late.isAdmitted, late.state.isOpen, busy.state.isOpen]).toEqual([false, false, true]);
+    expect(reached).toEqual([limit]);
+  });
+
+  test("close when they have been without a request for too long, and no sooner", () => {
+    const { open, pass, connections } = start({ idle_timeout: 1000 });
+    const [idle, busy] = [open("a"), open("a")];
+    connections.begin(busy.connection);
+    pass(1000);
+    expect(idle.state.isOpen).toBe(true);
+    pass(1);
+    expect([idle.state.isOpen, busy.state.isOpen]).toEqual([false, true]);
+    connections.end(busy.connection);
+    pass(1001);
+    expect([busy.state.isOpen, connections.count]).toEqual([false, 0]);
+  });
+
+  test("are cut when they send what no request explains, and their address waits", () => {
+    const { open, pass, connections, reached } = start({});
+    const [flood, honest] = [open("a"), open("b")];
+    for (let i = 0; i < 100; i++) connections.begin(honest.connection);
+    flood.state.octets = 1_000_000;
+    honest.state.octets = 1_000_000;
+    pass(1000);
+    expect([flood.state.isOpen, honest.state.isOpen]).toEqual([false, true]);
+    expect(reached).toEqual(["abuse"]);
+    expect(connections.isPenalized(flood.connection.socket)).toBe(true);
+    expect(connections.isPenalized(honest.connection.socket)).toBe(false);
+    pass(5000);
+    expect(connections.isPenalized(flood.connection.socket)).toBe(false);
+  });
+
+  test("are cut when they take back requests by the hundred, not by the dozen", () => {
+    const { open, pass, connections } = start({});
+    const [flood, honest] = [open("a"), open("b")];
+    for (let i = 0; i < 200; i++) connections.reset(flood.connection);
+    for (let second = 0; second < 10; second++) {
+      for (let i = 0; i < 100; i++) connections.reset(honest.connection);
+      pass(1000);
+    }
+    expect([flood.state.isOpen, honest.state.isOpen]).toEqual([false, true]);
+  });
+});

@@ -1,0 +1,92 @@
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import { FairQueue } from "../../../src/node/limits/fair-queue.ts";
+
+const limits = { atWork: 3, atWorkPerAddress: 2, waiting: 4, waitingPerAddress: 3 };
+
+/** Work whose end a test decides. */
+function pieces(queue: FairQueue) {
+  const begun: string[] = [];
+  const ends: (() => void)[] = [];
+  const take = (address: string, name = address) =>
+    queue.take(address, (done) => {
+      begun.push(name);
+      ends.push(done);
+    });
+  return { begun, ends, take };
+}
+
+describe("a fair queue", () => {
+  test("begins at once while an address has less under way than it may", () => {
+    const { begun, take } = pieces(new FairQueue(limits));
+    for (const name of ["1", "2", "3"]) take("a", name);
+    expect(begun).toEqual(["1", "2"]);
+  });
+
+  test("gives an address a turn that came behind a flood", () => {
+    const { begun, ends, take } = pieces(new FairQueue(limits));
+    for (const name of ["1", "2", "3", "4", "5"]) take("a", name);
+    take("b");
+    expect(begun).toEqual(["1", "2", "b"]);
+    take("c");
+    ends[0]?.();
+    expect(begun).toEqual(["1", "2", "b", "3"]);
+    ends[1]?.();
+    expect(begun).toEqual(["1", "2", "b", "3", "c"]);
+  });
+
+  test("takes no more of an address than may wait, nor in all", () => {
+    const { take } = pieces(new FairQueue(limits));
+    expect(Array.from({ length: 6 }, () => take("a"))[5]).toBe("address");
+    expect([take("b"), take("b"), take("b")]).toEqual([undefined, undefined, "all"]);
+  });
+
+  test("does not count an end that is told twice", () => {
+    const { begun, ends, take } = pieces(new FairQueue(limits));
+    for (const name of ["1", "2", "3", "4"]) take("a", name);
+    ends[0]?.();
+    ends[0]?.();
+    expect(begun).toEqual(["1", "2", "3"]);
+  });
+
+  test("goes through much that ends as soon as it begins", () => {
+    const queue = new FairQueue({ ...limits, waiting: 1e5, waitingPerAddress: 1e5 });
+    const held: (() => void)[] = [];
+    for (let i = 0; i < 2; i++) queue.take("a", (done) => held.push(done));
+    let ended = 0;
+    for (let i = 0; i < 50_000; i++) {
+      queue.take("a", (done) => {
+        ended++;
+        done();
+      });
+    }
+    held[0]?.();
+    expect(ended).toBe(50_000);
+  });
+
+  test("never has more under way than it may, and ends with all that it took", () => {
+    const step = fc.record({ address: fc.constantFrom("a", "b", "c"), ends: fc.nat(3) });
+    fc.assert(
+      fc.property(fc.array(step, { maxLength: 60 }), (steps) => {
+        const queue = new FairQueue(limits);
+        const underWay: { address: string; done: () => void }[] = [];
+        let [taken, done] = [0, 0];
+        const finish = (): void => {
+          const work = underWay.shift();
+          if (work) done++;
+          work?.done();
+        };
+        for (const { address, ends } of steps) {
+          const refused = queue.take(address, (end) => underWay.push({ address, done: end }));
+          if (!refused) taken++;
+          const own = underWay.filter((each) => each.address === address).length;
+          expect(underWay.length).toBeLessThanOrEqual(limits.atWork);
+          expect(own).toBeLessThanOrEqual(limits.atWorkPerAddress);
+          for (let i = 0; i < ends; i++) finish();
+        }
+        while (underWay.length > 0) finish();
+        expect(done).toBe(taken);
+      }),
+    );
+  });
+});

@@ -1,0 +1,275 @@
+import { once } from "node:events";
+import {
+  type ClientHttp2Session,
+  type ClientHttp2Stream,
+  connect as connectHttp2,
+  constants,
+} from "node:http2";
+import { connect, type Socket } from "node:net";
+import { connect as connectTls, type TLSSocket } from "node:tls";
+import { describe, expect, onTestFinished, test } from "vitest";
+import { limitNames, limitsTable } from "../../../src/node/limits/limits.ts";
+import { issuerTables, rpcPath } from "../../contract/service-under-test.ts";
+import { type ServedCa, serveCa, servedName } from "../../testkit/ca/served-ca.ts";
+import { createTokenKey, jwksOf, mintAccountToken } from "../../testkit/callers/tokens.ts";
+import { createWorkload } from "../../testkit/callers/workload.ts";
+import { eventually } from "../../testkit/time/eventually.ts";
+
+const { issuer } = issuerTables.cluster;
+
+/** A server with these limits, a workload with a good credential, and floods from 127.0.0.1. */
+async function start(LIMITS: object) {
+  const key = await createTokenKey("ES256", "k1");
+  const served = await serveCa({
+    ISSUERS: [{ issuer, jwks: jwksOf(key) }],
+    PLAINTEXT_LISTEN: "127.0.0.1:0",
+    LIMITS,
+  });
+  onTestFinished(() => served.end());
+  const ca = await served.bundle();
+  const authorization = `Bearer ${await mintAccountToken(key, issuer, "foo:bar", new Date())}`;
+  return { served, ca, authorization };
+}
+
+type Started = Awaited<ReturnType<typeof start>>;
+
+function openSocket(port: number, localAddress = "127.0.0.1"): Socket {
+  const socket = connect({ host: "127.0.0.1", port, localAddress });
+  socket.on("error", () => {});
+  onTestFinished(() => void socket.destroy());
+  return socket;
+}
+
+function openTls({ served, ca }: Started, protocol: "h2" | "http/1.1"): TLSSocket {
+  const socket = openSocket(served.port);
+  const tls = connectTls({ socket, ca, servername: servedName, ALPNProtocols: [protocol] });
+  tls.on("error", () => {});
+  tls.resume();
+  return tls;
+}
+
+function openSession(
+  { served, ca }: Started,
+  over: "TLS" | "plaintext",
+  localAddress = "127.0.0.1",
+  settings = {},
+): ClientHttp2Session {
+  const port = over === "TLS" ? served.port : (served.server.plaintextAddress?.port ?? 0);
+  const session = connectHttp2(over === "TLS" ? "https://ca" : "http://ca", {
+    settings,
+    createConnection: () => {
+      const socket = openSocket(port, localAddress);
+      if (over === "plaintext") return socket;
+      return connectTls({ socket, ca, servername: servedName, ALPNProtocols: ["h2"] });
+    },
+  });
+  session.on("error", () => {});
+  onTestFinished(() => session.destroy());
+  return session;
+}
+
+/** A workload at another address asks for a certificate, over a connection of its own. */
+async function issueFor(started: Started, localAddress = "127.0.0.2"): Promise<number> {
+  const { csrPem } = await createWorkload();
+  const session = openSession(started, "TLS", localAddress);
+  const stream = session.request({
+    ":method": "POST",
+    ":path": rpcPath,
+    authorization: started.authorization,
+    "content-type": "application/json",
+  });
+  stream.end(JSON.stringify({ csr: csrPem }));
+  const [headers] = await once(stream, "response");
+  session.destroy();
+  return Number(headers[":status"]);
+}
+
+async function limitsReached({ monitoringPort }: ServedCa): Promise<string[]> {
+  const response = await fetch(`http://127.0.0.1:${monitoringPort}/metrics`);
+  const lines = (await response.text()).split("\n");
+  return lines.flatMap(
+    (line) => /^rampart_limits_reached_total\{limit="(\w+)"/.exec(line)?.[1] ?? [],
+  );
+}
+
+/** The code with which a stream ended; `once` would reject for a refused one. */
+function codeOf(stream: ClientHttp2Stream): Promise<number | undefined> {
+  stream.on("error", () => {});
+  stream.resume();
+  return new Promise((resolve) => stream.once("close", () => resolve(stream.rstCode)));
+}
+
+/** The end of a connection, which may be a reset. */
+const endOf = (socket: Socket): Promise<void> =>
+  new Promise((resolve) => {
+    if (socket.destroyed) resolve();
+    else socket.once("close", () => resolve());
+  });
+
+describe("connections", () => {
+  test("of one address are bounded, and another address is served", async () => {
+    const started = await start({ connections_per_address: 2 });
+    const idle = Array.from({ length: 3 }, () => openTls(started, "h2"));
+    await Promise.race(idle.map(endOf));
+    expect(await issueFor(started)).toBe(200);
+    expect(idle.filter(({ destroyed }) => !destroyed)).toHaveLength(2);
+  });
+
+  test("in all are bounded, and the address with most of them gives way", async () => {
+    const started = await start({ connections: 2 });
+    const idle = [openTls(started, "http/1.1"), openTls(started, "http/1.1")];
+    await Promise.all(idle.map((socket) => once(socket, "secureConnect")));
+    expect(await issueFor(started)).toBe(200);
+    await Promise.race(idle.map(endOf));
+  });
+
+  test("without a request are closed after the idle time, with HTTP/2's GOAWAY", async () => {
+    const started = await start({ idle_timeout: "200ms", progress_timeout: "200ms" });
+    const session = openSession(started, "TLS");
+    const [code] = await once(session, "goaway");
+    expect(code).toBe(constants.NGHTTP2_NO_ERROR);
+    await endOf(openTls(started, "http/1.1"));
+  });
+});
+
+describe("handshakes", () => {
+  test.each(["TLS", "plaintext"])("over %s that do not end are cut", async (over) => {
+    const { served } = await start({ handshake_timeout: "100ms" });
+    const port = over === "TLS" ? served.port : (served.server.plaintextAddress?.port ?? 0);
+    await endOf(openSocket(port));
+    expect(await limitsReached(served)).toContain("handshake_timeout");
+  });
+
+  test("of one address wait for their turn, and keep no other address from its own", async () => {
+    const started = await start({ handshakes_per_address: 1, handshakes: 2 });
+    const { served } = started;
+    const silent = Array.from({ length: 10 }, () => openSocket(served.port));
+    await eventually(async () =>
+      expect(await limitsReached(served)).toContain("handshakes_per_address"),
+    );
+    expect(await issueFor(started)).toBe(200);
+    expect(silent.some(({ destroyed }) => destroyed)).toBe(true);
+  });
+});
+
+describe("streams", () => {
+  test.each(["TLS", "plaintext"] as const)(
+    "of one connection over %s are bounded",
+    async (over) => {
+      const session = openSession(await start({ streams_per_connection: 7 }), over);
+      const [settings] = await once(session, "remoteSettings");
+      expect(settings).toMatchObject({ maxConcurrentStreams: 7 });
+    },
+  );
+
+  test("in all are bounded: one more is refused so that its caller tries again", async () => {
+    const started = await start({ streams: 2 });
+    const session = openSession(started, "TLS", "127.0.0.1", { initialWindowSize: 0 });
+    const hold = () => session.request({ ":path": "/bundle.pem" });
+    const held = [hold(), hold()];
+    await Promise.all(held.map((stream) => once(stream, "response")));
+    expect(await codeOf(hold())).toBe(constants.NGHTTP2_REFUSED_STREAM);
+    const http1 = openTls(started, "http/1.1");
+    const chunks: Buffer[] = [];
+    http1.on("data", (chunk: Buffer) => chunks.push(chunk));
+    http1.write("GET /healthz HTTP/1.1\r\nhost: a\r\n\r\n");
+    await endOf(http1);
+    expect(Buffer.concat(chunks).toString()).toMatch(/^HTTP\/1\.1 503 [\s\S]*retry-after: 1/i);
+    for (const stream of held) stream.close();
+    expect(await issueFor(started)).toBe(200);
+  });
+
+  test("that never send their request are ended", async () => {
+    const started = await start({ progress_timeout: "200ms" });
+    const session = openSession(started, "TLS");
+    await codeOf(
+      session.request({
+        ":method": "POST",
+        ":path": rpcPath,
+        authorization: started.authorization,
+      }),
+    );
+    expect(await limitsReached(started.served)).toContain("progress_timeout");
+  });
+
+  test("whose answer nobody takes are ended", async () => {
+    const started = await start({ progress_timeout: "200ms" });
+    const session = openSession(started, "TLS", "127.0.0.1", { initialWindowSize: 0 });
+    const code = await codeOf(session.request({ ":path": "/bundle.pem" }));
+    expect(code).toBe(constants.NGHTTP2_CANCEL);
+  });
+});
+
+describe("a request of HTTP/1.1", () => {
+  test.each([
+    ["whose head drips", "GET /bundle.pem HTTP/1.1\r\nhost: a\r\nx: "],
+    [
+      "whose body drips",
+      `POST ${rpcPath} HTTP/1.1\r\nhost: a\r\ncontent-type: application/proto\r\ncontent-length: 60000\r\n\r\n`,
+    ],
+  ])("%s is ended", async (_, head) => {
+    const socket = openTls(await start({ progress_timeout: "300ms" }), "http/1.1");
+    socket.write(head);
+    const drip = setInterval(() => socket.write("a"), 50);
+    onTestFinished(() => clearInterval(drip));
+    await endOf(socket);
+  });
+});
+
+test("a process that holds more memory than it may takes on no more work", async () => {
+  const started = await start({ memory: 1 });
+  const session = openSession(started, "plaintext");
+  await eventually(async () => {
+    expect(await codeOf(session.request({ ":path": "/healthz" }))).toBe(
+      constants.NGHTTP2_REFUSED_STREAM,
+    );
+  });
+  expect(await limitsReached(started.served)).toContain("memory");
+});
+
+describe("health and reflection", () => {
+  test.each([
+    ["/grpc.health.v1.Health/Check", 200, 200],
+    ["/grpc.health.v1.Health/Watch", 404, 200],
+    ["/grpc.reflection.v1.ServerReflection/ServerReflectionInfo", 404, 200],
+  ])(
+    "%s: the port of callers answers %i, that of monitoring %i",
+    async (path, callers, monitoring) => {
+      const started = await start({});
+      const statusOn = async (port: number): Promise<number> => {
+        const session = connectHttp2("http://ca", { createConnection: () => openSocket(port) });
+        onTestFinished(() => session.destroy());
+        const stream = session.request({
+          ":method": "POST",
+          ":path": path,
+          "content-type": "application/grpc",
+          te: "trailers",
+        });
+        stream.end(Buffer.alloc(5));
+        const [headers] = await once(stream, "response");
+        return Number(headers[":status"]);
+      };
+      expect(await statusOn(started.served.server.plaintextAddress?.port ?? 0)).toBe(callers);
+      expect(await statusOn(started.served.monitoringPort)).toBe(monitoring);
+    },
+  );
+});
+
+describe("the table LIMITS", () => {
+  test("has a default for every member", () => {
+    expect([...Object.keys(limitsTable.parse(undefined)), "memory"]).toEqual(limitNames);
+    expect(limitsTable.parse({ connections: 7 })).toMatchObject({ connections: 7, streams: 2000 });
+  });
+
+  test.each<[string, object]>([
+    ["none", { connections: 0 }],
+    ["a part of a connection", { connections: 1.5 }],
+    ["a text for a number", { streams: "many" }],
+    ["a number for a duration", { progress_timeout: 10 }],
+    ["no time", { progress_timeout: "0s" }],
+    ["more than a timer holds", { idle_timeout: "1000h" }],
+    ["a member of another name", { conections: 7 }],
+  ])("refuses %s", (_, table) => {
+    expect(limitsTable.safeParse(table).success).toBe(false);
+  });
+});
