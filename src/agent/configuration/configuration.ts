@@ -127,8 +127,10 @@ function subjectOf(variables: Variables, faults: string[]): AgentSubject | undef
 
 const defaultAddress = "istiod.istio-system.svc:15012";
 
-function addressOf({ CA_ADDR, ISTIOD_SAN }: Variables, faults: string[]): CaAddress | undefined {
-  const address = parseCaAddress(CA_ADDR ?? defaultAddress, CA_ADDR ? undefined : ISTIOD_SAN);
+function addressOf(variables: Variables, faults: string[]): CaAddress | undefined {
+  const { CA_ADDR, ISTIOD_SAN, PROXY_CONFIG } = variables;
+  const text = CA_ADDR ?? PROXY_CONFIG.discoveryAddress ?? defaultAddress;
+  const address = parseCaAddress(text, CA_ADDR ? undefined : ISTIOD_SAN);
   if (!address) faults.push("CA_ADDR: must be host:port or an https URL without a path");
   return address;
 }

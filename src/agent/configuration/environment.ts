@@ -4,6 +4,7 @@ import { durationMilliseconds } from "../../foundation/text/duration.ts";
 import { parsedText } from "../../foundation/text/parsed-text.ts";
 import { inEnglish } from "../../foundation/text/zod-english.ts";
 import { parseTrustDomain, type TrustDomain } from "../../pki/spiffe-id.ts";
+import { type ProxyConfig, proxyConfig } from "./proxy-config.ts";
 
 /** The environment variables of a process. */
 export type Environment = Readonly<Record<string, string | undefined>>;
@@ -54,6 +55,7 @@ export interface Variables {
   readonly CREDENTIAL_FETCHER_TYPE: string;
   readonly ISTIOD_SAN: string | undefined;
   readonly PILOT_CERT_PROVIDER: string;
+  readonly PROXY_CONFIG: ProxyConfig;
   readonly PROV_CERT: string | undefined;
   readonly FILE_MOUNTED_CERTS: boolean;
   readonly FILE_DEBOUNCE_DURATION: number;
@@ -100,6 +102,7 @@ const variables: z.ZodMiniType<Variables> = z.object({
   CREDENTIAL_FETCHER_TYPE: z._default(z.enum(["JWT", ""]), "JWT"),
   ISTIOD_SAN: optionalText,
   PILOT_CERT_PROVIDER: text("istiod"),
+  PROXY_CONFIG: z.prefault(proxyConfig, ""),
   PROV_CERT: optionalText,
   FILE_MOUNTED_CERTS: flag,
   FILE_DEBOUNCE_DURATION: timerDuration("100ms"),
