@@ -2,6 +2,7 @@ import { Command } from "commander";
 import type { Agent } from "../../agent/agent.ts";
 import { parseConfiguration } from "../../agent/configuration/configuration.ts";
 import { parseVariables } from "../../agent/configuration/environment.ts";
+import { isEnvoy, withDrainStrategy } from "../../agent/envoy/envoy-arguments.ts";
 import { EnvoyProcess, usualRestarts } from "../../agent/envoy/envoy-process.ts";
 import { agentLog, startAgentProcess } from "../../agent/main.ts";
 import { orOperatorError } from "../terminal/operator-error.ts";
@@ -41,9 +42,12 @@ async function runAgent([command, ...values]: readonly string[], admin: string):
   if (command === undefined) await runAlone(agent);
   else {
     const drainMilliseconds = parseVariables(process.env).TERMINATION_DRAIN_DURATION_SECONDS * 1000;
+    if (!isEnvoy(command)) {
+      const detail = `${command} is run as it is: unless it gives Envoy --drain-strategy immediate, a drain cuts connections off`;
+      agentLog.operation({ event: "proxy-arguments-unchanged", level: "warning", detail });
+    }
     const proxy = new EnvoyProcess({
-      command,
-      arguments: values,
+      ...withDrainStrategy({ command, arguments: values }),
       adminUrl: admin,
       drainMilliseconds,
       restarts: usualRestarts,

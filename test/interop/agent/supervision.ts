@@ -36,6 +36,21 @@ export async function supervision(options: SupervisionOptions): Promise<Outcome>
 }
 
 async function supervise(options: SupervisionOptions): Promise<string> {
+  const { agent, url } = await startSupervised(options);
+  const serves = async (): Promise<boolean> => (await statusOf(url)) === "200";
+  const first = await agent.proxyId();
+  process.kill(first, "SIGKILL");
+  await until("another Envoy", 60, async () => (await agent.proxyId()) !== first);
+  await until("an answer of it", 60, serves);
+  const code = await agent.end("SIGTERM");
+  if (code !== 0) throw new Error(`it ended with ${code}`);
+  return "Envoy killed and restarted, then drained; exit code 0";
+}
+
+/** Starts `rampart agent run -- envoy`, with the bootstrap that the agent prints, and waits for an answer at its URL. */
+export async function startSupervised(
+  options: SupervisionOptions,
+): Promise<{ readonly agent: AgentProcess; readonly url: string }> {
   const { envoy, folder, baseId, variables, inboundPort } = options;
   const [listen = 0, admin = 0, status = 0] = await freePorts(3);
   const peer = "spiffe://cluster.local/ns/mesh/sa/b";
@@ -44,19 +59,12 @@ async function supervise(options: SupervisionOptions): Promise<string> {
   const command = ["src/cli/main.ts", "agent", "bootstrap", ...values];
   const env = { ...process.env, ...variables };
   const { stdout } = await run(process.execPath, command, { env });
-  const file = join(folder, "bootstrap.json");
+  const file = join(folder, `bootstrap-${baseId}.json`);
   await writeFile(file, stdout);
   const agent = new AgentProcess(folder, variables, status);
   const proxy = [envoy, "-c", file, "--base-id", String(baseId), "--concurrency", "1"];
   agent.start("--admin", `http://127.0.0.1:${admin}`, "--", ...proxy);
-  const serves = async (): Promise<boolean> =>
-    (await statusOf(`http://127.0.0.1:${listen}/`)) === "200";
-  await until("a first answer", 60, serves);
-  const first = await agent.proxyId();
-  process.kill(first, "SIGKILL");
-  await until("another Envoy", 60, async () => (await agent.proxyId()) !== first);
-  await until("an answer of it", 60, serves);
-  const code = await agent.end("SIGTERM");
-  if (code !== 0) throw new Error(`it ended with ${code}`);
-  return "Envoy killed and restarted, then drained; exit code 0";
+  const url = `http://127.0.0.1:${listen}/`;
+  await until("a first answer", 60, async () => (await statusOf(url)) === "200");
+  return { agent, url };
 }
