@@ -1,4 +1,5 @@
 import { ConfigurationError } from "../../foundation/configuration-error.ts";
+import type { SocketAddress } from "../../foundation/text/socket-address.ts";
 import {
   parseServiceAccount,
   parseTrustDomain,
@@ -56,7 +57,7 @@ export interface AgentConfiguration {
   readonly federatedRootFile: string | undefined;
   readonly sdsSocket: string;
   readonly workloadApiSocket: string | undefined;
-  readonly statusAddress: { readonly host: string; readonly port: number };
+  readonly statusAddress: SocketAddress;
   readonly fileDebounceMilliseconds: number;
   /** Whether every certificate comes from files, and none from the CA. */
   readonly isFileMounted: boolean;

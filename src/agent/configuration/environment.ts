@@ -2,6 +2,7 @@ import * as z from "zod/mini";
 import { ConfigurationError } from "../../foundation/configuration-error.ts";
 import { durationMilliseconds } from "../../foundation/text/duration.ts";
 import { parsedText } from "../../foundation/text/parsed-text.ts";
+import { parseSocketAddress, type SocketAddress } from "../../foundation/text/socket-address.ts";
 import { inEnglish } from "../../foundation/text/zod-english.ts";
 import { parseTrustDomain, type TrustDomain } from "../../pki/spiffe-id.ts";
 import { type ProxyConfig, proxyConfig } from "./proxy-config.ts";
@@ -36,13 +37,7 @@ const trustDomain = parsedText(
   "must be a trust domain: lower-case letters, digits, dots, dashes",
 );
 
-const address = parsedText(parseAddress, "must be host:port");
-
-function parseAddress(text: string): { host: string; port: number } | undefined {
-  const [, host, digits] = /^\[?([^\]]+)\]?:(\d{1,5})$/.exec(text) ?? [];
-  const port = Number(digits);
-  return host !== undefined && port < 65_536 ? { host, port } : undefined;
-}
+const address = parsedText(parseSocketAddress, "must be <host>:<port> or [<IPv6 address>]:<port>");
 
 /**
  * The variables that the agent reads. Names without RAMPART_ are pilot-agent's and have its meanings.
@@ -85,7 +80,7 @@ export interface Variables {
   readonly RAMPART_FEDERATED_ROOT_CA: string | undefined;
   readonly RAMPART_SDS_SOCKET: string;
   readonly RAMPART_WORKLOAD_API_SOCKET: string | undefined;
-  readonly RAMPART_STATUS_ADDR: { readonly host: string; readonly port: number };
+  readonly RAMPART_STATUS_ADDR: SocketAddress;
   readonly RAMPART_WORKLOADS: string | undefined;
   readonly RAMPART_LINGER: number;
   readonly RAMPART_OUTPUT_ATOMIC: boolean;

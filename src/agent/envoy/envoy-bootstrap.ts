@@ -1,11 +1,6 @@
 import { isIP } from "node:net";
+import type { SocketAddress } from "../../foundation/text/socket-address.ts";
 import { defaultResource, rootResource } from "../secrets/identity-secrets.ts";
-
-/** A host and a port. */
-export interface SocketAddress {
-  readonly host: string;
-  readonly port: number;
-}
 
 /** The peers that a listener accepts: exactly these SPIFFE IDs, or every one of a trust domain. */
 export type PeerMatch =

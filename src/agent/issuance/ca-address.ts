@@ -1,3 +1,5 @@
+import { parseSocketAddress } from "../../foundation/text/socket-address.ts";
+
 /** The address of a CA, and the protocol that it speaks. */
 export interface CaAddress {
   readonly protocol: "connect" | "grpc-web" | "grpc";
@@ -7,7 +9,7 @@ export interface CaAddress {
   readonly serverName?: string;
 }
 
-const plaintextPort = "15010";
+const plaintextPort = 15_010;
 const loopback = /^(127(?:\.\d{1,3}){3}|localhost|\[::1\])$/;
 
 /**
@@ -30,10 +32,12 @@ export function parseCaAddress(text: string, sanOverride?: string): CaAddress | 
 }
 
 function parseHostAndPort(text: string, sanOverride?: string): CaAddress | undefined {
-  const [, host, port] = /^([A-Za-z0-9.-]+|\[[0-9a-fA-F:]+\]):(\d{1,5})$/.exec(text) ?? [];
-  if (host === undefined || port === undefined || Number(port) > 65_535) return undefined;
+  const parsed = parseSocketAddress(text);
+  if (!parsed) return undefined;
+  const { host, port } = parsed;
   const scheme = port === plaintextPort ? "http" : "https";
-  const address = { protocol: "grpc" as const, baseUrl: `${scheme}://${host}:${port}` };
+  const authority = host.includes(":") ? `[${host}]:${port}` : `${host}:${port}`;
+  const address = { protocol: "grpc" as const, baseUrl: `${scheme}://${authority}` };
   // Through a forwarded port, istiod's certificate still names its Service.
   const serverName = host.includes("localhost") ? "istiod.istio-system.svc" : sanOverride;
   return serverName === undefined ? address : { ...address, serverName };

@@ -1,6 +1,7 @@
 import { once } from "node:events";
 import { createServer, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
+import type { SocketAddress } from "../../foundation/text/socket-address.ts";
 import type { AgentStatus } from "./agent-status.ts";
 
 /** The content of the status server. */
@@ -17,7 +18,7 @@ export interface StatusServer {
 
 /** Serves probes, metrics and status over HTTP. No answer holds a secret. */
 export async function serveStatus(
-  { host, port }: { readonly host: string; readonly port: number },
+  { host, port }: SocketAddress,
   view: StatusView,
 ): Promise<StatusServer> {
   const server = createServer({ requestTimeout: 10_000, headersTimeout: 5_000 });

@@ -7,9 +7,9 @@ import {
   type InboundListener,
   type OutboundListener,
   type PeerMatch,
-  type SocketAddress,
 } from "../../agent/envoy/envoy-bootstrap.ts";
 import { OperatorError } from "../../foundation/operator-error.ts";
+import { parseSocketAddress, type SocketAddress } from "../../foundation/text/socket-address.ts";
 import { isWorkloadSpiffeId } from "../../pki/spiffe-id.ts";
 import { orOperatorError } from "../terminal/operator-error.ts";
 
@@ -98,7 +98,7 @@ function requireSpiffeId(text: string): void {
 }
 
 function parseAddress(text: string): SocketAddress {
-  const [, host, port] = /^\[?([^\]]+)\]?:(\d{1,5})$/.exec(text) ?? [];
-  if (host !== undefined && Number(port) < 65_536) return { host, port: Number(port) };
+  const address = parseSocketAddress(text);
+  if (address) return address;
   throw new OperatorError(`${JSON.stringify(text)} is not host:port`);
 }

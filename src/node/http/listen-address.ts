@@ -1,6 +1,7 @@
 import type { AddressInfo } from "node:net";
 import type * as z from "zod/mini";
 import { parsedText } from "../../foundation/text/parsed-text.ts";
+import { parseListenAddress } from "../../foundation/text/socket-address.ts";
 
 /** The address on which a server listens. Without a host it is every address of the machine. */
 export interface ListenAddress {
@@ -10,21 +11,11 @@ export interface ListenAddress {
   readonly reusePort?: boolean;
 }
 
-const form = /^(?:\[([0-9a-f:.]+)\]|([a-z0-9.-]*)):([0-9]{1,5})$/i;
-
 /** `host:port`, `[IPv6]:port` or `:port`. */
 export const listenAddress: z.ZodMiniType<ListenAddress, string> = parsedText(
   parseListenAddress,
   "must be <host>:<port>, [<IPv6 address>]:<port> or :<port>",
 );
-
-function parseListenAddress(text: string): ListenAddress | undefined {
-  const [, ipv6, name, digits] = form.exec(text) ?? [];
-  const port = Number(digits ?? Number.NaN);
-  const host = ipv6 ?? name;
-  if (!(port <= 65_535)) return undefined;
-  return host ? { host, port } : { port };
-}
 
 /** The address on which a server listens, as `host:port`. */
 export function addressText({ address, family, port }: AddressInfo): string {

@@ -118,6 +118,10 @@ test.each<[Environment, string]>([
   [{ RAMPART_FEDERATED_BUNDLES: "cluster.local=https://other.test" }, "is TRUST_DOMAIN"],
   [{ RAMPART_FEDERATED_BUNDLES: "o.test=https://a.test,o.test=https://b.test" }, "twice"],
   [{ RAMPART_STATUS_ADDR: "15020" }, "RAMPART_STATUS_ADDR"],
+  [{ RAMPART_STATUS_ADDR: ":15020" }, "RAMPART_STATUS_ADDR"],
+  [{ RAMPART_STATUS_ADDR: "::1:15020" }, "RAMPART_STATUS_ADDR"],
+  [{ RAMPART_STATUS_ADDR: "two words:15020" }, "RAMPART_STATUS_ADDR"],
+  [{ CA_ADDR: "ca.test:015010" }, "CA_ADDR"],
   [{ RAMPART_OUTPUT_OWNER: "root" }, "RAMPART_OUTPUT_OWNER"],
   [{ RAMPART_WORKLOADS: "/w", OUTPUT_CERTS: "/out" }, "OUTPUT_CERTS"],
 ])("refuses %o with a line that names the variable", (variables, name) => {
