@@ -1,6 +1,6 @@
-import { readFile, stat } from "node:fs/promises";
 import { messageOf } from "../../foundation/errors.ts";
 import type { OperationLog } from "../../foundation/event-log.ts";
+import { readSmallFile } from "../../host/files/small-file.ts";
 import type { TrustDomain } from "../../pki/spiffe-id.ts";
 import { FileWatch } from "../secrets/file-watch.ts";
 import {
@@ -28,7 +28,7 @@ export async function startFileFeed(options: FeedOptions): Promise<WorkloadFeed>
   const { path, listener, log, trustDomain } = options;
   const read = async (): Promise<void> => {
     try {
-      const workloads = parseWorkloadFile(await readBounded(path), trustDomain);
+      const workloads = parseWorkloadFile(await readSmallFile(path, maximumBytes), trustDomain);
       listener.replaceAll(workloads);
       log.operation({ event: "workloads-read", level: "info", workloads: workloads.length });
     } catch (error) {
@@ -59,10 +59,4 @@ export function parseWorkloadFile(text: string, trustDomain: TrustDomain): reado
     if (workload && rest.length === 0) return [workload];
     throw new Error(`line ${i + 1} must be: uid namespace serviceaccount`);
   });
-}
-
-async function readBounded(path: string): Promise<string> {
-  const { size } = await stat(path);
-  if (size > maximumBytes) throw new Error(`the file has more than ${maximumBytes} octets`);
-  return await readFile(path, "utf8");
 }

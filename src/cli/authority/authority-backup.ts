@@ -2,7 +2,7 @@ import { existsSync } from "node:fs";
 import { writeFile } from "node:fs/promises";
 import type { Command } from "commander";
 import { OperatorError } from "../../foundation/operator-error.ts";
-import { loadFile } from "../import/bounded-file.ts";
+import { readSmallFile } from "../../host/files/small-file.ts";
 import { openStore, type Session, type SessionOptions, withSession } from "../session/session.ts";
 import { type ConfirmationOptions, confirm } from "../terminal/confirmation.ts";
 import { readPassphrase } from "../terminal/passphrase.ts";
@@ -90,7 +90,7 @@ ${forgeryHelp}`,
 
 async function restore(session: Session, file: string, options: RestoreOptions): Promise<void> {
   const backup = await openBackup(
-    await readText(file, maximumBackupOctets),
+    await readSmallFile(file, maximumBackupOctets, { mayBePipe: true }),
     await backupKey(options),
   );
   const { mint, now, place, isDry } = session;
@@ -112,14 +112,9 @@ const maximumIdentityOctets = 64 * 1024;
 
 async function backupKey({ identity }: RestoreOptions): Promise<BackupKey> {
   if (!identity) return { passphrase: await readPassphrase({ isNew: false }) };
-  const lines = (await readText(identity, maximumIdentityOctets)).split("\n");
+  const text = await readSmallFile(identity, maximumIdentityOctets, { mayBePipe: true });
+  const lines = text.split("\n");
   const key = lines.map((line) => line.trim()).find((line) => line.startsWith("AGE-SECRET-KEY-"));
   if (!key) throw new OperatorError(`${identity} holds no age identity`);
   return { identity: key };
-}
-
-async function readText(file: string, maximumOctets: number): Promise<string> {
-  const source = await loadFile(file, maximumOctets);
-  if (source) return source.text;
-  throw new OperatorError(`${file}: does not exist`);
 }

@@ -1,5 +1,4 @@
 import { execFile } from "node:child_process";
-import { readFile } from "node:fs/promises";
 import { homedir } from "node:os";
 import { dirname, join, resolve } from "node:path";
 import { promisify } from "node:util";
@@ -8,7 +7,7 @@ import * as z from "zod/mini";
 import { FetchError } from "../../foundation/http/json-fetch.ts";
 import { OperatorError } from "../../foundation/operator-error.ts";
 import { inEnglish } from "../../foundation/text/zod-english.ts";
-import { systemCode } from "../../host/files/system-code.ts";
+import { readSmallFile } from "../../host/files/small-file.ts";
 import { createHttpClient, parseTarget } from "../../host/http/http-client.ts";
 import { maximumPageOctets } from "../../kubernetes/list-pages.ts";
 import { childEnvironment } from "../terminal/child-environment.ts";
@@ -24,6 +23,9 @@ export interface ClusterLogin {
   /** Sends a GET. @returns The body of a 200. @throws OperatorError */
   readonly read: (path: string) => Promise<string>;
 }
+
+/** Room for hundreds of contexts with their certificates. */
+const maximumFileOctets = 16 * 1024 * 1024;
 
 const text = z.optional(z.string());
 const textOrNone = z._default(z.string(), "");
@@ -153,13 +155,8 @@ async function textOf(
 }
 
 /** @throws OperatorError */
-export async function readText(path: string): Promise<string> {
-  try {
-    return await readFile(path, "utf8");
-  } catch (error) {
-    const why = systemCode(error) ?? "no reason given";
-    throw new OperatorError(`${path}: cannot be read: ${why}`);
-  }
+export function readText(path: string): Promise<string> {
+  return readSmallFile(path, maximumFileOctets, { mayBePipe: true });
 }
 
 /** Drops the parser's message, which quotes the file and its credentials. */

@@ -1,10 +1,11 @@
 import { stat } from "node:fs/promises";
 import { join } from "node:path";
 import { OperatorError } from "../../foundation/operator-error.ts";
-import { loadFile } from "./bounded-file.ts";
+import { unlessMissing } from "../../host/files/small-file.ts";
 import { caKeys, materialOf } from "./ca-entries.ts";
 import type { PluggedInMaterial, Source } from "./plugged-in-material.ts";
 import { parseSecretManifest } from "./secret-manifest.ts";
+import { loadSource } from "./source-file.ts";
 
 /** Twice the size of eight RSA-4096 certificates with OpenSSL's `-text`. */
 const maximumPemOctets = 256 * 1024;
@@ -40,7 +41,7 @@ async function isDirectory(path: string): Promise<boolean> {
 async function loadDirectory(path: string): Promise<PluggedInMaterial> {
   const entries = new Map<string, Source>();
   for (const key of caKeys) {
-    const source = await loadFile(join(path, key), maximumPemOctets);
+    const source = await unlessMissing(loadSource(join(path, key), maximumPemOctets));
     if (source) entries.set(key, source);
   }
   return materialOf(entries, path, true);
@@ -51,8 +52,7 @@ async function loadManifest(path: string): Promise<PluggedInMaterial> {
 }
 
 async function loadPresent(path: string, maximumOctets: number): Promise<Source> {
-  const source = await loadFile(path, maximumOctets);
-  if (!source) throw new OperatorError(`${path}: does not exist`);
+  const source = await loadSource(path, maximumOctets);
   if (source.text.trim() === "") throw new OperatorError(`${path}: is empty`);
   return source;
 }

@@ -2,9 +2,9 @@ import { type Document, parseAllDocuments } from "yaml";
 import * as z from "zod/mini";
 import { OperatorError } from "../../foundation/operator-error.ts";
 import { parseBase64 } from "../../pki/encoding/base64.ts";
-import { utf8 } from "./bounded-file.ts";
 import { caKeys, holdsCa, materialOf } from "./ca-entries.ts";
 import type { PluggedInMaterial, Source } from "./plugged-in-material.ts";
+import { utf8 } from "./source-file.ts";
 
 const texts = z.pipe(
   z.nullish(z.record(z.string(), z.nullable(z.string()))),

@@ -17,12 +17,12 @@ import { addSeconds, wholeSeconds } from "../../pki/x509/validity.ts";
 import { formatAuthorities, reportAuthorities } from "../authority/authority-report.ts";
 import { findByIdPrefix } from "../authority/id-prefix.ts";
 import { printTaintedAuthorities } from "../authority/tainted-authorities-line.ts";
-import { loadFile } from "../import/bounded-file.ts";
 import {
   type ImportedCertificate,
   isSelfSigned,
   readCertificates,
 } from "../import/imported-certificate.ts";
+import { loadSource } from "../import/source-file.ts";
 import {
   openStore,
   requireAllOpen,
@@ -96,9 +96,7 @@ async function list(session: Session, { json }: ListOptions): Promise<void> {
 }
 
 async function add(session: Session, file: string): Promise<void> {
-  const source = await loadFile(file, maximumOctets);
-  if (!source) throw new OperatorError(`${file}: does not exist`);
-  const certificates = readCertificates(source);
+  const certificates = readCertificates(await loadSource(file, maximumOctets));
   for (const certificate of certificates) requireRoot(certificate, file, session.now);
   const store = await openStore(session);
   const { propagationSeconds } = session.mint.phaseLengths;

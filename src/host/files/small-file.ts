@@ -1,19 +1,74 @@
-import { readFile, stat } from "node:fs/promises";
+import { open, stat } from "node:fs/promises";
 import { OperatorError } from "../../foundation/operator-error.ts";
 import { systemCode } from "./system-code.ts";
 
+/** The kinds of file that are read, beside regular files and links to them. */
+export interface FileKinds {
+  /** A pipe, such as `<(kubectl get secret -o yaml)`, keeps a key off the disk. Reading waits for its end. */
+  readonly mayBePipe?: boolean;
+}
+
 /**
- * Reads a file as text. A folder, a pipe or a longer file is refused before it is read.
+ * Reads a file as text.
+ *
+ * @throws OperatorError as {@link readSmallOctets}, and for text that is not UTF-8.
+ */
+export async function readSmallFile(
+  path: string,
+  maximumOctets: number,
+  kinds?: FileKinds,
+): Promise<string> {
+  const octets = await readSmallOctets(path, maximumOctets, kinds);
+  try {
+    return new TextDecoder("utf-8", { fatal: true }).decode(octets);
+  } catch {
+    throw new OperatorError(`${path} is not text in UTF-8`);
+  }
+}
+
+/**
+ * Reads a file whole. A folder, a device or a longer file is refused.
  *
  * @throws OperatorError It names the file and never quotes it. Its cause is the system's error, if any.
  */
-export async function readSmallFile(path: string, maximumOctets: number): Promise<string> {
+export async function readSmallOctets(
+  path: string,
+  maximumOctets: number,
+  { mayBePipe = false }: FileKinds = {},
+): Promise<Uint8Array> {
   try {
+    // Opening a pipe would wait for its writer.
     const found = await stat(path);
-    if (found.isFile() && found.size <= maximumOctets) return await readFile(path, "utf8");
+    if (found.isFile() || (mayBePipe && found.isFIFO())) {
+      const expected = found.isFile() ? found.size : maximumOctets;
+      const octets = expected <= maximumOctets ? await readAtMost(path, expected) : undefined;
+      if (octets) return octets;
+    }
   } catch (cause) {
-    const why = systemCode(cause) ?? "no reason given";
-    throw new OperatorError(`${path} cannot be read: ${why}`, { cause });
+    const code = systemCode(cause) ?? "no reason given";
+    const why = code === "ENOENT" ? "does not exist" : `cannot be read: ${code}`;
+    throw new OperatorError(`${path} ${why}`, { cause });
   }
   throw new OperatorError(`${path} is not a file of at most ${maximumOctets} octets`);
+}
+
+/** The value, or `undefined` if the file does not exist. */
+export async function unlessMissing<T>(reading: Promise<T>): Promise<T | undefined> {
+  try {
+    return await reading;
+  } catch (error) {
+    if (error instanceof OperatorError && systemCode(error.cause) === "ENOENT") return undefined;
+    throw error;
+  }
+}
+
+/** Reads up to one octet more than allowed: a file that grows meanwhile may be half written. */
+async function readAtMost(path: string, maximumOctets: number): Promise<Uint8Array | undefined> {
+  await using file = await open(path);
+  const octets = Buffer.alloc(maximumOctets + 1);
+  let length = 0;
+  for (let read = -1; read !== 0 && length < octets.length; length += read) {
+    ({ bytesRead: read } = await file.read(octets, length, octets.length - length, null));
+  }
+  return length > maximumOctets ? undefined : octets.subarray(0, length);
 }

@@ -1,7 +1,6 @@
 import { OperatorError } from "../../foundation/operator-error.ts";
 import { bearerToken } from "../../foundation/text/bearer-token.ts";
-import { readSmallFile } from "./small-file.ts";
-import { systemCode } from "./system-code.ts";
+import { readSmallFile, unlessMissing } from "./small-file.ts";
 
 const maximumOctets = 16_384;
 
@@ -17,12 +16,9 @@ export async function readTokenFile(path: string): Promise<string> {
 
 /** {@link readTokenFile}, but `undefined` for a missing or empty file. */
 export async function readTokenFileIfAny(path: string): Promise<string | undefined> {
-  const text = await readSmallFile(path, maximumOctets).catch((error: unknown) => {
-    if (error instanceof OperatorError && systemCode(error.cause) === "ENOENT") return "";
-    throw error;
-  });
-  const token = text.trim();
-  return token === "" ? undefined : requireToken(token, path);
+  const text = await unlessMissing(readSmallFile(path, maximumOctets));
+  const token = text?.trim();
+  return token ? requireToken(token, path) : undefined;
 }
 
 function requireToken(text: string, path: string): string {

@@ -1,9 +1,12 @@
-import { readFile } from "node:fs/promises";
 import { parse, TomlDate, TomlError } from "smol-toml";
 import { credentialName } from "../../config/cluster-access.ts";
 import { ConfigurationError } from "../../foundation/configuration-error.ts";
-import { systemCode } from "../../host/files/system-code.ts";
+import { OperatorError } from "../../foundation/operator-error.ts";
+import { readSmallFile } from "../../host/files/small-file.ts";
 import { credentialFileName } from "./credential-file.ts";
+
+/** Room for a thousand tables of issuers with their keys. */
+const maximumOctets = 16 * 1024 * 1024;
 
 /** Keys whose values come from the environment and never from a file, because operators share files. */
 const isSecret = (key: string): boolean => key === "KEK" || credentialName.test(key);
@@ -35,10 +38,10 @@ export async function readConfigurationFile(
 
 async function readText(path: string): Promise<string> {
   try {
-    return await readFile(path, "utf8");
+    return await readSmallFile(path, maximumOctets, { mayBePipe: true });
   } catch (error) {
-    const why = systemCode(error) ?? "no reason given";
-    throw new ConfigurationError([`${path}: cannot be read: ${why}`]);
+    if (!(error instanceof OperatorError)) throw error;
+    throw new ConfigurationError([error.message]);
   }
 }
 

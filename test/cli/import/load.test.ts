@@ -100,7 +100,7 @@ test("refuses a file that is too large, not text, a directory or not readable", 
   const key = join(folder, "ca-key.pem");
   await writeFile(key, "k".repeat(256 * 1024 + 1));
   expect(await operatorErrorOf(() => loadPluggedIn(folder))).toEqual([
-    `${key}: is larger than 256 KiB`,
+    `${key} is not a file of at most 262144 octets`,
   ]);
   await writeFile(key, Buffer.from("3082ff", "hex"));
   expect(await operatorErrorOf(() => loadPluggedIn(folder))).toEqual([
@@ -109,18 +109,20 @@ test("refuses a file that is too large, not text, a directory or not readable", 
   await chmod(key, 0);
   if (process.getuid?.() !== 0) {
     expect(await operatorErrorOf(() => loadPluggedIn(folder))).toEqual([
-      `${key}: cannot be read (EACCES)`,
+      `${key} cannot be read: EACCES`,
     ]);
   }
   await rename(key, join(folder, "away"));
   await mkdir(key);
-  expect(await operatorErrorOf(() => loadPluggedIn(folder))).toEqual([`${key}: is not a file`]);
+  expect(await operatorErrorOf(() => loadPluggedIn(folder))).toEqual([
+    `${key} is not a file of at most 262144 octets`,
+  ]);
 });
 
 test("refuses a path that leads nowhere, an empty file and missing combined roots", async () => {
   const folder = await writeFolder(await temporaryFolder(), { ...cacerts, "empty.yaml": "" });
   const nowhere = join(folder, "nowhere");
-  const missing = [`${nowhere}: does not exist`];
+  const missing = [`${nowhere} does not exist`];
   expect(await operatorErrorOf(() => loadPluggedIn(nowhere))).toEqual(missing);
   expect(await operatorErrorOf(() => loadPluggedIn(folder, nowhere))).toEqual(missing);
   const empty = join(folder, "empty.yaml");

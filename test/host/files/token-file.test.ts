@@ -56,7 +56,7 @@ describe.each([
 });
 
 test("a missing or empty file is refused where a token is needed", async () => {
-  await expect(readTokenFile("/nowhere/token")).rejects.toThrow("cannot be read: ENOENT");
+  await expect(readTokenFile("/nowhere/token")).rejects.toThrow("does not exist");
   await expect(readTokenFile(await tokenFile("\n"))).rejects.toThrow("must hold a bearer token");
 });
 

@@ -83,14 +83,14 @@ test("roots that cannot be read are refused at the start, and logged later", asy
       { upstream: "http://127.0.0.1:1", upstreamRootsFile: rootsFile },
       { log, clock: () => new Date(), pause: () => new Promise(setImmediate) },
     );
-  await expect(start()).rejects.toThrow(`${rootsFile} cannot be read: ENOENT`);
+  await expect(start()).rejects.toThrow(`${rootsFile} does not exist`);
   await writeFile(rootsFile, a.pem);
   const { end } = await start();
   onTestFinished(end);
   await rm(rootsFile);
   await eventually(() =>
     expect(log.operations).toContainEqual(
-      expect.objectContaining({ detail: `${rootsFile} cannot be read: ENOENT` }),
+      expect.objectContaining({ detail: `${rootsFile} does not exist` }),
     ),
   );
 });

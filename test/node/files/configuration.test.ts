@@ -77,11 +77,11 @@ describe("a configuration file", () => {
   });
 
   test.each([
-    ["is not there", "/nowhere/rampart.toml", "ENOENT"],
-    ["is a directory", "/", "EISDIR"],
-  ])("that %s has a fault", async (_, path, code) => {
+    ["is not there", "/nowhere/rampart.toml", "does not exist"],
+    ["is a directory", "/", "is not a file of at most 16777216 octets"],
+  ])("that %s has a fault", async (_, path, why) => {
     const faults = await faultsOf(() => readConfigurationFile(path, {}));
-    expect(faults).toEqual([`${path}: cannot be read: ${code}`]);
+    expect(faults).toEqual([`${path} ${why}`]);
   });
 });
 

@@ -54,7 +54,7 @@ describe("a credential in a file", () => {
   });
 
   test.each<[string, () => Promise<unknown>, RegExp]>([
-    ["is not there", async () => {}, /token cannot be read: ENOENT$/],
+    ["is not there", async () => {}, /token does not exist$/],
     ["is a folder", () => mkdir(file), /token is not a file of at most 16384 octets$/],
     ["is empty", () => writeFile(file, "\n"), /must hold a bearer token on one line$/],
     ["has two lines", () => writeFile(file, "s3cret\ns3cret"), /must hold a bearer token/],
@@ -117,7 +117,7 @@ describe("rampart serve", () => {
   test("does not start without the file, and names it", async () => {
     const started = serveCa({ ISSUERS: [table()], [`${name}_FILE`]: file });
     await expect(started).rejects.toThrow(ConfigurationError);
-    await expect(started).rejects.toThrow(`${file} cannot be read: ENOENT`);
+    await expect(started).rejects.toThrow(`${file} does not exist`);
   });
 
   test("starts with it", async () => {

@@ -129,7 +129,7 @@ describe("a certificate in files", () => {
   });
 
   test.each<[string, (folder: string) => Promise<unknown>, RegExp]>([
-    ["is missing", async () => {}, /tls\.crt cannot be read: ENOENT$/],
+    ["is missing", async () => {}, /tls\.crt does not exist$/],
     [
       "is a folder",
       (folder) => mkdir(join(folder, "tls.crt")),
