@@ -64,7 +64,8 @@ export function python(name: string, packages: readonly string[]): Promise<Softw
   });
 }
 
-async function orMissing(find: () => Promise<string>): Promise<Software> {
+/** The outcome of a search whose failure means that the program is missing. */
+export async function orMissing(find: () => Promise<string>): Promise<Software> {
   try {
     return { program: await find() };
   } catch (error) {

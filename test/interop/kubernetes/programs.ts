@@ -3,6 +3,8 @@ import { existsSync } from "node:fs";
 import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
+import { type PrebuiltProgram, prebuilt } from "../prebuilt.ts";
+import type { Software } from "../software.ts";
 
 /** The programs of a control plane. */
 export interface ControlPlanePrograms {
@@ -10,31 +12,51 @@ export interface ControlPlanePrograms {
   readonly etcd: string;
 }
 
-export const version = "1.34.1";
-const folder = join(import.meta.dirname, "../../../.interop/kubernetes");
+export const version = "1.36.3";
+const folder = join(import.meta.dirname, "../../../.interop/kubernetes", version);
 const run = promisify(execFile);
 
+const prebuiltApiServer = {
+  name: "kube-apiserver",
+  sha256: "b05d1bd076c504fda2a0b091bf4ee19b386ae1ecc74ce9daab9b9a71d722d281",
+};
+const prebuiltEtcd = {
+  name: "etcd",
+  sha256: "5b30c84f3317dc217fce44c00d98d3d31e28b4db7d7ef103b82ab9acad9ab623",
+};
+
 /**
- * Finds a real kube-apiserver and etcd. RAMPART_KUBE_APISERVER and RAMPART_ETCD name them. If
- * RAMPART_BUILD_KUBERNETES is set, this builds them from their Go modules, once; that keeps one core
- * busy for half an hour.
+ * Finds a real kube-apiserver and etcd. RAMPART_KUBE_APISERVER and RAMPART_ETCD name them. Otherwise they are
+ * those that RAMPART_BUILD_KUBERNETES has this build from their Go modules, once, which keeps one core busy for
+ * half an hour, or else the prebuilt ones.
  *
  * Kubernetes' module replaces its staging modules by folders, which `go install` refuses. A generated
  * module replaces them by their published versions.
  *
- * @returns `undefined` if they are neither named, nor built, nor to be built.
+ * @returns The reason if one of them is missing.
  */
-export async function controlPlanePrograms(): Promise<ControlPlanePrograms | undefined> {
-  const { RAMPART_KUBE_APISERVER, RAMPART_ETCD, RAMPART_BUILD_KUBERNETES } = process.env;
-  const hasApiServer = RAMPART_KUBE_APISERVER ?? existsSync(join(folder, "kube-apiserver"));
-  const hasEtcd = RAMPART_ETCD ?? existsSync(join(folder, "etcd"));
-  if (!RAMPART_BUILD_KUBERNETES && !(hasApiServer && hasEtcd)) return undefined;
-  return {
-    apiServer:
-      RAMPART_KUBE_APISERVER ??
-      (await built("kube-apiserver", "k8s.io/kubernetes/cmd/kube-apiserver")),
-    etcd: RAMPART_ETCD ?? (await built("etcd", "go.etcd.io/etcd/server/v3")),
-  };
+export async function controlPlanePrograms(): Promise<ControlPlanePrograms | string> {
+  const { RAMPART_KUBE_APISERVER, RAMPART_ETCD } = process.env;
+  const apiServer = await found(
+    RAMPART_KUBE_APISERVER,
+    prebuiltApiServer,
+    "k8s.io/kubernetes/cmd/kube-apiserver",
+  );
+  const etcd = await found(RAMPART_ETCD, prebuiltEtcd, "go.etcd.io/etcd/server/v3");
+  if ("missing" in apiServer) return apiServer.missing;
+  return "missing" in etcd ? etcd.missing : { apiServer: apiServer.program, etcd: etcd.program };
+}
+
+async function found(
+  named: string | undefined,
+  program: PrebuiltProgram,
+  module: string,
+): Promise<Software> {
+  if (named !== undefined) return { program: named };
+  const { RAMPART_BUILD_KUBERNETES } = process.env;
+  return RAMPART_BUILD_KUBERNETES
+    ? { program: await built(program.name, module) }
+    : prebuilt(program);
 }
 
 async function built(name: string, path: string): Promise<string> {

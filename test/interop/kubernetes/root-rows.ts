@@ -265,7 +265,7 @@ async function isShown(scene: Scene): Promise<void> {
       assert.equal(bundle?.namespaces, report.namespaces);
       assert(bundle?.since instanceof Date);
     }
-    assert.match(String(blind[0]?.roots), /^no credential here/);
+    assert.match(String(blind[0]?.roots), /^its credential is not set/);
   });
 }
 
