@@ -1,16 +1,11 @@
 import { generateKeyPair, type KeyObject } from "node:crypto";
 import { promisify } from "node:util";
+import type { SubjectKey } from "../../host/certificate-request.ts";
 
 /** The kinds of key that a workload may have. */
 export type SubjectKeyKind =
   | { readonly kind: "EC"; readonly curve: "P-256" | "P-384" }
   | { readonly kind: "RSA"; readonly bits: number };
-
-/** The key pair of a workload. */
-export interface SubjectKey {
-  readonly privateKey: KeyObject;
-  readonly publicKey: KeyObject;
-}
 
 const generate = promisify(generateKeyPair);
 

@@ -3,6 +3,7 @@ import { messageOf } from "../../foundation/errors.ts";
 import type { OperationLog } from "../../foundation/event-log.ts";
 import { OperatorError } from "../../foundation/operator-error.ts";
 import { IstioCertificateService } from "../../gen/istio/v1/auth/ca_pb.ts";
+import { createCertificateRequest } from "../../host/certificate-request.ts";
 import { readTokenFileIfAny } from "../../host/files/token-file.ts";
 import type { SpiffeId } from "../../pki/spiffe-id.ts";
 import { generateSubjectKey, type SubjectKeyKind } from "../identity/subject-key.ts";
@@ -10,7 +11,6 @@ import { type Issuance, parseIssuance } from "../identity/x509-svid.ts";
 import type { IssuanceMetrics } from "../status/metrics.ts";
 import type { CaChannel } from "./ca-channel.ts";
 import { callWithRetry } from "./call-retry.ts";
-import { createCertificateRequest } from "./certificate-request.ts";
 import { IssuanceError } from "./issuance-error.ts";
 
 /** Requests a certificate for a new key. @throws IssuanceError */
@@ -47,7 +47,7 @@ export function createCertificateClient(
   const { channel, clock, log, metrics } = ports;
   return async (spiffeId, signal) => {
     const subjectKey = await generateSubjectKey(settings.key);
-    const csr = await createCertificateRequest(spiffeId, subjectKey);
+    const csr = await createCertificateRequest(subjectKey, spiffeId);
     const request = {
       csr,
       validityDuration: BigInt(settings.lifetimeSeconds),

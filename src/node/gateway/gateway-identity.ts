@@ -1,15 +1,14 @@
-import "reflect-metadata/lite";
-import { X509Certificate } from "node:crypto";
+import { generateKeyPair, X509Certificate } from "node:crypto";
+import { promisify } from "node:util";
 import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
-import { Pkcs10CertificateRequestGenerator } from "@peculiar/x509";
 import { servingSigner } from "../../ca/serving-policy.ts";
 import {
   IstioCertificateRequestSchema,
   IstioCertificateResponseSchema,
 } from "../../gen/istio/v1/auth/ca_pb.ts";
+import { createCertificateRequest } from "../../host/certificate-request.ts";
 import { readTokenFile } from "../../host/files/token-file.ts";
 import { createRefreshing } from "../../host/refreshing.ts";
-import { toPem } from "../../pki/encoding/pem.ts";
 import { renewalOf } from "../tls/own-certificate.ts";
 import type { ServingCertificate, ServingCertificateSource } from "../tls/serving-certificate.ts";
 import type { Upstream } from "./upstream.ts";
@@ -45,21 +44,20 @@ export function certificateFromUpstream(
   });
 }
 
-const algorithm = { name: "ECDSA", namedCurve: "P-256", hash: "SHA-256" };
+const generate = promisify(generateKeyPair);
 
 async function request(
   upstream: Upstream,
   credentials: GatewayCredentials,
 ): Promise<ServingCertificate> {
-  const keys = await crypto.subtle.generateKey(algorithm, true, ["sign", "verify"]);
-  const csr = await Pkcs10CertificateRequestGenerator.create({ keys, signingAlgorithm: algorithm });
+  const key = await generate("ec", { namedCurve: "P-256" });
   const asked = create(IstioCertificateRequestSchema, {
-    csr: csr.toString("pem"),
+    csr: await createCertificateRequest(key, undefined),
     metadata: { CertSigner: servingSigner },
   });
   const message = toBinary(IstioCertificateRequestSchema, asked);
   const answer = await upstream.createCertificate(message, { headers: await credentials() });
   const { certChain } = fromBinary(IstioCertificateResponseSchema, answer);
-  const privateKey = new Uint8Array(await crypto.subtle.exportKey("pkcs8", keys.privateKey));
-  return { chainPem: certChain.slice(0, -1).join(""), keyPem: toPem("PRIVATE KEY", privateKey) };
+  const keyPem = key.privateKey.export({ type: "pkcs8", format: "pem" }).toString();
+  return { chainPem: certChain.slice(0, -1).join(""), keyPem };
 }

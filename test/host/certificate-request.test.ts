@@ -1,16 +1,17 @@
+import { execFileSync } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
 import {
   generateSubjectKey,
   privateKeyPem,
   type SubjectKeyKind,
-} from "../../../src/agent/identity/subject-key.ts";
-import { createCertificateRequest } from "../../../src/agent/issuance/certificate-request.ts";
-import { DerReader, Tag } from "../../../src/pki/encoding/der-reader.ts";
-import { parsePem } from "../../../src/pki/encoding/pem.ts";
-import { workload } from "../../testkit/pki/certificates.ts";
-import { requestedUri } from "../../testkit/pki/csr.ts";
-import { parseCsr } from "../../testkit/pki/csr-parsing.ts";
+} from "../../src/agent/identity/subject-key.ts";
+import { createCertificateRequest } from "../../src/host/certificate-request.ts";
+import { DerReader, Tag } from "../../src/pki/encoding/der-reader.ts";
+import { parsePem } from "../../src/pki/encoding/pem.ts";
+import { workload } from "../testkit/pki/certificates.ts";
+import { requestedUri } from "../testkit/pki/csr.ts";
+import { parseCsr } from "../testkit/pki/csr-parsing.ts";
 
 /** The parts of a request that its key does not change. */
 function partsOf(pem: string) {
@@ -27,7 +28,7 @@ test("creates the request of pilot-agent, but for the key and the name", async (
   const recorded = partsOf(readFileSync("test/vectors/csr/pilot-agent-p256.pem", "utf8"));
   const key = await generateSubjectKey({ kind: "EC", curve: "P-256" });
   const { subject, attributes } = partsOf(
-    await createCertificateRequest(workload("foo", "bar"), key),
+    await createCertificateRequest(key, workload("foo", "bar")),
   );
   expect(subject).toEqual(recorded.subject);
   expect(Buffer.from(attributes)).toEqual(requestedUri(workload("foo", "bar")));
@@ -39,8 +40,16 @@ test.each<[SubjectKeyKind, string, string]>([
   [{ kind: "RSA", bits: 2048 }, "RSA", "RSA PRIVATE KEY"],
 ])("proves possession of a key of %o", async (kind, algorithm, label) => {
   const key = await generateSubjectKey(kind);
-  const pem = await createCertificateRequest(workload("foo", "bar"), key);
+  const pem = await createCertificateRequest(key, workload("foo", "bar"));
   expect((await parseCsr(pem)).algorithm).toBe(algorithm);
   expect(privateKeyPem(key.privateKey, false)).toContain(`BEGIN ${label}`);
   expect(privateKeyPem(key.privateKey, true)).toContain("BEGIN PRIVATE KEY");
+});
+
+test("requests no name where the CA decides on all of them", async () => {
+  const key = await generateSubjectKey({ kind: "EC", curve: "P-256" });
+  const pem = await createCertificateRequest(key, undefined);
+  expect(partsOf(pem).attributes).toEqual(Uint8Array.of(0xa0, 0));
+  expect((await parseCsr(pem)).algorithm).toBe("EC-P256");
+  execFileSync("openssl", ["req", "-verify", "-noout"], { input: pem, stdio: "pipe" });
 });
