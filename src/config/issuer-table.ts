@@ -6,8 +6,8 @@ import { globs } from "../foundation/text/globs.ts";
 import { jsonText } from "../foundation/text/json-text.ts";
 import { parsedText, refuse } from "../foundation/text/parsed-text.ts";
 import { parseServiceAccount, type ServiceAccount } from "../pki/spiffe-id.ts";
-import { isDnsName } from "../pki/x509/dns-name.ts";
 import { type ClusterAccessTable, clusterAccess } from "./cluster-access.ts";
+import { clusterName, dnsName } from "./text-forms.ts";
 
 /** One table of `ISSUERS`, checked. */
 export interface IssuerTable {
@@ -67,8 +67,6 @@ function parseAccountName(text: string): ServiceAccount | undefined {
   return rest.length === 0 ? parseServiceAccount(namespace, name) : undefined;
 }
 
-const dnsName = z.string().check(z.refine(isDnsName, "must be the name of a host, in lower case"));
-
 const gateway = z.strictObject({
   account: accountName,
   dns_names: z.array(dnsName).check(z.minLength(1), z.maxLength(32)),
@@ -87,10 +85,6 @@ const namespaces = globs(/^[a-z0-9*-]{1,63}$/, "namespace");
 const nodeReach = z.strictObject({ nodes: globs(/^[a-z0-9.*-]{1,253}$/, "node"), namespaces });
 
 const nodeReaches = z.array(nodeReach).check(z.minLength(1), z.maxLength(256));
-
-const clusterName = z
-  .string()
-  .check(z.regex(/^[A-Za-z0-9._/-]{1,253}$/, "must be a cluster's name"));
 
 /** Empty by default. */
 const upToSixteen = <Element extends z.ZodMiniType>(element: Element) =>

@@ -1,9 +1,9 @@
 import * as z from "zod/mini";
 import { parseForm } from "../../config/configuration.ts";
+import { filePath } from "../../config/text-forms.ts";
 import { baseUrl } from "../../foundation/text/base-url.ts";
 import {
   type Environment,
-  filePath,
   placeKeys,
   type RootPlaces,
   rootPlacesOf,

@@ -1,4 +1,5 @@
 import * as z from "zod/mini";
+import { filePath } from "../../config/text-forms.ts";
 import { ConfigurationError } from "../../foundation/configuration-error.ts";
 import { baseUrl } from "../../foundation/text/base-url.ts";
 import { configMapName, usualConfigMap } from "../../kubernetes/root-config-map.ts";
@@ -16,8 +17,6 @@ export interface RootPlaces {
 }
 
 const account = "/var/run/secrets/kubernetes.io/serviceaccount";
-/** The path of a file. */
-export const filePath: z.ZodMiniString = z.string().check(z.minLength(1, "must not be empty"));
 
 /** The keys of any program that delivers roots. docs/distribute.md explains them. */
 export const placeKeys: {

@@ -1,5 +1,6 @@
 import * as z from "zod/mini";
 import { parseForm, trustDomainText } from "../../config/configuration.ts";
+import { clusterName, filePath } from "../../config/text-forms.ts";
 import { ConfigurationError } from "../../foundation/configuration-error.ts";
 import { baseUrl } from "../../foundation/text/base-url.ts";
 import type { TrustDomain } from "../../pki/spiffe-id.ts";
@@ -39,17 +40,12 @@ export interface GatewayConfiguration {
   readonly isReadyWithRoots: boolean;
 }
 
-const path = z.string().check(z.minLength(1));
-
 const form = z.strictObject({
   UPSTREAM: baseUrl,
-  UPSTREAM_CA_FILE: z.optional(path),
+  UPSTREAM_CA_FILE: z.optional(filePath),
   TRUST_DOMAIN: z.prefault(trustDomainText, "cluster.local"),
-  TOKEN_FILE: z._default(path, "/var/run/secrets/tokens/istio-token"),
-  CLUSTER: z._default(
-    z.string().check(z.regex(/^[A-Za-z0-9._/-]{1,253}$/, "must be a cluster's name")),
-    "Kubernetes",
-  ),
+  TOKEN_FILE: z._default(filePath, "/var/run/secrets/tokens/istio-token"),
+  CLUSTER: z._default(clusterName, "Kubernetes"),
   ...servingKeys,
   DELIVER_ROOTS: z._default(z.boolean(), false),
   READY_WITH_ROOTS: z._default(z.boolean(), false),

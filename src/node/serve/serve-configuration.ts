@@ -5,11 +5,10 @@ import {
   parseForm,
   partition,
 } from "../../config/configuration.ts";
+import { dnsName, filePath } from "../../config/text-forms.ts";
 import { ConfigurationError } from "../../foundation/configuration-error.ts";
 import type { QuotaName } from "../../foundation/errors.ts";
-import { isDnsName } from "../../pki/x509/dns-name.ts";
 import { credentialFileName, credentialInFile } from "../files/credential-file.ts";
-import { filePath } from "../files/root-places.ts";
 import type { DiagnosticRpcs } from "../http/auxiliary-rpcs.ts";
 import { type ListenAddress, listenAddress } from "../http/listen-address.ts";
 import { type Limits, limitsTable } from "../limits/limits.ts";
@@ -37,8 +36,6 @@ export interface ServeConfiguration {
 
 /** The DNS names of a mesh's CA (docs/design/istio.md#serving-names). */
 const istiodNames = ["istiod.istio-system.svc", "istiod.istio-system.svc.cluster.local"];
-
-const dnsName = z.string().check(z.refine(isDnsName, "must be the name of a host, in lower case"));
 
 /** The keys of every program that serves native gRPC. */
 export const servingKeys: {
