@@ -6,7 +6,7 @@ import { IssuanceError } from "../issuance/issuance-error.ts";
 import { Subscribers } from "../secrets/subscribers.ts";
 import type { TrustRoots } from "../trust/trust-roots.ts";
 import { InterruptibleSleep } from "./interruptible-sleep.ts";
-import { type RenewalPolicy, renewalAt, retryAt } from "./renewal-plan.ts";
+import { hoursUntil, type RenewalPolicy, renewalAt, retryAt } from "./renewal-plan.ts";
 import type { Issuance, IssuedSvid, X509Svid } from "./x509-svid.ts";
 
 /** The dependencies of a {@link RefreshingIdentity}. */
@@ -142,7 +142,7 @@ export class RefreshingIdentity {
       this.#nextAttempt = retryAt(++this.#failures, random(), clock());
       if (this.#ending.signal.aborted) return;
       const fault = error instanceof IssuanceError ? error.fault : "defect";
-      const hoursLeft = this.#hoursLeft();
+      const hoursLeft = hoursUntil(this.#issuance?.svid.notAfter, clock());
       log.operation({
         event: "renewal-failed",
         level: "error",
@@ -183,10 +183,5 @@ export class RefreshingIdentity {
     log.operation({ event: "authority-withdrawn", level: "warning", spiffeId: this.spiffeId });
     this.#nextAttempt = clock();
     this.#sleep.interrupt();
-  }
-
-  #hoursLeft(): number {
-    const left = (this.#issuance?.svid.notAfter.getTime() ?? 0) - this.#ports.clock().getTime();
-    return Math.max(0, Math.round(left / 36_000) / 100);
   }
 }

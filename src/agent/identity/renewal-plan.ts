@@ -43,6 +43,12 @@ export function renewalAt(life: CertificateLife, policy: RenewalPolicy, random: 
   return new Date(obtainedAt.getTime() + Math.max(delay, minimum));
 }
 
+/** The hours until a certificate ends, for operators: 0 for an expired or missing one. */
+export function hoursUntil(notAfter: Date | undefined, now: Date): number {
+  const milliseconds = (notAfter?.getTime() ?? 0) - now.getTime();
+  return Math.max(0, Math.round(milliseconds / 36_000) / 100);
+}
+
 const backoff: Backoff = {
   firstMilliseconds: 1_000,
   longestMilliseconds: 150_000,

@@ -1,6 +1,7 @@
 import type { BundleFollower } from "../../host/bundle/bundle-follower.ts";
 import type { Identities } from "../identity/identities.ts";
 import type { IdentityStatus } from "../identity/refreshing-identity.ts";
+import { hoursUntil } from "../identity/renewal-plan.ts";
 import type { TrustRoots } from "../trust/trust-roots.ts";
 
 /** The state of an identity, as text for JSON. */
@@ -67,11 +68,10 @@ export function reportAgent({ identities, trust, follower, now }: ReportedParts)
 }
 
 function reportIdentity(status: IdentityStatus, now: Date): IdentityReport {
-  const remaining = (status.notAfter?.getTime() ?? 0) - now.getTime();
   return {
     spiffeId: status.spiffeId,
     notAfter: status.notAfter?.toISOString(),
-    hoursLeft: Math.max(0, Math.round(remaining / 36_000) / 100),
+    hoursLeft: hoursUntil(status.notAfter, now),
     nextAttempt: status.nextAttempt.toISOString(),
     issuer: status.issuer,
     lastError: status.lastError,

@@ -7,6 +7,7 @@ import { type Bytes, bytesEqual } from "../../pki/encoding/bytes.ts";
 import { DerError } from "../../pki/encoding/der-reader.ts";
 import { type Certificate, parseCertificate } from "../../pki/x509/certificate.ts";
 import { parseSubjectPublicKey, type SubjectPublicKey } from "../../pki/x509/subject-public-key.ts";
+import { printable } from "../terminal/printable.ts";
 import { pemBlocks } from "./pem-blocks.ts";
 import type { Source } from "./plugged-in-material.ts";
 
@@ -72,7 +73,7 @@ function readCertificate(der: Bytes, place: string): ImportedCertificate {
     const verifier = new X509Certificate(der);
     return {
       ...certificate,
-      title: `${place} (${printable(claims.subject)})`,
+      title: `${place} (${printable(claims.subject) || "no subject"})`,
       publicKey: parseSubjectPublicKey(certificate.toBeSigned.spki),
       verifier,
       verifyingKey: verifier.publicKey,
@@ -91,10 +92,6 @@ function unreadable(error: unknown): string {
   const detail = error instanceof DerError ? `: ${error.message}` : "";
   return `failed to parse cert PEM: not a certificate that verifiers agree on${detail}`;
 }
-
-/** Untrusted text as at most one line, without control characters. */
-const printable = (name: string): string =>
-  name.slice(0, 120).replaceAll(/[^\p{L}\p{N}\p{P}\p{S} ]/gu, "?") || "no subject";
 
 function claimsOf(certificate: x509.X509Certificate): Claims {
   const constraints = certificate.getExtension(x509.BasicConstraintsExtension);

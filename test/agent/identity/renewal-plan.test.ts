@@ -1,6 +1,7 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import {
+  hoursUntil,
   renewalAt,
   renewalDelayMilliseconds,
   retryAt,
@@ -73,4 +74,14 @@ test("tries again after a second, then ever later, and at most two and a half mi
 
 test("cuts a wait by up to a half, so that no two agents stay in step", () => {
   expect(retryAt(1, 1 - 1e-9, now).getTime() - now.getTime()).toBeCloseTo(500, 0);
+});
+
+test.each([
+  [minutes(90), 1.5],
+  [minutes(1), 0.02],
+  [minutes(0), 0],
+  [minutes(-90), 0],
+  [undefined, 0],
+])("an operator reads of the end at %s that %d hours are left", (notAfter, hours) => {
+  expect(hoursUntil(notAfter, now)).toBe(hours);
 });
