@@ -1,0 +1,84 @@
+import { parseBase64, toBase64 } from "../pki/encoding/base64.ts";
+import type { Bytes } from "../pki/encoding/bytes.ts";
+import { signEd25519, verifyEd25519 } from "./ed25519.ts";
+import { LogError } from "./log-error.ts";
+import { hashOctets } from "./merkle.ts";
+import { claims, type NoteSigner, parseNote, type SignedNote } from "./note.ts";
+import type { Tree } from "./proof.ts";
+import { createVerifierKey, isKeyName, type VerifierKey } from "./verifier-key.ts";
+
+/** The head of a log (C2SP tlog-checkpoint). */
+export interface Checkpoint extends Tree {
+  readonly origin: string;
+}
+
+/** The text that the log and its witnesses sign. */
+export function formatCheckpoint({ origin, size, root }: Checkpoint): string {
+  return `${origin}\n${size}\n${toBase64(root)}\n`;
+}
+
+/**
+ * Reads the text of a checkpoint. Extension lines are accepted and have no meaning.
+ *
+ * @throws LogError `form`
+ */
+export function parseCheckpoint(text: string): Checkpoint {
+  const [origin = "", size = "", base64 = "", ...rest] = text.split("\n");
+  const root = parseBase64(base64);
+  const isWhole = rest.length > 0 && rest.at(-1) === "" && !rest.slice(0, -1).includes("");
+  if (!isWhole || origin === "" || root?.length !== hashOctets) {
+    throw new LogError("form", "not a checkpoint");
+  }
+  return { origin, size: parseSize(size), root };
+}
+
+/** A size or an index in decimal without leading zeros. @throws LogError `form` */
+export function parseSize(text: string): number {
+  const size = Number(text);
+  if (/^(?:0|[1-9][0-9]{0,15})$/.test(text) && Number.isSafeInteger(size)) return size;
+  throw new LogError("form", "not the size of a tree");
+}
+
+/** The signer of a log's checkpoints. Its name is the origin of the log. */
+export function createLogSigner(
+  origin: string,
+  privateKey: CryptoKey,
+  publicKey: Bytes,
+): NoteSigner {
+  const key = createVerifierKey(origin, "note", publicKey);
+  return {
+    key,
+    sign: async (text) => ({
+      name: origin,
+      keyId: key.keyId,
+      signature: await signEd25519(privateKey, new TextEncoder().encode(text) as Bytes),
+    }),
+  };
+}
+
+/** Whether the text can be the origin of a log, which is also the name of its key. */
+export const isOrigin: (text: string) => boolean = isKeyName;
+
+/**
+ * The checkpoint in a note that a log has signed.
+ *
+ * @throws LogError `form`, `origin` for another log's, `signature`.
+ */
+export async function openCheckpoint(note: SignedNote, key: VerifierKey): Promise<Checkpoint> {
+  const checkpoint = parseCheckpoint(note.text);
+  if (checkpoint.origin !== key.name) {
+    throw new LogError("origin", "the checkpoint is another log's");
+  }
+  const own = note.signatures.filter((each) => claims(each, key));
+  const text = new TextEncoder().encode(note.text) as Bytes;
+  const verdicts = await Promise.all(
+    own.map(({ signature }) => verifyEd25519(key.publicKey, signature, text)),
+  );
+  if (own.length > 0 && verdicts.every(Boolean)) return checkpoint;
+  throw new LogError("signature", "the checkpoint is not signed by its log");
+}
+
+/** {@link openCheckpoint} of a note as text. */
+export async function openCheckpointText(text: string, key: VerifierKey): Promise<Checkpoint> {
+  return openCheckpoint(parseNote(text), key);
+}

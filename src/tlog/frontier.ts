@@ -1,0 +1,116 @@
+import { type Bytes, concatBytes } from "../pki/encoding/bytes.ts";
+import { LogError } from "./log-error.ts";
+import { completeRoot, emptyRoot, type Hash, hashOctets, nodeHash } from "./merkle.ts";
+import { formatTile, hashesAt, parseTile, type Tile, tileWidth } from "./tile.ts";
+
+/** A tile with its octets. */
+export interface WrittenTile extends Tile {
+  readonly octets: Bytes;
+}
+
+/**
+ * The right edge of a growing tree: the hashes of the partial tile at every level, at most 255 each. It is
+ * all that it takes to append, and to compute the root.
+ */
+export class Frontier {
+  #size: number;
+  readonly #levels: Hash[][];
+
+  private constructor(size: number, levels: Hash[][]) {
+    this.#size = size;
+    this.#levels = levels;
+  }
+
+  static empty(): Frontier {
+    return new Frontier(0, []);
+  }
+
+  get size(): number {
+    return this.#size;
+  }
+
+  /** Another frontier, which grows by itself. */
+  clone(): Frontier {
+    return new Frontier(
+      this.#size,
+      this.#levels.map((level) => [...level]),
+    );
+  }
+
+  /** Appends the hash of an entry. @returns The tiles that it completes. */
+  append(leaf: Hash): readonly WrittenTile[] {
+    const completed: WrittenTile[] = [];
+    this.#size++;
+    let hash = leaf;
+    for (let level = 0; ; level++) {
+      const hashes = this.#levels[level] ?? [];
+      this.#levels[level] = hashes;
+      hashes.push(hash);
+      if (hashes.length < tileWidth) return completed;
+      const index = hashesAt(level + 1, this.#size) - 1;
+      completed.push({ level, index, width: tileWidth, octets: formatTile(hashes) });
+      hash = completeRoot(hashes);
+      hashes.length = 0;
+    }
+  }
+
+  /** The partial tiles of the tree as it is now. */
+  partialTiles(): readonly WrittenTile[] {
+    return this.#levels.flatMap((hashes, level) =>
+      hashes.length === 0
+        ? []
+        : [
+            {
+              level,
+              index: hashesAt(level + 1, this.#size),
+              width: hashes.length,
+              octets: formatTile(hashes),
+            },
+          ],
+    );
+  }
+
+  /** The hashes of the last entries, those after the last full tile. */
+  get lastLeaves(): readonly Hash[] {
+    return this.#levels[0] ?? [];
+  }
+
+  root(): Hash {
+    let root: Hash | undefined;
+    for (const hashes of this.#levels) {
+      for (const subtree of completeSubtrees(hashes).toReversed()) {
+        root = root ? nodeHash(subtree, root) : subtree;
+      }
+    }
+    return root ?? emptyRoot;
+  }
+
+  toBytes(): Bytes {
+    return concatBytes(...this.#levels.map(formatTile));
+  }
+
+  /** @throws LogError `form` for octets of a tree of another size. */
+  static fromBytes(size: number, octets: Uint8Array): Frontier {
+    const levels: Hash[][] = [];
+    let at = 0;
+    for (let level = 0; hashesAt(level, size) > 0; level++) {
+      const width = hashesAt(level, size) % tileWidth;
+      levels.push([...parseTile(octets.subarray(at, at + width * hashOctets), width)]);
+      at += width * hashOctets;
+    }
+    if (at !== octets.length) throw new LogError("form", "the edge of a tree of another size");
+    return new Frontier(size, levels);
+  }
+}
+
+/** The roots of the complete subtrees that partial hashes make, the largest first. */
+function completeSubtrees(hashes: readonly Hash[]): readonly Hash[] {
+  const roots: Hash[] = [];
+  let at = 0;
+  for (let power = tileWidth / 2; power >= 1; power /= 2) {
+    if (hashes.length - at < power) continue;
+    roots.push(completeRoot(hashes.slice(at, at + power)));
+    at += power;
+  }
+  return roots;
+}

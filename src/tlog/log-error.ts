@@ -1,0 +1,29 @@
+/** What is wrong with the data of a log. */
+export type LogFault =
+  /** The octets or the text are not of the form. */
+  | "form"
+  /** The checkpoint is another log's. */
+  | "origin"
+  /** No known key signed, or a known key's signature is wrong. */
+  | "signature"
+  /** Fewer witnesses cosigned than the policy demands. */
+  | "quorum"
+  /** The proof does not lead from the entry to the root. */
+  | "inclusion"
+  /** The tree is not an extension of the earlier one. */
+  | "consistency"
+  /** An object that the checkpoint commits to is missing. */
+  | "missing"
+  /** An object holds other octets than the tree commits to. */
+  | "content";
+
+/** Data of a log that does not hold. */
+export class LogError extends Error {
+  override readonly name = "LogError";
+  readonly fault: LogFault;
+
+  constructor(fault: LogFault, detail: string, cause?: unknown) {
+    super(detail, cause === undefined ? undefined : { cause });
+    this.fault = fault;
+  }
+}

@@ -1,0 +1,145 @@
+import { type Checkpoint, openCheckpoint } from "./checkpoint.ts";
+import { cosignedAt } from "./cosignature.ts";
+import { LogError } from "./log-error.ts";
+import { parseNote, type SignedNote } from "./note.ts";
+import { parseVerifierKey, type VerifierKey } from "./verifier-key.ts";
+
+/** A log of a policy, and where it is. */
+export interface PolicyLog {
+  readonly key: VerifierKey;
+  readonly url?: string | undefined;
+}
+
+/** A witness of a policy, and where it takes checkpoints. */
+export interface PolicyWitness {
+  readonly name: string;
+  readonly key: VerifierKey;
+  readonly url?: string | undefined;
+}
+
+/** Whether these witnesses suffice, by their names. */
+type Quorum = (cosigned: ReadonlySet<string>) => boolean;
+
+/** The logs that a reader accepts, and the witnesses that it demands (C2SP tlog-policy). */
+export interface Policy {
+  readonly logs: readonly PolicyLog[];
+  readonly witnesses: readonly PolicyWitness[];
+  readonly isQuorum: Quorum;
+}
+
+/** The state of the reader: names that later lines may use. */
+interface Draft {
+  readonly logs: PolicyLog[];
+  readonly witnesses: PolicyWitness[];
+  readonly members: Map<string, Quorum>;
+  quorum?: Quorum;
+}
+
+const maximumLines = 1000;
+
+/** @throws LogError `form`, with the number of the line. */
+export function parsePolicy(text: string): Policy {
+  const draft: Draft = { logs: [], witnesses: [], members: new Map() };
+  const lines = text.split("\n", maximumLines);
+  for (const [i, line] of lines.entries()) {
+    const words = line.split(/[ \t\r]+/).filter((word) => word !== "");
+    if (words.length === 0 || words[0]?.startsWith("#")) continue;
+    if (!readLine(draft, words)) throw new LogError("form", `line ${i + 1} of the policy`);
+  }
+  const { logs, witnesses, quorum } = draft;
+  if (!quorum) throw new LogError("form", "a policy without a quorum line");
+  return { logs, witnesses, isQuorum: quorum };
+}
+
+/** @returns Whether the line is one of a policy. */
+function readLine(draft: Draft, [keyword, ...words]: readonly string[]): boolean {
+  switch (keyword) {
+    case "log":
+      return readLog(draft, words);
+    case "witness":
+      return readWitness(draft, words);
+    case "group":
+      return readGroup(draft, words);
+    case "quorum":
+      return readQuorum(draft, words);
+    default:
+      return false;
+  }
+}
+
+function readLog({ logs }: Draft, [vkey = "", url, ...more]: readonly string[]): boolean {
+  const key = parseVerifierKey(vkey);
+  if (key.use !== "note" || more.length > 0 || !isUrl(url)) return false;
+  logs.push({ key, url });
+  return true;
+}
+
+function readWitness(
+  { witnesses, members }: Draft,
+  [name = "", vkey = "", url, ...more]: readonly string[],
+): boolean {
+  const key = parseVerifierKey(vkey);
+  const isNew = name !== "none" && !members.has(name);
+  if (key.use !== "cosignature" || !isNew || more.length > 0 || !isUrl(url)) return false;
+  witnesses.push({ name, key, url });
+  members.set(name, (cosigned) => cosigned.has(name));
+  return true;
+}
+
+function readGroup(
+  { members }: Draft,
+  [name = "", threshold = "", ...names]: readonly string[],
+): boolean {
+  const parts = names.flatMap((each) => members.get(each) ?? []);
+  const needed = threshold === "all" ? names.length : threshold === "any" ? 1 : Number(threshold);
+  const isNumber = /^(?:all|any|[1-9][0-9]{0,3})$/.test(threshold);
+  const isNew = name !== "" && name !== "none" && !members.has(name);
+  if (!isNew || !isNumber || names.length === 0 || needed > names.length) return false;
+  if (parts.length < names.length || new Set(names).size < names.length) return false;
+  members.set(name, (cosigned) => parts.filter((holds) => holds(cosigned)).length >= needed);
+  return true;
+}
+
+function readQuorum(draft: Draft, [name = "", ...more]: readonly string[]): boolean {
+  const quorum = name === "none" ? () => true : draft.members.get(name);
+  if (!quorum || draft.quorum || more.length > 0) return false;
+  draft.quorum = quorum;
+  return true;
+}
+
+const isUrl = (text: string | undefined): boolean =>
+  text === undefined || (URL.canParse(text) && /^https?:/.test(text));
+
+/** A checkpoint that meets a policy, and the witnesses that stand behind it. */
+export interface AcceptedCheckpoint {
+  readonly checkpoint: Checkpoint;
+  readonly log: PolicyLog;
+  readonly note: SignedNote;
+  readonly cosigned: ReadonlyMap<string, Date>;
+}
+
+/**
+ * Opens the checkpoint of a log of the policy, cosigned by its quorum.
+ *
+ * @throws LogError `form`, `origin` for a log that the policy does not name, `signature`, `quorum`.
+ */
+export async function acceptCheckpoint(text: string, policy: Policy): Promise<AcceptedCheckpoint> {
+  const opened = await openByPolicy(text, policy);
+  if (policy.isQuorum(new Set(opened.cosigned.keys()))) return opened;
+  throw new LogError("quorum", "too few witnesses of the policy have cosigned the checkpoint");
+}
+
+/** {@link acceptCheckpoint} that leaves it to the caller to judge the quorum. */
+export async function openByPolicy(text: string, policy: Policy): Promise<AcceptedCheckpoint> {
+  const note = parseNote(text);
+  const origin = note.text.slice(0, note.text.indexOf("\n"));
+  const log = policy.logs.find(({ key }) => key.name === origin);
+  if (!log) throw new LogError("origin", "the policy does not name the log of the checkpoint");
+  const checkpoint = await openCheckpoint(note, log.key);
+  const cosigned = new Map<string, Date>();
+  for (const { name, key } of policy.witnesses) {
+    const at = await cosignedAt(note, key);
+    if (at) cosigned.set(name, at);
+  }
+  return { checkpoint, log, note, cosigned };
+}

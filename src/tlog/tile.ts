@@ -1,0 +1,78 @@
+import { LogError } from "./log-error.ts";
+import { type Hash, hashOctets } from "./merkle.ts";
+
+/** The hashes of a full tile, and the entries of a full bundle (C2SP tlog-tiles). */
+export const tileWidth = 256;
+
+/** The path of the newest checkpoint below a log's prefix. */
+export const checkpointPath = "checkpoint";
+
+/** A tile of hashes, or a bundle of entries, with its width: 1 to 255 for a partial one, 256 for a full one. */
+export interface Tile {
+  /** The height of the hashes in powers of 256, or `entries` for a bundle. */
+  readonly level: number | "entries";
+  readonly index: number;
+  readonly width: number;
+}
+
+/** The path of a tile below a log's prefix. */
+export function tilePath({ level, index, width }: Tile): string {
+  const partial = width < tileWidth ? `.p/${width}` : "";
+  return `tile/${level}/${indexPath(index)}${partial}`;
+}
+
+/** Groups of three digits, all but the last with an `x`: 1234067 is `x001/x234/067`. */
+function indexPath(index: number): string {
+  const last = String(index % 1000).padStart(3, "0");
+  const rest = Math.floor(index / 1000);
+  return rest > 0 ? `${prefixedPath(rest)}/${last}` : last;
+}
+
+function prefixedPath(index: number): string {
+  const last = `x${String(index % 1000).padStart(3, "0")}`;
+  const rest = Math.floor(index / 1000);
+  return rest > 0 ? `${prefixedPath(rest)}/${last}` : last;
+}
+
+const pathForm =
+  /^tile\/(entries|0|[1-9]|[1-5][0-9]|6[0-3])\/((?:x[0-9]{3}\/){0,4}[0-9]{3})(?:\.p\/([1-9][0-9]{0,2}))?$/;
+
+/** The tile of a path, or `undefined` for any other path. Each tile has exactly one path. */
+export function parseTilePath(path: string): Tile | undefined {
+  const [, level = "", groups = "", partial] = pathForm.exec(path) ?? [];
+  const tile = {
+    level: level === "entries" ? level : Number(level),
+    index: Number(groups.replace(/[x/]/g, "")),
+    width: partial === undefined ? tileWidth : Number(partial),
+  } as const;
+  return tilePath(tile) === path ? tile : undefined;
+}
+
+/** How many complete subtrees of 256^level entries a tree has. */
+export function hashesAt(level: number, size: number): number {
+  return Math.floor(size / tileWidth ** level);
+}
+
+/** The tile of a level that is there in a tree of this size; `undefined` for one beyond its edge. */
+export function tileIn(size: number, level: Tile["level"], index: number): Tile | undefined {
+  const count = level === "entries" ? size : hashesAt(level, size);
+  const width = Math.min(tileWidth, count - index * tileWidth);
+  return width > 0 ? { level, index, width } : undefined;
+}
+
+/** The octets of a tile. */
+export function formatTile(hashes: readonly Hash[]): Hash {
+  const octets = new Uint8Array(hashes.length * hashOctets);
+  for (const [i, hash] of hashes.entries()) octets.set(hash, i * hashOctets);
+  return octets;
+}
+
+/** The hashes of a tile. @throws LogError `form` for another width. */
+export function parseTile(octets: Uint8Array, width: number): readonly Hash[] {
+  if (octets.length !== width * hashOctets) {
+    throw new LogError("form", `a tile of ${octets.length} octets instead of ${width} hashes`);
+  }
+  return Array.from({ length: width }, (_, i) =>
+    octets.slice(i * hashOctets, (i + 1) * hashOctets),
+  ) as Hash[];
+}

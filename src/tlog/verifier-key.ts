@@ -1,0 +1,63 @@
+import { sha256 } from "@noble/hashes/sha2.js";
+import { parseBase64, toBase64 } from "../pki/encoding/base64.ts";
+import { type Bytes, concatBytes, toHex } from "../pki/encoding/bytes.ts";
+import { LogError } from "./log-error.ts";
+
+/** What a key signs: the text of a note itself, or a witness's message about a checkpoint. */
+export type KeyUse = "note" | "cosignature";
+
+/** The types of C2SP signed-note and tlog-cosignature that this code knows, both Ed25519. */
+const typeOctets: Readonly<Record<KeyUse, number>> = { note: 0x01, cosignature: 0x04 };
+
+const publicKeyOctets = 32;
+
+/** An Ed25519 public key under a name. */
+export interface VerifierKey {
+  readonly name: string;
+  readonly use: KeyUse;
+  /** Four octets that a signature line repeats. */
+  readonly keyId: Bytes;
+  readonly publicKey: Bytes;
+}
+
+export function createVerifierKey(name: string, use: KeyUse, publicKey: Bytes): VerifierKey {
+  if (!isKeyName(name)) throw new LogError("form", "not the name of a key");
+  return { name, use, keyId: keyIdOf(name, use, publicKey), publicKey };
+}
+
+function keyIdOf(name: string, use: KeyUse, publicKey: Bytes): Bytes {
+  const prefix = new TextEncoder().encode(`${name}\n`);
+  const octets = concatBytes(prefix, Uint8Array.of(typeOctets[use]), publicKey);
+  return sha256(octets).slice(0, 4) as Bytes;
+}
+
+/** `<name>+<hexadecimal key id>+<base64 of type and public key>` */
+export function formatVerifierKey({ name, use, keyId, publicKey }: VerifierKey): string {
+  const octets = concatBytes(Uint8Array.of(typeOctets[use]), publicKey);
+  return `${name}+${toHex(keyId)}+${toBase64(octets)}`;
+}
+
+/** @throws LogError `form` for another form, another algorithm, or an id that is not the key's. */
+export function parseVerifierKey(text: string): VerifierKey {
+  const [name = "", id = "", ...rest] = text.split("+");
+  // Base64 may have a plus of its own.
+  const octets = parseBase64(rest.join("+"));
+  const use = (["note", "cosignature"] as const).find((each) => typeOctets[each] === octets?.[0]);
+  if (!octets || !use || octets.length !== 1 + publicKeyOctets) {
+    throw new LogError("form", "not the verifier key of an Ed25519 signer");
+  }
+  const key = createVerifierKey(name, use, octets.slice(1));
+  if (toHex(key.keyId) === id) return key;
+  throw new LogError("form", "a verifier key with the id of another one");
+}
+
+/** Whether the text may name a key: no white space of Unicode, and no plus. */
+export function isKeyName(name: string): boolean {
+  return name !== "" && !/[\s\u0085+]/.test(name) && !hasControls(name);
+}
+
+/** Whether a text has characters that no note has. U+FFFD stands for octets that are not UTF-8. */
+export function hasControls(text: string): boolean {
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: a note may have none but newlines
+  return /[\u0000-\u0009\u000b-\u001f\ufffd]/.test(text);
+}

@@ -1,0 +1,213 @@
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import { formatAddCheckpoint, parseAddCheckpoint } from "../../src/tlog/add-checkpoint.ts";
+import { formatBundle, parseBundle } from "../../src/tlog/bundle.ts";
+import { leafHash } from "../../src/tlog/merkle.ts";
+import { acceptCheckpoint, parsePolicy } from "../../src/tlog/policy.ts";
+import { proveInclusion, verifyInclusion } from "../../src/tlog/proof.ts";
+import { parseTilePath, type Tile, tileIn, tilePath } from "../../src/tlog/tile.ts";
+import { formatLogProof, parseLogProof } from "../../src/tlog/tlog-proof.ts";
+import { entryAt, GrownTree, tlogVectors } from "../testkit/tlog/trees.ts";
+
+const vectors = await tlogVectors<Record<string, string>>("notes.json");
+const { note = "", logKey = "", witnessKey = "", cosignature = "" } = vectors;
+
+describe("the path of a tile", () => {
+  const tile: fc.Arbitrary<Tile> = fc.record({
+    level: fc.oneof(fc.nat(63), fc.constant("entries" as const)),
+    index: fc.nat(10 ** 12),
+    width: fc.integer({ min: 1, max: 256 }),
+  });
+
+  test.each<[Tile, string]>([
+    [{ level: 0, index: 0, width: 256 }, "tile/0/000"],
+    [{ level: 1, index: 1_234_067, width: 256 }, "tile/1/x001/x234/067"],
+    [{ level: 63, index: 999, width: 1 }, "tile/63/999.p/1"],
+    [{ level: "entries", index: 1000, width: 255 }, "tile/entries/x001/000.p/255"],
+  ])("%o is %s", (one, path) => {
+    expect(tilePath(one)).toBe(path);
+    expect(parseTilePath(path)).toEqual(one);
+  });
+
+  test("reads back what it wrote", () => {
+    fc.assert(
+      fc.property(tile, (one) => {
+        expect(parseTilePath(tilePath(one))).toEqual(one);
+      }),
+    );
+  });
+
+  test.each([
+    "tile/8/0/000",
+    "tile/00/000",
+    "tile/64/000",
+    "tile/0/0",
+    "tile/0/x000/001",
+    "tile/0/x001",
+    "tile/0/1000",
+    "tile/0/000.p/0",
+    "tile/0/000.p/256",
+    "tile/0/000.p/01",
+    "tile/0/000.p/",
+    "tile/entries",
+    "tile/entries/000/",
+    "/tile/0/000",
+    "tile/0/../000",
+    "tile/0/000\n",
+    "",
+  ])("is not %j", (path) => {
+    expect(parseTilePath(path)).toBeUndefined();
+  });
+
+  test("names the tiles within a tree alone", () => {
+    expect(tileIn(70_000, 0, 273)?.width).toBe(112);
+    expect(tileIn(70_000, 1, 1)?.width).toBe(17);
+    expect(tileIn(70_000, "entries", 273)?.width).toBe(112);
+    expect(tileIn(70_000, 0, 274)).toBeUndefined();
+    expect(tileIn(256, 0, 1)).toBeUndefined();
+    expect(tileIn(255, 1, 0)).toBeUndefined();
+  });
+});
+
+describe("a bundle", () => {
+  test("reads back its entries", () => {
+    fc.assert(
+      fc.property(fc.array(fc.uint8Array({ maxLength: 400 }), { maxLength: 20 }), (entries) => {
+        const octets = formatBundle(entries);
+        expect(parseBundle(octets, entries.length).map((each) => [...each])).toEqual(
+          entries.map((each) => [...each]),
+        );
+      }),
+    );
+  });
+
+  test("holds the longest entry, and none that is longer", () => {
+    expect(parseBundle(formatBundle([new Uint8Array(65_535)]), 1)[0]).toHaveLength(65_535);
+    expect(() => formatBundle([new Uint8Array(65_536)])).toThrow();
+  });
+
+  test.each([
+    ["one entry too many", formatBundle([entryAt(0), entryAt(1)]), 1],
+    ["one entry too few", formatBundle([entryAt(0)]), 2],
+    ["an octet too many", Uint8Array.of(0, 1, 9, 0), 1],
+    ["an entry that is cut off", Uint8Array.of(0, 2, 9), 1],
+    ["half a length", Uint8Array.of(0), 0],
+  ])("is refused with %s", (_, octets, width) => {
+    expect(() => parseBundle(octets, width)).toThrow();
+  });
+});
+
+describe("a proof in a file", () => {
+  const proved = async () => {
+    const grown = new GrownTree().grow(7);
+    const hashes = await proveInclusion(7, 3, grown.read);
+    return { grown, hashes, text: formatLogProof({ index: 3, hashes, checkpoint: note }) };
+  };
+
+  test("is 507 octets with a cosignature, as other implementations write it", async () => {
+    const { hashes } = await proved();
+    const checkpoint = `${note}${cosignature}\n`;
+    const text = formatLogProof({ index: 3, hashes, checkpoint });
+    expect(new TextEncoder().encode(text)).toHaveLength(507);
+  });
+
+  test("reads back, and verifies", async () => {
+    const { grown, text } = await proved();
+    const { index, hashes, checkpoint } = parseLogProof(text);
+    expect(checkpoint).toBe(note);
+    verifyInclusion(grown.tree, index, leafHash(entryAt(3)), hashes);
+  });
+
+  test("may carry an extra line", async () => {
+    const { text } = await proved();
+    expect(parseLogProof(text.replace("index", "extra AAAA\nindex")).index).toBe(3);
+  });
+
+  test.each<[string, (text: string) => string]>([
+    ["another version", (text) => text.replace("@v1", "@v2")],
+    ["an extra line that is no base64", (text) => text.replace("index", "extra !\nindex")],
+    ["two extra lines", (text) => text.replace("index", "extra AAAA\nextra AAAA\nindex")],
+    ["no index", (text) => text.replace("index 3\n", "")],
+    ["an index with a leading zero", (text) => text.replace("index 3", "index 03")],
+    ["a short hash", (text) => text.replace("index 3\n", "index 3\nAAAA\n")],
+    [
+      "64 hashes",
+      (text) => text.replace("index 3\n", `index 3\n${`${"A".repeat(43)}=\n`.repeat(64)}`),
+    ],
+    ["no end", (text) => text.replace("\n\n", "\n")],
+  ])("is refused with %s", async (_, change) => {
+    const { text } = await proved();
+    expect(() => parseLogProof(change(text))).toThrow();
+  });
+});
+
+describe("a request for a cosignature", () => {
+  test("reads back", async () => {
+    const { read } = new GrownTree().grow(7);
+    const proof = await proveInclusion(7, 3, read);
+    for (const asked of [
+      { older: 3, proof, checkpoint: note },
+      { older: 0, proof: [], checkpoint: note },
+    ]) {
+      expect(parseAddCheckpoint(formatAddCheckpoint(asked))).toEqual(asked);
+    }
+  });
+
+  test.each(["", "old 3", `old -3\n\n${note}`, `old 03\n\n${note}`, `new 3\n\n${note}`, note])(
+    "is refused as %j",
+    (text) => {
+      expect(() => parseAddCheckpoint(text)).toThrow();
+    },
+  );
+});
+
+describe("a policy", () => {
+  const policy = (rest: string) => parsePolicy(`# mesh\nlog ${logKey} https://log.test/0\n${rest}`);
+  const witnessed = `witness w1 ${witnessKey} https://w1.test/\n`;
+
+  test("accepts a checkpoint of its log", async () => {
+    const { checkpoint, log } = await acceptCheckpoint(note, policy("quorum none\n"));
+    expect(checkpoint.size).toBe(7);
+    expect(log.url).toBe("https://log.test/0");
+  });
+
+  test("demands the cosignatures of its quorum", async () => {
+    const demanding = policy(`${witnessed}quorum w1`);
+    await expect(acceptCheckpoint(note, demanding)).rejects.toMatchObject({ fault: "quorum" });
+    const cosigned = `${note}${cosignature}\n`;
+    const { cosigned: by } = await acceptCheckpoint(cosigned, demanding);
+    expect([...by.keys()]).toEqual(["w1"]);
+  });
+
+  test("counts the members of groups", () => {
+    const { isQuorum } = policy(
+      `${witnessed}witness w2 ${witnessKey}\nwitness w3 ${witnessKey}\n` +
+        "group two 2 w1 w2 w3\ngroup one any w1 w2\ngroup both all two one\nquorum both\n",
+    );
+    expect(isQuorum(new Set(["w1", "w2"]))).toBe(true);
+    expect(isQuorum(new Set(["w1"]))).toBe(false);
+    expect(isQuorum(new Set(["w3"]))).toBe(false);
+  });
+
+  test("refuses the checkpoint of a log that it does not name", async () => {
+    const other = parsePolicy("quorum none\n");
+    await expect(acceptCheckpoint(note, other)).rejects.toMatchObject({ fault: "origin" });
+  });
+
+  test.each([
+    ["no quorum", ""],
+    ["two quorums", "quorum none\nquorum none"],
+    ["an unknown quorum", "quorum w1"],
+    ["an unknown keyword", "logs x\nquorum none"],
+    ["a witness twice", `${witnessed}${witnessed}quorum w1`],
+    ["a witness with a log's key", `witness w1 ${logKey}\nquorum w1`],
+    ["a log with a witness's key", `log ${witnessKey}\nquorum none`],
+    ["a group of an unknown witness", "group g any w9\nquorum g"],
+    ["a group without members", "group g any\nquorum g"],
+    ["a group of more than it has", `${witnessed}group g 2 w1\nquorum g`],
+    ["a group with one member twice", `${witnessed}group g 2 w1 w1\nquorum g`],
+    ["a place that is no URL", `witness w1 ${witnessKey} ftp://w1\nquorum w1`],
+  ])("is refused with %s", (_, rest) => {
+    expect(() => policy(rest)).toThrow();
+  });
+});
