@@ -13,6 +13,7 @@ import {
 } from "@connectrpc/connect-node";
 import { messageOf } from "../../foundation/errors.ts";
 import type { OperationLog } from "../../foundation/event-log.ts";
+import { capTimeouts } from "../../foundation/http/timeout-header.ts";
 import { listenOnSocket } from "./unix-socket.ts";
 
 /** A running gRPC server. */
@@ -78,7 +79,8 @@ async function answer(
   request.headers[":authority"] = "localhost";
   try {
     const call = universalRequestFromNodeRequest(request, response, undefined, undefined);
-    await universalResponseToNodeResponse(await handler(call), response);
+    const header = capTimeouts(call.header);
+    await universalResponseToNodeResponse(await handler({ ...call, header }), response);
   } catch (error) {
     // A stream that the client or the end of the agent has cut is no failure.
     if (response.stream.destroyed || ConnectError.from(error).code === Code.Aborted) return;

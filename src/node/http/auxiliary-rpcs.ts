@@ -1,7 +1,7 @@
 import { createConnectRouter } from "@connectrpc/connect";
+import { capTimeouts } from "../../foundation/http/timeout-header.ts";
 import { Health } from "../../gen/grpc/health/v1/health_pb.ts";
 import { IstioCertificateService } from "../../gen/istio/v1/auth/ca_pb.ts";
-import { capTimeouts } from "../../transport/rpc/timeout-header.ts";
 import { addHealth } from "./health.ts";
 import { addReflection } from "./reflection.ts";
 import type { Rpc } from "./routes.ts";

@@ -6,6 +6,7 @@ import {
   type HandlerContext,
 } from "@connectrpc/connect";
 import type { UniversalHandler, UniversalServerResponse } from "@connectrpc/connect/protocol";
+import { capTimeouts } from "../../foundation/http/timeout-header.ts";
 import {
   type IstioCertificateRequest,
   type IstioCertificateResponseSchema,
@@ -15,7 +16,6 @@ import { concatBytes } from "../../pki/encoding/bytes.ts";
 import { compressedFlag, requireKnownFlags, trailersFlag } from "./grpc-frames.ts";
 import { maximumBodyOctets } from "./request-body.ts";
 import type { Platform, RpcResponse, RpcService } from "./rpc.ts";
-import { capTimeouts } from "./timeout-header.ts";
 
 /** `CreateCertificate` as Connect calls it. */
 export interface FallbackMethod {

@@ -1,7 +1,7 @@
 import { codeToHttpStatus, errorToJsonBytes } from "@connectrpc/connect/protocol-connect";
+import { parseConnectTimeout } from "../../../foundation/http/timeout-header.ts";
 import type { Bytes } from "../../../pki/encoding/bytes.ts";
 import type { RpcRequest, RpcResponse } from "../rpc.ts";
-import { parseConnectTimeout } from "../timeout-header.ts";
 import { answerUnary, asConnectError, type UnaryMethod } from "./unary-call.ts";
 
 const protobuf = "application/proto";

@@ -1,4 +1,5 @@
 import { Code, ConnectError } from "@connectrpc/connect";
+import { parseGrpcTimeout } from "../../../foundation/http/timeout-header.ts";
 import type { Bytes } from "../../../pki/encoding/bytes.ts";
 import {
   compressedFlag,
@@ -9,7 +10,6 @@ import {
   toFrame,
 } from "../grpc-frames.ts";
 import type { RpcRequest, RpcResponse } from "../rpc.ts";
-import { parseGrpcTimeout } from "../timeout-header.ts";
 import { answerUnary, asConnectError, type UnaryMethod } from "./unary-call.ts";
 
 const timeoutHeader = "grpc-timeout";

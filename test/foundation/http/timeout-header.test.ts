@@ -4,7 +4,7 @@ import {
   longestTimeoutMs,
   parseConnectTimeout,
   parseGrpcTimeout,
-} from "../../../src/transport/rpc/timeout-header.ts";
+} from "../../../src/foundation/http/timeout-header.ts";
 
 test.each<[string, number | undefined]>([
   ["0", 0],
