@@ -3,6 +3,7 @@ import { sealAuthority } from "../custody/seal.ts";
 import { taintedSubject } from "../custody/taint-statement.ts";
 import { createAdditionalRoot } from "../pki/authority/additional-root.ts";
 import { taintsOf } from "../pki/authority/configured-taint.ts";
+import { parseForeignAuthority } from "../pki/authority/foreign-authority.ts";
 import { adoptedSchedule } from "../pki/authority/schedule.ts";
 import {
   type AuthorityCertificates,
@@ -13,6 +14,16 @@ import { type Bytes, bytesEqual } from "../pki/encoding/bytes.ts";
 import { parseCertificate } from "../pki/x509/certificate.ts";
 import { earlier } from "../pki/x509/validity.ts";
 import { type Mint, storeRecord } from "./mint.ts";
+
+/** A mint that takes in certificates of other CAs. */
+export interface AdoptingMint extends Mint {
+  /**
+   * Requires that this platform's own verifier reads an authority's certificate.
+   *
+   * @throws DerError
+   */
+  readonly requireReadable: (der: Bytes) => void;
+}
 
 /** An authority that signed for this mesh before Rampart did. */
 export interface AdoptedAuthority {
@@ -28,7 +39,7 @@ export interface AdoptedAuthority {
  * a bundle that lacks one.
  */
 export async function adoptAuthority(
-  mint: Mint,
+  mint: AdoptingMint,
   { certificates, extractablePrivateKey, additionalRoots }: AdoptedAuthority,
   now: Date,
 ): Promise<SigningAuthority> {
@@ -36,6 +47,8 @@ export async function adoptAuthority(
   if (stored.some(({ kind }) => kind === "authority")) {
     throw new Error("the store has an authority already: adopting is for one that has none");
   }
+  const { certificate, intermediates, roots } = certificates;
+  for (const der of [certificate, ...intermediates, ...roots]) requireForeign(mint, der);
   const expiresAt = firstExpiry(certificates);
   const schedule = adoptedSchedule(mint.phaseLengths, expiresAt, now);
   const others = additionalRoots.filter(
@@ -59,9 +72,15 @@ export async function adoptAuthority(
  * Adds a root to the trust bundle. A root that the store has already stays as it is.
  *
  * @param publishedFrom Late enough for every reader of the store to know the root by then.
+ * @throws DerError for a certificate that a verifier of the mesh may not read.
  * @throws Error for a root that was removed before: its taint would remove it again.
  */
-export async function trustRoot(mint: Mint, der: Bytes, publishedFrom: Date): Promise<void> {
+export async function trustRoot(
+  mint: AdoptingMint,
+  der: Bytes,
+  publishedFrom: Date,
+): Promise<void> {
+  requireForeign(mint, der);
   const root = await createAdditionalRoot(der, publishedFrom);
   const stored = await mint.store.load();
   if (taintsOf(mint.configuredTaints, [root]).length > 0) {
@@ -79,6 +98,12 @@ export async function trustRoot(mint: Mint, der: Bytes, publishedFrom: Date): Pr
     root: root.id,
     publishedFrom: publishedFrom.toISOString(),
   });
+}
+
+/** Every door for a certificate of another CA: it is read strictly here, and by the platform. */
+function requireForeign({ requireReadable }: AdoptingMint, der: Bytes): void {
+  parseForeignAuthority(der);
+  requireReadable(der);
 }
 
 function firstExpiry({ certificate, intermediates, roots }: AuthorityCertificates): Date {

@@ -5,7 +5,9 @@ import { rotate } from "../../src/ca/rotate.ts";
 import { recordTaint } from "../../src/ca/taint.ts";
 import { importKek } from "../../src/custody/kek.ts";
 import { retireRoot } from "../../src/pki/authority/additional-root.ts";
+import { DerError } from "../../src/pki/encoding/der-reader.ts";
 import { addSeconds } from "../../src/pki/x509/validity.ts";
+import { rootCertificates } from "../fuzz/corpus/certificates.ts";
 import type { RunningCa } from "../testkit/ca/running-ca.ts";
 import {
   issueLeaf,
@@ -18,6 +20,7 @@ import {
   startSigningCa,
   taintKeyOf,
 } from "../testkit/ca/tainted-ca.ts";
+import { applyEdit, type DerEdit } from "../testkit/pki/der-mutation.ts";
 import { createKeys, createRoot, type RootOptions } from "../testkit/pki/foreign-root.ts";
 
 const base64 = (der: Uint8Array): string => Buffer.from(der).toString("base64");
@@ -237,6 +240,27 @@ test.each(Object.entries(unpublishable))(
     await trustRoot(ca.mint, root, ca.now()).catch(() => {});
     ca.pass(refresh);
     expect(await publishedBundle(ca)).toBeDefined();
+  },
+);
+
+const unreadable: Readonly<Record<string, DerEdit>> = {
+  "a name that OpenSSL does not read": { at: [0, 5, 0, 0, 1], replace: "0c02c328" },
+  "a name that only OpenSSL reads": { at: [0, 5, 0, 0, 1], replace: "3000" },
+  "a negative serial number": { at: [0, 1], replace: "0201ff" },
+  "a key usage that OpenSSL does not read": { at: [0, 7, 0, 0, 2], replace: "04020500" },
+  "the extensions of a leaf": { at: [0, 7, 0, 1, 2], replace: "04023000" },
+};
+
+test.each(Object.entries(unreadable))(
+  "refuses an additional root with %s, because the bundle would be as unreadable",
+  async (_, edit) => {
+    const { ca } = await startWithRoot();
+    const before = new Map(ca.store.records);
+    const [intact] = rootCertificates;
+    if (!intact) throw new Error("the corpus has no root");
+    const root = applyEdit(intact, edit);
+    await expect(trustRoot(ca.mint, root, ca.now())).rejects.toBeInstanceOf(DerError);
+    expect(ca.store.records).toEqual(before);
   },
 );
 

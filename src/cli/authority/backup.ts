@@ -14,6 +14,7 @@ import {
 } from "../../pki/authority/signing-authority.ts";
 import type { Taint } from "../../pki/authority/taint.ts";
 import { toBase64 } from "../../pki/encoding/base64.ts";
+import { requireReadable } from "../import/openssl-reading.ts";
 import { openStore, requireAllOpen, type Session } from "../session/session.ts";
 
 /** An identifier becomes part of a record's name in the store. */
@@ -137,7 +138,10 @@ export interface OpenedBackup {
   readonly taints: readonly Taint[];
 }
 
-/** @throws OperatorError for a file that does not decrypt, is no backup, or holds a key that does not match its certificate. */
+/**
+ * @throws OperatorError for a file that does not decrypt, is no backup, holds a certificate that no verifier
+ *   reads, or a key that does not match its certificate.
+ */
 export async function openBackup(text: string, key: BackupKey): Promise<OpenedBackup> {
   const parsed = backupForm.safeParse(parseJson(await decrypt(text, key)));
   if (!parsed.success)
@@ -148,9 +152,7 @@ export async function openBackup(text: string, key: BackupKey): Promise<OpenedBa
     trustDomain,
     taints,
     authorities: await Promise.all(authorities.map(openAuthority)),
-    additionalRoots: await Promise.all(
-      additionalRoots.map((root) => createAdditionalRoot(root.certificate, root.publishedFrom)),
-    ).catch(refuseContent),
+    additionalRoots: await Promise.all(additionalRoots.map(readRoot)).catch(refuseContent),
   };
 }
 
@@ -183,7 +185,17 @@ async function openAuthority(backup: Backup["authorities"][number]): Promise<New
   );
 }
 
+async function readRoot({
+  certificate,
+  publishedFrom,
+}: Backup["additionalRoots"][number]): Promise<AdditionalRoot> {
+  requireReadable(certificate);
+  return createAdditionalRoot(certificate, publishedFrom);
+}
+
 async function readAuthority(backup: Backup["authorities"][number]): Promise<NewAuthority> {
+  const { certificate, intermediates, roots } = backup;
+  for (const der of [certificate, ...intermediates, ...roots]) requireReadable(der);
   const authority = await createSigningAuthority(backup, backup.schedule);
   const { importParameters } = signatureAlgorithmOf(authority.publicKey);
   const extractablePrivateKey = await crypto.subtle.importKey(

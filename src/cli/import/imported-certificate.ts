@@ -1,13 +1,15 @@
 import "reflect-metadata/lite";
-import { type KeyObject, X509Certificate } from "node:crypto";
+import type { KeyObject, X509Certificate } from "node:crypto";
 import * as x509 from "@peculiar/x509";
 import { CaError } from "../../foundation/errors.ts";
 import { OperatorError } from "../../foundation/operator-error.ts";
+import { parseForeignAuthority } from "../../pki/authority/foreign-authority.ts";
 import { type Bytes, bytesEqual } from "../../pki/encoding/bytes.ts";
 import { DerError } from "../../pki/encoding/der-reader.ts";
-import { type Certificate, parseCertificate } from "../../pki/x509/certificate.ts";
+import type { Certificate } from "../../pki/x509/certificate.ts";
 import { parseSubjectPublicKey, type SubjectPublicKey } from "../../pki/x509/subject-public-key.ts";
 import { printable } from "../terminal/printable.ts";
+import { readWithOpenSsl } from "./openssl-reading.ts";
 import { pemBlocks } from "./pem-blocks.ts";
 import type { Source } from "./plugged-in-material.ts";
 
@@ -69,14 +71,12 @@ export function readCertificates(source: Source): readonly ImportedCertificate[]
 function readCertificate(der: Bytes, place: string): ImportedCertificate {
   try {
     const claims = new x509.X509Certificate(der);
-    const certificate = parseCertificate(der);
-    const verifier = new X509Certificate(der);
+    const certificate = parseForeignAuthority(der);
     return {
       ...certificate,
       title: `${place} (${printable(claims.subject) || "no subject"})`,
       publicKey: parseSubjectPublicKey(certificate.toBeSigned.spki),
-      verifier,
-      verifyingKey: verifier.publicKey,
+      ...readWithOpenSsl(der),
       claims: claimsOf(claims),
     };
   } catch (error) {
@@ -129,6 +129,10 @@ export function hasIssuerName(
 
 export const isSelfSigned = (certificate: ImportedCertificate): boolean =>
   isIssuedBy(certificate, certificate);
+
+/** Whether it may be a root: OpenSSL takes it for a CA's. One of version 1 has no extension that says so. */
+export const isAuthoritys = ({ claims, verifier, toBeSigned }: ImportedCertificate): boolean =>
+  toBeSigned.version === 1 || (claims.isAuthority && verifier.ca);
 
 /** The certificates in their order, without duplicates. */
 export function withoutDuplicates(

@@ -10,6 +10,7 @@ import { collectFaults, requireNoFaults } from "./faults.ts";
 import {
   type ImportedCertificate,
   isAmong,
+  isAuthoritys,
   isSelfSigned,
   maximumCertificates,
   readCertificates,
@@ -105,7 +106,7 @@ function readRoots(sources: readonly Source[]): readonly ImportedCertificate[] {
     .map(({ title }) => `${title}: is not self-signed, so it is no root`);
   faults.push(
     ...roots
-      .filter(({ claims, toBeSigned }) => !claims.isAuthority && toBeSigned.version !== 1)
+      .filter((root) => !isAuthoritys(root))
       .map(({ title }) => `${title}: is no CA, so it is no root`),
   );
   if (roots.length > maximumCertificates) {

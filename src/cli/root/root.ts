@@ -19,6 +19,7 @@ import { findByIdPrefix } from "../authority/id-prefix.ts";
 import { printTaintedAuthorities } from "../authority/tainted-authorities-line.ts";
 import {
   type ImportedCertificate,
+  isAuthoritys,
   isSelfSigned,
   readCertificates,
 } from "../import/imported-certificate.ts";
@@ -113,7 +114,7 @@ function requireRoot(certificate: ImportedCertificate, file: string, now: Date):
     throw new OperatorError(
       `${file}: holds a certificate that is not self-signed, so it is no root`,
     );
-  if (!certificate.claims.isAuthority && certificate.toBeSigned.version !== 1)
+  if (!isAuthoritys(certificate))
     throw new OperatorError(`${file}: holds a certificate that is not a CA's`);
   if (certificate.toBeSigned.validity.notAfter > now) return;
   throw new OperatorError(`${file}: holds a certificate that has expired`);

@@ -1,3 +1,4 @@
+import type { AdoptingMint } from "../../ca/adopt.ts";
 import { createEventLog, type EventLog } from "../../ca/audit-event.ts";
 import type { Mint } from "../../ca/mint.ts";
 import { type OpenedStore, openStored } from "../../ca/opened-store.ts";
@@ -8,6 +9,7 @@ import type { OperationLog } from "../../foundation/event-log.ts";
 import { OperatorError } from "../../foundation/operator-error.ts";
 import { nodeCryptoProvider } from "../../node/node-crypto-provider.ts";
 import type { NumberedBundle } from "../../pki/authority/trust-bundle.ts";
+import { requireReadable } from "../import/openssl-reading.ts";
 import { currentBundle } from "../root/current-bundle.ts";
 import { explainingSignals } from "../terminal/signals.ts";
 import { type DeploymentChoice, openDeployment } from "./deployment.ts";
@@ -15,7 +17,7 @@ import { createSessionStore, type SessionStore } from "./session-store.ts";
 
 /** One run of a verb: a CA, the means to change it, and the instant of the run. */
 export interface Session {
-  readonly mint: Mint & { readonly store: SessionStore };
+  readonly mint: AdoptingMint & { readonly store: SessionStore };
   readonly configuration: Configuration;
   readonly place: string;
   readonly now: Date;
@@ -61,7 +63,7 @@ export async function withSession(
       clock: () => now,
     });
     await use({
-      mint: { ...mint, store: sessionStore },
+      mint: { ...mint, store: sessionStore, requireReadable },
       configuration,
       place,
       now,

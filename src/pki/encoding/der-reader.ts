@@ -59,6 +59,11 @@ export class DerReader {
     return new DerReader(this.#bytes, this.#position, this.#end);
   }
 
+  /** The octets that are left. */
+  rest(): Bytes {
+    return this.#bytes.subarray(this.#position, this.#end);
+  }
+
   /** Whether the next element has this tag. False at the end. */
   nextIs(tag: number): boolean {
     return !this.isDone && this.#bytes[this.#position] === tag;
@@ -147,6 +152,13 @@ export class DerReader {
         new DerReader(this.#bytes, start, this.#position).skipAll(depth + 1);
       }
     }
+  }
+
+  /** The next element, of whatever type: its tag, and a reader of its content. */
+  any(): readonly [tag: number, content: DerReader] {
+    const tag = this.#bytes[this.#position] ?? 0;
+    if (!isDerTag(tag)) throw new DerError("a tag that DER does not have");
+    return [tag, this.enter(tag)];
   }
 
   /** The next octet of a content that has no elements. */

@@ -59,20 +59,20 @@ export function parsePem(text: string, labels: readonly string[]): Bytes | undef
  * own `^`, `$` and `\s` also know separators of other alphabets, and a CR alone.
  */
 const certificateBlock =
-  /(?<![^\n])-----BEGIN CERTIFICATE-----[ \t]*\r?\n([A-Za-z0-9+/= \t\r\n]+)\n-----END CERTIFICATE-----[ \t]*\r?(?![^\n])/g;
+  /(?<![^\n])-----BEGIN CERTIFICATE-----[ \t]*\r?\n((?:[A-Za-z0-9+/= \t\r\n]*\n)?)-----END CERTIFICATE-----[ \t]*\r?(?![^\n])/g;
 
 /**
  * The base64 of every certificate in a text, each on one line. It skips text between the blocks
- * (RFC 7468 §2), and does not look whether a block holds a certificate.
+ * (RFC 7468 §2), and does not look whether a block holds a certificate: it may be empty.
  */
 export function certificateBlocks(text: string): readonly string[] {
   return [...text.matchAll(certificateBlock)].map(([, lines = ""]) => lines.replace(/\s/g, ""));
 }
 
-/** Whether a text is blocks of certificates, at least one, with nothing but white space around them. */
+/** Whether a text is blocks of base64, at least one, with nothing but white space around them. */
 export function isCertificateBlocks(text: string): boolean {
   const rest = text.replace(certificateBlock, "");
-  return rest !== text && rest.trim() === "";
+  return rest !== text && rest.trim() === "" && certificateBlocks(text).every(Boolean);
 }
 
 function startsOnNewLine(body: string): boolean {

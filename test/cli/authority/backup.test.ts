@@ -22,6 +22,7 @@ import { retireRoot } from "../../../src/pki/authority/additional-root.ts";
 import { createTaint } from "../../../src/pki/authority/taint.ts";
 import { parseTrustDomain, type TrustDomain } from "../../../src/pki/spiffe-id.ts";
 import { addSeconds } from "../../../src/pki/x509/validity.ts";
+import { rootCertificates } from "../../fuzz/corpus/certificates.ts";
 import {
   authoritiesIn,
   createMemoryMint,
@@ -30,10 +31,14 @@ import {
 } from "../../testkit/ca/memory-mint.ts";
 import { createMemorySession } from "../../testkit/ca/memory-session.ts";
 import { createKekRing, scheduleAfter } from "../../testkit/ca/sealed-authorities.ts";
+import { applyEdit } from "../../testkit/pki/der-mutation.ts";
 import { operatorErrorOf } from "../../testkit/pki/plugged-in.ts";
 
 const now = new Date("2026-11-21T12:00:00Z");
 const day = 86_400;
+
+const [corpusRoot = Buffer.alloc(0)] = rootCertificates;
+const unreadableRoot = applyEdit(corpusRoot, { at: [0, 5, 0, 0, 1], replace: "0c02c328" });
 
 let keks: KekRing;
 let identity: string;
@@ -326,6 +331,12 @@ const spoiled: Readonly<Record<string, (content: Content) => void>> = {
   },
   "a root that is no certificate": ({ additionalRoots: [first] }) => {
     if (first) first.certificate = "AAAA";
+  },
+  "a root that OpenSSL does not read": ({ additionalRoots: [first] }) => {
+    if (first) first.certificate = unreadableRoot.toString("base64");
+  },
+  "an authority whose root OpenSSL does not read": ({ authorities: [first] }) => {
+    if (first) first.roots = [unreadableRoot.toString("base64")];
   },
 };
 

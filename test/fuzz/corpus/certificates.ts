@@ -25,6 +25,29 @@ const authorityExtensions = [
   extension("551d0e", false, keyIdentifier),
 ];
 
+const uri = (text: string): Octets => der(0x86, Buffer.from(text));
+
+const richExtensions = [
+  extension("551d0f", true, hex("03020106")),
+  extension("551d13", true, hex("30060101ff020103")),
+  extension("551d0e", false, keyIdentifier),
+  extension("551d23", false, der(0x30, der(0x80, Buffer.alloc(20, 0x5a)))),
+  extension("551d25", false, hex("301406082b0601050507030106082b06010505070302")),
+  extension(
+    "551d11",
+    false,
+    der(0x30, uri("spiffe://cluster.local"), der(0x82, Buffer.from("a.test"))),
+  ),
+  extension("551d1e", true, der(0x30, der(0xa0, der(0x30, uri("cluster.local"))))),
+  extension("551d20", false, hex("300830060604551d2000")),
+  extension("551d1f", false, der(0x30, der(0x30, der(0xa0, der(0xa0, uri("http://a.test/crl")))))),
+  extension(
+    "2b06010505070101",
+    false,
+    der(0x30, der(0x30, hex("06082b06010505073001"), uri("http://a.test/ocsp"))),
+  ),
+];
+
 const leafExtensions = [
   extension("551d0f", true, hex("030205a0")),
   extension("551d25", false, hex("301406082b0601050507030106082b06010505070302")),
@@ -67,9 +90,13 @@ export const rootCertificates = (["P-256", "P-384", "RSA", "Ed25519"] as const).
   selfSigned(kind, authorityExtensions),
 );
 
+/** A self-signed root with as many extensions as a public CA's. */
+export const richRoot = selfSigned("P-256", richExtensions);
+
 /** Every certificate of the corpus: roots, a leaf, and a root of version 1. */
 export const certificates: readonly Octets[] = [
   ...rootCertificates,
+  richRoot,
   signedCertificate(
     authorityKey("P-256"),
     toBeSigned(authorityKey("P-256"), "leaf", leafExtensions),

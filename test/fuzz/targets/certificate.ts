@@ -1,8 +1,10 @@
 import "reflect-metadata/lite";
 import { createPublicKey, type KeyObject, X509Certificate as NodeCertificate } from "node:crypto";
 import { X509Certificate as PeculiarCertificate } from "@peculiar/x509";
+import { requireReadable } from "../../../src/cli/import/openssl-reading.ts";
 import { CaError } from "../../../src/foundation/errors.ts";
 import { createAdditionalRoot } from "../../../src/pki/authority/additional-root.ts";
+import { parseForeignAuthority } from "../../../src/pki/authority/foreign-authority.ts";
 import { DerError } from "../../../src/pki/encoding/der-reader.ts";
 import { type Certificate, parseCertificate } from "../../../src/pki/x509/certificate.ts";
 import type { Random } from "../../simulation/random.ts";
@@ -24,7 +26,8 @@ export const certificate: Target = {
     if (!parsed) return openssl ? "refused, read by OpenSSL" : "refused";
     const fields = parsed.toBeSigned;
     const isRoot = await isAcceptedRoot(der);
-    if (!openssl) return `${isRoot ? "a root" : "read"}, not read by OpenSSL`;
+    requireThat(!isRoot || openssl !== undefined, "trusts a root that OpenSSL does not read");
+    if (!openssl) return "read, not read by OpenSSL";
     requireSameFields(fields, openssl);
     requireThat(!isRoot || isPeculiarKey(der, fields), "@peculiar/x509 reads another public key");
     return isRoot ? "a root" : "read";
@@ -44,9 +47,11 @@ function parsedOrUndefined(der: Octets): Certificate | undefined {
   }
 }
 
-/** Whether its key may be an authority's. */
+/** Whether an operator can add it to a trust bundle. */
 async function isAcceptedRoot(der: Octets): Promise<boolean> {
   try {
+    parseForeignAuthority(der);
+    requireReadable(der);
     await createAdditionalRoot(der, new Date("2026-11-21T12:00:00Z"));
     return true;
   } catch (error) {

@@ -35,7 +35,7 @@ function blocksByLine(text: string): string[] {
     const boundary = line.replace(/[ \t]+$/, "");
     if (boundary === "-----BEGIN CERTIFICATE-----") symbols = [];
     else if (boundary === "-----END CERTIFICATE-----" && symbols) {
-      if (symbols.length > 0) blocks.push(symbols.join("").replace(/\s/g, ""));
+      blocks.push(symbols.join("").replace(/\s/g, ""));
       symbols = undefined;
     } else if (/^[A-Za-z0-9+/= \t\r]*$/.test(line)) symbols?.push(line);
     else symbols = undefined;

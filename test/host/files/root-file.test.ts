@@ -42,6 +42,11 @@ test.each([
   ["a damaged certificate", damaged, "cannot be read"],
   ["a certificate with an octet after it", withRest, "cannot be read"],
   ["a damaged certificate after a good one", `${pem}\n${damaged}`, "cannot be read"],
+  [
+    "a block without base64 after a good one",
+    `${pem}\n-----BEGIN CERTIFICATE-----\n\n-----END CERTIFICATE-----\n`,
+    "cannot be read",
+  ],
   ["a mebibyte and more", `${pem}${"#".repeat(1024 * 1024)}`, "at most"],
 ])("a file that holds %s is refused", async (_, text, reason) => {
   const reading = readRootFile(await rootFile(text));

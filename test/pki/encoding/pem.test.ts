@@ -98,6 +98,7 @@ describe("certificates in a text", () => {
       `${block("YQ==")}\n-----BEGIN CERTIFICATE-----\nYg==\n`,
       ["YQ=="],
     ],
+    ["a block without base64, which is a damaged one", block(""), [""]],
   ])("are found among other things: %s", (_, text, expected) => {
     expect(certificateBlocks(text)).toEqual(expected);
     expect(isCertificateBlocks(text)).toBe(false);
@@ -107,7 +108,6 @@ describe("certificates in a text", () => {
     ["nothing", ""],
     ["white space", " \n"],
     ["one that is folded to a line", block("YQ==").replaceAll("\n", " ")],
-    ["one without base64", block("")],
     ["one with other characters", block("Y.Q=")],
     ["one after a CR alone", `words\r${block("YQ==")}`],
     ["one before a CR alone", `${block("YQ==").trimEnd()}\rwords`],

@@ -1,4 +1,5 @@
-import type { Mint } from "../../../src/ca/mint.ts";
+import type { AdoptingMint } from "../../../src/ca/adopt.ts";
+import { requireReadable } from "../../../src/cli/import/openssl-reading.ts";
 import type { KekRing } from "../../../src/custody/kek.ts";
 import { openAuthority } from "../../../src/custody/seal.ts";
 import type { SigningAuthority } from "../../../src/pki/authority/signing-authority.ts";
@@ -8,7 +9,7 @@ import { createMemoryStore, type MemoryStore } from "./memory-store.ts";
 import { clusterLocal } from "./sealed-authorities.ts";
 
 /** A mint over an empty memory store. */
-export interface MemoryMint extends Mint {
+export interface MemoryMint extends AdoptingMint {
   readonly store: MemoryStore;
   readonly log: EventRecorder;
 }
@@ -23,7 +24,7 @@ export const istioPhaseLengths = {
 };
 
 /** A mint with the inception date 2026-11-21, and the changes of a test. */
-export function createMemoryMint(keks: KekRing, changes: Partial<Mint> = {}): MemoryMint {
+export function createMemoryMint(keks: KekRing, changes: Partial<AdoptingMint> = {}): MemoryMint {
   return {
     keks,
     cryptoProvider: webCryptoProvider,
@@ -32,6 +33,7 @@ export function createMemoryMint(keks: KekRing, changes: Partial<Mint> = {}): Me
     phaseLengths: istioPhaseLengths,
     inceptionDate: "2026-11-21",
     configuredTaints: [],
+    requireReadable,
     ...changes,
     store: createMemoryStore(),
     log: createEventRecorder(),

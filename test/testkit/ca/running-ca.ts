@@ -1,8 +1,10 @@
 import type { Hono } from "hono";
+import type { AdoptingMint } from "../../../src/ca/adopt.ts";
 import { foundIfEmpty } from "../../../src/ca/inception.ts";
 import type { Mint } from "../../../src/ca/mint.ts";
 import type { Quotas } from "../../../src/ca/quotas.ts";
 import { rotateAll } from "../../../src/ca/rotate.ts";
+import { requireReadable } from "../../../src/cli/import/openssl-reading.ts";
 import { compose } from "../../../src/compose/composition.ts";
 import { parseConfiguration } from "../../../src/config/configuration.ts";
 import { fetchTrusting } from "../../../src/host/http/node-fetch.ts";
@@ -18,7 +20,7 @@ import { createMemoryStore, type MemoryStore } from "./memory-store.ts";
 export interface RunningCa {
   readonly app: Hono;
   readonly certificateAuthority: CertificateAuthority;
-  readonly mint: Mint;
+  readonly mint: AdoptingMint;
   readonly store: MemoryStore;
   readonly log: EventRecorder;
   readonly now: () => Date;
@@ -78,7 +80,7 @@ export async function startCa(
   return {
     app: createRoutes(certificateAuthority),
     certificateAuthority,
-    mint,
+    mint: { ...mint, requireReadable },
     store,
     log,
     now: clock,

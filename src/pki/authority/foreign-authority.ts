@@ -1,0 +1,105 @@
+import { type Bytes, fromHexLiteral } from "../encoding/bytes.ts";
+import { DerError, DerReader, Tag } from "../encoding/der-reader.ts";
+import { requireValues } from "../encoding/der-values.ts";
+import { type Certificate, parseCertificate } from "../x509/certificate.ts";
+import type { CertificateExtensions } from "../x509/certificate-extensions.ts";
+import { requireDistinguishedName } from "../x509/distinguished-name.ts";
+
+/**
+ * Reads the certificate of another CA's authority, as strictly as the strictest verifier of a mesh does. A
+ * verifier that cannot read one certificate of a trust bundle may refuse the whole bundle.
+ *
+ * It does not verify the signature.
+ *
+ * @throws DerError
+ */
+export function parseForeignAuthority(der: Bytes): Certificate {
+  const certificate = parseCertificate(der);
+  requireValues(new DerReader(der));
+  requireStandardExtensions(certificate.signedBytes);
+  const { serialNumber, issuer, subject, extensions } = certificate.toBeSigned;
+  if ((serialNumber[0] ?? 0) >= 0x80) {
+    throw new DerError("a negative serial number (RFC 5280 §4.1.2.2)");
+  }
+  requireDistinguishedName(issuer);
+  requireDistinguishedName(subject);
+  requireKeyIdentifiers(extensions);
+  requireBasicConstraints(extensions.basicConstraints?.value.fork());
+  requireKeyPurposes(extensions.extKeyUsage?.value.fork());
+  requireAlternativeNames(extensions.subjectAltName?.value.fork());
+  return certificate;
+}
+
+/** id-ce and id-pe: RFC 5280 defines what is in these extensions. Those of others may hold any octets. */
+const standardArcs = [fromHexLiteral("551d"), fromHexLiteral("2b060105050701")];
+
+/** The value of a standard extension is DER as well, inside its OCTET STRING. */
+function requireStandardExtensions(toBeSigned: Bytes): void {
+  const fields = new DerReader(toBeSigned).enter(Tag.sequence);
+  while (!fields.isDone) {
+    const [tag, content] = fields.any();
+    if (tag !== Tag.contextConstructed(3)) continue;
+    const list = content.enter(Tag.sequence);
+    while (!list.isDone) requireStandardExtension(list.enter(Tag.sequence));
+  }
+}
+
+function requireStandardExtension(extension: DerReader): void {
+  const name = extension.enter(Tag.objectIdentifier);
+  if (!standardArcs.some((arc) => name.isAt(arc))) return;
+  if (extension.nextIs(Tag.boolean)) extension.skip(Tag.boolean);
+  requireValues(extension.enter(Tag.octetString));
+}
+
+/** RFC 5280 §4.2.1.1 and §4.2.1.2. */
+function requireKeyIdentifiers(extensions: CertificateExtensions): void {
+  const { authorityKeyIdentifier, subjectKeyIdentifier } = extensions;
+  if (authorityKeyIdentifier?.isCritical || subjectKeyIdentifier?.isCritical) {
+    throw new DerError("a critical key identifier");
+  }
+}
+
+const authorityTrue = fromHexLiteral("0101ff");
+
+/** RFC 5280 §4.2.1.9. A path length of more than one octet limits nothing. */
+function requireBasicConstraints(value: DerReader | undefined): void {
+  if (!value) return;
+  const constraints = value.enter(Tag.sequence);
+  value.finish();
+  if (constraints.isDone) return;
+  constraints.literal(authorityTrue);
+  if (!constraints.isDone && constraints.unsignedInteger().length > 1) {
+    throw new DerError("a path length that is too large");
+  }
+  constraints.finish();
+}
+
+/** RFC 5280 §4.2.1.12. */
+function requireKeyPurposes(value: DerReader | undefined): void {
+  const purposes = value?.enter(Tag.sequence);
+  while (purposes && !purposes.isDone) purposes.skip(Tag.objectIdentifier);
+  value?.finish();
+}
+
+const uriTag = Tag.contextPrimitive(6);
+
+/** A mailbox, a DNS name and a URI, each an IA5String. */
+const ia5Names: readonly number[] = [Tag.contextPrimitive(1), Tag.contextPrimitive(2), uriTag];
+
+/** RFC 3986 without user information. Verifiers differ in what else they read. */
+const uriForm = /^[a-z][a-z0-9+.-]*:(\/\/[a-z0-9.-]+(:\d+)?)?[a-z0-9._~!$&'()*+,;=:@/?#-]*$/i;
+
+/** RFC 5280 §4.2.1.6. */
+function requireAlternativeNames(value: DerReader | undefined): void {
+  const names = value?.enter(Tag.sequence);
+  while (names && !names.isDone) {
+    const [tag, content] = names.any();
+    const octets = content.rest();
+    const isAscii = octets.every((octet) => octet < 0x80);
+    if (ia5Names.includes(tag) && !isAscii) throw new DerError("a name that is not ASCII");
+    if (tag === uriTag && !uriForm.test(String.fromCharCode(...octets))) {
+      throw new DerError("a name that is not a URI");
+    }
+  }
+  value?.finish();
+}

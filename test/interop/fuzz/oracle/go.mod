@@ -1,0 +1,3 @@
+module rampart.dev/interop/fuzz
+
+go 1.26.0
