@@ -31,6 +31,14 @@ export type NodeAuthorizer = (
   now: Date,
 ) => Promise<void>;
 
+/** The rights of an account that answers Kubernetes' requests for certificates (`rampart signer`). */
+export interface ClusterSigner {
+  /** Whether it may request the X509-SVID of this account. */
+  readonly maySignFor: (account: ServiceAccount) => boolean;
+  /** Whether it may request a serving certificate with this DNS name. */
+  readonly mayName: (dnsName: string) => boolean;
+}
+
 /** An issuer of ServiceAccount tokens, and the rights of its tokens: one table of `ISSUERS`. */
 export interface TrustedIssuer {
   /** The `iss` of its tokens, byte for byte. */
@@ -56,6 +64,8 @@ export interface TrustedIssuer {
   readonly gatewayNames?: ((account: ServiceAccount) => readonly string[] | undefined) | undefined;
   /** Whether a gateway's word for the SPIFFE ID of its client suffices, without the certificate. */
   readonly mayForwardIdentities?: ((account: ServiceAccount) => boolean) | undefined;
+  /** The rights of an account as a signer of its cluster; `undefined` for an account that is none. */
+  readonly clusterSigner?: ((account: ServiceAccount) => ClusterSigner | undefined) | undefined;
   readonly keys: IssuerKeys;
   /** Absent if Rampart has no access to the cluster's API server. */
   readonly review?: Review | undefined;

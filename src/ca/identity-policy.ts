@@ -21,7 +21,8 @@ export type IdentityPolicy = (
 
 /**
  * Follows Istio's rule (security/pkg/server/ca/node_auth.go): a caller gets its own identity. A node
- * proxy gets the identity that it names, if a pod of that account runs on its node.
+ * proxy gets the identity that it names, if a pod of that account runs on its node. A signer of the cluster gets
+ * the identity that it names, because the cluster's API server has established it.
  *
  * Unlike istiod, it requires an identity of this trust domain and of a namespace that the caller's
  * issuer may vouch for. It asks the cluster of that issuer, whatever `clusterid` says.
@@ -29,12 +30,14 @@ export type IdentityPolicy = (
 export function createIdentityPolicy(trustDomain: TrustDomain): IdentityPolicy {
   async function impersonated(caller: Caller, requested: string, now: Date): Promise<SpiffeId> {
     const { issuer } = caller;
-    if (!issuer?.isNodeAccount(caller.account)) throw deny("account");
+    const signer = issuer?.clusterSigner?.(caller.account);
+    if (!issuer || !(signer || issuer.isNodeAccount(caller.account))) throw deny("account");
     const workload = parseWorkloadSpiffeId(requested);
     if (!workload) throw deny("identity");
     if (workload.trustDomain !== trustDomain) throw deny("trust-domain");
     if (!issuer.mayVouchFor(workload.account)) throw deny("namespace");
-    await issuer.requireNode(caller, workload.account, now);
+    if (!signer) await issuer.requireNode(caller, workload.account, now);
+    else if (!signer.maySignFor(workload.account)) throw deny("reach");
     return workloadSpiffeId(trustDomain, workload.account);
   }
   return (caller, requested, now) =>

@@ -7,6 +7,8 @@ import { parseWorkloadSpiffeId, type SpiffeId } from "../pki/spiffe-id.ts";
 import { parseCertificateSigningRequest } from "../pki/x509/certificate-signing-request.ts";
 import type { IdentityProof } from "../pki/x509/identity-proof.ts";
 import { type Issuer, issueLeaf, issueServingCertificate } from "../pki/x509/issuer.ts";
+import { type PodKeyProof, parseProvedPublicKey } from "../pki/x509/pod-key-proof.ts";
+import type { SubjectPublicKey } from "../pki/x509/subject-public-key.ts";
 import { earlier, type LeafLifetimes, leafValidity, type Validity } from "../pki/x509/validity.ts";
 import type { AuditEvent } from "./audit-event.ts";
 import type { Authorities } from "./authorities.ts";
@@ -28,6 +30,10 @@ export interface CertificateRequest {
    * that signer. {@link servingSigner} asks for a serving certificate.
    */
   readonly certSigner: string;
+  /** The names of a serving certificate for a service, which only a signer of a cluster may request. */
+  readonly dnsNames?: readonly string[];
+  /** Present if the key is no CSR's. It counts for a signer of a cluster alone. */
+  readonly podKeyProof?: PodKeyProof | undefined;
 }
 
 /** The parts that issue certificates, the same for every request. */
@@ -51,7 +57,7 @@ export interface RequestContext {
 }
 
 /**
- * Issues an X509-SVID to an authenticated caller, or a serving certificate to a gateway. The answer has
+ * Issues an X509-SVID to an authenticated caller, or a serving certificate to a gateway or for a service. The answer has
  * Istio's layout, all PEM: the leaf, each intermediate alone, every root of the trust bundle as one element.
  *
  * ARCHITECTURE.md, "CSR → PEM", follows a request through all layers; this is its sixth step.
@@ -70,11 +76,11 @@ export async function issueCertificate(
   const spiffeId = typeof identity === "string" ? identity : await identity;
   audit.spiffeId = spiffeId;
   if (spiffeId !== caller.spiffeId) audit.impersonator = caller.spiffeId;
-  const { authorities, dnsNames } = signatureFor(request.certSigner, issuance, caller, spiffeId);
+  const { authorities, dnsNames } = signatureFor(request, issuance, caller, spiffeId);
   if (dnsNames) audit.dnsNames = dnsNames;
   else if (request.certSigner !== "") audit.signer = request.certSigner;
   if (issuance.quotas) await requireQuotas(issuance.quotas, caller, spiffeId, now);
-  const publicKey = await parseCertificateSigningRequest(request.csrPem, cryptoProvider);
+  const publicKey = await provedKey(request, caller, cryptoProvider);
   const known = authorities.at(now);
   const view = known instanceof Promise ? await known : known;
   const issuer = requireIssuer(view);
@@ -109,6 +115,20 @@ function usefulLife(
   return { notBefore, notAfter: provedUntil ? earlier(useful, provedUntil) : useful };
 }
 
+/**
+ * Every key proves itself by the signature of its CSR. Kubernetes before 1.36 has no CSR for the key of a
+ * pod, but a signature over the UID of that pod.
+ */
+function provedKey(
+  { csrPem, podKeyProof }: CertificateRequest,
+  { issuer, account }: Caller,
+  cryptoProvider: CryptoProvider,
+): Promise<SubjectPublicKey> {
+  return podKeyProof && issuer?.clusterSigner?.(account)
+    ? parseProvedPublicKey(csrPem, podKeyProof, cryptoProvider)
+    : parseCertificateSigningRequest(csrPem, cryptoProvider);
+}
+
 function proofFor(spiffeId: SpiffeId, { spiffeId: own, proof }: Caller): IdentityProof {
   return spiffeId === own ? proof : { ...proof, isImpersonated: true };
 }
@@ -128,14 +148,14 @@ interface Signature {
 
 /** Never falls back to another signer. A caller without serving rights gets `signer-unknown`. */
 function signatureFor(
-  certSigner: string,
+  { certSigner, dnsNames: requested = [] }: CertificateRequest,
   { authorities, signers }: Issuance,
   caller: Caller,
   spiffeId: SpiffeId,
 ): Signature {
   if (certSigner === "") return { authorities };
   if (certSigner === servingSigner) {
-    const dnsNames = servingNames(caller);
+    const dnsNames = servingNames(caller, requested);
     if (dnsNames) return { authorities, dnsNames };
   }
   const signer = signers.get(certSigner);

@@ -6,11 +6,11 @@ import {
   publishedKeys,
 } from "../authn/token/issuer-keys.ts";
 import { createTokenReview } from "../authn/token/token-review.ts";
-import type { NodeAuthorizer, TrustedIssuer } from "../authn/trusted-issuer.ts";
+import type { ClusterSigner, NodeAuthorizer, TrustedIssuer } from "../authn/trusted-issuer.ts";
 import type { EventLog } from "../ca/audit-event.ts";
 import { createClaimedReach, createPodAuthorizer, type NodeReach } from "../ca/node-authorizer.ts";
 import type { Configuration } from "../config/configuration.ts";
-import type { IssuerTable, NodeReachSetting } from "../config/issuer-table.ts";
+import type { ClusterSignerTable, IssuerTable, NodeReachSetting } from "../config/issuer-table.ts";
 import {
   createDocumentFetch,
   FetchError,
@@ -79,6 +79,9 @@ function trustedIssuer(
   const openApi = apiOf(table, access);
   const mayUse = nameAllowList(table.namespaces);
   const nodeAccounts = new Set(table.trusted_node_accounts.map(accountName));
+  const signers = new Map(
+    table.cluster_signers.map((each) => [accountName(each.account), clusterSigner(each)]),
+  );
   const gateways = new Map(table.gateways.map((each) => [accountName(each.account), each]));
   return {
     name: table.issuer,
@@ -93,9 +96,18 @@ function trustedIssuer(
       gateways.size > 0 ? (account) => gateways.get(accountName(account))?.dns_names : undefined,
     mayForwardIdentities: (account) =>
       gateways.get(accountName(account))?.forwards === "identities",
+    clusterSigner: signers.size > 0 ? (account) => signers.get(accountName(account)) : undefined,
     keys: issuerKeys(table, keys),
     review: reviewOf(table, openApi),
     requireNode: nodeAuthorizer(table, openApi, podsOf),
+  };
+}
+
+function clusterSigner({ namespaces, dns_names }: ClusterSignerTable): ClusterSigner {
+  const isNamespace = nameAllowList(namespaces);
+  return {
+    maySignFor: ({ namespace }) => isNamespace(namespace),
+    mayName: nameAllowList(dns_names),
   };
 }
 

@@ -2,7 +2,7 @@ import * as z from "zod/mini";
 import { type KeySet, parseKeySet } from "../authn/token/key-set.ts";
 import { isSafeToFetch } from "../foundation/text/base-url.ts";
 import { durationSeconds } from "../foundation/text/duration.ts";
-import { globs } from "../foundation/text/globs.ts";
+import { globList, globs } from "../foundation/text/globs.ts";
 import { jsonText } from "../foundation/text/json-text.ts";
 import { parsedText, refuse } from "../foundation/text/parsed-text.ts";
 import { parseServiceAccount, type ServiceAccount } from "../pki/spiffe-id.ts";
@@ -23,6 +23,7 @@ export interface IssuerTable {
   /** Present if a token's own claims decide what a node proxy may have. */
   readonly node_reach?: NodeReachSetting | undefined;
   readonly gateways: readonly GatewayTable[];
+  readonly cluster_signers: readonly ClusterSignerTable[];
   /** In seconds. */
   readonly renewal_limit?: number | undefined;
   readonly kubernetes?: ClusterAccessTable | undefined;
@@ -43,6 +44,15 @@ export interface GatewayTable {
   readonly dns_names: readonly string[];
   /** The part of a client's certificate that it forwards: all, or its name alone, as Istio's Envoy does. */
   readonly forwards: "certificates" | "identities";
+}
+
+/** One table of `cluster_signers` of an issuer, checked. Both lists are globs. */
+export interface ClusterSignerTable {
+  readonly account: ServiceAccount;
+  /** The namespaces of the workloads whose X509-SVIDs it may request. */
+  readonly namespaces: readonly string[];
+  /** The DNS names that it may request for services. */
+  readonly dns_names: readonly string[];
 }
 
 const keySet = z.transform((value: unknown, context): KeySet => {
@@ -72,6 +82,20 @@ const gateway = z.strictObject({
   dns_names: z.array(dnsName).check(z.minLength(1), z.maxLength(32)),
   forwards: z._default(z.enum(["certificates", "identities"]), "certificates"),
 });
+
+const clusterSigner = z
+  .strictObject({
+    account: accountName,
+    namespaces: z._default(globList(/^[a-z0-9*-]{1,63}$/, "namespace"), []),
+    dns_names: z._default(globList(/^[a-z0-9.*-]{1,253}$/, "DNS name"), []),
+  })
+  .check(
+    z.refine(({ namespaces, dns_names }) => namespaces.length + dns_names.length > 0, {
+      path: ["namespaces"],
+      error:
+        "is required without dns_names: list the namespaces of workloads, or the names of services",
+    }),
+  );
 
 const oneLine = z.string().check(
   z.regex(/^[\x21-\x7e]{1,1024}$/, {
@@ -107,6 +131,7 @@ const table = z
       }),
     ),
     gateways: upToSixteen(gateway),
+    cluster_signers: upToSixteen(clusterSigner),
     renewal_limit: z.optional(durationSeconds),
     kubernetes: z.optional(clusterAccess),
   })
@@ -122,6 +147,10 @@ const table = z
         error: "must be an https URL for discovery, or have jwks_uri or jwks beside it",
       },
     ),
+    z.refine((each) => !hasTwoParts(each), {
+      path: ["cluster_signers"],
+      error: "must name each account once, and no node proxy and no gateway",
+    }),
     z.refine(({ node_checks, kubernetes }) => node_checks !== "api" || kubernetes, {
       path: ["node_checks"],
       error: "must have the table kubernetes beside it, or be claims",
@@ -143,6 +172,18 @@ const needsNodeReach = ({
   kubernetes,
 }: Pick<IssuerTable, "trusted_node_accounts" | "node_checks" | "kubernetes">): boolean =>
   trusted_node_accounts.length > 0 && (node_checks === "claims" || !kubernetes);
+
+/** The rights of a signer would add to the others unseen. */
+function hasTwoParts({
+  cluster_signers,
+  gateways,
+  trusted_node_accounts,
+}: Pick<IssuerTable, "cluster_signers" | "gateways" | "trusted_node_accounts">): boolean {
+  const nameOf = ({ namespace, name }: ServiceAccount): string => `${namespace}/${name}`;
+  const signers = cluster_signers.map(({ account }) => nameOf(account));
+  const others = [...trusted_node_accounts, ...gateways.map(({ account }) => account)].map(nameOf);
+  return new Set(signers).size < signers.length || others.some((each) => signers.includes(each));
+}
 
 const needsNoKeys = ({ kubernetes }: Pick<IssuerTable, "kubernetes">): boolean =>
   kubernetes?.review === "instead-of-keys";

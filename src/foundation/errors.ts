@@ -46,6 +46,7 @@ export type Refusal =
   | { reason: "impersonation-denied"; rule: ImpersonationRule }
   | { reason: "signer-unknown" }
   | { reason: "signer-denied" }
+  | { reason: "dns-name-denied" }
   | { reason: "csr-malformed" }
   | { reason: "csr-signature-invalid" }
   | { reason: "csr-signature-algorithm-unacceptable" }

@@ -23,9 +23,9 @@ import { type SignatureAlgorithm, toX509Signature } from "../pki/x509/signature-
  */
 export const nodeCryptoProvider: CryptoProvider = {
   dsaEncoding: "der",
-  verify: (spki, algorithm, signature, bytes) => {
+  verify: (spki, scheme, signature, bytes) => {
     const key = publicKeyIn(spki);
-    return key && verify(digestOf(algorithm), bytes, key, signature);
+    return key && verify(digestOf(scheme), bytes, verificationInput(key, scheme), signature);
   },
   unwrapSigningKey: async ({ octets, wrappingKey, parameters }, algorithm) => {
     const pkcs8 = await crypto.subtle.decrypt(parameters, wrappingKey, octets);

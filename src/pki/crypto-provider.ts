@@ -39,7 +39,7 @@ export interface CryptoProvider {
    */
   readonly verify: (
     spki: Bytes,
-    algorithm: SignatureAlgorithm,
+    scheme: SignatureScheme,
     signature: Bytes,
     bytes: Bytes,
   ) => boolean | undefined | Promise<boolean | undefined>;

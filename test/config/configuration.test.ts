@@ -40,6 +40,7 @@ test("has a default for everything but ISSUERS and KEK", () => {
         namespaces: ["*"],
         trusted_node_accounts: [],
         gateways: [],
+        cluster_signers: [],
       },
     ],
     leafLifetimes: { defaultSeconds: day, maximumSeconds: 90 * day },

@@ -172,6 +172,62 @@ describe("ISSUERS", () => {
       [{ issuer, gateways: [{ account: "a/b", dns_names: ["a.test"], forwards: "names" }] }],
       "ISSUERS[0].gateways[0].forwards",
     ],
+    [
+      "a signer of a cluster without a right",
+      [{ issuer, cluster_signers: [{ account: "a/b" }] }],
+      "ISSUERS[0].cluster_signers[0].namespaces",
+    ],
+    [
+      "a signer of a cluster without a namespace",
+      [{ issuer, cluster_signers: [{ account: "b", namespaces: ["*"] }] }],
+      "ISSUERS[0].cluster_signers[0].account",
+    ],
+    [
+      "a signer of a cluster for an identity",
+      [{ issuer, cluster_signers: [{ account: "a/b", namespaces: ["shop/web"] }] }],
+      "ISSUERS[0].cluster_signers[0].namespaces[0]",
+    ],
+    [
+      "a signer of a cluster for an upper-case name",
+      [{ issuer, cluster_signers: [{ account: "a/b", dns_names: ["*.Shop.svc"] }] }],
+      "ISSUERS[0].cluster_signers[0].dns_names[0]",
+    ],
+    [
+      "a signer of a cluster that is a gateway too",
+      [
+        {
+          issuer,
+          gateways: [{ account: "a/b", dns_names: ["a.test"] }],
+          cluster_signers: [{ account: "a/b", namespaces: ["*"] }],
+        },
+      ],
+      "ISSUERS[0].cluster_signers",
+    ],
+    [
+      "a signer of a cluster that is a node proxy too",
+      [
+        {
+          issuer,
+          trusted_node_accounts: ["a/b"],
+          node_reach: "anywhere",
+          cluster_signers: [{ account: "a/b", namespaces: ["*"] }],
+        },
+      ],
+      "ISSUERS[0].cluster_signers",
+    ],
+    [
+      "one account that is a signer of a cluster twice",
+      [
+        {
+          issuer,
+          cluster_signers: [
+            { account: "a/b", namespaces: ["*"] },
+            { account: "a/b", dns_names: ["*"] },
+          ],
+        },
+      ],
+      "ISSUERS[0].cluster_signers",
+    ],
     ["a mistyped key", [{ issuer, audience: ["x"] }], "ISSUERS[0].audience"],
     ["a mistyped key in a text", JSON.stringify([{ issuer, jwksUri: "x" }]), "ISSUERS[0].jwksUri"],
   ])("may not be %s", (_, value, place) => {

@@ -1,5 +1,6 @@
 import { beforeAll, describe } from "vitest";
 import { describeAuditTrail } from "./audit-trail.ts";
+import { describeClusterSigners } from "./cluster-signers.ts";
 import { describeIssuedCertificates } from "./issued-certificates.ts";
 import { describeRefusedRequests } from "./refused-requests.ts";
 import { describeReviewedTokens } from "./reviewed-tokens.ts";
@@ -29,6 +30,7 @@ export function describeCertificateService(
 
   describe("an issued certificate", () => describeIssuedCertificates(service));
   describe("a refused request", () => describeRefusedRequests(service));
+  describe("a signer of a cluster", () => describeClusterSigners(service));
   describe("a reviewed token", () => describeReviewedTokens(service));
   describe("the wire", () => {
     describeWireMessages(service);

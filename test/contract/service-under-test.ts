@@ -3,9 +3,15 @@ import type { AuditLine } from "../testkit/log/event-recorder.ts";
 
 /** The issuers that a service under test trusts. Those that answer publish `key`. */
 export const issuers = {
-  /** Vouches for every namespace; `istio-system:ztunnel` is its node proxy. */
+  /**
+   * Vouches for every namespace; `istio-system:ztunnel` is its node proxy. `istio-system:signer` is its signer
+   * for the workloads of `foo` and `pay-*`, and for the services of `foo`.
+   */
   cluster: "https://cluster.test",
-  /** Of the cluster `team`; vouches for `team-*`; `team-mesh:ztunnel` is its node proxy. */
+  /**
+   * Of the cluster `team`; vouches for `team-*`; `team-mesh:ztunnel` is its node proxy, `team-mesh:signer` its
+   * signer for every namespace.
+   */
   team: "https://team.test",
   /** These two never answer a request for their keys. */
   hanging: "https://hanging.test",
@@ -24,6 +30,13 @@ export const issuerTables = {
     issuer: issuers.cluster,
     trusted_node_accounts: ["istio-system/ztunnel"],
     node_reach: "anywhere",
+    cluster_signers: [
+      {
+        account: "istio-system/signer",
+        namespaces: ["foo", "pay-*"],
+        dns_names: ["*.foo.svc", "*.foo.svc.cluster.local"],
+      },
+    ],
   },
   team: {
     issuer: issuers.team,
@@ -31,6 +44,7 @@ export const issuerTables = {
     namespaces: ["team-*"],
     trusted_node_accounts: ["team-mesh/ztunnel"],
     node_reach: "anywhere",
+    cluster_signers: [{ account: "team-mesh/signer", namespaces: ["*"] }],
   },
   hanging: { issuer: issuers.hanging },
   stalled: { issuer: issuers.stalled },

@@ -1,18 +1,23 @@
 import * as z from "zod/mini";
 
 /**
- * A list of globs; by default every name matches.
+ * A list of globs.
  *
  * @param form The form of a glob, stars included.
  * @param noun The kind of thing that the globs name, for the faults.
  */
+export function globList(form: RegExp, noun: string): z.ZodMiniArray<z.ZodMiniString> {
+  const glob = z.string().check(z.regex(form, `must be a ${noun}, or a glob with *`));
+  return z.array(glob).check(z.maxLength(256));
+}
+
+/** A {@link globList} that is not empty; by default every name matches. */
 export function globs(
   form: RegExp,
   noun: string,
 ): z.ZodMiniDefault<z.ZodMiniArray<z.ZodMiniString>> {
-  const glob = z.string().check(z.regex(form, `must be a ${noun}, or a glob with *`));
   const isNotEmpty = z.minLength(1, `must not be empty: leave it out to allow every ${noun}`);
-  return z._default(z.array(glob).check(isNotEmpty, z.maxLength(256)), ["*"]);
+  return z._default(globList(form, noun).check(isNotEmpty), ["*"]);
 }
 
 /**

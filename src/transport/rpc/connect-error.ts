@@ -16,6 +16,8 @@ export function toConnectError(refusal: Refusal): ConnectError {
       return new ConnectError("no such signer", Code.InvalidArgument);
     case "signer-denied":
       return new ConnectError("caller may not use this signer", Code.PermissionDenied);
+    case "dns-name-denied":
+      return new ConnectError("caller may not request these DNS names", Code.PermissionDenied);
     case "csr-malformed":
     case "csr-signature-invalid":
     case "csr-signature-algorithm-unacceptable":

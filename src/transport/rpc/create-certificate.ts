@@ -9,6 +9,7 @@ import {
   IstioCertificateRequestSchema,
   IstioCertificateResponseSchema,
 } from "../../gen/istio/v1/auth/ca_pb.ts";
+import { parsePodKeyProof } from "../../pki/x509/pod-key-proof.ts";
 import type { CertificateAuthority } from "../certificate-authority.ts";
 import { forwardedPeerHeader } from "../peer.ts";
 import { auditFailure } from "./audit-failure.ts";
@@ -91,12 +92,15 @@ function parseRequest(message: Uint8Array): IstioCertificateRequest {
 }
 
 function toCertificateRequest(request: IstioCertificateRequest): CertificateRequest {
-  const { ImpersonatedIdentity, CertSigner } = request.metadata ?? {};
+  const { ImpersonatedIdentity, CertSigner, DnsNames, PodUid, ProofOfPossession } =
+    request.metadata ?? {};
   return {
     csrPem: request.csr,
     requestedSeconds: request.validityDuration,
     impersonatedIdentity: textOrEmpty(ImpersonatedIdentity),
     certSigner: textOrEmpty(CertSigner),
+    dnsNames: Array.isArray(DnsNames) ? DnsNames.map(textOrEmpty) : [],
+    podKeyProof: parsePodKeyProof(textOrEmpty(PodUid), textOrEmpty(ProofOfPossession)),
   };
 }
 

@@ -1,0 +1,111 @@
+import { CaError } from "../../foundation/errors.ts";
+import type { CryptoProvider } from "../crypto-provider.ts";
+import { parseBase64 } from "../encoding/base64.ts";
+import type { Bytes } from "../encoding/bytes.ts";
+import { DerError } from "../encoding/der-reader.ts";
+import { parsePem } from "../encoding/pem.ts";
+import { rsaPss, type SignatureScheme } from "../signature-scheme.ts";
+import { fromX509Signature, signatureAlgorithms } from "./signature-algorithm.ts";
+import {
+  parseSubjectPublicKey,
+  refuseSubjectKey,
+  type SubjectPublicKey,
+} from "./subject-public-key.ts";
+
+/** The proof of possession of a PodCertificateRequest: a signature by its key over the UID of its pod. */
+export interface PodKeyProof {
+  readonly podUid: string;
+  readonly signature: Bytes;
+}
+
+/** A UUID in the one form in which Kubernetes writes it. */
+const uidForm = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
+
+/**
+ * Reads a proof of possession; `undefined` for anything else.
+ *
+ * The form of the UID matters: a caller that could choose the signed text might present a signature that
+ * the key made for another protocol.
+ *
+ * @param signature In base64.
+ */
+export function parsePodKeyProof(podUid: string, signature: string): PodKeyProof | undefined {
+  const octets = signature === "" ? undefined : parseBase64(signature);
+  return octets && uidForm.test(podUid) ? { podUid, signature: octets } : undefined;
+}
+
+const maximumPemLength = 4096;
+
+/**
+ * Reads a public key and verifies that its holder has signed the UID of a pod, as the API server does for
+ * `pkixPublicKey` and `proofOfPossession` (KEP-4317).
+ *
+ * @param pem Exactly one PEM block of a SubjectPublicKeyInfo.
+ * @throws CaError `csr-malformed`, `csr-signature-invalid`, `subject-key-unacceptable`.
+ */
+export async function parseProvedPublicKey(
+  pem: string,
+  { podUid, signature }: PodKeyProof,
+  cryptoProvider: CryptoProvider,
+): Promise<SubjectPublicKey> {
+  const publicKey = parseKey(pem);
+  const signed = new TextEncoder().encode(podUid);
+  for (const scheme of schemesOf(publicKey, signature)) {
+    const octets = signatureOctets(signature, scheme, cryptoProvider);
+    const isKeys = await cryptoProvider.verify(publicKey.spki, scheme, octets, signed);
+    if (isKeys === undefined) throw refuseSubjectKey("point");
+    if (isKeys) return publicKey;
+  }
+  throw invalid();
+}
+
+function parseKey(pem: string): SubjectPublicKey {
+  const der = pem.length <= maximumPemLength ? parsePem(pem, ["PUBLIC KEY"]) : undefined;
+  if (!der) throw malformed("not one PEM block of a public key");
+  try {
+    return parseSubjectPublicKey(der);
+  } catch (error) {
+    if (error instanceof DerError) throw malformed(error.message, error);
+    throw error;
+  }
+}
+
+const shaOctets = 32;
+
+/** SHA-256 for every key but Ed25519. The salt of PSS is as long as it can be, as Go makes it, or as the hash. */
+function schemesOf({ algorithm }: SubjectPublicKey, { length }: Bytes): readonly SignatureScheme[] {
+  const [first] = signatureAlgorithms[algorithm];
+  if (algorithm === "Ed25519") return first && length === first.signatureOctets ? [first] : [];
+  if (algorithm !== "RSA") return first ? [first] : [];
+  const longestSalt = length - shaOctets - 2;
+  return [longestSalt, shaOctets].filter((octets) => octets >= shaOctets).map(pssWithSalt);
+}
+
+function pssWithSalt(saltLength: number): SignatureScheme {
+  return { ...rsaPss("SHA-256"), signParameters: { name: "RSA-PSS", saltLength } };
+}
+
+function signatureOctets(
+  signature: Bytes,
+  scheme: SignatureScheme,
+  { dsaEncoding }: CryptoProvider,
+): Bytes {
+  try {
+    return fromX509Signature(signature, scheme, dsaEncoding);
+  } catch (error) {
+    if (error instanceof DerError) throw invalid(error);
+    throw error;
+  }
+}
+
+function invalid(cause?: unknown): CaError {
+  return new CaError(
+    { reason: "csr-signature-invalid" },
+    "the proof of possession does not match the public key",
+    cause,
+  );
+}
+
+function malformed(detail: string, cause?: unknown): CaError {
+  return new CaError({ reason: "csr-malformed" }, `malformed public key: ${detail}`, cause);
+}
