@@ -15,10 +15,11 @@ const optionalText = z.pipe(
   z.optional(z.string()),
   z.transform((value) => value || undefined),
 );
-const flag = z.pipe(
-  z._default(z.enum(["true", "false", "1", "0", ""]), ""),
-  z.transform((value) => value === "true" || value === "1"),
-);
+const flag = (otherwise: "true" | "" = "") =>
+  z.pipe(
+    z._default(z.enum(["true", "false", "1", "0", ""]), otherwise),
+    z.transform((value) => value === "true" || value === "1"),
+  );
 
 const duration = (otherwise: string) => z.prefault(durationMilliseconds, otherwise);
 
@@ -99,7 +100,7 @@ const variables: z.ZodMiniType<Variables> = z.object({
   PILOT_CERT_PROVIDER: text("istiod"),
   PROXY_CONFIG: z.prefault(proxyConfig, ""),
   PROV_CERT: optionalText,
-  FILE_MOUNTED_CERTS: flag,
+  FILE_MOUNTED_CERTS: flag(),
   FILE_DEBOUNCE_DURATION: timerDuration("100ms"),
   OUTPUT_CERTS: optionalText,
   SECRET_TTL: duration("24h"),
@@ -108,7 +109,7 @@ const variables: z.ZodMiniType<Variables> = z.object({
   WORKLOAD_RSA_KEY_SIZE: z.optional(z.coerce.number().check(z.int(), z.maximum(8192))),
   ECC_SIGNATURE_ALGORITHM: z._default(z.enum(["ECDSA", ""]), ""),
   ECC_CURVE: text("P256"),
-  PKCS8_KEY: flag,
+  PKCS8_KEY: flag(),
   TRUST_DOMAIN: z.prefault(trustDomain, "cluster.local"),
   POD_NAMESPACE: text(""),
   SERVICE_ACCOUNT: text(""),
@@ -117,7 +118,7 @@ const variables: z.ZodMiniType<Variables> = z.object({
   TERMINATION_DRAIN_DURATION_SECONDS: number(0, 3600, 5),
   ISTIO_META_CLUSTER_ID: text("Kubernetes"),
   ISTIO_META_CERT_SIGNER: text(""),
-  PILOT_ENABLE_CA_CRL: flag,
+  PILOT_ENABLE_CA_CRL: flag("true"),
   KUBERNETES_SERVICE_HOST: optionalText,
   RAMPART_TOKEN_FILE: text("./var/run/secrets/tokens/istio-token"),
   RAMPART_BUNDLE_URL: optionalText,
@@ -129,7 +130,7 @@ const variables: z.ZodMiniType<Variables> = z.object({
   RAMPART_STATUS_ADDR: z.prefault(address, "127.0.0.1:15020"),
   RAMPART_WORKLOADS: optionalText,
   RAMPART_LINGER: timerDuration("1m"),
-  RAMPART_OUTPUT_ATOMIC: flag,
+  RAMPART_OUTPUT_ATOMIC: flag(),
   RAMPART_OUTPUT_OWNER: z.optional(
     z.string().check(z.regex(/^\d{1,9}:\d{1,9}$/, "must be uid:gid")),
   ),

@@ -21,7 +21,10 @@ export function toSecretMessage(name: string, secret: Secret): Any {
         }
       : {
           case: "validationContext" as const,
-          value: { trustedCa: inline(secret.pem), ...(secret.crlFile && crl(secret.crlFile)) },
+          value: {
+            trustedCa: inline(secret.pem),
+            ...(secret.crlPem !== undefined && { crl: inline(secret.crlPem) }),
+          },
         };
   return anyPack(SecretSchema, create(SecretSchema, { name, type }));
 }
@@ -31,8 +34,6 @@ const encoder = new TextEncoder();
 const inline = (pem: string) => ({
   specifier: { case: "inlineBytes" as const, value: encoder.encode(pem) },
 });
-
-const crl = (file: string) => ({ crl: { specifier: { case: "filename" as const, value: file } } });
 
 /** The version of a resource: a hash of its content, which does not reveal the private key in it. */
 export function resourceVersion({ value }: Any): string {

@@ -25,8 +25,9 @@ const retryTimeoutMilliseconds = 10_000;
  */
 export function fileSecrets(
   find: (name: string) => FileResource | undefined,
-  { debounceMilliseconds, log, metrics }: FileSecretPorts,
+  ports: FileSecretPorts,
 ): SecretSource {
+  const { debounceMilliseconds, log, metrics } = ports;
   return {
     async load(name) {
       const resource = find(name);
@@ -44,20 +45,23 @@ export function fileSecrets(
     },
     watch(name, onChange) {
       const file = watchedFile(find(name));
-      if (file === undefined) return () => undefined;
-      const onFailure = (error: unknown): void => {
-        metrics.watchFailed();
-        log.operation({
-          event: "file-unwatched",
-          level: "warning",
-          file,
-          detail: messageOf(error),
-        });
-      };
-      const watch = new FileWatch(file, { debounceMilliseconds, onChange, onFailure });
-      return () => watch.close();
+      return file === undefined ? () => undefined : watchFile(file, onChange, ports);
     },
   };
+}
+
+/** Watches a file, and reports a lost watch. @returns A function that ends the watch. */
+export function watchFile(
+  file: string,
+  onChange: () => void,
+  { debounceMilliseconds, log, metrics }: FileSecretPorts,
+): () => void {
+  const onFailure = (error: unknown): void => {
+    metrics.watchFailed();
+    log.operation({ event: "file-unwatched", level: "warning", file, detail: messageOf(error) });
+  };
+  const watch = new FileWatch(file, { debounceMilliseconds, onChange, onFailure });
+  return () => watch.close();
 }
 
 /** The file whose change means a new secret. For a pair it is the chain, which is replaced with its key. */

@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
-import { type FSWatcher, readFileSync, readlinkSync, watch } from "node:fs";
-import { dirname, resolve } from "node:path";
+import { existsSync, type FSWatcher, readFileSync, readlinkSync, watch } from "node:fs";
+import { dirname, relative, resolve, sep } from "node:path";
 
 /** The settings and callbacks of a {@link FileWatch}. */
 export interface FileWatchOptions {
@@ -16,7 +16,8 @@ const maximumLinks = 10;
 
 /**
  * Watches the content of the file that a path leads to, through any symbolic links: the kubelet swaps
- * them. It watches folders, because writers replace files by renaming. Only a difference in content is a change.
+ * them. It watches folders, because writers replace files by renaming. Neither the file nor its folder need be there
+ * yet. Only a difference in content is a change.
  */
 export class FileWatch {
   readonly #path: string;
@@ -43,20 +44,22 @@ export class FileWatch {
 
   /** Watches exactly the folders that the path leads through now. */
   #watchFolders(): void {
-    const folders = foldersOf(this.#path);
+    const folders = new Map([...foldersOf(this.#path)].map(nearestFolder));
     for (const [folder, watcher] of this.#watchers) {
       if (folders.has(folder)) continue;
       watcher.close();
       this.#watchers.delete(folder);
     }
-    for (const folder of folders) {
-      if (!this.#watchers.has(folder)) this.#watchFolder(folder);
+    for (const [folder, awaited] of folders) {
+      if (!this.#watchers.has(folder)) this.#watchFolder(folder, awaited);
     }
   }
 
-  #watchFolder(folder: string): void {
+  #watchFolder(folder: string, awaited: string | undefined): void {
     try {
-      const watcher = watch(folder, { persistent: false }, () => this.#scheduleCheck());
+      const watcher = watch(folder, { persistent: false }, (_event, name) => {
+        if (awaited === undefined || name === null || name === awaited) this.#scheduleCheck();
+      });
       watcher.on("error", (error) => this.#pollInstead(folder, error));
       this.#watchers.set(folder, watcher);
     } catch (error) {
@@ -112,6 +115,13 @@ function foldersOf(path: string): ReadonlySet<string> {
   };
   visit(path);
   return folders;
+}
+
+/** The folder itself, or the nearest one above it that exists, with the name in it that has to appear. */
+function nearestFolder(folder: string): readonly [folder: string, awaited: string | undefined] {
+  let existing = folder;
+  while (!existsSync(existing) && dirname(existing) !== existing) existing = dirname(existing);
+  return [existing, existing === folder ? undefined : relative(existing, folder).split(sep)[0]];
 }
 
 function unlessAbsent<T>(read: () => T): T | undefined {

@@ -29,15 +29,11 @@ export function identitySecrets(
 }
 
 /** The roots of the agent's own trust domain. Before any is known, a load waits for the first answer. */
-export function rootSecrets(
-  trust: TrustRoots,
-  awaitFirst: () => Promise<unknown>,
-  crlFile?: string,
-): SecretSource {
+export function rootSecrets(trust: TrustRoots, awaitFirst: () => Promise<unknown>): SecretSource {
   const load = async (): Promise<Secret> => {
     if (trust.current.length === 0) await awaitFirst();
     if (trust.current.length === 0) throw new Error("no roots are known yet");
-    return { kind: "roots", pem: trust.pem, ...(crlFile !== undefined && { crlFile }) };
+    return { kind: "roots", pem: trust.pem };
   };
   return { load, watch: (_name, onChange) => trust.changes.add(onChange) };
 }

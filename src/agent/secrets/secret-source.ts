@@ -1,7 +1,12 @@
 /** The current value of a resource. */
 export type Secret =
   | { readonly kind: "certificate"; readonly chainPem: string; readonly privateKeyPem: string }
-  | { readonly kind: "roots"; readonly pem: string; readonly crlFile?: string };
+  | {
+      readonly kind: "roots";
+      readonly pem: string;
+      /** Certificate revocation lists, if there are any. */
+      readonly crlPem?: string;
+    };
 
 /** Secrets by resource name. */
 export interface SecretSource {

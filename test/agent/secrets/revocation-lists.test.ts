@@ -1,0 +1,69 @@
+import { mkdir, rename, rm, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { beforeEach, expect, onTestFinished, test } from "vitest";
+import { withRevocationLists } from "../../../src/agent/secrets/revocation-lists.ts";
+import type { Secret, SecretSource } from "../../../src/agent/secrets/secret-source.ts";
+import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
+import { temporaryFolder } from "../../testkit/temporary-folder.ts";
+
+const list = (content: string): string =>
+  `-----BEGIN X509 CRL-----\n${content}\n-----END X509 CRL-----\n`;
+const roots: Secret = { kind: "roots", pem: "the roots" };
+
+let file: string;
+let folder: string;
+let source: SecretSource;
+
+beforeEach(async () => {
+  folder = join(await temporaryFolder(), "istio/crl");
+  file = join(folder, "ca-crl.pem");
+  const plain: SecretSource = { load: async () => roots, watch: () => () => undefined };
+  source = withRevocationLists(plain, file, {
+    debounceMilliseconds: 5,
+    log: createEventRecorder(),
+    metrics: { watchFailed: () => undefined, fileSecretFailed: () => undefined },
+  });
+});
+
+async function write(content: string): Promise<void> {
+  await mkdir(folder, { recursive: true });
+  await writeFile(`${file}.new`, content);
+  await rename(`${file}.new`, file);
+}
+
+test("are none while the file is missing or empty: the roots are served all the same", async () => {
+  expect(await source.load("ROOTCA")).toEqual(roots);
+  await write("\n");
+  expect(await source.load("ROOTCA")).toEqual(roots);
+});
+
+test("are looked for at each load", async () => {
+  await write(list("MQ=="));
+  expect(await source.load("ROOTCA")).toEqual({ ...roots, crlPem: list("MQ==") });
+  await write(list("Mg=="));
+  expect(await source.load("ROOTCA")).toEqual({ ...roots, crlPem: list("Mg==") });
+  await rm(file);
+  expect(await source.load("ROOTCA")).toEqual(roots);
+});
+
+test("belong to the roots of the agent's own trust domain alone", async () => {
+  await write(list("MQ=="));
+  expect(await source.load("file-root:/etc/client-ca.pem")).toEqual(roots);
+});
+
+test("are not replaced by a file that holds none", async () => {
+  await write("-----BEGIN CERTIFICATE-----\nMQ==\n-----END CERTIFICATE-----\n");
+  await expect(source.load("ROOTCA")).rejects.toThrow("holds no certificate revocation list");
+});
+
+test("notify of a file whose folder did not exist, and of its next version", async () => {
+  let wake = (): void => undefined;
+  const changed = () => new Promise<void>((resolve) => (wake = resolve));
+  onTestFinished(source.watch("ROOTCA", () => wake()));
+  const appeared = changed();
+  await write(list("MQ=="));
+  await appeared;
+  const replaced = changed();
+  await write(list("Mg=="));
+  await replaced;
+});
