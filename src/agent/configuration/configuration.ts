@@ -155,7 +155,7 @@ function requestOf(
   const headers = Object.entries(environment).filter(([name]) => name.startsWith(prefix));
   return {
     key: keyOf(variables),
-    lifetimeSeconds: Math.round(variables.SECRET_TTL / 1000),
+    lifetimeSeconds: Math.trunc(variables.SECRET_TTL / 1000),
     tokenFile: variables.RAMPART_TOKEN_FILE,
     clusterId: variables.ISTIO_META_CLUSTER_ID,
     certSigner: variables.ISTIO_META_CERT_SIGNER,

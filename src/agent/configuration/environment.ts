@@ -1,37 +1,28 @@
 import * as z from "zod/mini";
 import { ConfigurationError } from "../../foundation/configuration-error.ts";
-import { durationMilliseconds } from "../../foundation/text/duration.ts";
 import { parsedText } from "../../foundation/text/parsed-text.ts";
 import { parseSocketAddress, type SocketAddress } from "../../foundation/text/socket-address.ts";
 import { inEnglish } from "../../foundation/text/zod-english.ts";
 import { parseTrustDomain, type TrustDomain } from "../../pki/spiffe-id.ts";
+import { goBoolean, goDuration, goNumber } from "./go-values.ts";
 import { type ProxyConfig, proxyConfig } from "./proxy-config.ts";
 
 /** The environment variables of a process. */
 export type Environment = Readonly<Record<string, string | undefined>>;
 
 const text = (otherwise: string) => z._default(z.string(), otherwise);
-const optionalText = z.pipe(
-  z.optional(z.string()),
-  z.transform((value) => value || undefined),
-);
-const flag = (otherwise: "true" | "" = "") =>
-  z.pipe(
-    z._default(z.enum(["true", "false", "1", "0", ""]), otherwise),
-    z.transform((value) => value === "true" || value === "1"),
-  );
-
-const duration = (otherwise: string) => z.prefault(durationMilliseconds, otherwise);
+const optionalText = z.optional(z.string());
+const flag = (otherwise: "true" | "false" = "false") => z.prefault(goBoolean, otherwise);
+const duration = (otherwise: string) => z.prefault(goDuration, otherwise);
 
 /** A timer fires at once when it is set for longer than 2^31 - 1 ms. */
 const timerDuration = (otherwise: string) =>
   z.prefault(
-    z.pipe(durationMilliseconds, z.number().check(z.maximum(2 ** 31 - 1, "must not exceed 596h"))),
+    z.pipe(goDuration, z.number().check(z.maximum(2 ** 31 - 1, "must not exceed 596h"))),
     otherwise,
   );
 
-const number = (least: number, most: number, otherwise: number) =>
-  z._default(z.coerce.number().check(z.minimum(least), z.maximum(most)), otherwise);
+const number = (otherwise: string) => z.prefault(goNumber, otherwise);
 
 const trustDomain = parsedText(
   parseTrustDomain,
@@ -45,22 +36,22 @@ const address = parsedText(parseSocketAddress, "must be <host>:<port> or [<IPv6 
  * Durations are in milliseconds.
  */
 export interface Variables {
-  readonly CA_ADDR: string | undefined;
-  readonly CA_ROOT_CA: string | undefined;
+  readonly CA_ADDR?: string | undefined;
+  readonly CA_ROOT_CA?: string | undefined;
   readonly CA_PROVIDER: string;
   readonly CREDENTIAL_FETCHER_TYPE: string;
-  readonly ISTIOD_SAN: string | undefined;
+  readonly ISTIOD_SAN?: string | undefined;
   readonly PILOT_CERT_PROVIDER: string;
   readonly PROXY_CONFIG: ProxyConfig;
-  readonly PROV_CERT: string | undefined;
+  readonly PROV_CERT?: string | undefined;
   readonly FILE_MOUNTED_CERTS: boolean;
   readonly FILE_DEBOUNCE_DURATION: number;
-  readonly OUTPUT_CERTS: string | undefined;
+  readonly OUTPUT_CERTS?: string | undefined;
   readonly SECRET_TTL: number;
   readonly SECRET_GRACE_PERIOD_RATIO: number;
   readonly SECRET_GRACE_PERIOD_RATIO_JITTER: number;
   readonly WORKLOAD_RSA_KEY_SIZE?: number | undefined;
-  readonly ECC_SIGNATURE_ALGORITHM: string;
+  readonly ECC_SIGNATURE_ALGORITHM?: "ECDSA" | undefined;
   readonly ECC_CURVE: string;
   readonly PKCS8_KEY: boolean;
   readonly TRUST_DOMAIN: TrustDomain;
@@ -73,29 +64,29 @@ export interface Variables {
   readonly ISTIO_META_CLUSTER_ID: string;
   readonly ISTIO_META_CERT_SIGNER: string;
   readonly PILOT_ENABLE_CA_CRL: boolean;
-  readonly KUBERNETES_SERVICE_HOST: string | undefined;
+  readonly KUBERNETES_SERVICE_HOST?: string | undefined;
   readonly RAMPART_TOKEN_FILE: string;
-  readonly RAMPART_BUNDLE_URL: string | undefined;
+  readonly RAMPART_BUNDLE_URL?: string | undefined;
   readonly RAMPART_BUNDLE_REFRESH: number;
   readonly RAMPART_FEDERATED_BUNDLES: string;
-  readonly RAMPART_FEDERATED_ROOT_CA: string | undefined;
+  readonly RAMPART_FEDERATED_ROOT_CA?: string | undefined;
   readonly RAMPART_SDS_SOCKET: string;
-  readonly RAMPART_WORKLOAD_API_SOCKET: string | undefined;
+  readonly RAMPART_WORKLOAD_API_SOCKET?: string | undefined;
   readonly RAMPART_STATUS_ADDR: SocketAddress;
-  readonly RAMPART_WORKLOADS: string | undefined;
+  readonly RAMPART_WORKLOADS?: string | undefined;
   readonly RAMPART_LINGER: number;
   readonly RAMPART_OUTPUT_ATOMIC: boolean;
   readonly RAMPART_OUTPUT_OWNER?: string | undefined;
-  readonly RAMPART_ON_CHANGE: string | undefined;
-  readonly RAMPART_CACHE: string | undefined;
-  readonly RAMPART_CACHE_KEY_FILE: string | undefined;
+  readonly RAMPART_ON_CHANGE?: string | undefined;
+  readonly RAMPART_CACHE?: string | undefined;
+  readonly RAMPART_CACHE_KEY_FILE?: string | undefined;
 }
 
-const variables: z.ZodMiniType<Variables> = z.object({
+const form = z.object({
   CA_ADDR: optionalText,
   CA_ROOT_CA: optionalText,
-  CA_PROVIDER: z._default(z.enum(["Citadel", ""]), "Citadel"),
-  CREDENTIAL_FETCHER_TYPE: z._default(z.enum(["JWT", ""]), "JWT"),
+  CA_PROVIDER: z._default(z.enum(["Citadel"]), "Citadel"),
+  CREDENTIAL_FETCHER_TYPE: z._default(z.enum(["JWT"]), "JWT"),
   ISTIOD_SAN: optionalText,
   PILOT_CERT_PROVIDER: text("istiod"),
   PROXY_CONFIG: z.prefault(proxyConfig, ""),
@@ -104,10 +95,10 @@ const variables: z.ZodMiniType<Variables> = z.object({
   FILE_DEBOUNCE_DURATION: timerDuration("100ms"),
   OUTPUT_CERTS: optionalText,
   SECRET_TTL: duration("24h"),
-  SECRET_GRACE_PERIOD_RATIO: number(0, 1, 0.5),
-  SECRET_GRACE_PERIOD_RATIO_JITTER: number(0, 1, 0.01),
-  WORKLOAD_RSA_KEY_SIZE: z.optional(z.coerce.number().check(z.int(), z.maximum(8192))),
-  ECC_SIGNATURE_ALGORITHM: z._default(z.enum(["ECDSA", ""]), ""),
+  SECRET_GRACE_PERIOD_RATIO: number("0.5"),
+  SECRET_GRACE_PERIOD_RATIO_JITTER: number("0.01"),
+  WORKLOAD_RSA_KEY_SIZE: z.optional(z.pipe(goNumber, z.int().check(z.maximum(8192)))),
+  ECC_SIGNATURE_ALGORITHM: z.optional(z.enum(["ECDSA"])),
   ECC_CURVE: text("P256"),
   PKCS8_KEY: flag(),
   TRUST_DOMAIN: z.prefault(trustDomain, "cluster.local"),
@@ -115,7 +106,10 @@ const variables: z.ZodMiniType<Variables> = z.object({
   SERVICE_ACCOUNT: text(""),
   POD_NAME: text(""),
   INSTANCE_IP: text("127.0.0.1"),
-  TERMINATION_DRAIN_DURATION_SECONDS: number(0, 3600, 5),
+  TERMINATION_DRAIN_DURATION_SECONDS: z.prefault(
+    z.pipe(goNumber, z.number().check(z.minimum(0), z.maximum(3600))),
+    "5",
+  ),
   ISTIO_META_CLUSTER_ID: text("Kubernetes"),
   ISTIO_META_CERT_SIGNER: text(""),
   PILOT_ENABLE_CA_CRL: flag("true"),
@@ -139,9 +133,19 @@ const variables: z.ZodMiniType<Variables> = z.object({
   RAMPART_CACHE_KEY_FILE: optionalText,
 });
 
-/** @throws ConfigurationError with one line for each fault. */
+const variables: z.ZodMiniType<Variables> = form;
+
+/** The names of all {@link Variables}. */
+export const variableNames: readonly string[] = Object.keys(form.shape);
+
+/**
+ * Parses the variables. An empty one counts as unset: manifests have `value: ""` for what nobody chose.
+ *
+ * @throws ConfigurationError with one line for each fault.
+ */
 export function parseVariables(environment: Environment): Variables {
-  const parsed = variables.safeParse(environment, inEnglish);
+  const given = Object.entries(environment).filter(([, value]) => value !== "");
+  const parsed = variables.safeParse(Object.fromEntries(given), inEnglish);
   if (parsed.success) return parsed.data;
   throw new ConfigurationError(
     parsed.error.issues.map(({ path, message }) => `${path.join(".")}: ${message}`),

@@ -1,0 +1,81 @@
+import { expect, test } from "vitest";
+import { parseConfiguration } from "../../../src/agent/configuration/configuration.ts";
+import { parseVariables, variableNames } from "../../../src/agent/configuration/environment.ts";
+import { goBoolean, goDuration, goNumber } from "../../../src/agent/configuration/go-values.ts";
+
+test.each([
+  ..."1 t T true TRUE True".split(" ").map((text) => [text, true] as const),
+  ..."0 f F false FALSE False".split(" ").map((text) => [text, false] as const),
+])("reads the boolean %s as Go does", (text, value) => {
+  expect(goBoolean.safeParse(text).data).toBe(value);
+});
+
+test.each(["", "yes", "on", "tRUE", " true", "2"])("takes %j for no boolean", (text) => {
+  expect(goBoolean.safeParse(text).success).toBe(false);
+});
+
+test.each([
+  ["0", 0],
+  ["+0", 0],
+  ["1000us", 1],
+  ["1000µs", 1],
+  ["1000μs", 1],
+  ["1.5h", 5_400_000],
+  [".5s", 500],
+  ["1.s", 1_000],
+  ["30m1h", 5_400_000],
+  ["1s1s", 2_000],
+  ["+1ms", 1],
+  ["100ms10m", 600_100],
+  ["7ns", 0.000_007],
+])("reads the duration %s as Go does", (text, milliseconds) => {
+  expect(goDuration.safeParse(text).data).toBe(milliseconds);
+});
+
+test.each(["", "5", "h", ".s", "1d", "1 h", "-1s", "1,5s", "1e3s", "2562048h", "1h\n", "٣h"])(
+  "takes %j for no duration",
+  (text) => {
+    expect(goDuration.safeParse(text).success).toBe(false);
+  },
+);
+
+test.each([
+  ["0.5", 0.5],
+  [".5", 0.5],
+  ["5e-1", 0.5],
+  ["+2", 2],
+  ["-1", -1],
+])("reads the number %s as Go does", (text, value) => {
+  expect(goNumber.safeParse(text).data).toBe(value);
+});
+
+test.each(["", " 1", "0x1", "one", "1_000", "NaN", "Infinity", "1e400"])(
+  "takes %j for no number",
+  (text) => {
+    expect(goNumber.safeParse(text).success).toBe(false);
+  },
+);
+
+const pod = { POD_NAMESPACE: "foo", SERVICE_ACCOUNT: "bar" };
+
+test("takes every empty variable for one that is not set", () => {
+  const empty = Object.fromEntries(variableNames.map((name) => [name, ""]));
+  expect(parseVariables(empty)).toEqual(parseVariables({}));
+  expect(parseConfiguration({ ...empty, ...pod })).toEqual(parseConfiguration(pod));
+});
+
+test("renews at the usual time, with the usual key, where the ratio and the key size are empty", () => {
+  const empty = {
+    SECRET_GRACE_PERIOD_RATIO: "",
+    SECRET_GRACE_PERIOD_RATIO_JITTER: "",
+    WORKLOAD_RSA_KEY_SIZE: "",
+  };
+  const { renewal, request } = parseConfiguration({ ...pod, ...empty });
+  expect(renewal).toEqual({ graceRatio: 0.5, jitter: 0.01 });
+  expect(request.key).toEqual({ kind: "EC", curve: "P-256" });
+});
+
+test("takes ratios beyond 0 and 1, as pilot-agent does", () => {
+  const { renewal } = parseConfiguration({ ...pod, SECRET_GRACE_PERIOD_RATIO: "1.5" });
+  expect(renewal.graceRatio).toBe(1.5);
+});
