@@ -16,9 +16,9 @@ import { toConnectError } from "../../transport/rpc/connect-error.ts";
 import { createFallback, type FallbackMethod } from "../../transport/rpc/fallback.ts";
 import { fastPathFor } from "../../transport/rpc/fast-path/fast-path.ts";
 import type { UnaryCall } from "../../transport/rpc/fast-path/unary-call.ts";
-import { chunkedBody } from "../../transport/rpc/request-body.ts";
 import { requestIdHeader, requestIdOf } from "../../transport/rpc/request-id.ts";
 import type { Platform, RpcRequest } from "../../transport/rpc/rpc.ts";
+import { streamBody } from "../http/request-body.ts";
 import type { UnaryRpc } from "../http/routes.ts";
 import type { GatewayCredentials } from "./gateway-identity.ts";
 import type { Upstream } from "./upstream.ts";
@@ -46,7 +46,7 @@ export function forwardingRpc(forwarding: Forwarding): UnaryRpc {
   return async ({ body, ...request }) => {
     const peer = request.contextValues?.get(peerKey) ?? {};
     const requestId = requestIdOf(request.header);
-    const bounded: RpcRequest = { ...request, body: (signal) => chunkedBody(body, signal) };
+    const bounded: RpcRequest = { ...request, body: (signal) => streamBody(body, signal) };
     const fastPath = fastPathFor(bounded, platform);
     return fastPath
       ? fastPath(bounded, (call) => forward(forwarding, { ...call, peer, requestId }))

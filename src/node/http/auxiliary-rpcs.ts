@@ -32,7 +32,11 @@ export function auxiliaryRpcs(
   addReflection(router, [IstioCertificateService, Health]);
   const forMonitoring = router.handlers.map((handler): [string, Rpc] => [
     handler.requestPath,
-    (request) => handler({ ...request, header: capTimeouts(request.header) }),
+    ({ body, header, ...request }) => {
+      // A handler that stops reading early still has to answer.
+      const chunks = body.iterator({ destroyOnReturn: false });
+      return handler({ ...request, header: capTimeouts(header), body: chunks });
+    },
   ]);
   const forCallers = forMonitoring.filter(
     ([path]) => where === "everywhere" || path === healthCheckPath,

@@ -15,7 +15,7 @@ import {
   logHttpFault,
   skipRest,
 } from "./http-exchange.ts";
-import type { Routes, StreamedRequest, StreamedResponse } from "./routes.ts";
+import type { Routes, StreamedResponse } from "./routes.ts";
 
 /** The longest silence between two requests of a connection, in milliseconds. */
 const keepAliveTimeout = 60_000;
@@ -108,7 +108,7 @@ async function answer(
   if (rpc) {
     const contextValues = createContextValues().set(peerKey, peer);
     const call = { method, url: `${anyOrigin}${url}`, header, signal, contextValues };
-    const answer = await rpc({ ...call, ...streamed(incoming) });
+    const answer = await rpc({ ...call, httpVersion: incoming.httpVersion, body: incoming });
     if (answer.octets) await readOut(incoming, outgoing);
     return sendStreamed(outgoing, answer);
   }
@@ -124,13 +124,6 @@ async function answer(
 async function readOut(incoming: IncomingMessage, outgoing: ServerResponse): Promise<void> {
   await skipRest(incoming);
   if (!incoming.readableEnded) outgoing.shouldKeepAlive = false;
-}
-
-/** The protocol and the body of a request. */
-function streamed(incoming: IncomingMessage): Pick<StreamedRequest, "httpVersion" | "body"> {
-  // A handler that stops reading early still has to answer.
-  const body = incoming.iterator({ destroyOnReturn: false });
-  return { httpVersion: incoming.httpVersion, body };
 }
 
 /** Aborted when the connection closes before the answer. */

@@ -36,9 +36,7 @@ export function toUniversalRequest(
   { method, url }: Target,
   header: Headers,
 ): StreamedRequest {
-  // A handler that stops reading early still has to answer.
-  const body = stream.iterator({ destroyOnReturn: false });
-  return { httpVersion: "2.0", method, url, header, body, signal: hangUpOf(stream) };
+  return { httpVersion: "2.0", method, url, header, body: stream, signal: hangUpOf(stream) };
 }
 
 /** Sends an answer with its trailers. Without a body the trailers are all of it (gRPC's Trailers-Only). */
@@ -48,12 +46,15 @@ export async function sendUniversalResponse(
 ): Promise<void> {
   const headers = { ":status": status, ...(header && Object.fromEntries(header)) };
   const trailers = trailer && Object.fromEntries(trailer);
-  const send = (chunk: Uint8Array): boolean => {
+  const begin = (): void => {
     if (!stream.headersSent) stream.respond(headers, { waitForTrailers: trailers !== undefined });
+  };
+  const send = (chunk: Uint8Array): boolean => {
+    begin();
     return stream.write(chunk);
   };
-  if (octets) await skipRest(stream);
-  if (octets?.length && !stream.destroyed) send(octets);
+  if (octets && !stream.readableEnded) await skipRest(stream);
+  if (octets?.length && !stream.destroyed) begin();
   for await (const chunk of body ?? []) {
     if (stream.destroyed) return;
     if (!send(chunk)) await drained(stream);
@@ -69,7 +70,8 @@ export async function sendUniversalResponse(
       hangUp(stream);
     });
   }
-  stream.end(() => trailers || hangUp(stream));
+  // The message and the end of the stream leave in one frame.
+  stream.end(octets, () => trailers || hangUp(stream));
 }
 
 /** Closes the stream, because nothing reads the rest of its request. */

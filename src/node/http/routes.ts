@@ -1,12 +1,11 @@
+import type { Readable } from "node:stream";
 import type { UniversalServerRequest, UniversalServerResponse } from "@connectrpc/connect/protocol";
 import type { EventLog } from "../../ca/audit-event.ts";
 import type { Peer } from "../../transport/peer.ts";
 import type { RpcResponse } from "../../transport/rpc/rpc.ts";
 
-/** A request to an RPC, whose body comes in chunks. */
-export type StreamedRequest = Omit<UniversalServerRequest, "body"> & {
-  readonly body: AsyncIterable<Uint8Array>;
-};
+/** A request to an RPC, whose body nobody has read. */
+export type StreamedRequest = Omit<UniversalServerRequest, "body"> & { readonly body: Readable };
 
 /** An answer: whole, or in chunks. */
 export type StreamedResponse = UniversalServerResponse & { readonly octets?: Uint8Array };

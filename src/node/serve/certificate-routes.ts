@@ -1,10 +1,10 @@
 import type { CertificateAuthority } from "../../transport/certificate-authority.ts";
 import { createCertificateService } from "../../transport/rpc/certificate-service.ts";
-import { chunkedBody } from "../../transport/rpc/request-body.ts";
+import { streamBody } from "../http/request-body.ts";
 import type { UnaryRpc } from "../http/routes.ts";
 
 /** The CA's RPC, for platforms with trailers. */
 export function certificateService(ca: CertificateAuthority): UnaryRpc {
   const rpc = createCertificateService(ca, { hasTrailers: true });
-  return (request) => rpc({ ...request, body: (signal) => chunkedBody(request.body, signal) });
+  return (request) => rpc({ ...request, body: (signal) => streamBody(request.body, signal) });
 }

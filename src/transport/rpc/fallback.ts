@@ -65,13 +65,12 @@ function createHandler(
 
 /** Reads a body when Connect asks for it, and refuses the reserved flags that Connect ignores. */
 async function* readLater(
-  read: () => AsyncIterable<Uint8Array>,
+  read: () => Promise<Uint8Array>,
   knownFlags: number | undefined,
 ): AsyncGenerator<Uint8Array> {
-  for await (const octets of read()) {
-    if (knownFlags !== undefined) requireKnownFlags(octets, knownFlags);
-    yield octets;
-  }
+  const octets = await read();
+  if (knownFlags !== undefined) requireKnownFlags(octets, knownFlags);
+  yield octets;
 }
 
 /** The flags that the protocol of a call defines for a frame, or `undefined` where it has no frames. */

@@ -9,37 +9,27 @@ export const maximumBodyOctets = 65_536;
 const bodyMilliseconds = 10_000;
 
 /**
- * The body of a fetch request, in one chunk. The RPC layer asks for it after authentication, so the body
- * of a caller without a credential is never read.
+ * The body of a fetch request. The RPC layer asks for it after authentication, so the body of a caller
+ * without a credential is never read.
  *
  * @param signal Aborted when the caller has hung up or its deadline has passed.
- * @throws ConnectError ResourceExhausted or DeadlineExceeded, from the iteration.
+ * @throws ConnectError ResourceExhausted or DeadlineExceeded.
  */
-export async function* requestBody(
-  request: Request,
-  signal: AbortSignal,
-): AsyncGenerator<Uint8Array> {
+export async function requestBody(request: Request, signal: AbortSignal): Promise<Uint8Array> {
   const length = Number(request.headers.get("content-length") ?? Number.NaN);
   if (length > maximumBodyOctets) throw messageTooLarge();
   const body = Number.isNaN(length)
     ? readStream(request.body)
     : request.arrayBuffer().then(toBytes);
-  yield await inTime(body, signal);
+  return bodyInTime(body, signal);
 }
 
 /**
- * The same for a body that Node delivers in chunks.
+ * A body that a platform reads in its own way, within the time that a caller has to send it.
  *
- * @throws ConnectError ResourceExhausted or DeadlineExceeded, from the iteration.
+ * @throws ConnectError DeadlineExceeded.
  */
-export async function* chunkedBody(
-  chunks: AsyncIterable<Uint8Array>,
-  signal: AbortSignal,
-): AsyncGenerator<Uint8Array> {
-  yield await inTime(readStream(chunks), signal);
-}
-
-function inTime(body: Promise<Uint8Array>, signal: AbortSignal): Promise<Uint8Array> {
+export function bodyInTime(body: Promise<Uint8Array>, signal: AbortSignal): Promise<Uint8Array> {
   return withTimeout(body, { signal, milliseconds: bodyMilliseconds, timeoutError: tooSlow });
 }
 

@@ -1,3 +1,4 @@
+import { Readable } from "node:stream";
 import { expect, onTestFinished, test } from "vitest";
 import { auxiliaryRpcs } from "../../../src/node/http/auxiliary-rpcs.ts";
 import { grpcFrame } from "../../contract/rpc-calls.ts";
@@ -15,9 +16,7 @@ test("a watch of health goes on when its timeout is longer than a timer runs", a
     url: `${origin}/grpc.health.v1.Health/Watch`,
     header: new Headers({ "content-type": "application/grpc", "grpc-timeout": "99999999H" }),
     signal: caller.signal,
-    body: (async function* () {
-      yield grpcFrame(new Uint8Array());
-    })(),
+    body: Readable.from([grpcFrame(new Uint8Array())]),
   });
   const statuses = response?.body?.[Symbol.asyncIterator]();
   expect((await statuses?.next())?.value).toEqual(grpcFrame(new Uint8Array([0x08, 1])));

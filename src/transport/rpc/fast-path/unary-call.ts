@@ -28,7 +28,7 @@ export async function answerUnary(
   messageIn: (body: Uint8Array) => Uint8Array,
 ): Promise<Uint8Array> {
   const { signal, end } = withDeadline(gone, timeoutMs);
-  const message = async () => messageIn(await whole(body(signal)));
+  const message = async () => messageIn(await body(signal));
   try {
     return await method({ header, signal, timeoutMs, message });
   } finally {
@@ -39,12 +39,6 @@ export async function answerUnary(
 /** The error as the caller sees it. A fault becomes an internal error without its message. */
 export function asConnectError(error: unknown): ConnectError {
   return error instanceof ConnectError ? error : new ConnectError("internal error", Code.Internal);
-}
-
-/** The body of a request, which comes as one chunk or as none. */
-async function whole(body: AsyncIterable<Uint8Array>): Promise<Uint8Array> {
-  for await (const octets of body) return octets;
-  return new Uint8Array();
 }
 
 function withDeadline(

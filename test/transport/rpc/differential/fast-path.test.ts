@@ -1,6 +1,8 @@
+import { Readable } from "node:stream";
 import { createContextValues } from "@connectrpc/connect";
 import { beforeAll, describe, expect, test } from "vitest";
 import type { Caller } from "../../../../src/authn/caller.ts";
+import { streamBody } from "../../../../src/node/http/request-body.ts";
 import type { CertificateAuthority } from "../../../../src/transport/certificate-authority.ts";
 import { audited } from "../../../../src/transport/rpc/audited-call.ts";
 import {
@@ -8,7 +10,6 @@ import {
   createCertificateService,
 } from "../../../../src/transport/rpc/certificate-service.ts";
 import { fastPathFor } from "../../../../src/transport/rpc/fast-path/fast-path.ts";
-import { chunkedBody } from "../../../../src/transport/rpc/request-body.ts";
 import type { RpcRequest, RpcService } from "../../../../src/transport/rpc/rpc.ts";
 import { issuers, issuerTables, origin, rpcPath } from "../../../contract/service-under-test.ts";
 import { type RunningCa, startCa } from "../../../testkit/ca/running-ca.ts";
@@ -75,7 +76,7 @@ function requestOf(call: DifferentialCall): { request: RpcRequest; sample: Sampl
     header,
     signal: caller.signal,
     contextValues: createContextValues(),
-    body: (signal) => chunkedBody(body(), signal),
+    body: (signal) => streamBody(Readable.from(body()), signal),
   };
   return { request, sample };
 }
