@@ -14,7 +14,7 @@ import type { Caller } from "../caller.ts";
 import { rejectCredential } from "../credential-rejection.ts";
 import type { TrustedIssuer } from "../trusted-issuer.ts";
 import { malformed, parseClientCertificate } from "./client-certificate.ts";
-import { standingOf } from "./standing.ts";
+import { requireLastProof } from "./last-proof.ts";
 
 /**
  * The authorities whose leaves are credentials at an instant: those of the mesh itself that are in the
@@ -37,7 +37,7 @@ export interface CertificateTrust {
  *
  * @param der A certificate whose holder has proved to have its key. It is not verified otherwise.
  * @throws CaError `credential-rejected` (`form`, `time`, `subject`, `authority`, and the checks of
- *   {@link standingOf}), `store-unreachable`.
+ *   {@link requireLastProof}), `store-unreachable`.
  */
 export type CertificateVerifier = (der: Bytes, now: Date) => Promise<Caller>;
 
@@ -52,9 +52,9 @@ export function createCertificateVerifier(trust: CertificateTrust): CertificateV
     const leaf = parseClientCertificate(der, trustDomain, now);
     const { certificate, spiffeId, account } = leaf;
     const signer = await signerOf(certificate, await vouchingAt(now), trust.cryptoProvider);
-    const standing = standingOf(leaf, issuers, now);
+    const lastProof = requireLastProof(leaf, issuers, now);
     const serialNumber = toHex(certificate.toBeSigned.serialNumber);
-    return { spiffeId, account, ...standing, certificate: { serialNumber, authority: signer.id } };
+    return { spiffeId, account, ...lastProof, certificate: { serialNumber, authority: signer.id } };
   };
 }
 

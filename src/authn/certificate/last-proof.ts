@@ -5,8 +5,8 @@ import { rejectCredential } from "../credential-rejection.ts";
 import type { TrustedIssuer } from "../trusted-issuer.ts";
 import { type ClientCertificate, malformed } from "./client-certificate.ts";
 
-/** The proof of a certificate's identity, and the end of the time in which it suffices. */
-export interface Standing {
+/** The last token's proof of a certificate's identity, and the end of the time in which it suffices. */
+export interface LastProof {
   readonly proof: IdentityProof;
   readonly provedUntil: Date;
 }
@@ -20,11 +20,11 @@ export interface Standing {
  *
  * @throws CaError `credential-rejected` (`form`, `impersonation`, `issuer`, `namespace`, `renewal`).
  */
-export function standingOf(
+export function requireLastProof(
   { certificate, account }: ClientCertificate,
   issuers: readonly TrustedIssuer[],
   now: Date,
-): Standing {
+): LastProof {
   const { extensions, validity } = certificate.toBeSigned;
   const proof = extensions.identityProof && parseProof(extensions.identityProof);
   if (proof?.isImpersonated) {
