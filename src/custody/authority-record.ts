@@ -34,22 +34,32 @@ export const instant: z.ZodMiniType<Date, string> = z.pipe(
 );
 
 /** A schedule as a field of a record. */
-export const scheduleForm: z.ZodMiniType<Schedule> = z.strictObject({
+const scheduleForm: z.ZodMiniType<Schedule> = z.strictObject({
   publishedFrom: instant,
   signsFrom: instant,
   signsUntil: instant,
   retiresAt: instant,
 });
 
+/** The public part of an authority as fields of a record or a backup. */
+export const authorityFields: {
+  readonly schedule: typeof scheduleForm;
+  readonly certificate: typeof octets;
+  readonly intermediates: z.ZodMiniArray<typeof octets>;
+  readonly roots: z.ZodMiniArray<typeof octets>;
+} = {
+  schedule: scheduleForm,
+  certificate: octets,
+  intermediates: z.array(octets).check(z.maxLength(8)),
+  roots: z.array(octets).check(z.minLength(1), z.maxLength(8)),
+};
+
 const recordForm = z.strictObject({
   version: z.literal(recordVersion),
   id: z.string(),
   trustDomain: z.string(),
   kek: z.string(),
-  schedule: scheduleForm,
-  certificate: octets,
-  intermediates: z.array(octets).check(z.maxLength(8)),
-  roots: z.array(octets).check(z.minLength(1), z.maxLength(8)),
+  ...authorityFields,
   iv: octets,
   sealedKey: octets,
 });

@@ -2,6 +2,7 @@ import * as z from "zod/mini";
 import { CaError } from "../foundation/errors.ts";
 import { type AdditionalRoot, createAdditionalRoot } from "../pki/authority/additional-root.ts";
 import { toBase64 } from "../pki/encoding/base64.ts";
+import type { Bytes } from "../pki/encoding/bytes.ts";
 import { DerError } from "../pki/encoding/der-reader.ts";
 import type { TrustDomain } from "../pki/spiffe-id.ts";
 import { instant, octets, RecordError } from "./authority-record.ts";
@@ -9,19 +10,33 @@ import type { StoredRecord } from "./authority-store.ts";
 import type { KekRing } from "./kek.ts";
 import { openStatement, type StatementContent, sealStatement } from "./statement.ts";
 
-const rootForm = z.strictObject({ certificate: octets, publishedFrom: instant });
+/** The content of the statement of an additional root. */
+export const rootForm: z.ZodMiniType<
+  { readonly certificate: Bytes; readonly publishedFrom: Date },
+  RootContent
+> = z.strictObject({ certificate: octets, publishedFrom: instant });
 
-/** Seals an additional root as a statement. */
-export async function sealRoot(
-  { id, roots: [certificate], schedule }: AdditionalRoot,
-  trustDomain: TrustDomain,
-  keks: KekRing,
-): Promise<StoredRecord> {
-  const says = {
+/** {@link rootForm} as JSON. */
+export interface RootContent extends StatementContent {
+  readonly certificate: string;
+  readonly publishedFrom: string;
+}
+
+/** An additional root as the content of a statement. */
+export function rootContent({ roots: [certificate], schedule }: AdditionalRoot): RootContent {
+  return {
     certificate: toBase64(certificate),
     publishedFrom: schedule.publishedFrom.toISOString(),
   };
-  return sealStatement({ kind: "root", id }, says, trustDomain, keks);
+}
+
+/** Seals an additional root as a statement. */
+export async function sealRoot(
+  root: AdditionalRoot,
+  trustDomain: TrustDomain,
+  keks: KekRing,
+): Promise<StoredRecord> {
+  return sealStatement({ kind: "root", id: root.id }, rootContent(root), trustDomain, keks);
 }
 
 /** Opens the statement of an additional root. @throws RecordError */

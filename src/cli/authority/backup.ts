@@ -1,8 +1,8 @@
 import { armor, Decrypter, Encrypter } from "age-encryption";
 import * as z from "zod/mini";
 import { storeRecord } from "../../ca/mint.ts";
-import { instant, octets, scheduleForm } from "../../custody/authority-record.ts";
-import { sealRoot } from "../../custody/root-statement.ts";
+import { authorityFields, instant, octets } from "../../custody/authority-record.ts";
+import { rootContent, rootForm, sealRoot } from "../../custody/root-statement.ts";
 import { openExtractable, sealAuthority } from "../../custody/seal.ts";
 import { sealTaint } from "../../custody/taint-statement.ts";
 import { OperatorError } from "../../foundation/operator-error.ts";
@@ -21,14 +21,10 @@ import { openStore, requireAllOpen, type Session } from "../session/session.ts";
 const identifier = z.string().check(z.regex(/^[0-9a-f]{2,256}$/));
 
 const authorityForm = z.strictObject({
-  schedule: scheduleForm,
-  certificate: octets,
-  intermediates: z.array(octets).check(z.maxLength(8)),
-  roots: z.array(octets).check(z.minLength(1), z.maxLength(8)),
+  ...authorityFields,
   /** PKCS#8. */
   privateKey: octets,
 });
-const rootForm = z.strictObject({ certificate: octets, publishedFrom: instant });
 const taintForm = z.strictObject({ id: identifier, taintedAt: instant, retiresAt: instant });
 
 const backupForm = z.strictObject({
@@ -91,10 +87,7 @@ async function collect(session: Session): Promise<BackupJson> {
     writtenAt: session.now.toISOString(),
     trustDomain,
     authorities,
-    additionalRoots: additionalRoots.map(({ roots: [certificate], schedule }) => ({
-      certificate: toBase64(certificate),
-      publishedFrom: schedule.publishedFrom.toISOString(),
-    })),
+    additionalRoots: additionalRoots.map(rootContent),
     // The backup must not lack a taint that the configuration alone states, and that has no instant.
     taints: taints.map((taint) => toTaintJson(taint, !storedTaints.includes(taint), session.now)),
   };
