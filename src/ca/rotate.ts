@@ -27,7 +27,9 @@ export async function rotate(mint: Mint, now: Date): Promise<void> {
   const readable = stored.filter((record) => !refused.has(recordKey(record)));
   const done = opened.authorities.length > 0 ? await carryOut(mint, opened, readable, now) : [];
   const faults = done.flatMap((each) => (each.status === "rejected" ? [each.reason] : []));
-  for (const fault of faults) logFault(mint, fault);
+  for (const fault of faults) {
+    mint.log.operation({ event: "rotation-fault", level: "error", detail: messageOf(fault) });
+  }
   logExposures(mint, opened, now);
   const all = [...opened.refusals.map(({ refusal }) => refusal), ...faults];
   if (all.length > 0) throw new AggregateError(all, `the rotation met ${all.length} faults`);
@@ -116,8 +118,4 @@ function logExposures({ log }: Mint, opened: OpenedStore, now: Date): void {
   for (const detail of missingTaintsAt(opened, now)) {
     log.operation({ event: "taint-missing", level: "warning", detail });
   }
-}
-
-function logFault({ log }: Mint, fault: unknown): void {
-  log.operation({ event: "rotation-fault", level: "error", detail: messageOf(fault) });
 }

@@ -1,5 +1,5 @@
-import { messageOf } from "../foundation/errors.ts";
 import type { OperationLog } from "../foundation/event-log.ts";
+import { logFault } from "../foundation/fault-log.ts";
 import { FetchError } from "../foundation/http/json-fetch.ts";
 import type { NumberedBundle } from "../pki/authority/trust-bundle.ts";
 
@@ -19,14 +19,13 @@ export interface RootDelivery {
   readonly deliver: (bundle: NumberedBundle, now: Date) => Promise<void>;
 }
 
-/** Logs the failure of a request to an API server. The next attempt follows by itself. */
+/** {@link logFault} of a request to an API server. */
 export function logDeliveryFault(
-  { operation }: OperationLog,
+  log: OperationLog,
   event: "watch-failed" | "root-not-delivered",
   error: unknown,
   fields: Readonly<Record<string, string>> = {},
 ): void {
-  const reason = messageOf(error);
-  const detail = error instanceof FetchError ? `the API server ${reason}` : reason;
-  operation({ event, level: "warning", detail, ...fields });
+  const fault = error instanceof FetchError ? new Error(`the API server ${error.message}`) : error;
+  logFault(log, event, fault, fields);
 }

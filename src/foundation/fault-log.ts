@@ -1,5 +1,5 @@
-import { messageOf } from "../../foundation/errors.ts";
-import type { OperationLog } from "../../foundation/event-log.ts";
+import { messageOf } from "./errors.ts";
+import type { OperationLog } from "./event-log.ts";
 
 /** Logs a failure that another server or the network has caused. The next attempt follows by itself. */
 export function logFault(

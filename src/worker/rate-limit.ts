@@ -1,6 +1,7 @@
 import type { Quota } from "../ca/quotas.ts";
-import { messageOf, type QuotaName } from "../foundation/errors.ts";
+import type { QuotaName } from "../foundation/errors.ts";
 import type { OperationLog } from "../foundation/event-log.ts";
+import { logFault } from "../foundation/fault-log.ts";
 
 /** The part of a rate-limit binding of Workers that a quota needs. */
 interface RateLimitBinding {
@@ -11,17 +12,17 @@ interface RateLimitBinding {
  * A quota by a rate limit of the platform, which counts in each data centre. Without the binding there is
  * no limit, and the log says so. A platform that cannot count must not stop the mesh.
  */
-export function boundQuota(quota: QuotaName, binding: unknown, { operation }: OperationLog): Quota {
+export function boundQuota(quota: QuotaName, binding: unknown, log: OperationLog): Quota {
   if (!isRateLimit(binding)) {
     const detail = `${bindingNames[quota]}: is not bound, so one ${quota} may take any number of certificates`;
-    operation({ event: "configuration-warning", level: "warning", detail });
+    log.operation({ event: "configuration-warning", level: "warning", detail });
     return () => true;
   }
   return async (key) => {
     try {
       return (await binding.limit({ key })).success;
     } catch (error) {
-      operation({ event: "quota-unknown", level: "warning", detail: messageOf(error) });
+      logFault(log, "quota-unknown", error);
       return true;
     }
   };

@@ -1,6 +1,5 @@
-import { Hono } from "hono";
 import { Gauge } from "prom-client";
-import type { RootsReport } from "../../delivery/delivery-progress.ts";
+import { createProbedApp } from "../../transport/http/probed-app.ts";
 import { type Listener, listenInPlaintext } from "../http/listener.ts";
 import { createMonitoringRoutes } from "../http/monitoring-routes.ts";
 import { createRegistry } from "../observability/grpc-metrics.ts";
@@ -30,7 +29,7 @@ export async function distribute(
       this.set(roots.report().ready ? 1 : 0);
     },
   });
-  const app = monitoringApp(roots.report);
+  const app = createProbedApp(roots.report);
   const { log } = serverContext;
   const routes = { rpcs: new Map(), fetch: async (request: Request) => app.fetch(request), log };
   const monitoring = await listenInPlaintext(
@@ -45,15 +44,4 @@ export async function distribute(
       await monitoring.close(grace);
     },
   };
-}
-
-function monitoringApp(report: () => RootsReport): Hono {
-  const app = new Hono();
-  app.get("/healthz", (c) => c.text("ok\n"));
-  app.get("/readyz", (c) => {
-    const now = report();
-    return c.json(now, now.ready ? 200 : 503, { "cache-control": "no-store" });
-  });
-  app.notFound((c) => c.text("not found\n", 404));
-  return app;
 }

@@ -2,13 +2,13 @@ import { Gauge, type Registry } from "prom-client";
 import { createClusterTrustBundle } from "../../delivery/cluster-trust-bundle.ts";
 import { createConfigMapDelivery } from "../../delivery/config-map-delivery.ts";
 import { createDeliveryProgress, type RootsReport } from "../../delivery/delivery-progress.ts";
+import { logFault } from "../../foundation/fault-log.ts";
 import { readRootFile } from "../../host/files/root-file.ts";
 import { fetchTrusting } from "../../host/http/node-fetch.ts";
 import { recur } from "../../host/recurrence.ts";
 import { createKubernetesClient } from "../../kubernetes/client.ts";
 import { credentialInFile } from "../files/credential-file.ts";
 import type { RootPlaces } from "../files/root-places.ts";
-import { logFault } from "../observability/fault-log.ts";
 import type { ServerContext } from "../server.ts";
 import type { UpstreamBundle } from "./upstream-bundle.ts";
 

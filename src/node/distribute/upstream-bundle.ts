@@ -1,11 +1,11 @@
 import type { OperationLog } from "../../foundation/event-log.ts";
+import { logFault } from "../../foundation/fault-log.ts";
 import { pause as pauseOnTimer } from "../../foundation/work/pause.ts";
 import { BundleFollower } from "../../host/bundle/bundle-follower.ts";
 import type { SpiffeBundle } from "../../host/bundle/spiffe-bundle.ts";
 import { readRootFile } from "../../host/files/root-file.ts";
 import type { NumberedBundle } from "../../pki/authority/trust-bundle.ts";
 import { toPem } from "../../pki/encoding/pem.ts";
-import { logFault } from "../observability/fault-log.ts";
 import type { ServerContext } from "../server.ts";
 
 /** The CA that publishes a trust bundle. */

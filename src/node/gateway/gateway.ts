@@ -1,6 +1,8 @@
-import { Hono } from "hono";
+import type { Hono } from "hono";
 import type { Registry } from "prom-client";
 import type { RootsReport } from "../../delivery/delivery-progress.ts";
+import { logFault } from "../../foundation/fault-log.ts";
+import { createProbedApp, type Readiness } from "../../transport/http/probed-app.ts";
 import { createCertificatePath } from "../../transport/http/routes.ts";
 import {
   addRootGauges,
@@ -13,7 +15,6 @@ import { listenInPlaintext, listenWithTls } from "../http/listener.ts";
 import { createMonitoringRoutes } from "../http/monitoring-routes.ts";
 import type { Routes } from "../http/routes.ts";
 import { createGuard } from "../limits/guard.ts";
-import { logFault } from "../observability/fault-log.ts";
 import { createRegistry, createRpcMetrics } from "../observability/grpc-metrics.ts";
 import { addGuardGauges, countLimits } from "../observability/limit-metrics.ts";
 import type { RunningServer, ServerContext } from "../server.ts";
@@ -138,18 +139,12 @@ function routesOf(
   };
 }
 
-interface Readiness {
-  readonly ready: boolean;
-  readonly reasons: readonly string[];
-  readonly roots?: RootsReport;
-}
-
 /** Calls need no roots in namespaces, so the operator decides whether readiness waits for them. */
 function readinessOf(
   isOpen: boolean,
   delivery: RefreshingRoots | undefined,
   { isReadyWithRoots }: GatewayConfiguration,
-): Readiness {
+): Readiness & { readonly roots?: RootsReport } {
   const roots = delivery?.report();
   const reasons = [
     ...(isOpen ? [] : ["there is no serving certificate yet, or the gateway is ending"]),
@@ -159,16 +154,10 @@ function readinessOf(
 }
 
 function gatewayApp(readiness: () => Readiness, trustBundle: () => Promise<string>): Hono {
-  const app = new Hono();
-  app.get("/healthz", (c) => c.text("ok\n"));
-  app.get("/readyz", (c) => {
-    const now = readiness();
-    return c.json(now, now.ready ? 200 : 503, { "cache-control": "no-store" });
-  });
+  const app = createProbedApp(readiness);
   app.get("/bundle.pem", async (c) =>
     c.body(await trustBundle(), 200, { "content-type": "application/x-pem-file" }),
   );
-  app.notFound((c) => c.text("not found\n", 404));
   app.onError((_, c) => c.text("certificate authority is temporarily unavailable\n", 503));
   return app;
 }

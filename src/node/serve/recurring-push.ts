@@ -5,8 +5,8 @@ import type { Configuration } from "../../config/configuration.ts";
 import type { PushLimits } from "../../delivery/push-budget.ts";
 import { latest, type PushOutcome } from "../../delivery/push-to-cluster.ts";
 import { createRootPush, type RootPush } from "../../delivery/root-push.ts";
+import { logFault } from "../../foundation/fault-log.ts";
 import { fetchTrusting } from "../../host/http/node-fetch.ts";
-import { logFault } from "../observability/fault-log.ts";
 import type { ServerContext } from "../server.ts";
 
 /** The delivery of roots to the clusters of the configuration. */

@@ -1,17 +1,13 @@
-import { Hono } from "hono";
+import type { Hono } from "hono";
+import { createProbedApp } from "./probed-app.ts";
 
 /**
  * The app in place of a CA whose configuration is invalid. `/readyz` names the faulty keys. Every RPC gets
  * 503, because the same request succeeds once the operator has mended them.
  */
 export function createMisconfiguredApp(faults: readonly string[]): Hono {
-  const app = new Hono();
-  app.get("/healthz", (c) => c.text("ok\n"));
-  app.get("/readyz", (c) =>
-    c.json({ ready: false, reasons: faults.map((fault) => `configuration: ${fault}`) }, 503, {
-      "cache-control": "no-store",
-    }),
-  );
+  const reasons = faults.map((fault) => `configuration: ${fault}`);
+  const app = createProbedApp(() => ({ ready: false, reasons }));
   app.all("*", (c) =>
     c.json({ code: "unavailable", message: "certificate authority is not configured" }, 503),
   );

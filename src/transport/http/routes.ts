@@ -1,4 +1,4 @@
-import { Hono } from "hono";
+import type { Hono } from "hono";
 import type { AuthorityView } from "../../ca/authority-view.ts";
 import { CaError } from "../../foundation/errors.ts";
 import { addressOf } from "../../foundation/peer-address.ts";
@@ -7,6 +7,7 @@ import type { CertificateAuthority } from "../certificate-authority.ts";
 import { type BundleFormat, createBundleEndpoint, unavailable } from "./bundle-endpoint.ts";
 import { createFetchHandler, type PeerOf } from "./fetch-handler.ts";
 import { createLongPolls } from "./long-poll.ts";
+import { createProbedApp, type Readiness } from "./probed-app.ts";
 
 export const createCertificatePath = "/istio.v1.auth.IstioCertificateService/CreateCertificate";
 
@@ -22,7 +23,7 @@ export function createRoutes(
   ending?: AbortSignal,
   port: () => PortState = () => openPort,
 ): Hono {
-  const app = new Hono();
+  const app = createProbedApp(() => readinessOf(ca, port()));
   const limitAddressOf = (request: Request): string | undefined => {
     const { address } = peerOf(request);
     return address === undefined ? undefined : addressOf(address);
@@ -30,14 +31,8 @@ export function createRoutes(
   const longPolls = createLongPolls(ca.longPollLimits, limitAddressOf, ending);
   const createCertificate = createFetchHandler(ca, peerOf);
   app.all(createCertificatePath, (c) => createCertificate(c.req.raw));
-  app.get("/healthz", (c) => c.text("ok\n"));
-  app.get("/readyz", async (c) => {
-    const readiness = await readinessOf(ca, port());
-    return c.json(readiness, readiness.ready ? 200 : 503, { "cache-control": "no-store" });
-  });
   app.get("/bundle.pem", createBundleEndpoint(ca, longPolls, pemBundle));
   app.get("/bundle.json", createBundleEndpoint(ca, longPolls, spiffeBundle(ca)));
-  app.notFound((c) => c.text("not found\n", 404));
   app.onError((error, c) => {
     ca.log.operation({ event: "http-fault", level: "error", detail: error.message });
     return c.text(unavailable, 503);
@@ -78,14 +73,11 @@ export interface PortState {
 
 const openPort: PortState = { isOpen: true, reasons: [] };
 
-interface Readiness {
-  readonly ready: boolean;
-  readonly authority?: string;
-  readonly reasons: readonly string[];
-}
-
 /** A CA is ready when it can sign now. It may give reasons even then, such as a record that does not open. */
-async function readinessOf(ca: CertificateAuthority, port: PortState): Promise<Readiness> {
+async function readinessOf(
+  ca: CertificateAuthority,
+  port: PortState,
+): Promise<Readiness & { readonly authority?: string }> {
   try {
     const { issuer, trustBundle, reasons } = await viewOf(ca);
     const ready = issuer !== undefined && trustBundle.roots.length > 0 && port.isOpen;
