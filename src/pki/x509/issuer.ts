@@ -9,7 +9,7 @@ import { Tag } from "../encoding/der-reader.ts";
 import { DerBuilder } from "../encoding/der-writer.ts";
 import type { SpiffeId } from "../spiffe-id.ts";
 import type { IdentityProof } from "./identity-proof.ts";
-import { keyIdentifier } from "./key-identifier.ts";
+import { fallbackKeyIdentifier, keyIdentifier } from "./key-identifier.ts";
 import { lint } from "./lint.ts";
 import type { Intent, IssuerFields } from "./linted-certificate.ts";
 import { prependX509Signature } from "./signature-algorithm.ts";
@@ -57,7 +57,8 @@ export interface Leaf {
 export function createIssuer(authority: SigningAuthority, signingKey: SigningKey): Issuer {
   const algorithm = signatureAlgorithmOf(authority.publicKey);
   const { subject, validity } = authority.certificate.toBeSigned;
-  const identifier = subjectKeyIdentifierOf(authority.certificate);
+  const identifier =
+    subjectKeyIdentifierOf(authority.certificate) ?? fallbackKeyIdentifier(authority.publicKey);
   return {
     authority,
     signingKey,

@@ -1,3 +1,4 @@
+import { sha1 } from "@noble/hashes/legacy.js";
 import { sha256 } from "@noble/hashes/sha2.js";
 import type { Bytes } from "../encoding/bytes.ts";
 import type { SubjectPublicKey } from "./subject-public-key.ts";
@@ -16,4 +17,12 @@ export function keyIdentifier({ keyOctets }: SubjectPublicKey): Bytes {
   // A copied initial state saves the buffers that a new hash would allocate for each key.
   fresh._cloneInto(hash).update(keyOctets).digestInto(digest);
   return digest.slice(0, 20);
+}
+
+/**
+ * The key identifier of an issuer whose certificate names none: the SHA-1 of its key's octets
+ * (RFC 5280 §4.2.1.2 method 1), because §4.2.1.1 demands an authority key identifier in every leaf.
+ */
+export function fallbackKeyIdentifier({ keyOctets }: SubjectPublicKey): Bytes {
+  return sha1(keyOctets);
 }

@@ -130,8 +130,8 @@ export function lint(toBeSigned: Bytes, intent: Intent): readonly Finding[] {
 
 function keepsAuthorityKeyIdentifier({ extensions }: Linted, intent: Intent): boolean {
   const extension = extensions.authorityKeyIdentifier;
-  if (intent.kind === "authority" || !intent.issuer.keyIdentifier) return extension === undefined;
-  if (!extension || extension.isCritical) return false;
+  if (intent.kind === "authority") return extension === undefined;
+  if (!extension || extension.isCritical || !intent.issuer.keyIdentifier) return false;
   const reader = extension.value.fork();
   const fields = reader.enter(Tag.sequence);
   reader.finish();

@@ -28,6 +28,7 @@ export interface IssuerFields {
   /** The signer's subject, byte for byte. A self-signed authority is its own signer. */
   readonly name: Bytes;
   readonly validity: Validity;
+  /** `undefined` for a self-signed authority, which needs no authority key identifier. */
   readonly keyIdentifier: Bytes | undefined;
 }
 

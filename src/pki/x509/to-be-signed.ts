@@ -14,7 +14,7 @@ export interface LeafProfile {
   readonly signatureAlgorithm: SignatureAlgorithm;
   /** The authority's subject, byte for byte (RFC 5280 §4.1.2.4). */
   readonly issuerName: Bytes;
-  /** The whole extension. Empty for an authority without a subject key identifier. */
+  /** The whole extension (RFC 5280 §4.2.1.1). */
   readonly authorityKeyIdentifier: Bytes;
 }
 
@@ -63,22 +63,20 @@ const subjectAltUri = (spiffeId: SpiffeId): Bytes =>
 const subjectKeyIdentifier = (identifier: Bytes): Bytes =>
   extension(Oid.subjectKeyIdentifier, false, derElement(Tag.octetString, identifier));
 
-/** The leaf profile of an authority with this subject and this subject key identifier. */
+/** The leaf profile of an authority with this subject and this key identifier. */
 export function createLeafProfile(
   signatureAlgorithm: SignatureAlgorithm,
   authoritySubject: Bytes,
-  authorityKeyIdentifier: Bytes | undefined,
+  authorityKeyIdentifier: Bytes,
 ): LeafProfile {
   return {
     signatureAlgorithm,
     issuerName: authoritySubject,
-    authorityKeyIdentifier: authorityKeyIdentifier
-      ? extension(
-          Oid.authorityKeyIdentifier,
-          false,
-          derSequence(derElement(Tag.contextPrimitive(0), authorityKeyIdentifier)),
-        )
-      : new Uint8Array(0),
+    authorityKeyIdentifier: extension(
+      Oid.authorityKeyIdentifier,
+      false,
+      derSequence(derElement(Tag.contextPrimitive(0), authorityKeyIdentifier)),
+    ),
   };
 }
 
