@@ -26,3 +26,15 @@ export function collectFaults<Results extends readonly unknown[]>(
   requireNoFaults(faults);
   return results as unknown as Results;
 }
+
+/** {@link collectFaults} of works that take time. */
+export async function collectAllFaults<Results extends readonly unknown[]>(
+  ...works: { readonly [I in keyof Results]: () => Promise<Results[I]> }
+): Promise<Results> {
+  const settled = await Promise.allSettled(works.map((work) => work()));
+  const results = settled.map((each) => () => {
+    if (each.status === "rejected") throw each.reason;
+    return each.value;
+  });
+  return collectFaults(...results) as unknown as Results;
+}

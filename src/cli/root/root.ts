@@ -13,6 +13,7 @@ import {
 import { taintsOf } from "../../pki/authority/configured-taint.ts";
 import { applyTaints } from "../../pki/authority/taint.ts";
 import { bytesEqual } from "../../pki/encoding/bytes.ts";
+import { isSelfIssued } from "../../pki/path/ca-certificate.ts";
 import { addSeconds, wholeSeconds } from "../../pki/x509/validity.ts";
 import { formatAuthorities, reportAuthorities } from "../authority/authority-report.ts";
 import { findByIdPrefix } from "../authority/id-prefix.ts";
@@ -20,7 +21,6 @@ import { printTaintedAuthorities } from "../authority/tainted-authorities-line.t
 import {
   type ImportedCertificate,
   isAuthoritys,
-  isSelfSigned,
   readCertificates,
 } from "../import/imported-certificate.ts";
 import { loadSource } from "../import/source-file.ts";
@@ -110,7 +110,8 @@ async function add(session: Session, file: string): Promise<void> {
 }
 
 function requireRoot(certificate: ImportedCertificate, file: string, now: Date): void {
-  if (!isSelfSigned(certificate))
+  const { verifier } = certificate;
+  if (!isSelfIssued(certificate) || !verifier.verify(verifier.publicKey))
     throw new OperatorError(
       `${file}: holds a certificate that is not self-signed, so it is no root`,
     );

@@ -5,7 +5,14 @@ import { expect, test } from "vitest";
 import type { PluggedInMaterial } from "../../../src/cli/import/plugged-in-material.ts";
 import { verifyPluggedIn } from "../../../src/cli/import/verify.ts";
 import { clusterLocal } from "../../testkit/pki/certificates.ts";
-import { createCa, materialOf, now, type TestCa } from "../../testkit/pki/plugged-in.ts";
+import {
+  createCa,
+  isCa,
+  materialOf,
+  maySign,
+  now,
+  type TestCa,
+} from "../../testkit/pki/plugged-in.ts";
 
 const root = await createCa("O=mesh,CN=root");
 const upper = await createCa("O=mesh,CN=upper", { issuer: root });
@@ -116,14 +123,11 @@ const uriName = (value: string) =>
   new x509.SubjectAlternativeNameExtension([{ type: "url", value }]);
 
 test("warns of a workload's SPIFFE ID, and of another trust domain above", async () => {
-  const names = [new x509.BasicConstraintsExtension(true), uriName("spiffe://elsewhere.test")];
+  const names = [isCa(), maySign, uriName("spiffe://elsewhere.test")];
   const foreign = await createCa("O=foreign root", { extensions: names });
   const own = await createCa("O=own", {
     issuer: foreign,
-    extensions: [
-      new x509.BasicConstraintsExtension(true),
-      uriName("spiffe://cluster.local/ns/istio-system/sa/istiod"),
-    ],
+    extensions: [isCa(), maySign, uriName("spiffe://cluster.local/ns/istio-system/sa/istiod")],
   });
   const { warnings } = await verify(materialOf(own, { roots: foreign.pem }));
   expect(warnings).toEqual([
@@ -134,7 +138,14 @@ test("warns of a workload's SPIFFE ID, and of another trust domain above", async
 
 test("warns that it does not import a revocation list", async () => {
   const material = materialOf(root);
-  const revocationList = { name: "ca-crl.pem", text: "-----BEGIN X509 CRL-----" };
+  const list = await x509.X509CrlGenerator.create({
+    issuer: root.name,
+    thisUpdate: now,
+    signingAlgorithm: { name: "ECDSA", hash: "SHA-256" },
+    signingKey: root.keys.privateKey,
+  });
+  const text = x509.PemConverter.encode(list.rawData, "X509 CRL");
+  const revocationList = { name: "ca-crl.pem", text };
   const { warnings } = await verify({ ...material, revocationList });
   expect(warnings).toEqual([expect.stringContaining("ca-crl.pem: is not imported")]);
 });

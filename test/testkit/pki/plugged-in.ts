@@ -1,4 +1,5 @@
 import "reflect-metadata/lite";
+import { randomBytes } from "node:crypto";
 import { copyFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import * as x509 from "@peculiar/x509";
@@ -26,6 +27,8 @@ export interface CaDepartures {
   readonly notAfter?: Date;
   readonly extensions?: readonly x509.Extension[];
   readonly hash?: string;
+  /** In hexadecimal: the content octets. */
+  readonly serialNumber?: string;
 }
 
 const p256 = { name: "ECDSA", namedCurve: "P-256" };
@@ -55,7 +58,7 @@ export async function createCa(name: string, departures: CaDepartures = {}): Pro
   const keys = departures.keys ?? (await generateKeys());
   const signer = issuer?.keys ?? keys;
   const certificate = await x509.X509CertificateGenerator.create({
-    serialNumber: Buffer.from(crypto.getRandomValues(new Uint8Array(8))).toString("hex"),
+    serialNumber: departures.serialNumber ?? `01${randomBytes(8).toString("hex")}`,
     subject: name,
     issuer: departures.issuerName ?? issuer?.name ?? name,
     notBefore: departures.notBefore ?? new Date("2026-01-01T00:00:00.000Z"),

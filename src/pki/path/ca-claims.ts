@@ -1,0 +1,194 @@
+import { type Bytes, fromHexLiteral } from "../encoding/bytes.ts";
+import { DerError, DerReader, Tag } from "../encoding/der-reader.ts";
+import { type GeneralName, readNames } from "./general-names.ts";
+import { type NameConstraints, readNameConstraints } from "./name-constraints.ts";
+
+/** What the extensions of a CA's certificate say; `undefined` for an absent extension. */
+export interface CaClaims {
+  readonly isAuthority: boolean;
+  /** How many authorities may stand below it. */
+  readonly pathLength: number | undefined;
+  readonly maySignCertificates: boolean | undefined;
+  /** Object identifiers. */
+  readonly extendedKeyUsages: readonly string[] | undefined;
+  readonly names: readonly GeneralName[];
+  readonly nameConstraints: NameConstraints | undefined;
+  readonly subjectKeyIdentifier: Bytes | undefined;
+  readonly requiresExplicitPolicy: boolean;
+  /** Object identifiers. */
+  readonly criticalExtensions: readonly string[];
+}
+
+/** An extension: whether it is critical, and a reader at the start of its value. */
+interface Found {
+  readonly isCritical: boolean;
+  readonly value: DerReader;
+}
+
+/** Object identifiers of the extensions that decide about a path. */
+export const CaExtension = {
+  subjectKeyIdentifier: "2.5.29.14",
+  keyUsage: "2.5.29.15",
+  subjectAltName: "2.5.29.17",
+  basicConstraints: "2.5.29.19",
+  nameConstraints: "2.5.29.30",
+  certificatePolicies: "2.5.29.32",
+  authorityKeyIdentifier: "2.5.29.35",
+  policyConstraints: "2.5.29.36",
+  extKeyUsage: "2.5.29.37",
+} as const;
+
+/**
+ * Reads the extensions of a certificate that {@link parseForeignAuthority} accepts. Each must be what
+ * RFC 5280 says to its last octet, because verifiers differ in what they forgive.
+ *
+ * @throws DerError that names the extension.
+ */
+export function readCaClaims(signedBytes: Bytes): CaClaims {
+  const found = extensionsOf(signedBytes);
+  const read = <T>(
+    oid: keyof typeof CaExtension,
+    reader: (value: DerReader) => T,
+  ): T | undefined => {
+    const extension = found.get(CaExtension[oid]);
+    return extension && readAs(oid, () => reader(extension.value));
+  };
+  const constraints = read("basicConstraints", readBasicConstraints);
+  read("certificatePolicies", readPolicies);
+  return {
+    isAuthority: constraints?.isAuthority ?? false,
+    pathLength: constraints?.pathLength,
+    maySignCertificates: read("keyUsage", readKeyCertSign),
+    extendedKeyUsages: read("extKeyUsage", readObjectIdentifiers),
+    names: read("subjectAltName", readNames) ?? [],
+    nameConstraints: read("nameConstraints", readNameConstraints),
+    subjectKeyIdentifier: read("subjectKeyIdentifier", readKeyIdentifier),
+    requiresExplicitPolicy: read("policyConstraints", readExplicitPolicy) ?? false,
+    criticalExtensions: [...found].filter(([, { isCritical }]) => isCritical).map(([oid]) => oid),
+  };
+}
+
+function readAs<T>(extension: string, read: () => T): T {
+  try {
+    return read();
+  } catch (error) {
+    if (!(error instanceof DerError)) throw error;
+    throw new DerError(`the extension ${extension} does not parse: ${error.message}`);
+  }
+}
+
+function extensionsOf(signedBytes: Bytes): ReadonlyMap<string, Found> {
+  const fields = new DerReader(signedBytes).enter(Tag.sequence);
+  const wrapper = Tag.contextConstructed(3);
+  const version = Tag.contextConstructed(0);
+  if (fields.nextIs(version)) fields.skip(version);
+  fields.skip(Tag.integer);
+  // Signature algorithm, issuer, validity, subject, public key.
+  for (let i = 0; i < 5; i++) fields.skip(Tag.sequence);
+  const found = new Map<string, Found>();
+  if (!fields.nextIs(wrapper)) return found;
+  const list = fields.enter(wrapper).enter(Tag.sequence);
+  while (!list.isDone) {
+    const extension = list.enter(Tag.sequence);
+    const oid = readObjectIdentifier(extension);
+    const isCritical = extension.nextIs(Tag.boolean);
+    if (isCritical) extension.skip(Tag.boolean);
+    found.set(oid, { isCritical, value: extension.enter(Tag.octetString) });
+  }
+  return found;
+}
+
+/** The next OBJECT IDENTIFIER in dotted form. @throws DerError */
+export function readObjectIdentifier(reader: DerReader): string {
+  const content = reader.enter(Tag.objectIdentifier);
+  const arcs: bigint[] = [];
+  do arcs.push(readArc(content));
+  while (!content.isDone);
+  const [first = 0n, ...others] = arcs;
+  const top = first < 80n ? first / 40n : 2n;
+  return [top, first - 40n * top, ...others].join(".");
+}
+
+function readArc(content: DerReader): bigint {
+  let arc = 0n;
+  for (let octet = 0x80; octet >= 0x80; ) {
+    octet = content.octet();
+    if (arc === 0n && octet === 0x80) throw new DerError("an arc that is not minimal");
+    arc = (arc << 7n) | BigInt(octet & 0x7f);
+  }
+  return arc;
+}
+
+const booleanTrue = fromHexLiteral("0101ff");
+
+function readBasicConstraints(value: DerReader) {
+  const fields = value.enter(Tag.sequence);
+  value.finish();
+  const isAuthority = !fields.isDone && fields.nextIs(Tag.boolean);
+  if (isAuthority) fields.literal(booleanTrue);
+  const pathLength = fields.nextIs(Tag.integer)
+    ? readSmallInteger(fields.content(Tag.integer))
+    : undefined;
+  fields.finish();
+  return { isAuthority, pathLength };
+}
+
+function readSmallInteger(content: Bytes): number {
+  const [number = 0x80] = content;
+  if (content.length !== 1 || number >= 0x80) throw new DerError("no small number");
+  return number;
+}
+
+/** X.690 §11.2.2: without trailing zero bits. RFC 5280 §4.2.1.3: at least one bit. */
+function readKeyCertSign(value: DerReader): boolean {
+  const content = value.enter(Tag.bitString);
+  value.finish();
+  const unusedBits = content.octet();
+  const first = content.octet();
+  const last = content.isDone ? first : content.octet();
+  const lowestBit = last & -last;
+  if (!content.isDone || last === 0 || unusedBits > 7 || lowestBit !== 1 << unusedBits) {
+    throw new DerError("bits that are not minimal");
+  }
+  return (first & 0x04) !== 0;
+}
+
+function readObjectIdentifiers(value: DerReader): readonly string[] {
+  const list = value.enter(Tag.sequence);
+  value.finish();
+  const oids: string[] = [];
+  do oids.push(readObjectIdentifier(list));
+  while (!list.isDone);
+  return oids;
+}
+
+function readPolicies(value: DerReader): void {
+  const list = value.enter(Tag.sequence);
+  value.finish();
+  do {
+    const policy = list.enter(Tag.sequence);
+    readObjectIdentifier(policy);
+    policy.skipAll();
+  } while (!list.isDone);
+}
+
+function readExplicitPolicy(value: DerReader): boolean {
+  const fields = value.enter(Tag.sequence);
+  value.finish();
+  const [requireExplicitPolicy, inhibitMapping] = [0, 1].map(Tag.contextPrimitive) as [
+    number,
+    number,
+  ];
+  const isRequired = fields.nextIs(requireExplicitPolicy);
+  if (isRequired) readSmallInteger(fields.content(requireExplicitPolicy));
+  if (fields.nextIs(inhibitMapping)) readSmallInteger(fields.content(inhibitMapping));
+  fields.finish();
+  return isRequired;
+}
+
+function readKeyIdentifier(value: DerReader): Bytes {
+  const identifier = value.content(Tag.octetString);
+  value.finish();
+  if (identifier.length === 0) throw new DerError("an empty identifier");
+  return identifier;
+}

@@ -1,0 +1,103 @@
+import { OperatorError } from "../../foundation/operator-error.ts";
+import {
+  type CaCertificate,
+  hasIssuerName,
+  isAmong,
+  isIssuedBy,
+  isSameCa,
+  isSelfIssued,
+  isValidAt,
+} from "./ca-certificate.ts";
+import { refusedAlgorithmOf } from "./path-signature.ts";
+
+/** From the authority through its intermediates to the anchor. An authority that is an anchor is its own path. */
+export type CertificationPath = readonly [CaCertificate, ...CaCertificate[]];
+
+/** The certificates that a path may be built from. */
+export interface Candidates {
+  /** In any order; not trusted. */
+  readonly intermediates: readonly CaCertificate[];
+  /** Trusted by whoever offers them. An anchor need not be self-signed (RFC 5280 §6.1.1 (d)). */
+  readonly anchors: readonly CaCertificate[];
+}
+
+/**
+ * The shortest path from an authority to a self-signed anchor, else to another one. Each link is checked
+ * by name and signature (RFC 5280 §6.1). Among paths of one length, certificates that are valid at `now` come first.
+ *
+ * @throws OperatorError that names the certificate at which the path breaks.
+ */
+export async function findPath(
+  authority: CaCertificate,
+  { intermediates, anchors }: Candidates,
+  now: Date,
+): Promise<CertificationPath> {
+  if (isItsOwnAnchor(authority, anchors)) return [authority];
+  const roots = anchors.filter(isSelfIssued);
+  const others = anchors.filter((anchor) => !isSelfIssued(anchor));
+  const all = [...intermediates, ...others];
+  const toRoot = await search(authority, { intermediates: all, anchors: roots }, now);
+  if ("path" in toRoot) return toRoot.path;
+  const toAnchor = await search(authority, { intermediates: all, anchors: others }, now);
+  if ("path" in toAnchor) return toAnchor.path;
+  throw new OperatorError(broken(toRoot.last, [...all, ...roots]));
+}
+
+/**
+ * Whether an authority is trusted as it stands. istiod's rotator leaves the former certificate in
+ * `root-cert.pem`: the same key and name, with another validity.
+ */
+function isItsOwnAnchor(authority: CaCertificate, anchors: readonly CaCertificate[]): boolean {
+  if (isAmong(authority, anchors)) return true;
+  if (!isSelfIssued(authority)) return false;
+  return anchors.length === 0 || anchors.some((anchor) => isSameCa(authority, anchor));
+}
+
+type Found = { readonly path: CertificationPath } | { readonly last: CaCertificate };
+
+async function search(
+  authority: CaCertificate,
+  { intermediates, anchors }: Candidates,
+  now: Date,
+): Promise<Found> {
+  const validFirst = (a: CaCertificate, b: CaCertificate) =>
+    Number(isValidAt(b, now)) - Number(isValidAt(a, now));
+  const above = intermediates.toSorted(validFirst);
+  const trusted = anchors.toSorted(validFirst);
+  const reached = new Set([authority]);
+  const paths: [CaCertificate, ...CaCertificate[]][] = [[authority]];
+  let last = authority;
+  // Breadth first: the loop appends to the list that it walks, and visits each certificate once.
+  for (const path of paths) {
+    last = path.at(-1) ?? authority;
+    const [anchor] = await issuersOf(last, trusted);
+    if (anchor) return { path: [...path, anchor] };
+    for (const next of await issuersOf(last, above)) {
+      if (reached.has(next)) continue;
+      reached.add(next);
+      paths.push([...path, next]);
+    }
+  }
+  return { last };
+}
+
+async function issuersOf(
+  child: CaCertificate,
+  candidates: readonly CaCertificate[],
+): Promise<readonly CaCertificate[]> {
+  const issuers: CaCertificate[] = [];
+  for (const candidate of candidates) {
+    if (await isIssuedBy(child, candidate)) issuers.push(candidate);
+  }
+  return issuers;
+}
+
+function broken(last: CaCertificate, candidates: readonly CaCertificate[]): string {
+  const algorithm = refusedAlgorithmOf(last);
+  if (algorithm) return `${last.title}: is signed with ${algorithm}, which verifiers refuse`;
+  const reason = "cannot verify the cert with the provided root chain and cert pool";
+  const namesake = candidates.find((candidate) => hasIssuerName(last, candidate));
+  return namesake
+    ? `${last.title}: ${reason}: ${namesake.title} has the name of its issuer, but did not sign it`
+    : `${last.title}: ${reason}: no certificate has the name of its issuer`;
+}
