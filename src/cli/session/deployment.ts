@@ -10,11 +10,16 @@ import type { AuthorityStore } from "../../custody/authority-store.ts";
 import { ConfigurationError } from "../../foundation/configuration-error.ts";
 import { OperatorError } from "../../foundation/operator-error.ts";
 import { readConfigurationFile } from "../../node/files/configuration-file.ts";
-import { openFileStore, openSignerStores } from "../../node/files/file-store.ts";
+import {
+  openFileStore,
+  openSignerStores,
+  viewFileStore,
+  viewSignerStore,
+} from "../../node/files/file-store.ts";
 import { parseServeConfiguration } from "../../node/serve/serve-configuration.ts";
 import { createKvStore, signerStoreIn } from "../../worker/kv-store.ts";
 import { orOperatorError } from "../terminal/operator-error.ts";
-import { openLocalWorker, readWorkerVariables } from "./local-worker.ts";
+import { openLocalWorker, readWorkerVariables, viewLocalWorker } from "./local-worker.ts";
 import { createRemoteNamespace } from "./remote-namespace.ts";
 
 /** The CA of a verb, as its options choose it. */
@@ -27,6 +32,8 @@ export interface DeploymentChoice {
   readonly remote?: boolean;
   /** One of `SIGNERS`, instead of the authorities that have no name. */
   readonly signer?: string;
+  /** Whether nothing is to be written, neither records nor folders. */
+  readonly dryRun?: boolean;
 }
 
 /** A CA that a verb can read and change. */
@@ -48,8 +55,9 @@ export async function openDeployment(choice: DeploymentChoice): Promise<Deployme
     );
   }
   if (choice.remote) return openRemote(config, choice.env);
+  const isDry = choice.dryRun ?? false;
   const files = await readServeValues(config);
-  return files ? openFiles(files) : openLocal(config, choice.env);
+  return files ? openFiles(files, isDry) : openLocal(config, choice.env, isDry);
 }
 
 /** The values of a `rampart.toml`; `undefined` for a `wrangler.toml`, which has no `STORE_DIRECTORY`. */
@@ -60,19 +68,24 @@ async function readServeValues(config: string): Promise<Record<string, unknown> 
 }
 
 /** The files of `rampart serve`, which reads a change within its propagation interval. */
-async function openFiles(values: Record<string, unknown>): Promise<Deployment> {
+async function openFiles(values: Record<string, unknown>, isDry: boolean): Promise<Deployment> {
   return orOperatorError(async () => {
     const serving = parseServeConfiguration(values);
     const { ca: configuration, storeDirectory } = serving;
-    const store = await openFileStore(storeDirectory);
-    const signerStore = await openSignerStores(serving);
+    const store = isDry ? viewFileStore(storeDirectory) : await openFileStore(storeDirectory);
+    const signerStore = isDry ? viewSignerStore(storeDirectory) : await openSignerStores(serving);
     const place = `files in ${storeDirectory}`;
     return { configuration, store, signerStore, place, close: async () => {} };
   });
 }
 
-async function openLocal(config: string, env: string | undefined): Promise<Deployment> {
-  const { variables, namespace, close } = await openLocalWorker(config, env);
+async function openLocal(
+  config: string,
+  env: string | undefined,
+  isDry: boolean,
+): Promise<Deployment> {
+  const open = isDry ? viewLocalWorker : openLocalWorker;
+  const { variables, namespace, close } = await open(config, env);
   try {
     const configuration = readConfiguration(
       variables,

@@ -1,3 +1,6 @@
+import { existsSync } from "node:fs";
+import { cp, mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import type { Unstable_Config } from "wrangler";
 import { OperatorError } from "../../foundation/operator-error.ts";
@@ -14,17 +17,20 @@ export interface LocalWorker {
 // Wrangler's own log lines would get into the verb's output.
 process.env = { WRANGLER_LOG: "error", ...process.env };
 
+const stateOf = (config: string): string => join(dirname(config), ".wrangler/state/v3");
+
 /** Opens the state that `npm start` and `wrangler dev` keep beside their configuration. */
 export async function openLocalWorker(
   config: string,
   environment: string | undefined,
+  state: string = stateOf(config),
 ): Promise<LocalWorker> {
   await readConfig(config, environment);
   const { getPlatformProxy } = await loadWrangler();
   const { env, dispose } = await getPlatformProxy<Record<string, unknown>>({
     configPath: config,
     ...(environment && { environment }),
-    persist: { path: join(dirname(config), ".wrangler/state/v3") },
+    persist: { path: state },
     remoteBindings: false,
   });
   const { AUTHORITIES, ...variables } = env;
@@ -33,6 +39,24 @@ export async function openLocalWorker(
     throw new OperatorError(`${config} binds no KV namespace AUTHORITIES`);
   }
   return { variables, namespace: AUTHORITIES as KvNamespace, close: dispose };
+}
+
+/** Opens a copy of that state, because even a reader would write to it. */
+export async function viewLocalWorker(
+  config: string,
+  environment: string | undefined,
+): Promise<LocalWorker> {
+  const copy = await mkdtemp(join(tmpdir(), "rampart-"));
+  const remove = (): Promise<void> => rm(copy, { recursive: true, force: true });
+  try {
+    const state = stateOf(config);
+    if (existsSync(state)) await cp(state, copy, { recursive: true });
+    const worker = await openLocalWorker(config, environment, copy);
+    return { ...worker, close: () => worker.close().finally(remove) };
+  } catch (error) {
+    await remove();
+    throw error;
+  }
 }
 
 /** `[vars]` of the deployed Worker; nobody can read its secrets. */

@@ -58,6 +58,23 @@ export async function openFileStore(
   };
 }
 
+/**
+ * A store in a directory that nothing is written to, neither a record nor a folder. A directory that does
+ * not exist is an empty store.
+ */
+export function viewFileStore(directory: string): AuthorityStore {
+  const refuse = async (): Promise<void> => {
+    throw new Error("a store that is only looked at is not written to");
+  };
+  const isThere = async (): Promise<boolean> =>
+    (await stat(folderOf(directory, "authority")).catch(ignoring("ENOENT"))) !== undefined;
+  return {
+    load: async () => ((await isThere()) ? loadAll(directory) : []),
+    put: refuse,
+    delete: refuse,
+  };
+}
+
 async function prepare(directory: string, main: string): Promise<void> {
   const owner = await ownerOf(folderOf(main, "authority"));
   await makeFolder(directory, owner);
@@ -81,7 +98,8 @@ export async function openSignerStores({
 }: SignerDirectories): Promise<(signer: string) => AuthorityStore> {
   const stores = new Map<string, AuthorityStore>();
   for (const { name } of signers) {
-    stores.set(name, await openFileStore(join(storeDirectory, "signers", name), storeDirectory));
+    const directory = signerDirectory(storeDirectory, name);
+    stores.set(name, await openFileStore(directory, storeDirectory));
   }
   return (signer) => {
     const store = stores.get(signer);
@@ -89,6 +107,15 @@ export async function openSignerStores({
     throw new Error("a signer without a store");
   };
 }
+
+/** The stores of named signers, for looking alone. */
+export const viewSignerStore =
+  (storeDirectory: string) =>
+  (signer: string): AuthorityStore =>
+    viewFileStore(signerDirectory(storeDirectory, signer));
+
+const signerDirectory = (storeDirectory: string, signer: string): string =>
+  join(storeDirectory, "signers", signer);
 
 interface SignerDirectories {
   readonly storeDirectory: string;
@@ -109,7 +136,8 @@ async function loadAll(directory: string): Promise<StoredRecord[]> {
 }
 
 async function list(directory: string, kind: RecordKind): Promise<RecordName[]> {
-  const files = await readdir(folderOf(directory, kind));
+  // A store of an older version, which is only looked at, may lack a folder.
+  const files = (await readdir(folderOf(directory, kind)).catch(ignoring("ENOENT"))) ?? [];
   return files.flatMap((file) => {
     const [, id] = recordName.exec(file) ?? [];
     return id === undefined ? [] : [{ kind, id }];
