@@ -13,6 +13,8 @@ import { grpcFrame } from "../contract/rpc-calls.ts";
 
 /** The server that a caller calls, and the address of the loopback interface that it calls from. */
 export interface Way {
+  /** Its name, for the report. */
+  readonly server: string;
   readonly port: number;
   readonly localAddress: string;
   readonly serverName: string;

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { parseArgs } from "node:util";
 import type { Program } from "./program.ts";
-import { heading, type Record, row, verdictOn } from "./report.ts";
+import { heading, minuteNotes, type Record, row, verdictOn } from "./report.ts";
 import { startScene } from "./scene.ts";
 import { fail, flood, forge, type Strangers } from "./strangers.ts";
 import type { Sample } from "./verdict.ts";
@@ -27,7 +27,11 @@ async function sampled(program: Program, samples: Sample[], { isQuiet }: Strange
 const scene = await startScene();
 const over = new AbortController();
 process.once("SIGINT", () => over.abort()).once("SIGTERM", () => over.abort());
-const strangers = flood([scene.serve.port, scene.gateway.port], over.signal);
+const ports = new Map([
+  ["serve", scene.serve.port],
+  ["gateway", scene.gateway.port],
+]);
+const strangers = flood(ports, over.signal);
 const { tally, ended } = populate(
   Number(values.workloads),
   scene.issuers,
@@ -39,7 +43,9 @@ const others = [
   forge(strangers, scene.issuers, strangerWay, over.signal),
   fail(scene.issuers, over.signal),
 ];
-const record: Record = { samples: { serve: [], gateway: [] }, tally, strangers: strangers.tally };
+const samples = { serve: [], gateway: [] };
+const note = minuteNotes(tally);
+const record: Record = { samples, tally, strangers: strangers.tally };
 
 console.log(`soak: ${values.workloads} workloads for ${minutes} minutes\n${heading}`);
 const begun = Date.now();
@@ -56,6 +62,7 @@ while (Date.now() - begun < 60_000 * minutes && !over.signal.aborted) {
   if (minute > rows) {
     rows = minute;
     console.log(row(minute, record, scene));
+    console.log(note(strangers.lastFlood()));
   }
 }
 over.abort();

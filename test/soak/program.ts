@@ -84,7 +84,10 @@ async function sampleOf(
 ): Promise<Omit<Sample, "isQuiet">> {
   const heap = await inspector.heapMebibytes();
   const resources = await inspector.activeResources();
-  const [, kibibytes] = /VmRSS:\s+(\d+) kB/.exec(readFileSync(`/proc/${pid}/status`, "utf8")) ?? [];
+  const status = readFileSync(`/proc/${pid}/status`, "utf8");
+  const mebibytes = (name: string): number =>
+    Number(new RegExp(`${name}:\\s+(\\d+) kB`).exec(status)?.[1]) / 1024;
   const descriptors = readdirSync(`/proc/${pid}/fd`).length;
-  return { memory: Number(kibibytes) / 1024, heap, descriptors, resources };
+  const [memory, peak] = [mebibytes("VmRSS"), mebibytes("VmHWM")];
+  return { memory, peak, heap, descriptors, resources };
 }

@@ -35,6 +35,19 @@ export function row(
   return `${String(minute).padStart(6)}  ${held(samples.serve.at(-1))} | ${held(samples.gateway.at(-1))} |${ends}`;
 }
 
+/** Notes, each with a flood and what callers had to retry since the note before. */
+export function minuteNotes({ retried }: Tally): (flood: string) => string {
+  let noted: Tally["retried"] = {};
+  return (flood) => {
+    const news = Object.entries(retried).map(
+      ([retry, times]) => [retry, times - (noted[retry] ?? 0)] as const,
+    );
+    noted = { ...retried };
+    const retries = news.filter(([, times]) => times > 0).map((each) => each.join(" "));
+    return `        ${[flood, ...retries].join(", ")}`;
+  };
+}
+
 /** The verdict in sentences, and one line of JSON for a machine. */
 export interface Verdict {
   readonly passed: boolean;
@@ -65,6 +78,7 @@ export function verdictOn(record: Record, minutes: number, scene: Scene): Verdic
     faults: tally.faults.length,
     strangers,
     roots: scene.rootsSeen(),
+    peaks: { serve: samples.serve.at(-1)?.peak, gateway: samples.gateway.at(-1)?.peak },
     trends,
   };
   return {

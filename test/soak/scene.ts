@@ -58,6 +58,7 @@ export async function startScene(): Promise<Scene> {
     serve,
     gateway,
     wayOf: (n) => ({
+      server: n % 2 === 0 ? "serve" : "gateway",
       port: n % 2 === 0 ? serve.port : gateway.port,
       localAddress: `127.0.0.${2 + (n % 8)}`,
       serverName,

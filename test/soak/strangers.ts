@@ -7,8 +7,10 @@ import type { Mood, SoakIssuer } from "./issuers.ts";
 
 const flooder = join(import.meta.dirname, "../../bench/floods/flooder.ts");
 
-/** Methods of `npm run bench:floods` that a machine can bear beside a mesh. */
+/** Every method of `npm run bench:floods`, those first that leave the most behind. */
 const floods = [
+  "silent HTTP/2 connections",
+  "idle TLS connections",
   "calls without a good credential",
   "rapid resets",
   "long polls",
@@ -17,6 +19,13 @@ const floods = [
   "HTTP/1.1 bodies that drip",
   "empty DATA frames",
   "handshakes that never end",
+  "reflection streams",
+  "answers with a window of 0",
+  "requests that never end",
+  "pings",
+  "settings",
+  "headers without an end",
+  "HTTP/1.1 heads that drip",
 ];
 
 const floodSeconds = 8;
@@ -31,18 +40,28 @@ export interface Strangers {
   /** Whether no flood is under way, or has just ended. */
   readonly isQuiet: () => boolean;
   readonly tally: { floods: number; refused: number; issued: number };
+  /** The method and the port of the flood that began last. */
+  readonly lastFlood: () => string;
 }
 
 /** Floods one of the ports each minute, one after the other, from the address of nobody honest. */
-export function flood(ports: readonly number[], signal: AbortSignal): Strangers {
+export function flood(ports: ReadonlyMap<string, number>, signal: AbortSignal): Strangers {
   const tally = { floods: 0, refused: 0, issued: 0 };
+  const targets = [...ports];
   let quietAt = 0;
+  let lastFlood = "";
   async function run(): Promise<void> {
     for (let round = 0; !signal.aborted; round++) {
       await pause(peaceMilliseconds, signal);
       if (signal.aborted) return;
       quietAt = Number.POSITIVE_INFINITY;
-      const [method = "", port] = [floods[round % floods.length], ports[round % ports.length]];
+      // Methods go round twice while each meets one port, and then the other.
+      const [method = "", turn] = [
+        floods[round % floods.length],
+        Math.floor(round / floods.length),
+      ];
+      const [name, port] = targets[(round + turn) % targets.length] ?? [];
+      lastFlood = `${method} at ${name}`;
       const child = spawn(process.execPath, [flooder, method, `${port}`, `${floodSeconds}`], {
         stdio: "ignore",
       });
@@ -53,7 +72,7 @@ export function flood(ports: readonly number[], signal: AbortSignal): Strangers 
     }
   }
   void run();
-  return { tally, isQuiet: () => Date.now() > quietAt };
+  return { tally, isQuiet: () => Date.now() > quietAt, lastFlood: () => lastFlood };
 }
 
 /** Calls with forged tokens of the issuers, each with a key id that nobody knows. */

@@ -6,6 +6,7 @@ const sample = (changes: Partial<Sample> = {}): Sample => ({
   heap: 20,
   descriptors: 40,
   resources: 30,
+  peak: 120,
   isQuiet: true,
   ...changes,
 });

@@ -7,12 +7,14 @@ export interface Sample {
   readonly descriptors: number;
   /** What keeps its event loop alive. */
   readonly resources: number;
+  /** The most resident memory so far, MiB. */
+  readonly peak: number;
   /** Whether no flood was under way, or had just ended. */
   readonly isQuiet: boolean;
 }
 
 /** A quantity that must be flat. */
-export type Quantity = Exclude<keyof Sample, "isQuiet">;
+export type Quantity = Exclude<keyof Sample, "isQuiet" | "peak">;
 
 /** How much a quantity may grow by itself, beside a fifth: what caches, pools and compiled code take. */
 const allowances: Readonly<Record<Quantity, number>> = {

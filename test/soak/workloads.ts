@@ -6,7 +6,7 @@ import type { SoakIssuer } from "./issuers.ts";
 /** What the workloads have seen so far. */
 export interface Tally {
   issued: number;
-  /** Calls that failed in a way that clients retry, by what ended them. */
+  /** Calls that failed in a way that clients retry, by the server and what ended them. */
   readonly retried: Record<string, number>;
   /** What must not happen: certificates that ran out, refusals of good credentials, wrong answers. */
   readonly faults: string[];
@@ -68,14 +68,15 @@ export function populate(
       workload.expiresAt = leaf.validToDate.getTime();
       workload.dueAt = (Date.now() + workload.expiresAt) / 2;
     } catch (error) {
-      noteFailure(workload, error);
+      noteFailure(workload, way, error);
     }
   }
 
-  function noteFailure(workload: Workload, error: unknown): void {
+  function noteFailure(workload: Workload, { server }: Way, error: unknown): void {
     const reason = error instanceof Error ? error.message : String(error);
     if (error instanceof CallFailed && retryable.test(reason)) {
-      tally.retried[reason] = (tally.retried[reason] ?? 0) + 1;
+      const retry = `${server}: ${reason}`;
+      tally.retried[retry] = (tally.retried[retry] ?? 0) + 1;
     } else tally.faults.push(reason);
     const pause = Math.min(longestRetry, shortestRetry * 2 ** workload.failures++);
     workload.dueAt = Date.now() + pause * (0.5 + Math.random() / 2);
