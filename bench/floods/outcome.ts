@@ -1,0 +1,62 @@
+import { type Latencies, partInTime, percentile } from "./latencies.ts";
+
+/** What must hold while strangers flood: the part of the calls in time, the memory in MiB, what of it stays. */
+const budget = { inTime: 0.99, memory: 160, growth: 1.2 };
+
+/** What became of a server and of its honest caller. */
+export interface Outcome {
+  readonly method: string;
+  readonly server: string;
+  readonly latencies: Latencies;
+  /** Resident, in MiB. */
+  readonly memoryBefore: number;
+  readonly memoryPeak: number;
+  readonly memoryAfter: number;
+  readonly hasEnded: boolean;
+  readonly isInterrupted: boolean;
+}
+
+export function isWithin(outcome: Outcome): boolean {
+  const { latencies, memoryBefore, memoryPeak, memoryAfter, hasEnded, isInterrupted } = outcome;
+  const isBack = memoryAfter <= budget.growth * memoryBefore;
+  const isServed = partInTime(latencies) >= budget.inTime;
+  return !hasEnded && !isInterrupted && isServed && memoryPeak <= budget.memory && isBack;
+}
+
+/** `SERVER CPU` is what the server computed during a call, for all: it depends less on the machine's other work. */
+export const header: readonly string[] = [
+  "METHOD",
+  "SERVER",
+  "CALLS",
+  "IN TIME",
+  "SLOWEST",
+  "SERVER CPU",
+  "MIB BEFORE",
+  "PEAK",
+  "AFTER",
+  "",
+];
+
+export function cells(outcome: Outcome): string[] {
+  const { latencies, hasEnded, isInterrupted } = outcome;
+  const verdict = isWithin(outcome) ? "within" : hasEnded ? "ENDED" : "MISSED";
+  return [
+    outcome.method,
+    outcome.server,
+    String(latencies.length),
+    `${(100 * partInTime(latencies)).toFixed(1)} %`,
+    `${Math.max(0, ...latencies.map(({ milliseconds }) => milliseconds)).toFixed(0)} ms`,
+    `${percentile(latencies, 0.99).toFixed(0)} ms`,
+    outcome.memoryBefore.toFixed(0),
+    outcome.memoryPeak.toFixed(0),
+    outcome.memoryAfter.toFixed(0),
+    isInterrupted ? "CUT" : verdict,
+  ];
+}
+
+export function row(texts: readonly string[]): string {
+  const widths = [31, 8, 6, 8, 11, 11, 11, 6, 6, 7];
+  return texts
+    .map((text, i) => (i < 2 ? text.padEnd(widths[i] ?? 0) : text.padStart(widths[i] ?? 0)))
+    .join(" ");
+}

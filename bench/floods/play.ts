@@ -1,0 +1,112 @@
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { pause } from "../../src/foundation/work/pause.ts";
+import { createCluster, createWorkload, type Workload } from "../workload.ts";
+import { callHonestly } from "./honest-caller.ts";
+import type { Latencies } from "./latencies.ts";
+import type { Outcome } from "./outcome.ts";
+import { type Server, startGateway, startServe } from "./servers.ts";
+
+/** How long a flood takes, and how long its server is left in peace afterwards. */
+export interface Bounds {
+  readonly seconds: number;
+  readonly after: number;
+  readonly interruption: AbortSignal;
+}
+
+/** The calls before a flood, in seconds: with them the server has compiled what it needs. */
+const warmUp = 5;
+
+/**
+ * Floods a fresh server. Resolves when the flood is over; the outcome resolves when the server has been left in
+ * peace, and has ended.
+ */
+export async function play(
+  name: string,
+  method: string,
+  bounds: Bounds,
+): Promise<{ readonly outcome: Promise<Outcome> }> {
+  const ended = new AsyncDisposableStack();
+  const folder = await mkdtemp(join(tmpdir(), "rampart-floods-"));
+  ended.defer(() => rm(folder, { recursive: true, force: true }));
+  const cluster = await createCluster("https://bench.example", "RS256");
+  const workload = await createWorkload(cluster);
+  const ca = await startServe(join(folder, "ca"), cluster);
+  ended.defer(ca.end);
+  const isServe = name === "serve";
+  const server = isServe
+    ? ca
+    : await startGateway(join(folder, "gateway"), ca.plaintextPort, workload);
+  ended.defer(server.end);
+  const memory = sampled(server);
+  await call(server, workload, warmUp, bounds);
+  const memoryBefore = memory.now();
+  const flooding = flood(method, server.port, bounds);
+  // The flood is at its height before the first call counts.
+  await pause(1000, bounds.interruption);
+  const latencies = await call(server, workload, bounds.seconds - 1, bounds);
+  await flooding;
+
+  async function outcomeInPeace(): Promise<Outcome> {
+    if (!server.hasEnded()) await pause(1000 * bounds.after, bounds.interruption);
+    const hasEnded = server.hasEnded();
+    const memoryAfter = memory.now();
+    const memoryPeak = memory.peak();
+    memory.end();
+    await ended.disposeAsync();
+    const isInterrupted = bounds.interruption.aborted;
+    const figures = { latencies, memoryBefore, memoryPeak, memoryAfter };
+    return { method, server: name, ...figures, hasEnded, isInterrupted };
+  }
+  return { outcome: outcomeInPeace() };
+}
+
+function call(
+  server: Server,
+  { token, message }: Workload,
+  seconds: number,
+  { interruption }: Bounds,
+): Promise<Latencies> {
+  const headers = { authorization: `Bearer ${token}`, clusterid: "Kubernetes" };
+  const frame = Buffer.concat([Buffer.alloc(5), message]);
+  frame.writeUInt32BE(message.length, 1);
+  const end = AbortSignal.any([interruption, AbortSignal.timeout(1000 * seconds)]);
+  return callHonestly(server, headers, frame, end);
+}
+
+/** Floods by a process of its own, or does nothing for as long. */
+async function flood(method: string, port: number, bounds: Bounds): Promise<void> {
+  const { seconds, interruption } = bounds;
+  if (method === "none") return pause(1000 * seconds, interruption);
+  const program = fileURLToPath(new URL("flooder.ts", import.meta.url));
+  const child = spawn(process.execPath, [program, method, String(port), String(seconds)], {
+    stdio: "ignore",
+  });
+  const kill = (): boolean => child.kill("SIGKILL");
+  interruption.addEventListener("abort", kill);
+  await once(child, "exit");
+  interruption.removeEventListener("abort", kill);
+}
+
+/** The memory of a server, in MiB. The last figure stands for a server that has ended. */
+function sampled(server: Server) {
+  let [now, peak] = [Number.NaN, 0];
+  const sample = (): void => {
+    if (server.hasEnded()) return;
+    now = server.memory();
+    peak = Math.max(peak, now);
+  };
+  const timer = setInterval(sample, 100);
+  return {
+    now: () => {
+      sample();
+      return now;
+    },
+    peak: () => peak,
+    end: () => clearInterval(timer),
+  };
+}
