@@ -68,6 +68,8 @@ export function serveHttp2(
       }),
     );
   });
+  session.on("ping", () => guard.connections.countVain(connection));
+  session.on("remoteSettings", () => guard.connections.countVain(connection));
   const pings = setInterval(() => ping(session), pingInterval).unref();
   session.once("close", () => clearInterval(pings));
   return session;
@@ -91,7 +93,7 @@ function track(
   const over = exchanges.begin(exchange);
   stream.once("close", () => {
     connections.end(connection);
-    if (!stream.headersSent) connections.reset(connection);
+    if (over && !stream.headersSent) connections.countVain(connection);
     over?.();
   });
   if (!over) stream.close(constants.NGHTTP2_REFUSED_STREAM);

@@ -30,6 +30,9 @@ export interface TlsListener extends Listener {
   readonly replace: (credentials: ServerCredentials) => void;
 }
 
+/** The most connections that wait for this process to accept them; the kernel has a bound of its own. */
+const backlog = 4096;
+
 const anonymous: Peer = {};
 
 /** Serves gRPC, gRPC-Web, Connect and plain HTTP over TLS on one port. */
@@ -106,7 +109,7 @@ async function listening(
     if (connections.isPenalized(socket)) socket.destroy();
     else handshakes.take(socket);
   });
-  server.listen(listen);
+  server.listen({ ...listen, backlog });
   await once(server, "listening");
   const address = server.address();
   if (address === null || typeof address === "string") throw new Error("not a TCP server");

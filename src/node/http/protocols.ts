@@ -1,6 +1,6 @@
 import { once } from "node:events";
 import type { Server as HttpServer } from "node:http";
-import type { ServerHttp2Session } from "node:http2";
+import { constants, type ServerHttp2Session } from "node:http2";
 import type { Socket } from "node:net";
 import type { Duplex } from "node:stream";
 import { addressOf } from "../../foundation/peer-address.ts";
@@ -34,6 +34,11 @@ export function createProtocols(routes: Routes, guard: Guard): Protocols {
       idleSince: guard.clock(),
       octetsRead: () => socket.bytesRead,
       close: () => (session ? session.close() : socket.end()),
+      cut: () => {
+        // The session would parse all that it has read, and make a stream of each request.
+        session?.destroy(undefined, constants.NGHTTP2_ENHANCE_YOUR_CALM);
+        socket.destroy();
+      },
     };
     if (!guard.connections.admit(connection)) return;
     sockets.set(socket, { peer, connection });

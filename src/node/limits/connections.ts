@@ -14,17 +14,19 @@ export interface Connection {
   readonly octetsRead: () => number;
   /** Takes no more requests, and lets those under way end. */
   readonly close: () => void;
+  /** Ends it now, and reads no further in what has arrived. */
+  readonly cut: () => void;
 }
 
 /** The traffic of a connection since the last sweep. */
 interface Traffic {
   readonly octets: number;
   requests: number;
-  resets: number;
+  vain: number;
 }
 
-/** The most requests in a second that a peer may reset before they are answered. */
-const plausibleResets = 200;
+/** The most events in a second that cost work and want no answer: resets, pings, settings. */
+const plausibleVain = 200;
 
 /** The most octets that a peer may send in a second, and for each request that came in it. */
 const plausibleOctets = { aSecond: 256 * 1024, aRequest: 96 * 1024 };
@@ -34,6 +36,8 @@ const penaltyMilliseconds = 5_000;
 
 /** How long a dismissed connection may take to end, in milliseconds. */
 const leaveMilliseconds = 1_000;
+
+const newTraffic = (octets: number): Traffic => ({ octets, requests: 0, vain: 0 });
 
 /**
  * The established connections of one server, bounded in number. When its address is full, a new
@@ -89,14 +93,10 @@ export class Connections {
   }
 
   #judge(connection: Connection, now: number): void {
-    const { octets, requests } = this.#traffic.get(connection) ?? {
-      octets: 0,
-      requests: 0,
-      resets: 0,
-    };
+    const { octets, requests } = this.#traffic.get(connection) ?? newTraffic(0);
     const read = connection.octetsRead();
     const { aSecond, aRequest } = plausibleOctets;
-    this.#traffic.set(connection, { octets: read, requests: 0, resets: 0 });
+    this.#traffic.set(connection, newTraffic(read));
     if (read - octets > aSecond + aRequest * requests) {
       this.cut(connection);
       return;
@@ -117,24 +117,24 @@ export class Connections {
     connection.idleSince = this.#clock();
   }
 
-  /** Counts a request that ended without an answer. */
-  reset(connection: Connection): void {
+  /** Counts a request that the peer has reset, a ping, or settings. */
+  countVain(connection: Connection): void {
     const traffic = this.#traffic.get(connection);
-    if (traffic && ++traffic.resets === plausibleResets) this.cut(connection);
+    if (traffic && ++traffic.vain === plausibleVain) this.cut(connection);
   }
 
   /** Ends a connection for abuse, and refuses its address for a while. */
-  cut({ socket, address }: Connection): void {
+  cut(connection: Connection): void {
     this.#reached("abuse");
-    this.#penalties.set(address, this.#clock() + penaltyMilliseconds);
-    socket.destroy();
+    this.#penalties.set(connection.address, this.#clock() + penaltyMilliseconds);
+    connection.cut();
   }
 
   #add(connection: Connection): void {
     const { socket, address } = connection;
     const own = this.#byAddress.get(address) ?? new Set();
     this.#byAddress.set(address, own.add(connection));
-    this.#traffic.set(connection, { octets: connection.octetsRead(), requests: 0, resets: 0 });
+    this.#traffic.set(connection, newTraffic(connection.octetsRead()));
     this.#count++;
     socket.once("close", () => this.#remove(connection));
   }

@@ -63,8 +63,8 @@ export class Exchanges {
   }
 
   /**
-   * Answers a request when its address has a turn, unless the caller no longer waits. A long poll needs no
-   * turn, because long polls have a bound of their own.
+   * Answers a request when its address has a turn, unless the caller no longer waits. A long poll gives its
+   * turn back at once, because long polls have a bound of their own.
    */
   answer(
     address: string,
@@ -72,13 +72,10 @@ export class Exchanges {
     isLongPoll: boolean,
     work: () => Promise<void>,
   ): void {
-    if (isLongPoll) {
-      void work();
-      return;
-    }
     this.#turns.take(address, (done) => {
-      if (isGone()) done();
-      else void work().finally(done);
+      const answered = isGone() ? undefined : work();
+      if (answered && !isLongPoll) void answered.finally(done);
+      else done();
     });
   }
 

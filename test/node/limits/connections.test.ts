@@ -33,6 +33,7 @@ function start(limits: object) {
       idleSince: now,
       octetsRead: () => state.octets,
       close: () => socket.destroy(),
+      cut: () => socket.destroy(),
       ...change,
     };
     return { ...state, connection, state, isAdmitted: connections.admit(connection) };
@@ -97,12 +98,12 @@ describe("connections", () => {
     expect(connections.isPenalized(flood.connection.socket)).toBe(false);
   });
 
-  test("are cut when they take back requests by the hundred, not by the dozen", () => {
+  test("are cut after hundreds of events in vain, not after dozens", () => {
     const { open, pass, connections } = start({});
     const [flood, honest] = [open("a"), open("b")];
-    for (let i = 0; i < 200; i++) connections.reset(flood.connection);
+    for (let i = 0; i < 200; i++) connections.countVain(flood.connection);
     for (let second = 0; second < 10; second++) {
-      for (let i = 0; i < 100; i++) connections.reset(honest.connection);
+      for (let i = 0; i < 100; i++) connections.countVain(honest.connection);
       pass(1000);
     }
     expect([flood.state.isOpen, honest.state.isOpen]).toEqual([false, true]);

@@ -50,31 +50,70 @@ describe("a fair queue", () => {
   });
 
   test("goes through much that ends as soon as it begins", () => {
-    const queue = new FairQueue({ ...limits, waiting: 1e5, waitingPerAddress: 1e5 });
+    const passes: (() => void)[] = [];
+    const large = { ...limits, waiting: 1e5, waitingPerAddress: 1e5 };
+    const queue = new FairQueue(large, (resume) => passes.push(resume));
     const held: (() => void)[] = [];
     for (let i = 0; i < 2; i++) queue.take("a", (done) => held.push(done));
     let ended = 0;
-    for (let i = 0; i < 50_000; i++) {
+    for (let i = 0; i < 10_000; i++) {
       queue.take("a", (done) => {
         ended++;
         done();
       });
     }
     held[0]?.();
-    expect(ended).toBe(50_000);
+    while (passes.length > 0) passes.shift()?.();
+    expect(ended).toBe(10_000);
+  });
+
+  test("begins few works of an address in one pass of the event loop, and those of another beside them", () => {
+    const passes: (() => void)[] = [];
+    const large = { atWork: 100, atWorkPerAddress: 100, waiting: 100, waitingPerAddress: 100 };
+    const queue = new FairQueue(large, (resume) => passes.push(resume));
+    const begun: string[] = [];
+    const take = (address: string): void => {
+      queue.take(address, (done) => {
+        begun.push(address);
+        done();
+      });
+    };
+    for (let i = 0; i < 40; i++) take("a");
+    expect(begun).toHaveLength(16);
+    take("b");
+    expect(begun.at(-1)).toBe("b");
+    passes.shift()?.();
+    expect(begun).toHaveLength(33);
+    passes.shift()?.();
+    expect(begun).toHaveLength(41);
+    passes.shift()?.();
+    expect(passes).toHaveLength(0);
+  });
+
+  test("begins no more in one pass of the event loop for many addresses than for a few", () => {
+    const passes: (() => void)[] = [];
+    const large = { atWork: 999, atWorkPerAddress: 999, waiting: 999, waitingPerAddress: 999 };
+    const queue = new FairQueue(large, (resume) => passes.push(resume));
+    let begun = 0;
+    for (let i = 0; i < 200; i++) queue.take(`${i % 50}`, () => void begun++);
+    expect(begun).toBe(64);
+    while (passes.length > 0) passes.shift()?.();
+    expect(begun).toBe(200);
   });
 
   test("never has more under way than it may, and ends with all that it took", () => {
     const step = fc.record({ address: fc.constantFrom("a", "b", "c"), ends: fc.nat(3) });
     fc.assert(
       fc.property(fc.array(step, { maxLength: 60 }), (steps) => {
-        const queue = new FairQueue(limits);
+        const passes: (() => void)[] = [];
+        const queue = new FairQueue(limits, (resume) => passes.push(resume));
         const underWay: { address: string; done: () => void }[] = [];
         let [taken, done] = [0, 0];
         const finish = (): void => {
           const work = underWay.shift();
           if (work) done++;
           work?.done();
+          passes.shift()?.();
         };
         for (const { address, ends } of steps) {
           const refused = queue.take(address, (end) => underWay.push({ address, done: end }));
