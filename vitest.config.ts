@@ -8,7 +8,7 @@ import {
 } from "./test/contract/service-under-test.ts";
 import { LongestFirst } from "./test/longest-first.ts";
 import { hangMilliseconds } from "./test/testkit/time/hang-limit.ts";
-import { createInternet, reviewingApi, stormIssuer } from "./test/worker/internet.ts";
+import { createInternet, reviewingApi, stormIssuer } from "./test/worker/runtime/internet.ts";
 
 const prebundled = [
   "@bufbuild/protobuf",
@@ -60,7 +60,7 @@ export default defineConfig({
       {
         plugins: [
           cloudflareTest({
-            main: "./test/worker/patient-worker.ts",
+            main: "./test/worker/runtime/patient-worker.ts",
             wrangler: { configPath: "./wrangler.toml" },
             miniflare: {
               bindings: {

@@ -1,4 +1,4 @@
-import type { Answer, Edge } from "./edge.ts";
+import type { Answer, Edge } from "./edge/edge.ts";
 import type { Workload } from "./workload.ts";
 
 /** Repeats one call. */

@@ -1,14 +1,14 @@
 import { agentRows } from "./agent/rows.ts";
-import { bundleWorker, startupMilliseconds } from "./bundle.ts";
-import { type Edge, startEdge } from "./edge.ts";
+import { bundleWorker, startupMilliseconds } from "./edge/bundle.ts";
+import { type Edge, startEdge } from "./edge/edge.ts";
+import { hostileIssuerRows } from "./edge/hostile-issuers.ts";
+import { memoryRows } from "./edge/memory.ts";
 import { firstStart } from "./first-start.ts";
-import { hostileIssuerRows } from "./hostile-issuers.ts";
 import { type KeyServer, startKeyServer } from "./key-server.ts";
 import { type Load, loadsOf, unknownKeyStorm } from "./loads.ts";
-import { median } from "./median.ts";
-import { memoryRows } from "./memory.ts";
+import { median } from "./measurement/median.ts";
+import { printRows, type Row } from "./measurement/report.ts";
 import { nodeRows } from "./node/rows.ts";
-import { printRows, type Row } from "./report.ts";
 import { createCluster, createWorkload, type Workload } from "./workload.ts";
 
 /**

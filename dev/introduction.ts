@@ -1,10 +1,10 @@
 import { OperatorError } from "../src/foundation/operator-error.ts";
-import type { CaClient } from "./ca-client.ts";
-import { certificateReport } from "./certificate-report.ts";
-import { createWorkloadKey } from "./certificate-request.ts";
-import type { DevelopmentCluster } from "./cluster.ts";
+import type { DevelopmentCluster } from "./cluster/cluster.ts";
 import { say } from "./narration.ts";
 import { nextCallText } from "./next-call.ts";
+import type { CaClient } from "./workload/ca-client.ts";
+import { certificateReport } from "./workload/certificate-report.ts";
+import { createWorkloadKey } from "./workload/certificate-request.ts";
 
 const workload = { namespace: "foo", serviceAccount: "httpbin" };
 

@@ -1,14 +1,14 @@
 import { dirname, join } from "node:path";
 import { styleText } from "node:util";
 import { OperatorError } from "../src/foundation/operator-error.ts";
-import { CaClient } from "./ca-client.ts";
-import { startDevelopmentCluster } from "./cluster.ts";
+import { startDevelopmentCluster } from "./cluster/cluster.ts";
 import { interruption } from "./interruption.ts";
 import { introduceAuthority, introduceWorkload } from "./introduction.ts";
 import { say } from "./narration.ts";
 import { requireFreePorts } from "./ports.ts";
 import { prepareDevelopmentSecrets } from "./secrets.ts";
-import { startWorkerProcess, type WorkerProcess } from "./worker-process.ts";
+import { startWorkerProcess, type WorkerProcess } from "./worker/worker-process.ts";
+import { CaClient } from "./workload/ca-client.ts";
 
 const root = dirname(import.meta.dirname);
 const caPort = 8787;

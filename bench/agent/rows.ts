@@ -8,9 +8,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { AgentStatus } from "../../src/agent/status/agent-status.ts";
-import { startEdge } from "../edge.ts";
-import { cpuMicroseconds } from "../process-cpu.ts";
-import type { Row } from "../report.ts";
+import { startEdge } from "../edge/edge.ts";
+import { cpuMicroseconds } from "../measurement/process-cpu.ts";
+import type { Row } from "../measurement/report.ts";
 import { createCluster } from "../workload.ts";
 
 const identityCount = 1000;

@@ -1,6 +1,6 @@
 import { execFile } from "node:child_process";
 import { promisify } from "node:util";
-import type { Row } from "../report.ts";
+import type { Row } from "../measurement/report.ts";
 import type { Workload } from "../workload.ts";
 
 const calls = 3000;

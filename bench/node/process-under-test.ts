@@ -3,7 +3,7 @@ import { once } from "node:events";
 import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { deployedEnvironment, deployedFlags } from "../deployed.ts";
-import { cpuMicroseconds } from "../process-cpu.ts";
+import { cpuMicroseconds } from "../measurement/process-cpu.ts";
 import type { Answer, Command } from "./child.ts";
 
 /** A Node process that carries out commands, with the means to read their cost. */

@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { create, toBinary } from "@bufbuild/protobuf";
 import { IstioCertificateRequestSchema } from "../../src/gen/istio/v1/auth/ca_pb.ts";
-import { startEdge } from "../edge.ts";
+import { startEdge } from "../edge/edge.ts";
 import { startProcess } from "../node/process-under-test.ts";
 import { serveValues } from "../node/serve-values.ts";
 import { createCluster, createWorkload } from "../workload.ts";

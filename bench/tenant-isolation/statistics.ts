@@ -1,4 +1,4 @@
-import { median } from "../median.ts";
+import { median } from "../measurement/median.ts";
 
 /** A comparison of the durations of two kinds of answers. */
 export interface Comparison {

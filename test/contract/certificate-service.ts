@@ -1,13 +1,13 @@
 import { beforeAll, describe } from "vitest";
-import { describeAuditTrail } from "./audit-trail.ts";
-import { describeClusterSigners } from "./cluster-signers.ts";
-import { describeIssuedCertificates } from "./issued-certificates.ts";
-import { describeRefusedRequests } from "./refused-requests.ts";
-import { describeReviewedTokens } from "./reviewed-tokens.ts";
+import { describeAuditTrail } from "./certificate-service/audit-trail.ts";
+import { describeClusterSigners } from "./certificate-service/cluster-signers.ts";
+import { describeIssuedCertificates } from "./certificate-service/issued-certificates.ts";
+import { describeRefusedRequests } from "./certificate-service/refused-requests.ts";
+import { describeReviewedTokens } from "./certificate-service/reviewed-tokens.ts";
+import { describeTrustBundleEndpoints } from "./certificate-service/trust-bundle-endpoints.ts";
+import { describeWireMessages } from "./certificate-service/wire-messages.ts";
+import { describeWireRequests } from "./certificate-service/wire-requests.ts";
 import type { Platform, ReviewingService } from "./service-under-test.ts";
-import { describeTrustBundleEndpoints } from "./trust-bundle-endpoints.ts";
-import { describeWireMessages } from "./wire-messages.ts";
-import { describeWireRequests } from "./wire-requests.ts";
 
 /**
  * The contract of a CA with Istio's clients, operators and auditors, which every platform keeps.

@@ -6,7 +6,7 @@ import {
   X509CertificateGenerator,
 } from "@peculiar/x509";
 import { expect, test } from "vitest";
-import { certificateReport } from "../../dev/certificate-report.ts";
+import { certificateReport } from "../../dev/workload/certificate-report.ts";
 import { OperatorError } from "../../src/foundation/operator-error.ts";
 
 const algorithm = { name: "ECDSA", namedCurve: "P-256", hash: "SHA-256" };

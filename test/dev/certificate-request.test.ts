@@ -1,7 +1,7 @@
 import { createPublicKey } from "node:crypto";
 import { readFile } from "node:fs/promises";
 import { expect, test } from "vitest";
-import { createWorkloadKey } from "../../dev/certificate-request.ts";
+import { createWorkloadKey } from "../../dev/workload/certificate-request.ts";
 
 const derOf = (pem: string) => Buffer.from(pem.replace(/-----[^-]+-----|\s/g, ""), "base64");
 

@@ -3,7 +3,7 @@ import { request } from "node:http";
 import { join } from "node:path";
 import { createRemoteJWKSet, decodeJwt, decodeProtectedHeader, jwtVerify } from "jose";
 import { expect, onTestFinished, test } from "vitest";
-import { type DevelopmentCluster, startDevelopmentCluster } from "../../dev/cluster.ts";
+import { type DevelopmentCluster, startDevelopmentCluster } from "../../dev/cluster/cluster.ts";
 import { OperatorError } from "../../src/foundation/operator-error.ts";
 import { temporaryFolder } from "../testkit/temporary-folder.ts";
 

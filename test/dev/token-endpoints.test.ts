@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { decodeJwt } from "jose";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { type DevelopmentCluster, startDevelopmentCluster } from "../../dev/cluster.ts";
+import { type DevelopmentCluster, startDevelopmentCluster } from "../../dev/cluster/cluster.ts";
 
 let folder: string;
 let cluster: DevelopmentCluster;

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { WorkerOutput } from "../../dev/worker-output.ts";
+import { WorkerOutput } from "../../dev/worker/worker-output.ts";
 
 function outputOf(...lines: readonly string[]): { shown: string[]; unshown: string } {
   const shown: string[] = [];

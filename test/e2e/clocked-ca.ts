@@ -32,7 +32,7 @@ export async function startClockedCas(
       {
         config: {
           ...written,
-          main: "test/worker/clocked-worker.ts",
+          main: "test/worker/runtime/clocked-worker.ts",
           vars: variables as never,
           kv_namespaces: names.map((name) => ({ binding: `AUTHORITIES_${name}`, id: name })),
         },

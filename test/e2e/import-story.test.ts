@@ -2,7 +2,7 @@ import "reflect-metadata/lite";
 import { createPublicKey, randomBytes, X509Certificate } from "node:crypto";
 import * as x509 from "@peculiar/x509";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { createWorkloadKey } from "../../dev/certificate-request.ts";
+import { createWorkloadKey } from "../../dev/workload/certificate-request.ts";
 import { adoptAuthority } from "../../src/ca/adopt.ts";
 import { loadPluggedIn } from "../../src/cli/import/load.ts";
 import { requireReadable } from "../../src/cli/import/openssl-reading.ts";

@@ -1,5 +1,5 @@
 import { X509Certificate } from "node:crypto";
-import { createWorkloadKey } from "../../dev/certificate-request.ts";
+import { createWorkloadKey } from "../../dev/workload/certificate-request.ts";
 import { createTokenKey, jwksOf, mintAccountToken } from "../testkit/callers/tokens.ts";
 import { handshake, type PeerCredentials } from "../testkit/network/tls-peer.ts";
 import type { ClockedCa } from "./clocked-ca.ts";

@@ -7,8 +7,8 @@ import { createTokenKey, jwksOf } from "../testkit/callers/tokens.ts";
 import type { AuditLine } from "../testkit/log/event-recorder.ts";
 import { parseLogLine } from "../testkit/log/log-lines.ts";
 import { eventually } from "../testkit/time/eventually.ts";
-import { registry, reviewingApi } from "./internet.ts";
-import worker from "./patient-worker.ts";
+import { registry, reviewingApi } from "./runtime/internet.ts";
+import worker from "./runtime/patient-worker.ts";
 
 const send = (request: Request): Promise<Response> => exports.default.fetch(request);
 const get = (path: string) => send(new Request(`${origin}${path}`));

@@ -7,7 +7,7 @@ import { createTokenKey, jwksOf } from "../testkit/callers/tokens.ts";
 import { createWorkload, type Workload } from "../testkit/callers/workload.ts";
 import { parseLogLine } from "../testkit/log/log-lines.ts";
 import { eventually } from "../testkit/time/eventually.ts";
-import worker from "./patient-worker.ts";
+import worker from "./runtime/patient-worker.ts";
 
 let workload: Workload;
 let service: ServiceUnderTest;

@@ -1,6 +1,6 @@
 declare namespace Cloudflare {
   interface GlobalProps {
-    mainModule: typeof import("./patient-worker.ts");
+    mainModule: typeof import("./runtime/patient-worker.ts");
   }
 
   interface Env {

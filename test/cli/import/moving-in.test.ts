@@ -1,6 +1,6 @@
 import { X509Certificate } from "node:crypto";
 import { expect, test } from "vitest";
-import { createWorkloadKey } from "../../../dev/certificate-request.ts";
+import { createWorkloadKey } from "../../../dev/workload/certificate-request.ts";
 import { loadPluggedIn } from "../../../src/cli/import/load.ts";
 import { type ImportedAuthority, verifyPluggedIn } from "../../../src/cli/import/verify.ts";
 import { sealAuthority } from "../../../src/custody/seal.ts";

@@ -1,5 +1,5 @@
 import { runWell } from "../programs.ts";
-import type { Call, CertificateFiles, KeyAndRequest } from "./client.ts";
+import type { Call, CertificateFiles, KeyAndRequest } from "./clients/client.ts";
 import { type ClientCertificates, holder, pilotAgentRequest } from "./credentials.ts";
 import { type Mesh, nodeAccount } from "./mesh.ts";
 import type { Scratch } from "./scratch.ts";

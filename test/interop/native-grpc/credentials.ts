@@ -1,8 +1,8 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import { createWorkloadKey } from "../../../dev/certificate-request.ts";
+import { createWorkloadKey } from "../../../dev/workload/certificate-request.ts";
 import { runWell } from "../programs.ts";
-import type { CertificateFiles, KeyAndRequest, Server } from "./client.ts";
-import { grpcJsClient } from "./grpc-js.ts";
+import type { CertificateFiles, KeyAndRequest, Server } from "./clients/client.ts";
+import { grpcJsClient } from "./clients/grpc-js.ts";
 import type { Mesh } from "./mesh.ts";
 import type { Scratch } from "./scratch.ts";
 

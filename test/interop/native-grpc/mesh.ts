@@ -1,5 +1,5 @@
 import { join } from "node:path";
-import { startDevelopmentCluster } from "../../../dev/cluster.ts";
+import { startDevelopmentCluster } from "../../../dev/cluster/cluster.ts";
 
 /** Departures from a valid token. */
 export interface TokenWish {

@@ -1,5 +1,5 @@
 import type { Case } from "./cases.ts";
-import type { Answer, CertificateClient, Server } from "./client.ts";
+import type { Answer, CertificateClient, Server } from "./clients/client.ts";
 import type { Verdict } from "./verdicts.ts";
 
 /** The results of one client against one server so far. */

@@ -2,13 +2,13 @@ import { X509Certificate } from "node:crypto";
 import { writeFile } from "node:fs/promises";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Client } from "@grpc/grpc-js";
-import type { Answer, CertificateClient, CertificateFiles, Server } from "./client.ts";
+import type { Answer, CertificateClient, CertificateFiles, Server } from "./clients/client.ts";
+import { callOn, connect, grpcJsClient } from "./clients/grpc-js.ts";
 import { holder, inFiles, pilotAgentRequest } from "./credentials.ts";
-import { callOn, connect, grpcJsClient } from "./grpc-js.ts";
 import type { Mesh } from "./mesh.ts";
 import type { Tally } from "./play.ts";
 import type { Scratch } from "./scratch.ts";
-import type { Lifetimes } from "./servers.ts";
+import type { Lifetimes } from "./servers/servers.ts";
 import { certificatesIn, opensslFault } from "./verdicts.ts";
 
 /** A life that lasts for a round of all clients, and ends soon enough to wait for the next authority. */

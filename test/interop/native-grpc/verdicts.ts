@@ -1,6 +1,6 @@
 import { run } from "../programs.ts";
 import type { Software } from "../software.ts";
-import { ask } from "./istio.ts";
+import { ask } from "./clients/istio.ts";
 import type { Scratch } from "./scratch.ts";
 
 /** A certificate chain that was issued, and its expected properties. */

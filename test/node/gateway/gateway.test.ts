@@ -3,7 +3,7 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
-import { createWorkloadKey } from "../../../dev/certificate-request.ts";
+import { createWorkloadKey } from "../../../dev/workload/certificate-request.ts";
 import { runGateway } from "../../../src/node/gateway/gateway.ts";
 import { parseGatewayConfiguration } from "../../../src/node/gateway/gateway-configuration.ts";
 import type { RunningServer } from "../../../src/node/server.ts";

@@ -1,7 +1,7 @@
 import { once } from "node:events";
 import { connect, type TLSSocket } from "node:tls";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { createWorkloadKey } from "../../../dev/certificate-request.ts";
+import { createWorkloadKey } from "../../../dev/workload/certificate-request.ts";
 import { bearer } from "../../contract/rpc-calls.ts";
 import { issuerTables, type ServiceUnderTest } from "../../contract/service-under-test.ts";
 import { type ServedCa, serveCa, servedName } from "../../testkit/ca/served-ca.ts";

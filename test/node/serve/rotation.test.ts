@@ -2,7 +2,7 @@ import { X509Certificate } from "node:crypto";
 import { once } from "node:events";
 import { connect } from "node:tls";
 import { afterEach, expect, onTestFinished, test } from "vitest";
-import { createWorkloadKey } from "../../../dev/certificate-request.ts";
+import { createWorkloadKey } from "../../../dev/workload/certificate-request.ts";
 import { addSeconds } from "../../../src/pki/x509/validity.ts";
 import { issuers, issuerTables } from "../../contract/service-under-test.ts";
 import { type ServedCa, serveCa, servedName } from "../../testkit/ca/served-ca.ts";

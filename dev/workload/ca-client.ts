@@ -1,0 +1,103 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import { ConnectError, createClient } from "@connectrpc/connect";
+import { createConnectTransport } from "@connectrpc/connect-web";
+import * as z from "zod/mini";
+import { OperatorError } from "../../src/foundation/operator-error.ts";
+import { IstioCertificateService } from "../../src/gen/istio/v1/auth/ca_pb.ts";
+import { JsonText } from "../json-text.ts";
+
+const outcomeForm = z.pipe(JsonText, z.object({ outcome: z.literal("ok") }));
+
+/** `authority` is absent while none can sign. There may be reasons even when one can. */
+export interface Readiness {
+  readonly authority?: string | undefined;
+  readonly reasons: readonly string[];
+}
+
+const readinessForm: z.ZodMiniType<Readiness, string> = z.pipe(
+  JsonText,
+  z.object({ authority: z.optional(z.string()), reasons: z.array(z.string()) }),
+);
+
+/** A client of the development CA over HTTP: probes, the cron, and `CreateCertificate`. */
+export class CaClient {
+  readonly url: string;
+  readonly #signal: AbortSignal;
+
+  /** @param signal Aborts every request under way. */
+  constructor(url: string, signal: AbortSignal) {
+    this.url = url;
+    this.#signal = signal;
+  }
+
+  /** Whether the CA answered before the deadline. */
+  async awaitHealth(deadlineSeconds: number): Promise<boolean> {
+    const deadline = Date.now() + deadlineSeconds * 1000;
+    while (!(await this.#isHealthy())) {
+      if (Date.now() > deadline) return false;
+      await sleep(100, undefined, { signal: this.#signal });
+    }
+    return true;
+  }
+
+  async #isHealthy(): Promise<boolean> {
+    return await this.#fetch("/healthz").then(
+      (response) => response.ok,
+      () => {
+        this.#signal.throwIfAborted();
+        return false;
+      },
+    );
+  }
+
+  /** The authority that would sign now, and the reasons that the CA gives. */
+  async readiness(): Promise<Readiness> {
+    const response = await this.#fetch("/readyz");
+    const text = await response.text();
+    const body = readinessForm.safeParse(text);
+    return body.data ?? { reasons: [`/readyz answered ${response.status}: ${text}`] };
+  }
+
+  /**
+   * The readiness as soon as an authority signs, or the one at the deadline: an isolate that found an
+   * empty store reads it again only after some seconds.
+   */
+  async awaitReadiness(deadlineSeconds: number): Promise<Readiness> {
+    const deadline = Date.now() + deadlineSeconds * 1000;
+    for (;;) {
+      const readiness = await this.readiness();
+      if (readiness.authority || Date.now() > deadline) return readiness;
+      await sleep(200, undefined, { signal: this.#signal });
+    }
+  }
+
+  /** Runs the scheduled handler once, as Cloudflare does by the clock. @returns Its faults. */
+  async runCron(): Promise<readonly string[]> {
+    const response = await this.#fetch("/cdn-cgi/local/scheduled?format=json");
+    const text = await response.text();
+    const isDone = response.ok && outcomeForm.safeParse(text).success;
+    return isDone ? [] : [`the scheduled handler failed (${response.status}): ${text}`];
+  }
+
+  /** Requests a certificate as pilot-agent does. @returns The chain. @throws OperatorError */
+  async createCertificate(csrPem: string, token: string): Promise<readonly string[]> {
+    const transport = createConnectTransport({ baseUrl: this.url, useBinaryFormat: true });
+    const client = createClient(IstioCertificateService, transport);
+    const request = { csr: csrPem, validityDuration: 86_400n, metadata: { CertSigner: "" } };
+    const headers = { authorization: `Bearer ${token}`, clusterid: "Kubernetes" };
+    try {
+      const options = { headers, signal: this.#signal, timeoutMs: 10_000 };
+      return (await client.createCertificate(request, options)).certChain;
+    } catch (error) {
+      const { message } = ConnectError.from(error);
+      throw new OperatorError(
+        `CreateCertificate: ${message}\nThe Worker's log line above has the reason.`,
+      );
+    }
+  }
+
+  async #fetch(path: string): Promise<Response> {
+    const signal = AbortSignal.any([this.#signal, AbortSignal.timeout(10_000)]);
+    return await fetch(`${this.url}${path}`, { signal });
+  }
+}

@@ -1,0 +1,324 @@
+import { beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { mintToken, serviceAccountClaims } from "../../testkit/callers/tokens.ts";
+import {
+  createWorkload,
+  type Workload,
+  withBrokenSignature,
+} from "../../testkit/callers/workload.ts";
+import type { AuditLine } from "../../testkit/log/event-recorder.ts";
+import {
+  bearer,
+  type CertificateCall,
+  connectBinary,
+  connectJson,
+  grpcFrame,
+  grpcWeb,
+  octets,
+  outcomeOf,
+  protocols,
+  requestOf,
+} from "../rpc-calls.ts";
+import {
+  issuers,
+  origin,
+  type Platform,
+  rpcPath,
+  type ServiceUnderTest,
+} from "../service-under-test.ts";
+
+/** Every call leaves one audit event: who called, how the call ended, and no secret. */
+export function describeAuditTrail(
+  service: () => ServiceUnderTest,
+  { hasTrailers, peer }: Platform,
+): void {
+  let workload: Workload;
+
+  beforeAll(async () => {
+    workload = await createWorkload();
+  });
+
+  beforeEach(() => {
+    service().takeAudits();
+  });
+
+  function onlyAudit(): AuditLine {
+    const audits = service().takeAudits();
+    expect(audits).toHaveLength(1);
+    return audits[0] as AuditLine;
+  }
+
+  async function audited(
+    call: CertificateCall | BodyInit,
+    headers: Record<string, string>,
+    protocol = connectJson,
+  ): Promise<AuditLine> {
+    const response = await service().send(requestOf(protocol, call, headers));
+    await response.arrayBuffer();
+    return onlyAudit();
+  }
+
+  const own = {
+    proof: "token",
+    spiffeId: "spiffe://cluster.local/ns/foo/sa/bar",
+    cluster: "Kubernetes",
+    issuer: issuers.cluster,
+  };
+  /** The fields of every call, whatever becomes of it. */
+  const anyCall = {
+    requestId: expect.stringMatching(/^[0-9a-f-]{36}$/),
+    ...(peer !== undefined && { peer }),
+    durationMilliseconds: expect.any(Number),
+  };
+  const csr = (change: (pem: string) => string = (pem) => pem) => ({
+    csr: change(workload.csrPem),
+  });
+
+  describe("an issued certificate", () => {
+    test.each(protocols)(
+      "leaves its caller, its authority, its serial number and its end, over $name",
+      async (protocol) => {
+        const request = requestOf(protocol, csr(), await bearer(service()));
+        const outcome = await outcomeOf(protocol, await service().send(request));
+        expect(outcome).toHaveProperty("certChain");
+        expect(onlyAudit()).toEqual({
+          event: "create-certificate",
+          outcome: "issued",
+          ...own,
+          authority: expect.stringMatching(/^[0-9a-f]{40}$/),
+          serialNumber: expect.stringMatching(/^(?:[0-9a-f]{2}){16,20}$/),
+          notAfter: expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.000Z$/),
+          ...anyCall,
+        });
+      },
+    );
+
+    test("leaves the node proxy that named its identity", async () => {
+      const metadata = { ImpersonatedIdentity: own.spiffeId };
+      const headers = await bearer(service(), "istio-system:ztunnel");
+      expect(await audited({ ...csr(), metadata }, headers)).toMatchObject({
+        outcome: "issued",
+        spiffeId: own.spiffeId,
+        impersonator: "spiffe://cluster.local/ns/istio-system/sa/ztunnel",
+      });
+    });
+  });
+
+  describe("a request id", () => {
+    const traceId = "0af7651916cd43dd8448eb211c80319c";
+    const traceparent = `00-${traceId}-b7ad6b7169203331-01`;
+
+    test.each<[string, Record<string, string>, string]>([
+      ["x-request-id", { "x-request-id": "5f0c-4a:b_c.d" }, "5f0c-4a:b_c.d"],
+      ["the trace", { traceparent }, traceId],
+      ["x-request-id before the trace", { "x-request-id": "a", traceparent }, "a"],
+      [
+        "the trace where x-request-id is malformed",
+        { "x-request-id": "a b", traceparent },
+        traceId,
+      ],
+    ])("is that of %s", async (_, headers, requestId) => {
+      expect(await audited(csr(), headers)).toMatchObject({ outcome: "refused", requestId });
+    });
+
+    test.each<[string, Record<string, string>]>([
+      ["too long", { "x-request-id": "x".repeat(65) }],
+      ["with other characters", { "x-request-id": 'x"y' }],
+      ["twice", { "x-request-id": "x, y" }],
+      ["of a trace with another form", { traceparent: `00-${traceId}-01` }],
+      ["of a trace in upper case", { traceparent: traceparent.toUpperCase() }],
+    ])("is a random one instead of one %s", async (_, headers) => {
+      const { requestId } = await audited(csr(), headers);
+      expect(requestId).toMatch(/^[0-9a-f]{8}-[0-9a-f-]{27}$/);
+    });
+  });
+
+  test("nobody but a gateway says from where a call came", async () => {
+    const headers = { ...(await bearer(service())), "x-rampart-peer": "192.0.2.1" };
+    const audit = await audited(csr(), { ...headers, "x-forwarded-for": "192.0.2.1" });
+    expect(JSON.stringify(audit)).not.toContain("192.0.2.1");
+  });
+
+  describe("a refused call", () => {
+    test("without a credential leaves that reason alone", async () => {
+      expect(await audited(csr(), {})).toEqual({
+        event: "create-certificate",
+        outcome: "refused",
+        reason: "credential-missing",
+        detail: expect.any(String),
+        ...anyCall,
+      });
+    });
+
+    test.each([
+      ["form", "junk"],
+      ["issuer", { iss: "https://evil.test" }],
+      ["audience", { aud: ["vault"] }],
+      ["time", { exp: 1 }],
+      ["subject", { sub: "system:node:x" }],
+    ] as const)("leaves the check that the credential failed: %s", async (check, change) => {
+      const claims = serviceAccountClaims(issuers.cluster, "foo:bar", service().now());
+      const token =
+        typeof change === "string"
+          ? change
+          : await mintToken(service().key, { ...claims, ...change });
+      const audit = await audited(csr(), { authorization: `Bearer ${token}` });
+      expect(audit).toMatchObject({ outcome: "refused", reason: "credential-rejected", check });
+      expect(audit).not.toHaveProperty("spiffeId");
+    });
+
+    test("leaves the check of the cluster, which is the last", async () => {
+      const headers = { ...(await bearer(service())), clusterid: "other" };
+      expect(await audited(csr(), headers)).toMatchObject({ check: "cluster" });
+    });
+
+    const authenticated: readonly [string, string | undefined, () => CertificateCall][] = [
+      ["csr-malformed", undefined, () => ({ csr: "x" })],
+      ["csr-signature-invalid", undefined, () => csr(withBrokenSignature)],
+      ["lifetime-too-long", undefined, () => ({ ...csr(), validityDuration: 2n ** 63n - 1n })],
+      ["signer-unknown", undefined, () => ({ ...csr(), metadata: { CertSigner: "x" } })],
+      [
+        "impersonation-denied",
+        "account",
+        () => ({ ...csr(), metadata: { ImpersonatedIdentity: "x" } }),
+      ],
+    ];
+
+    test.each(authenticated)(
+      "leaves the reason and the caller: %s",
+      async (reason, check, call) => {
+        for (const protocol of protocols) {
+          const audit = await audited(call(), await bearer(service()), protocol);
+          expect(audit).toEqual({
+            event: "create-certificate",
+            outcome: "refused",
+            reason,
+            ...(check && { check }),
+            detail: expect.any(String),
+            ...own,
+            ...anyCall,
+          });
+        }
+      },
+    );
+
+    test.each([
+      ["identity", "x"],
+      ["trust-domain", "spiffe://other.local/ns/foo/sa/bar"],
+      ["namespace", "spiffe://cluster.local/ns/foo/sa/bar"],
+    ])("leaves the rule of impersonation that was broken: %s", async (check, identity) => {
+      const headers = await bearer(service(), "team-mesh:ztunnel", issuers.team);
+      const call = { ...csr(), metadata: { ImpersonatedIdentity: identity } };
+      expect(await audited(call, headers)).toMatchObject({ reason: "impersonation-denied", check });
+    });
+
+    test("leaves that its issuer was unreachable", async () => {
+      const headers = await bearer(service(), "foo:bar", issuers.down);
+      expect(await audited(csr(), headers)).toMatchObject({
+        outcome: "refused",
+        reason: "key-provider-unreachable",
+      });
+    });
+
+    test("leaves that its caller had stopped waiting", async () => {
+      const headers = {
+        ...(await bearer(service(), "foo:bar", issuers.hanging)),
+        "connect-timeout-ms": "20",
+      };
+      expect(await audited(csr(), headers)).toMatchObject({
+        outcome: "refused",
+        reason: expect.stringMatching(/^(?:request-abandoned|key-provider-unreachable)$/),
+      });
+    });
+  });
+
+  describe("a malformed call", () => {
+    const malformed: readonly [string, () => Request | Promise<Request>][] = [
+      ["JSON that ends early", async () => requestOf(connectJson, "{", await bearer(service()))],
+      [
+        "binary junk",
+        async () => requestOf(connectBinary, octets("\xff"), await bearer(service())),
+      ],
+      [
+        "half a frame",
+        async () =>
+          requestOf(grpcWeb, grpcFrame(octets("x")).subarray(0, 3), await bearer(service())),
+      ],
+      [
+        "a body too large",
+        async () => requestOf(connectJson, " ".repeat(65_537), await bearer(service())),
+      ],
+      [
+        "a compressed body",
+        async () =>
+          requestOf(connectJson, "x", { ...(await bearer(service())), "content-encoding": "gzip" }),
+      ],
+      [
+        "an invalid timeout",
+        async () =>
+          requestOf(connectJson, "{}", {
+            ...(await bearer(service())),
+            "connect-timeout-ms": "soon",
+          }),
+      ],
+      [
+        "another content type",
+        () => requestOf(connectJson, "{}", { "content-type": "text/plain" }),
+      ],
+      ["another method", () => new Request(`${origin}${rpcPath}`)],
+    ];
+    const native: typeof malformed = [
+      ["native gRPC", () => requestOf(connectJson, "{}", { "content-type": "application/grpc" })],
+    ];
+
+    test.each([...malformed, ...(hasTrailers ? [] : native)])(
+      "leaves one event too: %s",
+      async (_, request) => {
+        const response = await service().send(await request());
+        await response.arrayBuffer();
+        expect(onlyAudit()).toMatchObject({
+          event: "create-certificate",
+          outcome: "refused",
+          reason: "rpc-malformed",
+          ...anyCall,
+        });
+      },
+    );
+  });
+
+  test("no event holds a token, a CSR or a key", async () => {
+    const { authorization } = await bearer(service());
+    const secrets = [
+      ...authorization.slice("Bearer ".length).split("."),
+      ...(workload.csrPem.match(/^[A-Za-z0-9+/=]{20,}$/gm) ?? []),
+      String(service().key.publicJwk.x),
+    ];
+    const calls: readonly (CertificateCall | string)[] = [
+      csr(),
+      csr((pem) => pem.slice(0, -40)),
+      csr((pem) => `${pem}${pem}`),
+      csr(withBrokenSignature),
+      { csr: authorization },
+      { ...csr(), metadata: { CertSigner: authorization } },
+      { ...csr(), metadata: { ImpersonatedIdentity: authorization } },
+      `{"csr":"${workload.csrPem}"`,
+      `{"csr":1,"metadata":"${authorization}"}`,
+    ];
+    const tokens = [
+      authorization,
+      `${authorization}x`,
+      `${authorization}.x`,
+      authorization.slice(0, -10),
+      `${authorization}, ${authorization}`,
+      authorization.replace(/\.[^.]*\./, ".eyJ9."),
+    ];
+    const events: AuditLine[] = [];
+    for (const protocol of [connectJson, connectBinary]) {
+      for (const call of calls) events.push(await audited(call, { authorization }, protocol));
+      for (const token of tokens)
+        events.push(await audited(csr(), { authorization: token }, protocol));
+    }
+    const log = events.map((event) => JSON.stringify(event)).join("\n");
+    expect(secrets.filter((secret) => log.includes(secret.slice(0, 20)))).toEqual([]);
+    expect(log).not.toContain("BEGIN");
+  });
+}

@@ -1,0 +1,178 @@
+import "reflect-metadata/lite";
+import { type SubjectAlternativeNameExtension, X509Certificate } from "@peculiar/x509";
+import { beforeAll, describe, expect, test } from "vitest";
+import { parseCertificate } from "../../../src/pki/x509/certificate.ts";
+import { readIdentityProof } from "../../../src/pki/x509/identity-proof.ts";
+import { createPodKey, podKeyKinds, podUid } from "../../testkit/callers/pod-key.ts";
+import { createWorkload, type Workload } from "../../testkit/callers/workload.ts";
+import { bearer, type CertificateCall, callWithClient, grpcWeb, protocols } from "../rpc-calls.ts";
+import { issuers, type ServiceUnderTest } from "../service-under-test.ts";
+
+/** What the account of `rampart signer` may request, over each protocol. */
+export function describeClusterSigners(service: () => ServiceUnderTest): void {
+  let workload: Workload;
+
+  beforeAll(async () => {
+    workload = await createWorkload();
+  });
+
+  type Metadata = NonNullable<CertificateCall["metadata"]>;
+  const pod = { ImpersonatedIdentity: "spiffe://cluster.local/ns/foo/sa/bar" };
+  const serving = (...DnsNames: string[]): Metadata => ({ CertSigner: "serving", DnsNames });
+
+  async function ask(
+    metadata: Metadata,
+    { account = "istio-system:signer", issuer = issuers.cluster as string, csr = workload.csrPem },
+    protocol = grpcWeb,
+  ) {
+    const headers = await bearer(service(), account, issuer);
+    return callWithClient(protocol, service(), { csr, metadata }, headers);
+  }
+
+  async function namesFor(metadata: Metadata, protocol = grpcWeb, csr = workload.csrPem) {
+    const outcome = await ask(metadata, { csr }, protocol);
+    if ("code" in outcome) throw new Error(`refused: ${outcome.code}: ${outcome.message}`);
+    const leaf = new X509Certificate(outcome.certChain[0] ?? "");
+    return {
+      names: leaf.getExtension<SubjectAlternativeNameExtension>("2.5.29.17")?.names.toJSON(),
+      spki: new Uint8Array(leaf.publicKey.rawData),
+    };
+  }
+
+  describe.each(protocols)("over $name", (protocol) => {
+    test("gets the certificate of a workload, wherever its pod runs", async () => {
+      const { names, spki } = await namesFor(pod, protocol);
+      expect(names).toEqual([{ type: "url", value: pod.ImpersonatedIdentity }]);
+      expect(spki).toEqual(workload.spki);
+    });
+
+    test("gets a serving certificate with the names that it requests, each once", async () => {
+      const metadata = serving("a.foo.svc", "a.foo.svc.cluster.local", "a.foo.svc");
+      const { names } = await namesFor(metadata, protocol);
+      expect(names).toEqual([
+        { type: "dns", value: "a.foo.svc" },
+        { type: "dns", value: "a.foo.svc.cluster.local" },
+      ]);
+    });
+  });
+
+  test.each(podKeyKinds)(
+    "gets a certificate for a %s key that signed the UID of its pod",
+    async (kind) => {
+      const key = await createPodKey(kind);
+      const proved = { ...pod, PodUid: podUid, ProofOfPossession: await key.proof(podUid) };
+      const { names, spki } = await namesFor(proved, grpcWeb, key.publicKeyPem);
+      expect(names).toEqual([{ type: "url", value: pod.ImpersonatedIdentity }]);
+      expect(spki).toEqual(key.spki);
+    },
+  );
+
+  const csrRejected = { code: "InvalidArgument", message: "certificate signing request rejected" };
+
+  test.each(podKeyKinds)("gets none for a %s key that signed another UID", async (kind) => {
+    const key = await createPodKey(kind);
+    const ProofOfPossession = await key.proof(podUid.replace("0", "1"));
+    const csr = key.publicKeyPem;
+    expect(await ask({ ...pod, PodUid: podUid, ProofOfPossession }, { csr })).toEqual(csrRejected);
+  });
+
+  test("gets none for a key without a proof, or with a proof over a text of its choice", async () => {
+    const key = await createPodKey("P-256");
+    const csr = key.publicKeyPem;
+    const proofOver = async (PodUid: string) => ({
+      ...pod,
+      PodUid,
+      ProofOfPossession: await key.proof(PodUid),
+    });
+    for (const metadata of [pod, { ...pod, PodUid: podUid }, await proofOver("GET / HTTP/1.1")]) {
+      expect(await ask(metadata, { csr })).toEqual(csrRejected);
+    }
+  });
+
+  test("is the only caller that may prove a key without a CSR", async () => {
+    const key = await createPodKey("P-256");
+    const metadata = { PodUid: podUid, ProofOfPossession: await key.proof(podUid) };
+    for (const account of ["foo:bar", "istio-system:ztunnel"]) {
+      expect(await ask(metadata, { account, csr: key.publicKeyPem })).toEqual(csrRejected);
+    }
+  });
+
+  const denied = { code: "PermissionDenied", message: "caller may not request this identity" };
+  const namesDenied = {
+    code: "PermissionDenied",
+    message: "caller may not request these DNS names",
+  };
+
+  test.each<[string, Metadata]>([
+    [
+      "of a namespace beyond its table",
+      { ImpersonatedIdentity: "spiffe://cluster.local/ns/bar/sa/a" },
+    ],
+    ["of another trust domain", { ImpersonatedIdentity: "spiffe://other.local/ns/foo/sa/bar" }],
+    ["that is no workload", { ImpersonatedIdentity: "spiffe://cluster.local" }],
+  ])("gets no certificate for an identity %s", async (_, metadata) => {
+    expect(await ask(metadata, {})).toEqual(denied);
+  });
+
+  test("gets no certificate for a namespace beyond its issuer, whatever its table says", async () => {
+    const asked = { account: "team-mesh:signer", issuer: issuers.team };
+    expect(await ask(pod, asked)).toEqual(denied);
+  });
+
+  test("is an account of its issuer: another issuer's account of the same name is none", async () => {
+    const metadata = { ImpersonatedIdentity: "spiffe://cluster.local/ns/team-a/sa/web" };
+    const asked = { account: "team-x:signer", issuer: issuers.team };
+    expect(await ask(metadata, asked)).toEqual(denied);
+  });
+
+  test.each<[string, Metadata]>([
+    ["beyond its table", serving("a.bar.svc")],
+    ["of which one is beyond its table", serving("a.foo.svc", "ca.example.com")],
+    ["that is a wildcard", serving("*.foo.svc")],
+    ["in upper case", serving("A.foo.svc")],
+    ["with a space", serving("a .foo.svc")],
+    ["that is empty", serving("")],
+    ["without any", serving()],
+    [
+      "of which there are too many",
+      serving(...Array.from({ length: 33 }, (_, i) => `a${i}.foo.svc`)),
+    ],
+    ["that is no text", { CertSigner: "serving", DnsNames: [1] }],
+    ["that is no list", { CertSigner: "serving", DnsNames: "a.foo.svc" }],
+  ])("gets no serving certificate for a name %s", async (_, metadata) => {
+    expect(await ask(metadata, {})).toEqual(namesDenied);
+  });
+
+  test("without names in its table gets no serving certificate", async () => {
+    const asked = { account: "team-mesh:signer", issuer: issuers.team };
+    expect(await ask(serving("a.foo.svc"), asked)).toEqual(namesDenied);
+  });
+
+  test("is the only caller whose names count", async () => {
+    for (const account of ["foo:bar", "istio-system:ztunnel"]) {
+      const outcome = await ask(serving("a.foo.svc"), { account });
+      expect(outcome).toEqual({ code: "InvalidArgument", message: "no such signer" });
+    }
+  });
+
+  test("leaves an audit line with itself as the impersonator", async () => {
+    service().takeAudits();
+    await ask(pod, {});
+    await ask(serving("a.bar.svc"), {});
+    const own = "spiffe://cluster.local/ns/istio-system/sa/signer";
+    expect(service().takeAudits()).toMatchObject([
+      { outcome: "issued", spiffeId: pod.ImpersonatedIdentity, impersonator: own },
+      { outcome: "refused", reason: "dns-name-denied", spiffeId: own },
+    ]);
+  });
+
+  test("gets certificates whose proof says that their holder did not ask for them", async () => {
+    const outcome = await ask(pod, {});
+    const [leafPem = ""] = "certChain" in outcome ? outcome.certChain : [];
+    const { identityProof } = parseCertificate(new Uint8Array(new X509Certificate(leafPem).rawData))
+      .toBeSigned.extensions;
+    expect(identityProof && readIdentityProof(identityProof)).toMatchObject({
+      isImpersonated: true,
+    });
+  });
+}

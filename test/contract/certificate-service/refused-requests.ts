@@ -1,0 +1,256 @@
+import { beforeAll, expect, test } from "vitest";
+import {
+  forgeToken,
+  mintAccountToken,
+  serviceAccountClaims,
+} from "../../testkit/callers/tokens.ts";
+import {
+  createWorkload,
+  type Workload,
+  withBrokenSignature,
+} from "../../testkit/callers/workload.ts";
+import {
+  bearer,
+  type CertificateCall,
+  callWithClient,
+  outcomeOf,
+  protocols,
+  requestOf,
+} from "../rpc-calls.ts";
+import { issuers, maximumSeconds, type ServiceUnderTest } from "../service-under-test.ts";
+
+/** A refused call, and everything that its caller may learn of the refusal. */
+interface RefusedCall {
+  readonly name: string;
+  readonly headers?: () => Promise<Record<string, string>>;
+  readonly call?: (workload: Workload) => CertificateCall;
+  readonly code: string;
+  readonly message: string;
+}
+
+/** Refusals have the same code and the same message over each protocol. */
+export function describeRefusedRequests(service: () => ServiceUnderTest): void {
+  let workload: Workload;
+  let other: Workload;
+
+  beforeAll(async () => {
+    [workload, other] = await Promise.all([createWorkload(), createWorkload()]);
+  });
+
+  const unauthenticated = { code: "Unauthenticated", message: "request authentication failed" };
+  const denied = { code: "PermissionDenied", message: "caller may not request this identity" };
+  const csrRejected = { code: "InvalidArgument", message: "certificate signing request rejected" };
+  const tooLong = {
+    code: "InvalidArgument",
+    message: `validity must not exceed ${maximumSeconds}s`,
+  };
+  const unavailable = {
+    code: "Unavailable",
+    message: "certificate authority is temporarily unavailable",
+  };
+
+  const withClaims = (changes: Record<string, unknown>) => async () => {
+    const { key, now } = service();
+    const token = await mintAccountToken(key, issuers.cluster, "foo:bar", now(), changes);
+    return { authorization: `Bearer ${token}` };
+  };
+  const withHeaders = (headers: Record<string, string>) => async () => ({
+    ...(await bearer(service())),
+    ...headers,
+  });
+  const asNodeProxy = () => bearer(service(), "istio-system:ztunnel");
+  const asTeamProxy = () => bearer(service(), "team-mesh:ztunnel", issuers.team);
+  const impersonating =
+    (ImpersonatedIdentity: string) =>
+    ({ csrPem }: Workload) => ({
+      csr: csrPem,
+      metadata: { ImpersonatedIdentity },
+    });
+  const withCsr =
+    (change: (csrPem: string) => string) =>
+    ({ csrPem }: Workload) => ({
+      csr: change(csrPem),
+    });
+  const lasting =
+    (validityDuration: bigint) =>
+    ({ csrPem }: Workload) => ({
+      csr: csrPem,
+      validityDuration,
+    });
+
+  const credentials: readonly Omit<RefusedCall, "code" | "message">[] = [
+    { name: "without a credential", headers: async () => ({}) },
+    { name: "with Basic credentials", headers: async () => ({ authorization: "Basic eDp5" }) },
+    { name: "with lower-case bearer", headers: async () => ({ authorization: "bearer x" }) },
+    { name: "with a malformed token", headers: async () => ({ authorization: "Bearer x" }) },
+    {
+      name: "with a token too long",
+      headers: async () => ({ authorization: `Bearer ${"a".repeat(20_000)}` }),
+    },
+    {
+      name: "with two tokens",
+      headers: async () => {
+        const { authorization } = await bearer(service());
+        return { authorization: `${authorization}, ${authorization}` };
+      },
+    },
+    {
+      name: "with an unsigned token",
+      headers: async () => {
+        const claims = serviceAccountClaims(issuers.cluster, "foo:bar", service().now());
+        const token = await forgeToken(service().key, { alg: "none" }, claims);
+        return { authorization: `Bearer ${token}` };
+      },
+    },
+    {
+      name: "with a token that says twice who its subject is",
+      headers: async () => {
+        const { key, now } = service();
+        const claims = JSON.stringify(serviceAccountClaims(issuers.cluster, "foo:bar", now()));
+        const header = { alg: key.algorithm, kid: key.publicJwk.kid };
+        const twice = `{"sub":"system:serviceaccount:foo:other",${claims.slice(1)}`;
+        return { authorization: `Bearer ${await forgeToken(key, header, twice)}` };
+      },
+    },
+    { name: "with a token of another issuer", headers: withClaims({ iss: "https://evil.test" }) },
+    {
+      name: "with a token of an issuer that looks alike",
+      headers: withClaims({ iss: `${issuers.cluster}/` }),
+    },
+    { name: "with a token for another audience", headers: withClaims({ aud: ["vault"] }) },
+    { name: "with an expired token", headers: withClaims({ exp: 1_000_000_000 }) },
+    { name: "with a token that never expires", headers: withClaims({ exp: undefined }) },
+    { name: "with a token of a node", headers: withClaims({ sub: "system:node:n1" }) },
+    {
+      name: "with a token whose claims contradict each other",
+      headers: withClaims({ sub: "system:serviceaccount:foo:root" }),
+    },
+    { name: "that claims another cluster", headers: withHeaders({ clusterid: "team" }) },
+    { name: "that claims two clusters", headers: withHeaders({ clusterid: "Kubernetes, team" }) },
+    {
+      name: "from a namespace its issuer may not vouch for",
+      headers: () => bearer(service(), "foo:bar", issuers.team),
+    },
+  ];
+
+  const calls: readonly RefusedCall[] = [
+    ...credentials.map((call) => ({ ...call, ...unauthenticated })),
+    {
+      name: "of a workload that names another's identity",
+      call: impersonating("spiffe://cluster.local/ns/foo/sa/other"),
+      ...denied,
+    },
+    {
+      name: "of a workload that names its own identity",
+      call: impersonating("spiffe://cluster.local/ns/foo/sa/bar"),
+      ...denied,
+    },
+    ...[
+      ["a foreign trust domain", "spiffe://other.local/ns/foo/sa/bar"],
+      ["an upper-case trust domain", "spiffe://Cluster.Local/ns/foo/sa/bar"],
+      ["an upper-case scheme", "SPIFFE://cluster.local/ns/foo/sa/bar"],
+      [
+        "two identities with a comma",
+        "spiffe://cluster.local/ns/a/sa/b,spiffe://cluster.local/ns/c/sa/d",
+      ],
+      ["an account with a comma", "spiffe://cluster.local/ns/foo/sa/bar,baz"],
+      ["a percent-coded account", "spiffe://cluster.local/ns/foo/sa/b%61r"],
+      ["an empty segment", "spiffe://cluster.local/ns/foo//sa/bar"],
+      ["a trailing slash", "spiffe://cluster.local/ns/foo/sa/bar/"],
+      ["one segment more", "spiffe://cluster.local/ns/foo/sa/bar/x"],
+      ["one segment less", "spiffe://cluster.local/ns/foo/sa"],
+      ["relative segments", "spiffe://cluster.local/ns/../sa/bar"],
+      ["an empty namespace", "spiffe://cluster.local/ns//sa/bar"],
+      ["a port", "spiffe://cluster.local:443/ns/foo/sa/bar"],
+      ["a query", "spiffe://cluster.local/ns/foo/sa/bar?x"],
+      ["an upper-case account", "spiffe://cluster.local/ns/foo/sa/Bar"],
+      ["an account of 300 letters", `spiffe://cluster.local/ns/foo/sa/${"b".repeat(300)}`],
+      ["no SPIFFE ID", "not-spiffe-idenditity"],
+      ["a host", "https://cluster.local/ns/foo/sa/bar"],
+      ["a space", " "],
+      ["a newline at its end", "spiffe://cluster.local/ns/foo/sa/bar\n"],
+      ["the trust domain itself", "spiffe://cluster.local"],
+    ].map(([name, id = ""]) => ({
+      name: `of a node proxy that names ${name}`,
+      headers: asNodeProxy,
+      call: impersonating(id),
+      ...denied,
+    })),
+    {
+      name: "of a node proxy that names an identity of a namespace beyond its issuer",
+      headers: asTeamProxy,
+      call: impersonating("spiffe://cluster.local/ns/foo/sa/bar"),
+      ...denied,
+    },
+    {
+      name: "of another issuer's account with the name of a node proxy",
+      headers: () => bearer(service(), "team-x:ztunnel", issuers.team),
+      call: impersonating("spiffe://cluster.local/ns/team-a/sa/web"),
+      ...denied,
+    },
+    {
+      name: "for a signer by name",
+      call: ({ csrPem }) => ({ csr: csrPem, metadata: { CertSigner: "example.com/foo" } }),
+      code: "InvalidArgument",
+      message: "no such signer",
+    },
+    { name: "without a CSR", call: () => ({}), ...csrRejected },
+    { name: "with a malformed CSR", call: () => ({ csr: "junk" }), ...csrRejected },
+    { name: "with two CSRs", call: withCsr((pem) => pem + other.csrPem), ...csrRejected },
+    { name: "with text after the CSR", call: withCsr((pem) => `${pem}x`), ...csrRejected },
+    {
+      name: "with bare base64",
+      call: withCsr((pem) => pem.replace(/-----.*\n/g, "")),
+      ...csrRejected,
+    },
+    {
+      name: "with a CSR labelled a certificate",
+      call: withCsr((pem) => pem.replaceAll("CERTIFICATE REQUEST", "CERTIFICATE")),
+      ...csrRejected,
+    },
+    {
+      name: "with a CSR whose signature is broken",
+      call: withCsr(withBrokenSignature),
+      ...csrRejected,
+    },
+    {
+      name: "with a CSR too long",
+      call: withCsr((pem) => pem + "\n".repeat(20_000)),
+      ...csrRejected,
+    },
+    { name: "for one second too long", call: lasting(BigInt(maximumSeconds) + 1n), ...tooLong },
+    { name: "for longer than Go can count", call: lasting(9_223_372_037n), ...tooLong },
+    { name: "for ever", call: lasting(2n ** 63n - 1n), ...tooLong },
+    {
+      name: "with a token of an issuer whose keys are unavailable",
+      headers: () => bearer(service(), "foo:bar", issuers.down),
+      ...unavailable,
+    },
+  ];
+
+  test.each(calls)("refuses a call $name, over every protocol", async (refused) => {
+    const headers = await (refused.headers ?? (() => bearer(service())))();
+    const call = refused.call?.(workload) ?? { csr: workload.csrPem };
+    const { code, message } = refused;
+    for (const protocol of protocols) {
+      expect(await callWithClient(protocol, service(), call, headers)).toEqual({ code, message });
+      const response = await service().send(requestOf(protocol, call, headers));
+      expect(await outcomeOf(protocol, response)).toEqual({ code, message });
+    }
+  });
+
+  test.each([
+    ["does not wait longer for an issuer than the caller does", issuers.hanging, 300],
+    ["does not wait for an issuer when the caller does not wait", issuers.stalled, 0],
+  ])("%s, over every protocol", async (_, issuer, milliseconds) => {
+    const credential = await bearer(service(), "foo:bar", issuer);
+    const answers = protocols.map(async (protocol) => {
+      const headers = { ...credential, [protocol.timeoutHeader]: protocol.timeout(milliseconds) };
+      const request = requestOf(protocol, { csr: workload.csrPem }, headers);
+      return outcomeOf(protocol, await service().send(request));
+    });
+    // A service that waited until it gave the issuer up would answer Unavailable.
+    const deadlineExceeded = expect.objectContaining({ code: "DeadlineExceeded" });
+    expect(await Promise.all(answers)).toEqual(protocols.map(() => deadlineExceeded));
+  });
+}

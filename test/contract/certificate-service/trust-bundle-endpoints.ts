@@ -1,0 +1,178 @@
+import "reflect-metadata/lite";
+import { X509Certificate } from "@peculiar/x509";
+import { describe, expect, test } from "vitest";
+import { origin, type ServiceUnderTest, textOf, trustDomain } from "../service-under-test.ts";
+
+/** The endpoints that operators, probes and verifiers use without a credential. */
+export function describeTrustBundleEndpoints(service: () => ServiceUnderTest): void {
+  const get = (path: string, headers: HeadersInit = {}, method = "GET") =>
+    service().send(new Request(`${origin}${path}`, { method, headers }));
+
+  test("/healthz answers", async () => {
+    const response = await get("/healthz");
+    expect([response.status, await response.text()]).toEqual([200, "ok\n"]);
+  });
+
+  test("/readyz says that the CA is ready, and which authority signs", async () => {
+    const response = await get("/readyz");
+    expect(response.status).toBe(200);
+    expect(response.headers.get("cache-control")).toBe("no-store");
+    expect(await response.json()).toEqual({
+      ready: true,
+      authority: expect.stringMatching(/^[0-9a-f]{40}$/),
+      reasons: [],
+    });
+  });
+
+  test("/bundle.pem is the root of the trust domain", async () => {
+    const response = await get("/bundle.pem");
+    expect(response.status).toBe(200);
+    const root = new X509Certificate(await textOf(response));
+    expect(root.subject).toBe(`O=${trustDomain}`);
+    expect(root.issuer).toBe(root.subject);
+    expect(root.notAfter.getTime()).toBeGreaterThan(service().now().getTime());
+  });
+
+  test("/bundle.json is a SPIFFE bundle of the same root", async () => {
+    const response = await get("/bundle.json");
+    expect(response.headers.get("content-type")).toMatch(/^application\/json(?:;|$)/);
+    const root = new X509Certificate(await textOf(await get("/bundle.pem")));
+    const jwk = await crypto.subtle.exportKey("jwk", await root.publicKey.export());
+    expect(await response.json()).toEqual({
+      spiffe_sequence: expect.any(Number),
+      spiffe_refresh_hint: expect.any(Number),
+      keys: [
+        {
+          use: "x509-svid",
+          kty: "EC",
+          crv: "P-256",
+          x: jwk.x,
+          y: jwk.y,
+          x5c: [btoa(String.fromCharCode(...new Uint8Array(root.rawData)))],
+        },
+      ],
+    });
+  });
+
+  test("/bundle.json has a sequence and a refresh hint that are whole and positive", async () => {
+    const bundle = (await (await get("/bundle.json")).json()) as Record<string, number>;
+    for (const member of ["spiffe_sequence", "spiffe_refresh_hint"]) {
+      expect(Number.isSafeInteger(bundle[member])).toBe(true);
+      expect(bundle[member]).toBeGreaterThan(0);
+    }
+    const { spiffe_refresh_hint } = bundle;
+    expect(spiffe_refresh_hint).toBeLessThanOrEqual(300);
+  });
+
+  describe.each(["/bundle.pem", "/bundle.json"])("%s", (path) => {
+    const etagOf = async () => (await get(path)).headers.get("etag") ?? "";
+
+    test("has a strong ETag, and may be cached for a short while", async () => {
+      const { headers } = await get(path);
+      expect(headers.get("etag")).toMatch(/^"[0-9a-f]{32,}"$/);
+      expect(headers.get("cache-control")).toMatch(/^public, max-age=\d{1,2}$/);
+    });
+
+    test("keeps its ETag while the bundle is the same", async () => {
+      expect(await etagOf()).toBe(await etagOf());
+    });
+
+    test("answers HEAD as GET, without the body", async () => {
+      const head = await get(path, {}, "HEAD");
+      const whole = await get(path);
+      expect(head.status).toBe(200);
+      expect(await textOf(head)).toBe("");
+      for (const name of ["etag", "cache-control", "content-type"]) {
+        expect(head.headers.get(name)).toBe(whole.headers.get(name));
+      }
+    });
+
+    test.each<[string, (etag: string) => string]>([
+      ["the tag", (etag) => etag],
+      ["the tag, weak", (etag) => `W/${etag}`],
+      ["a list with the tag", (etag) => `"other", W/"x",${etag} , "y"`],
+      ["anything", () => "*"],
+    ])("answers 304 to a client that holds %s", async (_, ifNoneMatch) => {
+      const etag = await etagOf();
+      for (const method of ["GET", "HEAD"]) {
+        const response = await get(path, { "if-none-match": ifNoneMatch(etag) }, method);
+        expect(response.status).toBe(304);
+        expect(await textOf(response)).toBe("");
+        expect(response.headers.get("etag")).toBe(etag);
+        expect(response.headers.get("cache-control")).toMatch(/^public/);
+      }
+    });
+
+    test.each<[string, (etag: string) => string]>([
+      ["another", () => '"0123456789abcdef0123456789abcdef"'],
+      ["the tag without its quotes", (etag) => etag.replaceAll('"', "")],
+      ["part of the tag", (etag) => `${etag.slice(0, 10)}"`],
+      ["a list of others", () => '"a", "b"'],
+      ["nothing", () => ""],
+    ])("is sent to a client that holds %s", async (_, ifNoneMatch) => {
+      const headers = { "if-none-match": ifNoneMatch(await etagOf()) };
+      expect((await get(path, headers)).status).toBe(200);
+    });
+
+    test.each(["GET", "HEAD"])(
+      "holds a %s that prefers to wait, and lets no cache keep the answer",
+      async (method) => {
+        const headers = { "if-none-match": await etagOf(), prefer: "wait=1" };
+        const response = await get(path, headers, method);
+        expect(response.status).toBe(304);
+        expect(response.headers.get("preference-applied")).toBe("wait=1");
+        expect(response.headers.get("cache-control")).toBe("no-store");
+        expect(response.headers.get("vary")).toBe("Prefer");
+      },
+    );
+
+    test.each<[string, string, Record<string, string>]>([
+      ["has another", "wait=999999999", { "if-none-match": '"0123456789abcdef0123456789abcdef"' }],
+      ["has none", "respond-async, wait = 99999999999999999999; x=y, wait=0", {}],
+    ])(
+      "is sent at once to a client that would wait for ever and %s",
+      async (_, prefer, headers) => {
+        const response = await get(path, { ...headers, prefer });
+        expect(response.status).toBe(200);
+        expect(response.headers.get("preference-applied")).toBe("wait=50");
+        expect(response.headers.get("cache-control")).toBe("no-store");
+      },
+    );
+
+    test.each([
+      "wait=0",
+      "wait=-1",
+      "wait=0.5",
+      "wait=1e9",
+      "wait=0x10",
+      "wait=",
+      "wait",
+      "wait=abc, wait=20",
+      "waits=20",
+      "respond-async",
+      "handling=lenient; wait=20",
+      ",,;=",
+    ])("is sent at once to a client with the preference %s", async (prefer) => {
+      const response = await get(path, { "if-none-match": await etagOf(), prefer });
+      expect(response.status).toBe(304);
+      expect(response.headers.has("preference-applied")).toBe(false);
+      expect(response.headers.get("cache-control")).toMatch(/^public/);
+      expect(response.headers.get("vary")).toBe("Prefer");
+    });
+
+    test.each(["POST", "PUT", "DELETE"])("does not answer %s", async (method) => {
+      expect((await get(path, {}, method)).status).toBeGreaterThanOrEqual(404);
+    });
+  });
+
+  test.each([
+    "/bundle.pem/",
+    "/bundle",
+    "/bundle.der",
+    "/metrics",
+    "/authorities",
+    "/.well-known/x",
+  ])("%s is not found", async (path) => {
+    expect((await get(path)).status).toBe(404);
+  });
+}

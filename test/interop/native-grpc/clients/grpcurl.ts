@@ -1,0 +1,89 @@
+import { join } from "node:path";
+import { type Ended, run } from "../../programs.ts";
+import type { Answer, Call, CertificateClient, Server } from "./client.ts";
+
+const proto = join(import.meta.dirname, "../../../../proto");
+const service = "istio.v1.auth.IstioCertificateService";
+
+/** Uses reflection, unless the options name the proto file. */
+export function grpcurlClient(program: string): CertificateClient {
+  const grpcurl = (
+    server: Server,
+    flags: readonly string[],
+    values: readonly string[],
+    input = "",
+  ) => run(program, [...tlsFlags(server), ...flags, server.address, ...values], { input });
+  return {
+    cannot: [],
+    createCertificate: async (server, call) =>
+      answerOf(
+        await grpcurl(server, callFlags(call), [`${service}/CreateCertificate`], body(call)),
+      ),
+    more: {
+      "lists the services by reflection": async (server) => {
+        const { stdout } = await grpcurl(server, [], ["list"]);
+        return stdout.includes(service) && stdout.includes("grpc.health.v1.Health")
+          ? undefined
+          : stdout;
+      },
+      "describes the request by reflection": async (server) => {
+        const { stdout } = await grpcurl(
+          server,
+          [],
+          ["describe", "istio.v1.auth.IstioCertificateRequest"],
+        );
+        return stdout.includes("int64 validity_duration = 3") ? undefined : stdout;
+      },
+      "calls with the proto file": async (server) => {
+        const flags = ["-import-path", proto, "-proto", "istio/v1/auth/ca.proto", "-d", "{}"];
+        const { code } = answerOf(await grpcurl(server, flags, [`${service}/CreateCertificate`]));
+        return code === "Unauthenticated" ? undefined : code;
+      },
+      "asks for the server's health": async (server) => {
+        const { stdout, stderr } = await grpcurl(server, [], ["grpc.health.v1.Health/Check"]);
+        return stdout.includes('"SERVING"') ? undefined : stdout + stderr;
+      },
+      "asks for the service's health": async (server) => {
+        const flags = ["-d", JSON.stringify({ service })];
+        const { stdout, stderr } = await grpcurl(server, flags, ["grpc.health.v1.Health/Check"]);
+        return stdout.includes('"SERVING"') ? undefined : stdout + stderr;
+      },
+      "does not find the health of another service": async (server) => {
+        const flags = ["-d", '{"service":"x.Y"}'];
+        const { code } = answerOf(await grpcurl(server, flags, ["grpc.health.v1.Health/Check"]));
+        return code === "NotFound" ? undefined : code;
+      },
+    },
+  };
+}
+
+function tlsFlags({ tls }: Server): string[] {
+  return tls ? ["-cacert", tls.rootsFile, "-authority", tls.serverName] : ["-plaintext"];
+}
+
+function callFlags({ token, clusterId, headers = {}, certificate }: Call): string[] {
+  const all = {
+    ...(token !== undefined && { authorization: `Bearer ${token}` }),
+    ...(clusterId !== undefined && { clusterid: clusterId }),
+    ...headers,
+  };
+  return [
+    ...Object.entries(all).flatMap(([name, value]) => ["-H", `${name}: ${value}`]),
+    ...(certificate ? ["-cert", certificate.certificateFile, "-key", certificate.keyFile] : []),
+    "-d",
+    "@",
+  ];
+}
+
+function body({ csr, validitySeconds, metadata }: Call): string {
+  return JSON.stringify({ csr, validityDuration: String(validitySeconds), metadata });
+}
+
+function answerOf({ exitCode, stdout, stderr }: Ended): Answer {
+  if (exitCode === 0) return { code: "OK", certChain: [], ...(JSON.parse(stdout) as object) };
+  const [, code, message = ""] = /Code: (\w+)\n\s*Message: (.*)/.exec(stderr) ?? [];
+  if (code !== undefined) return { code, message };
+  // grpcurl has no code for a failed connection. All other clients call it Unavailable.
+  const isDown = stderr.includes("Failed to dial");
+  return { code: isDown ? "Unavailable" : "none", message: stderr.trim() };
+}

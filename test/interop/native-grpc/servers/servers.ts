@@ -1,0 +1,127 @@
+import { mkdir, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { stringify } from "smol-toml";
+import { runWell } from "../../programs.ts";
+import type { Server } from "../clients/client.ts";
+import type { Mesh } from "../mesh.ts";
+import { commandLine, type RampartProcess, startRampart } from "./rampart-process.ts";
+import { type RunningWorker, randomKek, startWorker } from "./workers.ts";
+
+/** The name of the CA in a mesh. */
+export const servedName = "istiod.istio-system.svc";
+
+/** The three running servers that issue certificates. */
+export interface Servers {
+  readonly serve: Server;
+  readonly gateway: Server;
+  readonly worker: Server;
+  /** `rampart authority rotate` beside the running `rampart serve`. */
+  readonly rotate: () => Promise<void>;
+  /** The output of the processes so far. */
+  readonly lines: () => string[];
+  /** @returns How the processes ended. */
+  readonly end: () => Promise<string[]>;
+}
+
+/** The lifetimes in the configuration. */
+export interface Lifetimes {
+  readonly serve: Readonly<Record<string, string>>;
+  readonly worker: Readonly<Record<string, string>>;
+}
+
+export async function startServers(
+  folder: string,
+  mesh: Mesh,
+  lifetimes: Lifetimes,
+): Promise<Servers> {
+  await mkdir(folder);
+  const shared = {
+    ISSUERS: [mesh.issuerTable(servedName)],
+    INCEPTION_DATE: new Date().toISOString().slice(0, 10),
+    PROPAGATION_INTERVAL: "0s",
+  };
+  const worker = await startWorker({ ...shared, ...lifetimes.worker });
+  const environment = { KEK: randomKek() };
+  const configurationFile = await writeServeConfiguration(folder, {
+    ...shared,
+    ...lifetimes.serve,
+  });
+  const [serve, gateway] = await Promise.all([
+    startRampart("serve", configurationFile, environment),
+    startGateway(folder, mesh, worker),
+  ]);
+  const cron = setInterval(() => void worker.runCron(), 1_000);
+  return {
+    serve: await withTls("rampart serve", serve, serve.monitoringAddress, folder),
+    gateway: await withTls("rampart gateway", gateway, new URL(worker.origin).host, folder),
+    worker: { name: "Worker", tls: undefined, ...publishedAt(new URL(worker.origin).host) },
+    rotate: async () => {
+      const values = [commandLine, "authority", "rotate", "--config", configurationFile];
+      await runWell(process.execPath, values, { environment });
+    },
+    lines: () => [...serve.lines, ...gateway.lines],
+    end: async () => {
+      clearInterval(cron);
+      const ended = await Promise.all([serve.end(), gateway.end()]);
+      await worker.end();
+      return ended;
+    },
+  };
+}
+
+async function writeServeConfiguration(folder: string, shared: object): Promise<string> {
+  const file = join(folder, "rampart.toml");
+  const own = {
+    STORE_DIRECTORY: join(folder, "store"),
+    LISTEN: "127.0.0.1:0",
+    MONITORING_LISTEN: "127.0.0.1:0",
+    DIAGNOSTIC_RPCS: "everywhere",
+  };
+  await writeFile(file, stringify({ ...shared, ...own }));
+  return file;
+}
+
+async function startGateway(
+  folder: string,
+  mesh: Mesh,
+  { origin }: RunningWorker,
+): Promise<RampartProcess> {
+  const file = join(folder, "gateway.toml");
+  const tokenFile = join(folder, "gateway-token");
+  await writeFile(tokenFile, `${await mesh.token({ account: mesh.gatewayAccount })}\n`);
+  const configuration = {
+    UPSTREAM: origin,
+    TOKEN_FILE: tokenFile,
+    LISTEN: "127.0.0.1:0",
+    MONITORING_LISTEN: "127.0.0.1:0",
+    DIAGNOSTIC_RPCS: "everywhere",
+  };
+  await writeFile(file, stringify(configuration));
+  return startRampart("gateway", file);
+}
+
+async function withTls(
+  name: Server["name"],
+  { address }: RampartProcess,
+  authorityHost: string,
+  folder: string,
+): Promise<Server> {
+  const published = publishedAt(authorityHost);
+  const rootsFile = join(folder, `roots-${name.replace(" ", "-")}.pem`);
+  await writeFile(rootsFile, await published.bundle());
+  return { name, ...published, address, tls: { serverName: servedName, rootsFile } };
+}
+
+/** The public answers of a CA. */
+function publishedAt(host: string): Pick<Server, "address" | "bundle" | "signer"> {
+  return {
+    address: host,
+    bundle: async () => (await fetch(`http://${host}/bundle.pem`)).text(),
+    signer: async () => {
+      const readiness = (await (await fetch(`http://${host}/readyz`)).json()) as {
+        authority?: string;
+      };
+      return readiness.authority ?? "none";
+    },
+  };
+}

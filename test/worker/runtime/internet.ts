@@ -1,0 +1,61 @@
+import { createReviewingApi } from "../../contract/reviewing-api.ts";
+
+/** The members of a request that both sides of `outboundService` have. */
+interface AskedFor {
+  readonly url: string;
+  readonly method: string;
+  text(): Promise<string>;
+}
+
+interface Answer {
+  readonly status: number;
+  readonly body: string;
+}
+
+/**
+ * A test publishes the keys of the issuer `https://<host>` by a `PUT` to this URL and the host. A `GET`
+ * there returns how often they were fetched since.
+ */
+export const registry = "https://registry.test/";
+
+/** The issuer of one test file alone. All files share this internet. */
+export const stormIssuer = "https://storm.test";
+
+/** The URL below which the API servers review tokens. A `GET` there returns how often they were asked. */
+export const reviewingApi = "https://api.test";
+
+/** Hosts that never answer. */
+const silent: readonly string[] = ["hanging.test", "stalled.test"];
+
+/**
+ * The internet as the Worker under test sees it: the issuers whose keys a test has published, two that
+ * never answer, one that fails, and nothing else.
+ */
+export function createInternet(): (request: AskedFor) => Promise<Answer> {
+  const api = createReviewingApi();
+  const published = new Map<string, { readonly keys: string; fetches: number }>();
+  return async (request) => {
+    const { host, origin, pathname, href } = new URL(request.url);
+    if (silent.includes(host)) return new Promise(() => {});
+    if (host === "down.test") return { status: 503, body: "" };
+    if (origin === reviewingApi) {
+      if (request.method === "POST") return api.answer(pathname, await request.text());
+      return { status: 200, body: `${api.questions()}` };
+    }
+    const name = href.startsWith(registry) ? pathname.slice(1) : host;
+    if (name !== host && request.method === "PUT") {
+      published.set(name, { keys: await request.text(), fetches: 0 });
+      return { status: 204, body: "" };
+    }
+    const publication = published.get(name);
+    if (!publication) return { status: 599, body: "nothing leaves this machine" };
+    if (name !== host) return { status: 200, body: `${publication.fetches}` };
+    if (pathname !== "/keys") return { status: 200, body: discoveryOf(origin) };
+    publication.fetches++;
+    return { status: 200, body: publication.keys };
+  };
+}
+
+function discoveryOf(origin: string): string {
+  return JSON.stringify({ issuer: origin, jwks_uri: `${origin}/keys` });
+}

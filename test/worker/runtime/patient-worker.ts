@@ -1,0 +1,10 @@
+import { createWorker, type Worker } from "../../../src/worker/worker.ts";
+import { hangMilliseconds } from "../../testkit/time/hang-limit.ts";
+
+/** The Worker as its main module makes it, but for time: on a slow machine an issuer may be slow. */
+const worker: Worker = createWorker({
+  clock: () => new Date(),
+  fetchTimeoutMilliseconds: hangMilliseconds,
+});
+
+export default worker;

@@ -1,0 +1,63 @@
+import { reset } from "cloudflare:test";
+import { env } from "cloudflare:workers";
+import { beforeEach, expect, test } from "vitest";
+import { createKvStore } from "../../../src/worker/kv-store.ts";
+import { describeAuthorityStore } from "../../contract/authority-store.ts";
+
+const namespace = () => env.AUTHORITIES;
+
+describeAuthorityStore(async () => {
+  await reset();
+  return createKvStore(namespace());
+});
+
+beforeEach(() => reset());
+
+test("keeps a record under a key of its own", async () => {
+  await createKvStore(namespace()).put({ kind: "authority", id: "ab", value: "v" });
+  const { keys } = await namespace().list();
+  expect(keys.map(({ name }) => name)).toEqual(["authorities/ab"]);
+});
+
+test("ignores foreign keys in the namespace", async () => {
+  await namespace().put("something", "x");
+  await namespace().put("authorities", "x");
+  await namespace().put("Authorities/ab", "x");
+  await namespace().put("authorities/ab/cd", "x");
+  await namespace().put("authorities/", "x");
+  expect(await createKvStore(namespace()).load()).toEqual([]);
+});
+
+test("refuses a store with more records than any rotation leaves behind", async () => {
+  const store = createKvStore(namespace());
+  for (let i = 0; i < 501; i++) await store.put({ kind: "authority", id: `${i}`, value: "v" });
+  await expect(store.load()).rejects.toThrow();
+});
+
+test("refuses a store whose only value has yet to arrive", async () => {
+  const store = createKvStore({
+    ...namespace(),
+    list: async () => ({
+      keys: [{ name: "authorities/ab" }],
+      list_complete: true,
+      cacheStatus: null,
+    }),
+    // A place of KV that was asked before the key was written answers null from its cache.
+    get: async (keys: string[]) => new Map(keys.map((key) => [key, null])),
+  } as unknown as KVNamespace);
+  await expect(store.load()).rejects.toThrow("no authority has a value yet");
+});
+
+test("refuses a store whose authorities have yet to arrive after its roots", async () => {
+  const store = createKvStore({
+    ...namespace(),
+    list: async () => ({
+      keys: [{ name: "authorities/ab" }, { name: "roots/cd" }],
+      list_complete: true,
+      cacheStatus: null,
+    }),
+    get: async (keys: string[]) =>
+      new Map(keys.map((key) => [key, key === "roots/cd" ? "value" : null])),
+  } as unknown as KVNamespace);
+  await expect(store.load()).rejects.toThrow("no authority has a value yet");
+});
