@@ -10,7 +10,7 @@ import { createSecretDiscovery } from "./sds/secret-discovery.ts";
 import { agentSecrets } from "./secrets/agent-secrets.ts";
 import { CertificateOutput } from "./secrets/certificate-output.ts";
 import { serveOnSocket } from "./socket/rpc-socket.ts";
-import { type AgentStatus, reportAgent } from "./status/agent-status.ts";
+import { type AgentStatus, type ReportedParts, reportAgent } from "./status/agent-status.ts";
 import { serveStatus } from "./status/status-server.ts";
 import { federatedBundleFollowers, ownBundleFollower } from "./trust/bundle-followers.ts";
 import { createWorkloadApi } from "./workload-api/workload-api.ts";
@@ -43,17 +43,15 @@ async function start(
   const parts = await assembleParts(configuration, ports, started);
   const { subject, output, isPkcs8, sdsSocket } = configuration;
   const follower = followBundles(parts, started);
-  if (subject.mode === "node") {
-    const feed = await startNodeMode(subject, parts);
-    started.defer(() => feed.close());
-  }
+  const feed = subject.mode === "node" ? await startNodeMode(subject, parts) : undefined;
+  started.defer(() => feed?.close());
   await openSockets(parts, started);
   const { own } = parts;
   if (own && output) {
     const files = new CertificateOutput({ ...parts, settings: output, identity: own, isPkcs8 });
     started.defer(() => files.close());
   }
-  const { status, statusUrl } = await openStatus(parts, follower, started);
+  const { status, statusUrl } = await openStatus({ ...parts, follower, feed }, started);
   ports.log.operation({ event: "agent-started", level: "info", mode: subject.mode, sdsSocket });
   return { status, statusUrl };
 }
@@ -98,12 +96,11 @@ async function openSockets(parts: AgentParts, started: AsyncDisposableStack): Pr
 }
 
 async function openStatus(
-  parts: AgentParts,
-  follower: BundleFollower | undefined,
+  parts: AgentParts & Pick<ReportedParts, "follower" | "feed">,
   started: AsyncDisposableStack,
 ): Promise<Pick<Agent, "status" | "statusUrl">> {
-  const { configuration, metrics, clock } = parts;
-  const status = (): AgentStatus => reportAgent({ ...parts, follower, now: clock() });
+  const { configuration, metrics, follower, clock } = parts;
+  const status = (): AgentStatus => reportAgent({ ...parts, now: clock() });
   const bundleConfirmedAt = (): Date | undefined => follower?.confirmedAt;
   metrics.observe({ expiries: () => expiries(parts), bundleConfirmedAt }, clock);
   const view = { status, metrics: () => metrics.text() };
