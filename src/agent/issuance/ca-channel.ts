@@ -1,17 +1,13 @@
-import { readFile } from "node:fs/promises";
 import { Agent } from "node:http";
 import { Agent as TlsAgent } from "node:https";
-import { join } from "node:path";
-import type { SecureContextOptions } from "node:tls";
 import type { Transport } from "@connectrpc/connect";
 import {
   createConnectTransport,
   createGrpcTransport,
   createGrpcWebTransport,
 } from "@connectrpc/connect-node";
-import { parseCertificates } from "../../host/files/certificates.ts";
-import { readRootFile } from "../../host/files/root-file.ts";
 import type { CaAddress } from "./ca-address.ts";
+import { type ConnectionTls, clientCertificateIn, readConnectionTls } from "./connection-files.ts";
 
 /** The address of a CA, and the files that authenticate both sides. */
 export interface CaConnection {
@@ -52,40 +48,26 @@ export class CaChannel {
   }
 
   /** Reads the TLS options for the CA from their files. They are empty for plaintext. */
-  async tlsOptions(): Promise<SecureContextOptions & { servername?: string }> {
-    const { address, rootFile } = this.#connection;
+  async tlsOptions(): Promise<ConnectionTls> {
+    const { address, rootFile, clientCertificateFolder: folder } = this.#connection;
     if (address.baseUrl.startsWith("http:")) return {};
-    const ca = await readRootFile(rootFile);
-    const { serverName } = address;
-    return {
-      minVersion: "TLSv1.2",
-      ...(ca !== undefined && { ca }),
-      ...(serverName !== undefined && { servername: serverName }),
-      ...(await this.#clientCertificate()),
+    const files = {
+      rootFile,
+      clientCertificate: folder === undefined ? undefined : clientCertificateIn(folder),
+      serverName: address.serverName,
     };
+    return readConnectionTls(files, this.#clock());
   }
 
   reset(): void {
     this.#current?.close();
     this.#current = undefined;
   }
-
-  async #clientCertificate(): Promise<{ key: string; cert: string } | undefined> {
-    const folder = this.#connection.clientCertificateFolder;
-    if (folder === undefined) return undefined;
-    const [key, cert] = await Promise.all([
-      readFile(join(folder, "key.pem"), "utf8").catch(() => undefined),
-      readFile(join(folder, "cert-chain.pem"), "utf8").catch(() => undefined),
-    ]);
-    const leaf = parseCertificates(cert ?? "")[0];
-    const isCurrent = leaf !== undefined && this.#clock() < leaf.validToDate;
-    return key !== undefined && cert !== undefined && isCurrent ? { key, cert } : undefined;
-  }
 }
 
 function openTransport(
   { protocol, baseUrl }: CaAddress,
-  tls: SecureContextOptions,
+  tls: ConnectionTls,
 ): { transport: Transport; close(): void } {
   const limits = { baseUrl, readMaxBytes: maximumAnswerBytes };
   if (protocol === "grpc") {

@@ -1,10 +1,4 @@
-import { once } from "node:events";
-import {
-  createServer,
-  type Http2ServerRequest,
-  type Http2ServerResponse,
-  type ServerHttp2Session,
-} from "node:http2";
+import type { Http2ServerRequest, Http2ServerResponse } from "node:http2";
 import { Code, ConnectError, type ConnectRouter, createConnectRouter } from "@connectrpc/connect";
 import type { UniversalHandler } from "@connectrpc/connect/protocol";
 import {
@@ -14,14 +8,7 @@ import {
 import { messageOf } from "../../foundation/errors.ts";
 import type { OperationLog } from "../../foundation/event-log.ts";
 import { capTimeouts } from "../../foundation/http/timeout-header.ts";
-import { listenOnSocket } from "./unix-socket.ts";
-
-/** A running gRPC server. */
-export interface RpcSocket {
-  readonly path: string;
-  /** Cuts every stream. Clients reconnect to the next agent. */
-  close(): Promise<void>;
-}
+import { type Http2Socket, serveHttp2 } from "./http2-socket.ts";
 
 /** The path, the permissions and the services of a server. */
 export interface RpcSocketOptions {
@@ -40,33 +27,19 @@ export async function serveOnSocket({
   mode,
   routes,
   log,
-}: RpcSocketOptions): Promise<RpcSocket> {
+}: RpcSocketOptions): Promise<Http2Socket> {
   const protocols = { grpc: true, grpcWeb: false, connect: false };
   const router = createConnectRouter({ ...protocols, readMaxBytes: maximumMessageBytes });
   routes(router);
   const handlers = new Map(router.handlers.map((handler) => [handler.requestPath, handler]));
-  const server = createServer({ settings: { maxConcurrentStreams: maximumStreams } });
-  server.on("request", (request, response) => {
-    const handler = handlers.get(request.url);
-    if (handler) void answer(handler, request, response, log);
-    else response.writeHead(404).end();
+  const settings = { maxConcurrentStreams: maximumStreams };
+  return serveHttp2({ path, mode, server: { settings } }, (server) => {
+    server.on("request", (request, response) => {
+      const handler = handlers.get(request.url);
+      if (handler) void answer(handler, request, response, log);
+      else response.writeHead(404).end();
+    });
   });
-  const sessions = new Set<ServerHttp2Session>();
-  server.on("session", (session) => {
-    sessions.add(session);
-    session.on("close", () => sessions.delete(session));
-    // A protocol error ends the session of that peer alone.
-    session.on("error", () => session.destroy());
-  });
-  await listenOnSocket(server, path, mode);
-  return {
-    path,
-    async close() {
-      server.close();
-      for (const session of sessions) session.destroy();
-      if (server.listening) await once(server, "close");
-    },
-  };
 }
 
 async function answer(
