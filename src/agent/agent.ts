@@ -1,19 +1,23 @@
 import { ConfigurationError } from "../foundation/configuration-error.ts";
 import { messageOf } from "../foundation/errors.ts";
+import { pause } from "../foundation/work/pause.ts";
 import { SecretDiscoveryService } from "../gen/envoy/service/secret/v3/sds_pb.ts";
 import { SpiffeWorkloadAPI } from "../gen/spiffe/workload_pb.ts";
 import type { BundleFollower } from "../host/bundle/bundle-follower.ts";
 import { type AgentParts, type AgentPorts, assembleParts } from "./agent-parts.ts";
 import type { AgentConfiguration } from "./configuration/configuration.ts";
+import type { Identities } from "./identity/identities.ts";
+import type { RefreshingIdentity } from "./identity/refreshing-identity.ts";
 import { startNodeMode } from "./node-mode/node-mode.ts";
 import { createSecretDiscovery } from "./sds/secret-discovery.ts";
 import { agentSecrets } from "./secrets/agent-secrets.ts";
 import { CertificateOutput } from "./secrets/certificate-output.ts";
 import { serveOnSocket } from "./socket/rpc-socket.ts";
-import { type AgentStatus, type ReportedParts, reportAgent } from "./status/agent-status.ts";
+import { type AgentStatus, reportAgent } from "./status/agent-status.ts";
 import { serveStatus } from "./status/status-server.ts";
 import { federatedBundleFollowers, ownBundleFollower } from "./trust/bundle-followers.ts";
 import { createWorkloadApi } from "./workload-api/workload-api.ts";
+import { XdsProxy } from "./xds/xds-proxy.ts";
 
 /** A running agent. */
 export interface Agent {
@@ -43,15 +47,18 @@ async function start(
   const parts = await assembleParts(configuration, ports, started);
   const { subject, output, isPkcs8, sdsSocket } = configuration;
   const follower = followBundles(parts, started);
-  const feed = subject.mode === "node" ? await startNodeMode(subject, parts) : undefined;
-  started.defer(() => feed?.close());
+  if (subject.mode === "node") {
+    const feed = await startNodeMode(subject, parts);
+    started.defer(() => feed.close());
+  }
   await openSockets(parts, started);
+  const xds = await openXdsProxy(parts, started);
   const { own } = parts;
   if (own && output) {
     const files = new CertificateOutput({ ...parts, settings: output, identity: own, isPkcs8 });
     started.defer(() => files.close());
   }
-  const { status, statusUrl } = await openStatus({ ...parts, follower, feed }, started);
+  const { status, statusUrl } = await openStatus(parts, { follower, xds }, started);
   ports.log.operation({ event: "agent-started", level: "info", mode: subject.mode, sdsSocket });
   return { status, statusUrl };
 }
@@ -95,14 +102,31 @@ async function openSockets(parts: AgentParts, started: AsyncDisposableStack): Pr
   started.defer(() => api.close());
 }
 
+async function openXdsProxy(
+  { configuration, metrics: { registry }, clock, log }: AgentParts,
+  started: AsyncDisposableStack,
+): Promise<XdsProxy | undefined> {
+  if (!configuration.xds) return undefined;
+  const proxy = new XdsProxy(configuration.xds, { clock, pause, log, registry });
+  started.defer(() => proxy.close());
+  await proxy.listen();
+  return proxy;
+}
+
+/** The parts that not every agent has. */
+interface OptionalParts {
+  readonly follower: BundleFollower | undefined;
+  readonly xds: XdsProxy | undefined;
+}
+
 async function openStatus(
-  parts: AgentParts & Pick<ReportedParts, "follower" | "feed">,
+  { configuration, identities, own, trust, metrics, clock }: AgentParts,
+  { follower, xds }: OptionalParts,
   started: AsyncDisposableStack,
 ): Promise<Pick<Agent, "status" | "statusUrl">> {
-  const { configuration, metrics, follower, clock } = parts;
-  const status = (): AgentStatus => reportAgent({ ...parts, now: clock() });
+  const status = (): AgentStatus => reportAgent({ identities, trust, follower, xds, now: clock() });
   const bundleConfirmedAt = (): Date | undefined => follower?.confirmedAt;
-  metrics.observe({ expiries: () => expiries(parts), bundleConfirmedAt }, clock);
+  metrics.observe({ expiries: () => expiries(identities, own), bundleConfirmedAt }, clock);
   const view = { status, metrics: () => metrics.text() };
   const server = await serveStatus(configuration.statusAddress, view).catch((error: unknown) => {
     throw new ConfigurationError([`RAMPART_STATUS_ADDR: ${messageOf(error)}`]);
@@ -111,12 +135,12 @@ async function openStatus(
   return { status, statusUrl: server.url };
 }
 
-function* expiries({ identities, own, mounted }: AgentParts): Generator<readonly [string, Date]> {
-  const { leaf } = mounted;
-  if (leaf) yield ["default", leaf.validToDate];
+function* expiries(
+  identities: Identities,
+  own: RefreshingIdentity | undefined,
+): Generator<readonly [string, Date]> {
   for (const identity of identities.all()) {
     const { notAfter, spiffeId } = identity.status;
-    const isServed = identity !== own || !leaf;
-    if (notAfter && isServed) yield [identity === own ? "default" : spiffeId, notAfter];
+    if (notAfter) yield [identity === own ? "default" : spiffeId, notAfter];
   }
 }

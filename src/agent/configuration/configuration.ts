@@ -12,7 +12,14 @@ import type { SubjectKeyKind } from "../identity/subject-key.ts";
 import { type CaAddress, parseCaAddress } from "../issuance/ca-address.ts";
 import type { CaConnection } from "../issuance/ca-channel.ts";
 import type { RequestSettings } from "../issuance/certificate-client.ts";
-import { type Environment, parseVariables, type Variables } from "./environment.ts";
+import type { XdsSettings } from "../xds/xds-proxy.ts";
+import {
+  type Environment,
+  parseVariables,
+  type Variables,
+  variablesWithPrefix,
+} from "./environment.ts";
+import { xdsSettingsOf } from "./xds-settings.ts";
 
 /** The identities of an agent: one of its own, or those of the workloads that a feed lists. */
 export type AgentSubject =
@@ -57,6 +64,8 @@ export interface AgentConfiguration {
   readonly federatedRootFile: string | undefined;
   readonly sdsSocket: string;
   readonly workloadApiSocket: string | undefined;
+  /** The XDS proxy, or `undefined` if no address of istiod is given. */
+  readonly xds: XdsSettings | undefined;
   readonly statusAddress: SocketAddress;
   readonly fileDebounceMilliseconds: number;
   /** Whether every certificate comes from files, and none from the CA. */
@@ -74,6 +83,7 @@ export function parseConfiguration(environment: Environment): AgentConfiguration
   const address = addressOf(variables, faults);
   const federation = federationOf(variables, faults);
   const rootFile = rootFileOf(variables, faults);
+  const xds = xdsSettingsOf(variables, environment, faults);
   if (variables.PROV_CERT && variables.FILE_MOUNTED_CERTS) {
     faults.push("PROV_CERT and FILE_MOUNTED_CERTS exclude each other");
   }
@@ -104,6 +114,7 @@ export function parseConfiguration(environment: Environment): AgentConfiguration
     federatedRootFile: variables.RAMPART_FEDERATED_ROOT_CA,
     sdsSocket: variables.RAMPART_SDS_SOCKET,
     workloadApiSocket: variables.RAMPART_WORKLOAD_API_SOCKET,
+    xds,
     statusAddress: variables.RAMPART_STATUS_ADDR,
     fileDebounceMilliseconds: variables.FILE_DEBOUNCE_DURATION,
     isFileMounted: variables.FILE_MOUNTED_CERTS,
@@ -151,17 +162,13 @@ function requestOf(
   environment: Environment,
   subject: AgentSubject,
 ): RequestSettings {
-  const prefix = "CA_HEADER_";
-  const headers = Object.entries(environment).filter(([name]) => name.startsWith(prefix));
   return {
     key: keyOf(variables),
     lifetimeSeconds: Math.trunc(variables.SECRET_TTL / 1000),
     tokenFile: variables.RAMPART_TOKEN_FILE,
     clusterId: variables.ISTIO_META_CLUSTER_ID,
     certSigner: variables.ISTIO_META_CERT_SIGNER,
-    headers: Object.fromEntries(
-      headers.map(([name, value]) => [name.slice(prefix.length), value ?? ""]),
-    ),
+    headers: variablesWithPrefix(environment, "CA_HEADER_"),
     attemptTimeoutMilliseconds: 10_000,
     impersonates: subject.mode === "node",
   };

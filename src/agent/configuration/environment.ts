@@ -43,6 +43,8 @@ export interface Variables {
   readonly ISTIOD_SAN?: string | undefined;
   readonly PILOT_CERT_PROVIDER: string;
   readonly PROXY_CONFIG: ProxyConfig;
+  readonly DISCOVERY_ADDRESS?: string | undefined;
+  readonly XDS_ROOT_CA?: string | undefined;
   readonly PROV_CERT?: string | undefined;
   readonly FILE_MOUNTED_CERTS: boolean;
   readonly FILE_DEBOUNCE_DURATION: number;
@@ -63,6 +65,9 @@ export interface Variables {
   readonly TERMINATION_DRAIN_DURATION_SECONDS: number;
   readonly ISTIO_META_CLUSTER_ID: string;
   readonly ISTIO_META_CERT_SIGNER: string;
+  readonly ISTIO_META_TLS_CLIENT_ROOT_CERT?: string | undefined;
+  readonly ISTIO_META_TLS_CLIENT_KEY?: string | undefined;
+  readonly ISTIO_META_TLS_CLIENT_CERT_CHAIN?: string | undefined;
   readonly PILOT_ENABLE_CA_CRL: boolean;
   readonly KUBERNETES_SERVICE_HOST?: string | undefined;
   readonly RAMPART_TOKEN_FILE: string;
@@ -71,6 +76,7 @@ export interface Variables {
   readonly RAMPART_FEDERATED_BUNDLES: string;
   readonly RAMPART_FEDERATED_ROOT_CA?: string | undefined;
   readonly RAMPART_SDS_SOCKET: string;
+  readonly RAMPART_XDS_SOCKET?: string | undefined;
   readonly RAMPART_WORKLOAD_API_SOCKET?: string | undefined;
   readonly RAMPART_STATUS_ADDR: SocketAddress;
   readonly RAMPART_WORKLOADS?: string | undefined;
@@ -90,6 +96,8 @@ const form = z.object({
   ISTIOD_SAN: optionalText,
   PILOT_CERT_PROVIDER: text("istiod"),
   PROXY_CONFIG: z.prefault(proxyConfig, ""),
+  DISCOVERY_ADDRESS: optionalText,
+  XDS_ROOT_CA: optionalText,
   PROV_CERT: optionalText,
   FILE_MOUNTED_CERTS: flag(),
   FILE_DEBOUNCE_DURATION: timerDuration("100ms"),
@@ -112,6 +120,9 @@ const form = z.object({
   ),
   ISTIO_META_CLUSTER_ID: text("Kubernetes"),
   ISTIO_META_CERT_SIGNER: text(""),
+  ISTIO_META_TLS_CLIENT_ROOT_CERT: optionalText,
+  ISTIO_META_TLS_CLIENT_KEY: optionalText,
+  ISTIO_META_TLS_CLIENT_CERT_CHAIN: optionalText,
   PILOT_ENABLE_CA_CRL: flag("true"),
   KUBERNETES_SERVICE_HOST: optionalText,
   RAMPART_TOKEN_FILE: text("./var/run/secrets/tokens/istio-token"),
@@ -120,6 +131,7 @@ const form = z.object({
   RAMPART_FEDERATED_BUNDLES: text(""),
   RAMPART_FEDERATED_ROOT_CA: optionalText,
   RAMPART_SDS_SOCKET: text("./var/run/secrets/workload-spiffe-uds/socket"),
+  RAMPART_XDS_SOCKET: optionalText,
   RAMPART_WORKLOAD_API_SOCKET: optionalText,
   RAMPART_STATUS_ADDR: z.prefault(address, "127.0.0.1:15020"),
   RAMPART_WORKLOADS: optionalText,
@@ -150,4 +162,13 @@ export function parseVariables(environment: Environment): Variables {
   throw new ConfigurationError(
     parsed.error.issues.map(({ path, message }) => `${path.join(".")}: ${message}`),
   );
+}
+
+/** The variables whose names begin so, without that beginning. */
+export function variablesWithPrefix(
+  environment: Environment,
+  prefix: string,
+): Readonly<Record<string, string>> {
+  const named = Object.entries(environment).filter(([name]) => name.startsWith(prefix));
+  return Object.fromEntries(named.map(([name, value]) => [name.slice(prefix.length), value ?? ""]));
 }

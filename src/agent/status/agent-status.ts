@@ -2,9 +2,9 @@ import type { BundleFollower } from "../../host/bundle/bundle-follower.ts";
 import type { Identities } from "../identity/identities.ts";
 import type { IdentityStatus } from "../identity/refreshing-identity.ts";
 import { hoursUntil } from "../identity/renewal-plan.ts";
-import type { WorkloadFeed } from "../node-mode/workload.ts";
-import type { MountedFiles } from "../secrets/mounted-files.ts";
 import type { TrustRoots } from "../trust/trust-roots.ts";
+import type { XdsReport } from "../xds/xds-activity.ts";
+import type { XdsProxy } from "../xds/xds-proxy.ts";
 
 /** The state of an identity, as text for JSON. */
 export interface IdentityReport {
@@ -26,7 +26,7 @@ export interface RootReport {
 /** The state of an agent. */
 export interface AgentStatus {
   readonly isReady: boolean;
-  /** Why the agent is not ready: one sentence for each resource that it cannot serve. */
+  /** Why the agent is not ready: one sentence for each identity without a certificate. */
   readonly reasons: readonly string[];
   readonly identities: readonly IdentityReport[];
   readonly roots: readonly RootReport[];
@@ -35,33 +35,28 @@ export interface AgentStatus {
     readonly confirmedAt: string | undefined;
     readonly lastError: string | undefined;
   };
+  /** The XDS proxy, if the agent has one. */
+  readonly xds: XdsReport | undefined;
 }
 
 /** The parts of an agent that a report covers. */
 export interface ReportedParts {
   readonly identities: Identities;
-  readonly mounted: Pick<MountedFiles, "faults">;
-  /** The workloads of a node, in node mode. */
-  readonly feed: Pick<WorkloadFeed, "fault"> | undefined;
   readonly trust: TrustRoots;
   readonly follower: BundleFollower | undefined;
+  readonly xds: XdsProxy | undefined;
   readonly now: Date;
 }
 
-/** Reports the state of an agent. It is ready when nothing that it serves is missing. */
-export function reportAgent(parts: ReportedParts): AgentStatus {
-  const { identities, mounted, feed, trust, follower, now } = parts;
+/** Reports the state of an agent. It is ready when every identity has a certificate. */
+export function reportAgent({ identities, trust, follower, xds, now }: ReportedParts): AgentStatus {
   const all = identities.all();
   const missing = all.filter((identity) => identity.issuance === undefined);
-  const reasons = [
-    ...missing.map(
-      ({ status }) => `${status.spiffeId}: ${status.lastError ?? "no certificate yet"}`,
-    ),
-    ...mounted.faults(now),
-    ...(feed?.fault === undefined ? [] : [feed.fault]),
-  ];
+  const reasons = missing.map(
+    ({ status }) => `${status.spiffeId}: ${status.lastError ?? "no certificate yet"}`,
+  );
   return {
-    isReady: reasons.length === 0,
+    isReady: missing.length === 0,
     reasons,
     identities: all.map(({ status }) => reportIdentity(status, now)),
     roots: trust.current.map((root) => ({
@@ -74,6 +69,7 @@ export function reportAgent(parts: ReportedParts): AgentStatus {
       confirmedAt: follower?.confirmedAt?.toISOString(),
       lastError: follower?.lastError,
     },
+    xds: xds?.report(),
   };
 }
 

@@ -18,7 +18,7 @@ const labels = { request_type: "csr" };
 
 /** The metrics of an agent, under Istio's names where Istio has them. */
 export class AgentMetrics implements IssuanceMetrics {
-  readonly #registry = new Registry();
+  readonly registry: Registry = new Registry();
   readonly #requests = this.#counter("num_outgoing_requests", "calls to the CA");
   readonly #failures = this.#counter("num_failed_outgoing_requests", "calls that failed");
   readonly #retries = this.#counter("num_outgoing_retries", "calls that were repeated");
@@ -75,16 +75,16 @@ export class AgentMetrics implements IssuanceMetrics {
 
   /** The text exposition format of Prometheus. */
   text(): Promise<string> {
-    return this.#registry.metrics();
+    return this.registry.metrics();
   }
 
   #counter(name: string, help: string): Counter {
     const labelNames = Object.keys(labels);
-    return new Counter({ ...named(name, help), labelNames, registers: [this.#registry] });
+    return new Counter({ ...named(name, help), labelNames, registers: [this.registry] });
   }
 
   #plainCounter(name: string, help: string): Counter {
-    return new Counter({ ...named(name, help), registers: [this.#registry] });
+    return new Counter({ ...named(name, help), registers: [this.registry] });
   }
 
   #gauge(
@@ -96,7 +96,7 @@ export class AgentMetrics implements IssuanceMetrics {
     const gauge = new Gauge({
       ...named(name, help),
       labelNames,
-      registers: [this.#registry],
+      registers: [this.registry],
       collect: () => {
         gauge.reset();
         collect((value, of) => gauge.set(of, value));

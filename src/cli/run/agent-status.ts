@@ -1,7 +1,9 @@
 import type { AgentStatus } from "../../agent/status/agent-status.ts";
+import type { XdsReport } from "../../agent/xds/xds-activity.ts";
 import { readJson } from "../../foundation/http/json-fetch.ts";
 import { OperatorError } from "../../foundation/operator-error.ts";
 import { fetchTrusting } from "../../host/http/node-fetch.ts";
+import { printable } from "../terminal/printable.ts";
 
 const ask = fetchTrusting(undefined);
 
@@ -22,7 +24,7 @@ async function fetchStatus(url: string): Promise<unknown> {
   return response.ok ? readJson(response, maximumOctets) : undefined;
 }
 
-function describe({ isReady, identities, roots, bundle }: AgentStatus): readonly string[] {
+function describe({ isReady, identities, roots, bundle, xds }: AgentStatus): readonly string[] {
   return [
     isReady ? "ready" : "not ready",
     ...identities.flatMap((identity) => [
@@ -40,5 +42,27 @@ function describe({ isReady, identities, roots, bundle }: AgentStatus): readonly
       `  root          ${subject.replaceAll("\n", ", ")}, until ${notAfter}`,
       `                SHA-256 ${sha256}`,
     ]),
+    ...(xds ? ["", ...describeXds(xds)] : []),
   ];
 }
+
+function describeXds({ address, protocol, connectedSince, lastEnd, types, lastNack }: XdsReport) {
+  return [
+    `istiod          ${address}, ${connectedSince ? `connected since ${connectedSince} (${protocol})` : "not connected"}`,
+    ...(lastEnd
+      ? [`  last end      ${lastEnd.at} by ${lastEnd.by}: ${printable(lastEnd.detail)}`]
+      : []),
+    ...types.map(({ typeUrl, secondsAgo, pushes, nacks }) => {
+      const age = secondsAgo === undefined ? "none" : `${secondsAgo} s ago`;
+      return `  last push     ${age}, ${pushes} in all, ${nacks} rejected: ${shortType(typeUrl)}`;
+    }),
+    ...(lastNack
+      ? [
+          `  last NACK     ${lastNack.at} ${shortType(lastNack.typeUrl)}: ${printable(lastNack.detail)}`,
+        ]
+      : []),
+  ];
+}
+
+const shortType = (typeUrl: string): string =>
+  printable(typeUrl.replace("type.googleapis.com/", ""));

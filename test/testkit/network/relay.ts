@@ -7,6 +7,8 @@ export interface Relay {
   /** Cuts every connection and refuses new ones. */
   readonly cut: () => void;
   readonly mend: () => void;
+  /** Forwards nothing more, and leaves the connections as they are: half open. */
+  readonly freeze: () => void;
   readonly close: () => void;
 }
 
@@ -37,6 +39,9 @@ export async function startRelay(target: number): Promise<Relay> {
     cut,
     mend: () => {
       isCut = false;
+    },
+    freeze: () => {
+      for (const socket of sockets) socket.unpipe().pause();
     },
     close: () => {
       cut();

@@ -1,0 +1,89 @@
+import { join } from "node:path";
+import { parseSocketAddress } from "../../foundation/text/socket-address.ts";
+import { clientCertificateIn } from "../issuance/connection-files.ts";
+import type { IstiodSettings } from "../xds/istiod-connection.ts";
+import type { XdsSettings } from "../xds/xds-proxy.ts";
+import { type Environment, type Variables, variablesWithPrefix } from "./environment.ts";
+
+const plaintextPort = 15010;
+
+/** The settings of the XDS proxy, or `undefined` if no address of istiod is given. */
+export function xdsSettingsOf(
+  variables: Variables,
+  environment: Environment,
+  faults: string[],
+): XdsSettings | undefined {
+  const { PROXY_CONFIG, DISCOVERY_ADDRESS } = variables;
+  const address = DISCOVERY_ADDRESS ?? PROXY_CONFIG.discoveryAddress;
+  if (address === undefined) return undefined;
+  const variable = DISCOVERY_ADDRESS ? "DISCOVERY_ADDRESS" : "PROXY_CONFIG.discoveryAddress";
+  const parsed = parseSocketAddress(address);
+  if (parsed === undefined) {
+    faults.push(`${variable}: must be host:port`);
+    return undefined;
+  }
+  if (variables.RAMPART_WORKLOADS !== undefined) {
+    faults.push(`${variable}: a node's agent has no XDS proxy, because it has no Envoy of its own`);
+  }
+  const { host, port } = parsed;
+  if (port === plaintextPort && !PROXY_CONFIG.isPlaintext) {
+    faults.push(`${variable}: port ${plaintextPort} takes controlPlaneAuthPolicy: NONE`);
+  }
+  const istiod: IstiodSettings = {
+    address,
+    isPlaintext: PROXY_CONFIG.isPlaintext,
+    files: {
+      rootFile: rootFileOf(variables, faults),
+      clientCertificate: clientCertificateOf(variables),
+      serverName: variables.ISTIOD_SAN ?? serverNameOf(host),
+    },
+    preferredRootFile:
+      variables.XDS_ROOT_CA === undefined ? "./etc/certs/root-cert.pem" : undefined,
+    tokenFile: variables.RAMPART_TOKEN_FILE,
+    headers: {
+      clusterid: variables.ISTIO_META_CLUSTER_ID,
+      ...lowerCased(variablesWithPrefix(environment, "XDS_HEADER_")),
+    },
+  };
+  return { socket: xdsSocketOf(variables), istiod };
+}
+
+/** The path of Envoy's socket for discovery. */
+export function xdsSocketOf({ RAMPART_XDS_SOCKET, PROXY_CONFIG }: Variables): string {
+  return RAMPART_XDS_SOCKET ?? join(PROXY_CONFIG.configPath, "XDS");
+}
+
+/** The order of pilot-agent. */
+function rootFileOf(variables: Variables, faults: string[]): string | undefined {
+  const { XDS_ROOT_CA, PROV_CERT, FILE_MOUNTED_CERTS, PILOT_CERT_PROVIDER } = variables;
+  if (XDS_ROOT_CA !== undefined) return XDS_ROOT_CA === "SYSTEM" ? undefined : XDS_ROOT_CA;
+  if (PROV_CERT !== undefined) return join(PROV_CERT, "root-cert.pem");
+  const mounted = variables.ISTIO_META_TLS_CLIENT_ROOT_CERT;
+  if (FILE_MOUNTED_CERTS && mounted !== undefined) return mounted;
+  if (PILOT_CERT_PROVIDER === "none" && !variables.PROXY_CONFIG.isPlaintext) {
+    faults.push("XDS_ROOT_CA: is required with PILOT_CERT_PROVIDER=none");
+  }
+  return "./var/run/secrets/istio/root-cert.pem";
+}
+
+function clientCertificateOf(
+  variables: Variables,
+): { readonly key: string; readonly chain: string } | undefined {
+  const { PROV_CERT, FILE_MOUNTED_CERTS } = variables;
+  if (PROV_CERT !== undefined) return clientCertificateIn(PROV_CERT);
+  const { ISTIO_META_TLS_CLIENT_KEY: key, ISTIO_META_TLS_CLIENT_CERT_CHAIN: chain } = variables;
+  if (!FILE_MOUNTED_CERTS || key === undefined || chain === undefined) return undefined;
+  return { key, chain };
+}
+
+/** Through a forwarded port, istiod's certificate still names its Service. */
+function serverNameOf(host: string): string | undefined {
+  return host.includes("localhost") ? "istiod.istio-system.svc" : undefined;
+}
+
+/** HTTP/2 has no upper-case names. */
+function lowerCased(headers: Readonly<Record<string, string>>): Record<string, string> {
+  return Object.fromEntries(
+    Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]),
+  );
+}

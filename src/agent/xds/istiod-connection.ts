@@ -1,0 +1,134 @@
+import { existsSync } from "node:fs";
+import { type ClientHttp2Session, type ClientHttp2Stream, connect } from "node:http2";
+import { OperatorError } from "../../foundation/operator-error.ts";
+import type { Pause } from "../../foundation/work/pause.ts";
+import { systemCode } from "../../host/files/system-code.ts";
+import { readTokenFileIfAny } from "../../host/files/token-file.ts";
+import { type ConnectionFiles, readConnectionTls } from "../issuance/connection-files.ts";
+import { keepAlive } from "./keepalive.ts";
+
+/** The address of istiod, and what authenticates both sides. */
+export interface IstiodSettings {
+  /** `host:port` */
+  readonly address: string;
+  /** Without TLS there is no token either: anybody on the way could take it. */
+  readonly isPlaintext: boolean;
+  readonly files: ConnectionFiles;
+  /** A file of roots that takes the place of the usual one if it exists. */
+  readonly preferredRootFile: string | undefined;
+  readonly tokenFile: string;
+  readonly headers: Readonly<Record<string, string>>;
+}
+
+/** How the connection measures time. */
+export interface ConnectionTime {
+  readonly clock: () => Date;
+  readonly pause: Pause;
+}
+
+/** A connection with one stream. */
+export interface IstiodConnection {
+  readonly stream: ClientHttp2Stream;
+  /** Whether the connection has ended, and not only its stream. */
+  readonly isDown: () => boolean;
+  /** The fault that ended the connection, if one did. */
+  readonly fault: () => string | undefined;
+  readonly close: () => void;
+}
+
+const connectMilliseconds = 5_000;
+const windowOctets = 1 << 20;
+
+/** In MiB. The queue of requests has a bound of its own, and this must not come first. */
+const sessionMemory = 256;
+
+/**
+ * Opens a stream to istiod, on a connection of its own. It reads the token, the roots and the client
+ * certificate anew.
+ *
+ * @throws Error with a sentence for the operator. It names the code of a fault, and quotes nothing of the peer.
+ */
+export async function connectToIstiod(
+  settings: IstiodSettings,
+  path: string,
+  { clock, pause }: ConnectionTime,
+  signal: AbortSignal,
+): Promise<IstiodConnection> {
+  const { address, isPlaintext, headers, tokenFile } = settings;
+  const tls = isPlaintext ? {} : await readConnectionTls(filesOf(settings), clock());
+  const token = isPlaintext ? undefined : await readTokenFileIfAny(tokenFile);
+  const session = connect(`${isPlaintext ? "http" : "https"}://${address}`, {
+    ...tls,
+    settings: { enablePush: false, initialWindowSize: windowOctets },
+    maxSessionMemory: sessionMemory,
+  });
+  const ended = new AbortController();
+  const state = watch(session, ended);
+  try {
+    await connected(session, pause, AbortSignal.any([signal, ended.signal]));
+  } catch (cause) {
+    session.destroy();
+    throw new OperatorError(`istiod at ${address} cannot be reached: ${whyOf(state.error)}`, {
+      cause,
+    });
+  }
+  session.setLocalWindowSize(windowOctets);
+  void keepAlive(session, pause, ended.signal).then((outcome) => {
+    if (outcome === "over") return;
+    state.error ??= new Error("istiod answered no ping within 10 s");
+    session.destroy();
+  });
+  const stream = session.request({
+    ":method": "POST",
+    ":path": path,
+    "content-type": "application/grpc",
+    te: "trailers",
+    "user-agent": "rampart-agent",
+    ...headers,
+    ...(token !== undefined && { authorization: `Bearer ${token}` }),
+  });
+  stream.on("error", (error) => {
+    state.error ??= error;
+  });
+  return {
+    stream,
+    isDown: () => session.destroyed,
+    fault: () => state.error && whyOf(state.error),
+    close: () => session.destroy(),
+  };
+}
+
+function filesOf({ files, preferredRootFile }: IstiodSettings): ConnectionFiles {
+  const isPreferred = preferredRootFile !== undefined && existsSync(preferredRootFile);
+  return isPreferred ? { ...files, rootFile: preferredRootFile } : files;
+}
+
+function watch(session: ClientHttp2Session, ended: AbortController): { error?: Error } {
+  const state: { error?: Error } = {};
+  session.on("error", (error) => {
+    state.error ??= error;
+  });
+  session.on("close", () => ended.abort());
+  return state;
+}
+
+/** Rejects when the connection fails, takes too long or is no longer wanted. */
+async function connected(
+  session: ClientHttp2Session,
+  pause: Pause,
+  signal: AbortSignal,
+): Promise<void> {
+  const settled = new AbortController();
+  const opened = new Promise<boolean>((resolve) => session.once("connect", () => resolve(true)));
+  const late = pause(connectMilliseconds, AbortSignal.any([signal, settled.signal])).then(
+    () => false,
+  );
+  const isOpen = await Promise.race([opened, late]);
+  settled.abort();
+  if (!isOpen) throw new Error("no connection");
+}
+
+function whyOf(error: Error | undefined): string {
+  if (!error) return "no answer in time";
+  return systemCode(error) ?? error.message;
+}

@@ -1,0 +1,159 @@
+import type { Http2Server, IncomingHttpHeaders, ServerHttp2Stream } from "node:http2";
+import type { Registry } from "prom-client";
+import type { OperationLog } from "../../foundation/event-log.ts";
+import { type Http2Socket, serveHttp2 } from "../socket/http2-socket.ts";
+import { type DiscoveryProtocol, discoveryProtocols } from "./discovery-protocol.ts";
+import { type GrpcStatus, grpcCode, isExpected, toTrailers } from "./grpc-status.ts";
+import { type ConnectionTime, connectToIstiod, type IstiodSettings } from "./istiod-connection.ts";
+import { XdsActivity, type XdsReport } from "./xds-activity.ts";
+import { XdsMetrics } from "./xds-metrics.ts";
+import { type Health, type StreamEnd, XdsStream } from "./xds-stream.ts";
+
+/** The settings of the proxy. */
+export interface XdsSettings {
+  /** The path of Envoy's socket. */
+  readonly socket: string;
+  readonly istiod: IstiodSettings;
+}
+
+/** The dependencies of the proxy on its agent. */
+export interface XdsPorts extends ConnectionTime {
+  readonly log: OperationLog;
+  readonly registry: Registry;
+}
+
+const windowOctets = 1 << 20;
+const maximumStreams = 100;
+
+/**
+ * Passes Envoy's discovery requests on to istiod, and istiod's responses to Envoy. The agent alone has the
+ * credentials for istiod.
+ */
+export class XdsProxy {
+  readonly #settings: XdsSettings;
+  readonly #ports: XdsPorts;
+  readonly #activity: XdsActivity;
+  readonly #metrics: XdsMetrics;
+  #socket: Http2Socket | undefined;
+  #current: XdsStream | undefined;
+  #health: Health | undefined;
+  #streams = 0;
+
+  constructor(settings: XdsSettings, ports: XdsPorts) {
+    this.#settings = settings;
+    this.#ports = ports;
+    this.#activity = new XdsActivity(settings.istiod.address, ports.clock);
+    this.#metrics = new XdsMetrics(ports.registry, () => this.report());
+  }
+
+  /** Opens the socket. @throws ConfigurationError when another process serves on it. */
+  async listen(): Promise<void> {
+    const settings = { maxConcurrentStreams: maximumStreams, initialWindowSize: windowOctets };
+    this.#socket = await serveHttp2(
+      { path: this.#settings.socket, mode: 0o666, server: { settings } },
+      (server) => this.#attach(server),
+    );
+  }
+
+  report(): XdsReport {
+    return this.#activity.report();
+  }
+
+  /** Tells istiod how the workload is, now if there is a stream, and at the start of each stream. */
+  reportHealth(health: Health): void {
+    this.#health = health;
+    this.#current?.sendHealth(health);
+  }
+
+  async close(): Promise<void> {
+    this.#current?.close({ code: grpcCode.unavailable, message: "the agent is closing" });
+    await this.#socket?.close();
+  }
+
+  #attach(server: Http2Server): void {
+    server.on("session", (session) => session.setLocalWindowSize(windowOctets));
+    server.on("stream", (stream, headers) => {
+      // A stream that breaks concerns its peer alone.
+      stream.on("error", () => undefined);
+      const protocol = discoveryProtocols.get(String(headers[":path"]));
+      if (!isGrpc(headers)) stream.respond({ ":status": 415 }, { endStream: true });
+      else if (protocol) void this.#serve(stream, protocol);
+      else refuse(stream, { code: grpcCode.unimplemented, message: "unknown service or method" });
+    });
+  }
+
+  /** A newer stream displaces the older one: Envoy may reconnect before the end of the old one is noticed. */
+  async #serve(downstream: ServerHttp2Stream, protocol: DiscoveryProtocol): Promise<void> {
+    const number = ++this.#streams;
+    const counts = { requests: 0, responses: 0 };
+    const stream = new XdsStream({
+      downstream,
+      protocol,
+      connect: (path, signal) => connectToIstiod(this.#settings.istiod, path, this.#ports, signal),
+      health: () => this.#health,
+      observer: {
+        connected: () => this.#connected(number, protocol),
+        request: (request) => {
+          counts.requests++;
+          this.#metrics.request();
+          this.#activity.request(request);
+        },
+        response: (response) => {
+          counts.responses++;
+          this.#metrics.response();
+          this.#activity.response(response);
+          if (!response.isForwarded) this.#withheld(response.typeUrl);
+        },
+      },
+    });
+    this.#current?.close({ code: grpcCode.ok, message: "" });
+    this.#current = stream;
+    const begin = this.#ports.clock();
+    const end = await stream.run();
+    const isCurrent = this.#current === stream;
+    if (isCurrent) this.#current = undefined;
+    this.#activity.ended(end, isCurrent);
+    this.#metrics.ended(end);
+    const seconds = (this.#ports.clock().getTime() - begin.getTime()) / 1000;
+    this.#logEnd(number, end, { seconds, ...counts });
+  }
+
+  #connected(connection: number, { name: protocol }: DiscoveryProtocol): void {
+    this.#activity.connected(protocol);
+    const { address } = this.#settings.istiod;
+    this.#ports.log.operation({
+      event: "xds-connected",
+      level: "info",
+      address,
+      connection,
+      protocol,
+    });
+  }
+
+  #logEnd(connection: number, end: StreamEnd, counts: Readonly<Record<string, number>>): void {
+    const { by, status, wasConnected } = end;
+    this.#ports.log.operation({
+      event: wasConnected || by !== "istiod" ? "xds-ended" : "xds-not-connected",
+      level: isExpected(status) ? "info" : "warning",
+      connection,
+      by,
+      code: status.code,
+      ...(status.message !== "" && { detail: status.message.slice(0, 500) }),
+      ...counts,
+    });
+  }
+
+  #withheld(typeUrl: string): void {
+    const type = typeUrl.slice(0, 200);
+    this.#ports.log.operation({ event: "xds-withheld", level: "warning", type });
+  }
+}
+
+function isGrpc(headers: IncomingHttpHeaders): boolean {
+  return /^application\/grpc(?:\+proto)?$/.test(headers["content-type"] ?? "");
+}
+
+function refuse(stream: ServerHttp2Stream, status: GrpcStatus): void {
+  const head = { ":status": 200, "content-type": "application/grpc", ...toTrailers(status) };
+  stream.respond(head, { endStream: true });
+}

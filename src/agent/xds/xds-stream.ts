@@ -1,0 +1,193 @@
+import type { ServerHttp2Stream } from "node:http2";
+import { messageOf } from "../../foundation/errors.ts";
+import type { DiscoveryProtocol, ErrorDetail, RequestPeek } from "./discovery-protocol.ts";
+import { FrameError, frameHeadOctets, toFrame } from "./grpc-frame.ts";
+import {
+  type GrpcStatus,
+  grpcCode,
+  parseStatus,
+  statusOfHttp,
+  statusOfReset,
+  toTrailers,
+} from "./grpc-status.ts";
+import type { IstiodConnection } from "./istiod-connection.ts";
+import { RequestFrames } from "./request-frames.ts";
+import { ResponseScanner, type SeenResponse } from "./response-scanner.ts";
+
+/** How a stream ended, and whose doing it was. */
+export interface StreamEnd {
+  readonly by: "istiod" | "envoy" | "agent";
+  readonly status: GrpcStatus;
+  /** Whether there was a connection to istiod. */
+  readonly wasConnected: boolean;
+}
+
+/** What the rest of the agent learns of a stream. */
+export interface StreamObserver {
+  connected(): void;
+  request(request: RequestPeek): void;
+  response(response: SeenResponse): void;
+}
+
+/** The health of the workload: `undefined` for a healthy one. */
+export type Health = { readonly fault: ErrorDetail | undefined };
+
+/** The parts of a stream. */
+export interface StreamParts {
+  /** Envoy's side. */
+  readonly downstream: ServerHttp2Stream;
+  readonly protocol: DiscoveryProtocol;
+  readonly connect: (path: string, signal: AbortSignal) => Promise<IstiodConnection>;
+  readonly observer: StreamObserver;
+  /** The last known health, or `undefined` before the first probe. */
+  readonly health: () => Health | undefined;
+}
+
+const listenerType = "type.googleapis.com/envoy.config.listener.v3.Listener";
+const healthType = "type.googleapis.com/istio.v1.HealthInformation";
+
+const noStatus: GrpcStatus = {
+  code: grpcCode.internal,
+  message: "istiod ended the stream without a status",
+};
+
+/** A peer that leaves more unread is broken, and the stream costs less than the memory. */
+const maximumQueuedOctets = 64 * 1024 * 1024;
+
+/**
+ * One stream of Envoy and one to istiod, for as long as both live.
+ *
+ * Requests are written without a look at whether istiod reads, and responses only as fast as Envoy reads.
+ * Both ends write before they read, so a bound on both directions could leave both waiting for ever.
+ */
+export class XdsStream {
+  readonly #parts: StreamParts;
+  readonly #ending = new AbortController();
+  readonly #ended = Promise.withResolvers<StreamEnd>();
+  #istiod: IstiodConnection | undefined;
+  /** Whether istiod has seen a request for listeners. Before that it drops what the agent says. */
+  #mayReportHealth = false;
+
+  constructor(parts: StreamParts) {
+    this.#parts = parts;
+  }
+
+  /** Runs the stream to its end. */
+  async run(): Promise<StreamEnd> {
+    const { downstream, protocol, connect, observer } = this.#parts;
+    downstream.once("close", () => this.#end("envoy", statusOfReset(downstream.rstCode)));
+    const head = { ":status": 200, "content-type": "application/grpc" };
+    downstream.respond(head, { waitForTrailers: true });
+    try {
+      this.#istiod = await connect(protocol.path, this.#ending.signal);
+    } catch (error) {
+      this.#end("istiod", { code: grpcCode.unavailable, message: messageOf(error) });
+    }
+    const istiod = this.#istiod;
+    if (this.#ending.signal.aborted) istiod?.close();
+    else if (istiod) {
+      observer.connected();
+      this.#passResponses(istiod);
+      this.#passRequests(istiod);
+    }
+    const end = await this.#ended.promise;
+    istiod?.close();
+    return end;
+  }
+
+  /** Ends both sides. */
+  close(status: GrpcStatus): void {
+    this.#end("agent", status);
+  }
+
+  /** Tells istiod how the workload is, if it is time. */
+  sendHealth({ fault }: Health): void {
+    if (!this.#mayReportHealth || this.#ending.signal.aborted) return;
+    const { protocol, observer } = this.#parts;
+    this.#istiod?.stream.write(toFrame(protocol.bareRequest(healthType, fault)));
+    observer.request({ typeUrl: healthType, error: undefined });
+  }
+
+  #passRequests({ stream }: IstiodConnection): void {
+    const { downstream } = this.#parts;
+    const frames = new RequestFrames();
+    downstream.on("data", (chunk: Buffer) =>
+      this.#endAtFault(() => {
+        // One write for all requests of a chunk.
+        stream.cork();
+        for (const frame of frames.take(chunk)) this.#passRequest(stream, frame);
+        stream.uncork();
+        if (stream.writableLength > maximumQueuedOctets) {
+          const message = "istiod leaves too many requests unread";
+          this.#end("agent", { code: grpcCode.resourceExhausted, message });
+        }
+      }),
+    );
+    downstream.once("end", () => stream.end());
+  }
+
+  #passRequest(stream: IstiodConnection["stream"], frame: Buffer): void {
+    const { protocol, observer, health } = this.#parts;
+    const request = protocol.peek(frame.subarray(frameHeadOctets));
+    stream.write(frame);
+    observer.request(request);
+    if (this.#mayReportHealth || request.typeUrl !== listenerType) return;
+    this.#mayReportHealth = true;
+    const known = health();
+    if (known) this.sendHealth(known);
+  }
+
+  #passResponses(istiod: IstiodConnection): void {
+    const { downstream, protocol, observer } = this.#parts;
+    const { stream } = istiod;
+    const scanner = new ResponseScanner(protocol, (response) => observer.response(response));
+    let status: GrpcStatus | undefined;
+    stream.once("response", (headers) => {
+      const http = headers[":status"] ?? 0;
+      status = parseStatus(headers) ?? (http === 200 ? undefined : statusOfHttp(http));
+    });
+    stream.once("trailers", (headers) => {
+      status ??= parseStatus(headers);
+    });
+    stream.on("data", (chunk: Buffer) =>
+      this.#endAtFault(() => {
+        for (const part of scanner.take(chunk)) downstream.write(part);
+        if (downstream.writableNeedDrain) stream.pause();
+      }),
+    );
+    downstream.on("drain", () => stream.resume());
+    stream.once("end", () => {
+      // A cut stream ends too. Its status is known when it closes.
+      if (!stream.aborted) this.#end("istiod", status ?? noStatus);
+    });
+    stream.once("close", () => this.#end("istiod", status ?? statusOfEnd(istiod)));
+  }
+
+  #endAtFault(act: () => void): void {
+    if (this.#ending.signal.aborted) return;
+    try {
+      act();
+    } catch (error) {
+      if (!(error instanceof FrameError)) throw error;
+      this.#end("agent", error.status);
+    }
+  }
+
+  /** The first end counts. Envoy learns its status in any case. */
+  #end(by: StreamEnd["by"], status: GrpcStatus): void {
+    if (this.#ending.signal.aborted) return;
+    this.#ending.abort();
+    this.#ended.resolve({ by, status, wasConnected: this.#istiod !== undefined });
+    const { downstream } = this.#parts;
+    if (downstream.destroyed) return;
+    downstream.once("wantTrailers", () => downstream.sendTrailers(toTrailers(status)));
+    downstream.end();
+    // Requests of an Envoy that has not noticed yet.
+    downstream.resume();
+  }
+}
+
+function statusOfEnd({ stream, isDown, fault }: IstiodConnection): GrpcStatus {
+  if (!isDown()) return statusOfReset(stream.rstCode);
+  return { code: grpcCode.unavailable, message: fault() ?? "transport is closing" };
+}

@@ -1,0 +1,230 @@
+import { once } from "node:events";
+import { connect } from "node:http2";
+import { type AddressInfo, createServer } from "node:net";
+import { expect, onTestFinished, test } from "vitest";
+import { toFrame } from "../../../src/agent/xds/grpc-frame.ts";
+import { encode, request, response, types } from "../../testkit/agent/discovery-messages.ts";
+import { openEnvoyStream, paths, startFakeIstiod } from "../../testkit/agent/discovery-peers.ts";
+import { type RunningXdsProxy, runXdsProxy } from "../../testkit/agent/running-xds-proxy.ts";
+import { startRelay } from "../../testkit/network/relay.ts";
+import { eventually } from "../../testkit/time/eventually.ts";
+
+/** Passes this much time, once something waits for exactly that long. */
+async function passPause({ time }: RunningXdsProxy, seconds: number): Promise<void> {
+  await eventually(() => expect(time.pauses()).toContain(1000 * seconds));
+  time.pass(seconds);
+}
+
+test("a push of 20 MiB and 10 MiB of requests pass, though neither side reads at first", async () => {
+  const istiod = await startFakeIstiod();
+  const { socket, proxy } = await runXdsProxy(istiod);
+  const envoy = openEnvoyStream(socket, "incremental");
+  envoy.call.pause();
+  envoy.send(request(types.cluster));
+  const stream = await istiod.streams.nth(1);
+  await stream.requests.nth(1);
+  stream.call.pause();
+  const push = response(types.cluster, 1 << 20);
+  for (let n = 0; n < 20; n++) stream.send(push);
+  const long = encode.incrementalRequest({
+    typeUrl: types.cluster,
+    resourceNamesSubscribe: ["r".repeat(1 << 20)],
+  });
+  for (let n = 0; n < 10; n++) envoy.send(long);
+  stream.call.resume();
+  await stream.requests.nth(11);
+  // Envoy has read nothing, and the proxy has not taken from istiod what Envoy does not read.
+  expect(envoy.responses.all).toHaveLength(0);
+  expect(proxy.report().types[0]?.pushes).toBeLessThan(10);
+  envoy.call.resume();
+  await envoy.responses.nth(20);
+  expect(envoy.responses.all.every((each) => each.equals(push))).toBe(true);
+});
+
+test("passes 100,000 requests on in their order, which waited while istiod did not read", async () => {
+  const istiod = await startFakeIstiod();
+  const running = await runXdsProxy(istiod);
+  const session = connect("http://agent", { path: running.socket } as object);
+  onTestFinished(() => session.destroy());
+  const envoy = session.request({
+    ":method": "POST",
+    ":path": paths.incremental,
+    "content-type": "application/grpc",
+    te: "trailers",
+  });
+  const acknowledgement = Buffer.from(
+    encode.incrementalRequest({ typeUrl: types.cluster, responseNonce: "000000" }),
+  );
+  const requests = Array.from({ length: 100_000 }, (_, n) => {
+    const octets = Buffer.from(acknowledgement);
+    octets.write(String(n).padStart(6, "0"), octets.length - 6);
+    return octets;
+  });
+  envoy.write(toFrame(request(types.cluster)));
+  const stream = await istiod.streams.nth(1);
+  await stream.requests.nth(1);
+  stream.call.pause();
+  envoy.write(Buffer.concat(requests.map(toFrame)));
+  // The proxy takes all of them from Envoy, and responses flow meanwhile.
+  const taken = async () => (await running.metrics()).includes("xds_proxy_requests 100001");
+  await eventually(async () => expect(await taken()).toBe(true));
+  stream.send(response(types.cluster));
+  await once(envoy, "data");
+  stream.call.resume();
+  await stream.requests.nth(100_001);
+  const got = Buffer.concat(stream.requests.all.slice(1));
+  expect(got.equals(Buffer.concat(requests))).toBe(true);
+});
+
+test("ends a stream whose requests istiod leaves unread without end", async () => {
+  const istiod = await startFakeIstiod();
+  const { socket } = await runXdsProxy(istiod);
+  const envoy = openEnvoyStream(socket, "incremental");
+  envoy.send(request(types.cluster));
+  const stream = await istiod.streams.nth(1);
+  await stream.requests.nth(1);
+  stream.call.pause();
+  const huge = encode.incrementalRequest({
+    typeUrl: types.cluster,
+    resourceNamesSubscribe: ["r".repeat(30 << 20)],
+  });
+  for (let n = 0; n < 3; n++) envoy.send(huge);
+  expect(await envoy.status).toMatchObject({
+    code: 8,
+    details: "istiod leaves too many requests unread",
+  });
+});
+
+test("ends a half-open connection to istiod after 40 seconds", async () => {
+  const istiod = await startFakeIstiod();
+  const relay = await startRelay(istiod.port);
+  onTestFinished(relay.close);
+  const running = await runXdsProxy({ ...istiod, address: `127.0.0.1:${relay.port}` });
+  const envoy = openEnvoyStream(running.socket, "incremental");
+  envoy.send(request(types.cluster));
+  await (await istiod.streams.nth(1)).requests.nth(1);
+  // An istiod that is there answers, and the stream goes on.
+  await passPause(running, 30);
+  await eventually(() => expect(running.time.pauses()).toEqual([30_000]));
+  relay.freeze();
+  const begin = running.time.clock();
+  await passPause(running, 30);
+  await passPause(running, 10);
+  expect(await envoy.status).toMatchObject({
+    code: 14,
+    details: "istiod answered no ping within 10 s",
+  });
+  expect(running.time.clock().getTime() - begin.getTime()).toBe(40_000);
+  expect(await running.metrics()).toContain('istiod_connection_terminations{type="error"} 1');
+});
+
+test("gives up a connection that does not open within five seconds", async () => {
+  const silent = createServer(() => undefined).listen(0, "127.0.0.1");
+  await once(silent, "listening");
+  onTestFinished(() => void silent.close());
+  const { root } = await startFakeIstiod();
+  const { port } = silent.address() as AddressInfo;
+  const running = await runXdsProxy({ address: `127.0.0.1:${port}`, root });
+  const envoy = openEnvoyStream(running.socket, "incremental");
+  envoy.send(request(types.cluster));
+  await passPause(running, 5);
+  expect(await envoy.status).toMatchObject({
+    code: 14,
+    details: `istiod at 127.0.0.1:${port} cannot be reached: no answer in time`,
+  });
+});
+
+test("leaves no connection behind when Envoy goes while it opens", async () => {
+  const connections: object[] = [];
+  const silent = createServer((socket) => {
+    connections.push(socket);
+    socket.on("close", () => connections.pop());
+    socket.on("error", () => undefined).resume();
+  }).listen(0, "127.0.0.1");
+  await once(silent, "listening");
+  onTestFinished(() => void silent.close());
+  const { root } = await startFakeIstiod();
+  const { port } = silent.address() as AddressInfo;
+  const running = await runXdsProxy({ address: `127.0.0.1:${port}`, root });
+  const envoy = openEnvoyStream(running.socket, "incremental");
+  envoy.send(request(types.cluster));
+  await eventually(() => expect(connections).toHaveLength(1));
+  envoy.call.cancel();
+  await eventually(() => expect(connections).toHaveLength(0));
+  expect(await running.log.until("xds-ended")).toMatchObject({ by: "envoy" });
+});
+
+test("passes unknown types and fields on octet for octet", async () => {
+  const istiod = await startFakeIstiod();
+  const { socket } = await runXdsProxy(istiod);
+  const envoy = openEnvoyStream(socket, "incremental");
+  // Field 1000, of each wire type, before and behind the known fields.
+  const unknown = Buffer.from("c03e01c13e0102030405060708c23e03616263c53e01020304", "hex");
+  const asked = Buffer.concat([
+    unknown,
+    request("type.googleapis.com/envoy.new.v9.Thing"),
+    unknown,
+  ]);
+  envoy.send(asked);
+  const stream = await istiod.streams.nth(1);
+  expect((await stream.requests.nth(1)).equals(asked)).toBe(true);
+  const known = response("type.googleapis.com/envoy.new.v9.Thing");
+  const answer = Buffer.concat([unknown, known, unknown]);
+  stream.send(answer);
+  expect((await envoy.responses.nth(1)).equals(answer)).toBe(true);
+});
+
+test("keeps back a type that is not for Envoy, and nothing around it", async () => {
+  const istiod = await startFakeIstiod();
+  const { socket, log } = await runXdsProxy(istiod);
+  const envoy = openEnvoyStream(socket, "incremental");
+  envoy.send(request(types.cluster));
+  const stream = await istiod.streams.nth(1);
+  stream.send(response(types.cluster));
+  stream.send(response(types.nameTable, 200_000));
+  stream.send(response(types.workload));
+  await envoy.responses.nth(2);
+  expect(envoy.responses.all).toEqual(
+    [response(types.cluster), response(types.workload)].map((each) => Buffer.from(each)),
+  );
+  expect(log.operations).toContainEqual(
+    expect.objectContaining({ event: "xds-withheld", type: types.nameTable }),
+  );
+});
+
+test("an Envoy that restarts during a push gets the next one whole", async () => {
+  const istiod = await startFakeIstiod();
+  const { socket } = await runXdsProxy(istiod);
+  const before = openEnvoyStream(socket, "incremental");
+  before.call.pause();
+  before.send(request(types.cluster));
+  const push = response(types.cluster, 4 << 20);
+  const cut = await istiod.streams.nth(1);
+  cut.send(push);
+  before.call.cancel();
+  await cut.isOver;
+  const after = openEnvoyStream(socket, "incremental");
+  after.send(request(types.cluster));
+  (await istiod.streams.nth(2)).send(push);
+  expect((await after.responses.nth(1)).equals(Buffer.from(push))).toBe(true);
+});
+
+test("survives an Envoy that hammers", async () => {
+  const istiod = await startFakeIstiod();
+  const { socket, log } = await runXdsProxy(istiod);
+  for (let n = 0; n < 50; n++) {
+    const envoy = openEnvoyStream(socket, n % 2 ? "incremental" : "state-of-the-world");
+    envoy.send(request(types.cluster));
+    if (n % 3) envoy.call.cancel();
+  }
+  const last = openEnvoyStream(socket, "incremental");
+  last.send(request(types.listener));
+  const answered = eventually(async () => {
+    const stream = istiod.streams.all.at(-1);
+    expect(stream?.requests.all).toContainEqual(Buffer.from(request(types.listener)));
+    stream?.send(response(types.listener));
+  });
+  await answered;
+  await last.responses.nth(1);
+  expect(log.operations.filter(({ event }) => event === "xds-connected").length).toBeLessThan(60);
+});

@@ -1,0 +1,156 @@
+import { rm, writeFile } from "node:fs/promises";
+import { expect, test } from "vitest";
+import { encode, request, response, types } from "../../testkit/agent/discovery-messages.ts";
+import { openEnvoyStream, paths, startFakeIstiod } from "../../testkit/agent/discovery-peers.ts";
+import { runXdsProxy } from "../../testkit/agent/running-xds-proxy.ts";
+import { createTlsIdentity } from "../../testkit/network/tls-identity.ts";
+
+test.each(["incremental", "state-of-the-world"] as const)(
+  "passes requests and responses on, %s",
+  async (protocol) => {
+    const istiod = await startFakeIstiod();
+    const { socket } = await runXdsProxy(istiod);
+    const envoy = openEnvoyStream(socket, protocol);
+    const isFull = protocol === "state-of-the-world";
+    const init = { typeUrl: types.cluster, node: { id: "node" } };
+    const asked = isFull ? encode.fullRequest(init) : encode.incrementalRequest(init);
+    envoy.send(asked);
+    const stream = await istiod.streams.nth(1);
+    expect(stream.path).toBe(paths[protocol]);
+    expect(await stream.requests.nth(1)).toEqual(Buffer.from(asked));
+    const any = { typeUrl: types.cluster, value: Buffer.from("anything") };
+    const answer = isFull
+      ? encode.fullResponse({ typeUrl: types.cluster, resources: [any], nonce: "1" })
+      : encode.incrementalResponse({ typeUrl: types.cluster, resources: [{ resource: any }] });
+    stream.send(answer);
+    expect(await envoy.responses.nth(1)).toEqual(Buffer.from(answer));
+  },
+);
+
+test("shows istiod the token, the cluster and the headers", async () => {
+  const istiod = await startFakeIstiod();
+  const headers = { clusterid: "c1", "x-team": "blue" };
+  const { socket } = await runXdsProxy(istiod, { headers });
+  openEnvoyStream(socket, "incremental").send(request(types.cluster));
+  const { metadata } = await istiod.streams.nth(1);
+  expect(metadata).toMatchObject({
+    authorization: "Bearer first-token",
+    clusterid: "c1",
+    "x-team": "blue",
+  });
+});
+
+test("connects without a token where there is none", async () => {
+  const istiod = await startFakeIstiod();
+  const { socket, tokenFile } = await runXdsProxy(istiod);
+  await rm(tokenFile);
+  openEnvoyStream(socket, "incremental").send(request(types.cluster));
+  expect((await istiod.streams.nth(1)).metadata).not.toHaveProperty("authorization");
+});
+
+test("reads the token and the roots anew for each stream, on a connection of its own", async () => {
+  const first = await startFakeIstiod();
+  const { socket, tokenFile, rootFile } = await runXdsProxy(first);
+  openEnvoyStream(socket, "incremental").send(request(types.cluster));
+  await first.streams.nth(1);
+  first.stop();
+  const second = await startFakeIstiod(first.port, await createTlsIdentity());
+  await Promise.all([writeFile(tokenFile, "second-token"), writeFile(rootFile, second.root)]);
+  openEnvoyStream(socket, "incremental").send(request(types.cluster));
+  expect((await second.streams.nth(1)).metadata).toMatchObject({
+    authorization: "Bearer second-token",
+  });
+});
+
+test("hands the status of istiod to Envoy", async () => {
+  const istiod = await startFakeIstiod();
+  const { socket, log } = await runXdsProxy(istiod);
+  const envoy = openEnvoyStream(socket, "incremental");
+  envoy.send(request(types.cluster));
+  const details = "authorization failed: no identities matched 100 % ns/sa";
+  (await istiod.streams.nth(1)).end({ code: 7, details });
+  expect(await envoy.status).toMatchObject({ code: 7, details });
+  expect(await log.until("xds-ended")).toMatchObject({ by: "istiod", code: 7, detail: details });
+});
+
+test("hands on everything that istiod sent before its end", async () => {
+  const istiod = await startFakeIstiod();
+  const { socket } = await runXdsProxy(istiod);
+  const envoy = openEnvoyStream(socket, "incremental");
+  envoy.send(request(types.cluster));
+  const stream = await istiod.streams.nth(1);
+  for (let n = 0; n < 50; n++) stream.send(response(types.cluster, 100_000, String(n)));
+  stream.end();
+  expect(await envoy.status).toMatchObject({ code: 0 });
+  expect(envoy.responses.all).toHaveLength(50);
+});
+
+test("ends the stream when istiod goes, and the next one finds the next istiod", async () => {
+  const istiod = await startFakeIstiod();
+  const { socket, rootFile } = await runXdsProxy(istiod);
+  const envoy = openEnvoyStream(socket, "incremental");
+  envoy.send(request(types.cluster));
+  await istiod.streams.nth(1);
+  istiod.stop();
+  expect((await envoy.status).code).not.toBe(0);
+  const next = await startFakeIstiod(istiod.port);
+  await writeFile(rootFile, next.root);
+  const again = openEnvoyStream(socket, "incremental");
+  again.send(request(types.cluster));
+  (await next.streams.nth(1)).send(response(types.cluster));
+  await again.responses.nth(1);
+  // No request of the first stream reaches the second istiod.
+  expect(next.streams.all[0]?.requests.all).toHaveLength(1);
+});
+
+test("tells istiod when Envoy goes", async () => {
+  const istiod = await startFakeIstiod();
+  const { socket, log } = await runXdsProxy(istiod);
+  const envoy = openEnvoyStream(socket, "incremental");
+  envoy.send(request(types.cluster));
+  const stream = await istiod.streams.nth(1);
+  envoy.call.cancel();
+  await stream.isOver;
+  expect(await log.until("xds-ended")).toMatchObject({ by: "envoy", level: "info" });
+});
+
+test("lets a newer stream take the place of an older one", async () => {
+  const istiod = await startFakeIstiod();
+  const { socket, proxy } = await runXdsProxy(istiod);
+  const older = openEnvoyStream(socket, "incremental");
+  older.send(request(types.cluster));
+  await (await istiod.streams.nth(1)).requests.nth(1);
+  const newer = openEnvoyStream(socket, "state-of-the-world");
+  newer.send(encode.fullRequest({ typeUrl: types.cluster }));
+  expect(await older.status).toMatchObject({ code: 0 });
+  const stream = await istiod.streams.nth(2);
+  await stream.requests.nth(1);
+  stream.send(encode.fullResponse({ typeUrl: types.cluster }));
+  await newer.responses.nth(1);
+  expect(proxy.report()).toMatchObject({ isConnected: true, protocol: "state-of-the-world" });
+});
+
+test("tells Envoy why istiod cannot be reached", async () => {
+  const istiod = await startFakeIstiod();
+  const { socket, log, rootFile, metrics } = await runXdsProxy(istiod);
+  await writeFile(rootFile, (await createTlsIdentity()).ca);
+  const distrustful = openEnvoyStream(socket, "incremental");
+  distrustful.send(request(types.cluster));
+  expect(await distrustful.status).toMatchObject({
+    code: 14,
+    details: `istiod at ${istiod.address} cannot be reached: DEPTH_ZERO_SELF_SIGNED_CERT`,
+  });
+  await rm(rootFile);
+  const rootless = openEnvoyStream(socket, "incremental");
+  rootless.send(request(types.cluster));
+  expect(await rootless.status).toMatchObject({ code: 14, details: `${rootFile} does not exist` });
+  expect(await log.until("xds-not-connected", 2)).toMatchObject({ level: "warning" });
+  expect(await metrics()).toContain("istio_agent_istiod_connection_failures 2");
+});
+
+test("refuses other methods, and what is no gRPC", async () => {
+  const { socket } = await runXdsProxy(await startFakeIstiod());
+  const path = "/envoy.service.secret.v3.SecretDiscoveryService/StreamSecrets";
+  const envoy = openEnvoyStream(socket, "incremental", path);
+  expect(await envoy.status).toMatchObject({ code: 12, details: "unknown service or method" });
+});

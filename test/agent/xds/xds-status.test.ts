@@ -1,0 +1,95 @@
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { encode, request, response, types } from "../../testkit/agent/discovery-messages.ts";
+import { openEnvoyStream, startFakeIstiod } from "../../testkit/agent/discovery-peers.ts";
+import { type HttpCa, startHttpCa } from "../../testkit/agent/http-ca.ts";
+import { runAgent } from "../../testkit/agent/running-agent.ts";
+import { runXdsProxy } from "../../testkit/agent/running-xds-proxy.ts";
+import { temporaryFolder } from "../../testkit/temporary-folder.ts";
+
+let ca: HttpCa;
+beforeAll(async () => {
+  ca = await startHttpCa();
+});
+afterAll(() => ca.close());
+
+test("an agent with an address of istiod is its Envoy's XDS proxy", async () => {
+  const istiod = await startFakeIstiod();
+  const folder = await temporaryFolder();
+  const [socket, roots] = [join(folder, "XDS"), join(folder, "roots.pem")];
+  await writeFile(roots, istiod.root);
+  const { agent } = await runAgent(ca, {
+    DISCOVERY_ADDRESS: istiod.address,
+    XDS_ROOT_CA: roots,
+    RAMPART_XDS_SOCKET: socket,
+  });
+  const envoy = openEnvoyStream(socket, "incremental");
+  envoy.send(request(types.cluster));
+  const stream = await istiod.streams.nth(1);
+  expect(stream.metadata).toHaveProperty("authorization", expect.stringMatching(/^Bearer ey/));
+  stream.send(response(types.cluster));
+  await envoy.responses.nth(1);
+  const status = await (await fetch(`${agent.statusUrl}/status`)).json();
+  expect(status.xds).toMatchObject({
+    address: istiod.address,
+    isConnected: true,
+    protocol: "incremental",
+    types: [{ typeUrl: types.cluster, pushes: 1 }],
+  });
+  const metrics = await (await fetch(`${agent.statusUrl}/metrics`)).text();
+  expect(metrics).toContain("istio_agent_xds_proxy_requests 1");
+  expect(metrics).toContain("istio_agent_xds_proxy_responses 1");
+});
+
+test("an agent without one has no trace of it", async () => {
+  const { agent } = await runAgent(ca);
+  expect(await (await fetch(`${agent.statusUrl}/status`)).json()).not.toHaveProperty("xds");
+  expect(await (await fetch(`${agent.statusUrl}/metrics`)).text()).not.toContain("xds");
+});
+
+test("reports connections, pushes with their age, and what Envoy rejected", async () => {
+  const istiod = await startFakeIstiod();
+  const { proxy, socket, time, log, metrics } = await runXdsProxy(istiod);
+  expect(proxy.report()).toMatchObject({ isConnected: false, types: [], lastEnd: undefined });
+  const begin = time.clock().toISOString();
+  const envoy = openEnvoyStream(socket, "incremental");
+  envoy.send(request(types.cluster));
+  const stream = await istiod.streams.nth(1);
+  const push = response(types.cluster, 1000);
+  stream.send(push);
+  await envoy.responses.nth(1);
+  time.pass(7);
+  const message = `no such filter ${"x".repeat(1000)}`;
+  envoy.send(
+    encode.incrementalRequest({
+      typeUrl: types.cluster,
+      responseNonce: "1",
+      errorDetail: { code: 13, message },
+    }),
+  );
+  await stream.requests.nth(2);
+  expect(proxy.report()).toMatchObject({
+    isConnected: true,
+    connectedSince: begin,
+    types: [
+      {
+        typeUrl: types.cluster,
+        lastPushAt: begin,
+        secondsAgo: 7,
+        pushes: 1,
+        octets: push.length,
+        nacks: 1,
+      },
+    ],
+    lastNack: { at: time.clock().toISOString(), typeUrl: types.cluster },
+  });
+  expect(proxy.report().lastNack?.detail).toBe(message.slice(0, 500));
+  const type = `{type_url="${types.cluster}"}`;
+  expect(await metrics()).toContain(`istio_agent_xds_last_push_age_seconds${type} 7`);
+  expect(await metrics()).toContain(`istio_agent_xds_nacks${type} 1`);
+  envoy.call.cancel();
+  expect(await log.until("xds-ended")).toMatchObject({ requests: 2, responses: 1, seconds: 7 });
+  expect(proxy.report()).toMatchObject({ isConnected: false, lastEnd: { by: "envoy" } });
+  expect(await metrics()).toContain('envoy_connection_terminations{type="cancelled"} 1');
+});

@@ -1,0 +1,49 @@
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { Registry } from "prom-client";
+import { onTestFinished } from "vitest";
+import type { IstiodSettings } from "../../../src/agent/xds/istiod-connection.ts";
+import { XdsProxy } from "../../../src/agent/xds/xds-proxy.ts";
+import { createEventRecorder, type EventRecorder } from "../log/event-recorder.ts";
+import { temporaryFolder } from "../temporary-folder.ts";
+import { createVirtualTime, type VirtualTime } from "../time/virtual-time.ts";
+import type { FakeIstiod } from "./discovery-peers.ts";
+
+/** An XDS proxy whose time a test passes. It ends with the test. */
+export interface RunningXdsProxy {
+  readonly proxy: XdsProxy;
+  readonly socket: string;
+  readonly log: EventRecorder;
+  readonly time: VirtualTime;
+  readonly rootFile: string;
+  readonly tokenFile: string;
+  readonly metrics: () => Promise<string>;
+}
+
+/** @param changes Of settings that work. */
+export async function runXdsProxy(
+  { address, root }: Pick<FakeIstiod, "address" | "root">,
+  changes: Partial<IstiodSettings> = {},
+): Promise<RunningXdsProxy> {
+  const folder = await temporaryFolder();
+  const [rootFile, tokenFile] = [join(folder, "root.pem"), join(folder, "token")];
+  await Promise.all([writeFile(rootFile, root), writeFile(tokenFile, "first-token\n")]);
+  const log = createEventRecorder();
+  const time = createVirtualTime(new Date("2026-01-01T00:00:00Z"));
+  const registry = new Registry();
+  const istiod = {
+    address,
+    isPlaintext: false,
+    files: { rootFile, clientCertificate: undefined, serverName: undefined },
+    preferredRootFile: undefined,
+    tokenFile,
+    headers: { clusterid: "Kubernetes" },
+    ...changes,
+  };
+  const socket = join(folder, "XDS");
+  const { clock, pause } = time;
+  const proxy = new XdsProxy({ socket, istiod }, { clock, pause, log, registry });
+  await proxy.listen();
+  onTestFinished(() => proxy.close());
+  return { proxy, socket, log, time, rootFile, tokenFile, metrics: () => registry.metrics() };
+}
