@@ -1,4 +1,5 @@
 import type { OperationLog } from "../foundation/event-log.ts";
+import { Semaphore } from "../foundation/work/semaphore.ts";
 import { parseCertificates } from "../host/files/certificates.ts";
 import type { AgentConfiguration } from "./configuration/configuration.ts";
 import {
@@ -10,7 +11,6 @@ import { Identities } from "./identity/identities.ts";
 import type { RefreshingIdentity } from "./identity/refreshing-identity.ts";
 import { CaChannel } from "./issuance/ca-channel.ts";
 import { createCertificateClient } from "./issuance/certificate-client.ts";
-import { Semaphore } from "./issuance/semaphore.ts";
 import type { FileResource } from "./secrets/file-resource.ts";
 import { defaultResource } from "./secrets/identity-secrets.ts";
 import { findMountedFiles } from "./secrets/mounted-files.ts";

@@ -1,7 +1,8 @@
 import type { AuthorityStore, StoredRecord } from "../custody/authority-store.ts";
 import { recordKey } from "../custody/record-key.ts";
 import { CaError, messageOf } from "../foundation/errors.ts";
-import { createWaitingRoom, type WorkSharing } from "../foundation/work/shared-work.ts";
+import { Semaphore } from "../foundation/work/semaphore.ts";
+import type { WorkSharing } from "../foundation/work/shared-work.ts";
 import { addSeconds, later } from "../pki/x509/validity.ts";
 import type { EventLog } from "./audit-event.ts";
 import { type AuthorityView, viewAt } from "./authority-view.ts";
@@ -54,7 +55,7 @@ const longestLoadMilliseconds = 10_000;
 export function createAuthorities(configuration: AuthoritiesConfiguration): Authorities {
   const { refreshSeconds, surviveOutageSeconds, shareWork } = configuration;
   const idleSeconds = Math.min(retrySeconds, refreshSeconds);
-  const loading = shareWork(createWaitingRoom(maximumWaiting), longestLoadMilliseconds);
+  const loading = shareWork(new Semaphore(maximumWaiting), longestLoadMilliseconds);
   let records = new Map<string, CachedRecord>();
   let opened = assemble([], []);
   let loadedAt = new Date(0);

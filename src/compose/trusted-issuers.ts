@@ -18,7 +18,8 @@ import {
   type JsonFetch,
 } from "../foundation/http/json-fetch.ts";
 import { nameAllowList } from "../foundation/text/globs.ts";
-import { createWaitingRoom, type WorkSharing } from "../foundation/work/shared-work.ts";
+import { Semaphore } from "../foundation/work/semaphore.ts";
+import type { WorkSharing } from "../foundation/work/shared-work.ts";
 import { type ClusterFailed, isBusy } from "../kubernetes/cluster-api.ts";
 import { createPodLookup } from "../kubernetes/pod-lookup.ts";
 import type { WatchPods } from "../kubernetes/pods.ts";
@@ -56,7 +57,7 @@ export function trustedIssuers(
     keyFetchFailed: keyFetchLog(log),
     cryptoProvider,
     shareWork,
-    waitingRoom: createWaitingRoom(maximumWaiting),
+    waitingRoom: new Semaphore(maximumWaiting),
   };
   return issuers.map((table) => {
     const { renewal_limit = renewalSeconds } = table;

@@ -1,5 +1,5 @@
 import { pause } from "../foundation/work/pause.ts";
-import type { WorkSharing } from "../foundation/work/shared-work.ts";
+import { type WorkSharing, waitIn } from "../foundation/work/shared-work.ts";
 
 /** Shares work by a promise: no request polls, and all of them wake as soon as the work ends. */
 export const sharePromises: WorkSharing = (room, longestMilliseconds) => {
@@ -23,18 +23,10 @@ export const sharePromises: WorkSharing = (room, longestMilliseconds) => {
     }
   }
 
-  async function wait(end: Promise<void>): Promise<void> {
-    room.enter();
-    try {
-      await end;
-    } finally {
-      room.leave();
-    }
-  }
-
   return {
     join: async (work) => {
-      if (underWay) await wait(underWay);
+      const current = underWay;
+      if (current) await waitIn(room, () => current);
       else if (work) await begin(work);
     },
   };

@@ -1,5 +1,6 @@
 import { CaError } from "../foundation/errors.ts";
 import { AnswerTooLong, FetchError } from "../foundation/http/json-fetch.ts";
+import { Semaphore } from "../foundation/work/semaphore.ts";
 import { addSeconds } from "../pki/x509/validity.ts";
 import type { KubernetesClient, KubernetesRequest, SendRequest } from "./client.ts";
 
@@ -51,7 +52,7 @@ export function createClusterApi({ cluster, client, failed }: ReachableCluster):
 }
 
 function limitRequests(send: SendRequest, failed: (error: FetchError) => void): ClusterApi["send"] {
-  let underWay = 0;
+  const permits = new Semaphore(maximumUnderWay);
   let pausesUntil = new Date(0);
   let pauseError = new FetchError("");
   let nextBusyReport = new Date(0);
@@ -74,20 +75,18 @@ function limitRequests(send: SendRequest, failed: (error: FetchError) => void): 
 
   return async (request, now) => {
     if (now < pausesUntil) throw pauseError;
-    if (underWay >= maximumUnderWay) {
+    const answered = permits.tryRun(() => send(request));
+    if (!answered) {
       const error = busy("has too many requests to answer");
       report(error, now);
       throw error;
     }
-    underWay++;
     try {
-      return await send(request);
+      return await answered;
     } catch (error) {
       pause(error, now);
       if (error instanceof FetchError) report(error, now);
       throw error;
-    } finally {
-      underWay--;
     }
   };
 }

@@ -1,5 +1,6 @@
 import { describe, expect, test } from "vitest";
-import { createWaitingRoom, type WorkSharing } from "../../src/foundation/work/shared-work.ts";
+import { Semaphore } from "../../src/foundation/work/semaphore.ts";
+import type { WorkSharing } from "../../src/foundation/work/shared-work.ts";
 import { refusalOf } from "../testkit/refusal.ts";
 import { hangMilliseconds } from "../testkit/time/hang-limit.ts";
 
@@ -22,7 +23,7 @@ function heldWork() {
 export function describeSharedWork(sharing: WorkSharing): void {
   describe("shared work", () => {
     test("is done once for all who join meanwhile, and anew afterwards", async () => {
-      const { join } = sharing(createWaitingRoom(1000), hangMilliseconds);
+      const { join } = sharing(new Semaphore(1000), hangMilliseconds);
       const { work, begun, end } = heldWork();
       const all = Array.from({ length: 500 }, () => join(work));
       expect(begun()).toBe(1);
@@ -35,7 +36,7 @@ export function describeSharedWork(sharing: WorkSharing): void {
     });
 
     test("is waited for by who has none of its own, and not begun by it", async () => {
-      const { join } = sharing(createWaitingRoom(1), hangMilliseconds);
+      const { join } = sharing(new Semaphore(1), hangMilliseconds);
       await join();
       const { work, begun, end } = heldWork();
       const done = join(work);
@@ -46,7 +47,7 @@ export function describeSharedWork(sharing: WorkSharing): void {
     });
 
     test("that fails tells the one who does it, and lets the others go on", async () => {
-      const { join } = sharing(createWaitingRoom(10), hangMilliseconds);
+      const { join } = sharing(new Semaphore(10), hangMilliseconds);
       const { work, fail } = heldWork();
       const fault = new Error("failed");
       const done = join(work);
@@ -57,7 +58,7 @@ export function describeSharedWork(sharing: WorkSharing): void {
     });
 
     test("refuses who finds no place to wait, and gives places back", async () => {
-      const { join } = sharing(createWaitingRoom(2), hangMilliseconds);
+      const { join } = sharing(new Semaphore(2), hangMilliseconds);
       const { work, begun, end } = heldWork();
       for (let round = 1; round <= 3; round++) {
         const served = [join(work), join(work), join()];
@@ -71,7 +72,7 @@ export function describeSharedWork(sharing: WorkSharing): void {
     });
 
     test("that takes too long counts as lost: who waited goes on, and the next one does it", async () => {
-      const { join } = sharing(createWaitingRoom(1), 1);
+      const { join } = sharing(new Semaphore(1), 1);
       const lost = heldWork();
       void join(lost.work);
       await join();

@@ -4,11 +4,8 @@ import {
   FetchError,
   usualFetchTimeoutMilliseconds,
 } from "../../foundation/http/json-fetch.ts";
-import {
-  createWaitingRoom,
-  type WaitingRoom,
-  type WorkSharing,
-} from "../../foundation/work/shared-work.ts";
+import { Semaphore } from "../../foundation/work/semaphore.ts";
+import type { WorkSharing } from "../../foundation/work/shared-work.ts";
 import type { CryptoProvider } from "../../pki/crypto-provider.ts";
 import { addSeconds } from "../../pki/x509/validity.ts";
 import { discoverKeys } from "./discovery.ts";
@@ -49,7 +46,7 @@ export interface KeyFetching {
   readonly fetchTimeoutMilliseconds?: number | undefined;
   readonly shareWork: WorkSharing;
   /** The places of requests that wait for the keys of any issuer: nobody has verified their tokens. */
-  readonly waitingRoom: WaitingRoom;
+  readonly waitingRoom: Semaphore;
 }
 
 /** The age at which fetched keys are fetched again, so that a withdrawn key stops working. */
@@ -91,7 +88,7 @@ export function publishedKeys(
 ): IssuerKeys {
   // A fetch of keys that are discovered is two.
   const longestMilliseconds = 2 * fetchTimeoutMilliseconds + 1000;
-  const room = createWaitingRoom(maximumWaiting, waitingRoom);
+  const room = new Semaphore(maximumWaiting, waitingRoom);
   const fetching = shareWork(room, longestMilliseconds);
   let keys: readonly VerificationKey[] = [];
   let fetchedAt = new Date(0);

@@ -1,5 +1,5 @@
 import { pause } from "./pause.ts";
-import type { WorkSharing } from "./shared-work.ts";
+import { type WorkSharing, waitIn } from "./shared-work.ts";
 
 const firstPauseMilliseconds = 20;
 const longestPauseMilliseconds = 320;
@@ -24,22 +24,18 @@ export const pollForWork =
     }
 
     async function wait(mine: object): Promise<void> {
-      room.enter();
-      try {
-        let left = longestMilliseconds;
-        for (let next = firstPauseMilliseconds; underWay === mine && left > 0; left -= next) {
-          await pause(next);
-          next = Math.min(2 * next, longestPauseMilliseconds);
-        }
-      } finally {
-        room.leave();
+      let left = longestMilliseconds;
+      for (let next = firstPauseMilliseconds; underWay === mine && left > 0; left -= next) {
+        await pause(next);
+        next = Math.min(2 * next, longestPauseMilliseconds);
       }
     }
 
     return {
       join: async (work) => {
-        const isUnderWay = underWay && clock().getTime() < underWay.until;
-        if (underWay && isUnderWay) await wait(underWay);
+        const current = underWay;
+        const isUnderWay = current && clock().getTime() < current.until;
+        if (isUnderWay) await waitIn(room, () => wait(current));
         else if (work) await begin(work);
       },
     };

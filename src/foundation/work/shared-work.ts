@@ -1,4 +1,5 @@
 import { CaError } from "../errors.ts";
+import type { Semaphore } from "./semaphore.ts";
 
 /** Work that one request does for all requests that need it at the same time. */
 export interface SharedWork {
@@ -15,32 +16,18 @@ export interface SharedWork {
  * Shares work in the way that a platform allows: a request on Node may await the promise of another
  * request, one on Workers may not.
  *
+ * @param room Bounds the number of requests that wait.
  * @param longestMilliseconds Work under way for longer counts as lost. The next request does it again.
  */
-export type WorkSharing = (room: WaitingRoom, longestMilliseconds: number) => SharedWork;
+export type WorkSharing = (room: Semaphore, longestMilliseconds: number) => SharedWork;
 
-/** Bounds the number of requests that wait. */
-export interface WaitingRoom {
-  /** @throws CaError `too-many-waiting` */
-  readonly enter: () => void;
-  /** Gives the place back. Every request that has entered leaves once. */
-  readonly leave: () => void;
-}
-
-/** @param whole A larger room, of which this one is a part: each request takes a place in both. */
-export function createWaitingRoom(places: number, whole?: WaitingRoom): WaitingRoom {
-  let taken = 0;
-  return {
-    enter: () => {
-      if (taken >= places) {
-        throw new CaError({ reason: "too-many-waiting" }, `${places} requests wait for the same`);
-      }
-      whole?.enter();
-      taken++;
-    },
-    leave: () => {
-      taken--;
-      whole?.leave();
-    },
-  };
+/**
+ * Waits, as one of the requests that the room has place for.
+ *
+ * @throws CaError `too-many-waiting`
+ */
+export async function waitIn(room: Semaphore, wait: () => Promise<void>): Promise<void> {
+  const waiting = room.tryRun(wait);
+  if (!waiting) throw new CaError({ reason: "too-many-waiting" }, "too many wait for the same");
+  await waiting;
 }

@@ -3,7 +3,7 @@ import { beforeAll, describe, expect, test } from "vitest";
 import { publishedKeys } from "../../../src/authn/token/issuer-keys.ts";
 import { createDocumentFetch, type JsonFetch } from "../../../src/foundation/http/json-fetch.ts";
 import { isSafeToFetch } from "../../../src/foundation/text/base-url.ts";
-import { createWaitingRoom } from "../../../src/foundation/work/shared-work.ts";
+import { Semaphore } from "../../../src/foundation/work/semaphore.ts";
 import { fetchTrusting } from "../../../src/host/http/node-fetch.ts";
 import { sharePromises } from "../../../src/host/promise-sharing.ts";
 import { webCryptoProvider } from "../../../src/pki/web-crypto-provider.ts";
@@ -45,7 +45,7 @@ describe("discovery", () => {
       keyFetchFailed: () => {},
       cryptoProvider: webCryptoProvider,
       shareWork: sharePromises,
-      waitingRoom: createWaitingRoom(1),
+      waitingRoom: new Semaphore(1),
     };
     return { server, keys: publishedKeys(issuer, location, fetching) };
   }
@@ -103,7 +103,7 @@ describe("the keys that a document names", () => {
         keyFetchFailed: (_, { message }) => void asked.push(message),
         cryptoProvider: webCryptoProvider,
         shareWork: sharePromises,
-        waitingRoom: createWaitingRoom(1),
+        waitingRoom: new Semaphore(1),
       },
     );
     await Promise.resolve(keys(query, start)).catch(() => {});
@@ -166,7 +166,7 @@ describe("the keys that a document names", () => {
       keyFetchFailed: () => {},
       cryptoProvider: webCryptoProvider,
       shareWork: sharePromises,
-      waitingRoom: createWaitingRoom(1),
+      waitingRoom: new Semaphore(1),
     };
     const keys = publishedKeys("https://issuer.test", location, fetching);
     expect(await keys(query, start)).toHaveLength(1);

@@ -11,7 +11,7 @@ import {
   publishedKeys,
 } from "../../../src/authn/token/issuer-keys.ts";
 import { createDocumentFetch, type FetchError } from "../../../src/foundation/http/json-fetch.ts";
-import { createWaitingRoom, type WaitingRoom } from "../../../src/foundation/work/shared-work.ts";
+import { Semaphore } from "../../../src/foundation/work/semaphore.ts";
 import { fetchTrusting } from "../../../src/host/http/node-fetch.ts";
 import { sharePromises } from "../../../src/host/promise-sharing.ts";
 import { webCryptoProvider } from "../../../src/pki/web-crypto-provider.ts";
@@ -57,7 +57,7 @@ const withStatus = (status: number) => (response: ServerResponse) =>
 
 async function publish(
   answer: Publication["answer"],
-  waitingRoom: WaitingRoom = createWaitingRoom(4000),
+  waitingRoom: Semaphore = new Semaphore(4000),
 ): Promise<Publication> {
   const failures: FetchError[] = [];
   const server = await startLoopbackServer((_, response) => publication.answer(response));
@@ -74,7 +74,7 @@ async function publish(
 }
 
 /** An endpoint that answers only once it is released. */
-async function publishHeld(answer: Publication["answer"], waitingRoom?: WaitingRoom) {
+async function publishHeld(answer: Publication["answer"], waitingRoom?: Semaphore) {
   const { promise: released, resolve: release } = Promise.withResolvers<void>();
   const publication = await publish(
     (response) => void released.then(() => answer(response)),
@@ -145,7 +145,7 @@ describe("requests that wait for keys", () => {
   });
 
   test("are refused beyond the number for all issuers, and make room when they go", async () => {
-    const room = createWaitingRoom(2);
+    const room = new Semaphore(2);
     const [a, b] = await Promise.all([1, 2].map(() => publishHeld(withKeys(first), room)));
     if (!a || !b) throw new Error("two issuers");
     const ofA = Array.from({ length: 3 }, () => a.keys(query("first"), start));
@@ -159,7 +159,7 @@ describe("requests that wait for keys", () => {
   });
 
   test("take nothing from those whose key is known", async () => {
-    const room = createWaitingRoom(0);
+    const room = new Semaphore(0);
     const publication = await publish(withKeys(first), room);
     await publication.keys(query("first"), start);
     publication.answer = () => {};
@@ -179,7 +179,7 @@ describe("requests that wait for keys", () => {
       keyFetchFailed: () => {},
       cryptoProvider: webCryptoProvider,
       shareWork: (room) => sharePromises(room, 1),
-      waitingRoom: createWaitingRoom(1),
+      waitingRoom: new Semaphore(1),
     });
     void keys(query("first"), start);
     const refusal = await refusalOf(() => keys(query("first"), start));
@@ -323,7 +323,7 @@ describe("an issuer that cannot be reached", () => {
       keyFetchFailed: () => {},
       cryptoProvider: webCryptoProvider,
       shareWork: sharePromises,
-      waitingRoom: createWaitingRoom(1),
+      waitingRoom: new Semaphore(1),
     });
     await expect(keys(query("first"), start)).rejects.toBe(fault);
   });

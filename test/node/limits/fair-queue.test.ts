@@ -78,14 +78,14 @@ describe("a fair queue", () => {
         done();
       });
     };
-    for (let i = 0; i < 40; i++) take("a");
-    expect(begun).toHaveLength(16);
+    for (let i = 0; i < 24; i++) take("a");
+    expect(begun).toHaveLength(8);
     take("b");
     expect(begun.at(-1)).toBe("b");
     passes.shift()?.();
-    expect(begun).toHaveLength(33);
+    expect(begun).toHaveLength(17);
     passes.shift()?.();
-    expect(begun).toHaveLength(41);
+    expect(begun).toHaveLength(25);
     passes.shift()?.();
     expect(passes).toHaveLength(0);
   });
@@ -96,7 +96,7 @@ describe("a fair queue", () => {
     const queue = new FairQueue(large, (resume) => passes.push(resume));
     let begun = 0;
     for (let i = 0; i < 200; i++) queue.take(`${i % 50}`, () => void begun++);
-    expect(begun).toBe(64);
+    expect(begun).toBe(32);
     while (passes.length > 0) passes.shift()?.();
     expect(begun).toBe(200);
   });
