@@ -11,6 +11,7 @@ export interface IssuanceMetrics {
 export interface MetricsView {
   /** Each resource name with the expiry of its certificate. */
   expiries(): Iterable<readonly [resourceName: string, notAfter: Date]>;
+  /** When the published bundle was last known to be current. `undefined` where no bundle is read. */
   bundleConfirmedAt(): Date | undefined;
 }
 
@@ -98,7 +99,9 @@ export class AgentMetrics implements IssuanceMetrics {
       labelNames,
       registers: [this.registry],
       collect: () => {
-        gauge.reset();
+        // A gauge without labels is 0 after a reset, which would be a value that nobody measured.
+        if (labelNames.length === 0) gauge.remove();
+        else gauge.reset();
         collect((value, of) => gauge.set(of, value));
       },
     });

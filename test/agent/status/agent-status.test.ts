@@ -59,6 +59,18 @@ test("has the metrics of Istio's agents", async () => {
   expect(value("istio_agent_num_file_watcher_failures_total")).toBe(0);
 });
 
+test("says nothing of the age of a bundle that it never read", async () => {
+  const off = await runAgent(ca, { RAMPART_BUNDLE_URL: "off" });
+  await off.event("certificate-obtained");
+  const unread = await runAgent(ca, { RAMPART_BUNDLE_URL: `${ca.url}/nowhere` });
+  await Promise.all([unread.event("bundle-unread"), unread.event("certificate-obtained")]);
+  for (const { agent } of [off, unread]) {
+    const text = await (await fetch(`${agent.statusUrl}/metrics`)).text();
+    expect(text).not.toMatch(/^istio_agent_trust_bundle_age_seconds/m);
+    expect(text).toMatch(/^istio_agent_num_outgoing_requests/m);
+  }
+});
+
 test("answers 404 for other paths and methods", async () => {
   const { agent } = await runAgent(ca);
   expect((await fetch(`${agent.statusUrl}/`)).status).toBe(404);
