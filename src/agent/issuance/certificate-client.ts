@@ -59,7 +59,7 @@ export function createCertificateClient(
       const headers = await requestHeaders(settings, retries, log);
       const client = createClient(IstioCertificateService, await channel.transport());
       const options = { headers, signal, timeoutMs: settings.attemptTimeoutMilliseconds };
-      return (await metrics.timed(() => client.createCertificate(request, options))).certChain;
+      return (await client.createCertificate(request, options)).certChain;
     };
     const onRetry = (error: ConnectError): void => {
       metrics.retried();
@@ -67,9 +67,12 @@ export function createCertificateClient(
       const event = "csr-retried";
       log.operation({ event, level: "warning", spiffeId, code: Code[code], detail });
     };
-    try {
+    const issue = async (): Promise<Issuance> => {
       const elements = await callWithRetry(call, { signal, random: ports.random, onRetry });
       return parseIssuance(elements, { spiffeId, privateKey: subjectKey.privateKey }, clock());
+    };
+    try {
+      return await metrics.timed(issue);
     } catch (error) {
       channel.reset();
       throw toIssuanceError(error);

@@ -1,9 +1,10 @@
 import { Counter, Gauge, Registry } from "prom-client";
 
-/** The counters of the CA client. */
+/** The counters of the CA client, with pilot-agent's meanings. */
 export interface IssuanceMetrics {
-  /** Makes the call, and counts it, its failure and its duration. */
-  timed<T>(call: () => Promise<T>): Promise<T>;
+  /** Requests a certificate, with all attempts, and counts it once, with its failure and its duration. */
+  timed<T>(request: () => Promise<T>): Promise<T>;
+  /** Counts an attempt after the first. */
   retried(): void;
 }
 
@@ -20,10 +21,16 @@ const labels = { request_type: "csr" };
 /** The metrics of an agent, under Istio's names where Istio has them. */
 export class AgentMetrics implements IssuanceMetrics {
   readonly registry: Registry = new Registry();
-  readonly #requests = this.#counter("num_outgoing_requests", "calls to the CA");
-  readonly #failures = this.#counter("num_failed_outgoing_requests", "calls that failed");
-  readonly #retries = this.#counter("num_outgoing_retries", "calls that were repeated");
-  readonly #latency = this.#counter("outgoing_latency", "milliseconds of all calls together");
+  readonly #requests = this.#counter(
+    "num_outgoing_requests",
+    "certificates requested, with all attempts",
+  );
+  readonly #failures = this.#counter(
+    "num_failed_outgoing_requests",
+    "requests that failed at last",
+  );
+  readonly #retries = this.#counter("num_outgoing_retries", "attempts after the first");
+  readonly #latency = this.#counter("outgoing_latency", "milliseconds of all requests together");
   readonly #watchFailures = this.#plainCounter("num_file_watcher_failures_total", "lost watches");
   readonly #secretFailures = this.#plainCounter("num_file_secret_failures_total", "unusable files");
 
@@ -49,11 +56,11 @@ export class AgentMetrics implements IssuanceMetrics {
     );
   }
 
-  async timed<T>(call: () => Promise<T>): Promise<T> {
+  async timed<T>(request: () => Promise<T>): Promise<T> {
     this.#requests.inc(labels);
     const begin = performance.now();
     try {
-      return await call();
+      return await request();
     } catch (error) {
       this.#failures.inc(labels);
       throw error;

@@ -42,6 +42,7 @@ interface Call {
   readonly peer: string;
 }
 
+let metrics: AgentMetrics;
 let folder: string;
 let calls: Call[];
 let peers: string[];
@@ -49,6 +50,7 @@ let answer: (call: Call) => readonly string[] | ConnectError | Promise<never>;
 
 beforeEach(async () => {
   folder = await temporaryFolder();
+  metrics = new AgentMetrics();
   calls = [];
   peers = [];
   answer = () => ["foo", "bar"];
@@ -107,7 +109,7 @@ async function call(
       clock: () => now,
       random: () => 0,
       log: createEventRecorder(),
-      metrics: new AgentMetrics(),
+      metrics,
     },
   );
   return await issue(spiffeId, new AbortController().signal).then(
@@ -115,6 +117,19 @@ async function call(
     (error) => (error instanceof IssuanceError ? error.fault : Promise.reject(error)),
   );
 }
+
+test("counts a certificate that it did not get once, as pilot-agent does, and its attempts as retries", async () => {
+  answer = () => new ConnectError("away", Code.Unavailable);
+  await call();
+  answer = () => [];
+  await call();
+  const text = await metrics.text();
+  const countOf = (name: string): string | undefined =>
+    new RegExp(`^istio_agent_${name}\\{request_type="csr"\\} (\\d+)`, "m").exec(text)?.[1];
+  expect(countOf("num_outgoing_requests")).toBe("2");
+  expect(countOf("num_failed_outgoing_requests")).toBe("2");
+  expect(countOf("num_outgoing_retries")).toBe("4");
+});
 
 test("sends what pilot-agent sends, over native gRPC and TLS", async () => {
   await call();
