@@ -5,6 +5,7 @@ import {
   type ServerHttp2Session,
   type ServerOptions,
 } from "node:http2";
+import type { OperationLog } from "../../foundation/event-log.ts";
 import { listenOnSocket } from "./unix-socket.ts";
 
 /** A running server of HTTP/2 without TLS. */
@@ -19,11 +20,12 @@ export interface Http2SocketOptions {
   readonly path: string;
   readonly mode: number;
   readonly server: ServerOptions;
+  readonly log: OperationLog;
 }
 
-/** Serves HTTP/2 on a Unix socket. Only the permissions of the socket restrict its clients. */
+/** Serves HTTP/2 on a Unix socket. Only the permissions of the socket and of its folder restrict its clients. */
 export async function serveHttp2(
-  { path, mode, server: options }: Http2SocketOptions,
+  { path, mode, server: options, log }: Http2SocketOptions,
   attach: (server: Http2Server) => void,
 ): Promise<Http2Socket> {
   const server = createServer(options);
@@ -35,7 +37,11 @@ export async function serveHttp2(
     // A protocol error ends the session of that peer alone.
     session.on("error", () => session.destroy());
   });
-  await listenOnSocket(server, path, mode);
+  const granted = await listenOnSocket(server, path, mode);
+  if (granted !== mode) {
+    const detail = "every user may enter its folder, so only its owner and its group may open it";
+    log.operation({ event: "socket-narrowed", level: "warning", path, detail });
+  }
   return {
     path,
     async close() {

@@ -21,7 +21,7 @@ export interface RpcSocketOptions {
 const maximumMessageBytes = 1 << 20;
 const maximumStreams = 1_000;
 
-/** Serves plaintext gRPC on a Unix socket. Only the permissions of the socket restrict its clients. */
+/** Serves plaintext gRPC on a Unix socket. Only the permissions of the socket and of its folder restrict its clients. */
 export async function serveOnSocket({
   path,
   mode,
@@ -33,7 +33,7 @@ export async function serveOnSocket({
   routes(router);
   const handlers = new Map(router.handlers.map((handler) => [handler.requestPath, handler]));
   const settings = { maxConcurrentStreams: maximumStreams };
-  return serveHttp2({ path, mode, server: { settings } }, (server) => {
+  return serveHttp2({ path, mode, server: { settings }, log }, (server) => {
     server.on("request", (request, response) => {
       const handler = handlers.get(request.url);
       if (handler) void answer(handler, request, response, log);

@@ -50,7 +50,7 @@ export class XdsProxy {
   async listen(): Promise<void> {
     const settings = { maxConcurrentStreams: maximumStreams, initialWindowSize: windowOctets };
     this.#socket = await serveHttp2(
-      { path: this.#settings.socket, mode: 0o666, server: { settings } },
+      { path: this.#settings.socket, mode: 0o666, server: { settings }, log: this.#ports.log },
       (server) => this.#attach(server),
     );
   }

@@ -1,6 +1,6 @@
 import { spawnSync } from "node:child_process";
 import { once } from "node:events";
-import { stat, writeFile } from "node:fs/promises";
+import { chmod, mkdir, stat, symlink, writeFile } from "node:fs/promises";
 import { connect, createServer, type Server } from "node:net";
 import { expect, onTestFinished, test } from "vitest";
 import { listenOnSocket } from "../../../src/agent/socket/unix-socket.ts";
@@ -18,6 +18,32 @@ test("creates its folder, and sets the mode of the socket", async () => {
   await listenOnSocket(server(), `${folder}/socket`, 0o600);
   expect((await stat(`${folder}/socket`)).mode & 0o777).toBe(0o600);
   expect((await stat(folder)).mode & 0o777).toBe(0o750);
+});
+
+test("lets only its owner and its group connect in a folder that every user may enter", async () => {
+  const folder = await temporaryFolder();
+  await chmod(folder, 0o755);
+  expect(await listenOnSocket(server(), `${folder}/open`, 0o666)).toBe(0o660);
+  expect((await stat(`${folder}/open`)).mode & 0o777).toBe(0o660);
+});
+
+test.each([0o700, 0o750])(
+  "lets everybody connect who may enter a folder of mode %o",
+  async (mode) => {
+    const folder = await temporaryFolder();
+    await chmod(folder, mode);
+    expect(await listenOnSocket(server(), `${folder}/socket`, 0o666)).toBe(0o666);
+  },
+);
+
+test("counts the folders above, and those behind a link", async () => {
+  const [closed, open] = [await temporaryFolder(), await temporaryFolder()];
+  await mkdir(`${closed}/inner`);
+  await chmod(`${closed}/inner`, 0o755);
+  expect(await listenOnSocket(server(), `${closed}/inner/socket`, 0o666)).toBe(0o666);
+  await chmod(open, 0o755);
+  await symlink(open, `${closed}/link`);
+  expect(await listenOnSocket(server(), `${closed}/link/socket`, 0o666)).toBe(0o660);
 });
 
 test("replaces the socket of a dead process", async () => {
