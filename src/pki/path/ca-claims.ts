@@ -1,6 +1,6 @@
 import { type Bytes, fromHexLiteral } from "../encoding/bytes.ts";
 import { DerError, DerReader, Tag } from "../encoding/der-reader.ts";
-import { type GeneralName, readNames } from "./general-names.ts";
+import { type GeneralName, readGeneralName, readNames } from "./general-names.ts";
 import { type NameConstraints, readNameConstraints } from "./name-constraints.ts";
 
 /** What the extensions of a CA's certificate say; `undefined` for an absent extension. */
@@ -36,6 +36,7 @@ export const CaExtension = {
   authorityKeyIdentifier: "2.5.29.35",
   policyConstraints: "2.5.29.36",
   extKeyUsage: "2.5.29.37",
+  authorityInfoAccess: "1.3.6.1.5.5.7.1.1",
 } as const;
 
 /**
@@ -55,6 +56,10 @@ export function readCaClaims(signedBytes: Bytes): CaClaims {
   };
   const constraints = read("basicConstraints", readBasicConstraints);
   read("certificatePolicies", readPolicies);
+  read("authorityInfoAccess", readAccessDescriptions);
+  if (found.get(CaExtension.authorityInfoAccess)?.isCritical) {
+    throw new DerError("a critical authorityInfoAccess (RFC 5280 §4.2.2.1)");
+  }
   return {
     isAuthority: constraints?.isAuthority ?? false,
     pathLength: constraints?.pathLength,
@@ -165,10 +170,25 @@ function readObjectIdentifiers(value: DerReader): readonly string[] {
 function readPolicies(value: DerReader): void {
   const list = value.enter(Tag.sequence);
   value.finish();
+  const policies = new Set<string>();
   do {
     const policy = list.enter(Tag.sequence);
-    readObjectIdentifier(policy);
+    const oid = readObjectIdentifier(policy);
+    if (policies.has(oid)) throw new DerError("a policy twice (RFC 5280 §4.2.1.4)");
+    policies.add(oid);
     policy.skipAll();
+  } while (!list.isDone);
+}
+
+/** RFC 5280 §4.2.2.1. Go reads it, and with it no certificate in which it is broken. */
+function readAccessDescriptions(value: DerReader): void {
+  const list = value.enter(Tag.sequence);
+  value.finish();
+  do {
+    const description = list.enter(Tag.sequence);
+    readObjectIdentifier(description);
+    readGeneralName(description);
+    description.finish();
   } while (!list.isDone);
 }
 

@@ -93,13 +93,16 @@ export const rootCertificates = (["P-256", "P-384", "RSA", "Ed25519"] as const).
 /** A self-signed root with as many extensions as a public CA's. */
 export const richRoot = selfSigned("P-256", richExtensions);
 
+/** A workload's, signed by the first root. */
+export const leafCertificate = signedCertificate(
+  authorityKey("P-256"),
+  toBeSigned(authorityKey("P-256"), "leaf", leafExtensions),
+);
+
 /** Every certificate of the corpus: roots, a leaf, and a root of version 1. */
 export const certificates: readonly Octets[] = [
   ...rootCertificates,
   richRoot,
-  signedCertificate(
-    authorityKey("P-256"),
-    toBeSigned(authorityKey("P-256"), "leaf", leafExtensions),
-  ),
+  leafCertificate,
   selfSigned("P-256", []),
 ];

@@ -15,8 +15,8 @@ export interface GoFacts {
   readonly uris?: readonly string[];
   /** The number of DNS names, addresses and mailboxes. */
   readonly otherNames?: number;
-  /** Whether it carries the signature of its own key. */
-  readonly isSigned?: boolean;
+  /** Why it does not accept the whole of a CSR whose key and signature are good. */
+  readonly strict?: string;
 }
 
 /** A question to the program in ./oracle: its kind, and the octets that the kind takes. */

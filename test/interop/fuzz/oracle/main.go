@@ -6,6 +6,8 @@ package main
 import (
 	"bufio"
 	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/asn1"
 	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
@@ -27,8 +29,8 @@ type Facts struct {
 	Uris      []string `json:"uris,omitempty"`
 	// OtherNames counts the names that are no URIs.
 	OtherNames int `json:"otherNames,omitempty"`
-	// IsSigned says whether a CSR or a root carries the signature of its own key.
-	IsSigned bool `json:"isSigned,omitempty"`
+	// Strict is why ParseCertificateRequest does not accept a CSR whose key and signature are good.
+	Strict string `json:"strict,omitempty"`
 }
 
 func certificate(der []byte) Facts {
@@ -42,7 +44,6 @@ func certificate(der []byte) Facts {
 		NotBefore:  parsed.NotBefore.Unix(),
 		NotAfter:   parsed.NotAfter.Unix(),
 		OtherNames: len(parsed.DNSNames) + len(parsed.EmailAddresses) + len(parsed.IPAddresses),
-		IsSigned:   parsed.CheckSignature(parsed.SignatureAlgorithm, parsed.RawTBSCertificate, parsed.Signature) == nil,
 	}
 	for _, uri := range parsed.URIs {
 		facts.Uris = append(facts.Uris, uri.String())
@@ -50,20 +51,67 @@ func certificate(der []byte) Facts {
 	return facts
 }
 
+var algorithms = map[string]x509.SignatureAlgorithm{
+	"1.2.840.10045.4.3.2":   x509.ECDSAWithSHA256,
+	"1.2.840.10045.4.3.3":   x509.ECDSAWithSHA384,
+	"1.2.840.10045.4.3.4":   x509.ECDSAWithSHA512,
+	"1.2.840.113549.1.1.11": x509.SHA256WithRSA,
+	"1.2.840.113549.1.1.12": x509.SHA384WithRSA,
+	"1.2.840.113549.1.1.13": x509.SHA512WithRSA,
+	"1.3.101.112":           x509.PureEd25519,
+}
+
+// request reads the key of a CSR and checks its signature. ParseCertificateRequest also reads the subject and
+// the attributes, of which Rampart takes nothing: what it says is Strict.
 func request(der []byte) Facts {
-	parsed, err := x509.ParseCertificateRequest(der)
+	facts, err := keyOf(der)
 	if err != nil {
 		return Facts{Error: err.Error()}
 	}
-	facts := Facts{
-		Spki:       hex.EncodeToString(parsed.RawSubjectPublicKeyInfo),
-		OtherNames: len(parsed.DNSNames) + len(parsed.EmailAddresses) + len(parsed.IPAddresses),
-		IsSigned:   parsed.CheckSignature() == nil,
-	}
-	for _, uri := range parsed.URIs {
-		facts.Uris = append(facts.Uris, uri.String())
+	parsed, err := x509.ParseCertificateRequest(der)
+	if err != nil {
+		facts.Strict = err.Error()
+	} else if parsed.CheckSignature() != nil {
+		facts.Strict = "the signature does not verify"
+	} else if hex.EncodeToString(parsed.RawSubjectPublicKeyInfo) != facts.Spki {
+		log.Fatal("two readings of one CSR")
 	}
 	return facts
+}
+
+func keyOf(der []byte) (Facts, error) {
+	var outer struct {
+		Info      asn1.RawValue
+		Algorithm pkix.AlgorithmIdentifier
+		Signature asn1.BitString
+	}
+	var info struct {
+		Version int
+		Subject asn1.RawValue
+		Key     asn1.RawValue
+		Rest    asn1.RawValue `asn1:"optional,tag:0"`
+	}
+	if rest, err := asn1.Unmarshal(der, &outer); err != nil {
+		return Facts{}, err
+	} else if len(rest) > 0 {
+		return Facts{}, errors.New("octets after the CSR")
+	}
+	if _, err := asn1.Unmarshal(outer.Info.FullBytes, &info); err != nil {
+		return Facts{}, err
+	}
+	key, err := x509.ParsePKIXPublicKey(info.Key.FullBytes)
+	if err != nil {
+		return Facts{}, err
+	}
+	algorithm, isKnown := algorithms[outer.Algorithm.Algorithm.String()]
+	if !isKnown {
+		return Facts{}, errors.New("an algorithm that is not known")
+	}
+	holder := x509.Certificate{PublicKey: key}
+	if err := holder.CheckSignature(algorithm, outer.Info.FullBytes, outer.Signature.RightAlign()); err != nil {
+		return Facts{}, err
+	}
+	return Facts{Spki: hex.EncodeToString(info.Key.FullBytes)}, nil
 }
 
 // verdict verifies a client's leaf: the seconds of the instant in eight octets, the length of the root in
