@@ -6,6 +6,7 @@ import { inEnglish } from "../../foundation/text/zod-english.ts";
 import { parseTrustDomain, type TrustDomain } from "../../pki/spiffe-id.ts";
 import { goBoolean, goDuration, goNumber } from "./go-values.ts";
 import { type ProxyConfig, proxyConfig } from "./proxy-config.ts";
+import { port } from "./readiness-probe.ts";
 
 /** The environment variables of a process. */
 export type Environment = Readonly<Record<string, string | undefined>>;
@@ -45,6 +46,10 @@ export interface Variables {
   readonly PROXY_CONFIG: ProxyConfig;
   readonly DISCOVERY_ADDRESS?: string | undefined;
   readonly XDS_ROOT_CA?: string | undefined;
+  readonly ISTIO_DELTA_XDS: boolean;
+  readonly ENVOY_STATUS_PORT: number;
+  readonly ENVOY_PROMETHEUS_PORT: number;
+  readonly ISTIO_BOOTSTRAP_OVERRIDE?: string | undefined;
   readonly PROV_CERT?: string | undefined;
   readonly FILE_MOUNTED_CERTS: boolean;
   readonly FILE_DEBOUNCE_DURATION: number;
@@ -98,6 +103,10 @@ const form = z.object({
   PROXY_CONFIG: z.prefault(proxyConfig, ""),
   DISCOVERY_ADDRESS: optionalText,
   XDS_ROOT_CA: optionalText,
+  ISTIO_DELTA_XDS: flag("true"),
+  ENVOY_STATUS_PORT: z._default(port, 15_021),
+  ENVOY_PROMETHEUS_PORT: z._default(port, 15_090),
+  ISTIO_BOOTSTRAP_OVERRIDE: optionalText,
   PROV_CERT: optionalText,
   FILE_MOUNTED_CERTS: flag(),
   FILE_DEBOUNCE_DURATION: timerDuration("100ms"),

@@ -25,6 +25,8 @@ export interface ProxyConfig {
   readonly readinessProbe: ReadinessProbe | undefined;
   /** Variables, such as `ISTIO_META_NETWORK`. */
   readonly proxyMetadata: Readonly<Record<string, string>>;
+  /** Flags of Envoy's runtime. */
+  readonly runtimeValues: Readonly<Record<string, string>>;
   /** Everything that was given, for istiod: it reads fields that the agent does not. */
   readonly given: JsonObject;
 }
@@ -51,6 +53,7 @@ const fields = z.object({
   terminationDrainDuration: z.optional(durationMilliseconds),
   readinessProbe: z.optional(readinessProbe),
   proxyMetadata: z._default(z.record(z.string(), text), {}),
+  runtimeValues: z._default(z.record(z.string(), text), {}),
 });
 
 /** `PROXY_CONFIG`: Istio's `ProxyConfig` as YAML or JSON. Fields that the agent does not read may be there. */

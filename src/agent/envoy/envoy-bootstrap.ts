@@ -1,6 +1,16 @@
 import { isIP } from "node:net";
 import type { SocketAddress } from "../../foundation/text/socket-address.ts";
 import { defaultResource, rootResource } from "../secrets/identity-secrets.ts";
+import {
+  endpoint,
+  httpConnections,
+  type Json,
+  protocolOptions,
+  sdsCluster,
+  secretDiscoveryCluster,
+  socketAddress,
+  typeUrl,
+} from "./bootstrap-parts.ts";
 
 /** The peers that a listener accepts: exactly these SPIFFE IDs, or every one of a trust domain. */
 export type PeerMatch =
@@ -31,13 +41,7 @@ export interface BootstrapOptions {
   readonly outbound: readonly OutboundListener[];
 }
 
-/** A JSON object of Envoy's configuration. */
-type Json = Readonly<Record<string, unknown>>;
-
-const sdsCluster = "sds-grpc";
-const typeUrl = (name: string): string => `type.googleapis.com/${name}`;
 const tlsExtension = "envoy.extensions.transport_sockets.tls.v3";
-const httpOptions = "envoy.extensions.upstreams.http.v3.HttpProtocolOptions";
 
 /** Istio's inbound defaults. The list of suites does not concern TLS 1.3. */
 const tlsParameters: Json = {
@@ -114,26 +118,6 @@ function outboundListener({ listen }: OutboundListener, name: string): Json {
   };
 }
 
-function httpConnections(name: string, settings: Json): Json {
-  const filters = "envoy.extensions.filters";
-  const route = { match: { prefix: "/" }, route: { cluster: name, timeout: "0s" } };
-  return {
-    name: "envoy.filters.network.http_connection_manager",
-    typed_config: {
-      "@type": typeUrl(`${filters}.network.http_connection_manager.v3.HttpConnectionManager`),
-      stat_prefix: name,
-      ...settings,
-      route_config: { virtual_hosts: [{ name, domains: ["*"], routes: [route] }] },
-      http_filters: [
-        {
-          name: "envoy.filters.http.router",
-          typed_config: { "@type": typeUrl(`${filters}.http.router.v3.Router`) },
-        },
-      ],
-    },
-  };
-}
-
 function commonTlsContext(peers: PeerMatch): Json {
   const matchers =
     "trustDomain" in peers
@@ -169,24 +153,6 @@ function secretConfig(name: string): Json {
   };
 }
 
-function secretDiscoveryCluster(path: string): Json {
-  return {
-    name: sdsCluster,
-    type: "STATIC",
-    connect_timeout: "1s",
-    ...protocolOptions({ explicit_http_config: { http2_protocol_options: {} } }),
-    load_assignment: endpoint(sdsCluster, { pipe: { path } }),
-  };
-}
-
-function protocolOptions(options: Json): Json {
-  return {
-    typed_extension_protocol_options: {
-      [httpOptions]: { "@type": typeUrl(httpOptions), ...options },
-    },
-  };
-}
-
 function cluster(name: string, to: SocketAddress): Json {
   return {
     name,
@@ -194,17 +160,6 @@ function cluster(name: string, to: SocketAddress): Json {
     connect_timeout: "5s",
     load_assignment: endpoint(name, socketAddress(to)),
   };
-}
-
-function endpoint(clusterName: string, address: Json): Json {
-  return {
-    cluster_name: clusterName,
-    endpoints: [{ lb_endpoints: [{ endpoint: { address } }] }],
-  };
-}
-
-function socketAddress({ host, port }: SocketAddress): Json {
-  return { socket_address: { address: host, port_value: port } };
 }
 
 function tlsSocket(context: "UpstreamTlsContext" | "DownstreamTlsContext", settings: Json): Json {

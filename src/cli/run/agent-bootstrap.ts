@@ -1,6 +1,5 @@
-import { hostname } from "node:os";
 import { resolve } from "node:path";
-import { Command } from "commander";
+import { Command, Option } from "commander";
 import { parseVariables, type Variables } from "../../agent/configuration/environment.ts";
 import {
   createBootstrap,
@@ -8,6 +7,8 @@ import {
   type OutboundListener,
   type PeerMatch,
 } from "../../agent/envoy/envoy-bootstrap.ts";
+import { type NodeSources, nodeId } from "../../agent/envoy/envoy-node.ts";
+import { createMachineBootstrap } from "../../agent/envoy/machine-bootstrap.ts";
 import { OperatorError } from "../../foundation/operator-error.ts";
 import { parseSocketAddress, type SocketAddress } from "../../foundation/text/socket-address.ts";
 import { isWorkloadSpiffeId } from "../../pki/spiffe-id.ts";
@@ -19,6 +20,8 @@ interface BootstrapFlags {
   readonly allow: string[];
   readonly admin: string;
   readonly nodeId?: string;
+  readonly xds?: true;
+  readonly type: NodeSources["kind"];
 }
 
 const collect = (value: string, before: string[]): string[] => [...before, value];
@@ -50,34 +53,37 @@ export function bootstrapCommand(): Command {
       "--node-id <id>",
       "Envoy's node id (default: made of POD_NAME, POD_NAMESPACE and INSTANCE_IP)",
     )
+    .option("--xds", "listeners and clusters from istiod, through the agent's XDS proxy")
+    .addOption(
+      new Option("--type <type>", "with --xds: what the proxy is")
+        .choices(["sidecar", "router"])
+        .default("sidecar"),
+    )
     .action(async (flags: BootstrapFlags) => {
-      const variables = await orOperatorError(async () => parseVariables(process.env));
-      console.log(JSON.stringify(bootstrapOf(flags, variables), undefined, 2));
+      const bootstrap = await orOperatorError(async () =>
+        flags.xds
+          ? createMachineBootstrap(process.env, flags.type)
+          : bootstrapOf(flags, parseVariables(process.env)),
+      );
+      console.log(JSON.stringify(bootstrap, undefined, 2));
     });
 }
 
 function bootstrapOf(flags: BootstrapFlags, variables: Variables): object {
   if (flags.inbound.length + flags.outbound.length === 0) {
-    throw new OperatorError("give at least one --inbound or --outbound listener");
+    throw new OperatorError("give --xds, or at least one --inbound or --outbound listener");
   }
   for (const id of flags.allow) requireSpiffeId(id);
   const allowed: PeerMatch =
     flags.allow.length > 0 ? { spiffeIds: flags.allow } : { trustDomain: variables.TRUST_DOMAIN };
   return createBootstrap({
-    nodeId: flags.nodeId ?? nodeIdOf(variables),
+    nodeId: flags.nodeId ?? nodeId("sidecar", variables, variables.INSTANCE_IP),
     nodeCluster: variables.SERVICE_ACCOUNT || "rampart",
     sdsSocket: resolve(variables.RAMPART_SDS_SOCKET),
     admin: parseAddress(flags.admin),
     inbound: flags.inbound.map((text) => parseInbound(text, allowed)),
     outbound: flags.outbound.map(parseOutbound),
   });
-}
-
-/** Istio's form of a node id, as Envoy's status shows it. */
-function nodeIdOf({ INSTANCE_IP, POD_NAME, POD_NAMESPACE }: Variables): string {
-  const namespace = POD_NAMESPACE || "default";
-  const pod = `${POD_NAME || hostname()}.${namespace}`;
-  return `sidecar~${INSTANCE_IP}~${pod}~${namespace}.svc.cluster.local`;
 }
 
 function parseInbound(text: string, peers: PeerMatch): InboundListener {

@@ -2,7 +2,8 @@ import { Command } from "commander";
 import type { Agent } from "../../agent/agent.ts";
 import { parseConfiguration } from "../../agent/configuration/configuration.ts";
 import { parseVariables } from "../../agent/configuration/environment.ts";
-import { isEnvoy, withDrainStrategy } from "../../agent/envoy/envoy-arguments.ts";
+import { isEnvoy, withOptions } from "../../agent/envoy/envoy-arguments.ts";
+import { envoyOptions } from "../../agent/envoy/envoy-options.ts";
 import { EnvoyProcess, usualRestarts } from "../../agent/envoy/envoy-process.ts";
 import { agentLog, startAgentProcess } from "../../agent/main.ts";
 import { orOperatorError } from "../terminal/operator-error.ts";
@@ -46,8 +47,9 @@ async function runAgent([command, ...values]: readonly string[], admin: string):
       const detail = `${command} is run as it is: unless it gives Envoy --drain-strategy immediate, a drain cuts connections off`;
       agentLog.operation({ event: "proxy-arguments-unchanged", level: "warning", detail });
     }
+    const options = await orOperatorError(() => envoyOptions(process.env, values));
     const proxy = new EnvoyProcess({
-      ...withDrainStrategy({ command, arguments: values }),
+      ...withOptions({ command, arguments: values }, options),
       adminUrl: admin,
       drainMilliseconds,
       restarts: usualRestarts,

@@ -1,8 +1,8 @@
 import { expect, test } from "vitest";
-import { isEnvoy, withDrainStrategy } from "../../../src/agent/envoy/envoy-arguments.ts";
+import { immediateDrain, isEnvoy, withOptions } from "../../../src/agent/envoy/envoy-arguments.ts";
 
 const argumentsOf = (command: string, ...given: string[]): readonly string[] =>
-  withDrainStrategy({ command, arguments: given }).arguments;
+  withOptions({ command, arguments: given }, [immediateDrain]).arguments;
 
 test("has Envoy tell every connection to close as soon as it drains", () => {
   expect(argumentsOf("/usr/local/bin/envoy", "-c", "envoy.json")).toEqual([
@@ -17,6 +17,17 @@ test.each([["--drain-strategy", "gradual"], ["--drain-strategy=gradual"]])(
   "leaves the operator's %s",
   (...given) => {
     expect(argumentsOf("envoy", ...given)).toEqual(given);
+  },
+);
+
+test.each([[["-l", "debug"]], [["--log-level", "debug"]], [["--log-level=debug"]]])(
+  "knows %o by both names",
+  (given) => {
+    const { arguments: got } = withOptions({ command: "envoy", arguments: given }, [
+      ["-l", "warning"],
+      ["--disable-hot-restart"],
+    ]);
+    expect(got).toEqual([...given, "--disable-hot-restart"]);
   },
 );
 

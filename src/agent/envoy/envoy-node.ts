@@ -1,0 +1,125 @@
+import { hostname } from "node:os";
+import {
+  type Environment,
+  type Variables,
+  variablesWithPrefix,
+} from "../configuration/environment.ts";
+import type { Json } from "./bootstrap-parts.ts";
+import type { PodFields } from "./downward-api.ts";
+
+/** What istiod learns of a proxy. */
+export interface EnvoyNode {
+  readonly id: string;
+  readonly cluster: string;
+  readonly locality: Json;
+  readonly metadata: Json;
+}
+
+/** The sources of a node. */
+export interface NodeSources {
+  readonly kind: "sidecar" | "router";
+  readonly variables: Variables;
+  readonly environment: Environment;
+  /** The addresses of the machine, the first of which is in the node's id. */
+  readonly addresses: readonly string[];
+  readonly labels: PodFields | undefined;
+  readonly annotations: PodFields | undefined;
+}
+
+const localityLabel = "istio-locality";
+
+/** Every pod of a Deployment's revision has another one, which would make as many configurations. */
+const revisionLabel = "pod-template-hash";
+
+/** The node of an Envoy as pilot-agent describes it. */
+export function createNode(sources: NodeSources): EnvoyNode {
+  const { kind, variables, addresses, annotations } = sources;
+  const { PROXY_CONFIG, SERVICE_ACCOUNT } = variables;
+  const labels = labelsOf(sources);
+  const namespace = variables.POD_NAMESPACE || "default";
+  const metadata = metadataOf(sources);
+  const { WORKLOAD_NAME } = metadata;
+  return {
+    id: nodeId(kind, variables, addresses[0] ?? "127.0.0.1"),
+    cluster: clusterOf(PROXY_CONFIG.serviceCluster, labels, WORKLOAD_NAME, namespace),
+    locality: localityOf(labels),
+    metadata: {
+      ...metadata,
+      NAME: variables.POD_NAME || hostname(),
+      NAMESPACE: namespace,
+      ...(SERVICE_ACCOUNT && { SERVICE_ACCOUNT }),
+      INSTANCE_IPS: addresses.join(","),
+      ...(Object.keys(labels).length > 0 && { LABELS: labels }),
+      ...(annotations && { ANNOTATIONS: annotations }),
+      PROXY_CONFIG: proxyConfigOf(variables),
+      ENVOY_STATUS_PORT: variables.ENVOY_STATUS_PORT,
+      ENVOY_PROMETHEUS_PORT: variables.ENVOY_PROMETHEUS_PORT,
+    },
+  };
+}
+
+/** Istio's form of a node id. istiod refuses any other. */
+export function nodeId(
+  kind: NodeSources["kind"],
+  { POD_NAME, POD_NAMESPACE }: Pick<Variables, "POD_NAME" | "POD_NAMESPACE">,
+  address: string,
+): string {
+  const namespace = POD_NAMESPACE || "default";
+  const pod = `${POD_NAME || hostname()}.${namespace}`;
+  return `${kind}~${address}~${pod}~${namespace}.svc.cluster.local`;
+}
+
+function metadataOf({ variables, environment }: NodeSources): Json {
+  const { PROXY_CONFIG, ISTIO_META_CLUSTER_ID } = variables;
+  const { LABELS: _labels, ...json } = variablesWithPrefix(environment, "ISTIO_METAJSON_");
+  const entries = Object.entries(json).flatMap(([, text]) => Object.entries(parseObject(text)));
+  return {
+    ...variablesWithPrefix(PROXY_CONFIG.proxyMetadata, "ISTIO_META_"),
+    ...variablesWithPrefix(environment, "ISTIO_META_"),
+    CLUSTER_ID: ISTIO_META_CLUSTER_ID,
+    ...Object.fromEntries(entries),
+  };
+}
+
+/** Istiod reads fields that the agent does not. */
+function proxyConfigOf({ PROXY_CONFIG, DISCOVERY_ADDRESS }: Variables): Json {
+  const discoveryAddress = DISCOVERY_ADDRESS ?? PROXY_CONFIG.discoveryAddress;
+  return { ...PROXY_CONFIG.given, ...(discoveryAddress && { discoveryAddress }) };
+}
+
+/** The kubelet's labels win over those of the environment. */
+function labelsOf({ environment, labels }: NodeSources): PodFields {
+  const { ISTIO_METAJSON_LABELS: text } = environment;
+  const given = Object.entries(parseObject(text ?? "")).map(([key, value]) => [key, String(value)]);
+  const { [revisionLabel]: _revision, ...rest } = labels ?? {};
+  return { ...Object.fromEntries(given), ...rest };
+}
+
+/** As pilot-agent, it takes what is no JSON object for an empty one. */
+function parseObject(text: string): Json {
+  try {
+    const value: unknown = JSON.parse(text);
+    return typeof value === "object" && value !== null && !Array.isArray(value) ? { ...value } : {};
+  } catch {
+    return {};
+  }
+}
+
+function clusterOf(
+  given: string | undefined,
+  labels: PodFields,
+  workload: unknown,
+  namespace: string,
+): string {
+  if (given !== undefined && given !== "istio-proxy") return given;
+  const { app } = labels;
+  return `${app ?? (workload || "istio-proxy")}.${namespace}`;
+}
+
+/** `region/zone/subzone`, with dots where a label may have no slashes. */
+function localityOf(labels: PodFields): Json {
+  const text = labels[localityLabel] ?? "";
+  const parts = text.includes("/") ? text.split("/") : text.split(".");
+  const names = ["region", "zone", "sub_zone"];
+  return Object.fromEntries(names.flatMap((name, i) => (parts[i] ? [[name, parts[i]]] : [])));
+}

@@ -1,0 +1,55 @@
+import { mkdir } from "node:fs/promises";
+import { isIPv4 } from "node:net";
+import { join } from "node:path";
+import { replaceFile } from "../../host/files/atomic-file.ts";
+import { readSmallFile } from "../../host/files/small-file.ts";
+import { type Environment, parseVariables } from "../configuration/environment.ts";
+import { type EnvoyOption, immediateDrain } from "./envoy-arguments.ts";
+import { addressesOf, createMachineBootstrap } from "./machine-bootstrap.ts";
+
+const maximumOverrideOctets = 1024 * 1024;
+
+/** Any of these gives Envoy a configuration. */
+const configurationOptions = /^(?:-c|--config-path|--config-yaml)(?:=|$)/;
+
+/**
+ * The options that the agent adds to Envoy's command line. With an XDS proxy these are pilot-agent's, and the
+ * bootstrap, which it writes, where the operator gives Envoy no configuration.
+ *
+ * @throws ConfigurationError, or OperatorError for a file that cannot be read.
+ */
+export async function envoyOptions(
+  environment: Environment,
+  given: readonly string[],
+): Promise<readonly EnvoyOption[]> {
+  const variables = parseVariables(environment);
+  const { PROXY_CONFIG, DISCOVERY_ADDRESS, ISTIO_BOOTSTRAP_OVERRIDE: override } = variables;
+  if ((DISCOVERY_ADDRESS ?? PROXY_CONFIG.discoveryAddress) === undefined) return [immediateDrain];
+  const hasConfiguration = given.some((each) => configurationOptions.test(each));
+  const { concurrency, drainMilliseconds } = PROXY_CONFIG;
+  return [
+    ...(hasConfiguration ? [] : [await writtenBootstrap(environment, PROXY_CONFIG.configPath)]),
+    ...(override ? [await overrideOption(override)] : []),
+    immediateDrain,
+    ["--drain-time-s", String(Math.round(drainMilliseconds / 1000))],
+    ["--local-address-ip-version", addressesOf(variables).some(isIPv4) ? "v4" : "v6"],
+    ["--file-flush-interval-msec", "1000"],
+    ["--disable-hot-restart"],
+    ["--allow-unknown-static-fields"],
+    ["-l", "warning"],
+    ["--component-log-level", "misc:error"],
+    ...(concurrency ? [["--concurrency", String(concurrency)] as const] : []),
+  ];
+}
+
+async function overrideOption(path: string): Promise<EnvoyOption> {
+  return ["--config-yaml", await readSmallFile(path, maximumOverrideOctets)];
+}
+
+async function writtenBootstrap(environment: Environment, folder: string): Promise<EnvoyOption> {
+  const path = join(folder, "envoy-rev.json");
+  const bootstrap = await createMachineBootstrap(environment, "sidecar");
+  await mkdir(folder, { recursive: true, mode: 0o750 });
+  await replaceFile(path, `${JSON.stringify(bootstrap, undefined, 2)}\n`, { mode: 0o600 });
+  return ["-c", path];
+}

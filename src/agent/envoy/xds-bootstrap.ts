@@ -1,0 +1,157 @@
+import type { SocketAddress } from "../../foundation/text/socket-address.ts";
+import {
+  endpoint,
+  httpConnections,
+  type Json,
+  protocolOptions,
+  secretDiscoveryCluster,
+  socketAddress,
+  typeUrl,
+} from "./bootstrap-parts.ts";
+import type { EnvoyNode } from "./envoy-node.ts";
+
+/** The settings of a bootstrap whose listeners and clusters come from istiod. */
+export interface XdsBootstrapOptions {
+  readonly node: EnvoyNode;
+  readonly sdsSocket: string;
+  readonly xdsSocket: string;
+  readonly isIncremental: boolean;
+  readonly admin: SocketAddress;
+  /** The status of the agent. */
+  readonly status: SocketAddress;
+  /** The port on which kubelets and load balancers ask whether the proxy is ready. */
+  readonly healthPort: number;
+  readonly prometheusPort: number;
+  /** `runtimeValues` of Istio's `ProxyConfig`: an empty text removes a default. */
+  readonly runtime: Readonly<Record<string, string>>;
+}
+
+const xdsCluster = "xds-grpc";
+const [agentCluster, adminCluster] = ["agent", "prometheus_stats"];
+
+/** Istio's own. */
+const usualRuntime: Json = {
+  "overload.global_downstream_max_connections": "2147483647",
+  "re2.max_program_size.error_level": "32768",
+  "envoy.deprecated_features:envoy.config.listener.v3.Listener.hidden_envoy_deprecated_use_original_dst": true,
+  "envoy.reloadable_features.http_reject_path_with_fragment": false,
+};
+
+/** What the agent's readiness and drain look at, and Istio's own. A large mesh has too many for all. */
+const statistics = {
+  prefix: [
+    "reporter=",
+    "cluster_manager",
+    "listener_manager",
+    "server",
+    "cluster.xds-grpc",
+    "wasm",
+    "component",
+    "istio",
+  ],
+  suffix: [
+    "rbac.allowed",
+    "rbac.denied",
+    "shadow_allowed",
+    "shadow_denied",
+    "downstream_cx_active",
+  ],
+};
+
+/** Creates the complete bootstrap of an Envoy that istiod configures through the agent's XDS proxy. */
+export function createXdsBootstrap(options: XdsBootstrapOptions): Json {
+  const { node, admin, status } = options;
+  const ads = { ads: {}, initial_fetch_timeout: "0s", resource_api_version: "V3" };
+  return {
+    node,
+    admin: { address: socketAddress(admin) },
+    layered_runtime: {
+      layers: [
+        { name: "global config", static_layer: runtimeOf(options.runtime) },
+        { name: "admin", admin_layer: {} },
+      ],
+    },
+    bootstrap_extensions: [
+      {
+        name: "envoy.bootstrap.internal_listener",
+        typed_config: {
+          "@type": typeUrl("envoy.extensions.bootstrap.internal_listener.v3.InternalListener"),
+        },
+      },
+    ],
+    stats_config: { stats_matcher: { inclusion_list: { patterns: patternsOf() } } },
+    dynamic_resources: {
+      lds_config: ads,
+      cds_config: ads,
+      ads_config: {
+        api_type: options.isIncremental ? "DELTA_GRPC" : "GRPC",
+        transport_api_version: "V3",
+        set_node_on_first_message_only: true,
+        grpc_services: [{ envoy_grpc: { cluster_name: xdsCluster } }],
+      },
+    },
+    static_resources: {
+      clusters: [
+        localCluster(adminCluster, admin),
+        localCluster(agentCluster, status),
+        secretDiscoveryCluster(options.sdsSocket),
+        discoveryCluster(options.xdsSocket),
+      ],
+      listeners: [
+        localListener(options.prometheusPort, "stats", "/stats/prometheus", adminCluster),
+        localListener(options.healthPort, "agent", "/healthz/ready", agentCluster),
+      ],
+    },
+  };
+}
+
+function runtimeOf(given: Readonly<Record<string, string>>): Json {
+  const entries = Object.entries(given).map(([name, value]) => {
+    const isFlag = value === "true" || value === "false";
+    return [name, isFlag ? value === "true" : value] as const;
+  });
+  const all: Json = { ...usualRuntime, ...Object.fromEntries(entries) };
+  return Object.fromEntries(Object.entries(all).filter(([, value]) => value !== ""));
+}
+
+function patternsOf(): readonly Json[] {
+  return [
+    ...statistics.prefix.map((prefix) => ({ prefix })),
+    ...statistics.suffix.map((suffix) => ({ suffix })),
+    { safe_regex: { regex: "vhost\\..*\\.route\\..*" } },
+  ];
+}
+
+/** Each stream gets a connection of its own, and none waits for another. */
+function discoveryCluster(path: string): Json {
+  const limits = { max_connections: 100_000, max_pending_requests: 100_000, max_requests: 100_000 };
+  return {
+    name: xdsCluster,
+    type: "STATIC",
+    connect_timeout: "1s",
+    max_requests_per_connection: 1,
+    circuit_breakers: {
+      thresholds: ["DEFAULT", "HIGH"].map((priority) => ({ priority, ...limits })),
+    },
+    ...protocolOptions({ explicit_http_config: { http2_protocol_options: {} } }),
+    load_assignment: endpoint(xdsCluster, { pipe: { path } }),
+  };
+}
+
+function localCluster(name: string, to: SocketAddress): Json {
+  return {
+    name,
+    type: "STATIC",
+    connect_timeout: "0.250s",
+    load_assignment: endpoint(name, socketAddress(to)),
+  };
+}
+
+function localListener(port: number, name: string, prefix: string, cluster: string): Json {
+  return {
+    address: socketAddress({ host: "0.0.0.0", port }),
+    filter_chains: [
+      { filters: [httpConnections(name, {}, { match: { prefix }, route: { cluster } })] },
+    ],
+  };
+}

@@ -1,0 +1,56 @@
+import { readFile, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { envoyOptions } from "../../../src/agent/envoy/envoy-options.ts";
+import { OperatorError } from "../../../src/foundation/operator-error.ts";
+import { temporaryFolder } from "../../testkit/temporary-folder.ts";
+
+const address = { DISCOVERY_ADDRESS: "istiod:15012", INSTANCE_IP: "10.0.0.7" };
+
+test("adds the drain strategy alone where istiod does not configure Envoy", async () => {
+  expect(await envoyOptions({}, [])).toEqual([["--drain-strategy", "immediate"]]);
+});
+
+test("adds pilot-agent's options where istiod does", async () => {
+  expect(await envoyOptions(address, ["-c", "own.json"])).toEqual([
+    ["--drain-strategy", "immediate"],
+    ["--drain-time-s", "45"],
+    ["--local-address-ip-version", "v4"],
+    ["--file-flush-interval-msec", "1000"],
+    ["--disable-hot-restart"],
+    ["--allow-unknown-static-fields"],
+    ["-l", "warning"],
+    ["--component-log-level", "misc:error"],
+  ]);
+});
+
+test("takes times and threads from PROXY_CONFIG, and an override from its file", async () => {
+  const override = join(await temporaryFolder(), "override.json");
+  await writeFile(override, "{}");
+  const options = await envoyOptions(
+    {
+      ...address,
+      PROXY_CONFIG: "{ drainDuration: 10s, concurrency: 2 }",
+      ISTIO_BOOTSTRAP_OVERRIDE: override,
+    },
+    ["--config-path=own.json"],
+  );
+  expect(options).toContainEqual(["--drain-time-s", "10"]);
+  expect(options).toContainEqual(["--concurrency", "2"]);
+  expect(options).toContainEqual(["--config-yaml", "{}"]);
+});
+
+test("writes the bootstrap for an Envoy that has no configuration", async () => {
+  const configPath = join(await temporaryFolder(), "proxy");
+  const PROXY_CONFIG = JSON.stringify({ configPath });
+  const [first] = await envoyOptions({ ...address, PROXY_CONFIG }, ["--concurrency", "1"]);
+  expect(first).toEqual(["-c", join(configPath, "envoy-rev.json")]);
+  const bootstrap = JSON.parse(await readFile(join(configPath, "envoy-rev.json"), "utf8"));
+  expect(bootstrap.node.id).toMatch(/^sidecar~10\.0\.0\.7~/);
+});
+
+test("refuses an override that is not there", async () => {
+  const ISTIO_BOOTSTRAP_OVERRIDE = "/nowhere/override.json";
+  const refused = envoyOptions({ ...address, ISTIO_BOOTSTRAP_OVERRIDE }, ["-c", "own.json"]);
+  await expect(refused).rejects.toThrow(OperatorError);
+});

@@ -1,0 +1,142 @@
+import { expect, test } from "vitest";
+import { parseVariables } from "../../../src/agent/configuration/environment.ts";
+import { parsePodFields } from "../../../src/agent/envoy/downward-api.ts";
+import { createNode, type NodeSources } from "../../../src/agent/envoy/envoy-node.ts";
+import { createMachineBootstrap } from "../../../src/agent/envoy/machine-bootstrap.ts";
+
+const pod = { POD_NAME: "cart-1", POD_NAMESPACE: "shop", SERVICE_ACCOUNT: "cart" };
+
+function nodeOf(environment: object, more: Partial<NodeSources> = {}) {
+  return createNode({
+    kind: "sidecar",
+    variables: parseVariables({ ...pod, ...environment }),
+    environment: { ...pod, ...environment },
+    addresses: ["10.0.0.7", "fd00::7"],
+    labels: undefined,
+    annotations: undefined,
+    ...more,
+  });
+}
+
+test("describes the proxy as istiod expects it", () => {
+  expect(nodeOf({ DISCOVERY_ADDRESS: "istiod:15012" })).toEqual({
+    id: "sidecar~10.0.0.7~cart-1.shop~shop.svc.cluster.local",
+    cluster: "istio-proxy.shop",
+    locality: {},
+    metadata: {
+      NAME: "cart-1",
+      NAMESPACE: "shop",
+      SERVICE_ACCOUNT: "cart",
+      INSTANCE_IPS: "10.0.0.7,fd00::7",
+      CLUSTER_ID: "Kubernetes",
+      PROXY_CONFIG: { discoveryAddress: "istiod:15012" },
+      ENVOY_STATUS_PORT: 15_021,
+      ENVOY_PROMETHEUS_PORT: 15_090,
+    },
+  });
+});
+
+test("makes metadata of variables, PROXY_CONFIG's among them", () => {
+  const PROXY_CONFIG = JSON.stringify({
+    proxyMetadata: { ISTIO_META_NETWORK: "vm", ISTIO_META_MESH_ID: "old", OTHER: "x" },
+    tracing: { sampling: 1 },
+  });
+  const { metadata } = nodeOf({
+    PROXY_CONFIG,
+    ISTIO_META_MESH_ID: "mesh1",
+    ISTIO_META_AUTO_REGISTER_GROUP: "vms",
+    ISTIO_META_CLUSTER_ID: "c1",
+    ISTIO_METAJSON_MORE: '{"POD_PORTS":"[]","N":1}',
+    ISTIO_METAJSON_BROKEN: "{",
+  });
+  expect(metadata).toMatchObject({
+    NETWORK: "vm",
+    MESH_ID: "mesh1",
+    AUTO_REGISTER_GROUP: "vms",
+    CLUSTER_ID: "c1",
+    POD_PORTS: "[]",
+    N: 1,
+    PROXY_CONFIG: { tracing: { sampling: 1 } },
+  });
+  expect(metadata).not.toHaveProperty("OTHER");
+  expect(metadata).not.toHaveProperty("BROKEN");
+});
+
+test("takes labels from the environment and the kubelet, whose win, and a locality from them", () => {
+  const environment = { ISTIO_METAJSON_LABELS: '{"app":"old","version":"v1"}' };
+  const labels = { app: "cart", "pod-template-hash": "1234", "istio-locality": "eu.west.rack1" };
+  const node = nodeOf(environment, { labels, annotations: { note: "a" } });
+  expect(node.cluster).toBe("cart.shop");
+  expect(node.locality).toEqual({ region: "eu", zone: "west", sub_zone: "rack1" });
+  expect(node.metadata).toMatchObject({
+    LABELS: { app: "cart", version: "v1", "istio-locality": "eu.west.rack1" },
+    ANNOTATIONS: { note: "a" },
+  });
+  expect(node.metadata).not.toHaveProperty("LABELS.pod-template-hash");
+});
+
+test.each([
+  [{ PROXY_CONFIG: "serviceCluster: given" }, "given"],
+  [{ PROXY_CONFIG: "serviceCluster: istio-proxy" }, "istio-proxy.shop"],
+  [{ ISTIO_META_WORKLOAD_NAME: "cart" }, "cart.shop"],
+])("with %o is of the cluster %s", (environment, cluster) => {
+  expect(nodeOf(environment).cluster).toBe(cluster);
+});
+
+test("reads the downward API's quotation", () => {
+  const text =
+    'app="cart"\nnote="a \\"b\\" \\\\ \\n\\t\\u00fc\\x41\\U0001f600"\nbroken=cart\n\nempty=""\n';
+  expect(parsePodFields(text)).toEqual({ app: "cart", note: 'a "b" \\ \n\tüA😀', empty: "" });
+});
+
+test("names the sockets, the ports and the protocol", async () => {
+  const bootstrap = JSON.parse(
+    JSON.stringify(
+      await createMachineBootstrap(
+        {
+          ...pod,
+          DISCOVERY_ADDRESS: "istiod:15012",
+          RAMPART_XDS_SOCKET: "/run/xds",
+          RAMPART_SDS_SOCKET: "/run/sds",
+          RAMPART_STATUS_ADDR: "0.0.0.0:16020",
+          ENVOY_STATUS_PORT: "16021",
+          ENVOY_PROMETHEUS_PORT: "16090",
+          ISTIO_DELTA_XDS: "false",
+          PROXY_CONFIG: JSON.stringify({
+            proxyAdminPort: 16000,
+            runtimeValues: { a: "true", "re2.max_program_size.error_level": "" },
+          }),
+        },
+        "router",
+      ),
+    ),
+  );
+  expect(bootstrap.node.id).toMatch(/^router~/);
+  const addresses = bootstrap.static_resources.clusters.map(
+    (cluster: { name: string; load_assignment: { endpoints: unknown } }) => [
+      cluster.name,
+      JSON.stringify(cluster.load_assignment.endpoints).match(
+        /"path":"([^"]*)"|"port_value":\d+/,
+      )?.[0],
+    ],
+  );
+  expect(Object.fromEntries(addresses)).toEqual({
+    prometheus_stats: '"port_value":16000',
+    agent: '"port_value":16020',
+    "sds-grpc": '"path":"/run/sds"',
+    "xds-grpc": '"path":"/run/xds"',
+  });
+  expect(bootstrap.dynamic_resources.ads_config.api_type).toBe("GRPC");
+  const [{ static_layer: runtime }] = bootstrap.layered_runtime.layers;
+  expect(runtime).toMatchObject({ a: true });
+  expect(runtime).not.toHaveProperty(["re2.max_program_size.error_level"]);
+  const ports = bootstrap.static_resources.listeners.map(
+    (listener: { address: { socket_address: { port_value: number } } }) =>
+      listener.address.socket_address.port_value,
+  );
+  expect(ports).toEqual([16_090, 16_021]);
+});
+
+test("refuses a bootstrap by xDS without an address of istiod", async () => {
+  await expect(createMachineBootstrap(pod, "sidecar")).rejects.toThrow("DISCOVERY_ADDRESS");
+});
