@@ -7,4 +7,6 @@ export interface BoundAccount {
   /** Kubernetes binds projected tokens to a pod and a node, and other tokens to neither. */
   readonly pod?: BoundObject | undefined;
   readonly node?: BoundNode | undefined;
+  /** The `jti` of the token, which the API server's audit log names as well. */
+  readonly tokenId?: string | undefined;
 }

@@ -46,6 +46,11 @@ export interface AuditEvent {
   authority?: string;
   serialNumber?: string;
   notAfter?: Date;
+  /** The origin of the log that has the certificate, or `unlogged`. */
+  log?: string;
+  logIndex?: number;
+  /** The entry of an unlogged certificate in base64, so that it can be filed later. */
+  logEntry?: string;
   durationMilliseconds?: number;
 }
 

@@ -14,6 +14,8 @@ import type { AuditEvent } from "./audit-event.ts";
 import type { Authorities } from "./authorities.ts";
 import type { AuthorityView } from "./authority-view.ts";
 import type { IdentityPolicy } from "./identity-policy.ts";
+import { type IssuanceLog, recordIssuance } from "./issuance-log.ts";
+import { callerEntry } from "./log-entry.ts";
 import { type Quotas, requireQuotas } from "./quotas.ts";
 import { servingNames, servingSigner } from "./serving-policy.ts";
 import type { NamedSigner } from "./signers.ts";
@@ -45,6 +47,8 @@ export interface Issuance {
   readonly cryptoProvider: CryptoProvider;
   /** Absent on a platform without limits. */
   readonly quotas?: Quotas | undefined;
+  /** Absent where nothing is logged. */
+  readonly issuanceLog?: IssuanceLog | undefined;
 }
 
 /** The circumstances of one request. */
@@ -95,10 +99,15 @@ export async function issueCertificate(
   const leaf = dnsNames
     ? await issueServingCertificate(issuer, { dnsNames, publicKey, validity })
     : await issueLeaf(issuer, { spiffeId, publicKey, validity, proof: proofFor(spiffeId, caller) });
-  audit.outcome = "issued";
   audit.authority = id;
   audit.serialNumber = leaf.serialNumber;
   audit.notAfter = validity.notAfter;
+  if (issuance.issuanceLog) {
+    const { der: certificate } = leaf;
+    const entry = callerEntry(caller, { at: now, certificate, spiffeId, signer: audit.signer });
+    await recordIssuance(issuance.issuanceLog, entry, { signal, audit });
+  }
+  audit.outcome = "issued";
   return [toPem("CERTIFICATE", leaf.der), ...view.chainPem];
 }
 

@@ -14,15 +14,17 @@ import {
   longestRefreshSeconds,
 } from "../ca/authorities.ts";
 import { createIdentityPolicy } from "../ca/identity-policy.ts";
+import type { IssuanceLog } from "../ca/issuance-log.ts";
 import type { Mint } from "../ca/mint.ts";
 import type { Quotas } from "../ca/quotas.ts";
 import { uniteBundles } from "../ca/signers.ts";
 import type { Configuration } from "../config/configuration.ts";
 import type { AuthorityStore } from "../custody/authority-store.ts";
-import { importKek, type KekRing } from "../custody/kek.ts";
 import { pollForWork } from "../foundation/work/polled-work.ts";
 import type { WorkSharing } from "../foundation/work/shared-work.ts";
 import type { CertificateAuthority } from "../transport/certificate-authority.ts";
+import type { PublishedLog } from "../transport/http/log-routes.ts";
+import { openKeks } from "./keks.ts";
 import { namedSigners } from "./named-signers.ts";
 import { type ClusterPlatform, trustedIssuers } from "./trusted-issuers.ts";
 
@@ -38,6 +40,9 @@ export interface Platform extends Omit<ClusterPlatform, "shareWork"> {
   readonly shareWork?: WorkSharing;
   /** Absent where no caller asks. */
   readonly quotas?: Quotas;
+  /** Absent where nothing is logged. */
+  readonly issuanceLog?: IssuanceLog | undefined;
+  readonly publishedLog?: PublishedLog | undefined;
 }
 
 /** A configured CA: the part that answers requests, and the mints that the cron rotates. */
@@ -98,7 +103,9 @@ export async function compose(
       leafLifetimes,
       cryptoProvider,
       quotas: platform.quotas,
+      issuanceLog: platform.issuanceLog,
     },
+    publishedLog: platform.publishedLog,
     log,
     clock,
     refreshHintSeconds,
@@ -154,13 +161,6 @@ async function createMints(
 /** Names the signer in every event of its authorities. */
 function logOf(signer: string, log: EventLog): EventLog {
   return { ...log, operation: (event) => log.operation({ ...event, signer }) };
-}
-
-async function openKeks({ keks }: Configuration, signer?: string): Promise<KekRing> {
-  const imported = keks.map(({ id, octets }) => importKek(id, octets, signer));
-  const [newest, ...older] = await Promise.all(imported);
-  if (!newest) throw new Error("a configuration without a KEK");
-  return [newest, ...older];
 }
 
 /** The authorities of all mints, each with the trust bundle of all. */

@@ -12,6 +12,7 @@ import type { LeafLifetimes } from "../pki/x509/validity.ts";
 import { credentialName, credentialText } from "./cluster-access.ts";
 import { type IssuerTable, issuerTables } from "./issuer-table.ts";
 import { type ConfiguredKek, kekRing } from "./kek-ring.ts";
+import { type LogConfiguration, logConfiguration, logKeys } from "./log-keys.ts";
 import { sharedKeys } from "./shared-keys.ts";
 import { authorityKey, inceptionDate, type SignerTable, signerTables } from "./signer-table.ts";
 import { taintedAuthorities } from "./tainted-authorities.ts";
@@ -31,6 +32,8 @@ export interface Configuration {
   readonly signers: readonly SignerTable[];
   /** They count for the authorities of every signer. */
   readonly configuredTaints: readonly ConfiguredTaint[];
+  /** Absent where nothing is logged. */
+  readonly log: LogConfiguration | undefined;
   readonly keks: readonly ConfiguredKek[];
   /** For API servers, by the names that the tables of `ISSUERS` use. */
   readonly clusterCredentials: ReadonlyMap<string, Credential>;
@@ -70,6 +73,7 @@ const configurationForm = z.strictObject({
   BUNDLE_WAIT: z.prefault(durationSeconds, "50s"),
   SIGNERS: z._default(signerTables, []),
   TAINTED_AUTHORITIES: z._default(taintedAuthorities, []),
+  ...logKeys,
   KEK: kekRing,
 });
 
@@ -114,6 +118,7 @@ export function parseConfiguration(
     bundleWaitSeconds: form.BUNDLE_WAIT,
     signers: form.SIGNERS,
     configuredTaints: form.TAINTED_AUTHORITIES,
+    log: logConfiguration(form),
     keks: form.KEK,
     clusterCredentials: new Map(
       Object.entries(parseForm(z.record(z.string(), credentialText), credentials)).map(

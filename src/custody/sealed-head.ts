@@ -17,7 +17,7 @@ export interface SealedHead {
  */
 export function sealingKek(
   head: SealedHead,
-  stored: StoredRecord,
+  stored: Pick<StoredRecord, "id">,
   trustDomain: string,
   keks: KekRing,
 ): Kek {

@@ -56,6 +56,7 @@ export type Refusal =
   | { reason: "request-abandoned" }
   | { reason: "no-signing-authority"; why: string }
   | { reason: "store-unreachable" }
+  | { reason: "log-unavailable"; why: string }
   | { reason: "too-many-waiting" }
   | { reason: "key-provider-unreachable"; issuer: string }
   | { reason: "cluster-unreachable"; cluster: string }

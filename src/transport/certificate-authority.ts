@@ -1,6 +1,7 @@
 import type { Authenticator } from "../authn/authenticator.ts";
 import type { EventLog } from "../ca/audit-event.ts";
 import type { Issuance } from "../ca/issue-certificate.ts";
+import type { PublishedLog } from "./http/log-routes.ts";
 import type { LongPollLimits } from "./http/long-poll.ts";
 
 /** The use cases behind the wire, ready to run. Every platform serves these. */
@@ -15,4 +16,6 @@ export interface CertificateAuthority {
   /** How long a cache may keep an answer with the trust bundle, in seconds. */
   readonly bundleMaximumAgeSeconds: number;
   readonly longPollLimits: LongPollLimits;
+  /** Absent where nothing is logged. */
+  readonly publishedLog?: PublishedLog | undefined;
 }

@@ -24,6 +24,14 @@ test("has these keys, in this order", () => {
     "BUNDLE_WAIT",
     "SIGNERS",
     "TAINTED_AUTHORITIES",
+    "LOG_ORIGIN",
+    "LOG_MODE",
+    "LOG_INCEPTION_DATE",
+    "LOG_INTERVAL",
+    "LOG_SHARDS",
+    "LOG_WITNESSES",
+    "LOG_TILES",
+    "LOG_READERS",
     "KEK",
   ]);
 });

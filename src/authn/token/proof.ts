@@ -95,7 +95,7 @@ async function proveByReview(
   const expiresAt = new Date(Number(exp) * 1000);
   const reviewed = await ask({ text, expiresAt, isVerified }, now);
   requireAgreement(claimed, reviewed);
-  return reviewed;
+  return { ...reviewed, tokenId: claimed.tokenId };
 }
 
 /** Requires an answer about the bearer that the token's own claims name. */

@@ -17,12 +17,13 @@ export function parseServiceAccountClaims(
   audiences: readonly string[],
   now: Date,
 ): BoundAccount {
-  const { exp, nbf = 0, iat = 0, aud, sub } = claims;
+  const { exp, nbf = 0, iat = 0, aud, sub, jti } = claims;
   requireTime({ exp, nbf, iat }, now);
   requireAudience(aud, audiences);
   const account = parseSubject(sub);
   const { pod, node } = readBoundObjects(claims["kubernetes.io"], account);
-  return { account, pod, node };
+  // An issuer that is not Kubernetes may write anything here, and the id is for the log alone.
+  return { account, pod, node, tokenId: isText(jti) ? jti : undefined };
 }
 
 function requireTime(claims: Readonly<Record<"exp" | "nbf" | "iat", unknown>>, now: Date): void {

@@ -16,7 +16,7 @@ import type { TrustedIssuer } from "../trusted-issuer.ts";
  */
 export function callerWithin(
   issuer: TrustedIssuer,
-  { account, pod, node }: BoundAccount,
+  { account, pod, node, tokenId }: BoundAccount,
   clusterId: string | null,
   { trustDomain, now }: { readonly trustDomain: TrustDomain; readonly now: Date },
 ): Caller {
@@ -25,7 +25,8 @@ export function callerWithin(
   }
   requireCluster(clusterId, issuer);
   const proof = { provedAt: wholeSeconds(now), issuer: issuer.digest, isImpersonated: false };
-  return { spiffeId: workloadSpiffeId(trustDomain, account), account, issuer, pod, node, proof };
+  const spiffeId = workloadSpiffeId(trustDomain, account);
+  return { spiffeId, account, issuer, pod, node, tokenId, proof };
 }
 
 /**

@@ -65,6 +65,7 @@ function childConfiguration(whole: ServeConfiguration, number: number): ServeCon
   const { listen, plaintextListen, monitoringListen } = whole;
   return {
     ...whole,
+    logShard: number - 1,
     listen: { ...listen, reusePort: true },
     plaintextListen: plaintextListen && { ...plaintextListen, reusePort: true },
     monitoringListen: {

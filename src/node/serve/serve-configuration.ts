@@ -32,6 +32,8 @@ export interface ServeConfiguration {
   readonly limits: Limits;
   /** Certificates in a minute. */
   readonly perMinute: Readonly<Record<QuotaName, number>>;
+  /** The log of this process: each of several processes has its own. */
+  readonly logShard: number;
 }
 
 /** The DNS names of a mesh's CA (docs/design/istio.md#serving-names). */
@@ -91,6 +93,7 @@ export function parseServeConfiguration(
     diagnosticRpcs: form.DIAGNOSTIC_RPCS,
     limits: form.LIMITS,
     perMinute: { caller: form.CALLER_QUOTA, issuer: form.ISSUER_QUOTA },
+    logShard: 0,
   };
 }
 

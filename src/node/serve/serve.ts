@@ -1,7 +1,9 @@
 import type { Registry } from "prom-client";
-import type { Authorities } from "../../ca/authorities.ts";
+import type { Issuance } from "../../ca/issue-certificate.ts";
 import { rotateAll } from "../../ca/rotate.ts";
 import { type Composition, compose } from "../../compose/composition.ts";
+import { openKeks } from "../../compose/keks.ts";
+import type { AuthorityStore } from "../../custody/authority-store.ts";
 import { fetchTrusting } from "../../host/http/node-fetch.ts";
 import { sharePromises } from "../../host/promise-sharing.ts";
 import { recur } from "../../host/recurrence.ts";
@@ -22,6 +24,7 @@ import { listenInPlaintext, listenWithTls } from "../http/listener.ts";
 import { createMonitoringRoutes } from "../http/monitoring-routes.ts";
 import type { Routes } from "../http/routes.ts";
 import { createGuard } from "../limits/guard.ts";
+import { type NodeLog, openNodeLog } from "../log/node-log.ts";
 import { nodeCryptoProvider } from "../node-crypto-provider.ts";
 import { addAuthorityGauges, countingLog } from "../observability/ca-metrics.ts";
 import { createRegistry, createRpcMetrics } from "../observability/grpc-metrics.ts";
@@ -49,25 +52,58 @@ export async function serve(
 ): Promise<RunningServer> {
   const ending = new AbortController();
   await requireCredentials(configuration.ca.clusterCredentials);
+  const store = await openFileStore(configuration.storeDirectory);
+  const issuanceLog = await openLogHere(configuration, serverContext);
   try {
-    return await serveUntil(ending, configuration, serverContext);
+    const server = await serveUntil(ending, configuration, serverContext, { store, issuanceLog });
+    return {
+      ...server,
+      // Calls under way may still append.
+      close: (grace) => server.close(grace).finally(() => issuanceLog?.end()),
+    };
   } catch (error) {
     // Work that goes on after a failed start would keep the process alive.
     ending.abort();
+    await issuanceLog?.end();
     throw error;
   }
+}
+
+/** The storage of a server. */
+interface Storage {
+  readonly store: AuthorityStore;
+  readonly issuanceLog: NodeLog | undefined;
+}
+
+async function openLogHere(
+  { ca, storeDirectory, logShard }: ServeConfiguration,
+  { log, clock, pause }: ServerContext,
+): Promise<NodeLog | undefined> {
+  if (!ca.log) return undefined;
+  return openNodeLog({
+    storeDirectory,
+    configuration: ca.log,
+    shard: logShard,
+    trustDomain: ca.trustDomain,
+    keks: await openKeks(ca),
+    log,
+    clock,
+    pause,
+  });
 }
 
 async function serveUntil(
   ending: AbortController,
   configuration: ServeConfiguration,
   serverContext: ServerContext,
+  storage: Storage,
 ): Promise<RunningServer> {
   const { clock, pause, peerProcesses } = serverContext;
   const registry = createRegistry();
   const log = countingLog(serverContext.log, registry);
   const { trustDomain, phaseLengths } = configuration.ca;
-  const composition = await composeHere(configuration, { ...serverContext, log }, ending.signal);
+  const context = { ...serverContext, log };
+  const composition = await composeHere(configuration, context, storage, ending.signal);
   const { certificateAuthority: ca, mint, signerMints } = composition;
   const { authorities } = ca.issuance;
   addAuthorityGauges(registry, authorities, clock);
@@ -94,7 +130,7 @@ async function serveUntil(
       ? undefined
       : recur(rotate, rotationSeconds(phaseLengths), () => {}, pause);
   port = openWhenCertified({
-    certificateAt: servingCertificate(configuration, authorities),
+    certificateAt: servingCertificate(configuration, ca.issuance),
     clientRootsAt: async (now) => (await authorities.at(now)).trustBundle.pem,
     listen: (credentials) =>
       listenWithTls(routes, configuration.listen, credentials, { trustDomain, clock, log }, guard),
@@ -121,9 +157,9 @@ async function serveUntil(
 async function composeHere(
   configuration: ServeConfiguration,
   { log, clock, fetchTimeoutMilliseconds }: ServerContext,
+  { store, issuanceLog }: Storage,
   ending: AbortSignal,
 ): Promise<Composition> {
-  const store = await openFileStore(configuration.storeDirectory);
   const signerStore = await openSignerStores(configuration);
   const watchPods = createPodWatch(clock, ending);
   const files = { store, signerStore, longestRefreshSeconds };
@@ -138,16 +174,17 @@ async function composeHere(
       issuer: createTokenBuckets(configuration.perMinute.issuer),
     },
   };
-  return compose(configuration.ca, { ...files, ...node, log, clock });
+  const logs = { issuanceLog: issuanceLog?.issuanceLog, publishedLog: issuanceLog?.publishedLog };
+  return compose(configuration.ca, { ...files, ...node, ...logs, log, clock });
 }
 
 function servingCertificate(
   { certificateFiles, servingNames: dnsNames, ca: { leafLifetimes } }: ServeConfiguration,
-  authorities: Authorities,
+  { authorities, issuanceLog }: Issuance,
 ): ServingCertificateSource {
   return certificateFiles
     ? certificateInFiles(certificateFiles)
-    : ownCertificate({ dnsNames, authorities, leafLifetimes });
+    : ownCertificate({ dnsNames, authorities, leafLifetimes, issuanceLog });
 }
 
 function routesOf(

@@ -1,5 +1,7 @@
 import type { Authorities } from "../../ca/authorities.ts";
+import { type IssuanceLog, recordIssuance } from "../../ca/issuance-log.ts";
 import { CaError } from "../../foundation/errors.ts";
+import type { Bytes } from "../../pki/encoding/bytes.ts";
 import { toPem } from "../../pki/encoding/pem.ts";
 import { type Issuer, issueServingCertificate } from "../../pki/x509/issuer.ts";
 import { parseSubjectPublicKey } from "../../pki/x509/subject-public-key.ts";
@@ -11,6 +13,8 @@ export interface OwnCertificate {
   readonly dnsNames: readonly string[];
   readonly authorities: Authorities;
   readonly leafLifetimes: LeafLifetimes;
+  /** Absent where nothing is logged. */
+  readonly issuanceLog?: IssuanceLog | undefined;
 }
 
 /**
@@ -34,7 +38,9 @@ export function ownCertificate(own: OwnCertificate): ServingCertificateSource {
       issuer.authority.certificate.toBeSigned.validity,
       now,
     );
-    current = await issue(own.dnsNames, issuer, validity, chainPem.slice(0, -1));
+    const issued = await issue(own.dnsNames, issuer, validity, chainPem.slice(0, -1));
+    if (own.issuanceLog) await recordOwn(own.issuanceLog, issued.certificate, now);
+    current = issued;
     issuerId = issuer.authority.id;
     renewAt = renewalOf(validity.notAfter, now);
     return current;
@@ -46,12 +52,18 @@ export function renewalOf(notAfter: Date, now: Date): Date {
   return new Date(now.getTime() + 0.4 * (notAfter.getTime() - now.getTime()));
 }
 
+/** A certificate that is in use but not in the log would look like a thief's. */
+async function recordOwn(log: IssuanceLog, certificate: Bytes, now: Date): Promise<void> {
+  const entry = { certificate, at: now.toISOString(), proof: "own" } as const;
+  await recordIssuance(log, entry, { signal: new AbortController().signal, audit: {} });
+}
+
 async function issue(
   dnsNames: readonly string[],
   issuer: Issuer,
   validity: Validity,
   intermediates: readonly string[],
-): Promise<ServingCertificate> {
+): Promise<ServingCertificate & { readonly certificate: Bytes }> {
   const { subtle } = crypto;
   const keys = await subtle.generateKey({ name: "ECDSA", namedCurve: "P-256" }, true, [
     "sign",
@@ -63,6 +75,7 @@ async function issue(
   const { der } = await issueServingCertificate(issuer, { dnsNames, publicKey, validity });
   const privateKey = new Uint8Array(await subtle.exportKey("pkcs8", keys.privateKey));
   return {
+    certificate: der,
     chainPem: [toPem("CERTIFICATE", der), ...intermediates].join(""),
     keyPem: toPem("PRIVATE KEY", privateKey),
   };

@@ -6,6 +6,7 @@ import { toSpiffeBundle } from "../../pki/authority/spiffe-bundle.ts";
 import type { CertificateAuthority } from "../certificate-authority.ts";
 import { type BundleFormat, createBundleEndpoint, unavailable } from "./bundle-endpoint.ts";
 import { createFetchHandler, type PeerOf } from "./fetch-handler.ts";
+import { addLogRoutes } from "./log-routes.ts";
 import { createLongPolls } from "./long-poll.ts";
 import { createProbedApp, type Readiness } from "./probed-app.ts";
 
@@ -33,6 +34,7 @@ export function createRoutes(
   app.all(createCertificatePath, (c) => createCertificate(c.req.raw));
   app.get("/bundle.pem", createBundleEndpoint(ca, longPolls, pemBundle));
   app.get("/bundle.json", createBundleEndpoint(ca, longPolls, spiffeBundle(ca)));
+  if (ca.publishedLog) addLogRoutes(app, ca.publishedLog);
   app.onError((error, c) => {
     ca.log.operation({ event: "http-fault", level: "error", detail: error.message });
     return c.text(unavailable, 503);
@@ -82,7 +84,8 @@ async function readinessOf(
     const { issuer, trustBundle, reasons } = await viewOf(ca);
     const ready = issuer !== undefined && trustBundle.roots.length > 0 && port.isOpen;
     const authority = issuer && { authority: issuer.authority.id };
-    return { ready, ...authority, reasons: [...reasons, ...port.reasons] };
+    const troubles = ca.issuance.issuanceLog?.troubles() ?? [];
+    return { ready, ...authority, reasons: [...reasons, ...port.reasons, ...troubles] };
   } catch (error) {
     if (error instanceof CaError) return { ready: false, reasons: [error.message] };
     throw error;

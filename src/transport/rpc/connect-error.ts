@@ -34,6 +34,7 @@ export function toConnectError(refusal: Refusal): ConnectError {
       return new ConnectError("deadline exceeded", Code.DeadlineExceeded);
     case "no-signing-authority":
     case "store-unreachable":
+    case "log-unavailable":
     case "too-many-waiting":
     case "key-provider-unreachable":
     case "cluster-unreachable":

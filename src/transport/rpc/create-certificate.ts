@@ -3,6 +3,7 @@ import { Code, ConnectError } from "@connectrpc/connect";
 import type { Caller } from "../../authn/caller.ts";
 import type { AuditEvent } from "../../ca/audit-event.ts";
 import { type CertificateRequest, issueCertificate } from "../../ca/issue-certificate.ts";
+import { proofKindOf } from "../../ca/log-entry.ts";
 import { CaError } from "../../foundation/errors.ts";
 import {
   type IstioCertificateRequest,
@@ -40,7 +41,7 @@ const addressForm = /^[0-9A-Za-z.:%]{2,64}$/;
 function auditCaller(audit: AuditEvent, caller: Caller, headers: Headers): void {
   const { spiffeId, issuer, gateway, certificate, proof } = caller;
   Object.assign(audit, { spiffeId, cluster: issuer?.cluster, issuer: issuer?.name });
-  audit.proof = gateway ? "forwarded" : certificate ? "certificate" : "token";
+  audit.proof = proofKindOf(caller);
   if (certificate) {
     audit.callerSerialNumber = certificate.serialNumber;
     audit.callerAuthority = certificate.authority;

@@ -63,6 +63,7 @@ describe("a ServiceAccount token", () => {
       issuer: issuers[0],
       pod: { name: "bar-0", uid: expect.any(String) },
       node: { name: "node-1", uid: expect.any(String) },
+      tokenId: expect.any(String),
       proof: { provedAt: wholeSeconds(now), issuer: issuers[0]?.digest, isImpersonated: false },
     });
     expect(caller.issuer).toBe(issuers[0]);

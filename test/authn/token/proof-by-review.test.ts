@@ -96,6 +96,7 @@ describe("a reviewed token, as in kube_jwt_test.go of Istio,", () => {
       issuer: expect.objectContaining({ name: issuerOf(cluster), cluster }),
       pod: { name: "example-pod-sa-0", uid: "2d5b7f6a-0f0e-4bb5-8a3f-6a0f2f3c4d21" },
       node: { name: "node-1", uid: "55d4cb0f-6a8a-4b6e-a0a6-0d3a5f6a8a11" },
+      tokenId: expect.any(String),
       proof: {
         provedAt: wholeSeconds(now),
         issuer: issuerDigest(issuerOf(cluster)),

@@ -156,7 +156,9 @@ describe("the kubernetes.io claims", () => {
   const kubernetes = (claims: unknown): Claims => ({ "kubernetes.io": claims });
 
   test("may name neither pod nor node", () => {
-    expect(parse(kubernetes(bound))).toEqual({ account: { namespace: "foo", name: "bar" } });
+    expect(parse({ ...kubernetes(bound), jti: undefined })).toEqual({
+      account: { namespace: "foo", name: "bar" },
+    });
   });
 
   test("may name a node alone, as a token bound to a node does", () => {
@@ -195,5 +197,19 @@ describe("the kubernetes.io claims", () => {
     ["with a pod named without end", { ...bound, pod: { name: "p".repeat(1025), uid: "u" } }],
   ])("are malformed when they are %s", async (_, claims) => {
     expect(await refusalFor(kubernetes(claims))).toEqual(rejected("form"));
+  });
+});
+
+describe("the id of a token", () => {
+  test("is its jti", () => {
+    expect(parse({ jti: "an id" }).tokenId).toBe("an id");
+  });
+
+  test.each<[string, unknown]>([
+    ["missing", undefined],
+    ["a number", 7],
+    ["without end", "s".repeat(1025)],
+  ])("is unknown when the jti is %s", (_, jti) => {
+    expect(parse({ jti }).tokenId).toBeUndefined();
   });
 });

@@ -1,6 +1,7 @@
 import type { Hono } from "hono";
 import type { AdoptingMint } from "../../../src/ca/adopt.ts";
 import { foundIfEmpty } from "../../../src/ca/inception.ts";
+import type { IssuanceLog } from "../../../src/ca/issuance-log.ts";
 import type { Mint } from "../../../src/ca/mint.ts";
 import type { Quotas } from "../../../src/ca/quotas.ts";
 import { rotateAll } from "../../../src/ca/rotate.ts";
@@ -11,6 +12,7 @@ import { fetchTrusting } from "../../../src/host/http/node-fetch.ts";
 import type { CryptoProvider } from "../../../src/pki/crypto-provider.ts";
 import { webCryptoProvider } from "../../../src/pki/web-crypto-provider.ts";
 import type { CertificateAuthority } from "../../../src/transport/certificate-authority.ts";
+import type { PublishedLog } from "../../../src/transport/http/log-routes.ts";
 import { createRoutes } from "../../../src/transport/http/routes.ts";
 import { createEventRecorder, type EventRecorder } from "../log/event-recorder.ts";
 import { hangMilliseconds } from "../time/hang-limit.ts";
@@ -50,6 +52,8 @@ interface Means {
   /** Takes the place of the clock that the test moves. */
   readonly clock?: () => Date;
   readonly quotas?: Quotas;
+  readonly issuanceLog?: IssuanceLog;
+  readonly publishedLog?: PublishedLog;
 }
 
 /** @param values Keys of the configuration. The others have values that work. */
@@ -74,8 +78,9 @@ export async function startCa(
   };
   const fetching = { fetchTrusting, fetchTimeoutMilliseconds: hangMilliseconds };
   const clock = means.clock ?? (() => now);
-  const { quotas = unlimited } = means;
-  const platform = { store, signerStore, cryptoProvider, log, clock, fetching, quotas };
+  const { quotas = unlimited, issuanceLog, publishedLog } = means;
+  const logs = { issuanceLog, publishedLog };
+  const platform = { store, signerStore, cryptoProvider, log, clock, fetching, quotas, ...logs };
   const { certificateAuthority, mint, signerMints } = await compose(configuration, platform);
   return {
     app: createRoutes(certificateAuthority),

@@ -1,0 +1,69 @@
+import { randomUUID } from "node:crypto";
+import { link, mkdir, open, readFile, rm } from "node:fs/promises";
+import { dirname, join } from "node:path";
+import { flushFolder, replaceFile } from "../../host/files/atomic-file.ts";
+import { systemCode } from "../../host/files/system-code.ts";
+import type { LogObjects } from "../../tlog/sequencer/storage.ts";
+
+type Octets = Uint8Array<ArrayBuffer>;
+
+const mode = 0o600;
+
+/**
+ * The published objects of a log as files. An object is flushed, then gets its name if the name is free,
+ * so a reader sees a whole object or none, and no object is ever overwritten but the checkpoint.
+ *
+ * @param parent The folder of the log, which is there; the folders between it and an object are made.
+ */
+export function fileObjects(parent: string): LogObjects {
+  const flushed = new Set<string>([parent]);
+
+  async function makeFolders(folder: string): Promise<void> {
+    if (flushed.has(folder)) return;
+    await makeFolders(dirname(folder));
+    await mkdir(folder, { recursive: true, mode: 0o700 });
+    await flushFolder(dirname(folder));
+    flushed.add(folder);
+  }
+
+  return {
+    read: (path) => readObject(join(parent, path)),
+    create: async (path, octets) => {
+      const file = join(parent, path);
+      await makeFolders(dirname(file));
+      await createFile(file, octets);
+      return readObject(file);
+    },
+    replace: async (path, octets) => {
+      const file = join(parent, path);
+      await replaceFile(file, octets, { mode });
+      await flushFolder(dirname(file));
+    },
+  };
+}
+
+/** The content of a file of a log; `undefined` if there is none. */
+export async function readObject(file: string): Promise<Octets | undefined> {
+  try {
+    return new Uint8Array(await readFile(file));
+  } catch (error) {
+    const code = systemCode(error);
+    if (code === "ENOENT" || code === "ENOTDIR" || code === "EISDIR") return undefined;
+    throw error;
+  }
+}
+
+async function createFile(file: string, octets: Octets): Promise<void> {
+  const temporary = join(dirname(file), `.${randomUUID()}`);
+  try {
+    await using handle = await open(temporary, "wx", mode);
+    await handle.writeFile(octets);
+    await handle.sync();
+    await link(temporary, file);
+  } catch (error) {
+    if (systemCode(error) !== "EEXIST") throw error;
+  } finally {
+    await rm(temporary, { force: true });
+  }
+  await flushFolder(dirname(file));
+}

@@ -1,0 +1,82 @@
+import { bytesEqual } from "../pki/encoding/bytes.ts";
+import { parseBundle } from "./bundle.ts";
+import type { Frontier, WrittenTile } from "./frontier.ts";
+import { LogError } from "./log-error.ts";
+import { leafHash } from "./merkle.ts";
+import type { Tree } from "./proof.ts";
+import { type Tile, tileIn, tilePath, tileWidth } from "./tile.ts";
+
+/** The octets of a published object; `undefined` if there is none. */
+export type ObjectReader = (path: string) => Promise<Uint8Array | undefined>;
+
+/** The bundles that are read ahead. */
+const bundlesAtOnce = 8;
+
+/**
+ * Reads a log from the edge of a tree that the reader knows to a newer tree, and verifies all of it: every
+ * entry, every tile, and that the newer tree begins with the known one.
+ *
+ * @param visit Gets the entries in order. They are proved only when this function has returned.
+ * @throws LogError `missing`, `content`, `form`; `consistency` when the tree has another root.
+ */
+export async function extendVerified(
+  known: Frontier,
+  tree: Tree,
+  read: ObjectReader,
+  visit: (index: number, entry: Uint8Array) => void,
+): Promise<Frontier> {
+  if (tree.size < known.size) {
+    throw new LogError("consistency", `the log has shrunk from ${known.size} to ${tree.size}`);
+  }
+  const frontier = known.clone();
+  for (let index = known.size; index < tree.size; ) {
+    const bundles = await readBundles(index, tree.size, read);
+    for (const entry of bundles) {
+      for (const tile of frontier.append(leafHash(entry))) await requireSame(tile, read);
+      visit(index++, entry);
+    }
+  }
+  for (const tile of frontier.partialTiles()) await requireSame(tile, read);
+  if (bytesEqual(frontier.root(), tree.root)) return frontier;
+  throw new LogError("consistency", `the log of ${tree.size} entries contradicts its own entries`);
+}
+
+/** The entries of the next bundles, from an index on. */
+async function readBundles(
+  from: number,
+  size: number,
+  read: ObjectReader,
+): Promise<readonly Uint8Array[]> {
+  const first = Math.floor(from / tileWidth);
+  const tiles = Array.from({ length: bundlesAtOnce }, (_, i) => tileIn(size, "entries", first + i));
+  const bundles = await Promise.all(
+    tiles.map(async (tile) => (tile ? parseBundle(await readTile(tile, read), tile.width) : [])),
+  );
+  return bundles.flat().slice(from % tileWidth);
+}
+
+/**
+ * The octets of a tile or bundle. A log may delete a partial one when it has the full one.
+ *
+ * @throws LogError `missing`
+ */
+export async function readTile(tile: Tile, read: ObjectReader): Promise<Uint8Array> {
+  const octets = (await read(tilePath(tile))) ?? (await readFull(tile, read));
+  if (octets) return octets;
+  throw new LogError("missing", `${tilePath(tile)} is not there`);
+}
+
+async function readFull(tile: Tile, read: ObjectReader): Promise<Uint8Array | undefined> {
+  if (tile.width === tileWidth) return undefined;
+  const full = await read(tilePath({ ...tile, width: tileWidth }));
+  if (!full || tile.level !== "entries") return full?.slice(0, 32 * tile.width);
+  const view = new DataView(full.buffer, full.byteOffset, full.length);
+  let end = 0;
+  for (let i = 0; i < tile.width && end + 2 <= full.length; i++) end += 2 + view.getUint16(end);
+  return full.slice(0, end);
+}
+
+async function requireSame(tile: WrittenTile, read: ObjectReader): Promise<void> {
+  if (bytesEqual(await readTile(tile, read), tile.octets)) return;
+  throw new LogError("content", `${tilePath(tile)} is not the tile of the entries`);
+}

@@ -1,0 +1,132 @@
+import { bytesEqual } from "../../pki/encoding/bytes.ts";
+import { formatCheckpoint, openCheckpointText } from "../checkpoint.ts";
+import { Frontier } from "../frontier.ts";
+import { LogError } from "../log-error.ts";
+import { formatNote, type NoteSigner } from "../note.ts";
+import type { Tree } from "../proof.ts";
+import { checkpointPath } from "../tile.ts";
+import type { VerifierKey } from "../verifier-key.ts";
+import { formatHead, type LogHead, openHead } from "./log-head.ts";
+import { planPublication, type Staged } from "./publication.ts";
+import type { LogKeys, LogObjects, OpenedLogKey } from "./storage.ts";
+
+/** The parts of one log. */
+export interface LogParts extends Staged {
+  readonly origin: string;
+  readonly objects: LogObjects;
+  readonly keys: LogKeys;
+  /** Whether an empty log may begin now: otherwise emptied storage would pass for a new log. */
+  readonly mayBegin: () => boolean;
+}
+
+/** A log whose storage is in order. */
+export interface OpenedLog {
+  readonly signer: NoteSigner;
+  readonly head: LogHead;
+}
+
+/** The storage of a log that must not go on: a human decides. */
+export class LogRefusal extends Error {
+  override readonly name = "LogRefusal";
+}
+
+/**
+ * Opens a log, or begins one. Everything that is staged is read and checked.
+ *
+ * @throws LogRefusal when stage and publication contradict each other: one of them was rolled back, lost
+ *   or damaged, and going on could show two histories. Other errors are those of the storage.
+ */
+export async function openLog(parts: LogParts): Promise<OpenedLog> {
+  const { stage, objects, keys, origin } = parts;
+  const texts = stage.texts();
+  const published = await objects.read(checkpointPath);
+  if (!texts) {
+    if (published) throw refusal(origin, "a checkpoint is published, but the stage is empty");
+    if (!parts.mayBegin()) throw refusal(origin, "there is no log, and today is not its inception");
+    return beginLog(parts);
+  }
+  try {
+    const { signer, record } = await openKey(keys, texts.key);
+    if (record !== texts.key) stage.save({ key: record });
+    const head = await openHead(texts.head, signer.key);
+    await requirePublished(head, published, signer.key);
+    await requireStaged(parts, head, signer.key);
+    return { signer, head };
+  } catch (error) {
+    if (error instanceof LogError) throw refusal(origin, error.message, error);
+    throw error;
+  }
+}
+
+async function openKey(keys: LogKeys, record: string): Promise<OpenedLogKey> {
+  try {
+    return await keys.open(record);
+  } catch (error) {
+    throw new LogError("content", "the key of the log does not open", error);
+  }
+}
+
+function refusal(origin: string, why: string, cause?: unknown): LogRefusal {
+  return new LogRefusal(`the log ${origin} does not go on: ${why}`, { cause });
+}
+
+async function beginLog({ origin, stage, objects, keys }: LogParts): Promise<OpenedLog> {
+  const { signer, record } = await keys.create();
+  const frontier = Frontier.empty();
+  const signed = await signCheckpoint(signer, origin, frontier);
+  const head = { frontier, settled: signed, signed };
+  stage.save({ key: record, head: formatHead(head) });
+  await objects.replace(checkpointPath, new TextEncoder().encode(signed));
+  return { signer, head };
+}
+
+/** The signed checkpoint of a tree. Its size and root must be in the stage before it leaves the process. */
+export async function signCheckpoint(
+  signer: NoteSigner,
+  origin: string,
+  tree: Frontier,
+): Promise<string> {
+  const text = formatCheckpoint({ origin, size: tree.size, root: tree.root() });
+  return formatNote({ text, signatures: [await signer.sign(text)] });
+}
+
+/** The published checkpoint is the settled one or the signed one: any other shows a rollback. */
+async function requirePublished(
+  { settled, signed }: LogHead,
+  published: Uint8Array | undefined,
+  key: VerifierKey,
+): Promise<void> {
+  const known = [await openCheckpointText(settled, key), await openCheckpointText(signed, key)];
+  if (!published) {
+    // The first publication may have been interrupted.
+    if (known.some(({ size }) => size === 0)) return;
+    throw new LogError("missing", "the published checkpoint is gone");
+  }
+  const found = await openCheckpointText(new TextDecoder().decode(published), key);
+  if (known.some((each) => isSameTree(each, found))) return;
+  const sizes = known.map(({ size }) => size).join(" or ");
+  throw new LogError(
+    "consistency",
+    `a checkpoint of ${found.size} entries is published, and the stage knows ${sizes}: one was rolled back`,
+  );
+}
+
+function isSameTree(one: Tree, other: Tree): boolean {
+  return one.size === other.size && bytesEqual(one.root, other.root);
+}
+
+/** The staged entries lead from the settled tree to the signed one. */
+async function requireStaged(staged: Staged, head: LogHead, key: VerifierKey): Promise<void> {
+  const signed = await openCheckpointText(head.signed, key);
+  const { frontier } = await planPublication(staged, head.frontier, signed.size);
+  if (!bytesEqual(frontier.root(), signed.root)) {
+    throw new LogError("content", "the staged entries are not those of the signed checkpoint");
+  }
+  // What lies behind the signed tree is read as well, so that damage shows now.
+  let settled = frontier;
+  for (;;) {
+    const next = (await planPublication(staged, settled)).frontier;
+    if (next.size === settled.size) return;
+    settled = next;
+  }
+}

@@ -1,0 +1,178 @@
+import type { Bytes } from "../../pki/encoding/bytes.ts";
+import { maximumEntryOctets } from "../bundle.ts";
+import { parseCheckpoint } from "../checkpoint.ts";
+import { formatNote, type NoteSignature, parseNote } from "../note.ts";
+import { checkpointPath, tileWidth } from "../tile.ts";
+import { formatVerifierKey } from "../verifier-key.ts";
+import { formatBatch } from "./batch.ts";
+import { formatHead } from "./log-head.ts";
+import { type LogParts, LogRefusal, type OpenedLog, openLog, signCheckpoint } from "./open-log.ts";
+import { planPublication, writeObjects } from "./publication.ts";
+
+/** Asks witnesses to cosign a checkpoint whose objects are all there. It does not reject. */
+export type AskWitnesses = (checkpoint: string) => Promise<readonly NoteSignature[]>;
+
+/** All that a sequencer works with. */
+export interface SequencerParts extends LogParts {
+  /** Runs work when the events that are due have run: what they append forms one batch. */
+  readonly nextTurn: (work: () => void) => void;
+  readonly askWitnesses?: AskWitnesses | undefined;
+}
+
+/** The index of an entry, or why it has none. It is a value, because errors do not travel between isolates. */
+export type AppendResult =
+  | { readonly index: number }
+  | { readonly refused: "busy" | "failed" | "closed"; readonly detail: string };
+
+/** The most entries that wait for one commit, and their octets. */
+export const maximumWaiting = 2000;
+const maximumWaitingOctets = 1_000_000;
+
+interface Waiting {
+  readonly entry: Bytes;
+  readonly resolve: (result: AppendResult) => void;
+}
+
+/**
+ * The one writer of a log. It gives each entry an index once the entry is durable, many in one commit, and
+ * publishes them later.
+ *
+ * Promises: an index is given once. An entry with an index is in every later checkpoint. No two
+ * checkpoints that leave the process contradict each other, wherever it is interrupted.
+ */
+export class Sequencer {
+  readonly #parts: SequencerParts;
+  #opened: OpenedLog | undefined;
+  #size: number;
+  #refusal: LogRefusal | undefined;
+  #waiting: Waiting[] = [];
+  #waitingOctets = 0;
+  #publication: Promise<void> | undefined;
+
+  private constructor(parts: SequencerParts, opened: OpenedLog) {
+    this.#parts = parts;
+    this.#opened = opened;
+    this.#size = parts.stage.end() ?? opened.head.frontier.size;
+  }
+
+  /** @throws LogRefusal, and errors of the storage. */
+  static async open(parts: SequencerParts): Promise<Sequencer> {
+    return new Sequencer(parts, await openLog(parts));
+  }
+
+  get origin(): string {
+    return this.#parts.origin;
+  }
+
+  /** The key of the log for its readers; `undefined` while its storage must be read anew. */
+  get verifierKey(): string | undefined {
+    return this.#opened && formatVerifierKey(this.#opened.signer.key);
+  }
+
+  /** Why the log takes no entries any more; a human decides. */
+  get refusal(): string | undefined {
+    return this.#refusal?.message;
+  }
+
+  /** Whether there are entries that no published checkpoint covers, or storage to read anew. */
+  get isBehind(): boolean {
+    if (this.#refusal) return false;
+    return !this.#opened || this.#opened.head.frontier.size < this.#size;
+  }
+
+  /** Appends an entry. Durable, once it resolves with an index. */
+  append(entry: Bytes): Promise<AppendResult> {
+    if (this.#refusal) return refused("closed", this.#refusal.message);
+    if (entry.length > maximumEntryOctets) return refused("failed", "the entry is too long");
+    if (this.#waiting.length >= maximumWaiting || this.#waitingOctets >= maximumWaitingOctets) {
+      return refused("busy", "too many entries wait for a commit");
+    }
+    return new Promise((resolve) => {
+      this.#waiting.push({ entry, resolve });
+      this.#waitingOctets += entry.length;
+      if (this.#waiting.length === 1) this.#parts.nextTurn(() => this.#commit());
+    });
+  }
+
+  /** Writes all waiting entries as one batch. No await is inside, so commits do not overlap. */
+  #commit(): void {
+    const batch = this.#waiting;
+    this.#waiting = [];
+    this.#waitingOctets = 0;
+    const { stage, hashEntry } = this.#parts;
+    const first = this.#size;
+    try {
+      const octets = formatBatch(
+        batch.map(({ entry }) => entry),
+        hashEntry,
+      );
+      stage.append({ first, count: batch.length, octets });
+    } catch (error) {
+      this.#failed(batch, error);
+      return;
+    }
+    this.#size += batch.length;
+    for (const [i, { resolve }] of batch.entries()) resolve({ index: first + i });
+  }
+
+  /** The batch may be there all the same: nobody was answered, and the next index comes after it. */
+  #failed(batch: readonly Waiting[], error: unknown): void {
+    const detail = error instanceof Error ? error.message : "the stage failed";
+    try {
+      this.#size = this.#parts.stage.end() ?? this.#size;
+    } catch {
+      // The stage cannot be read either. The next batch fails, because its place is taken or the stage is.
+    }
+    for (const { resolve } of batch) resolve({ refused: "failed", detail });
+  }
+
+  /**
+   * Publishes what is staged. A second call joins the first.
+   *
+   * @throws LogRefusal, after which no entry is taken. After any other error the next call reads the
+   *   storage anew, because memory may differ from it.
+   */
+  publish(): Promise<void> {
+    this.#publication ??= this.#publishAll().finally(() => {
+      this.#publication = undefined;
+    });
+    return this.#publication;
+  }
+
+  async #publishAll(): Promise<void> {
+    try {
+      this.#opened ??= await openLog({ ...this.#parts, mayBegin: () => false });
+      while (this.isBehind) this.#opened = await publishOnce(this.#parts, this.#opened);
+    } catch (error) {
+      this.#opened = undefined;
+      if (error instanceof LogRefusal) this.#refusal = error;
+      throw error;
+    }
+  }
+}
+
+const refused = (why: "busy" | "failed" | "closed", detail: string): Promise<AppendResult> =>
+  Promise.resolve({ refused: why, detail });
+
+/**
+ * One publication. Its order is what makes an interruption harmless: commit to the signed tree, write
+ * its objects, then its checkpoint, and only then forget the entries.
+ */
+async function publishOnce(parts: SequencerParts, { signer, head }: OpenedLog): Promise<OpenedLog> {
+  const { stage, objects, origin, askWitnesses } = parts;
+  const committed = parseCheckpoint(parseNote(head.signed).text).size;
+  const isInterrupted = committed > head.frontier.size;
+  const plan = await planPublication(parts, head.frontier, isInterrupted ? committed : undefined);
+  const { frontier } = plan;
+  const signed = isInterrupted ? head.signed : await signCheckpoint(signer, origin, frontier);
+  if (!isInterrupted) stage.save({ head: formatHead({ ...head, signed }) });
+  await writeObjects(objects, plan.objects);
+  const cosignatures = (await askWitnesses?.(signed)) ?? [];
+  const { text, signatures } = parseNote(signed);
+  const published = formatNote({ text, signatures: [...signatures, ...cosignatures] });
+  await objects.replace(checkpointPath, new TextEncoder().encode(published));
+  const next = { frontier, settled: signed, signed };
+  // The entries of a partial bundle stay, because its next version repeats them.
+  stage.save({ head: formatHead(next) }, Math.floor(frontier.size / tileWidth) * tileWidth);
+  return { signer, head: next };
+}

@@ -1,0 +1,60 @@
+import type { Bytes } from "../../pki/encoding/bytes.ts";
+import type { NoteSigner } from "../note.ts";
+
+/** Entries that were appended together, in the octets of `formatBatch`. */
+export interface StagedBatch {
+  /** The index of the first entry. */
+  readonly first: number;
+  readonly count: number;
+  readonly octets: Bytes;
+}
+
+/** The small texts of a log: its sealed key, and what it has committed to. */
+export interface StagedTexts {
+  readonly key: string;
+  readonly head: string;
+}
+
+/**
+ * Where the entries of one log rest until their tiles are published. One sequencer writes to it.
+ *
+ * Every method is synchronous and atomic. A write that returns is durable before any answer that depends
+ * on it leaves the machine: an implementation flushes, or its platform holds answers back. A write that
+ * throws may or may not be there afterwards, as a whole.
+ */
+export interface LogStage {
+  readonly texts: () => StagedTexts | undefined;
+  /** The first batches from an index on, at most a few; the index is the beginning of a batch, or 0. */
+  readonly batches: (from: number) => readonly StagedBatch[];
+  /** The index after the last entry; `undefined` when there are no entries. */
+  readonly end: () => number | undefined;
+  readonly append: (batch: StagedBatch) => void;
+  /** Writes texts, and deletes the batches that end at this index or before it. */
+  readonly save: (texts: Partial<StagedTexts>, deleteUpTo?: number) => void;
+}
+
+/**
+ * Where a log is published: its tiles, its bundles and its checkpoint, by their paths.
+ *
+ * A reader that begins after a write has resolved sees it. Nothing but a log writes below its prefix.
+ */
+export interface LogObjects {
+  readonly read: (path: string) => Promise<Bytes | undefined>;
+  /** Stores an object unless there is one. @returns The object as it can be read then. */
+  readonly create: (path: string, octets: Bytes) => Promise<Bytes | undefined>;
+  /** Replaces the checkpoint, atomically for its readers. */
+  readonly replace: (path: string, octets: Bytes) => Promise<void>;
+}
+
+/** Makes and opens the key that signs the checkpoints of a log. */
+export interface LogKeys {
+  readonly create: () => Promise<OpenedLogKey>;
+  /** Opens a stored key. It rejects unless this log's key was sealed so. */
+  readonly open: (record: string) => Promise<OpenedLogKey>;
+}
+
+/** A key that signs, and its record as it should rest from now on. */
+export interface OpenedLogKey {
+  readonly signer: NoteSigner;
+  readonly record: string;
+}

@@ -1,0 +1,70 @@
+import type { Context, Hono } from "hono";
+import { toHex } from "../../pki/encoding/bytes.ts";
+import { checkpointPath, parseTilePath } from "../../tlog/tile.ts";
+
+/** One shard of a log, as its readers find it. */
+export interface LogShard {
+  /** The last segment of its prefix below `/log/`. */
+  readonly shard: string;
+  readonly origin: string;
+  readonly verifierKey: string;
+}
+
+/** The published objects of an issuance log. */
+export interface PublishedLog {
+  readonly shards: () => Promise<readonly LogShard[]>;
+  /** @param path Of a tile, a bundle or the checkpoint. */
+  readonly read: (shard: string, path: string) => Promise<Uint8Array<ArrayBuffer> | undefined>;
+  /** Bearer tokens of readers. */
+  readonly readers: readonly string[];
+  /** Whether anybody may read the checkpoint and the hashes. Entries always need a token. */
+  readonly hasPublicTiles: boolean;
+}
+
+const shardForm = /^[0-9]{1,3}$/;
+const prefix = /^\/log\/([^/]*)\/(.*)$/;
+
+/** The routes of a log (C2SP tlog-tiles): `/log/logs.json`, and each shard under `/log/<shard>/`. */
+export function addLogRoutes(app: Hono, log: PublishedLog): void {
+  app.get("/log/logs.json", async (c) => {
+    if (!log.hasPublicTiles && !(await isReader(c, log))) return unauthorized(c);
+    return c.json(await log.shards(), 200, { "cache-control": "no-cache" });
+  });
+  app.get("/log/*", async (c) => {
+    const [, shard = "", path = ""] = prefix.exec(c.req.path) ?? [];
+    const tile = parseTilePath(path);
+    if (!shardForm.test(shard) || !(tile || path === checkpointPath)) return c.notFound();
+    const isPublic = log.hasPublicTiles && tile?.level !== "entries";
+    if (!isPublic && !(await isReader(c, log))) return unauthorized(c);
+    const octets = await log.read(shard, path);
+    if (!octets) return c.text("not found\n", 404, { "cache-control": "no-store" });
+    return c.body(octets, 200, tile ? tileHeaders(isPublic) : checkpointHeaders);
+  });
+}
+
+const tileHeaders = (isPublic: boolean): Record<string, string> => ({
+  "content-type": "application/octet-stream",
+  "cache-control": `${isPublic ? "public" : "private"}, max-age=31536000, immutable`,
+});
+
+const checkpointHeaders = {
+  "content-type": "text/plain; charset=utf-8",
+  "cache-control": "no-cache",
+};
+
+const unauthorized = (c: Context): Response =>
+  c.text("a reader of the log needs its bearer token\n", 401, { "www-authenticate": "Bearer" });
+
+/** Compares digests, so that the time it takes says nothing about a token. */
+async function isReader(c: Context, { readers }: PublishedLog): Promise<boolean> {
+  const [, token] = /^Bearer (\S+)$/.exec(c.req.header("authorization") ?? "") ?? [];
+  if (token === undefined) return false;
+  const shown = await digestOf(token);
+  const known = await Promise.all(readers.map(digestOf));
+  return known.includes(shown);
+}
+
+async function digestOf(token: string): Promise<string> {
+  const octets = new TextEncoder().encode(token);
+  return toHex(new Uint8Array(await crypto.subtle.digest("SHA-256", octets)));
+}

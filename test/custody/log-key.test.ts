@@ -1,0 +1,56 @@
+import { expect, test } from "vitest";
+import { logKeysFor } from "../../src/custody/log-key.ts";
+import { openCheckpointText } from "../../src/tlog/checkpoint.ts";
+import { formatNote } from "../../src/tlog/note.ts";
+import { clusterLocal, trustDomain } from "../testkit/pki/certificates.ts";
+import { createKek } from "../testkit/pki/sealed-record.ts";
+
+const [kek, newer, stranger] = await Promise.all(["k1", "k2", "k1"].map((id) => createKek(id)));
+if (!kek || !newer || !stranger) throw new Error("no KEK");
+const origin = "log.example.com/2026/0";
+const keys = logKeysFor(origin, clusterLocal, [kek]);
+const created = await keys.create();
+
+test("a stored key signs checkpoints that the first one's reader accepts", async () => {
+  const { signer } = await keys.open(created.record);
+  const text = `${origin}\n0\n${"A".repeat(43)}=\n`;
+  const note = formatNote({ text, signatures: [await signer.sign(text)] });
+  expect((await openCheckpointText(note, created.signer.key)).size).toBe(0);
+});
+
+test("the record keeps the key to itself", () => {
+  expect(Object.keys(JSON.parse(created.record))).toEqual([
+    "version",
+    "id",
+    "trustDomain",
+    "kek",
+    "publicKey",
+    "iv",
+    "sealedKey",
+  ]);
+});
+
+test("a record stays as it is under the newest KEK, and is sealed anew under a newer one", async () => {
+  expect((await keys.open(created.record)).record).toBe(created.record);
+  const { record } = await logKeysFor(origin, clusterLocal, [newer, kek]).open(created.record);
+  expect(JSON.parse(record)).toMatchObject({ kek: "k2" });
+  const { signer } = await logKeysFor(origin, clusterLocal, [newer]).open(record);
+  expect(signer.key).toEqual(created.signer.key);
+});
+
+test.each([
+  ["another log", logKeysFor("log.example.com/2026/1", clusterLocal, [kek])],
+  ["another trust domain", logKeysFor(origin, trustDomain("other.local"), [kek])],
+  ["another KEK of the same name", logKeysFor(origin, clusterLocal, [stranger])],
+  ["other KEKs", logKeysFor(origin, clusterLocal, [newer])],
+])("a record does not open for %s", async (_, others) => {
+  await expect(others.open(created.record)).rejects.toThrow();
+});
+
+test("a record with any changed character does not open", async () => {
+  for (let i = 0; i < created.record.length; i += 5) {
+    const { record } = created;
+    const changed = `${record.slice(0, i)}${record[i] === "A" ? "B" : "A"}${record.slice(i + 1)}`;
+    await expect(keys.open(changed), changed).rejects.toThrow();
+  }
+});

@@ -1,0 +1,48 @@
+import { createEventLog } from "../../../src/ca/audit-event.ts";
+import { importKek } from "../../../src/custody/kek.ts";
+import { openNodeLog } from "../../../src/node/log/node-log.ts";
+import { parseTrustDomain, type TrustDomain } from "../../../src/pki/spiffe-id.ts";
+
+/**
+ * A program that appends to a log until it is killed, or until the log takes nothing more. It prints one
+ * line for each answered entry: its index, and its number, which is also its content.
+ */
+const [, , storeDirectory = "", kek = "", origin = "", lengthText = "", from = ""] = process.argv;
+
+const clock = (): Date => new Date("2026-11-21T12:00:00Z");
+const { issuanceLog } = await openNodeLog({
+  storeDirectory,
+  configuration: {
+    origin,
+    mode: "required",
+    inceptionDate: "2026-11-21",
+    intervalSeconds: 0.05,
+    shards: 1,
+    witnesses: undefined,
+    readers: [],
+    hasPublicTiles: false,
+  },
+  shard: 0,
+  trustDomain: parseTrustDomain("cluster.local") as TrustDomain,
+  keks: [await importKek("k1", new Uint8Array(Buffer.from(kek, "hex")))],
+  log: createEventLog(clock, () => {}),
+  clock,
+});
+
+const { signal } = new AbortController();
+let next = Number(from);
+async function appendForever(): Promise<void> {
+  for (;;) {
+    const number = next++;
+    const entry = new TextEncoder().encode(`${number} `.padEnd(Number(lengthText), "."));
+    const { index } = await issuanceLog.append(entry as Uint8Array<ArrayBuffer>, signal);
+    process.stdout.write(`${index} ${number}\n`);
+  }
+}
+
+try {
+  await Promise.all(Array.from({ length: 8 }, appendForever));
+} catch (error) {
+  process.stdout.write(`refused ${error instanceof Error ? error.message : ""}\n`);
+  process.exit(3);
+}

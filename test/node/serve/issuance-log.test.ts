@@ -1,0 +1,61 @@
+import { readFile } from "node:fs/promises";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { parseEntry } from "../../../src/ca/log-entry.ts";
+import { serve } from "../../../src/node/serve/serve.ts";
+import { parseServeConfiguration } from "../../../src/node/serve/serve-configuration.ts";
+import { parseBundle } from "../../../src/tlog/bundle.ts";
+import { readerToken } from "../../contract/issuance-log.ts";
+import { issuerTables } from "../../contract/service-under-test.ts";
+import { randomKek } from "../../testkit/ca/running-ca.ts";
+import { serveCa } from "../../testkit/ca/served-ca.ts";
+import { createTokenKey, jwksOf, mintAccountToken } from "../../testkit/callers/tokens.ts";
+import { createWorkload } from "../../testkit/callers/workload.ts";
+import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
+import { nativeClient } from "../../testkit/network/native-grpc.ts";
+import { temporaryFolder } from "../../testkit/temporary-folder.ts";
+
+const LOG_ORIGIN = "log.example.com/2026";
+
+test("serve logs its own certificate and those of its callers, and serves the log", async () => {
+  const key = await createTokenKey("ES256", "k1");
+  const { issuer } = issuerTables.cluster;
+  const ca = await serveCa({
+    LOG_ORIGIN,
+    LOG_READERS: readerToken,
+    ISSUERS: [{ issuer, jwks: jwksOf(key) }],
+  });
+  try {
+    const token = await mintAccountToken(key, issuer, "foo:bar", new Date());
+    const client = nativeClient(ca.port, "istiod.istio-system.svc", { roots: await ca.bundle() });
+    const { csrPem: csr } = await createWorkload();
+    const outcome = await client.createCertificate({ csr }, { authorization: `Bearer ${token}` });
+    client.close();
+    expect(outcome).toHaveProperty("certChain");
+    expect(ca.log.audits.at(-1)).toMatchObject({ log: `${LOG_ORIGIN}/0`, logIndex: 1 });
+    const url = `http://127.0.0.1:${ca.monitoringPort}/log/logs.json`;
+    const headers = { authorization: `Bearer ${readerToken}` };
+    const shards = await (await fetch(url, { headers })).json();
+    expect(shards).toMatchObject([{ shard: "0", origin: `${LOG_ORIGIN}/0` }]);
+    await ca.server.close(1000);
+    const folder = join(ca.storeDirectory, "log", encodeURIComponent(LOG_ORIGIN), "0/public");
+    const bundle = await readFile(join(folder, "tile/entries/000.p/2"));
+    const proofs = parseBundle(bundle, 2).map((entry) => parseEntry(entry).proof);
+    expect(proofs).toEqual(["own", "token"]);
+  } finally {
+    await ca.end();
+  }
+});
+
+test("serve does not start with a log that may not begin", async () => {
+  const configuration = parseServeConfiguration({
+    STORE_DIRECTORY: await temporaryFolder(),
+    LISTEN: "127.0.0.1:0",
+    MONITORING_LISTEN: "127.0.0.1:0",
+    KEK: randomKek("k1"),
+    ISSUERS: [{ issuer: "https://a.test" }],
+    LOG_ORIGIN,
+  });
+  const context = { log: createEventRecorder(), clock: () => new Date() };
+  await expect(serve(configuration, context)).rejects.toThrow("today is not its inception");
+});

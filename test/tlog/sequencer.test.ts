@@ -1,0 +1,321 @@
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import { openCheckpointText } from "../../src/tlog/checkpoint.ts";
+import { extendVerified } from "../../src/tlog/extend.ts";
+import { Frontier } from "../../src/tlog/frontier.ts";
+import { LogRefusal } from "../../src/tlog/sequencer/open-log.ts";
+import { maximumWaiting, Sequencer } from "../../src/tlog/sequencer/sequencer.ts";
+import { parseVerifierKey } from "../../src/tlog/verifier-key.ts";
+import { type MemoryObjects, memoryParts } from "../testkit/tlog/memory-log.ts";
+import { entryAt } from "../testkit/tlog/trees.ts";
+
+const appendMany = (log: Sequencer, from: number, count: number) =>
+  Promise.all(Array.from({ length: count }, (_, i) => log.append(entryAt(from + i))));
+
+/** Reads everything that is published, and verifies it. */
+async function entriesOf(objects: MemoryObjects, vkey: string): Promise<string[]> {
+  const key = parseVerifierKey(vkey);
+  const entries: string[] = [];
+  let frontier = Frontier.empty();
+  for (const text of objects.checkpoints) {
+    const checkpoint = await openCheckpointText(text, key);
+    frontier = await extendVerified(frontier, checkpoint, objects.read, (_, entry) =>
+      entries.push(new TextDecoder().decode(entry)),
+    );
+  }
+  return entries;
+}
+
+const vkeyOf = (log: Sequencer): string => log.verifierKey ?? "";
+
+test("gives every entry the next index, and publishes all of them", async () => {
+  const { objects, ...parts } = memoryParts();
+  const log = await Sequencer.open({ ...parts, objects });
+  expect(await appendMany(log, 0, 3)).toEqual([{ index: 0 }, { index: 1 }, { index: 2 }]);
+  await log.publish();
+  expect(await log.append(entryAt(3))).toEqual({ index: 3 });
+  expect(log.isBehind).toBe(true);
+  await log.publish();
+  expect(log.isBehind).toBe(false);
+  expect(await entriesOf(objects, vkeyOf(log))).toEqual([0, 1, 2, 3].map((i) => `entry ${i}`));
+});
+
+test("commits what waits together as one batch", async () => {
+  const parts = memoryParts();
+  const log = await Sequencer.open(parts);
+  await appendMany(log, 0, 64);
+  await appendMany(log, 64, 1);
+  expect(parts.stage.rows.map(({ count }) => count)).toEqual([64, 1]);
+});
+
+test("forgets staged entries whose bundle is full, and keeps those of the partial one", async () => {
+  const parts = memoryParts();
+  const log = await Sequencer.open(parts);
+  await appendMany(log, 0, 200);
+  await appendMany(log, 200, 100);
+  await appendMany(log, 300, 100);
+  await log.publish();
+  expect(parts.stage.rows.map(({ first }) => first)).toEqual([200, 300]);
+  await appendMany(log, 400, 112);
+  await log.publish();
+  expect(parts.stage.rows).toEqual([]);
+  expect(await entriesOf(parts.objects, vkeyOf(log))).toHaveLength(512);
+});
+
+test("publishes a backlog in parts", async () => {
+  const parts = memoryParts();
+  const log = await Sequencer.open(parts);
+  for (let i = 0; i < 12; i++) await appendMany(log, 1500 * i, 1500);
+  await log.publish();
+  expect(parts.objects.checkpoints).toHaveLength(3);
+  expect(await entriesOf(parts.objects, vkeyOf(log))).toHaveLength(18_000);
+});
+
+test("publishes nothing while nothing is new", async () => {
+  const parts = memoryParts();
+  const log = await Sequencer.open(parts);
+  await log.publish();
+  expect(parts.objects.checkpoints).toHaveLength(1);
+});
+
+test("goes on with the same key after a restart", async () => {
+  const parts = memoryParts();
+  const first = await Sequencer.open(parts);
+  await appendMany(first, 0, 10);
+  const second = await Sequencer.open(parts);
+  expect(vkeyOf(second)).toBe(vkeyOf(first));
+  expect(await second.append(entryAt(10))).toEqual({ index: 10 });
+  await second.publish();
+  expect(await entriesOf(parts.objects, vkeyOf(second))).toHaveLength(11);
+});
+
+test("is busy when too many wait", async () => {
+  const parts = memoryParts();
+  const log = await Sequencer.open(parts);
+  const results = await appendMany(log, 0, maximumWaiting + 1);
+  expect(results.at(-1)).toMatchObject({ refused: "busy" });
+  expect(results.at(-2)).toEqual({ index: maximumWaiting - 1 });
+});
+
+test("refuses an entry that no bundle can hold", async () => {
+  const log = await Sequencer.open(memoryParts());
+  expect(await log.append(new Uint8Array(65_536))).toMatchObject({ refused: "failed" });
+});
+
+test("adds what witnesses have signed to the published checkpoint", async () => {
+  const asked: string[] = [];
+  const parts = memoryParts({
+    askWitnesses: async (checkpoint) => {
+      asked.push(checkpoint);
+      return [{ name: "w1", keyId: new Uint8Array(4), signature: new Uint8Array(72) }];
+    },
+  });
+  const log = await Sequencer.open(parts);
+  await appendMany(log, 0, 1);
+  await log.publish();
+  expect(parts.objects.checkpoints.at(-1)).toContain("— w1 AAAA");
+  expect(parts.objects.checkpoints.at(-1)?.startsWith(asked[0] ?? "?")).toBe(true);
+});
+
+test("tells a failed commit, and goes on", async () => {
+  const parts = memoryParts();
+  const log = await Sequencer.open(parts);
+  parts.saboteur.arm(1, true);
+  expect(await log.append(entryAt(0))).toEqual({ refused: "failed", detail: "killed" });
+  parts.saboteur.disarm();
+  expect(await log.append(entryAt(1))).toEqual({ index: 1 });
+});
+
+describe("killed at any step", () => {
+  type Step = { append: number } | { publish: true } | { kill: number; takesEffect: boolean };
+  const step: fc.Arbitrary<Step> = fc.oneof(
+    fc.record({ append: fc.integer({ min: 1, max: 150 }) }),
+    fc.constant({ publish: true } as const),
+    fc.record({ kill: fc.integer({ min: 1, max: 12 }), takesEffect: fc.boolean() }),
+  );
+
+  test("has every answered entry at its index, and one history", async () => {
+    await fc.assert(
+      fc.asyncProperty(fc.array(step, { minLength: 4, maxLength: 25 }), async (steps) => {
+        const parts = memoryParts();
+        const answered = new Map<number, string>();
+        let log = await Sequencer.open(parts);
+        const vkey = vkeyOf(log);
+        let made = 0;
+        for (const each of steps) {
+          if ("kill" in each) {
+            parts.saboteur.arm(each.kill, each.takesEffect);
+            await log.publish().catch(() => {});
+            await log.append(entryAt(made++));
+            parts.saboteur.disarm();
+            log = await Sequencer.open(parts);
+            continue;
+          }
+          if ("publish" in each) await log.publish();
+          else {
+            const from = made;
+            made += each.append;
+            for (const [i, result] of (await appendMany(log, from, each.append)).entries()) {
+              if ("index" in result) answered.set(result.index, `entry ${from + i}`);
+            }
+          }
+        }
+        await log.publish();
+        const entries = await entriesOf(parts.objects, vkey);
+        for (const [index, entry] of answered) expect(entries[index]).toBe(entry);
+      }),
+      { numRuns: 60 },
+    );
+  });
+
+  test("reads its storage anew after a failed publication, without a restart", async () => {
+    for (let writes = 1; writes < 9; writes++) {
+      const parts = memoryParts();
+      const log = await Sequencer.open(parts);
+      const vkey = vkeyOf(log);
+      await appendMany(log, 0, 300);
+      parts.saboteur.arm(writes, writes % 2 === 0);
+      await log.publish().catch(() => {});
+      parts.saboteur.disarm();
+      await appendMany(log, 300, 5);
+      await log.publish();
+      expect(await entriesOf(parts.objects, vkey)).toHaveLength(305);
+    }
+  });
+});
+
+describe("refuses to go on", () => {
+  const prepared = async () => {
+    const parts = memoryParts();
+    const log = await Sequencer.open(parts);
+    await appendMany(log, 0, 300);
+    await log.publish();
+    const before = {
+      rows: [...parts.stage.rows],
+      kept: parts.stage.kept,
+      stored: new Map(parts.objects.stored),
+    };
+    await appendMany(log, 300, 50);
+    await log.publish();
+    await appendMany(log, 350, 5);
+    return { parts, before };
+  };
+
+  test("when it may not begin", async () => {
+    const parts = memoryParts({ mayBegin: () => false });
+    await expect(Sequencer.open(parts)).rejects.toThrow(LogRefusal);
+  });
+
+  test("when the stage is empty and a checkpoint is published", async () => {
+    const { parts } = await prepared();
+    parts.stage.kept = undefined;
+    await expect(Sequencer.open(parts)).rejects.toThrow(LogRefusal);
+  });
+
+  test("when the stage was rolled back", async () => {
+    const { parts, before } = await prepared();
+    parts.stage.rows = before.rows;
+    parts.stage.kept = before.kept;
+    await expect(Sequencer.open(parts)).rejects.toThrow("one was rolled back");
+  });
+
+  test("when the publication was rolled back", async () => {
+    const { parts, before } = await prepared();
+    parts.objects.stored.set("checkpoint", before.stored.get("checkpoint") ?? new Uint8Array());
+    await expect(Sequencer.open(parts)).rejects.toThrow("one was rolled back");
+  });
+
+  test("when the published checkpoint is gone", async () => {
+    const { parts } = await prepared();
+    parts.objects.stored.delete("checkpoint");
+    await expect(Sequencer.open(parts)).rejects.toThrow(LogRefusal);
+  });
+
+  test("to publish over an object with other octets", async () => {
+    const { parts } = await prepared();
+    const log = await Sequencer.open(parts);
+    parts.objects.stored.set("tile/entries/001.p/99", Uint8Array.of(1));
+    parts.objects.stored.set("tile/0/001.p/99", Uint8Array.of(1));
+    await expect(log.publish()).rejects.toThrow("with other octets");
+  });
+
+  test("when staged entries are missing", async () => {
+    const { parts } = await prepared();
+    parts.stage.rows = parts.stage.rows.slice(1);
+    await expect(Sequencer.open(parts)).rejects.toThrow(LogRefusal);
+  });
+
+  test("when any octet of the stage has changed", async () => {
+    const { parts } = await prepared();
+    const [row] = parts.stage.rows;
+    if (!row) throw new Error("no row");
+    for (let i = 0; i < row.octets.length; i += 97) {
+      const octets = row.octets.slice();
+      octets[i] = (octets[i] ?? 0) ^ 1;
+      parts.stage.rows = [{ ...row, octets }, ...parts.stage.rows.slice(1)];
+      await expect(Sequencer.open(parts), `octet ${i}`).rejects.toThrow(LogRefusal);
+    }
+  });
+
+  test("when any character of the head has changed", async () => {
+    const { parts } = await prepared();
+    const { key, head } = parts.stage.kept ?? { key: "", head: "" };
+    for (let i = 0; i < head.length; i += 13) {
+      const changed = `${head.slice(0, i)}${head[i] === "A" ? "B" : "A"}${head.slice(i + 1)}`;
+      parts.stage.kept = { key, head: changed };
+      await expect(Sequencer.open(parts), `character ${i}`).rejects.toThrow(LogRefusal);
+    }
+  });
+
+  test("when the checkpoint is another log's", async () => {
+    const { parts } = await prepared();
+    const other = await prepared();
+    const stranger = other.parts.objects.stored.get("checkpoint") ?? new Uint8Array();
+    parts.objects.stored.set("checkpoint", stranger);
+    await expect(Sequencer.open(parts)).rejects.toThrow(LogRefusal);
+  });
+});
+
+describe("a reader finds", () => {
+  const published = async () => {
+    const parts = memoryParts();
+    const log = await Sequencer.open(parts);
+    await appendMany(log, 0, 300);
+    await log.publish();
+    return { parts, vkey: vkeyOf(log) };
+  };
+
+  test("every changed, missing or cut object", async () => {
+    const { parts, vkey } = await published();
+    const { stored } = parts.objects;
+    for (const [path, octets] of [...stored]) {
+      const changed = octets.slice();
+      changed[changed.length >> 1] = (changed[changed.length >> 1] ?? 0) ^ 1;
+      for (const bad of [changed, octets.slice(0, -1)]) {
+        stored.set(path, bad);
+        if (path === "checkpoint") parts.objects.checkpoints[1] = new TextDecoder().decode(bad);
+        await expect(entriesOf(parts.objects, vkey), path).rejects.toThrow();
+      }
+      if (path === "checkpoint") {
+        parts.objects.checkpoints[1] = new TextDecoder().decode(octets);
+      } else {
+        stored.delete(path);
+        await expect(entriesOf(parts.objects, vkey), path).rejects.toThrow("is not there");
+      }
+      stored.set(path, octets);
+    }
+    expect(await entriesOf(parts.objects, vkey)).toHaveLength(300);
+  });
+
+  test("partial tiles in the full ones, when a log has deleted them", async () => {
+    const parts = memoryParts();
+    const log = await Sequencer.open(parts);
+    await appendMany(log, 0, 100);
+    await log.publish();
+    await appendMany(log, 100, 200);
+    await log.publish();
+    parts.objects.stored.delete("tile/entries/000.p/100");
+    parts.objects.stored.delete("tile/0/000.p/100");
+    expect(await entriesOf(parts.objects, vkeyOf(log))).toHaveLength(300);
+  });
+});
