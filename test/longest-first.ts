@@ -18,7 +18,7 @@ const longest = [
   "transport/rpc/tenant-isolation",
 ];
 
-/** What waits begins first: the rest has the cores meanwhile, and at the end nothing is waited for. */
+/** Files that wait begin first, so that the others use the cores meanwhile and the run does not wait at its end. */
 export class LongestFirst extends BaseSequencer {
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
     const sorted = await super.sort(files);

@@ -1,10 +1,10 @@
-/** What is too late for a caller, in milliseconds. */
+/** The latency above which an answer is too late for a caller, in milliseconds. */
 export const deadline = 1000;
 
 /** How long a call took; infinitely long if it failed. */
 export interface Latency {
   readonly milliseconds: number;
-  /** What the server computed meanwhile. */
+  /** CPU time of the server meanwhile. */
   readonly serverCpuMilliseconds: number;
 }
 

@@ -22,7 +22,7 @@ const servers = ["serve", "gateway"].filter((name) => name.includes(values.serve
 // A server without a flood shows what the machine itself does to the caller.
 const plays = ["none", ...names].flatMap((method) => servers.map((server) => ({ method, server })));
 
-/** Prints a row when its server has been left in peace. The next flood has begun by then. */
+/** Prints a row when its server has rested. The next flood has begun by then. */
 async function tell(outcome: Promise<Outcome>): Promise<boolean> {
   const told = await outcome;
   console.log(row(cells(told)));

@@ -1,9 +1,9 @@
 import { type Latencies, partInTime, percentile } from "./latencies.ts";
 
-/** What must hold while strangers flood: the part of the calls in time, the memory in MiB, what of it stays. */
+/** The budgets of a flood: the share of calls in time, the memory in MiB, the share of it that stays. */
 const budget = { inTime: 0.99, memory: 160, growth: 1.2 };
 
-/** What became of a server and of its honest caller. */
+/** The figures of a server and of its honest caller. */
 export interface Outcome {
   readonly method: string;
   readonly server: string;

@@ -11,7 +11,7 @@ import type { Latencies } from "./latencies.ts";
 import type { Outcome } from "./outcome.ts";
 import { type Server, startGateway, startServe } from "./servers.ts";
 
-/** How long a flood takes, and how long its server is left in peace afterwards. */
+/** How long a flood takes, and how long its server then rests. */
 export interface Bounds {
   readonly seconds: number;
   readonly after: number;

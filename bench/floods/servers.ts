@@ -13,9 +13,9 @@ import type { Cluster, Workload } from "../workload.ts";
 export interface Server {
   readonly port: number;
   readonly plaintextPort: number;
-  /** What it holds now, in MiB. */
+  /** Its memory now, in MiB. */
   readonly memory: () => number;
-  /** What its event loop has computed so far. */
+  /** CPU time of its event loop so far. */
   readonly cpuMilliseconds: () => number;
   readonly hasEnded: () => boolean;
   readonly end: () => Promise<void>;

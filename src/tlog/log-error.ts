@@ -1,4 +1,4 @@
-/** What is wrong with the data of a log. */
+/** A fault in the data of a log. */
 export type LogFault =
   /** The octets or the text are not of the form. */
   | "form"

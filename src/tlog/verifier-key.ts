@@ -3,7 +3,7 @@ import { parseBase64, toBase64 } from "../pki/encoding/base64.ts";
 import { type Bytes, concatBytes, toHex } from "../pki/encoding/bytes.ts";
 import { LogError } from "./log-error.ts";
 
-/** What a key signs: the text of a note itself, or a witness's message about a checkpoint. */
+/** The message that a key signs: the text of a note itself, or a witness's message about a checkpoint. */
 export type KeyUse = "note" | "cosignature";
 
 /** The types of C2SP signed-note and tlog-cosignature that this code knows, both Ed25519. */

@@ -197,7 +197,7 @@ test("a server without a collection of pods is not believed to be an API server"
   expect(refusal).toEqual({ reason: "cluster-unreachable", cluster: "primary" });
 });
 
-/** Whoever may create a pod decides on its size: Kubernetes accepts a megabyte and a half. */
+/** A user who may create pods chooses their size: Kubernetes accepts a megabyte and a half. */
 describe("a large pod", () => {
   const large = (octets: number): void => {
     primary.instead = ({ url = "" }, response) => {

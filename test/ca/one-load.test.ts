@@ -96,7 +96,7 @@ describe.each(ways)("two thousand requests at once, with work shared by %s", (_,
     release();
     expect(await signers).toEqual(new Set([record.id]));
     expect(store.loads).toBeLessThanOrEqual(3);
-    // Whoever still comes with an old time does not load it either.
+    // A request with an old time does not load it either.
     expect(await signersAt(authorities, times.toReversed())).toEqual(new Set([record.id]));
     expect(store.loads).toBeLessThanOrEqual(3);
   });

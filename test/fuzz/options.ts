@@ -2,7 +2,7 @@ import { randomInt } from "node:crypto";
 import { parseArgs } from "node:util";
 import { isTargetName, type TargetName, targetNames } from "./targets/targets.ts";
 
-/** What a campaign was asked for. */
+/** The options of a campaign. */
 export interface Options {
   readonly seed: number;
   /** Cases of all targets together. */

@@ -3,7 +3,7 @@ import { createRefreshing } from "../../src/host/refreshing.ts";
 
 const at = (seconds: number): Date => new Date(1_800_000_000_000 + 1000 * seconds);
 
-/** What is kept for ten seconds, and fetched when the test says so. */
+/** A value that is kept for ten seconds, and fetched when the test says so. */
 function keep() {
   const fetches: PromiseWithResolvers<string>[] = [];
   const failures: unknown[] = [];

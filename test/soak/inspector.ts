@@ -2,7 +2,7 @@
 export interface Inspector {
   /** Live memory after a collection, buffers included, in MiB. */
   readonly heapMebibytes: () => Promise<number>;
-  /** What keeps the event loop alive: sockets, timers, requests. */
+  /** The handles that keep the event loop alive: sockets, timers, requests. */
   readonly activeResources: () => Promise<number>;
   readonly close: () => void;
 }

@@ -3,7 +3,7 @@ import type { Strangers } from "./strangers.ts";
 import { quantities, type Sample, type Trend, trendsOf } from "./verdict.ts";
 import type { Tally } from "./workloads.ts";
 
-/** What a soak has seen so far. */
+/** The findings of a soak so far. */
 export interface Record {
   readonly samples: Readonly<globalThis.Record<"serve" | "gateway", Sample[]>>;
   readonly tally: Tally;

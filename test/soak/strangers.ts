@@ -35,7 +35,7 @@ const peaceMilliseconds = 35_000;
 /** Connections that a flood leaves behind live for ten seconds. */
 const quietAgainMilliseconds = 12_000;
 
-/** What strangers do. */
+/** The attacks of strangers. */
 export interface Strangers {
   /** Whether no flood is under way, or has just ended. */
   readonly isQuiet: () => boolean;
@@ -44,7 +44,7 @@ export interface Strangers {
   readonly lastFlood: () => string;
 }
 
-/** Floods one of the ports each minute, one after the other, from the address of nobody honest. */
+/** Floods one of the ports each minute, one after the other, from an address that no honest caller has. */
 export function flood(ports: ReadonlyMap<string, number>, signal: AbortSignal): Strangers {
   const tally = { floods: 0, refused: 0, issued: 0 };
   const targets = [...ports];

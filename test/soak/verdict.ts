@@ -1,11 +1,11 @@
-/** What a program held at one instant. */
+/** The resources of a program at one instant. */
 export interface Sample {
   /** Resident memory, MiB. */
   readonly memory: number;
   /** Live heap after a collection, MiB. */
   readonly heap: number;
   readonly descriptors: number;
-  /** What keeps its event loop alive. */
+  /** The handles that keep its event loop alive. */
   readonly resources: number;
   /** The most resident memory so far, MiB. */
   readonly peak: number;
@@ -26,7 +26,7 @@ const allowances: Readonly<Record<Quantity, number>> = {
 
 export const quantities = Object.keys(allowances) as readonly Quantity[];
 
-/** What became of one quantity. */
+/** The course of one quantity. */
 export interface Trend {
   readonly quantity: Quantity;
   /** The median of the first third of the samples, and of the last. */

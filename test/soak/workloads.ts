@@ -3,12 +3,12 @@ import { createWorkloadKey } from "../../dev/workload/certificate-request.ts";
 import { CallFailed, callOnce, framedRequest, type Way } from "./call.ts";
 import type { SoakIssuer } from "./issuers.ts";
 
-/** What the workloads have seen so far. */
+/** The outcomes of the workloads' calls so far. */
 export interface Tally {
   issued: number;
   /** Calls that failed in a way that clients retry, by the server and what ended them. */
   readonly retried: Record<string, number>;
-  /** What must not happen: certificates that ran out, refusals of good credentials, wrong answers. */
+  /** Faults: certificates that ran out, refusals of good credentials, wrong answers. */
   readonly faults: string[];
 }
 

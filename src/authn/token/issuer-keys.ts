@@ -29,7 +29,7 @@ export type IssuerKeys = (
   now: Date,
 ) => readonly VerificationKey[] | Promise<readonly VerificationKey[]>;
 
-/** Where an issuer's keys are published. */
+/** The source of an issuer's published keys. */
 export type KeyLocation =
   | { readonly kind: "jwks-uri"; readonly url: string }
   | { readonly kind: "discovery"; readonly issuer: string };

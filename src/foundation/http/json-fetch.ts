@@ -25,7 +25,7 @@ export type JsonFetch = (url: string) => Promise<unknown>;
 /** `fetch`, as a platform offers it for servers that may be slow, broken or hostile. */
 export type Fetch = (url: string, init: RequestInit) => Promise<Response>;
 
-/** Where a request may go: to public addresses alone, for a URL that a stranger chose. */
+/** The addresses that a request may reach: public ones alone, for a URL that a stranger chose. */
 export type Reach = "anywhere" | "public";
 
 /**

@@ -2,7 +2,7 @@ import { PassThrough } from "node:stream";
 import { expect, test } from "vitest";
 import { prompt } from "../../../src/cli/terminal/prompt.ts";
 
-/** What a prompt gives for these keys, and what it shows. */
+/** The result of a prompt for these keys, and its output. */
 async function typed(keys: string): Promise<readonly [string | undefined, string]> {
   const [input, output] = [new PassThrough(), new PassThrough()];
   const answer = prompt("Sure? ", { input, output });

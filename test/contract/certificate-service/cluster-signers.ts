@@ -8,7 +8,7 @@ import { createWorkload, type Workload } from "../../testkit/callers/workload.ts
 import { bearer, type CertificateCall, callWithClient, grpcWeb, protocols } from "../rpc-calls.ts";
 import { issuers, type ServiceUnderTest } from "../service-under-test.ts";
 
-/** What the account of `rampart signer` may request, over each protocol. */
+/** The requests of the account of `rampart signer`, over each protocol. */
 export function describeClusterSigners(service: () => ServiceUnderTest): void {
   let workload: Workload;
 

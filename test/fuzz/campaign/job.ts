@@ -17,7 +17,7 @@ export interface Failure {
   readonly input: string;
 }
 
-/** What came of a job: how often each outcome was seen, and the faults. */
+/** The result of a job: how often each outcome occurred, and the faults. */
 export interface JobResult {
   readonly outcomes: Readonly<Record<string, number>>;
   readonly failures: readonly Failure[];

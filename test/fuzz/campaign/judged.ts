@@ -8,7 +8,7 @@ const maximumMilliseconds = 1000;
 export type Judgement =
   | { readonly outcome: string }
   | {
-      /** What was wrong, without figures of the single case: cases with the same fault are alike. */
+      /** The fault, without figures of the single case, so that cases with the same fault are alike. */
       readonly fault: string;
       readonly error: unknown;
     };

@@ -1,7 +1,7 @@
 import type { TargetName } from "../targets/targets.ts";
 import type { Job } from "./job.ts";
 
-/** What decides every case of a campaign. */
+/** The parameters that decide every case of a campaign. */
 export interface Plan {
   readonly seed: number;
   readonly count: number;

@@ -1,14 +1,14 @@
 import type { TargetName } from "../targets/targets.ts";
 import type { Failure, Job, JobResult } from "./job.ts";
 
-/** What a campaign has seen of one target. */
+/** The outcomes of one target. */
 export interface TargetTotals {
   cases: number;
   readonly outcomes: Record<string, number>;
   readonly failures: Failure[];
 }
 
-/** What a campaign has seen, by target. */
+/** The outcomes of a campaign, by target. */
 export type Totals = Partial<Record<TargetName, TargetTotals>>;
 
 /** Adds the result of a job. */

@@ -2,7 +2,7 @@ import type { Random } from "../../simulation/random.ts";
 import { indexBelow, oneOf, several } from "./choice.ts";
 import { mutateOctets } from "./octets.ts";
 
-/** What stands at the borders of the alphabets of base64, PEM and JWS. */
+/** Characters at the borders of the alphabets of base64, PEM and JWS. */
 const insertions = [
   "=",
   "==",
@@ -53,7 +53,7 @@ export const mutateText = (random: Random, text: string): string =>
 const splice = (text: string, at: number, remove: number, insert: string): string =>
   `${text.slice(0, at)}${insert}${text.slice(at + remove)}`;
 
-/** Exchanges one symbol for its neighbour, which in the last place changes bits that nobody reads. */
+/** Exchanges one symbol for its neighbour, which in the last place changes bits that no decoder reads. */
 function otherSymbol(random: Random, text: string): string {
   const places = [...text.matchAll(/[A-Za-z0-9](?==*(?:\s|\.|$))/g)].map(({ index }) => index);
   const at =

@@ -16,7 +16,7 @@ export const csr: Target = {
   judge: (der) => judgeCsr(csrPem(der)),
 };
 
-/** What only the sender of a CSR can make: its signature is right, and anything else may be wrong. */
+/** A CSR that only its sender can make: its signature is right, and any other part may be wrong. */
 function resigned(random: Random): Octets {
   const key = oneOf(random, workloadKeys);
   const spki = random.chance(0.1) ? oneOf(random, workloadKeys).spki : key.spki;

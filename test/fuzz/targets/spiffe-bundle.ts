@@ -7,7 +7,7 @@ import { requireThat, type Target } from "./target.ts";
 
 const intact = await toSpiffeBundle(rootCertificates, 7, 300);
 
-/** A SPIFFE bundle as a CA, or who stands in for it, publishes it. */
+/** A SPIFFE bundle as a CA, or an impostor in its place, publishes it. */
 export const spiffeBundle: Target = {
   generate: (random) => Buffer.from(mutateJson(random, intact)),
   judge: async (octets) => {

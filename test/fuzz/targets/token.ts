@@ -119,7 +119,7 @@ async function identityByJose(text: string): Promise<string | undefined> {
     if (String(typ).toUpperCase() !== "JWT") return undefined;
     return identityIn(JSON.parse(Buffer.from(payload).toString()), judgedAt);
   } catch {
-    // Whatever jose or JSON refuse, nobody may accept.
+    // Rampart must refuse every token that jose or JSON refuse.
     return undefined;
   }
 }

@@ -128,7 +128,7 @@ function frame(random: Random, inner: Uint8Array): Octets {
   return Buffer.concat([head, inner]);
 }
 
-/** What fetch or HTTP itself refuses is no call. */
+/** A request that fetch or HTTP itself refuses is no call. */
 function parseCall(octets: Octets): WireCall | undefined {
   const end = octets.indexOf("\n\n");
   const [method = "", ...lines] = octets

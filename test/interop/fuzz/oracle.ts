@@ -2,7 +2,7 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { createInterface } from "node:readline";
 
-/** What Go's crypto/x509 finds in a certificate or a CSR. */
+/** The reading of a certificate or a CSR by Go's crypto/x509. */
 export interface GoFacts {
   /** Why it does not accept it; absent if it does. */
   readonly error?: string;

@@ -58,7 +58,7 @@ async function call(shown: Partial<Svid>, call: object = {}, headers = {}) {
   return outcome;
 }
 
-/** What becomes of a bare handshake: what the server says to a request, or how it ends. */
+/** The outcome of a bare handshake: the server's answer to a request, or the end of the connection. */
 async function handshake(shown: Partial<Svid>): Promise<string> {
   const socket: TLSSocket = connect({
     port: served.port,

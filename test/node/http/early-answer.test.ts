@@ -25,7 +25,7 @@ beforeAll(async () => {
 
 afterAll(() => served.end());
 
-/** What the server says of a stream, from the frame that ends its answer. */
+/** The server's frames of a stream, from the one that ends its answer. */
 async function endOfAnswer(path: string, contentType: string, octets: number) {
   const { port, heard } = await tapFrames(served.server.plaintextAddress?.port ?? 0);
   const session = connect(`http://127.0.0.1:${port}`);

@@ -57,7 +57,7 @@ async function hasBegun(): Promise<boolean> {
   return /^grpc_server_started_total\{.*\} 1$/m.test(await response.text());
 }
 
-/** What becomes of a new connection. */
+/** The outcome of a new connection. */
 async function knock(port: number): Promise<string> {
   const socket = connect(port, "127.0.0.1");
   const answered = once(socket, "connect").then(() => "answered");

@@ -29,7 +29,7 @@ interface Handshake {
   readonly names: string | undefined;
 }
 
-/** What was agreed upon, or the code of the error. */
+/** The negotiated parameters, or the code of the error. */
 function shakeHands(options: ConnectionOptions, port = served.port): Promise<Handshake | string> {
   return new Promise((resolve) => {
     const socket = connect({ port, servername: servedName, ca, ...options }, () => {

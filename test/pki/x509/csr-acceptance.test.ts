@@ -38,7 +38,7 @@ test.each([
   expect(inHex(key.spki)).toBe(inHex(new Uint8Array(oracle.publicKey.rawData)));
 });
 
-/** What RFC 5280 §4.1.2.7 puts into the BIT STRING, from `node:crypto`'s own export. */
+/** The content of the BIT STRING (RFC 5280 §4.1.2.7), from `node:crypto`'s own export. */
 async function keyOctetsOf(spki: Uint8Array): Promise<string> {
   const key = createPublicKey({ key: Buffer.from(spki), format: "der", type: "spki" });
   const octets =

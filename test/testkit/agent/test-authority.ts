@@ -8,7 +8,7 @@ import {
 
 const algorithm = { name: "ECDSA", namedCurve: "P-256", hash: "SHA-256" };
 
-/** What differs from the usual leaf. */
+/** Differences from the usual leaf. */
 export interface LeafOverrides {
   readonly names?: readonly string[];
   readonly notBefore?: Date;

@@ -6,7 +6,7 @@ import {
   type TLSSocket,
 } from "node:tls";
 
-/** What a workload presents, and whom it believes. */
+/** The certificate that a workload presents, and the roots that it trusts. */
 export interface PeerCredentials {
   readonly spiffeId: string;
   readonly chainPem: string;
