@@ -4,7 +4,7 @@ import { taintedSubject } from "../custody/taint-statement.ts";
 import { createAdditionalRoot } from "../pki/authority/additional-root.ts";
 import { taintsOf } from "../pki/authority/configured-taint.ts";
 import { parseForeignAuthority } from "../pki/authority/foreign-authority.ts";
-import { adoptedSchedule } from "../pki/authority/schedule.ts";
+import { adoptedSchedule, type PhaseLengths } from "../pki/authority/schedule.ts";
 import {
   type AuthorityCertificates,
   createSigningAuthority,
@@ -50,7 +50,7 @@ export async function adoptAuthority(
   const { certificate, intermediates, roots } = certificates;
   for (const der of [certificate, ...intermediates, ...roots]) requireForeign(mint, der);
   const expiresAt = firstExpiry(certificates);
-  const schedule = adoptedSchedule(mint.phaseLengths, expiresAt, now);
+  const schedule = adoptedSchedule(lengthsOf(mint, expiresAt, now), expiresAt, now);
   const others = additionalRoots.filter(
     (der) => !certificates.roots.some((own) => bytesEqual(own, der)),
   );
@@ -104,6 +104,16 @@ export async function trustRoot(
 function requireForeign({ requireReadable }: AdoptingMint, der: Bytes): void {
   parseForeignAuthority(der);
   requireReadable(der);
+}
+
+/** Where another CA decides how long an authority lives, it signs for as long as its certificate allows. */
+function lengthsOf(
+  { authorityRoot, phaseLengths }: Mint,
+  expiresAt: Date,
+  now: Date,
+): PhaseLengths {
+  if (authorityRoot === "self") return phaseLengths;
+  return { ...phaseLengths, signingSeconds: (expiresAt.getTime() - now.getTime()) / 1000 };
 }
 
 function firstExpiry({ certificate, intermediates, roots }: AuthorityCertificates): Date {

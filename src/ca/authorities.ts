@@ -57,7 +57,7 @@ export function createAuthorities(configuration: AuthoritiesConfiguration): Auth
   const idleSeconds = Math.min(retrySeconds, refreshSeconds);
   const loading = shareWork(new Semaphore(maximumWaiting), longestLoadMilliseconds);
   let records = new Map<string, CachedRecord>();
-  let opened = assemble([], []);
+  let opened = assemble([], configuration);
   let loadedAt = new Date(0);
   let nextLoad = new Date(0);
   let latest = new Date(0);
@@ -80,7 +80,7 @@ export function createAuthorities(configuration: AuthoritiesConfiguration): Auth
       records = loaded;
       opened = assemble(
         [...records.values()].map((record) => record.opened),
-        configuration.configuredTaints,
+        configuration,
       );
       view = undefined;
       nextLoad = addSeconds(now, currentView(now).issuer ? refreshSeconds : idleSeconds);

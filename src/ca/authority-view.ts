@@ -12,6 +12,7 @@ import { bytesEqual } from "../pki/encoding/bytes.ts";
 import { toPem } from "../pki/encoding/pem.ts";
 import type { Issuer } from "../pki/x509/issuer.ts";
 import { earlier, later } from "../pki/x509/validity.ts";
+import { successionChanges, successionReasonsAt } from "./next-step.ts";
 import type { OpenedStore, RefusedRecord } from "./opened-store.ts";
 
 /** All that requests need of the authorities. Nothing in it changes from `validFrom` to before `validUntil`. */
@@ -42,7 +43,11 @@ export function viewAt(store: OpenedStore, now: Date): AuthorityView {
   const trustBundle = trustBundleAt(published, now);
   const intermediates = signing?.intermediates.map((der) => toPem("CERTIFICATE", der)) ?? [];
   return {
-    ...stretchAround(now, [...changesOf(published), ...store.taints.map((each) => each.retiresAt)]),
+    ...stretchAround(now, [
+      ...changesOf(published),
+      ...store.taints.map((each) => each.retiresAt),
+      ...successionChanges(store),
+    ]),
     issuer,
     vouching: vouchingAt(store, now),
     trustBundle,
@@ -53,6 +58,7 @@ export function viewAt(store: OpenedStore, now: Date): AuthorityView {
       ...whyNothingSigns(store, issuer),
       ...missingTaintsAt(store, now),
       ...exposuresAt(store, now),
+      ...successionReasonsAt(store, now),
     ],
   };
 }

@@ -1,4 +1,5 @@
 import { firstSchedule, joiningSchedule, type Schedule } from "../pki/authority/schedule.ts";
+import { askUpstream } from "./ask-upstream.ts";
 import { type Mint, mintAuthority } from "./mint.ts";
 
 /**
@@ -12,6 +13,11 @@ import { type Mint, mintAuthority } from "./mint.ts";
 export async function foundIfEmpty(mint: Mint, now: Date): Promise<void> {
   const records = await mint.store.load();
   if (records.some(({ kind }) => kind === "authority")) return;
+  if (mint.authorityRoot === "offline") {
+    throw new Error(
+      "the store holds no authority, and AUTHORITY_ROOT is offline: `rampart authority request` begins one",
+    );
+  }
   if (records.length > 0) {
     throw new Error("the store holds records but no authority: one was lost, or is on its way");
   }
@@ -22,10 +28,16 @@ export async function foundIfEmpty(mint: Mint, now: Date): Promise<void> {
         "a store that was emptied must be restored, a new one needs today's date",
     );
   }
-  await mintAuthority(mint, inceptionSchedule(mint, now));
+  await foundAuthority(mint, now);
+}
+
+/** Gives an empty store its first authority, whose certificate a CA upstream signs where there is one. */
+export async function foundAuthority(mint: Mint, now: Date): Promise<void> {
+  if (mint.authorityRoot === "upstream") await askUpstream(mint, undefined, now);
+  else await mintAuthority(mint, inceptionSchedule(mint, now));
 }
 
 /** The schedule of the first authority in the store. */
-export function inceptionSchedule({ joinsMesh, phaseLengths }: Mint, now: Date): Schedule {
+function inceptionSchedule({ joinsMesh, phaseLengths }: Mint, now: Date): Schedule {
   return (joinsMesh ? joiningSchedule : firstSchedule)(phaseLengths, now);
 }

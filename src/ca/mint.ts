@@ -4,10 +4,12 @@ import { sealAuthority } from "../custody/seal.ts";
 import type { ConfiguredTaint } from "../pki/authority/configured-taint.ts";
 import type { PhaseLengths, Schedule } from "../pki/authority/schedule.ts";
 import { type AuthorityKey, createAuthority } from "../pki/authority/self-signed-authority.ts";
+import type { AuthorityRoot } from "../pki/authority/succession.ts";
 import type { CryptoProvider } from "../pki/crypto-provider.ts";
 import type { TrustDomain } from "../pki/spiffe-id.ts";
 import type { EventLog } from "./audit-event.ts";
 import { openWhole } from "./opened-store.ts";
+import type { UpstreamAuthority } from "./upstream-authority.ts";
 
 /** How authorities are made, and where they are stored. */
 export interface Mint {
@@ -17,6 +19,9 @@ export interface Mint {
   readonly trustDomain: TrustDomain;
   readonly authorityKey: AuthorityKey;
   readonly phaseLengths: PhaseLengths;
+  readonly authorityRoot: AuthorityRoot;
+  /** The CA that certifies the authorities, where `authorityRoot` is `upstream`. */
+  readonly upstream?: UpstreamAuthority | undefined;
   /** `YYYY-MM-DD`: the UTC day on which, and only on which, an empty store gets its first authority. */
   readonly inceptionDate: string | undefined;
   readonly configuredTaints: readonly ConfiguredTaint[];

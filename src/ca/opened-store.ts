@@ -1,13 +1,16 @@
 import { RecordError } from "../custody/authority-record.ts";
 import { maximumIdLength, type RecordName, type StoredRecord } from "../custody/authority-store.ts";
 import type { KekRing } from "../custody/kek.ts";
+import { type AuthorityRequest, openRequest } from "../custody/request-record.ts";
 import { openRoot } from "../custody/root-statement.ts";
 import { openAuthority } from "../custody/seal.ts";
 import { openTaint, taintedSubject } from "../custody/taint-statement.ts";
 import type { AdditionalRoot } from "../pki/authority/additional-root.ts";
 import { type ConfiguredTaint, taintsOf } from "../pki/authority/configured-taint.ts";
 import type { RotationState } from "../pki/authority/rotation.ts";
+import type { PhaseLengths } from "../pki/authority/schedule.ts";
 import type { SigningAuthority } from "../pki/authority/signing-authority.ts";
+import type { AuthorityRoot } from "../pki/authority/succession.ts";
 import { applyTaints, type Taint } from "../pki/authority/taint.ts";
 import type { CryptoProvider } from "../pki/crypto-provider.ts";
 import type { TrustDomain } from "../pki/spiffe-id.ts";
@@ -19,6 +22,7 @@ export type OpenedRecord =
   | { readonly kind: "authority"; readonly id: string; readonly issuer: Issuer }
   | { readonly kind: "root"; readonly id: string; readonly root: AdditionalRoot }
   | { readonly kind: "taint"; readonly id: string; readonly taint: Taint }
+  | { readonly kind: "request"; readonly id: string; readonly request: AuthorityRequest }
   | RefusedRecord;
 
 /** A record that did not open, and why. */
@@ -27,12 +31,18 @@ export interface RefusedRecord extends RecordName {
 }
 
 /** All that it takes to open records. */
-export interface RecordOpening {
+export interface RecordOpening extends StorePolicy {
   readonly trustDomain: TrustDomain;
   readonly keks: KekRing;
   readonly cryptoProvider: CryptoProvider;
-  readonly configuredTaints: readonly ConfiguredTaint[];
   readonly log: EventLog;
+}
+
+/** What the configuration says about the authorities of a store. */
+export interface StorePolicy {
+  readonly configuredTaints: readonly ConfiguredTaint[];
+  readonly authorityRoot: AuthorityRoot;
+  readonly phaseLengths: PhaseLengths;
 }
 
 /** The contents of a store, as far as its records open. */
@@ -45,6 +55,9 @@ export interface OpenedStore extends RotationState {
   /** Those that the store holds, and those that the configuration states. */
   readonly taints: readonly Taint[];
   readonly storedTaints: readonly Taint[];
+  /** Those without an answer: none has the id of an authority. */
+  readonly requests: readonly AuthorityRequest[];
+  readonly phaseLengths: PhaseLengths;
   readonly refusals: readonly RefusedRecord[];
 }
 
@@ -73,7 +86,7 @@ export async function openRecord(
 /** Opens one record of any kind. @throws RecordError */
 export async function openWhole(
   stored: StoredRecord,
-  { trustDomain, keks, cryptoProvider }: Omit<RecordOpening, "log" | "configuredTaints">,
+  { trustDomain, keks, cryptoProvider }: Omit<RecordOpening, "log" | keyof StorePolicy>,
 ): Promise<OpenedRecord> {
   const { kind, id } = stored;
   switch (kind) {
@@ -83,6 +96,8 @@ export async function openWhole(
       return { kind, id, root: await openRoot(stored, trustDomain, keks) };
     case "taint":
       return { kind, id, taint: await openTaint(stored, trustDomain, keks) };
+    case "request":
+      return { kind, id, request: await openRequest(stored, trustDomain, keks) };
   }
 }
 
@@ -92,13 +107,13 @@ export async function openStored(
   opening: RecordOpening,
 ): Promise<OpenedStore> {
   const records = await Promise.all(stored.map((record) => openRecord(record, opening)));
-  return assemble(records, opening.configuredTaints);
+  return assemble(records, opening);
 }
 
 /** Combines the opened records of a store. */
 export function assemble(
   records: readonly OpenedRecord[],
-  configuredTaints: readonly ConfiguredTaint[],
+  { configuredTaints, authorityRoot, phaseLengths }: StorePolicy,
 ): OpenedStore {
   const opened = records.flatMap((each) => ("issuer" in each ? [each.issuer] : []));
   const authorities = opened.map(({ authority }) => authority);
@@ -106,6 +121,7 @@ export function assemble(
   const storedTaints = records.flatMap((each) => taintOf(each, authorities));
   const stated = taintsOf(configuredTaints, [...authorities, ...additionalRoots]);
   const taints = [...storedTaints, ...stated];
+  const requests = records.flatMap((each) => ("request" in each ? [each.request] : []));
   const effective = new Map(applyTaints(authorities, taints).map((each) => [each.id, each]));
   return {
     issuers: opened.map((issuer) => ({
@@ -116,6 +132,9 @@ export function assemble(
     additionalRoots,
     taints,
     storedTaints,
+    requests: requests.filter((request) => !authorities.some(({ id }) => id === request.id)),
+    authorityRoot,
+    phaseLengths,
     refusals: records.flatMap((each) => ("refusal" in each ? [each] : [])),
   };
 }

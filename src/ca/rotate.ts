@@ -1,13 +1,22 @@
 import type { StoredRecord } from "../custody/authority-store.ts";
 import { recordKey } from "../custody/record-key.ts";
+import { resealRequest } from "../custody/request-record.ts";
 import { resealAuthority } from "../custody/seal.ts";
 import { resealStatement } from "../custody/statement.ts";
 import { messageOf } from "../foundation/errors.ts";
-import { type MintCause, planRotation, type RotationStep } from "../pki/authority/rotation.ts";
+import {
+  lastSignature,
+  type MintCause,
+  planRotation,
+  type RotationStep,
+} from "../pki/authority/rotation.ts";
 import type { Schedule } from "../pki/authority/schedule.ts";
+import { applyTaints } from "../pki/authority/taint.ts";
+import { askUpstream } from "./ask-upstream.ts";
 import { exposuresAt, missingTaintsAt } from "./authority-view.ts";
 import { foundIfEmpty } from "./inception.ts";
 import { type Mint, mintAuthority, storeRecord } from "./mint.ts";
+import { successionReasonsAt } from "./next-step.ts";
 import { type OpenedStore, openStored } from "./opened-store.ts";
 
 /**
@@ -53,16 +62,33 @@ async function carryOut(
   const steps = planRotation(opened, mint.phaseLengths, now);
   const isPruned = ({ kind, id }: StoredRecord): boolean =>
     kind === "authority" && steps.some((step) => step.act === "prune" && step.id === id);
+  const answered = readable.filter(
+    ({ kind, id }) => kind === "request" && opened.authorities.some((each) => each.id === id),
+  );
   return Promise.allSettled([
-    ...steps.map((step) => carryOutStep(mint, step)),
-    ...readable.filter((record) => !isPruned(record)).map((record) => reseal(mint, record)),
+    ...steps.map((step) => carryOutStep(mint, opened, step, now)),
+    ...answered.map((record) => dropRequest(mint, record)),
+    ...readable
+      .filter((record) => !isPruned(record) && !answered.includes(record))
+      .map((record) => reseal(mint, record)),
   ]);
 }
 
-async function carryOutStep(mint: Mint, step: RotationStep): Promise<void> {
+async function carryOutStep(
+  mint: Mint,
+  opened: OpenedStore,
+  step: RotationStep,
+  now: Date,
+): Promise<void> {
   if (step.act === "mint") {
     logCause(mint, step.cause, step.schedule);
     return mintAuthority(mint, step.schedule);
+  }
+  if (step.act === "ask") {
+    const signsUntil = lastSignature(applyTaints(opened.authorities, opened.taints));
+    const isUrgent = step.cause !== "due";
+    const { schedule } = await askUpstream(mint, { signsUntil, isUrgent }, now);
+    return logCause(mint, step.cause, schedule);
   }
   await mint.store.delete({ kind: "authority", id: step.id });
   mint.log.operation({
@@ -70,6 +96,17 @@ async function carryOutStep(mint: Mint, step: RotationStep): Promise<void> {
     level: "info",
     detail: "a retired authority was deleted from the store",
     authority: step.id,
+  });
+}
+
+/** The key of an answered request rests in the record of its authority. */
+async function dropRequest(mint: Mint, { kind, id }: StoredRecord): Promise<void> {
+  await mint.store.delete({ kind, id });
+  mint.log.operation({
+    event: "request-dropped",
+    level: "info",
+    detail: "a request for an intermediate has its answer",
+    authority: id,
   });
 }
 
@@ -90,6 +127,7 @@ async function resealRecord(
   { kind, id, value }: StoredRecord,
 ): Promise<StoredRecord | undefined> {
   if (kind === "authority") return resealAuthority({ kind, id, value }, trustDomain, keks);
+  if (kind === "request") return resealRequest({ kind, id, value }, trustDomain, keks);
   return resealStatement({ kind, id, value }, trustDomain, keks);
 }
 
@@ -117,5 +155,8 @@ function logExposures({ log }: Mint, opened: OpenedStore, now: Date): void {
   }
   for (const detail of missingTaintsAt(opened, now)) {
     log.operation({ event: "taint-missing", level: "warning", detail });
+  }
+  for (const detail of successionReasonsAt(opened, now)) {
+    log.operation({ event: "intermediate-due", level: "warning", detail });
   }
 }

@@ -130,6 +130,7 @@ async function createMints(
 ): Promise<Mints> {
   const { trustDomain, authorityKey, phaseLengths, inceptionDate, configuredTaints } =
     configuration;
+  const { authorityRoot } = configuration;
   const keks = await openKeks(configuration);
   const mint = {
     store,
@@ -138,6 +139,7 @@ async function createMints(
     trustDomain,
     authorityKey,
     phaseLengths,
+    authorityRoot,
     inceptionDate,
     configuredTaints,
     log,

@@ -7,6 +7,7 @@ import type { Credential } from "../kubernetes/client.ts";
 import type { ConfiguredTaint } from "../pki/authority/configured-taint.ts";
 import type { PhaseLengths } from "../pki/authority/schedule.ts";
 import type { AuthorityKey } from "../pki/authority/self-signed-authority.ts";
+import type { AuthorityRoot } from "../pki/authority/succession.ts";
 import { isFullyQualified, parseTrustDomain, type TrustDomain } from "../pki/spiffe-id.ts";
 import type { LeafLifetimes } from "../pki/x509/validity.ts";
 import { credentialName, credentialText } from "./cluster-access.ts";
@@ -26,6 +27,7 @@ export interface Configuration {
   readonly renewalSeconds: number;
   readonly authorityKey: AuthorityKey;
   readonly phaseLengths: PhaseLengths;
+  readonly authorityRoot: AuthorityRoot;
   readonly inceptionDate: string | undefined;
   /** The longest time that a request may wait for the trust bundle to change. */
   readonly bundleWaitSeconds: number;
@@ -59,6 +61,8 @@ export const trustDomainText: z.ZodMiniType<TrustDomain, string> = parsedText(
   "must be a SPIFFE trust domain: lower-case letters, digits, dots, - and _",
 );
 
+const authorityRoot: z.ZodMiniType<AuthorityRoot> = z.enum(["self", "offline"]);
+
 /** The keys as operators write them. The README's table says what they mean. */
 const configurationForm = z.strictObject({
   TRUST_DOMAIN: z.prefault(trustDomainText, "cluster.local"),
@@ -68,6 +72,7 @@ const configurationForm = z.strictObject({
   RENEWAL_LIMIT: z.prefault(durationSeconds, "720h"),
   AUTHORITY_KEY: z._default(authorityKey, "EC-P256"),
   AUTHORITY_LIFETIME: z.optional(durationSeconds),
+  AUTHORITY_ROOT: z._default(authorityRoot, "self"),
   PROPAGATION_INTERVAL: z.prefault(durationSeconds, kvPropagation.usual),
   INCEPTION_DATE: z.optional(inceptionDate),
   BUNDLE_WAIT: z.prefault(durationSeconds, "50s"),
@@ -114,6 +119,7 @@ export function parseConfiguration(
     renewalSeconds: form.RENEWAL_LIMIT,
     authorityKey: form.AUTHORITY_KEY,
     phaseLengths,
+    authorityRoot: form.AUTHORITY_ROOT,
     inceptionDate: form.INCEPTION_DATE,
     bundleWaitSeconds: form.BUNDLE_WAIT,
     signers: form.SIGNERS,

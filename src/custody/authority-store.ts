@@ -1,8 +1,8 @@
-/** The kind of a record: an authority with its key, a taint, or an additional root. */
-export type RecordKind = "authority" | "taint" | "root";
+/** The kind of a record: an authority with its key, a taint, an additional root, or a request for an intermediate. */
+export type RecordKind = "authority" | "taint" | "root" | "request";
 
 /** Every kind of record. */
-export const recordKinds: readonly RecordKind[] = ["authority", "taint", "root"];
+export const recordKinds: readonly RecordKind[] = ["authority", "taint", "root", "request"];
 
 /** Rotations and operators leave fewer records than this. A store with more was tampered with. */
 export const maximumRecords = 500;

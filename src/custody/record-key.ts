@@ -4,6 +4,7 @@ const folders: Readonly<Record<RecordKind, string>> = {
   authority: "authorities",
   taint: "taints",
   root: "roots",
+  request: "requests",
 };
 
 /** The name of a record as text, such as `authorities/<id>`: a key in KV, a path in a directory. */

@@ -7,7 +7,7 @@ import type { RecordKind, StoredRecord } from "./authority-store.ts";
 import type { Kek, KekRing } from "./kek.ts";
 import { sealingKek } from "./sealed-head.ts";
 
-/** The kinds of record without a key: statements of an operator, authentic but not secret. */
+/** The kinds of record that a MAC authenticates. A request carries a key, which is sealed by itself. */
 export type StatementKind = Exclude<RecordKind, "authority">;
 
 /** The content of a statement, in the clear. */
@@ -55,7 +55,7 @@ export async function openStatement(
   trustDomain: TrustDomain,
   keks: KekRing,
 ): Promise<StatementContent> {
-  return (await open(stored, trustDomain, keks)).says;
+  return (await openWithKek(stored, trustDomain, keks)).says;
 }
 
 /**
@@ -68,12 +68,13 @@ export async function resealStatement(
   trustDomain: TrustDomain,
   keks: KekRing,
 ): Promise<StoredRecord | undefined> {
-  const { says, kek } = await open(stored, trustDomain, keks);
+  const { says, kek } = await openWithKek(stored, trustDomain, keks);
   if (kek === keks[0]) return undefined;
   return sealStatement(stored, says, trustDomain, keks);
 }
 
-async function open(
+/** {@link openStatement}, with the KEK that authenticates the statement. @throws RecordError */
+export async function openWithKek(
   stored: StoredRecord,
   trustDomain: TrustDomain,
   keks: KekRing,

@@ -6,6 +6,7 @@ import { pollForWork } from "../../src/foundation/work/polled-work.ts";
 import type { WorkSharing } from "../../src/foundation/work/shared-work.ts";
 import { sharePromises } from "../../src/host/promise-sharing.ts";
 import { webCryptoProvider } from "../../src/pki/web-crypto-provider.ts";
+import { istioPhaseLengths } from "../testkit/ca/memory-mint.ts";
 import { createMemoryStore } from "../testkit/ca/memory-store.ts";
 import {
   clusterLocal,
@@ -42,6 +43,8 @@ function slowAuthorities(shareWork: WorkSharing) {
     surviveOutageSeconds,
     shareWork,
     configuredTaints: [],
+    authorityRoot: "self",
+    phaseLengths: istioPhaseLengths,
   });
   const hold = (): (() => void) => {
     const { promise, resolve } = Promise.withResolvers<void>();

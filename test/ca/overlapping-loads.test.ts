@@ -4,6 +4,7 @@ import type { StoredRecord } from "../../src/custody/authority-store.ts";
 import { sealTaint } from "../../src/custody/taint-statement.ts";
 import type { SharedWork } from "../../src/foundation/work/shared-work.ts";
 import { webCryptoProvider } from "../../src/pki/web-crypto-provider.ts";
+import { istioPhaseLengths } from "../testkit/ca/memory-mint.ts";
 import { createMemoryStore } from "../testkit/ca/memory-store.ts";
 import {
   clusterLocal,
@@ -28,6 +29,8 @@ test("loads that overlap serve everybody, though the one that began first may en
     trustDomain: clusterLocal,
     keks,
     configuredTaints: [],
+    authorityRoot: "self",
+    phaseLengths: istioPhaseLengths,
     cryptoProvider: webCryptoProvider,
     log: createEventRecorder(),
     refreshSeconds: 0,
@@ -58,6 +61,8 @@ test("a load that began before a taint was seen does not take it back by ending 
     trustDomain: clusterLocal,
     keks,
     configuredTaints: [],
+    authorityRoot: "self",
+    phaseLengths: istioPhaseLengths,
     cryptoProvider: webCryptoProvider,
     log: createEventRecorder(),
     refreshSeconds: 60,

@@ -158,12 +158,16 @@ class Mesh {
   }
 
   #plan(reading: Reading, now: number): readonly RotationStep[] {
-    return planRotation({ ...reading, additionalRoots: [] }, this.#setting.lengths, at(now));
+    return planRotation(
+      { ...reading, additionalRoots: [], authorityRoot: "self" },
+      this.#setting.lengths,
+      at(now),
+    );
   }
 
   #carryOut(step: RotationStep, now: number): void {
     if (step.act === "mint") this.#mint(step.schedule, now);
-    else this.#store.authorities.delete(step.id, now);
+    else if (step.act === "prune") this.#store.authorities.delete(step.id, now);
   }
 
   /** Taints an authority as the verb does, with the steps that the cron would take next. */

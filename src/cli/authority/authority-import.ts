@@ -1,13 +1,22 @@
 import type { Command } from "commander";
 import { adoptAuthority } from "../../ca/adopt.ts";
 import { rotate } from "../../ca/rotate.ts";
-import { OperatorError } from "../../foundation/operator-error.ts";
 import { loadPluggedIn } from "../import/load.ts";
+import { bundleRoots, otherRootsOf } from "../import/offered-intermediate.ts";
 import { verifyPluggedIn } from "../import/verify.ts";
-import { openStore, type Session, type SessionOptions, withSession } from "../session/session.ts";
+import {
+  openStore,
+  requireAllOpen,
+  type Session,
+  type SessionOptions,
+  withSession,
+} from "../session/session.ts";
+import type { ConfirmationOptions } from "../terminal/confirmation.ts";
+import { orOperatorError } from "../terminal/operator-error.ts";
 import { printStoreSummary } from "../terminal/store-summary.ts";
+import { installChecked } from "./authority-install.ts";
 
-interface ImportOptions extends SessionOptions {
+interface ImportOptions extends SessionOptions, ConfirmationOptions {
   readonly roots?: string;
 }
 
@@ -16,9 +25,10 @@ export function addImport(command: Command, clock: () => Date): void {
   command
     .argument("<source>", "a directory (Istio's cacerts, kubernetes.io/tls) or a Secret's manifest")
     .description(
-      "take over the CA of an existing mesh: it signs at once, and its key is sealed here",
+      "take over the CA of an existing mesh: into an empty store it signs at once; beside other authorities it is published first",
     )
     .option("--roots <file>", "more roots to trust beside it, such as root-cert-combined.pem")
+    .option("-y, --yes", "do not ask whether a root that is new to the mesh is to be trusted")
     .action((source: string, options: ImportOptions) =>
       withSession(options, clock, (s) => importAuthority(s, source, options)),
     );
@@ -27,24 +37,26 @@ export function addImport(command: Command, clock: () => Date): void {
 async function importAuthority(
   session: Session,
   source: string,
-  { roots }: ImportOptions,
+  options: ImportOptions,
 ): Promise<void> {
   const { mint, now, log } = session;
   const store = await openStore(session);
-  if (store.authorities.length > 0 || store.refusals.length > 0) {
-    throw new OperatorError(
-      "the store has an authority already, whose workloads do not know the imported root:\n" +
-        "import into an empty store, or trust the other CA's root with `rampart root add`",
-    );
-  }
-  const material = await loadPluggedIn(source, roots);
+  requireAllOpen(store);
+  const material = await loadPluggedIn(source, options.roots);
   const imported = await verifyPluggedIn(material, mint.trustDomain, now);
-  for (const detail of imported.warnings) {
-    log.operation({ event: "import-warning", level: "warning", detail });
-  }
   const { certificates, privateKey: extractablePrivateKey, additionalRoots } = imported;
-  await adoptAuthority(mint, { certificates, extractablePrivateKey, additionalRoots }, now);
-  // An authority that expires soon needs its successor now.
-  await rotate(mint, now);
+  if (store.authorities.length > 0) {
+    const bundle = bundleRoots(store, now);
+    const otherRoots = otherRootsOf(imported, bundle);
+    const intermediate = { verified: imported, extractablePrivateKey, otherRoots };
+    await installChecked(session, intermediate, bundle, options);
+  } else {
+    for (const detail of imported.warnings) {
+      log.operation({ event: "import-warning", level: "warning", detail });
+    }
+    await adoptAuthority(mint, { certificates, extractablePrivateKey, additionalRoots }, now);
+    // An authority that expires soon needs its successor now.
+    await orOperatorError(() => rotate(mint, now));
+  }
   await printStoreSummary(session);
 }

@@ -14,7 +14,7 @@ import { openStore, type Session, type SessionOptions, withSession } from "../se
 import { type ConfirmationOptions, confirm } from "../terminal/confirmation.ts";
 import { printStoreSummary } from "../terminal/store-summary.ts";
 import { formatInstant } from "../terminal/table.ts";
-import { forecastTaints } from "./forecast.ts";
+import { forecastTaints, type TaintForecast } from "./forecast.ts";
 import { findByIdPrefix } from "./id-prefix.ts";
 import { printTaintedAuthorities } from "./tainted-authorities-line.ts";
 
@@ -80,12 +80,15 @@ function requireStricter(
 
 function taintQuestion({ mint, place, now }: Session, store: OpenedStore, taint: Taint): string {
   const forecast = forecastTaints(store, mint.phaseLengths, now).find(({ id }) => id === taint.id);
-  const gap =
-    forecast && forecast.successorSignsFrom > now
-      ? ` No authority signs until ${formatInstant(forecast.successorSignsFrom)}.`
-      : "";
+  const gap = forecast ? gapSentence(forecast, now) : "";
   const until = formatInstant(taint.retiresAt);
   return `Taint ${taint.id} in the ${place}? It can never sign again, and is trusted until ${until}.${gap}`;
+}
+
+function gapSentence({ successorSignsFrom }: TaintForecast, now: Date): string {
+  if (!successorSignsFrom) return " No authority signs until another intermediate is installed.";
+  if (successorSignsFrom <= now) return "";
+  return ` No authority signs until ${formatInstant(successorSignsFrom)}.`;
 }
 
 /** The rotation has logged each fault itself. */

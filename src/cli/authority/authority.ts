@@ -1,5 +1,6 @@
 import { Command } from "commander";
-import { inceptionSchedule } from "../../ca/inception.ts";
+import { askUpstream } from "../../ca/ask-upstream.ts";
+import { foundAuthority } from "../../ca/inception.ts";
 import { mintAuthority } from "../../ca/mint.ts";
 import type { OpenedStore } from "../../ca/opened-store.ts";
 import { OperatorError } from "../../foundation/operator-error.ts";
@@ -16,13 +17,17 @@ import {
   type SessionOptions,
   withSession,
 } from "../session/session.ts";
+import { orOperatorError } from "../terminal/operator-error.ts";
 import { addChangeOptions, addDeploymentOptions } from "../terminal/options.ts";
 import { printStoreSummary } from "../terminal/store-summary.ts";
 import { formatInstant } from "../terminal/table.ts";
 import { addExport, addRestore } from "./authority-backup.ts";
 import { addImport } from "./authority-import.ts";
+import { addInstall } from "./authority-install.ts";
 import { formatAuthorities, reportAuthorities, shortId } from "./authority-report.ts";
+import { addRequest, addRequests, addWithdraw } from "./authority-request.ts";
 import { addTaint } from "./authority-taint.ts";
+import { isStepDue } from "./next-step-report.ts";
 import { formatPlan, planJson } from "./plan-report.ts";
 
 type Clock = () => Date;
@@ -56,6 +61,10 @@ export function authorityCommand(clock: Clock): Command {
     .action((options: SessionOptions) => withSession(options, clock, rotateNow));
   addTaint(addChangeOptions(authority.command("taint")), clock);
   addImport(addChangeOptions(authority.command("import")), clock);
+  addRequest(addChangeOptions(authority.command("request")), clock);
+  addRequests(addDeploymentOptions(authority.command("requests")), clock);
+  addWithdraw(addChangeOptions(authority.command("withdraw")), clock);
+  addInstall(addChangeOptions(authority.command("install")), clock);
   addExport(addDeploymentOptions(authority.command("export")), clock);
   addRestore(addChangeOptions(authority.command("restore")), clock);
   return authority;
@@ -82,6 +91,8 @@ async function plan(session: Session, { json, ...logins }: PlanOptions): Promise
   const report = json ? planJson : formatPlan;
   console.log(await report(store, planned, now));
   requireAllOpen(store);
+  // For whoever watches the exit code: somebody has to act.
+  if (isStepDue(store, now)) process.exitCode = 2;
 }
 
 async function init(session: Session): Promise<void> {
@@ -92,7 +103,8 @@ async function init(session: Session): Promise<void> {
       "the store is not empty: init creates the first authority of an empty store",
     );
   }
-  await mintAuthority(mint, inceptionSchedule(mint, now));
+  requireNotOffline(session);
+  await orOperatorError(() => foundAuthority(mint, now));
   await printStoreSummary(session);
 }
 
@@ -110,9 +122,22 @@ async function rotateNow(session: Session): Promise<void> {
     const when = formatInstant(prepared.schedule.signsFrom);
     throw new OperatorError(`a successor is prepared: ${shortId(prepared.id)} signs from ${when}`);
   }
-  const schedule = nextSchedule(mint.phaseLengths, lastSignature(authorities), now);
-  await mintAuthority(mint, schedule);
+  requireNotOffline(session);
+  if (mint.authorityRoot === "upstream") {
+    await orOperatorError(() => askUpstream(mint, undefined, now));
+  } else {
+    const schedule = nextSchedule(mint.phaseLengths, lastSignature(authorities), now);
+    await mintAuthority(mint, schedule);
+  }
   await printStoreSummary(session);
+}
+
+/** With an offline root, another CA certifies the next authority, and a person carries the request. */
+function requireNotOffline({ mint }: Session): void {
+  if (mint.authorityRoot !== "offline") return;
+  throw new OperatorError(
+    "AUTHORITY_ROOT is offline: make a request with `rampart authority request`, and install its answer",
+  );
 }
 
 function requireAuthority({ authorities, refusals }: OpenedStore): void {

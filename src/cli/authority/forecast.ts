@@ -8,6 +8,7 @@ import {
 } from "../../pki/authority/schedule.ts";
 import { signingAuthorityAt } from "../../pki/authority/signing-authority.ts";
 import { applyTaints, createTaint, type Departure } from "../../pki/authority/taint.ts";
+import { later } from "../../pki/x509/validity.ts";
 
 /** An event to come, if no operator interferes. */
 export interface ForecastEvent {
@@ -20,27 +21,26 @@ export interface ForecastEvent {
 /** The effects that a taint of one authority would have now. */
 export interface TaintForecast {
   readonly id: string;
-  /** The authority that signs in its place; `next` for one that the taint causes to be minted. */
-  readonly successor: string;
-  readonly successorSignsFrom: Date;
+  /**
+   * The authority that signs in its place; `next` for one that the taint causes to be minted. `undefined` where
+   * no other is there and another CA has to certify one.
+   */
+  readonly successor: string | undefined;
+  readonly successorSignsFrom: Date | undefined;
   /** Until when verifiers accept its certificates, for each departure. */
   readonly trustedUntil: Readonly<Record<Departure, Date>>;
 }
 
-/** Every event from now up to the last one of the next authority, which is not minted yet. */
+/** Every event from now up to the last one of the next authority, which is not minted yet if it is its own root. */
 export function forecastRotation(
   state: RotationState,
   lengths: PhaseLengths,
   now: Date,
 ): ForecastEvent[] {
   const authorities = applyTaints(state.authorities, state.taints);
-  const signsUntil = lastSignature(authorities);
-  const due = mintDue(signsUntil, lengths);
-  const mintedAt = due > now ? due : now;
-  const next = { id: "next", schedule: nextSchedule(lengths, signsUntil, mintedAt) };
-  const events: ForecastEvent[] = [
-    { at: mintedAt, id: "next", event: "minted" },
-    ...[...authorities, next].flatMap(eventsOf),
+  const events = [
+    ...(state.authorityRoot === "self" ? mintEvents(authorities, lengths, now) : []),
+    ...authorities.flatMap(eventsOf),
   ];
   const roots = applyTaints(state.additionalRoots, state.taints).flatMap(
     ({ id, schedule }): ForecastEvent[] => [
@@ -51,6 +51,17 @@ export function forecastRotation(
   return [...events, ...roots]
     .filter(({ at }) => at >= now)
     .toSorted((a, b) => a.at.getTime() - b.at.getTime());
+}
+
+function mintEvents(
+  authorities: readonly ScheduledAuthority[],
+  lengths: PhaseLengths,
+  now: Date,
+): ForecastEvent[] {
+  const signsUntil = lastSignature(authorities);
+  const mintedAt = later(mintDue(signsUntil, lengths), now);
+  const next = { id: "next", schedule: nextSchedule(lengths, signsUntil, mintedAt) };
+  return [{ at: mintedAt, id: "next", event: "minted" }, ...eventsOf(next)];
 }
 
 function eventsOf({ id, schedule }: ScheduledAuthority): ForecastEvent[] {
@@ -115,6 +126,5 @@ function successorIn(
   const [first] = [...upcoming, ...minted].toSorted(
     (a, b) => a.successorSignsFrom.getTime() - b.successorSignsFrom.getTime(),
   );
-  if (!first) throw new Error("no authority signs after the taint, and the plan mints none");
-  return first;
+  return first ?? { successor: undefined, successorSignsFrom: undefined };
 }

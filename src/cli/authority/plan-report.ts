@@ -5,7 +5,8 @@ import { type DeliveryReport, formatDeliveries } from "../root/delivery-report.t
 import { formatReach, type RootReach } from "../root/root-reach.ts";
 import { formatInstant, formatTable } from "../terminal/table.ts";
 import { formatAuthorities, reportAuthorities, shortId } from "./authority-report.ts";
-import { forecastRotation, forecastTaints } from "./forecast.ts";
+import { forecastRotation, forecastTaints, type TaintForecast } from "./forecast.ts";
+import { formatNextStep, nextStepJson } from "./next-step-report.ts";
 
 /** The parts of a plan beside the store. */
 export interface Planned {
@@ -28,7 +29,7 @@ export async function formatPlan(
   ]);
   const taints = forecastTaints(store, lengths, now).map((taint) => [
     shortId(taint.id),
-    `${shortId(taint.successor)} from ${formatInstant(taint.successorSignsFrom)}`,
+    successorText(taint),
     formatInstant(taint.trustedUntil.immediately),
     formatInstant(taint.trustedUntil["with-last-leaf"]),
   ]);
@@ -36,11 +37,17 @@ export async function formatPlan(
   return [
     formatAuthorities(await reportAuthorities(store, now)),
     ...(reasons.length > 0 ? [["Needs attention:", ...reasons].join("\n  ")] : []),
+    ...formatNextStep(store, now),
     formatTable(["WHEN", "WHO", "WHAT HAPPENS NEXT"], events),
     formatTable(taintHeadings, taints),
     ...(deliveries.length > 0 ? [formatDeliveries(deliveries)] : []),
     ...(reach ? [formatReach(reach)] : []),
   ].join("\n\n");
+}
+
+function successorText({ successor, successorSignsFrom }: TaintForecast): string {
+  if (!successor || !successorSignsFrom) return "nothing";
+  return `${shortId(successor)} from ${formatInstant(successorSignsFrom)}`;
 }
 
 /** The plan as JSON. */
@@ -53,6 +60,7 @@ export async function planJson(
     now,
     authorities: await reportAuthorities(store, now),
     needsAttention: viewAt(store, now).reasons,
+    ...nextStepJson(store, now),
     events: forecastRotation(store, lengths, now),
     onTaint: forecastTaints(store, lengths, now),
     deliveries,

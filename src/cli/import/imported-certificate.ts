@@ -42,7 +42,8 @@ export function readCertificates(source: Source): readonly ImportedCertificate[]
   return blocks.map(({ der }, i) => readCertificate(der, `${source.name}, certificate ${i + 1}`));
 }
 
-function readCertificate(der: Bytes, place: string): ImportedCertificate {
+/** One certificate. @throws OperatorError as {@link readCertificates} */
+export function readCertificate(der: Bytes, place: string): ImportedCertificate {
   try {
     const { subject } = new x509.X509Certificate(der);
     const title = `${place} (${printable(subject) || "no subject"})`;

@@ -124,14 +124,14 @@ export function readImported(
   const [[authority, ...rest], others, anchors] = collectFaults(
     () => readCertificates(certificate),
     () => chain.flatMap(readCertificates),
-    () => readAnchors(roots),
+    () => readImportedRoots(roots),
   );
   if (!authority) throw new Error("a file without a certificate was read");
   return { authority, others: withoutDuplicates([...rest, ...others]), anchors };
 }
 
-/** Every root, without duplicates. Verifiers take each for an anchor. */
-function readAnchors(sources: readonly Source[]): readonly ImportedCertificate[] {
+/** Every root of files, without duplicates. Verifiers take each for an anchor. @throws OperatorError */
+export function readImportedRoots(sources: readonly Source[]): readonly ImportedCertificate[] {
   const anchors = withoutDuplicates(sources.flatMap(readCertificates));
   const faults = anchors
     .filter((anchor) => !isAuthoritys(anchor))

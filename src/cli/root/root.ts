@@ -142,7 +142,7 @@ function requireNew(
   if (additionalRoots.some((root) => root.id === id)) {
     throw new OperatorError(`${id} is trusted already`);
   }
-  const owner = authorities.find((each) => each.roots.some((one) => bytesEqual(one, root)));
+  const owner = authorities.find(({ certificate }) => bytesEqual(certificate.der, root));
   // As an additional root it would stay when a taint removes its authority.
   if (owner) throw new OperatorError(`${id} is the root of authority ${owner.id}`);
 }

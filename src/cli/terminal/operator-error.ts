@@ -1,3 +1,4 @@
+import { UpstreamError } from "../../ca/upstream-authority.ts";
 import { ConfigurationError } from "../../foundation/configuration-error.ts";
 import { OperatorError } from "../../foundation/operator-error.ts";
 
@@ -9,6 +10,7 @@ export async function orOperatorError<T>(work: () => Promise<T>): Promise<T> {
     if (error instanceof ConfigurationError) {
       throw new OperatorError(error.faults.join("\n         "));
     }
+    if (error instanceof UpstreamError) throw new OperatorError(error.message);
     if (error instanceof Error && "code" in error) throw new OperatorError(error.message);
     throw error;
   }

@@ -6,6 +6,7 @@ import {
   type Schedule,
   type ScheduledAuthority,
 } from "./schedule.ts";
+import { type AuthorityRoot, successionOf } from "./succession.ts";
 import { applyTaints, type Taint } from "./taint.ts";
 import { latestBundleChange, type PublishedAuthority } from "./trust-bundle.ts";
 
@@ -16,6 +17,7 @@ export interface RotationState {
   /** The roots that verifiers accept beside those of the authorities. */
   readonly additionalRoots: readonly PublishedAuthority[];
   readonly taints: readonly Taint[];
+  readonly authorityRoot: AuthorityRoot;
 }
 
 /**
@@ -24,13 +26,15 @@ export interface RotationState {
  */
 export type MintCause = "due" | "overdue" | "taint";
 
-/** An act that is due. */
+/** An act that is due. `ask` is a mint whose certificate a CA upstream has to sign. */
 export type RotationStep =
   | { readonly act: "mint"; readonly schedule: Schedule; readonly cause: MintCause }
+  | { readonly act: "ask"; readonly cause: MintCause }
   | { readonly act: "prune"; readonly id: string };
 
 /**
- * The acts that are due at `now`. The plan depends on the records and on `now` alone, so repeating it is
+ * The acts that are due at `now`. With the root of a person or of a CA upstream, no plan ever mints a
+ * self-signed authority. The plan depends on the records and on `now` alone, so repeating it is
  * harmless.
  *
  * A successor is minted when half of its predecessor's spare time is gone. A cron that fails has the
@@ -44,18 +48,22 @@ export function planRotation(
   return [...planMint(state, lengths, now), ...planPruning(state, lengths, now)];
 }
 
-function planMint(
-  { authorities, taints }: RotationState,
-  lengths: PhaseLengths,
-  now: Date,
-): RotationStep[] {
-  const signsUntil = lastSignature(applyTaints(authorities, taints));
-  if (now < mintDue(signsUntil, lengths)) return [];
-  const schedule = nextSchedule(lengths, signsUntil, now);
+function planMint(state: RotationState, lengths: PhaseLengths, now: Date): RotationStep[] {
+  const { authorities, taints, authorityRoot } = state;
+  const effective = applyTaints(authorities, taints);
+  const signsUntil = lastSignature(effective);
   const isLate = (until: Date): boolean => now > addSeconds(until, -leadSeconds(lengths));
-  if (!isLate(signsUntil)) return [{ act: "mint", schedule, cause: "due" }];
-  const cause = isLate(lastSignature(authorities)) ? "overdue" : "taint";
-  return [{ act: "mint", schedule, cause }];
+  const lateCause = isLate(lastSignature(authorities)) ? "overdue" : "taint";
+  const cause = isLate(signsUntil) ? lateCause : "due";
+  switch (authorityRoot) {
+    case "offline":
+      return [];
+    case "upstream":
+      return now < successionOf(effective, lengths).due ? [] : [{ act: "ask", cause }];
+    case "self":
+      if (now < mintDue(signsUntil, lengths)) return [];
+      return [{ act: "mint", schedule: nextSchedule(lengths, signsUntil, now), cause }];
+  }
 }
 
 /** When the last of the authorities stops signing. */

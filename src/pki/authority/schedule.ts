@@ -96,6 +96,42 @@ export function adoptedSchedule(lengths: PhaseLengths, expiresAt: Date, now: Dat
   return { publishedFrom: signsFrom, signsFrom, signsUntil, retiresAt };
 }
 
+/** What decides when an intermediate may sign. */
+export interface Installation {
+  /** When the first certificate on the path from the authority to its root expires. */
+  readonly expiresAt: Date;
+  /** Since when the bundle has its root without a gap; `undefined` if it has not. */
+  readonly rootSince: Date | undefined;
+  /** When the last of the others stops; `undefined` for the first authority of a mesh. */
+  readonly othersSignUntil: Date | undefined;
+}
+
+/**
+ * The schedule of an intermediate that another CA has certified. It is published when every reader can see
+ * its record, and signs when every live bundle has its root: at once where the bundle has had that root for long.
+ *
+ * It stops early enough for its last leaf to expire before it does. An empty signing phase means that its
+ * certificate is too short for these lengths.
+ */
+export function installedSchedule(
+  lengths: PhaseLengths,
+  { expiresAt, rootSince, othersSignUntil }: Installation,
+  now: Date,
+): Schedule {
+  const visible = addSeconds(wholeSeconds(now), lengths.propagationSeconds);
+  const signsUntil = addSeconds(expiresAt, -overlapSeconds(lengths));
+  if (!othersSignUntil) {
+    // As the first schedule: no verifier holds an older bundle, and another run may found as well.
+    const signsFrom = addSeconds(visible, lengths.propagationSeconds);
+    return { publishedFrom: wholeSeconds(now), signsFrom, signsUntil, retiresAt: expiresAt };
+  }
+  const known = rootSince ? earlier(rootSince, visible) : visible;
+  const inEveryBundle = later(visible, addSeconds(known, overlapSeconds(lengths)));
+  const atLatest = later(wholeSeconds(othersSignUntil), visible);
+  const signsFrom = earlier(inEveryBundle, atLatest);
+  return { publishedFrom: visible, signsFrom, signsUntil, retiresAt: expiresAt };
+}
+
 /** The time from minting an authority until every verifier knows its root and it may sign, in seconds. */
 export function leadSeconds(lengths: PhaseLengths): number {
   return lengths.propagationSeconds + overlapSeconds(lengths);

@@ -1,3 +1,4 @@
+import type { Bytes } from "../encoding/bytes.ts";
 import { type TrustDomain, trustDomainSpiffeId } from "../spiffe-id.ts";
 import { webSigningKey } from "../web-crypto-provider.ts";
 import { parseToBeSigned } from "../x509/certificate.ts";
@@ -48,17 +49,25 @@ export async function createAuthority(
   key: AuthorityKey,
   schedule: Schedule,
 ): Promise<NewAuthority> {
-  const { privateKey, publicKey } = await crypto.subtle.generateKey(generation[key], true, [
-    "sign",
-    "verify",
-  ]);
-  const spki = new Uint8Array(await crypto.subtle.exportKey("spki", publicKey));
+  const { privateKey, spki } = await generateAuthorityKey(key);
   const certificate = await selfSign(privateKey, await subjectOf(trustDomain, spki, schedule));
   const certificates = { certificate, intermediates: [], roots: [certificate] };
   return {
     authority: await createSigningAuthority(certificates, schedule),
     extractablePrivateKey: privateKey,
   };
+}
+
+/** Makes a key for an authority. The private key can be exported: seal it, then drop it. */
+export async function generateAuthorityKey(
+  key: AuthorityKey,
+): Promise<{ readonly privateKey: CryptoKey; readonly spki: Bytes }> {
+  const { privateKey, publicKey } = await crypto.subtle.generateKey(generation[key], true, [
+    "sign",
+    "verify",
+  ]);
+  const spki = new Uint8Array(await crypto.subtle.exportKey("spki", publicKey));
+  return { privateKey, spki };
 }
 
 async function subjectOf(

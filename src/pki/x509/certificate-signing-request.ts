@@ -94,6 +94,11 @@ function readRequest(der: Bytes, dsaEncoding: DsaEncoding): SignedRequest {
   };
 }
 
+/** The key in a CSR (DER), without a look at its signature: for a CSR of our own. @throws DerError */
+export function readRequestedKey(der: Bytes): SubjectPublicKey {
+  return readRequestInfo(new DerReader(der).enter(Tag.sequence).element(Tag.sequence));
+}
+
 function readRequestInfo(der: Bytes): SubjectPublicKey {
   const fields = new DerReader(der).enter(Tag.sequence);
   fields.literal(version0);

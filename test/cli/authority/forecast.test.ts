@@ -194,7 +194,7 @@ test("forecasts what a taint then does", async () => {
       const forecasts = forecastTaints(store, lengths, now);
       const forecast = forecasts[which % Math.max(1, forecasts.length)];
       const subject = effective(store).find(({ id }) => id === forecast?.id);
-      if (!forecast || !subject) return;
+      if (!forecast?.successorSignsFrom || !subject) return;
       const known = await idsIn(mint);
       await recordTaint(mint, createTaint(store, subject.id, departure, lengths, now));
       await rotate(mint, now);

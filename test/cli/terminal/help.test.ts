@@ -17,9 +17,12 @@ test.each(verbs)("%s says what it does, what it takes, and what each option mean
   }
 });
 
-/** The verbs that write, and those that ask before they write. */
-const changes = ["init", "rotate", "taint", "import", "restore", "add", "remove"];
-const destructive = ["taint", "restore", "remove"];
+/** The verbs that write, and those that may ask before they write. */
+const changes = [
+  ...["init", "rotate", "taint", "import", "request", "withdraw", "install", "restore"],
+  ...["add", "remove"],
+];
+const destructive = ["taint", "import", "withdraw", "install", "restore", "remove"];
 
 test.each(verbs)("%s has --dry-run if it writes, and --yes if it destroys", (_, verb) => {
   const has = (flag: string) => verb.options.some(({ long }) => long === flag);

@@ -1,5 +1,6 @@
 import { RecordError } from "../../../src/custody/authority-record.ts";
 import { recordKinds, type StoredRecord } from "../../../src/custody/authority-store.ts";
+import { openRequest } from "../../../src/custody/request-record.ts";
 import { openRoot } from "../../../src/custody/root-statement.ts";
 import { openTaint } from "../../../src/custody/taint-statement.ts";
 import type { Random } from "../../simulation/random.ts";
@@ -42,7 +43,7 @@ function fromText(text: string): StoredRecord | undefined {
   return kind && { kind, id, value: text.slice(end + 1) };
 }
 
-const open = { authority: openRecord, taint: openTaint, root: openRoot };
+const open = { authority: openRecord, taint: openTaint, root: openRoot, request: openRequest };
 
 async function failedCheck(stored: StoredRecord): Promise<string | undefined> {
   try {

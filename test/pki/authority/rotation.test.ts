@@ -16,11 +16,16 @@ const plan = (
   taints: readonly Taint[] = [],
   additionalRoots: readonly SigningAuthority[] = [],
 ): readonly RotationStep[] =>
-  planRotation({ authorities, additionalRoots, taints }, shortLengths, second(now));
+  planRotation(
+    { authorities, additionalRoots, taints, authorityRoot: "self" },
+    shortLengths,
+    second(now),
+  );
 
 /** A step as text: `mint <cause> <published> <signs>` or `prune <id>`. */
 const stepText = (step: RotationStep): string => {
   if (step.act === "prune") return `prune ${step.id}`;
+  if (step.act === "ask") return `ask ${step.cause}`;
   const [publishedFrom, signsFrom] = phasesOf(step.schedule);
   return `mint ${step.cause} ${publishedFrom} ${signsFrom}`;
 };

@@ -8,6 +8,7 @@ import type { KekRing } from "../../../src/custody/kek.ts";
 import { sharePromises } from "../../../src/host/promise-sharing.ts";
 import { webCryptoProvider } from "../../../src/pki/web-crypto-provider.ts";
 import { createEventRecorder, type EventRecorder } from "../log/event-recorder.ts";
+import { istioPhaseLengths } from "./memory-mint.ts";
 import { createMemoryStore, type MemoryStore } from "./memory-store.ts";
 import { clusterLocal } from "./sealed-authorities.ts";
 
@@ -33,6 +34,8 @@ export function loadAuthorities(
     keks,
     cryptoProvider: webCryptoProvider,
     configuredTaints: [],
+    authorityRoot: "self",
+    phaseLengths: istioPhaseLengths,
     log,
     refreshSeconds: longestRefreshSeconds,
     surviveOutageSeconds,

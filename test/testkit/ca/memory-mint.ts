@@ -33,6 +33,7 @@ export function createMemoryMint(keks: KekRing, changes: Partial<AdoptingMint> =
     phaseLengths: istioPhaseLengths,
     inceptionDate: "2026-11-21",
     configuredTaints: [],
+    authorityRoot: "self",
     requireReadable,
     ...changes,
     store: createMemoryStore(),

@@ -1,0 +1,76 @@
+import { type Bytes, fromHexLiteral, toHex } from "../encoding/bytes.ts";
+import { Tag } from "../encoding/der-reader.ts";
+import { derElement, derSequence, derText } from "../encoding/der-writer.ts";
+import { Oid } from "../encoding/object-identifiers.ts";
+import { type TrustDomain, trustDomainSpiffeId } from "../spiffe-id.ts";
+import { webSigningKey } from "../web-crypto-provider.ts";
+import { keyIdentifier } from "../x509/key-identifier.ts";
+import { toX509Signature } from "../x509/signature-algorithm.ts";
+import { parseSubjectPublicKey, type SubjectPublicKey } from "../x509/subject-public-key.ts";
+import { type AuthorityKey, generateAuthorityKey } from "./self-signed-authority.ts";
+import { signatureAlgorithmOf } from "./signing-authority.ts";
+
+/** A request for an intermediate, with the only copy of its key that can be exported. */
+export interface IntermediateRequest {
+  /** The id of the authority to be: its key identifier in hexadecimal. */
+  readonly id: string;
+  readonly publicKey: SubjectPublicKey;
+  readonly extractablePrivateKey: CryptoKey;
+  /** PKCS#10 (RFC 2986), DER. */
+  readonly csr: Bytes;
+}
+
+/**
+ * Makes a key and a CSR for an intermediate of a trust domain. The CSR asks for what an import demands: a
+ * CA that signs leaves alone (path length 0), keyCertSign and cRLSign, and the trust domain as its SPIFFE ID.
+ */
+export async function createIntermediateRequest(
+  trustDomain: TrustDomain,
+  key: AuthorityKey,
+): Promise<IntermediateRequest> {
+  const { privateKey, spki } = await generateAuthorityKey(key);
+  const publicKey = parseSubjectPublicKey(spki);
+  const id = toHex(keyIdentifier(publicKey));
+  const info = derSequence(version0, subjectName(trustDomain, id), spki, requested(trustDomain));
+  const algorithm = signatureAlgorithmOf(publicKey);
+  const raw = new Uint8Array(await webSigningKey(privateKey, algorithm).sign(info));
+  const { scalarOctets } = algorithm;
+  const signature = scalarOctets === undefined ? raw : toX509Signature(raw, scalarOctets);
+  const bits = derElement(Tag.bitString, Uint8Array.of(0), signature);
+  const csr = derSequence(info, algorithm.identifier, bits);
+  return { id, publicKey, extractablePrivateKey: privateKey, csr };
+}
+
+const version0 = fromHexLiteral("020100");
+const commonName = fromHexLiteral("0603550403");
+const extensionRequest = fromHexLiteral("06092a864886f70d01090e");
+const critical = fromHexLiteral("0101ff");
+const authorityWithPathLength0 = fromHexLiteral("30060101ff020100");
+const certificateAndCrlSigning = fromHexLiteral("03020106");
+
+/** The name of an intermediate: its trust domain, and enough of its id to tell it from its predecessors. */
+export function intermediateName(trustDomain: TrustDomain, id: string): string {
+  return `${trustDomain} intermediate ${id.slice(0, 12)}`.slice(-64);
+}
+
+function subjectName(trustDomain: TrustDomain, id: string): Bytes {
+  const attribute = (oid: Bytes, text: string): Bytes =>
+    derElement(Tag.set, derSequence(oid, derElement(Tag.utf8String, derText(text))));
+  return derSequence(
+    attribute(Oid.organizationName, trustDomain.slice(0, 64)),
+    attribute(commonName, intermediateName(trustDomain, id)),
+  );
+}
+
+function requested(trustDomain: TrustDomain): Bytes {
+  const extension = (oid: Bytes, isCritical: boolean, value: Bytes): Bytes =>
+    derSequence(oid, ...(isCritical ? [critical] : []), derElement(Tag.octetString, value));
+  const uri = derElement(Tag.contextPrimitive(6), derText(trustDomainSpiffeId(trustDomain)));
+  const extensions = derSequence(
+    extension(Oid.basicConstraints, true, authorityWithPathLength0),
+    extension(Oid.keyUsage, true, certificateAndCrlSigning),
+    extension(Oid.subjectAltName, false, derSequence(uri)),
+  );
+  const attribute = derSequence(extensionRequest, derElement(Tag.set, extensions));
+  return derElement(Tag.contextConstructed(0), attribute);
+}

@@ -1,0 +1,90 @@
+import { expect, test } from "vitest";
+import { RecordError } from "../../src/custody/authority-record.ts";
+import type { StoredRecord } from "../../src/custody/authority-store.ts";
+import type { KekRing } from "../../src/custody/kek.ts";
+import {
+  openRequest,
+  openRequestKey,
+  resealRequest,
+  sealRequest,
+} from "../../src/custody/request-record.ts";
+import { createIntermediateRequest } from "../../src/pki/authority/intermediate-request.ts";
+import { clusterLocal, trustDomain } from "../testkit/pki/certificates.ts";
+import { createKek } from "../testkit/pki/sealed-record.ts";
+
+const [old, newest] = [await createKek("old"), await createKek("newest")];
+const request = await createIntermediateRequest(clusterLocal, "EC-P256");
+const requestedAt = new Date("2026-06-01T00:00:00.000Z");
+const record = await sealRequest(request, requestedAt, clusterLocal, [old]);
+
+const pkcs8 = async (key: CryptoKey) =>
+  Buffer.from(await crypto.subtle.exportKey("pkcs8", key)).toString("base64");
+
+async function checkOf(work: Promise<unknown>): Promise<string> {
+  const error = await work.then(
+    () => undefined,
+    (thrown: unknown) => thrown,
+  );
+  if (error instanceof RecordError) return error.check;
+  throw new Error(`ended in ${error}`);
+}
+
+const opened = (stored: StoredRecord, keks: KekRing = [old], domain = clusterLocal) =>
+  openRequest(stored, domain, keks);
+
+/** The record with another statement, and the MAC that it had. */
+interface Says {
+  requestedAt: string;
+  csr: string;
+  iv: string;
+  sealedKey: string;
+}
+
+function saying(change: (says: Says) => Says): StoredRecord {
+  const json = JSON.parse(record.value) as { says: Says };
+  return { ...record, value: JSON.stringify({ ...json, says: change(json.says) }) };
+}
+
+test("opens with its age and its CSR, and its key apart", async () => {
+  const { id, csr, publicKey } = request;
+  expect(record).toMatchObject({ kind: "request", id });
+  expect(await opened(record)).toMatchObject({ id, requestedAt, csr, publicKey });
+  const key = await openRequestKey(record, clusterLocal, [old]);
+  expect(await pkcs8(key)).toBe(await pkcs8(request.extractablePrivateKey));
+});
+
+test("says nothing of its key in the clear", async () => {
+  const { d = "" } = await crypto.subtle.exportKey("jwk", request.extractablePrivateKey);
+  const secret = Buffer.from(d, "base64url");
+  const texts = record.value.split(/[^A-Za-z0-9+/=]+/);
+  for (const text of texts) {
+    expect(Buffer.from(text, "base64").includes(secret.subarray(0, 8))).toBe(false);
+  }
+});
+
+test.for<[string, StoredRecord, string]>([
+  ["another age", saying((says) => ({ ...says, requestedAt: "2020-01-01T00:00:00.000Z" })), "seal"],
+  ["another CSR", saying((says) => ({ ...says, csr: "MAA=" })), "seal"],
+  ["another key", saying((says) => ({ ...says, sealedKey: says.iv })), "seal"],
+  ["another id", { ...record, id: "ab".repeat(20) }, "id"],
+  ["a stranger's text", { ...record, value: "{}" }, "form"],
+])("does not open with %s", async ([, stored, check]) => {
+  expect(await checkOf(opened(stored))).toBe(check);
+  expect(await checkOf(openRequestKey(stored, clusterLocal, [old]))).toBe(check);
+});
+
+test("does not open elsewhere: as another kind, for another trust domain, under another KEK", async () => {
+  expect(await checkOf(opened({ ...record, kind: "root" }))).toBe("seal");
+  expect(await checkOf(opened(record, [old], trustDomain("other.test")))).toBe("trust-domain");
+  expect(await checkOf(opened(record, [newest]))).toBe("kek");
+  expect(await checkOf(opened(record, [await createKek("old")]))).toBe("seal");
+});
+
+test("is sealed anew under the newest KEK, key and all, and not twice", async () => {
+  const resealed = await resealRequest(record, clusterLocal, [newest, old]);
+  if (!resealed) throw new Error("left as it was");
+  expect(await opened(resealed, [newest])).toEqual(await opened(record));
+  const key = await openRequestKey(resealed, clusterLocal, [newest]);
+  expect(await pkcs8(key)).toBe(await pkcs8(request.extractablePrivateKey));
+  expect(await resealRequest(resealed, clusterLocal, [newest, old])).toBeUndefined();
+});
