@@ -44,6 +44,9 @@ async function start(
   ports: AgentPorts,
   started: AsyncDisposableStack,
 ): Promise<Omit<Agent, "close">> {
+  for (const { name, why: detail } of configuration.ignoredVariables) {
+    ports.log.operation({ event: "variable-ignored", level: "warning", name, detail });
+  }
   const parts = await assembleParts(configuration, ports, started);
   const { subject, output, isPkcs8, sdsSocket } = configuration;
   const follower = followBundles(parts, started);

@@ -19,6 +19,7 @@ import {
   type Variables,
   variablesWithPrefix,
 } from "./environment.ts";
+import { type MissedVariable, missedVariables } from "./unsupported-variables.ts";
 import { xdsSettingsOf } from "./xds-settings.ts";
 
 /** The identities of an agent: one of its own, or those of the workloads that a feed lists. */
@@ -73,12 +74,15 @@ export interface AgentConfiguration {
   readonly crlFile: string | undefined;
   readonly output: OutputSettings | undefined;
   readonly cache: CacheSettings | undefined;
+  /** Set variables of pilot-agent without their effect. The log names each once. */
+  readonly ignoredVariables: readonly MissedVariable[];
 }
 
 /** @throws ConfigurationError with one line for each fault. */
 export function parseConfiguration(environment: Environment): AgentConfiguration {
   const variables = parseVariables(environment);
-  const faults: string[] = [];
+  const missed = missedVariables(environment);
+  const faults = missed.refused.map(({ name, why }) => `${name}: ${why}`);
   const subject = subjectOf(variables, faults);
   const address = addressOf(variables, faults);
   const federation = federationOf(variables, faults);
@@ -123,6 +127,7 @@ export function parseConfiguration(environment: Environment): AgentConfiguration
     cache: variables.RAMPART_CACHE
       ? { folder: variables.RAMPART_CACHE, keyFile: variables.RAMPART_CACHE_KEY_FILE }
       : undefined,
+    ignoredVariables: missed.ignored,
   };
 }
 

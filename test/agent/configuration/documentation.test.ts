@@ -3,6 +3,7 @@ import { expect, test } from "vitest";
 import { parseDocument } from "yaml";
 import { parseConfiguration } from "../../../src/agent/configuration/configuration.ts";
 import { variableNames } from "../../../src/agent/configuration/environment.ts";
+import { unsupportedVariables } from "../../../src/agent/configuration/unsupported-variables.ts";
 
 const page = readFileSync("docs/agent.md", "utf8");
 
@@ -13,13 +14,22 @@ const blocks = (language: string): readonly string[] =>
   );
 
 test("lists every variable that the agent reads, and no other", () => {
-  const table = page.slice(page.indexOf("## Configure it"), page.indexOf("## Different from"));
+  const table = page.slice(page.indexOf("## Configure it"), page.indexOf("### Other variables"));
   const rows = table.split("\n").filter((line) => line.startsWith("| `"));
   const named = rows.flatMap((row) => row.split("|")[1]?.match(/[A-Z][A-Z0-9_]+(?=`)/g) ?? []);
   // Kubernetes sets this variable, not an operator.
   expect(named.toSorted()).toEqual(
     variableNames.filter((name) => name !== "KUBERNETES_SERVICE_HOST").toSorted(),
   );
+});
+
+test("says of every variable that is refused or ignored with a warning which of both it is", () => {
+  const table = page.slice(page.indexOf("### Other variables"), page.indexOf("## Different from"));
+  const rows = table.split("\n").filter((line) => line.startsWith("| `"));
+  for (const { name, isIgnored } of unsupportedVariables) {
+    const row = rows.find((each) => each.split("|")[1]?.includes(`\`${name}\``));
+    expect(row?.split("|")[2], name).toMatch(isIgnored ? "ignored, with a warning" : "refused");
+  }
 });
 
 test("shows a pod with the environment of a sidecar", () => {
