@@ -11,9 +11,8 @@ import { Identities } from "./identity/identities.ts";
 import type { RefreshingIdentity } from "./identity/refreshing-identity.ts";
 import { CaChannel } from "./issuance/ca-channel.ts";
 import { createCertificateClient } from "./issuance/certificate-client.ts";
-import type { FileResource } from "./secrets/file-resource.ts";
 import { defaultResource } from "./secrets/identity-secrets.ts";
-import { findMountedFiles } from "./secrets/mounted-files.ts";
+import { MountedFiles } from "./secrets/mounted-files.ts";
 import { AgentMetrics } from "./status/metrics.ts";
 import { FederatedBundles } from "./trust/federated-bundles.ts";
 import { TrustRoots } from "./trust/trust-roots.ts";
@@ -35,8 +34,7 @@ export interface AgentParts extends AgentPorts {
   readonly channel: CaChannel;
   readonly cache: CertificateCache;
   readonly identities: Identities;
-  /** The resources that a platform has mounted as files. */
-  readonly mounted: ReadonlyMap<string, FileResource>;
+  readonly mounted: MountedFiles;
   /** The identity of a sidecar. It is `undefined` in node mode, and if the certificate comes from files. */
   readonly own: RefreshingIdentity | undefined;
 }
@@ -77,8 +75,15 @@ export async function assembleParts(
   const cachedRoots = parseCertificates((await cache.loadRoots()) ?? "");
   if (cachedRoots.length > 0) trust.restore("", cachedRoots);
   trust.changes.add(() => void cache.storeRoots(trust.pem));
-  const mounted = await findMountedFiles(configuration.output?.folder);
-  const isIssued = !configuration.isFileMounted && !mounted.has(defaultResource);
+  const mounted = new MountedFiles({
+    ...ports,
+    metrics,
+    debounceMilliseconds: configuration.fileDebounceMilliseconds,
+    outputFolder: configuration.output?.folder,
+    isRequired: configuration.isFileMounted,
+  });
+  started.defer(() => mounted.close());
+  const isIssued = !configuration.isFileMounted && !mounted.find(defaultResource);
   const own = subject.mode === "sidecar" && isIssued ? identities.add(subject.spiffeId) : undefined;
   const federation = new FederatedBundles();
   return {

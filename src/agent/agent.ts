@@ -6,8 +6,6 @@ import { SpiffeWorkloadAPI } from "../gen/spiffe/workload_pb.ts";
 import type { BundleFollower } from "../host/bundle/bundle-follower.ts";
 import { type AgentParts, type AgentPorts, assembleParts } from "./agent-parts.ts";
 import type { AgentConfiguration } from "./configuration/configuration.ts";
-import type { Identities } from "./identity/identities.ts";
-import type { RefreshingIdentity } from "./identity/refreshing-identity.ts";
 import { startNodeMode } from "./node-mode/node-mode.ts";
 import { createSecretDiscovery } from "./sds/secret-discovery.ts";
 import { agentSecrets } from "./secrets/agent-secrets.ts";
@@ -123,13 +121,14 @@ interface OptionalParts {
 }
 
 async function openStatus(
-  { configuration, identities, own, trust, metrics, clock }: AgentParts,
+  parts: AgentParts,
   { follower, xds }: OptionalParts,
   started: AsyncDisposableStack,
 ): Promise<Pick<Agent, "status" | "statusUrl">> {
-  const status = (): AgentStatus => reportAgent({ identities, trust, follower, xds, now: clock() });
+  const { configuration, metrics, clock } = parts;
+  const status = (): AgentStatus => reportAgent({ ...parts, follower, xds, now: clock() });
   const bundleConfirmedAt = (): Date | undefined => follower?.confirmedAt;
-  metrics.observe({ expiries: () => expiries(identities, own), bundleConfirmedAt }, clock);
+  metrics.observe({ expiries: () => expiries(parts), bundleConfirmedAt }, clock);
   const view = { status, metrics: () => metrics.text() };
   const server = await serveStatus(configuration.statusAddress, view).catch((error: unknown) => {
     throw new ConfigurationError([`RAMPART_STATUS_ADDR: ${messageOf(error)}`]);
@@ -138,12 +137,12 @@ async function openStatus(
   return { status, statusUrl: server.url };
 }
 
-function* expiries(
-  identities: Identities,
-  own: RefreshingIdentity | undefined,
-): Generator<readonly [string, Date]> {
+function* expiries({ identities, own, mounted }: AgentParts): Generator<readonly [string, Date]> {
+  const { leaf } = mounted;
+  if (leaf) yield ["default", leaf.validToDate];
   for (const identity of identities.all()) {
     const { notAfter, spiffeId } = identity.status;
-    if (notAfter) yield [identity === own ? "default" : spiffeId, notAfter];
+    const isServed = identity !== own || !leaf;
+    if (notAfter && isServed) yield [identity === own ? "default" : spiffeId, notAfter];
   }
 }

@@ -5,10 +5,16 @@ import { defaultResource, identitySecrets, rootResource, rootSecrets } from "./i
 import { withRevocationLists } from "./revocation-lists.ts";
 import type { SecretSource } from "./secret-source.ts";
 
+/** The parts of an agent that its secrets come from. */
+export type SecretParts = Pick<
+  AgentParts,
+  "configuration" | "identities" | "own" | "trust" | "mounted" | "log" | "metrics"
+>;
+
 /** Every resource that an agent serves. A file takes precedence over a certificate or root of the agent. */
-export function agentSecrets(parts: AgentParts): SecretSource {
+export function agentSecrets(parts: SecretParts): SecretSource {
   const { configuration, identities, own, trust, mounted } = parts;
-  const fileOf = (name: string) => mounted.get(name) ?? parseFileResource(name);
+  const fileOf = (name: string) => mounted.find(name) ?? parseFileResource(name);
   const filePorts = { ...parts, debounceMilliseconds: configuration.fileDebounceMilliseconds };
   const files = fileSecrets(fileOf, filePorts);
   const issued = identitySecrets(
@@ -20,7 +26,16 @@ export function agentSecrets(parts: AgentParts): SecretSource {
     fileOf(name) ? files : name === rootResource ? roots : issued;
   const plain: SecretSource = {
     load: (name) => choose(name).load(name),
-    watch: (name, onChange) => choose(name).watch(name, onChange),
+    watch(name, onChange) {
+      if (parseFileResource(name)) return files.watch(name, onChange);
+      // Files may be mounted over the resource at any time.
+      const unsubscribe = mounted.changes.add(onChange);
+      const unwatch = (name === rootResource ? roots : issued).watch(name, onChange);
+      return () => {
+        unsubscribe();
+        unwatch();
+      };
+    },
   };
   const { crlFile } = configuration;
   return crlFile === undefined ? plain : withRevocationLists(plain, crlFile, filePorts);

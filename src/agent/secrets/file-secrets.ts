@@ -1,5 +1,5 @@
 import { createPrivateKey } from "node:crypto";
-import { readFile, stat } from "node:fs/promises";
+import { readFile } from "node:fs/promises";
 import { setTimeout as sleep } from "node:timers/promises";
 import { getCACertificates } from "node:tls";
 import { messageOf } from "../../foundation/errors.ts";
@@ -103,16 +103,4 @@ async function readPair(files: { readonly chainFile: string; readonly keyFile: s
     throw new Error("the key is not that of the certificate");
   }
   return { kind: "certificate" as const, chainPem, privateKeyPem };
-}
-
-/** Whether every file exists and is not empty. */
-export async function areFilled(...files: readonly string[]): Promise<boolean> {
-  const sizes = await Promise.all(
-    files.map((file) =>
-      stat(file)
-        .then(({ size }) => size)
-        .catch(() => 0),
-    ),
-  );
-  return sizes.every((size) => size > 0);
 }

@@ -1,30 +1,156 @@
+import { createPrivateKey, type X509Certificate } from "node:crypto";
+import { readFileSync, statSync } from "node:fs";
+import { resolve } from "node:path";
+import { messageOf } from "../../foundation/errors.ts";
+import { parseCertificates } from "../../host/files/certificates.ts";
 import type { FileResource } from "./file-resource.ts";
-import { areFilled } from "./file-secrets.ts";
+import { type FileSecretPorts, watchFile } from "./file-secrets.ts";
 import { defaultResource, rootResource } from "./identity-secrets.ts";
+import { Subscribers } from "./subscribers.ts";
 
+/** The folders of a platform, by precedence, as in pilot-agent. */
 const workloadCredentials = "./var/run/secrets/workload-spiffe-credentials";
 const certificates = "./etc/certs";
 
+/** Where files may be mounted, and whether they have to be. */
+export interface MountedFilesOptions extends FileSecretPorts {
+  /** The folder that the agent itself writes to. Files in it are not mounted. */
+  readonly outputFolder: string | undefined;
+  /** Whether every certificate comes from files (`FILE_MOUNTED_CERTS`), whenever they come. */
+  readonly isRequired: boolean;
+  /** The base of the relative paths: the working directory of the agent. */
+  readonly base?: string;
+}
+
 /**
- * Finds the files that a platform has mounted in place of resources. As for pilot-agent, they are a
- * complete set of workload credentials, or any of the files of `./etc/certs`.
- *
- * @param outputFolder The folder that the agent writes to. Files in it are not mounted.
+ * The files that a platform mounts in place of resources: a complete set of workload credentials, or any of the
+ * files of `./etc/certs`. They count as soon as they are there, also after the agent has started.
  */
-export async function findMountedFiles(
-  outputFolder: string | undefined,
-): Promise<ReadonlyMap<string, FileResource>> {
-  const found = new Map<string, FileResource>();
-  const allFiles = ["cert-chain.pem", "key.pem", "root-cert.pem"].map(
-    (name) => `${workloadCredentials}/${name}`,
-  );
-  const folder = (await areFilled(...allFiles)) ? workloadCredentials : certificates;
-  if (folder === outputFolder) return found;
-  const [chainFile, keyFile] = [`${folder}/cert-chain.pem`, `${folder}/key.pem`];
-  if (await areFilled(chainFile, keyFile)) {
-    found.set(defaultResource, { kind: "certificate", chainFile, keyFile });
+export class MountedFiles {
+  /** Notified when any of the files has changed. */
+  readonly changes: Subscribers = new Subscribers();
+  readonly #options: MountedFilesOptions;
+  readonly #unwatch: readonly (() => void)[];
+
+  constructor(options: MountedFilesOptions) {
+    this.#options = options;
+    const watched = [workloadCredentials, certificates]
+      .filter((folder) => !this.#isOutput(folder))
+      .map((folder) => this.#filesOf(folder));
+    const notify = (): void => this.changes.notify();
+    this.#unwatch = watched.flatMap(({ chainFile, keyFile, rootFile }) => [
+      watchFile(chainFile, notify, options),
+      watchFile(rootFile, notify, options),
+      // A new key comes with a new chain, in either order: only the pair is a change.
+      watchFile(keyFile, () => faultOfPair({ chainFile, keyFile }) ?? notify(), options),
+    ]);
   }
-  const file = `${folder}/root-cert.pem`;
-  if (await areFilled(file)) found.set(rootResource, { kind: "roots", file });
-  return found;
+
+  close(): void {
+    for (const unwatch of this.#unwatch) unwatch();
+  }
+
+  /** The files of a resource, as they are now. */
+  find(name: string): FileResource | undefined {
+    const { chainFile, keyFile, rootFile } = this.#current();
+    if (this.#isOutput(resolve(chainFile, ".."))) return undefined;
+    if (name === defaultResource && (this.#options.isRequired || areFilled(chainFile, keyFile))) {
+      return { kind: "certificate", chainFile, keyFile };
+    }
+    if (name === rootResource && (this.#options.isRequired || areFilled(rootFile))) {
+      return { kind: "roots", file: rootFile };
+    }
+    return undefined;
+  }
+
+  /** The certificate in the files, if it can be used. */
+  get leaf(): X509Certificate | undefined {
+    const pair = this.find(defaultResource);
+    if (pair?.kind !== "certificate" || faultOfPair(pair) !== undefined) return undefined;
+    return leafOf(pair.chainFile);
+  }
+
+  /** Why a resource that comes from files cannot be served: one sentence for each. */
+  faults(now: Date): readonly string[] {
+    const [pair, roots] = [this.find(defaultResource), this.find(rootResource)];
+    return [
+      pair?.kind === "certificate" ? (faultOfPair(pair) ?? expiry(pair.chainFile, now)) : undefined,
+      roots?.kind === "roots" ? faultOfRoots(roots.file) : undefined,
+    ].filter((fault) => fault !== undefined);
+  }
+
+  #current() {
+    const credentials = this.#filesOf(workloadCredentials);
+    return areFilled(...Object.values(credentials)) ? credentials : this.#filesOf(certificates);
+  }
+
+  #filesOf(folder: string) {
+    const path = resolve(this.#options.base ?? ".", folder);
+    return {
+      chainFile: `${path}/cert-chain.pem`,
+      keyFile: `${path}/key.pem`,
+      rootFile: `${path}/root-cert.pem`,
+    };
+  }
+
+  #isOutput(folder: string): boolean {
+    const { outputFolder, base = "." } = this.#options;
+    return outputFolder !== undefined && resolve(outputFolder) === resolve(base, folder);
+  }
+}
+
+/** The paths of a certificate chain and its key. */
+interface PairFiles {
+  readonly chainFile: string;
+  readonly keyFile: string;
+}
+
+/** Reads synchronously: the files are small, and are read for a probe or after a change. */
+function faultOfPair({ chainFile, keyFile }: PairFiles): string | undefined {
+  try {
+    const leaf = leafOf(chainFile);
+    const key = createPrivateKey(readFileSync(keyFile));
+    return leaf?.checkPrivateKey(key) ? undefined : `${keyFile} is not the key of ${chainFile}`;
+  } catch (error) {
+    return `${chainFile} and ${keyFile}: ${codeOf(error)}`;
+  }
+}
+
+function faultOfRoots(file: string): string | undefined {
+  try {
+    return parseCertificates(readFileSync(file, "utf8")).length > 0
+      ? undefined
+      : `${file} holds no certificate`;
+  } catch (error) {
+    return `${file}: ${codeOf(error)}`;
+  }
+}
+
+function expiry(chainFile: string, now: Date): string | undefined {
+  const notAfter = leafOf(chainFile)?.validToDate;
+  return notAfter && now >= notAfter ? `${chainFile} expired` : undefined;
+}
+
+function leafOf(chainFile: string): X509Certificate | undefined {
+  return parseCertificates(readFileSync(chainFile, "utf8"))[0];
+}
+
+/** The code of a system's error. A parser's message may quote a key. */
+function codeOf(error: unknown): string {
+  const isSystemError = error instanceof Error && "syscall" in error;
+  return isSystemError ? messageOf(error) : "cannot be read";
+}
+
+/** Whether every file exists and is not empty. */
+function areFilled(...files: readonly string[]): boolean {
+  return files.every((file) => sizeOf(file) > 0);
+}
+
+function sizeOf(file: string): number {
+  try {
+    return statSync(file).size;
+  } catch {
+    // A missing file and one that the agent may not reach are not mounted.
+    return 0;
+  }
 }

@@ -2,6 +2,7 @@ import type { BundleFollower } from "../../host/bundle/bundle-follower.ts";
 import type { Identities } from "../identity/identities.ts";
 import type { IdentityStatus } from "../identity/refreshing-identity.ts";
 import { hoursUntil } from "../identity/renewal-plan.ts";
+import type { MountedFiles } from "../secrets/mounted-files.ts";
 import type { TrustRoots } from "../trust/trust-roots.ts";
 import type { XdsReport } from "../xds/xds-activity.ts";
 import type { XdsProxy } from "../xds/xds-proxy.ts";
@@ -26,7 +27,7 @@ export interface RootReport {
 /** The state of an agent. */
 export interface AgentStatus {
   readonly isReady: boolean;
-  /** Why the agent is not ready: one sentence for each identity without a certificate. */
+  /** Why the agent is not ready: one sentence for each resource that it cannot serve. */
   readonly reasons: readonly string[];
   readonly identities: readonly IdentityReport[];
   readonly roots: readonly RootReport[];
@@ -42,21 +43,26 @@ export interface AgentStatus {
 /** The parts of an agent that a report covers. */
 export interface ReportedParts {
   readonly identities: Identities;
+  readonly mounted: Pick<MountedFiles, "faults">;
   readonly trust: TrustRoots;
   readonly follower: BundleFollower | undefined;
   readonly xds: XdsProxy | undefined;
   readonly now: Date;
 }
 
-/** Reports the state of an agent. It is ready when every identity has a certificate. */
-export function reportAgent({ identities, trust, follower, xds, now }: ReportedParts): AgentStatus {
+/** Reports the state of an agent. It is ready when every identity has a certificate, and every mounted file is usable. */
+export function reportAgent(parts: ReportedParts): AgentStatus {
+  const { identities, mounted, trust, follower, xds, now } = parts;
   const all = identities.all();
   const missing = all.filter((identity) => identity.issuance === undefined);
-  const reasons = missing.map(
-    ({ status }) => `${status.spiffeId}: ${status.lastError ?? "no certificate yet"}`,
-  );
+  const reasons = [
+    ...missing.map(
+      ({ status }) => `${status.spiffeId}: ${status.lastError ?? "no certificate yet"}`,
+    ),
+    ...mounted.faults(now),
+  ];
   return {
-    isReady: missing.length === 0,
+    isReady: reasons.length === 0,
     reasons,
     identities: all.map(({ status }) => reportIdentity(status, now)),
     roots: trust.current.map((root) => ({

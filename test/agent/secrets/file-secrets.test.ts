@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { beforeEach, expect, onTestFinished, test } from "vitest";
 import { generateSubjectKey, privateKeyPem } from "../../../src/agent/identity/subject-key.ts";
 import { parseFileResource } from "../../../src/agent/secrets/file-resource.ts";
-import { areFilled, fileSecrets } from "../../../src/agent/secrets/file-secrets.ts";
+import { fileSecrets } from "../../../src/agent/secrets/file-secrets.ts";
 import type { SecretSource } from "../../../src/agent/secrets/secret-source.ts";
 import { createTestAuthority } from "../../testkit/agent/test-authority.ts";
 import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
@@ -161,12 +161,4 @@ test("survive links in a circle", async () => {
   await symlink("root.pem", join(folder, "b.pem"));
   const { count } = watching(rootName());
   expect(count()).toBe(0);
-});
-
-test("count as mounted only if they are not empty", async () => {
-  await writeFile(join(folder, "empty.pem"), "");
-  await writeFile(join(folder, "root.pem"), root.pem);
-  expect(await areFilled(join(folder, "root.pem"))).toBe(true);
-  expect(await areFilled(join(folder, "root.pem"), join(folder, "empty.pem"))).toBe(false);
-  expect(await areFilled(join(folder, "missing.pem"))).toBe(false);
 });

@@ -76,3 +76,14 @@ test("answers 404 for other paths and methods", async () => {
   expect((await fetch(`${agent.statusUrl}/`)).status).toBe(404);
   expect((await fetch(`${agent.statusUrl}/status`, { method: "POST" })).status).toBe(404);
 });
+
+test("is not ready while the files that certificates must come from are missing", async () => {
+  const { agent } = await runAgent(ca, { FILE_MOUNTED_CERTS: "true" });
+  const response = await fetch(`${agent.statusUrl}/readyz`);
+  expect(response.status).toBe(503);
+  const { reasons } = await response.json();
+  expect(reasons).toEqual([
+    expect.stringMatching(/etc\/certs\/cert-chain\.pem.*ENOENT/),
+    expect.stringMatching(/etc\/certs\/root-cert\.pem.*ENOENT/),
+  ]);
+});
