@@ -11,7 +11,7 @@ import { createSecretDiscovery } from "./sds/secret-discovery.ts";
 import { agentSecrets } from "./secrets/agent-secrets.ts";
 import { CertificateOutput } from "./secrets/certificate-output.ts";
 import { serveOnSocket } from "./socket/rpc-socket.ts";
-import { type AgentStatus, reportAgent } from "./status/agent-status.ts";
+import { type AgentStatus, type ReportedParts, reportAgent } from "./status/agent-status.ts";
 import { serveStatus } from "./status/status-server.ts";
 import { federatedBundleFollowers, ownBundleFollower } from "./trust/bundle-followers.ts";
 import { createWorkloadApi } from "./workload-api/workload-api.ts";
@@ -48,10 +48,8 @@ async function start(
   const parts = await assembleParts(configuration, ports, started);
   const { subject, output, isPkcs8, sdsSocket } = configuration;
   const follower = followBundles(parts, started);
-  if (subject.mode === "node") {
-    const feed = await startNodeMode(subject, parts);
-    started.defer(() => feed.close());
-  }
+  const feed = subject.mode === "node" ? await startNodeMode(subject, parts) : undefined;
+  started.defer(() => feed?.close());
   await openSockets(parts, started);
   const xds = await openXdsProxy(parts, started);
   const { own } = parts;
@@ -59,7 +57,7 @@ async function start(
     const files = new CertificateOutput({ ...parts, settings: output, identity: own, isPkcs8 });
     started.defer(() => files.close());
   }
-  const { status, statusUrl } = await openStatus(parts, { follower, xds }, started);
+  const { status, statusUrl } = await openStatus({ ...parts, follower, feed, xds }, started);
   ports.log.operation({ event: "agent-started", level: "info", mode: subject.mode, sdsSocket });
   return { status, statusUrl };
 }
@@ -114,19 +112,12 @@ async function openXdsProxy(
   return proxy;
 }
 
-/** The parts that not every agent has. */
-interface OptionalParts {
-  readonly follower: BundleFollower | undefined;
-  readonly xds: XdsProxy | undefined;
-}
-
 async function openStatus(
-  parts: AgentParts,
-  { follower, xds }: OptionalParts,
+  parts: AgentParts & Pick<ReportedParts, "follower" | "feed" | "xds">,
   started: AsyncDisposableStack,
 ): Promise<Pick<Agent, "status" | "statusUrl">> {
-  const { configuration, metrics, clock } = parts;
-  const status = (): AgentStatus => reportAgent({ ...parts, follower, xds, now: clock() });
+  const { configuration, metrics, follower, clock } = parts;
+  const status = (): AgentStatus => reportAgent({ ...parts, now: clock() });
   const bundleConfirmedAt = (): Date | undefined => follower?.confirmedAt;
   metrics.observe({ expiries: () => expiries(parts), bundleConfirmedAt }, clock);
   const view = { status, metrics: () => metrics.text() };

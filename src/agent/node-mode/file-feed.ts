@@ -12,6 +12,9 @@ import {
 
 const maximumBytes = 4 << 20;
 
+/** The answer to more workloads than any node runs. */
+export const tooManyWorkloads = "too many workloads";
+
 /** The dependencies of a feed. */
 export interface FeedOptions {
   readonly path: string;
@@ -26,13 +29,17 @@ export interface FeedOptions {
  */
 export async function startFileFeed(options: FeedOptions): Promise<WorkloadFeed> {
   const { path, listener, log, trustDomain } = options;
+  let fault: string | undefined = `${path} has not been read`;
   const read = async (): Promise<void> => {
     try {
       const workloads = parseWorkloadFile(await readSmallFile(path, maximumBytes), trustDomain);
-      listener.replaceAll(workloads);
+      if (!listener.replaceAll(workloads)) throw new Error(tooManyWorkloads);
+      fault = undefined;
       log.operation({ event: "workloads-read", level: "info", workloads: workloads.length });
     } catch (error) {
-      log.operation({ event: "workloads-unread", level: "error", path, detail: messageOf(error) });
+      const detail = messageOf(error);
+      if (fault !== undefined) fault = detail;
+      log.operation({ event: "workloads-unread", level: "error", path, detail });
     }
   };
   const onFailure = (error: unknown): void =>
@@ -45,7 +52,12 @@ export async function startFileFeed(options: FeedOptions): Promise<WorkloadFeed>
   const onChange = (): void => void read();
   const watch = new FileWatch(path, { debounceMilliseconds: 100, onChange, onFailure });
   await read();
-  return { close: async () => watch.close() };
+  return {
+    get fault() {
+      return fault;
+    },
+    close: async () => watch.close(),
+  };
 }
 
 /** @throws Error with the number of the first wrong line. */

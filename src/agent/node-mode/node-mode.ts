@@ -26,6 +26,9 @@ export async function startNodeMode(
   const start = feed.startsWith(socketPrefix) ? startSocketFeed : startFileFeed;
   const source = await start({ path, trustDomain, listener: registry, log });
   return {
+    get fault() {
+      return source.fault;
+    },
     async close() {
       registry.close();
       await source.close();

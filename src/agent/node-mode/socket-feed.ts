@@ -3,25 +3,31 @@ import { createServer, type Socket } from "node:net";
 import * as z from "zod/mini";
 import type { TrustDomain } from "../../pki/spiffe-id.ts";
 import { listenOnSocket } from "../socket/unix-socket.ts";
-import type { FeedOptions } from "./file-feed.ts";
-import { parseWorkload, type WorkloadFeed, type WorkloadListener } from "./workload.ts";
+import { type FeedOptions, tooManyWorkloads } from "./file-feed.ts";
+import {
+  parseWorkload,
+  type Workload,
+  type WorkloadFeed,
+  type WorkloadListener,
+} from "./workload.ts";
 
-const maximumLineLength = 4096;
+/** Enough for the longest list of workloads. */
+const maximumLineLength = 8 << 20;
 const maximumConnections = 64;
 
+const workloadForm = { uid: z.string(), namespace: z.string(), serviceAccount: z.string() };
+
 const commandForm = z.discriminatedUnion("op", [
-  z.strictObject({
-    op: z.literal("add"),
-    uid: z.string(),
-    namespace: z.string(),
-    serviceAccount: z.string(),
-  }),
+  z.strictObject({ op: z.literal("add"), ...workloadForm }),
   z.strictObject({ op: z.literal("remove"), uid: z.string() }),
+  z.strictObject({ op: z.literal("sync"), workloads: z.array(z.strictObject(workloadForm)) }),
+  z.strictObject({ op: z.literal("list") }),
 ]);
 
 /**
  * Starts a feed from a socket, for a CNI plugin or the like. Each line is a command in JSON, and the feed
- * answers it with a line. Workloads stay when their connection ends.
+ * answers it with a line. Workloads stay when their connection ends, but not when the agent does: the first `sync`
+ * lists all of them, and only then the feed is complete.
  */
 export async function startSocketFeed({
   path,
@@ -29,15 +35,25 @@ export async function startSocketFeed({
   listener,
 }: FeedOptions): Promise<WorkloadFeed> {
   const sockets = new Set<Socket>();
+  let fault: string | undefined = "no list of the node's workloads has come (op sync)";
+  const answer = (line: string): string => {
+    const command = parseCommand(line);
+    const result = command ? execute(command, trustDomain, listener) : refusal("not a command");
+    if (command?.op === "sync" && result.ok) fault = undefined;
+    return `${JSON.stringify(result)}\n`;
+  };
   const server = createServer((socket) => {
     sockets.add(socket);
     socket.on("close", () => sockets.delete(socket));
     socket.on("error", () => socket.destroy());
-    readLines(socket, (line) => `${JSON.stringify(execute(line, trustDomain, listener))}\n`);
+    readLines(socket, answer);
   });
   server.maxConnections = maximumConnections;
   await listenOnSocket(server, path, 0o600);
   return {
+    get fault() {
+      return fault;
+    },
     async close() {
       server.close();
       for (const socket of sockets) socket.destroy();
@@ -50,7 +66,10 @@ function readLines(socket: Socket, answer: (line: string) => string): void {
   let rest = "";
   socket.setEncoding("utf8");
   socket.on("data", (chunk: string) => {
-    const lines = (rest + chunk).split("\n");
+    rest += chunk;
+    if (rest.length > maximumLineLength) socket.destroy();
+    if (!chunk.includes("\n")) return;
+    const lines = rest.split("\n");
     rest = lines.pop() ?? "";
     const answers = lines.map(answer).join("");
     // The feed stops reading from a client that does not read its answers.
@@ -58,30 +77,45 @@ function readLines(socket: Socket, answer: (line: string) => string): void {
       socket.pause();
       socket.once("drain", () => socket.resume());
     }
-    if (rest.length > maximumLineLength) socket.destroy();
   });
 }
 
-type CommandResult = { readonly ok: true } | { readonly ok: false; readonly error: string };
+type Command = z.output<typeof commandForm>;
+type AddCommand = Extract<Command, { readonly op: "add" }>;
+
+type CommandResult =
+  | { readonly ok: true; readonly workloads?: readonly Workload[] }
+  | { readonly ok: false; readonly error: string };
+
+const refusal = (error: string): CommandResult => ({ ok: false, error });
 
 function execute(
-  line: string,
+  command: Command,
   trustDomain: TrustDomain,
   listener: WorkloadListener,
 ): CommandResult {
-  const command = parseCommand(line);
-  if (!command) return { ok: false, error: "not a command" };
-  if (command.op === "remove") {
-    listener.remove(command.uid);
-    return { ok: true };
+  const parse = ({ uid, namespace, serviceAccount }: Omit<AddCommand, "op">) =>
+    parseWorkload(trustDomain, uid, namespace, serviceAccount);
+  switch (command.op) {
+    case "add": {
+      const workload = parse(command);
+      if (!workload) return refusal("not a workload");
+      return listener.add(workload) ? { ok: true } : refusal(tooManyWorkloads);
+    }
+    case "remove":
+      listener.remove(command.uid);
+      return { ok: true };
+    case "sync": {
+      const workloads = command.workloads.map(parse).filter((each) => each !== undefined);
+      if (workloads.length < command.workloads.length) return refusal("not a list of workloads");
+      return listener.replaceAll(workloads) ? { ok: true } : refusal(tooManyWorkloads);
+    }
+    case "list":
+      return { ok: true, workloads: listener.list() };
   }
-  const { uid, namespace, serviceAccount } = command;
-  const workload = parseWorkload(trustDomain, uid, namespace, serviceAccount);
-  if (!workload) return { ok: false, error: "not a workload" };
-  return listener.add(workload) ? { ok: true } : { ok: false, error: "too many workloads" };
 }
 
-function parseCommand(line: string): z.output<typeof commandForm> | undefined {
+function parseCommand(line: string): Command | undefined {
   try {
     return commandForm.safeParse(JSON.parse(line)).data;
   } catch {

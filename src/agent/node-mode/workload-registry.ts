@@ -48,10 +48,17 @@ export class WorkloadRegistry implements WorkloadListener {
     this.#decrement(spiffeId);
   }
 
-  replaceAll(workloads: readonly Workload[]): void {
-    const present = new Set(workloads.map(({ uid }) => uid));
-    for (const workload of workloads) this.add(workload);
-    for (const uid of [...this.#workloads.keys()]) if (!present.has(uid)) this.remove(uid);
+  replaceAll(workloads: readonly Workload[]): boolean {
+    const next = new Map(workloads.map(({ uid, spiffeId }) => [uid, spiffeId]));
+    if (next.size > maximumWorkloads) return false;
+    // Those that leave make room for those that come. Their identities linger, so none is dropped in between.
+    for (const uid of [...this.#workloads.keys()]) if (!next.has(uid)) this.remove(uid);
+    for (const [uid, spiffeId] of next) this.add({ uid, spiffeId });
+    return true;
+  }
+
+  list(): readonly Workload[] {
+    return [...this.#workloads].map(([uid, spiffeId]) => ({ uid, spiffeId }));
   }
 
   close(): void {

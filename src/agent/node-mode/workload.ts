@@ -17,12 +17,15 @@ export interface WorkloadListener {
   /** @returns `false` if there are too many workloads already. */
   add(workload: Workload): boolean;
   remove(uid: string): void;
-  /** Replaces every workload by these. */
-  replaceAll(workloads: readonly Workload[]): void;
+  /** Replaces every workload by these. @returns `false`, and nothing changes, if they are too many. */
+  replaceAll(workloads: readonly Workload[]): boolean;
+  list(): readonly Workload[];
 }
 
 /** A running source of workloads. */
 export interface WorkloadFeed {
+  /** Why the workloads of the node are not all known yet; `undefined` once they are. */
+  readonly fault: string | undefined;
   close(): Promise<void>;
 }
 

@@ -2,6 +2,7 @@ import type { BundleFollower } from "../../host/bundle/bundle-follower.ts";
 import type { Identities } from "../identity/identities.ts";
 import type { IdentityStatus } from "../identity/refreshing-identity.ts";
 import { hoursUntil } from "../identity/renewal-plan.ts";
+import type { WorkloadFeed } from "../node-mode/workload.ts";
 import type { MountedFiles } from "../secrets/mounted-files.ts";
 import type { TrustRoots } from "../trust/trust-roots.ts";
 import type { XdsReport } from "../xds/xds-activity.ts";
@@ -44,15 +45,17 @@ export interface AgentStatus {
 export interface ReportedParts {
   readonly identities: Identities;
   readonly mounted: Pick<MountedFiles, "faults">;
+  /** The workloads of a node, in node mode. */
+  readonly feed: Pick<WorkloadFeed, "fault"> | undefined;
   readonly trust: TrustRoots;
   readonly follower: BundleFollower | undefined;
   readonly xds: XdsProxy | undefined;
   readonly now: Date;
 }
 
-/** Reports the state of an agent. It is ready when every identity has a certificate, and every mounted file is usable. */
+/** Reports the state of an agent. It is ready when nothing that it serves is missing. */
 export function reportAgent(parts: ReportedParts): AgentStatus {
-  const { identities, mounted, trust, follower, xds, now } = parts;
+  const { identities, mounted, feed, trust, follower, xds, now } = parts;
   const all = identities.all();
   const missing = all.filter((identity) => identity.issuance === undefined);
   const reasons = [
@@ -60,6 +63,7 @@ export function reportAgent(parts: ReportedParts): AgentStatus {
       ({ status }) => `${status.spiffeId}: ${status.lastError ?? "no certificate yet"}`,
     ),
     ...mounted.faults(now),
+    ...(feed?.fault === undefined ? [] : [feed.fault]),
   ];
   return {
     isReady: reasons.length === 0,

@@ -8,7 +8,7 @@ import { parseWorkloadFile, startFileFeed } from "../../../src/agent/node-mode/f
 import { startSocketFeed } from "../../../src/agent/node-mode/socket-feed.ts";
 import type { Workload, WorkloadListener } from "../../../src/agent/node-mode/workload.ts";
 import { createEventRecorder, type EventRecorder } from "../../testkit/log/event-recorder.ts";
-import { clusterLocal } from "../../testkit/pki/certificates.ts";
+import { clusterLocal, workload } from "../../testkit/pki/certificates.ts";
 import { temporaryFolder } from "../../testkit/temporary-folder.ts";
 
 /** Records what it receives, and can be waited for. */
@@ -26,8 +26,13 @@ class RecordingListener implements WorkloadListener {
     this.#record(`remove ${uid}`);
   }
 
-  replaceAll(workloads: readonly Workload[]): void {
-    this.#record(`all ${workloads.map(({ uid }) => uid).join(" ")}`);
+  replaceAll(workloads: readonly Workload[]): boolean {
+    if (!this.isFull) this.#record(`all ${workloads.map(({ uid }) => uid).join(" ")}`);
+    return !this.isFull;
+  }
+
+  list(): readonly Workload[] {
+    return [{ uid: "1", spiffeId: workload("foo", "bar") }];
   }
 
   async until(count: number): Promise<void> {
@@ -90,8 +95,21 @@ test("starts before its file exists, and reads it once it does", async () => {
   onTestFinished(() => feed.close());
   expect(listener.received).toEqual([]);
   expect(log.operations).toMatchObject([{ event: "workloads-unread" }]);
+  expect(feed.fault).toContain("does not exist");
   await writeFile(path, "1 foo bar\n");
-  await listener.until(1);
+  await log.until("workloads-read");
+  expect(feed.fault).toBeUndefined();
+});
+
+test("says that a file with too many workloads is not read", async () => {
+  listener.isFull = true;
+  await writeFile(path, "1 foo bar\n");
+  const feed = await startFileFeed(options());
+  onTestFinished(() => feed.close());
+  expect(log.operations).toMatchObject([
+    { event: "workloads-unread", detail: "too many workloads" },
+  ]);
+  expect(feed.fault).toContain("too many workloads");
 });
 
 /** Connects to a feed on a socket. */
@@ -121,6 +139,48 @@ test("takes workloads from a socket that only the agent's user may open, and kee
   expect(listener.received).toEqual(["add 1 spiffe://cluster.local/ns/foo/sa/bar", "remove 1"]);
 });
 
+const listed = { uid: "1", namespace: "foo", serviceAccount: "bar" };
+
+test("is complete with the first list of all workloads, and not before", async () => {
+  const feed = await startSocketFeed(options());
+  onTestFinished(() => feed.close());
+  const { send } = await connectToFeed();
+  expect(await send(add)).toEqual({ ok: true });
+  expect(feed.fault).toContain("no list");
+  const sync = { op: "sync", workloads: [listed, { ...listed, uid: "2" }] };
+  listener.isFull = true;
+  expect(await send(sync)).toEqual({ ok: false, error: "too many workloads" });
+  expect(feed.fault).toContain("no list");
+  listener.isFull = false;
+  expect(await send(sync)).toEqual({ ok: true });
+  expect(feed.fault).toBeUndefined();
+  expect(listener.received.at(-1)).toBe("all 1 2");
+});
+
+test("takes the longest list, and refuses one with a workload that is none, as a whole", async () => {
+  const feed = await startSocketFeed(options());
+  onTestFinished(() => feed.close());
+  const { send } = await connectToFeed();
+  const workloads = Array.from({ length: 10_000 }, (_, i) => ({ ...listed, uid: `uid-${i}` }));
+  expect(await send({ op: "sync", workloads })).toEqual({ ok: true });
+  const wrong = [...workloads, { ...listed, namespace: "../x" }];
+  expect(await send({ op: "sync", workloads: wrong })).toEqual({
+    ok: false,
+    error: "not a list of workloads",
+  });
+  expect(listener.received).toHaveLength(1);
+});
+
+test("lists the workloads that it knows", async () => {
+  const feed = await startSocketFeed(options());
+  onTestFinished(() => feed.close());
+  const { send } = await connectToFeed();
+  expect(await send({ op: "list" })).toEqual({
+    ok: true,
+    workloads: [{ uid: "1", spiffeId: "spiffe://cluster.local/ns/foo/sa/bar" }],
+  });
+});
+
 test("answers an unknown command with an error, and goes on", async () => {
   const feed = await startSocketFeed(options());
   onTestFinished(() => feed.close());
@@ -148,7 +208,7 @@ test("closes a connection whose line never ends", async () => {
   const { socket } = await connectToFeed();
   socket.on("error", () => undefined);
   const closed = new Promise((resolve) => socket.on("close", resolve));
-  socket.write("x".repeat(100_000));
+  socket.write("x".repeat(9_000_000));
   await closed;
   expect(listener.received).toEqual([]);
 });

@@ -1,4 +1,6 @@
+import { once } from "node:events";
 import { writeFile } from "node:fs/promises";
+import { connect } from "node:net";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { type HttpCa, startHttpCa } from "../../testkit/agent/http-ca.ts";
 import { runAgent } from "../../testkit/agent/running-agent.ts";
@@ -44,4 +46,21 @@ test("serves no identity without a workload", async () => {
     stream.subscribe(name);
     await expect(stream.next()).rejects.toThrow("no such resource");
   }
+});
+
+test("is ready once a socket has listed the workloads and they have certificates", async () => {
+  const path = `${await temporaryFolder()}/feed`;
+  const { agent, event } = await runAgent(ca, {
+    RAMPART_TOKEN_FILE: await ca.tokenFile("mesh:node"),
+    RAMPART_WORKLOADS: `unix:${path}`,
+  });
+  expect(agent.status().reasons).toEqual([expect.stringContaining("no list")]);
+  const socket = connect(path);
+  const answered = once(socket, "data");
+  const workloads = [{ uid: "1", namespace: "foo", serviceAccount: "a" }];
+  socket.write(`${JSON.stringify({ op: "sync", workloads })}\n`);
+  await answered;
+  await event("certificate-obtained");
+  expect(agent.status()).toMatchObject({ isReady: true, identities: [{}] });
+  socket.destroy();
 });

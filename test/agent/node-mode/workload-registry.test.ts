@@ -86,6 +86,26 @@ test("takes ten thousand workloads and no more", () => {
   expect(registry.add({ uid: "1", spiffeId: b })).toBe(true);
 });
 
+const numbered = (first: number, count: number) =>
+  Array.from({ length: count }, (_, i) => ({ uid: `${first + i}`, spiffeId: a }));
+
+test("replaces six thousand workloads by six thousand others", () => {
+  const { registry, history } = createRegistry();
+  expect(registry.replaceAll(numbered(0, 6_000))).toBe(true);
+  expect(registry.replaceAll(numbered(6_000, 6_000))).toBe(true);
+  expect(registry.count(a)).toBe(6_000);
+  expect(registry.list()).toEqual(numbered(6_000, 6_000));
+  vi.advanceTimersByTime(10 * linger);
+  expect(history).toEqual(["add a"]);
+});
+
+test("changes nothing for a list that is too long", () => {
+  const { registry } = createRegistry();
+  registry.add({ uid: "own", spiffeId: b });
+  expect(registry.replaceAll(numbered(0, 10_001))).toBe(false);
+  expect(registry.list()).toEqual([{ uid: "own", spiffeId: b }]);
+});
+
 test("has exactly the identities that have workloads, whatever the order of changes", () => {
   const step = fc.record({
     op: fc.constantFrom("add", "remove"),
