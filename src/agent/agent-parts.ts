@@ -14,6 +14,7 @@ import { createCertificateClient } from "./issuance/certificate-client.ts";
 import { defaultResource } from "./secrets/identity-secrets.ts";
 import { MountedFiles } from "./secrets/mounted-files.ts";
 import { AgentMetrics } from "./status/metrics.ts";
+import type { ProxyControl } from "./status/proxy-control.ts";
 import { FederatedBundles } from "./trust/federated-bundles.ts";
 import { TrustRoots } from "./trust/trust-roots.ts";
 
@@ -23,6 +24,8 @@ export interface AgentPorts {
   /** At least 0 and less than 1. */
   readonly random: () => number;
   readonly log: OperationLog;
+  /** The proxy that runs beside the agent, if there is one. */
+  readonly proxy?: ProxyControl;
 }
 
 /** The parts of an agent that its servers share. */

@@ -120,7 +120,7 @@ async function openStatus(
   const status = (): AgentStatus => reportAgent({ ...parts, now: clock() });
   const bundleConfirmedAt = (): Date | undefined => follower?.confirmedAt;
   metrics.observe({ expiries: () => expiries(parts), bundleConfirmedAt }, clock);
-  const view = { status, metrics: () => metrics.text() };
+  const view = { status, metrics: () => metrics.text(), proxy: parts.proxy };
   const server = await serveStatus(configuration.statusAddress, view).catch((error: unknown) => {
     throw new ConfigurationError([`RAMPART_STATUS_ADDR: ${messageOf(error)}`]);
   });

@@ -1,6 +1,7 @@
 import { createOperationLog, type OperationLog } from "../foundation/event-log.ts";
 import { type Agent, startAgent } from "./agent.ts";
 import type { AgentConfiguration } from "./configuration/configuration.ts";
+import type { ProxyControl } from "./status/proxy-control.ts";
 
 const clock = (): Date => new Date();
 
@@ -9,7 +10,10 @@ export const agentLog: OperationLog = createOperationLog(clock, (line) => {
   process.stderr.write(`${line}\n`);
 });
 
-/** Starts an agent with the clock, the random numbers and the log of this process. */
-export async function startAgentProcess(configuration: AgentConfiguration): Promise<Agent> {
-  return await startAgent(configuration, { clock, random: Math.random, log: agentLog });
+/** Starts an agent with the clock, the random numbers and the log of this process, beside a proxy. */
+export async function startAgentProcess(
+  configuration: AgentConfiguration,
+  proxy: ProxyControl,
+): Promise<Agent> {
+  return await startAgent(configuration, { clock, random: Math.random, log: agentLog, proxy });
 }

@@ -67,7 +67,9 @@ export interface Variables {
   readonly POD_NAME: string;
   readonly INSTANCE_IP: string;
   /** Seconds, as in Istio. */
-  readonly TERMINATION_DRAIN_DURATION_SECONDS: number;
+  readonly TERMINATION_DRAIN_DURATION_SECONDS?: number | undefined;
+  readonly EXIT_ON_ZERO_ACTIVE_CONNECTIONS: boolean;
+  readonly MINIMUM_DRAIN_DURATION: number;
   readonly ISTIO_META_CLUSTER_ID: string;
   readonly ISTIO_META_CERT_SIGNER: string;
   readonly ISTIO_META_TLS_CLIENT_ROOT_CERT?: string | undefined;
@@ -123,10 +125,11 @@ const form = z.object({
   SERVICE_ACCOUNT: text(""),
   POD_NAME: text(""),
   INSTANCE_IP: text("127.0.0.1"),
-  TERMINATION_DRAIN_DURATION_SECONDS: z.prefault(
+  TERMINATION_DRAIN_DURATION_SECONDS: z.optional(
     z.pipe(goNumber, z.number().check(z.minimum(0), z.maximum(3600))),
-    "5",
   ),
+  EXIT_ON_ZERO_ACTIVE_CONNECTIONS: flag(),
+  MINIMUM_DRAIN_DURATION: timerDuration("5s"),
   ISTIO_META_CLUSTER_ID: text("Kubernetes"),
   ISTIO_META_CERT_SIGNER: text(""),
   ISTIO_META_TLS_CLIENT_ROOT_CERT: optionalText,

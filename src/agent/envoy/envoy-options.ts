@@ -24,13 +24,13 @@ export async function envoyOptions(
 ): Promise<readonly EnvoyOption[]> {
   const variables = parseVariables(environment);
   const { PROXY_CONFIG, DISCOVERY_ADDRESS, ISTIO_BOOTSTRAP_OVERRIDE: override } = variables;
-  if ((DISCOVERY_ADDRESS ?? PROXY_CONFIG.discoveryAddress) === undefined) return [immediateDrain];
+  const always = [immediateDrain, ...(override ? [await overrideOption(override)] : [])];
+  if ((DISCOVERY_ADDRESS ?? PROXY_CONFIG.discoveryAddress) === undefined) return always;
   const hasConfiguration = given.some((each) => configurationOptions.test(each));
   const { concurrency, drainMilliseconds } = PROXY_CONFIG;
   return [
     ...(hasConfiguration ? [] : [await writtenBootstrap(environment, PROXY_CONFIG.configPath)]),
-    ...(override ? [await overrideOption(override)] : []),
-    immediateDrain,
+    ...always,
     ["--drain-time-s", String(Math.round(drainMilliseconds / 1000))],
     ["--local-address-ip-version", addressesOf(variables).some(isIPv4) ? "v4" : "v6"],
     ["--file-flush-interval-msec", "1000"],

@@ -4,7 +4,9 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { messageOf } from "../../foundation/errors.ts";
 import type { OperationLog } from "../../foundation/event-log.ts";
 import { backoffMilliseconds } from "../../foundation/work/backoff.ts";
-import { fetchTrusting } from "../../host/http/node-fetch.ts";
+import type { ProxyControl } from "../status/proxy-control.ts";
+import { type DrainPolicy, drainConnections } from "./drain.ts";
+import type { EnvoyAdmin } from "./envoy-admin.ts";
 
 /** How often a crashed program is restarted. */
 export interface RestartBudget {
@@ -21,12 +23,9 @@ export const usualRestarts: RestartBudget = { maximum: 10, firstWaitMilliseconds
 export interface SupervisedProgram {
   readonly command: string;
   readonly arguments: readonly string[];
-  /** Envoy's admin interface for the drain, or `undefined` for no drain. */
-  readonly adminUrl: string | undefined;
-  /** How long that interface has to answer; a default holds without it. */
-  readonly adminTimeoutMilliseconds?: number;
-  /** How long connections have to end by themselves. */
-  readonly drainMilliseconds: number;
+  /** Envoy's admin interface, or `undefined` for a program without: it has no drain, and counts as ready. */
+  readonly admin: EnvoyAdmin | undefined;
+  readonly drain: DrainPolicy;
   readonly restarts: RestartBudget;
   readonly log: OperationLog;
 }
@@ -34,9 +33,6 @@ export interface SupervisedProgram {
 const longestWaitMilliseconds = 30_000;
 const stableRunMilliseconds = 60_000;
 const killAfterMilliseconds = 10_000;
-const usualAdminTimeoutMilliseconds = 2_000;
-
-const askAdmin = fetchTrusting(undefined);
 
 /** A shell's exit code for a missing command. */
 const commandNotFound = 127;
@@ -45,10 +41,11 @@ const commandNotFound = 127;
  * Runs Envoy, restarts it when it crashes, and drains it before it ends it. A restarted Envoy gets its
  * certificates by SDS.
  */
-export class EnvoyProcess {
+export class EnvoyProcess implements ProxyControl {
   readonly #program: SupervisedProgram;
   #child: ChildProcess | undefined;
   #isEnding = false;
+  #isDrained = false;
   readonly #ending = new AbortController();
 
   constructor(program: SupervisedProgram) {
@@ -94,6 +91,28 @@ export class EnvoyProcess {
     child?.once("exit", () => clearTimeout(killing));
   }
 
+  async faults(): Promise<readonly string[]> {
+    const { admin } = this.#program;
+    if (this.#isEnding || this.#isDrained) return ["the proxy drains"];
+    if (this.#child?.exitCode !== null) return ["the proxy does not run"];
+    return (await admin?.faults().catch(() => ["Envoy's admin interface does not answer"])) ?? [];
+  }
+
+  async metrics(): Promise<string> {
+    return (await this.#program.admin?.metrics().catch(() => "")) ?? "";
+  }
+
+  async drain(): Promise<void> {
+    this.#isDrained = true;
+    await this.#program.admin?.drain(false);
+    this.#program.log.operation({ event: "proxy-draining", level: "info", policy: "requested" });
+  }
+
+  quit(): void {
+    this.#isDrained = true;
+    void this.end();
+  }
+
   /** Forwards a signal. Envoy reopens its logs at SIGUSR1. */
   signal(name: NodeJS.Signals): void {
     this.#child?.kill(name);
@@ -121,18 +140,14 @@ export class EnvoyProcess {
   }
 
   async #drain(): Promise<void> {
-    const { adminUrl, adminTimeoutMilliseconds, drainMilliseconds, log } = this.#program;
-    if (adminUrl === undefined || this.#child?.exitCode !== null) return;
+    const { admin, drain: policy, log } = this.#program;
+    // After `/drain`, the end of the workload is what the proxy has waited for.
+    if (admin === undefined || this.#isDrained || this.#child?.exitCode !== null) return;
+    const gone = new AbortController();
+    this.#child.once("exit", () => gone.abort());
+    const signal = AbortSignal.any([this.#ending.signal, gone.signal]);
     try {
-      const url = `${adminUrl}/drain_listeners?graceful`;
-      const timeout = AbortSignal.timeout(
-        adminTimeoutMilliseconds ?? usualAdminTimeoutMilliseconds,
-      );
-      const signal = AbortSignal.any([this.#ending.signal, timeout]);
-      const answer = await askAdmin(url, { method: "POST", signal });
-      await answer.body?.cancel();
-      log.operation({ event: "proxy-draining", level: "info", milliseconds: drainMilliseconds });
-      await sleep(drainMilliseconds, undefined, { signal: this.#ending.signal });
+      await drainConnections({ admin, policy, log }, signal);
     } catch (error) {
       log.operation({ event: "proxy-undrained", level: "warning", detail: messageOf(error) });
     }

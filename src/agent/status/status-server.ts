@@ -1,13 +1,15 @@
 import { once } from "node:events";
-import { createServer, type ServerResponse } from "node:http";
+import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import type { SocketAddress } from "../../foundation/text/socket-address.ts";
 import type { AgentStatus } from "./agent-status.ts";
+import type { ProxyControl } from "./proxy-control.ts";
 
 /** The content of the status server. */
 export interface StatusView {
   readonly status: () => AgentStatus;
   readonly metrics: () => Promise<string>;
+  readonly proxy: ProxyControl | undefined;
 }
 
 /** A running status server. */
@@ -16,16 +18,17 @@ export interface StatusServer {
   close(): Promise<void>;
 }
 
-/** Serves probes, metrics and status over HTTP. No answer holds a secret. */
+/**
+ * Serves probes, metrics and status over HTTP, and pilot-agent's commands to callers of this machine. No answer
+ * holds a secret.
+ */
 export async function serveStatus(
   { host, port }: SocketAddress,
   view: StatusView,
 ): Promise<StatusServer> {
   const server = createServer({ requestTimeout: 10_000, headersTimeout: 5_000 });
   server.on("request", (request, response) => {
-    const path = new URL(request.url ?? "/", "http://agent").pathname;
-    const isRead = request.method === "GET" || request.method === "HEAD";
-    answer(isRead ? path : "", view, response).catch(() => response.destroy());
+    answer(request, view, response).catch(() => response.destroy());
   });
   server.listen(port, host);
   await once(server, "listening");
@@ -40,23 +43,63 @@ export async function serveStatus(
   };
 }
 
-async function answer(path: string, view: StatusView, response: ServerResponse): Promise<void> {
-  switch (path) {
+async function answer(
+  request: IncomingMessage,
+  view: StatusView,
+  response: ServerResponse,
+): Promise<void> {
+  const path = new URL(request.url ?? "/", "http://agent").pathname;
+  if (path === "/drain" || path === "/quitquitquit") return command(path, request, view, response);
+  const isRead = request.method === "GET" || request.method === "HEAD";
+  switch (isRead ? path : "") {
     case "/healthz":
       return end(response, 200, "text/plain", "ok\n");
     case "/readyz":
     case "/healthz/ready": {
-      const { isReady, reasons } = view.status();
+      const { isReady, reasons } = await statusWithProxy(view);
       return end(response, isReady ? 200 : 503, "application/json", json({ isReady, reasons }));
     }
     case "/metrics":
-    case "/stats/prometheus":
-      return end(response, 200, "text/plain; version=0.0.4", await view.metrics());
+      return end(response, 200, metricsType, await view.metrics());
+    case "/stats/prometheus": {
+      const both = [await view.metrics(), (await view.proxy?.metrics()) ?? ""];
+      return end(response, 200, metricsType, both.join(""));
+    }
     case "/status":
-      return end(response, 200, "application/json", json(view.status()));
+      return end(response, 200, "application/json", json(await statusWithProxy(view)));
     default:
       return end(response, 404, "text/plain", "not found\n");
   }
+}
+
+const metricsType = "text/plain; version=0.0.4";
+
+/** The status of the agent and of the proxy beside it: both must be ready. */
+async function statusWithProxy({ status, proxy }: StatusView): Promise<AgentStatus> {
+  const own = status();
+  const faults = (await proxy?.faults()) ?? [];
+  return {
+    ...own,
+    isReady: own.isReady && faults.length === 0,
+    reasons: [...own.reasons, ...faults],
+  };
+}
+
+const loopback = /^(?:(?:::ffff:)?127\.|::1$)/;
+
+async function command(
+  path: "/drain" | "/quitquitquit",
+  { method, socket }: IncomingMessage,
+  { proxy }: StatusView,
+  response: ServerResponse,
+): Promise<void> {
+  if (!loopback.test(socket.remoteAddress ?? "")) {
+    return end(response, 403, "text/plain", "only for callers of this machine\n");
+  }
+  if (method !== "POST") return end(response, 405, "text/plain", "must be a POST\n");
+  if (path === "/quitquitquit") proxy?.quit();
+  else await proxy?.drain();
+  return end(response, 200, "text/plain", "ok\n");
 }
 
 const json = (value: unknown): string => `${JSON.stringify(value)}\n`;

@@ -1,8 +1,9 @@
 import { Command } from "commander";
-import type { Agent } from "../../agent/agent.ts";
 import { parseConfiguration } from "../../agent/configuration/configuration.ts";
+import { drainPolicyOf } from "../../agent/configuration/drain-policy.ts";
 import { parseVariables } from "../../agent/configuration/environment.ts";
-import { isEnvoy, withOptions } from "../../agent/envoy/envoy-arguments.ts";
+import { EnvoyAdmin } from "../../agent/envoy/envoy-admin.ts";
+import { isEnvoy, type ProxyCommand, withOptions } from "../../agent/envoy/envoy-arguments.ts";
 import { envoyOptions } from "../../agent/envoy/envoy-options.ts";
 import { EnvoyProcess, usualRestarts } from "../../agent/envoy/envoy-process.ts";
 import { agentLog, startAgentProcess } from "../../agent/main.ts";
@@ -19,7 +20,11 @@ export function agentCommand(): Command {
     .command("run")
     .description("Run the agent, configured by environment variables, and a proxy beside it.")
     .argument("[command...]", "the command of a proxy to supervise, after --")
-    .option("--admin <url>", "the proxy's admin interface, for draining", "http://127.0.0.1:15000")
+    .option(
+      "--admin <url>",
+      "the proxy's admin interface, for readiness and drains; off for a proxy without one",
+      "http://127.0.0.1:15000",
+    )
     .action((command: string[], options: { admin: string }) => runAgent(command, options.admin));
   agent.addCommand(bootstrapCommand());
   agent
@@ -36,42 +41,53 @@ export function agentCommand(): Command {
   return agent;
 }
 
-async function runAgent([command, ...values]: readonly string[], admin: string): Promise<void> {
-  const agent = await orOperatorError(async () =>
-    startAgentProcess(parseConfiguration(process.env)),
-  );
-  if (command === undefined) await runAlone(agent);
-  else {
-    const drainMilliseconds = parseVariables(process.env).TERMINATION_DRAIN_DURATION_SECONDS * 1000;
-    if (!isEnvoy(command)) {
-      const detail = `${command} is run as it is: unless it gives Envoy --drain-strategy immediate, a drain cuts connections off`;
-      agentLog.operation({ event: "proxy-arguments-unchanged", level: "warning", detail });
-    }
-    const options = await orOperatorError(() => envoyOptions(process.env, values));
-    const proxy = new EnvoyProcess({
-      ...withOptions({ command, arguments: values }, options),
-      adminUrl: admin,
-      drainMilliseconds,
-      restarts: usualRestarts,
-      log: agentLog,
-    });
-    process.exitCode = await runWithProxy(agent, proxy);
-  }
+async function runAgent(given: readonly string[], admin: string): Promise<void> {
+  const [command, ...values] = given;
+  await (command === undefined
+    ? runAlone()
+    : runWithProxy({ command, arguments: values }, admin === "off" ? undefined : admin));
 }
 
-async function runAlone(agent: Agent): Promise<void> {
-  await new Promise<void>((resolve) => {
-    for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, () => resolve());
-  });
+/** Without a proxy there is nothing to drain, and `/quitquitquit` ends the agent. */
+async function runAlone(): Promise<void> {
+  const quit = Promise.withResolvers<void>();
+  const agent = await orOperatorError(async () =>
+    startAgentProcess(parseConfiguration(process.env), {
+      faults: async () => [],
+      metrics: async () => "",
+      drain: async () => undefined,
+      quit: quit.resolve,
+    }),
+  );
+  for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, () => quit.resolve());
+  await quit.promise;
   await agent.close();
 }
 
 /** The proxy ends first, because it needs its certificate while it drains. */
-async function runWithProxy(agent: Agent, proxy: EnvoyProcess): Promise<number> {
+async function runWithProxy(command: ProxyCommand, admin: string | undefined): Promise<void> {
+  const { proxy, agent } = await orOperatorError(async () => {
+    const proxy = await createProxy(command, admin);
+    return { proxy, agent: await startAgentProcess(parseConfiguration(process.env), proxy) };
+  });
   for (const signal of ["SIGINT", "SIGTERM"] as const) process.on(signal, () => void proxy.end());
   for (const signal of ["SIGUSR1", "SIGHUP"] as const)
     process.on(signal, () => proxy.signal(signal));
-  const code = await proxy.run();
+  process.exitCode = await proxy.run();
   await agent.close();
-  return code;
+}
+
+/** @throws ConfigurationError or OperatorError for a wrong environment. */
+async function createProxy(given: ProxyCommand, admin: string | undefined): Promise<EnvoyProcess> {
+  if (admin !== undefined && !isEnvoy(given.command)) {
+    const detail = `${given.command} is run as it is: unless it gives Envoy --drain-strategy immediate, a drain cuts connections off`;
+    agentLog.operation({ event: "proxy-arguments-unchanged", level: "warning", detail });
+  }
+  return new EnvoyProcess({
+    ...withOptions(given, await envoyOptions(process.env, given.arguments)),
+    admin: admin === undefined ? undefined : new EnvoyAdmin(admin),
+    drain: drainPolicyOf(parseVariables(process.env)),
+    restarts: usualRestarts,
+    log: agentLog,
+  });
 }

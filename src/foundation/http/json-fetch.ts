@@ -83,7 +83,7 @@ export function createJsonFetch(
       const { status } = response;
       throw new FetchError(`answered with status ${status}`, { status });
     }
-    return parseDocument(await readBounded(response, usualMaximumOctets));
+    return parseDocument(await readText(response, usualMaximumOctets));
   };
 }
 
@@ -92,7 +92,7 @@ export async function readJson(
   response: Response,
   maximumOctets: number = usualMaximumOctets,
 ): Promise<unknown> {
-  return parseJson(await readBounded(response, maximumOctets));
+  return parseJson(await readText(response, maximumOctets));
 }
 
 async function fetchWithin(fetch: Fetch, url: string, signal: AbortSignal): Promise<Response> {
@@ -113,7 +113,8 @@ export function toFetchError(error: unknown, message: string): FetchError {
   return error instanceof FetchError ? error : new FetchError(message, { cause: error });
 }
 
-async function readBounded(response: Response, maximumOctets: number): Promise<string> {
+/** The text of an answer, bounded. @throws FetchError */
+export async function readText(response: Response, maximumOctets: number): Promise<string> {
   const decoder = new TextDecoder("utf-8", { fatal: true });
   let text = "";
   let octets = 0;

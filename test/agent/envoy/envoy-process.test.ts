@@ -1,6 +1,7 @@
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { expect, onTestFinished, test } from "vitest";
+import { EnvoyAdmin } from "../../../src/agent/envoy/envoy-admin.ts";
 import { EnvoyProcess } from "../../../src/agent/envoy/envoy-process.ts";
 import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
 import { hangMilliseconds } from "../../testkit/time/hang-limit.ts";
@@ -11,9 +12,8 @@ function supervise(script: string, adminUrl?: string) {
   const program = new EnvoyProcess({
     command: process.execPath,
     arguments: ["-e", script],
-    adminUrl,
-    adminTimeoutMilliseconds: hangMilliseconds,
-    drainMilliseconds: 1,
+    admin: adminUrl === undefined ? undefined : new EnvoyAdmin(adminUrl, hangMilliseconds),
+    drain: { kind: "fixed", milliseconds: 1 },
     restarts: { maximum: 2, firstWaitMilliseconds: 1 },
     log,
   });
@@ -69,8 +69,8 @@ test("ends with 127 for a missing program, as a shell does", async () => {
   const program = new EnvoyProcess({
     command: "/nowhere/envoy",
     arguments: [],
-    adminUrl: undefined,
-    drainMilliseconds: 1,
+    admin: undefined,
+    drain: { kind: "fixed", milliseconds: 1 },
     restarts: { maximum: 2, firstWaitMilliseconds: 1 },
     log,
   });
@@ -118,4 +118,32 @@ test("forwards signals", async () => {
   await recorder.received(1);
   program.signal("SIGUSR2");
   expect(await running).toBe(0);
+});
+
+test("is not ready before its program runs, nor while that drains", async () => {
+  const admin = await startRecorder();
+  const { program, until } = supervise(forever, admin.url);
+  expect(await program.faults()).toEqual(["the proxy does not run"]);
+  const running = program.run();
+  await until("proxy-started");
+  // The recorder answers like an Envoy that counts nothing.
+  expect(await program.faults()).toEqual(["Envoy is not live but in no known state"]);
+  await program.drain();
+  expect(await program.faults()).toEqual(["the proxy drains"]);
+  await program.end();
+  await running;
+});
+
+test("does not drain again after a drain that was asked for, nor when it is told to quit", async () => {
+  for (const act of ["drain", "quit"] as const) {
+    const admin = await startRecorder();
+    const { program, until } = supervise(forever, admin.url);
+    const running = program.run();
+    await until("proxy-started");
+    await program[act]();
+    await program.end();
+    expect(await running).toBe(143);
+    const asked = act === "drain" ? ["POST /drain_listeners?graceful&skip_exit"] : [];
+    expect(await admin.received(0)).toEqual(asked);
+  }
 });

@@ -1,0 +1,95 @@
+import { readText } from "../../foundation/http/json-fetch.ts";
+import { fetchTrusting } from "../../host/http/node-fetch.ts";
+
+const usualTimeoutMilliseconds = 2_000;
+const maximumOctets = 64 << 20;
+
+const ask = fetchTrusting(undefined);
+
+/** The sources of Envoy's configuration, and the counter of those that it took. */
+const discoveries = {
+  clusters: "cluster_manager.cds",
+  listeners: "listener_manager.lds",
+} as const;
+
+const readinessStats =
+  "^(server\\.state|listener_manager\\.workers_started|(cluster_manager\\.cds|listener_manager\\.lds)\\.update_(success|rejected))$";
+
+/** Envoy's names of `server.state`. */
+const states = ["LIVE", "DRAINING", "PRE_INITIALIZING", "INITIALIZING"];
+
+/** Listeners whose connections are no clients: Envoy's own, and those of probes and scrapers. */
+const auxiliaryListener =
+  /^listener\.(?:admin\.|envoy_internal_|(?:0\.0\.0\.0|\[__\])_(?:15021|15090)\.)|\.worker_/;
+
+/** Envoy's admin interface. Each method throws when it does not answer. */
+export class EnvoyAdmin {
+  readonly #url: string;
+  readonly #timeoutMilliseconds: number;
+
+  constructor(url: string, timeoutMilliseconds: number = usualTimeoutMilliseconds) {
+    this.#url = url.replace(/\/+$/, "");
+    this.#timeoutMilliseconds = timeoutMilliseconds;
+  }
+
+  /**
+   * Has every listener tell its connections to close.
+   *
+   * @param endsListeners Whether the listeners close after Envoy's `--drain-time-s`.
+   */
+  async drain(endsListeners: boolean, signal?: AbortSignal): Promise<void> {
+    const option = endsListeners ? "" : "&skip_exit";
+    await this.#ask("POST", `/drain_listeners?graceful${option}`, signal);
+  }
+
+  /**
+   * Why Envoy does not serve yet. As for pilot-agent, it serves when it is live with its workers, and once it has taken
+   * listeners and clusters, where these are discovered. Envoy has counters of a discovery only where there is one.
+   */
+  async faults(): Promise<readonly string[]> {
+    const stats = await this.#stats(readinessStats);
+    const missing = Object.entries(discoveries).flatMap(([what, prefix]) => {
+      const taken = stats.get(`${prefix}.update_success`);
+      if (taken === undefined || taken > 0) return [];
+      const rejected = stats.get(`${prefix}.update_rejected`) ?? 0;
+      return [rejected > 0 ? `Envoy rejected its ${what}` : `Envoy has no ${what} yet`];
+    });
+    const state = stats.get("server.state") ?? states.length;
+    if (state !== 0)
+      return [`Envoy is not live but ${states[state] ?? "in no known state"}`, ...missing];
+    if (stats.get("listener_manager.workers_started") === 0) {
+      return ["Envoy's workers have not started", ...missing];
+    }
+    return missing;
+  }
+
+  /** The open connections of clients, or `undefined` where Envoy counts none. */
+  async activeConnections(): Promise<number | undefined> {
+    const stats = await this.#stats("^listener\\..*downstream_cx_active$");
+    const counts = [...stats].filter(([name]) => !auxiliaryListener.test(name));
+    return counts.length === 0 ? undefined : counts.reduce((sum, [, count]) => sum + count, 0);
+  }
+
+  /** Envoy's metrics in Prometheus' text format. */
+  metrics(): Promise<string> {
+    return this.#ask("GET", "/stats/prometheus");
+  }
+
+  /** Envoy's counters and gauges whose names match. */
+  async #stats(filter: string): Promise<ReadonlyMap<string, number>> {
+    const text = await this.#ask("GET", `/stats?filter=${encodeURIComponent(filter)}`);
+    const lines = [...text.matchAll(/^(.+): (\d+)$/gm)];
+    return new Map(lines.map(([, name = "", value]) => [name, Number(value)]));
+  }
+
+  async #ask(method: "GET" | "POST", path: string, signal?: AbortSignal): Promise<string> {
+    const timeout = AbortSignal.timeout(this.#timeoutMilliseconds);
+    const response = await ask(`${this.#url}${path}`, {
+      method,
+      signal: signal ? AbortSignal.any([signal, timeout]) : timeout,
+    });
+    const text = await readText(response, maximumOctets);
+    if (response.ok) return text;
+    throw new Error(`Envoy's admin interface answered with status ${response.status}`);
+  }
+}

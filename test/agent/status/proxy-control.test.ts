@@ -1,0 +1,78 @@
+import { networkInterfaces } from "node:os";
+import { expect, onTestFinished, test } from "vitest";
+import type { AgentStatus } from "../../../src/agent/status/agent-status.ts";
+import type { ProxyControl } from "../../../src/agent/status/proxy-control.ts";
+import { serveStatus } from "../../../src/agent/status/status-server.ts";
+
+const ready: AgentStatus = {
+  isReady: true,
+  reasons: [],
+  identities: [],
+  roots: [],
+  bundle: { sequence: undefined, confirmedAt: undefined, lastError: undefined },
+  xds: undefined,
+};
+
+/** The status server of an agent with a certificate, beside a proxy. */
+async function serve(faults: readonly string[] = [], host = "127.0.0.1") {
+  const done: string[] = [];
+  const proxy: ProxyControl = {
+    faults: async () => faults,
+    metrics: async () => "envoy_server_live 1\n",
+    drain: async () => void done.push("drain"),
+    quit: () => void done.push("quit"),
+  };
+  const view = { status: () => ready, metrics: async () => "istio_agent_x 1\n", proxy };
+  const server = await serveStatus({ host, port: 0 }, view);
+  onTestFinished(() => server.close());
+  return { url: server.url, done };
+}
+
+test("is ready only when the proxy is, and says why it is not", async () => {
+  const { url } = await serve(["Envoy has no listeners yet"]);
+  for (const path of ["/readyz", "/healthz/ready"]) {
+    const response = await fetch(`${url}${path}`);
+    expect(response.status).toBe(503);
+    expect(await response.json()).toEqual({
+      isReady: false,
+      reasons: ["Envoy has no listeners yet"],
+    });
+  }
+  expect(await (await fetch(`${url}/status`)).json()).toMatchObject({ isReady: false });
+  expect((await fetch(`${(await serve()).url}/healthz/ready`)).status).toBe(200);
+});
+
+test("has Envoy's metrics beside its own where pilot-agent has them", async () => {
+  const { url } = await serve();
+  const text = async (path: string) => (await fetch(`${url}${path}`)).text();
+  expect(await text("/stats/prometheus")).toBe("istio_agent_x 1\nenvoy_server_live 1\n");
+  expect(await text("/metrics")).toBe("istio_agent_x 1\n");
+});
+
+test("drains and quits when a process of this machine says so", async () => {
+  const { url, done } = await serve();
+  for (const path of ["/drain", "/quitquitquit"]) {
+    expect((await fetch(`${url}${path}`, { method: "POST" })).status).toBe(200);
+  }
+  expect(done).toEqual(["drain", "quit"]);
+});
+
+test("neither drains nor quits for a GET", async () => {
+  const { url, done } = await serve();
+  for (const path of ["/drain", "/quitquitquit"]) {
+    expect((await fetch(`${url}${path}`)).status).toBe(405);
+  }
+  expect(done).toEqual([]);
+});
+
+const outside = Object.values(networkInterfaces())
+  .flat()
+  .find((each) => each && !each.internal && each.family === "IPv4")?.address;
+
+test.skipIf(outside === undefined)("does neither for callers of other machines", async () => {
+  const { url, done } = await serve([], "0.0.0.0");
+  const { port } = new URL(url);
+  const response = await fetch(`http://${outside}:${port}/quitquitquit`, { method: "POST" });
+  expect(response.status).toBe(403);
+  expect(done).toEqual([]);
+});
