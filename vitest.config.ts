@@ -79,6 +79,8 @@ export default defineConfig({
                 CALLER_QUOTA: { namespace_id: "1", simple: { limit: 1_000_000, period: 60 } },
                 ISSUER_QUOTA: { namespace_id: "2", simple: { limit: 1_000_000, period: 60 } },
               },
+              durableObjects: { LOG_SHARD: { className: "TestedLogShard", useSQLite: true } },
+              r2Buckets: ["LOG_BUCKET"],
               // Nothing leaves the machine: what a test means to fetch, it serves itself.
               outboundService: async (request) => {
                 const { status, body } = await internet(request);

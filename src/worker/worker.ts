@@ -3,7 +3,8 @@ import { createEventLog, type EventLog } from "../ca/audit-event.ts";
 import { rotateAll } from "../ca/rotate.ts";
 import { compose } from "../compose/composition.ts";
 import { rootTargets } from "../compose/root-targets.ts";
-import { configurationKeys, parseConfiguration } from "../config/configuration.ts";
+import { parseConfiguration } from "../config/configuration.ts";
+import type { LogConfiguration } from "../config/log-keys.ts";
 import type { PushLimits } from "../delivery/push-budget.ts";
 import { createRootPush } from "../delivery/root-push.ts";
 import { ConfigurationError } from "../foundation/configuration-error.ts";
@@ -14,10 +15,9 @@ import { createMisconfiguredApp } from "../transport/http/misconfigured-app.ts";
 import { createRoutes } from "../transport/http/routes.ts";
 import { edgePeerOf } from "./edge-certificate.ts";
 import { createKvStore, signerStoreIn } from "./kv-store.ts";
+import type { OpenWorkerLog, WorkerLog } from "./log/worker-log.ts";
 import { bindingNames, boundQuota } from "./rate-limit.ts";
-
-/** Variables, secrets and bindings of the Worker; nothing in it is used unchecked. */
-type Environment = Readonly<Record<string, unknown>>;
+import { type Environment, variablesOf } from "./variables.ts";
 
 /** An isolate that has read its configuration. */
 interface Isolate {
@@ -30,6 +30,8 @@ export interface WorkerOptions {
   readonly clock: () => Date;
   /** The timeout of requests to issuers and API servers; without it a default applies. */
   readonly fetchTimeoutMilliseconds?: number | undefined;
+  /** Absent from a main module without a log, which is smaller. */
+  readonly openLog?: OpenWorkerLog | undefined;
 }
 
 /** The options and the log of an isolate. */
@@ -93,7 +95,7 @@ async function start(environment: Environment, context: IsolateContext): Promise
 
 async function startConfigured(
   environment: Environment,
-  { clock, log, fetchTimeoutMilliseconds }: IsolateContext,
+  { clock, log, fetchTimeoutMilliseconds, openLog }: IsolateContext,
 ): Promise<Isolate> {
   const configuration = parseConfiguration(variablesOf(environment));
   const { AUTHORITIES } = environment;
@@ -111,7 +113,8 @@ async function startConfigured(
     caller: boundQuota("caller", environment[bindingNames.caller], log),
     issuer: boundQuota("issuer", environment[bindingNames.issuer], log),
   };
-  const platform = { store, signerStore, cryptoProvider, log, clock, fetching, quotas };
+  const logs = logOf(configuration.log, environment, openLog);
+  const platform = { store, signerStore, cryptoProvider, log, clock, fetching, quotas, ...logs };
   const { certificateAuthority, mint, signerMints } = await compose(configuration, platform);
   const push = createRootPush({
     targets: rootTargets(configuration, fetching),
@@ -126,25 +129,21 @@ async function startConfigured(
   };
 }
 
+function logOf(
+  configuration: LogConfiguration | undefined,
+  environment: Environment,
+  openLog: OpenWorkerLog | undefined,
+): WorkerLog | undefined {
+  if (!configuration) return undefined;
+  if (openLog) return openLog(configuration, environment);
+  throw new ConfigurationError(["LOG_ORIGIN: needs main = src/worker/main-with-log.ts"]);
+}
+
 /** Requests from a Worker trust public roots alone, and no option of `fetch` adds a root. */
 const fetchTrusting: FetchTrusting = (roots) => {
   if (roots === undefined) return (url, init) => fetch(url, init);
   throw new ConfigurationError(["ISSUERS: kubernetes.ca is not possible on Workers"]);
 };
-
-/**
- * The configuration in an environment: every known key, and every other text or list under an upper-case
- * name, which can only be a mistake. An operator may add bindings, which are objects.
- */
-function variablesOf(environment: Environment): Record<string, unknown> {
-  const variables = Object.entries(environment).filter(
-    ([name, value]) =>
-      configurationKeys.includes(name) || (/^[A-Z]/.test(name) && isWritten(value)),
-  );
-  return Object.fromEntries(variables);
-}
-
-const isWritten = (value: unknown): boolean => typeof value !== "object" || Array.isArray(value);
 
 function startMisconfigured(error: ConfigurationError, { log }: IsolateContext): Isolate {
   for (const detail of error.faults) {

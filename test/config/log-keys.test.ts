@@ -42,7 +42,7 @@ test("every key about the log counts", () => {
     hasPublicTiles: true,
     readers: ["a".repeat(32), "b".repeat(32)],
   });
-  expect(log?.witnesses?.witnesses.map(({ name }) => name)).toEqual(["w1"]);
+  expect(log?.witnesses).toContain("witness w1");
 });
 
 test.each([
@@ -58,8 +58,7 @@ test.each([
   ["LOG_INTERVAL", "2h"],
   ["LOG_SHARDS", 0],
   ["LOG_SHARDS", 65],
-  ["LOG_WITNESSES", "quorum w1"],
-  ["LOG_WITNESSES", `${witness}\nquorum w1`],
+  ["LOG_WITNESSES", 7],
   ["LOG_TILES", "yes"],
   ["LOG_READERS", "short"],
   ["LOG_READERS", ""],

@@ -7,12 +7,9 @@ import { Frontier } from "../../src/tlog/frontier.ts";
 import { parseVerifierKey } from "../../src/tlog/verifier-key.ts";
 import { mintToken, serviceAccountClaims } from "../testkit/callers/tokens.ts";
 import { createWorkload, type Workload } from "../testkit/callers/workload.ts";
+import { logOrigin, readerToken } from "./log-values.ts";
 import { bearer, type CertificateCall, callWithClient, grpcWeb } from "./rpc-calls.ts";
 import { issuers, origin, type ServiceUnderTest, trustDomain } from "./service-under-test.ts";
-
-/** The values with which a CA under test logs. */
-export const logOrigin = "log.example.com/2026";
-export const readerToken = "the-token-of-a-reader-of-the-log-0001";
 
 /** A CA that logs to {@link logOrigin}, with one shard. */
 export interface LoggingService extends ServiceUnderTest {

@@ -5,6 +5,10 @@ declare namespace Cloudflare {
 
   interface Env {
     readonly AUTHORITIES: KVNamespace;
+    readonly LOG_SHARD: DurableObjectNamespace<
+      import("./runtime/tested-log-shard.ts").TestedLogShard
+    >;
+    readonly LOG_BUCKET: R2Bucket;
     readonly CALLER_QUOTA: RateLimit;
     readonly ISSUER_QUOTA: RateLimit;
     readonly KEK: string;

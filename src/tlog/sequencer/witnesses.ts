@@ -1,0 +1,83 @@
+import { formatAddCheckpoint, sizeContentType } from "../add-checkpoint.ts";
+import { parseCheckpoint, parseSize } from "../checkpoint.ts";
+import { timeOf } from "../cosignature.ts";
+import { LogError } from "../log-error.ts";
+import { claims, type NoteSignature, parseNote, parseSignature } from "../note.ts";
+import { type Policy, type PolicyWitness, parsePolicy } from "../policy.ts";
+import { proveConsistency, type TileReader } from "../proof.ts";
+import type { AskWitnesses } from "./sequencer.ts";
+
+/** The answer of a witness. */
+export interface WitnessAnswer {
+  readonly status: number;
+  readonly contentType: string;
+  readonly body: string;
+}
+
+/** How a publisher reaches witnesses. */
+export interface WitnessReach {
+  /** Posts a text within a few seconds, and rejects when no answer comes. */
+  readonly post: (url: string, body: string) => Promise<WitnessAnswer>;
+  readonly read: TileReader;
+  /** Gets the name of a witness that did not cosign, and why. */
+  readonly refused: (name: string, why: string) => void;
+}
+
+/**
+ * The witnesses of a configuration, of which every one needs a URL.
+ *
+ * @throws LogError `form`
+ */
+export function parseWitnesses(text: string): Policy {
+  const policy = parsePolicy(text);
+  if (policy.witnesses.every(({ url }) => url !== undefined)) return policy;
+  throw new LogError("form", "a witness without a URL");
+}
+
+/**
+ * Asks all witnesses of a policy at once to cosign a checkpoint (C2SP tlog-witness). A witness that fails
+ * is left out: readers judge the quorum.
+ */
+export function createAskWitnesses({ witnesses }: Policy, reach: WitnessReach): AskWitnesses {
+  // A guess: a witness that knows another size says which.
+  const known = new Map<string, number>();
+  return async (checkpoint) => {
+    const asked = witnesses.map(async (witness) => {
+      try {
+        return [await askOne(witness, checkpoint, known, reach)];
+      } catch (error) {
+        reach.refused(witness.name, error instanceof Error ? error.message : "it failed");
+        return [];
+      }
+    });
+    return (await Promise.all(asked)).flat();
+  };
+}
+
+async function askOne(
+  witness: PolicyWitness,
+  checkpoint: string,
+  known: Map<string, number>,
+  { post, read }: WitnessReach,
+): Promise<NoteSignature> {
+  const { text } = parseNote(checkpoint);
+  const { size } = parseCheckpoint(text);
+  const url = `${witness.url?.replace(/\/$/, "")}/add-checkpoint`;
+  const ask = async (older: number): Promise<WitnessAnswer> => {
+    const proof = await proveConsistency(older, size, read);
+    return post(url, formatAddCheckpoint({ older, proof, checkpoint }));
+  };
+  let answer = await ask(Math.min(known.get(witness.name) ?? 0, size));
+  if (answer.status === 409 && answer.contentType.startsWith(sizeContentType)) {
+    const older = parseSize(answer.body.trimEnd());
+    if (older > size) throw new LogError("consistency", `it has cosigned ${older} entries already`);
+    answer = await ask(older);
+  }
+  if (answer.status !== 200) throw new LogError("quorum", `it answered ${answer.status}`);
+  const lines = answer.body.trimEnd().split("\n").map(parseSignature);
+  const cosignature = lines.find((each) => claims(each, witness.key));
+  if (!cosignature) throw new LogError("signature", "it signed with another key");
+  await timeOf(text, cosignature, witness.key);
+  known.set(witness.name, size);
+  return cosignature;
+}

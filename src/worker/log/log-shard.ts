@@ -1,0 +1,132 @@
+import { DurableObject } from "cloudflare:workers";
+import { openKeks } from "../../compose/keks.ts";
+import { parseConfiguration } from "../../config/configuration.ts";
+import type { LogConfiguration } from "../../config/log-keys.ts";
+import { logKeysFor } from "../../custody/log-key.ts";
+import { messageOf } from "../../foundation/errors.ts";
+import { createOperationLog, writeToConsole } from "../../foundation/event-log.ts";
+import type { Bytes } from "../../pki/encoding/bytes.ts";
+import { readTile } from "../../tlog/extend.ts";
+import { leafHash } from "../../tlog/merkle.ts";
+import { LogRefusal } from "../../tlog/sequencer/open-log.ts";
+import { type AppendResult, Sequencer } from "../../tlog/sequencer/sequencer.ts";
+import {
+  createAskWitnesses,
+  parseWitnesses,
+  type WitnessAnswer,
+} from "../../tlog/sequencer/witnesses.ts";
+import { variablesOf } from "../variables.ts";
+import { bucketObjects, isBucket } from "./bucket-objects.ts";
+import { sqlStage } from "./sql-stage.ts";
+import { bucketBinding, keyObject } from "./worker-log.ts";
+
+/** C2SP leaves it open; a witness that needs longer is asked again with the next checkpoint. */
+const witnessMilliseconds = 5000;
+
+const originKey = "origin";
+
+/**
+ * One shard of an issuance log: the only writer of its tree. Its name is its origin.
+ *
+ * A method returns a refusal and does not throw, because an error loses its class between isolates.
+ */
+export class IssuanceLogShard extends DurableObject<Readonly<Record<string, unknown>>> {
+  readonly #log = createOperationLog(() => new Date(), writeToConsole);
+  #sequencer: Promise<Sequencer> | undefined;
+  #isArmed = false;
+  #intervalSeconds = 0;
+
+  /** @param origin The name of this object. Alarms find it in the storage. */
+  async append(origin: string, entry: Uint8Array<ArrayBuffer>): Promise<AppendResult> {
+    try {
+      const sequencer = await this.#open(origin);
+      const result = await sequencer.append(entry);
+      if (!this.#isArmed) await this.#arm();
+      return result;
+    } catch (error) {
+      const refused = error instanceof LogRefusal ? "closed" : "failed";
+      return { refused, detail: messageOf(error) };
+    }
+  }
+
+  /** Publishes what was appended. The next alarm is set first: after six failures the platform gives up. */
+  override async alarm(): Promise<void> {
+    this.#isArmed = false;
+    const origin = await this.ctx.storage.get<string>(originKey);
+    if (origin === undefined) return;
+    try {
+      const sequencer = await this.#open(origin);
+      if (!sequencer.isBehind) return;
+      await this.#arm();
+      await sequencer.publish();
+    } catch (error) {
+      this.#log.operation({
+        event: "log-not-published",
+        level: "error",
+        log: origin,
+        detail: messageOf(error),
+      });
+      if (!(error instanceof LogRefusal) && !this.#isArmed) await this.#arm();
+    }
+  }
+
+  async #arm(): Promise<void> {
+    this.#isArmed = true;
+    await this.ctx.storage.setAlarm(Date.now() + 1000 * Math.max(1, this.#intervalSeconds));
+  }
+
+  /** A log that may not go on stays closed until the object starts anew; another failure is tried again. */
+  #open(origin: string): Promise<Sequencer> {
+    this.#sequencer ??= this.#openOnce(origin).catch((error: unknown) => {
+      if (!(error instanceof LogRefusal)) this.#sequencer = undefined;
+      throw error;
+    });
+    return this.#sequencer;
+  }
+
+  async #openOnce(origin: string): Promise<Sequencer> {
+    const configuration = parseConfiguration(variablesOf(this.env));
+    const { log, trustDomain } = configuration;
+    const bucket = this.env[bucketBinding];
+    if (!log || !isBucket(bucket)) throw new LogRefusal("LOG_ORIGIN or LOG_BUCKET is missing");
+    this.#intervalSeconds = log.intervalSeconds;
+    const objects = bucketObjects(bucket, origin);
+    const today = new Date().toISOString().slice(0, 10);
+    const sequencer = await Sequencer.open({
+      origin,
+      stage: sqlStage(this.ctx.storage),
+      objects,
+      keys: logKeysFor(origin, trustDomain, await openKeks(configuration)),
+      mayBegin: () => today === log.inceptionDate,
+      hashEntry: leafHash,
+      yieldTurn: async () => {},
+      nextTurn: (work) => void setTimeout(work, 0),
+      askWitnesses: this.#witnessesOf(log, objects.read),
+    });
+    await this.ctx.storage.put(originKey, origin);
+    await objects.create(keyObject, textBytes(`${sequencer.verifierKey}\n`));
+    return sequencer;
+  }
+
+  #witnessesOf(
+    { witnesses }: LogConfiguration,
+    read: (path: string) => Promise<Uint8Array | undefined>,
+  ) {
+    if (witnesses === undefined) return undefined;
+    return createAskWitnesses(parseWitnesses(witnesses), {
+      post,
+      read: (tile) => readTile(tile, read),
+      refused: (witness, detail) =>
+        this.#log.operation({ event: "witness-refused", level: "warning", witness, detail }),
+    });
+  }
+}
+
+const textBytes = (text: string): Bytes => new TextEncoder().encode(text) as Bytes;
+
+async function post(url: string, body: string): Promise<WitnessAnswer> {
+  const signal = AbortSignal.timeout(witnessMilliseconds);
+  const response = await fetch(url, { method: "POST", body, signal, redirect: "manual" });
+  const contentType = response.headers.get("content-type") ?? "";
+  return { status: response.status, contentType, body: await response.text() };
+}

@@ -1,0 +1,119 @@
+import type { IssuanceLog, LogPosition } from "../../ca/issuance-log.ts";
+import type { LogConfiguration } from "../../config/log-keys.ts";
+import { ConfigurationError } from "../../foundation/configuration-error.ts";
+import { CaError, messageOf } from "../../foundation/errors.ts";
+import type { Bytes } from "../../pki/encoding/bytes.ts";
+import type { AppendResult } from "../../tlog/sequencer/sequencer.ts";
+import type { LogShard, PublishedLog } from "../../transport/http/log-routes.ts";
+import { bucketObjects, isBucket } from "./bucket-objects.ts";
+
+/** The names of the bindings. */
+export const shardBinding = "LOG_SHARD";
+export const bucketBinding = "LOG_BUCKET";
+
+/** The name of the object with the key by which readers verify a log. */
+export const keyObject = "vkey";
+
+/** A shard that takes longer is treated as one that is down. */
+const attemptMilliseconds = 1500;
+
+/** The log of a Worker. */
+export interface WorkerLog {
+  readonly issuanceLog: IssuanceLog;
+  readonly publishedLog: PublishedLog;
+}
+
+/** Makes the log of a configuration from the bindings of a Worker. @throws ConfigurationError */
+export type OpenWorkerLog = (
+  configuration: LogConfiguration,
+  environment: Readonly<Record<string, unknown>>,
+) => WorkerLog;
+
+/** The part of a Durable Object's namespace that a log needs. */
+interface ShardNamespace {
+  getByName(name: string): {
+    append(origin: string, entry: Bytes): Promise<AppendResult>;
+  };
+}
+
+/**
+ * The log behind a Durable Object for each shard. An isolate keeps to one shard, so that its entries share
+ * commits, and tries the next one once when that shard does not take an entry.
+ */
+export const openWorkerLog: OpenWorkerLog = (configuration, environment) => {
+  const { [shardBinding]: namespace, [bucketBinding]: bucket } = environment;
+  if (!isNamespace(namespace) || !isBucket(bucket)) {
+    throw new ConfigurationError([
+      `LOG_ORIGIN: needs the bindings ${shardBinding} and ${bucketBinding}`,
+    ]);
+  }
+  const { origin, shards } = configuration;
+  const home = Math.floor(Math.random() * shards);
+  const append = async (shard: number, entry: Bytes): Promise<LogPosition> => {
+    const name = `${origin}/${shard}`;
+    const result = await withinTime(namespace.getByName(name).append(name, entry));
+    if ("index" in result) return { origin: name, index: result.index };
+    throw unavailable(result.detail);
+  };
+  let trouble: string | undefined;
+  return {
+    issuanceLog: {
+      mode: configuration.mode,
+      append: async (entry) => {
+        try {
+          const position = await append(home, entry);
+          trouble = undefined;
+          return position;
+        } catch (error) {
+          trouble = `the issuance log: ${messageOf(error)}`;
+          if (shards === 1) throw asUnavailable(error);
+          // Perhaps the first shard has the entry as well: readers count by serial number.
+          return append((home + 1) % shards, entry).catch((again) => {
+            throw asUnavailable(again);
+          });
+        }
+      },
+      troubles: () => (trouble === undefined ? [] : [trouble]),
+    },
+    publishedLog: {
+      shards: async () => {
+        const names = Array.from({ length: shards }, (_, shard) => String(shard));
+        const all = await Promise.all(
+          names.map(async (shard): Promise<LogShard[]> => {
+            const key = await bucketObjects(bucket, `${origin}/${shard}`).read(keyObject);
+            const verifierKey = new TextDecoder().decode(key).trim();
+            return key ? [{ shard, origin: `${origin}/${shard}`, verifierKey }] : [];
+          }),
+        );
+        return all.flat();
+      },
+      read: (shard, path) => bucketObjects(bucket, `${origin}/${shard}`).read(path),
+      readers: configuration.readers,
+      hasPublicTiles: configuration.hasPublicTiles,
+    },
+  };
+};
+
+async function withinTime(answer: Promise<AppendResult>): Promise<AppendResult> {
+  let timer: ReturnType<typeof setTimeout> | null = null;
+  const late = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => reject(new Error("the shard is too slow")), attemptMilliseconds);
+  });
+  try {
+    return await Promise.race([answer, late]);
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+function unavailable(why: string): CaError {
+  return new CaError({ reason: "log-unavailable", why }, `the issuance log: ${why}`);
+}
+
+function asUnavailable(error: unknown): CaError {
+  return error instanceof CaError ? error : unavailable(messageOf(error));
+}
+
+function isNamespace(binding: unknown): binding is ShardNamespace {
+  return typeof binding === "object" && binding !== null && "getByName" in binding;
+}

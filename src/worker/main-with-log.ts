@@ -1,0 +1,9 @@
+import { openWorkerLog } from "./log/worker-log.ts";
+import { createWorker, type Worker } from "./worker.ts";
+
+// The platform finds the class of the Durable Objects among the exports of the main module.
+export { IssuanceLogShard } from "./log/log-shard.ts";
+
+const worker: Worker = createWorker({ clock: () => new Date(), openLog: openWorkerLog });
+
+export default worker;

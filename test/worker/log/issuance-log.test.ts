@@ -1,0 +1,216 @@
+import {
+  createScheduledController,
+  evictDurableObject,
+  reset,
+  runDurableObjectAlarm,
+  runInDurableObject,
+} from "cloudflare:test";
+import { env } from "cloudflare:workers";
+import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
+import { openCheckpointText } from "../../../src/tlog/checkpoint.ts";
+import { extendVerified } from "../../../src/tlog/extend.ts";
+import { Frontier } from "../../../src/tlog/frontier.ts";
+import { parseVerifierKey } from "../../../src/tlog/verifier-key.ts";
+import { openWorkerLog } from "../../../src/worker/log/worker-log.ts";
+import { createWorker } from "../../../src/worker/worker.ts";
+import { describeIssuanceLog } from "../../contract/issuance-log.ts";
+import { logOrigin } from "../../contract/log-values.ts";
+import { bearer, callWithClient, grpcWeb } from "../../contract/rpc-calls.ts";
+import { issuerTables, origin } from "../../contract/service-under-test.ts";
+import { createTokenKey, jwksOf } from "../../testkit/callers/tokens.ts";
+import { createWorkload } from "../../testkit/callers/workload.ts";
+import type { AuditLine } from "../../testkit/log/event-recorder.ts";
+import { parseLogLine } from "../../testkit/log/log-lines.ts";
+import { logValues } from "../runtime/log-values.ts";
+
+const lines: string[] = [];
+const shardOrigin = `${logOrigin}/0`;
+
+beforeEach(() => {
+  for (const method of ["log", "warn", "error"] as const) {
+    vi.spyOn(console, method).mockImplementation((line: string) => void lines.push(line));
+  }
+});
+
+afterEach(() => {
+  vi.restoreAllMocks();
+});
+
+function takeAudits(): AuditLine[] {
+  const events = lines.splice(0).map(parseLogLine);
+  const audits = events.filter(({ event }) => event === "create-certificate");
+  return audits.map(({ time, level, ...event }) => event);
+}
+
+const shard = () => env.LOG_SHARD.getByName(shardOrigin);
+const publish = async (): Promise<void> => {
+  await runDurableObjectAlarm(shard());
+};
+
+const key = await createTokenKey("ES256", "k1");
+const now = new Date();
+
+async function start(changes: Readonly<Record<string, unknown>> = {}) {
+  await reset();
+  const ISSUERS = [{ ...issuerTables.cluster, jwks: jwksOf(key) }];
+  const environment = { ...env, ...logValues, ISSUERS, ...changes };
+  const worker = createWorker({ clock: () => now, openLog: openWorkerLog });
+  await worker.scheduled(createScheduledController(), environment);
+  const send = (request: Request) => worker.fetch(request, environment);
+  return { send, key, now: () => now, takeAudits, publish };
+}
+
+describeIssuanceLog(() => start());
+
+const entry = (i: number) => new TextEncoder().encode(`entry ${i}`) as Uint8Array<ArrayBuffer>;
+const append = (i: number) => shard().append(shardOrigin, entry(i));
+const appendMany = (from: number, count: number) =>
+  Promise.all(Array.from({ length: count }, (_, i) => append(from + i)));
+
+const read = async (path: string): Promise<Uint8Array | undefined> => {
+  const object = await env.LOG_BUCKET.get(`${shardOrigin}/${path}`);
+  return object ? new Uint8Array(await object.arrayBuffer()) : undefined;
+};
+
+async function entriesIn(): Promise<string[]> {
+  const [vkey, text] = await Promise.all(
+    ["vkey", "checkpoint"].map(async (path) => new TextDecoder().decode(await read(path))),
+  );
+  const tree = await openCheckpointText(text ?? "", parseVerifierKey(vkey?.trim() ?? ""));
+  const entries: string[] = [];
+  await extendVerified(Frontier.empty(), tree, read, (_, octets) => {
+    entries.push(new TextDecoder().decode(octets));
+  });
+  return entries;
+}
+
+const stagedRows = (): Promise<number> =>
+  runInDurableObject(shard(), (_, { storage }) => {
+    const { rows } = storage.sql.exec<{ rows: number }>("SELECT count(*) AS rows FROM batch").one();
+    return rows;
+  });
+
+describe("a shard", () => {
+  beforeEach(async () => {
+    await reset();
+  });
+
+  test("commits calls that come together as few rows, and forgets them when published", async () => {
+    const results = await appendMany(0, 300);
+    expect(results.map((each) => "index" in each && each.index).toSorted()).toEqual(
+      Array.from({ length: 300 }, (_, i) => i).toSorted(),
+    );
+    expect(await stagedRows()).toBeLessThan(150);
+    await publish();
+    expect(await stagedRows()).toBe(1);
+    expect(await entriesIn()).toHaveLength(300);
+  });
+
+  test("goes on after it was evicted, with entries that nothing has published", async () => {
+    await appendMany(0, 10);
+    await evictDurableObject(shard());
+    expect(await append(10)).toEqual({ index: 10 });
+    await publish();
+    expect((await entriesIn())[10]).toBe("entry 10");
+  });
+
+  test("publishes once when its alarm comes twice, and needs no alarm when nothing is new", async () => {
+    await appendMany(0, 3);
+    await publish();
+    await publish();
+    expect(await runDurableObjectAlarm(shard())).toBe(false);
+    expect(await append(3)).toEqual({ index: 3 });
+    expect(await runDurableObjectAlarm(shard())).toBe(true);
+    expect(await entriesIn()).toHaveLength(4);
+  });
+
+  test("sets its alarm again when an entry comes after alarms were lost", async () => {
+    await append(0);
+    await runInDurableObject(shard(), (_, { storage }) => storage.deleteAlarm());
+    await evictDurableObject(shard());
+    await append(1);
+    expect(await runDurableObjectAlarm(shard())).toBe(true);
+    expect(await entriesIn()).toHaveLength(2);
+  });
+
+  test("refuses entries when the object was rolled back behind its publication", async () => {
+    await append(0);
+    await publish();
+    await runInDurableObject(shard(), (_, { storage }) => storage.deleteAll());
+    await evictDurableObject(shard());
+    expect(await append(1)).toMatchObject({ refused: "closed" });
+    expect(await entriesIn()).toHaveLength(1);
+  });
+
+  test("refuses entries when the bucket was emptied", async () => {
+    await append(0);
+    await publish();
+    await env.LOG_BUCKET.delete(`${shardOrigin}/checkpoint`);
+    await evictDurableObject(shard());
+    expect(await append(1)).toMatchObject({ refused: "closed" });
+  });
+
+  test("never replaces an object that is published, and says so", async () => {
+    await append(0);
+    await env.LOG_BUCKET.put(`${shardOrigin}/tile/entries/000.p/1`, "another");
+    await publish();
+    expect(lines.map(parseLogLine)).toContainEqual(
+      expect.objectContaining({ event: "log-not-published" }),
+    );
+    expect(await append(1)).toEqual({ index: 1 });
+    await env.LOG_BUCKET.delete(`${shardOrigin}/tile/entries/000.p/1`);
+    await publish();
+    await publish();
+    expect(await entriesIn()).toHaveLength(2);
+  });
+});
+
+describe("a Worker", () => {
+  const ask = async (service: Awaited<ReturnType<typeof start>>) => {
+    const { csrPem } = await createWorkload();
+    return callWithClient(grpcWeb, service, { csr: csrPem }, await bearer(service));
+  };
+  const broken = { append: async () => ({ refused: "busy", detail: "too many" }) };
+
+  test("answers no certificate when its shard takes none, and asks to try again", async () => {
+    const service = await start({ LOG_SHARD: { getByName: () => broken } });
+    expect(await ask(service)).toMatchObject({ code: "Unavailable" });
+    expect(takeAudits().at(-1)).toMatchObject({ reason: "log-unavailable", log: "unlogged" });
+    const { reasons } = (await (await service.send(new Request(`${origin}/readyz`))).json()) as {
+      reasons: string[];
+    };
+    expect(reasons).toEqual([expect.stringContaining("the issuance log: ")]);
+  });
+
+  test("asks another shard once", async () => {
+    const asked: string[] = [];
+    const LOG_SHARD = {
+      getByName: (name: string) => {
+        asked.push(name);
+        return asked.length === 1 ? broken : { append: async () => ({ index: 7 }) };
+      },
+    };
+    const service = await start({ LOG_SHARD, LOG_SHARDS: 2 });
+    expect(await ask(service)).toHaveProperty("certChain");
+    expect(new Set(asked).size).toBe(2);
+    expect(takeAudits().at(-1)).toMatchObject({ log: asked[1], logIndex: 7 });
+  });
+
+  test.each([
+    ["without the binding of the shards", { LOG_SHARD: undefined }, "LOG_SHARD"],
+    ["without the bucket", { LOG_BUCKET: undefined }, "LOG_BUCKET"],
+  ])("serves nothing %s", async (_, changes, name) => {
+    const environment = { ...env, ...logValues, ...changes };
+    const worker = createWorker({ clock: () => now, openLog: openWorkerLog });
+    const response = await worker.fetch(new Request(`${origin}/readyz`), environment);
+    expect(response.status).toBe(503);
+    expect(await response.text()).toContain(name);
+  });
+
+  test("serves nothing from a main module without a log", async () => {
+    const worker = createWorker({ clock: () => now });
+    const response = await worker.fetch(new Request(`${origin}/readyz`), { ...env, ...logValues });
+    expect(response.status).toBe(503);
+    expect(await response.text()).toContain("main-with-log.ts");
+  });
+});
