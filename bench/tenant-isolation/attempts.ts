@@ -35,8 +35,8 @@ async function pair(
 }
 
 /**
- * The attempts of an attacker with a token, a node proxy and a gateway of cluster `a`: each against cluster
- * `b`, which is configured, and against `x`, which is not.
+ * The attempts of an attacker with a token, a node proxy and a gateway of cluster `a`. Each is made against
+ * cluster `b`, which is configured, and against `x`, which is not.
  */
 export async function pairsOf(mint: Mint): Promise<Pair[]> {
   const kinds: Kind = (issuer, account, more = {}) =>

@@ -59,8 +59,8 @@ export class CaClient {
   }
 
   /**
-   * The readiness as soon as an authority signs, or the one at the deadline: an isolate that found an
-   * empty store reads it again only after some seconds.
+   * The readiness as soon as an authority signs, or at the deadline. An isolate that found an empty store
+   * reads it again only after some seconds.
    */
   async awaitReadiness(deadlineSeconds: number): Promise<Readiness> {
     const deadline = Date.now() + deadlineSeconds * 1000;

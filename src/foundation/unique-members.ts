@@ -6,8 +6,8 @@ const backslash = 0x5c;
  * Parses untrusted JSON in which no object has two members of the same name. Of two, `JSON.parse` takes
  * the last and other parsers the first (RFC 8259 §4), so two readers would read different values.
  *
- * A name must be spelled without escapes, so that there is one spelling. V8 13.6 needs that as well: once
- * it has seen a member named `\`, it may read another name that begins with an escape as that one.
+ * A name must be written without escapes, so that it has one spelling. V8 13.6 needs that as well: after a
+ * member named `\`, it may misread another name that begins with an escape.
  *
  * @throws SyntaxError. Its message may quote the text.
  */

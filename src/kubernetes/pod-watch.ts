@@ -21,9 +21,8 @@ const listing: Listing = {
  * Watches the pods of a cluster, as istiod does. A positive answer costs no request, and ends as soon
  * as the pod does.
  *
- * The lookup answers where the watch cannot: before the first list is complete, after a silence of the API
- * server, and for a pod that was just created. A positive answer of the
- * lookup lives for as long as the lookup remembers it.
+ * The lookup answers where the watch cannot. That is before the first list is complete, after a silence of
+ * the API server, and for a pod that was just created. The lookup caches a positive answer.
  */
 export function createPodWatch(clock: () => Date, signal: AbortSignal): WatchPods {
   return ({ cluster, client, failed }, lookup) => {

@@ -286,8 +286,8 @@ class Mesh {
   }
 
   /**
-   * A taint may break leaves until every workload has renewed: those of the tainted authority if its root
-   * leaves at once, and those of its successor before every bundle has the new root.
+   * A taint may break leaves until every workload has renewed. Leaves of the tainted authority break if its
+   * root leaves at once; leaves of its successor, before every bundle has the new root.
    */
   #isExcused({ leaf }: Workload, now: number): boolean {
     const { taintAt, departure, lengths } = this.#setting;

@@ -20,8 +20,8 @@ export function keyIdentifier({ keyOctets }: SubjectPublicKey): Bytes {
 }
 
 /**
- * The key identifier of an issuer whose certificate names none: the SHA-1 of its key's octets
- * (RFC 5280 §4.2.1.2 method 1), because §4.2.1.1 demands an authority key identifier in every leaf.
+ * The key identifier of an issuer whose certificate has none: the SHA-1 of its key's octets (RFC 5280
+ * §4.2.1.2 method 1). Every leaf must have an authority key identifier (§4.2.1.1).
  */
 export function fallbackKeyIdentifier({ keyOctets }: SubjectPublicKey): Bytes {
   return sha1(keyOctets);

@@ -17,7 +17,7 @@ export const backdateSeconds = 120;
 
 /**
  * The part of its life by which a short leaf is backdated instead. ztunnel renews in the middle of the
- * validity: backdated by two minutes, a leaf of two minutes would be half over at its issuance.
+ * validity. If a leaf of two minutes were backdated by two, that middle would be its issuance.
  */
 const backdatePart = 1 / 10;
 

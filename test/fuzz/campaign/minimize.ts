@@ -1,6 +1,6 @@
 /**
- * Leaves out as much of a failing input as can go while it still fails (delta debugging, Zeller and
- * Hildebrandt 2002): halves, then quarters, down to single octets.
+ * Shortens a failing input for as long as it still fails (delta debugging, Zeller and Hildebrandt 2002). It
+ * leaves out halves, then quarters, down to single octets.
  *
  * @param fails Whether an input fails in the same way. It is asked at most `budget` times.
  */

@@ -26,9 +26,9 @@ const prebuiltEtcd = {
 };
 
 /**
- * Finds a real kube-apiserver and etcd. RAMPART_KUBE_APISERVER and RAMPART_ETCD name them. Otherwise they are
- * those that RAMPART_BUILD_KUBERNETES has this build from their Go modules, once, which keeps one core busy for
- * half an hour, or else the prebuilt ones.
+ * Finds a real kube-apiserver and etcd. RAMPART_KUBE_APISERVER and RAMPART_ETCD name them. Otherwise, with
+ * RAMPART_BUILD_KUBERNETES, this builds them once from their Go modules, which keeps one core busy for half an
+ * hour. Otherwise it takes the prebuilt ones.
  *
  * Kubernetes' module replaces its staging modules by folders, which `go install` refuses. A generated
  * module replaces them by their published versions.
