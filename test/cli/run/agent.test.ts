@@ -28,7 +28,7 @@ test.each(["run", "bootstrap", "status"])(
   "`rampart agent %s` names every fault of its environment, and shows no stack",
   async (verb) => {
     const { code, stdout, stderr } = await run(`agent ${verb}`, {
-      SECRET_TTL: "30m1h",
+      SECRET_TTL: "1 day",
       TRUST_DOMAIN: "UPPER",
     });
     expect({ code, stdout }).toEqual({ code: 1, stdout: "" });
