@@ -20,6 +20,7 @@ import type { Quotas } from "../ca/quotas.ts";
 import { uniteBundles } from "../ca/signers.ts";
 import type { Configuration } from "../config/configuration.ts";
 import type { AuthorityStore } from "../custody/authority-store.ts";
+import type { Fetching } from "../foundation/http/json-fetch.ts";
 import { pollForWork } from "../foundation/work/polled-work.ts";
 import type { WorkSharing } from "../foundation/work/shared-work.ts";
 import type { CertificateAuthority } from "../transport/certificate-authority.ts";
@@ -27,6 +28,7 @@ import type { PublishedLog } from "../transport/http/log-routes.ts";
 import { openKeks } from "./keks.ts";
 import { namedSigners } from "./named-signers.ts";
 import { type ClusterPlatform, trustedIssuers } from "./trusted-issuers.ts";
+import { upstreamOf } from "./upstream.ts";
 
 /** The means of a platform that a CA is composed of. */
 export interface Platform extends Omit<ClusterPlatform, "shareWork"> {
@@ -38,6 +40,8 @@ export interface Platform extends Omit<ClusterPlatform, "shareWork"> {
   readonly longestRefreshSeconds?: number;
   /** Absent on platforms whose requests may not await each other's promises. */
   readonly shareWork?: WorkSharing;
+  /** For programs that authenticate nobody and may still ask a CA upstream. */
+  readonly fetchingUpstream?: Fetching;
   /** Absent where no caller asks. */
   readonly quotas?: Quotas;
   /** Absent where nothing is logged. */
@@ -126,7 +130,7 @@ type Mints = Pick<Composition, "mint" | "signerMints">;
 
 async function createMints(
   configuration: Configuration,
-  { store, signerStore, log, cryptoProvider }: Platform,
+  { store, signerStore, log, cryptoProvider, fetching, fetchingUpstream }: Platform,
 ): Promise<Mints> {
   const { trustDomain, authorityKey, phaseLengths, inceptionDate, configuredTaints } =
     configuration;
@@ -140,6 +144,7 @@ async function createMints(
     authorityKey,
     phaseLengths,
     authorityRoot,
+    upstream: upstreamOf(configuration, fetching ?? fetchingUpstream, fetching !== undefined),
     inceptionDate,
     configuredTaints,
     log,

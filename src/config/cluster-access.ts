@@ -4,6 +4,7 @@ import { baseUrl } from "../foundation/text/base-url.ts";
 import { bearerToken } from "../foundation/text/bearer-token.ts";
 import { configMapName } from "../kubernetes/root-config-map.ts";
 import { isCertificateBlocks } from "../pki/encoding/pem.ts";
+import { upstreamCredential } from "./upstream-table.ts";
 
 /** The table `kubernetes` of an issuer, checked: access to the cluster's API server. */
 export interface ClusterAccessTable {
@@ -17,11 +18,16 @@ export interface ClusterAccessTable {
   readonly config_map?: string | undefined;
 }
 
+/** The names of secrets with credentials for API servers, to which tables refer. */
+const clusterCredential = /^CLUSTER_CREDENTIAL(?!.*_FILE$)_[A-Z0-9_]{1,64}$/;
+
 /**
- * The names of secrets with credentials for API servers, to which tables refer. Names that end in
- * `_FILE` are left to platforms with files.
+ * The names of all secrets with credentials: those for API servers, and the one for the CA upstream. Names
+ * that end in `_FILE` are left to platforms with files.
  */
-export const credentialName: RegExp = /^CLUSTER_CREDENTIAL(?!.*_FILE$)_[A-Z0-9_]{1,64}$/;
+export const credentialName: RegExp = new RegExp(
+  `${clusterCredential.source}|^${upstreamCredential}$`,
+);
 
 export const clusterAccess: z.ZodMiniType<ClusterAccessTable> = z.strictObject({
   server: baseUrl,
@@ -32,7 +38,7 @@ export const clusterAccess: z.ZodMiniType<ClusterAccessTable> = z.strictObject({
   ),
   credential: z
     .string()
-    .check(z.regex(credentialName, "must be the name CLUSTER_CREDENTIAL_… of a secret")),
+    .check(z.regex(clusterCredential, "must be the name CLUSTER_CREDENTIAL_… of a secret")),
   review: z._default(z.enum(["after-keys", "before-keys", "instead-of-keys"]), "after-keys"),
   deliver_roots: z.optional(z.boolean()),
   config_map: z.optional(configMapName),

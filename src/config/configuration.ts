@@ -17,6 +17,7 @@ import { type LogConfiguration, logConfiguration, logKeys } from "./log-keys.ts"
 import { sharedKeys } from "./shared-keys.ts";
 import { authorityKey, inceptionDate, type SignerTable, signerTables } from "./signer-table.ts";
 import { taintedAuthorities } from "./tainted-authorities.ts";
+import { type UpstreamTable, upstreamTable } from "./upstream-table.ts";
 
 /** A configuration, checked and in the terms of the domain. */
 export interface Configuration {
@@ -28,6 +29,8 @@ export interface Configuration {
   readonly authorityKey: AuthorityKey;
   readonly phaseLengths: PhaseLengths;
   readonly authorityRoot: AuthorityRoot;
+  /** Present if `authorityRoot` is `upstream`. */
+  readonly upstream: UpstreamTable | undefined;
   readonly inceptionDate: string | undefined;
   /** The longest time that a request may wait for the trust bundle to change. */
   readonly bundleWaitSeconds: number;
@@ -61,7 +64,7 @@ export const trustDomainText: z.ZodMiniType<TrustDomain, string> = parsedText(
   "must be a SPIFFE trust domain: lower-case letters, digits, dots, - and _",
 );
 
-const authorityRoot: z.ZodMiniType<AuthorityRoot> = z.enum(["self", "offline"]);
+const authorityRoot: z.ZodMiniType<AuthorityRoot> = z.enum(["self", "offline", "upstream"]);
 
 /** The keys as operators write them. The README's table says what they mean. */
 const configurationForm = z.strictObject({
@@ -73,6 +76,7 @@ const configurationForm = z.strictObject({
   AUTHORITY_KEY: z._default(authorityKey, "EC-P256"),
   AUTHORITY_LIFETIME: z.optional(durationSeconds),
   AUTHORITY_ROOT: z._default(authorityRoot, "self"),
+  UPSTREAM_AUTHORITY: z.optional(upstreamTable),
   PROPAGATION_INTERVAL: z.prefault(durationSeconds, kvPropagation.usual),
   INCEPTION_DATE: z.optional(inceptionDate),
   BUNDLE_WAIT: z.prefault(durationSeconds, "50s"),
@@ -109,6 +113,7 @@ export function parseConfiguration(
   const faults = [
     ...contradictions(leafLifetimes, phaseLengths, propagation.shortestSeconds),
     ...(form.BUNDLE_WAIT > 300 ? ["BUNDLE_WAIT: must not exceed 5m"] : []),
+    ...rootFaults(form),
     ...unknownIssuers(form),
   ];
   if (faults.length > 0) throw new ConfigurationError(faults);
@@ -120,6 +125,7 @@ export function parseConfiguration(
     authorityKey: form.AUTHORITY_KEY,
     phaseLengths,
     authorityRoot: form.AUTHORITY_ROOT,
+    upstream: form.UPSTREAM_AUTHORITY,
     inceptionDate: form.INCEPTION_DATE,
     bundleWaitSeconds: form.BUNDLE_WAIT,
     signers: form.SIGNERS,
@@ -199,6 +205,13 @@ function contradictions(
     [signingSeconds <= 100 * 366 * 24 * hour, "AUTHORITY_LIFETIME: must not exceed a century"],
   ];
   return rules.filter(([holds]) => !holds).map(([, fault]) => fault);
+}
+
+function rootFaults({ AUTHORITY_ROOT, UPSTREAM_AUTHORITY }: Form): string[] {
+  const isUpstream = AUTHORITY_ROOT === "upstream";
+  if (isUpstream && !UPSTREAM_AUTHORITY) return ["UPSTREAM_AUTHORITY: is required"];
+  if (isUpstream || !UPSTREAM_AUTHORITY) return [];
+  return ['UPSTREAM_AUTHORITY: has no effect unless AUTHORITY_ROOT is "upstream"'];
 }
 
 /** A signer that names an issuer without a table has a typing error. */

@@ -103,7 +103,7 @@ async function init(session: Session): Promise<void> {
       "the store is not empty: init creates the first authority of an empty store",
     );
   }
-  requireNotOffline(session);
+  requireRootHere(session);
   await orOperatorError(() => foundAuthority(mint, now));
   await printStoreSummary(session);
 }
@@ -122,7 +122,7 @@ async function rotateNow(session: Session): Promise<void> {
     const when = formatInstant(prepared.schedule.signsFrom);
     throw new OperatorError(`a successor is prepared: ${shortId(prepared.id)} signs from ${when}`);
   }
-  requireNotOffline(session);
+  requireRootHere(session);
   if (mint.authorityRoot === "upstream") {
     await orOperatorError(() => askUpstream(mint, undefined, now));
   } else {
@@ -132,8 +132,13 @@ async function rotateNow(session: Session): Promise<void> {
   await printStoreSummary(session);
 }
 
-/** With an offline root, another CA certifies the next authority, and a person carries the request. */
-function requireNotOffline({ mint }: Session): void {
+/** Requires that this command may make the next authority: another CA may have to, or a person. */
+function requireRootHere({ mint, isDry }: Session): void {
+  if (mint.authorityRoot === "upstream" && isDry) {
+    throw new OperatorError(
+      "nothing was done: a dry run does not ask the CA upstream for anything",
+    );
+  }
   if (mint.authorityRoot !== "offline") return;
   throw new OperatorError(
     "AUTHORITY_ROOT is offline: make a request with `rampart authority request`, and install its answer",

@@ -2,11 +2,13 @@ import type { AdoptingMint } from "../../ca/adopt.ts";
 import { createEventLog, type EventLog } from "../../ca/audit-event.ts";
 import type { Mint } from "../../ca/mint.ts";
 import { type OpenedStore, openStored } from "../../ca/opened-store.ts";
+import { type UpstreamAuthority, UpstreamError } from "../../ca/upstream-authority.ts";
 import { compose, type Platform } from "../../compose/composition.ts";
 import type { Configuration } from "../../config/configuration.ts";
 import type { AuthorityStore } from "../../custody/authority-store.ts";
 import type { OperationLog } from "../../foundation/event-log.ts";
 import { OperatorError } from "../../foundation/operator-error.ts";
+import { fetchTrusting } from "../../host/http/node-fetch.ts";
 import { nodeCryptoProvider } from "../../node/node-crypto-provider.ts";
 import type { NumberedBundle } from "../../pki/authority/trust-bundle.ts";
 import { requireReadable } from "../import/openssl-reading.ts";
@@ -59,11 +61,17 @@ export async function withSession(
       store: sessionStore,
       signerStore: () => sessionStore,
       cryptoProvider: nodeCryptoProvider,
+      fetchingUpstream: { fetchTrusting },
       log: isDry ? errorsOf(log) : log,
       clock: () => now,
     });
     await use({
-      mint: { ...mint, store: sessionStore, requireReadable },
+      mint: {
+        ...mint,
+        ...(isDry && { upstream: askNobody }),
+        store: sessionStore,
+        requireReadable,
+      },
       configuration,
       place,
       now,
@@ -75,6 +83,11 @@ export async function withSession(
     await close();
   }
 }
+
+/** What a CA upstream has signed, no dry run takes back. */
+const askNobody: UpstreamAuthority = async () => {
+  throw new UpstreamError("a dry run does not ask the CA upstream for anything");
+};
 
 /** A failure of the store is an OperatorError and no defect of the verb. */
 function withOperatorErrors(store: AuthorityStore, place: string): AuthorityStore {

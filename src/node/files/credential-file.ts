@@ -5,7 +5,8 @@ import { readTokenFile } from "../../host/files/token-file.ts";
 import type { Credential } from "../../kubernetes/client.ts";
 
 /** The key for the file of a credential: the credential's own name, and `_FILE`. */
-export const credentialFileName: RegExp = /^(CLUSTER_CREDENTIAL_[A-Z0-9_]{1,64})_FILE$/;
+export const credentialFileName: RegExp =
+  /^(CLUSTER_CREDENTIAL_[A-Z0-9_]{1,64}|UPSTREAM_CREDENTIAL)_FILE$/;
 
 /** The credential in a file. */
 export function credentialInFile(path: string): Credential {
@@ -26,7 +27,7 @@ export async function requireCredentials(
   for (const [name, read] of credentials) {
     await Promise.resolve(read()).catch((error: unknown) => {
       if (!(error instanceof FetchError)) throw error;
-      faults.push(`${name}: its cluster ${error.message}`);
+      faults.push(`${name}: ${error.message}`);
     });
   }
   if (faults.length > 0) throw new ConfigurationError(faults);

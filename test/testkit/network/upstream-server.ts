@@ -1,0 +1,41 @@
+import { createServer, type IncomingHttpHeaders, type ServerResponse } from "node:http";
+import type { AddressInfo } from "node:net";
+import { onTestFinished } from "vitest";
+
+/** A request that a CA upstream got. */
+export interface AskedUpstream {
+  readonly path: string;
+  readonly headers: IncomingHttpHeaders;
+  readonly body: { readonly csr?: unknown; readonly ttl?: unknown };
+}
+
+/** What a CA upstream does with a request: JSON for an answer with 200, or the response itself. */
+export type UpstreamBehaviour = (asked: AskedUpstream, response: ServerResponse) => unknown;
+
+/** A CA upstream on loopback, whose behaviour a test may replace. It ends with the test. */
+export interface UpstreamServer {
+  readonly url: string;
+  readonly asked: AskedUpstream[];
+  behaviour: UpstreamBehaviour;
+}
+
+export async function startUpstream(behaviour: UpstreamBehaviour): Promise<UpstreamServer> {
+  const asked: AskedUpstream[] = [];
+  const http = createServer(async (request, response) => {
+    let text = "";
+    for await (const chunk of request) text += chunk;
+    const one = { path: request.url ?? "", headers: request.headers, body: JSON.parse(text) };
+    asked.push(one);
+    const answer = await server.behaviour(one, response);
+    if (answer === undefined) return;
+    response.writeHead(200, { "content-type": "application/json" }).end(JSON.stringify(answer));
+  });
+  await new Promise<void>((resolve) => http.listen(0, "127.0.0.1", resolve));
+  onTestFinished(() => {
+    http.closeAllConnections();
+    http.close();
+  });
+  const { port } = http.address() as AddressInfo;
+  const server: UpstreamServer = { url: `http://127.0.0.1:${port}`, asked, behaviour };
+  return server;
+}
