@@ -4,6 +4,8 @@ import { derElement, derSequence, derText } from "../encoding/der-writer.ts";
 import { Oid } from "../encoding/object-identifiers.ts";
 import { type TrustDomain, trustDomainSpiffeId } from "../spiffe-id.ts";
 import { webSigningKey } from "../web-crypto-provider.ts";
+import { requestInfo, signedRequest } from "../x509/certification-request.ts";
+import { certificateAndCrlSigning, extension, subjectAltUri } from "../x509/extension-writer.ts";
 import { keyIdentifier } from "../x509/key-identifier.ts";
 import { toX509Signature } from "../x509/signature-algorithm.ts";
 import { parseSubjectPublicKey, type SubjectPublicKey } from "../x509/subject-public-key.ts";
@@ -31,22 +33,21 @@ export async function createIntermediateRequest(
   const { privateKey, spki } = await generateAuthorityKey(key);
   const publicKey = parseSubjectPublicKey(spki);
   const id = toHex(keyIdentifier(publicKey));
-  const info = derSequence(version0, subjectName(trustDomain, id), spki, requested(trustDomain));
+  const info = requestInfo(subjectName(trustDomain, id), spki, [
+    extension(Oid.basicConstraints, true, authorityWithPathLength0),
+    certificateAndCrlSigning,
+    subjectAltUri(trustDomainSpiffeId(trustDomain), false),
+  ]);
   const algorithm = signatureAlgorithmOf(publicKey);
   const raw = new Uint8Array(await webSigningKey(privateKey, algorithm).sign(info));
   const { scalarOctets } = algorithm;
   const signature = scalarOctets === undefined ? raw : toX509Signature(raw, scalarOctets);
-  const bits = derElement(Tag.bitString, Uint8Array.of(0), signature);
-  const csr = derSequence(info, algorithm.identifier, bits);
+  const csr = signedRequest(info, algorithm.identifier, signature);
   return { id, publicKey, extractablePrivateKey: privateKey, csr };
 }
 
-const version0 = fromHexLiteral("020100");
 const commonName = fromHexLiteral("0603550403");
-const extensionRequest = fromHexLiteral("06092a864886f70d01090e");
-const critical = fromHexLiteral("0101ff");
 const authorityWithPathLength0 = fromHexLiteral("30060101ff020100");
-const certificateAndCrlSigning = fromHexLiteral("03020106");
 
 /** The name of an intermediate: its trust domain, and enough of its id to tell it from its predecessors. */
 export function intermediateName(trustDomain: TrustDomain, id: string): string {
@@ -60,17 +61,4 @@ function subjectName(trustDomain: TrustDomain, id: string): Bytes {
     attribute(Oid.organizationName, trustDomain.slice(0, 64)),
     attribute(commonName, intermediateName(trustDomain, id)),
   );
-}
-
-function requested(trustDomain: TrustDomain): Bytes {
-  const extension = (oid: Bytes, isCritical: boolean, value: Bytes): Bytes =>
-    derSequence(oid, ...(isCritical ? [critical] : []), derElement(Tag.octetString, value));
-  const uri = derElement(Tag.contextPrimitive(6), derText(trustDomainSpiffeId(trustDomain)));
-  const extensions = derSequence(
-    extension(Oid.basicConstraints, true, authorityWithPathLength0),
-    extension(Oid.keyUsage, true, certificateAndCrlSigning),
-    extension(Oid.subjectAltName, false, derSequence(uri)),
-  );
-  const attribute = derSequence(extensionRequest, derElement(Tag.set, extensions));
-  return derElement(Tag.contextConstructed(0), attribute);
 }

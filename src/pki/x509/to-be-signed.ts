@@ -4,6 +4,13 @@ import { DerBuilder, derElement, derSequence, derText, derTime } from "../encodi
 import { Oid } from "../encoding/object-identifiers.ts";
 import { type SpiffeId, type TrustDomain, trustDomainSpiffeId } from "../spiffe-id.ts";
 import { version3 } from "./certificate.ts";
+import {
+  certificateAndCrlSigning,
+  critical,
+  extension,
+  subjectAltUri,
+  uriName,
+} from "./extension-writer.ts";
 import { type IdentityProof, identityProofOctets, prependIdentityProof } from "./identity-proof.ts";
 import type { SignatureAlgorithm } from "./signature-algorithm.ts";
 import type { SubjectPublicKey } from "./subject-public-key.ts";
@@ -32,12 +39,7 @@ export interface LeafSubject {
 }
 
 const emptySequence = fromHexLiteral("3000");
-const critical = fromHexLiteral("0101ff");
 const dnsName = Tag.contextPrimitive(2);
-const uriName = Tag.contextPrimitive(6);
-
-const extension = (oid: Bytes, isCritical: boolean, ...value: Bytes[]): Bytes =>
-  derSequence(oid, ...(isCritical ? [critical] : []), derElement(Tag.octetString, ...value));
 
 // KeyUsage without trailing zero bits (X.690 §11.2.2). RFC 8813 §3 forbids keyEncipherment for EC keys.
 const digitalSignature = extension(Oid.keyUsage, true, fromHexLiteral("03020780"));
@@ -46,7 +48,6 @@ const digitalSignatureAndKeyEncipherment = extension(
   true,
   fromHexLiteral("030205a0"),
 );
-const certificateAndCrlSigning = extension(Oid.keyUsage, true, fromHexLiteral("03020106"));
 
 const serverAndClientAuth = extension(
   Oid.extKeyUsage,
@@ -56,9 +57,6 @@ const serverAndClientAuth = extension(
 const serverAuthOnly = extension(Oid.extKeyUsage, false, derSequence(Oid.serverAuth));
 const notAnAuthority = extension(Oid.basicConstraints, true, emptySequence);
 const anAuthority = extension(Oid.basicConstraints, true, fromHexLiteral("30030101ff"));
-
-const subjectAltUri = (spiffeId: SpiffeId): Bytes =>
-  extension(Oid.subjectAltName, false, derSequence(derElement(uriName, derText(spiffeId))));
 
 const subjectKeyIdentifier = (identifier: Bytes): Bytes =>
   extension(Oid.subjectKeyIdentifier, false, derElement(Tag.octetString, identifier));
@@ -199,7 +197,7 @@ export function authorityToBeSigned(subject: AuthoritySubject): Bytes {
       certificateAndCrlSigning,
       anAuthority,
       subjectKeyIdentifier(subject.keyIdentifier),
-      subjectAltUri(trustDomainSpiffeId(subject.trustDomain)),
+      subjectAltUri(trustDomainSpiffeId(subject.trustDomain), false),
     ),
   );
 }
