@@ -62,7 +62,7 @@ export async function assembleParts(
   const channel = new CaChannel(configuration.ca, ports.clock);
   started.defer(() => channel.reset());
   const cache = configuration.cache
-    ? await openCertificateCache(configuration.cache, ports)
+    ? await openCertificateCache(configuration.cache, ports, configuration.request.purpose)
     : noCache;
   const semaphore = new Semaphore(maximumRequests);
   const client = createCertificateClient(configuration.request, { ...ports, channel, metrics });
@@ -87,7 +87,7 @@ export async function assembleParts(
   });
   started.defer(() => mounted.close());
   const isIssued = !configuration.isFileMounted && !mounted.find(defaultResource);
-  const own = subject.mode === "sidecar" && isIssued ? identities.add(subject.spiffeId) : undefined;
+  const own = subject.mode !== "node" && isIssued ? identities.add(subject.spiffeId) : undefined;
   const federation = new FederatedBundles();
   return {
     ...ports,

@@ -54,7 +54,14 @@ async function start(
   const xds = await openXdsProxy(parts, started);
   const { own } = parts;
   if (own && output) {
-    const files = new CertificateOutput({ ...parts, settings: output, identity: own, isPkcs8 });
+    const { purpose } = configuration.request;
+    const files = new CertificateOutput({
+      ...parts,
+      settings: output,
+      identity: own,
+      isPkcs8,
+      purpose,
+    });
     started.defer(() => files.close());
   }
   const { status, statusUrl } = await openStatus({ ...parts, follower, feed, xds }, started);

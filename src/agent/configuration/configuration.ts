@@ -19,28 +19,22 @@ import {
   type Variables,
   variablesWithPrefix,
 } from "./environment.ts";
+import { type OutputSettings, outputOf } from "./output-settings.ts";
 import { type MissedVariable, missedVariables } from "./unsupported-variables.ts";
 import { xdsSettingsOf } from "./xds-settings.ts";
 
-/** The identities of an agent: one of its own, or those of the workloads that a feed lists. */
+/**
+ * The identities of an agent: one of its own, or those of the workloads that a feed lists. In serving mode the
+ * agent's own certificate is that of a TLS server, with the DNS names that the CA grants to its account.
+ */
 export type AgentSubject =
-  | { readonly mode: "sidecar"; readonly spiffeId: SpiffeId }
+  | { readonly mode: "sidecar" | "serving"; readonly spiffeId: SpiffeId }
   | { readonly mode: "node"; readonly feed: string; readonly lingerMilliseconds: number };
 
 /** A foreign trust domain and its bundle endpoint (SPIFFE Federation §5.2.1, https_web). */
 export interface FederatedEndpoint {
   readonly trustDomain: TrustDomain;
   readonly url: string;
-}
-
-/** A folder of PEM files, for programs without SDS or the Workload API. */
-export interface OutputSettings {
-  readonly folder: string;
-  readonly isAtomic: boolean;
-  readonly mode: number;
-  readonly owner: { readonly uid: number; readonly gid: number } | undefined;
-  /** A command line for `sh`, run after each change. */
-  readonly onChange: string | undefined;
 }
 
 /** The folder that keeps certificates for the next start. With a key file they are sealed. */
@@ -99,6 +93,7 @@ export function parseConfiguration(environment: Environment): AgentConfiguration
       "OUTPUT_CERTS and RAMPART_WORKLOAD_API_SOCKET: serve one identity, and a node has many",
     );
   }
+  faults.push(...servingFaults(variables));
   if (subject === undefined || address === undefined || faults.length > 0) {
     throw new ConfigurationError(faults);
   }
@@ -135,12 +130,14 @@ function subjectOf(variables: Variables, faults: string[]): AgentSubject | undef
   const { RAMPART_WORKLOADS: feed, RAMPART_LINGER: lingerMilliseconds } = variables;
   if (feed !== undefined) return { mode: "node", feed, lingerMilliseconds };
   const account = parseServiceAccount(variables.POD_NAMESPACE, variables.SERVICE_ACCOUNT);
-  if (account) {
-    return { mode: "sidecar", spiffeId: workloadSpiffeId(variables.TRUST_DOMAIN, account) };
-  }
+  const mode = variables.RAMPART_SERVING_CERTS === undefined ? "sidecar" : "serving";
+  if (account) return { mode, spiffeId: workloadSpiffeId(variables.TRUST_DOMAIN, account) };
   faults.push("POD_NAMESPACE and SERVICE_ACCOUNT: must name the workload's ServiceAccount");
   return undefined;
 }
+
+/** The `CertSigner` of a request for a serving certificate. */
+const servingSigner = "serving";
 
 const defaultAddress = "istiod.istio-system.svc:15012";
 
@@ -172,11 +169,31 @@ function requestOf(
     lifetimeSeconds: Math.trunc(variables.SECRET_TTL / 1000),
     tokenFile: variables.RAMPART_TOKEN_FILE,
     clusterId: variables.ISTIO_META_CLUSTER_ID,
-    certSigner: variables.ISTIO_META_CERT_SIGNER,
+    certSigner: subject.mode === "serving" ? servingSigner : variables.ISTIO_META_CERT_SIGNER,
+    purpose: subject.mode === "serving" ? "serving" : "identity",
     headers: variablesWithPrefix(environment, "CA_HEADER_"),
     attemptTimeoutMilliseconds: 10_000,
     impersonates: subject.mode === "node",
   };
+}
+
+function servingFaults(variables: Variables): readonly string[] {
+  const folder = variables.RAMPART_SERVING_CERTS;
+  if (folder === undefined) {
+    const isMeant = variables.ISTIO_META_CERT_SIGNER === servingSigner;
+    return isMeant
+      ? ["ISTIO_META_CERT_SIGNER: for a serving certificate set RAMPART_SERVING_CERTS"]
+      : [];
+  }
+  const others = [
+    "OUTPUT_CERTS",
+    "RAMPART_WORKLOADS",
+    "RAMPART_WORKLOAD_API_SOCKET",
+    "ISTIO_META_CERT_SIGNER",
+  ] as const;
+  const set = others.filter((name) => variables[name]);
+  const needs = variables.FILE_MOUNTED_CERTS ? ["FILE_MOUNTED_CERTS"] : [];
+  return [...set, ...needs].map((name) => `RAMPART_SERVING_CERTS and ${name} exclude each other`);
 }
 
 /** Pilot-agent's default is RSA. Here a key size must ask for RSA. */
@@ -216,18 +233,4 @@ function federationOf(variables: Variables, faults: string[]): FederatedEndpoint
     known.add(trustDomain);
     return [{ trustDomain, url }];
   });
-}
-
-function outputOf(variables: Variables): OutputSettings | undefined {
-  const { OUTPUT_CERTS: folder, RAMPART_OUTPUT_OWNER: owner } = variables;
-  if (folder === undefined) return undefined;
-  const [uid = 0, gid = 0] = owner?.split(":").map(Number) ?? [];
-  return {
-    folder,
-    isAtomic: variables.RAMPART_OUTPUT_ATOMIC,
-    // In a pod, other containers read the files from a volume as other users.
-    mode: variables.KUBERNETES_SERVICE_HOST ? 0o644 : 0o600,
-    owner: owner === undefined ? undefined : { uid, gid },
-    onChange: variables.RAMPART_ON_CHANGE,
-  };
 }

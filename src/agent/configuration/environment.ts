@@ -90,6 +90,7 @@ export interface Variables {
   readonly RAMPART_LINGER: number;
   readonly RAMPART_OUTPUT_ATOMIC: boolean;
   readonly RAMPART_OUTPUT_OWNER?: string | undefined;
+  readonly RAMPART_SERVING_CERTS?: string | undefined;
   readonly RAMPART_ON_CHANGE?: string | undefined;
   readonly RAMPART_CACHE?: string | undefined;
   readonly RAMPART_CACHE_KEY_FILE?: string | undefined;
@@ -152,6 +153,7 @@ const form = z.object({
   RAMPART_OUTPUT_OWNER: z.optional(
     z.string().check(z.regex(/^\d{1,9}:\d{1,9}$/, "must be uid:gid")),
   ),
+  RAMPART_SERVING_CERTS: optionalText,
   RAMPART_ON_CHANGE: optionalText,
   RAMPART_CACHE: optionalText,
   RAMPART_CACHE_KEY_FILE: optionalText,

@@ -9,7 +9,7 @@ import type { CacheSettings } from "../configuration/configuration.ts";
 import { IssuanceError } from "../issuance/issuance-error.ts";
 import { readCacheKey, readSealed, writeSealed } from "./sealed-file.ts";
 import { privateKeyPem } from "./subject-key.ts";
-import { type Issuance, parseIssuance } from "./x509-svid.ts";
+import { type CertificatePurpose, type Issuance, parseIssuance } from "./x509-svid.ts";
 
 /** Certificates and roots that survive a restart. No method rejects, and every entry may be missing. */
 export interface CertificateCache {
@@ -45,6 +45,7 @@ export const noCache: CertificateCache = {
 export async function openCertificateCache(
   { folder, keyFile }: CacheSettings,
   { clock, log }: { readonly clock: () => Date; readonly log: OperationLog },
+  purpose: CertificatePurpose = "identity",
 ): Promise<CertificateCache> {
   const key = keyFile === undefined ? undefined : await readCacheKey(keyFile);
   await removeStale(folder, clock());
@@ -72,7 +73,7 @@ export async function openCertificateCache(
   };
   return {
     store: (issuance) => writeInTurn(issuance.svid.spiffeId, toRecord(issuance)),
-    load: (spiffeId) => read(spiffeId, (text) => parseRecord(text, spiffeId, clock())),
+    load: (spiffeId) => read(spiffeId, (text) => parseRecord(text, { spiffeId, purpose }, clock())),
     remove: (spiffeId) => rm(fileOf(folder, spiffeId), { force: true }).catch(() => undefined),
     storeRoots: (pem) => writeInTurn(rootsName, pem),
     loadRoots: () => read(rootsName, (text) => text),
@@ -107,10 +108,14 @@ function toRecord({ svid, elements }: Issuance): string {
   return JSON.stringify({ elements, privateKey, obtainedAt: svid.obtainedAt.toISOString() });
 }
 
-function parseRecord(text: string, spiffeId: SpiffeId, now: Date): Issuance {
+function parseRecord(
+  text: string,
+  { spiffeId, purpose }: { readonly spiffeId: SpiffeId; readonly purpose: CertificatePurpose },
+  now: Date,
+): Issuance {
   const { elements, privateKey, obtainedAt } = recordForm.parse(JSON.parse(text));
   const requested = { spiffeId, privateKey: createPrivateKey(privateKey) };
-  const issuance = parseIssuance(elements, requested, now);
+  const issuance = parseIssuance(elements, requested, now, purpose);
   // A wrong clock, then or now, must not delay the renewal.
   const isSane = obtainedAt <= now && obtainedAt >= issuance.svid.chain[0].validFromDate;
   return isSane ? { ...issuance, svid: { ...issuance.svid, obtainedAt } } : issuance;

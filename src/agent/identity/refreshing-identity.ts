@@ -29,6 +29,8 @@ export interface IdentityStatus {
   readonly notAfter: Date | undefined;
   readonly nextAttempt: Date;
   readonly issuer: string | undefined;
+  /** The names in the certificate, such as `DNS:istiod.istio-system.svc`. */
+  readonly names: string | undefined;
   readonly lastError: string | undefined;
 }
 
@@ -69,6 +71,7 @@ export class RefreshingIdentity {
       notAfter: svid?.notAfter,
       nextAttempt: this.#nextAttempt,
       issuer: svid?.chain[0].issuer,
+      names: svid?.chain[0].subjectAltName,
       lastError: this.#lastError === undefined ? undefined : messageOf(this.#lastError),
     };
   }
@@ -166,6 +169,7 @@ export class RefreshingIdentity {
       event,
       level: "info",
       spiffeId: this.spiffeId,
+      names: chain[0].subjectAltName,
       serial: chain[0].serialNumber.toLowerCase(),
       notAfter: notAfter.toISOString(),
       renewsAt: this.#nextAttempt.toISOString(),

@@ -14,6 +14,9 @@ export interface X509Svid {
   readonly obtainedAt: Date;
 }
 
+/** What a certificate is for: an identity is an X509-SVID, serving is TLS under DNS names. */
+export type CertificatePurpose = "identity" | "serving";
+
 /** A certificate with the answer that it came in. */
 export interface IssuedSvid {
   readonly svid: X509Svid;
@@ -34,13 +37,14 @@ const futureToleranceMilliseconds = 3_600_000;
  * Reads the elements of a CreateCertificate answer: the leaf, each intermediate, the roots as one.
  *
  * @param elements At least two, PEM.
- * @throws IssuanceError for an answer whose leaf is for another key or identity, is not valid at
+ * @throws IssuanceError for an answer whose leaf is for another key, identity or purpose, is not valid at
  *   `now`, or is not issued through its intermediates by one of its roots.
  */
 export function parseIssuance(
   elements: readonly string[],
   requested: { readonly spiffeId: SpiffeId; readonly privateKey: KeyObject },
   now: Date,
+  purpose: CertificatePurpose = "identity",
 ): Issuance {
   if (elements.length < 2) {
     throw new IssuanceError("answer-empty", `the answer has ${elements.length} elements, not two`);
@@ -58,18 +62,34 @@ export function parseIssuance(
     notAfter: leaf.validToDate,
     obtainedAt: now,
   };
-  requireUsable(svid, now);
+  requireUsable(svid, now, purpose);
   if (!isIssuedBy(svid.chain, roots, now)) {
     throw new IssuanceError("chain-broken", "the chain does not lead from the leaf to its roots");
   }
   return { svid, roots, elements };
 }
 
-function requireUsable({ chain: [leaf], privateKey, spiffeId }: X509Svid, now: Date): void {
+/** The extended key usage `serverAuth` (RFC 5280 §4.2.1.12). */
+const serverAuth = "1.3.6.1.5.5.7.3.1";
+
+function requireUsable(
+  { chain: [leaf], privateKey, spiffeId }: X509Svid,
+  now: Date,
+  purpose: CertificatePurpose,
+): void {
   if (leaf.ca || !leaf.checkPrivateKey(privateKey)) {
     throw new IssuanceError("key-mismatch", "the certificate is for another key");
   }
-  if (leaf.subjectAltName !== `URI:${spiffeId}`) {
+  if (purpose === "serving") {
+    const names = leaf.subjectAltName?.split(", ") ?? [];
+    const isServing = names.length > 0 && names.every((name) => name.startsWith("DNS:"));
+    if (!isServing || !leaf.keyUsage?.includes(serverAuth)) {
+      throw new IssuanceError(
+        "identity-mismatch",
+        "the certificate is not for a server's DNS names",
+      );
+    }
+  } else if (leaf.subjectAltName !== `URI:${spiffeId}`) {
     throw new IssuanceError("identity-mismatch", `the certificate is not for ${spiffeId}`);
   }
   const isCurrent = leaf.validFromDate < leaf.validToDate && now < leaf.validToDate;

@@ -7,7 +7,7 @@ import { createCertificateRequest } from "../../host/certificate-request.ts";
 import { readTokenFileIfAny } from "../../host/files/token-file.ts";
 import type { SpiffeId } from "../../pki/spiffe-id.ts";
 import { generateSubjectKey, type SubjectKeyKind } from "../identity/subject-key.ts";
-import { type Issuance, parseIssuance } from "../identity/x509-svid.ts";
+import { type CertificatePurpose, type Issuance, parseIssuance } from "../identity/x509-svid.ts";
 import type { IssuanceMetrics } from "../status/metrics.ts";
 import type { CaChannel } from "./ca-channel.ts";
 import { callWithRetry } from "./call-retry.ts";
@@ -23,6 +23,8 @@ export interface RequestSettings {
   readonly tokenFile: string;
   readonly clusterId: string;
   readonly certSigner: string;
+  /** A serving certificate has the DNS names that the CA chooses, in place of the SPIFFE ID. */
+  readonly purpose: CertificatePurpose;
   readonly headers: Readonly<Record<string, string>>;
   /** Istio's agents have no timeout, and hang with a CA that never answers. */
   readonly attemptTimeoutMilliseconds: number;
@@ -69,7 +71,8 @@ export function createCertificateClient(
     };
     const issue = async (): Promise<Issuance> => {
       const elements = await callWithRetry(call, { signal, random: ports.random, onRetry });
-      return parseIssuance(elements, { spiffeId, privateKey: subjectKey.privateKey }, clock());
+      const { privateKey } = subjectKey;
+      return parseIssuance(elements, { spiffeId, privateKey }, clock(), settings.purpose);
     };
     try {
       return await metrics.timed(issue);

@@ -1,9 +1,10 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { messageOf } from "../../foundation/errors.ts";
 import type { OperationLog } from "../../foundation/event-log.ts";
-import type { OutputSettings } from "../configuration/configuration.ts";
+import type { OutputSettings } from "../configuration/output-settings.ts";
 import type { RefreshingIdentity } from "../identity/refreshing-identity.ts";
 import { privateKeyPem } from "../identity/subject-key.ts";
+import { type CertificatePurpose, chainPem } from "../identity/x509-svid.ts";
 import type { TrustRoots } from "../trust/trust-roots.ts";
 import { writeOutput } from "./output-folder.ts";
 
@@ -15,6 +16,7 @@ export interface CertificateOutputOptions {
   readonly identity: RefreshingIdentity;
   readonly trust: TrustRoots;
   readonly isPkcs8: boolean;
+  readonly purpose: CertificatePurpose;
   readonly log: OperationLog;
 }
 
@@ -73,13 +75,14 @@ export class CertificateOutput {
   }
 
   #files(): Readonly<Record<string, string>> | undefined {
-    const { identity, trust, isPkcs8 } = this.#options;
+    const { identity, trust, isPkcs8, purpose } = this.#options;
     const { issuance } = identity;
     return (
       issuance && {
         "key.pem": privateKeyPem(issuance.svid.privateKey, isPkcs8),
-        // As in Istio, the chain includes the roots: some programs look for them there.
-        "cert-chain.pem": joinPem(issuance.elements),
+        // As in Istio, a workload's chain includes the roots: some programs look for them there.
+        "cert-chain.pem":
+          purpose === "serving" ? chainPem(issuance.svid) : joinPem(issuance.elements),
         "root-cert.pem": trust.pem,
       }
     );

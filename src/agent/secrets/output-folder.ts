@@ -12,7 +12,7 @@ import {
 } from "node:fs/promises";
 import { join } from "node:path";
 import { replaceFile } from "../../host/files/atomic-file.ts";
-import type { OutputSettings } from "../configuration/configuration.ts";
+import type { OutputSettings } from "../configuration/output-settings.ts";
 
 /** The files of an identity by name. */
 export type OutputFiles = Readonly<Record<string, string>>;

@@ -15,6 +15,7 @@ export interface IdentityReport {
   readonly hoursLeft: number;
   readonly nextAttempt: string;
   readonly issuer: string | undefined;
+  readonly names: string | undefined;
   readonly lastError: string | undefined;
 }
 
@@ -90,6 +91,7 @@ function reportIdentity(status: IdentityStatus, now: Date): IdentityReport {
     hoursLeft: hoursUntil(status.notAfter, now),
     nextAttempt: status.nextAttempt.toISOString(),
     issuer: status.issuer,
+    names: status.names,
     lastError: status.lastError,
   };
 }

@@ -33,6 +33,7 @@ function describe({ isReady, identities, roots, bundle, xds }: AgentStatus): rea
       `  expires       ${identity.notAfter ?? "-"} (${identity.hoursLeft} h left)`,
       `  next renewal  ${identity.nextAttempt}`,
       `  issuer        ${identity.issuer ?? "-"}`,
+      `  names         ${identity.names ?? "-"}`,
       `  last error    ${identity.lastError ?? "-"}`,
     ]),
     "",

@@ -35,6 +35,7 @@ test("has pilot-agent's defaults in a pod that sets its namespace and account al
     tokenFile: "./var/run/secrets/tokens/istio-token",
     clusterId: "Kubernetes",
     certSigner: "",
+    purpose: "identity",
     headers: {},
     attemptTimeoutMilliseconds: 10_000,
     impersonates: false,
@@ -124,6 +125,14 @@ test.each<[Environment, string]>([
   [{ CA_ADDR: "ca.test:015010" }, "CA_ADDR"],
   [{ RAMPART_OUTPUT_OWNER: "root" }, "RAMPART_OUTPUT_OWNER"],
   [{ RAMPART_WORKLOADS: "/w", OUTPUT_CERTS: "/out" }, "OUTPUT_CERTS"],
+  [{ ISTIO_META_CERT_SIGNER: "serving" }, "RAMPART_SERVING_CERTS"],
+  ...[
+    "OUTPUT_CERTS",
+    "RAMPART_WORKLOADS",
+    "RAMPART_WORKLOAD_API_SOCKET",
+    "ISTIO_META_CERT_SIGNER",
+  ].map((name): [Environment, string] => [{ RAMPART_SERVING_CERTS: "/s", [name]: "/x" }, name]),
+  [{ RAMPART_SERVING_CERTS: "/s", FILE_MOUNTED_CERTS: "true" }, "FILE_MOUNTED_CERTS"],
 ])("refuses %o with a line that names the variable", (variables, name) => {
   expect(faultsOf(variables)).toContain(name);
 });

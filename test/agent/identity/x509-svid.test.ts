@@ -1,3 +1,5 @@
+import "reflect-metadata/lite";
+import { ExtendedKeyUsage, ExtendedKeyUsageExtension } from "@peculiar/x509";
 import { expect, test } from "vitest";
 import { generateSubjectKey } from "../../../src/agent/identity/subject-key.ts";
 import { chainPem, parseIssuance } from "../../../src/agent/identity/x509-svid.ts";
@@ -120,4 +122,18 @@ test("refuses a certificate that has expired by the agent's clock", () => {
 
 test("accepts a certificate when the agent's clock is some minutes behind", () => {
   expect(faultOf([leaf, root.pem], new Date(issuedAt.getTime() - 600_000))).toBe("accepted");
+});
+
+test("accepts a serving certificate only where one is due, and no identity there", async () => {
+  const serverAuth = [new ExtendedKeyUsageExtension([ExtendedKeyUsage.serverAuth])];
+  const hosts = ["istiod.istio-system.svc"];
+  const serving = await root.issue(spiffeId, key.publicKey, { hosts, extensions: serverAuth });
+  const withoutUsage = await root.issue(spiffeId, key.publicKey, { hosts });
+  const parseServing = (pem: string) =>
+    parseIssuance([pem, root.pem], { spiffeId, privateKey }, now, "serving");
+  expect(parseServing(serving).svid.chain[0].subjectAltName).toBe(`DNS:${hosts[0]}`);
+  expect(faultOf([serving, root.pem])).toBe("identity-mismatch");
+  for (const pem of [leaf, withoutUsage]) {
+    expect(() => parseServing(pem)).toThrow("not for a server's DNS names");
+  }
 });

@@ -89,6 +89,7 @@ const settings = (): RequestSettings => ({
   tokenFile: join(folder, "token"),
   clusterId: "Kubernetes",
   certSigner: "",
+  purpose: "identity",
   headers: { "X-Team": "blue" },
   attemptTimeoutMilliseconds: hangMilliseconds,
   impersonates: false,

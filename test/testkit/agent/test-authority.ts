@@ -2,6 +2,7 @@ import "reflect-metadata/lite";
 import { type KeyObject, X509Certificate } from "node:crypto";
 import {
   BasicConstraintsExtension,
+  type Extension,
   SubjectAlternativeNameExtension,
   X509CertificateGenerator,
 } from "@peculiar/x509";
@@ -16,6 +17,7 @@ export interface LeafOverrides {
   readonly isCa?: boolean;
   /** DNS names, in place of SPIFFE IDs. */
   readonly hosts?: readonly string[];
+  readonly extensions?: readonly Extension[];
 }
 
 /** A CA for tests. It signs with a library that the agent does not use. */
@@ -81,6 +83,7 @@ function authorityOf(issuer: string, pem: string, signingKey: CryptoKey): TestAu
       const extensions = [
         new SubjectAlternativeNameExtension(values, true),
         new BasicConstraintsExtension(isCa, undefined, true),
+        ...(overrides.extensions ?? []),
       ];
       const key = await toCryptoKey(publicKey);
       return `${await create("", key, extensions, { notBefore, notAfter })}\n`;
