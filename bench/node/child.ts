@@ -1,4 +1,4 @@
-import { createEventLog } from "../../src/ca/audit-event.ts";
+import { createEventLog } from "../../src/ca/issuance/audit-event.ts";
 import { writeToConsole } from "../../src/foundation/event-log.ts";
 import { parseGatewayConfiguration } from "../../src/node/gateway/gateway-configuration.ts";
 import { serve } from "../../src/node/serve/serve.ts";

@@ -1,5 +1,5 @@
-import { type AuditEvent, createEventLog } from "../../src/ca/audit-event.ts";
-import { issueCertificate } from "../../src/ca/issue-certificate.ts";
+import { type AuditEvent, createEventLog } from "../../src/ca/issuance/audit-event.ts";
+import { issueCertificate } from "../../src/ca/issuance/issue-certificate.ts";
 import { mintAuthority } from "../../src/ca/mint.ts";
 import { compose, type Platform } from "../../src/compose/composition.ts";
 import { parseConfiguration } from "../../src/config/configuration.ts";

@@ -4,8 +4,8 @@ import { CaError, messageOf } from "../foundation/errors.ts";
 import { Semaphore } from "../foundation/work/semaphore.ts";
 import type { WorkSharing } from "../foundation/work/shared-work.ts";
 import { addSeconds, later } from "../pki/x509/validity.ts";
-import type { EventLog } from "./audit-event.ts";
 import { type AuthorityView, viewAt } from "./authority-view.ts";
+import type { EventLog } from "./issuance/audit-event.ts";
 import { assemble, type OpenedRecord, openRecord, type RecordOpening } from "./opened-store.ts";
 
 /** The longest time between two reads of a store that loads. */

@@ -12,8 +12,8 @@ import { bytesEqual } from "../pki/encoding/bytes.ts";
 import { toPem } from "../pki/encoding/pem.ts";
 import type { Issuer } from "../pki/x509/issuer.ts";
 import { earlier, later } from "../pki/x509/validity.ts";
-import { successionChanges, successionReasonsAt } from "./next-step.ts";
 import type { OpenedStore, RefusedRecord } from "./opened-store.ts";
+import { successionChanges, successionReasonsAt } from "./rotation/next-step.ts";
 
 /** All that requests need of the authorities. Nothing in it changes from `validFrom` to before `validUntil`. */
 export interface AuthorityView {

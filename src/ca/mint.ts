@@ -7,9 +7,9 @@ import { type AuthorityKey, createAuthority } from "../pki/authority/self-signed
 import type { AuthorityRoot } from "../pki/authority/succession.ts";
 import type { CryptoProvider } from "../pki/crypto-provider.ts";
 import type { TrustDomain } from "../pki/spiffe-id.ts";
-import type { EventLog } from "./audit-event.ts";
+import type { EventLog } from "./issuance/audit-event.ts";
 import { openWhole } from "./opened-store.ts";
-import type { UpstreamAuthority } from "./upstream-authority.ts";
+import type { UpstreamAuthority } from "./upstream/upstream-authority.ts";
 
 /** How authorities are made, and where they are stored. */
 export interface Mint {

@@ -15,7 +15,7 @@ import { applyTaints, type Taint } from "../pki/authority/taint.ts";
 import type { CryptoProvider } from "../pki/crypto-provider.ts";
 import type { TrustDomain } from "../pki/spiffe-id.ts";
 import type { Issuer } from "../pki/x509/issuer.ts";
-import type { EventLog } from "./audit-event.ts";
+import type { EventLog } from "./issuance/audit-event.ts";
 
 /** A record, opened or refused. */
 export type OpenedRecord =

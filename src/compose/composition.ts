@@ -6,18 +6,18 @@ import {
 } from "../authn/certificate/certificate-verifier.ts";
 import { acceptingForwardedCertificates } from "../authn/certificate/forwarded-certificate.ts";
 import { createTokenAuthenticator } from "../authn/token/token-authenticator.ts";
-import type { EventLog } from "../ca/audit-event.ts";
 import {
   type Authorities,
   type AuthoritiesConfiguration,
   createAuthorities,
   longestRefreshSeconds,
 } from "../ca/authorities.ts";
-import { createIdentityPolicy } from "../ca/identity-policy.ts";
-import type { IssuanceLog } from "../ca/issuance-log.ts";
+import type { EventLog } from "../ca/issuance/audit-event.ts";
+import { createIdentityPolicy } from "../ca/issuance/identity-policy.ts";
+import type { IssuanceLog } from "../ca/issuance/issuance-log.ts";
+import type { Quotas } from "../ca/issuance/quotas.ts";
+import { uniteBundles } from "../ca/issuance/signers.ts";
 import type { Mint } from "../ca/mint.ts";
-import type { Quotas } from "../ca/quotas.ts";
-import { uniteBundles } from "../ca/signers.ts";
 import type { Configuration } from "../config/configuration.ts";
 import type { AuthorityStore } from "../custody/authority-store.ts";
 import type { Fetching } from "../foundation/http/json-fetch.ts";

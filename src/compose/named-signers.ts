@@ -1,5 +1,5 @@
 import type { Authorities } from "../ca/authorities.ts";
-import type { NamedSigner } from "../ca/signers.ts";
+import type { NamedSigner } from "../ca/issuance/signers.ts";
 import type { SignerTable } from "../config/signer-table.ts";
 import { nameAllowList } from "../foundation/text/globs.ts";
 

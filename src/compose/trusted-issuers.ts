@@ -7,8 +7,12 @@ import {
 } from "../authn/token/issuer-keys.ts";
 import { createTokenReview } from "../authn/token/token-review.ts";
 import type { ClusterSigner, NodeAuthorizer, TrustedIssuer } from "../authn/trusted-issuer.ts";
-import type { EventLog } from "../ca/audit-event.ts";
-import { createClaimedReach, createPodAuthorizer, type NodeReach } from "../ca/node-authorizer.ts";
+import type { EventLog } from "../ca/issuance/audit-event.ts";
+import {
+  createClaimedReach,
+  createPodAuthorizer,
+  type NodeReach,
+} from "../ca/issuance/node-authorizer.ts";
 import type { Configuration } from "../config/configuration.ts";
 import type { ClusterSignerTable, IssuerTable, NodeReachSetting } from "../config/issuer-table.ts";
 import {

@@ -3,7 +3,7 @@ import {
   type UpstreamAnswer,
   UpstreamError,
   type UpstreamRequest,
-} from "../ca/upstream-authority.ts";
+} from "../ca/upstream/upstream-authority.ts";
 import { parseBase64 } from "../pki/encoding/base64.ts";
 import type { Bytes } from "../pki/encoding/bytes.ts";
 import { DerError } from "../pki/encoding/der-reader.ts";

@@ -1,4 +1,4 @@
-import { type UpstreamAuthority, UpstreamError } from "../ca/upstream-authority.ts";
+import { type UpstreamAuthority, UpstreamError } from "../ca/upstream/upstream-authority.ts";
 import type { Configuration } from "../config/configuration.ts";
 import { type UpstreamTable, upstreamCredential } from "../config/upstream-table.ts";
 import { ConfigurationError } from "../foundation/configuration-error.ts";

@@ -1,5 +1,5 @@
 import * as z from "zod/mini";
-import type { LogMode } from "../ca/issuance-log.ts";
+import type { LogMode } from "../ca/issuance/issuance-log.ts";
 import { durationSeconds } from "../foundation/text/duration.ts";
 import { parsedText } from "../foundation/text/parsed-text.ts";
 import { inceptionDate } from "./signer-table.ts";

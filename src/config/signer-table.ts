@@ -1,5 +1,5 @@
 import * as z from "zod/mini";
-import { servingSigner } from "../ca/serving-policy.ts";
+import { servingSigner } from "../ca/issuance/serving-policy.ts";
 import { globs } from "../foundation/text/globs.ts";
 import { jsonText } from "../foundation/text/json-text.ts";
 import type { AuthorityKey } from "../pki/authority/self-signed-authority.ts";

@@ -1,5 +1,5 @@
-import type { EventLog } from "../ca/audit-event.ts";
 import type { Authorities } from "../ca/authorities.ts";
+import type { EventLog } from "../ca/issuance/audit-event.ts";
 import { messageOf } from "../foundation/errors.ts";
 import type { NumberedBundle } from "../pki/authority/trust-bundle.ts";
 import { createPushBudget, type PushLimits, type Timeout } from "./push-budget.ts";

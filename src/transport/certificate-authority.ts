@@ -1,6 +1,6 @@
 import type { Authenticator } from "../authn/authenticator.ts";
-import type { EventLog } from "../ca/audit-event.ts";
-import type { Issuance } from "../ca/issue-certificate.ts";
+import type { EventLog } from "../ca/issuance/audit-event.ts";
+import type { Issuance } from "../ca/issuance/issue-certificate.ts";
 import type { PublishedLog } from "./http/log-routes.ts";
 import type { LongPollLimits } from "./http/long-poll.ts";
 

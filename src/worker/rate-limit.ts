@@ -1,4 +1,4 @@
-import type { Quota } from "../ca/quotas.ts";
+import type { Quota } from "../ca/issuance/quotas.ts";
 import type { QuotaName } from "../foundation/errors.ts";
 import type { OperationLog } from "../foundation/event-log.ts";
 import { logFault } from "../foundation/fault-log.ts";

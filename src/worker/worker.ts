@@ -1,6 +1,6 @@
 import type { Hono } from "hono";
-import { createEventLog, type EventLog } from "../ca/audit-event.ts";
-import { rotateAll } from "../ca/rotate.ts";
+import { createEventLog, type EventLog } from "../ca/issuance/audit-event.ts";
+import { rotateAll } from "../ca/rotation/rotate.ts";
 import { compose } from "../compose/composition.ts";
 import { rootTargets } from "../compose/root-targets.ts";
 import { parseConfiguration } from "../config/configuration.ts";

@@ -1,5 +1,5 @@
 import { beforeAll, describe, expect, test } from "vitest";
-import { type LogEntry, parseEntry } from "../../src/ca/log-entry.ts";
+import { type LogEntry, parseEntry } from "../../src/ca/issuance/log-entry.ts";
 import { parsePem } from "../../src/pki/encoding/pem.ts";
 import { type Checkpoint, openCheckpointText } from "../../src/tlog/checkpoint.ts";
 import { extendVerified } from "../../src/tlog/extend.ts";

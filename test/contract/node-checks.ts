@@ -1,8 +1,8 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import type { Caller } from "../../src/authn/caller.ts";
 import type { TrustedIssuer } from "../../src/authn/trusted-issuer.ts";
-import { createIdentityPolicy } from "../../src/ca/identity-policy.ts";
-import { createPodAuthorizer } from "../../src/ca/node-authorizer.ts";
+import { createIdentityPolicy } from "../../src/ca/issuance/identity-policy.ts";
+import { createPodAuthorizer } from "../../src/ca/issuance/node-authorizer.ts";
 import type { ImpersonationRule, Refusal } from "../../src/foundation/errors.ts";
 import { podsKnownSeconds } from "../../src/kubernetes/pod-lookup.ts";
 import type { Pods } from "../../src/kubernetes/pods.ts";

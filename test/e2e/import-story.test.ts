@@ -3,7 +3,7 @@ import { createPublicKey, randomBytes, X509Certificate } from "node:crypto";
 import * as x509 from "@peculiar/x509";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { createWorkloadKey } from "../../dev/workload/certificate-request.ts";
-import { adoptAuthority } from "../../src/ca/adopt.ts";
+import { adoptAuthority } from "../../src/ca/rotation/adopt.ts";
 import { loadPluggedIn } from "../../src/cli/import/load.ts";
 import { requireReadable } from "../../src/cli/import/openssl-reading.ts";
 import { type ImportedAuthority, verifyPluggedIn } from "../../src/cli/import/verify.ts";

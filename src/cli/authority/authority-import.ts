@@ -1,6 +1,6 @@
 import type { Command } from "commander";
-import { adoptAuthority } from "../../ca/adopt.ts";
-import { rotate } from "../../ca/rotate.ts";
+import { adoptAuthority } from "../../ca/rotation/adopt.ts";
+import { rotate } from "../../ca/rotation/rotate.ts";
 import { loadPluggedIn } from "../import/load.ts";
 import { bundleRoots, otherRootsOf } from "../import/offered-intermediate.ts";
 import { verifyPluggedIn } from "../import/verify.ts";

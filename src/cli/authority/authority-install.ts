@@ -1,7 +1,10 @@
 import { createHash } from "node:crypto";
 import type { Command } from "commander";
-import { installIntermediate, type NewIntermediate } from "../../ca/install-intermediate.ts";
-import { requestedKey } from "../../ca/requests.ts";
+import {
+  installIntermediate,
+  type NewIntermediate,
+} from "../../ca/upstream/install-intermediate.ts";
+import { requestedKey } from "../../ca/upstream/requests.ts";
 import type { AuthorityRequest } from "../../custody/request-record.ts";
 import { OperatorError } from "../../foundation/operator-error.ts";
 import { type Bytes, bytesEqual } from "../../pki/encoding/bytes.ts";

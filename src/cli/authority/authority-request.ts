@@ -1,5 +1,5 @@
 import type { Command } from "commander";
-import { makeRequest, withdrawRequest } from "../../ca/requests.ts";
+import { makeRequest, withdrawRequest } from "../../ca/upstream/requests.ts";
 import type { AuthorityRequest } from "../../custody/request-record.ts";
 import { OperatorError } from "../../foundation/operator-error.ts";
 import { toPem } from "../../pki/encoding/pem.ts";

@@ -1,7 +1,7 @@
 import { type Command, Option } from "commander";
 import type { OpenedStore } from "../../ca/opened-store.ts";
-import { rotate } from "../../ca/rotate.ts";
-import { recordTaint } from "../../ca/taint.ts";
+import { rotate } from "../../ca/rotation/rotate.ts";
+import { recordTaint } from "../../ca/rotation/taint.ts";
 import { OperatorError } from "../../foundation/operator-error.ts";
 import {
   applyTaints,

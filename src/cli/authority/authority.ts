@@ -1,8 +1,8 @@
 import { Command } from "commander";
-import { askUpstream } from "../../ca/ask-upstream.ts";
-import { foundAuthority } from "../../ca/inception.ts";
 import { mintAuthority } from "../../ca/mint.ts";
 import type { OpenedStore } from "../../ca/opened-store.ts";
+import { foundAuthority } from "../../ca/rotation/inception.ts";
+import { askUpstream } from "../../ca/upstream/ask-upstream.ts";
 import { OperatorError } from "../../foundation/operator-error.ts";
 import { lastSignature } from "../../pki/authority/rotation.ts";
 import { nextSchedule, phaseAt } from "../../pki/authority/schedule.ts";

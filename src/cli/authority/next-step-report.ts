@@ -1,5 +1,5 @@
-import { type NextStep, nextStepOf } from "../../ca/next-step.ts";
 import type { OpenedStore } from "../../ca/opened-store.ts";
+import { type NextStep, nextStepOf } from "../../ca/rotation/next-step.ts";
 import { formatInstant } from "../terminal/table.ts";
 
 const dayMilliseconds = 86_400_000;

@@ -1,8 +1,8 @@
 import { Command, InvalidArgumentError } from "commander";
-import { trustRoot } from "../../ca/adopt.ts";
 import type { Mint } from "../../ca/mint.ts";
 import type { OpenedStore } from "../../ca/opened-store.ts";
-import { recordTaint } from "../../ca/taint.ts";
+import { trustRoot } from "../../ca/rotation/adopt.ts";
+import { recordTaint } from "../../ca/rotation/taint.ts";
 import { OperatorError } from "../../foundation/operator-error.ts";
 import { durationSeconds } from "../../foundation/text/duration.ts";
 import {

@@ -1,6 +1,6 @@
 import type { AddressInfo } from "node:net";
 import { Command, InvalidArgumentError, Option } from "commander";
-import { createEventLog } from "../../ca/audit-event.ts";
+import { createEventLog } from "../../ca/issuance/audit-event.ts";
 import { type OperationLog, writeToConsole } from "../../foundation/event-log.ts";
 import { readConfigurationFile } from "../../node/files/configuration-file.ts";
 import { addressText } from "../../node/http/listen-address.ts";

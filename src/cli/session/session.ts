@@ -1,8 +1,8 @@
-import type { AdoptingMint } from "../../ca/adopt.ts";
-import { createEventLog, type EventLog } from "../../ca/audit-event.ts";
+import { createEventLog, type EventLog } from "../../ca/issuance/audit-event.ts";
 import type { Mint } from "../../ca/mint.ts";
 import { type OpenedStore, openStored } from "../../ca/opened-store.ts";
-import { type UpstreamAuthority, UpstreamError } from "../../ca/upstream-authority.ts";
+import type { AdoptingMint } from "../../ca/rotation/adopt.ts";
+import { type UpstreamAuthority, UpstreamError } from "../../ca/upstream/upstream-authority.ts";
 import { compose, type Platform } from "../../compose/composition.ts";
 import type { Configuration } from "../../config/configuration.ts";
 import type { AuthorityStore } from "../../custody/authority-store.ts";

@@ -1,4 +1,4 @@
-import { UpstreamError } from "../../ca/upstream-authority.ts";
+import { UpstreamError } from "../../ca/upstream/upstream-authority.ts";
 import { ConfigurationError } from "../../foundation/configuration-error.ts";
 import { OperatorError } from "../../foundation/operator-error.ts";
 

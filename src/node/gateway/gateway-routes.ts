@@ -2,7 +2,7 @@ import { fromBinary, toBinary } from "@bufbuild/protobuf";
 import { Code, ConnectError } from "@connectrpc/connect";
 import { parseClientCertificate } from "../../authn/certificate/client-certificate.ts";
 import { forwardedHeader, forwardedValue } from "../../authn/certificate/forwarded-certificate.ts";
-import type { EventLog } from "../../ca/audit-event.ts";
+import type { EventLog } from "../../ca/issuance/audit-event.ts";
 import { CaError, messageOf } from "../../foundation/errors.ts";
 import { FetchError } from "../../foundation/http/json-fetch.ts";
 import {

@@ -1,6 +1,6 @@
 import type { Readable } from "node:stream";
 import type { UniversalServerRequest, UniversalServerResponse } from "@connectrpc/connect/protocol";
-import type { EventLog } from "../../ca/audit-event.ts";
+import type { EventLog } from "../../ca/issuance/audit-event.ts";
 import type { Peer } from "../../transport/peer.ts";
 import type { RpcResponse } from "../../transport/rpc/rpc.ts";
 

@@ -1,8 +1,8 @@
 import { hash } from "node:crypto";
 import { readdir } from "node:fs/promises";
 import { join } from "node:path";
-import type { EventLog } from "../../ca/audit-event.ts";
-import type { IssuanceLog } from "../../ca/issuance-log.ts";
+import type { EventLog } from "../../ca/issuance/audit-event.ts";
+import type { IssuanceLog } from "../../ca/issuance/issuance-log.ts";
 import type { LogConfiguration } from "../../config/log-keys.ts";
 import type { KekRing } from "../../custody/kek.ts";
 import { logKeysFor } from "../../custody/log-key.ts";

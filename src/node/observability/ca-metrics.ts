@@ -1,7 +1,7 @@
 import { Counter, Gauge, type Registry } from "prom-client";
-import type { AuditEvent, EventLog } from "../../ca/audit-event.ts";
 import type { Authorities } from "../../ca/authorities.ts";
 import type { AuthorityView } from "../../ca/authority-view.ts";
+import type { AuditEvent, EventLog } from "../../ca/issuance/audit-event.ts";
 import { CaError } from "../../foundation/errors.ts";
 import { parseCertificate } from "../../pki/x509/certificate.ts";
 

@@ -1,6 +1,6 @@
 import type { Registry } from "prom-client";
-import type { Issuance } from "../../ca/issue-certificate.ts";
-import { rotateAll } from "../../ca/rotate.ts";
+import type { Issuance } from "../../ca/issuance/issue-certificate.ts";
+import { rotateAll } from "../../ca/rotation/rotate.ts";
 import { type Composition, compose } from "../../compose/composition.ts";
 import { openKeks } from "../../compose/keks.ts";
 import type { AuthorityStore } from "../../custody/authority-store.ts";

@@ -1,5 +1,5 @@
 import type { Authorities } from "../../ca/authorities.ts";
-import { type IssuanceLog, recordIssuance } from "../../ca/issuance-log.ts";
+import { type IssuanceLog, recordIssuance } from "../../ca/issuance/issuance-log.ts";
 import { CaError } from "../../foundation/errors.ts";
 import type { Bytes } from "../../pki/encoding/bytes.ts";
 import { toPem } from "../../pki/encoding/pem.ts";

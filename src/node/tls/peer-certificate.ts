@@ -1,6 +1,6 @@
 import type { TLSSocket } from "node:tls";
 import { parseClientCertificate } from "../../authn/certificate/client-certificate.ts";
-import type { EventLog } from "../../ca/audit-event.ts";
+import type { EventLog } from "../../ca/issuance/audit-event.ts";
 import { CaError } from "../../foundation/errors.ts";
 import type { TrustDomain } from "../../pki/spiffe-id.ts";
 import type { Peer } from "../../transport/peer.ts";

@@ -1,5 +1,5 @@
 import type { AddressInfo } from "node:net";
-import type { EventLog } from "../../ca/audit-event.ts";
+import type { EventLog } from "../../ca/issuance/audit-event.ts";
 import { messageOf } from "../../foundation/errors.ts";
 import type { Pause } from "../../foundation/work/pause.ts";
 import { recur } from "../../host/recurrence.ts";

@@ -1,5 +1,5 @@
 import { ConnectError } from "@connectrpc/connect";
-import type { AuditEvent } from "../../ca/audit-event.ts";
+import type { AuditEvent } from "../../ca/issuance/audit-event.ts";
 import { CaError, messageOf, type Refusal } from "../../foundation/errors.ts";
 
 const maximumDetailLength = 300;

@@ -1,6 +1,6 @@
 import { Code } from "@connectrpc/connect";
 import type { Caller } from "../../authn/caller.ts";
-import type { AuditEvent } from "../../ca/audit-event.ts";
+import type { AuditEvent } from "../../ca/issuance/audit-event.ts";
 import type { CertificateAuthority } from "../certificate-authority.ts";
 import { type Peer, peerKey } from "../peer.ts";
 import { requestIdOf } from "./request-id.ts";

@@ -1,9 +1,9 @@
 import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
 import { Code, ConnectError } from "@connectrpc/connect";
 import type { Caller } from "../../authn/caller.ts";
-import type { AuditEvent } from "../../ca/audit-event.ts";
-import { type CertificateRequest, issueCertificate } from "../../ca/issue-certificate.ts";
-import { proofKindOf } from "../../ca/log-entry.ts";
+import type { AuditEvent } from "../../ca/issuance/audit-event.ts";
+import { type CertificateRequest, issueCertificate } from "../../ca/issuance/issue-certificate.ts";
+import { proofKindOf } from "../../ca/issuance/log-entry.ts";
 import { CaError } from "../../foundation/errors.ts";
 import {
   type IstioCertificateRequest,

@@ -1,4 +1,4 @@
-import type { IssuanceLog, LogPosition } from "../../ca/issuance-log.ts";
+import type { IssuanceLog, LogPosition } from "../../ca/issuance/issuance-log.ts";
 import type { LogConfiguration } from "../../config/log-keys.ts";
 import { ConfigurationError } from "../../foundation/configuration-error.ts";
 import { CaError, messageOf } from "../../foundation/errors.ts";

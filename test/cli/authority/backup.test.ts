@@ -6,10 +6,10 @@ import {
   identityToRecipient,
 } from "age-encryption";
 import { beforeAll, expect, test } from "vitest";
-import { trustRoot } from "../../../src/ca/adopt.ts";
 import { mintAuthority } from "../../../src/ca/mint.ts";
 import { type OpenedStore, openStored } from "../../../src/ca/opened-store.ts";
-import { recordTaint } from "../../../src/ca/taint.ts";
+import { trustRoot } from "../../../src/ca/rotation/adopt.ts";
+import { recordTaint } from "../../../src/ca/rotation/taint.ts";
 import {
   type BackupKey,
   openBackup,

@@ -1,9 +1,9 @@
 import * as fc from "fast-check";
 import { beforeAll, expect, test } from "vitest";
-import { trustRoot } from "../../../src/ca/adopt.ts";
 import { type OpenedStore, openStored } from "../../../src/ca/opened-store.ts";
-import { rotate } from "../../../src/ca/rotate.ts";
-import { recordTaint } from "../../../src/ca/taint.ts";
+import { trustRoot } from "../../../src/ca/rotation/adopt.ts";
+import { rotate } from "../../../src/ca/rotation/rotate.ts";
+import { recordTaint } from "../../../src/ca/rotation/taint.ts";
 import {
   type ForecastEvent,
   forecastRotation,

@@ -8,7 +8,7 @@ import { setTimeout } from "node:timers/promises";
 import { parse as parseToml } from "smol-toml";
 import { parseAllDocuments } from "yaml";
 import { goodAnswerSeconds } from "../../../src/authn/token/token-review.ts";
-import { createEventLog } from "../../../src/ca/audit-event.ts";
+import { createEventLog } from "../../../src/ca/issuance/audit-event.ts";
 import {
   enrol,
   formatEnrolment,

@@ -4,7 +4,7 @@ import { join, resolve } from "node:path";
 import type { Command } from "commander";
 import { afterAll, describe, expect, test } from "vitest";
 import { mintAuthority } from "../../../src/ca/mint.ts";
-import { rotate } from "../../../src/ca/rotate.ts";
+import { rotate } from "../../../src/ca/rotation/rotate.ts";
 import { authorityCommand } from "../../../src/cli/authority/authority.ts";
 import { rootCommand } from "../../../src/cli/root/root.ts";
 import { openDeployment } from "../../../src/cli/session/deployment.ts";

@@ -1,4 +1,4 @@
-import { createEventLog } from "../../../src/ca/audit-event.ts";
+import { createEventLog } from "../../../src/ca/issuance/audit-event.ts";
 import { importKek } from "../../../src/custody/kek.ts";
 import { openNodeLog } from "../../../src/node/log/node-log.ts";
 import { parseTrustDomain, type TrustDomain } from "../../../src/pki/spiffe-id.ts";

@@ -1,7 +1,7 @@
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { parseEntry } from "../../../src/ca/log-entry.ts";
+import { parseEntry } from "../../../src/ca/issuance/log-entry.ts";
 import { serve } from "../../../src/node/serve/serve.ts";
 import { parseServeConfiguration } from "../../../src/node/serve/serve-configuration.ts";
 import { parseBundle } from "../../../src/tlog/bundle.ts";

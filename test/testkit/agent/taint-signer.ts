@@ -1,6 +1,6 @@
 import { openStored } from "../../../src/ca/opened-store.ts";
-import { rotate } from "../../../src/ca/rotate.ts";
-import { recordTaint } from "../../../src/ca/taint.ts";
+import { rotate } from "../../../src/ca/rotation/rotate.ts";
+import { recordTaint } from "../../../src/ca/rotation/taint.ts";
 import type { Composition } from "../../../src/compose/composition.ts";
 import { createTaint, type Departure } from "../../../src/pki/authority/taint.ts";
 

@@ -1,4 +1,4 @@
-import type { AdoptingMint } from "../../../src/ca/adopt.ts";
+import type { AdoptingMint } from "../../../src/ca/rotation/adopt.ts";
 import { requireReadable } from "../../../src/cli/import/openssl-reading.ts";
 import type { KekRing } from "../../../src/custody/kek.ts";
 import { openAuthority } from "../../../src/custody/seal.ts";

@@ -1,10 +1,10 @@
 import type { Hono } from "hono";
-import type { AdoptingMint } from "../../../src/ca/adopt.ts";
-import { foundIfEmpty } from "../../../src/ca/inception.ts";
-import type { IssuanceLog } from "../../../src/ca/issuance-log.ts";
+import type { IssuanceLog } from "../../../src/ca/issuance/issuance-log.ts";
+import type { Quotas } from "../../../src/ca/issuance/quotas.ts";
 import type { Mint } from "../../../src/ca/mint.ts";
-import type { Quotas } from "../../../src/ca/quotas.ts";
-import { rotateAll } from "../../../src/ca/rotate.ts";
+import type { AdoptingMint } from "../../../src/ca/rotation/adopt.ts";
+import { foundIfEmpty } from "../../../src/ca/rotation/inception.ts";
+import { rotateAll } from "../../../src/ca/rotation/rotate.ts";
 import { requireReadable } from "../../../src/cli/import/openssl-reading.ts";
 import { compose } from "../../../src/compose/composition.ts";
 import { parseConfiguration } from "../../../src/config/configuration.ts";

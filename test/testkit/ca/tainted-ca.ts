@@ -1,11 +1,11 @@
 import { X509Certificate } from "node:crypto";
-import type { AuditEvent } from "../../../src/ca/audit-event.ts";
 import type { AuthorityView } from "../../../src/ca/authority-view.ts";
-import { issueCertificate } from "../../../src/ca/issue-certificate.ts";
+import type { AuditEvent } from "../../../src/ca/issuance/audit-event.ts";
+import { issueCertificate } from "../../../src/ca/issuance/issue-certificate.ts";
 import type { Mint } from "../../../src/ca/mint.ts";
 import { type OpenedStore, openStored } from "../../../src/ca/opened-store.ts";
-import { rotate } from "../../../src/ca/rotate.ts";
-import { recordTaint } from "../../../src/ca/taint.ts";
+import { rotate } from "../../../src/ca/rotation/rotate.ts";
+import { recordTaint } from "../../../src/ca/rotation/taint.ts";
 import { createTaint, type Departure, type Taint } from "../../../src/pki/authority/taint.ts";
 import { wholeSeconds } from "../../../src/pki/x509/validity.ts";
 import { createWorkload } from "../callers/workload.ts";

@@ -1,4 +1,4 @@
-import type { EventLog } from "../../../src/ca/audit-event.ts";
+import type { EventLog } from "../../../src/ca/issuance/audit-event.ts";
 import type { OperationalEvent } from "../../../src/foundation/event-log.ts";
 
 /** An audit event as its line in the log has it. */

@@ -1,6 +1,6 @@
 import { Hono } from "hono";
 import { beforeEach, describe, expect, test } from "vitest";
-import { recordTaint } from "../../../src/ca/taint.ts";
+import { recordTaint } from "../../../src/ca/rotation/taint.ts";
 import { parseWaitSeconds } from "../../../src/foundation/http/prefer.ts";
 import { createTaint } from "../../../src/pki/authority/taint.ts";
 import {

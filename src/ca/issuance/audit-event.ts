@@ -1,0 +1,76 @@
+import type { Refusal } from "../../foundation/errors.ts";
+import {
+  createOperationLog,
+  formatLine,
+  type Level,
+  type OperationLog,
+  type WriteLine,
+} from "../../foundation/event-log.ts";
+
+/**
+ * One line of the audit trail: a request for a certificate, and its outcome. It holds no token, key or CSR.
+ *
+ * Fields that were not established by the time the request ended are absent.
+ */
+export interface AuditEvent {
+  event: "create-certificate";
+  outcome: "issued" | "refused" | "failed";
+  /** The reason of the refusal, or `fault`. */
+  reason?: Refusal["reason"] | "rpc-malformed" | "fault";
+  /** The exact check behind a reason, for credentials and keys. */
+  check?: string;
+  detail?: string;
+  /** The caller's `x-request-id` or trace id, or else a random one. */
+  requestId: string;
+  /** The IP address of the peer, which may be a gateway. */
+  peer?: string;
+  /** The IP address of a gateway's client, as the gateway says. */
+  forwardedPeer?: string;
+  /** How the caller has proved who it is: by its token, its certificate, or one that a gateway forwards. */
+  proof?: "token" | "certificate" | "forwarded";
+  /** The caller's certificate: its serial number, the authority that signed it, the last token behind it. */
+  callerSerialNumber?: string;
+  callerAuthority?: string;
+  provedAt?: Date;
+  spiffeId?: string;
+  cluster?: string;
+  issuer?: string;
+  /** The caller's own SPIFFE ID, if it asked for another one. */
+  impersonator?: string;
+  /** The gateway that verified the caller's certificate. */
+  gateway?: string;
+  /** The named signer that the caller asked for and may use. */
+  signer?: string;
+  /** The DNS names of a serving certificate. */
+  dnsNames?: readonly string[];
+  authority?: string;
+  serialNumber?: string;
+  notAfter?: Date;
+  /** The origin of the log that has the certificate, or `unlogged`. */
+  log?: string;
+  logIndex?: number;
+  /** The entry of an unlogged certificate in base64, so that it can be filed later. */
+  logEntry?: string;
+  durationMilliseconds?: number;
+}
+
+/** Takes the events of a CA. It neither throws nor waits. */
+export interface EventLog extends OperationLog {
+  readonly audit: (event: AuditEvent) => void;
+}
+
+/** A refusal is expected, and a fault is not. */
+const levels: Readonly<Record<AuditEvent["outcome"], Level>> = {
+  issued: "info",
+  refused: "warning",
+  failed: "error",
+};
+
+/** The log of a program that is a CA, or stands in front of one. */
+export function createEventLog(clock: () => Date, write: WriteLine): EventLog {
+  return {
+    ...createOperationLog(clock, write),
+    // Written as `info` whatever the outcome, so that the audit trail is whole on one stream.
+    audit: (event) => write(formatLine(clock(), levels[event.outcome], event), "info"),
+  };
+}

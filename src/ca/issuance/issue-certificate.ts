@@ -1,0 +1,194 @@
+import type { Caller } from "../../authn/caller.ts";
+import { CaError } from "../../foundation/errors.ts";
+import type { SigningAuthority } from "../../pki/authority/signing-authority.ts";
+import type { CryptoProvider } from "../../pki/crypto-provider.ts";
+import { toPem } from "../../pki/encoding/pem.ts";
+import { parseWorkloadSpiffeId, type SpiffeId } from "../../pki/spiffe-id.ts";
+import { parseCertificateSigningRequest } from "../../pki/x509/certificate-signing-request.ts";
+import type { IdentityProof } from "../../pki/x509/identity-proof.ts";
+import { type Issuer, issueLeaf, issueServingCertificate } from "../../pki/x509/issuer.ts";
+import { type PodKeyProof, parseProvedPublicKey } from "../../pki/x509/pod-key-proof.ts";
+import type { SubjectPublicKey } from "../../pki/x509/subject-public-key.ts";
+import {
+  earlier,
+  type LeafLifetimes,
+  leafValidity,
+  type Validity,
+} from "../../pki/x509/validity.ts";
+import type { Authorities } from "../authorities.ts";
+import type { AuthorityView } from "../authority-view.ts";
+import type { AuditEvent } from "./audit-event.ts";
+import type { IdentityPolicy } from "./identity-policy.ts";
+import { type IssuanceLog, recordIssuance } from "./issuance-log.ts";
+import { callerEntry } from "./log-entry.ts";
+import { type Quotas, requireQuotas } from "./quotas.ts";
+import { servingNames, servingSigner } from "./serving-policy.ts";
+import type { NamedSigner } from "./signers.ts";
+
+/** A caller's request. Nobody has verified anything in it. */
+export interface CertificateRequest {
+  readonly csrPem: string;
+  /** Seconds; zero and less for the default. */
+  readonly requestedSeconds: bigint;
+  /** Istio's `ImpersonatedIdentity`; empty for none. */
+  readonly impersonatedIdentity: string;
+  /**
+   * Istio's `CertSigner`: empty for an X509-SVID of the unnamed authorities, or a signer's name for one of
+   * that signer. {@link servingSigner} asks for a serving certificate.
+   */
+  readonly certSigner: string;
+  /** The names of a serving certificate for a service, which only a signer of a cluster may request. */
+  readonly dnsNames?: readonly string[];
+  /** Present if the key is no CSR's. It counts for a signer of a cluster alone. */
+  readonly podKeyProof?: PodKeyProof | undefined;
+}
+
+/** The parts that issue certificates, the same for every request. */
+export interface Issuance {
+  readonly authorities: Authorities;
+  readonly identityPolicy: IdentityPolicy;
+  readonly signers: ReadonlyMap<string, NamedSigner>;
+  readonly leafLifetimes: LeafLifetimes;
+  readonly cryptoProvider: CryptoProvider;
+  /** Absent on a platform without limits. */
+  readonly quotas?: Quotas | undefined;
+  /** Absent where nothing is logged. */
+  readonly issuanceLog?: IssuanceLog | undefined;
+}
+
+/** The circumstances of one request. */
+export interface RequestContext {
+  readonly now: Date;
+  /** Aborted when the caller no longer waits for the answer. */
+  readonly signal: AbortSignal;
+  /** Each step fills in what it establishes. */
+  readonly audit: AuditEvent;
+}
+
+/**
+ * Issues an X509-SVID to an authenticated caller, or a serving certificate to a gateway or for a service. The answer has
+ * Istio's layout, all PEM: the leaf, each intermediate alone, every root of the trust bundle as one element.
+ *
+ * ARCHITECTURE.md, "CSR → PEM", follows a request through all layers; this is its sixth step.
+ *
+ * @throws CaError for everything that is refused.
+ */
+export async function issueCertificate(
+  issuance: Issuance,
+  caller: Caller,
+  request: CertificateRequest,
+  { now, signal, audit }: RequestContext,
+): Promise<string[]> {
+  const { identityPolicy, leafLifetimes, cryptoProvider } = issuance;
+  // Usually the policy answers at once, and an await would cost a turn of the microtask queue.
+  const identity = identityPolicy(caller, request.impersonatedIdentity, now);
+  const spiffeId = typeof identity === "string" ? identity : await identity;
+  audit.spiffeId = spiffeId;
+  if (spiffeId !== caller.spiffeId) audit.impersonator = caller.spiffeId;
+  const { authorities, dnsNames } = signatureFor(request, issuance, caller, spiffeId);
+  if (dnsNames) audit.dnsNames = dnsNames;
+  else if (request.certSigner !== "") audit.signer = request.certSigner;
+  if (issuance.quotas) await requireQuotas(issuance.quotas, caller, spiffeId, now);
+  const publicKey = await provedKey(request, caller, cryptoProvider);
+  const known = authorities.at(now);
+  const view = known instanceof Promise ? await known : known;
+  const issuer = requireIssuer(view);
+  const { id } = issuer.authority;
+  const validity = leafValidity(
+    request.requestedSeconds,
+    leafLifetimes,
+    usefulLife(issuer.authority, caller.provedUntil),
+    now,
+  );
+  requireWaitingCaller(signal);
+  const leaf = dnsNames
+    ? await issueServingCertificate(issuer, { dnsNames, publicKey, validity })
+    : await issueLeaf(issuer, { spiffeId, publicKey, validity, proof: proofFor(spiffeId, caller) });
+  audit.authority = id;
+  audit.serialNumber = leaf.serialNumber;
+  audit.notAfter = validity.notAfter;
+  if (issuance.issuanceLog) {
+    const { der: certificate } = leaf;
+    const entry = callerEntry(caller, { at: now, certificate, spiffeId, signer: audit.signer });
+    await recordIssuance(issuance.issuanceLog, entry, { signal, audit });
+  }
+  audit.outcome = "issued";
+  return [toPem("CERTIFICATE", leaf.der), ...view.chainPem];
+}
+
+/**
+ * An adopted authority may outlive its root, so its schedule limits leaves as well. A renewal ends when
+ * the next one would be refused.
+ */
+function usefulLife(
+  { certificate, schedule }: SigningAuthority,
+  provedUntil: Date | undefined,
+): Validity {
+  const { notBefore, notAfter } = certificate.toBeSigned.validity;
+  const useful = earlier(schedule.retiresAt, notAfter);
+  return { notBefore, notAfter: provedUntil ? earlier(useful, provedUntil) : useful };
+}
+
+/**
+ * Every key proves itself by the signature of its CSR. Kubernetes before 1.36 has no CSR for the key of a
+ * pod, but a signature over the UID of that pod.
+ */
+function provedKey(
+  { csrPem, podKeyProof }: CertificateRequest,
+  { issuer, account }: Caller,
+  cryptoProvider: CryptoProvider,
+): Promise<SubjectPublicKey> {
+  return podKeyProof && issuer?.clusterSigner?.(account)
+    ? parseProvedPublicKey(csrPem, podKeyProof, cryptoProvider)
+    : parseCertificateSigningRequest(csrPem, cryptoProvider);
+}
+
+function proofFor(spiffeId: SpiffeId, { spiffeId: own, proof }: Caller): IdentityProof {
+  return spiffeId === own ? proof : { ...proof, isImpersonated: true };
+}
+
+function requireIssuer({ issuer, reasons }: AuthorityView): Issuer {
+  if (issuer) return issuer;
+  const why = reasons.join("; ");
+  throw new CaError({ reason: "no-signing-authority", why }, why);
+}
+
+/** The authorities that sign, and what they sign. */
+interface Signature {
+  readonly authorities: Authorities;
+  /** Present for a serving certificate, absent for an X509-SVID. */
+  readonly dnsNames?: readonly string[];
+}
+
+/** Never falls back to another signer. A caller without serving rights gets `signer-unknown`. */
+function signatureFor(
+  { certSigner, dnsNames: requested = [] }: CertificateRequest,
+  { authorities, signers }: Issuance,
+  caller: Caller,
+  spiffeId: SpiffeId,
+): Signature {
+  if (certSigner === "") return { authorities };
+  if (certSigner === servingSigner) {
+    const dnsNames = servingNames(caller, requested);
+    if (dnsNames) return { authorities, dnsNames };
+  }
+  const signer = signers.get(certSigner);
+  if (!signer) {
+    throw new CaError(
+      { reason: "signer-unknown" },
+      "no signer of the requested name is configured",
+    );
+  }
+  const account = parseWorkloadSpiffeId(spiffeId)?.account;
+  if (account && signer.mayUse(caller, account)) return signer;
+  throw new CaError({ reason: "signer-denied" }, `the caller may not use the signer ${certSigner}`);
+}
+
+/** Refuses to sign for a caller that has hung up or is out of time. */
+function requireWaitingCaller(signal: AbortSignal): void {
+  if (!signal.aborted) return;
+  throw new CaError(
+    { reason: "request-abandoned" },
+    "the caller is gone, or its deadline has passed",
+  );
+}

@@ -1,0 +1,134 @@
+import * as z from "zod/mini";
+import type { Caller } from "../../authn/caller.ts";
+import { type Bytes, concatBytes } from "../../pki/encoding/bytes.ts";
+import type { SpiffeId } from "../../pki/spiffe-id.ts";
+import { LogError } from "../../tlog/log-error.ts";
+
+/** How a certificate came about. Instants are RFC 3339 in UTC, with milliseconds. */
+export interface Circumstances {
+  readonly at: string;
+  /** `own` for a certificate that the CA issued to itself. */
+  readonly proof: "token" | "certificate" | "forwarded" | "own";
+  readonly cluster?: string | undefined;
+  readonly issuer?: string | undefined;
+  /** The certificate by which the caller proved itself, and the last token behind it. */
+  readonly callerSerialNumber?: string | undefined;
+  readonly callerAuthority?: string | undefined;
+  readonly provedAt?: string | undefined;
+  /** The caller's own SPIFFE ID, if it asked for another one. */
+  readonly impersonator?: string | undefined;
+  readonly gateway?: string | undefined;
+  readonly signer?: string | undefined;
+  /** Of the token. */
+  readonly pod?: LoggedObject | undefined;
+  readonly node?: LoggedObject | undefined;
+  readonly tokenId?: string | undefined;
+}
+
+/** A Kubernetes object that a token was bound to. */
+export interface LoggedObject {
+  readonly name: string;
+  readonly uid?: string | undefined;
+}
+
+const text = z.string().check(z.maxLength(4096));
+const object = z.strictObject({ name: text, uid: z.optional(text) });
+const instant = z.iso.datetime({ precision: 3 });
+
+const circumstancesForm: z.ZodMiniType<Circumstances> = z.strictObject({
+  at: instant,
+  proof: z.enum(["token", "certificate", "forwarded", "own"]),
+  cluster: z.optional(text),
+  issuer: z.optional(text),
+  callerSerialNumber: z.optional(text),
+  callerAuthority: z.optional(text),
+  provedAt: z.optional(instant),
+  impersonator: z.optional(text),
+  gateway: z.optional(text),
+  signer: z.optional(text),
+  pod: z.optional(object),
+  node: z.optional(object),
+  tokenId: z.optional(text),
+});
+
+/**
+ * An entry of the issuance log: the whole certificate, and how its caller proved itself. It never holds
+ * a token, a hash of one, a CSR or an address.
+ */
+export interface LogEntry extends Circumstances {
+  /** DER. */
+  readonly certificate: Bytes;
+}
+
+const entryVersion = 1;
+
+/** The octets of an entry: its version, the length of the certificate, the certificate, JSON. */
+export function formatEntry({ certificate, ...circumstances }: LogEntry): Bytes {
+  const head = new Uint8Array(3);
+  head[0] = entryVersion;
+  new DataView(head.buffer).setUint16(1, certificate.length);
+  const json = new TextEncoder().encode(JSON.stringify(circumstances));
+  return concatBytes(head, certificate, json);
+}
+
+/** @throws LogError `form` */
+export function parseEntry(octets: Uint8Array): LogEntry {
+  const view = new DataView(octets.buffer, octets.byteOffset, octets.length);
+  if (octets.length < 3 || view.getUint8(0) !== entryVersion) throw malformed();
+  const end = 3 + view.getUint16(1);
+  if (end > octets.length) throw malformed();
+  try {
+    const json = new TextDecoder("utf-8", { fatal: true }).decode(octets.subarray(end));
+    const certificate = octets.slice(3, end) as Bytes;
+    return { certificate, ...circumstancesForm.parse(JSON.parse(json)) };
+  } catch (error) {
+    throw malformed(error);
+  }
+}
+
+function malformed(cause?: unknown): LogError {
+  return new LogError("form", "not an entry of an issuance log", cause);
+}
+
+/** What was issued to a caller. */
+export interface Issued {
+  readonly at: Date;
+  /** DER. */
+  readonly certificate: Bytes;
+  /** Of the certificate: the caller's own, or the one that a node proxy asked for. */
+  readonly spiffeId: SpiffeId;
+  readonly signer?: string | undefined;
+}
+
+/** The entry of a certificate that a caller asked for. */
+export function callerEntry(
+  caller: Caller,
+  { at, certificate, spiffeId, signer }: Issued,
+): LogEntry {
+  const { issuer, gateway, pod, node, tokenId, certificate: shown } = caller;
+  return {
+    certificate,
+    at: at.toISOString(),
+    proof: proofKindOf(caller),
+    cluster: issuer?.cluster,
+    issuer: issuer?.name,
+    callerSerialNumber: shown?.serialNumber,
+    callerAuthority: shown?.authority,
+    provedAt: shown && caller.proof.provedAt.toISOString(),
+    impersonator: spiffeId === caller.spiffeId ? undefined : caller.spiffeId,
+    gateway,
+    signer,
+    pod,
+    node,
+    tokenId,
+  };
+}
+
+/** How a caller has proved who it is: by its token, its certificate, or one that a gateway forwards. */
+export function proofKindOf({
+  gateway,
+  certificate,
+}: Caller): "token" | "certificate" | "forwarded" {
+  if (gateway) return "forwarded";
+  return certificate ? "certificate" : "token";
+}

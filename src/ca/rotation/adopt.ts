@@ -1,0 +1,123 @@
+import { sealRoot } from "../../custody/root-statement.ts";
+import { sealAuthority } from "../../custody/seal.ts";
+import { taintedSubject } from "../../custody/taint-statement.ts";
+import { createAdditionalRoot } from "../../pki/authority/additional-root.ts";
+import { taintsOf } from "../../pki/authority/configured-taint.ts";
+import { parseForeignAuthority } from "../../pki/authority/foreign-authority.ts";
+import { adoptedSchedule, type PhaseLengths } from "../../pki/authority/schedule.ts";
+import {
+  type AuthorityCertificates,
+  createSigningAuthority,
+  type SigningAuthority,
+} from "../../pki/authority/signing-authority.ts";
+import { type Bytes, bytesEqual } from "../../pki/encoding/bytes.ts";
+import { parseCertificate } from "../../pki/x509/certificate.ts";
+import { earlier } from "../../pki/x509/validity.ts";
+import { type Mint, storeRecord } from "../mint.ts";
+
+/** A mint that takes in certificates of other CAs. */
+export interface AdoptingMint extends Mint {
+  /**
+   * Requires that this platform's own verifier reads an authority's certificate.
+   *
+   * @throws DerError
+   */
+  readonly requireReadable: (der: Bytes) => void;
+}
+
+/** An authority that signed for this mesh before Rampart did. */
+export interface AdoptedAuthority {
+  readonly certificates: AuthorityCertificates;
+  readonly extractablePrivateKey: CryptoKey;
+  /** Roots that verifiers accept besides its own, DER. */
+  readonly additionalRoots: readonly Bytes[];
+}
+
+/**
+ * Adopts the authority of an existing mesh into a store without one. It signs at once, because every
+ * verifier has its root already. The additional roots are stored first, so that no leaf is signed under
+ * a bundle that lacks one.
+ */
+export async function adoptAuthority(
+  mint: AdoptingMint,
+  { certificates, extractablePrivateKey, additionalRoots }: AdoptedAuthority,
+  now: Date,
+): Promise<SigningAuthority> {
+  const stored = await mint.store.load();
+  if (stored.some(({ kind }) => kind === "authority")) {
+    throw new Error("the store has an authority already: adopting is for one that has none");
+  }
+  const { certificate, intermediates, roots } = certificates;
+  for (const der of [certificate, ...intermediates, ...roots]) requireForeign(mint, der);
+  const expiresAt = firstExpiry(certificates);
+  const schedule = adoptedSchedule(lengthsOf(mint, expiresAt, now), expiresAt, now);
+  const others = additionalRoots.filter(
+    (der) => !certificates.roots.some((own) => bytesEqual(own, der)),
+  );
+  for (const der of others) await trustRoot(mint, der, schedule.publishedFrom);
+  const authority = await createSigningAuthority(certificates, schedule);
+  const created = { authority, extractablePrivateKey };
+  await storeRecord(mint, await sealAuthority(created, mint.trustDomain, mint.keks));
+  mint.log.operation({
+    event: "authority-adopted",
+    level: "info",
+    detail: "an authority of an existing mesh is in the store, and signs",
+    authority: authority.id,
+    signsUntil: schedule.signsUntil.toISOString(),
+  });
+  return authority;
+}
+
+/**
+ * Adds a root to the trust bundle. A root that the store has already stays as it is.
+ *
+ * @param publishedFrom Late enough for every reader of the store to know the root by then.
+ * @throws DerError for a certificate that a verifier of the mesh may not read.
+ * @throws Error for a root that was removed before: its taint would remove it again.
+ */
+export async function trustRoot(
+  mint: AdoptingMint,
+  der: Bytes,
+  publishedFrom: Date,
+): Promise<void> {
+  requireForeign(mint, der);
+  const root = await createAdditionalRoot(der, publishedFrom);
+  const stored = await mint.store.load();
+  if (taintsOf(mint.configuredTaints, [root]).length > 0) {
+    throw new Error("TAINTED_AUTHORITIES has this root");
+  }
+  if (stored.some((record) => record.kind === "taint" && taintedSubject(record) === root.id)) {
+    throw new Error("a root that was removed does not come back");
+  }
+  if (stored.some(({ kind, id }) => kind === "root" && id === root.id)) return;
+  await storeRecord(mint, await sealRoot(root, mint.trustDomain, mint.keks));
+  mint.log.operation({
+    event: "root-trusted",
+    level: "info",
+    detail: "an additional root joins the trust bundle",
+    root: root.id,
+    publishedFrom: publishedFrom.toISOString(),
+  });
+}
+
+/** Every door for a certificate of another CA: it is read strictly here, and by the platform. */
+function requireForeign({ requireReadable }: AdoptingMint, der: Bytes): void {
+  parseForeignAuthority(der);
+  requireReadable(der);
+}
+
+/** Where another CA decides how long an authority lives, it signs for as long as its certificate allows. */
+function lengthsOf(
+  { authorityRoot, phaseLengths }: Mint,
+  expiresAt: Date,
+  now: Date,
+): PhaseLengths {
+  if (authorityRoot === "self") return phaseLengths;
+  return { ...phaseLengths, signingSeconds: (expiresAt.getTime() - now.getTime()) / 1000 };
+}
+
+function firstExpiry({ certificate, intermediates, roots }: AuthorityCertificates): Date {
+  return [certificate, ...intermediates, ...roots]
+    .map((der) => parseCertificate(der).toBeSigned.validity.notAfter)
+    .reduce((first, notAfter) => earlier(first, notAfter));
+}

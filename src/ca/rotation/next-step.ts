@@ -1,0 +1,66 @@
+import { type Succession, successionOf } from "../../pki/authority/succession.ts";
+import { applyTaints } from "../../pki/authority/taint.ts";
+import { addSeconds, earlier } from "../../pki/x509/validity.ts";
+import type { OpenedStore } from "../opened-store.ts";
+
+/** The next act for the authorities of another CA's root. */
+export interface NextStep {
+  /** `request` and `install` are a person's. `ask` is the cron's, and a person's when it does not succeed. */
+  readonly act: "request" | "install" | "ask";
+  /** From when it is due; `undefined` for the first authority of a store, which may come at any time. */
+  readonly due: Date | undefined;
+  /** Until when it is in time; later, an intermediate under a new root signs before every verifier knows that root. */
+  readonly deadline: Date | undefined;
+  /** When the last authority stops signing. */
+  readonly signsUntil: Date | undefined;
+}
+
+/** The next step of a store; `undefined` where authorities are their own roots. */
+export function nextStepOf(store: OpenedStore): NextStep | undefined {
+  const { authorityRoot, authorities, requests } = store;
+  if (authorityRoot === "self") return undefined;
+  const byPerson = requests.length > 0 ? "install" : "request";
+  const act = authorityRoot === "upstream" ? "ask" : byPerson;
+  if (authorities.length === 0) {
+    return { act, due: undefined, deadline: undefined, signsUntil: undefined };
+  }
+  return { act, ...successionIn(store) };
+}
+
+function successionIn({ authorities, taints, phaseLengths }: OpenedStore): Succession {
+  return successionOf(applyTaints(authorities, taints), phaseLengths);
+}
+
+/** The instants at which {@link successionReasonsAt} may change. */
+export function successionChanges(store: OpenedStore): readonly Date[] {
+  const step = nextStepOf(store);
+  return step?.due && step.deadline
+    ? [reportedFrom(store, step.due, step.deadline), step.deadline]
+    : [];
+}
+
+/** A CA upstream gets an hour, or a tenth of the spare time, for its answer before anybody is told. */
+function reportedFrom({ authorityRoot }: OpenedStore, due: Date, deadline: Date): Date {
+  if (authorityRoot === "offline") return due;
+  const tenth = (deadline.getTime() - due.getTime()) / 10_000;
+  return earlier(addSeconds(due, 3600), addSeconds(due, tenth));
+}
+
+/** One sentence about an intermediate that is due and not there. */
+export function successionReasonsAt(store: OpenedStore, now: Date): string[] {
+  const step = nextStepOf(store);
+  if (!step?.due || !step.deadline || !step.signsUntil) return [];
+  if (now < reportedFrom(store, step.due, step.deadline)) return [];
+  const [until, deadline] = [step.signsUntil, step.deadline].map((each) => each.toISOString());
+  const isLate = now > step.deadline;
+  const when = isLate
+    ? `is late: the last authority signs until ${until}, and verifiers may not know a new root in time`
+    : `is due: it must be installed by ${deadline}`;
+  return [`the next intermediate ${when}; ${missing[step.act]}`];
+}
+
+const missing: Readonly<Record<NextStep["act"], string>> = {
+  request: "no request for one is open",
+  install: "a request for one is open, and its certificate is not installed",
+  ask: "the CA upstream has given none (the log says why)",
+};

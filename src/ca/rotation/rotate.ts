@@ -1,0 +1,162 @@
+import type { StoredRecord } from "../../custody/authority-store.ts";
+import { recordKey } from "../../custody/record-key.ts";
+import { resealRequest } from "../../custody/request-record.ts";
+import { resealAuthority } from "../../custody/seal.ts";
+import { resealStatement } from "../../custody/statement.ts";
+import { messageOf } from "../../foundation/errors.ts";
+import {
+  lastSignature,
+  type MintCause,
+  planRotation,
+  type RotationStep,
+} from "../../pki/authority/rotation.ts";
+import type { Schedule } from "../../pki/authority/schedule.ts";
+import { applyTaints } from "../../pki/authority/taint.ts";
+import { exposuresAt, missingTaintsAt } from "../authority-view.ts";
+import { type Mint, mintAuthority, storeRecord } from "../mint.ts";
+import { type OpenedStore, openStored } from "../opened-store.ts";
+import { askUpstream } from "../upstream/ask-upstream.ts";
+import { foundIfEmpty } from "./inception.ts";
+import { successionReasonsAt } from "./next-step.ts";
+
+/**
+ * Reads every record and carries out the acts that are due: it founds, mints, prunes, and reseals under
+ * the newest KEK.
+ *
+ * Runs may be missed, late, doubled, or read an old list. No run changes a record that another may write,
+ * so together they make at most one authority too many. A step that fails does not stop the others.
+ *
+ * @throws AggregateError with every fault, after all other steps; the platform then shows a failed run.
+ */
+export async function rotate(mint: Mint, now: Date): Promise<void> {
+  const stored = await mint.store.load();
+  if (!stored.some(({ kind }) => kind === "authority")) return foundIfEmpty(mint, now);
+  const opened = await openStored(stored, mint);
+  const refused = new Set(opened.refusals.map(recordKey));
+  const readable = stored.filter((record) => !refused.has(recordKey(record)));
+  const done = opened.authorities.length > 0 ? await carryOut(mint, opened, readable, now) : [];
+  const faults = done.flatMap((each) => (each.status === "rejected" ? [each.reason] : []));
+  for (const fault of faults) {
+    mint.log.operation({ event: "rotation-fault", level: "error", detail: messageOf(fault) });
+  }
+  logExposures(mint, opened, now);
+  const all = [...opened.refusals.map(({ refusal }) => refusal), ...faults];
+  if (all.length > 0) throw new AggregateError(all, `the rotation met ${all.length} faults`);
+}
+
+/** Rotates the unnamed authorities and those of every named signer. A fault of one does not stop the others. */
+export async function rotateAll(mints: readonly Mint[], now: Date): Promise<void> {
+  const runs = await Promise.allSettled(mints.map((mint) => rotate(mint, now)));
+  const faults = runs.flatMap((run) => (run.status === "rejected" ? [run.reason] : []));
+  const [first, ...more] = faults;
+  if (more.length > 0) throw new AggregateError(faults, `${faults.length} rotations met faults`);
+  if (first !== undefined) throw first;
+}
+
+async function carryOut(
+  mint: Mint,
+  opened: OpenedStore,
+  readable: readonly StoredRecord[],
+  now: Date,
+): Promise<readonly PromiseSettledResult<void>[]> {
+  const steps = planRotation(opened, mint.phaseLengths, now);
+  const isPruned = ({ kind, id }: StoredRecord): boolean =>
+    kind === "authority" && steps.some((step) => step.act === "prune" && step.id === id);
+  const answered = readable.filter(
+    ({ kind, id }) => kind === "request" && opened.authorities.some((each) => each.id === id),
+  );
+  return Promise.allSettled([
+    ...steps.map((step) => carryOutStep(mint, opened, step, now)),
+    ...answered.map((record) => dropRequest(mint, record)),
+    ...readable
+      .filter((record) => !isPruned(record) && !answered.includes(record))
+      .map((record) => reseal(mint, record)),
+  ]);
+}
+
+async function carryOutStep(
+  mint: Mint,
+  opened: OpenedStore,
+  step: RotationStep,
+  now: Date,
+): Promise<void> {
+  if (step.act === "mint") {
+    logCause(mint, step.cause, step.schedule);
+    return mintAuthority(mint, step.schedule);
+  }
+  if (step.act === "ask") {
+    const signsUntil = lastSignature(applyTaints(opened.authorities, opened.taints));
+    const isUrgent = step.cause !== "due";
+    const { schedule } = await askUpstream(mint, { signsUntil, isUrgent }, now);
+    return logCause(mint, step.cause, schedule);
+  }
+  await mint.store.delete({ kind: "authority", id: step.id });
+  mint.log.operation({
+    event: "authority-pruned",
+    level: "info",
+    detail: "a retired authority was deleted from the store",
+    authority: step.id,
+  });
+}
+
+/** The key of an answered request rests in the record of its authority. */
+async function dropRequest(mint: Mint, { kind, id }: StoredRecord): Promise<void> {
+  await mint.store.delete({ kind, id });
+  mint.log.operation({
+    event: "request-dropped",
+    level: "info",
+    detail: "a request for an intermediate has its answer",
+    authority: id,
+  });
+}
+
+async function reseal(mint: Mint, record: StoredRecord): Promise<void> {
+  const resealed = await resealRecord(mint, record);
+  if (!resealed) return;
+  await storeRecord(mint, resealed);
+  mint.log.operation({
+    event: `${record.kind}-resealed`,
+    level: "info",
+    detail: "a record is sealed with the newest KEK now",
+    authority: record.id,
+  });
+}
+
+async function resealRecord(
+  { trustDomain, keks }: Mint,
+  { kind, id, value }: StoredRecord,
+): Promise<StoredRecord | undefined> {
+  if (kind === "authority") return resealAuthority({ kind, id, value }, trustDomain, keks);
+  if (kind === "request") return resealRequest({ kind, id, value }, trustDomain, keks);
+  return resealStatement({ kind, id, value }, trustDomain, keks);
+}
+
+const causeDetails: Readonly<Record<Exclude<MintCause, "due">, string>> = {
+  overdue:
+    "the successor comes too late for every verifier to know its root before it signs: the cron did not run for long",
+  taint:
+    "a taint leaves too little time for every verifier to know the successor's root before it signs",
+};
+
+function logCause({ log }: Mint, cause: MintCause, { signsFrom }: Schedule): void {
+  if (cause === "due") return;
+  log.operation({
+    event: cause === "overdue" ? "rotation-overdue" : "emergency-rotation",
+    level: "error",
+    detail: causeDetails[cause],
+    signsFrom: signsFrom.toISOString(),
+  });
+}
+
+/** Every run repeats these warnings while they are true. */
+function logExposures({ log }: Mint, opened: OpenedStore, now: Date): void {
+  for (const detail of exposuresAt(opened, now)) {
+    log.operation({ event: "authority-exposed", level: "warning", detail });
+  }
+  for (const detail of missingTaintsAt(opened, now)) {
+    log.operation({ event: "taint-missing", level: "warning", detail });
+  }
+  for (const detail of successionReasonsAt(opened, now)) {
+    log.operation({ event: "intermediate-due", level: "warning", detail });
+  }
+}

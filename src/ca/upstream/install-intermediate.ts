@@ -1,0 +1,109 @@
+import { sealAuthority } from "../../custody/seal.ts";
+import { OperatorError } from "../../foundation/operator-error.ts";
+import { lastSignature } from "../../pki/authority/rotation.ts";
+import { installedSchedule, type Schedule } from "../../pki/authority/schedule.ts";
+import {
+  createSigningAuthority,
+  type SigningAuthority,
+} from "../../pki/authority/signing-authority.ts";
+import { rootSince } from "../../pki/authority/succession.ts";
+import { applyTaints } from "../../pki/authority/taint.ts";
+import { type Bytes, toHex } from "../../pki/encoding/bytes.ts";
+import { maximumCertificates, type VerifiedAuthority } from "../../pki/path/verified-authority.ts";
+import { keyIdentifier } from "../../pki/x509/key-identifier.ts";
+import { addSeconds } from "../../pki/x509/validity.ts";
+import { type Mint, storeRecord } from "../mint.ts";
+import { type OpenedStore, openStored } from "../opened-store.ts";
+
+/** An intermediate whose path and key were verified. */
+export interface NewIntermediate {
+  readonly verified: VerifiedAuthority;
+  /** The key of its certificate. */
+  readonly extractablePrivateKey: CryptoKey;
+  /** Roots that it brings beside its own; they leave the bundle with it. DER. */
+  readonly otherRoots: readonly Bytes[];
+}
+
+/**
+ * Puts an intermediate into the store: it is published, then signs, then verifies, by a schedule that is
+ * fixed now. Nothing stops signing for it before its time.
+ *
+ * @throws OperatorError for a key that the store has already, and for a certificate that is too short.
+ */
+export async function installIntermediate(
+  mint: Mint,
+  { verified, extractablePrivateKey, otherRoots }: NewIntermediate,
+  now: Date,
+): Promise<SigningAuthority> {
+  const store = await openStored(await mint.store.load(), mint);
+  requireNewKey(store, verified);
+  const schedule = scheduleFor(mint, store, verified, now);
+  const [own] = verified.certificates.roots;
+  const roots = [...(own ? [own] : []), ...otherRoots].slice(0, maximumCertificates);
+  const authority = await createSigningAuthority({ ...verified.certificates, roots }, schedule);
+  const created = { authority, extractablePrivateKey };
+  await storeRecord(mint, await sealAuthority(created, mint.trustDomain, mint.keks));
+  mint.log.operation({
+    event: "intermediate-installed",
+    level: "info",
+    detail: "an intermediate of another CA is in the store",
+    authority: authority.id,
+    publishedFrom: schedule.publishedFrom.toISOString(),
+    signsFrom: schedule.signsFrom.toISOString(),
+    signsUntil: schedule.signsUntil.toISOString(),
+  });
+  return authority;
+}
+
+/** A record of an authority never changes, so a key is certified once. */
+function requireNewKey(
+  { authorities, refusals }: OpenedStore,
+  { path: [authority] }: VerifiedAuthority,
+) {
+  const id = toHex(keyIdentifier(authority.publicKey));
+  if (![...authorities, ...refusals].some((each) => each.id === id)) return;
+  throw new OperatorError(
+    `${authority.title}: the store has an authority with this key: a key is certified once, make a new one`,
+  );
+}
+
+/** A signer that joins a mesh waits, as its first authority does, until every verifier has its root. */
+function othersSignUntil(
+  { joinsMesh }: Mint,
+  { authorities, taints }: OpenedStore,
+): Date | undefined {
+  if (authorities.length > 0) return lastSignature(applyTaints(authorities, taints));
+  return joinsMesh ? new Date(8.64e15) : undefined;
+}
+
+function scheduleFor(
+  mint: Mint,
+  store: OpenedStore,
+  { certificates, notAfter, path: [{ title }] }: VerifiedAuthority,
+  now: Date,
+): Schedule {
+  const { phaseLengths: lengths, authorityRoot } = mint;
+  const { authorities, additionalRoots, taints } = store;
+  const published = applyTaints([...authorities, ...additionalRoots], taints);
+  const [root] = certificates.roots;
+  const visible = addSeconds(now, lengths.propagationSeconds);
+  const schedule = installedSchedule(
+    lengths,
+    {
+      expiresAt: notAfter,
+      rootSince: root && rootSince(published, root, visible),
+      othersSignUntil: othersSignUntil(mint, store),
+    },
+    now,
+  );
+  if (schedule.signsUntil <= schedule.signsFrom) {
+    throw new OperatorError(
+      `${title}: lives until ${notAfter.toISOString()} only, which leaves no time to sign: after the last ` +
+        "certificate that it signs, MAX_WORKLOAD_CERT_TTL and PROPAGATION_INTERVAL must pass before that",
+    );
+  }
+  // Where authorities are their own roots, the next of them follows after the usual time.
+  const usual = addSeconds(schedule.signsFrom, lengths.signingSeconds);
+  if (authorityRoot !== "self" || schedule.signsUntil <= usual) return schedule;
+  return { ...schedule, signsUntil: usual };
+}

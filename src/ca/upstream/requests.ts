@@ -1,0 +1,47 @@
+import type { StoredRecord } from "../../custody/authority-store.ts";
+import {
+  type AuthorityRequest,
+  openRequestKey,
+  sealRequest,
+} from "../../custody/request-record.ts";
+import { createIntermediateRequest } from "../../pki/authority/intermediate-request.ts";
+import { wholeSeconds } from "../../pki/x509/validity.ts";
+import { type Mint, storeRecord } from "../mint.ts";
+
+/** Makes a key, seals it, and stores it with its CSR. The key is never anywhere else. */
+export async function makeRequest(
+  mint: Mint,
+  now: Date,
+): Promise<Pick<AuthorityRequest, "id" | "csr">> {
+  const request = await createIntermediateRequest(mint.trustDomain, mint.authorityKey);
+  const requestedAt = wholeSeconds(now);
+  await storeRecord(mint, await sealRequest(request, requestedAt, mint.trustDomain, mint.keks));
+  mint.log.operation({
+    event: "intermediate-requested",
+    level: "info",
+    detail: "a request for an intermediate is in the store, with its key sealed",
+    authority: request.id,
+  });
+  return request;
+}
+
+/** Deletes a request with its key: no certificate for it can be installed any more. */
+export async function withdrawRequest(mint: Mint, id: string): Promise<void> {
+  await mint.store.delete({ kind: "request", id });
+  mint.log.operation({
+    event: "request-withdrawn",
+    level: "info",
+    detail: "a request for an intermediate was deleted, with its key",
+    authority: id,
+  });
+}
+
+/** The key of an open request, for the record of its authority. @throws RecordError */
+export async function requestedKey(mint: Mint, { id }: AuthorityRequest): Promise<CryptoKey> {
+  const stored = await mint.store.load();
+  const record = stored.find(
+    (each): each is StoredRecord => each.kind === "request" && each.id === id,
+  );
+  if (!record) throw new Error("an opened request that the store does not hold");
+  return openRequestKey(record, mint.trustDomain, mint.keks);
+}

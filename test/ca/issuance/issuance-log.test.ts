@@ -1,0 +1,123 @@
+import { describe, expect, test } from "vitest";
+import type { IssuanceLog, LogMode } from "../../../src/ca/issuance/issuance-log.ts";
+import { formatEntry, type LogEntry, parseEntry } from "../../../src/ca/issuance/log-entry.ts";
+import { LogError } from "../../../src/tlog/log-error.ts";
+import { bearer, callWithClient, grpcWeb } from "../../contract/rpc-calls.ts";
+import { issuerTables, origin } from "../../contract/service-under-test.ts";
+import { startCa } from "../../testkit/ca/running-ca.ts";
+import { createTokenKey, jwksOf } from "../../testkit/callers/tokens.ts";
+import { createWorkload } from "../../testkit/callers/workload.ts";
+
+const key = await createTokenKey("ES256", "k1");
+const ISSUERS = [{ ...issuerTables.cluster, jwks: jwksOf(key) }];
+const { csrPem: csr } = await createWorkload();
+
+async function startLogging(append: IssuanceLog["append"], mode: LogMode = "required") {
+  const issuanceLog: IssuanceLog = { mode, append, troubles: () => ["the log is in trouble"] };
+  const ca = await startCa({ ISSUERS }, { issuanceLog });
+  await ca.found();
+  const takeAudits = () => ca.log.audits.splice(0);
+  const service = { send: async (r: Request) => ca.app.fetch(r), key, now: ca.now, takeAudits };
+  const ask = async () => callWithClient(grpcWeb, service, { csr }, await bearer(service));
+  return { ask, takeAudits, app: ca.app };
+}
+
+const failing: IssuanceLog["append"] = async () => {
+  throw new Error("disk I/O error");
+};
+
+test("answers no certificate that could not be logged, and asks the caller to try again", async () => {
+  const { ask, takeAudits } = await startLogging(failing);
+  expect(await ask()).toEqual({
+    code: "Unavailable",
+    message: "certificate authority is temporarily unavailable",
+  });
+  expect(takeAudits()).toEqual([
+    expect.objectContaining({
+      outcome: "refused",
+      reason: "log-unavailable",
+      detail: "the issuance log: disk I/O error",
+      log: "unlogged",
+      serialNumber: expect.any(String),
+    }),
+  ]);
+});
+
+test("answers it by best effort, and leaves the whole entry in the audit trail", async () => {
+  const { ask, takeAudits } = await startLogging(failing, "best-effort");
+  expect(await ask()).toHaveProperty("certChain");
+  const [audit] = takeAudits();
+  expect(audit).toMatchObject({ outcome: "issued", log: "unlogged" });
+  const { logEntry } = audit ?? {};
+  const entry = parseEntry(Buffer.from(String(logEntry), "base64"));
+  expect(entry).toMatchObject({ proof: "token", cluster: "Kubernetes" });
+});
+
+test("waits for the log before it answers", async () => {
+  const appended = Promise.withResolvers<{ origin: string; index: number }>();
+  const begun = Promise.withResolvers<void>();
+  const { ask } = await startLogging(() => {
+    begun.resolve();
+    return appended.promise;
+  });
+  let isAnswered = false;
+  const answer = ask().then(() => {
+    isAnswered = true;
+  });
+  await begun.promise;
+  expect(isAnswered).toBe(false);
+  appended.resolve({ origin: "log", index: 7 });
+  await answer;
+});
+
+test("says at /readyz what an operator should know of the log", async () => {
+  const { app } = await startLogging(failing);
+  const readiness = await (await app.request(`${origin}/readyz`)).json();
+  expect(readiness).toMatchObject({ ready: true, reasons: ["the log is in trouble"] });
+});
+
+test("has no routes of a log without one", async () => {
+  const { app } = await startCa({ ISSUERS });
+  for (const path of ["logs.json", "0/checkpoint", "0/tile/0/000"]) {
+    expect((await app.request(`${origin}/log/${path}`)).status).toBe(404);
+  }
+});
+
+describe("an entry", () => {
+  const entry: LogEntry = {
+    certificate: Uint8Array.of(1, 2, 3),
+    at: "2026-11-21T12:00:00.250Z",
+    proof: "forwarded",
+    provedAt: "2026-11-21T11:00:00.000Z",
+    gateway: "spiffe://cluster.local/ns/a/sa/gateway",
+    pod: { name: "p", uid: "u" },
+    node: { name: "n" },
+  };
+  const octets = formatEntry(entry);
+
+  test("reads back", () => {
+    expect(parseEntry(octets)).toEqual(entry);
+  });
+
+  const withJson = (json: string): Uint8Array => {
+    const head = octets.subarray(0, 6);
+    return new Uint8Array(Buffer.concat([head, Buffer.from(json)]));
+  };
+
+  test.each([
+    ["nothing", new Uint8Array()],
+    ["another version", Uint8Array.of(2, ...octets.slice(1))],
+    ["a certificate that is cut off", octets.slice(0, 5)],
+    ["no JSON", octets.slice(0, 6)],
+    ["other JSON", withJson("[]")],
+    [
+      "a field that no entry has",
+      withJson('{"at":"2026-11-21T12:00:00.250Z","proof":"token","x":1}'),
+    ],
+    ["an unknown proof", withJson('{"at":"2026-11-21T12:00:00.250Z","proof":"trust me"}')],
+    ["no instant", withJson('{"proof":"token"}')],
+    ["text that is no UTF-8", Uint8Array.of(...octets, 0xff)],
+  ])("is refused with %s", (_, bad) => {
+    expect(() => parseEntry(bad)).toThrow(LogError);
+  });
+});

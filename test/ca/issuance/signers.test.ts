@@ -1,0 +1,209 @@
+import { X509Certificate } from "node:crypto";
+import { beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { connectJson, outcomeOf, requestOf } from "../../contract/rpc-calls.ts";
+import { type RunningCa, startCa } from "../../testkit/ca/running-ca.ts";
+import {
+  createTokenKey,
+  jwksOf,
+  mintAccountToken,
+  type TokenKey,
+} from "../../testkit/callers/tokens.ts";
+import { createWorkload } from "../../testkit/callers/workload.ts";
+
+const issuerA = "https://a.test";
+const issuerB = "https://b.test";
+const today = "2026-11-21";
+const hour = 3600;
+
+let key: TokenKey;
+let csr: string;
+let ca: RunningCa;
+
+beforeAll(async () => {
+  key = await createTokenKey("ES256", "k1");
+  csr = (await createWorkload()).csrPem;
+});
+
+beforeEach(async () => {
+  ca = await startCa({
+    MAX_WORKLOAD_CERT_TTL: "1h",
+    DEFAULT_WORKLOAD_CERT_TTL: "1h",
+    ISSUERS: [
+      {
+        issuer: issuerA,
+        jwks: jwksOf(key),
+        trusted_node_accounts: ["mesh/ztunnel"],
+        node_reach: "anywhere",
+      },
+      { issuer: issuerB, cluster: "b", jwks: jwksOf(key) },
+    ],
+    SIGNERS: [
+      {
+        name: "payments.example",
+        authority_key: "EC-P384",
+        inception_date: today,
+        callers: [{ issuer: issuerA, namespaces: ["pay-*"], accounts: ["till", "web-*"] }],
+      },
+      { name: "empty", callers: [{ issuer: issuerA }] },
+    ],
+  });
+});
+
+/** Founds everything, and waits until the named signer may sign. */
+async function found(): Promise<void> {
+  await ca.found();
+  await ca.rotate().catch(() => {});
+  ca.pass(hour + 1);
+}
+
+async function ask(account: string, metadata: Record<string, string>, issuer = issuerA) {
+  const token = await mintAccountToken(key, issuer, account, ca.now());
+  const headers = { authorization: `Bearer ${token}` };
+  const request = requestOf(connectJson, { csr, metadata }, headers);
+  const outcome = await outcomeOf(connectJson, await ca.app.fetch(request));
+  if (!("certChain" in outcome)) return outcome;
+  const [leaf = "", ...others] = outcome.certChain;
+  return { leaf: new X509Certificate(leaf), others };
+}
+
+const blocks = (pem: string): string[] =>
+  pem.match(/-----BEGIN[^-]+-----[^-]+-----END[^-]+-----/g) ?? [];
+
+async function issued(account: string, metadata: Record<string, string>) {
+  const outcome = await ask(account, metadata);
+  if (!("leaf" in outcome)) throw new Error(JSON.stringify(outcome));
+  const [roots = "", ...more] = outcome.others;
+  expect(more).toEqual([]);
+  const signer = blocks(roots)
+    .map((pem) => new X509Certificate(pem))
+    .find((root) => outcome.leaf.verify(root.publicKey));
+  return { leaf: outcome.leaf, roots, signer };
+}
+
+const payments = { CertSigner: "payments.example" };
+
+describe("a named signer", () => {
+  test("signs for callers that may use it, with the leaf and then every root as one (Istio's layout)", async () => {
+    await found();
+    const named = await issued("pay-eu:till", payments);
+    const own = await issued("pay-eu:till", {});
+    expect(named.leaf.subjectAltName).toBe("URI:spiffe://cluster.local/ns/pay-eu/sa/till");
+    expect(named.signer?.publicKey.asymmetricKeyDetails).toEqual({ namedCurve: "secp384r1" });
+    expect(own.signer?.publicKey.asymmetricKeyDetails).toEqual({ namedCurve: "prime256v1" });
+    expect(named.roots).toBe(own.roots);
+    expect(blocks(named.roots)).toHaveLength(2);
+  });
+
+  test("is in the trust bundle before it signs, and changes its sequence", async () => {
+    await ca.found();
+    const before = await (await ca.app.request("/bundle.json")).json();
+    await ca.rotate().catch(() => {});
+    ca.pass(61);
+    const after = await (await ca.app.request("/bundle.json")).json();
+    expect([before.keys, after.keys].map((each) => each.length)).toEqual([1, 2]);
+    expect(after.spiffe_sequence).toBeGreaterThanOrEqual(before.spiffe_sequence);
+    expect(await ask("pay-eu:till", payments)).toMatchObject({ code: "Unavailable" });
+  });
+
+  test("serves a node proxy for accounts that may use it, and for no others", async () => {
+    await found();
+    const naming = (account: string) => ({
+      ...payments,
+      ImpersonatedIdentity: `spiffe://cluster.local/ns/${account.replace(":", "/sa/")}`,
+    });
+    const { leaf } = await issued("mesh:ztunnel", naming("pay-eu:till"));
+    expect(leaf.subjectAltName).toBe("URI:spiffe://cluster.local/ns/pay-eu/sa/till");
+    expect(await ask("mesh:ztunnel", naming("shop:till"))).toMatchObject({
+      code: "PermissionDenied",
+    });
+  });
+
+  test("leaves its name in the audit trail", async () => {
+    await found();
+    await issued("pay-eu:web-1", payments);
+    expect(ca.log.audits.at(-1)).toMatchObject({ outcome: "issued", signer: "payments.example" });
+  });
+
+  test("keeps its records in a store of its own", async () => {
+    await found();
+    const [mint] = ca.signerMints.values();
+    const store = ca.signerStores.get("payments.example");
+    expect(mint?.store).toBe(store);
+    const before = [(await ca.store.load()).length, (await store?.load())?.length];
+    expect(before).toEqual([1, 1]);
+  });
+});
+
+describe("a signer is refused", () => {
+  const denied = { code: "PermissionDenied", message: "caller may not use this signer" };
+  const unknown = { code: "InvalidArgument", message: "no such signer" };
+
+  beforeEach(found);
+
+  test.each<[string, string, string, string]>([
+    ["to another namespace", "shop:till", "payments.example", issuerA],
+    ["to another account", "pay-eu:other", "payments.example", issuerA],
+    ["to another issuer", "pay-eu:till", "payments.example", issuerB],
+    ["to another issuer, where it has no authority", "pay-eu:till", "empty", issuerB],
+  ])("%s", async (_, account, CertSigner, issuer) => {
+    expect(await ask(account, { CertSigner }, issuer)).toEqual(denied);
+  });
+
+  test.each([
+    ["that nobody knows", "other"],
+    ["with a space", " payments.example"],
+    ["in upper case", "PAYMENTS.EXAMPLE"],
+    ["with a path", "payments.example/../payments.example"],
+    ["that every object has", "__proto__"],
+    ["for serving, to who is no gateway", "serving"],
+  ])("%s", async (_, CertSigner) => {
+    expect(await ask("pay-eu:till", { CertSigner })).toEqual(unknown);
+  });
+
+  test("that has no authority, without a fallback", async () => {
+    expect(await ask("pay-eu:till", { CertSigner: "empty" })).toMatchObject({
+      code: "Unavailable",
+    });
+  });
+});
+
+describe("the records of a signer", () => {
+  test("open in its own store alone", async () => {
+    await found();
+    const [record] = (await ca.signerStores.get("payments.example")?.load()) ?? [];
+    if (!record) throw new Error("no record");
+    await ca.store.put(record);
+    await expect(ca.rotate()).rejects.toThrow();
+    const refused = ca.log.operations.filter(({ event }) => event === "record-refused");
+    expect(refused).toMatchObject([{ check: "seal", authority: record.id }]);
+  });
+
+  test("do not open in another signer's store, which is then still empty of authorities", async () => {
+    await found();
+    const [record] = (await ca.signerStores.get("payments.example")?.load()) ?? [];
+    const empty = ca.signerStores.get("empty");
+    if (!record || !empty) throw new Error("no record, or no store");
+    await empty.put(record);
+    ca.pass(61);
+    expect(await ask("pay-eu:till", { CertSigner: "empty" })).toMatchObject({
+      code: "Unavailable",
+    });
+  });
+
+  test("are founded on its day alone, and its absence is a failed run", async () => {
+    await ca.found();
+    await expect(ca.rotate()).rejects.toThrow(/INCEPTION_DATE/);
+    expect((await ca.signerStores.get("empty")?.load())?.length).toBe(0);
+    expect((await ca.signerStores.get("payments.example")?.load())?.length).toBe(1);
+  });
+
+  test("must be readable for any answer: a bundle without their roots would cut workloads off", async () => {
+    await found();
+    const store = ca.signerStores.get("payments.example");
+    if (!store) throw new Error("no store");
+    store.outage = new Error("down");
+    ca.pass(hour);
+    expect(await ask("pay-eu:till", {})).toMatchObject({ code: "Unavailable" });
+    expect((await ca.app.request("/bundle.pem")).status).toBe(503);
+  });
+});

@@ -1,0 +1,300 @@
+import { X509Certificate } from "node:crypto";
+import { beforeAll, describe, expect, test } from "vitest";
+import { adoptAuthority } from "../../../src/ca/rotation/adopt.ts";
+import { foundIfEmpty } from "../../../src/ca/rotation/inception.ts";
+import { rotate } from "../../../src/ca/rotation/rotate.ts";
+import { DerError } from "../../../src/pki/encoding/der-reader.ts";
+import { addSeconds } from "../../../src/pki/x509/validity.ts";
+import { type RunningCa, startCa } from "../../testkit/ca/running-ca.ts";
+import {
+  issueLeaf,
+  openStore,
+  publishedBundle,
+  readiness,
+  signerOf,
+  taint,
+} from "../../testkit/ca/tainted-ca.ts";
+import { createKeys, createRoot } from "../../testkit/pki/foreign-root.ts";
+import { expectNothingExportable } from "../../testkit/reachable-keys.ts";
+
+const day = 86_400;
+const rsa2048 = {
+  name: "RSASSA-PKCS1-v1_5",
+  modulusLength: 2048,
+  publicExponent: new Uint8Array([1, 0, 1]),
+  hash: "SHA-256",
+};
+
+let keys: CryptoKeyPair;
+
+beforeAll(async () => {
+  // As istiod makes its own certificate.
+  keys = await createKeys(rsa2048);
+});
+
+const start = () => startCa({ PROPAGATION_INTERVAL: "600s", INCEPTION_DATE: "2020-01-01" });
+
+/** Adopts a self-signed CA that expires after these days. */
+async function adopt(
+  ca: RunningCa,
+  days: number,
+  additionalRoots: readonly Uint8Array<ArrayBuffer>[] = [],
+) {
+  const root = await createRoot({ keys, notAfter: addSeconds(ca.now(), days * day) });
+  const certificates = { certificate: root, intermediates: [], roots: [root] };
+  const adopted = { certificates, extractablePrivateKey: keys.privateKey, additionalRoots };
+  const authority = await adoptAuthority(ca.mint, adopted, ca.now());
+  return { authority, root };
+}
+
+const base64 = (der: Uint8Array): string => Buffer.from(der).toString("base64");
+
+describe("an adopted authority", () => {
+  test("signs and is published at once", async () => {
+    const ca = await start();
+    const { authority, root } = await adopt(ca, 3650);
+    expect(await signerOf(ca)).toBe(authority.id);
+    expect(await readiness(ca)).toEqual({ ready: true, reasons: [] });
+    expect((await publishedBundle(ca))?.roots).toEqual([base64(root)]);
+    const { leaf, chain } = await issueLeaf(ca);
+    expect(leaf.verify(new X509Certificate(root).publicKey)).toBe(true);
+    expect(leaf.checkIssued(new X509Certificate(root))).toBe(true);
+    expect(chain).toHaveLength(2);
+  });
+
+  test("answers with each intermediate alone, and its root once, in the last element", async () => {
+    const ca = await start();
+    const notAfter = addSeconds(ca.now(), 3650 * day);
+    const issuer = { name: "O=root", keys: await createKeys() };
+    const root = await createRoot({ name: "O=root", keys: issuer.keys, notAfter });
+    const certificate = await createRoot({ name: "O=intermediate", keys, issuer, notAfter });
+    const certificates = { certificate, intermediates: [certificate], roots: [root] };
+    const adopted = {
+      certificates,
+      extractablePrivateKey: keys.privateKey,
+      additionalRoots: [root],
+    };
+    await adoptAuthority(ca.mint, adopted, ca.now());
+    const { chain, leaf, roots } = await issueLeaf(ca);
+    expect(chain).toHaveLength(3);
+    const intermediate = new X509Certificate(chain[1] ?? "");
+    expect(base64(intermediate.raw)).toBe(base64(certificate));
+    expect(roots.map(({ raw }) => base64(raw))).toEqual([base64(root)]);
+    expect(leaf.verify(intermediate.publicKey)).toBe(true);
+    expect(roots[0] && intermediate.verify(roots[0].publicKey)).toBe(true);
+    expect((await publishedBundle(ca))?.roots).toEqual([base64(root)]);
+  });
+
+  test("brings additional roots, which are published with it and from the same instant", async () => {
+    const ca = await start();
+    const others = [
+      await createRoot({ notAfter: addSeconds(ca.now(), 1e8) }),
+      await createRoot({ notAfter: addSeconds(ca.now(), 1e8) }),
+    ];
+    const { root } = await adopt(ca, 3650, others);
+    const bundle = await publishedBundle(ca);
+    expect(bundle?.roots.toSorted()).toEqual([root, ...others].map(base64).toSorted());
+    expect(bundle?.sequence).toBe(Math.floor(ca.now().getTime() / 1000) * 1000);
+    const { additionalRoots, authorities } = await openStore(ca.mint);
+    const from = authorities[0]?.schedule.publishedFrom;
+    expect(additionalRoots.map(({ schedule }) => schedule.publishedFrom)).toEqual([from, from]);
+  });
+
+  test("is sealed: nothing of its key is in the store or in the log", async () => {
+    const ca = await start();
+    await adopt(ca, 3650);
+    const { d = "", p = "", q = "" } = await crypto.subtle.exportKey("jwk", keys.privateKey);
+    const secrets = [d, p, q].map((secret) => Buffer.from(secret, "base64url"));
+    const written = JSON.stringify([...ca.store.records.values(), ca.log.operations]);
+    const octets = written.split(/[^A-Za-z0-9+/=]+/).map((text) => Buffer.from(text, "base64"));
+    for (const secret of secrets) {
+      expect(octets.some((each) => each.includes(secret.subarray(0, 16)))).toBe(false);
+    }
+    const { issuers } = await openStore(ca.mint);
+    expect(await expectNothingExportable(issuers)).toHaveLength(1);
+  });
+
+  test("stops the founding of another, even on the day of inception", async () => {
+    const ca = await startCa({ PROPAGATION_INTERVAL: "600s" });
+    await adopt(ca, 3650);
+    const before = new Map(ca.store.records);
+    await foundIfEmpty(ca.mint, ca.now());
+    await rotate(ca.mint, ca.now());
+    expect(ca.store.records).toEqual(before);
+  });
+
+  test("that is about to expire signs to its end, and its successor is minted in the same hour", async () => {
+    const ca = await start();
+    const { authority } = await adopt(ca, 120);
+    await rotate(ca.mint, ca.now());
+    const successor = (await openStore(ca.mint)).authorities.find(({ id }) => id !== authority.id);
+    const { longestLeafSeconds, propagationSeconds } = ca.mint.phaseLengths;
+    expect(successor?.schedule.signsFrom).toEqual(
+      addSeconds(
+        successor?.schedule.publishedFrom ?? ca.now(),
+        longestLeafSeconds + propagationSeconds,
+      ),
+    );
+    expect(successor && successor.schedule.signsFrom < authority.schedule.signsUntil).toBe(true);
+    expect(ca.log.operations.map(({ event }) => event)).not.toContain("rotation-overdue");
+    expect(await signerOf(ca)).toBe(authority.id);
+  });
+
+  test("gives no leaf that outlives it", async () => {
+    const ca = await start();
+    const { root } = await adopt(ca, 3);
+    const { leaf } = await issueLeaf(ca, 90 * day);
+    expect(Date.parse(leaf.validTo)).toBeLessThanOrEqual(
+      Date.parse(new X509Certificate(root).validTo),
+    );
+  });
+
+  test("gives no leaf that outlives its root, when that expires before it", async () => {
+    const ca = await start();
+    const issuer = { name: "O=root", keys: await createKeys() };
+    const rootExpires = addSeconds(ca.now(), 3 * day);
+    const root = await createRoot({ name: "O=root", keys: issuer.keys, notAfter: rootExpires });
+    const certificate = await createRoot({
+      name: "O=intermediate",
+      keys,
+      issuer,
+      notAfter: addSeconds(ca.now(), 3650 * day),
+    });
+    const certificates = { certificate, intermediates: [certificate], roots: [root] };
+    await adoptAuthority(
+      ca.mint,
+      { certificates, extractablePrivateKey: keys.privateKey, additionalRoots: [] },
+      ca.now(),
+    );
+    const { leaf } = await issueLeaf(ca, 90 * day);
+    expect(Date.parse(leaf.validTo)).toBeLessThanOrEqual(rootExpires.getTime());
+  });
+
+  test.each([0, -1, -400])(
+    "that has expired %d days ago signs nothing and is not published",
+    async (days) => {
+      const ca = await start();
+      await adopt(ca, days).catch(() => {});
+      expect(await signerOf(ca)).toBeUndefined();
+      expect(await publishedBundle(ca)).toBeUndefined();
+      await expect(issueLeaf(ca)).rejects.toMatchObject({
+        refusal: { reason: "no-signing-authority" },
+      });
+    },
+  );
+
+  test("that was tainted here before neither signs nor is published", async () => {
+    const ca = await start();
+    const { authority } = await adopt(ca, 3650);
+    await taint(ca, "immediately");
+    await ca.store.delete({ kind: "authority", id: authority.id });
+    ca.pass(3600);
+    await adopt(ca, 3650).catch(() => {});
+    const bundle = await publishedBundle(ca);
+    expect(await signerOf(ca)).not.toBe(authority.id);
+    expect(bundle?.roots).toHaveLength(1);
+  });
+
+  test.each<[string, Partial<Record<"certificate" | "roots" | "additional", boolean>>]>([
+    ["a certificate", { certificate: true }],
+    ["a root", { roots: true }],
+    ["an additional root", { additional: true }],
+  ])("is not stored with %s that does not parse", async (_, broken) => {
+    const ca = await start();
+    const root = await createRoot({ keys, notAfter: addSeconds(ca.now(), 1e8) });
+    const junk = new Uint8Array([0x30, 0x00]);
+    const certificates = {
+      certificate: broken.certificate ? junk : root,
+      intermediates: [],
+      roots: [broken.roots ? junk : root],
+    };
+    const adopted = {
+      certificates,
+      extractablePrivateKey: keys.privateKey,
+      additionalRoots: broken.additional ? [junk] : [],
+    };
+    await expect(adoptAuthority(ca.mint, adopted, ca.now())).rejects.toBeInstanceOf(DerError);
+    expect(ca.store.records.size).toBe(0);
+  });
+
+  test("is not stored when it would not open again", async () => {
+    const ca = await start();
+    const root = await createRoot({ keys, notAfter: addSeconds(ca.now(), 1e8) });
+    const roots = [
+      root,
+      ...(await Promise.all(
+        Array.from({ length: 8 }, () => createRoot({ notAfter: addSeconds(ca.now(), 1e8) })),
+      )),
+    ];
+    const adopted = {
+      certificates: { certificate: root, intermediates: [], roots },
+      extractablePrivateKey: keys.privateKey,
+      additionalRoots: [],
+    };
+    await adoptAuthority(ca.mint, adopted, ca.now()).catch(() => {});
+    expect((await openStore(ca.mint)).refusals).toEqual([]);
+  });
+
+  test("does not replace itself, because its schedule would begin again", async () => {
+    const ca = await start();
+    const { authority } = await adopt(ca, 3650);
+    ca.pass(100 * day);
+    await adopt(ca, 3650).catch(() => {});
+    const { authorities } = await openStore(ca.mint);
+    expect(authorities[0]?.schedule.signsUntil).toEqual(authority.schedule.signsUntil);
+  });
+});
+
+test("a tainted authority whose root is an additional root as well is trusted no longer, or /readyz says so", async () => {
+  const ca = await start();
+  const root = await createRoot({ keys, notAfter: addSeconds(ca.now(), 3650 * day) });
+  const certificates = { certificate: root, intermediates: [], roots: [root] };
+  // As a combined root-cert.pem repeats it.
+  const adopted = { certificates, extractablePrivateKey: keys.privateKey, additionalRoots: [root] };
+  const { id } = await adoptAuthority(ca.mint, adopted, ca.now());
+  await taint(ca, "immediately");
+  ca.pass(600);
+  const isTrusted = (await publishedBundle(ca))?.roots.includes(base64(root)) ?? false;
+  const { reasons } = await readiness(ca);
+  expect(reasons.some((reason) => reason.includes(id))).toBe(isTrusted);
+});
+
+interface Held {
+  readonly leaf: X509Certificate;
+  readonly roots: readonly X509Certificate[];
+  readonly expiresAt: number;
+}
+
+const accepts = ({ roots }: Held, { leaf }: Held): boolean =>
+  roots.some((root) => leaf.verify(root.publicKey));
+
+test.each([3650, 190])(
+  "from one of %d days the rotation moves to the CA's own key, and every two live workloads accept each other",
+  async (days) => {
+    const ca = await start();
+    const { authority } = await adopt(ca, days);
+    const longest = ca.mint.phaseLengths.longestLeafSeconds;
+    const held: Held[] = [];
+    const signers = new Set<string | undefined>();
+    for (let n = 0; n < 80; n++) {
+      await rotate(ca.mint, ca.now());
+      signers.add(await signerOf(ca));
+      const { leaf, roots } = await issueLeaf(ca, longest);
+      const newest = { leaf, roots, expiresAt: Date.parse(leaf.validTo) };
+      held.push(newest);
+      for (const peer of held.filter(({ expiresAt }) => expiresAt > ca.now().getTime())) {
+        expect([accepts(peer, newest), accepts(newest, peer)]).toEqual([true, true]);
+      }
+      ca.pass(7 * day);
+    }
+    expect([...signers][0]).toBe(authority.id);
+    expect(signers.size).toBeGreaterThan(1);
+    expect(held.at(-1)?.leaf.verify(new X509Certificate(authority.certificate.der).publicKey)).toBe(
+      false,
+    );
+    const issuer = (await openStore(ca.mint)).authorities.find(
+      ({ id }) => id === [...signers].at(-1),
+    );
+    expect(issuer?.publicKey.algorithm).toBe("EC-P256");
+  },
+);

@@ -1,0 +1,136 @@
+import { beforeAll, expect, test } from "vitest";
+import { rotate } from "../../../src/ca/rotation/rotate.ts";
+import { parseAuthorityRecord } from "../../../src/custody/authority-record.ts";
+import { importKek, type KekRing } from "../../../src/custody/kek.ts";
+import { addSeconds } from "../../../src/pki/x509/validity.ts";
+import { authoritiesIn, createMemoryMint, type MemoryMint } from "../../testkit/ca/memory-mint.ts";
+import { createKekRing } from "../../testkit/ca/sealed-authorities.ts";
+
+const inception = new Date("2026-11-21T12:00:00Z");
+const day = 86_400;
+
+let keks: KekRing;
+
+beforeAll(async () => {
+  keks = await createKekRing();
+});
+
+async function found(): Promise<MemoryMint> {
+  const mint = createMemoryMint(keks);
+  await rotate(mint, inception);
+  return mint;
+}
+
+const after = (days: number): Date => addSeconds(inception, days * day);
+
+test("does nothing while nothing is due, however often it runs", async () => {
+  const mint = await found();
+  const before = new Map(mint.store.records);
+  for (const days of [0, 1, 30, 100, 134]) await rotate(mint, after(days));
+  expect(mint.store.records).toEqual(before);
+});
+
+test("mints a successor in time for every bundle to hold it before it signs", async () => {
+  const mint = await found();
+  await rotate(mint, after(136));
+  const [first, second] = await authoritiesIn(mint);
+  expect(second?.schedule.publishedFrom).toEqual(addSeconds(after(136), 600));
+  expect(second?.schedule.signsFrom).toEqual(addSeconds(after(136 + 90), 1200));
+  expect(second?.schedule.signsFrom.getTime()).toBeLessThan(
+    first?.schedule.signsUntil.getTime() ?? 0,
+  );
+});
+
+test("mints one successor, not one at every run", async () => {
+  const mint = await found();
+  for (let days = 136; days < 226; days += 10) await rotate(mint, after(days));
+  expect(mint.store.records.size).toBe(2);
+});
+
+test("gives the successor the kind of key that is configured by then", async () => {
+  const mint = await found();
+  await rotate({ ...mint, authorityKey: "EC-P384" }, after(136));
+  expect((await authoritiesIn(mint)).map(({ publicKey }) => publicKey.algorithm)).toEqual([
+    "EC-P256",
+    "EC-P384",
+  ]);
+});
+
+test("logs an error when a rotation is overdue, and mints all the same", async () => {
+  const mint = await found();
+  await rotate(mint, after(300));
+  expect(mint.log.operations).toContainEqual(
+    expect.objectContaining({ event: "rotation-overdue", level: "error" }),
+  );
+  expect(mint.store.records.size).toBe(2);
+});
+
+test("prunes an authority once it is retired and the bundle has changed since", async () => {
+  const mint = await found();
+  const [first] = await authoritiesIn(mint);
+  for (let days = 0; days < 460; days += 5) await rotate(mint, after(days));
+  const retired = `authority/${first?.id}`;
+  expect(mint.store.records.has(retired)).toBe(true);
+  for (let days = 460; days < 760; days += 5) await rotate(mint, after(days));
+  expect(mint.store.records.has(retired)).toBe(false);
+  expect(mint.store.records.size).toBeGreaterThan(0);
+});
+
+test("seals records again under the newest KEK, and changes nothing else in them", async () => {
+  const mint = await found();
+  const [before] = await authoritiesIn(mint);
+  const newest = await importKek("newest", crypto.getRandomValues(new Uint8Array(32)));
+  await rotate({ ...mint, keks: [newest, ...keks] }, after(1));
+  const [[, value = ""] = []] = mint.store.records;
+  expect(parseAuthorityRecord(value).kek).toBe("newest");
+  const [resealed] = await authoritiesIn({ ...mint, keks: [newest] });
+  expect(resealed?.certificate.der).toEqual(before?.certificate.der);
+  expect(resealed?.schedule).toEqual(before?.schedule);
+});
+
+test("does the other steps when a record does not open, keeps that record, and fails visibly", async () => {
+  const mint = await found();
+  const broken = `authority/${"ab".repeat(20)}`;
+  mint.store.records.set(broken, "broken");
+  await expect(rotate(mint, after(136))).rejects.toThrow(AggregateError);
+  expect(mint.store.records.size).toBe(3);
+  expect(mint.store.records.get(broken)).toBe("broken");
+  expect(mint.log.operations).toContainEqual(
+    expect.objectContaining({ event: "record-refused", level: "error" }),
+  );
+});
+
+test("mints nothing when no record opens: a wrong KEK is not an empty store", async () => {
+  const mint = await found();
+  const before = new Map(mint.store.records);
+  const wrong = await createKekRing();
+  await expect(rotate({ ...mint, keks: wrong }, after(136))).rejects.toThrow(AggregateError);
+  expect(mint.store.records).toEqual(before);
+});
+
+test("fails visibly when the store takes no record, and mints at the next run", async () => {
+  const mint = await found();
+  const full: MemoryMint = {
+    ...mint,
+    store: { ...mint.store, put: () => Promise.reject(new Error("full")) },
+  };
+  await expect(rotate(full, after(136))).rejects.toThrow(AggregateError);
+  await rotate(mint, after(136));
+  expect(mint.store.records.size).toBe(2);
+});
+
+test("fails visibly when the store cannot be read, and founds nothing", async () => {
+  const mint = await found();
+  mint.store.outage = new Error("away");
+  await expect(rotate(mint, after(1))).rejects.toThrow();
+  mint.store.outage = undefined;
+  expect(mint.store.records.size).toBe(1);
+});
+
+test("two runs at once leave two successors, both good", async () => {
+  const mint = await found();
+  await Promise.all([rotate(mint, after(136)), rotate(mint, after(136))]);
+  expect(await authoritiesIn(mint)).toHaveLength(3);
+  await rotate(mint, after(137));
+  expect(await authoritiesIn(mint)).toHaveLength(3);
+});

@@ -1,0 +1,279 @@
+import { describe, expect, test } from "vitest";
+import { rotate } from "../../../src/ca/rotation/rotate.ts";
+import { recordTaint } from "../../../src/ca/rotation/taint.ts";
+import type { StoredRecord } from "../../../src/custody/authority-store.ts";
+import { importKek } from "../../../src/custody/kek.ts";
+import { createTaint } from "../../../src/pki/authority/taint.ts";
+import type { RunningCa } from "../../testkit/ca/running-ca.ts";
+import { sealNewAuthority } from "../../testkit/ca/sealed-authorities.ts";
+import {
+  decideTaint,
+  openStore,
+  propagation,
+  publishedBundle,
+  readiness,
+  refresh,
+  signerOf,
+  startSigningCa,
+  taint,
+  taintKeyOf,
+} from "../../testkit/ca/tainted-ca.ts";
+
+const countOf = ({ store }: RunningCa, kind: string): number =>
+  [...store.records.keys()].filter((key) => key.startsWith(`${kind}/`)).length;
+
+const newKek = (id: string) => importKek(id, crypto.getRandomValues(new Uint8Array(32)));
+
+describe("a taint that does not open", () => {
+  test.each<[string, (value: string) => string, string]>([
+    ["is no JSON", () => "junk", "form"],
+    ["is empty", () => "", "form"],
+    ["was altered", (value) => value.replace('"taintedAt":"2026', '"taintedAt":"2099'), "seal"],
+    ["is of tomorrow's version", (value) => value.replace('"version":1', '"version":2'), "form"],
+    ["is under a KEK that is gone", (value) => value.replace('"kek":"k1"', '"kek":"k0"'), "kek"],
+  ])(
+    "because it %s stops its authority, whose root stays, and gets a fresh one minted",
+    async (_, spoil, check) => {
+      const ca = await startSigningCa();
+      const before = await publishedBundle(ca);
+      const { id } = await decideTaint(ca, "immediately");
+      await recordTaint(ca.mint, await decideTaint(ca, "immediately"));
+      const key = taintKeyOf(ca, id);
+      const spoilt = spoil(ca.store.records.get(key) ?? "");
+      ca.store.records.set(key, spoilt);
+      await expect(rotate(ca.mint, ca.now())).rejects.toThrow(AggregateError);
+      ca.pass(refresh);
+      expect(await signerOf(ca)).toBeUndefined();
+      expect(await publishedBundle(ca)).toEqual(before);
+      const { ready, reasons } = await readiness(ca);
+      expect(ready).toBe(false);
+      const record = key.slice("taint/".length);
+      expect(reasons).toContain(`the taint ${record} does not open: ${check}`);
+      ca.pass(propagation - refresh);
+      expect([undefined, id]).not.toContain(await signerOf(ca));
+      expect((await publishedBundle(ca))?.roots).toHaveLength(2);
+      expect(await readiness(ca)).toMatchObject({ ready: true });
+      expect(ca.store.records.get(key)).toBe(spoilt);
+    },
+  );
+
+  test("mints one fresh authority, not one at every run", async () => {
+    const ca = await startSigningCa();
+    const id = (await signerOf(ca)) ?? "";
+    ca.store.records.set(`taint/${id}`, "junk");
+    for (let i = 0; i < 4; i++) {
+      await expect(rotate(ca.mint, ca.now())).rejects.toThrow(AggregateError);
+      ca.pass(3600);
+    }
+    expect(countOf(ca, "authority")).toBe(2);
+  });
+
+  test("lets its authority sign again once it was removed by hand", async () => {
+    const ca = await startSigningCa();
+    const id = (await signerOf(ca)) ?? "";
+    ca.store.records.set(`taint/${id}`, "junk");
+    ca.pass(refresh);
+    expect(await signerOf(ca)).toBeUndefined();
+    ca.store.records.delete(`taint/${id}`);
+    ca.pass(refresh);
+    expect(await signerOf(ca)).toBe(id);
+  });
+
+  test("of an unknown authority is reported, and stops no authority from signing", async () => {
+    const ca = await startSigningCa();
+    const signer = await signerOf(ca);
+    ca.store.records.set(`taint/${"ab".repeat(20)}`, "junk");
+    ca.pass(refresh);
+    expect(await signerOf(ca)).toBe(signer);
+    expect(await readiness(ca)).toEqual({
+      ready: true,
+      reasons: [expect.stringMatching(/^the taint .* does not open: form$/)],
+    });
+  });
+
+  test("lets the successor that is published sign at once, as any taint does", async () => {
+    const ca = await startSigningCa();
+    const first = (await signerOf(ca)) ?? "";
+    await publishSuccessor(ca);
+    ca.store.records.set(`taint/${first}`, "junk");
+    await expect(rotate(ca.mint, ca.now())).rejects.toThrow(AggregateError);
+    ca.pass(propagation);
+    expect([undefined, first]).not.toContain(await signerOf(ca));
+  });
+});
+
+/** A successor as the cron mints them: published for an hour, and signing in a month. */
+async function publishSuccessor({ mint, now, store, pass }: RunningCa): Promise<StoredRecord> {
+  const day = 86_400;
+  const at = (seconds: number) => new Date(Math.floor(now().getTime() / 1000 + seconds) * 1000);
+  const schedule = {
+    publishedFrom: at(0),
+    signsFrom: at(30 * day),
+    signsUntil: at(300 * day),
+    retiresAt: at(400 * day),
+  };
+  const record = await sealNewAuthority(mint.keks, schedule);
+  await store.put(record);
+  pass(3600);
+  return record;
+}
+
+describe("tainted twice", () => {
+  test("the root leaves when the later taint says so, if that is earlier", async () => {
+    const ca = await startSigningCa();
+    const { id } = await taint(ca, "with-last-leaf");
+    ca.pass(2 * propagation);
+    const fresh = await signerOf(ca);
+    expect((await publishedBundle(ca))?.roots).toHaveLength(2);
+    await taint(ca, "immediately", id);
+    ca.pass(refresh);
+    expect((await publishedBundle(ca))?.roots).toHaveLength(1);
+    expect(await signerOf(ca)).toBe(fresh);
+    expect([countOf(ca, "authority"), countOf(ca, "taint")]).toEqual([2, 2]);
+    expect(await readiness(ca)).toEqual({ ready: true, reasons: [] });
+  });
+
+  test("a root that left does not come back when a milder taint follows", async () => {
+    const ca = await startSigningCa();
+    const { id } = await taint(ca, "immediately");
+    ca.pass(2 * propagation);
+    await signerOf(ca);
+    await taint(ca, "with-last-leaf", id);
+    ca.pass(refresh);
+    expect((await publishedBundle(ca))?.roots).toHaveLength(1);
+    expect([undefined, id]).not.toContain(await signerOf(ca));
+  });
+
+  test("of both authorities, a third one takes over", async () => {
+    const ca = await startSigningCa();
+    const one = await taint(ca, "immediately");
+    ca.pass(propagation);
+    const two = await taint(ca, "immediately");
+    expect(two.id).not.toBe(one.id);
+    ca.pass(refresh);
+    expect(await signerOf(ca)).toBeUndefined();
+    ca.pass(propagation - refresh);
+    expect([undefined, one.id, two.id]).not.toContain(await signerOf(ca));
+    expect((await publishedBundle(ca))?.roots).toHaveLength(1);
+  });
+
+  test("by two operators that did not see each other's taint, the earlier retirement holds", async () => {
+    const ca = await startSigningCa();
+    const store = await openStore(ca.mint);
+    const id = store.authorities[0]?.id ?? "";
+    const said = (["immediately", "with-last-leaf"] as const).map((departure) =>
+      createTaint(store, id, departure, ca.mint.phaseLengths, ca.now()),
+    );
+    for (const each of said) await recordTaint(ca.mint, each);
+    ca.pass(refresh);
+    expect(await publishedBundle(ca)).toBeUndefined();
+  });
+});
+
+describe("runs of the cron that see different records", () => {
+  test("together mint two after a taint, both of which are published before either signs", async () => {
+    const ca = await startSigningCa();
+    await recordTaint(ca.mint, await decideTaint(ca, "immediately"));
+    await Promise.all([rotate(ca.mint, ca.now()), rotate(ca.mint, ca.now())]);
+    expect(countOf(ca, "authority")).toBe(3);
+    ca.pass(propagation);
+    const fresh = await signerOf(ca);
+    expect((await publishedBundle(ca))?.roots).toHaveLength(2);
+    for (let i = 0; i < 3; i++) {
+      await rotate(ca.mint, ca.now());
+      ca.pass(refresh);
+      expect(await signerOf(ca)).toBe(fresh);
+    }
+    expect(countOf(ca, "authority")).toBe(3);
+  });
+
+  test("do no harm when one has yet to see the taint", async () => {
+    const ca = await startSigningCa();
+    const stale = await ca.store.load();
+    const { id } = await taint(ca, "immediately");
+    const before = new Map(ca.store.records);
+    await rotate({ ...ca.mint, store: { ...ca.store, load: async () => stale } }, ca.now());
+    expect(ca.store.records).toEqual(before);
+    ca.pass(propagation);
+    expect([undefined, id]).not.toContain(await signerOf(ca));
+  });
+
+  test("do no harm when one sees a taint without its authority", async () => {
+    const ca = await startSigningCa();
+    const { id } = await taint(ca, "immediately");
+    const before = new Map(ca.store.records);
+    const load = async () =>
+      (await ca.store.load()).filter((record) => record.kind !== "authority" || record.id !== id);
+    await rotate({ ...ca.mint, store: { ...ca.store, load } }, ca.now());
+    expect(ca.store.records).toEqual(before);
+  });
+
+  test("found nothing when one sees nothing but a taint", async () => {
+    const ca = await startSigningCa();
+    await taint(ca, "immediately");
+    const before = new Map(ca.store.records);
+    const load = async () => (await ca.store.load()).filter(({ kind }) => kind === "taint");
+    ca.pass(86_400);
+    await expect(rotate({ ...ca.mint, store: { ...ca.store, load } }, ca.now())).rejects.toThrow();
+    expect(ca.store.records).toEqual(before);
+  });
+
+  test("found nothing when one sees nothing but a taint, on the day of inception either", async () => {
+    const ca = await startSigningCa();
+    await taint(ca, "immediately");
+    const before = new Map(ca.store.records);
+    const load = async () => (await ca.store.load()).filter(({ kind }) => kind === "taint");
+    await rotate({ ...ca.mint, store: { ...ca.store, load } }, ca.now()).catch(() => {});
+    expect(ca.store.records).toEqual(before);
+  });
+});
+
+test("a taint stops its authority now, though the operator's clock is an hour ahead", async () => {
+  const ca = await startSigningCa();
+  const store = await openStore(ca.mint);
+  const id = store.authorities[0]?.id ?? "";
+  const ahead = new Date(ca.now().getTime() + 3_600_000);
+  const said = createTaint(store, id, "with-last-leaf", ca.mint.phaseLengths, ahead);
+  await recordTaint(ca.mint, said);
+  ca.pass(propagation);
+  expect(await signerOf(ca)).toBeUndefined();
+});
+
+describe("under a new KEK", () => {
+  test("a taint is sealed again by the cron, once, and keeps its meaning", async () => {
+    const ca = await startSigningCa();
+    const { id } = await taint(ca, "with-last-leaf");
+    const before = await openStore(ca.mint);
+    const newest = await newKek("k2");
+    const mint = { ...ca.mint, keks: [newest, ...ca.mint.keks] as const };
+    await rotate(mint, ca.now());
+    const after = new Map(ca.store.records);
+    const alone = await openStore({ ...ca.mint, keks: [newest] });
+    expect(alone.refusals).toEqual([]);
+    expect(alone.taints).toEqual(before.taints);
+    expect(alone.taints.map((each) => each.id)).toEqual([id]);
+    await rotate(mint, ca.now());
+    expect(ca.store.records).toEqual(after);
+    const events = ca.log.operations.map(({ event }) => event);
+    expect(events.filter((event) => event === "taint-resealed")).toHaveLength(1);
+  });
+
+  test("a taint without its authority is sealed again as well, so that the old KEK can go", async () => {
+    const ca = await startSigningCa();
+    await recordTaint(ca.mint, { id: "ab".repeat(20), taintedAt: ca.now(), retiresAt: ca.now() });
+    const newest = await newKek("k2");
+    await rotate({ ...ca.mint, keks: [newest, ...ca.mint.keks] }, ca.now());
+    expect((await openStore({ ...ca.mint, keks: [newest] })).refusals).toEqual([]);
+  });
+
+  test("a run that read the store before an operator tainted again does not undo that", async () => {
+    const ca = await startSigningCa();
+    const { id } = await taint(ca, "with-last-leaf");
+    const stale = await ca.store.load();
+    await taint(ca, "immediately", id);
+    const mint = { ...ca.mint, keks: [await newKek("k2"), ...ca.mint.keks] as const };
+    await rotate({ ...mint, store: { ...ca.store, load: async () => stale } }, ca.now());
+    const { taints } = await openStore(mint);
+    expect(taints.map(({ retiresAt }) => retiresAt <= ca.now())).toContain(true);
+  });
+});
