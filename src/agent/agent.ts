@@ -15,7 +15,9 @@ import { type AgentStatus, type ReportedParts, reportAgent } from "./status/agen
 import { serveStatus } from "./status/status-server.ts";
 import { federatedBundleFollowers, ownBundleFollower } from "./trust/bundle-followers.ts";
 import { createWorkloadApi } from "./workload-api/workload-api.ts";
+import { watchWorkload } from "./xds/health/watch-workload.ts";
 import { XdsProxy } from "./xds/xds-proxy.ts";
+import type { Health } from "./xds/xds-stream.ts";
 
 /** A running agent. */
 export interface Agent {
@@ -116,6 +118,15 @@ async function openXdsProxy(
   const proxy = new XdsProxy(configuration.xds, { clock, pause, log, registry });
   started.defer(() => proxy.close());
   await proxy.listen();
+  if (configuration.health) {
+    const ending = new AbortController();
+    const report = (health: Health): void => proxy.reportHealth(health);
+    const watching = watchWorkload(configuration.health, { pause, log, report }, ending.signal);
+    started.defer(async () => {
+      ending.abort();
+      await watching;
+    });
+  }
   return proxy;
 }
 

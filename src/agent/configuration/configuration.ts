@@ -12,6 +12,7 @@ import type { SubjectKeyKind } from "../identity/subject-key.ts";
 import { type CaAddress, parseCaAddress } from "../issuance/ca-address.ts";
 import type { CaConnection } from "../issuance/ca-channel.ts";
 import type { RequestSettings } from "../issuance/certificate-client.ts";
+import type { HealthSettings } from "../xds/health/watch-workload.ts";
 import type { XdsSettings } from "../xds/xds-proxy.ts";
 import {
   type Environment,
@@ -21,7 +22,7 @@ import {
 } from "./environment.ts";
 import { type OutputSettings, outputOf } from "./output-settings.ts";
 import { type MissedVariable, missedVariables } from "./unsupported-variables.ts";
-import { xdsSettingsOf } from "./xds-settings.ts";
+import { healthSettingsOf, xdsSettingsOf } from "./xds-settings.ts";
 
 /**
  * The identities of an agent: one of its own, or those of the workloads that a feed lists. In serving mode the
@@ -61,6 +62,8 @@ export interface AgentConfiguration {
   readonly workloadApiSocket: string | undefined;
   /** The XDS proxy, or `undefined` if no address of istiod is given. */
   readonly xds: XdsSettings | undefined;
+  /** The probe of the workload, where istiod can be told of it. */
+  readonly health: HealthSettings | undefined;
   readonly statusAddress: SocketAddress;
   readonly fileDebounceMilliseconds: number;
   /** Whether every certificate comes from files, and none from the CA. */
@@ -114,6 +117,7 @@ export function parseConfiguration(environment: Environment): AgentConfiguration
     sdsSocket: variables.RAMPART_SDS_SOCKET,
     workloadApiSocket: variables.RAMPART_WORKLOAD_API_SOCKET,
     xds,
+    health: xds && healthSettingsOf(variables),
     statusAddress: variables.RAMPART_STATUS_ADDR,
     fileDebounceMilliseconds: variables.FILE_DEBOUNCE_DURATION,
     isFileMounted: variables.FILE_MOUNTED_CERTS,

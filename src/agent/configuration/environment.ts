@@ -47,6 +47,7 @@ export interface Variables {
   readonly DISCOVERY_ADDRESS?: string | undefined;
   readonly XDS_ROOT_CA?: string | undefined;
   readonly ISTIO_DELTA_XDS: boolean;
+  readonly REWRITE_PROBE_LEGACY_LOCALHOST_DESTINATION: boolean;
   readonly ENVOY_STATUS_PORT: number;
   readonly ENVOY_PROMETHEUS_PORT: number;
   readonly ISTIO_BOOTSTRAP_OVERRIDE?: string | undefined;
@@ -107,6 +108,7 @@ const form = z.object({
   DISCOVERY_ADDRESS: optionalText,
   XDS_ROOT_CA: optionalText,
   ISTIO_DELTA_XDS: flag("true"),
+  REWRITE_PROBE_LEGACY_LOCALHOST_DESTINATION: flag(),
   ENVOY_STATUS_PORT: z._default(port, 15_021),
   ENVOY_PROMETHEUS_PORT: z._default(port, 15_090),
   ISTIO_BOOTSTRAP_OVERRIDE: optionalText,

@@ -1,9 +1,12 @@
+import { isIPv4 } from "node:net";
 import { join } from "node:path";
 import { parseSocketAddress } from "../../foundation/text/socket-address.ts";
 import { clientCertificateIn } from "../issuance/connection-files.ts";
+import type { HealthSettings } from "../xds/health/watch-workload.ts";
 import type { IstiodSettings } from "../xds/istiod-connection.ts";
 import type { XdsSettings } from "../xds/xds-proxy.ts";
 import { type Environment, type Variables, variablesWithPrefix } from "./environment.ts";
+import { addressesOf } from "./machine-addresses.ts";
 
 const plaintextPort = 15010;
 
@@ -46,6 +49,20 @@ export function xdsSettingsOf(
     },
   };
   return { socket: xdsSocketOf(variables), istiod };
+}
+
+/** The probe of the workload, which istiod learns of through the XDS proxy. */
+export function healthSettingsOf(variables: Variables): HealthSettings | undefined {
+  const { PROXY_CONFIG, REWRITE_PROBE_LEGACY_LOCALHOST_DESTINATION: isLocalhost } = variables;
+  const { readinessProbe: probe, proxyAdminPort: envoyAdminPort } = PROXY_CONFIG;
+  if (!probe) return undefined;
+  const host = isLocalhost ? "localhost" : (addressesOf(variables)[0] ?? "localhost");
+  return { probe, envoyAdminPort, addresses: { host, localAddress: probeSourceOf(host) } };
+}
+
+/** Istio's iptables rules know it. There is none for IPv6 that every machine has. */
+function probeSourceOf(host: string): string | undefined {
+  return isIPv4(host) || host === "localhost" ? "127.0.0.6" : undefined;
 }
 
 /** The path of Envoy's socket for discovery. */

@@ -4,8 +4,9 @@ import { join } from "node:path";
 import { replaceFile } from "../../host/files/atomic-file.ts";
 import { readSmallFile } from "../../host/files/small-file.ts";
 import { type Environment, parseVariables } from "../configuration/environment.ts";
+import { addressesOf } from "../configuration/machine-addresses.ts";
 import { type EnvoyOption, immediateDrain } from "./envoy-arguments.ts";
-import { addressesOf, createMachineBootstrap } from "./machine-bootstrap.ts";
+import { createMachineBootstrap } from "./machine-bootstrap.ts";
 
 const maximumOverrideOctets = 1024 * 1024;
 

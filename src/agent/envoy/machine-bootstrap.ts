@@ -1,7 +1,7 @@
-import { networkInterfaces } from "node:os";
 import { resolve } from "node:path";
 import { ConfigurationError } from "../../foundation/configuration-error.ts";
-import { type Environment, parseVariables, type Variables } from "../configuration/environment.ts";
+import { type Environment, parseVariables } from "../configuration/environment.ts";
+import { addressesOf } from "../configuration/machine-addresses.ts";
 import { xdsSocketOf } from "../configuration/xds-settings.ts";
 import type { Json } from "./bootstrap-parts.ts";
 import { readPodFields } from "./downward-api.ts";
@@ -43,16 +43,3 @@ export async function createMachineBootstrap(
     runtime: PROXY_CONFIG.runtimeValues,
   });
 }
-
-/** The address that was given, and those of the machine that others can reach. */
-export function addressesOf({ INSTANCE_IP: given }: Variables): readonly string[] {
-  const found = Object.values(networkInterfaces()).flatMap((each) => each ?? []);
-  const reachable = found
-    .filter(({ internal, address }) => !internal && !/^fe80:|^169\.254\./i.test(address))
-    .map(({ address }) => address);
-  const all = new Set([...(given === loopback ? [] : [given]), ...reachable]);
-  return all.size > 0 ? [...all] : [loopback];
-}
-
-/** The default of `INSTANCE_IP`, which no peer can reach. */
-const loopback = "127.0.0.1";

@@ -106,3 +106,27 @@ test.each<[Environment, string]>([
 ])("refuses %o", (variables, sentence) => {
   expect(() => parse(variables)).toThrow(sentence);
 });
+
+const probed = "readinessProbe: { tcpSocket: { port: 8080 } }";
+const health = (variables: Environment) => parseConfiguration({ ...pod, ...variables }).health;
+
+test("probes the workload at the proxy's address, and Envoy at its admin port", () => {
+  const PROXY_CONFIG = `{ ${probed}, proxyAdminPort: 16000 }`;
+  const base = { DISCOVERY_ADDRESS, PROXY_CONFIG, INSTANCE_IP: "10.0.0.7" };
+  expect(health(base)).toMatchObject({
+    probe: { method: { kind: "tcp", port: 8080 } },
+    envoyAdminPort: 16_000,
+    addresses: { host: "10.0.0.7", localAddress: "127.0.0.6" },
+  });
+  const legacy = { ...base, REWRITE_PROBE_LEGACY_LOCALHOST_DESTINATION: "true" };
+  expect(health(legacy)?.addresses.host).toBe("localhost");
+  expect(health({ ...base, INSTANCE_IP: "fd00::7" })?.addresses).toEqual({
+    host: "fd00::7",
+    localAddress: undefined,
+  });
+});
+
+test("probes nothing where no istiod is told, or no probe is given", () => {
+  expect(health({ PROXY_CONFIG: `{ ${probed} }` })).toBeUndefined();
+  expect(health({ DISCOVERY_ADDRESS })).toBeUndefined();
+});

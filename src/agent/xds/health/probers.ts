@@ -1,0 +1,90 @@
+import { execFile } from "node:child_process";
+import { connect } from "node:net";
+import { messageOf } from "../../../foundation/errors.ts";
+import { systemCode } from "../../../host/files/system-code.ts";
+import type { ProbeMethod } from "../../configuration/readiness-probe.ts";
+import { probeGrpc } from "./grpc-prober.ts";
+import { probeHttp } from "./http-prober.ts";
+import type { Prober } from "./workload-health.ts";
+
+/** Where probes without a host of their own go, and where they come from. */
+export interface ProbeAddresses {
+  readonly host: string;
+  /** The source of HTTP, which Istio's iptables rules let past Envoy. */
+  readonly localAddress: string | undefined;
+}
+
+/** Whether Envoy is live, which it is once it has had its first listeners and clusters. */
+export function envoyProber(adminPort: number): Prober {
+  const method = { kind: "http", scheme: "http", host: "127.0.0.1", port: adminPort } as const;
+  const ready = { ...method, path: "/ready", headers: [] };
+  const ask = createProber(ready, { host: method.host, localAddress: undefined });
+  return async (signal) => {
+    const fault = await ask(signal);
+    return fault && `Envoy is not ready: ${fault}`;
+  };
+}
+
+/** Asks one after the other. The first fault counts. */
+export function allOf(...probers: readonly Prober[]): Prober {
+  return async (signal) => {
+    for (const ask of probers) {
+      const fault = await ask(signal);
+      if (fault !== undefined) return fault;
+    }
+    return undefined;
+  };
+}
+
+/** How a workload is asked. Errors of a prober are faults of the workload. */
+export function createProber(method: ProbeMethod, addresses: ProbeAddresses): Prober {
+  const ask = proberOf(method, addresses);
+  return async (signal) => {
+    try {
+      return await ask(signal);
+    } catch (error) {
+      const code = systemCode(error) ?? "";
+      // The codes of gRPC are numbers, and say less than its messages.
+      return /^[A-Z]/.test(code) ? code : messageOf(error);
+    }
+  };
+}
+
+function proberOf(method: ProbeMethod, addresses: ProbeAddresses): Prober {
+  switch (method.kind) {
+    case "http":
+      return (signal) => probeHttp(method, addresses, signal);
+    case "grpc":
+      return (signal) => probeGrpc(method, addresses, signal);
+    case "tcp":
+      return (signal) => probeTcp(method.host ?? addresses.host, method.port, signal);
+    case "exec":
+      return (signal) => probeExec(method.command, signal);
+  }
+}
+
+function probeTcp(host: string, port: number, signal: AbortSignal): Promise<undefined> {
+  return new Promise((resolve, reject) => {
+    const socket = connect({ host, port });
+    const stop = (): void => void socket.destroy(new Error("stopped"));
+    signal.addEventListener("abort", stop, { once: true });
+    socket.once("error", reject);
+    socket.once("connect", () => {
+      resolve(undefined);
+      socket.destroy();
+    });
+    socket.once("close", () => signal.removeEventListener("abort", stop));
+  });
+}
+
+/** The output of the command stays out of logs and messages. */
+function probeExec(
+  [command = "", ...values]: readonly string[],
+  signal: AbortSignal,
+): Promise<string | undefined> {
+  return new Promise((resolve) => {
+    execFile(command, values, { signal, killSignal: "SIGKILL" }, (error) => {
+      resolve(error ? `the command failed: ${error.code ?? error.signal ?? "killed"}` : undefined);
+    });
+  });
+}
