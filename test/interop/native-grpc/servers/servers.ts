@@ -113,9 +113,10 @@ async function withTls(
 }
 
 /** The public answers of a CA. */
-function publishedAt(host: string): Pick<Server, "address" | "bundle" | "signer"> {
+function publishedAt(host: string): Pick<Server, "address" | "bundleUrl" | "bundle" | "signer"> {
   return {
     address: host,
+    bundleUrl: `http://${host}/bundle.json`,
     bundle: async () => (await fetch(`http://${host}/bundle.pem`)).text(),
     signer: async () => {
       const readiness = (await (await fetch(`http://${host}/readyz`)).json()) as {

@@ -1,0 +1,146 @@
+import { mkdir, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { freePorts } from "../../free-ports.ts";
+import type { Server } from "../../native-grpc/clients/client.ts";
+import { type Mesh, startMesh } from "../../native-grpc/mesh.ts";
+import { startServers } from "../../native-grpc/servers/servers.ts";
+import { prebuilt } from "../../prebuilt.ts";
+import type { AgentProcess } from "../agent-process.ts";
+import type { Outcome } from "../outcome-table.ts";
+import { SteadyLoad, statusOf } from "../steady-load.ts";
+import { until } from "../until.ts";
+import { type Istiod, startIstiod } from "./istiod.ts";
+import { addresses, namespace, writeMeshConfiguration } from "./mesh-configuration.ts";
+import { startSidecar } from "./sidecar.ts";
+import { startWorkload } from "./workload.ts";
+
+const prebuiltIstiod = {
+  name: "istiod",
+  sha256: "3e730a9eed5517e2609aca576254777ea961d1a0077a1ed5d7fc6fa2b1340dc9",
+};
+
+/** A life that lasts for a restart of istiod, and ends soon enough to wait for the next authority. */
+const leafSeconds = 20;
+const leaves = {
+  DEFAULT_WORKLOAD_CERT_TTL: `${leafSeconds}s`,
+  MAX_WORKLOAD_CERT_TTL: `${leafSeconds}s`,
+  AUTHORITY_LIFETIME: `${5 * leafSeconds}s`,
+};
+
+const client = "Envoy 1.40.0, twice, under `rampart agent run`";
+
+/** Two sidecars that a real istiod configures and Rampart certifies, by each kind of server. */
+export async function playIstiodMesh(envoy: string, folder: string): Promise<Outcome[]> {
+  const found = await prebuilt(prebuiltIstiod);
+  const names = { client, server: "istiod of 2026-08-22, rampart", what: "mutual TLS by istiod" };
+  if ("missing" in found) return [{ ...names, result: "NOT RUN", detail: found.missing }];
+  const mesh = await startMesh(folder);
+  const servers = await startServers(join(folder, "ca"), mesh, { serve: leaves, worker: leaves });
+  const outcomes: Outcome[] = [];
+  for (const ca of [servers.serve, servers.gateway]) {
+    const own = join(folder, ca.name.replace(" ", "-"));
+    const stage = { envoy, folder: own, mesh, ca, istiodProgram: found.program };
+    outcomes.push(...(await playWith(stage)));
+  }
+  await servers.end();
+  await mesh.end();
+  return outcomes;
+}
+
+interface Stage {
+  readonly envoy: string;
+  readonly folder: string;
+  readonly mesh: Mesh;
+  readonly ca: Server;
+  readonly istiodProgram: string;
+}
+
+async function playWith({ envoy, folder, mesh, ca, istiodProgram }: Stage): Promise<Outcome[]> {
+  await mkdir(folder);
+  const workload = await startWorkload(`spiffe://cluster.local/ns/${namespace}/sa/web`);
+  const [service = 0] = await freePorts(1);
+  await writeMeshConfiguration(join(folder, "config"), { service, workload: workload.port });
+  const issuer = mesh.issuerTable("").issuer;
+  const istiod = await startIstiod({ program: istiodProgram, folder, issuer });
+  const refreshing = setInterval(() => void refreshRoots(ca), 1_000);
+  const shared = { folder, mesh, ca, istiod, leafSeconds };
+  const web = await startSidecar(envoy, { ...shared, name: "web" });
+  const ledger = await startSidecar(envoy, { ...shared, name: "ledger" });
+  const url = `http://${addresses.web}:${service}/`;
+  const names = { client, server: `istiod of 2026-08-22, ${ca.name}` };
+  const outcomes: Outcome[] = [];
+  const show = async (what: string, act: () => Promise<string>): Promise<void> => {
+    const outcome = await act().then(
+      (detail) => ({ ...names, what, result: "ok" as const, detail }),
+      (error) => ({ ...names, what, result: "FAILED" as const, detail: String(error) }),
+    );
+    console.error(`${outcome.result}: ${what}: ${outcome.detail}`);
+    outcomes.push(outcome);
+  };
+  await show("a first answer by mutual TLS, as istiod says", async () => {
+    await until("an answer", 60, async () => (await statusOf(url)) === "200");
+    const plain = await statusOf(`http://${addresses.ledger}:${service}/`);
+    if (plain === "200") throw new Error("the second Envoy takes plaintext");
+    return `plaintext: ${plain}`;
+  });
+  await show("Envoy takes everything that istiod sends", () => takesAll(web.agent, ledger.agent));
+  await show("istiod restarts, certificates renew and the root rotates at once", () =>
+    outlives({ ca, istiod, url, agent: web.agent }),
+  );
+  clearInterval(refreshing);
+  await Promise.all([web.agent.end(), ledger.agent.end()]);
+  await istiod.end();
+  workload.close();
+  return outcomes;
+}
+
+/** The file that `rampart distribute` keeps in a cluster. */
+async function refreshRoots({ bundle, tls }: Server): Promise<void> {
+  const pem = await bundle().catch(() => undefined);
+  if (pem && tls) await writeFile(tls.rootsFile, pem);
+}
+
+async function takesAll(...agents: readonly AgentProcess[]): Promise<string> {
+  const seen: string[] = [];
+  for (const agent of agents) {
+    const { xds } = await agent.status();
+    if (!xds?.isConnected) throw new Error(`no stream: ${xds?.lastEnd?.detail}`);
+    if (xds.lastNack) throw new Error(`rejected: ${xds.lastNack.detail}`);
+    seen.push(`${xds.types.reduce((sum, { pushes }) => sum + pushes, 0)} pushes`);
+  }
+  return seen.join(", ");
+}
+
+async function outlives(parts: {
+  readonly ca: Server;
+  readonly istiod: Istiod;
+  readonly url: string;
+  readonly agent: AgentProcess;
+}): Promise<string> {
+  const { ca, istiod, url, agent } = parts;
+  const load = new SteadyLoad([url, url]);
+  const notAfters = new Set<string>();
+  const look = async (): Promise<void> => {
+    const [identity] = (await agent.status()).identities;
+    notAfters.add(identity?.notAfter ?? "");
+  };
+  const first = await ca.signer();
+  await until("another authority", 240, async () => {
+    await look();
+    return (await ca.signer()) !== first;
+  });
+  const before = notAfters.size;
+  await istiod.restart();
+  await until("two more renewals", 120, async () => {
+    await look();
+    return notAfters.size >= before + 2;
+  });
+  await until("the stream to the new istiod", 60, async () => {
+    return (await agent.status()).xds?.isConnected === true;
+  });
+  const { requests, failures } = load.take();
+  await load.stop();
+  const detail = `${notAfters.size} certificates; ${requests} requests, ${failures.length} failed`;
+  if (failures.length > 0) throw new Error(`${detail}, first ${failures[0]}`);
+  return detail;
+}

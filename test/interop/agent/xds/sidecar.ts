@@ -1,0 +1,72 @@
+import { mkdir, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { freePorts } from "../../free-ports.ts";
+import type { Server } from "../../native-grpc/clients/client.ts";
+import type { Mesh } from "../../native-grpc/mesh.ts";
+import { AgentProcess, type AgentVariables } from "../agent-process.ts";
+import type { Istiod } from "./istiod.ts";
+import { addresses, namespace } from "./mesh-configuration.ts";
+
+/** The parts of a sidecar. */
+export interface SidecarOptions {
+  readonly name: keyof typeof addresses;
+  readonly folder: string;
+  readonly mesh: Mesh;
+  readonly ca: Server;
+  readonly istiod: Istiod;
+  readonly leafSeconds: number;
+}
+
+/** The environment of a sidecar on a virtual machine, without its certificates. */
+export interface SidecarEnvironment {
+  readonly variables: AgentVariables;
+  readonly adminPort: number;
+  readonly statusPort: number;
+}
+
+export async function sidecarEnvironment(options: SidecarOptions): Promise<SidecarEnvironment> {
+  const { name, mesh, ca, istiod } = options;
+  const folder = join(options.folder, name);
+  await mkdir(folder, { recursive: true });
+  const [adminPort = 0, statusPort = 0, health = 0, prometheus = 0] = await freePorts(4);
+  const tokenFile = join(folder, "token");
+  await writeFile(tokenFile, await mesh.token({ account: `${namespace}/${name}` }));
+  const variables = {
+    // The certificates of both servers name istiod's Service.
+    CA_ADDR: ca.address.replace("127.0.0.1", "localhost"),
+    CA_ROOT_CA: ca.tls?.rootsFile,
+    RAMPART_BUNDLE_URL: ca.bundleUrl,
+    DISCOVERY_ADDRESS: istiod.address,
+    XDS_ROOT_CA: istiod.rootFile,
+    POD_NAME: name,
+    POD_NAMESPACE: namespace,
+    SERVICE_ACCOUNT: name,
+    INSTANCE_IP: addresses[name],
+    SECRET_TTL: `${options.leafSeconds}s`,
+    SECRET_GRACE_PERIOD_RATIO: "0.6",
+    RAMPART_TOKEN_FILE: tokenFile,
+    RAMPART_SDS_SOCKET: join(folder, "SDS"),
+    ISTIO_METAJSON_LABELS: JSON.stringify({ app: name }),
+    ISTIO_META_INTERCEPTION_MODE: "NONE",
+    ENVOY_STATUS_PORT: String(health),
+    ENVOY_PROMETHEUS_PORT: String(prometheus),
+    PROXY_CONFIG: JSON.stringify({
+      configPath: folder,
+      proxyAdminPort: adminPort,
+      concurrency: 1,
+    }),
+  };
+  return { variables, adminPort, statusPort };
+}
+
+/** `rampart agent run -- envoy`, with nothing else on the command line. */
+export async function startSidecar(
+  envoy: string,
+  options: SidecarOptions,
+): Promise<{ readonly agent: AgentProcess; readonly adminUrl: string }> {
+  const { variables, adminPort, statusPort } = await sidecarEnvironment(options);
+  const agent = new AgentProcess(options.folder, variables, statusPort);
+  const adminUrl = `http://127.0.0.1:${adminPort}`;
+  agent.start("--admin", adminUrl, "--", envoy);
+  return { agent, adminUrl };
+}
