@@ -111,7 +111,7 @@ async function openSockets(parts: AgentParts, started: AsyncDisposableStack): Pr
 }
 
 async function openXdsProxy(
-  { configuration, metrics: { registry }, clock, log }: AgentParts,
+  { configuration, metrics: { registry }, clock, log, proxy: envoy }: AgentParts,
   started: AsyncDisposableStack,
 ): Promise<XdsProxy | undefined> {
   if (!configuration.xds) return undefined;
@@ -121,7 +121,11 @@ async function openXdsProxy(
   if (configuration.health) {
     const ending = new AbortController();
     const report = (health: Health): void => proxy.reportHealth(health);
-    const watching = watchWorkload(configuration.health, { pause, log, report }, ending.signal);
+    const watching = watchWorkload(
+      configuration.health,
+      { pause, log, report, proxy: envoy },
+      ending.signal,
+    );
     started.defer(async () => {
       ending.abort();
       await watching;

@@ -54,10 +54,10 @@ export function xdsSettingsOf(
 /** The probe of the workload, which istiod learns of through the XDS proxy. */
 export function healthSettingsOf(variables: Variables): HealthSettings | undefined {
   const { PROXY_CONFIG, REWRITE_PROBE_LEGACY_LOCALHOST_DESTINATION: isLocalhost } = variables;
-  const { readinessProbe: probe, proxyAdminPort: envoyAdminPort } = PROXY_CONFIG;
+  const { readinessProbe: probe } = PROXY_CONFIG;
   if (!probe) return undefined;
   const host = isLocalhost ? "localhost" : (addressesOf(variables)[0] ?? "localhost");
-  return { probe, envoyAdminPort, addresses: { host, localAddress: probeSourceOf(host) } };
+  return { probe, addresses: { host, localAddress: probeSourceOf(host) } };
 }
 
 /** Istio's iptables rules know it. There is none for IPv6 that every machine has. */

@@ -22,10 +22,9 @@ export function agentCommand(): Command {
     .argument("[command...]", "the command of a proxy to supervise, after --")
     .option(
       "--admin <url>",
-      "the proxy's admin interface, for readiness and drains; off for a proxy without one",
-      "http://127.0.0.1:15000",
+      "the proxy's admin interface, for readiness and drains; off for a proxy without one (default: port 15000, or proxyAdminPort of PROXY_CONFIG)",
     )
-    .action((command: string[], options: { admin: string }) => runAgent(command, options.admin));
+    .action((command: string[], options: { admin?: string }) => runAgent(command, options.admin));
   agent.addCommand(bootstrapCommand());
   agent
     .command("status")
@@ -41,11 +40,9 @@ export function agentCommand(): Command {
   return agent;
 }
 
-async function runAgent(given: readonly string[], admin: string): Promise<void> {
+async function runAgent(given: readonly string[], admin?: string): Promise<void> {
   const [command, ...values] = given;
-  await (command === undefined
-    ? runAlone()
-    : runWithProxy({ command, arguments: values }, admin === "off" ? undefined : admin));
+  await (command === undefined ? runAlone() : runWithProxy({ command, arguments: values }, admin));
 }
 
 /** Without a proxy there is nothing to drain, and `/quitquitquit` ends the agent. */
@@ -78,7 +75,14 @@ async function runWithProxy(command: ProxyCommand, admin: string | undefined): P
 }
 
 /** @throws ConfigurationError or OperatorError for a wrong environment. */
-async function createProxy(given: ProxyCommand, admin: string | undefined): Promise<EnvoyProcess> {
+async function createProxy(
+  given: ProxyCommand,
+  adminOption: string | undefined,
+): Promise<EnvoyProcess> {
+  const variables = parseVariables(process.env);
+  const { proxyAdminPort } = variables.PROXY_CONFIG;
+  const url = adminOption ?? `http://127.0.0.1:${proxyAdminPort}`;
+  const admin = url === "off" ? undefined : url;
   if (admin !== undefined && !isEnvoy(given.command)) {
     const detail = `${given.command} is run as it is: unless it gives Envoy --drain-strategy immediate, a drain cuts connections off`;
     agentLog.operation({ event: "proxy-arguments-unchanged", level: "warning", detail });
@@ -86,7 +90,7 @@ async function createProxy(given: ProxyCommand, admin: string | undefined): Prom
   return new EnvoyProcess({
     ...withOptions(given, await envoyOptions(process.env, given.arguments)),
     admin: admin === undefined ? undefined : new EnvoyAdmin(admin),
-    drain: drainPolicyOf(parseVariables(process.env)),
+    drain: drainPolicyOf(variables),
     restarts: usualRestarts,
     log: agentLog,
   });

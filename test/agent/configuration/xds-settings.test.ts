@@ -110,12 +110,11 @@ test.each<[Environment, string]>([
 const probed = "readinessProbe: { tcpSocket: { port: 8080 } }";
 const health = (variables: Environment) => parseConfiguration({ ...pod, ...variables }).health;
 
-test("probes the workload at the proxy's address, and Envoy at its admin port", () => {
-  const PROXY_CONFIG = `{ ${probed}, proxyAdminPort: 16000 }`;
+test("probes the workload at the proxy's address", () => {
+  const PROXY_CONFIG = `{ ${probed} }`;
   const base = { DISCOVERY_ADDRESS, PROXY_CONFIG, INSTANCE_IP: "10.0.0.7" };
   expect(health(base)).toMatchObject({
     probe: { method: { kind: "tcp", port: 8080 } },
-    envoyAdminPort: 16_000,
     addresses: { host: "10.0.0.7", localAddress: "127.0.0.6" },
   });
   const legacy = { ...base, REWRITE_PROBE_LEGACY_LOCALHOST_DESTINATION: "true" };

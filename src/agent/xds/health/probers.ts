@@ -14,28 +14,6 @@ export interface ProbeAddresses {
   readonly localAddress: string | undefined;
 }
 
-/** Whether Envoy is live, which it is once it has had its first listeners and clusters. */
-export function envoyProber(adminPort: number): Prober {
-  const method = { kind: "http", scheme: "http", host: "127.0.0.1", port: adminPort } as const;
-  const ready = { ...method, path: "/ready", headers: [] };
-  const ask = createProber(ready, { host: method.host, localAddress: undefined });
-  return async (signal) => {
-    const fault = await ask(signal);
-    return fault && `Envoy is not ready: ${fault}`;
-  };
-}
-
-/** Asks one after the other. The first fault counts. */
-export function allOf(...probers: readonly Prober[]): Prober {
-  return async (signal) => {
-    for (const ask of probers) {
-      const fault = await ask(signal);
-      if (fault !== undefined) return fault;
-    }
-    return undefined;
-  };
-}
-
 /** How a workload is asked. Errors of a prober are faults of the workload. */
 export function createProber(method: ProbeMethod, addresses: ProbeAddresses): Prober {
   const ask = proberOf(method, addresses);

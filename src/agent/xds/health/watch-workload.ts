@@ -1,21 +1,28 @@
 import type { ReadinessProbe } from "../../configuration/readiness-probe.ts";
-import { allOf, createProber, envoyProber, type ProbeAddresses } from "./probers.ts";
-import { type HealthPorts, watchHealth } from "./workload-health.ts";
+import type { ProxyControl } from "../../status/proxy-control.ts";
+import { createProber, type ProbeAddresses } from "./probers.ts";
+import { type HealthPorts, type Prober, watchHealth } from "./workload-health.ts";
 
 /** The probe of a workload, and where it goes. */
 export interface HealthSettings {
   readonly probe: ReadinessProbe;
   readonly addresses: ProbeAddresses;
-  /** Envoy is asked first: no peer reaches the workload without it. */
-  readonly envoyAdminPort: number;
 }
+
+/** Why Envoy does not serve. */
+type EnvoyFaults = Pick<ProxyControl, "faults">;
 
 /** Probes the workload until the signal aborts, and reports each change. */
 export function watchWorkload(
-  { probe, addresses, envoyAdminPort }: HealthSettings,
-  ports: HealthPorts,
+  { probe, addresses }: HealthSettings,
+  ports: HealthPorts & { readonly proxy: EnvoyFaults | undefined },
   signal: AbortSignal,
 ): Promise<void> {
-  const ask = allOf(envoyProber(envoyAdminPort), createProber(probe.method, addresses));
+  const ask = behind(ports.proxy, createProber(probe.method, addresses));
   return watchHealth(probe, ask, ports, signal);
+}
+
+/** Asks Envoy before the workload, because no peer reaches the workload without it. */
+export function behind(proxy: EnvoyFaults | undefined, ask: Prober): Prober {
+  return async (signal) => (await proxy?.faults())?.[0] ?? (await ask(signal));
 }

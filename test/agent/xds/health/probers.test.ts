@@ -2,12 +2,8 @@ import { createServer, type RequestListener } from "node:http";
 import { Server, ServerCredentials, type ServerUnaryCall, type sendUnaryData } from "@grpc/grpc-js";
 import { expect, onTestFinished, test } from "vitest";
 import type { ProbeMethod } from "../../../../src/agent/configuration/readiness-probe.ts";
-import {
-  allOf,
-  createProber,
-  envoyProber,
-  type ProbeAddresses,
-} from "../../../../src/agent/xds/health/probers.ts";
+import { createProber, type ProbeAddresses } from "../../../../src/agent/xds/health/probers.ts";
+import { behind } from "../../../../src/agent/xds/health/watch-workload.ts";
 import { freePorts } from "../../../interop/free-ports.ts";
 import { listenOnLoopback } from "../../../testkit/network/loopback.ts";
 import { startTlsServer } from "../../../testkit/network/loopback-tls.ts";
@@ -156,11 +152,10 @@ test.each([
   expect(await ask({ kind: "grpc", port, service: "app" })).toBe(fault);
 });
 
-test("asks Envoy before the workload", async () => {
-  let status = 503;
-  const port = await listen((_request, response) => response.writeHead(status).end());
-  const asked = allOf(envoyProber(port), async () => "broken");
-  expect(await asked(never)).toBe("Envoy is not ready: HTTP status 503");
-  status = 200;
-  expect(await asked(never)).toBe("broken");
+test("asks Envoy before the workload, if there is one", async () => {
+  const broken = async () => "broken";
+  const envoy = (faults: string[]) => behind({ faults: async () => faults }, broken)(never);
+  expect(await envoy(["Envoy has no clusters yet"])).toBe("Envoy has no clusters yet");
+  expect(await envoy([])).toBe("broken");
+  expect(await behind(undefined, broken)(never)).toBe("broken");
 });

@@ -67,6 +67,6 @@ export async function startSidecar(
   const { variables, adminPort, statusPort } = await sidecarEnvironment(options);
   const agent = new AgentProcess(options.folder, variables, statusPort);
   const adminUrl = `http://127.0.0.1:${adminPort}`;
-  agent.start("--admin", adminUrl, "--", envoy);
+  agent.start("--", envoy);
   return { agent, adminUrl };
 }
