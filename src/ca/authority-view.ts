@@ -12,6 +12,7 @@ import { bytesEqual } from "../pki/encoding/bytes.ts";
 import { toPem } from "../pki/encoding/pem.ts";
 import type { Issuer } from "../pki/x509/issuer.ts";
 import { earlier, later } from "../pki/x509/validity.ts";
+import type { Denial } from "./denial.ts";
 import type { OpenedStore, RefusedRecord } from "./opened-store.ts";
 import { successionChanges, successionReasonsAt } from "./rotation/next-step.ts";
 
@@ -23,6 +24,8 @@ export interface AuthorityView {
   readonly issuer: Issuer | undefined;
   /** The authorities whose leaves are credentials: published, and never tainted. */
   readonly vouching: readonly SigningAuthority[];
+  /** The denials of the store. Each knows its own end. */
+  readonly denials: readonly Denial[];
   readonly trustBundle: TrustBundle;
   /** The elements after the leaf in an answer: each intermediate alone, then all roots as one. */
   readonly chainPem: readonly string[];
@@ -50,6 +53,7 @@ export function viewAt(store: OpenedStore, now: Date): AuthorityView {
     ]),
     issuer,
     vouching: vouchingAt(store, now),
+    denials: store.denials,
     trustBundle,
     chainPem: [...intermediates, trustBundle.pem],
     sequence: bundleSequenceAt(published, store.taints, now),

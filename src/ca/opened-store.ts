@@ -1,5 +1,6 @@
 import { RecordError } from "../custody/authority-record.ts";
 import { maximumIdLength, type RecordName, type StoredRecord } from "../custody/authority-store.ts";
+import { type DenialContent, openDenial } from "../custody/denial-statement.ts";
 import type { KekRing } from "../custody/kek.ts";
 import { type AuthorityRequest, openRequest } from "../custody/request-record.ts";
 import { openRoot } from "../custody/root-statement.ts";
@@ -15,6 +16,7 @@ import { applyTaints, type Taint } from "../pki/authority/taint.ts";
 import type { CryptoProvider } from "../pki/crypto-provider.ts";
 import type { TrustDomain } from "../pki/spiffe-id.ts";
 import type { Issuer } from "../pki/x509/issuer.ts";
+import { type Denial, toDenial } from "./denial.ts";
 import type { EventLog } from "./issuance/audit-event.ts";
 
 /** A record, opened or refused. */
@@ -23,6 +25,7 @@ export type OpenedRecord =
   | { readonly kind: "root"; readonly id: string; readonly root: AdditionalRoot }
   | { readonly kind: "taint"; readonly id: string; readonly taint: Taint }
   | { readonly kind: "request"; readonly id: string; readonly request: AuthorityRequest }
+  | { readonly kind: "denial"; readonly id: string; readonly denial: Denial }
   | RefusedRecord;
 
 /** A record that did not open, and why. */
@@ -58,6 +61,7 @@ export interface OpenedStore extends RotationState {
   /** Those without an answer: none has the id of an authority. */
   readonly requests: readonly AuthorityRequest[];
   readonly phaseLengths: PhaseLengths;
+  readonly denials: readonly Denial[];
   readonly refusals: readonly RefusedRecord[];
 }
 
@@ -98,7 +102,16 @@ export async function openWhole(
       return { kind, id, taint: await openTaint(stored, trustDomain, keks) };
     case "request":
       return { kind, id, request: await openRequest(stored, trustDomain, keks) };
+    case "denial":
+      return { kind, id, denial: requireKnown(await openDenial(stored, trustDomain, keks)) };
   }
+}
+
+/** A newer version may know descriptions that this one does not. */
+function requireKnown(content: DenialContent): Denial {
+  const denial = toDenial(content);
+  if (denial) return denial;
+  throw new RecordError("form", "a denial of an unknown form");
 }
 
 /** Opens every record of a store. */
@@ -135,6 +148,7 @@ export function assemble(
     requests: requests.filter((request) => !authorities.some(({ id }) => id === request.id)),
     authorityRoot,
     phaseLengths,
+    denials: records.flatMap((each) => ("denial" in each ? [each.denial] : [])),
     refusals: records.flatMap((each) => ("refusal" in each ? [each] : [])),
   };
 }

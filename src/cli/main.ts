@@ -9,6 +9,7 @@ const clock = (): Date => new Date();
 const nouns: ReadonlyMap<string, () => Promise<Command>> = new Map([
   ["authority", async () => (await import("./authority/authority.ts")).authorityCommand(clock)],
   ["root", async () => (await import("./root/root.ts")).rootCommand(clock)],
+  ["deny", async () => (await import("./deny/deny.ts")).denyCommand(clock)],
   ["cluster", async () => (await import("./cluster/cluster.ts")).clusterCommand(clock)],
   ["kek", async () => (await import("./authority/kek.ts")).kekCommand(clock)],
   ["serve", async () => (await import("./run/serve.ts")).serveCommand(clock)],

@@ -104,6 +104,7 @@ export async function compose(
       authorities: own,
       identityPolicy: createIdentityPolicy(trustDomain),
       signers: namedSigners(configuration.signers, named),
+      configuredDenials: configuration.configuredDenials,
       leafLifetimes,
       cryptoProvider,
       quotas: platform.quotas,

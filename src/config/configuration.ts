@@ -1,4 +1,5 @@
 import * as z from "zod/mini";
+import type { Denial } from "../ca/denial.ts";
 import { ConfigurationError } from "../foundation/configuration-error.ts";
 import { durationSeconds } from "../foundation/text/duration.ts";
 import { parsedText } from "../foundation/text/parsed-text.ts";
@@ -11,6 +12,7 @@ import type { AuthorityRoot } from "../pki/authority/succession.ts";
 import { isFullyQualified, parseTrustDomain, type TrustDomain } from "../pki/spiffe-id.ts";
 import type { LeafLifetimes } from "../pki/x509/validity.ts";
 import { credentialName, credentialText } from "./cluster-access.ts";
+import { deniedTable } from "./denied.ts";
 import { type IssuerTable, issuerTables } from "./issuer-table.ts";
 import { type ConfiguredKek, kekRing } from "./kek-ring.ts";
 import { type LogConfiguration, logConfiguration, logKeys } from "./log-keys.ts";
@@ -39,6 +41,7 @@ export interface Configuration {
   readonly configuredTaints: readonly ConfiguredTaint[];
   /** Absent where nothing is logged. */
   readonly log: LogConfiguration | undefined;
+  readonly configuredDenials: readonly Denial[];
   readonly keks: readonly ConfiguredKek[];
   /** For API servers, by the names that the tables of `ISSUERS` use. */
   readonly clusterCredentials: ReadonlyMap<string, Credential>;
@@ -82,6 +85,7 @@ const configurationForm = z.strictObject({
   BUNDLE_WAIT: z.prefault(durationSeconds, "50s"),
   SIGNERS: z._default(signerTables, []),
   TAINTED_AUTHORITIES: z._default(taintedAuthorities, []),
+  DENIED: z._default(deniedTable, []),
   ...logKeys,
   KEK: kekRing,
 });
@@ -131,6 +135,7 @@ export function parseConfiguration(
     signers: form.SIGNERS,
     configuredTaints: form.TAINTED_AUTHORITIES,
     log: logConfiguration(form),
+    configuredDenials: form.DENIED,
     keks: form.KEK,
     clusterCredentials: new Map(
       Object.entries(parseForm(z.record(z.string(), credentialText), credentials)).map(

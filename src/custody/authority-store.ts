@@ -1,8 +1,17 @@
-/** The kind of a record: an authority with its key, a taint, an additional root, or a request for an intermediate. */
-export type RecordKind = "authority" | "taint" | "root" | "request";
+/**
+ * The kind of a record: an authority with its key, a taint, an additional root, a request for an
+ * intermediate, or a denial.
+ */
+export type RecordKind = "authority" | "taint" | "root" | "request" | "denial";
 
 /** Every kind of record. */
-export const recordKinds: readonly RecordKind[] = ["authority", "taint", "root", "request"];
+export const recordKinds: readonly RecordKind[] = [
+  "authority",
+  "taint",
+  "root",
+  "request",
+  "denial",
+];
 
 /** Rotations and operators leave fewer records than this. A store with more was tampered with. */
 export const maximumRecords = 500;
@@ -13,7 +22,10 @@ export const maximumIdLength = 128;
 /** The name of a record in the store. */
 export interface RecordName {
   readonly kind: RecordKind;
-  /** The id of the authority or root in lower-case hexadecimal. A taint appends its instants to it. */
+  /**
+   * The id of the authority or root in lower-case hexadecimal. A taint appends its instants to it, and a
+   * denial has a digest of its content.
+   */
   readonly id: string;
 }
 

@@ -5,6 +5,7 @@ const folders: Readonly<Record<RecordKind, string>> = {
   taint: "taints",
   root: "roots",
   request: "requests",
+  denial: "denials",
 };
 
 /** The name of a record as text, such as `authorities/<id>`: a key in KV, a path in a directory. */

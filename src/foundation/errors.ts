@@ -51,6 +51,7 @@ export type Refusal =
   | { reason: "csr-signature-invalid" }
   | { reason: "csr-signature-algorithm-unacceptable" }
   | { reason: "subject-key-unacceptable"; fault: SubjectKeyFault }
+  | { reason: "denied"; subject: string }
   | { reason: "quota-exceeded"; quota: QuotaName }
   | { reason: "lifetime-too-long"; requestedSeconds: bigint; maximumSeconds: number }
   | { reason: "request-abandoned" }

@@ -9,6 +9,7 @@ import { type ClientCertificate, malformed } from "./client-certificate.ts";
 export interface LastProof {
   readonly proof: IdentityProof;
   readonly provedUntil: Date;
+  readonly provedBy: TrustedIssuer;
 }
 
 /**
@@ -42,10 +43,11 @@ export function requireLastProof(
     throw rejectCredential("namespace", "no issuer may vouch for this namespace any more");
   }
   const provedAt = proof?.provedAt ?? validity.notBefore;
-  for (const { digest, renewalSeconds } of vouching) {
-    const provedUntil = addSeconds(provedAt, renewalSeconds);
+  for (const provedBy of vouching) {
+    const provedUntil = addSeconds(provedAt, provedBy.renewalSeconds);
     if (now < provedUntil) {
-      return { proof: proof ?? { provedAt, issuer: digest, isImpersonated: false }, provedUntil };
+      const usual = { provedAt, issuer: provedBy.digest, isImpersonated: false };
+      return { proof: proof ?? usual, provedUntil, provedBy };
     }
   }
   throw rejectCredential("renewal", "the last token for this identity is too long ago");

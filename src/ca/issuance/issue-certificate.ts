@@ -17,6 +17,7 @@ import {
 } from "../../pki/x509/validity.ts";
 import type { Authorities } from "../authorities.ts";
 import type { AuthorityView } from "../authority-view.ts";
+import { type Denial, requireNotDenied } from "../denial.ts";
 import type { AuditEvent } from "./audit-event.ts";
 import type { IdentityPolicy } from "./identity-policy.ts";
 import { type IssuanceLog, recordIssuance } from "./issuance-log.ts";
@@ -48,6 +49,8 @@ export interface Issuance {
   readonly authorities: Authorities;
   readonly identityPolicy: IdentityPolicy;
   readonly signers: ReadonlyMap<string, NamedSigner>;
+  /** Those of the configuration, which count whatever the store says. */
+  readonly configuredDenials: readonly Denial[];
   readonly leafLifetimes: LeafLifetimes;
   readonly cryptoProvider: CryptoProvider;
   /** Absent on a platform without limits. */
@@ -88,6 +91,7 @@ export async function issueCertificate(
   const { authorities, dnsNames } = signatureFor(request, issuance, caller, spiffeId);
   if (dnsNames) audit.dnsNames = dnsNames;
   else if (request.certSigner !== "") audit.signer = request.certSigner;
+  await requireUndenied(issuance, caller, spiffeId, now);
   if (issuance.quotas) await requireQuotas(issuance.quotas, caller, spiffeId, now);
   const publicKey = await provedKey(request, caller, cryptoProvider);
   const known = authorities.at(now);
@@ -114,6 +118,19 @@ export async function issueCertificate(
   }
   audit.outcome = "issued";
   return [toPem("CERTIFICATE", leaf.der), ...view.chainPem];
+}
+
+/** The store of the unnamed authorities holds the denials, for named signers as well. */
+async function requireUndenied(
+  { authorities, configuredDenials }: Issuance,
+  caller: Caller,
+  spiffeId: SpiffeId,
+  now: Date,
+): Promise<void> {
+  requireNotDenied(configuredDenials, caller, spiffeId, now);
+  const known = authorities.at(now);
+  const { denials } = known instanceof Promise ? await known : known;
+  requireNotDenied(denials, caller, spiffeId, now);
 }
 
 /**

@@ -2,20 +2,22 @@ import { armor, Decrypter, Encrypter } from "age-encryption";
 import * as z from "zod/mini";
 import { storeRecord } from "../../ca/mint.ts";
 import { authorityFields, instant, octets } from "../../custody/authority-record.ts";
+import {
+  type DenialContent,
+  denialContent,
+  denialForm,
+  sealDenial,
+} from "../../custody/denial-statement.ts";
 import { rootContent, rootForm, sealRoot } from "../../custody/root-statement.ts";
 import { openExtractable, sealAuthority } from "../../custody/seal.ts";
 import { sealTaint } from "../../custody/taint-statement.ts";
 import { OperatorError } from "../../foundation/operator-error.ts";
-import { type AdditionalRoot, createAdditionalRoot } from "../../pki/authority/additional-root.ts";
+import type { AdditionalRoot } from "../../pki/authority/additional-root.ts";
 import type { NewAuthority } from "../../pki/authority/self-signed-authority.ts";
-import {
-  createSigningAuthority,
-  signatureAlgorithmOf,
-} from "../../pki/authority/signing-authority.ts";
 import type { Taint } from "../../pki/authority/taint.ts";
 import { toBase64 } from "../../pki/encoding/base64.ts";
-import { requireReadable } from "../import/openssl-reading.ts";
 import { openStore, requireAllOpen, type Session } from "../session/session.ts";
+import { openAuthority, readRoot, refuseContent } from "./backup-authority.ts";
 
 /** An identifier becomes part of a record's name in the store. */
 const identifier = z.string().check(z.regex(/^[0-9a-f]{2,256}$/));
@@ -36,9 +38,10 @@ const backupForm = z.strictObject({
   authorities: z.array(authorityForm).check(z.minLength(1), z.maxLength(100)),
   additionalRoots: z.array(rootForm).check(z.maxLength(100)),
   taints: z.array(taintForm).check(z.maxLength(100)),
+  /** Absent where nobody is denied, so that older versions can restore the backup. */
+  denials: z.optional(z.array(denialForm).check(z.maxLength(500))),
 });
 
-type Backup = z.infer<typeof backupForm>;
 type BackupJson = z.input<typeof backupForm>;
 
 /** A backup is encrypted under a passphrase (scrypt), or to age recipients. */
@@ -75,7 +78,7 @@ async function collect(session: Session): Promise<BackupJson> {
   const { store, trustDomain, keks } = session.mint;
   const opened = await openStore(session);
   requireAllOpen(opened);
-  const { additionalRoots, taints, storedTaints } = opened;
+  const { additionalRoots, taints, storedTaints, denials } = opened;
   const records = (await store.load()).filter(({ kind }) => kind === "authority");
   const authorities = await Promise.all(
     records.map(async (record) => toJson(await openExtractable(record, trustDomain, keks))),
@@ -90,6 +93,7 @@ async function collect(session: Session): Promise<BackupJson> {
     additionalRoots: additionalRoots.map(rootContent),
     // The backup must not lack a taint that the configuration alone states, and that has no instant.
     taints: taints.map((taint) => toTaintJson(taint, !storedTaints.includes(taint), session.now)),
+    ...(denials.length > 0 && { denials: denials.map(denialContent) }),
   };
 }
 
@@ -129,6 +133,7 @@ export interface OpenedBackup {
   readonly authorities: readonly NewAuthority[];
   readonly additionalRoots: readonly AdditionalRoot[];
   readonly taints: readonly Taint[];
+  readonly denials: readonly DenialContent[];
 }
 
 /**
@@ -139,11 +144,12 @@ export async function openBackup(text: string, key: BackupKey): Promise<OpenedBa
   const parsed = backupForm.safeParse(parseJson(await decrypt(text, key)));
   if (!parsed.success)
     throw new OperatorError("the file decrypts, but it is not a Rampart backup of version 1");
-  const { writtenAt, trustDomain, taints, additionalRoots, authorities } = parsed.data;
+  const { writtenAt, trustDomain, taints, additionalRoots, authorities, denials } = parsed.data;
   return {
     writtenAt,
     trustDomain,
     taints,
+    denials: denials ?? [],
     authorities: await Promise.all(authorities.map(openAuthority)),
     additionalRoots: await Promise.all(additionalRoots.map(readRoot)).catch(refuseContent),
   };
@@ -170,56 +176,9 @@ function parseJson(text: string): unknown {
   }
 }
 
-async function openAuthority(backup: Backup["authorities"][number]): Promise<NewAuthority> {
-  const created = await readAuthority(backup).catch(refuseContent);
-  if (await hasItsOwnKey(created)) return created;
-  throw new OperatorError(
-    `the private key of ${created.authority.id} does not match its certificate`,
-  );
-}
-
-async function readRoot({
-  certificate,
-  publishedFrom,
-}: Backup["additionalRoots"][number]): Promise<AdditionalRoot> {
-  requireReadable(certificate);
-  return createAdditionalRoot(certificate, publishedFrom);
-}
-
-async function readAuthority(backup: Backup["authorities"][number]): Promise<NewAuthority> {
-  const { certificate, intermediates, roots } = backup;
-  for (const der of [certificate, ...intermediates, ...roots]) requireReadable(der);
-  const authority = await createSigningAuthority(backup, backup.schedule);
-  const { importParameters } = signatureAlgorithmOf(authority.publicKey);
-  const extractablePrivateKey = await crypto.subtle.importKey(
-    "pkcs8",
-    backup.privateKey,
-    importParameters,
-    true,
-    ["sign"],
-  );
-  return { authority, extractablePrivateKey };
-}
-
-/** A parser's own message may quote what it parsed, which is a key. */
-function refuseContent(): never {
-  throw new OperatorError("the backup decrypts, but a certificate or a key in it cannot be parsed");
-}
-
-async function hasItsOwnKey({ authority, extractablePrivateKey }: NewAuthority): Promise<boolean> {
-  const { importParameters, signParameters } = signatureAlgorithmOf(authority.publicKey);
-  const { spki } = authority.certificate.toBeSigned;
-  const publicKey = await crypto.subtle
-    .importKey("spki", spki, importParameters, true, ["verify"])
-    .catch(refuseContent);
-  const probe = new TextEncoder().encode("probe");
-  const signature = await crypto.subtle.sign(signParameters, extractablePrivateKey, probe);
-  return crypto.subtle.verify(signParameters, publicKey, signature, probe);
-}
-
 /**
- * Seals the content of a backup under the newest KEK. It restores taints first, so that no authority is
- * back before its taint. Taints that the store already has stay: each is a record of its own.
+ * Seals the content of a backup under the newest KEK. It restores taints and denials first, so that no authority
+ * is back before its taint. Taints that the store already has stay: each is a record of its own.
  */
 export async function restoreBackup(session: Session, backup: OpenedBackup): Promise<void> {
   const { mint } = session;
@@ -231,6 +190,9 @@ export async function restoreBackup(session: Session, backup: OpenedBackup): Pro
   }
   for (const taint of backup.taints) {
     await storeRecord(mint, await sealTaint(taint, trustDomain, keks));
+  }
+  for (const denial of backup.denials) {
+    await storeRecord(mint, await sealDenial(denial, trustDomain, keks));
   }
   for (const root of backup.additionalRoots) {
     await storeRecord(mint, await sealRoot(root, trustDomain, keks));

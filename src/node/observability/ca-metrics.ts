@@ -23,6 +23,7 @@ const authenticationFailures: ReadonlySet<AuditEvent["reason"]> = new Set([
   "credential-missing",
   "credential-rejected",
   "impersonation-denied",
+  "denied",
 ] as const);
 
 /**

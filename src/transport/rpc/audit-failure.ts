@@ -28,6 +28,8 @@ function checkOf(refusal: Refusal): string | undefined {
       return refusal.rule;
     case "quota-exceeded":
       return refusal.quota;
+    case "denied":
+      return refusal.subject;
     default:
       return undefined;
   }

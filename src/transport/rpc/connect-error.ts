@@ -11,6 +11,7 @@ export function toConnectError(refusal: Refusal): ConnectError {
     case "credential-rejected":
       return new ConnectError("request authentication failed", Code.Unauthenticated);
     case "impersonation-denied":
+    case "denied":
       return new ConnectError("caller may not request this identity", Code.PermissionDenied);
     case "signer-unknown":
       return new ConnectError("no such signer", Code.InvalidArgument);

@@ -1,7 +1,11 @@
 import * as fc from "fast-check";
 import { expect, test } from "vitest";
 import { createSessionStore } from "../../../src/cli/session/session-store.ts";
-import type { AuthorityStore, StoredRecord } from "../../../src/custody/authority-store.ts";
+import {
+  type AuthorityStore,
+  recordKinds,
+  type StoredRecord,
+} from "../../../src/custody/authority-store.ts";
 import { createMemoryStore } from "../../testkit/ca/memory-store.ts";
 
 const record = (id: string, value = "{}"): StoredRecord => ({ kind: "authority", id, value });
@@ -62,7 +66,7 @@ test("a session does not read a record that it could not write", async () => {
 
 const step = fc.record({
   act: fc.constantFrom("put" as const, "delete" as const),
-  kind: fc.constantFrom("authority" as const, "taint" as const, "root" as const),
+  kind: fc.constantFrom(...recordKinds),
   id: fc.constantFrom("a", "b", "c"),
   value: fc.string(),
 });

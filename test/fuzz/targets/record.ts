@@ -1,5 +1,6 @@
 import { RecordError } from "../../../src/custody/authority-record.ts";
 import { recordKinds, type StoredRecord } from "../../../src/custody/authority-store.ts";
+import { openDenial } from "../../../src/custody/denial-statement.ts";
 import { openRequest } from "../../../src/custody/request-record.ts";
 import { openRoot } from "../../../src/custody/root-statement.ts";
 import { openTaint } from "../../../src/custody/taint-statement.ts";
@@ -43,7 +44,13 @@ function fromText(text: string): StoredRecord | undefined {
   return kind && { kind, id, value: text.slice(end + 1) };
 }
 
-const open = { authority: openRecord, taint: openTaint, root: openRoot, request: openRequest };
+const open = {
+  authority: openRecord,
+  taint: openTaint,
+  root: openRoot,
+  request: openRequest,
+  denial: openDenial,
+};
 
 async function failedCheck(stored: StoredRecord): Promise<string | undefined> {
   try {

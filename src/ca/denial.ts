@@ -1,0 +1,109 @@
+import type { Caller } from "../authn/caller.ts";
+import type { DenialContent } from "../custody/denial-statement.ts";
+import { CaError } from "../foundation/errors.ts";
+import { nameAllowList } from "../foundation/text/globs.ts";
+import { parseWorkloadSpiffeId, type SpiffeId } from "../pki/spiffe-id.ts";
+
+/** A denial, ready to be held against requests. */
+export interface Denial extends DenialContent {
+  /** Whether the description fits what is known of the caller, or the identity that it asks for. */
+  readonly concerns: (caller: Caller, spiffeId: SpiffeId) => boolean;
+  /** Whether only a token shows what the description names. A certificate does not hold it. */
+  readonly isShownByTokens: boolean;
+}
+
+type Match = Denial["concerns"];
+
+const kinds: readonly {
+  readonly form: RegExp;
+  readonly isShownByTokens: boolean;
+  readonly match: (...parts: string[]) => Match;
+}[] = [
+  {
+    form: /^(?:spiffe:\/\/[a-z0-9._-]{1,255}\/)?ns\/([a-z0-9*-]{1,63})\/sa\/([a-z0-9.*-]{1,253})$/,
+    isShownByTokens: false,
+    match: (namespace = "", account = "") => {
+      const isNamespace = nameAllowList([namespace]);
+      const isAccount = nameAllowList([account]);
+      const isDenied = (spiffeId: string): boolean => {
+        const workload = parseWorkloadSpiffeId(spiffeId)?.account;
+        return (
+          workload !== undefined && isNamespace(workload.namespace) && isAccount(workload.name)
+        );
+      };
+      return (caller, spiffeId) =>
+        isDenied(spiffeId) || isDenied(caller.spiffeId) || isDenied(caller.gateway ?? "");
+    },
+  },
+  {
+    form: /^cluster\/([A-Za-z0-9._/-]{1,253})$/,
+    isShownByTokens: false,
+    match: (cluster) => {
+      return ({ issuer, provedBy }) => (issuer ?? provedBy)?.cluster === cluster;
+    },
+  },
+  {
+    form: /^node\/([a-z0-9.-]{1,253})$/,
+    isShownByTokens: true,
+    match: (name) => {
+      return ({ node }) => node?.name === name;
+    },
+  },
+  {
+    form: /^pod\/([A-Za-z0-9-]{1,64})$/,
+    isShownByTokens: true,
+    match: (uid) => {
+      return ({ pod }) => pod?.uid === uid;
+    },
+  },
+  {
+    form: /^token\/([\x21-\x7e]{1,128})$/,
+    isShownByTokens: true,
+    match: (id) => {
+      return ({ tokenId }) => tokenId === id;
+    },
+  },
+];
+
+/** The forms of a description, for sentences. */
+export const deniedForms =
+  "spiffe://<trust domain>/ns/<namespace>/sa/<account>, ns/<glob>/sa/<glob>, cluster/<name>, node/<name>, pod/<uid> or token/<jti>";
+
+/** The denial of a content; `undefined` if its description has none of the known forms. */
+export function toDenial(content: DenialContent): Denial | undefined {
+  for (const { form, isShownByTokens, match } of kinds) {
+    const found = form.exec(content.subject);
+    if (found) return { ...content, isShownByTokens, concerns: match(...found.slice(1)) };
+  }
+  return undefined;
+}
+
+/**
+ * Refuses a request that a denial is about: by its caller, by the gateway or node proxy that asks, or by
+ * the identity that it asks for.
+ *
+ * Nothing in a certificate tells the pod, the node and the token of its holder. So while such a denial
+ * stands, a certificate suffices only if a token was accepted after every process knew of the denial.
+ *
+ * @throws CaError `denied`.
+ */
+export function requireNotDenied(
+  denials: readonly Denial[],
+  caller: Caller,
+  spiffeId: SpiffeId,
+  now: Date,
+): void {
+  for (const denial of denials) {
+    if (denial.until && denial.until <= now) continue;
+    if (denial.concerns(caller, spiffeId)) {
+      throw denied(denial, "an operator denies the caller certificates");
+    }
+    if (denial.isShownByTokens && caller.certificate && caller.proof.provedAt <= denial.knownFrom) {
+      throw denied(denial, "the token behind the certificate is older than a denial");
+    }
+  }
+}
+
+function denied({ subject }: Denial, detail: string): CaError {
+  return new CaError({ reason: "denied", subject }, `${detail}: ${subject}`);
+}

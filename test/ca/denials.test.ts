@@ -1,0 +1,8 @@
+import { webCryptoProvider } from "../../src/pki/web-crypto-provider.ts";
+import { describeDenials } from "../contract/denials.ts";
+import { createMemoryStore } from "../testkit/ca/memory-store.ts";
+
+describeDenials(
+  async () => ({ own: createMemoryStore(), signer: createMemoryStore() }),
+  webCryptoProvider,
+);

@@ -1,0 +1,273 @@
+import { beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { issueCertificate } from "../../src/ca/issuance/issue-certificate.ts";
+import { foundIfEmpty } from "../../src/ca/rotation/inception.ts";
+import { compose } from "../../src/compose/composition.ts";
+import { parseConfiguration } from "../../src/config/configuration.ts";
+import { type DenialContent, sealDenial } from "../../src/custody/denial-statement.ts";
+import { CaError, type Refusal } from "../../src/foundation/errors.ts";
+import type { CryptoProvider } from "../../src/pki/crypto-provider.ts";
+import { parsePem } from "../../src/pki/encoding/pem.ts";
+import { addSeconds } from "../../src/pki/x509/validity.ts";
+import type { CertificateAuthority } from "../../src/transport/certificate-authority.ts";
+import {
+  createTokenKey,
+  jwksOf,
+  mintAccountToken,
+  type TokenKey,
+} from "../testkit/callers/tokens.ts";
+import { createWorkload } from "../testkit/callers/workload.ts";
+import { createEventRecorder } from "../testkit/log/event-recorder.ts";
+import type { SignerStores } from "./withheld-taint.ts";
+
+const begin = new Date("2026-11-21T12:00:00Z");
+const issuer = "https://a.test";
+const node = { name: "node-1", uid: "55d4cb0f-6a8a-4b6e-a0a6-0d3a5f6a8a11" };
+const signer = {
+  name: "team-a",
+  inception_date: "2026-11-21",
+  callers: [{ issuer, namespaces: ["*"], accounts: ["*"] }],
+};
+const random = crypto.getRandomValues(new Uint8Array(32));
+const KEK = `k1:${btoa(String.fromCharCode(...random))}`;
+
+/** The parts of a request that a test changes. */
+interface Asked {
+  readonly account?: string;
+  /** The leaf of the caller, instead of a token. */
+  readonly leaf?: string;
+  readonly claims?: Readonly<Record<string, unknown>>;
+  readonly identity?: string;
+  readonly certSigner?: string;
+  readonly now?: Date;
+}
+
+/**
+ * The promises of denials: whom an operator denies certificates gets none, in whatever way it asks, and
+ * nobody else is refused.
+ *
+ * @param createStores Makes empty stores.
+ */
+export function describeDenials(
+  createStores: () => Promise<SignerStores>,
+  cryptoProvider: CryptoProvider,
+): void {
+  let stores: SignerStores;
+  let key: TokenKey;
+  let csrPem: string;
+  let ca: CertificateAuthority;
+
+  const composed = (values: object = {}) => {
+    const table = {
+      issuer,
+      cluster: "a",
+      jwks: jwksOf(key),
+      trusted_node_accounts: ["istio-system/ztunnel"],
+      node_checks: "claims",
+      node_reach: "anywhere",
+    };
+    return compose(
+      parseConfiguration({
+        ISSUERS: [table],
+        KEK,
+        SIGNERS: [signer],
+        INCEPTION_DATE: "2026-11-21",
+        PROPAGATION_INTERVAL: "0s",
+        ...values,
+      }),
+      {
+        store: stores.own,
+        signerStore: () => stores.signer,
+        cryptoProvider,
+        log: createEventRecorder(),
+        clock: () => begin,
+      },
+    );
+  };
+  const restart = async (values: object = {}) => {
+    ca = (await composed(values)).certificateAuthority;
+  };
+
+  async function ask(asked: Asked): Promise<string> {
+    const { account = "shop:cart", leaf, claims, now = begin } = asked;
+    const headers = new Headers();
+    if (!leaf) {
+      const token = await mintAccountToken(key, issuer, account, now, claims);
+      headers.set("authorization", `Bearer ${token}`);
+    }
+    const clientCertificate = leaf ? parsePem(leaf, ["CERTIFICATE"]) : undefined;
+    const caller = await ca.authenticate({ headers, clientCertificate }, now);
+    const request = {
+      csrPem,
+      requestedSeconds: 0n,
+      impersonatedIdentity: asked.identity ?? "",
+      certSigner: asked.certSigner ?? "",
+    };
+    const audit = {
+      event: "create-certificate",
+      outcome: "refused",
+      requestId: "1",
+    } as const;
+    const { signal } = new AbortController();
+    const [issued = ""] = await issueCertificate(ca.issuance, caller, request, {
+      now,
+      signal,
+      audit: { ...audit },
+    });
+    return issued;
+  }
+
+  /** The refusal of a request; `undefined` if it gets a certificate. */
+  const refusal = (asked: Asked = {}): Promise<Refusal | undefined> =>
+    ask(asked).then(
+      () => undefined,
+      (error: unknown) => {
+        if (error instanceof CaError) return error.refusal;
+        throw error;
+      },
+    );
+  const deny = async (subject: string, others: Partial<DenialContent> = {}) => {
+    const { mint } = await composed();
+    const denial = { subject, knownFrom: begin, ...others };
+    const sealed = await sealDenial(denial, mint.trustDomain, mint.keks);
+    await stores.own.put(sealed);
+    return sealed;
+  };
+  const denied = (subject: string) => ({ reason: "denied", subject });
+
+  beforeAll(async () => {
+    key = await createTokenKey("ES256", "k1");
+    ({ csrPem } = await createWorkload());
+  });
+
+  beforeEach(async () => {
+    stores = await createStores();
+    const { mint, signerMints } = await composed();
+    for (const each of [mint, ...signerMints.values()]) await foundIfEmpty(each, begin);
+    await restart();
+  });
+
+  describe("a denial of an identity", () => {
+    const cart = "spiffe://cluster.local/ns/shop/sa/cart";
+
+    test.each([cart, "ns/shop/sa/cart", "ns/shop/sa/*", "ns/sh*/sa/*t", "cluster/a"])(
+      "%s refuses its token and its certificate",
+      async (subject) => {
+        const leaf = await ask({});
+        expect(await refusal({ leaf })).toBeUndefined();
+        await deny(subject);
+        expect(await refusal()).toEqual(denied(subject));
+        expect(await refusal({ leaf })).toEqual(denied(subject));
+      },
+    );
+
+    test("refuses it to a node proxy, and the node proxy everything once that is denied", async () => {
+      const proxy = { account: "istio-system:ztunnel" };
+      await deny("ns/shop/sa/cart");
+      expect(await refusal({ ...proxy, identity: cart })).toEqual(denied("ns/shop/sa/cart"));
+      const other = { ...proxy, identity: "spiffe://cluster.local/ns/shop/sa/till" };
+      expect(await refusal(other)).toBeUndefined();
+      await deny("ns/istio-system/sa/ztunnel");
+      expect(await refusal(other)).toEqual(denied("ns/istio-system/sa/ztunnel"));
+    });
+
+    test("refuses it the named signers", async () => {
+      // Its first authority is published before it signs.
+      expect(await refusal({ certSigner: "team-a" })).toHaveProperty(
+        "reason",
+        "no-signing-authority",
+      );
+      await deny("ns/shop/sa/cart");
+      expect(await refusal({ certSigner: "team-a" })).toEqual(denied("ns/shop/sa/cart"));
+    });
+
+    test.each(["ns/shop/sa/till", "ns/sho/sa/cart", "ns/*/sa/car", "cluster/b"])(
+      "%s refuses no other",
+      async (subject) => {
+        const leaf = await ask({});
+        await deny(subject);
+        expect(await refusal()).toBeUndefined();
+        expect(await refusal({ leaf })).toBeUndefined();
+      },
+    );
+  });
+
+  describe("a denial of what only a token shows", () => {
+    const claims = (podUid: string, nodeName: string) => ({
+      jti: "token-7",
+      "kubernetes.io": {
+        namespace: "shop",
+        node: { ...node, name: nodeName },
+        pod: { name: "cart-0", uid: podUid },
+        serviceaccount: { name: "cart", uid: "9a8b7c6d-5e4f-4a3b-8c2d-1e0f9a8b7c6d" },
+      },
+    });
+    const stolen = { claims: claims("uid-1", "node-1") };
+
+    test.each(["pod/uid-1", "node/node-1", "token/token-7"])("%s refuses it", async (subject) => {
+      expect(await refusal(stolen)).toBeUndefined();
+      await deny(subject);
+      expect(await refusal(stolen)).toEqual(denied(subject));
+    });
+
+    test.each(["pod/uid-2", "node/node-2", "token/token-8"])(
+      "%s refuses no other",
+      async (subject) => {
+        await deny(subject);
+        expect(await refusal(stolen)).toBeUndefined();
+      },
+    );
+
+    test.each(["pod/uid-1", "node/node-1", "token/token-7"])(
+      "%s refuses certificates whose token is older, and no younger one",
+      async (subject) => {
+        const leaf = await ask(stolen);
+        const knownFrom = addSeconds(begin, 120);
+        await deny(subject, { knownFrom });
+        const elsewhere = { claims: { ...claims("uid-9", "node-9"), jti: "token-9" } };
+        const during = await ask({ ...elsewhere, now: knownFrom });
+        const after = await ask({ ...elsewhere, now: addSeconds(knownFrom, 1) });
+        const now = addSeconds(knownFrom, 60);
+        expect(await refusal({ leaf, now })).toEqual(denied(subject));
+        expect(await refusal({ leaf: during, now })).toEqual(denied(subject));
+        expect(await refusal({ leaf: after, now })).toBeUndefined();
+      },
+    );
+  });
+
+  describe("a denial", () => {
+    test("ends at its end", async () => {
+      const until = addSeconds(begin, 60);
+      await deny("ns/shop/sa/*", { until });
+      expect(await refusal({ now: addSeconds(begin, 59) })).toEqual(denied("ns/shop/sa/*"));
+      expect(await refusal({ now: until })).toBeUndefined();
+    });
+
+    test("ends when it is removed", async () => {
+      const record = await deny("ns/shop/sa/*");
+      expect(await refusal()).toEqual(denied("ns/shop/sa/*"));
+      await stores.own.delete(record);
+      expect(await refusal()).toBeUndefined();
+    });
+
+    test("counts in the configuration, whatever the store holds", async () => {
+      const since = begin.toISOString();
+      await restart({ DENIED: ["ns/shop/sa/cart", { subject: "node/node-8", since }] });
+      expect(await refusal()).toEqual(denied("ns/shop/sa/cart"));
+      expect(await refusal({ account: "shop:till" })).toBeUndefined();
+    });
+
+    test("has no effect and is reported, if somebody else wrote or renamed it", async () => {
+      const record = await deny("ns/shop/sa/*");
+      await stores.own.delete(record);
+      const renamed = { ...record, id: "ab".repeat(32) };
+      const forged = { ...record, value: record.value.replace("ns/shop", "ns/shoq") };
+      for (const each of [renamed, forged]) {
+        await stores.own.put(each);
+        const { reasons } = await ca.issuance.authorities.at(begin);
+        expect(reasons).toEqual([expect.stringMatching(/^the denial [0-9a-f]{64} does not open/)]);
+        expect(await refusal()).toBeUndefined();
+        await stores.own.delete(each);
+      }
+    });
+  });
+}
