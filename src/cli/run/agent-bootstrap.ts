@@ -1,23 +1,13 @@
 import { resolve } from "node:path";
 import { Command, Option } from "commander";
 import { parseVariables, type Variables } from "../../agent/configuration/environment.ts";
-import {
-  createBootstrap,
-  type InboundListener,
-  type OutboundListener,
-  type PeerMatch,
-} from "../../agent/envoy/envoy-bootstrap.ts";
+import { createBootstrap } from "../../agent/envoy/envoy-bootstrap.ts";
 import { type NodeSources, nodeId } from "../../agent/envoy/envoy-node.ts";
 import { createMachineBootstrap } from "../../agent/envoy/machine-bootstrap.ts";
-import { OperatorError } from "../../foundation/operator-error.ts";
-import { parseSocketAddress, type SocketAddress } from "../../foundation/text/socket-address.ts";
-import { isWorkloadSpiffeId } from "../../pki/spiffe-id.ts";
 import { orOperatorError } from "../terminal/operator-error.ts";
+import { type ListenerFlags, parseAddress, parseListeners } from "./bootstrap-listeners.ts";
 
-interface BootstrapFlags {
-  readonly inbound: string[];
-  readonly outbound: string[];
-  readonly allow: string[];
+interface BootstrapFlags extends ListenerFlags {
   readonly admin: string;
   readonly nodeId?: string;
   readonly xds?: true;
@@ -48,6 +38,19 @@ export function bootstrapCommand(): Command {
       collect,
       [],
     )
+    .option(
+      "--ingress <listen=chain~key=connect=spiffe id>",
+      "accept TLS from outside the mesh with a certificate of its own, and originate mutual TLS to this identity",
+      collect,
+      [],
+    )
+    .option("--client-ca <file>", "clients of --ingress need a certificate of this CA")
+    .option(
+      "--egress <listen=connect=root>",
+      "accept mutual TLS, and originate TLS to a server outside; root is a PEM file, or system",
+      collect,
+      [],
+    )
     .option("--admin <address>", "Envoy's admin interface", "127.0.0.1:15000")
     .option(
       "--node-id <id>",
@@ -70,41 +73,11 @@ export function bootstrapCommand(): Command {
 }
 
 function bootstrapOf(flags: BootstrapFlags, variables: Variables): object {
-  if (flags.inbound.length + flags.outbound.length === 0) {
-    throw new OperatorError("give --xds, or at least one --inbound or --outbound listener");
-  }
-  for (const id of flags.allow) requireSpiffeId(id);
-  const allowed: PeerMatch =
-    flags.allow.length > 0 ? { spiffeIds: flags.allow } : { trustDomain: variables.TRUST_DOMAIN };
   return createBootstrap({
     nodeId: flags.nodeId ?? nodeId("sidecar", variables, variables.INSTANCE_IP),
     nodeCluster: variables.SERVICE_ACCOUNT || "rampart",
     sdsSocket: resolve(variables.RAMPART_SDS_SOCKET),
     admin: parseAddress(flags.admin),
-    inbound: flags.inbound.map((text) => parseInbound(text, allowed)),
-    outbound: flags.outbound.map(parseOutbound),
+    ...parseListeners(flags, variables.TRUST_DOMAIN),
   });
-}
-
-function parseInbound(text: string, peers: PeerMatch): InboundListener {
-  const [listen = "", forward = ""] = text.split("=", 2);
-  return { listen: parseAddress(listen), forward: parseAddress(forward), peers };
-}
-
-function parseOutbound(text: string): OutboundListener {
-  const [listen = "", connect = "", spiffeId = ""] = text.split("=", 3);
-  requireSpiffeId(spiffeId);
-  const peers = { spiffeIds: [spiffeId] };
-  return { listen: parseAddress(listen), connect: parseAddress(connect), peers };
-}
-
-function requireSpiffeId(text: string): void {
-  if (!isWorkloadSpiffeId(text))
-    throw new OperatorError(`${JSON.stringify(text)} is not a workload's SPIFFE ID`);
-}
-
-function parseAddress(text: string): SocketAddress {
-  const address = parseSocketAddress(text);
-  if (address) return address;
-  throw new OperatorError(`${JSON.stringify(text)} is not host:port`);
 }

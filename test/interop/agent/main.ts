@@ -10,6 +10,7 @@ import { drain } from "./drain.ts";
 import { startEdgeCa } from "./edge-ca.ts";
 import { startEnvoyPair } from "./envoy-pair.ts";
 import { startForeignDomain } from "./foreign-domain.ts";
+import { gateways } from "./gateways.ts";
 import { type Outcome, reportOutcomes } from "./outcome-table.ts";
 import { startPausableProxy } from "./pausable-proxy.ts";
 import {
@@ -116,6 +117,7 @@ async function playAlone(envoy: string, folder: string, stage: Stage): Promise<O
     await nodeProxy(envoy, folder, stage),
     await supervision({ envoy, folder, baseId, variables, inboundPort }),
     await drain({ envoy, folder, baseId: baseId + 1, variables: drained, inboundPort }),
+    ...(await gateways({ envoy, folder, baseId: baseId + 2, variables, inboundPort })),
   ];
 }
 

@@ -47,15 +47,26 @@ async function supervise(options: SupervisionOptions): Promise<string> {
   return "Envoy killed and restarted, then drained; exit code 0";
 }
 
-/** Starts `rampart agent run -- envoy`, with the bootstrap that the agent prints, and waits for an answer at its URL. */
+/** Starts `rampart agent run -- envoy` with a listener that leads to `b`, and waits for an answer at its URL. */
 export async function startSupervised(
   options: SupervisionOptions,
 ): Promise<{ readonly agent: AgentProcess; readonly url: string }> {
-  const { envoy, folder, baseId, variables, inboundPort } = options;
-  const [listen = 0, admin = 0, status = 0] = await freePorts(3);
+  const [listen = 0] = await freePorts(1);
   const peer = "spiffe://cluster.local/ns/mesh/sa/b";
-  const outbound = `127.0.0.1:${listen}=127.0.0.1:${inboundPort}=${peer}`;
-  const values = ["--outbound", outbound, "--admin", `127.0.0.1:${admin}`];
+  const outbound = `127.0.0.1:${listen}=127.0.0.1:${options.inboundPort}=${peer}`;
+  const agent = await startWithBootstrap(options, ["--outbound", outbound]);
+  const url = `http://127.0.0.1:${listen}/`;
+  await until("a first answer", 60, async () => (await statusOf(url)) === "200");
+  return { agent, url };
+}
+
+/** Starts `rampart agent run -- envoy` with what `rampart agent bootstrap` prints for these listeners. */
+export async function startWithBootstrap(
+  { envoy, folder, baseId, variables }: SupervisionOptions,
+  listeners: readonly string[],
+): Promise<AgentProcess> {
+  const [admin = 0, status = 0] = await freePorts(2);
+  const values = [...listeners, "--admin", `127.0.0.1:${admin}`];
   const command = ["src/cli/main.ts", "agent", "bootstrap", ...values];
   const env = { ...process.env, ...variables };
   const { stdout } = await run(process.execPath, command, { env });
@@ -64,7 +75,5 @@ export async function startSupervised(
   const agent = new AgentProcess(folder, variables, status);
   const proxy = [envoy, "-c", file, "--base-id", String(baseId), "--concurrency", "1"];
   agent.start("--admin", `http://127.0.0.1:${admin}`, "--", ...proxy);
-  const url = `http://127.0.0.1:${listen}/`;
-  await until("a first answer", 60, async () => (await statusOf(url)) === "200");
-  return { agent, url };
+  return agent;
 }

@@ -1,0 +1,125 @@
+import { isIP } from "node:net";
+import type { SocketAddress } from "../../foundation/text/socket-address.ts";
+import { defaultResource, rootResource } from "../secrets/identity-secrets.ts";
+import { type Json, sdsCluster, typeUrl } from "./bootstrap-parts.ts";
+
+/** The peers that a listener accepts: exactly these SPIFFE IDs, or every one of a trust domain. */
+export type PeerMatch =
+  | { readonly spiffeIds: readonly string[] }
+  | { readonly trustDomain: string };
+
+/** The files of a certificate, with absolute paths. */
+export interface CertificateFiles {
+  readonly chainFile: string;
+  readonly keyFile: string;
+}
+
+/** The certificates that verify a peer outside the mesh: a PEM file with an absolute path, or the system's. */
+export type RootFile = string | "system";
+
+const tlsExtension = "envoy.extensions.transport_sockets.tls.v3";
+
+/** Istio's inbound defaults. The list of suites does not concern TLS 1.3. */
+const tlsParameters: Json = {
+  tls_minimum_protocol_version: "TLSv1_2",
+  tls_maximum_protocol_version: "TLSv1_3",
+  cipher_suites: [
+    "ECDHE-ECDSA-AES256-GCM-SHA384",
+    "ECDHE-RSA-AES256-GCM-SHA384",
+    "ECDHE-ECDSA-AES128-GCM-SHA256",
+    "ECDHE-RSA-AES128-GCM-SHA256",
+  ],
+};
+
+const common: Json = { tls_params: tlsParameters, alpn_protocols: ["h2", "http/1.1"] };
+
+/** Mutual TLS of the mesh: the agent's certificate, its roots, and exactly these peers. */
+function meshContext(peers: PeerMatch): Json {
+  const matchers =
+    "trustDomain" in peers
+      ? [{ prefix: `spiffe://${peers.trustDomain}/` }]
+      : peers.spiffeIds.map((exact) => ({ exact }));
+  return {
+    ...common,
+    tls_certificate_sds_secret_configs: [secretConfig(defaultResource)],
+    combined_validation_context: {
+      default_validation_context: {
+        match_typed_subject_alt_names: matchers.map((matcher) => ({ san_type: "URI", matcher })),
+      },
+      validation_context_sds_secret_config: secretConfig(rootResource),
+    },
+  };
+}
+
+/** The server's side of mutual TLS in the mesh. */
+export function meshServer(peers: PeerMatch): Json {
+  return tlsSocket("DownstreamTlsContext", {
+    require_client_certificate: true,
+    common_tls_context: meshContext(peers),
+  });
+}
+
+/** The client's side of mutual TLS in the mesh. */
+export function meshClient(peers: PeerMatch, { host }: SocketAddress): Json {
+  return tlsSocket("UpstreamTlsContext", {
+    common_tls_context: meshContext(peers),
+    ...(isIP(host) === 0 && { sni: host }),
+  });
+}
+
+/** The server's side towards clients outside the mesh, with a certificate of its own. With a CA, clients must have one of that CA. */
+export function ingressServer(
+  { chainFile, keyFile }: CertificateFiles,
+  clientCa: RootFile | undefined,
+): Json {
+  return tlsSocket("DownstreamTlsContext", {
+    ...(clientCa !== undefined && { require_client_certificate: true }),
+    common_tls_context: {
+      ...common,
+      tls_certificate_sds_secret_configs: [secretConfig(`file-cert:${chainFile}~${keyFile}`)],
+      ...(clientCa !== undefined && {
+        validation_context_sds_secret_config: secretConfig(`file-root:${clientCa}`),
+      }),
+    },
+  });
+}
+
+/** The client's side towards a server outside the mesh, whose certificate must be for its host. */
+export function egressClient(root: RootFile, { host }: SocketAddress): Json {
+  const isName = isIP(host) === 0;
+  const name = { san_type: isName ? "DNS" : "IP_ADDRESS", matcher: { exact: host } };
+  return tlsSocket("UpstreamTlsContext", {
+    ...(isName && { sni: host }),
+    common_tls_context: {
+      ...common,
+      combined_validation_context: {
+        default_validation_context: { match_typed_subject_alt_names: [name] },
+        validation_context_sds_secret_config: secretConfig(`file-root:${root}`),
+      },
+    },
+  });
+}
+
+function secretConfig(name: string): Json {
+  return {
+    name,
+    sds_config: {
+      // No timeout, because the listener cannot serve without the certificate.
+      initial_fetch_timeout: "0s",
+      resource_api_version: "V3",
+      api_config_source: {
+        api_type: "GRPC",
+        transport_api_version: "V3",
+        set_node_on_first_message_only: true,
+        grpc_services: [{ envoy_grpc: { cluster_name: sdsCluster } }],
+      },
+    },
+  };
+}
+
+function tlsSocket(context: "UpstreamTlsContext" | "DownstreamTlsContext", settings: Json): Json {
+  return {
+    name: "envoy.transport_sockets.tls",
+    typed_config: { "@type": typeUrl(`${tlsExtension}.${context}`), ...settings },
+  };
+}
