@@ -12,6 +12,7 @@ const nouns: ReadonlyMap<string, () => Promise<Command>> = new Map([
   ["deny", async () => (await import("./deny/deny.ts")).denyCommand(clock)],
   ["cluster", async () => (await import("./cluster/cluster.ts")).clusterCommand(clock)],
   ["kek", async () => (await import("./authority/kek.ts")).kekCommand(clock)],
+  ["log", async () => (await import("./log/log.ts")).logCommand(clock)],
   ["serve", async () => (await import("./run/serve.ts")).serveCommand(clock)],
   ["gateway", async () => (await import("./run/gateway.ts")).gatewayCommand(clock)],
   ["agent", async () => (await import("./run/agent.ts")).agentCommand()],
@@ -45,6 +46,7 @@ try {
 /** Commander prints its own errors. An OperatorError is shown as a sentence, a defect with its stack. */
 function exitCodeOf(error: unknown): number {
   if (error instanceof CommanderError) return error.exitCode;
-  console.error(error instanceof OperatorError ? `rampart: ${error.message}` : error);
-  return 1;
+  const isOperators = error instanceof OperatorError;
+  console.error(isOperators ? `rampart: ${error.message}` : error);
+  return isOperators ? error.exitCode : 1;
 }

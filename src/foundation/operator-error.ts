@@ -4,4 +4,11 @@
  */
 export class OperatorError extends Error {
   override readonly name = "OperatorError";
+  readonly exitCode: number;
+
+  /** @param options The exit code of the program that shows the message: scripts tell failures by it. */
+  constructor(message: string, options: ErrorOptions & { readonly exitCode?: number } = {}) {
+    super(message, options);
+    this.exitCode = options.exitCode ?? 1;
+  }
 }

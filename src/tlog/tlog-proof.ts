@@ -1,4 +1,5 @@
 import { parseBase64, toBase64 } from "../pki/encoding/base64.ts";
+import type { Bytes } from "../pki/encoding/bytes.ts";
 import { parseSize } from "./checkpoint.ts";
 import { LogError } from "./log-error.ts";
 import { type Hash, hashOctets } from "./merkle.ts";
@@ -9,28 +10,36 @@ export interface LogProof {
   readonly hashes: readonly Hash[];
   /** The signed checkpoint, with its cosignatures, verbatim. */
   readonly checkpoint: string;
+  /** What the maker of the proof adds. Nothing authenticates it. */
+  readonly extra?: Bytes | undefined;
 }
 
 const header = "c2sp.org/tlog-proof@v1";
-const maximumLength = 64 * 1024;
+/** An entry in the extra line may have 64 KiB. */
+const maximumLength = 256 * 1024;
 const maximumHashes = 63;
 
-export function formatLogProof({ index, hashes, checkpoint }: LogProof): string {
-  return [header, `index ${index}`, ...hashes.map(toBase64), "", checkpoint].join("\n");
+export function formatLogProof({ index, hashes, checkpoint, extra }: LogProof): string {
+  const extraLines = extra ? [`extra ${toBase64(extra)}`] : [];
+  const lines = [header, ...extraLines, `index ${index}`, ...hashes.map(toBase64), ""];
+  return [...lines, checkpoint].join("\n");
 }
 
-/** Reads a proof. An `extra` line is accepted and left out, because nothing authenticates it. */
+/** @throws LogError `form` */
 export function parseLogProof(text: string): LogProof {
   const end = text.indexOf("\n\n");
   const [first, ...lines] = text.slice(0, Math.max(end, 0)).split("\n");
   if (text.length > maximumLength || first !== header) throw malformed();
-  if (lines[0]?.startsWith("extra ")) requireBase64(lines.shift()?.slice(6) ?? "");
+  const extra = lines[0]?.startsWith("extra ")
+    ? requireBase64(lines.shift()?.slice(6) ?? "")
+    : undefined;
   const [indexLine = "", ...hashLines] = lines;
   if (!indexLine.startsWith("index ")) throw malformed();
   return {
     index: parseSize(indexLine.slice(6)),
     hashes: parseHashes(hashLines),
     checkpoint: text.slice(end + 2),
+    ...(extra && { extra }),
   };
 }
 

@@ -1,6 +1,6 @@
 import { credentialName } from "../../config/cluster-access.ts";
 
-const secrets: readonly string[] = ["KEK", "RAMPART_PASSPHRASE"];
+const secrets: readonly string[] = ["KEK", "LOG_READERS", "RAMPART_PASSPHRASE"];
 
 /**
  * The environment for another program, such as a credential plugin of a kubeconfig, or wrangler: this

@@ -9,7 +9,8 @@ import { credentialFileName } from "./credential-file.ts";
 const maximumOctets = 16 * 1024 * 1024;
 
 /** Keys whose values come from the environment and never from a file, because operators share files. */
-const isSecret = (key: string): boolean => key === "KEK" || credentialName.test(key);
+const isSecret = (key: string): boolean =>
+  key === "KEK" || key === "LOG_READERS" || credentialName.test(key);
 
 /** Keys that the environment may set: secrets, and the paths of files with secrets. */
 const isOfEnvironment = (key: string): boolean => isSecret(key) || credentialFileName.test(key);

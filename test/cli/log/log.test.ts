@@ -1,0 +1,159 @@
+import { X509Certificate } from "node:crypto";
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import {
+  type Answer,
+  createOperatorFolder,
+  type OperatorFolder,
+  rampart,
+} from "../../testkit/programs/command-line.ts";
+import { type LoggedCa, startLoggedCa } from "../../testkit/tlog/logged-ca.ts";
+
+let folder: OperatorFolder;
+let ca: LoggedCa;
+const leaves: string[] = [];
+
+beforeAll(async () => {
+  [folder, ca] = await Promise.all([createOperatorFolder(), startLoggedCa()]);
+  for (const account of ["foo:bar", "foo:bar", "foo:other"]) leaves.push(await ca.issue(account));
+  await ca.log.publish();
+  await writeFile(join(folder.path, "leaf.pem"), leaves[0] ?? "");
+  const { trustBundle } = await ca.ca.certificateAuthority.issuance.authorities.at(ca.ca.now());
+  await writeFile(join(folder.path, "roots.pem"), trustBundle.pem);
+});
+
+afterAll(() => ca.end());
+
+const log = (words: string, environment: Readonly<Record<string, string>> = {}): Promise<Answer> =>
+  rampart(folder, `log ${words}`, { RAMPART_LOG_TOKEN: ca.token, ...environment });
+
+const serialOf = (pem: string): string => new X509Certificate(pem).serialNumber;
+
+describe("rampart log", () => {
+  test("tail shows the newest entries, the oldest of them first", async () => {
+    const { code, stdout } = await log(`tail --url ${ca.url}`);
+    expect(code).toBe(0);
+    const [headings, ...rows] = stdout.trimEnd().split("\n");
+    expect(headings).toMatch(/^INDEX +TIME +SERIAL +NAME +CLUSTER +NODE +POD +PROOF$/);
+    expect(rows.map((row) => row.split(/ +/)[3])).toEqual(
+      ["bar", "bar", "other"].map((name) => `spiffe://cluster.local/ns/foo/sa/${name}`),
+    );
+  });
+
+  test("search finds by name, and prints JSON with the certificate", async () => {
+    const words = "--spiffe-id spiffe://cluster.local/ns/foo/sa/other --json";
+    const { stdout } = await log(`search --url ${ca.url} ${words}`);
+    const [entry, ...more] = stdout
+      .trimEnd()
+      .split("\n")
+      .map((line) => JSON.parse(line));
+    expect(more).toEqual([]);
+    expect(entry).toMatchObject({ index: 2, proof: "token", pod: { name: "other-0" } });
+    expect(entry.certificatePem).toBe(leaves[2]);
+  });
+
+  test("search takes a serial number in any spelling", async () => {
+    const serial = serialOf(leaves[1] ?? "").replace(/..(?=.)/g, "$&:");
+    const { stdout } = await log(`search --url ${ca.url} --serial 00:${serial} --json`);
+    expect(JSON.parse(stdout)).toMatchObject({ index: 1 });
+  });
+
+  test("search finds nothing where nothing matches", async () => {
+    const { code, stdout } = await log(`search --url ${ca.url} --cluster elsewhere --json`);
+    expect({ code, stdout }).toEqual({ code: 0, stdout: "" });
+  });
+
+  test("prove makes a proof that verify accepts without a connection", async () => {
+    const proved = await log(`prove leaf.pem --url ${ca.url}`);
+    expect(proved.code).toBe(0);
+    await writeFile(join(folder.path, "leaf.tlog-proof"), proved.stdout);
+    const good = await log(`verify leaf.pem leaf.tlog-proof --key ${ca.verifierKey}`);
+    expect(good).toMatchObject({ code: 0, stdout: expect.stringContaining("at index 0") });
+    await writeFile(join(folder.path, "other.pem"), leaves[2] ?? "");
+    const bad = await log(`verify other.pem leaf.tlog-proof --key ${ca.verifierKey}`);
+    expect(bad).toMatchObject({ code: 4, stdout: "" });
+    const untrusted = await log("verify leaf.pem leaf.tlog-proof");
+    expect(untrusted).toMatchObject({ code: 1, stderr: expect.stringContaining("--policy") });
+  });
+
+  test("verify tells a certificate that is in the log from one that is not", async () => {
+    const known = await log(`verify leaf.pem --url ${ca.url}`);
+    expect(known).toMatchObject({ code: 0, stdout: expect.stringContaining("foo/sa/bar") });
+    const foreign = await startLoggedCa();
+    await writeFile(join(folder.path, "stolen.pem"), await foreign.issue());
+    foreign.end();
+    const stolen = await log(`verify stolen.pem --url ${ca.url}`);
+    expect(stolen).toMatchObject({ code: 3, stderr: expect.stringContaining("not among the 3") });
+  });
+
+  test("prove knows no certificate that is not there", async () => {
+    expect(await log(`prove 0123456789abcdef --url ${ca.url}`)).toMatchObject({ code: 3 });
+  });
+
+  test("check verifies the whole log, under a key that the operator gives", async () => {
+    const good = await log(`check --url ${ca.url} --key ${ca.verifierKey}`);
+    expect(good).toMatchObject({ code: 0, stdout: expect.stringContaining("3 entries, all") });
+    const other = await startLoggedCa();
+    other.end();
+    const bad = await log(`check --url ${ca.url} --key ${other.verifierKey}`);
+    expect(bad).toMatchObject({ code: 4, stdout: "" });
+  });
+
+  test("wants the token of a reader, and a log", async () => {
+    const denied = await log(`tail --url ${ca.url}`, { RAMPART_LOG_TOKEN: "x".repeat(40) });
+    expect(denied).toMatchObject({ code: 1, stderr: expect.stringContaining("RAMPART_LOG_TOKEN") });
+    expect(await log("tail")).toMatchObject({ code: 1, stderr: expect.stringContaining("--url") });
+  });
+
+  test("follow copies what is new, and has no findings in an honest log", async () => {
+    const first = await log(`follow --url ${ca.url} --dir copy --authorities roots.pem`);
+    expect(first).toMatchObject({ code: 0, stdout: "" });
+    const { stdout } = await log("search --dir copy --json");
+    expect(stdout.trimEnd().split("\n")).toHaveLength(3);
+    const proved = await log("prove leaf.pem --dir copy");
+    expect(proved).toMatchObject({
+      code: 0,
+      stdout: expect.stringMatching(/^c2sp.org\/tlog-proof/),
+    });
+  });
+
+  test("follow finds a certificate of an unknown authority, one line each", async () => {
+    const foreign = await startLoggedCa();
+    const { trustBundle } = await foreign.ca.certificateAuthority.issuance.authorities.at(
+      foreign.ca.now(),
+    );
+    foreign.end();
+    await writeFile(join(folder.path, "foreign.pem"), trustBundle.pem);
+    const { code, stdout } = await log(`follow --url ${ca.url} --dir c2 --authorities foreign.pem`);
+    expect(code).toBe(5);
+    const findings = stdout
+      .trimEnd()
+      .split("\n")
+      .map((line) => JSON.parse(line));
+    expect(findings).toHaveLength(3);
+    expect(findings[0]).toMatchObject({ finding: "unknown-authority", index: 0, size: 3 });
+  });
+
+  test("follow refuses a log that has been rewritten, and keeps its copy", async () => {
+    const other = await startLoggedCa();
+    try {
+      for (let i = 0; i < 2; i++) await other.issue();
+      await other.log.publish();
+      expect(await log(`follow --url ${other.url} --dir c3`)).toMatchObject({ code: 0 });
+      const { stored } = other.objects;
+      const honest = new Map(stored);
+      await other.issue();
+      await other.log.publish();
+      stored.set("tile/entries/000.p/3", honest.get("tile/entries/000.p/2") ?? new Uint8Array());
+      const rewritten = await log(`follow --url ${other.url} --dir c3`);
+      expect(rewritten.code).toBe(4);
+      const { stdout } = await log("search --dir c3 --json");
+      expect(stdout.trimEnd().split("\n")).toHaveLength(2);
+      const impostor = await log(`follow --url ${ca.url} --dir c3`);
+      expect(impostor.code).toBe(4);
+    } finally {
+      other.end();
+    }
+  });
+});

@@ -1,0 +1,89 @@
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { Sequencer } from "../../../src/tlog/sequencer/sequencer.ts";
+import { bearer, callWithClient, grpcWeb } from "../../contract/rpc-calls.ts";
+import { issuerTables, type ServiceUnderTest } from "../../contract/service-under-test.ts";
+import { type RunningCa, startCa } from "../ca/running-ca.ts";
+import { createTokenKey, jwksOf } from "../callers/tokens.ts";
+import { createWorkload } from "../callers/workload.ts";
+import { type MemoryObjects, memoryOrigin, memoryParts } from "./memory-log.ts";
+
+/** A CA with a log in memory, whose routes a server on the loopback address has. */
+export interface LoggedCa {
+  readonly ca: RunningCa;
+  readonly url: string;
+  readonly token: string;
+  readonly verifierKey: string;
+  readonly objects: MemoryObjects;
+  readonly log: Sequencer;
+  /** Issues a certificate to an account, `namespace:name`. @returns Its PEM. */
+  readonly issue: (account?: string) => Promise<string>;
+  readonly end: () => void;
+}
+
+export const loggedToken = "the-token-of-a-reader-of-the-log-0002";
+
+export async function startLoggedCa(): Promise<LoggedCa> {
+  const parts = memoryParts();
+  const log = await Sequencer.open(parts);
+  const verifierKey = log.verifierKey ?? "";
+  const key = await createTokenKey("ES256", "k1");
+  const ISSUERS = [{ ...issuerTables.cluster, jwks: jwksOf(key) }];
+  const ca = await startCa(
+    { ISSUERS },
+    {
+      issuanceLog: {
+        mode: "required",
+        append: async (entry) => {
+          const result = await log.append(entry);
+          if ("index" in result) return { origin: memoryOrigin, index: result.index };
+          throw new Error(result.detail);
+        },
+        troubles: () => [],
+      },
+      publishedLog: {
+        shards: async () => [{ shard: "0", origin: memoryOrigin, verifierKey }],
+        read: async (_, path) => parts.objects.stored.get(path),
+        readers: [loggedToken],
+        hasPublicTiles: false,
+      },
+    },
+  );
+  await ca.found();
+  const service: ServiceUnderTest = {
+    send: async (request) => ca.app.fetch(request),
+    key,
+    now: ca.now,
+    takeAudits: () => [],
+  };
+  const { csrPem: csr } = await createWorkload();
+  const server = createServer(async (request, response) => {
+    const headers = Object.entries(request.headers).map(([k, v]): [string, string] => [k, `${v}`]);
+    const answer = await ca.app.request(`http://ca.test${request.url}`, { headers });
+    response.writeHead(answer.status, Object.fromEntries(answer.headers));
+    response.end(Buffer.from(await answer.arrayBuffer()));
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  return {
+    ca,
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/log/0`,
+    token: loggedToken,
+    verifierKey,
+    objects: parts.objects,
+    log,
+    issue: async (account) => {
+      const outcome = await callWithClient(
+        grpcWeb,
+        service,
+        { csr },
+        await bearer(service, account),
+      );
+      if (!("certChain" in outcome)) throw new Error(outcome.message);
+      return outcome.certChain[0] ?? "";
+    },
+    end: () => {
+      server.closeAllConnections();
+      server.close();
+    },
+  };
+}
