@@ -2,23 +2,23 @@ import * as z from "zod/mini";
 import type { Denial } from "../ca/denial.ts";
 import { ConfigurationError } from "../foundation/configuration-error.ts";
 import { durationSeconds } from "../foundation/text/duration.ts";
-import { parsedText } from "../foundation/text/parsed-text.ts";
-import { inEnglish } from "../foundation/text/zod-english.ts";
 import type { Credential } from "../kubernetes/client.ts";
 import type { ConfiguredTaint } from "../pki/authority/configured-taint.ts";
 import type { PhaseLengths } from "../pki/authority/schedule.ts";
 import type { AuthorityKey } from "../pki/authority/self-signed-authority.ts";
 import type { AuthorityRoot } from "../pki/authority/succession.ts";
-import { isFullyQualified, parseTrustDomain, type TrustDomain } from "../pki/spiffe-id.ts";
+import { isFullyQualified, type TrustDomain } from "../pki/spiffe-id.ts";
 import type { LeafLifetimes } from "../pki/x509/validity.ts";
 import { credentialName, credentialText } from "./cluster-access.ts";
 import { deniedTable } from "./denied.ts";
+import { parseForm, partition } from "./form.ts";
 import { type IssuerTable, issuerTables } from "./issuer-table.ts";
 import { type ConfiguredKek, kekRing } from "./kek-ring.ts";
 import { type LogConfiguration, logConfiguration, logKeys } from "./log-keys.ts";
 import { sharedKeys } from "./shared-keys.ts";
 import { authorityKey, inceptionDate, type SignerTable, signerTables } from "./signer-table.ts";
 import { taintedAuthorities } from "./tainted-authorities.ts";
+import { trustDomainText } from "./text-forms.ts";
 import { type UpstreamTable, upstreamTable } from "./upstream-table.ts";
 
 /** A configuration, checked and in the terms of the domain. */
@@ -60,12 +60,6 @@ export interface Propagation {
 
 /** KV usually shows a write everywhere within a minute, and each isolate reads it once a minute: twice both. */
 const kvPropagation: Propagation = { shortestSeconds: 240, usual: "10m" };
-
-/** `TRUST_DOMAIN`. */
-export const trustDomainText: z.ZodMiniType<TrustDomain, string> = parsedText(
-  parseTrustDomain,
-  "must be a SPIFFE trust domain: lower-case letters, digits, dots, - and _",
-);
 
 const authorityRoot: z.ZodMiniType<AuthorityRoot> = z.enum(["self", "offline", "upstream"]);
 
@@ -146,27 +140,6 @@ export function parseConfiguration(
   };
 }
 
-type Values = Readonly<Record<string, unknown>>;
-
-/** The values whose keys match, and the others. */
-export function partition(values: Values, isOne: (key: string) => boolean): [Values, Values] {
-  const entries = Object.entries(values);
-  return [
-    Object.fromEntries(entries.filter(([key]) => isOne(key))),
-    Object.fromEntries(entries.filter(([key]) => !isOne(key))),
-  ];
-}
-
-/** @throws ConfigurationError with every fault of the values. */
-export function parseForm<Output>(
-  form: z.ZodMiniType<Output>,
-  values: Readonly<Record<string, unknown>>,
-): Output {
-  const parsed = form.safeParse(values, { ...inEnglish, reportInput: true });
-  if (!parsed.success) throw new ConfigurationError(parsed.error.issues.flatMap(faultLines));
-  return parsed.data;
-}
-
 type Form = z.infer<typeof configurationForm>;
 
 /**
@@ -238,22 +211,4 @@ function warningsOf({ TRUST_DOMAIN, ISSUERS }: Form): string[] {
     ...(ISSUERS.length > 1 && unlimited > 0 ? [sharing] : []),
     ...sharedKeys(ISSUERS),
   ];
-}
-
-/** One line for each fault, its place first. zod's messages for these forms never quote a value. */
-function faultLines(issue: z.core.$ZodIssue): string[] {
-  if (issue.code === "unrecognized_keys") {
-    return issue.keys.map((key) => `${placeOf([...issue.path, key])}: is not a key of Rampart`);
-  }
-  const missing = issue.code === "invalid_type" && issue.input === undefined;
-  return [`${placeOf(issue.path)}: ${missing ? "is required" : issue.message}`];
-}
-
-function placeOf(path: readonly PropertyKey[]): string {
-  return path
-    .reduce<string>(
-      (place, key) => (typeof key === "number" ? `${place}[${key}]` : `${place}.${String(key)}`),
-      "",
-    )
-    .slice(1);
 }

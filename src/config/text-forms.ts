@@ -1,4 +1,6 @@
 import * as z from "zod/mini";
+import { parsedText } from "../foundation/text/parsed-text.ts";
+import { parseTrustDomain, type TrustDomain } from "../pki/spiffe-id.ts";
 import { isDnsName } from "../pki/x509/dns-name.ts";
 
 /** The DNS name of a host. */
@@ -13,3 +15,9 @@ export const clusterName: z.ZodMiniString = z
 
 /** The path of a file. */
 export const filePath: z.ZodMiniString = z.string().check(z.minLength(1, "must not be empty"));
+
+/** A trust domain. */
+export const trustDomainText: z.ZodMiniType<TrustDomain, string> = parsedText(
+  parseTrustDomain,
+  "must be a SPIFFE trust domain: lower-case letters, digits, dots, - and _",
+);

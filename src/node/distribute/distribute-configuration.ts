@@ -1,5 +1,5 @@
 import * as z from "zod/mini";
-import { parseForm } from "../../config/configuration.ts";
+import { parseForm } from "../../config/form.ts";
 import { filePath } from "../../config/text-forms.ts";
 import { baseUrl } from "../../foundation/text/base-url.ts";
 import {

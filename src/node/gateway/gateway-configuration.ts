@@ -1,6 +1,6 @@
 import * as z from "zod/mini";
-import { parseForm, trustDomainText } from "../../config/configuration.ts";
-import { clusterName, filePath } from "../../config/text-forms.ts";
+import { parseForm } from "../../config/form.ts";
+import { clusterName, filePath, trustDomainText } from "../../config/text-forms.ts";
 import { ConfigurationError } from "../../foundation/configuration-error.ts";
 import { baseUrl } from "../../foundation/text/base-url.ts";
 import type { TrustDomain } from "../../pki/spiffe-id.ts";

@@ -1,10 +1,6 @@
 import * as z from "zod/mini";
-import {
-  type Configuration,
-  parseConfiguration,
-  parseForm,
-  partition,
-} from "../../config/configuration.ts";
+import { type Configuration, parseConfiguration } from "../../config/configuration.ts";
+import { parseForm, partition } from "../../config/form.ts";
 import { dnsName, filePath } from "../../config/text-forms.ts";
 import { ConfigurationError } from "../../foundation/configuration-error.ts";
 import type { QuotaName } from "../../foundation/errors.ts";
