@@ -159,8 +159,10 @@ test("the units and the image start Node with the same flags and bounds of mallo
     "deploy/rampart-serve.service",
     "deploy/rampart-gateway.service",
   ];
-  const found = places.map((place) => [...read(place).matchAll(/(?:--max-|MALLOC_)[\w-]+=\d+/g)]);
+  const found = places.map((place) => [
+    ...read(place).matchAll(/--(?:max-[\w-]+=\d+|expose-gc)|MALLOC_\w+=\d+/g),
+  ]);
   const [image = [], ...units] = found.map((matches) => matches.map(([text]) => text).toSorted());
-  expect(image).toHaveLength(4);
+  expect(image).toHaveLength(5);
   expect(units).toEqual([image, image]);
 });

@@ -9,7 +9,12 @@ import type { Sample } from "./verdict.ts";
 const commandLine = join(import.meta.dirname, "../../src/cli/main.ts");
 
 /** As the units in deploy/ have them, with an inspector beside. */
-const flags = ["--max-semi-space-size=4", "--max-old-space-size=80", "--inspect=127.0.0.1:0"];
+const flags = [
+  "--max-semi-space-size=2",
+  "--max-old-space-size=80",
+  "--expose-gc",
+  "--inspect=127.0.0.1:0",
+];
 const malloc = { MALLOC_ARENA_MAX: "1", MALLOC_TRIM_THRESHOLD_: "131072" };
 
 /** `rampart serve` or `rampart gateway` as an operator starts it. */

@@ -15,6 +15,7 @@ import { listenInPlaintext, listenWithTls } from "../http/listener.ts";
 import { createMonitoringRoutes } from "../http/monitoring-routes.ts";
 import type { Routes } from "../http/routes.ts";
 import { createGuard } from "../limits/guard.ts";
+import { thisProcess } from "../limits/quiet-collection.ts";
 import { createRegistry, createRpcMetrics } from "../observability/grpc-metrics.ts";
 import { addGuardGauges, countLimits } from "../observability/limit-metrics.ts";
 import type { RunningServer, ServerContext } from "../server.ts";
@@ -46,7 +47,7 @@ export async function runGateway(
   const roots = await deliverRoots(bundle, configuration, { ...serverContext, registry });
   if (roots) starting.defer(roots.end);
   const trustBundle = () => trustBundleOf(bundle);
-  const guard = createGuard(configuration.limits, countLimits(registry));
+  const guard = createGuard(configuration.limits, countLimits(registry), thisProcess());
   addGuardGauges(registry, guard);
   let isOpen = false;
   const readiness = () => readinessOf(isOpen, roots, configuration);

@@ -26,6 +26,7 @@ export class Exchanges {
   readonly #isShort: () => boolean;
   readonly #underWay = new Set<Progress>();
   readonly #turns: FairQueue;
+  #begunAt: number;
 
   /** @param isShort Whether the process is so short of memory that it accepts no more work. */
   constructor(limits: Limits, reached: LimitReached, clock: () => number, isShort: () => boolean) {
@@ -33,6 +34,7 @@ export class Exchanges {
     this.#reached = reached;
     this.#clock = clock;
     this.#isShort = isShort;
+    this.#begunAt = clock();
     const { streams, requests_at_work, requests_at_work_per_address } = limits;
     this.#turns = new FairQueue({
       atWork: requests_at_work,
@@ -46,8 +48,14 @@ export class Exchanges {
     return this.#underWay.size;
   }
 
+  /** When the last exchange began, or asked to. */
+  get begunAt(): number {
+    return this.#begunAt;
+  }
+
   /** Counts an exchange. @returns A function that ends the count; `undefined` if there is no room. */
   begin(exchange: Exchange): (() => void) | undefined {
+    this.#begunAt = this.#clock();
     const limit = this.#isShort()
       ? "memory"
       : this.#underWay.size >= this.#limits.streams
@@ -57,7 +65,7 @@ export class Exchanges {
       this.#reached(limit);
       return undefined;
     }
-    const progress = { exchange, since: this.#clock(), unsent: 0 };
+    const progress = { exchange, since: this.#begunAt, unsent: 0 };
     this.#underWay.add(progress);
     return () => void this.#underWay.delete(progress);
   }

@@ -3,6 +3,7 @@ import { getHeapStatistics } from "node:v8";
 import { Connections } from "./connections.ts";
 import { Exchanges } from "./exchanges.ts";
 import type { LimitReached, Limits } from "./limits.ts";
+import { type Collectable, QuietCollection } from "./quiet-collection.ts";
 
 /** The limits of one server, and the state by which it applies them to callers. */
 export interface Guard {
@@ -26,20 +27,27 @@ const memoryShare = 0.9;
 
 const mebibyte = 1024 * 1024;
 
-/** The guard of the ports that callers share; `end` ends its timer. */
+/**
+ * The guard of the ports that callers share; `end` ends its timer.
+ *
+ * @param collectable The process, if its garbage is to be collected when these callers are quiet.
+ */
 export function createGuard(
   limits: Limits,
   reached: LimitReached = () => {},
-  clock: () => number = () => performance.now(),
+  collectable?: Collectable,
 ): Guard {
+  const clock = () => performance.now();
   let isShort = false;
   const connections = new Connections(limits, reached, clock);
   const exchanges = new Exchanges(limits, reached, clock, () => isShort);
+  const collection = collectable && new QuietCollection(collectable);
   const timer = setInterval(
     () => {
       isShort = isShortOfMemory(limits);
       connections.sweep();
       exchanges.sweep();
+      collection?.sweep(exchanges.begunAt, clock());
     },
     Math.min(sweepMilliseconds, limits.progress_timeout / 2),
   ).unref();

@@ -24,6 +24,7 @@ import { listenInPlaintext, listenWithTls } from "../http/listener.ts";
 import { createMonitoringRoutes } from "../http/monitoring-routes.ts";
 import type { Routes } from "../http/routes.ts";
 import { createGuard } from "../limits/guard.ts";
+import { thisProcess } from "../limits/quiet-collection.ts";
 import { type NodeLog, openNodeLog } from "../log/node-log.ts";
 import { nodeCryptoProvider } from "../node-crypto-provider.ts";
 import { addAuthorityGauges, countingLog } from "../observability/ca-metrics.ts";
@@ -107,7 +108,7 @@ async function serveUntil(
   const { certificateAuthority: ca, mint, signerMints } = composition;
   const { authorities } = ca.issuance;
   addAuthorityGauges(registry, authorities, clock);
-  const guard = createGuard(configuration.limits, countLimits(registry));
+  const guard = createGuard(configuration.limits, countLimits(registry), thisProcess());
   addGuardGauges(registry, guard);
   let port: RenewingListener | undefined;
   const portState = (): PortState => port?.state() ?? { isOpen: false, reasons: [] };
