@@ -1,3 +1,4 @@
+import { discoveryRows } from "./agent/discovery/rows.ts";
 import { agentRows } from "./agent/rows.ts";
 import { bundleWorker, startupMilliseconds } from "./edge/bundle.ts";
 import { type Edge, startEdge } from "./edge/edge.ts";
@@ -165,6 +166,7 @@ async function run(): Promise<Row[]> {
     ...(await memoryRows()),
     ...(await hostileIssuerRows()),
     ...(await agentRows()),
+    ...(await discoveryRows()),
     { name: "npm start to first certificate", value: await firstStart(), unit: "s", budget: 10 },
   ];
 }

@@ -29,6 +29,7 @@ import { SpiffeWatcher } from "./spiffe-watcher.ts";
 import { SteadyLoad, statusOf } from "./steady-load.ts";
 import { supervision } from "./supervision.ts";
 import { until } from "./until.ts";
+import { playIstiodMesh } from "./xds/istiod-mesh.ts";
 
 const pythonClient = "spiffe 0.3.2 (Python)";
 const goSpiffe = "go-spiffe 2.9.0";
@@ -95,6 +96,7 @@ async function play(folder: string, outcomes: Outcome[]): Promise<void> {
   foreign.close();
   network.close();
   await ca.close();
+  outcomes.push(...(await playIstiodMesh(envoy, await mkdtemp(join(folder, "istiod-")))));
 }
 
 /** The scenes that need an idle mesh. */

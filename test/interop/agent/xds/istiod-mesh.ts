@@ -11,12 +11,18 @@ import { SteadyLoad, statusOf } from "../steady-load.ts";
 import { until } from "../until.ts";
 import { type Istiod, startIstiod } from "./istiod.ts";
 import { addresses, namespace, writeMeshConfiguration } from "./mesh-configuration.ts";
+import { configuredNames, startPilotAgent } from "./pilot-agent.ts";
 import { startSidecar } from "./sidecar.ts";
 import { startWorkload } from "./workload.ts";
 
 const prebuiltIstiod = {
   name: "istiod",
   sha256: "3e730a9eed5517e2609aca576254777ea961d1a0077a1ed5d7fc6fa2b1340dc9",
+};
+
+const prebuiltPilotAgent = {
+  name: "pilot-agent",
+  sha256: "564673f4ff8b126678ecac83c1bee6d6d92a07872388db170cf010d3ebac80ff",
 };
 
 /** A life that lasts for a restart of istiod, and ends soon enough to wait for the next authority. */
@@ -31,15 +37,23 @@ const client = "Envoy 1.40.0, twice, under `rampart agent run`";
 
 /** Two sidecars that a real istiod configures and Rampart certifies, by each kind of server. */
 export async function playIstiodMesh(envoy: string, folder: string): Promise<Outcome[]> {
-  const found = await prebuilt(prebuiltIstiod);
+  const [found, pilot] = [await prebuilt(prebuiltIstiod), await prebuilt(prebuiltPilotAgent)];
   const names = { client, server: "istiod of 2026-08-22, rampart", what: "mutual TLS by istiod" };
   if ("missing" in found) return [{ ...names, result: "NOT RUN", detail: found.missing }];
+  if ("missing" in pilot) return [{ ...names, result: "NOT RUN", detail: pilot.missing }];
   const mesh = await startMesh(folder);
   const servers = await startServers(join(folder, "ca"), mesh, { serve: leaves, worker: leaves });
   const outcomes: Outcome[] = [];
   for (const ca of [servers.serve, servers.gateway]) {
     const own = join(folder, ca.name.replace(" ", "-"));
-    const stage = { envoy, folder: own, mesh, ca, istiodProgram: found.program };
+    const stage = {
+      envoy,
+      folder: own,
+      mesh,
+      ca,
+      istiodProgram: found.program,
+      pilotAgent: pilot.program,
+    };
     outcomes.push(...(await playWith(stage)));
   }
   await servers.end();
@@ -53,9 +67,11 @@ interface Stage {
   readonly mesh: Mesh;
   readonly ca: Server;
   readonly istiodProgram: string;
+  readonly pilotAgent: string;
 }
 
-async function playWith({ envoy, folder, mesh, ca, istiodProgram }: Stage): Promise<Outcome[]> {
+async function playWith(stage: Stage): Promise<Outcome[]> {
+  const { envoy, folder, mesh, ca, istiodProgram, pilotAgent } = stage;
   await mkdir(folder);
   const workload = await startWorkload(`spiffe://cluster.local/ns/${namespace}/sa/web`);
   const [service = 0] = await freePorts(1);
@@ -67,12 +83,12 @@ async function playWith({ envoy, folder, mesh, ca, istiodProgram }: Stage): Prom
   const web = await startSidecar(envoy, { ...shared, name: "web" });
   const ledger = await startSidecar(envoy, { ...shared, name: "ledger" });
   const url = `http://${addresses.web}:${service}/`;
-  const names = { client, server: `istiod of 2026-08-22, ${ca.name}` };
+  const parties = { client, server: `istiod of 2026-08-22, ${ca.name}` };
   const outcomes: Outcome[] = [];
   const show = async (what: string, act: () => Promise<string>): Promise<void> => {
     const outcome = await act().then(
-      (detail) => ({ ...names, what, result: "ok" as const, detail }),
-      (error) => ({ ...names, what, result: "FAILED" as const, detail: String(error) }),
+      (detail) => ({ ...parties, what, result: "ok" as const, detail }),
+      (error) => ({ ...parties, what, result: "FAILED" as const, detail: String(error) }),
     );
     console.error(`${outcome.result}: ${what}: ${outcome.detail}`);
     outcomes.push(outcome);
@@ -87,8 +103,18 @@ async function playWith({ envoy, folder, mesh, ca, istiodProgram }: Stage): Prom
   await show("istiod restarts, certificates renew and the root rotates at once", () =>
     outlives({ ca, istiod, url, agent: web.agent }),
   );
+  const names = await configuredNames(web.adminUrl);
+  await web.agent.end();
+  await show("Envoy has what it has under pilot-agent", async () => {
+    const measure = await startPilotAgent({ pilotAgent, envoy }, { ...shared, name: "web" });
+    await until("an answer", 60, async () => (await statusOf(url)) === "200");
+    const expected = await configuredNames(measure.adminUrl);
+    await measure.child.end();
+    if (expected.join() === names.join()) return `${names.length} clusters and listeners`;
+    throw new Error(`${names.join()} instead of ${expected.join()}`);
+  });
   clearInterval(refreshing);
-  await Promise.all([web.agent.end(), ledger.agent.end()]);
+  await ledger.agent.end();
   await istiod.end();
   workload.close();
   return outcomes;

@@ -50,6 +50,8 @@ export async function sidecarEnvironment(options: SidecarOptions): Promise<Sidec
     ISTIO_META_INTERCEPTION_MODE: "NONE",
     ENVOY_STATUS_PORT: String(health),
     ENVOY_PROMETHEUS_PORT: String(prometheus),
+    // One of the two speaks the older protocol.
+    ISTIO_DELTA_XDS: String(name === "web"),
     PROXY_CONFIG: JSON.stringify({
       configPath: folder,
       proxyAdminPort: adminPort,

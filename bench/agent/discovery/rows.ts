@@ -1,0 +1,148 @@
+import { fork } from "node:child_process";
+import { once } from "node:events";
+import { readFileSync, writeFileSync } from "node:fs";
+import { mkdtemp, rm } from "node:fs/promises";
+import { type ClientHttp2Stream, connect, createServer, type ServerHttp2Stream } from "node:http2";
+import type { AddressInfo } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { median } from "../../measurement/median.ts";
+import { cpuMicroseconds } from "../../measurement/process-cpu.ts";
+import type { Row } from "../../measurement/report.ts";
+import { pushOf } from "./push.ts";
+
+const mebibyte = 1 << 20;
+const rounds = 21;
+const mebibytesPerRound = 32;
+/** In MiB. A proxy that kept a push whole would need four times as much for the second. */
+const longPushes = [50, 200] as const;
+
+/** A stream of Envoy through a process under test. */
+interface Route {
+  readonly pid: number;
+  readonly envoy: ClientHttp2Stream;
+  readonly istiod: ServerHttp2Stream;
+  readonly end: () => void;
+}
+
+/** The XDS proxy beside a bare pipe between the same kinds of connection, and its memory in a long push. */
+export async function discoveryRows(): Promise<Row[]> {
+  const folder = await mkdtemp(join(tmpdir(), "rampart-bench-"));
+  const istiod = createServer().on("session", (session) => session.on("error", () => undefined));
+  istiod.listen(0, "127.0.0.1");
+  await once(istiod, "listening");
+  const address = `127.0.0.1:${(istiod.address() as AddressInfo).port}`;
+  const open = (kind: string): Promise<Route> =>
+    openRoute(kind, join(folder, kind), address, () => once(istiod, "stream"));
+  const routes: Route[] = [];
+  const route = async (kind: string): Promise<Route> => {
+    const opened = await open(kind);
+    routes.push(opened);
+    return opened;
+  };
+  try {
+    // A process that has passed on nothing yet has no memory to use again.
+    const long = await memoryOfLongPush(await route("long"), longPushes[0]);
+    const longer = await memoryOfLongPush(await route("longer"), longPushes[1]);
+    const costs = await measure(await route("proxy"), await route("bare"));
+    return [
+      {
+        name: "CPU of the XDS proxy for a MiB",
+        value: median(costs.map(([own]) => own)),
+        unit: "µs",
+      },
+      { name: `memory of a push of ${longPushes[0]} MiB`, value: long, unit: "MiB" },
+      {
+        name: `memory of a push of ${longPushes[1]} MiB / of ${longPushes[0]} MiB`,
+        value: longer / long,
+        budget: 2,
+      },
+      {
+        name: "XDS proxy / bare pipe, CPU for a MiB",
+        value: median(costs.map(([own, floor]) => own / floor)),
+        budget: 2,
+      },
+    ];
+  } finally {
+    for (const route of routes) route.end();
+    istiod.close();
+    await rm(folder, { recursive: true, force: true });
+  }
+}
+
+async function openRoute(
+  kind: string,
+  socket: string,
+  address: string,
+  nextStream: () => Promise<unknown[]>,
+): Promise<Route> {
+  const child = fork(join(import.meta.dirname, "child.ts"), [kind, socket, address]);
+  await once(child, "message");
+  const arriving = nextStream();
+  const session = connect("http://agent", {
+    path: socket,
+    settings: { initialWindowSize: mebibyte },
+  } as object);
+  const envoy = session.request({
+    ":method": "POST",
+    ":path": "/envoy.service.discovery.v3.AggregatedDiscoveryService/DeltaAggregatedResources",
+    "content-type": "application/grpc",
+  });
+  for (const each of [session, envoy]) each.on("error", () => undefined);
+  envoy.write(Buffer.alloc(5));
+  const [stream] = (await arriving) as [ServerHttp2Stream];
+  stream.respond({ ":status": 200, "content-type": "application/grpc" });
+  // The end of the process under test cuts it.
+  stream.on("error", () => undefined).resume();
+  const end = (): void => {
+    session.destroy();
+    child.kill();
+  };
+  return { pid: child.pid ?? 0, envoy, istiod: stream, end };
+}
+
+/** CPU for a MiB in microseconds, of the proxy and of the bare pipe, for each round. */
+async function measure(proxy: Route, bare: Route): Promise<(readonly [number, number])[]> {
+  const push = pushOf(mebibyte);
+  const cost = async (route: Route): Promise<number> => {
+    const before = cpuMicroseconds(route.pid);
+    for (let n = 0; n < mebibytesPerRound; n++) await send(route, push);
+    return (cpuMicroseconds(route.pid) - before) / mebibytesPerRound;
+  };
+  for (const route of [proxy, bare, proxy, bare]) await cost(route);
+  const costs: (readonly [number, number])[] = [];
+  for (let round = 0; round < rounds; round++) costs.push([await cost(proxy), await cost(bare)]);
+  return costs;
+}
+
+/** How much the peak of the process grows, in MiB, when Envoy does not read at first. */
+async function memoryOfLongPush(route: Route, mebibytes: number): Promise<number> {
+  const status = `/proc/${route.pid}`;
+  const value = (name: string): number =>
+    Number(new RegExp(`${name}:\\s+(\\d+) kB`).exec(readFileSync(`${status}/status`, "utf8"))?.[1]);
+  // Sets the peak to what the process has now.
+  writeFileSync(`${status}/clear_refs`, "5");
+  const before = value("VmRSS");
+  route.envoy.pause();
+  const sent = send(route, pushOf(mebibytes * mebibyte));
+  await sleep(1_000);
+  route.envoy.resume();
+  await sent;
+  return (value("VmHWM") - before) / 1024;
+}
+
+/** Sends a push, and waits until Envoy has all of it. */
+function send({ envoy, istiod }: Route, push: Buffer): Promise<void> {
+  return new Promise((resolve) => {
+    let left = push.length;
+    const take = (chunk: Buffer): void => {
+      left -= chunk.length;
+      if (left > 0) return;
+      envoy.off("data", take);
+      resolve();
+    };
+    envoy.on("data", take);
+    istiod.write(push);
+  });
+}

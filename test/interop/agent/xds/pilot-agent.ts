@@ -1,0 +1,68 @@
+import { execFile } from "node:child_process";
+import { copyFile, mkdir, writeFile } from "node:fs/promises";
+import { join, resolve } from "node:path";
+import { promisify } from "node:util";
+import { type Child, startChild } from "../child-process.ts";
+import { type SidecarOptions, sidecarEnvironment } from "./sidecar.ts";
+
+const run = promisify(execFile);
+
+/** The programs of a sidecar under pilot-agent. */
+export interface PilotPrograms {
+  readonly pilotAgent: string;
+  readonly envoy: string;
+}
+
+/** pilot-agent with the environment of the sidecar that `rampart agent` runs: the measure of what is right. */
+export async function startPilotAgent(
+  { pilotAgent, envoy }: PilotPrograms,
+  options: SidecarOptions,
+): Promise<{ readonly child: Child; readonly adminUrl: string }> {
+  const folder = join(options.folder, "pilot-agent");
+  await mkdir(join(folder, "var/run/secrets/tokens"), { recursive: true });
+  const { variables, adminPort, statusPort } = await sidecarEnvironment(options);
+  const { RAMPART_TOKEN_FILE = "", DISCOVERY_ADDRESS: discoveryAddress } = variables;
+  await copyFile(RAMPART_TOKEN_FILE, join(folder, "var/run/secrets/tokens/istio-token"));
+  const template = join(folder, "bootstrap.json");
+  // pilot-agent runs Envoy with a template, which may be without any actions: the agent's own bootstrap.
+  await writeFile(template, await printBootstrap(folder, variables));
+  const env = {
+    ...variables,
+    PROXY_CONFIG: JSON.stringify({
+      discoveryAddress,
+      binaryPath: envoy,
+      proxyBootstrapTemplatePath: template,
+      proxyAdminPort: adminPort,
+      statusPort,
+      concurrency: 1,
+    }),
+  };
+  const values = ["proxy", "sidecar", "--domain", "foo.svc.cluster.local"];
+  const logFile = join(options.folder, "pilot-agent.log");
+  const child = startChild(pilotAgent, [...values, "--log_target=stderr"], {
+    logFile,
+    env,
+    folder,
+  });
+  return { child, adminUrl: `http://127.0.0.1:${adminPort}` };
+}
+
+async function printBootstrap(folder: string, variables: NodeJS.ProcessEnv): Promise<string> {
+  const sockets = {
+    RAMPART_XDS_SOCKET: join(folder, "etc/istio/proxy/XDS"),
+    RAMPART_SDS_SOCKET: join(folder, "var/run/secrets/workload-spiffe-uds/socket"),
+  };
+  const env = { ...process.env, ...variables, ...sockets };
+  const command = [resolve("src/cli/main.ts"), "agent", "bootstrap", "--xds"];
+  return (await run(process.execPath, command, { env })).stdout;
+}
+
+/** The names of what istiod has configured an Envoy with. */
+export async function configuredNames(adminUrl: string): Promise<readonly string[]> {
+  const read = async (path: string): Promise<string> => (await fetch(adminUrl + path)).text();
+  const [listeners, clusters] = await Promise.all([read("/listeners"), read("/clusters")]);
+  const names = [...clusters.matchAll(/^(.+?)::default_priority::max_connections/gm)];
+  // Ports of the two Envoys' own listeners differ.
+  const ports = [...listeners.matchAll(/^(\S+?)::(?!0\.0\.0\.0:)/gm)];
+  return [...names, ...ports].map(([, name = ""]) => name).toSorted();
+}
