@@ -41,7 +41,7 @@ export interface RecordOpening extends StorePolicy {
   readonly log: EventLog;
 }
 
-/** What the configuration says about the authorities of a store. */
+/** The configuration of the authorities of a store. */
 export interface StorePolicy {
   readonly configuredTaints: readonly ConfiguredTaint[];
   readonly authorityRoot: AuthorityRoot;

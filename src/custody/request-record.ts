@@ -34,7 +34,7 @@ type RequestContent = z.infer<typeof requestForm>;
 
 /**
  * Seals a request: a statement, whose MAC covers all of it, with the private key (PKCS#8) under AES-256-GCM.
- * Whoever lists requests authenticates them without opening a key.
+ * To list requests, the CA authenticates them without opening a key.
  */
 export async function sealRequest(
   {

@@ -10,7 +10,7 @@ export interface LogProof {
   readonly hashes: readonly Hash[];
   /** The signed checkpoint, with its cosignatures, verbatim. */
   readonly checkpoint: string;
-  /** What the maker of the proof adds. Nothing authenticates it. */
+  /** An addition by the maker of the proof. Nothing authenticates it. */
   readonly extra?: Bytes | undefined;
 }
 

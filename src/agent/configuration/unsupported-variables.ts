@@ -3,7 +3,7 @@ import type { Environment } from "./environment.ts";
 /** A variable of pilot-agent that this agent does not follow. */
 interface UnsupportedVariable {
   readonly name: string;
-  /** What is missing, as the end of a sentence. */
+  /** The missing feature, as the end of a sentence. */
   readonly why: string;
   /** Whether the agent starts all the same. It does where the workload notices nothing but the missing feature. */
   readonly isIgnored: boolean;

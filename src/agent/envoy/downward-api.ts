@@ -3,7 +3,7 @@ import { readSmallFile, unlessMissing } from "../../host/files/small-file.ts";
 /** Kubernetes holds annotations to 256 KiB in all. */
 const maximumOctets = 1024 * 1024;
 
-/** What the kubelet has written of a pod's metadata. */
+/** The metadata of a pod, as the kubelet has written it. */
 export type PodFields = Readonly<Record<string, string>>;
 
 /**

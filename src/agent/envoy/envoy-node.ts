@@ -7,7 +7,7 @@ import {
 import type { Json } from "./bootstrap-parts.ts";
 import type { PodFields } from "./downward-api.ts";
 
-/** What istiod learns of a proxy. */
+/** The description of a proxy for istiod. */
 export interface EnvoyNode {
   readonly id: string;
   readonly cluster: string;

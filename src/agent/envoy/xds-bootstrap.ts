@@ -37,7 +37,7 @@ const usualRuntime: Json = {
   "envoy.reloadable_features.http_reject_path_with_fragment": false,
 };
 
-/** What the agent's readiness and drain look at, and Istio's own. A large mesh has too many for all. */
+/** The statistics that readiness and drain need, and Istio's own. A large mesh has too many for all. */
 const statistics = {
   prefix: [
     "reporter=",

@@ -14,7 +14,7 @@ export interface X509Svid {
   readonly obtainedAt: Date;
 }
 
-/** What a certificate is for: an identity is an X509-SVID, serving is TLS under DNS names. */
+/** The purpose of a certificate: an identity is an X509-SVID, serving is TLS under DNS names. */
 export type CertificatePurpose = "identity" | "serving";
 
 /** A certificate with the answer that it came in. */

@@ -14,7 +14,7 @@ export interface ErrorDetail {
   readonly message: string;
 }
 
-/** What the proxy looks at in a request. */
+/** The fields of a request that the proxy reads. */
 export interface RequestPeek {
   readonly typeUrl: string;
   readonly error: ErrorDetail | undefined;

@@ -2,7 +2,7 @@ import type { ProtocolName, RequestPeek } from "./discovery-protocol.ts";
 import type { SeenResponse } from "./response-scanner.ts";
 import type { StreamEnd } from "./xds-stream.ts";
 
-/** What has gone by of one type of resources, as text for JSON. */
+/** The traffic of one type of resources, as text for JSON. */
 export interface TypeReport {
   readonly typeUrl: string;
   readonly lastPushAt: string | undefined;

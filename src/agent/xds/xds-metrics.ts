@@ -38,7 +38,7 @@ export class XdsMetrics {
   }
 }
 
-/** What pilot-agent has no metrics for. */
+/** Metrics that pilot-agent lacks. */
 function observeTypes(registry: Registry, report: () => XdsReport): void {
   const gauge = (
     name: string,

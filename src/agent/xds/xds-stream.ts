@@ -22,7 +22,7 @@ export interface StreamEnd {
   readonly wasConnected: boolean;
 }
 
-/** What the rest of the agent learns of a stream. */
+/** The events of a stream, for the rest of the agent. */
 export interface StreamObserver {
   connected(): void;
   request(request: RequestPeek): void;

@@ -21,13 +21,13 @@ export interface IssuanceLog {
   readonly mode: LogMode;
   /** @throws CaError `log-unavailable` */
   readonly append: (entry: Bytes, signal: AbortSignal) => Promise<LogPosition>;
-  /** What an operator should know, one sentence each. */
+  /** Warnings for the operator, one sentence each. */
   readonly troubles: () => readonly string[];
 }
 
 /**
- * What becomes of a certificate that cannot be logged: with `required`, nobody gets it; with
- * `best-effort`, its caller does, and the audit trail has its entry.
+ * The treatment of a certificate that cannot be logged. With `required`, nobody gets it. With `best-effort`,
+ * its caller gets it, and the audit trail has its entry.
  */
 export type LogMode = "required" | "best-effort";
 

@@ -90,7 +90,7 @@ function malformed(cause?: unknown): LogError {
   return new LogError("form", "not an entry of an issuance log", cause);
 }
 
-/** What was issued to a caller. */
+/** A certificate that was issued to a caller. */
 export interface Issued {
   readonly at: Date;
   /** DER. */

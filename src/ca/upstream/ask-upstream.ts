@@ -50,7 +50,7 @@ export async function askUpstream(
     const verified = await verifyAnswer(mint, request, answer, now);
     requireProgress(verified, predecessor, mint.phaseLengths, now);
     const { extractablePrivateKey } = request;
-    // What it publishes beside the root that its answer leads to, such as its next root.
+    // The upstream may publish more roots than its answer leads to, such as its next one.
     const otherRoots = verified.additionalRoots;
     return await installIntermediate(mint, { verified, extractablePrivateKey, otherRoots }, now);
   } catch (error) {

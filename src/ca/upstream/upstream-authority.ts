@@ -1,6 +1,6 @@
 import type { Bytes } from "../../pki/encoding/bytes.ts";
 
-/** What this CA asks a CA upstream for. */
+/** The request of this CA to a CA upstream. */
 export interface UpstreamRequest {
   /** PKCS#10, DER. */
   readonly csr: Bytes;

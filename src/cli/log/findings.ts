@@ -20,7 +20,7 @@ export interface Finding {
   readonly spiffeId?: string;
 }
 
-/** What a watcher knows of the mesh. A check without its knowledge is left out. */
+/** A watcher's knowledge of the mesh. A check that lacks its part is left out. */
 export interface Watch {
   /** The certificates of every authority that may sign. */
   readonly authorities: readonly X509Certificate[] | undefined;

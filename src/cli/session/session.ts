@@ -84,7 +84,7 @@ export async function withSession(
   }
 }
 
-/** What a CA upstream has signed, no dry run takes back. */
+/** No dry run can take back a certificate that a CA upstream has signed. */
 const askNobody: UpstreamAuthority = async () => {
   throw new UpstreamError("a dry run does not ask the CA upstream for anything");
 };

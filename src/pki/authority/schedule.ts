@@ -96,7 +96,7 @@ export function adoptedSchedule(lengths: PhaseLengths, expiresAt: Date, now: Dat
   return { publishedFrom: signsFrom, signsFrom, signsUntil, retiresAt };
 }
 
-/** What decides when an intermediate may sign. */
+/** The facts that decide when an intermediate may sign. */
 export interface Installation {
   /** When the first certificate on the path from the authority to its root expires. */
   readonly expiresAt: Date;

@@ -4,7 +4,7 @@ import { leadSeconds, type PhaseLengths, type ScheduledAuthority } from "./sched
 import type { PublishedAuthority } from "./trust-bundle.ts";
 
 /**
- * Who certifies the authorities: each itself (`self`), a CA to which a person carries the request (`offline`),
+ * The certifier of the authorities: each itself (`self`), a CA to which a person carries the request (`offline`),
  * or a CA that answers by itself (`upstream`).
  */
 export type AuthorityRoot = "self" | "offline" | "upstream";

@@ -3,7 +3,7 @@ import { DerError, DerReader, Tag } from "../encoding/der-reader.ts";
 import { type GeneralName, readGeneralName, readNames } from "./general-names.ts";
 import { type NameConstraints, readNameConstraints } from "./name-constraints.ts";
 
-/** What the extensions of a CA's certificate say; `undefined` for an absent extension. */
+/** The claims of a CA's certificate in its extensions; `undefined` for an absent one. */
 export interface CaClaims {
   readonly isAuthority: boolean;
   /** How many authorities may stand below it. */

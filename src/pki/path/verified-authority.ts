@@ -16,7 +16,7 @@ export interface OfferedAuthority {
   readonly authority: CaCertificate;
   /** Certificates between the authority and its root, and others, in any order; not trusted. */
   readonly others: readonly CaCertificate[];
-  /** Whoever offers the authority trusts these. Empty only where it may be its own root. */
+  /** The roots that its provider trusts. Empty only where the authority may be its own root. */
   readonly anchors: readonly CaCertificate[];
 }
 

@@ -6,7 +6,7 @@ import { Frontier } from "../frontier.ts";
 import { LogError } from "../log-error.ts";
 import type { VerifierKey } from "../verifier-key.ts";
 
-/** What a log has committed to. */
+/** The tree that a log has committed to. */
 export interface LogHead {
   /** The edge of the tree that is published whole. */
   readonly frontier: Frontier;

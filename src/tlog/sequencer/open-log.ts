@@ -122,7 +122,7 @@ async function requireStaged(staged: Staged, head: LogHead, key: VerifierKey): P
   if (!bytesEqual(frontier.root(), signed.root)) {
     throw new LogError("content", "the staged entries are not those of the signed checkpoint");
   }
-  // What lies behind the signed tree is read as well, so that damage shows now.
+  // It reads the tiles beyond the signed tree as well, so that damage shows now.
   let settled = frontier;
   for (;;) {
     const next = (await planPublication(staged, settled)).frontier;

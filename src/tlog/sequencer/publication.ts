@@ -21,7 +21,7 @@ export interface Plan {
 /** Bounds the memory of one publication: entries of a kibibyte make sixteen mebibytes. */
 export const entriesPerPublication = 16_384;
 
-/** What a plan is made from. */
+/** The input of a plan. */
 export interface Staged {
   readonly stage: LogStage;
   readonly hashEntry: HashEntry;

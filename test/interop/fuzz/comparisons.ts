@@ -24,7 +24,7 @@ import { csrPem } from "../../testkit/pki/csr.ts";
 import { changeAt, elementAt, inHex, type Octets } from "../../testkit/pki/der-mutation.ts";
 import { type GoFacts, type Question, verdictQuestion } from "./oracle.ts";
 
-/** What Rampart takes from the octets. */
+/** Rampart's reading of the octets. */
 export type Facts = Pick<GoFacts, "spki" | "serial" | "notBefore" | "notAfter" | "uris">;
 
 /** A boundary at which Go reads what Rampart reads. */
@@ -108,7 +108,7 @@ const clients: Comparison = {
 
 export const comparisons: readonly Comparison[] = [requests, certificates, roots, clients];
 
-/** What differs between the two readings of some octets; `undefined` if nothing does. */
+/** The difference between the two readings of some octets, if there is one. */
 export async function differenceIn(
   { read }: Comparison,
   octets: Octets,

@@ -6,7 +6,7 @@ export interface IntendedDifference {
   readonly because: string;
 }
 
-/** What Go says of names, keys and extensions that Rampart does not look into. */
+/** Go's errors about names, keys and extensions that Rampart does not look into. */
 const parts = [
   "RDNSequence",
   "OID",

@@ -16,7 +16,7 @@ const { values } = parseArgs({
 const [count, seed] = [Number(values.count), Number(values.seed)];
 const casesAtOnce = 500;
 
-/** What came of the cases of one comparison, and the first case of each. */
+/** The outcomes of one comparison, and the first case of each. */
 interface Tally {
   alike: number;
   readonly intended: Map<string, number>;

@@ -9,7 +9,7 @@ export interface AskedUpstream {
   readonly body: { readonly csr?: unknown; readonly ttl?: unknown };
 }
 
-/** What a CA upstream does with a request: JSON for an answer with 200, or the response itself. */
+/** A CA upstream's answer to a request: JSON for an answer with 200, or the response itself. */
 export type UpstreamBehaviour = (asked: AskedUpstream, response: ServerResponse) => unknown;
 
 /** A CA upstream on loopback, whose behaviour a test may replace. It ends with the test. */

@@ -3,7 +3,7 @@ import { randomBytes } from "node:crypto";
 import * as x509 from "@peculiar/x509";
 import type { TestCa } from "./plugged-in.ts";
 
-/** What a company's CA makes of a request, where it departs from what was asked for. */
+/** Departures of a company's CA from a request. */
 export interface SigningDepartures {
   readonly notBefore?: Date;
   readonly notAfter: Date;

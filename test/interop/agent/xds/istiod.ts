@@ -26,7 +26,7 @@ export interface IstiodOptions {
   readonly issuer: string;
 }
 
-/** What a stock Envoy does not have, istiod must leave out. */
+/** Settings by which istiod leaves out what a stock Envoy lacks. */
 const meshConfiguration = {
   enablePrometheusMerge: false,
   defaultProviders: {},
