@@ -1,6 +1,8 @@
 import { Agent, get } from "node:http";
 import { setTimeout as sleep } from "node:timers/promises";
+import type { AgentProcess } from "./agent-process.ts";
 import type { Outcome } from "./outcome-table.ts";
+import { statusOf } from "./steady-load.ts";
 import { type SupervisionOptions, startSupervised } from "./supervision.ts";
 
 const connections = 40;
@@ -9,36 +11,78 @@ const requestPauseMilliseconds = 500;
 /** The end of a connection: Envoy said so in an answer, or closed it without a word. */
 type End = "told" | "cut";
 
-/** Ends `rampart agent run -- envoy` under keep-alive connections, and looks at the end of each. */
-export async function drain(options: SupervisionOptions): Promise<Outcome> {
+/** A way in which `rampart agent run -- envoy` is told to drain. */
+interface Drain {
+  readonly what: string;
+  readonly variables: Readonly<Record<string, string>>;
+  /** Tells it, and resolves when it has ended as it should. @returns What was seen besides the connections. */
+  readonly end: (agent: AgentProcess, told: Promise<unknown>, url: string) => Promise<string>;
+}
+
+const drains: readonly Drain[] = [
+  {
+    what: "SIGTERM",
+    variables: { TERMINATION_DRAIN_DURATION_SECONDS: "3" },
+    end: async (agent) => `exit code ${await endWell(agent)}`,
+  },
+  {
+    what: "SIGTERM with EXIT_ON_ZERO_ACTIVE_CONNECTIONS",
+    // A drain of a fixed time would last for an hour.
+    variables: {
+      TERMINATION_DRAIN_DURATION_SECONDS: "3600",
+      EXIT_ON_ZERO_ACTIVE_CONNECTIONS: "true",
+      MINIMUM_DRAIN_DURATION: "1s",
+    },
+    end: async (agent) => `ended with the last connection, exit code ${await endWell(agent)}`,
+  },
+  {
+    what: "POST /drain, then SIGTERM",
+    variables: { TERMINATION_DRAIN_DURATION_SECONDS: "3600" },
+    async end(agent, told, url) {
+      await agent.command("/drain");
+      await told;
+      const status = await statusOf(url);
+      if (status !== "200") throw new Error(`a new connection got ${status}`);
+      return `new connections served meanwhile, exit code ${await endWell(agent)}`;
+    },
+  },
+];
+
+async function endWell(agent: AgentProcess): Promise<number> {
+  const code = await agent.end("SIGTERM");
+  if (code !== 0) throw new Error(`it ended with ${code}`);
+  return code;
+}
+
+/** Ends `rampart agent run -- envoy` under keep-alive connections in each way, and looks at the end of each connection. */
+export async function drainScenes(options: SupervisionOptions): Promise<readonly Outcome[]> {
+  const outcomes: Outcome[] = [];
+  for (const [i, each] of drains.entries()) {
+    const variables = { ...options.variables, ...each.variables };
+    outcomes.push(await play(each, { ...options, variables, baseId: options.baseId + i }));
+  }
+  return outcomes;
+}
+
+async function play({ what, end }: Drain, options: SupervisionOptions): Promise<Outcome> {
   const names = {
     client: "Envoy 1.40.0",
     server: "rampart agent run -- envoy",
-    what: `SIGTERM under ${connections} keep-alive connections with 2 requests/s each`,
+    what: `${what}, under ${connections} keep-alive connections with 2 requests/s each`,
   };
   try {
-    const ends = await endsOfConnections(options);
-    const told = ends.filter((end) => end === "told").length;
-    const detail = `${told} of ${ends.length} told to close, ${ends.length - told} cut off`;
+    const { agent, url } = await startSupervised(options);
+    const kept = Array.from({ length: connections }, () => new KeptConnection(url));
+    await Promise.all(kept.map(({ firstAnswer }) => firstAnswer));
+    const ending = Promise.all(kept.map((connection) => connection.end));
+    const seen = await end(agent, ending, url);
+    const ends = await ending;
+    const told = ends.filter((each) => each === "told").length;
+    const detail = `${told} of ${ends.length} told to close, ${ends.length - told} cut off; ${seen}`;
     return { ...names, result: told === connections ? "ok" : "FAILED", detail };
   } catch (error) {
     return { ...names, result: "FAILED", detail: String(error) };
   }
-}
-
-async function endsOfConnections(options: SupervisionOptions): Promise<readonly End[]> {
-  const { agent, url } = await startSupervised(options);
-  const served: Promise<unknown>[] = [];
-  const ends = Array.from({ length: connections }, () => {
-    const connection = new KeptConnection(url);
-    served.push(connection.firstAnswer);
-    return connection.end;
-  });
-  await Promise.all(served);
-  const ended = agent.end("SIGTERM");
-  const result = await Promise.all(ends);
-  await ended;
-  return result;
 }
 
 /** One connection with a request every half second, until it ends. */

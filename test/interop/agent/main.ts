@@ -6,7 +6,7 @@ import { freePorts } from "../free-ports.ts";
 import { runWell } from "../programs.ts";
 import { fromGoModule, python, type Software } from "../software.ts";
 import { AgentProcess } from "./agent-process.ts";
-import { drain } from "./drain.ts";
+import { drainScenes } from "./drain.ts";
 import { startEdgeCa } from "./edge-ca.ts";
 import { startEnvoyPair } from "./envoy-pair.ts";
 import { startForeignDomain } from "./foreign-domain.ts";
@@ -111,15 +111,14 @@ async function playAlone(envoy: string, folder: string, stage: Stage): Promise<O
   const RAMPART_SDS_SOCKET = join(folder, "sds-own");
   const variables = { ...own, RAMPART_SDS_SOCKET, TERMINATION_DRAIN_DURATION_SECONDS: "1" };
   const { inboundPort } = envoys;
-  const drained = { ...variables, TERMINATION_DRAIN_DURATION_SECONDS: "3" };
   const baseId = process.pid * 4 + 1_000_000;
   return [
     await wrongIdentities(envoys),
     await suddenTaint(stage),
     await nodeProxy(envoy, folder, stage),
     await supervision({ envoy, folder, baseId, variables, inboundPort }),
-    await drain({ envoy, folder, baseId: baseId + 1, variables: drained, inboundPort }),
-    ...(await gateways({ envoy, folder, baseId: baseId + 2, variables, inboundPort })),
+    ...(await drainScenes({ envoy, folder, baseId: baseId + 1, variables, inboundPort })),
+    ...(await gateways({ envoy, folder, baseId: baseId + 4, variables, inboundPort })),
   ];
 }
 
