@@ -11,6 +11,9 @@ import { taintSigner } from "../../testkit/agent/taint-signer.ts";
 import { createTokenKey, jwksOf, mintAccountToken } from "../../testkit/callers/tokens.ts";
 import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
 
+/** The name in istiod's serving certificate. */
+export const istiodName = "istiod.istio-system.svc";
+
 /** The Worker in workerd, with leaves that live for seconds, and its cron running. */
 export interface EdgeCa {
   readonly url: URL;
@@ -39,6 +42,7 @@ export async function startEdgeCa(leafSeconds: number): Promise<EdgeCa> {
         jwks: jwksOf(tokenKey),
         trusted_node_accounts: ["mesh/node"],
         node_reach: "anywhere",
+        gateways: [{ account: "mesh/istiod", dns_names: [istiodName] }],
       },
     ],
     INCEPTION_DATE: new Date().toISOString().slice(0, 10),

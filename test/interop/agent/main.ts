@@ -25,6 +25,7 @@ import {
   wholeRotation,
   wrongIdentities,
 } from "./scenes.ts";
+import { servingForIstiod } from "./serving.ts";
 import { SpiffeWatcher } from "./spiffe-watcher.ts";
 import { SteadyLoad, statusOf } from "./steady-load.ts";
 import { supervision } from "./supervision.ts";
@@ -110,6 +111,12 @@ async function playAlone(envoy: string, folder: string, stage: Stage): Promise<O
   );
   const RAMPART_SDS_SOCKET = join(folder, "sds-own");
   const variables = { ...own, RAMPART_SDS_SOCKET, TERMINATION_DRAIN_DURATION_SECONDS: "1" };
+  const { RAMPART_WORKLOAD_API_SOCKET: _api, ...istiod } = await environment(
+    folder,
+    ca,
+    network,
+    "istiod",
+  );
   const { inboundPort } = envoys;
   const baseId = process.pid * 4 + 1_000_000;
   return [
@@ -118,6 +125,7 @@ async function playAlone(envoy: string, folder: string, stage: Stage): Promise<O
     await nodeProxy(envoy, folder, stage),
     await supervision({ envoy, folder, baseId, variables, inboundPort }),
     ...(await drainScenes({ envoy, folder, baseId: baseId + 1, variables, inboundPort })),
+    await servingForIstiod({ folder, variables: istiod }),
     ...(await gateways({ envoy, folder, baseId: baseId + 4, variables, inboundPort })),
   ];
 }

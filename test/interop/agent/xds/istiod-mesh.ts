@@ -15,7 +15,7 @@ import { configuredNames, startPilotAgent } from "./pilot-agent.ts";
 import { startSidecar } from "./sidecar.ts";
 import { startWorkload } from "./workload.ts";
 
-const prebuiltIstiod = {
+export const prebuiltIstiod = {
   name: "istiod",
   sha256: "3e730a9eed5517e2609aca576254777ea961d1a0077a1ed5d7fc6fa2b1340dc9",
 };
