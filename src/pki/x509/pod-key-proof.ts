@@ -9,6 +9,7 @@ import { fromX509Signature, signatureAlgorithms } from "./signature-algorithm.ts
 import {
   parseSubjectPublicKey,
   refuseSubjectKey,
+  rsaModulusOf,
   type SubjectPublicKey,
 } from "./subject-public-key.ts";
 
@@ -73,12 +74,18 @@ function parseKey(pem: string): SubjectPublicKey {
 const shaOctets = 32;
 
 /** SHA-256 for every key but Ed25519. The salt of PSS is as long as it can be, as Go makes it, or as the hash. */
-function schemesOf({ algorithm }: SubjectPublicKey, { length }: Bytes): readonly SignatureScheme[] {
-  const [first] = signatureAlgorithms[algorithm];
-  if (algorithm === "Ed25519") return first && length === first.signatureOctets ? [first] : [];
-  if (algorithm !== "RSA") return first ? [first] : [];
-  const longestSalt = length - shaOctets - 2;
-  return [longestSalt, shaOctets].filter((octets) => octets >= shaOctets).map(pssWithSalt);
+function schemesOf(key: SubjectPublicKey, { length }: Bytes): readonly SignatureScheme[] {
+  const [first] = signatureAlgorithms[key.algorithm];
+  switch (key.algorithm) {
+    case "RSA":
+      // A platform may fail on another length, where it should say no.
+      if (length !== rsaModulusOf(key).length) return [];
+      return [length - shaOctets - 2, shaOctets].map(pssWithSalt);
+    case "Ed25519":
+      return first && length === first.signatureOctets ? [first] : [];
+    default:
+      return first ? [first] : [];
+  }
 }
 
 function pssWithSalt(saltLength: number): SignatureScheme {

@@ -70,6 +70,11 @@ function uncompressedPoint(coordinateOctets: number): KeyForm {
     octets[0] === 0x04 && octets.length === 1 + 2 * coordinateOctets ? undefined : "point";
 }
 
+/** The modulus of an RSA key, big-endian and without leading zeros. */
+export function rsaModulusOf({ keyOctets }: SubjectPublicKey): Bytes {
+  return new DerReader(keyOctets).enter(Tag.sequence).unsignedInteger();
+}
+
 function rsaPublicKey(octets: Bytes): SubjectKeyFault | undefined {
   const reader = new DerReader(octets);
   const integers = reader.enter(Tag.sequence);
@@ -117,4 +122,6 @@ function isEd25519Point(octets: Bytes): boolean {
 
 const isOdd = (integer: Bytes): boolean => ((integer.at(-1) ?? 0) & 1) === 1;
 
-const bitLength = (integer: Bytes): number => integer.length * 8 - Math.clz32(integer[0] ?? 0) + 24;
+/** The number of significant bits of a big-endian integer without leading zeros. */
+export const bitLength = (integer: Bytes): number =>
+  integer.length * 8 - Math.clz32(integer[0] ?? 0) + 24;

@@ -1,6 +1,7 @@
 import "reflect-metadata/lite";
 import { type SubjectAlternativeNameExtension, X509Certificate } from "@peculiar/x509";
 import { beforeAll, describe, expect, test } from "vitest";
+import { toBase64 } from "../../../src/pki/encoding/base64.ts";
 import { parseCertificate } from "../../../src/pki/x509/certificate.ts";
 import { readIdentityProof } from "../../../src/pki/x509/identity-proof.ts";
 import { createPodKey, podKeyKinds, podUid } from "../../testkit/callers/pod-key.ts";
@@ -75,6 +76,20 @@ export function describeClusterSigners(service: () => ServiceUnderTest): void {
     const csr = key.publicKeyPem;
     expect(await ask({ ...pod, PodUid: podUid, ProofOfPossession }, { csr })).toEqual(csrRejected);
   });
+
+  test.each(podKeyKinds)(
+    "gets none for a %s key with a proof that is cut or longer",
+    async (kind) => {
+      const key = await createPodKey(kind);
+      const csr = key.publicKeyPem;
+      const proof = await key.proof(podUid);
+      const octets = Uint8Array.from(atob(proof), (letter) => letter.charCodeAt(0));
+      for (const wrong of [octets.subarray(1), new Uint8Array([...octets, 0]), octets.fill(0)]) {
+        const metadata = { ...pod, PodUid: podUid, ProofOfPossession: toBase64(wrong) };
+        expect(await ask(metadata, { csr })).toEqual(csrRejected);
+      }
+    },
+  );
 
   test("gets none for a key without a proof, or with a proof over a text of its choice", async () => {
     const key = await createPodKey("P-256");
