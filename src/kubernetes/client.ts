@@ -10,8 +10,8 @@ import {
 
 /** One request to an API server: a GET, unless it says otherwise. */
 export interface KubernetesRequest {
-  /** POST creates the body; PATCH is a server-side apply of it. */
-  readonly method?: "GET" | "POST" | "PATCH";
+  /** POST creates the body, PUT replaces the object by it; PATCH is a server-side apply of it. */
+  readonly method?: "GET" | "POST" | "PUT" | "PATCH";
   /** With its query, percent-encoded. */
   readonly path: string;
   readonly body?: object;
@@ -68,7 +68,7 @@ export function createKubernetesClient(
     const { status } = response;
     if (status === 200 || status === 201) return response;
     await response.body?.cancel();
-    throw statusError(request, status);
+    throw statusError(request, response);
   }
 
   async function answerTo(request: KubernetesRequest, signal: AbortSignal): Promise<Response> {
@@ -116,13 +116,22 @@ function requestInit({ method = "GET", body }: KubernetesRequest, token: string)
   };
 }
 
-function statusError({ method = "GET", path }: KubernetesRequest, status: number): FetchError {
+function statusError(
+  { method = "GET", path }: KubernetesRequest,
+  { status, headers }: Response,
+): FetchError {
   const [collection] = path.split("?");
   const refused = status === 401 || status === 403;
   const message = refused
     ? `refuses the credential for ${method} ${collection} (status ${status})`
     : `answered ${method} ${collection} with status ${status}`;
-  return new FetchError(message, { status });
+  return new FetchError(message, { status, retryAfterSeconds: retryAfter(headers) });
+}
+
+/** `Retry-After` as an API server writes it, in seconds (RFC 9110 §10.2.3). */
+function retryAfter(headers: Headers): number | undefined {
+  const text = headers.get("retry-after");
+  return text !== null && /^\d{1,5}$/.test(text) ? Number(text) : undefined;
 }
 
 async function* linesOf(body: ReadableStream<Uint8Array>): AsyncGenerator<string> {

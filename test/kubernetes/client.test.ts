@@ -54,6 +54,7 @@ describe("a request to an API server", () => {
   test.each([
     [{ path: "/a?b=c" }, "GET", null, undefined],
     [{ path: "/a", method: "POST", body: { a: 1 } }, "POST", "application/json", '{"a":1}'],
+    [{ path: "/a", method: "PUT", body: {} }, "PUT", "application/json", "{}"],
     [{ path: "/a", method: "PATCH", body: {} }, "PATCH", "application/apply-patch+yaml", "{}"],
   ] as const)("%j is sent as %s", async (request, method, contentType, body) => {
     const sent: [string, RequestInit][] = [];
@@ -69,6 +70,19 @@ describe("a request to an API server", () => {
     expect(init.body).toBe(body);
     expect(headers.get("authorization")).toBe(`Bearer ${token}`);
     expect(headers.get("content-type")).toBe(contentType);
+  });
+
+  test.each([
+    ["7", 7],
+    ["0", 0],
+    ["-1", undefined],
+    ["1e9", undefined],
+    ["Wed, 21 Oct 2026 07:28:00 GMT", undefined],
+  ])("that is refused with Retry-After: %s is to wait for %s seconds", async (text, seconds) => {
+    const headers = { "retry-after": text };
+    const client = clientOf(async () => new Response("{}", { status: 429, headers }));
+    const error = await failureOf(() => client.send({ path: "/a" }));
+    expect(error).toMatchObject({ status: 429, retryAfterSeconds: seconds });
   });
 
   test("shows the credential of the moment", async () => {

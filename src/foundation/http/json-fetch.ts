@@ -5,11 +5,19 @@ export class FetchError extends Error {
   override readonly name = "FetchError";
   /** The status of the answer, if the status is the fault. */
   readonly status: number | undefined;
+  /** How long the server asks its client to wait, if it does. */
+  readonly retryAfterSeconds: number | undefined;
 
-  constructor(message: string, { status, ...options }: ErrorOptions & { status?: number } = {}) {
+  constructor(message: string, { status, retryAfterSeconds, ...options }: FetchFault = {}) {
     super(message, options);
     this.status = status;
+    this.retryAfterSeconds = retryAfterSeconds;
   }
+}
+
+interface FetchFault extends ErrorOptions {
+  readonly status?: number;
+  readonly retryAfterSeconds?: number | undefined;
 }
 
 /** An answer with no other fault than its length: it does not show that the server is broken. */

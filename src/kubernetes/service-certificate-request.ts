@@ -1,0 +1,139 @@
+import * as z from "zod/mini";
+import { FetchError } from "../foundation/http/json-fetch.ts";
+import { parseBase64, toBase64 } from "../pki/encoding/base64.ts";
+import { parseServiceAccount, type ServiceAccount } from "../pki/spiffe-id.ts";
+import type { KubernetesClient } from "./client.ts";
+import type { Listing } from "./list-pages.ts";
+
+/**
+ * A CertificateSigningRequest (`certificates.k8s.io/v1`) that awaits a decision or its certificate. The
+ * API server has established who requests; nobody has verified the request itself.
+ */
+export interface ServiceCertificateRequest {
+  readonly name: string;
+  readonly uid: string;
+  /** The ServiceAccount that requests; `undefined` for a user that is none. */
+  readonly requester: ServiceAccount | undefined;
+  /** PEM, as the requester wrote it. */
+  readonly csrPem: string;
+  readonly usages: readonly string[];
+  /** `undefined` if the requester leaves it to the signer. */
+  readonly expirationSeconds: number | undefined;
+  /** Whether somebody has approved the request. */
+  readonly isApproved: boolean;
+}
+
+/** A decision on a request. `Approved` and `Denied` come before the certificate, `Failed` in its place. */
+export interface SigningDecision {
+  readonly type: "Approved" | "Denied" | "Failed";
+  /** A word in CamelCase. */
+  readonly reason: string;
+  readonly message: string;
+}
+
+const requestForm = z.object({
+  metadata: z.object({
+    name: z.string().check(z.regex(/^[a-z0-9][a-z0-9.-]{0,252}$/)),
+    uid: z.string().check(z.minLength(1), z.maxLength(64)),
+  }),
+  spec: z.object({
+    request: z.string().check(z.maxLength(64 * 1024)),
+    username: z._default(z.string(), ""),
+    usages: z._default(z.nullable(z.array(z.string())), null),
+    expirationSeconds: z.nullish(z.number()),
+  }),
+  status: z.prefault(
+    z.object({
+      certificate: z._default(z.string(), ""),
+      conditions: z._default(z.nullable(z.array(z.object({ type: z.string() }))), null),
+    }),
+    {},
+  ),
+});
+
+/**
+ * The key of a request in its collection, and the request; no request if nothing is left to do for it.
+ * `undefined` for any other object.
+ */
+export function parseServiceCertificateRequest(
+  object: unknown,
+): readonly [string, ServiceCertificateRequest | undefined] | undefined {
+  const parsed = requestForm.safeParse(object);
+  if (!parsed.success) return undefined;
+  const { metadata, spec, status } = parsed.data;
+  const conditions = new Set((status.conditions ?? []).map(({ type }) => type));
+  const isDone = status.certificate !== "" || conditions.has("Denied") || conditions.has("Failed");
+  if (isDone) return [metadata.name, undefined];
+  const octets = parseBase64(spec.request);
+  const request = {
+    ...metadata,
+    requester: accountOf(spec.username),
+    // A text that is no UTF-8 is no PEM either, and is refused as such.
+    csrPem: new TextDecoder().decode(octets),
+    usages: spec.usages ?? [],
+    expirationSeconds: spec.expirationSeconds ?? undefined,
+    isApproved: conditions.has("Approved"),
+  };
+  return [metadata.name, request];
+}
+
+const accountForm = /^system:serviceaccount:([^:]+):([^:]+)$/;
+
+function accountOf(username: string): ServiceAccount | undefined {
+  const [, namespace = "", name = ""] = accountForm.exec(username) ?? [];
+  return parseServiceAccount(namespace, name);
+}
+
+const apiVersion = "certificates.k8s.io/v1";
+const collection = `/apis/${apiVersion}/certificatesigningrequests`;
+
+/** The requests for a signer. */
+export function serviceCertificateListing(signer: string): Listing {
+  const selector = encodeURIComponent(`spec.signerName=${signer}`);
+  return { path: `${collection}?fieldSelector=${selector}`, pageSize: 100, maximumRequests: 400 };
+}
+
+/**
+ * Notes a decision on a request.
+ *
+ * @throws FetchError with status 404 or 409 if the request is gone.
+ */
+export function decide(
+  client: KubernetesClient,
+  request: ServiceCertificateRequest,
+  decision: SigningDecision,
+): Promise<void> {
+  const subresource = decision.type === "Failed" ? "status" : "approval";
+  const condition = { ...decision, status: "True" };
+  return applyStatus(client, request, subresource, { conditions: [condition] });
+}
+
+/**
+ * Answers an approved request.
+ *
+ * @param chainPem The leaf first, no root.
+ * @throws FetchError with status 404 or 409 if the request is gone.
+ */
+export function answerServiceCertificate(
+  client: KubernetesClient,
+  request: ServiceCertificateRequest,
+  chainPem: string,
+): Promise<void> {
+  const certificate = toBase64(new TextEncoder().encode(chainPem));
+  return applyStatus(client, request, "status", { certificate });
+}
+
+/** The UID goes along, so that no later request of the same name gets the answer. */
+async function applyStatus(
+  { send }: KubernetesClient,
+  { name, uid }: ServiceCertificateRequest,
+  subresource: "approval" | "status",
+  status: object,
+): Promise<void> {
+  const answer = await send({
+    method: "PATCH",
+    path: `${collection}/${name}/${subresource}?fieldManager=rampart-signer&force=true`,
+    body: { apiVersion, kind: "CertificateSigningRequest", metadata: { name, uid }, status },
+  });
+  if (answer === undefined) throw new FetchError("has no such request any more", { status: 404 });
+}

@@ -1,0 +1,115 @@
+import { expect, test } from "vitest";
+import { FetchError } from "../../src/foundation/http/json-fetch.ts";
+import type { SendRequest } from "../../src/kubernetes/client.ts";
+import { createLeaseCandidate, leaseSeconds } from "../../src/kubernetes/lease.ts";
+import { addSeconds } from "../../src/pki/x509/validity.ts";
+
+const place = { namespace: "istio-system", name: "rampart-signer" };
+const start = new Date("2026-11-22T12:00:00.250Z");
+const collection = "/apis/coordination.k8s.io/v1/namespaces/istio-system/leases";
+
+interface StoredLease {
+  readonly metadata: { readonly resourceVersion: string };
+  readonly spec: Readonly<Record<string, unknown>>;
+}
+
+/** The one lease of an API server, with its optimistic locking. */
+function leaseServer() {
+  let stored: StoredLease | undefined;
+  let version = 1;
+  const conflict = () => new FetchError("answered with status 409", { status: 409 });
+  const store = (spec: StoredLease["spec"]): StoredLease => {
+    stored = { metadata: { resourceVersion: `${version++}` }, spec };
+    return stored;
+  };
+  const send: SendRequest = async ({ method = "GET", path, body }) => {
+    const { metadata, spec } = (body ?? {}) as StoredLease;
+    if (method === "POST") {
+      expect(path).toBe(collection);
+      if (stored) throw conflict();
+      return store(spec);
+    }
+    expect(path).toBe(`${collection}/rampart-signer`);
+    if (method === "GET") return stored;
+    if (metadata.resourceVersion !== stored?.metadata.resourceVersion) throw conflict();
+    return store(spec);
+  };
+  return { send, spec: () => stored?.spec };
+}
+
+test("takes a lease that nobody has taken, and renews it", async () => {
+  const server = leaseServer();
+  const candidate = createLeaseCandidate(server.send, place, "a");
+  expect(await candidate.acquire(start)).toBe(true);
+  const taken = {
+    holderIdentity: "a",
+    leaseDurationSeconds: 15,
+    acquireTime: "2026-11-22T12:00:00.250000Z",
+    leaseTransitions: 0,
+  };
+  expect(server.spec()).toEqual({ ...taken, renewTime: "2026-11-22T12:00:00.250000Z" });
+  expect(await candidate.acquire(addSeconds(start, 2))).toBe(true);
+  expect(server.spec()).toEqual({ ...taken, renewTime: "2026-11-22T12:00:02.250000Z" });
+});
+
+test("leaves the lease to another that renews it, however wrong its clock is", async () => {
+  const server = leaseServer();
+  const holder = createLeaseCandidate(server.send, place, "a");
+  const other = createLeaseCandidate(server.send, place, "b");
+  for (let second = 0; second < 4 * leaseSeconds; second += 2) {
+    expect(await holder.acquire(addSeconds(start, second - 86_400))).toBe(true);
+    expect(await other.acquire(addSeconds(start, second))).toBe(false);
+  }
+});
+
+test("takes the lease of another that has not renewed it for its whole length", async () => {
+  const server = leaseServer();
+  await createLeaseCandidate(server.send, place, "a").acquire(start);
+  const other = createLeaseCandidate(server.send, place, "b");
+  expect(await other.acquire(addSeconds(start, 100))).toBe(false);
+  expect(await other.acquire(addSeconds(start, 100 + leaseSeconds - 1))).toBe(false);
+  expect(await other.acquire(addSeconds(start, 100 + leaseSeconds))).toBe(true);
+  expect(server.spec()).toMatchObject({ holderIdentity: "b", leaseTransitions: 1 });
+});
+
+test("takes a lease that was given up at once", async () => {
+  const server = leaseServer();
+  const holder = createLeaseCandidate(server.send, place, "a");
+  const other = createLeaseCandidate(server.send, place, "b");
+  await holder.acquire(start);
+  expect(await other.acquire(start)).toBe(false);
+  await holder.release(start);
+  expect(await other.acquire(start)).toBe(true);
+});
+
+test("does not give up the lease of another", async () => {
+  const server = leaseServer();
+  await createLeaseCandidate(server.send, place, "a").acquire(start);
+  await createLeaseCandidate(server.send, place, "b").release(start);
+  expect(server.spec()).toMatchObject({ holderIdentity: "a" });
+});
+
+test("gives way to a write that came first", async () => {
+  const server = leaseServer();
+  const other = createLeaseCandidate(server.send, place, "b");
+  const racing: SendRequest = async (request) => {
+    const answer = await server.send(request);
+    // Between the read and the write of the first candidate, the other takes the lease.
+    if (request.method === undefined) await other.acquire(start);
+    return answer;
+  };
+  expect(await createLeaseCandidate(racing, place, "a").acquire(start)).toBe(false);
+  expect(server.spec()).toMatchObject({ holderIdentity: "b" });
+});
+
+test.each<[string, SendRequest]>([
+  [
+    "refuses",
+    async () => {
+      throw new FetchError("refuses the credential", { status: 403 });
+    },
+  ],
+  ["answers something else", async () => ({ kind: "Status" })],
+])("does not know who holds the lease of an API server that %s", async (_, send) => {
+  await expect(createLeaseCandidate(send, place, "a").acquire(start)).rejects.toThrow(FetchError);
+});
