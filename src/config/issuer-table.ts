@@ -4,10 +4,10 @@ import { isSafeToFetch } from "../foundation/text/base-url.ts";
 import { durationSeconds } from "../foundation/text/duration.ts";
 import { globList, globs } from "../foundation/text/globs.ts";
 import { jsonText } from "../foundation/text/json-text.ts";
-import { parsedText, refuse } from "../foundation/text/parsed-text.ts";
-import { parseServiceAccount, type ServiceAccount } from "../pki/spiffe-id.ts";
+import { refuse } from "../foundation/text/parsed-text.ts";
+import type { ServiceAccount } from "../pki/spiffe-id.ts";
 import { type ClusterAccessTable, clusterAccess } from "./cluster-access.ts";
-import { clusterName, dnsName } from "./text-forms.ts";
+import { accountName, clusterName, dnsName } from "./text-forms.ts";
 
 /** One table of `ISSUERS`, checked. */
 export interface IssuerTable {
@@ -68,13 +68,6 @@ function hasPrivateKey(keySet: unknown): boolean {
   const { keys } = Object(keySet) as { readonly keys?: unknown };
   if (!Array.isArray(keys)) return false;
   return keys.some((key) => secretMembers.some((member) => member in Object(key)));
-}
-
-const accountName = parsedText(parseAccountName, "must be <namespace>/<service account>");
-
-function parseAccountName(text: string): ServiceAccount | undefined {
-  const [namespace = "", name = "", ...rest] = text.split("/");
-  return rest.length === 0 ? parseServiceAccount(namespace, name) : undefined;
 }
 
 const gateway = z.strictObject({

@@ -1,6 +1,11 @@
 import * as z from "zod/mini";
 import { parsedText } from "../foundation/text/parsed-text.ts";
-import { parseTrustDomain, type TrustDomain } from "../pki/spiffe-id.ts";
+import {
+  parseServiceAccount,
+  parseTrustDomain,
+  type ServiceAccount,
+  type TrustDomain,
+} from "../pki/spiffe-id.ts";
 import { isDnsName } from "../pki/x509/dns-name.ts";
 
 /** The DNS name of a host. */
@@ -21,3 +26,23 @@ export const trustDomainText: z.ZodMiniType<TrustDomain, string> = parsedText(
   parseTrustDomain,
   "must be a SPIFFE trust domain: lower-case letters, digits, dots, - and _",
 );
+
+/** A ServiceAccount, as operators write it. */
+export const accountName: z.ZodMiniType<ServiceAccount, string> = parsedText(
+  parseAccountName,
+  "must be <namespace>/<service account>",
+);
+
+function parseAccountName(text: string): ServiceAccount | undefined {
+  const [namespace = "", name = "", ...rest] = text.split("/");
+  return rest.length === 0 ? parseServiceAccount(namespace, name) : undefined;
+}
+
+/** A domain with two labels or more and a path, without the domain of Kubernetes' own signers. */
+const signerNameForm =
+  /^(?!(?:[a-z0-9.-]*\.)?kubernetes\.io\/)(?=.{3,571}$)[a-z0-9-]+(?:\.[a-z0-9-]+)+\/[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?$/;
+
+/** The name of a signer, as Kubernetes writes it. */
+export const signerName: z.ZodMiniString = z
+  .string()
+  .check(z.regex(signerNameForm, "must be a signer name such as mesh.example.com/workload"));

@@ -5,11 +5,7 @@ import { type KubernetesClient, maximumObjectOctets } from "../kubernetes/client
 import { addSeconds } from "../pki/x509/validity.ts";
 import { logDeliveryFault, type RootDelivery } from "./root-delivery.ts";
 
-/** Istio's names (docs/design/istio.md#root-distribution). */
-const signerName = "istio.io/istiod-ca";
-const name = "istio.io:istiod-ca:root-cert";
 const apiVersion = "certificates.k8s.io/v1beta1";
-const path = `/apis/${apiVersion}/clustertrustbundles/${encodeURIComponent(name)}`;
 
 /** No watch observes the object. A change by another writer is repaired after this long. */
 const repairSeconds = 300;
@@ -17,12 +13,17 @@ const repairSeconds = 300;
 /** The pause after a failure. */
 const retrySeconds = 15;
 
-/** Keeps the trust bundle in the one ClusterTrustBundle that replaces the ConfigMaps of all namespaces. */
+/**
+ * Keeps the trust bundle in the one ClusterTrustBundle of a signer, which replaces the ConfigMaps of all
+ * namespaces. Its name begins with the signer's, as Kubernetes demands, and ends as Istio's does.
+ */
 export function createClusterTrustBundle(
   client: KubernetesClient,
+  signerName: string,
   log: OperationLog,
   signal: AbortSignal,
 ): RootDelivery {
+  const name = `${signerName.replace("/", ":")}:root-cert`;
   let applied = "";
   let tried = "";
   let due = new Date(0);
@@ -36,7 +37,7 @@ export function createClusterTrustBundle(
       tried = pem;
       due = addSeconds(now, retrySeconds);
       try {
-        await apply(client, pem, signal);
+        await apply(client, { name, signerName, trustBundle: pem }, signal);
         applied = pem;
         due = addSeconds(now, repairSeconds);
       } catch (error) {
@@ -49,12 +50,20 @@ export function createClusterTrustBundle(
 
 const storedForm = z.object({ spec: z.object({ trustBundle: z.string() }) });
 
+interface Bundle {
+  readonly name: string;
+  readonly signerName: string;
+  /** PEM. */
+  readonly trustBundle: string;
+}
+
 /** @throws FetchError also where the API server has stored something else. */
 async function apply(
   { send }: KubernetesClient,
-  trustBundle: string,
+  { name, signerName, trustBundle }: Bundle,
   signal: AbortSignal,
 ): Promise<void> {
+  const path = `/apis/${apiVersion}/clustertrustbundles/${encodeURIComponent(name)}`;
   const answer = await send({
     method: "PATCH",
     path: `${path}?fieldManager=rampart-distribute&force=true`,

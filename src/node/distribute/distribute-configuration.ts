@@ -2,12 +2,8 @@ import * as z from "zod/mini";
 import { parseForm } from "../../config/form.ts";
 import { filePath } from "../../config/text-forms.ts";
 import { baseUrl } from "../../foundation/text/base-url.ts";
-import {
-  type Environment,
-  placeKeys,
-  type RootPlaces,
-  rootPlacesOf,
-} from "../files/root-places.ts";
+import type { Environment } from "../files/api-server-place.ts";
+import { placeKeys, type RootPlaces, rootPlacesOf } from "../files/root-places.ts";
 import { type ListenAddress, listenAddress } from "../http/listen-address.ts";
 import type { BundleSource } from "./upstream-bundle.ts";
 

@@ -3,11 +3,8 @@ import { createClusterTrustBundle } from "../../delivery/cluster-trust-bundle.ts
 import { createConfigMapDelivery } from "../../delivery/config-map-delivery.ts";
 import { createDeliveryProgress, type RootsReport } from "../../delivery/delivery-progress.ts";
 import { logFault } from "../../foundation/fault-log.ts";
-import { readRootFile } from "../../host/files/root-file.ts";
-import { fetchTrusting } from "../../host/http/node-fetch.ts";
 import { recur } from "../../host/recurrence.ts";
-import { createKubernetesClient } from "../../kubernetes/client.ts";
-import { credentialInFile } from "../files/credential-file.ts";
+import { openApiServer } from "../files/api-server-place.ts";
 import type { RootPlaces } from "../files/root-places.ts";
 import type { ServerContext } from "../server.ts";
 import type { UpstreamBundle } from "./upstream-bundle.ts";
@@ -26,16 +23,16 @@ export interface RefreshingRoots {
  */
 export async function refreshRoots(
   { current }: UpstreamBundle,
-  { server, serverRootsFile, tokenFile, configMap, clusterTrustBundle }: RootPlaces,
+  places: RootPlaces,
   { log, clock, pause }: ServerContext,
 ): Promise<RefreshingRoots> {
   const ending = new AbortController();
   const { signal } = ending;
-  const fetch = fetchTrusting(await readRootFile(serverRootsFile));
-  const client = createKubernetesClient({ server, credential: credentialInFile(tokenFile) }, fetch);
+  const client = await openApiServer(places);
+  const { configMap, clusterTrustBundles } = places;
   const deliveries = [
     ...(configMap === undefined ? [] : [createConfigMapDelivery(client, configMap, log, signal)]),
-    ...(clusterTrustBundle ? [createClusterTrustBundle(client, log, signal)] : []),
+    ...clusterTrustBundles.map((each) => createClusterTrustBundle(client, each, log, signal)),
   ];
   const progress = createDeliveryProgress(current, deliveries);
   const deliver = async (): Promise<void> => {

@@ -4,12 +4,8 @@ import { clusterName, filePath, trustDomainText } from "../../config/text-forms.
 import { ConfigurationError } from "../../foundation/configuration-error.ts";
 import { baseUrl } from "../../foundation/text/base-url.ts";
 import type { TrustDomain } from "../../pki/spiffe-id.ts";
-import {
-  type Environment,
-  placeKeys,
-  type RootPlaces,
-  rootPlacesOf,
-} from "../files/root-places.ts";
+import type { Environment } from "../files/api-server-place.ts";
+import { placeKeys, type RootPlaces, rootPlacesOf } from "../files/root-places.ts";
 import type { DiagnosticRpcs } from "../http/auxiliary-rpcs.ts";
 import type { ListenAddress } from "../http/listen-address.ts";
 import type { Limits } from "../limits/limits.ts";

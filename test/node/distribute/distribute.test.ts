@@ -127,6 +127,27 @@ describe("the trust bundle is delivered", () => {
     expect(api.asked.filter((each) => each.includes("/api/v1/"))).toEqual([]);
   });
 
+  test("as one ClusterTrustBundle for each signer name", async () => {
+    api.put(namespaceOf("default"));
+    const CLUSTER_TRUST_BUNDLE = ["mesh.example.com/workload", "istio.io/istiod-ca"];
+    await start({ CONFIG_MAPS: false, CLUSTER_TRUST_BUNDLE });
+    await ready();
+    const signers = api
+      .clusterTrustBundles()
+      .map(({ metadata, spec }) => [metadata.name, (spec as { signerName: string }).signerName]);
+    expect(signers.toSorted()).toEqual([
+      ["istio.io:istiod-ca:root-cert", "istio.io/istiod-ca"],
+      ["mesh.example.com:workload:root-cert", "mesh.example.com/workload"],
+    ]);
+  });
+
+  test.each([[[]], [["workload"]], [["kubernetes.io/kubelet-serving"]], ["istio.io/istiod-ca"]])(
+    "is refused for the signer names %j",
+    async (CLUSTER_TRUST_BUNDLE) => {
+      await expect(start({ CLUSTER_TRUST_BUNDLE })).rejects.toThrow(/^CLUSTER_TRUST_BUNDLE/);
+    },
+  );
+
   test("without anything ever being deleted, or written a second time", async () => {
     for (const name of ["a", "b", "c"]) api.put(namespaceOf(name));
     await start();
