@@ -17,6 +17,7 @@ const nouns: ReadonlyMap<string, () => Promise<Command>> = new Map([
   ["gateway", async () => (await import("./run/gateway.ts")).gatewayCommand(clock)],
   ["agent", async () => (await import("./run/agent.ts")).agentCommand()],
   ["distribute", async () => (await import("./run/distribute.ts")).distributeCommand(clock)],
+  ["signer", async () => (await import("./run/signer.ts")).signerCommand(clock)],
 ]);
 
 /** The command `rampart <noun> <verb>`: with the given noun, or with every noun for the help. */

@@ -12,6 +12,10 @@ import {
 } from "../../src/node/gateway/gateway-configuration.ts";
 import { limitNames, limitsTable, usualLimits } from "../../src/node/limits/limits.ts";
 import { parseServeConfiguration, serveKeys } from "../../src/node/serve/serve-configuration.ts";
+import {
+  parseSignerConfiguration,
+  signerKeys,
+} from "../../src/node/signer/signer-configuration.ts";
 import { randomKek } from "../testkit/configuration.ts";
 
 const read = (path: string): string =>
@@ -30,6 +34,7 @@ test.each([
   ["docs/serve.md", serveKeys],
   ["docs/gateway.md", gatewayKeys],
   ["docs/distribute.md", distributeKeys],
+  ["docs/signers.md", signerKeys],
 ])("%s names every key of its program, in the order of the schema", (page, keys) => {
   expect(keysIn(page)).toEqual(keys);
 });
@@ -101,6 +106,45 @@ test("the manifests' configurations are ones that the programs take", () => {
   expect(() => parseServeConfiguration(serve)).not.toThrow();
   expect(() => parseGatewayConfiguration(configurationIn("deploy/gateway.yaml"))).not.toThrow();
 });
+
+describe("deploy/signer.yaml", () => {
+  const path = "deploy/signer.yaml";
+  const signerOf = (object: Manifest) =>
+    JSON.stringify(object).match(/mesh\.example\.com.workload/g);
+
+  test("configures the program, for the signer name of its rights", () => {
+    const environment = { KUBERNETES_SERVICE_HOST: "10.0.0.1" };
+    expect(parseSignerConfiguration(configurationIn(path), environment)).toMatchObject({
+      apiServer: { server: "https://10.0.0.1:443" },
+      lease: { namespace: "istio-system", name: "rampart-signer" },
+      signers: [{ name: "mesh.example.com/workload" }],
+    });
+    const roles = manifestsIn(path).filter(({ kind }) => kind === "ClusterRole");
+    expect(roles.map(signerOf)).toEqual([["mesh.example.com/workload"]]);
+  });
+
+  test("reads no secret, and writes nothing but answers and its lease", () => {
+    const roles = manifestsIn(path).filter(({ kind }) => /^(Cluster)?Role$/.test(kind));
+    const rules = roles.flatMap((role) => (role as unknown as { rules: Rule[] }).rules);
+    const writing = rules.filter(
+      ({ verbs }) => !verbs.every((verb) => /^(list|watch)$/.test(verb)),
+    );
+    expect(writing.flatMap(({ resources }) => resources)).toEqual([
+      "podcertificaterequests/status",
+      "certificatesigningrequests/approval",
+      "certificatesigningrequests/status",
+      "signers",
+      "leases",
+      "leases",
+    ]);
+    expect(JSON.stringify(rules)).not.toMatch(/secrets|\*/);
+  });
+});
+
+interface Rule {
+  readonly resources: readonly string[];
+  readonly verbs: readonly string[];
+}
 
 describe("deploy/distribute.yaml", () => {
   const path = "deploy/distribute.yaml";

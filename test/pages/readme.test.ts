@@ -66,6 +66,7 @@ test("the README names every key of an issuer's table", () => {
     node_checks: "claims",
     node_reach: [{ nodes: ["*"], namespaces: ["*"] }],
     gateways: [],
+    cluster_signers: [],
     renewal_limit: "24h",
     kubernetes: { server: "https://a.test", credential: "CLUSTER_CREDENTIAL_A" },
   };

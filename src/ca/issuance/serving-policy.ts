@@ -7,7 +7,7 @@ import { isDnsName } from "../../pki/x509/dns-name.ts";
 export const servingSigner = "serving";
 
 /** As many as a table may give to a gateway. */
-const maximumNames = 32;
+export const maximumServingNames = 32;
 
 /**
  * The DNS names of a caller's serving certificate; `undefined` for a caller that gets none.
@@ -30,7 +30,7 @@ export function servingNames(
 function namesWithin({ mayName }: ClusterSigner, requested: readonly string[]): readonly string[] {
   const names = [...new Set(requested)];
   const areWithin = names.every((name) => isDnsName(name) && mayName(name));
-  if (areWithin && names.length > 0 && names.length <= maximumNames) return names;
+  if (areWithin && names.length > 0 && names.length <= maximumServingNames) return names;
   throw new CaError(
     { reason: "dns-name-denied" },
     "the caller may not have a serving certificate with the DNS names that it requests",

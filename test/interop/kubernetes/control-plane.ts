@@ -13,6 +13,8 @@ import type { ControlPlanePrograms } from "./programs.ts";
 /** An object of the API, its members unread. */
 export type Json = Readonly<Record<string, unknown>>;
 
+export type Call = (method: string, path: string, body?: unknown) => Promise<Json>;
+
 /** A kube-apiserver with its etcd, on ports of the loopback interface, without kubelets or controllers. */
 export interface ControlPlane {
   readonly server: string;
@@ -21,12 +23,24 @@ export interface ControlPlane {
   readonly issuer: string;
   readonly adminToken: string;
   /** Sends JSON as the cluster's administrator. Rejects on every status but success. */
-  readonly call: (method: string, path: string, body?: unknown) => Promise<Json>;
+  readonly call: Call;
+  /** Sends JSON as the bearer of a token. */
+  readonly callAs: (token: string) => Call;
   readonly stop: () => Promise<void>;
 }
 
 export const issuer = "https://kubernetes.default.svc.cluster.local";
 const adminToken = "token-of-the-administrator";
+
+/** The nodes that have tokens, as kubelets have certificates. */
+const nodes = ["node-1", "node-2"];
+
+export const nodeToken = (node: string): string => `token-of-${node}`;
+
+const tokens = [
+  `${adminToken},admin,1,system:masters`,
+  ...nodes.map((node) => `${nodeToken(node)},system:node:${node},${node},system:nodes`),
+];
 
 export async function startControlPlane(programs: ControlPlanePrograms): Promise<ControlPlane> {
   const folder = await mkdtemp(join(tmpdir(), "rampart-kubernetes-"));
@@ -36,7 +50,7 @@ export async function startControlPlane(programs: ControlPlanePrograms): Promise
   const keyFile = join(folder, "accounts.pem");
   const { privateKey } = generateKeyPairSync("rsa", { modulusLength: 2048 });
   await writeFile(keyFile, privateKey.export({ type: "pkcs8", format: "pem" }));
-  await writeFile(join(folder, "tokens.csv"), `${adminToken},admin,1,system:masters\n`);
+  await writeFile(join(folder, "tokens.csv"), `${tokens.join("\n")}\n`);
   const children: ChildProcess[] = [];
   const start = (program: string, words: readonly string[]): void => {
     const child = spawn(program, words, { stdio: ["ignore", "ignore", "pipe"] });
@@ -70,23 +84,23 @@ export async function startControlPlane(programs: ControlPlanePrograms): Promise
     `--secure-port=${port}`,
     `--cert-dir=${join(folder, "certificates")}`,
     `--token-auth-file=${join(folder, "tokens.csv")}`,
-    "--authorization-mode=RBAC",
+    "--authorization-mode=Node,RBAC",
+    "--enable-admission-plugins=NodeRestriction",
     "--service-cluster-ip-range=10.0.0.0/24",
     `--service-account-issuer=${issuer}`,
     `--service-account-key-file=${keyFile}`,
     `--service-account-signing-key-file=${keyFile}`,
     "--disable-admission-plugins=ServiceAccount",
-    "--feature-gates=ClusterTrustBundle=true",
-    "--runtime-config=certificates.k8s.io/v1beta1/clustertrustbundles=true",
+    "--feature-gates=ClusterTrustBundle=true,PodCertificateRequest=true",
+    "--runtime-config=certificates.k8s.io/v1beta1=true",
   ]);
   try {
     const ca = await readWhenThere(join(folder, "certificates/apiserver.crt"), children);
     const server = `https://127.0.0.1:${port}`;
     const fetch = fetchTrusting(ca);
     await untilReady(fetch, server, children);
-    const call: ControlPlane["call"] = (method, path, body) =>
-      callAs(fetch, server, method, path, body);
-    return { server, ca, issuer, adminToken, call, stop };
+    const callAs: ControlPlane["callAs"] = (token) => createCall(fetch, server, token);
+    return { server, ca, issuer, adminToken, call: callAs(adminToken), callAs, stop };
   } catch (error) {
     console.error(said.join("").slice(-4000));
     await stop();
@@ -94,21 +108,17 @@ export async function startControlPlane(programs: ControlPlanePrograms): Promise
   }
 }
 
-async function callAs(
-  fetch: Fetch,
-  server: string,
-  method: string,
-  path: string,
-  body: unknown,
-): Promise<Json> {
-  const response = await fetch(`${server}${path}`, {
-    method,
-    headers: { authorization: `Bearer ${adminToken}`, "content-type": "application/json" },
-    ...(body !== undefined && { body: JSON.stringify(body) }),
-  });
-  const text = await response.text();
-  if (!response.ok) throw new Error(`${method} ${path}: ${response.status} ${text.slice(0, 300)}`);
-  return JSON.parse(text) as Json;
+function createCall(fetch: Fetch, server: string, token: string): Call {
+  return async (method, path, body) => {
+    const response = await fetch(`${server}${path}`, {
+      method,
+      headers: { authorization: `Bearer ${token}`, "content-type": "application/json" },
+      ...(body !== undefined && { body: JSON.stringify(body) }),
+    });
+    const text = await response.text();
+    if (response.ok) return JSON.parse(text) as Json;
+    throw new Error(`${method} ${path}: ${response.status} ${text.slice(0, 300)}`);
+  };
 }
 
 const startAttempts = 480;

@@ -1,10 +1,9 @@
 import assert from "node:assert/strict";
-import { readFile, writeFile } from "node:fs/promises";
+import { writeFile } from "node:fs/promises";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { createTestHarness } from "wrangler";
-import { parseAllDocuments } from "yaml";
 import { inspectClusters } from "../../../src/cli/cluster/cluster-inspection.ts";
 import { reportDelivery } from "../../../src/cli/root/delivery-report.ts";
 import { parseConfiguration } from "../../../src/config/configuration.ts";
@@ -16,6 +15,7 @@ import { type ServedCa, serveCa } from "../../testkit/ca/served-ca.ts";
 import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
 import { createAccount, eventually, mint, rule } from "./accounts.ts";
 import type { ControlPlane, Json } from "./control-plane.ts";
+import { applyManifest } from "./manifests.ts";
 
 /** A cluster with the namespaces `shop` and `istio-system`. */
 interface Scene {
@@ -185,12 +185,7 @@ async function gatewayKeeps(scene: Scene): Promise<void> {
   await plane.call("POST", "/api/v1/namespaces/istio-system/serviceaccounts", {
     metadata: { name },
   });
-  const file = join(import.meta.dirname, "../../../deploy/gateway-roots.yaml");
-  for (const document of parseAllDocuments(await readFile(file, "utf8"))) {
-    const object = document.toJS() as { kind: string };
-    const collection = `${object.kind.toLowerCase()}s`;
-    await plane.call("POST", `/apis/rbac.authorization.k8s.io/v1/${collection}`, object);
-  }
+  await applyManifest(plane, "gateway-roots.yaml");
   const tokenFile = join(folder, "gateway-token");
   await writeFile(tokenFile, await mint(plane, "istio-system", name, { audiences: [] }));
   await writeFile(join(folder, "ca.crt"), plane.ca);

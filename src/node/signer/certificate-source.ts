@@ -1,0 +1,50 @@
+import { create, fromBinary, type JsonObject, toBinary } from "@bufbuild/protobuf";
+import {
+  IstioCertificateRequestSchema,
+  IstioCertificateResponseSchema,
+} from "../../gen/istio/v1/auth/ca_pb.ts";
+import type { GatewayCredentials } from "../gateway/gateway-identity.ts";
+import type { Upstream } from "../gateway/upstream.ts";
+
+/** A request of the signer to the CA. */
+export interface CertificateAsk {
+  /** The CSR, or a public key with its proof in the metadata. */
+  readonly csrPem: string;
+  readonly requestedSeconds: number;
+  readonly metadata: JsonObject;
+}
+
+/**
+ * A certificate of the CA: PEM, the leaf first, then the intermediates, no root.
+ *
+ * @throws ConnectError for a refusal of the CA; any other error means that the CA is unreachable.
+ */
+export type CertificateSource = (ask: CertificateAsk) => Promise<readonly string[]>;
+
+const timeoutMs = 20_000;
+
+/** Asks the CA with the signer's own credential. The CA decides what that is good for. */
+export function certificatesFrom(
+  upstream: Upstream,
+  credentials: GatewayCredentials,
+  signal: AbortSignal,
+): CertificateSource {
+  return async ({ csrPem, requestedSeconds, metadata }) => {
+    const asked = create(IstioCertificateRequestSchema, {
+      csr: csrPem,
+      validityDuration: BigInt(requestedSeconds),
+      metadata,
+    });
+    const answer = await upstream.createCertificate(
+      toBinary(IstioCertificateRequestSchema, asked),
+      {
+        headers: await credentials(),
+        signal: AbortSignal.any([signal, AbortSignal.timeout(timeoutMs)]),
+        timeoutMs,
+      },
+    );
+    const { certChain } = fromBinary(IstioCertificateResponseSchema, answer);
+    if (certChain.length < 2) throw new Error("the CA answers a chain without a root");
+    return certChain.slice(0, -1);
+  };
+}

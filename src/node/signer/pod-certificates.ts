@@ -1,0 +1,126 @@
+import { X509Certificate } from "node:crypto";
+import type { JsonObject } from "@bufbuild/protobuf";
+import { CaError } from "../../foundation/errors.ts";
+import { nameAllowList } from "../../foundation/text/globs.ts";
+import type {
+  PodCertificateRequest,
+  PodCertificateStatus,
+  RequestedKey,
+} from "../../kubernetes/pod-certificate-request.ts";
+import { toPem } from "../../pki/encoding/pem.ts";
+import { type TrustDomain, workloadSpiffeId } from "../../pki/spiffe-id.ts";
+import { parseCertificateSigningRequest } from "../../pki/x509/certificate-signing-request.ts";
+import { parsePodKeyProof, parseProvedPublicKey } from "../../pki/x509/pod-key-proof.ts";
+import type { SubjectPublicKey } from "../../pki/x509/subject-public-key.ts";
+import { backdateSeconds } from "../../pki/x509/validity.ts";
+import { nodeCryptoProvider } from "../node-crypto-provider.ts";
+import type { CertificateSource } from "./certificate-source.ts";
+import { podKeyTypeOf } from "./pod-key-type.ts";
+import type { PodPolicy, SignerName } from "./signer-configuration.ts";
+
+/** Finds the answer to a PodCertificateRequest. Rejects while there is none. */
+export type PodCertificates = (request: PodCertificateRequest) => Promise<PodCertificateStatus>;
+
+/**
+ * Answers with the X509-SVID of the pod's account, or denies by the policy of this signer.
+ *
+ * A denial is for ever, also for a pod that runs: the kubelet takes its certificate away. So only what the
+ * request itself or the configuration rules out is denied. A refusal of the CA may be mended, and rejects.
+ */
+export function podCertificates(
+  { maximumSeconds }: SignerName,
+  policy: PodPolicy,
+  trustDomain: TrustDomain,
+  certificate: CertificateSource,
+): PodCertificates {
+  const isServed = nameAllowList(policy.namespaces);
+  return async (request) => {
+    if (request.hasAnnotations)
+      return denied("InvalidUnverifiedUserAnnotations", unknownAnnotations);
+    if (!isServed(request.namespace)) return denied("NamespaceNotServed", notServed);
+    const proved = await provedKey(request.key, request.pod.uid);
+    if ("type" in proved) return proved;
+    const type = podKeyTypeOf(proved.publicKey);
+    if (!type || !policy.key_types.includes(type)) return unsupportedKey(policy);
+    const spiffeId = workloadSpiffeId(trustDomain, request.account);
+    const chain = await certificate({
+      csrPem: proved.csrPem,
+      // Kubernetes counts from notBefore, which the CA backdates.
+      requestedSeconds: Math.min(request.maximumSeconds, maximumSeconds) - backdateSeconds,
+      metadata: {
+        ImpersonatedIdentity: spiffeId,
+        ...(policy.authority !== "" && { CertSigner: policy.authority }),
+        ...proved.metadata,
+      },
+    });
+    return issued(chain, spiffeId);
+  };
+}
+
+const unknownAnnotations = "this signer knows no user annotations: remove userAnnotations";
+const notServed = "this signer does not serve the namespace";
+
+const denied = (reason: string, message: string): PodCertificateStatus => ({
+  type: "Denied",
+  reason,
+  message,
+});
+
+const unsupportedKey = ({ key_types }: Pick<PodPolicy, "key_types">): PodCertificateStatus =>
+  denied("UnsupportedKeyType", `this signer takes keys of type ${key_types.join(", ")}`);
+
+/** The key of a request, and how it proves itself to the CA. */
+interface ProvedKey {
+  readonly publicKey: SubjectPublicKey;
+  readonly csrPem: string;
+  readonly metadata: JsonObject;
+}
+
+/** The CA verifies the same proof again. Here it only decides between a denial and a request. */
+async function provedKey(
+  key: RequestedKey,
+  podUid: string,
+): Promise<ProvedKey | PodCertificateStatus> {
+  try {
+    return await ("pkcs10" in key ? provedByRequest(key.pkcs10) : provedByUid(key, podUid));
+  } catch (error) {
+    if (!(error instanceof CaError)) throw error;
+    const { message, refusal } = error;
+    return refusal.reason === "subject-key-unacceptable"
+      ? denied("UnsupportedKeyType", message)
+      : { type: "Failed", reason: "InvalidProofOfPossession", message };
+  }
+}
+
+type Pkcs10 = Extract<RequestedKey, { readonly pkcs10: unknown }>["pkcs10"];
+type KeyOverUid = Extract<RequestedKey, { readonly publicKey: unknown }>;
+
+async function provedByRequest(pkcs10: Pkcs10): Promise<ProvedKey> {
+  const csrPem = toPem("CERTIFICATE REQUEST", pkcs10);
+  const publicKey = await parseCertificateSigningRequest(csrPem, nodeCryptoProvider);
+  return { publicKey, csrPem, metadata: {} };
+}
+
+async function provedByUid(
+  { publicKey: spki, signature }: KeyOverUid,
+  podUid: string,
+): Promise<ProvedKey> {
+  const csrPem = toPem("PUBLIC KEY", spki);
+  const proof = parsePodKeyProof(podUid, signature);
+  if (!proof) {
+    throw new CaError({ reason: "csr-malformed" }, "the proof of possession is malformed");
+  }
+  const publicKey = await parseProvedPublicKey(csrPem, proof, nodeCryptoProvider);
+  return { publicKey, csrPem, metadata: { PodUid: podUid, ProofOfPossession: signature } };
+}
+
+/** The middle of the life, when the authority that signs by then is in every bundle, and agents renew too. */
+function issued(chain: readonly string[], spiffeId: string): PodCertificateStatus {
+  const leaf = new X509Certificate(chain[0] ?? "");
+  if (leaf.subjectAltName !== `URI:${spiffeId}`) {
+    throw new Error("the CA answers the certificate of another workload");
+  }
+  const { validFromDate: notBefore, validToDate: notAfter } = leaf;
+  const beginRefreshAt = new Date((notBefore.getTime() + notAfter.getTime()) / 2);
+  return { type: "Issued", certificateChain: chain.join(""), notBefore, notAfter, beginRefreshAt };
+}

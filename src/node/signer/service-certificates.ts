@@ -1,0 +1,136 @@
+import "reflect-metadata/lite";
+import { Pkcs10CertificateRequest, SubjectAlternativeNameExtension } from "@peculiar/x509";
+import { maximumServingNames, servingSigner } from "../../ca/serving-policy.ts";
+import { CaError } from "../../foundation/errors.ts";
+import { nameAllowList } from "../../foundation/text/globs.ts";
+import type {
+  ServiceCertificateRequest,
+  SigningDecision,
+} from "../../kubernetes/service-certificate-request.ts";
+import { parseCertificateSigningRequest } from "../../pki/x509/certificate-signing-request.ts";
+import { isDnsName } from "../../pki/x509/dns-name.ts";
+import { nodeCryptoProvider } from "../node-crypto-provider.ts";
+import type { CertificateSource } from "./certificate-source.ts";
+import type { ServicePolicy, SignerName } from "./signer-configuration.ts";
+
+/** A request that the configuration admits. */
+export interface AdmittedRequest {
+  readonly csrPem: string;
+  /** The names that the certificate gets. */
+  readonly dnsNames: readonly string[];
+  readonly expirationSeconds: number | undefined;
+}
+
+/** The certificates of services: what Istio's chiron did. */
+export interface ServiceCertificates {
+  /**
+   * Judges a request by the configuration alone. One that it does not admit gets no certificate, whoever has
+   * approved it.
+   *
+   * @returns The decision against a request that is not admitted.
+   */
+  readonly admit: (
+    request: ServiceCertificateRequest,
+  ) => Promise<AdmittedRequest | SigningDecision>;
+  /** The chain in PEM: the leaf first, no root. Rejects while there is none. */
+  readonly certificateFor: (request: AdmittedRequest) => Promise<string>;
+}
+
+export function serviceCertificates(
+  { services, maximumSeconds }: SignerName,
+  certificate: CertificateSource,
+): ServiceCertificates {
+  const rules = services.map(ruleOf);
+  return {
+    admit: async (request) => {
+      const { csrPem, expirationSeconds, isApproved } = request;
+      const keyFault = await keyFaultOf(csrPem);
+      const dnsNames = keyFault ? [] : dnsNamesIn(csrPem);
+      const fault = keyFault ?? faultOf(request, dnsNames, rules);
+      if (!fault) return { csrPem, dnsNames, expirationSeconds };
+      return { ...fault, type: isApproved ? "Failed" : "Denied" };
+    },
+    certificateFor: async ({ csrPem, dnsNames, expirationSeconds = maximumSeconds }) => {
+      const chain = await certificate({
+        csrPem,
+        requestedSeconds: Math.min(expirationSeconds, maximumSeconds),
+        metadata: { CertSigner: servingSigner, DnsNames: [...dnsNames] },
+      });
+      return chain.join("");
+    },
+  };
+}
+
+type Fault = Omit<SigningDecision, "type">;
+
+interface Rule {
+  readonly isRequester: (request: ServiceCertificateRequest) => boolean;
+  readonly mayName: (dnsName: string) => boolean;
+}
+
+function ruleOf({ account, dns_names }: ServicePolicy): Rule {
+  return {
+    isRequester: ({ requester }) =>
+      requester?.namespace === account.namespace && requester.name === account.name,
+    mayName: nameAllowList(dns_names),
+  };
+}
+
+/** The CA verifies the same again. Here it only decides between a denial and a request. */
+async function keyFaultOf(csrPem: string): Promise<Fault | undefined> {
+  try {
+    await parseCertificateSigningRequest(csrPem, nodeCryptoProvider);
+    return undefined;
+  } catch (error) {
+    if (!(error instanceof CaError)) throw error;
+    const { message, refusal } = error;
+    const isKey = refusal.reason === "subject-key-unacceptable";
+    return { reason: isKey ? "UnsupportedKeyType" : "InvalidRequest", message };
+  }
+}
+
+const servingUsages: ReadonlySet<string> = new Set([
+  "digital signature",
+  "key encipherment",
+  "server auth",
+]);
+
+function faultOf(
+  request: ServiceCertificateRequest,
+  dnsNames: readonly string[],
+  rules: readonly Rule[],
+): Fault | undefined {
+  const { usages } = request;
+  if (!usages.includes("server auth") || !usages.every((usage) => servingUsages.has(usage))) {
+    const message = "this signer issues serving certificates: server auth, and no client auth";
+    return { reason: "UnsupportedUsages", message };
+  }
+  if (dnsNames.length === 0 || dnsNames.length > maximumServingNames) {
+    const message = `the request must have 1 to ${maximumServingNames} DNS names, in lower case, and no other names`;
+    return { reason: "UnsupportedNames", message };
+  }
+  const own = rules.filter(({ isRequester }) => isRequester(request));
+  if (own.length === 0) {
+    return {
+      reason: "RequesterNotServed",
+      message: "no policy of this signer names the requester",
+    };
+  }
+  if (dnsNames.every((name) => own.some(({ mayName }) => mayName(name)))) return undefined;
+  const message = "the requester's policy does not have all of the DNS names";
+  return { reason: "NameNotAllowed", message };
+}
+
+/** The DNS names of a CSR; none if it has a name of another kind or form, or cannot be read. */
+function dnsNamesIn(csrPem: string): readonly string[] {
+  try {
+    const names = new Pkcs10CertificateRequest(csrPem).extensions
+      .filter((extension) => extension instanceof SubjectAlternativeNameExtension)
+      .flatMap((extension) => extension.names.items);
+    const isDns = names.every(({ type, value }) => type === "dns" && isDnsName(value));
+    return isDns ? [...new Set(names.map(({ value }) => value))] : [];
+  } catch {
+    // @peculiar/x509 has no error of its own for what it cannot read.
+    return [];
+  }
+}

@@ -1,0 +1,138 @@
+import * as z from "zod/mini";
+import { parseForm, trustDomainText } from "../../config/configuration.ts";
+import { accountName, clusterName, filePath, signerName } from "../../config/text-forms.ts";
+import { baseUrl } from "../../foundation/text/base-url.ts";
+import { durationSeconds } from "../../foundation/text/duration.ts";
+import { globList, globs } from "../../foundation/text/globs.ts";
+import type { LeasePlace } from "../../kubernetes/lease.ts";
+import type { ServiceAccount, TrustDomain } from "../../pki/spiffe-id.ts";
+import {
+  type ApiServerPlace,
+  apiServerKeys,
+  apiServerPlaceOf,
+  type Environment,
+} from "../files/api-server-place.ts";
+import { type ListenAddress, listenAddress } from "../http/listen-address.ts";
+import { type PodKeyType, podKeyTypes } from "./pod-key-type.ts";
+
+/** The configuration of `rampart signer`. Its only secrets, two tokens, are in files. */
+export interface SignerConfiguration {
+  readonly trustDomain: TrustDomain;
+  /** The URL of the CA. No slash at the end. */
+  readonly upstream: string;
+  readonly upstreamRootsFile: string | undefined;
+  /** The token by which the CA knows the signer. */
+  readonly tokenFile: string;
+  /** The `clusterid` that goes with the token. */
+  readonly cluster: string;
+  readonly signers: readonly SignerName[];
+  readonly lease: LeasePlace;
+  readonly apiServer: ApiServerPlace;
+  readonly monitoringListen: ListenAddress;
+}
+
+/** A signer name of Kubernetes, and the requests that it answers. */
+export interface SignerName {
+  readonly name: string;
+  readonly maximumSeconds: number;
+  /** Absent if it answers no PodCertificateRequest. */
+  readonly pods?: PodPolicy | undefined;
+  /** Empty if it answers no CertificateSigningRequest. */
+  readonly services: readonly ServicePolicy[];
+}
+
+/** The pods that get certificates. */
+export interface PodPolicy {
+  /** Globs. */
+  readonly namespaces: readonly string[];
+  readonly key_types: readonly PodKeyType[];
+  /** The signer by name (`CertSigner`) of the CA; empty for its own authorities. */
+  readonly authority: string;
+}
+
+/** The DNS names that an account may have in a serving certificate. */
+export interface ServicePolicy {
+  readonly account: ServiceAccount;
+  /** Globs. */
+  readonly dns_names: readonly string[];
+}
+
+const podPolicy = z.strictObject({
+  namespaces: globs(/^[a-z0-9*-]{1,63}$/, "namespace"),
+  key_types: z._default(z.array(z.enum(podKeyTypes)).check(z.minLength(1)), [...podKeyTypes]),
+  authority: z._default(z.string().check(z.regex(/^[a-z0-9.-]{0,63}$/, "must be a name")), ""),
+});
+
+const servicePolicy = z.strictObject({
+  account: accountName,
+  dns_names: globList(/^[a-z0-9.*-]{1,253}$/, "DNS name").check(z.minLength(1)),
+});
+
+const hour = 3600;
+
+const signer = z
+  .strictObject({
+    name: signerName,
+    maximum_lifetime: z.prefault(durationSeconds, "24h"),
+    pods: z.optional(podPolicy),
+    services: z._default(z.array(servicePolicy).check(z.maxLength(256)), []),
+  })
+  .check(
+    z.refine(({ maximum_lifetime }) => maximum_lifetime >= hour, {
+      path: ["maximum_lifetime"],
+      error: "must be at least 1h, which Kubernetes demands",
+    }),
+    z.refine(({ pods, services }) => pods !== undefined || services.length > 0, {
+      path: ["pods"],
+      error: "is required without services: a signer must have something to sign",
+    }),
+  );
+
+const signers = z.array(signer).check(
+  z.minLength(1, "must name at least one signer"),
+  z.maxLength(16),
+  z.refine(
+    (list) => new Set(list.map(({ name }) => name)).size === list.length,
+    "must not use a name twice",
+  ),
+);
+
+const form = z.strictObject({
+  UPSTREAM: baseUrl,
+  UPSTREAM_CA_FILE: z.optional(filePath),
+  TRUST_DOMAIN: z.prefault(trustDomainText, "cluster.local"),
+  TOKEN_FILE: z._default(filePath, "/var/run/secrets/tokens/istio-token"),
+  CLUSTER: z._default(clusterName, "Kubernetes"),
+  SIGNERS: signers,
+  LEASE: z.prefault(accountName, "istio-system/rampart-signer"),
+  ...apiServerKeys,
+  MONITORING_LISTEN: z.prefault(listenAddress, ":15014"),
+});
+
+/** The names of all keys, in the order of the table in docs/signers.md. */
+export const signerKeys: readonly string[] = Object.keys(form.shape);
+
+/**
+ * @param environment Where a pod finds its API server.
+ * @throws ConfigurationError
+ */
+export function parseSignerConfiguration(
+  values: Readonly<Record<string, unknown>>,
+  environment: Environment,
+): SignerConfiguration {
+  const read = parseForm(form, values);
+  return {
+    trustDomain: read.TRUST_DOMAIN,
+    upstream: read.UPSTREAM,
+    upstreamRootsFile: read.UPSTREAM_CA_FILE,
+    tokenFile: read.TOKEN_FILE,
+    cluster: read.CLUSTER,
+    signers: read.SIGNERS.map(({ maximum_lifetime, ...each }) => ({
+      ...each,
+      maximumSeconds: maximum_lifetime,
+    })),
+    lease: read.LEASE,
+    apiServer: apiServerPlaceOf(read, environment),
+    monitoringListen: read.MONITORING_LISTEN,
+  };
+}

@@ -1,0 +1,104 @@
+import { randomUUID } from "node:crypto";
+import { hostname } from "node:os";
+import { Counter, Gauge, type Registry } from "prom-client";
+import { createLeaseCandidate } from "../../kubernetes/lease.ts";
+import { createProbedApp } from "../../transport/http/probed-app.ts";
+import { openApiServer } from "../files/api-server-place.ts";
+import { tokenInFile } from "../gateway/gateway-identity.ts";
+import { openUpstream } from "../gateway/upstream.ts";
+import { type Listener, listenInPlaintext } from "../http/listener.ts";
+import { createMonitoringRoutes } from "../http/monitoring-routes.ts";
+import { createRegistry } from "../observability/grpc-metrics.ts";
+import type { ServerContext } from "../server.ts";
+import type { Answered } from "./answers.ts";
+import { certificatesFrom } from "./certificate-source.ts";
+import { runElection } from "./leadership.ts";
+import type { SignerConfiguration } from "./signer-configuration.ts";
+import { answerRequests, type SignerWork } from "./signer-work.ts";
+
+/**
+ * Answers the requests of Kubernetes for certificates of its signer names, by asking the CA. It holds no
+ * authority key: the CA signs, and decides what the account of this program may ask for.
+ */
+export async function runSigner(
+  configuration: SignerConfiguration,
+  { log, clock, pause }: ServerContext,
+): Promise<Listener> {
+  const { upstream: url, upstreamRootsFile, tokenFile, cluster, lease } = configuration;
+  // Work that outlives a failed start would keep a process alive that no probe can reach.
+  await using starting = new AsyncDisposableStack();
+  const upstream = await openUpstream(url, upstreamRootsFile);
+  starting.defer(upstream.close);
+  const client = await openApiServer(configuration.apiServer);
+  const registry = createRegistry();
+  const answered = countAnswers(registry);
+  let current: SignerWork | undefined;
+  const leadership = runElection({
+    candidate: createLeaseCandidate(client.send, lease, `${hostname()}_${randomUUID()}`),
+    work: (signal) => {
+      const source = certificatesFrom(upstream, tokenInFile(tokenFile, cluster), signal);
+      const context = { client, log, answered, clock, pause, signal };
+      current = answerRequests(configuration, source, context);
+      return current;
+    },
+    log,
+    clock,
+    pause,
+  });
+  starting.defer(leadership.end);
+  const readiness = (): Readiness => {
+    const reasons = leadership.isLeading() ? (current?.reasons() ?? []) : [];
+    return { ready: reasons.length === 0, leading: leadership.isLeading(), reasons };
+  };
+  addGauges(registry, readiness, () => (leadership.isLeading() ? (current?.pending() ?? 0) : 0));
+  const app = createProbedApp(readiness);
+  const routes = { rpcs: new Map(), fetch: async (request: Request) => app.fetch(request), log };
+  const monitoring = await listenInPlaintext(
+    createMonitoringRoutes(routes, () => registry.metrics()),
+    configuration.monitoringListen,
+  );
+  const work = starting.move();
+  return {
+    address: monitoring.address,
+    close: async (grace) => {
+      await work.disposeAsync();
+      await monitoring.close(grace);
+    },
+  };
+}
+
+/** A process that waits for the lease is ready to take it. */
+interface Readiness {
+  readonly ready: boolean;
+  readonly leading: boolean;
+  readonly reasons: readonly string[];
+}
+
+function countAnswers(registry: Registry): Answered {
+  const answers = new Counter({
+    name: "rampart_signer_answers_total",
+    help: "Answers to requests of Kubernetes, by kind and outcome.",
+    labelNames: ["kind", "outcome"],
+    registers: [registry],
+  });
+  return (kind, outcome) => answers.inc({ kind, outcome });
+}
+
+function addGauges(registry: Registry, readiness: () => Readiness, pending: () => number): void {
+  const gauge = (name: string, help: string, read: () => number) =>
+    new Gauge({
+      name,
+      help,
+      registers: [registry],
+      collect() {
+        this.set(read());
+      },
+    });
+  gauge("rampart_ready", "1 when nothing keeps requests from being answered.", () =>
+    readiness().ready ? 1 : 0,
+  );
+  gauge("rampart_signer_leading", "1 when this process holds the lease.", () =>
+    readiness().leading ? 1 : 0,
+  );
+  gauge("rampart_signer_pending", "Requests that await an answer.", pending);
+}

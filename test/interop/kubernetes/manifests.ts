@@ -1,0 +1,31 @@
+import { readFile } from "node:fs/promises";
+import { join } from "node:path";
+import { parseAllDocuments } from "yaml";
+import type { ControlPlane } from "./control-plane.ts";
+
+const rbac = "/apis/rbac.authorization.k8s.io/v1";
+const places: Readonly<Record<string, string>> = {
+  ServiceAccount: "/api/v1/namespaces/istio-system/serviceaccounts",
+  ConfigMap: "/api/v1/namespaces/istio-system/configmaps",
+  ClusterRole: `${rbac}/clusterroles`,
+  ClusterRoleBinding: `${rbac}/clusterrolebindings`,
+  Role: `${rbac}/namespaces/istio-system/roles`,
+  RoleBinding: `${rbac}/namespaces/istio-system/rolebindings`,
+  Deployment: "/apis/apps/v1/namespaces/istio-system/deployments",
+};
+
+const applied = new Set<string>();
+
+/** Creates every object of a manifest in deploy/, unless a row has done so before. */
+export async function applyManifest(
+  { call }: Pick<ControlPlane, "call">,
+  name: string,
+): Promise<void> {
+  if (applied.has(name)) return;
+  applied.add(name);
+  const file = join(import.meta.dirname, "../../../deploy", name);
+  for (const document of parseAllDocuments(await readFile(file, "utf8"))) {
+    const object = document.toJS() as { kind: string };
+    await call("POST", places[object.kind] ?? "", object);
+  }
+}

@@ -1,0 +1,267 @@
+import assert from "node:assert/strict";
+import { generateKeyPairSync, sign, X509Certificate } from "node:crypto";
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { createEventLog } from "../../../src/ca/audit-event.ts";
+import { distribute } from "../../../src/node/distribute/distribute.ts";
+import { parseDistributeConfiguration } from "../../../src/node/distribute/distribute-configuration.ts";
+import { runWell } from "../programs.ts";
+import { eventually, mint } from "./accounts.ts";
+import type { ControlPlane, Json } from "./control-plane.ts";
+import { applyManifest } from "./manifests.ts";
+import {
+  answered,
+  base64Of,
+  conditionOf,
+  type PodCertificateStatusJson,
+  requestAs,
+  type ScenePod,
+  type SignerScene,
+  setSignerScene,
+  signerName,
+  statusOf,
+  stubRequest,
+} from "./signer-scene.ts";
+
+/** A cluster with the pod of `shop/web` on node-1. */
+interface Scene {
+  readonly plane: ControlPlane;
+  readonly folder: string;
+  readonly web: Omit<ScenePod, "node">;
+}
+
+const podOf = ({ web }: Scene): ScenePod => ({ ...web, node: "node-1" });
+
+const ofPods = [{ name: signerName, pods: { namespaces: ["shop"] } }];
+
+async function withSigner(
+  { plane, folder }: Scene,
+  signers: readonly object[],
+  work: (scene: SignerScene) => Promise<void>,
+): Promise<void> {
+  const scene = await setSignerScene(plane, folder);
+  try {
+    const { log } = await scene.start(signers);
+    await work(scene).catch((error: unknown) => {
+      console.error(JSON.stringify(log.operations));
+      throw error;
+    });
+  } finally {
+    await scene.end();
+  }
+}
+
+async function stubSpec(kind: Parameters<typeof stubRequest>[0]): Promise<object> {
+  return { stubPKCS10Request: base64Of((await stubRequest(kind)).rawData) };
+}
+
+async function requireWorkload(
+  folder: string,
+  status: PodCertificateStatusJson,
+  bundlePem: string,
+): Promise<X509Certificate> {
+  assert.equal(conditionOf(status), "Issued Issued");
+  const { certificateChain = "" } = status;
+  const leaf = new X509Certificate(certificateChain);
+  assert.equal(leaf.subjectAltName, "URI:spiffe://cluster.local/ns/shop/sa/web");
+  const file = (name: string): string => join(folder, name);
+  await writeFile(file("leaf.pem"), certificateChain);
+  await writeFile(file("roots.pem"), bundlePem);
+  const words = ["-x509_strict", "-CAfile", file("roots.pem"), file("leaf.pem")];
+  assert.match(await runWell("openssl", ["verify", ...words]), /: OK/);
+  return leaf;
+}
+
+/** What `rampart distribute` keeps, with the rights of its manifests. */
+async function clusterTrustBundle({ plane, folder }: Scene, { ca }: SignerScene): Promise<string> {
+  await applyManifest(plane, "distribute.yaml");
+  await applyManifest(plane, "cluster-trust-bundles.yaml");
+  const tokenFile = join(folder, "distribute-token");
+  const spec = { audiences: [] };
+  await writeFile(tokenFile, await mint(plane, "istio-system", "rampart-distribute", spec));
+  const configuration = parseDistributeConfiguration(
+    {
+      UPSTREAM: `http://127.0.0.1:${ca.monitoringPort}`,
+      KUBERNETES_SERVER: plane.server,
+      KUBERNETES_CA_FILE: join(folder, "ca.crt"),
+      KUBERNETES_TOKEN_FILE: tokenFile,
+      MONITORING_LISTEN: "127.0.0.1:0",
+      CONFIG_MAPS: false,
+      CLUSTER_TRUST_BUNDLE: [signerName],
+    },
+    {},
+  );
+  const clock = () => new Date();
+  const log = createEventLog(clock, (line) => console.log(line));
+  const listener = await distribute(configuration, { log, clock });
+  const name = encodeURIComponent(`${signerName.replace("/", ":")}:root-cert`);
+  const path = `/apis/certificates.k8s.io/v1beta1/clustertrustbundles/${name}`;
+  try {
+    let pem = "";
+    await eventually("there is no ClusterTrustBundle of the signer", async () => {
+      const { spec: bundle } = await plane.call("GET", path).catch(() => ({}) as Json);
+      pem = (bundle as { trustBundle?: string } | undefined)?.trustBundle ?? "";
+      return pem !== "";
+    });
+    return pem;
+  } finally {
+    await listener.close(1000);
+  }
+}
+
+async function issuesToPods(scene: Scene): Promise<void> {
+  const { plane, folder } = scene;
+  const pod = podOf(scene);
+  await withSigner(scene, ofPods, async (signers) => {
+    const roots = await clusterTrustBundle(scene, signers);
+    const serials = new Set<string>();
+    for (const [kind, maxExpirationSeconds] of [
+      ["ECDSAP256", 86_400],
+      ["RSA3072", 3600],
+      ["ED25519", 7_862_400],
+    ] as const) {
+      const spec = { ...(await stubSpec(kind)), maxExpirationSeconds };
+      const name = await requestAs(plane, "node-1", pod, spec);
+      const status = await answered(plane, pod, name);
+      const leaf = await requireWorkload(folder, status, roots);
+      serials.add(leaf.serialNumber);
+      const [notBefore, notAfter, refresh] = [
+        status.notBefore,
+        status.notAfter,
+        status.beginRefreshAt,
+      ].map((text) => new Date(text ?? "").getTime() / 1000);
+      assert.equal(leaf.validToDate.getTime() / 1000, notAfter);
+      const life = (notAfter ?? 0) - (notBefore ?? 0);
+      assert.equal(life, Math.min(maxExpirationSeconds, 86_400));
+      assert.equal((refresh ?? 0) - (notBefore ?? 0), life / 2);
+    }
+    assert.equal(serials.size, 3, "each request, so each refresh, gets a certificate of its own");
+  });
+}
+
+/** Before 1.36, kubelets prove their keys by a signature over the UID of the pod. */
+async function issuesForProofs(scene: Scene): Promise<void> {
+  const { plane, folder } = scene;
+  const pod = podOf(scene);
+  await withSigner(scene, ofPods, async ({ ca }) => {
+    const { privateKey, publicKey } = generateKeyPairSync("ec", { namedCurve: "P-384" });
+    const rsa = generateKeyPairSync("rsa", { modulusLength: 3072 });
+    const proofs = [
+      [publicKey, sign("sha256", Buffer.from(pod.uid), privateKey)],
+      [
+        rsa.publicKey,
+        sign("sha256", Buffer.from(pod.uid), { key: rsa.privateKey, padding: 6, saltLength: -2 }),
+      ],
+    ] as const;
+    for (const [key, proof] of proofs) {
+      const name = await requestAs(plane, "node-1", pod, {
+        pkixPublicKey: base64Of(key.export({ type: "spki", format: "der" })),
+        proofOfPossession: base64Of(proof),
+      });
+      await requireWorkload(folder, await answered(plane, pod, name), await ca.bundle());
+    }
+  });
+}
+
+async function deniesByPolicy(scene: Scene): Promise<void> {
+  const { plane } = scene;
+  const pod = podOf(scene);
+  const policy = { namespaces: ["shop"], key_types: ["ECDSAP256", "RSA3072"] };
+  await withSigner(scene, [{ name: signerName, pods: policy }], async () => {
+    const ask = async (spec: object): Promise<string> =>
+      conditionOf(await answered(plane, pod, await requestAs(plane, "node-1", pod, spec)));
+    assert.equal(await ask(await stubSpec("ED25519")), "Denied UnsupportedKeyType");
+    const annotated = {
+      ...(await stubSpec("ECDSAP256")),
+      unverifiedUserAnnotations: { "mesh.example.com/as": "admin" },
+    };
+    assert.equal(await ask(annotated), "Denied InvalidUnverifiedUserAnnotations");
+    assert.equal(await ask(await stubSpec("ECDSAP256")), "Issued Issued");
+  });
+  const elsewhere = [{ name: signerName, pods: { namespaces: ["other"] } }];
+  await withSigner(scene, elsewhere, async () => {
+    const name = await requestAs(plane, "node-1", pod, await stubSpec("ECDSAP256"));
+    const status = await answered(plane, pod, name);
+    assert.equal(conditionOf(status), "Denied NamespaceNotServed");
+    assert.equal(status.certificateChain, undefined);
+  });
+}
+
+/** NodeRestriction refuses the first before the signer sees it; the second is not the signer's. */
+async function leavesStrangersAlone(scene: Scene): Promise<void> {
+  const { plane } = scene;
+  const pod = podOf(scene);
+  await withSigner(scene, ofPods, async () => {
+    const spec = await stubSpec("ECDSAP256");
+    await assert.rejects(requestAs(plane, "node-2", pod, spec), /403 .*node-2|403/);
+    const strange = await requestAs(plane, "node-1", pod, {
+      ...(await stubSpec("ECDSAP256")),
+      signerName: "other.example.com/workload",
+    });
+    const own = await requestAs(plane, "node-1", pod, spec);
+    assert.equal(conditionOf(await answered(plane, pod, own)), "Issued Issued");
+    assert.equal((await statusOf(plane, pod, strange)).conditions, undefined);
+  });
+}
+
+/** A denial would take the certificates of running pods away, so what an operator can mend is none. */
+async function waitsForTheCa(scene: Scene): Promise<void> {
+  const { plane, folder } = scene;
+  const pod = podOf(scene);
+  const narrow = {
+    cluster_signers: [{ account: "istio-system/rampart-signer", namespaces: ["other"] }],
+  };
+  const refused = await setSignerScene(plane, folder, narrow);
+  let name = "";
+  try {
+    const { log } = await refused.start(ofPods);
+    name = await requestAs(plane, "node-1", pod, await stubSpec("ECDSAP256"));
+    const isSaid = async (): Promise<boolean> =>
+      log.operations.some(
+        ({ event, detail }) =>
+          event === "request-not-answered" &&
+          detail === "the CA refuses: caller may not request this identity",
+      );
+    await eventually("the refusal of the CA was not said", isSaid);
+    assert.equal((await statusOf(plane, pod, name)).conditions, undefined);
+  } finally {
+    await refused.end();
+  }
+  await withSigner(scene, ofPods, async () => {
+    assert.equal(conditionOf(await answered(plane, pod, name)), "Issued Issued");
+  });
+}
+
+async function takesOver(scene: Scene): Promise<void> {
+  const { plane, folder } = scene;
+  const pod = podOf(scene);
+  const signers = await setSignerScene(plane, folder);
+  try {
+    const first = await signers.start(ofPods);
+    await eventually("nobody leads", async () => (await first.readiness()).leading);
+    const second = await signers.start(ofPods);
+    assert.deepEqual(await second.readiness(), { ready: true, leading: false, reasons: [] });
+    await first.end();
+    const name = await requestAs(plane, "node-1", pod, await stubSpec("ECDSAP256"));
+    assert.equal(conditionOf(await answered(plane, pod, name)), "Issued Issued");
+    assert.equal((await second.readiness()).leading, true);
+  } finally {
+    await signers.end();
+  }
+}
+
+/** The rows on signer names, each with the rights of deploy/signer.yaml. */
+export const signerRows: readonly (readonly [string, (scene: Scene) => Promise<void>])[] = [
+  [
+    "pod certificates: requested as a kubelet does, verified with the ClusterTrustBundle, refreshed",
+    issuesToPods,
+  ],
+  [
+    "pod certificates of kubelets before 1.36, which prove their keys by the pod's UID",
+    issuesForProofs,
+  ],
+  ["pod certificates denied: a key type, annotations, a namespace", deniesByPolicy],
+  ["pod certificates of a strange signer, and for another node's pod", leavesStrangersAlone],
+  ["pod certificates that the CA refuses wait until it does not", waitsForTheCa],
+  ["two signers, of which one answers, and the other when that has ended", takesOver],
+];

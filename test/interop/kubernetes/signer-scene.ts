@@ -1,0 +1,223 @@
+import "reflect-metadata/lite";
+import assert from "node:assert/strict";
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import {
+  type Pkcs10CertificateRequest,
+  Pkcs10CertificateRequestGenerator,
+  SubjectAlternativeNameExtension,
+} from "@peculiar/x509";
+import type { Listener } from "../../../src/node/http/listener.ts";
+import { runSigner } from "../../../src/node/signer/signer.ts";
+import { parseSignerConfiguration } from "../../../src/node/signer/signer-configuration.ts";
+import { type ServedCa, serveCa, servedName } from "../../testkit/ca/served-ca.ts";
+import { createEventRecorder, type EventRecorder } from "../../testkit/log/event-recorder.ts";
+import { createAccount, eventually, mint, rule } from "./accounts.ts";
+import { type ControlPlane, type Json, nodeToken } from "./control-plane.ts";
+import { applyManifest } from "./manifests.ts";
+
+/** A pod of the account `web` in `shop`. */
+export interface ScenePod {
+  readonly namespace: string;
+  readonly account: string;
+  readonly name: string;
+  readonly uid: string;
+  readonly node: string;
+}
+
+/** The signer name of deploy/signer.yaml. */
+export const signerName = "mesh.example.com/workload";
+
+const credential = "CLUSTER_CREDENTIAL_SIGNERS";
+
+/** A CA whose table names the account of deploy/signer.yaml, and as many signers as a test wants. */
+export interface SignerScene {
+  readonly ca: ServedCa;
+  readonly start: (signers: readonly object[]) => Promise<RunningSigner>;
+  readonly end: () => Promise<void>;
+}
+
+export interface RunningSigner {
+  readonly log: EventRecorder;
+  readonly readiness: () => Promise<{ readonly ready: boolean; readonly leading: boolean }>;
+  readonly end: () => Promise<void>;
+}
+
+export async function setSignerScene(
+  plane: ControlPlane,
+  folder: string,
+  changes: object = {},
+): Promise<SignerScene> {
+  await applyManifest(plane, "signer.yaml");
+  const reviewer = await reviewerToken(plane);
+  const ca = await serveCa({
+    SERVING_NAMES: [servedName, "localhost"],
+    ISSUERS: [
+      {
+        issuer: plane.issuer,
+        cluster: "prod-1",
+        cluster_signers: [
+          {
+            account: "istio-system/rampart-signer",
+            namespaces: ["shop"],
+            dns_names: ["*.shop.svc"],
+          },
+        ],
+        kubernetes: { server: plane.server, ca: plane.ca, credential, review: "instead-of-keys" },
+        ...changes,
+      },
+    ],
+    [credential]: reviewer,
+  });
+  const file = (name: string): string => join(folder, name);
+  await writeFile(file("ca.crt"), plane.ca);
+  await writeFile(file("bundle.pem"), await ca.bundle());
+  const own = (audiences: string[]) => mint(plane, "istio-system", "rampart-signer", { audiences });
+  await writeFile(file("signer-token"), await own([]));
+  await writeFile(file("signer-ca-token"), await own(["istio-ca"]));
+  const running: Listener[] = [];
+  return {
+    ca,
+    start: async (SIGNERS) => {
+      const configuration = parseSignerConfiguration(
+        {
+          UPSTREAM: `https://localhost:${ca.port}`,
+          UPSTREAM_CA_FILE: file("bundle.pem"),
+          TOKEN_FILE: file("signer-ca-token"),
+          CLUSTER: "prod-1",
+          SIGNERS,
+          KUBERNETES_SERVER: plane.server,
+          KUBERNETES_CA_FILE: file("ca.crt"),
+          KUBERNETES_TOKEN_FILE: file("signer-token"),
+          MONITORING_LISTEN: "127.0.0.1:0",
+        },
+        {},
+      );
+      const log = createEventRecorder();
+      const listener = await runSigner(configuration, { log, clock: () => new Date() });
+      running.push(listener);
+      const url = `http://127.0.0.1:${listener.address.port}/readyz`;
+      const readiness = async () => (await fetch(url)).json() as never;
+      return { log, readiness, end: () => listener.close(1000) };
+    },
+    end: async () => {
+      for (const listener of running) await listener.close(1000);
+      await ca.end();
+    },
+  };
+}
+
+let reviewer: Promise<string> | undefined;
+
+function reviewerToken(plane: ControlPlane): Promise<string> {
+  const rules = [rule("authentication.k8s.io", ["tokenreviews"], ["create"])];
+  reviewer ??= createAccount(plane, "signer-reviewer", rules);
+  return reviewer;
+}
+
+const algorithms = {
+  ECDSAP256: { name: "ECDSA", namedCurve: "P-256", hash: "SHA-256" },
+  RSA3072: {
+    name: "RSASSA-PKCS1-v1_5",
+    hash: "SHA-256",
+    modulusLength: 3072,
+    publicExponent: new Uint8Array([1, 0, 1]),
+  },
+  ED25519: { name: "Ed25519" },
+} as const;
+
+/** A CSR as a kubelet makes it: empty but for the key. */
+export async function stubRequest(
+  kind: keyof typeof algorithms,
+  dnsNames: readonly string[] = [],
+): Promise<Pkcs10CertificateRequest> {
+  const algorithm = algorithms[kind];
+  const keys = (await crypto.subtle.generateKey(algorithm, true, [
+    "sign",
+    "verify",
+  ])) as CryptoKeyPair;
+  const names = dnsNames.map((value) => ({ type: "dns" as const, value }));
+  return Pkcs10CertificateRequestGenerator.create({
+    keys,
+    signingAlgorithm: algorithm,
+    ...(names.length > 0 && { extensions: [new SubjectAlternativeNameExtension(names)] }),
+  });
+}
+
+export const base64Of = (bytes: ArrayBuffer | Uint8Array): string =>
+  Buffer.from(bytes as ArrayBuffer).toString("base64");
+
+const uidOf = ({ metadata }: Json): string => (metadata as { uid: string }).uid;
+
+/** Requests a certificate for a pod with the credentials of a node, as its kubelet does. */
+export async function requestAs(
+  plane: ControlPlane,
+  node: string,
+  pod: ScenePod,
+  spec: object,
+): Promise<string> {
+  const { call, callAs } = plane;
+  const { namespace, account, name, uid } = pod;
+  const accountPath = `/api/v1/namespaces/${namespace}/serviceaccounts/${account}`;
+  const created = await callAs(nodeToken(node))(
+    "POST",
+    `/apis/certificates.k8s.io/v1beta1/namespaces/${namespace}/podcertificaterequests`,
+    {
+      apiVersion: "certificates.k8s.io/v1beta1",
+      kind: "PodCertificateRequest",
+      metadata: { generateName: "req-" },
+      spec: {
+        signerName,
+        podName: name,
+        podUID: uid,
+        serviceAccountName: account,
+        serviceAccountUID: uidOf(await call("GET", accountPath)),
+        nodeName: node,
+        nodeUID: uidOf(await call("GET", `/api/v1/nodes/${node}`)),
+        maxExpirationSeconds: 86_400,
+        ...spec,
+      },
+    },
+  );
+  const { metadata } = created;
+  return (metadata as { name: string }).name;
+}
+
+/** The status of a request. */
+export interface PodCertificateStatusJson {
+  readonly conditions?: readonly { readonly type: string; readonly reason: string }[];
+  readonly certificateChain?: string;
+  readonly notBefore?: string;
+  readonly notAfter?: string;
+  readonly beginRefreshAt?: string;
+}
+
+export async function statusOf(
+  { callAs }: ControlPlane,
+  { namespace, node }: ScenePod,
+  name: string,
+): Promise<PodCertificateStatusJson> {
+  const path = `/apis/certificates.k8s.io/v1beta1/namespaces/${namespace}/podcertificaterequests/${name}`;
+  const { status = {} } = await callAs(nodeToken(node))("GET", path);
+  return status as PodCertificateStatusJson;
+}
+
+/** Waits for the answer to a request, as its kubelet does. */
+export async function answered(
+  plane: ControlPlane,
+  pod: ScenePod,
+  name: string,
+): Promise<PodCertificateStatusJson> {
+  let status: PodCertificateStatusJson = {};
+  await eventually(`${name} has no answer`, async () => {
+    status = await statusOf(plane, pod, name);
+    return (status.conditions ?? []).length > 0;
+  });
+  return status;
+}
+
+/** The one condition of an answer, and its reason. */
+export function conditionOf({ conditions = [] }: PodCertificateStatusJson): string {
+  assert.equal(conditions.length, 1);
+  return conditions.map(({ type, reason }) => `${type} ${reason}`).join();
+}

@@ -1,0 +1,101 @@
+import { afterEach, describe, expect, test } from "vitest";
+import { FetchError } from "../../../src/foundation/http/json-fetch.ts";
+import { type Leadership, runElection } from "../../../src/node/signer/leadership.ts";
+import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
+import { createVirtualTime } from "../../testkit/time/virtual-time.ts";
+
+type Answer = boolean | "unknown";
+let leadership: Leadership | undefined;
+
+afterEach(async () => {
+  await leadership?.end();
+  leadership = undefined;
+});
+
+function campaign(first: Answer) {
+  const time = createVirtualTime(new Date("2026-11-22T12:00:00Z"));
+  const log = createEventRecorder();
+  const signals: AbortSignal[] = [];
+  let answer = first;
+  let released = 0;
+  leadership = runElection({
+    candidate: {
+      acquire: async () => {
+        if (answer === "unknown") throw new FetchError("did not answer");
+        return answer;
+      },
+      release: async () => {
+        released++;
+      },
+    },
+    work: (signal) => {
+      signals.push(signal);
+      return { ended: new Promise((resolve) => signal.addEventListener("abort", () => resolve())) };
+    },
+    log,
+    clock: time.clock,
+    pause: time.pause,
+  });
+  return {
+    ...{ time, log, signals, leadership },
+    become: (next: Answer) => {
+      answer = next;
+    },
+    released: () => released,
+  };
+}
+
+describe("a process", () => {
+  test("that holds the lease works, once", async () => {
+    const { time, signals, leadership: own } = campaign(true);
+    await time.passUntil(() => expect(own.isLeading()).toBe(true));
+    time.pass(60);
+    await time.passUntil(() => expect(signals).toHaveLength(1));
+    expect(signals[0]?.aborted).toBe(false);
+  });
+
+  test("that does not hold the lease waits, and works as soon as it does", async () => {
+    const { time, become, signals, leadership: own, log } = campaign(false);
+    time.pass(10);
+    expect(signals).toEqual([]);
+    become(true);
+    await time.passUntil(() => expect(own.isLeading()).toBe(true));
+    expect(log.operations).toMatchObject([{ event: "leading" }]);
+  });
+
+  test("that has lost the lease stops its work", async () => {
+    const { time, become, signals, leadership: own } = campaign(true);
+    await time.passUntil(() => expect(own.isLeading()).toBe(true));
+    become(false);
+    await time.passUntil(() => expect(own.isLeading()).toBe(false));
+    expect(signals[0]?.aborted).toBe(true);
+    become(true);
+    await time.passUntil(() => expect(signals).toHaveLength(2));
+  });
+
+  test("goes on for ten seconds without an answer of the API server, and no longer", async () => {
+    const { time, become, signals, leadership: own } = campaign(true);
+    await time.passUntil(() => expect(own.isLeading()).toBe(true));
+    const begun = time.clock().getTime();
+    become("unknown");
+    await time.passUntil(() => expect(own.isLeading()).toBe(false));
+    const seconds = (time.clock().getTime() - begun) / 1000;
+    expect(seconds).toBeGreaterThanOrEqual(8);
+    expect(seconds).toBeLessThan(15);
+    expect(signals[0]?.aborted).toBe(true);
+  });
+
+  test("that ends gives the lease up after its work has stopped", async () => {
+    const { time, signals, leadership: own, released } = campaign(true);
+    await time.passUntil(() => expect(own.isLeading()).toBe(true));
+    await own.end();
+    expect(signals[0]?.aborted).toBe(true);
+    expect(released()).toBe(1);
+  });
+
+  test("that never led gives nothing up", async () => {
+    const { leadership: own, released } = campaign(false);
+    await own.end();
+    expect(released()).toBe(0);
+  });
+});

@@ -1,0 +1,151 @@
+import { Code, ConnectError } from "@connectrpc/connect";
+import { describe, expect, test } from "vitest";
+import { FetchError } from "../../../src/foundation/http/json-fetch.ts";
+import { createRequestQueue } from "../../../src/node/signer/request-queue.ts";
+import { addSeconds } from "../../../src/pki/x509/validity.ts";
+
+const start = new Date("2026-11-22T12:00:00Z");
+
+/** A queue whose answers a test decides, and a clock that it moves. */
+function queueOf(keys: readonly string[], answer: (key: string) => unknown) {
+  let now = start;
+  const asked: string[] = [];
+  const told: string[] = [];
+  const items = new Map(keys.map((key) => [key, key]));
+  const queue = createRequestQueue({
+    items,
+    answer: async (key) => {
+      asked.push(key);
+      const fault = answer(key);
+      if (fault) throw fault;
+    },
+    failed: (detail, key) => void told.push(`${key}: ${detail}`),
+    clock: () => now,
+  });
+  const pass = (seconds: number): void => {
+    now = addSeconds(now, seconds);
+  };
+  return { ...queue, items, asked, told, pass };
+}
+
+const apiFault = (status: number, retryAfterSeconds?: number) =>
+  new FetchError(`answered with status ${status}`, { status, retryAfterSeconds });
+
+const many = Array.from({ length: 30 }, (_, i) => `r${i}`);
+
+test("answers each request once, before the watch hears of it", async () => {
+  const queue = queueOf(many, () => undefined);
+  await queue.work();
+  await queue.work();
+  expect(queue.asked.toSorted()).toEqual(many.toSorted());
+  expect(queue.pending()).toBe(0);
+});
+
+describe("a request that the CA refuses", () => {
+  test.each([Code.InvalidArgument, Code.PermissionDenied, Code.ResourceExhausted])(
+    "with code %i is tried again with growing pauses, and does not hold up the others",
+    async (code) => {
+      const queue = queueOf(["bad", "good"], (key) =>
+        key === "bad" ? new ConnectError("not that", code) : undefined,
+      );
+      await queue.work();
+      expect([...queue.items.keys()]).toEqual(["bad"]);
+      for (const [seconds, times] of [
+        [0, 1],
+        [1, 2],
+        [1, 2],
+        [1, 3],
+      ] as const) {
+        queue.pass(seconds);
+        await queue.work();
+        expect(queue.asked.filter((key) => key === "bad").length).toBe(times);
+      }
+      expect(queue.told).toEqual(Array(3).fill("bad: the CA refuses: not that"));
+      expect(queue.trouble()).toBeUndefined();
+    },
+  );
+
+  test("waits five minutes at most", async () => {
+    const queue = queueOf(["bad"], () => new ConnectError("no", Code.PermissionDenied));
+    for (let i = 0; i < 20; i++) {
+      queue.pass(300);
+      await queue.work();
+    }
+    expect(queue.asked.length).toBe(20);
+  });
+
+  test("is forgotten when it is gone", async () => {
+    let isBad = true;
+    const queue = queueOf(["a"], () =>
+      isBad ? new ConnectError("no", Code.PermissionDenied) : undefined,
+    );
+    await queue.work();
+    queue.items.delete("a");
+    await queue.work();
+    isBad = false;
+    queue.items.set("a", "a");
+    await queue.work();
+    expect(queue.pending()).toBe(0);
+  });
+});
+
+describe.each<[string, unknown]>([
+  ["the CA is away", new Error("ECONNREFUSED")],
+  ["the CA cannot sign", new ConnectError("later", Code.Unavailable)],
+  ["the CA does not know the signer", new ConnectError("who", Code.Unauthenticated)],
+  ["the API server fails", apiFault(500)],
+  ["the API server refuses the signer", apiFault(403)],
+])("while %s", (_, fault) => {
+  test("one request is tried for all, with growing pauses, and one line says so", async () => {
+    let isAway = true;
+    const queue = queueOf(many, () => (isAway ? fault : undefined));
+    await queue.work();
+    const first = queue.asked.length;
+    expect(first).toBeLessThanOrEqual(8);
+    expect(queue.told.length).toBe(1);
+    expect(queue.trouble()).toBeDefined();
+    await queue.work();
+    expect(queue.asked.length).toBe(first);
+    queue.pass(1);
+    await queue.work();
+    expect(queue.told.length).toBe(2);
+    queue.pass(1);
+    await queue.work();
+    expect(queue.told.length).toBe(2);
+    isAway = false;
+    queue.pass(1);
+    await queue.work();
+    expect(queue.pending()).toBe(0);
+    expect(queue.trouble()).toBeUndefined();
+  });
+});
+
+test("an API server that says how long to wait gets no request until then", async () => {
+  let isBusy = true;
+  const queue = queueOf(["a"], () => (isBusy ? apiFault(429, 20) : undefined));
+  await queue.work();
+  isBusy = false;
+  queue.pass(19);
+  await queue.work();
+  expect(queue.asked).toEqual(["a"]);
+  queue.pass(1);
+  await queue.work();
+  expect(queue.asked).toEqual(["a", "a"]);
+});
+
+test.each([404, 409])(
+  "a request that is gone (status %i) is dropped without a word",
+  async (status) => {
+    const queue = queueOf(["a", "b"], (key) => (key === "a" ? apiFault(status) : undefined));
+    await queue.work();
+    expect(queue.pending()).toBe(0);
+    expect(queue.told).toEqual([]);
+  },
+);
+
+test("an answer that the API server finds invalid does not hold up the others", async () => {
+  const queue = queueOf(["a", "b"], (key) => (key === "a" ? apiFault(422) : undefined));
+  await queue.work();
+  expect([...queue.items.keys()]).toEqual(["a"]);
+  expect(queue.told).toEqual(["a: the API server answered with status 422"]);
+});

@@ -1,0 +1,169 @@
+import { afterEach, beforeEach, expect, test } from "vitest";
+import { FetchError } from "../../../src/foundation/http/json-fetch.ts";
+import type { KubernetesClient, KubernetesRequest } from "../../../src/kubernetes/client.ts";
+import { parseSignerConfiguration } from "../../../src/node/signer/signer-configuration.ts";
+import { answerRequests, type SignerWork } from "../../../src/node/signer/signer-work.ts";
+import { issueFor } from "../../testkit/ca/issue-for-signer.ts";
+import { type RunningCa, startCa } from "../../testkit/ca/running-ca.ts";
+import {
+  emptyCsr,
+  podRequestJson,
+  serviceRequestJson,
+} from "../../testkit/kubernetes/certificate-requests.ts";
+import { createEventRecorder, type EventRecorder } from "../../testkit/log/event-recorder.ts";
+import { eventually } from "../../testkit/time/eventually.ts";
+
+const group = "/apis/certificates.k8s.io";
+const podPath = `${group}/v1beta1/podcertificaterequests`;
+const servicePath = `${group}/v1/certificatesigningrequests`;
+
+let ca: RunningCa;
+let log: EventRecorder;
+let ending: AbortController;
+let work: SignerWork | undefined;
+let counted: string[];
+
+beforeEach(async () => {
+  ca = await startCa();
+  await ca.found();
+  log = createEventRecorder();
+  ending = new AbortController();
+  counted = [];
+});
+
+afterEach(async () => {
+  ending.abort();
+  await work?.ended;
+});
+
+/** The collections of an API server at one instant. Watches stay open and tell nothing. */
+function memoryApi(collections: Readonly<Record<string, readonly unknown[]>>) {
+  const writes: KubernetesRequest[] = [];
+  const listed: string[] = [];
+  const client: KubernetesClient = {
+    send: async (request) => {
+      if (request.method !== undefined) {
+        writes.push(request);
+        return {};
+      }
+      const [path = ""] = request.path.split("?");
+      const items = collections[path];
+      listed.push(request.path);
+      return items && { kind: "List", metadata: { resourceVersion: "9" }, items };
+    },
+    watch: async function* (_, signal) {
+      await new Promise<void>((resolve) => signal.addEventListener("abort", () => resolve()));
+    },
+  };
+  return { client, writes, listed };
+}
+
+function start(client: KubernetesClient, signer: object): SignerWork {
+  const configuration = parseSignerConfiguration(
+    {
+      UPSTREAM: "https://ca.test",
+      KUBERNETES_SERVER: "https://api.test",
+      SIGNERS: [{ name: "mesh.example.com/workload", ...signer }],
+    },
+    {},
+  );
+  const answered = (kind: string, outcome: string): void => void counted.push(`${kind} ${outcome}`);
+  const context = { client, log, answered, clock: () => new Date(), signal: ending.signal };
+  work = answerRequests(configuration, (ask) => issueFor(ca, ask), context);
+  return work;
+}
+
+test("answers the pods that await it, by the field selector of its name, in the version served", async () => {
+  const spec = { stubPKCS10Request: (await emptyCsr()).base64 };
+  const annotated = { ...spec, unverifiedUserAnnotations: { "a.test/b": "c" } };
+  const { client, writes, listed } = memoryApi({
+    [podPath]: [
+      podRequestJson(spec, {}, "good"),
+      podRequestJson(annotated, {}, "bad"),
+      podRequestJson(spec, { conditions: [{ type: "Issued" }] }, "done"),
+    ],
+  });
+  const { pending, reasons } = start(client, { pods: {} });
+  await eventually(() => expect(counted.toSorted()).toEqual(["pod denied", "pod issued"]));
+  expect(writes.map(({ path }) => path.split("?")[0]).toSorted()).toEqual(
+    ["bad", "good"].map(
+      (name) => `${group}/v1beta1/namespaces/shop/podcertificaterequests/${name}/status`,
+    ),
+  );
+  const selector = "fieldSelector=spec.signerName%3Dmesh.example.com%2Fworkload";
+  expect(listed.at(-1)).toMatch(`${podPath}?${selector}`);
+  expect(pending()).toBe(0);
+  expect(reasons()).toEqual([]);
+  expect(log.operations).toContainEqual(
+    expect.objectContaining({
+      event: "pod-certificate-issued",
+      ...{ namespace: "shop", account: "web", pod: "web-0", node: "node-1", request: "good" },
+    }),
+  );
+  expect(log.operations).toContainEqual(
+    expect.objectContaining({
+      event: "pod-certificate-denied",
+      reason: "InvalidUnverifiedUserAnnotations",
+    }),
+  );
+});
+
+test("approves a service before it asks for its certificate, and denies another", async () => {
+  const csr = async (value: string) => (await emptyCsr("P-256", [{ type: "dns", value }])).pem;
+  const named = (name: string, json: ReturnType<typeof serviceRequestJson>) => ({
+    ...json,
+    metadata: { ...json.metadata, name },
+  });
+  const { client, writes } = memoryApi({
+    [servicePath]: [
+      named("good", serviceRequestJson(await csr("web.shop.svc"))),
+      named("bad", serviceRequestJson(await csr("db.shop.svc"))),
+    ],
+  });
+  start(client, { services: [{ account: "shop/web", dns_names: ["web.shop.svc"] }] });
+  await eventually(() => expect(counted.toSorted()).toEqual(["service denied", "service issued"]));
+  const about = (name: string) =>
+    writes.filter(({ path }) => path.includes(`/${name}/`)).map(({ body }) => body);
+  expect(about("good")).toMatchObject([
+    { status: { conditions: [{ type: "Approved" }] } },
+    { status: { certificate: expect.stringMatching(/^[A-Za-z0-9+/=]{100,}$/) } },
+  ]);
+  expect(about("bad")).toMatchObject([
+    { status: { conditions: [{ type: "Denied", reason: "NameNotAllowed" }] } },
+  ]);
+});
+
+test("says that an API server serves no PodCertificateRequest, and is not ready", async () => {
+  const { client } = memoryApi({});
+  const { reasons } = start(client, { pods: {} });
+  expect(await log.until("not-served")).toMatchObject({
+    detail: "the API server serves no PodCertificateRequest: its feature gate is off",
+  });
+  expect(reasons()).toEqual(["the requests of the cluster have not been listed yet"]);
+});
+
+test("says that an API server does not let it list, and is not ready", async () => {
+  const { client } = memoryApi({});
+  const send = async (): Promise<never> => {
+    throw new FetchError("refuses the credential", { status: 403 });
+  };
+  const { reasons } = start(
+    { ...client, send },
+    {
+      services: [{ account: "shop/web", dns_names: ["*"] }],
+    },
+  );
+  expect(await log.until("watch-failed")).toMatchObject({
+    detail: "the API server refuses the credential",
+  });
+  expect(reasons()).toHaveLength(1);
+});
+
+test("ends when its process has lost the lease, and answers nothing after that", async () => {
+  const spec = { stubPKCS10Request: (await emptyCsr()).base64 };
+  const { client, writes } = memoryApi({ [podPath]: [podRequestJson(spec)] });
+  ending.abort();
+  const { ended } = start(client, { pods: {} });
+  await ended;
+  expect(writes).toEqual([]);
+});

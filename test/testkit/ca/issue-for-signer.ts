@@ -1,0 +1,49 @@
+import { issueCertificate } from "../../../src/ca/issue-certificate.ts";
+import type { CertificateAsk } from "../../../src/node/signer/certificate-source.ts";
+import {
+  parseServiceAccount,
+  parseTrustDomain,
+  workloadSpiffeId,
+} from "../../../src/pki/spiffe-id.ts";
+import { issuerDigest } from "../../../src/pki/x509/identity-proof.ts";
+import { parsePodKeyProof } from "../../../src/pki/x509/pod-key-proof.ts";
+import { wholeSeconds } from "../../../src/pki/x509/validity.ts";
+import { trustedIssuerWithoutKeys } from "../callers/trusted-issuers.ts";
+import type { RunningCa } from "./running-ca.ts";
+
+/** What a CA issues to a signer of a cluster that may sign for everything: the chain without the root. */
+export async function issueFor(
+  { certificateAuthority, now }: RunningCa,
+  { csrPem, requestedSeconds, metadata }: CertificateAsk,
+): Promise<string[]> {
+  const trustDomain = parseTrustDomain("cluster.local");
+  const account = parseServiceAccount("istio-system", "rampart-signer");
+  if (!trustDomain || !account) throw new Error("a name is malformed");
+  const mayDoAll = { maySignFor: () => true, mayName: () => true };
+  const issuer = trustedIssuerWithoutKeys("https://a.test", { clusterSigner: () => mayDoAll });
+  const proof = {
+    provedAt: wholeSeconds(now()),
+    issuer: issuerDigest(issuer.name),
+    isImpersonated: false,
+  };
+  const { ImpersonatedIdentity = "", CertSigner = "", DnsNames = [] } = metadata;
+  const { PodUid = "", ProofOfPossession = "" } = metadata;
+  const chain = await issueCertificate(
+    certificateAuthority.issuance,
+    { spiffeId: workloadSpiffeId(trustDomain, account), account, issuer, proof },
+    {
+      csrPem,
+      requestedSeconds: BigInt(requestedSeconds),
+      impersonatedIdentity: String(ImpersonatedIdentity),
+      certSigner: String(CertSigner),
+      dnsNames: (DnsNames as unknown[]).map(String),
+      podKeyProof: parsePodKeyProof(String(PodUid), String(ProofOfPossession)),
+    },
+    {
+      now: now(),
+      signal: new AbortController().signal,
+      audit: { event: "create-certificate", outcome: "issued", requestId: "test" },
+    },
+  );
+  return chain.slice(0, -1);
+}
