@@ -20,7 +20,12 @@ function deliveryTo(answer: SendRequest) {
   const ending = new AbortController();
   const log = createEventRecorder();
   const client = { send, watch: async function* () {} };
-  return { ...createClusterTrustBundle(client, "istio.io/istiod-ca", log, ending.signal), requests, log, ending };
+  return {
+    ...createClusterTrustBundle(client, "istio.io/istiod-ca", log, ending.signal),
+    requests,
+    log,
+    ending,
+  };
 }
 
 test("the bundle is applied as Istio's ClusterTrustBundle", async () => {
