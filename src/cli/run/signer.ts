@@ -1,5 +1,5 @@
 import { Command } from "commander";
-import { createEventLog } from "../../ca/audit-event.ts";
+import { createEventLog } from "../../ca/issuance/audit-event.ts";
 import { writeToConsole } from "../../foundation/event-log.ts";
 import { readConfigurationFile } from "../../node/files/configuration-file.ts";
 import { runSigner } from "../../node/signer/signer.ts";

@@ -1,6 +1,6 @@
 import "reflect-metadata/lite";
 import { Pkcs10CertificateRequest, SubjectAlternativeNameExtension } from "@peculiar/x509";
-import { maximumServingNames, servingSigner } from "../../ca/serving-policy.ts";
+import { maximumServingNames, servingSigner } from "../../ca/issuance/serving-policy.ts";
 import { CaError } from "../../foundation/errors.ts";
 import { nameAllowList } from "../../foundation/text/globs.ts";
 import type {

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { generateKeyPairSync, sign, X509Certificate } from "node:crypto";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { createEventLog } from "../../../src/ca/audit-event.ts";
+import { createEventLog } from "../../../src/ca/issuance/audit-event.ts";
 import { distribute } from "../../../src/node/distribute/distribute.ts";
 import { parseDistributeConfiguration } from "../../../src/node/distribute/distribute-configuration.ts";
 import { runWell } from "../programs.ts";

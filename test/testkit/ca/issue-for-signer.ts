@@ -1,4 +1,4 @@
-import { issueCertificate } from "../../../src/ca/issue-certificate.ts";
+import { issueCertificate } from "../../../src/ca/issuance/issue-certificate.ts";
 import type { CertificateAsk } from "../../../src/node/signer/certificate-source.ts";
 import {
   parseServiceAccount,
