@@ -1,6 +1,12 @@
 import * as z from "zod/mini";
-import { parseForm, trustDomainText } from "../../config/configuration.ts";
-import { accountName, clusterName, filePath, signerName } from "../../config/text-forms.ts";
+import { parseForm } from "../../config/form.ts";
+import {
+  accountName,
+  clusterName,
+  filePath,
+  signerName,
+  trustDomainText,
+} from "../../config/text-forms.ts";
 import { baseUrl } from "../../foundation/text/base-url.ts";
 import { durationSeconds } from "../../foundation/text/duration.ts";
 import { globList, globs } from "../../foundation/text/globs.ts";
