@@ -22,8 +22,11 @@ export interface Caller extends BoundAccount {
   readonly provedUntil?: Date | undefined;
   /** The issuer that vouches for the caller. Absent for a certificate: this CA itself signed that. */
   readonly issuer?: TrustedIssuer | undefined;
-  /** The issuer of the last token behind the caller's certificate. Absent for a token. */
+  /**
+   * The issuer of the last token behind the caller's certificate, or that of the gateway that names the
+   * caller. Absent for a token.
+   */
   readonly provedBy?: TrustedIssuer | undefined;
-  /** The gateway that verified the caller's certificate and forwarded it. */
-  readonly gateway?: SpiffeId | undefined;
+  /** The gateway that verified the caller's certificate and forwarded it, or its name alone. */
+  readonly gateway?: Caller | undefined;
 }

@@ -31,8 +31,7 @@ const kinds: readonly {
           workload !== undefined && isNamespace(workload.namespace) && isAccount(workload.name)
         );
       };
-      return (caller, spiffeId) =>
-        isDenied(spiffeId) || isDenied(caller.spiffeId) || isDenied(caller.gateway ?? "");
+      return (caller, spiffeId) => isDenied(spiffeId) || isDenied(caller.spiffeId);
     },
   },
   {
@@ -93,15 +92,22 @@ export function requireNotDenied(
   spiffeId: SpiffeId,
   now: Date,
 ): void {
+  const { gateway } = caller;
   for (const denial of denials) {
     if (denial.until && denial.until <= now) continue;
-    if (denial.concerns(caller, spiffeId)) {
+    if (denial.concerns(caller, spiffeId) || (gateway && denial.concerns(gateway, spiffeId))) {
       throw denied(denial, "an operator denies the caller certificates");
     }
-    if (denial.isShownByTokens && caller.certificate && caller.proof.provedAt <= denial.knownFrom) {
-      throw denied(denial, "the token behind the certificate is older than a denial");
+    if (denial.isShownByTokens && !isShownBy(caller, denial)) {
+      throw denied(denial, "no token that is younger than a denial stands behind the caller");
     }
   }
+}
+
+/** A gateway that forwards names alone shows nothing of what stands behind them. */
+function isShownBy({ certificate, gateway, proof }: Caller, { knownFrom }: Denial): boolean {
+  if (certificate) return proof.provedAt > knownFrom;
+  return gateway === undefined;
 }
 
 function denied({ subject }: Denial, detail: string): CaError {

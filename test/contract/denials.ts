@@ -1,4 +1,8 @@
 import { beforeAll, beforeEach, describe, expect, test } from "vitest";
+import {
+  forwardedHeader,
+  forwardedValue,
+} from "../../src/authn/certificate/forwarded-certificate.ts";
 import { issueCertificate } from "../../src/ca/issuance/issue-certificate.ts";
 import { foundIfEmpty } from "../../src/ca/rotation/inception.ts";
 import { compose } from "../../src/compose/composition.ts";
@@ -36,6 +40,8 @@ interface Asked {
   /** The leaf of the caller, instead of a token. */
   readonly leaf?: string;
   readonly claims?: Readonly<Record<string, unknown>>;
+  /** The client of the caller, which is a gateway. */
+  readonly forwarded?: string;
   readonly identity?: string;
   readonly certSigner?: string;
   readonly now?: Date;
@@ -64,6 +70,10 @@ export function describeDenials(
       trusted_node_accounts: ["istio-system/ztunnel"],
       node_checks: "claims",
       node_reach: "anywhere",
+      gateways: [
+        { account: "edge/gateway", dns_names: ["a.test"] },
+        { account: "edge/envoy", dns_names: ["a.test"], forwards: "identities" },
+      ],
     };
     return compose(
       parseConfiguration({
@@ -94,6 +104,7 @@ export function describeDenials(
       const token = await mintAccountToken(key, issuer, account, now, claims);
       headers.set("authorization", `Bearer ${token}`);
     }
+    if (asked.forwarded !== undefined) headers.set(forwardedHeader, asked.forwarded);
     const clientCertificate = leaf ? parsePem(leaf, ["CERTIFICATE"]) : undefined;
     const caller = await ca.authenticate({ headers, clientCertificate }, now);
     const request = {
@@ -189,6 +200,58 @@ export function describeDenials(
         expect(await refusal({ leaf })).toBeUndefined();
       },
     );
+  });
+
+  describe("a denial of a gateway's client", () => {
+    const cart = "spiffe://cluster.local/ns/shop/sa/cart";
+    const gateway = { account: "edge:gateway" };
+    const envoy = { account: "edge:envoy", forwarded: `URI=${cart}` };
+    const through = (leaf: string) => ({ ...gateway, forwarded: forwardedValue(leaf, cart) });
+
+    test.each(["ns/shop/sa/cart", "cluster/a", "ns/edge/sa/*"])(
+      "%s refuses it",
+      async (subject) => {
+        const leaf = await ask({});
+        expect(await refusal(through(leaf))).toBeUndefined();
+        expect(await refusal(envoy)).toBeUndefined();
+        await deny(subject);
+        expect(await refusal(through(leaf))).toEqual(denied(subject));
+        expect(await refusal(envoy)).toEqual(denied(subject));
+      },
+    );
+
+    test.each(["pod/another", "node/another", "token/another"])(
+      "%s refuses one whose certificate is older, and one without a certificate",
+      async (subject) => {
+        const leaf = await ask({});
+        await deny(subject);
+        expect(await refusal(through(leaf))).toEqual(denied(subject));
+        expect(await refusal(envoy)).toEqual(denied(subject));
+        const now = addSeconds(begin, 1);
+        expect(await refusal({ ...through(await ask({ now })), now })).toBeUndefined();
+      },
+    );
+
+    test("node/node-1 refuses every client of a gateway there", async () => {
+      const now = addSeconds(begin, 1);
+      const claims = {
+        "kubernetes.io": {
+          namespace: "shop",
+          serviceaccount: { name: "cart", uid: "9a8b7c6d-5e4f-4a3b-8c2d-1e0f9a8b7c6d" },
+        },
+      };
+      await deny("node/node-1");
+      const leaf = await ask({ claims, now });
+      expect(await refusal({ leaf, now })).toBeUndefined();
+      expect(await refusal({ ...through(leaf), now })).toEqual(denied("node/node-1"));
+    });
+
+    test("ns/shop/sa/till refuses no other", async () => {
+      const leaf = await ask({});
+      await deny("ns/shop/sa/till");
+      expect(await refusal(through(leaf))).toBeUndefined();
+      expect(await refusal(envoy)).toBeUndefined();
+    });
   });
 
   describe("a denial of what only a token shows", () => {

@@ -60,7 +60,7 @@ async function clientOf(
   if (!gateway.issuer.mayVouchFor(client.account)) {
     throw rejectCredential("namespace", "the gateway's issuer may not vouch for this namespace");
   }
-  return { ...client, gateway: gateway.spiffeId };
+  return { ...client, gateway };
 }
 
 async function provedClient(
@@ -75,7 +75,9 @@ async function provedClient(
     throw rejectCredential("subject", "the forwarded URI is not the certificate's");
   }
   if (uri === undefined) throw malformed("has neither a certificate nor a URI");
-  if (issuer.mayForwardIdentities?.(account)) return namedClient(uri, proof, trustDomain);
+  if (issuer.mayForwardIdentities?.(account)) {
+    return { ...namedClient(uri, proof, trustDomain), provedBy: issuer };
+  }
   throw rejectCredential("authority", "the gateway forwards a name without its certificate");
 }
 

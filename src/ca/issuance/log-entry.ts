@@ -116,7 +116,7 @@ export function callerEntry(
     callerAuthority: shown?.authority,
     provedAt: shown && caller.proof.provedAt.toISOString(),
     impersonator: spiffeId === caller.spiffeId ? undefined : caller.spiffeId,
-    gateway,
+    gateway: gateway?.spiffeId,
     signer,
     pod,
     node,

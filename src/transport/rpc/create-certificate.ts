@@ -48,7 +48,7 @@ function auditCaller(audit: AuditEvent, caller: Caller, headers: Headers): void 
     audit.provedAt = proof.provedAt;
   }
   if (!gateway) return;
-  audit.gateway = gateway;
+  audit.gateway = gateway.spiffeId;
   const forwardedPeer = headers.get(forwardedPeerHeader) ?? "";
   if (addressForm.test(forwardedPeer)) audit.forwardedPeer = forwardedPeer;
 }

@@ -68,6 +68,7 @@ describe.each(cryptoProviders)("with %s, a client certificate", (_, cryptoProvid
           isImpersonated: false,
         },
         provedUntil: addSeconds(oneDay.notBefore, 720 * 3600),
+        provedBy: issuers[0],
         certificate: {
           authority: authority.id,
           serialNumber: toHex(parseCertificate(der).toBeSigned.serialNumber),

@@ -48,10 +48,11 @@ const { authority, extractablePrivateKey } = await createAuthority(
   tenDays,
 );
 const signer = { certificate: authority.certificate.der, privateKey: extractablePrivateKey };
+const anyIssuer = trustedIssuerWithoutKeys("https://any.test");
 const verify = createCertificateVerifier({
   trustDomain: clusterLocal,
   vouchingAt: async () => [authority],
-  issuers: [trustedIssuerWithoutKeys("https://any.test")],
+  issuers: [anyIssuer],
   cryptoProvider: webCryptoProvider,
 });
 const pemOf = async (spiffeId: string) =>
@@ -89,7 +90,6 @@ const asEnvoyCodes = (pem: string) =>
 const isBar = {
   spiffeId: bar,
   account: { namespace: "foo", name: "bar" },
-  gateway: "spiffe://cluster.local/ns/istio-system/sa/rampart-gateway",
 };
 
 describe("a gateway", () => {
@@ -109,8 +109,10 @@ describe("a gateway", () => {
       authority: authority.id,
       serialNumber: toHex(parseCertificate(barDer).toBeSigned.serialNumber),
     };
-    expect(await ofGateway(header)).toEqual({ ...isBar, proof, provedUntil, certificate });
-    expect(await ofEnvoy(header)).toEqual({ ...isBar, proof, provedUntil, certificate });
+    const isProved = { ...isBar, proof, provedUntil, provedBy: anyIssuer, certificate };
+    const [own, envoy] = [callerOf(gateway, issuerA), callerOf(gateway, issuerOfEnvoys)];
+    expect(await ofGateway(header)).toEqual({ ...isProved, gateway: own });
+    expect(await ofEnvoy(header)).toEqual({ ...isProved, gateway: envoy });
   });
 
   test.each([
@@ -121,7 +123,9 @@ describe("a gateway", () => {
     ],
     ["a subject in quotation marks", `Hash=ab;Subject="CN=a,O=\\"b\\"";URI=${bar};DNS=a.test`],
   ])("speaks with %s only where its table says that a name suffices", async (_, header) => {
-    expect(await ofEnvoy(header)).toEqual({ ...isBar, proof: proved });
+    const envoy = callerOf(gateway, issuerOfEnvoys);
+    const isNamed = { ...isBar, proof: proved, provedBy: issuerOfEnvoys, gateway: envoy };
+    expect(await ofEnvoy(header)).toEqual(isNamed);
     expect(await refusalOf(() => ofGateway(header))).toEqual({
       reason: "credential-rejected",
       check: "authority",
