@@ -1,5 +1,6 @@
 import { existsSync } from "node:fs";
 import { type ClientHttp2Session, type ClientHttp2Stream, connect } from "node:http2";
+import { messageOf } from "../../foundation/errors.ts";
 import { OperatorError } from "../../foundation/operator-error.ts";
 import type { Pause } from "../../foundation/work/pause.ts";
 import { systemCode } from "../../host/files/system-code.ts";
@@ -64,28 +65,28 @@ export async function connectToIstiod(
   });
   const ended = new AbortController();
   const state = watch(session, ended);
+  let stream: ClientHttp2Stream;
   try {
     await connected(session, pause, AbortSignal.any([signal, ended.signal]));
+    session.setLocalWindowSize(windowOctets);
+    stream = session.request({
+      ":method": "POST",
+      ":path": path,
+      "content-type": "application/grpc",
+      te: "trailers",
+      "user-agent": "rampart-agent",
+      ...headers,
+      ...(token !== undefined && { authorization: `Bearer ${token}` }),
+    });
   } catch (cause) {
     session.destroy();
-    throw new OperatorError(`istiod at ${address} cannot be reached: ${whyOf(state.error)}`, {
-      cause,
-    });
+    const why = whyOf(state.error ?? cause);
+    throw new OperatorError(`istiod at ${address} cannot be reached: ${why}`, { cause });
   }
-  session.setLocalWindowSize(windowOctets);
   void keepAlive(session, pause, ended.signal).then((outcome) => {
     if (outcome === "over") return;
     state.error ??= new Error("istiod answered no ping within 10 s");
     session.destroy();
-  });
-  const stream = session.request({
-    ":method": "POST",
-    ":path": path,
-    "content-type": "application/grpc",
-    te: "trailers",
-    "user-agent": "rampart-agent",
-    ...headers,
-    ...(token !== undefined && { authorization: `Bearer ${token}` }),
   });
   stream.on("error", (error) => {
     state.error ??= error;
@@ -125,10 +126,7 @@ async function connected(
   );
   const isOpen = await Promise.race([opened, late]);
   settled.abort();
-  if (!isOpen) throw new Error("no connection");
+  if (!isOpen) throw new Error("no answer in time");
 }
 
-function whyOf(error: Error | undefined): string {
-  if (!error) return "no answer in time";
-  return systemCode(error) ?? error.message;
-}
+const whyOf = (error: unknown): string => systemCode(error) ?? messageOf(error);

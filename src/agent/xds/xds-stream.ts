@@ -104,7 +104,8 @@ export class XdsStream {
   sendHealth({ fault }: Health): void {
     if (!this.#mayReportHealth || this.#ending.signal.aborted) return;
     const { protocol, observer } = this.#parts;
-    this.#istiod?.stream.write(toFrame(protocol.bareRequest(healthType, fault)));
+    if (!this.#istiod?.stream.writable) return;
+    this.#istiod.stream.write(toFrame(protocol.bareRequest(healthType, fault)));
     observer.request({ typeUrl: healthType, error: undefined });
   }
 

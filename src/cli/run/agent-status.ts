@@ -24,7 +24,14 @@ async function fetchStatus(url: string): Promise<unknown> {
   return response.ok ? readJson(response, maximumOctets) : undefined;
 }
 
-function describe({ isReady, identities, roots, bundle, xds }: AgentStatus): readonly string[] {
+/** The status for people, line by line. */
+export function describe({
+  isReady,
+  identities,
+  roots,
+  bundle,
+  xds,
+}: AgentStatus): readonly string[] {
   return [
     isReady ? "ready" : "not ready",
     ...identities.flatMap((identity) => [
