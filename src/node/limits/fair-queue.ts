@@ -16,7 +16,7 @@ interface Lane {
 }
 
 /** The most works that begin in one pass of the event loop, in all and of one address. */
-const inOnePass = { all: 32, address: 8 };
+const inOnePass = { all: 32, address: 4 };
 
 /**
  * Begins the work of callers, address by address in turn. An address whose bound is reached waits for its
