@@ -11,6 +11,7 @@ import { chosenPolicy } from "./log-source.ts";
 import { canonicalSerial } from "./logged-certificate.ts";
 import { entryAsJson, formatEntries } from "./printable-entry.ts";
 import { chosenEntry, entryOf, proveEntry, readLeaf, verifyProof } from "./proofs.ts";
+import { witnessCommand } from "./witness.ts";
 
 const maximumProofOctets = 512 * 1024;
 
@@ -60,6 +61,7 @@ export function logCommand(clock: () => Date): Command {
   addLogOptions(log.command("check"))
     .description("read the whole log anew, and verify every entry, tile and signature")
     .action(({ dir: _, ...options }: FollowerOptions) => judgingLog(() => check(options)));
+  log.addCommand(witnessCommand(clock));
   return log;
 }
 

@@ -9,10 +9,15 @@ import { logKeysFor } from "../../custody/log-key.ts";
 import { CaError, messageOf } from "../../foundation/errors.ts";
 import { OperatorError } from "../../foundation/operator-error.ts";
 import type { Pause } from "../../foundation/work/pause.ts";
+import { fetchTrusting } from "../../host/http/node-fetch.ts";
 import { recur } from "../../host/recurrence.ts";
 import type { TrustDomain } from "../../pki/spiffe-id.ts";
+import { readTile } from "../../tlog/extend.ts";
+import { LogError } from "../../tlog/log-error.ts";
 import { LogRefusal } from "../../tlog/sequencer/open-log.ts";
 import { type AskWitnesses, Sequencer } from "../../tlog/sequencer/sequencer.ts";
+import type { LogObjects } from "../../tlog/sequencer/storage.ts";
+import { createAskWitnesses, parseWitnesses } from "../../tlog/witness/ask-witnesses.ts";
 import type { LogShard, PublishedLog } from "../../transport/http/log-routes.ts";
 import { makeFolder, ownerOf } from "../files/store-owner.ts";
 import { fileObjects, readObject } from "./file-objects.ts";
@@ -37,7 +42,6 @@ export interface NodeLogParts {
   readonly log: EventLog;
   readonly clock: () => Date;
   readonly pause?: Pause | undefined;
-  readonly askWitnesses?: AskWitnesses | undefined;
 }
 
 /** The name of the object with the key by which readers verify a log. */
@@ -117,7 +121,7 @@ function openStage(folder: string): SqliteStage {
 async function openSequencer(
   parts: NodeLogParts,
   stage: SqliteStage,
-  objects: ReturnType<typeof fileObjects>,
+  objects: LogObjects,
 ): Promise<Sequencer> {
   const { configuration, shard, trustDomain, keks, clock } = parts;
   const origin = `${configuration.origin}/${shard}`;
@@ -131,15 +135,37 @@ async function openSequencer(
       hashEntry,
       yieldTurn: () => new Promise(setImmediate),
       nextTurn: setImmediate,
-      askWitnesses: parts.askWitnesses,
+      askWitnesses: witnessesOf(parts, objects),
     });
     await objects.create(keyObject, new TextEncoder().encode(`${sequencer.verifierKey}\n`));
     return sequencer;
   } catch (error) {
     stage.close();
     if (error instanceof LogRefusal) throw new OperatorError(error.message);
+    if (error instanceof LogError) throw new OperatorError(`LOG_WITNESSES: ${error.message}`);
     throw error;
   }
+}
+
+const witnessMilliseconds = 5000;
+
+function witnessesOf(
+  { configuration: { witnesses }, log }: NodeLogParts,
+  { read }: LogObjects,
+): AskWitnesses | undefined {
+  if (witnesses === undefined) return undefined;
+  const fetch = fetchTrusting(undefined);
+  return createAskWitnesses(parseWitnesses(witnesses), {
+    post: async (url, body) => {
+      const signal = AbortSignal.timeout(witnessMilliseconds);
+      const response = await fetch(url, { method: "POST", body, signal });
+      const contentType = response.headers.get("content-type") ?? "";
+      return { status: response.status, contentType, body: await response.text() };
+    },
+    read: (tile) => readTile(tile, read),
+    refused: (witness, detail) =>
+      log.operation({ event: "witness-refused", level: "warning", witness, detail }),
+  });
 }
 
 function unavailable(why: string): CaError {

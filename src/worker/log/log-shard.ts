@@ -14,7 +14,7 @@ import {
   createAskWitnesses,
   parseWitnesses,
   type WitnessAnswer,
-} from "../../tlog/sequencer/witnesses.ts";
+} from "../../tlog/witness/ask-witnesses.ts";
 import { variablesOf } from "../variables.ts";
 import { bucketObjects, isBucket } from "./bucket-objects.ts";
 import { sqlStage } from "./sql-stage.ts";

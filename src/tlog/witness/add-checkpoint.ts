@@ -1,8 +1,8 @@
-import { toBase64 } from "../pki/encoding/base64.ts";
-import { parseSize } from "./checkpoint.ts";
-import { LogError } from "./log-error.ts";
-import type { Hash } from "./merkle.ts";
-import { parseHashes } from "./tlog-proof.ts";
+import { toBase64 } from "../../pki/encoding/base64.ts";
+import { parseSize } from "../checkpoint.ts";
+import { LogError } from "../log-error.ts";
+import type { Hash } from "../merkle.ts";
+import { parseHashes } from "../tlog-proof.ts";
 
 /** A request for a cosignature (C2SP tlog-witness, `add-checkpoint`). */
 export interface AddCheckpoint {

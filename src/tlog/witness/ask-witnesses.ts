@@ -1,11 +1,11 @@
-import { formatAddCheckpoint, sizeContentType } from "../add-checkpoint.ts";
 import { parseCheckpoint, parseSize } from "../checkpoint.ts";
 import { timeOf } from "../cosignature.ts";
 import { LogError } from "../log-error.ts";
 import { claims, type NoteSignature, parseNote, parseSignature } from "../note.ts";
 import { type Policy, type PolicyWitness, parsePolicy } from "../policy.ts";
 import { proveConsistency, type TileReader } from "../proof.ts";
-import type { AskWitnesses } from "./sequencer.ts";
+import type { AskWitnesses } from "../sequencer/sequencer.ts";
+import { formatAddCheckpoint, sizeContentType } from "./add-checkpoint.ts";
 
 /** The answer of a witness. */
 export interface WitnessAnswer {

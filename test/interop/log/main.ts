@@ -1,0 +1,157 @@
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+import { pathToFileURL } from "node:url";
+import { startWitness } from "../../../src/node/witness/witness-server.ts";
+import { proveConsistency } from "../../../src/tlog/proof.ts";
+import { formatVerifierKey, parseVerifierKey } from "../../../src/tlog/verifier-key.ts";
+import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
+import { GrownTree, hex } from "../../testkit/tlog/trees.ts";
+import { type Outcome, report } from "../outcomes.ts";
+import { run, runWell } from "../programs.ts";
+import { fromGoModule, fromGoProxy, type Software } from "../software.ts";
+import { proofOf, type WrittenLog, writeLog } from "./written-log.ts";
+
+const sizes = [1, 7, 256, 257, 70_000];
+const folder = await mkdtemp(join(tmpdir(), "rampart-log-"));
+const newFolder = (): Promise<string> => mkdtemp(join(folder, "store-"));
+
+/** Its exit code is 0 whatever it finds, and damage may make it hang. */
+async function fsckSays(program: string, log: WrittenLog): Promise<string> {
+  const key = join(folder, "vkey");
+  await writeFile(key, log.verifierKey);
+  const values = [
+    `--storage_url=${pathToFileURL(log.folder)}/`,
+    `--public_key=${key}`,
+    "--ui=false",
+    "--N=4",
+  ];
+  const { stdout, stderr } = await run(program, values, { timeoutSeconds: 60 });
+  return stdout + stderr;
+}
+
+const success = /Successfully fsck'd log with size (\d+)/;
+
+type Scene = (program: string) => Promise<void>;
+
+const fsckScenes: Readonly<Record<string, Scene>> = {
+  ...Object.fromEntries(
+    sizes.map((size): [string, Scene] => [
+      `a log of ${size}`,
+      async (program) => {
+        const said = await fsckSays(program, await writeLog(await newFolder(), size));
+        expectEqual(success.exec(said)?.[1], String(size), said.slice(-300));
+      },
+    ]),
+  ),
+  ...Object.fromEntries(
+    ["tile/0/000", "tile/entries/000", "tile/1/000.p/1"].map((path): [string, Scene] => [
+      `a changed octet in ${path}`,
+      async (program) => {
+        const log = await writeLog(await newFolder(), 300);
+        const file = join(log.folder, path);
+        const octets = await readFile(file);
+        octets[20] = (octets[20] ?? 0) ^ 1;
+        await writeFile(file, octets);
+        expectEqual(success.test(await fsckSays(program, log)), false, "fsck found nothing");
+      },
+    ]),
+  ),
+};
+
+const readerScenes: Readonly<Record<string, Scene>> = {
+  "roots and consistency proofs of x/mod": async (program) => {
+    const asked = [...sizes, 1, 3, 100, 511, 512, 1000, 65_536].toSorted((a, b) => a - b);
+    const lines = (await runWell(program, ["roots", ...asked.map(String)])).trimEnd().split("\n");
+    const grown = new GrownTree();
+    let older = 0;
+    for (const line of lines) {
+      const [size = "", ...expected] = line.split(" ");
+      const { tree, read } = grown.grow(Number(size));
+      const proof = older > 0 ? await proveConsistency(older, tree.size, read) : [];
+      expectEqual([tree.root, ...proof].map(hex).join(" "), expected.join(" "), `size ${size}`);
+      older = tree.size;
+    }
+  },
+  "proofs by formats and merkle": async (program) => {
+    for (const size of sizes) {
+      const log = await writeLog(await newFolder(), size);
+      for (const index of new Set([0, size >> 1, size - 1])) {
+        const file = join(folder, "proof");
+        await writeFile(file, await proofOf(log.folder, log.checkpoint, size, index));
+        const said = await runWell(program, ["proof", log.verifierKey, file]);
+        expectEqual(said, `index ${index} of ${size}\n`, "the proof");
+      }
+    }
+  },
+  "Rampart's witness, by a log on x/mod": async (program) => {
+    const keys = await runWell(program, ["key", "log.example.com/go"]);
+    const [skey = "", vkey = ""] = keys.split("\n");
+    const witness = await startWitness({
+      directory: await newFolder(),
+      name: "witness.example.com",
+      logs: [parseVerifierKey(vkey)],
+      listen: { host: "127.0.0.1", port: 0 },
+      log: createEventRecorder(),
+      clock: () => new Date(),
+    });
+    const url = `http://127.0.0.1:${witness.address.port}`;
+    try {
+      await runWell(program, ["client", url, skey, formatVerifierKey(witness.key)]);
+    } finally {
+      await witness.close();
+    }
+  },
+  "a witness on formats and merkle, by Rampart's publisher": playGoWitness,
+};
+
+async function playGoWitness(program: string): Promise<void> {
+  const store = await newFolder();
+  // The log makes its own key at its first start, and the witness must know it.
+  const { verifierKey } = await writeLog(store, 0);
+  const child = spawn(program, ["witness", "witness.go", verifierKey], {
+    stdio: ["ignore", "pipe", "inherit"],
+  });
+  try {
+    const [line] = await once(createInterface(child.stdout), "line");
+    const [witnessKey = "", url = ""] = String(line).split(" ");
+    const policy = `witness go ${witnessKey} ${url}\nquorum go\n`;
+    const log = await writeLog(store, 300, policy);
+    expectEqual(log.checkpoint.includes("— witness.go "), true, JSON.stringify(log.refused));
+  } finally {
+    child.kill("SIGKILL");
+  }
+}
+
+function expectEqual(found: unknown, expected: unknown, what: string): void {
+  if (found !== expected) throw new Error(`${what}: ${found} instead of ${expected}`);
+}
+
+async function play(
+  client: string,
+  software: Software,
+  scenes: Readonly<Record<string, Scene>>,
+): Promise<Outcome> {
+  const row = { client, server: "the log of rampart serve" };
+  if ("missing" in software) return { ...row, passed: 0, faults: [], missing: software.missing };
+  const faults: string[] = [];
+  for (const [what, scene] of Object.entries(scenes)) {
+    await scene(software.program).then(
+      () => console.log(`log: ok: ${what}`),
+      (error: unknown) => faults.push(`${what}: ${error instanceof Error ? error.message : error}`),
+    );
+  }
+  return { ...row, passed: Object.keys(scenes).length - faults.length, faults };
+}
+
+const fsck = await fromGoProxy("github.com/transparency-dev/tessera/cmd/fsck@v1.0.4");
+const reader = await fromGoModule(join(import.meta.dirname, "reader"), "log-reader");
+const outcomes = [
+  await play("tessera fsck", fsck, fsckScenes),
+  await play("x/mod, merkle and formats", reader, readerScenes),
+];
+await rm(folder, { recursive: true, force: true });
+report(outcomes);

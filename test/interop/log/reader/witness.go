@@ -1,0 +1,147 @@
+package main
+
+import (
+	"bytes"
+	"crypto/rand"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+
+	"golang.org/x/mod/sumdb/note"
+	"golang.org/x/mod/sumdb/tlog"
+
+	"github.com/transparency-dev/formats/log"
+	cosignature "github.com/transparency-dev/formats/note"
+	merkle "github.com/transparency-dev/merkle/proof"
+	"github.com/transparency-dev/merkle/rfc6962"
+)
+
+// client plays a log against a witness: <url> <skey of the log> <vkey of the witness>.
+func client(args []string) error {
+	signer, err := note.NewSigner(args[1])
+	if err != nil {
+		return err
+	}
+	verifier, err := cosignature.NewVerifierForCosignatureV1(args[2])
+	if err != nil {
+		return err
+	}
+	t, fork := &tree{}, &tree{}
+	if err := errors.Join(t.grow(300), fork.grow(299)); err != nil {
+		return err
+	}
+	for _, step := range []struct {
+		older, size int64
+		of          *tree
+		status      int
+	}{{0, 3, t, 200}, {3, 7, t, 200}, {7, 7, t, 200}, {3, 9, t, 409}, {7, 300, t, 200}, {0, 300, t, 409}} {
+		status, err := submit(args[0], step.of, step.older, step.size, signer, verifier)
+		if err != nil {
+			return err
+		}
+		if status != step.status {
+			return fmt.Errorf("old %d, size %d: %d instead of %d", step.older, step.size, status, step.status)
+		}
+	}
+	fmt.Println("6 requests answered as they must be")
+	return nil
+}
+
+func submit(url string, t *tree, older, size int64, signer note.Signer, verifier note.Verifier) (int, error) {
+	checkpoint, err := checkpointOf(t, size, signer)
+	if err != nil {
+		return 0, err
+	}
+	body := fmt.Sprintf("old %d\n", older)
+	if older > 0 {
+		steps, err := tlog.ProveTree(size, older, t)
+		if err != nil {
+			return 0, err
+		}
+		for _, step := range steps {
+			body += base64.StdEncoding.EncodeToString(step[:]) + "\n"
+		}
+	}
+	response, err := http.Post(url+"/add-checkpoint", "text/plain", strings.NewReader(body+"\n"+checkpoint))
+	if err != nil {
+		return 0, err
+	}
+	defer response.Body.Close()
+	line, err := io.ReadAll(response.Body)
+	if err != nil || response.StatusCode != 200 {
+		return response.StatusCode, err
+	}
+	_, err = note.Open(append([]byte(checkpoint), line...), note.VerifierList(verifier))
+	return 200, err
+}
+
+// witness cosigns the checkpoints of one log until it is killed: <name> <vkey of the log>.
+func witness(args []string) error {
+	skey, vkey, err := note.GenerateKey(rand.Reader, args[0])
+	if err != nil {
+		return err
+	}
+	signer, err := cosignature.NewSignerForCosignatureV1(skey)
+	if err != nil {
+		return err
+	}
+	if vkey, err = cosignature.VKeyToCosignatureV1(vkey); err != nil {
+		return err
+	}
+	verifier, err := note.NewVerifier(args[1])
+	if err != nil {
+		return err
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	fmt.Printf("%s http://%s\n", vkey, listener.Addr())
+	var lock sync.Mutex
+	var latest log.Checkpoint
+	http.HandleFunc("/add-checkpoint", func(w http.ResponseWriter, r *http.Request) {
+		lock.Lock()
+		defer lock.Unlock()
+		body, _ := io.ReadAll(r.Body)
+		head, rest, _ := bytes.Cut(body, []byte("\n\n"))
+		lines := strings.Split(string(head), "\n")
+		var older uint64
+		fmt.Sscanf(lines[0], "old %d", &older)
+		next, _, opened, err := log.ParseCheckpoint(rest, verifier.Name(), verifier)
+		if err != nil {
+			w.WriteHeader(403)
+			return
+		}
+		if older != latest.Size {
+			w.Header().Set("Content-Type", "text/x.tlog.size")
+			w.WriteHeader(409)
+			fmt.Fprintf(w, "%d\n", latest.Size)
+			return
+		}
+		var hashes [][]byte
+		for _, line := range lines[1:] {
+			hash, _ := base64.StdEncoding.DecodeString(line)
+			hashes = append(hashes, hash)
+		}
+		if older > 0 {
+			if err := merkle.VerifyConsistency(rfc6962.DefaultHasher, older, next.Size, hashes, latest.Hash, next.Hash); err != nil {
+				w.WriteHeader(422)
+				return
+			}
+		}
+		latest = *next
+		signed, err := note.Sign(&note.Note{Text: opened.Text}, signer)
+		if err != nil {
+			w.WriteHeader(500)
+			return
+		}
+		_, line, _ := bytes.Cut(signed, []byte("\n\n"))
+		w.Write(line)
+	})
+	return http.Serve(listener, nil)
+}

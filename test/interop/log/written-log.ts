@@ -1,0 +1,82 @@
+import { join } from "node:path";
+import { importKek } from "../../../src/custody/kek.ts";
+import { readObject } from "../../../src/node/log/file-objects.ts";
+import { logDirectory, openNodeLog } from "../../../src/node/log/node-log.ts";
+import { readTile } from "../../../src/tlog/extend.ts";
+import { proveInclusion } from "../../../src/tlog/proof.ts";
+import { formatLogProof } from "../../../src/tlog/tlog-proof.ts";
+import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
+import { clusterLocal } from "../../testkit/pki/certificates.ts";
+import { entryAt } from "../../testkit/tlog/trees.ts";
+
+export const origin = "log.rampart.test/interop";
+
+/** A log of `serve` in a folder, with its vector entries, and what readers need of it. */
+export interface WrittenLog {
+  readonly folder: string;
+  readonly verifierKey: string;
+  readonly checkpoint: string;
+  /** The names of the witnesses that did not cosign, and why. */
+  readonly refused: readonly unknown[];
+}
+
+const kekOctets = crypto.getRandomValues(new Uint8Array(32));
+
+const entriesAtOnce = 1500;
+const today = new Date().toISOString().slice(0, 10);
+
+/** Writes a log as `rampart serve` does. */
+export async function writeLog(
+  storeDirectory: string,
+  size: number,
+  witnesses?: string,
+): Promise<WrittenLog> {
+  const log = createEventRecorder();
+  const { signal } = new AbortController();
+  const opened = await openNodeLog({
+    storeDirectory,
+    configuration: {
+      origin,
+      mode: "required",
+      inceptionDate: today,
+      intervalSeconds: 1,
+      shards: 1,
+      witnesses,
+      readers: [],
+      hasPublicTiles: false,
+    },
+    shard: 0,
+    trustDomain: clusterLocal,
+    keks: [await importKek("k1", kekOctets)],
+    log,
+    clock: () => new Date(),
+  });
+  for (let at = 0; at < size; at += entriesAtOnce) {
+    const count = Math.min(entriesAtOnce, size - at);
+    await Promise.all(
+      Array.from({ length: count }, (_, i) => opened.issuanceLog.append(entryAt(at + i), signal)),
+    );
+  }
+  await opened.end();
+  const { read, shards } = opened.publishedLog;
+  const [shard] = await shards();
+  return {
+    folder: join(logDirectory(storeDirectory, origin), "0/public"),
+    verifierKey: shard?.verifierKey ?? "",
+    checkpoint: new TextDecoder().decode(await read("0", "checkpoint")),
+    refused: log.operations,
+  };
+}
+
+/** The `.tlog-proof` of an entry, made from the files of a log. */
+export async function proofOf(
+  folder: string,
+  checkpoint: string,
+  size: number,
+  index: number,
+): Promise<string> {
+  const hashes = await proveInclusion(size, index, (tile) =>
+    readTile(tile, (path) => readObject(join(folder, path))),
+  );
+  return formatLogProof({ index, hashes, checkpoint, extra: entryAt(index) });
+}
