@@ -7,7 +7,7 @@ import {
   HealthCheckResponse_ServingStatus as Status,
 } from "../../../gen/grpc/health/v1/health_pb.ts";
 import type { ProbeMethod } from "../../configuration/readiness-probe.ts";
-import type { ProbeAddresses } from "./probers.ts";
+import type { ProbeAddresses } from "./workload-health.ts";
 
 type GrpcMethod = Extract<ProbeMethod, { kind: "grpc" }>;
 

@@ -1,7 +1,7 @@
 import { request as plaintextRequest } from "node:http";
 import { request as tlsRequest } from "node:https";
 import type { ProbeMethod } from "../../configuration/readiness-probe.ts";
-import type { ProbeAddresses } from "./probers.ts";
+import type { ProbeAddresses } from "./workload-health.ts";
 
 type HttpMethod = Extract<ProbeMethod, { kind: "http" }>;
 

@@ -5,14 +5,7 @@ import { systemCode } from "../../../host/files/system-code.ts";
 import type { ProbeMethod } from "../../configuration/readiness-probe.ts";
 import { probeGrpc } from "./grpc-prober.ts";
 import { probeHttp } from "./http-prober.ts";
-import type { Prober } from "./workload-health.ts";
-
-/** Where probes without a host of their own go, and where they come from. */
-export interface ProbeAddresses {
-  readonly host: string;
-  /** The source of HTTP, which Istio's iptables rules let past Envoy. */
-  readonly localAddress: string | undefined;
-}
+import type { ProbeAddresses, Prober } from "./workload-health.ts";
 
 /** How a workload is asked. Errors of a prober are faults of the workload. */
 export function createProber(method: ProbeMethod, addresses: ProbeAddresses): Prober {

@@ -1,7 +1,12 @@
 import type { ReadinessProbe } from "../../configuration/readiness-probe.ts";
 import type { ProxyControl } from "../../status/proxy-control.ts";
-import { createProber, type ProbeAddresses } from "./probers.ts";
-import { type HealthPorts, type Prober, watchHealth } from "./workload-health.ts";
+import { createProber } from "./probers.ts";
+import {
+  type HealthPorts,
+  type ProbeAddresses,
+  type Prober,
+  watchHealth,
+} from "./workload-health.ts";
 
 /** The probe of a workload, and where it goes. */
 export interface HealthSettings {

@@ -7,6 +7,13 @@ import type { Health } from "../xds-stream.ts";
 /** Asks the workload once. @returns Why it is not healthy, or `undefined` if it is. */
 export type Prober = (signal: AbortSignal) => Promise<string | undefined>;
 
+/** The default target of probes, and their source. */
+export interface ProbeAddresses {
+  readonly host: string;
+  /** The source of HTTP, which Istio's iptables rules let past Envoy. */
+  readonly localAddress: string | undefined;
+}
+
 /** The dependencies of the probes on their agent. */
 export interface HealthPorts {
   readonly pause: Pause;

@@ -1,0 +1,39 @@
+import { globSync, readFileSync } from "node:fs";
+import { dirname, join, normalize } from "node:path";
+import { fileURLToPath } from "node:url";
+import { expect, test } from "vitest";
+
+const root = fileURLToPath(new URL("../..", import.meta.url));
+const files = globSync("src/**/*.ts", { cwd: root, exclude: ["src/gen/**", "**/.tsc/**"] });
+const texts = new Map(files.map((file) => [file, readFileSync(join(root, file), "utf8")]));
+
+/** The files of this repository that a file imports, types included. */
+function importsOf(file: string): string[] {
+  const imports = (texts.get(file) ?? "").matchAll(/\bfrom "(\.[^"]+)"|\bimport\("(\.[^"]+)"\)/g);
+  return [...imports]
+    .map(([, from, dynamic]) => normalize(join(dirname(file), from ?? dynamic ?? "")))
+    .filter((path) => texts.has(path));
+}
+
+/** The files in circles, and between two: all others go in turn, for they import none or none imports them. */
+function inCircles(): string[] {
+  const imports = new Map(files.map((file) => [file, importsOf(file)]));
+  let left = files;
+  for (;;) {
+    const imported = new Set(left.flatMap((file) => imports.get(file) ?? []));
+    const remaining = left
+      .filter((file) => imported.has(file))
+      .filter((file) => imports.get(file)?.some((path) => left.includes(path)));
+    if (remaining.length === left.length) return left;
+    left = remaining;
+  }
+}
+
+test("no files import each other in a circle", () => {
+  expect(inCircles()).toEqual([]);
+});
+
+test("no file has more than 250 lines", () => {
+  const long = [...texts].filter(([, text]) => text.split("\n").length > 251);
+  expect(long.map(([file]) => file)).toEqual([]);
+});
