@@ -1,5 +1,5 @@
 import { beforeAll, beforeEach, describe, expect, test } from "vitest";
-import type { AuthorityStore } from "../../src/custody/authority-store.ts";
+import type { AuthorityStore, StoredRecord } from "../../src/custody/authority-store.ts";
 import type { KekRing } from "../../src/custody/kek.ts";
 import { sealRoot } from "../../src/custody/root-statement.ts";
 import { sealAuthority } from "../../src/custody/seal.ts";
@@ -184,6 +184,65 @@ export function describeCertificateCredentials(open: () => Promise<ConfigurableS
       expect(running.takeAudits()).toEqual([
         expect.objectContaining({ outcome: "issued", spiffeId: spiffeId("foo:bar") }),
       ]);
+    });
+  });
+
+  describe("a store that withholds", () => {
+    const stating = (...TAINTED_AUTHORITIES: object[]) =>
+      service.start({ ISSUERS: [table()], TAINTED_AUTHORITIES });
+    const withhold = async (isWithheld: (record: StoredRecord) => boolean) => {
+      for (const record of await service.store.load()) {
+        if (isWithheld(record)) await service.store.delete(record);
+      }
+    };
+    const ofOld = ({ kind, id }: StoredRecord) => kind === "authority" && id === old.authority.id;
+    const stated = () => ({ id: old.authority.id });
+
+    test("a taint has leaves under the tainted key renewed, unless TAINTED_AUTHORITIES states it", async () => {
+      await taint(old, 8 * hour);
+      const held = await leafOf(old);
+      await expectRefused(await start(), held, "authority");
+      await withhold(({ kind }) => kind === "taint");
+      expect(await (await start()).call(csr, held)).toHaveProperty("certChain");
+      const running = await stating(stated());
+      await expectRefused(running, held, "authority");
+      await expectRefused(running, await leafOf(old, "foo:bar"), "authority");
+      expect(await running.call(csr, await leafOf(successor))).toHaveProperty("certChain");
+    });
+
+    test("a taint whose root has left cannot bring it back, where TAINTED_AUTHORITIES says when", async () => {
+      await taint(old, 0);
+      await withhold(({ kind }) => kind === "taint");
+      const root_until = new Date(Date.now() - 1000).toISOString();
+      await expectNothing(await stating({ ...stated(), root_until }), await leafOf(old));
+    });
+
+    test("the taint in a backup from before cannot renew, if TAINTED_AUTHORITIES states it", async () => {
+      const before = await service.store.load();
+      await taint(old, 8 * hour);
+      await withhold(() => true);
+      for (const record of before) await service.store.put(record);
+      const renewed = await (await start()).call(csr, await leafOf(old, "foo:bar"));
+      expect(renewed).toHaveProperty("certChain");
+      const running = await stating(stated());
+      await expectRefused(running, await leafOf(old, "foo:bar"), "authority");
+    });
+
+    test("an authority ends the renewals of its leaves, and those of no other", async () => {
+      await withhold(ofOld);
+      const running = await start();
+      await expectNothing(running, await leafOf(old));
+      expect(await running.call(csr, await leafOf(successor))).toHaveProperty("certChain");
+    });
+
+    test("a tainted authority and its taint gets no renewal when the authority is back", async () => {
+      await taint(old, 8 * hour);
+      const [record] = (await service.store.load()).filter(ofOld);
+      if (!record) throw new Error("the store lacks the authority");
+      await withhold((each) => each.kind === "taint" || ofOld(each));
+      await expectNothing(await stating(stated()), await leafOf(old));
+      await service.store.put(record);
+      await expectRefused(await stating(stated()), await leafOf(old), "authority");
     });
   });
 
