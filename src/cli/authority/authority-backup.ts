@@ -1,7 +1,7 @@
 import { existsSync } from "node:fs";
-import { writeFile } from "node:fs/promises";
 import type { Command } from "commander";
 import { OperatorError } from "../../foundation/operator-error.ts";
+import { createFile } from "../../host/files/atomic-file.ts";
 import { readSmallFile } from "../../host/files/small-file.ts";
 import { openStore, type Session, type SessionOptions, withSession } from "../session/session.ts";
 import { type ConfirmationOptions, confirm } from "../terminal/confirmation.ts";
@@ -58,7 +58,7 @@ async function exportBackup(session: Session, { out, recipient }: ExportOptions)
     : { passphrase: await readPassphrase({ isNew: true }) };
   const { taints } = await openStore(session);
   const backup = await writeBackup(session, lock);
-  await writeFile(out, backup, { mode: 0o600, flag: "wx" }).catch((error: Error) => {
+  await createFile(out, backup, { mode: 0o600 }).catch((error: Error) => {
     throw new OperatorError(`${out} cannot be written: ${error.message}`);
   });
   const tainted = [...new Set(taints.map(({ id }) => shortId(id)))];

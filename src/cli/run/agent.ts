@@ -8,6 +8,7 @@ import { envoyOptions } from "../../agent/envoy/envoy-options.ts";
 import { EnvoyProcess, usualRestarts } from "../../agent/envoy/envoy-process.ts";
 import { agentLog, startAgentProcess } from "../../agent/main.ts";
 import { orOperatorError } from "../terminal/operator-error.ts";
+import { handleSignals, watchSignals } from "../terminal/signals.ts";
 import { bootstrapCommand } from "./agent-bootstrap.ts";
 import { showStatus } from "./agent-status.ts";
 
@@ -56,8 +57,8 @@ async function runAlone(): Promise<void> {
       quit: quit.resolve,
     }),
   );
-  for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, () => quit.resolve());
-  await quit.promise;
+  using watch = watchSignals();
+  await Promise.race([quit.promise, watch.signal]);
   await agent.close();
 }
 
@@ -67,7 +68,7 @@ async function runWithProxy(command: ProxyCommand, admin: string | undefined): P
     const proxy = await createProxy(command, admin);
     return { proxy, agent: await startAgentProcess(parseConfiguration(process.env), proxy) };
   });
-  for (const signal of ["SIGINT", "SIGTERM"] as const) process.on(signal, () => void proxy.end());
+  using _ = handleSignals(() => void proxy.end());
   for (const signal of ["SIGUSR1", "SIGHUP"] as const)
     process.on(signal, () => proxy.signal(signal));
   process.exitCode = await proxy.run();

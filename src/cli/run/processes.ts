@@ -3,6 +3,7 @@ import { once } from "node:events";
 import type { OperationLog } from "../../foundation/event-log.ts";
 import { OperatorError } from "../../foundation/operator-error.ts";
 import type { PeerProcesses, Report } from "../../node/observability/peer-processes.ts";
+import { watchSignals } from "../terminal/signals.ts";
 import { type IpcChannel, openIpcChannel } from "./ipc.ts";
 
 /** The time that one process has for its report, and all of them together; a scraper has a timeout. */
@@ -56,9 +57,9 @@ export async function runProcesses(
     start(index);
   }
 
+  using watch = watchSignals();
   for (let index = 0; index < count; index++) start(index);
-  const signals = ["SIGTERM", "SIGINT"].map((name) => once(process, name).then(() => undefined));
-  const why = await Promise.race([failure.promise, ...signals]);
+  const why = await Promise.race([failure.promise, watch.signal.then(() => undefined)]);
   isEnding = true;
   for (const child of children.keys()) child.kill("SIGTERM");
   await Promise.all(exits);

@@ -4,34 +4,54 @@ const numbers = { SIGINT: 2, SIGTERM: 15 } as const;
 /** A signal that tells a program to end. */
 export type EndingSignal = keyof typeof numbers;
 
-const endingSignals: readonly EndingSignal[] = ["SIGINT", "SIGTERM"];
+const endingSignals = Object.keys(numbers) as readonly EndingSignal[];
 
-/** The first signal that tells this process to end. A second one ends it at once, as Node does by default. */
+type Listener = (name: EndingSignal) => void;
+
+/** Tells the listeners of this file from those of libraries. */
+const own = new WeakSet<object>();
+
+/**
+ * Acts on every signal that tells this process to end, until it is disposed of. The innermost of these acts
+ * alone, so that a verb within a program needs not know who listened before it.
+ */
+export function handleSignals(act: Listener): Disposable {
+  function received(name: EndingSignal): void {
+    const innermost = process.listeners(name).findLast((listener) => own.has(listener));
+    if (innermost === received) act(name);
+  }
+  own.add(received);
+  for (const name of endingSignals) process.on(name, received);
+  return {
+    [Symbol.dispose]: () => {
+      for (const name of endingSignals) process.off(name, received);
+    },
+  };
+}
+
+/** The first signal that tells this process to end. A second one goes to whoever listened before. */
 export interface SignalWatch extends Disposable {
   readonly signal: Promise<EndingSignal>;
 }
 
 export function watchSignals(): SignalWatch {
   const { promise, resolve } = Promise.withResolvers<EndingSignal>();
-  const stop = (): void => {
-    for (const name of endingSignals) process.off(name, received);
-  };
-  function received(name: EndingSignal): void {
-    stop();
+  const handling = handleSignals((name) => {
+    handling[Symbol.dispose]();
     resolve(name);
-  }
-  for (const name of endingSignals) process.on(name, received);
-  return { signal: promise, [Symbol.dispose]: stop };
+  });
+  return { signal: promise, [Symbol.dispose]: () => handling[Symbol.dispose]() };
 }
 
 /**
  * Says a sentence when a signal ends the process, wherever it is. The exit code is the one that a shell
  * gives to a program that the signal has ended.
  */
-export function explainingSignals(sentence: string): Disposable {
+export function explainingSignals(consequence?: string): Disposable {
   const watch = watchSignals();
   void watch.signal.then((name) => {
-    console.error(`rampart: interrupted by ${name}: ${sentence}`);
+    const interrupted = `rampart: interrupted by ${name}`;
+    console.error(consequence === undefined ? interrupted : `${interrupted}: ${consequence}`);
     process.exit(128 + numbers[name]);
   });
   return watch;

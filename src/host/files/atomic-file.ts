@@ -1,5 +1,6 @@
 import { randomUUID } from "node:crypto";
-import { type FileHandle, open, rename, rm } from "node:fs/promises";
+import { rmSync } from "node:fs";
+import { type FileHandle, link, open, rename, rm } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 
 /** The permissions and the owner of a file. */
@@ -18,14 +19,55 @@ export async function replaceFile(
   content: string | Uint8Array,
   ownership: FileOwnership,
 ): Promise<void> {
+  await writeBeside(path, content, ownership, rename);
+}
+
+/**
+ * Creates a file with its whole content, or none.
+ *
+ * @throws Error `EEXIST` if there is a file of this name: it stays as it is.
+ */
+export async function createFile(
+  path: string,
+  content: string | Uint8Array,
+  ownership: FileOwnership,
+): Promise<void> {
+  await writeBeside(path, content, ownership, link);
+}
+
+/** Writes a temporary file, gives it its name, and leaves no other name of it behind. */
+async function writeBeside(
+  path: string,
+  content: string | Uint8Array,
+  ownership: FileOwnership,
+  give: (temporary: string, path: string) => Promise<void>,
+): Promise<void> {
   const temporary = join(dirname(path), `.${basename(path)}.${randomUUID()}`);
+  using _ = removedAtExit(temporary);
   try {
     await writeNew(temporary, content, ownership);
-    await rename(temporary, path);
-  } catch (error) {
+    await give(temporary, path);
+  } finally {
     await rm(temporary, { force: true });
-    throw error;
   }
+}
+
+/** Temporary files under way. A process that a signal ends leaves none. */
+const temporaries = new Set<string>();
+
+function removeAll(): void {
+  for (const path of temporaries) rmSync(path, { force: true });
+}
+
+function removedAtExit(path: string): Disposable {
+  if (temporaries.size === 0) process.on("exit", removeAll);
+  temporaries.add(path);
+  return {
+    [Symbol.dispose]: () => {
+      temporaries.delete(path);
+      if (temporaries.size === 0) process.off("exit", removeAll);
+    },
+  };
 }
 
 async function writeNew(

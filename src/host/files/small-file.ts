@@ -1,4 +1,7 @@
+import { open as openDescriptor } from "node:fs";
 import { open, stat } from "node:fs/promises";
+import { Socket } from "node:net";
+import { promisify } from "node:util";
 import { OperatorError } from "../../foundation/operator-error.ts";
 import { systemCode } from "./system-code.ts";
 
@@ -39,11 +42,12 @@ export async function readSmallOctets(
   try {
     // Opening a pipe would wait for its writer.
     const found = await stat(path);
-    if (found.isFile() || (mayBePipe && found.isFIFO())) {
-      const expected = found.isFile() ? found.size : maximumOctets;
-      const octets = expected <= maximumOctets ? await readAtMost(path, expected) : undefined;
-      if (octets) return octets;
-    }
+    const isPipe = mayBePipe && found.isFIFO();
+    const isShort = found.isFile() && found.size <= maximumOctets;
+    const octets = isPipe
+      ? await readPipe(path, maximumOctets)
+      : isShort && (await readAtMost(path, found.size));
+    if (octets) return octets;
   } catch (cause) {
     const code = systemCode(cause) ?? "no reason given";
     const why = code === "ENOENT" ? "does not exist" : `cannot be read: ${code}`;
@@ -60,6 +64,23 @@ export async function unlessMissing<T>(reading: Promise<T>): Promise<T | undefin
     if (error instanceof OperatorError && systemCode(error.cause) === "ENOENT") return undefined;
     throw error;
   }
+}
+
+/**
+ * Reads a pipe to its end by the event loop. A thread that waits in `read` would keep a process that a signal
+ * ends from exiting.
+ */
+async function readPipe(path: string, maximumOctets: number): Promise<Uint8Array | undefined> {
+  const fd = await promisify(openDescriptor)(path, "r");
+  const pipe = new Socket({ fd, readable: true, writable: false });
+  const chunks: Uint8Array[] = [];
+  let length = 0;
+  for await (const chunk of pipe as AsyncIterable<Buffer>) {
+    length += chunk.length;
+    if (length > maximumOctets) return undefined;
+    chunks.push(chunk);
+  }
+  return Buffer.concat(chunks);
 }
 
 /** Reads up to one octet more than allowed: a file that grows meanwhile may be half written. */

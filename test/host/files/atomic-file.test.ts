@@ -1,7 +1,9 @@
+import { spawn } from "node:child_process";
+import { once } from "node:events";
 import { mkdir, readdir, readFile, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { expect, test } from "vitest";
-import { flushFolder, replaceFile } from "../../../src/host/files/atomic-file.ts";
+import { expect, onTestFinished, test } from "vitest";
+import { createFile, flushFolder, replaceFile } from "../../../src/host/files/atomic-file.ts";
 import { temporaryFolder } from "../../testkit/temporary-folder.ts";
 
 test("a file is created and replaced with its permissions", async () => {
@@ -31,6 +33,34 @@ test("a failed replacement leaves no temporary file", async () => {
   await expect(replaceFile(join(folder, "file"), "content", { mode: 0o600 })).rejects.toThrow();
   expect(await readdir(folder)).toEqual(["file"]);
 });
+
+test("a file is created whole, or an existing one left as it is", async () => {
+  const folder = await temporaryFolder();
+  const file = join(folder, "file");
+  await createFile(file, "first", { mode: 0o600 });
+  await expect(createFile(file, "second", { mode: 0o600 })).rejects.toThrow("EEXIST");
+  expect(await readFile(file, "utf8")).toBe("first");
+  expect((await stat(file)).mode & 0o777).toBe(0o600);
+  expect(await readdir(folder)).toEqual(["file"]);
+});
+
+test.each(["createFile", "replaceFile"])(
+  "a process that exits in %s leaves no part of a file",
+  async (write) => {
+    const folder = await temporaryFolder();
+    const module = import.meta.resolve("../../../src/host/files/atomic-file.ts");
+    const script = `
+      import { watch } from "node:fs";
+      import { ${write} } from ${JSON.stringify(module)};
+      // The temporary file is there, and its content is not.
+      watch(${JSON.stringify(folder)}, () => process.exit(7));
+      await ${write}(${JSON.stringify(join(folder, "file"))}, "a".repeat(2 ** 26), { mode: 0o600 });`;
+    const child = spawn(process.execPath, ["--input-type=module", "-e", script]);
+    onTestFinished(() => void child.kill("SIGKILL"));
+    expect(await once(child, "exit")).toEqual([7, null]);
+    expect(await readdir(folder)).toEqual([]);
+  },
+);
 
 test("a folder is flushed, and a missing one is an error", async () => {
   const folder = await temporaryFolder();

@@ -1,0 +1,38 @@
+import { Command } from "commander";
+
+type Noun = (clock: () => Date) => Promise<Command>;
+
+/** The nouns. Each is imported only when it is needed, because it imports much that the others do not need. */
+const nouns: ReadonlyMap<string, Noun> = new Map<string, Noun>([
+  [
+    "authority",
+    async (clock) => (await import("./authority/authority.ts")).authorityCommand(clock),
+  ],
+  ["root", async (clock) => (await import("./root/root.ts")).rootCommand(clock)],
+  ["deny", async (clock) => (await import("./deny/deny.ts")).denyCommand(clock)],
+  ["cluster", async (clock) => (await import("./cluster/cluster.ts")).clusterCommand(clock)],
+  ["kek", async (clock) => (await import("./authority/kek.ts")).kekCommand(clock)],
+  ["log", async (clock) => (await import("./log/log.ts")).logCommand(clock)],
+  ["serve", async (clock) => (await import("./run/serve.ts")).serveCommand(clock)],
+  ["gateway", async (clock) => (await import("./run/gateway.ts")).gatewayCommand(clock)],
+  ["agent", async () => (await import("./run/agent.ts")).agentCommand()],
+  ["distribute", async (clock) => (await import("./run/distribute.ts")).distributeCommand(clock)],
+  ["signer", async (clock) => (await import("./run/signer.ts")).signerCommand(clock)],
+]);
+
+/** The command `rampart <noun> <verb>`: with the given noun, or with every noun for the help. */
+export async function rampart(noun: string, clock: () => Date): Promise<Command> {
+  const asked = nouns.get(noun);
+  const program = new Command("rampart")
+    .description("The certificate authority of a service mesh, without a server to run.")
+    .showHelpAfterError("(--help shows the commands and options)")
+    .exitOverride();
+  for (const load of asked ? [asked] : nouns.values()) program.addCommand(await load(clock));
+  return inherit(program);
+}
+
+/** Copies the settings to subcommands, which were built on their own. */
+function inherit(parent: Command): Command {
+  for (const child of parent.commands) inherit(child.copyInheritedSettings(parent));
+  return parent;
+}
