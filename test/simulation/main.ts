@@ -1,18 +1,23 @@
+import { simulateForeignRoots } from "./foreign-mesh.ts";
 import { simulate, Violation } from "./mesh.ts";
 
 const count = Number(process.argv[2] ?? 100_000);
 const firstSeed = Number(process.argv[3] ?? Date.now() % 1_000_000_000);
 
-console.log(`${count} virtual histories from seed ${firstSeed}`);
+console.log(
+  `${count} virtual histories with own and ${count} with foreign roots, from seed ${firstSeed}`,
+);
 const violations: string[] = [];
 for (let seed = firstSeed; seed < firstSeed + count; seed++) {
-  try {
-    simulate(seed);
-  } catch (error) {
-    if (!(error instanceof Violation)) throw error;
-    violations.push(error.message);
+  for (const history of [simulate, simulateForeignRoots]) {
+    try {
+      history(seed);
+    } catch (error) {
+      if (!(error instanceof Violation)) throw error;
+      violations.push(error.message);
+    }
   }
 }
 for (const violation of violations.slice(0, 20)) console.log(violation);
-console.log(`${count - violations.length} kept every invariant, ${violations.length} did not`);
+console.log(`${2 * count - violations.length} kept every invariant, ${violations.length} did not`);
 process.exitCode = violations.length === 0 ? 0 : 1;
