@@ -1,5 +1,6 @@
 import type { Bytes } from "../pki/encoding/bytes.ts";
 import type { ServiceAccount } from "../pki/spiffe-id.ts";
+import type { IntermediateRights } from "../pki/x509/intermediate.ts";
 import type { BoundAccount } from "./bound-account.ts";
 import type { IssuerKeys } from "./token/issuer-keys.ts";
 import type { TokenReview } from "./token/token-review.ts";
@@ -66,6 +67,10 @@ export interface TrustedIssuer {
   readonly mayForwardIdentities?: ((account: ServiceAccount) => boolean) | undefined;
   /** The rights of an account as a signer of its cluster; `undefined` for an account that is none. */
   readonly clusterSigner?: ((account: ServiceAccount) => ClusterSigner | undefined) | undefined;
+  /** What an account's intermediates may be; `undefined` for an account that gets none. */
+  readonly intermediateRights?:
+    | ((account: ServiceAccount) => IntermediateRights | undefined)
+    | undefined;
   readonly keys: IssuerKeys;
   /** Absent if Rampart has no access to the cluster's API server. */
   readonly review?: Review | undefined;

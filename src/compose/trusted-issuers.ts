@@ -14,7 +14,12 @@ import {
   type NodeReach,
 } from "../ca/issuance/node-authorizer.ts";
 import type { Configuration } from "../config/configuration.ts";
-import type { ClusterSignerTable, IssuerTable, NodeReachSetting } from "../config/issuer-table.ts";
+import type {
+  ClusterSignerTable,
+  IntermediateTable,
+  IssuerTable,
+  NodeReachSetting,
+} from "../config/issuer-table.ts";
 import {
   createDocumentFetch,
   FetchError,
@@ -30,6 +35,7 @@ import type { WatchPods } from "../kubernetes/pods.ts";
 import type { CryptoProvider } from "../pki/crypto-provider.ts";
 import type { ServiceAccount } from "../pki/spiffe-id.ts";
 import { issuerDigest } from "../pki/x509/identity-proof.ts";
+import type { IntermediateRights } from "../pki/x509/intermediate.ts";
 import { type PodsOf, watchedPods } from "./cluster-pods.ts";
 import { apiOpener, type ClusterAccess, noApi, type OpenApi } from "./cluster-reach.ts";
 
@@ -87,6 +93,9 @@ function trustedIssuer(
   const signers = new Map(
     table.cluster_signers.map((each) => [accountName(each.account), clusterSigner(each)]),
   );
+  const intermediates = new Map(
+    table.intermediates.map((each) => [accountName(each.account), intermediateRights(each)]),
+  );
   const gateways = new Map(table.gateways.map((each) => [accountName(each.account), each]));
   return {
     name: table.issuer,
@@ -102,6 +111,8 @@ function trustedIssuer(
     mayForwardIdentities: (account) =>
       gateways.get(accountName(account))?.forwards === "identities",
     clusterSigner: signers.size > 0 ? (account) => signers.get(accountName(account)) : undefined,
+    intermediateRights:
+      intermediates.size > 0 ? (account) => intermediates.get(accountName(account)) : undefined,
     keys: issuerKeys(table, keys),
     review: reviewOf(table, openApi),
     requireNode: nodeAuthorizer(table, openApi, podsOf),
@@ -114,6 +125,14 @@ function clusterSigner({ namespaces, dns_names }: ClusterSignerTable): ClusterSi
     maySignFor: ({ namespace }) => isNamespace(namespace),
     mayName: nameAllowList(dns_names),
   };
+}
+
+function intermediateRights({
+  trust_domain: trustDomain,
+  path_length: pathLength,
+  name_constraints: isConstrained,
+}: IntermediateTable): IntermediateRights {
+  return { trustDomain, pathLength, isConstrained };
 }
 
 function nodeAuthorizer(

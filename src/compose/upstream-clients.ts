@@ -1,4 +1,5 @@
 import * as z from "zod/mini";
+import { intermediateSigner } from "../ca/issuance/intermediate-policy.ts";
 import {
   type UpstreamAnswer,
   UpstreamError,
@@ -19,9 +20,6 @@ export interface UpstreamProtocol {
   /** @throws UpstreamError */
   readonly answer: (json: unknown) => UpstreamAnswer;
 }
-
-/** The `CertSigner` of a request for an intermediate. */
-const intermediateSigner = "intermediate";
 
 const rampartAnswer = z.object({
   certChain: z.array(z.string().check(z.maxLength(65_536))).check(z.minLength(2), z.maxLength(16)),

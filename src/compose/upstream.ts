@@ -9,10 +9,10 @@ import {
   toFetchError,
 } from "../foundation/http/json-fetch.ts";
 import type { Credential } from "../kubernetes/client.ts";
-import { intermediateName } from "../pki/authority/intermediate-request.ts";
 import { toHex } from "../pki/encoding/bytes.ts";
 import { trustDomainSpiffeId } from "../pki/spiffe-id.ts";
 import { readRequestedKey } from "../pki/x509/certificate-signing-request.ts";
+import { intermediateName } from "../pki/x509/intermediate.ts";
 import { keyIdentifier } from "../pki/x509/key-identifier.ts";
 import { rampartProtocol, type UpstreamProtocol, vaultProtocol } from "./upstream-clients.ts";
 

@@ -5,9 +5,9 @@ import { durationSeconds } from "../foundation/text/duration.ts";
 import { globList, globs } from "../foundation/text/globs.ts";
 import { jsonText } from "../foundation/text/json-text.ts";
 import { refuse } from "../foundation/text/parsed-text.ts";
-import type { ServiceAccount } from "../pki/spiffe-id.ts";
+import type { ServiceAccount, TrustDomain } from "../pki/spiffe-id.ts";
 import { type ClusterAccessTable, clusterAccess } from "./cluster-access.ts";
-import { accountName, clusterName, dnsName } from "./text-forms.ts";
+import { accountName, clusterName, dnsName, trustDomainText } from "./text-forms.ts";
 
 /** One table of `ISSUERS`, checked. */
 export interface IssuerTable {
@@ -24,6 +24,7 @@ export interface IssuerTable {
   readonly node_reach?: NodeReachSetting | undefined;
   readonly gateways: readonly GatewayTable[];
   readonly cluster_signers: readonly ClusterSignerTable[];
+  readonly intermediates: readonly IntermediateTable[];
   /** In seconds. */
   readonly renewal_limit?: number | undefined;
   readonly kubernetes?: ClusterAccessTable | undefined;
@@ -53,6 +54,15 @@ export interface ClusterSignerTable {
   readonly namespaces: readonly string[];
   /** The DNS names that it may request for services. */
   readonly dns_names: readonly string[];
+}
+
+/** One table of `intermediates` of an issuer, checked: an account that may ask for an intermediate CA. */
+export interface IntermediateTable {
+  readonly account: ServiceAccount;
+  /** Of the certificates below the intermediate. */
+  readonly trust_domain: TrustDomain;
+  readonly path_length: number;
+  readonly name_constraints: boolean;
 }
 
 const keySet = z.transform((value: unknown, context): KeySet => {
@@ -90,6 +100,13 @@ const clusterSigner = z
     }),
   );
 
+const intermediate = z.strictObject({
+  account: accountName,
+  trust_domain: trustDomainText,
+  path_length: z._default(z.int().check(z.minimum(0), z.maximum(6)), 0),
+  name_constraints: z._default(z.boolean(), false),
+});
+
 const oneLine = z.string().check(
   z.regex(/^[\x21-\x7e]{1,1024}$/, {
     error: "must be 1 to 1024 printable characters",
@@ -125,6 +142,7 @@ const table = z
     ),
     gateways: upToSixteen(gateway),
     cluster_signers: upToSixteen(clusterSigner),
+    intermediates: upToSixteen(intermediate),
     renewal_limit: z.optional(durationSeconds),
     kubernetes: z.optional(clusterAccess),
   })

@@ -1,4 +1,5 @@
 import * as z from "zod/mini";
+import { intermediateSigner } from "../ca/issuance/intermediate-policy.ts";
 import { servingSigner } from "../ca/issuance/serving-policy.ts";
 import { globs } from "../foundation/text/globs.ts";
 import { jsonText } from "../foundation/text/json-text.ts";
@@ -34,10 +35,15 @@ const names = globs(/^[a-z0-9.*-]{1,253}$/, "name");
 
 const callers = z.strictObject({ issuer: z.string(), namespaces: names, accounts: names });
 
+const ownSigners: readonly string[] = [servingSigner, intermediateSigner];
+
 const table = z.strictObject({
   name: z.string().check(
     z.regex(/^[a-z0-9][a-z0-9.-]{0,62}$/, "must be lower-case letters, digits, dots and -"),
-    z.refine((name) => name !== servingSigner, `must not be ${servingSigner}, which is taken`),
+    z.refine(
+      (name) => !ownSigners.includes(name),
+      `must not be ${ownSigners.join(" or ")}, which are taken`,
+    ),
   ),
   authority_key: z._default(authorityKey, "EC-P256"),
   inception_date: z.optional(inceptionDate),

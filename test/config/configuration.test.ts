@@ -52,6 +52,7 @@ test("has a default for everything but ISSUERS and KEK", () => {
         trusted_node_accounts: [],
         gateways: [],
         cluster_signers: [],
+        intermediates: [],
       },
     ],
     leafLifetimes: { defaultSeconds: day, maximumSeconds: 90 * day },

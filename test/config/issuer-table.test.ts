@@ -163,6 +163,16 @@ describe("ISSUERS", () => {
       "ISSUERS[0].gateways[0].dns_names",
     ],
     [
+      "an intermediate of another trust domain's form",
+      [{ issuer, intermediates: [{ account: "a/b", trust_domain: "A" }] }],
+      "ISSUERS[0].intermediates[0].trust_domain",
+    ],
+    [
+      "an intermediate with too long a path",
+      [{ issuer, intermediates: [{ account: "a/b", trust_domain: "a.test", path_length: 7 }] }],
+      "ISSUERS[0].intermediates[0].path_length",
+    ],
+    [
       "a gateway without a namespace",
       [{ issuer, gateways: [{ account: "b", dns_names: ["a.test"] }] }],
       "ISSUERS[0].gateways[0].account",

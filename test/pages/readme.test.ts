@@ -68,6 +68,7 @@ test("the README names every key of an issuer's table", () => {
     gateways: [],
     cluster_signers: [],
     renewal_limit: "24h",
+    intermediates: [{ account: "a/b", trust_domain: "a.test" }],
     kubernetes: { server: "https://a.test", credential: "CLUSTER_CREDENTIAL_A" },
   };
   expect(named.toSorted()).toEqual([...Object.keys(table), "jwks"].toSorted());

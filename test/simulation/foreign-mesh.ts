@@ -72,7 +72,7 @@ class ForeignMesh {
   readonly #random: Random;
   readonly #mutation: ForeignMutation;
   readonly #lengths: PhaseLengths;
-  readonly #end: number;
+  #end: number;
   readonly #store: LaggingStore;
   readonly #company: Company;
   readonly #workloads: Workload[];
@@ -124,13 +124,19 @@ class ForeignMesh {
       this.#store.authorities.delete(step.id, now);
     }
     const { deadline } = successionOf(authorities, this.#lengths);
-    this.#install(now, at(now) <= deadline);
+    const isInTime = at(now + 5) <= deadline;
+    this.#install(now, isInTime);
     // Another run, which may not see the first.
-    if (this.#random.chance(0.2)) this.#install(now + this.#random.between(0, 5), false);
+    if (isInTime && this.#random.chance(0.2)) {
+      this.#install(now + this.#random.between(0, 4), true);
+    }
     return this.#nextStep(now);
   }
 
-  /** Installs an answer of the company, from a lagging reading, as the verb and the cron do. */
+  /**
+   * Installs an answer of the company, from a lagging reading, as the verb and the cron do. A late one may
+   * come only under a root that the bundle has.
+   */
   #install(now: number, mayChangeRoot: boolean): void {
     const id = `${this.#installed++}`.padStart(4, "0");
     const { authorities } = this.#store.read(now);
@@ -144,6 +150,8 @@ class ForeignMesh {
           ? at(Math.max(...authorities.map(({ schedule }) => secondOf(schedule.signsUntil))))
           : undefined,
     };
+    // The page of the operator says that this breaks leaves, so the history ends here.
+    if (!mayChangeRoot && !installation.rootSince) this.#end = now;
     const decided = this.#mutation.installation?.(installation) ?? installation;
     const schedule = installedSchedule(this.#lengths, decided, at(now));
     this.#store.authorities.put(

@@ -6,6 +6,7 @@ import { toPem } from "../../pki/encoding/pem.ts";
 import { parseWorkloadSpiffeId, type SpiffeId } from "../../pki/spiffe-id.ts";
 import { parseCertificateSigningRequest } from "../../pki/x509/certificate-signing-request.ts";
 import type { IdentityProof } from "../../pki/x509/identity-proof.ts";
+import { type IntermediateRights, issueIntermediate } from "../../pki/x509/intermediate.ts";
 import { type Issuer, issueLeaf, issueServingCertificate } from "../../pki/x509/issuer.ts";
 import { type PodKeyProof, parseProvedPublicKey } from "../../pki/x509/pod-key-proof.ts";
 import type { SubjectPublicKey } from "../../pki/x509/subject-public-key.ts";
@@ -20,6 +21,7 @@ import type { AuthorityView } from "../authority-view.ts";
 import { type Denial, requireNotDenied } from "../denial.ts";
 import type { AuditEvent } from "./audit-event.ts";
 import type { IdentityPolicy } from "./identity-policy.ts";
+import { intermediateFor, intermediateSigner } from "./intermediate-policy.ts";
 import { type IssuanceLog, recordIssuance } from "./issuance-log.ts";
 import { callerEntry } from "./log-entry.ts";
 import { type Quotas, requireQuotas } from "./quotas.ts";
@@ -88,7 +90,8 @@ export async function issueCertificate(
   const spiffeId = typeof identity === "string" ? identity : await identity;
   audit.spiffeId = spiffeId;
   if (spiffeId !== caller.spiffeId) audit.impersonator = caller.spiffeId;
-  const { authorities, dnsNames } = signatureFor(request, issuance, caller, spiffeId);
+  const signature = signatureFor(request, issuance, caller, spiffeId);
+  const { authorities, dnsNames, intermediate } = signature;
   if (dnsNames) audit.dnsNames = dnsNames;
   else if (request.certSigner !== "") audit.signer = request.certSigner;
   await requireUndenied(issuance, caller, spiffeId, now);
@@ -99,15 +102,19 @@ export async function issueCertificate(
   const issuer = requireIssuer(view);
   const { id } = issuer.authority;
   const validity = leafValidity(
-    request.requestedSeconds,
+    intermediate
+      ? atMost(request.requestedSeconds, leafLifetimes.maximumSeconds)
+      : request.requestedSeconds,
     leafLifetimes,
     usefulLife(issuer.authority, caller.provedUntil),
     now,
   );
   requireWaitingCaller(signal);
-  const leaf = dnsNames
-    ? await issueServingCertificate(issuer, { dnsNames, publicKey, validity })
-    : await issueLeaf(issuer, { spiffeId, publicKey, validity, proof: proofFor(spiffeId, caller) });
+  const leaf = await (intermediate
+    ? issueIntermediate(issuer, { rights: intermediate, publicKey, validity })
+    : dnsNames
+      ? issueServingCertificate(issuer, { dnsNames, publicKey, validity })
+      : issueLeaf(issuer, { spiffeId, publicKey, validity, proof: proofFor(spiffeId, caller) }));
   audit.authority = id;
   audit.serialNumber = leaf.serialNumber;
   audit.notAfter = validity.notAfter;
@@ -170,11 +177,19 @@ function requireIssuer({ issuer, reasons }: AuthorityView): Issuer {
   throw new CaError({ reason: "no-signing-authority", why }, why);
 }
 
+/** A CA below asks for as long as it likes, and gets what this one can publish its root for. */
+function atMost(requestedSeconds: bigint, maximumSeconds: number): bigint {
+  const maximum = BigInt(maximumSeconds);
+  return requestedSeconds > maximum ? maximum : requestedSeconds;
+}
+
 /** The authorities that sign, and what they sign. */
 interface Signature {
   readonly authorities: Authorities;
   /** Present for a serving certificate, absent for an X509-SVID. */
   readonly dnsNames?: readonly string[];
+  /** Present for an intermediate CA. */
+  readonly intermediate?: IntermediateRights;
 }
 
 /** Never falls back to another signer. A caller without serving rights gets `signer-unknown`. */
@@ -188,6 +203,9 @@ function signatureFor(
   if (certSigner === servingSigner) {
     const dnsNames = servingNames(caller, requested);
     if (dnsNames) return { authorities, dnsNames };
+  }
+  if (certSigner === intermediateSigner) {
+    return { authorities, intermediate: intermediateFor(caller, spiffeId !== caller.spiffeId) };
   }
   const signer = signers.get(certSigner);
   if (!signer) {

@@ -1,11 +1,10 @@
-import { type Bytes, fromHexLiteral, toHex } from "../encoding/bytes.ts";
-import { Tag } from "../encoding/der-reader.ts";
-import { derElement, derSequence, derText } from "../encoding/der-writer.ts";
+import { type Bytes, toHex } from "../encoding/bytes.ts";
 import { Oid } from "../encoding/object-identifiers.ts";
 import { type TrustDomain, trustDomainSpiffeId } from "../spiffe-id.ts";
 import { webSigningKey } from "../web-crypto-provider.ts";
 import { requestInfo, signedRequest } from "../x509/certification-request.ts";
 import { certificateAndCrlSigning, extension, subjectAltUri } from "../x509/extension-writer.ts";
+import { basicConstraints, intermediateSubject } from "../x509/intermediate.ts";
 import { keyIdentifier } from "../x509/key-identifier.ts";
 import { toX509Signature } from "../x509/signature-algorithm.ts";
 import { parseSubjectPublicKey, type SubjectPublicKey } from "../x509/subject-public-key.ts";
@@ -33,8 +32,8 @@ export async function createIntermediateRequest(
   const { privateKey, spki } = await generateAuthorityKey(key);
   const publicKey = parseSubjectPublicKey(spki);
   const id = toHex(keyIdentifier(publicKey));
-  const info = requestInfo(subjectName(trustDomain, id), spki, [
-    extension(Oid.basicConstraints, true, authorityWithPathLength0),
+  const info = requestInfo(intermediateSubject(trustDomain, id), spki, [
+    extension(Oid.basicConstraints, true, basicConstraints(0)),
     certificateAndCrlSigning,
     subjectAltUri(trustDomainSpiffeId(trustDomain), false),
   ]);
@@ -44,21 +43,4 @@ export async function createIntermediateRequest(
   const signature = scalarOctets === undefined ? raw : toX509Signature(raw, scalarOctets);
   const csr = signedRequest(info, algorithm.identifier, signature);
   return { id, publicKey, extractablePrivateKey: privateKey, csr };
-}
-
-const commonName = fromHexLiteral("0603550403");
-const authorityWithPathLength0 = fromHexLiteral("30060101ff020100");
-
-/** The name of an intermediate: its trust domain, and enough of its id to tell it from its predecessors. */
-export function intermediateName(trustDomain: TrustDomain, id: string): string {
-  return `${trustDomain} intermediate ${id.slice(0, 12)}`.slice(-64);
-}
-
-function subjectName(trustDomain: TrustDomain, id: string): Bytes {
-  const attribute = (oid: Bytes, text: string): Bytes =>
-    derElement(Tag.set, derSequence(oid, derElement(Tag.utf8String, derText(text))));
-  return derSequence(
-    attribute(Oid.organizationName, trustDomain.slice(0, 64)),
-    attribute(commonName, intermediateName(trustDomain, id)),
-  );
 }

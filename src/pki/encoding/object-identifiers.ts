@@ -9,7 +9,8 @@ type ExtensionName =
   | "subjectAltName"
   | "basicConstraints"
   | "authorityKeyIdentifier"
-  | "extKeyUsage";
+  | "extKeyUsage"
+  | "nameConstraints";
 type AttributeName = "organizationName" | "serverAuth" | "clientAuth";
 type PrivateName = "identityProof";
 
@@ -22,6 +23,7 @@ export const Oid: Readonly<Record<ExtensionName | AttributeName | PrivateName, B
   basicConstraints: oid("551d13"),
   authorityKeyIdentifier: oid("551d23"),
   extKeyUsage: oid("551d25"),
+  nameConstraints: oid("551d1e"),
   serverAuth: oid("2b06010505070301"),
   clientAuth: oid("2b06010505070302"),
   // 1.2.840.113556.1.8000.2554 and the UUID 91d67114-bf03-4378-a00c-e122513829e9 in seven arcs, as

@@ -17,7 +17,8 @@ export type ExtensionName =
   | "subjectKeyIdentifier"
   | "authorityKeyIdentifier"
   | "subjectAltName"
-  | "identityProof";
+  | "identityProof"
+  | "nameConstraints";
 
 const names: readonly (readonly [ExtensionName, Bytes])[] = [
   ["keyUsage", Oid.keyUsage],
@@ -27,6 +28,7 @@ const names: readonly (readonly [ExtensionName, Bytes])[] = [
   ["authorityKeyIdentifier", Oid.authorityKeyIdentifier],
   ["subjectAltName", Oid.subjectAltName],
   ["identityProof", Oid.identityProof],
+  ["nameConstraints", Oid.nameConstraints],
 ];
 
 /** The known extensions of a certificate by name, and whether it has others. */
@@ -49,6 +51,7 @@ const nothingFound = (): Found => ({
   authorityKeyIdentifier: undefined,
   subjectAltName: undefined,
   identityProof: undefined,
+  nameConstraints: undefined,
 });
 
 /** The extensions of a certificate of version 1, which cannot have any. */

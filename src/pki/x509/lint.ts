@@ -39,7 +39,12 @@ const everyCertificate: readonly Rule[] = [
     (c, i) => c.interval.notAfter <= i.issuer.validity.notAfter.getTime(),
   ],
   ["RFC 5280 §4.1.2.7 the requested public key", (c) => c.hasRequestedKey],
-  ["RFC 5280 §4.2 only known extensions", (c) => !c.extensions.hasUnknown],
+  [
+    "RFC 5280 §4.2 only known extensions",
+    (c, i) =>
+      !c.extensions.hasUnknown &&
+      (c.extensions.nameConstraints === undefined || i.nameConstraints !== undefined),
+  ],
   ["RFC 5280 §4.2.1.1 authority key identifier", keepsAuthorityKeyIdentifier],
   ["RFC 5280 §4.2.1.2 subject key identifier, not critical", keepsSubjectKeyIdentifier],
   ["RFC 5280 §4.2.1.3 key usage critical", (c) => isCritical(c, "keyUsage")],
@@ -89,11 +94,11 @@ const serving: readonly Rule[] = [
   ["RFC 5280 §4.2.1.12 serverAuth alone, not critical", (c) => hasExtendedKeyUsage(c, serverAuth)],
 ];
 
-const authority: readonly Rule[] = [
+/** Rules for every certificate of an authority. */
+const anyAuthority: readonly Rule[] = [
   noProof,
   spiffeIdOnly,
   ["RFC 5280 §4.1.2.6 subject of a CA not empty", (c) => !c.hasEmptySubject],
-  ["RFC 5280 §4.2.1.9 cA", (c) => hasBasicConstraints(c, certificateAuthority)],
   [
     "RFC 5280 §4.2.1.3 keyCertSign and cRLSign alone",
     (c) => c.keyUsage === (Usage.keyCertSign | Usage.cRLSign),
@@ -101,10 +106,32 @@ const authority: readonly Rule[] = [
   ["X509-SVID §4.4 no extended key usage on a CA", (c) => !c.extensions.extKeyUsage],
 ];
 
+const authority: readonly Rule[] = [
+  ["RFC 5280 §4.2.1.9 cA", (c) => hasBasicConstraints(c, certificateAuthority)],
+];
+
+const intermediate: readonly Rule[] = [
+  [
+    "RFC 5280 §4.2.1.9 cA, with the path length that was decided",
+    (c, i) => i.basicConstraints !== undefined && hasBasicConstraints(c, i.basicConstraints),
+  ],
+  [
+    "RFC 5280 §4.2.1.10 the name constraints that were decided, critical",
+    ({ extensions: { nameConstraints: found } }, { nameConstraints }) =>
+      nameConstraints === undefined ||
+      (found?.isCritical === true && hasExactly(found, nameConstraints)),
+  ],
+  [
+    "X509-SVID §3.2 the SPIFFE ID of a trust domain, without a path",
+    (_, i) => !isWorkloadSpiffeId(i.spiffeId),
+  ],
+];
+
 const rules: Readonly<Record<Intent["kind"], readonly Rule[]>> = {
   leaf: [...everyCertificate, ...endEntity, ...leaf],
   serving: [...everyCertificate, ...endEntity, ...serving],
-  authority: [...everyCertificate, ...authority],
+  intermediate: [...everyCertificate, ...anyAuthority, ...intermediate],
+  authority: [...everyCertificate, ...anyAuthority, ...authority],
 };
 
 /**

@@ -8,7 +8,7 @@ import type { Validity } from "./validity.ts";
 
 /** The intended certificate. The linter compares the bytes with it. */
 export interface Intent {
-  readonly kind: "leaf" | "serving" | "authority";
+  readonly kind: "leaf" | "serving" | "intermediate" | "authority";
   /** Empty for a serving certificate, which has no identity. */
   readonly spiffeId: string;
   /** The names in their order. Only a serving certificate has any. */
@@ -19,6 +19,10 @@ export interface Intent {
   readonly validity: Validity;
   /** How the identity of a leaf was proved; no other certificate has a proof. */
   readonly proof?: IdentityProof;
+  /** The value of the extension. Only an intermediate has one that differs. */
+  readonly basicConstraints?: Bytes;
+  /** The value of the extension. Only an intermediate may have one. */
+  readonly nameConstraints?: Bytes;
   readonly issuer: IssuerFields;
 }
 

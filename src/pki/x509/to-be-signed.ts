@@ -58,7 +58,8 @@ const serverAuthOnly = extension(Oid.extKeyUsage, false, derSequence(Oid.serverA
 const notAnAuthority = extension(Oid.basicConstraints, true, emptySequence);
 const anAuthority = extension(Oid.basicConstraints, true, fromHexLiteral("30030101ff"));
 
-const subjectKeyIdentifier = (identifier: Bytes): Bytes =>
+/** A subject key identifier. */
+export const subjectKeyIdentifier = (identifier: Bytes): Bytes =>
   extension(Oid.subjectKeyIdentifier, false, derElement(Tag.octetString, identifier));
 
 /** The leaf profile of an authority with this subject and this key identifier. */
@@ -202,7 +203,8 @@ export function authorityToBeSigned(subject: AuthoritySubject): Bytes {
   );
 }
 
-const extensions = (...list: Bytes[]): Bytes =>
+/** The extensions of a certificate, in their order. */
+export const extensions = (...list: Bytes[]): Bytes =>
   derElement(Tag.contextConstructed(3), derSequence(...list));
 
 /**

@@ -1,4 +1,5 @@
 import { createAuthority } from "../../../src/pki/authority/self-signed-authority.ts";
+import { issueIntermediate } from "../../../src/pki/x509/intermediate.ts";
 import { issueLeaf, issueServingCertificate } from "../../../src/pki/x509/issuer.ts";
 import type { Intent } from "../../../src/pki/x509/linted-certificate.ts";
 import { parseSubjectPublicKey } from "../../../src/pki/x509/subject-public-key.ts";
@@ -11,7 +12,7 @@ import {
   workload,
 } from "./certificates.ts";
 import { generateSigner, type SignerKind, signatureIdentifier } from "./csr.ts";
-import { contentOf, elementAt, type Octets } from "./der-mutation.ts";
+import { contentOf, elementAt, hex, type Octets } from "./der-mutation.ts";
 
 /** Faultless to-be-signed bytes, with their intent. */
 export interface Subject {
@@ -56,6 +57,25 @@ async function serving(): Promise<Subject> {
   return { toBeSigned: elementAt(certificate, [0]), intent };
 }
 
+async function intermediate(): Promise<Subject> {
+  const publicKey = parseSubjectPublicKey(generateSigner("EC-P256").spki);
+  const rights = { trustDomain: clusterLocal, pathLength: 1, isConstrained: true };
+  const subject = { rights, publicKey, validity: oneDay };
+  const certificate = Buffer.from((await issueIntermediate(issuer, subject)).der);
+  const leaf = await leafFor("EC-P256");
+  const intent: Intent = {
+    kind: "intermediate",
+    spiffeId: "spiffe://cluster.local",
+    publicKey,
+    validity: oneDay,
+    keyIdentifier: contentOf(elementAt(certificate, [0, 7, 0, 2, 1, 0])),
+    basicConstraints: hex("30060101ff020101"),
+    nameConstraints: contentOf(elementAt(certificate, [0, 7, 0, 5, 2])),
+    issuer: leaf.intent.issuer,
+  };
+  return { toBeSigned: elementAt(certificate, [0]), intent };
+}
+
 async function selfSigned(): Promise<Subject> {
   const { authority } = await createAuthority(clusterLocal, "EC-P256", tenDays);
   const { validity } = authority.certificate.toBeSigned;
@@ -76,9 +96,12 @@ async function selfSigned(): Promise<Subject> {
   return { toBeSigned, intent };
 }
 
-export const subjects: Readonly<Record<"ec" | "rsa" | "serving" | "authority", Subject>> = {
+export const subjects: Readonly<
+  Record<"ec" | "rsa" | "serving" | "intermediate" | "authority", Subject>
+> = {
   ec: await leafFor("EC-P256"),
   rsa: await leafFor("RSA-2048"),
   serving: await serving(),
+  intermediate: await intermediate(),
   authority: await selfSigned(),
 };
