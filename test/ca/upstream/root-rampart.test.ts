@@ -2,18 +2,18 @@ import "reflect-metadata/lite";
 import { X509Certificate } from "node:crypto";
 import * as x509 from "@peculiar/x509";
 import { describe, expect, test } from "vitest";
-import { rotate } from "../../src/ca/rotation/rotate.ts";
-import { addSeconds } from "../../src/pki/x509/validity.ts";
-import { type RunningCa, startCa } from "../testkit/ca/running-ca.ts";
-import { issueLeaf, signerOf } from "../testkit/ca/tainted-ca.ts";
+import { rotate } from "../../../src/ca/rotation/rotate.ts";
+import { addSeconds } from "../../../src/pki/x509/validity.ts";
+import { type RunningCa, startCa } from "../../testkit/ca/running-ca.ts";
+import { issueLeaf, signerOf } from "../../testkit/ca/tainted-ca.ts";
 import {
   createTokenKey,
   jwksOf,
   mintToken,
   serviceAccountClaims,
-} from "../testkit/callers/tokens.ts";
-import { createWorkload } from "../testkit/callers/workload.ts";
-import { startUpstream } from "../testkit/network/upstream-server.ts";
+} from "../../testkit/callers/tokens.ts";
+import { createWorkload } from "../../testkit/callers/workload.ts";
+import { startUpstream } from "../../testkit/network/upstream-server.ts";
 
 const day = 86_400;
 const issuer = "https://operations.test";
