@@ -24,16 +24,14 @@ export interface LeaseCandidate {
 /** client-go's default. A holder that has not renewed for as long has lost the lease. */
 export const leaseSeconds = 15;
 
-const text = z._default(z.string(), "");
-const number = z._default(z.number(), 0);
 const leaseForm = z.object({
   metadata: z.object({ resourceVersion: z.string() }),
   spec: z.prefault(
     z.object({
-      holderIdentity: text,
-      leaseDurationSeconds: z._default(z.number(), leaseSeconds),
-      acquireTime: text,
-      leaseTransitions: number,
+      holderIdentity: z.nullish(z.string()),
+      leaseDurationSeconds: z.nullish(z.number()),
+      acquireTime: z.nullish(z.string()),
+      leaseTransitions: z.nullish(z.number()),
     }),
     {},
   ),
@@ -57,44 +55,18 @@ interface Observation {
  */
 export function createLeaseCandidate(
   send: SendRequest,
-  { namespace, name }: LeasePlace,
+  place: LeasePlace,
   identity: string,
 ): LeaseCandidate {
-  const collection = `/apis/${apiVersion}/namespaces/${namespace}/leases`;
+  const { read, write } = leaseAt(send, place);
   let observed: Observation | undefined;
-
-  async function read(): Promise<Lease | undefined> {
-    const json = await send({ path: `${collection}/${name}` });
-    if (json === undefined) return undefined;
-    const lease = leaseForm.safeParse(json);
-    if (lease.success) return lease.data;
-    throw new FetchError("answered something else than a lease");
-  }
-
-  /** Whether this write was the next one after the version that it was made from. */
-  async function write(spec: object, resourceVersion?: string): Promise<boolean> {
-    const metadata = { name, namespace, ...(resourceVersion && { resourceVersion }) };
-    const body = { apiVersion, kind: "Lease", metadata, spec };
-    const isNew = resourceVersion === undefined;
-    try {
-      await send(
-        isNew
-          ? { method: "POST", path: collection, body }
-          : { method: "PUT", path: `${collection}/${name}`, body },
-      );
-      return true;
-    } catch (error) {
-      if (error instanceof FetchError && error.status === conflict) return false;
-      throw error;
-    }
-  }
 
   function isHeldByAnother({ metadata, spec }: Lease, now: Date): boolean {
     const version = metadata.resourceVersion;
     if (observed?.version !== version) observed = { version, since: now };
-    if (spec.holderIdentity === "" || spec.holderIdentity === identity) return false;
-    const end = observed.since.getTime() + 1000 * spec.leaseDurationSeconds;
-    return now.getTime() < end;
+    if (!spec.holderIdentity || spec.holderIdentity === identity) return false;
+    const seconds = spec.leaseDurationSeconds ?? leaseSeconds;
+    return now.getTime() < observed.since.getTime() + 1000 * seconds;
   }
 
   return {
@@ -103,19 +75,50 @@ export function createLeaseCandidate(
       if (!lease) return write(heldBy(identity, now, 0));
       if (isHeldByAnother(lease, now)) return false;
       const { holderIdentity, acquireTime, leaseTransitions } = lease.spec;
+      const transitions = leaseTransitions ?? 0;
       const spec =
         holderIdentity === identity
-          ? { ...heldBy(identity, now, leaseTransitions), acquireTime }
-          : heldBy(identity, now, leaseTransitions + 1);
+          ? { ...heldBy(identity, now, transitions), acquireTime }
+          : heldBy(identity, now, transitions + 1);
       return write(spec, lease.metadata.resourceVersion);
     },
     release: async (now) => {
       const lease = await read();
       if (lease?.spec.holderIdentity !== identity) return;
-      const spec = { ...heldBy("", now, lease.spec.leaseTransitions), leaseDurationSeconds: 1 };
-      await write(spec, lease.metadata.resourceVersion);
+      const held = heldBy("", now, lease.spec.leaseTransitions ?? 0);
+      await write({ ...held, leaseDurationSeconds: 1 }, lease.metadata.resourceVersion);
     },
   };
+}
+
+/** Reads and writes a lease. A write succeeds only as the next one after the version that it names. */
+function leaseAt(send: SendRequest, { namespace, name }: LeasePlace) {
+  const collection = `/apis/${apiVersion}/namespaces/${namespace}/leases`;
+  const path = `${collection}/${name}`;
+
+  async function read(): Promise<Lease | undefined> {
+    const json = await send({ path });
+    if (json === undefined) return undefined;
+    const lease = leaseForm.safeParse(json);
+    if (lease.success) return lease.data;
+    throw new FetchError("answered something else than a lease");
+  }
+
+  /** @returns Whether no other write came before. */
+  async function write(spec: object, resourceVersion?: string): Promise<boolean> {
+    const metadata = { name, namespace, ...(resourceVersion && { resourceVersion }) };
+    const body = { apiVersion, kind: "Lease", metadata, spec };
+    try {
+      if (resourceVersion === undefined) await send({ method: "POST", path: collection, body });
+      else await send({ method: "PUT", path, body });
+      return true;
+    } catch (error) {
+      if (error instanceof FetchError && error.status === conflict) return false;
+      throw error;
+    }
+  }
+
+  return { read, write };
 }
 
 function heldBy(holderIdentity: string, now: Date, leaseTransitions: number): object {

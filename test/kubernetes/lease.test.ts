@@ -82,6 +82,20 @@ test("takes a lease that was given up at once", async () => {
   expect(await other.acquire(start)).toBe(true);
 });
 
+test.each([{}, { holderIdentity: null, leaseTransitions: null }, undefined])(
+  "takes a lease that somebody has made with the specification %j",
+  async (spec) => {
+    const stored = { metadata: { resourceVersion: "5" }, spec };
+    const written: unknown[] = [];
+    const send: SendRequest = async ({ method, body }) => {
+      if (method !== undefined) written.push(body);
+      return stored;
+    };
+    expect(await createLeaseCandidate(send, place, "a").acquire(start)).toBe(true);
+    expect(written).toMatchObject([{ spec: { holderIdentity: "a", leaseTransitions: 1 } }]);
+  },
+);
+
 test("does not give up the lease of another", async () => {
   const server = leaseServer();
   await createLeaseCandidate(server.send, place, "a").acquire(start);
