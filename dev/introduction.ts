@@ -5,6 +5,7 @@ import { nextCallText } from "./next-call.ts";
 import type { CaClient } from "./workload/ca-client.ts";
 import { certificateReport } from "./workload/certificate-report.ts";
 import { createWorkloadKey } from "./workload/certificate-request.ts";
+import { findEntry } from "./workload/first-entry.ts";
 
 const workload = { namespace: "foo", serviceAccount: "httpbin" };
 
@@ -32,7 +33,11 @@ export async function introduceAuthority(ca: CaClient): Promise<void> {
 }
 
 /** Requests a workload's certificate, prints it, and prints how to make the next call. */
-export async function introduceWorkload(ca: CaClient, cluster: DevelopmentCluster): Promise<void> {
+export async function introduceWorkload(
+  ca: CaClient,
+  cluster: DevelopmentCluster,
+  readerToken: string,
+): Promise<void> {
   const { namespace, serviceAccount } = workload;
   say("workload", `${namespace}/${serviceAccount} makes a key and calls CreateCertificate`);
   const claims = { ...workload, audiences: ["istio-ca"], expirationSeconds: 12 * 3600 };
@@ -43,6 +48,22 @@ export async function introduceWorkload(ca: CaClient, cluster: DevelopmentCluste
   const seconds = (performance.now() / 1000).toFixed(1);
   console.log(`\nThe first certificate, ${seconds} s after the start\n`);
   for (const [topic, text] of certificateReport(chain, privateKey)) say(topic, text);
+  await introduceEntry(ca, readerToken, chain);
   const next = { ...workload, caUrl: ca.url, issuer: cluster.issuer, token, csrPem };
   console.log(`\n${nextCallText(next)}`);
+}
+
+/** Shows the certificate in the published log, and how to search it. */
+async function introduceEntry(
+  { url }: CaClient,
+  readerToken: string,
+  [leaf = ""]: readonly string[],
+): Promise<void> {
+  const { origin, index, size, entry } = await findEntry(url, readerToken, leaf);
+  say("log", `${origin} has it at index ${index} of ${size}, signed and verified`);
+  say("", `at ${entry.at}, by a ${entry.proof} ${entry.tokenId ?? ""} of ${entry.cluster}`);
+  console.log(`\nEvery certificate is in the issuance log (docs/issuance-log.md):
+
+export RAMPART_LOG_TOKEN=${readerToken}
+npm run rampart -- log search --url ${url}/log/0 --since 1h`);
 }

@@ -1,3 +1,4 @@
+import { randomBytes } from "node:crypto";
 import { dirname, join } from "node:path";
 import { styleText } from "node:util";
 import { OperatorError } from "../src/foundation/operator-error.ts";
@@ -7,6 +8,7 @@ import { introduceAuthority, introduceWorkload } from "./introduction.ts";
 import { say } from "./narration.ts";
 import { requireFreePorts } from "./ports.ts";
 import { prepareDevelopmentSecrets } from "./secrets.ts";
+import { writeWorkerConfiguration } from "./worker/worker-configuration.ts";
 import { startWorkerProcess, type WorkerProcess } from "./worker/worker-process.ts";
 import { CaClient } from "./workload/ca-client.ts";
 
@@ -26,7 +28,8 @@ async function main(): Promise<void> {
   say("cluster", `${cluster.issuer} mints ServiceAccount tokens`);
   try {
     await prepareSecrets(cluster.issuer);
-    await runWorker(interrupted, (ca) => introduceWorkload(ca, cluster));
+    const readerToken = randomBytes(24).toString("hex");
+    await runWorker(interrupted, readerToken, (ca) => introduceWorkload(ca, cluster, readerToken));
   } finally {
     await cluster.close();
   }
@@ -40,15 +43,20 @@ async function prepareSecrets(issuer: string): Promise<void> {
 /** Runs the Worker until an interruption, or until it exits; then none of its processes is left. */
 async function runWorker(
   interrupted: Promise<void>,
+  readerToken: string,
   introduce: (ca: CaClient) => Promise<void>,
 ): Promise<void> {
-  say("worker", "starting workerd, with local KV in .wrangler/state");
+  say("worker", "starting workerd, with its storage in .wrangler/state");
   const worker = startWorkerProcess({
     root,
     port: caPort,
+    configuration: await writeWorkerConfiguration(root),
     variables: {
       // An empty store gets its first authority on any day. An existing authority stays.
       INCEPTION_DATE: new Date().toISOString().slice(0, 10),
+      LOG_ORIGIN: `127.0.0.1:${caPort}/log`,
+      LOG_INTERVAL: "1s",
+      LOG_READERS: readerToken,
     },
     showLine: (line) => console.log(styleText("dim", `  | ${line}`)),
   });

@@ -1,5 +1,6 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
+import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 import { WorkerOutput } from "./worker-output.ts";
@@ -28,7 +29,9 @@ const quiet = {
 export interface WorkerProcessOptions {
   readonly root: string;
   readonly port: number;
-  /** They override variables of the same name in wrangler.toml and .dev.vars. */
+  /** The path of its configuration. */
+  readonly configuration: string;
+  /** They override variables of the same name in the configuration and in .dev.vars. */
   readonly variables: Readonly<Record<string, string>>;
   /** Gets each line of the Worker, and the lines of wrangler that matter. */
   readonly showLine: (line: string) => void;
@@ -64,11 +67,19 @@ export function startWorkerProcess(options: WorkerProcessOptions): WorkerProcess
   return { ended, end, unshownOutput: () => output.unshown() };
 }
 
-function wranglerArguments({ port, variables }: WorkerProcessOptions): string[] {
+function wranglerArguments({
+  root,
+  configuration,
+  port,
+  variables,
+}: WorkerProcessOptions): string[] {
   return [
     "--no-warnings",
     fileURLToPath(import.meta.resolve("wrangler")),
     "dev",
+    `--config=${configuration}`,
+    `--env-file=${join(root, ".dev.vars")}`,
+    `--persist-to=${join(root, ".wrangler/state")}`,
     "--ip=127.0.0.1",
     `--port=${port}`,
     "--show-interactive-dev-session=false",

@@ -1,0 +1,25 @@
+import { mkdir, readFile, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { parse } from "smol-toml";
+
+/**
+ * Writes the configuration of the development Worker: that of `wrangler.toml`, with the issuance log and
+ * its bindings, which a deployment turns on by itself.
+ *
+ * @returns Its path.
+ */
+export async function writeWorkerConfiguration(root: string): Promise<string> {
+  const deployed = parse(await readFile(join(root, "wrangler.toml"), "utf8"));
+  const { $schema: _, ...settings } = deployed;
+  const path = join(root, ".wrangler/development.json");
+  const configuration = {
+    ...settings,
+    main: join(root, "src/worker/main-with-log.ts"),
+    durable_objects: { bindings: [{ name: "LOG_SHARD", class_name: "IssuanceLogShard" }] },
+    migrations: [{ tag: "issuance-log", new_sqlite_classes: ["IssuanceLogShard"] }],
+    r2_buckets: [{ binding: "LOG_BUCKET", bucket_name: "rampart-log" }],
+  };
+  await mkdir(join(root, ".wrangler"), { recursive: true });
+  await writeFile(path, JSON.stringify(configuration, undefined, 2));
+  return path;
+}
