@@ -51,6 +51,8 @@ export interface Variables {
   readonly ENVOY_STATUS_PORT: number;
   readonly ENVOY_PROMETHEUS_PORT: number;
   readonly ISTIO_BOOTSTRAP_OVERRIDE?: string | undefined;
+  /** Processors, rounded up. */
+  readonly ISTIO_CPU_LIMIT: number;
   readonly PROV_CERT?: string | undefined;
   readonly FILE_MOUNTED_CERTS: boolean;
   readonly FILE_DEBOUNCE_DURATION: number;
@@ -112,6 +114,7 @@ const form = z.object({
   ENVOY_STATUS_PORT: z._default(port, 15_021),
   ENVOY_PROMETHEUS_PORT: z._default(port, 15_090),
   ISTIO_BOOTSTRAP_OVERRIDE: optionalText,
+  ISTIO_CPU_LIMIT: z.prefault(z.pipe(goNumber, z.int().check(z.minimum(0), z.maximum(4096))), "0"),
   PROV_CERT: optionalText,
   FILE_MOUNTED_CERTS: flag(),
   FILE_DEBOUNCE_DURATION: timerDuration("100ms"),

@@ -28,11 +28,12 @@ export async function envoyOptions(
   const always = [immediateDrain, ...(override ? [await overrideOption(override)] : [])];
   if ((DISCOVERY_ADDRESS ?? PROXY_CONFIG.discoveryAddress) === undefined) return always;
   const hasConfiguration = given.some((each) => configurationOptions.test(each));
-  const { concurrency, drainMilliseconds } = PROXY_CONFIG;
+  // As in pilot-agent, 0 is a thread for each of the machine's processors.
+  const concurrency = PROXY_CONFIG.concurrency ?? variables.ISTIO_CPU_LIMIT;
   return [
     ...(hasConfiguration ? [] : [await writtenBootstrap(environment, PROXY_CONFIG.configPath)]),
     ...always,
-    ["--drain-time-s", String(Math.round(drainMilliseconds / 1000))],
+    ["--drain-time-s", String(Math.round(PROXY_CONFIG.drainMilliseconds / 1000))],
     ["--local-address-ip-version", addressesOf(variables).some(isIPv4) ? "v4" : "v6"],
     ["--file-flush-interval-msec", "1000"],
     ["--disable-hot-restart"],

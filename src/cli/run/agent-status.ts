@@ -25,15 +25,11 @@ async function fetchStatus(url: string): Promise<unknown> {
 }
 
 /** The status for people, line by line. */
-export function describe({
-  isReady,
-  identities,
-  roots,
-  bundle,
-  xds,
-}: AgentStatus): readonly string[] {
+export function describe(status: AgentStatus): readonly string[] {
+  const { isReady, reasons, identities, roots, bundle, xds } = status;
   return [
     isReady ? "ready" : "not ready",
+    ...reasons.map((reason) => `  ${printable(reason)}`),
     ...identities.flatMap((identity) => [
       "",
       identity.spiffeId,

@@ -40,6 +40,25 @@ test("takes times and threads from PROXY_CONFIG, and an override from its file",
   expect(options).toContainEqual(["--config-yaml", "{}"]);
 });
 
+test("takes an override also where istiod does not configure Envoy", async () => {
+  const override = join(await temporaryFolder(), "override.yaml");
+  await writeFile(override, "admin: {}\n");
+  expect(await envoyOptions({ ISTIO_BOOTSTRAP_OVERRIDE: override }, [])).toEqual([
+    ["--drain-strategy", "immediate"],
+    ["--config-yaml", "admin: {}\n"],
+  ]);
+});
+
+test.each([
+  [{ ISTIO_CPU_LIMIT: "2" }, [["--concurrency", "2"]]],
+  [{ ISTIO_CPU_LIMIT: "2", PROXY_CONFIG: "concurrency: 4" }, [["--concurrency", "4"]]],
+  [{ ISTIO_CPU_LIMIT: "2", PROXY_CONFIG: "concurrency: 0" }, []],
+  [{ ISTIO_CPU_LIMIT: "" }, []],
+])("with %o gives Envoy the threads %j", async (environment, expected) => {
+  const options = await envoyOptions({ ...address, ...environment }, ["-c", "own.json"]);
+  expect(options.filter(([name]) => name === "--concurrency")).toEqual(expected);
+});
+
 test("writes the bootstrap for an Envoy that has no configuration", async () => {
   const configPath = join(await temporaryFolder(), "proxy");
   const PROXY_CONFIG = JSON.stringify({ configPath });

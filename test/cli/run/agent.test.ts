@@ -1,5 +1,6 @@
 import { rm } from "node:fs/promises";
 import { expect, onTestFinished, test } from "vitest";
+import { serveStatus } from "../../../src/agent/status/status-server.ts";
 import { parseLog } from "../../testkit/log/log-lines.ts";
 import { type Answer, createOperatorFolder, rampart } from "../../testkit/programs/command-line.ts";
 
@@ -35,3 +36,23 @@ test.each(["run", "bootstrap", "status"])(
     expect(stderr).toMatch(/^rampart: SECRET_TTL: .*\n +TRUST_DOMAIN: .*\n$/);
   },
 );
+
+test("`rampart agent status` says why an agent is not ready, and ends with 1", async () => {
+  const reasons = ["Envoy has no listeners yet"];
+  const bundle = { sequence: undefined, confirmedAt: undefined, lastError: undefined };
+  const own = { isReady: true, reasons: [], identities: [], roots: [], bundle, xds: undefined };
+  const proxy = {
+    faults: async () => reasons,
+    metrics: async () => "",
+    drain: async () => undefined,
+    quit: () => undefined,
+  };
+  const view = { status: () => own, metrics: async () => "", proxy };
+  const server = await serveStatus({ host: "127.0.0.1", port: 0 }, view);
+  onTestFinished(() => server.close());
+  const { code, stdout } = await run("agent status", {
+    RAMPART_STATUS_ADDR: new URL(server.url).host,
+  });
+  expect(code).toBe(1);
+  expect(stdout).toMatch(/^not ready\n {2}Envoy has no listeners yet\n/);
+});
