@@ -15,7 +15,7 @@ export const bucketBinding = "LOG_BUCKET";
 export const keyObject = "vkey";
 
 /** A shard that takes longer is treated as one that is down. */
-const attemptMilliseconds = 1500;
+const usualAttemptMilliseconds = 1500;
 
 /** The log of a Worker. */
 export interface WorkerLog {
@@ -40,7 +40,15 @@ interface ShardNamespace {
  * The log behind a Durable Object for each shard. An isolate keeps to one shard, so that its entries share
  * commits, and tries the next one once when that shard does not take an entry.
  */
-export const openWorkerLog: OpenWorkerLog = (configuration, environment) => {
+export const openWorkerLog: OpenWorkerLog = (configuration, environment) =>
+  openLogWithin(usualAttemptMilliseconds, configuration, environment);
+
+/** {@link openWorkerLog}, with another time for one attempt. */
+export function openLogWithin(
+  attemptMilliseconds: number,
+  configuration: LogConfiguration,
+  environment: Readonly<Record<string, unknown>>,
+): WorkerLog {
   const { [shardBinding]: namespace, [bucketBinding]: bucket } = environment;
   if (!isNamespace(namespace) || !isBucket(bucket)) {
     throw new ConfigurationError([
@@ -51,7 +59,8 @@ export const openWorkerLog: OpenWorkerLog = (configuration, environment) => {
   const home = Math.floor(Math.random() * shards);
   const append = async (shard: number, entry: Bytes): Promise<LogPosition> => {
     const name = `${origin}/${shard}`;
-    const result = await withinTime(namespace.getByName(name).append(name, entry));
+    const answer = namespace.getByName(name).append(name, entry);
+    const result = await withinTime(answer, attemptMilliseconds);
     if ("index" in result) return { origin: name, index: result.index };
     throw unavailable(result.detail);
   };
@@ -92,12 +101,15 @@ export const openWorkerLog: OpenWorkerLog = (configuration, environment) => {
       hasPublicTiles: configuration.hasPublicTiles,
     },
   };
-};
+}
 
-async function withinTime(answer: Promise<AppendResult>): Promise<AppendResult> {
+async function withinTime(
+  answer: Promise<AppendResult>,
+  milliseconds: number,
+): Promise<AppendResult> {
   let timer: ReturnType<typeof setTimeout> | null = null;
   const late = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(new Error("the shard is too slow")), attemptMilliseconds);
+    timer = setTimeout(() => reject(new Error("the shard is too slow")), milliseconds);
   });
   try {
     return await Promise.race([answer, late]);

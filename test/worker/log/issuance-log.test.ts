@@ -11,7 +11,11 @@ import { openCheckpointText } from "../../../src/tlog/checkpoint.ts";
 import { extendVerified } from "../../../src/tlog/extend.ts";
 import { Frontier } from "../../../src/tlog/frontier.ts";
 import { parseVerifierKey } from "../../../src/tlog/verifier-key.ts";
-import { openWorkerLog } from "../../../src/worker/log/worker-log.ts";
+import {
+  type OpenWorkerLog,
+  openLogWithin,
+  openWorkerLog,
+} from "../../../src/worker/log/worker-log.ts";
 import { createWorker } from "../../../src/worker/worker.ts";
 import { describeIssuanceLog } from "../../contract/issuance-log.ts";
 import { logOrigin } from "../../contract/log-values.ts";
@@ -21,6 +25,7 @@ import { createTokenKey, jwksOf } from "../../testkit/callers/tokens.ts";
 import { createWorkload } from "../../testkit/callers/workload.ts";
 import type { AuditLine } from "../../testkit/log/event-recorder.ts";
 import { parseLogLine } from "../../testkit/log/log-lines.ts";
+import { hangMilliseconds } from "../../testkit/time/hang-limit.ts";
 import { logValues } from "../runtime/log-values.ts";
 
 const lines: string[] = [];
@@ -50,11 +55,14 @@ const publish = async (): Promise<void> => {
 const key = await createTokenKey("ES256", "k1");
 const now = new Date();
 
-async function start(changes: Readonly<Record<string, unknown>> = {}) {
+/** A shard may be slow on a slow machine. */
+const openLog: OpenWorkerLog = (...log) => openLogWithin(hangMilliseconds, ...log);
+
+async function start(changes: Readonly<Record<string, unknown>> = {}, open = openLog) {
   await reset();
   const ISSUERS = [{ ...issuerTables.cluster, jwks: jwksOf(key) }];
   const environment = { ...env, ...logValues, ISSUERS, ...changes };
-  const worker = createWorker({ clock: () => now, openLog: openWorkerLog });
+  const worker = createWorker({ clock: () => now, openLog: open });
   await worker.scheduled(createScheduledController(), environment);
   const send = (request: Request) => worker.fetch(request, environment);
   return { send, key, now: () => now, takeAudits, publish };
@@ -180,6 +188,14 @@ describe("a Worker", () => {
       reasons: string[];
     };
     expect(reasons).toEqual([expect.stringContaining("the issuance log: ")]);
+  });
+
+  test("answers no certificate when its shard never answers", async () => {
+    const silent = { append: () => new Promise(() => {}) };
+    const LOG_SHARD = { getByName: () => silent };
+    const service = await start({ LOG_SHARD }, (...log) => openLogWithin(1, ...log));
+    expect(await ask(service)).toMatchObject({ code: "Unavailable" });
+    expect(takeAudits().at(-1)).toMatchObject({ reason: "log-unavailable", log: "unlogged" });
   });
 
   test("asks another shard once", async () => {
