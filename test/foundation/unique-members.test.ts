@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { createJsonFetch } from "../../src/foundation/http/json-fetch.ts";
-import { parseUniqueJson } from "../../src/foundation/unique-members.ts";
+import { parseEscapedJson, parseUniqueJson } from "../../src/foundation/unique-members.ts";
 
 /** Names that JSON writes without an escape. */
 const isPlain = (name: string): boolean => !JSON.stringify(name).includes("\\");
@@ -25,6 +25,24 @@ test("every value with plain names is read as it is", () => {
       }
     }),
   );
+});
+
+describe("JSON of a Kubernetes API", () => {
+  test("may have names with escapes inside, as managedFields have", () => {
+    const text = '{"k:{\\"type\\":\\"Ready\\"}": {".": {}}, "a\\\\": ":"}';
+    expect(parseEscapedJson(text)).toEqual(JSON.parse(text));
+  });
+
+  test.each([
+    ['{"authenticated": false, "authenticated": true}'],
+    ['{"status": {"user": {}, "us\\u0065r": {}}}'],
+    ['[{"items": []}, {"items": [], "items": [1]}]'],
+    ['{"\\u0061": 1}'],
+    ['{"\\\\": 1, "\\u0061": 2}'],
+    ['{"a": 1'],
+  ])("is refused with two members of one name, or an escape at its beginning: %s", (text) => {
+    expect(() => parseEscapedJson(text)).toThrow(SyntaxError);
+  });
 });
 
 /** Names as JSON may spell them, some with escapes. */

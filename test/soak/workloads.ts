@@ -38,7 +38,7 @@ const replacementMilliseconds = 500;
 const shortestRetry = 500;
 const longestRetry = 10_000;
 
-/** The status codes of gRPC that Istio's clients retry: cancelled, exhausted, aborted, internal, unavailable. */
+/** The codes that pilot-agent retries: cancelled, deadline exceeded, exhausted, aborted, internal, unavailable. */
 const retryable =
   /^status (?:1|4|8|10|13|14)$|^[A-Z_]+$|^connection closed$|^no (?:answer|status)$/;
 

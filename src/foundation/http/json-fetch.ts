@@ -1,4 +1,4 @@
-import { parseUniqueJson } from "../unique-members.ts";
+import { parseEscapedJson, parseUniqueJson } from "../unique-members.ts";
 
 /** A request without a good answer: it got none, another status, or no JSON within the bounds. */
 export class FetchError extends Error {
@@ -142,12 +142,12 @@ export async function readText(response: Response, maximumOctets: number): Promi
   return text;
 }
 
-/** @throws FetchError */
+/** @throws FetchError, also for an object with two members of one name. */
 export function parseJson(text: string): unknown {
   try {
-    return JSON.parse(text);
+    return parseEscapedJson(text);
   } catch (error) {
-    throw new FetchError("did not answer JSON", { cause: error });
+    throw new FetchError("did not answer JSON with one spelling", { cause: error });
   }
 }
 
