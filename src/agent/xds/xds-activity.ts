@@ -55,6 +55,11 @@ export class XdsActivity {
     this.#clock = clock;
   }
 
+  /** A new stream has taken the place of the one before. */
+  opening(): void {
+    this.#connection = undefined;
+  }
+
   connected(protocol: ProtocolName): void {
     this.#connection = { since: this.#clock(), protocol };
   }

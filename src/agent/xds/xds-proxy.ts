@@ -108,6 +108,7 @@ export class XdsProxy {
     });
     this.#current?.close({ code: grpcCode.ok, message: "" });
     this.#current = stream;
+    this.#activity.opening();
     const begin = this.#ports.clock();
     const end = await stream.run();
     const isCurrent = this.#current === stream;

@@ -29,7 +29,7 @@ export interface StreamObserver {
   response(response: SeenResponse): void;
 }
 
-/** The health of the workload: `undefined` for a healthy one. */
+/** The health of the workload. A healthy one has no fault. */
 export type Health = { readonly fault: ErrorDetail | undefined };
 
 /** The parts of a stream. */

@@ -130,6 +130,19 @@ test("lets a newer stream take the place of an older one", async () => {
   expect(proxy.report()).toMatchObject({ isConnected: true, protocol: "state-of-the-world" });
 });
 
+test("is not connected while a newer stream finds no istiod", async () => {
+  const istiod = await startFakeIstiod();
+  const { socket, proxy, rootFile } = await runXdsProxy(istiod);
+  const older = openEnvoyStream(socket, "incremental");
+  older.send(request(types.cluster));
+  await (await istiod.streams.nth(1)).requests.nth(1);
+  expect(proxy.report().isConnected).toBe(true);
+  await writeFile(rootFile, (await createTlsIdentity()).ca);
+  openEnvoyStream(socket, "incremental").send(request(types.cluster));
+  await older.status;
+  expect(proxy.report().isConnected).toBe(false);
+});
+
 test("tells Envoy why istiod cannot be reached", async () => {
   const istiod = await startFakeIstiod();
   const { socket, log, rootFile, metrics } = await runXdsProxy(istiod);
