@@ -4,7 +4,13 @@ import { beforeAll, describe, expect, test } from "vitest";
 import { toBase64 } from "../../../src/pki/encoding/base64.ts";
 import { parseCertificate } from "../../../src/pki/x509/certificate.ts";
 import { readIdentityProof } from "../../../src/pki/x509/identity-proof.ts";
-import { createPodKey, podKeyKinds, podUid } from "../../testkit/callers/pod-key.ts";
+import {
+  createPodKey,
+  type PodKey,
+  type PodKeyKind,
+  podKeyKinds,
+  podUid,
+} from "../../testkit/callers/pod-key.ts";
 import { createWorkload, type Workload } from "../../testkit/callers/workload.ts";
 import { bearer, type CertificateCall, callWithClient, grpcWeb, protocols } from "../rpc-calls.ts";
 import { issuers, type ServiceUnderTest } from "../service-under-test.ts";
@@ -13,8 +19,16 @@ import { issuers, type ServiceUnderTest } from "../service-under-test.ts";
 export function describeClusterSigners(service: () => ServiceUnderTest): void {
   let workload: Workload;
 
+  const podKeys = new Map<PodKeyKind, PodKey>();
+  const podKey = (kind: PodKeyKind): PodKey => {
+    const key = podKeys.get(kind);
+    if (!key) throw new Error(`there is no ${kind} key yet`);
+    return key;
+  };
+
   beforeAll(async () => {
     workload = await createWorkload();
+    for (const kind of podKeyKinds) podKeys.set(kind, await createPodKey(kind));
   });
 
   type Metadata = NonNullable<CertificateCall["metadata"]>;
@@ -60,7 +74,7 @@ export function describeClusterSigners(service: () => ServiceUnderTest): void {
   test.each(podKeyKinds)(
     "gets a certificate for a %s key that signed the UID of its pod",
     async (kind) => {
-      const key = await createPodKey(kind);
+      const key = podKey(kind);
       const proved = { ...pod, PodUid: podUid, ProofOfPossession: await key.proof(podUid) };
       const { names, spki } = await namesFor(proved, grpcWeb, key.publicKeyPem);
       expect(names).toEqual([{ type: "url", value: pod.ImpersonatedIdentity }]);
@@ -71,7 +85,7 @@ export function describeClusterSigners(service: () => ServiceUnderTest): void {
   const csrRejected = { code: "InvalidArgument", message: "certificate signing request rejected" };
 
   test.each(podKeyKinds)("gets none for a %s key that signed another UID", async (kind) => {
-    const key = await createPodKey(kind);
+    const key = podKey(kind);
     const ProofOfPossession = await key.proof(podUid.replace("0", "1"));
     const csr = key.publicKeyPem;
     expect(await ask({ ...pod, PodUid: podUid, ProofOfPossession }, { csr })).toEqual(csrRejected);
@@ -80,7 +94,7 @@ export function describeClusterSigners(service: () => ServiceUnderTest): void {
   test.each(podKeyKinds)(
     "gets none for a %s key with a proof that is cut or longer",
     async (kind) => {
-      const key = await createPodKey(kind);
+      const key = podKey(kind);
       const csr = key.publicKeyPem;
       const proof = await key.proof(podUid);
       const octets = Uint8Array.from(atob(proof), (letter) => letter.charCodeAt(0));
@@ -92,7 +106,7 @@ export function describeClusterSigners(service: () => ServiceUnderTest): void {
   );
 
   test("gets none for a key without a proof, or with a proof over a text of its choice", async () => {
-    const key = await createPodKey("P-256");
+    const key = podKey("P-256");
     const csr = key.publicKeyPem;
     const proofOver = async (PodUid: string) => ({
       ...pod,
@@ -105,7 +119,7 @@ export function describeClusterSigners(service: () => ServiceUnderTest): void {
   });
 
   test("is the only caller that may prove a key without a CSR", async () => {
-    const key = await createPodKey("P-256");
+    const key = podKey("P-256");
     const metadata = { PodUid: podUid, ProofOfPossession: await key.proof(podUid) };
     for (const account of ["foo:bar", "istio-system:ztunnel"]) {
       expect(await ask(metadata, { account, csr: key.publicKeyPem })).toEqual(csrRejected);
