@@ -2,6 +2,7 @@ import type { AddressInfo } from "node:net";
 import type { EventLog } from "../ca/issuance/audit-event.ts";
 import type { Pause } from "../foundation/work/pause.ts";
 import type { PeerProcesses } from "./observability/peer-processes.ts";
+import type { PluggedInImport } from "./serve/plugged-in.ts";
 
 /** The means that a program hands to its server. */
 export interface ServerContext {
@@ -13,6 +14,8 @@ export interface ServerContext {
   readonly fetchTimeoutMilliseconds?: number | undefined;
   /** At least 0 and less than 1; by default the platform's random numbers. */
   readonly random?: (() => number) | undefined;
+  /** Imports the CA in `IMPORT_DIRECTORY`. */
+  readonly importPluggedIn?: PluggedInImport | undefined;
   /** Present in each of several processes that form one server. */
   readonly peerProcesses?: PeerProcesses | undefined;
 }

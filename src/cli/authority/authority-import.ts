@@ -1,8 +1,12 @@
 import type { Command } from "commander";
+import type { OpenedStore } from "../../ca/opened-store.ts";
 import { adoptAuthority } from "../../ca/rotation/adopt.ts";
 import { rotate } from "../../ca/rotation/rotate.ts";
+import { bytesEqual } from "../../pki/encoding/bytes.ts";
+import { readCertificates } from "../import/imported-certificate.ts";
 import { loadPluggedIn } from "../import/load.ts";
 import { bundleRoots, otherRootsOf } from "../import/offered-intermediate.ts";
+import type { PluggedInMaterial } from "../import/plugged-in-material.ts";
 import { verifyPluggedIn } from "../import/verify.ts";
 import {
   openStore,
@@ -43,6 +47,10 @@ async function importAuthority(
   const store = await openStore(session);
   requireAllOpen(store);
   const material = await loadPluggedIn(source, options.roots);
+  if (isInStore(material, store)) {
+    console.log("The store has this authority already.");
+    return;
+  }
   const imported = await verifyPluggedIn(material, mint.trustDomain, now);
   const { certificates, privateKey: extractablePrivateKey, additionalRoots } = imported;
   if (store.authorities.length > 0) {
@@ -59,4 +67,10 @@ async function importAuthority(
     await orOperatorError(() => rotate(mint, now));
   }
   await printStoreSummary(session);
+}
+
+/** Whether the certificate is an authority's of the store: a job may import a directory again and again. */
+function isInStore({ certificate }: PluggedInMaterial, { authorities }: OpenedStore): boolean {
+  const [own] = readCertificates(certificate);
+  return authorities.some((each) => own && bytesEqual(each.certificate.der, own.der));
 }

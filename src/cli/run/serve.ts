@@ -4,6 +4,7 @@ import { createEventLog } from "../../ca/issuance/audit-event.ts";
 import { type OperationLog, writeToConsole } from "../../foundation/event-log.ts";
 import { readConfigurationFile } from "../../node/files/configuration-file.ts";
 import { addressText } from "../../node/http/listen-address.ts";
+import type { PluggedInImport } from "../../node/serve/plugged-in.ts";
 import { serve } from "../../node/serve/serve.ts";
 import {
   parseServeConfiguration,
@@ -42,6 +43,10 @@ export function serveCommand(clock: () => Date): Command {
 const serveHere = (options: ServeOptions, context: ServerContext): Promise<void> =>
   runUntilSignal(() => startServing(options, context), context.log);
 
+/** Loaded when it is needed: a server without an import directory has no use for its parsers. */
+const importPluggedIn: PluggedInImport = async (...imported) =>
+  (await import("../import/plugged-in-import.ts")).importPluggedIn(...imported);
+
 async function startServing(
   { config, process: number }: ServeOptions,
   { log, clock }: ServerContext,
@@ -53,7 +58,7 @@ async function startServing(
   for (const detail of configuration.ca.warnings) {
     log.operation({ event: "configuration-warning", level: "warning", detail });
   }
-  const serverContext = { log, clock, peerProcesses: child?.peerProcesses };
+  const serverContext = { log, clock, importPluggedIn, peerProcesses: child?.peerProcesses };
   const server = await orOperatorError(() => serve(configuration, serverContext));
   // `runUntilSignal` reports a server that never gets an address.
   server.address.then(child?.reportServing, () => {});

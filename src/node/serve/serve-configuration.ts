@@ -19,6 +19,8 @@ export interface CertificateFiles {
 export interface ServeConfiguration {
   readonly ca: Configuration;
   readonly storeDirectory: string;
+  /** The directory from which a plugged-in CA is imported whenever it changes. */
+  readonly importDirectory?: string | undefined;
   readonly listen: ListenAddress;
   readonly plaintextListen: ListenAddress | undefined;
   readonly monitoringListen: ListenAddress;
@@ -57,6 +59,7 @@ const perMinute = z.int().check(z.minimum(1), z.maximum(10_000_000));
 /** The keys of `rampart serve` alone. docs/serve.md describes them. */
 const serveForm = z.strictObject({
   STORE_DIRECTORY: filePath,
+  IMPORT_DIRECTORY: z.optional(filePath),
   PLAINTEXT_LISTEN: z.optional(listenAddress),
   SERVING_NAMES: z._default(z.array(dnsName).check(z.minLength(1), z.maxLength(32)), istiodNames),
   CALLER_QUOTA: z._default(perMinute, 600),
@@ -78,9 +81,14 @@ export function parseServeConfiguration(
   const [files, shared] = partition(others, (key) => credentialFileName.test(key));
   const ca = parseConfiguration(shared, filePropagation);
   const form = parseForm(serveForm, own);
+  // Where authorities are their own roots, one that was imported and has retired would come back.
+  if (form.IMPORT_DIRECTORY !== undefined && ca.authorityRoot !== "offline") {
+    throw new ConfigurationError(['IMPORT_DIRECTORY: is for AUTHORITY_ROOT = "offline" alone']);
+  }
   return {
     ca: { ...ca, clusterCredentials: withFiles(ca.clusterCredentials, files) },
     storeDirectory: form.STORE_DIRECTORY,
+    importDirectory: form.IMPORT_DIRECTORY,
     listen: form.LISTEN,
     plaintextListen: form.PLAINTEXT_LISTEN,
     monitoringListen: form.MONITORING_LISTEN,

@@ -36,6 +36,7 @@ import { ownCertificate } from "../tls/own-certificate.ts";
 import { openWhenCertified, type RenewingListener } from "../tls/renewing-listener.ts";
 import { certificateInFiles, type ServingCertificateSource } from "../tls/serving-certificate.ts";
 import { certificateService } from "./certificate-routes.ts";
+import { followPluggedIn } from "./plugged-in.ts";
 import { pushRoots } from "./recurring-push.ts";
 import type { ServeConfiguration } from "./serve-configuration.ts";
 import { createTokenBuckets } from "./token-buckets.ts";
@@ -125,7 +126,11 @@ async function serveUntil(
     : undefined;
   const push = pushRoots(configuration.ca, authorities, { ...serverContext, registry, log });
   // A failed rotation has logged its faults, and the next one retries.
-  const rotate = () => rotateAll([mint, ...signerMints.values()], clock()).finally(push.begin);
+  const importChanged = pluggedInOf(configuration, context);
+  const rotate = async (): Promise<void> => {
+    await importChanged(mint, clock());
+    await rotateAll([mint, ...signerMints.values()], clock()).finally(push.begin);
+  };
   const rotation =
     peerProcesses?.rotates === false
       ? undefined
@@ -177,6 +182,14 @@ async function composeHere(
   };
   const logs = { issuanceLog: issuanceLog?.issuanceLog, publishedLog: issuanceLog?.publishedLog };
   return compose(configuration.ca, { ...files, ...node, ...logs, log, clock });
+}
+
+function pluggedInOf(
+  { importDirectory }: ServeConfiguration,
+  { importPluggedIn, log }: ServerContext,
+): ReturnType<typeof followPluggedIn> {
+  if (importDirectory === undefined || !importPluggedIn) return async () => {};
+  return followPluggedIn(importDirectory, importPluggedIn, log);
 }
 
 function servingCertificate(
