@@ -1,4 +1,5 @@
 import { pollForWork } from "../../../src/foundation/work/polled-work.ts";
 import { describeSharedWork } from "../../contract/shared-work.ts";
+import { createTurnClock } from "../../testkit/time/turn-clock.ts";
 
-describeSharedWork(pollForWork(() => new Date()));
+describeSharedWork(pollForWork(createTurnClock()));
