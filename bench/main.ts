@@ -7,6 +7,7 @@ import { memoryRows } from "./edge/memory.ts";
 import { firstStart } from "./first-start.ts";
 import { type KeyServer, startKeyServer } from "./key-server.ts";
 import { type Load, loadsOf, unknownKeyStorm } from "./loads.ts";
+import { logRows } from "./log/rows.ts";
 import { median } from "./measurement/median.ts";
 import { printRows, type Row } from "./measurement/report.ts";
 import { nodeRows } from "./node/rows.ts";
@@ -162,6 +163,7 @@ async function run(): Promise<Row[]> {
   return [
     ...requests,
     { name: "bundle, gzip", value: gzipKibibytes, unit: "KiB", budget: 150 },
+    ...(await logRows(gzipKibibytes)),
     { name: "start-up CPU", value: startupMilliseconds(), unit: "ms", budget: 60 },
     ...(await memoryRows()),
     ...(await hostileIssuerRows()),

@@ -7,19 +7,22 @@ const batchesAtOnce = 16;
 /** Less than a row may have: 2 MB (Cloudflare's limits of Durable Objects). */
 const maximumMergedOctets = 1_000_000;
 
+const createBatch = `CREATE TABLE IF NOT EXISTS batch (
+  first INTEGER PRIMARY KEY, count INTEGER NOT NULL, octets BLOB NOT NULL)`;
+
 type Row = { first: number; count: number; octets: ArrayBuffer };
 
 /**
  * The stage of a log in the SQLite of a Durable Object. The platform holds every answer back until the
  * writes before it are durable (output gate).
  *
- * Cloudflare bills each row that is written or deleted. So a batch is one row without an index, and
- * what is published goes with the whole table: the few entries that stay are one new row.
+ * Cloudflare bills each row that is written or deleted (`rowsWritten`). So a batch is one row without an
+ * index, and what is published goes with the whole table, which counts no row: the few entries that stay
+ * are one new row.
  */
 export function sqlStage(storage: DurableObjectStorage): LogStage {
   const { sql } = storage;
-  sql.exec(`CREATE TABLE IF NOT EXISTS batch (
-    first INTEGER PRIMARY KEY, count INTEGER NOT NULL, octets BLOB NOT NULL)`);
+  sql.exec(createBatch);
   sql.exec("CREATE TABLE IF NOT EXISTS text (id INTEGER PRIMARY KEY, value TEXT NOT NULL)");
   const ids: Readonly<Record<keyof StagedTexts, number>> = { key: 1, head: 2 };
   const textOf = (name: keyof StagedTexts): string | undefined =>
@@ -35,7 +38,8 @@ export function sqlStage(storage: DurableObjectStorage): LogStage {
       sql.exec("DELETE FROM batch WHERE first + count <= ?", upTo);
       return;
     }
-    sql.exec("DELETE FROM batch");
+    sql.exec("DROP TABLE batch");
+    sql.exec(createBatch);
     const [first] = kept;
     if (first) insert(merged(first, kept));
   }
