@@ -149,6 +149,7 @@ export function describeCertificateCredentials(open: () => Promise<ConfigurableS
           callerSerialNumber: toHex(parseCertificate(held.der).toBeSigned.serialNumber),
           callerAuthority: old.authority.id,
           provedAt: proofOf(held.der).provedAt.toISOString(),
+          provedBy: cluster,
         }),
       ]);
     });

@@ -28,10 +28,11 @@ export interface AuditEvent {
   forwardedPeer?: string;
   /** How the caller has proved who it is: by its token, its certificate, or one that a gateway forwards. */
   proof?: "token" | "certificate" | "forwarded";
-  /** The caller's certificate: its serial number, the authority that signed it, the last token behind it. */
+  /** The caller's certificate: its serial number, its authority, and the time and issuer of the last token behind it. */
   callerSerialNumber?: string;
   callerAuthority?: string;
   provedAt?: Date;
+  provedBy?: string;
   spiffeId?: string;
   cluster?: string;
   issuer?: string;

@@ -39,13 +39,14 @@ export async function authenticate(
 const addressForm = /^[0-9A-Za-z.:%]{2,64}$/;
 
 function auditCaller(audit: AuditEvent, caller: Caller, headers: Headers): void {
-  const { spiffeId, issuer, gateway, certificate, proof } = caller;
+  const { spiffeId, issuer, gateway, certificate, proof, provedBy } = caller;
   Object.assign(audit, { spiffeId, cluster: issuer?.cluster, issuer: issuer?.name });
   audit.proof = proofKindOf(caller);
   if (certificate) {
     audit.callerSerialNumber = certificate.serialNumber;
     audit.callerAuthority = certificate.authority;
     audit.provedAt = proof.provedAt;
+    if (provedBy) audit.provedBy = provedBy.name;
   }
   if (!gateway) return;
   audit.gateway = gateway.spiffeId;
