@@ -1,7 +1,7 @@
 import { spawnSync } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { basename, join } from "node:path";
 import { gzipSync } from "node:zlib";
 
 const environment = {
@@ -20,7 +20,7 @@ export interface Bundle {
 export function bundleWorker(entry: string): Bundle {
   const folder = mkdtempSync(join(tmpdir(), "rampart-bench-"));
   wrangler("deploy", entry, "--dry-run", "--outdir", folder);
-  const script = readFileSync(join(folder, "main.js"), "utf8");
+  const script = readFileSync(join(folder, `${basename(entry, ".ts")}.js`), "utf8");
   rmSync(folder, { recursive: true });
   return { script, gzipKibibytes: gzipSync(script).length / 1024 };
 }
