@@ -25,13 +25,15 @@ test.each([
     [{ subject: "cluster/a", until: "tomorrow" }],
     "must be an instant",
   ],
-  ["an unknown member", [{ subject: "cluster/a", for: "1h" }], "nvalid"],
-  ["a number", [7], "nvalid"],
-  ["a subject that is none", [{ subject: 7 }], "nvalid"],
+  ["an unknown member", [{ subject: "cluster/a", for: "1h" }], "unrecognized_keys"],
+  ["a number", [7], "invalid_type"],
+  ["a subject that is none", [{ subject: 7 }], "invalid_type"],
   ["no list", "cluster/a", "must be JSON"],
 ])("refuses %s", (_, value, message) => {
   const { error } = deniedTable.safeParse(value);
-  expect(error?.issues.map((issue) => issue.message || issue.code).join()).toContain(message);
+  // The words of zod's own messages depend on what else a process has loaded; its codes do not.
+  const said = error?.issues.map((issue) => `${issue.code} ${issue.message}`).join();
+  expect(said).toContain(message);
 });
 
 test("a denial survives being written and read", () => {
