@@ -49,7 +49,7 @@ const others: Readonly<Record<string, string | undefined>> = {
 };
 
 /** These end in another way, which their own tests show. */
-const programs = ["serve", "gateway", "distribute", "signer", "agent run"];
+const programs = ["serve", "gateway", "distribute", "signer", "agent run", "log witness"];
 
 /** Words that bring a verb with a configuration to read it: values for all that it requires. */
 function requiredWords({ registeredArguments, options }: Command): string {
