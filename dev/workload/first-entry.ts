@@ -3,10 +3,10 @@ import { type LogEntry, parseEntry } from "../../src/ca/issuance/log-entry.ts";
 import { OperatorError } from "../../src/foundation/operator-error.ts";
 import { bytesEqual } from "../../src/pki/encoding/bytes.ts";
 import { parsePem } from "../../src/pki/encoding/pem.ts";
-import { openCheckpointText } from "../../src/tlog/checkpoint.ts";
 import { extendVerified } from "../../src/tlog/extend.ts";
 import { Frontier } from "../../src/tlog/frontier.ts";
-import { parseVerifierKey } from "../../src/tlog/verifier-key.ts";
+import { openCheckpointText } from "../../src/tlog/note/checkpoint.ts";
+import { parseVerifierKey } from "../../src/tlog/note/verifier-key.ts";
 
 /** The place of a certificate in the log, verified. */
 export interface FirstEntry {

@@ -1,5 +1,5 @@
 import type { SpiffeId } from "../pki/spiffe-id.ts";
-import type { IdentityProof } from "../pki/x509/identity-proof.ts";
+import type { IdentityProof } from "../pki/x509/leaf/identity-proof.ts";
 import type { BoundAccount } from "./bound-account.ts";
 import type { TrustedIssuer } from "./trusted-issuer.ts";
 

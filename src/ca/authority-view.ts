@@ -10,7 +10,7 @@ import {
 } from "../pki/authority/trust-bundle.ts";
 import { bytesEqual } from "../pki/encoding/bytes.ts";
 import { toPem } from "../pki/encoding/pem.ts";
-import type { Issuer } from "../pki/x509/issuer.ts";
+import type { Issuer } from "../pki/x509/leaf/issuer.ts";
 import { earlier, later } from "../pki/x509/validity.ts";
 import type { Denial } from "./denial.ts";
 import type { OpenedStore, RefusedRecord } from "./opened-store.ts";

@@ -15,7 +15,7 @@ import type { AuthorityRoot } from "../pki/authority/succession.ts";
 import { applyTaints, type Taint } from "../pki/authority/taint.ts";
 import type { CryptoProvider } from "../pki/crypto-provider.ts";
 import type { TrustDomain } from "../pki/spiffe-id.ts";
-import type { Issuer } from "../pki/x509/issuer.ts";
+import type { Issuer } from "../pki/x509/leaf/issuer.ts";
 import { type Denial, toDenial } from "./denial.ts";
 import type { EventLog } from "./issuance/audit-event.ts";
 

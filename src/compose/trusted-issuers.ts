@@ -34,8 +34,8 @@ import { createPodLookup } from "../kubernetes/pod-lookup.ts";
 import type { WatchPods } from "../kubernetes/pods.ts";
 import type { CryptoProvider } from "../pki/crypto-provider.ts";
 import type { ServiceAccount } from "../pki/spiffe-id.ts";
-import { issuerDigest } from "../pki/x509/identity-proof.ts";
 import type { IntermediateRights } from "../pki/x509/intermediate.ts";
+import { issuerDigest } from "../pki/x509/leaf/identity-proof.ts";
 import { type PodsOf, watchedPods } from "./cluster-pods.ts";
 import { apiOpener, type ClusterAccess, noApi, type OpenApi } from "./cluster-reach.ts";
 

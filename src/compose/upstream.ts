@@ -11,9 +11,9 @@ import {
 import type { Credential } from "../kubernetes/client.ts";
 import { toHex } from "../pki/encoding/bytes.ts";
 import { trustDomainSpiffeId } from "../pki/spiffe-id.ts";
-import { readRequestedKey } from "../pki/x509/certificate-signing-request.ts";
 import { intermediateName } from "../pki/x509/intermediate.ts";
 import { keyIdentifier } from "../pki/x509/key-identifier.ts";
+import { readRequestedKey } from "../pki/x509/request/certificate-signing-request.ts";
 import { rampartProtocol, type UpstreamProtocol, vaultProtocol } from "./upstream-clients.ts";
 
 /** A CA may sign in an HSM that is far away. The authority that signs does not wait for it. */

@@ -8,7 +8,7 @@ import type { CryptoProvider, SigningKey } from "../pki/crypto-provider.ts";
 import type { Bytes } from "../pki/encoding/bytes.ts";
 import { DerError } from "../pki/encoding/der-reader.ts";
 import type { TrustDomain } from "../pki/spiffe-id.ts";
-import { createIssuer, type Issuer } from "../pki/x509/issuer.ts";
+import { createIssuer, type Issuer } from "../pki/x509/leaf/issuer.ts";
 import {
   type AuthorityRecord,
   type AuthorityRecordHead,

@@ -1,8 +1,8 @@
 import { parseBase64, toBase64 } from "../pki/encoding/base64.ts";
 import type { Bytes } from "../pki/encoding/bytes.ts";
-import { parseSize } from "./checkpoint.ts";
 import { LogError } from "./log-error.ts";
 import { type Hash, hashOctets } from "./merkle.ts";
+import { parseSize } from "./note/checkpoint.ts";
 
 /** An entry's proof that needs no connection to its log (C2SP tlog-proof). */
 export interface LogProof {

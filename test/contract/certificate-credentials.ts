@@ -16,7 +16,7 @@ import {
   type IdentityProof,
   issuerDigest,
   readIdentityProof,
-} from "../../src/pki/x509/identity-proof.ts";
+} from "../../src/pki/x509/leaf/identity-proof.ts";
 import { addSeconds, wholeSeconds } from "../../src/pki/x509/validity.ts";
 import { clusterLocal, scheduleAfter } from "../testkit/ca/sealed-authorities.ts";
 import {

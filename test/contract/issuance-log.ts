@@ -1,10 +1,10 @@
 import { beforeAll, describe, expect, test } from "vitest";
 import { type LogEntry, parseEntry } from "../../src/ca/issuance/log-entry.ts";
 import { parsePem } from "../../src/pki/encoding/pem.ts";
-import { type Checkpoint, openCheckpointText } from "../../src/tlog/checkpoint.ts";
 import { extendVerified } from "../../src/tlog/extend.ts";
 import { Frontier } from "../../src/tlog/frontier.ts";
-import { parseVerifierKey } from "../../src/tlog/verifier-key.ts";
+import { type Checkpoint, openCheckpointText } from "../../src/tlog/note/checkpoint.ts";
+import { parseVerifierKey } from "../../src/tlog/note/verifier-key.ts";
 import { mintToken, serviceAccountClaims } from "../testkit/callers/tokens.ts";
 import { createWorkload, type Workload } from "../testkit/callers/workload.ts";
 import { logOrigin, readerToken } from "./log-values.ts";

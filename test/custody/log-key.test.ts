@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { logKeysFor } from "../../src/custody/log-key.ts";
-import { openCheckpointText } from "../../src/tlog/checkpoint.ts";
-import { formatNote } from "../../src/tlog/note.ts";
+import { openCheckpointText } from "../../src/tlog/note/checkpoint.ts";
+import { formatNote } from "../../src/tlog/note/note.ts";
 import { clusterLocal, trustDomain } from "../testkit/pki/certificates.ts";
 import { createKek } from "../testkit/pki/sealed-record.ts";
 

@@ -2,7 +2,7 @@ import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { formatBundle, parseBundle } from "../../src/tlog/bundle.ts";
 import { leafHash } from "../../src/tlog/merkle.ts";
-import { acceptCheckpoint, parsePolicy } from "../../src/tlog/policy.ts";
+import { acceptCheckpoint, parsePolicy } from "../../src/tlog/note/policy.ts";
 import { proveInclusion, verifyInclusion } from "../../src/tlog/proof.ts";
 import { parseTilePath, type Tile, tileIn, tilePath } from "../../src/tlog/tile.ts";
 import { formatLogProof, parseLogProof } from "../../src/tlog/tlog-proof.ts";

@@ -1,15 +1,20 @@
 import { createPrivateKey } from "node:crypto";
 import { describe, expect, test } from "vitest";
+import { LogError } from "../../src/tlog/log-error.ts";
 import {
   createLogSigner,
   formatCheckpoint,
   openCheckpointText,
   parseCheckpoint,
-} from "../../src/tlog/checkpoint.ts";
-import { cosignedAt, createCosigner } from "../../src/tlog/cosignature.ts";
-import { LogError } from "../../src/tlog/log-error.ts";
-import { formatNote, formatSignature, parseNote, parseSignature } from "../../src/tlog/note.ts";
-import { formatVerifierKey, parseVerifierKey } from "../../src/tlog/verifier-key.ts";
+} from "../../src/tlog/note/checkpoint.ts";
+import { cosignedAt, createCosigner } from "../../src/tlog/note/cosignature.ts";
+import {
+  formatNote,
+  formatSignature,
+  parseNote,
+  parseSignature,
+} from "../../src/tlog/note/note.ts";
+import { formatVerifierKey, parseVerifierKey } from "../../src/tlog/note/verifier-key.ts";
 import { GrownTree, tlogVectors } from "../testkit/tlog/trees.ts";
 
 interface Vectors {

@@ -1,11 +1,11 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { openCheckpointText } from "../../src/tlog/checkpoint.ts";
 import { extendVerified } from "../../src/tlog/extend.ts";
 import { Frontier } from "../../src/tlog/frontier.ts";
+import { openCheckpointText } from "../../src/tlog/note/checkpoint.ts";
+import { parseVerifierKey } from "../../src/tlog/note/verifier-key.ts";
 import { LogRefusal } from "../../src/tlog/sequencer/open-log.ts";
 import { maximumWaiting, Sequencer } from "../../src/tlog/sequencer/sequencer.ts";
-import { parseVerifierKey } from "../../src/tlog/verifier-key.ts";
 import { type MemoryObjects, memoryParts } from "../testkit/tlog/memory-log.ts";
 import { entryAt } from "../testkit/tlog/trees.ts";
 

@@ -1,11 +1,11 @@
 import { beforeEach, describe, expect, test } from "vitest";
-import { createLogSigner, formatCheckpoint } from "../../src/tlog/checkpoint.ts";
-import { cosignedAt, createCosigner } from "../../src/tlog/cosignature.ts";
-import { generateEd25519, rawPublicKey } from "../../src/tlog/ed25519.ts";
-import { formatNote, formatSignature, parseNote } from "../../src/tlog/note.ts";
-import { parsePolicy } from "../../src/tlog/policy.ts";
+import { createLogSigner, formatCheckpoint } from "../../src/tlog/note/checkpoint.ts";
+import { cosignedAt, createCosigner } from "../../src/tlog/note/cosignature.ts";
+import { generateEd25519, rawPublicKey } from "../../src/tlog/note/ed25519.ts";
+import { formatNote, formatSignature, parseNote } from "../../src/tlog/note/note.ts";
+import { parsePolicy } from "../../src/tlog/note/policy.ts";
+import { formatVerifierKey } from "../../src/tlog/note/verifier-key.ts";
 import { proveConsistency, type Tree } from "../../src/tlog/proof.ts";
-import { formatVerifierKey } from "../../src/tlog/verifier-key.ts";
 import { formatAddCheckpoint } from "../../src/tlog/witness/add-checkpoint.ts";
 import { createAskWitnesses, type WitnessAnswer } from "../../src/tlog/witness/ask-witnesses.ts";
 import { cosignOrRefuse, type Witness } from "../../src/tlog/witness/witness.ts";

@@ -1,7 +1,7 @@
 import type { Bytes } from "../../pki/encoding/bytes.ts";
 import { parsePem } from "../../pki/encoding/pem.ts";
 import { parseWorkloadSpiffeId, type TrustDomain, workloadSpiffeId } from "../../pki/spiffe-id.ts";
-import type { IdentityProof } from "../../pki/x509/identity-proof.ts";
+import type { IdentityProof } from "../../pki/x509/leaf/identity-proof.ts";
 import type { Authenticator } from "../authenticator.ts";
 import type { Caller } from "../caller.ts";
 import { rejectCredential } from "../credential-rejection.ts";

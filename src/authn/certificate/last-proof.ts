@@ -1,5 +1,5 @@
 import { bytesEqual } from "../../pki/encoding/bytes.ts";
-import { type IdentityProof, readIdentityProof } from "../../pki/x509/identity-proof.ts";
+import { type IdentityProof, readIdentityProof } from "../../pki/x509/leaf/identity-proof.ts";
 import { addSeconds } from "../../pki/x509/validity.ts";
 import { rejectCredential } from "../credential-rejection.ts";
 import type { TrustedIssuer } from "../trusted-issuer.ts";

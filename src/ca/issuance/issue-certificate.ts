@@ -4,11 +4,11 @@ import type { SigningAuthority } from "../../pki/authority/signing-authority.ts"
 import type { CryptoProvider } from "../../pki/crypto-provider.ts";
 import { toPem } from "../../pki/encoding/pem.ts";
 import { parseWorkloadSpiffeId, type SpiffeId } from "../../pki/spiffe-id.ts";
-import { parseCertificateSigningRequest } from "../../pki/x509/certificate-signing-request.ts";
-import type { IdentityProof } from "../../pki/x509/identity-proof.ts";
 import { type IntermediateRights, issueIntermediate } from "../../pki/x509/intermediate.ts";
-import { type Issuer, issueLeaf, issueServingCertificate } from "../../pki/x509/issuer.ts";
-import { type PodKeyProof, parseProvedPublicKey } from "../../pki/x509/pod-key-proof.ts";
+import type { IdentityProof } from "../../pki/x509/leaf/identity-proof.ts";
+import { type Issuer, issueLeaf, issueServingCertificate } from "../../pki/x509/leaf/issuer.ts";
+import { parseCertificateSigningRequest } from "../../pki/x509/request/certificate-signing-request.ts";
+import { type PodKeyProof, parseProvedPublicKey } from "../../pki/x509/request/pod-key-proof.ts";
 import type { SubjectPublicKey } from "../../pki/x509/subject-public-key.ts";
 import {
   earlier,

@@ -21,12 +21,12 @@ import { orOperatorError } from "../terminal/operator-error.ts";
 import { addChangeOptions, addDeploymentOptions } from "../terminal/options.ts";
 import { printStoreSummary } from "../terminal/store-summary.ts";
 import { formatInstant } from "../terminal/table.ts";
-import { addExport, addRestore } from "./authority-backup.ts";
 import { addImport } from "./authority-import.ts";
 import { addInstall } from "./authority-install.ts";
 import { formatAuthorities, reportAuthorities, shortId } from "./authority-report.ts";
 import { addRequest, addRequests, addWithdraw } from "./authority-request.ts";
 import { addTaint } from "./authority-taint.ts";
+import { addExport, addRestore } from "./backup/authority-backup.ts";
 import { isStepDue } from "./next-step-report.ts";
 import { formatPlan, planJson } from "./plan-report.ts";
 

@@ -6,8 +6,8 @@ import {
 } from "../../pki/authority/signing-authority.ts";
 import { type TrustDomain, workloadSpiffeId } from "../../pki/spiffe-id.ts";
 import { webSigningKey } from "../../pki/web-crypto-provider.ts";
-import { issuerDigest } from "../../pki/x509/identity-proof.ts";
-import { createIssuer, issueLeaf, type Leaf } from "../../pki/x509/issuer.ts";
+import { issuerDigest } from "../../pki/x509/leaf/identity-proof.ts";
+import { createIssuer, issueLeaf, type Leaf } from "../../pki/x509/leaf/issuer.ts";
 import { leafValidity, wholeSeconds } from "../../pki/x509/validity.ts";
 
 /**

@@ -1,13 +1,13 @@
 import { parseEntry } from "../../ca/issuance/log-entry.ts";
 import { OperatorError } from "../../foundation/operator-error.ts";
-import { parseCheckpoint } from "../../tlog/checkpoint.ts";
 import { extendVerified, type ObjectReader } from "../../tlog/extend.ts";
 import { Frontier } from "../../tlog/frontier.ts";
 import { LogError } from "../../tlog/log-error.ts";
-import { parseNote } from "../../tlog/note.ts";
-import { type AcceptedCheckpoint, openByPolicy, type Policy } from "../../tlog/policy.ts";
+import { parseCheckpoint } from "../../tlog/note/checkpoint.ts";
+import { parseNote } from "../../tlog/note/note.ts";
+import { type AcceptedCheckpoint, openByPolicy, type Policy } from "../../tlog/note/policy.ts";
+import { formatVerifierKey } from "../../tlog/note/verifier-key.ts";
 import { checkpointPath } from "../../tlog/tile.ts";
-import { formatVerifierKey } from "../../tlog/verifier-key.ts";
 import { printable } from "../terminal/printable.ts";
 import { FollowerIndex } from "./follower-index.ts";
 import {

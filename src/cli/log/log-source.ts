@@ -4,8 +4,8 @@ import { readRootFile } from "../../host/files/root-file.ts";
 import { readSmallFile } from "../../host/files/small-file.ts";
 import { fetchTrusting } from "../../host/http/node-fetch.ts";
 import type { ObjectReader } from "../../tlog/extend.ts";
-import { type Policy, parsePolicy } from "../../tlog/policy.ts";
-import { parseVerifierKey } from "../../tlog/verifier-key.ts";
+import { type Policy, parsePolicy } from "../../tlog/note/policy.ts";
+import { parseVerifierKey } from "../../tlog/note/verifier-key.ts";
 
 /** The options that choose a log and say what makes its checkpoints good. */
 export interface SourceOptions {

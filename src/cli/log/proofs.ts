@@ -6,7 +6,7 @@ import { parsePem } from "../../pki/encoding/pem.ts";
 import { readTile } from "../../tlog/extend.ts";
 import { LogError } from "../../tlog/log-error.ts";
 import { leafHash } from "../../tlog/merkle.ts";
-import { acceptCheckpoint, type Policy } from "../../tlog/policy.ts";
+import { acceptCheckpoint, type Policy } from "../../tlog/note/policy.ts";
 import { proveInclusion, verifyInclusion } from "../../tlog/proof.ts";
 import { formatLogProof, parseLogProof } from "../../tlog/tlog-proof.ts";
 import { exitCode } from "./exit-code.ts";

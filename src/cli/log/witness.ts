@@ -3,8 +3,8 @@ import { createOperationLog, writeToConsole } from "../../foundation/event-log.t
 import { OperatorError } from "../../foundation/operator-error.ts";
 import { addressText, type ListenAddress, listenAddress } from "../../node/http/listen-address.ts";
 import { startWitness } from "../../node/witness/witness-server.ts";
-import { isOrigin } from "../../tlog/checkpoint.ts";
-import { formatVerifierKey, parseVerifierKey } from "../../tlog/verifier-key.ts";
+import { isOrigin } from "../../tlog/note/checkpoint.ts";
+import { formatVerifierKey, parseVerifierKey } from "../../tlog/note/verifier-key.ts";
 import { orOperatorError } from "../terminal/operator-error.ts";
 import { watchSignals } from "../terminal/signals.ts";
 import { judgingLog } from "./exit-code.ts";

@@ -7,8 +7,8 @@ import type {
   ServiceCertificateRequest,
   SigningDecision,
 } from "../../kubernetes/service-certificate-request.ts";
-import { parseCertificateSigningRequest } from "../../pki/x509/certificate-signing-request.ts";
 import { isDnsName } from "../../pki/x509/dns-name.ts";
+import { parseCertificateSigningRequest } from "../../pki/x509/request/certificate-signing-request.ts";
 import { nodeCryptoProvider } from "../node-crypto-provider.ts";
 import type { CertificateSource } from "./certificate-source.ts";
 import type { ServicePolicy, SignerName } from "./signer-configuration.ts";

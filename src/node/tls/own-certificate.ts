@@ -3,7 +3,7 @@ import { type IssuanceLog, recordIssuance } from "../../ca/issuance/issuance-log
 import { CaError } from "../../foundation/errors.ts";
 import type { Bytes } from "../../pki/encoding/bytes.ts";
 import { toPem } from "../../pki/encoding/pem.ts";
-import { type Issuer, issueServingCertificate } from "../../pki/x509/issuer.ts";
+import { type Issuer, issueServingCertificate } from "../../pki/x509/leaf/issuer.ts";
 import { parseSubjectPublicKey } from "../../pki/x509/subject-public-key.ts";
 import { type LeafLifetimes, leafValidity, type Validity } from "../../pki/x509/validity.ts";
 import type { ServingCertificate, ServingCertificateSource } from "./serving-certificate.ts";

@@ -2,15 +2,15 @@ import type { Bytes } from "../encoding/bytes.ts";
 import { type TrustDomain, trustDomainSpiffeId } from "../spiffe-id.ts";
 import { webSigningKey } from "../web-crypto-provider.ts";
 import { parseToBeSigned } from "../x509/certificate.ts";
-import { lintAndSign } from "../x509/issuer.ts";
 import { keyIdentifier } from "../x509/key-identifier.ts";
-import type { Intent } from "../x509/linted-certificate.ts";
-import { parseSubjectPublicKey } from "../x509/subject-public-key.ts";
+import { lintAndSign } from "../x509/leaf/issuer.ts";
+import type { Intent } from "../x509/leaf/linted-certificate.ts";
 import {
   type AuthoritySubject,
   authorityToBeSigned,
   randomSerialNumber,
-} from "../x509/to-be-signed.ts";
+} from "../x509/leaf/to-be-signed.ts";
+import { parseSubjectPublicKey } from "../x509/subject-public-key.ts";
 import { addSeconds, backdateSeconds } from "../x509/validity.ts";
 import type { Schedule } from "./schedule.ts";
 import {

@@ -5,16 +5,16 @@ import { Oid } from "../encoding/object-identifiers.ts";
 import { type TrustDomain, trustDomainSpiffeId } from "../spiffe-id.ts";
 import { version3 } from "./certificate.ts";
 import { certificateAndCrlSigning, extension, subjectAltUri } from "./extension-writer.ts";
-import { type Issuer, type Leaf, lintAndSign } from "./issuer.ts";
 import { keyIdentifier } from "./key-identifier.ts";
-import type { Intent } from "./linted-certificate.ts";
-import type { SubjectPublicKey } from "./subject-public-key.ts";
+import { type Issuer, type Leaf, lintAndSign } from "./leaf/issuer.ts";
+import type { Intent } from "./leaf/linted-certificate.ts";
 import {
   extensions,
   type LeafProfile,
   randomSerialNumber,
   subjectKeyIdentifier,
-} from "./to-be-signed.ts";
+} from "./leaf/to-be-signed.ts";
+import type { SubjectPublicKey } from "./subject-public-key.ts";
 import type { Validity } from "./validity.ts";
 
 /** What an intermediate may be, as the operator of its root decides. */

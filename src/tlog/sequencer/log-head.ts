@@ -1,10 +1,10 @@
 import * as z from "zod/mini";
 import { parseBase64, toBase64 } from "../../pki/encoding/base64.ts";
 import { bytesEqual } from "../../pki/encoding/bytes.ts";
-import { openCheckpointText } from "../checkpoint.ts";
 import { Frontier } from "../frontier.ts";
 import { LogError } from "../log-error.ts";
-import type { VerifierKey } from "../verifier-key.ts";
+import { openCheckpointText } from "../note/checkpoint.ts";
+import type { VerifierKey } from "../note/verifier-key.ts";
 
 /** The tree that a log has committed to. */
 export interface LogHead {

@@ -1,11 +1,11 @@
 import { bytesEqual } from "../../pki/encoding/bytes.ts";
-import { formatCheckpoint, openCheckpointText } from "../checkpoint.ts";
 import { Frontier } from "../frontier.ts";
 import { LogError } from "../log-error.ts";
-import { formatNote, type NoteSigner } from "../note.ts";
+import { formatCheckpoint, openCheckpointText } from "../note/checkpoint.ts";
+import { formatNote, type NoteSigner } from "../note/note.ts";
+import type { VerifierKey } from "../note/verifier-key.ts";
 import type { Tree } from "../proof.ts";
 import { checkpointPath } from "../tile.ts";
-import type { VerifierKey } from "../verifier-key.ts";
 import { formatHead, type LogHead, openHead } from "./log-head.ts";
 import { planPublication, type Staged } from "./publication.ts";
 import type { LogKeys, LogObjects, OpenedLogKey } from "./storage.ts";

@@ -1,9 +1,9 @@
 import type { Bytes } from "../../pki/encoding/bytes.ts";
 import { maximumEntryOctets } from "../bundle.ts";
-import { parseCheckpoint } from "../checkpoint.ts";
-import { formatNote, type NoteSignature, parseNote } from "../note.ts";
+import { parseCheckpoint } from "../note/checkpoint.ts";
+import { formatNote, type NoteSignature, parseNote } from "../note/note.ts";
+import { formatVerifierKey } from "../note/verifier-key.ts";
 import { checkpointPath, tileWidth } from "../tile.ts";
-import { formatVerifierKey } from "../verifier-key.ts";
 import { formatBatch } from "./batch.ts";
 import { formatHead } from "./log-head.ts";
 import { type LogParts, LogRefusal, type OpenedLog, openLog, signCheckpoint } from "./open-log.ts";

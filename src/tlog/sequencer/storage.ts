@@ -1,5 +1,5 @@
 import type { Bytes } from "../../pki/encoding/bytes.ts";
-import type { NoteSigner } from "../note.ts";
+import type { NoteSigner } from "../note/note.ts";
 
 /** Entries that were appended together, in the octets of `formatBatch`. */
 export interface StagedBatch {

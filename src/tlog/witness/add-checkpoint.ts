@@ -1,7 +1,7 @@
 import { toBase64 } from "../../pki/encoding/base64.ts";
-import { parseSize } from "../checkpoint.ts";
 import { LogError } from "../log-error.ts";
 import type { Hash } from "../merkle.ts";
+import { parseSize } from "../note/checkpoint.ts";
 import { parseHashes } from "../tlog-proof.ts";
 
 /** A request for a cosignature (C2SP tlog-witness, `add-checkpoint`). */

@@ -1,8 +1,8 @@
-import { parseCheckpoint, parseSize } from "../checkpoint.ts";
-import { timeOf } from "../cosignature.ts";
 import { LogError } from "../log-error.ts";
-import { claims, type NoteSignature, parseNote, parseSignature } from "../note.ts";
-import { type Policy, type PolicyWitness, parsePolicy } from "../policy.ts";
+import { parseCheckpoint, parseSize } from "../note/checkpoint.ts";
+import { timeOf } from "../note/cosignature.ts";
+import { claims, type NoteSignature, parseNote, parseSignature } from "../note/note.ts";
+import { type Policy, type PolicyWitness, parsePolicy } from "../note/policy.ts";
 import { proveConsistency, type TileReader } from "../proof.ts";
 import type { AskWitnesses } from "../sequencer/sequencer.ts";
 import { formatAddCheckpoint, sizeContentType } from "./add-checkpoint.ts";

@@ -1,11 +1,11 @@
 import { bytesEqual } from "../../pki/encoding/bytes.ts";
-import { type Checkpoint, openCheckpoint } from "../checkpoint.ts";
-import type { Cosigner } from "../cosignature.ts";
 import { LogError } from "../log-error.ts";
 import { emptyRoot } from "../merkle.ts";
-import { formatSignature, parseNote, type SignedNote } from "../note.ts";
+import { type Checkpoint, openCheckpoint } from "../note/checkpoint.ts";
+import type { Cosigner } from "../note/cosignature.ts";
+import { formatSignature, parseNote, type SignedNote } from "../note/note.ts";
+import type { VerifierKey } from "../note/verifier-key.ts";
 import { type Tree, verifyConsistency } from "../proof.ts";
-import type { VerifierKey } from "../verifier-key.ts";
 import { type AddCheckpoint, parseAddCheckpoint, sizeContentType } from "./add-checkpoint.ts";
 import type { WitnessAnswer } from "./ask-witnesses.ts";
 

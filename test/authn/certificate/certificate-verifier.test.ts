@@ -8,7 +8,7 @@ import { createAuthority } from "../../../src/pki/authority/self-signed-authorit
 import type { SigningAuthority } from "../../../src/pki/authority/signing-authority.ts";
 import { toHex } from "../../../src/pki/encoding/bytes.ts";
 import { parseCertificate } from "../../../src/pki/x509/certificate.ts";
-import { issuerDigest } from "../../../src/pki/x509/identity-proof.ts";
+import { issuerDigest } from "../../../src/pki/x509/leaf/identity-proof.ts";
 import { addSeconds } from "../../../src/pki/x509/validity.ts";
 import { trustedIssuerWithoutKeys } from "../../testkit/callers/trusted-issuers.ts";
 import { cryptoProviders } from "../../testkit/crypto-providers.ts";

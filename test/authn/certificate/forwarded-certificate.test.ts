@@ -13,7 +13,7 @@ import { toPem } from "../../../src/pki/encoding/pem.ts";
 import { workloadSpiffeId } from "../../../src/pki/spiffe-id.ts";
 import { webCryptoProvider } from "../../../src/pki/web-crypto-provider.ts";
 import { parseCertificate } from "../../../src/pki/x509/certificate.ts";
-import { issuerDigest } from "../../../src/pki/x509/identity-proof.ts";
+import { issuerDigest } from "../../../src/pki/x509/leaf/identity-proof.ts";
 import { addSeconds } from "../../../src/pki/x509/validity.ts";
 import { createTokenKey } from "../../testkit/callers/tokens.ts";
 import { trustedIssuer, trustedIssuerWithoutKeys } from "../../testkit/callers/trusted-issuers.ts";

@@ -5,7 +5,7 @@ import type { TrustedIssuer } from "../../../src/authn/trusted-issuer.ts";
 import type { Refusal } from "../../../src/foundation/errors.ts";
 import { backoffSeconds } from "../../../src/kubernetes/cluster-api.ts";
 import { parseTrustDomain, type TrustDomain } from "../../../src/pki/spiffe-id.ts";
-import { issuerDigest } from "../../../src/pki/x509/identity-proof.ts";
+import { issuerDigest } from "../../../src/pki/x509/leaf/identity-proof.ts";
 import { addSeconds, wholeSeconds } from "../../../src/pki/x509/validity.ts";
 import { createTokenKey, mintAccountToken, type TokenKey } from "../../testkit/callers/tokens.ts";
 import { trustedIssuer } from "../../testkit/callers/trusted-issuers.ts";

@@ -15,8 +15,8 @@ import {
   openBackup,
   restoreBackup,
   writeBackup,
-} from "../../../src/cli/authority/backup.ts";
-import { summarizeBackup } from "../../../src/cli/authority/backup-summary.ts";
+} from "../../../src/cli/authority/backup/backup.ts";
+import { summarizeBackup } from "../../../src/cli/authority/backup/backup-summary.ts";
 import type { KekRing } from "../../../src/custody/kek.ts";
 import { retireRoot } from "../../../src/pki/authority/additional-root.ts";
 import { createTaint } from "../../../src/pki/authority/taint.ts";

@@ -7,7 +7,7 @@ import { sealAuthority } from "../../../src/custody/seal.ts";
 import { createSigningAuthority } from "../../../src/pki/authority/signing-authority.ts";
 import { toSpiffeBundle } from "../../../src/pki/authority/spiffe-bundle.ts";
 import { toPem } from "../../../src/pki/encoding/pem.ts";
-import { type Issuer, issueLeaf } from "../../../src/pki/x509/issuer.ts";
+import { type Issuer, issueLeaf } from "../../../src/pki/x509/leaf/issuer.ts";
 import { leafValidity } from "../../../src/pki/x509/validity.ts";
 import { clusterLocal, createKekRing, scheduleAfter } from "../../testkit/ca/sealed-authorities.ts";
 import { handshake, type PeerCredentials } from "../../testkit/network/tls-peer.ts";

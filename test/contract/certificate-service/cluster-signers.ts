@@ -3,7 +3,7 @@ import { type SubjectAlternativeNameExtension, X509Certificate } from "@peculiar
 import { beforeAll, describe, expect, test } from "vitest";
 import { toBase64 } from "../../../src/pki/encoding/base64.ts";
 import { parseCertificate } from "../../../src/pki/x509/certificate.ts";
-import { readIdentityProof } from "../../../src/pki/x509/identity-proof.ts";
+import { readIdentityProof } from "../../../src/pki/x509/leaf/identity-proof.ts";
 import {
   createPodKey,
   type PodKey,

@@ -1,9 +1,9 @@
 import { expect, test } from "vitest";
 import { OperatorError } from "../../../src/foundation/operator-error.ts";
 import { startWitness } from "../../../src/node/witness/witness-server.ts";
-import { formatCheckpoint } from "../../../src/tlog/checkpoint.ts";
-import { formatNote } from "../../../src/tlog/note.ts";
-import { formatVerifierKey } from "../../../src/tlog/verifier-key.ts";
+import { formatCheckpoint } from "../../../src/tlog/note/checkpoint.ts";
+import { formatNote } from "../../../src/tlog/note/note.ts";
+import { formatVerifierKey } from "../../../src/tlog/note/verifier-key.ts";
 import { formatAddCheckpoint } from "../../../src/tlog/witness/add-checkpoint.ts";
 import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
 import { temporaryFolder } from "../../testkit/temporary-folder.ts";

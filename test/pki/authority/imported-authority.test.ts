@@ -7,7 +7,7 @@ import {
   signatureAlgorithmOf,
 } from "../../../src/pki/authority/signing-authority.ts";
 import { webSigningKey } from "../../../src/pki/web-crypto-provider.ts";
-import { createIssuer, type Issuer, issueLeaf } from "../../../src/pki/x509/issuer.ts";
+import { createIssuer, type Issuer, issueLeaf } from "../../../src/pki/x509/leaf/issuer.ts";
 import { parseSubjectPublicKey } from "../../../src/pki/x509/subject-public-key.ts";
 import { oneDay, proved, tenDays, workload } from "../../testkit/pki/certificates.ts";
 import { generateSigner, signatureIdentifier } from "../../testkit/pki/csr.ts";

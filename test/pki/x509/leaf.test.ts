@@ -3,7 +3,7 @@ import { createHash, createPublicKey, X509Certificate } from "node:crypto";
 import * as x509 from "@peculiar/x509";
 import { describe, expect, test } from "vitest";
 import type { AuthorityKey } from "../../../src/pki/authority/self-signed-authority.ts";
-import { type Issuer, issueLeaf } from "../../../src/pki/x509/issuer.ts";
+import { type Issuer, issueLeaf } from "../../../src/pki/x509/leaf/issuer.ts";
 import { parseSubjectPublicKey } from "../../../src/pki/x509/subject-public-key.ts";
 import { createTestIssuer, oneDay, proved, workload } from "../../testkit/pki/certificates.ts";
 import {

@@ -15,8 +15,8 @@ import {
 } from "../../../src/pki/spiffe-id.ts";
 import { webSigningKey } from "../../../src/pki/web-crypto-provider.ts";
 import type { Certificate } from "../../../src/pki/x509/certificate.ts";
-import { type IdentityProof, issuerDigest } from "../../../src/pki/x509/identity-proof.ts";
-import { createIssuer, type Issuer } from "../../../src/pki/x509/issuer.ts";
+import { type IdentityProof, issuerDigest } from "../../../src/pki/x509/leaf/identity-proof.ts";
+import { createIssuer, type Issuer } from "../../../src/pki/x509/leaf/issuer.ts";
 import type { Validity } from "../../../src/pki/x509/validity.ts";
 import { der, hex } from "./der-mutation.ts";
 

@@ -2,7 +2,7 @@ import type { StoredRecord } from "../../../src/custody/authority-store.ts";
 import type { KekRing } from "../../../src/custody/kek.ts";
 import { openAuthority } from "../../../src/custody/seal.ts";
 import type { TrustDomain } from "../../../src/pki/spiffe-id.ts";
-import type { Issuer } from "../../../src/pki/x509/issuer.ts";
+import type { Issuer } from "../../../src/pki/x509/leaf/issuer.ts";
 import { alike } from "../crypto-providers.ts";
 
 /** Opens the record of an authority, as every provider must. */

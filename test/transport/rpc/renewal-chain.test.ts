@@ -2,7 +2,7 @@ import fc from "fast-check";
 import { beforeAll, expect, test } from "vitest";
 import { parsePem } from "../../../src/pki/encoding/pem.ts";
 import { parseCertificate } from "../../../src/pki/x509/certificate.ts";
-import { readIdentityProof } from "../../../src/pki/x509/identity-proof.ts";
+import { readIdentityProof } from "../../../src/pki/x509/leaf/identity-proof.ts";
 import { createRoutes } from "../../../src/transport/http/routes.ts";
 import { connectBinary, outcomeOf, requestOf } from "../../contract/rpc-calls.ts";
 import { startCa } from "../../testkit/ca/running-ca.ts";

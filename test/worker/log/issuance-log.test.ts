@@ -7,10 +7,10 @@ import {
 } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
-import { openCheckpointText } from "../../../src/tlog/checkpoint.ts";
 import { extendVerified } from "../../../src/tlog/extend.ts";
 import { Frontier } from "../../../src/tlog/frontier.ts";
-import { parseVerifierKey } from "../../../src/tlog/verifier-key.ts";
+import { openCheckpointText } from "../../../src/tlog/note/checkpoint.ts";
+import { parseVerifierKey } from "../../../src/tlog/note/verifier-key.ts";
 import {
   type OpenWorkerLog,
   openLogWithin,

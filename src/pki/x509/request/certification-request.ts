@@ -1,6 +1,6 @@
-import { type Bytes, fromHexLiteral } from "../encoding/bytes.ts";
-import { Tag } from "../encoding/der-reader.ts";
-import { derElement, derSequence } from "../encoding/der-writer.ts";
+import { type Bytes, fromHexLiteral } from "../../encoding/bytes.ts";
+import { Tag } from "../../encoding/der-reader.ts";
+import { derElement, derSequence } from "../../encoding/der-writer.ts";
 
 const version0 = fromHexLiteral("020100");
 const extensionRequest = fromHexLiteral("06092a864886f70d01090e");

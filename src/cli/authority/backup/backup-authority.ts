@@ -1,13 +1,16 @@
-import { OperatorError } from "../../foundation/operator-error.ts";
-import { type AdditionalRoot, createAdditionalRoot } from "../../pki/authority/additional-root.ts";
-import type { Schedule } from "../../pki/authority/schedule.ts";
-import type { NewAuthority } from "../../pki/authority/self-signed-authority.ts";
+import { OperatorError } from "../../../foundation/operator-error.ts";
+import {
+  type AdditionalRoot,
+  createAdditionalRoot,
+} from "../../../pki/authority/additional-root.ts";
+import type { Schedule } from "../../../pki/authority/schedule.ts";
+import type { NewAuthority } from "../../../pki/authority/self-signed-authority.ts";
 import {
   createSigningAuthority,
   signatureAlgorithmOf,
-} from "../../pki/authority/signing-authority.ts";
-import type { Bytes } from "../../pki/encoding/bytes.ts";
-import { requireReadable } from "../import/openssl-reading.ts";
+} from "../../../pki/authority/signing-authority.ts";
+import type { Bytes } from "../../../pki/encoding/bytes.ts";
+import { requireReadable } from "../../import/openssl-reading.ts";
 
 /** An authority in a backup: certificates in DER, and its key as PKCS#8. */
 export interface BackedUpAuthority {

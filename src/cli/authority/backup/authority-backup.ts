@@ -1,14 +1,19 @@
 import { existsSync } from "node:fs";
 import type { Command } from "commander";
-import { OperatorError } from "../../foundation/operator-error.ts";
-import { createFile } from "../../host/files/atomic-file.ts";
-import { readSmallFile } from "../../host/files/small-file.ts";
-import { openStore, type Session, type SessionOptions, withSession } from "../session/session.ts";
-import { type ConfirmationOptions, confirm } from "../terminal/confirmation.ts";
-import { readPassphrase } from "../terminal/passphrase.ts";
-import { printStoreSummary } from "../terminal/store-summary.ts";
-import { formatInstant } from "../terminal/table.ts";
-import { shortId } from "./authority-report.ts";
+import { OperatorError } from "../../../foundation/operator-error.ts";
+import { createFile } from "../../../host/files/atomic-file.ts";
+import { readSmallFile } from "../../../host/files/small-file.ts";
+import {
+  openStore,
+  type Session,
+  type SessionOptions,
+  withSession,
+} from "../../session/session.ts";
+import { type ConfirmationOptions, confirm } from "../../terminal/confirmation.ts";
+import { readPassphrase } from "../../terminal/passphrase.ts";
+import { printStoreSummary } from "../../terminal/store-summary.ts";
+import { formatInstant } from "../../terminal/table.ts";
+import { shortId } from "../authority-report.ts";
 import {
   type BackupKey,
   type BackupLock,

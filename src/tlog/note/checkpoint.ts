@@ -1,10 +1,10 @@
-import { parseBase64, toBase64 } from "../pki/encoding/base64.ts";
-import type { Bytes } from "../pki/encoding/bytes.ts";
+import { parseBase64, toBase64 } from "../../pki/encoding/base64.ts";
+import type { Bytes } from "../../pki/encoding/bytes.ts";
+import { LogError } from "../log-error.ts";
+import { hashOctets } from "../merkle.ts";
+import type { Tree } from "../proof.ts";
 import { signEd25519, verifyEd25519 } from "./ed25519.ts";
-import { LogError } from "./log-error.ts";
-import { hashOctets } from "./merkle.ts";
 import { claims, type NoteSigner, parseNote, type SignedNote } from "./note.ts";
-import type { Tree } from "./proof.ts";
 import { createVerifierKey, isKeyName, type VerifierKey } from "./verifier-key.ts";
 
 /** The head of a log (C2SP tlog-checkpoint). */

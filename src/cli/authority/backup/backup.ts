@@ -1,22 +1,22 @@
 import { armor, Decrypter, Encrypter } from "age-encryption";
 import * as z from "zod/mini";
-import { storeRecord } from "../../ca/mint.ts";
-import { authorityFields, instant, octets } from "../../custody/authority-record.ts";
+import { storeRecord } from "../../../ca/mint.ts";
+import { authorityFields, instant, octets } from "../../../custody/authority-record.ts";
 import {
   type DenialContent,
   denialContent,
   denialForm,
   sealDenial,
-} from "../../custody/denial-statement.ts";
-import { rootContent, rootForm, sealRoot } from "../../custody/root-statement.ts";
-import { openExtractable, sealAuthority } from "../../custody/seal.ts";
-import { sealTaint } from "../../custody/taint-statement.ts";
-import { OperatorError } from "../../foundation/operator-error.ts";
-import type { AdditionalRoot } from "../../pki/authority/additional-root.ts";
-import type { NewAuthority } from "../../pki/authority/self-signed-authority.ts";
-import type { Taint } from "../../pki/authority/taint.ts";
-import { toBase64 } from "../../pki/encoding/base64.ts";
-import { openStore, requireAllOpen, type Session } from "../session/session.ts";
+} from "../../../custody/denial-statement.ts";
+import { rootContent, rootForm, sealRoot } from "../../../custody/root-statement.ts";
+import { openExtractable, sealAuthority } from "../../../custody/seal.ts";
+import { sealTaint } from "../../../custody/taint-statement.ts";
+import { OperatorError } from "../../../foundation/operator-error.ts";
+import type { AdditionalRoot } from "../../../pki/authority/additional-root.ts";
+import type { NewAuthority } from "../../../pki/authority/self-signed-authority.ts";
+import type { Taint } from "../../../pki/authority/taint.ts";
+import { toBase64 } from "../../../pki/encoding/base64.ts";
+import { openStore, requireAllOpen, type Session } from "../../session/session.ts";
 import { openAuthority, readRoot, refuseContent } from "./backup-authority.ts";
 
 /** An identifier becomes part of a record's name in the store. */

@@ -1,10 +1,10 @@
-import { type Bytes, fromHexLiteral } from "../encoding/bytes.ts";
-import { DerError, DerReader, Tag } from "../encoding/der-reader.ts";
-import { type Interval, readInterval, version3 } from "./certificate.ts";
-import { type CertificateExtensions, readExtensions } from "./certificate-extensions.ts";
+import { type Bytes, fromHexLiteral } from "../../encoding/bytes.ts";
+import { DerError, DerReader, Tag } from "../../encoding/der-reader.ts";
+import { type Interval, readInterval, version3 } from "../certificate.ts";
+import { type CertificateExtensions, readExtensions } from "../certificate-extensions.ts";
+import type { SubjectPublicKey } from "../subject-public-key.ts";
+import type { Validity } from "../validity.ts";
 import type { IdentityProof } from "./identity-proof.ts";
-import type { SubjectPublicKey } from "./subject-public-key.ts";
-import type { Validity } from "./validity.ts";
 
 /** The intended certificate. The linter compares the bytes with it. */
 export interface Intent {

@@ -1,10 +1,10 @@
 import { sha256 } from "@noble/hashes/sha2.js";
-import { type Bytes, fromHexLiteral } from "../encoding/bytes.ts";
-import { type DerReader, Tag } from "../encoding/der-reader.ts";
-import type { DerBuilder } from "../encoding/der-writer.ts";
-import { Oid } from "../encoding/object-identifiers.ts";
-import { readGeneralizedTime } from "./certificate.ts";
-import type { Extension } from "./certificate-extensions.ts";
+import { type Bytes, fromHexLiteral } from "../../encoding/bytes.ts";
+import { type DerReader, Tag } from "../../encoding/der-reader.ts";
+import type { DerBuilder } from "../../encoding/der-writer.ts";
+import { Oid } from "../../encoding/object-identifiers.ts";
+import { readGeneralizedTime } from "../certificate.ts";
+import type { Extension } from "../certificate-extensions.ts";
 
 /**
  * How this CA last established an identity by a token. Every X509-SVID carries it in a private extension,

@@ -1,4 +1,4 @@
-import type { Bytes } from "../pki/encoding/bytes.ts";
+import type { Bytes } from "../../pki/encoding/bytes.ts";
 
 const algorithm = "Ed25519";
 

@@ -1,19 +1,19 @@
-import { CaError } from "../../foundation/errors.ts";
-import type { CryptoProvider } from "../crypto-provider.ts";
-import { type Bytes, fromHexLiteral } from "../encoding/bytes.ts";
-import { DerError, DerReader, Tag } from "../encoding/der-reader.ts";
-import { parsePem } from "../encoding/pem.ts";
+import { CaError } from "../../../foundation/errors.ts";
+import type { CryptoProvider } from "../../crypto-provider.ts";
+import { type Bytes, fromHexLiteral } from "../../encoding/bytes.ts";
+import { DerError, DerReader, Tag } from "../../encoding/der-reader.ts";
+import { parsePem } from "../../encoding/pem.ts";
 import {
   type DsaEncoding,
   fromX509Signature,
   type SignatureAlgorithm,
   signatureAlgorithms,
-} from "./signature-algorithm.ts";
+} from "../signature-algorithm.ts";
 import {
   parseSubjectPublicKey,
   refuseSubjectKey,
   type SubjectPublicKey,
-} from "./subject-public-key.ts";
+} from "../subject-public-key.ts";
 
 /** The PEM of a CSR for an RSA-4096 key has about 1.7 kB. */
 const maximumPemLength = 16 * 1024;

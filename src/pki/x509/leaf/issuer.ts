@@ -2,18 +2,19 @@ import {
   type SigningAuthority,
   signatureAlgorithmOf,
   subjectKeyIdentifierOf,
-} from "../authority/signing-authority.ts";
-import type { SigningKey } from "../crypto-provider.ts";
-import { type Bytes, toHex } from "../encoding/bytes.ts";
-import { Tag } from "../encoding/der-reader.ts";
-import { DerBuilder } from "../encoding/der-writer.ts";
-import type { SpiffeId } from "../spiffe-id.ts";
+} from "../../authority/signing-authority.ts";
+import type { SigningKey } from "../../crypto-provider.ts";
+import { type Bytes, toHex } from "../../encoding/bytes.ts";
+import { Tag } from "../../encoding/der-reader.ts";
+import { DerBuilder } from "../../encoding/der-writer.ts";
+import type { SpiffeId } from "../../spiffe-id.ts";
+import { fallbackKeyIdentifier, keyIdentifier } from "../key-identifier.ts";
+import { prependX509Signature } from "../signature-algorithm.ts";
+import type { SubjectPublicKey } from "../subject-public-key.ts";
+import type { Validity } from "../validity.ts";
 import type { IdentityProof } from "./identity-proof.ts";
-import { fallbackKeyIdentifier, keyIdentifier } from "./key-identifier.ts";
 import { lint } from "./lint.ts";
 import type { Intent, IssuerFields } from "./linted-certificate.ts";
-import { prependX509Signature } from "./signature-algorithm.ts";
-import type { SubjectPublicKey } from "./subject-public-key.ts";
 import {
   createLeafProfile,
   type LeafProfile,
@@ -21,7 +22,6 @@ import {
   randomSerialNumber,
   servingToBeSigned,
 } from "./to-be-signed.ts";
-import type { Validity } from "./validity.ts";
 
 /** An authority with its key open. */
 export interface Issuer {

@@ -1,20 +1,26 @@
-import { type Bytes, concatBytes, fromHexLiteral } from "../encoding/bytes.ts";
-import { Tag } from "../encoding/der-reader.ts";
-import { DerBuilder, derElement, derSequence, derText, derTime } from "../encoding/der-writer.ts";
-import { Oid } from "../encoding/object-identifiers.ts";
-import { type SpiffeId, type TrustDomain, trustDomainSpiffeId } from "../spiffe-id.ts";
-import { version3 } from "./certificate.ts";
+import { type Bytes, concatBytes, fromHexLiteral } from "../../encoding/bytes.ts";
+import { Tag } from "../../encoding/der-reader.ts";
+import {
+  DerBuilder,
+  derElement,
+  derSequence,
+  derText,
+  derTime,
+} from "../../encoding/der-writer.ts";
+import { Oid } from "../../encoding/object-identifiers.ts";
+import { type SpiffeId, type TrustDomain, trustDomainSpiffeId } from "../../spiffe-id.ts";
+import { version3 } from "../certificate.ts";
 import {
   certificateAndCrlSigning,
   critical,
   extension,
   subjectAltUri,
   uriName,
-} from "./extension-writer.ts";
+} from "../extension-writer.ts";
+import type { SignatureAlgorithm } from "../signature-algorithm.ts";
+import type { SubjectPublicKey } from "../subject-public-key.ts";
+import type { Validity } from "../validity.ts";
 import { type IdentityProof, identityProofOctets, prependIdentityProof } from "./identity-proof.ts";
-import type { SignatureAlgorithm } from "./signature-algorithm.ts";
-import type { SubjectPublicKey } from "./subject-public-key.ts";
-import type { Validity } from "./validity.ts";
 
 /** The fields that all leaves of one authority share, encoded once, when the authority is opened. */
 export interface LeafProfile {

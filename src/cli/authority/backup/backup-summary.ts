@@ -1,7 +1,7 @@
-import type { OpenedStore } from "../../ca/opened-store.ts";
-import { type ConfiguredTaint, taintsOf } from "../../pki/authority/configured-taint.ts";
-import { formatInstant } from "../terminal/table.ts";
-import { shortId } from "./authority-report.ts";
+import type { OpenedStore } from "../../../ca/opened-store.ts";
+import { type ConfiguredTaint, taintsOf } from "../../../pki/authority/configured-taint.ts";
+import { formatInstant } from "../../terminal/table.ts";
+import { shortId } from "../authority-report.ts";
 import type { OpenedBackup } from "./backup.ts";
 
 /** The circumstances of a restore. */

@@ -1,6 +1,6 @@
-import { parseBase64, toBase64 } from "../pki/encoding/base64.ts";
-import { type Bytes, concatBytes, toHex } from "../pki/encoding/bytes.ts";
-import { LogError } from "./log-error.ts";
+import { parseBase64, toBase64 } from "../../pki/encoding/base64.ts";
+import { type Bytes, concatBytes, toHex } from "../../pki/encoding/bytes.ts";
+import { LogError } from "../log-error.ts";
 import { hasControls, isKeyName, type VerifierKey } from "./verifier-key.ts";
 
 /** A signature line of a note: whose it claims to be, and its octets after the key id. */

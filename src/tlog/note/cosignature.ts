@@ -1,6 +1,6 @@
-import { type Bytes, concatBytes } from "../pki/encoding/bytes.ts";
+import { type Bytes, concatBytes } from "../../pki/encoding/bytes.ts";
+import { LogError } from "../log-error.ts";
 import { signEd25519, verifyEd25519 } from "./ed25519.ts";
-import { LogError } from "./log-error.ts";
 import { claims, type NoteSignature, type SignedNote } from "./note.ts";
 import { createVerifierKey, type VerifierKey } from "./verifier-key.ts";
 
