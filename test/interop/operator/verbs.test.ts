@@ -1,5 +1,5 @@
 import { existsSync } from "node:fs";
-import { rm, stat, writeFile } from "node:fs/promises";
+import { mkdir, rm, stat, writeFile } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import type { Command } from "commander";
 import { afterAll, describe, expect, test } from "vitest";
@@ -11,7 +11,12 @@ import { openDeployment } from "../../../src/cli/session/deployment.ts";
 import { openStore, type Session, withSession } from "../../../src/cli/session/session.ts";
 import { firstSchedule } from "../../../src/pki/authority/schedule.ts";
 import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
-import { createCa, operatorErrorOf } from "../../testkit/pki/plugged-in.ts";
+import {
+  copyVectors,
+  createCa,
+  operatorErrorOf,
+  vectorFolders,
+} from "../../testkit/pki/plugged-in.ts";
 import {
   type Answer,
   configureKeks,
@@ -148,10 +153,12 @@ describe.concurrent("an operator", () => {
       const mesh = await folder();
       const manifest = resolve("test/vectors/istio-ca-secret.yaml");
       expect(done(await rampart(mesh, `authority import ${manifest}`))).toMatch(/signing +RSA/);
-      const cacerts = resolve("test/vectors/istio-cacerts-ec");
+      const cacerts = join(mesh.path, "cacerts");
+      await mkdir(cacerts);
+      await copyVectors(cacerts, vectorFolders["istio-cacerts-ec"] ?? {});
       expect(await operatorErrorOfVerb(mesh, `authority import ${cacerts}`)).toEqual([
-        "the store has an authority already, whose workloads do not know the imported root:",
-        "import into an empty store, or trust the other CA's root with `rampart root add`",
+        expect.stringMatching(/^Trust this root, new to the mesh\? SHA-256 [0-9a-f]{64}$/),
+        "There is no terminal to ask on: add --yes",
       ]);
 
       const other = await createCa("CN=Other", { notAfter: new Date("2040-01-01T00:00:00Z") });
