@@ -62,9 +62,9 @@ export async function openCertificateCache(
   };
   const read = async <T>(name: string, parse: (text: string) => T): Promise<T | undefined> => {
     try {
-      return parse(await readSealed(fileOf(folder, name), name, key));
+      const text = await readSealed(fileOf(folder, name), name, key);
+      return text === undefined ? undefined : parse(text);
     } catch (error) {
-      if (isAbsent(error)) return undefined;
       // A parser's message may quote its input, which holds a private key.
       const detail = error instanceof IssuanceError ? error.message : "not what was written";
       log.operation({ event: "cache-unread", level: "warning", name, detail });
@@ -99,9 +99,6 @@ async function removeStale(folder: string, now: Date): Promise<void> {
 function fileOf(folder: string, name: string): string {
   return join(folder, createHash("sha256").update(name).digest("hex").slice(0, 32));
 }
-
-const isAbsent = (error: unknown): boolean =>
-  error instanceof Error && "code" in error && error.code === "ENOENT";
 
 function toRecord({ svid, elements }: Issuance): string {
   const privateKey = privateKeyPem(svid.privateKey, true);

@@ -1,10 +1,14 @@
 import { createCipheriv, createDecipheriv, randomBytes } from "node:crypto";
-import { mkdir, readFile } from "node:fs/promises";
+import { mkdir } from "node:fs/promises";
 import { dirname } from "node:path";
 import { ConfigurationError } from "../../foundation/configuration-error.ts";
 import { replaceFile } from "../../host/files/atomic-file.ts";
+import { readSmallFile, readSmallOctets, unlessMissing } from "../../host/files/small-file.ts";
 import { parseBase64 } from "../../pki/encoding/base64.ts";
 import { concatBytes } from "../../pki/encoding/bytes.ts";
+
+/** A certificate, its chain, its key and a trust bundle have much less. */
+const maximumOctets = 16 * 1024 * 1024;
 
 const algorithm = "aes-256-gcm";
 const keyOctets = 32;
@@ -13,7 +17,7 @@ const tagOctets = 16;
 
 /** Reads the key of a cache: a file with 32 octets in base64. @throws ConfigurationError */
 export async function readCacheKey(file: string): Promise<Uint8Array> {
-  const text = await readFile(file, "utf8").catch(() => "");
+  const text = await readSmallFile(file, maximumOctets).catch(() => "");
   const key = parseBase64(text.trim());
   if (key?.length === keyOctets) return key;
   throw new ConfigurationError([`RAMPART_CACHE_KEY_FILE: ${file} must hold 32 octets in base64`]);
@@ -33,14 +37,15 @@ export async function writeSealed(
   await replaceFile(path, key ? seal(text, name, key) : text, { mode: 0o600 });
 }
 
-/** @throws Error for a missing file, and for one that was not sealed under this name and key. */
+/** `undefined` for a missing file. @throws Error for one that was not sealed under this name and key. */
 export async function readSealed(
   path: string,
   name: string,
   key: Uint8Array | undefined,
-): Promise<string> {
-  const content = await readFile(path);
-  return key ? open(content, name, key) : content.toString();
+): Promise<string | undefined> {
+  const content = await unlessMissing(readSmallOctets(path, maximumOctets));
+  if (!content) return undefined;
+  return key ? open(content, name, key) : new TextDecoder().decode(content);
 }
 
 function seal(text: string, name: string, key: Uint8Array): Uint8Array {

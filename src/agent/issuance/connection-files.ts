@@ -1,7 +1,7 @@
-import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { SecureContextOptions } from "node:tls";
 import { parseCertificates } from "../../host/files/certificates.ts";
+import { readPemFile } from "../../host/files/pem-file.ts";
 import { readRootFile } from "../../host/files/root-file.ts";
 
 /** The files that authenticate both sides of a TLS connection. Each connection reads them anew. */
@@ -44,8 +44,8 @@ async function readClientCertificate(
   now: Date,
 ): Promise<{ key: string; cert: string } | undefined> {
   const [key, cert] = await Promise.all([
-    readFile(files.key, "utf8").catch(() => undefined),
-    readFile(files.chain, "utf8").catch(() => undefined),
+    readPemFile(files.key).catch(() => undefined),
+    readPemFile(files.chain).catch(() => undefined),
   ]);
   const leaf = parseCertificates(cert ?? "")[0];
   const isCurrent = leaf !== undefined && now < leaf.validToDate;

@@ -1,10 +1,10 @@
 import { createPrivateKey } from "node:crypto";
-import { readFile } from "node:fs/promises";
 import { setTimeout as sleep } from "node:timers/promises";
 import { getCACertificates } from "node:tls";
 import { messageOf } from "../../foundation/errors.ts";
 import type { OperationLog } from "../../foundation/event-log.ts";
 import { parseCertificates } from "../../host/files/certificates.ts";
+import { readPemFile } from "../../host/files/pem-file.ts";
 import type { AgentMetrics } from "../status/metrics.ts";
 import type { FileResource } from "./file-resource.ts";
 import { FileWatch } from "./file-watch.ts";
@@ -86,7 +86,7 @@ async function read(resource: FileResource): Promise<Secret> {
   if (resource.kind === "certificate") return await readPair(resource);
   const pem =
     resource.kind === "roots"
-      ? await readFile(resource.file, "utf8")
+      ? await readPemFile(resource.file)
       : getCACertificates("system").join("\n");
   const roots = parseCertificates(pem);
   if (roots.length === 0) throw new Error("there is no certificate in the file");
@@ -95,8 +95,8 @@ async function read(resource: FileResource): Promise<Secret> {
 
 async function readPair(files: { readonly chainFile: string; readonly keyFile: string }) {
   const [chainPem, privateKeyPem] = await Promise.all([
-    readFile(files.chainFile, "utf8"),
-    readFile(files.keyFile, "utf8"),
+    readPemFile(files.chainFile),
+    readPemFile(files.keyFile),
   ]);
   const [leaf] = parseCertificates(chainPem);
   if (!leaf?.checkPrivateKey(createPrivateKey(privateKeyPem))) {

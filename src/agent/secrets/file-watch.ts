@@ -1,6 +1,7 @@
 import { createHash } from "node:crypto";
-import { existsSync, type FSWatcher, readFileSync, readlinkSync, watch } from "node:fs";
+import { existsSync, type FSWatcher, readlinkSync, watch } from "node:fs";
 import { dirname, relative, resolve, sep } from "node:path";
+import { readPemFileNow } from "../../host/files/pem-file.ts";
 
 /** The settings and callbacks of a {@link FileWatch}. */
 export interface FileWatchOptions {
@@ -93,7 +94,7 @@ export class FileWatch {
 
 /** Reads synchronously: the files are small, and are read seldom. */
 function digestOf(path: string): string | undefined {
-  const content = unlessAbsent(() => readFileSync(path));
+  const content = unlessAbsent(() => readPemFileNow(path));
   return content && createHash("sha256").update(content).digest("hex");
 }
 
@@ -128,7 +129,7 @@ function unlessAbsent<T>(read: () => T): T | undefined {
   try {
     return read();
   } catch {
-    // A missing file, a path that is no link and a file without read permission are all absent.
+    // A missing file, one that cannot be read, a device or pipe, and a path that is no link: all are absent.
     return undefined;
   }
 }

@@ -1,8 +1,9 @@
 import { createPrivateKey, type X509Certificate } from "node:crypto";
-import { readFileSync, statSync } from "node:fs";
+import { statSync } from "node:fs";
 import { resolve } from "node:path";
 import { messageOf } from "../../foundation/errors.ts";
 import { parseCertificates } from "../../host/files/certificates.ts";
+import { readPemFileNow } from "../../host/files/pem-file.ts";
 import type { FileResource } from "./file-resource.ts";
 import { type FileSecretPorts, watchFile } from "./file-secrets.ts";
 import { defaultResource, rootResource } from "./identity-secrets.ts";
@@ -109,7 +110,7 @@ interface PairFiles {
 function faultOfPair({ chainFile, keyFile }: PairFiles): string | undefined {
   try {
     const leaf = leafOf(chainFile);
-    const key = createPrivateKey(readFileSync(keyFile));
+    const key = createPrivateKey(readPemFileNow(keyFile));
     return leaf?.checkPrivateKey(key) ? undefined : `${keyFile} is not the key of ${chainFile}`;
   } catch (error) {
     return `${chainFile} and ${keyFile}: ${codeOf(error)}`;
@@ -118,7 +119,7 @@ function faultOfPair({ chainFile, keyFile }: PairFiles): string | undefined {
 
 function faultOfRoots(file: string): string | undefined {
   try {
-    return parseCertificates(readFileSync(file, "utf8")).length > 0
+    return parseCertificates(readPemFileNow(file)).length > 0
       ? undefined
       : `${file} holds no certificate`;
   } catch (error) {
@@ -132,7 +133,7 @@ function expiry(chainFile: string, now: Date): string | undefined {
 }
 
 function leafOf(chainFile: string): X509Certificate | undefined {
-  return parseCertificates(readFileSync(chainFile, "utf8"))[0];
+  return parseCertificates(readPemFileNow(chainFile))[0];
 }
 
 /** The code of a system's error. A parser's message may quote a key. */

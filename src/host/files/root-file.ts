@@ -1,10 +1,7 @@
 import { OperatorError } from "../../foundation/operator-error.ts";
 import { certificateBlocks } from "../../pki/encoding/pem.ts";
 import { parseCertificate } from "./certificates.ts";
-import { readSmallFile } from "./small-file.ts";
-
-/** The bundle of an operating system has a quarter of this. */
-const maximumOctets = 1024 * 1024;
+import { readPemFile } from "./pem-file.ts";
 
 /**
  * Reads the roots that authenticate a server, PEM.
@@ -15,7 +12,7 @@ const maximumOctets = 1024 * 1024;
  */
 export async function readRootFile(path: string | undefined): Promise<string | undefined> {
   if (path === undefined) return undefined;
-  const pem = await readSmallFile(path, maximumOctets);
+  const pem = await readPemFile(path);
   const blocks = certificateBlocks(pem);
   if (blocks.length === 0) throw new OperatorError(`${path} holds no certificate`);
   if (!blocks.every(parseCertificate)) {

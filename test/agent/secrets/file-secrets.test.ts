@@ -1,3 +1,4 @@
+import { execFileSync } from "node:child_process";
 import { writeFileSync } from "node:fs";
 import { mkdir, readFile, rename, rm, symlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -161,4 +162,18 @@ test("survive links in a circle", async () => {
   await symlink("root.pem", join(folder, "b.pem"));
   const { count } = watching(rootName());
   expect(count()).toBe(0);
+});
+
+test.each([
+  ["a device without an end", async (path: string) => symlink("/dev/zero", path)],
+  ["a pipe without a writer", async (path: string) => execFileSync("mkfifo", [path])],
+])("refuses roots from %s, and watches on", async (_, create) => {
+  const path = join(folder, "root.pem");
+  await create(path);
+  const { next } = watching(rootName());
+  await expect(source.load(rootName())).rejects.toThrow("is not a file of at most");
+  const changed = next();
+  await replace("root.pem", root.pem);
+  await changed;
+  expect(await source.load(rootName())).toMatchObject({ kind: "roots" });
 });
