@@ -148,6 +148,8 @@ async function printStored(session: Session): Promise<void> {
   const { configuration, now, isDry, place } = session;
   const { denials } = await openStore(session);
   const reports = reportDenials(denials, configuration.configuredDenials, now);
-  console.log(isDry ? `Nothing was written. The ${place} would deny:` : `The ${place} denies:`);
+  console.log(
+    isDry ? `Nothing was written. Otherwise the ${place} would deny:` : `Denied in the ${place}:`,
+  );
   console.log(reports.length > 0 ? formatDenials(reports) : "nobody");
 }

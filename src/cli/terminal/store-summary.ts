@@ -4,7 +4,9 @@ import { openStore, type Session } from "../session/session.ts";
 /** Prints the authorities after a change; for a dry run, as they would be. */
 export async function printStoreSummary(session: Session): Promise<void> {
   const { mint, now, isDry, place } = session;
-  console.log(isDry ? `Nothing was written. The ${place} would hold:` : `The ${place} holds:`);
+  console.log(
+    isDry ? `Nothing was written. Otherwise the ${place} would hold:` : `Now in the ${place}:`,
+  );
   console.log(formatAuthorities(await reportAuthorities(await openStore(session), now)));
   if (!isDry) return;
   for (const { act, name } of mint.store.changes) console.log(`${act} ${name.kind} ${name.id}`);

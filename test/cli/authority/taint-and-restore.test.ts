@@ -138,7 +138,7 @@ describe("a restore", () => {
   });
 
   test.each([
-    ["a store that holds records", "/store", /already holds authorities/],
+    ["a store that holds records", "/store", /There are authorities/],
     ["an empty store", "/another", /^Restore it into the files in .*another\?/],
   ])("into %s asks, and writes nothing without an answer", async (_, place, question) => {
     await exported();

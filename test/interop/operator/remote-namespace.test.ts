@@ -28,7 +28,7 @@ test(
     const environment = { ...kek, ...api.environment };
     const founded = await rampart(folder, "authority init --remote", environment);
     expect(founded.stderr).not.toContain("rampart:");
-    expect(founded.stdout).toMatch(/^The deployed namespace holds:\n.*\n[0-9a-f]{12} +signing/);
+    expect(founded.stdout).toMatch(/^Now in the deployed namespace:\n.*\n[0-9a-f]{12} +signing/);
     const [key = "", ...others] = api.written.keys();
     expect(others).toEqual([]);
     const [, id = ""] = /^authorities\/([0-9a-f]{40})$/.exec(key) ?? [];

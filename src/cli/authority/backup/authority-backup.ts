@@ -104,7 +104,7 @@ async function restore(session: Session, file: string, options: RestoreOptions):
   const records = store.authorities.length + store.refusals.length;
   const question =
     records > 0
-      ? `The ${place} already holds authorities or unreadable records (${records}). Restore beside and over them?`
+      ? `There are authorities or unreadable records (${records}) in the ${place} already. Restore beside and over them?`
       : `Restore it into the ${place}?`;
   await confirm(question, { yes: options.yes || isDry });
   await restoreBackup(session, backup);
