@@ -180,7 +180,18 @@ export async function requestAs(
     },
   );
   const { metadata } = created;
-  return (metadata as { name: string }).name;
+  const requested = (metadata as { name: string }).name;
+  // The node authorizer learns of a request by a watch of its own, and refuses its node until then.
+  await eventually(`${node} may not read ${requested}`, () =>
+    statusOf(plane, { ...pod, node }, requested).then(() => true, unlessForbidden),
+  );
+  return requested;
+}
+
+/** @throws Whatever was thrown, unless the API server has forbidden the call. */
+function unlessForbidden(error: unknown): false {
+  if (error instanceof Error && error.message.includes(": 403 ")) return false;
+  throw error;
 }
 
 /** The status of a request. */
