@@ -1,7 +1,6 @@
 import { Gauge } from "prom-client";
-import { createProbedApp } from "../../transport/http/probed-app.ts";
-import { type Listener, listenInPlaintext } from "../http/listener.ts";
-import { createMonitoringRoutes } from "../http/monitoring-routes.ts";
+import type { Listener } from "../http/listener.ts";
+import { monitorWork } from "../http/monitored-work.ts";
 import { createRegistry } from "../observability/grpc-metrics.ts";
 import type { ServerContext } from "../server.ts";
 import type { DistributeConfiguration } from "./distribute-configuration.ts";
@@ -29,19 +28,10 @@ export async function distribute(
       this.set(roots.report().ready ? 1 : 0);
     },
   });
-  const app = createProbedApp(roots.report);
-  const { log } = serverContext;
-  const routes = { rpcs: new Map(), fetch: async (request: Request) => app.fetch(request), log };
-  const monitoring = await listenInPlaintext(
-    createMonitoringRoutes(routes, () => registry.metrics()),
-    configuration.monitoringListen,
-  );
-  const work = starting.move();
-  return {
-    address: monitoring.address,
-    close: async (grace) => {
-      await work.disposeAsync();
-      await monitoring.close(grace);
-    },
-  };
+  return await monitorWork(starting, {
+    readiness: roots.report,
+    registry,
+    listen: configuration.monitoringListen,
+    log: serverContext.log,
+  });
 }

@@ -2,12 +2,11 @@ import { randomUUID } from "node:crypto";
 import { hostname } from "node:os";
 import { Counter, Gauge, type Registry } from "prom-client";
 import { createLeaseCandidate } from "../../kubernetes/lease.ts";
-import { createProbedApp } from "../../transport/http/probed-app.ts";
 import { openApiServer } from "../files/api-server-place.ts";
 import { tokenInFile } from "../gateway/gateway-identity.ts";
 import { openUpstream } from "../gateway/upstream.ts";
-import { type Listener, listenInPlaintext } from "../http/listener.ts";
-import { createMonitoringRoutes } from "../http/monitoring-routes.ts";
+import type { Listener } from "../http/listener.ts";
+import { monitorWork } from "../http/monitored-work.ts";
 import { createRegistry } from "../observability/grpc-metrics.ts";
 import type { ServerContext } from "../server.ts";
 import type { Answered } from "./answers.ts";
@@ -51,20 +50,12 @@ export async function runSigner(
     return { ready: reasons.length === 0, leading: leadership.isLeading(), reasons };
   };
   addGauges(registry, readiness, () => (leadership.isLeading() ? (current?.pending() ?? 0) : 0));
-  const app = createProbedApp(readiness);
-  const routes = { rpcs: new Map(), fetch: async (request: Request) => app.fetch(request), log };
-  const monitoring = await listenInPlaintext(
-    createMonitoringRoutes(routes, () => registry.metrics()),
-    configuration.monitoringListen,
-  );
-  const work = starting.move();
-  return {
-    address: monitoring.address,
-    close: async (grace) => {
-      await work.disposeAsync();
-      await monitoring.close(grace);
-    },
-  };
+  return await monitorWork(starting, {
+    readiness,
+    registry,
+    listen: configuration.monitoringListen,
+    log,
+  });
 }
 
 /** A process that waits for the lease is ready to take it. */
