@@ -1,4 +1,4 @@
-import { parseSocketAddress } from "../../foundation/text/socket-address.ts";
+import { bracketed, parseSocketAddress } from "../../foundation/text/socket-address.ts";
 
 /** The address of a CA, and the protocol that it speaks. */
 export interface CaAddress {
@@ -36,8 +36,7 @@ function parseHostAndPort(text: string, sanOverride?: string): CaAddress | undef
   if (!parsed) return undefined;
   const { host, port } = parsed;
   const scheme = port === plaintextPort ? "http" : "https";
-  const authority = host.includes(":") ? `[${host}]:${port}` : `${host}:${port}`;
-  const address = { protocol: "grpc" as const, baseUrl: `${scheme}://${authority}` };
+  const address = { protocol: "grpc" as const, baseUrl: `${scheme}://${bracketed(host)}:${port}` };
   // Through a forwarded port, istiod's certificate still names its Service.
   const serverName = host.includes("localhost") ? "istiod.istio-system.svc" : sanOverride;
   return serverName === undefined ? address : { ...address, serverName };

@@ -1,3 +1,5 @@
+import { bracketed } from "../text/socket-address.ts";
+
 /** Names that mean something only inside one network (RFC 6761, RFC 6762, RFC 9476, Kubernetes). */
 const privateName = /(?:^|\.)(?:localhost|local|internal|svc|lan|home\.arpa)$|\.svc\./;
 
@@ -15,7 +17,7 @@ export function isPublicHost(hostname: string): boolean {
 
 /** Whether an IP address is one of the public internet. What is no address is not. */
 export function isPublicAddress(text: string): boolean {
-  const { hostname = "" } = URL.parse(`http://${text.includes(":") ? `[${text}]` : text}`) ?? {};
+  const { hostname = "" } = URL.parse(`http://${bracketed(text)}`) ?? {};
   const address = parseAddress(hostname);
   return address !== undefined && isPublic(address);
 }

@@ -6,6 +6,9 @@ export interface SocketAddress {
 
 const form = /^(?:\[([0-9a-f:.]+)\]|([a-z0-9.-]*)):(0|[1-9][0-9]{0,4})$/i;
 
+/** A host as it stands before a port or in a URL: an IPv6 address in brackets. */
+export const bracketed = (host: string): string => (host.includes(":") ? `[${host}]` : host);
+
 /** Parses `host:port` or `[IPv6]:port`. */
 export function parseSocketAddress(text: string): SocketAddress | undefined {
   const address = parseListenAddress(text);

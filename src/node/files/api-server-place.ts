@@ -2,6 +2,7 @@ import * as z from "zod/mini";
 import { filePath } from "../../config/text-forms.ts";
 import { ConfigurationError } from "../../foundation/configuration-error.ts";
 import { baseUrl } from "../../foundation/text/base-url.ts";
+import { bracketed } from "../../foundation/text/socket-address.ts";
 import { readRootFile } from "../../host/files/root-file.ts";
 import { fetchTrusting } from "../../host/http/node-fetch.ts";
 import { createKubernetesClient, type KubernetesClient } from "../../kubernetes/client.ts";
@@ -54,7 +55,7 @@ function serverOf({
   KUBERNETES_SERVICE_PORT: port = "443",
 }: Environment): string | undefined {
   if (!host) return undefined;
-  return `https://${host.includes(":") ? `[${host}]` : host}:${port}`;
+  return `https://${bracketed(host)}:${port}`;
 }
 
 /** @throws OperatorError when the roots of the API server's certificate cannot be read. */

@@ -1,7 +1,7 @@
 import type { AddressInfo } from "node:net";
 import type * as z from "zod/mini";
 import { parsedText } from "../../foundation/text/parsed-text.ts";
-import { parseListenAddress } from "../../foundation/text/socket-address.ts";
+import { bracketed, parseListenAddress } from "../../foundation/text/socket-address.ts";
 
 /** The address on which a server listens. Without a host it is every address of the machine. */
 export interface ListenAddress {
@@ -18,6 +18,6 @@ export const listenAddress: z.ZodMiniType<ListenAddress, string> = parsedText(
 );
 
 /** The address on which a server listens, as `host:port`. */
-export function addressText({ address, family, port }: AddressInfo): string {
-  return family === "IPv6" ? `[${address}]:${port}` : `${address}:${port}`;
+export function addressText({ address, port }: AddressInfo): string {
+  return `${bracketed(address)}:${port}`;
 }

@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
 import {
+  bracketed,
   parseListenAddress,
   parseSocketAddress,
 } from "../../../src/foundation/text/socket-address.ts";
@@ -12,6 +13,15 @@ test.each([
 ])("reads %s, to connect to and to listen on", (text, address) => {
   expect(parseSocketAddress(text)).toEqual(address);
   expect(parseListenAddress(text)).toEqual(address);
+});
+
+test.each([
+  ["::1", "[::1]"],
+  ["127.0.0.1", "127.0.0.1"],
+  ["ca.test", "ca.test"],
+])("writes %s before a port as %s", (host, text) => {
+  expect(bracketed(host)).toBe(text);
+  expect(parseSocketAddress(`${text}:443`)).toEqual({ host, port: 443 });
 });
 
 test("reads an address without a host only to listen on", () => {

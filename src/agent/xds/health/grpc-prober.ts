@@ -1,6 +1,7 @@
 import { create } from "@bufbuild/protobuf";
 import { createClient } from "@connectrpc/connect";
 import { createGrpcTransport, Http2SessionManager } from "@connectrpc/connect-node";
+import { bracketed } from "../../../foundation/text/socket-address.ts";
 import {
   Health,
   HealthCheckRequestSchema,
@@ -17,7 +18,7 @@ export async function probeGrpc(
   { host }: ProbeAddresses,
   signal: AbortSignal,
 ): Promise<string | undefined> {
-  const baseUrl = `http://${host.includes(":") ? `[${host}]` : host}:${port}`;
+  const baseUrl = `http://${bracketed(host)}:${port}`;
   const sessionManager = new Http2SessionManager(baseUrl);
   try {
     const transport = createGrpcTransport({ baseUrl, sessionManager });
