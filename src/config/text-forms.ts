@@ -27,6 +27,25 @@ export const trustDomainText: z.ZodMiniType<TrustDomain, string> = parsedText(
   "must be a SPIFFE trust domain: lower-case letters, digits, dots, - and _",
 );
 
+/** An instant with its offset from UTC (RFC 3339). TOML has instants of its own, which count as their text. */
+export const instant: z.ZodMiniType<Date> = z.pipe(
+  z.transform((value: unknown) => (value instanceof Date ? value.toISOString() : value)),
+  z.pipe(
+    z.iso.datetime({ offset: true, error: "must be an instant, such as 2027-01-31T12:00:00Z" }),
+    z.transform((text) => new Date(text)),
+  ),
+);
+
+/** A table, or a text alone, which stands for a table with only this member. */
+export const tableOrText = <Shape extends z.core.$ZodShape>(
+  member: keyof Shape & string,
+  table: z.ZodMiniObject<Shape, z.core.$strict>,
+): z.ZodMiniType<z.output<typeof table>> =>
+  z.pipe(
+    z.transform((value: unknown) => (typeof value === "string" ? { [member]: value } : value)),
+    table,
+  );
+
 /** A ServiceAccount, as operators write it. */
 export const accountName: z.ZodMiniType<ServiceAccount, string> = parsedText(
   parseAccountName,

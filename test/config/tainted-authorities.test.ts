@@ -11,6 +11,7 @@ test.each<[string, unknown, Date | undefined]>([
   ["an id", [id], undefined],
   ["a table of an id", [{ id }], undefined],
   ["a table with the end of the root", [{ id, root_until: "2027-01-31T12:00:00Z" }], instant],
+  ["an instant of another zone", [{ id, root_until: "2027-01-31T13:00:00+01:00" }], instant],
   ["an instant of TOML's own", [{ id, root_until: instant }], instant],
   ["JSON in a text", JSON.stringify([{ id, root_until: instant }]), instant],
 ])("TAINTED_AUTHORITIES may hold %s", (_, value, rootUntil) => {
@@ -31,6 +32,7 @@ test.each<[string, unknown, string]>([
   ["a number", [{ id: 79 }], "[0].id"],
   ["no day", [id, { id, root_until: "soon" }], "[1].root_until"],
   ["a day without a time", [{ id, root_until: "2027-01-31" }], "[0].root_until"],
+  ["a day that no month has", [{ id, root_until: "2027-02-30T12:00:00Z" }], "[0].root_until"],
   ["a local time", [{ id, root_until: "2027-01-31T12:00:00" }], "[0].root_until"],
   ["a key that nobody knows", [{ id, root: "immediately" }], "[0].root"],
   ["more taints than an operator makes", Array.from({ length: 101 }, () => id), ""],

@@ -1,6 +1,7 @@
 import { Command } from "commander";
 import { deniedForms, toDenial } from "../../ca/denial.ts";
 import { storeRecord } from "../../ca/mint.ts";
+import { instant } from "../../config/text-forms.ts";
 import { type DenialContent, denialId, sealDenial } from "../../custody/denial-statement.ts";
 import { OperatorError } from "../../foundation/operator-error.ts";
 import { durationSeconds } from "../../foundation/text/duration.ts";
@@ -115,18 +116,12 @@ function requireSubject(subject: string, trustDomain: TrustDomain): void {
 
 function parseEnd(text: string, now: Date): Date {
   const duration = durationSeconds.safeParse(text);
-  const end = duration.success ? addSeconds(now, duration.data) : new Date(instantOf(text));
-  if (end > now) return wholeSeconds(end);
+  const end = duration.success ? addSeconds(now, duration.data) : instant.safeParse(text).data;
+  if (end && end > now) return wholeSeconds(end);
   throw new OperatorError(
     `--until ${JSON.stringify(text)} is neither a duration, such as 12h, nor an instant to come, such as 2027-01-31T12:00:00Z`,
   );
 }
-
-/** NaN for what is no instant of RFC 3339. */
-const instantOf = (text: string): number =>
-  /^\d{4}-\d\d-\d\dT\d\d:\d\d(?::\d\d)?(?:Z|[+-]\d\d:\d\d)$/.test(text)
-    ? Date.parse(text)
-    : Number.NaN;
 
 async function remove(session: Session, subject: string, options: AddOptions): Promise<void> {
   const { mint, configuration, isDry } = session;

@@ -1,7 +1,9 @@
 import { Command, InvalidArgumentError } from "commander";
+import { instant } from "../../config/text-forms.ts";
 import { OperatorError } from "../../foundation/operator-error.ts";
 import { durationSeconds } from "../../foundation/text/duration.ts";
 import { readSmallFile } from "../../host/files/small-file.ts";
+import { addSeconds } from "../../pki/x509/validity.ts";
 import { LogError } from "../../tlog/log-error.ts";
 import { exitCode, judgingLog } from "./exit-code.ts";
 import { type FollowOptions, follow } from "./follow.ts";
@@ -96,8 +98,8 @@ const instantOf =
   (clock: () => Date) =>
   (text: string): string => {
     const ago = durationSeconds.safeParse(text);
-    const instant = ago.success ? new Date(clock().getTime() - 1000 * ago.data) : new Date(text);
-    if (!Number.isNaN(instant.getTime())) return instant.toISOString();
+    const time = ago.success ? addSeconds(clock(), -ago.data) : instant.safeParse(text).data;
+    if (time) return time.toISOString();
     throw new InvalidArgumentError("must be an instant such as 2026-11-22T12:00:00Z, or 24h");
   };
 

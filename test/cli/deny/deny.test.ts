@@ -85,6 +85,7 @@ describe("deny add", () => {
     ["ns/a/sa/b", ["--until", "soon"], /--until "soon" is neither a duration/],
     ["ns/a/sa/b", ["--until", "2026-11-21T11:00:00Z"], /nor an instant to come/],
     ["ns/a/sa/b", ["--until", "2027"], /is neither a duration/],
+    ["ns/a/sa/b", ["--until", "2027-02-30T12:00:00Z"], /is neither a duration/],
     ["ns/a/sa/b", ["--why", "two\nlines"], /--why must be one line/],
     ["ns/a/sa/b", ["--why", "x".repeat(201)], /at most 200 characters/],
   ])("refuses %s %j", async (subject, more, sentence) => {

@@ -59,6 +59,25 @@ describe("rampart log", () => {
     expect(JSON.parse(stdout)).toMatchObject({ index: 1 });
   });
 
+  test.each([
+    ["--until 24h", []],
+    ["--since 2020-01-01T00:00:00+01:00", [0, 1, 2]],
+  ])("search finds what came within %s", async (words, indices) => {
+    const { code, stdout } = await log(`search --url ${ca.url} ${words} --json`);
+    expect(code).toBe(0);
+    const lines = stdout.split("\n").filter((line) => line !== "");
+    expect(lines.map((line) => JSON.parse(line).index).toSorted()).toEqual(indices);
+  });
+
+  test.each(["2026-11-22", "2026-11-22T12:00:00", "2026-02-30T12:00:00Z"])(
+    "search refuses --since %s",
+    async (time) => {
+      const { code, stderr } = await log(`search --url ${ca.url} --since=${time}`);
+      expect(code).not.toBe(0);
+      expect(stderr).toContain("must be an instant such as 2026-11-22T12:00:00Z, or 24h");
+    },
+  );
+
   test("search finds nothing where nothing matches", async () => {
     const { code, stdout } = await log(`search --url ${ca.url} --cluster elsewhere --json`);
     expect({ code, stdout }).toEqual({ code: 0, stdout: "" });
