@@ -3,7 +3,11 @@ import type { KekRing } from "../custody/kek.ts";
 import { sealAuthority } from "../custody/seal.ts";
 import type { ConfiguredTaint } from "../pki/authority/configured-taint.ts";
 import type { PhaseLengths, Schedule } from "../pki/authority/schedule.ts";
-import { type AuthorityKey, createAuthority } from "../pki/authority/self-signed-authority.ts";
+import {
+  type AuthorityKey,
+  createAuthority,
+  type NewAuthority,
+} from "../pki/authority/self-signed-authority.ts";
 import type { AuthorityRoot } from "../pki/authority/succession.ts";
 import type { CryptoProvider } from "../pki/crypto-provider.ts";
 import type { TrustDomain } from "../pki/spiffe-id.ts";
@@ -36,10 +40,15 @@ export async function storeRecord(mint: Mint, record: StoredRecord): Promise<voi
   await mint.store.put(record);
 }
 
+/** Stores an authority under a seal of the newest KEK. @throws RecordError if its record does not open. */
+export async function storeAuthority(mint: Mint, created: NewAuthority): Promise<void> {
+  await storeRecord(mint, await sealAuthority(created, mint.trustDomain, mint.keks));
+}
+
 /** Makes an authority for a schedule, stores it sealed, and drops its open key. */
 export async function mintAuthority(mint: Mint, schedule: Schedule): Promise<void> {
   const created = await createAuthority(mint.trustDomain, mint.authorityKey, schedule);
-  await storeRecord(mint, await sealAuthority(created, mint.trustDomain, mint.keks));
+  await storeAuthority(mint, created);
   mint.log.operation({
     event: "authority-minted",
     level: "info",

@@ -1,5 +1,4 @@
 import { sealRoot } from "../../custody/root-statement.ts";
-import { sealAuthority } from "../../custody/seal.ts";
 import { taintedSubject } from "../../custody/taint-statement.ts";
 import { createAdditionalRoot } from "../../pki/authority/additional-root.ts";
 import { taintsOf } from "../../pki/authority/configured-taint.ts";
@@ -13,7 +12,7 @@ import {
 import { type Bytes, bytesEqual } from "../../pki/encoding/bytes.ts";
 import { parseCertificate } from "../../pki/x509/certificate.ts";
 import { earlier } from "../../pki/x509/validity.ts";
-import { type Mint, storeRecord } from "../mint.ts";
+import { type Mint, storeAuthority, storeRecord } from "../mint.ts";
 
 /** A mint that takes in certificates of other CAs. */
 export interface AdoptingMint extends Mint {
@@ -56,8 +55,7 @@ export async function adoptAuthority(
   );
   for (const der of others) await trustRoot(mint, der, schedule.publishedFrom);
   const authority = await createSigningAuthority(certificates, schedule);
-  const created = { authority, extractablePrivateKey };
-  await storeRecord(mint, await sealAuthority(created, mint.trustDomain, mint.keks));
+  await storeAuthority(mint, { authority, extractablePrivateKey });
   mint.log.operation({
     event: "authority-adopted",
     level: "info",

@@ -1,4 +1,3 @@
-import { sealAuthority } from "../../custody/seal.ts";
 import { OperatorError } from "../../foundation/operator-error.ts";
 import { lastSignature } from "../../pki/authority/rotation.ts";
 import { installedSchedule, type Schedule } from "../../pki/authority/schedule.ts";
@@ -12,7 +11,7 @@ import { type Bytes, toHex } from "../../pki/encoding/bytes.ts";
 import { maximumCertificates, type VerifiedAuthority } from "../../pki/path/verified-authority.ts";
 import { keyIdentifier } from "../../pki/x509/key-identifier.ts";
 import { addSeconds } from "../../pki/x509/validity.ts";
-import { type Mint, storeRecord } from "../mint.ts";
+import { type Mint, storeAuthority } from "../mint.ts";
 import { type OpenedStore, openStored } from "../opened-store.ts";
 
 /** An intermediate whose path and key were verified. */
@@ -41,8 +40,7 @@ export async function installIntermediate(
   const [own] = verified.certificates.roots;
   const roots = [...(own ? [own] : []), ...otherRoots].slice(0, maximumCertificates);
   const authority = await createSigningAuthority({ ...verified.certificates, roots }, schedule);
-  const created = { authority, extractablePrivateKey };
-  await storeRecord(mint, await sealAuthority(created, mint.trustDomain, mint.keks));
+  await storeAuthority(mint, { authority, extractablePrivateKey });
   mint.log.operation({
     event: "intermediate-installed",
     level: "info",

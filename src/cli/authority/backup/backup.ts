@@ -1,6 +1,6 @@
 import { armor, Decrypter, Encrypter } from "age-encryption";
 import * as z from "zod/mini";
-import { storeRecord } from "../../../ca/mint.ts";
+import { storeAuthority, storeRecord } from "../../../ca/mint.ts";
 import { authorityFields, instant, octets } from "../../../custody/authority-record.ts";
 import {
   type DenialContent,
@@ -9,7 +9,7 @@ import {
   sealDenial,
 } from "../../../custody/denial-statement.ts";
 import { rootContent, rootForm, sealRoot } from "../../../custody/root-statement.ts";
-import { openExtractable, sealAuthority } from "../../../custody/seal.ts";
+import { openExtractable } from "../../../custody/seal.ts";
 import { sealTaint } from "../../../custody/taint-statement.ts";
 import { OperatorError } from "../../../foundation/operator-error.ts";
 import type { AdditionalRoot } from "../../../pki/authority/additional-root.ts";
@@ -198,6 +198,6 @@ export async function restoreBackup(session: Session, backup: OpenedBackup): Pro
     await storeRecord(mint, await sealRoot(root, trustDomain, keks));
   }
   for (const authority of backup.authorities) {
-    await storeRecord(mint, await sealAuthority(authority, trustDomain, keks));
+    await storeAuthority(mint, authority);
   }
 }
