@@ -1,5 +1,5 @@
-import { DatabaseSync } from "node:sqlite";
 import type { LogStage, StagedBatch, StagedTexts } from "../../tlog/sequencer/storage.ts";
+import { openDatabase } from "../files/database.ts";
 
 /** A stage in a file. */
 export interface SqliteStage extends LogStage {
@@ -10,23 +10,18 @@ export interface SqliteStage extends LogStage {
 const batchesAtOnce = 16;
 
 /**
- * The stage of a log in an SQLite database. Every write is flushed to the disk before it returns.
- *
- * One process alone has the file open; the operating system ends its lock with the process.
+ * The stage of a log in an SQLite database of this process alone.
  *
  * @throws Error with `code` when the file is locked, is no database, or cannot be written.
  */
 export function openSqliteStage(path: string): SqliteStage {
-  const database = new DatabaseSync(path);
-  database.exec(`
-    PRAGMA locking_mode = EXCLUSIVE;
-    PRAGMA journal_mode = WAL;
-    PRAGMA synchronous = FULL;
-    CREATE TABLE IF NOT EXISTS batch (
+  const database = openDatabase(
+    path,
+    `CREATE TABLE IF NOT EXISTS batch (
       first INTEGER PRIMARY KEY, count INTEGER NOT NULL, octets BLOB NOT NULL) STRICT;
     CREATE TABLE IF NOT EXISTS text (name TEXT PRIMARY KEY, value TEXT NOT NULL)
-      STRICT, WITHOUT ROWID;
-  `);
+      STRICT, WITHOUT ROWID;`,
+  );
   const insert = database.prepare("INSERT INTO batch VALUES (?, ?, ?)");
   const remove = database.prepare("DELETE FROM batch WHERE first + count <= ?");
   const select = database.prepare(

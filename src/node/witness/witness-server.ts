@@ -2,7 +2,7 @@ import type { webcrypto } from "node:crypto";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
-import { DatabaseSync } from "node:sqlite";
+import type { DatabaseSync } from "node:sqlite";
 import { messageOf } from "../../foundation/errors.ts";
 import type { OperationLog } from "../../foundation/event-log.ts";
 import { OperatorError } from "../../foundation/operator-error.ts";
@@ -12,6 +12,7 @@ import { generateEd25519, rawPublicKey } from "../../tlog/note/ed25519.ts";
 import type { VerifierKey } from "../../tlog/note/verifier-key.ts";
 import { maximumRequestOctets } from "../../tlog/witness/add-checkpoint.ts";
 import { cosignOrRefuse, type Witness, type WitnessMemory } from "../../tlog/witness/witness.ts";
+import { openDatabase } from "../files/database.ts";
 import { makeFolder, ownerOf } from "../files/store-owner.ts";
 import type { ListenAddress } from "../http/listen-address.ts";
 
@@ -38,7 +39,7 @@ const requestMilliseconds = 5000;
 /** Starts a witness over plain HTTP; TLS is a proxy's. @throws OperatorError when another one uses its folder. */
 export async function startWitness(parts: WitnessParts): Promise<RunningWitness> {
   await makeFolder(parts.directory, await ownerOf(parts.directory));
-  const database = openDatabase(join(parts.directory, "witness.sqlite"));
+  const database = databaseIn(join(parts.directory, "witness.sqlite"));
   const { privateKey, publicKey } = await keyIn(database);
   const cosigner = createCosigner(parts.name, privateKey, publicKey);
   const witness = { logs: parts.logs, memory: memoryIn(database), cosigner };
@@ -92,19 +93,15 @@ async function readText(request: IncomingMessage): Promise<string | undefined> {
   return Buffer.concat(pieces).toString("utf8");
 }
 
-function openDatabase(path: string): DatabaseSync {
+function databaseIn(path: string): DatabaseSync {
   try {
-    const database = new DatabaseSync(path);
-    database.exec(`
-      PRAGMA locking_mode = EXCLUSIVE;
-      PRAGMA journal_mode = WAL;
-      PRAGMA synchronous = FULL;
-      CREATE TABLE IF NOT EXISTS cosigned (
+    return openDatabase(
+      path,
+      `CREATE TABLE IF NOT EXISTS cosigned (
         origin TEXT PRIMARY KEY, size INTEGER NOT NULL, root BLOB NOT NULL) STRICT;
       CREATE TABLE IF NOT EXISTS key (id INTEGER PRIMARY KEY, pkcs8 BLOB NOT NULL, raw BLOB NOT NULL)
-        STRICT;
-    `);
-    return database;
+        STRICT;`,
+    );
   } catch (error) {
     throw new OperatorError(`the witness in ${path} does not open: ${messageOf(error)}`);
   }
