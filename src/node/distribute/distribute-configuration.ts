@@ -1,21 +1,18 @@
 import * as z from "zod/mini";
 import { parseForm } from "../../config/form.ts";
-import { filePath } from "../../config/text-forms.ts";
-import { baseUrl } from "../../foundation/text/base-url.ts";
 import type { Environment } from "../files/api-server-place.ts";
 import { placeKeys, type RootPlaces, rootPlacesOf } from "../files/root-places.ts";
+import { type UpstreamPlace, upstreamKeys, upstreamPlaceOf } from "../files/upstream-place.ts";
 import { type ListenAddress, listenAddress } from "../http/listen-address.ts";
-import type { BundleSource } from "./upstream-bundle.ts";
 
 /** The configuration of `rampart distribute`. */
-export interface DistributeConfiguration extends BundleSource {
+export interface DistributeConfiguration extends UpstreamPlace {
   readonly places: RootPlaces;
   readonly monitoringListen: ListenAddress;
 }
 
 const form = z.strictObject({
-  UPSTREAM: baseUrl,
-  UPSTREAM_CA_FILE: z.optional(filePath),
+  ...upstreamKeys,
   ...placeKeys,
   MONITORING_LISTEN: z.prefault(listenAddress, ":15014"),
 });
@@ -33,8 +30,7 @@ export function parseDistributeConfiguration(
 ): DistributeConfiguration {
   const read = parseForm(form, values);
   return {
-    upstream: read.UPSTREAM,
-    upstreamRootsFile: read.UPSTREAM_CA_FILE,
+    ...upstreamPlaceOf(read),
     places: rootPlacesOf(read, environment),
     monitoringListen: read.MONITORING_LISTEN,
   };

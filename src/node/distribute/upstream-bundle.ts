@@ -6,15 +6,8 @@ import type { SpiffeBundle } from "../../host/bundle/spiffe-bundle.ts";
 import { readRootFile } from "../../host/files/root-file.ts";
 import type { NumberedBundle } from "../../pki/authority/trust-bundle.ts";
 import { toPem } from "../../pki/encoding/pem.ts";
+import type { UpstreamPlace } from "../files/upstream-place.ts";
 import type { ServerContext } from "../server.ts";
-
-/** The CA that publishes a trust bundle. */
-export interface BundleSource {
-  /** No slash at the end. */
-  readonly upstream: string;
-  /** PEM of the roots of the CA's own certificate, instead of the system's. */
-  readonly upstreamRootsFile: string | undefined;
-}
 
 /** The trust bundle of a CA, from its last good answer. */
 export interface UpstreamBundle {
@@ -33,7 +26,7 @@ const longestWaitSeconds = 300;
 
 /** @throws OperatorError when the roots of the CA's certificate cannot be read. */
 export async function followUpstreamBundle(
-  { upstream, upstreamRootsFile }: BundleSource,
+  { upstream, upstreamRootsFile }: UpstreamPlace,
   { log, clock, pause = pauseOnTimer, random = Math.random }: ServerContext,
 ): Promise<UpstreamBundle> {
   const ending = new AbortController();

@@ -1,11 +1,9 @@
 import * as z from "zod/mini";
 import { parseForm } from "../../config/form.ts";
-import { clusterName, filePath, trustDomainText } from "../../config/text-forms.ts";
 import { ConfigurationError } from "../../foundation/configuration-error.ts";
-import { baseUrl } from "../../foundation/text/base-url.ts";
-import type { TrustDomain } from "../../pki/spiffe-id.ts";
 import type { Environment } from "../files/api-server-place.ts";
 import { placeKeys, type RootPlaces, rootPlacesOf } from "../files/root-places.ts";
+import { accessKeys, type UpstreamAccess, upstreamAccessOf } from "../files/upstream-place.ts";
 import type { DiagnosticRpcs } from "../http/auxiliary-rpcs.ts";
 import type { ListenAddress } from "../http/listen-address.ts";
 import type { Limits } from "../limits/limits.ts";
@@ -16,15 +14,7 @@ import {
 } from "../serve/serve-configuration.ts";
 
 /** The configuration of `rampart gateway`. Its only secret, a token, is in a file. */
-export interface GatewayConfiguration {
-  readonly trustDomain: TrustDomain;
-  /** The URL of the CA: `https`, or `http` on the loopback interface. No slash at the end. */
-  readonly upstream: string;
-  /** A PEM file with the roots of the CA's serving certificate, instead of the system's. */
-  readonly upstreamRootsFile: string | undefined;
-  readonly tokenFile: string;
-  /** The `clusterid` that the gateway sends with its token. */
-  readonly cluster: string;
+export interface GatewayConfiguration extends UpstreamAccess {
   readonly listen: ListenAddress;
   readonly monitoringListen: ListenAddress;
   readonly certificateFiles: CertificateFiles | undefined;
@@ -37,11 +27,7 @@ export interface GatewayConfiguration {
 }
 
 const form = z.strictObject({
-  UPSTREAM: baseUrl,
-  UPSTREAM_CA_FILE: z.optional(filePath),
-  TRUST_DOMAIN: z.prefault(trustDomainText, "cluster.local"),
-  TOKEN_FILE: z._default(filePath, "/var/run/secrets/tokens/istio-token"),
-  CLUSTER: z._default(clusterName, "Kubernetes"),
+  ...accessKeys,
   ...servingKeys,
   DELIVER_ROOTS: z._default(z.boolean(), false),
   READY_WITH_ROOTS: z._default(z.boolean(), false),
@@ -64,11 +50,7 @@ export function parseGatewayConfiguration(
     throw new ConfigurationError(["READY_WITH_ROOTS: must not be true without DELIVER_ROOTS"]);
   }
   return {
-    trustDomain: read.TRUST_DOMAIN,
-    upstream: read.UPSTREAM,
-    upstreamRootsFile: read.UPSTREAM_CA_FILE,
-    tokenFile: read.TOKEN_FILE,
-    cluster: read.CLUSTER,
+    ...upstreamAccessOf(read),
     listen: read.LISTEN,
     monitoringListen: read.MONITORING_LISTEN,
     certificateFiles: certificateFilesOf(read),

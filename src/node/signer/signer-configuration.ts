@@ -1,36 +1,22 @@
 import * as z from "zod/mini";
 import { parseForm } from "../../config/form.ts";
-import {
-  accountName,
-  clusterName,
-  filePath,
-  signerName,
-  trustDomainText,
-} from "../../config/text-forms.ts";
-import { baseUrl } from "../../foundation/text/base-url.ts";
+import { accountName, signerName } from "../../config/text-forms.ts";
 import { durationSeconds } from "../../foundation/text/duration.ts";
 import { globList, globs } from "../../foundation/text/globs.ts";
 import type { LeasePlace } from "../../kubernetes/lease.ts";
-import type { ServiceAccount, TrustDomain } from "../../pki/spiffe-id.ts";
+import type { ServiceAccount } from "../../pki/spiffe-id.ts";
 import {
   type ApiServerPlace,
   apiServerKeys,
   apiServerPlaceOf,
   type Environment,
 } from "../files/api-server-place.ts";
+import { accessKeys, type UpstreamAccess, upstreamAccessOf } from "../files/upstream-place.ts";
 import { type ListenAddress, listenAddress } from "../http/listen-address.ts";
 import { type PodKeyType, podKeyTypes } from "./pod-key-type.ts";
 
 /** The configuration of `rampart signer`. Its only secrets, two tokens, are in files. */
-export interface SignerConfiguration {
-  readonly trustDomain: TrustDomain;
-  /** The URL of the CA. No slash at the end. */
-  readonly upstream: string;
-  readonly upstreamRootsFile: string | undefined;
-  /** The token by which the CA knows the signer. */
-  readonly tokenFile: string;
-  /** The `clusterid` that goes with the token. */
-  readonly cluster: string;
+export interface SignerConfiguration extends UpstreamAccess {
   readonly signers: readonly SignerName[];
   readonly lease: LeasePlace;
   readonly apiServer: ApiServerPlace;
@@ -104,11 +90,7 @@ const signers = z.array(signer).check(
 );
 
 const form = z.strictObject({
-  UPSTREAM: baseUrl,
-  UPSTREAM_CA_FILE: z.optional(filePath),
-  TRUST_DOMAIN: z.prefault(trustDomainText, "cluster.local"),
-  TOKEN_FILE: z._default(filePath, "/var/run/secrets/tokens/istio-token"),
-  CLUSTER: z._default(clusterName, "Kubernetes"),
+  ...accessKeys,
   SIGNERS: signers,
   LEASE: z.prefault(accountName, "istio-system/rampart-signer"),
   ...apiServerKeys,
@@ -128,11 +110,7 @@ export function parseSignerConfiguration(
 ): SignerConfiguration {
   const read = parseForm(form, values);
   return {
-    trustDomain: read.TRUST_DOMAIN,
-    upstream: read.UPSTREAM,
-    upstreamRootsFile: read.UPSTREAM_CA_FILE,
-    tokenFile: read.TOKEN_FILE,
-    cluster: read.CLUSTER,
+    ...upstreamAccessOf(read),
     signers: read.SIGNERS.map(({ maximum_lifetime, ...each }) => ({
       ...each,
       maximumSeconds: maximum_lifetime,
