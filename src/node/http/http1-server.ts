@@ -6,7 +6,7 @@ import { isNativeGrpc } from "../../transport/http/fetch-handler.ts";
 import { type Peer, peerKey } from "../../transport/peer.ts";
 import type { Connection } from "../limits/connections.ts";
 import type { Exchange } from "../limits/exchanges.ts";
-import type { Guard } from "../limits/guard.ts";
+import { type Guard, track } from "../limits/guard.ts";
 import {
   anyOrigin,
   callerGone,
@@ -51,7 +51,10 @@ export function createHttp1Server(
     if (!opened) return;
     const { connection, peer } = opened;
     const exchange = exchangeOf(request, response);
-    if (!track(response, exchange, connection, guard)) return;
+    if (!track(guard, connection, exchange, response)) {
+      response.writeHead(503, { "retry-after": "1", connection: "close" }).end();
+      return;
+    }
     guard.exchanges.answer(connection.address, exchange, "prefer" in request.headers, () =>
       answer(routes, request, response, peer).catch((error: unknown) => {
         response.destroy();
@@ -70,25 +73,6 @@ const exchangeOf = (incoming: IncomingMessage, outgoing: ServerResponse): Exchan
   abort: () => outgoing.destroy(),
   isGone: () => outgoing.destroyed || outgoing.socket?.destroyed === true,
 });
-
-/** Counts a request until its answer has left. Without room the answer is 503, and the caller retries. */
-function track(
-  outgoing: ServerResponse,
-  exchange: Exchange,
-  connection: Connection,
-  { connections, exchanges }: Guard,
-): boolean {
-  connections.begin(connection);
-  const over = exchanges.begin(exchange);
-  outgoing.once("close", () => {
-    connections.end(connection);
-    over?.();
-  });
-  if (!over) {
-    outgoing.writeHead(503, { "retry-after": "1", connection: "close" }).end();
-  }
-  return over !== undefined;
-}
 
 async function answer(
   routes: Routes,

@@ -10,7 +10,7 @@ import { headersOf } from "../../host/http/raw-headers.ts";
 import { type Peer, peerKey } from "../../transport/peer.ts";
 import type { Connection } from "../limits/connections.ts";
 import type { Exchange } from "../limits/exchanges.ts";
-import type { Guard } from "../limits/guard.ts";
+import { type Guard, track } from "../limits/guard.ts";
 import { logHttpFault } from "./http-exchange.ts";
 import {
   hangUpOf,
@@ -60,7 +60,13 @@ export function serveHttp2(
   session.on("stream", (stream, headers, _flags, rawHeaders) => {
     stream.on("error", () => stream.destroy());
     const exchange = exchangeOf(stream);
-    if (!track(stream, exchange, connection, guard)) return;
+    if (!track(guard, connection, exchange, stream)) {
+      stream.close(constants.NGHTTP2_REFUSED_STREAM);
+      return;
+    }
+    stream.once("close", () => {
+      if (!stream.headersSent) guard.connections.countVain(connection);
+    });
     guard.exchanges.answer(connection.address, exchange, "prefer" in headers, () =>
       answer(routes, { stream, headers, rawHeaders }, peer).catch((error: unknown) => {
         stream.destroy();
@@ -81,24 +87,6 @@ const exchangeOf = (stream: ServerHttp2Stream): Exchange => ({
   abort: () => stream.close(constants.NGHTTP2_CANCEL),
   isGone: () => stream.closed || stream.destroyed,
 });
-
-/** Counts a stream until it closes. Without room the stream is refused, and the caller retries. */
-function track(
-  stream: ServerHttp2Stream,
-  exchange: Exchange,
-  connection: Connection,
-  { connections, exchanges }: Guard,
-): boolean {
-  connections.begin(connection);
-  const over = exchanges.begin(exchange);
-  stream.once("close", () => {
-    connections.end(connection);
-    if (over && !stream.headersSent) connections.countVain(connection);
-    over?.();
-  });
-  if (!over) stream.close(constants.NGHTTP2_REFUSED_STREAM);
-  return over !== undefined;
-}
 
 /** Without pings, the connection of a peer that has vanished would stay open. */
 function ping(session: ServerHttp2Session): void {

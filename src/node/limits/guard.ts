@@ -1,7 +1,8 @@
+import type { EventEmitter } from "node:events";
 import { totalmem } from "node:os";
 import { getHeapStatistics } from "node:v8";
-import { Connections } from "./connections.ts";
-import { Exchanges } from "./exchanges.ts";
+import { type Connection, Connections } from "./connections.ts";
+import { type Exchange, Exchanges } from "./exchanges.ts";
 import type { LimitReached, Limits } from "./limits.ts";
 import { type Collectable, QuietCollection } from "./quiet-collection.ts";
 
@@ -52,6 +53,22 @@ export function createGuard(
     Math.min(sweepMilliseconds, limits.progress_timeout / 2),
   ).unref();
   return { limits, reached, connections, exchanges, clock, end: () => clearInterval(timer) };
+}
+
+/** Counts a request until its answer has left or its caller has. @returns Whether there is room for it. */
+export function track(
+  { connections, exchanges }: Guard,
+  connection: Connection,
+  exchange: Exchange,
+  outgoing: EventEmitter,
+): boolean {
+  connections.begin(connection);
+  const over = exchanges.begin(exchange);
+  outgoing.once("close", () => {
+    connections.end(connection);
+    over?.();
+  });
+  return over !== undefined;
 }
 
 function isShortOfMemory({ memory }: Limits): boolean {
