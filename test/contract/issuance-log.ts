@@ -1,3 +1,4 @@
+import { X509Certificate } from "node:crypto";
 import { beforeAll, describe, expect, test } from "vitest";
 import { type LogEntry, parseEntry } from "../../src/ca/issuance/log-entry.ts";
 import { parsePem } from "../../src/pki/encoding/pem.ts";
@@ -89,6 +90,18 @@ export function describeIssuanceLog(start: () => Promise<LoggingService>): void 
         node: { name: "node-1", uid: "55d4cb0f-6a8a-4b6e-a0a6-0d3a5f6a8a11" },
         tokenId: jti,
       });
+    });
+
+    test("has the authority that signs before its certificates, and once", async () => {
+      const { entry } = await issued(await bearer(service));
+      const { entries } = await publishedLog(service);
+      const authorities = entries.filter(({ proof }) => proof === "authority");
+      expect(authorities).toEqual([entries[0]]);
+      const { certificate } = authorities[0] ?? {};
+      const signed = new X509Certificate(Buffer.from(entry?.certificate ?? []));
+      expect(signed.verify(new X509Certificate(Buffer.from(certificate ?? [])).publicKey)).toBe(
+        true,
+      );
     });
 
     test("names the node proxy that asked for another identity", async () => {

@@ -126,6 +126,60 @@ test("tells a failed commit, and goes on", async () => {
   expect(await log.append(entryAt(1))).toEqual({ index: 1 });
 });
 
+describe("a named entry", () => {
+  const ca = (name: string) => ({ name, entry: new TextEncoder().encode(name) });
+
+  test("comes before the first entry that brings it, and once", async () => {
+    const parts = memoryParts();
+    const log = await Sequencer.open(parts);
+    const results = await Promise.all([
+      log.append(entryAt(0), [ca("a"), ca("b")]),
+      log.append(entryAt(1), [ca("a"), ca("b")]),
+    ]);
+    expect(results).toEqual([{ index: 2 }, { index: 3 }]);
+    expect(await log.append(entryAt(2), [ca("b"), ca("c")])).toEqual({ index: 5 });
+    await log.publish();
+    expect(await entriesOf(parts.objects, vkeyOf(log))).toEqual([
+      "a",
+      "b",
+      "entry 0",
+      "entry 1",
+      "c",
+      "entry 2",
+    ]);
+  });
+
+  test("is known after a restart", async () => {
+    const parts = memoryParts();
+    await (await Sequencer.open(parts)).append(entryAt(0), [ca("a")]);
+    const log = await Sequencer.open(parts);
+    expect(await log.append(entryAt(1), [ca("a")])).toEqual({ index: 2 });
+  });
+
+  test.each([
+    ["its commit", 1],
+    ["the note of it", 2],
+  ])("comes again when %s failed", async (_, writes) => {
+    const parts = memoryParts();
+    const log = await Sequencer.open(parts);
+    const vkey = vkeyOf(log);
+    parts.saboteur.arm(writes, false);
+    expect(await log.append(entryAt(0), [ca("a")])).toMatchObject({ refused: "failed" });
+    parts.saboteur.disarm();
+    const { index } = (await log.append(entryAt(1), [ca("a")])) as { index: number };
+    await log.publish();
+    const entries = await entriesOf(parts.objects, vkey);
+    expect(entries.slice(index - 1)).toEqual(["a", "entry 1"]);
+  });
+
+  test("is refused with its entry when no bundle can hold it", async () => {
+    const log = await Sequencer.open(memoryParts());
+    const long = { name: "a", entry: new Uint8Array(65_536) };
+    expect(await log.append(entryAt(0), [long])).toMatchObject({ refused: "failed" });
+    expect(await log.append(entryAt(0), [ca("a")])).toEqual({ index: 1 });
+  });
+});
+
 describe("killed at any step", () => {
   type Step = { append: number } | { publish: true } | { kill: number; takesEffect: boolean };
   const step: fc.Arbitrary<Step> = fc.oneof(

@@ -1,6 +1,8 @@
 import { CaError, messageOf } from "../../foundation/errors.ts";
 import { toBase64 } from "../../pki/encoding/base64.ts";
-import type { Bytes } from "../../pki/encoding/bytes.ts";
+import { type Bytes, toHex } from "../../pki/encoding/bytes.ts";
+import { leafHash } from "../../tlog/merkle.ts";
+import type { AuthorityView } from "../authority-view.ts";
 import type { AuditEvent } from "./audit-event.ts";
 import { formatEntry, type LogEntry } from "./log-entry.ts";
 
@@ -11,16 +13,27 @@ export interface LogPosition {
   readonly index: number;
 }
 
+/** The entry of a CA certificate. A log has it once, under this name. */
+export interface LoggedAuthority {
+  readonly name: string;
+  readonly entry: Bytes;
+}
+
 /**
  * The log of everything that a CA issues.
  *
- * An append that resolves is durable: the entry is at its index in every checkpoint to come. An append
- * that rejects may be in the log all the same, once or twice, and readers count by serial number.
+ * An append that resolves is durable: the entry is at its index in every checkpoint to come, behind those
+ * of its authorities. An append that rejects may be in the log all the same, once or twice, and readers
+ * count by serial number.
  */
 export interface IssuanceLog {
   readonly mode: LogMode;
   /** @throws CaError `log-unavailable` */
-  readonly append: (entry: Bytes, signal: AbortSignal) => Promise<LogPosition>;
+  readonly append: (
+    entry: Bytes,
+    signal: AbortSignal,
+    authorities?: readonly LoggedAuthority[],
+  ) => Promise<LogPosition>;
   /** Warnings for the operator, one sentence each. */
   readonly troubles: () => readonly string[];
 }
@@ -33,6 +46,8 @@ export type LogMode = "required" | "best-effort";
 
 /** The circumstances of a record. */
 interface Recording {
+  /** The view whose authority has signed. */
+  readonly view: AuthorityView;
   readonly signal: AbortSignal;
   readonly audit: Pick<AuditEvent, "log" | "logIndex" | "logEntry">;
 }
@@ -41,11 +56,11 @@ interface Recording {
 export async function recordIssuance(
   { mode, append }: IssuanceLog,
   entry: LogEntry,
-  { signal, audit }: Recording,
+  { view, signal, audit }: Recording,
 ): Promise<void> {
   const octets = formatEntry(entry);
   try {
-    const { origin, index } = await append(octets, signal);
+    const { origin, index } = await append(octets, signal, authoritiesOf(view, entry.at));
     audit.log = origin;
     audit.logIndex = index;
   } catch (error) {
@@ -53,6 +68,25 @@ export async function recordIssuance(
     if (mode === "required") throw unavailable(error);
     audit.logEntry = toBase64(octets);
   }
+}
+
+const authoritiesOfViews = new WeakMap<AuthorityView, readonly LoggedAuthority[]>();
+
+/**
+ * The entries of every CA certificate that the mesh trusts or that signs: one that nobody has minted shows
+ * in the log, even if no leaf of it does.
+ */
+function authoritiesOf(view: AuthorityView, at: string): readonly LoggedAuthority[] {
+  const known = authoritiesOfViews.get(view);
+  if (known) return known;
+  const { trustBundle, issuer } = view;
+  const certificates = [...trustBundle.roots, ...(issuer?.authority.intermediates ?? [])];
+  const entries = certificates.map((certificate) => ({
+    name: toHex(leafHash(certificate)),
+    entry: formatEntry({ certificate, at, proof: "authority" }),
+  }));
+  authoritiesOfViews.set(view, entries);
+  return entries;
 }
 
 function unavailable(error: unknown): CaError {

@@ -121,7 +121,7 @@ export async function issueCertificate(
   if (issuance.issuanceLog) {
     const { der: certificate } = leaf;
     const entry = callerEntry(caller, { at: now, certificate, spiffeId, signer: audit.signer });
-    await recordIssuance(issuance.issuanceLog, entry, { signal, audit });
+    await recordIssuance(issuance.issuanceLog, entry, { view, signal, audit });
   }
   audit.outcome = "issued";
   return [toPem("CERTIFICATE", leaf.der), ...view.chainPem];

@@ -7,8 +7,12 @@ import { LogError } from "../../tlog/log-error.ts";
 /** How a certificate came about. Instants are RFC 3339 in UTC, with milliseconds. */
 export interface Circumstances {
   readonly at: string;
-  /** `own` for a certificate that the CA issued to itself. */
-  readonly proof: "token" | "certificate" | "forwarded" | "own";
+  /**
+   * `own` for a certificate that the CA issued to itself. `authority` for that of a CA which the mesh
+   * trusts or which signs: not issued now, but seen in the store for the first time.
+   */
+  readonly proof: "token" | "certificate" | "forwarded" | "own" | "authority";
+  /** Of the token, or of the last token behind the caller's certificate. */
   readonly cluster?: string | undefined;
   readonly issuer?: string | undefined;
   /** The certificate by which the caller proved itself, and the last token behind it. */
@@ -37,7 +41,7 @@ const instant = z.iso.datetime({ precision: 3 });
 
 const circumstancesForm: z.ZodMiniType<Circumstances> = z.strictObject({
   at: instant,
-  proof: z.enum(["token", "certificate", "forwarded", "own"]),
+  proof: z.enum(["token", "certificate", "forwarded", "own", "authority"]),
   cluster: z.optional(text),
   issuer: z.optional(text),
   callerSerialNumber: z.optional(text),
@@ -105,7 +109,8 @@ export function callerEntry(
   caller: Caller,
   { at, certificate, spiffeId, signer }: Issued,
 ): LogEntry {
-  const { issuer, gateway, pod, node, tokenId, certificate: shown } = caller;
+  const { gateway, pod, node, tokenId, certificate: shown } = caller;
+  const issuer = caller.issuer ?? caller.provedBy;
   return {
     certificate,
     at: at.toISOString(),

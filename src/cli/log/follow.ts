@@ -16,6 +16,7 @@ export interface FollowOptions extends FollowerOptions {
   readonly authorities?: string;
   readonly config?: string;
   readonly identitiesPerNode: number;
+  readonly staleAfter: number;
   readonly every?: number;
 }
 
@@ -24,12 +25,12 @@ export interface FollowOptions extends FollowerOptions {
  *
  * @throws OperatorError with an exit code of its own when there are findings.
  */
-export async function follow(options: FollowOptions): Promise<void> {
+export async function follow(options: FollowOptions, clock: () => Date): Promise<void> {
   if (options.dir === undefined) throw new OperatorError("name the copy: --dir");
   const watch = await watchOf(options);
   using follower = await openFollower(options);
   if (options.every === undefined) {
-    const findings = await followOnce(follower, watch);
+    const findings = await followOnce(follower, watch, clock());
     if (findings === 0) return;
     throw new OperatorError(`findings: ${findings}`, { exitCode: exitCode.findings });
   }
@@ -37,21 +38,22 @@ export async function follow(options: FollowOptions): Promise<void> {
   const ending = new AbortController();
   void signals.signal.then(() => ending.abort());
   while (!ending.signal.aborted) {
-    await followOnce(follower, watch).catch(orComplain);
+    await followOnce(follower, watch, clock()).catch(orComplain);
     await pause(1000 * options.every, ending.signal);
   }
 }
 
-async function followOnce(follower: Follower, watch: Watch): Promise<number> {
-  const from = follower.index.state()?.frontier.size ?? 0;
+async function followOnce(follower: Follower, watch: Watch, now: Date): Promise<number> {
   const { checkpoint, cosigned } = await judgingLog(() => synchronize(follower));
-  const findings: Finding[] = [...findingsIn(follower.index, from, watch)];
+  const findings: Finding[] = [...findingsIn(follower.index, follower.index.watched(), watch, now)];
   if (!follower.policy.isQuorum(new Set(cosigned.keys()))) {
     findings.push({ finding: "quorum-lost", detail: "too few witnesses cosigned the checkpoint" });
   }
   for (const finding of findings) {
     console.log(JSON.stringify({ log: checkpoint.origin, size: checkpoint.size, ...finding }));
   }
+  // Other verbs bring the copy up to date as well, and a program may be killed before it prints.
+  follower.index.saveWatched(checkpoint.size);
   return findings.length;
 }
 
@@ -63,17 +65,22 @@ function orComplain(error: unknown): number {
 }
 
 async function watchOf(options: FollowOptions): Promise<Watch> {
-  const pem = await readRootFile(options.authorities);
   return {
-    authorities:
-      pem === undefined
-        ? undefined
-        : certificateBlocks(pem).map(
-            (base64) => new X509Certificate(Buffer.from(base64, "base64")),
-          ),
+    authorities: await readAuthorities(options.authorities),
     issuers: options.config === undefined ? undefined : await issuersIn(options.config),
     identitiesPerNode: options.identitiesPerNode,
+    staleAfterSeconds: options.staleAfter,
   };
+}
+
+/** The certificates in a PEM file, if there is one. */
+export async function readAuthorities(
+  file: string | undefined,
+): Promise<readonly X509Certificate[] | undefined> {
+  const pem = await readRootFile(file);
+  return pem === undefined
+    ? undefined
+    : certificateBlocks(pem).map((base64) => new X509Certificate(Buffer.from(base64, "base64")));
 }
 
 async function issuersIn(file: string): Promise<Watch["issuers"]> {

@@ -1,3 +1,4 @@
+import { X509Certificate } from "node:crypto";
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { DatabaseSync, type SQLInputValue } from "node:sqlite";
@@ -26,7 +27,7 @@ export interface SearchFields {
 }
 
 /** An entry as the index has it. */
-export interface IndexedEntry extends LoggedCertificate {
+export interface IndexedEntry extends Omit<LoggedCertificate, "isAuthority"> {
   readonly idx: number;
   readonly octets: Bytes;
 }
@@ -56,6 +57,9 @@ export class FollowerIndex implements Disposable {
       CREATE TABLE IF NOT EXISTS state (
         id INTEGER PRIMARY KEY, size INTEGER NOT NULL, frontier BLOB NOT NULL,
         checkpoint TEXT NOT NULL, verifierKey TEXT NOT NULL) STRICT;
+      CREATE TABLE IF NOT EXISTS authority (
+        certificate BLOB PRIMARY KEY, idx INTEGER NOT NULL) STRICT, WITHOUT ROWID;
+      CREATE TABLE IF NOT EXISTS watched (id INTEGER PRIMARY KEY, size INTEGER NOT NULL) STRICT;
       CREATE INDEX IF NOT EXISTS entry_at ON entry (at);
     `);
     for (const column of columns) {
@@ -93,6 +97,11 @@ export class FollowerIndex implements Disposable {
     );
   }
 
+  /** Remembers where the log has the certificate of a CA for the first time. DER. */
+  addAuthority(idx: number, certificate: Uint8Array): void {
+    this.#prepared("INSERT OR IGNORE INTO authority VALUES (?, ?)").run(certificate, idx);
+  }
+
   addTile(path: string, octets: Uint8Array): void {
     this.#prepared("INSERT OR REPLACE INTO tile VALUES (?, ?)").run(path, octets);
   }
@@ -124,6 +133,37 @@ export class FollowerIndex implements Disposable {
     );
     const where = terms.length > 0 ? `WHERE ${terms.join(" AND ")}` : "";
     return this.all(`SELECT * FROM entry ${where} ORDER BY idx DESC LIMIT ?`, ...values, limit);
+  }
+
+  /** The number of entries whose findings somebody has seen. */
+  watched(): number {
+    return this.all<{ size: number }>("SELECT size FROM watched")[0]?.size ?? 0;
+  }
+
+  saveWatched(size: number): void {
+    this.#prepared("INSERT OR REPLACE INTO watched VALUES (1, ?)").run(size);
+  }
+
+  /** When the newest entry was appended. */
+  newest(): Date | undefined {
+    const [row] = this.all<{ at: string | null }>("SELECT max(at) AS at FROM entry");
+    return row?.at ? new Date(row.at) : undefined;
+  }
+
+  /** The entries from an index on, one at a time: a log may be larger than the memory. */
+  *from(idx: number): Generator<IndexedEntry> {
+    const rows = this.#prepared("SELECT * FROM entry WHERE idx >= ? ORDER BY idx").iterate(idx);
+    for (const row of rows) yield row as unknown as IndexedEntry;
+  }
+
+  /** The certificates of CAs that the log has had for the first time from an index on. */
+  authorities(
+    from = 0,
+  ): readonly { readonly idx: number; readonly certificate: X509Certificate }[] {
+    return this.all<{ idx: number; certificate: Bytes }>(
+      "SELECT * FROM authority WHERE idx >= ? ORDER BY idx",
+      from,
+    ).map(({ idx, certificate }) => ({ idx, certificate: new X509Certificate(certificate) }));
   }
 
   /** The rows of a query. */

@@ -81,12 +81,19 @@ export async function synchronize({
       known?.frontier ?? Frontier.empty(),
       accepted.checkpoint,
       read,
-      (idx, entry) => index.addEntry(idx, entry, loggedCertificate(parseEntry(entry))),
+      (idx, entry) => addEntry(index, idx, entry),
     );
     const verifierKey = formatVerifierKey(accepted.log.key);
     index.save({ frontier, checkpoint: text, verifierKey });
   });
   return accepted;
+}
+
+function addEntry(index: FollowerIndex, idx: number, octets: Uint8Array): void {
+  const entry = parseEntry(octets);
+  const certificate = loggedCertificate(entry);
+  index.addEntry(idx, octets, certificate);
+  if (certificate.isAuthority) index.addAuthority(idx, entry.certificate);
 }
 
 function requireSameLog({ checkpoint }: AcceptedCheckpoint, known: string | undefined): void {

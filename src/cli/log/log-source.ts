@@ -1,3 +1,4 @@
+import * as z from "zod/mini";
 import { FetchError } from "../../foundation/http/json-fetch.ts";
 import { OperatorError } from "../../foundation/operator-error.ts";
 import { readRootFile } from "../../host/files/root-file.ts";
@@ -21,6 +22,8 @@ export interface LogSource {
   readonly read: ObjectReader;
   /** The verifier key that the server itself names: worth what the connection is worth. */
   readonly announcedKey: () => Promise<string | undefined>;
+  /** The prefixes of the logs that share their CA's entries with this one. */
+  readonly otherShards: () => Promise<readonly string[]>;
 }
 
 export const tokenVariable = "RAMPART_LOG_TOKEN";
@@ -54,21 +57,26 @@ export async function openSource({ url, ca }: SourceOptions): Promise<LogSource 
     }
     return octets;
   };
+  const parent = prefix.replace(/[^/]*$/, "");
+  const shards = async () => shardsIn(await read(`${parent}logs.json`));
+  const own = prefix.slice(parent.length);
   return {
     url: prefix,
     read: (path) => read(`${prefix}/${path}`),
-    announcedKey: async () => keyIn(await read(prefix.replace(/[^/]*$/, "logs.json")), prefix),
+    announcedKey: async () => (await shards()).find(({ shard }) => shard === own)?.verifierKey,
+    otherShards: async () =>
+      (await shards()).filter(({ shard }) => shard !== own).map(({ shard }) => parent + shard),
   };
 }
 
-function keyIn(json: Uint8Array | undefined, prefix: string): string | undefined {
-  const shards: unknown = JSON.parse(new TextDecoder().decode(json) || "[]");
-  const name = prefix.slice(prefix.lastIndexOf("/") + 1);
-  const listed = Array.isArray(shards) ? shards : [];
-  const { verifierKey } = Object(listed.find((each) => Object(each).shard === name)) as {
-    readonly verifierKey?: unknown;
-  };
-  return typeof verifierKey === "string" ? verifierKey : undefined;
+const shardList = z.array(z.object({ shard: z.string(), verifierKey: z.string() }));
+
+function shardsIn(json: Uint8Array | undefined): z.infer<typeof shardList> {
+  try {
+    return shardList.parse(JSON.parse(new TextDecoder().decode(json) || "[]"));
+  } catch (error) {
+    throw new FetchError("logs.json is no list of shards", { cause: error });
+  }
 }
 
 /** The policy that an operator chose: a file, or a key alone without witnesses. */

@@ -1,21 +1,17 @@
 import { Command, InvalidArgumentError } from "commander";
 import { instant } from "../../config/text-forms.ts";
-import { OperatorError } from "../../foundation/operator-error.ts";
 import { durationSeconds } from "../../foundation/text/duration.ts";
-import { readSmallFile } from "../../host/files/small-file.ts";
 import { addSeconds } from "../../pki/x509/validity.ts";
 import { LogError } from "../../tlog/log-error.ts";
-import { exitCode, judgingLog } from "./exit-code.ts";
+import { judgingLog } from "./exit-code.ts";
 import { type FollowOptions, follow } from "./follow.ts";
 import { type FollowerOptions, openFollower, synchronize } from "./follower.ts";
-import type { IndexedEntry, SearchFields } from "./follower-index.ts";
-import { chosenPolicy } from "./log-source.ts";
+import type { SearchFields } from "./follower-index.ts";
 import { canonicalSerial } from "./logged-certificate.ts";
 import { entryAsJson, formatEntries } from "./printable-entry.ts";
-import { chosenEntry, entryOf, proveEntry, readLeaf, verifyProof } from "./proofs.ts";
+import { chosenEntry, proveEntry } from "./proofs.ts";
+import { type VerifyOptions, verify } from "./verify.ts";
 import { witnessCommand } from "./witness.ts";
-
-const maximumProofOctets = 512 * 1024;
 
 interface ListOptions extends FollowerOptions {
   readonly json?: boolean;
@@ -50,16 +46,18 @@ export function logCommand(clock: () => Date): Command {
     .argument("<certificate>", "a file with the certificate that was seen")
     .argument("[proof]", "its .tlog-proof; then no connection is needed, but --policy or --key")
     .description("tell whether the log has a certificate: if not, its authority's key is stolen")
-    .action((certificate: string, proof: string | undefined, options: FollowerOptions) =>
+    .option("--authorities <file>", "PEM of the authorities; without it, those that the log has")
+    .action((certificate: string, proof: string | undefined, options: VerifyOptions) =>
       judgingLog(() => verify(certificate, proof, options)),
     );
   addLogOptions(log.command("follow"))
     .description("copy what is new into --dir, verify it, and print findings as lines of JSON")
-    .option("--authorities <file>", "PEM of every authority that may sign")
+    .option("--authorities <file>", "PEM of every authority that you know; others are findings")
     .option("--config <file>", "a configuration whose ISSUERS say who may vouch for whom")
     .option("--identities-per-node <number>", "the most identities in a day", parseCount, 500)
+    .option("--stale-after <duration>", "how long nothing may be new", parseSeconds, 86_400)
     .option("--every <duration>", "go on, and look this often", parseSeconds)
-    .action((options: FollowOptions) => judgingLog(() => follow(options)));
+    .action((options: FollowOptions) => judgingLog(() => follow(options, clock)));
   addLogOptions(log.command("check"))
     .description("read the whole log anew, and verify every entry, tile and signature")
     .action(({ dir: _, ...options }: FollowerOptions) => judgingLog(() => check(options)));
@@ -121,39 +119,6 @@ async function prove(choice: string, options: FollowerOptions): Promise<void> {
   using follower = await openFollower(options);
   await synchronize(follower);
   process.stdout.write(await proveEntry(follower, await chosenEntry(follower, choice)));
-}
-
-async function verify(
-  file: string,
-  proofFile: string | undefined,
-  options: FollowerOptions,
-): Promise<void> {
-  const certificate = await readLeaf(file);
-  if (proofFile === undefined) return lookUp(file, certificate, options);
-  const policy = await chosenPolicy(options);
-  if (!policy) throw new OperatorError("a proof is worth a key: give --policy or --key");
-  const proof = await readSmallFile(proofFile, maximumProofOctets);
-  const { index, origin, entry } = await verifyProof(proof, certificate, policy);
-  console.log(`${origin} has it at index ${index}, issued at ${entry.at}`);
-}
-
-async function lookUp(
-  file: string,
-  certificate: Uint8Array<ArrayBuffer>,
-  options: FollowerOptions,
-): Promise<void> {
-  using follower = await openFollower(options);
-  const { checkpoint } = await synchronize(follower);
-  const entry: IndexedEntry | undefined = entryOf(follower, certificate);
-  if (entry) {
-    console.log(formatEntries([entry]));
-    return;
-  }
-  throw new OperatorError(
-    `${file} is not among the ${checkpoint.size} entries of ${checkpoint.origin}. If it was issued more than an\n` +
-      "interval ago and verifies, whoever signed it has the authority's key.",
-    { exitCode: exitCode.absent },
-  );
 }
 
 async function check(options: FollowerOptions): Promise<void> {

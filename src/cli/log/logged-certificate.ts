@@ -14,6 +14,8 @@ export interface LoggedCertificate {
   readonly node?: string | null | undefined;
   readonly tokenId?: string | null | undefined;
   readonly impersonator?: string | null | undefined;
+  /** Whether it is a CA which the mesh trusts, and no certificate that somebody asked for. */
+  readonly isAuthority: boolean;
 }
 
 /** Reads the certificate of an entry by Node's own parser. @throws LogError `form` */
@@ -22,13 +24,14 @@ export function loggedCertificate(entry: LogEntry): LoggedCertificate {
   const names = certificate.subjectAltName ?? "";
   return {
     at: entry.at,
-    spiffeId: /^URI:(\S+)$/.exec(names)?.[1] ?? names,
+    spiffeId: /^URI:(\S+)$/.exec(names)?.[1] ?? (names || certificate.subject),
     serial: canonicalSerial(certificate.serialNumber),
     notAfter: certificate.validToDate.toISOString(),
     cluster: entry.cluster,
     node: entry.node?.name,
     tokenId: entry.tokenId,
     impersonator: entry.impersonator,
+    isAuthority: entry.proof === "authority",
   };
 }
 

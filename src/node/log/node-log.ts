@@ -82,8 +82,8 @@ export async function openNodeLog(parts: NodeLogParts): Promise<NodeLog> {
   return {
     issuanceLog: {
       mode: configuration.mode,
-      append: async (entry) => {
-        const result = await sequencer.append(entry);
+      append: async (entry, _signal, authorities) => {
+        const result = await sequencer.append(entry, authorities);
         if ("index" in result) return { origin, index: result.index };
         throw unavailable(result.detail);
       },

@@ -38,8 +38,8 @@ export function openSqliteStage(path: string): SqliteStage {
   };
   return {
     texts: () => {
-      const [key, head] = [textOf("key"), textOf("head")];
-      return key !== undefined && head !== undefined ? { key, head } : undefined;
+      const [key, head, named] = [textOf("key"), textOf("head"), textOf("named")];
+      return key !== undefined && head !== undefined ? { key, head, named } : undefined;
     },
     batches: (from) => select.all(from) as unknown as StagedBatch[],
     end: () => (last.get() as { readonly end: number } | undefined)?.end,
@@ -49,7 +49,9 @@ export function openSqliteStage(path: string): SqliteStage {
     save: (texts, deleteUpTo) => {
       database.exec("BEGIN");
       try {
-        for (const [name, value] of Object.entries(texts)) write.run(name, value);
+        for (const [name, value] of Object.entries(texts)) {
+          if (value !== undefined) write.run(name, value);
+        }
         if (deleteUpTo !== undefined) remove.run(deleteUpTo);
         database.exec("COMMIT");
       } catch (error) {

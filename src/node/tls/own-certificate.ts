@@ -1,4 +1,5 @@
 import type { Authorities } from "../../ca/authorities.ts";
+import type { AuthorityView } from "../../ca/authority-view.ts";
 import { type IssuanceLog, recordIssuance } from "../../ca/issuance/issuance-log.ts";
 import { CaError } from "../../foundation/errors.ts";
 import type { Bytes } from "../../pki/encoding/bytes.ts";
@@ -26,7 +27,8 @@ export function ownCertificate(own: OwnCertificate): ServingCertificateSource {
   let issuerId = "";
   let renewAt = new Date(0);
   return async (now) => {
-    const { issuer, chainPem, reasons } = await own.authorities.at(now);
+    const view = await own.authorities.at(now);
+    const { issuer, chainPem, reasons } = view;
     if (!issuer) {
       const why = reasons.join("; ");
       throw new CaError({ reason: "no-signing-authority", why }, why);
@@ -39,7 +41,7 @@ export function ownCertificate(own: OwnCertificate): ServingCertificateSource {
       now,
     );
     const issued = await issue(own.dnsNames, issuer, validity, chainPem.slice(0, -1));
-    if (own.issuanceLog) await recordOwn(own.issuanceLog, issued.certificate, now);
+    if (own.issuanceLog) await recordOwn(own.issuanceLog, issued.certificate, view, now);
     current = issued;
     issuerId = issuer.authority.id;
     renewAt = renewalOf(validity.notAfter, now);
@@ -53,9 +55,14 @@ export function renewalOf(notAfter: Date, now: Date): Date {
 }
 
 /** A certificate that is in use but not in the log would look like a thief's. */
-async function recordOwn(log: IssuanceLog, certificate: Bytes, now: Date): Promise<void> {
+async function recordOwn(
+  log: IssuanceLog,
+  certificate: Bytes,
+  view: AuthorityView,
+  now: Date,
+): Promise<void> {
   const entry = { certificate, at: now.toISOString(), proof: "own" } as const;
-  await recordIssuance(log, entry, { signal: new AbortController().signal, audit: {} });
+  await recordIssuance(log, entry, { view, signal: new AbortController().signal, audit: {} });
 }
 
 async function issue(

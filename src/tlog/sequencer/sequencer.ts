@@ -28,9 +28,17 @@ export type AppendResult =
 export const maximumWaiting = 2000;
 const maximumWaitingOctets = 1_000_000;
 
+/** An entry that a log has once, whoever brings it: the first of a name counts. */
+export interface NamedEntry {
+  readonly name: string;
+  readonly entry: Bytes;
+}
+
 interface Waiting {
   readonly entry: Bytes;
-  readonly resolve: (result: AppendResult) => void;
+  /** Absent for a named entry, which nobody waits for. */
+  readonly resolve?: (result: AppendResult) => void;
+  readonly name?: string;
 }
 
 /**
@@ -46,6 +54,8 @@ export class Sequencer {
   #size: number;
   #refusal: LogRefusal | undefined;
   #waiting: Waiting[] = [];
+  /** The names of entries that the log has, or that wait for the next commit. */
+  #named: Set<string>;
   #waitingOctets = 0;
   #publication: Promise<void> | undefined;
 
@@ -53,6 +63,7 @@ export class Sequencer {
     this.#parts = parts;
     this.#opened = opened;
     this.#size = parts.stage.end() ?? opened.head.frontier.size;
+    this.#named = parseNames(parts.stage.texts()?.named);
   }
 
   /** @throws LogRefusal, and errors of the storage. */
@@ -80,18 +91,34 @@ export class Sequencer {
     return !this.#opened || this.#opened.head.frontier.size < this.#size;
   }
 
-  /** Appends an entry. Durable, once it resolves with an index. */
-  append(entry: Bytes): Promise<AppendResult> {
+  /**
+   * Appends an entry. Durable, once it resolves with an index.
+   *
+   * @param before Named entries, those that the log lacks come before this one. After a crash the log may
+   *   have one twice.
+   */
+  append(entry: Bytes, before: readonly NamedEntry[] = []): Promise<AppendResult> {
     if (this.#refusal) return refused("closed", this.#refusal.message);
-    if (entry.length > maximumEntryOctets) return refused("failed", "the entry is too long");
+    if ([{ entry }, ...before].some((each) => each.entry.length > maximumEntryOctets)) {
+      return refused("failed", "the entry is too long");
+    }
     if (this.#waiting.length >= maximumWaiting || this.#waitingOctets >= maximumWaitingOctets) {
       return refused("busy", "too many entries wait for a commit");
     }
     return new Promise((resolve) => {
-      this.#waiting.push({ entry, resolve });
-      this.#waitingOctets += entry.length;
-      if (this.#waiting.length === 1) this.#parts.nextTurn(() => this.#commit());
+      for (const each of before) {
+        if (this.#named.has(each.name)) continue;
+        this.#named.add(each.name);
+        this.#enqueue(each);
+      }
+      this.#enqueue({ entry, resolve });
     });
+  }
+
+  #enqueue(waiting: Waiting): void {
+    this.#waiting.push(waiting);
+    this.#waitingOctets += waiting.entry.length;
+    if (this.#waiting.length === 1) this.#parts.nextTurn(() => this.#commit());
   }
 
   /** Writes all waiting entries as one batch. No await is inside, so commits do not overlap. */
@@ -107,12 +134,15 @@ export class Sequencer {
         hashEntry,
       );
       stage.append({ first, count: batch.length, octets });
+      if (batch.some(({ name }) => name !== undefined)) {
+        stage.save({ named: JSON.stringify([...this.#named]) });
+      }
     } catch (error) {
       this.#failed(batch, error);
       return;
     }
     this.#size += batch.length;
-    for (const [i, { resolve }] of batch.entries()) resolve({ index: first + i });
+    for (const [i, { resolve }] of batch.entries()) resolve?.({ index: first + i });
   }
 
   /** The batch may be there all the same: nobody was answered, and the next index comes after it. */
@@ -123,7 +153,10 @@ export class Sequencer {
     } catch {
       // The stage cannot be read either. The next batch fails, because its place is taken or the stage is.
     }
-    for (const { resolve } of batch) resolve({ refused: "failed", detail });
+    for (const { resolve, name } of batch) {
+      if (name !== undefined) this.#named.delete(name);
+      resolve?.({ refused: "failed", detail });
+    }
   }
 
   /**
@@ -149,6 +182,11 @@ export class Sequencer {
       throw error;
     }
   }
+}
+
+function parseNames(json = "[]"): Set<string> {
+  const names: unknown = JSON.parse(json);
+  return new Set(Array.isArray(names) ? names.map(String) : []);
 }
 
 const refused = (why: "busy" | "failed" | "closed", detail: string): Promise<AppendResult> =>

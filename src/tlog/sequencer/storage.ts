@@ -13,6 +13,8 @@ export interface StagedBatch {
 export interface StagedTexts {
   readonly key: string;
   readonly head: string;
+  /** The names of the entries that the log has once, as JSON. */
+  readonly named?: string | undefined;
 }
 
 /**

@@ -9,7 +9,7 @@ import type { Bytes } from "../../pki/encoding/bytes.ts";
 import { readTile } from "../../tlog/extend.ts";
 import { leafHash } from "../../tlog/merkle.ts";
 import { LogRefusal } from "../../tlog/sequencer/open-log.ts";
-import { type AppendResult, Sequencer } from "../../tlog/sequencer/sequencer.ts";
+import { type AppendResult, type NamedEntry, Sequencer } from "../../tlog/sequencer/sequencer.ts";
 import {
   createAskWitnesses,
   parseWitnesses,
@@ -37,10 +37,14 @@ export class IssuanceLogShard extends DurableObject<Readonly<Record<string, unkn
   #intervalSeconds = 0;
 
   /** @param origin The name of this object. Alarms find it in the storage. */
-  async append(origin: string, entry: Uint8Array<ArrayBuffer>): Promise<AppendResult> {
+  async append(
+    origin: string,
+    entry: Uint8Array<ArrayBuffer>,
+    before: readonly NamedEntry[] = [],
+  ): Promise<AppendResult> {
     try {
       const sequencer = await this.#open(origin);
-      const result = await sequencer.append(entry);
+      const result = await sequencer.append(entry, before);
       if (!this.#isArmed) await this.#arm();
       return result;
     } catch (error) {

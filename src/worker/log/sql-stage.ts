@@ -24,7 +24,7 @@ export function sqlStage(storage: DurableObjectStorage): LogStage {
   const { sql } = storage;
   sql.exec(createBatch);
   sql.exec("CREATE TABLE IF NOT EXISTS text (id INTEGER PRIMARY KEY, value TEXT NOT NULL)");
-  const ids: Readonly<Record<keyof StagedTexts, number>> = { key: 1, head: 2 };
+  const ids: Readonly<Record<keyof StagedTexts, number>> = { key: 1, head: 2, named: 3 };
   const textOf = (name: keyof StagedTexts): string | undefined =>
     sql.exec<{ value: string }>("SELECT value FROM text WHERE id = ?", ids[name]).toArray()[0]
       ?.value;
@@ -50,8 +50,8 @@ export function sqlStage(storage: DurableObjectStorage): LogStage {
 
   return {
     texts: () => {
-      const [key, head] = [textOf("key"), textOf("head")];
-      return key !== undefined && head !== undefined ? { key, head } : undefined;
+      const [key, head, named] = [textOf("key"), textOf("head"), textOf("named")];
+      return key !== undefined && head !== undefined ? { key, head, named } : undefined;
     },
     batches: (from) =>
       sql

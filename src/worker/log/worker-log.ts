@@ -3,7 +3,7 @@ import type { LogConfiguration } from "../../config/log-keys.ts";
 import { ConfigurationError } from "../../foundation/configuration-error.ts";
 import { CaError, messageOf } from "../../foundation/errors.ts";
 import type { Bytes } from "../../pki/encoding/bytes.ts";
-import type { AppendResult } from "../../tlog/sequencer/sequencer.ts";
+import type { AppendResult, NamedEntry } from "../../tlog/sequencer/sequencer.ts";
 import type { LogShard, PublishedLog } from "../../transport/http/log-routes.ts";
 import { bucketObjects, isBucket } from "./bucket-objects.ts";
 
@@ -32,7 +32,7 @@ export type OpenWorkerLog = (
 /** The part of a Durable Object's namespace that a log needs. */
 interface ShardNamespace {
   getByName(name: string): {
-    append(origin: string, entry: Bytes): Promise<AppendResult>;
+    append(origin: string, entry: Bytes, before: readonly NamedEntry[]): Promise<AppendResult>;
   };
 }
 
@@ -57,27 +57,35 @@ export function openLogWithin(
   }
   const { origin, shards } = configuration;
   const home = Math.floor(Math.random() * shards);
-  const append = async (shard: number, entry: Bytes): Promise<LogPosition> => {
+  // A shard knows what it has; an isolate need not send it with every entry.
+  const sent = new Set<string>();
+  const append = async (
+    shard: number,
+    entry: Bytes,
+    authorities: readonly NamedEntry[],
+  ): Promise<LogPosition> => {
     const name = `${origin}/${shard}`;
-    const answer = namespace.getByName(name).append(name, entry);
+    const before = authorities.filter((each) => !sent.has(`${shard} ${each.name}`));
+    const answer = namespace.getByName(name).append(name, entry, before);
     const result = await withinTime(answer, attemptMilliseconds);
-    if ("index" in result) return { origin: name, index: result.index };
-    throw unavailable(result.detail);
+    if (!("index" in result)) throw unavailable(result.detail);
+    for (const each of before) sent.add(`${shard} ${each.name}`);
+    return { origin: name, index: result.index };
   };
   let trouble: string | undefined;
   return {
     issuanceLog: {
       mode: configuration.mode,
-      append: async (entry) => {
+      append: async (entry, _signal, authorities = []) => {
         try {
-          const position = await append(home, entry);
+          const position = await append(home, entry, authorities);
           trouble = undefined;
           return position;
         } catch (error) {
           trouble = `the issuance log: ${messageOf(error)}`;
           if (shards === 1) throw asUnavailable(error);
           // Perhaps the first shard has the entry as well: readers count by serial number.
-          return append((home + 1) % shards, entry).catch((again) => {
+          return append((home + 1) % shards, entry, authorities).catch((again) => {
             throw asUnavailable(again);
           });
         }

@@ -1,6 +1,8 @@
 import { describe, expect, test } from "vitest";
 import type { IssuanceLog, LogMode } from "../../../src/ca/issuance/issuance-log.ts";
 import { formatEntry, type LogEntry, parseEntry } from "../../../src/ca/issuance/log-entry.ts";
+import { mintAuthority } from "../../../src/ca/mint.ts";
+import { joiningSchedule } from "../../../src/pki/authority/schedule.ts";
 import { LogError } from "../../../src/tlog/log-error.ts";
 import { bearer, callWithClient, grpcWeb } from "../../contract/rpc-calls.ts";
 import { issuerTables, origin } from "../../contract/service-under-test.ts";
@@ -19,7 +21,7 @@ async function startLogging(append: IssuanceLog["append"], mode: LogMode = "requ
   const takeAudits = () => ca.log.audits.splice(0);
   const service = { send: async (r: Request) => ca.app.fetch(r), key, now: ca.now, takeAudits };
   const ask = async () => callWithClient(grpcWeb, service, { csr }, await bearer(service));
-  return { ask, takeAudits, app: ca.app };
+  return { ask, takeAudits, app: ca.app, ca };
 }
 
 const failing: IssuanceLog["append"] = async () => {
@@ -68,6 +70,34 @@ test("waits for the log before it answers", async () => {
   expect(isAnswered).toBe(false);
   appended.resolve({ origin: "log", index: 7 });
   await answer;
+});
+
+test("brings every CA certificate that the mesh trusts with an entry, also one that signs nothing", async () => {
+  const logged: string[][] = [];
+  const { ask, ca } = await startLogging(async (_entry, _signal, authorities = []) => {
+    logged.push(
+      authorities.map(({ entry }) => {
+        const { certificate, proof, at } = parseEntry(entry);
+        expect({ proof, at }).toEqual({ proof: "authority", at: ca.now().toISOString() });
+        return Buffer.from(certificate).toString("base64");
+      }),
+    );
+    return { origin: "log", index: 0 };
+  });
+  await ask();
+  const { trustBundle, issuer } = await ca.certificateAuthority.issuance.authorities.at(ca.now());
+  expect(logged).toEqual([trustBundle.roots.map((root) => Buffer.from(root).toString("base64"))]);
+  await mintAuthority(ca.mint, joiningSchedule(ca.mint.phaseLengths, ca.now()));
+  ca.pass(120);
+  await ask();
+  await ask();
+  const after = await ca.certificateAuthority.issuance.authorities.at(ca.now());
+  expect(after.issuer?.authority.id).toBe(issuer?.authority.id);
+  expect(after.trustBundle.roots).toHaveLength(2);
+  expect(logged.slice(1)).toEqual([
+    after.trustBundle.roots.map((root) => Buffer.from(root).toString("base64")),
+    logged[1],
+  ]);
 });
 
 test("says at /readyz what an operator should know of the log", async () => {

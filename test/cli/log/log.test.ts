@@ -19,14 +19,20 @@ beforeAll(async () => {
   for (const account of ["foo:bar", "foo:bar", "foo:other"]) leaves.push(await ca.issue(account));
   await ca.log.publish();
   await writeFile(join(folder.path, "leaf.pem"), leaves[0] ?? "");
-  const { trustBundle } = await ca.ca.certificateAuthority.issuance.authorities.at(ca.ca.now());
-  await writeFile(join(folder.path, "roots.pem"), trustBundle.pem);
+  await writeFile(join(folder.path, "roots.pem"), await ca.bundle());
 });
 
 afterAll(() => ca.end());
 
 const log = (words: string, environment: Readonly<Record<string, string>> = {}): Promise<Answer> =>
   rampart(folder, `log ${words}`, { RAMPART_LOG_TOKEN: ca.token, ...environment });
+
+/** Follows the log, whose clock stands still, and reads its findings. */
+async function follow(words: string, staleAfter = "876000h") {
+  const { code, stdout } = await log(`follow --url ${ca.url} --stale-after ${staleAfter} ${words}`);
+  const lines = stdout.split("\n").filter((line) => line !== "");
+  return { code, findings: lines.map((line) => JSON.parse(line)) };
+}
 
 const serialOf = (pem: string): string => new X509Certificate(pem).serialNumber;
 
@@ -36,9 +42,13 @@ describe("rampart log", () => {
     expect(code).toBe(0);
     const [headings, ...rows] = stdout.trimEnd().split("\n");
     expect(headings).toMatch(/^INDEX +TIME +SERIAL +NAME +CLUSTER +NODE +POD +PROOF$/);
-    expect(rows.map((row) => row.split(/ +/)[3])).toEqual(
-      ["bar", "bar", "other"].map((name) => `spiffe://cluster.local/ns/foo/sa/${name}`),
-    );
+    expect(rows.map((row) => row.split(/ +/).filter((_, i) => i === 3 || i === 7))).toEqual([
+      ["spiffe://cluster.local", "authority"],
+      ...["bar", "bar", "other"].map((name) => [
+        `spiffe://cluster.local/ns/foo/sa/${name}`,
+        "token",
+      ]),
+    ]);
   });
 
   test("search finds by name, and prints JSON with the certificate", async () => {
@@ -49,14 +59,14 @@ describe("rampart log", () => {
       .split("\n")
       .map((line) => JSON.parse(line));
     expect(more).toEqual([]);
-    expect(entry).toMatchObject({ index: 2, proof: "token", pod: { name: "other-0" } });
+    expect(entry).toMatchObject({ index: 3, proof: "token", pod: { name: "other-0" } });
     expect(entry.certificatePem).toBe(leaves[2]);
   });
 
   test("search takes a serial number in any spelling", async () => {
     const serial = serialOf(leaves[1] ?? "").replace(/..(?=.)/g, "$&:");
     const { stdout } = await log(`search --url ${ca.url} --serial 00:${serial} --json`);
-    expect(JSON.parse(stdout)).toMatchObject({ index: 1 });
+    expect(JSON.parse(stdout)).toMatchObject({ index: 2 });
   });
 
   test.each([
@@ -88,7 +98,7 @@ describe("rampart log", () => {
     expect(proved.code).toBe(0);
     await writeFile(join(folder.path, "leaf.tlog-proof"), proved.stdout);
     const good = await log(`verify leaf.pem leaf.tlog-proof --key ${ca.verifierKey}`);
-    expect(good).toMatchObject({ code: 0, stdout: expect.stringContaining("at index 0") });
+    expect(good).toMatchObject({ code: 0, stdout: expect.stringContaining("at index 1") });
     await writeFile(join(folder.path, "other.pem"), leaves[2] ?? "");
     const bad = await log(`verify other.pem leaf.tlog-proof --key ${ca.verifierKey}`);
     expect(bad).toMatchObject({ code: 4, stdout: "" });
@@ -96,14 +106,30 @@ describe("rampart log", () => {
     expect(untrusted).toMatchObject({ code: 1, stderr: expect.stringContaining("--policy") });
   });
 
-  test("verify tells a certificate that is in the log from one that is not", async () => {
+  test("verify tells a certificate that is in the log from a thief's and from a stranger's", async () => {
     const known = await log(`verify leaf.pem --url ${ca.url}`);
     expect(known).toMatchObject({ code: 0, stdout: expect.stringContaining("foo/sa/bar") });
     const foreign = await startLoggedCa();
-    await writeFile(join(folder.path, "stolen.pem"), await foreign.issue());
+    await writeFile(join(folder.path, "foreign-leaf.pem"), await foreign.issue());
+    await writeFile(join(folder.path, "foreign-roots.pem"), await foreign.bundle());
     foreign.end();
-    const stolen = await log(`verify stolen.pem --url ${ca.url}`);
-    expect(stolen).toMatchObject({ code: 3, stderr: expect.stringContaining("not among the 3") });
+    const strange = await log(`verify foreign-leaf.pem --url ${ca.url}`);
+    expect(strange).toMatchObject({ code: 3, stderr: expect.stringContaining("not among the 4") });
+    expect(strange.stderr).toContain("it is not of this CA");
+    const words = "--authorities foreign-roots.pem";
+    const stolen = await log(`verify foreign-leaf.pem --url ${ca.url} ${words}`);
+    expect(stolen).toMatchObject({ code: 3, stderr: expect.stringContaining("KEY IS STOLEN") });
+  });
+
+  test("verify says that another shard may have the certificate", async () => {
+    const sharded = await startLoggedCa({ otherShards: ["1", "2"] });
+    await sharded.issue();
+    await sharded.log.publish();
+    const { code, stderr } = await log(`verify leaf.pem --url ${sharded.url}`);
+    sharded.end();
+    expect(code).toBe(3);
+    const parent = sharded.url.slice(0, -1);
+    expect(stderr).toContain(`Ask the other shards first: ${parent}1, ${parent}2`);
   });
 
   test("prove knows no certificate that is not there", async () => {
@@ -112,7 +138,7 @@ describe("rampart log", () => {
 
   test("check verifies the whole log, under a key that the operator gives", async () => {
     const good = await log(`check --url ${ca.url} --key ${ca.verifierKey}`);
-    expect(good).toMatchObject({ code: 0, stdout: expect.stringContaining("3 entries, all") });
+    expect(good).toMatchObject({ code: 0, stdout: expect.stringContaining("4 entries, all") });
     const other = await startLoggedCa();
     other.end();
     const bad = await log(`check --url ${ca.url} --key ${other.verifierKey}`);
@@ -126,10 +152,10 @@ describe("rampart log", () => {
   });
 
   test("follow copies what is new, and has no findings in an honest log", async () => {
-    const first = await log(`follow --url ${ca.url} --dir copy --authorities roots.pem`);
-    expect(first).toMatchObject({ code: 0, stdout: "" });
+    const first = await follow("--dir copy --authorities roots.pem");
+    expect(first).toEqual({ code: 0, findings: [] });
     const { stdout } = await log("search --dir copy --json");
-    expect(stdout.trimEnd().split("\n")).toHaveLength(3);
+    expect(stdout.trimEnd().split("\n")).toHaveLength(4);
     const proved = await log("prove leaf.pem --dir copy");
     expect(proved).toMatchObject({
       code: 0,
@@ -137,21 +163,36 @@ describe("rampart log", () => {
     });
   });
 
+  test("follow finds an authority once, though another verb has brought the copy up to date", async () => {
+    expect(await log(`tail --url ${ca.url} --dir c1`)).toMatchObject({ code: 0 });
+    const { code, findings } = await follow("--dir c1");
+    expect(code).toBe(5);
+    expect(findings).toEqual([
+      expect.objectContaining({ finding: "authority-appeared", index: 0, size: 4 }),
+    ]);
+    expect(await follow("--dir c1")).toEqual({ code: 0, findings: [] });
+  });
+
   test("follow finds a certificate of an unknown authority, one line each", async () => {
     const foreign = await startLoggedCa();
-    const { trustBundle } = await foreign.ca.certificateAuthority.issuance.authorities.at(
-      foreign.ca.now(),
-    );
+    await writeFile(join(folder.path, "foreign.pem"), await foreign.bundle());
     foreign.end();
-    await writeFile(join(folder.path, "foreign.pem"), trustBundle.pem);
-    const { code, stdout } = await log(`follow --url ${ca.url} --dir c2 --authorities foreign.pem`);
+    const { code, findings } = await follow("--dir c2 --authorities foreign.pem");
     expect(code).toBe(5);
-    const findings = stdout
-      .trimEnd()
-      .split("\n")
-      .map((line) => JSON.parse(line));
-    expect(findings).toHaveLength(3);
-    expect(findings[0]).toMatchObject({ finding: "unknown-authority", index: 0, size: 3 });
+    expect(findings.map(({ finding, index }) => [finding, index])).toEqual([
+      ["authority-appeared", 0],
+      ...[1, 2, 3].map((index) => ["unknown-authority", index]),
+    ]);
+  });
+
+  test("follow finds a log without news, each time", async () => {
+    for (const _ of [1, 2]) {
+      const { code, findings } = await follow("--dir c4 --authorities roots.pem", "1s");
+      expect({ code, findings }).toEqual({
+        code: 5,
+        findings: [expect.objectContaining({ finding: "stale-checkpoint" })],
+      });
+    }
   });
 
   test("follow refuses a log that has been rewritten, and keeps its copy", async () => {
@@ -159,16 +200,16 @@ describe("rampart log", () => {
     try {
       for (let i = 0; i < 2; i++) await other.issue();
       await other.log.publish();
-      expect(await log(`follow --url ${other.url} --dir c3`)).toMatchObject({ code: 0 });
+      expect(await log(`follow --url ${other.url} --dir c3`)).toMatchObject({ code: 5 });
       const { stored } = other.objects;
       const honest = new Map(stored);
       await other.issue();
       await other.log.publish();
-      stored.set("tile/entries/000.p/3", honest.get("tile/entries/000.p/2") ?? new Uint8Array());
+      stored.set("tile/entries/000.p/4", honest.get("tile/entries/000.p/3") ?? new Uint8Array());
       const rewritten = await log(`follow --url ${other.url} --dir c3`);
       expect(rewritten.code).toBe(4);
       const { stdout } = await log("search --dir c3 --json");
-      expect(stdout.trimEnd().split("\n")).toHaveLength(2);
+      expect(stdout.trimEnd().split("\n")).toHaveLength(3);
       const impostor = await log(`follow --url ${ca.url} --dir c3`);
       expect(impostor.code).toBe(4);
     } finally {

@@ -17,7 +17,7 @@ import { temporaryFolder } from "../../testkit/temporary-folder.ts";
 
 const LOG_ORIGIN = "log.example.com/2026";
 
-test("serve logs its own certificate and those of its callers, and serves the log", async () => {
+test("serve logs its authority, its own certificate and those of its callers, and serves the log", async () => {
   const key = await createTokenKey("ES256", "k1");
   const { issuer } = issuerTables.cluster;
   const ca = await serveCa({
@@ -32,16 +32,16 @@ test("serve logs its own certificate and those of its callers, and serves the lo
     const outcome = await client.createCertificate({ csr }, { authorization: `Bearer ${token}` });
     client.close();
     expect(outcome).toHaveProperty("certChain");
-    expect(ca.log.audits.at(-1)).toMatchObject({ log: `${LOG_ORIGIN}/0`, logIndex: 1 });
+    expect(ca.log.audits.at(-1)).toMatchObject({ log: `${LOG_ORIGIN}/0`, logIndex: 2 });
     const url = `http://127.0.0.1:${ca.monitoringPort}/log/logs.json`;
     const headers = { authorization: `Bearer ${readerToken}` };
     const shards = await (await fetch(url, { headers })).json();
     expect(shards).toMatchObject([{ shard: "0", origin: `${LOG_ORIGIN}/0` }]);
     await ca.server.close(1000);
     const folder = join(ca.storeDirectory, "log", encodeURIComponent(LOG_ORIGIN), "0/public");
-    const bundle = await readFile(join(folder, "tile/entries/000.p/2"));
-    const proofs = parseBundle(bundle, 2).map((entry) => parseEntry(entry).proof);
-    expect(proofs).toEqual(["own", "token"]);
+    const bundle = await readFile(join(folder, "tile/entries/000.p/3"));
+    const proofs = parseBundle(bundle, 3).map((entry) => parseEntry(entry).proof);
+    expect(proofs).toEqual(["authority", "own", "token"]);
   } finally {
     await ca.end();
   }

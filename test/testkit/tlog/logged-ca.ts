@@ -18,12 +18,19 @@ export interface LoggedCa {
   readonly log: Sequencer;
   /** Issues a certificate to an account, `namespace:name`. @returns Its PEM. */
   readonly issue: (account?: string) => Promise<string>;
+  /** The certificates of its authorities, PEM. */
+  readonly bundle: () => Promise<string>;
   readonly end: () => void;
 }
 
 export const loggedToken = "the-token-of-a-reader-of-the-log-0002";
 
-export async function startLoggedCa(): Promise<LoggedCa> {
+/** @param otherShards The names of shards that the server names and does not have. */
+export async function startLoggedCa({
+  otherShards = [],
+}: {
+  readonly otherShards?: readonly string[];
+} = {}): Promise<LoggedCa> {
   const parts = memoryParts();
   const log = await Sequencer.open(parts);
   const verifierKey = log.verifierKey ?? "";
@@ -34,15 +41,16 @@ export async function startLoggedCa(): Promise<LoggedCa> {
     {
       issuanceLog: {
         mode: "required",
-        append: async (entry) => {
-          const result = await log.append(entry);
+        append: async (entry, _signal, authorities) => {
+          const result = await log.append(entry, authorities);
           if ("index" in result) return { origin: memoryOrigin, index: result.index };
           throw new Error(result.detail);
         },
         troubles: () => [],
       },
       publishedLog: {
-        shards: async () => [{ shard: "0", origin: memoryOrigin, verifierKey }],
+        shards: async () =>
+          ["0", ...otherShards].map((shard) => ({ shard, origin: memoryOrigin, verifierKey })),
         read: async (_, path) => parts.objects.stored.get(path),
         readers: [loggedToken],
         hasPublicTiles: false,
@@ -80,6 +88,10 @@ export async function startLoggedCa(): Promise<LoggedCa> {
       );
       if (!("certChain" in outcome)) throw new Error(outcome.message);
       return outcome.certChain[0] ?? "";
+    },
+    bundle: async () => {
+      const view = await ca.certificateAuthority.issuance.authorities.at(ca.now());
+      return view.trustBundle.pem;
     },
     end: () => {
       server.closeAllConnections();
