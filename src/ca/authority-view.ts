@@ -1,4 +1,5 @@
 import { maximumIdLength } from "../custody/authority-store.ts";
+import type { RevocationContent } from "../custody/revocation-statement.ts";
 import { type SigningAuthority, signingAuthorityAt } from "../pki/authority/signing-authority.ts";
 import { applyTaints } from "../pki/authority/taint.ts";
 import {
@@ -26,6 +27,9 @@ export interface AuthorityView {
   readonly vouching: readonly SigningAuthority[];
   /** The denials of the store. Each knows its own end. */
   readonly denials: readonly Denial[];
+  /** The authorities whose roots are in the bundle, by their ids: each has leaves that may be revoked. */
+  readonly crlIssuers: readonly Issuer[];
+  readonly revocations: readonly RevocationContent[];
   readonly trustBundle: TrustBundle;
   /** The elements after the leaf in an answer: each intermediate alone, then all roots as one. */
   readonly chainPem: readonly string[];
@@ -54,6 +58,8 @@ export function viewAt(store: OpenedStore, now: Date): AuthorityView {
     issuer,
     vouching: vouchingAt(store, now),
     denials: store.denials,
+    crlIssuers: crlIssuersAt(store, now),
+    revocations: store.revocations,
     trustBundle,
     chainPem: [...intermediates, trustBundle.pem],
     sequence: bundleSequenceAt(published, store.taints, now),
@@ -75,6 +81,17 @@ function vouchingAt({ issuers, taints }: OpenedStore, now: Date): readonly Signi
   const tainted = new Set(taints.map(({ id }) => id));
   const authorities = issuers.map(({ authority }) => authority);
   return publishedAuthoritiesAt(authorities, now).filter(({ id }) => !tainted.has(id));
+}
+
+/** A tainted authority is among them while its root is in the bundle. */
+function crlIssuersAt({ issuers }: OpenedStore, now: Date): readonly Issuer[] {
+  const published = publishedAuthoritiesAt(
+    issuers.map(({ authority }) => authority),
+    now,
+  );
+  return issuers
+    .filter(({ authority }) => published.includes(authority))
+    .toSorted((a, b) => (a.authority.id < b.authority.id ? -1 : 1));
 }
 
 /** The interval around `now` without a change. Requests may come with times in any order. */

@@ -3,6 +3,7 @@ import { maximumIdLength, type RecordName, type StoredRecord } from "../custody/
 import { type DenialContent, openDenial } from "../custody/denial-statement.ts";
 import type { KekRing } from "../custody/kek.ts";
 import { type AuthorityRequest, openRequest } from "../custody/request-record.ts";
+import { openRevocation, type RevocationContent } from "../custody/revocation-statement.ts";
 import { openRoot } from "../custody/root-statement.ts";
 import { openAuthority } from "../custody/seal.ts";
 import { openTaint, taintedSubject } from "../custody/taint-statement.ts";
@@ -26,6 +27,11 @@ export type OpenedRecord =
   | { readonly kind: "taint"; readonly id: string; readonly taint: Taint }
   | { readonly kind: "request"; readonly id: string; readonly request: AuthorityRequest }
   | { readonly kind: "denial"; readonly id: string; readonly denial: Denial }
+  | {
+      readonly kind: "revocation";
+      readonly id: string;
+      readonly revocation: RevocationContent;
+    }
   | RefusedRecord;
 
 /** A record that did not open, and why. */
@@ -62,6 +68,7 @@ export interface OpenedStore extends RotationState {
   readonly requests: readonly AuthorityRequest[];
   readonly phaseLengths: PhaseLengths;
   readonly denials: readonly Denial[];
+  readonly revocations: readonly RevocationContent[];
   readonly refusals: readonly RefusedRecord[];
 }
 
@@ -104,6 +111,8 @@ export async function openWhole(
       return { kind, id, request: await openRequest(stored, trustDomain, keks) };
     case "denial":
       return { kind, id, denial: requireKnown(await openDenial(stored, trustDomain, keks)) };
+    case "revocation":
+      return { kind, id, revocation: await openRevocation(stored, trustDomain, keks) };
   }
 }
 
@@ -149,6 +158,7 @@ export function assemble(
     authorityRoot,
     phaseLengths,
     denials: records.flatMap((each) => ("denial" in each ? [each.denial] : [])),
+    revocations: records.flatMap((each) => ("revocation" in each ? [each.revocation] : [])),
     refusals: records.flatMap((each) => ("refusal" in each ? [each] : [])),
   };
 }

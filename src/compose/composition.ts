@@ -18,6 +18,7 @@ import type { IssuanceLog } from "../ca/issuance/issuance-log.ts";
 import type { Quotas } from "../ca/issuance/quotas.ts";
 import { uniteBundles } from "../ca/issuance/signers.ts";
 import type { Mint } from "../ca/mint.ts";
+import { createCrlSource } from "../ca/revocation/published-crls.ts";
 import type { Configuration } from "../config/configuration.ts";
 import type { AuthorityStore } from "../custody/authority-store.ts";
 import type { Fetching } from "../foundation/http/json-fetch.ts";
@@ -110,6 +111,16 @@ export async function compose(
       quotas: platform.quotas,
       issuanceLog: platform.issuanceLog,
     },
+    crls:
+      configuration.crl &&
+      createCrlSource({
+        ...configuration.crl,
+        propagationSeconds,
+        authorities: own,
+        configuredRevocations: [],
+        shareWork,
+        log,
+      }),
     publishedLog: platform.publishedLog,
     log,
     clock,

@@ -1,5 +1,6 @@
 import * as z from "zod/mini";
 import type { Denial } from "../ca/denial.ts";
+import type { CrlLengths } from "../ca/revocation/crl-plan.ts";
 import { ConfigurationError } from "../foundation/configuration-error.ts";
 import { durationSeconds } from "../foundation/text/duration.ts";
 import type { Credential } from "../kubernetes/client.ts";
@@ -42,12 +43,17 @@ export interface Configuration {
   /** Absent where nothing is logged. */
   readonly log: LogConfiguration | undefined;
   readonly configuredDenials: readonly Denial[];
+  /** Absent where CRLs are switched off. */
+  readonly crl: CrlLifetime | undefined;
   readonly keks: readonly ConfiguredKek[];
   /** For API servers, by the names that the tables of `ISSUERS` use. */
   readonly clusterCredentials: ReadonlyMap<string, Credential>;
   /** One sentence each, for the log at start. */
   readonly warnings: readonly string[];
 }
+
+/** The time from one CRL to its nextUpdate. */
+export type CrlLifetime = Pick<CrlLengths, "lifetimeSeconds">;
 
 const hour = 3600;
 
@@ -80,6 +86,7 @@ const configurationForm = z.strictObject({
   SIGNERS: z._default(signerTables, []),
   TAINTED_AUTHORITIES: z._default(taintedAuthorities, []),
   DENIED: z._default(deniedTable, []),
+  CRL: z._default(z.enum(["off", "on"]), "off"),
   ...logKeys,
   KEK: kekRing,
 });
@@ -130,6 +137,7 @@ export function parseConfiguration(
     configuredTaints: form.TAINTED_AUTHORITIES,
     log: logConfiguration(form),
     configuredDenials: form.DENIED,
+    crl: form.CRL === "on" ? crlLifetime(leafLifetimes) : undefined,
     keks: form.KEK,
     clusterCredentials: new Map(
       Object.entries(parseForm(z.record(z.string(), credentialText), credentials)).map(
@@ -153,6 +161,14 @@ function derivePhaseLengths(form: Form): PhaseLengths {
   const lifetimeSeconds = form.AUTHORITY_LIFETIME ?? 6 * overlapSeconds;
   const signingSeconds = lifetimeSeconds - 2 * overlapSeconds;
   return { propagationSeconds, longestLeafSeconds, signingSeconds };
+}
+
+/**
+ * A CRL lasts as long as leaves usually do, between an hour and a day. So a CA that is down stops a mesh
+ * by its CRLs no earlier than by leaves that cannot be renewed.
+ */
+function crlLifetime({ defaultSeconds }: LeafLifetimes): CrlLifetime {
+  return { lifetimeSeconds: Math.min(24 * hour, Math.max(hour, defaultSeconds)) };
 }
 
 function contradictions(

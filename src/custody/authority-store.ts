@@ -1,8 +1,8 @@
 /**
  * The kind of a record: an authority with its key, a taint, an additional root, a request for an
- * intermediate, or a denial.
+ * intermediate, a denial, or a revocation.
  */
-export type RecordKind = "authority" | "taint" | "root" | "request" | "denial";
+export type RecordKind = "authority" | "taint" | "root" | "request" | "denial" | "revocation";
 
 /** Every kind of record. */
 export const recordKinds: readonly RecordKind[] = [
@@ -11,6 +11,7 @@ export const recordKinds: readonly RecordKind[] = [
   "root",
   "request",
   "denial",
+  "revocation",
 ];
 
 /** Rotations and operators leave fewer records than this. A store with more was tampered with. */
@@ -24,7 +25,7 @@ export interface RecordName {
   readonly kind: RecordKind;
   /**
    * The id of the authority or root in lower-case hexadecimal. A taint appends its instants to it, and a
-   * denial has a digest of its content.
+   * denial or a revocation has a digest of its content.
    */
   readonly id: string;
 }

@@ -6,6 +6,7 @@ const folders: Readonly<Record<RecordKind, string>> = {
   root: "roots",
   request: "requests",
   denial: "denials",
+  revocation: "revocations",
 };
 
 /** The name of a record as text, such as `authorities/<id>`: a key in KV, a path in a directory. */

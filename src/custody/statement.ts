@@ -24,7 +24,8 @@ const statementForm = z.strictObject({
 
 type Statement = z.infer<typeof statementForm>;
 
-const maximumStatementLength = 32 * 1024;
+/** A revocation has many serial numbers. A store of files cuts records at 256 KiB. */
+const maximumLength = (kind: RecordKind): number => (kind === "revocation" ? 250 : 32) * 1024;
 
 /** Authenticates a statement under the newest KEK. */
 export async function sealStatement(
@@ -79,7 +80,7 @@ export async function openWithKek(
   trustDomain: TrustDomain,
   keks: KekRing,
 ): Promise<{ readonly says: StatementContent; readonly kek: Kek }> {
-  const statement = parseStatement(stored.value);
+  const statement = parseStatement(stored);
   const kek = sealingKek(statement, stored, trustDomain, keks);
   const mac = parseBase64(statement.mac);
   const octets = boundOctets(stored.kind, statement);
@@ -89,8 +90,8 @@ export async function openWithKek(
   throw new RecordError("seal", "the seal does not fit the statement and the KEK");
 }
 
-function parseStatement(value: string): Statement {
-  const json = value.length <= maximumStatementLength ? parseJson(value) : undefined;
+function parseStatement({ kind, value }: StoredRecord): Statement {
+  const json = value.length <= maximumLength(kind) ? parseJson(value) : undefined;
   const parsed = statementForm.safeParse(json);
   // This code writes a statement in one way only, so another text of it comes from elsewhere.
   if (parsed.success && JSON.stringify(parsed.data) === value) return parsed.data;

@@ -1,6 +1,7 @@
 import type { Authenticator } from "../authn/authenticator.ts";
 import type { EventLog } from "../ca/issuance/audit-event.ts";
 import type { Issuance } from "../ca/issuance/issue-certificate.ts";
+import type { CrlSource } from "../ca/revocation/published-crls.ts";
 import type { PublishedLog } from "./http/log-routes.ts";
 import type { LongPollLimits } from "./http/long-poll.ts";
 
@@ -16,6 +17,8 @@ export interface CertificateAuthority {
   /** How long a cache may keep an answer with the trust bundle, in seconds. */
   readonly bundleMaximumAgeSeconds: number;
   readonly longPollLimits: LongPollLimits;
+  /** Absent where CRLs are switched off. */
+  readonly crls?: CrlSource | undefined;
   /** Absent where nothing is logged. */
   readonly publishedLog?: PublishedLog | undefined;
 }

@@ -27,6 +27,7 @@ test("has these keys, in this order", () => {
     "SIGNERS",
     "TAINTED_AUTHORITIES",
     "DENIED",
+    "CRL",
     "LOG_ORIGIN",
     "LOG_MODE",
     "LOG_INCEPTION_DATE",
@@ -70,10 +71,24 @@ test("has a default for everything but ISSUERS and KEK", () => {
     signers: [],
     configuredTaints: [],
     configuredDenials: [],
+    crl: undefined,
     clusterCredentials: new Map(),
     keks: [{ id: "2026-11", octets: expect.any(Uint8Array) }],
     warnings: [],
   });
+});
+
+test.each<[ttl: string, lifetimeSeconds: number]>([
+  ["90m", 5400],
+  ["5m", 3600],
+  ["240h", day],
+])("with leaves of %s, CRLs last for %s s", (ttl, lifetimeSeconds) => {
+  const values = { CRL: "on", DEFAULT_WORKLOAD_CERT_TTL: ttl };
+  expect(configurationOf(values).crl).toEqual({ lifetimeSeconds });
+});
+
+test.each(["true", "", "ON", 1])("refuses CRL = %j", (CRL) => {
+  expectOneFault({ CRL }, "CRL");
 });
 
 test("requires ISSUERS and KEK, each with a fault of its own", () => {

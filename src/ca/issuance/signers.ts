@@ -45,6 +45,9 @@ function unitedView(views: readonly AuthorityView[]): AuthorityView {
   const pem = roots.map((root) => toPem("CERTIFICATE", root)).join("");
   return {
     ...own,
+    crlIssuers: views
+      .flatMap(({ crlIssuers }) => crlIssuers)
+      .toSorted((a, b) => (a.authority.id < b.authority.id ? -1 : 1)),
     trustBundle: { roots, pem },
     chainPem: [...own.chainPem.slice(0, -1), pem],
     sequence: Math.max(...views.map(({ sequence }) => sequence)),

@@ -36,6 +36,9 @@ const maximumHeader = 5;
 const digit0 = 0x30;
 const zulu = 0x5a;
 
+/** The value of a digit of lower-case hexadecimal, by its ASCII code. */
+const hexDigit = (code: number): number => (code <= 0x39 ? code - 0x30 : code - 0x57);
+
 const encoder = new TextEncoder();
 
 /** The UTF-8 octets of a text, as the content of a string type. */
@@ -71,6 +74,14 @@ export class DerBuilder {
   prependText(text: string): void {
     this.#start -= text.length;
     for (let i = 0; i < text.length; i++) this.#octets[this.#start + i] = text.charCodeAt(i);
+  }
+
+  /** Prepends the octets of a text in hexadecimal. */
+  prependHex(hex: string): void {
+    for (let i = hex.length; i > 0; i -= 2) {
+      this.#octets[--this.#start] =
+        (hexDigit(hex.charCodeAt(i - 2)) << 4) | hexDigit(hex.charCodeAt(i - 1));
+    }
   }
 
   /** Prepends a non-negative INTEGER. Its magnitude is big-endian and may have leading zeros. */

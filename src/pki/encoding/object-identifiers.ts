@@ -12,10 +12,14 @@ type ExtensionName =
   | "extKeyUsage"
   | "nameConstraints";
 type AttributeName = "organizationName" | "serverAuth" | "clientAuth";
+/** Extensions of a CRL and of its entries (RFC 5280 §5.2 and §5.3). */
+type CrlExtensionName = "crlNumber" | "reasonCode";
 type PrivateName = "identityProof";
 
 /** Object identifiers as whole DER elements (RFC 5280 §4.2 and Appendix A). */
-export const Oid: Readonly<Record<ExtensionName | AttributeName | PrivateName, Bytes>> = {
+export const Oid: Readonly<
+  Record<ExtensionName | AttributeName | CrlExtensionName | PrivateName, Bytes>
+> = {
   organizationName: oid("55040a"),
   subjectKeyIdentifier: oid("551d0e"),
   keyUsage: oid("551d0f"),
@@ -24,6 +28,8 @@ export const Oid: Readonly<Record<ExtensionName | AttributeName | PrivateName, B
   authorityKeyIdentifier: oid("551d23"),
   extKeyUsage: oid("551d25"),
   nameConstraints: oid("551d1e"),
+  crlNumber: oid("551d14"),
+  reasonCode: oid("551d15"),
   serverAuth: oid("2b06010505070301"),
   clientAuth: oid("2b06010505070302"),
   // 1.2.840.113556.1.8000.2554 and the UUID 91d67114-bf03-4378-a00c-e122513829e9 in seven arcs, as

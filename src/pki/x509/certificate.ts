@@ -97,13 +97,16 @@ export function readValidity(fields: DerReader): Validity {
 /** {@link readValidity} in milliseconds since 1970. */
 export function readInterval(fields: DerReader): Interval {
   const times = fields.enter(Tag.sequence);
-  const interval = { notBefore: parseTime(times), notAfter: parseTime(times) };
+  const interval = { notBefore: readTime(times), notAfter: readTime(times) };
   times.finish();
   return interval;
 }
 
-/** RFC 5280 §4.1.2.5: UTCTime until 2049, GeneralizedTime from 2050, with seconds and Z. */
-function parseTime(fields: DerReader): number {
+/**
+ * A time of RFC 5280 §4.1.2.5 in milliseconds since 1970: UTCTime until 2049, GeneralizedTime from 2050,
+ * with seconds and Z.
+ */
+export function readTime(fields: DerReader): number {
   if (!fields.nextIs(Tag.utcTime)) {
     const instant = readGeneralizedTime(fields);
     if (instant < year2050) throw notATime();

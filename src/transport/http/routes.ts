@@ -2,18 +2,19 @@ import type { Hono } from "hono";
 import type { AuthorityView } from "../../ca/authority-view.ts";
 import { CaError } from "../../foundation/errors.ts";
 import { addressOf } from "../../foundation/peer-address.ts";
-import { toSpiffeBundle } from "../../pki/authority/spiffe-bundle.ts";
 import type { CertificateAuthority } from "../certificate-authority.ts";
-import { type BundleFormat, createBundleEndpoint, unavailable } from "./bundle-endpoint.ts";
+import { createBundleEndpoint, pemBundle, spiffeBundle } from "./bundle-endpoint.ts";
+import { addCrlRoutes } from "./crl-routes.ts";
 import { createFetchHandler, type PeerOf } from "./fetch-handler.ts";
 import { addLogRoutes } from "./log-routes.ts";
 import { createLongPolls } from "./long-poll.ts";
+import { unavailable } from "./polled-endpoint.ts";
 import { createProbedApp, type Readiness } from "./probed-app.ts";
 
 export const createCertificatePath = "/istio.v1.auth.IstioCertificateService/CreateCertificate";
 
 /**
- * The routes of a CA over HTTP: health, readiness, the trust bundle in two formats, and the RPC.
+ * The routes of a CA over HTTP: health, readiness, the trust bundle in two formats, CRLs, and the RPC.
  *
  * @param ending Aborted when the server ends; every long poll is then answered.
  * @param port The state of the port that callers use, where the platform opens one itself.
@@ -34,6 +35,7 @@ export function createRoutes(
   app.all(createCertificatePath, (c) => createCertificate(c.req.raw));
   app.get("/bundle.pem", createBundleEndpoint(ca, longPolls, pemBundle));
   app.get("/bundle.json", createBundleEndpoint(ca, longPolls, spiffeBundle(ca)));
+  if (ca.crls) addCrlRoutes(app, ca, ca.crls, longPolls);
   if (ca.publishedLog) addLogRoutes(app, ca.publishedLog);
   app.onError((error, c) => {
     ca.log.operation({ event: "http-fault", level: "error", detail: error.message });
@@ -41,19 +43,6 @@ export function createRoutes(
   });
   return app;
 }
-
-const pemBundle: BundleFormat = {
-  contentType: "application/x-pem-file",
-  write: ({ trustBundle }) => trustBundle.pem,
-};
-
-const spiffeBundle = ({ refreshHintSeconds }: CertificateAuthority): BundleFormat => ({
-  contentType: "application/json",
-  write: async ({ trustBundle, sequence }) => {
-    const bundle = await toSpiffeBundle(trustBundle.roots, sequence, refreshHintSeconds);
-    return bundle.keys.length > 0 ? `${JSON.stringify(bundle)}\n` : "";
-  },
-});
 
 async function viewOf(ca: CertificateAuthority): Promise<AuthorityView> {
   return ca.issuance.authorities.at(ca.clock());

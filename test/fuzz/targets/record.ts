@@ -2,6 +2,7 @@ import { RecordError } from "../../../src/custody/authority-record.ts";
 import { recordKinds, type StoredRecord } from "../../../src/custody/authority-store.ts";
 import { openDenial } from "../../../src/custody/denial-statement.ts";
 import { openRequest } from "../../../src/custody/request-record.ts";
+import { openRevocation } from "../../../src/custody/revocation-statement.ts";
 import { openRoot } from "../../../src/custody/root-statement.ts";
 import { openTaint } from "../../../src/custody/taint-statement.ts";
 import type { Random } from "../../simulation/random.ts";
@@ -50,6 +51,7 @@ const open = {
   root: openRoot,
   request: openRequest,
   denial: openDenial,
+  revocation: openRevocation,
 };
 
 async function failedCheck(stored: StoredRecord): Promise<string | undefined> {

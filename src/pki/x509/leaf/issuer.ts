@@ -5,11 +5,9 @@ import {
 } from "../../authority/signing-authority.ts";
 import type { SigningKey } from "../../crypto-provider.ts";
 import { type Bytes, toHex } from "../../encoding/bytes.ts";
-import { Tag } from "../../encoding/der-reader.ts";
-import { DerBuilder } from "../../encoding/der-writer.ts";
 import type { SpiffeId } from "../../spiffe-id.ts";
 import { fallbackKeyIdentifier, keyIdentifier } from "../key-identifier.ts";
-import { prependX509Signature } from "../signature-algorithm.ts";
+import { signStructure } from "../signed-structure.ts";
 import type { SubjectPublicKey } from "../subject-public-key.ts";
 import type { Validity } from "../validity.ts";
 import type { IdentityProof } from "./identity-proof.ts";
@@ -141,23 +139,5 @@ export async function lintAndSign(
   if (findings.length > 0) {
     throw new Error(`refusing to sign: ${findings.map(({ clause }) => clause).join("; ")}`);
   }
-  return certificateOf(toBeSigned, signingKey, await signingKey.sign(toBeSigned));
-}
-
-function certificateOf(
-  toBeSigned: Bytes,
-  { algorithm, dsaEncoding }: SigningKey,
-  signed: Bytes | ArrayBuffer,
-): Bytes {
-  const signature = ArrayBuffer.isView(signed) ? signed : new Uint8Array(signed);
-  const headers = 32;
-  const room = toBeSigned.length + algorithm.identifier.length + signature.length + headers;
-  const der = new DerBuilder(room);
-  const end = der.position;
-  prependX509Signature(der, signature, algorithm, dsaEncoding);
-  der.closeBitString(end);
-  der.prepend(algorithm.identifier);
-  der.prepend(toBeSigned);
-  der.close(Tag.sequence, end);
-  return der.finish();
+  return signStructure(toBeSigned, signingKey);
 }

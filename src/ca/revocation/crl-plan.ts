@@ -1,0 +1,101 @@
+import type { RevocationContent } from "../../custody/revocation-statement.ts";
+import { type Bytes, concatBytes } from "../../pki/encoding/bytes.ts";
+import type { CrlContent } from "../../pki/x509/crl/crl-to-be-signed.ts";
+import type { RevokedCertificate } from "../../pki/x509/crl/revoked-certificate.ts";
+import {
+  addSeconds,
+  backdateSeconds,
+  earlier,
+  later,
+  wholeSeconds,
+} from "../../pki/x509/validity.ts";
+
+/** The lengths from which every CRL is computed, in seconds. */
+export interface CrlLengths {
+  /** The time from thisUpdate, or a little later, until nextUpdate. */
+  readonly lifetimeSeconds: number;
+  /** The time from writing a revocation until every reader has seen it. */
+  readonly propagationSeconds: number;
+}
+
+/** A verifier gets a new CRL when the one before still lasts for three quarters of its lifetime. */
+const updatesInLifetime = 4;
+
+/** The begin of the period in which `now` lies. Each period has a CRL of its own, even without a change. */
+export function crlPeriodAt({ lifetimeSeconds }: CrlLengths, now: Date): Date {
+  const length = Math.floor(lifetimeSeconds / updatesInLifetime) * 1000;
+  return new Date(Math.floor(now.getTime() / length) * length);
+}
+
+/**
+ * The content of an authority's CRL at `now`. It depends on the known revocations and the period alone, so
+ * every process that knows the same gives the same bytes to sign.
+ *
+ * The number grows without a counter that somebody has to write (RFC 5280 §5.2.3). Its parts are, from the
+ * highest: the instant by which every reader knows the latest revocation, or the begin of the period if
+ * that is later; the number of entries; the begin of the period. A process that lacks a revocation never
+ * gives a higher number than one that has it and all others: until that instant the first part is lower
+ * without it, and of equal first parts the second is. So that the second grows with knowledge alone, the
+ * first part decides which entries have left.
+ *
+ * An entry leaves one CRL lifetime and one propagation interval after its certificate has expired, which is
+ * later than RFC 5280 §3.3 demands.
+ */
+export function planCrl(
+  authority: string,
+  revocations: readonly RevocationContent[],
+  lengths: CrlLengths,
+  now: Date,
+): CrlContent {
+  const own = revocations.filter((each) => each.authority === authority).toSorted(byContent);
+  const period = crlPeriodAt(lengths, now);
+  const knownFrom = own.reduce((at, each) => later(at, each.knownFrom), period);
+  const leaveSeconds = lengths.lifetimeSeconds + lengths.propagationSeconds;
+  const revoked = entriesAt(own, addSeconds(knownFrom, -leaveSeconds));
+  const latest = own.reduce((at, each) => later(at, each.revokedAt), period);
+  return {
+    // Backdated as leaves are, for verifiers whose clocks are behind.
+    thisUpdate: addSeconds(earlier(latest, wholeSeconds(now)), -backdateSeconds),
+    nextUpdate: addSeconds(period, lengths.lifetimeSeconds),
+    number: concatBytes(
+      bigEndian(secondsOf(knownFrom), 5),
+      bigEndian(revoked.length, 4),
+      bigEndian(secondsOf(period), 5),
+    ),
+    revoked,
+  };
+}
+
+/** The first revocation of a certificate counts. Those that had expired by then are left out. */
+function entriesAt(own: readonly RevocationContent[], expiredBy: Date): RevokedCertificate[] {
+  const seconds = secondsOf(expiredBy);
+  const entries = new Map<string, RevokedCertificate>();
+  for (const { certificates, revokedAt, reason } of own) {
+    for (const [serialNumber, end] of certificates) {
+      if (end < seconds || entries.has(serialNumber)) continue;
+      entries.set(serialNumber, { serialNumber, revokedAt, reason });
+    }
+  }
+  return [...entries.values()];
+}
+
+function byContent(a: RevocationContent, b: RevocationContent): number {
+  const first = a.revokedAt.getTime() - b.revokedAt.getTime();
+  return first || (keyOf(a) < keyOf(b) ? -1 : 1);
+}
+
+/** Orders revocations of the same instant in the same way in every process. */
+function keyOf({ certificates, reason }: RevocationContent): string {
+  const [first] = certificates.keys();
+  return [first, certificates.size, reason].join();
+}
+
+const secondsOf = (instant: Date): number => Math.floor(instant.getTime() / 1000);
+
+function bigEndian(number: number, octets: number): Bytes {
+  const bytes = new Uint8Array(octets);
+  for (let i = octets - 1, left = number; i >= 0; i--, left = Math.floor(left / 256)) {
+    bytes[i] = left % 256;
+  }
+  return bytes;
+}

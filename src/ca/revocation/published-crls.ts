@@ -1,0 +1,131 @@
+import type { RevocationContent } from "../../custody/revocation-statement.ts";
+import { messageOf } from "../../foundation/errors.ts";
+import { Semaphore } from "../../foundation/work/semaphore.ts";
+import type { WorkSharing } from "../../foundation/work/shared-work.ts";
+import { type Bytes, bytesEqual, toHex } from "../../pki/encoding/bytes.ts";
+import { toPem } from "../../pki/encoding/pem.ts";
+import { maySignCrls } from "../../pki/x509/crl/crl-lint.ts";
+import { prepareCrl, signCrl } from "../../pki/x509/crl/sign-crl.ts";
+import type { Issuer } from "../../pki/x509/leaf/issuer.ts";
+import type { Authorities } from "../authorities.ts";
+import type { EventLog } from "../issuance/audit-event.ts";
+import { type CrlLengths, crlPeriodAt, planCrl } from "./crl-plan.ts";
+
+/** The CRL of one authority. */
+export interface PublishedCrl {
+  /** The id of the authority. */
+  readonly authority: string;
+  readonly der: Bytes;
+  /** A digest of the signed bytes without the signature: the same in every process that knows the same. */
+  readonly digest: string;
+}
+
+/** The CRLs of all authorities whose roots are in the trust bundle. */
+export interface PublishedCrls {
+  /** In the order of the authorities' ids. */
+  readonly crls: readonly PublishedCrl[];
+  /** All of them as PEM blocks `X509 CRL`; empty if no authority can sign one. */
+  readonly pem: string;
+  /** Of all of them, as {@link PublishedCrl.digest}. */
+  readonly digest: string;
+}
+
+/**
+ * Gives the current CRLs: those of this period with every revocation that the store has shown.
+ *
+ * @throws CaError `store-unreachable`, `too-many-waiting`.
+ */
+export type CrlSource = (now: Date) => Promise<PublishedCrls>;
+
+/** How CRLs are made. */
+export interface CrlConfiguration extends CrlLengths {
+  readonly authorities: Authorities;
+  /** Those of the configuration, which count whatever the store says. */
+  readonly configuredRevocations: readonly RevocationContent[];
+  readonly shareWork: WorkSharing;
+  readonly log: EventLog;
+}
+
+/** The input of a set of CRLs: while it is the same, the set is current. */
+interface CrlInput {
+  readonly period: Date;
+  readonly issuers: readonly Issuer[];
+  readonly revocations: readonly RevocationContent[];
+}
+
+interface SignedCrl extends PublishedCrl {
+  readonly toBeSigned: Bytes;
+}
+
+/** The most requests that wait while CRLs are signed. */
+const maximumWaiting = 5000;
+
+/** Signing that takes longer is lost: the request that did it was dropped in the middle. */
+const longestSigningMilliseconds = 30_000;
+
+/**
+ * A source of CRLs that signs in this process, and keeps the CRLs until a revocation, an authority or the
+ * period changes. An authority that cannot sign CRLs is left out, and the log says so.
+ */
+export function createCrlSource(configuration: CrlConfiguration): CrlSource {
+  const { authorities, configuredRevocations, shareWork, log } = configuration;
+  const signing = shareWork(new Semaphore(maximumWaiting), longestSigningMilliseconds);
+  let signed: readonly SignedCrl[] = [];
+  let latest: (PublishedCrls & { readonly input: CrlInput }) | undefined;
+
+  async function signOne(issuer: Issuer, input: CrlInput, now: Date): Promise<SignedCrl[]> {
+    const authority = issuer.authority.id;
+    const content = planCrl(authority, input.revocations, configuration, now);
+    const unsigned = prepareCrl(issuer, content);
+    const { toBeSigned } = unsigned;
+    const before = signed.find((each) => each.authority === authority);
+    if (before && bytesEqual(before.toBeSigned, toBeSigned)) return [before];
+    try {
+      const der = await signCrl(issuer, unsigned);
+      return [{ authority, der, toBeSigned, digest: await digestOf(toBeSigned) }];
+    } catch (error) {
+      log.operation({ event: "crl-fault", level: "error", authority, detail: messageOf(error) });
+      return before ? [before] : [];
+    }
+  }
+
+  async function signAll(input: CrlInput, now: Date): Promise<void> {
+    const crls: SignedCrl[] = [];
+    for (const issuer of input.issuers) crls.push(...(await signOne(issuer, input, now)));
+    const pem = crls.map(({ der }) => toPem("X509 CRL", der)).join("");
+    const digests = crls.map(({ digest }) => digest).join();
+    const digest = await digestOf(new TextEncoder().encode(digests));
+    signed = crls;
+    latest = { crls, pem, digest, input };
+  }
+
+  return async (now) => {
+    const view = await authorities.at(now);
+    const input = {
+      period: crlPeriodAt(configuration, now),
+      issuers: view.crlIssuers.filter(({ authority }) => maySignCrls(authority)),
+      revocations: [...configuredRevocations, ...view.revocations],
+    };
+    if (!latest || !isSame(latest.input, input)) {
+      await signing.join(() => signAll(input, now));
+    }
+    // The work under way may have been another request's, with an older input.
+    if (!latest || !isSame(latest.input, input)) await signing.join(() => signAll(input, now));
+    if (!latest) throw new Error("no CRLs after signing them");
+    return latest;
+  };
+}
+
+function isSame(a: CrlInput, b: CrlInput): boolean {
+  return (
+    a.period.getTime() === b.period.getTime() &&
+    a.issuers.length === b.issuers.length &&
+    a.issuers.every(({ authority }, i) => authority.id === b.issuers[i]?.authority.id) &&
+    a.revocations.length === b.revocations.length &&
+    a.revocations.every((each, i) => each === b.revocations[i])
+  );
+}
+
+async function digestOf(bytes: Bytes): Promise<string> {
+  return toHex(new Uint8Array(await crypto.subtle.digest("SHA-256", bytes), 0, 16));
+}

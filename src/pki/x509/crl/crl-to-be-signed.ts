@@ -1,0 +1,78 @@
+import { type Bytes, concatBytes, fromHexLiteral } from "../../encoding/bytes.ts";
+import { Tag } from "../../encoding/der-reader.ts";
+import { DerBuilder, derElement, derSequence } from "../../encoding/der-writer.ts";
+import { Oid } from "../../encoding/object-identifiers.ts";
+import { extension } from "../extension-writer.ts";
+import type { LeafProfile } from "../leaf/to-be-signed.ts";
+import { type RevokedCertificate, reasonCodes } from "./revoked-certificate.ts";
+
+/** The fields that distinguish one CRL of an authority. */
+export interface CrlContent {
+  readonly thisUpdate: Date;
+  readonly nextUpdate: Date;
+  /** The CRL number: big-endian, not negative, of at most 20 octets. */
+  readonly number: Bytes;
+  readonly revoked: readonly RevokedCertificate[];
+}
+
+const enumerated = 0x0a;
+const version2 = fromHexLiteral("020101");
+
+/** More than the fields of a TBSCertList have beside the names and the entries. */
+const fixedRoom = 256;
+
+/** A time, a reason, and the headers of an entry whose serial number has 20 octets. */
+const entryRoom = 64;
+
+/** crlEntryExtensions by reason. RFC 5280 §5.3.1 wants no code for `unspecified`. */
+const entryExtensions: ReadonlyMap<string, Bytes> = new Map(
+  Object.entries(reasonCodes).map(([reason, code]) => {
+    const value = derElement(enumerated, Uint8Array.of(code));
+    const list = derSequence(extension(Oid.reasonCode, false, value));
+    return [reason, code === 0 ? new Uint8Array() : list];
+  }),
+);
+
+/**
+ * The TBSCertList of an authority (RFC 5280 §5.1): version 2, with authority key identifier and CRL
+ * number. An authority revokes its own certificates alone.
+ */
+export function crlToBeSigned(
+  { signatureAlgorithm, issuerName, authorityKeyIdentifier }: LeafProfile,
+  { thisUpdate, nextUpdate, number, revoked }: CrlContent,
+): Bytes {
+  const names = issuerName.length + authorityKeyIdentifier.length;
+  const der = new DerBuilder(names + fixedRoom + revoked.length * entryRoom);
+  // The builder writes from the last field to the first.
+  const end = der.position;
+  der.prependUnsignedInteger(number);
+  der.close(Tag.octetString, end);
+  der.prepend(Oid.crlNumber);
+  der.close(Tag.sequence, end);
+  der.prepend(authorityKeyIdentifier);
+  der.close(Tag.sequence, end);
+  der.close(Tag.contextConstructed(0), end);
+  // RFC 5280 §5.1.2.6: an empty list is absent.
+  if (revoked.length > 0) prependEntries(der, revoked);
+  der.prependTime(nextUpdate);
+  der.prependTime(thisUpdate);
+  der.prepend(concatBytes(version2, signatureAlgorithm.identifier, issuerName));
+  der.close(Tag.sequence, end);
+  return der.finish();
+}
+
+function prependEntries(der: DerBuilder, revoked: readonly RevokedCertificate[]): void {
+  const listEnd = der.position;
+  for (let i = revoked.length - 1; i >= 0; i--) {
+    const entry = revoked[i];
+    if (!entry) continue;
+    const end = der.position;
+    der.prepend(entryExtensions.get(entry.reason) ?? new Uint8Array());
+    der.prependTime(entry.revokedAt);
+    const serialEnd = der.position;
+    der.prependHex(entry.serialNumber);
+    der.close(Tag.integer, serialEnd);
+    der.close(Tag.sequence, end);
+  }
+  der.close(Tag.sequence, listEnd);
+}

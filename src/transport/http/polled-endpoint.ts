@@ -1,0 +1,116 @@
+import type { Context } from "hono";
+import { parseWaitSeconds } from "../../foundation/http/prefer.ts";
+import type { Bytes } from "../../pki/encoding/bytes.ts";
+import type { CertificateAuthority } from "../certificate-authority.ts";
+import type { LongPoll, LongPolls } from "./long-poll.ts";
+
+/** A document in its current state. */
+export interface Representation {
+  readonly body: string | Bytes;
+  readonly contentType: string;
+  /** An entity tag (RFC 9110 §8.8.3), strong or weak. */
+  readonly etag: string;
+}
+
+/** Reads a document; the same object while it has not changed. `undefined` while there is none to publish. */
+export type ReadDocument = () => Promise<Representation | undefined>;
+
+/** The body of a 503: there is nothing to publish, or the store cannot be read. */
+export const unavailable = "certificate authority is temporarily unavailable\n";
+
+/**
+ * An endpoint for a document, which revalidates by its entity tag (RFC 9110 §13.1.2). A request with
+ * `Prefer: wait` (RFC 7240 §4.3) is a long poll. It gets a changed document at once, and 304 only at the
+ * end of its wait.
+ */
+export function createPolledEndpoint(
+  ca: CertificateAuthority,
+  longPolls: LongPolls,
+  readDocument: ReadDocument,
+): (c: Context) => Promise<Response> {
+  const { read, readAgain } = createReader(ca, readDocument);
+  return async (c) => {
+    const seconds = parseWaitSeconds(c.req.header("prefer"));
+    const longPoll = longPolls.enter(seconds, ca.clock(), c.req.raw);
+    try {
+      const ifNoneMatch = c.req.header("if-none-match");
+      let current = await read();
+      if (longPoll && !mustSend(current, ifNoneMatch)) {
+        const hasChanged = async (): Promise<boolean> => {
+          const before = current;
+          current = await readAgain();
+          return current !== before && mustSend(current, ifNoneMatch);
+        };
+        await longPoll.hold(hasChanged, c.req.raw.signal);
+      }
+      if (!current) return c.text(unavailable, 503);
+      const headers = headersOf(current, longPoll, ca.bundleMaximumAgeSeconds);
+      if (!mustSend(current, ifNoneMatch)) return c.body(null, 304, headers);
+      return c.body(current.body, 200, { ...headers, "content-type": current.contentType });
+    } finally {
+      longPoll?.leave();
+    }
+  };
+}
+
+interface Reader {
+  readonly read: ReadDocument;
+  /** For long polls, which share one recent read. */
+  readonly readAgain: ReadDocument;
+}
+
+function createReader(ca: CertificateAuthority, readDocument: ReadDocument): Reader {
+  let latest: { readonly document: Representation | undefined } | undefined;
+  let latestRead = 0;
+  let reads = 0;
+  let readAt = 0;
+
+  async function read(): Promise<Representation | undefined> {
+    const number = ++reads;
+    // Set before the read, so that meanwhile the other long polls go on with the latest document.
+    readAt = ca.clock().getTime();
+    const document = await readDocument();
+    // Reads overlap, and one that began earlier may end later, with an older document.
+    if (latest && number < latestRead) return latest.document;
+    latest = { document };
+    latestRead = number;
+    return document;
+  }
+
+  async function readAgain(): Promise<Representation | undefined> {
+    const age = ca.clock().getTime() - readAt;
+    const isRecent = age >= 0 && age < 500 * ca.longPollLimits.readSeconds;
+    return latest && isRecent ? latest.document : read();
+  }
+
+  return { read, readAgain };
+}
+
+function headersOf(
+  { etag }: Representation,
+  longPoll: LongPoll | undefined,
+  maximumAgeSeconds: number,
+): Record<string, string> {
+  return {
+    etag,
+    vary: "Prefer",
+    "x-content-type-options": "nosniff",
+    // The answer to a long poll belongs to one caller at one time.
+    "cache-control": longPoll ? "no-store" : `public, max-age=${maximumAgeSeconds}`,
+    ...(longPoll && { "preference-applied": `wait=${longPoll.seconds}` }),
+  };
+}
+
+/** Whether the caller needs the document. A caller that has one is never sent none. */
+function mustSend(current: Representation | undefined, ifNoneMatch: string | undefined): boolean {
+  return (
+    ifNoneMatch === undefined || (current !== undefined && !matches(ifNoneMatch, current.etag))
+  );
+}
+
+/** Compares as RFC 9110 §8.8.3.2 has it for `If-None-Match`: weakly. */
+function matches(ifNoneMatch: string, etag: string): boolean {
+  const opaque = (tag: string): string => tag.trim().replace(/^W\//, "");
+  const candidates = ifNoneMatch.split(",").map(opaque);
+  return candidates.includes(opaque(etag)) || candidates.includes("*");
+}

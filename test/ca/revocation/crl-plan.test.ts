@@ -1,0 +1,137 @@
+import fc from "fast-check";
+import { expect, test } from "vitest";
+import { planCrl } from "../../../src/ca/revocation/crl-plan.ts";
+import type { RevocationContent } from "../../../src/custody/revocation-statement.ts";
+import { toHex } from "../../../src/pki/encoding/bytes.ts";
+import { addSeconds } from "../../../src/pki/x509/validity.ts";
+
+const authority = "a1";
+const begin = new Date("2026-11-22T00:00:00Z");
+const hour = 3600;
+const propagationSeconds = 600;
+const lengths = { lifetimeSeconds: 24 * hour, propagationSeconds };
+
+const at = (seconds: number): Date => addSeconds(begin, seconds);
+const revocation = (
+  seconds: number,
+  certificates: Readonly<Record<string, number>>,
+  others: Partial<RevocationContent> = {},
+): RevocationContent => ({
+  authority,
+  revokedAt: at(seconds),
+  knownFrom: at(seconds + propagationSeconds),
+  reason: "keyCompromise",
+  certificates: new Map(
+    Object.entries(certificates).map(([serial, end]) => [serial, at(end).getTime() / 1000]),
+  ),
+  ...others,
+});
+const plan = (revocations: readonly RevocationContent[], seconds: number) =>
+  planCrl(authority, revocations, lengths, at(seconds));
+const numberOf = (revocations: readonly RevocationContent[], seconds: number): bigint =>
+  BigInt(`0x${toHex(plan(revocations, seconds).number)}`);
+const serialsOf = (revocations: readonly RevocationContent[], seconds: number) =>
+  plan(revocations, seconds).revoked.map(({ serialNumber }) => serialNumber);
+
+test("without revocations it is empty, and lasts for a lifetime from the begin of its period", () => {
+  const content = plan([], 7 * hour);
+  expect(content.revoked).toEqual([]);
+  expect(content.thisUpdate).toEqual(at(6 * hour - 120));
+  expect(content.nextUpdate).toEqual(at(30 * hour));
+});
+
+test("has a revocation from the first look on, and says when it was", () => {
+  const known = [revocation(7 * hour, { "01aa": 20 * hour })];
+  const content = plan(known, 7 * hour);
+  expect(content.revoked).toEqual([
+    { serialNumber: "01aa", revokedAt: at(7 * hour), reason: "keyCompromise" },
+  ]);
+  expect(content.thisUpdate).toEqual(at(7 * hour - 120));
+  expect(content.nextUpdate).toEqual(at(30 * hour));
+});
+
+test("never begins in the future, whatever the clock of the operator", () => {
+  const known = [revocation(9 * hour, { "01aa": 20 * hour })];
+  expect(plan(known, 7 * hour).thisUpdate).toEqual(at(7 * hour - 120));
+});
+
+test("has no certificate of another authority", () => {
+  const known = [revocation(0, { "01aa": 20 * hour }, { authority: "b2" })];
+  expect(plan(known, 1).revoked).toEqual([]);
+  expect(plan(known, 1).number).toEqual(plan([], 1).number);
+});
+
+test("lists a certificate once, with the first reason", () => {
+  const known = [
+    revocation(20, { "01aa": 20 * hour }),
+    revocation(10, { "01aa": 20 * hour, "01bb": 20 * hour }, { reason: "superseded" }),
+  ];
+  expect(plan(known, 30).revoked.map(({ reason }) => reason)).toEqual(["superseded", "superseded"]);
+});
+
+test("an entry stays beyond the end of its certificate, on a CRL of a later period, and then leaves", () => {
+  const known = [revocation(0, { "01aa": 5 * hour, "01bb": 500 * hour })];
+  expect(serialsOf(known, 5 * hour)).toEqual(["01aa", "01bb"]);
+  expect(serialsOf(known, 12 * hour)).toEqual(["01aa", "01bb"]);
+  expect(serialsOf(known, 36 * hour)).toEqual(["01bb"]);
+});
+
+test("gives the same bytes whatever the order of the records", () => {
+  const known = [
+    revocation(5, { "01aa": 20 * hour }),
+    revocation(5, { "01bb": 20 * hour }),
+    revocation(3, { "01cc": 20 * hour }),
+  ];
+  expect(plan(known.toReversed(), 9)).toEqual(plan(known, 9));
+});
+
+test("a number has at most 20 octets, and grows with the period", () => {
+  expect(plan([], 0).number.length).toBeLessThanOrEqual(20);
+  expect(numberOf([], 6 * hour)).toBeGreaterThan(numberOf([], 6 * hour - 1));
+  expect(numberOf([], 6 * hour)).toBe(numberOf([], 7 * hour));
+});
+
+/**
+ * Histories: revocations at random instants, and two processes that each know those which the store's
+ * promise makes them know, and any of the younger ones.
+ */
+const histories = fc
+  .array(
+    fc.record({
+      at: fc.integer({ min: 0, max: 30 * hour }),
+      lives: fc.integer({ min: 1, max: 40 * hour }),
+      isKnownToFirst: fc.boolean(),
+      isKnownToSecond: fc.boolean(),
+    }),
+    { maxLength: 8 },
+  )
+  .map((events) =>
+    events.map((event, i) => ({
+      ...event,
+      revocation: revocation(event.at, { [`010${i}`]: event.at + event.lives }),
+    })),
+  );
+const times = fc.tuple(
+  fc.integer({ min: 0, max: 80 * hour }),
+  fc.integer({ min: 0, max: 80 * hour }),
+);
+
+test("a process that knows all that another knows, and more, gives a higher number; the same number is the same list", () => {
+  fc.assert(
+    fc.property(histories, times, (events, [first, second]) => {
+      const seen = (now: number, own: "isKnownToFirst" | "isKnownToSecond") =>
+        events.filter(
+          (each) => each.at + propagationSeconds <= now || (each.at <= now && each[own]),
+        );
+      const a = seen(first, "isKnownToFirst").map((each) => each.revocation);
+      const b = seen(second, "isKnownToSecond").map((each) => each.revocation);
+      if (!a.every((each) => b.includes(each))) return;
+      const [less, more] = [plan(a, first), plan(b, second)];
+      const [low, high] = [numberOf(a, first), numberOf(b, second)];
+      const isNewer = second >= first || b.length > a.length;
+      if (isNewer) expect(high).toBeGreaterThanOrEqual(low);
+      if (high === low) expect(more.revoked).toEqual(less.revoked);
+    }),
+    { numRuns: 500 },
+  );
+});

@@ -1,0 +1,164 @@
+import { expect, test } from "vitest";
+import { recordTaint } from "../../../src/ca/rotation/taint.ts";
+import {
+  type RevocationContent,
+  sealRevocation,
+} from "../../../src/custody/revocation-statement.ts";
+import { addSeconds, wholeSeconds } from "../../../src/pki/x509/validity.ts";
+import { type RunningCa, randomKek, startCa } from "../../testkit/ca/running-ca.ts";
+import { decideTaint, propagation, signerOf, startSigningCa } from "../../testkit/ca/tainted-ca.ts";
+import { crlBlocks, readCrl } from "../../testkit/pki/crls.ts";
+
+const hour = 3600;
+const get = async ({ app }: RunningCa, path: string, headers: HeadersInit = {}) =>
+  app.request(path, { headers });
+const start = (values: object = {}) => startSigningCa({ CRL: "on", ...values });
+
+async function revoke(ca: RunningCa, serial: string, others: Partial<RevocationContent> = {}) {
+  const now = wholeSeconds(ca.now());
+  const { mint } = ca;
+  const content = {
+    authority: (await signerOf(ca)) ?? "",
+    revokedAt: now,
+    knownFrom: addSeconds(now, mint.phaseLengths.propagationSeconds),
+    reason: "keyCompromise" as const,
+    certificates: new Map([[serial, addSeconds(now, 24 * hour).getTime() / 1000]]),
+    ...others,
+  };
+  await ca.store.put(await sealRevocation(content, mint.trustDomain, mint.keks));
+}
+
+async function crlsOf(ca: RunningCa) {
+  const text = await (await get(ca, "/crl.pem")).text();
+  return crlBlocks(text).map(readCrl);
+}
+
+test.each(["/crl.pem", "/crl/00.crl", "/crl/"])("without CRL, %s is not found", async (path) => {
+  const ca = await startSigningCa();
+  expect((await get(ca, path)).status).toBe(404);
+});
+
+test("an empty CRL of the authority is there from the beginning", async () => {
+  const ca = await start();
+  const [crl, ...more] = await crlsOf(ca);
+  expect(more).toEqual([]);
+  expect(crl).toMatchObject({ issuer: "O=cluster.local", entries: [] });
+  expect(crl?.nextUpdate?.getTime()).toBeGreaterThanOrEqual(
+    addSeconds(ca.now(), 18 * hour).getTime(),
+  );
+});
+
+test("the CRL of one authority is DER, the same as in /crl.pem", async () => {
+  const ca = await start();
+  const response = await get(ca, `/crl/${await signerOf(ca)}.crl`);
+  expect(response.headers.get("content-type")).toBe("application/pkix-crl");
+  const der = Buffer.from(await response.arrayBuffer());
+  const [block = ""] = crlBlocks(await (await get(ca, "/crl.pem")).text());
+  expect(block.replace(/-----[^-]*-----|\n/g, "")).toBe(der.toString("base64"));
+});
+
+test.each(["/crl/00.crl", "/crl/.crl", "/crl/../crl.pem/", "/crl.der", "/crl/x.crl"])(
+  "%s is not found",
+  async (path) => {
+    expect((await get(await start(), path)).status).toBe(404);
+  },
+);
+
+test("a revoked certificate is on it after the next look at the store, with a higher number", async () => {
+  const ca = await start();
+  const [before] = await crlsOf(ca);
+  await revoke(ca, "01ab");
+  ca.pass(60);
+  const [after] = await crlsOf(ca);
+  expect(after?.entries).toEqual([["01ab", 1]]);
+  expect(after?.number).toBeGreaterThan(before?.number ?? 0n);
+});
+
+test("the revocation of another authority's certificate is on no CRL", async () => {
+  const ca = await start();
+  await revoke(ca, "01ab", { authority: "ab".repeat(20) });
+  ca.pass(60);
+  expect((await crlsOf(ca))[0]?.entries).toEqual([]);
+});
+
+test("keeps its bytes and its tag while nothing changes, and gets new ones in each period", async () => {
+  const ca = await start();
+  const first = await get(ca, "/crl.pem");
+  const [{ number = 0n } = {}] = await crlsOf(ca);
+  const etag = first.headers.get("etag") ?? "";
+  expect(etag).toMatch(/^W\/"[0-9a-f]{32}"$/);
+  ca.pass(60);
+  const again = await get(ca, "/crl.pem");
+  expect(await again.text()).toBe(await first.text());
+  const held = await get(ca, "/crl.pem", { "if-none-match": etag });
+  expect([held.status, held.headers.get("etag")]).toEqual([304, etag]);
+  ca.pass(6 * hour);
+  const later = await get(ca, "/crl.pem", { "if-none-match": etag });
+  expect(later.status).toBe(200);
+  expect(readCrl(await later.text()).number).toBeGreaterThan(number);
+});
+
+test("two processes that know the same have the same tag", async () => {
+  const values = { CRL: "on", KEK: randomKek("k1") };
+  const ca = await startSigningCa(values);
+  const { store } = ca;
+  const other = await startCa({ ...values, PROPAGATION_INTERVAL: `${propagation}s` }, { store });
+  other.pass(2 * propagation);
+  await revoke(ca, "01ab");
+  for (const each of [ca, other]) each.pass(60);
+  const tags = await Promise.all(
+    [ca, other].map(async (each) => (await get(each, "/crl.pem")).headers.get("etag")),
+  );
+  expect(tags[0]).toBe(tags[1]);
+});
+
+test("a long poll gets the changed list at once, and 304 at the end of its wait", async () => {
+  const ca = await start();
+  const etag = (await get(ca, "/crl.pem")).headers.get("etag") ?? "";
+  const headers = { "if-none-match": etag, prefer: "wait=1" };
+  const unchanged = await get(ca, "/crl.pem", headers);
+  expect(unchanged.status).toBe(304);
+  expect(unchanged.headers.get("preference-applied")).toBe("wait=1");
+  await revoke(ca, "01ab");
+  const waiting = get(ca, "/crl.pem", { "if-none-match": etag, prefer: "wait=50" });
+  ca.pass(60);
+  const changed = await waiting;
+  expect([changed.status, changed.headers.get("cache-control")]).toEqual([200, "no-store"]);
+});
+
+test("every authority in the bundle has a CRL, tainted or not, and none that has left it", async () => {
+  const ca = await start();
+  const tainted = await signerOf(ca);
+  await recordTaint(ca.mint, await decideTaint(ca, "with-last-leaf"));
+  await ca.rotate();
+  ca.pass(3 * hour);
+  const successor = await signerOf(ca);
+  expect(successor).not.toBe(tainted);
+  for (const id of [tainted, successor]) {
+    expect((await get(ca, `/crl/${id}.crl`)).status).toBe(200);
+  }
+  expect((await crlsOf(ca)).length).toBe(2);
+  await recordTaint(ca.mint, await decideTaint(ca, "immediately", tainted));
+  ca.pass(60);
+  expect((await get(ca, `/crl/${tainted}.crl`)).status).toBe(404);
+  expect((await crlsOf(ca)).length).toBe(1);
+});
+
+test("a store that is down leaves the CRLs for a while, and then gives 503", async () => {
+  const ca = await start();
+  await crlsOf(ca);
+  ca.store.outage = new Error("KV GET failed: 500");
+  ca.pass(300);
+  expect((await get(ca, "/crl.pem")).status).toBe(200);
+  ca.pass(1000);
+  const response = await get(ca, "/crl.pem");
+  expect(response.status).toBe(503);
+  expect(await response.text()).not.toContain("KV");
+});
+
+test("an empty store has no CRL", async () => {
+  const ca = await start();
+  for (const record of await ca.store.load()) await ca.store.delete(record);
+  ca.pass(60);
+  expect((await get(ca, "/crl.pem")).status).toBe(503);
+});
