@@ -1,5 +1,6 @@
+import type { Worker } from "./handlers.ts";
 import { openWorkerLog } from "./log/worker-log.ts";
-import { createWorker, type Worker } from "./worker.ts";
+import { createWorker } from "./worker.ts";
 
 // The platform finds the class of the Durable Objects among the exports of the main module.
 export { IssuanceLogShard } from "./log/log-shard.ts";

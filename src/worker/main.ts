@@ -1,4 +1,5 @@
-import { createWorker, type Worker } from "./worker.ts";
+import type { Worker } from "./handlers.ts";
+import { createWorker } from "./worker.ts";
 
 const worker: Worker = createWorker({ clock: () => new Date() });
 

@@ -14,6 +14,7 @@ import { webCryptoProvider } from "../pki/web-crypto-provider.ts";
 import { createMisconfiguredApp } from "../transport/http/misconfigured-app.ts";
 import { createRoutes } from "../transport/http/routes.ts";
 import { edgePeerOf } from "./edge-certificate.ts";
+import type { Worker } from "./handlers.ts";
 import { createKvStore, signerStoreIn } from "./kv-store.ts";
 import type { OpenWorkerLog, WorkerLog } from "./log/worker-log.ts";
 import { bindingNames, boundQuota } from "./rate-limit.ts";
@@ -37,13 +38,6 @@ export interface WorkerOptions {
 /** The options and the log of an isolate. */
 interface IsolateContext extends WorkerOptions {
   readonly log: EventLog;
-}
-
-/** The handlers that the platform calls. */
-export interface Worker {
-  readonly fetch: (request: Request, environment: Environment) => Promise<Response>;
-  /** Runs the cron, whatever its cron string. A throw shows as a failed run. */
-  readonly scheduled: (event: ScheduledController, environment: Environment) => Promise<void>;
 }
 
 /** The Worker of one isolate. It reads its configuration once, with the first event. */

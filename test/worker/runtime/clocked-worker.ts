@@ -1,4 +1,5 @@
-import { createWorker, type Worker } from "../../../src/worker/worker.ts";
+import type { Worker } from "../../../src/worker/handlers.ts";
+import { createWorker } from "../../../src/worker/worker.ts";
 
 /** The CA that an event is for, and the time at that CA. */
 interface Addressee {

@@ -1,4 +1,5 @@
-import { createWorker, type Worker } from "../../../src/worker/worker.ts";
+import type { Worker } from "../../../src/worker/handlers.ts";
+import { createWorker } from "../../../src/worker/worker.ts";
 import { hangMilliseconds } from "../../testkit/time/hang-limit.ts";
 
 export { TestedLogShard } from "./tested-log-shard.ts";
