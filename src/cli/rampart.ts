@@ -1,9 +1,11 @@
 import { Command } from "commander";
+import { version } from "./version.ts";
 
 type Noun = (clock: () => Date) => Promise<Command>;
 
 /** The nouns. Each is imported only when it is needed, because it imports much that the others do not need. */
 const nouns: ReadonlyMap<string, Noun> = new Map<string, Noun>([
+  ["init", async (clock) => (await import("./init/init.ts")).initCommand(clock)],
   [
     "authority",
     async (clock) => (await import("./authority/authority.ts")).authorityCommand(clock),
@@ -25,11 +27,16 @@ export async function rampart(noun: string, clock: () => Date): Promise<Command>
   const asked = nouns.get(noun);
   const program = new Command("rampart")
     .description("The certificate authority of a service mesh, without a server to run.")
+    .version(version, "-V, --version", "show the version")
     .showHelpAfterError("(--help shows the commands and options)")
     .exitOverride();
-  for (const load of asked ? [asked] : nouns.values()) program.addCommand(await load(clock));
+  for (const load of asked ? [asked] : loadedFor(noun)) program.addCommand(await load(clock));
   return inherit(program);
 }
+
+/** The help lists every noun. The version needs none. */
+const loadedFor = (option: string): Iterable<Noun> =>
+  /^(?:--version|-V)$/.test(option) ? [] : nouns.values();
 
 /** Copies the settings to subcommands, which were built on their own. */
 function inherit(parent: Command): Command {

@@ -5,6 +5,7 @@ import { dirname, join } from "node:path";
 import type { Unstable_Config } from "wrangler";
 import { OperatorError } from "../../foundation/operator-error.ts";
 import type { KvNamespace } from "../../worker/kv-store.ts";
+import { loadWrangler } from "./wrangler.ts";
 
 /** The Worker's bindings on this machine, as `wrangler dev` gives them. */
 export interface LocalWorker {
@@ -26,7 +27,7 @@ export async function openLocalWorker(
   state: string = stateOf(config),
 ): Promise<LocalWorker> {
   await readConfig(config, environment);
-  const { getPlatformProxy } = await loadWrangler();
+  const { getPlatformProxy } = loadWrangler(config);
   const { env, dispose } = await getPlatformProxy<Record<string, unknown>>({
     configPath: config,
     ...(environment && { environment }),
@@ -67,11 +68,8 @@ export async function readWorkerVariables(
   return (await readConfig(config, env)).vars;
 }
 
-/** Wrangler takes seconds to load, and `--help` does not need it. */
-const loadWrangler = (): Promise<typeof import("wrangler")> => import("wrangler");
-
 async function readConfig(config: string, env: string | undefined): Promise<Unstable_Config> {
-  const { unstable_readConfig } = await loadWrangler();
+  const { unstable_readConfig } = loadWrangler(config);
   const read = readable(config, () => {
     return unstable_readConfig({ config, ...(env && { env }) }, { hideWarnings: true });
   });

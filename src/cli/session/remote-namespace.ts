@@ -3,12 +3,12 @@ import { rmSync } from "node:fs";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { fileURLToPath } from "node:url";
 import { promisify, stripVTControlCharacters } from "node:util";
 import * as z from "zod/mini";
 import { OperatorError } from "../../foundation/operator-error.ts";
 import type { KvNamespace } from "../../worker/kv-store.ts";
 import { childEnvironment } from "../terminal/child-environment.ts";
+import { wranglerPath } from "./wrangler.ts";
 
 const run = promisify(execFile);
 
@@ -53,7 +53,7 @@ async function runWrangler(
   env: string | undefined,
   words: readonly string[],
 ): Promise<string> {
-  const program = fileURLToPath(import.meta.resolve("wrangler"));
+  const program = wranglerPath(config);
   const choice = ["--config", config, ...(env ? ["--env", env] : [])];
   try {
     const { stdout } = await run(
