@@ -1,5 +1,6 @@
+#!/usr/bin/env node
 import { randomBytes } from "node:crypto";
-import { dirname, join } from "node:path";
+import { join } from "node:path";
 import { styleText } from "node:util";
 import { OperatorError } from "../src/foundation/operator-error.ts";
 import { startDevelopmentCluster } from "./cluster/cluster.ts";
@@ -12,7 +13,8 @@ import { writeWorkerConfiguration } from "./worker/worker-configuration.ts";
 import { startWorkerProcess, type WorkerProcess } from "./worker/worker-process.ts";
 import { CaClient } from "./workload/ca-client.ts";
 
-const root = dirname(import.meta.dirname);
+/** The folder of `wrangler.toml`. npm starts a script in the folder of its package. */
+const root = process.cwd();
 const caPort = 8787;
 const clusterPort = 8788;
 const healthDeadlineSeconds = 30;

@@ -1,6 +1,7 @@
 import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { parse } from "smol-toml";
+import { mainModule } from "./main-module.ts";
 
 /**
  * Writes the configuration of the development Worker: that of `wrangler.toml`, with the issuance log and
@@ -14,7 +15,7 @@ export async function writeWorkerConfiguration(root: string): Promise<string> {
   const path = join(root, ".wrangler/development.json");
   const configuration = {
     ...settings,
-    main: join(root, "src/worker/main-with-log.ts"),
+    main: mainModule,
     durable_objects: { bindings: [{ name: "LOG_SHARD", class_name: "IssuanceLogShard" }] },
     migrations: [{ tag: "issuance-log", new_sqlite_classes: ["IssuanceLogShard"] }],
     r2_buckets: [{ binding: "LOG_BUCKET", bucket_name: "rampart-log" }],

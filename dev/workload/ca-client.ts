@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { ConnectError, createClient } from "@connectrpc/connect";
-import { createConnectTransport } from "@connectrpc/connect-web";
+import { createConnectTransport } from "@connectrpc/connect-node";
 import * as z from "zod/mini";
 import { OperatorError } from "../../src/foundation/operator-error.ts";
 import { IstioCertificateService } from "../../src/gen/istio/v1/auth/ca_pb.ts";
@@ -81,7 +81,11 @@ export class CaClient {
 
   /** Requests a certificate as pilot-agent does. @returns The chain. @throws OperatorError */
   async createCertificate(csrPem: string, token: string): Promise<readonly string[]> {
-    const transport = createConnectTransport({ baseUrl: this.url, useBinaryFormat: true });
+    const transport = createConnectTransport({
+      baseUrl: this.url,
+      httpVersion: "1.1",
+      useBinaryFormat: true,
+    });
     const client = createClient(IstioCertificateService, transport);
     const request = { csr: csrPem, validityDuration: 86_400n, metadata: { CertSigner: "" } };
     const headers = { authorization: `Bearer ${token}`, clusterid: "Kubernetes" };

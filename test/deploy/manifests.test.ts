@@ -188,7 +188,7 @@ test("the rights to keep roots are bound to the gateway's account", () => {
 });
 
 test("the image has the Node that the tests run on, by its digest", () => {
-  const { optionalDependencies } = JSON.parse(read("package.json"));
+  const { optionalDependencies } = JSON.parse(read("dev/node/package.json"));
   const images = [...read("deploy/Dockerfile").matchAll(/^FROM (\S+)/gm)].map(([, image]) => image);
   expect(images.length).toBeGreaterThan(0);
   for (const image of images) {

@@ -1,0 +1,67 @@
+import { execFile } from "node:child_process";
+import { cp, mkdtemp, readFile, rm, symlink } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join, resolve } from "node:path";
+import { promisify } from "node:util";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { bundlePackage } from "../../../dev/package/bundle.ts";
+import { copyDeclarations } from "../../../dev/package/declarations.ts";
+
+const run = promisify(execFile);
+const pages = ["package.json", "README.md", "CHANGELOG.md", "LICENSE"];
+
+let folder = "";
+let outside: ReadonlySet<string> = new Set();
+
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), "rampart-"));
+  for (const file of pages) await cp(resolve(file), join(folder, file));
+  outside = await bundlePackage(join(folder, "dist"));
+  await copyDeclarations(join(folder, "dist/types"));
+  await symlink(resolve("node_modules"), join(folder, "node_modules"));
+});
+
+afterAll(() => rm(folder, { recursive: true, force: true }));
+
+interface Archive {
+  readonly size: number;
+  readonly files: readonly { readonly path: string }[];
+}
+
+test("the archive holds what runs, its types and its pages, in less than half a megabyte", async () => {
+  const values = ["pack", "--dry-run", "--json", "--ignore-scripts"];
+  const { stdout } = await run("npm", values, { cwd: folder });
+  const [archive] = Object.values(JSON.parse(stdout) as Record<string, Archive>);
+  const paths = archive?.files.map(({ path }) => path) ?? [];
+  const folders = /^dist\/(?:program|worker)\/[\w-]+\.js$|^dist\/types\/[\w/-]+\.d\.ts$/;
+  expect(paths.filter((path) => !folders.test(path)).toSorted()).toEqual(
+    [
+      ...pages,
+      "dist/rampart.js",
+      "dist/rampart-dev.js",
+      "dist/worker.js",
+      "dist/worker-with-log.js",
+    ].toSorted(),
+  );
+  expect(paths.length).toBeLessThan(150);
+  expect(archive?.size).toBeLessThan(500_000);
+});
+
+test("what is bundled imports nothing that an installation lacks", async () => {
+  const { dependencies } = JSON.parse(await readFile(resolve("package.json"), "utf8"));
+  const missing = [...outside].filter(
+    (path) =>
+      !/^(?:node|cloudflare):/.test(path) &&
+      !Object.keys(dependencies).some((name) => path === name || path.startsWith(`${name}/`)),
+  );
+  expect(missing).toEqual([]);
+});
+
+test("the bundled program runs", async () => {
+  const program = join(folder, "dist/rampart.js");
+  const help = await run(process.execPath, [program, "--help"]);
+  expect(help.stdout).toContain("init [folder]");
+  await run(process.execPath, [program, "init", join(folder, "project")]);
+  const missing = run(process.execPath, [program, "init", join(folder, "project")]);
+  await expect(missing).rejects.toMatchObject({ stderr: expect.stringContaining("not empty") });
+});

@@ -1,0 +1,58 @@
+import { mkdir, readFile, writeFile } from "node:fs/promises";
+import { dirname, join } from "node:path";
+import { runWell } from "../programs.ts";
+
+const root = join(import.meta.dirname, "../../..");
+
+/** A folder into which npm has installed the archive, and nothing else of the repository. */
+export interface Installation {
+  readonly archive: string;
+  readonly folder: string;
+  /** The installed command. */
+  readonly program: string;
+  /** A PATH with this Node and the machine's programs, without those of the repository. */
+  readonly path: string;
+}
+
+/** Two minutes are much; a registry may be slow. */
+const installSeconds = 300;
+const quiet = ["--no-audit", "--no-fund", "--prefer-offline", "--loglevel=error"];
+
+/** Packs the repository as `npm publish` would, and installs the archive into an empty folder. */
+export async function installPackage(folder: string): Promise<Installation> {
+  const packed = await runWell("npm", ["pack", "--json", "--pack-destination", folder], {
+    folder: root,
+    timeoutSeconds: installSeconds,
+  });
+  // What prepack prints comes before npm's own answer.
+  const answer = JSON.parse(packed.slice(packed.search(/^[[{]/m)));
+  const [{ filename }] = Object.values(answer) as [{ filename: string }];
+  const archive = join(folder, filename);
+  const installed = join(folder, "installed");
+  await mkdir(installed);
+  const path = `${dirname(process.execPath)}:/usr/local/bin:/usr/bin:/bin`;
+  await writeFile(join(installed, "package.json"), `{ "private": true }\n`);
+  await install({ path, folder: installed }, archive);
+  const program = join(installed, "node_modules/.bin/rampart");
+  return { archive, folder: installed, program, path };
+}
+
+/** Runs `npm install` in a folder. */
+export async function install(
+  { path, folder }: Pick<Installation, "path" | "folder">,
+  ...packages: readonly string[]
+): Promise<void> {
+  await runWell("npm", ["install", ...quiet, ...packages], {
+    folder,
+    environment: { PATH: path },
+    timeoutSeconds: installSeconds,
+  });
+}
+
+/** The names of the installed packages, those of scopes with their scope. */
+export async function installedPackages(folder: string): Promise<readonly string[]> {
+  const lock = JSON.parse(await readFile(join(folder, "package-lock.json"), "utf8"));
+  return Object.keys(lock.packages)
+    .filter((path) => path !== "")
+    .map((path) => path.replace(/^.*node_modules\//, ""));
+}

