@@ -21,7 +21,7 @@ export const registry = "https://registry.test/";
 /** The issuer of one test file alone. All files share this internet. */
 export const stormIssuer = "https://storm.test";
 
-/** The URL below which the API servers review tokens. A `GET` there returns how often they were asked. */
+/** The URL below which the API servers stand. A `GET` there returns how many reviews they were asked for. */
 export const reviewingApi = "https://api.test";
 
 /** Hosts that never answer. */
@@ -39,8 +39,8 @@ export function createInternet(): (request: AskedFor) => Promise<Answer> {
     if (silent.includes(host)) return new Promise(() => {});
     if (host === "down.test") return { status: 503, body: "" };
     if (origin === reviewingApi) {
-      if (request.method === "POST") return api.answer(pathname, await request.text());
-      return { status: 200, body: `${api.questions()}` };
+      if (pathname === "/") return { status: 200, body: `${api.questions()}` };
+      return api.answer(pathname, await request.text());
     }
     const name = href.startsWith(registry) ? pathname.slice(1) : host;
     if (name !== host && request.method === "PUT") {

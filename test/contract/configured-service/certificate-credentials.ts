@@ -1,55 +1,33 @@
 import { beforeAll, beforeEach, describe, expect, test } from "vitest";
-import type { AuthorityStore, StoredRecord } from "../../src/custody/authority-store.ts";
-import type { KekRing } from "../../src/custody/kek.ts";
-import { sealRoot } from "../../src/custody/root-statement.ts";
-import { sealAuthority } from "../../src/custody/seal.ts";
-import { sealTaint } from "../../src/custody/taint-statement.ts";
-import { createAdditionalRoot } from "../../src/pki/authority/additional-root.ts";
+import type { StoredRecord } from "../../../src/custody/authority-store.ts";
+import { sealRoot } from "../../../src/custody/root-statement.ts";
+import { sealAuthority } from "../../../src/custody/seal.ts";
+import { sealTaint } from "../../../src/custody/taint-statement.ts";
+import { createAdditionalRoot } from "../../../src/pki/authority/additional-root.ts";
 import {
   createAuthority,
   type NewAuthority,
-} from "../../src/pki/authority/self-signed-authority.ts";
-import { type Bytes, toHex } from "../../src/pki/encoding/bytes.ts";
-import { parsePem } from "../../src/pki/encoding/pem.ts";
-import { parseCertificate } from "../../src/pki/x509/certificate.ts";
+} from "../../../src/pki/authority/self-signed-authority.ts";
+import { type Bytes, toHex } from "../../../src/pki/encoding/bytes.ts";
+import { parsePem } from "../../../src/pki/encoding/pem.ts";
+import { parseCertificate } from "../../../src/pki/x509/certificate.ts";
 import {
   type IdentityProof,
   issuerDigest,
   readIdentityProof,
-} from "../../src/pki/x509/leaf/identity-proof.ts";
-import { addSeconds, wholeSeconds } from "../../src/pki/x509/validity.ts";
-import { clusterLocal, scheduleAfter } from "../testkit/ca/sealed-authorities.ts";
+} from "../../../src/pki/x509/leaf/identity-proof.ts";
+import { addSeconds, wholeSeconds } from "../../../src/pki/x509/validity.ts";
+import { clusterLocal, scheduleAfter } from "../../testkit/ca/sealed-authorities.ts";
 import {
   createTokenKey,
   jwksOf,
   mintAccountToken,
   type TokenKey,
-} from "../testkit/callers/tokens.ts";
-import { createWorkload } from "../testkit/callers/workload.ts";
-import type { AuditLine } from "../testkit/log/event-recorder.ts";
-import { type HeldLeaf, leafUnder, leafWithoutProof } from "../testkit/pki/held-leaf.ts";
-import type { Outcome } from "./rpc-calls.ts";
-
-/** A CA of one configuration on a platform. */
-export interface RunningService {
-  /** A call of `CreateCertificate` by the holder of a certificate that the platform has let pass. */
-  readonly call: (
-    csr: string,
-    shown: HeldLeaf | undefined,
-    headers?: Readonly<Record<string, string>>,
-    metadata?: Readonly<Record<string, string>>,
-  ) => Promise<Outcome>;
-  /** Removes and returns the audit events so far. */
-  readonly takeAudits: () => readonly AuditLine[];
-}
-
-/** A store on a platform, and CAs that use it one after the other, as an operator restarts one. */
-export interface ConfigurableService {
-  readonly store: AuthorityStore;
-  readonly keks: KekRing;
-  /** Starts the CA anew with these keys of its configuration. */
-  readonly start: (values: Readonly<Record<string, unknown>>) => Promise<RunningService>;
-}
+} from "../../testkit/callers/tokens.ts";
+import { createWorkload } from "../../testkit/callers/workload.ts";
+import { type HeldLeaf, leafUnder, leafWithoutProof } from "../../testkit/pki/held-leaf.ts";
+import type { Outcome } from "../rpc-calls.ts";
+import type { ConfigurableService, RunningService } from "./configurable-service.ts";
 
 const hour = 3600;
 const cluster = "https://cluster.test";

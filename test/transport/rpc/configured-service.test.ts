@@ -1,0 +1,43 @@
+import { describe } from "vitest";
+import { importKek } from "../../../src/custody/kek.ts";
+import { parseBase64 } from "../../../src/pki/encoding/base64.ts";
+import { createRoutes } from "../../../src/transport/http/routes.ts";
+import { describeCertificateCredentials } from "../../contract/configured-service/certificate-credentials.ts";
+import type { ConfigurableService } from "../../contract/configured-service/configurable-service.ts";
+import { describeNodeProxies } from "../../contract/configured-service/node-proxies.ts";
+import { connectBinary, outcomeOf, requestOf } from "../../contract/rpc-calls.ts";
+import { createMemoryStore } from "../../testkit/ca/memory-store.ts";
+import { randomKek, startCa } from "../../testkit/ca/running-ca.ts";
+import { serveReviewingApi } from "../../testkit/kubernetes/reviewing-server.ts";
+import type { HeldLeaf } from "../../testkit/pki/held-leaf.ts";
+
+const api = serveReviewingApi();
+
+async function openService(): Promise<ConfigurableService> {
+  const KEK = randomKek("k1");
+  const keks = [await importKek("k1", parseBase64(KEK.slice(3)) ?? new Uint8Array())] as const;
+  const store = createMemoryStore();
+  return {
+    store,
+    keks,
+    start: async (values) => {
+      const clock = () => new Date();
+      const { certificateAuthority, log } = await startCa({ KEK, ...values }, { store, clock });
+      const shown = new WeakMap<Request, HeldLeaf>();
+      const app = createRoutes(certificateAuthority, (request) => ({
+        clientCertificate: shown.get(request)?.der,
+      }));
+      return {
+        call: async (csr, leaf, headers = {}, metadata = {}) => {
+          const request = requestOf(connectBinary, { csr, metadata }, headers);
+          if (leaf) shown.set(request, leaf);
+          return outcomeOf(connectBinary, await app.fetch(request));
+        },
+        takeAudits: () => log.audits.splice(0),
+      };
+    },
+  };
+}
+
+describe("a client certificate in process", () => describeCertificateCredentials(openService));
+describe("a CA in process", () => describeNodeProxies(openService, api.url));

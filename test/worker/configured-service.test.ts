@@ -1,0 +1,60 @@
+import { env } from "cloudflare:workers";
+import { beforeAll, beforeEach, describe, vi } from "vitest";
+import { importKek } from "../../src/custody/kek.ts";
+import { parseBase64, toBase64 } from "../../src/pki/encoding/base64.ts";
+import { createKvStore } from "../../src/worker/kv-store.ts";
+import { createWorker } from "../../src/worker/worker.ts";
+import { describeCertificateCredentials } from "../contract/configured-service/certificate-credentials.ts";
+import type { ConfigurableService } from "../contract/configured-service/configurable-service.ts";
+import { describeNodeProxies } from "../contract/configured-service/node-proxies.ts";
+import { connectBinary, outcomeOf, requestOf } from "../contract/rpc-calls.ts";
+import { parseLogLine } from "../testkit/log/log-lines.ts";
+import { reviewingApi } from "./runtime/internet.ts";
+
+const lines: string[] = [];
+
+beforeAll(() => {
+  vi.spyOn(console, "log").mockImplementation((line: string) => void lines.push(line));
+  vi.spyOn(console, "warn").mockImplementation(() => {});
+  return () => vi.restoreAllMocks();
+});
+
+beforeEach(async () => {
+  const { keys } = await env.AUTHORITIES.list();
+  for (const { name } of keys) await env.AUTHORITIES.delete(name);
+});
+
+/** The verdict of an edge that believes every certificate. */
+const verdict = (der: Uint8Array) => ({
+  certVerified: "SUCCESS",
+  certRevoked: "0",
+  certRFC9440: `:${toBase64(der)}:`,
+});
+
+async function openService(): Promise<ConfigurableService> {
+  const [id = "", octets = ""] = env.KEK.split(":");
+  return {
+    store: createKvStore(env.AUTHORITIES),
+    keks: [await importKek(id, parseBase64(octets) ?? new Uint8Array())],
+    start: async (values) => {
+      const worker = createWorker({ clock: () => new Date() });
+      const environment = { ...env, ...values };
+      return {
+        call: async (csr, leaf, headers = {}, metadata = {}) => {
+          const request = requestOf(connectBinary, { csr, metadata }, headers);
+          const cf = { tlsClientAuth: leaf && verdict(leaf.der) };
+          const response = await worker.fetch(new Request(request, { cf }), environment);
+          return outcomeOf(connectBinary, response);
+        },
+        takeAudits: () => {
+          const events = lines.splice(0).map(parseLogLine);
+          return events.filter(({ event }) => event === "create-certificate");
+        },
+      };
+    },
+  };
+}
+
+describe("behind an edge that believes every CA", () =>
+  describeCertificateCredentials(openService));
+describe("a Worker", () => describeNodeProxies(openService, () => reviewingApi));
