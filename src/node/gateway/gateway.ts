@@ -84,10 +84,11 @@ export async function runGateway(
     monitoringAddress: monitoring.address,
     close: async (grace) => {
       isOpen = false;
+      await using rest = new AsyncDisposableStack();
+      rest.defer(upstream.close);
+      rest.defer(guard.end);
+      rest.defer(() => monitoring.close(grace));
       await Promise.all([door.close(grace), work.disposeAsync()]);
-      await monitoring.close(grace);
-      guard.end();
-      upstream.close();
     },
   };
 }

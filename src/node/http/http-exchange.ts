@@ -1,4 +1,3 @@
-import { once } from "node:events";
 import type { Readable, Writable } from "node:stream";
 import { Code, ConnectError } from "@connectrpc/connect";
 import { messageOf } from "../../foundation/errors.ts";
@@ -42,9 +41,15 @@ export async function skipRest(stream: Readable): Promise<void> {
   clearTimeout(timer);
 }
 
-/** Resolves when the stream takes more, or is closed. */
-export async function drained(stream: Writable): Promise<void> {
-  await Promise.race([once(stream, "drain"), once(stream, "close")]);
+/** Resolves when the stream takes more, or is closed, whatever closes it: a reset is its peer's right. */
+export function drained(stream: Writable): Promise<void> {
+  return new Promise((resolve) => {
+    const end = (): void => {
+      stream.off("drain", end).off("close", end);
+      resolve();
+    };
+    stream.once("drain", end).once("close", end);
+  });
 }
 
 /** Logs an internal error. The errors of a peer are not logged. */

@@ -33,8 +33,9 @@ export async function monitorWork(
   return {
     address: monitoring.address,
     close: async (graceMilliseconds) => {
+      await using rest = new AsyncDisposableStack();
+      rest.defer(() => monitoring.close(graceMilliseconds));
       await work.disposeAsync();
-      await monitoring.close(graceMilliseconds);
     },
   };
 }

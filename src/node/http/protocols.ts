@@ -1,4 +1,3 @@
-import { once } from "node:events";
 import type { Server as HttpServer } from "node:http";
 import { constants, type ServerHttp2Session } from "node:http2";
 import type { Socket } from "node:net";
@@ -61,7 +60,7 @@ export function createProtocols(routes: Routes, guard: Guard): Protocols {
   }
 
   async function close(graceMilliseconds: number): Promise<void> {
-    const ended = [...sockets.keys()].map((socket) => once(socket, "close"));
+    const ended = [...sockets.keys()].map(closed);
     for (const session of sessions.keys()) session.close();
     http1.keepAliveTimeout = 1;
     http1.close();
@@ -73,4 +72,9 @@ export function createProtocols(routes: Routes, guard: Guard): Protocols {
   }
 
   return { serve, forgetCertificates, close };
+}
+
+/** Resolves whatever ends the socket: `once` would reject where the peer resets it. */
+function closed(socket: Duplex): Promise<void> {
+  return new Promise((resolve) => socket.once("close", () => resolve()));
 }

@@ -151,10 +151,12 @@ async function serveUntil(
     monitoringAddress: monitoring.address,
     close: async (grace) => {
       ending.abort();
+      // A port that stays open after an error would keep the process alive.
+      await using rest = new AsyncDisposableStack();
+      rest.defer(guard.end);
+      rest.defer(() => monitoring.close(grace));
+      rest.defer(push.end);
       await Promise.all([rotation?.end(), port?.close(grace), plaintext?.close(grace)]);
-      await push.end();
-      await monitoring.close(grace);
-      guard.end();
     },
   };
 }

@@ -1,5 +1,6 @@
 import { once } from "node:events";
-import { connect } from "node:net";
+import { connect, type Socket } from "node:net";
+import { connect as connectTls } from "node:tls";
 import { beforeEach, describe, expect, onTestFinished, test } from "vitest";
 import { connectJson, grpcWeb } from "../../contract/rpc-calls.ts";
 import { issuerTables, origin, rpcPath } from "../../contract/service-under-test.ts";
@@ -53,8 +54,13 @@ async function beginCall(over = connectJson) {
 
 /** Whether the server knows of a call; until then, it may still refuse it. */
 async function hasBegun(): Promise<boolean> {
+  return (await metric("grpc_server_started_total")) === 1;
+}
+
+async function metric(name: string): Promise<number> {
   const response = await fetch(`http://127.0.0.1:${served.monitoringPort}/metrics`);
-  return /^grpc_server_started_total\{.*\} 1$/m.test(await response.text());
+  const line = new RegExp(`^${name}(?:\\{.*\\})? (\\d+)$`, "m").exec(await response.text());
+  return Number(line?.[1]);
 }
 
 /** The outcome of a new connection. */
@@ -99,6 +105,22 @@ describe("a server that ends", () => {
     const { answer } = await beginCall(grpcWeb);
     await served.server.close(100);
     await expect(answer).rejects.toThrow();
+  });
+
+  test.each<[string, () => Promise<Socket>]>([
+    ["in plaintext", async () => connect(served.server.plaintextAddress?.port ?? 0, "127.0.0.1")],
+    ["over TLS", async () => connect(served.port, "127.0.0.1")],
+  ])("ends whole when a caller resets its connection meanwhile, %s", async (over, open) => {
+    const raw = await open();
+    const socket =
+      over === "over TLS" ? connectTls({ socket: raw, rejectUnauthorized: false }) : raw;
+    for (const each of [raw, socket]) each.on("error", () => {});
+    socket.write("POST /bundle.pem HTTP/1.1\r\nhost: a\r\n");
+    await eventually(async () => expect(await metric("rampart_connections")).toBe(1));
+    const closing = served.server.close(hangMilliseconds);
+    raw.resetAndDestroy();
+    await closing;
+    expect(await knock(served.monitoringPort)).toBe("ECONNREFUSED");
   });
 
   test("does not wait for idle connections, over HTTP/1.1 either", async () => {
