@@ -2,6 +2,7 @@ import { certificateFirst } from "../authn/certificate/certificate-first.ts";
 import {
   createCertificateAuthenticator,
   createCertificateVerifier,
+  type IsRevoked,
   type VouchingAuthorities,
 } from "../authn/certificate/certificate-verifier.ts";
 import { acceptingForwardedCertificates } from "../authn/certificate/forwarded-certificate.ts";
@@ -19,8 +20,10 @@ import type { Quotas } from "../ca/issuance/quotas.ts";
 import { uniteBundles } from "../ca/issuance/signers.ts";
 import type { Mint } from "../ca/mint.ts";
 import { createCrlSource } from "../ca/revocation/published-crls.ts";
+import { revocationOf } from "../ca/revocation/revoked.ts";
 import type { Configuration } from "../config/configuration.ts";
 import type { AuthorityStore } from "../custody/authority-store.ts";
+import type { RevocationContent } from "../custody/revocation-statement.ts";
 import type { Fetching } from "../foundation/http/json-fetch.ts";
 import { pollForWork } from "../foundation/work/polled-work.ts";
 import type { WorkSharing } from "../foundation/work/shared-work.ts";
@@ -90,6 +93,7 @@ export async function compose(
   const verify = createCertificateVerifier({
     trustDomain,
     vouchingAt: vouchingIn(own),
+    isRevoked: revokedIn(own, configuration.configuredRevocations),
     issuers,
     cryptoProvider,
   });
@@ -117,7 +121,7 @@ export async function compose(
         ...configuration.crl,
         propagationSeconds,
         authorities: own,
-        configuredRevocations: [],
+        configuredRevocations: configuration.configuredRevocations,
         shareWork,
         log,
       }),
@@ -136,6 +140,14 @@ export async function compose(
 
 function vouchingIn(authorities: Authorities): VouchingAuthorities {
   return async (now) => (await authorities.at(now)).vouching;
+}
+
+/** The store of the unnamed authorities holds the revocations, for named signers as well. */
+function revokedIn(authorities: Authorities, configured: readonly RevocationContent[]): IsRevoked {
+  return async (certificate, now) => {
+    const { revocations } = await authorities.at(now);
+    return revocationOf([...configured, ...revocations], certificate) !== undefined;
+  };
 }
 
 type Mints = Pick<Composition, "mint" | "signerMints">;

@@ -1,6 +1,7 @@
 import * as z from "zod/mini";
 import type { Denial } from "../ca/denial.ts";
 import type { CrlLengths } from "../ca/revocation/crl-plan.ts";
+import type { RevocationContent } from "../custody/revocation-statement.ts";
 import { ConfigurationError } from "../foundation/configuration-error.ts";
 import { durationSeconds } from "../foundation/text/duration.ts";
 import type { Credential } from "../kubernetes/client.ts";
@@ -16,6 +17,7 @@ import { parseForm, partition } from "./form.ts";
 import { type IssuerTable, issuerTables } from "./issuer-table.ts";
 import { type ConfiguredKek, kekRing } from "./kek-ring.ts";
 import { type LogConfiguration, logConfiguration, logKeys } from "./log-keys.ts";
+import { revokedTable } from "./revoked.ts";
 import { sharedKeys } from "./shared-keys.ts";
 import { authorityKey, inceptionDate, type SignerTable, signerTables } from "./signer-table.ts";
 import { taintedAuthorities } from "./tainted-authorities.ts";
@@ -43,6 +45,7 @@ export interface Configuration {
   /** Absent where nothing is logged. */
   readonly log: LogConfiguration | undefined;
   readonly configuredDenials: readonly Denial[];
+  readonly configuredRevocations: readonly RevocationContent[];
   /** Absent where CRLs are switched off. */
   readonly crl: CrlLifetime | undefined;
   readonly keks: readonly ConfiguredKek[];
@@ -86,6 +89,7 @@ const configurationForm = z.strictObject({
   SIGNERS: z._default(signerTables, []),
   TAINTED_AUTHORITIES: z._default(taintedAuthorities, []),
   DENIED: z._default(deniedTable, []),
+  REVOKED: z._default(revokedTable, []),
   CRL: z._default(z.enum(["off", "on"]), "off"),
   ...logKeys,
   KEK: kekRing,
@@ -137,6 +141,7 @@ export function parseConfiguration(
     configuredTaints: form.TAINTED_AUTHORITIES,
     log: logConfiguration(form),
     configuredDenials: form.DENIED,
+    configuredRevocations: form.REVOKED,
     crl: form.CRL === "on" ? crlLifetime(leafLifetimes) : undefined,
     keks: form.KEK,
     clusterCredentials: new Map(

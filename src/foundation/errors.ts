@@ -6,6 +6,7 @@ export type CredentialCheck =
   | "signature"
   | "authority"
   | "renewal"
+  | "revoked"
   | "impersonation"
   | "review"
   | "issuer"

@@ -10,7 +10,7 @@ import type { TrustDomain } from "../../pki/spiffe-id.ts";
 import type { Certificate } from "../../pki/x509/certificate.ts";
 import { isSignedWith } from "../../pki/x509/certificate-signature.ts";
 import type { Authenticator } from "../authenticator.ts";
-import type { Caller } from "../caller.ts";
+import type { Caller, CallerCertificate } from "../caller.ts";
 import { rejectCredential } from "../credential-rejection.ts";
 import type { TrustedIssuer } from "../trusted-issuer.ts";
 import { malformed, parseClientCertificate } from "./client-certificate.ts";
@@ -24,10 +24,18 @@ import { requireLastProof } from "./last-proof.ts";
  */
 export type VouchingAuthorities = (now: Date) => Promise<readonly SigningAuthority[]>;
 
+/**
+ * Whether an operator has revoked a certificate of an own authority.
+ *
+ * @throws CaError `store-unreachable`.
+ */
+export type IsRevoked = (certificate: CallerCertificate, now: Date) => Promise<boolean>;
+
 /** The rules for a client certificate, and the authorities and issuers that they need. */
 export interface CertificateTrust {
   readonly trustDomain: TrustDomain;
   readonly vouchingAt: VouchingAuthorities;
+  readonly isRevoked: IsRevoked;
   readonly issuers: readonly TrustedIssuer[];
   readonly cryptoProvider: CryptoProvider;
 }
@@ -36,13 +44,13 @@ export interface CertificateTrust {
  * Finds the caller of a client certificate.
  *
  * @param der A certificate whose holder has proved to have its key. It is not verified otherwise.
- * @throws CaError `credential-rejected` (`form`, `time`, `subject`, `authority`, and the checks of
- *   {@link requireLastProof}), `store-unreachable`.
+ * @throws CaError `credential-rejected` (`form`, `time`, `subject`, `authority`, `revoked`, and the checks
+ *   of {@link requireLastProof}), `store-unreachable`.
  */
 export type CertificateVerifier = (der: Bytes, now: Date) => Promise<Caller>;
 
 /**
- * Accepts a certificate if one of this CA's own authorities has signed it. The issuer of the last token for
+ * Accepts a certificate if one of this CA's own authorities has signed it and nobody has revoked it. The issuer of the last token for
  * its identity must be able to vouch for its account now, and must have done so recently. A verification
  * by TLS, the edge or a gateway does not suffice, because their roots are every root of the mesh.
  */
@@ -52,9 +60,12 @@ export function createCertificateVerifier(trust: CertificateTrust): CertificateV
     const leaf = parseClientCertificate(der, trustDomain, now);
     const { certificate, spiffeId, account } = leaf;
     const signer = await signerOf(certificate, await vouchingAt(now), trust.cryptoProvider);
-    const lastProof = requireLastProof(leaf, issuers, now);
     const serialNumber = toHex(certificate.toBeSigned.serialNumber);
-    return { spiffeId, account, ...lastProof, certificate: { serialNumber, authority: signer.id } };
+    const shown = { serialNumber, authority: signer.id };
+    if (await trust.isRevoked(shown, now)) {
+      throw rejectCredential("revoked", "an operator has revoked the certificate");
+    }
+    return { spiffeId, account, ...requireLastProof(leaf, issuers, now), certificate: shown };
   };
 }
 

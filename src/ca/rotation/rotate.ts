@@ -15,6 +15,7 @@ import { applyTaints } from "../../pki/authority/taint.ts";
 import { exposuresAt, missingTaintsAt } from "../authority-view.ts";
 import { type Mint, mintAuthority, storeRecord } from "../mint.ts";
 import { type OpenedStore, openStored } from "../opened-store.ts";
+import { expiredRevocations } from "../revocation/expired-revocations.ts";
 import { askUpstream } from "../upstream/ask-upstream.ts";
 import { foundIfEmpty } from "./inception.ts";
 import { successionReasonsAt } from "./next-step.ts";
@@ -65,11 +66,16 @@ async function carryOut(
   const answered = readable.filter(
     ({ kind, id }) => kind === "request" && opened.authorities.some((each) => each.id === id),
   );
+  const { propagationSeconds } = mint.phaseLengths;
+  const expired = expiredRevocations(opened.revocations, propagationSeconds, now);
+  const isExpired = ({ kind, id }: StoredRecord): boolean =>
+    kind === "revocation" && expired.some((each) => each.id === id);
   return Promise.allSettled([
     ...steps.map((step) => carryOutStep(mint, opened, step, now)),
     ...answered.map((record) => dropRequest(mint, record)),
+    ...expired.map((name) => mint.store.delete(name)),
     ...readable
-      .filter((record) => !isPruned(record) && !answered.includes(record))
+      .filter((record) => !isPruned(record) && !isExpired(record) && !answered.includes(record))
       .map((record) => reseal(mint, record)),
   ]);
 }

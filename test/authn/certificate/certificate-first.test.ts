@@ -21,6 +21,7 @@ const verifierFor = (issuer: TrustedIssuer) =>
   createCertificateVerifier({
     trustDomain,
     vouchingAt: async () => [],
+    isRevoked: async () => false,
     issuers: [issuer],
     cryptoProvider: webCryptoProvider,
   });

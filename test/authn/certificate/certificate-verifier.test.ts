@@ -39,16 +39,29 @@ const issuers = [
   trustedIssuerWithoutKeys("https://b.test", { namespaces: ["istio-system"] }),
 ];
 
+/** The certificates of the second authority are revoked then. */
+const secondRevokedAt = addSeconds(now, 60);
+
 describe.each(cryptoProviders)("with %s, a client certificate", (_, cryptoProvider) => {
   const verifierOf = (...authorities: readonly Own[]) =>
     createCertificateVerifier({
       trustDomain: clusterLocal,
       vouchingAt: async () => authorities.map(({ authority }) => authority),
+      isRevoked: async ({ authority }, now) =>
+        authority === second.authority.id && now >= secondRevokedAt,
       issuers,
       cryptoProvider,
     });
   const verify = verifierOf(first, second, rsa);
   const leafOf = (signer: LeafSigner, spiffeId = bar) => signClientLeaf(signer, spiffeId, oneDay);
+
+  test("is none once it is revoked", async () => {
+    const der = await leafOf(second.signer);
+    await expect(verify(der, secondRevokedAt)).rejects.toMatchObject({
+      refusal: { reason: "credential-rejected", check: "revoked" },
+    });
+    await expect(verify(await leafOf(first.signer), secondRevokedAt)).resolves.toBeTruthy();
+  });
 
   test.each([
     ["of the first", first, "SHA-256"],

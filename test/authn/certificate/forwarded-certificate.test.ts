@@ -52,6 +52,7 @@ const anyIssuer = trustedIssuerWithoutKeys("https://any.test");
 const verify = createCertificateVerifier({
   trustDomain: clusterLocal,
   vouchingAt: async () => [authority],
+  isRevoked: async () => false,
   issuers: [anyIssuer],
   cryptoProvider: webCryptoProvider,
 });

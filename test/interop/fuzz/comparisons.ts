@@ -83,6 +83,7 @@ const authority = await createSigningAuthority(
 const verify = createCertificateVerifier({
   trustDomain: clusterLocal,
   vouchingAt: async () => [authority],
+  isRevoked: async () => false,
   issuers: [trustedIssuerWithoutKeys("https://a.test")],
   cryptoProvider: nodeCryptoProvider,
 });

@@ -1,0 +1,17 @@
+import type { RecordName } from "../../custody/authority-store.ts";
+import { type RevocationContent, revocationId } from "../../custody/revocation-statement.ts";
+
+/** Twice the longest lifetime of a CRL: by then no CRL in use has an entry of the record. */
+const restSeconds = 48 * 3600;
+
+/** The records of revocations whose certificates have all expired, so long ago that no CRL needs them. */
+export function expiredRevocations(
+  revocations: readonly RevocationContent[],
+  propagationSeconds: number,
+  now: Date,
+): readonly (RecordName & { readonly kind: "revocation" })[] {
+  const end = now.getTime() / 1000 - restSeconds - 2 * propagationSeconds;
+  return revocations
+    .filter(({ certificates }) => Math.max(...certificates.values()) < end)
+    .map((each) => ({ kind: "revocation", id: revocationId(each) }));
+}

@@ -1,0 +1,70 @@
+import * as z from "zod/mini";
+import { isSerialNumber, type RevocationContent } from "../custody/revocation-statement.ts";
+import { jsonText } from "../foundation/text/json-text.ts";
+import { type RevocationReason, reasonCodes } from "../pki/x509/crl/revoked-certificate.ts";
+
+const instant = z.iso.datetime("must be an instant, such as 2027-01-31T12:00:00Z");
+
+const serial = z
+  .string()
+  .check(z.refine(isSerialNumber, "must be a serial number as `certificate revoked` shows it"));
+
+const reasons = Object.keys(reasonCodes) as [RevocationReason, ...RevocationReason[]];
+
+const table = z.strictObject({
+  authority: z.string().check(z.regex(/^[0-9a-f]{40}$/, "must be the id of an authority")),
+  serials: z.array(serial).check(z.minLength(1), z.maxLength(100)),
+  since: instant,
+  until: instant,
+  reason: z._default(z.enum(reasons), "unspecified"),
+  why: z.optional(z.string().check(z.maxLength(200))),
+});
+
+/** TOML has instants of its own. */
+function withText(value: unknown): unknown {
+  if (typeof value !== "object" || value === null) return value;
+  const entries = Object.entries(value);
+  return Object.fromEntries(
+    entries.map(([key, each]) => [key, each instanceof Date ? each.toISOString() : each]),
+  );
+}
+
+const revocation = z.pipe(
+  z.pipe(z.transform(withText), table),
+  z.transform(({ authority, serials, since, until, reason, why }): RevocationContent => {
+    const end = Math.ceil(Date.parse(until) / 1000);
+    const revokedAt = new Date(Math.floor(Date.parse(since) / 1000) * 1000);
+    return {
+      authority,
+      revokedAt,
+      knownFrom: revokedAt,
+      reason,
+      ...(why !== undefined && { why }),
+      certificates: new Map(serials.map((each) => [each, end])),
+    };
+  }),
+);
+
+/** `REVOKED`: a list of tables, or the same as JSON in a text. */
+export const revokedTable: z.ZodMiniType<readonly RevocationContent[]> = z.pipe(
+  jsonText,
+  z.array(revocation).check(z.maxLength(100)),
+);
+
+/** The entry of `REVOKED` that states a revocation, in TOML. */
+export function formatRevoked(content: RevocationContent): string {
+  const { authority, certificates, revokedAt, reason, why } = content;
+  const end = new Date(1000 * Math.max(...certificates.values()));
+  const serials = [...certificates.keys()].map((each) => JSON.stringify(each)).join(", ");
+  const members = [
+    `authority = ${JSON.stringify(authority)}`,
+    `serials = [${serials}]`,
+    `since = "${wholeInstant(revokedAt)}"`,
+    `until = "${wholeInstant(end)}"`,
+    ...(reason === "unspecified" ? [] : [`reason = "${reason}"`]),
+    ...(why === undefined ? [] : [`why = ${JSON.stringify(why)}`]),
+  ];
+  return `{ ${members.join(", ")} }`;
+}
+
+const wholeInstant = (instant: Date): string => instant.toISOString().replace(".000Z", "Z");

@@ -1,0 +1,8 @@
+import { webCryptoProvider } from "../../../src/pki/web-crypto-provider.ts";
+import { describeRevocations } from "../../contract/revocations.ts";
+import { createMemoryStore } from "../../testkit/ca/memory-store.ts";
+
+describeRevocations(
+  async () => ({ own: createMemoryStore(), signer: createMemoryStore() }),
+  webCryptoProvider,
+);

@@ -1,0 +1,247 @@
+import { beforeAll, beforeEach, expect, test } from "vitest";
+import {
+  forwardedHeader,
+  forwardedValue,
+} from "../../src/authn/certificate/forwarded-certificate.ts";
+import { issueCertificate } from "../../src/ca/issuance/issue-certificate.ts";
+import { foundIfEmpty } from "../../src/ca/rotation/inception.ts";
+import { rotate } from "../../src/ca/rotation/rotate.ts";
+import { compose } from "../../src/compose/composition.ts";
+import { parseConfiguration } from "../../src/config/configuration.ts";
+import { type RevocationContent, sealRevocation } from "../../src/custody/revocation-statement.ts";
+import { CaError } from "../../src/foundation/errors.ts";
+import type { CryptoProvider } from "../../src/pki/crypto-provider.ts";
+import { toHex } from "../../src/pki/encoding/bytes.ts";
+import { parsePem } from "../../src/pki/encoding/pem.ts";
+import { parseCertificate } from "../../src/pki/x509/certificate.ts";
+import { addSeconds } from "../../src/pki/x509/validity.ts";
+import { createRoutes } from "../../src/transport/http/routes.ts";
+import {
+  createTokenKey,
+  jwksOf,
+  mintAccountToken,
+  type TokenKey,
+} from "../testkit/callers/tokens.ts";
+import { createWorkload } from "../testkit/callers/workload.ts";
+import { createEventRecorder } from "../testkit/log/event-recorder.ts";
+import { crlBlocks, readCrl } from "../testkit/pki/crls.ts";
+import type { SignerStores } from "./withheld-taint.ts";
+
+const begin = new Date("2026-11-21T12:00:00Z");
+const issuer = "https://a.test";
+const signer = {
+  name: "team-a",
+  inception_date: "2026-11-21",
+  callers: [{ issuer, namespaces: ["*"], accounts: ["*"] }],
+};
+const random = crypto.getRandomValues(new Uint8Array(32));
+const KEK = `k1:${btoa(String.fromCharCode(...random))}`;
+
+/**
+ * The promises of revocations: a revoked certificate is a credential no more, however it is shown, it is on
+ * its authority's CRL, and nobody else notices.
+ *
+ * @param createStores Makes empty stores.
+ */
+export function describeRevocations(
+  createStores: () => Promise<SignerStores>,
+  cryptoProvider: CryptoProvider,
+): void {
+  let stores: SignerStores;
+  let key: TokenKey;
+  let csrPem: string;
+  let composition: Awaited<ReturnType<typeof composed>>;
+
+  const composed = (values: object = {}) => {
+    const table = {
+      issuer,
+      jwks: jwksOf(key),
+      gateways: [{ account: "edge/gateway", dns_names: ["a.test"] }],
+    };
+    return compose(
+      parseConfiguration({
+        ISSUERS: [table],
+        KEK,
+        SIGNERS: [signer],
+        INCEPTION_DATE: "2026-11-21",
+        PROPAGATION_INTERVAL: "0s",
+        CRL: "on",
+        ...values,
+      }),
+      {
+        store: stores.own,
+        signerStore: () => stores.signer,
+        cryptoProvider,
+        log: createEventRecorder(),
+        clock: () => begin,
+      },
+    );
+  };
+
+  interface Asked {
+    readonly account?: string;
+    /** The leaf of the caller, instead of a token. */
+    readonly leaf?: string;
+    readonly forwarded?: string;
+    readonly hasToken?: boolean;
+  }
+
+  async function ask({ account = "shop:cart", leaf, forwarded, hasToken }: Asked = {}) {
+    const { authenticate, issuance } = composition.certificateAuthority;
+    const headers = new Headers();
+    if (!leaf || hasToken) {
+      const token = await mintAccountToken(key, issuer, account, begin);
+      headers.set("authorization", `Bearer ${token}`);
+    }
+    if (forwarded !== undefined) headers.set(forwardedHeader, forwarded);
+    const clientCertificate = leaf ? parsePem(leaf, ["CERTIFICATE"]) : undefined;
+    const caller = await authenticate({ headers, clientCertificate }, begin);
+    const request = { csrPem, requestedSeconds: 0n, impersonatedIdentity: "", certSigner: "" };
+    const { signal } = new AbortController();
+    const [issued = ""] = await issueCertificate(issuance, caller, request, {
+      now: begin,
+      signal,
+      audit: { event: "create-certificate", outcome: "refused", requestId: "1" },
+    });
+    return issued;
+  }
+
+  const refusal = (asked: Asked) =>
+    ask(asked).then(
+      () => undefined,
+      (error: unknown) => {
+        if (error instanceof CaError) return error.refusal;
+        throw error;
+      },
+    );
+
+  async function named(leaf: string) {
+    const certificate = parseCertificate(parsePem(leaf, ["CERTIFICATE"]) ?? new Uint8Array());
+    const { issuer: authority } =
+      await composition.certificateAuthority.issuance.authorities.at(begin);
+    return {
+      authority: authority?.authority.id ?? "",
+      serial: toHex(certificate.toBeSigned.serialNumber),
+    };
+  }
+
+  async function revoke(leaf: string, others: Partial<RevocationContent> = {}) {
+    const { mint } = composition;
+    const { authority, serial } = await named(leaf);
+    const content: RevocationContent = {
+      authority,
+      revokedAt: begin,
+      knownFrom: begin,
+      reason: "keyCompromise",
+      certificates: new Map([[serial, addSeconds(begin, 24 * 3600).getTime() / 1000]]),
+      ...others,
+    };
+    const sealed = await sealRevocation(content, mint.trustDomain, mint.keks);
+    await stores.own.put(sealed);
+    return sealed;
+  }
+
+  const revoked = { reason: "credential-rejected", check: "revoked" };
+  const through = (leaf: string): Asked => ({
+    account: "edge:gateway",
+    forwarded: forwardedValue(leaf, "spiffe://cluster.local/ns/shop/sa/cart"),
+  });
+
+  async function crls() {
+    const app = createRoutes(composition.certificateAuthority);
+    const response = await app.request("/crl.pem");
+    return crlBlocks(await response.text()).map(readCrl);
+  }
+
+  beforeAll(async () => {
+    key = await createTokenKey("ES256", "k1");
+    ({ csrPem } = await createWorkload());
+  });
+
+  beforeEach(async () => {
+    stores = await createStores();
+    composition = await composed();
+    const { mint, signerMints } = composition;
+    for (const each of [mint, ...signerMints.values()]) await foundIfEmpty(each, begin);
+  });
+
+  test("a revoked certificate is a credential no more, by itself or through a gateway", async () => {
+    const leaf = await ask();
+    expect(await refusal({ leaf })).toBeUndefined();
+    expect(await refusal(through(leaf))).toBeUndefined();
+    await revoke(leaf);
+    expect(await refusal({ leaf })).toEqual(revoked);
+    expect(await refusal(through(leaf))).toEqual(revoked);
+  });
+
+  test("a gateway with a revoked certificate gets nothing for its clients", async () => {
+    const leaf = await ask();
+    const gateway = await ask({ account: "edge:gateway" });
+    await revoke(gateway);
+    const { forwarded = "" } = through(leaf);
+    expect(await refusal({ leaf: gateway, forwarded })).toEqual(revoked);
+  });
+
+  test("its holder gets a new one by a token, and that is a credential", async () => {
+    const leaf = await ask();
+    await revoke(leaf);
+    const next = await ask({ leaf, hasToken: true });
+    expect(await refusal({ leaf: next })).toBeUndefined();
+  });
+
+  test.each<[string, Partial<RevocationContent>]>([
+    ["another certificate", { certificates: new Map([["01ab", 1_800_000_000]]) }],
+    ["the same number of another authority", { authority: "ab".repeat(20) }],
+  ])("the revocation of %s changes nothing", async (_, others) => {
+    const leaf = await ask();
+    await revoke(leaf, others);
+    expect(await refusal({ leaf })).toBeUndefined();
+  });
+
+  test("a revoked certificate is on the CRL of its authority, and on no other", async () => {
+    const leaf = await ask();
+    const { serial } = await named(leaf);
+    expect((await crls()).map(({ entries }) => entries)).toEqual([[], []]);
+    await revoke(leaf);
+    const lists = (await crls()).map(({ entries }) => entries);
+    expect(lists.toSorted((a, b) => a.length - b.length)).toEqual([[], [[serial, 1]]]);
+  });
+
+  test("counts in the configuration, whatever the store holds", async () => {
+    const leaf = await ask();
+    const { authority, serial } = await named(leaf);
+    const until = "2026-11-22T13:00:00Z";
+    const since = begin.toISOString();
+    composition = await composed({ REVOKED: [{ authority, serials: [serial], since, until }] });
+    expect(await refusal({ leaf })).toEqual(revoked);
+    expect((await crls()).flatMap(({ entries }) => entries)).toEqual([[serial, undefined]]);
+  });
+
+  test("has no effect and is reported, if somebody else wrote or renamed it", async () => {
+    const leaf = await ask();
+    const record = await revoke(leaf);
+    await stores.own.delete(record);
+    const renamed = { ...record, id: "ab".repeat(32) };
+    const forged = { ...record, value: record.value.replace("keyCompromise", "superseded") };
+    for (const each of [renamed, forged]) {
+      await stores.own.put(each);
+      const { reasons } = await composition.certificateAuthority.issuance.authorities.at(begin);
+      expect(reasons).toEqual([
+        expect.stringMatching(/^the revocation [0-9a-f]{64} does not open/),
+      ]);
+      expect(await refusal({ leaf })).toBeUndefined();
+      await stores.own.delete(each);
+    }
+  });
+
+  test("the cron deletes it once its certificates have long expired, and not before", async () => {
+    const leaf = await ask();
+    const record = await revoke(leaf);
+    const isStored = async () =>
+      (await stores.own.load()).some(({ kind, id }) => kind === "revocation" && id === record.id);
+    await rotate(composition.mint, addSeconds(begin, 70 * 3600));
+    expect(await isStored()).toBe(true);
+    await rotate(composition.mint, addSeconds(begin, 73 * 3600));
+    expect(await isStored()).toBe(false);
+  });
+}

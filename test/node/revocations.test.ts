@@ -1,0 +1,13 @@
+import { join } from "node:path";
+import { openFileStore } from "../../src/node/files/file-store.ts";
+import { nodeCryptoProvider } from "../../src/node/node-crypto-provider.ts";
+import { describeRevocations } from "../contract/revocations.ts";
+import { temporaryFolder } from "../testkit/temporary-folder.ts";
+
+describeRevocations(async () => {
+  const folder = await temporaryFolder();
+  return {
+    own: await openFileStore(join(folder, "own")),
+    signer: await openFileStore(join(folder, "signer")),
+  };
+}, nodeCryptoProvider);
