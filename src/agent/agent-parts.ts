@@ -16,6 +16,7 @@ import { MountedFiles } from "./secrets/mounted-files.ts";
 import { AgentMetrics } from "./status/metrics.ts";
 import type { ProxyControl } from "./status/proxy-control.ts";
 import { FederatedBundles } from "./trust/federated-bundles.ts";
+import { Revocation } from "./trust/revocation.ts";
 import { TrustRoots } from "./trust/trust-roots.ts";
 
 /** The dependencies of an agent on its process. */
@@ -34,6 +35,7 @@ export interface AgentParts extends AgentPorts {
   readonly metrics: AgentMetrics;
   readonly trust: TrustRoots;
   readonly federation: FederatedBundles;
+  readonly revocation: Revocation;
   readonly channel: CaChannel;
   readonly cache: CertificateCache;
   readonly identities: Identities;
@@ -89,12 +91,14 @@ export async function assembleParts(
   const isIssued = !configuration.isFileMounted && !mounted.find(defaultResource);
   const own = subject.mode !== "node" && isIssued ? identities.add(subject.spiffeId) : undefined;
   const federation = new FederatedBundles();
+  const revocation = new Revocation({ ...ports, trust, identities, metrics });
   return {
     ...ports,
     configuration,
     metrics,
     trust,
     federation,
+    revocation,
     channel,
     cache,
     identities,

@@ -3,7 +3,7 @@ import { messageOf } from "../foundation/errors.ts";
 import { pause } from "../foundation/work/pause.ts";
 import { SecretDiscoveryService } from "../gen/envoy/service/secret/v3/sds_pb.ts";
 import { SpiffeWorkloadAPI } from "../gen/spiffe/workload_pb.ts";
-import type { BundleFollower } from "../host/bundle/bundle-follower.ts";
+import { toHex } from "../pki/encoding/bytes.ts";
 import { type AgentParts, type AgentPorts, assembleParts } from "./agent-parts.ts";
 import type { AgentConfiguration } from "./configuration/configuration.ts";
 import { startNodeMode } from "./node-mode/node-mode.ts";
@@ -13,7 +13,11 @@ import { CertificateOutput } from "./secrets/certificate-output.ts";
 import { serveOnSocket } from "./socket/rpc-socket.ts";
 import { type AgentStatus, type ReportedParts, reportAgent } from "./status/agent-status.ts";
 import { serveStatus } from "./status/status-server.ts";
-import { federatedBundleFollowers, ownBundleFollower } from "./trust/bundle-followers.ts";
+import {
+  federatedBundleFollowers,
+  ownBundleFollower,
+  revocationFollower,
+} from "./trust/followers.ts";
 import { createWorkloadApi } from "./workload-api/workload-api.ts";
 import { watchWorkload } from "./xds/health/watch-workload.ts";
 import { XdsProxy } from "./xds/xds-proxy.ts";
@@ -49,7 +53,7 @@ async function start(
   }
   const parts = await assembleParts(configuration, ports, started);
   const { subject, output, isPkcs8, sdsSocket } = configuration;
-  const follower = followBundles(parts, started);
+  const followers = followDocuments(parts, started);
   const feed = subject.mode === "node" ? await startNodeMode(subject, parts) : undefined;
   started.defer(() => feed?.close());
   await openSockets(parts, started);
@@ -66,29 +70,36 @@ async function start(
     });
     started.defer(() => files.close());
   }
-  const { status, statusUrl } = await openStatus({ ...parts, follower, feed, xds }, started);
+  const { status, statusUrl } = await openStatus({ ...parts, ...followers, feed, xds }, started);
   ports.log.operation({ event: "agent-started", level: "info", mode: subject.mode, sdsSocket });
   return { status, statusUrl };
 }
 
-/** Follows all bundles. @returns The follower of the agent's own bundle, if there is one. */
-function followBundles(
+/** Follows all bundles and the revocation lists. @returns The followers of the agent's own CA. */
+function followDocuments(
   parts: AgentParts,
   started: AsyncDisposableStack,
-): BundleFollower | undefined {
+): Pick<ReportedParts, "follower" | "listFollower"> {
   const ending = new AbortController();
-  const own = ownBundleFollower(parts);
-  const followers = [...(own ? [own] : []), ...federatedBundleFollowers(parts)];
-  const following = Promise.all(followers.map((each) => each.run(ending.signal)));
+  const { revocation } = parts;
+  const [follower, listFollower] = [ownBundleFollower(parts), revocationFollower(parts)];
+  if (!listFollower) revocation.noteAnswer();
+  const { signal } = ending;
+  const all = [revocation, follower, ...federatedBundleFollowers(parts)];
+  const following = Promise.all([
+    ...all.map((each) => each?.run(signal)),
+    // Without a root no list has an issuer.
+    parts.trust.known(signal).then(() => listFollower?.run(signal)),
+  ]);
   started.defer(async () => {
     ending.abort();
     await following;
   });
-  return own;
+  return { follower, listFollower };
 }
 
 async function openSockets(parts: AgentParts, started: AsyncDisposableStack): Promise<void> {
-  const { configuration, own, trust, federation, log } = parts;
+  const { configuration, own, trust, federation, revocation, log } = parts;
   const { subject, sdsSocket, workloadApiSocket, trustDomain } = configuration;
   const discovery = createSecretDiscovery({ ...parts, source: agentSecrets(parts) });
   const sds = await serveOnSocket({
@@ -100,7 +111,9 @@ async function openSockets(parts: AgentParts, started: AsyncDisposableStack): Pr
   });
   started.defer(() => sds.close());
   if (!own || workloadApiSocket === undefined) return;
-  const workloadApi = createWorkloadApi({ trustDomain, identity: own, trust, federation });
+  const workloadApi = createWorkloadApi({
+    ...{ trustDomain, identity: own, trust, federation, revocation },
+  });
   const api = await serveOnSocket({
     path: workloadApiSocket,
     mode: 0o666,
@@ -135,13 +148,14 @@ async function openXdsProxy(
 }
 
 async function openStatus(
-  parts: AgentParts & Pick<ReportedParts, "follower" | "feed" | "xds">,
+  parts: AgentParts & Pick<ReportedParts, "follower" | "listFollower" | "feed" | "xds">,
   started: AsyncDisposableStack,
 ): Promise<Pick<Agent, "status" | "statusUrl">> {
   const { configuration, metrics, follower, clock } = parts;
   const status = (): AgentStatus => reportAgent({ ...parts, now: clock() });
   const bundleConfirmedAt = (): Date | undefined => follower?.confirmedAt;
-  metrics.observe({ expiries: () => expiries(parts), bundleConfirmedAt }, clock);
+  const listExpiries = () => listExpiriesOf(parts);
+  metrics.observe({ expiries: () => expiries(parts), bundleConfirmedAt, listExpiries }, clock);
   const view = { status, metrics: () => metrics.text(), proxy: parts.proxy };
   const server = await serveStatus(configuration.statusAddress, view).catch((error: unknown) => {
     throw new ConfigurationError([`RAMPART_STATUS_ADDR: ${messageOf(error)}`]);
@@ -159,3 +173,11 @@ function* expiries({ identities, own, mounted }: AgentParts): Generator<readonly
     if (notAfter && isServed) yield [identity === own ? "default" : spiffeId, notAfter];
   }
 }
+
+function* listExpiriesOf({ revocation }: AgentParts): Generator<readonly [string, Date]> {
+  for (const { authorityKeyIdentifier = noOctets, nextUpdate } of revocation.all) {
+    if (nextUpdate) yield [toHex(authorityKeyIdentifier), nextUpdate];
+  }
+}
+
+const noOctets = new Uint8Array();

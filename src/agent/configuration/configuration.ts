@@ -14,6 +14,7 @@ import type { CaConnection } from "../issuance/ca-channel.ts";
 import type { RequestSettings } from "../issuance/certificate-client.ts";
 import type { HealthSettings } from "../xds/health/watch-workload.ts";
 import type { XdsSettings } from "../xds/xds-proxy.ts";
+import { bundleUrlOf, revocationUrlOf } from "./document-urls.ts";
 import {
   type Environment,
   parseVariables,
@@ -54,6 +55,8 @@ export interface AgentConfiguration {
   readonly isPkcs8: boolean;
   /** The URL of the published bundle, or `undefined` if there is none. */
   readonly bundleUrl: string | undefined;
+  /** The URL of the CA's revocation lists, or `undefined` if none are read. */
+  readonly revocationUrl: string | undefined;
   readonly longestBundleRefreshSeconds: number;
   readonly federation: readonly FederatedEndpoint[];
   /** A PEM file with the roots for the TLS of these endpoints, or `undefined` for the system's roots. */
@@ -84,6 +87,7 @@ export function parseConfiguration(environment: Environment): AgentConfiguration
   const address = addressOf(variables, faults);
   const federation = federationOf(variables, faults);
   const rootFile = rootFileOf(variables, faults);
+  const bundleUrl = address && bundleUrlOf(variables.RAMPART_BUNDLE_URL, address);
   const xds = xdsSettingsOf(variables, environment, faults);
   if (variables.PROV_CERT && variables.FILE_MOUNTED_CERTS) {
     faults.push("PROV_CERT and FILE_MOUNTED_CERTS exclude each other");
@@ -110,7 +114,8 @@ export function parseConfiguration(environment: Environment): AgentConfiguration
       jitter: variables.SECRET_GRACE_PERIOD_RATIO_JITTER,
     },
     isPkcs8: variables.PKCS8_KEY,
-    bundleUrl: bundleUrlOf(variables.RAMPART_BUNDLE_URL, address),
+    bundleUrl,
+    revocationUrl: revocationUrlOf(variables.RAMPART_CRL_URL, bundleUrl),
     longestBundleRefreshSeconds: Math.max(1, variables.RAMPART_BUNDLE_REFRESH / 1000),
     federation,
     federatedRootFile: variables.RAMPART_FEDERATED_ROOT_CA,
@@ -206,14 +211,6 @@ function keyOf(variables: Variables): SubjectKeyKind {
   const isRsa = bits !== undefined && ECC_SIGNATURE_ALGORITHM !== "ECDSA";
   if (isRsa) return { kind: "RSA", bits: Math.max(2048, bits) };
   return { kind: "EC", curve: ECC_CURVE === "P384" ? "P-384" : "P-256" };
-}
-
-function bundleUrlOf(
-  url: string | undefined,
-  { protocol, baseUrl }: CaAddress,
-): string | undefined {
-  if (url === "off") return undefined;
-  return url ?? (protocol === "grpc" ? undefined : `${baseUrl}/bundle.json`);
 }
 
 function federationOf(variables: Variables, faults: string[]): FederatedEndpoint[] {

@@ -83,6 +83,7 @@ export interface Variables {
   readonly RAMPART_TOKEN_FILE: string;
   readonly RAMPART_BUNDLE_URL?: string | undefined;
   readonly RAMPART_BUNDLE_REFRESH: number;
+  readonly RAMPART_CRL_URL?: string | undefined;
   readonly RAMPART_FEDERATED_BUNDLES: string;
   readonly RAMPART_FEDERATED_ROOT_CA?: string | undefined;
   readonly RAMPART_SDS_SOCKET: string;
@@ -146,6 +147,7 @@ const form = z.object({
   RAMPART_TOKEN_FILE: text("./var/run/secrets/tokens/istio-token"),
   RAMPART_BUNDLE_URL: optionalText,
   RAMPART_BUNDLE_REFRESH: duration("24h"),
+  RAMPART_CRL_URL: optionalText,
   RAMPART_FEDERATED_BUNDLES: text(""),
   RAMPART_FEDERATED_ROOT_CA: optionalText,
   RAMPART_SDS_SOCKET: text("./var/run/secrets/workload-spiffe-uds/socket"),

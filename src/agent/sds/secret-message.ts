@@ -23,7 +23,10 @@ export function toSecretMessage(name: string, secret: Secret): Any {
           case: "validationContext" as const,
           value: {
             trustedCa: inline(secret.pem),
-            ...(secret.crlPem !== undefined && { crl: inline(secret.crlPem) }),
+            ...(secret.revocation && {
+              crl: inline(secret.revocation.pem),
+              onlyVerifyLeafCertCrl: secret.revocation.isOfLeaves,
+            }),
           },
         };
   return anyPack(SecretSchema, create(SecretSchema, { name, type }));

@@ -8,7 +8,7 @@ import type { SecretSource } from "./secret-source.ts";
 /** The parts of an agent that its secrets come from. */
 export type SecretParts = Pick<
   AgentParts,
-  "configuration" | "identities" | "own" | "trust" | "mounted" | "log" | "metrics"
+  "configuration" | "identities" | "own" | "trust" | "revocation" | "mounted" | "log" | "metrics"
 >;
 
 /** Every resource that an agent serves. A file takes precedence over a certificate or root of the agent. */
@@ -37,6 +37,5 @@ export function agentSecrets(parts: SecretParts): SecretSource {
       };
     },
   };
-  const { crlFile } = configuration;
-  return crlFile === undefined ? plain : withRevocationLists(plain, crlFile, filePorts);
+  return withRevocationLists(plain, parts.revocation, configuration.crlFile, filePorts);
 }

@@ -5,6 +5,7 @@ import type { OutputSettings } from "../configuration/output-settings.ts";
 import type { RefreshingIdentity } from "../identity/refreshing-identity.ts";
 import { privateKeyPem } from "../identity/subject-key.ts";
 import { type CertificatePurpose, chainPem } from "../identity/x509-svid.ts";
+import type { Revocation } from "../trust/revocation.ts";
 import type { TrustRoots } from "../trust/trust-roots.ts";
 import { writeOutput } from "./output-folder.ts";
 
@@ -15,14 +16,15 @@ export interface CertificateOutputOptions {
   readonly settings: OutputSettings;
   readonly identity: RefreshingIdentity;
   readonly trust: TrustRoots;
+  readonly revocation: Pick<Revocation, "isPublished" | "pem" | "changes">;
   readonly isPkcs8: boolean;
   readonly purpose: CertificatePurpose;
   readonly log: OperationLog;
 }
 
 /**
- * Keeps `key.pem`, `cert-chain.pem` and `root-cert.pem` in a folder up to date, for programs that read
- * files. It repeats a failed write until one succeeds.
+ * Keeps `key.pem`, `cert-chain.pem`, `root-cert.pem` and, where the CA publishes revocation lists, `ca-crl.pem` in a
+ * folder up to date, for programs that read files. It repeats a failed write until one succeeds.
  */
 export class CertificateOutput {
   readonly #options: CertificateOutputOptions;
@@ -34,8 +36,8 @@ export class CertificateOutput {
 
   constructor(options: CertificateOutputOptions) {
     this.#options = options;
-    const { identity, trust } = options;
-    this.#unsubscribe = [identity.changes, trust.changes].map((changes) =>
+    const { identity, trust, revocation } = options;
+    this.#unsubscribe = [identity.changes, trust.changes, revocation.changes].map((changes) =>
       changes.add(() => this.#write()),
     );
     this.#write();
@@ -75,7 +77,7 @@ export class CertificateOutput {
   }
 
   #files(): Readonly<Record<string, string>> | undefined {
-    const { identity, trust, isPkcs8, purpose } = this.#options;
+    const { identity, trust, revocation, isPkcs8, purpose } = this.#options;
     const { issuance } = identity;
     return (
       issuance && {
@@ -84,6 +86,8 @@ export class CertificateOutput {
         "cert-chain.pem":
           purpose === "serving" ? chainPem(issuance.svid) : joinPem(issuance.elements),
         "root-cert.pem": trust.pem,
+        // As in Istio, an empty file revokes nothing.
+        ...(revocation.isPublished && purpose === "identity" && { "ca-crl.pem": revocation.pem }),
       }
     );
   }

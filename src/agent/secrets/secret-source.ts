@@ -1,11 +1,17 @@
+/** Certificate revocation lists for a verifier. */
+export interface RevocationLists {
+  readonly pem: string;
+  /** Whether they are about leaves alone. Otherwise each CA on a path needs one. */
+  readonly isOfLeaves: boolean;
+}
+
 /** The current value of a resource. */
 export type Secret =
   | { readonly kind: "certificate"; readonly chainPem: string; readonly privateKeyPem: string }
   | {
       readonly kind: "roots";
       readonly pem: string;
-      /** Certificate revocation lists, if there are any. */
-      readonly crlPem?: string;
+      readonly revocation?: RevocationLists;
     };
 
 /** Secrets by resource name. */

@@ -1,9 +1,11 @@
-import type { BundleFollower } from "../../host/bundle/bundle-follower.ts";
+import type { FollowerState } from "../../host/bundle/document-follower.ts";
+import { toHex } from "../../pki/encoding/bytes.ts";
 import type { Identities } from "../identity/identities.ts";
 import type { IdentityStatus } from "../identity/refreshing-identity.ts";
 import { hoursUntil } from "../identity/renewal-plan.ts";
 import type { WorkloadFeed } from "../node-mode/workload.ts";
 import type { MountedFiles } from "../secrets/mounted-files.ts";
+import type { Revocation } from "../trust/revocation.ts";
 import type { TrustRoots } from "../trust/trust-roots.ts";
 import type { XdsReport } from "../xds/xds-activity.ts";
 import type { XdsProxy } from "../xds/xds-proxy.ts";
@@ -26,15 +28,33 @@ export interface RootReport {
   readonly sha256: string;
 }
 
+/** A revocation list of the CA, as text for JSON. */
+export interface ListReport {
+  /** The key identifier of the authority. */
+  readonly authority: string;
+  readonly number: string | undefined;
+  readonly nextUpdate: string | undefined;
+}
+
 /** The state of an agent. */
 export interface AgentStatus {
   readonly isReady: boolean;
-  /** Why the agent is not ready: one sentence for each resource that it cannot serve. */
+  /**
+   * Why the agent is not ready: one sentence for each resource that it cannot serve. A ready agent gives a reason
+   * where it cannot refuse revoked certificates.
+   */
   readonly reasons: readonly string[];
   readonly identities: readonly IdentityReport[];
   readonly roots: readonly RootReport[];
   readonly bundle: {
     readonly sequence: number | undefined;
+    readonly confirmedAt: string | undefined;
+    readonly lastError: string | undefined;
+  };
+  readonly revocation: {
+    /** Whether verifiers have the lists. */
+    readonly isUsed: boolean;
+    readonly lists: readonly ListReport[];
     readonly confirmedAt: string | undefined;
     readonly lastError: string | undefined;
   };
@@ -49,14 +69,16 @@ export interface ReportedParts {
   /** The workloads of a node, in node mode. */
   readonly feed: Pick<WorkloadFeed, "fault"> | undefined;
   readonly trust: TrustRoots;
-  readonly follower: BundleFollower | undefined;
+  readonly revocation: Pick<Revocation, "all" | "lists" | "fault">;
+  readonly follower: FollowerState | undefined;
+  readonly listFollower: FollowerState | undefined;
   readonly xds: XdsProxy | undefined;
   readonly now: Date;
 }
 
 /** Reports the state of an agent. It is ready when nothing that it serves is missing. */
 export function reportAgent(parts: ReportedParts): AgentStatus {
-  const { identities, mounted, feed, trust, follower, xds, now } = parts;
+  const { identities, mounted, feed, trust, revocation, follower, listFollower, xds, now } = parts;
   const all = identities.all();
   const missing = all.filter((identity) => identity.issuance === undefined);
   const reasons = [
@@ -68,7 +90,7 @@ export function reportAgent(parts: ReportedParts): AgentStatus {
   ];
   return {
     isReady: reasons.length === 0,
-    reasons,
+    reasons: [...reasons, ...(revocation.fault === undefined ? [] : [revocation.fault])],
     identities: all.map(({ status }) => reportIdentity(status, now)),
     roots: trust.current.map((root) => ({
       subject: root.subject,
@@ -79,6 +101,12 @@ export function reportAgent(parts: ReportedParts): AgentStatus {
       sequence: trust.sequence,
       confirmedAt: follower?.confirmedAt?.toISOString(),
       lastError: follower?.lastError,
+    },
+    revocation: {
+      isUsed: revocation.lists.length > 0,
+      lists: revocation.all.map(reportList),
+      confirmedAt: listFollower?.confirmedAt?.toISOString(),
+      lastError: listFollower?.lastError,
     },
     xds: xds?.report(),
   };
@@ -93,5 +121,14 @@ function reportIdentity(status: IdentityStatus, now: Date): IdentityReport {
     issuer: status.issuer,
     names: status.names,
     lastError: status.lastError,
+  };
+}
+
+function reportList(list: Revocation["all"][number]): ListReport {
+  const { authorityKeyIdentifier, number, nextUpdate } = list;
+  return {
+    authority: authorityKeyIdentifier ? toHex(authorityKeyIdentifier) : "",
+    number: number?.toString(),
+    nextUpdate: nextUpdate?.toISOString(),
   };
 }

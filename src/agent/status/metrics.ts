@@ -14,6 +14,8 @@ export interface MetricsView {
   expiries(): Iterable<readonly [resourceName: string, notAfter: Date]>;
   /** When the published bundle was last known to be current. `undefined` where no bundle is read. */
   bundleConfirmedAt(): Date | undefined;
+  /** The key identifier of each authority with a revocation list, and when the list runs out. */
+  listExpiries(): Iterable<readonly [authority: string, nextUpdate: Date]>;
 }
 
 const labels = { request_type: "csr" };
@@ -33,6 +35,10 @@ export class AgentMetrics implements IssuanceMetrics {
   readonly #latency = this.#counter("outgoing_latency", "milliseconds of all requests together");
   readonly #watchFailures = this.#plainCounter("num_file_watcher_failures_total", "lost watches");
   readonly #secretFailures = this.#plainCounter("num_file_secret_failures_total", "unusable files");
+  readonly #listFaults = this.#plainCounter(
+    "num_revocation_list_failures_total",
+    "published revocation lists that were refused",
+  );
 
   /** Adds the gauges. Their values come from `view`. */
   observe(view: MetricsView, clock: () => Date): void {
@@ -52,6 +58,14 @@ export class AgentMetrics implements IssuanceMetrics {
       (set) => {
         const confirmedAt = view.bundleConfirmedAt();
         if (confirmedAt) set(-secondsUntil(confirmedAt), {});
+      },
+    );
+    this.#gauge(
+      "revocation_list_expiry_seconds",
+      "seconds until a revocation list runs out",
+      ["authority"],
+      (set) => {
+        for (const [authority, end] of view.listExpiries()) set(secondsUntil(end), { authority });
       },
     );
   }
@@ -79,6 +93,10 @@ export class AgentMetrics implements IssuanceMetrics {
 
   fileSecretFailed(): void {
     this.#secretFailures.inc();
+  }
+
+  revocationListsRefused(count: number): void {
+    this.#listFaults.inc(count);
   }
 
   /** The text exposition format of Prometheus. */

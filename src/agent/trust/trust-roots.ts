@@ -39,6 +39,15 @@ export class TrustRoots {
     return this.#pem;
   }
 
+  /** Resolves when there is a root, or when the signal aborts. */
+  async known(signal: AbortSignal): Promise<void> {
+    const { promise, resolve } = Promise.withResolvers<void>();
+    const end = this.changes.add(resolve);
+    signal.addEventListener("abort", () => resolve());
+    if (this.#roots.length === 0 && !signal.aborted) await promise;
+    end();
+  }
+
   /** Takes the roots of an answer. They replace those of the last answer for the same identity. */
   updateFromAnswer({ svid, roots }: Pick<Issuance, "svid" | "roots">): void {
     for (const name of this.#restored) this.#answers.delete(name);

@@ -13,6 +13,7 @@ import { concatBytes } from "../../pki/encoding/bytes.ts";
 import { type TrustDomain, trustDomainSpiffeId } from "../../pki/spiffe-id.ts";
 import type { RefreshingIdentity } from "../identity/refreshing-identity.ts";
 import type { FederatedBundles } from "../trust/federated-bundles.ts";
+import type { Revocation } from "../trust/revocation.ts";
 import type { TrustRoots } from "../trust/trust-roots.ts";
 import { snapshots } from "./snapshots.ts";
 
@@ -22,6 +23,7 @@ export interface WorkloadApiView {
   readonly identity: RefreshingIdentity;
   readonly trust: TrustRoots;
   readonly federation: FederatedBundles;
+  readonly revocation: Pick<Revocation, "lists" | "changes" | "settled">;
 }
 
 /**
@@ -29,8 +31,8 @@ export interface WorkloadApiView {
  * workload. The methods of the JWT profile answer Unimplemented (SPIFFE Workload Endpoint, Appendix A).
  */
 export function createWorkloadApi(view: WorkloadApiView): ServiceImpl<typeof SpiffeWorkloadAPI> {
-  const { identity, trust, federation } = view;
-  const bundleChanges = [trust.changes, federation.changes];
+  const { identity, trust, federation, revocation } = view;
+  const bundleChanges = [trust.changes, federation.changes, revocation.changes];
   return {
     async *fetchX509SVID(_request, context) {
       requireSecurityHeader(context);
@@ -68,6 +70,7 @@ function refuseJwt(context: HandlerContext): never {
 async function svidResponse(view: WorkloadApiView): Promise<X509SVIDResponse> {
   const svid = await view.identity.awaitSvid().catch(throwUnavailable);
   const { privateKey, chain, spiffeId } = svid;
+  const crl = await crlOf(view);
   return create(X509SVIDResponseSchema, {
     svids: [
       {
@@ -77,6 +80,7 @@ async function svidResponse(view: WorkloadApiView): Promise<X509SVIDResponse> {
         bundle: joinDer(view.trust.current),
       },
     ],
+    crl,
     federatedBundles: federated(view),
   });
 }
@@ -85,7 +89,14 @@ async function bundlesResponse(view: WorkloadApiView): Promise<X509BundlesRespon
   const { identity, trust, trustDomain } = view;
   if (trust.current.length === 0) await identity.awaitSvid().catch(throwUnavailable);
   const own = { [trustDomainSpiffeId(trustDomain)]: joinDer(trust.current) };
-  return create(X509BundlesResponseSchema, { bundles: { ...federated(view), ...own } });
+  const crl = await crlOf(view);
+  return create(X509BundlesResponseSchema, { crl, bundles: { ...federated(view), ...own } });
+}
+
+/** SPIFFE Workload API §5.2: each list in DER. */
+async function crlOf({ revocation }: WorkloadApiView): Promise<Uint8Array[]> {
+  await revocation.settled();
+  return revocation.lists.map(({ der }) => der);
 }
 
 function federated({ federation }: WorkloadApiView): Record<string, Uint8Array> {

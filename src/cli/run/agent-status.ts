@@ -26,7 +26,7 @@ async function fetchStatus(url: string): Promise<unknown> {
 
 /** The status for people, line by line. */
 export function describe(status: AgentStatus): readonly string[] {
-  const { isReady, reasons, identities, roots, bundle, xds } = status;
+  const { isReady, reasons, identities, roots, bundle, revocation, xds } = status;
   return [
     isReady ? "ready" : "not ready",
     ...reasons.map((reason) => `  ${printable(reason)}`),
@@ -46,7 +46,19 @@ export function describe(status: AgentStatus): readonly string[] {
       `  root          ${subject.replaceAll("\n", ", ")}, until ${notAfter}`,
       `                SHA-256 ${sha256}`,
     ]),
+    ...describeRevocation(revocation),
     ...(xds ? ["", ...describeXds(xds)] : []),
+  ];
+}
+
+function describeRevocation({ isUsed, lists, lastError }: AgentStatus["revocation"]) {
+  if (lists.length === 0) return [];
+  return [
+    `CRLs            ${isUsed ? "in use" : "not in use"}`,
+    ...(lastError === undefined ? [] : [`  last error    ${printable(lastError)}`]),
+    ...lists.map(({ authority, number, nextUpdate }) => {
+      return `  of authority  ${authority}, number ${number ?? "-"}, until ${nextUpdate ?? "-"}`;
+    }),
   ];
 }
 

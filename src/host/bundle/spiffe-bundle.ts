@@ -2,6 +2,7 @@ import type { X509Certificate } from "node:crypto";
 import * as z from "zod/mini";
 import { FetchError, parseJson } from "../../foundation/http/json-fetch.ts";
 import { parseCertificate } from "../files/certificates.ts";
+import type { DocumentKind } from "./document-follower.ts";
 
 /** The X.509 part of a SPIFFE bundle. */
 export interface SpiffeBundle {
@@ -12,6 +13,15 @@ export interface SpiffeBundle {
   /** May be empty: then the standard withdraws the trust domain. */
   readonly roots: readonly X509Certificate[];
 }
+
+/** The document of a SPIFFE bundle endpoint. */
+export const spiffeBundle: DocumentKind<SpiffeBundle> = {
+  name: "bundle",
+  mediaType: "application/json",
+  maximumOctets: 256 * 1024,
+  parse: (octets) => parseSpiffeBundle(textOf(octets)),
+  refreshSeconds: ({ refreshSeconds }) => refreshSeconds,
+};
 
 const longestRefreshSeconds = 24 * 3600;
 
@@ -47,4 +57,12 @@ function parseRoot(x5c: unknown): X509Certificate {
   const root = base64 === undefined ? undefined : parseCertificate(base64);
   if (root?.ca) return root;
   throw new FetchError("answered a bundle with something else than a CA's certificate");
+}
+
+function textOf(octets: Uint8Array): string {
+  try {
+    return new TextDecoder("utf-8", { fatal: true }).decode(octets);
+  } catch (error) {
+    throw new FetchError("did not answer UTF-8", { cause: error });
+  }
 }

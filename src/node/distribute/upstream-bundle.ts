@@ -1,8 +1,8 @@
 import type { OperationLog } from "../../foundation/event-log.ts";
 import { logFault } from "../../foundation/fault-log.ts";
 import { pause as pauseOnTimer } from "../../foundation/work/pause.ts";
-import { BundleFollower } from "../../host/bundle/bundle-follower.ts";
-import type { SpiffeBundle } from "../../host/bundle/spiffe-bundle.ts";
+import { DocumentFollower } from "../../host/bundle/document-follower.ts";
+import { type SpiffeBundle, spiffeBundle } from "../../host/bundle/spiffe-bundle.ts";
 import { readRootFile } from "../../host/files/root-file.ts";
 import type { NumberedBundle } from "../../pki/authority/trust-bundle.ts";
 import { toPem } from "../../pki/encoding/pem.ts";
@@ -51,10 +51,11 @@ export async function followUpstreamBundle(
     return ca === undefined ? {} : { ca };
   };
   await tlsOptions();
-  const follower = new BundleFollower({
+  const follower = new DocumentFollower({
     url: `${upstream}/bundle.json`,
+    kind: spiffeBundle,
     tlsOptions,
-    onBundle: accept,
+    onDocument: accept,
     failed: (message) => {
       logFault(log, "bundle-not-fetched", new Error(message));
       asked.resolve();

@@ -58,15 +58,30 @@ export function parsePem(text: string, labels: readonly string[]): Bytes | undef
  * As Go and OpenSSL read a block: its first and its last line stand alone. A line ends with LF; JavaScript's
  * own `^`, `$` and `\s` also know separators of other alphabets, and a CR alone.
  */
-const certificateBlock =
-  /(?<![^\n])-----BEGIN CERTIFICATE-----[ \t]*\r?\n((?:[A-Za-z0-9+/= \t\r\n]*\n)?)-----END CERTIFICATE-----[ \t]*\r?(?![^\n])/g;
+const blockOf = (label: string): RegExp =>
+  new RegExp(
+    String.raw`(?<![^\n])-----BEGIN ${label}-----[ \t]*\r?\n((?:[A-Za-z0-9+/= \t\r\n]*\n)?)-----END ${label}-----[ \t]*\r?(?![^\n])`,
+    "g",
+  );
+
+const certificateBlock = blockOf("CERTIFICATE");
+const listBlock = blockOf("X509 CRL");
 
 /**
  * The base64 of every certificate in a text, each on one line. It skips text between the blocks
  * (RFC 7468 §2), and does not look whether a block holds a certificate: it may be empty.
  */
 export function certificateBlocks(text: string): readonly string[] {
-  return [...text.matchAll(certificateBlock)].map(([, lines = ""]) => lines.replace(/\s/g, ""));
+  return bodiesOf(text, certificateBlock);
+}
+
+/** {@link certificateBlocks} for revocation lists. */
+export function revocationListBlocks(text: string): readonly string[] {
+  return bodiesOf(text, listBlock);
+}
+
+function bodiesOf(text: string, block: RegExp): readonly string[] {
+  return [...text.matchAll(block)].map(([, lines = ""]) => lines.replace(/\s/g, ""));
 }
 
 /** Whether a text is blocks of base64, at least one, with nothing but white space around them. */

@@ -1,6 +1,7 @@
 import { type Bytes, bytesEqual, toHex } from "../encoding/bytes.ts";
-import { DerReader, Tag } from "../encoding/der-reader.ts";
+import { type DerReader, Tag } from "../encoding/der-reader.ts";
 import type { Certificate } from "../x509/certificate.ts";
+import { parseCertificateList } from "../x509/crl/certificate-list.ts";
 
 /** The parts of a CRL (RFC 5280 §5.1) that decide whether it names a certificate. */
 export interface RevocationList {
@@ -16,25 +17,8 @@ export interface RevocationList {
  * @throws DerError
  */
 export function parseRevocationList(der: Bytes): RevocationList {
-  const outer = new DerReader(der);
-  const fields = outer.enter(Tag.sequence);
-  outer.finish();
-  const list = fields.enter(Tag.sequence);
-  fields.skip(Tag.sequence);
-  fields.bitStringOctets();
-  fields.finish();
-  if (list.nextIs(Tag.integer)) list.skip(Tag.integer);
-  list.skip(Tag.sequence);
-  const issuer = list.element(Tag.sequence);
-  skipTime(list);
-  if (list.nextIs(Tag.utcTime) || list.nextIs(Tag.generalizedTime)) skipTime(list);
-  const serialNumbers = list.nextIs(Tag.sequence) ? readEntries(list.enter(Tag.sequence)) : [];
-  list.skipAll();
-  return { issuer, serialNumbers: new Set(serialNumbers) };
-}
-
-function skipTime(list: DerReader): void {
-  list.skip(list.nextIs(Tag.utcTime) ? Tag.utcTime : Tag.generalizedTime);
+  const { issuer, entries } = parseCertificateList(der);
+  return { issuer, serialNumbers: new Set(entries && readEntries(entries.fork())) };
 }
 
 function readEntries(entries: DerReader): string[] {

@@ -94,6 +94,19 @@ test("expects the bundle at the CA by default", () => {
   expect(parse({ ...edge, RAMPART_BUNDLE_URL: "off" }).bundleUrl).toBeUndefined();
 });
 
+test("looks for the CRLs beside the bundle, unless told otherwise", () => {
+  const edge = { CA_ADDR: "https://ca.example.com" };
+  const urlOf = (more: Environment) => parse({ ...edge, ...more }).revocationUrl;
+  expect(urlOf({})).toBe("https://ca.example.com/crl.pem");
+  expect(urlOf({ RAMPART_BUNDLE_URL: "https://b.example.com/x/bundle.json" })).toBe(
+    "https://b.example.com/x/crl.pem",
+  );
+  expect(urlOf({ RAMPART_CRL_URL: "https://c.example.com/y" })).toBe("https://c.example.com/y");
+  expect(urlOf({ RAMPART_BUNDLE_URL: "off" })).toBeUndefined();
+  expect(urlOf({ RAMPART_CRL_URL: "off" })).toBeUndefined();
+  expect(parse({ CA_ADDR: "istiod:15012" }).revocationUrl).toBeUndefined();
+});
+
 test("makes files readable for their owner alone, except in a pod", () => {
   expect(parse({ OUTPUT_CERTS: "/out" }).output?.mode).toBe(0o600);
   const inPod = { OUTPUT_CERTS: "/out", KUBERNETES_SERVICE_HOST: "10.0.0.1" };

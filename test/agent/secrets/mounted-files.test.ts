@@ -7,6 +7,7 @@ import { generateSubjectKey, privateKeyPem } from "../../../src/agent/identity/s
 import { agentSecrets } from "../../../src/agent/secrets/agent-secrets.ts";
 import { MountedFiles } from "../../../src/agent/secrets/mounted-files.ts";
 import { AgentMetrics } from "../../../src/agent/status/metrics.ts";
+import { Revocation } from "../../../src/agent/trust/revocation.ts";
 import { TrustRoots } from "../../../src/agent/trust/trust-roots.ts";
 import { createTestAuthority, expiresAt, issuedAt } from "../../testkit/agent/test-authority.ts";
 import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
@@ -64,6 +65,7 @@ function secretsOf({ mounted, log, metrics }: ReturnType<typeof mountedFiles>) {
   return agentSecrets({
     ...{ mounted, log, metrics, trust, configuration, identities },
     own: undefined,
+    revocation: new Revocation({ trust, identities, metrics, log, clock: () => issuedAt }),
   });
 }
 

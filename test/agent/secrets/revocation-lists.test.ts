@@ -3,6 +3,7 @@ import { join } from "node:path";
 import { beforeEach, expect, onTestFinished, test } from "vitest";
 import { withRevocationLists } from "../../../src/agent/secrets/revocation-lists.ts";
 import type { Secret, SecretSource } from "../../../src/agent/secrets/secret-source.ts";
+import { Subscribers } from "../../../src/agent/secrets/subscribers.ts";
 import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
 import { temporaryFolder } from "../../testkit/temporary-folder.ts";
 
@@ -13,12 +14,24 @@ const roots: Secret = { kind: "roots", pem: "the roots" };
 let file: string;
 let folder: string;
 let source: SecretSource;
+let published: { isPublished: boolean; pem: string; changes: Subscribers };
 
 beforeEach(async () => {
   folder = join(await temporaryFolder(), "istio/crl");
   file = join(folder, "ca-crl.pem");
   const plain: SecretSource = { load: async () => roots, watch: () => () => undefined };
-  source = withRevocationLists(plain, file, {
+  published = { isPublished: false, pem: "", changes: new Subscribers() };
+  const lists = {
+    get isPublished() {
+      return published.isPublished;
+    },
+    get pem() {
+      return published.pem;
+    },
+    changes: published.changes,
+    settled: async () => undefined,
+  };
+  source = withRevocationLists(plain, lists, file, {
     debounceMilliseconds: 5,
     log: createEventRecorder(),
     metrics: { watchFailed: () => undefined, fileSecretFailed: () => undefined },
@@ -39,9 +52,15 @@ test("are none while the file is missing or empty: the roots are served all the 
 
 test("are looked for at each load", async () => {
   await write(list("MQ=="));
-  expect(await source.load("ROOTCA")).toEqual({ ...roots, crlPem: list("MQ==") });
+  expect(await source.load("ROOTCA")).toEqual({
+    ...roots,
+    revocation: { pem: list("MQ=="), isOfLeaves: false },
+  });
   await write(list("Mg=="));
-  expect(await source.load("ROOTCA")).toEqual({ ...roots, crlPem: list("Mg==") });
+  expect(await source.load("ROOTCA")).toEqual({
+    ...roots,
+    revocation: { pem: list("Mg=="), isOfLeaves: false },
+  });
   await rm(file);
   expect(await source.load("ROOTCA")).toEqual(roots);
 });
@@ -66,4 +85,28 @@ test("notify of a file whose folder did not exist, and of its next version", asy
   const replaced = changed();
   await write(list("Mg=="));
   await replaced;
+});
+
+test("that the CA publishes are about leaves, and count in place of the file", async () => {
+  await write(list("MQ=="));
+  published = { ...published, isPublished: true, pem: list("Mg==") };
+  expect(await source.load("ROOTCA")).toEqual({
+    ...roots,
+    revocation: { pem: list("Mg=="), isOfLeaves: true },
+  });
+});
+
+test("that the CA publishes and nobody can use leave the roots as they are", async () => {
+  await write(list("MQ=="));
+  published = { ...published, isPublished: true, pem: "" };
+  expect(await source.load("ROOTCA")).toEqual(roots);
+});
+
+test("that the CA publishes notify of a change", async () => {
+  let changes = 0;
+  const end = source.watch("ROOTCA", () => void changes++);
+  published.changes.notify();
+  end();
+  published.changes.notify();
+  expect(changes).toBe(1);
 });

@@ -10,6 +10,7 @@ const ready: AgentStatus = {
   identities: [],
   roots: [],
   bundle: { sequence: undefined, confirmedAt: undefined, lastError: undefined },
+  revocation: { isUsed: false, lists: [], confirmedAt: undefined, lastError: undefined },
   xds: undefined,
 };
 

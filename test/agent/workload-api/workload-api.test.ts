@@ -6,6 +6,7 @@ import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest";
 import { RefreshingIdentity } from "../../../src/agent/identity/refreshing-identity.ts";
 import { generateSubjectKey } from "../../../src/agent/identity/subject-key.ts";
 import { parseIssuance } from "../../../src/agent/identity/x509-svid.ts";
+import { Subscribers } from "../../../src/agent/secrets/subscribers.ts";
 import { serveOnSocket } from "../../../src/agent/socket/rpc-socket.ts";
 import { FederatedBundles } from "../../../src/agent/trust/federated-bundles.ts";
 import { TrustRoots } from "../../../src/agent/trust/trust-roots.ts";
@@ -154,7 +155,10 @@ test("serves the bundles of federated trust domains, and withdraws them", async 
   });
   federation.update(other, bundleOf(1, trust.current));
   const path = `${await temporaryFolder()}/api`;
-  const api = createWorkloadApi({ trustDomain: clusterLocal, identity, trust, federation });
+  const revocation = { lists: [], changes: new Subscribers(), settled: async () => undefined };
+  const api = createWorkloadApi({
+    ...{ trustDomain: clusterLocal, identity, trust, federation, revocation },
+  });
   const server = await serveOnSocket({
     path,
     mode: 0o600,

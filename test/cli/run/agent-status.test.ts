@@ -30,6 +30,7 @@ const statusWith = (xds: XdsReport | undefined): AgentStatus => ({
   identities: [],
   roots: [],
   bundle: { sequence: undefined, confirmedAt: undefined, lastError: undefined },
+  revocation: { isUsed: false, lists: [], confirmedAt: undefined, lastError: undefined },
   xds,
 });
 

@@ -40,7 +40,16 @@ test.each(["run", "bootstrap", "status"])(
 test("`rampart agent status` says why an agent is not ready, and ends with 1", async () => {
   const reasons = ["Envoy has no listeners yet"];
   const bundle = { sequence: undefined, confirmedAt: undefined, lastError: undefined };
-  const own = { isReady: true, reasons: [], identities: [], roots: [], bundle, xds: undefined };
+  const revocation = { isUsed: false, lists: [], confirmedAt: undefined, lastError: undefined };
+  const documents = { bundle, revocation };
+  const own = {
+    isReady: true,
+    reasons: [],
+    identities: [],
+    roots: [],
+    ...documents,
+    xds: undefined,
+  };
   const proxy = {
     faults: async () => reasons,
     metrics: async () => "",

@@ -13,6 +13,7 @@ import type { Departure } from "../../../src/pki/authority/taint.ts";
 import { webCryptoProvider } from "../../../src/pki/web-crypto-provider.ts";
 import { createRoutes } from "../../../src/transport/http/routes.ts";
 import { createMemoryStore, type MemoryStore } from "../ca/memory-store.ts";
+import { revokeCertificates } from "../ca/revoke-certificates.ts";
 import { randomKek } from "../ca/running-ca.ts";
 import { createTokenKey, jwksOf, mintAccountToken } from "../callers/tokens.ts";
 import { createEventRecorder, type EventRecorder } from "../log/event-recorder.ts";
@@ -29,6 +30,8 @@ export interface HttpCa {
   readonly cron: () => Promise<void>;
   /** Taints the signing authority. */
   readonly taint: (departure: Departure) => Promise<string>;
+  /** Revokes certificates of the signing authority, by their serial numbers in hexadecimal. */
+  readonly revoke: (...serialNumbers: string[]) => Promise<void>;
   /** While it is set, it answers in place of the CA. */
   intercept: ((request: IncomingMessage, response: ServerResponse) => void) | undefined;
   /** Cuts every connection and stops listening. */
@@ -90,6 +93,7 @@ export async function startHttpCa(
     },
     cron: () => rotate(mint, clock()),
     taint: (departure) => taintSigner(composition, departure, clock()),
+    revoke: (...serialNumbers) => revokeCertificates(composition, serialNumbers, clock()),
     intercept: undefined,
     pause,
     resume: () => listen(port),

@@ -5,6 +5,7 @@ import { Oid } from "../../encoding/object-identifiers.ts";
 import { readTime } from "../certificate.ts";
 import type { Finding } from "../leaf/lint.ts";
 import type { IssuerFields } from "../leaf/linted-certificate.ts";
+import { listSignerOf } from "./certificate-list.ts";
 import type { CrlContent } from "./crl-to-be-signed.ts";
 import { type RevocationReason, reasonCodes } from "./revoked-certificate.ts";
 
@@ -136,12 +137,6 @@ function hasReason(entry: DerReader, reason: RevocationReason): boolean {
   return found === code && more.length === 0 && list.isDone && entry.isDone;
 }
 
-const cRLSign = 0x02;
-
-/** Whether an authority may sign CRLs (RFC 5280 §4.2.1.3). Some imported ones may not, such as istiod's. */
-export function maySignCrls({ certificate }: SigningAuthority): boolean {
-  const { keyUsage } = certificate.toBeSigned.extensions;
-  if (!keyUsage) return true;
-  const [, bits = 0] = keyUsage.value.fork().content(Tag.bitString);
-  return (bits & cRLSign) !== 0;
-}
+/** Whether an authority may sign CRLs. Some imported ones may not, such as istiod's. */
+export const maySignCrls = ({ certificate }: SigningAuthority): boolean =>
+  listSignerOf(certificate).maySign;

@@ -5,32 +5,44 @@ import { backoffMilliseconds } from "../../foundation/work/backoff.ts";
 import { type ClientTls, createHttpClient, parseTarget, type Target } from "../http/http-client.ts";
 import type { WholeAnswer } from "../http/http-exchange.ts";
 import { LongPollWait, pollBackoff } from "./long-poll-wait.ts";
-import { parseSpiffeBundle, type SpiffeBundle } from "./spiffe-bundle.ts";
 
-/** The result of one request to a bundle endpoint. */
-type PollResult = {
+/** A kind of document that a CA publishes at a URL of its own. */
+export interface DocumentKind<Document> {
+  /** For sentences, such as `bundle`. */
+  readonly name: string;
+  /** The value of `accept`. */
+  readonly mediaType: string;
+  readonly maximumOctets: number;
+  /** @throws FetchError whose message follows the name of the endpoint. */
+  readonly parse: (octets: Uint8Array) => Document;
+  /** When an endpoint that holds no answers is to be asked again. */
+  readonly refreshSeconds: (document: Document) => number;
+}
+
+/** The result of one request to an endpoint. */
+type PollResult<Document> = {
   /** How long the endpoint said that it holds its answers, if it does. */
   readonly grantedSeconds: number | undefined;
 } & (
-  | {
-      readonly outcome: "bundle";
-      readonly bundle: SpiffeBundle;
-      readonly etag: string | undefined;
-    }
+  | { readonly outcome: "document"; readonly document: Document; readonly etag: string | undefined }
   | { readonly outcome: "not-modified" }
+  | { readonly outcome: "absent" }
 );
 
-/** A bundle endpoint, and the callbacks for its bundles. */
-export interface BundleFollowerOptions {
+/** An endpoint, and the callbacks for its documents. */
+export interface DocumentFollowerOptions<Document> {
   readonly url: string;
+  readonly kind: DocumentKind<Document>;
   /** Reads the TLS options before each request. */
   readonly tlsOptions: () => Promise<ClientTls>;
-  /** @returns Whether the bundle is accepted. A refused bundle is requested again. */
-  readonly onBundle: (bundle: SpiffeBundle) => boolean;
+  /** @returns Whether the document is accepted. A refused one is requested again. */
+  readonly onDocument: (document: Document) => boolean;
   readonly onConfirmed?: () => void;
+  /** Whether an endpoint that answers 404 has none, instead of failing. By default it fails. */
+  readonly mayBeAbsent?: () => boolean;
   /** Called after each request without a readable answer. */
   readonly failed: (message: string) => void;
-  /** The longest time between two requests, whatever the bundle's hint is. */
+  /** The longest time between two requests, whatever the document says. */
   readonly longestRefreshSeconds: number;
   /** The longest time that the endpoint is asked to hold its answer. 0 asks for no wait. */
   readonly longestWaitSeconds: number;
@@ -42,27 +54,28 @@ export interface BundleFollowerOptions {
   readonly sleepUntil: (instant: Date, signal: AbortSignal) => Promise<void>;
 }
 
-const maximumOctets = 256 * 1024;
 const usualTimeoutMilliseconds = 10_000;
 const defaultRefreshSeconds = 300;
 
+/** What a follower knows about its endpoint. */
+export type FollowerState = Pick<DocumentFollower<never>, "confirmedAt" | "lastError">;
+
 /**
- * Follows the bundle of a SPIFFE bundle endpoint. An endpoint that holds its answers until the bundle
- * changes is asked without a pause. Any other is asked at the intervals of the bundle's refresh hint.
+ * Follows a document that a CA publishes. An endpoint that holds its answers until the document changes is
+ * asked without a pause. Any other is asked at the intervals that the document names.
  */
-export class BundleFollower {
-  readonly #options: BundleFollowerOptions;
+export class DocumentFollower<Document> {
+  readonly #options: DocumentFollowerOptions<Document>;
   readonly #target: Target;
   readonly #wait: LongPollWait;
   #etag: string | undefined;
-  #sequence: number | undefined;
   #refreshSeconds = defaultRefreshSeconds;
   #failures = 0;
-  /** The last time at which the bundle was known to be current. */
+  /** The last time at which the document was known to be current. */
   confirmedAt: Date | undefined;
   lastError: string | undefined;
 
-  constructor(options: BundleFollowerOptions) {
+  constructor(options: DocumentFollowerOptions<Document>) {
     this.#options = options;
     this.#target = parseTarget(options.url);
     this.#wait = new LongPollWait(options.longestWaitSeconds);
@@ -77,9 +90,9 @@ export class BundleFollower {
 
   /** Makes one request. @returns The time of the next. */
   async #poll(signal: AbortSignal): Promise<Date> {
-    const { clock, failed } = this.#options;
+    const { clock, failed, kind } = this.#options;
     const startedAt = clock();
-    const before = this.#sequence;
+    const before = this.#etag;
     const heldSeconds = (): number => (clock().getTime() - startedAt.getTime()) / 1000;
     try {
       const result = await this.#fetch(signal);
@@ -87,10 +100,10 @@ export class BundleFollower {
       this.#failures = 0;
       this.lastError = undefined;
       this.confirmedAt = clock();
-      return this.#nextPoll(result, heldSeconds(), this.#sequence !== before);
+      return this.#nextPoll(result, heldSeconds(), this.#etag !== before);
     } catch (error) {
       const isAnswer = error instanceof FetchError;
-      this.lastError = isAnswer ? `the bundle endpoint ${error.message}` : messageOf(error);
+      this.lastError = isAnswer ? `the ${kind.name} endpoint ${error.message}` : messageOf(error);
       if (this.#mayBeHeld) this.#wait.cut(heldSeconds());
       if (!signal.aborted) failed(this.lastError);
       return this.#nextRetry();
@@ -103,7 +116,11 @@ export class BundleFollower {
     return new Date(clock().getTime() + Math.min(pause, longestRefreshSeconds * 1000));
   }
 
-  #nextPoll({ grantedSeconds }: PollResult, heldSeconds: number, isChanged: boolean): Date {
+  #nextPoll(
+    { grantedSeconds }: PollResult<Document>,
+    heldSeconds: number,
+    isChanged: boolean,
+  ): Date {
     const { clock, random, longestRefreshSeconds } = this.#options;
     const now = clock();
     // A tenth earlier or later, so that no two followers stay in step.
@@ -115,18 +132,19 @@ export class BundleFollower {
   }
 
   /** @returns Whether the result is accepted. */
-  #apply(result: PollResult): boolean {
+  #apply(result: PollResult<Document>): boolean {
+    const { kind, onConfirmed, onDocument } = this.#options;
+    if (result.outcome === "absent") return true;
     if (result.outcome === "not-modified") {
-      this.#options.onConfirmed?.();
+      onConfirmed?.();
       return true;
     }
-    if (!this.#options.onBundle(result.bundle)) {
-      this.lastError = "the bundle endpoint answered with a bundle that was refused";
+    if (!onDocument(result.document)) {
+      this.lastError = `the ${kind.name} endpoint answered with a ${kind.name} that was refused`;
       return false;
     }
     this.#etag = result.etag;
-    this.#sequence = result.bundle.sequence;
-    this.#refreshSeconds = result.bundle.refreshSeconds;
+    this.#refreshSeconds = kind.refreshSeconds(result.document);
     return true;
   }
 
@@ -139,46 +157,39 @@ export class BundleFollower {
     return this.#knownEtag !== undefined && this.#wait.requestedSeconds > 0;
   }
 
-  async #fetch(signal: AbortSignal): Promise<PollResult> {
+  async #fetch(signal: AbortSignal): Promise<PollResult<Document>> {
+    const { kind, mayBeAbsent } = this.#options;
     const [knownEtag, { requestedSeconds }] = [this.#knownEtag, this.#wait];
     const { status, headers, octets } = await this.#send(signal, {
-      accept: "application/json",
+      accept: kind.mediaType,
       "accept-encoding": "identity",
       "user-agent": "rampart",
       ...(knownEtag && { "if-none-match": knownEtag }),
       ...(requestedSeconds > 0 && { prefer: `wait=${requestedSeconds}` }),
     });
     const { etag, "preference-applied": applied } = headers;
-    // Without a tag the endpoint cannot tell whether the bundle has changed.
+    // Without a tag the endpoint cannot tell whether the document has changed.
     const mayHold = requestedSeconds > 0 && etag !== undefined;
     const grantedSeconds =
       mayHold && typeof applied === "string" ? parseWaitSeconds(applied) : undefined;
     if (status === 304 && knownEtag !== undefined)
       return { outcome: "not-modified", grantedSeconds };
+    if (status === 404 && mayBeAbsent?.()) return { outcome: "absent", grantedSeconds: undefined };
     if (status !== 200) throw new FetchError(`answered with status ${status}`, { status });
-    const bundle = parseSpiffeBundle(textOf(octets));
-    return { outcome: "bundle", bundle, etag, grantedSeconds };
+    return { outcome: "document", document: kind.parse(octets), etag, grantedSeconds };
   }
 
   /** Each request gets a connection of its own: they are rare, and the TLS options may have changed. */
   async #send(signal: AbortSignal, headers: Record<string, string>): Promise<WholeAnswer> {
-    const { tlsOptions, timeoutMilliseconds = usualTimeoutMilliseconds } = this.#options;
+    const { kind, tlsOptions, timeoutMilliseconds = usualTimeoutMilliseconds } = this.#options;
     const heldMilliseconds = this.#mayBeHeld ? 1000 * this.#wait.expectedSeconds : 0;
     const client = createHttpClient(await tlsOptions(), 1);
     try {
       const request = { target: this.#target, method: "GET", headers, signal };
       const limits = { timeoutMilliseconds: timeoutMilliseconds + heldMilliseconds };
-      return await client.send({ ...request, ...limits }, maximumOctets);
+      return await client.send({ ...request, ...limits }, kind.maximumOctets);
     } finally {
       client.close();
     }
-  }
-}
-
-function textOf(octets: Uint8Array): string {
-  try {
-    return new TextDecoder("utf-8", { fatal: true }).decode(octets);
-  } catch (error) {
-    throw new FetchError("did not answer UTF-8", { cause: error });
   }
 }

@@ -1,34 +1,45 @@
 import type { OperationLog } from "../../foundation/event-log.ts";
-import { BundleFollower, type BundleFollowerOptions } from "../../host/bundle/bundle-follower.ts";
+import {
+  DocumentFollower,
+  type DocumentFollowerOptions,
+} from "../../host/bundle/document-follower.ts";
+import { revocationLists } from "../../host/bundle/revocation-lists.ts";
+import { type SpiffeBundle, spiffeBundle } from "../../host/bundle/spiffe-bundle.ts";
 import { readRootFile } from "../../host/files/root-file.ts";
 import type { ClientTls } from "../../host/http/http-client.ts";
+import type { CertificateList } from "../../pki/x509/crl/certificate-list.ts";
 import type { AgentConfiguration } from "../configuration/configuration.ts";
 import { InterruptibleSleep } from "../identity/interruptible-sleep.ts";
 import type { CaChannel } from "../issuance/ca-channel.ts";
 import type { FederatedBundles } from "./federated-bundles.ts";
+import type { Revocation } from "./revocation.ts";
 import type { TrustRoots } from "./trust-roots.ts";
 
 /** The dependencies of the followers. */
-export interface BundleFollowersOptions {
+export interface FollowersOptions {
   readonly configuration: AgentConfiguration;
   readonly channel: CaChannel;
   readonly trust: TrustRoots;
   readonly federation: FederatedBundles;
+  readonly revocation: Revocation;
   readonly clock: () => Date;
   readonly random: () => number;
   readonly log: OperationLog;
 }
 
 /** Creates the follower of the agent's own bundle, if its URL is configured. */
-export function ownBundleFollower(options: BundleFollowersOptions): BundleFollower | undefined {
+export function ownBundleFollower(
+  options: FollowersOptions,
+): DocumentFollower<SpiffeBundle> | undefined {
   const { configuration, channel, trust, log } = options;
   const { bundleUrl: url } = configuration;
   if (url === undefined) return undefined;
-  return new BundleFollower({
+  return new DocumentFollower({
     ...commonOptions(url, options),
+    kind: spiffeBundle,
     longestWaitSeconds: configuration.longestBundleRefreshSeconds,
     tlsOptions: () => channel.tlsOptions(),
-    onBundle: (bundle) => {
+    onDocument: (bundle) => {
       const outcome = trust.updateFromBundle(bundle);
       const isAccepted = outcome === "changed" || outcome === "unchanged";
       const { sequence, roots } = bundle;
@@ -42,17 +53,18 @@ export function ownBundleFollower(options: BundleFollowersOptions): BundleFollow
 
 /** Creates a follower for each federated trust domain. Its endpoint has a certificate of the Web's PKI. */
 export function federatedBundleFollowers(
-  options: BundleFollowersOptions,
-): readonly BundleFollower[] {
+  options: FollowersOptions,
+): readonly DocumentFollower<SpiffeBundle>[] {
   const { configuration, federation, log } = options;
   return configuration.federation.map(
     ({ trustDomain, url }) =>
-      new BundleFollower({
+      new DocumentFollower({
         ...commonOptions(url, options),
+        kind: spiffeBundle,
         // A held request costs a foreign endpoint a connection.
         longestWaitSeconds: 0,
         tlsOptions: () => webTls(configuration.federatedRootFile),
-        onBundle: (bundle) => {
+        onDocument: (bundle) => {
           const outcome = federation.update(trustDomain, bundle);
           const isAccepted = outcome === "taken";
           const level = isAccepted ? "info" : "error";
@@ -64,16 +76,39 @@ export function federatedBundleFollowers(
   );
 }
 
+/** Creates the follower of the CA's revocation lists, if their URL is configured. */
+export function revocationFollower(
+  options: FollowersOptions,
+): DocumentFollower<readonly CertificateList[]> | undefined {
+  const { configuration, channel, revocation } = options;
+  const { revocationUrl: url } = configuration;
+  if (url === undefined) return undefined;
+  const common = commonOptions(url, options, "revocation-lists-unread");
+  return new DocumentFollower({
+    ...common,
+    kind: revocationLists,
+    longestWaitSeconds: configuration.longestBundleRefreshSeconds,
+    tlsOptions: () => channel.tlsOptions(),
+    onDocument: (lists) => revocation.take(lists),
+    mayBeAbsent: () => revocation.mayBeAbsent(),
+    failed: (message) => {
+      revocation.noteAnswer();
+      common.failed(message);
+    },
+  });
+}
+
 type CommonOptions = "url" | "failed" | "longestRefreshSeconds" | "clock" | "random" | "sleepUntil";
 
 function commonOptions(
   url: string,
-  { configuration, clock, random, log }: BundleFollowersOptions,
-): Pick<BundleFollowerOptions, CommonOptions> {
+  { configuration, clock, random, log }: FollowersOptions,
+  unread = "bundle-unread",
+): Pick<DocumentFollowerOptions<never>, CommonOptions> {
   const sleep = new InterruptibleSleep(clock);
   return {
     url,
-    failed: (detail) => log.operation({ event: "bundle-unread", level: "warning", url, detail }),
+    failed: (detail) => log.operation({ event: unread, level: "warning", url, detail }),
     longestRefreshSeconds: configuration.longestBundleRefreshSeconds,
     clock,
     random,

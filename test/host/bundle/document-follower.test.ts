@@ -3,9 +3,10 @@ import { gzipSync } from "node:zlib";
 import { expect, onTestFinished, test } from "vitest";
 import { pause } from "../../../src/foundation/work/pause.ts";
 import {
-  BundleFollower,
-  type BundleFollowerOptions,
-} from "../../../src/host/bundle/bundle-follower.ts";
+  DocumentFollower,
+  type DocumentFollowerOptions,
+} from "../../../src/host/bundle/document-follower.ts";
+import { type SpiffeBundle, spiffeBundle } from "../../../src/host/bundle/spiffe-bundle.ts";
 import { addSeconds } from "../../../src/pki/x509/validity.ts";
 import { createTestAuthority } from "../../testkit/agent/test-authority.ts";
 import { startLoopbackServer } from "../../testkit/network/loopback-server.ts";
@@ -24,7 +25,10 @@ type Answer = (request: IncomingMessage, response: ServerResponse) => void;
 const follow = (...answers: Answer[]) => followWith({ longestRefreshSeconds: 0.01 }, ...answers);
 
 /** Follows a server that answers with each of these in turn, and then always with the last. */
-async function followWith(options: Partial<BundleFollowerOptions>, ...answers: Answer[]) {
+async function followWith(
+  options: Partial<DocumentFollowerOptions<SpiffeBundle>>,
+  ...answers: Answer[]
+) {
   let count = 0;
   const server = await startLoopbackServer((request, response) => {
     answers[Math.min(count++, answers.length - 1)]?.(request, response);
@@ -35,10 +39,11 @@ async function followWith(options: Partial<BundleFollowerOptions>, ...answers: A
     outcomes.push(what);
     wake();
   };
-  const follower = new BundleFollower({
+  const follower = new DocumentFollower({
     url: `${server.origin}/bundle.json`,
+    kind: spiffeBundle,
     tlsOptions: async () => ({}),
-    onBundle: ({ sequence }) => {
+    onDocument: ({ sequence }) => {
       record(`bundle ${sequence}`);
       return sequence > 0;
     },
@@ -205,4 +210,31 @@ test("the TLS options are read before each request, and unreadable ones are a fa
   );
   expect(await until(3)).toEqual(["bundle 1", "failed", "bundle 1"]);
   expect(follower.lastError).toBeUndefined();
+});
+
+test("an endpoint that has no document is asked again later, and has not failed", async () => {
+  const absent: Answer = (_q, r) => void r.writeHead(404).end();
+  let requests = 0;
+  const counted: Answer = (q, r) => {
+    requests++;
+    absent(q, r);
+  };
+  const { until, follower } = await followWith(
+    { longestRefreshSeconds: 0.01, mayBeAbsent: () => true },
+    counted,
+    counted,
+    ok(bundle(1)),
+  );
+  expect(await until(1)).toEqual(["bundle 1"]);
+  expect(requests).toBe(2);
+  expect(follower.lastError).toBeUndefined();
+});
+
+test("a document that must be there has failed where the endpoint has none", async () => {
+  const { until, follower } = await followWith(
+    { longestRefreshSeconds: 0.01, mayBeAbsent: () => false },
+    (_q, r) => void r.writeHead(404).end(),
+  );
+  expect(await until(1)).toEqual(["failed"]);
+  expect(follower.lastError).toBe("the bundle endpoint answered with status 404");
 });

@@ -1,0 +1,159 @@
+import type { OperationLog } from "../../foundation/event-log.ts";
+import {
+  KnownLists,
+  type MeshAuthorities,
+  type UsableLists,
+} from "../../host/bundle/known-lists.ts";
+import { listsPem } from "../../host/bundle/revocation-lists.ts";
+import type { CertificateList } from "../../pki/x509/crl/certificate-list.ts";
+import type { Identities } from "../identity/identities.ts";
+import { InterruptibleSleep } from "../identity/interruptible-sleep.ts";
+import { Subscribers } from "../secrets/subscribers.ts";
+import type { TrustRoots } from "./trust-roots.ts";
+
+/** The dependencies of {@link Revocation}. */
+export interface RevocationPorts {
+  readonly trust: TrustRoots;
+  readonly identities: Pick<Identities, "all" | "changes">;
+  readonly clock: () => Date;
+  readonly log: OperationLog;
+  readonly metrics: { revocationListsRefused(count: number): void };
+}
+
+/** The time after which secrets are served without waiting for the first lists. */
+const patienceMilliseconds = 2_000;
+
+const longestSleepMilliseconds = 3_600_000;
+
+/**
+ * The revocation lists that the CA publishes, as long as verifiers can use them. They stop being served before one
+ * of them runs out, and while a root has none: Envoy would refuse every certificate of that root.
+ */
+export class Revocation {
+  readonly changes: Subscribers = new Subscribers();
+  readonly #ports: RevocationPorts;
+  readonly #known = new KnownLists();
+  readonly #sleep: InterruptibleSleep;
+  readonly #asked = Promise.withResolvers<void>();
+  #usable: UsableLists = { lists: [], missing: [], until: undefined };
+  #pem = "";
+
+  constructor(ports: RevocationPorts) {
+    this.#ports = ports;
+    this.#sleep = new InterruptibleSleep(ports.clock);
+  }
+
+  /** Looks again whenever the roots, an intermediate or the time change, until the signal aborts. */
+  async run(signal: AbortSignal): Promise<void> {
+    const { trust, identities, clock } = this.#ports;
+    const again = (): void => this.#refreshNow();
+    const unsubscribe = [trust.changes.add(again), identities.changes.add(again)];
+    while (!signal.aborted) {
+      this.#refresh();
+      const latest = new Date(clock().getTime() + longestSleepMilliseconds);
+      await this.#sleep.until(this.#usable.until ?? latest, signal);
+    }
+    for (const end of unsubscribe) end();
+  }
+
+  /** Whether the CA publishes lists, or did lately. */
+  get isPublished(): boolean {
+    return this.#known.all.length > 0;
+  }
+
+  /** Empty while they cannot be used. */
+  get lists(): readonly CertificateList[] {
+    return this.#usable.lists;
+  }
+
+  /** PEM of {@link lists}. */
+  get pem(): string {
+    return this.#pem;
+  }
+
+  /** Every list that is known, used or not. */
+  get all(): readonly CertificateList[] {
+    return this.#known.all;
+  }
+
+  /** Why revoked certificates are not refused; `undefined` while they are, or where the CA publishes no list. */
+  get fault(): string | undefined {
+    if (!this.isPublished || this.lists.length > 0) return undefined;
+    const [missing] = this.#usable.missing;
+    return missing === undefined
+      ? "no revocation list of the CA is current"
+      : `revoked certificates are not refused: the root ${missing.subject} has no current revocation list`;
+  }
+
+  /** Takes a published document. @returns Whether each of its lists was good. */
+  take(lists: readonly CertificateList[]): boolean {
+    const { clock, log, metrics } = this.#ports;
+    const faults = this.#known.take(lists, this.#authorities, clock());
+    if (faults.length > 0) {
+      metrics.revocationListsRefused(faults.length);
+      const detail = [...new Set(faults)].join(", ");
+      log.operation({ event: "revocation-lists-refused", level: "error", detail });
+    }
+    this.#refreshNow();
+    this.noteAnswer();
+    return faults.length === 0;
+  }
+
+  /** Whether an endpoint without lists is no fault, because there were none before. */
+  mayBeAbsent(): boolean {
+    this.noteAnswer();
+    return !this.#known.hasCurrent(this.#ports.clock());
+  }
+
+  /** Records that the CA has been asked. */
+  noteAnswer(): void {
+    this.#asked.resolve();
+  }
+
+  /** Resolves when the CA has been asked once, or after a while. A proxy that starts gets the lists with its roots. */
+  async settled(): Promise<void> {
+    let timer: NodeJS.Timeout | undefined;
+    const patience = new Promise<void>((resolve) => {
+      timer = setTimeout(resolve, patienceMilliseconds);
+    });
+    await Promise.race([this.#asked.promise, patience]);
+    clearTimeout(timer);
+  }
+
+  get #authorities(): MeshAuthorities {
+    const { trust, identities } = this.#ports;
+    const intermediates = identities
+      .all()
+      .flatMap(({ issuance }) => issuance?.svid.chain.slice(1) ?? [])
+      .map((each) => [each.fingerprint256, each] as const);
+    return { roots: trust.current, intermediates: [...new Map(intermediates).values()] };
+  }
+
+  #refreshNow(): void {
+    this.#refresh();
+    // The next list to run out may be another one.
+    this.#sleep.interrupt();
+  }
+
+  #refresh(): void {
+    const before = this.lists;
+    this.#usable = this.#known.usable(this.#authorities, this.#ports.clock());
+    const { lists } = this;
+    if (lists.length === before.length && lists.every((list) => before.includes(list))) return;
+    this.#pem = listsPem(lists);
+    const isUsed = lists.length > 0;
+    if (isUsed !== before.length > 0) this.#logUse(isUsed);
+    this.changes.notify();
+  }
+
+  #logUse(isUsed: boolean): void {
+    const { log } = this.#ports;
+    if (isUsed) {
+      const lists = this.lists.length;
+      log.operation({ event: "revocation-lists-used", level: "info", lists });
+    } else {
+      const detail = this.fault ?? "the CA publishes no revocation list any more";
+      log.operation({ event: "revocation-lists-unused", level: "error", detail });
+    }
+  }
+}

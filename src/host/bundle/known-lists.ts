@@ -1,0 +1,141 @@
+import type { X509Certificate } from "node:crypto";
+import { toHex } from "../../pki/encoding/bytes.ts";
+import { type CertificateList, isCurrentAt } from "../../pki/x509/crl/certificate-list.ts";
+import { addSeconds, earlier } from "../../pki/x509/validity.ts";
+import { type ListIssuer, listIssuerOf } from "./list-issuer.ts";
+
+/** Why a list is not taken. The one that is known already stays. */
+export type ListFault =
+  | "issuer-unknown"
+  | "signature-invalid"
+  | "key-identifier-missing"
+  | "critical-extension-unknown"
+  | "number-backwards"
+  | "not-current";
+
+/** The CAs whose certificates verifiers of the mesh may meet. */
+export interface MeshAuthorities {
+  readonly roots: readonly X509Certificate[];
+  /** As far as they are known: a mesh under another CA's root has more of them than one workload sees. */
+  readonly intermediates: readonly X509Certificate[];
+}
+
+/** The lists that verifiers can use. */
+export interface UsableLists {
+  /** Empty unless they leave no root out. */
+  readonly lists: readonly CertificateList[];
+  /** The roots without a list, which keep every list from use. */
+  readonly missing: readonly X509Certificate[];
+  /** When a list runs out, and the answer changes. */
+  readonly until: Date | undefined;
+}
+
+/** Verifiers refuse whatever a list that has run out is about, so a list is out of use before that. */
+const marginSeconds = 5;
+
+/**
+ * The newest revocation list of each authority.
+ *
+ * OpenSSL and BoringSSL refuse every certificate whose issuer has no current list, as soon as they have a list of
+ * anybody. Lists are therefore used together or not at all: each root needs one of its own, or of a known
+ * intermediate below it. A list that is late or broken takes nothing away but itself.
+ */
+export class KnownLists {
+  readonly #lists = new Map<string, CertificateList>();
+  readonly #issuers = new Map<string, ListIssuer>();
+
+  get all(): readonly CertificateList[] {
+    return [...this.#lists.values()];
+  }
+
+  hasCurrent(now: Date): boolean {
+    return this.all.some((list) => isCurrentAt(list, now));
+  }
+
+  /** Takes each list that is good and no older than the known one. @returns The faults of the others. */
+  take(
+    lists: readonly CertificateList[],
+    authorities: MeshAuthorities,
+    now: Date,
+  ): readonly ListFault[] {
+    const faults = lists.flatMap((list) => {
+      const fault = this.#faultOf(list, authorities, now);
+      if (fault === undefined) this.#lists.set(keyOf(list), list);
+      return fault ?? [];
+    });
+    for (const [key, list] of this.#lists) if (!isCurrentAt(list, now)) this.#lists.delete(key);
+    return faults;
+  }
+
+  usable(authorities: MeshAuthorities, now: Date): UsableLists {
+    const latest = addSeconds(now, marginSeconds);
+    const current = this.all.filter(
+      (list) => isCurrentAt(list, latest) && this.#isOfMesh(list, authorities),
+    );
+    const missing = authorities.roots.filter(
+      (root) => !this.#isCovered(root, authorities.intermediates, current),
+    );
+    const ends = current.flatMap(({ nextUpdate }) => nextUpdate ?? []);
+    return {
+      lists: missing.length === 0 ? current : [],
+      missing,
+      until: ends.length > 0 ? addSeconds(ends.reduce(earlier), -marginSeconds) : undefined,
+    };
+  }
+
+  #faultOf(list: CertificateList, authorities: MeshAuthorities, now: Date): ListFault | undefined {
+    if (list.hasUnknownCritical) return "critical-extension-unknown";
+    // Authorities of one name are told apart by their keys alone.
+    if (list.authorityKeyIdentifier === undefined) return "key-identifier-missing";
+    if (!this.#isOfMesh(list, authorities)) return "issuer-unknown";
+    const named = this.#namedBy(list, authorities);
+    if (named.length > 0 && !named.some((each) => each.hasSigned(list))) return "signature-invalid";
+    const known = this.#lists.get(keyOf(list));
+    if (known && isOlder(list, known)) return "number-backwards";
+    return isCurrentAt(list, now) ? undefined : "not-current";
+  }
+
+  /** No agent has the certificates of other workloads' intermediates. The verifiers get them with each leaf. */
+  #isOfMesh(list: CertificateList, authorities: MeshAuthorities): boolean {
+    return authorities.intermediates.length > 0 || this.#namedBy(list, authorities).length > 0;
+  }
+
+  #isCovered(
+    root: X509Certificate,
+    intermediates: readonly X509Certificate[],
+    lists: readonly CertificateList[],
+  ): boolean {
+    const below = intermediates.filter((each) => each.checkIssued(root));
+    return [root, ...below]
+      .map((each) => this.#issuerOf(each))
+      .some((issuer) => lists.some((list) => issuer.isNamedBy(list) && issuer.hasSigned(list)));
+  }
+
+  #namedBy(
+    list: CertificateList,
+    { roots, intermediates }: MeshAuthorities,
+  ): readonly ListIssuer[] {
+    return [...roots, ...intermediates]
+      .map((each) => this.#issuerOf(each))
+      .filter((issuer) => issuer.isNamedBy(list));
+  }
+
+  #issuerOf(certificate: X509Certificate): ListIssuer {
+    const { fingerprint256 } = certificate;
+    const known = this.#issuers.get(fingerprint256) ?? listIssuerOf(certificate);
+    this.#issuers.set(fingerprint256, known);
+    return known;
+  }
+}
+
+/** The authorities of a mesh share one name. */
+function keyOf({ issuer, authorityKeyIdentifier }: CertificateList): string {
+  return `${toHex(issuer)} ${toHex(authorityKeyIdentifier ?? new Uint8Array())}`;
+}
+
+function isOlder(list: CertificateList, known: CertificateList): boolean {
+  if (list.number !== undefined && known.number !== undefined && list.number !== known.number) {
+    return list.number < known.number;
+  }
+  return list.thisUpdate < known.thisUpdate;
+}

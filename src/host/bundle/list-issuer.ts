@@ -1,0 +1,49 @@
+import { verify, type X509Certificate } from "node:crypto";
+import { CaError } from "../../foundation/errors.ts";
+import { bytesEqual } from "../../pki/encoding/bytes.ts";
+import { DerError } from "../../pki/encoding/der-reader.ts";
+import { parseCertificate } from "../../pki/x509/certificate.ts";
+import {
+  type CertificateList,
+  isListOf,
+  listSignerOf,
+} from "../../pki/x509/crl/certificate-list.ts";
+import { signatureAlgorithms } from "../../pki/x509/signature-algorithm.ts";
+import { parseSubjectPublicKey } from "../../pki/x509/subject-public-key.ts";
+
+/** A CA that may have signed a list. */
+export interface ListIssuer {
+  /** Whether a list names this CA as its issuer. */
+  readonly isNamedBy: (list: CertificateList) => boolean;
+  /** Whether this CA has signed the list, and may sign lists. */
+  readonly hasSigned: (list: CertificateList) => boolean;
+}
+
+/** A CA whose certificate or key cannot be read here has issued no list. */
+export function listIssuerOf(certificate: X509Certificate): ListIssuer {
+  try {
+    const parsed = parseCertificate(Uint8Array.from(certificate.raw));
+    const { algorithm } = parseSubjectPublicKey(parsed.toBeSigned.spki);
+    const signer = listSignerOf(parsed);
+    // A list may have megabytes, and is looked at again whenever the roots change.
+    const verdicts = new WeakMap<CertificateList, boolean>();
+    const isSigned = ({ signatureAlgorithm, signedBytes, signature }: CertificateList): boolean => {
+      const scheme = signatureAlgorithms[algorithm].find(({ identifier }) =>
+        bytesEqual(identifier, signatureAlgorithm),
+      );
+      if (!scheme || !signer.maySign) return false;
+      return verify(scheme.hash, signedBytes, certificate.publicKey, signature);
+    };
+    return {
+      isNamedBy: (list) => isListOf(list, signer),
+      hasSigned: (list) => {
+        const verdict = verdicts.get(list) ?? isSigned(list);
+        verdicts.set(list, verdict);
+        return verdict;
+      },
+    };
+  } catch (error) {
+    if (!(error instanceof DerError || error instanceof CaError)) throw error;
+    return { isNamedBy: () => false, hasSigned: () => false };
+  }
+}

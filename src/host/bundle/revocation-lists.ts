@@ -1,0 +1,49 @@
+import { FetchError } from "../../foundation/http/json-fetch.ts";
+import { parseBase64 } from "../../pki/encoding/base64.ts";
+import { DerError } from "../../pki/encoding/der-reader.ts";
+import { revocationListBlocks, toPem } from "../../pki/encoding/pem.ts";
+import { type CertificateList, parseCertificateList } from "../../pki/x509/crl/certificate-list.ts";
+import type { DocumentKind } from "./document-follower.ts";
+
+/** More authorities than a mesh has at once. */
+const maximumLists = 100;
+
+/** The document of `/crl.pem`: a list of each authority. Three hundred thousand entries fit into it. */
+export const revocationLists: DocumentKind<readonly CertificateList[]> = {
+  name: "revocation list",
+  mediaType: "application/x-pem-file",
+  maximumOctets: 16 << 20,
+  parse: (octets) => parseRevocationLists(Buffer.from(octets).toString("latin1")),
+  // An authority revokes at any time, so an endpoint that holds no answers is asked often.
+  refreshSeconds: () => 60,
+};
+
+/**
+ * The lists in a PEM text.
+ *
+ * @throws FetchError for a text without a list, with too many, with any other block, or with one that is no list.
+ */
+export function parseRevocationLists(text: string): readonly CertificateList[] {
+  const blocks = revocationListBlocks(text);
+  const begun = text.match(/-----BEGIN /g)?.length ?? 0;
+  if (blocks.length === 0 || blocks.length > maximumLists || blocks.length !== begun) {
+    throw new FetchError("did not answer certificate revocation lists");
+  }
+  return blocks.map(parseList);
+}
+
+function parseList(base64: string): CertificateList {
+  try {
+    const der = parseBase64(base64);
+    if (der) return parseCertificateList(der);
+  } catch (error) {
+    if (!(error instanceof DerError)) throw error;
+    throw new FetchError("answered a broken revocation list", { cause: error });
+  }
+  throw new FetchError("answered a broken revocation list");
+}
+
+/** PEM of lists, each with its last newline; empty for none. */
+export function listsPem(lists: readonly CertificateList[]): string {
+  return lists.map(({ der }) => toPem("X509 CRL", der)).join("");
+}

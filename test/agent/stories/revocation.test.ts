@@ -1,0 +1,135 @@
+import { X509Certificate } from "node:crypto";
+import { readdir, readFile } from "node:fs/promises";
+import type { IncomingMessage, ServerResponse } from "node:http";
+import { connect } from "node:net";
+import { createClient } from "@connectrpc/connect";
+import { createGrpcTransport } from "@connectrpc/connect-node";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { SpiffeWorkloadAPI } from "../../../src/gen/spiffe/workload_pb.ts";
+import { type HttpCa, startHttpCa } from "../../testkit/agent/http-ca.ts";
+import { runAgent } from "../../testkit/agent/running-agent.ts";
+import { pemsOf, SdsStream } from "../../testkit/agent/sds-client.ts";
+import { startLoopbackServer } from "../../testkit/network/loopback-server.ts";
+import { readCrl } from "../../testkit/pki/crls.ts";
+import { createListAuthority } from "../../testkit/pki/revocation-list.ts";
+import { temporaryFolder } from "../../testkit/temporary-folder.ts";
+
+let ca: HttpCa;
+let silent: HttpCa;
+beforeAll(async () => {
+  [ca, silent] = await Promise.all([startHttpCa({ CRL: "on" }), startHttpCa()]);
+});
+afterAll(() => Promise.all([ca.close(), silent.close()]));
+
+/** The validation context of Envoy's roots, as each response brings it. */
+async function watchRoots(socket: string) {
+  const stream = new SdsStream(socket);
+  stream.subscribe("ROOTCA");
+  const next = async () => {
+    const [secret] = await stream.secrets();
+    if (secret?.type.case !== "validationContext") throw new Error("no validation context");
+    stream.acknowledge("ROOTCA");
+    const { crl, onlyVerifyLeafCertCrl } = secret.type.value;
+    const text = Buffer.from((crl?.specifier.value as Uint8Array) ?? []).toString();
+    return { crl: text, isOfLeaves: onlyVerifyLeafCertCrl, roots: pemsOf(secret)[0] };
+  };
+  return next;
+}
+
+const often = { RAMPART_BUNDLE_REFRESH: "1s" };
+
+test("of the CA reach Envoy, SPIFFE clients and files, and so does the next one", async () => {
+  const output = await temporaryFolder();
+  const socket = `${await temporaryFolder()}/api`;
+  const variables = { ...often, OUTPUT_CERTS: output, RAMPART_WORKLOAD_API_SOCKET: socket };
+  const { sdsSocket, event, agent } = await runAgent(ca, variables);
+  await Promise.all([event("revocation-lists-used"), event("files-written")]);
+  const next = await watchRoots(sdsSocket);
+  const first = await next();
+  expect(readCrl(first.crl).entries).toEqual([]);
+  expect(first.isOfLeaves).toBe(true);
+
+  const leaf = new X509Certificate(await readFile(`${output}/cert-chain.pem`));
+  await ca.revoke(leaf.serialNumber);
+  const second = await next();
+  const serials = readCrl(second.crl).entries.map(([serial]) => serial.toUpperCase());
+  expect(serials.map(withoutSign)).toEqual([withoutSign(leaf.serialNumber)]);
+  expect(second.roots).toBe(first.roots);
+
+  const nodeOptions = { createConnection: () => connect(socket) };
+  const transport = createGrpcTransport({ baseUrl: "http://agent", nodeOptions });
+  const client = createClient(SpiffeWorkloadAPI, transport);
+  const headers = { "workload.spiffe.io": "true" };
+  for await (const { crl } of client.fetchX509SVID({}, { headers })) {
+    expect(crl.map((each) => readCrl(Uint8Array.from(each)).entries.length)).toEqual([1]);
+    break;
+  }
+  for await (const { crl } of client.fetchX509Bundles({}, { headers })) {
+    expect(crl).toHaveLength(1);
+    break;
+  }
+  await expect.poll(() => readFile(`${output}/ca-crl.pem`, "utf8")).toBe(second.crl);
+  const { revocation } = agent.status();
+  expect(revocation).toMatchObject({ isUsed: true, lastError: undefined });
+  const metrics = await (await fetch(`${agent.statusUrl}/metrics`)).text();
+  expect(metrics).toMatch(
+    /^istio_agent_revocation_list_expiry_seconds\{authority="[0-9a-f]{40}"\} /m,
+  );
+});
+
+const withoutSign = (serial: string): string => serial.replace(/^00/, "");
+
+test("are nothing to speak of where the CA publishes none", async () => {
+  const output = await temporaryFolder();
+  const { sdsSocket, event, events } = await runAgent(silent, { OUTPUT_CERTS: output });
+  await Promise.all([event("files-written"), event("bundle-read")]);
+  const { crl, isOfLeaves } = await (await watchRoots(sdsSocket))();
+  expect({ crl, isOfLeaves }).toEqual({ crl: "", isOfLeaves: false });
+  expect(await readdir(output)).not.toContain("ca-crl.pem");
+  expect(events.filter(({ level }) => level !== "info")).toEqual([]);
+});
+
+type Answer = (request: IncomingMessage, response: ServerResponse) => void;
+
+const stranger = await createListAuthority();
+
+test.each<[string, string, () => Promise<string>]>([
+  ["garbage", "revocation-lists-unread", async () => "<html></html>"],
+  ["nothing", "revocation-lists-unread", async () => ""],
+  ["too much", "revocation-lists-unread", async () => "x".repeat((16 << 20) + 1)],
+  ["a stranger's list", "revocation-lists-refused", () => stranger.list()],
+])("are kept when the CA answers with %s instead", async (_what, expected, create) => {
+  const good = await (await fetch(`${ca.url}/crl.pem`)).text();
+  const bad = await create();
+  let body = good;
+  const answer: Answer = (_request, response) => void response.end(body);
+  const server = await startLoopbackServer(answer);
+  const variables = { ...often, RAMPART_CRL_URL: `${server.origin}/crl.pem` };
+  const { sdsSocket, event, agent } = await runAgent(ca, variables);
+  await event("revocation-lists-used");
+  body = bad;
+  await event(expected);
+  const { crl, roots } = await (await watchRoots(sdsSocket))();
+  expect(crl).toBe(good);
+  expect(roots).not.toBe("");
+  expect(agent.status()).toMatchObject({ isReady: true, revocation: { isUsed: true } });
+});
+
+test("of an authority that is not in the bundle are never used", async () => {
+  const list = await stranger.list();
+  const server = await startLoopbackServer((_request, response) => void response.end(list));
+  const variables = { RAMPART_CRL_URL: `${server.origin}/crl.pem` };
+  const { sdsSocket, event, agent } = await runAgent(ca, variables);
+  await Promise.all([event("revocation-lists-refused"), event("certificate-obtained")]);
+  expect((await (await watchRoots(sdsSocket))()).crl).toBe("");
+  expect(agent.status()).toMatchObject({ isReady: true, reasons: [] });
+});
+
+test("that a mounted file has count where the CA publishes none", async () => {
+  const { agent, event } = await runAgent(ca, { RAMPART_CRL_URL: "off" });
+  await event("certificate-obtained");
+  expect(agent.status().revocation).toEqual({
+    ...{ isUsed: false, lists: [] },
+    ...{ confirmedAt: undefined, lastError: undefined },
+  });
+});

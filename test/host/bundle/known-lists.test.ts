@@ -1,0 +1,146 @@
+import "reflect-metadata/lite";
+import * as x509 from "@peculiar/x509";
+import { expect, test } from "vitest";
+import { KnownLists, type MeshAuthorities } from "../../../src/host/bundle/known-lists.ts";
+import { addSeconds } from "../../../src/pki/x509/validity.ts";
+import {
+  createListAuthority,
+  type ListAuthority,
+  type ListDepartures,
+  listTime,
+  parsedList,
+} from "../../testkit/pki/revocation-list.ts";
+
+// As in a real mesh, the authorities share one name.
+const [a, b, stranger] = await Promise.all([1, 2, 3].map(() => createListAuthority()));
+const company = await createListAuthority("CN=Company");
+const [inner, innerToo] = await Promise.all(
+  [1, 2].map(() => createListAuthority("O=cluster.local", { issuer: company })),
+);
+const mute = await createListAuthority("O=cluster.local", { mayList: false });
+if (!a || !b || !stranger || !inner || !innerToo) throw new Error("an authority is missing");
+
+const mesh = (roots: readonly ListAuthority[], ...below: ListAuthority[]): MeshAuthorities => ({
+  roots: roots.map(({ certificate }) => certificate),
+  intermediates: below.map(({ certificate }) => certificate),
+});
+const listOf = async (authority: ListAuthority, departures?: ListDepartures) =>
+  parsedList(await authority.list(departures));
+
+test("are used when each root of the mesh has one", async () => {
+  const known = new KnownLists();
+  const lists = [await listOf(a), await listOf(b)];
+  expect(known.take(lists, mesh([a, b]), listTime)).toEqual([]);
+  expect(known.usable(mesh([a, b]), listTime)).toMatchObject({ lists, missing: [] });
+});
+
+test("are not used while a root has none, and say which", async () => {
+  const known = new KnownLists();
+  known.take([await listOf(a)], mesh([a, b]), listTime);
+  const { lists, missing } = known.usable(mesh([a, b]), listTime);
+  expect(lists).toEqual([]);
+  expect(missing).toEqual([b.certificate]);
+  expect(known.usable(mesh([a]), listTime).lists).toHaveLength(1);
+});
+
+test("stop being used some seconds before one runs out", async () => {
+  const known = new KnownLists();
+  const nextUpdate = addSeconds(listTime, 60);
+  known.take([await listOf(a, { nextUpdate }), await listOf(b)], mesh([a, b]), listTime);
+  const { until } = known.usable(mesh([a, b]), listTime);
+  expect(until).toEqual(addSeconds(listTime, 55));
+  expect(known.usable(mesh([a, b]), addSeconds(listTime, 54)).lists).toHaveLength(2);
+  const { lists, missing } = known.usable(mesh([a, b]), addSeconds(listTime, 55));
+  expect(lists).toEqual([]);
+  expect(missing).toEqual([a.certificate]);
+});
+
+test("are replaced by newer ones, also by an empty one", async () => {
+  const known = new KnownLists();
+  known.take([await listOf(a, { number: 4, revoked: ["01"] })], mesh([a]), listTime);
+  const empty = await listOf(a, { number: 5 });
+  expect(known.take([empty], mesh([a]), listTime)).toEqual([]);
+  expect(known.all).toEqual([empty]);
+  expect(empty.entries).toBeUndefined();
+});
+
+const idp = new x509.Extension("2.5.29.28", true, Uint8Array.of(0x30, 0));
+
+test.each<[string, string, () => Promise<Awaited<ReturnType<typeof listOf>>>]>([
+  ["of an authority that nobody trusts", "issuer-unknown", () => listOf(stranger)],
+  ["that another key has signed", "signature-invalid", () => listOf(a, { signer: stranger })],
+  ["with an older number", "number-backwards", () => listOf(a, { number: 1 })],
+  [
+    "with the same number and an earlier time",
+    "number-backwards",
+    () => listOf(a, { number: 2, thisUpdate: addSeconds(listTime, -7200) }),
+  ],
+  [
+    "that has run out",
+    "not-current",
+    () => listOf(a, { number: 3, nextUpdate: addSeconds(listTime, -1) }),
+  ],
+  [
+    "from the future",
+    "not-current",
+    () => listOf(a, { number: 3, thisUpdate: addSeconds(listTime, 1) }),
+  ],
+  [
+    "without a key identifier",
+    "key-identifier-missing",
+    () => listOf(a, { number: 3, hasKeyIdentifier: false }),
+  ],
+  [
+    "with an unknown critical extension",
+    "critical-extension-unknown",
+    () => listOf(a, { number: 3, extensions: [idp] }),
+  ],
+])("one %s is refused, and the known one stays", async (_what, fault, create) => {
+  const known = new KnownLists();
+  const good = await listOf(a, { number: 2 });
+  known.take([good], mesh([a]), listTime);
+  expect(known.take([await create()], mesh([a]), listTime)).toEqual([fault]);
+  expect(known.usable(mesh([a]), listTime).lists).toEqual([good]);
+});
+
+test("one of an authority that may sign none is refused", async () => {
+  const known = new KnownLists();
+  expect(known.take([await listOf(mute)], mesh([mute]), listTime)).toEqual(["signature-invalid"]);
+  expect(known.usable(mesh([mute]), listTime).missing).toEqual([mute.certificate]);
+});
+
+test("a bad one does not keep out the good ones beside it", async () => {
+  const known = new KnownLists();
+  const lists = [await listOf(a), await listOf(b, { signer: stranger })];
+  expect(known.take(lists, mesh([a, b]), listTime)).toEqual(["signature-invalid"]);
+  expect(known.all).toEqual([lists[0]]);
+});
+
+test("of intermediates count for the root above them", async () => {
+  const known = new KnownLists();
+  const lists = [await listOf(inner)];
+  expect(known.take(lists, mesh([company], inner), listTime)).toEqual([]);
+  expect(known.usable(mesh([company], inner), listTime).lists).toEqual(lists);
+  expect(known.usable(mesh([company, a], inner), listTime).missing).toEqual([a.certificate]);
+});
+
+// The next intermediate signs for other workloads first, and this one has not seen its certificate.
+test("of unknown intermediates are used beside those of a known one", async () => {
+  const known = new KnownLists();
+  const lists = [await listOf(inner), await listOf(innerToo)];
+  expect(known.take(lists, mesh([company], inner), listTime)).toEqual([]);
+  expect(known.usable(mesh([company], inner), listTime).lists).toEqual(lists);
+});
+
+test("of a root that the mesh no longer has are left out", async () => {
+  const known = new KnownLists();
+  known.take([await listOf(a), await listOf(b)], mesh([a, b]), listTime);
+  expect(known.usable(mesh([b]), listTime).lists).toHaveLength(1);
+});
+
+test("without an end are used for good", async () => {
+  const known = new KnownLists();
+  known.take([await listOf(a, { nextUpdate: undefined })], mesh([a]), listTime);
+  expect(known.usable(mesh([a]), addSeconds(listTime, 1e9))).toMatchObject({ until: undefined });
+  expect(known.hasCurrent(addSeconds(listTime, 1e9))).toBe(true);
+});
