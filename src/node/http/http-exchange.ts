@@ -17,22 +17,19 @@ export function callerGone(): ConnectError {
   return new ConnectError("the caller is gone", Code.Canceled);
 }
 
-/** How much of a request is read after its answer is known, and for how long. */
-const rest = { octets: maximumBodyOctets, milliseconds: 1000 };
-
 /**
- * Reads the rest of a request and discards it, within limits. A server may answer and reset a stream while
+ * Reads the rest of a request and discards it, as long as it is no larger than a message may be. A server may answer and reset a stream while
  * its request is still being sent (RFC 9113 §8.1), but curl takes that for a failure. HTTP/1.1 has no
  * reset.
  */
-export async function skipRest(stream: Readable): Promise<void> {
+export async function skipRest(stream: Readable, timeoutMilliseconds: number): Promise<void> {
   if (stream.readableEnded || stream.destroyed) return;
   const skipped = Promise.withResolvers<void>();
-  const timer = setTimeout(skipped.resolve, rest.milliseconds);
+  const timer = setTimeout(skipped.resolve, timeoutMilliseconds);
   let octets = 0;
   stream.on("data", (chunk: Buffer) => {
     octets += chunk.length;
-    if (octets > rest.octets) skipped.resolve();
+    if (octets > maximumBodyOctets) skipped.resolve();
   });
   stream.once("end", skipped.resolve);
   stream.once("close", skipped.resolve);

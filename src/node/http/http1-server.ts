@@ -7,6 +7,7 @@ import { type Peer, peerKey } from "../../transport/peer.ts";
 import type { Connection } from "../limits/connections.ts";
 import type { Exchange } from "../limits/exchanges.ts";
 import { type Guard, track } from "../limits/guard.ts";
+import { restTimeoutOf } from "../limits/limits.ts";
 import {
   anyOrigin,
   callerGone,
@@ -39,6 +40,7 @@ export function createHttp1Server(
   connectionOf: (socket: Socket) => Http1Connection | undefined,
 ): Server {
   const { progress_timeout } = guard.limits;
+  const restTimeout = restTimeoutOf(guard.limits);
   const options = {
     headersTimeout: progress_timeout,
     requestTimeout: progress_timeout,
@@ -56,10 +58,12 @@ export function createHttp1Server(
       return;
     }
     guard.exchanges.answer(connection.address, exchange, "prefer" in request.headers, () =>
-      answer(routes, request, response, peer).catch((error: unknown) => {
-        response.destroy();
-        logHttpFault(routes, error);
-      }),
+      answer(routes, { incoming: request, outgoing: response, peer, restTimeout }).catch(
+        (error: unknown) => {
+          response.destroy();
+          logHttpFault(routes, error);
+        },
+      ),
     );
   });
   // The server never listens itself, and only this event starts its timeouts.
@@ -74,12 +78,15 @@ const exchangeOf = (incoming: IncomingMessage, outgoing: ServerResponse): Exchan
   isGone: () => outgoing.destroyed || outgoing.socket?.destroyed === true,
 });
 
-async function answer(
-  routes: Routes,
-  incoming: IncomingMessage,
-  outgoing: ServerResponse,
-  peer: Peer,
-): Promise<void> {
+interface Arrival {
+  readonly incoming: IncomingMessage;
+  readonly outgoing: ServerResponse;
+  readonly peer: Peer;
+  readonly restTimeout: number;
+}
+
+async function answer(routes: Routes, arrival: Arrival): Promise<void> {
+  const { incoming, outgoing, peer } = arrival;
   const { url = "", method = "", rawHeaders } = incoming;
   if (!url.startsWith("/") || isUnknownToFetch(method)) {
     outgoing.writeHead(400).end();
@@ -93,20 +100,20 @@ async function answer(
     const contextValues = createContextValues().set(peerKey, peer);
     const call = { method, url: `${anyOrigin}${url}`, header, signal, contextValues };
     const answer = await rpc({ ...call, httpVersion: incoming.httpVersion, body: incoming });
-    if (answer.octets) await readOut(incoming, outgoing);
+    if (answer.octets) await readOut(arrival);
     return sendStreamed(outgoing, answer);
   }
   // Only RPCs read a body.
   const request = new Request(`${anyOrigin}${url}`, { method, headers: header, signal });
   const response = await routes.fetch(request, peer);
-  await readOut(incoming, outgoing);
+  await readOut(arrival);
   outgoing.writeHead(response.status, [...response.headers].flat());
   outgoing.end(Buffer.from(await response.arrayBuffer()));
 }
 
 /** Reads the rest of a request. A connection on which more is still coming cannot be reused. */
-async function readOut(incoming: IncomingMessage, outgoing: ServerResponse): Promise<void> {
-  await skipRest(incoming);
+async function readOut({ incoming, outgoing, restTimeout }: Arrival): Promise<void> {
+  await skipRest(incoming, restTimeout);
   if (!incoming.readableEnded) outgoing.shouldKeepAlive = false;
 }
 

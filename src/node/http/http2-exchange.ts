@@ -43,6 +43,7 @@ export function toUniversalRequest(
 export async function sendUniversalResponse(
   stream: ServerHttp2Stream,
   { status, header, octets, body, trailer }: StreamedResponse,
+  restTimeout: number,
 ): Promise<void> {
   const headers = { ":status": status, ...(header && Object.fromEntries(header)) };
   const trailers = trailer && Object.fromEntries(trailer);
@@ -53,7 +54,7 @@ export async function sendUniversalResponse(
     begin();
     return stream.write(chunk);
   };
-  if (octets && !stream.readableEnded) await skipRest(stream);
+  if (octets && !stream.readableEnded) await readOut(stream, restTimeout);
   if (octets?.length && !stream.destroyed) begin();
   for await (const chunk of body ?? []) {
     if (stream.destroyed) return;
@@ -74,15 +75,33 @@ export async function sendUniversalResponse(
   stream.end(octets, () => trailers || hangUp(stream));
 }
 
+/**
+ * Reads the rest of a request, and no further once there is too much of it: a caller that goes on sending must
+ * not get more of it through the longer the answer takes.
+ */
+async function readOut(stream: ServerHttp2Stream, restTimeout: number): Promise<void> {
+  await skipRest(stream, restTimeout);
+  stream.pause();
+}
+
 /** Closes the stream, because nothing reads the rest of its request. */
 function hangUp(stream: ServerHttp2Stream): void {
-  if (!stream.readableEnded) setImmediate(() => stream.close());
+  if (stream.readableEnded) return;
+  setImmediate(() => {
+    stream.close();
+    // A stream closes only when what it holds has been read.
+    stream.resume();
+  });
 }
 
 /** Sends the whole answer of a fetch handler. */
-export async function sendResponse(stream: ServerHttp2Stream, response: Response): Promise<void> {
+export async function sendResponse(
+  stream: ServerHttp2Stream,
+  response: Response,
+  restTimeout: number,
+): Promise<void> {
   const octets = Buffer.from(await response.arrayBuffer());
-  await skipRest(stream);
+  await readOut(stream, restTimeout);
   if (stream.destroyed) return;
   stream.respond({ ":status": response.status, ...Object.fromEntries(response.headers) });
   stream.end(octets, () => hangUp(stream));

@@ -11,6 +11,7 @@ import { type Peer, peerKey } from "../../transport/peer.ts";
 import type { Connection } from "../limits/connections.ts";
 import type { Exchange } from "../limits/exchanges.ts";
 import { type Guard, track } from "../limits/guard.ts";
+import { restTimeoutOf } from "../limits/limits.ts";
 import { logHttpFault } from "./http-exchange.ts";
 import {
   hangUpOf,
@@ -51,6 +52,7 @@ export function serveHttp2(
   guard: Guard,
 ): ServerHttp2Session {
   const maxConcurrentStreams = guard.limits.streams_per_connection;
+  const restTimeout = restTimeoutOf(guard.limits);
   const session = performServerHandshake(connection.socket, {
     ...sessionLimits,
     settings: { ...settings, maxConcurrentStreams },
@@ -68,7 +70,7 @@ export function serveHttp2(
       if (!stream.headersSent) guard.connections.countVain(connection);
     });
     guard.exchanges.answer(connection.address, exchange, "prefer" in headers, () =>
-      answer(routes, { stream, headers, rawHeaders }, peer).catch((error: unknown) => {
+      answer(routes, { stream, headers, rawHeaders, peer, restTimeout }).catch((error: unknown) => {
         stream.destroy();
         logHttpFault(routes, error);
       }),
@@ -100,21 +102,23 @@ interface Arrival {
   readonly stream: ServerHttp2Stream;
   readonly headers: IncomingHttpHeaders;
   readonly rawHeaders: readonly string[];
+  readonly peer: Peer;
+  readonly restTimeout: number;
 }
 
-async function answer(routes: Routes, arrival: Arrival, peer: Peer): Promise<void> {
-  const { stream, rawHeaders } = arrival;
+async function answer(routes: Routes, arrival: Arrival): Promise<void> {
+  const { stream, rawHeaders, peer, restTimeout } = arrival;
   const target = targetOf(arrival.headers);
   if (!target) return stream.respond({ ":status": 400 }, { endStream: true });
   const rpc = routes.rpcs.get(target.path);
   if (rpc) {
     const contextValues = createContextValues().set(peerKey, peer);
     const request = toUniversalRequest(stream, target, headersOf(rawHeaders));
-    return sendUniversalResponse(stream, await rpc({ ...request, contextValues }));
+    return sendUniversalResponse(stream, await rpc({ ...request, contextValues }), restTimeout);
   }
   // Only RPCs read a body.
   const { method, url } = target;
   const headers = headersOf(rawHeaders);
   const request = new Request(url, { method, headers, signal: hangUpOf(stream) });
-  return sendResponse(stream, await routes.fetch(request, peer));
+  return sendResponse(stream, await routes.fetch(request, peer), restTimeout);
 }

@@ -25,6 +25,12 @@ export interface Limits {
   readonly memory?: number | undefined;
 }
 
+/**
+ * Milliseconds for the rest of a request whose answer is known already. The answer has to leave before the
+ * request has taken too long, and it leaves sooner than that.
+ */
+export const restTimeoutOf = ({ progress_timeout }: Limits): number => progress_timeout / 10;
+
 const count = (usual: number) =>
   z._default(z.int().check(z.minimum(1), z.maximum(1_000_000)), usual);
 

@@ -47,13 +47,17 @@ async function endOfAnswer(path: string, contentType: string, octets: number) {
 const windowUpdate = 8;
 const isNoWindow = ({ type }: FrameHead): boolean => type !== windowUpdate;
 
+/**
+ * The sizes leave no more than one message to read when the answer is known: native gRPC has read a message by
+ * then, gRPC-Web the beginning of one, and what is no RPC nothing.
+ */
 describe.each([
-  ["native gRPC", rpcPath, "application/grpc"],
-  ["gRPC-Web", rpcPath, "application/grpc-web+proto"],
-  ["no RPC", "/healthz", "text/plain"],
-])("an answer over %s to a request that is still being sent", (_, path, contentType) => {
+  ["native gRPC", rpcPath, "application/grpc", 120_000],
+  ["gRPC-Web", rpcPath, "application/grpc-web+proto", 66_000],
+  ["no RPC", "/healthz", "text/plain", 65_000],
+])("an answer over %s to a request that is still being sent", (_, path, contentType, octets) => {
   test("waits for the rest", async () => {
-    const [end, ...more] = await endOfAnswer(path, contentType, 120_000);
+    const [end, ...more] = await endOfAnswer(path, contentType, octets);
     expect(end?.flags).toSatisfy((flags: number) => (flags & endStream) !== 0);
     expect(more).toEqual([]);
   });

@@ -8,7 +8,12 @@ import {
 import { connect, type Socket } from "node:net";
 import { connect as connectTls, type TLSSocket } from "node:tls";
 import { describe, expect, onTestFinished, test } from "vitest";
-import { limitNames, limitsTable } from "../../../src/node/limits/limits.ts";
+import {
+  limitNames,
+  limitsTable,
+  restTimeoutOf,
+  usualLimits,
+} from "../../../src/node/limits/limits.ts";
 import { issuerTables, rpcPath } from "../../contract/service-under-test.ts";
 import { type ServedCa, serveCa, servedName } from "../../testkit/ca/served-ca.ts";
 import { createTokenKey, jwksOf, mintAccountToken } from "../../testkit/callers/tokens.ts";
@@ -186,6 +191,7 @@ describe("streams", () => {
       session.request({
         ":method": "POST",
         ":path": rpcPath,
+        "content-type": "application/grpc",
         authorization: started.authorization,
       }),
     );
@@ -256,6 +262,13 @@ describe("health and reflection", () => {
 });
 
 describe("the table LIMITS", () => {
+  test.each([100, 10_000, 2 ** 31 - 1])(
+    "lets an answer leave before its request has taken longer than %i ms",
+    (progress_timeout) => {
+      expect(restTimeoutOf({ ...usualLimits, progress_timeout })).toBeLessThan(progress_timeout);
+    },
+  );
+
   test("has a default for every member", () => {
     expect([...Object.keys(limitsTable.parse(undefined)), "memory"]).toEqual(limitNames);
     expect(limitsTable.parse({ connections: 7 })).toMatchObject({ connections: 7, streams: 2000 });
