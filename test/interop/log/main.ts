@@ -13,6 +13,7 @@ import { GrownTree, hex } from "../../testkit/tlog/trees.ts";
 import { type Outcome, report } from "../outcomes.ts";
 import { run, runWell } from "../programs.ts";
 import { fromGoModule, fromGoProxy, type Software } from "../software.ts";
+import { type WorkerLog, writeWorkerLog } from "./worker-log.ts";
 import { proofOf, type WrittenLog, writeLog } from "./written-log.ts";
 
 const sizes = [1, 7, 256, 257, 70_000];
@@ -20,15 +21,17 @@ const folder = await mkdtemp(join(tmpdir(), "rampart-log-"));
 const newFolder = (): Promise<string> => mkdtemp(join(folder, "store-"));
 
 /** Its exit code is 0 whatever it finds, and damage may make it hang. */
-async function fsckSays(program: string, log: WrittenLog): Promise<string> {
+async function fsckSays(
+  program: string,
+  { verifierKey, ...log }: Pick<WrittenLog, "folder" | "verifierKey"> | WorkerLog,
+): Promise<string> {
   const key = join(folder, "vkey");
-  await writeFile(key, log.verifierKey);
-  const values = [
-    `--storage_url=${pathToFileURL(log.folder)}/`,
-    `--public_key=${key}`,
-    "--ui=false",
-    "--N=4",
-  ];
+  await writeFile(key, verifierKey);
+  const place =
+    "url" in log
+      ? [`--storage_url=${log.url}`, `--bearer_token=${log.token}`]
+      : [`--storage_url=${pathToFileURL(log.folder)}/`];
+  const values = [...place, `--public_key=${key}`, "--ui=false", "--N=4"];
   const { stdout, stderr } = await run(program, values, { timeoutSeconds: 60 });
   return stdout + stderr;
 }
@@ -60,6 +63,21 @@ const fsckScenes: Readonly<Record<string, Scene>> = {
       },
     ]),
   ),
+};
+
+/** The objects in R2, through the Worker that serves them. */
+const workerScenes: Readonly<Record<string, Scene>> = {
+  "a log in R2, and nothing without the token of a reader": async (program) => {
+    const log = await writeWorkerLog(300);
+    try {
+      const said = await fsckSays(program, log);
+      expectEqual(success.exec(said)?.[1], String(log.size), said.slice(-300));
+      const stranger = await fsckSays(program, { ...log, token: "x".repeat(40) });
+      expectEqual(success.test(stranger), false, "fsck read without the token");
+    } finally {
+      await log.end();
+    }
+  },
 };
 
 const readerScenes: Readonly<Record<string, Scene>> = {
@@ -134,8 +152,9 @@ async function play(
   client: string,
   software: Software,
   scenes: Readonly<Record<string, Scene>>,
+  server = "the log of rampart serve",
 ): Promise<Outcome> {
-  const row = { client, server: "the log of rampart serve" };
+  const row = { client, server };
   if ("missing" in software) return { ...row, passed: 0, faults: [], missing: software.missing };
   const faults: string[] = [];
   for (const [what, scene] of Object.entries(scenes)) {
@@ -151,6 +170,7 @@ const fsck = await fromGoProxy("github.com/transparency-dev/tessera/cmd/fsck@v1.
 const reader = await fromGoModule(join(import.meta.dirname, "reader"), "log-reader");
 const outcomes = [
   await play("tessera fsck", fsck, fsckScenes),
+  await play("tessera fsck", fsck, workerScenes, "the log of the Worker"),
   await play("x/mod, merkle and formats", reader, readerScenes),
 ];
 await rm(folder, { recursive: true, force: true });

@@ -27,10 +27,14 @@ export function serveToml(store: string, values: Readonly<Record<string, unknown
 }
 
 /** Starts it as an operator does, and waits until it has logged its ports. */
-export async function startServeProcess(config: string, kek: string): Promise<ServeProcess> {
+export async function startServeProcess(
+  config: string,
+  kek: string,
+  secrets: Readonly<Record<string, string>> = {},
+): Promise<ServeProcess> {
   const { PATH } = process.env;
   const child = spawn(process.execPath, [program, "serve", "--config", config], {
-    env: { PATH, KEK: kek, ...compileCache },
+    env: { PATH, KEK: kek, ...secrets, ...compileCache },
     stdio: ["ignore", "pipe", "inherit"],
   });
   onTestFinished(() => void child.kill("SIGKILL"));

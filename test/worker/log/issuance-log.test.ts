@@ -27,6 +27,7 @@ import type { AuditLine } from "../../testkit/log/event-recorder.ts";
 import { parseLogLine } from "../../testkit/log/log-lines.ts";
 import { hangMilliseconds } from "../../testkit/time/hang-limit.ts";
 import { logValues } from "../runtime/log-values.ts";
+import type { TestedLogShard } from "../runtime/tested-log-shard.ts";
 
 const lines: string[] = [];
 const shardOrigin = `${logOrigin}/0`;
@@ -74,6 +75,9 @@ const entry = (i: number) => new TextEncoder().encode(`entry ${i}`) as Uint8Arra
 const append = (i: number) => shard().append(shardOrigin, entry(i));
 const appendMany = (from: number, count: number) =>
   Promise.all(Array.from({ length: count }, (_, i) => append(from + i)));
+
+const setPuts = (puts: Parameters<TestedLogShard["setPuts"]>[0]): Promise<void> =>
+  runInDurableObject(shard(), (instance) => instance.setPuts(puts));
 
 const read = async (path: string): Promise<Uint8Array | undefined> => {
   const object = await env.LOG_BUCKET.get(`${shardOrigin}/${path}`);
@@ -156,6 +160,75 @@ describe("a shard", () => {
     await env.LOG_BUCKET.delete(`${shardOrigin}/checkpoint`);
     await evictDurableObject(shard());
     expect(await append(1)).toMatchObject({ refused: "closed" });
+  });
+
+  test.each(["refuse", "store-and-fail"] as const)(
+    "keeps taking entries while R2 answers a put with an error (%s), and publishes when it does not",
+    async (puts) => {
+      await appendMany(0, 3);
+      await setPuts(puts);
+      for (const _ of [1, 2, 3]) await publish();
+      expect(lines.map(parseLogLine)).toContainEqual(
+        expect.objectContaining({ event: "log-not-published", level: "error" }),
+      );
+      expect(await append(3)).toEqual({ index: 3 });
+      await setPuts("store");
+      expect(await runDurableObjectAlarm(shard())).toBe(true);
+      expect(await entriesIn()).toEqual([0, 1, 2, 3].map((i) => `entry ${i}`));
+    },
+  );
+
+  test("has every answered entry when it was killed under load, and one history", async () => {
+    await append(0);
+    const appended = Array.from({ length: 100 }, (_, i) => append(1 + i));
+    await Promise.race(appended.slice(0, 20));
+    await runInDurableObject(shard(), (_, state) => state.abort("killed")).catch(() => {});
+    const settled = await Promise.allSettled(appended);
+    const answered = settled.flatMap((each, i) =>
+      each.status === "fulfilled" && "index" in each.value ? [[each.value.index, 1 + i]] : [],
+    );
+    await append(101);
+    await publish();
+    const entries = await entriesIn();
+    expect(answered.length).toBeGreaterThan(0);
+    for (const [index = -1, i] of answered) expect(entries[index]).toBe(`entry ${i}`);
+  });
+
+  test("refuses entries when an older state of the object was restored", async () => {
+    const tables = ["batch", "text"];
+    await append(0);
+    await publish();
+    const older = await runInDurableObject(shard(), (_, { storage }) =>
+      tables.map((table) => [...storage.sql.exec(`SELECT * FROM ${table}`).raw()]),
+    );
+    await append(1);
+    await publish();
+    await runInDurableObject(shard(), (_, { storage }) => {
+      for (const [i, table] of tables.entries()) {
+        storage.sql.exec(`DELETE FROM ${table}`);
+        for (const row of older[i] ?? []) {
+          storage.sql.exec(`INSERT INTO ${table} VALUES (${row.map(() => "?").join()})`, ...row);
+        }
+      }
+    });
+    await evictDurableObject(shard());
+    expect(await append(2)).toMatchObject({
+      refused: "closed",
+      detail: expect.stringContaining("one was rolled back"),
+    });
+    expect(await entriesIn()).toHaveLength(2);
+  });
+
+  test("has a named entry once, also after it was evicted", async () => {
+    const before = [
+      { name: "a", entry: new TextEncoder().encode("authority") as Uint8Array<ArrayBuffer> },
+    ];
+    const appendAfter = (i: number) => shard().append(shardOrigin, entry(i), before);
+    expect(await appendAfter(0)).toEqual({ index: 1 });
+    await evictDurableObject(shard());
+    expect(await appendAfter(1)).toEqual({ index: 2 });
+    await publish();
+    expect(await entriesIn()).toEqual(["authority", "entry 0", "entry 1"]);
   });
 
   test("never replaces an object that is published, and says so", async () => {

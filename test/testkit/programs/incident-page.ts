@@ -1,0 +1,55 @@
+import { execFile } from "node:child_process";
+import { chmod, mkdir, readFile, writeFile } from "node:fs/promises";
+import { dirname, join, resolve } from "node:path";
+import { hangMilliseconds } from "../time/hang-limit.ts";
+import type { Answer } from "./command-line.ts";
+import { compileCache } from "./compile-cache.ts";
+
+const page = resolve("docs/incident.md");
+
+/** The blocks of commands under a heading of docs/incident.md, each a list of lines. */
+export async function commandsUnder(heading: string): Promise<string[][]> {
+  const [, ...sections] = (await readFile(page, "utf8")).split(/^## /m);
+  const section = sections.find((each) => each.startsWith(`${heading}\n`));
+  if (section === undefined) throw new Error(`docs/incident.md has no heading ${heading}`);
+  const blocks = [...section.matchAll(/^```sh\n(.*?)^```$/gms)];
+  return blocks.map(([, block = ""]) => block.trimEnd().split("\n"));
+}
+
+/** The variables that the page has an operator set first. */
+export async function variablesOfPage(): Promise<string[]> {
+  const [first = ""] = (await readFile(page, "utf8")).split(/^## /m);
+  return [...first.matchAll(/^export (\w+)=/gm)].map(([, name = ""]) => name);
+}
+
+/** An operator's terminal: a folder, and the variables of the page. */
+export interface Terminal {
+  readonly folder: string;
+  readonly environment: Readonly<Record<string, string>>;
+}
+
+/** Puts `rampart` into the folder `bin` of an operator, as an installation does. */
+export async function installRampart(folder: string): Promise<void> {
+  const file = join(folder, "bin/rampart");
+  await mkdir(dirname(file), { recursive: true });
+  const program = resolve("src/cli/main.ts");
+  await writeFile(file, `#!/bin/sh\nexec "${process.execPath}" "${program}" "$@"\n`);
+  await chmod(file, 0o755);
+}
+
+/** Runs one line of the page by a shell, as it stands. */
+export function runLine(line: string, { folder, environment }: Terminal): Promise<Answer> {
+  const env = {
+    PATH: `${join(folder, "bin")}:/usr/local/bin:/usr/bin:/bin`,
+    HOME: folder,
+    ...compileCache,
+    ...environment,
+  };
+  return new Promise((resolve) => {
+    const options = { cwd: folder, env, timeout: hangMilliseconds, maxBuffer: 2 ** 24 };
+    const child = execFile("/bin/sh", ["-u", "-c", line], options, (error, stdout, stderr) =>
+      resolve({ code: error ? Number(error.code ?? -1) : 0, stdout, stderr }),
+    );
+    child.stdin?.end();
+  });
+}
