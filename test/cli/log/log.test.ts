@@ -71,7 +71,7 @@ describe("rampart log", () => {
 
   test.each([
     ["--until 24h", []],
-    ["--since 2020-01-01T00:00:00+01:00", [0, 1, 2]],
+    ["--since 2020-01-01T00:00:00+01:00", [0, 1, 2, 3]],
   ])("search finds what came within %s", async (words, indices) => {
     const { code, stdout } = await log(`search --url ${ca.url} ${words} --json`);
     expect(code).toBe(0);
