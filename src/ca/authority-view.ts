@@ -37,6 +37,8 @@ export interface AuthorityView {
   readonly sequence: number;
   /** Why no authority signs, and all other faults of the store, one sentence each. */
   readonly reasons: readonly string[];
+  /** The store behind the view, for reports. */
+  readonly store: OpenedStore;
 }
 
 const never = new Date(8.64e15);
@@ -70,6 +72,7 @@ export function viewAt(store: OpenedStore, now: Date): AuthorityView {
       ...exposuresAt(store, now),
       ...successionReasonsAt(store, now),
     ],
+    store,
   };
 }
 

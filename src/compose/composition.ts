@@ -6,7 +6,9 @@ import {
   type VouchingAuthorities,
 } from "../authn/certificate/certificate-verifier.ts";
 import { acceptingForwardedCertificates } from "../authn/certificate/forwarded-certificate.ts";
+import type { IssuerKeys } from "../authn/token/issuer-keys.ts";
 import { createTokenAuthenticator } from "../authn/token/token-authenticator.ts";
+import type { TrustedIssuer } from "../authn/trusted-issuer.ts";
 import {
   type Authorities,
   type AuthoritiesConfiguration,
@@ -22,6 +24,7 @@ import type { Mint } from "../ca/mint.ts";
 import { createCrlSource } from "../ca/revocation/published-crls.ts";
 import { revocationOf } from "../ca/revocation/revoked.ts";
 import type { Configuration } from "../config/configuration.ts";
+import { accessKeysUrl } from "../config/console-keys.ts";
 import type { AuthorityStore } from "../custody/authority-store.ts";
 import type { RevocationContent } from "../custody/revocation-statement.ts";
 import type { Fetching } from "../foundation/http/json-fetch.ts";
@@ -31,7 +34,7 @@ import type { CertificateAuthority } from "../transport/certificate-authority.ts
 import type { PublishedLog } from "../transport/http/log-routes.ts";
 import { openKeks } from "./keks.ts";
 import { namedSigners } from "./named-signers.ts";
-import { type ClusterPlatform, trustedIssuers } from "./trusted-issuers.ts";
+import { type ClusterPlatform, operatorKeys, trustedIssuers } from "./trusted-issuers.ts";
 import { upstreamOf } from "./upstream.ts";
 
 /** The means of a platform that a CA is composed of. */
@@ -59,6 +62,9 @@ export interface Composition {
   readonly mint: Mint;
   /** The mints of the named signers, by name. */
   readonly signerMints: ReadonlyMap<string, Mint>;
+  readonly issuers: readonly TrustedIssuer[];
+  /** The keys of Cloudflare Access, where the console takes its tokens. */
+  readonly accessKeys: IssuerKeys | undefined;
 }
 
 /** `spiffe_refresh_hint` (SPIFFE Trust Domain and Bundle §4.1.2): followers know a root long before it signs. */
@@ -135,7 +141,10 @@ export async function compose(
       readSeconds: Math.min(longestReadSeconds, Math.max(shortestReadSeconds, refreshSeconds)),
     },
   };
-  return { certificateAuthority, ...mints };
+  const access = configuration.console?.access;
+  const accessKeys =
+    access && operatorKeys(access.team, accessKeysUrl(access), { ...platform, shareWork });
+  return { certificateAuthority, ...mints, issuers, accessKeys };
 }
 
 function vouchingIn(authorities: Authorities): VouchingAuthorities {

@@ -75,6 +75,27 @@ export function trustedIssuers(
   });
 }
 
+/** The keys of an issuer of tokens for operators, bounded as those of the issuers for workloads are. */
+export function operatorKeys(
+  issuer: string,
+  url: string,
+  { log, cryptoProvider, fetching, shareWork }: ClusterPlatform,
+): IssuerKeys {
+  return publishedKeys(
+    issuer,
+    { kind: "jwks-uri", url },
+    {
+      ...keyFetchOf(fetching),
+      keyFetchFailed: keyFetchLog(log),
+      cryptoProvider,
+      shareWork,
+      waitingRoom: new Semaphore(maximumWaitingOperators),
+    },
+  );
+}
+
+const maximumWaitingOperators = 100;
+
 function keyFetchOf(fetching: Fetching | undefined): KeyFetch {
   if (!fetching) return { fetchJson: { anywhere: noFetch, public: noFetch } };
   const { fetchTimeoutMilliseconds } = fetching;

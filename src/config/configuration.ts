@@ -12,6 +12,7 @@ import type { AuthorityRoot } from "../pki/authority/succession.ts";
 import { isFullyQualified, type TrustDomain } from "../pki/spiffe-id.ts";
 import type { LeafLifetimes } from "../pki/x509/validity.ts";
 import { credentialName, credentialText } from "./cluster-access.ts";
+import { type ConsoleConfiguration, consoleConfiguration, consoleKeys } from "./console-keys.ts";
 import { deniedTable } from "./denied.ts";
 import { parseForm, partition } from "./form.ts";
 import { type IssuerTable, issuerTables } from "./issuer-table.ts";
@@ -44,6 +45,8 @@ export interface Configuration {
   readonly configuredTaints: readonly ConfiguredTaint[];
   /** Absent where nothing is logged. */
   readonly log: LogConfiguration | undefined;
+  /** Absent where no operator is named who may see the console. */
+  readonly console: ConsoleConfiguration | undefined;
   readonly configuredDenials: readonly Denial[];
   readonly configuredRevocations: readonly RevocationContent[];
   /** Absent where CRLs are switched off. */
@@ -92,6 +95,7 @@ const configurationForm = z.strictObject({
   REVOKED: z._default(revokedTable, []),
   CRL: z._default(z.enum(["off", "on"]), "off"),
   ...logKeys,
+  ...consoleKeys,
   KEK: kekRing,
 });
 
@@ -140,6 +144,7 @@ export function parseConfiguration(
     signers: form.SIGNERS,
     configuredTaints: form.TAINTED_AUTHORITIES,
     log: logConfiguration(form),
+    console: consoleConfiguration(form),
     configuredDenials: form.DENIED,
     configuredRevocations: form.REVOKED,
     crl: form.CRL === "on" ? crlLifetime(leafLifetimes) : undefined,

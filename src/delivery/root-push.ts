@@ -16,6 +16,8 @@ export interface RootPush {
   readonly deliver: (now: Date, ending?: AbortSignal) => Promise<void>;
   /** The last result for each cluster. */
   readonly outcomes: () => Iterable<PushOutcome>;
+  /** The names of the clusters to which it delivers. */
+  readonly clusters: readonly string[];
 }
 
 /** The parts of a push. */
@@ -67,6 +69,7 @@ export function createRootPush({
       else log.operation({ event: "roots-not-delivered", level: "warning", detail: bundle });
     },
     outcomes: () => outcomes.values(),
+    clusters: [...new Set(targets.map(({ cluster }) => cluster))],
   };
 }
 

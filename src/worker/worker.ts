@@ -13,6 +13,7 @@ import type { FetchTrusting } from "../foundation/http/json-fetch.ts";
 import { webCryptoProvider } from "../pki/web-crypto-provider.ts";
 import { createMisconfiguredApp } from "../transport/http/misconfigured-app.ts";
 import { createRoutes } from "../transport/http/routes.ts";
+import { addConsole } from "./console.ts";
 import { edgePeerOf } from "./edge-certificate.ts";
 import type { Worker } from "./handlers.ts";
 import { createKvStore, signerStoreIn } from "./kv-store.ts";
@@ -109,15 +110,18 @@ async function startConfigured(
   };
   const logs = logOf(configuration.log, environment, openLog);
   const platform = { store, signerStore, cryptoProvider, log, clock, fetching, quotas, ...logs };
-  const { certificateAuthority, mint, signerMints } = await compose(configuration, platform);
+  const composition = await compose(configuration, platform);
+  const { certificateAuthority, mint, signerMints } = composition;
   const push = createRootPush({
     targets: rootTargets(configuration, fetching),
     authorities: certificateAuthority.issuance.authorities,
     limits: pushLimits,
     log,
   });
+  const app = createRoutes(certificateAuthority, edgePeerOf);
+  addConsole(app, { configuration, composition, push, environment });
   return {
-    app: createRoutes(certificateAuthority, edgePeerOf),
+    app,
     runCron: (now) =>
       rotateAll([mint, ...signerMints.values()], now).finally(() => push.deliver(now)),
   };

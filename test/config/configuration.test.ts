@@ -37,6 +37,8 @@ test("has these keys, in this order", () => {
     "LOG_WITNESSES",
     "LOG_TILES",
     "LOG_READERS",
+    "CONSOLE_TOKENS",
+    "CONSOLE_ACCESS",
     "KEK",
   ]);
 });

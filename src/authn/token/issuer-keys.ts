@@ -24,10 +24,23 @@ export interface KeyQuery {
  * @throws CaError `key-provider-unreachable` if the keys cannot be fetched, `too-many-waiting` for them:
  *   the same token may pass later.
  */
-export type IssuerKeys = (
-  query: KeyQuery,
-  now: Date,
-) => readonly VerificationKey[] | Promise<readonly VerificationKey[]>;
+export interface IssuerKeys {
+  (query: KeyQuery, now: Date): readonly VerificationKey[] | Promise<readonly VerificationKey[]>;
+  /** For reports. */
+  readonly state?: () => KeyState;
+}
+
+/** The keys of an issuer as this process, or this isolate, has them. */
+export interface KeyState {
+  /** Whether they stand in the configuration, or the issuer publishes them. */
+  readonly source: "configuration" | "issuer";
+  /** Those that serve. */
+  readonly keys: readonly Pick<VerificationKey, "keyId" | "algorithms">[];
+  /** When they were fetched; `undefined` before the first fetch that succeeded. */
+  readonly fetchedAt?: Date | undefined;
+  /** The last fetch, if it failed. */
+  readonly failure?: { readonly at: Date; readonly detail: string } | undefined;
+}
 
 /** The source of an issuer's published keys. */
 export type KeyLocation =
@@ -67,7 +80,9 @@ export const maximumWaiting = 1000;
 /** The keys of an issuer whose JWK Set is in the configuration. */
 export function pinnedKeys(pinned: KeySet, cryptoProvider: CryptoProvider): IssuerKeys {
   const keys = verificationKeys(pinned, cryptoProvider);
-  return ({ algorithm, keyId }) => candidatesIn(keys, algorithm, keyId);
+  return Object.assign(({ algorithm, keyId }: KeyQuery) => candidatesIn(keys, algorithm, keyId), {
+    state: (): KeyState => ({ source: "configuration", keys }),
+  });
 }
 
 /**
@@ -92,6 +107,7 @@ export function publishedKeys(
   const fetching = shareWork(room, longestMilliseconds);
   let keys: readonly VerificationKey[] = [];
   let fetchedAt = new Date(0);
+  let failure: KeyState["failure"];
   let freshUntil = new Date(0);
   let isReachable = false;
   let nextFetch = new Date(0);
@@ -102,12 +118,14 @@ export function publishedKeys(
     try {
       keys = verificationKeys(await fetchKeySet(location, fetchJson), cryptoProvider);
       fetchedAt = now;
+      failure = undefined;
       freshUntil = addSeconds(now, keysFreshSeconds);
       nextFetch = addSeconds(now, coolDownSeconds);
       isReachable = true;
     } catch (error) {
       if (!(error instanceof FetchError)) throw error;
       isReachable = false;
+      failure = { at: now, detail: error.message };
       // While older keys still serve, few requests should wait for a fetch.
       const survives = now < addSeconds(fetchedAt, keysSurviveOutageSeconds);
       nextFetch = addSeconds(now, survives ? coolDownSeconds : retrySeconds);
@@ -128,11 +146,20 @@ export function publishedKeys(
     );
   }
 
-  return (query, now) => {
+  function find(query: KeyQuery, now: Date): ReturnType<IssuerKeys> {
     const known = candidatesIn(keys, query.algorithm, query.keyId);
     const isKnown = known.length > 0;
     return isKnown && now.getTime() < freshUntil.getTime() ? known : refresh(query, isKnown, now);
-  };
+  }
+
+  return Object.assign(find, {
+    state: (): KeyState => ({
+      source: "issuer",
+      keys,
+      fetchedAt: fetchedAt.getTime() > 0 ? fetchedAt : undefined,
+      failure,
+    }),
+  });
 }
 
 async function fetchKeySet(location: KeyLocation, fetchJson: DocumentFetch): Promise<KeySet> {

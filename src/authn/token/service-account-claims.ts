@@ -3,9 +3,7 @@ import { parseServiceAccount, type ServiceAccount } from "../../pki/spiffe-id.ts
 import type { BoundAccount } from "../bound-account.ts";
 import { rejectCredential } from "../credential-rejection.ts";
 import type { JsonObject } from "./json-web-signature.ts";
-
-/** How far in the future `nbf` and `iat` may lie, for issuers whose clocks are ahead. `exp` gets no leeway. */
-export const leewaySeconds = 60;
+import { isText, requireAudience, requireTime } from "./registered-claims.ts";
 
 /**
  * Reads the claims of a token: its times, its audience, and the account and objects that it is bound to.
@@ -17,48 +15,13 @@ export function parseServiceAccountClaims(
   audiences: readonly string[],
   now: Date,
 ): BoundAccount {
-  const { exp, nbf = 0, iat = 0, aud, sub, jti } = claims;
-  requireTime({ exp, nbf, iat }, now);
-  requireAudience(aud, audiences);
+  const { sub, jti } = claims;
+  requireTime(claims, now);
+  requireAudience(claims, audiences);
   const account = parseSubject(sub);
   const { pod, node } = readBoundObjects(claims["kubernetes.io"], account);
   // An issuer that is not Kubernetes may write anything here, and the id is for the log alone.
   return { account, pod, node, tokenId: isText(jti) ? jti : undefined };
-}
-
-function requireTime(claims: Readonly<Record<"exp" | "nbf" | "iat", unknown>>, now: Date): void {
-  const { exp, nbf, iat } = claims;
-  if (!isInstant(exp)) throw rejectCredential("form", "exp is missing, or no time");
-  if (!isInstant(nbf) || !isInstant(iat)) throw rejectCredential("form", "nbf or iat is no time");
-  const seconds = now.getTime() / 1000;
-  if (exp <= seconds) throw rejectCredential("time", "the token has expired");
-  const latest = seconds + leewaySeconds;
-  if (nbf > latest) throw rejectCredential("time", "the token is not valid yet");
-  if (iat > latest) throw rejectCredential("time", "the token is from the future");
-}
-
-/** Longer than any name in Kubernetes, audiences included. */
-const maximumTextLength = 1024;
-const maximumAudiences = 64;
-
-function isText(value: unknown): value is string {
-  return typeof value === "string" && value.length <= maximumTextLength;
-}
-
-/** NumericDate (RFC 7519 §2), up to the year 9999. */
-function isInstant(value: unknown): value is number {
-  return typeof value === "number" && value >= 0 && value <= 253402300799;
-}
-
-/** A string or a list of strings (RFC 7519 §4.1.3); Istio accepts only the list. */
-function requireAudience(aud: unknown, accepted: readonly string[]): void {
-  const audiences: readonly unknown[] = Array.isArray(aud) ? aud : [aud];
-  if (audiences.length > maximumAudiences || !audiences.every(isText)) {
-    throw rejectCredential("form", "aud is neither text nor a list of texts");
-  }
-  if (!audiences.some((audience) => accepted.includes(audience))) {
-    throw rejectCredential("audience", "the token is meant for another audience");
-  }
 }
 
 const subjectPrefix = "system:serviceaccount:";

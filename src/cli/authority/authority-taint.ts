@@ -1,5 +1,6 @@
 import { type Command, Option } from "commander";
 import type { OpenedStore } from "../../ca/opened-store.ts";
+import { forecastTaints, type TaintForecast } from "../../ca/rotation/forecast.ts";
 import { rotate } from "../../ca/rotation/rotate.ts";
 import { recordTaint } from "../../ca/rotation/taint.ts";
 import { OperatorError } from "../../foundation/operator-error.ts";
@@ -14,7 +15,6 @@ import { openStore, type Session, type SessionOptions, withSession } from "../se
 import { type ConfirmationOptions, confirm } from "../terminal/confirmation.ts";
 import { printStoreSummary } from "../terminal/store-summary.ts";
 import { formatInstant } from "../terminal/table.ts";
-import { forecastTaints, type TaintForecast } from "./forecast.ts";
 import { findByIdPrefix } from "./id-prefix.ts";
 import { printTaintedAuthorities } from "./tainted-authorities-line.ts";
 

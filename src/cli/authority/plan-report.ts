@@ -1,11 +1,15 @@
 import { viewAt } from "../../ca/authority-view.ts";
 import type { OpenedStore } from "../../ca/opened-store.ts";
+import {
+  forecastRotation,
+  forecastTaints,
+  type TaintForecast,
+} from "../../ca/rotation/forecast.ts";
 import type { PhaseLengths } from "../../pki/authority/schedule.ts";
 import { type DeliveryReport, formatDeliveries } from "../root/delivery-report.ts";
 import { formatReach, type RootReach } from "../root/root-reach.ts";
 import { formatInstant, formatTable } from "../terminal/table.ts";
 import { formatAuthorities, reportAuthorities, shortId } from "./authority-report.ts";
-import { forecastRotation, forecastTaints, type TaintForecast } from "./forecast.ts";
 import { formatNextStep, nextStepJson } from "./next-step-report.ts";
 
 /** The parts of a plan beside the store. */

@@ -3,6 +3,9 @@ import { version, wranglerVersion } from "../version.ts";
 /** The name of the package, which a project depends on. */
 export const packageName = "@rampart-ca/rampart";
 
+/** Where the package has the script of the console. */
+const consoleFolder = `node_modules/${packageName}/dist/console`;
+
 /** What differs between two projects. */
 export interface ProjectSettings {
   /** The Worker's name. */
@@ -46,6 +49,8 @@ function configuration({ name, today, wranglerToml }: ProjectSettings): string {
     [`\nname = "rampart"\n`, `\nname = "${name}"\n`],
     [`\nmain = "src/worker/main.ts"\n`, `\nmain = "src/worker.ts"\n`],
     [`\n# main = "src/worker/main-with-log.ts"\n`, `\n# ${withLog}; in src/worker.ts\n`],
+    [", which `npm run console:assets` writes:", " of the package:"],
+    [`\n# directory = ".wrangler/console"\n`, `\n# directory = "${consoleFolder}"\n`],
     [`\n# INCEPTION_DATE = "2026-12-31"\n`, `\nINCEPTION_DATE = "${day}"\n`],
   ].reduce((text, [from = "", to = ""]) => replaceOnce(text, from, to), wranglerToml);
 }

@@ -1,6 +1,5 @@
-import { type ChildProcess, spawn } from "node:child_process";
+import { type ChildProcess, fork } from "node:child_process";
 import { once } from "node:events";
-import { isSea } from "node:sea";
 import type { OperationLog } from "../../foundation/event-log.ts";
 import { OperatorError } from "../../foundation/operator-error.ts";
 import type { PeerProcesses, Report } from "../../node/observability/peer-processes.ts";
@@ -23,19 +22,16 @@ export async function runProcesses(
   argumentsOf: (index: number) => readonly string[],
   log: OperationLog,
 ): Promise<void> {
-  const program = isSea() ? [] : [...process.execArgv, ...process.argv.slice(1, 2)];
+  const [, program = ""] = process.argv;
   const children = new Map<ChildProcess, IpcChannel>();
   const exits = new Set<Promise<void>>();
   const failure = Promise.withResolvers<string>();
   let isEnding = false;
 
   function start(index: number): void {
+    const options = { detached: true, serialization: "advanced" } as const;
     // In a process group of its own, a child gets a Ctrl-C once, from this process.
-    const child = spawn(process.execPath, [...program, ...argumentsOf(index)], {
-      detached: true,
-      serialization: "advanced",
-      stdio: ["inherit", "inherit", "inherit", "ipc"],
-    });
+    const child = fork(program, argumentsOf(index), options);
     const channel = openIpcChannel(child);
     let hasServed = false;
     channel.on("serving", () => {

@@ -1,4 +1,5 @@
 import { createConnectRouter } from "@connectrpc/connect";
+import type { UniversalHandler } from "@connectrpc/connect/protocol";
 import { capTimeouts } from "../../foundation/http/timeout-header.ts";
 import { Health } from "../../gen/grpc/health/v1/health_pb.ts";
 import { IstioCertificateService } from "../../gen/istio/v1/auth/ca_pb.ts";
@@ -30,7 +31,16 @@ export function auxiliaryRpcs(
   const router = createConnectRouter({ readMaxBytes: maximumOctets });
   addHealth(router, [IstioCertificateService.typeName], isServing);
   addReflection(router, [IstioCertificateService, Health]);
-  const forMonitoring = router.handlers.map((handler): [string, Rpc] => [
+  const forMonitoring = rpcsOf(router.handlers);
+  const forCallers = forMonitoring.filter(
+    ([path]) => where === "everywhere" || path === healthCheckPath,
+  );
+  return { forCallers, forMonitoring };
+}
+
+/** Connect's handlers as RPCs of a server, by their paths. */
+export function rpcsOf(handlers: readonly UniversalHandler[]): Rpcs {
+  return handlers.map((handler): [string, Rpc] => [
     handler.requestPath,
     ({ body, header, ...request }) => {
       // A handler that stops reading early still has to answer.
@@ -38,8 +48,4 @@ export function auxiliaryRpcs(
       return handler({ ...request, header: capTimeouts(header), body: chunks });
     },
   ]);
-  const forCallers = forMonitoring.filter(
-    ([path]) => where === "everywhere" || path === healthCheckPath,
-  );
-  return { forCallers, forMonitoring };
 }

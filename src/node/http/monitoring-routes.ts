@@ -1,13 +1,31 @@
 import { Registry } from "prom-client";
 import { createCertificatePath } from "../../transport/http/routes.ts";
-import type { Routes } from "./routes.ts";
+import type { Routes, Rpc } from "./routes.ts";
 
-/** The routes for operators: those for callers with the metrics, and without the RPC for certificates. */
-export function createMonitoringRoutes(routes: Routes, metrics: () => Promise<string>): Routes {
+/** A page for operators, and the service behind it. */
+export interface OperatorPage {
+  /** `undefined` for every path that is not the page's. */
+  readonly answer: (request: Request) => Promise<Response | undefined>;
+  readonly rpcs: readonly (readonly [string, Rpc])[];
+}
+
+/**
+ * The routes for operators: those for callers with the metrics and the page, and without the RPC for
+ * certificates.
+ */
+export function createMonitoringRoutes(
+  routes: Routes,
+  metrics: () => Promise<string>,
+  page?: OperatorPage,
+): Routes {
   const { [createCertificatePath]: _, ...rpcs } = Object.fromEntries(routes.rpcs);
   return {
     ...routes,
-    rpcs: new Map([...Object.entries(rpcs), ...(routes.monitoringRpcs ?? [])]),
+    rpcs: new Map([
+      ...Object.entries(rpcs),
+      ...(routes.monitoringRpcs ?? []),
+      ...(page?.rpcs ?? []),
+    ]),
     fetch: async (request, peer) => {
       switch (new URL(request.url).pathname) {
         case "/metrics":
@@ -15,7 +33,7 @@ export function createMonitoringRoutes(routes: Routes, metrics: () => Promise<st
         case createCertificatePath:
           return new Response("not found\n", { status: 404 });
         default:
-          return routes.fetch(request, peer);
+          return (await page?.answer(request)) ?? routes.fetch(request, peer);
       }
     },
   };

@@ -2,15 +2,16 @@ import { Gauge, type Registry } from "prom-client";
 import type { Authorities } from "../../ca/authorities.ts";
 import { rootTargets } from "../../compose/root-targets.ts";
 import type { Configuration } from "../../config/configuration.ts";
+import { outcomesByCluster } from "../../delivery/outcomes-by-cluster.ts";
 import type { PushLimits } from "../../delivery/push-budget.ts";
-import { latest, type PushOutcome } from "../../delivery/push-to-cluster.ts";
+import type { PushOutcome } from "../../delivery/push-to-cluster.ts";
 import { createRootPush, type RootPush } from "../../delivery/root-push.ts";
 import { logFault } from "../../foundation/fault-log.ts";
 import { fetchTrusting } from "../../host/http/node-fetch.ts";
 import type { ServerContext } from "../server.ts";
 
 /** The delivery of roots to the clusters of the configuration. */
-export interface RecurringPush {
+export interface RecurringPush extends Pick<RootPush, "clusters" | "outcomes"> {
   /** Starts a run, unless one is under way. */
   readonly begin: () => void;
   /** Aborts the current run. The next process continues it. */
@@ -42,6 +43,7 @@ export function pushRoots(
   const ending = new AbortController();
   let current: Promise<void> | undefined;
   return {
+    ...push,
     begin: () => {
       if (ending.signal.aborted) return;
       current ??= push
@@ -66,7 +68,7 @@ function addGauges(registry: Registry, { outcomes }: RootPush): void {
       labelNames: ["cluster"],
       registers: [registry],
       collect() {
-        for (const outcome of byCluster(outcomes())) {
+        for (const outcome of outcomesByCluster(outcomes())) {
           this.set({ cluster: outcome.cluster }, read(outcome));
         }
       },
@@ -94,23 +96,4 @@ function addGauges(registry: Registry, { outcomes }: RootPush): void {
   gauge("rampart_push_delivered", "1 when all of them have the bundle.", ({ fault }) =>
     fault === undefined ? 1 : 0,
   );
-}
-
-/** Merges the outcomes of API servers with one name: a cluster that moves has two. */
-function byCluster(outcomes: Iterable<PushOutcome>): PushOutcome[] {
-  return [...Map.groupBy(outcomes, ({ cluster }) => cluster).values()].flatMap(
-    ([first, ...others]) => (first ? [others.reduce(together, first)] : []),
-  );
-}
-
-function together(a: PushOutcome, b: PushOutcome): PushOutcome {
-  return {
-    cluster: a.cluster,
-    sequence: Math.min(a.sequence, b.sequence),
-    namespaces: a.namespaces + b.namespaces,
-    delivered: a.delivered + b.delivered,
-    written: a.written + b.written,
-    since: latest([a.since, b.since]),
-    fault: a.fault ?? b.fault,
-  };
 }

@@ -3,6 +3,7 @@ import type { Issuance } from "../../ca/issuance/issue-certificate.ts";
 import { rotateAll } from "../../ca/rotation/rotate.ts";
 import { type Composition, compose } from "../../compose/composition.ts";
 import { openKeks } from "../../compose/keks.ts";
+import { countingCalls, createIssuanceCounts } from "../../console/status/issuance-counts.ts";
 import type { AuthorityStore } from "../../custody/authority-store.ts";
 import { fetchTrusting } from "../../host/http/node-fetch.ts";
 import { sharePromises } from "../../host/promise-sharing.ts";
@@ -19,7 +20,7 @@ import {
 import type { Peer } from "../../transport/peer.ts";
 import { requireCredentials } from "../files/credential-file.ts";
 import { openFileStore, openSignerStores } from "../files/file-store.ts";
-import { auxiliaryRpcs, type DiagnosticRpcs } from "../http/auxiliary-rpcs.ts";
+import { auxiliaryRpcs, type DiagnosticRpcs, rpcsOf } from "../http/auxiliary-rpcs.ts";
 import { listenInPlaintext, listenWithTls } from "../http/listener.ts";
 import { createMonitoringRoutes } from "../http/monitoring-routes.ts";
 import type { Routes } from "../http/routes.ts";
@@ -36,6 +37,7 @@ import { ownCertificate } from "../tls/own-certificate.ts";
 import { openWhenCertified, type RenewingListener } from "../tls/renewing-listener.ts";
 import { certificateInFiles, type ServingCertificateSource } from "../tls/serving-certificate.ts";
 import { certificateService } from "./certificate-routes.ts";
+import { countedCalls, serveConsole } from "./console.ts";
 import { followPluggedIn } from "./plugged-in.ts";
 import { pushRoots } from "./recurring-push.ts";
 import type { ServeConfiguration } from "./serve-configuration.ts";
@@ -102,7 +104,8 @@ async function serveUntil(
 ): Promise<RunningServer> {
   const { clock, pause, peerProcesses } = serverContext;
   const registry = createRegistry();
-  const log = countingLog(serverContext.log, registry);
+  const counts = createIssuanceCounts(countedCalls(peerProcesses), clock());
+  const log = countingCalls(countingLog(serverContext.log, registry), counts, clock);
   const { trustDomain, phaseLengths } = configuration.ca;
   const context = { ...serverContext, log };
   const composition = await composeHere(configuration, context, storage, ending.signal);
@@ -114,8 +117,11 @@ async function serveUntil(
   let port: RenewingListener | undefined;
   const portState = (): PortState => port?.state() ?? { isOpen: false, reasons: [] };
   const routes = routesOf(ca, registry, ending.signal, portState, configuration.diagnosticRpcs);
+  const push = pushRoots(configuration.ca, authorities, { ...serverContext, registry, log });
+  const console = serveConsole({ configuration: configuration.ca, composition, counts, push });
+  const page = { answer: console.answer, rpcs: rpcsOf(console.handlers) };
   const monitoring = await listenInPlaintext(
-    createMonitoringRoutes(routes, metricsOfAll(registry, peerProcesses)),
+    createMonitoringRoutes(routes, metricsOfAll(registry, peerProcesses), page),
     configuration.monitoringListen,
   );
   const plaintext = configuration.plaintextListen
@@ -124,7 +130,6 @@ async function serveUntil(
         throw error;
       })
     : undefined;
-  const push = pushRoots(configuration.ca, authorities, { ...serverContext, registry, log });
   // A failed rotation has logged its faults, and the next one retries.
   const importChanged = pluggedInOf(configuration, context);
   const rotate = async (): Promise<void> => {

@@ -25,3 +25,38 @@ function requireAttribute(attribute: DerReader): void {
   if (!texts.includes(tag)) throw new DerError("a name with an attribute that is no text");
   attribute.finish();
 }
+
+/** The attributes of RFC 4514 §3 that authorities have, by the last octet of their type (2.5.4.x). */
+const shortNames: Readonly<Record<number, string>> = {
+  3: "CN",
+  6: "C",
+  7: "L",
+  8: "ST",
+  10: "O",
+  11: "OU",
+};
+
+const longestText = 200;
+
+/**
+ * A Name as a person reads it, such as `O=cluster.local`, in the order of its octets. Attributes of other
+ * types are left out. It is for display alone: two names may look alike.
+ *
+ * @throws DerError
+ */
+export function displayedName(der: Bytes): string {
+  const name = new DerReader(der).enter(Tag.sequence);
+  const parts: string[] = [];
+  while (!name.isDone) {
+    const relativeName = name.enter(Tag.set);
+    while (!relativeName.isDone) {
+      const attribute = relativeName.enter(Tag.sequence);
+      const type = attribute.content(Tag.objectIdentifier);
+      const [, value] = attribute.any();
+      const isShort = type.length === 3 && type[0] === 0x55 && type[1] === 0x04;
+      const shortName = isShort ? shortNames[type[2] ?? 0] : undefined;
+      if (shortName) parts.push(`${shortName}=${new TextDecoder().decode(value.rest())}`);
+    }
+  }
+  return parts.join(", ").slice(0, longestText);
+}

@@ -1,8 +1,6 @@
 import { describe, expect, test } from "vitest";
-import {
-  leewaySeconds,
-  parseServiceAccountClaims,
-} from "../../../src/authn/token/service-account-claims.ts";
+import { leewaySeconds } from "../../../src/authn/token/registered-claims.ts";
+import { parseServiceAccountClaims } from "../../../src/authn/token/service-account-claims.ts";
 import { type Claims, serviceAccountClaims } from "../../testkit/callers/tokens.ts";
 import { refusalOf } from "../../testkit/refusal.ts";
 

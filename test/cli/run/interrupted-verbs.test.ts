@@ -45,7 +45,6 @@ const others: Readonly<Record<string, string | undefined>> = {
   // Its own certificate would have to be there first.
   "log verify": undefined,
   "kek new": undefined,
-  init: undefined,
   "agent bootstrap": undefined,
 };
 
@@ -145,7 +144,7 @@ const atImport = (signal: string): string => `
   import { register } from "node:module";
   if (isMainThread) register(import.meta.url);
   export function resolve(specifier, context, next) {
-    const isNoun = context.parentURL?.endsWith("/cli/rampart.ts") && /^\\.[/]\\w+[/]/.test(specifier);
+    const isNoun = context.parentURL?.endsWith("/cli/rampart.ts") && specifier.startsWith("./");
     if (!isNoun) return next(specifier, context);
     process.kill(process.pid, ${JSON.stringify(signal)});
     return new Promise(() => {});

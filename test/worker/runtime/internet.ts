@@ -27,6 +27,9 @@ export const reviewingApi = "https://api.test";
 /** Hosts that never answer. */
 const silent: readonly string[] = ["hanging.test", "stalled.test"];
 
+/** The path of an issuer's keys here, and of those of Cloudflare Access. */
+const keyPaths: readonly string[] = ["/keys", "/cdn-cgi/access/certs"];
+
 /**
  * The internet as the Worker under test sees it: the issuers whose keys a test has published, two that
  * never answer, one that fails, and nothing else.
@@ -50,7 +53,7 @@ export function createInternet(): (request: AskedFor) => Promise<Answer> {
     const publication = published.get(name);
     if (!publication) return { status: 599, body: "nothing leaves this machine" };
     if (name !== host) return { status: 200, body: `${publication.fetches}` };
-    if (pathname !== "/keys") return { status: 200, body: discoveryOf(origin) };
+    if (!keyPaths.includes(pathname)) return { status: 200, body: discoveryOf(origin) };
     publication.fetches++;
     return { status: 200, body: publication.keys };
   };

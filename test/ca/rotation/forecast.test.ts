@@ -2,13 +2,13 @@ import * as fc from "fast-check";
 import { beforeAll, expect, test } from "vitest";
 import { type OpenedStore, openStored } from "../../../src/ca/opened-store.ts";
 import { trustRoot } from "../../../src/ca/rotation/adopt.ts";
-import { rotate } from "../../../src/ca/rotation/rotate.ts";
-import { recordTaint } from "../../../src/ca/rotation/taint.ts";
 import {
   type ForecastEvent,
   forecastRotation,
   forecastTaints,
-} from "../../../src/cli/authority/forecast.ts";
+} from "../../../src/ca/rotation/forecast.ts";
+import { rotate } from "../../../src/ca/rotation/rotate.ts";
+import { recordTaint } from "../../../src/ca/rotation/taint.ts";
 import type { KekRing } from "../../../src/custody/kek.ts";
 import { retireRoot } from "../../../src/pki/authority/additional-root.ts";
 import { planRotation } from "../../../src/pki/authority/rotation.ts";

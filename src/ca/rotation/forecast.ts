@@ -1,4 +1,3 @@
-import type { OpenedStore } from "../../ca/opened-store.ts";
 import type { RotationState } from "../../pki/authority/rotation.ts";
 import { lastSignature, mintDue, planRotation } from "../../pki/authority/rotation.ts";
 import {
@@ -9,6 +8,7 @@ import {
 import { signingAuthorityAt } from "../../pki/authority/signing-authority.ts";
 import { applyTaints, createTaint, type Departure } from "../../pki/authority/taint.ts";
 import { later } from "../../pki/x509/validity.ts";
+import type { OpenedStore } from "../opened-store.ts";
 
 /** An event to come, if no operator interferes. */
 export interface ForecastEvent {

@@ -1,0 +1,73 @@
+import * as z from "zod/mini";
+import { jsonText } from "../foundation/text/json-text.ts";
+import { parsedText } from "../foundation/text/parsed-text.ts";
+
+/** Who may see the console. Without one of the two, a Worker has none. */
+export interface ConsoleConfiguration {
+  readonly tokens: readonly ConsoleToken[];
+  readonly access: AccessTable | undefined;
+}
+
+/** A token of an operator: itself, or its SHA-256 in hexadecimal. */
+export type ConsoleToken = { readonly token: string } | { readonly sha256: string };
+
+/** `CONSOLE_ACCESS`, checked: an application of Cloudflare Access. */
+export interface AccessTable {
+  /** The team's origin, such as `https://example.cloudflareaccess.com`: the issuer of its tokens. */
+  readonly team: string;
+  /** The application's AUD tag. */
+  readonly audience: string;
+}
+
+/** The URL of the keys with which Access signs a team's tokens. */
+export const accessKeysUrl = ({ team }: AccessTable): string => `${team}/cdn-cgi/access/certs`;
+
+/** Long enough that nobody guesses one. */
+const tokenForm = /^[\x21-\x2b\x2d-\x7e]{32,512}$/;
+const digestForm = /^sha256:([0-9a-f]{64})$/;
+const maximumTokens = 32;
+
+const tokens = parsedText((text) => {
+  const parsed = text.split(",").map((each) => parseToken(each.trim()));
+  const known = parsed.filter((each) => each !== undefined);
+  return known.length === parsed.length && known.length <= maximumTokens ? known : undefined;
+}, "must be tokens of 32 characters or more, or sha256:<hexadecimal> of them, separated by commas");
+
+function parseToken(text: string): ConsoleToken | undefined {
+  const [, sha256] = digestForm.exec(text) ?? [];
+  if (sha256 !== undefined) return { sha256 };
+  // A digest with a typing error must not become a token that anybody reads in the configuration.
+  return tokenForm.test(text) && !/^sha256:/i.test(text) ? { token: text } : undefined;
+}
+
+const access = z.strictObject({
+  team: z
+    .string()
+    .check(
+      z.regex(
+        /^https:\/\/[a-z0-9-]+(?:\.[a-z0-9-]+)+$/,
+        "must be the team's origin, such as https://example.cloudflareaccess.com",
+      ),
+    ),
+  audience: z
+    .string()
+    .check(z.regex(/^[\x21-\x7e]{1,256}$/, "must be the AUD tag of the application")),
+});
+
+/** The keys about the console, as operators write them. */
+export const consoleKeys: {
+  readonly CONSOLE_TOKENS: z.ZodMiniOptional<z.ZodMiniType<ConsoleToken[], string>>;
+  readonly CONSOLE_ACCESS: z.ZodMiniOptional<z.ZodMiniType<AccessTable>>;
+} = {
+  CONSOLE_TOKENS: z.optional(tokens),
+  CONSOLE_ACCESS: z.optional(z.pipe(jsonText, access)),
+};
+
+/** @returns `undefined` where nobody is let in. */
+export function consoleConfiguration({
+  CONSOLE_TOKENS,
+  CONSOLE_ACCESS,
+}: z.infer<z.ZodMiniObject<typeof consoleKeys>>): ConsoleConfiguration | undefined {
+  if (!CONSOLE_TOKENS && !CONSOLE_ACCESS) return undefined;
+  return { tokens: CONSOLE_TOKENS ?? [], access: CONSOLE_ACCESS };
+}

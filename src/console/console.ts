@@ -1,0 +1,147 @@
+import { Code, ConnectError } from "@connectrpc/connect";
+import type { UniversalHandler } from "@connectrpc/connect/protocol";
+import type { EventLog } from "../ca/issuance/audit-event.ts";
+import { CaError } from "../foundation/errors.ts";
+import { toConnectError } from "../transport/rpc/connect-error.ts";
+import { isFromElsewhere, type OperatorGuard } from "./operator/operator-guard.ts";
+import { answerIcon, answerPage, sentence } from "./page/answers.ts";
+import type { Markup } from "./page/format.ts";
+import { logEntries } from "./page/log.ts";
+import { page } from "./page/page.ts";
+import type { Status } from "./status/status.ts";
+import { createStatusHandlers } from "./status-service.ts";
+
+/** The script of the page, which a platform serves. */
+export interface ConsoleScript {
+  /** Below `/console/`, with a digest of the script in it. */
+  readonly path: string;
+  /** For the browser: `sha256-…`. */
+  readonly integrity: string;
+  readonly answer: (request: Request) => Response | Promise<Response>;
+}
+
+/** The headers of the script. Its path names its content, so a browser may keep it. */
+export const scriptHeaders: Readonly<Record<string, string>> = {
+  "content-type": "text/javascript; charset=utf-8",
+  "x-content-type-options": "nosniff",
+  "cross-origin-resource-policy": "same-origin",
+  "cache-control": "private, max-age=31536000, immutable",
+};
+
+/** The parts of a console. */
+export interface ConsoleParts {
+  readonly status: Status;
+  readonly guard: OperatorGuard;
+  readonly clock: () => Date;
+  readonly log: EventLog;
+  /** Absent where the page has no live parts. */
+  readonly script?: ConsoleScript | undefined;
+  /** Whether the platform has trailers. */
+  readonly hasTrailers: boolean;
+}
+
+/** The page of a CA and the service behind it. */
+export interface Console {
+  /** Answers `/` and what is below `/console/`; `undefined` for every other path. */
+  readonly answer: (request: Request) => Promise<Response | undefined>;
+  /** The service. Each handler lets in whom the guard lets in. */
+  readonly handlers: readonly UniversalHandler[];
+}
+
+/** Creates a console. It reads nothing of the CA before the guard has let the caller in. */
+export function createConsole(parts: ConsoleParts): Console {
+  const { status, guard, clock, log, hasTrailers } = parts;
+
+  async function admit(headers: Headers): Promise<void> {
+    try {
+      await guard.require(headers, clock());
+    } catch (error) {
+      if (error instanceof CaError) logRefusal(log, error);
+      throw error;
+    }
+  }
+
+  async function admitCall(headers: Headers): Promise<void> {
+    if (isFromElsewhere(headers)) throw new ConnectError(elsewhere, Code.PermissionDenied);
+    await admit(headers).catch((error: unknown) => {
+      throw error instanceof CaError ? toConnectError(error.refusal) : error;
+    });
+  }
+
+  async function answerAdmitted(request: Request): Promise<Response> {
+    if (isFromElsewhere(request.headers)) return sentence(403, elsewhere);
+    try {
+      await admit(request.headers);
+    } catch (error) {
+      if (error instanceof CaError) return refuse(error, guard);
+      throw error;
+    }
+    return route(request, parts);
+  }
+
+  return {
+    answer: async (request) => {
+      const { pathname } = new URL(request.url);
+      if (pathname !== "/" && !pathname.startsWith("/console/")) return undefined;
+      const response = await answerAdmitted(request);
+      return request.method === "HEAD" ? new Response(null, response) : response;
+    },
+    handlers: createStatusHandlers({ status, clock, hasTrailers, admit: admitCall }),
+  };
+}
+
+const elsewhere = "pages of other sites may not ask this";
+
+async function route(request: Request, { status, clock, script }: ConsoleParts): Promise<Response> {
+  if (request.method !== "GET" && request.method !== "HEAD") {
+    return sentence(405, "the console only shows", { allow: "GET, HEAD" });
+  }
+  const { pathname, searchParams } = new URL(request.url);
+  if (pathname === "/console/icon.svg") return answerIcon();
+  if (script && pathname === script.path) return script.answer(request);
+  if (pathname !== "/") return sentence(404, "not found");
+  const query = (searchParams.get("q") ?? "").slice(0, 256);
+  const now = clock();
+  const [current, logResults] = [await status.at(now), await entriesOf(status, query, now)];
+  const content = { status: current, query, logResults, script };
+  return answerPage(String(await page(content)), script !== undefined);
+}
+
+async function entriesOf(
+  { searchLog }: Status,
+  query: string,
+  now: Date,
+): Promise<Markup | string> {
+  if (!searchLog) return "";
+  try {
+    return logEntries(await searchLog(query, 0), now);
+  } catch (error) {
+    if (error instanceof ConnectError) return error.rawMessage;
+    throw error;
+  }
+}
+
+function logRefusal({ operation }: EventLog, { message, refusal }: CaError): void {
+  // A browser's first request never has a credential.
+  if (refusal.reason === "credential-missing") return;
+  operation({
+    event: "console-refused",
+    level: "warning",
+    detail: message,
+    ...("check" in refusal && { check: refusal.check }),
+  });
+}
+
+function refuse({ refusal }: CaError, guard: OperatorGuard): Response {
+  switch (refusal.reason) {
+    case "credential-missing":
+    case "credential-rejected":
+      return guard.asksForToken
+        ? sentence(401, guard.sentence, { "www-authenticate": challenge })
+        : sentence(403, guard.sentence);
+    default:
+      return sentence(503, "the credential cannot be verified now", { "retry-after": "5" });
+  }
+}
+
+const challenge = 'Basic realm="Rampart", charset="UTF-8"';

@@ -1,0 +1,146 @@
+import { create, type MessageInitShape } from "@bufbuild/protobuf";
+import { timestampFromDate } from "@bufbuild/protobuf/wkt";
+import { ConnectError } from "@connectrpc/connect";
+import type { TrustedIssuer } from "../../authn/trusted-issuer.ts";
+import type { Authorities } from "../../ca/authorities.ts";
+import type { AuthorityView } from "../../ca/authority-view.ts";
+import type { RootPush } from "../../delivery/root-push.ts";
+import { CaError } from "../../foundation/errors.ts";
+import {
+  type Checkup,
+  type GetStatusResponse,
+  GetStatusResponseSchema,
+  type Issuance,
+  IssuanceSchema,
+  LogState,
+  type RootSchema,
+  type SearchLogResponse,
+} from "../../gen/rampart/status/v1/status_pb.ts";
+import type { Bytes } from "../../pki/encoding/bytes.ts";
+import { DerError } from "../../pki/encoding/der-reader.ts";
+import { parseCertificate } from "../../pki/x509/certificate.ts";
+import { displayedName } from "../../pki/x509/distinguished-name.ts";
+import { fingerprintOf, signerStatus } from "./authorities-status.ts";
+import { clusterStatuses } from "./cluster-status.ts";
+import { issuerStatus } from "./issuer-status.ts";
+import type { LogSearch } from "./log-search.ts";
+
+/** The parts of a CA that the status reads. Reading them costs no request to anybody. */
+export interface StatusSources {
+  readonly trustDomain: string;
+  /** Such as `rampart serve`. */
+  readonly program: string;
+  /** The authorities by the name of their signer; those without a name come first. */
+  readonly signers: ReadonlyMap<string, Authorities>;
+  readonly issuers: readonly TrustedIssuer[];
+  readonly push: Pick<RootPush, "clusters" | "outcomes">;
+  /** Warnings beside those of the authorities, one sentence each. */
+  readonly troubles: () => readonly string[];
+  /** The calls of the last day; absent where nothing counts them. It may throw a ConnectError. */
+  readonly issuance?: ((now: Date) => Issuance | Promise<Issuance>) | undefined;
+  /** What the last checkup of the CA found; `undefined` before the first. */
+  readonly checkup?: (() => Checkup | undefined) | undefined;
+  /** Present where entries may be read. */
+  readonly logSearch?: LogSearch | undefined;
+  /** Whether certificates are logged. */
+  readonly isLogged: boolean;
+}
+
+/** The status of a CA. */
+export interface Status {
+  readonly at: (now: Date) => Promise<GetStatusResponse>;
+  /** Absent where no entry may be read. */
+  readonly searchLog: ((query: string, limit: number) => Promise<SearchLogResponse>) | undefined;
+}
+
+export function createStatus(sources: StatusSources): Status {
+  const { logSearch } = sources;
+  return {
+    at: (now) => statusAt(sources, now),
+    searchLog: logSearch && ((query, limit) => logSearch.search({ query, limit })),
+  };
+}
+
+async function statusAt(sources: StatusSources, now: Date): Promise<GetStatusResponse> {
+  const { trustDomain, program, issuers, push, checkup } = sources;
+  const { views, faults } = await viewsAt(sources.signers, now);
+  const own = views.get("");
+  const sequence = own?.sequence ?? 0;
+  const found = checkup?.();
+  return create(GetStatusResponseSchema, {
+    now: timestampFromDate(now),
+    trustDomain,
+    program,
+    ready: own?.issuer !== undefined && own.trustBundle.roots.length > 0,
+    needsAttention: [...faults, ...attentionIn(views), ...sources.troubles()],
+    signers: await Promise.all([...views].map(([name, view]) => signerStatus(name, view, now))),
+    trustBundle: {
+      sequence: BigInt(sequence),
+      roots: await Promise.all((own?.trustBundle.roots ?? []).map(rootStatus)),
+    },
+    clusters: clusterStatuses(issuers, push, sequence),
+    issuers: issuers.map(issuerStatus),
+    issuance: await issuanceOf(sources, now),
+    ...(found && { checkup: found }),
+    log: logStateOf(sources),
+  });
+}
+
+const notCounted =
+  "Calls are not counted here. The Worker's logs have a line for each, and an issuance log counts what was issued.";
+
+async function issuanceOf({ issuance }: StatusSources, now: Date): Promise<Issuance> {
+  try {
+    return (await issuance?.(now)) ?? create(IssuanceSchema, { scope: notCounted });
+  } catch (error) {
+    if (error instanceof ConnectError) return create(IssuanceSchema, { scope: error.rawMessage });
+    throw error;
+  }
+}
+
+function logStateOf({ isLogged, logSearch }: StatusSources): LogState {
+  if (!isLogged) return LogState.OFF;
+  return logSearch ? LogState.READABLE : LogState.CLOSED;
+}
+
+interface Views {
+  readonly views: ReadonlyMap<string, AuthorityView>;
+  readonly faults: readonly string[];
+}
+
+/** A store that cannot be read leaves its signer out, and the rest of the page still says something. */
+async function viewsAt(signers: StatusSources["signers"], now: Date): Promise<Views> {
+  const views = new Map<string, AuthorityView>();
+  const faults = new Set<string>();
+  for (const [name, authorities] of signers) {
+    try {
+      views.set(name, await authorities.at(now));
+    } catch (error) {
+      if (!(error instanceof CaError)) throw error;
+      faults.add(error.message);
+    }
+  }
+  return { views, faults: [...faults] };
+}
+
+function attentionIn(views: ReadonlyMap<string, AuthorityView>): string[] {
+  return [...views].flatMap(([name, { reasons }]) =>
+    name === "" ? reasons : reasons.map((reason) => `signer ${name}: ${reason}`),
+  );
+}
+
+async function rootStatus(der: Bytes): Promise<MessageInitShape<typeof RootSchema>> {
+  const fingerprint = await fingerprintOf(der);
+  try {
+    const { subject, validity } = parseCertificate(der).toBeSigned;
+    return {
+      subject: displayedName(subject),
+      fingerprint,
+      notBefore: timestampFromDate(validity.notBefore),
+      notAfter: timestampFromDate(validity.notAfter),
+    };
+  } catch (error) {
+    if (error instanceof DerError) return { fingerprint };
+    throw error;
+  }
+}

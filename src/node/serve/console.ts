@@ -1,0 +1,59 @@
+import type { Composition } from "../../compose/composition.ts";
+import type { Configuration } from "../../config/configuration.ts";
+import { statusOf } from "../../console/ca-status.ts";
+import {
+  type Console,
+  type ConsoleScript,
+  createConsole,
+  scriptHeaders,
+} from "../../console/console.ts";
+import { createOperatorGuard, portGuard } from "../../console/operator/operator-guard.ts";
+import type { IssuanceCounts } from "../../console/status/issuance-counts.ts";
+import type { RootPush } from "../../delivery/root-push.ts";
+import { scriptIntegrity, scriptPath } from "../../gen/console/script-name.ts";
+import type { PeerProcesses } from "../observability/peer-processes.ts";
+
+/** The parts of the console of a server. */
+export interface ServeConsoleParts {
+  readonly configuration: Configuration;
+  readonly composition: Composition;
+  readonly counts: IssuanceCounts;
+  readonly push: Pick<RootPush, "clusters" | "outcomes">;
+}
+
+/** The console on the monitoring port. Where a credential is configured, it is needed here too. */
+export function serveConsole(parts: ServeConsoleParts): Console {
+  const { configuration, composition, counts, push } = parts;
+  const { certificateAuthority, issuers, accessKeys } = composition;
+  const guard = configuration.console
+    ? createOperatorGuard(configuration.console, accessKeys)
+    : portGuard;
+  const status = statusOf({
+    trustDomain: configuration.trustDomain,
+    program: "rampart serve",
+    certificateAuthority,
+    issuers,
+    push,
+    hasCredentials: configuration.console !== undefined,
+    issuance: counts.statusAt,
+  });
+  const { clock, log } = certificateAuthority;
+  return createConsole({ status, guard, clock, log, script, hasTrailers: true });
+}
+
+/** Loaded when a browser asks for it: few processes ever show their console. */
+const script: ConsoleScript = {
+  path: scriptPath,
+  integrity: scriptIntegrity,
+  answer: async () => {
+    const { script } = await import("../../gen/console/script.ts");
+    return new Response(script, { headers: scriptHeaders });
+  },
+};
+
+/** The sentence about the calls that a process counts. */
+export function countedCalls(peerProcesses: PeerProcesses | undefined): string {
+  return peerProcesses
+    ? "Calls of this process alone: each of the others counts its own, behind its monitoring port."
+    : "Calls since this process began, for a day at most.";
+}

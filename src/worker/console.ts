@@ -1,0 +1,80 @@
+import { createFetchHandler } from "@connectrpc/connect/protocol";
+import type { Hono } from "hono";
+import type { Composition } from "../compose/composition.ts";
+import type { Configuration } from "../config/configuration.ts";
+import { statusOf } from "../console/ca-status.ts";
+import { type ConsoleScript, createConsole, scriptHeaders } from "../console/console.ts";
+import { createOperatorGuard } from "../console/operator/operator-guard.ts";
+import { createLogSearch } from "../console/status/log-search.ts";
+import { issuanceInLog } from "../console/status/logged-issuance.ts";
+import type { RootPush } from "../delivery/root-push.ts";
+import { scriptIntegrity, scriptPath } from "../gen/console/script-name.ts";
+import type { Environment } from "./variables.ts";
+
+/** The binding of the folder with the page's script. */
+export const assetsBinding = "CONSOLE_ASSETS";
+
+/** The parts of the console of a Worker. */
+export interface WorkerConsoleParts {
+  readonly configuration: Configuration;
+  readonly composition: Composition;
+  readonly push: Pick<RootPush, "clusters" | "outcomes">;
+  readonly environment: Environment;
+}
+
+/** Adds the console to the routes of a Worker; without an operator who may see it, a sentence. */
+export function addConsole(app: Hono, parts: WorkerConsoleParts): void {
+  const { configuration, composition, push, environment } = parts;
+  if (!configuration.console) {
+    app.get("/", (c) => c.text(off, 404, { "cache-control": "no-store" }));
+    return;
+  }
+  const { certificateAuthority, issuers, accessKeys } = composition;
+  const { clock, log, publishedLog } = certificateAuthority;
+  const newest = publishedLog && createLogSearch(publishedLog);
+  const status = statusOf({
+    trustDomain: configuration.trustDomain,
+    program: "Rampart on Workers, as one isolate sees it",
+    certificateAuthority,
+    issuers,
+    push,
+    hasCredentials: true,
+    issuance:
+      newest &&
+      (async (now) => {
+        const { entries, total } = await newest.newest();
+        return issuanceInLog({ entries, isAll: BigInt(entries.length) === total }, now);
+      }),
+  });
+  const guard = createOperatorGuard(configuration.console, accessKeys);
+  const script = scriptIn(environment[assetsBinding]);
+  const console = createConsole({ status, guard, clock, log, script, hasTrailers: false });
+  for (const handler of console.handlers) {
+    const answer = createFetchHandler(handler);
+    app.all(handler.requestPath, (c) => answer(c.req.raw));
+  }
+  const answer = async (request: Request): Promise<Response> =>
+    (await console.answer(request)) ?? new Response("not found\n", { status: 404 });
+  app.all("/", (c) => answer(c.req.raw));
+  app.all("/console/*", (c) => answer(c.req.raw));
+}
+
+const off =
+  "The console is off: CONSOLE_TOKENS or CONSOLE_ACCESS says who may see it (docs/console.md).\n";
+
+/** The page has no live parts where the script was not deployed. */
+function scriptIn(assets: unknown): ConsoleScript | undefined {
+  if (!isFetcher(assets)) return undefined;
+  return {
+    path: scriptPath,
+    integrity: scriptIntegrity,
+    answer: async (request) => {
+      const { body, status } = await assets.fetch(new URL(scriptPath, request.url).href);
+      return new Response(body, { status, headers: scriptHeaders });
+    },
+  };
+}
+
+function isFetcher(binding: unknown): binding is Pick<Fetcher, "fetch"> {
+  return typeof binding === "object" && binding !== null && "fetch" in binding;
+}

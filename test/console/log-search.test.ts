@@ -1,0 +1,131 @@
+import { Code, ConnectError } from "@connectrpc/connect";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { createLogSearch, type LogSearch } from "../../src/console/status/log-search.ts";
+import { formatBundle } from "../../src/tlog/bundle.ts";
+import { parseCheckpoint } from "../../src/tlog/note/checkpoint.ts";
+import type { PublishedLog } from "../../src/transport/http/log-routes.ts";
+import { type LoggedCa, startLoggedCa } from "../testkit/tlog/logged-ca.ts";
+
+let logged: LoggedCa;
+let search: LogSearch;
+
+const published = (read: PublishedLog["read"]): PublishedLog => ({
+  shards: async () => [{ shard: "0", origin: "log.example.com/2026", verifierKey: "" }],
+  read,
+  readers: [],
+  hasPublicTiles: false,
+});
+
+beforeAll(async () => {
+  logged = await startLoggedCa();
+  for (const account of ["shop:cart", "shop:checkout", "bank:ledger"]) await logged.issue(account);
+  await logged.log.publish();
+  search = createLogSearch(published(async (_, path) => logged.objects.stored.get(path)));
+});
+
+afterAll(() => logged.end());
+
+const namesOf = async (query: string, limit = 0): Promise<string[]> =>
+  (await search.search({ query, limit })).entries.map(({ name }) => name);
+const spiffeId = (path: string): string => `spiffe://cluster.local/ns/${path}`;
+
+describe("a search in the log", () => {
+  test("shows the newest entries first", async () => {
+    expect(await namesOf("")).toEqual([
+      spiffeId("bank/sa/ledger"),
+      spiffeId("shop/sa/checkout"),
+      spiffeId("shop/sa/cart"),
+      "spiffe://cluster.local",
+    ]);
+  });
+
+  test("says how much it has looked at", async () => {
+    expect(await search.search({ query: "", limit: 2 })).toMatchObject({ searched: 2n, total: 4n });
+    expect(await search.search({ query: "nothing of it", limit: 2 })).toMatchObject({
+      entries: [],
+      searched: 4n,
+    });
+  });
+
+  test.each([
+    ["a part of a name", "ns/shop/", ["shop/sa/checkout", "shop/sa/cart"]],
+    ["another case", " SA/Ledger ", ["bank/sa/ledger"]],
+    ["a pod", "cart-0", ["shop/sa/cart"]],
+    ["a cluster", "kubernetes", ["bank/sa/ledger", "shop/sa/checkout", "shop/sa/cart"]],
+  ])("finds %s", async (_, query, paths) => {
+    expect(await namesOf(query)).toEqual(paths.map(spiffeId));
+  });
+
+  test("finds a serial number in any spelling, and a part of one", async () => {
+    const [entry] = (await search.search({ query: "", limit: 1 })).entries;
+    const serial = entry?.serialNumber ?? "";
+    const pairs = serial.padStart(2 * Math.ceil(serial.length / 2), "0").match(/../g) ?? [];
+    for (const query of [
+      serial,
+      serial.toUpperCase(),
+      pairs.join(":"),
+      `0x${serial}`,
+      serial.slice(3),
+    ]) {
+      expect((await search.search({ query, limit: 1 })).entries[0]?.index).toBe(entry?.index);
+    }
+  });
+
+  test("does not find what the entries hold beside what is shown", async () => {
+    expect(await namesOf('"proof":"token"')).toEqual([]);
+    expect(await namesOf("certificate")).toEqual([]);
+  });
+
+  test("answers at most a hundred entries, and refuses a long query", async () => {
+    await expect(search.search({ query: "x".repeat(257), limit: 1 })).rejects.toMatchObject({
+      code: Code.InvalidArgument,
+    });
+    expect(await namesOf("", 4_000_000)).toHaveLength(4);
+  });
+});
+
+describe("a log that is not as it should be", () => {
+  const codeOf = async (work: Promise<unknown>): Promise<Code | undefined> =>
+    work.then(
+      () => undefined,
+      (error: unknown) => ConnectError.from(error).code,
+    );
+
+  test("may be empty", async () => {
+    const empty = createLogSearch(published(async () => undefined));
+    expect(await empty.search({ query: "", limit: 0 })).toMatchObject({ entries: [], total: 0n });
+  });
+
+  test("is unavailable when its storage fails, or has no bundle or no checkpoint of the form", async () => {
+    const failing = published(() => Promise.reject(new Error("the bucket is away")));
+    const incomplete = published(async (_, path) =>
+      path === "checkpoint" ? logged.objects.stored.get(path) : undefined,
+    );
+    const junk = published(async () => new TextEncoder().encode("junk"));
+    for (const log of [failing, incomplete, junk]) {
+      const question = createLogSearch(log).search({ query: "", limit: 0 });
+      expect(await codeOf(question)).toBe(Code.Unavailable);
+    }
+  });
+
+  test("has entries that are none left out", async () => {
+    const stored = logged.objects.stored;
+    const { size } = parseCheckpoint(
+      new TextDecoder().decode(stored.get("checkpoint")).split("\n\n")[0]?.concat("\n") ?? "",
+    );
+    const junk = formatBundle(Array.from({ length: size }, () => new TextEncoder().encode("junk")));
+    const forged = published(async (_, path) => (path === "checkpoint" ? stored.get(path) : junk));
+    const answer = await createLogSearch(forged).search({ query: "", limit: 0 });
+    expect(answer).toMatchObject({ entries: [], searched: BigInt(size) });
+  });
+
+  test("turns a third search away while two are under way", async () => {
+    const release = Promise.withResolvers<undefined>();
+    const slow = createLogSearch(published(() => release.promise));
+    const underWay = [1, 2].map(() => slow.search({ query: "", limit: 0 }));
+    expect(await codeOf(slow.search({ query: "", limit: 0 }))).toBe(Code.ResourceExhausted);
+    release.resolve(undefined);
+    await Promise.all(underWay);
+    expect(await codeOf(slow.search({ query: "", limit: 0 }))).toBeUndefined();
+  });
+});

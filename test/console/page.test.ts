@@ -1,0 +1,144 @@
+import { clone, create, type DescMessage, type Message } from "@bufbuild/protobuf";
+import { describe, expect, test } from "vitest";
+import { distance } from "../../src/console/page/format.ts";
+import { logEntries } from "../../src/console/page/log.ts";
+import { page } from "../../src/console/page/page.ts";
+import { sections } from "../../src/console/page/sections.ts";
+import { rangeOf, ticksOf } from "../../src/console/page/time-range.ts";
+import {
+  type GetStatusResponse,
+  GetStatusResponseSchema,
+  LogState,
+  type SearchLogResponse,
+  SearchLogResponseSchema,
+} from "../../src/gen/rampart/status/v1/status_pb.ts";
+import { addSeconds } from "../../src/pki/x509/validity.ts";
+import { sampleEntries, sampleNow, sampleStatus } from "../testkit/console/sample-status.ts";
+
+const render = async (status: GetStatusResponse, entries: SearchLogResponse, query = "") =>
+  String(await page({ status, query, logResults: logEntries(entries, sampleNow) }));
+
+const hostile = `"><script>alert(1)</script><img src=x onerror='alert(2)'>&\u202e`;
+
+/** The same message with every text of it replaced by hostile HTML. */
+function poisoned<T extends Message>(schema: DescMessage & { readonly a?: T }, message: T): T {
+  const poison = (value: unknown): unknown => {
+    if (typeof value === "string") return hostile;
+    if (Array.isArray(value)) return value.map(poison);
+    if (typeof value !== "object" || value === null) return value;
+    const members = Object.entries(value).map(([name, member]) => {
+      return [name, name === "$typeName" ? member : poison(member)];
+    });
+    return Object.fromEntries(members);
+  };
+  return create(schema, poison(clone(schema, message)) as Record<string, unknown>) as unknown as T;
+}
+
+/** The elements and attributes of a document, by a reader of tags that knows no more than their syntax. */
+const tagsOf = (html: string): string[] =>
+  [...html.matchAll(/<([a-z][a-z0-9]*)((?:[^<>"]|"[^"]*")*)>/g)].map(([, name = ""]) => name);
+
+describe("the page", () => {
+  test("says what an operator looks for", async () => {
+    const html = await render(sampleStatus, sampleEntries);
+    for (const text of [
+      "mesh.example.com",
+      "Signing now",
+      "prod-eu-1",
+      "214 of 214",
+      "older keys serve",
+      "ns/shop/sa/checkout",
+    ]) {
+      expect(html).toContain(text);
+    }
+    expect(sections.map(({ id }) => html.includes(`data-live="${id}"`))).not.toContain(false);
+  });
+
+  test("has no script, no style and no address of elsewhere, unless it is told of its own script", async () => {
+    const html = await render(sampleStatus, sampleEntries);
+    expect(html).not.toMatch(/<script|style="|\son[a-z]+=|javascript:/i);
+    const loaded = [...html.matchAll(/(?:src|href|action)="([^"]*)"/g)].map(([, to = ""]) => to);
+    expect(loaded.filter((to) => !/^(?:\/(?!\/)|#)/.test(to))).toEqual([]);
+    const script = { path: "/console/x.js", integrity: "sha256-x" };
+    const withScript = String(
+      await page({ status: sampleStatus, query: "", logResults: "", script }),
+    );
+    expect(withScript.match(/<script/g)).toHaveLength(1);
+  });
+
+  test("escapes every text of a status and of a log", async () => {
+    const plain = await render(sampleStatus, sampleEntries, "q");
+    const html = await render(
+      poisoned<GetStatusResponse>(GetStatusResponseSchema, sampleStatus),
+      poisoned<SearchLogResponse>(SearchLogResponseSchema, sampleEntries),
+      hostile,
+    );
+    expect(html).not.toContain("<script");
+    expect(html).not.toContain("<img");
+    expect(html).toContain("&lt;script&gt;");
+    expect(new Set(tagsOf(html))).toEqual(new Set(tagsOf(plain)));
+    expect(html).not.toMatch(/<[a-z][^<>"]*(?:"[^"]*"[^<>"]*)*\sonerror/);
+  });
+
+  test("shows an empty CA, and one that has told nothing", async () => {
+    const html = await render(create(GetStatusResponseSchema), create(SearchLogResponseSchema));
+    expect(html).toContain("nobody");
+    expect(html).toContain("cannot sign");
+    expect(html).toContain("The trust bundle is empty.");
+  });
+
+  test("cuts what is very long", async () => {
+    const status = create(GetStatusResponseSchema, { needsAttention: ["x".repeat(100_000)] });
+    expect((await render(status, sampleEntries)).length).toBeLessThan(40_000);
+  });
+
+  test.each([
+    [LogState.OFF, "not logged"],
+    [LogState.CLOSED, "CONSOLE_TOKENS"],
+    [LogState.READABLE, 'type="search"'],
+  ])("says whether the log can be searched: %i", async (log, text) => {
+    const html = await render(create(GetStatusResponseSchema, { log }), sampleEntries);
+    expect(html).toContain(text);
+    expect(html.includes("<form")).toBe(log === LogState.READABLE);
+  });
+
+  test("gives every table headings, every picture a name and every field a label", async () => {
+    const html = await render(sampleStatus, sampleEntries);
+    expect(html.match(/<table>/g)?.length).toBe(html.match(/<thead>/g)?.length);
+    expect(html).not.toMatch(/<th(?![^>]*scope=)(?:\s[^>]*)?>/);
+    expect(html).not.toMatch(/<svg(?![^>]*(?:aria-label|aria-hidden))/);
+    expect(html).toContain('<label for="q">');
+  });
+});
+
+describe("the axis of time", () => {
+  const hour = 3600;
+  test.each([
+    ["an hour", hour],
+    ["a day", 24 * hour],
+    ["a month", 30 * 24 * hour],
+    ["three years", 3 * 365 * 24 * hour],
+    ["two centuries", 200 * 365 * 24 * hour],
+  ])("has two to seven marks within %s, in order", (_, seconds) => {
+    const range = rangeOf([{ from: sampleNow, until: addSeconds(sampleNow, seconds) }], sampleNow);
+    const percents = ticksOf(range).map(({ percent }) => percent);
+    expect(percents.length).toBeGreaterThanOrEqual(seconds === hour ? 1 : 2);
+    expect(percents.length).toBeLessThanOrEqual(7);
+    expect(percents).toEqual(percents.toSorted((a, b) => a - b));
+  });
+
+  test("holds now even where nothing else is", () => {
+    expect(rangeOf([], sampleNow).percent(sampleNow)).toBe(50);
+  });
+});
+
+test.each([
+  [30, "in a moment"],
+  [-30, "just now"],
+  [90, "in 1 minute"],
+  [-7200, "2 hours ago"],
+  [5 * 86_400, "in 5 days"],
+  [-800 * 86_400, "2 years ago"],
+])("says how far %i seconds are", (seconds, text) => {
+  expect(distance(addSeconds(sampleNow, seconds), sampleNow)).toBe(text);
+});

@@ -1,0 +1,208 @@
+import { timestampDate } from "@bufbuild/protobuf/wkt";
+import { beforeAll, expect, test } from "vitest";
+import type { Authorities } from "../../src/ca/authorities.ts";
+import { viewAt } from "../../src/ca/authority-view.ts";
+import { openStored } from "../../src/ca/opened-store.ts";
+import { rotate } from "../../src/ca/rotation/rotate.ts";
+import { recordTaint } from "../../src/ca/rotation/taint.ts";
+import { createStatus, type StatusSources } from "../../src/console/status/status.ts";
+import type { KekRing } from "../../src/custody/kek.ts";
+import { CaError } from "../../src/foundation/errors.ts";
+import {
+  NextStep_Act as Act,
+  Cluster_Delivery as Delivery,
+  Issuer_KeyState as KeyState,
+  LogState,
+  Phase,
+  Event_What as What,
+} from "../../src/gen/rampart/status/v1/status_pb.ts";
+import { addSeconds } from "../../src/pki/x509/validity.ts";
+import { createMemoryMint, type MemoryMint } from "../testkit/ca/memory-mint.ts";
+import { createKekRing } from "../testkit/ca/sealed-authorities.ts";
+import { createTokenKey } from "../testkit/callers/tokens.ts";
+import { trustedIssuer, trustedIssuerWithoutKeys } from "../testkit/callers/trusted-issuers.ts";
+
+const inception = new Date("2026-11-21T12:00:00Z");
+const after = (days: number): Date => addSeconds(inception, days * 86_400);
+
+let keks: KekRing;
+
+beforeAll(async () => {
+  keks = await createKekRing();
+});
+
+/** The authorities of a mint's store, read anew each time. */
+const authoritiesOf = (mint: MemoryMint): Authorities => ({
+  at: async (now) => viewAt(await openStored(await mint.store.load(), mint), now),
+});
+
+const unreachable: Authorities = {
+  at: () => {
+    throw new CaError({ reason: "store-unreachable" }, "the store of authorities cannot be read");
+  },
+};
+
+function statusOf(own: Authorities, changes: Partial<StatusSources> = {}) {
+  return createStatus({
+    trustDomain: "cluster.local",
+    program: "a test",
+    signers: new Map([["", own]]),
+    issuers: [],
+    push: { clusters: [], outcomes: () => [] },
+    troubles: () => [],
+    isLogged: false,
+    ...changes,
+  });
+}
+
+async function foundedMint(changes: Parameters<typeof createMemoryMint>[1] = {}) {
+  const mint = createMemoryMint(keks, changes);
+  await rotate(mint, inception);
+  return mint;
+}
+
+test("says who signs, since when and until when, and what comes", async () => {
+  const mint = await foundedMint();
+  const now = after(1);
+  const status = await statusOf(authoritiesOf(mint)).at(now);
+  const [signer] = status.signers;
+  expect(status.ready).toBe(true);
+  expect(signer?.authorities).toHaveLength(1);
+  expect(signer?.authorities[0]).toMatchObject({
+    signs: true,
+    phase: Phase.SIGNING,
+    key: "EC-P256",
+  });
+  const instants = signer?.events.map(({ at }) => at && timestampDate(at).getTime()) ?? [];
+  expect(instants).toEqual(instants.toSorted());
+  expect(signer?.events[0]).toMatchObject({ authority: "next", what: What.MINTED });
+  expect(status.trustBundle?.roots[0]).toMatchObject({ subject: "O=cluster.local" });
+});
+
+test("shows both authorities of a rotation, and that the newest of two in their signing phase signs", async () => {
+  const mint = await foundedMint();
+  await rotate(mint, after(200));
+  const overlap = after(355);
+  const { signers } = await statusOf(authoritiesOf(mint)).at(overlap);
+  const found = signers[0]?.authorities ?? [];
+  expect(found).toHaveLength(2);
+  expect(found.filter(({ signs }) => signs)).toHaveLength(1);
+});
+
+test("shows a taint with its time, and that nobody signs", async () => {
+  const mint = await foundedMint();
+  const [record] = await mint.store.load();
+  const id = record?.id ?? "";
+  await recordTaint(mint, { id, taintedAt: after(2), retiresAt: after(100) });
+  const status = await statusOf(authoritiesOf(mint)).at(after(3));
+  const [authority] = status.signers[0]?.authorities ?? [];
+  expect(authority).toMatchObject({ tainted: true, signs: false });
+  expect(authority?.taintedAt && timestampDate(authority.taintedAt)).toEqual(after(2));
+  expect(status.ready).toBe(false);
+  expect(status.needsAttention).not.toEqual([]);
+});
+
+test("says of an empty store that nobody signs, and forecasts nothing", async () => {
+  const status = await statusOf(authoritiesOf(createMemoryMint(keks))).at(inception);
+  expect(status).toMatchObject({ ready: false, needsAttention: ["the store holds no authority"] });
+  expect(status.signers[0]?.events).toEqual([]);
+});
+
+test("says what a person has to do under another CA's root", async () => {
+  const mint = createMemoryMint(keks, { authorityRoot: "offline" });
+  const { signers } = await statusOf(authoritiesOf(mint)).at(inception);
+  expect(signers[0]?.nextStep).toMatchObject({ act: Act.REQUEST });
+});
+
+test("still says something while the store cannot be read", async () => {
+  const own = await statusOf(unreachable, { troubles: () => ["the log is slow"] }).at(inception);
+  expect(own).toMatchObject({ ready: false, signers: [] });
+  expect(own.needsAttention).toEqual([
+    "the store of authorities cannot be read",
+    "the log is slow",
+  ]);
+});
+
+test("shows the other signers while the store of one cannot be read", async () => {
+  const mint = await foundedMint();
+  const signers = new Map([
+    ["", authoritiesOf(mint)],
+    ["batch", unreachable],
+  ]);
+  const status = await statusOf(unreachable, { signers }).at(after(1));
+  expect(status.signers.map(({ name }) => name)).toEqual([""]);
+  expect(status.ready).toBe(true);
+  expect(status.needsAttention).toEqual(["the store of authorities cannot be read"]);
+});
+
+test("lets a defect through, and does not take it for a store that is away", async () => {
+  const broken: Authorities = { at: () => Promise.reject(new Error("a defect")) };
+  await expect(statusOf(broken).at(inception)).rejects.toThrow("a defect");
+});
+
+test("says how far the roots have come in each cluster, and where it does not know", async () => {
+  const mint = await foundedMint();
+  const now = after(1);
+  const { sequence } = await authoritiesOf(mint).at(now);
+  const outcome = { sequence, written: 0, since: now, fault: undefined };
+  const issuers = ["a", "b", "c", "d", "e"].map((cluster) =>
+    trustedIssuerWithoutKeys(`https://${cluster}.test`, { cluster }),
+  );
+  const { clusters } = await statusOf(authoritiesOf(mint), {
+    issuers,
+    push: {
+      clusters: ["a", "b", "c", "d"],
+      outcomes: () => [
+        { ...outcome, cluster: "a", namespaces: 3, delivered: 3 },
+        { ...outcome, cluster: "b", namespaces: 3, delivered: 3, sequence: sequence - 1 },
+        { ...outcome, cluster: "c", namespaces: 3, delivered: 1, fault: "x".repeat(9999) },
+      ],
+    },
+  }).at(now);
+  expect(clusters.map(({ name, delivery }) => [name, delivery])).toEqual([
+    ["a", Delivery.COMPLETE],
+    ["b", Delivery.PENDING],
+    ["c", Delivery.FAILED],
+    ["d", Delivery.UNKNOWN],
+    ["e", Delivery.ELSEWHERE],
+  ]);
+  expect(clusters[2]?.fault).toHaveLength(500);
+});
+
+test("says of each issuer how its keys are", async () => {
+  const key = await createTokenKey("ES256", "k1");
+  const failure = { at: inception, detail: "answered with status 503" };
+  const keys = [{ keyId: "k2", algorithms: ["RS256"] as const }];
+  const withState = (
+    state: ReturnType<NonNullable<ReturnType<typeof trustedIssuer>["keys"]["state"]>>,
+  ) =>
+    trustedIssuerWithoutKeys("https://a.test", {
+      keys: Object.assign(() => [], { state: () => state }),
+    });
+  const { issuers } = await statusOf(unreachable, {
+    issuers: [
+      trustedIssuer("https://a.test", [key]),
+      withState({ source: "issuer", keys: [] }),
+      withState({ source: "issuer", keys, fetchedAt: inception }),
+      withState({ source: "issuer", keys, fetchedAt: inception, failure }),
+      withState({ source: "issuer", keys: [], failure }),
+    ],
+  }).at(inception);
+  expect(issuers.map((issuer) => issuer.keys)).toEqual([
+    KeyState.CONFIGURED,
+    KeyState.NOT_FETCHED,
+    KeyState.FETCHED,
+    KeyState.STALE,
+    KeyState.UNREACHABLE,
+  ]);
+  expect(issuers[0]?.knownKeys).toMatchObject([{ id: "k1", algorithms: ["ES256"] }]);
+  expect(issuers[4]).toMatchObject({ failure: "answered with status 503" });
+});
+
+test("says where calls are not counted, and whether entries of a log may be read", async () => {
+  const closed = await statusOf(unreachable, { isLogged: true }).at(inception);
+  expect(closed.log).toBe(LogState.CLOSED);
+  expect(closed.issuance?.since).toBeUndefined();
+  expect(closed.issuance?.scope).toContain("not counted here");
+  expect((await statusOf(unreachable).at(inception)).log).toBe(LogState.OFF);
+});

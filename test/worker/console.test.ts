@@ -1,0 +1,147 @@
+import { createScheduledController, reset, runDurableObjectAlarm } from "cloudflare:test";
+import { env } from "cloudflare:workers";
+import { createClient } from "@connectrpc/connect";
+import { createConnectTransport } from "@connectrpc/connect-web";
+import { afterEach, beforeAll, beforeEach, describe, expect, test, vi } from "vitest";
+import { scriptPath } from "../../src/gen/console/script-name.ts";
+import { LogState, StatusService } from "../../src/gen/rampart/status/v1/status_pb.ts";
+import { openWorkerLog } from "../../src/worker/log/worker-log.ts";
+import { createWorker } from "../../src/worker/worker.ts";
+import { logOrigin } from "../contract/log-values.ts";
+import { createTokenKey, jwksOf, mintToken, type TokenKey } from "../testkit/callers/tokens.ts";
+import { registry } from "./runtime/internet.ts";
+import { logValues } from "./runtime/log-values.ts";
+
+const token = "operators-token-0123456789-abcdefgh";
+const operator = { authorization: `Basic ${btoa(`me:${token}`)}` };
+const origin = "https://ca.test";
+
+beforeEach(() => {
+  for (const method of ["log", "warn", "error"] as const) {
+    vi.spyOn(console, method).mockImplementation(() => {});
+  }
+});
+
+afterEach(() => {
+  vi.restoreAllMocks();
+});
+
+async function start(changes: Readonly<Record<string, unknown>> = {}) {
+  await reset();
+  const worker = createWorker({ clock: () => new Date(), openLog: openWorkerLog });
+  const environment = { ...env, ...changes };
+  await worker.scheduled(createScheduledController(), environment);
+  const get = (path: string, headers: Readonly<Record<string, string>> = {}) =>
+    worker.fetch(new Request(`${origin}${path}`, { headers }), environment);
+  const transport = createConnectTransport({
+    baseUrl: origin,
+    useBinaryFormat: true,
+    fetch: (input, init) =>
+      worker.fetch(new Request(input, { ...init, redirect: "manual" }), environment),
+  });
+  return { get, client: createClient(StatusService, transport) };
+}
+
+describe("a Worker without an operator", () => {
+  test("says that its console is off, and how to turn it on", async () => {
+    const { get, client } = await start();
+    const response = await get("/", operator);
+    expect(response.status).toBe(404);
+    expect(await response.text()).toMatch(/^The console is off: [^\n]+\n$/);
+    expect((await get(scriptPath)).status).toBe(404);
+    await expect(client.getStatus({})).rejects.toThrow();
+  });
+});
+
+describe("a Worker with a token", () => {
+  test("shows who signs to whoever has the token", async () => {
+    const { get, client } = await start({ CONSOLE_TOKENS: token });
+    const response = await get("/", operator);
+    expect(response.status).toBe(200);
+    expect(await response.text()).toContain("cluster.local");
+    const status = await client.getStatus({}, { headers: operator });
+    expect(status).toMatchObject({ ready: true, log: LogState.OFF });
+    expect(status.signers[0]?.authorities[0]?.signs).toBe(true);
+    expect(status.issuance?.scope).toContain("not counted here");
+  });
+
+  test.each([{}, { authorization: "Bearer wrong" }, { "cf-access-jwt-assertion": "a.b.c" }])(
+    "asks everybody else for it: %j",
+    async (headers: Readonly<Record<string, string>>) => {
+      const { get, client } = await start({ CONSOLE_TOKENS: token });
+      const response = await get("/", headers);
+      expect(response.status).toBe(401);
+      expect(response.headers.get("cache-control")).toBe("no-store");
+      await expect(client.getStatus({}, { headers })).rejects.toThrow("authentication");
+    },
+  );
+
+  test("has live parts only where their script was deployed", async () => {
+    const CONSOLE_ASSETS = {
+      fetch: async (url: string) => new Response(`script of ${new URL(url).pathname}`),
+    };
+    const { get } = await start({ CONSOLE_TOKENS: token, CONSOLE_ASSETS });
+    expect(await (await get("/", operator)).text()).toContain(`src="${scriptPath}"`);
+    const script = await get(scriptPath, operator);
+    expect(script.headers.get("content-type")).toBe("text/javascript; charset=utf-8");
+    expect(await script.text()).toBe(`script of ${scriptPath}`);
+    expect((await get(scriptPath)).status).toBe(401);
+    const without = await start({ CONSOLE_TOKENS: token });
+    expect(await (await without.get("/", operator)).text()).not.toContain("<script");
+  });
+});
+
+describe("a Worker with a log", () => {
+  test("shows its entries, and counts from them", async () => {
+    const { get, client } = await start({ ...logValues, CONSOLE_TOKENS: token });
+    await runDurableObjectAlarm(env.LOG_SHARD.getByName(`${logOrigin}/0`));
+    const { log, issuance } = await client.getStatus({}, { headers: operator });
+    expect(log).toBe(LogState.READABLE);
+    expect(issuance?.scope).toContain("issuance log");
+    const { total } = await client.searchLog({}, { headers: operator });
+    expect(typeof total).toBe("bigint");
+    expect(await (await get("/?q=nobody", operator)).text()).toContain("No entry matches.");
+  });
+});
+
+describe("a Worker behind Cloudflare Access", () => {
+  const team = "https://team.cloudflareaccess.test";
+  const CONSOLE_ACCESS = { team, audience: "a".repeat(64) };
+  let key: TokenKey;
+
+  beforeAll(async () => {
+    key = await createTokenKey("RS256", "a1");
+  });
+
+  const tokenFor = (audience: string): Promise<string> => {
+    const seconds = Math.floor(Date.now() / 1000);
+    return mintToken(key, {
+      iss: team,
+      aud: [audience],
+      exp: seconds + 600,
+      iat: seconds,
+      type: "app",
+    });
+  };
+
+  async function startWithTeam() {
+    const body = JSON.stringify(jwksOf(key));
+    await fetch(`${registry}${new URL(team).host}`, { method: "PUT", body });
+    return start({ CONSOLE_ACCESS });
+  }
+
+  test("lets in whom Access has let in, by the keys that the team publishes", async () => {
+    const { get } = await startWithTeam();
+    const headers = { "cf-access-jwt-assertion": await tokenFor(CONSOLE_ACCESS.audience) };
+    expect((await get("/", headers)).status).toBe(200);
+  });
+
+  test("keeps out a token for another application, and who comes around Access", async () => {
+    const { get } = await startWithTeam();
+    const other = { "cf-access-jwt-assertion": await tokenFor("b".repeat(64)) };
+    for (const headers of [other, {}, operator]) {
+      const response = await get("/", headers as Readonly<Record<string, string>>);
+      expect([response.status, response.headers.get("www-authenticate")]).toEqual([403, null]);
+    }
+  });
+});
