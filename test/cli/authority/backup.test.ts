@@ -5,11 +5,12 @@ import {
   generateX25519Identity,
   identityToRecipient,
 } from "age-encryption";
-import { beforeAll, expect, test } from "vitest";
+import { beforeAll, describe, expect, test } from "vitest";
 import { mintAuthority } from "../../../src/ca/mint.ts";
 import { type OpenedStore, openStored } from "../../../src/ca/opened-store.ts";
 import { trustRoot } from "../../../src/ca/rotation/adopt.ts";
 import { recordTaint } from "../../../src/ca/rotation/taint.ts";
+import { makeRequest, requestedKey } from "../../../src/ca/upstream/requests.ts";
 import {
   type BackupKey,
   openBackup,
@@ -112,6 +113,7 @@ interface Content {
   authorities: { certificate: string; privateKey: string; roots: string[]; schedule: object }[];
   additionalRoots: { certificate: string }[];
   taints: { id: string }[];
+  requests?: { csr: string; privateKey: string; requestedAt: string }[];
 }
 
 /** The decrypted content of a backup. */
@@ -358,4 +360,84 @@ test("refuses a key that does not match its certificate", async () => {
   expect(lines).toEqual([
     expect.stringMatching(/^the private key of [0-9a-f]{40} does not match its certificate$/),
   ]);
+});
+
+describe("an open request", () => {
+  /** A store with nothing but two requests: their CSRs may lie with a CA for weeks. */
+  const requesting = async (): Promise<MemoryMint> => {
+    const mint = createMemoryMint(keks, { authorityRoot: "offline" });
+    await makeRequest(mint, now);
+    await makeRequest(mint, addSeconds(now, 60));
+    return mint;
+  };
+  const requestsIn = async (mint: MemoryMint) =>
+    (await opened(mint)).requests.toSorted((a, b) => a.id.localeCompare(b.id));
+
+  test("is restored with its key and its age, under another KEK", async () => {
+    const mint = await requesting();
+    const restored = createMemoryMint(await createKekRing("k2"), { authorityRoot: "offline" });
+    await restoreInto(restored, await write(mint), { identity });
+    const [before, after] = [await requestsIn(mint), await requestsIn(restored)];
+    expect(after).toEqual(before);
+    for (const [i, request] of after.entries()) {
+      const keys = [requestedKey(restored, request), requestedKey(mint, before[i] ?? request)];
+      const [one, other] = await Promise.all(
+        keys.map(async (key) => crypto.subtle.exportKey("pkcs8", await key)),
+      );
+      expect(one).toEqual(other);
+    }
+  });
+
+  test("is named before it is restored", async () => {
+    const mint = await requesting();
+    const backup = await openBackup(await write(mint), { identity });
+    const store = await opened(mint);
+    expect(summarizeBackup(backup, { store, configuredTaints: [], now })).toMatch(
+      /^Open requests in it: [0-9a-f]{12}, [0-9a-f]{12}\.$/m,
+    );
+  });
+
+  test.each<[string, (requests: NonNullable<Content["requests"]>) => void, RegExp]>([
+    [
+      "whose key is another one's",
+      ([one, other]) => {
+        if (one && other) one.privateKey = other.privateKey;
+      },
+      /^the private key of [0-9a-f]{40} does not match its request$/,
+    ],
+    [
+      "whose key is none",
+      ([one]) => {
+        if (one) one.privateKey = btoa("a secret that must not be told");
+      },
+      /^the backup decrypts, but a certificate or a key in it cannot be parsed$/,
+    ],
+    [
+      "whose CSR is none",
+      ([one]) => {
+        if (one) one.csr = "AAAA";
+      },
+      /^the backup decrypts, but a certificate or a key in it cannot be parsed$/,
+    ],
+    [
+      "of no date",
+      ([one]) => {
+        if (one) one.requestedAt = "soon";
+      },
+      /^the file decrypts, but it is not a Rampart backup of version 1$/,
+    ],
+    [
+      "that is missing from the list",
+      (requests) => {
+        requests.length = 0;
+      },
+      /^the file decrypts, but it is not a Rampart backup of version 1$/,
+    ],
+  ])("%s is refused", async (_, change, sentence) => {
+    const spoilt = await altered(({ requests = [] }) => change(requests), await requesting());
+    const restored = createMemoryMint(keks);
+    const [line] = await operatorErrorOf(() => restoreInto(restored, spoilt, { identity }));
+    expect(line).toMatch(sentence);
+    expect(restored.store.records.size).toBe(0);
+  });
 });

@@ -1,8 +1,9 @@
 import "reflect-metadata/lite";
 import { X509Certificate } from "node:crypto";
-import { readdir, readFile, writeFile } from "node:fs/promises";
+import { readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import * as x509 from "@peculiar/x509";
+import { generateX25519Identity, identityToRecipient } from "age-encryption";
 import { beforeEach, describe, expect, test, vi } from "vitest";
 import { authorityCommand } from "../../../src/cli/authority/authority.ts";
 import { OperatorError } from "../../../src/foundation/operator-error.ts";
@@ -138,6 +139,20 @@ describe("a request", () => {
     expect(Object.keys(says)).toEqual(["requestedAt", "csr", "iv", "sealedKey"]);
     // PKCS#8 of P-256 is a SEQUENCE of 138 octets; with the tag of GCM they are 154.
     expect(Buffer.from(says.sealedKey, "base64")).toHaveLength(154);
+  });
+
+  test("survives in a backup: its answer is installed into the restored store, and asks for no other", async () => {
+    await renew();
+    const csr = await authority("request");
+    const identity = await generateX25519Identity();
+    await writeFile(file("identity"), identity);
+    await authority("export", "-o", file("backup"), "-r", await identityToRecipient(identity));
+    await rm(file("store"), { recursive: true });
+    await authority("restore", file("backup"), "--identity", file("identity"), "--yes");
+    expect((await requests()).map((each) => each.csr.trim())).toEqual([csr]);
+    await authority("install", await answer(csr));
+    expect(await list()).toHaveLength(2);
+    expect(await requests()).toEqual([]);
   });
 
   test("of a dry run is not made", async () => {

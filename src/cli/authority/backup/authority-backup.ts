@@ -31,7 +31,9 @@ interface ExportOptions extends SessionOptions {
 /** `rampart authority export`. */
 export function addExport(command: Command, clock: () => Date): void {
   command
-    .description("write an encrypted backup (age) of every authority, with its keys")
+    .description(
+      "write an encrypted backup (age) of every authority and open request, with their keys",
+    )
     .requiredOption("-o, --out <file>", "the file to write; an existing file is left as it is")
     .option(
       "-r, --recipient <age1...>",
@@ -61,14 +63,15 @@ async function exportBackup(session: Session, { out, recipient }: ExportOptions)
   const lock: BackupLock = recipient
     ? { recipients: recipient }
     : { passphrase: await readPassphrase({ isNew: true }) };
-  const { taints } = await openStore(session);
+  const { taints, requests } = await openStore(session);
   const backup = await writeBackup(session, lock);
   await createFile(out, backup, { mode: 0o600 }).catch((error: Error) => {
     throw new OperatorError(`${out} cannot be written: ${error.message}`);
   });
   const tainted = [...new Set(taints.map(({ id }) => shortId(id)))];
+  const open = requests.map(({ id }) => shortId(id));
   console.log(
-    `${out} holds every authority of the ${session.place} as of ${formatInstant(session.now)}; tainted: ${tainted.join(", ") || "none"}.`,
+    `${out} holds every authority of the ${session.place} as of ${formatInstant(session.now)}; tainted: ${tainted.join(", ") || "none"}; open requests: ${open.join(", ") || "none"}.`,
   );
 }
 

@@ -10,6 +10,7 @@ import {
   signatureAlgorithmOf,
 } from "../../../pki/authority/signing-authority.ts";
 import type { Bytes } from "../../../pki/encoding/bytes.ts";
+import type { SubjectPublicKey } from "../../../pki/x509/subject-public-key.ts";
 import { requireReadable } from "../../import/openssl-reading.ts";
 
 /** An authority in a backup: certificates in DER, and its key as PKCS#8. */
@@ -30,10 +31,9 @@ export interface BackedUpRoot {
 /** @throws OperatorError */
 export async function openAuthority(backup: BackedUpAuthority): Promise<NewAuthority> {
   const created = await readAuthority(backup).catch(refuseContent);
-  if (await hasItsOwnKey(created)) return created;
-  throw new OperatorError(
-    `the private key of ${created.authority.id} does not match its certificate`,
-  );
+  const { authority, extractablePrivateKey } = created;
+  if (await isKeyOf(extractablePrivateKey, authority.publicKey)) return created;
+  throw new OperatorError(`the private key of ${authority.id} does not match its certificate`);
 }
 
 /** @throws OperatorError for a certificate that OpenSSL cannot read. */
@@ -49,15 +49,14 @@ async function readAuthority(backup: BackedUpAuthority): Promise<NewAuthority> {
   const { certificate, intermediates, roots } = backup;
   for (const der of [certificate, ...intermediates, ...roots]) requireReadable(der);
   const authority = await createSigningAuthority(backup, backup.schedule);
-  const { importParameters } = signatureAlgorithmOf(authority.publicKey);
-  const extractablePrivateKey = await crypto.subtle.importKey(
-    "pkcs8",
-    backup.privateKey,
-    importParameters,
-    true,
-    ["sign"],
-  );
+  const extractablePrivateKey = await readPrivateKey(backup.privateKey, authority.publicKey);
   return { authority, extractablePrivateKey };
+}
+
+/** A private key of a backup, PKCS#8, for the algorithm of this public key. */
+export function readPrivateKey(pkcs8: Bytes, publicKey: SubjectPublicKey): Promise<CryptoKey> {
+  const { importParameters } = signatureAlgorithmOf(publicKey);
+  return crypto.subtle.importKey("pkcs8", pkcs8, importParameters, true, ["sign"]);
 }
 
 /** A parser's own message may quote what it parsed, which is a key. */
@@ -65,13 +64,16 @@ export function refuseContent(): never {
   throw new OperatorError("the backup decrypts, but a certificate or a key in it cannot be parsed");
 }
 
-async function hasItsOwnKey({ authority, extractablePrivateKey }: NewAuthority): Promise<boolean> {
-  const { importParameters, signParameters } = signatureAlgorithmOf(authority.publicKey);
-  const { spki } = authority.certificate.toBeSigned;
-  const publicKey = await crypto.subtle
-    .importKey("spki", spki, importParameters, true, ["verify"])
+/** Whether a signature of this key verifies by that public key. */
+export async function isKeyOf(
+  privateKey: CryptoKey,
+  publicKey: SubjectPublicKey,
+): Promise<boolean> {
+  const { importParameters, signParameters } = signatureAlgorithmOf(publicKey);
+  const verifying = await crypto.subtle
+    .importKey("spki", publicKey.spki, importParameters, true, ["verify"])
     .catch(refuseContent);
   const probe = new TextEncoder().encode("probe");
-  const signature = await crypto.subtle.sign(signParameters, extractablePrivateKey, probe);
-  return crypto.subtle.verify(signParameters, publicKey, signature, probe);
+  const signature = await crypto.subtle.sign(signParameters, privateKey, probe);
+  return crypto.subtle.verify(signParameters, verifying, signature, probe);
 }

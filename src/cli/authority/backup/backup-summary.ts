@@ -26,6 +26,9 @@ export function summarizeBackup(
   return [
     ageOf(backup.writtenAt, now),
     `It holds ${counted(authorities.length, "authority", "authorities")}; tainted in it: ${listed([...held])}.`,
+    ...(backup.requests.length > 0
+      ? [`Open requests in it: ${listed(backup.requests.map(({ id }) => id))}.`]
+      : []),
     ...(kept.length > 0 ? [`Tainted here and not in it, and still after: ${listed(kept)}.`] : []),
     `May sign when its time comes: ${listed(untainted.map(({ id }) => id))}.`,
     "A taint that was made after the backup, and that store and TAINTED_AUTHORITIES lack, is lost.",

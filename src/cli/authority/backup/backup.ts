@@ -8,6 +8,7 @@ import {
   denialForm,
   sealDenial,
 } from "../../../custody/denial-statement.ts";
+import { sealRequest } from "../../../custody/request-record.ts";
 import { rootContent, rootForm, sealRoot } from "../../../custody/root-statement.ts";
 import { openExtractable } from "../../../custody/seal.ts";
 import { sealTaint } from "../../../custody/taint-statement.ts";
@@ -18,6 +19,12 @@ import type { Taint } from "../../../pki/authority/taint.ts";
 import { toBase64 } from "../../../pki/encoding/base64.ts";
 import { openStore, requireAllOpen, type Session } from "../../session/session.ts";
 import { openAuthority, readRoot, refuseContent } from "./backup-authority.ts";
+import {
+  type RestoredRequest,
+  readRequest,
+  requestContent,
+  requestForm,
+} from "./backup-request.ts";
 
 /** An identifier becomes part of a record's name in the store. */
 const identifier = z.string().check(z.regex(/^[0-9a-f]{2,256}$/));
@@ -35,11 +42,13 @@ const backupForm = z.strictObject({
   /** Older backups lack it. */
   writtenAt: z.optional(instant),
   trustDomain: z.string(),
-  authorities: z.array(authorityForm).check(z.minLength(1), z.maxLength(100)),
+  authorities: z.array(authorityForm).check(z.maxLength(100)),
   additionalRoots: z.array(rootForm).check(z.maxLength(100)),
   taints: z.array(taintForm).check(z.maxLength(100)),
   /** Absent where nobody is denied, so that older versions can restore the backup. */
   denials: z.optional(z.array(denialForm).check(z.maxLength(500))),
+  /** Absent where none is open, for the same reason. */
+  requests: z.optional(z.array(requestForm).check(z.minLength(1), z.maxLength(100))),
 });
 
 type BackupJson = z.input<typeof backupForm>;
@@ -79,11 +88,14 @@ async function collect(session: Session): Promise<BackupJson> {
   const opened = await openStore(session);
   requireAllOpen(opened);
   const { additionalRoots, taints, storedTaints, denials } = opened;
+  const requests = await Promise.all(opened.requests.map((each) => requestContent(session, each)));
   const records = (await store.load()).filter(({ kind }) => kind === "authority");
   const authorities = await Promise.all(
     records.map(async (record) => toJson(await openExtractable(record, trustDomain, keks))),
   );
-  if (authorities.length === 0) throw new OperatorError("the store holds no authority");
+  if (authorities.length + requests.length === 0) {
+    throw new OperatorError("the store holds no authority");
+  }
   return {
     format: "rampart backup",
     version: 1,
@@ -94,6 +106,7 @@ async function collect(session: Session): Promise<BackupJson> {
     // The backup must not lack a taint that the configuration alone states, and that has no instant.
     taints: taints.map((taint) => toTaintJson(taint, !storedTaints.includes(taint), session.now)),
     ...(denials.length > 0 && { denials: denials.map(denialContent) }),
+    ...(requests.length > 0 && { requests }),
   };
 }
 
@@ -134,6 +147,7 @@ export interface OpenedBackup {
   readonly additionalRoots: readonly AdditionalRoot[];
   readonly taints: readonly Taint[];
   readonly denials: readonly DenialContent[];
+  readonly requests: readonly RestoredRequest[];
 }
 
 /**
@@ -142,18 +156,23 @@ export interface OpenedBackup {
  */
 export async function openBackup(text: string, key: BackupKey): Promise<OpenedBackup> {
   const parsed = backupForm.safeParse(parseJson(await decrypt(text, key)));
-  if (!parsed.success)
-    throw new OperatorError("the file decrypts, but it is not a Rampart backup of version 1");
-  const { writtenAt, trustDomain, taints, additionalRoots, authorities, denials } = parsed.data;
+  if (!parsed.success) throw notABackup();
+  const { writtenAt, trustDomain, taints, additionalRoots, authorities } = parsed.data;
+  const { denials = [], requests = [] } = parsed.data;
+  if (authorities.length + requests.length === 0) throw notABackup();
   return {
     writtenAt,
     trustDomain,
     taints,
-    denials: denials ?? [],
+    denials,
+    requests: await Promise.all(requests.map(readRequest)),
     authorities: await Promise.all(authorities.map(openAuthority)),
     additionalRoots: await Promise.all(additionalRoots.map(readRoot)).catch(refuseContent),
   };
 }
+
+const notABackup = (): OperatorError =>
+  new OperatorError("the file decrypts, but it is not a Rampart backup of version 1");
 
 async function decrypt(text: string, key: BackupKey): Promise<string> {
   const decrypter = new Decrypter();
@@ -199,5 +218,8 @@ export async function restoreBackup(session: Session, backup: OpenedBackup): Pro
   }
   for (const authority of backup.authorities) {
     await storeAuthority(mint, authority);
+  }
+  for (const request of backup.requests) {
+    await storeRecord(mint, await sealRequest(request, request.requestedAt, trustDomain, keks));
   }
 }
