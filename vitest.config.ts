@@ -9,6 +9,7 @@ import {
 import { LongestFirst } from "./test/longest-first.ts";
 import { hangMilliseconds } from "./test/testkit/time/hang-limit.ts";
 import { createInternet, reviewingApi, stormIssuer } from "./test/worker/runtime/internet.ts";
+import { createUpstreamHost } from "./test/worker/runtime/upstream-host.ts";
 
 const prebundled = [
   "@bufbuild/protobuf",
@@ -27,7 +28,7 @@ const prebundled = [
   "zod/mini",
 ];
 
-const internet = createInternet();
+const internet = createInternet(createUpstreamHost());
 
 /** A test may be slow on a slow machine; it may not fail. */
 const timeouts = { testTimeout: hangMilliseconds, hookTimeout: hangMilliseconds };

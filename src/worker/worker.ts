@@ -140,7 +140,9 @@ function logOf(
 /** Requests from a Worker trust public roots alone, and no option of `fetch` adds a root. */
 const fetchTrusting: FetchTrusting = (roots) => {
   if (roots === undefined) return (url, init) => fetch(url, init);
-  throw new ConfigurationError(["ISSUERS: kubernetes.ca is not possible on Workers"]);
+  throw new ConfigurationError([
+    "ISSUERS, UPSTREAM_AUTHORITY: a ca of its own is not possible on Workers",
+  ]);
 };
 
 function startMisconfigured(error: ConfigurationError, { log }: IsolateContext): Isolate {

@@ -12,6 +12,9 @@ interface Answer {
   readonly body: string;
 }
 
+/** A host of the internet. */
+export type Host = (request: AskedFor) => Promise<Answer>;
+
 /**
  * A test publishes the keys of the issuer `https://<host>` by a `PUT` to this URL and the host. A `GET`
  * there returns how often they were fetched since.
@@ -24,6 +27,19 @@ export const stormIssuer = "https://storm.test";
 /** The URL below which the API servers stand. A `GET` there returns how many reviews they were asked for. */
 export const reviewingApi = "https://api.test";
 
+/** The base URL of a CA upstream, which plays Vault's PKI engine and a root Rampart. */
+export const upstreamUrl = "https://upstream.test";
+
+/** What a CA upstream does with a request for an intermediate. */
+export type UpstreamConduct = "signs" | "signs another key" | "refuses" | "hangs" | "answers HTML";
+
+/** A test sets the conduct of the CA upstream by a `PUT`. A `GET` returns how often it was asked. */
+export interface UpstreamOrders {
+  readonly conduct: UpstreamConduct;
+  /** The instant at the CA that asks, in seconds since 1970. */
+  readonly now: number;
+}
+
 /** Hosts that never answer. */
 const silent: readonly string[] = ["hanging.test", "stalled.test"];
 
@@ -32,15 +48,16 @@ const keyPaths: readonly string[] = ["/keys", "/cdn-cgi/access/certs"];
 
 /**
  * The internet as the Worker under test sees it: the issuers whose keys a test has published, two that
- * never answer, one that fails, and nothing else.
+ * never answer, one that fails, a CA upstream, and nothing else.
  */
-export function createInternet(): (request: AskedFor) => Promise<Answer> {
+export function createInternet(upstream: Host): Host {
   const api = createReviewingApi();
   const published = new Map<string, { readonly keys: string; fetches: number }>();
   return async (request) => {
     const { host, origin, pathname, href } = new URL(request.url);
     if (silent.includes(host)) return new Promise(() => {});
     if (host === "down.test") return { status: 503, body: "" };
+    if (origin === upstreamUrl) return upstream(request);
     if (origin === reviewingApi) {
       if (pathname === "/") return { status: 200, body: `${api.questions()}` };
       return api.answer(pathname, await request.text());
