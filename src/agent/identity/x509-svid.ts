@@ -1,5 +1,5 @@
 import type { KeyObject, X509Certificate } from "node:crypto";
-import { parseCertificates } from "../../host/files/certificates.ts";
+import { mayBeRoot, parseCertificates } from "../../host/files/certificates.ts";
 import type { SpiffeId } from "../../pki/spiffe-id.ts";
 import { IssuanceError } from "../issuance/issuance-error.ts";
 
@@ -108,10 +108,9 @@ export function isIssuedBy(
 ): boolean {
   return chain.every((certificate, i) => {
     const next = chain[i + 1];
-    const issuers = next ? [next] : roots;
+    const issuers = next ? [next].filter(({ ca }) => ca) : roots.filter(mayBeRoot);
     return issuers.some(
       (issuer) =>
-        issuer.ca &&
         now < issuer.validToDate &&
         certificate.checkIssued(issuer) &&
         certificate.verify(issuer.publicKey),

@@ -1,7 +1,7 @@
 import type { X509Certificate } from "node:crypto";
 import * as z from "zod/mini";
 import { FetchError, parseJson } from "../../foundation/http/json-fetch.ts";
-import { parseCertificate } from "../files/certificates.ts";
+import { mayBeRoot, parseCertificate } from "../files/certificates.ts";
 import type { DocumentKind } from "./document-follower.ts";
 
 /** The X.509 part of a SPIFFE bundle. */
@@ -55,7 +55,7 @@ export function parseSpiffeBundle(text: string): SpiffeBundle {
 function parseRoot(x5c: unknown): X509Certificate {
   const { data: [base64] = [] } = x5cForm.safeParse(x5c);
   const root = base64 === undefined ? undefined : parseCertificate(base64);
-  if (root?.ca) return root;
+  if (root && mayBeRoot(root)) return root;
   throw new FetchError("answered a bundle with something else than a CA's certificate");
 }
 

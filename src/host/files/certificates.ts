@@ -1,5 +1,6 @@
 import { X509Certificate } from "node:crypto";
 import { parseBase64 } from "../../pki/encoding/base64.ts";
+import { DerReader, Tag } from "../../pki/encoding/der-reader.ts";
 import { certificateBlocks } from "../../pki/encoding/pem.ts";
 
 /** More certificates than any CA or bundle file of a mesh holds. */
@@ -24,4 +25,15 @@ export function parseCertificate(base64: string): X509Certificate | undefined {
     // OpenSSL's errors do not say more than the caller knows.
     return undefined;
   }
+}
+
+/**
+ * Whether a verifier takes it for an anchor: the certificate of a CA, or a self-issued one of version 1, such as
+ * Istio's sample root, which has no extension that says so.
+ */
+export function mayBeRoot(certificate: X509Certificate): boolean {
+  if (certificate.ca) return true;
+  const fields = new DerReader(certificate.raw).enter(Tag.sequence).enter(Tag.sequence);
+  const isVersion1 = !fields.nextIs(Tag.contextConstructed(0));
+  return isVersion1 && certificate.checkIssued(certificate);
 }

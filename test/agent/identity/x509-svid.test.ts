@@ -1,10 +1,16 @@
 import "reflect-metadata/lite";
+import { readFile } from "node:fs/promises";
 import { ExtendedKeyUsage, ExtendedKeyUsageExtension } from "@peculiar/x509";
 import { expect, test } from "vitest";
 import { generateSubjectKey } from "../../../src/agent/identity/subject-key.ts";
 import { chainPem, parseIssuance } from "../../../src/agent/identity/x509-svid.ts";
 import { IssuanceError } from "../../../src/agent/issuance/issuance-error.ts";
-import { createTestAuthority, expiresAt, issuedAt } from "../../testkit/agent/test-authority.ts";
+import {
+  authorityIn,
+  createTestAuthority,
+  expiresAt,
+  issuedAt,
+} from "../../testkit/agent/test-authority.ts";
 import { workload } from "../../testkit/pki/certificates.ts";
 
 const spiffeId = workload("foo", "bar");
@@ -49,6 +55,16 @@ test("accepts a leaf under an intermediate, whose root is one of twenty", async 
   const { svid, roots } = parse([below, intermediate.pem, bundle]);
   expect(svid.chain).toHaveLength(2);
   expect(roots).toHaveLength(20);
+});
+
+test("accepts a root of version 1, such as that of Istio's sample, and no intermediate of that version", async () => {
+  const file = (name: string) => readFile(`test/vectors/istio-cacerts-ec/ecc-${name}.pem`, "utf8");
+  const [certificate, anchor] = await Promise.all([file("int-cert"), file("root-cert")]);
+  const istios = await authorityIn(certificate, await file("int-key"));
+  const below = await istios.issue(spiffeId, key.publicKey);
+  expect(parse([below, certificate, anchor]).roots).toHaveLength(1);
+  expect(faultOf([below, anchor])).toBe("chain-broken");
+  expect(faultOf([leaf, anchor, root.pem])).toBe("chain-broken");
 });
 
 test("leaves a root that the CA repeats out of the chain", () => {

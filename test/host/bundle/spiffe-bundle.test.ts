@@ -1,3 +1,4 @@
+import { readFile } from "node:fs/promises";
 import { expect, test } from "vitest";
 import { generateSubjectKey } from "../../../src/agent/identity/subject-key.ts";
 import { FetchError } from "../../../src/foundation/http/json-fetch.ts";
@@ -23,6 +24,19 @@ test("a bundle has its sequence, its hint and its roots in their order", () => {
   const text = bundle([second, entry], { spiffe_sequence: 7, spiffe_refresh_hint: 30 });
   expect(parseSpiffeBundle(text)).toMatchObject({ sequence: 7, refreshSeconds: 30 });
   expect(subjects(text)).toEqual(["O=b", "O=a"]);
+});
+
+test("a bundle may have a root of version 1, such as Istio's sample, and no other certificate of that version", async () => {
+  const pem = await readFile("test/vectors/istio-cacerts-ec/ecc-root-cert.pem", "utf8");
+  const [root] = parseCertificates(pem);
+  const raw = root?.raw ?? Buffer.alloc(0);
+  expect(root?.ca).toBe(false);
+  const published = (der: Buffer) => bundle([{ ...entry, x5c: [der.toString("base64")] }]);
+  expect(parseSpiffeBundle(published(raw)).roots).toHaveLength(1);
+  const issuedByAnother = Buffer.from(raw);
+  // The last letter of the issuer's "CN=Root CA", which comes before the subject's.
+  issuedByAnother[raw.indexOf("Root CA") + 6] = "B".charCodeAt(0);
+  expect(() => parseSpiffeBundle(published(issuedByAnother))).toThrow(FetchError);
 });
 
 // SPIFFE Trust Domain and Bundle §4.1.1 recommends a sequence, and §4.1.2 five minutes.

@@ -1,10 +1,12 @@
 import "reflect-metadata/lite";
-import { type KeyObject, X509Certificate } from "node:crypto";
+import { createPrivateKey, type KeyObject, X509Certificate } from "node:crypto";
 import {
   BasicConstraintsExtension,
   type Extension,
+  type Name,
   SubjectAlternativeNameExtension,
   X509CertificateGenerator,
+  X509Certificate as X509Reader,
 } from "@peculiar/x509";
 
 const algorithm = { name: "ECDSA", namedCurve: "P-256", hash: "SHA-256" };
@@ -56,10 +58,17 @@ export async function createTestAuthority(
   return authorityOf(`O=${name}`, root.toString("pem"), keys.privateKey);
 }
 
+/** An authority that somebody else made, from the files of its certificate and its EC key. */
+export async function authorityIn(certificate: string, key: string): Promise<TestAuthority> {
+  const pkcs8 = createPrivateKey(key).export({ type: "pkcs8", format: "der" });
+  const imported = crypto.subtle.importKey("pkcs8", pkcs8, algorithm, false, ["sign"]);
+  return authorityOf(new X509Reader(certificate).subjectName, certificate, await imported);
+}
+
 const generate = (): Promise<CryptoKeyPair> =>
   crypto.subtle.generateKey(algorithm, true, ["sign", "verify"]) as Promise<CryptoKeyPair>;
 
-function authorityOf(issuer: string, pem: string, signingKey: CryptoKey): TestAuthority {
+function authorityOf(issuer: string | Name, pem: string, signingKey: CryptoKey): TestAuthority {
   const create = async (subject: string, key: CryptoKey, extensions: object[], validity: object) =>
     (
       await X509CertificateGenerator.create({
