@@ -38,10 +38,16 @@ async function isDirectory(path: string): Promise<boolean> {
   }
 }
 
-async function loadDirectory(path: string): Promise<PluggedInMaterial> {
+/**
+ * Loads a CA from a directory. Its entries are files: `rampart serve` would wait for the writer of a pipe.
+ *
+ * @throws OperatorError as {@link loadPluggedIn}.
+ */
+export async function loadDirectory(path: string): Promise<PluggedInMaterial> {
   const entries = new Map<string, Source>();
+  const onlyFiles = { mayBePipe: false };
   for (const key of caKeys) {
-    const source = await unlessMissing(loadSource(join(path, key), maximumPemOctets));
+    const source = await unlessMissing(loadSource(join(path, key), maximumPemOctets, onlyFiles));
     if (source) entries.set(key, source);
   }
   return materialOf(entries, path, true);

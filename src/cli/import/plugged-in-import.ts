@@ -5,7 +5,7 @@ import { OperatorError } from "../../foundation/operator-error.ts";
 import type { PluggedInImport } from "../../node/serve/plugged-in.ts";
 import { bytesEqual } from "../../pki/encoding/bytes.ts";
 import { readCertificates } from "./imported-certificate.ts";
-import { loadPluggedIn } from "./load.ts";
+import { loadDirectory } from "./load.ts";
 import { bundleRoots, otherRootsOf } from "./offered-intermediate.ts";
 import { requireReadable } from "./openssl-reading.ts";
 import { verifyPluggedIn } from "./verify.ts";
@@ -15,7 +15,7 @@ import { verifyPluggedIn } from "./verify.ts";
  * whoever may write there, so that a new root needs no question.
  */
 export const importPluggedIn: PluggedInImport = async (mint, directory, now) => {
-  const material = await loadPluggedIn(directory);
+  const material = await loadDirectory(directory);
   const [certificate] = readCertificates(material.certificate);
   const store = await openStored(await mint.store.load(), mint);
   const isKnown = store.authorities.some(

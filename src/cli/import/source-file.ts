@@ -1,5 +1,5 @@
 import { OperatorError } from "../../foundation/operator-error.ts";
-import { readSmallOctets } from "../../host/files/small-file.ts";
+import { type FileKinds, readSmallOctets } from "../../host/files/small-file.ts";
 import type { Source } from "./plugged-in-material.ts";
 
 /**
@@ -7,8 +7,12 @@ import type { Source } from "./plugged-in-material.ts";
  *
  * @throws OperatorError as {@link readSmallOctets}, and for text that is not UTF-8.
  */
-export async function loadSource(path: string, maximumOctets: number): Promise<Source> {
-  const octets = await readSmallOctets(path, maximumOctets, { mayBePipe: true });
+export async function loadSource(
+  path: string,
+  maximumOctets: number,
+  kinds: FileKinds = { mayBePipe: true },
+): Promise<Source> {
+  const octets = await readSmallOctets(path, maximumOctets, kinds);
   return { name: path, text: utf8(path, octets) };
 }
 

@@ -71,8 +71,9 @@ async function exportBackup(session: Session, { out, recipient }: ExportOptions)
   const tainted = [...new Set(taints.map(({ id }) => shortId(id)))];
   const open = requests.map(({ id }) => shortId(id));
   console.log(
-    `${out} holds every authority of the ${session.place} as of ${formatInstant(session.now)}; tainted: ${tainted.join(", ") || "none"}; open requests: ${open.join(", ") || "none"}.`,
+    `${out} holds every authority of the ${session.place} as of ${formatInstant(session.now)}; tainted: ${tainted.join(", ") || "none"}.`,
   );
+  if (open.length > 0) console.log(`It holds open requests: ${open.join(", ")}.`);
 }
 
 interface RestoreOptions extends SessionOptions, ConfirmationOptions {

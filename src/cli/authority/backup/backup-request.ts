@@ -5,18 +5,26 @@ import type { AuthorityRequest } from "../../../custody/request-record.ts";
 import { OperatorError } from "../../../foundation/operator-error.ts";
 import type { IntermediateRequest } from "../../../pki/authority/intermediate-request.ts";
 import { toBase64 } from "../../../pki/encoding/base64.ts";
-import { toHex } from "../../../pki/encoding/bytes.ts";
+import { type Bytes, toHex } from "../../../pki/encoding/bytes.ts";
 import { keyIdentifier } from "../../../pki/x509/key-identifier.ts";
 import { readRequestedKey } from "../../../pki/x509/request/certificate-signing-request.ts";
 import type { Session } from "../../session/session.ts";
 import { isKeyOf, readPrivateKey, refuseContent } from "./backup-authority.ts";
 
-/** An open request in a backup. */
-export const requestForm = z.strictObject({
+/** An open request in a backup: its CSR (PKCS#10), and its key (PKCS#8). */
+interface BackedUpRequest {
+  readonly requestedAt: Date;
+  readonly csr: Bytes;
+  readonly privateKey: Bytes;
+}
+
+/** {@link BackedUpRequest} as JSON. */
+type RequestJson = Readonly<Record<keyof BackedUpRequest, string>>;
+
+/** The form of an open request in a backup. */
+export const requestForm: z.ZodMiniType<BackedUpRequest, RequestJson> = z.strictObject({
   requestedAt: instant,
-  /** PKCS#10. */
   csr: octets,
-  /** PKCS#8. */
   privateKey: octets,
 });
 
@@ -29,7 +37,7 @@ export interface RestoredRequest extends IntermediateRequest {
 export async function requestContent(
   { mint }: Session,
   request: AuthorityRequest,
-): Promise<z.input<typeof requestForm>> {
+): Promise<RequestJson> {
   const privateKey = await crypto.subtle.exportKey("pkcs8", await requestedKey(mint, request));
   return {
     requestedAt: request.requestedAt.toISOString(),
@@ -39,7 +47,7 @@ export async function requestContent(
 }
 
 /** @throws OperatorError for a CSR or a key that cannot be parsed, or that do not belong together. */
-export async function readRequest(backup: z.output<typeof requestForm>): Promise<RestoredRequest> {
+export async function readRequest(backup: BackedUpRequest): Promise<RestoredRequest> {
   const request = await parseRequest(backup).catch(refuseContent);
   if (await isKeyOf(request.extractablePrivateKey, request.publicKey)) return request;
   throw new OperatorError(`the private key of ${request.id} does not match its request`);
@@ -49,7 +57,7 @@ async function parseRequest({
   requestedAt,
   csr,
   privateKey,
-}: z.output<typeof requestForm>): Promise<RestoredRequest> {
+}: BackedUpRequest): Promise<RestoredRequest> {
   const publicKey = readRequestedKey(csr);
   const id = toHex(keyIdentifier(publicKey));
   const extractablePrivateKey = await readPrivateKey(privateKey, publicKey);
