@@ -14,6 +14,8 @@ export interface CaClaims {
   readonly names: readonly GeneralName[];
   readonly nameConstraints: NameConstraints | undefined;
   readonly subjectKeyIdentifier: Bytes | undefined;
+  /** Whether its authority key identifier names a key. */
+  readonly namesIssuersKey: boolean;
   readonly requiresExplicitPolicy: boolean;
   /** Object identifiers. */
   readonly criticalExtensions: readonly string[];
@@ -68,6 +70,7 @@ export function readCaClaims(signedBytes: Bytes): CaClaims {
     names: read("subjectAltName", readNames) ?? [],
     nameConstraints: read("nameConstraints", readNameConstraints),
     subjectKeyIdentifier: read("subjectKeyIdentifier", readKeyIdentifier),
+    namesIssuersKey: read("authorityKeyIdentifier", readNamesKey) ?? false,
     requiresExplicitPolicy: read("policyConstraints", readExplicitPolicy) ?? false,
     criticalExtensions: [...found].filter(([, { isCritical }]) => isCritical).map(([oid]) => oid),
   };
@@ -211,4 +214,16 @@ function readKeyIdentifier(value: DerReader): Bytes {
   value.finish();
   if (identifier.length === 0) throw new DerError("an empty identifier");
   return identifier;
+}
+
+/** RFC 5280 §4.2.1.1. OpenSSL compares the identifier itself. */
+function readNamesKey(value: DerReader): boolean {
+  const fields = value.enter(Tag.sequence);
+  value.finish();
+  const isNamed = fields.nextIs(Tag.contextPrimitive(0));
+  if (isNamed && fields.content(Tag.contextPrimitive(0)).length === 0) {
+    throw new DerError("an empty identifier");
+  }
+  fields.skipAll();
+  return isNamed;
 }

@@ -122,7 +122,7 @@ export function faultsOf(path: CertificationPath, trustDomain: TrustDomain, now:
 /** Warnings about properties of a path that are legal and surprising. */
 export function warningsOf(path: CertificationPath, trustDomain: TrustDomain): string[] {
   return path.flatMap((certificate, depth) => {
-    const { names, nameConstraints, maySignCertificates } = certificate.claims;
+    const { names, nameConstraints } = certificate.claims;
     const isAnchor = depth === path.length - 1;
     const spiffeIds = spiffeIdsOf(names);
     const warnings = nameConstraints ? constraintWarnings(nameConstraints) : [];
@@ -133,8 +133,10 @@ export function warningsOf(path: CertificationPath, trustDomain: TrustDomain): s
     if (spiffeIds.some((id) => id.startsWith(`${trustDomainSpiffeId(trustDomain)}/`))) {
       warnings.push("carries the SPIFFE ID of a workload (X509-SVID §2 asks for none with a path)");
     }
-    if (isAnchor && maySignCertificates === undefined && certificate.toBeSigned.version === 3) {
-      warnings.push("has no key usage; `openssl -x509_strict` and Python 3.13 refuse it");
+    const lacking = lackingIn(certificate, isAnchor);
+    if (lacking.length > 0) {
+      const list = lacking.join(" and ");
+      warnings.push(`has ${list}; \`openssl -x509_strict\` and Python 3.13 refuse it`);
     }
     if (isAnchor && !isSelfIssued(certificate)) {
       warnings.push(
@@ -145,13 +147,29 @@ export function warningsOf(path: CertificationPath, trustDomain: TrustDomain): s
   });
 }
 
+/** Parts that RFC 5280 §4.2.1 asks of a CA, and that most verifiers of a mesh do without. */
+function lackingIn({ claims, toBeSigned }: CaCertificate, isAnchor: boolean): string[] {
+  if (toBeSigned.version !== 3) return [];
+  const { criticalExtensions, maySignCertificates, subjectKeyIdentifier, namesIssuersKey } = claims;
+  return [
+    maySignCertificates === undefined && "no key usage",
+    !criticalExtensions.includes(CaExtension.basicConstraints) &&
+      "basic constraints that are not critical",
+    subjectKeyIdentifier === undefined && "no subject key identifier",
+    !isAnchor && !namesIssuersKey && "no authority key identifier",
+  ].filter((each) => each !== false);
+}
+
 const rareKinds: readonly NameKind[] = ["ip", "email", "directory", "other"];
 
 function constraintWarnings({ permitted, excluded }: NameConstraints): string[] {
   const kinds = new Set([...permitted, ...excluded].map(({ kind }) => kind));
   const warnings: string[] = [];
   if (kinds.has("uri")) {
-    warnings.push("has name constraints on URIs; ztunnel refuses every certificate below it");
+    const verifiers = excluded.some(({ kind }) => kind === "uri")
+      ? "ztunnel and GnuTLS refuse"
+      : "ztunnel refuses";
+    warnings.push(`has name constraints on URIs; ${verifiers} every certificate below it`);
   }
   if (kinds.has("dns")) {
     warnings.push("has name constraints on DNS names, which bind the certificates of servers");

@@ -5,7 +5,9 @@ import { expect, test } from "vitest";
 import type { PluggedInMaterial } from "../../../src/cli/import/plugged-in-material.ts";
 import { verifyPluggedIn } from "../../../src/cli/import/verify.ts";
 import { clusterLocal } from "../../testkit/pki/certificates.ts";
+import { hex } from "../../testkit/pki/der-mutation.ts";
 import {
+  type CaDepartures,
   createCa,
   isCa,
   materialOf,
@@ -134,6 +136,28 @@ test("warns of a workload's SPIFFE ID, and of another trust domain above", async
     expect.stringContaining("SPIFFE ID of a workload"),
     expect.stringContaining("SPIFFE ID of another trust domain"),
   ]);
+});
+
+test.for<[string, CaDepartures, string]>([
+  [
+    "no key identifiers",
+    { lacksKeyIdentifiers: true },
+    "has no subject key identifier and no authority key identifier; `openssl -x509_strict`",
+  ],
+  [
+    "an authority key identifier without a key",
+    { extensions: [isCa(), maySign, new x509.Extension("2.5.29.35", false, hex("3000"))] },
+    "has no authority key identifier; `openssl -x509_strict`",
+  ],
+  [
+    "basic constraints that are not critical",
+    { extensions: [new x509.BasicConstraintsExtension(true, undefined, false), maySign] },
+    "has basic constraints that are not critical; `openssl -x509_strict`",
+  ],
+])("warns of what the strictest verifiers ask for: %s", async ([, departures, sentence]) => {
+  const departing = await createCa("O=departing", { issuer: root, ...departures });
+  const { warnings } = await verify(materialOf(departing, { roots: root.pem }));
+  expect(warnings).toEqual([expect.stringContaining(sentence)]);
 });
 
 test("warns that it does not import a revocation list", async () => {

@@ -29,6 +29,8 @@ export interface CaDepartures {
   readonly hash?: string;
   /** In hexadecimal: the content octets. */
   readonly serialNumber?: string;
+  /** Leaves out the key identifiers, as Istio's EC samples do. */
+  readonly lacksKeyIdentifiers?: boolean;
 }
 
 const p256 = { name: "ECDSA", namedCurve: "P-256" };
@@ -66,11 +68,27 @@ export async function createCa(name: string, departures: CaDepartures = {}): Pro
     signingAlgorithm: { name: signer.privateKey.algorithm.name, hash },
     publicKey: keys.publicKey,
     signingKey: signer.privateKey,
-    extensions: [...extensions],
+    extensions: [
+      ...extensions,
+      ...(departures.lacksKeyIdentifiers ? [] : await keyIdentifiers(keys, signer, extensions)),
+    ],
   });
   const pkcs8 = await crypto.subtle.exportKey("pkcs8", keys.privateKey);
   const keyPem = x509.PemConverter.encode(pkcs8, "PRIVATE KEY");
   return { name, keys, pem: `${certificate.toString("pem")}\n`, keyPem: `${keyPem}\n` };
+}
+
+/** The key identifiers that the extensions lack. */
+async function keyIdentifiers(
+  keys: CryptoKeyPair,
+  signer: CryptoKeyPair,
+  extensions: readonly x509.Extension[],
+): Promise<x509.Extension[]> {
+  const identifiers = [
+    await x509.SubjectKeyIdentifierExtension.create(keys.publicKey),
+    await x509.AuthorityKeyIdentifierExtension.create(signer.publicKey),
+  ];
+  return identifiers.filter(({ type }) => !extensions.some((each) => each.type === type));
 }
 
 /** The material that a `cacerts` directory would hold. */

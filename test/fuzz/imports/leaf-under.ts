@@ -1,0 +1,51 @@
+import { generateKeyPairSync } from "node:crypto";
+import type { ImportedAuthority } from "../../../src/cli/import/verify.ts";
+import {
+  createSigningAuthority,
+  signatureAlgorithmOf,
+} from "../../../src/pki/authority/signing-authority.ts";
+import { toPem } from "../../../src/pki/encoding/pem.ts";
+import { type TrustDomain, workloadSpiffeId } from "../../../src/pki/spiffe-id.ts";
+import { webSigningKey } from "../../../src/pki/web-crypto-provider.ts";
+import { issuerDigest } from "../../../src/pki/x509/leaf/identity-proof.ts";
+import { createIssuer, issueLeaf } from "../../../src/pki/x509/leaf/issuer.ts";
+import { parseSubjectPublicKey } from "../../../src/pki/x509/subject-public-key.ts";
+import { leafValidity, wholeSeconds } from "../../../src/pki/x509/validity.ts";
+
+/** A workload's certificate under an imported CA, as the workload and its peers get it. */
+export interface LeafUnder {
+  readonly leafPem: string;
+  readonly intermediatesPem: string;
+  readonly rootPem: string;
+  readonly keyPem: string;
+}
+
+const oneHour = { defaultSeconds: 3600, maximumSeconds: 3600 };
+const { publicKey, privateKey } = generateKeyPairSync("ec", { namedCurve: "P-256" });
+const keyPem = privateKey.export({ type: "pkcs8", format: "pem" }).toString();
+const spki = new Uint8Array(publicKey.export({ type: "spki", format: "der" }));
+
+/** Issues what a workload of this CA would get. */
+export async function leafUnder(
+  { certificates, privateKey: authorityKey }: ImportedAuthority,
+  trustDomain: TrustDomain,
+  now: Date,
+): Promise<LeafUnder> {
+  const schedule = { publishedFrom: now, signsFrom: now, signsUntil: now, retiresAt: now };
+  const authority = await createSigningAuthority(certificates, schedule);
+  const signingKey = webSigningKey(authorityKey, signatureAlgorithmOf(authority.publicKey));
+  const { der } = await issueLeaf(createIssuer(authority, signingKey), {
+    spiffeId: workloadSpiffeId(trustDomain, { namespace: "foo", name: "bar" }),
+    publicKey: parseSubjectPublicKey(spki),
+    validity: leafValidity(3600n, oneHour, authority.certificate.toBeSigned.validity, now),
+    proof: { provedAt: wholeSeconds(now), issuer: issuerDigest(""), isImpersonated: false },
+  });
+  const pem = (some: readonly Uint8Array<ArrayBuffer>[]) =>
+    some.map((each) => toPem("CERTIFICATE", each)).join("");
+  return {
+    leafPem: pem([der]),
+    intermediatesPem: pem(certificates.intermediates),
+    rootPem: pem(certificates.roots),
+    keyPem,
+  };
+}
