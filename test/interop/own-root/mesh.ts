@@ -1,0 +1,140 @@
+import { X509Certificate } from "node:crypto";
+import { mkdir, readFile, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { stringify } from "smol-toml";
+import { type DevelopmentCluster, startDevelopmentCluster } from "../../../dev/cluster/cluster.ts";
+import { pemsOf, SdsStream } from "../../testkit/agent/sds-client.ts";
+import { AgentProcess } from "../agent/agent-process.ts";
+import { freePorts } from "../free-ports.ts";
+import {
+  commandLine,
+  type RampartProcess,
+  startRampart,
+} from "../native-grpc/servers/rampart-process.ts";
+import { randomKek } from "../native-grpc/servers/workers.ts";
+import { runWell } from "../programs.ts";
+
+/** A life half of which outlasts a busy moment, and that makes every phase of an authority short. */
+export const leafSeconds = 15;
+
+/** `rampart serve` under somebody else's root, with the folder that it imports from. */
+export class OfflineCa {
+  readonly importFolder: string;
+  readonly rootsFile: string;
+  readonly #folder: string;
+  readonly #environment: Readonly<Record<string, string>>;
+  readonly #cluster: DevelopmentCluster;
+  #process: RampartProcess | undefined;
+  #refreshing: NodeJS.Timeout | undefined;
+
+  private constructor(folder: string, cluster: DevelopmentCluster) {
+    this.#folder = folder;
+    this.#cluster = cluster;
+    this.#environment = { KEK: randomKek() };
+    this.importFolder = join(folder, "cacerts");
+    this.rootsFile = join(folder, "roots.pem");
+  }
+
+  /** Makes its folders; the import folder must have a CA before {@link start}. */
+  static async prepare(folder: string): Promise<OfflineCa> {
+    const cluster = await startDevelopmentCluster({ port: 0, folder: join(folder, "cluster") });
+    const ca = new OfflineCa(folder, cluster);
+    await mkdir(ca.importFolder);
+    const configuration = {
+      AUTHORITY_ROOT: "offline",
+      IMPORT_DIRECTORY: ca.importFolder,
+      STORE_DIRECTORY: join(folder, "store"),
+      ISSUERS: [{ issuer: cluster.issuer }],
+      PROPAGATION_INTERVAL: "1s",
+      MAX_WORKLOAD_CERT_TTL: `${leafSeconds}s`,
+      DEFAULT_WORKLOAD_CERT_TTL: `${leafSeconds}s`,
+      LISTEN: "127.0.0.1:0",
+      MONITORING_LISTEN: "127.0.0.1:0",
+    };
+    await writeFile(ca.#configurationFile, stringify(configuration));
+    return ca;
+  }
+
+  get #configurationFile(): string {
+    return join(this.#folder, "rampart.toml");
+  }
+
+  async start(): Promise<void> {
+    this.#process = await startRampart("serve", this.#configurationFile, this.#environment);
+    await this.#refreshRoots();
+    // The file that `rampart distribute` keeps in a cluster.
+    this.#refreshing = setInterval(() => void this.#refreshRoots().catch(() => {}), 1_000);
+  }
+
+  async #refreshRoots(): Promise<void> {
+    await writeFile(this.rootsFile, await this.bundle());
+  }
+
+  get lines(): readonly string[] {
+    return this.#process?.lines ?? [];
+  }
+
+  async bundle(): Promise<string> {
+    return (await fetch(`http://${this.#process?.monitoringAddress}/bundle.pem`)).text();
+  }
+
+  /** What an operator types: `rampart authority …`. */
+  authority(...words: readonly string[]): Promise<string> {
+    const values = [commandLine, "authority", ...words, "--config", this.#configurationFile];
+    return runWell(process.execPath, values, { environment: this.#environment });
+  }
+
+  /** Starts `rampart agent` for `mesh:<name>`. */
+  async startAgent(name: string): Promise<Workload> {
+    const tokenFile = join(this.#folder, `token-${name}`);
+    const claims = { namespace: "mesh", serviceAccount: name, audiences: ["istio-ca"] };
+    const expirationSeconds = 3600;
+    await writeFile(tokenFile, await this.#cluster.mintToken({ ...claims, expirationSeconds }));
+    const socket = join(this.#folder, `sds-${name}`);
+    const [port = 0] = await freePorts(1);
+    const environment = {
+      // The certificate of the server names istiod's Service.
+      CA_ADDR: this.#process?.address.replace("127.0.0.1", "localhost"),
+      CA_ROOT_CA: this.rootsFile,
+      RAMPART_BUNDLE_URL: `http://${this.#process?.monitoringAddress}/bundle.json`,
+      SECRET_TTL: `${leafSeconds}s`,
+      SECRET_GRACE_PERIOD_RATIO: "0.6",
+      POD_NAMESPACE: "mesh",
+      SERVICE_ACCOUNT: name,
+      RAMPART_TOKEN_FILE: tokenFile,
+      RAMPART_SDS_SOCKET: socket,
+    };
+    const agent = new AgentProcess(this.#folder, environment, port);
+    agent.start();
+    await agent.ready();
+    return { agent, socket };
+  }
+
+  /** @returns How it ended. */
+  async end(): Promise<string> {
+    clearInterval(this.#refreshing);
+    const ended = (await this.#process?.end()) ?? "it was not started";
+    await writeFile(join(this.#folder, "serve.log"), this.lines.join("\n"));
+    await this.#cluster.close();
+    return ended;
+  }
+}
+
+/** An agent, and the socket of its Envoy. */
+export interface Workload {
+  readonly agent: AgentProcess;
+  readonly socket: string;
+}
+
+/** The intermediate that has signed the certificate which an Envoy has now. */
+export async function intermediateOf({ socket }: Workload): Promise<X509Certificate> {
+  const stream = new SdsStream(socket);
+  stream.subscribe("default");
+  const [pem = ""] = (await stream.secrets()).flatMap(pemsOf);
+  stream.end();
+  const [, intermediate = ""] = pem.split(/(?=-----BEGIN CERTIFICATE)/);
+  return new X509Certificate(intermediate);
+}
+
+export const certificateIn = async (file: string): Promise<X509Certificate> =>
+  new X509Certificate(await readFile(file));

@@ -1,0 +1,3 @@
+module rampart.test/own-root-oracle
+
+go 1.24

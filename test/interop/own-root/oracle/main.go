@@ -1,0 +1,57 @@
+// Go's crypto/x509 as a judge of leaves under intermediates: one question a line, as JSON, and one answer a line.
+package main
+
+import (
+	"bufio"
+	"crypto/x509"
+	"encoding/json"
+	"encoding/pem"
+	"fmt"
+	"os"
+)
+
+type question struct {
+	Leaf          string `json:"leafPem"`
+	Intermediates string `json:"intermediatesPem"`
+	Root          string `json:"rootPem"`
+}
+
+func main() {
+	lines := bufio.NewScanner(os.Stdin)
+	lines.Buffer(nil, 1<<20)
+	answers := json.NewEncoder(os.Stdout)
+	for lines.Scan() {
+		fault := ""
+		if err := judge(lines.Bytes()); err != nil {
+			fault = err.Error()
+		}
+		answers.Encode(map[string]string{"fault": fault})
+	}
+}
+
+func judge(line []byte) error {
+	var asked question
+	if err := json.Unmarshal(line, &asked); err != nil {
+		return err
+	}
+	block, _ := pem.Decode([]byte(asked.Leaf))
+	if block == nil {
+		return fmt.Errorf("the leaf is no PEM")
+	}
+	leaf, err := x509.ParseCertificate(block.Bytes)
+	if err != nil {
+		return err
+	}
+	roots, intermediates := x509.NewCertPool(), x509.NewCertPool()
+	if !roots.AppendCertsFromPEM([]byte(asked.Root)) {
+		return fmt.Errorf("the root does not parse")
+	}
+	intermediates.AppendCertsFromPEM([]byte(asked.Intermediates))
+	for _, usage := range []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth} {
+		options := x509.VerifyOptions{Roots: roots, Intermediates: intermediates, KeyUsages: []x509.ExtKeyUsage{usage}}
+		if _, err := leaf.Verify(options); err != nil {
+			return err
+		}
+	}
+	return nil
+}
