@@ -58,6 +58,10 @@ const rules: readonly Rule[] = [
     !(usages.includes(serverAuth) && usages.includes(clientAuth)) &&
     "its extended key usage excludes server or client authentication, so that no workload could be verified (anyExtendedKeyUsage does not count with OpenSSL, GnuTLS, NSS and ztunnel)",
   ({ claims }, { isAnchor }) => criticalFault(claims.criticalExtensions, isAnchor),
+  ({ claims: { criticalExtensions, names } }) =>
+    criticalExtensions.includes(CaExtension.subjectAltName) &&
+    names.every(({ kind }) => kind === "directory" || kind === "other") &&
+    "has critical names of rare kinds alone, which Go refuses",
   ({ claims }) =>
     claims.requiresExplicitPolicy &&
     "requires an explicit policy, which no workload's certificate has",

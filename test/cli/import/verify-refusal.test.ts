@@ -28,6 +28,8 @@ const linesFor = (material: PluggedInMaterial) =>
 const uriName = (value: string) =>
   new x509.SubjectAlternativeNameExtension([{ type: "url", value }]);
 const { serverAuth, clientAuth } = x509.ExtendedKeyUsage;
+/** GeneralNames with a registeredID. */
+const registeredIdName = new Uint8Array([0x30, 0x05, 0x88, 0x03, 0x2a, 0x03, 0x04]);
 const rsaRoot = await createCa("O=rsa", { keys: await generateKeys(rsa(2048)) });
 const sha1Keys = await generateKeys(rsa(2048, "SHA-1"));
 
@@ -65,6 +67,11 @@ test.for<[string, CaDepartures, string]>([
     "a SPIFFE ID of another trust domain",
     { extensions: [isCa(), maySign, uriName("spiffe://cluster.local.evil.test")] },
     "another trust domain than cluster.local",
+  ],
+  [
+    "critical names of which Go reads none",
+    { extensions: [isCa(), maySign, new x509.Extension("2.5.29.17", true, registeredIdName)] },
+    "critical names of rare kinds alone, which Go refuses",
   ],
   ["no subject", {}, "has no subject"],
 ])("refuses an authority with %s", async ([name, departures, sentence]) => {
