@@ -45,17 +45,28 @@ export async function storeAuthority(mint: Mint, created: NewAuthority): Promise
   await storeRecord(mint, await sealAuthority(created, mint.trustDomain, mint.keks));
 }
 
-/** Makes an authority for a schedule, stores it sealed, and drops its open key. */
-export async function mintAuthority(mint: Mint, schedule: Schedule): Promise<void> {
-  const created = await createAuthority(mint.trustDomain, mint.authorityKey, schedule);
+/** Stores an authority that is new to this CA, and logs when it signs. */
+export async function addAuthority(
+  mint: Mint,
+  created: NewAuthority,
+  event: string,
+  detail: string,
+): Promise<void> {
   await storeAuthority(mint, created);
+  const { id, schedule } = created.authority;
   mint.log.operation({
-    event: "authority-minted",
+    event,
     level: "info",
-    detail: "a new authority is in the store",
-    authority: created.authority.id,
+    detail,
+    authority: id,
     publishedFrom: schedule.publishedFrom.toISOString(),
     signsFrom: schedule.signsFrom.toISOString(),
     signsUntil: schedule.signsUntil.toISOString(),
   });
+}
+
+/** Makes an authority for a schedule, stores it sealed, and drops its open key. */
+export async function mintAuthority(mint: Mint, schedule: Schedule): Promise<void> {
+  const created = await createAuthority(mint.trustDomain, mint.authorityKey, schedule);
+  await addAuthority(mint, created, "authority-minted", "a new authority is in the store");
 }

@@ -12,7 +12,7 @@ import {
 import { type Bytes, bytesEqual } from "../../pki/encoding/bytes.ts";
 import { parseCertificate } from "../../pki/x509/certificate.ts";
 import { earlier } from "../../pki/x509/validity.ts";
-import { type Mint, storeAuthority, storeRecord } from "../mint.ts";
+import { addAuthority, type Mint, storeRecord } from "../mint.ts";
 
 /** A mint that takes in certificates of other CAs. */
 export interface AdoptingMint extends Mint {
@@ -55,14 +55,8 @@ export async function adoptAuthority(
   );
   for (const der of others) await trustRoot(mint, der, schedule.publishedFrom);
   const authority = await createSigningAuthority(certificates, schedule);
-  await storeAuthority(mint, { authority, extractablePrivateKey });
-  mint.log.operation({
-    event: "authority-adopted",
-    level: "info",
-    detail: "an authority of an existing mesh is in the store, and signs",
-    authority: authority.id,
-    signsUntil: schedule.signsUntil.toISOString(),
-  });
+  const detail = "an authority of an existing mesh is in the store, and signs";
+  await addAuthority(mint, { authority, extractablePrivateKey }, "authority-adopted", detail);
   return authority;
 }
 

@@ -11,7 +11,7 @@ import { type Bytes, toHex } from "../../pki/encoding/bytes.ts";
 import { maximumCertificates, type VerifiedAuthority } from "../../pki/path/verified-authority.ts";
 import { keyIdentifier } from "../../pki/x509/key-identifier.ts";
 import { addSeconds } from "../../pki/x509/validity.ts";
-import { type Mint, storeAuthority } from "../mint.ts";
+import { addAuthority, type Mint } from "../mint.ts";
 import { type OpenedStore, openStored } from "../opened-store.ts";
 
 /** An intermediate whose path and key were verified. */
@@ -40,16 +40,8 @@ export async function installIntermediate(
   const [own] = verified.certificates.roots;
   const roots = [...(own ? [own] : []), ...otherRoots].slice(0, maximumCertificates);
   const authority = await createSigningAuthority({ ...verified.certificates, roots }, schedule);
-  await storeAuthority(mint, { authority, extractablePrivateKey });
-  mint.log.operation({
-    event: "intermediate-installed",
-    level: "info",
-    detail: "an intermediate of another CA is in the store",
-    authority: authority.id,
-    publishedFrom: schedule.publishedFrom.toISOString(),
-    signsFrom: schedule.signsFrom.toISOString(),
-    signsUntil: schedule.signsUntil.toISOString(),
-  });
+  const detail = "an intermediate of another CA is in the store";
+  await addAuthority(mint, { authority, extractablePrivateKey }, "intermediate-installed", detail);
   return authority;
 }
 
