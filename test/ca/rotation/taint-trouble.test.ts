@@ -7,6 +7,7 @@ import { createTaint } from "../../../src/pki/authority/taint.ts";
 import type { RunningCa } from "../../testkit/ca/running-ca.ts";
 import { sealNewAuthority } from "../../testkit/ca/sealed-authorities.ts";
 import {
+  countOf,
   decideTaint,
   openStore,
   propagation,
@@ -18,9 +19,6 @@ import {
   taint,
   taintKeyOf,
 } from "../../testkit/ca/tainted-ca.ts";
-
-const countOf = ({ store }: RunningCa, kind: string): number =>
-  [...store.records.keys()].filter((key) => key.startsWith(`${kind}/`)).length;
 
 const newKek = (id: string) => importKek(id, crypto.getRandomValues(new Uint8Array(32)));
 

@@ -5,6 +5,7 @@ import { mintDue } from "../../../src/pki/authority/rotation.ts";
 import { addSeconds } from "../../../src/pki/x509/validity.ts";
 import type { RunningCa } from "../../testkit/ca/running-ca.ts";
 import {
+  countOf,
   decideTaint,
   issueLeaf,
   openStore,
@@ -19,9 +20,6 @@ import {
 } from "../../testkit/ca/tainted-ca.ts";
 
 const nobody = "no authority signs at this time";
-const countOf = ({ store }: RunningCa, kind: string): number =>
-  [...store.records.keys()].filter((key) => key.startsWith(`${kind}/`)).length;
-
 const passUntil = (ca: RunningCa, instant: Date): void =>
   ca.pass((instant.getTime() - ca.now().getTime()) / 1000);
 

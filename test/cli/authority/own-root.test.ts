@@ -11,6 +11,7 @@ import { addSeconds } from "../../../src/pki/x509/validity.ts";
 import { randomKek } from "../../testkit/configuration.ts";
 import { type SigningDepartures, signIntermediate } from "../../testkit/pki/company-ca.ts";
 import { createCa, type TestCa, writeFolder } from "../../testkit/pki/plugged-in.ts";
+import { printed } from "../../testkit/programs/printed.ts";
 import { temporaryFolder } from "../../testkit/temporary-folder.ts";
 
 const day = 86_400;
@@ -28,14 +29,11 @@ let now: Date;
 const at = (seconds: number) => addSeconds(start, seconds);
 const file = (name: string) => join(folder, name);
 
-/** The standard output of a verb. */
-async function authority(...words: readonly string[]): Promise<string> {
-  const lines: unknown[] = [];
-  vi.spyOn(console, "log").mockImplementation((line) => lines.push(line));
-  const command = authorityCommand(() => now).exitOverride();
-  await command.parseAsync([...words, "-c", file("rampart.toml")], { from: "user" });
-  return lines.join("\n");
-}
+const authority = (...words: readonly string[]) =>
+  printed(
+    authorityCommand(() => now),
+    [...words, "-c", file("rampart.toml")],
+  );
 
 async function refusal(...words: readonly string[]): Promise<string> {
   const error = await authority(...words).catch((thrown: unknown) => thrown);

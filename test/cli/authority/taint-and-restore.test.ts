@@ -5,6 +5,7 @@ import { beforeEach, describe, expect, test, vi } from "vitest";
 import { authorityCommand } from "../../../src/cli/authority/authority.ts";
 import { OperatorError } from "../../../src/foundation/operator-error.ts";
 import { randomKek } from "../../testkit/configuration.ts";
+import { printed } from "../../testkit/programs/printed.ts";
 import { temporaryFolder } from "../../testkit/temporary-folder.ts";
 
 let folder: string;
@@ -24,14 +25,11 @@ const configure = (...lines: readonly string[]) =>
     ].join("\n"),
   );
 
-/** The standard output of a verb. */
-async function authority(...words: readonly string[]): Promise<string> {
-  const lines: unknown[] = [];
-  vi.spyOn(console, "log").mockImplementation((line) => lines.push(line));
-  const command = authorityCommand(() => now).exitOverride();
-  await command.parseAsync([...words, "-c", config()], { from: "user" });
-  return lines.join("\n");
-}
+const authority = (...words: readonly string[]) =>
+  printed(
+    authorityCommand(() => now),
+    [...words, "-c", config()],
+  );
 
 const list = async (): Promise<{ id: string; phase: string; isTainted: boolean }[]> =>
   JSON.parse(await authority("list", "--json"));

@@ -6,6 +6,7 @@ import { authorityCommand } from "../../../src/cli/authority/authority.ts";
 import { denyCommand } from "../../../src/cli/deny/deny.ts";
 import { OperatorError } from "../../../src/foundation/operator-error.ts";
 import { randomKek } from "../../testkit/configuration.ts";
+import { printed } from "../../testkit/programs/printed.ts";
 import { temporaryFolder } from "../../testkit/temporary-folder.ts";
 
 const now = new Date("2026-11-21T12:00:00Z");
@@ -24,17 +25,16 @@ const configure = (store = "store", ...lines: readonly string[]) =>
     ].join("\n"),
   );
 
-/** The standard output of a verb. */
-async function run(noun: typeof denyCommand, words: readonly string[]): Promise<string> {
-  const lines: unknown[] = [];
-  vi.spyOn(console, "log").mockImplementation((line) => lines.push(line));
-  const command = noun(() => now).exitOverride();
-  await command.parseAsync([...words, "-c", config()], { from: "user" });
-  return lines.join("\n");
-}
-
-const deny = (...words: readonly string[]) => run(denyCommand, words);
-const authority = (...words: readonly string[]) => run(authorityCommand, words);
+const deny = (...words: readonly string[]) =>
+  printed(
+    denyCommand(() => now),
+    [...words, "-c", config()],
+  );
+const authority = (...words: readonly string[]) =>
+  printed(
+    authorityCommand(() => now),
+    [...words, "-c", config()],
+  );
 const list = async () => JSON.parse(await deny("list", "--json"));
 
 beforeEach(async () => {

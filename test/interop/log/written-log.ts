@@ -7,6 +7,7 @@ import { proveInclusion } from "../../../src/tlog/proof.ts";
 import { formatLogProof } from "../../../src/tlog/tlog-proof.ts";
 import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
 import { clusterLocal } from "../../testkit/pki/certificates.ts";
+import { logConfiguration } from "../../testkit/tlog/log-configuration.ts";
 import { entryAt } from "../../testkit/tlog/trees.ts";
 
 export const origin = "log.rampart.test/interop";
@@ -35,16 +36,11 @@ export async function writeLog(
   const { signal } = new AbortController();
   const opened = await openNodeLog({
     storeDirectory,
-    configuration: {
+    configuration: logConfiguration({
       origin,
-      mode: "required",
       inceptionDate: today,
-      intervalSeconds: 1,
-      shards: 1,
       witnesses,
-      readers: [],
-      hasPublicTiles: false,
-    },
+    }),
     shard: 0,
     trustDomain: clusterLocal,
     keks: [await importKek("k1", kekOctets)],

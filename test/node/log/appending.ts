@@ -2,6 +2,7 @@ import { createEventLog } from "../../../src/ca/issuance/audit-event.ts";
 import { importKek } from "../../../src/custody/kek.ts";
 import { openNodeLog } from "../../../src/node/log/node-log.ts";
 import { parseTrustDomain, type TrustDomain } from "../../../src/pki/spiffe-id.ts";
+import { logConfiguration } from "../../testkit/tlog/log-configuration.ts";
 
 /**
  * A program that appends to a log until it is killed, or until the log takes nothing more. It prints one
@@ -12,16 +13,11 @@ const [, , storeDirectory = "", kek = "", origin = "", lengthText = "", from = "
 const clock = (): Date => new Date("2026-11-21T12:00:00Z");
 const { issuanceLog } = await openNodeLog({
   storeDirectory,
-  configuration: {
+  configuration: logConfiguration({
     origin,
-    mode: "required",
     inceptionDate: "2026-11-21",
     intervalSeconds: 0.05,
-    shards: 1,
-    witnesses: undefined,
-    readers: [],
-    hasPublicTiles: false,
-  },
+  }),
   shard: 0,
   trustDomain: parseTrustDomain("cluster.local") as TrustDomain,
   keks: [await importKek("k1", new Uint8Array(Buffer.from(kek, "hex")))],

@@ -14,6 +14,7 @@ import { parseVerifierKey } from "../../../src/tlog/note/verifier-key.ts";
 import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
 import { clusterLocal } from "../../testkit/pki/certificates.ts";
 import { temporaryFolder } from "../../testkit/temporary-folder.ts";
+import { logConfiguration } from "../../testkit/tlog/log-configuration.ts";
 
 const origin = "log.example.com/2026";
 const program = join(import.meta.dirname, "appending.ts");
@@ -65,16 +66,10 @@ const until = (holds: () => boolean, { child }: Appending): Promise<void> =>
 async function entriesIn(store: string, keks: KekRing): Promise<string[]> {
   const log = await openNodeLog({
     storeDirectory: store,
-    configuration: {
+    configuration: logConfiguration({
       origin,
-      mode: "required",
-      inceptionDate: undefined,
       intervalSeconds: 3600,
-      shards: 1,
-      witnesses: undefined,
-      readers: [],
-      hasPublicTiles: false,
-    },
+    }),
     shard: 0,
     trustDomain: clusterLocal,
     keks,

@@ -14,22 +14,19 @@ import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
 import { clusterLocal } from "../../testkit/pki/certificates.ts";
 import { createKek } from "../../testkit/pki/sealed-record.ts";
 import { temporaryFolder } from "../../testkit/temporary-folder.ts";
+import { logConfiguration } from "../../testkit/tlog/log-configuration.ts";
 import { entryAt } from "../../testkit/tlog/trees.ts";
 
 const kek = await createKek("k1");
 const day = "2026-11-21";
 const signal = new AbortController().signal;
 
-const configuration: LogConfiguration = {
+const configuration: LogConfiguration = logConfiguration({
   origin: logOrigin,
-  mode: "required",
   inceptionDate: day,
   intervalSeconds: 10,
-  shards: 1,
-  witnesses: undefined,
   readers: [readerToken],
-  hasPublicTiles: false,
-};
+});
 
 /** A log whose publications the test starts. */
 async function openLog(

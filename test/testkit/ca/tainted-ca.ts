@@ -12,6 +12,10 @@ import { createWorkload } from "../callers/workload.ts";
 import { clusterLocal, proved, workload } from "../pki/certificates.ts";
 import { type RunningCa, startCa } from "./running-ca.ts";
 
+/** How many records of a kind the store of a CA holds. */
+export const countOf = ({ store }: RunningCa, kind: string): number =>
+  [...store.records.keys()].filter((key) => key.startsWith(`${kind}/`)).length;
+
 /** The propagation interval of these CAs, and the refresh interval of an isolate, in seconds. */
 export const propagation = 600;
 export const refresh = 60;
