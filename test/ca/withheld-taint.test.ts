@@ -1,5 +1,5 @@
 import { webCryptoProvider } from "../../src/pki/web-crypto-provider.ts";
-import { describeWithheldTaint } from "../contract/withheld-taint.ts";
+import { describeWithheldTaint } from "../contract/withdrawal/withheld-taint.ts";
 import { createMemoryStore } from "../testkit/ca/memory-store.ts";
 
 describeWithheldTaint(

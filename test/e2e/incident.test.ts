@@ -13,7 +13,7 @@ import { webCryptoProvider } from "../../src/pki/web-crypto-provider.ts";
 import { issueLeaf } from "../../src/pki/x509/leaf/issuer.ts";
 import { parseSubjectPublicKey } from "../../src/pki/x509/subject-public-key.ts";
 import { addSeconds, wholeSeconds } from "../../src/pki/x509/validity.ts";
-import { readerToken } from "../contract/log-values.ts";
+import { readerToken } from "../contract/log/log-values.ts";
 import { issuerTables } from "../contract/service-under-test.ts";
 import { randomKek } from "../testkit/ca/running-ca.ts";
 import {

@@ -1,4 +1,4 @@
 import { sharePromises } from "../../src/host/promise-sharing.ts";
-import { describeSharedWork } from "../contract/shared-work.ts";
+import { describeSharedWork } from "../contract/bounds/shared-work.ts";
 
 describeSharedWork(sharePromises);

@@ -1,7 +1,7 @@
 import { join } from "node:path";
 import { openFileStore } from "../../src/node/files/file-store.ts";
 import { nodeCryptoProvider } from "../../src/node/node-crypto-provider.ts";
-import { describeDenials } from "../contract/denials.ts";
+import { describeDenials } from "../contract/withdrawal/denials.ts";
 import { temporaryFolder } from "../testkit/temporary-folder.ts";
 
 describeDenials(async () => {

@@ -1,7 +1,7 @@
 import { join } from "node:path";
 import { openFileStore } from "../../src/node/files/file-store.ts";
 import { nodeCryptoProvider } from "../../src/node/node-crypto-provider.ts";
-import { describeRevocations } from "../contract/revocations.ts";
+import { describeRevocations } from "../contract/withdrawal/revocations.ts";
 import { temporaryFolder } from "../testkit/temporary-folder.ts";
 
 describeRevocations(async () => {

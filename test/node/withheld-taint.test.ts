@@ -1,7 +1,7 @@
 import { join } from "node:path";
 import { openFileStore } from "../../src/node/files/file-store.ts";
 import { nodeCryptoProvider } from "../../src/node/node-crypto-provider.ts";
-import { describeWithheldTaint } from "../contract/withheld-taint.ts";
+import { describeWithheldTaint } from "../contract/withdrawal/withheld-taint.ts";
 import { temporaryFolder } from "../testkit/temporary-folder.ts";
 
 describeWithheldTaint(async () => {

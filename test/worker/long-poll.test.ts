@@ -2,7 +2,7 @@ import { createScheduledController } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { test } from "vitest";
 import { createWorker } from "../../src/worker/worker.ts";
-import { requireFairPlaces } from "../contract/fair-places.ts";
+import { requireFairPlaces } from "../contract/bounds/fair-places.ts";
 import { origin } from "../contract/service-under-test.ts";
 
 test("one address, as the edge names it, does not take all places of long polls", async () => {

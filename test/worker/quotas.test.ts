@@ -2,7 +2,7 @@ import { createScheduledController } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import { createWorker } from "../../src/worker/worker.ts";
-import { describeQuotas } from "../contract/quotas.ts";
+import { describeQuotas } from "../contract/bounds/quotas.ts";
 import { bearer, callWithClient, grpcWeb } from "../contract/rpc-calls.ts";
 import { issuerTables, origin, type ServiceUnderTest } from "../contract/service-under-test.ts";
 import { createTokenKey, jwksOf } from "../testkit/callers/tokens.ts";

@@ -1,4 +1,4 @@
-import { describeQuotas } from "../../contract/quotas.ts";
+import { describeQuotas } from "../../contract/bounds/quotas.ts";
 import { issuerTables } from "../../contract/service-under-test.ts";
 import { startCa } from "../../testkit/ca/running-ca.ts";
 import { createTokenKey, jwksOf } from "../../testkit/callers/tokens.ts";

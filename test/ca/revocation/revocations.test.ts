@@ -1,5 +1,5 @@
 import { webCryptoProvider } from "../../../src/pki/web-crypto-provider.ts";
-import { describeRevocations } from "../../contract/revocations.ts";
+import { describeRevocations } from "../../contract/withdrawal/revocations.ts";
 import { createMemoryStore } from "../../testkit/ca/memory-store.ts";
 
 describeRevocations(

@@ -5,7 +5,7 @@ import { parseEntry } from "../../../src/ca/issuance/log-entry.ts";
 import { serve } from "../../../src/node/serve/serve.ts";
 import { parseServeConfiguration } from "../../../src/node/serve/serve-configuration.ts";
 import { parseBundle } from "../../../src/tlog/bundle.ts";
-import { readerToken } from "../../contract/log-values.ts";
+import { readerToken } from "../../contract/log/log-values.ts";
 import { issuerTables } from "../../contract/service-under-test.ts";
 import { randomKek } from "../../testkit/ca/running-ca.ts";
 import { serveCa } from "../../testkit/ca/served-ca.ts";

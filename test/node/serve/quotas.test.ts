@@ -1,5 +1,5 @@
 import { afterEach, expect, test } from "vitest";
-import { describeQuotas, type PerMinute } from "../../contract/quotas.ts";
+import { describeQuotas, type PerMinute } from "../../contract/bounds/quotas.ts";
 import { bearer, callWithClient, grpcWeb } from "../../contract/rpc-calls.ts";
 import { issuerTables, type ServiceUnderTest } from "../../contract/service-under-test.ts";
 import { type ServedCa, serveCa } from "../../testkit/ca/served-ca.ts";

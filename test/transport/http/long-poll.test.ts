@@ -9,7 +9,7 @@ import {
 } from "../../../src/transport/http/bundle-endpoint.ts";
 import { createLongPolls, type LongPolls } from "../../../src/transport/http/long-poll.ts";
 import { createRoutes } from "../../../src/transport/http/routes.ts";
-import { requireFairPlaces } from "../../contract/fair-places.ts";
+import { requireFairPlaces } from "../../contract/bounds/fair-places.ts";
 import { origin } from "../../contract/service-under-test.ts";
 import { type RunningCa, startCa } from "../../testkit/ca/running-ca.ts";
 import { openStore, signerOf } from "../../testkit/ca/tainted-ca.ts";

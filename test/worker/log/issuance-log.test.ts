@@ -17,8 +17,8 @@ import {
   openWorkerLog,
 } from "../../../src/worker/log/worker-log.ts";
 import { createWorker } from "../../../src/worker/worker.ts";
-import { describeIssuanceLog } from "../../contract/issuance-log.ts";
-import { logOrigin } from "../../contract/log-values.ts";
+import { describeIssuanceLog } from "../../contract/log/issuance-log.ts";
+import { logOrigin } from "../../contract/log/log-values.ts";
 import { bearer, callWithClient, grpcWeb } from "../../contract/rpc-calls.ts";
 import { issuerTables, origin } from "../../contract/service-under-test.ts";
 import { createTokenKey, jwksOf } from "../../testkit/callers/tokens.ts";

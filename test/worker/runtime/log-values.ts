@@ -1,4 +1,4 @@
-import { logOrigin, readerToken } from "../../contract/log-values.ts";
+import { logOrigin, readerToken } from "../../contract/log/log-values.ts";
 
 /** The keys about the log, with its inception today. */
 export const logValues = {

@@ -2,7 +2,7 @@ import { reset } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { webCryptoProvider } from "../../../src/pki/web-crypto-provider.ts";
 import { createKvStore, signerStoreIn } from "../../../src/worker/kv-store.ts";
-import { describeDenials } from "../../contract/denials.ts";
+import { describeDenials } from "../../contract/withdrawal/denials.ts";
 
 describeDenials(async () => {
   await reset();

@@ -2,7 +2,7 @@ import { reset } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { webCryptoProvider } from "../../../src/pki/web-crypto-provider.ts";
 import { createKvStore, signerStoreIn } from "../../../src/worker/kv-store.ts";
-import { describeRevocations } from "../../contract/revocations.ts";
+import { describeRevocations } from "../../contract/withdrawal/revocations.ts";
 
 describeRevocations(async () => {
   await reset();

@@ -2,7 +2,7 @@ import { reset } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { webCryptoProvider } from "../../../src/pki/web-crypto-provider.ts";
 import { createKvStore, signerStoreIn } from "../../../src/worker/kv-store.ts";
-import { describeWithheldTaint } from "../../contract/withheld-taint.ts";
+import { describeWithheldTaint } from "../../contract/withdrawal/withheld-taint.ts";
 
 describeWithheldTaint(async () => {
   await reset();

@@ -1,13 +1,13 @@
 import { beforeEach, describe, expect, test } from "vitest";
-import { foundIfEmpty } from "../../src/ca/rotation/inception.ts";
-import { rotate } from "../../src/ca/rotation/rotate.ts";
-import { recordTaint } from "../../src/ca/rotation/taint.ts";
-import { type Composition, compose } from "../../src/compose/composition.ts";
-import { parseConfiguration } from "../../src/config/configuration.ts";
-import type { AuthorityStore, StoredRecord } from "../../src/custody/authority-store.ts";
-import type { CryptoProvider } from "../../src/pki/crypto-provider.ts";
-import { createRoutes } from "../../src/transport/http/routes.ts";
-import { createEventRecorder } from "../testkit/log/event-recorder.ts";
+import { foundIfEmpty } from "../../../src/ca/rotation/inception.ts";
+import { rotate } from "../../../src/ca/rotation/rotate.ts";
+import { recordTaint } from "../../../src/ca/rotation/taint.ts";
+import { type Composition, compose } from "../../../src/compose/composition.ts";
+import { parseConfiguration } from "../../../src/config/configuration.ts";
+import type { AuthorityStore, StoredRecord } from "../../../src/custody/authority-store.ts";
+import type { CryptoProvider } from "../../../src/pki/crypto-provider.ts";
+import { createRoutes } from "../../../src/transport/http/routes.ts";
+import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
 
 const now = new Date("2026-11-21T12:00:00Z");
 const instant = "2026-11-21T12:00:00Z";

@@ -2,29 +2,32 @@ import { beforeAll, beforeEach, expect, test } from "vitest";
 import {
   forwardedHeader,
   forwardedValue,
-} from "../../src/authn/certificate/forwarded-certificate.ts";
-import { issueCertificate } from "../../src/ca/issuance/issue-certificate.ts";
-import { foundIfEmpty } from "../../src/ca/rotation/inception.ts";
-import { rotate } from "../../src/ca/rotation/rotate.ts";
-import { compose } from "../../src/compose/composition.ts";
-import { parseConfiguration } from "../../src/config/configuration.ts";
-import { type RevocationContent, sealRevocation } from "../../src/custody/revocation-statement.ts";
-import { CaError } from "../../src/foundation/errors.ts";
-import type { CryptoProvider } from "../../src/pki/crypto-provider.ts";
-import { toHex } from "../../src/pki/encoding/bytes.ts";
-import { parsePem } from "../../src/pki/encoding/pem.ts";
-import { parseCertificate } from "../../src/pki/x509/certificate.ts";
-import { addSeconds } from "../../src/pki/x509/validity.ts";
-import { createRoutes } from "../../src/transport/http/routes.ts";
+} from "../../../src/authn/certificate/forwarded-certificate.ts";
+import { issueCertificate } from "../../../src/ca/issuance/issue-certificate.ts";
+import { foundIfEmpty } from "../../../src/ca/rotation/inception.ts";
+import { rotate } from "../../../src/ca/rotation/rotate.ts";
+import { compose } from "../../../src/compose/composition.ts";
+import { parseConfiguration } from "../../../src/config/configuration.ts";
+import {
+  type RevocationContent,
+  sealRevocation,
+} from "../../../src/custody/revocation-statement.ts";
+import { CaError } from "../../../src/foundation/errors.ts";
+import type { CryptoProvider } from "../../../src/pki/crypto-provider.ts";
+import { toHex } from "../../../src/pki/encoding/bytes.ts";
+import { parsePem } from "../../../src/pki/encoding/pem.ts";
+import { parseCertificate } from "../../../src/pki/x509/certificate.ts";
+import { addSeconds } from "../../../src/pki/x509/validity.ts";
+import { createRoutes } from "../../../src/transport/http/routes.ts";
 import {
   createTokenKey,
   jwksOf,
   mintAccountToken,
   type TokenKey,
-} from "../testkit/callers/tokens.ts";
-import { createWorkload } from "../testkit/callers/workload.ts";
-import { createEventRecorder } from "../testkit/log/event-recorder.ts";
-import { crlBlocks, readCrl } from "../testkit/pki/crls.ts";
+} from "../../testkit/callers/tokens.ts";
+import { createWorkload } from "../../testkit/callers/workload.ts";
+import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
+import { crlBlocks, readCrl } from "../../testkit/pki/crls.ts";
 import type { SignerStores } from "./withheld-taint.ts";
 
 const begin = new Date("2026-11-21T12:00:00Z");

@@ -1,8 +1,8 @@
 import { beforeAll, describe, expect, test } from "vitest";
-import type { QuotaName } from "../../src/foundation/errors.ts";
-import { createWorkload, type Workload } from "../testkit/callers/workload.ts";
-import { bearer, type CertificateCall, callWithClient, grpcWeb, protocols } from "./rpc-calls.ts";
-import { issuers, type ServiceUnderTest, trustDomain } from "./service-under-test.ts";
+import type { QuotaName } from "../../../src/foundation/errors.ts";
+import { createWorkload, type Workload } from "../../testkit/callers/workload.ts";
+import { bearer, type CertificateCall, callWithClient, grpcWeb, protocols } from "../rpc-calls.ts";
+import { issuers, type ServiceUnderTest, trustDomain } from "../service-under-test.ts";
 
 /** Certificates in a minute. */
 export type PerMinute = Readonly<Record<QuotaName, number>>;

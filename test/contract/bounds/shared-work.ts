@@ -1,8 +1,8 @@
 import { describe, expect, test } from "vitest";
-import { Semaphore } from "../../src/foundation/work/semaphore.ts";
-import type { WorkSharing } from "../../src/foundation/work/shared-work.ts";
-import { refusalOf } from "../testkit/refusal.ts";
-import { hangMilliseconds } from "../testkit/time/hang-limit.ts";
+import { Semaphore } from "../../../src/foundation/work/semaphore.ts";
+import type { WorkSharing } from "../../../src/foundation/work/shared-work.ts";
+import { refusalOf } from "../../testkit/refusal.ts";
+import { hangMilliseconds } from "../../testkit/time/hang-limit.ts";
 
 /** Work that a test ends, and counts. */
 function heldWork() {

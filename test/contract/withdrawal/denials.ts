@@ -2,25 +2,25 @@ import { beforeAll, beforeEach, describe, expect, test } from "vitest";
 import {
   forwardedHeader,
   forwardedValue,
-} from "../../src/authn/certificate/forwarded-certificate.ts";
-import { issueCertificate } from "../../src/ca/issuance/issue-certificate.ts";
-import { foundIfEmpty } from "../../src/ca/rotation/inception.ts";
-import { compose } from "../../src/compose/composition.ts";
-import { parseConfiguration } from "../../src/config/configuration.ts";
-import { type DenialContent, sealDenial } from "../../src/custody/denial-statement.ts";
-import { CaError, type Refusal } from "../../src/foundation/errors.ts";
-import type { CryptoProvider } from "../../src/pki/crypto-provider.ts";
-import { parsePem } from "../../src/pki/encoding/pem.ts";
-import { addSeconds } from "../../src/pki/x509/validity.ts";
-import type { CertificateAuthority } from "../../src/transport/certificate-authority.ts";
+} from "../../../src/authn/certificate/forwarded-certificate.ts";
+import { issueCertificate } from "../../../src/ca/issuance/issue-certificate.ts";
+import { foundIfEmpty } from "../../../src/ca/rotation/inception.ts";
+import { compose } from "../../../src/compose/composition.ts";
+import { parseConfiguration } from "../../../src/config/configuration.ts";
+import { type DenialContent, sealDenial } from "../../../src/custody/denial-statement.ts";
+import { CaError, type Refusal } from "../../../src/foundation/errors.ts";
+import type { CryptoProvider } from "../../../src/pki/crypto-provider.ts";
+import { parsePem } from "../../../src/pki/encoding/pem.ts";
+import { addSeconds } from "../../../src/pki/x509/validity.ts";
+import type { CertificateAuthority } from "../../../src/transport/certificate-authority.ts";
 import {
   createTokenKey,
   jwksOf,
   mintAccountToken,
   type TokenKey,
-} from "../testkit/callers/tokens.ts";
-import { createWorkload } from "../testkit/callers/workload.ts";
-import { createEventRecorder } from "../testkit/log/event-recorder.ts";
+} from "../../testkit/callers/tokens.ts";
+import { createWorkload } from "../../testkit/callers/workload.ts";
+import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
 import type { SignerStores } from "./withheld-taint.ts";
 
 const begin = new Date("2026-11-21T12:00:00Z");

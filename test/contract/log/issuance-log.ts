@@ -1,16 +1,16 @@
 import { X509Certificate } from "node:crypto";
 import { beforeAll, describe, expect, test } from "vitest";
-import { type LogEntry, parseEntry } from "../../src/ca/issuance/log-entry.ts";
-import { parsePem } from "../../src/pki/encoding/pem.ts";
-import { extendVerified } from "../../src/tlog/extend.ts";
-import { Frontier } from "../../src/tlog/frontier.ts";
-import { type Checkpoint, openCheckpointText } from "../../src/tlog/note/checkpoint.ts";
-import { parseVerifierKey } from "../../src/tlog/note/verifier-key.ts";
-import { mintToken, serviceAccountClaims } from "../testkit/callers/tokens.ts";
-import { createWorkload, type Workload } from "../testkit/callers/workload.ts";
+import { type LogEntry, parseEntry } from "../../../src/ca/issuance/log-entry.ts";
+import { parsePem } from "../../../src/pki/encoding/pem.ts";
+import { extendVerified } from "../../../src/tlog/extend.ts";
+import { Frontier } from "../../../src/tlog/frontier.ts";
+import { type Checkpoint, openCheckpointText } from "../../../src/tlog/note/checkpoint.ts";
+import { parseVerifierKey } from "../../../src/tlog/note/verifier-key.ts";
+import { mintToken, serviceAccountClaims } from "../../testkit/callers/tokens.ts";
+import { createWorkload, type Workload } from "../../testkit/callers/workload.ts";
+import { bearer, type CertificateCall, callWithClient, grpcWeb } from "../rpc-calls.ts";
+import { issuers, origin, type ServiceUnderTest, trustDomain } from "../service-under-test.ts";
 import { logOrigin, readerToken } from "./log-values.ts";
-import { bearer, type CertificateCall, callWithClient, grpcWeb } from "./rpc-calls.ts";
-import { issuers, origin, type ServiceUnderTest, trustDomain } from "./service-under-test.ts";
 
 /** A CA that logs to {@link logOrigin}, with one shard. */
 export interface LoggingService extends ServiceUnderTest {
