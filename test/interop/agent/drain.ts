@@ -1,8 +1,8 @@
 import { Agent, get } from "node:http";
 import { setTimeout as sleep } from "node:timers/promises";
-import type { AgentProcess } from "./agent-process.ts";
 import type { Outcome } from "./outcome-table.ts";
-import { statusOf } from "./steady-load.ts";
+import type { AgentProcess } from "./processes/agent-process.ts";
+import { statusOf } from "./processes/steady-load.ts";
 import { type SupervisionOptions, startSupervised } from "./supervision.ts";
 
 const connections = 40;

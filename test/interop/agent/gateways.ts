@@ -8,7 +8,7 @@ import { generateSubjectKey, privateKeyPem } from "../../../src/agent/identity/s
 import { createTestAuthority, type TestAuthority } from "../../testkit/agent/test-authority.ts";
 import { freePorts } from "../free-ports.ts";
 import type { Outcome } from "./outcome-table.ts";
-import { statusOf } from "./steady-load.ts";
+import { statusOf } from "./processes/steady-load.ts";
 import { type SupervisionOptions, startWithBootstrap } from "./supervision.ts";
 import { until } from "./until.ts";
 

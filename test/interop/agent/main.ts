@@ -5,14 +5,16 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { envoyOf, pythonWithEnvoy } from "../envoy.ts";
 import { freePorts } from "../free-ports.ts";
 import { fromGoModule, type Software } from "../software.ts";
-import { AgentProcess } from "./agent-process.ts";
 import { drainScenes } from "./drain.ts";
 import { startEdgeCa } from "./edge-ca.ts";
 import { startEnvoyPair } from "./envoy-pair.ts";
 import { startForeignDomain } from "./foreign-domain.ts";
 import { gateways } from "./gateways.ts";
 import { type Outcome, reportOutcomes } from "./outcome-table.ts";
-import { startPausableProxy } from "./pausable-proxy.ts";
+import { AgentProcess } from "./processes/agent-process.ts";
+import { startPausableProxy } from "./processes/pausable-proxy.ts";
+import { SpiffeWatcher } from "./processes/spiffe-watcher.ts";
+import { SteadyLoad, statusOf } from "./processes/steady-load.ts";
 import {
   environment,
   leafSeconds,
@@ -26,8 +28,6 @@ import {
   wrongIdentities,
 } from "./scenes.ts";
 import { servingForIstiod } from "./serving.ts";
-import { SpiffeWatcher } from "./spiffe-watcher.ts";
-import { SteadyLoad, statusOf } from "./steady-load.ts";
 import { supervision } from "./supervision.ts";
 import { until } from "./until.ts";
 import { playIstiodMesh } from "./xds/istiod-mesh.ts";

@@ -2,12 +2,12 @@ import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { freePorts } from "../free-ports.ts";
-import { AgentProcess, type AgentVariables } from "./agent-process.ts";
 import type { EdgeCa } from "./edge-ca.ts";
 import { type EnvoyPair, startEnvoyPair } from "./envoy-pair.ts";
 import type { Outcome } from "./outcome-table.ts";
-import type { PausableProxy } from "./pausable-proxy.ts";
-import { SteadyLoad, statusOf } from "./steady-load.ts";
+import { AgentProcess, type AgentVariables } from "./processes/agent-process.ts";
+import type { PausableProxy } from "./processes/pausable-proxy.ts";
+import { SteadyLoad, statusOf } from "./processes/steady-load.ts";
 import { until } from "./until.ts";
 
 /** A life that outlasts an outage, and still lets a rotation end within minutes. */

@@ -3,11 +3,11 @@ import { join } from "node:path";
 import { connect } from "node:tls";
 import { freePorts } from "../free-ports.ts";
 import { prebuilt } from "../prebuilt.ts";
-import { AgentProcess, type AgentVariables } from "./agent-process.ts";
-import { startChild } from "./child-process.ts";
 import { istiodName } from "./edge-ca.ts";
 import type { Outcome } from "./outcome-table.ts";
-import { statusOf } from "./steady-load.ts";
+import { AgentProcess, type AgentVariables } from "./processes/agent-process.ts";
+import { startChild } from "./processes/child-process.ts";
+import { statusOf } from "./processes/steady-load.ts";
 import { until } from "./until.ts";
 import { prebuiltIstiod } from "./xds/istiod-mesh.ts";
 

@@ -3,9 +3,9 @@ import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { freePorts } from "../free-ports.ts";
-import { AgentProcess, type AgentVariables } from "./agent-process.ts";
 import type { Outcome } from "./outcome-table.ts";
-import { statusOf } from "./steady-load.ts";
+import { AgentProcess, type AgentVariables } from "./processes/agent-process.ts";
+import { statusOf } from "./processes/steady-load.ts";
 import { until } from "./until.ts";
 
 const run = promisify(execFile);

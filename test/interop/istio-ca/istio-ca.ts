@@ -9,7 +9,7 @@ import {
   mintAccountToken,
   type TokenKey,
 } from "../../testkit/callers/tokens.ts";
-import { type Child, startChild } from "../agent/child-process.ts";
+import { type Child, startChild } from "../agent/processes/child-process.ts";
 import { freePorts } from "../free-ports.ts";
 
 const issuer = "https://cluster.test";

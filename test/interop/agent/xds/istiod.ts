@@ -2,8 +2,8 @@ import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { createCa } from "../../../testkit/pki/plugged-in.ts";
 import { freePorts } from "../../free-ports.ts";
-import { type Child, startChild } from "../child-process.ts";
-import { statusOf } from "../steady-load.ts";
+import { type Child, startChild } from "../processes/child-process.ts";
+import { statusOf } from "../processes/steady-load.ts";
 import { until } from "../until.ts";
 
 /** A real istiod that is no CA of the mesh: its configuration comes from files. */

@@ -2,7 +2,7 @@ import { execFile } from "node:child_process";
 import { copyFile, mkdir, writeFile } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import { promisify } from "node:util";
-import { type Child, startChild } from "../child-process.ts";
+import { type Child, startChild } from "../processes/child-process.ts";
 import { type SidecarOptions, sidecarEnvironment } from "./sidecar.ts";
 
 const run = promisify(execFile);

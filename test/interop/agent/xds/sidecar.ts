@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { freePorts } from "../../free-ports.ts";
 import type { Server } from "../../native-grpc/clients/client.ts";
 import type { Mesh } from "../../native-grpc/mesh.ts";
-import { AgentProcess, type AgentVariables } from "../agent-process.ts";
+import { AgentProcess, type AgentVariables } from "../processes/agent-process.ts";
 import type { Istiod } from "./istiod.ts";
 import { addresses, namespace } from "./mesh-configuration.ts";
 

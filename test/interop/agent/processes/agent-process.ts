@@ -1,8 +1,8 @@
 import { readFile } from "node:fs/promises";
 import { join, resolve } from "node:path";
-import type { AgentStatus } from "../../../src/agent/status/agent-status.ts";
+import type { AgentStatus } from "../../../../src/agent/status/agent-status.ts";
+import { until } from "../until.ts";
 import { type Child, startChild } from "./child-process.ts";
-import { until } from "./until.ts";
 
 const program = resolve("src/cli/main.ts");
 
