@@ -7,7 +7,7 @@ import { scriptPath } from "../../src/gen/console/script-name.ts";
 import { LogState, StatusService } from "../../src/gen/rampart/status/v1/status_pb.ts";
 import { openWorkerLog } from "../../src/worker/log/worker-log.ts";
 import { createWorker } from "../../src/worker/worker.ts";
-import { logOrigin } from "../contract/log-values.ts";
+import { logOrigin } from "../contract/log/log-values.ts";
 import { createTokenKey, jwksOf, mintToken, type TokenKey } from "../testkit/callers/tokens.ts";
 import { registry } from "./runtime/internet.ts";
 import { logValues } from "./runtime/log-values.ts";

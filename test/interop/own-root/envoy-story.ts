@@ -3,7 +3,7 @@ import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { vectorFolders } from "../../testkit/pki/plugged-in.ts";
 import { startEnvoyPair } from "../agent/envoy-pair.ts";
-import { SteadyLoad, statusOf } from "../agent/steady-load.ts";
+import { SteadyLoad, statusOf } from "../agent/processes/steady-load.ts";
 import { until } from "../agent/until.ts";
 import { type Company, foundCompany, mountSecret, pluggedIn, type SecretFiles } from "./company.ts";
 import { certificateIn, intermediateOf, leafSeconds, OfflineCa, type Workload } from "./mesh.ts";
