@@ -177,15 +177,21 @@ export class RefreshingIdentity {
     this.changes.notify();
   }
 
-  /** Peers refuse a certificate whose root has left the bundle, so it is renewed at once. */
-  #renewIfWithdrawn(): void {
-    const { trust, clock, log } = this.#ports;
+  /** Renews at once if peers refuse the certificate. After a failure the retry that is due soon does it. */
+  renewIf(isRefused: (svid: X509Svid) => boolean, event: string): void {
     const svid = this.issuance?.svid;
-    // After a failure a retry is due soon, and the answer of a pending attempt is checked anyway.
+    // The answer of a pending attempt is another certificate.
     const willRetry = this.#failures > 0 || this.#inFlight !== undefined;
-    if (!svid || willRetry || trust.verifies(svid, clock())) return;
-    log.operation({ event: "authority-withdrawn", level: "warning", spiffeId: this.spiffeId });
+    if (!svid || willRetry || !isRefused(svid)) return;
+    const { clock, log } = this.#ports;
+    log.operation({ event, level: "warning", spiffeId: this.spiffeId });
     this.#nextAttempt = clock();
     this.#sleep.interrupt();
+  }
+
+  /** Peers refuse a certificate whose root has left the bundle. */
+  #renewIfWithdrawn(): void {
+    const { trust, clock } = this.#ports;
+    this.renewIf((svid) => !trust.verifies(svid, clock()), "authority-withdrawn");
   }
 }

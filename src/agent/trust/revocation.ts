@@ -5,9 +5,10 @@ import {
   type UsableLists,
 } from "../../host/bundle/known-lists.ts";
 import { listsPem } from "../../host/bundle/revocation-lists.ts";
-import type { CertificateList } from "../../pki/x509/crl/certificate-list.ts";
+import { type CertificateList, namedIn } from "../../pki/x509/crl/certificate-list.ts";
 import type { Identities } from "../identity/identities.ts";
 import { InterruptibleSleep } from "../identity/interruptible-sleep.ts";
+import type { X509Svid } from "../identity/x509-svid.ts";
 import { Subscribers } from "../secrets/subscribers.ts";
 import type { TrustRoots } from "./trust-roots.ts";
 
@@ -143,7 +144,19 @@ export class Revocation {
     this.#pem = listsPem(lists);
     const isUsed = lists.length > 0;
     if (isUsed !== before.length > 0) this.#logUse(isUsed);
+    this.#renewRevoked();
     this.changes.notify();
+  }
+
+  /** Peers refuse a revoked certificate. The workload gets another one, unless it is denied as well. */
+  #renewRevoked(): void {
+    const all = this.#ports.identities.all();
+    const own = new Set(all.flatMap(({ issuance }) => (issuance ? serialOf(issuance.svid) : [])));
+    const revoked = new Set(this.lists.flatMap((list) => namedIn(list, own)));
+    if (revoked.size === 0) return;
+    for (const each of all) {
+      each.renewIf((svid) => revoked.has(serialOf(svid)), "certificate-revoked");
+    }
   }
 
   #logUse(isUsed: boolean): void {
@@ -157,3 +170,6 @@ export class Revocation {
     }
   }
 }
+
+/** As lists spell it: in lower case. Node leaves out leading zero octets. */
+const serialOf = ({ chain: [leaf] }: X509Svid): string => leaf.serialNumber.toLowerCase();

@@ -2,7 +2,11 @@ import { FetchError } from "../../foundation/http/json-fetch.ts";
 import { parseBase64 } from "../../pki/encoding/base64.ts";
 import { DerError } from "../../pki/encoding/der-reader.ts";
 import { revocationListBlocks, toPem } from "../../pki/encoding/pem.ts";
-import { type CertificateList, parseCertificateList } from "../../pki/x509/crl/certificate-list.ts";
+import {
+  type CertificateList,
+  namedIn,
+  parseCertificateList,
+} from "../../pki/x509/crl/certificate-list.ts";
 import type { DocumentKind } from "./document-follower.ts";
 
 /** More authorities than a mesh has at once. */
@@ -35,7 +39,9 @@ export function parseRevocationLists(text: string): readonly CertificateList[] {
 function parseList(base64: string): CertificateList {
   try {
     const der = parseBase64(base64);
-    if (der) return parseCertificateList(der);
+    const list = der && parseCertificateList(der);
+    // Whoever reads the entries later need not expect a broken one.
+    if (list && namedIn(list, new Set()).length === 0) return list;
   } catch (error) {
     if (!(error instanceof DerError)) throw error;
     throw new FetchError("answered a broken revocation list", { cause: error });

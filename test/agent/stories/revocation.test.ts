@@ -69,6 +69,8 @@ test("of the CA reach Envoy, SPIFFE clients and files, and so does the next one"
     break;
   }
   await expect.poll(() => readFile(`${output}/ca-crl.pem`, "utf8")).toBe(second.crl);
+  expect(await event("certificate-revoked")).toMatchObject({ level: "warning" });
+  await event("certificate-obtained", 2);
   const { revocation } = agent.status();
   expect(revocation).toMatchObject({ isUsed: true, lastError: undefined });
   const metrics = await (await fetch(`${agent.statusUrl}/metrics`)).text();

@@ -131,3 +131,22 @@ export function isListOf(list: CertificateList, { subject, keyIdentifier }: List
   if (!bytesEqual(issuer, subject)) return false;
   return named === undefined || keyIdentifier === undefined || bytesEqual(named, keyIdentifier);
 }
+
+/**
+ * Those of the serial numbers that a list names. One pass suffices for all identities of a node.
+ *
+ * @param serialNumbers In lower-case hexadecimal, without leading zero octets.
+ * @throws DerError for a broken entry.
+ */
+export function namedIn(
+  { entries }: CertificateList,
+  serialNumbers: ReadonlySet<string>,
+): readonly string[] {
+  const named: string[] = [];
+  const list = entries?.fork();
+  while (list && !list.isDone) {
+    const serialNumber = toHex(list.enter(Tag.sequence).unsignedInteger());
+    if (serialNumbers.has(serialNumber)) named.push(serialNumber);
+  }
+  return named;
+}
