@@ -98,7 +98,7 @@ export async function startEnvoyPair(options: EnvoyPairOptions): Promise<EnvoyPa
   };
 }
 
-async function startWorkload(): Promise<Server> {
+export async function startWorkload(): Promise<Server> {
   const server = createServer((_request, response) => response.end("served\n"));
   server.listen(0, "127.0.0.1");
   await once(server, "listening");
@@ -115,7 +115,7 @@ function withSecretsOf({ resource, isIncremental }: SecretsOfEnvoy, json: string
 }
 
 /** The bootstrap with a cluster whose connections carry one request each. */
-function withOneRequestEach(bootstrap: object, name: string): object {
+export function withOneRequestEach(bootstrap: object, name: string): object {
   const text = JSON.stringify(bootstrap, (_key, value) => {
     if (value?.name !== name || value.connect_timeout === undefined) return value;
     const [[options, settings]] = Object.entries(value.typed_extension_protocol_options) as [

