@@ -12,6 +12,10 @@ const nouns: ReadonlyMap<string, Noun> = new Map<string, Noun>([
   ],
   ["root", async (clock) => (await import("./root/root.ts")).rootCommand(clock)],
   ["deny", async (clock) => (await import("./deny/deny.ts")).denyCommand(clock)],
+  [
+    "certificate",
+    async (clock) => (await import("./certificate/certificate.ts")).certificateCommand(clock),
+  ],
   ["cluster", async (clock) => (await import("./cluster/cluster.ts")).clusterCommand(clock)],
   ["kek", async (clock) => (await import("./authority/kek.ts")).kekCommand(clock)],
   ["log", async (clock) => (await import("./log/log.ts")).logCommand(clock)],

@@ -2,8 +2,8 @@ import * as z from "zod/mini";
 import { isSerialNumber, type RevocationContent } from "../custody/revocation-statement.ts";
 import { jsonText } from "../foundation/text/json-text.ts";
 import { type RevocationReason, reasonCodes } from "../pki/x509/crl/revoked-certificate.ts";
-
-const instant = z.iso.datetime("must be an instant, such as 2027-01-31T12:00:00Z");
+import { wholeSeconds } from "../pki/x509/validity.ts";
+import { instant } from "./text-forms.ts";
 
 const serial = z
   .string()
@@ -20,20 +20,11 @@ const table = z.strictObject({
   why: z.optional(z.string().check(z.maxLength(200))),
 });
 
-/** TOML has instants of its own. */
-function withText(value: unknown): unknown {
-  if (typeof value !== "object" || value === null) return value;
-  const entries = Object.entries(value);
-  return Object.fromEntries(
-    entries.map(([key, each]) => [key, each instanceof Date ? each.toISOString() : each]),
-  );
-}
-
 const revocation = z.pipe(
-  z.pipe(z.transform(withText), table),
+  table,
   z.transform(({ authority, serials, since, until, reason, why }): RevocationContent => {
-    const end = Math.ceil(Date.parse(until) / 1000);
-    const revokedAt = new Date(Math.floor(Date.parse(since) / 1000) * 1000);
+    const end = Math.ceil(until.getTime() / 1000);
+    const revokedAt = wholeSeconds(since);
     return {
       authority,
       revokedAt,

@@ -85,8 +85,13 @@ async function signerOf(
   throw rejectCredential("authority", "no authority that vouches has signed the certificate");
 }
 
-/** Saves a verification for each authority of another name or another key identifier. */
-function namesAuthority({ toBeSigned }: Certificate, authority: SigningAuthority): boolean {
+/**
+ * Whether the names in a certificate are this authority's. It saves a verification for each authority of
+ * another name or another key identifier.
+ *
+ * @throws DerError
+ */
+export function namesAuthority({ toBeSigned }: Certificate, authority: SigningAuthority): boolean {
   if (!bytesEqual(toBeSigned.issuer, authority.certificate.toBeSigned.subject)) return false;
   const named = toBeSigned.extensions.authorityKeyIdentifier?.value.fork().enter(Tag.sequence);
   const own = subjectKeyIdentifierOf(authority.certificate);

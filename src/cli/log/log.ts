@@ -28,15 +28,8 @@ export function logCommand(clock: () => Date): Command {
   addListOptions(log.command("tail"))
     .description("show the newest entries")
     .action((options: ListOptions) => judgingLog(() => list(options, {})));
-  addListOptions(log.command("search"))
+  addSearchOptions(addListOptions(log.command("search")), clock)
     .description("find entries; every option narrows the search")
-    .option("--spiffe-id <id>", "the name of the certificate")
-    .option("--serial <number>", "the serial number, in any spelling", canonicalSerial)
-    .option("--cluster <name>", "the cluster of the caller")
-    .option("--node <name>", "the node that the caller's token names")
-    .option("--token-id <jti>", "the id of the caller's token")
-    .option("--since <time>", "from this instant on, or this long ago", instantOf(clock))
-    .option("--until <time>", "before this instant, or this long ago", instantOf(clock))
     .action((options: SearchOptions) => judgingLog(() => list(options, fieldsOf(options))));
   addLogOptions(log.command("prove"))
     .argument("<serial|certificate>", "a serial number, or a file with the certificate")
@@ -65,7 +58,20 @@ export function logCommand(clock: () => Date): Command {
   return log;
 }
 
-function addLogOptions(command: Command): Command {
+/** The options that narrow a search in a log. */
+export function addSearchOptions(command: Command, clock: () => Date): Command {
+  return command
+    .option("--spiffe-id <id>", "the name of the certificate")
+    .option("--serial <number>", "the serial number, in any spelling", canonicalSerial)
+    .option("--cluster <name>", "the cluster of the caller")
+    .option("--node <name>", "the node that the caller's token names")
+    .option("--token-id <jti>", "the id of the caller's token")
+    .option("--since <time>", "from this instant on, or this long ago", instantOf(clock))
+    .option("--until <time>", "before this instant, or this long ago", instantOf(clock));
+}
+
+/** The options that choose a log. */
+export function addLogOptions(command: Command): Command {
   return command
     .option("--url <url>", "the log's prefix, such as https://ca.example.com/log/0")
     .option("--dir <folder>", "a verified copy on this machine, which `follow` keeps")

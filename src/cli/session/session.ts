@@ -1,3 +1,4 @@
+import type { AuthorityView } from "../../ca/authority-view.ts";
 import { createEventLog, type EventLog } from "../../ca/issuance/audit-event.ts";
 import type { Mint } from "../../ca/mint.ts";
 import { type OpenedStore, openStored } from "../../ca/opened-store.ts";
@@ -12,7 +13,7 @@ import { fetchTrusting } from "../../host/http/node-fetch.ts";
 import { nodeCryptoProvider } from "../../node/node-crypto-provider.ts";
 import type { NumberedBundle } from "../../pki/authority/trust-bundle.ts";
 import { requireReadable } from "../import/openssl-reading.ts";
-import { currentBundle } from "../root/current-bundle.ts";
+import { currentBundle, currentView } from "../root/current-bundle.ts";
 import { explainingSignals } from "../terminal/signals.ts";
 import { type DeploymentChoice, openDeployment } from "./deployment.ts";
 import { createSessionStore, type SessionStore } from "./session-store.ts";
@@ -28,6 +29,8 @@ export interface Session {
   readonly isDry: boolean;
   /** The trust bundle that the CA publishes now, with the roots of all signers. */
   readonly currentBundle: () => Promise<NumberedBundle | undefined>;
+  /** The authorities of the CA as its store has them, with those of all signers. */
+  readonly currentView: () => Promise<AuthorityView | undefined>;
 }
 
 /** The options of a session. */
@@ -78,6 +81,7 @@ export async function withSession(
       log,
       isDry,
       currentBundle: () => currentBundle(deployment, now),
+      currentView: () => currentView(deployment, now),
     });
   } finally {
     await close();

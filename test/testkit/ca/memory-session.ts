@@ -17,5 +17,6 @@ export function createMemorySession(mint: MemoryMint, now: Date): Session {
     log: mint.log,
     isDry: false,
     currentBundle: async () => undefined,
+    currentView: async () => undefined,
   };
 }

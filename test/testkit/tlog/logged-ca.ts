@@ -1,5 +1,7 @@
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
+import { issueCertificate } from "../../../src/ca/issuance/issue-certificate.ts";
+import { parsePem } from "../../../src/pki/encoding/pem.ts";
 import { Sequencer } from "../../../src/tlog/sequencer/sequencer.ts";
 import { bearer, callWithClient, grpcWeb } from "../../contract/rpc-calls.ts";
 import { issuerTables, type ServiceUnderTest } from "../../contract/service-under-test.ts";
@@ -18,6 +20,8 @@ export interface LoggedCa {
   readonly log: Sequencer;
   /** Issues a certificate to an account, `namespace:name`. @returns Its PEM. */
   readonly issue: (account?: string) => Promise<string>;
+  /** Issues a certificate to who shows one. @returns Its PEM. */
+  readonly renew: (leafPem: string) => Promise<string>;
   /** The certificates of its authorities, PEM. */
   readonly bundle: () => Promise<string>;
   readonly end: () => void;
@@ -25,11 +29,16 @@ export interface LoggedCa {
 
 export const loggedToken = "the-token-of-a-reader-of-the-log-0002";
 
-/** @param otherShards The names of shards that the server names and does not have. */
+/**
+ * @param otherShards The names of shards that the server names and does not have.
+ * @param values Keys of the configuration.
+ */
 export async function startLoggedCa({
   otherShards = [],
+  values = {},
 }: {
   readonly otherShards?: readonly string[];
+  readonly values?: Readonly<Record<string, unknown>>;
 } = {}): Promise<LoggedCa> {
   const parts = memoryParts();
   const log = await Sequencer.open(parts);
@@ -37,7 +46,7 @@ export async function startLoggedCa({
   const key = await createTokenKey("ES256", "k1");
   const ISSUERS = [{ ...issuerTables.cluster, jwks: jwksOf(key) }];
   const ca = await startCa(
-    { ISSUERS },
+    { ISSUERS, ...values },
     {
       issuanceLog: {
         mode: "required",
@@ -88,6 +97,23 @@ export async function startLoggedCa({
       );
       if (!("certChain" in outcome)) throw new Error(outcome.message);
       return outcome.certChain[0] ?? "";
+    },
+    renew: async (leafPem) => {
+      const { authenticate, issuance } = ca.certificateAuthority;
+      const clientCertificate = parsePem(leafPem, ["CERTIFICATE"]);
+      const caller = await authenticate({ headers: new Headers(), clientCertificate }, ca.now());
+      const request = {
+        csrPem: csr,
+        requestedSeconds: 0n,
+        impersonatedIdentity: "",
+        certSigner: "",
+      };
+      const [leaf = ""] = await issueCertificate(issuance, caller, request, {
+        now: ca.now(),
+        signal: new AbortController().signal,
+        audit: { event: "create-certificate", outcome: "refused", requestId: "1" },
+      });
+      return leaf;
     },
     bundle: async () => {
       const view = await ca.certificateAuthority.issuance.authorities.at(ca.now());

@@ -9,6 +9,12 @@ import {
   sealDenial,
 } from "../../../custody/denial-statement.ts";
 import { sealRequest } from "../../../custody/request-record.ts";
+import {
+  type RevocationContent,
+  revocationContent,
+  revocationForm,
+  sealRevocation,
+} from "../../../custody/revocation-statement.ts";
 import { rootContent, rootForm, sealRoot } from "../../../custody/root-statement.ts";
 import { openExtractable } from "../../../custody/seal.ts";
 import { sealTaint } from "../../../custody/taint-statement.ts";
@@ -49,6 +55,8 @@ const backupForm = z.strictObject({
   denials: z.optional(z.array(denialForm).check(z.maxLength(500))),
   /** Absent where none is open, for the same reason. */
   requests: z.optional(z.array(requestForm).check(z.minLength(1), z.maxLength(100))),
+  /** Absent where nothing is revoked. */
+  revocations: z.optional(z.array(revocationForm).check(z.maxLength(500))),
 });
 
 type BackupJson = z.input<typeof backupForm>;
@@ -87,7 +95,7 @@ async function collect(session: Session): Promise<BackupJson> {
   const { store, trustDomain, keks } = session.mint;
   const opened = await openStore(session);
   requireAllOpen(opened);
-  const { additionalRoots, taints, storedTaints, denials } = opened;
+  const { additionalRoots, taints, storedTaints, denials, revocations } = opened;
   const requests = await Promise.all(opened.requests.map((each) => requestContent(session, each)));
   const records = (await store.load()).filter(({ kind }) => kind === "authority");
   const authorities = await Promise.all(
@@ -107,6 +115,7 @@ async function collect(session: Session): Promise<BackupJson> {
     taints: taints.map((taint) => toTaintJson(taint, !storedTaints.includes(taint), session.now)),
     ...(denials.length > 0 && { denials: denials.map(denialContent) }),
     ...(requests.length > 0 && { requests }),
+    ...(revocations.length > 0 && { revocations: revocations.map(revocationContent) }),
   };
 }
 
@@ -148,6 +157,7 @@ export interface OpenedBackup {
   readonly taints: readonly Taint[];
   readonly denials: readonly DenialContent[];
   readonly requests: readonly RestoredRequest[];
+  readonly revocations: readonly RevocationContent[];
 }
 
 /**
@@ -158,7 +168,7 @@ export async function openBackup(text: string, key: BackupKey): Promise<OpenedBa
   const parsed = backupForm.safeParse(parseJson(await decrypt(text, key)));
   if (!parsed.success) throw notABackup();
   const { writtenAt, trustDomain, taints, additionalRoots, authorities } = parsed.data;
-  const { denials = [], requests = [] } = parsed.data;
+  const { denials = [], requests = [], revocations = [] } = parsed.data;
   if (authorities.length + requests.length === 0) throw notABackup();
   return {
     writtenAt,
@@ -166,6 +176,7 @@ export async function openBackup(text: string, key: BackupKey): Promise<OpenedBa
     taints,
     denials,
     requests: await Promise.all(requests.map(readRequest)),
+    revocations,
     authorities: await Promise.all(authorities.map(openAuthority)),
     additionalRoots: await Promise.all(additionalRoots.map(readRoot)).catch(refuseContent),
   };
@@ -196,7 +207,7 @@ function parseJson(text: string): unknown {
 }
 
 /**
- * Seals the content of a backup under the newest KEK. It restores taints and denials first, so that no authority
+ * Seals the content of a backup under the newest KEK. It restores taints, denials and revocations first, so that no authority
  * is back before its taint. Taints that the store already has stay: each is a record of its own.
  */
 export async function restoreBackup(session: Session, backup: OpenedBackup): Promise<void> {
@@ -212,6 +223,9 @@ export async function restoreBackup(session: Session, backup: OpenedBackup): Pro
   }
   for (const denial of backup.denials) {
     await storeRecord(mint, await sealDenial(denial, trustDomain, keks));
+  }
+  for (const revocation of backup.revocations) {
+    await storeRecord(mint, await sealRevocation(revocation, trustDomain, keks));
   }
   for (const root of backup.additionalRoots) {
     await storeRecord(mint, await sealRoot(root, trustDomain, keks));
