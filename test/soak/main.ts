@@ -68,6 +68,7 @@ while (Date.now() - begun < 60_000 * minutes && !over.signal.aborted) {
 over.abort();
 await Promise.all([ended, ...others]);
 const verdict = verdictOn(record, minutes, scene);
-await scene.end();
+const hanging = await scene.end();
 console.log(verdict.text);
-process.exitCode = verdict.passed ? 0 : 1;
+for (const name of hanging) console.log(`FAULT ${name} did not end when it was told to`);
+process.exitCode = verdict.passed && hanging.length === 0 ? 0 : 1;

@@ -25,8 +25,12 @@ export interface Program {
   readonly sample: () => Promise<Omit<Sample, "isQuiet">>;
   /** How it has ended by itself; `undefined` while it runs. */
   readonly endedWith: () => string | undefined;
-  readonly end: () => Promise<void>;
+  /** Tells it to end. @returns Whether it did; otherwise it is killed. */
+  readonly end: () => Promise<boolean>;
 }
+
+/** The grace of a program for calls under way, and a while. */
+const endMilliseconds = 40_000;
 
 export async function startProgram(
   words: readonly string[],
@@ -50,10 +54,13 @@ export async function startProgram(
     end: async () => {
       process.off("exit", kill);
       inspector.close();
-      if (child.exitCode !== null || child.signalCode !== null) return;
+      if (child.exitCode !== null || child.signalCode !== null) return true;
       const ended = once(child, "exit");
       child.kill("SIGTERM");
+      const timer = setTimeout(kill, endMilliseconds);
       await ended;
+      clearTimeout(timer);
+      return child.signalCode !== "SIGKILL";
     },
   };
 }

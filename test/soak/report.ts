@@ -36,15 +36,19 @@ export function row(
 }
 
 /** Notes, each with a flood and what callers had to retry since the note before. */
-export function minuteNotes({ retried }: Tally): (flood: string) => string {
+export function minuteNotes(tally: Tally): (flood: string) => string {
   let noted: Tally["retried"] = {};
+  let late = 0;
   return (flood) => {
+    const { retried } = tally;
+    const crowded = tally.late > late ? [`late ${tally.late - late} times`] : [];
+    late = tally.late;
     const news = Object.entries(retried).map(
       ([retry, times]) => [retry, times - (noted[retry] ?? 0)] as const,
     );
     noted = { ...retried };
     const retries = news.filter(([, times]) => times > 0).map((each) => each.join(" "));
-    return `        ${[flood, ...retries].join(", ")}`;
+    return `        ${[flood, ...retries, ...crowded].join(", ")}`;
   };
 }
 
@@ -75,6 +79,7 @@ export function verdictOn(record: Record, minutes: number, scene: Scene): Verdic
     minutes,
     issued: tally.issued,
     retried: tally.retried,
+    late: tally.late,
     faults: tally.faults.length,
     strangers,
     roots: scene.rootsSeen(),

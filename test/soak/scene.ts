@@ -18,7 +18,8 @@ export interface Scene {
   readonly refresh: () => Promise<void>;
   /** How many roots the trust bundle has had. */
   readonly rootsSeen: () => number;
-  readonly end: () => Promise<void>;
+  /** @returns The programs that did not end when they were told to. */
+  readonly end: () => Promise<readonly string[]>;
 }
 
 const issuerCount = 4;
@@ -67,9 +68,10 @@ export async function startScene(): Promise<Scene> {
     refresh,
     rootsSeen: () => seen.size,
     end: async () => {
-      await Promise.all([serve.end(), gateway.end()]);
+      const [serveEnded, gatewayEnded] = await Promise.all([serve.end(), gateway.end()]);
       await close();
       await rm(folder, { recursive: true, force: true });
+      return [...(serveEnded ? [] : ["serve"]), ...(gatewayEnded ? [] : ["gateway"])];
     },
   };
 }

@@ -8,6 +8,8 @@ export interface Tally {
   issued: number;
   /** Calls that failed in a way that clients retry, by the server and what ended them. */
   readonly retried: Record<string, number>;
+  /** How often a workload was due while as many as possible were calling: the soak itself was late then. */
+  late: number;
   /** Faults: certificates that ran out, refusals of good credentials, wrong answers. */
   readonly faults: string[];
 }
@@ -21,7 +23,8 @@ interface Workload {
   /** Milliseconds since 1970. */
   dueAt: number;
   expiresAt: number;
-  failures: number;
+  /** Why its calls since the last certificate failed. */
+  readonly failures: string[];
   isCalling: boolean;
 }
 
@@ -49,7 +52,7 @@ export function populate(
   wayOf: (n: number) => Way,
   signal: AbortSignal,
 ): Population {
-  const tally: Tally = { issued: 0, retried: {}, faults: [] };
+  const tally: Tally = { issued: 0, retried: {}, late: 0, faults: [] };
   const workloads: Workload[] = [];
   const calling = new Set<Promise<void>>();
 
@@ -64,7 +67,7 @@ export function populate(
       const leaf = await callOnce(way, await issuer.mint(account), frame);
       requireOwn(leaf, account, spki);
       tally.issued += 1;
-      workload.failures = 0;
+      workload.failures.length = 0;
       workload.expiresAt = leaf.validToDate.getTime();
       workload.dueAt = (Date.now() + workload.expiresAt) / 2;
     } catch (error) {
@@ -78,17 +81,24 @@ export function populate(
       const retry = `${server}: ${reason}`;
       tally.retried[retry] = (tally.retried[retry] ?? 0) + 1;
     } else tally.faults.push(reason);
-    const pause = Math.min(longestRetry, shortestRetry * 2 ** workload.failures++);
+    const { failures } = workload;
+    const pause = Math.min(longestRetry, shortestRetry * 2 ** failures.length);
+    failures.push(reason);
     workload.dueAt = Date.now() + pause * (0.5 + Math.random() / 2);
     if (workload.expiresAt > Date.now()) return;
-    tally.faults.push("a certificate ran out before it was renewed");
+    tally.faults.push(
+      `a certificate of ${server} ran out before it was renewed: ${failures.join(", ")}`,
+    );
     workload.expiresAt = Number.POSITIVE_INFINITY;
   }
 
   function beginDue(now: number): void {
     for (const [n, workload] of workloads.entries()) {
-      if (calling.size >= callsAtOnce) return;
       if (!workload || workload.isCalling || workload.dueAt > now) continue;
+      if (calling.size >= callsAtOnce) {
+        tally.late += 1;
+        return;
+      }
       workload.isCalling = true;
       const call = renew(workload, wayOf(n)).finally(() => {
         workload.isCalling = false;
@@ -129,7 +139,7 @@ async function createWorkload(issuer: SoakIssuer, spreadMilliseconds: number): P
     issuer,
     dueAt: Date.now() + Math.random() * spreadMilliseconds,
     expiresAt: Number.POSITIVE_INFINITY,
-    failures: 0,
+    failures: [],
     isCalling: false,
   };
 }
