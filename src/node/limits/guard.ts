@@ -3,6 +3,7 @@ import { totalmem } from "node:os";
 import { getHeapStatistics } from "node:v8";
 import { type Connection, Connections } from "./connections.ts";
 import { type Exchange, Exchanges } from "./exchanges.ts";
+import { heldOctets } from "./held-memory.ts";
 import type { LimitReached, Limits } from "./limits.ts";
 import { type Collectable, QuietCollection } from "./quiet-collection.ts";
 
@@ -73,7 +74,8 @@ export function track(
 
 function isShortOfMemory({ memory }: Limits): boolean {
   const watermark = memory === undefined ? memoryShare * memoryToHave() : memory * mebibyte;
-  if (process.memoryUsage.rss() > watermark) return true;
+  const held = heldOctets();
+  if (held === undefined || held > watermark) return true;
   const { used_heap_size, heap_size_limit } = getHeapStatistics();
   return used_heap_size > heapShare * heap_size_limit;
 }

@@ -1,3 +1,5 @@
+import { heldOctets } from "./held-memory.ts";
+
 /** How long no request may have begun before garbage is collected, in milliseconds. */
 const quietMilliseconds = 5_000;
 
@@ -17,7 +19,7 @@ export function thisProcess(): Collectable | undefined {
   const { gc } = globalThis;
   // An ordinary collection frees memory, but gives little of it back.
   const collect = gc && (() => gc({ type: "major", flavor: "last-resort" }));
-  return collect && { collect, held: () => process.memoryUsage.rss() };
+  return collect && { collect, held: () => heldOctets() ?? 0 };
 }
 
 /**

@@ -46,12 +46,16 @@ export function openWhenCertified(renewal: Renewal): RenewingListener {
     const now = clock();
     const certificate = await renewal.certificateAt(now);
     const clientRoots = await renewal.clientRootsAt(now);
-    if (certificate === current?.certificate && clientRoots === current.clientRoots) return;
-    const next = { certificate, clientRoots };
-    if (listener) listener.replace(next);
-    else await open(next);
-    current = next;
+    if (certificate !== current?.certificate || clientRoots !== current.clientRoots) {
+      await use({ certificate, clientRoots });
+    }
     fault = "";
+  }
+
+  async function use(credentials: ServerCredentials): Promise<void> {
+    if (listener) listener.replace(credentials);
+    else await open(credentials);
+    current = credentials;
     log.operation({
       event: "serving",
       level: "info",

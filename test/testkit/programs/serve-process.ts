@@ -26,17 +26,25 @@ export function serveToml(store: string, values: Readonly<Record<string, unknown
   });
 }
 
-/** Starts it as an operator does, and waits until it has logged its ports. */
+/**
+ * Starts it as an operator does, and waits until it has logged its ports.
+ *
+ * @param descriptors The most files and connections that it may have open. With them its errors can be read.
+ */
 export async function startServeProcess(
   config: string,
   kek: string,
   secrets: Readonly<Record<string, string>> = {},
+  descriptors?: number,
 ): Promise<ServeProcess> {
   const { PATH } = process.env;
-  const child = spawn(process.execPath, [program, "serve", "--config", config], {
+  const words = [process.execPath, program, "serve", "--config", config];
+  const limited = `ulimit -n ${descriptors ?? "$(ulimit -n)"} && exec "$@"`;
+  const child = spawn("sh", ["-c", limited, "sh", ...words], {
     env: { PATH, KEK: kek, ...secrets, ...compileCache },
-    stdio: ["ignore", "pipe", "inherit"],
+    stdio: ["ignore", "pipe", "pipe"],
   });
+  if (descriptors === undefined) child.stderr.pipe(process.stderr);
   onTestFinished(() => void child.kill("SIGKILL"));
   const ports: Record<string, number> = {};
   for await (const line of createInterface(child.stdout)) {

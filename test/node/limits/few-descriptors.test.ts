@@ -1,0 +1,48 @@
+import { once } from "node:events";
+import { writeFile } from "node:fs/promises";
+import { connect } from "node:net";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+import { expect, test } from "vitest";
+import { randomKek } from "../../testkit/ca/running-ca.ts";
+import { serveToml, startServeProcess } from "../../testkit/programs/serve-process.ts";
+import { temporaryFolder } from "../../testkit/temporary-folder.ts";
+import { eventually } from "../../testkit/time/eventually.ts";
+
+const descriptors = 96;
+
+test("strangers who take every descriptor end no server, and it is ready when they have left", async () => {
+  const folder = await temporaryFolder();
+  const config = join(folder, "rampart.toml");
+  const ISSUERS = [{ issuer: "https://a.test" }];
+  const values = { PROPAGATION_INTERVAL: "0s", ISSUERS };
+  await writeFile(config, serveToml(join(folder, "store"), values));
+  const { child, port, monitoringPort } = await startServeProcess(
+    config,
+    randomKek("k1"),
+    {},
+    descriptors,
+  );
+  const ended = once(child, "exit");
+  const faults = storeFaults(child.stderr);
+  const sockets = [port, monitoringPort].flatMap((each) =>
+    Array.from({ length: descriptors }, () => connect(each, "127.0.0.1").on("error", () => {})),
+  );
+  // The store is read every two seconds. Memory is measured each second, which takes a descriptor as well.
+  for (let i = 0; i < 2; i++)
+    expect(await Promise.race([faults.next(), ended])).toMatchObject({ done: false });
+  for (const socket of sockets) socket.destroy();
+  await eventually(async () => {
+    const response = await fetch(`http://127.0.0.1:${monitoringPort}/readyz`);
+    expect(await response.json()).toEqual(expect.objectContaining({ ready: true, reasons: [] }));
+  });
+  child.kill("SIGTERM");
+  expect(await ended).toEqual([0, null]);
+});
+
+/** The lines of a log that say that the store cannot be read. */
+async function* storeFaults(output: NodeJS.ReadableStream | null): AsyncGenerator<string> {
+  if (!output) return;
+  for await (const line of createInterface(output))
+    if (line.includes("store-unreachable")) yield line;
+}
