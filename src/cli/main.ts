@@ -5,13 +5,16 @@ import { rampart } from "./rampart.ts";
 import { failuresOf } from "./terminal/operator-error.ts";
 import { explainingSignals } from "./terminal/signals.ts";
 
-// For as long as neither a verb nor a program says what a signal does to it.
-explainingSignals();
-try {
-  const [, , noun = ""] = process.argv;
-  await (await rampart(noun, () => new Date())).parseAsync();
-} catch (error) {
-  process.exitCode = Math.max(...failuresOf(error).map(exitCodeOf));
+/** Runs one command. The executable is a CommonJS module, which cannot wait for a promise at its top level. */
+async function main(): Promise<void> {
+  // For as long as neither a verb nor a program says what a signal does to it.
+  explainingSignals();
+  try {
+    const [, , noun = ""] = process.argv;
+    await (await rampart(noun, () => new Date())).parseAsync();
+  } catch (error) {
+    process.exitCode = Math.max(...failuresOf(error).map(exitCodeOf));
+  }
 }
 
 /** Commander prints its own errors. An OperatorError is shown as a sentence, a defect with its stack. */
@@ -21,3 +24,5 @@ function exitCodeOf(error: unknown): number {
   console.error(isOperators ? `rampart: ${error.message}` : error);
   return isOperators ? error.exitCode : 1;
 }
+
+void main();

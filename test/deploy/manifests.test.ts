@@ -197,16 +197,19 @@ test("the image has the Node that the tests run on, by its digest", () => {
   }
 });
 
-test("the units and the image start Node with the same flags and bounds of malloc", () => {
-  const places = [
-    "deploy/Dockerfile",
-    "deploy/rampart-serve.service",
-    "deploy/rampart-gateway.service",
-  ];
-  const found = places.map((place) => [
-    ...read(place).matchAll(/--(?:max-[\w-]+=\d+|expose-gc)|MALLOC_\w+=\d+/g),
-  ]);
-  const [image = [], ...units] = found.map((matches) => matches.map(([text]) => text).toSorted());
+/** The flags of Node and the bounds of malloc that a file states. */
+const boundsIn = (path: string): readonly string[] =>
+  [...read(path).matchAll(/--(?:max-[\w-]+=\d+|expose-gc)|MALLOC_\w+=\d+/g)]
+    .map(([text]) => text)
+    .toSorted();
+
+test("the image, and a unit with the executable, start Node with the same flags and bounds of malloc", () => {
+  const image = boundsIn("deploy/Dockerfile");
   expect(image).toHaveLength(5);
-  expect(units).toEqual([image, image]);
+  for (const unit of ["deploy/rampart-serve.service", "deploy/rampart-gateway.service"]) {
+    expect([...boundsIn("dev/package/executable.ts"), ...boundsIn(unit)].toSorted()).toEqual(image);
+    expect(read(unit)).toMatch(
+      /^ExecStart=\/usr\/local\/bin\/rampart (?:serve|gateway) --config /m,
+    );
+  }
 });

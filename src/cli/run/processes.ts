@@ -1,5 +1,6 @@
-import { type ChildProcess, fork } from "node:child_process";
+import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
+import { isSea } from "node:sea";
 import type { OperationLog } from "../../foundation/event-log.ts";
 import { OperatorError } from "../../foundation/operator-error.ts";
 import type { PeerProcesses, Report } from "../../node/observability/peer-processes.ts";
@@ -22,16 +23,19 @@ export async function runProcesses(
   argumentsOf: (index: number) => readonly string[],
   log: OperationLog,
 ): Promise<void> {
-  const [, program = ""] = process.argv;
+  const program = isSea() ? [] : [...process.execArgv, ...process.argv.slice(1, 2)];
   const children = new Map<ChildProcess, IpcChannel>();
   const exits = new Set<Promise<void>>();
   const failure = Promise.withResolvers<string>();
   let isEnding = false;
 
   function start(index: number): void {
-    const options = { detached: true, serialization: "advanced" } as const;
     // In a process group of its own, a child gets a Ctrl-C once, from this process.
-    const child = fork(program, argumentsOf(index), options);
+    const child = spawn(process.execPath, [...program, ...argumentsOf(index)], {
+      detached: true,
+      serialization: "advanced",
+      stdio: ["inherit", "inherit", "inherit", "ipc"],
+    });
     const channel = openIpcChannel(child);
     let hasServed = false;
     channel.on("serving", () => {

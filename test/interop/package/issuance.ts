@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { type ChildProcess, spawn } from "node:child_process";
 import { randomBytes } from "node:crypto";
 import { once } from "node:events";
-import { mkdir, writeFile } from "node:fs/promises";
+import { chown, mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { startDevelopmentCluster } from "../../../dev/cluster/cluster.ts";
@@ -14,17 +14,24 @@ import { createWorkloadKey } from "../../../dev/workload/certificate-request.ts"
 export interface Start {
   readonly command: readonly [string, ...string[]];
   readonly environment: Readonly<Record<string, string>>;
+  /** The user and group that it runs as, instead of the test's. */
+  readonly user?: number | undefined;
 }
 
 const spiffeId = "spiffe://cluster.local/ns/shop/sa/cart";
 
 /** Starts `rampart serve` with files in a folder, gets a certificate from it, and ends it. */
-export async function serveAndIssue(folder: string, start: Start): Promise<void> {
+export async function serveAndIssue(
+  folder: string,
+  start: Start,
+  options: readonly string[] = [],
+): Promise<void> {
   await mkdir(folder, { recursive: true });
+  if (start.user !== undefined) await chown(folder, start.user, start.user);
   const cluster = await startDevelopmentCluster({ port: 0, folder: join(folder, "cluster") });
   const config = join(folder, "rampart.toml");
   await writeFile(config, configurationFor(cluster.issuer, join(folder, "store")));
-  const child = startServing(start, config, folder);
+  const child = startServing(start, ["--config", config, ...options], folder);
   const ended = once(child, "exit");
   try {
     const port = await plaintextPort(child, ended);
@@ -56,10 +63,11 @@ MONITORING_LISTEN = "127.0.0.1:0"
 issuer = "${issuer}"
 `;
 
-function startServing(start: Start, config: string, folder: string): ChildProcess {
+function startServing(start: Start, options: readonly string[], folder: string): ChildProcess {
   const [program, ...words] = start.command;
-  return spawn(program, [...words, "serve", "--config", config], {
+  return spawn(program, [...words, "serve", ...options], {
     cwd: folder,
+    ...(start.user !== undefined && { uid: start.user, gid: start.user }),
     env: { ...start.environment, KEK: `k1:${randomBytes(32).toString("base64")}` },
     stdio: ["ignore", "pipe", "pipe"],
   });

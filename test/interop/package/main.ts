@@ -1,7 +1,9 @@
-import { mkdtemp, rm } from "node:fs/promises";
+import { chmod, mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type Outcome, report } from "../outcomes.ts";
+import { executableRows } from "./executable-rows.ts";
+import { imageRows } from "./image-rows.ts";
 import { installPackage } from "./installation.ts";
 import { npmRows, type Row } from "./npm-rows.ts";
 
@@ -20,8 +22,13 @@ async function play(client: string, rows: readonly Row[]): Promise<Outcome> {
 
 const folder = await mkdtemp(join(tmpdir(), "rampart-package-"));
 try {
+  await chmod(folder, 0o755);
   const installation = await installPackage(folder);
-  report([await play("npm", npmRows(installation, folder))]);
+  report([
+    await play("npm", npmRows(installation, folder)),
+    await play("executable", executableRows(folder)),
+    await play("image", imageRows(folder)),
+  ]);
 } finally {
   await rm(folder, { recursive: true, force: true });
 }
