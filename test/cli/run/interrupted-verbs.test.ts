@@ -45,6 +45,7 @@ const others: Readonly<Record<string, string | undefined>> = {
   // Its own certificate would have to be there first.
   "log verify": undefined,
   "kek new": undefined,
+  init: undefined,
   "agent bootstrap": undefined,
 };
 
@@ -144,7 +145,7 @@ const atImport = (signal: string): string => `
   import { register } from "node:module";
   if (isMainThread) register(import.meta.url);
   export function resolve(specifier, context, next) {
-    const isNoun = context.parentURL?.endsWith("/cli/rampart.ts") && specifier.startsWith("./");
+    const isNoun = context.parentURL?.endsWith("/cli/rampart.ts") && /^\\.[/]\\w+[/]/.test(specifier);
     if (!isNoun) return next(specifier, context);
     process.kill(process.pid, ${JSON.stringify(signal)});
     return new Promise(() => {});
