@@ -17,6 +17,7 @@ const nouns: ReadonlyMap<string, Noun> = new Map<string, Noun>([
     async (clock) => (await import("./certificate/certificate.ts")).certificateCommand(clock),
   ],
   ["cluster", async (clock) => (await import("./cluster/cluster.ts")).clusterCommand(clock)],
+  ["doctor", async (clock) => (await import("./doctor/doctor.ts")).doctorCommand(clock)],
   ["kek", async (clock) => (await import("./authority/kek.ts")).kekCommand(clock)],
   ["log", async (clock) => (await import("./log/log.ts")).logCommand(clock)],
   ["serve", async (clock) => (await import("./run/serve.ts")).serveCommand(clock)],

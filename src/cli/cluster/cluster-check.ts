@@ -102,6 +102,10 @@ function identitiesOf(table: IssuerTable, trustDomain: string): string[] {
 /** Half of the leeway of `nbf` and `iat`: beyond the leeway, valid tokens fail. */
 const maximumSkewSeconds = 30;
 
+/** Whether a clock differs by more than the tokens of its issuer bear. */
+export const isSkewed = (aheadSeconds: number): boolean =>
+  Math.abs(aheadSeconds) > maximumSkewSeconds;
+
 /** The reports as a table, and below it the identities of each cluster's tokens. */
 export function formatIssuers(reports: readonly IssuerReport[]): string {
   const rows = reports.map(
@@ -124,6 +128,6 @@ export function formatIssuers(reports: readonly IssuerReport[]): string {
 
 function clockOf(aheadSeconds: number | undefined): string {
   if (aheadSeconds === undefined) return "-";
-  if (Math.abs(aheadSeconds) <= maximumSkewSeconds) return "agrees";
+  if (!isSkewed(aheadSeconds)) return "agrees";
   return `${Math.abs(aheadSeconds)}s ${aheadSeconds > 0 ? "ahead" : "behind"}`;
 }

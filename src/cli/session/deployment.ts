@@ -43,6 +43,8 @@ export interface Deployment {
   readonly signerStore: (signer: string) => AuthorityStore;
   /** The store's name in sentences, such as `deployed namespace`. */
   readonly place: string;
+  /** The folder of a store of files. */
+  readonly directory?: string;
   close(): Promise<void>;
 }
 
@@ -75,7 +77,14 @@ async function openFiles(values: Record<string, unknown>, isDry: boolean): Promi
     const store = isDry ? viewFileStore(storeDirectory) : await openFileStore(storeDirectory);
     const signerStore = isDry ? viewSignerStore(storeDirectory) : await openSignerStores(serving);
     const place = `files in ${storeDirectory}`;
-    return { configuration, store, signerStore, place, close: async () => {} };
+    return {
+      configuration,
+      store,
+      signerStore,
+      place,
+      directory: storeDirectory,
+      close: async () => {},
+    };
   });
 }
 

@@ -2,10 +2,17 @@ import { type Command, Option } from "commander";
 
 /** The options that choose a store, for every verb that reads one. */
 export function addDeploymentOptions(command: Command): Command {
+  return addPlaceOptions(command).option(
+    "--signer <name>",
+    "the authorities of a named signer, instead of those without a name",
+  );
+}
+
+/** The options that choose a CA with all its stores. */
+export function addPlaceOptions(command: Command): Command {
   return command
     .option("-c, --config <file>", "the CA's configuration", "wrangler.toml")
     .option("-e, --env <name>", "an environment of wrangler.toml")
-    .option("--signer <name>", "the authorities of a named signer, instead of those without a name")
     .addOption(
       new Option(
         "--remote",

@@ -1,0 +1,119 @@
+/** How bad a finding is: `error` when something fails now, `warning` when something will. */
+export type Severity = "note" | "warning" | "error";
+
+/** Something that an operator should know about a CA. */
+export interface Finding {
+  readonly name: FindingName;
+  readonly severity: Severity;
+  /** The fact, one sentence. */
+  readonly what: string;
+  /** Why it matters, one sentence. */
+  readonly why: string;
+  /** What to type or to change. */
+  readonly remedy: string;
+}
+
+/** The name of a finding. Names never change, because scripts and pages refer to them. */
+export type FindingName =
+  | "authority-successor-late"
+  | "authority-successor-missing"
+  | "bundle-missing"
+  | "bundle-stale"
+  | "clock-skew"
+  | "cluster-not-inspected"
+  | "configuration-example"
+  | "configuration-invalid"
+  | "configuration-warning"
+  | "denial-ended"
+  | "inception-date-passed"
+  | "issuer-unreachable"
+  | "kek-missing"
+  | "next-step-due"
+  | "node-version"
+  | "nothing-signs"
+  | "record-not-private"
+  | "record-owner"
+  | "record-refused"
+  | "store-empty"
+  | "store-unreadable"
+  | "taint-still-trusted";
+
+/** Every finding that a checkup may have, with its severity and its reason. */
+const findings: Readonly<Record<FindingName, readonly [Severity, string]>> = {
+  "authority-successor-late": [
+    "error",
+    "The signing authority ends before every verifier can know the root of a new one.",
+  ],
+  "authority-successor-missing": [
+    "warning",
+    "The scheduled run should have minted the successor by now, so it may not run at all.",
+  ],
+  "bundle-missing": ["warning", "Workloads of these namespaces cannot verify any peer."],
+  "bundle-stale": [
+    "warning",
+    "Workloads that trust an older bundle refuse the leaves of the next authority.",
+  ],
+  "clock-skew": ["warning", "Beyond a minute of skew, the CA refuses tokens that are good."],
+  "cluster-not-inspected": ["note", "The checkup cannot say which roots this cluster has."],
+  "configuration-example": ["error", "An example value names no system of yours."],
+  "configuration-invalid": ["error", "No program starts with this configuration."],
+  "configuration-warning": ["warning", "The configuration allows more than its author may expect."],
+  "denial-ended": [
+    "note",
+    "A denial that has ended refuses nothing, and only makes the list longer.",
+  ],
+  "inception-date-passed": [
+    "error",
+    "An empty store gets its first authority on that day alone, so nothing will ever sign.",
+  ],
+  "issuer-unreachable": [
+    "error",
+    "The CA refuses every token of this issuer once its keys are old.",
+  ],
+  "kek-missing": ["error", "Without the KEK nobody can open the keys of the authorities."],
+  "next-step-due": ["error", "Nobody but you can take the next step under your own root."],
+  "node-version": ["warning", "Older versions of Node have known faults in HTTP/2 and TLS."],
+  "nothing-signs": ["error", "The CA refuses every request."],
+  "record-not-private": [
+    "warning",
+    "Other users of this machine can read sealed keys and statements.",
+  ],
+  "record-owner": ["error", "The server cannot read a record that belongs to another user."],
+  "record-refused": ["error", "The CA works without this record, as if somebody had deleted it."],
+  "store-empty": [
+    "warning",
+    "The CA refuses every request until the store has its first authority.",
+  ],
+  "store-unreadable": [
+    "error",
+    "The CA serves from memory at best, and not at all after a restart.",
+  ],
+  "taint-still-trusted": [
+    "warning",
+    "Whoever has the tainted key can still make certificates that verifiers accept.",
+  ],
+};
+
+/** In alphabetical order. */
+export const findingNames = Object.keys(findings) as readonly FindingName[];
+
+/** A finding, with the severity and the reason of its name. */
+export function finding(name: FindingName, what: string, remedy: string): Finding {
+  const [severity, why] = findings[name];
+  return { name, severity, what, why, remedy };
+}
+
+const severities: readonly Severity[] = ["note", "warning", "error"];
+
+/** The findings, the worst first, those of one severity by name. */
+export function worstFirst(found: readonly Finding[]): readonly Finding[] {
+  return found.toSorted(
+    (a, b) => rankOf(b) - rankOf(a) || a.name.localeCompare(b.name) || a.what.localeCompare(b.what),
+  );
+}
+
+/** The worst severity of several findings; `undefined` where nothing was found. */
+export const worstOf = (found: readonly Finding[]): Severity | undefined =>
+  worstFirst(found)[0]?.severity;
+
+const rankOf = ({ severity }: Finding): number => severities.indexOf(severity);

@@ -1,0 +1,128 @@
+import { lastSignature, mintDue } from "../../pki/authority/rotation.ts";
+import { leadSeconds } from "../../pki/authority/schedule.ts";
+import { signingAuthorityAt } from "../../pki/authority/signing-authority.ts";
+import { applyTaints } from "../../pki/authority/taint.ts";
+import { addSeconds } from "../../pki/x509/validity.ts";
+import type { OpenedStore } from "../opened-store.ts";
+import { successionReasonsAt } from "../rotation/next-step.ts";
+import { type Finding, finding } from "./finding.ts";
+
+/** The circumstances of a store, beside its records. */
+export interface StoreCircumstances {
+  /** The UTC day on which an empty store gets its first authority, such as `2026-11-22`. */
+  readonly inceptionDate: string | undefined;
+  readonly now: Date;
+}
+
+/** A cron runs every quarter of an hour, and may fail a few times. */
+const cronPatienceSeconds = 3600;
+
+/** What the records of a store tell about the CA. It asks nobody and reads nothing else. */
+export function storeFindings(
+  store: OpenedStore,
+  { inceptionDate, now }: StoreCircumstances,
+): readonly Finding[] {
+  return [
+    ...refusedRecords(store),
+    ...(store.authorities.length === 0
+      ? emptyStore(store, inceptionDate, now)
+      : [...signing(store, now), ...succession(store, now)]),
+    ...trustedTaints(store, now),
+    ...endedDenials(store, now),
+  ];
+}
+
+function refusedRecords({ refusals }: OpenedStore): Finding[] {
+  return refusals.map(({ kind, id, refusal }) =>
+    finding(
+      "record-refused",
+      `The record ${kind} ${id} does not open: ${refusal.message}.`,
+      "Set the KEK that sealed it (KEK may hold the old one beside the new one), or restore the record: rampart authority restore",
+    ),
+  );
+}
+
+function emptyStore(
+  { authorityRoot }: OpenedStore,
+  inceptionDate: string | undefined,
+  now: Date,
+): Finding[] {
+  const today = now.toISOString().slice(0, 10);
+  if (authorityRoot === "offline") {
+    const what = "The store holds no authority, and a person has to carry the first request.";
+    return [finding("store-empty", what, "rampart authority request")];
+  }
+  if (inceptionDate !== undefined && inceptionDate < today) {
+    const what = `The store is empty, and INCEPTION_DATE ${inceptionDate} is over.`;
+    return [
+      finding(
+        "inception-date-passed",
+        what,
+        `For a new CA, set INCEPTION_DATE = "${today}" or type: rampart authority init. For one that has lost its records: rampart authority restore`,
+      ),
+    ];
+  }
+  const when =
+    inceptionDate === undefined
+      ? "INCEPTION_DATE is not set"
+      : `INCEPTION_DATE is ${inceptionDate}`;
+  const what = `The store holds no authority, and ${when}.`;
+  return [finding("store-empty", what, "rampart authority init")];
+}
+
+function signing({ issuers }: OpenedStore, now: Date): Finding[] {
+  const authorities = issuers.map(({ authority }) => authority);
+  if (signingAuthorityAt(authorities, now)) return [];
+  const next = authorities
+    .map(({ schedule }) => schedule)
+    .filter(({ signsFrom, signsUntil }) => signsFrom < signsUntil && now < signsFrom)
+    .toSorted((a, b) => a.signsFrom.getTime() - b.signsFrom.getTime())[0];
+  const what = next
+    ? `No authority signs before ${next.signsFrom.toISOString()}.`
+    : "No authority signs, and none is scheduled to.";
+  const remedy = next ? "rampart authority plan" : "rampart authority rotate";
+  return [finding("nothing-signs", what, remedy)];
+}
+
+function succession(store: OpenedStore, now: Date): Finding[] {
+  if (store.authorityRoot !== "self") {
+    return successionReasonsAt(store, now).map((reason) =>
+      finding("next-step-due", `${capitalised(reason)}.`, "rampart authority plan"),
+    );
+  }
+  const { phaseLengths } = store;
+  const until = lastSignature(applyTaints(store.authorities, store.taints));
+  const what = `The last authority signs until ${until.toISOString()}, and the store has no successor.`;
+  const remedy = "rampart authority rotate, and find out why the scheduled run does not mint";
+  if (now > addSeconds(until, -leadSeconds(phaseLengths))) {
+    return [finding("authority-successor-late", what, remedy)];
+  }
+  if (now < addSeconds(mintDue(until, phaseLengths), cronPatienceSeconds)) return [];
+  return [finding("authority-successor-missing", what, remedy)];
+}
+
+function trustedTaints(
+  { taints, authorities, additionalRoots }: OpenedStore,
+  now: Date,
+): Finding[] {
+  const tainted = new Set(taints.map(({ id }) => id));
+  return applyTaints([...authorities, ...additionalRoots], taints)
+    .filter(({ id, schedule }) => tainted.has(id) && now < schedule.retiresAt)
+    .map(({ id, schedule }) =>
+      finding(
+        "taint-still-trusted",
+        `The root of the tainted authority ${id} stays in the trust bundle until ${schedule.retiresAt.toISOString()}.`,
+        `To end it now, which breaks every connection with a leaf under it: rampart authority taint ${id} --root immediately`,
+      ),
+    );
+}
+
+function endedDenials({ denials }: OpenedStore, now: Date): Finding[] {
+  const ended = denials.filter(({ until }) => until !== undefined && until <= now).length;
+  if (ended === 0) return [];
+  const what = `${ended} of ${denials.length} denials have ended.`;
+  return [finding("denial-ended", what, "rampart deny list, then rampart deny remove")];
+}
+
+const capitalised = (sentence: string): string =>
+  `${sentence.charAt(0).toUpperCase()}${sentence.slice(1)}`;
