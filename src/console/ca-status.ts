@@ -6,7 +6,7 @@ import { createLogSearch } from "./status/log-search.ts";
 import { createStatus, type Status, type StatusSources } from "./status/status.ts";
 
 /** A CA whose status is shown, and what its platform adds. */
-export interface ShownCa extends Pick<StatusSources, "program" | "issuance" | "checkup"> {
+export interface ShownCa extends Pick<StatusSources, "program" | "issuance" | "inceptionDate"> {
   readonly trustDomain: TrustDomain;
   readonly certificateAuthority: CertificateAuthority;
   readonly issuers: readonly TrustedIssuer[];

@@ -34,6 +34,7 @@ export function addConsole(app: Hono, parts: WorkerConsoleParts): void {
   const newest = publishedLog && createLogSearch(publishedLog);
   const status = statusOf({
     trustDomain: configuration.trustDomain,
+    inceptionDate: configuration.inceptionDate,
     program: "Rampart on Workers, as one isolate sees it",
     certificateAuthority,
     issuers,

@@ -46,6 +46,7 @@ function statusOf(own: Authorities, changes: Partial<StatusSources> = {}) {
   return createStatus({
     trustDomain: "cluster.local",
     program: "a test",
+    inceptionDate: undefined,
     signers: new Map([["", own]]),
     issuers: [],
     push: { clusters: [], outcomes: () => [] },
@@ -205,4 +206,14 @@ test("says where calls are not counted, and whether entries of a log may be read
   expect(closed.issuance?.since).toBeUndefined();
   expect(closed.issuance?.scope).toContain("not counted here");
   expect((await statusOf(unreachable).at(inception)).log).toBe(LogState.OFF);
+});
+
+test("names what the records tell that an operator should know, the worst first", async () => {
+  const mint = await foundedMint();
+  const { checkup } = await statusOf(authoritiesOf(mint)).at(after(1));
+  expect(checkup?.findings).toEqual([]);
+  const empty = statusOf(authoritiesOf(createMemoryMint(keks)), { inceptionDate: "2020-01-01" });
+  const { findings = [] } = (await empty.at(after(1))).checkup ?? {};
+  expect(findings.map(({ name }) => name)).toEqual(["inception-date-passed"]);
+  expect(findings[0]?.remedy).toContain("rampart authority init");
 });

@@ -2,6 +2,7 @@ import { existsSync, globSync, readFileSync } from "node:fs";
 import { dirname, join, normalize } from "node:path";
 import { fileURLToPath } from "node:url";
 import { describe, expect, test } from "vitest";
+import { findingNames } from "../../src/ca/checkup/finding.ts";
 
 const root = fileURLToPath(new URL("../..", import.meta.url));
 const read = (path: string): string => readFileSync(join(root, path), "utf8");
@@ -55,6 +56,11 @@ describe.each(pages)("%s", (page) => {
     );
     expect(broken).toEqual([]);
   });
+});
+
+test("docs/doctor.md explains every finding, and no other", () => {
+  const [, ...found] = anchorsOf("docs/doctor.md").filter((anchor) => anchor !== "findings");
+  expect(found).toEqual([...findingNames]);
 });
 
 describe("ARCHITECTURE.md", () => {

@@ -3,7 +3,7 @@ import {
   type GetStatusResponse,
   Finding_Severity as Severity,
 } from "../../gen/rampart/status/v1/status_pb.ts";
-import { badge, foreign, instant, type Markup, nowOf } from "./format.ts";
+import { badge, foreign, type Markup } from "./format.ts";
 
 const severities: Readonly<Record<number, Markup>> = {
   [Severity.NOTE]: badge("plain", "note"),
@@ -11,14 +11,10 @@ const severities: Readonly<Record<number, Markup>> = {
   [Severity.ERROR]: badge("bad", "error"),
 };
 
-/** What the last checkup found: each finding with its reason and its remedy. */
-export function checkup(status: GetStatusResponse): Markup {
-  const { checkup } = status;
-  if (!checkup) {
-    return html`<p class="quiet">No checkup has run here. <code>rampart doctor</code> looks at configuration, keys, clocks and clusters.</p>`;
-  }
-  const { findings, at } = checkup;
-  return html`<p class="quiet">Looked ${instant(at, nowOf(status))}.</p>
+/** The findings of a checkup of the records, each with its reason and its remedy. */
+export function checkup({ checkup }: GetStatusResponse): Markup {
+  const findings = checkup?.findings ?? [];
+  return html`<p class="quiet">Of the records alone. <code>rampart doctor</code> also looks at configuration, clocks, issuers and clusters.</p>
     ${findings.length === 0 ? html`<p>${badge("good", "healthy")} Nothing was found.</p>` : ""}
     <ul class="findings">${findings.map(
       ({

@@ -7,7 +7,6 @@ import type { AuthorityView } from "../../ca/authority-view.ts";
 import type { RootPush } from "../../delivery/root-push.ts";
 import { CaError } from "../../foundation/errors.ts";
 import {
-  type Checkup,
   type GetStatusResponse,
   GetStatusResponseSchema,
   type Issuance,
@@ -21,6 +20,7 @@ import { DerError } from "../../pki/encoding/der-reader.ts";
 import { parseCertificate } from "../../pki/x509/certificate.ts";
 import { displayedName } from "../../pki/x509/distinguished-name.ts";
 import { fingerprintOf, signerStatus } from "./authorities-status.ts";
+import { checkupStatus } from "./checkup-status.ts";
 import { clusterStatuses } from "./cluster-status.ts";
 import { issuerStatus } from "./issuer-status.ts";
 import type { LogSearch } from "./log-search.ts";
@@ -38,8 +38,8 @@ export interface StatusSources {
   readonly troubles: () => readonly string[];
   /** The calls of the last day; absent where nothing counts them. It may throw a ConnectError. */
   readonly issuance?: ((now: Date) => Issuance | Promise<Issuance>) | undefined;
-  /** What the last checkup of the CA found; `undefined` before the first. */
-  readonly checkup?: (() => Checkup | undefined) | undefined;
+  /** The day of an empty store's first authority. */
+  readonly inceptionDate: string | undefined;
   /** Present where entries may be read. */
   readonly logSearch?: LogSearch | undefined;
   /** Whether certificates are logged. */
@@ -62,11 +62,10 @@ export function createStatus(sources: StatusSources): Status {
 }
 
 async function statusAt(sources: StatusSources, now: Date): Promise<GetStatusResponse> {
-  const { trustDomain, program, issuers, push, checkup } = sources;
+  const { trustDomain, program, issuers, push, inceptionDate } = sources;
   const { views, faults } = await viewsAt(sources.signers, now);
   const own = views.get("");
   const sequence = own?.sequence ?? 0;
-  const found = checkup?.();
   return create(GetStatusResponseSchema, {
     now: timestampFromDate(now),
     trustDomain,
@@ -81,7 +80,7 @@ async function statusAt(sources: StatusSources, now: Date): Promise<GetStatusRes
     clusters: clusterStatuses(issuers, push, sequence),
     issuers: issuers.map(issuerStatus),
     issuance: await issuanceOf(sources, now),
-    ...(found && { checkup: found }),
+    checkup: checkupStatus(views, inceptionDate, now),
     log: logStateOf(sources),
   });
 }

@@ -30,6 +30,7 @@ export function serveConsole(parts: ServeConsoleParts): Console {
     : portGuard;
   const status = statusOf({
     trustDomain: configuration.trustDomain,
+    inceptionDate: configuration.inceptionDate,
     program: "rampart serve",
     certificateAuthority,
     issuers,

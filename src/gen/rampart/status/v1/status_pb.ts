@@ -92,7 +92,7 @@ export type GetStatusResponse = Message<"rampart.status.v1.GetStatusResponse"> &
   issuance?: Issuance | undefined;
 
   /**
-   * Absent where nothing has looked.
+   * Of the records alone.
    *
    * @generated from field: rampart.status.v1.Checkup checkup = 11;
    */
