@@ -1,7 +1,8 @@
+import type { ClusterAccessTable } from "../config/cluster-access.ts";
 import type { Configuration } from "../config/configuration.ts";
 import type { RootTarget } from "../delivery/push-to-cluster.ts";
 import type { Fetching } from "../foundation/http/json-fetch.ts";
-import { usualConfigMap } from "../kubernetes/root-config-map.ts";
+import { crlConfigMap, usualConfigMap } from "../kubernetes/root-config-map.ts";
 import { clientOf } from "./cluster-reach.ts";
 
 /**
@@ -10,14 +11,28 @@ import { clientOf } from "./cluster-reach.ts";
  *
  * @throws ConfigurationError if a credential is missing, or this platform cannot have the access.
  */
-export function rootTargets(
+export function rootTargets(configuration: Configuration, fetching: Fetching): RootTarget[] {
+  return targetsOf(configuration, fetching, ({ deliver_roots, config_map = usualConfigMap }) =>
+    deliver_roots ? config_map : undefined,
+  );
+}
+
+/** {@link rootTargets} for those that say `deliver_crls`. */
+export function crlTargets(configuration: Configuration, fetching: Fetching): RootTarget[] {
+  return targetsOf(configuration, fetching, ({ deliver_crls }) =>
+    deliver_crls ? crlConfigMap : undefined,
+  );
+}
+
+function targetsOf(
   { issuers, clusterCredentials: credentials }: Configuration,
   fetching: Fetching,
+  configMapOf: (table: ClusterAccessTable) => string | undefined,
 ): RootTarget[] {
   const targets = new Map<string, RootTarget>();
   for (const { cluster, kubernetes } of issuers) {
-    if (!kubernetes?.deliver_roots) continue;
-    const configMap = kubernetes.config_map ?? usualConfigMap;
+    const configMap = kubernetes && configMapOf(kubernetes);
+    if (kubernetes === undefined || configMap === undefined) continue;
     const key = `${kubernetes.server} ${configMap}`;
     if (targets.has(key)) continue;
     const client = clientOf(kubernetes, { ...fetching, credentials });

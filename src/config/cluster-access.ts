@@ -14,6 +14,8 @@ export interface ClusterAccessTable {
   readonly review: ReviewOrder;
   /** Whether the CA delivers its roots to the cluster. Off by default, because it takes rights to write. */
   readonly deliver_roots?: boolean | undefined;
+  /** Whether the CA delivers its CRLs to the cluster. */
+  readonly deliver_crls?: boolean | undefined;
   /** The name of the ConfigMap with the roots, by any way of delivery. */
   readonly config_map?: string | undefined;
 }
@@ -41,6 +43,7 @@ export const clusterAccess: z.ZodMiniType<ClusterAccessTable> = z.strictObject({
     .check(z.regex(clusterCredential, "must be the name CLUSTER_CREDENTIAL_… of a secret")),
   review: z._default(z.enum(["after-keys", "before-keys", "instead-of-keys"]), "after-keys"),
   deliver_roots: z.optional(z.boolean()),
+  deliver_crls: z.optional(z.boolean()),
   config_map: z.optional(configMapName),
 });
 

@@ -20,10 +20,23 @@ export interface RootPush {
   readonly clusters: readonly string[];
 }
 
+/** What a push delivers. */
+export interface PushContent {
+  /** The first word of its events: `roots-delivered`. */
+  readonly name: "roots" | "crls";
+  /** @throws Error that says why there is nothing to deliver. */
+  readonly at: (now: Date) => Promise<NumberedBundle>;
+}
+
+/** The trust bundle. */
+export function trustBundleContent(authorities: Authorities): PushContent {
+  return { name: "roots", at: (now) => bundleAt(authorities, now) };
+}
+
 /** The parts of a push. */
 export interface PushParts {
   readonly targets: readonly RootTarget[];
-  readonly authorities: Authorities;
+  readonly content: PushContent;
   readonly limits: PushLimits;
   readonly log: EventLog;
   /** By default the platform's own. */
@@ -32,7 +45,7 @@ export interface PushParts {
 
 export function createRootPush({
   targets,
-  authorities,
+  content,
   limits,
   log,
   timeout = (milliseconds) => AbortSignal.timeout(milliseconds),
@@ -49,7 +62,7 @@ export function createRootPush({
         if (!target) return;
         const outcome = await deliverTo(target, bundle, budget.forCluster(), now);
         if (ending?.aborted) return;
-        logOutcome(log, outcome, outcomes.get(target));
+        logOutcome(log, content, outcome, outcomes.get(target));
         outcomes.set(target, outcome);
       }
     };
@@ -57,16 +70,17 @@ export function createRootPush({
       Array.from({ length: limits.clustersAtOnce }, workThroughQueue),
     );
     unreached = new Set(queue);
-    if (queue.length > 0 && !ending?.aborted) logUnreached(log, queue);
+    if (queue.length > 0 && !ending?.aborted) logUnreached(log, content, queue);
     for (const each of results) if (each.status === "rejected") throw each.reason;
   }
 
   return {
     deliver: async (now, ending) => {
       if (targets.length === 0) return;
-      const bundle = await bundleAt(authorities, now).catch(messageOf);
+      const bundle = await content.at(now).catch(messageOf);
       if (typeof bundle !== "string") await deliverAll(bundle, now, ending);
-      else log.operation({ event: "roots-not-delivered", level: "warning", detail: bundle });
+      else
+        log.operation({ event: `${content.name}-not-delivered`, level: "warning", detail: bundle });
     },
     outcomes: () => outcomes.values(),
     clusters: [...new Set(targets.map(({ cluster }) => cluster))],
@@ -97,23 +111,33 @@ function queueOf(
 }
 
 /** A cluster in which nothing has changed needs no line. */
-function logOutcome({ operation }: EventLog, outcome: PushOutcome, before?: PushOutcome): void {
+function logOutcome(
+  { operation }: EventLog,
+  { name }: PushContent,
+  outcome: PushOutcome,
+  before?: PushOutcome,
+): void {
   const { cluster, sequence, namespaces, delivered, written, fault } = outcome;
   const evidence = { cluster, sequence, namespaces, delivered, written };
   if (fault !== undefined) {
-    operation({ event: "roots-not-delivered", level: "warning", detail: fault, ...evidence });
+    operation({ event: `${name}-not-delivered`, level: "warning", detail: fault, ...evidence });
   } else if (written > 0 || before?.sequence !== sequence || before.fault !== undefined) {
-    const detail = "every namespace has the trust bundle";
-    operation({ event: "roots-delivered", level: "info", detail, ...evidence });
+    const what = name === "roots" ? "trust bundle" : "CRLs";
+    const detail = `every namespace has the ${what}`;
+    operation({ event: `${name}-delivered`, level: "info", detail, ...evidence });
   }
 }
 
 const namedUnreached = 10;
 
-function logUnreached({ operation }: EventLog, queue: readonly RootTarget[]): void {
+function logUnreached(
+  { operation }: EventLog,
+  { name }: PushContent,
+  queue: readonly RootTarget[],
+): void {
   const names = queue.slice(0, namedUnreached).map(({ cluster }) => cluster);
   operation({
-    event: "roots-not-reached",
+    event: `${name}-not-reached`,
     level: "warning",
     detail: `the budget of this run was spent before them, so the next begins with them: ${names.join(", ")}`,
     clusters: queue.length,

@@ -13,24 +13,35 @@ export interface HeldRoots {
 
 /** Istio's names: `PILOT_CA_CERT_CONFIGMAP`, label, key, exceptions (docs/design/istio.md#root-distribution). */
 export const usualConfigMap = "istio-ca-root-cert";
+/** Istio's fixed name for the ConfigMap with CRLs. What is said of roots here holds for it as well. */
+export const crlConfigMap = "istio-ca-crl";
+
+/** The most octets of PEM that a ConfigMap holds. An API server refuses an object of more than a MiB. */
+export const maximumContentOctets = 1_000_000;
+
 const label = "istio.io/config";
-const dataKey = "root-cert.pem";
 const excludedNamespaces: ReadonlySet<string> = new Set([
   "kube-public",
   "kube-node-lease",
   "local-path-storage",
 ]);
 
-const sequenceAnnotation = "rampart.dev/spiffe-sequence";
+const dataKeyOf = (name: string): string =>
+  name === crlConfigMap ? "ca-crl.pem" : "root-cert.pem";
+
+const sequenceAnnotationOf = (name: string): string =>
+  name === crlConfigMap ? "rampart.dev/crl-this-update" : "rampart.dev/spiffe-sequence";
+
 const deliveredAtAnnotation = "rampart.dev/delivered-at";
 
 /** A label of RFC 1123 §2.1. Names go into paths and onto terminals. */
 const namespaceName = z.string().check(z.regex(/^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/));
 
 /** `metadata.name` of a ConfigMap. */
-export const configMapName: z.ZodMiniType<string, string> = z
-  .string()
-  .check(z.regex(/^[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?$/, "must be the name of a ConfigMap"));
+export const configMapName: z.ZodMiniType<string, string> = z.string().check(
+  z.regex(/^[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?$/, "must be the name of a ConfigMap"),
+  z.refine((name) => name !== crlConfigMap, "is the ConfigMap with CRLs"),
+);
 
 const namespaceForm = z.object({
   metadata: z.object({ name: namespaceName, deletionTimestamp: z.nullish(z.string()) }),
@@ -67,8 +78,8 @@ export function parseRootConfigMap(
   const { metadata, data } = parsed.data;
   const { namespace, labels, annotations } = metadata;
   const held = {
-    pem: labels?.[label] === "true" ? (data?.[dataKey] ?? "") : "",
-    sequence: parseSequence(annotations?.[sequenceAnnotation]),
+    pem: labels?.[label] === "true" ? (data?.[dataKeyOf(name)] ?? "") : "",
+    sequence: parseSequence(annotations?.[sequenceAnnotationOf(name)]),
     deliveredAt: parseInstant(annotations?.[deliveredAtAnnotation]),
   };
   return [namespace, held];
@@ -97,14 +108,14 @@ export function rootConfigMap(
   now: Date,
 ): object {
   const annotations = {
-    [sequenceAnnotation]: `${sequence}`,
+    [sequenceAnnotationOf(name)]: `${sequence}`,
     [deliveredAtAnnotation]: now.toISOString(),
   };
   return {
     apiVersion: "v1",
     kind: "ConfigMap",
     metadata: { name, namespace, labels: { [label]: "true" }, annotations },
-    data: { [dataKey]: pem },
+    data: { [dataKeyOf(name)]: pem },
   };
 }
 

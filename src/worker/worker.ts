@@ -2,11 +2,12 @@ import type { Hono } from "hono";
 import { createEventLog, type EventLog } from "../ca/issuance/audit-event.ts";
 import { rotateAll } from "../ca/rotation/rotate.ts";
 import { compose } from "../compose/composition.ts";
-import { rootTargets } from "../compose/root-targets.ts";
+import { crlTargets, rootTargets } from "../compose/root-targets.ts";
 import { parseConfiguration } from "../config/configuration.ts";
 import type { LogConfiguration } from "../config/log-keys.ts";
+import { crlContent } from "../delivery/crl-content.ts";
 import type { PushLimits } from "../delivery/push-budget.ts";
-import { createRootPush } from "../delivery/root-push.ts";
+import { createRootPush, trustBundleContent } from "../delivery/root-push.ts";
 import { ConfigurationError } from "../foundation/configuration-error.ts";
 import { writeToConsole } from "../foundation/event-log.ts";
 import type { FetchTrusting } from "../foundation/http/json-fetch.ts";
@@ -112,9 +113,16 @@ async function startConfigured(
   const platform = { store, signerStore, cryptoProvider, log, clock, fetching, quotas, ...logs };
   const composition = await compose(configuration, platform);
   const { certificateAuthority, mint, signerMints } = composition;
+  const { authorities } = certificateAuthority.issuance;
   const push = createRootPush({
     targets: rootTargets(configuration, fetching),
-    authorities: certificateAuthority.issuance.authorities,
+    content: trustBundleContent(authorities),
+    limits: pushLimits,
+    log,
+  });
+  const crlPush = createRootPush({
+    targets: crlTargets(configuration, fetching),
+    content: crlContent(certificateAuthority.crls, authorities, log),
     limits: pushLimits,
     log,
   });
@@ -123,7 +131,9 @@ async function startConfigured(
   return {
     app,
     runCron: (now) =>
-      rotateAll([mint, ...signerMints.values()], now).finally(() => push.deliver(now)),
+      rotateAll([mint, ...signerMints.values()], now)
+        .finally(() => push.deliver(now))
+        .finally(() => crlPush.deliver(now)),
   };
 }
 

@@ -2,7 +2,7 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { rootTargets } from "../../src/compose/root-targets.ts";
 import type { PushLimits } from "../../src/delivery/push-budget.ts";
-import { createRootPush, type RootPush } from "../../src/delivery/root-push.ts";
+import { createRootPush, type RootPush, trustBundleContent } from "../../src/delivery/root-push.ts";
 import { fetchTrusting } from "../../src/host/http/node-fetch.ts";
 import { type RunningCa, startCa } from "../testkit/ca/running-ca.ts";
 import { configurationOf } from "../testkit/configuration.ts";
@@ -62,7 +62,8 @@ function pushTo(
     fetchTimeoutMilliseconds: hangMilliseconds,
   });
   const { timeout } = time;
-  return createRootPush({ targets, authorities, limits: { ...limits, ...changes }, log, timeout });
+  const content = trustBundleContent(authorities);
+  return createRootPush({ targets, content, limits: { ...limits, ...changes }, log, timeout });
 }
 
 const both = (): object[] => [table(api.origin, "a"), table(other.origin, "b")];

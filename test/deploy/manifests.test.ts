@@ -158,7 +158,7 @@ describe("deploy/distribute.yaml", () => {
 });
 
 test.each(["deploy/distribute.yaml", "deploy/gateway-roots.yaml"])(
-  "%s lets see namespaces and the ConfigMaps of roots, delete nothing, and read no secret",
+  "%s lets see namespaces and the ConfigMaps of roots and CRLs, delete nothing, and read no secret",
   (path) => {
     const roles = manifestsIn(path).filter(({ kind }) => kind === "ClusterRole");
     expect(roles).toMatchObject([
@@ -167,7 +167,7 @@ test.each(["deploy/distribute.yaml", "deploy/gateway-roots.yaml"])(
           { resources: ["namespaces"], verbs: ["list", "watch"] },
           {
             resources: ["configmaps"],
-            resourceNames: ["istio-ca-root-cert"],
+            resourceNames: ["istio-ca-root-cert", "istio-ca-crl"],
             verbs: ["list", "watch", "create", "patch"],
           },
         ],

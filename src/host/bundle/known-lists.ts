@@ -30,8 +30,8 @@ export interface UsableLists {
   readonly until: Date | undefined;
 }
 
-/** Verifiers refuse whatever a list that has run out is about, so a list is out of use before that. */
-const marginSeconds = 5;
+/** The time that a verifier beside this process takes to get another answer. */
+const nearSeconds = 5;
 
 /**
  * The newest revocation list of each authority.
@@ -43,6 +43,15 @@ const marginSeconds = 5;
 export class KnownLists {
   readonly #lists = new Map<string, CertificateList>();
   readonly #issuers = new Map<string, ListIssuer>();
+  readonly #marginSeconds: number;
+
+  /**
+   * @param marginSeconds How long before its end a list is out of use, because verifiers refuse everything that a list
+   *   which has run out is about.
+   */
+  constructor(marginSeconds: number = nearSeconds) {
+    this.#marginSeconds = marginSeconds;
+  }
 
   get all(): readonly CertificateList[] {
     return [...this.#lists.values()];
@@ -68,7 +77,7 @@ export class KnownLists {
   }
 
   usable(authorities: MeshAuthorities, now: Date): UsableLists {
-    const latest = addSeconds(now, marginSeconds);
+    const latest = addSeconds(now, this.#marginSeconds);
     const current = this.all.filter(
       (list) => isCurrentAt(list, latest) && this.#isOfMesh(list, authorities),
     );
@@ -79,7 +88,7 @@ export class KnownLists {
     return {
       lists: missing.length === 0 ? current : [],
       missing,
-      until: ends.length > 0 ? addSeconds(ends.reduce(earlier), -marginSeconds) : undefined,
+      until: ends.length > 0 ? addSeconds(ends.reduce(earlier), -this.#marginSeconds) : undefined,
     };
   }
 

@@ -2,12 +2,16 @@ import { Gauge, type Registry } from "prom-client";
 import { createClusterTrustBundle } from "../../delivery/cluster-trust-bundle.ts";
 import { createConfigMapDelivery } from "../../delivery/config-map-delivery.ts";
 import { createDeliveryProgress, type RootsReport } from "../../delivery/delivery-progress.ts";
+import type { RootDelivery } from "../../delivery/root-delivery.ts";
 import { logFault } from "../../foundation/fault-log.ts";
 import { recur } from "../../host/recurrence.ts";
+import { crlConfigMap } from "../../kubernetes/root-config-map.ts";
+import type { NumberedBundle } from "../../pki/authority/trust-bundle.ts";
 import { openApiServer } from "../files/api-server-place.ts";
 import type { RootPlaces } from "../files/root-places.ts";
 import type { ServerContext } from "../server.ts";
 import type { UpstreamBundle } from "./upstream-bundle.ts";
+import { followUpstreamLists } from "./upstream-lists.ts";
 
 const deliverySeconds = 0.25;
 
@@ -22,10 +26,11 @@ export interface RefreshingRoots {
  * does. It never deletes anything.
  */
 export async function refreshRoots(
-  { current }: UpstreamBundle,
+  bundle: UpstreamBundle,
   places: RootPlaces,
-  { log, clock, pause }: ServerContext,
+  serverContext: ServerContext,
 ): Promise<RefreshingRoots> {
+  const { log, clock, pause } = serverContext;
   const ending = new AbortController();
   const { signal } = ending;
   const client = await openApiServer(places);
@@ -34,20 +39,48 @@ export async function refreshRoots(
     ...(configMap === undefined ? [] : [createConfigMapDelivery(client, configMap, log, signal)]),
     ...clusterTrustBundles.map((each) => createClusterTrustBundle(client, each, log, signal)),
   ];
-  const progress = createDeliveryProgress(current, deliveries);
+  const roots = createWork(bundle.current, deliveries);
+  const lists = places.deliversCrls ? followUpstreamLists(bundle, serverContext) : undefined;
+  const crls =
+    lists &&
+    createWork(lists.current, [createConfigMapDelivery(client, crlConfigMap, log, signal)]);
   const deliver = async (): Promise<void> => {
-    const [bundle, now] = [current(), clock()];
-    if (bundle) await Promise.all(deliveries.map((each) => each.deliver(bundle, now)));
-    progress.note(now);
+    await Promise.all([roots.deliver(clock()), crls?.deliver(clock())]);
   };
   const failed = (error: unknown): void => logFault(log, "delivery-failed", error);
   const delivering = recur(deliver, deliverySeconds, failed, pause);
   return {
-    report: progress.report,
-    end: () => {
+    report: () => (crls ? together(roots.report(), crls.report()) : roots.report()),
+    end: async () => {
       ending.abort();
-      return delivering.end();
+      await Promise.all([delivering.end(), lists?.end()]);
     },
+  };
+}
+
+/** The delivery of one content to its places. */
+function createWork(
+  current: () => NumberedBundle | undefined,
+  deliveries: readonly RootDelivery[],
+) {
+  const progress = createDeliveryProgress(current, deliveries);
+  return {
+    report: progress.report,
+    deliver: async (now: Date): Promise<void> => {
+      const content = current();
+      if (content) await Promise.all(deliveries.map((each) => each.deliver(content, now)));
+      progress.note(now);
+    },
+  };
+}
+
+/** The report on roots, with that on CRLs. */
+function together(roots: RootsReport, crls: RootsReport): RootsReport {
+  return {
+    ...roots,
+    ready: roots.ready && crls.ready,
+    pending: [...roots.pending, ...crls.pending],
+    reasons: [...roots.reasons, ...crls.reasons.map((reason) => `CRLs: ${reason}`)],
   };
 }
 

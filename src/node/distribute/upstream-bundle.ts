@@ -11,6 +11,7 @@ import type { ServerContext } from "../server.ts";
 
 /** The trust bundle of a CA, from its last good answer. */
 export interface UpstreamBundle {
+  readonly source: UpstreamPlace;
   /** `undefined` until the CA has answered once. The bundle stays while the CA is unreachable. */
   readonly current: () => NumberedBundle | undefined;
   /** Resolves after the first answer or failure. */
@@ -19,16 +20,17 @@ export interface UpstreamBundle {
 }
 
 /** The longest time between two requests to a CA that does not hold its answers. */
-const longestRefreshSeconds = 30;
+export const longestRefreshSeconds = 30;
 
 /** The longest time that a CA is asked to hold its answer. */
-const longestWaitSeconds = 300;
+export const longestWaitSeconds = 300;
 
 /** @throws OperatorError when the roots of the CA's certificate cannot be read. */
 export async function followUpstreamBundle(
-  { upstream, upstreamRootsFile }: UpstreamPlace,
+  source: UpstreamPlace,
   { log, clock, pause = pauseOnTimer, random = Math.random }: ServerContext,
 ): Promise<UpstreamBundle> {
+  const { upstream, upstreamRootsFile } = source;
   const ending = new AbortController();
   const asked = Promise.withResolvers<void>();
   let current: NumberedBundle | undefined;
@@ -68,6 +70,7 @@ export async function followUpstreamBundle(
   });
   const running = follower.run(ending.signal);
   return {
+    source,
     current: () => current,
     asked: asked.promise,
     end: () => {

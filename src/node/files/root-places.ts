@@ -14,6 +14,8 @@ import {
 export interface RootPlaces extends ApiServerPlace {
   /** The name of the ConfigMap in every namespace; `undefined` for no ConfigMaps. */
   readonly configMap: string | undefined;
+  /** Whether ConfigMaps with CRLs are delivered as well. */
+  readonly deliversCrls: boolean;
   /** The signer names, each of which gets a ClusterTrustBundle. */
   readonly clusterTrustBundles: readonly string[];
 }
@@ -22,11 +24,13 @@ export interface RootPlaces extends ApiServerPlace {
 export const placeKeys: typeof apiServerKeys & {
   readonly CONFIG_MAP: z.ZodMiniDefault<typeof configMapName>;
   readonly CONFIG_MAPS: z.ZodMiniDefault<z.ZodMiniBoolean>;
+  readonly CRL_CONFIG_MAPS: z.ZodMiniDefault<z.ZodMiniBoolean>;
   readonly CLUSTER_TRUST_BUNDLE: z.ZodMiniDefault<z.ZodMiniType<boolean | readonly string[]>>;
 } = {
   ...apiServerKeys,
   CONFIG_MAP: z._default(configMapName, usualConfigMap),
   CONFIG_MAPS: z._default(z.boolean(), true),
+  CRL_CONFIG_MAPS: z._default(z.boolean(), false),
   CLUSTER_TRUST_BUNDLE: z._default(
     z.union([z.boolean(), z.array(signerName).check(z.minLength(1), z.maxLength(16))], {
       error: "must be true, false or a list of signer names such as mesh.example.com/workload",
@@ -47,6 +51,7 @@ export function rootPlacesOf(read: PlaceValues, environment: Environment): RootP
   return {
     ...place,
     configMap: read.CONFIG_MAPS ? read.CONFIG_MAP : undefined,
+    deliversCrls: read.CRL_CONFIG_MAPS,
     clusterTrustBundles: signersOf(read.CLUSTER_TRUST_BUNDLE),
   };
 }

@@ -1,13 +1,14 @@
 import { Gauge, type Registry } from "prom-client";
-import type { Authorities } from "../../ca/authorities.ts";
-import { rootTargets } from "../../compose/root-targets.ts";
+import { crlTargets, rootTargets } from "../../compose/root-targets.ts";
 import type { Configuration } from "../../config/configuration.ts";
+import { crlContent } from "../../delivery/crl-content.ts";
 import { outcomesByCluster } from "../../delivery/outcomes-by-cluster.ts";
 import type { PushLimits } from "../../delivery/push-budget.ts";
 import type { PushOutcome } from "../../delivery/push-to-cluster.ts";
-import { createRootPush, type RootPush } from "../../delivery/root-push.ts";
+import { createRootPush, type RootPush, trustBundleContent } from "../../delivery/root-push.ts";
 import { logFault } from "../../foundation/fault-log.ts";
 import { fetchTrusting } from "../../host/http/node-fetch.ts";
+import type { CertificateAuthority } from "../../transport/certificate-authority.ts";
 import type { ServerContext } from "../server.ts";
 
 /** The delivery of roots to the clusters of the configuration. */
@@ -29,7 +30,7 @@ const limits: PushLimits = {
 /** @throws ConfigurationError */
 export function pushRoots(
   configuration: Configuration,
-  authorities: Authorities,
+  { issuance: { authorities }, crls }: Pick<CertificateAuthority, "issuance" | "crls">,
   {
     registry,
     log,
@@ -37,17 +38,24 @@ export function pushRoots(
     fetchTimeoutMilliseconds,
   }: ServerContext & { readonly registry: Registry },
 ): RecurringPush {
-  const targets = rootTargets(configuration, { fetchTrusting, fetchTimeoutMilliseconds });
-  const push = createRootPush({ targets, authorities, limits, log });
+  const fetching = { fetchTrusting, fetchTimeoutMilliseconds };
+  const targets = rootTargets(configuration, fetching);
+  const push = createRootPush({ targets, content: trustBundleContent(authorities), limits, log });
+  const crlPush = createRootPush({
+    targets: crlTargets(configuration, fetching),
+    content: crlContent(crls, authorities, log),
+    limits,
+    log,
+  });
   if (targets.length > 0) addGauges(registry, push);
   const ending = new AbortController();
-  let current: Promise<void> | undefined;
+  let current: Promise<unknown> | undefined;
   return {
     ...push,
     begin: () => {
       if (ending.signal.aborted) return;
-      current ??= push
-        .deliver(clock(), ending.signal)
+      const { signal } = ending;
+      current ??= Promise.all([push.deliver(clock(), signal), crlPush.deliver(clock(), signal)])
         .catch((error: unknown) => logFault(log, "roots-not-delivered", error))
         .finally(() => {
           current = undefined;

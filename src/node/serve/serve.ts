@@ -117,7 +117,11 @@ async function serveUntil(
   let port: RenewingListener | undefined;
   const portState = (): PortState => port?.state() ?? { isOpen: false, reasons: [] };
   const routes = routesOf(ca, registry, ending.signal, portState, configuration.diagnosticRpcs);
-  const push = pushRoots(configuration.ca, authorities, { ...serverContext, registry, log });
+  const push = pushRoots(configuration.ca, ca, {
+    ...serverContext,
+    registry,
+    log,
+  });
   const console = serveConsole({ configuration: configuration.ca, composition, counts, push });
   const page = { answer: console.answer, rpcs: rpcsOf(console.handlers) };
   const monitoring = await listenInPlaintext(

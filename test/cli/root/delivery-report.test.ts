@@ -11,7 +11,7 @@ import type { LoginChoice } from "../../../src/cli/cluster/cluster-logins.ts";
 import { formatDeliveries, reportDelivery } from "../../../src/cli/root/delivery-report.ts";
 import { formatReach, rootReach } from "../../../src/cli/root/root-reach.ts";
 import { rootTargets } from "../../../src/compose/root-targets.ts";
-import { createRootPush } from "../../../src/delivery/root-push.ts";
+import { createRootPush, trustBundleContent } from "../../../src/delivery/root-push.ts";
 import { fetchTrusting } from "../../../src/host/http/node-fetch.ts";
 import type { NumberedBundle } from "../../../src/pki/authority/trust-bundle.ts";
 import { type RunningCa, startCa } from "../../testkit/ca/running-ca.ts";
@@ -59,7 +59,12 @@ async function push(): Promise<void> {
     fetchTrusting,
     fetchTimeoutMilliseconds: hangMilliseconds,
   });
-  await createRootPush({ targets, authorities, limits, log: ca.log }).deliver(ca.now());
+  await createRootPush({
+    targets,
+    content: trustBundleContent(authorities),
+    limits,
+    log: ca.log,
+  }).deliver(ca.now());
 }
 
 async function current(): Promise<NumberedBundle> {

@@ -173,6 +173,8 @@ describe("the configuration of a gateway", () => {
     ["KUBERNETES_SERVER", { DELIVER_ROOTS: true, KUBERNETES_SERVER: "http://10.0.0.1" }],
     ["KUBERNETES_SERVER", { DELIVER_ROOTS: true, KUBERNETES_SERVER: "https://10.0.0.1/?a" }],
     ["CONFIG_MAP", { CONFIG_MAP: "a/b" }],
+    ["CONFIG_MAP", { CONFIG_MAP: "istio-ca-crl" }],
+    ["CRL_CONFIG_MAPS", { CRL_CONFIG_MAPS: "yes" }],
     [
       "CONFIG_MAPS",
       { DELIVER_ROOTS: true, KUBERNETES_SERVER: "https://10.0.0.1", CONFIG_MAPS: false },

@@ -37,7 +37,8 @@ export interface WatchedApi {
   readonly bookmark: () => void;
   readonly put: (object: KubernetesObject) => void;
   readonly remove: (kind: string, name: string, namespace?: string) => void;
-  readonly configMapIn: (namespace: string) => KubernetesObject | undefined;
+  /** The ConfigMap with roots, or the one of this name. */
+  readonly configMapIn: (namespace: string, name?: string) => KubernetesObject | undefined;
   readonly clusterTrustBundles: () => readonly KubernetesObject[];
   /** Forgets all versions so far, as etcd does when it is compacted, and ends every watch. */
   readonly forget: () => void;
@@ -187,7 +188,8 @@ export async function startWatchedApi(): Promise<WatchedApi> {
       const found = objects.get(`${kind}/${namespace ?? ""}/${name}`);
       if (found) record("DELETED", found);
     },
-    configMapIn: (namespace) => objects.get(`ConfigMap/${namespace}/istio-ca-root-cert`),
+    configMapIn: (namespace, name = "istio-ca-root-cert") =>
+      objects.get(`ConfigMap/${namespace}/${name}`),
     clusterTrustBundles: () =>
       [...objects.values()].filter(({ kind }) => kind === "ClusterTrustBundle"),
     forget: () => {

@@ -1,0 +1,112 @@
+import { logFault } from "../../foundation/fault-log.ts";
+import { pause as pauseOnTimer } from "../../foundation/work/pause.ts";
+import { DocumentFollower } from "../../host/bundle/document-follower.ts";
+import { KnownLists, type MeshAuthorities } from "../../host/bundle/known-lists.ts";
+import { listsPem, revocationLists } from "../../host/bundle/revocation-lists.ts";
+import { parseCertificates } from "../../host/files/certificates.ts";
+import { readRootFile } from "../../host/files/root-file.ts";
+import { maximumContentOctets } from "../../kubernetes/root-config-map.ts";
+import type { NumberedBundle } from "../../pki/authority/trust-bundle.ts";
+import type { CertificateList } from "../../pki/x509/crl/certificate-list.ts";
+import type { ServerContext } from "../server.ts";
+import {
+  longestRefreshSeconds,
+  longestWaitSeconds,
+  type UpstreamBundle,
+} from "./upstream-bundle.ts";
+
+/** The CRLs of a CA for ConfigMaps. */
+export interface UpstreamLists {
+  /** `undefined` until the CA has answered once. Empty PEM while verifiers could not use them. */
+  readonly current: () => NumberedBundle | undefined;
+  readonly end: () => Promise<void>;
+}
+
+/** A kubelet takes some minutes to bring a ConfigMap to a proxy. An outage of the API server is longer. */
+const marginSeconds = 600;
+
+/**
+ * Follows the CRLs of a CA. Proxies under pilot-agent look at each CA of a path, so the lists of intermediates do not
+ * suffice, and a root without a list leaves every proxy without any.
+ */
+export function followUpstreamLists(
+  { source, current: bundle }: UpstreamBundle,
+  { log, clock, pause = pauseOnTimer, random = Math.random }: ServerContext,
+): UpstreamLists {
+  const ending = new AbortController();
+  const known = new KnownLists(marginSeconds);
+  const authorities = rootsOf(bundle);
+  const content = contentOf((detail) => {
+    log.operation({ event: "crl-not-delivered", level: "error", detail });
+  });
+  let hasAnswered = false;
+  let lastFaults = "";
+  const follower = new DocumentFollower({
+    url: `${source.upstream}/crl.pem`,
+    kind: revocationLists,
+    tlsOptions: async () => {
+      const ca = await readRootFile(source.upstreamRootsFile);
+      return ca === undefined ? {} : { ca };
+    },
+    onDocument: (lists) => {
+      const faults = known.take(lists, authorities(), clock());
+      hasAnswered = true;
+      const said = [...new Set(faults)].join(", ");
+      // A CA under another CA's root publishes lists of intermediates for good.
+      if (said !== lastFaults && said !== "") logFault(log, "crl-refused", new Error(said));
+      lastFaults = said;
+      return faults.length === 0;
+    },
+    mayBeAbsent: () => {
+      hasAnswered = true;
+      return !known.hasCurrent(clock());
+    },
+    failed: (message) => logFault(log, "crl-not-fetched", new Error(message)),
+    ...{ longestRefreshSeconds, longestWaitSeconds, clock, random },
+    sleepUntil: (instant, signal) => pause(instant.getTime() - clock().getTime(), signal),
+  });
+  const running = follower.run(ending.signal);
+  return {
+    current: () => {
+      // Without a root no list has an issuer.
+      if (!hasAnswered || bundle() === undefined) return undefined;
+      const { lists, missing } = known.usable(authorities(), clock());
+      const [root] = known.all.length > 0 ? missing : [];
+      return content(lists, root && `the root ${root.subject} has no current CRL`);
+    },
+    end: () => {
+      ending.abort();
+      return running;
+    },
+  };
+}
+
+/** The roots of the bundle, parsed once for each bundle. */
+function rootsOf(bundle: UpstreamBundle["current"]): () => MeshAuthorities {
+  let parsed: (MeshAuthorities & { readonly pem: string }) | undefined;
+  return () => {
+    const { pem } = bundle() ?? { pem: "" };
+    if (parsed?.pem !== pem) parsed = { pem, roots: parseCertificates(pem), intermediates: [] };
+    return parsed;
+  };
+}
+
+/** Writes lists as the content of a ConfigMap, once for the same lists, and tells why it is empty. */
+function contentOf(tell: (why: string) => void) {
+  let latest: (NumberedBundle & { readonly lists: readonly CertificateList[] }) | undefined;
+  let told: string | undefined;
+  return (lists: readonly CertificateList[], missing: string | undefined): NumberedBundle => {
+    const isSame =
+      latest?.lists.length === lists.length && lists.every((list) => latest?.lists.includes(list));
+    if (!latest || !isSame) {
+      const pem = listsPem(lists);
+      const times = lists.map(({ thisUpdate }) => thisUpdate.getTime() / 1000);
+      latest = { lists, pem, sequence: Math.max(0, ...times) };
+    }
+    const isTooLong = latest.pem.length > maximumContentOctets;
+    const why = isTooLong ? `they have more than ${maximumContentOctets} octets` : missing;
+    if (why !== undefined && why !== told) tell(`no proxy gets CRLs: ${why}`);
+    told = why;
+    return isTooLong ? { pem: "", sequence: latest.sequence } : latest;
+  };
+}

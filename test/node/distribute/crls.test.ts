@@ -1,0 +1,136 @@
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { beforeEach, expect, onTestFinished, test } from "vitest";
+import { foundIfEmpty } from "../../../src/ca/rotation/inception.ts";
+import { distribute } from "../../../src/node/distribute/distribute.ts";
+import { parseDistributeConfiguration } from "../../../src/node/distribute/distribute-configuration.ts";
+import { addSeconds } from "../../../src/pki/x509/validity.ts";
+import { type RunningCa, startCa } from "../../testkit/ca/running-ca.ts";
+import {
+  namespaceOf,
+  startWatchedApi,
+  type WatchedApi,
+  watchedToken,
+} from "../../testkit/kubernetes/watched-api.ts";
+import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
+import { startLoopbackServer } from "../../testkit/network/loopback-server.ts";
+import { createListAuthority } from "../../testkit/pki/revocation-list.ts";
+import { temporaryFolder } from "../../testkit/temporary-folder.ts";
+import { eventually } from "../../testkit/time/eventually.ts";
+
+const day = new Date().toISOString().slice(0, 10);
+
+let api: WatchedApi;
+let ca: RunningCa;
+/** The answer for `/crl.pem` in place of the CA's. */
+let instead: string | 404 | undefined;
+/** How far the clock of the program is ahead. */
+let aheadSeconds: number;
+const log = createEventRecorder();
+
+beforeEach(async () => {
+  const clock = (): Date => new Date();
+  [api, ca] = await Promise.all([
+    startWatchedApi(),
+    startCa({ CRL: "on", INCEPTION_DATE: day }, { clock }),
+  ]);
+  onTestFinished(() => api.close());
+  await foundIfEmpty(ca.mint, new Date());
+  instead = undefined;
+  aheadSeconds = 0;
+  for (const name of ["default", "shop"]) api.put(namespaceOf(name));
+});
+
+async function start(values: Record<string, unknown> = { CRL_CONFIG_MAPS: true }) {
+  const folder = await temporaryFolder();
+  await writeFile(join(folder, "token"), `${watchedToken}\n`);
+  const upstream = await startLoopbackServer(async ({ url = "/" }, response) => {
+    if (url === "/crl.pem" && instead !== undefined) {
+      return void response.writeHead(instead === 404 ? 404 : 200).end(String(instead));
+    }
+    const answer = await ca.app.request(url);
+    response.writeHead(answer.status).end(await answer.text());
+  });
+  const configuration = parseDistributeConfiguration(
+    {
+      UPSTREAM: upstream.origin,
+      KUBERNETES_SERVER: api.origin,
+      KUBERNETES_TOKEN_FILE: join(folder, "token"),
+      MONITORING_LISTEN: "127.0.0.1:0",
+      ...values,
+    },
+    {},
+  );
+  const running = await distribute(configuration, {
+    log,
+    clock: () => addSeconds(new Date(), aheadSeconds),
+  });
+  onTestFinished(() => running.close(100));
+  return async () => (await fetch(`http://127.0.0.1:${running.address.port}/readyz`)).json();
+}
+
+const published = async (): Promise<string> => (await ca.app.request("/crl.pem")).text();
+
+const delivered = (namespace: string, pem: string): Promise<unknown> =>
+  eventually(() =>
+    expect(api.configMapIn(namespace, "istio-ca-crl")).toMatchObject({
+      metadata: { labels: { "istio.io/config": "true" } },
+      data: { "ca-crl.pem": pem },
+    }),
+  );
+
+test("are delivered to every namespace as Istio names them", async () => {
+  const readiness = await start();
+  for (const namespace of ["default", "shop"]) await delivered(namespace, await published());
+  await eventually(async () => expect(await readiness()).toMatchObject({ ready: true }));
+  expect(api.configMapIn("default")).toMatchObject({
+    data: { "root-cert.pem": expect.stringContaining("CERTIFICATE") },
+  });
+  api.put(namespaceOf("late"));
+  await delivered("late", await published());
+});
+
+test("are delivered only where an operator wants it", async () => {
+  const readiness = await start({});
+  await eventually(async () => expect(await readiness()).toMatchObject({ ready: true }));
+  expect(api.configMapIn("default", "istio-ca-crl")).toBeUndefined();
+});
+
+test("are cleared where the CA publishes none any more", async () => {
+  api.put({
+    kind: "ConfigMap",
+    metadata: {
+      name: "istio-ca-crl",
+      namespace: "shop",
+      labels: { "istio.io/config": "true" },
+    },
+    data: { "ca-crl.pem": "an old list" },
+  });
+  instead = 404;
+  await start();
+  await delivered("shop", "");
+});
+
+test("are emptied before one runs out, so that no proxy refuses the mesh", async () => {
+  await start();
+  await delivered("shop", await published());
+  instead = "";
+  aheadSeconds = 24 * 3600 - 300;
+  await delivered("shop", "");
+});
+
+test("are not delivered while a root has none, and the log says which", async () => {
+  const stranger = await createListAuthority();
+  instead = await stranger.list();
+  await start();
+  expect(await log.until("crl-refused")).toMatchObject({ detail: "issuer-unknown" });
+  await delivered("shop", "");
+});
+
+test("stay as they are while the CA answers garbage", async () => {
+  await start();
+  await delivered("shop", await published());
+  instead = "<html></html>";
+  await log.until("crl-not-fetched");
+  await delivered("shop", await published());
+});
