@@ -14,8 +14,8 @@ export interface CaClaims {
   readonly names: readonly GeneralName[];
   readonly nameConstraints: NameConstraints | undefined;
   readonly subjectKeyIdentifier: Bytes | undefined;
-  /** Whether its authority key identifier names a key. */
-  readonly namesIssuersKey: boolean;
+  /** The key identifier in the authority key identifier. */
+  readonly issuersKeyIdentifier: Bytes | undefined;
   readonly requiresExplicitPolicy: boolean;
   /** Object identifiers. */
   readonly criticalExtensions: readonly string[];
@@ -70,7 +70,7 @@ export function readCaClaims(signedBytes: Bytes): CaClaims {
     names: read("subjectAltName", readNames) ?? [],
     nameConstraints: read("nameConstraints", readNameConstraints),
     subjectKeyIdentifier: read("subjectKeyIdentifier", readKeyIdentifier),
-    namesIssuersKey: read("authorityKeyIdentifier", readNamesKey) ?? false,
+    issuersKeyIdentifier: read("authorityKeyIdentifier", readIssuersKeyIdentifier),
     requiresExplicitPolicy: read("policyConstraints", readExplicitPolicy) ?? false,
     criticalExtensions: [...found].filter(([, { isCritical }]) => isCritical).map(([oid]) => oid),
   };
@@ -216,14 +216,13 @@ function readKeyIdentifier(value: DerReader): Bytes {
   return identifier;
 }
 
-/** RFC 5280 §4.2.1.1. OpenSSL compares the identifier itself. */
-function readNamesKey(value: DerReader): boolean {
+/** RFC 5280 §4.2.1.1. Issuer and serial number, which it may have as well, are OpenSSL's to compare. */
+function readIssuersKeyIdentifier(value: DerReader): Bytes | undefined {
   const fields = value.enter(Tag.sequence);
   value.finish();
-  const isNamed = fields.nextIs(Tag.contextPrimitive(0));
-  if (isNamed && fields.content(Tag.contextPrimitive(0)).length === 0) {
-    throw new DerError("an empty identifier");
-  }
+  const tag = Tag.contextPrimitive(0);
+  const identifier = fields.nextIs(tag) ? fields.content(tag) : undefined;
   fields.skipAll();
-  return isNamed;
+  if (identifier?.length === 0) throw new DerError("an empty identifier");
+  return identifier;
 }

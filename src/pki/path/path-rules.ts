@@ -1,3 +1,4 @@
+import { bytesEqual } from "../encoding/bytes.ts";
 import { type TrustDomain, trustDomainSpiffeId } from "../spiffe-id.ts";
 import { type CaCertificate, isSelfIssued } from "./ca-certificate.ts";
 import { CaExtension } from "./ca-claims.ts";
@@ -142,25 +143,32 @@ export function warningsOf(path: CertificationPath, trustDomain: TrustDomain): s
       const list = lacking.join(" and ");
       warnings.push(`has ${list}; \`openssl -x509_strict\` and Python 3.13 refuse it`);
     }
-    if (isAnchor && !isSelfIssued(certificate)) {
+    if (isAnchor && !namesItselfAsIssuer(certificate)) {
       warnings.push(
-        "is an anchor that is not self-signed; OpenSSL refuses it without -partial_chain",
+        "is an anchor that is not self-signed, or names another key as its issuer's; OpenSSL refuses it without -partial_chain",
       );
     }
     return warnings.map((warning) => `${certificate.title}: ${warning}`);
   });
 }
 
+/** OpenSSL compares key identifiers, too, where a certificate has both. */
+function namesItselfAsIssuer(certificate: CaCertificate): boolean {
+  const { subjectKeyIdentifier: own, issuersKeyIdentifier: issuers } = certificate.claims;
+  return isSelfIssued(certificate) && (!own || !issuers || bytesEqual(own, issuers));
+}
+
 /** Parts that RFC 5280 §4.2.1 asks of a CA, and that most verifiers of a mesh do without. */
 function lackingIn({ claims, toBeSigned }: CaCertificate, isAnchor: boolean): string[] {
   if (toBeSigned.version !== 3) return [];
-  const { criticalExtensions, maySignCertificates, subjectKeyIdentifier, namesIssuersKey } = claims;
+  const { criticalExtensions, maySignCertificates, subjectKeyIdentifier, issuersKeyIdentifier } =
+    claims;
   return [
     maySignCertificates === undefined && "no key usage",
     !criticalExtensions.includes(CaExtension.basicConstraints) &&
       "basic constraints that are not critical",
     subjectKeyIdentifier === undefined && "no subject key identifier",
-    !isAnchor && !namesIssuersKey && "no authority key identifier",
+    !isAnchor && issuersKeyIdentifier === undefined && "no authority key identifier",
   ].filter((each) => each !== false);
 }
 

@@ -160,6 +160,13 @@ test.for<[string, CaDepartures, string]>([
   expect(warnings).toEqual([expect.stringContaining(sentence)]);
 });
 
+test("warns of a root that names another key as its issuer's, which OpenSSL does not take for self-signed", async () => {
+  const identifier = new x509.Extension("2.5.29.35", false, hex("300680040a0b0c0d"));
+  const odd = await createCa("O=odd", { extensions: [isCa(), maySign, identifier] });
+  const { warnings } = await verify(materialOf(odd));
+  expect(warnings).toEqual([expect.stringContaining("OpenSSL refuses it without -partial_chain")]);
+});
+
 test("warns that it does not import a revocation list", async () => {
   const material = materialOf(root);
   const list = await x509.X509CrlGenerator.create({
