@@ -145,11 +145,19 @@ function requireRootHere({ mint, isDry }: Session): void {
   );
 }
 
-function requireAuthority({ authorities, refusals }: OpenedStore): void {
+function requireAuthority(store: OpenedStore): void {
+  const { authorities, refusals } = store;
   if (authorities.length > 0) return;
   throw new OperatorError(
     refusals.length > 0
       ? `no authority opens: the store holds records that do not open (${refusals.length})`
-      : "the store holds no authority: create one with `rampart authority init`, or import one",
+      : `the store holds no authority: ${firstStep(store)}`,
   );
+}
+
+function firstStep({ authorityRoot, requests }: OpenedStore): string {
+  if (authorityRoot !== "offline") return "create one with `rampart authority init`, or import one";
+  return requests.length > 0
+    ? "install the answer to the open request with `rampart authority install`"
+    : "make a request with `rampart authority request`, or import one";
 }

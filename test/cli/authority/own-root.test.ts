@@ -266,8 +266,8 @@ describe("an answer", () => {
 
 describe("the plan", () => {
   test("counts the days to what a person must do, and ends with 2 once it is due", async () => {
-    expect(await refusal("plan")).toContain("holds no authority");
-    await renew();
+    expect(await refusal("plan")).toContain("holds no authority: make a request with");
+    await authority("install", await answer(await authority("request")));
     const lead = 2 * propagation + leaf;
     const signsUntil = 365 * day - overlap;
     const due = signsUntil - lead - (signsUntil - lead - 2 * propagation) / 2;
@@ -291,6 +291,11 @@ describe("the plan", () => {
     expect(await authority("plan")).toMatch(
       /Next step, due now, by .* \(in \d+ days\): install the certificate/,
     );
+  });
+
+  test("names the first step where there is no authority", async () => {
+    await authority("request");
+    expect(await refusal("plan")).toContain("install the answer to the open request");
   });
 
   test("says what a taint would leave: nothing", async () => {
