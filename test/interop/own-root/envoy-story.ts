@@ -6,12 +6,13 @@ import { startEnvoyPair } from "../agent/envoy-pair.ts";
 import { SteadyLoad, statusOf } from "../agent/processes/steady-load.ts";
 import { until } from "../agent/until.ts";
 import { type Company, foundCompany, mountSecret, pluggedIn, type SecretFiles } from "./company.ts";
-import { certificateIn, intermediateOf, leafSeconds, OfflineCa, type Workload } from "./mesh.ts";
+import { certificateIn, intermediateOf, leafSeconds, MeshCa, type Workload } from "./mesh.ts";
 
 /** The mesh that lives under the root of others. */
 interface Stage {
   readonly folder: string;
-  readonly ca: OfflineCa;
+  readonly cacerts: string;
+  readonly ca: MeshCa;
   readonly workloads: readonly Workload[];
   readonly company: Company;
   readonly load: SteadyLoad;
@@ -25,9 +26,10 @@ export type Told = (what: string, act: () => Promise<string>) => Promise<void>;
  * root, by request and answer, and two under that root, by the directory and by request and answer.
  */
 export async function playEnvoys(envoy: string, folder: string, tell: Told): Promise<void> {
-  const ca = await OfflineCa.prepare(folder);
-  await mountSecret(ca.importFolder, await istiosFiles());
-  await ca.start();
+  const cacerts = join(folder, "cacerts");
+  await mkdir(cacerts);
+  await mountSecret(cacerts, await istiosFiles());
+  const ca = await MeshCa.start(folder, { AUTHORITY_ROOT: "offline", IMPORT_DIRECTORY: cacerts });
   const workloads = await Promise.all([ca.startAgent("a"), ca.startAgent("b")]);
   const [a, b] = workloads;
   const baseId = process.pid * 4;
@@ -43,8 +45,8 @@ export async function playEnvoys(envoy: string, folder: string, tell: Told): Pro
   await until("a first answer through both Envoys", 60, isAnswered);
   const load = new SteadyLoad(urls);
   const company = await foundCompany(join(folder, "company"), "Company");
-  const stage = { folder, ca, workloads, company, load };
-  const istios = await certificateIn(join(ca.importFolder, "ca-cert.pem"));
+  const stage = { folder, cacerts, ca, workloads, company, load };
+  const istios = await certificateIn(join(cacerts, "ca-cert.pem"));
   await tell("Istio's EC intermediate signs, from a mounted Secret", () => signs(stage, istios));
   await tell("a new root: request, openssl x509 -req, install", () => byRequest(stage, "--yes"));
   await tell("the same root: the Secret is replaced, with its key", () => bySecret(stage));
@@ -111,9 +113,9 @@ async function byRequest(stage: Stage, ...options: readonly string[]): Promise<s
 }
 
 async function bySecret(stage: Stage): Promise<string> {
-  const { ca, company, folder } = stage;
+  const { cacerts, company, folder } = stage;
   const own = join(folder, "next-cacerts");
   await mkdir(own);
-  await mountSecret(ca.importFolder, await pluggedIn(company, own));
-  return signs(stage, await certificateIn(join(ca.importFolder, "ca-cert.pem")));
+  await mountSecret(cacerts, await pluggedIn(company, own));
+  return signs(stage, await certificateIn(join(cacerts, "ca-cert.pem")));
 }

@@ -16,6 +16,7 @@ import {
   opensslFault,
   requireFoundGood,
 } from "./mutants.ts";
+import { playVault } from "./vault-story.ts";
 
 const outcomes: Outcome[] = [];
 
@@ -42,6 +43,19 @@ async function playReplacements(folder: string): Promise<void> {
     await mkdir(own);
     await playEnvoys(await envoyOf(python.program), own, telling(client, server));
   }
+}
+
+async function playUpstream(folder: string): Promise<void> {
+  const [client, server] = ["rampart serve", "PKI engine of Vault 1.14.8 (OpenBao's origin)"];
+  const vault = await fromGoModule(join(import.meta.dirname, "vault-pki"), "vault-pki");
+  if ("missing" in vault) {
+    const what = "intermediates of Vault";
+    outcomes.push({ client, server, what, result: "NOT RUN", detail: vault.missing });
+    return;
+  }
+  const own = join(folder, "vault");
+  await mkdir(own);
+  await playVault(vault.program, own, telling(client, server));
 }
 
 /** The verifiers of the leaves, and the warning of ours for which each may refuse one. */
@@ -103,6 +117,7 @@ const folder = await mkdtemp(join(tmpdir(), "interop-"));
 try {
   await playMutants(folder);
   await playReplacements(folder);
+  await playUpstream(folder);
 } catch (error) {
   console.error(error);
   const names = { client: "the whole suite", server: "rampart", what: "to its end" };

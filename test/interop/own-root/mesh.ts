@@ -1,5 +1,5 @@
 import { X509Certificate } from "node:crypto";
-import { mkdir, readFile, writeFile } from "node:fs/promises";
+import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { stringify } from "smol-toml";
 import { type DevelopmentCluster, startDevelopmentCluster } from "../../../dev/cluster/cluster.ts";
@@ -17,9 +17,8 @@ import { runWell } from "../programs.ts";
 /** A life half of which outlasts a busy moment, and that makes every phase of an authority short. */
 export const leafSeconds = 15;
 
-/** `rampart serve` under somebody else's root, with the folder that it imports from. */
-export class OfflineCa {
-  readonly importFolder: string;
+/** `rampart serve` under somebody else's root. */
+export class MeshCa {
   readonly rootsFile: string;
   readonly #folder: string;
   readonly #environment: Readonly<Record<string, string>>;
@@ -31,18 +30,14 @@ export class OfflineCa {
     this.#folder = folder;
     this.#cluster = cluster;
     this.#environment = { KEK: randomKek() };
-    this.importFolder = join(folder, "cacerts");
     this.rootsFile = join(folder, "roots.pem");
   }
 
-  /** Makes its folders; the import folder must have a CA before {@link start}. */
-  static async prepare(folder: string): Promise<OfflineCa> {
+  /** Starts it, with these keys beside the usual ones. */
+  static async start(folder: string, own: object): Promise<MeshCa> {
     const cluster = await startDevelopmentCluster({ port: 0, folder: join(folder, "cluster") });
-    const ca = new OfflineCa(folder, cluster);
-    await mkdir(ca.importFolder);
+    const ca = new MeshCa(folder, cluster);
     const configuration = {
-      AUTHORITY_ROOT: "offline",
-      IMPORT_DIRECTORY: ca.importFolder,
       STORE_DIRECTORY: join(folder, "store"),
       ISSUERS: [{ issuer: cluster.issuer }],
       PROPAGATION_INTERVAL: "1s",
@@ -50,8 +45,10 @@ export class OfflineCa {
       DEFAULT_WORKLOAD_CERT_TTL: `${leafSeconds}s`,
       LISTEN: "127.0.0.1:0",
       MONITORING_LISTEN: "127.0.0.1:0",
+      ...own,
     };
     await writeFile(ca.#configurationFile, stringify(configuration));
+    await ca.#start();
     return ca;
   }
 
@@ -59,7 +56,7 @@ export class OfflineCa {
     return join(this.#folder, "rampart.toml");
   }
 
-  async start(): Promise<void> {
+  async #start(): Promise<void> {
     this.#process = await startRampart("serve", this.#configurationFile, this.#environment);
     await this.#refreshRoots();
     // The file that `rampart distribute` keeps in a cluster.
@@ -126,14 +123,20 @@ export interface Workload {
   readonly socket: string;
 }
 
-/** The intermediate that has signed the certificate which an Envoy has now. */
-export async function intermediateOf({ socket }: Workload): Promise<X509Certificate> {
+/** The certificates that an Envoy has now: its leaf, then what is between that and a root. */
+export async function chainOf({ socket }: Workload): Promise<readonly X509Certificate[]> {
   const stream = new SdsStream(socket);
   stream.subscribe("default");
   const [pem = ""] = (await stream.secrets()).flatMap(pemsOf);
   stream.end();
-  const [, intermediate = ""] = pem.split(/(?=-----BEGIN CERTIFICATE)/);
-  return new X509Certificate(intermediate);
+  return pem.split(/(?=-----BEGIN CERTIFICATE)/).map((each) => new X509Certificate(each));
+}
+
+/** The intermediate that has signed the leaf of an Envoy. */
+export async function intermediateOf(workload: Workload): Promise<X509Certificate> {
+  const [, intermediate] = await chainOf(workload);
+  if (!intermediate) throw new Error("a chain without an intermediate");
+  return intermediate;
 }
 
 export const certificateIn = async (file: string): Promise<X509Certificate> =>

@@ -1,0 +1,118 @@
+// The PKI engine of HashiCorp Vault 1.14, from which OpenBao's comes, behind the part of Vault's HTTP API
+// that Rampart uses. Only the engine is real: tokens, mounts and storage are played here.
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/hashicorp/vault/builtin/logical/pki"
+	"github.com/hashicorp/vault/sdk/logical"
+)
+
+const mount = "/v1/pki/"
+
+type engine struct {
+	backend logical.Backend
+	storage logical.Storage
+	token   string
+}
+
+func main() {
+	if err := run(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+func run() error {
+	token := flag.String("token", "", "of an administrator")
+	certificate := flag.String("certificate", "", "file of the server's certificate")
+	key := flag.String("key", "", "file of its key")
+	flag.Parse()
+
+	storage := &logical.InmemStorage{}
+	backend, err := pki.Factory(context.Background(), &logical.BackendConfig{
+		StorageView: storage,
+		Logger:      hclog.NewNullLogger(),
+		System: &logical.StaticSystemView{
+			DefaultLeaseTTLVal: 24 * time.Hour,
+			MaxLeaseTTLVal:     10 * 365 * 24 * time.Hour,
+		},
+		BackendUUID: "own-root",
+	})
+	if err != nil {
+		return err
+	}
+	ctx := context.Background()
+	if err := backend.Initialize(ctx, &logical.InitializationRequest{Storage: storage}); err != nil {
+		return err
+	}
+	pair, err := tls.LoadX509KeyPair(*certificate, *key)
+	if err != nil {
+		return err
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	line, _ := json.Marshal(map[string]int{"port": listener.Addr().(*net.TCPAddr).Port})
+	fmt.Println(string(line))
+	secured := tls.NewListener(listener, &tls.Config{Certificates: []tls.Certificate{pair}})
+	return http.Serve(secured, &engine{backend, storage, *token})
+}
+
+// ServeHTTP does with a request what Vault's core does with one for a mounted engine.
+func (e *engine) ServeHTTP(response http.ResponseWriter, request *http.Request) {
+	if request.Header.Get("X-Vault-Token") != e.token {
+		answer(response, http.StatusForbidden, map[string]any{"errors": []string{"permission denied"}})
+		return
+	}
+	if !strings.HasPrefix(request.URL.Path, mount) {
+		answer(response, http.StatusNotFound, map[string]any{"errors": []string{"no handler for route"}})
+		return
+	}
+	data := map[string]any{}
+	if request.Method != http.MethodGet {
+		if err := json.NewDecoder(request.Body).Decode(&data); err != nil {
+			answer(response, http.StatusBadRequest, map[string]any{"errors": []string{err.Error()}})
+			return
+		}
+	}
+	var operation logical.Operation = logical.UpdateOperation
+	if request.Method == http.MethodGet {
+		operation = logical.ReadOperation
+	}
+	result, err := e.backend.HandleRequest(request.Context(), &logical.Request{
+		Operation:  operation,
+		Path:       strings.TrimPrefix(request.URL.Path, mount),
+		Data:       data,
+		Storage:    e.storage,
+		MountPoint: "pki/",
+	})
+	switch {
+	case err != nil:
+		answer(response, http.StatusInternalServerError, map[string]any{"errors": []string{err.Error()}})
+	case result != nil && result.IsError():
+		answer(response, http.StatusBadRequest, map[string]any{"errors": []string{result.Error().Error()}})
+	case result == nil:
+		response.WriteHeader(http.StatusNoContent)
+	default:
+		answer(response, http.StatusOK, map[string]any{"data": result.Data, "warnings": result.Warnings})
+	}
+}
+
+func answer(response http.ResponseWriter, status int, body map[string]any) {
+	response.Header().Set("Content-Type", "application/json")
+	response.WriteHeader(status)
+	json.NewEncoder(response).Encode(body)
+}

@@ -1,0 +1,63 @@
+import { once } from "node:events";
+import { readFile, writeFile } from "node:fs/promises";
+import { request } from "node:https";
+import { join } from "node:path";
+import { text } from "node:stream/consumers";
+import { type Child, startChild } from "../agent/processes/child-process.ts";
+import { runWell } from "../programs.ts";
+
+/** The members of an answer of the PKI engine that count here. */
+export interface VaultData {
+  readonly issuer_id?: string;
+  readonly certificate?: string;
+}
+
+/** Vault's PKI engine as the CA upstream, with an administrator's token. */
+export interface Vault {
+  readonly url: string;
+  /** The root of its server certificate, PEM. */
+  readonly ca: string;
+  readonly token: string;
+  /** Writes to a path below the mount `pki`. @returns The data of the answer. */
+  readonly write: (path: string, data: object) => Promise<VaultData>;
+  readonly end: () => Promise<number>;
+}
+
+export async function startVault(program: string, folder: string): Promise<Vault> {
+  const [key, certificate] = [join(folder, "vault.key"), join(folder, "vault.pem")];
+  const kind = "-x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2".split(" ");
+  const name = ["-subj", "/CN=vault", "-addext", "subjectAltName=DNS:localhost"];
+  await runWell("openssl", ["req", ...kind, ...name, "-keyout", key, "-out", certificate]);
+  const token = "hvs.interop";
+  const values = ["-token", token, "-certificate", certificate, "-key", key];
+  const child = startChild(program, values, { logFile: join(folder, "vault.log") });
+  const url = `https://localhost:${await portOf(child)}`;
+  const ca = await readFile(certificate, "utf8");
+  return {
+    url,
+    ca,
+    token,
+    write: async (path, data) => {
+      const headers = { "x-vault-token": token, "content-type": "application/json" };
+      const asked = request(`${url}/v1/pki/${path}`, { method: "POST", ca, headers });
+      asked.end(JSON.stringify(data));
+      const [response] = await once(asked, "response");
+      const body = await text(response);
+      if (response.statusCode >= 300) throw new Error(`${path}: ${response.statusCode} ${body}`);
+      return body === "" ? {} : (JSON.parse(body) as { data: VaultData }).data;
+    },
+    end: () => child.end(),
+  };
+}
+
+function portOf(child: Child): Promise<number> {
+  return new Promise((resolve) => {
+    child.onLine((line) => resolve((JSON.parse(line) as { port: number }).port));
+  });
+}
+
+/** The file with the token, which Rampart reads for each request. */
+export async function writeToken(file: string, token: string): Promise<string> {
+  await writeFile(file, `${token}\n`);
+  return file;
+}
