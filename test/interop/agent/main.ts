@@ -30,7 +30,7 @@ import {
 import { servingForIstiod } from "./serving.ts";
 import { supervision } from "./supervision.ts";
 import { until } from "./until.ts";
-import { playIstiodMesh } from "./xds/istiod-mesh.ts";
+import { playXds } from "./xds/xds-scenes.ts";
 
 const pythonClient = "spiffe 0.3.2 (Python)";
 const goSpiffe = "go-spiffe 2.9.0";
@@ -92,7 +92,7 @@ async function play(folder: string, outcomes: Outcome[]): Promise<void> {
   foreign.close();
   network.close();
   await ca.close();
-  outcomes.push(...(await playIstiodMesh(envoy, await mkdtemp(join(folder, "istiod-")))));
+  outcomes.push(...(await playXds(envoy, await mkdtemp(join(folder, "istiod-")))));
 }
 
 /** The scenes that need an idle mesh. */

@@ -7,6 +7,8 @@ import { createInterface } from "node:readline";
 export interface Child {
   /** Calls back with each line of its standard output. */
   onLine(listener: (line: string) => void): void;
+  /** Sends it a signal, such as one that stops it for a while. */
+  send(signal: NodeJS.Signals): void;
   /** Ends it. @returns Its exit code, or -1 when a signal ended it. */
   end(signal?: NodeJS.Signals): Promise<number>;
 }
@@ -42,6 +44,7 @@ export function startChild(
   child.on("exit", () => living.delete(child));
   return {
     onLine: (listener) => void lines.on("line", listener),
+    send: (signal) => void child.kill(signal),
     end: (signal = "SIGTERM") => endChild(child, signal),
   };
 }

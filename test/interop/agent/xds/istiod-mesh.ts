@@ -1,9 +1,7 @@
-import { mkdir, writeFile } from "node:fs/promises";
+import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import { freePorts } from "../../free-ports.ts";
 import type { Server } from "../../native-grpc/clients/client.ts";
-import { type Mesh, startMesh } from "../../native-grpc/mesh.ts";
-import { startServers } from "../../native-grpc/servers/servers.ts";
 import { prebuilt } from "../../prebuilt.ts";
 import type { Outcome } from "../outcome-table.ts";
 import type { AgentProcess } from "../processes/agent-process.ts";
@@ -14,6 +12,7 @@ import { addresses, namespace, writeMeshConfiguration } from "./mesh-configurati
 import { configuredNames, startPilotAgent } from "./pilot-agent.ts";
 import { startSidecar } from "./sidecar.ts";
 import { startWorkload } from "./workload.ts";
+import type { MeshParts } from "./xds-scenes.ts";
 
 export const prebuiltIstiod = {
   name: "istiod",
@@ -25,60 +24,37 @@ const prebuiltPilotAgent = {
   sha256: "564673f4ff8b126678ecac83c1bee6d6d92a07872388db170cf010d3ebac80ff",
 };
 
-/** A life that lasts for a restart of istiod, and ends soon enough to wait for the next authority. */
-const leafSeconds = 20;
-const leaves = {
-  DEFAULT_WORKLOAD_CERT_TTL: `${leafSeconds}s`,
-  MAX_WORKLOAD_CERT_TTL: `${leafSeconds}s`,
-  AUTHORITY_LIFETIME: `${5 * leafSeconds}s`,
-};
-
 const client = "Envoy 1.40.0, twice, under `rampart agent run`";
 
 /** Two sidecars that a real istiod configures and Rampart certifies, by each kind of server. */
-export async function playIstiodMesh(envoy: string, folder: string): Promise<Outcome[]> {
+export async function playIstiodMesh(parts: MeshParts): Promise<Outcome[]> {
   const [found, pilot] = [await prebuilt(prebuiltIstiod), await prebuilt(prebuiltPilotAgent)];
   const names = { client, server: "istiod of 2026-08-22, rampart", what: "mutual TLS by istiod" };
   if ("missing" in found) return [{ ...names, result: "NOT RUN", detail: found.missing }];
   if ("missing" in pilot) return [{ ...names, result: "NOT RUN", detail: pilot.missing }];
-  const mesh = await startMesh(folder);
-  const servers = await startServers(join(folder, "ca"), mesh, { serve: leaves, worker: leaves });
   const outcomes: Outcome[] = [];
-  for (const ca of [servers.serve, servers.gateway]) {
-    const own = join(folder, ca.name.replace(" ", "-"));
-    const stage = {
-      envoy,
-      folder: own,
-      mesh,
-      ca,
-      istiodProgram: found.program,
-      pilotAgent: pilot.program,
-    };
-    outcomes.push(...(await playWith(stage)));
+  for (const ca of [parts.servers.serve, parts.servers.gateway]) {
+    const folder = join(parts.folder, ca.name.replace(" ", "-"));
+    const programs = { istiodProgram: found.program, pilotAgent: pilot.program };
+    outcomes.push(...(await playWith({ ...parts, ...programs, folder, ca })));
   }
-  await servers.end();
-  await mesh.end();
   return outcomes;
 }
 
-interface Stage {
-  readonly envoy: string;
-  readonly folder: string;
-  readonly mesh: Mesh;
+interface Stage extends MeshParts {
   readonly ca: Server;
   readonly istiodProgram: string;
   readonly pilotAgent: string;
 }
 
 async function playWith(stage: Stage): Promise<Outcome[]> {
-  const { envoy, folder, mesh, ca, istiodProgram, pilotAgent } = stage;
+  const { envoy, folder, mesh, ca, istiodProgram, pilotAgent, leafSeconds } = stage;
   await mkdir(folder);
   const workload = await startWorkload(`spiffe://cluster.local/ns/${namespace}/sa/web`);
   const [service = 0] = await freePorts(1);
   await writeMeshConfiguration(join(folder, "config"), { service, workload: workload.port });
   const issuer = mesh.issuerTable("").issuer;
   const istiod = await startIstiod({ program: istiodProgram, folder, issuer });
-  const refreshing = setInterval(() => void refreshRoots(ca), 1_000);
   const shared = { folder, mesh, ca, istiod, leafSeconds };
   const web = await startSidecar(envoy, { ...shared, name: "web" });
   const ledger = await startSidecar(envoy, { ...shared, name: "ledger" });
@@ -113,17 +89,10 @@ async function playWith(stage: Stage): Promise<Outcome[]> {
     if (expected.join() === names.join()) return `${names.length} clusters and listeners`;
     throw new Error(`${names.join()} instead of ${expected.join()}`);
   });
-  clearInterval(refreshing);
   await ledger.agent.end();
   await istiod.end();
   workload.close();
   return outcomes;
-}
-
-/** The file that `rampart distribute` keeps in a cluster. */
-async function refreshRoots({ bundle, tls }: Server): Promise<void> {
-  const pem = await bundle().catch(() => undefined);
-  if (pem && tls) await writeFile(tls.rootsFile, pem);
 }
 
 async function takesAll(...agents: readonly AgentProcess[]): Promise<string> {

@@ -13,8 +13,10 @@ export interface SidecarOptions {
   readonly folder: string;
   readonly mesh: Mesh;
   readonly ca: Server;
-  readonly istiod: Istiod;
+  readonly istiod: Pick<Istiod, "address" | "rootFile">;
   readonly leafSeconds: number;
+  /** More of `PROXY_CONFIG`. */
+  readonly proxyConfig?: object;
 }
 
 /** The environment of a sidecar on a virtual machine, without its certificates. */
@@ -56,6 +58,7 @@ export async function sidecarEnvironment(options: SidecarOptions): Promise<Sidec
       configPath: folder,
       proxyAdminPort: adminPort,
       concurrency: 1,
+      ...options.proxyConfig,
     }),
   };
   return { variables, adminPort, statusPort };

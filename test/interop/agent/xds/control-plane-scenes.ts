@@ -1,0 +1,236 @@
+import { mkdir } from "node:fs/promises";
+import { createServer } from "node:http";
+import { join } from "node:path";
+import { freePorts } from "../../free-ports.ts";
+import type { Server } from "../../native-grpc/clients/client.ts";
+import type { Mesh } from "../../native-grpc/mesh.ts";
+import { fromGoModule } from "../../software.ts";
+import type { Outcome } from "../outcome-table.ts";
+import { AgentProcess } from "../processes/agent-process.ts";
+import type { Child } from "../processes/child-process.ts";
+import { statusOf } from "../processes/steady-load.ts";
+import { until } from "../until.ts";
+import { ControlPlane, type PlaneEvent, typeUrls } from "./control-plane.ts";
+import { type LoneEnvoyOptions, startLoneEnvoy } from "./lone-envoy.ts";
+import { sidecarEnvironment } from "./sidecar.ts";
+
+/** The parts that both protocols share. */
+export interface ControlPlaneParts {
+  readonly envoy: string;
+  readonly folder: string;
+  readonly mesh: Mesh;
+  readonly ca: Server;
+  readonly leafSeconds: number;
+}
+
+const server = "go-control-plane 0.14.0";
+
+/** What istiod cannot be made to do, between a control plane and an Envoy, by both protocols. */
+export async function playControlPlane(parts: ControlPlaneParts): Promise<Outcome[]> {
+  const module = join(import.meta.dirname, "control-plane");
+  const found = await fromGoModule(module, "agent-control-plane");
+  if ("missing" in found) {
+    const what = "everything through the XDS proxy";
+    return [{ client: "Envoy 1.40.0", server, what, result: "NOT RUN", detail: found.missing }];
+  }
+  return [
+    ...(await playProtocol(parts, found.program, true)),
+    ...(await playProtocol(parts, found.program, false)),
+  ];
+}
+
+interface Stage {
+  readonly plane: ControlPlane;
+  readonly agent: AgentProcess;
+  readonly envoy: LoneEnvoyOptions;
+  readonly url: string;
+  readonly adminUrl: string;
+  readonly socket: string;
+  readonly isIncremental: boolean;
+  readonly workload: ProbedWorkload;
+}
+
+async function playProtocol(
+  parts: ControlPlaneParts,
+  program: string,
+  isIncremental: boolean,
+): Promise<Outcome[]> {
+  const protocol = isIncremental ? "incremental" : "state of the world";
+  const folder = join(parts.folder, `control-plane-${isIncremental ? "incremental" : "full"}`);
+  await mkdir(folder);
+  const [port = 0] = await freePorts(1);
+  const plane = await ControlPlane.start(program, folder, `127.0.0.1:${port}`);
+  const workload = await startProbedWorkload();
+  const httpGet = { host: "127.0.0.1", port: workload.port, path: "/" };
+  const { variables, adminPort, statusPort } = await sidecarEnvironment({
+    ...parts,
+    folder,
+    istiod: plane,
+    name: "web",
+    proxyConfig: { readinessProbe: { httpGet, periodSeconds: 1 } },
+  });
+  const socket = join(folder, "XDS");
+  const own = {
+    ...variables,
+    ISTIO_DELTA_XDS: String(isIncremental),
+    RAMPART_XDS_SOCKET: socket,
+  };
+  const agent = new AgentProcess(folder, own, statusPort);
+  agent.start();
+  await agent.ready();
+  const stage = {
+    plane,
+    agent,
+    envoy: { envoy: parts.envoy, folder, variables: own },
+    socket,
+    url: `http://127.0.0.1:${port}/`,
+    adminUrl: `http://127.0.0.1:${adminPort}`,
+    isIncremental,
+    workload,
+  };
+  const outcomes = await playStage(stage, `Envoy 1.40.0, ${protocol}`);
+  await agent.end();
+  await plane.end();
+  workload.close();
+  return outcomes;
+}
+
+async function playStage(stage: Stage, client: string): Promise<Outcome[]> {
+  const outcomes: Outcome[] = [];
+  const show = async (what: string, act: () => Promise<string>): Promise<void> => {
+    const outcome = await act().then(
+      (detail) => ({ client, server, what, result: "ok" as const, detail }),
+      (error) => ({ client, server, what, result: "FAILED" as const, detail: String(error) }),
+    );
+    console.error(`${outcome.result}: ${client}: ${what}: ${outcome.detail}`);
+    outcomes.push(outcome);
+  };
+  let envoy = await startLoneEnvoy(stage.envoy);
+  await show("a first configuration", () => firstConfiguration(stage));
+  await show("a push of 20 MiB while Envoy stands still", () => largePush(stage, envoy));
+  await show("a field that Envoy does not know", () => unknownField(stage));
+  await show("Envoy is killed in the middle of a push, and starts again", async () => {
+    await killedInPush(stage, envoy);
+    envoy = await startLoneEnvoy(stage.envoy);
+    await until("the whole configuration", 60, async () => (await bodyOf(stage.url)) === "killed");
+    return "the next Envoy has all of it";
+  });
+  await show("reports of the workload's health", () => healthReports(stage));
+  await envoy.end();
+  await show("messages octet for octet, of known and of unheard types", () => everyOctet(stage));
+  return outcomes;
+}
+
+async function firstConfiguration({ plane, url }: Stage): Promise<string> {
+  await until("an answer", 60, async () => (await bodyOf(url)) === "1");
+  const opened = plane.events.find(({ event }) => event === "opened");
+  if (!opened?.hasToken) throw new Error("the stream has no token");
+  const first = plane.events.find(({ event }) => event === "request");
+  if (!first?.hasNode) throw new Error("the first request has no node");
+  return "with the token, and with Envoy's node first";
+}
+
+const large = 20;
+const mebibyte = 1024 * 1024;
+
+async function largePush({ plane, url }: Stage, envoy: Child): Promise<string> {
+  envoy.send("SIGSTOP");
+  const response = await plane.push({ version: "large", mebibytes: large }).finally(() => {
+    envoy.send("SIGCONT");
+  });
+  await plane.taken(response);
+  await until("the new route", 60, async () => (await bodyOf(url)) === "large");
+  if ((response.octets ?? 0) < large * mebibyte) throw new Error(`only ${response.octets} octets`);
+  return `${response.octets} octets, acknowledged`;
+}
+
+async function unknownField({ plane, adminUrl }: Stage): Promise<string> {
+  await plane.taken(await plane.push({ version: "unknown", hasUnknown: true }));
+  const stats = await (await fetch(`${adminUrl}/stats?filter=dynamic_unknown_fields`)).text();
+  const [, count = "0"] = /dynamic_unknown_fields: (\d+)/.exec(stats) ?? [];
+  if (count === "0") throw new Error("Envoy has seen no unknown field");
+  return `acknowledged, and counted by Envoy (${count})`;
+}
+
+async function killedInPush({ plane }: Stage, envoy: Child): Promise<void> {
+  envoy.send("SIGSTOP");
+  const from = plane.events.length;
+  await plane.push({ version: "killed", mebibytes: large });
+  await envoy.end("SIGKILL");
+  await plane.next("the end of its stream", from, ({ event }) => event === "closed");
+}
+
+/** The reports on the newest stream, and whether listeners were asked for before each. */
+function reportsOf({ events }: ControlPlane): PlaneEvent[] {
+  const opened = events.findLastIndex(({ event }) => event === "opened");
+  const requests = events.slice(opened).filter(({ event }) => event === "request");
+  const listeners = requests.findIndex(({ type }) => type === typeUrls.listener);
+  const reports = requests.filter(({ type }) => type === typeUrls.health);
+  const early = requests.findIndex(({ type }) => type === typeUrls.health);
+  if (early >= 0 && early < listeners) throw new Error("a report before the request for listeners");
+  return reports;
+}
+
+async function healthReports({ plane, workload }: Stage): Promise<string> {
+  const reported = (what: string, code: number | undefined): Promise<void> =>
+    until(what, 30, () => {
+      const last = reportsOf(plane).at(-1);
+      return last !== undefined && last.code === code;
+    });
+  const healthy = (): Promise<void> => reported("healthy", undefined);
+  await healthy();
+  workload.setHealthy(false);
+  await reported("unhealthy", 13);
+  const said = reportsOf(plane).at(-1)?.message;
+  if (said !== "HTTP status 503") throw new Error(`unhealthy because of ${said}`);
+  const from = plane.events.length;
+  await plane.cut();
+  await plane.next("another stream", from, ({ event }) => event === "opened");
+  await reported("unhealthy, to the next stream", 13);
+  workload.setHealthy(true);
+  await healthy();
+  return "behind the request for listeners, on each change, and again on a new stream";
+}
+
+async function everyOctet({ plane, socket, isIncremental }: Stage): Promise<string> {
+  await plane.configure({ version: "octets", mebibytes: large, hasUnknown: true });
+  const from = plane.events.length;
+  const types = [typeUrls.cluster, typeUrls.unheard];
+  const received = await plane.subscribe(socket, isIncremental, types);
+  const sent = plane.events.slice(from).filter(({ event }) => event === "response");
+  const digests = (events: readonly PlaneEvent[]): string =>
+    events.map(({ type, octets, sha256 }) => `${type} ${octets} ${sha256}`).join("\n");
+  if (received.length !== types.length || digests(received) !== digests(sent)) {
+    throw new Error(`received\n${digests(received)}\nof\n${digests(sent)}`);
+  }
+  const octets = received.reduce((sum, each) => sum + (each.octets ?? 0), 0);
+  return `${received.length} messages of ${octets} octets, with the digests of their sender`;
+}
+
+async function bodyOf(url: string): Promise<string> {
+  if ((await statusOf(url)) !== "200") return "";
+  return await (await fetch(url)).text();
+}
+
+interface ProbedWorkload {
+  readonly port: number;
+  readonly setHealthy: (isHealthy: boolean) => void;
+  readonly close: () => void;
+}
+
+async function startProbedWorkload(): Promise<ProbedWorkload> {
+  const [port = 0] = await freePorts(1);
+  let isHealthy = true;
+  const listening = createServer((_, response) => response.writeHead(isHealthy ? 200 : 503).end());
+  await new Promise<void>((resolve) => listening.listen(port, "127.0.0.1", resolve));
+  return {
+    port,
+    setHealthy: (value) => {
+      isHealthy = value;
+    },
+    close: () => {
+      listening.close();
+      listening.closeAllConnections();
+    },
+  };
+}
