@@ -17,7 +17,7 @@ export function loadsOf(edge: Edge, workload: Workload) {
   const outside =
     (to: string, contentType: string, body: Uint8Array): Load =>
     (times) =>
-      inParallel(times, async () =>
+      inParallel(times, concurrency, async () =>
         expectOk(await edge.send(to, { ...headers, "content-type": contentType }, body)),
       );
   return {
@@ -30,6 +30,15 @@ export function loadsOf(edge: Edge, workload: Workload) {
   };
 }
 
+/** One Connect call with more headers, and the crypto floor of many. */
+export function callsOf(edge: Edge, workload: Workload) {
+  const { floor } = loadsOf(edge, workload);
+  const headers = { ...credentials(workload.token), "content-type": "application/proto" };
+  const call = async (others: Readonly<Record<string, string>>): Promise<void> =>
+    expectOk(await edge.send(path, { ...headers, ...others }, workload.message));
+  return { floor, call };
+}
+
 /** Calls with a token of an unknown key, each of which must be refused. */
 export function unknownKeyStorm(edge: Edge, workload: Workload): Load {
   const headers = {
@@ -37,7 +46,7 @@ export function unknownKeyStorm(edge: Edge, workload: Workload): Load {
     "content-type": "application/proto",
   };
   return (times) =>
-    inParallel(times, async () => {
+    inParallel(times, concurrency, async () => {
       const { status } = await edge.send(path, headers, workload.message);
       if (status !== 401) throw new Error(`a token of an unknown key was answered with ${status}`);
     });
@@ -47,7 +56,7 @@ export function unknownKeyStorm(edge: Edge, workload: Workload): Load {
 export function everyToken(edge: Edge, tokens: readonly string[], { message }: Workload): Load {
   let next = 0;
   return (times) =>
-    inParallel(times, async () => {
+    inParallel(times, concurrency, async () => {
       const headers = credentials(tokens[next++ % tokens.length] ?? "");
       const contentType = { "content-type": "application/proto" };
       expectOk(await edge.send(path, { ...headers, ...contentType }, message));
@@ -64,12 +73,17 @@ function expectOk({ status, body }: Answer): void {
   if (status !== 200 || isRefused) throw new Error(`answered ${status}: ${text.slice(0, 300)}`);
 }
 
-async function inParallel(times: number, act: () => Promise<void>): Promise<void> {
+/** Acts so often, by so many callers that each wait for their last one. */
+export async function inParallel(
+  times: number,
+  callers: number,
+  act: () => Promise<void>,
+): Promise<void> {
   let left = times;
   const caller = async (): Promise<void> => {
     while (left-- > 0) await act();
   };
-  await Promise.all(Array.from({ length: concurrency }, caller));
+  await Promise.all(Array.from({ length: callers }, caller));
 }
 
 /** One gRPC-Web data frame. */

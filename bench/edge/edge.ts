@@ -26,6 +26,8 @@ export interface EdgeOptions {
   /** `ISSUERS`. */
   readonly issuers: readonly object[];
   readonly hasInspector?: boolean;
+  /** Adds a Worker with an issuance log, for calls with the header `bench-log`. */
+  readonly hasLog?: boolean;
   readonly secrets?: Readonly<Record<string, string>>;
 }
 
@@ -38,12 +40,13 @@ export interface Answer {
 export async function startEdge({
   issuers,
   hasInspector,
+  hasLog,
   secrets = {},
 }: EdgeOptions): Promise<Edge> {
   const miniflare = new Miniflare(
     convertV4MiniflareOptions({
       modules: true,
-      script: bundleWorker("bench/worker/main.ts").script,
+      script: bundleWorker(`bench/worker/${hasLog ? "main-with-log" : "main"}.ts`).script,
       compatibilityDate: "2026-10-23",
       compatibilityFlags: ["no_nodejs_compat_v2"],
       kvNamespaces: ["AUTHORITIES"],
@@ -57,6 +60,10 @@ export async function startEdge({
       unsafeLocalExplorer: false,
       unsafeObservability: false,
       ...(hasInspector && { inspectorPort: 0 }),
+      ...(hasLog && {
+        durableObjects: { LOG_SHARD: { className: "IssuanceLogShard", useSQLite: true } },
+        r2Buckets: ["LOG_BUCKET"],
+      }),
       unsafeDirectSockets: [{ host: "127.0.0.1", port: 0 }],
     }),
   );
@@ -64,7 +71,7 @@ export async function startEdge({
   const url = await miniflare.unsafeGetDirectURL();
   const [pid] = childProcesses(process.pid, "workerd");
   if (pid === undefined) throw new Error("workerd does not run");
-  const agent = new Agent({ keepAlive: true, maxSockets: 8 });
+  const agent = new Agent({ keepAlive: true, maxSockets: hasLog ? 64 : 8 });
   return {
     url: new URL(url),
     send: (path, headers, body) => send(agent, new URL(path, url), headers, body),

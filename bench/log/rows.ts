@@ -7,6 +7,7 @@ import { parseTrustDomain, type TrustDomain } from "../../src/pki/spiffe-id.ts";
 import { bundleWorker } from "../edge/bundle.ts";
 import { median } from "../measurement/median.ts";
 import type { Row } from "../measurement/report.ts";
+import { workerLogRows } from "./worker-rows.ts";
 
 const waiting = 64;
 const rounds = 40;
@@ -58,6 +59,7 @@ async function nodeMicroseconds(): Promise<number> {
 export async function logRows(bundleKibibytes: number): Promise<Row[]> {
   const { gzipKibibytes } = bundleWorker("src/worker/main-with-log.ts");
   return [
+    ...(await workerLogRows()),
     {
       name: "log append on Node, 64 waiting, CPU",
       value: await nodeMicroseconds(),

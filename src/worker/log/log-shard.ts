@@ -34,6 +34,7 @@ export class IssuanceLogShard extends DurableObject<Readonly<Record<string, unkn
   readonly #log = createOperationLog(() => new Date(), writeToConsole);
   #sequencer: Promise<Sequencer> | undefined;
   #isArmed = false;
+  #flushed: Promise<void> = Promise.resolve();
   #intervalSeconds = 0;
 
   /** @param origin The name of this object. Alarms find it in the storage. */
@@ -104,12 +105,20 @@ export class IssuanceLogShard extends DurableObject<Readonly<Record<string, unkn
       mayBegin: () => today === log.inceptionDate,
       hashEntry: leafHash,
       yieldTurn: async () => {},
-      nextTurn: (work) => void setTimeout(work, 0),
+      nextTurn: (commit) => void this.#flushed.then(() => this.#commitSoon(commit)),
       askWitnesses: this.#witnessesOf(log, objects.read),
     });
     await this.ctx.storage.put(originKey, origin);
     await objects.create(keyObject, textBytes(`${sequencer.verifierKey}\n`));
     return sequencer;
+  }
+
+  /** What comes while a commit is being flushed forms the next one: each commit is a row, and rows are billed. */
+  #commitSoon(commit: () => void): void {
+    setTimeout(() => {
+      commit();
+      this.#flushed = this.ctx.storage.sync().catch(() => {});
+    }, 0);
   }
 
   #witnessesOf(

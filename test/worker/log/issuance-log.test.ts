@@ -19,7 +19,13 @@ import {
 import { createWorker } from "../../../src/worker/worker.ts";
 import { describeIssuanceLog } from "../../contract/log/issuance-log.ts";
 import { logOrigin } from "../../contract/log/log-values.ts";
-import { bearer, callWithClient, grpcWeb } from "../../contract/rpc-calls.ts";
+import {
+  bearer,
+  callWithClient,
+  connectBinary,
+  grpcWeb,
+  requestOf,
+} from "../../contract/rpc-calls.ts";
 import { issuerTables, origin } from "../../contract/service-under-test.ts";
 import { createTokenKey, jwksOf } from "../../testkit/callers/tokens.ts";
 import { createWorkload } from "../../testkit/callers/workload.ts";
@@ -116,6 +122,25 @@ describe("a shard", () => {
     await publish();
     expect(await stagedRows()).toBe(1);
     expect(await entriesIn()).toHaveLength(300);
+  });
+
+  test("commits what comes while a commit is being flushed as one row", async () => {
+    await append(0);
+    const { promise, resolve } = Promise.withResolvers<void>();
+    await runInDurableObject(shard(), (instance) => instance.setFlush(promise));
+    expect(await append(1)).toEqual({ index: 1 });
+    const later: ReturnType<typeof append>[] = [];
+    for (let i = 2; i < 12; i++) {
+      later.push(append(i));
+      // Each comes in a turn of its own.
+      expect(await stagedRows()).toBe(2);
+    }
+    await runInDurableObject(shard(), (instance) => {
+      instance.setFlush(undefined);
+      resolve();
+    });
+    expect(await Promise.all(later)).toEqual(later.map((_, i) => ({ index: 2 + i })));
+    expect(await stagedRows()).toBe(3);
   });
 
   test("goes on after it was evicted, with entries that nothing has published", async () => {
@@ -263,10 +288,19 @@ describe("a Worker", () => {
     expect(reasons).toEqual([expect.stringContaining("the issuance log: ")]);
   });
 
-  test("answers no certificate when its shard never answers", async () => {
-    const silent = { append: () => new Promise(() => {}) };
-    const LOG_SHARD = { getByName: () => silent };
-    const service = await start({ LOG_SHARD }, (...log) => openLogWithin(1, ...log));
+  const silent = { getByName: () => ({ append: () => new Promise(() => {}) }) };
+
+  test("waits for its only shard as long as the caller does", async () => {
+    const service = await start({ LOG_SHARD: silent }, (...log) => openLogWithin(1, ...log));
+    const { csrPem: csr } = await createWorkload();
+    const headers = { ...(await bearer(service)), "connect-timeout-ms": "50" };
+    const response = await service.send(requestOf(connectBinary, { csr }, headers));
+    expect(await response.json()).toMatchObject({ code: "deadline_exceeded" });
+  });
+
+  test("answers no certificate when two shards never answer", async () => {
+    const changes = { LOG_SHARD: silent, LOG_SHARDS: 2 };
+    const service = await start(changes, (...log) => openLogWithin(1, ...log));
     expect(await ask(service)).toMatchObject({ code: "Unavailable" });
     expect(takeAudits().at(-1)).toMatchObject({ reason: "log-unavailable", log: "unlogged" });
   });

@@ -4,23 +4,35 @@ import { logValues } from "./log-values.ts";
 /** What R2 does with a put: it stores, refuses, or stores and loses the answer. */
 type Puts = "store" | "refuse" | "store-and-fail";
 
+interface Tested {
+  puts: Puts;
+  flush: Promise<void> | undefined;
+}
+
 /** A shard with the configuration of its tests: the environment of all other tests logs nothing. */
 export class TestedLogShard extends IssuanceLogShard {
-  readonly #bucket: { puts: Puts };
+  readonly #tested: Tested;
 
   constructor(state: DurableObjectState, environment: Readonly<Record<string, unknown>>) {
-    const tested: { puts: Puts } = { puts: "store" };
+    const tested: Tested = { puts: "store", flush: undefined };
     const { LOG_BUCKET: bucket } = environment;
+    const sync = state.storage.sync.bind(state.storage);
+    Object.defineProperty(state.storage, "sync", { value: () => tested.flush ?? sync() });
     super(state, {
       ...environment,
       ...logValues,
       LOG_BUCKET: failing(bucket as R2Bucket, tested),
     });
-    this.#bucket = tested;
+    this.#tested = tested;
   }
 
   setPuts(puts: Puts): void {
-    this.#bucket.puts = puts;
+    this.#tested.puts = puts;
+  }
+
+  /** Has the platform take until then to flush what is committed. */
+  setFlush(flush: Promise<void> | undefined): void {
+    this.#tested.flush = flush;
   }
 }
 
