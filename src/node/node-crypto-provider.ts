@@ -12,6 +12,7 @@ import type { Bytes } from "../pki/encoding/bytes.ts";
 import { toPem } from "../pki/encoding/pem.ts";
 import type { Hash, SignatureScheme } from "../pki/signature-scheme.ts";
 import { type SignatureAlgorithm, toX509Signature } from "../pki/x509/signature-algorithm.ts";
+import { requireReadable } from "./openssl-reading.ts";
 
 /**
  * `node:crypto` on the thread that calls it: Node's WebCrypto hands every operation to a thread
@@ -37,6 +38,7 @@ export const nodeCryptoProvider: CryptoProvider = {
     const pkcs8 = await crypto.subtle.decrypt(parameters, wrappingKey, octets);
     return takeSigningKey(new Uint8Array(pkcs8), algorithm);
   },
+  requireReadable,
   importPublicKey: async (jwk, scheme) => publicKeyOf(jwk, scheme),
 };
 

@@ -48,6 +48,13 @@ export interface CryptoProvider {
     wrapped: WrappedKey,
     algorithm: SignatureAlgorithm,
   ) => Promise<SigningKey>;
+  /**
+   * Requires that the platform's own verifier reads the certificate of another CA, and takes it for an
+   * authority's. WebCrypto reads no certificates.
+   *
+   * @throws DerError
+   */
+  readonly requireReadable: (der: Bytes) => void;
   /** Imports a public JWK (RFC 7517); rejects when it is not a key of the scheme. */
   readonly importPublicKey: (jwk: JsonWebKey, scheme: SignatureScheme) => Promise<PublicKey>;
 }

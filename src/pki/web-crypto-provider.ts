@@ -29,6 +29,7 @@ export const webCryptoProvider: CryptoProvider = {
     );
     return webSigningKey(key, algorithm);
   },
+  requireReadable: () => {},
   importPublicKey: async (jwk, { importParameters, signParameters }) => {
     const cryptoKey = await subtle.importKey("jwk", jwk, importParameters, false, ["verify"]);
     const publicKey: PublicKey & CryptoKeyHolder = {

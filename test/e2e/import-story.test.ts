@@ -5,7 +5,6 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { createWorkloadKey } from "../../dev/workload/certificate-request.ts";
 import { adoptAuthority } from "../../src/ca/rotation/adopt.ts";
 import { loadPluggedIn } from "../../src/cli/import/load.ts";
-import { requireReadable } from "../../src/cli/import/openssl-reading.ts";
 import { type ImportedAuthority, verifyPluggedIn } from "../../src/cli/import/verify.ts";
 import { compose } from "../../src/compose/composition.ts";
 import { parseConfiguration } from "../../src/config/configuration.ts";
@@ -59,7 +58,7 @@ async function adopt(ca: ClockedCa, imported: ImportedAuthority): Promise<string
   });
   const { certificates, privateKey: extractablePrivateKey, additionalRoots } = imported;
   const adopted = { certificates, extractablePrivateKey, additionalRoots };
-  return (await adoptAuthority({ ...mint, requireReadable }, adopted, ca.now())).id;
+  return (await adoptAuthority(mint, adopted, ca.now())).id;
 }
 
 /** A certificate that istiod issued before the move. */

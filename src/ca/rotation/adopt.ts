@@ -2,7 +2,6 @@ import { sealRoot } from "../../custody/root-statement.ts";
 import { taintedSubject } from "../../custody/taint-statement.ts";
 import { createAdditionalRoot } from "../../pki/authority/additional-root.ts";
 import { taintsOf } from "../../pki/authority/configured-taint.ts";
-import { parseForeignAuthority } from "../../pki/authority/foreign-authority.ts";
 import { adoptedSchedule, type PhaseLengths } from "../../pki/authority/schedule.ts";
 import {
   type AuthorityCertificates,
@@ -12,17 +11,8 @@ import {
 import { type Bytes, bytesEqual } from "../../pki/encoding/bytes.ts";
 import { parseCertificate } from "../../pki/x509/certificate.ts";
 import { earlier } from "../../pki/x509/validity.ts";
+import { requireForeign } from "../foreign-certificate.ts";
 import { addAuthority, type Mint, storeRecord } from "../mint.ts";
-
-/** A mint that takes in certificates of other CAs. */
-export interface AdoptingMint extends Mint {
-  /**
-   * Requires that this platform's own verifier reads an authority's certificate.
-   *
-   * @throws DerError
-   */
-  readonly requireReadable: (der: Bytes) => void;
-}
 
 /** An authority that signed for this mesh before Rampart did. */
 export interface AdoptedAuthority {
@@ -38,7 +28,7 @@ export interface AdoptedAuthority {
  * a bundle that lacks one.
  */
 export async function adoptAuthority(
-  mint: AdoptingMint,
+  mint: Mint,
   { certificates, extractablePrivateKey, additionalRoots }: AdoptedAuthority,
   now: Date,
 ): Promise<SigningAuthority> {
@@ -67,11 +57,7 @@ export async function adoptAuthority(
  * @throws DerError for a certificate that a verifier of the mesh may not read.
  * @throws Error for a root that was removed before: its taint would remove it again.
  */
-export async function trustRoot(
-  mint: AdoptingMint,
-  der: Bytes,
-  publishedFrom: Date,
-): Promise<void> {
+export async function trustRoot(mint: Mint, der: Bytes, publishedFrom: Date): Promise<void> {
   requireForeign(mint, der);
   const root = await createAdditionalRoot(der, publishedFrom);
   const stored = await mint.store.load();
@@ -90,12 +76,6 @@ export async function trustRoot(
     root: root.id,
     publishedFrom: publishedFrom.toISOString(),
   });
-}
-
-/** Every door for a certificate of another CA: it is read strictly here, and by the platform. */
-function requireForeign({ requireReadable }: AdoptingMint, der: Bytes): void {
-  parseForeignAuthority(der);
-  requireReadable(der);
 }
 
 /** Where another CA decides how long an authority lives, it signs for as long as its certificate allows. */

@@ -8,9 +8,11 @@ import {
 import { rootSince } from "../../pki/authority/succession.ts";
 import { applyTaints } from "../../pki/authority/taint.ts";
 import { type Bytes, toHex } from "../../pki/encoding/bytes.ts";
+import { DerError } from "../../pki/encoding/der-reader.ts";
 import { maximumCertificates, type VerifiedAuthority } from "../../pki/path/verified-authority.ts";
 import { keyIdentifier } from "../../pki/x509/key-identifier.ts";
 import { addSeconds } from "../../pki/x509/validity.ts";
+import { requireForeign } from "../foreign-certificate.ts";
 import { addAuthority, type Mint } from "../mint.ts";
 import { type OpenedStore, openStored } from "../opened-store.ts";
 
@@ -27,13 +29,16 @@ export interface NewIntermediate {
  * Puts an intermediate into the store: it is published, then signs, then verifies, by a schedule that is
  * fixed now. Nothing stops signing for it before its time.
  *
- * @throws OperatorError for a key that the store has already, and for a certificate that is too short.
+ * @throws OperatorError for a key that the store has already, for a certificate that is too short, and for one
+ *   that not every verifier reads.
  */
 export async function installIntermediate(
   mint: Mint,
   { verified, extractablePrivateKey, otherRoots }: NewIntermediate,
   now: Date,
 ): Promise<SigningAuthority> {
+  for (const { der, title } of verified.path) requireReadable(mint, der, title);
+  for (const der of otherRoots) requireReadable(mint, der, "a root beside its own");
   const store = await openStored(await mint.store.load(), mint);
   requireNewKey(store, verified);
   const schedule = scheduleFor(mint, store, verified, now);
@@ -43,6 +48,15 @@ export async function installIntermediate(
   const detail = "an intermediate of another CA is in the store";
   await addAuthority(mint, { authority, extractablePrivateKey }, "intermediate-installed", detail);
   return authority;
+}
+
+function requireReadable(mint: Mint, der: Bytes, title: string): void {
+  try {
+    requireForeign(mint, der);
+  } catch (error) {
+    if (error instanceof DerError) throw new OperatorError(`${title}: ${error.message}`);
+    throw error;
+  }
 }
 
 /** A record of an authority never changes, so a key is certified once. */

@@ -7,7 +7,6 @@ import { bytesEqual } from "../../pki/encoding/bytes.ts";
 import { readCertificates } from "./imported-certificate.ts";
 import { loadDirectory } from "./load.ts";
 import { bundleRoots, otherRootsOf } from "./offered-intermediate.ts";
-import { requireReadable } from "./openssl-reading.ts";
 import { verifyPluggedIn } from "./verify.ts";
 
 /**
@@ -31,7 +30,7 @@ export const importPluggedIn: PluggedInImport = async (mint, directory, now) => 
   const { certificates, privateKey: extractablePrivateKey, additionalRoots } = imported;
   if (store.authorities.length === 0) {
     const adopted = { certificates, extractablePrivateKey, additionalRoots };
-    await adoptAuthority({ ...mint, requireReadable }, adopted, now);
+    await adoptAuthority(mint, adopted, now);
   } else {
     const otherRoots = otherRootsOf(imported, bundleRoots(store, now));
     await installIntermediate(mint, { verified: imported, extractablePrivateKey, otherRoots }, now);

@@ -2,7 +2,6 @@ import type { AuthorityView } from "../../ca/authority-view.ts";
 import { createEventLog, type EventLog } from "../../ca/issuance/audit-event.ts";
 import type { Mint } from "../../ca/mint.ts";
 import { type OpenedStore, openStored } from "../../ca/opened-store.ts";
-import type { AdoptingMint } from "../../ca/rotation/adopt.ts";
 import { type UpstreamAuthority, UpstreamError } from "../../ca/upstream/upstream-authority.ts";
 import { compose, type Platform } from "../../compose/composition.ts";
 import type { Configuration } from "../../config/configuration.ts";
@@ -12,7 +11,6 @@ import { OperatorError } from "../../foundation/operator-error.ts";
 import { fetchTrusting } from "../../host/http/node-fetch.ts";
 import { nodeCryptoProvider } from "../../node/node-crypto-provider.ts";
 import type { NumberedBundle } from "../../pki/authority/trust-bundle.ts";
-import { requireReadable } from "../import/openssl-reading.ts";
 import { currentBundle, currentView } from "../root/current-bundle.ts";
 import { explainingSignals } from "../terminal/signals.ts";
 import { type DeploymentChoice, openDeployment } from "./deployment.ts";
@@ -20,7 +18,7 @@ import { createSessionStore, type SessionStore } from "./session-store.ts";
 
 /** One run of a verb: a CA, the means to change it, and the instant of the run. */
 export interface Session {
-  readonly mint: AdoptingMint & { readonly store: SessionStore };
+  readonly mint: Mint & { readonly store: SessionStore };
   readonly configuration: Configuration;
   readonly place: string;
   readonly now: Date;
@@ -73,7 +71,6 @@ export async function withSession(
         ...mint,
         ...(isDry && { upstream: askNobody }),
         store: sessionStore,
-        requireReadable,
       },
       configuration,
       place,

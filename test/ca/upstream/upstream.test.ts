@@ -1,3 +1,4 @@
+import { X509Certificate } from "node:crypto";
 import type { ServerResponse } from "node:http";
 import { describe, expect, test } from "vitest";
 import { UpstreamError } from "../../../src/ca/upstream/upstream-authority.ts";
@@ -5,6 +6,10 @@ import { upstreamOf } from "../../../src/compose/upstream.ts";
 import { parseConfiguration } from "../../../src/config/configuration.ts";
 import { fetchTrusting } from "../../../src/host/http/node-fetch.ts";
 import { createIntermediateRequest } from "../../../src/pki/authority/intermediate-request.ts";
+import type { CryptoProvider } from "../../../src/pki/crypto-provider.ts";
+import type { Bytes } from "../../../src/pki/encoding/bytes.ts";
+import { DerError } from "../../../src/pki/encoding/der-reader.ts";
+import { webCryptoProvider } from "../../../src/pki/web-crypto-provider.ts";
 import { addSeconds } from "../../../src/pki/x509/validity.ts";
 import { type RunningCa, randomKek, startCa } from "../../testkit/ca/running-ca.ts";
 import { issueLeaf, openStore, readiness, signerOf, taint } from "../../testkit/ca/tainted-ca.ts";
@@ -39,15 +44,20 @@ const vault =
 const clock: { now: () => Date } = { now: () => new Date() };
 const nowOfCa = () => clock.now();
 
-async function start(upstream: UpstreamServer, values: object = {}): Promise<RunningCa> {
-  const ca = await startCa({
+async function start(
+  upstream: UpstreamServer,
+  values: object = {},
+  cryptoProvider: CryptoProvider = webCryptoProvider,
+): Promise<RunningCa> {
+  const configuration = {
     AUTHORITY_ROOT: "upstream",
     UPSTREAM_AUTHORITY: { kind: "vault", url: upstream.url, mount: "pki/mesh" },
     UPSTREAM_CREDENTIAL: secret,
     MAX_WORKLOAD_CERT_TTL: `${leaf}s`,
     PROPAGATION_INTERVAL: `${propagation}s`,
     ...values,
-  });
+  };
+  const ca = await startCa(configuration, { cryptoProvider });
   clock.now = ca.now;
   return ca;
 }
@@ -184,6 +194,21 @@ describe("an upstream", () => {
     expect(faults).toHaveLength(2);
     expect(faults[0]?.detail).toContain(sentence);
     expect(JSON.stringify(ca.log.operations)).not.toContain(secret);
+  });
+
+  test("whose certificates this platform's verifier cannot read gives nothing", async () => {
+    const unread: string[] = [];
+    const requireReadable = (der: Bytes): void => {
+      const { subject } = new X509Certificate(der);
+      if (unread.push(subject) > 1) throw new DerError("OpenSSL does not read it");
+    };
+    const provider = { ...webCryptoProvider, requireReadable };
+    const ca = await start(await startUpstream(vault(root, nowOfCa)), {}, provider);
+    await expect(ca.rotate()).rejects.toThrow(
+      /no usable intermediate: root 1: OpenSSL does not read it/,
+    );
+    expect(unread).toEqual([expect.any(String), "O=company\nCN=root"]);
+    expect(ca.store.records.size).toBe(0);
   });
 
   test("that gives nothing for long is a reason of readiness, and the CA stays ready", async () => {

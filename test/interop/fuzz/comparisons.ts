@@ -1,7 +1,7 @@
 import { createCertificateVerifier } from "../../../src/authn/certificate/certificate-verifier.ts";
-import { requireReadable } from "../../../src/cli/import/openssl-reading.ts";
 import { CaError } from "../../../src/foundation/errors.ts";
 import { nodeCryptoProvider } from "../../../src/node/node-crypto-provider.ts";
+import { requireReadable } from "../../../src/node/openssl-reading.ts";
 import { createSigningAuthority } from "../../../src/pki/authority/signing-authority.ts";
 import { DerError } from "../../../src/pki/encoding/der-reader.ts";
 import { parseCaCertificate } from "../../../src/pki/path/ca-certificate.ts";

@@ -1,7 +1,7 @@
-import type { AdoptingMint } from "../../../src/ca/rotation/adopt.ts";
-import { requireReadable } from "../../../src/cli/import/openssl-reading.ts";
+import type { Mint } from "../../../src/ca/mint.ts";
 import type { KekRing } from "../../../src/custody/kek.ts";
 import { openAuthority } from "../../../src/custody/seal.ts";
+import { requireReadable } from "../../../src/node/openssl-reading.ts";
 import type { SigningAuthority } from "../../../src/pki/authority/signing-authority.ts";
 import { webCryptoProvider } from "../../../src/pki/web-crypto-provider.ts";
 import { createEventRecorder, type EventRecorder } from "../log/event-recorder.ts";
@@ -9,7 +9,7 @@ import { createMemoryStore, type MemoryStore } from "./memory-store.ts";
 import { clusterLocal } from "./sealed-authorities.ts";
 
 /** A mint over an empty memory store. */
-export interface MemoryMint extends AdoptingMint {
+export interface MemoryMint extends Mint {
   readonly store: MemoryStore;
   readonly log: EventRecorder;
 }
@@ -24,17 +24,16 @@ export const istioPhaseLengths = {
 };
 
 /** A mint with the inception date 2026-11-21, and the changes of a test. */
-export function createMemoryMint(keks: KekRing, changes: Partial<AdoptingMint> = {}): MemoryMint {
+export function createMemoryMint(keks: KekRing, changes: Partial<Mint> = {}): MemoryMint {
   return {
     keks,
-    cryptoProvider: webCryptoProvider,
+    cryptoProvider: { ...webCryptoProvider, requireReadable },
     trustDomain: clusterLocal,
     authorityKey: "EC-P256",
     phaseLengths: istioPhaseLengths,
     inceptionDate: "2026-11-21",
     configuredTaints: [],
     authorityRoot: "self",
-    requireReadable,
     ...changes,
     store: createMemoryStore(),
     log: createEventRecorder(),

@@ -2,13 +2,12 @@ import type { Hono } from "hono";
 import type { IssuanceLog } from "../../../src/ca/issuance/issuance-log.ts";
 import type { Quotas } from "../../../src/ca/issuance/quotas.ts";
 import type { Mint } from "../../../src/ca/mint.ts";
-import type { AdoptingMint } from "../../../src/ca/rotation/adopt.ts";
 import { foundIfEmpty } from "../../../src/ca/rotation/inception.ts";
 import { rotateAll } from "../../../src/ca/rotation/rotate.ts";
-import { requireReadable } from "../../../src/cli/import/openssl-reading.ts";
 import { compose } from "../../../src/compose/composition.ts";
 import { parseConfiguration } from "../../../src/config/configuration.ts";
 import { fetchTrusting } from "../../../src/host/http/node-fetch.ts";
+import { requireReadable } from "../../../src/node/openssl-reading.ts";
 import type { CryptoProvider } from "../../../src/pki/crypto-provider.ts";
 import { webCryptoProvider } from "../../../src/pki/web-crypto-provider.ts";
 import type { CertificateAuthority } from "../../../src/transport/certificate-authority.ts";
@@ -22,7 +21,7 @@ import { createMemoryStore, type MemoryStore } from "./memory-store.ts";
 export interface RunningCa {
   readonly app: Hono;
   readonly certificateAuthority: CertificateAuthority;
-  readonly mint: AdoptingMint;
+  readonly mint: Mint;
   readonly store: MemoryStore;
   readonly log: EventRecorder;
   readonly now: () => Date;
@@ -35,6 +34,9 @@ export interface RunningCa {
   /** Runs the cron, for the named signers as well. */
   readonly rotate: () => Promise<void>;
 }
+
+/** WebCrypto, and OpenSSL for the certificates of other CAs. */
+const strictProvider: CryptoProvider = { ...webCryptoProvider, requireReadable };
 
 const unlimited: Quotas = { caller: () => true, issuer: () => true };
 
@@ -59,7 +61,7 @@ interface Means {
 /** @param values Keys of the configuration. The others have values that work. */
 export async function startCa(
   values: Readonly<Record<string, unknown>> = {},
-  { cryptoProvider = webCryptoProvider, store = createMemoryStore(), ...means }: Means = {},
+  { cryptoProvider = strictProvider, store = createMemoryStore(), ...means }: Means = {},
 ): Promise<RunningCa> {
   const log = createEventRecorder();
   let now = start;
@@ -85,7 +87,7 @@ export async function startCa(
   return {
     app: createRoutes(certificateAuthority),
     certificateAuthority,
-    mint: { ...mint, requireReadable },
+    mint,
     store,
     log,
     now: clock,

@@ -1,4 +1,5 @@
 import { OperatorError } from "../../../foundation/operator-error.ts";
+import { requireReadable } from "../../../node/openssl-reading.ts";
 import {
   type AdditionalRoot,
   createAdditionalRoot,
@@ -11,7 +12,6 @@ import {
 } from "../../../pki/authority/signing-authority.ts";
 import type { Bytes } from "../../../pki/encoding/bytes.ts";
 import type { SubjectPublicKey } from "../../../pki/x509/subject-public-key.ts";
-import { requireReadable } from "../../import/openssl-reading.ts";
 
 /** An authority in a backup: certificates in DER, and its key as PKCS#8. */
 export interface BackedUpAuthority {

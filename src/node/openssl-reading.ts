@@ -1,7 +1,7 @@
 import { type KeyObject, X509Certificate } from "node:crypto";
-import type { Bytes } from "../../pki/encoding/bytes.ts";
-import { DerError } from "../../pki/encoding/der-reader.ts";
-import { parseCertificate } from "../../pki/x509/certificate.ts";
+import type { Bytes } from "../pki/encoding/bytes.ts";
+import { DerError } from "../pki/encoding/der-reader.ts";
+import { parseCertificate } from "../pki/x509/certificate.ts";
 
 /** A certificate as OpenSSL reads it. */
 export interface OpenSslReading {
