@@ -1,5 +1,6 @@
 import { RecordError } from "../custody/authority-record.ts";
 import { maximumIdLength, type RecordName, type StoredRecord } from "../custody/authority-store.ts";
+import { type BackupContent, openBackupDate } from "../custody/backup-statement.ts";
 import { type DenialContent, openDenial } from "../custody/denial-statement.ts";
 import type { KekRing } from "../custody/kek.ts";
 import { type AuthorityRequest, openRequest } from "../custody/request-record.ts";
@@ -32,6 +33,7 @@ export type OpenedRecord =
       readonly id: string;
       readonly revocation: RevocationContent;
     }
+  | { readonly kind: "backup"; readonly id: string; readonly backup: BackupContent }
   | RefusedRecord;
 
 /** A record that did not open, and why. */
@@ -69,6 +71,8 @@ export interface OpenedStore extends RotationState {
   readonly phaseLengths: PhaseLengths;
   readonly denials: readonly Denial[];
   readonly revocations: readonly RevocationContent[];
+  /** When somebody last made a backup, as far as the store knows. */
+  readonly lastBackup: Date | undefined;
   readonly refusals: readonly RefusedRecord[];
 }
 
@@ -113,6 +117,8 @@ export async function openWhole(
       return { kind, id, denial: requireKnown(await openDenial(stored, trustDomain, keks)) };
     case "revocation":
       return { kind, id, revocation: await openRevocation(stored, trustDomain, keks) };
+    case "backup":
+      return { kind, id, backup: await openBackupDate(stored, trustDomain, keks) };
   }
 }
 
@@ -159,6 +165,7 @@ export function assemble(
     phaseLengths,
     denials: records.flatMap((each) => ("denial" in each ? [each.denial] : [])),
     revocations: records.flatMap((each) => ("revocation" in each ? [each.revocation] : [])),
+    lastBackup: records.flatMap((each) => ("backup" in each ? [each.backup.madeAt] : []))[0],
     refusals: records.flatMap((each) => ("refusal" in each ? [each] : [])),
   };
 }

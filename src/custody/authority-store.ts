@@ -1,8 +1,15 @@
 /**
  * The kind of a record: an authority with its key, a taint, an additional root, a request for an
- * intermediate, a denial, or a revocation.
+ * intermediate, a denial, a revocation, or the date of the last backup.
  */
-export type RecordKind = "authority" | "taint" | "root" | "request" | "denial" | "revocation";
+export type RecordKind =
+  | "authority"
+  | "taint"
+  | "root"
+  | "request"
+  | "denial"
+  | "revocation"
+  | "backup";
 
 /** Every kind of record. */
 export const recordKinds: readonly RecordKind[] = [
@@ -12,6 +19,7 @@ export const recordKinds: readonly RecordKind[] = [
   "request",
   "denial",
   "revocation",
+  "backup",
 ];
 
 /** Rotations and operators leave fewer records than this. A store with more was tampered with. */

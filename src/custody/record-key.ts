@@ -7,6 +7,7 @@ const folders: Readonly<Record<RecordKind, string>> = {
   request: "requests",
   denial: "denials",
   revocation: "revocations",
+  backup: "backups",
 };
 
 /** The name of a record as text, such as `authorities/<id>`: a key in KV, a path in a directory. */

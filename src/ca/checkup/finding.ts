@@ -17,6 +17,7 @@ export interface Finding {
 export type FindingName =
   | "authority-successor-late"
   | "authority-successor-missing"
+  | "backup-old"
   | "bundle-missing"
   | "bundle-stale"
   | "clock-skew"
@@ -47,6 +48,10 @@ const findings: Readonly<Record<FindingName, readonly [Severity, string]>> = {
   "authority-successor-missing": [
     "warning",
     "The scheduled run should have minted the successor by now, so it may not run at all.",
+  ],
+  "backup-old": [
+    "warning",
+    "An authority that is in no backup is lost with the store, and with it every certificate under it.",
   ],
   "bundle-missing": ["warning", "Workloads of these namespaces cannot verify any peer."],
   "bundle-stale": [

@@ -1,5 +1,5 @@
 import { lastSignature, mintDue } from "../../pki/authority/rotation.ts";
-import { leadSeconds } from "../../pki/authority/schedule.ts";
+import { leadSeconds, type Schedule } from "../../pki/authority/schedule.ts";
 import { signingAuthorityAt } from "../../pki/authority/signing-authority.ts";
 import { applyTaints } from "../../pki/authority/taint.ts";
 import { addSeconds } from "../../pki/x509/validity.ts";
@@ -26,7 +26,7 @@ export function storeFindings(
     ...refusedRecords(store),
     ...(store.authorities.length === 0
       ? emptyStore(store, inceptionDate, now)
-      : [...signing(store, now), ...succession(store, now)]),
+      : [...signing(store, now), ...succession(store, now), ...backups(store, now)]),
     ...trustedTaints(store, now),
     ...endedDenials(store, now),
   ];
@@ -99,6 +99,26 @@ function succession(store: OpenedStore, now: Date): Finding[] {
   }
   if (now < addSeconds(mintDue(until, phaseLengths), cronPatienceSeconds)) return [];
   return [finding("authority-successor-missing", what, remedy)];
+}
+
+/** A new authority has a day until somebody should have made a backup of it. */
+const unsavedSeconds = 86_400;
+
+function backups({ authorities, lastBackup, phaseLengths }: OpenedStore, now: Date): Finding[] {
+  const mintedAt = ({ publishedFrom }: Schedule): Date =>
+    addSeconds(publishedFrom, -phaseLengths.propagationSeconds);
+  const unsaved = authorities.filter(
+    ({ schedule }) =>
+      now < schedule.retiresAt &&
+      addSeconds(schedule.publishedFrom, unsavedSeconds) < now &&
+      (lastBackup === undefined || lastBackup < mintedAt(schedule)),
+  );
+  if (unsaved.length === 0) return [];
+  const known = lastBackup
+    ? `The last backup is of ${lastBackup.toISOString()}`
+    : "No backup is known of";
+  const what = `${known}; ${unsaved.length} of ${authorities.length} authorities are in none.`;
+  return [finding("backup-old", what, "rampart authority export -o rampart-backup.age")];
 }
 
 function trustedTaints(

@@ -1,5 +1,6 @@
 import { chmod, readdir, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
+import { generateX25519Identity, identityToRecipient } from "age-encryption";
 import { beforeEach, describe, expect, test, vi } from "vitest";
 import type { FindingName } from "../../../src/ca/checkup/finding.ts";
 import { authorityCommand } from "../../../src/cli/authority/authority.ts";
@@ -145,6 +146,7 @@ describe("a CA that is not well", () => {
         await authority(later(0.5), "taint", id, "--root", "with-last-leaf", "--yes");
       },
     ],
+    ["backup-old", "without a backup of its authority", async () => {}, later(30)],
     [
       "denial-ended",
       "with a denial that has ended",
@@ -183,6 +185,12 @@ describe("a CA that is not well", () => {
     expect((await examined()).worst).toBe("error");
     expect(process.exitCode).toBe(4);
   });
+});
+
+test("a backup that the CA has noted is no finding", async () => {
+  const recipient = await identityToRecipient(await generateX25519Identity());
+  await authority(later(2), "export", "-o", join(folder, "backup.age"), "-r", recipient);
+  expect(await namesAt(later(30))).toEqual([]);
 });
 
 describe("examples of wrangler.toml", () => {

@@ -1,5 +1,6 @@
 import { RecordError } from "../../../src/custody/authority-record.ts";
 import { recordKinds, type StoredRecord } from "../../../src/custody/authority-store.ts";
+import { openBackupDate } from "../../../src/custody/backup-statement.ts";
 import { openDenial } from "../../../src/custody/denial-statement.ts";
 import { openRequest } from "../../../src/custody/request-record.ts";
 import { openRevocation } from "../../../src/custody/revocation-statement.ts";
@@ -52,6 +53,7 @@ const open = {
   request: openRequest,
   denial: openDenial,
   revocation: openRevocation,
+  backup: openBackupDate,
 };
 
 async function failedCheck(stored: StoredRecord): Promise<string | undefined> {

@@ -1,5 +1,6 @@
 import { existsSync } from "node:fs";
 import type { Command } from "commander";
+import { sealBackup } from "../../../custody/backup-statement.ts";
 import { OperatorError } from "../../../foundation/operator-error.ts";
 import { createFile } from "../../../host/files/atomic-file.ts";
 import { readSmallFile } from "../../../host/files/small-file.ts";
@@ -63,17 +64,29 @@ async function exportBackup(session: Session, { out, recipient }: ExportOptions)
   const lock: BackupLock = recipient
     ? { recipients: recipient }
     : { passphrase: await readPassphrase({ isNew: true }) };
-  const { taints, requests } = await openStore(session);
+  const { authorities, taints, requests } = await openStore(session);
   const backup = await writeBackup(session, lock);
   await createFile(out, backup, { mode: 0o600 }).catch((error: Error) => {
     throw new OperatorError(`${out} cannot be written: ${error.message}`);
   });
+  // A record beside no authority would keep an empty store from its inception.
+  if (authorities.length > 0) await noteBackup(session);
   const tainted = [...new Set(taints.map(({ id }) => shortId(id)))];
   const open = requests.map(({ id }) => shortId(id));
   console.log(
     `${out} holds every authority of the ${session.place} as of ${formatInstant(session.now)}; tainted: ${tainted.join(", ") || "none"}.`,
   );
   if (open.length > 0) console.log(`It holds open requests: ${open.join(", ")}.`);
+}
+
+/** Lets `rampart doctor` know. The backup is good even where its maker may not write to the store. */
+async function noteBackup({ mint, now, log }: Session): Promise<void> {
+  try {
+    await mint.store.put(await sealBackup({ madeAt: now }, mint.trustDomain, mint.keks));
+  } catch (error) {
+    if (!(error instanceof OperatorError)) throw error;
+    log.operation({ event: "backup-not-noted", level: "warning", detail: error.message });
+  }
 }
 
 interface RestoreOptions extends SessionOptions, ConfirmationOptions {
