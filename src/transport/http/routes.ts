@@ -1,5 +1,6 @@
 import type { Hono } from "hono";
 import type { AuthorityView } from "../../ca/authority-view.ts";
+import { crlGapsIn } from "../../ca/revocation/crl-gaps.ts";
 import { CaError } from "../../foundation/errors.ts";
 import { addressOf } from "../../foundation/peer-address.ts";
 import type { CertificateAuthority } from "../certificate-authority.ts";
@@ -70,11 +71,13 @@ async function readinessOf(
   port: PortState,
 ): Promise<Readiness & { readonly authority?: string }> {
   try {
-    const { issuer, trustBundle, reasons } = await viewOf(ca);
+    const view = await viewOf(ca);
+    const { issuer, trustBundle, reasons } = view;
     const ready = issuer !== undefined && trustBundle.roots.length > 0 && port.isOpen;
     const authority = issuer && { authority: issuer.authority.id };
     const troubles = ca.issuance.issuanceLog?.troubles() ?? [];
-    return { ready, ...authority, reasons: [...reasons, ...port.reasons, ...troubles] };
+    const gaps = ca.crls ? crlGapsIn(view) : [];
+    return { ready, ...authority, reasons: [...reasons, ...port.reasons, ...troubles, ...gaps] };
   } catch (error) {
     if (error instanceof CaError) return { ready: false, reasons: [error.message] };
     throw error;

@@ -4,10 +4,13 @@ import {
   type RevocationContent,
   sealRevocation,
 } from "../../../src/custody/revocation-statement.ts";
+import { sealRoot } from "../../../src/custody/root-statement.ts";
+import { createAdditionalRoot } from "../../../src/pki/authority/additional-root.ts";
 import { addSeconds, wholeSeconds } from "../../../src/pki/x509/validity.ts";
 import { type RunningCa, randomKek, startCa } from "../../testkit/ca/running-ca.ts";
 import { decideTaint, propagation, signerOf, startSigningCa } from "../../testkit/ca/tainted-ca.ts";
 import { crlBlocks, readCrl } from "../../testkit/pki/crls.ts";
+import { createRoot } from "../../testkit/pki/foreign-root.ts";
 
 const hour = 3600;
 const get = async ({ app }: RunningCa, path: string, headers: HeadersInit = {}) =>
@@ -154,6 +157,20 @@ test("a store that is down leaves the CRLs for a while, and then gives 503", asy
   const response = await get(ca, "/crl.pem");
   expect(response.status).toBe(503);
   expect(await response.text()).not.toContain("KV");
+});
+
+test("/readyz names a root without a CRL, and is ready all the same", async () => {
+  const ca = await start();
+  const readiness = async () => (await get(ca, "/readyz")).json();
+  expect(await readiness()).toMatchObject({ ready: true, reasons: [] });
+  const der = await createRoot({ notAfter: addSeconds(ca.now(), 1000 * hour) });
+  const root = await createAdditionalRoot(der, ca.now());
+  await ca.store.put(await sealRoot(root, ca.mint.trustDomain, ca.mint.keks));
+  ca.pass(60);
+  expect(await readiness()).toMatchObject({
+    ready: true,
+    reasons: [`no CRL of the root with the SHA-256 fingerprint ${root.id} is known`],
+  });
 });
 
 test("an empty store has no CRL", async () => {

@@ -1,0 +1,29 @@
+import { sha256 } from "@noble/hashes/sha2.js";
+import { type Bytes, bytesEqual, toHex } from "../../pki/encoding/bytes.ts";
+import { maySignCrls } from "../../pki/x509/crl/crl-lint.ts";
+import type { AuthorityView } from "../authority-view.ts";
+
+/**
+ * One sentence for each CA of which the mesh has no CRL. A verifier that checks whole paths, as OpenSSL with
+ * `-crl_check_all` and Envoy, refuses every leaf below such a CA once it has a CRL of another one.
+ */
+export function crlGapsIn({ crlIssuers, trustBundle }: AuthorityView): readonly string[] {
+  const authorities = crlIssuers.map(({ authority }) => authority);
+  const [able, unable] = [
+    authorities.filter(maySignCrls),
+    authorities.filter((each) => !maySignCrls(each)),
+  ];
+  const uncovered = trustBundle.roots.filter(
+    (root) => !authorities.some(({ certificate }) => bytesEqual(certificate.der, root)),
+  );
+  return able.length === 0
+    ? []
+    : [
+        ...unable.map(({ id }) => `the authority ${id} has no CRL: its key usage lacks cRLSign`),
+        ...uncovered.map(
+          (root) => `no CRL of the root with the SHA-256 fingerprint ${fingerprint(root)} is known`,
+        ),
+      ];
+}
+
+const fingerprint = (der: Bytes): string => toHex(sha256(der));

@@ -1,0 +1,107 @@
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { type Outcome, reportOutcomes } from "../agent/outcome-table.ts";
+import { run, runWell } from "../programs.ts";
+import { fromGoModule, ofTheMachine, type Software } from "../software.ts";
+import { type JudgedList, judgedLists } from "./lists.ts";
+
+/** Judges the lists, and tells what it saw. @throws Error for the first that it refuses. */
+type Judge = (program: string, lists: readonly JudgedList[], folder: string) => Promise<string>;
+
+const outcomes: Outcome[] = [];
+
+const byGo: Judge = async (program, lists) => {
+  const input = lists.map((each) => `${JSON.stringify(each)}\n`).join("");
+  const answers = (await runWell(program, [], { input })).trim().split("\n");
+  lists.forEach(({ name }, i) => {
+    const { fault } = JSON.parse(answers[i] ?? '{"fault":"no answer"}') as { fault: string };
+    if (fault !== "") throw new Error(`${name}: ${fault}`);
+  });
+  return `signature, number, times, key identifier and all entries of ${lists.length} lists`;
+};
+
+/** Both leaves, as OpenSSL judges them with the list. */
+const byOpenssl: Judge = async (_, lists, folder) => {
+  for (const list of lists) {
+    const { root, crl, good, revoked } = await filesOf(folder, list);
+    const verify = (leaf: string) => {
+      const options = ["-x509_strict", "-crl_check_all", "-CAfile", root, "-CRLfile", crl];
+      return run("openssl", ["verify", ...options, leaf]);
+    };
+    const first = await verify(good);
+    if (first.exitCode !== 0) throw new Error(`${list.name}: ${first.stderr}`);
+    if (!revoked) continue;
+    const { exitCode, stderr } = await verify(revoked);
+    if (exitCode === 0 || !stderr.includes("certificate revoked")) {
+      throw new Error(`${list.name}: the revoked leaf: ${stderr || "accepted"}`);
+    }
+  }
+  return `-crl_check_all refuses the revoked leaves alone, by ${lists.length} lists`;
+};
+
+/** GnuTLS takes more than a minute to read 100,000 entries. */
+const longestForGnutls = 1000;
+
+const byGnutls: Judge = async (_, all, folder) => {
+  const lists = all.filter(({ entries }) => entries.length <= longestForGnutls);
+  for (const list of lists) {
+    const { root, crl, good, revoked } = await filesOf(folder, list);
+    const trust = ["--load-ca-certificate", root];
+    const { stdout, stderr } = await run("certtool", ["--verify-crl", ...trust, "--infile", crl]);
+    if (!`${stdout}${stderr}`.includes("Verification output: Verified")) {
+      throw new Error(`${list.name}: ${stdout}${stderr}`);
+    }
+    const verify = (leaf: string) =>
+      run("certtool", ["--verify", ...trust, "--load-crl", crl, "--infile", leaf]);
+    const first = await verify(good);
+    if (first.exitCode !== 0) throw new Error(`${list.name}: ${first.stdout}${first.stderr}`);
+    if (!revoked) continue;
+    const { exitCode, stdout: said } = await verify(revoked);
+    if (exitCode === 0 || !/revoked/i.test(said)) throw new Error(`${list.name}: ${said}`);
+  }
+  return `verifies ${lists.length} lists, and refuses the revoked leaves alone`;
+};
+
+async function filesOf(folder: string, { rootPem, crlPem, goodPem, revokedPem }: JudgedList) {
+  const write = async (name: string, text: string): Promise<string> => {
+    await writeFile(join(folder, name), text);
+    return join(folder, name);
+  };
+  return {
+    root: await write("root.pem", rootPem),
+    crl: await write("crl.pem", crlPem),
+    good: await write("good.pem", goodPem),
+    revoked: revokedPem && (await write("revoked.pem", revokedPem)),
+  };
+}
+
+async function judge(
+  client: string,
+  software: Software,
+  act: (program: string) => Promise<string>,
+): Promise<void> {
+  const names = { client, server: "rampart", what: "CRLs of every kind of authority" };
+  if ("missing" in software) {
+    outcomes.push({ ...names, result: "NOT RUN", detail: software.missing });
+    return;
+  }
+  outcomes.push(
+    await act(software.program).then(
+      (detail) => ({ ...names, result: "ok" as const, detail }),
+      (error) => ({ ...names, result: "FAILED" as const, detail: String(error) }),
+    ),
+  );
+}
+
+const folder = await mkdtemp(join(tmpdir(), "crl-"));
+const lists = await judgedLists([1000, 100_000]);
+const go = await fromGoModule(join(import.meta.dirname, "oracle"), "crl-oracle");
+await judge("Go's crypto/x509", go, (program) => byGo(program, lists, folder));
+const openssl = await ofTheMachine("openssl", ["version"], /^OpenSSL 3/);
+await judge("openssl verify", openssl, (program) => byOpenssl(program, lists, folder));
+const gnutls = await ofTheMachine("certtool", ["--version"], /certtool 3/);
+if ("missing" in gnutls) console.error(`GnuTLS was not asked: ${gnutls.missing}`);
+else await judge("GnuTLS", gnutls, (program) => byGnutls(program, lists, folder));
+reportOutcomes(outcomes);
+await rm(folder, { recursive: true });

@@ -1,0 +1,3 @@
+module rampart.test/crl-oracle
+
+go 1.24
