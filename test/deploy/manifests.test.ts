@@ -81,7 +81,10 @@ function configurationIn(path: string): Record<string, unknown> {
   );
 }
 
-describe.each(["deploy/serve.yaml", "deploy/gateway.yaml"])("%s", (path) => {
+describe.each([
+  "deploy/kustomize/base/serve/serve.yaml",
+  "deploy/kustomize/base/gateway/gateway.yaml",
+])("%s", (path) => {
   test("runs without root, privileges, a writable root or a role", () => {
     const manifests = manifestsIn(path);
     expect(manifests.map(({ kind }) => kind).join()).not.toMatch(/Role/);
@@ -102,13 +105,18 @@ describe.each(["deploy/serve.yaml", "deploy/gateway.yaml"])("%s", (path) => {
 });
 
 test("the manifests' configurations are ones that the programs take", () => {
-  const serve = { ...configurationIn("deploy/serve.yaml"), KEK: randomKek("k1") };
+  const serve = {
+    ...configurationIn("deploy/kustomize/base/serve/serve.yaml"),
+    KEK: randomKek("k1"),
+  };
   expect(() => parseServeConfiguration(serve)).not.toThrow();
-  expect(() => parseGatewayConfiguration(configurationIn("deploy/gateway.yaml"))).not.toThrow();
+  expect(() =>
+    parseGatewayConfiguration(configurationIn("deploy/kustomize/base/gateway/gateway.yaml")),
+  ).not.toThrow();
 });
 
-describe("deploy/signer.yaml", () => {
-  const path = "deploy/signer.yaml";
+describe("deploy/kustomize/base/signer/signer.yaml", () => {
+  const path = "deploy/kustomize/base/signer/signer.yaml";
   const signerOf = (object: Manifest) =>
     JSON.stringify(object).match(/mesh\.example\.com.workload/g);
 
@@ -146,8 +154,8 @@ interface Rule {
   readonly verbs: readonly string[];
 }
 
-describe("deploy/distribute.yaml", () => {
-  const path = "deploy/distribute.yaml";
+describe("deploy/kustomize/base/distribute/distribute.yaml", () => {
+  const path = "deploy/kustomize/base/distribute/distribute.yaml";
 
   test("configures the program", () => {
     const environment = { KUBERNETES_SERVICE_HOST: "10.0.0.1" };
@@ -157,7 +165,10 @@ describe("deploy/distribute.yaml", () => {
   });
 });
 
-test.each(["deploy/distribute.yaml", "deploy/gateway-roots.yaml"])(
+test.each([
+  "deploy/kustomize/base/distribute/distribute.yaml",
+  "deploy/kustomize/components/gateway-roots/gateway-roots.yaml",
+])(
   "%s lets see namespaces and the ConfigMaps of roots and CRLs, delete nothing, and read no secret",
   (path) => {
     const roles = manifestsIn(path).filter(({ kind }) => kind === "ClusterRole");
@@ -177,8 +188,8 @@ test.each(["deploy/distribute.yaml", "deploy/gateway-roots.yaml"])(
 );
 
 test("the rights to keep roots are bound to the gateway's account", () => {
-  const manifests = manifestsIn("deploy/gateway-roots.yaml");
-  const accounts = manifestsIn("deploy/gateway.yaml").filter(
+  const manifests = manifestsIn("deploy/kustomize/components/gateway-roots/gateway-roots.yaml");
+  const accounts = manifestsIn("deploy/kustomize/base/gateway/gateway.yaml").filter(
     ({ kind }) => kind === "ServiceAccount",
   );
   expect(accounts).toMatchObject([{ metadata: { name: "rampart-gateway" } }]);

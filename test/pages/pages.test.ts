@@ -63,6 +63,11 @@ test("docs/doctor.md explains every finding, and no other", () => {
   expect(found).toEqual([...findingNames]);
 });
 
+test("no page has npx fetch the package of that name, which is somebody else's", () => {
+  const fetching = pages.filter((page) => /\bnpx (?:-\S+ )*rampart\b/.test(read(page)));
+  expect(fetching).toEqual([]);
+});
+
 describe("ARCHITECTURE.md", () => {
   const text = read("ARCHITECTURE.md");
 
@@ -113,7 +118,12 @@ describe("ARCHITECTURE.md", () => {
 });
 
 describe("sources and settings", () => {
-  const patterns = ["{src,dev,bench,test}/**/*.ts", "deploy/*", "*.{ts,toml,json}"];
+  const patterns = [
+    "{src,dev,bench,test}/**/*.ts",
+    "deploy/**/*.{yaml,service,tpl,txt,toml}",
+    "deploy/Dockerfile",
+    "*.{ts,toml,json}",
+  ];
   const isForeign = (file: string): boolean =>
     file.startsWith("src/gen/") || file.includes("/.tsc/") || file === "test/pages/pages.test.ts";
   const files = globSync(patterns, { cwd: root }).filter((file) => !isForeign(file));

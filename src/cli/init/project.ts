@@ -1,4 +1,4 @@
-import { version, wranglerVersion } from "../version.ts";
+import { wranglerVersion } from "../version.ts";
 
 /** The name of the package, which a project depends on. */
 export const packageName = "@rampart-ca/rampart";
@@ -11,6 +11,8 @@ export interface ProjectSettings {
   /** The Worker's name. */
   readonly name: string;
   readonly today: Date;
+  /** What npm installs as Rampart: a version, or a file. */
+  readonly rampart: string;
   /** The `wrangler.toml` of Rampart's repository. */
   readonly wranglerToml: string;
 }
@@ -26,7 +28,7 @@ export function projectFiles(settings: ProjectSettings): ReadonlyMap<string, str
   ]);
 }
 
-const manifest = ({ name }: ProjectSettings): object => ({
+const manifest = ({ name, rampart }: ProjectSettings): object => ({
   name,
   version: "0.0.0",
   private: true,
@@ -37,7 +39,7 @@ const manifest = ({ name }: ProjectSettings): object => ({
     check: "wrangler deploy --dry-run",
     deploy: "wrangler deploy",
   },
-  dependencies: { [packageName]: version },
+  dependencies: { [packageName]: rampart },
   devDependencies: { wrangler: wranglerVersion },
 });
 

@@ -11,7 +11,7 @@ import { createOperatorFolder, rampart } from "../../testkit/programs/command-li
 const manifest = JSON.parse(readFileSync(resolve("package.json"), "utf8"));
 const today = new Date("2026-12-31T23:59:59Z");
 const fileOf = (path: string, name = "my-ca"): string =>
-  projectFiles({ name, today, wranglerToml }).get(path) ?? "";
+  projectFiles({ name, today, rampart: version, wranglerToml }).get(path) ?? "";
 
 test("the program knows its name, its version and the wrangler of the tests", () => {
   const { wrangler } = manifest.devDependencies;
@@ -53,7 +53,9 @@ test("a project ignores the secrets and the state of development", () => {
 
 test("refuses a configuration that lacks a line which a project has otherwise", () => {
   const lacking = wranglerToml.replace("src/worker/main.ts", "src/other.ts");
-  expect(() => projectFiles({ name: "a", today, wranglerToml: lacking })).toThrow("does not have");
+  expect(() => projectFiles({ name: "a", today, rampart: version, wranglerToml: lacking })).toThrow(
+    "does not have",
+  );
 });
 
 test("rampart init writes a project into a folder that does not exist, and names a Worker after it", async () => {
@@ -92,6 +94,21 @@ test("rampart init refuses a file in the folder's place, without a stack", async
   expect(code).toBe(1);
   expect(stderr).toMatch(/^rampart: EEXIST/);
   expect(stderr).not.toContain(" at ");
+});
+
+test("rampart init --package has npm install that file, and refuses what is no file", async () => {
+  const folder = await createOperatorFolder();
+  await rampart(folder, "init a --package wrangler.toml");
+  const text = await readFile(join(folder.path, "a/package.json"), "utf8");
+  const { [packageName]: installed } = JSON.parse(text).dependencies;
+  expect(installed).toBe(`file:${folder.config}`);
+  const refused = await rampart(folder, "init b --package home");
+  expect(refused).toEqual({
+    code: 1,
+    stdout: "",
+    stderr: "rampart: --package: home is not a file\n",
+  });
+  expect(await readdir(folder.path)).not.toContain("b");
 });
 
 test("rampart --version prints the version alone", async () => {

@@ -243,7 +243,7 @@ const rows: readonly (readonly [string, (scene: Scene) => Promise<void>])[] = [
     watchesPods,
   ],
   [
-    "distribute, with the rights of deploy/distribute.yaml: new namespaces, drift, restart",
+    "distribute, with the rights of deploy/kustomize/base/distribute/distribute.yaml: new namespaces, drift, restart",
     distributes,
   ],
   ["ClusterTrustBundle of signer istio.io/istiod-ca", appliesClusterTrustBundle],
@@ -342,7 +342,7 @@ async function running(scene: Scene, values: object, work: () => Promise<void>):
 
 async function distributes(scene: Scene): Promise<void> {
   const { plane, folder } = scene;
-  await applyManifest(plane, "distribute.yaml");
+  await applyManifest(plane, "base/distribute/distribute.yaml");
   await writeFile(
     join(folder, "token"),
     await mint(plane, "istio-system", "rampart-distribute", { audiences: [] }),

@@ -16,14 +16,14 @@ const places: Readonly<Record<string, string>> = {
 
 const applied = new Set<string>();
 
-/** Creates every object of a manifest in deploy/, unless a row has done so before. */
+/** Creates every object of a manifest in deploy/kustomize, unless a row has done so before. */
 export async function applyManifest(
   { call }: Pick<ControlPlane, "call">,
   name: string,
 ): Promise<void> {
   if (applied.has(name)) return;
   applied.add(name);
-  const file = join(import.meta.dirname, "../../../deploy", name);
+  const file = join(import.meta.dirname, "../../../deploy/kustomize", name);
   for (const document of parseAllDocuments(await readFile(file, "utf8"))) {
     const object = document.toJS() as { kind: string };
     await call("POST", places[object.kind] ?? "", object);

@@ -185,7 +185,7 @@ async function gatewayKeeps(scene: Scene): Promise<void> {
   await plane.call("POST", "/api/v1/namespaces/istio-system/serviceaccounts", {
     metadata: { name },
   });
-  await applyManifest(plane, "gateway-roots.yaml");
+  await applyManifest(plane, "components/gateway-roots/gateway-roots.yaml");
   const tokenFile = join(folder, "gateway-token");
   await writeFile(tokenFile, await mint(plane, "istio-system", name, { audiences: [] }));
   await writeFile(join(folder, "ca.crt"), plane.ca);
@@ -272,6 +272,9 @@ export const rootRows: readonly (readonly [string, (scene: Scene) => Promise<voi
     serveIsRefused,
   ],
   ["roots by push from the Worker's cron, in workerd", workerPushes],
-  ["roots kept by a gateway, with the rights of deploy/gateway-roots.yaml", gatewayKeeps],
+  [
+    "roots kept by a gateway, with the rights of deploy/kustomize/components/gateway-roots/gateway-roots.yaml",
+    gatewayKeeps,
+  ],
   ["delivery shown, by a kubeconfig and by a table's access, with rights to list alone", isShown],
 ];

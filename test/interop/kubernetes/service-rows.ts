@@ -125,7 +125,7 @@ async function servesByPolicy({ plane, folder }: Scene): Promise<void> {
   }
 }
 
-/** The rows on CertificateSigningRequests, with the rights of deploy/signer.yaml. */
+/** The rows on CertificateSigningRequests, with the rights of deploy/kustomize/base/signer/signer.yaml. */
 export const serviceRows: readonly (readonly [string, (scene: Scene) => Promise<void>])[] = [
   ["serving certificates of services: by policy alone, whoever approves", servesByPolicy],
 ];

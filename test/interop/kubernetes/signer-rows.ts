@@ -74,8 +74,8 @@ async function requireWorkload(
 
 /** What `rampart distribute` keeps, with the rights of its manifests. */
 async function clusterTrustBundle({ plane, folder }: Scene, { ca }: SignerScene): Promise<string> {
-  await applyManifest(plane, "distribute.yaml");
-  await applyManifest(plane, "cluster-trust-bundles.yaml");
+  await applyManifest(plane, "base/distribute/distribute.yaml");
+  await applyManifest(plane, "components/cluster-trust-bundles/cluster-trust-bundles.yaml");
   const tokenFile = join(folder, "distribute-token");
   const spec = { audiences: [] };
   await writeFile(tokenFile, await mint(plane, "istio-system", "rampart-distribute", spec));
@@ -250,7 +250,7 @@ async function takesOver(scene: Scene): Promise<void> {
   }
 }
 
-/** The rows on signer names, each with the rights of deploy/signer.yaml. */
+/** The rows on signer names, each with the rights of deploy/kustomize/base/signer/signer.yaml. */
 export const signerRows: readonly (readonly [string, (scene: Scene) => Promise<void>])[] = [
   [
     "pod certificates: requested as a kubelet does, verified with the ClusterTrustBundle, refreshed",

@@ -25,12 +25,12 @@ export interface ScenePod {
   readonly node: string;
 }
 
-/** The signer name of deploy/signer.yaml. */
+/** The signer name of deploy/kustomize/base/signer/signer.yaml. */
 export const signerName = "mesh.example.com/workload";
 
 const credential = "CLUSTER_CREDENTIAL_SIGNERS";
 
-/** A CA whose table names the account of deploy/signer.yaml, and as many signers as a test wants. */
+/** A CA whose table names the account of deploy/kustomize/base/signer/signer.yaml, and as many signers as a test wants. */
 export interface SignerScene {
   readonly ca: ServedCa;
   readonly start: (signers: readonly object[]) => Promise<RunningSigner>;
@@ -48,7 +48,7 @@ export async function setSignerScene(
   folder: string,
   changes: object = {},
 ): Promise<SignerScene> {
-  await applyManifest(plane, "signer.yaml");
+  await applyManifest(plane, "base/signer/signer.yaml");
   const reviewer = await reviewerToken(plane);
   const ca = await serveCa({
     SERVING_NAMES: [servedName, "localhost"],

@@ -1,0 +1,206 @@
+{{/* The name of a program's objects: that of the release for serve, with the program's name for the others. */}}
+{{- define "rampart.name" -}}
+{{- if eq .program "serve" }}{{ .root.Release.Name }}{{ else }}{{ .root.Release.Name }}-{{ .program }}{{ end -}}
+{{- end }}
+
+{{- define "rampart.metadata" -}}
+name: {{ include "rampart.name" . }}
+namespace: {{ .root.Release.Namespace }}
+labels:
+  app: {{ include "rampart.name" . }}
+  app.kubernetes.io/name: rampart
+  app.kubernetes.io/instance: {{ .root.Release.Name }}
+  app.kubernetes.io/component: {{ .program }}
+  app.kubernetes.io/version: {{ .root.Chart.AppVersion | quote }}
+  app.kubernetes.io/managed-by: {{ .root.Release.Service }}
+{{- end }}
+
+{{- define "rampart.image" -}}
+{{- $tag := .Values.image.tag | default .Chart.AppVersion -}}
+{{ .Values.image.repository }}{{ if .Values.image.digest }}@{{ .Values.image.digest }}{{ else }}:{{ $tag }}{{ end }}
+{{- end }}
+
+{{/* An account whose pods get a token only where they ask for one. */}}
+{{- define "rampart.account" -}}
+apiVersion: v1
+kind: ServiceAccount
+metadata:
+  {{- include "rampart.metadata" . | nindent 2 }}
+automountServiceAccountToken: false
+{{- end }}
+
+{{/* The configuration file of a program. */}}
+{{- define "rampart.configuration" -}}
+apiVersion: v1
+kind: ConfigMap
+metadata:
+  {{- include "rampart.metadata" . | nindent 2 }}
+data:
+  {{ .file }}: |
+    {{- toToml .values | nindent 4 }}
+{{- end }}
+
+{{/* A Deployment: of `strategy`, with `ports` beside the monitoring port, and with `volumes`. */}}
+{{- define "rampart.deployment" -}}
+{{- $settings := index .root.Values .program -}}
+{{- $name := include "rampart.name" . -}}
+apiVersion: apps/v1
+kind: Deployment
+metadata:
+  {{- include "rampart.metadata" . | nindent 2 }}
+spec:
+  replicas: {{ $settings.replicas | default 1 }}
+  {{- with .strategy }}
+  strategy: { type: {{ . }} }
+  {{- end }}
+  selector:
+    matchLabels: { app: {{ $name }} }
+  template:
+    metadata:
+      labels: { app: {{ $name }} }
+      annotations:
+        {{- if not .root.Values.monitoring.serviceMonitor.enabled }}
+        prometheus.io/scrape: "true"
+        prometheus.io/port: "15014"
+        {{- end }}
+        sidecar.istio.io/inject: "false"
+        # Another configuration starts other pods.
+        checksum/configuration: {{ toToml .values | sha256sum }}
+    spec:
+      serviceAccountName: {{ $name }}
+      automountServiceAccountToken: {{ .callsApi | default false }}
+      {{- with .graceSeconds }}
+      terminationGracePeriodSeconds: {{ . }}
+      {{- end }}
+      {{- with .root.Values.image.pullSecrets }}
+      imagePullSecrets: {{- toYaml . | nindent 8 }}
+      {{- end }}
+      securityContext:
+        runAsNonRoot: true
+        runAsUser: 65532
+        runAsGroup: 65532
+        fsGroup: 65532
+        seccompProfile: { type: RuntimeDefault }
+      containers:
+        - name: {{ eq .program "serve" | ternary "rampart" .program }}
+          image: {{ include "rampart.image" .root }}
+          imagePullPolicy: {{ .root.Values.image.pullPolicy }}
+          args: [{{ .program }}, --config, /etc/rampart/{{ .file }}]
+          {{- with concat (.environment | default list) $settings.environment }}
+          env: {{- toYaml . | nindent 12 }}
+          {{- end }}
+          ports:
+            {{- range .ports }}
+            - { name: {{ .name }}, containerPort: {{ .port }} }
+            {{- end }}
+            - { name: monitoring, containerPort: 15014 }
+          readinessProbe:
+            httpGet: { path: /readyz, port: monitoring }
+            periodSeconds: 5
+          livenessProbe:
+            httpGet: { path: /healthz, port: monitoring }
+            periodSeconds: 10
+          resources: {{- toYaml $settings.resources | nindent 12 }}
+          securityContext:
+            allowPrivilegeEscalation: false
+            readOnlyRootFilesystem: true
+            capabilities: { drop: [ALL] }
+          volumeMounts:
+            - { name: configuration, mountPath: /etc/rampart, readOnly: true }
+            {{- with .mount }}
+            - {{ toYaml . | nindent 14 | trim }}
+            {{- end }}
+      volumes:
+        - name: configuration
+          configMap: { name: {{ $name }} }
+        {{- with .volume }}
+        - {{ toYaml . | nindent 10 | trim }}
+        {{- end }}
+{{- end }}
+
+{{/* A Service with the ports of callers and the monitoring port. */}}
+{{- define "rampart.service" -}}
+apiVersion: v1
+kind: Service
+metadata:
+  {{- include "rampart.metadata" . | nindent 2 }}
+spec:
+  selector: { app: {{ include "rampart.name" . }} }
+  ports:
+    {{- range .ports }}
+    - { name: {{ .name }}, port: {{ .port }}, targetPort: {{ .name }} }
+    {{- end }}
+    - { name: monitoring, port: 15014, targetPort: monitoring }
+{{- end }}
+
+{{/* The token by which a program proves itself to the CA. */}}
+{{- define "rampart.tokenVolume" -}}
+name: token
+projected:
+  sources:
+    - serviceAccountToken:
+        path: istio-token
+        audience: istio-ca
+        expirationSeconds: 3600
+{{- end }}
+
+{{- define "rampart.tokenMount" -}}
+{ name: token, mountPath: /var/run/secrets/tokens, readOnly: true }
+{{- end }}
+
+{{/* A ClusterRole of a program with `rules`, and its binding. */}}
+{{- define "rampart.clusterRole" -}}
+{{- $name := printf "%s%s" (include "rampart.name" .) (.suffix | default "") -}}
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata:
+  name: {{ $name }}
+  labels: { app: {{ include "rampart.name" . }} }
+rules:
+  {{- .rules | nindent 2 }}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata:
+  name: {{ $name }}
+  labels: { app: {{ include "rampart.name" . }} }
+roleRef:
+  apiGroup: rbac.authorization.k8s.io
+  kind: ClusterRole
+  name: {{ $name }}
+subjects:
+  - kind: ServiceAccount
+    name: {{ include "rampart.name" . }}
+    namespace: {{ .root.Release.Namespace }}
+{{- end }}
+
+{{- define "rampart.rootRules" -}}
+- apiGroups: [""]
+  resources: [namespaces]
+  verbs: [list, watch]
+- apiGroups: [""]
+  resources: [configmaps]
+  resourceNames: [{{ .CONFIG_MAP | default "istio-ca-root-cert" }}]
+  verbs: [list, watch, create, patch]
+{{- end }}
+
+{{/* The programs that are enabled, each with the ports of its callers, as a list. */}}
+{{- define "rampart.enabled" -}}
+{{- $values := .Values -}}
+{{- $ports := dict
+  "serve" (list (dict "name" "grpc-tls" "port" 15012))
+  "gateway" (list (dict "name" "grpc-tls" "port" 15012))
+  "distribute" list
+  "signer" list -}}
+{{- if $values.serve.plaintextPort }}
+{{- $plaintext := dict "name" "plaintext" "port" $values.serve.plaintextPort }}
+{{- $_ := set $ports "serve" (append (index $ports "serve") $plaintext) }}
+{{- end }}
+{{- $enabled := list }}
+{{- range list "serve" "gateway" "distribute" "signer" }}
+{{- if (index $values .).enabled }}
+{{- $enabled = append $enabled (dict "program" . "ports" (index $ports .)) }}
+{{- end }}
+{{- end }}
+{{- toJson (dict "programs" $enabled) }}
+{{- end }}
