@@ -180,7 +180,7 @@ subjects:
   verbs: [list, watch]
 - apiGroups: [""]
   resources: [configmaps]
-  resourceNames: [{{ .CONFIG_MAP | default "istio-ca-root-cert" }}]
+  resourceNames: [{{ .CONFIG_MAP | default "istio-ca-root-cert" }}, istio-ca-crl]
   verbs: [list, watch, create, patch]
 {{- end }}
 
