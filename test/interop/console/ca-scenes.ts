@@ -1,0 +1,143 @@
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { issuerTables } from "../../contract/service-under-test.ts";
+import { type ServedCa, serveCa, servedName } from "../../testkit/ca/served-ca.ts";
+import { createTokenKey, jwksOf, mintAccountToken } from "../../testkit/callers/tokens.ts";
+import { createWorkload } from "../../testkit/callers/workload.ts";
+import { nativeClient } from "../../testkit/network/native-grpc.ts";
+import { openPage } from "./chromium.ts";
+import { axeFindings, expectEqual, type Scene } from "./page-scenes.ts";
+import { startWorkerConsole } from "./worker-console.ts";
+
+const token = "operators-token-0123456789-abcdefgh";
+const httpCredentials = { username: "operator", password: token };
+const { issuer } = issuerTables.cluster;
+
+interface IssuingCa {
+  readonly ca: ServedCa;
+  readonly url: string;
+  readonly issue: (account: string) => Promise<void>;
+}
+
+async function startCa(values: Readonly<Record<string, unknown>>): Promise<IssuingCa> {
+  const key = await createTokenKey("ES256", "k1");
+  const ca = await serveCa({
+    ISSUERS: [{ issuer, cluster: "prod", jwks: jwksOf(key) }],
+    ...values,
+  });
+  const { csrPem: csr } = await createWorkload();
+  return {
+    ca,
+    url: `http://127.0.0.1:${ca.monitoringPort}/`,
+    issue: async (account) => {
+      const client = nativeClient(ca.port, servedName, { roots: await ca.bundle() });
+      const bearer = await mintAccountToken(key, issuer, account, new Date());
+      const outcome = await client.createCertificate(
+        { csr },
+        { authorization: `Bearer ${bearer}` },
+      );
+      client.close();
+      if (!("certChain" in outcome)) throw new Error(JSON.stringify(outcome));
+    },
+  };
+}
+
+/** A page of another site, which tries to use the browser of an operator. */
+async function serveElsewhere(
+  html: string,
+): Promise<{ readonly url: string; readonly end: () => void }> {
+  const server = createServer((_, response) => {
+    response.writeHead(200, { "content-type": "text/html" }).end(html);
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const { port } = server.address() as AddressInfo;
+  return {
+    url: `http://elsewhere.test:${port}/`,
+    end: () => {
+      server.closeAllConnections();
+      server.close();
+    },
+  };
+}
+
+export const caScenes: Readonly<Record<string, Scene>> = {
+  "rampart serve: a certificate is counted and logged while the page is open": async (browser) => {
+    const values = {
+      CONSOLE_TOKENS: token,
+      LOG_ORIGIN: "log.example.com/2026",
+      LOG_INTERVAL: "1s",
+    };
+    const { ca, url, issue } = await startCa(values);
+    try {
+      const { page, faults } = await openPage(browser, url, { httpCredentials });
+      await page.getByText("0 issued").first().waitFor();
+      await issue("shop:checkout");
+      for (let i = 0; i < 60 && (await page.getByText("ns/shop/sa/checkout").count()) === 0; i++) {
+        await page.clock.runFor(10_500);
+        await page.waitForTimeout(500);
+      }
+      await page.getByText("1 issued").first().waitFor();
+      await page.getByText("ns/shop/sa/checkout").first().waitFor();
+      expectEqual(await axeFindings(page), [], "axe");
+      expectEqual(faults, [], "faults");
+    } finally {
+      await ca.end();
+    }
+  },
+  "rampart serve: nothing without the token": async (browser) => {
+    const { ca, url } = await startCa({ CONSOLE_TOKENS: token });
+    try {
+      const wrong = { httpCredentials: { ...httpCredentials, password: "x".repeat(32) } };
+      const { page } = await openPage(browser, url, wrong);
+      expectEqual((await page.content()).includes("cluster.local"), false, "the page");
+    } finally {
+      await ca.end();
+    }
+  },
+  "a stranger's name that leads to the port gets nothing (DNS rebinding)": async (browser) => {
+    const { ca } = await startCa({});
+    try {
+      const { page } = await openPage(browser, `http://attacker.test:${ca.monitoringPort}/`);
+      expectEqual((await page.content()).includes("cluster.local"), false, "the page");
+    } finally {
+      await ca.end();
+    }
+  },
+  "another site can neither frame the page nor read the service": async (browser) => {
+    const { ca, url } = await startCa({});
+    const rpc = `${url}rampart.status.v1.StatusService/GetStatus`;
+    const elsewhere = await serveElsewhere(`<!doctype html><title>elsewhere</title>
+      <iframe src="${url}"></iframe><script>
+      const said = fetch("${rpc}?encoding=json&connect=v1&message=%7B%7D").then(() => "read", () => "refused");
+      const sent = fetch("${rpc}", { method: "POST", mode: "no-cors", body: "{}" }).then(() => "sent", () => "refused");
+      Promise.all([said, sent]).then((all) => { document.title = all.join(); });</script>`);
+    try {
+      const { page } = await openPage(browser, elsewhere.url);
+      await page.waitForFunction("document.title !== 'elsewhere'");
+      expectEqual(await page.title(), "refused,sent", "what the site could do");
+      const framed = page.frames().find((frame) => frame !== page.mainFrame());
+      expectEqual(
+        (await framed?.content())?.includes("cluster.local") ?? false,
+        false,
+        "the frame",
+      );
+    } finally {
+      elsewhere.end();
+      await ca.end();
+    }
+  },
+  "the Worker: its page, its script from the assets, and live": async (browser) => {
+    const worker = await startWorkerConsole(token);
+    try {
+      const { page, faults } = await openPage(browser, worker.url, { httpCredentials });
+      await page.getByText("Rampart on Workers").waitFor();
+      const before = await page.locator("#state time").getAttribute("datetime");
+      await page.clock.runFor(10_500);
+      await page.locator(`#state time:not([datetime="${before}"])`).waitFor();
+      expectEqual(await axeFindings(page), [], "axe");
+      expectEqual(faults, [], "faults");
+    } finally {
+      await worker.end();
+    }
+  },
+};

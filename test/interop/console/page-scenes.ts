@@ -1,0 +1,182 @@
+import { readFile } from "node:fs/promises";
+import { fileURLToPath } from "node:url";
+import { clone, create } from "@bufbuild/protobuf";
+import type { Browser, BrowserContextOptions, Page } from "playwright-core";
+import {
+  GetStatusResponseSchema,
+  SearchLogResponseSchema,
+} from "../../../src/gen/rampart/status/v1/status_pb.ts";
+import { sampleEntries, sampleStatus } from "../../testkit/console/sample-status.ts";
+import { openPage } from "./chromium.ts";
+import { serveStatus } from "./sample-server.ts";
+
+/** Something that a person or a stranger does with a browser. It rejects when that goes wrong. */
+export type Scene = (browser: Browser) => Promise<void>;
+
+export function expectEqual(found: unknown, expected: unknown, what: string): void {
+  const [a, b] = [found, expected].map((each) => JSON.stringify(each));
+  if (a !== b) throw new Error(`${what}: ${a} instead of ${b}`);
+}
+
+const axe = await readFile(fileURLToPath(import.meta.resolve("axe-core/axe.min.js")), "utf8");
+
+/** What axe finds, by WCAG 2.2 up to AA and by its best practices. */
+export async function axeFindings(page: Page): Promise<string[]> {
+  await page.evaluate(axe);
+  const findings = await page.evaluate("axe.run(document, { resultTypes: ['violations'] })");
+  const { violations } = findings as {
+    readonly violations: readonly { id: string; nodes: readonly { html: string }[] }[];
+  };
+  return violations.map(({ id, nodes }) => `${id}: ${nodes[0]?.html.slice(0, 120)}`);
+}
+
+const sample = () =>
+  serveStatus({ at: async () => sampleStatus, searchLog: async () => sampleEntries });
+
+const looks: Readonly<Record<string, BrowserContextOptions>> = {
+  light: { colorScheme: "light", viewport: { width: 1280, height: 900 } },
+  dark: { colorScheme: "dark", viewport: { width: 1280, height: 900 } },
+  narrow: { colorScheme: "light", viewport: { width: 320, height: 700 } },
+  "narrow and dark": { colorScheme: "dark", viewport: { width: 320, height: 700 } },
+};
+
+/** The page is for everybody, with any screen, and fits the screen. */
+const lookScenes = Object.fromEntries(
+  Object.entries(looks).map(([look, options]): [string, Scene] => [
+    `${look}: axe finds nothing, and the page fits the screen`,
+    async (browser) => {
+      using server = await sample();
+      const { page, faults } = await openPage(browser, server.url, options);
+      expectEqual(await axeFindings(page), [], "axe");
+      const widths = "[document.documentElement.scrollWidth, innerWidth]";
+      const [content = 0, screen = 0] = (await page.evaluate(widths)) as number[];
+      expectEqual(content <= screen, true, `${content} pixels on a screen of ${screen}`);
+      expectEqual(faults, [], "faults");
+    },
+  ]),
+);
+
+const hostile = `<img src=x onerror=alert(1)><script>alert(2)</script>"'&`;
+
+export const pageScenes: Readonly<Record<string, Scene>> = {
+  ...lookScenes,
+  "an empty CA: axe finds nothing": async (browser) => {
+    const at = async () => create(GetStatusResponseSchema, { trustDomain: "cluster.local" });
+    using server = await serveStatus({ at, searchLog: undefined });
+    const { page, faults } = await openPage(browser, server.url);
+    expectEqual(await axeFindings(page), [], "axe");
+    expectEqual(faults, [], "faults");
+  },
+  "the keyboard: a link skips to the status, and everything is reached": async (browser) => {
+    using server = await sample();
+    const { page } = await openPage(browser, server.url);
+    await page.keyboard.press("Tab");
+    expectEqual(
+      await page.evaluate("document.activeElement.textContent"),
+      "Skip to the status",
+      "first",
+    );
+    await page.keyboard.press("Enter");
+    expectEqual(await page.evaluate("document.activeElement.id"), "main", "after the link");
+    const reached = new Set<string>();
+    for (let i = 0; i < 30; i++) {
+      await page.keyboard.press("Tab");
+      reached.add(
+        String(
+          await page.evaluate("document.activeElement.ariaLabel ?? document.activeElement.id"),
+        ),
+      );
+    }
+    for (const name of ["Authorities, table", "Issuers, table", "Entries of the log, table", "q"]) {
+      expectEqual(reached.has(name), true, `${name} is reached`);
+    }
+  },
+  "without JavaScript: the whole page, and a search": async (browser) => {
+    const queries: string[] = [];
+    using server = await serveStatus({
+      at: async () => sampleStatus,
+      searchLog: async (query) => {
+        queries.push(query);
+        return sampleEntries;
+      },
+    });
+    const { page } = await openPage(browser, server.url, { javaScriptEnabled: false });
+    expectEqual((await page.locator("tbody tr").count()) > 15, true, "rows");
+    await page.getByRole("searchbox").fill("cart & co");
+    await page.getByRole("button", { name: "Search" }).click();
+    expectEqual(queries.at(-1), "cart & co", "the query");
+    expectEqual(await page.getByRole("searchbox").inputValue(), "cart & co", "the field");
+  },
+  "the page follows the CA, and keeps the focus": async (browser) => {
+    let trustDomain = "before.example";
+    const at = async () =>
+      create(GetStatusResponseSchema, {
+        ...sampleStatus,
+        trustDomain,
+        ready: trustDomain !== "after.example",
+      });
+    using server = await serveStatus({ at, searchLog: async () => sampleEntries });
+    const { page, faults } = await openPage(browser, server.url);
+    await page.getByRole("region", { name: "Issuers, table" }).focus();
+    trustDomain = "after.example";
+    await page.clock.runFor(10_500);
+    await page.getByText("cannot sign").waitFor();
+    expectEqual(
+      await page.evaluate("document.activeElement.ariaLabel"),
+      "Issuers, table",
+      "the focus",
+    );
+    expectEqual(faults, [], "faults");
+  },
+  "the page says when the CA answers no more": async (browser) => {
+    using server = await sample();
+    const { page } = await openPage(browser, server.url);
+    server[Symbol.dispose]();
+    await page.clock.runFor(10_500);
+    await page.getByText("not answering, and what is below is old").waitFor();
+  },
+  "a search while typing, whatever is typed": async (browser) => {
+    const queries: string[] = [];
+    using server = await serveStatus({
+      at: async () => sampleStatus,
+      searchLog: async (query) => {
+        queries.push(query);
+        return create(SearchLogResponseSchema, { total: 7n });
+      },
+    });
+    const { page, faults } = await openPage(browser, server.url);
+    await page.getByRole("searchbox").pressSequentially(hostile);
+    await page.clock.runFor(300);
+    await page.getByText("No entry matches.").waitFor();
+    expectEqual(queries.at(-1), hostile, "the query");
+    await page.reload();
+    expectEqual(
+      await page.getByRole("searchbox").inputValue(),
+      hostile,
+      "the field after a reload",
+    );
+    expectEqual(faults, [], "faults");
+  },
+  "hostile names stay text, from the server and live": async (browser) => {
+    const status = Object.assign(clone(GetStatusResponseSchema, sampleStatus), {
+      trustDomain: hostile,
+      needsAttention: [hostile],
+    });
+    for (const each of status.clusters) Object.assign(each, { name: hostile, fault: hostile });
+    for (const each of status.issuers) {
+      Object.assign(each, { name: hostile, cluster: hostile, failure: hostile });
+    }
+    const found = clone(SearchLogResponseSchema, sampleEntries);
+    for (const each of found.entries) {
+      Object.assign(each, { name: hostile, cluster: hostile, pod: hostile, serialNumber: hostile });
+    }
+    const searchLog = async () => found;
+    const at = async () => status;
+    using server = await serveStatus({ at, searchLog });
+    const { page, faults } = await openPage(browser, server.url);
+    await page.clock.runFor(10_500);
+    await page.waitForLoadState("networkidle");
+    expectEqual(await page.locator("img, main script").count(), 0, "elements of a stranger");
+    expectEqual(faults, [], "faults");
+  },
+};

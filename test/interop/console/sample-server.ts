@@ -1,0 +1,64 @@
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { createFetchHandler } from "@connectrpc/connect/protocol";
+import { createConsole, scriptHeaders } from "../../../src/console/console.ts";
+import { portGuard } from "../../../src/console/operator/operator-guard.ts";
+import type { Status } from "../../../src/console/status/status.ts";
+import { script } from "../../../src/gen/console/script.ts";
+import { scriptIntegrity, scriptPath } from "../../../src/gen/console/script-name.ts";
+import { sampleNow } from "../../testkit/console/sample-status.ts";
+import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
+
+/** A console on the loopback address. */
+export interface SampleServer extends Disposable {
+  readonly url: string;
+}
+
+/** Serves the console of any status. */
+export async function serveStatus(status: Status): Promise<SampleServer> {
+  const console = createConsole({
+    status,
+    guard: portGuard,
+    clock: () => sampleNow,
+    log: createEventRecorder(),
+    script: {
+      path: scriptPath,
+      integrity: scriptIntegrity,
+      answer: () => new Response(script, { headers: scriptHeaders }),
+    },
+    hasTrailers: false,
+  });
+  const rpcs = new Map(
+    console.handlers.map((handler) => [handler.requestPath, createFetchHandler(handler)]),
+  );
+  async function answer(request: Request): Promise<Response> {
+    const rpc = rpcs.get(new URL(request.url).pathname);
+    if (rpc) return rpc(request);
+    return (await console.answer(request)) ?? new Response("", { status: 404 });
+  }
+  const server = createServer(async (incoming, outgoing) => {
+    const { method = "GET", url = "/", headers } = incoming;
+    const chunks: Buffer[] = [];
+    for await (const chunk of incoming) chunks.push(chunk as Buffer);
+    const response = await answer(
+      new Request(`http://127.0.0.1${url}`, {
+        method,
+        headers: Object.entries(headers).map(([name, value]): [string, string] => [
+          name,
+          `${value}`,
+        ]),
+        ...(method === "POST" && { body: Buffer.concat(chunks) }),
+      }),
+    );
+    outgoing.writeHead(response.status, Object.fromEntries(response.headers));
+    outgoing.end(Buffer.from(await response.arrayBuffer()));
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  return {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/`,
+    [Symbol.dispose]: () => {
+      server.closeAllConnections();
+      server.close();
+    },
+  };
+}
