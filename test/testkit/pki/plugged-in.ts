@@ -4,7 +4,9 @@ import { copyFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import * as x509 from "@peculiar/x509";
 import type { PluggedInMaterial } from "../../../src/cli/import/plugged-in-material.ts";
+import { verifyPluggedIn } from "../../../src/cli/import/verify.ts";
 import { OperatorError } from "../../../src/foundation/operator-error.ts";
+import { clusterLocal } from "./certificates.ts";
 
 /** An instant within the validity of every certificate of this file. */
 export const now = new Date("2026-06-01T00:00:00.000Z");
@@ -115,6 +117,10 @@ export async function operatorErrorOf(work: () => unknown): Promise<readonly str
   }
   throw new Error("no OperatorError was thrown");
 }
+
+/** The lines that an operator reads of a CA that must be refused. */
+export const linesFor = (material: PluggedInMaterial): Promise<readonly string[]> =>
+  operatorErrorOf(() => verifyPluggedIn(material, clusterLocal, now));
 
 /** Writes these files into a folder. */
 export async function writeFolder(
