@@ -1,122 +1,20 @@
 import { randomUUID } from "node:crypto";
-import { once } from "node:events";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { mintAuthority } from "../../src/ca/mint.ts";
-import { compose } from "../../src/compose/composition.ts";
-import { parseConfiguration } from "../../src/config/configuration.ts";
-import { openFileStore } from "../../src/node/files/file-store.ts";
 import { joiningSchedule } from "../../src/pki/authority/schedule.ts";
 import { toPem } from "../../src/pki/encoding/pem.ts";
-import { webCryptoProvider } from "../../src/pki/web-crypto-provider.ts";
 import { issueLeaf } from "../../src/pki/x509/leaf/issuer.ts";
 import { parseSubjectPublicKey } from "../../src/pki/x509/subject-public-key.ts";
 import { addSeconds, wholeSeconds } from "../../src/pki/x509/validity.ts";
-import { readerToken } from "../contract/log/log-values.ts";
-import { issuerTables } from "../contract/service-under-test.ts";
-import { randomKek } from "../testkit/ca/running-ca.ts";
-import {
-  type Claims,
-  createTokenKey,
-  jwksOf,
-  mintAccountToken,
-} from "../testkit/callers/tokens.ts";
-import { createWorkload } from "../testkit/callers/workload.ts";
-import { createEventRecorder } from "../testkit/log/event-recorder.ts";
 import { proved, workload } from "../testkit/pki/certificates.ts";
 import { generateSigner } from "../testkit/pki/csr.ts";
 import type { Answer } from "../testkit/programs/command-line.ts";
-import {
-  commandsUnder,
-  installRampart,
-  runLine,
-  variablesOfPage,
-} from "../testkit/programs/incident-page.ts";
-import { serveToml, startServeProcess } from "../testkit/programs/serve-process.ts";
-import { temporaryFolder } from "../testkit/temporary-folder.ts";
+import { commandsUnder, variablesOfPage } from "../testkit/programs/incident-page.ts";
 import { eventually } from "../testkit/time/eventually.ts";
 
-const tokenKey = await createTokenKey("ES256", "key-1");
-const { issuer } = issuerTables.cluster;
-const { csrPem: csr } = await createWorkload();
-
-const values = {
-  PLAINTEXT_LISTEN: "127.0.0.1:0",
-  PROPAGATION_INTERVAL: "0s",
-  ISSUERS: [{ issuer, jwks: jwksOf(tokenKey) }],
-  LOG_ORIGIN: "log.example.com/2026",
-  LOG_INTERVAL: "1s",
-};
-
-const tokenOf = (changes: Claims = {}): Promise<string> =>
-  mintAccountToken(tokenKey, issuer, "foo:bar", new Date(), changes);
-
-/** `rampart serve` with a log, and an operator at a terminal with docs/incident.md. */
-async function startIncident() {
-  const folder = await temporaryFolder();
-  await installRampart(folder);
-  const config = join(folder, "rampart.toml");
-  const store = join(folder, "store");
-  await writeFile(config, serveToml(store, values));
-  let kek = randomKek("k1");
-  const start = () => startServeProcess(config, kek, { LOG_READERS: readerToken });
-  let server = await start();
-  const url = () => `http://127.0.0.1:${server.monitoringPort}`;
-  const ask = async (token: string): Promise<number> => {
-    const path = "istio.v1.auth.IstioCertificateService/CreateCertificate";
-    const response = await fetch(`http://127.0.0.1:${server.plaintextPort}/${path}`, {
-      method: "POST",
-      headers: { "content-type": "application/json", authorization: `Bearer ${token}` },
-      body: JSON.stringify({ csr }),
-    });
-    return response.status;
-  };
-  return {
-    folder,
-    ask,
-    /** Waits until the log has published this many entries of all that were issued. */
-    published: (size: number) =>
-      eventually(async () => {
-        const headers = { authorization: `Bearer ${readerToken}` };
-        const text = await (await fetch(`${url()}/log/0/checkpoint`, { headers })).text();
-        expect(Number(text.split("\n")[1])).toBeGreaterThanOrEqual(size);
-      }),
-    bundle: async () => (await fetch(`${url()}/bundle.pem`)).text(),
-    signer: async () => {
-      const { authority } = (await (await fetch(`${url()}/readyz`)).json()) as {
-        authority: string;
-      };
-      return authority;
-    },
-    type: (line: string, variables: Readonly<Record<string, string>> = {}): Promise<Answer> => {
-      const page = { CA: url(), LOG: `${url()}/log/0`, STORE: "-c rampart.toml" };
-      const environment = { ...page, RAMPART_LOG_TOKEN: readerToken, KEK: kek, ...variables };
-      return runLine(line, { folder, environment });
-    },
-    restart: async (entries: string) => {
-      server.child.kill("SIGTERM");
-      await once(server.child, "exit");
-      kek = entries;
-      server = await start();
-    },
-    /** What somebody does who has the KEK and the store. */
-    asThief: async () => {
-      const configuration = parseConfiguration({
-        ISSUERS: values.ISSUERS,
-        PROPAGATION_INTERVAL: "0s",
-        KEK: kek,
-      });
-      return compose(configuration, {
-        store: await openFileStore(store),
-        cryptoProvider: webCryptoProvider,
-        log: createEventRecorder(),
-        clock: () => new Date(),
-      });
-    },
-    kek: () => kek,
-  };
-}
+import { startIncident, tokenOf } from "./incident-scene.ts";
 
 const rows = ({ stdout }: Answer): string[] => stdout.trimEnd().split("\n").slice(1);
 
@@ -135,7 +33,7 @@ test("the page sets the variables that its commands need", async () => {
 });
 
 test("a stolen token gets nothing more, and its workload goes on", async () => {
-  const command = await sectionOf("A stolen token", [2, 2]);
+  const command = await sectionOf("A stolen token", [3, 3]);
   const incident = await startIncident();
   const JTI = randomUUID();
   const stolen = await tokenOf({ jti: JTI });
@@ -146,17 +44,22 @@ test("a stolen token gets nothing more, and its workload goes on", async () => {
   const denied = await incident.type(command(0, 1), { JTI });
   expect(denied).toMatchObject({ code: 0, stdout: expect.stringContaining("DENIED = [") });
   await eventually(async () => expect(await incident.ask(stolen)).toBe(403));
+  expect(await incident.accepted()).toEqual([true, true, true]);
+  expect(await incident.type(command(0, 2), { JTI })).toMatchObject({ code: 0 });
+  await eventually(async () => expect(await incident.accepted()).toEqual([false, false, true]));
   expect(await incident.ask(await tokenOf())).toBe(200);
+  expect(await incident.accepted()).toEqual([false, false, true, true]);
   await incident.published(6);
-  expect(await incident.type(command(1, 0))).toMatchObject({
-    code: 0,
-    stdout: expect.stringContaining(`token/${JTI}`),
-  });
-  expect(rows(await incident.type(command(1, 1), { JTI }))).toHaveLength(2);
+  const [denials, revoked, logged] = await Promise.all(
+    [0, 1, 2].map((line) => incident.type(command(1, line), { JTI })),
+  );
+  expect(denials).toMatchObject({ code: 0, stdout: expect.stringContaining(`token/${JTI}`) });
+  expect(revoked).toMatchObject({ code: 0, stdout: expect.stringContaining("keyCompromise") });
+  expect(logged && rows(logged)).toHaveLength(2);
 });
 
 test("a taken node gets nothing more, and other nodes go on", async () => {
-  const command = await sectionOf("A taken node", [2, 3]);
+  const command = await sectionOf("A taken node", [3, 3]);
   const incident = await startIncident();
   const NODE = "worker-3";
   const on = (name: string) => {
@@ -173,6 +76,8 @@ test("a taken node gets nothing more, and other nodes go on", async () => {
   expect(await incident.type(command(0, 1), { NODE })).toMatchObject({ code: 0 });
   await eventually(async () => expect(await incident.ask(await on(NODE))).toBe(403));
   expect(await incident.ask(await on("other"))).toBe(200);
+  expect(await incident.type(command(0, 2), { NODE })).toMatchObject({ code: 0 });
+  await eventually(async () => expect(await incident.accepted()).toEqual([false, true, true]));
   await incident.published(5);
   expect(rows(await incident.type(command(1, 0), { NODE }))).toHaveLength(1);
   expect(await incident.type(command(1, 1))).toMatchObject({ code: 0, stdout: "" });
