@@ -17,6 +17,7 @@ import {
   stealFrom,
   type Workload,
 } from "./workloads.ts";
+import { playZtunnels } from "./ztunnel-scene.ts";
 
 const names = { client: "Envoy 1.40.0, three times", server: "rampart agent, rampart serve" };
 
@@ -173,6 +174,7 @@ try {
     const envoy = (await runWell(interpreter.program, ["-c", whereEnvoyIs])).trim();
     outcomes.push(...(await play(envoy, folder)));
   }
+  outcomes.push(await playZtunnels(folder));
 } catch (error) {
   console.error(error);
   outcomes.push({ ...names, what: "to its end", result: "FAILED", detail: String(error) });

@@ -28,9 +28,10 @@ export interface ServingCa {
   readonly end: () => Promise<void>;
 }
 
-const istiodName = "istiod.istio-system.svc";
+export const istiodName = "istiod.istio-system.svc";
 
-export async function startServingCa(folder: string): Promise<ServingCa> {
+/** @param host The address that it listens on. */
+export async function startServingCa(folder: string, host = "127.0.0.1"): Promise<ServingCa> {
   await mkdir(folder, { recursive: true });
   const mesh = await startMesh(join(folder, "mesh"));
   const shared = {
@@ -40,7 +41,7 @@ export async function startServingCa(folder: string): Promise<ServingCa> {
     CRL: "on",
   };
   const storeDirectory = join(folder, "store");
-  const places = { LISTEN: "127.0.0.1:0", MONITORING_LISTEN: "127.0.0.1:0" };
+  const places = { LISTEN: `${host}:0`, MONITORING_LISTEN: "127.0.0.1:0" };
   const file = join(folder, "rampart.toml");
   await writeFile(file, stringify({ ...shared, ...places, STORE_DIRECTORY: storeDirectory }));
   const environment = { KEK: randomKek() };

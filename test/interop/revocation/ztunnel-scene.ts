@@ -1,0 +1,100 @@
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import type { Outcome } from "../agent/outcome-table.ts";
+import { until } from "../agent/until.ts";
+import { prebuilt } from "../prebuilt.ts";
+import { type ServingCa, startServingCa } from "./serving-ca.ts";
+import { startAgent } from "./workloads.ts";
+import { makeNetwork, type Network, startZtunnel, type Ztunnel } from "./ztunnels.ts";
+
+const prebuiltZtunnel = {
+  name: "ztunnel",
+  sha256: "c1b48dbd09ee469dc4161a819dc1d0c624be763305ee346aa403977a896aa485",
+};
+
+const names = {
+  client: "ztunnel of 2026-08-20, three times",
+  server: "rampart serve, CRL file of rampart agent",
+  what: "a certificate is revoked under load",
+};
+
+const longestSeconds = 10;
+
+/** Three ztunnels, of which `a` and `c` call `b`. The certificate of `a` is revoked. */
+export async function playZtunnels(folder: string): Promise<Outcome> {
+  const ztunnel = await prebuilt(prebuiltZtunnel);
+  if ("missing" in ztunnel) return { ...names, result: "NOT RUN", detail: ztunnel.missing };
+  const network = await makeNetwork(["a", "b", "c"]).catch(String);
+  if (typeof network === "string") return { ...names, result: "NOT RUN", detail: network };
+  try {
+    const ca = await startServingCa(join(folder, "ztunnel-ca"), "0.0.0.0");
+    const detail = await playIn({ program: ztunnel.program, folder, ca, network });
+    await ca.end();
+    return { ...names, result: "ok", detail };
+  } catch (error) {
+    return { ...names, result: "FAILED", detail: String(error) };
+  } finally {
+    await network.end();
+  }
+}
+
+interface Parts {
+  readonly program: string;
+  readonly folder: string;
+  readonly ca: ServingCa;
+  readonly network: Network;
+}
+
+async function playIn(parts: Parts): Promise<string> {
+  const { folder, ca } = parts;
+  const { agent, certificates } = await startAgent({ envoy: "", folder, ca }, "file");
+  const options = { ...parts, crlFile: join(certificates, "ca-crl.pem") };
+  const [a, b, c] = await Promise.all([
+    startZtunnel(options, "a"),
+    startZtunnel(options, "b"),
+    startZtunnel(options, "c"),
+  ]);
+  await until("first answers", 60, async () => {
+    return (await a.call(b.ip)) === 200 && (await c.call(b.ip)) === 200;
+  });
+  const others = new Calls(c, b.ip);
+  const revoked = await a.serialNumber();
+  await ca.revoke([revoked]);
+  const begin = performance.now();
+  const seconds = (): string => ((performance.now() - begin) / 1000).toFixed(1);
+  await until("a is refused", longestSeconds, async () => (await a.call(b.ip)) !== 200);
+  const refused = seconds();
+  await until("a has another certificate", 90, async () => (await a.call(b.ip)) === 200);
+  const renewed = seconds();
+  if ((await a.serialNumber()) === revoked) throw new Error("the revoked certificate is accepted");
+  const { requests, failed } = await others.end();
+  await Promise.all([a.end(), b.end(), c.end(), agent.end()]);
+  if (failed > 0) throw new Error(`${failed} of ${requests} requests of the other client failed`);
+  return `refused after ${refused} s; after ${renewed} s it had renewed as usual; others: ${requests} requests, 0 failed`;
+}
+
+/** Requests without a pause. */
+class Calls {
+  #isEnding = false;
+  #requests = 0;
+  #failed = 0;
+  readonly #running: Promise<void>;
+
+  constructor(client: Ztunnel, ip: string) {
+    this.#running = this.#run(client, ip);
+  }
+
+  async end(): Promise<{ readonly requests: number; readonly failed: number }> {
+    this.#isEnding = true;
+    await this.#running;
+    return { requests: this.#requests, failed: this.#failed };
+  }
+
+  async #run(client: Ztunnel, ip: string): Promise<void> {
+    while (!this.#isEnding) {
+      if ((await client.call(ip)) !== 200) this.#failed++;
+      this.#requests++;
+      await sleep(50);
+    }
+  }
+}

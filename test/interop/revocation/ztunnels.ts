@@ -1,0 +1,140 @@
+import { createWriteStream } from "node:fs";
+import { mkdir, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { type Child, startChild } from "../agent/processes/child-process.ts";
+import { until } from "../agent/until.ts";
+import { run, runWell } from "../programs.ts";
+import { istiodName, type ServingCa } from "./serving-ca.ts";
+
+/** A ztunnel of one workload, in a network of its own: all of them listen on the same ports. */
+export interface Ztunnel {
+  readonly ip: string;
+  /** Sends a request through its SOCKS port to the workload at this address. @returns The status, or 0. */
+  readonly call: (ip: string) => Promise<number>;
+  /** The serial number of its certificate in hexadecimal. */
+  readonly serialNumber: () => Promise<string>;
+  readonly end: () => Promise<void>;
+}
+
+/** The network of all ztunnels, and the place of the CA in it. */
+export interface Network {
+  readonly hostIp: string;
+  readonly names: readonly string[];
+  readonly end: () => Promise<void>;
+}
+
+/** Distinguishes the networks of suites on one machine. */
+const id = (process.pid % 60) + 190;
+const bridge = `zt${id}`;
+const ipOf = (index: number): string => `10.${id}.0.${index + 1}`;
+const spaceOf = (name: string): string => `${bridge}-${name}`;
+
+const ip = (...values: string[]): Promise<string> => runWell("ip", values);
+
+/** @throws Error where this process may not make networks. */
+export async function makeNetwork(names: readonly string[]): Promise<Network> {
+  const hostIp = ipOf(253);
+  await ip("link", "add", bridge, "type", "bridge");
+  await ip("addr", "add", `${hostIp}/24`, "dev", bridge);
+  await ip("link", "set", bridge, "up");
+  for (const [index, name] of names.entries()) {
+    const [space, outer, inner] = [spaceOf(name), `${bridge}o${index}`, `${bridge}i${index}`];
+    await ip("netns", "add", space);
+    await ip("link", "add", outer, "type", "veth", "peer", "name", inner);
+    await ip("link", "set", outer, "master", bridge, "up");
+    await ip("link", "set", inner, "netns", space);
+    await ip("-n", space, "addr", "add", `${ipOf(index)}/24`, "dev", inner);
+    await ip("-n", space, "link", "set", inner, "up");
+    await ip("-n", space, "link", "set", "lo", "up");
+  }
+  return {
+    hostIp,
+    names,
+    end: async () => {
+      for (const name of names) await run("ip", ["netns", "del", spaceOf(name)]);
+      await run("ip", ["link", "del", bridge]);
+    },
+  };
+}
+
+/** The parts that all ztunnels share. */
+export interface ZtunnelOptions {
+  readonly program: string;
+  readonly folder: string;
+  readonly ca: ServingCa;
+  readonly network: Network;
+  readonly crlFile: string;
+}
+
+const workloadPort = 8080;
+const workloadProgram = `require("node:http").createServer((_, r) => r.end()).listen(${workloadPort})`;
+
+export async function startZtunnel(options: ZtunnelOptions, name: string): Promise<Ztunnel> {
+  const { program, ca, network, crlFile } = options;
+  const folder = join(options.folder, `ztunnel-${name}`);
+  await mkdir(folder);
+  const token = join(folder, "token");
+  await writeFile(token, await ca.mesh.token({ account: `foo/${name}` }));
+  const workloads = join(folder, "workloads.json");
+  await writeFile(workloads, JSON.stringify({ workloads: network.names.map(workloadOf) }));
+  const env = {
+    XDS_ADDRESS: "",
+    LOCAL_XDS_PATH: workloads,
+    PROXY_MODE: "dedicated",
+    PROXY_WORKLOAD_INFO: `foo/${name}/${name}`,
+    UNSTABLE_ENABLE_SOCKS5: "true",
+    ENABLE_ORIG_SRC: "false",
+    CA_ADDRESS: `https://${network.hostIp}:${ca.address.split(":").at(-1)}`,
+    ALT_CA_HOSTNAME: istiodName,
+    CA_ROOT_CA: ca.rootFile,
+    AUTH_TOKEN: token,
+    SECRET_TTL: "60s",
+    CRL_PATH: crlFile,
+    RUST_LOG: "info",
+  };
+  const inSpace = ["netns", "exec", spaceOf(name)];
+  const logFile = join(folder, "log");
+  const workload = [process.execPath, "-e", workloadProgram];
+  const children: Child[] = [[program], workload].map((command) =>
+    startChild("ip", [...inSpace, ...command], { logFile, env, folder }),
+  );
+  // It logs on its standard output.
+  const log = createWriteStream(logFile, { flags: "a" });
+  children[0]?.onLine((line) => void log.write(`${line}\n`));
+  const curl = (...values: string[]) => run("ip", [...inSpace, "curl", "-s", "-m", "5", ...values]);
+  await until(`ztunnel ${name}`, 60, async () => {
+    const { exitCode } = await curl("-f", "http://127.0.0.1:15021/healthz/ready");
+    return exitCode === 0;
+  });
+  return {
+    ip: ipOf(network.names.indexOf(name)),
+    call: async (to) => {
+      const proxy = ["--socks5", "127.0.0.1:15080", "-o", "/dev/null", "-w", "%{http_code}"];
+      const { stdout } = await curl(...proxy, `http://${to}:${workloadPort}/`);
+      return Number(stdout);
+    },
+    serialNumber: async () => {
+      const { stdout } = await curl("http://127.0.0.1:15000/config_dump");
+      const [, serial = "0"] = /"serialNumber":\s*"(\d+)"/.exec(stdout) ?? [];
+      const hex = BigInt(serial).toString(16);
+      return hex.length % 2 === 0 ? hex : `0${hex}`;
+    },
+    end: async () => {
+      await Promise.all(children.map((child) => child.end()));
+    },
+  };
+}
+
+function workloadOf(name: string, index: number): object {
+  return {
+    uid: `cluster1//v1/Pod/foo/${name}`,
+    name,
+    namespace: "foo",
+    serviceAccount: name,
+    trustDomain: "cluster.local",
+    workloadIps: [ipOf(index)],
+    protocol: "HBONE",
+    node: "local",
+    services: {},
+  };
+}
