@@ -148,6 +148,7 @@ describe.each(["vault", "rampart"] as const)("the cron, under a CA of the kind %
     const ca = await start(kind);
     await expect(ca.cron("refuses")).rejects.toThrow("answered with status 403");
     expect((await env.AUTHORITIES.list()).keys).toEqual([]);
+    expect(faults()).toHaveLength(1);
     expect((await ca.readiness()).ready).toBe(false);
     expect(await ca.isIssuing()).toBe(false);
   });

@@ -31,18 +31,25 @@ import { successionReasonsAt } from "./next-step.ts";
  */
 export async function rotate(mint: Mint, now: Date): Promise<void> {
   const stored = await mint.store.load();
-  if (!stored.some(({ kind }) => kind === "authority")) return foundIfEmpty(mint, now);
+  if (!stored.some(({ kind }) => kind === "authority")) {
+    return foundIfEmpty(mint, now).catch((fault: unknown) => {
+      logFault(mint, fault);
+      throw fault;
+    });
+  }
   const opened = await openStored(stored, mint);
   const refused = new Set(opened.refusals.map(recordKey));
   const readable = stored.filter((record) => !refused.has(recordKey(record)));
   const done = opened.authorities.length > 0 ? await carryOut(mint, opened, readable, now) : [];
   const faults = done.flatMap((each) => (each.status === "rejected" ? [each.reason] : []));
-  for (const fault of faults) {
-    mint.log.operation({ event: "rotation-fault", level: "error", detail: messageOf(fault) });
-  }
+  for (const fault of faults) logFault(mint, fault);
   logExposures(mint, opened, now);
   const all = [...opened.refusals.map(({ refusal }) => refusal), ...faults];
   if (all.length > 0) throw new AggregateError(all, `the rotation met ${all.length} faults`);
+}
+
+function logFault({ log }: Mint, fault: unknown): void {
+  log.operation({ event: "rotation-fault", level: "error", detail: messageOf(fault) });
 }
 
 /** Rotates the unnamed authorities and those of every named signer. A fault of one does not stop the others. */

@@ -211,6 +211,18 @@ describe("an upstream", () => {
     expect(ca.store.records.size).toBe(0);
   });
 
+  test("that refuses the first intermediate is logged as well, and is asked again", async () => {
+    const upstream = await startUpstream(text(403, "{}"));
+    const ca = await start(upstream);
+    for (let i = 0; i < 2; i++) await expect(ca.rotate()).rejects.toThrow(UpstreamError);
+    expect(ca.log.operations.map(({ event, detail }) => [event, detail])).toEqual(
+      [0, 1].map(() => ["rotation-fault", "the CA upstream answered with status 403"]),
+    );
+    upstream.behaviour = vault(root, nowOfCa);
+    await ca.rotate();
+    expect(await idsIn(ca)).toHaveLength(1);
+  });
+
   test("that gives nothing for long is a reason of readiness, and the CA stays ready", async () => {
     const { upstream, ca } = await startDue();
     upstream.behaviour = text(500, "{}");
