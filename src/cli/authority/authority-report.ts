@@ -1,5 +1,6 @@
 import type { OpenedStore } from "../../ca/opened-store.ts";
 import { type Phase, phaseAt, type Schedule } from "../../pki/authority/schedule.ts";
+import { signingAuthorityAt } from "../../pki/authority/signing-authority.ts";
 import { applyTaints } from "../../pki/authority/taint.ts";
 import { toHex } from "../../pki/encoding/bytes.ts";
 import { formatInstant, formatTable } from "../terminal/table.ts";
@@ -9,6 +10,8 @@ export interface AuthorityReport {
   readonly id: string;
   readonly kind: "authority" | "additional root";
   readonly phase: Phase;
+  /** Whether it signs now: of several in their signing phase, the newest does. */
+  readonly signs: boolean;
   readonly isTainted: boolean;
   /** `undefined` if it is not tainted, or if the configuration alone says so. */
   readonly taintedAt: Date | undefined;
@@ -32,11 +35,16 @@ export async function reportAuthorities(
       .map((taint) => taint.taintedAt)
       .toSorted((a, b) => a.getTime() - b.getTime())[0],
   });
+  const signer = signingAuthorityAt(
+    issuers.map(({ authority }) => authority),
+    now,
+  );
   const authorities = issuers.map(
     async ({ authority: { id, schedule, certificate, publicKey } }) => ({
       id,
       kind: "authority" as const,
       phase: phaseAt(schedule, now),
+      signs: id === signer?.id,
       ...taintOf(id),
       key: publicKey.algorithm,
       fingerprint: toHex(new Uint8Array(await crypto.subtle.digest("SHA-256", certificate.der))),
@@ -47,6 +55,7 @@ export async function reportAuthorities(
     id,
     kind: "additional root" as const,
     phase: phaseAt(schedule, now),
+    signs: false,
     ...taintOf(id),
     key: undefined,
     fingerprint: id,
@@ -60,11 +69,12 @@ export async function reportAuthorities(
 /** The reports as a table. */
 export function formatAuthorities(reports: readonly AuthorityReport[]): string {
   if (reports.length === 0) return "The store holds no authority.";
+  const isShared = reports.filter(({ phase }) => phase === "signing").length > 1;
   return formatTable(
     ["ID", "PHASE", "KEY", "PUBLISHED", "SIGNS FROM", "SIGNS UNTIL", "LEAVES BUNDLE", "SHA-256"],
     reports.map((report) => [
       shortId(report.id),
-      report.isTainted ? `${report.phase}, tainted` : report.phase,
+      phaseOf(report, isShared),
       report.key ?? "(root)",
       formatInstant(report.schedule.publishedFrom),
       report.key ? formatInstant(report.schedule.signsFrom) : "never",
@@ -73,6 +83,12 @@ export function formatAuthorities(reports: readonly AuthorityReport[]): string {
       report.fingerprint.slice(0, 16),
     ]),
   );
+}
+
+/** @param isShared Whether several authorities are in their signing phase, of which one signs. */
+function phaseOf({ phase, signs, isTainted }: AuthorityReport, isShared: boolean): string {
+  if (isTainted) return `${phase}, tainted`;
+  return signs && isShared ? `${phase}, now` : phase;
 }
 
 /** A taint cuts the schedule, so that the schedule no longer shows when the authority stopped. */

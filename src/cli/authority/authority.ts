@@ -25,6 +25,7 @@ import { addImport } from "./authority-import.ts";
 import { addInstall } from "./authority-install.ts";
 import { formatAuthorities, reportAuthorities, shortId } from "./authority-report.ts";
 import { addRequest, addRequests, addWithdraw } from "./authority-request.ts";
+import { addShow } from "./authority-show.ts";
 import { addTaint } from "./authority-taint.ts";
 import { addExport, addRestore } from "./backup/authority-backup.ts";
 import { isStepDue } from "./next-step-report.ts";
@@ -45,6 +46,7 @@ export function authorityCommand(clock: Clock): Command {
     .description("list every authority with its phase, dates and fingerprint")
     .option("--json", "print JSON")
     .action((options: ViewOptions) => withSession(options, clock, (s) => list(s, options)));
+  addShow(addDeploymentOptions(authority.command("show")), clock);
   addLoginOptions(addDeploymentOptions(authority.command("plan")))
     .description(
       "show what happens next and when, what a taint would do, and which clusters have the next root",

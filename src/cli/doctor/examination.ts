@@ -1,4 +1,3 @@
-import { existsSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import { type Finding, finding, worstFirst } from "../../ca/checkup/finding.ts";
 import { storeFindings } from "../../ca/checkup/store-checkup.ts";
@@ -13,7 +12,12 @@ import { inspectClusters } from "../cluster/cluster-inspection.ts";
 import type { LoginChoice } from "../cluster/cluster-logins.ts";
 import { currentBundle } from "../root/current-bundle.ts";
 import { reportDeliveries } from "../root/delivery-report.ts";
-import { type Deployment, type DeploymentChoice, openDeployment } from "../session/deployment.ts";
+import {
+  configOf,
+  type Deployment,
+  type DeploymentChoice,
+  openDeployment,
+} from "../session/deployment.ts";
 import { clusterFindings } from "./cluster-findings.ts";
 import { configurationFindings, wranglerFindings } from "./configuration-findings.ts";
 import { fileFindings } from "./file-findings.ts";
@@ -41,10 +45,7 @@ export interface Examination {
  * @throws OperatorError where there is no configuration to look at, or a login cannot be read.
  */
 export async function examine(choice: ExaminationChoice, now: Date): Promise<Examination> {
-  const { config } = choice;
-  if (!existsSync(config)) {
-    throw new OperatorError(`${config} does not exist: name the configuration with --config`);
-  }
+  const config = configOf(choice);
   const before = [...nodeFindings(process.versions.node), ...(await textFindings(config))];
   const opened = await open(choice);
   if (!("store" in opened)) {

@@ -1,5 +1,5 @@
 import { existsSync } from "node:fs";
-import { dirname, resolve } from "node:path";
+import { dirname, join, resolve } from "node:path";
 import { credentialName } from "../../config/cluster-access.ts";
 import {
   type Configuration,
@@ -24,8 +24,8 @@ import { createRemoteNamespace } from "./remote-namespace.ts";
 
 /** The CA of a verb, as its options choose it. */
 export interface DeploymentChoice {
-  /** The file that configures it. */
-  readonly config: string;
+  /** The file that configures it, instead of the usual one in this folder. */
+  readonly config?: string;
   /** An environment of that file. */
   readonly env?: string;
   /** The deployed namespace instead of the state on this machine. */
@@ -50,16 +50,38 @@ export interface Deployment {
 
 /** @throws OperatorError for a missing or invalid configuration. */
 export async function openDeployment(choice: DeploymentChoice): Promise<Deployment> {
-  const config = resolve(choice.config);
-  if (!existsSync(config)) {
-    throw new OperatorError(
-      `${choice.config} does not exist: name the configuration with --config`,
-    );
-  }
+  const config = resolve(configOf(choice));
   if (choice.remote) return openRemote(config, choice.env);
   const isDry = choice.dryRun ?? false;
   const files = await readServeValues(config);
   return files ? openFiles(files, isDry) : openLocal(config, choice.env, isDry);
+}
+
+const usualFiles = ["wrangler.toml", "rampart.toml"];
+
+/**
+ * The configuration of a verb: the named file, or the only usual one of this folder.
+ *
+ * @throws OperatorError for a file that does not exist, or for two that may be meant.
+ */
+export function configOf(
+  { config }: Pick<DeploymentChoice, "config">,
+  folder: string = process.cwd(),
+): string {
+  if (config !== undefined) {
+    if (existsSync(config)) return config;
+    throw new OperatorError(`${config} does not exist: name the configuration with --config`);
+  }
+  const [found, another] = usualFiles.filter((file) => existsSync(join(folder, file)));
+  if (found === undefined) {
+    throw new OperatorError(
+      `neither ${usualFiles.join(" nor ")} is in this folder: name the configuration with --config`,
+    );
+  }
+  if (another === undefined) return found;
+  throw new OperatorError(
+    `this folder has ${usualFiles.join(" and ")}, which are two CAs: choose one with --config`,
+  );
 }
 
 /** The values of a `rampart.toml`; `undefined` for a `wrangler.toml`, which has no `STORE_DIRECTORY`. */

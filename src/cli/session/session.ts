@@ -51,6 +51,8 @@ export async function withSession(
   const log = createEventLog(clock, (line) => console.error(line));
   const deployment = await openDeployment(options);
   const { configuration, store, signerStore, place, close } = deployment;
+  // A person should see which CA this is; a script has said it.
+  if (process.stderr.isTTY) console.error(`On the ${place}:`);
   try {
     if (signer !== undefined && !configuration.signers.some(({ name }) => name === signer)) {
       throw new OperatorError(`SIGNERS has no signer ${JSON.stringify(signer)}`);

@@ -11,7 +11,10 @@ export function addDeploymentOptions(command: Command): Command {
 /** The options that choose a CA with all its stores. */
 export function addPlaceOptions(command: Command): Command {
   return command
-    .option("-c, --config <file>", "the CA's configuration", "wrangler.toml")
+    .option(
+      "-c, --config <file>",
+      "the CA's configuration (default: wrangler.toml or rampart.toml, whichever is there)",
+    )
     .option("-e, --env <name>", "an environment of wrangler.toml")
     .addOption(
       new Option(

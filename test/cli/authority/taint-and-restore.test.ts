@@ -1,3 +1,4 @@
+import { X509Certificate } from "node:crypto";
 import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { generateX25519Identity, identityToRecipient } from "age-encryption";
@@ -31,8 +32,9 @@ const authority = (...words: readonly string[]) =>
     [...words, "-c", config()],
   );
 
-const list = async (): Promise<{ id: string; phase: string; isTainted: boolean }[]> =>
-  JSON.parse(await authority("list", "--json"));
+const list = async (): Promise<
+  { id: string; phase: string; isTainted: boolean; signs: boolean }[]
+> => JSON.parse(await authority("list", "--json"));
 const signing = async () => (await list()).find(({ phase }) => phase === "signing")?.id ?? "";
 
 beforeEach(async () => {
@@ -146,5 +148,34 @@ describe("a restore", () => {
     await expect(restored()).rejects.toThrow(OperatorError);
     await expect(restored()).rejects.toThrow(question);
     expect(await list()).toEqual(before);
+  });
+});
+
+describe("authority show", () => {
+  test("prints the certificate that OpenSSL and Node read, with its whole fingerprint", async () => {
+    const id = await signing();
+    const told = await authority("show", id.slice(0, 8));
+    expect(told).toContain("phase         signing, signs now");
+    const { fingerprint256, ca } = new X509Certificate(told.slice(told.indexOf("-----BEGIN")));
+    expect(ca).toBe(true);
+    expect(told).toContain(`# SHA-256 ${fingerprint256.replaceAll(":", "").toLowerCase()}`);
+    const { certificates, signs } = JSON.parse(await authority("show", id, "--json"));
+    expect([signs, certificates.length]).toEqual([true, 1]);
+  });
+
+  test("names which of two signing authorities signs", async () => {
+    const first = await signing();
+    await authority("rotate");
+    now = new Date("2027-01-30T12:00:00Z");
+    const reports = await list();
+    expect(reports.filter(({ signs }) => signs)).toHaveLength(1);
+    const told = await authority("list");
+    const both = reports.filter(({ phase }) => phase === "signing").length === 2;
+    expect(told.includes("signing, now")).toBe(both);
+    expect(reports.some(({ id }) => id === first)).toBe(true);
+  });
+
+  test("refuses an id that nobody has", async () => {
+    await expect(authority("show", "0000")).rejects.toThrow(/no authority's id begins with 0000/);
   });
 });

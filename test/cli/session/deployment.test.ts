@@ -1,13 +1,14 @@
 import { rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { expect, onTestFinished, test } from "vitest";
-import { openDeployment } from "../../../src/cli/session/deployment.ts";
+import { describe, expect, onTestFinished, test } from "vitest";
+import { configOf, openDeployment } from "../../../src/cli/session/deployment.ts";
 import { operatorErrorOf } from "../../testkit/pki/plugged-in.ts";
 import {
   createOperatorFolder,
   type OperatorFolder,
   withConfiguration,
 } from "../../testkit/programs/command-line.ts";
+import { temporaryFolder } from "../../testkit/temporary-folder.ts";
 
 async function folderOf(toml: string, secrets?: string): Promise<OperatorFolder> {
   const folder = await createOperatorFolder(toml);
@@ -81,6 +82,21 @@ test("asks for a configuration that does not exist", async () => {
   expect(await operatorErrorOf(() => openDeployment({ config: "nowhere.toml" }))).toEqual([
     "nowhere.toml does not exist: name the configuration with --config",
   ]);
+});
+
+describe("the configuration of a verb that names none", () => {
+  test.each(["wrangler.toml", "rampart.toml"])("is the only usual one here: %s", async (file) => {
+    const folder = await temporaryFolder();
+    await writeFile(join(folder, file), "");
+    expect(configOf({}, folder)).toBe(file);
+  });
+
+  test("is nobody's guess where the folder has two, or none", async () => {
+    const folder = await temporaryFolder();
+    expect(() => configOf({}, folder)).toThrow(/^neither wrangler.toml nor rampart.toml is in/);
+    for (const file of ["wrangler.toml", "rampart.toml"]) await writeFile(join(folder, file), "");
+    expect(() => configOf({}, folder)).toThrow(/which are two CAs: choose one with --config$/);
+  });
 });
 
 test("takes the KEK for the deployed namespace from the environment alone", async () => {
