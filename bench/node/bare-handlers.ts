@@ -13,8 +13,8 @@ export function listenEchoing(certificate: ServingCertificate): Promise<number> 
 }
 
 /**
- * The bare gateway: relays each message to a CA over persistent HTTP/1.1 connections, and the answer back,
- * without a check, a metric or a log line.
+ * The bare gateway: relays each message to a CA over persistent HTTP/1.1 connections, and the answer back. It
+ * checks, counts and logs nothing.
  */
 export function listenRelaying(certificate: ServingCertificate, port: number): Promise<number> {
   const agent = new Agent({ keepAlive: true });

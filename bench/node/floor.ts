@@ -15,8 +15,9 @@ export interface FloorInput {
 export type Floor = (times: number) => Promise<void>;
 
 /**
- * The bare calls that no request can avoid, by WebCrypto and by node:crypto: RS256 verify of the token,
- * import of the CSR's key, P-256 verify of the CSR, P-256 sign. Everything else is done before the measurement.
+ * The bare calls that no request can avoid, by WebCrypto and by node:crypto. They verify the token (RS256),
+ * import the CSR's key, verify the CSR (P-256) and sign (P-256). Everything else is done before the
+ * measurement.
  */
 export async function createFloors(input: FloorInput): Promise<Record<"web" | "node", Floor>> {
   const jws = createJsonWebSignatureParser()(input.token);

@@ -38,8 +38,8 @@ const node: ObjectReference = {
 };
 
 /**
- * Mints a token as a kubelet projects it into a pod: `aud` is always a list, and the header has `alg` and
- * `kid` but no `typ` (kubernetes `pkg/serviceaccount/jwt.go`, `claims.go`).
+ * Mints a token as a kubelet projects it into a pod. `aud` is always a list. The header has `alg` and `kid`
+ * but no `typ` (kubernetes `pkg/serviceaccount/jwt.go`, `claims.go`).
  */
 export function mintToken(
   { namespace, serviceAccount, audiences, expirationSeconds, pod }: TokenClaims,

@@ -11,8 +11,8 @@ export interface WorkloadKey {
 }
 
 /**
- * Makes a key and a CSR as pilot-agent does: P-256, an empty organisation as the subject, and a critical
- * SAN that names the workload (istio `security/pkg/pki/util/generate_csr.go`).
+ * Makes a key and a CSR as pilot-agent does. The key is of P-256, the subject an empty organisation, and a
+ * critical SAN names the workload (istio `security/pkg/pki/util/generate_csr.go`).
  */
 export async function createWorkloadKey(spiffeId: string): Promise<WorkloadKey> {
   const keys = await webcrypto.subtle.generateKey(algorithm, true, ["sign", "verify"]);

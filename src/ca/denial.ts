@@ -78,8 +78,8 @@ export function toDenial(content: DenialContent): Denial | undefined {
 }
 
 /**
- * Refuses a request that a denial is about: by its caller, by the gateway or node proxy that asks, or by
- * the identity that it asks for.
+ * Refuses a request that a denial is about. It may be about the caller, the gateway or node proxy that asks,
+ * or the identity asked for.
  *
  * Nothing in a certificate tells the pod, the node and the token of its holder. So while such a denial
  * stands, a certificate suffices only if a token was accepted after every process knew of the denial.

@@ -48,8 +48,8 @@ interface Observation {
 }
 
 /**
- * A candidate for a lease, by the rules of client-go's leader election: it counts the time of another
- * holder by its own clock, from the last change that it saw. Clocks may disagree.
+ * A candidate for a lease, by the rules of client-go's leader election. It counts the time of another holder
+ * by its own clock, from the last change that it saw. Clocks may disagree.
  *
  * @param identity Different for every process.
  */

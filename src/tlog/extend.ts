@@ -13,8 +13,8 @@ export type ObjectReader = (path: string) => Promise<Uint8Array | undefined>;
 const bundlesAtOnce = 8;
 
 /**
- * Reads a log from the edge of a tree that the reader knows to a newer tree, and verifies all of it: every
- * entry, every tile, and that the newer tree begins with the known one.
+ * Reads a log from the edge of a tree that the reader knows to a newer tree. It verifies every entry, every
+ * tile, and that the newer tree begins with the known one.
  *
  * @param visit Gets the entries in order. They are proved only when this function has returned.
  * @throws LogError `missing`, `content`, `form`; `consistency` when the tree has another root.

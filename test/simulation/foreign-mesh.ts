@@ -37,7 +37,7 @@ export function simulateForeignRoots(seed: number, mutation: ForeignMutation = {
 }
 
 /**
- * The CA above the mesh. It has two roots at times: the next one is published beside the last one, is
+ * The CA above the mesh. It has two roots at times. The next one is published beside the last one, is
  * cross-signed by it for a while, or comes without notice.
  */
 class Company {

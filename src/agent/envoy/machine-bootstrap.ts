@@ -12,8 +12,8 @@ import { createXdsBootstrap } from "./xds-bootstrap.ts";
 const podFolder = "./etc/istio/pod";
 
 /**
- * The bootstrap for an Envoy beside this agent, from its environment, the files of its pod if it has one, and
- * the addresses of its machine.
+ * The bootstrap for an Envoy beside this agent. It is made of the environment, the files of a pod if there is
+ * one, and the addresses of the machine.
  *
  * @throws ConfigurationError with one line for each fault.
  */

@@ -37,8 +37,8 @@ const futureToleranceMilliseconds = 3_600_000;
  * Reads the elements of a CreateCertificate answer: the leaf, each intermediate, the roots as one.
  *
  * @param elements At least two, PEM.
- * @throws IssuanceError for an answer whose leaf is for another key, identity or purpose, is not valid at
- *   `now`, or is not issued through its intermediates by one of its roots.
+ * @throws IssuanceError for an answer whose leaf is for another key, identity or purpose, or not valid at
+ *   `now`. Its intermediates must lead to one of its roots.
  */
 export function parseIssuance(
   elements: readonly string[],

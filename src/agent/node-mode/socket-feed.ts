@@ -26,8 +26,8 @@ const commandForm = z.discriminatedUnion("op", [
 
 /**
  * Starts a feed from a socket, for a CNI plugin or the like. Each line is a command in JSON, and the feed
- * answers it with a line. Workloads stay when their connection ends, but not when the agent does: the first `sync`
- * lists all of them, and only then the feed is complete.
+ * answers it with a line. Workloads stay when their connection ends, but not when the agent does. The first
+ * `sync` lists all of them, and only then the feed is complete.
  */
 export async function startSocketFeed({
   path,

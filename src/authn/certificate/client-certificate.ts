@@ -23,8 +23,8 @@ export interface ClientCertificate {
 const maximumOctets = 8192;
 
 /**
- * The workload that a client certificate names. The certificate must be a leaf for clients that is valid
- * at `now`, with exactly one URI; names of other kinds do not count (X509-SVID §5.2).
+ * The workload that a client certificate names. The certificate must be a leaf for clients that is valid at
+ * `now`, with exactly one URI (X509-SVID §5.2). Names of other kinds do not count.
  *
  * @param der A certificate of which nothing is known yet.
  * @throws CaError `credential-rejected` (`form`, `time`, `subject`).

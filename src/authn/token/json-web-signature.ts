@@ -20,11 +20,11 @@ const encoder = new TextEncoder();
 const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 
 /**
- * Parses a compact JWS: three parts of canonical base64url, two of them JSON objects without two members
- * of one name (RFC 7515 §4, RFC 7519 §4).
+ * Parses a compact JWS: three parts of canonical base64url (RFC 7515 §4, RFC 7519 §4). Two of them are JSON
+ * objects without two members of one name.
  *
- * A header with an extension (`crit`, also `b64`) or with the type of another token (`typ`) is refused
- * (RFC 7515 §4.1.11, RFC 7797 §3, RFC 8725 §3.11). Keys in a header are ignored.
+ * A header with an extension (`crit`, `b64`) or with another token's type (`typ`) is refused (RFC 7515
+ * §4.1.11, RFC 7797 §3, RFC 8725 §3.11). Keys in a header are ignored.
  *
  * @throws CaError `credential-rejected` (`form`).
  */

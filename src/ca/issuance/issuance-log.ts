@@ -73,8 +73,8 @@ export async function recordIssuance(
 const authoritiesOfViews = new WeakMap<AuthorityView, readonly LoggedAuthority[]>();
 
 /**
- * The entries of every CA certificate that the mesh trusts or that signs: one that nobody has minted shows
- * in the log, even if no leaf of it does.
+ * The entries of every CA certificate that the mesh trusts or that signs. One that nobody has minted shows in
+ * the log, even if no leaf of it does.
  */
 function authoritiesOf(view: AuthorityView, at: string): readonly LoggedAuthority[] {
   const known = authoritiesOfViews.get(view);

@@ -12,8 +12,8 @@ const maximumPemOctets = 256 * 1024;
 const maximumManifestOctets = 4 * 1024 * 1024;
 
 /**
- * Loads a CA from a directory, as Istio's `cacerts` and `kubernetes.io/tls` Secrets are mounted, or from
- * the manifest of such a Secret in YAML or JSON.
+ * Loads a CA from a directory, as Istio's `cacerts` and `kubernetes.io/tls` Secrets are mounted. The manifest
+ * of such a Secret, in YAML or JSON, will do as well.
  *
  * @param path The directory, or the manifest.
  * @param combinedRootsPath PEM of more roots that verifiers must accept (`root-cert-combined.pem`).

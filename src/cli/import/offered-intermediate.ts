@@ -18,8 +18,8 @@ export function bundleRoots(
 }
 
 /**
- * Sorts the certificates of a chain file: the intermediate that was asked for, and what may be its anchors:
- * the self-signed ones, those of the operator's own file, and the roots of the bundle.
+ * Sorts the certificates of a chain file: the intermediate that was asked for, and what may be its anchors.
+ * These are the self-signed ones, those of the operator's own file, and the roots of the bundle.
  */
 export function sortChain(
   authority: ImportedCertificate,

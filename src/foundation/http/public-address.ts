@@ -4,8 +4,8 @@ import { bracketed } from "../text/socket-address.ts";
 const privateName = /(?:^|\.)(?:localhost|local|internal|svc|lan|home\.arpa)$|\.svc\./;
 
 /**
- * Whether a host may have a meaning on the internet: a public address, or a name with a dot that does not
- * belong to one network alone. What such a name resolves to is another question.
+ * Whether a host may have a meaning on the internet: a public address, or a name with a dot that no single
+ * network owns. What such a name resolves to is another question.
  *
  * @param hostname As `URL` gives it.
  */

@@ -25,8 +25,8 @@ const unitMs: Readonly<Record<string, number>> = {
 };
 
 /**
- * The timeout that a caller asks for in `grpc-timeout`, in milliseconds, or `undefined` for an invalid
- * value (gRPC over HTTP/2, Requests: at most eight digits and a unit).
+ * The timeout that a caller asks for in `grpc-timeout`, in milliseconds, or `undefined` for an invalid value.
+ * A valid one has at most eight digits and a unit (gRPC over HTTP/2, Requests).
  */
 export function parseGrpcTimeout(value: string): number | undefined {
   const [, digits, unit = ""] = /^([0-9]{1,8})([HMSmun])$/.exec(value) ?? [];

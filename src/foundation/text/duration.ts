@@ -26,7 +26,8 @@ export const durationSeconds: z.ZodMiniType<number, string> = parsedText(
 
 /**
  * Milliseconds of a duration as Go writes it, or `undefined` for anything else. It refuses a sign, a number
- * without a unit other than `0`, an amount that begins or ends with its point, and more than Go can hold.
+ * without a unit other than `0`, and an amount that begins or ends with its point. It refuses more than Go can
+ * hold.
  */
 export function parseDuration(text: string): number | undefined {
   if (text === "0") return 0;

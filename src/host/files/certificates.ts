@@ -28,8 +28,8 @@ export function parseCertificate(base64: string): X509Certificate | undefined {
 }
 
 /**
- * Whether a verifier takes it for an anchor: the certificate of a CA, or a self-issued one of version 1, such as
- * Istio's sample root, which has no extension that says so.
+ * Whether a verifier takes it for an anchor: the certificate of a CA, or a self-issued one of version 1.
+ * Version 1, such as that of Istio's sample root, has no extension that says so.
  */
 export function mayBeRoot(certificate: X509Certificate): boolean {
   if (certificate.ca) return true;

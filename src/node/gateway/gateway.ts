@@ -27,7 +27,7 @@ import { type Forwarding, forwardingRpc } from "./gateway-routes.ts";
 import { openUpstream } from "./upstream.ts";
 
 /**
- * Runs a gateway: it serves native gRPC and forwards to a CA over HTTPS, so that unmodified clients of Istio
+ * Runs a gateway: it serves native gRPC and forwards to a CA over HTTPS. So unmodified clients of Istio
  * reach a CA that cannot serve native gRPC. It holds no key but that of its own certificate.
  */
 export async function runGateway(

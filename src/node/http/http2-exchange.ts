@@ -76,8 +76,8 @@ export async function sendUniversalResponse(
 }
 
 /**
- * Reads the rest of a request, and no further once there is too much of it: a caller that goes on sending must
- * not get more of it through the longer the answer takes.
+ * Reads the rest of a request, and no further once there is too much of it. Otherwise a caller that goes on
+ * sending would get more of it through, the longer the answer takes.
  */
 async function readOut(stream: ServerHttp2Stream, restTimeout: number): Promise<void> {
   await skipRest(stream, restTimeout);

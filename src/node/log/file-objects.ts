@@ -10,8 +10,8 @@ type Octets = Uint8Array<ArrayBuffer>;
 const mode = 0o600;
 
 /**
- * The published objects of a log as files. An object is flushed, then gets its name if the name is free,
- * so a reader sees a whole object or none, and no object is ever overwritten but the checkpoint.
+ * The published objects of a log as files. An object is flushed, then gets its name if the name is free. So a
+ * reader sees a whole object or none, and no object is ever overwritten but the checkpoint.
  *
  * @param parent The folder of the log, which is there; the folders between it and an object are made.
  */

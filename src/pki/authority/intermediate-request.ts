@@ -22,8 +22,8 @@ export interface IntermediateRequest {
 }
 
 /**
- * Makes a key and a CSR for an intermediate of a trust domain. The CSR asks for what an import demands: a
- * CA that signs leaves alone (path length 0), keyCertSign and cRLSign, and the trust domain as its SPIFFE ID.
+ * Makes a key and a CSR for an intermediate of a trust domain. The CSR asks for what an import demands: path
+ * length 0, keyCertSign and cRLSign, and the trust domain as its SPIFFE ID.
  */
 export async function createIntermediateRequest(
   trustDomain: TrustDomain,

@@ -4,8 +4,8 @@ import { leadSeconds, type PhaseLengths, type ScheduledAuthority } from "./sched
 import type { PublishedAuthority } from "./trust-bundle.ts";
 
 /**
- * The certifier of the authorities: each itself (`self`), a CA to which a person carries the request (`offline`),
- * or a CA that answers by itself (`upstream`).
+ * The certifier of the authorities: each itself (`self`), a CA to which a person carries the request
+ * (`offline`), or one that answers (`upstream`).
  */
 export type AuthorityRoot = "self" | "offline" | "upstream";
 

@@ -7,8 +7,8 @@ const requestIdForm = /^[A-Za-z0-9._:-]{1,64}$/;
 const traceparentForm = /^[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}$/;
 
 /**
- * The id by which the logs of several programs speak of one call: that of `x-request-id`, the trace id of
- * `traceparent`, or else a random one. Callers choose it, so it proves nothing.
+ * The id by which the logs of several programs speak of one call. It is that of `x-request-id`, the trace id
+ * of `traceparent`, or else a random one. Callers choose it, so it proves nothing.
  */
 export function requestIdOf(headers: Headers): string {
   const given = headers.get(requestIdHeader);

@@ -17,8 +17,8 @@ type Row = { first: number; count: number; octets: ArrayBuffer };
  * writes before it are durable (output gate).
  *
  * Cloudflare bills each row that is written or deleted (`rowsWritten`). So a batch is one row without an
- * index, and what is published goes with the whole table, which counts no row: the few entries that stay
- * are one new row.
+ * index. What is published goes with the whole table, which counts no row, and the few entries that stay are
+ * one new row.
  */
 export function sqlStage(storage: DurableObjectStorage): LogStage {
   const { sql } = storage;

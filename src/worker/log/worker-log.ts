@@ -38,7 +38,7 @@ interface ShardNamespace {
 
 /**
  * The log behind a Durable Object for each shard. An isolate keeps to one shard, so that its entries share
- * commits, and tries the next one once when that shard does not take an entry.
+ * commits. It tries the next one once when that shard does not take an entry.
  */
 export const openWorkerLog: OpenWorkerLog = (configuration, environment) =>
   openLogWithin(usualAttemptMilliseconds, configuration, environment);

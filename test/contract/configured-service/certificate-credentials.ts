@@ -34,8 +34,8 @@ const cluster = "https://cluster.test";
 const spiffeId = (account: string) => `spiffe://cluster.local/ns/${account.replace(":", "/sa/")}`;
 
 /**
- * The contract that a client certificate is a credential only while its reasons hold: one of the CA's own
- * authorities that may vouch, and an issuer that may.
+ * The contract that a client certificate is a credential only while its reasons hold. They are one of the CA's
+ * own authorities and an issuer, both of which may vouch.
  *
  * The attacker of these stories has the keys of authorities, and passes whatever the platform verifies.
  */

@@ -22,8 +22,9 @@ interface Stage {
 export type Told = (what: string, act: () => Promise<string>) => Promise<void>;
 
 /**
- * A mesh moves in with Istio's EC intermediate, and gets three more while requests go on: one under a new
- * root, by request and answer, and two under that root, by the directory and by request and answer.
+ * A mesh moves in with Istio's EC intermediate, and gets three more while requests go on. The first comes
+ * under a new root by request and answer. Two follow under that root, by the directory and by request and
+ * answer.
  */
 export async function playEnvoys(envoy: string, folder: string, tell: Told): Promise<void> {
   const cacerts = join(folder, "cacerts");

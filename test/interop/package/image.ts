@@ -30,7 +30,7 @@ export interface Image extends Start {
 }
 
 /**
- * Runs the stages of the Dockerfile as scripts, each in a folder that stands for its root: no engine is
+ * Runs the stages of the Dockerfile as scripts, each in a folder that stands for its root. No engine is
  * needed, and this Node stands for the base.
  */
 export async function buildImage(folder: string): Promise<Image> {

@@ -48,8 +48,8 @@ const windowUpdate = 8;
 const isNoWindow = ({ type }: FrameHead): boolean => type !== windowUpdate;
 
 /**
- * The sizes leave no more than one message to read when the answer is known: native gRPC has read a message by
- * then, gRPC-Web the beginning of one, and what is no RPC nothing.
+ * The sizes leave no more than one message to read when the answer is known. Native gRPC has read a message by
+ * then, gRPC-Web the beginning of one, other routes nothing.
  */
 describe.each([
   ["native gRPC", rpcPath, "application/grpc", 120_000],

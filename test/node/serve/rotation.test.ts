@@ -21,8 +21,8 @@ import {
 import { createVirtualTime, type VirtualTime } from "../../testkit/time/virtual-time.ts";
 
 /**
- * How long a leaf lives. An authority signs for three such lives: its successor is minted after half of
- * one, signs after one and a half, and after three the first is gone.
+ * How long a leaf lives. An authority signs for three such lives. Its successor is minted after half of one
+ * and signs after one and a half; after three the first is gone.
  */
 const leafDays = 10;
 const values = {

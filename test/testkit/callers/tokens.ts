@@ -68,8 +68,8 @@ export function mintAccountToken(
 }
 
 /**
- * A token with any header and any payload, even one that jose refuses to make, signed by an RSA key
- * (RS256) or a P-256 key (ES256).
+ * A token with any header and any payload, even one that jose refuses to make. An RSA key (RS256) or a P-256
+ * key (ES256) signs it.
  */
 export async function forgeToken(
   key: TokenKey,

@@ -23,9 +23,9 @@ interface Change {
 type Selected = (object: KubernetesObject | undefined) => boolean;
 
 /**
- * A stand-in for the collections of a kube-apiserver, over real HTTP: lists in pages, watches from a
- * resource version, 410 for a version that it has forgotten, server-side apply. It follows the
- * documented API; `test/interop/kubernetes` runs the same code against a real one.
+ * A stand-in for the collections of a kube-apiserver, over real HTTP. It lists in pages, watches from a
+ * resource version, answers 410 for a forgotten one, and applies objects. It follows the documented API;
+ * `test/interop/kubernetes` runs the same code against a real one.
  */
 export interface WatchedApi {
   readonly origin: string;

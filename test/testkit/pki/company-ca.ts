@@ -12,8 +12,8 @@ export interface SigningDepartures {
 }
 
 /**
- * Signs a CSR as a company's CA does: it checks the request's own signature, takes the subject and the
- * extensions that were asked for, and adds key identifiers. PEM.
+ * Signs a CSR as a company's CA does. It checks the request's own signature, takes the subject and extensions
+ * asked for, and adds key identifiers. PEM.
  */
 export async function signIntermediate(
   { name, keys }: Pick<TestCa, "name" | "keys">,

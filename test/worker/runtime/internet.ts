@@ -47,8 +47,8 @@ const silent: readonly string[] = ["hanging.test", "stalled.test"];
 const keyPaths: readonly string[] = ["/keys", "/cdn-cgi/access/certs"];
 
 /**
- * The internet as the Worker under test sees it: the issuers whose keys a test has published, two that
- * never answer, one that fails, a CA upstream, and nothing else.
+ * The internet as the Worker under test sees it, and nothing else. It has the issuers whose keys a test has
+ * published, two that never answer, one that fails, and a CA upstream.
  */
 export function createInternet(upstream: Host): Host {
   const api = createReviewingApi();

@@ -38,7 +38,7 @@ export function parsePodKeyProof(podUid: string, signature: string): PodKeyProof
 const maximumPemLength = 4096;
 
 /**
- * Reads a public key and verifies that its holder has signed the UID of a pod, as the API server does for
+ * Reads a public key and verifies that its holder has signed the UID of a pod. The API server does so for
  * `pkixPublicKey` and `proofOfPossession` (KEP-4317).
  *
  * @param pem Exactly one PEM block of a SubjectPublicKeyInfo.
