@@ -49,6 +49,24 @@ export function drained(stream: Writable): Promise<void> {
   });
 }
 
+/**
+ * Sends the body of an answer as fast as its caller reads it: a slow caller holds one chunk of a large body.
+ * The last chunk leaves with the end.
+ */
+export async function sendBody(
+  stream: Writable,
+  { body }: Response,
+  ended: () => void = () => {},
+): Promise<void> {
+  let held: Uint8Array | undefined;
+  for await (const chunk of body ?? []) {
+    if (held && !stream.write(held)) await drained(stream);
+    if (stream.destroyed) return;
+    held = chunk;
+  }
+  stream.end(held, ended);
+}
+
 /** Logs an internal error. The errors of a peer are not logged. */
 export function logHttpFault({ log }: Routes, error: unknown): void {
   log.operation({ event: "http-fault", level: "error", detail: messageOf(error) });

@@ -14,6 +14,7 @@ import {
   drained,
   isUnknownToFetch,
   logHttpFault,
+  sendBody,
   skipRest,
 } from "./http-exchange.ts";
 import type { Routes, StreamedResponse } from "./routes.ts";
@@ -108,7 +109,7 @@ async function answer(routes: Routes, arrival: Arrival): Promise<void> {
   const response = await routes.fetch(request, peer);
   await readOut(arrival);
   outgoing.writeHead(response.status, [...response.headers].flat());
-  outgoing.end(Buffer.from(await response.arrayBuffer()));
+  await sendBody(outgoing, response);
 }
 
 /** Reads the rest of a request. A connection on which more is still coming cannot be reused. */

@@ -1,5 +1,12 @@
 import type { IncomingHttpHeaders, ServerHttp2Stream } from "node:http2";
-import { anyOrigin, callerGone, drained, isUnknownToFetch, skipRest } from "./http-exchange.ts";
+import {
+  anyOrigin,
+  callerGone,
+  drained,
+  isUnknownToFetch,
+  sendBody,
+  skipRest,
+} from "./http-exchange.ts";
 import type { StreamedRequest, StreamedResponse } from "./routes.ts";
 
 /** The method and the URL of a request. */
@@ -100,9 +107,8 @@ export async function sendResponse(
   response: Response,
   restTimeout: number,
 ): Promise<void> {
-  const octets = Buffer.from(await response.arrayBuffer());
   await readOut(stream, restTimeout);
   if (stream.destroyed) return;
   stream.respond({ ":status": response.status, ...Object.fromEntries(response.headers) });
-  stream.end(octets, () => hangUp(stream));
+  await sendBody(stream, response, () => hangUp(stream));
 }

@@ -1,5 +1,5 @@
 import type { Hono } from "hono";
-import type { CrlSource } from "../../ca/revocation/published-crls.ts";
+import type { CrlSource, PublishedCrl, PublishedCrls } from "../../ca/revocation/published-crls.ts";
 import type { CertificateAuthority } from "../certificate-authority.ts";
 import type { LongPolls } from "./long-poll.ts";
 import { createPolledEndpoint, type ReadDocument, type Representation } from "./polled-endpoint.ts";
@@ -23,25 +23,20 @@ export function addCrlRoutes(
   crls: CrlSource,
   longPolls: LongPolls,
 ): void {
-  const endpoint = (read: ReadDocument) => createPolledEndpoint(ca, longPolls, kept(read));
-  app.get(
-    "/crl.pem",
-    endpoint(async () => {
-      const { pem, digest } = await crls(ca.clock());
-      return pem === "" ? undefined : { body: pem, contentType: pemType, etag: weakTag(digest) };
-    }),
-  );
+  const all = readWritten(() => crls(ca.clock()), pemOf);
+  app.get("/crl.pem", createPolledEndpoint(ca, longPolls, all));
 
-  const crlOf = async (id: string) =>
+  const crlOf = async (id: string): Promise<PublishedCrl | undefined> =>
     (await crls(ca.clock())).crls.find(({ authority }) => authority === id);
-  const endpoints = new Map<string, ReturnType<typeof endpoint>>();
-  const endpointOf = (id: string): ReturnType<typeof endpoint> => {
+  const endpoints = new Map<string, ReturnType<typeof createPolledEndpoint>>();
+  const endpointOf = (id: string): ReturnType<typeof createPolledEndpoint> => {
     const known = endpoints.get(id);
     if (known) return known;
-    const made = endpoint(async () => {
-      const found = await crlOf(id);
-      return found && { body: found.der, contentType: derType, etag: weakTag(found.digest) };
-    });
+    const made = createPolledEndpoint(
+      ca,
+      longPolls,
+      readWritten(() => crlOf(id), derOf),
+    );
     if (endpoints.size >= maximumAuthorities) endpoints.clear();
     endpoints.set(id, made);
     return made;
@@ -52,14 +47,29 @@ export function addCrlRoutes(
   });
 }
 
+function pemOf({ pem, digest }: PublishedCrls): Representation | undefined {
+  if (pem === "") return undefined;
+  const body = new TextEncoder().encode(pem);
+  return { body, contentType: pemType, etag: weakTag(digest) };
+}
+
+const derOf = ({ der, digest }: PublishedCrl): Representation => ({
+  body: der,
+  contentType: derType,
+  etag: weakTag(digest),
+});
+
 const weakTag = (digest: string): string => `W/"${digest}"`;
 
-/** Gives the same object while the tag is the same, so that long polls see that nothing has changed. */
-function kept(read: ReadDocument): ReadDocument {
-  let latest: Representation | undefined;
+/** Writes a list once, and gives the same document while the list is the same. */
+function readWritten<List extends object>(
+  read: () => Promise<List | undefined>,
+  write: (list: List) => Representation | undefined,
+): ReadDocument {
+  let latest: { readonly list: List; readonly document: Representation | undefined } | undefined;
   return async () => {
-    const document = await read();
-    if (document?.etag !== latest?.etag) latest = document;
-    return latest;
+    const list = await read();
+    if (latest?.list !== list) latest = list && { list, document: write(list) };
+    return latest?.document;
   };
 }

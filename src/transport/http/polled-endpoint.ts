@@ -46,11 +46,27 @@ export function createPolledEndpoint(
       if (!current) return c.text(unavailable, 503);
       const headers = headersOf(current, longPoll, ca.bundleMaximumAgeSeconds);
       if (!mustSend(current, ifNoneMatch)) return c.body(null, 304, headers);
-      return c.body(current.body, 200, { ...headers, "content-type": current.contentType });
+      return c.body(bodyOf(current), 200, { ...headers, "content-type": current.contentType });
     } finally {
       longPoll?.leave();
     }
   };
+}
+
+/** Larger bodies are sent in parts, of so many octets. */
+const partOctets = 64 * 1024;
+
+/** Thousands of long polls may be sent one large body at the same time, and no answer copies all of it. */
+function bodyOf({ body }: Representation): string | Bytes | ReadableStream {
+  if (typeof body === "string" || body.length <= partOctets) return body;
+  let sent = 0;
+  return new ReadableStream({
+    pull: (stream) => {
+      stream.enqueue(body.slice(sent, sent + partOctets));
+      sent += partOctets;
+      if (sent >= body.length) stream.close();
+    },
+  });
 }
 
 interface Reader {

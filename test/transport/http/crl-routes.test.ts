@@ -6,6 +6,7 @@ import {
 } from "../../../src/custody/revocation-statement.ts";
 import { sealRoot } from "../../../src/custody/root-statement.ts";
 import { createAdditionalRoot } from "../../../src/pki/authority/additional-root.ts";
+import { parseRevocationList } from "../../../src/pki/path/revocation-list.ts";
 import { addSeconds, wholeSeconds } from "../../../src/pki/x509/validity.ts";
 import { type RunningCa, randomKek, startCa } from "../../testkit/ca/running-ca.ts";
 import { decideTaint, propagation, signerOf, startSigningCa } from "../../testkit/ca/tainted-ca.ts";
@@ -178,4 +179,22 @@ test("an empty store has no CRL", async () => {
   for (const record of await ca.store.load()) await ca.store.delete(record);
   ca.pass(60);
   expect((await get(ca, "/crl.pem")).status).toBe(503);
+});
+
+test("a list of several hundred kilobytes arrives whole", async () => {
+  const ca = await start();
+  const end = addSeconds(ca.now(), 24 * hour).getTime() / 1000;
+  const serials = Array.from({ length: 4000 }, (_, i) => `01${i.toString(16).padStart(32, "0")}`);
+  for (const first of ["1", "2"]) {
+    const certificates = new Map(
+      serials.map((each) => [each.replace("0", first), Math.floor(end)]),
+    );
+    await revoke(ca, "01", { certificates });
+  }
+  ca.pass(60);
+  const [block = ""] = crlBlocks(await (await get(ca, "/crl.pem")).text());
+  const der = Uint8Array.from(Buffer.from(block.replace(/-----[^-]*-----|\n/g, ""), "base64"));
+  expect(der.length).toBeGreaterThan(256 * 1024);
+  expect(parseRevocationList(der).serialNumbers.size).toBe(8000);
+  expect((await get(ca, "/crl.pem")).headers.get("content-type")).toBe("application/x-pem-file");
 });
