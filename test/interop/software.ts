@@ -29,9 +29,11 @@ export function ofTheMachine(
 /** A program from the Go module proxy, `example.com/module/cmd/name@v1.2.3`, built once. */
 export function fromGoProxy(versioned: string): Promise<Software> {
   return orMissing(async () => {
-    const name = versioned.split("/").at(-1) ?? versioned;
-    const folder = join(cacheFolder, "go", name);
-    const program = join(folder, name.replace(/@.*/, ""));
+    const [path = "", version] = versioned.split("@");
+    // `example.com/name/v5` is the fifth version of `name`.
+    const name = path.split("/").findLast((part) => !/^v\d+$/.test(part)) ?? path;
+    const folder = join(cacheFolder, "go", `${name}@${version}`);
+    const program = join(folder, name);
     const environment = { GOBIN: folder, GOFLAGS: "-mod=mod" };
     const options = { environment, timeoutSeconds: buildSeconds };
     if (!(await isThere(program))) await runWell("go", ["install", versioned], options);

@@ -112,7 +112,7 @@ function createCall(fetch: Fetch, server: string, token: string): Call {
   return async (method, path, body) => {
     const response = await fetch(`${server}${path}`, {
       method,
-      headers: { authorization: `Bearer ${token}`, "content-type": "application/json" },
+      headers: { authorization: `Bearer ${token}`, "content-type": contentType(method) },
       ...(body !== undefined && { body: JSON.stringify(body) }),
     });
     const text = await response.text();
@@ -120,6 +120,10 @@ function createCall(fetch: Fetch, server: string, token: string): Call {
     throw new Error(`${method} ${path}: ${response.status} ${text.slice(0, 300)}`);
   };
 }
+
+/** A PATCH is a server-side apply, whose YAML may be JSON. */
+const contentType = (method: string): string =>
+  method === "PATCH" ? "application/apply-patch+yaml" : "application/json";
 
 const startAttempts = 480;
 const attemptMilliseconds = 250;

@@ -25,6 +25,7 @@ import { type RunningCa, startCa } from "../../testkit/ca/running-ca.ts";
 import { type Outcome, report } from "../outcomes.ts";
 import { createAccount, eventually, mint, rule } from "./accounts.ts";
 import { type ControlPlane, type Json, startControlPlane } from "./control-plane.ts";
+import { playDeployments } from "./deployment-rows.ts";
 import { applyManifest } from "./manifests.ts";
 import { type ControlPlanePrograms, controlPlanePrograms, version } from "./programs.ts";
 import { rootRows } from "./root-rows.ts";
@@ -401,7 +402,7 @@ async function faultsOf(name: string, work: Promise<void>): Promise<string[]> {
 /** A part of the names of the rows to run, for work on one of them. */
 const [, , part = ""] = process.argv;
 
-async function runRows(programs: ControlPlanePrograms): Promise<Outcome> {
+async function runRows(programs: ControlPlanePrograms): Promise<Outcome[]> {
   const folder = await mkdtemp(join(tmpdir(), "rampart-interop-"));
   const plane = await startControlPlane(programs);
   // An API server outlives its suite, and its etcd.
@@ -412,7 +413,8 @@ async function runRows(programs: ControlPlanePrograms): Promise<Outcome> {
     const faults: string[] = [];
     const wanted = rows.filter(([name]) => name.includes(part));
     for (const [name, work] of wanted) faults.push(...(await faultsOf(name, work(scene))));
-    return { ...participants, passed: wanted.length - faults.length, faults };
+    const outcome = { ...participants, passed: wanted.length - faults.length, faults };
+    return [outcome, ...(await playDeployments(plane, participants.server, part))];
   } finally {
     await plane.stop();
     await rm(folder, { recursive: true, force: true });
@@ -423,4 +425,4 @@ const participants = { client: "Rampart", server: `kube-apiserver ${version}` };
 const programs = await controlPlanePrograms();
 if (typeof programs === "string") {
   report([{ ...participants, passed: 0, faults: [], missing: programs }]);
-} else report([await runRows(programs)]);
+} else report(await runRows(programs));

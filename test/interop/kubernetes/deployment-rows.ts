@@ -1,0 +1,244 @@
+import assert from "node:assert/strict";
+import { parse as parseToml } from "smol-toml";
+import { parseDistributeConfiguration } from "../../../src/node/distribute/distribute-configuration.ts";
+import { parseGatewayConfiguration } from "../../../src/node/gateway/gateway-configuration.ts";
+import { parseServeConfiguration } from "../../../src/node/serve/serve-configuration.ts";
+import { parseSignerConfiguration } from "../../../src/node/signer/signer-configuration.ts";
+import { randomKek } from "../../testkit/ca/running-ca.ts";
+import type { Outcome } from "../outcomes.ts";
+import { fromGoProxy } from "../software.ts";
+import { eventually } from "./accounts.ts";
+import type { ControlPlane, Json } from "./control-plane.ts";
+import {
+  applyStrictly,
+  buildKustomization,
+  type KubernetesObject,
+  refusalOf,
+  renderChart,
+} from "./rendered.ts";
+import { checkSchemas } from "./schemas.ts";
+
+const upstream = "https://ca.example.com";
+
+/** All of the chart, so that each template renders. */
+const everything = {
+  issuers: [{ issuer: "https://issuer.example.com", namespaces: ["*"] }],
+  serve: {
+    inceptionDate: "2026-12-31",
+    plaintextPort: 15010,
+    configuration: { LIMITS: { connections: 2000 }, MAX_WORKLOAD_CERT_TTL: "48h" },
+  },
+  gateway: { enabled: true, upstream, deliverRoots: true },
+  distribute: { enabled: true, upstream, clusterTrustBundles: ["mesh.example.com/workload"] },
+  signer: {
+    enabled: true,
+    upstream,
+    signers: [{ name: "mesh.example.com/workload", pods: { namespaces: ["*"] } }],
+  },
+  monitoring: { serviceMonitor: { enabled: true, labels: { release: "prometheus" } } },
+  networkPolicy: {
+    enabled: true,
+    monitoring: [{ namespaceSelector: { matchLabels: { name: "monitoring" } } }],
+  },
+};
+
+/** The values with which the chart makes what the bases have. */
+const asInBases = {
+  issuers: [{ issuer: "https://issuer.example.com" }],
+  serve: { inceptionDate: "2026-12-31" },
+  gateway: { enabled: true, upstream },
+  distribute: { enabled: true, upstream },
+  signer: everything.signer,
+  podDisruptionBudget: { enabled: false },
+};
+
+interface Tools {
+  readonly plane: ControlPlane;
+  readonly helm: string;
+  readonly kustomize: string;
+}
+
+const rows: readonly (readonly [string, (tools: Tools) => Promise<void>])[] = [
+  ["the chart, all of it, applied twice", appliesChart],
+  ["the chart as `helm install` has it by default, applied", appliesDefaults],
+  ["the example overlay of kustomize, applied", appliesOverlay],
+  ["the chart's objects are those of the bases", sameAsBases],
+  ["the chart's configurations are ones that the programs take", configuresPrograms],
+  ["the chart refuses what cannot run", refusesValues],
+  ["every object is one of Kubernetes 1.34 to 1.37", fitsSchemas],
+];
+
+/** Plays the chart and the bases of deploy/, with helm and kustomize from the module proxy. */
+export async function playDeployments(
+  plane: ControlPlane,
+  server: string,
+  part: string,
+): Promise<Outcome[]> {
+  const wanted = rows.filter(([name]) => name.includes(part));
+  if (wanted.length === 0) return [];
+  const outcome = { client: "helm and kustomize", server };
+  const helm = await fromGoProxy("helm.sh/helm/v3/cmd/helm@v3.22.0");
+  const kustomize = await fromGoProxy("sigs.k8s.io/kustomize/kustomize/v5@v5.8.2");
+  if ("missing" in helm) return [{ ...outcome, passed: 0, faults: [], missing: helm.missing }];
+  if ("missing" in kustomize)
+    return [{ ...outcome, passed: 0, faults: [], missing: kustomize.missing }];
+  const tools = { plane, helm: helm.program, kustomize: kustomize.program };
+  const faults: string[] = [];
+  for (const [name, play] of wanted) {
+    await play(tools).then(
+      () => console.log(`ok      ${name}`),
+      (error: unknown) => {
+        console.log(`FAILED  ${name}`);
+        faults.push(`${name}: ${error instanceof Error ? error.message : error}`);
+      },
+    );
+  }
+  return [{ ...outcome, passed: wanted.length - faults.length, faults }];
+}
+
+const namespace = "mesh-ca";
+
+async function appliesChart({ plane, helm }: Tools): Promise<void> {
+  await plane.call("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", monitorKind);
+  await plane.call("POST", "/api/v1/namespaces", { metadata: { name: namespace } });
+  const objects = await renderChart(helm, "mesh", namespace, everything);
+  assert.deepEqual([...new Set(objects.map(({ kind }) => kind))].toSorted(), [
+    ...["ClusterRole", "ClusterRoleBinding", "ConfigMap", "Deployment", "NetworkPolicy"],
+    ...["PersistentVolumeClaim", "PodDisruptionBudget", "Role", "RoleBinding", "Service"],
+    ...["ServiceAccount", "ServiceMonitor"],
+  ]);
+  await eventually("there is no kind ServiceMonitor", () =>
+    plane.call("GET", "/apis/monitoring.coreos.com/v1/servicemonitors").then(
+      () => true,
+      () => false,
+    ),
+  );
+  for (const object of [...objects, ...objects]) await applyStrictly(plane, object);
+  const path = `/apis/apps/v1/namespaces/${namespace}/deployments`;
+  const { items } = await plane.call("GET", path);
+  assert.equal((items as unknown[]).length, 4);
+  const ports = `/api/v1/namespaces/${namespace}/services/mesh`;
+  const { spec } = await plane.call("GET", ports);
+  const listed = (spec as { ports: { port: number }[] }).ports.map(({ port }) => port);
+  assert.deepEqual(listed, [15012, 15010, 15014]);
+}
+
+async function appliesDefaults({ plane, helm }: Tools): Promise<void> {
+  const { issuers, serve } = asInBases;
+  const objects = await renderChart(helm, "plain", "default", { issuers, serve });
+  for (const object of objects) await applyStrictly(plane, object);
+}
+
+async function appliesOverlay({ plane, kustomize }: Tools): Promise<void> {
+  const objects = await buildKustomization(kustomize, "overlays/example");
+  for (const object of objects) await applyStrictly(plane, object);
+  const configurations = objects.filter(({ kind }) => kind === "ConfigMap");
+  assert.equal(configurations.length, 2);
+  const [text] = configurations.flatMap(({ data }) => data?.["rampart.toml"] ?? []);
+  assert.match(text ?? "", /^INCEPTION_DATE = /m);
+}
+
+/** What an object does, without what names its release or its maker. */
+function essence({ kind, metadata, rules, subjects, spec }: KubernetesObject): string {
+  const said = JSON.stringify({ kind, name: metadata.name, rules, subjects, spec });
+  const { kind: _, ...plain } = JSON.parse(said, (key, value) => {
+    if (/^(?:checksum\/configuration|imagePullPolicy|env|envFrom)$/.test(key)) return undefined;
+    const isObject = typeof value === "object" && value !== null && !Array.isArray(value);
+    return isObject ? Object.fromEntries(Object.entries(value).toSorted()) : value;
+  });
+  return `${kind} ${JSON.stringify(plain)}`;
+}
+
+async function sameAsBases({ helm, kustomize }: Tools): Promise<void> {
+  const bases: KubernetesObject[] = [];
+  for (const base of ["serve", "gateway", "distribute", "signer"]) {
+    bases.push(...(await buildKustomization(kustomize, `base/${base}`)));
+  }
+  const isEqual = ({ kind, metadata: { name } }: KubernetesObject): boolean =>
+    // Only the chart has a Service for each monitoring port, which ServiceMonitors take.
+    kind !== "ConfigMap" && !/^Service rampart-(?:distribute|signer)$/.test(`${kind} ${name}`);
+  const rendered = await renderChart(helm, "rampart", "istio-system", asInBases);
+  assert.deepEqual(
+    rendered.filter(isEqual).map(essence).toSorted(),
+    bases.filter(isEqual).map(essence).toSorted(),
+  );
+}
+
+async function configuresPrograms({ helm }: Tools): Promise<void> {
+  const objects = await renderChart(helm, "rampart", "istio-system", everything);
+  const files = new Map(objects.flatMap(({ data }) => Object.entries(data ?? {})));
+  const valuesOf = (file: string): Json => parseToml(files.get(file) ?? "");
+  const environment = { KUBERNETES_SERVICE_HOST: "10.0.0.1" };
+  const serve = parseServeConfiguration({ ...valuesOf("rampart.toml"), KEK: randomKek("k1") });
+  assert.equal(serve.limits.connections, 2000);
+  parseGatewayConfiguration(valuesOf("gateway.toml"), environment);
+  parseDistributeConfiguration(valuesOf("distribute.toml"), environment);
+  parseSignerConfiguration(valuesOf("signer.toml"), environment);
+  assert.equal(files.size, 4);
+}
+
+async function refusesValues({ helm }: Tools): Promise<void> {
+  const { issuers, serve } = asInBases;
+  const cases: readonly (readonly [object, RegExp])[] = [
+    [{ issuers }, /serve\.inceptionDate: set the UTC day of the first start/],
+    [{ serve }, /issuers: name at least one issuer/],
+    [{ issuers, serve: { inceptionDate: "today" } }, /inceptionDate/],
+    [{ issuers, serve, gateway: { enabled: true } }, /gateway\.upstream: set the URL/],
+    [{ issuers, serve, distribute: { enabled: true } }, /distribute\.upstream: set the URL/],
+    [{ issuers, serve, signer: { enabled: true, upstream } }, /signer\.signers: name at least one/],
+    [{ issuers, serve: { ...serve, plaintext: 1 } }, /plaintext/],
+    [{ issuers, serve, image: { digest: "sha256:1" } }, /digest/],
+  ];
+  for (const [values, reason] of cases) assert.match(await refusalOf(helm, values), reason);
+}
+
+async function fitsSchemas({ helm, kustomize }: Tools): Promise<void> {
+  const objects = [
+    ...(await renderChart(helm, "mesh", namespace, everything)),
+    ...(await buildKustomization(kustomize, "overlays/example")),
+  ];
+  // The Prometheus operator's kind is not Kubernetes' own.
+  await checkSchemas(objects.filter(({ kind }) => kind !== "ServiceMonitor"));
+}
+
+/** The fields of a ServiceMonitor that the chart writes, and no other. */
+const monitorKind = {
+  metadata: { name: "servicemonitors.monitoring.coreos.com" },
+  spec: {
+    group: "monitoring.coreos.com",
+    names: { kind: "ServiceMonitor", plural: "servicemonitors", singular: "servicemonitor" },
+    scope: "Namespaced",
+    versions: [
+      {
+        name: "v1",
+        served: true,
+        storage: true,
+        schema: {
+          openAPIV3Schema: {
+            type: "object",
+            properties: {
+              spec: {
+                type: "object",
+                properties: {
+                  selector: {
+                    type: "object",
+                    properties: {
+                      matchLabels: { type: "object", additionalProperties: { type: "string" } },
+                    },
+                  },
+                  endpoints: {
+                    type: "array",
+                    items: {
+                      type: "object",
+                      properties: { port: { type: "string" }, interval: { type: "string" } },
+                    },
+                  },
+                },
+              },
+            },
+          },
+        },
+      },
+    ],
+  },
+};
