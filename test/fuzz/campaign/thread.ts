@@ -5,6 +5,9 @@ import type { Job, JobResult } from "./job.ts";
 /** More than the slowest job takes on a busy machine, for a single case. */
 const hangMilliseconds = 120_000;
 
+/** The number of a job's case before the thread has loaded what it needs, which no input delays. */
+const notBegun = Number.NaN;
+
 /** A thread with a heap of its own, so that an input that takes too much of it ends only the thread. */
 const resourceLimits = { maxOldGenerationSizeMb: 512, maxYoungGenerationSizeMb: 64 };
 
@@ -25,7 +28,7 @@ export function createJobThread(): JobThread {
   async function run(job: Job): Promise<JobResult> {
     started ??= start();
     const { worker, current } = started;
-    current[0] = job.from;
+    current[0] = notBegun;
     const over = new AbortController();
     const answer = once(worker, "message", over);
     worker.postMessage(job);
@@ -36,7 +39,7 @@ export function createJobThread(): JobThread {
     } catch (error) {
       started = undefined;
       await worker.terminate();
-      return { outcomes: {}, failures: [fatal(current, error)] };
+      return { outcomes: {}, failures: [fatal(current, job, error)] };
     } finally {
       over.abort();
       hanging.end();
@@ -58,7 +61,7 @@ async function died(worker: Worker, over: AbortController): Promise<never> {
   throw new Error(`the thread ended with ${exitCode}`);
 }
 
-/** Rejects when the same case is under way for too long. */
+/** Rejects when the same case is under way for too long. No case is under way while {@link notBegun}. */
 function watch(current: Float64Array): {
   readonly begins: Promise<never>;
   readonly end: () => void;
@@ -73,7 +76,11 @@ function watch(current: Float64Array): {
 }
 
 /** The fault of a case that ended its thread. Its input is made again from its number. */
-function fatal(current: Float64Array, error: unknown): JobResult["failures"][number] {
+function fatal(
+  [current = notBegun]: Float64Array,
+  { from }: Job,
+  error: unknown,
+): JobResult["failures"][number] {
   const fault = error instanceof Error ? `${error.name}: ${error.message}` : String(error);
-  return { fault, caseNumber: current[0] ?? 0, times: 1, input: "" };
+  return { fault, caseNumber: Number.isNaN(current) ? from : current, times: 1, input: "" };
 }
