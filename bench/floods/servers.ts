@@ -6,7 +6,8 @@ import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
-import { deployedEnvironment, deployedFlags } from "../deployed.ts";
+import { nodeFlags } from "../../dev/package/node-flags.ts";
+import { deployedEnvironment } from "../deployed.ts";
 import type { Cluster, Workload } from "../workload.ts";
 
 /** A program of this repository as an operator starts it. */
@@ -66,7 +67,7 @@ MONITORING_LISTEN = "127.0.0.1:0"
 }
 
 async function start(words: readonly string[], secrets: Record<string, string>): Promise<Server> {
-  const child = spawn(process.execPath, [...deployedFlags, program, ...words], {
+  const child = spawn(process.execPath, [...nodeFlags, program, ...words], {
     env: { ...process.env, ...deployedEnvironment, ...secrets },
     stdio: ["ignore", "pipe", "pipe"],
   });

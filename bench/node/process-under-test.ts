@@ -2,7 +2,8 @@ import { fork } from "node:child_process";
 import { once } from "node:events";
 import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
-import { deployedEnvironment, deployedFlags } from "../deployed.ts";
+import { nodeFlags } from "../../dev/package/node-flags.ts";
+import { deployedEnvironment } from "../deployed.ts";
 import { cpuMicroseconds } from "../measurement/process-cpu.ts";
 import type { Answer, Command } from "./child.ts";
 
@@ -20,7 +21,7 @@ export function startProcess(): ProcessUnderTest {
   const program = fileURLToPath(new URL("child.ts", import.meta.url));
   // Its log lines are written, and dropped.
   const child = fork(program, {
-    execArgv: [...deployedFlags],
+    execArgv: [...nodeFlags],
     env: { ...process.env, ...deployedEnvironment },
     stdio: ["ignore", "ignore", "inherit", "ipc"],
   });

@@ -5,12 +5,10 @@ import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { build } from "esbuild";
 import { commonOptions, withStandIns } from "./bundle.ts";
+import { nodeFlags } from "./node-flags.ts";
 
 const root = join(import.meta.dirname, "../..");
 const executable = join(root, "out", `rampart-${process.platform}-${process.arch}`);
-
-/** What the image starts Node with, too: heaps within bounds, and a collection after a flood. */
-const nodeFlags = ["--max-semi-space-size=2", "--max-old-space-size=80", "--expose-gc"];
 
 /** By it, Node recognises a copy of itself that has a program in it. */
 const fuse = "NODE_SEA_FUSE_fce680ab2cc467b6e072b8b5df1996b2";

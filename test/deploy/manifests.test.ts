@@ -218,7 +218,7 @@ test("the image, and a unit with the executable, start Node with the same flags 
   const image = boundsIn("deploy/Dockerfile");
   expect(image).toHaveLength(5);
   for (const unit of ["deploy/rampart-serve.service", "deploy/rampart-gateway.service"]) {
-    expect([...boundsIn("dev/package/executable.ts"), ...boundsIn(unit)].toSorted()).toEqual(image);
+    expect([...boundsIn("dev/package/node-flags.ts"), ...boundsIn(unit)].toSorted()).toEqual(image);
     expect(read(unit)).toMatch(
       /^ExecStart=\/usr\/local\/bin\/rampart (?:serve|gateway) --config /m,
     );

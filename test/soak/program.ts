@@ -3,18 +3,14 @@ import { once } from "node:events";
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
+import { nodeFlags } from "../../dev/package/node-flags.ts";
 import { connectInspector, type Inspector } from "./inspector.ts";
 import type { Sample } from "./verdict.ts";
 
 const commandLine = join(import.meta.dirname, "../../src/cli/main.ts");
 
-/** As the units in deploy/ have them, with an inspector beside. */
-const flags = [
-  "--max-semi-space-size=2",
-  "--max-old-space-size=80",
-  "--expose-gc",
-  "--inspect=127.0.0.1:0",
-];
+/** As deploy/ has them, with an inspector beside. */
+const flags = [...nodeFlags, "--inspect=127.0.0.1:0"];
 const malloc = { MALLOC_ARENA_MAX: "1", MALLOC_TRIM_THRESHOLD_: "131072" };
 
 /** `rampart serve` or `rampart gateway` as an operator starts it. */
