@@ -147,6 +147,7 @@ async function enrolledCa(
       ...(!review && { node_reach: "anywhere" }),
     })),
     INCEPTION_DATE: new Date().toISOString().slice(0, 10),
+    CRL: "on",
     [credential]: access,
   });
   passTo(running, new Date());
@@ -350,6 +351,7 @@ async function distributes(scene: Scene): Promise<void> {
   );
   const path = (namespace: string): string =>
     `/api/v1/namespaces/${namespace}/configmaps/istio-ca-root-cert`;
+  const crlPath = "/api/v1/namespaces/shop/configmaps/istio-ca-crl";
   const dataIn = async (namespace: string): Promise<unknown> => {
     const { data } = await plane.call("GET", path(namespace)).catch(() => ({}) as Json);
     return (data as Record<string, unknown> | undefined)?.["root-cert.pem"];
@@ -369,7 +371,14 @@ async function distributes(scene: Scene): Promise<void> {
       assert.equal(await dataIn("kube-public"), undefined);
     });
     await plane.call("POST", "/api/v1/namespaces", { metadata: { name: "later" } });
-    await running(scene, { UPSTREAM }, () => has("later"));
+    const crl = await (await fetch(`${UPSTREAM}/crl.pem`)).text();
+    await running(scene, { UPSTREAM, CRL_CONFIG_MAPS: true }, async () => {
+      await has("later");
+      await eventually("shop has no CRLs", async () => {
+        const { data } = await plane.call("GET", crlPath).catch(() => ({}) as Json);
+        return (data as Record<string, unknown> | undefined)?.["ca-crl.pem"] === crl;
+      });
+    });
   });
 }
 
