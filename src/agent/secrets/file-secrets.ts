@@ -55,12 +55,15 @@ export function watchFile(
   file: string,
   onChange: () => void,
   { debounceMilliseconds, log, metrics }: FileSecretPorts,
+  maximumOctets?: number,
 ): () => void {
   const onFailure = (error: unknown): void => {
     metrics.watchFailed();
     log.operation({ event: "file-unwatched", level: "warning", file, detail: messageOf(error) });
   };
-  const watch = new FileWatch(file, { debounceMilliseconds, onChange, onFailure });
+  const watch = new FileWatch(file, {
+    ...{ debounceMilliseconds, maximumOctets, onChange, onFailure },
+  });
   return () => watch.close();
 }
 

@@ -7,6 +7,8 @@ import { readPemFileNow } from "../../host/files/pem-file.ts";
 export interface FileWatchOptions {
   /** The pause without events after which the file is read. */
   readonly debounceMilliseconds: number;
+  /** A larger file counts as missing. By default certificates, keys and roots fit. */
+  readonly maximumOctets?: number | undefined;
   readonly onChange: () => void;
   /** Called when a folder cannot be watched. The file is then read every few seconds. */
   readonly onFailure: (error: unknown) => void;
@@ -33,7 +35,7 @@ export class FileWatch {
     this.#options = options;
     // Synchronous, so that no change after the constructor is missed.
     this.#watchFolders();
-    this.#digest = digestOf(this.#path);
+    this.#digest = digestOf(this.#path, options.maximumOctets);
   }
 
   close(): void {
@@ -84,7 +86,7 @@ export class FileWatch {
 
   #check(): void {
     this.#watchFolders();
-    const digest = digestOf(this.#path);
+    const digest = digestOf(this.#path, this.#options.maximumOctets);
     if (digest === this.#digest) return;
     this.#digest = digest;
     // The last content of a missing file stays in use.
@@ -93,8 +95,8 @@ export class FileWatch {
 }
 
 /** Reads synchronously: the files are small, and are read seldom. */
-function digestOf(path: string): string | undefined {
-  const content = unlessAbsent(() => readPemFileNow(path));
+function digestOf(path: string, maximumOctets?: number): string | undefined {
+  const content = unlessAbsent(() => readPemFileNow(path, maximumOctets));
   return content && createHash("sha256").update(content).digest("hex");
 }
 

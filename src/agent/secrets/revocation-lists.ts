@@ -50,7 +50,7 @@ export function withRevocationLists(
       const ends = [
         unwatch,
         published.changes.add(onChange),
-        ...(file === undefined ? [] : [watchFile(file, onChange, ports)]),
+        ...(file === undefined ? [] : [watchFile(file, onChange, ports, maximumOctets)]),
       ];
       return () => {
         for (const end of ends) end();

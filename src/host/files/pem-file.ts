@@ -13,16 +13,16 @@ export function readPemFile(path: string): Promise<string> {
 /**
  * The same without a wait, where a probe or a watch needs the content now.
  *
- * @throws Error of the system, and OperatorError for what is no regular file of {@link maximumPemOctets}.
+ * @throws Error of the system, and OperatorError for what is no regular file of at most so many octets.
  */
-export function readPemFileNow(path: string): string {
+export function readPemFileNow(path: string, maximumOctets: number = maximumPemOctets): string {
   // Otherwise to open a pipe would wait for its writer, and stop the process.
   const descriptor = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK);
   try {
     const file = fstatSync(descriptor);
-    if (file.isFile() && file.size <= maximumPemOctets) return readFileSync(descriptor, "utf8");
+    if (file.isFile() && file.size <= maximumOctets) return readFileSync(descriptor, "utf8");
   } finally {
     closeSync(descriptor);
   }
-  throw new OperatorError(`${path} is not a file of at most ${maximumPemOctets} octets`);
+  throw new OperatorError(`${path} is not a file of at most ${maximumOctets} octets`);
 }

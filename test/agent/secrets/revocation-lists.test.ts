@@ -110,3 +110,12 @@ test("that the CA publishes notify of a change", async () => {
   published.changes.notify();
   expect(changes).toBe(1);
 });
+
+test("notify of a file that is larger than any certificate's", async () => {
+  const large = "MTIz".repeat(400_000);
+  await write(list(large));
+  const { promise, resolve } = Promise.withResolvers<void>();
+  onTestFinished(source.watch("ROOTCA", resolve));
+  await write(list(`${large}MTIz`));
+  await promise;
+});
