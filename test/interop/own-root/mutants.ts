@@ -101,13 +101,15 @@ export function opensslFault(
 ): (accepted: Accepted) => Promise<string> {
   return async ({ leaf }) => {
     const files = await writeLeaf(folder, leaf);
-    for (const purpose of ["sslserver", "sslclient"]) {
+    const verify = async (purpose: string): Promise<string> => {
       const trust = ["-CAfile", files.root, "-untrusted", files.intermediates];
       const values = ["verify", ...options, "-purpose", purpose, ...trust, files.leaf];
       const { exitCode, stderr } = await run("openssl", values);
-      if (exitCode !== 0) return stderr.trim().split("\n").slice(1, 2).join() || `${exitCode}`;
-    }
-    return "";
+      if (exitCode === 0) return "";
+      return stderr.trim().split("\n").slice(1, 2).join() || `${exitCode}`;
+    };
+    const [server, client] = await Promise.all(["sslserver", "sslclient"].map(verify));
+    return server || client || "";
   };
 }
 
@@ -117,18 +119,17 @@ export function gnutlsFault(folder: string): (accepted: Accepted) => Promise<str
     const files = await writeLeaf(folder, leaf);
     const chain = join(folder, "chain.pem");
     await writeFile(chain, leaf.leafPem + leaf.intermediatesPem);
-    for (const purpose of ["1.3.6.1.5.5.7.3.1", "1.3.6.1.5.5.7.3.2"]) {
+    const verify = async (purpose: string): Promise<string> => {
       const values = ["--verify", "--verify-purpose", purpose, "--infile", chain];
-      const { exitCode, stdout, stderr } = await run("certtool", [
-        ...values,
-        "--load-ca-certificate",
-        files.root,
-      ]);
-      if (exitCode === 0) continue;
+      const trust = ["--load-ca-certificate", files.root];
+      const { exitCode, stdout, stderr } = await run("certtool", [...values, ...trust]);
+      if (exitCode === 0) return "";
       const [said] = /Chain verification output: .*/.exec(stdout) ?? [stderr.trim()];
       return said || `${exitCode}`;
-    }
-    return "";
+    };
+    const usages = ["1.3.6.1.5.5.7.3.1", "1.3.6.1.5.5.7.3.2"];
+    const [server, client] = await Promise.all(usages.map(verify));
+    return server || client || "";
   };
 }
 
