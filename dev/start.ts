@@ -59,6 +59,7 @@ async function runWorker(
       LOG_ORIGIN: `127.0.0.1:${caPort}/log`,
       LOG_INTERVAL: "1s",
       LOG_READERS: readerToken,
+      CONSOLE_TOKENS: readerToken,
     },
     showLine: (line) => console.log(styleText("dim", `  | ${line}`)),
   });
