@@ -1,5 +1,5 @@
 import { execFile } from "node:child_process";
-import { cp, mkdtemp, readFile, rm, symlink } from "node:fs/promises";
+import { cp, mkdtemp, readFile, rm, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { promisify } from "node:util";
@@ -54,6 +54,26 @@ test("what is bundled imports nothing that an installation lacks", async () => {
       !Object.keys(dependencies).some((name) => path === name || path.startsWith(`${name}/`)),
   );
   expect(missing).toEqual([]);
+});
+
+/** How a project of a Worker checks its types, libraries included. */
+const checkTypes = async (file: string, argument: string): Promise<unknown> => {
+  const text = `import worker from "@rampart-ca/rampart/worker";
+    export { default, IssuanceLogShard } from "@rampart-ca/rampart/worker-with-log";
+    export const answer: Promise<Response> = worker.fetch(${argument}, {});\n`;
+  await writeFile(join(folder, file), text);
+  const options = [
+    ...["--noEmit", "--strict", "--target", "es2024", "--lib", "es2024,esnext.disposable"],
+    ...["--module", "esnext", "--moduleResolution", "bundler"],
+    ...["--types", "@cloudflare/workers-types"],
+  ];
+  return run(resolve("node_modules/.bin/tsc"), [...options, file], { cwd: folder });
+};
+
+test("the declarations type a Worker that imports the package, and refuse a wrong use", async () => {
+  await checkTypes("good.ts", `new Request("https://ca.example.com/")`);
+  const refused = checkTypes("bad.ts", "1");
+  await expect(refused).rejects.toMatchObject({ stdout: expect.stringContaining("TS2345") });
 });
 
 test("the bundled program runs", async () => {
