@@ -3,7 +3,7 @@ import { parseArgs } from "node:util";
 import type { Program } from "./program.ts";
 import { heading, minuteNotes, type Record, row, verdictOn } from "./report.ts";
 import { startScene } from "./scene.ts";
-import { fail, flood, forge, type Strangers } from "./strangers.ts";
+import { fail, flood, forge, type Strangers, strangersAddress } from "./strangers.ts";
 import type { Sample } from "./verdict.ts";
 import { populate } from "./workloads.ts";
 
@@ -38,7 +38,7 @@ const { tally, ended } = populate(
   scene.wayOf,
   over.signal,
 );
-const strangerWay = () => ({ ...scene.wayOf(0), localAddress: "127.0.0.1" });
+const strangerWay = () => ({ ...scene.wayOf(0), localAddress: strangersAddress });
 const others = [
   forge(strangers, scene.issuers, strangerWay, over.signal),
   fail(scene.issuers, over.signal),

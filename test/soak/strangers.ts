@@ -28,6 +28,9 @@ const floods = [
   "HTTP/1.1 heads that drip",
 ];
 
+/** Neither an honest caller's, nor that of the gateway: `serve` gives each address its own places. */
+export const strangersAddress = "127.0.0.10";
+
 const floodSeconds = 8;
 const roundMilliseconds = 60_000;
 /** A minute begins in peace, so that samples can be taken. */
@@ -62,9 +65,8 @@ export function flood(ports: ReadonlyMap<string, number>, signal: AbortSignal): 
       ];
       const [name, port] = targets[(round + turn) % targets.length] ?? [];
       lastFlood = `${method} at ${name}`;
-      const child = spawn(process.execPath, [flooder, method, `${port}`, `${floodSeconds}`], {
-        stdio: "ignore",
-      });
+      const words = [flooder, method, `${port}`, `${floodSeconds}`, strangersAddress];
+      const child = spawn(process.execPath, words, { stdio: "ignore" });
       await once(child, "exit");
       tally.floods += 1;
       quietAt = Date.now() + quietAgainMilliseconds;
