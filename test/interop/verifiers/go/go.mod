@@ -1,0 +1,3 @@
+module rampart.test/verifier
+
+go 1.24

@@ -1,0 +1,57 @@
+import {
+  type AuthorityKey,
+  createAuthority,
+} from "../../../src/pki/authority/self-signed-authority.ts";
+import { toPem } from "../../../src/pki/encoding/pem.ts";
+import { issuerDigest } from "../../../src/pki/x509/leaf/identity-proof.ts";
+import { addSeconds, wholeSeconds } from "../../../src/pki/x509/validity.ts";
+import { clusterLocal, scheduleAfter } from "../../testkit/ca/sealed-authorities.ts";
+import { leafUnder } from "../../testkit/pki/held-leaf.ts";
+
+/** A leaf with the private extension of an identity's proof, and whether a verifier should accept it. */
+export interface Case {
+  readonly name: string;
+  readonly rootPem: string;
+  readonly leafPem: string;
+  readonly spiffeId: string;
+  readonly isGood: boolean;
+}
+
+const keys: readonly AuthorityKey[] = ["EC-P256", "EC-P384", "RSA-2048"];
+const spiffeId = "spiffe://cluster.local/ns/shop/sa/cart";
+
+/** Leaves by each kind of authority and of proof; and two that no verifier may accept. */
+export async function createCases(): Promise<Case[]> {
+  const cases: Case[] = [];
+  for (const key of keys) cases.push(...(await casesOf(key)));
+  const [first, , other] = cases;
+  if (!first || !other) throw new Error("there are leaves");
+  return [
+    ...cases,
+    { ...first, name: "another authority's", rootPem: other.rootPem, isGood: false },
+    { ...first, name: "with another proof", leafPem: withOtherProof(first.leafPem), isGood: false },
+  ];
+}
+
+async function casesOf(key: AuthorityKey): Promise<Case[]> {
+  const now = wholeSeconds(new Date());
+  const schedule = scheduleAfter(now, [-7200, -3600, 3600, 7200]);
+  const authority = await createAuthority(clusterLocal, key, schedule);
+  const rootPem = toPem("CERTIFICATE", authority.authority.certificate.der);
+  const proof = { provedAt: addSeconds(now, -600), issuer: issuerDigest("https://a.test") };
+  return Promise.all(
+    [false, true].map(async (isImpersonated) => {
+      const { chainPem } = await leafUnder(authority, spiffeId, { ...proof, isImpersonated });
+      const name = `${key}, by ${isImpersonated ? "a node proxy" : "a token"}`;
+      return { name, rootPem, leafPem: chainPem, spiffeId, isGood: true };
+    }),
+  );
+}
+
+/** The leaf with a bit of the digest of its issuer changed, and so of what is signed. */
+function withOtherProof(pem: string): string {
+  const der = Buffer.from(pem.replace(/-----.*-----/g, ""), "base64");
+  const at = der.indexOf(issuerDigest("https://a.test"));
+  der.writeUInt8((der[at] ?? 0) ^ 1, at);
+  return toPem("CERTIFICATE", new Uint8Array(der));
+}

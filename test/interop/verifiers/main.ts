@@ -1,0 +1,91 @@
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { type Outcome, report } from "../outcomes.ts";
+import { type Ended, run } from "../programs.ts";
+import { fromGoModule, ofTheMachine, type Software } from "../software.ts";
+import { type Case, createCases } from "./leaves.ts";
+
+/** The files of a case. */
+interface Files {
+  readonly root: string;
+  readonly leaf: string;
+}
+
+/** A verifier of another project, and its arguments for each end of a connection. */
+interface Verifier {
+  readonly name: string;
+  readonly software: Promise<Software>;
+  readonly questions: (files: Files, spiffeId: string) => readonly (readonly string[])[];
+}
+
+const clientAuth = "1.3.6.1.5.5.7.3.2";
+const serverAuth = "1.3.6.1.5.5.7.3.1";
+
+const verifiers: readonly Verifier[] = [
+  {
+    name: "OpenSSL, strict",
+    software: ofTheMachine("openssl", ["version"], /^OpenSSL 3/),
+    questions: ({ root, leaf }) =>
+      ["sslclient", "sslserver"].map((purpose) => [
+        ...["verify", "-x509_strict", "-check_ss_sig", "-purpose", purpose],
+        ...["-CAfile", root, leaf],
+      ]),
+  },
+  {
+    name: "GnuTLS",
+    software: ofTheMachine("certtool", ["--version"], /^certtool 3/),
+    questions: ({ root, leaf }) =>
+      [clientAuth, serverAuth].map((purpose) => [
+        ...["--verify", "--verify-profile=medium", `--verify-purpose=${purpose}`],
+        ...["--load-ca-certificate", root, "--infile", leaf],
+      ]),
+  },
+  {
+    name: "Go crypto/x509",
+    software: fromGoModule(join(import.meta.dirname, "go"), "verifier"),
+    questions: ({ root, leaf }, spiffeId) => [[root, leaf, spiffeId]],
+  },
+];
+
+async function filesOf(folder: string, { rootPem, leafPem }: Case): Promise<Files> {
+  const files = { root: join(folder, "root.pem"), leaf: join(folder, "leaf.pem") };
+  await writeFile(files.root, rootPem);
+  await writeFile(files.leaf, leafPem);
+  return files;
+}
+
+/** @returns A sentence for an answer that the case does not expect. */
+function faultIn({ name, isGood }: Case, { exitCode, stdout, stderr }: Ended): string | undefined {
+  if ((exitCode === 0) === isGood) return undefined;
+  if (!isGood) return `accepts a leaf ${name}`;
+  return `refuses a leaf of ${name}: ${`${stderr}${stdout}`.trim().split("\n").at(-1)}`;
+}
+
+async function ask(
+  { name, software, questions }: Verifier,
+  cases: readonly Case[],
+  folder: string,
+) {
+  const outcome = { client: name, server: "leaves with the proof of an identity" };
+  const found = await software;
+  if ("missing" in found) return { ...outcome, passed: 0, faults: [], missing: found.missing };
+  const faults: string[] = [];
+  let passed = 0;
+  for (const each of cases) {
+    const files = await filesOf(folder, each);
+    for (const words of questions(files, each.spiffeId)) {
+      const fault = faultIn(each, await run(found.program, words));
+      if (fault) faults.push(fault);
+      else passed++;
+    }
+  }
+  return { ...outcome, passed, faults };
+}
+
+const folder = await mkdtemp(join(tmpdir(), "rampart-verifiers-"));
+const cases = await createCases();
+const outcomes: Outcome[] = [];
+for (const verifier of verifiers) outcomes.push(await ask(verifier, cases, folder));
+await rm(folder, { recursive: true });
+report(outcomes);
