@@ -65,7 +65,7 @@ async function introduceEntry(
   console.log(`\nEvery certificate is in the issuance log (docs/issuance-log.md):
 
 export RAMPART_LOG_TOKEN=${readerToken}
-npm run rampart -- log search --url ${url}/log/0 --since 1h
+npm run -s rampart -- log search --url ${url}/log/0 --since 1h
 
 The console (docs/console.md), where the same token is the password:
 

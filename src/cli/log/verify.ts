@@ -26,7 +26,10 @@ export async function verify(
   const certificate = await readLeaf(file);
   if (proofFile === undefined) return lookUp(file, certificate, options);
   const policy = await chosenPolicy(options);
-  if (!policy) throw new OperatorError("a proof is worth a key: give --policy or --key");
+  if (!policy)
+    throw new OperatorError(
+      "a proof is worth the key of its log: give --key, which `/log/logs.json` names, or --policy",
+    );
   const proof = await readSmallFile(proofFile, maximumProofOctets);
   const { index, origin, entry } = await verifyProof(proof, certificate, policy);
   console.log(`${origin} has it at index ${index}, issued at ${entry.at}`);
