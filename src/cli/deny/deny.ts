@@ -9,7 +9,7 @@ import type { TrustDomain } from "../../pki/spiffe-id.ts";
 import { addSeconds, wholeSeconds } from "../../pki/x509/validity.ts";
 import { openStore, type Session, type SessionOptions, withSession } from "../session/session.ts";
 import { type ConfirmationOptions, confirm } from "../terminal/confirmation.ts";
-import { addChangeOptions, addDeploymentOptions } from "../terminal/options.ts";
+import { addPlaceChangeOptions, addPlaceOptions } from "../terminal/options.ts";
 import { formatInstant } from "../terminal/table.ts";
 import { formatDenials, printDenied, reportDenials } from "./denial-report.ts";
 
@@ -31,11 +31,11 @@ const maximumWhy = 200;
 /** `rampart deny …`: who gets no certificates. */
 export function denyCommand(clock: () => Date): Command {
   const deny = new Command("deny").description("whom the CA gives no certificate");
-  addDeploymentOptions(deny.command("list"))
+  addPlaceOptions(deny.command("list"))
     .description("list every denial, of the store and of the configuration")
     .option("--json", "print JSON")
     .action((options: ListOptions) => withSession(options, clock, (s) => list(s, options)));
-  addChangeOptions(deny.command("add"))
+  addPlaceChangeOptions(deny.command("add"))
     .argument("<subject>", deniedForms)
     .description("give no certificate, by token, certificate, node proxy or gateway")
     .option(
@@ -47,7 +47,7 @@ export function denyCommand(clock: () => Date): Command {
     .action((subject: string, options: AddOptions) =>
       withSession(options, clock, (s) => add(s, subject, options)),
     );
-  addChangeOptions(deny.command("remove"))
+  addPlaceChangeOptions(deny.command("remove"))
     .argument("<subject>", "as `deny list` shows it")
     .description("remove every denial of a subject from the store")
     .option("-y, --yes", "do not ask for confirmation")

@@ -25,10 +25,15 @@ export function addPlaceOptions(command: Command): Command {
     .addOption(new Option("--local", "the state on this machine (the default)"));
 }
 
-/** The same for a verb that writes. */
+/** {@link addDeploymentOptions} for a verb that writes. */
 export function addChangeOptions(command: Command): Command {
-  return addDeploymentOptions(command).option(
-    "--dry-run",
-    "show what would be done, and write nothing",
-  );
+  return addDryRun(addDeploymentOptions(command));
 }
+
+/** {@link addPlaceOptions} for a verb that writes. */
+export function addPlaceChangeOptions(command: Command): Command {
+  return addDryRun(addPlaceOptions(command));
+}
+
+const addDryRun = (command: Command): Command =>
+  command.option("--dry-run", "show what would be done, and write nothing");

@@ -4,6 +4,7 @@ import { generateX25519Identity, identityToRecipient } from "age-encryption";
 import { beforeEach, describe, expect, test, vi } from "vitest";
 import { authorityCommand } from "../../../src/cli/authority/authority.ts";
 import { denyCommand } from "../../../src/cli/deny/deny.ts";
+import { rampart } from "../../../src/cli/rampart.ts";
 import { OperatorError } from "../../../src/foundation/operator-error.ts";
 import { randomKek } from "../../testkit/configuration.ts";
 import { printed } from "../../testkit/programs/printed.ts";
@@ -136,4 +137,13 @@ test("a backup brings denials back", async () => {
   await configure("another-store");
   await authority("restore", backup, "-i", key, "--yes");
   expect(await list()).toEqual(before);
+});
+
+test("a denial counts for every signer, and belongs into no signer's store", async () => {
+  vi.spyOn(process.stderr, "write").mockReturnValue(true);
+  const program = await rampart("deny", () => now);
+  const words = ["deny", "add", "node/a", "--signer", "ingress", "--yes", "-c", config()];
+  await expect(program.parseAsync(words, { from: "user" })).rejects.toThrow(
+    /unknown option '--signer'/,
+  );
 });
