@@ -55,6 +55,7 @@ export default defineConfig({
         test: {
           name: "operator",
           environment: "node",
+          ...timeouts,
           include: ["test/interop/operator/**/*.test.ts"],
         },
       },

@@ -1,5 +1,6 @@
-import { execFileSync } from "node:child_process";
+import "reflect-metadata/lite";
 import { readFileSync } from "node:fs";
+import { Pkcs10CertificateRequest } from "@peculiar/x509";
 import { expect, test } from "vitest";
 import {
   generateSubjectKey,
@@ -51,5 +52,5 @@ test("requests no name where the CA decides on all of them", async () => {
   const pem = await createCertificateRequest(key, undefined);
   expect(partsOf(pem).attributes).toEqual(Uint8Array.of(0xa0, 0));
   expect((await parseCsr(pem)).algorithm).toBe("EC-P256");
-  execFileSync("openssl", ["req", "-verify", "-noout"], { input: pem, stdio: "pipe" });
+  expect(await new Pkcs10CertificateRequest(pem).verify()).toBe(true);
 });

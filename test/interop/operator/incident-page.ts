@@ -1,9 +1,9 @@
 import { execFile } from "node:child_process";
 import { chmod, mkdir, readFile, writeFile } from "node:fs/promises";
 import { dirname, join, resolve } from "node:path";
-import { hangMilliseconds } from "../time/hang-limit.ts";
-import type { Answer } from "./command-line.ts";
-import { compileCache } from "./compile-cache.ts";
+import type { Answer } from "../../testkit/programs/command-line.ts";
+import { compileCache } from "../../testkit/programs/compile-cache.ts";
+import { hangMilliseconds } from "../../testkit/time/hang-limit.ts";
 
 const page = resolve("docs/incident.md");
 

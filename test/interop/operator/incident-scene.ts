@@ -2,26 +2,26 @@ import { once } from "node:events";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect } from "vitest";
-import { compose } from "../../src/compose/composition.ts";
-import { parseConfiguration } from "../../src/config/configuration.ts";
-import { openFileStore } from "../../src/node/files/file-store.ts";
-import { webCryptoProvider } from "../../src/pki/web-crypto-provider.ts";
-import { readerToken } from "../contract/log/log-values.ts";
-import { issuerTables } from "../contract/service-under-test.ts";
-import { randomKek } from "../testkit/ca/running-ca.ts";
+import { compose } from "../../../src/compose/composition.ts";
+import { parseConfiguration } from "../../../src/config/configuration.ts";
+import { openFileStore } from "../../../src/node/files/file-store.ts";
+import { webCryptoProvider } from "../../../src/pki/web-crypto-provider.ts";
+import { readerToken } from "../../contract/log/log-values.ts";
+import { issuerTables } from "../../contract/service-under-test.ts";
+import { randomKek } from "../../testkit/ca/running-ca.ts";
 import {
   type Claims,
   createTokenKey,
   jwksOf,
   mintAccountToken,
-} from "../testkit/callers/tokens.ts";
-import { createWorkload } from "../testkit/callers/workload.ts";
-import { createEventRecorder } from "../testkit/log/event-recorder.ts";
-import type { Answer } from "../testkit/programs/command-line.ts";
-import { installRampart, runLine, type Terminal } from "../testkit/programs/incident-page.ts";
-import { serveToml, startServeProcess } from "../testkit/programs/serve-process.ts";
-import { temporaryFolder } from "../testkit/temporary-folder.ts";
-import { eventually } from "../testkit/time/eventually.ts";
+} from "../../testkit/callers/tokens.ts";
+import { createWorkload } from "../../testkit/callers/workload.ts";
+import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
+import type { Answer } from "../../testkit/programs/command-line.ts";
+import { serveToml, startServeProcess } from "../../testkit/programs/serve-process.ts";
+import { temporaryFolder } from "../../testkit/temporary-folder.ts";
+import { eventually } from "../../testkit/time/eventually.ts";
+import { installRampart, runLine, type Terminal } from "./incident-page.ts";
 
 const tokenKey = await createTokenKey("ES256", "key-1");
 const { issuer } = issuerTables.cluster;

@@ -2,17 +2,17 @@ import { randomUUID } from "node:crypto";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { mintAuthority } from "../../src/ca/mint.ts";
-import { joiningSchedule } from "../../src/pki/authority/schedule.ts";
-import { toPem } from "../../src/pki/encoding/pem.ts";
-import { issueLeaf } from "../../src/pki/x509/leaf/issuer.ts";
-import { parseSubjectPublicKey } from "../../src/pki/x509/subject-public-key.ts";
-import { addSeconds, wholeSeconds } from "../../src/pki/x509/validity.ts";
-import { proved, workload } from "../testkit/pki/certificates.ts";
-import { generateSigner } from "../testkit/pki/csr.ts";
-import type { Answer } from "../testkit/programs/command-line.ts";
-import { commandsUnder, variablesOfPage } from "../testkit/programs/incident-page.ts";
-import { eventually } from "../testkit/time/eventually.ts";
+import { mintAuthority } from "../../../src/ca/mint.ts";
+import { joiningSchedule } from "../../../src/pki/authority/schedule.ts";
+import { toPem } from "../../../src/pki/encoding/pem.ts";
+import { issueLeaf } from "../../../src/pki/x509/leaf/issuer.ts";
+import { parseSubjectPublicKey } from "../../../src/pki/x509/subject-public-key.ts";
+import { addSeconds, wholeSeconds } from "../../../src/pki/x509/validity.ts";
+import { proved, workload } from "../../testkit/pki/certificates.ts";
+import { generateSigner } from "../../testkit/pki/csr.ts";
+import type { Answer } from "../../testkit/programs/command-line.ts";
+import { eventually } from "../../testkit/time/eventually.ts";
+import { commandsUnder, variablesOfPage } from "./incident-page.ts";
 
 import { startIncident, tokenOf } from "./incident-scene.ts";
 
