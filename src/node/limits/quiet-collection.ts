@@ -29,6 +29,8 @@ export function thisProcess(): Collectable | undefined {
 export class QuietCollection {
   readonly #process: Collectable;
   #heldBefore = 0;
+  /** Native memory of sockets leaves after the objects that own it, for the next collection. */
+  #hasFreedMuch = false;
   #collectedAt = 0;
 
   constructor(process: Collectable) {
@@ -38,9 +40,11 @@ export class QuietCollection {
   /** @param begunAt When the last request began, on the same clock as `now`. */
   sweep(begunAt: number, now: number): void {
     if (now - Math.max(begunAt, this.#collectedAt) < quietMilliseconds) return;
-    if (this.#process.held() < this.#heldBefore + worthwhileOctets) return;
+    const held = this.#process.held();
+    if (!this.#hasFreedMuch && held < this.#heldBefore + worthwhileOctets) return;
     this.#process.collect();
     this.#heldBefore = this.#process.held();
+    this.#hasFreedMuch = held - this.#heldBefore >= worthwhileOctets;
     this.#collectedAt = now;
   }
 }

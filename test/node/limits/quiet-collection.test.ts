@@ -43,3 +43,10 @@ test("what takes memory without a request causes one collection in five seconds 
   }
   expect(state.collections).toBe(8);
 });
+
+test("a collection that has freed much is followed by another, for what it let go of", () => {
+  const { state, collection } = start();
+  state.held = 150 * mebibyte;
+  for (let now = 10_000; now <= 60_000; now += 1000) collection.sweep(0, now);
+  expect(state.collections).toBe(2);
+});
