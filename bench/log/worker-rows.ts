@@ -84,8 +84,8 @@ const publicationSeconds = 10;
 const publicationsMeasured = 20;
 
 /**
- * Dollars for a million certificates, by Cloudflare's rates of Durable Objects and R2 (Workers Paid, 2026), at
- * a million a day and a publication every ten seconds. Each certificate comes alone, which is the dearest way. One
+ * Dollars for a million certificates, at a million a day and a publication every ten seconds. The rates are
+ * Cloudflare's for Durable Objects and R2 (Workers Paid, 2026). Each certificate comes alone, which is the dearest way. One
  * object that is awake all month is within the included duration.
  */
 async function moneyRow(edge: Edge, { call }: Loads): Promise<Row> {

@@ -1,6 +1,6 @@
 /**
- * The kind of a record: an authority with its key, a taint, an additional root, a request for an
- * intermediate, a denial, a revocation, or the date of the last backup.
+ * The kind of a record. Authorities and requests for intermediates have sealed keys. The others are
+ * statements: a taint, an additional root, a denial, a revocation, the date of the last backup.
  */
 export type RecordKind =
   | "authority"

@@ -4,8 +4,8 @@ import { maySignCrls } from "../../pki/x509/crl/crl-lint.ts";
 import type { AuthorityView } from "../authority-view.ts";
 
 /**
- * One sentence for each CA of which the mesh has no CRL. A verifier that checks whole paths, as OpenSSL with
- * `-crl_check_all` and Envoy, refuses every leaf below such a CA once it has a CRL of another one.
+ * One sentence for each CA of which the mesh has no CRL. Some verifiers check whole paths: OpenSSL with
+ * `-crl_check_all`, and Envoy. They refuse every leaf below such a CA once they have a CRL of another one.
  */
 export function crlGapsIn({ crlIssuers, trustBundle }: AuthorityView): readonly string[] {
   const authorities = crlIssuers.map(({ authority }) => authority);

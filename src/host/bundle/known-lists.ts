@@ -46,8 +46,8 @@ export class KnownLists {
   readonly #marginSeconds: number;
 
   /**
-   * @param marginSeconds How long before its end a list is out of use, because verifiers refuse everything that a list
-   *   which has run out is about.
+   * @param marginSeconds How long before its end a list is out of use. Verifiers refuse everything that an
+   *   expired list is about.
    */
   constructor(marginSeconds: number = nearSeconds) {
     this.#marginSeconds = marginSeconds;

@@ -26,8 +26,8 @@ export interface UpstreamLists {
 const marginSeconds = 600;
 
 /**
- * Follows the CRLs of a CA. Proxies under pilot-agent look at each CA of a path, so the lists of intermediates do not
- * suffice, and a root without a list leaves every proxy without any.
+ * Follows the CRLs of a CA. Proxies under pilot-agent look at each CA of a path, so the lists of
+ * intermediates do not suffice. A root without a list leaves every proxy without any.
  */
 export function followUpstreamLists(
   { source, current: bundle }: UpstreamBundle,

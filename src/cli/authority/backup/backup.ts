@@ -161,8 +161,8 @@ export interface OpenedBackup {
 }
 
 /**
- * @throws OperatorError for a file that does not decrypt or is no backup, for a certificate that no verifier
- *   reads, and for a key of another certificate.
+ * @throws OperatorError for a file that does not decrypt or is no backup. For a certificate that no
+ *   verifier reads, and for a key of another certificate.
  */
 export async function openBackup(text: string, key: BackupKey): Promise<OpenedBackup> {
   const parsed = backupForm.safeParse(parseJson(await decrypt(text, key)));
