@@ -23,13 +23,13 @@ interface Held {
   isAnswered: boolean;
 }
 
-/** Forwards requests for the bundle to a server, and records them. */
+/** Forwards requests to a server, and records those for the bundle: the agent asks for CRLs as well. */
 async function startBundleProxy(port: number) {
   const asked: Held[] = [];
   const { origin } = await startLoopbackServer(async ({ url, headers }, response) => {
     const { promise: answer, resolve } = Promise.withResolvers<string>();
     const held: Held = { etag: headers["if-none-match"], answer, isAnswered: false };
-    asked.push(held);
+    if (url?.startsWith("/bundle.json")) asked.push(held);
     const upstream = await fetch(`http://127.0.0.1:${port}${url}`, {
       headers: headers as Record<string, string>,
     });
