@@ -1,4 +1,3 @@
-import { readFile } from "node:fs/promises";
 import { type Finding, finding, worstFirst } from "../../ca/checkup/finding.ts";
 import { storeFindings } from "../../ca/checkup/store-checkup.ts";
 import { createEventLog } from "../../ca/issuance/audit-event.ts";
@@ -6,6 +5,7 @@ import { openStored } from "../../ca/opened-store.ts";
 import { compose } from "../../compose/composition.ts";
 import type { AuthorityStore } from "../../custody/authority-store.ts";
 import { OperatorError } from "../../foundation/operator-error.ts";
+import { readSmallFile } from "../../host/files/small-file.ts";
 import { nodeCryptoProvider } from "../../node/node-crypto-provider.ts";
 import { inspectIssuers } from "../cluster/cluster-check.ts";
 import { inspectClusters } from "../cluster/cluster-inspection.ts";
@@ -46,8 +46,8 @@ export interface Examination {
  */
 export async function examine(choice: ExaminationChoice, now: Date): Promise<Examination> {
   const config = configOf(choice);
-  const before = [...nodeFindings(process.versions.node), ...(await textFindings(config))];
   const opened = await open(choice);
+  const before = [...nodeFindings(process.versions.node), ...(await textFindings(config))];
   if (!("store" in opened)) {
     return { place: undefined, at: now, findings: worstFirst([...before, opened]) };
   }
@@ -59,8 +59,16 @@ export async function examine(choice: ExaminationChoice, now: Date): Promise<Exa
   }
 }
 
+const maximumOctets = 16 * 1024 * 1024;
+
+/** A pipe is read once, by whoever opens the CA. */
 async function textFindings(config: string): Promise<readonly Finding[]> {
-  return wranglerFindings(await readFile(config, "utf8"));
+  try {
+    return wranglerFindings(await readSmallFile(config, maximumOctets));
+  } catch (error) {
+    if (error instanceof OperatorError) return [];
+    throw error;
+  }
 }
 
 async function open(choice: DeploymentChoice): Promise<Deployment | Finding> {
