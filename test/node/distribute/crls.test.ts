@@ -2,6 +2,7 @@ import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { beforeEach, expect, onTestFinished, test } from "vitest";
 import { foundIfEmpty } from "../../../src/ca/rotation/inception.ts";
+import { pause } from "../../../src/foundation/work/pause.ts";
 import { distribute } from "../../../src/node/distribute/distribute.ts";
 import { parseDistributeConfiguration } from "../../../src/node/distribute/distribute-configuration.ts";
 import { addSeconds } from "../../../src/pki/x509/validity.ts";
@@ -64,6 +65,8 @@ async function start(values: Record<string, unknown> = { CRL_CONFIG_MAPS: true }
   const running = await distribute(configuration, {
     log,
     clock: () => addSeconds(new Date(), aheadSeconds),
+    // The CA's own pauses are minutes.
+    pause: (milliseconds, signal) => pause(Math.min(milliseconds, 50), signal),
   });
   onTestFinished(() => running.close(100));
   return async () => (await fetch(`http://127.0.0.1:${running.address.port}/readyz`)).json();

@@ -11,6 +11,7 @@ import {
   frameType,
   tapFrames,
 } from "../../testkit/network/frame-tap.ts";
+import { hangMilliseconds } from "../../testkit/time/hang-limit.ts";
 
 let served: ServedCa;
 let key: TokenKey;
@@ -19,6 +20,8 @@ beforeAll(async () => {
   key = await createTokenKey("ES256", "k1");
   served = await serveCa({
     PLAINTEXT_LISTEN: "127.0.0.1:0",
+    // A slow machine may stop this process while the rest of a request is on its way.
+    LIMITS: { progress_timeout: `${hangMilliseconds / 1000}s` },
     ISSUERS: [{ ...issuerTables.cluster, jwks: jwksOf(key) }],
   });
 });
