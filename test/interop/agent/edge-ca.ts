@@ -10,6 +10,7 @@ import { createKvStore, type KvNamespace } from "../../../src/worker/kv-store.ts
 import { taintSigner } from "../../testkit/agent/taint-signer.ts";
 import { createTokenKey, jwksOf, mintAccountToken } from "../../testkit/callers/tokens.ts";
 import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
+import { repeatedly } from "../repetition.ts";
 
 /** The name in istiod's serving certificate. */
 export const istiodName = "istiod.istio-system.svc";
@@ -58,7 +59,7 @@ export async function startEdgeCa(leafSeconds: number): Promise<EdgeCa> {
   const worker = harness.getWorker<{ AUTHORITIES: KvNamespace }>();
   const runCron = () => worker.scheduled({ cron: "* * * * *" });
   await runCron();
-  const cron = setInterval(() => void runCron(), 500);
+  const cron = repeatedly(runCron, 500);
   // The same CA a second time over the same KV, as in an operator's terminal, for taints.
   const operator = await compose(parseConfiguration({ ...vars, ...secrets }), {
     store: createKvStore((await worker.getEnv()).AUTHORITIES),
@@ -81,7 +82,7 @@ export async function startEdgeCa(leafSeconds: number): Promise<EdgeCa> {
     },
     taint: (departure) => taintSigner(operator, departure, new Date()),
     async close() {
-      clearInterval(cron);
+      await cron.end();
       await harness.close();
     },
   };

@@ -3,6 +3,7 @@ import { join } from "node:path";
 import type { Server } from "../../native-grpc/clients/client.ts";
 import { type Mesh, startMesh } from "../../native-grpc/mesh.ts";
 import { type Servers, startServers } from "../../native-grpc/servers/servers.ts";
+import { repeatedly } from "../../repetition.ts";
 import type { Outcome } from "../outcome-table.ts";
 import { playControlPlane } from "./control-plane-scenes.ts";
 import { playIstiodMesh } from "./istiod-mesh.ts";
@@ -29,13 +30,13 @@ export async function playXds(envoy: string, folder: string): Promise<Outcome[]>
   const mesh = await startMesh(folder);
   const servers = await startServers(join(folder, "ca"), mesh, { serve: leaves, worker: leaves });
   const { serve, gateway } = servers;
-  const refreshing = setInterval(() => void Promise.all([serve, gateway].map(refreshRoots)), 1_000);
+  const refreshing = repeatedly(() => Promise.all([serve, gateway].map(refreshRoots)), 1_000);
   const parts = { envoy, folder, mesh, servers, leafSeconds };
   const outcomes = [
     ...(await playControlPlane({ ...parts, ca: serve })),
     ...(await playIstiodMesh(parts)),
   ];
-  clearInterval(refreshing);
+  await refreshing.end();
   await servers.end();
   await mesh.end();
   return outcomes;

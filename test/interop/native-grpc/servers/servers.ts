@@ -2,6 +2,7 @@ import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { stringify } from "smol-toml";
 import { runWell } from "../../programs.ts";
+import { repeatedly } from "../../repetition.ts";
 import type { Server } from "../clients/client.ts";
 import type { Mesh } from "../mesh.ts";
 import { commandLine, type RampartProcess, startRampart } from "./rampart-process.ts";
@@ -50,7 +51,7 @@ export async function startServers(
     startRampart("serve", configurationFile, environment),
     startGateway(folder, mesh, worker),
   ]);
-  const cron = setInterval(() => void worker.runCron(), 1_000);
+  const cron = repeatedly(worker.runCron, 1_000);
   return {
     serve: await withTls("rampart serve", serve, serve.monitoringAddress, folder),
     gateway: await withTls("rampart gateway", gateway, new URL(worker.origin).host, folder),
@@ -61,7 +62,7 @@ export async function startServers(
     },
     lines: () => [...serve.lines, ...gateway.lines],
     end: async () => {
-      clearInterval(cron);
+      await cron.end();
       const ended = await Promise.all([serve.end(), gateway.end()]);
       await worker.end();
       return ended;
