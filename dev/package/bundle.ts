@@ -17,7 +17,7 @@ async function standIns(): Promise<ReadonlyMap<string, string>> {
   const wranglerToml = await readFile(join(root, "wrangler.toml"), "utf8");
   return new Map([
     [
-      join(root, "src/cli/init/wrangler-toml.ts"),
+      join(root, "src/cli/verbs/init/wrangler-toml.ts"),
       `export const wranglerToml = ${JSON.stringify(wranglerToml)};`,
     ],
     [

@@ -5,26 +5,29 @@ type Noun = (clock: () => Date) => Promise<Command>;
 
 /** The nouns. Each is imported only when it is needed, because it imports much that the others do not need. */
 const nouns: ReadonlyMap<string, Noun> = new Map<string, Noun>([
-  ["init", async (clock) => (await import("./init/init.ts")).initCommand(clock)],
+  ["init", async (clock) => (await import("./verbs/init/init.ts")).initCommand(clock)],
   [
     "authority",
-    async (clock) => (await import("./authority/authority.ts")).authorityCommand(clock),
+    async (clock) => (await import("./verbs/authority/authority.ts")).authorityCommand(clock),
   ],
-  ["root", async (clock) => (await import("./root/root.ts")).rootCommand(clock)],
-  ["deny", async (clock) => (await import("./deny/deny.ts")).denyCommand(clock)],
+  ["root", async (clock) => (await import("./verbs/root/root.ts")).rootCommand(clock)],
+  ["deny", async (clock) => (await import("./verbs/deny/deny.ts")).denyCommand(clock)],
   [
     "certificate",
-    async (clock) => (await import("./certificate/certificate.ts")).certificateCommand(clock),
+    async (clock) => (await import("./verbs/certificate/certificate.ts")).certificateCommand(clock),
   ],
-  ["cluster", async (clock) => (await import("./cluster/cluster.ts")).clusterCommand(clock)],
-  ["doctor", async (clock) => (await import("./doctor/doctor.ts")).doctorCommand(clock)],
-  ["kek", async (clock) => (await import("./authority/kek.ts")).kekCommand(clock)],
-  ["log", async (clock) => (await import("./log/log.ts")).logCommand(clock)],
-  ["serve", async (clock) => (await import("./run/serve.ts")).serveCommand(clock)],
-  ["gateway", async (clock) => (await import("./run/gateway.ts")).gatewayCommand(clock)],
-  ["agent", async () => (await import("./run/agent.ts")).agentCommand()],
-  ["distribute", async (clock) => (await import("./run/distribute.ts")).distributeCommand(clock)],
-  ["signer", async (clock) => (await import("./run/signer.ts")).signerCommand(clock)],
+  ["cluster", async (clock) => (await import("./verbs/cluster/cluster.ts")).clusterCommand(clock)],
+  ["doctor", async (clock) => (await import("./verbs/doctor/doctor.ts")).doctorCommand(clock)],
+  ["kek", async (clock) => (await import("./verbs/authority/kek.ts")).kekCommand(clock)],
+  ["log", async (clock) => (await import("./verbs/log/log.ts")).logCommand(clock)],
+  ["serve", async (clock) => (await import("./verbs/run/serve.ts")).serveCommand(clock)],
+  ["gateway", async (clock) => (await import("./verbs/run/gateway.ts")).gatewayCommand(clock)],
+  ["agent", async () => (await import("./verbs/run/agent.ts")).agentCommand()],
+  [
+    "distribute",
+    async (clock) => (await import("./verbs/run/distribute.ts")).distributeCommand(clock),
+  ],
+  ["signer", async (clock) => (await import("./verbs/run/signer.ts")).signerCommand(clock)],
 ]);
 
 /** The command `rampart <noun> <verb>`: with the given noun, or with every noun for the help. */

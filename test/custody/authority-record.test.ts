@@ -7,8 +7,8 @@ import {
   parseAuthorityRecord,
   RecordError,
 } from "../../src/custody/authority-record.ts";
+import { inHex } from "../testkit/der/mutation.ts";
 import { clusterLocal } from "../testkit/pki/certificates.ts";
-import { inHex } from "../testkit/pki/der-mutation.ts";
 import { openRecord } from "../testkit/pki/record-opening.ts";
 import {
   createKek,

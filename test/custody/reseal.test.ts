@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { resealAuthority } from "../../src/custody/seal.ts";
+import { inHex } from "../testkit/der/mutation.ts";
 import { clusterLocal, trustDomain } from "../testkit/pki/certificates.ts";
-import { inHex } from "../testkit/pki/der-mutation.ts";
 import { openRecord } from "../testkit/pki/record-opening.ts";
 import { createKek, createRecord, fieldsOf, tampered } from "../testkit/pki/sealed-record.ts";
 

@@ -1,8 +1,8 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { RecordError } from "../../src/custody/authority-record.ts";
+import { flipBit } from "../testkit/der/mutation.ts";
 import { clusterLocal } from "../testkit/pki/certificates.ts";
-import { flipBit } from "../testkit/pki/der-mutation.ts";
 import { openRecord } from "../testkit/pki/record-opening.ts";
 import { createKek, createRecord, fieldsOf } from "../testkit/pki/sealed-record.ts";
 

@@ -8,6 +8,7 @@ import {
 import { issueLeaf } from "../../src/pki/x509/leaf/issuer.ts";
 import { parseSubjectPublicKey } from "../../src/pki/x509/subject-public-key.ts";
 import { cryptoProviders } from "../testkit/crypto-providers.ts";
+import { inHex } from "../testkit/der/mutation.ts";
 import {
   clusterLocal,
   oneDay,
@@ -17,7 +18,6 @@ import {
   workload,
 } from "../testkit/pki/certificates.ts";
 import { generateSigner } from "../testkit/pki/csr.ts";
-import { inHex } from "../testkit/pki/der-mutation.ts";
 import { openRecord } from "../testkit/pki/record-opening.ts";
 import { createKek, createRecord, fieldsOf } from "../testkit/pki/sealed-record.ts";
 

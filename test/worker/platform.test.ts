@@ -12,7 +12,7 @@ import { derElement, derSequence } from "../../src/pki/encoding/der-writer.ts";
 import { toPem } from "../../src/pki/encoding/pem.ts";
 import { webCryptoProvider } from "../../src/pki/web-crypto-provider.ts";
 import { parseCertificateSigningRequest } from "../../src/pki/x509/request/certificate-signing-request.ts";
-import { derBitString } from "../testkit/pki/der-writing.ts";
+import { derBitString } from "../testkit/der/writing.ts";
 
 const symbols = fc
   .array(fc.constantFrom(..."ABQgwz09+/-_= \t\f\v\r\n\u{a0}\u{141}"), { maxLength: 12 })

@@ -11,8 +11,8 @@ import { OperatorError } from "../../foundation/operator-error.ts";
 import { fetchTrusting } from "../../host/http/node-fetch.ts";
 import { nodeCryptoProvider } from "../../node/node-crypto-provider.ts";
 import type { NumberedBundle } from "../../pki/authority/trust-bundle.ts";
-import { currentBundle, currentView } from "../root/current-bundle.ts";
 import { explainingSignals } from "../terminal/signals.ts";
+import { currentBundle, currentView } from "../verbs/root/current-bundle.ts";
 import { type DeploymentChoice, openDeployment } from "./deployment.ts";
 import { createSessionStore, type SessionStore } from "./session-store.ts";
 

@@ -1,5 +1,5 @@
-import { formatAuthorities, reportAuthorities } from "../authority/authority-report.ts";
 import { openStore, type Session } from "../session/session.ts";
+import { formatAuthorities, reportAuthorities } from "../verbs/authority/authority-report.ts";
 
 /** Prints the authorities after a change; for a dry run, as they would be. */
 export async function printStoreSummary(session: Session): Promise<void> {

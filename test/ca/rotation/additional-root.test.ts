@@ -20,7 +20,7 @@ import {
   startSigningCa,
   taintKeyOf,
 } from "../../testkit/ca/tainted-ca.ts";
-import { applyEdit, type DerEdit } from "../../testkit/pki/der-mutation.ts";
+import { applyEdit, type DerEdit } from "../../testkit/der/mutation.ts";
 import { createKeys, createRoot, type RootOptions } from "../../testkit/pki/foreign-root.ts";
 
 const base64 = (der: Uint8Array): string => Buffer.from(der).toString("base64");

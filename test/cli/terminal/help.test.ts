@@ -1,8 +1,8 @@
 import type { Command } from "commander";
 import { expect, test } from "vitest";
-import { authorityCommand } from "../../../src/cli/authority/authority.ts";
-import { kekCommand } from "../../../src/cli/authority/kek.ts";
-import { rootCommand } from "../../../src/cli/root/root.ts";
+import { authorityCommand } from "../../../src/cli/verbs/authority/authority.ts";
+import { kekCommand } from "../../../src/cli/verbs/authority/kek.ts";
+import { rootCommand } from "../../../src/cli/verbs/root/root.ts";
 
 const clock = (): Date => new Date();
 const nouns = [authorityCommand(clock), rootCommand(clock), kekCommand(clock)];

@@ -1,4 +1,4 @@
-import { der, derInteger, hex, type Octets } from "../../testkit/pki/der-mutation.ts";
+import { der, derInteger, hex, type Octets } from "../../testkit/der/mutation.ts";
 import { type FixedKey, type FixedKeyKind, fixedKey } from "./fixed-keys.ts";
 import { identifierOf, signForX509 } from "./fixed-signature.ts";
 

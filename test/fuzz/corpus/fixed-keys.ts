@@ -5,7 +5,7 @@ import {
   createPublicKey,
   type KeyObject,
 } from "node:crypto";
-import type { Octets } from "../../testkit/pki/der-mutation.ts";
+import type { Octets } from "../../testkit/der/mutation.ts";
 import { fixedOctets, numberOf, octetsOf } from "./fixed-numbers.ts";
 import { generateRsaJwk } from "./fixed-rsa.ts";
 

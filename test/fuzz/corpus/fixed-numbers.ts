@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import type { Octets } from "../../testkit/pki/der-mutation.ts";
+import type { Octets } from "../../testkit/der/mutation.ts";
 
 /** Octets that depend on a name alone (SHAKE256). */
 export const fixedOctets = (name: string, length: number): Octets =>

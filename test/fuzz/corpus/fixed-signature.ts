@@ -1,6 +1,6 @@
 import { createECDH, sign } from "node:crypto";
+import { der, derInteger, type Octets } from "../../testkit/der/mutation.ts";
 import { type SignatureName, signatureIdentifier } from "../../testkit/pki/csr.ts";
-import { der, derInteger, type Octets } from "../../testkit/pki/der-mutation.ts";
 import { curves, digestNumber, type FixedKey } from "./fixed-keys.ts";
 import { fixedOctets, inverse, numberOf, octetsOf } from "./fixed-numbers.ts";
 

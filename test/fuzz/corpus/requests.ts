@@ -1,5 +1,5 @@
+import { der, hex, type Octets } from "../../testkit/der/mutation.ts";
 import { requestedUri } from "../../testkit/pki/csr.ts";
-import { der, hex, type Octets } from "../../testkit/pki/der-mutation.ts";
 import { type FixedKey, type FixedKeyKind, fixedKey } from "./fixed-keys.ts";
 import { identifierOf, signForX509 } from "./fixed-signature.ts";
 

@@ -2,7 +2,7 @@ import "reflect-metadata/lite";
 import * as x509 from "@peculiar/x509";
 import { addSeconds } from "../../../src/pki/x509/validity.ts";
 import type { Random } from "../../simulation/random.ts";
-import { der, hex, type Octets } from "../../testkit/pki/der-mutation.ts";
+import { der, hex, type Octets } from "../../testkit/der/mutation.ts";
 import { indexBelow, oneOf } from "../mutation/choice.ts";
 import { mutateDer } from "../mutation/der.ts";
 import type { CaPlan } from "./mutated-bundle.ts";

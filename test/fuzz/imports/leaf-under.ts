@@ -1,5 +1,5 @@
 import { generateKeyPairSync } from "node:crypto";
-import type { ImportedAuthority } from "../../../src/cli/import/verify.ts";
+import type { ImportedAuthority } from "../../../src/cli/verbs/import/verify.ts";
 import {
   createSigningAuthority,
   signatureAlgorithmOf,

@@ -8,7 +8,7 @@ import {
   der,
   elementAt,
   type Octets,
-} from "../../testkit/pki/der-mutation.ts";
+} from "../../testkit/der/mutation.ts";
 import { indexBelow, oneOf, randomOctets, several } from "./choice.ts";
 import { mutateOctets } from "./octets.ts";
 

@@ -8,7 +8,7 @@ import { parseForeignAuthority } from "../../../src/pki/authority/foreign-author
 import { DerError } from "../../../src/pki/encoding/der-reader.ts";
 import { type Certificate, parseCertificate } from "../../../src/pki/x509/certificate.ts";
 import type { Random } from "../../simulation/random.ts";
-import { elementAt, inHex, type Octets } from "../../testkit/pki/der-mutation.ts";
+import { elementAt, inHex, type Octets } from "../../testkit/der/mutation.ts";
 import { authorityKey, certificates, signedCertificate } from "../corpus/certificates.ts";
 import { oneOf } from "../mutation/choice.ts";
 import { mutateDer } from "../mutation/der.ts";

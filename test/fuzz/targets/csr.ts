@@ -1,6 +1,6 @@
 import type { Random } from "../../simulation/random.ts";
+import { changeAt, type Octets } from "../../testkit/der/mutation.ts";
 import { csrPem, signatureIdentifier } from "../../testkit/pki/csr.ts";
-import { changeAt, type Octets } from "../../testkit/pki/der-mutation.ts";
 import { requestInfo, signedRequest, workloadKeys } from "../corpus/requests.ts";
 import { oneOf } from "../mutation/choice.ts";
 import { mutateDer } from "../mutation/der.ts";

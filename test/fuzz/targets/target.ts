@@ -1,5 +1,5 @@
 import type { Random } from "../../simulation/random.ts";
-import type { Octets } from "../../testkit/pki/der-mutation.ts";
+import type { Octets } from "../../testkit/der/mutation.ts";
 
 /**
  * One boundary at which Rampart reads what strangers write: how to make hostile input for it, and how to

@@ -1,5 +1,5 @@
 import type { Random } from "../../simulation/random.ts";
-import type { Octets } from "../../testkit/pki/der-mutation.ts";
+import type { Octets } from "../../testkit/der/mutation.ts";
 import { indexBelow, oneOf, randomOctets } from "../mutation/choice.ts";
 import { mutateJson } from "../mutation/json.ts";
 import { mutateOctets } from "../mutation/octets.ts";

@@ -19,9 +19,9 @@ import { certificate } from "../../fuzz/targets/certificate.ts";
 import { csr } from "../../fuzz/targets/csr.ts";
 import type { Random } from "../../simulation/random.ts";
 import { trustedIssuerWithoutKeys } from "../../testkit/callers/trusted-issuers.ts";
+import { changeAt, elementAt, inHex, type Octets } from "../../testkit/der/mutation.ts";
 import { clusterLocal } from "../../testkit/pki/certificates.ts";
 import { csrPem } from "../../testkit/pki/csr.ts";
-import { changeAt, elementAt, inHex, type Octets } from "../../testkit/pki/der-mutation.ts";
 import { type GoFacts, type Question, verdictQuestion } from "./oracle.ts";
 
 /** Rampart's reading of the octets. */

@@ -12,8 +12,8 @@ import {
   enrol,
   formatEnrolment,
   parseIssuerDocuments,
-} from "../../../src/cli/cluster/cluster-enrol.ts";
-import { readKubeconfig } from "../../../src/cli/cluster/kubeconfig.ts";
+} from "../../../src/cli/verbs/cluster/cluster-enrol.ts";
+import { readKubeconfig } from "../../../src/cli/verbs/cluster/kubeconfig.ts";
 import { CaError } from "../../../src/foundation/errors.ts";
 import { fetchTrusting } from "../../../src/host/http/node-fetch.ts";
 import { createKubernetesClient } from "../../../src/kubernetes/client.ts";

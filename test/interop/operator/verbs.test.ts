@@ -5,10 +5,10 @@ import type { Command } from "commander";
 import { afterAll, describe, expect, test } from "vitest";
 import { mintAuthority } from "../../../src/ca/mint.ts";
 import { rotate } from "../../../src/ca/rotation/rotate.ts";
-import { authorityCommand } from "../../../src/cli/authority/authority.ts";
-import { rootCommand } from "../../../src/cli/root/root.ts";
 import { openDeployment } from "../../../src/cli/session/deployment.ts";
 import { openStore, type Session, withSession } from "../../../src/cli/session/session.ts";
+import { authorityCommand } from "../../../src/cli/verbs/authority/authority.ts";
+import { rootCommand } from "../../../src/cli/verbs/root/root.ts";
 import { firstSchedule } from "../../../src/pki/authority/schedule.ts";
 import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
 import {

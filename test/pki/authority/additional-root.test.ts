@@ -15,7 +15,7 @@ import {
 } from "../../../src/pki/authority/trust-bundle.ts";
 import { DerError } from "../../../src/pki/encoding/der-reader.ts";
 import { phasesOf, second, secondOf, stub } from "../../testkit/ca/timeline.ts";
-import { applyEdit, inHex } from "../../testkit/pki/der-mutation.ts";
+import { applyEdit, inHex } from "../../testkit/der/mutation.ts";
 import { createRoot } from "../../testkit/pki/foreign-root.ts";
 
 const der = await createRoot({ notAfter: second(1000) });

@@ -3,7 +3,7 @@ import { expect, test } from "vitest";
 import { parseForeignAuthority } from "../../../src/pki/authority/foreign-authority.ts";
 import { DerError } from "../../../src/pki/encoding/der-reader.ts";
 import { richRoot, rootCertificates } from "../../fuzz/corpus/certificates.ts";
-import { applyEdit, type DerEdit } from "../../testkit/pki/der-mutation.ts";
+import { applyEdit, type DerEdit } from "../../testkit/der/mutation.ts";
 
 /** The fields of a TBSCertificate by their place, and the extensions of the rich root. */
 const serialNumber = [0, 1];

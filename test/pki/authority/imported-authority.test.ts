@@ -9,9 +9,9 @@ import {
 import { webSigningKey } from "../../../src/pki/web-crypto-provider.ts";
 import { createIssuer, type Issuer, issueLeaf } from "../../../src/pki/x509/leaf/issuer.ts";
 import { parseSubjectPublicKey } from "../../../src/pki/x509/subject-public-key.ts";
+import { childrenOf, elementAt, inHex, type Octets } from "../../testkit/der/mutation.ts";
 import { oneDay, proved, tenDays, workload } from "../../testkit/pki/certificates.ts";
 import { generateSigner, signatureIdentifier } from "../../testkit/pki/csr.ts";
-import { childrenOf, elementAt, inHex, type Octets } from "../../testkit/pki/der-mutation.ts";
 
 const spiffeId = workload("foo", "bar");
 const publicKey = parseSubjectPublicKey(generateSigner("EC-P256").spki);

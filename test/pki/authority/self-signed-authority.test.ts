@@ -6,8 +6,8 @@ import {
   type AuthorityKey,
   createAuthority,
 } from "../../../src/pki/authority/self-signed-authority.ts";
+import { contentOf, der, elementAt, hex, inHex } from "../../testkit/der/mutation.ts";
 import { clusterLocal, schedule, tenDays, trustDomain } from "../../testkit/pki/certificates.ts";
-import { contentOf, der, elementAt, hex, inHex } from "../../testkit/pki/der-mutation.ts";
 
 const keys: readonly AuthorityKey[] = ["EC-P256", "EC-P384", "RSA-2048", "RSA-4096"];
 

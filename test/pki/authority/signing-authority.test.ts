@@ -7,8 +7,8 @@ import {
   signingAuthorityAt,
 } from "../../../src/pki/authority/signing-authority.ts";
 import { DerError } from "../../../src/pki/encoding/der-reader.ts";
+import { applyEdit, inHex } from "../../testkit/der/mutation.ts";
 import { clusterLocal, tenDays } from "../../testkit/pki/certificates.ts";
-import { applyEdit, inHex } from "../../testkit/pki/der-mutation.ts";
 
 const day = (n: number): Date => new Date(Date.UTC(2026, 0, n));
 

@@ -3,8 +3,8 @@ import fc from "fast-check";
 import { expect, test } from "vitest";
 import { createAuthority } from "../../../src/pki/authority/self-signed-authority.ts";
 import { bundleSequenceAt, trustBundleAt } from "../../../src/pki/authority/trust-bundle.ts";
+import { inHex } from "../../testkit/der/mutation.ts";
 import { authorityStub, clusterLocal, tenDays } from "../../testkit/pki/certificates.ts";
-import { inHex } from "../../testkit/pki/der-mutation.ts";
 
 const day = (n: number): Date => new Date(Date.UTC(2026, 0, n));
 

@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { parseBase64, parseBase64Url, toBase64 } from "../../../src/pki/encoding/base64.ts";
-import { inHex } from "../../testkit/pki/der-mutation.ts";
+import { inHex } from "../../testkit/der/mutation.ts";
 
 const octets = fc.uint8Array({ maxLength: 200 });
 

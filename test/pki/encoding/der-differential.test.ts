@@ -3,15 +3,15 @@ import fc from "fast-check";
 import { expect, test } from "vitest";
 import { DerError, DerReader } from "../../../src/pki/encoding/der-reader.ts";
 import { derElement } from "../../../src/pki/encoding/der-writer.ts";
-import { changeAt, hex, inHex, type Octets } from "../../testkit/pki/der-mutation.ts";
+import { changeAt, hex, inHex, type Octets } from "../../testkit/der/mutation.ts";
 import {
   type DerTree,
   derTrees,
   hasEndOfContents,
   shortestDer,
   toAsn1js,
-} from "../../testkit/pki/der-trees.ts";
-import { derUnsignedInteger } from "../../testkit/pki/der-writing.ts";
+} from "../../testkit/der/trees.ts";
+import { derUnsignedInteger } from "../../testkit/der/writing.ts";
 
 const write = ({ tag, children, content = "" }: DerTree): Uint8Array<ArrayBuffer> =>
   children ? derElement(tag, ...children.map(write)) : derElement(tag, hex(content));

@@ -5,7 +5,7 @@ import { DerError } from "../../../src/pki/encoding/der-reader.ts";
 import { derTime } from "../../../src/pki/encoding/der-writer.ts";
 import { parseToBeSigned } from "../../../src/pki/x509/certificate.ts";
 import type { Validity } from "../../../src/pki/x509/validity.ts";
-import { der, hex, inHex, type Octets } from "../../testkit/pki/der-mutation.ts";
+import { der, hex, inHex, type Octets } from "../../testkit/der/mutation.ts";
 import { readVectors } from "../../testkit/pki/vectors.ts";
 
 const first = new Date("1950-01-01T00:00:00.000Z");

@@ -6,7 +6,7 @@ import {
   parsePem,
   toPem,
 } from "../../../src/pki/encoding/pem.ts";
-import { inHex } from "../../testkit/pki/der-mutation.ts";
+import { inHex } from "../../testkit/der/mutation.ts";
 
 const octets = fc.uint8Array({ minLength: 1, maxLength: 300 });
 const label = "CERTIFICATE";

@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { DerError } from "../../../src/pki/encoding/der-reader.ts";
 import { parseCaCertificate } from "../../../src/pki/path/ca-certificate.ts";
 import { richRoot } from "../../fuzz/corpus/certificates.ts";
-import { applyEdit, type DerEdit } from "../../testkit/pki/der-mutation.ts";
+import { applyEdit, type DerEdit } from "../../testkit/der/mutation.ts";
 
 const policies = [0, 7, 0, 7, 1];
 const access = [0, 7, 0, 9, 1];

@@ -4,7 +4,7 @@ import { expect, test } from "vitest";
 import { toSpiffeBundle } from "../../../src/pki/authority/spiffe-bundle.ts";
 import { DerError } from "../../../src/pki/encoding/der-reader.ts";
 import { parseCertificate } from "../../../src/pki/x509/certificate.ts";
-import { childrenOf, der, elementAt, hex, type Octets } from "../../testkit/pki/der-mutation.ts";
+import { childrenOf, der, elementAt, hex, type Octets } from "../../testkit/der/mutation.ts";
 
 const pem = readFileSync("test/vectors/istio-cacerts-ec/ecc-root-cert.pem", "utf8");
 const root = Buffer.from(new X509Certificate(pem).raw);

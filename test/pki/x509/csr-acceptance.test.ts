@@ -8,6 +8,7 @@ import {
 import { readFileSync } from "node:fs";
 import * as x509 from "@peculiar/x509";
 import { expect, test } from "vitest";
+import { der, hex, inHex } from "../../testkit/der/mutation.ts";
 import {
   buildCsr,
   type CsrDepartures,
@@ -18,7 +19,6 @@ import {
   signatureIdentifier,
 } from "../../testkit/pki/csr.ts";
 import { parseCsr } from "../../testkit/pki/csr-parsing.ts";
-import { der, hex, inHex } from "../../testkit/pki/der-mutation.ts";
 
 type Hash = "SHA-256" | "SHA-384" | "SHA-512";
 const hashes: readonly Hash[] = ["SHA-256", "SHA-384", "SHA-512"];

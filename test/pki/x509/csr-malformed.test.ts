@@ -1,8 +1,8 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
+import { applyEdit, type DerEdit } from "../../testkit/der/mutation.ts";
 import { buildCsr, csrPem, generateSigner } from "../../testkit/pki/csr.ts";
 import { parseCsr } from "../../testkit/pki/csr-parsing.ts";
-import { applyEdit, type DerEdit } from "../../testkit/pki/der-mutation.ts";
 import { readVectors } from "../../testkit/pki/vectors.ts";
 import { refusalOf } from "../../testkit/refusal.ts";
 

@@ -1,9 +1,9 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { CaError } from "../../../src/foundation/errors.ts";
+import { flipBit, type Octets } from "../../testkit/der/mutation.ts";
 import { buildCsr, csrPem, generateSigner, type SignerKind } from "../../testkit/pki/csr.ts";
 import { parseCsr } from "../../testkit/pki/csr-parsing.ts";
-import { flipBit, type Octets } from "../../testkit/pki/der-mutation.ts";
 
 const kinds: readonly SignerKind[] = ["EC-P256", "EC-P384", "EC-P521", "RSA-2048", "Ed25519"];
 

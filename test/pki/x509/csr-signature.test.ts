@@ -1,6 +1,16 @@
 import { sign } from "node:crypto";
 import { expect, test } from "vitest";
 import {
+  childrenOf,
+  contentOf,
+  der,
+  derInteger,
+  flipBit,
+  hex,
+  inHex,
+  type Octets,
+} from "../../testkit/der/mutation.ts";
+import {
   buildCsr,
   type CsrDepartures,
   type CsrSigner,
@@ -11,16 +21,6 @@ import {
   signatureIdentifier,
 } from "../../testkit/pki/csr.ts";
 import { parseCsr } from "../../testkit/pki/csr-parsing.ts";
-import {
-  childrenOf,
-  contentOf,
-  der,
-  derInteger,
-  flipBit,
-  hex,
-  inHex,
-  type Octets,
-} from "../../testkit/pki/der-mutation.ts";
 import { refusalOf } from "../../testkit/refusal.ts";
 
 const kinds: readonly SignerKind[] = [

@@ -3,6 +3,7 @@ import fc from "fast-check";
 import { expect, test } from "vitest";
 import { issueLeaf } from "../../../src/pki/x509/leaf/issuer.ts";
 import { parseSubjectPublicKey } from "../../../src/pki/x509/subject-public-key.ts";
+import { elementAt, inHex } from "../../testkit/der/mutation.ts";
 import {
   createTestIssuer,
   proved,
@@ -11,7 +12,6 @@ import {
   workload,
 } from "../../testkit/pki/certificates.ts";
 import { generateSigner } from "../../testkit/pki/csr.ts";
-import { elementAt, inHex } from "../../testkit/pki/der-mutation.ts";
 
 const first = "1950-01-01T00:02:00.000Z";
 const last = "9999-12-31T23:59:59.000Z";

@@ -5,6 +5,7 @@ import { describe, expect, test } from "vitest";
 import type { AuthorityKey } from "../../../src/pki/authority/self-signed-authority.ts";
 import { type Issuer, issueLeaf } from "../../../src/pki/x509/leaf/issuer.ts";
 import { parseSubjectPublicKey } from "../../../src/pki/x509/subject-public-key.ts";
+import { contentOf, der, elementAt, hex, inHex, type Octets } from "../../testkit/der/mutation.ts";
 import { createTestIssuer, oneDay, proved, workload } from "../../testkit/pki/certificates.ts";
 import {
   buildCsr,
@@ -15,14 +16,6 @@ import {
   signatureIdentifier,
 } from "../../testkit/pki/csr.ts";
 import { parseCsr } from "../../testkit/pki/csr-parsing.ts";
-import {
-  contentOf,
-  der,
-  elementAt,
-  hex,
-  inHex,
-  type Octets,
-} from "../../testkit/pki/der-mutation.ts";
 
 const authorityKeys: readonly AuthorityKey[] = ["EC-P256", "EC-P384", "RSA-2048", "RSA-4096"];
 const issuers = Object.fromEntries(

@@ -5,7 +5,7 @@ import { webSigningKey } from "../../../src/pki/web-crypto-provider.ts";
 import { lintAndSign } from "../../../src/pki/x509/leaf/issuer.ts";
 import { lint } from "../../../src/pki/x509/leaf/lint.ts";
 import { parseSubjectPublicKey } from "../../../src/pki/x509/subject-public-key.ts";
-import { contentOf, elementAt, flipBit, inHex } from "../../testkit/pki/der-mutation.ts";
+import { contentOf, elementAt, flipBit, inHex } from "../../testkit/der/mutation.ts";
 import { subjects } from "../../testkit/pki/lint-subjects.ts";
 
 const keys = await crypto.subtle.generateKey({ name: "ECDSA", namedCurve: "P-256" }, false, [

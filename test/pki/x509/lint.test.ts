@@ -3,7 +3,7 @@ import { expect, test } from "vitest";
 import { lint } from "../../../src/pki/x509/leaf/lint.ts";
 import type { Intent } from "../../../src/pki/x509/leaf/linted-certificate.ts";
 import type { Validity } from "../../../src/pki/x509/validity.ts";
-import { applyEdit, type DerEdit, hex, type Octets } from "../../testkit/pki/der-mutation.ts";
+import { applyEdit, type DerEdit, hex, type Octets } from "../../testkit/der/mutation.ts";
 import { subjects } from "../../testkit/pki/lint-subjects.ts";
 import { readVectors } from "../../testkit/pki/vectors.ts";
 

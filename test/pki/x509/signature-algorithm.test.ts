@@ -10,8 +10,8 @@ import {
   signatureAlgorithms,
   toX509Signature,
 } from "../../../src/pki/x509/signature-algorithm.ts";
+import { der, derInteger, inHex } from "../../testkit/der/mutation.ts";
 import { signatureIdentifier } from "../../testkit/pki/csr.ts";
-import { der, derInteger, inHex } from "../../testkit/pki/der-mutation.ts";
 
 const curves = [
   ["EC-P256", "P-256", 32],

@@ -3,16 +3,9 @@ import { describe, expect, test } from "vitest";
 import { CaError } from "../../../src/foundation/errors.ts";
 import { DerError } from "../../../src/pki/encoding/der-reader.ts";
 import { parseSubjectPublicKey } from "../../../src/pki/x509/subject-public-key.ts";
+import { contentOf, der, elementAt, hex, inHex, type Octets } from "../../testkit/der/mutation.ts";
 import { buildCsr, csrPem, generateSigner, signatureIdentifier } from "../../testkit/pki/csr.ts";
 import { parseCsr } from "../../testkit/pki/csr-parsing.ts";
-import {
-  contentOf,
-  der,
-  elementAt,
-  hex,
-  inHex,
-  type Octets,
-} from "../../testkit/pki/der-mutation.ts";
 import { readVectors } from "../../testkit/pki/vectors.ts";
 import { refusalOf } from "../../testkit/refusal.ts";
 

@@ -18,7 +18,7 @@ import type { Certificate } from "../../../src/pki/x509/certificate.ts";
 import { type IdentityProof, issuerDigest } from "../../../src/pki/x509/leaf/identity-proof.ts";
 import { createIssuer, type Issuer } from "../../../src/pki/x509/leaf/issuer.ts";
 import type { Validity } from "../../../src/pki/x509/validity.ts";
-import { der, hex } from "./der-mutation.ts";
+import { der, hex } from "../der/mutation.ts";
 
 export function trustDomain(name: string): TrustDomain {
   const parsed = parseTrustDomain(name);

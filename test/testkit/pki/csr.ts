@@ -1,5 +1,5 @@
 import { generateKeyPairSync, type KeyObject, sign } from "node:crypto";
-import { type Change, der, hex, type Octets } from "./der-mutation.ts";
+import { type Change, der, hex, type Octets } from "../der/mutation.ts";
 
 /** The AlgorithmIdentifiers of signatures (RFC 3279, RFC 4055, RFC 5758, RFC 8410). */
 export const signatureIdentifier = {

@@ -3,6 +3,7 @@ import { issueIntermediate } from "../../../src/pki/x509/intermediate.ts";
 import { issueLeaf, issueServingCertificate } from "../../../src/pki/x509/leaf/issuer.ts";
 import type { Intent } from "../../../src/pki/x509/leaf/linted-certificate.ts";
 import { parseSubjectPublicKey } from "../../../src/pki/x509/subject-public-key.ts";
+import { contentOf, elementAt, hex, type Octets } from "../der/mutation.ts";
 import {
   clusterLocal,
   createTestIssuer,
@@ -12,7 +13,6 @@ import {
   workload,
 } from "./certificates.ts";
 import { generateSigner, type SignerKind, signatureIdentifier } from "./csr.ts";
-import { contentOf, elementAt, hex, type Octets } from "./der-mutation.ts";
 
 /** Faultless to-be-signed bytes, with their intent. */
 export interface Subject {

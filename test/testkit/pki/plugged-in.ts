@@ -3,8 +3,8 @@ import { randomBytes } from "node:crypto";
 import { copyFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import * as x509 from "@peculiar/x509";
-import type { PluggedInMaterial } from "../../../src/cli/import/plugged-in-material.ts";
-import { verifyPluggedIn } from "../../../src/cli/import/verify.ts";
+import type { PluggedInMaterial } from "../../../src/cli/verbs/import/plugged-in-material.ts";
+import { verifyPluggedIn } from "../../../src/cli/verbs/import/verify.ts";
 import { OperatorError } from "../../../src/foundation/operator-error.ts";
 import { clusterLocal } from "./certificates.ts";
 

@@ -13,9 +13,9 @@ import {
 } from "../../../../src/pki/x509/crl/revoked-certificate.ts";
 import { prepareCrl, signCrl } from "../../../../src/pki/x509/crl/sign-crl.ts";
 import type { Issuer } from "../../../../src/pki/x509/leaf/issuer.ts";
+import { flipBit, inHex } from "../../../testkit/der/mutation.ts";
 import { createTestIssuer } from "../../../testkit/pki/certificates.ts";
 import { readCrl } from "../../../testkit/pki/crls.ts";
-import { flipBit, inHex } from "../../../testkit/pki/der-mutation.ts";
 
 const revokedAt = new Date("2026-03-02T10:00:00Z");
 const entry = (serialNumber: string, reason: RevocationReason = "unspecified") => ({

@@ -1,0 +1,76 @@
+import type { Command } from "commander";
+import type { OpenedStore } from "../../../ca/opened-store.ts";
+import { adoptAuthority } from "../../../ca/rotation/adopt.ts";
+import { rotate } from "../../../ca/rotation/rotate.ts";
+import { bytesEqual } from "../../../pki/encoding/bytes.ts";
+import {
+  openStore,
+  requireAllOpen,
+  type Session,
+  type SessionOptions,
+  withSession,
+} from "../../session/session.ts";
+import type { ConfirmationOptions } from "../../terminal/confirmation.ts";
+import { orOperatorError } from "../../terminal/operator-error.ts";
+import { printStoreSummary } from "../../terminal/store-summary.ts";
+import { readCertificates } from "../import/imported-certificate.ts";
+import { loadPluggedIn } from "../import/load.ts";
+import { bundleRoots, otherRootsOf } from "../import/offered-intermediate.ts";
+import type { PluggedInMaterial } from "../import/plugged-in-material.ts";
+import { verifyPluggedIn } from "../import/verify.ts";
+import { installChecked } from "./authority-install.ts";
+
+interface ImportOptions extends SessionOptions, ConfirmationOptions {
+  readonly roots?: string;
+}
+
+/** `rampart authority import`. */
+export function addImport(command: Command, clock: () => Date): void {
+  command
+    .argument("<source>", "a directory (Istio's cacerts, kubernetes.io/tls) or a Secret's manifest")
+    .description(
+      "take over the CA of an existing mesh: into an empty store it signs at once; beside other authorities it is published first",
+    )
+    .option("--roots <file>", "more roots to trust beside it, such as root-cert-combined.pem")
+    .option("-y, --yes", "do not ask whether a root that is new to the mesh is to be trusted")
+    .action((source: string, options: ImportOptions) =>
+      withSession(options, clock, (s) => importAuthority(s, source, options)),
+    );
+}
+
+async function importAuthority(
+  session: Session,
+  source: string,
+  options: ImportOptions,
+): Promise<void> {
+  const { mint, now, log } = session;
+  const store = await openStore(session);
+  requireAllOpen(store);
+  const material = await loadPluggedIn(source, options.roots);
+  if (isInStore(material, store)) {
+    console.log("The store has this authority already.");
+    return;
+  }
+  const imported = await verifyPluggedIn(material, mint.trustDomain, now);
+  const { certificates, privateKey: extractablePrivateKey, additionalRoots } = imported;
+  if (store.authorities.length > 0) {
+    const bundle = bundleRoots(store, now);
+    const otherRoots = otherRootsOf(imported, bundle);
+    const intermediate = { verified: imported, extractablePrivateKey, otherRoots };
+    await installChecked(session, intermediate, bundle, options);
+  } else {
+    for (const detail of imported.warnings) {
+      log.operation({ event: "import-warning", level: "warning", detail });
+    }
+    await adoptAuthority(mint, { certificates, extractablePrivateKey, additionalRoots }, now);
+    // An authority that expires soon needs its successor now.
+    await orOperatorError(() => rotate(mint, now));
+  }
+  await printStoreSummary(session);
+}
+
+/** Whether the certificate is an authority's of the store: a job may import a directory again and again. */
+function isInStore({ certificate }: PluggedInMaterial, { authorities }: OpenedStore): boolean {
+  const [own] = readCertificates(certificate);
+  return authorities.some((each) => own && bytesEqual(each.certificate.der, own.der));
+}

@@ -1,0 +1,110 @@
+import { createHash } from "node:crypto";
+import type { Command } from "commander";
+import {
+  installIntermediate,
+  type NewIntermediate,
+} from "../../../ca/upstream/install-intermediate.ts";
+import { requestedKey } from "../../../ca/upstream/requests.ts";
+import type { AuthorityRequest } from "../../../custody/request-record.ts";
+import { OperatorError } from "../../../foundation/operator-error.ts";
+import { type Bytes, bytesEqual } from "../../../pki/encoding/bytes.ts";
+import {
+  openStore,
+  requireAllOpen,
+  type Session,
+  type SessionOptions,
+  withSession,
+} from "../../session/session.ts";
+import { type ConfirmationOptions, confirm } from "../../terminal/confirmation.ts";
+import { printStoreSummary } from "../../terminal/store-summary.ts";
+import { type ImportedCertificate, readCertificates } from "../import/imported-certificate.ts";
+import { bundleRoots, newRootOf, otherRootsOf, sortChain } from "../import/offered-intermediate.ts";
+import { loadSource } from "../import/source-file.ts";
+import { verifiesTrialLeaf } from "../import/trial-leaf.ts";
+import { readImportedRoots, verifyImported } from "../import/verify.ts";
+
+const maximumOctets = 256 * 1024;
+
+interface InstallOptions extends SessionOptions, ConfirmationOptions {
+  readonly roots?: string;
+}
+
+/** `rampart authority install`. */
+export function addInstall(command: Command, clock: () => Date): void {
+  command
+    .argument(
+      "<chain>",
+      "PEM: the certificate for an open request, and what is between it and its root",
+    )
+    .description(
+      "take the answer to a request: it is published, and signs once every verifier has its root",
+    )
+    .option(
+      "--roots <file>",
+      "PEM of its root, where neither the chain nor the trust bundle has it",
+    )
+    .option("-y, --yes", "do not ask whether a root that is new to the mesh is to be trusted")
+    .action((chain: string, options: InstallOptions) =>
+      withSession(options, clock, (s) => install(s, chain, options)),
+    );
+}
+
+async function install(session: Session, path: string, options: InstallOptions): Promise<void> {
+  const { mint, now } = session;
+  const store = await openStore(session);
+  requireAllOpen(store);
+  const chain = readCertificates(await loadSource(path, maximumOctets));
+  const roots = options.roots ? [await loadSource(options.roots, maximumOctets)] : [];
+  const [request, authority] = answeredRequest(store.requests, chain, path);
+  const bundle = bundleRoots(store, now);
+  const offered = sortChain(authority, chain, readImportedRoots(roots), bundle);
+  const verified = await verifyImported(offered, mint.trustDomain, now);
+  const extractablePrivateKey = await requestedKey(mint, request);
+  const { certificates } = verified;
+  if (!(await verifiesTrialLeaf(certificates, extractablePrivateKey, mint.trustDomain, now))) {
+    throw new Error("the key of a request does not sign for its certificate");
+  }
+  const otherRoots = otherRootsOf(verified, bundle);
+  await installChecked(session, { verified, extractablePrivateKey, otherRoots }, bundle, options);
+  // The authority's record is durable, so the request has done its work.
+  await mint.store.delete({ kind: "request", id: request.id });
+  await printStoreSummary(session);
+}
+
+function answeredRequest(
+  requests: readonly AuthorityRequest[],
+  chain: readonly ImportedCertificate[],
+  path: string,
+): readonly [AuthorityRequest, ImportedCertificate] {
+  for (const request of requests) {
+    const { spki } = request.publicKey;
+    const answer = chain.find(({ publicKey }) => bytesEqual(publicKey.spki, spki));
+    if (answer) return [request, answer];
+  }
+  throw new OperatorError(
+    requests.length > 0
+      ? `${path}: no certificate in it is for the key of an open request (\`rampart authority requests\`)`
+      : "the store holds no open request: make one with `rampart authority request`",
+  );
+}
+
+/** Installs an intermediate, after its warnings, and after a question where its root is new to the mesh. */
+export async function installChecked(
+  { mint, now, log, isDry }: Session,
+  intermediate: NewIntermediate,
+  bundle: readonly Bytes[],
+  { yes }: ConfirmationOptions,
+): Promise<void> {
+  const { verified, otherRoots } = intermediate;
+  for (const detail of verified.warnings) {
+    log.operation({ event: "import-warning", level: "warning", detail });
+  }
+  const own = newRootOf(verified, bundle);
+  const added = [...(own ? [own] : []), ...otherRoots];
+  if (bundle.length > 0 && added.length > 0) {
+    const digests = added.map((root) => createHash("sha256").update(root).digest("hex"));
+    const question = `Trust ${digests.length > 1 ? "these roots" : "this root"}, new to the mesh? SHA-256 ${digests.join(", ")}`;
+    await confirm(question, { yes: yes || isDry });
+  }
+  await installIntermediate(mint, intermediate, now);
+}

@@ -1,0 +1,108 @@
+import type { Command } from "commander";
+import { makeRequest, withdrawRequest } from "../../../ca/upstream/requests.ts";
+import type { AuthorityRequest } from "../../../custody/request-record.ts";
+import { OperatorError } from "../../../foundation/operator-error.ts";
+import { toPem } from "../../../pki/encoding/pem.ts";
+import {
+  openStore,
+  requireAllOpen,
+  type Session,
+  type SessionOptions,
+  withSession,
+} from "../../session/session.ts";
+import { type ConfirmationOptions, confirm } from "../../terminal/confirmation.ts";
+import { formatInstant, formatTable } from "../../terminal/table.ts";
+import { shortId } from "./authority-report.ts";
+import { findByIdPrefix } from "./id-prefix.ts";
+
+interface ListOptions extends SessionOptions {
+  readonly json?: boolean;
+}
+
+interface WithdrawOptions extends SessionOptions, ConfirmationOptions {}
+
+/** `rampart authority request`. */
+export function addRequest(command: Command, clock: () => Date): void {
+  command
+    .description(
+      "make a key, seal it, and print a CSR for an intermediate, which your own CA signs; `install` takes its answer",
+    )
+    .action((options: SessionOptions) => withSession(options, clock, request));
+}
+
+/** `rampart authority requests`. */
+export function addRequests(command: Command, clock: () => Date): void {
+  command
+    .description("list the requests that have no answer yet, with their age")
+    .option("--json", "print JSON, with each CSR")
+    .action((options: ListOptions) => withSession(options, clock, (s) => list(s, options)));
+}
+
+/** `rampart authority withdraw`. */
+export function addWithdraw(command: Command, clock: () => Date): void {
+  command
+    .argument("<id>", "the request's id as `requests` shows it, or its first 4 characters or more")
+    .description("delete a request with its key; a certificate for it can never be installed")
+    .option("-y, --yes", "do not ask for confirmation")
+    .action((id: string, options: WithdrawOptions) =>
+      withSession(options, clock, (s) => withdraw(s, id, options)),
+    );
+}
+
+async function request(session: Session): Promise<void> {
+  const { mint, now, isDry, place } = session;
+  if (mint.authorityRoot === "self") {
+    throw new OperatorError(
+      'AUTHORITY_ROOT is self, so that the next authority would be its own root: set AUTHORITY_ROOT = "offline" first',
+    );
+  }
+  requireAllOpen(await openStore(session));
+  const { id, csr } = await makeRequest(mint, now);
+  if (isDry) {
+    console.log(`Nothing was written. The ${place} would hold a request with a key of its own.`);
+    return;
+  }
+  console.error(`request ${id}: sign it as an intermediate CA, then \`rampart authority install\``);
+  console.log(toPem("CERTIFICATE REQUEST", csr).trimEnd());
+}
+
+async function list(session: Session, { json }: ListOptions): Promise<void> {
+  const store = await openStore(session);
+  const { now } = session;
+  const open = store.requests.toSorted((a, b) => a.requestedAt.getTime() - b.requestedAt.getTime());
+  if (json) console.log(JSON.stringify(open.map(toJson), undefined, 2));
+  else
+    console.log(open.length > 0 ? formatRequests(open, now) : "The store holds no open request.");
+  requireAllOpen(store);
+}
+
+const toJson = ({ id, requestedAt, csr }: AuthorityRequest) => ({
+  id,
+  requestedAt,
+  csr: toPem("CERTIFICATE REQUEST", csr),
+});
+
+function formatRequests(requests: readonly AuthorityRequest[], now: Date): string {
+  return formatTable(
+    ["ID", "KEY", "REQUESTED", "AGE"],
+    requests.map(({ id, publicKey, requestedAt }) => [
+      shortId(id),
+      publicKey.algorithm,
+      formatInstant(requestedAt),
+      ageText((now.getTime() - requestedAt.getTime()) / 3_600_000),
+    ]),
+  );
+}
+
+const ageText = (hours: number): string =>
+  hours < 48 ? `${Math.floor(hours)} h` : `${Math.floor(hours / 24)} days`;
+
+async function withdraw(session: Session, prefix: string, options: WithdrawOptions): Promise<void> {
+  const { mint, isDry, place } = session;
+  const { requests } = await openStore(session);
+  const { id } = findByIdPrefix(requests, prefix, "request");
+  const question = `Withdraw ${id} from the ${place}? Its key is gone then, and so is what a certificate for it is worth.`;
+  await confirm(question, { yes: options.yes || isDry });
+  await withdrawRequest(mint, id);
+  console.log(isDry ? `Nothing was written. ${id} would be withdrawn.` : `${id} is withdrawn.`);
+}

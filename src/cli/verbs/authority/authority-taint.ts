@@ -1,0 +1,103 @@
+import { type Command, Option } from "commander";
+import type { OpenedStore } from "../../../ca/opened-store.ts";
+import { forecastTaints, type TaintForecast } from "../../../ca/rotation/forecast.ts";
+import { rotate } from "../../../ca/rotation/rotate.ts";
+import { recordTaint } from "../../../ca/rotation/taint.ts";
+import { OperatorError } from "../../../foundation/operator-error.ts";
+import {
+  applyTaints,
+  createTaint,
+  type Departure,
+  type Taint,
+  type TaintedAuthorities,
+} from "../../../pki/authority/taint.ts";
+import {
+  openStore,
+  type Session,
+  type SessionOptions,
+  withSession,
+} from "../../session/session.ts";
+import { type ConfirmationOptions, confirm } from "../../terminal/confirmation.ts";
+import { printStoreSummary } from "../../terminal/store-summary.ts";
+import { formatInstant } from "../../terminal/table.ts";
+import { findByIdPrefix } from "./id-prefix.ts";
+import { printTaintedAuthorities } from "./tainted-authorities-line.ts";
+
+interface TaintOptions extends SessionOptions, ConfirmationOptions {
+  readonly root: Departure;
+}
+
+/** `rampart authority taint`. */
+export function addTaint(command: Command, clock: () => Date): void {
+  command
+    .argument("<id>", "the authority's id as `list` shows it, or its first 4 characters or more")
+    .description(
+      "stop an authority whose key may be compromised: it signs nothing from now on, and another takes over",
+    )
+    .addOption(
+      new Option("--root <when>", "when its root leaves the trust bundle")
+        .choices(["immediately", "with-last-leaf"] satisfies Departure[])
+        .makeOptionMandatory(),
+    )
+    .option("-y, --yes", "do not ask for confirmation")
+    .addHelpText(
+      "after",
+      `
+  immediately      verifiers refuse its certificates, and a thief's, as soon as they have the new trust
+                   bundle; workloads that have not renewed by then lose their peers
+  with-last-leaf   no connection breaks; a thief of the key can sign until its last certificate expires`,
+    )
+    .action((id: string, options: TaintOptions) =>
+      withSession(options, clock, (s) => taint(s, id, options)),
+    );
+}
+
+async function taint(session: Session, id: string, options: TaintOptions): Promise<void> {
+  const { mint, now } = session;
+  const store = await openStore(session);
+  const authority = findByIdPrefix(store.authorities, id, "authority");
+  const recorded = { ...store, taints: store.storedTaints };
+  const decided = createTaint(recorded, authority.id, options.root, mint.phaseLengths, now);
+  requireStricter(recorded, decided);
+  await confirm(taintQuestion(session, store, decided), { yes: options.yes || session.isDry });
+  await recordTaint(mint, decided);
+  const faults = await rotate(mint, now).then(() => 0, countFaults);
+  await printStoreSummary(session);
+  printTaintedAuthorities(session, decided);
+  if (faults > 0) {
+    throw new OperatorError(
+      `the authority is tainted, but the rotation after it failed in part (faults: ${faults}): the next cron run continues`,
+    );
+  }
+}
+
+/** A taint that changes nothing is refused, because nothing ever deletes the record of a taint. */
+function requireStricter(
+  { authorities, taints }: TaintedAuthorities,
+  { id, taintedAt, retiresAt }: Taint,
+): void {
+  const left = applyTaints(authorities, taints).find((each) => each.id === id)?.schedule.retiresAt;
+  if (left && left <= taintedAt) throw new OperatorError(`${id} has left the trust bundle already`);
+  if (left && left <= retiresAt && taints.some((taint) => taint.id === id)) {
+    throw new OperatorError(`${id} is tainted already, and its root leaves ${formatInstant(left)}`);
+  }
+}
+
+function taintQuestion({ mint, place, now }: Session, store: OpenedStore, taint: Taint): string {
+  const forecast = forecastTaints(store, mint.phaseLengths, now).find(({ id }) => id === taint.id);
+  const gap = forecast ? gapSentence(forecast, now) : "";
+  const until = formatInstant(taint.retiresAt);
+  return `Taint ${taint.id} in the ${place}? It can never sign again, and is trusted until ${until}.${gap}`;
+}
+
+function gapSentence({ successorSignsFrom }: TaintForecast, now: Date): string {
+  if (!successorSignsFrom) return " No authority signs until another intermediate is installed.";
+  if (successorSignsFrom <= now) return "";
+  return ` No authority signs until ${formatInstant(successorSignsFrom)}.`;
+}
+
+/** The rotation has logged each fault itself. */
+function countFaults(error: unknown): number {
+  if (error instanceof AggregateError) return error.errors.length;
+  throw error;
+}

@@ -1,0 +1,142 @@
+import { existsSync } from "node:fs";
+import type { Command } from "commander";
+import { sealBackup } from "../../../../custody/backup-statement.ts";
+import { OperatorError } from "../../../../foundation/operator-error.ts";
+import { createFile } from "../../../../host/files/atomic-file.ts";
+import { readSmallFile } from "../../../../host/files/small-file.ts";
+import {
+  openStore,
+  type Session,
+  type SessionOptions,
+  withSession,
+} from "../../../session/session.ts";
+import { type ConfirmationOptions, confirm } from "../../../terminal/confirmation.ts";
+import { readPassphrase } from "../../../terminal/passphrase.ts";
+import { printStoreSummary } from "../../../terminal/store-summary.ts";
+import { formatInstant } from "../../../terminal/table.ts";
+import { shortId } from "../authority-report.ts";
+import {
+  type BackupKey,
+  type BackupLock,
+  openBackup,
+  restoreBackup,
+  writeBackup,
+} from "./backup.ts";
+import { summarizeBackup } from "./backup-summary.ts";
+
+interface ExportOptions extends SessionOptions {
+  readonly out: string;
+  readonly recipient?: readonly string[];
+}
+
+/** `rampart authority export`. */
+export function addExport(command: Command, clock: () => Date): void {
+  command
+    .description(
+      "write an encrypted backup (age) of every authority and open request, with their keys",
+    )
+    .requiredOption("-o, --out <file>", "the file to write; an existing file is left as it is")
+    .option(
+      "-r, --recipient <age1...>",
+      "encrypt to this age public key instead of a passphrase; may be repeated",
+      append,
+    )
+    .addHelpText("after", passphraseHelp)
+    .action((options: ExportOptions) =>
+      withSession(options, clock, (s) => exportBackup(s, options)),
+    );
+}
+
+const append = (value: string, before: readonly string[] = []): readonly string[] => [
+  ...before,
+  value,
+];
+
+const passphraseHelp = `
+Rampart asks for the passphrase, or takes it from the environment variable RAMPART_PASSPHRASE.`;
+
+const forgeryHelp = `
+Anybody who knows an age recipient can encrypt a forged backup to it. Restore a backup made with
+--recipient only from a place that nobody else can write to, and try --dry-run first.`;
+
+async function exportBackup(session: Session, { out, recipient }: ExportOptions): Promise<void> {
+  if (existsSync(out)) throw new OperatorError(`${out} exists already`);
+  const lock: BackupLock = recipient
+    ? { recipients: recipient }
+    : { passphrase: await readPassphrase({ isNew: true }) };
+  const { authorities, taints, requests } = await openStore(session);
+  const backup = await writeBackup(session, lock);
+  await createFile(out, backup, { mode: 0o600 }).catch((error: Error) => {
+    throw new OperatorError(`${out} cannot be written: ${error.message}`);
+  });
+  // A record beside no authority would keep an empty store from its inception.
+  if (authorities.length > 0) await noteBackup(session);
+  const tainted = [...new Set(taints.map(({ id }) => shortId(id)))];
+  const open = requests.map(({ id }) => shortId(id));
+  console.log(
+    `${out} holds every authority of the ${session.place} as of ${formatInstant(session.now)}; tainted: ${tainted.join(", ") || "none"}.`,
+  );
+  if (open.length > 0) console.log(`It holds open requests: ${open.join(", ")}.`);
+}
+
+/** Lets `rampart doctor` know. The backup is good even where its maker may not write to the store. */
+async function noteBackup({ mint, now, log }: Session): Promise<void> {
+  try {
+    await mint.store.put(await sealBackup({ madeAt: now }, mint.trustDomain, mint.keks));
+  } catch (error) {
+    if (!(error instanceof OperatorError)) throw error;
+    log.operation({ event: "backup-not-noted", level: "warning", detail: error.message });
+  }
+}
+
+interface RestoreOptions extends SessionOptions, ConfirmationOptions {
+  readonly identity?: string;
+}
+
+/** `rampart authority restore`. */
+export function addRestore(command: Command, clock: () => Date): void {
+  command
+    .argument("<file>", "a file that `rampart authority export` wrote")
+    .description("seal a backup's authorities into the store, under the newest KEK")
+    .option("-i, --identity <file>", "the age identity that decrypts it, instead of a passphrase")
+    .option("-y, --yes", "do not ask for confirmation")
+    .addHelpText(
+      "after",
+      `${passphraseHelp}
+${forgeryHelp}`,
+    )
+    .action((file: string, options: RestoreOptions) =>
+      withSession(options, clock, (s) => restore(s, file, options)),
+    );
+}
+
+async function restore(session: Session, file: string, options: RestoreOptions): Promise<void> {
+  const backup = await openBackup(
+    await readSmallFile(file, maximumBackupOctets, { mayBePipe: true }),
+    await backupKey(options),
+  );
+  const { mint, now, place, isDry } = session;
+  const store = await openStore(session);
+  console.log(summarizeBackup(backup, { ...mint, store, now }));
+  const records = store.authorities.length + store.refusals.length;
+  const question =
+    records > 0
+      ? `There are authorities or unreadable records (${records}) in the ${place} already. Restore beside and over them?`
+      : `Restore it into the ${place}?`;
+  await confirm(question, { yes: options.yes || isDry });
+  await restoreBackup(session, backup);
+  await printStoreSummary(session);
+}
+
+/** Room for a hundred authorities with long chains. */
+const maximumBackupOctets = 16 * 1024 * 1024;
+const maximumIdentityOctets = 64 * 1024;
+
+async function backupKey({ identity }: RestoreOptions): Promise<BackupKey> {
+  if (!identity) return { passphrase: await readPassphrase({ isNew: false }) };
+  const text = await readSmallFile(identity, maximumIdentityOctets, { mayBePipe: true });
+  const lines = text.split("\n");
+  const key = lines.map((line) => line.trim()).find((line) => line.startsWith("AGE-SECRET-KEY-"));
+  if (!key) throw new OperatorError(`${identity} holds no age identity`);
+  return { identity: key };
+}

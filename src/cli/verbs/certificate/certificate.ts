@@ -1,0 +1,52 @@
+import { Command, Option } from "commander";
+import { reasonCodes } from "../../../pki/x509/crl/revoked-certificate.ts";
+import { openStore, type Session, withSession } from "../../session/session.ts";
+import { addChangeOptions, addDeploymentOptions } from "../../terminal/options.ts";
+import { judgingLog } from "../log/exit-code.ts";
+import { addLogOptions, addSearchOptions } from "../log/log.ts";
+import { formatRevokedTable, reportRevoked } from "./revocation-report.ts";
+import { type RevokeOptions, requireMainStore, revoke } from "./revoke.ts";
+
+interface ListOptions {
+  readonly config: string;
+  readonly json?: boolean;
+}
+
+/** `rampart certificate …`: certificates that are out, and taking them back. */
+export function certificateCommand(clock: () => Date): Command {
+  const certificate = new Command("certificate").description(
+    "certificates that are out, and how to take them back",
+  );
+  addDeploymentOptions(certificate.command("revoked"))
+    .description("list the revoked certificates that have not long expired")
+    .option("--json", "print JSON")
+    .action((options: ListOptions) => withSession(options, clock, (s) => list(s, options)));
+  addSearchOptions(addLogOptions(addChangeOptions(certificate.command("revoke"))), clock)
+    .argument("[serial|certificate...]", "serial numbers, and files with certificates")
+    .description("put certificates on the CRLs of their authorities, for good")
+    .option("--with-renewals", "also those that were issued to who showed a chosen one")
+    .option(
+      "--authority <id>",
+      "the signer of a serial number without a log, or the begin of its id",
+    )
+    .option("--expires-at <time>", "the end of a serial number's certificate, if known")
+    .addOption(
+      new Option("--reason <reason>", "why, for verifiers (RFC 5280 §5.3.1)")
+        .choices(Object.keys(reasonCodes))
+        .default("unspecified"),
+    )
+    .option("--why <sentence>", "a note for other operators")
+    .option("-y, --yes", "do not ask for confirmation")
+    .action((choices: readonly string[], options: RevokeOptions) =>
+      judgingLog(() => withSession(options, clock, (s) => revoke(s, choices, options))),
+    );
+  return certificate;
+}
+
+async function list(session: Session, options: ListOptions): Promise<void> {
+  requireMainStore(options);
+  const { revocations } = await openStore(session);
+  const reports = reportRevoked(revocations, session.configuration.configuredRevocations);
+  if (options.json) console.log(JSON.stringify(reports, undefined, 2));
+  else console.log(reports.length > 0 ? formatRevokedTable(reports) : "No certificate is revoked.");
+}

@@ -1,0 +1,138 @@
+import { type LogEntry, parseEntry } from "../../../ca/issuance/log-entry.ts";
+import { OperatorError } from "../../../foundation/operator-error.ts";
+import type { SigningAuthority } from "../../../pki/authority/signing-authority.ts";
+import { parseCertificate } from "../../../pki/x509/certificate.ts";
+import { exitCode } from "../log/exit-code.ts";
+import { type Follower, type FollowerOptions, openFollower, synchronize } from "../log/follower.ts";
+import type { IndexedEntry, SearchFields } from "../log/follower-index.ts";
+import { canonicalSerial } from "../log/logged-certificate.ts";
+import { type Candidate, candidateOf, signerOf } from "./candidate.ts";
+
+/** Which entries of a log are chosen. */
+export interface LogChoice {
+  readonly serials: readonly string[];
+  /** Serial numbers of certificates that were shown; their renewals may be chosen. */
+  readonly shown: readonly string[];
+  /** `undefined` where serial numbers alone choose. */
+  readonly fields: SearchFields | undefined;
+  /** Whether certificates count that somebody got by showing a chosen one. */
+  readonly withRenewals: boolean;
+}
+
+/** The certificates that a log has, of authorities in the trust bundle, and the number of all others. */
+export interface LoggedCandidates {
+  readonly candidates: readonly Candidate[];
+  readonly foreign: number;
+}
+
+/** More than a store takes. */
+const maximumEntries = 1_000_000;
+
+/**
+ * The chosen certificates of a log and of all its shards.
+ *
+ * @throws OperatorError for a serial number that no shard has. LogError, FetchError.
+ */
+export async function loggedCandidates(
+  options: FollowerOptions,
+  choice: LogChoice,
+  authorities: readonly SigningAuthority[],
+): Promise<LoggedCandidates> {
+  using shards = await openShards(options);
+  const chosen = new Map<string, IndexedEntry>();
+  const add = (entry: IndexedEntry): void => void chosen.set(entry.serial, entry);
+  for (const { index } of shards.followers) {
+    if (choice.fields) index.search(choice.fields, maximumEntries).forEach(add);
+    for (const serial of choice.serials) {
+      index.search({ serial: canonicalSerial(serial) }, 1).forEach(add);
+    }
+  }
+  for (const serial of choice.serials) {
+    if (chosen.has(canonicalSerial(serial))) continue;
+    throw new OperatorError(`${serial} is not in the log`, { exitCode: exitCode.absent });
+  }
+  if (choice.withRenewals) addRenewals(shards.followers, chosen, choice.shown);
+  return judged([...chosen.values()], authorities);
+}
+
+/** A renewal may be renewed again, in another shard. */
+function addRenewals(
+  followers: readonly Follower[],
+  chosen: Map<string, IndexedEntry>,
+  shown: readonly string[],
+): void {
+  const roots = new Set(shown.map(canonicalSerial));
+  for (let before = -1; before < chosen.size; ) {
+    before = chosen.size;
+    for (const { index } of followers) {
+      for (const entry of index.from(0)) {
+        const { callerSerialNumber } = parseEntry(entry.octets);
+        if (callerSerialNumber === undefined || chosen.has(entry.serial)) continue;
+        const parent = canonicalSerial(callerSerialNumber);
+        if (roots.has(parent) || chosen.has(parent)) chosen.set(entry.serial, entry);
+      }
+    }
+  }
+}
+
+async function judged(
+  entries: readonly IndexedEntry[],
+  authorities: readonly SigningAuthority[],
+): Promise<LoggedCandidates> {
+  const candidates: Candidate[] = [];
+  let foreign = 0;
+  for (const indexed of entries) {
+    const entry = parseEntry(indexed.octets);
+    if (entry.proof === "authority") continue;
+    const found = await candidateIn(entry, indexed, authorities);
+    if (found) candidates.push(found);
+    else foreign++;
+  }
+  return { candidates, foreign };
+}
+
+async function candidateIn(
+  entry: LogEntry,
+  { spiffeId, cluster, node }: IndexedEntry,
+  authorities: readonly SigningAuthority[],
+): Promise<Candidate | undefined> {
+  const certificate = parseCertificate(entry.certificate);
+  const signer = await signerOf(certificate, authorities);
+  const issuedAt = new Date(entry.at);
+  return (
+    signer &&
+    candidateOf(certificate, signer, {
+      name: spiffeId,
+      cluster: cluster ?? undefined,
+      node: node ?? undefined,
+      issuedAt,
+    })
+  );
+}
+
+interface Shards extends Disposable {
+  readonly followers: readonly Follower[];
+}
+
+/** The chosen log, and in memory every other shard of the same CA. */
+async function openShards(options: FollowerOptions): Promise<Shards> {
+  const followers: Follower[] = [];
+  const close = (): void => {
+    for (const follower of followers) follower[Symbol.dispose]();
+  };
+  try {
+    const first = await openFollower(options);
+    followers.push(first);
+    await synchronize(first);
+    const { ca, policy } = options;
+    for (const url of (await first.source?.otherShards()) ?? []) {
+      const other = await openFollower({ url, ...(ca && { ca }), ...(policy && { policy }) });
+      followers.push(other);
+      await synchronize(other);
+    }
+    return { followers, [Symbol.dispose]: close };
+  } catch (error) {
+    close();
+    throw error;
+  }
+}

@@ -1,0 +1,188 @@
+import {
+  maximumRevoked,
+  maximumStatements,
+  recordRevocations,
+  statementsOf,
+} from "../../../ca/revocation/record-revocations.ts";
+import { revocationOf } from "../../../ca/revocation/revoked.ts";
+import { instant } from "../../../config/text-forms.ts";
+import type { RevocationContent } from "../../../custody/revocation-statement.ts";
+import { OperatorError } from "../../../foundation/operator-error.ts";
+import type { SigningAuthority } from "../../../pki/authority/signing-authority.ts";
+import type { RevocationReason } from "../../../pki/x509/crl/revoked-certificate.ts";
+import { addSeconds, wholeSeconds } from "../../../pki/x509/validity.ts";
+import { openStore, type Session, type SessionOptions } from "../../session/session.ts";
+import { type ConfirmationOptions, confirm } from "../../terminal/confirmation.ts";
+import type { FollowerOptions } from "../log/follower.ts";
+import type { SearchFields } from "../log/follower-index.ts";
+import { type Candidate, candidateInFile, candidateOfSerial, isSerial } from "./candidate.ts";
+import { loggedCandidates } from "./logged-candidates.ts";
+import { printNextSteps } from "./next-steps.ts";
+import { formatCandidates } from "./revocation-report.ts";
+
+/** The options of `certificate revoke`. */
+export interface RevokeOptions
+  extends SessionOptions,
+    ConfirmationOptions,
+    FollowerOptions,
+    SearchFields {
+  readonly withRenewals?: boolean;
+  readonly authority?: string;
+  readonly expiresAt?: string;
+  readonly reason: RevocationReason;
+  readonly why?: string;
+}
+
+/** The longest explanation, in characters. */
+const maximumWhy = 200;
+
+/** Revokes the chosen certificates that are valid and not revoked yet. */
+export async function revoke(
+  session: Session,
+  choices: readonly string[],
+  options: RevokeOptions,
+): Promise<void> {
+  requireMainStore(options);
+  requireWhy(options.why);
+  const { mint, now, isDry, place } = session;
+  const { chosen, foreign } = await choose(session, choices, options);
+  const { revocations } = await openStore(session);
+  const known = [...revocations, ...session.configuration.configuredRevocations];
+  const valid = chosen.filter(({ notAfter }) => notAfter >= now);
+  const open = valid.filter((each) => !revocationOf(known, each));
+  printLeftOut([
+    [foreign, "signed by no authority in the trust bundle"],
+    [chosen.length - valid.length, "expired"],
+    [valid.length - open.length, "revoked already"],
+  ]);
+  if (open.length === 0) return console.log("There is nothing to revoke.");
+  const statements = statementsFor(session, open, options);
+  requireRoom(revocations, statements);
+  console.log(formatCandidates(open));
+  const those = open.length === 1 ? "this certificate" : `these ${open.length} certificates`;
+  await confirm(`Revoke ${those}? Nothing takes it back.`, { yes: options.yes || isDry });
+  await recordRevocations(mint, statements);
+  if (isDry) return console.log(`\nNothing was written to the ${place}.`);
+  printNextSteps(session, { revoked: open, statements, fields: options });
+}
+
+/** The store of the unnamed authorities holds all revocations. */
+export function requireMainStore({ signer }: SessionOptions): void {
+  if (signer === undefined) return;
+  throw new OperatorError(
+    "leave out --signer: the revocations of all signers are in the store of the CA",
+  );
+}
+
+function requireWhy(why: string | undefined): void {
+  if (why === undefined || (why.length <= maximumWhy && !/\p{Cc}/u.test(why))) return;
+  throw new OperatorError(`--why must be one line of at most ${maximumWhy} characters`);
+}
+
+interface Chosen {
+  readonly chosen: readonly Candidate[];
+  readonly foreign: number;
+}
+
+async function choose(
+  session: Session,
+  choices: readonly string[],
+  options: RevokeOptions,
+): Promise<Chosen> {
+  const authorities = await authoritiesOf(session);
+  const hasLog = options.url !== undefined || options.dir !== undefined;
+  const fields = searchFields(options);
+  if (choices.length === 0 && !fields) {
+    throw new OperatorError(
+      "say which certificates: serial numbers, files, or a search in the log such as --node",
+    );
+  }
+  if (!hasLog && (fields || options.withRenewals)) {
+    throw new OperatorError("name the log that is searched: --url of its prefix, --dir of a copy");
+  }
+  const serials = choices.filter(isSerial);
+  const files = choices.filter((choice) => !isSerial(choice));
+  const inFiles: Candidate[] = [];
+  for (const file of files) inFiles.push(await candidateInFile(file, authorities));
+  if (!hasLog) {
+    const { authority } = options;
+    const until = expiryOf(session, options);
+    const named = serials.map((each) => candidateOfSerial(each, authorities, { authority, until }));
+    return { chosen: distinct([...inFiles, ...named]), foreign: 0 };
+  }
+  const choice = {
+    serials,
+    shown: inFiles.map(({ serialNumber }) => serialNumber),
+    fields,
+    withRenewals: options.withRenewals ?? false,
+  };
+  const { candidates, foreign } = await loggedCandidates(options, choice, authorities);
+  return { chosen: distinct([...inFiles, ...candidates]), foreign };
+}
+
+async function authoritiesOf({ currentView }: Session): Promise<readonly SigningAuthority[]> {
+  const view = await currentView();
+  if (!view) throw new OperatorError("the store of authorities cannot be read");
+  return view.crlIssuers.map(({ authority }) => authority);
+}
+
+function searchFields(options: RevokeOptions): SearchFields | undefined {
+  const { spiffeId, cluster, node, tokenId, serial, since, until } = options;
+  const fields = { spiffeId, cluster, node, tokenId, serial, since, until };
+  return Object.values(fields).some((value) => value !== undefined) ? fields : undefined;
+}
+
+/** Without a certificate nobody knows its end, so the entry stays as long as a leaf can last. */
+function expiryOf({ mint, now }: Session, { expiresAt }: RevokeOptions): Date {
+  if (expiresAt === undefined) return addSeconds(now, mint.phaseLengths.longestLeafSeconds);
+  const parsed = instant.safeParse(expiresAt);
+  if (parsed.success) return parsed.data;
+  throw new OperatorError("--expires-at must be an instant, such as 2027-01-31T12:00:00Z");
+}
+
+function distinct(candidates: readonly Candidate[]): readonly Candidate[] {
+  const named = candidates.map((each): [string, Candidate] => [
+    `${each.authority}/${each.serialNumber}`,
+    each,
+  ]);
+  return [...new Map(named).values()];
+}
+
+function printLeftOut(counts: readonly (readonly [count: number, why: string])[]): void {
+  for (const [count, why] of counts) {
+    if (count > 0) console.error(`rampart: left out ${count} of the chosen certificates: ${why}`);
+  }
+}
+
+function statementsFor(
+  { mint, now }: Session,
+  candidates: readonly Candidate[],
+  { reason, why }: RevokeOptions,
+): readonly RevocationContent[] {
+  const revokedAt = wholeSeconds(now);
+  const knownFrom = addSeconds(revokedAt, mint.phaseLengths.propagationSeconds);
+  const byAuthority = Map.groupBy(candidates, ({ authority }) => authority);
+  return [...byAuthority].flatMap(([authority, own]) => {
+    const certificates = new Map(
+      own.map(({ serialNumber, notAfter }) => [serialNumber, Math.ceil(notAfter.getTime() / 1000)]),
+    );
+    return statementsOf({ authority, revokedAt, knownFrom, reason, why, certificates });
+  });
+}
+
+function requireRoom(
+  stored: readonly RevocationContent[],
+  added: readonly RevocationContent[],
+): void {
+  const all = [...stored, ...added];
+  if (all.length > maximumStatements) {
+    throw new OperatorError(
+      `the store holds ${stored.length} revocations already, of ${maximumStatements} at most: revoke many certificates at once, or wait until old ones have expired`,
+    );
+  }
+  const certificates = all.reduce((sum, each) => sum + each.certificates.size, 0);
+  if (certificates <= maximumRevoked) return;
+  throw new OperatorError(
+    `more than ${maximumRevoked} certificates would be revoked: taint their authority instead (\`rampart authority taint\`)`,
+  );
+}

@@ -1,0 +1,133 @@
+import { discoverKeys, type KeySource } from "../../../authn/token/discovery.ts";
+import { type KeySet, parseKeySet } from "../../../authn/token/key-set.ts";
+import type { Configuration } from "../../../config/configuration.ts";
+import type { IssuerTable } from "../../../config/issuer-table.ts";
+import { createDocumentFetch, FetchError } from "../../../foundation/http/json-fetch.ts";
+import { fetchTrusting } from "../../../host/http/node-fetch.ts";
+import { formatTable } from "../../terminal/table.ts";
+
+/** The state of one issuer. */
+export interface IssuerReport {
+  readonly cluster: string;
+  readonly issuer: string;
+  /** The source of its keys. */
+  readonly source: "inline" | "jwks_uri" | "discovery" | "api";
+  /** Why the keys cannot be loaded. */
+  readonly fault: string | undefined;
+  /** Each key's id, with the algorithms that it may be used with. */
+  readonly keys: readonly string[];
+  /** Seconds by which the key server's clock is ahead of this one; `undefined` if no server was asked. */
+  readonly clockAheadSeconds: number | undefined;
+  readonly review: string | undefined;
+  /** The identities that its tokens may get. */
+  readonly identities: readonly string[];
+}
+
+/** Inspects every issuer of a configuration from this machine, as the CA would. */
+export async function inspectIssuers(
+  { issuers, trustDomain }: Configuration,
+  clock: () => Date,
+): Promise<IssuerReport[]> {
+  return Promise.all(
+    issuers.map(async (table) => ({
+      cluster: table.cluster,
+      issuer: table.issuer,
+      review: table.kubernetes?.review,
+      identities: identitiesOf(table, trustDomain),
+      ...(await keysOf(table, clock)),
+    })),
+  );
+}
+
+const fetchJson = createDocumentFetch({ fetchTrusting });
+
+type KeyReport = Pick<IssuerReport, "source" | "fault" | "keys" | "clockAheadSeconds">;
+
+async function keysOf(table: IssuerTable, clock: () => Date): Promise<KeyReport> {
+  const { issuer, jwks, jwks_uri, kubernetes } = table;
+  const nothing = { fault: undefined, keys: [], clockAheadSeconds: undefined };
+  if (jwks) return { ...nothing, source: "inline", keys: keyNames(jwks) };
+  if (kubernetes?.review === "instead-of-keys") return { ...nothing, source: "api" };
+  const source = jwks_uri ? "jwks_uri" : "discovery";
+  try {
+    const keySource: KeySource = jwks_uri
+      ? { url: jwks_uri, reach: "anywhere" }
+      : await discoverKeys(issuer, fetchJson);
+    const keys = parseKeySet(await fetchJson[keySource.reach](keySource.url));
+    if (!keys) throw new FetchError("answered no JWK Set with a usable key");
+    return {
+      source,
+      fault: undefined,
+      keys: keyNames(keys),
+      clockAheadSeconds: await skewOf(keySource, clock),
+    };
+  } catch (error) {
+    if (!(error instanceof FetchError)) throw error;
+    return { ...nothing, source, fault: error.message };
+  }
+}
+
+const keyNames = (keys: KeySet): string[] =>
+  keys.map(({ keyId, algorithms }) => `${keyId?.slice(0, 12) ?? "-"} ${algorithms.join("/")}`);
+
+/** By the `Date` of an answer (RFC 9110 §6.6.1), to the second. */
+async function skewOf({ url, reach }: KeySource, clock: () => Date): Promise<number | undefined> {
+  const options = {
+    method: "HEAD",
+    redirect: "manual",
+    signal: AbortSignal.timeout(5000),
+  } as const;
+  const response = await fetchTrusting(undefined, reach)(url, options).catch(() => undefined);
+  await response?.body?.cancel();
+  const date = Date.parse(response?.headers.get("date") ?? "");
+  return Number.isNaN(date) ? undefined : Math.round((date - clock().getTime()) / 1000);
+}
+
+function identitiesOf(table: IssuerTable, trustDomain: string): string[] {
+  const { namespaces, trusted_node_accounts, gateways, node_checks, kubernetes } = table;
+  const checks = node_checks ?? (kubernetes ? "api" : "claims");
+  return [
+    ...namespaces.map((namespace) => `spiffe://${trustDomain}/ns/${namespace}/sa/*`),
+    ...trusted_node_accounts.map(
+      ({ namespace, name }) =>
+        `${namespace}/${name}: these identities, of workloads on its node (${checks})`,
+    ),
+    ...gateways.map(
+      ({ account: { namespace, name }, dns_names }) =>
+        `${namespace}/${name}: ${dns_names.join(", ")}`,
+    ),
+  ];
+}
+
+/** Half of the leeway of `nbf` and `iat`: beyond the leeway, valid tokens fail. */
+const maximumSkewSeconds = 30;
+
+/** Whether a clock differs by more than the tokens of its issuer bear. */
+export const isSkewed = (aheadSeconds: number): boolean =>
+  Math.abs(aheadSeconds) > maximumSkewSeconds;
+
+/** The reports as a table, and below it the identities of each cluster's tokens. */
+export function formatIssuers(reports: readonly IssuerReport[]): string {
+  const rows = reports.map(
+    ({ cluster, issuer, source, fault, keys, clockAheadSeconds, review }) => [
+      cluster,
+      issuer,
+      source,
+      fault ?? (keys.join(", ") || "-"),
+      clockOf(clockAheadSeconds),
+      review ?? "-",
+    ],
+  );
+  const identities = reports.flatMap((report) => [
+    `Tokens of ${report.cluster} may get`,
+    ...report.identities.map((identity) => `  ${identity}`),
+  ]);
+  const headings = ["CLUSTER", "ISSUER", "KEYS FROM", "KEYS", "CLOCK", "REVIEW"];
+  return [formatTable(headings, rows), "", ...identities].join("\n");
+}
+
+function clockOf(aheadSeconds: number | undefined): string {
+  if (aheadSeconds === undefined) return "-";
+  if (!isSkewed(aheadSeconds)) return "agrees";
+  return `${Math.abs(aheadSeconds)}s ${aheadSeconds > 0 ? "ahead" : "behind"}`;
+}

@@ -1,0 +1,163 @@
+import { stringify } from "smol-toml";
+import * as z from "zod/mini";
+import { discoverKeys } from "../../../authn/token/discovery.ts";
+import { candidatesIn, parseKeySet } from "../../../authn/token/key-set.ts";
+import type { ReviewOrder } from "../../../authn/trusted-issuer.ts";
+import { issuerTables } from "../../../config/issuer-table.ts";
+import { type DocumentFetch, FetchError } from "../../../foundation/http/json-fetch.ts";
+import { isPublicHost } from "../../../foundation/http/public-address.ts";
+import { OperatorError } from "../../../foundation/operator-error.ts";
+import { isSafeToFetch } from "../../../foundation/text/base-url.ts";
+import { inEnglish } from "../../../foundation/text/zod-english.ts";
+import { parseUniqueJson } from "../../../foundation/unique-members.ts";
+
+/** The documents of an issuer, as a cluster or its operator provides them. */
+export interface IssuerDocuments {
+  readonly issuer: string;
+  /** The JWK Set, not parsed; `undefined` if only the issuer's name is known. */
+  readonly jwks: unknown;
+}
+
+/** The settings of a table beside its issuer and its keys. */
+export interface EnrolmentSettings {
+  readonly cluster: string;
+  readonly audiences: readonly string[];
+  readonly kubernetes?:
+    | { readonly server: string; readonly ca: string | undefined; readonly review: ReviewOrder }
+    | undefined;
+}
+
+/** A table of `ISSUERS`, with the reasons for its contents. */
+export interface Enrolment {
+  readonly table: Readonly<Record<string, unknown>>;
+  readonly reasons: readonly string[];
+}
+
+const discovery = z.object({ issuer: z.string() });
+
+/** The documents of an API server. @throws OperatorError */
+export function parseIssuerDocuments(discoveryText: string, jwksText: string): IssuerDocuments {
+  return { issuer: issuerIn(discoveryText), jwks: parseJson(jwksText, "the JWK Set") };
+}
+
+/** The issuer of a discovery document. @throws OperatorError */
+export function issuerIn(discoveryText: string): string {
+  const document = discovery.safeParse(parseJson(discoveryText, "the discovery document"));
+  if (!document.success) throw new OperatorError("the discovery document names no issuer");
+  return document.data.issuer;
+}
+
+function parseJson(text: string, what: string): unknown {
+  try {
+    return parseUniqueJson(text);
+  } catch {
+    throw new OperatorError(`${what} is not JSON`);
+  }
+}
+
+/**
+ * The table of a cluster: with discovery if the issuer publishes the same keys to everybody, otherwise with
+ * the keys inline.
+ *
+ * @throws OperatorError when no keys can be loaded.
+ */
+export async function enrol(
+  { issuer, jwks }: IssuerDocuments,
+  settings: EnrolmentSettings,
+  fetchJson: DocumentFetch,
+): Promise<Enrolment> {
+  const fault = await discoveryFault(issuer, jwks, fetchJson);
+  const reasons = fault ? [fault] : [`${issuer} answers without credentials, from this machine`];
+  if (fault && jwks === undefined) {
+    throw new OperatorError(`${fault}; give its keys by a kubeconfig or by files`);
+  }
+  const chosen = fault
+    ? "the keys are inline: run this command again when the cluster changes them"
+    : "Rampart fetches the keys from the issuer, and follows its changes";
+  const keys = fault ? { jwks: { keys: publicKeys(jwks) } } : {};
+  const table = { issuer, ...shared(settings), ...keys };
+  requireServable(table);
+  return { table, reasons: [...reasons, chosen] };
+}
+
+function shared({ cluster, audiences, kubernetes }: EnrolmentSettings): Record<string, unknown> {
+  const { ca, ...access } = kubernetes ?? {};
+  const suffix = cluster.toUpperCase().replace(/[^A-Z0-9]/g, "_");
+  const credential = `CLUSTER_CREDENTIAL_${suffix}`.slice(0, 64);
+  return {
+    cluster,
+    ...(audiences.join() !== "istio-ca" && { audiences: [...audiences] }),
+    ...(kubernetes && { kubernetes: { ...access, credential, ...(ca !== undefined && { ca }) } }),
+  };
+}
+
+/** Why discovery cannot serve these keys; `undefined` if it can. */
+async function discoveryFault(
+  issuer: string,
+  jwks: unknown,
+  fetchJson: DocumentFetch,
+): Promise<string | undefined> {
+  if (!isSafeToFetch(issuer)) return `${issuer} is not an https URL`;
+  if (!isPublicHost(new URL(issuer).hostname))
+    return `${issuer} is a private name or address, which the edge cannot reach`;
+  try {
+    const { url, reach } = await discoverKeys(issuer, fetchJson);
+    const published = await fetchJson[reach](url);
+    if (!parseKeySet(published)) return `${issuer} publishes no key that Rampart can use`;
+    if (jwks === undefined || isCovered(jwks, published)) return undefined;
+    return `${issuer} publishes other keys than the cluster has shown: find out why`;
+  } catch (error) {
+    if (!(error instanceof FetchError)) throw error;
+    return `${issuer} ${error.message} to a request without credentials`;
+  }
+}
+
+/** Whether the issuer publishes every key that the cluster has shown. */
+function isCovered(shown: unknown, published: unknown): boolean {
+  const others = new Set(publicKeys(published).map((key) => JSON.stringify(key)));
+  return publicKeys(shown).every((key) => others.has(JSON.stringify(key)));
+}
+
+const text = z.optional(z.string());
+
+const jwk = z.object({
+  kty: z.string(),
+  kid: text,
+  alg: text,
+  use: text,
+  crv: text,
+  n: text,
+  e: text,
+  x: text,
+  y: text,
+});
+
+/** The usable keys, reduced to their public members. */
+function publicKeys(jwks: unknown): z.infer<typeof jwk>[] {
+  const parsed = z.object({ keys: z.array(jwk) }).safeParse(jwks);
+  const keys = parsed.success ? parsed.data.keys : [];
+  return keys.filter((key) => {
+    const [usable] = parseKeySet({ keys: [key] }) ?? [];
+    return (
+      usable !== undefined && candidatesIn([usable], usable.algorithms[0] ?? "", key.kid).length > 0
+    );
+  });
+}
+
+/** @throws OperatorError for a table that Rampart would refuse. */
+function requireServable(table: unknown): void {
+  const parsed = issuerTables.safeParse([table], inEnglish);
+  if (parsed.success) return;
+  const [issue] = parsed.error.issues;
+  throw new OperatorError(`${issue?.path.slice(1).join(".")}: ${issue?.message}`);
+}
+
+/** The table as TOML, with its reasons as comments above it. */
+export function formatEnrolment(
+  { table, reasons }: Enrolment,
+  platform: "worker" | "serve",
+): string {
+  const tables = { ISSUERS: [table] };
+  const toml = stringify(platform === "worker" ? { vars: tables } : tables);
+  return [...reasons.map((reason) => `# ${reason}`), toml.trim()].join("\n");
+}

@@ -1,0 +1,125 @@
+import { clientOf } from "../../../compose/cluster-reach.ts";
+import type { Configuration } from "../../../config/configuration.ts";
+import type { IssuerTable } from "../../../config/issuer-table.ts";
+import { FetchError, parseJson } from "../../../foundation/http/json-fetch.ts";
+import { OperatorError } from "../../../foundation/operator-error.ts";
+import { fetchTrusting } from "../../../host/http/node-fetch.ts";
+import type { SendRequest } from "../../../kubernetes/client.ts";
+import { type ClusterRoots, listRoots } from "../../../kubernetes/cluster-roots.ts";
+import { type HeldRoots, usualConfigMap } from "../../../kubernetes/root-config-map.ts";
+import { printable } from "../../terminal/printable.ts";
+import { type IdentifiedLogin, identifyLogins, type LoginChoice } from "./cluster-logins.ts";
+
+/** The roots in a cluster, as this terminal can see them. */
+export interface ClusterInspection {
+  readonly cluster: string;
+  /** `undefined` for a login that belongs to none of `ISSUERS`. */
+  readonly issuer: string | undefined;
+  /** The roots, or a sentence why the cluster cannot be inspected. */
+  readonly roots: ClusterRoots<HeldRoots> | string;
+}
+
+const concurrentClusters = 8;
+const timeoutMilliseconds = 60_000;
+const maximumDistinctCharacters = 16 * 1024 * 1024;
+
+/**
+ * Inspects every cluster of a configuration: by a login, or by the access of its table if the credential is
+ * in the environment.
+ *
+ * @throws OperatorError for a login that cannot be read.
+ */
+export async function inspectClusters(
+  configuration: Configuration,
+  choice: LoginChoice,
+): Promise<ClusterInspection[]> {
+  const logins = await identifyLogins(choice);
+  const { issuers } = configuration;
+  const inspections: ClusterInspection[] = [];
+  for (let i = 0; i < issuers.length; i += concurrentClusters) {
+    const some = issuers.slice(i, i + concurrentClusters);
+    inspections.push(
+      ...(await Promise.all(some.map((table) => inspectCluster(table, logins, configuration)))),
+    );
+  }
+  const asked = issuers.flatMap((table) => loginFor(table, logins) ?? []);
+  const others = logins.filter(({ server }) => !asked.some((each) => each.server === server));
+  return [...inspections, ...others.map((login) => unusedLogin(login, asked))];
+}
+
+const loginFor = (
+  table: IssuerTable,
+  logins: readonly IdentifiedLogin[],
+): IdentifiedLogin | undefined => logins.find((each) => isOf(each, table));
+
+const isOf = ({ issuer, server }: IdentifiedLogin, table: IssuerTable): boolean =>
+  issuer === undefined ? server === table.kubernetes?.server : issuer === table.issuer;
+
+/** The result for a login that is not used: two clusters may show one issuer, and only one is inspected. */
+function unusedLogin(login: IdentifiedLogin, asked: readonly IdentifiedLogin[]): ClusterInspection {
+  const { name, issuer, fault } = login;
+  const twin = asked.find((each) => each.issuer === issuer);
+  const whose = twin ? `also that of context ${twin.name}` : "not among ISSUERS";
+  const why = fault ?? `its issuer "${issuer}" is ${whose}`;
+  return { cluster: printable(`context ${name}`), issuer: undefined, roots: printable(why) };
+}
+
+async function inspectCluster(
+  table: IssuerTable,
+  logins: readonly IdentifiedLogin[],
+  configuration: Configuration,
+): Promise<ClusterInspection> {
+  const { cluster, issuer, kubernetes } = table;
+  const login = loginFor(table, logins);
+  const send = login ? loginSender(login) : accessSender(table, configuration);
+  if (typeof send === "string") return { cluster, issuer, roots: send };
+  try {
+    const name = kubernetes?.config_map ?? usualConfigMap;
+    return { cluster, issuer, roots: await listRoots(inTime(send), name, keeping()) };
+  } catch (error) {
+    if (error instanceof FetchError) {
+      return { cluster, issuer, roots: `the API server ${error.message}` };
+    }
+    if (error instanceof OperatorError) return { cluster, issuer, roots: printable(error.message) };
+    throw error;
+  }
+}
+
+function loginSender({ read }: IdentifiedLogin): SendRequest {
+  return async ({ path }) => parseJson(await read(path));
+}
+
+/** The CA's own access, or a sentence why this machine lacks it. */
+function accessSender(
+  { kubernetes }: IssuerTable,
+  { clusterCredentials: credentials }: Configuration,
+): SendRequest | string {
+  if (!kubernetes) return "its table gives no kubernetes access: give --kubeconfig or --context";
+  if (!credentials.has(kubernetes.credential)) {
+    return `its credential is not set: set ${kubernetes.credential}, or give --kubeconfig or --context`;
+  }
+  return clientOf(kubernetes, { fetchTrusting, credentials }).send;
+}
+
+/** Bounds the time of all pages together. */
+function inTime(send: SendRequest): SendRequest {
+  const deadline = AbortSignal.timeout(timeoutMilliseconds);
+  return async (request) => {
+    if (deadline.aborted) throw new FetchError("takes too long to list its ConfigMaps");
+    return send(request);
+  };
+}
+
+/** Keeps equal bundles once, and different ones up to a bound. */
+function keeping(): (held: HeldRoots) => HeldRoots {
+  const known = new Map<string, string>();
+  let characters = 0;
+  return (held) => {
+    const pem = known.get(held.pem) ?? held.pem;
+    if (!known.has(pem)) characters += pem.length;
+    if (characters > maximumDistinctCharacters)
+      throw new FetchError("has too many different bundles");
+    known.set(pem, pem);
+    return { ...held, pem };
+  };
+}

@@ -1,0 +1,185 @@
+import { Command, Option } from "commander";
+import type { ReviewOrder } from "../../../authn/trusted-issuer.ts";
+import { createDocumentFetch } from "../../../foundation/http/json-fetch.ts";
+import { OperatorError } from "../../../foundation/operator-error.ts";
+import { fetchTrusting } from "../../../host/http/node-fetch.ts";
+import {
+  type Deployment,
+  type DeploymentChoice,
+  openDeployment,
+} from "../../session/deployment.ts";
+import { addDeploymentOptions } from "../../terminal/options.ts";
+import { currentBundle } from "../root/current-bundle.ts";
+import {
+  type DeliveryReport,
+  formatDeliveries,
+  reportDeliveries,
+} from "../root/delivery-report.ts";
+import { formatIssuers, type IssuerReport, inspectIssuers } from "./cluster-check.ts";
+import {
+  type EnrolmentSettings,
+  enrol,
+  formatEnrolment,
+  type IssuerDocuments,
+  parseIssuerDocuments,
+} from "./cluster-enrol.ts";
+import { inspectClusters } from "./cluster-inspection.ts";
+import { addLoginOptions, type LoginChoice } from "./cluster-logins.ts";
+import { type ClusterLogin, defaultKubeconfig, readKubeconfig, readText } from "./kubeconfig.ts";
+
+/** `rampart cluster …`: the clusters whose tokens the CA accepts. */
+export function clusterCommand(clock: () => Date): Command {
+  const cluster = new Command("cluster").description("the clusters whose tokens the CA accepts");
+  addEnrol(cluster.command("enrol"));
+  addLoginOptions(addDeploymentOptions(cluster.command("check")))
+    .description(
+      "check every configured issuer: its keys, its clock, the identities of its tokens, and the roots in its cluster",
+    )
+    .option("--json", "print JSON")
+    .action((options: CheckOptions) => check(options, clock));
+  return cluster;
+}
+
+interface EnrolOptions {
+  readonly kubeconfig?: string;
+  readonly context?: string;
+  readonly issuer?: string;
+  readonly discovery?: string;
+  readonly jwks?: string;
+  readonly name?: string;
+  readonly audience: readonly string[];
+  readonly review?: ReviewOrder;
+  readonly for: "worker" | "serve";
+}
+
+function addEnrol(command: Command): void {
+  const files = ["issuer", "kubeconfig", "context"];
+  command
+    .description(
+      "print the table of ISSUERS for a cluster, from the documents that the cluster publishes",
+    )
+    .option("--kubeconfig <file>", "reach the cluster as kubectl does (the default)")
+    .option("--context <name>", "a context of that file, instead of the current one")
+    .addOption(
+      new Option(
+        "--issuer <url>",
+        "the URL of its issuer, without access to the cluster",
+      ).conflicts(["kubeconfig", "context"]),
+    )
+    .addOption(
+      new Option(
+        "--discovery <file>",
+        "the output of `kubectl get --raw /.well-known/openid-configuration`",
+      ).conflicts(files),
+    )
+    .addOption(
+      new Option("--jwks <file>", "the output of `kubectl get --raw /openid/v1/jwks`").conflicts(
+        files,
+      ),
+    )
+    .option("--name <cluster>", "the clusterid of its workloads", "Kubernetes")
+    .option("--audience <audience...>", "the audiences of its tokens", ["istio-ca"])
+    .addOption(
+      new Option("--review <order>", "have its API server review tokens")
+        .choices(["after-keys", "before-keys", "instead-of-keys"] satisfies ReviewOrder[])
+        .conflicts(["issuer", "discovery", "jwks"]),
+    )
+    .addOption(
+      new Option("--for <platform>", "the platform whose configuration gets the table")
+        .choices(["worker", "serve"])
+        .default("worker"),
+    )
+    .action(async (options: EnrolOptions) => {
+      const login = isOffline(options) ? undefined : await logIn(options);
+      const settings = settingsOf(options, login);
+      const enrolment = await enrol(
+        await loadIssuerDocuments(options, login),
+        settings,
+        createDocumentFetch({ fetchTrusting }),
+      );
+      console.log(formatEnrolment(enrolment, options.for));
+    });
+}
+
+const isOffline = ({ issuer, discovery, jwks }: EnrolOptions): boolean =>
+  issuer !== undefined || discovery !== undefined || jwks !== undefined;
+
+const logIn = ({ kubeconfig, context }: EnrolOptions): Promise<ClusterLogin> =>
+  readKubeconfig(kubeconfig ?? defaultKubeconfig(), context);
+
+async function loadIssuerDocuments(
+  { issuer, discovery, jwks }: EnrolOptions,
+  login: ClusterLogin | undefined,
+): Promise<IssuerDocuments> {
+  if (issuer !== undefined) return { issuer, jwks: undefined };
+  if (login) {
+    const read = login.read;
+    return parseIssuerDocuments(
+      await read("/.well-known/openid-configuration"),
+      await read("/openid/v1/jwks"),
+    );
+  }
+  if (discovery === undefined || jwks === undefined) {
+    throw new OperatorError("--discovery and --jwks must be given together");
+  }
+  return parseIssuerDocuments(await readText(discovery), await readText(jwks));
+}
+
+function settingsOf(
+  { name = "Kubernetes", audience, review }: EnrolOptions,
+  login: ClusterLogin | undefined,
+): EnrolmentSettings {
+  const kubernetes = login && review && { server: login.server, ca: login.ca, review };
+  return { cluster: name, audiences: audience, kubernetes };
+}
+
+interface CheckOptions extends DeploymentChoice, LoginChoice {
+  readonly json?: boolean;
+}
+
+async function check({ json, ...choice }: CheckOptions, clock: () => Date): Promise<void> {
+  const deployment = await openDeployment(choice);
+  try {
+    const [reports, deliveries] = await Promise.all([
+      inspectIssuers(deployment.configuration, clock),
+      inspectDeliveries(deployment, choice, clock()),
+    ]);
+    console.log(json ? checkJson(reports, deliveries) : formatCheck(reports, deliveries));
+    const faults = reports.filter(({ fault }) => fault !== undefined).length;
+    if (faults > 0)
+      throw new OperatorError(
+        `the keys of ${faults} of ${reports.length} issuers cannot be loaded`,
+      );
+  } finally {
+    await deployment.close();
+  }
+}
+
+async function inspectDeliveries(
+  deployment: Deployment,
+  choice: LoginChoice,
+  now: Date,
+): Promise<DeliveryReport[]> {
+  const inspections = await inspectClusters(deployment.configuration, choice);
+  return reportDeliveries(inspections, () => currentBundle(deployment, now));
+}
+
+const formatCheck = (
+  reports: readonly IssuerReport[],
+  deliveries: readonly DeliveryReport[],
+): string => `${formatIssuers(reports)}\n\n${formatDeliveries(deliveries)}`;
+
+/** Each issuer with the roots in its cluster; a login without an issuer gets an entry of its own. */
+function checkJson(
+  reports: readonly IssuerReport[],
+  deliveries: readonly DeliveryReport[],
+): string {
+  const issuers = reports.map((report) => ({
+    ...report,
+    delivery: deliveries.find(({ issuer }) => issuer === report.issuer),
+  }));
+  const others = deliveries
+    .filter(({ issuer }) => issuer === undefined)
+    .map((delivery) => ({ cluster: delivery.cluster, delivery }));
+  return JSON.stringify([...issuers, ...others], undefined, 2);
+}

@@ -1,0 +1,155 @@
+import { Command } from "commander";
+import { deniedForms, toDenial } from "../../../ca/denial.ts";
+import { storeRecord } from "../../../ca/mint.ts";
+import { instant } from "../../../config/text-forms.ts";
+import { type DenialContent, denialId, sealDenial } from "../../../custody/denial-statement.ts";
+import { OperatorError } from "../../../foundation/operator-error.ts";
+import { durationSeconds } from "../../../foundation/text/duration.ts";
+import type { TrustDomain } from "../../../pki/spiffe-id.ts";
+import { addSeconds, wholeSeconds } from "../../../pki/x509/validity.ts";
+import {
+  openStore,
+  type Session,
+  type SessionOptions,
+  withSession,
+} from "../../session/session.ts";
+import { type ConfirmationOptions, confirm } from "../../terminal/confirmation.ts";
+import { addPlaceChangeOptions, addPlaceOptions } from "../../terminal/options.ts";
+import { formatInstant } from "../../terminal/table.ts";
+import { formatDenials, printDenied, reportDenials } from "./denial-report.ts";
+
+interface ListOptions extends SessionOptions {
+  readonly json?: boolean;
+}
+
+interface AddOptions extends SessionOptions, ConfirmationOptions {
+  readonly until?: string;
+  readonly why?: string;
+}
+
+/** The most denials that a store takes: many more authorities and taints must fit beside them. */
+const maximumDenials = 200;
+
+/** The longest explanation, in characters. */
+const maximumWhy = 200;
+
+/** `rampart deny …`: who gets no certificates. */
+export function denyCommand(clock: () => Date): Command {
+  const deny = new Command("deny").description("whom the CA gives no certificate");
+  addPlaceOptions(deny.command("list"))
+    .description("list every denial, of the store and of the configuration")
+    .option("--json", "print JSON")
+    .action((options: ListOptions) => withSession(options, clock, (s) => list(s, options)));
+  addPlaceChangeOptions(deny.command("add"))
+    .argument("<subject>", deniedForms)
+    .description("give no certificate, by token, certificate, node proxy or gateway")
+    .option(
+      "--until <time>",
+      "the end: an instant in RFC 3339, or a duration from now, such as 12h",
+    )
+    .option("--why <sentence>", "a note for other operators")
+    .option("-y, --yes", "do not ask for confirmation")
+    .action((subject: string, options: AddOptions) =>
+      withSession(options, clock, (s) => add(s, subject, options)),
+    );
+  addPlaceChangeOptions(deny.command("remove"))
+    .argument("<subject>", "as `deny list` shows it")
+    .description("remove every denial of a subject from the store")
+    .option("-y, --yes", "do not ask for confirmation")
+    .action((subject: string, options: AddOptions) =>
+      withSession(options, clock, (s) => remove(s, subject, options)),
+    );
+  return deny;
+}
+
+async function list(session: Session, { json }: ListOptions): Promise<void> {
+  const { denials } = await openStore(session);
+  const reports = reportDenials(denials, session.configuration.configuredDenials, session.now);
+  if (json) console.log(JSON.stringify(reports, undefined, 2));
+  else console.log(reports.length > 0 ? formatDenials(reports) : "Nobody is denied certificates.");
+}
+
+async function add(session: Session, subject: string, options: AddOptions): Promise<void> {
+  const { mint, isDry } = session;
+  const denial = denialOf(session, subject, options);
+  const { denials } = await openStore(session);
+  if (denials.length >= maximumDenials) {
+    throw new OperatorError(
+      `the store holds ${denials.length} denials already: remove some, or deny a pattern`,
+    );
+  }
+  const end = denial.until ? `until ${formatInstant(denial.until)}` : "until you remove the denial";
+  await confirm(`Give ${subject} no certificate ${end}?`, { yes: options.yes || isDry });
+  await storeRecord(mint, await sealDenial(denial, mint.trustDomain, mint.keks));
+  mint.log.operation({
+    event: "denial-added",
+    level: "warning",
+    detail: "an operator denies certificates",
+    subject,
+    ...(denial.until && { until: denial.until.toISOString() }),
+  });
+  await printStored(session);
+  if (isDry) return;
+  console.log(
+    `\nEvery process of the CA knows of it by ${denial.knownFrom.toISOString()}. Certificates that are out already remain valid.`,
+  );
+  printDenied(session.configuration.configuredDenials, denial);
+}
+
+function denialOf(
+  { mint, now }: Session,
+  subject: string,
+  { until, why }: AddOptions,
+): DenialContent {
+  requireSubject(subject, mint.trustDomain);
+  if (why !== undefined && (why.length > maximumWhy || /\p{Cc}/u.test(why))) {
+    throw new OperatorError(`--why must be one line of at most ${maximumWhy} characters`);
+  }
+  const begin = addSeconds(wholeSeconds(now), mint.phaseLengths.propagationSeconds);
+  const end = until === undefined ? undefined : parseEnd(until, now);
+  return { subject, knownFrom: begin, until: end, why };
+}
+
+function requireSubject(subject: string, trustDomain: TrustDomain): void {
+  if (!toDenial({ subject, knownFrom: new Date(0) })) {
+    throw new OperatorError(`${JSON.stringify(subject)} is none of ${deniedForms}`);
+  }
+  const [, named] = /^spiffe:\/\/([^/]*)\//.exec(subject) ?? [];
+  if (named === undefined || named === trustDomain) return;
+  throw new OperatorError(`${subject} is not of this trust domain, ${trustDomain}`);
+}
+
+function parseEnd(text: string, now: Date): Date {
+  const duration = durationSeconds.safeParse(text);
+  const end = duration.success ? addSeconds(now, duration.data) : instant.safeParse(text).data;
+  if (end && end > now) return wholeSeconds(end);
+  throw new OperatorError(
+    `--until ${JSON.stringify(text)} is neither a duration, such as 12h, nor an instant to come, such as 2027-01-31T12:00:00Z`,
+  );
+}
+
+async function remove(session: Session, subject: string, options: AddOptions): Promise<void> {
+  const { mint, configuration, isDry } = session;
+  const found = (await openStore(session)).denials.filter((each) => each.subject === subject);
+  const isConfigured = configuration.configuredDenials.some((each) => each.subject === subject);
+  if (found.length === 0) {
+    const where = isConfigured ? "only DENIED of the configuration denies" : "nothing denies";
+    throw new OperatorError(`${where} ${JSON.stringify(subject)}: see rampart deny list`);
+  }
+  await confirm(`Give ${subject} certificates again?`, { yes: options.yes || isDry });
+  for (const denial of found) await mint.store.delete({ kind: "denial", id: denialId(denial) });
+  const detail = "an operator removed a denial";
+  mint.log.operation({ event: "denial-removed", level: "warning", detail, subject });
+  await printStored(session);
+  if (isConfigured) console.log(`DENIED of the configuration still denies ${subject}.`);
+}
+
+async function printStored(session: Session): Promise<void> {
+  const { configuration, now, isDry, place } = session;
+  const { denials } = await openStore(session);
+  const reports = reportDenials(denials, configuration.configuredDenials, now);
+  console.log(
+    isDry ? `Nothing was written. Otherwise the ${place} would deny:` : `Denied in the ${place}:`,
+  );
+  console.log(reports.length > 0 ? formatDenials(reports) : "nobody");
+}

@@ -1,0 +1,174 @@
+import { type Finding, finding, worstFirst } from "../../../ca/checkup/finding.ts";
+import { storeFindings } from "../../../ca/checkup/store-checkup.ts";
+import { createEventLog } from "../../../ca/issuance/audit-event.ts";
+import { openStored } from "../../../ca/opened-store.ts";
+import { compose } from "../../../compose/composition.ts";
+import type { AuthorityStore } from "../../../custody/authority-store.ts";
+import { OperatorError } from "../../../foundation/operator-error.ts";
+import { readSmallFile } from "../../../host/files/small-file.ts";
+import { nodeCryptoProvider } from "../../../node/node-crypto-provider.ts";
+import {
+  configOf,
+  type Deployment,
+  type DeploymentChoice,
+  openDeployment,
+} from "../../session/deployment.ts";
+import { inspectIssuers } from "../cluster/cluster-check.ts";
+import { inspectClusters } from "../cluster/cluster-inspection.ts";
+import type { LoginChoice } from "../cluster/cluster-logins.ts";
+import { currentBundle } from "../root/current-bundle.ts";
+import { reportDeliveries } from "../root/delivery-report.ts";
+import { clusterFindings } from "./cluster-findings.ts";
+import { configurationFindings, wranglerFindings } from "./configuration-findings.ts";
+import { fileFindings } from "./file-findings.ts";
+import { issuerFindings } from "./issuer-findings.ts";
+import { nodeFindings } from "./machine-findings.ts";
+
+/** What the doctor looks at. */
+export interface ExaminationChoice extends DeploymentChoice, LoginChoice {
+  /** Whether nobody is asked: neither issuers nor API servers. */
+  readonly offline?: boolean;
+}
+
+/** All that was found in one CA. */
+export interface Examination {
+  /** The store's name in sentences; `undefined` where the configuration names none. */
+  readonly place: string | undefined;
+  readonly at: Date;
+  /** The worst come first. */
+  readonly findings: readonly Finding[];
+}
+
+/**
+ * Examines a CA, and changes nothing.
+ *
+ * @throws OperatorError where there is no configuration to look at, or a login cannot be read.
+ */
+export async function examine(choice: ExaminationChoice, now: Date): Promise<Examination> {
+  const config = configOf(choice);
+  const opened = await open(choice);
+  const before = [...nodeFindings(process.versions.node), ...(await textFindings(config))];
+  if (!("store" in opened)) {
+    return { place: undefined, at: now, findings: worstFirst([...before, opened]) };
+  }
+  try {
+    const findings = [...before, ...(await deploymentFindings(opened, choice, now))];
+    return { place: opened.place, at: now, findings: worstFirst(findings) };
+  } finally {
+    await opened.close();
+  }
+}
+
+const maximumOctets = 16 * 1024 * 1024;
+
+/** A pipe is read once, by whoever opens the CA. */
+async function textFindings(config: string): Promise<readonly Finding[]> {
+  try {
+    return wranglerFindings(await readSmallFile(config, maximumOctets));
+  } catch (error) {
+    if (error instanceof OperatorError) return [];
+    throw error;
+  }
+}
+
+async function open(choice: DeploymentChoice): Promise<Deployment | Finding> {
+  try {
+    return await openDeployment({ ...choice, dryRun: true });
+  } catch (error) {
+    if (!(error instanceof OperatorError)) throw error;
+    return configurationFault(error.message);
+  }
+}
+
+function configurationFault(message: string): Finding {
+  if (/^KEK: is required$/m.test(message)) {
+    const what = "The configuration has no KEK.";
+    const remedy =
+      "Set the environment variable KEK; npm start keeps it in .dev.vars, a deployed Worker in its secret KEK";
+    return finding("kek-missing", what, remedy);
+  }
+  const [first = "", ...faults] = message.replace(/\.$/, "").split("\n");
+  const what = faults.length > 0 ? faults.join("; ") : first;
+  return finding("configuration-invalid", `${what}.`, "Correct it as the README's table says");
+}
+
+async function deploymentFindings(
+  deployment: Deployment,
+  choice: ExaminationChoice,
+  now: Date,
+): Promise<readonly Finding[]> {
+  const { configuration, directory } = deployment;
+  return [
+    ...configurationFindings(configuration),
+    ...(directory === undefined ? [] : await fileFindings(directory)),
+    ...(await recordFindings(deployment, now)),
+    ...(choice.offline ? [] : await worldFindings(deployment, choice, now)),
+  ];
+}
+
+/** The findings of the unnamed authorities and of every named signer. */
+async function recordFindings(deployment: Deployment, now: Date): Promise<readonly Finding[]> {
+  const { configuration, store, signerStore } = deployment;
+  // A record that does not open is a finding, and needs no line beside it.
+  const log = createEventLog(
+    () => now,
+    () => {},
+  );
+  const platform = {
+    store,
+    signerStore,
+    cryptoProvider: nodeCryptoProvider,
+    log,
+    clock: () => now,
+  };
+  const { mint, signerMints } = await compose(configuration, platform);
+  const { inceptionDate } = configuration;
+  const named = configuration.signers.flatMap(({ name }) => {
+    const own = signerMints.get(name);
+    return own ? [{ ...own, name }] : [];
+  });
+  const found = await Promise.all(
+    [{ ...mint, name: "" }, ...named].map(async (each) => {
+      const stored = await load(each.store);
+      if ("severity" in stored) return [ofSigner(each.name, stored)];
+      const opened = await openStored(stored.records, each);
+      const findings = storeFindings(opened, { inceptionDate, now });
+      return findings.map((one) => ofSigner(each.name, one));
+    }),
+  );
+  return found.flat();
+}
+
+async function load(
+  store: AuthorityStore,
+): Promise<Finding | { readonly records: Awaited<ReturnType<AuthorityStore["load"]>> }> {
+  try {
+    return { records: await store.load() };
+  } catch (error) {
+    const why = error instanceof Error ? error.message : "it failed";
+    const what = `The store cannot be read: ${why.replace(/\.$/, "")}.`;
+    return finding(
+      "store-unreadable",
+      what,
+      "Run the doctor as the server's user, where the server runs",
+    );
+  }
+}
+
+function ofSigner(signer: string, found: Finding): Finding {
+  return signer === "" ? found : { ...found, what: `Signer ${signer}: ${found.what}` };
+}
+
+async function worldFindings(
+  deployment: Deployment,
+  choice: LoginChoice,
+  now: Date,
+): Promise<readonly Finding[]> {
+  const { configuration } = deployment;
+  const [issuers, inspections] = await Promise.all([
+    inspectIssuers(configuration, () => new Date()),
+    inspectClusters(configuration, choice),
+  ]);
+  const deliveries = await reportDeliveries(inspections, () => currentBundle(deployment, now));
+  return [...issuerFindings(issuers), ...clusterFindings(deliveries)];
+}

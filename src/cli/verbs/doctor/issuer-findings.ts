@@ -1,0 +1,22 @@
+import { type Finding, finding } from "../../../ca/checkup/finding.ts";
+import { type IssuerReport, isSkewed } from "../cluster/cluster-check.ts";
+
+/** What the reports about issuers tell. */
+export function issuerFindings(reports: readonly IssuerReport[]): readonly Finding[] {
+  return reports.flatMap((report) => [...unreachable(report), ...skewed(report)]);
+}
+
+function unreachable({ cluster, issuer, fault }: IssuerReport): Finding[] {
+  if (fault === undefined) return [];
+  const what = `The keys of ${issuer} (cluster ${cluster}) cannot be loaded: it ${fault}.`;
+  const remedy =
+    "Look whether the CA's machine reaches it, or give its keys inline: rampart cluster enrol";
+  return [finding("issuer-unreachable", what, remedy)];
+}
+
+function skewed({ issuer, clockAheadSeconds }: IssuerReport): Finding[] {
+  if (clockAheadSeconds === undefined || !isSkewed(clockAheadSeconds)) return [];
+  const by = `${Math.abs(clockAheadSeconds)}s ${clockAheadSeconds > 0 ? "ahead of" : "behind"}`;
+  const what = `The clock of ${issuer} is ${by} this machine's.`;
+  return [finding("clock-skew", what, "Compare both with a time server (chronyc tracking)")];
+}

@@ -1,0 +1,103 @@
+import { OperatorError } from "../../../foundation/operator-error.ts";
+import type { PluggedInMaterial, Source } from "./plugged-in-material.ts";
+
+/** The texts of a directory or a Secret by their keys. */
+export type Entries = ReadonlyMap<string, Source>;
+
+/** The keys of one of Istio's layouts (`detectSigningCABundleAndCRL`). */
+interface Layout {
+  readonly certificate: string;
+  readonly privateKey: string;
+  readonly root: string;
+  /** Intermediates in a file of their own; others may follow the authority's certificate. */
+  readonly chain: string | undefined;
+}
+
+const istio: Layout = {
+  certificate: "ca-cert.pem",
+  privateKey: "ca-key.pem",
+  root: "root-cert.pem",
+  chain: "cert-chain.pem",
+};
+
+const kubernetesTls: Layout = {
+  certificate: "tls.crt",
+  privateKey: "tls.key",
+  root: "ca.crt",
+  chain: undefined,
+};
+
+const layouts: readonly Layout[] = [istio, kubernetesTls];
+
+const revocationList = "ca-crl.pem";
+
+/** The keys of all layouts. */
+export const caKeys: readonly string[] = [
+  ...layouts.flatMap(({ certificate, privateKey, root, chain }) =>
+    [certificate, privateKey, root, chain].filter((key) => key !== undefined),
+  ),
+  revocationList,
+];
+
+/** Whether these keys include the certificate and the private key of a layout. */
+export function holdsCa(keys: ReadonlySet<string>): boolean {
+  return layouts.some((layout) => keys.has(layout.certificate) && keys.has(layout.privateKey));
+}
+
+/**
+ * The CA in these entries.
+ *
+ * @param name The directory or Secret, as the operator knows it.
+ * @param isComplete Whether root and chain are required, as istiod requires them in a directory. A
+ *   Secret may lack them: the one of a self-signed istiod has neither.
+ * @throws OperatorError with a line for each missing or empty entry, and for two layouts at once.
+ */
+export function materialOf(entries: Entries, name: string, isComplete: boolean): PluggedInMaterial {
+  const layout = layoutOf(entries, name);
+  const { certificate, privateKey, root, chain } = layout;
+  const needed = [certificate, privateKey, ...(isComplete ? [root] : [])];
+  const faults = needed.flatMap((key) => faultsOf(entries, name, key));
+  if (isComplete && chain && !entries.has(chain)) {
+    faults.push(`${name}: ${chain} is missing (it may be empty)`);
+  }
+  if (faults.length > 0) throw new OperatorError(["incomplete CA bundle", ...faults].join("\n"));
+  const crl = filled(entries, revocationList);
+  return {
+    certificate: present(entries, certificate),
+    privateKey: present(entries, privateKey),
+    chain: chain ? filled(entries, chain) : [],
+    roots: filled(entries, root),
+    ...(crl[0] ? { revocationList: crl[0] } : {}),
+  };
+}
+
+function layoutOf(entries: Entries, name: string): Layout {
+  const found = layouts.filter(
+    ({ certificate, privateKey }) => entries.has(certificate) || entries.has(privateKey),
+  );
+  if (found.length > 1) {
+    throw new OperatorError(`${name}: holds two CAs, ca-cert.pem and tls.crt: remove one of them`);
+  }
+  const [layout] = found;
+  if (layout) return layout;
+  throw new OperatorError(
+    `${name}: holds no CA: neither ca-cert.pem and ca-key.pem, nor tls.crt and tls.key`,
+  );
+}
+
+function faultsOf(entries: Entries, name: string, key: string): string[] {
+  const source = entries.get(key);
+  if (!source) return [`${name}: ${key} is missing`];
+  return source.text.trim() === "" ? [`${source.name}: is empty`] : [];
+}
+
+function filled(entries: Entries, key: string): Source[] {
+  const source = entries.get(key);
+  return source && source.text.trim() !== "" ? [source] : [];
+}
+
+function present(entries: Entries, key: string): Source {
+  const source = entries.get(key);
+  if (!source) throw new Error(`${key} was there before`);
+  return source;
+}

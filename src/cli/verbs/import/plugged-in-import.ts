@@ -1,0 +1,38 @@
+import { openStored } from "../../../ca/opened-store.ts";
+import { adoptAuthority } from "../../../ca/rotation/adopt.ts";
+import { installIntermediate } from "../../../ca/upstream/install-intermediate.ts";
+import { OperatorError } from "../../../foundation/operator-error.ts";
+import type { PluggedInImport } from "../../../node/serve/plugged-in.ts";
+import { bytesEqual } from "../../../pki/encoding/bytes.ts";
+import { readCertificates } from "./imported-certificate.ts";
+import { loadDirectory } from "./load.ts";
+import { bundleRoots, otherRootsOf } from "./offered-intermediate.ts";
+import { verifyPluggedIn } from "./verify.ts";
+
+/**
+ * Imports a directory for `rampart serve`. The operator who names the directory in the configuration trusts
+ * whoever may write there, so that a new root needs no question.
+ */
+export const importPluggedIn: PluggedInImport = async (mint, directory, now) => {
+  const material = await loadDirectory(directory);
+  const [certificate] = readCertificates(material.certificate);
+  const store = await openStored(await mint.store.load(), mint);
+  const isKnown = store.authorities.some(
+    ({ certificate: { der } }) => certificate && bytesEqual(der, certificate.der),
+  );
+  if (isKnown) return;
+  if (store.refusals.length > 0)
+    throw new OperatorError("the store holds records that do not open");
+  const imported = await verifyPluggedIn(material, mint.trustDomain, now);
+  for (const detail of imported.warnings) {
+    mint.log.operation({ event: "import-warning", level: "warning", detail });
+  }
+  const { certificates, privateKey: extractablePrivateKey, additionalRoots } = imported;
+  if (store.authorities.length === 0) {
+    const adopted = { certificates, extractablePrivateKey, additionalRoots };
+    await adoptAuthority(mint, adopted, now);
+  } else {
+    const otherRoots = otherRootsOf(imported, bundleRoots(store, now));
+    await installIntermediate(mint, { verified: imported, extractablePrivateKey, otherRoots }, now);
+  }
+};

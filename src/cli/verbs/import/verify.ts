@@ -1,0 +1,158 @@
+import type { KeyObject, X509Certificate } from "node:crypto";
+import { OperatorError } from "../../../foundation/operator-error.ts";
+import { withoutDuplicates } from "../../../pki/path/ca-certificate.ts";
+import type { RevocationList } from "../../../pki/path/revocation-list.ts";
+import {
+  maximumCertificates,
+  type VerifiedAuthority,
+  verifyAuthority,
+} from "../../../pki/path/verified-authority.ts";
+import type { TrustDomain } from "../../../pki/spiffe-id.ts";
+import { collectAllFaults, collectFaults, requireNoFaults } from "./faults.ts";
+import {
+  type ImportedCertificate,
+  isAuthoritys,
+  readCertificates,
+} from "./imported-certificate.ts";
+import type { PluggedInMaterial, Source } from "./plugged-in-material.ts";
+import { importExtractable, readPrivateKey } from "./private-key.ts";
+import { readRevocationLists, requireNotRevoked } from "./revocation.ts";
+import { verifiesTrialLeaf } from "./trial-leaf.ts";
+
+/** A verified CA, which can sign for a trust domain: ready for a schedule and a seal. */
+export interface ImportedAuthority extends VerifiedAuthority {
+  /** Extractable, for the algorithm of `signatureAlgorithmOf`: seal it, then drop it. */
+  readonly privateKey: CryptoKey;
+}
+
+/** The certificates of an authority in an operator's files, as far as they were read. */
+export interface ImportedCertificates {
+  readonly authority: ImportedCertificate;
+  /** Every other certificate that is not offered as a root. */
+  readonly others: readonly ImportedCertificate[];
+  readonly anchors: readonly ImportedCertificate[];
+}
+
+/**
+ * Verifies a plugged-in CA: its path by {@link verifyImported}, and that the key is the certificate's.
+ * The last check signs a trial leaf.
+ *
+ * @throws OperatorError with one line for each fault.
+ */
+export async function verifyPluggedIn(
+  material: PluggedInMaterial,
+  trustDomain: TrustDomain,
+  now: Date,
+): Promise<ImportedAuthority> {
+  const { key, lists, ...certificates } = readAll(material);
+  const [verified] = await collectAllFaults(
+    () => verifyImported(certificates, trustDomain, now),
+    async () => requireOwnKey(certificates.authority, key, material.privateKey),
+  );
+  if (material.revocationList) requireNotRevoked(verified.path, lists, material.revocationList);
+  const privateKey = await importExtractable(
+    key,
+    certificates.authority.publicKey,
+    material.privateKey,
+  );
+  if (!(await verifiesTrialLeaf(verified.certificates, privateKey, trustDomain, now))) {
+    throw new OperatorError(
+      `${material.privateKey.name}: the cert does not match the key: a trial leaf does not verify`,
+    );
+  }
+  const warnings = [...verified.warnings, ...revocationWarnings(material)];
+  return { ...verified, warnings, privateKey };
+}
+
+/**
+ * Verifies the certificates of an authority by all rules of a path, and then asks OpenSSL, which gives no
+ * reason.
+ *
+ * @throws OperatorError with one line for each fault.
+ */
+export async function verifyImported(
+  certificates: ImportedCertificates,
+  trustDomain: TrustDomain,
+  now: Date,
+): Promise<VerifiedAuthority> {
+  const verified = await verifyAuthority(certificates, trustDomain, now);
+  const { authority, others, anchors } = certificates;
+  const verifiers = new Map<Uint8Array, X509Certificate>(
+    [authority, ...others, ...anchors].map(({ der, verifier }) => [der, verifier]),
+  );
+  requireNoFaults(misfitsIn(verified, verifiers));
+  return verified;
+}
+
+function misfitsIn(
+  { path }: VerifiedAuthority,
+  verifiers: ReadonlyMap<Uint8Array, X509Certificate>,
+): string[] {
+  return path.slice(0, -1).flatMap((certificate, depth) => {
+    const issuer = path[depth + 1] ?? certificate;
+    const issuersVerifier = verifiers.get(issuer.der);
+    if (issuersVerifier && verifiers.get(certificate.der)?.checkIssued(issuersVerifier)) return [];
+    const identifier = "its authority key identifier is not the issuer's";
+    return [
+      `${certificate.title}: ${identifier}, or OpenSSL refuses an extension: ${issuer.title}`,
+    ];
+  });
+}
+
+/** The parsed parts of a material, not compared with each other yet. */
+interface ParsedMaterial extends ImportedCertificates {
+  readonly key: KeyObject;
+  readonly lists: readonly RevocationList[];
+}
+
+function readAll(material: PluggedInMaterial): ParsedMaterial {
+  const { certificate, chain, roots, privateKey, revocationList } = material;
+  const [certificates, key, lists] = collectFaults(
+    () => readImported(certificate, chain, roots),
+    () => readPrivateKey(privateKey),
+    () => (revocationList ? readRevocationLists(revocationList) : []),
+  );
+  return { ...certificates, key, lists };
+}
+
+/** Reads the certificates of files. @throws OperatorError with one line for each fault. */
+export function readImported(
+  certificate: Source,
+  chain: readonly Source[],
+  roots: readonly Source[],
+): ImportedCertificates {
+  const [[authority, ...rest], others, anchors] = collectFaults(
+    () => readCertificates(certificate),
+    () => chain.flatMap(readCertificates),
+    () => readImportedRoots(roots),
+  );
+  if (!authority) throw new Error("a file without a certificate was read");
+  return { authority, others: withoutDuplicates([...rest, ...others]), anchors };
+}
+
+/** Every root of files, without duplicates. Verifiers take each for an anchor. @throws OperatorError */
+export function readImportedRoots(sources: readonly Source[]): readonly ImportedCertificate[] {
+  const anchors = withoutDuplicates(sources.flatMap(readCertificates));
+  const faults = anchors
+    .filter((anchor) => !isAuthoritys(anchor))
+    .map(({ title }) => `${title}: is no CA, so it is no root`);
+  if (anchors.length > maximumCertificates) {
+    const names = sources.map(({ name }) => name).join(" and ");
+    faults.push(`${names}: hold ${anchors.length} roots; the limit is ${maximumCertificates}`);
+  }
+  requireNoFaults(faults);
+  return anchors;
+}
+
+function requireOwnKey(authority: ImportedCertificate, key: KeyObject, source: Source): void {
+  if (authority.verifier.checkPrivateKey(key)) return;
+  throw new OperatorError(
+    `${source.name}: the cert does not match the key: see ${authority.title}`,
+  );
+}
+
+function revocationWarnings({ revocationList }: PluggedInMaterial): string[] {
+  return revocationList
+    ? [`${revocationList.name}: is not imported, because Rampart publishes no revocation list`]
+    : [];
+}

@@ -1,0 +1,61 @@
+import { mkdir, readdir, stat, writeFile } from "node:fs/promises";
+import { basename, dirname, join, relative, resolve } from "node:path";
+import { Command } from "commander";
+import { OperatorError } from "../../../foundation/operator-error.ts";
+import { orOperatorError } from "../../terminal/operator-error.ts";
+import { version } from "../../version.ts";
+import { projectFiles } from "./project.ts";
+import { wranglerToml } from "./wrangler-toml.ts";
+
+interface InitOptions {
+  readonly package?: string;
+}
+
+/** `rampart init`: the project of a Worker. */
+export function initCommand(clock: () => Date): Command {
+  return new Command("init")
+    .argument("[folder]", "an empty folder, or one that does not exist yet", ".")
+    .description("write the project of a Worker, which `wrangler deploy` takes")
+    .option("--package <archive>", "what `npm pack` has made, where no registry has this version")
+    .action((folder: string, options: InitOptions) =>
+      orOperatorError(() => writeProject(resolve(folder), options, clock())),
+    );
+}
+
+async function writeProject(folder: string, options: InitOptions, today: Date): Promise<void> {
+  const rampart = await dependency(options);
+  await requireEmpty(folder);
+  const files = projectFiles({ name: workerName(folder), today, rampart, wranglerToml });
+  for (const [path, text] of files) {
+    const file = join(folder, path);
+    await mkdir(dirname(file), { recursive: true });
+    await writeFile(file, text, { flag: "wx" });
+    console.log(`  wrote ${path}`);
+  }
+  const place = relative(process.cwd(), folder);
+  const enter = place === "" ? "" : `cd ${place} && `;
+  console.log(
+    `\nNext, a CA on this machine with a first certificate: ${enter}npm install && npm start`,
+  );
+}
+
+async function dependency({ package: archive }: InitOptions): Promise<string> {
+  if (archive === undefined) return version;
+  if ((await stat(archive)).isFile()) return `file:${resolve(archive)}`;
+  throw new OperatorError(`--package: ${archive} is not a file`);
+}
+
+async function requireEmpty(folder: string): Promise<void> {
+  await mkdir(folder, { recursive: true });
+  const [first] = await readdir(folder);
+  if (first === undefined) return;
+  throw new OperatorError(
+    `${folder} is not empty (${first}): init only writes into an empty folder`,
+  );
+}
+
+/** The folder's name if a Worker may have it: another Worker of the account keeps its own. */
+function workerName(folder: string): string {
+  const name = basename(folder);
+  return /^[a-z0-9](?:[a-z0-9-]{0,52}[a-z0-9])?$/.test(name) ? name : "rampart";
+}

@@ -1,0 +1,168 @@
+import { X509Certificate } from "node:crypto";
+import { parseEntry } from "../../../ca/issuance/log-entry.ts";
+import type { IssuerTable } from "../../../config/issuer-table.ts";
+import { nameAllowList } from "../../../foundation/text/globs.ts";
+import { parseWorkloadSpiffeId } from "../../../pki/spiffe-id.ts";
+import type { FollowerIndex, IndexedEntry } from "./follower-index.ts";
+import { canonicalSerial } from "./logged-certificate.ts";
+
+/** Something in a log that a human should look at. */
+export interface Finding {
+  readonly finding:
+    | "authority-appeared"
+    | "unknown-authority"
+    | "identity-outside-issuer"
+    | "serial-twice"
+    | "node-asks-for-many"
+    | "rate-jump"
+    | "stale-checkpoint"
+    | "quorum-lost";
+  readonly detail: string;
+  readonly index?: number;
+  readonly serial?: string;
+  readonly spiffeId?: string;
+}
+
+/** A watcher's knowledge of the mesh. */
+export interface Watch {
+  /** The certificates of every authority that the operator knows; without it, those of the log count. */
+  readonly authorities: readonly X509Certificate[] | undefined;
+  /** Without it, nobody's namespaces are judged. */
+  readonly issuers: readonly IssuerTable[] | undefined;
+  /** The most identities that the proxies of one node may ask for in a day. */
+  readonly identitiesPerNode: number;
+  /** The longest time without a new entry. */
+  readonly staleAfterSeconds: number;
+}
+
+const hour = 3_600_000;
+const day = 24 * hour;
+
+/** The findings in the entries from an index on, and in the state of the log. */
+export function* findingsIn(
+  index: FollowerIndex,
+  from: number,
+  watch: Watch,
+  now: Date,
+): Generator<Finding> {
+  const newest = index.newest();
+  if (newest === undefined) return;
+  yield* staleCheckpoint(newest, watch.staleAfterSeconds, now);
+  const known = watch.authorities ?? index.authorities().map(({ certificate }) => certificate);
+  yield* appearedAuthorities(index, from, watch.authorities ?? []);
+  let count = 0;
+  for (const entry of index.from(from)) {
+    count++;
+    yield* findingsOf(entry, known, watch.issuers);
+  }
+  if (count === 0) return;
+  yield* repeatedSerials(index, from);
+  yield* crowdedNodes(index, newest, watch.identitiesPerNode);
+  yield* rateJump(index, newest);
+}
+
+/** A mesh renews all the time. A reader who gets no news may be shown an old log, or nothing is published. */
+function* staleCheckpoint(newest: Date, seconds: number, now: Date): Generator<Finding> {
+  if (now.getTime() - newest.getTime() <= 1000 * seconds) return;
+  yield { finding: "stale-checkpoint", detail: `the newest entry is of ${newest.toISOString()}` };
+}
+
+/** A rotation brings an authority, and so does a thief of the KEK: a human knows which it was. */
+function* appearedAuthorities(
+  index: FollowerIndex,
+  from: number,
+  known: readonly X509Certificate[],
+): Generator<Finding> {
+  for (const { idx, certificate } of index.authorities(from)) {
+    if (known.some(({ raw }) => raw.equals(certificate.raw))) continue;
+    const serial = canonicalSerial(certificate.serialNumber);
+    const id = certificate.fingerprint256.replaceAll(":", "").toLowerCase();
+    const detail = `the CA trusts a CA certificate of SHA-256 ${id}`;
+    yield { finding: "authority-appeared", detail, index: idx, serial };
+  }
+}
+
+function* findingsOf(
+  entry: IndexedEntry,
+  authorities: readonly X509Certificate[],
+  issuers: readonly IssuerTable[] | undefined,
+): Generator<Finding> {
+  const { idx, serial, spiffeId, octets } = entry;
+  const { certificate, issuer, proof } = parseEntry(octets);
+  if (proof === "authority") return;
+  const about = { index: idx, serial, spiffeId };
+  if (!isSignedByAny(new X509Certificate(certificate), authorities)) {
+    yield { finding: "unknown-authority", detail: "no known authority signed it", ...about };
+  }
+  if (!issuers || proof === "own") return;
+  const table = issuers.find((each) => each.issuer === issuer);
+  if (isWithin(spiffeId, table)) return;
+  const detail = `${issuer ?? "no issuer"} may not vouch for it`;
+  yield { finding: "identity-outside-issuer", detail, ...about };
+}
+
+/** Whether one of these authorities signed a certificate. */
+export function isSignedByAny(
+  leaf: X509Certificate,
+  authorities: readonly X509Certificate[],
+): boolean {
+  return authorities.some((each) => leaf.checkIssued(each) && leaf.verify(each.publicKey));
+}
+
+function isWithin(spiffeId: string, table: IssuerTable | undefined): boolean {
+  const namespace = parseWorkloadSpiffeId(spiffeId)?.account.namespace;
+  // A serving certificate names hosts.
+  if (namespace === undefined) return table !== undefined;
+  return table !== undefined && nameAllowList(table.namespaces)(namespace);
+}
+
+/** One certificate may be logged twice; two certificates of one serial number have two authors. */
+function repeatedSerials(index: FollowerIndex, from: number): Finding[] {
+  const rows = index.all<{ serial: string; idx: number; spiffeId: string }>(
+    `SELECT newer.serial, newer.idx, newer.spiffeId FROM entry newer
+     JOIN entry older ON older.serial = newer.serial AND older.idx < newer.idx
+     WHERE newer.idx >= ? AND older.spiffeId <> newer.spiffeId`,
+    from,
+  );
+  return rows.map(({ serial, idx, spiffeId }) => {
+    const detail = "another certificate has the same serial number";
+    return { finding: "serial-twice", detail, index: idx, serial, spiffeId };
+  });
+}
+
+/** A node's proxies ask for the workloads of their node; a stolen one may ask for everybody's. */
+function crowdedNodes(index: FollowerIndex, newest: Date, limit: number): Finding[] {
+  const since = new Date(newest.getTime() - day).toISOString();
+  const rows = index.all<{ cluster: string; node: string; identities: number }>(
+    `SELECT cluster, node, count(DISTINCT spiffeId) AS identities FROM entry
+     WHERE at >= ? AND impersonator IS NOT NULL GROUP BY cluster, node HAVING identities > ?`,
+    since,
+    limit,
+  );
+  return rows.map(({ cluster, node, identities }) => ({
+    finding: "node-asks-for-many",
+    detail: `the proxies of node ${node} of ${cluster} asked for ${identities} identities in a day`,
+  }));
+}
+
+/** Fewer certificates in an hour are no jump. */
+const leastOfJump = 200;
+const jumpFactor = 5;
+
+/** Compares the last hour with the mean of the day before it, in a log that is older than that. */
+function rateJump(index: FollowerIndex, newest: Date): Finding[] {
+  const at = (millisecondsAgo: number): string =>
+    new Date(newest.getTime() - millisecondsAgo).toISOString();
+  const count = (from: string, to: string): number =>
+    index.all<{ n: number }>(
+      "SELECT count(*) AS n FROM entry WHERE at > ? AND at <= ?",
+      from,
+      to,
+    )[0]?.n ?? 0;
+  if (count("", at(hour + day)) === 0) return [];
+  const last = count(at(hour), at(0));
+  const before = count(at(hour + day), at(hour)) / 24;
+  if (last < leastOfJump || last < jumpFactor * before) return [];
+  const detail = `${last} certificates in an hour, ${before.toFixed(1)} in the mean of the day before`;
+  return [{ finding: "rate-jump", detail }];
+}

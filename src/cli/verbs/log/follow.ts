@@ -1,0 +1,91 @@
+import { X509Certificate } from "node:crypto";
+import { issuerTables } from "../../../config/issuer-table.ts";
+import { OperatorError } from "../../../foundation/operator-error.ts";
+import { pause } from "../../../foundation/work/pause.ts";
+import { readRootFile } from "../../../host/files/root-file.ts";
+import { readConfigurationFile } from "../../../node/files/configuration-file.ts";
+import { certificateBlocks } from "../../../pki/encoding/pem.ts";
+import { orOperatorError } from "../../terminal/operator-error.ts";
+import { watchSignals } from "../../terminal/signals.ts";
+import { exitCode, judgingLog } from "./exit-code.ts";
+import { type Finding, findingsIn, type Watch } from "./findings.ts";
+import { type Follower, type FollowerOptions, openFollower, synchronize } from "./follower.ts";
+
+/** The options of `rampart log follow`. */
+export interface FollowOptions extends FollowerOptions {
+  readonly authorities?: string;
+  readonly config?: string;
+  readonly identitiesPerNode: number;
+  readonly staleAfter: number;
+  readonly every?: number;
+}
+
+/**
+ * Takes what is new, and prints what a human should look at: one line of JSON for each finding.
+ *
+ * @throws OperatorError with an exit code of its own when there are findings.
+ */
+export async function follow(options: FollowOptions, clock: () => Date): Promise<void> {
+  if (options.dir === undefined) throw new OperatorError("name the copy: --dir");
+  const watch = await watchOf(options);
+  using follower = await openFollower(options);
+  if (options.every === undefined) {
+    const findings = await followOnce(follower, watch, clock());
+    if (findings === 0) return;
+    throw new OperatorError(`findings: ${findings}`, { exitCode: exitCode.findings });
+  }
+  using signals = watchSignals();
+  const ending = new AbortController();
+  void signals.signal.then(() => ending.abort());
+  while (!ending.signal.aborted) {
+    await followOnce(follower, watch, clock()).catch(orComplain);
+    await pause(1000 * options.every, ending.signal);
+  }
+}
+
+async function followOnce(follower: Follower, watch: Watch, now: Date): Promise<number> {
+  const { checkpoint, cosigned } = await judgingLog(() => synchronize(follower));
+  const findings: Finding[] = [...findingsIn(follower.index, follower.index.watched(), watch, now)];
+  if (!follower.policy.isQuorum(new Set(cosigned.keys()))) {
+    findings.push({ finding: "quorum-lost", detail: "too few witnesses cosigned the checkpoint" });
+  }
+  for (const finding of findings) {
+    console.log(JSON.stringify({ log: checkpoint.origin, size: checkpoint.size, ...finding }));
+  }
+  // Other verbs bring the copy up to date as well, and a program may be killed before it prints.
+  follower.index.saveWatched(checkpoint.size);
+  return findings.length;
+}
+
+/** A log that does not answer may answer the next time; one that contradicts itself will not mend. */
+function orComplain(error: unknown): number {
+  if (!(error instanceof OperatorError) || error.exitCode === exitCode.inconsistent) throw error;
+  console.error(`rampart: ${error.message}`);
+  return 0;
+}
+
+async function watchOf(options: FollowOptions): Promise<Watch> {
+  return {
+    authorities: await readAuthorities(options.authorities),
+    issuers: options.config === undefined ? undefined : await issuersIn(options.config),
+    identitiesPerNode: options.identitiesPerNode,
+    staleAfterSeconds: options.staleAfter,
+  };
+}
+
+/** The certificates in a PEM file, if there is one. */
+export async function readAuthorities(
+  file: string | undefined,
+): Promise<readonly X509Certificate[] | undefined> {
+  const pem = await readRootFile(file);
+  return pem === undefined
+    ? undefined
+    : certificateBlocks(pem).map((base64) => new X509Certificate(Buffer.from(base64, "base64")));
+}
+
+async function issuersIn(file: string): Promise<Watch["issuers"]> {
+  const { ISSUERS } = await orOperatorError(() => readConfigurationFile(file, {}));
+  const tables = issuerTables.safeParse(ISSUERS);
+  if (tables.success) return tables.data;
+  throw new OperatorError(`${file}: its ISSUERS are not as they must be`);
+}

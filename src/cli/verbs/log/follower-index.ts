@@ -1,0 +1,185 @@
+import { X509Certificate } from "node:crypto";
+import { mkdirSync } from "node:fs";
+import { join } from "node:path";
+import { DatabaseSync, type SQLInputValue } from "node:sqlite";
+import type { Bytes } from "../../../pki/encoding/bytes.ts";
+import { Frontier } from "../../../tlog/frontier.ts";
+import type { LoggedCertificate } from "./logged-certificate.ts";
+
+/** How far a follower is. */
+export interface FollowerState {
+  readonly frontier: Frontier;
+  /** The note of the last checkpoint, verbatim. */
+  readonly checkpoint: string;
+  /** The key that the follower has pinned, if nobody gave it a policy. */
+  readonly verifierKey: string;
+}
+
+/** The fields by which certificates are found; all that are given must match. */
+export interface SearchFields {
+  readonly spiffeId?: string | undefined;
+  readonly serial?: string | undefined;
+  readonly cluster?: string | undefined;
+  readonly node?: string | undefined;
+  readonly tokenId?: string | undefined;
+  readonly since?: string | undefined;
+  readonly until?: string | undefined;
+}
+
+/** An entry as the index has it. */
+export interface IndexedEntry extends Omit<LoggedCertificate, "isAuthority"> {
+  readonly idx: number;
+  readonly octets: Bytes;
+}
+
+const columns = ["spiffeId", "serial", "cluster", "node", "tokenId"] as const;
+
+/**
+ * A verified copy of a log with an index, in an SQLite file: entries, tiles, and the last checkpoint.
+ *
+ * @param folder Made if it is not there; without one, everything is in memory.
+ */
+export class FollowerIndex implements Disposable {
+  readonly #database: DatabaseSync;
+
+  constructor(folder?: string) {
+    if (folder !== undefined) mkdirSync(folder, { recursive: true, mode: 0o700 });
+    this.#database = new DatabaseSync(
+      folder === undefined ? ":memory:" : join(folder, "log.sqlite"),
+    );
+    this.#database.exec(`
+      PRAGMA journal_mode = WAL;
+      CREATE TABLE IF NOT EXISTS entry (
+        idx INTEGER PRIMARY KEY, at TEXT NOT NULL, spiffeId TEXT NOT NULL, serial TEXT NOT NULL,
+        cluster TEXT, node TEXT, tokenId TEXT, impersonator TEXT, notAfter TEXT NOT NULL,
+        octets BLOB NOT NULL) STRICT;
+      CREATE TABLE IF NOT EXISTS tile (path TEXT PRIMARY KEY, octets BLOB NOT NULL) STRICT, WITHOUT ROWID;
+      CREATE TABLE IF NOT EXISTS state (
+        id INTEGER PRIMARY KEY, size INTEGER NOT NULL, frontier BLOB NOT NULL,
+        checkpoint TEXT NOT NULL, verifierKey TEXT NOT NULL) STRICT;
+      CREATE TABLE IF NOT EXISTS authority (
+        certificate BLOB PRIMARY KEY, idx INTEGER NOT NULL) STRICT, WITHOUT ROWID;
+      CREATE TABLE IF NOT EXISTS watched (id INTEGER PRIMARY KEY, size INTEGER NOT NULL) STRICT;
+      CREATE INDEX IF NOT EXISTS entry_at ON entry (at);
+    `);
+    for (const column of columns) {
+      this.#database.exec(`CREATE INDEX IF NOT EXISTS entry_${column} ON entry (${column}, idx)`);
+    }
+  }
+
+  state(): FollowerState | undefined {
+    const row = this.#database.prepare("SELECT * FROM state").get() as
+      | { size: number; frontier: Bytes; checkpoint: string; verifierKey: string }
+      | undefined;
+    if (!row) return undefined;
+    const { size, frontier, checkpoint, verifierKey } = row;
+    return { frontier: Frontier.fromBytes(size, frontier), checkpoint, verifierKey };
+  }
+
+  /** Takes all of a step, or nothing of it when the work fails. */
+  async transaction<T>(work: () => Promise<T>): Promise<T> {
+    this.#database.exec("BEGIN IMMEDIATE");
+    try {
+      const result = await work();
+      this.#database.exec("COMMIT");
+      return result;
+    } catch (error) {
+      this.#database.exec("ROLLBACK");
+      throw error;
+    }
+  }
+
+  addEntry(idx: number, octets: Uint8Array, certificate: LoggedCertificate): void {
+    const { at, spiffeId, serial, cluster, node, tokenId, impersonator, notAfter } = certificate;
+    this.#prepared("INSERT INTO entry VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)").run(
+      ...[idx, at, spiffeId, serial, cluster ?? null, node ?? null, tokenId ?? null],
+      ...[impersonator ?? null, notAfter, octets],
+    );
+  }
+
+  /** Remembers where the log has the certificate of a CA for the first time. DER. */
+  addAuthority(idx: number, certificate: Uint8Array): void {
+    this.#prepared("INSERT OR IGNORE INTO authority VALUES (?, ?)").run(certificate, idx);
+  }
+
+  addTile(path: string, octets: Uint8Array): void {
+    this.#prepared("INSERT OR REPLACE INTO tile VALUES (?, ?)").run(path, octets);
+  }
+
+  tile(path: string): Uint8Array | undefined {
+    const row = this.#prepared("SELECT octets FROM tile WHERE path = ?").get(path) as
+      | { octets: Uint8Array }
+      | undefined;
+    return row?.octets;
+  }
+
+  save({ frontier, checkpoint, verifierKey }: FollowerState): void {
+    this.#prepared("INSERT OR REPLACE INTO state VALUES (1, ?, ?, ?, ?)").run(
+      ...[frontier.size, frontier.toBytes(), checkpoint, verifierKey],
+    );
+  }
+
+  /** The newest entries that match, the newest first. */
+  search(fields: SearchFields, limit: number): readonly IndexedEntry[] {
+    const { since, until, ...exact } = fields;
+    const named = Object.entries(exact).filter(([, value]) => value !== undefined);
+    const terms = [
+      ...named.map(([column]) => `${column} = ?`),
+      ...(since === undefined ? [] : ["at >= ?"]),
+      ...(until === undefined ? [] : ["at < ?"]),
+    ];
+    const values = [...named.map(([, value]) => value), since, until].filter(
+      (value) => value !== undefined,
+    );
+    const where = terms.length > 0 ? `WHERE ${terms.join(" AND ")}` : "";
+    return this.all(`SELECT * FROM entry ${where} ORDER BY idx DESC LIMIT ?`, ...values, limit);
+  }
+
+  /** The number of entries whose findings somebody has seen. */
+  watched(): number {
+    return this.all<{ size: number }>("SELECT size FROM watched")[0]?.size ?? 0;
+  }
+
+  saveWatched(size: number): void {
+    this.#prepared("INSERT OR REPLACE INTO watched VALUES (1, ?)").run(size);
+  }
+
+  /** When the newest entry was appended. */
+  newest(): Date | undefined {
+    const [row] = this.all<{ at: string | null }>("SELECT max(at) AS at FROM entry");
+    return row?.at ? new Date(row.at) : undefined;
+  }
+
+  /** The entries from an index on, one at a time: a log may be larger than the memory. */
+  *from(idx: number): Generator<IndexedEntry> {
+    const rows = this.#prepared("SELECT * FROM entry WHERE idx >= ? ORDER BY idx").iterate(idx);
+    for (const row of rows) yield row as unknown as IndexedEntry;
+  }
+
+  /** The certificates of CAs that the log has had for the first time from an index on. */
+  authorities(
+    from = 0,
+  ): readonly { readonly idx: number; readonly certificate: X509Certificate }[] {
+    return this.all<{ idx: number; certificate: Bytes }>(
+      "SELECT * FROM authority WHERE idx >= ? ORDER BY idx",
+      from,
+    ).map(({ idx, certificate }) => ({ idx, certificate: new X509Certificate(certificate) }));
+  }
+
+  /** The rows of a query. */
+  all<Row>(query: string, ...values: readonly SQLInputValue[]): readonly Row[] {
+    return this.#prepared(query).all(...values) as unknown as Row[];
+  }
+
+  readonly #statements = new Map<string, ReturnType<DatabaseSync["prepare"]>>();
+
+  #prepared(query: string): ReturnType<DatabaseSync["prepare"]> {
+    const statement = this.#statements.get(query) ?? this.#database.prepare(query);
+    this.#statements.set(query, statement);
+    return statement;
+  }
+
+  [Symbol.dispose](): void {
+    this.#database.close();
+  }
+}

@@ -1,0 +1,113 @@
+import { parseEntry } from "../../../ca/issuance/log-entry.ts";
+import { OperatorError } from "../../../foundation/operator-error.ts";
+import { extendVerified, type ObjectReader } from "../../../tlog/extend.ts";
+import { Frontier } from "../../../tlog/frontier.ts";
+import { LogError } from "../../../tlog/log-error.ts";
+import { parseCheckpoint } from "../../../tlog/note/checkpoint.ts";
+import { parseNote } from "../../../tlog/note/note.ts";
+import { type AcceptedCheckpoint, openByPolicy, type Policy } from "../../../tlog/note/policy.ts";
+import { formatVerifierKey } from "../../../tlog/note/verifier-key.ts";
+import { checkpointPath } from "../../../tlog/tile.ts";
+import { printable } from "../../terminal/printable.ts";
+import { FollowerIndex } from "./follower-index.ts";
+import {
+  chosenPolicy,
+  type LogSource,
+  openSource,
+  policyOfKey,
+  type SourceOptions,
+} from "./log-source.ts";
+import { loggedCertificate } from "./logged-certificate.ts";
+
+/** The options of every verb that reads a log. */
+export interface FollowerOptions extends SourceOptions {
+  readonly dir?: string;
+}
+
+/** A verified copy of a log, and where its news come from. */
+export interface Follower extends Disposable {
+  readonly index: FollowerIndex;
+  readonly source: LogSource | undefined;
+  readonly policy: Policy;
+}
+
+/** Opens a copy, or a new one. @throws OperatorError without a log to read. */
+export async function openFollower(options: FollowerOptions): Promise<Follower> {
+  if (options.dir === undefined && options.url === undefined) {
+    throw new OperatorError("name a log: --url of its prefix, --dir of a copy, or both");
+  }
+  const source = await openSource(options);
+  const index = new FollowerIndex(options.dir);
+  try {
+    const policy = (await chosenPolicy(options)) ?? (await pinnedPolicy(index, source));
+    return { index, source, policy, [Symbol.dispose]: () => index[Symbol.dispose]() };
+  } catch (error) {
+    index[Symbol.dispose]();
+    throw error;
+  }
+}
+
+/** The key of the first visit: a log that shows another one later is refused. */
+async function pinnedPolicy(index: FollowerIndex, source: LogSource | undefined): Promise<Policy> {
+  const key = index.state()?.verifierKey ?? (await source?.announcedKey());
+  if (key === undefined) throw new OperatorError("the log names no key: give --key or --policy");
+  if (!index.state()) console.error(`rampart: trusting ${printable(key)}, as the server says`);
+  return policyOfKey(key);
+}
+
+/**
+ * Reads and verifies what is new, and takes all of it or nothing.
+ *
+ * @throws LogError when the log contradicts itself or what the copy knows of it.
+ */
+export async function synchronize({
+  index,
+  source,
+  policy,
+}: Follower): Promise<AcceptedCheckpoint> {
+  const known = index.state();
+  if (!source) {
+    if (!known) throw new OperatorError("the copy is empty: follow the log with --url first");
+    return openByPolicy(known.checkpoint, policy);
+  }
+  const octets = await source.read(checkpointPath);
+  if (!octets) throw new LogError("missing", "the log has no checkpoint");
+  const text = new TextDecoder().decode(octets);
+  const accepted = await openByPolicy(text, policy);
+  requireSameLog(accepted, known?.checkpoint);
+  await index.transaction(async () => {
+    const read = recording(source.read, index);
+    const frontier = await extendVerified(
+      known?.frontier ?? Frontier.empty(),
+      accepted.checkpoint,
+      read,
+      (idx, entry) => addEntry(index, idx, entry),
+    );
+    const verifierKey = formatVerifierKey(accepted.log.key);
+    index.save({ frontier, checkpoint: text, verifierKey });
+  });
+  return accepted;
+}
+
+function addEntry(index: FollowerIndex, idx: number, octets: Uint8Array): void {
+  const entry = parseEntry(octets);
+  const certificate = loggedCertificate(entry);
+  index.addEntry(idx, octets, certificate);
+  if (certificate.isAuthority) index.addAuthority(idx, entry.certificate);
+}
+
+function requireSameLog({ checkpoint }: AcceptedCheckpoint, known: string | undefined): void {
+  if (known === undefined) return;
+  const before = parseCheckpoint(parseNote(known).text);
+  if (before.origin === checkpoint.origin) return;
+  throw new LogError("origin", `the copy is of ${before.origin}, not of ${checkpoint.origin}`);
+}
+
+/** Keeps the tiles of hashes that are read: proofs come from them. */
+function recording(read: ObjectReader, index: FollowerIndex): ObjectReader {
+  return async (path) => {
+    const octets = await read(path);
+    if (octets && !path.startsWith("tile/entries/")) index.addTile(path, octets);
+    return octets;
+  };
+}

@@ -1,0 +1,91 @@
+import * as z from "zod/mini";
+import { FetchError } from "../../../foundation/http/json-fetch.ts";
+import { OperatorError } from "../../../foundation/operator-error.ts";
+import { readRootFile } from "../../../host/files/root-file.ts";
+import { readSmallFile } from "../../../host/files/small-file.ts";
+import { fetchTrusting } from "../../../host/http/node-fetch.ts";
+import type { ObjectReader } from "../../../tlog/extend.ts";
+import { type Policy, parsePolicy } from "../../../tlog/note/policy.ts";
+import { parseVerifierKey } from "../../../tlog/note/verifier-key.ts";
+
+/** The options that choose a log and say what makes its checkpoints good. */
+export interface SourceOptions {
+  readonly url?: string;
+  readonly ca?: string;
+  readonly key?: string;
+  readonly policy?: string;
+}
+
+/** Where a log is read, and the environment variable with the reader's token. */
+export interface LogSource {
+  readonly url: string;
+  readonly read: ObjectReader;
+  /** The verifier key that the server itself names: worth what the connection is worth. */
+  readonly announcedKey: () => Promise<string | undefined>;
+  /** The prefixes of the logs that share their CA's entries with this one. */
+  readonly otherShards: () => Promise<readonly string[]>;
+}
+
+export const tokenVariable = "RAMPART_LOG_TOKEN";
+
+const maximumOctets = 32 * 1024 * 1024;
+const timeoutMilliseconds = 30_000;
+const maximumPolicyOctets = 64 * 1024;
+
+/** A log over HTTP, below its prefix such as `https://ca.example.com/log/0`. */
+export async function openSource({ url, ca }: SourceOptions): Promise<LogSource | undefined> {
+  if (url === undefined) return undefined;
+  const prefix = url.replace(/\/+$/, "");
+  if (!URL.canParse(prefix)) throw new OperatorError(`--url: ${url} is not a URL`);
+  const fetch = fetchTrusting(await readRootFile(ca));
+  const token = process.env[tokenVariable];
+  const headers = token === undefined ? {} : { authorization: `Bearer ${token}` };
+  const read = async (target: string): Promise<Uint8Array | undefined> => {
+    const response = await fetch(target, {
+      headers,
+      signal: AbortSignal.timeout(timeoutMilliseconds),
+    }).catch((error: unknown) => {
+      throw new FetchError(`${target} does not answer`, { cause: error });
+    });
+    const octets = new Uint8Array(await response.arrayBuffer());
+    if (response.status === 404) return undefined;
+    if (response.status === 401) {
+      throw new OperatorError(`${target} wants the token of a reader: set ${tokenVariable}`);
+    }
+    if (response.status !== 200 || octets.length > maximumOctets) {
+      throw new FetchError(`${target} answered ${response.status}, ${octets.length} octets`);
+    }
+    return octets;
+  };
+  const parent = prefix.replace(/[^/]*$/, "");
+  const shards = async () => shardsIn(await read(`${parent}logs.json`));
+  const own = prefix.slice(parent.length);
+  return {
+    url: prefix,
+    read: (path) => read(`${prefix}/${path}`),
+    announcedKey: async () => (await shards()).find(({ shard }) => shard === own)?.verifierKey,
+    otherShards: async () =>
+      (await shards()).filter(({ shard }) => shard !== own).map(({ shard }) => parent + shard),
+  };
+}
+
+const shardList = z.array(z.object({ shard: z.string(), verifierKey: z.string() }));
+
+function shardsIn(json: Uint8Array | undefined): z.infer<typeof shardList> {
+  try {
+    return shardList.parse(JSON.parse(new TextDecoder().decode(json) || "[]"));
+  } catch (error) {
+    throw new FetchError("logs.json is no list of shards", { cause: error });
+  }
+}
+
+/** The policy that an operator chose: a file, or a key alone without witnesses. */
+export async function chosenPolicy({ key, policy }: SourceOptions): Promise<Policy | undefined> {
+  if (policy !== undefined) return parsePolicy(await readSmallFile(policy, maximumPolicyOctets));
+  return key === undefined ? undefined : policyOfKey(key);
+}
+
+/** A policy that trusts one log's key, and demands no witness. */
+export function policyOfKey(text: string): Policy {
+  return { logs: [{ key: parseVerifierKey(text) }], witnesses: [], isQuorum: () => true };
+}

@@ -1,0 +1,138 @@
+import { Command, InvalidArgumentError } from "commander";
+import { instant } from "../../../config/text-forms.ts";
+import { durationSeconds } from "../../../foundation/text/duration.ts";
+import { addSeconds } from "../../../pki/x509/validity.ts";
+import { LogError } from "../../../tlog/log-error.ts";
+import { judgingLog } from "./exit-code.ts";
+import { type FollowOptions, follow } from "./follow.ts";
+import { type FollowerOptions, openFollower, synchronize } from "./follower.ts";
+import type { SearchFields } from "./follower-index.ts";
+import { canonicalSerial } from "./logged-certificate.ts";
+import { entryAsJson, formatEntries } from "./printable-entry.ts";
+import { chosenEntry, proveEntry } from "./proofs.ts";
+import { type VerifyOptions, verify } from "./verify.ts";
+import { witnessCommand } from "./witness.ts";
+
+interface ListOptions extends FollowerOptions {
+  readonly json?: boolean;
+  readonly limit: number;
+}
+
+interface SearchOptions extends ListOptions, SearchFields {}
+
+/** `rampart log …`: who got which certificate, provably. */
+export function logCommand(clock: () => Date): Command {
+  const log = new Command("log").description(
+    "the issuance log: who got which certificate, provably",
+  );
+  addListOptions(log.command("tail"))
+    .description("show the newest entries")
+    .action((options: ListOptions) => judgingLog(() => list(options, {})));
+  addSearchOptions(addListOptions(log.command("search")), clock)
+    .description("find entries; every option narrows the search")
+    .action((options: SearchOptions) => judgingLog(() => list(options, fieldsOf(options))));
+  addLogOptions(log.command("prove"))
+    .argument("<serial|certificate>", "a serial number, or a file with the certificate")
+    .description("print the proof that the log has a certificate, a .tlog-proof")
+    .action((choice: string, options: FollowerOptions) => judgingLog(() => prove(choice, options)));
+  addLogOptions(log.command("verify"))
+    .argument("<certificate>", "a file with the certificate that was seen")
+    .argument("[proof]", "its .tlog-proof; then no connection is needed, but --policy or --key")
+    .description("tell whether the log has a certificate: if not, its authority's key is stolen")
+    .option("--authorities <file>", "PEM of the authorities; without it, those that the log has")
+    .action((certificate: string, proof: string | undefined, options: VerifyOptions) =>
+      judgingLog(() => verify(certificate, proof, options)),
+    );
+  addLogOptions(log.command("follow"))
+    .description("copy what is new into --dir, verify it, and print findings as lines of JSON")
+    .option("--authorities <file>", "PEM of every authority that you know; others are findings")
+    .option("--config <file>", "a configuration whose ISSUERS say who may vouch for whom")
+    .option("--identities-per-node <number>", "the most identities in a day", parseCount, 500)
+    .option("--stale-after <duration>", "how long nothing may be new", parseSeconds, 86_400)
+    .option("--every <duration>", "go on, and look this often", parseSeconds)
+    .action((options: FollowOptions) => judgingLog(() => follow(options, clock)));
+  addLogOptions(log.command("check"))
+    .description("read the whole log anew, and verify every entry, tile and signature")
+    .action(({ dir: _, ...options }: FollowerOptions) => judgingLog(() => check(options)));
+  log.addCommand(witnessCommand(clock));
+  return log;
+}
+
+/** The options that narrow a search in a log. */
+export function addSearchOptions(command: Command, clock: () => Date): Command {
+  return command
+    .option("--spiffe-id <id>", "the name of the certificate")
+    .option("--serial <number>", "the serial number, in any spelling", canonicalSerial)
+    .option("--cluster <name>", "the cluster of the caller")
+    .option("--node <name>", "the node that the caller's token names")
+    .option("--token-id <jti>", "the id of the caller's token")
+    .option("--since <time>", "from this instant on, or this long ago", instantOf(clock))
+    .option("--until <time>", "before this instant, or this long ago", instantOf(clock));
+}
+
+/** The options that choose a log. */
+export function addLogOptions(command: Command): Command {
+  return command
+    .option("--url <url>", "the log's prefix, such as https://ca.example.com/log/0")
+    .option("--dir <folder>", "a verified copy on this machine, which `follow` keeps")
+    .option("--key <vkey>", "the log's verifier key; without it, that of the first visit counts")
+    .option("--policy <file>", "a tlog-policy: keys of logs, witnesses and their quorum")
+    .option("--ca <file>", "PEM of the roots that authenticate the server");
+}
+
+function addListOptions(command: Command): Command {
+  return addLogOptions(command)
+    .option("-n, --limit <number>", "the most entries", parseCount, 20)
+    .option("--json", "print one line of JSON for each entry");
+}
+
+function parseCount(text: string): number {
+  if (/^[1-9][0-9]{0,6}$/.test(text)) return Number(text);
+  throw new InvalidArgumentError("must be a number from 1 to 9999999");
+}
+
+function parseSeconds(text: string): number {
+  const parsed = durationSeconds.safeParse(text);
+  if (parsed.success && parsed.data > 0) return parsed.data;
+  throw new InvalidArgumentError("must be a duration, such as 30s or 5m");
+}
+
+/** An instant in RFC 3339, or a duration before now. */
+const instantOf =
+  (clock: () => Date) =>
+  (text: string): string => {
+    const ago = durationSeconds.safeParse(text);
+    const time = ago.success ? addSeconds(clock(), -ago.data) : instant.safeParse(text).data;
+    if (time) return time.toISOString();
+    throw new InvalidArgumentError("must be an instant such as 2026-11-22T12:00:00Z, or 24h");
+  };
+
+function fieldsOf(options: SearchOptions): SearchFields {
+  const { spiffeId, serial, cluster, node, tokenId, since, until } = options;
+  return { spiffeId, serial, cluster, node, tokenId, since, until };
+}
+
+async function list(options: ListOptions, fields: SearchFields): Promise<void> {
+  using follower = await openFollower(options);
+  await synchronize(follower);
+  const found = follower.index.search(fields, options.limit);
+  if (options.json) for (const entry of found.toReversed()) console.log(entryAsJson(entry));
+  else console.log(formatEntries(found));
+  if (found.length === options.limit) console.error(`rampart: the newest ${options.limit}; see -n`);
+}
+
+async function prove(choice: string, options: FollowerOptions): Promise<void> {
+  using follower = await openFollower(options);
+  await synchronize(follower);
+  process.stdout.write(await proveEntry(follower, await chosenEntry(follower, choice)));
+}
+
+async function check(options: FollowerOptions): Promise<void> {
+  using follower = await openFollower(options);
+  const { checkpoint, cosigned } = await synchronize(follower);
+  const { isQuorum } = follower.policy;
+  const witnesses = [...cosigned.keys()];
+  if (!isQuorum(new Set(witnesses))) throw new LogError("quorum", "too few witnesses cosigned");
+  const by = witnesses.length > 0 ? `, cosigned by ${witnesses.join(", ")}` : "";
+  console.log(`${checkpoint.origin}: ${checkpoint.size} entries, all of them verified${by}`);
+}

@@ -1,0 +1,60 @@
+import { X509Certificate } from "node:crypto";
+import { OperatorError } from "../../../foundation/operator-error.ts";
+import { readSmallFile } from "../../../host/files/small-file.ts";
+import type { Bytes } from "../../../pki/encoding/bytes.ts";
+import { exitCode } from "./exit-code.ts";
+import { isSignedByAny } from "./findings.ts";
+import { readAuthorities } from "./follow.ts";
+import { type Follower, type FollowerOptions, openFollower, synchronize } from "./follower.ts";
+import { chosenPolicy } from "./log-source.ts";
+import { formatEntries } from "./printable-entry.ts";
+import { entryOf, readLeaf, verifyProof } from "./proofs.ts";
+
+/** The options of `rampart log verify`. */
+export interface VerifyOptions extends FollowerOptions {
+  readonly authorities?: string;
+}
+
+const maximumProofOctets = 512 * 1024;
+
+/** Tells whether a log has a certificate: by a proof, or by looking it up. */
+export async function verify(
+  file: string,
+  proofFile: string | undefined,
+  options: VerifyOptions,
+): Promise<void> {
+  const certificate = await readLeaf(file);
+  if (proofFile === undefined) return lookUp(file, certificate, options);
+  const policy = await chosenPolicy(options);
+  if (!policy)
+    throw new OperatorError(
+      "a proof is worth the key of its log: give --key, which `/log/logs.json` names, or --policy",
+    );
+  const proof = await readSmallFile(proofFile, maximumProofOctets);
+  const { index, origin, entry } = await verifyProof(proof, certificate, policy);
+  console.log(`${origin} has it at index ${index}, issued at ${entry.at}`);
+}
+
+async function lookUp(file: string, certificate: Bytes, options: VerifyOptions): Promise<void> {
+  const authorities = await readAuthorities(options.authorities);
+  using follower = await openFollower(options);
+  const { checkpoint } = await synchronize(follower);
+  const entry = entryOf(follower, certificate);
+  if (entry) {
+    console.log(formatEntries([entry]));
+    return;
+  }
+  const absent = `${file} is not among the ${checkpoint.size} entries of ${checkpoint.origin}`;
+  const known = authorities ?? follower.index.authorities().map((each) => each.certificate);
+  const verdict = isSignedByAny(new X509Certificate(certificate), known)
+    ? ", but an authority's key signed it.\nUnless it is younger than LOG_INTERVAL, that KEY IS STOLEN: docs/incident.md."
+    : ", and no authority that is known here signed it: it is not of this CA.";
+  throw new OperatorError(`${absent}${verdict}${await otherShards(follower)}`, {
+    exitCode: exitCode.absent,
+  });
+}
+
+async function otherShards({ source }: Follower): Promise<string> {
+  const others = (await source?.otherShards()) ?? [];
+  return others.length > 0 ? `\nAsk the other shards first: ${others.join(", ")}` : "";
+}

@@ -1,0 +1,162 @@
+import { Command, InvalidArgumentError } from "commander";
+import type { Mint } from "../../../ca/mint.ts";
+import type { OpenedStore } from "../../../ca/opened-store.ts";
+import { trustRoot } from "../../../ca/rotation/adopt.ts";
+import { recordTaint } from "../../../ca/rotation/taint.ts";
+import { OperatorError } from "../../../foundation/operator-error.ts";
+import { durationSeconds } from "../../../foundation/text/duration.ts";
+import {
+  type AdditionalRoot,
+  createAdditionalRoot,
+  retireRoot,
+} from "../../../pki/authority/additional-root.ts";
+import { taintsOf } from "../../../pki/authority/configured-taint.ts";
+import { applyTaints } from "../../../pki/authority/taint.ts";
+import { bytesEqual } from "../../../pki/encoding/bytes.ts";
+import { isSelfIssued } from "../../../pki/path/ca-certificate.ts";
+import { addSeconds, wholeSeconds } from "../../../pki/x509/validity.ts";
+import {
+  openStore,
+  requireAllOpen,
+  type Session,
+  type SessionOptions,
+  withSession,
+} from "../../session/session.ts";
+import { type ConfirmationOptions, confirm } from "../../terminal/confirmation.ts";
+import { addChangeOptions, addDeploymentOptions } from "../../terminal/options.ts";
+import { printStoreSummary } from "../../terminal/store-summary.ts";
+import { formatInstant } from "../../terminal/table.ts";
+import { formatAuthorities, reportAuthorities } from "../authority/authority-report.ts";
+import { findByIdPrefix } from "../authority/id-prefix.ts";
+import { printTaintedAuthorities } from "../authority/tainted-authorities-line.ts";
+import {
+  type ImportedCertificate,
+  isAuthoritys,
+  readCertificates,
+} from "../import/imported-certificate.ts";
+import { loadSource } from "../import/source-file.ts";
+
+const maximumOctets = 256 * 1024;
+
+interface ListOptions extends SessionOptions {
+  readonly json?: boolean;
+}
+
+interface RemoveOptions extends SessionOptions, ConfirmationOptions {
+  readonly after?: number;
+}
+
+/** `rampart root …`: the roots that verifiers accept beside the CA's own. */
+export function rootCommand(clock: () => Date): Command {
+  const root = new Command("root").description("roots that the mesh trusts beside the CA's own");
+  addDeploymentOptions(root.command("list"))
+    .description("list every additional root")
+    .option("--json", "print JSON")
+    .action((options: ListOptions) => withSession(options, clock, (s) => list(s, options)));
+  addChangeOptions(root.command("add"))
+    .argument("<file>", "PEM of one or more self-signed CA certificates")
+    .description("add roots to the trust bundle, once every reader has their records")
+    .action((file: string, options: SessionOptions) =>
+      withSession(options, clock, (s) => add(s, file)),
+    );
+  addChangeOptions(root.command("remove"))
+    .argument(
+      "<id>",
+      "the SHA-256 of its certificate as `list` shows it, or its first 4 characters or more",
+    )
+    .description("remove a root from the trust bundle, for good")
+    .option(
+      "--after <duration>",
+      "the delay until then, such as 24h; 0s is at once (default: until every reader knows of it)",
+      parseDuration,
+    )
+    .option("-y, --yes", "do not ask for confirmation")
+    .action((id: string, options: RemoveOptions) =>
+      withSession(options, clock, (s) => remove(s, id, options)),
+    );
+  return root;
+}
+
+function parseDuration(text: string): number {
+  const parsed = durationSeconds.safeParse(text);
+  if (parsed.success) return parsed.data;
+  throw new InvalidArgumentError("must be a duration in whole seconds, such as 24h or 90m.");
+}
+
+async function list(session: Session, { json }: ListOptions): Promise<void> {
+  const store = await openStore(session);
+  const reports = (await reportAuthorities(store, session.now)).filter(
+    ({ kind }) => kind === "additional root",
+  );
+  if (json) console.log(JSON.stringify(reports, undefined, 2));
+  else
+    console.log(
+      reports.length > 0 ? formatAuthorities(reports) : "The store holds no additional root.",
+    );
+  requireAllOpen(store);
+}
+
+async function add(session: Session, file: string): Promise<void> {
+  const certificates = readCertificates(await loadSource(file, maximumOctets));
+  for (const certificate of certificates) requireRoot(certificate, file, session.now);
+  const store = await openStore(session);
+  const { propagationSeconds } = session.mint.phaseLengths;
+  const publishedFrom = addSeconds(wholeSeconds(session.now), propagationSeconds);
+  for (const { der } of certificates) {
+    requireNew(await createAdditionalRoot(der, publishedFrom), store, session.mint);
+  }
+  for (const { der } of certificates) await trustRoot(session.mint, der, publishedFrom);
+  await printStoreSummary(session);
+}
+
+function requireRoot(certificate: ImportedCertificate, file: string, now: Date): void {
+  const { verifier } = certificate;
+  if (!isSelfIssued(certificate) || !verifier.verify(verifier.publicKey))
+    throw new OperatorError(
+      `${file}: holds a certificate that is not self-signed, so it is no root`,
+    );
+  if (!isAuthoritys(certificate))
+    throw new OperatorError(`${file}: holds a certificate that is not a CA's`);
+  if (certificate.toBeSigned.validity.notAfter > now) return;
+  throw new OperatorError(`${file}: holds a certificate that has expired`);
+}
+
+function requireNew(
+  added: AdditionalRoot,
+  { storedTaints, additionalRoots, authorities }: OpenedStore,
+  { configuredTaints }: Mint,
+): void {
+  const {
+    id,
+    roots: [root],
+  } = added;
+  if (taintsOf(configuredTaints, [added]).length > 0) {
+    throw new OperatorError(`${id} is in TAINTED_AUTHORITIES`);
+  }
+  const taint = storedTaints.find((each) => each.id === id);
+  if (taint) {
+    throw new OperatorError(
+      `${id} was removed at ${formatInstant(taint.taintedAt)} and cannot be added again`,
+    );
+  }
+  if (additionalRoots.some((root) => root.id === id)) {
+    throw new OperatorError(`${id} is trusted already`);
+  }
+  const owner = authorities.find(({ certificate }) => bytesEqual(certificate.der, root));
+  // As an additional root it would stay when a taint removes its authority.
+  if (owner) throw new OperatorError(`${id} is the root of authority ${owner.id}`);
+}
+
+async function remove(session: Session, id: string, options: RemoveOptions): Promise<void> {
+  const { mint, now, isDry } = session;
+  const { additionalRoots, taints } = await openStore(session);
+  // With the schedules that taints leave them: a removal can only be moved to an earlier time.
+  const root = findByIdPrefix(applyTaints(additionalRoots, taints), id, "additional root");
+  const at = addSeconds(now, options.after ?? mint.phaseLengths.propagationSeconds);
+  const question = `Remove ${root.id} from the trust bundle at ${formatInstant(at)}? Verifiers refuse its certificates from then on.`;
+  await confirm(question, { yes: options.yes || isDry });
+  const taint = retireRoot(root, at, now);
+  await recordTaint(mint, taint);
+  await printStoreSummary(session);
+  printTaintedAuthorities(session, taint);
+}

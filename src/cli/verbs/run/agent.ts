@@ -1,0 +1,98 @@
+import { Command } from "commander";
+import { parseConfiguration } from "../../../agent/configuration/configuration.ts";
+import { drainPolicyOf } from "../../../agent/configuration/drain-policy.ts";
+import { parseVariables } from "../../../agent/configuration/environment.ts";
+import { EnvoyAdmin } from "../../../agent/envoy/envoy-admin.ts";
+import { isEnvoy, type ProxyCommand, withOptions } from "../../../agent/envoy/envoy-arguments.ts";
+import { envoyOptions } from "../../../agent/envoy/envoy-options.ts";
+import { EnvoyProcess, usualRestarts } from "../../../agent/envoy/envoy-process.ts";
+import { agentLog, startAgentProcess } from "../../../agent/main.ts";
+import { orOperatorError } from "../../terminal/operator-error.ts";
+import { handleSignals, watchSignals } from "../../terminal/signals.ts";
+import { bootstrapCommand } from "./agent-bootstrap.ts";
+import { showStatus } from "./agent-status.ts";
+
+/** `rampart agent <verb>`: the certificates of a workload. */
+export function agentCommand(): Command {
+  const agent = new Command("agent").description(
+    "Obtain, renew and serve a workload's certificates.",
+  );
+  agent
+    .command("run")
+    .description("Run the agent, configured by environment variables, and a proxy beside it.")
+    .argument("[command...]", "the command of a proxy to supervise, after --")
+    .option(
+      "--admin <url>",
+      "the proxy's admin interface, for readiness and drains; off for a proxy without one (default: port 15000, or proxyAdminPort of PROXY_CONFIG)",
+    )
+    .action((command: string[], options: { admin?: string }) => runAgent(command, options.admin));
+  agent.addCommand(bootstrapCommand());
+  agent
+    .command("status")
+    .description("Show every identity of a running agent.")
+    .option("--json", "print JSON")
+    .action(async (options: { json?: boolean }) => {
+      const { RAMPART_STATUS_ADDR } = await orOperatorError(async () =>
+        parseVariables(process.env),
+      );
+      const { host, port } = RAMPART_STATUS_ADDR;
+      await showStatus(`http://${host}:${port}/status`, options.json === true);
+    });
+  return agent;
+}
+
+async function runAgent(given: readonly string[], admin?: string): Promise<void> {
+  const [command, ...values] = given;
+  await (command === undefined ? runAlone() : runWithProxy({ command, arguments: values }, admin));
+}
+
+/** Without a proxy there is nothing to drain, and `/quitquitquit` ends the agent. */
+async function runAlone(): Promise<void> {
+  const quit = Promise.withResolvers<void>();
+  const agent = await orOperatorError(async () =>
+    startAgentProcess(parseConfiguration(process.env), {
+      faults: async () => [],
+      metrics: async () => "",
+      drain: async () => undefined,
+      quit: quit.resolve,
+    }),
+  );
+  using watch = watchSignals();
+  await Promise.race([quit.promise, watch.signal]);
+  await agent.close();
+}
+
+/** The proxy ends first, because it needs its certificate while it drains. */
+async function runWithProxy(command: ProxyCommand, admin: string | undefined): Promise<void> {
+  const { proxy, agent } = await orOperatorError(async () => {
+    const proxy = await createProxy(command, admin);
+    return { proxy, agent: await startAgentProcess(parseConfiguration(process.env), proxy) };
+  });
+  using _ = handleSignals(() => void proxy.end());
+  for (const signal of ["SIGUSR1", "SIGHUP"] as const)
+    process.on(signal, () => proxy.signal(signal));
+  process.exitCode = await proxy.run();
+  await agent.close();
+}
+
+/** @throws ConfigurationError or OperatorError for a wrong environment. */
+async function createProxy(
+  given: ProxyCommand,
+  adminOption: string | undefined,
+): Promise<EnvoyProcess> {
+  const variables = parseVariables(process.env);
+  const { proxyAdminPort } = variables.PROXY_CONFIG;
+  const url = adminOption ?? `http://127.0.0.1:${proxyAdminPort}`;
+  const admin = url === "off" ? undefined : url;
+  if (admin !== undefined && !isEnvoy(given.command)) {
+    const detail = `${given.command} is run as it is: unless it gives Envoy --drain-strategy immediate, a drain cuts connections off`;
+    agentLog.operation({ event: "proxy-arguments-unchanged", level: "warning", detail });
+  }
+  return new EnvoyProcess({
+    ...withOptions(given, await envoyOptions(process.env, given.arguments)),
+    admin: admin === undefined ? undefined : new EnvoyAdmin(admin),
+    drain: drainPolicyOf(variables),
+    restarts: usualRestarts,
+    log: agentLog,
+  });
+}

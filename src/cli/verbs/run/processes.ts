@@ -1,0 +1,110 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import { isSea } from "node:sea";
+import type { OperationLog } from "../../../foundation/event-log.ts";
+import { OperatorError } from "../../../foundation/operator-error.ts";
+import type { PeerProcesses, Report } from "../../../node/observability/peer-processes.ts";
+import { watchSignals } from "../../terminal/signals.ts";
+import { type IpcChannel, openIpcChannel } from "./ipc.ts";
+
+/** The time that one process has for its report, and all of them together; a scraper has a timeout. */
+const reportMilliseconds = 2000;
+const reportsMilliseconds = 4000;
+
+/**
+ * Runs a verb in several child processes until this process gets a signal; then all of them end as each
+ * would alone. A child that exits earlier is restarted. If it exits before it has served, all end, because
+ * the next one would fail alike.
+ *
+ * @param argumentsOf The arguments of the child with this index.
+ */
+export async function runProcesses(
+  count: number,
+  argumentsOf: (index: number) => readonly string[],
+  log: OperationLog,
+): Promise<void> {
+  const program = isSea() ? [] : [...process.execArgv, ...process.argv.slice(1, 2)];
+  const children = new Map<ChildProcess, IpcChannel>();
+  const exits = new Set<Promise<void>>();
+  const failure = Promise.withResolvers<string>();
+  let isEnding = false;
+
+  function start(index: number): void {
+    // In a process group of its own, a child gets a Ctrl-C once, from this process.
+    const child = spawn(process.execPath, [...program, ...argumentsOf(index)], {
+      detached: true,
+      serialization: "advanced",
+      stdio: ["inherit", "inherit", "inherit", "ipc"],
+    });
+    const channel = openIpcChannel(child);
+    let hasServed = false;
+    channel.on("serving", () => {
+      hasServed = true;
+    });
+    channel.on("reports-wanted", () => {
+      void reportsOf([...children.values()]).then((reports) => channel.send("reports", reports));
+    });
+    children.set(child, channel);
+    const exit = once(child, "exit").then(() => {
+      exits.delete(exit);
+      children.delete(child);
+      if (isEnding) return;
+      if (hasServed) restart(index);
+      else failure.resolve("a process exited before it served");
+    });
+    exits.add(exit);
+  }
+
+  function restart(index: number): void {
+    const detail = `process ${index + 1} exited and is restarted`;
+    log.operation({ event: "process-ended", level: "error", detail });
+    start(index);
+  }
+
+  using watch = watchSignals();
+  for (let index = 0; index < count; index++) start(index);
+  const why = await Promise.race([failure.promise, watch.signal.then(() => undefined)]);
+  isEnding = true;
+  for (const child of children.keys()) child.kill("SIGTERM");
+  await Promise.all(exits);
+  if (why) throw new OperatorError(`${why}, and the others were ended`);
+}
+
+/** The reports of all processes that answer in time. */
+async function reportsOf(channels: readonly IpcChannel[]): Promise<unknown[]> {
+  const asked = channels.map((each) => each.request("report-wanted", "report", reportMilliseconds));
+  const answered = await Promise.allSettled(asked);
+  return answered.flatMap((each) => (each.status === "fulfilled" ? [each.value] : []));
+}
+
+/** This process as one of several children. It ends itself by SIGTERM when its parent is gone. */
+export interface ServingChild {
+  readonly peerProcesses: PeerProcesses;
+  /** Tells the parent that this process serves. */
+  readonly reportServing: () => void;
+}
+
+/** @param number Counted from one; the first child rotates. */
+export function joinProcesses(number: number): ServingChild {
+  const channel = openIpcChannel(process);
+  // The channel to the parent must not keep this process alive.
+  process.channel?.unref();
+  process.once("disconnect", () => process.kill(process.pid, "SIGTERM"));
+  return {
+    reportServing: () => channel.send("serving"),
+    peerProcesses: {
+      rotates: number === 1,
+      share: (own) => {
+        channel.on("report-wanted", () => {
+          // Without this report the sum lacks one process; a crash would be worse.
+          own().then(
+            (report) => channel.send("report", report),
+            () => {},
+          );
+        });
+        const ask = () => channel.request("reports-wanted", "reports", reportsMilliseconds);
+        return async () => (await ask()) as readonly Report[];
+      },
+    },
+  };
+}

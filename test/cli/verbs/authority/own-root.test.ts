@@ -1,0 +1,360 @@
+import "reflect-metadata/lite";
+import { X509Certificate } from "node:crypto";
+import { readdir, readFile, rm, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import * as x509 from "@peculiar/x509";
+import { generateX25519Identity, identityToRecipient } from "age-encryption";
+import { beforeEach, describe, expect, test, vi } from "vitest";
+import { authorityCommand } from "../../../../src/cli/verbs/authority/authority.ts";
+import { OperatorError } from "../../../../src/foundation/operator-error.ts";
+import { addSeconds } from "../../../../src/pki/x509/validity.ts";
+import { randomKek } from "../../../testkit/configuration.ts";
+import { type SigningDepartures, signIntermediate } from "../../../testkit/pki/company-ca.ts";
+import { createCa, type TestCa, writeFolder } from "../../../testkit/pki/plugged-in.ts";
+import { printed } from "../../../testkit/programs/printed.ts";
+import { temporaryFolder } from "../../../testkit/temporary-folder.ts";
+
+const day = 86_400;
+/** A longest leaf and a propagation interval; both together are an overlap. */
+const [leaf, propagation] = [10 * day, 600];
+const overlap = leaf + propagation;
+
+const start = new Date("2026-06-01T00:00:00.000Z");
+const root = await createCa("O=company,CN=root");
+const nextRoot = await createCa("O=company,CN=next root");
+
+let folder: string;
+let now: Date;
+
+const at = (seconds: number) => addSeconds(start, seconds);
+const file = (name: string) => join(folder, name);
+
+const authority = (...words: readonly string[]) =>
+  printed(
+    authorityCommand(() => now),
+    [...words, "-c", file("rampart.toml")],
+  );
+
+async function refusal(...words: readonly string[]): Promise<string> {
+  const error = await authority(...words).catch((thrown: unknown) => thrown);
+  if (error instanceof OperatorError) return error.message;
+  throw new Error(`${words.join(" ")} was not refused`);
+}
+
+interface Listed {
+  readonly id: string;
+  readonly phase: string;
+  readonly schedule: Record<"publishedFrom" | "signsFrom" | "signsUntil" | "retiresAt", string>;
+}
+
+const list = async (): Promise<Listed[]> => JSON.parse(await authority("list", "--json"));
+const requests = async (): Promise<{ id: string; requestedAt: string; csr: string }[]> =>
+  JSON.parse(await authority("requests", "--json"));
+const plan = async () => JSON.parse(await authority("plan", "--json"));
+
+const configure = (authorityRoot: string) =>
+  writeFile(
+    file("rampart.toml"),
+    [
+      `STORE_DIRECTORY = ${JSON.stringify(file("store"))}`,
+      `AUTHORITY_ROOT = "${authorityRoot}"`,
+      `MAX_WORKLOAD_CERT_TTL = "${leaf}s"`,
+      `PROPAGATION_INTERVAL = "${propagation}s"`,
+      '[[ISSUERS]]\nissuer = "https://a.test"',
+    ].join("\n"),
+  );
+
+/** Has a request signed, and writes the answer with its root. */
+async function answer(
+  csr: string,
+  issuer: TestCa = root,
+  departures: Partial<SigningDepartures> = {},
+): Promise<string> {
+  const notAfter = departures.notAfter ?? addSeconds(now, 365 * day);
+  const pem = await signIntermediate(issuer, csr, { ...departures, notAfter });
+  await writeFile(file("chain.pem"), pem + issuer.pem);
+  return file("chain.pem");
+}
+
+/** Requests an intermediate and installs it. @returns Its id. */
+async function renew(issuer: TestCa = root, ...options: readonly string[]): Promise<string> {
+  const chain = await answer(await authority("request"), issuer);
+  const [open] = await requests();
+  await authority("install", chain, ...options);
+  return open?.id ?? "";
+}
+
+const scheduleOf = async (id: string) => (await list()).find((each) => each.id === id)?.schedule;
+
+beforeEach(async () => {
+  folder = await temporaryFolder();
+  now = start;
+  vi.stubEnv("KEK", randomKek("k1"));
+  vi.spyOn(console, "error").mockImplementation(() => {});
+  await configure("offline");
+  return () => {
+    process.exitCode = undefined;
+    vi.unstubAllEnvs();
+    vi.restoreAllMocks();
+  };
+});
+
+describe("a request", () => {
+  test("asks for an intermediate of path length 0 that signs certificates, with the trust domain as its SPIFFE ID", async () => {
+    const csr = new x509.Pkcs10CertificateRequest(await authority("request"));
+    expect(await csr.verify()).toBe(true);
+    expect(csr.subject).toMatch(/^O=cluster\.local, CN=cluster\.local intermediate [0-9a-f]{12}$/);
+    const [constraints, usages, names] = csr.extensions;
+    expect(constraints).toMatchObject({ ca: true, pathLength: 0, critical: true });
+    expect(usages).toMatchObject({ critical: true, usages: 0x60 });
+    expect((names as x509.SubjectAlternativeNameExtension).names.toJSON()).toEqual([
+      { type: "url", value: "spiffe://cluster.local" },
+    ]);
+  });
+
+  test("is listed with its age until it has its answer, and prints its CSR again", async () => {
+    const csr = await authority("request");
+    now = at(5 * day);
+    expect(await authority("requests")).toMatch(/EC-P256 +2026-06-01 00:00Z +5 days$/m);
+    expect((await requests()).map((each) => each.csr.trim())).toEqual([csr]);
+    await authority("install", await answer(csr));
+    expect(await requests()).toEqual([]);
+    expect(await readdir(file("store/requests"))).toEqual([]);
+  });
+
+  test("is withdrawn for good", async () => {
+    const csr = await authority("request");
+    const [open] = await requests();
+    expect(await refusal("withdraw", open?.id ?? "")).toContain("add --yes");
+    await authority("withdraw", open?.id ?? "", "--yes");
+    expect(await refusal("install", await answer(csr))).toContain("holds no open request");
+  });
+
+  test("leaves no key in the clear", async () => {
+    await authority("request");
+    const [name = ""] = await readdir(file("store/requests"));
+    const { says } = JSON.parse(await readFile(file(`store/requests/${name}`), "utf8"));
+    expect(Object.keys(says)).toEqual(["requestedAt", "csr", "iv", "sealedKey"]);
+    // PKCS#8 of P-256 is a SEQUENCE of 138 octets; with the tag of GCM they are 154.
+    expect(Buffer.from(says.sealedKey, "base64")).toHaveLength(154);
+  });
+
+  test("survives in a backup: its answer is installed into the restored store, and asks for no other", async () => {
+    await renew();
+    const csr = await authority("request");
+    const identity = await generateX25519Identity();
+    await writeFile(file("identity"), identity);
+    await authority("export", "-o", file("backup"), "-r", await identityToRecipient(identity));
+    await rm(file("store"), { recursive: true });
+    await authority("restore", file("backup"), "--identity", file("identity"), "--yes");
+    expect((await requests()).map((each) => each.csr.trim())).toEqual([csr]);
+    await authority("install", await answer(csr));
+    expect(await list()).toHaveLength(2);
+    expect(await requests()).toEqual([]);
+  });
+
+  test("of a dry run is not made", async () => {
+    expect(await authority("request", "--dry-run")).toContain("Nothing was written");
+    expect(await requests()).toEqual([]);
+  });
+
+  test("is refused where authorities are their own roots", async () => {
+    await configure("self");
+    expect(await refusal("request")).toContain('set AUTHORITY_ROOT = "offline" first');
+  });
+});
+
+describe("an answer", () => {
+  test("signs after two propagation intervals in an empty store, until its last leaf expires with it", async () => {
+    const id = await renew();
+    const notAfter = at(365 * day).toISOString();
+    expect(await scheduleOf(id)).toEqual({
+      publishedFrom: start.toISOString(),
+      signsFrom: at(2 * propagation).toISOString(),
+      signsUntil: at(365 * day - overlap).toISOString(),
+      retiresAt: notAfter,
+    });
+  });
+
+  test("signs after one interval under a root that every live bundle has", async () => {
+    await renew();
+    now = at(200 * day);
+    const id = await renew();
+    const { publishedFrom, signsFrom } = (await scheduleOf(id)) ?? {};
+    expect([publishedFrom, signsFrom]).toEqual([
+      at(200 * day + propagation).toISOString(),
+      at(200 * day + propagation).toISOString(),
+    ]);
+  });
+
+  test("waits for the bundles that lack a root which came lately", async () => {
+    await renew();
+    now = at(day);
+    const id = await renew();
+    expect((await scheduleOf(id))?.signsFrom).toBe(at(overlap).toISOString());
+  });
+
+  test("under a new root is asked about, then published, and signs when every verifier knows that root", async () => {
+    await renew();
+    now = at(200 * day);
+    const chain = await answer(await authority("request"), nextRoot);
+    const digest = new X509Certificate(nextRoot.pem).fingerprint256
+      .replaceAll(":", "")
+      .toLowerCase();
+    expect(await refusal("install", chain)).toContain(digest);
+    const [open] = await requests();
+    await authority("install", chain, "--yes");
+    const { publishedFrom, signsFrom } = (await scheduleOf(open?.id ?? "")) ?? {};
+    expect(publishedFrom).toBe(at(200 * day + propagation).toISOString());
+    expect(signsFrom).toBe(at(200 * day + propagation + overlap).toISOString());
+  });
+
+  test("is found in a chain without its root, when the bundle has that", async () => {
+    await renew();
+    now = at(200 * day);
+    const csr = await authority("request");
+    const pem = await signIntermediate(root, csr, { notAfter: at(500 * day) });
+    await writeFile(file("chain.pem"), pem);
+    await authority("install", file("chain.pem"));
+    expect(await list()).toHaveLength(2);
+  });
+
+  test("comes under a cross-signed root that leads to the one of the bundle", async () => {
+    await renew();
+    now = at(200 * day);
+    const cross = await createCa(nextRoot.name, { issuer: root, keys: nextRoot.keys });
+    const csr = await authority("request");
+    const pem = await signIntermediate(nextRoot, csr, { notAfter: at(500 * day) });
+    await writeFile(file("chain.pem"), pem + cross.pem);
+    const [open] = await requests();
+    await authority("install", file("chain.pem"));
+    expect((await scheduleOf(open?.id ?? ""))?.signsFrom).toBe(
+      at(200 * day + propagation).toISOString(),
+    );
+  });
+
+  test.for<[string, Partial<SigningDepartures>, string]>([
+    ["no CA", { extensions: [new x509.BasicConstraintsExtension(false)] }, "it is no CA"],
+    [
+      "no key usage",
+      { extensions: [new x509.BasicConstraintsExtension(true, 0, true)] },
+      "has no key usage",
+    ],
+    ["an end in the past", { notAfter: at(-1) }, "has expired"],
+    ["a life of two leaves", { notAfter: at(2 * propagation + overlap) }, "leaves no time to sign"],
+  ])("is refused with %s", async ([, departures, sentence]) => {
+    const chain = await answer(await authority("request"), root, departures);
+    expect(await refusal("install", chain)).toContain(sentence);
+    expect(await list()).toEqual([]);
+    expect(await requests()).toHaveLength(1);
+  });
+
+  test("is refused for another key, under another root's name, and a second time", async () => {
+    const csr = await authority("request");
+    const chain = await answer(csr);
+    const stranger = await createCa("O=low", { issuer: root });
+    await writeFile(file("other.pem"), stranger.pem + root.pem);
+    expect(await refusal("install", file("other.pem"))).toContain("for the key of an open request");
+    const impostor = await createCa(root.name);
+    const pem = await signIntermediate(impostor, csr, { notAfter: at(day) });
+    await writeFile(file("forged.pem"), pem + root.pem);
+    expect(await refusal("install", file("forged.pem"))).toContain("did not sign it");
+    await authority("install", chain);
+    expect(await refusal("install", chain)).toContain("holds no open request");
+  });
+});
+
+describe("the plan", () => {
+  test("counts the days to what a person must do, and ends with 2 once it is due", async () => {
+    expect(await refusal("plan")).toContain("holds no authority: make a request with");
+    await authority("install", await answer(await authority("request")));
+    const lead = 2 * propagation + leaf;
+    const signsUntil = 365 * day - overlap;
+    const due = signsUntil - lead - (signsUntil - lead - 2 * propagation) / 2;
+    const { nextStep, events } = await plan();
+    expect(nextStep).toMatchObject({
+      act: "request",
+      due: at(due).toISOString(),
+      deadline: at(signsUntil - lead).toISOString(),
+      daysUntilDue: Math.floor(due / day),
+      isDue: false,
+    });
+    expect(events.map(({ event }: { event: string }) => event)).not.toContain("minted");
+    expect(process.exitCode).toBeUndefined();
+    now = at(due);
+    expect((await plan()).needsAttention).toEqual([
+      expect.stringMatching(/^the next intermediate is due: .* no request for one is open$/),
+    ]);
+    expect(process.exitCode).toBe(2);
+    await authority("request");
+    expect((await plan()).nextStep.act).toBe("install");
+    expect(await authority("plan")).toMatch(
+      /Next step, due now, by .* \(in \d+ days\): install the certificate/,
+    );
+  });
+
+  test("names the first step where there is no authority", async () => {
+    await authority("request");
+    expect(await refusal("plan")).toContain("install the answer to the open request");
+  });
+
+  test("says what a taint would leave: nothing", async () => {
+    const id = await renew();
+    now = at(3 * propagation);
+    expect(await authority("plan")).toMatch(/IF TAINTED NOW[^\n]*\n[0-9a-f]{12} +nothing/);
+    expect(await refusal("taint", id, "--root", "immediately")).toContain(
+      "No authority signs until another intermediate is installed.",
+    );
+  });
+});
+
+test("neither init nor rotate nor an overdue cron makes a self-signed root", async () => {
+  expect(await refusal("init")).toContain("AUTHORITY_ROOT is offline");
+  await renew();
+  now = at(364 * day);
+  expect(await refusal("rotate")).toContain("AUTHORITY_ROOT is offline");
+  await authority("taint", (await list())[0]?.id ?? "", "--root", "immediately", "--yes");
+  expect(await list()).toHaveLength(1);
+});
+
+describe("an import into a store with authorities", () => {
+  const plug = async (ca: TestCa, issuer: TestCa) =>
+    writeFolder(await temporaryFolder(), {
+      "ca-cert.pem": ca.pem,
+      "ca-key.pem": ca.keyPem,
+      "cert-chain.pem": ca.pem,
+      "root-cert.pem": issuer.pem,
+    });
+  const intermediate = (issuer: TestCa) =>
+    createCa(`O=mesh,CN=${Math.random()}`, { issuer, notAfter: at(700 * day) });
+
+  test("of Istio's next intermediate under the same root is published, and then signs", async () => {
+    await authority("import", await plug(await intermediate(root), root));
+    expect((await list()).map(({ phase }) => phase)).toEqual(["signing"]);
+    now = at(100 * day);
+    await authority("import", await plug(await intermediate(root), root));
+    const second = (await list())[1]?.schedule;
+    expect(second?.signsFrom).toBe(at(100 * day + propagation).toISOString());
+    const folderOfNew = await plug(await intermediate(nextRoot), nextRoot);
+    expect(await refusal("import", folderOfNew)).toContain("Trust this root, new to the mesh?");
+    await authority("import", folderOfNew, "--yes");
+    expect((await list()).map(({ schedule }) => schedule.signsFrom)).toContain(
+      at(100 * day + propagation + overlap).toISOString(),
+    );
+  });
+
+  test("is refused for a key that the store has", async () => {
+    const ca = await intermediate(root);
+    await authority("import", await plug(ca, root));
+    expect(await authority("import", await plug(ca, root))).toBe(
+      "The store has this authority already.",
+    );
+    const renewed = await createCa(ca.name, {
+      issuer: root,
+      keys: ca.keys,
+      notAfter: at(900 * day),
+    });
+    expect(await refusal("import", await plug(renewed, root))).toContain("a key is certified once");
+    expect(await list()).toHaveLength(1);
+  });
+});

@@ -1,0 +1,181 @@
+import { X509Certificate } from "node:crypto";
+import { readFile, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { generateX25519Identity, identityToRecipient } from "age-encryption";
+import { beforeEach, describe, expect, test, vi } from "vitest";
+import { authorityCommand } from "../../../../src/cli/verbs/authority/authority.ts";
+import { OperatorError } from "../../../../src/foundation/operator-error.ts";
+import { randomKek } from "../../../testkit/configuration.ts";
+import { printed } from "../../../testkit/programs/printed.ts";
+import { temporaryFolder } from "../../../testkit/temporary-folder.ts";
+
+let folder: string;
+let now: Date;
+let identity: string;
+let recipient: string;
+
+const config = () => join(folder, "rampart.toml");
+const configure = (...lines: readonly string[]) =>
+  writeFile(
+    config(),
+    [
+      ...lines,
+      `STORE_DIRECTORY = ${JSON.stringify(join(folder, "store"))}`,
+      'PROPAGATION_INTERVAL = "0s"',
+      '[[ISSUERS]]\nissuer = "https://a.test"',
+    ].join("\n"),
+  );
+
+const authority = (...words: readonly string[]) =>
+  printed(
+    authorityCommand(() => now),
+    [...words, "-c", config()],
+  );
+
+const list = async (): Promise<
+  { id: string; phase: string; isTainted: boolean; signs: boolean }[]
+> => JSON.parse(await authority("list", "--json"));
+const signing = async () => (await list()).find(({ phase }) => phase === "signing")?.id ?? "";
+
+beforeEach(async () => {
+  folder = await temporaryFolder();
+  now = new Date("2026-11-21T12:00:00Z");
+  identity = await generateX25519Identity();
+  recipient = await identityToRecipient(identity);
+  await writeFile(join(folder, "key.txt"), identity);
+  vi.stubEnv("KEK", randomKek("k1"));
+  vi.spyOn(console, "error").mockImplementation(() => {});
+  await configure();
+  await authority("init");
+  return () => {
+    vi.unstubAllEnvs();
+    vi.restoreAllMocks();
+  };
+});
+
+const out = () => join(folder, "backup.age");
+const exported = () => authority("export", "-o", out(), "-r", recipient);
+const restored = (...more: readonly string[]) =>
+  authority("restore", out(), "-i", join(folder, "key.txt"), ...more);
+
+describe("a taint", () => {
+  test("prints the line of the configuration that keeps storage from withholding it", async () => {
+    const id = await signing();
+    const told = await authority("taint", id, "--root", "immediately", "--yes");
+    const line = /^TAINTED_AUTHORITIES = .*$/m.exec(told)?.[0] ?? "";
+    expect(line).toContain(`{ id = "${id}", root_until = "2026-11-21T12:00:00Z" }`);
+    await configure(line);
+    const plan = JSON.parse(await authority("plan", "--json"));
+    expect(plan.needsAttention).toEqual([]);
+    expect(await signing()).not.toBe(id);
+  });
+
+  test("prints the taints that the configuration states already, too", async () => {
+    const id = await signing();
+    await configure(`TAINTED_AUTHORITIES = ["${"ab".repeat(20)}"]`);
+    const told = await authority("taint", id, "--root", "with-last-leaf", "--yes");
+    expect(told).toMatch(new RegExp(`TAINTED_AUTHORITIES = \\["(ab){20}", \\{ id = "${id}"`));
+  });
+
+  test("prints no such line in a dry run", async () => {
+    const told = await authority("taint", await signing(), "--root", "immediately", "--dry-run");
+    expect(told).not.toContain("TAINTED_AUTHORITIES");
+  });
+
+  test("that only the configuration states is in the list, the plan and every backup", async () => {
+    const id = await signing();
+    await configure(`TAINTED_AUTHORITIES = ["${id.slice(0, 16)}"]`);
+    expect(await list()).toMatchObject([{ id, isTainted: true, phase: "verifying" }]);
+    expect(await authority("list")).toMatch(/verifying, tainted .* configuration /);
+    const plan = JSON.parse(await authority("plan", "--json"));
+    expect(plan.needsAttention).toContain(
+      `the store lacks the taint of ${id} that TAINTED_AUTHORITIES states`,
+    );
+    expect(plan.onTaint).toEqual([]);
+    expect(await exported()).toContain(`tainted: ${id.slice(0, 12)}.`);
+    await configure();
+    expect(await signing()).toBe(id);
+    await restored("--yes");
+    expect(await list()).toMatchObject([{ id, isTainted: true }]);
+  });
+
+  test("can still be recorded when the configuration states it, once", async () => {
+    const id = await signing();
+    await configure(
+      `TAINTED_AUTHORITIES = [{ id = "${id}", root_until = "2026-11-21T12:00:00Z" }]`,
+    );
+    const taint = () => authority("taint", id, "--root", "immediately", "--yes");
+    await taint();
+    await expect(taint()).rejects.toThrow(/has left the trust bundle already/);
+  });
+});
+
+describe("a restore", () => {
+  test("prints the age of the backup, its taints, and those of this store alone", async () => {
+    const id = await signing();
+    await exported();
+    now = new Date("2026-11-24T13:00:00Z");
+    await authority("taint", id, "--root", "with-last-leaf", "--yes");
+    const told = await restored("--yes");
+    expect(told.split("\n").slice(0, 4)).toEqual([
+      "The backup was written at 2026-11-21 12:00Z, 3 days ago.",
+      "It holds 1 authority; tainted in it: none.",
+      `Tainted here and not in it, and still after: ${id.slice(0, 12)}.`,
+      "May sign when its time comes: none.",
+    ]);
+    expect((await list()).find((each) => each.id === id)?.isTainted).toBe(true);
+    expect(await signing()).not.toBe(id);
+  });
+
+  test("into an empty store keeps the taint that the configuration states", async () => {
+    const id = await signing();
+    await exported();
+    await configure(`TAINTED_AUTHORITIES = ["${id}"]`);
+    const toml = await readFile(config(), "utf8");
+    await writeFile(config(), toml.replace("/store", "/another"));
+    expect(await restored("--yes")).toContain(`still after: ${id.slice(0, 12)}.`);
+    expect(await list()).toMatchObject([{ id, isTainted: true }]);
+  });
+
+  test.each([
+    ["a store that holds records", "/store", /There are authorities/],
+    ["an empty store", "/another", /^Restore it into the files in .*another\?/],
+  ])("into %s asks, and writes nothing without an answer", async (_, place, question) => {
+    await exported();
+    const toml = await readFile(config(), "utf8");
+    await writeFile(config(), toml.replace("/store", place));
+    const before = await list();
+    await expect(restored()).rejects.toThrow(OperatorError);
+    await expect(restored()).rejects.toThrow(question);
+    expect(await list()).toEqual(before);
+  });
+});
+
+describe("authority show", () => {
+  test("prints the certificate that OpenSSL and Node read, with its whole fingerprint", async () => {
+    const id = await signing();
+    const told = await authority("show", id.slice(0, 8));
+    expect(told).toContain("phase         signing, signs now");
+    const { fingerprint256, ca } = new X509Certificate(told.slice(told.indexOf("-----BEGIN")));
+    expect(ca).toBe(true);
+    expect(told).toContain(`# SHA-256 ${fingerprint256.replaceAll(":", "").toLowerCase()}`);
+    const { certificates, signs } = JSON.parse(await authority("show", id, "--json"));
+    expect([signs, certificates.length]).toEqual([true, 1]);
+  });
+
+  test("names which of two signing authorities signs", async () => {
+    const first = await signing();
+    await authority("rotate");
+    now = new Date("2027-01-30T12:00:00Z");
+    const reports = await list();
+    expect(reports.filter(({ signs }) => signs)).toHaveLength(1);
+    const told = await authority("list");
+    const both = reports.filter(({ phase }) => phase === "signing").length === 2;
+    expect(told.includes("signing, now")).toBe(both);
+    expect(reports.some(({ id }) => id === first)).toBe(true);
+  });
+
+  test("refuses an id that nobody has", async () => {
+    await expect(authority("show", "0000")).rejects.toThrow(/no authority's id begins with 0000/);
+  });
+});

@@ -1,0 +1,202 @@
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { generateX25519Identity, identityToRecipient } from "age-encryption";
+import { beforeEach, describe, expect, test, vi } from "vitest";
+import { openDeployment } from "../../../../src/cli/session/deployment.ts";
+import { authorityCommand } from "../../../../src/cli/verbs/authority/authority.ts";
+import { certificateCommand } from "../../../../src/cli/verbs/certificate/certificate.ts";
+import { currentView } from "../../../../src/cli/verbs/root/current-bundle.ts";
+import { OperatorError } from "../../../../src/foundation/operator-error.ts";
+import { toPem } from "../../../../src/pki/encoding/pem.ts";
+import { type Issuer, issueLeaf } from "../../../../src/pki/x509/leaf/issuer.ts";
+import { parseSubjectPublicKey } from "../../../../src/pki/x509/subject-public-key.ts";
+import { addSeconds } from "../../../../src/pki/x509/validity.ts";
+import { randomKek } from "../../../testkit/configuration.ts";
+import { createTestIssuer, proved, workload } from "../../../testkit/pki/certificates.ts";
+import { generateSigner } from "../../../testkit/pki/csr.ts";
+import { temporaryFolder } from "../../../testkit/temporary-folder.ts";
+
+const now = new Date("2026-11-21T12:00:00Z");
+const day = 24 * 3600;
+
+let folder: string;
+let store: string;
+let issuer: Issuer;
+
+const config = () => join(folder, "rampart.toml");
+const configure = (...lines: readonly string[]) =>
+  writeFile(
+    config(),
+    [
+      ...lines,
+      `STORE_DIRECTORY = ${JSON.stringify(join(folder, store))}`,
+      'PROPAGATION_INTERVAL = "30s"',
+      '[[ISSUERS]]\nissuer = "https://a.test"',
+    ].join("\n"),
+  );
+
+async function run(noun: typeof certificateCommand, words: readonly string[], at = now) {
+  const lines: unknown[] = [];
+  vi.spyOn(console, "log").mockImplementation((line) => lines.push(line));
+  const command = noun(() => at).exitOverride();
+  for (const verb of command.commands) verb.exitOverride().configureOutput({ writeErr: () => {} });
+  await command.parseAsync([...words, "-c", config()], { from: "user" });
+  return lines.join("\n");
+}
+
+const certificate = (...words: readonly string[]) => run(certificateCommand, words);
+const revoke = (...words: readonly string[]) => certificate("revoke", ...words, "--yes");
+const list = async () => JSON.parse(await certificate("revoked", "--json"));
+
+/** Writes a leaf to a file. @returns Its serial number. */
+async function leafIn(file: string, signer: Issuer, endsAfter = day): Promise<string> {
+  const { der, serialNumber } = await issueLeaf(signer, {
+    spiffeId: workload("shop", "cart"),
+    publicKey: parseSubjectPublicKey(generateSigner("EC-P256").spki),
+    validity: { notBefore: addSeconds(now, -2 * day), notAfter: addSeconds(now, endsAfter) },
+    proof: proved,
+  });
+  await writeFile(join(folder, file), toPem("CERTIFICATE", der));
+  return serialNumber;
+}
+
+beforeEach(async () => {
+  folder = await temporaryFolder();
+  store = "store";
+  vi.stubEnv("KEK", randomKek("k1"));
+  vi.spyOn(console, "error").mockImplementation(() => {});
+  await configure('CRL = "on"');
+  await run(authorityCommand, ["init"]);
+  const deployment = await openDeployment({ config: config() });
+  const [first] = (await currentView(deployment, now))?.crlIssuers ?? [];
+  if (!first) throw new Error("no authority");
+  issuer = first;
+  return () => {
+    vi.unstubAllEnvs();
+    vi.restoreAllMocks();
+  };
+});
+
+describe("certificate revoke", () => {
+  test("revokes the certificate in a file, says what is next, and lists it", async () => {
+    const serial = await leafIn("leaf.pem", issuer);
+    const told = await revoke(
+      ...[join(folder, "leaf.pem"), "--reason", "keyCompromise", "--why", "case 117"],
+    );
+    expect(told).toMatch(new RegExp(`^${serial} +spiffe://cluster.local/ns/shop/sa/cart `, "m"));
+    expect(told).toContain("Every process of the CA knows of it by 2026-11-21T12:00:30.000Z.");
+    expect(told).toContain("rampart deny add spiffe://cluster.local/ns/shop/sa/cart");
+    const report = {
+      serial,
+      authority: issuer.authority.id,
+      revokedAt: now.toISOString(),
+      expiresAt: addSeconds(now, day).toISOString(),
+      reason: "keyCompromise",
+      why: "case 117",
+    };
+    expect(await list()).toEqual([{ ...report, stated: "store" }]);
+    const lines = /^REVOKED = \[\n[^\]]*\][^\]]*\n\]$/m.exec(told)?.[0] ?? "";
+    await configure('CRL = "on"', lines);
+    expect(await list()).toEqual([
+      { ...report, stated: "store" },
+      { ...report, stated: "configuration" },
+    ]);
+    expect(await certificate("revoked")).toMatch(/ keyCompromise +configuration +case 117$/m);
+  });
+
+  test("says that verifiers do not learn of it without CRLs", async () => {
+    await configure();
+    await leafIn("leaf.pem", issuer);
+    expect(await revoke(join(folder, "leaf.pem"))).toContain("CRL is off");
+  });
+
+  test("writes nothing in a dry run", async () => {
+    await leafIn("leaf.pem", issuer);
+    const told = await certificate("revoke", join(folder, "leaf.pem"), "--dry-run");
+    expect(told).toContain("Nothing was written");
+    expect(await list()).toEqual([]);
+  });
+
+  test("asks, and without a terminal says how to answer", async () => {
+    await leafIn("leaf.pem", issuer);
+    await expect(certificate("revoke", join(folder, "leaf.pem"))).rejects.toThrow(/add --yes/);
+    expect(await list()).toEqual([]);
+  });
+
+  test("revokes a certificate once", async () => {
+    await leafIn("leaf.pem", issuer);
+    await revoke(join(folder, "leaf.pem"));
+    expect(await revoke(join(folder, "leaf.pem"))).toBe("There is nothing to revoke.");
+    expect(await list()).toHaveLength(1);
+  });
+
+  test("leaves out one that has expired", async () => {
+    await leafIn("leaf.pem", issuer, -1);
+    expect(await revoke(join(folder, "leaf.pem"))).toBe("There is nothing to revoke.");
+    expect(await list()).toEqual([]);
+  });
+
+  test.each([
+    ["01:AB:CD", "01abcd"],
+    ["0xAB", "00ab"],
+    ["0007", "07"],
+  ])("takes the serial number %s alone, for as long as a leaf can last", async (text, serial) => {
+    await revoke(text);
+    const expiresAt = addSeconds(now, 90 * day).toISOString();
+    expect(await list()).toMatchObject([{ serial, expiresAt, reason: "unspecified" }]);
+  });
+
+  test("takes the end of a serial number's certificate", async () => {
+    await revoke("01ab", "--expires-at", "2026-11-22T12:00:00Z");
+    expect(await list()).toMatchObject([{ expiresAt: "2026-11-22T12:00:00.000Z" }]);
+  });
+
+  test.each<[string, readonly string[], RegExp]>([
+    ["nothing", [], /say which certificates/],
+    ["a search without a log", ["--node", "worker-3"], /name the log/],
+    ["renewals without a log", ["01ab", "--with-renewals"], /name the log/],
+    ["a file that is not there", ["missing.pem"], /missing\.pem/],
+    ["an unknown authority", ["01ab", "--authority", "ffff"], /no authority's id begins with ffff/],
+    ["an end that is no instant", ["01ab", "--expires-at", "soon"], /--expires-at must be/],
+    ["a note of two lines", ["01ab", "--why", "a\nb"], /--why must be one line/],
+    ["a long note", ["01ab", "--why", "x".repeat(201)], /at most 200 characters/],
+    ["the store of a signer", ["01ab", "--signer", "team-a"], /SIGNERS has no signer|leave out/],
+  ])("refuses %s", async (_, words, sentence) => {
+    const revoking = revoke(...words);
+    await expect(revoking).rejects.toThrow(sentence);
+    await expect(revoking).rejects.toBeInstanceOf(OperatorError);
+    expect(await list()).toEqual([]);
+  });
+
+  test("refuses an unknown reason", async () => {
+    await expect(revoke("01ab", "--reason", "certificateHold")).rejects.toThrow(/Allowed choices/);
+  });
+
+  test("refuses a certificate of another CA, and one of an authority", async () => {
+    const { schedule } = issuer.authority;
+    await leafIn("foreign.pem", await createTestIssuer("EC-P256", schedule));
+    await expect(revoke(join(folder, "foreign.pem"))).rejects.toThrow(/none of the authorities/);
+    const root = toPem("CERTIFICATE", issuer.authority.certificate.der);
+    await writeFile(join(folder, "root.pem"), root);
+    await expect(revoke(join(folder, "root.pem"))).rejects.toThrow(/rampart authority taint/);
+  });
+});
+
+test("a backup brings revocations back", async () => {
+  await leafIn("leaf.pem", issuer);
+  await revoke(join(folder, "leaf.pem"), "--why", "stolen");
+  const before = await list();
+  const identity = await generateX25519Identity();
+  const recipient = await identityToRecipient(identity);
+  const [key, backup] = [join(folder, "key.txt"), join(folder, "backup.age")];
+  await writeFile(key, identity);
+  await run(authorityCommand, ["export", "-o", backup, "-r", recipient]);
+  store = "another-store";
+  await configure();
+  await run(authorityCommand, ["restore", backup, "-i", key, "--yes"]);
+  expect(await list()).toEqual(before);
+});
+
+test("certificate revoked says that there is none", async () => {
+  expect(await certificate("revoked")).toBe("No certificate is revoked.");
+});

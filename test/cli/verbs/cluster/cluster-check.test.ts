@@ -1,0 +1,66 @@
+import { beforeAll, describe, expect, test } from "vitest";
+import { formatIssuers, inspectIssuers } from "../../../../src/cli/verbs/cluster/cluster-check.ts";
+import { createTokenKey, jwksOf, type TokenKey } from "../../../testkit/callers/tokens.ts";
+import { configurationOf } from "../../../testkit/configuration.ts";
+import { startLoopbackServer } from "../../../testkit/network/loopback-server.ts";
+
+let key: TokenKey;
+
+beforeAll(async () => {
+  key = await createTokenKey("RS256", "k1");
+});
+
+const clock = () => new Date("2026-11-21T12:00:00Z");
+
+describe("an issuer is reported", () => {
+  test("with its keys, its clock and its reach", async () => {
+    const server = await startLoopbackServer((_, response) => {
+      response.setHeader("date", "Sat, 21 Nov 2026 12:02:00 GMT");
+      response.end(JSON.stringify(jwksOf(key)));
+    });
+    const [report] = await inspectIssuers(
+      configurationOf({
+        ISSUERS: [
+          {
+            issuer: "https://a.test",
+            cluster: "a",
+            jwks_uri: `${server.origin}/jwks`,
+            namespaces: ["shop-*"],
+            trusted_node_accounts: ["mesh/ztunnel"],
+            node_reach: "anywhere",
+          },
+        ],
+      }),
+      clock,
+    );
+    expect(report).toEqual({
+      cluster: "a",
+      issuer: "https://a.test",
+      source: "jwks_uri",
+      fault: undefined,
+      keys: ["k1 RS256/RS384/RS512/PS256/PS384/PS512"],
+      clockAheadSeconds: 120,
+      review: undefined,
+      identities: [
+        "spiffe://cluster.local/ns/shop-*/sa/*",
+        "mesh/ztunnel: these identities, of workloads on its node (claims)",
+      ],
+    });
+  });
+
+  test("with the reason why its keys cannot be fetched", async () => {
+    const server = await startLoopbackServer((_, response) => response.writeHead(500).end());
+    const reports = await inspectIssuers(
+      configurationOf({ ISSUERS: [{ issuer: server.origin }] }),
+      clock,
+    );
+    expect(reports).toMatchObject([{ source: "discovery", fault: "answered with status 500" }]);
+    expect(formatIssuers(reports)).toContain("answered with status 500");
+  });
+
+  test("without a request when its keys are in the table", async () => {
+    const ISSUERS = [{ issuer: "https://a.test", jwks: jwksOf(key) }];
+    const reports = await inspectIssuers(configurationOf({ ISSUERS }), clock);
+    expect(reports).toMatchObject([{ source: "inline", clockAheadSeconds: undefined }]);
+  });
+});

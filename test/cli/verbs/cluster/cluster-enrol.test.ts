@@ -1,0 +1,140 @@
+import type { JWK } from "jose";
+import { parse } from "smol-toml";
+import { beforeAll, describe, expect, test } from "vitest";
+import {
+  enrol,
+  formatEnrolment,
+  parseIssuerDocuments,
+} from "../../../../src/cli/verbs/cluster/cluster-enrol.ts";
+import {
+  type DocumentFetch,
+  FetchError,
+  type JsonFetch,
+} from "../../../../src/foundation/http/json-fetch.ts";
+import { OperatorError } from "../../../../src/foundation/operator-error.ts";
+import { createTokenKey, jwksOf, type TokenKey } from "../../../testkit/callers/tokens.ts";
+import { configurationOf } from "../../../testkit/configuration.ts";
+
+const issuer = "https://oidc.example.com/id/1";
+const inside = "https://kubernetes.default.svc.cluster.local";
+const settings = { cluster: "prod-1", audiences: ["istio-ca"] };
+
+let key: TokenKey;
+let other: TokenKey;
+
+beforeAll(async () => {
+  [key, other] = await Promise.all([createTokenKey("RS256", "k1"), createTokenKey("RS256", "k2")]);
+});
+
+/** Fetches these documents, by URL. */
+function internet(documents: Readonly<Record<string, unknown>>): DocumentFetch {
+  const fetchJson: JsonFetch = async (url) => {
+    if (url in documents) return documents[url];
+    throw new FetchError("did not answer");
+  };
+  return { anywhere: fetchJson, public: fetchJson };
+}
+
+const publishing = (...keys: readonly TokenKey[]): DocumentFetch =>
+  internet({
+    [`${issuer}/.well-known/openid-configuration`]: { issuer, jwks_uri: `${issuer}/keys` },
+    [`${issuer}/keys`]: jwksOf(...keys),
+  });
+
+describe("a cluster joins by its issuer alone", () => {
+  test("when everybody can fetch its keys", async () => {
+    const { table, reasons } = await enrol({ issuer, jwks: undefined }, settings, publishing(key));
+    expect(table).toEqual({ issuer, cluster: "prod-1" });
+    expect(reasons.join()).toMatch(/answers without credentials.*Rampart fetches/s);
+  });
+
+  test("when the published keys are those of its API server", async () => {
+    const shown = { issuer, jwks: jwksOf(key) };
+    const { table } = await enrol(shown, settings, publishing(other, key));
+    expect(table).toEqual({ issuer, cluster: "prod-1" });
+  });
+});
+
+describe("a cluster joins with its keys in the table", () => {
+  test.each<[string, string, () => DocumentFetch, RegExp]>([
+    [
+      "when its issuer is a name of the inside",
+      inside,
+      () => internet({}),
+      /the edge cannot reach/,
+    ],
+    [
+      "when it is a private address",
+      "https://10.0.0.1:6443",
+      () => internet({}),
+      /the edge cannot/,
+    ],
+    ["when it is no URL", "kubernetes/serviceaccount", () => internet({}), /not an https URL/],
+    ["when nobody answers there", issuer, () => internet({}), /did not answer/],
+    ["when other keys are published there", issuer, () => publishing(other), /find out why/],
+  ])("%s", async (_, name, fetchJson, reason) => {
+    const shown = { issuer: name, jwks: jwksOf(key) };
+    const { table, reasons } = await enrol(shown, settings, fetchJson());
+    expect(reasons.join("\n")).toMatch(reason);
+    expect(table).toEqual({ issuer: name, cluster: "prod-1", jwks: jwksOf(key) });
+  });
+
+  test("without the private members of its keys", async () => {
+    const secret: JWK = { ...key.publicJwk, d: "AAAA" };
+    const jwks = { keys: [secret, { kty: "oct", k: "AAAA" }, { kty: "EC", crv: "secp256k1" }] };
+    const { table } = await enrol({ issuer: inside, jwks }, settings, internet({}));
+    expect(table).toMatchObject({ jwks: jwksOf(key) });
+    expect(JSON.stringify(table)).not.toContain("AAAA");
+  });
+});
+
+describe("the printed table", () => {
+  test.each(["worker", "serve"] as const)("can be pasted, and served: %s", async (platform) => {
+    const kubernetes = {
+      server: "https://10.0.0.1:6443",
+      ca: "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n",
+      review: "before-keys" as const,
+    };
+    const all = { cluster: "prod-1.eu", audiences: ["a", "b"], kubernetes };
+    const shown = { issuer: inside, jwks: jwksOf(key) };
+    const text = formatEnrolment(await enrol(shown, all, internet({})), platform);
+    const toml = parse(text) as { ISSUERS?: unknown; vars?: { ISSUERS: unknown } };
+    const { issuers } = configurationOf({ ISSUERS: toml.vars?.ISSUERS ?? toml.ISSUERS });
+    expect(issuers).toMatchObject([
+      {
+        issuer: inside,
+        cluster: "prod-1.eu",
+        audiences: ["a", "b"],
+        jwks: [{ keyId: "k1" }],
+        kubernetes: { ...kubernetes, credential: "CLUSTER_CREDENTIAL_PROD_1_EU" },
+      },
+    ]);
+    expect(text.startsWith("# ")).toBe(true);
+  });
+});
+
+describe("a cluster cannot join", () => {
+  test.each<[string, () => Promise<unknown> | unknown]>([
+    [
+      "by an issuer that does not answer",
+      () => enrol({ issuer, jwks: undefined }, settings, internet({})),
+    ],
+    [
+      "by an issuer on a private address",
+      () => enrol({ issuer: inside, jwks: undefined }, settings, internet({})),
+    ],
+    [
+      "without a key that Rampart can use",
+      () => enrol({ issuer: inside, jwks: { keys: [] } }, settings, internet({})),
+    ],
+    [
+      "under a name that is none",
+      () => enrol({ issuer, jwks: undefined }, { ...settings, cluster: "a b" }, publishing(key)),
+    ],
+    ["by a document that is no JSON", () => parseIssuerDocuments("<html>", "{}")],
+    ["by keys that are no JSON", () => parseIssuerDocuments(JSON.stringify({ issuer }), "<html>")],
+    ["by a document without an issuer", () => parseIssuerDocuments("{}", "{}")],
+  ])("%s", async (_, work) => {
+    await expect((async () => work())()).rejects.toThrow(OperatorError);
+  });
+});

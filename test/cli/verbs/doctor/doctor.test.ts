@@ -1,0 +1,224 @@
+import { chmod, readdir, rm, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { generateX25519Identity, identityToRecipient } from "age-encryption";
+import { beforeEach, describe, expect, test, vi } from "vitest";
+import type { FindingName } from "../../../../src/ca/checkup/finding.ts";
+import { authorityCommand } from "../../../../src/cli/verbs/authority/authority.ts";
+import { denyCommand } from "../../../../src/cli/verbs/deny/deny.ts";
+import { doctorCommand } from "../../../../src/cli/verbs/doctor/doctor.ts";
+import { nodeFindings } from "../../../../src/cli/verbs/doctor/machine-findings.ts";
+import { OperatorError } from "../../../../src/foundation/operator-error.ts";
+import { randomKek } from "../../../testkit/configuration.ts";
+import { printed } from "../../../testkit/programs/printed.ts";
+import { temporaryFolder } from "../../../testkit/temporary-folder.ts";
+
+const founded = new Date("2026-11-21T12:00:00Z");
+const later = (hours: number): Date => new Date(founded.getTime() + hours * 3_600_000);
+
+const lengths = 'PROPAGATION_INTERVAL = "30s"\nMAX_WORKLOAD_CERT_TTL = "24h"';
+let folder: string;
+let kek: string;
+let issuer: string;
+
+const config = () => join(folder, "rampart.toml");
+const store = () => join(folder, "store");
+const configure = (...lines: readonly string[]) =>
+  writeFile(
+    config(),
+    [`STORE_DIRECTORY = ${JSON.stringify(store())}`, lengths, ...lines].join("\n"),
+  );
+
+const authority = (now: Date, ...words: readonly string[]) =>
+  printed(
+    authorityCommand(() => now),
+    [...words, "-c", config()],
+  );
+
+interface Report {
+  readonly worst?: string;
+  readonly findings: readonly { readonly name: FindingName; readonly what: string }[];
+}
+
+async function examined(now: Date = later(1)): Promise<Report> {
+  const told = await printed(
+    doctorCommand(() => now),
+    ["--json", "-c", config()],
+  );
+  return JSON.parse(told);
+}
+
+const namesAt = async (now?: Date): Promise<FindingName[]> =>
+  (await examined(now)).findings
+    .map(({ name }) => name)
+    .filter((name) => !["node-version", "cluster-not-inspected"].includes(name));
+
+beforeEach(async () => {
+  folder = await temporaryFolder();
+  kek = randomKek("k1");
+  vi.stubEnv("KEK", kek);
+  vi.spyOn(console, "error").mockImplementation(() => {});
+  const { publicKey } = await crypto.subtle.generateKey(
+    { name: "ECDSA", namedCurve: "P-256" },
+    true,
+    ["sign", "verify"],
+  );
+  const { kty, crv, x, y } = await crypto.subtle.exportKey("jwk", publicKey);
+  issuer = `TRUST_DOMAIN = "mesh.test"
+[[ISSUERS]]
+issuer = "https://a.test"
+jwks = { keys = [{ kty = "${kty}", crv = "${crv}", x = "${x}", y = "${y}", kid = "a" }] }`;
+  await configure(issuer);
+  await authority(founded, "init");
+  return () => {
+    process.exitCode = undefined;
+    vi.unstubAllEnvs();
+    vi.restoreAllMocks();
+  };
+});
+
+describe("a healthy CA", () => {
+  test("has no finding, and the checkup ends with 0", async () => {
+    expect(await namesAt()).toEqual([]);
+    expect([undefined, 0, 3]).toContain(process.exitCode);
+  });
+
+  test("is as it was afterwards", async () => {
+    const before = await readdir(folder, { recursive: true });
+    await examined();
+    expect(await readdir(folder, { recursive: true })).toEqual(before);
+  });
+
+  test("is told of in sentences", async () => {
+    const told = await printed(
+      doctorCommand(() => later(1)),
+      ["--offline", "-c", config()],
+    );
+    expect(told).toContain(`Looked at the files in ${store()}.`);
+  });
+});
+
+describe("a CA that is not well", () => {
+  test.each<[FindingName, string, () => Promise<unknown>, Date?]>([
+    ["kek-missing", "without its KEK", async () => Reflect.deleteProperty(process.env, "KEK")],
+    ["record-refused", "with another KEK", async () => vi.stubEnv("KEK", randomKek("k1"))],
+    ["configuration-invalid", "with a key that nobody knows", () => configure("X = 1", issuer)],
+    [
+      "configuration-example",
+      "with the example issuer",
+      () => configure(issuer.replace("https://a.test", "https://issuer.example.com")),
+    ],
+    [
+      "configuration-warning",
+      "with a trust domain of one label",
+      () => configure(issuer.replace("mesh.test", "mesh")),
+    ],
+    [
+      "issuer-unreachable",
+      "with an issuer that does not answer",
+      () => configure('TRUST_DOMAIN = "mesh.test"\n[[ISSUERS]]\nissuer = "https://127.0.0.1:9"'),
+    ],
+    ["store-empty", "without records", () => rm(store(), { recursive: true })],
+    [
+      "inception-date-passed",
+      "without records, long after its inception",
+      async () => {
+        await rm(store(), { recursive: true });
+        await configure('INCEPTION_DATE = "2026-01-01"', issuer);
+      },
+    ],
+    ["record-not-private", "in a folder that everybody may enter", () => chmod(store(), 0o755)],
+    [
+      "store-unreadable",
+      "whose folder is a file",
+      async () => {
+        await rm(join(store(), "authorities"), { recursive: true });
+        await writeFile(join(store(), "authorities"), "");
+      },
+    ],
+    ["authority-successor-missing", "whose scheduled run does not run", async () => {}, later(60)],
+    ["authority-successor-late", "close to its end", async () => {}, later(95)],
+    ["nothing-signs", "after its end", async () => {}, later(24 * 365)],
+    [
+      "taint-still-trusted",
+      "with a tainted authority",
+      async () => {
+        const [{ id }] = JSON.parse(await authority(later(0.5), "list", "--json"));
+        await authority(later(0.5), "taint", id, "--root", "with-last-leaf", "--yes");
+      },
+    ],
+    ["backup-old", "without a backup of its authority", async () => {}, later(30)],
+    [
+      "denial-ended",
+      "with a denial that has ended",
+      () =>
+        printed(
+          denyCommand(() => founded),
+          ["add", "node/a", "--until", "10m", "--yes", "-c", config()],
+        ),
+    ],
+    [
+      "next-step-due",
+      "whose next intermediate is not there",
+      () => configure('AUTHORITY_ROOT = "offline"', issuer),
+      later(95),
+    ],
+  ])("has %s %s", async (name, _, make, now) => {
+    await make();
+    const { findings } = await examined(now);
+    expect(findings.map((each) => each.name)).toContain(name);
+    expect(findings.map(({ what }) => what).join()).not.toContain(kek);
+  });
+
+  test.runIf(process.getuid?.() === 0)("has record-owner with another user's record", async () => {
+    const { chown } = await import("node:fs/promises");
+    const [file = ""] = await readdir(join(store(), "authorities"));
+    await chown(join(store(), "authorities", file), 12_345, 12_345);
+    expect(await namesAt()).toEqual(["record-owner"]);
+  });
+
+  test("is told of by the exit code", async () => {
+    await chmod(store(), 0o755);
+    await examined();
+    expect(process.exitCode).toBe(3);
+    await rm(store(), { recursive: true });
+    await configure('INCEPTION_DATE = "2026-01-01"', issuer);
+    expect((await examined()).worst).toBe("error");
+    expect(process.exitCode).toBe(4);
+  });
+});
+
+test("a backup that the CA has noted is no finding", async () => {
+  const recipient = await identityToRecipient(await generateX25519Identity());
+  await authority(later(2), "export", "-o", join(folder, "backup.age"), "-r", recipient);
+  expect(await namesAt(later(30))).toEqual([]);
+});
+
+describe("examples of wrangler.toml", () => {
+  test.each([
+    ['id = "0123456789abcdef0123456789abcdef"', "KV namespace"],
+    ['routes = [{ pattern = "ca.example.com", custom_domain = true }]', "routes"],
+  ])("%s is found", async (line, word) => {
+    await configure(issuer, `# ${line}`);
+    expect(await namesAt()).toEqual([]);
+    await configure(line, issuer);
+    const { findings } = await examined();
+    expect(findings.map(({ what }) => what).join()).toContain(word);
+  });
+});
+
+test("a configuration that does not exist is no finding", async () => {
+  const missing = printed(
+    doctorCommand(() => founded),
+    ["-c", join(folder, "none.toml")],
+  );
+  await expect(missing).rejects.toThrow(OperatorError);
+});
+
+test.each([
+  ["24.11.0", 1],
+  ["24.9.5", 1],
+  ["24.21.0", 0],
+  ["26.0.0", 0],
+])("Node %s has %i findings", (version, count) => {
+  expect(nodeFindings(version)).toHaveLength(count);
+});

@@ -1,0 +1,56 @@
+import { rm } from "node:fs/promises";
+import { join } from "node:path";
+import { expect, onTestFinished, test } from "vitest";
+import { addSeconds } from "../../../../src/pki/x509/validity.ts";
+import { randomKek } from "../../../testkit/ca/running-ca.ts";
+import { parseLog } from "../../../testkit/log/log-lines.ts";
+import { createCa, writeFolder } from "../../../testkit/pki/plugged-in.ts";
+import { createOperatorFolder, rampart } from "../../../testkit/programs/command-line.ts";
+import { serveToml } from "../../../testkit/programs/serve-process.ts";
+import { temporaryFolder } from "../../../testkit/temporary-folder.ts";
+
+const day = 86_400;
+const now = new Date();
+const ca = await createCa("O=cluster.local", {
+  notBefore: addSeconds(now, -day),
+  notAfter: addSeconds(now, 60 * day),
+});
+
+const importWarning = expect.objectContaining({
+  event: "import-warning",
+  level: "warning",
+  detail: expect.stringContaining("can be used for 59 more days only"),
+});
+const adoption = expect.objectContaining({ event: "authority-adopted", level: "info" });
+
+/** Imports an authority that expires in two months, and reads what the verb logged. */
+async function importSoonExpiring(flags: string) {
+  const source = await writeFolder(await temporaryFolder(), {
+    "ca-cert.pem": ca.pem,
+    "ca-key.pem": ca.keyPem,
+    "cert-chain.pem": "",
+    "root-cert.pem": ca.pem,
+  });
+  const toml = serveToml(join(await temporaryFolder(), "store"), {
+    ISSUERS: [{ issuer: "https://a.test" }],
+  });
+  const operator = await createOperatorFolder(toml);
+  onTestFinished(() => rm(operator.path, { recursive: true, force: true }));
+  const words = `authority import ${source} -c ${operator.config}${flags}`;
+  const { code, stderr } = await rampart(operator, words, { KEK: randomKek("k1") });
+  return { code, lines: parseLog(stderr) };
+}
+
+test("an import logs its warnings and what it did, one JSON object in each line", async () => {
+  const { code, lines } = await importSoonExpiring("");
+  expect(code).toBe(0);
+  expect(lines).toContainEqual(importWarning);
+  expect(lines).toContainEqual(adoption);
+});
+
+test("a dry import logs its warnings, and nothing as done", async () => {
+  const { code, lines } = await importSoonExpiring(" --dry-run");
+  expect(code).toBe(0);
+  expect(lines).toContainEqual(importWarning);
+  expect(lines.map(({ level }) => level)).not.toContain("info");
+});

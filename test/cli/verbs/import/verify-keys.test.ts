@@ -1,0 +1,79 @@
+import "reflect-metadata/lite";
+import { createPrivateKey, generateKeyPairSync } from "node:crypto";
+import * as x509 from "@peculiar/x509";
+import { expect, test } from "vitest";
+import { verifyPluggedIn } from "../../../../src/cli/verbs/import/verify.ts";
+import { OperatorError } from "../../../../src/foundation/operator-error.ts";
+import { clusterLocal } from "../../../testkit/pki/certificates.ts";
+import {
+  createCa,
+  generateKeys,
+  linesFor,
+  materialOf,
+  now,
+  rsa,
+} from "../../../testkit/pki/plugged-in.ts";
+
+const root = await createCa("O=mesh,CN=root");
+const stranger = await createCa("O=stranger");
+const rsaRoot = await createCa("O=rsa", { keys: await generateKeys(rsa(2048)) });
+
+test("refuses keys that no authority may have", async () => {
+  const weak = await createCa("O=weak", { keys: await generateKeys(rsa(1024)) });
+  expect(await linesFor(materialOf(weak))).toEqual([expect.stringContaining("(modulus)")]);
+  expect(await linesFor(materialOf(root, { roots: root.pem + weak.pem }))).toEqual([
+    expect.stringMatching(/^root-cert.pem, certificate 2: .*\(modulus\)/),
+  ]);
+  const exponent3 = { ...rsa(2048), publicExponent: new Uint8Array([3]) };
+  const exponent = await createCa("O=three", { keys: await generateKeys(exponent3) });
+  expect(await linesFor(materialOf(exponent))).toEqual([expect.stringContaining("(exponent)")]);
+});
+
+test("refuses the key of another certificate, of the same kind and of another", async () => {
+  for (const { keyPem } of [stranger, rsaRoot]) {
+    const lines = await linesFor(materialOf({ pem: root.pem, keyPem }));
+    expect(lines).toEqual([expect.stringContaining("ca-key.pem: the cert does not match the key")]);
+  }
+});
+
+test("refuses a key that only claims the certificate's public key", async () => {
+  const jwk = await crypto.subtle.exportKey("jwk", root.keys.privateKey);
+  const { privateKey } = generateKeyPairSync("ec", { namedCurve: "P-256" });
+  const { d } = privateKey.export({ format: "jwk" });
+  const forged = createPrivateKey({ key: { ...jwk, d } as never, format: "jwk" });
+  const keyPem = forged.export({ type: "pkcs8", format: "pem" }).toString();
+  const lines = await linesFor(materialOf({ pem: root.pem, keyPem }));
+  expect(lines).toEqual([expect.stringContaining("its numbers contradict each other")]);
+});
+
+test("refuses an RSA key whose primes are not its modulus's", async () => {
+  const jwkOf = ({ privateKey }: CryptoKeyPair) => crypto.subtle.exportKey("jwk", privateKey);
+  const [{ n, e }, other] = [await jwkOf(rsaRoot.keys), await jwkOf(await generateKeys(rsa(2048)))];
+  const forged = createPrivateKey({ key: { ...other, n, e } as never, format: "jwk" });
+  const keyPem = forged.export({ type: "pkcs1", format: "pem" }).toString();
+  const lines = await linesFor(materialOf({ pem: rsaRoot.pem, keyPem }));
+  expect(lines).toEqual([expect.stringContaining("its numbers contradict each other")]);
+});
+
+test("refuses a key with any changed octet, or reads the same key", async () => {
+  for (const ca of [root, rsaRoot]) {
+    const der = await crypto.subtle.exportKey("pkcs8", ca.keys.privateKey);
+    const same = Buffer.from(der).toString("base64");
+    for (let i = 0; i < der.byteLength; i += ca === root ? 2 : 29) {
+      const changed = new Uint8Array(der.slice(0));
+      changed[i] = (changed[i] ?? 0) ^ (1 << (i % 8));
+      const keyPem = x509.PemConverter.encode(changed, "PRIVATE KEY");
+      expect([same, "refused"]).toContain(await keyOrRefusal({ pem: ca.pem, keyPem }));
+    }
+  }
+});
+
+async function keyOrRefusal(ca: { readonly pem: string; readonly keyPem: string }) {
+  try {
+    const { privateKey } = await verifyPluggedIn(materialOf(ca), clusterLocal, now);
+    return Buffer.from(await crypto.subtle.exportKey("pkcs8", privateKey)).toString("base64");
+  } catch (error) {
+    if (error instanceof OperatorError) return "refused";
+    throw error;
+  }
+}

@@ -1,0 +1,89 @@
+import "reflect-metadata/lite";
+import * as x509 from "@peculiar/x509";
+import { expect, test } from "vitest";
+import { verifyPluggedIn } from "../../../../src/cli/verbs/import/verify.ts";
+import { clusterLocal } from "../../../testkit/pki/certificates.ts";
+import {
+  createCa,
+  isCa,
+  linesFor,
+  materialOf,
+  maySign,
+  now,
+} from "../../../testkit/pki/plugged-in.ts";
+
+const constraints = (hex: string) => new x509.Extension("2.5.29.30", true, Buffer.from(hex, "hex"));
+const ia5 = (text: string) => `86${octet(text.length)}${Buffer.from(text).toString("hex")}`;
+const octet = (number: number) => number.toString(16).padStart(2, "0");
+const tagged = (tag: string, content: string) => `${tag}${octet(content.length / 2)}${content}`;
+const subtrees = (tag: string, ...hosts: readonly string[]) =>
+  tagged("30", tagged(tag, hosts.map((host) => tagged("30", ia5(host))).join("")));
+const permitted = (...hosts: readonly string[]) => constraints(subtrees("a0", ...hosts));
+const excluded = (...hosts: readonly string[]) => constraints(subtrees("a1", ...hosts));
+
+test.for([
+  ["another host", permitted("elsewhere.test")],
+  ["a host above, as only Go reads it", permitted("local")],
+  ["hosts below", permitted(".cluster.local")],
+  ["the host excluded", excluded("other.test", "cluster.local")],
+  ["a host above excluded", excluded("local")],
+  ["hosts below a label excluded", excluded(".local")],
+  ["everything excluded", excluded("")],
+  ["upper case excluded", excluded("CLUSTER.local")],
+] as const)("refuses name constraints that exclude the trust domain: %s", async ([, extension]) => {
+  const ca = await createCa("O=constrained", { extensions: [isCa(), maySign, extension] });
+  const leading = await createCa("O=below", { issuer: ca });
+  for (const material of [materialOf(ca), materialOf(leading, { roots: ca.pem })]) {
+    const lines = await linesFor(material);
+    expect(lines).toEqual([
+      expect.stringContaining("name constraints exclude the trust domain cluster.local"),
+    ]);
+  }
+});
+
+test.for([
+  ["what is no NameConstraints", constraints("0500")],
+  ["what is cut off", constraints("3003a00130")],
+  ["no subtree", constraints("3000")],
+  ["an empty list of subtrees", constraints("3002a000")],
+  ["a minimum", constraints(tagged("30", tagged("a0", tagged("30", `${ia5("local")}800101`))))],
+  ["a host that is no ASCII", constraints(tagged("30", tagged("a0", tagged("30", "8602c3a4"))))],
+  [
+    "a range of five octets",
+    constraints(tagged("30", tagged("a0", tagged("30", "87050a000000ff")))),
+  ],
+] as const)("refuses name constraints with %s", async ([, extension]) => {
+  const ca = await createCa("O=constrained", { extensions: [isCa(), maySign, extension] });
+  expect(await linesFor(materialOf(ca))).toEqual([
+    expect.stringContaining("not a certificate that verifiers agree on"),
+  ]);
+});
+
+test("refuses a critical constraint on directory names alone, and takes it where Go does", async () => {
+  const directory = tagged("a4", tagged("30", tagged("31", tagged("30", "0603550403" + "0c0178"))));
+  const value = Buffer.from(tagged("30", tagged("a0", tagged("30", directory))), "hex");
+  const caWith = (isCritical: boolean) =>
+    createCa("O=constrained", {
+      extensions: [isCa(), maySign, new x509.Extension("2.5.29.30", isCritical, value)],
+    });
+  expect(await linesFor(materialOf(await caWith(true)))).toEqual([
+    expect.stringContaining("about directory names or names of rare kinds, which Go refuses"),
+  ]);
+  await verifyPluggedIn(materialOf(await caWith(false)), clusterLocal, now);
+});
+
+test.for([
+  ["the host", permitted("other.test", "cluster.local"), "ztunnel refuses every"],
+  ["hosts below local", permitted(".local"), "ztunnel refuses every"],
+  [
+    "another host excluded",
+    excluded("elsewhere.test", ".cluster.local"),
+    "ztunnel and GnuTLS refuse",
+  ],
+  ["DNS names", constraints("3010a00e300c820a6578616d706c652e6f72"), "on DNS names"],
+  ["IP addresses", constraints("300ea00c300a87080a000000ff000000"), "no certificate of Rampart"],
+] as const)("warns of name constraints that admit it: %s", async ([, extension, sentence]) => {
+  const ca = await createCa("O=constrained", { extensions: [isCa(), maySign, extension] });
+  const { warnings } = await verifyPluggedIn(materialOf(ca), clusterLocal, now);
+  expect(warnings).toEqual([expect.stringContaining(sentence)]);
+});

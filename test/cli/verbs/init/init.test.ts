@@ -1,0 +1,121 @@
+import { readFileSync } from "node:fs";
+import { mkdir, readdir, readFile, writeFile } from "node:fs/promises";
+import { join, resolve } from "node:path";
+import { parse } from "smol-toml";
+import { expect, test } from "vitest";
+import { packageName, projectFiles } from "../../../../src/cli/verbs/init/project.ts";
+import { wranglerToml } from "../../../../src/cli/verbs/init/wrangler-toml.ts";
+import { version, wranglerVersion } from "../../../../src/cli/version.ts";
+import { createOperatorFolder, rampart } from "../../../testkit/programs/command-line.ts";
+
+const manifest = JSON.parse(readFileSync(resolve("package.json"), "utf8"));
+const today = new Date("2026-12-31T23:59:59Z");
+const fileOf = (path: string, name = "my-ca"): string =>
+  projectFiles({ name, today, rampart: version, wranglerToml }).get(path) ?? "";
+
+test("the program knows its name, its version and the wrangler of the tests", () => {
+  const { wrangler } = manifest.devDependencies;
+  expect([packageName, version, wranglerVersion]).toEqual([
+    manifest.name,
+    manifest.version,
+    wrangler,
+  ]);
+});
+
+test("a project's configuration is the repository's, but for name, main module and inception date", () => {
+  const { vars, ...own } = parse(wranglerToml);
+  expect(parse(fileOf("wrangler.toml"))).toEqual({
+    ...own,
+    name: "my-ca",
+    main: "src/worker.ts",
+    vars: { ...(vars as object), INCEPTION_DATE: "2026-12-31" },
+  });
+});
+
+test("a project's configuration marks each example value, and names no file of the repository", () => {
+  const text = fileOf("wrangler.toml");
+  expect(text.match(/^# SET .*/gm)?.length).toBe(5);
+  expect(text).not.toContain("src/worker/");
+});
+
+test("a project depends on the package and on wrangler alone", () => {
+  const { name, dependencies, devDependencies } = JSON.parse(fileOf("package.json"));
+  expect(name).toBe("my-ca");
+  expect(dependencies).toEqual({ [packageName]: version });
+  expect(devDependencies).toEqual({ wrangler: wranglerVersion });
+});
+
+test("a project ignores the secrets and the state of development", () => {
+  expect(fileOf(".gitignore").split("\n")).toEqual(
+    expect.arrayContaining([".dev.vars", ".wrangler/"]),
+  );
+});
+
+test("refuses a configuration that lacks a line which a project has otherwise", () => {
+  const lacking = wranglerToml.replace("src/worker/main.ts", "src/other.ts");
+  expect(() => projectFiles({ name: "a", today, rampart: version, wranglerToml: lacking })).toThrow(
+    "does not have",
+  );
+});
+
+test("rampart init writes a project into a folder that does not exist, and names a Worker after it", async () => {
+  const folder = await createOperatorFolder();
+  const { code, stdout } = await rampart(folder, "init edge-ca");
+  expect(code).toBe(0);
+  expect(stdout).toContain("cd edge-ca && npm install && npm start");
+  const files = await readdir(join(folder.path, "edge-ca"), { recursive: true });
+  expect(files.toSorted()).toEqual(
+    [".gitignore", "README.md", "package.json", "src", "src/worker.ts", "wrangler.toml"].toSorted(),
+  );
+  const text = await readFile(join(folder.path, "edge-ca/wrangler.toml"), "utf8");
+  expect(parse(text)).toMatchObject({ name: "edge-ca" });
+});
+
+test("rampart init names a Worker rampart if the folder's name cannot be a Worker's", async () => {
+  const folder = await createOperatorFolder();
+  await rampart(folder, "init My_CA");
+  const text = await readFile(join(folder.path, "My_CA/wrangler.toml"), "utf8");
+  expect(parse(text)).toMatchObject({ name: "rampart" });
+});
+
+test("rampart init refuses a folder that is not empty, and writes nothing", async () => {
+  const folder = await createOperatorFolder();
+  await mkdir(join(folder.path, "full"));
+  await writeFile(join(folder.path, "full/notes.txt"), "mine");
+  const { code, stdout, stderr } = await rampart(folder, "init full");
+  expect({ code, stdout }).toEqual({ code: 1, stdout: "" });
+  expect(stderr).toContain("full is not empty (notes.txt): init only writes into an empty folder");
+  expect(await readdir(join(folder.path, "full"))).toEqual(["notes.txt"]);
+});
+
+test("rampart init refuses a file in the folder's place, without a stack", async () => {
+  const folder = await createOperatorFolder();
+  const { code, stderr } = await rampart(folder, "init wrangler.toml");
+  expect(code).toBe(1);
+  expect(stderr).toMatch(/^rampart: EEXIST/);
+  expect(stderr).not.toContain(" at ");
+});
+
+test("rampart init --package has npm install that file, and refuses what is no file", async () => {
+  const folder = await createOperatorFolder();
+  await rampart(folder, "init a --package wrangler.toml");
+  const text = await readFile(join(folder.path, "a/package.json"), "utf8");
+  const { [packageName]: installed } = JSON.parse(text).dependencies;
+  expect(installed).toBe(`file:${folder.config}`);
+  const refused = await rampart(folder, "init b --package home");
+  expect(refused).toEqual({
+    code: 1,
+    stdout: "",
+    stderr: "rampart: --package: home is not a file\n",
+  });
+  expect(await readdir(folder.path)).not.toContain("b");
+});
+
+test("rampart --version prints the version alone", async () => {
+  const folder = await createOperatorFolder();
+  expect(await rampart(folder, "--version")).toEqual({
+    code: 0,
+    stdout: `${version}\n`,
+    stderr: "",
+  });
+});

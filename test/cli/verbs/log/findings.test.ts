@@ -1,0 +1,187 @@
+import { X509Certificate } from "node:crypto";
+import { describe, expect, test } from "vitest";
+import { formatEntry } from "../../../../src/ca/issuance/log-entry.ts";
+import { findingsIn, type Watch } from "../../../../src/cli/verbs/log/findings.ts";
+import { FollowerIndex } from "../../../../src/cli/verbs/log/follower-index.ts";
+import { canonicalSerial } from "../../../../src/cli/verbs/log/logged-certificate.ts";
+import { type Issuer, issueLeaf } from "../../../../src/pki/x509/leaf/issuer.ts";
+import { parseSubjectPublicKey } from "../../../../src/pki/x509/subject-public-key.ts";
+import { issuersOf } from "../../../testkit/configuration.ts";
+import { createTestIssuer, oneDay, proved, workload } from "../../../testkit/pki/certificates.ts";
+import { generateSigner } from "../../../testkit/pki/csr.ts";
+
+const issuer = "https://a.test";
+const watch: Watch = {
+  authorities: undefined,
+  issuers: issuersOf({ issuer, namespaces: ["team-*"] }),
+  identitiesPerNode: 3,
+  staleAfterSeconds: 3600,
+};
+const start = Date.parse("2026-11-20T00:00:00Z");
+const minute = 60_000;
+
+const publicKey = parseSubjectPublicKey(generateSigner("EC-P256").spki);
+const certified = async (signer: Issuer) => {
+  const spiffeId = workload("team-a", "b");
+  const request = { spiffeId, publicKey, validity: oneDay, proof: proved };
+  const leaf = (await issueLeaf(signer, request)).der;
+  return { leaf, authority: signer.authority.certificate.der };
+};
+const own = await certified(await createTestIssuer());
+const other = await certified(await createTestIssuer());
+
+/** An entry in an index, with the changes of a test. */
+interface Made {
+  readonly minutes?: number;
+  readonly account?: string;
+  readonly serial?: string;
+  readonly impersonator?: string;
+  readonly node?: string;
+  readonly proof?: "token" | "certificate" | "own";
+  readonly leaf?: typeof own.leaf;
+}
+
+/** A log that begins with its authorities. */
+function indexOf(made: readonly Made[], authorities = [own.authority]): FollowerIndex {
+  const index = new FollowerIndex();
+  for (const [idx, certificate] of authorities.entries()) {
+    const at = new Date(start).toISOString();
+    const octets = formatEntry({ certificate, at, proof: "authority" });
+    const fields = { at, spiffeId: "", serial: `ca${idx}`, notAfter: at, isAuthority: true };
+    index.addEntry(idx, octets, fields);
+    index.addAuthority(idx, certificate);
+  }
+  for (const [i, each] of made.entries()) {
+    const { minutes = i, account = "team-a/sa/b", serial = `a${i}`, impersonator, node } = each;
+    const { leaf: certificate = own.leaf, proof = "token" } = each;
+    const at = new Date(start + minute * minutes).toISOString();
+    const named = proof === "own" ? {} : { issuer };
+    const octets = formatEntry({ certificate, at, proof, ...named, impersonator });
+    const spiffeId = `spiffe://cluster.local/ns/${account}`;
+    const fields = { at, spiffeId, serial, notAfter: at, cluster: "c", node, impersonator };
+    index.addEntry(authorities.length + i, octets, { ...fields, isAuthority: false });
+  }
+  return index;
+}
+
+const newestOf = (index: FollowerIndex): Date => index.newest() ?? new Date(start);
+
+/** The findings behind the entry of the authority. */
+const found = (made: readonly Made[], from = 1, changes: Partial<Watch> = {}): string[] => {
+  const index = indexOf(made);
+  const found = findingsIn(index, from, { ...watch, ...changes }, newestOf(index));
+  return [...found].map(({ finding }) => finding);
+};
+
+const many = (count: number, make: (i: number) => Made): Made[] =>
+  Array.from({ length: count }, (_, i) => make(i));
+
+describe("a watcher", () => {
+  test("finds nothing in an honest log", () => {
+    expect(found(many(100, () => ({})))).toEqual([]);
+    expect(found([])).toEqual([]);
+    expect([...findingsIn(new FollowerIndex(), 0, watch, new Date())]).toEqual([]);
+  });
+
+  test("finds a leaf that no authority of the log has signed", () => {
+    expect(found([{}, { leaf: other.leaf }, {}])).toEqual(["unknown-authority"]);
+    const index = indexOf([{}, { leaf: other.leaf }], [own.authority, other.authority]);
+    expect([...findingsIn(index, 2, watch, newestOf(index))]).toEqual([]);
+  });
+
+  test("finds a leaf of an authority that the operator does not know, whatever the log has", () => {
+    const authorities = [new X509Certificate(other.authority)];
+    expect(found([{}], 1, { authorities })).toEqual(["unknown-authority"]);
+    expect(found([{ leaf: other.leaf }], 1, { authorities })).toEqual([]);
+  });
+
+  test("finds each authority once when it appears, and none that the operator knows", () => {
+    const index = indexOf([{}], [own.authority, other.authority]);
+    const found = [...findingsIn(index, 0, watch, newestOf(index))];
+    expect(found.map(({ finding, index }) => [finding, index])).toEqual([
+      ["authority-appeared", 0],
+      ["authority-appeared", 1],
+    ]);
+    const { fingerprint256 } = new X509Certificate(other.authority);
+    expect(found[1]?.detail).toContain(fingerprint256.replaceAll(":", "").toLowerCase());
+    const authorities = [own, other].map(({ authority }) => new X509Certificate(authority));
+    const known = { ...watch, authorities };
+    expect([...findingsIn(index, 0, known, newestOf(index))]).toEqual([]);
+    index.addAuthority(3, other.authority);
+    expect([...findingsIn(index, 2, watch, newestOf(index))]).toEqual([]);
+  });
+
+  test("finds an identity that its issuer may not vouch for, once", () => {
+    const made = [{}, { account: "kube-system/sa/b" }, {}];
+    expect(found(made)).toEqual(["identity-outside-issuer"]);
+    expect(found(made, 3)).toEqual([]);
+    expect(found(made, 1, { issuers: undefined })).toEqual([]);
+  });
+
+  test("judges what a certificate renewed by the issuer behind it, and not what the CA issued itself", () => {
+    const account = "kube-system/sa/b";
+    expect(found([{ account, proof: "certificate" }])).toEqual(["identity-outside-issuer"]);
+    expect(found([{ account: "team-b/sa/c", proof: "certificate" }])).toEqual([]);
+    expect(found([{ account, proof: "own" }])).toEqual([]);
+  });
+
+  test("finds two certificates with one serial number, and not one that is logged twice", () => {
+    expect(found([{ serial: "7" }, { serial: "7" }])).toEqual([]);
+    expect(found([{ serial: "7" }, { serial: "7", account: "team-b/sa/c" }])).toEqual([
+      "serial-twice",
+    ]);
+  });
+
+  test("finds a node whose proxies ask for many identities", () => {
+    const asking = (count: number) =>
+      many(count, (i) => ({ account: `team-a/sa/w${i}`, impersonator: "ztunnel", node: "n1" }));
+    expect(found(asking(3))).toEqual([]);
+    expect(found(asking(4))).toEqual(["node-asks-for-many"]);
+    expect(found([...asking(2), ...asking(2).map((each) => ({ ...each, node: "n2" }))])).toEqual(
+      [],
+    );
+  });
+
+  test("does not mind the same identity often, nor sidecars of many identities on a node", () => {
+    const again = many(9, () => ({ impersonator: "ztunnel", node: "n1" }));
+    expect(found(again)).toEqual([]);
+    expect(found(many(9, (i) => ({ account: `team-a/sa/w${i}`, node: "n1" })))).toEqual([]);
+  });
+
+  const burst = (from: number, count: number) =>
+    many(count, (i) => ({ minutes: from + i / 10, serial: `b${i}` }));
+
+  test("finds a jump of the rate, and no jump in a steady log", () => {
+    const steady = many(26 * 12, (i) => ({ minutes: 5 * i }));
+    expect(found(steady)).toEqual([]);
+    expect(found([...steady, ...burst(26 * 60, 250)])).toEqual(["rate-jump"]);
+    expect(found([...steady, ...burst(26 * 60, 100)])).toEqual([]);
+  });
+
+  test("finds a jump after a silent day, and none in a log that has no day to compare", () => {
+    expect(found([{}, ...burst(48 * 60, 250)])).toEqual(["rate-jump"]);
+    expect(found([{}, ...burst(0, 250)])).toEqual([]);
+    const busy = many(2 * 240, (i) => ({ minutes: i / 4 }));
+    expect(found(busy)).toEqual([]);
+  });
+
+  test("finds a checkpoint without news, with new entries and without", () => {
+    const index = indexOf([{}]);
+    const later = (seconds: number) => new Date(newestOf(index).getTime() + 1000 * seconds);
+    const at = (seconds: number, from: number) =>
+      [...findingsIn(index, from, watch, later(seconds))].map(({ finding }) => finding);
+    expect(at(3600, 1)).toEqual([]);
+    expect(at(3600, 2)).toEqual([]);
+    expect(at(3601, 1)).toEqual(["stale-checkpoint"]);
+    expect(at(3601, 2)).toEqual(["stale-checkpoint"]);
+  });
+});
+
+test.each([
+  ["0A:0B", "a0b"],
+  ["0x0a0b", "a0b"],
+  ["a0b", "a0b"],
+  ["00", "0"],
+])("the serial number %s is %s", (text, canonical) => {
+  expect(canonicalSerial(text)).toBe(canonical);
+});

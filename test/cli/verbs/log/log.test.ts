@@ -1,0 +1,219 @@
+import { X509Certificate } from "node:crypto";
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import {
+  type Answer,
+  createOperatorFolder,
+  type OperatorFolder,
+  rampart,
+} from "../../../testkit/programs/command-line.ts";
+import { type LoggedCa, startLoggedCa } from "../../../testkit/tlog/logged-ca.ts";
+
+let folder: OperatorFolder;
+let ca: LoggedCa;
+const leaves: string[] = [];
+
+beforeAll(async () => {
+  [folder, ca] = await Promise.all([createOperatorFolder(), startLoggedCa()]);
+  for (const account of ["foo:bar", "foo:bar", "foo:other"]) leaves.push(await ca.issue(account));
+  await ca.log.publish();
+  await writeFile(join(folder.path, "leaf.pem"), leaves[0] ?? "");
+  await writeFile(join(folder.path, "roots.pem"), await ca.bundle());
+});
+
+afterAll(() => ca.end());
+
+const log = (words: string, environment: Readonly<Record<string, string>> = {}): Promise<Answer> =>
+  rampart(folder, `log ${words}`, { RAMPART_LOG_TOKEN: ca.token, ...environment });
+
+/** Follows the log, whose clock stands still, and reads its findings. */
+async function follow(words: string, staleAfter = "876000h") {
+  const { code, stdout } = await log(`follow --url ${ca.url} --stale-after ${staleAfter} ${words}`);
+  const lines = stdout.split("\n").filter((line) => line !== "");
+  return { code, findings: lines.map((line) => JSON.parse(line)) };
+}
+
+const serialOf = (pem: string): string => new X509Certificate(pem).serialNumber;
+
+describe("rampart log", () => {
+  test("tail shows the newest entries, the oldest of them first", async () => {
+    const { code, stdout } = await log(`tail --url ${ca.url}`);
+    expect(code).toBe(0);
+    const [headings, ...rows] = stdout.trimEnd().split("\n");
+    expect(headings).toMatch(/^INDEX +TIME +SERIAL +NAME +CLUSTER +NODE +POD +PROOF$/);
+    expect(rows.map((row) => row.split(/ +/).filter((_, i) => i === 3 || i === 7))).toEqual([
+      ["spiffe://cluster.local", "authority"],
+      ...["bar", "bar", "other"].map((name) => [
+        `spiffe://cluster.local/ns/foo/sa/${name}`,
+        "token",
+      ]),
+    ]);
+  });
+
+  test("search finds by name, and prints JSON with the certificate", async () => {
+    const words = "--spiffe-id spiffe://cluster.local/ns/foo/sa/other --json";
+    const { stdout } = await log(`search --url ${ca.url} ${words}`);
+    const [entry, ...more] = stdout
+      .trimEnd()
+      .split("\n")
+      .map((line) => JSON.parse(line));
+    expect(more).toEqual([]);
+    expect(entry).toMatchObject({ index: 3, proof: "token", pod: { name: "other-0" } });
+    expect(entry.certificatePem).toBe(leaves[2]);
+  });
+
+  test("search takes a serial number in any spelling", async () => {
+    const serial = serialOf(leaves[1] ?? "").replace(/..(?=.)/g, "$&:");
+    const { stdout } = await log(`search --url ${ca.url} --serial 00:${serial} --json`);
+    expect(JSON.parse(stdout)).toMatchObject({ index: 2 });
+  });
+
+  test.each([
+    ["--until 24h", []],
+    ["--since 2020-01-01T00:00:00+01:00", [0, 1, 2, 3]],
+  ])("search finds what came within %s", async (words, indices) => {
+    const { code, stdout } = await log(`search --url ${ca.url} ${words} --json`);
+    expect(code).toBe(0);
+    const lines = stdout.split("\n").filter((line) => line !== "");
+    expect(lines.map((line) => JSON.parse(line).index).toSorted()).toEqual(indices);
+  });
+
+  test.each(["2026-11-22", "2026-11-22T12:00:00", "2026-02-30T12:00:00Z"])(
+    "search refuses --since %s",
+    async (time) => {
+      const { code, stderr } = await log(`search --url ${ca.url} --since=${time}`);
+      expect(code).not.toBe(0);
+      expect(stderr).toContain("must be an instant such as 2026-11-22T12:00:00Z, or 24h");
+    },
+  );
+
+  test("search finds nothing where nothing matches", async () => {
+    const { code, stdout } = await log(`search --url ${ca.url} --cluster elsewhere --json`);
+    expect({ code, stdout }).toEqual({ code: 0, stdout: "" });
+  });
+
+  test("prove makes a proof that verify accepts without a connection", async () => {
+    const proved = await log(`prove leaf.pem --url ${ca.url}`);
+    expect(proved.code).toBe(0);
+    await writeFile(join(folder.path, "leaf.tlog-proof"), proved.stdout);
+    const good = await log(`verify leaf.pem leaf.tlog-proof --key ${ca.verifierKey}`);
+    expect(good).toMatchObject({ code: 0, stdout: expect.stringContaining("at index 1") });
+    await writeFile(join(folder.path, "other.pem"), leaves[2] ?? "");
+    const bad = await log(`verify other.pem leaf.tlog-proof --key ${ca.verifierKey}`);
+    expect(bad).toMatchObject({ code: 4, stdout: "" });
+    const untrusted = await log("verify leaf.pem leaf.tlog-proof");
+    expect(untrusted).toMatchObject({ code: 1, stderr: expect.stringContaining("--policy") });
+  });
+
+  test("verify tells a certificate that is in the log from a thief's and from a stranger's", async () => {
+    const known = await log(`verify leaf.pem --url ${ca.url}`);
+    expect(known).toMatchObject({ code: 0, stdout: expect.stringContaining("foo/sa/bar") });
+    const foreign = await startLoggedCa();
+    await writeFile(join(folder.path, "foreign-leaf.pem"), await foreign.issue());
+    await writeFile(join(folder.path, "foreign-roots.pem"), await foreign.bundle());
+    foreign.end();
+    const strange = await log(`verify foreign-leaf.pem --url ${ca.url}`);
+    expect(strange).toMatchObject({ code: 3, stderr: expect.stringContaining("not among the 4") });
+    expect(strange.stderr).toContain("it is not of this CA");
+    const words = "--authorities foreign-roots.pem";
+    const stolen = await log(`verify foreign-leaf.pem --url ${ca.url} ${words}`);
+    expect(stolen).toMatchObject({ code: 3, stderr: expect.stringContaining("KEY IS STOLEN") });
+  });
+
+  test("verify says that another shard may have the certificate", async () => {
+    const sharded = await startLoggedCa({ otherShards: ["1", "2"] });
+    await sharded.issue();
+    await sharded.log.publish();
+    const { code, stderr } = await log(`verify leaf.pem --url ${sharded.url}`);
+    sharded.end();
+    expect(code).toBe(3);
+    const parent = sharded.url.slice(0, -1);
+    expect(stderr).toContain(`Ask the other shards first: ${parent}1, ${parent}2`);
+  });
+
+  test("prove knows no certificate that is not there", async () => {
+    expect(await log(`prove 0123456789abcdef --url ${ca.url}`)).toMatchObject({ code: 3 });
+  });
+
+  test("check verifies the whole log, under a key that the operator gives", async () => {
+    const good = await log(`check --url ${ca.url} --key ${ca.verifierKey}`);
+    expect(good).toMatchObject({ code: 0, stdout: expect.stringContaining("4 entries, all") });
+    const other = await startLoggedCa();
+    other.end();
+    const bad = await log(`check --url ${ca.url} --key ${other.verifierKey}`);
+    expect(bad).toMatchObject({ code: 4, stdout: "" });
+  });
+
+  test("wants the token of a reader, and a log", async () => {
+    const denied = await log(`tail --url ${ca.url}`, { RAMPART_LOG_TOKEN: "x".repeat(40) });
+    expect(denied).toMatchObject({ code: 1, stderr: expect.stringContaining("RAMPART_LOG_TOKEN") });
+    expect(await log("tail")).toMatchObject({ code: 1, stderr: expect.stringContaining("--url") });
+  });
+
+  test("follow copies what is new, and has no findings in an honest log", async () => {
+    const first = await follow("--dir copy --authorities roots.pem");
+    expect(first).toEqual({ code: 0, findings: [] });
+    const { stdout } = await log("search --dir copy --json");
+    expect(stdout.trimEnd().split("\n")).toHaveLength(4);
+    const proved = await log("prove leaf.pem --dir copy");
+    expect(proved).toMatchObject({
+      code: 0,
+      stdout: expect.stringMatching(/^c2sp.org\/tlog-proof/),
+    });
+  });
+
+  test("follow finds an authority once, though another verb has brought the copy up to date", async () => {
+    expect(await log(`tail --url ${ca.url} --dir c1`)).toMatchObject({ code: 0 });
+    const { code, findings } = await follow("--dir c1");
+    expect(code).toBe(5);
+    expect(findings).toEqual([
+      expect.objectContaining({ finding: "authority-appeared", index: 0, size: 4 }),
+    ]);
+    expect(await follow("--dir c1")).toEqual({ code: 0, findings: [] });
+  });
+
+  test("follow finds a certificate of an unknown authority, one line each", async () => {
+    const foreign = await startLoggedCa();
+    await writeFile(join(folder.path, "foreign.pem"), await foreign.bundle());
+    foreign.end();
+    const { code, findings } = await follow("--dir c2 --authorities foreign.pem");
+    expect(code).toBe(5);
+    expect(findings.map(({ finding, index }) => [finding, index])).toEqual([
+      ["authority-appeared", 0],
+      ...[1, 2, 3].map((index) => ["unknown-authority", index]),
+    ]);
+  });
+
+  test("follow finds a log without news, each time", async () => {
+    for (const _ of [1, 2]) {
+      const { code, findings } = await follow("--dir c4 --authorities roots.pem", "1s");
+      expect({ code, findings }).toEqual({
+        code: 5,
+        findings: [expect.objectContaining({ finding: "stale-checkpoint" })],
+      });
+    }
+  });
+
+  test("follow refuses a log that has been rewritten, and keeps its copy", async () => {
+    const other = await startLoggedCa();
+    try {
+      for (let i = 0; i < 2; i++) await other.issue();
+      await other.log.publish();
+      expect(await log(`follow --url ${other.url} --dir c3`)).toMatchObject({ code: 5 });
+      const { stored } = other.objects;
+      const honest = new Map(stored);
+      await other.issue();
+      await other.log.publish();
+      stored.set("tile/entries/000.p/4", honest.get("tile/entries/000.p/3") ?? new Uint8Array());
+      const rewritten = await log(`follow --url ${other.url} --dir c3`);
+      expect(rewritten.code).toBe(4);
+      const { stdout } = await log("search --dir c3 --json");
+      expect(stdout.trimEnd().split("\n")).toHaveLength(3);
+      const impostor = await log(`follow --url ${ca.url} --dir c3`);
+      expect(impostor.code).toBe(4);
+    } finally {
+      other.end();
+    }
+  });
+});

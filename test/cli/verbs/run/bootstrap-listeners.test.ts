@@ -1,0 +1,119 @@
+import { expect, test } from "vitest";
+import { createBootstrap } from "../../../../src/agent/envoy/envoy-bootstrap.ts";
+import {
+  type ListenerFlags,
+  parseListeners,
+} from "../../../../src/cli/verbs/run/bootstrap-listeners.ts";
+import { clusterLocal } from "../../../testkit/pki/certificates.ts";
+
+const cart = "spiffe://cluster.local/ns/shop/sa/cart";
+const none = { inbound: [], outbound: [], ingress: [], egress: [], allow: [] };
+const parse = (flags: Partial<ListenerFlags>) =>
+  parseListeners({ ...none, ...flags }, clusterLocal);
+
+/** The listener and the cluster of the bootstrap with one passage. */
+function passageOf(flags: Partial<ListenerFlags>) {
+  const address = { host: "127.0.0.1", port: 15_000 };
+  const bootstrap = createBootstrap({
+    ...{ nodeId: "n", nodeCluster: "c", sdsSocket: "/sds", admin: address },
+    ...parse(flags),
+  });
+  const { static_resources } = JSON.parse(JSON.stringify(bootstrap));
+  const [listener] = static_resources.listeners;
+  const [, cluster] = static_resources.clusters;
+  return { listener: listener.filter_chains[0], cluster };
+}
+
+const ingress = `0.0.0.0:8443=/tls/chain.pem~/tls/key.pem=cart.shop.svc:15006=${cart}`;
+
+test("an ingress has its own certificate from files, and mutual TLS to one identity behind it", () => {
+  const { listener, cluster } = passageOf({ ingress: [ingress] });
+  const server = listener.transport_socket.typed_config;
+  expect(server.require_client_certificate).toBeUndefined();
+  expect(server.common_tls_context.tls_certificate_sds_secret_configs).toMatchObject([
+    { name: "file-cert:/tls/chain.pem~/tls/key.pem" },
+  ]);
+  expect(server.common_tls_context.validation_context_sds_secret_config).toBeUndefined();
+  expect(listener.filters[0].typed_config).toMatchObject({
+    forward_client_cert_details: "SANITIZE",
+    use_remote_address: true,
+  });
+  const client = cluster.transport_socket.typed_config.common_tls_context;
+  expect(client.tls_certificate_sds_secret_configs).toMatchObject([{ name: "default" }]);
+  expect(client.combined_validation_context).toMatchObject({
+    default_validation_context: {
+      match_typed_subject_alt_names: [{ san_type: "URI", matcher: { exact: cart } }],
+    },
+    validation_context_sds_secret_config: { name: "ROOTCA" },
+  });
+});
+
+test("an ingress with a client CA admits only clients with a certificate of it", () => {
+  const { listener } = passageOf({ ingress: [ingress], clientCa: "/tls/clients.pem" });
+  expect(listener.transport_socket.typed_config).toMatchObject({
+    require_client_certificate: true,
+    common_tls_context: {
+      validation_context_sds_secret_config: { name: "file-root:/tls/clients.pem" },
+    },
+  });
+});
+
+test.each([
+  ["/tls/roots.pem", "file-root:/tls/roots.pem"],
+  ["system", "file-root:system"],
+])(
+  "an egress takes mutual TLS, and verifies the server outside by %s and its name",
+  (root, name) => {
+    const egress = [`0.0.0.0:9443=api.example.com:443=${root}`];
+    const { listener, cluster } = passageOf({ egress, allow: [cart] });
+    expect(listener.transport_socket.typed_config).toMatchObject({
+      require_client_certificate: true,
+      common_tls_context: { tls_certificate_sds_secret_configs: [{ name: "default" }] },
+    });
+    expect(cluster.transport_socket.typed_config).toMatchObject({
+      sni: "api.example.com",
+      common_tls_context: {
+        combined_validation_context: {
+          default_validation_context: {
+            match_typed_subject_alt_names: [
+              { san_type: "DNS", matcher: { exact: "api.example.com" } },
+            ],
+          },
+          validation_context_sds_secret_config: { name },
+        },
+      },
+    });
+    const shown = cluster.transport_socket.typed_config.common_tls_context;
+    expect(shown.tls_certificate_sds_secret_configs).toBeUndefined();
+  },
+);
+
+test("an egress to an address expects a certificate for that address", () => {
+  const { cluster } = passageOf({ egress: ["0.0.0.0:9443=192.0.2.1:443=system"] });
+  const { sni, common_tls_context: context } = cluster.transport_socket.typed_config;
+  expect(sni).toBeUndefined();
+  expect(
+    context.combined_validation_context.default_validation_context.match_typed_subject_alt_names,
+  ).toEqual([{ san_type: "IP_ADDRESS", matcher: { exact: "192.0.2.1" } }]);
+});
+
+test("files have absolute paths, because the agent may run in another folder", () => {
+  const { ingress: [listener] = [] } = parse({
+    ingress: [ingress.replaceAll("/tls/", "tls/")],
+  });
+  expect(listener?.certificate.chainFile).toBe(`${process.cwd()}/tls/chain.pem`);
+});
+
+test.each<[Partial<ListenerFlags>, string]>([
+  [{}, "at least one"],
+  [{ ingress: [ingress.replace("~", "")] }, "is not <chain file>~<key file>"],
+  [{ ingress: [ingress.replace("~/tls/key.pem", "~")] }, "is not <chain file>~<key file>"],
+  [{ ingress: [ingress.replace(`=${cart}`, "")] }, "is not a workload's SPIFFE ID"],
+  [{ ingress: [ingress.replace(":8443", "")] }, "is not host:port"],
+  [{ outbound: [`a:1=b:2=${cart}`], clientCa: "/ca" }, "there is none"],
+  [{ egress: ["0.0.0.0:9443=api.example.com:443"] }, "names no roots"],
+  [{ egress: ["0.0.0.0:9443=api.example.com=system"] }, "is not host:port"],
+  [{ egress: ["0.0.0.0:9443=a:443=system"], allow: ["cart"] }, "is not a workload's SPIFFE ID"],
+])("refuses %o", (flags, words) => {
+  expect(() => parse(flags)).toThrow(words);
+});

@@ -1,0 +1,148 @@
+import { type ChildProcess, execFileSync, spawn } from "node:child_process";
+import { once } from "node:events";
+import { readdir, rm, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { expect, onTestFinished, test } from "vitest";
+import { listenInPlaintext } from "../../../../src/node/http/listener.ts";
+import { origin, rpcPath } from "../../../contract/service-under-test.ts";
+import { randomKek } from "../../../testkit/ca/running-ca.ts";
+import { createEventRecorder } from "../../../testkit/log/event-recorder.ts";
+import { type LogLine, parseLog } from "../../../testkit/log/log-lines.ts";
+import { connectHttp2 } from "../../../testkit/network/http2-client.ts";
+import { compileCache } from "../../../testkit/programs/compile-cache.ts";
+import { serveToml } from "../../../testkit/programs/serve-process.ts";
+import { temporaryFolder } from "../../../testkit/temporary-folder.ts";
+import { eventually } from "../../../testkit/time/eventually.ts";
+
+const program = join(import.meta.dirname, "../../../../src/cli/main.ts");
+
+interface Running {
+  readonly child: ChildProcess;
+  readonly store: string;
+  /** The ports that the processes have logged, of those that ended, too. */
+  readonly ports: (what: "gRPC" | "monitoring") => number[];
+  readonly saysOnce: (text: string) => boolean;
+  readonly log: () => LogLine[];
+}
+
+async function startTwo(listen = "127.0.0.1:0"): Promise<Running> {
+  const folder = await temporaryFolder();
+  const config = join(folder, "rampart.toml");
+  const store = join(folder, "store");
+  const values = { PROPAGATION_INTERVAL: "0s", ISSUERS: [{ issuer: "https://a.test" }] };
+  await writeFile(config, serveToml(store, { LISTEN: listen, ...values }));
+  const { PATH } = process.env;
+  const child = spawn(process.execPath, [program, "serve", "-c", config, "--processes", "2"], {
+    env: { PATH, KEK: randomKek("k1"), ...compileCache },
+    stdio: ["ignore", "pipe", "pipe"],
+  });
+  onTestFinished(() => void child.kill("SIGTERM"));
+  let text = "";
+  for (const stream of [child.stdout, child.stderr]) {
+    stream.setEncoding("utf8").on("data", (chunk: string) => {
+      text += chunk;
+    });
+  }
+  return {
+    child,
+    store,
+    ports: (what) =>
+      [...text.matchAll(new RegExp(`"${what} on [^"]*:(\\d+)"`, "g"))].map(([, p]) => Number(p)),
+    saysOnce: (part) => text.split(part).length === 2,
+    log: () => parseLog(text),
+  };
+}
+
+/** The process ids of the children, by their numbers. */
+function processesOf({ child }: Running): Map<number, number> {
+  const rows = execFileSync("ps", ["-A", "-o", "pid=,ppid=,args="], { encoding: "utf8" });
+  return new Map(
+    rows.split("\n").flatMap((row) => {
+      const [, pid, parent, number] = /^ *(\d+) +(\d+) .* --process (\d+)$/.exec(row) ?? [];
+      return Number(parent) === child.pid ? [[Number(number), Number(pid)] as const] : [];
+    }),
+  );
+}
+
+async function series(port: number, name: string): Promise<string[]> {
+  const text = await (await fetch(`http://127.0.0.1:${port}/metrics`)).text();
+  return text.split("\n").filter((line) => line.startsWith(name));
+}
+
+/** A call without a credential, which is refused. */
+async function callInVain(port: number): Promise<void> {
+  const { session, send } = connectHttp2(`https://127.0.0.1:${port}`, {
+    rejectUnauthorized: false,
+  });
+  const headers = { "content-type": "application/grpc" };
+  const response = await send(new Request(`${origin}${rpcPath}`, { method: "POST", headers }));
+  expect(response.headers.get("grpc-status")).toBe("16");
+  session.destroy();
+}
+
+test("several processes are one server: one mints, each has the metrics of all, and a killed one is restarted", async () => {
+  const running = await startTwo();
+  const { child, store, ports, saysOnce } = running;
+  await eventually(() => expect(ports("gRPC")).toHaveLength(2));
+  expect(await readdir(join(store, "authorities"))).toHaveLength(1);
+  for (const port of ports("gRPC")) await callInVain(port);
+  for (const port of ports("monitoring")) {
+    // A process that reports too late is missing from one answer.
+    await eventually(async () =>
+      expect(await series(port, "grpc_server_handled_total{")).toEqual([
+        expect.stringMatching(/grpc_code="Unauthenticated"} 2$/),
+      ]),
+    );
+    expect(await series(port, "rampart_trust_bundle_roots ")).toEqual([
+      "rampart_trust_bundle_roots 1",
+    ]);
+    expect((await fetch(`http://127.0.0.1:${port}/readyz`)).status).toBe(200);
+  }
+
+  const first = processesOf(running).get(1) ?? 0;
+  const second = processesOf(running).get(2);
+  await rm(join(store, "authorities"), { recursive: true });
+  process.kill(first, "SIGKILL");
+  await eventually(() => expect(ports("gRPC")).toHaveLength(3));
+  // The restarted process rotates, and found the store empty.
+  expect(await readdir(join(store, "authorities"))).toHaveLength(1);
+  expect(saysOnce("process 1 exited and is restarted")).toBe(true);
+  expect(processesOf(running).get(2)).toBe(second);
+  const replacement = ports("monitoring").at(-1) ?? 0;
+  await eventually(async () =>
+    expect(await series(replacement, "grpc_server_handled_total{")).toHaveLength(1),
+  );
+
+  const exited = once(child, "close");
+  child.kill("SIGTERM");
+  expect(await exited).toEqual([0, null]);
+  const audits = running.log().filter(({ event }) => event === "create-certificate");
+  expect(audits.map(({ level }) => level)).toEqual(["warning", "warning"]);
+});
+
+test("processes that cannot serve are not restarted", async () => {
+  const taken = await listenInPlaintext(
+    { rpcs: new Map(), fetch: async () => new Response(), log: createEventRecorder() },
+    { host: "127.0.0.1", port: 0 },
+  );
+  onTestFinished(() => taken.close(0));
+  const running = await startTwo(`127.0.0.1:${taken.address.port}`);
+  expect(await once(running.child, "close")).toEqual([1, null]);
+  expect(running.saysOnce("exited before it served")).toBe(true);
+});
+
+test("servers share a port only when both are told to", async () => {
+  const routes = {
+    rpcs: new Map(),
+    fetch: async () => new Response("ok"),
+    log: createEventRecorder(),
+  };
+  const shared = { host: "127.0.0.1", port: 0, reusePort: true };
+  const first = await listenInPlaintext(routes, shared);
+  const { port } = first.address;
+  const second = await listenInPlaintext(routes, { ...shared, port });
+  await expect(listenInPlaintext(routes, { host: "127.0.0.1", port })).rejects.toThrow(
+    "EADDRINUSE",
+  );
+  await Promise.all([first.close(100), second.close(100)]);
+});
