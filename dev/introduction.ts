@@ -62,12 +62,12 @@ async function introduceEntry(
   const { origin, index, size, entry } = await findEntry(url, readerToken, leaf);
   say("log", `${origin} has it at index ${index} of ${size}, signed and verified`);
   say("", `at ${entry.at}, by a ${entry.proof} ${entry.tokenId ?? ""} of ${entry.cluster}`);
-  console.log(`\nEvery certificate is in the issuance log (docs/issuance-log.md):
+  console.log(`\nEvery certificate is in the issuance log (docs/how-to/issuance-log.md):
 
 export RAMPART_LOG_TOKEN=${readerToken}
 npm run -s rampart -- log search --url ${url}/log/0 --since 1h
 
-The console (docs/console.md), where the same token is the password:
+The console (docs/how-to/console.md), where the same token is the password:
 
 ${url.replace("//", `//operator:${readerToken}@`)}/`);
 }

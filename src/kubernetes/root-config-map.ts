@@ -11,7 +11,7 @@ export interface HeldRoots {
   readonly deliveredAt: Date | undefined;
 }
 
-/** Istio's names: `PILOT_CA_CERT_CONFIGMAP`, label, key, exceptions (docs/design/istio.md#root-distribution). */
+/** Istio's names: `PILOT_CA_CERT_CONFIGMAP`, label, key, exceptions (docs/explanation/istio.md#root-distribution). */
 export const usualConfigMap = "istio-ca-root-cert";
 /** Istio's fixed name for the ConfigMap with CRLs. What is said of roots here holds for it as well. */
 export const crlConfigMap = "istio-ca-crl";

@@ -61,7 +61,7 @@ export function addConsole(app: Hono, parts: WorkerConsoleParts): void {
 }
 
 const off =
-  "The console is off: CONSOLE_TOKENS or CONSOLE_ACCESS says who may see it (docs/console.md).\n";
+  "The console is off: CONSOLE_TOKENS or CONSOLE_ACCESS says who may see it (docs/how-to/console.md).\n";
 
 /** The page has no live parts where the script was not deployed. */
 function scriptIn(assets: unknown): ConsoleScript | undefined {

@@ -2,7 +2,7 @@ import { parseBase64 } from "../pki/encoding/base64.ts";
 import type { Bytes } from "../pki/encoding/bytes.ts";
 import type { Peer } from "../transport/peer.ts";
 
-/** The fields of `cf.tls_client_auth` that count (Cloudflare's field reference; docs/design/platform.md). */
+/** The fields of `cf.tls_client_auth` that count (Cloudflare's field reference; docs/explanation/platform.md). */
 interface EdgeVerdict {
   readonly tlsClientAuth?: Partial<
     Readonly<Record<"certVerified" | "certRevoked" | "certRFC9440", unknown>>

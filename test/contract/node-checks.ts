@@ -71,7 +71,7 @@ export const denied = (rule: ImpersonationRule): Refusal => ({
   rule,
 });
 
-/** Every source of pods leads to the same decisions as Istio's node authorizer (docs/design/istio.md). */
+/** Every source of pods leads to the same decisions as Istio's node authorizer (docs/explanation/istio.md). */
 export function describeNodeChecks(
   start: (cluster: string, clock: () => Date) => Promise<CheckedCluster>,
 ): void {

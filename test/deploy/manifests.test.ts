@@ -31,16 +31,16 @@ function keysIn(page: string): string[] {
 }
 
 test.each([
-  ["docs/serve.md", serveKeys],
-  ["docs/gateway.md", gatewayKeys],
-  ["docs/distribute.md", distributeKeys],
-  ["docs/signers.md", signerKeys],
+  ["docs/how-to/serve.md", serveKeys],
+  ["docs/how-to/gateway.md", gatewayKeys],
+  ["docs/how-to/distribute.md", distributeKeys],
+  ["docs/how-to/signers.md", signerKeys],
 ])("%s names every key of its program, in the order of the schema", (page, keys) => {
   expect(keysIn(page)).toEqual(keys);
 });
 
-test("docs/limits.md names every member of LIMITS, in the order of the schema, with its default", () => {
-  const rows = read("docs/limits.md")
+test("docs/reference/limits.md names every member of LIMITS, in the order of the schema, with its default", () => {
+  const rows = read("docs/reference/limits.md")
     .split("\n")
     .filter((row) => /^\| `/.test(row));
   const cells = rows.map((row) => row.split("|").map((cell) => cell.trim().replaceAll("`", "")));

@@ -58,8 +58,10 @@ describe.each(pages)("%s", (page) => {
   });
 });
 
-test("docs/doctor.md explains every finding, and no other", () => {
-  const [, ...found] = anchorsOf("docs/doctor.md").filter((anchor) => anchor !== "findings");
+test("docs/reference/doctor.md explains every finding, and no other", () => {
+  const [, ...found] = anchorsOf("docs/reference/doctor.md").filter(
+    (anchor) => anchor !== "findings",
+  );
   expect(found).toEqual([...findingNames]);
 });
 
@@ -111,7 +113,7 @@ describe("ARCHITECTURE.md", () => {
   );
 
   test("has every layer in its picture", () => {
-    const picture = read("docs/architecture.svg");
+    const picture = read("docs/pictures/architecture.svg");
     const missing = layers.filter((layer) => !picture.includes(`>${layer}</text>`));
     expect(missing).toEqual([]);
   });

@@ -17,7 +17,7 @@ const form = z.strictObject({
   MONITORING_LISTEN: z.prefault(listenAddress, ":15014"),
 });
 
-/** The names of all keys, in the order of the table in docs/distribute.md. */
+/** The names of all keys, in the order of the table in docs/how-to/distribute.md. */
 export const distributeKeys: readonly string[] = Object.keys(form.shape);
 
 /**

@@ -19,7 +19,7 @@ export interface ApiServerPlace {
 
 const account = "/var/run/secrets/kubernetes.io/serviceaccount";
 
-/** The keys of any program with an API server. docs/distribute.md explains them. */
+/** The keys of any program with an API server. docs/how-to/distribute.md explains them. */
 export const apiServerKeys: {
   readonly KUBERNETES_SERVER: z.ZodMiniOptional<typeof baseUrl>;
   readonly KUBERNETES_CA_FILE: z.ZodMiniOptional<z.ZodMiniString>;

@@ -20,7 +20,7 @@ export interface RootPlaces extends ApiServerPlace {
   readonly clusterTrustBundles: readonly string[];
 }
 
-/** The keys of any program that delivers roots. docs/distribute.md explains them. */
+/** The keys of any program that delivers roots. docs/how-to/distribute.md explains them. */
 export const placeKeys: typeof apiServerKeys & {
   readonly CONFIG_MAP: z.ZodMiniDefault<typeof configMapName>;
   readonly CONFIG_MAPS: z.ZodMiniDefault<z.ZodMiniBoolean>;
@@ -56,7 +56,7 @@ export function rootPlacesOf(read: PlaceValues, environment: Environment): RootP
   };
 }
 
-/** Istio's signer by default (docs/design/istio.md#root-distribution). */
+/** Istio's signer by default (docs/explanation/istio.md#root-distribution). */
 function signersOf(setting: boolean | readonly string[]): readonly string[] {
   if (typeof setting !== "boolean") return [...new Set(setting)];
   return setting ? ["istio.io/istiod-ca"] : [];

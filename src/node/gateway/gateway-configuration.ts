@@ -34,7 +34,7 @@ const form = z.strictObject({
   ...placeKeys,
 });
 
-/** The names of all keys, in the order of the table in docs/gateway.md. */
+/** The names of all keys, in the order of the table in docs/how-to/gateway.md. */
 export const gatewayKeys: readonly string[] = Object.keys(form.shape);
 
 /**

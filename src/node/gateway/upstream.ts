@@ -66,7 +66,7 @@ function connectHeaders(octets: number, timeoutMs: number | undefined): Record<s
     "content-type": contentType,
     "content-length": String(octets),
     "connect-protocol-version": "1",
-    // A compressed message does not pass Cloudflare's edge (docs/design/platform.md#native-grpc).
+    // A compressed message does not pass Cloudflare's edge (docs/explanation/platform.md#native-grpc).
     "accept-encoding": "identity",
     ...(timeoutMs !== undefined && {
       "connect-timeout-ms": String(Math.ceil(Math.min(timeoutMs, longestTimeoutMs))),

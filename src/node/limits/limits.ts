@@ -55,7 +55,7 @@ const members = {
 
 const form = z.strictObject(members);
 
-/** The table `LIMITS`. docs/limits.md explains its members. */
+/** The table `LIMITS`. docs/reference/limits.md explains its members. */
 export const limitsTable: z.ZodMiniType<Limits, object | undefined> = z.prefault(form, {});
 
 /** The limits of an empty table. */
@@ -64,7 +64,7 @@ export const usualLimits: Limits = form.parse({});
 /** The limits of a monitoring port, which answers probes and scrapers while memory is short. */
 export const monitoringLimits: Limits = { ...usualLimits, memory: Number.POSITIVE_INFINITY };
 
-/** The names of the members, in the order of the table in docs/limits.md. */
+/** The names of the members, in the order of the table in docs/reference/limits.md. */
 export const limitNames: readonly string[] = Object.keys(members);
 
 /** The limit that a caller has reached, as the label of the metric. */

@@ -5,7 +5,7 @@ import type { AuditEvent, EventLog } from "../../ca/issuance/audit-event.ts";
 import { CaError } from "../../foundation/errors.ts";
 import { parseCertificate } from "../../pki/x509/certificate.ts";
 
-/** Istio's names for errors in signing (docs/design/istio.md#metrics). */
+/** Istio's names for errors in signing (docs/explanation/istio.md#metrics). */
 type SignError = "CA_NOT_READY" | "CSR_ERROR" | "TTL_ERROR" | "CERT_GEN_ERROR" | "UNKNOWN";
 
 const signErrors: Readonly<Partial<Record<NonNullable<AuditEvent["reason"]>, SignError>>> = {

@@ -34,7 +34,7 @@ export interface ServeConfiguration {
   readonly logShard: number;
 }
 
-/** The DNS names of a mesh's CA (docs/design/istio.md#serving-names). */
+/** The DNS names of a mesh's CA (docs/explanation/istio.md#serving-names). */
 const istiodNames = ["istiod.istio-system.svc", "istiod.istio-system.svc.cluster.local"];
 
 /** The keys of every program that serves native gRPC. */
@@ -56,7 +56,7 @@ export const servingKeys: {
 
 const perMinute = z.int().check(z.minimum(1), z.maximum(10_000_000));
 
-/** The keys of `rampart serve` alone. docs/serve.md describes them. */
+/** The keys of `rampart serve` alone. docs/how-to/serve.md describes them. */
 const serveForm = z.strictObject({
   STORE_DIRECTORY: filePath,
   IMPORT_DIRECTORY: z.optional(filePath),
@@ -67,7 +67,7 @@ const serveForm = z.strictObject({
   ...servingKeys,
 });
 
-/** The names of these keys, in the order of the table in docs/serve.md. */
+/** The names of these keys, in the order of the table in docs/how-to/serve.md. */
 export const serveKeys: readonly string[] = Object.keys(serveForm.shape);
 
 /** A process sees a file as soon as it is written, and every other process reads it within this time. */

@@ -97,7 +97,7 @@ const form = z.strictObject({
   MONITORING_LISTEN: z.prefault(listenAddress, ":15014"),
 });
 
-/** The names of all keys, in the order of the table in docs/signers.md. */
+/** The names of all keys, in the order of the table in docs/how-to/signers.md. */
 export const signerKeys: readonly string[] = Object.keys(form.shape);
 
 /**

@@ -59,7 +59,7 @@ function refuseNativeGrpc({ log }: CertificateAuthority, headers: Headers, peer:
 
 /**
  * An answer over gRPC-Web must remain a stream: Cloudflare's edge does not convert one with a
- * Content-Length to gRPC (docs/design/platform.md, Native gRPC).
+ * Content-Length to gRPC (docs/explanation/platform.md, Native gRPC).
  */
 function toResponse({ status, header, octets }: RpcResponse): Response {
   const isGrpcWeb = header?.get("content-type")?.startsWith("application/grpc-web") === true;

@@ -5,7 +5,7 @@ import { parseConfiguration } from "../../../src/agent/configuration/configurati
 import { variableNames } from "../../../src/agent/configuration/environment.ts";
 import { unsupportedVariables } from "../../../src/agent/configuration/unsupported-variables.ts";
 
-const page = readFileSync("docs/agent.md", "utf8");
+const page = readFileSync("docs/reference/agent.md", "utf8");
 
 /** The page's code blocks in this language. */
 const blocks = (language: string): readonly string[] =>

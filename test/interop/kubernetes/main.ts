@@ -34,7 +34,7 @@ import { signerRows } from "./signer-rows.ts";
 
 const credential = "CLUSTER_CREDENTIAL_PROD_1";
 
-/** Creates the rights of docs/clusters.md for an account of the CA. */
+/** Creates the rights of docs/how-to/clusters.md for an account of the CA. */
 async function grantAccess({ call }: ControlPlane): Promise<string> {
   await call("POST", "/api/v1/namespaces", { metadata: { name: "istio-system" } });
   return createAccount({ call }, "rampart", [

@@ -13,7 +13,7 @@ export interface Issued {
 /** Judges a certificate. @returns Its faults. */
 export type Verdict = (issued: Issued) => Promise<string[]>;
 
-/** The sources of lints that hold for a private PKI (docs/design/standards.md#findings-of-tools). */
+/** The sources of lints that hold for a private PKI (docs/explanation/standards.md#findings-of-tools). */
 const zlintSources = "RFC5280,RFC5480,RFC5891,Community";
 
 /** OpenSSL, zlint and Go, each independent of the others. */

@@ -39,7 +39,7 @@ const values = {
 export const tokenOf = (changes: Claims = {}): Promise<string> =>
   mintAccountToken(tokenKey, issuer, "foo:bar", new Date(), changes);
 
-/** `rampart serve` with a log, and an operator at a terminal with docs/incident.md. */
+/** `rampart serve` with a log, and an operator at a terminal with docs/how-to/incident.md. */
 export async function startIncident() {
   const folder = await temporaryFolder();
   await installRampart(folder);

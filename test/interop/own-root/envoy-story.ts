@@ -95,11 +95,11 @@ function renewedOnce(workloads: readonly Workload[]): () => Promise<boolean> {
   };
 }
 
-/** The extensions of docs/own-root.md, word for word. */
+/** The extensions of docs/how-to/own-root.md, word for word. */
 async function documentedExtensions(): Promise<string> {
-  const page = await readFile("docs/own-root.md", "utf8");
+  const page = await readFile("docs/how-to/own-root.md", "utf8");
   const [, lines] = /<<'EXT'\n([^']*?)\n *EXT\n/.exec(page) ?? [];
-  if (lines === undefined) throw new Error("docs/own-root.md has no block EXT");
+  if (lines === undefined) throw new Error("docs/how-to/own-root.md has no block EXT");
   return lines.replaceAll(/^ +/gm, "");
 }
 

@@ -12,7 +12,7 @@ const hour = 3600;
 
 const secondsBetween = (from: Date, to: Date): number => (to.getTime() - from.getTime()) / 1000;
 
-/** The rules of Istio's clients, as their sources have them (`docs/design/istio.md`). */
+/** The rules of Istio's clients, as their sources have them (`docs/explanation/istio.md`). */
 export const renewalRules = {
   /** Half of the time from its own receipt of the leaf to notAfter, with a jitter of one hundredth. */
   "pilot-agent": ({ notAfter }, now, fraction) =>

@@ -31,7 +31,7 @@ export function doctorCommand(clock: () => Date): Command {
     });
 }
 
-const page = (name: string): string => `docs/doctor.md#${name}`;
+const page = (name: string): string => `docs/reference/doctor.md#${name}`;
 
 function examinationJson({ place, at, findings }: Examination): string {
   const report = {
@@ -58,5 +58,5 @@ function summary(findings: readonly Finding[]): string {
     const count = findings.filter((each) => each.severity === severity).length;
     return count === 0 ? [] : [`${count} ${severity}${count === 1 ? "" : "s"}`];
   });
-  return `${counts.flat().join(", ")}. docs/doctor.md explains each.`;
+  return `${counts.flat().join(", ")}. docs/reference/doctor.md explains each.`;
 }

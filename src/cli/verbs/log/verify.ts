@@ -47,7 +47,7 @@ async function lookUp(file: string, certificate: Bytes, options: VerifyOptions):
   const absent = `${file} is not among the ${checkpoint.size} entries of ${checkpoint.origin}`;
   const known = authorities ?? follower.index.authorities().map((each) => each.certificate);
   const verdict = isSignedByAny(new X509Certificate(certificate), known)
-    ? ", but an authority's key signed it.\nUnless it is younger than LOG_INTERVAL, that KEY IS STOLEN: docs/incident.md."
+    ? ", but an authority's key signed it.\nUnless it is younger than LOG_INTERVAL, that KEY IS STOLEN: docs/how-to/incident.md."
     : ", and no authority that is known here signed it: it is not of this CA.";
   throw new OperatorError(`${absent}${verdict}${await otherShards(follower)}`, {
     exitCode: exitCode.absent,
