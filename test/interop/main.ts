@@ -4,6 +4,8 @@ import { existsSync } from "node:fs";
 import { mkdtemp, readdir, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { createInterface } from "node:readline";
+import type { Readable } from "node:stream";
 import { isGate, type Outcome, outcomesVariable, tableOf } from "./outcomes.ts";
 
 const here = import.meta.dirname;
@@ -11,26 +13,34 @@ const here = import.meta.dirname;
 /** Without these variables, wrangler connects to Cloudflare at its start, and prints that it failed. */
 const quiet = { CLOUDFLARE_CF_FETCH_ENABLED: "false", WRANGLER_SEND_METRICS: "false" };
 
+/** What takes longest begins first, so that the other suites run beside it. */
+const longest = ["agent", "own-root", "kubernetes", "native-grpc"];
+
+const place = (name: string): number =>
+  longest.includes(name) ? longest.indexOf(name) : longest.length;
+
 /** The folders beside this file with a `main.ts`, or the named ones among them. */
 async function suites(named: readonly string[]): Promise<string[]> {
   const folders = (await readdir(here)).filter((name) => existsSync(join(here, name, "main.ts")));
   const unknown = named.filter((name) => !folders.includes(name));
   if (unknown.length > 0) throw new Error(`no suite ${unknown}; there are ${folders.join(", ")}`);
-  return folders.filter((name) => named.length === 0 || named.includes(name)).toSorted();
+  const chosen = folders.filter((name) => named.length === 0 || named.includes(name));
+  return chosen.toSorted((a, b) => place(a) - place(b) || a.localeCompare(b));
 }
 
 /** @returns The rows that the suite left for the table, or one row with its exit code. */
 async function runSuite(name: string, folder: string): Promise<Outcome[]> {
-  console.log(`\n=== ${name}`);
+  console.log(`=== ${name}`);
   const file = join(folder, `${name}.jsonl`);
   const begun = performance.now();
   const child = spawn(process.execPath, [join(here, name, "main.ts")], {
-    stdio: ["ignore", "inherit", "inherit"],
+    stdio: ["ignore", "pipe", "pipe"],
     env: { ...process.env, ...quiet, [outcomesVariable]: file },
   });
   const pass = (signal: NodeJS.Signals): boolean => child.kill(signal);
   process.on("SIGTERM", pass).on("SIGINT", pass);
-  const [exitCode] = await once(child, "exit");
+  const printed = [child.stdout, child.stderr].map((output) => printLines(name, output));
+  const [[exitCode]] = await Promise.all([once(child, "exit"), ...printed]);
   process.off("SIGTERM", pass).off("SIGINT", pass);
   console.log(`=== ${name} ended with ${exitCode} after ${secondsSince(begun)} s`);
   const outcomes = existsSync(file) ? parseOutcomes(await readFile(file, "utf8")) : [];
@@ -39,6 +49,11 @@ async function runSuite(name: string, folder: string): Promise<Outcome[]> {
   const whole = { client: "the whole suite", server: name };
   if (exitCode === 0) return [{ ...whole, passed: 1, faults: [] }];
   return [...outcomes, { ...whole, passed: 0, faults: [`exit code ${exitCode}`] }];
+}
+
+/** Two suites print at the same time, so each line names its own. */
+async function printLines(name: string, output: Readable): Promise<void> {
+  for await (const line of createInterface(output)) console.log(`${name} | ${line}`);
 }
 
 function parseOutcomes(text: string): Outcome[] {
@@ -51,10 +66,19 @@ function parseOutcomes(text: string): Outcome[] {
 const secondsSince = (begun: number): string => ((performance.now() - begun) / 1000).toFixed(0);
 
 const folder = await mkdtemp(join(tmpdir(), "rampart-interop-"));
-const outcomes: Outcome[] = [];
-for (const name of await suites(process.argv.slice(2))) {
-  outcomes.push(...(await runSuite(name, folder)));
+const waiting = await suites(process.argv.slice(2));
+const outcomesOf = new Map<string, Outcome[]>();
+
+/** Runs one suite after the other, until none waits. */
+async function runSuites(): Promise<void> {
+  for (let name = waiting.shift(); name !== undefined; name = waiting.shift()) {
+    outcomesOf.set(name, await runSuite(name, folder));
+  }
 }
+
+// Most suites wait for certificates that run out, so two of them share the machine.
+await Promise.all([runSuites(), runSuites()]);
+const outcomes = [...outcomesOf.keys()].toSorted().flatMap((name) => outcomesOf.get(name) ?? []);
 await rm(folder, { recursive: true });
 console.log(`\n${tableOf(outcomes)}\n`);
 const failed = outcomes.filter(({ faults }) => faults.length > 0).length;

@@ -1,5 +1,7 @@
 import { access, mkdir } from "node:fs/promises";
 import { join } from "node:path";
+import { DatabaseSync } from "node:sqlite";
+import { setTimeout as sleep } from "node:timers/promises";
 import { run, runWell } from "./programs.ts";
 
 /** The command of an installed program, or the reason why it is missing. */
@@ -12,6 +14,31 @@ const cacheFolder: string = join(root, ".interop");
 
 /** The first build compiles everything, which takes long. */
 const buildSeconds = 900;
+
+/** Runs one build at a time among all suites. The system takes the lock back from a suite that is killed. */
+async function alone<T>(build: () => Promise<T>): Promise<T> {
+  await mkdir(cacheFolder, { recursive: true });
+  const lock = new DatabaseSync(join(cacheFolder, "lock"), { timeout: 0 });
+  try {
+    while (!isLocked(lock)) await sleep(200);
+    return await build();
+  } finally {
+    lock.close();
+  }
+}
+
+/** The result code SQLITE_BUSY: another connection holds the lock. */
+const sqliteBusy = 5;
+
+function isLocked(lock: DatabaseSync): boolean {
+  try {
+    lock.exec("BEGIN EXCLUSIVE");
+    return true;
+  } catch (error) {
+    if (error instanceof Error && "errcode" in error && error.errcode === sqliteBusy) return false;
+    throw error;
+  }
+}
 
 /** A program of this machine. @param proof Arguments with which its output matches `mustSay`. */
 export function ofTheMachine(
@@ -36,7 +63,9 @@ export function fromGoProxy(versioned: string): Promise<Software> {
     const program = join(folder, name);
     const environment = { GOBIN: folder, GOFLAGS: "-mod=mod" };
     const options = { environment, timeoutSeconds: buildSeconds };
-    if (!(await isThere(program))) await runWell("go", ["install", versioned], options);
+    await alone(async () => {
+      if (!(await isThere(program))) await runWell("go", ["install", versioned], options);
+    });
     return program;
   });
 }
@@ -46,7 +75,8 @@ export function fromGoModule(folder: string, name: string): Promise<Software> {
   return orMissing(async () => {
     await mkdir(join(cacheFolder, "go"), { recursive: true });
     const program = join(cacheFolder, "go", name);
-    await runWell("go", ["build", "-o", program, "."], { folder, timeoutSeconds: buildSeconds });
+    const options = { folder, timeoutSeconds: buildSeconds };
+    await alone(() => runWell("go", ["build", "-o", program, "."], options));
     return program;
   });
 }
@@ -57,11 +87,13 @@ export function python(name: string, packages: readonly string[]): Promise<Softw
     const folder = join(cacheFolder, "python", [name, ...packages].join("+"));
     const program = join(folder, "bin/python");
     const stamp = join(folder, "complete");
-    if (await isThere(stamp)) return program;
-    await runWell("python3", ["-m", "venv", "--clear", folder]);
     const install = ["-m", "pip", "install", "--quiet", "--only-binary", ":all:", ...packages];
-    await runWell(program, install, { timeoutSeconds: buildSeconds });
-    await mkdir(stamp);
+    await alone(async () => {
+      if (await isThere(stamp)) return;
+      await runWell("python3", ["-m", "venv", "--clear", folder]);
+      await runWell(program, install, { timeoutSeconds: buildSeconds });
+      await mkdir(stamp);
+    });
     return program;
   });
 }
