@@ -1,11 +1,9 @@
-import { sha256 } from "@noble/hashes/sha2.js";
 import * as z from "zod/mini";
-import { toHex } from "../pki/encoding/bytes.ts";
 import type { TrustDomain } from "../pki/spiffe-id.ts";
 import { instant, RecordError } from "./authority-record.ts";
 import type { StoredRecord } from "./authority-store.ts";
 import type { KekRing } from "./kek.ts";
-import { openStatement, type StatementContent, sealStatement } from "./statement.ts";
+import { contentId, openStatement, type StatementContent, sealStatement } from "./statement.ts";
 
 /** An operator's statement that nobody of a description gets a certificate. */
 export interface DenialContent {
@@ -59,10 +57,7 @@ export async function sealDenial(
 }
 
 /** The name of a denial's record: a digest of the content, so that no two denials share a record. */
-export function denialId(denial: DenialContent): string {
-  const entries = Object.entries(denialContent(denial));
-  return toHex(sha256(new TextEncoder().encode(JSON.stringify(entries))));
-}
+export const denialId = (denial: DenialContent): string => contentId(denialContent(denial));
 
 /** Opens the statement of a denial. @throws RecordError */
 export async function openDenial(

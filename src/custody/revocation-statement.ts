@@ -1,12 +1,10 @@
-import { sha256 } from "@noble/hashes/sha2.js";
 import * as z from "zod/mini";
-import { toHex } from "../pki/encoding/bytes.ts";
 import type { TrustDomain } from "../pki/spiffe-id.ts";
 import { type RevocationReason, reasonCodes } from "../pki/x509/crl/revoked-certificate.ts";
 import { instant, RecordError } from "./authority-record.ts";
 import type { StoredRecord } from "./authority-store.ts";
 import type { KekRing } from "./kek.ts";
-import { openStatement, type StatementContent, sealStatement } from "./statement.ts";
+import { contentId, openStatement, type StatementContent, sealStatement } from "./statement.ts";
 
 /** An operator's statement that certificates of one authority count no more, although they are valid. */
 export interface RevocationContent {
@@ -90,15 +88,12 @@ export async function sealRevocation(
   keks: KekRing,
 ): Promise<StoredRecord> {
   const content = revocationContent(revocation);
-  return sealStatement({ kind: "revocation", id: idOf(content) }, content, trustDomain, keks);
+  return sealStatement({ kind: "revocation", id: contentId(content) }, content, trustDomain, keks);
 }
 
 /** The name of a revocation's record: a digest of the content, so that no two share a record. */
 export const revocationId = (revocation: RevocationContent): string =>
-  idOf(revocationContent(revocation));
-
-const idOf = (content: RevocationJson): string =>
-  toHex(sha256(new TextEncoder().encode(JSON.stringify(Object.entries(content)))));
+  contentId(revocationContent(revocation));
 
 /** Opens the statement of a revocation. @throws RecordError */
 export async function openRevocation(

@@ -1,6 +1,7 @@
+import { sha256 } from "@noble/hashes/sha2.js";
 import * as z from "zod/mini";
 import { parseBase64, toBase64 } from "../pki/encoding/base64.ts";
-import type { Bytes } from "../pki/encoding/bytes.ts";
+import { type Bytes, toHex } from "../pki/encoding/bytes.ts";
 import type { TrustDomain } from "../pki/spiffe-id.ts";
 import { parseJson, RecordError, recordVersion } from "./authority-record.ts";
 import type { RecordKind, StoredRecord } from "./authority-store.ts";
@@ -44,6 +45,10 @@ export async function sealStatement(
   const mac = await crypto.subtle.sign("HMAC", kek.statementKey, boundOctets(kind, statement));
   return { kind, id, value: JSON.stringify({ ...statement, mac: toBase64(new Uint8Array(mac)) }) };
 }
+
+/** The name of a record that its content names: SHA-256 of the fields and values in their order, in hexadecimal. */
+export const contentId = (content: StatementContent): string =>
+  toHex(sha256(new TextEncoder().encode(JSON.stringify(Object.entries(content)))));
 
 /**
  * The content of a statement, after checking that this trust domain made it, of this kind and about this
