@@ -158,6 +158,8 @@ async function edgeRows(
 }
 
 async function run(): Promise<Row[]> {
+  // First, because a taken port of `npm start` would throw all other rows away.
+  const secondsToCertificate = await firstStart();
   const requests = await requestRows();
   const { gzipKibibytes } = bundleWorker("src/worker/main.ts");
   return [
@@ -169,7 +171,7 @@ async function run(): Promise<Row[]> {
     ...(await hostileIssuerRows()),
     ...(await agentRows()),
     ...(await discoveryRows()),
-    { name: "npm start to first certificate", value: await firstStart(), unit: "s", budget: 10 },
+    { name: "npm start to first certificate", value: secondsToCertificate, unit: "s", budget: 10 },
   ];
 }
 
