@@ -75,7 +75,7 @@ const kvPropagation: Propagation = { shortestSeconds: 240, usual: "10m" };
 
 const authorityRoot: z.ZodMiniType<AuthorityRoot> = z.enum(["self", "offline", "upstream"]);
 
-/** The keys as operators write them. The README's table says what they mean. */
+/** The keys as operators write them. docs/reference/configuration.md says what they mean. */
 const configurationForm = z.strictObject({
   TRUST_DOMAIN: z.prefault(trustDomainText, "cluster.local"),
   ISSUERS: issuerTables,
@@ -99,7 +99,7 @@ const configurationForm = z.strictObject({
   KEK: kekRing,
 });
 
-/** The names of all keys, in the order of the README's table. */
+/** The names of all keys, in the order of the table in docs/reference/configuration.md. */
 export const configurationKeys: readonly string[] = Object.keys(configurationForm.shape);
 
 /**

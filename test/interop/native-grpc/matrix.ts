@@ -1,7 +1,7 @@
 /** The servers for a client, by their names in the table. */
 export type ServerName = "rampart serve" | "rampart gateway" | "Worker";
 
-/** A row of the README's compatibility matrix, each cell of which this suite must show. */
+/** A row of the matrix in docs/reference/compatibility.md, each cell of which this suite must show. */
 export interface MatrixRow {
   readonly client: string;
   readonly servers: readonly ServerName[];
@@ -14,7 +14,7 @@ const https: readonly ServerName[] = [...native, "Worker"];
 
 const everything = "certificates by token and by certificate, every refusal, a rotation";
 
-/** The README repeats it (test/pages/readme-matrix.test.ts), and the suite plays each cell of it. */
+/** The page repeats it (test/pages/compatibility.test.ts), and the suite plays each cell of it. */
 export const matrix = {
   grpcJs: {
     client: "grpc-js 1.14.7",

@@ -25,7 +25,7 @@ export function configurationFindings({
       finding(
         "configuration-warning",
         `${warning}.`,
-        "See docs/how-to/clusters.md and the README's table",
+        "See docs/how-to/clusters.md and docs/reference/configuration.md",
       ),
     ),
   ];

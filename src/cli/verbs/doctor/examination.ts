@@ -89,7 +89,11 @@ function configurationFault(message: string): Finding {
   }
   const [first = "", ...faults] = message.replace(/\.$/, "").split("\n");
   const what = faults.length > 0 ? faults.join("; ") : first;
-  return finding("configuration-invalid", `${what}.`, "Correct it as the README's table says");
+  return finding(
+    "configuration-invalid",
+    `${what}.`,
+    "Correct it as docs/reference/configuration.md says",
+  );
 }
 
 async function deploymentFindings(

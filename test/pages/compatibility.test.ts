@@ -2,7 +2,10 @@ import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
 import { type MatrixRow, matrix } from "../interop/native-grpc/matrix.ts";
 
-const readme = readFileSync(new URL("../../README.md", import.meta.url), "utf8");
+const page = readFileSync(
+  new URL("../../docs/reference/compatibility.md", import.meta.url),
+  "utf8",
+);
 
 const cells = (row: string): string[] =>
   row
@@ -10,8 +13,8 @@ const cells = (row: string): string[] =>
     .slice(1, -1)
     .map((cell) => cell.trim());
 
-test("the compatibility matrix of the README is what the interop suite plays", () => {
-  const [, table = ""] = /\n\| client \|[^\n]*\n\| ---[^\n]*\n((?:\|[^\n]*\n)+)/.exec(readme) ?? [];
+test("the compatibility matrix of the pages is what the interop suite plays", () => {
+  const [, table = ""] = /\n\| client \|[^\n]*\n\| ---[^\n]*\n((?:\|[^\n]*\n)+)/.exec(page) ?? [];
   const played = Object.values<MatrixRow>(matrix).map(({ client, servers, what }) => [
     client,
     servers.includes("rampart serve") ? "yes" : "",

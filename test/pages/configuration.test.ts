@@ -1,12 +1,19 @@
 import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
 import { configurationKeys, parseConfiguration } from "../../src/config/configuration.ts";
+import { distributeKeys } from "../../src/node/distribute/distribute-configuration.ts";
+import { gatewayKeys } from "../../src/node/gateway/gateway-configuration.ts";
+import { serveKeys } from "../../src/node/serve/serve-configuration.ts";
+import { signerKeys } from "../../src/node/signer/signer-configuration.ts";
 
-const readme = readFileSync(new URL("../../README.md", import.meta.url), "utf8");
+const page = readFileSync(
+  new URL("../../docs/reference/configuration.md", import.meta.url),
+  "utf8",
+);
 
 /** The rows of the first table after a heading or sentence: cells without back quotes. */
 function tableAfter(text: string): string[][] {
-  const rows = readme.slice(readme.indexOf(text)).split("\n");
+  const rows = page.slice(page.indexOf(text)).split("\n");
   const first = rows.findIndex((row) => row.startsWith("| key |"));
   const table = rows.slice(first + 2);
   return table
@@ -22,29 +29,29 @@ function tableAfter(text: string): string[][] {
     );
 }
 
-const rows = tableAfter("## Configure it");
-const issuerRows = tableAfter("Each table of");
+const rows = tableAfter("## The CA");
+const issuerRows = tableAfter("### Each table of `ISSUERS`");
 const defaultOf = (key: string): string => rows.find(([name]) => name === key)?.[2] ?? "";
 
 const required = { ISSUERS: [{ issuer: "https://a.test" }], KEK: `k1:${"A".repeat(43)}=` };
 const written = (keys: readonly string[]): Record<string, string> =>
   Object.fromEntries(keys.map((key) => [key, defaultOf(key)]));
 
-test("the README names every key of the configuration, in the order of the schema", () => {
+test("the page names every key of the configuration, in the order of the schema", () => {
   expect(rows.map(([key]) => key)).toEqual(configurationKeys);
 });
 
-test("the defaults in the README are the schema's", () => {
+test("the defaults on the page are the schema's", () => {
   const keys = configurationKeys.filter(
     (key) => /^[\w.-]+$/.test(defaultOf(key)) && !/^(required|none)$/.test(defaultOf(key)),
   );
   expect(keys).toContain("PROPAGATION_INTERVAL");
   const { keks: _, ...withDefaults } = parseConfiguration(required);
-  const { keks: __, ...withReadme } = parseConfiguration({ ...required, ...written(keys) });
-  expect(JSON.stringify(withReadme)).toBe(JSON.stringify(withDefaults));
+  const { keks: __, ...withPage } = parseConfiguration({ ...required, ...written(keys) });
+  expect(JSON.stringify(withPage)).toBe(JSON.stringify(withDefaults));
 });
 
-test("the keys that the README calls required are, and the others are not", () => {
+test("the keys that the page calls required are, and the others are not", () => {
   const called = rows.filter(([, , value]) => value === "required").map(([key]) => key);
   expect(called).toEqual(Object.keys(required));
   for (const key of called) {
@@ -53,7 +60,7 @@ test("the keys that the README calls required are, and the others are not", () =
   }
 });
 
-test("the README names every key of an issuer's table", () => {
+test("the page names every key of an issuer's table", () => {
   const named = issuerRows.flatMap(([keys = ""]) => keys.split(" or "));
   const table = {
     issuer: "https://a.test",
@@ -73,4 +80,13 @@ test("the README names every key of an issuer's table", () => {
   };
   expect(named.toSorted()).toEqual([...Object.keys(table), "jwks"].toSorted());
   expect(() => parseConfiguration({ ...required, ISSUERS: [table] })).not.toThrow();
+});
+
+test.each([
+  ["serve", serveKeys],
+  ["gateway", gatewayKeys],
+  ["distribute", distributeKeys],
+  ["signer", signerKeys],
+])("the page names every key of rampart %s, in the order of the schema", (program, keys) => {
+  expect(tableAfter(`## rampart ${program}\n`).map(([key]) => key)).toEqual(keys);
 });
