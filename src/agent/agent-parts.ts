@@ -72,7 +72,7 @@ export async function assembleParts(
     ...ports,
     trust,
     policy: renewal,
-    issue: (spiffeId, signal) => semaphore.run(() => client(spiffeId, signal)),
+    issue: (...request) => semaphore.run(() => client(...request)),
     load: cache.load,
     store: cache.store,
   });

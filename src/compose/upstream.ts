@@ -79,7 +79,6 @@ function createUpstream(
       return protocol.answer(await send(protocol.body(request)));
     } catch (error) {
       if (error instanceof UpstreamError) throw error;
-      // A foreign error may quote what was sent, so it stays out of the message.
       throw new UpstreamError(`the CA upstream ${toFetchError(error, "did not answer").message}`);
     }
   };

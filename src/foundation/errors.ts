@@ -79,7 +79,41 @@ export class CaError extends Error {
   }
 }
 
-/** The message of whatever was thrown. */
+/**
+ * The message of whatever was thrown, with the code of the error behind it: `fetch failed (ECONNREFUSED)`.
+ * Every log line and status speaks of an error in these words.
+ */
 export function messageOf(thrown: unknown): string {
-  return thrown instanceof Error ? thrown.message : "something that is not an error was thrown";
+  if (!(thrown instanceof Error)) return "something that is not an error was thrown";
+  const { message } = thrown;
+  const code = codeBehind(thrown);
+  return code === undefined || message.includes(code) ? message : `${message} (${code})`;
+}
+
+/**
+ * The cause of a failed request, in words that cannot carry what was sent. The message of a foreign error
+ * may quote a header, or a name in a certificate, which anybody can choose. Its code may not, and neither
+ * may a short sentence of plain words, the only form in which workerd says why a fetch failed.
+ */
+export function causeOf(thrown: unknown): string {
+  const message = thrown instanceof Error ? thrown.message : "";
+  const sentence = plainSentence.test(message) ? message.replace(/\.$/, "") : undefined;
+  return codeBehind(thrown) ?? sentence ?? "no reason given";
+}
+
+const plainSentence = /^(?=.{1,80}$)[A-Za-z]{1,14}(?: [a-z]{1,14})+\.?$/;
+const codeForm = /^[A-Z][A-Z0-9_]{2,47}$/;
+const deepestCause = 5;
+
+/** The first code in a chain of causes, such as `ECONNREFUSED`, or the name of a time-out. */
+function codeBehind(thrown: unknown): string | undefined {
+  let error = thrown;
+  for (let depth = 0; depth < deepestCause && error instanceof Error; depth++) {
+    if ("code" in error && typeof error.code === "string" && codeForm.test(error.code)) {
+      return error.code;
+    }
+    if (error.name === "TimeoutError") return error.name;
+    error = error.cause;
+  }
+  return undefined;
 }

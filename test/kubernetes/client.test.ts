@@ -136,7 +136,7 @@ describe("a request to an API server", () => {
   test("fails without a word of what the network says, which may quote the token", async () => {
     const { send } = clientOf(() => Promise.reject(new Error(`bad header: Bearer ${token}`)));
     const failure = await failureOf(() => send({ path: "/a" }));
-    expect(failure.message).toBe("did not answer");
+    expect(failure.message).toBe("did not answer (no reason given)");
   });
 
   test("fails by a credential that cannot be read, and says so", async () => {
@@ -161,7 +161,7 @@ describe("a request to an API server", () => {
     );
     const failure = failureOf(() => send({ path: "/a", signal: ending.signal }));
     ending.abort();
-    expect((await failure).message).toBe("did not answer");
+    expect((await failure).message).toBe("did not answer (This operation was aborted)");
   });
 });
 
@@ -193,7 +193,7 @@ describe("a watch", () => {
       for await (const event of watch("/api/v1/pods", never)) events.push(event);
     });
     expect(events).toEqual([{ a: 1 }]);
-    expect(failure.message).toBe("broke off its answer, or answered no UTF-8");
+    expect(failure.message).toBe("broke off its answer, or answered no UTF-8 (no reason given)");
   });
 
   test.each<[string, Body[]]>([

@@ -1,5 +1,6 @@
 import { messageOf } from "../../foundation/errors.ts";
 import type { OperationLog } from "../../foundation/event-log.ts";
+import { newTrace, type TraceContext, traceFields } from "../../foundation/trace-context.ts";
 import type { SpiffeId } from "../../pki/spiffe-id.ts";
 import type { Issue } from "../issuance/certificate-client.ts";
 import { IssuanceError } from "../issuance/issuance-error.ts";
@@ -131,14 +132,15 @@ export class RefreshingIdentity {
   async #renew(): Promise<void> {
     const { issue, clock, random, log, trust, store } = this.#ports;
     const { spiffeId } = this;
+    const trace = newTrace();
     try {
-      const issuance = await issue(spiffeId, this.#ending.signal);
+      const issuance = await issue(spiffeId, this.#ending.signal, trace);
       if (!trust.accepts(issuance, clock())) {
         throw new IssuanceError("authority-withdrawn", "issued by an authority that was withdrawn");
       }
       // No await since the check: a new bundle arrives before the check or after this block.
       trust.updateFromAnswer(issuance);
-      this.#install(issuance, "certificate-obtained");
+      this.#install(issuance, "certificate-obtained", trace);
       this.#storing = store(issuance);
     } catch (error) {
       this.#lastError = error;
@@ -153,11 +155,12 @@ export class RefreshingIdentity {
         fault,
         detail: messageOf(error),
         hoursLeft,
+        ...traceFields(trace),
       });
     }
   }
 
-  #install({ svid, elements }: Issuance, event: string): void {
+  #install({ svid, elements }: Issuance, event: string, trace?: TraceContext): void {
     const { policy, random, log } = this.#ports;
     // TrustRoots keeps the roots once for all identities.
     this.#issuance = { svid, elements };
@@ -173,6 +176,7 @@ export class RefreshingIdentity {
       serial: chain[0].serialNumber.toLowerCase(),
       notAfter: notAfter.toISOString(),
       renewsAt: this.#nextAttempt.toISOString(),
+      ...(trace && traceFields(trace)),
     });
     this.changes.notify();
   }

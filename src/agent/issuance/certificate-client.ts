@@ -2,6 +2,7 @@ import { Code, ConnectError, createClient } from "@connectrpc/connect";
 import { messageOf } from "../../foundation/errors.ts";
 import type { OperationLog } from "../../foundation/event-log.ts";
 import { OperatorError } from "../../foundation/operator-error.ts";
+import { type TraceContext, traceFields, traceHeaders } from "../../foundation/trace-context.ts";
 import { IstioCertificateService } from "../../gen/istio/v1/auth/ca_pb.ts";
 import { createCertificateRequest } from "../../host/certificate-request.ts";
 import { readTokenFileIfAny } from "../../host/files/token-file.ts";
@@ -13,8 +14,16 @@ import type { CaChannel } from "./ca-channel.ts";
 import { callWithRetry } from "./call-retry.ts";
 import { IssuanceError } from "./issuance-error.ts";
 
-/** Requests a certificate for a new key. @throws IssuanceError */
-export type Issue = (spiffeId: SpiffeId, signal: AbortSignal) => Promise<Issuance>;
+/**
+ * Requests a certificate for a new key. All attempts carry the trace of the call.
+ *
+ * @throws IssuanceError
+ */
+export type Issue = (
+  spiffeId: SpiffeId,
+  signal: AbortSignal,
+  trace: TraceContext,
+) => Promise<Issuance>;
 
 /** The fields and headers of a request besides its CSR, and the kind of its key. */
 export interface RequestSettings {
@@ -47,7 +56,7 @@ export function createCertificateClient(
   ports: CertificateClientPorts,
 ): Issue {
   const { channel, clock, log, metrics } = ports;
-  return async (spiffeId, signal) => {
+  return async (spiffeId, signal, trace) => {
     const subjectKey = await generateSubjectKey(settings.key);
     const csr = await createCertificateRequest(subjectKey, spiffeId);
     const request = {
@@ -59,15 +68,17 @@ export function createCertificateClient(
     };
     const call = async (retries: number): Promise<readonly string[]> => {
       const headers = await requestHeaders(settings, retries, log);
+      for (const [name, value] of Object.entries(traceHeaders(trace))) headers.set(name, value);
       const client = createClient(IstioCertificateService, await channel.transport());
       const options = { headers, signal, timeoutMs: settings.attemptTimeoutMilliseconds };
       return (await client.createCertificate(request, options)).certChain;
     };
     const onRetry = (error: ConnectError): void => {
       metrics.retried();
-      const { code, rawMessage: detail } = error;
       const event = "csr-retried";
-      log.operation({ event, level: "warning", spiffeId, code: Code[code], detail });
+      const detail = messageOf(error);
+      const code = Code[error.code];
+      log.operation({ event, level: "warning", spiffeId, code, detail, ...traceFields(trace) });
     };
     const issue = async (): Promise<Issuance> => {
       const elements = await callWithRetry(call, { signal, random: ports.random, onRetry });
@@ -116,5 +127,5 @@ function toIssuanceError(error: unknown): unknown {
     return new IssuanceError("authority-unreachable", error.cause.message, error);
   }
   const fault = refusals.has(error.code) ? "authority-refused" : "authority-unreachable";
-  return new IssuanceError(fault, `the CA answered ${error.message}`, error);
+  return new IssuanceError(fault, `the CA answered ${messageOf(error)}`, error);
 }

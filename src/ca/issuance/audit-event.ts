@@ -22,6 +22,11 @@ export interface AuditEvent {
   detail?: string;
   /** The caller's `x-request-id` or trace id, or else a random one. */
   requestId: string;
+  /** The trace of the call: of the caller's `traceparent`, or a new one. */
+  traceId?: string;
+  spanId?: string;
+  /** The span of the program that has sent the `traceparent`. */
+  parentId?: string;
   /** The IP address of the peer, which may be a gateway. */
   peer?: string;
   /** The IP address of a gateway's client, as the gateway says. */

@@ -1,3 +1,4 @@
+import { causeOf } from "../errors.ts";
 import { parseEscapedJson, parseUniqueJson } from "../unique-members.ts";
 
 /** A request without a good answer: it got none, another status, or no JSON within the bounds. */
@@ -116,9 +117,10 @@ async function fetchWithin(fetch: Fetch, url: string, signal: AbortSignal): Prom
   }
 }
 
-/** The message of a foreign error may quote what was sent, so it stays in the cause. */
+/** A request without a good answer, and why: `did not answer (ECONNREFUSED)`. */
 export function toFetchError(error: unknown, message: string): FetchError {
-  return error instanceof FetchError ? error : new FetchError(message, { cause: error });
+  if (error instanceof FetchError) return error;
+  return new FetchError(`${message} (${causeOf(error)})`, { cause: error });
 }
 
 /** The text of an answer, bounded. @throws FetchError */
@@ -135,7 +137,7 @@ export async function readText(response: Response, maximumOctets: number): Promi
     }
     text += decoder.decode();
   } catch (error) {
-    throw new FetchError("broke off its answer, or answered no UTF-8", { cause: error });
+    throw toFetchError(error, "broke off its answer, or answered no UTF-8");
   }
   if (octets > maximumOctets) throw new AnswerTooLong();
   if (isFragmented(pieces, octets)) throw new FetchError("answered in too small pieces");

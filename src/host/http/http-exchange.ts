@@ -1,6 +1,10 @@
 import type { ClientRequest, IncomingHttpHeaders, IncomingMessage } from "node:http";
-import { AnswerTooLong, FetchError, isFragmented } from "../../foundation/http/json-fetch.ts";
-import { systemCode } from "../files/system-code.ts";
+import {
+  AnswerTooLong,
+  FetchError,
+  isFragmented,
+  toFetchError,
+} from "../../foundation/http/json-fetch.ts";
 
 /** The body of a request, and the limits of its exchange. */
 export interface ExchangeOptions {
@@ -87,9 +91,8 @@ export function exchange<Answer>(
   });
 }
 
-/** The code suffices. A message may quote names from a certificate, which anybody can choose. */
 export function notAnswered(cause: unknown): FetchError {
-  return new FetchError(`did not answer (${systemCode(cause) ?? "no reason given"})`, { cause });
+  return toFetchError(cause, "did not answer");
 }
 
 const brokenOff = (): FetchError => new FetchError("broke off its answer");

@@ -3,8 +3,8 @@ import { Code, ConnectError } from "@connectrpc/connect";
 import { parseClientCertificate } from "../../authn/certificate/client-certificate.ts";
 import { forwardedHeader, forwardedValue } from "../../authn/certificate/forwarded-certificate.ts";
 import type { EventLog } from "../../ca/issuance/audit-event.ts";
-import { CaError, messageOf } from "../../foundation/errors.ts";
-import { FetchError } from "../../foundation/http/json-fetch.ts";
+import { CaError } from "../../foundation/errors.ts";
+import { traceFields, traceHeaders, traceOf } from "../../foundation/trace-context.ts";
 import {
   IstioCertificateRequestSchema,
   IstioCertificateResponseSchema,
@@ -20,6 +20,7 @@ import { requestIdHeader, requestIdOf } from "../../transport/rpc/request-id.ts"
 import type { Platform, RpcRequest } from "../../transport/rpc/rpc.ts";
 import { streamBody } from "../http/request-body.ts";
 import type { UnaryRpc } from "../http/routes.ts";
+import { answered, type CallEnding, type CallOutcome, endingOf } from "./call-ending.ts";
 import type { GatewayCredentials } from "./gateway-identity.ts";
 import type { Upstream } from "./upstream.ts";
 
@@ -30,12 +31,14 @@ export interface Forwarding {
   readonly trustDomain: TrustDomain;
   readonly log: EventLog;
   readonly clock: () => Date;
+  /** Called once for each call. */
+  readonly ended: (outcome: CallOutcome) => void;
 }
 
 const platform: Platform = { hasTrailers: true };
 
-/** A call, its caller as TLS has authenticated it, and the id of the call in both logs. */
-type ForwardedCall = UnaryCall & { readonly peer: Peer; readonly requestId: string };
+/** A call, and its caller as TLS has authenticated it. */
+type ForwardedCall = UnaryCall & { readonly peer: Peer };
 
 /**
  * Forwards the CA's RPC to the CA. The gateway decides nothing but whose client certificate it verified.
@@ -45,11 +48,10 @@ export function forwardingRpc(forwarding: Forwarding): UnaryRpc {
   const fallback = createFallback(forwardingMethod(forwarding), platform);
   return async ({ body, ...request }) => {
     const peer = request.contextValues?.get(peerKey) ?? {};
-    const requestId = requestIdOf(request.header);
     const bounded: RpcRequest = { ...request, body: (signal) => streamBody(body, signal) };
     const fastPath = fastPathFor(bounded, platform);
     return fastPath
-      ? fastPath(bounded, (call) => forward(forwarding, { ...call, peer, requestId }))
+      ? fastPath(bounded, (call) => forward(forwarding, { ...call, peer }))
       : fallback(bounded);
   };
 }
@@ -64,7 +66,6 @@ function forwardingMethod(forwarding: Forwarding): FallbackMethod {
         timeoutMs: timeoutMs(),
         message: async () => toBinary(IstioCertificateRequestSchema, request),
         peer: values.get(peerKey),
-        requestId: requestIdOf(requestHeader),
       });
       return fromBinary(IstioCertificateResponseSchema, answer);
     },
@@ -72,23 +73,30 @@ function forwardingMethod(forwarding: Forwarding): FallbackMethod {
 }
 
 async function forward(forwarding: Forwarding, call: ForwardedCall): Promise<Uint8Array> {
-  const { upstream, log, clock } = forwarding;
-  const { requestId, peer } = call;
+  const { upstream, log, clock, ended } = forwarding;
   const begun = clock();
-  let code = "ok";
-  try {
-    const headers = { ...(await headersFor(forwarding, call)), [requestIdHeader]: requestId };
-    const { signal, timeoutMs } = call;
-    return await upstream.createCertificate(await call.message(), { headers, signal, timeoutMs });
-  } catch (error) {
-    const answer = toCallersError(error, log);
-    code = Code[answer.code];
-    throw answer;
-  } finally {
+  const trace = traceOf(call.header);
+  const requestId = requestIdOf(call.header, trace);
+  const ids = { requestId, ...traceFields(trace), peer: call.peer.address };
+  const report = ({ outcome, ...ending }: CallEnding, code: string): void => {
     const durationMilliseconds = clock().getTime() - begun.getTime();
-    const detail = "a call of CreateCertificate was forwarded";
-    const about = { requestId, peer: peer.address, code, durationMilliseconds };
-    log.operation({ event: "forwarded", level: "info", detail, ...about });
+    log.operation({ ...ending, outcome, ...ids, code, durationMilliseconds });
+    ended(outcome);
+  };
+  let isSent = false;
+  try {
+    const credential = await headersFor(forwarding, call);
+    const headers = { ...credential, ...traceHeaders(trace), [requestIdHeader]: requestId };
+    const { signal, timeoutMs } = call;
+    const message = await call.message();
+    isSent = true;
+    const answer = await upstream.createCertificate(message, { headers, signal, timeoutMs });
+    report(answered, "ok");
+    return answer;
+  } catch (error) {
+    const answer = toCallersError(error);
+    report(endingOf(error, isSent), Code[answer.code]);
+    throw answer;
   }
 }
 
@@ -117,10 +125,8 @@ async function headersFor(
 }
 
 /** Without an answer of the CA the caller gets `Unavailable`, because a retry may succeed. */
-function toCallersError(error: unknown, log: EventLog): ConnectError {
+function toCallersError(error: unknown): ConnectError {
   if (error instanceof ConnectError) return error;
   if (error instanceof CaError) return toConnectError(error.refusal);
-  const detail = error instanceof FetchError ? `the CA ${error.message}` : messageOf(error);
-  log.operation({ event: "upstream-unavailable", level: "warning", detail });
   return new ConnectError("certificate authority is temporarily unavailable", Code.Unavailable);
 }

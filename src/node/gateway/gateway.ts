@@ -16,8 +16,10 @@ import { createMonitoringRoutes } from "../http/monitoring-routes.ts";
 import type { Routes } from "../http/routes.ts";
 import { createGuard } from "../limits/guard.ts";
 import { thisProcess } from "../limits/quiet-collection.ts";
+import { addReadyGauge, countForwardedCalls } from "../observability/gateway-metrics.ts";
 import { createRegistry, createRpcMetrics } from "../observability/grpc-metrics.ts";
 import { addGuardGauges, countLimits } from "../observability/limit-metrics.ts";
+import { countingOperations } from "../observability/operation-metrics.ts";
 import type { RunningServer, ServerContext } from "../server.ts";
 import { openWhenCertified } from "../tls/renewing-listener.ts";
 import { certificateInFiles, type ServingCertificateSource } from "../tls/serving-certificate.ts";
@@ -32,16 +34,18 @@ import { openUpstream } from "./upstream.ts";
  */
 export async function runGateway(
   configuration: GatewayConfiguration,
-  serverContext: ServerContext,
+  context: ServerContext,
 ): Promise<RunningServer> {
+  const registry = createRegistry();
+  const serverContext = { ...context, log: countingOperations(context.log, registry) };
   const { log, clock, pause } = serverContext;
   const { trustDomain } = configuration;
   // Work that outlives a failed start would keep a process alive that no probe can reach.
   await using starting = new AsyncDisposableStack();
   const upstream = await openUpstream(configuration.upstream, configuration.upstreamRootsFile);
   const credentials = tokenInFile(configuration.tokenFile, configuration.cluster);
-  const forwarding = { upstream, credentials, trustDomain, log, clock };
-  const registry = createRegistry();
+  const ended = countForwardedCalls(registry);
+  const forwarding = { upstream, credentials, trustDomain, log, clock, ended };
   const bundle = await followUpstreamBundle(configuration, serverContext);
   starting.defer(bundle.end);
   const roots = await deliverRoots(bundle, configuration, { ...serverContext, registry });
@@ -51,6 +55,7 @@ export async function runGateway(
   addGuardGauges(registry, guard);
   let isOpen = false;
   const readiness = () => readinessOf(isOpen, roots, configuration);
+  addReadyGauge(registry, () => readiness().ready);
   const app = gatewayApp(readiness, trustBundle);
   const auxiliary = auxiliaryRpcs(async () => isOpen, configuration.diagnosticRpcs);
   const routes = routesOf(forwarding, registry, app, auxiliary);

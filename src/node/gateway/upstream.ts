@@ -1,6 +1,7 @@
 import { Code, ConnectError } from "@connectrpc/connect";
 import { codeFromHttpStatus, codeFromString } from "@connectrpc/connect/protocol-connect";
 import * as z from "zod/mini";
+import { FetchError } from "../../foundation/http/json-fetch.ts";
 import { jsonText } from "../../foundation/text/json-text.ts";
 import { readRootFile } from "../../host/files/root-file.ts";
 import { createHttpClient, parseTarget } from "../../host/http/http-client.ts";
@@ -12,7 +13,7 @@ export interface Upstream {
   /**
    * The CA's answer to a message of `CreateCertificate`, both in protobuf.
    *
-   * @throws ConnectError for a refusal of the CA, and the reason of the signal. Any other error means
+   * @throws UpstreamRefusal for a refusal of the CA, and the reason of the signal. UpstreamFault means
    *   that the CA is unreachable, or that something else answered in its place.
    */
   readonly createCertificate: (message: Uint8Array, call: UpstreamCall) => Promise<Uint8Array>;
@@ -44,16 +45,14 @@ export async function openUpstream(url: string, rootsFile: string | undefined): 
   const target = parseTarget(`${url}${createCertificatePath}`);
   return {
     createCertificate: async (message, { headers, signal, timeoutMs }) => {
-      const answer = await client.send(
-        {
-          target,
-          method: "POST",
-          headers: { ...headers, ...connectHeaders(message.length, timeoutMs) },
-          body: message,
-          signal,
-        },
-        maximumOctets,
-      );
+      const request = {
+        target,
+        method: "POST",
+        headers: { ...headers, ...connectHeaders(message.length, timeoutMs) },
+        body: message,
+        signal,
+      };
+      const answer = await client.send(request, maximumOctets).catch(toUpstreamFault);
       if (isMessage(answer)) return answer.octets;
       throw refusalIn(answer);
     },
@@ -95,12 +94,46 @@ const errorForm = z.pipe(
 );
 const longestMessage = 512;
 
+/** The CA's own refusal of a call, as the caller gets it. */
+export class UpstreamRefusal extends ConnectError {
+  /** The HTTP status of the answer. */
+  readonly status: number;
+
+  constructor(message: string, code: Code, status: number) {
+    super(message, code);
+    this.status = status;
+  }
+
+  // ConnectError counts every error of its shape as its instance, and a subclass would inherit that.
+  static override [Symbol.hasInstance](value: unknown): boolean {
+    return value instanceof ConnectError && "status" in value;
+  }
+}
+
+/** A call to which the CA itself gave no answer. Its message is one sentence with the cause. */
+export class UpstreamFault extends Error {
+  override readonly name = "UpstreamFault";
+  /** The HTTP status of what answered in the CA's place. */
+  readonly status: number | undefined;
+
+  constructor(message: string, status?: number, cause?: unknown) {
+    super(message, { cause });
+    this.status = status;
+  }
+}
+
+function toUpstreamFault(error: unknown): never {
+  if (!(error instanceof FetchError)) throw error;
+  throw new UpstreamFault(`the CA ${error.message}`, error.status, error);
+}
+
 /** The error in the body of an answer. Its status alone decides where something else than the CA answered. */
-function refusalIn({ status, octets }: WholeAnswer): Error {
+function refusalIn({ status, octets }: WholeAnswer): UpstreamRefusal | UpstreamFault {
   const { data: error } = errorForm.safeParse(new TextDecoder().decode(octets));
   const code = codeFromString(error?.code ?? "") ?? codeFromHttpStatus(status);
-  if (status === 200 || !forwardedCodes.has(code)) return new Error(`the CA answers ${status}`);
+  if (status === 200 || !forwardedCodes.has(code))
+    return new UpstreamFault(`the CA answered with status ${status}`, status);
   // A trailer has a bounded length, and cannot encode a lone surrogate.
   const message = error?.message.slice(0, longestMessage).toWellFormed();
-  return new ConnectError(message ?? `refused with status ${status}`, code);
+  return new UpstreamRefusal(message ?? `refused with status ${status}`, code, status);
 }

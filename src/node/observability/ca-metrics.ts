@@ -4,6 +4,7 @@ import type { AuthorityView } from "../../ca/authority-view.ts";
 import type { AuditEvent, EventLog } from "../../ca/issuance/audit-event.ts";
 import { CaError } from "../../foundation/errors.ts";
 import { parseCertificate } from "../../pki/x509/certificate.ts";
+import { countingOperations } from "./operation-metrics.ts";
 
 /** Istio's names for errors in signing (docs/explanation/istio.md#metrics). */
 type SignError = "CA_NOT_READY" | "CSR_ERROR" | "TTL_ERROR" | "CERT_GEN_ERROR" | "UNKNOWN";
@@ -47,18 +48,13 @@ export function countingLog(log: EventLog, registry: Registry): EventLog {
     "error",
   );
   const issued = counter("citadel_server_success_cert_issuance_count", "Certificates issued.");
-  const operations = counter(
-    "rampart_operations_total",
-    "Operational events, by event and level.",
-    "event",
-    "level",
-  );
   const quotaRefusals = counter(
     "rampart_quota_refusals_total",
     "Requests of callers that had asked for too many certificates, by the quota.",
     "quota",
   );
   return {
+    ...countingOperations(log, registry),
     audit: (event) => {
       calls.inc();
       if (event.reason === "quota-exceeded") quotaRefusals.inc({ quota: event.check ?? "" });
@@ -66,10 +62,6 @@ export function countingLog(log: EventLog, registry: Registry): EventLog {
       else if (authenticationFailures.has(event.reason)) failures.inc();
       else errors.inc({ error: signErrors[event.reason ?? "fault"] ?? "UNKNOWN" });
       log.audit(event);
-    },
-    operation: (event) => {
-      operations.inc({ event: event.event, level: event.level });
-      log.operation(event);
     },
   };
 }

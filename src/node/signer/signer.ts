@@ -8,6 +8,7 @@ import { openUpstream } from "../gateway/upstream.ts";
 import type { Listener } from "../http/listener.ts";
 import { monitorWork } from "../http/monitored-work.ts";
 import { createRegistry } from "../observability/grpc-metrics.ts";
+import { countingOperations } from "../observability/operation-metrics.ts";
 import type { ServerContext } from "../server.ts";
 import type { Answered } from "./answers.ts";
 import { certificatesFrom } from "./certificate-source.ts";
@@ -21,23 +22,25 @@ import { answerRequests, type SignerWork } from "./signer-work.ts";
  */
 export async function runSigner(
   configuration: SignerConfiguration,
-  { log, clock, pause }: ServerContext,
+  context: ServerContext,
 ): Promise<Listener> {
+  const registry = createRegistry();
+  const { clock, pause } = context;
+  const log = countingOperations(context.log, registry);
   const { upstream: url, upstreamRootsFile, tokenFile, cluster, lease } = configuration;
   // Work that outlives a failed start would keep a process alive that no probe can reach.
   await using starting = new AsyncDisposableStack();
   const upstream = await openUpstream(url, upstreamRootsFile);
   starting.defer(upstream.close);
   const client = await openApiServer(configuration.apiServer);
-  const registry = createRegistry();
   const answered = countAnswers(registry);
   let current: SignerWork | undefined;
   const leadership = runElection({
     candidate: createLeaseCandidate(client.send, lease, `${hostname()}_${randomUUID()}`),
     work: (signal) => {
       const source = certificatesFrom(upstream, tokenInFile(tokenFile, cluster), signal);
-      const context = { client, log, answered, clock, pause, signal };
-      current = answerRequests(configuration, source, context);
+      const answering = { client, log, answered, clock, pause, signal };
+      current = answerRequests(configuration, source, answering);
       return current;
     },
     log,

@@ -1,3 +1,4 @@
+import { messageOf } from "../../foundation/errors.ts";
 import type { Bytes } from "../../pki/encoding/bytes.ts";
 import { maximumEntryOctets } from "../bundle.ts";
 import { parseCheckpoint } from "../note/checkpoint.ts";
@@ -147,7 +148,7 @@ export class Sequencer {
 
   /** The batch may be there all the same: nobody was answered, and the next index comes after it. */
   #failed(batch: readonly Waiting[], error: unknown): void {
-    const detail = error instanceof Error ? error.message : "the stage failed";
+    const detail = messageOf(error);
     try {
       this.#size = this.#parts.stage.end() ?? this.#size;
     } catch {

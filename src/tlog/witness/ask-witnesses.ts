@@ -1,3 +1,4 @@
+import { messageOf } from "../../foundation/errors.ts";
 import { LogError } from "../log-error.ts";
 import { parseCheckpoint, parseSize } from "../note/checkpoint.ts";
 import { timeOf } from "../note/cosignature.ts";
@@ -46,7 +47,7 @@ export function createAskWitnesses({ witnesses }: Policy, reach: WitnessReach): 
       try {
         return [await askOne(witness, checkpoint, known, reach)];
       } catch (error) {
-        reach.refused(witness.name, error instanceof Error ? error.message : "it failed");
+        reach.refused(witness.name, messageOf(error));
         return [];
       }
     });

@@ -1,7 +1,7 @@
 import type { Hono } from "hono";
 import type { AuthorityView } from "../../ca/authority-view.ts";
 import { crlGapsIn } from "../../ca/revocation/crl-gaps.ts";
-import { CaError } from "../../foundation/errors.ts";
+import { CaError, messageOf } from "../../foundation/errors.ts";
 import { addressOf } from "../../foundation/peer-address.ts";
 import type { CertificateAuthority } from "../certificate-authority.ts";
 import { createBundleEndpoint, pemBundle, spiffeBundle } from "./bundle-endpoint.ts";
@@ -39,7 +39,7 @@ export function createRoutes(
   if (ca.crls) addCrlRoutes(app, ca, ca.crls, longPolls);
   if (ca.publishedLog) addLogRoutes(app, ca.publishedLog);
   app.onError((error, c) => {
-    ca.log.operation({ event: "http-fault", level: "error", detail: error.message });
+    ca.log.operation({ event: "http-fault", level: "error", detail: messageOf(error) });
     return c.text(unavailable, 503);
   });
   return app;

@@ -1,6 +1,7 @@
 import { Code } from "@connectrpc/connect";
 import type { Caller } from "../../authn/caller.ts";
 import type { AuditEvent } from "../../ca/issuance/audit-event.ts";
+import { traceFields, traceOf } from "../../foundation/trace-context.ts";
 import type { CertificateAuthority } from "../certificate-authority.ts";
 import { type Peer, peerKey } from "../peer.ts";
 import { requestIdOf } from "./request-id.ts";
@@ -34,11 +35,13 @@ export function audited({ clock, log }: CertificateAuthority, path: CallPath): R
 
 /** The audit event of a call as it begins. A call that the RPC layer itself refuses leaves it so. */
 export function newAudit(headers: Headers, { address }: Peer): AuditEvent {
+  const trace = traceOf(headers);
   return {
     event: "create-certificate",
     outcome: "refused",
     reason: "rpc-malformed",
-    requestId: requestIdOf(headers),
+    requestId: requestIdOf(headers, trace),
+    ...traceFields(trace),
     ...(address !== undefined && { peer: address }),
   };
 }

@@ -14,6 +14,7 @@ import {
 } from "../../../src/agent/issuance/certificate-client.ts";
 import { IssuanceError } from "../../../src/agent/issuance/issuance-error.ts";
 import { AgentMetrics } from "../../../src/agent/status/metrics.ts";
+import { newTrace } from "../../../src/foundation/trace-context.ts";
 import {
   type IstioCertificateRequest,
   IstioCertificateService,
@@ -95,12 +96,16 @@ const settings = (): RequestSettings => ({
   impersonates: false,
 });
 
+const trace = newTrace();
+const log = createEventRecorder();
+
 async function call(
   changes: Partial<RequestSettings> = {},
   serverName = "istiod.istio-system.svc",
 ) {
   const baseUrl = `https://127.0.0.1:${await startServer()}`;
   const address = { protocol: "grpc" as const, baseUrl, serverName };
+  log.operations.length = 0;
   const files = { rootFile: join(folder, "root-cert.pem"), clientCertificateFolder: folder };
   const channel = new CaChannel({ address, ...files }, () => now);
   const issue = createCertificateClient(
@@ -109,11 +114,11 @@ async function call(
       channel,
       clock: () => now,
       random: () => 0,
-      log: createEventRecorder(),
+      log,
       metrics,
     },
   );
-  return await issue(spiffeId, new AbortController().signal).then(
+  return await issue(spiffeId, new AbortController().signal, trace).then(
     () => "issued",
     (error) => (error instanceof IssuanceError ? error.fault : Promise.reject(error)),
   );
@@ -140,6 +145,18 @@ test("sends what pilot-agent sends, over native gRPC and TLS", async () => {
   expect(headers.get("clusterid")).toBe("Kubernetes");
   expect(headers.get("x-team")).toBe("blue");
   expect(headers.get("x-retry-attempt")).toBeNull();
+});
+
+test("sends the trace with every attempt, and logs it with every failure", async () => {
+  answer = () => new ConnectError("away", Code.Unavailable);
+  await call();
+  const { traceId, spanId } = trace;
+  const sent = new Set(calls.map(({ headers }) => headers.get("traceparent")));
+  expect([...sent]).toEqual([`00-${traceId}-${spanId}-00`]);
+  expect(log.operations).toHaveLength(4);
+  for (const line of log.operations) {
+    expect(line).toMatchObject({ event: "csr-retried", code: "Unavailable", traceId, spanId });
+  }
 });
 
 test.each(["", "# no root yet\n"])("refuses a root file whose content is %j", async (text) => {

@@ -26,6 +26,9 @@ import {
   type ServiceUnderTest,
 } from "../service-under-test.ts";
 
+const traceIdForm = /^[0-9a-f]{32}$/;
+const spanIdForm = /^[0-9a-f]{16}$/;
+
 /** Every call leaves one audit event: who called, how the call ended, and no secret. */
 export function describeAuditTrail(
   service: () => ServiceUnderTest,
@@ -65,7 +68,9 @@ export function describeAuditTrail(
   };
   /** The fields of every call, whatever becomes of it. */
   const anyCall = {
-    requestId: expect.stringMatching(/^[0-9a-f-]{36}$/),
+    requestId: expect.stringMatching(traceIdForm),
+    traceId: expect.stringMatching(traceIdForm),
+    spanId: expect.stringMatching(spanIdForm),
     ...(peer !== undefined && { peer }),
     durationMilliseconds: expect.any(Number),
   };
@@ -128,7 +133,32 @@ export function describeAuditTrail(
       ["of a trace in upper case", { traceparent: traceparent.toUpperCase() }],
     ])("is a random one instead of one %s", async (_, headers) => {
       const { requestId } = await audited(csr(), headers);
-      expect(requestId).toMatch(/^[0-9a-f]{8}-[0-9a-f-]{27}$/);
+      expect(requestId).toMatch(traceIdForm);
+      expect(requestId).not.toBe(traceId);
+    });
+  });
+
+  describe("a trace", () => {
+    const traceId = "0af7651916cd43dd8448eb211c80319c";
+    const parentId = "b7ad6b7169203331";
+
+    test.each(protocols)("is the caller's, over $name", async (protocol) => {
+      const traceparent = `00-${traceId}-${parentId}-01`;
+      const audit = await audited(csr(), { traceparent }, protocol);
+      expect(audit).toMatchObject({ traceId, parentId, spanId: expect.stringMatching(spanIdForm) });
+      expect(audit).not.toMatchObject({ spanId: parentId });
+    });
+
+    test.each<[string, string]>([
+      ["is malformed", `00-${traceId}-01`],
+      ["comes twice", `00-${traceId}-${parentId}-01, 00-${traceId}-${parentId}-01`],
+      ["would begin a field", `00-${traceId}","outcome":"issued-01`],
+      ["is endless", `00-${"a".repeat(4096)}-${parentId}-01`],
+    ])("is a new one where the caller's %s", async (_, traceparent) => {
+      const audit = await audited(csr(), { traceparent });
+      expect(audit).toMatchObject({ traceId: expect.stringMatching(traceIdForm) });
+      expect(audit).not.toMatchObject({ traceId });
+      expect(audit).not.toHaveProperty("parentId");
     });
   });
 

@@ -18,15 +18,17 @@ import {
 import { eventually } from "../../testkit/time/eventually.ts";
 
 /** The gateway's RPC in front of a server that a test plays. */
-async function startForwarding(answer: RawAnswer) {
+async function startForwarding(answer: RawAnswer, elsewhere?: string) {
   const { url, ...server } = await startRawServer(answer);
-  const upstream = await openUpstream(url, undefined);
+  const upstream = await openUpstream(elsewhere ?? url, undefined);
   const log = createEventRecorder();
   const trustDomain = parseTrustDomain("cluster.local");
   if (!trustDomain) throw new Error("not a trust domain");
   const credentials = async () => ({ authorization: "Bearer gateway", clusterid: "g" });
   const clock = () => new Date();
-  const rpc = forwardingRpc({ upstream, credentials, trustDomain, log, clock });
+  const outcomes: string[] = [];
+  const ended = (outcome: string): void => void outcomes.push(outcome);
+  const rpc = forwardingRpc({ upstream, credentials, trustDomain, log, clock, ended });
   const routes = { rpcs: new Map([[rpcPath, rpc]]), fetch: async () => new Response(), log };
   const listener = await listenInPlaintext(routes, { host: "127.0.0.1", port: 0 });
   const client = connectHttp2(`http://127.0.0.1:${listener.address.port}`);
@@ -43,7 +45,7 @@ async function startForwarding(answer: RawAnswer) {
         body: octets(body),
       }),
     );
-  return { ...server, client, log, call };
+  return { ...server, client, log, outcomes, call };
 }
 
 const message = new TextEncoder().encode("msg");
@@ -58,7 +60,123 @@ test("the message of a native gRPC call and its answer are forwarded without bei
   expect(heard[0]).toMatch(/\r\n\r\nmsg$/);
   expect(heard[0]).toMatch(/\r\nauthorization: Bearer x\r\nclusterid: team\r\n/i);
   expect(heard[0]).not.toContain("x-other");
-  expect(log.operations).toMatchObject([{ event: "forwarded", code: "ok" }]);
+  expect(log.operations).toMatchObject([
+    { event: "forwarded", level: "info", outcome: "answered", upstreamStatus: 200, code: "ok" },
+  ]);
+});
+
+/** A line of the log for each way in which a call can end without a certificate. */
+describe("a call that gets no certificate is logged with what happened upstream", () => {
+  const refusal = (code: string, message: string) =>
+    rawResponse("401 Unauthorized", "application/json", JSON.stringify({ code, message }));
+
+  test.each<[string, RawAnswer, object]>([
+    [
+      "a refusal of the CA",
+      (socket) => socket.write(refusal("unauthenticated", "request authentication failed")),
+      {
+        event: "forwarded",
+        outcome: "refused",
+        upstreamStatus: 401,
+        code: "Unauthenticated",
+        detail: "the CA refused the call: request authentication failed",
+      },
+    ],
+    [
+      "a proxy that answers in the CA's place",
+      (socket) => socket.write(rawResponse("502 Bad Gateway", "text/html", "<html>")),
+      {
+        event: "upstream-unavailable",
+        outcome: "unavailable",
+        upstreamStatus: 502,
+        code: "Unavailable",
+        detail: "the CA answered with status 502",
+      },
+    ],
+    [
+      "a connection that is cut",
+      (socket) => void socket.destroy(),
+      {
+        event: "upstream-unavailable",
+        outcome: "unavailable",
+        code: "Unavailable",
+        detail: expect.stringMatching(/^the CA did not answer \(E[A-Z]+\)$/),
+      },
+    ],
+  ])("%s", async (_, answer, line) => {
+    const { call, log, outcomes } = await startForwarding(answer);
+    await call(grpcFrame(message));
+    const { outcome } = line as { outcome: string };
+    expect(log.operations).toEqual([expect.objectContaining({ level: "warning", ...line })]);
+    expect(outcomes).toEqual([outcome]);
+  });
+
+  test("a CA to which no connection opens", async () => {
+    const { call, log } = await startForwarding(() => {}, "http://127.0.0.1:9");
+    await call(grpcFrame(message));
+    expect(log.operations).toMatchObject([
+      { event: "upstream-unavailable", detail: "the CA did not answer (ECONNREFUSED)" },
+    ]);
+    expect(JSON.stringify(log.operations)).not.toContain("upstreamStatus");
+  });
+
+  test("a deadline that passes while the CA is silent", async () => {
+    const { call, log, outcomes } = await startForwarding(() => {});
+    await call(grpcFrame(message), { "grpc-timeout": "20m" });
+    expect(log.operations).toMatchObject([
+      { event: "upstream-unavailable", outcome: "abandoned", code: "DeadlineExceeded" },
+    ]);
+    expect(outcomes).toEqual(["abandoned"]);
+  });
+
+  test("a call that the gateway itself turns away", async () => {
+    const { call, log, outcomes, heard } = await startForwarding(() => {});
+    await call(grpcFrame(message, 1));
+    expect(heard).toEqual([]);
+    expect(log.operations).toMatchObject([
+      { event: "not-forwarded", level: "warning", outcome: "rejected", code: "Internal" },
+    ]);
+    expect(outcomes).toEqual(["rejected"]);
+  });
+});
+
+describe("the trace of a call", () => {
+  const traceId = "0af7651916cd43dd8448eb211c80319c";
+  const parentId = "b7ad6b7169203331";
+  const traceparent = `00-${traceId}-${parentId}-01`;
+
+  async function forwarded(headers: Record<string, string>) {
+    const { call, heard, log } = await startForwarding((socket) => socket.write(granted));
+    await call(grpcFrame(message), headers);
+    const head = heard[0] ?? "";
+    const [, sentTrace, sentSpan, flags] =
+      /\r\ntraceparent: 00-([0-9a-f]{32})-([0-9a-f]{16})-(\d\d)\r\n/i.exec(head) ?? [];
+    const [, state] = /\r\ntracestate: (.*?)\r\n/i.exec(head) ?? [];
+    return { line: log.operations[0], sentTrace, sentSpan, flags, state };
+  }
+
+  test("goes on to the CA with the gateway's span as its parent", async () => {
+    const { line, sentTrace, sentSpan, flags, state } = await forwarded({
+      traceparent,
+      tracestate: "vendor=a1,other=b",
+    });
+    expect([sentTrace, flags, state]).toEqual([traceId, "01", "vendor=a1,other=b"]);
+    expect(sentSpan).not.toBe(parentId);
+    expect(line).toMatchObject({ traceId, parentId, spanId: sentSpan, requestId: traceId });
+  });
+
+  test.each<[string, Record<string, string>]>([
+    ["without one", {}],
+    ["with a malformed one", { traceparent: `00-${traceId}-${parentId}` }],
+    ["with a state alone", { tracestate: "vendor=a1" }],
+  ])("begins at the gateway for a call %s", async (_, headers) => {
+    const { line, sentTrace, sentSpan, state } = await forwarded(headers);
+    expect(sentTrace).toMatch(/^[0-9a-f]{32}$/);
+    expect([sentTrace, state]).not.toContain(traceId);
+    expect(state).toBeUndefined();
+    expect(line).toMatchObject({ traceId: sentTrace, spanId: sentSpan });
+    expect(line).not.toHaveProperty("parentId");
+  });
 });
 
 test.each<[string, string, () => Uint8Array]>([

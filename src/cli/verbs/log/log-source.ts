@@ -1,5 +1,5 @@
 import * as z from "zod/mini";
-import { FetchError } from "../../../foundation/http/json-fetch.ts";
+import { FetchError, toFetchError } from "../../../foundation/http/json-fetch.ts";
 import { OperatorError } from "../../../foundation/operator-error.ts";
 import { readRootFile } from "../../../host/files/root-file.ts";
 import { readSmallFile } from "../../../host/files/small-file.ts";
@@ -45,7 +45,7 @@ export async function openSource({ url, ca }: SourceOptions): Promise<LogSource 
       headers,
       signal: AbortSignal.timeout(timeoutMilliseconds),
     }).catch((error: unknown) => {
-      throw new FetchError(`${target} does not answer`, { cause: error });
+      throw toFetchError(error, `${target} does not answer`);
     });
     const octets = new Uint8Array(await response.arrayBuffer());
     if (response.status === 404) return undefined;

@@ -40,7 +40,7 @@ const relation = (length: string, octets: Uint8Array): string =>
   length === String(octets.length) ? "that of the body" : "another than that of the body";
 
 const isUnique = (name: string): boolean =>
-  name === "serialNumber" || name === "durationMilliseconds" || name === "requestId";
+  ["serialNumber", "durationMilliseconds", "requestId", "traceId", "spanId"].includes(name);
 
 /** The trailers of gRPC-Web are in a frame at the end of the body. */
 function splitWeb(octets: Uint8Array): { body: Uint8Array; trailer: Headers } {
