@@ -1,3 +1,5 @@
+import { OperatorError } from "./operator-error.ts";
+
 /** The check that a credential failed: evidence for the audit log, never for the wire. */
 export type CredentialCheck =
   | "form"
@@ -86,6 +88,8 @@ export class CaError extends Error {
 export function messageOf(thrown: unknown): string {
   if (!(thrown instanceof Error)) return "something that is not an error was thrown";
   const { message } = thrown;
+  // It says its cause itself.
+  if (thrown instanceof OperatorError) return message;
   const code = codeBehind(thrown);
   return code === undefined || message.includes(code) ? message : `${message} (${code})`;
 }

@@ -1,6 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { causeOf, messageOf } from "../../src/foundation/errors.ts";
 import { toFetchError } from "../../src/foundation/http/json-fetch.ts";
+import { OperatorError } from "../../src/foundation/operator-error.ts";
 
 const coded = (message: string, code: unknown, cause?: unknown): Error =>
   Object.assign(new Error(message, { cause }), { code });
@@ -39,6 +40,11 @@ describe("the message of an error", () => {
     ["an endless code", coded("a", "E".repeat(100))],
   ])("does not quote %s", (_, error) => {
     expect(messageOf(error)).toBe("a");
+  });
+
+  test("is the sentence of an error for operators", () => {
+    const error = new OperatorError("a does not exist", { cause: coded("b", "ENOENT") });
+    expect(messageOf(error)).toBe("a does not exist");
   });
 
   test("ends with a chain of causes that leads to itself", () => {
