@@ -31,6 +31,12 @@ test("writes secrets that the CA's own configuration accepts", async () => {
   ]);
 });
 
+test("has the CA of a new checkout publish CRLs", async () => {
+  const root = await temporaryFolder();
+  await prepareDevelopmentSecrets(root, issuer, now);
+  expect(parseConfiguration(await variablesIn(root)).crl).toBeDefined();
+});
+
 test("writes secrets that only their owner can read", async () => {
   const root = await temporaryFolder();
   await prepareDevelopmentSecrets(root, issuer, now);

@@ -12,7 +12,8 @@ import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
 import { GrownTree, hex } from "../../testkit/tlog/trees.ts";
 import { type Outcome, report } from "../outcomes.ts";
 import { run, runWell } from "../programs.ts";
-import { fromGoModule, fromGoProxy, type Software } from "../software.ts";
+import { fromGoModule, fromGoProxy, ofTheMachine, type Software } from "../software.ts";
+import { playFreshClone } from "./fresh-clone.ts";
 import { type WorkerLog, writeWorkerLog } from "./worker-log.ts";
 import { proofOf, type WrittenLog, writeLog } from "./written-log.ts";
 
@@ -78,6 +79,10 @@ const workerScenes: Readonly<Record<string, Scene>> = {
       await log.end();
     }
   },
+};
+
+const strangerScenes: Readonly<Record<string, Scene>> = {
+  "a certificate found, proved, verified and revoked": () => playFreshClone(join(folder, "clone")),
 };
 
 const readerScenes: Readonly<Record<string, Scene>> = {
@@ -167,10 +172,12 @@ async function play(
 }
 
 const fsck = await fromGoProxy("github.com/transparency-dev/tessera/cmd/fsck@v1.0.4");
+const openssl = await ofTheMachine("openssl", ["version"], /^OpenSSL 3/);
 const reader = await fromGoModule(join(import.meta.dirname, "reader"), "log-reader");
 const outcomes = [
   await play("tessera fsck", fsck, fsckScenes),
   await play("tessera fsck", fsck, workerScenes, "the log of the Worker"),
+  await play("a stranger with a tutorial", openssl, strangerScenes, "npm start"),
   await play("x/mod, merkle and formats", reader, readerScenes),
 ];
 await rm(folder, { recursive: true, force: true });

@@ -1,0 +1,109 @@
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { cp, mkdir, readFile, symlink } from "node:fs/promises";
+import { join, resolve } from "node:path";
+import { createInterface } from "node:readline";
+import { until } from "../agent/until.ts";
+import { type Ended, run } from "../programs.ts";
+
+/** The files of a clone that `npm start` and the verbs read. */
+const parts = ["dev", "proto", "src", "package.json", "tsconfig.json", "wrangler.toml"];
+
+const page = "docs/tutorials/first-certificate.md";
+
+/**
+ * Types what the tutorial has a stranger type, in a copy of the project without state: `npm start`, and the
+ * commands of each section in a shell of their own. The reader's token is what `npm start` prints.
+ */
+export async function playFreshClone(folder: string): Promise<void> {
+  await mkdir(folder);
+  for (const part of parts) await cp(part, join(folder, part), { recursive: true });
+  await symlink(resolve("node_modules"), join(folder, "node_modules"));
+  const sections = await sectionsOf(page);
+  const started = await startClone(folder);
+  const type = (script: string): Promise<Ended> => {
+    const environment = { RAMPART_LOG_TOKEN: tokenIn(started.lines) };
+    return run("sh", ["-euc", script], { folder, environment, timeoutSeconds: 120 });
+  };
+  const typeSection = (heading: string): Promise<Ended> =>
+    type(required(sections.get(heading), heading));
+  try {
+    requireWell(await typeSection("Ask for a certificate yourself"));
+    requireWell(await typeSection("Look at it"), /ns\/shop\/sa\/cart[\s\S]*leaf\.pem: OK/);
+    const [search = ""] = /.*export LOG[\s\S]*?--since 1h/.exec(sections.get(findIt) ?? "") ?? [];
+    await until("the log to publish the certificate", 60, async () =>
+      /shop\/sa\/cart/.test((await type(search)).stdout),
+    );
+    requireWell(await typeSection(findIt), /shop\/sa\/cart[\s\S]*has it at index 2, issued at /);
+    const { exitCode, stdout, stderr } = await typeSection("Take it back");
+    if (exitCode === 0 || !/They are on the CRLs by then[\s\S]*keyCompromise/.test(stdout)) {
+      throw new Error(`revocation ended with ${exitCode}: ${stdout}${stderr}`);
+    }
+    // OpenSSL's own words are on the page.
+    const said = required(/^error 23.*$/m.exec(await readFile(page, "utf8"))?.[0], "error 23");
+    if (!stderr.includes(said)) throw new Error(`OpenSSL takes a revoked certificate: ${stderr}`);
+    requireWell(await typeSection("See who signs"), /signing/);
+  } finally {
+    await started.end();
+  }
+}
+
+const findIt = "Find it in the log";
+
+function required<T>(value: T | undefined, what: string): T {
+  if (value === undefined) throw new Error(`${page} has no ${what}`);
+  return value;
+}
+
+/** The commands of a page's numbered sections, each as one script. */
+async function sectionsOf(file: string): Promise<ReadonlyMap<string, string>> {
+  const [, ...sections] = (await readFile(file, "utf8")).split(/^## \d+\. /m);
+  const scripts = sections.map((section): [string, string] => {
+    const [heading = ""] = section.split("\n");
+    const blocks = [...section.matchAll(/^```sh\n(.*?)^```$/gms)].map(([, block = ""]) => block);
+    return [heading, blocks.join("")];
+  });
+  return new Map(scripts);
+}
+
+type Lines = readonly string[];
+
+interface StartedClone {
+  readonly lines: Lines;
+  readonly end: () => Promise<unknown>;
+}
+
+/** Starts it as a stranger does, and waits until it has said everything. */
+async function startClone(folder: string): Promise<StartedClone> {
+  // A process group of its own can be interrupted as a whole, as by Ctrl-C.
+  const stdio: ["ignore", "pipe", "pipe"] = ["ignore", "pipe", "pipe"];
+  const child = spawn("npm", ["start"], { cwd: folder, detached: true, stdio });
+  const ended = once(child, "exit");
+  const lines: string[] = [];
+  const said = new Promise<void>((resolve) => {
+    for (const stream of [child.stdout, child.stderr]) {
+      createInterface(stream).on("line", (line) => {
+        lines.push(line);
+        if (line.includes("Ctrl-C ends everything")) resolve();
+      });
+    }
+  });
+  const end = (): Promise<unknown> => {
+    if (child.pid !== undefined && child.exitCode === null) process.kill(-child.pid, "SIGINT");
+    return ended;
+  };
+  await Promise.race([said, ended]);
+  if (child.exitCode !== null) throw new Error(`npm start ended:\n${lines.join("\n")}`);
+  return { lines, end };
+}
+
+/** The token of a reader of the log, which `npm start` prints for another shell. */
+function tokenIn(lines: Lines): string {
+  const tokens = lines.flatMap((line) => /^export RAMPART_LOG_TOKEN=(.*)/.exec(line)?.[1] ?? []);
+  return required(tokens[0], `token in:\n${lines.join("\n")}`);
+}
+
+function requireWell({ exitCode, stdout, stderr }: Ended, expected = /(?:)/): void {
+  if (exitCode === 0 && expected.test(stdout)) return;
+  throw new Error(`ended with ${exitCode}, without ${expected}: ${stdout}${stderr}`);
+}
