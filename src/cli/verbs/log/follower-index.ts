@@ -34,6 +34,30 @@ export interface IndexedEntry extends Omit<LoggedCertificate, "isAuthority"> {
 
 const columns = ["spiffeId", "serial", "cluster", "node", "tokenId"] as const;
 
+/** A query with its values. */
+export interface Query {
+  readonly sql: string;
+  readonly values: readonly SQLInputValue[];
+}
+
+/**
+ * The query for the newest entries that match, the newest first. Each index is in the order of time, so that
+ * a log of a million entries is neither scanned nor sorted.
+ */
+export function searchQuery(fields: SearchFields, limit: number): Query {
+  const { since, until, ...exact } = fields;
+  const terms = [
+    ...Object.entries(exact).map(([column, value]) => [`${column} = ?`, value] as const),
+    ["at >= ?", since] as const,
+    ["at < ?", until] as const,
+  ].flatMap(([term, value]) => (value === undefined ? [] : [{ term, value }]));
+  const where = terms.length > 0 ? `WHERE ${terms.map(({ term }) => term).join(" AND ")}` : "";
+  return {
+    sql: `SELECT * FROM entry ${where} ORDER BY at DESC, idx DESC LIMIT ?`,
+    values: [...terms.map(({ value }) => value), limit],
+  };
+}
+
 /**
  * A verified copy of a log with an index, in an SQLite file: entries, tiles, and the last checkpoint.
  *
@@ -47,8 +71,10 @@ export class FollowerIndex implements Disposable {
     this.#database = new DatabaseSync(
       folder === undefined ? ":memory:" : join(folder, "log.sqlite"),
     );
+    // Serial numbers are random: each new entry changes pages all over a large index.
     this.#database.exec(`
       PRAGMA journal_mode = WAL;
+      PRAGMA cache_size = -131072;
       CREATE TABLE IF NOT EXISTS entry (
         idx INTEGER PRIMARY KEY, at TEXT NOT NULL, spiffeId TEXT NOT NULL, serial TEXT NOT NULL,
         cluster TEXT, node TEXT, tokenId TEXT, impersonator TEXT, notAfter TEXT NOT NULL,
@@ -63,7 +89,11 @@ export class FollowerIndex implements Disposable {
       CREATE INDEX IF NOT EXISTS entry_at ON entry (at);
     `);
     for (const column of columns) {
-      this.#database.exec(`CREATE INDEX IF NOT EXISTS entry_${column} ON entry (${column}, idx)`);
+      // Older copies of a log have an index that knows no time.
+      this.#database.exec(`
+        DROP INDEX IF EXISTS entry_${column};
+        CREATE INDEX IF NOT EXISTS entry_${column}_at ON entry (${column}, at);
+      `);
     }
   }
 
@@ -121,18 +151,8 @@ export class FollowerIndex implements Disposable {
 
   /** The newest entries that match, the newest first. */
   search(fields: SearchFields, limit: number): readonly IndexedEntry[] {
-    const { since, until, ...exact } = fields;
-    const named = Object.entries(exact).filter(([, value]) => value !== undefined);
-    const terms = [
-      ...named.map(([column]) => `${column} = ?`),
-      ...(since === undefined ? [] : ["at >= ?"]),
-      ...(until === undefined ? [] : ["at < ?"]),
-    ];
-    const values = [...named.map(([, value]) => value), since, until].filter(
-      (value) => value !== undefined,
-    );
-    const where = terms.length > 0 ? `WHERE ${terms.join(" AND ")}` : "";
-    return this.all(`SELECT * FROM entry ${where} ORDER BY idx DESC LIMIT ?`, ...values, limit);
+    const { sql, values } = searchQuery(fields, limit);
+    return this.all(sql, ...values);
   }
 
   /** The number of entries whose findings somebody has seen. */

@@ -1,0 +1,55 @@
+import { DatabaseSync } from "node:sqlite";
+import { expect, test } from "vitest";
+import {
+  FollowerIndex,
+  type SearchFields,
+  searchQuery,
+} from "../../../../src/cli/verbs/log/follower-index.ts";
+import { temporaryFolder } from "../../../testkit/temporary-folder.ts";
+
+const instant = "2026-11-22T12:00:00.000Z";
+
+/** How SQLite looks for the entries of a search. */
+function planOf(fields: SearchFields, index = new FollowerIndex()): string {
+  const { sql, values } = searchQuery(fields, 20);
+  const steps = index.all<{ detail: string }>(`EXPLAIN QUERY PLAN ${sql}`, ...values);
+  return steps.map(({ detail }) => detail).join("; ");
+}
+
+/** Each way of asking, and the terms that bound what SQLite reads of a million entries. */
+const bounded: readonly (readonly [SearchFields, string])[] = [
+  [{ spiffeId: "spiffe://a/b" }, "spiffeId=?"],
+  [{ serial: "1a" }, "serial=?"],
+  [{ cluster: "prod-1" }, "cluster=?"],
+  [{ node: "worker-3" }, "node=?"],
+  [{ tokenId: "718e4bf9" }, "tokenId=?"],
+  [{ since: instant }, "at>?"],
+  [{ until: instant }, "at<?"],
+  [{ since: instant, until: instant }, "at>? AND at<?"],
+  [{ cluster: "prod-1", since: instant }, "cluster=? AND at>?"],
+  [{ node: "worker-3", until: instant }, "node=? AND at<?"],
+];
+
+test.each(bounded)("a search by %j reads an index alone, and sorts nothing", (fields, terms) => {
+  const plan = planOf(fields);
+  expect(plan).toMatch(/^SEARCH entry USING INDEX \w+ \([^()]*\)$/);
+  expect(plan).toContain(`(${terms})`);
+});
+
+test("the newest entries come by an index, too", () => {
+  expect(planOf({})).toBe("SCAN entry USING INDEX entry_at");
+});
+
+test("a copy that an older version has made gets the same indexes", async () => {
+  const folder = await temporaryFolder();
+  new FollowerIndex(folder)[Symbol.dispose]();
+  const database = new DatabaseSync(`${folder}/log.sqlite`);
+  database.exec(`
+    DROP INDEX entry_cluster_at;
+    CREATE INDEX entry_cluster ON entry (cluster, idx);
+  `);
+  database.close();
+  using index = new FollowerIndex(folder);
+  expect(planOf({ cluster: "prod-1", since: instant }, index)).toContain("(cluster=? AND at>?)");
+  expect(index.all("SELECT name FROM sqlite_master WHERE name = 'entry_cluster'")).toEqual([]);
+});
