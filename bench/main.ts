@@ -1,5 +1,6 @@
 import { discoveryRows } from "./agent/discovery/rows.ts";
 import { agentRows } from "./agent/rows.ts";
+import { crlRows } from "./crl-rows.ts";
 import { bundleWorker, startupMilliseconds } from "./edge/bundle.ts";
 import { type Edge, startEdge } from "./edge/edge.ts";
 import { hostileIssuerRows } from "./edge/hostile-issuers.ts";
@@ -166,6 +167,7 @@ async function run(): Promise<Row[]> {
     ...requests,
     { name: "bundle, gzip", value: gzipKibibytes, unit: "KiB", budget: 150 },
     ...(await logRows(gzipKibibytes)),
+    ...(await crlRows()),
     { name: "start-up CPU", value: startupMilliseconds(), unit: "ms", budget: 60 },
     ...(await memoryRows()),
     ...(await hostileIssuerRows()),

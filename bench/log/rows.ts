@@ -7,6 +7,7 @@ import { parseTrustDomain, type TrustDomain } from "../../src/pki/spiffe-id.ts";
 import { bundleWorker } from "../edge/bundle.ts";
 import { median } from "../measurement/median.ts";
 import type { Row } from "../measurement/report.ts";
+import { searchRows } from "./search-rows.ts";
 import { workerLogRows } from "./worker-rows.ts";
 
 const waiting = 64;
@@ -60,6 +61,7 @@ export async function logRows(bundleKibibytes: number): Promise<Row[]> {
   const { gzipKibibytes } = bundleWorker("src/worker/main-with-log.ts");
   return [
     ...(await workerLogRows()),
+    ...(await searchRows()),
     {
       name: "log append on Node, 64 waiting, CPU",
       value: await nodeMicroseconds(),
