@@ -47,10 +47,24 @@ export function parseFrames(body: Uint8Array): Frame[] {
 
 /** A message in a frame of its own, not compressed. */
 export function toFrame(message: Uint8Array): Bytes {
-  const frame = new Uint8Array(frameHeadOctets + message.length);
-  new DataView(frame.buffer).setUint32(1, message.length);
-  frame.set(message, frameHeadOctets);
-  return frame;
+  return toFrames([0, message]);
+}
+
+/** A body of frames, each with its flags. */
+export function toFrames(
+  ...frames: readonly (readonly [flags: number, message: Uint8Array])[]
+): Bytes {
+  const octets = frames.reduce((sum, [, { length }]) => sum + frameHeadOctets + length, 0);
+  const body = new Uint8Array(octets);
+  const view = new DataView(body.buffer);
+  let at = 0;
+  for (const [flags, message] of frames) {
+    view.setUint8(at, flags);
+    view.setUint32(at + 1, message.length);
+    body.set(message, at + frameHeadOctets);
+    at += frameHeadOctets + message.length;
+  }
+  return body;
 }
 
 /**

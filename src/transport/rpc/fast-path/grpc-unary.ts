@@ -8,21 +8,39 @@ import {
   parseFrames,
   requireKnownFlags,
   toFrame,
+  toFrames,
+  trailersFlag,
 } from "../grpc-frames.ts";
 import type { RpcRequest, RpcResponse } from "../rpc.ts";
 import { answerUnary, asConnectError, type UnaryMethod } from "./unary-call.ts";
 
 const timeoutHeader = "grpc-timeout";
+const webType = "application/grpc-web+proto";
 
 /**
  * Whether this is native gRPC as Istio's clients send it: in protobuf, not compressed (gRPC over HTTP/2,
  * Requests).
  */
-export function isGrpcUnary({ method, header }: RpcRequest): boolean {
-  const contentType = header.get("content-type");
+export function isGrpcUnary(request: RpcRequest): boolean {
+  const contentType = request.header.get("content-type");
+  return (
+    (contentType === "application/grpc" || contentType === "application/grpc+proto") &&
+    isPlain(request)
+  );
+}
+
+/**
+ * Whether this is gRPC-Web as Cloudflare's edge makes it of native gRPC: in protobuf, neither compressed
+ * nor in base64 (gRPC-Web, Protocol differences).
+ */
+export function isGrpcWebUnary(request: RpcRequest): boolean {
+  const contentType = request.header.get("content-type");
+  return (contentType === "application/grpc-web" || contentType === webType) && isPlain(request);
+}
+
+function isPlain({ method, header }: RpcRequest): boolean {
   return (
     method === "POST" &&
-    (contentType === "application/grpc" || contentType === "application/grpc+proto") &&
     (header.get("grpc-encoding") ?? "identity") === "identity" &&
     parseGrpcTimeout(header.get(timeoutHeader) ?? "0S") !== undefined
   );
@@ -32,37 +50,79 @@ export function isGrpcUnary({ method, header }: RpcRequest): boolean {
 export async function answerGrpc(request: RpcRequest, method: UnaryMethod): Promise<RpcResponse> {
   const header = new Headers({ "content-type": request.header.get("content-type") ?? "" });
   try {
-    const timeoutMs = parseGrpcTimeout(request.header.get(timeoutHeader) ?? "");
-    const message = await answerUnary(request, timeoutMs, method, messageIn);
+    const message = await answerFrame(request, method, compressedFlag);
     const trailer = new Headers({ "grpc-status": "0" });
     return { status: 200, header, octets: toFrame(message), trailer };
   } catch (error) {
-    return { status: 200, header, octets: noMessage, trailer: trailersOf(error) };
+    return {
+      status: 200,
+      header,
+      octets: noMessage,
+      trailer: new Headers(statusOf(error, percentEncoded)),
+    };
+  }
+}
+
+/** Answers a call that {@link isGrpcWebUnary} recognises: the trailers are the last frame of the body. */
+export async function answerGrpcWeb(
+  request: RpcRequest,
+  method: UnaryMethod,
+): Promise<RpcResponse> {
+  const header = new Headers({ "content-type": webType });
+  try {
+    const message = await answerFrame(request, method, compressedFlag | trailersFlag);
+    return { status: 200, header, octets: toFrames([0, message], [trailersFlag, success]) };
+  } catch (error) {
+    // A trailer is a line of text here, so a colon in a message is encoded as well.
+    const trailers = trailerLines(statusOf(error, encodeURIComponent));
+    return { status: 200, header, octets: toFrames([trailersFlag, trailers]) };
   }
 }
 
 const noMessage: Bytes = new Uint8Array();
 
-/** The message of a unary call, whose body is one frame without flags. */
-function messageIn(body: Uint8Array): Uint8Array {
-  if (!isPlainFrame(body)) throw faultOf(body);
-  return body.subarray(frameHeadOctets);
+const trailerLines = (trailers: Readonly<Record<string, string>>): Uint8Array => {
+  const lines = Object.entries(trailers).map(([name, value]) => `${name}: ${value}\r\n`);
+  return new TextEncoder().encode(lines.join(""));
+};
+
+const success: Uint8Array = trailerLines({ "grpc-status": "0" });
+
+/** @param knownFlags The flags that the protocol of the call defines. */
+function answerFrame(
+  request: RpcRequest,
+  method: UnaryMethod,
+  knownFlags: number,
+): Promise<Uint8Array> {
+  const timeoutMs = parseGrpcTimeout(request.header.get(timeoutHeader) ?? "");
+  return answerUnary(request, timeoutMs, method, (body) =>
+    isPlainFrame(body) ? body.subarray(frameHeadOctets) : messageAmong(body, knownFlags),
+  );
 }
 
-/** The fault of a body that is not one frame without flags. */
-function faultOf(body: Uint8Array): ConnectError {
-  requireKnownFlags(body, compressedFlag);
-  const [frame] = parseFrames(body);
-  if (!frame) return new ConnectError("a call without a message", Code.Unimplemented);
-  return frame.flags & compressedFlag
-    ? new ConnectError("a compressed message without its encoding", Code.Internal)
-    : new ConnectError("more than one message", Code.Unimplemented);
+/**
+ * The message of a body that is not one frame without flags.
+ *
+ * A client of gRPC-Web may send trailers too, and they do not count.
+ */
+function messageAmong(body: Uint8Array, knownFlags: number): Uint8Array {
+  requireKnownFlags(body, knownFlags);
+  const [frame, second] = parseFrames(body).filter(({ flags }) => (flags & trailersFlag) === 0);
+  if (!frame) throw new ConnectError("a call without a message", Code.Unimplemented);
+  if (frame.flags & compressedFlag) {
+    throw new ConnectError("a compressed message without its encoding", Code.Internal);
+  }
+  if (second) throw new ConnectError("more than one message", Code.Unimplemented);
+  return frame.message;
 }
 
-/** The trailers that tell a caller why its call failed. */
-function trailersOf(error: unknown): Headers {
+/** The status by which a caller learns why its call failed. */
+function statusOf(error: unknown, encode: (message: string) => string): Record<string, string> {
   const { code, rawMessage } = asConnectError(error);
-  // Status-Message: all but printable ASCII is percent-encoded, and the percent sign itself.
-  const message = rawMessage.replace(/[^\x20-\x24\x26-\x7e]/gu, encodeURIComponent);
-  return new Headers({ "grpc-status": String(code), "grpc-message": message });
+  return { "grpc-status": String(code), "grpc-message": encode(rawMessage) };
+}
+
+/** Status-Message: all but printable ASCII is percent-encoded, and the percent sign itself. */
+function percentEncoded(message: string): string {
+  return message.replace(/[^\x20-\x24\x26-\x7e]/gu, encodeURIComponent);
 }

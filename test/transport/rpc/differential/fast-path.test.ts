@@ -26,6 +26,7 @@ import { frameCalls } from "./frame-calls.ts";
 import { headerCalls } from "./header-calls.ts";
 import {
   intendedDifferences,
+  intendedFastWeb,
   intendedFields,
   intendedWebDifferences,
 } from "./intended-differences.ts";
@@ -112,9 +113,48 @@ describe("the fast path answers as Connect does", () => {
   });
 });
 
-describe("Connect answers over gRPC-Web as over gRPC", () => {
-  const frames = calls.filter(({ isFast, protocol }) => isFast && protocol === "gRPC");
+const frames = calls.filter(({ isFast, protocol }) => isFast && protocol === "gRPC");
+const webTypes = ["application/grpc-web", "application/grpc-web+proto"] as const;
 
+describe("the fast path answers over gRPC-Web as Connect does", () => {
+  test.each(webTypes.flatMap((contentType) => frames.map((call) => ({ ...call, contentType }))))(
+    "$contentType: $name",
+    async (call) => {
+      const { request } = requestOf(call);
+      expect(fastPathFor(request, { hasTrailers: false })).toBeDefined();
+      const fast = await observed(call, serviceOf);
+      const fallback = await observed(call, fallbackOf);
+      expect(differing(fast, fallback)).toEqual(intendedFields(intendedFastWeb, call, fast));
+    },
+  );
+});
+
+test.each([
+  ...["application/grpc-web-text", "application/grpc-web-text+proto", "application/grpc-web+json"],
+  ...[
+    "Application/Grpc-Web",
+    "application/grpc-web+proto; charset=utf-8",
+    "application/grpc-websocket",
+  ],
+])("leaves gRPC-Web in another form to Connect: %s", (contentType) => {
+  const { request } = requestOf({ name: "", protocol: "gRPC", isFast: false, contentType });
+  expect(fastPathFor(request, platform)).toBeUndefined();
+});
+
+test.each(
+  calls.filter(
+    ({ isFast, protocol, contentType, headers }) =>
+      !isFast &&
+      protocol === "gRPC" &&
+      contentType === undefined &&
+      headers?.every(([name]) => name !== "content-type"),
+  ),
+)("leaves gRPC-Web in another form to Connect: $name", (call) => {
+  const { request } = requestOf({ ...call, contentType: "application/grpc-web+proto" });
+  expect(fastPathFor(request, platform)).toBeUndefined();
+});
+
+describe("Connect answers over gRPC-Web as over gRPC", () => {
   test.each(frames)("$name", async (call) => {
     const native = await observed(call, fallbackOf);
     const web = await observed({ ...call, contentType: "application/grpc-web+proto" }, fallbackOf);

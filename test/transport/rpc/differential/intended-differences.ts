@@ -24,24 +24,8 @@ const severalFaults = [
   "a compressed frame with an octet after it",
 ];
 
-/** The differences between the fast path and Connect. There must be no other. */
-export const intendedDifferences: readonly IntendedDifference[] = [
-  {
-    fields: ["header content-type"],
-    reason:
-      "The fast path answers a caller in its own spelling of the type, Connect with +proto always. " +
-      "gRPC over HTTP/2 (Responses) allows both.",
-    calls: ({ protocol, isFast, contentType }) =>
-      isFast && protocol === "gRPC" && contentType !== "application/grpc+proto",
-  },
-  {
-    fields: ["trailer grpc-message"],
-    reason:
-      "The fast path encodes what is not printable ASCII, and the percent sign, as gRPC over HTTP/2 " +
-      "(Responses) asks for; Connect encodes spaces and punctuation as well. Both decode to one message.",
-    calls: ({ protocol, isFast }, { message, "trailer grpc-message": sent }) =>
-      isFast && protocol === "gRPC" && encodeURIComponent(message ?? "") !== (sent ?? ""),
-  },
+/** Those of every protocol. */
+const sharedDifferences: readonly IntendedDifference[] = [
   {
     fields: ["message"],
     reason:
@@ -95,6 +79,43 @@ export const intendedDifferences: readonly IntendedDifference[] = [
     fields: ["trailer x-retry"],
     reason: "No error of the service has metadata.",
     calls: ({ name, protocol }) => protocol === "gRPC" && name === "an error with metadata",
+  },
+];
+
+/** The differences between the fast path and Connect. There must be no other. */
+export const intendedDifferences: readonly IntendedDifference[] = [
+  {
+    fields: ["header content-type"],
+    reason:
+      "The fast path answers a caller in its own spelling of the type, Connect with +proto always. " +
+      "gRPC over HTTP/2 (Responses) allows both.",
+    calls: ({ protocol, isFast, contentType }) =>
+      isFast && protocol === "gRPC" && contentType !== "application/grpc+proto",
+  },
+  {
+    fields: ["trailer grpc-message"],
+    reason:
+      "The fast path encodes what is not printable ASCII, and the percent sign, as gRPC over HTTP/2 " +
+      "(Responses) asks for; Connect encodes spaces and punctuation as well. Both decode to one message.",
+    calls: ({ protocol, isFast }, { message, "trailer grpc-message": sent }) =>
+      isFast && protocol === "gRPC" && encodeURIComponent(message ?? "") !== (sent ?? ""),
+  },
+  ...sharedDifferences,
+];
+
+/** The differences between the fast path and Connect over gRPC-Web. */
+export const intendedFastWeb: readonly IntendedDifference[] = [
+  ...sharedDifferences.map((difference) => ({
+    ...difference,
+    // Connect encodes a message as the fast path does, so two encodings differ where two messages do.
+    fields: difference.fields.flatMap((field) =>
+      field === "message" ? [field, "trailer grpc-message"] : [field],
+    ),
+  })),
+  {
+    fields: ["message", "trailer grpc-message"],
+    reason: "The fast path words a fault of framing itself. Clients act on the code.",
+    calls: ["a frame of trailers"],
   },
 ];
 
