@@ -38,7 +38,7 @@ export interface Forwarding {
 const platform: Platform = { hasTrailers: true };
 
 /** A call, and its caller as TLS has authenticated it. */
-type ForwardedCall = UnaryCall & { readonly peer: Peer };
+type ForwardedCall = Omit<UnaryCall, "deadline"> & { readonly peer: Peer };
 
 /**
  * Forwards the CA's RPC to the CA. The gateway decides nothing but whose client certificate it verified.
@@ -48,7 +48,7 @@ export function forwardingRpc(forwarding: Forwarding): UnaryRpc {
   const fallback = createFallback(forwardingMethod(forwarding), platform);
   return async ({ body, ...request }) => {
     const peer = request.contextValues?.get(peerKey) ?? {};
-    const bounded: RpcRequest = { ...request, body: (signal) => streamBody(body, signal) };
+    const bounded: RpcRequest = { ...request, body: () => streamBody(body) };
     const fastPath = fastPathFor(bounded, platform);
     return fastPath
       ? fastPath(bounded, (call) => forward(forwarding, { ...call, peer }))

@@ -1,23 +1,14 @@
 import type { Readable } from "node:stream";
-import {
-  bodyInTime,
-  maximumBodyOctets,
-  messageTooLarge,
-} from "../../transport/rpc/request-body.ts";
+import { maximumBodyOctets, messageTooLarge } from "../../transport/rpc/request-body.ts";
 import { callerGone } from "./http-exchange.ts";
 
 /**
- * The body of a request of `node:http` or `node:http2`.
+ * The body of a request of `node:http` or `node:http2`, read by events: an iterator of a stream costs as
+ * much as the rest of an exchange over HTTP/2.
  *
- * @param signal Aborted when the caller has hung up or its deadline has passed.
- * @throws ConnectError ResourceExhausted, DeadlineExceeded or Canceled.
+ * @throws ConnectError ResourceExhausted or Canceled.
  */
-export function streamBody(stream: Readable, signal: AbortSignal): Promise<Uint8Array> {
-  return bodyInTime(readStream(stream), signal);
-}
-
-/** Reads by events: an iterator of a stream costs as much as the rest of an exchange over HTTP/2. */
-function readStream(stream: Readable): Promise<Uint8Array> {
+export function streamBody(stream: Readable): Promise<Uint8Array> {
   return new Promise((resolve, reject) => {
     const chunks: Buffer[] = [];
     let octets = 0;

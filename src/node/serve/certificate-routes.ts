@@ -6,5 +6,5 @@ import type { UnaryRpc } from "../http/routes.ts";
 /** The CA's RPC, for platforms with trailers. */
 export function certificateService(ca: CertificateAuthority): UnaryRpc {
   const rpc = createCertificateService(ca, { hasTrailers: true });
-  return (request) => rpc({ ...request, body: (signal) => streamBody(request.body, signal) });
+  return (request) => rpc({ ...request, body: () => streamBody(request.body) });
 }

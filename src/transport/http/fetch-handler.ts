@@ -28,7 +28,7 @@ export function createFetchHandler(
         method: request.method,
         url: request.url,
         header: request.headers,
-        body: (signal) => requestBody(request, signal),
+        body: () => requestBody(request),
         signal: request.signal,
         contextValues: createContextValues().set(peerKey, peer),
       }),

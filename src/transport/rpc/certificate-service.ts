@@ -2,6 +2,7 @@ import { createContextKey, createContextValues, type HandlerContext } from "@con
 import type { CertificateAuthority } from "../certificate-authority.ts";
 import { audited, type Call, type CallPath } from "./audited-call.ts";
 import { authenticate, createCertificate, createInBinary, runStep } from "./create-certificate.ts";
+import { Deadline } from "./deadline.ts";
 import { createFallback } from "./fallback.ts";
 import { fastPathFor } from "./fast-path/fast-path.ts";
 import type { Platform, RpcService } from "./rpc.ts";
@@ -31,13 +32,9 @@ export function createCertificateFallback(ca: CertificateAuthority, platform: Pl
   const answer = createFallback(
     {
       admit: (context) =>
-        runStep(callOf(context), context.signal, (call) =>
-          authenticate(ca, call, context.requestHeader),
-        ),
+        runTimedStep(context, (call) => authenticate(ca, call, context.requestHeader)),
       createCertificate: (request, context) =>
-        runStep(callOf(context), context.signal, (call) =>
-          createCertificate(ca, call, request, context.signal),
-        ),
+        runTimedStep(context, (call) => createCertificate(ca, call, request, context.signal)),
     },
     platform,
   );
@@ -45,6 +42,21 @@ export function createCertificateFallback(ca: CertificateAuthority, platform: Pl
     const contextValues = request.contextValues ?? createContextValues();
     return answer({ ...request, contextValues: contextValues.set(callKey, call) });
   };
+}
+
+/** The longest that one step of a call may take, whatever deadline the caller sets. */
+const maximumStepMilliseconds = 30_000;
+
+async function runTimedStep<T>(
+  context: HandlerContext,
+  work: (call: Call) => Promise<T>,
+): Promise<T> {
+  const deadline = new Deadline(context.signal, maximumStepMilliseconds);
+  try {
+    return await runStep(callOf(context), deadline, work);
+  } finally {
+    deadline.end();
+  }
 }
 
 function callOf({ values }: HandlerContext): Call {

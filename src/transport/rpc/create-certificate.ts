@@ -16,11 +16,8 @@ import { forwardedPeerHeader } from "../peer.ts";
 import { auditFailure } from "./audit-failure.ts";
 import type { Call } from "./audited-call.ts";
 import { toConnectError } from "./connect-error.ts";
+import type { Deadline } from "./deadline.ts";
 import type { UnaryCall } from "./fast-path/unary-call.ts";
-import { withTimeout } from "./timeout.ts";
-
-/** The longest that one step of a call may take, whatever deadline the caller sets. */
-const maximumStepMilliseconds = 30_000;
 
 /** Authenticates the caller by its headers and its client certificate. */
 export async function authenticate(
@@ -74,11 +71,11 @@ export async function createCertificate(
 export async function createInBinary(
   ca: CertificateAuthority,
   call: Call,
-  { header, signal, message }: UnaryCall,
+  { header, signal, deadline, message }: UnaryCall,
 ): Promise<Uint8Array> {
-  await runStep(call, signal, () => authenticate(ca, call, header));
+  await runStep(call, deadline, () => authenticate(ca, call, header));
   const request = parseRequest(await message());
-  const answer = await runStep(call, signal, () => createCertificate(ca, call, request, signal));
+  const answer = await runStep(call, deadline, () => createCertificate(ca, call, request, signal));
   const response = create(IstioCertificateResponseSchema, answer);
   return toBinary(IstioCertificateResponseSchema, response);
 }
@@ -112,22 +109,18 @@ function textOrEmpty(value: unknown): string {
 }
 
 /**
- * Runs one step of a call within its time. The audit event gets the exact reason of a failure, the caller
+ * Runs one step of a call until its deadline. The audit event gets the exact reason of a failure, the caller
  * only the public message.
  *
  * @throws ConnectError for a refusal; anything else is a fault.
  */
 export async function runStep<T>(
   call: Call,
-  signal: AbortSignal,
+  deadline: Deadline,
   work: (call: Call) => Promise<T>,
 ): Promise<T> {
   try {
-    return await withTimeout(work(call), {
-      signal,
-      milliseconds: maximumStepMilliseconds,
-      timeoutError: abandoned,
-    });
+    return await deadline.wait(work(call), abandoned);
   } catch (error) {
     auditFailure(call.audit, error);
     throw error instanceof CaError ? toConnectError(error.refusal) : error;

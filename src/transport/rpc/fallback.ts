@@ -14,7 +14,7 @@ import {
 } from "../../gen/istio/v1/auth/ca_pb.ts";
 import { concatBytes } from "../../pki/encoding/bytes.ts";
 import { compressedFlag, requireKnownFlags, trailersFlag } from "./grpc-frames.ts";
-import { maximumBodyOctets } from "./request-body.ts";
+import { bodyInTime, maximumBodyOctets } from "./request-body.ts";
 import type { Platform, RpcResponse, RpcService } from "./rpc.ts";
 
 /** `CreateCertificate` as Connect calls it. */
@@ -35,7 +35,7 @@ export function createFallback(method: FallbackMethod, platform: Platform): RpcS
   return async (request) => {
     const contextValues = request.contextValues ?? createContextValues();
     // Connect makes the signal of a call before it reads the body.
-    const read = () => request.body(contextValues.get(signalKey) ?? request.signal);
+    const read = () => bodyInTime(request.body(), contextValues.get(signalKey) ?? request.signal);
     const body = readLater(read, knownFlagsOf(request.header));
     const header = capTimeouts(request.header);
     return complete(await handler({ ...request, header, body, contextValues }));

@@ -1,6 +1,6 @@
 import { Code, ConnectError } from "@connectrpc/connect";
 import { concatBytes } from "../../pki/encoding/bytes.ts";
-import { withTimeout } from "./timeout.ts";
+import { Deadline } from "./deadline.ts";
 
 /** The longest body of a request: a CSR of at most 16 KiB, a number, and a little metadata. */
 export const maximumBodyOctets = 65_536;
@@ -12,28 +12,33 @@ const bodyMilliseconds = 10_000;
  * The body of a fetch request. The RPC layer asks for it after authentication, so the body of a caller
  * without a credential is never read.
  *
- * @param signal Aborted when the caller has hung up or its deadline has passed.
- * @throws ConnectError ResourceExhausted or DeadlineExceeded.
+ * @throws ConnectError ResourceExhausted.
  */
-export async function requestBody(request: Request, signal: AbortSignal): Promise<Uint8Array> {
+export async function requestBody(request: Request): Promise<Uint8Array> {
   const length = Number(request.headers.get("content-length") ?? Number.NaN);
   if (length > maximumBodyOctets) throw messageTooLarge();
-  const body = Number.isNaN(length)
+  return Number.isNaN(length)
     ? readStream(request.body)
-    : request.arrayBuffer().then(toBytes);
-  return bodyInTime(body, signal);
+    : new Uint8Array(await request.arrayBuffer());
 }
 
 /**
- * A body that a platform reads in its own way, within the time that a caller has to send it.
+ * A body within the time that a caller has to send it.
  *
+ * @param signal Aborted when the caller has hung up or its deadline has passed.
  * @throws ConnectError DeadlineExceeded.
  */
-export function bodyInTime(body: Promise<Uint8Array>, signal: AbortSignal): Promise<Uint8Array> {
-  return withTimeout(body, { signal, milliseconds: bodyMilliseconds, timeoutError: tooSlow });
+export async function bodyInTime(
+  body: Promise<Uint8Array>,
+  signal: AbortSignal,
+): Promise<Uint8Array> {
+  const deadline = new Deadline(signal, bodyMilliseconds);
+  try {
+    return await deadline.wait(body, tooSlow);
+  } finally {
+    deadline.end();
+  }
 }
-
-const toBytes = (buffer: ArrayBuffer): Uint8Array => new Uint8Array(buffer);
 
 /** Counts while it reads: a stream without a length may have no end. */
 async function readStream(stream: AsyncIterable<Uint8Array> | null): Promise<Uint8Array> {
@@ -55,6 +60,7 @@ export function messageTooLarge(): ConnectError {
   );
 }
 
-function tooSlow(): ConnectError {
+/** The refusal of a message that does not arrive. */
+export function tooSlow(): ConnectError {
   return new ConnectError("the message did not arrive in time", Code.DeadlineExceeded);
 }

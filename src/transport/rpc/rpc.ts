@@ -3,13 +3,8 @@ import type { Bytes } from "../../pki/encoding/bytes.ts";
 
 /** A call as a platform hands it over, before its body is read. */
 export type RpcRequest = Omit<UniversalServerRequest, "body"> & {
-  /**
-   * Reads the whole body, once. The platform bounds its size and time with the readers of
-   * `request-body.ts`.
-   *
-   * @param signal Aborted when the caller has hung up or its deadline has passed.
-   */
-  readonly body: (signal: AbortSignal) => Promise<Uint8Array>;
+  /** Reads the whole body, once. The platform bounds its size, and its reader the time. */
+  readonly body: () => Promise<Uint8Array>;
 };
 
 /** An answer, complete before it leaves. */

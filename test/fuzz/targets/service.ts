@@ -156,7 +156,7 @@ const toRpc = (request: Request): RpcRequest => ({
   method: request.method,
   url: request.url,
   header: request.headers,
-  body: (signal) => requestBody(request, signal),
+  body: () => requestBody(request),
   signal: request.signal,
   contextValues: createContextValues(),
 });

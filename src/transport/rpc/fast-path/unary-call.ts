@@ -1,11 +1,18 @@
 import { Code, ConnectError } from "@connectrpc/connect";
+import { Deadline } from "../deadline.ts";
+import { tooSlow } from "../request-body.ts";
 import type { RpcRequest } from "../rpc.ts";
+
+/** The longest that a call may take, whatever deadline the caller sets. */
+const maximumCallMilliseconds = 30_000;
 
 /** A unary call as a method sees it. */
 export interface UnaryCall {
   readonly header: Headers;
   /** Aborted, with a ConnectError as its reason, when the caller has hung up or its deadline has passed. */
   readonly signal: AbortSignal;
+  /** The end of the signal, and of the time that any call may take. */
+  readonly deadline: Deadline;
   /** The time from the beginning of the call to the caller's deadline; `undefined` without one. */
   readonly timeoutMs: number | undefined;
   /** Reads the message, in protobuf. A method that refuses the caller first never reads it. */
@@ -28,10 +35,12 @@ export async function answerUnary(
   messageIn: (body: Uint8Array) => Uint8Array,
 ): Promise<Uint8Array> {
   const { signal, end } = withDeadline(gone, timeoutMs);
-  const message = async () => messageIn(await body(signal));
+  const deadline = new Deadline(signal, maximumCallMilliseconds);
+  const message = async () => messageIn(await deadline.wait(body(), tooSlow));
   try {
-    return await method({ header, signal, timeoutMs, message });
+    return await method({ header, signal, deadline, timeoutMs, message });
   } finally {
+    deadline.end();
     end();
   }
 }

@@ -77,7 +77,7 @@ function requestOf(call: DifferentialCall): { request: RpcRequest; sample: Sampl
     header,
     signal: caller.signal,
     contextValues: createContextValues(),
-    body: (signal) => streamBody(Readable.from(body()), signal),
+    body: () => streamBody(Readable.from(body())),
   };
   return { request, sample };
 }
