@@ -91,7 +91,7 @@ export async function startControlPlane(programs: ControlPlanePrograms): Promise
     `--service-account-key-file=${keyFile}`,
     `--service-account-signing-key-file=${keyFile}`,
     "--disable-admission-plugins=ServiceAccount",
-    "--feature-gates=ClusterTrustBundle=true,PodCertificateRequest=true",
+    "--feature-gates=ClusterTrustBundle=true,ClusterTrustBundleProjection=true,PodCertificateRequest=true",
     "--runtime-config=certificates.k8s.io/v1beta1=true",
   ]);
   try {

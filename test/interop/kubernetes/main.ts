@@ -27,6 +27,7 @@ import { createAccount, eventually, mint, rule } from "./accounts.ts";
 import { type ControlPlane, type Json, startControlPlane } from "./control-plane.ts";
 import { playDeployments } from "./deployment-rows.ts";
 import { applyManifest } from "./manifests.ts";
+import { pageRows } from "./page-rows.ts";
 import { type ControlPlanePrograms, controlPlanePrograms, version } from "./programs.ts";
 import { rootRows } from "./root-rows.ts";
 import { serviceRows } from "./service-rows.ts";
@@ -252,6 +253,7 @@ const rows: readonly (readonly [string, (scene: Scene) => Promise<void>])[] = [
   ...rootRows,
   ...signerRows,
   ...serviceRows,
+  ...pageRows,
 ];
 
 /** Finds no pod, so that every answer comes from the watch. */

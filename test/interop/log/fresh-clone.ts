@@ -4,6 +4,7 @@ import { cp, mkdir, readFile, symlink } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import { createInterface } from "node:readline";
 import { until } from "../agent/until.ts";
+import { blocksUnder, textsIn } from "../page-blocks.ts";
 import { type Ended, run } from "../programs.ts";
 
 /** The files of a clone that `npm start` and the verbs read. */
@@ -19,51 +20,42 @@ export async function playFreshClone(folder: string): Promise<void> {
   await mkdir(folder);
   for (const part of parts) await cp(part, join(folder, part), { recursive: true });
   await symlink(resolve("node_modules"), join(folder, "node_modules"));
-  const sections = await sectionsOf(page);
   const started = await startClone(folder);
   const type = (script: string): Promise<Ended> => {
     const environment = { RAMPART_LOG_TOKEN: tokenIn(started.lines) };
     return run("sh", ["-euc", script], { folder, environment, timeoutSeconds: 120 });
   };
-  const typeSection = (heading: string): Promise<Ended> =>
-    type(required(sections.get(heading), heading));
+  const typeSection = async (heading: string): Promise<Ended> => type(await scriptOf(heading));
   try {
-    requireWell(await typeSection("Ask for a certificate yourself"));
-    requireWell(await typeSection("Look at it"), /ns\/shop\/sa\/cart[\s\S]*leaf\.pem: OK/);
-    const [search = ""] = /.*export LOG[\s\S]*?--since 1h/.exec(sections.get(findIt) ?? "") ?? [];
+    requireWell(await typeSection("2. Ask for a certificate yourself"));
+    requireWell(await typeSection("3. Look at it"), /ns\/shop\/sa\/cart[\s\S]*leaf\.pem: OK/);
+    const [search = ""] = /.*export LOG[\s\S]*?--since 1h/.exec(await scriptOf(findIt)) ?? [];
     await until("the log to publish the certificate", 60, async () =>
       /shop\/sa\/cart/.test((await type(search)).stdout),
     );
     requireWell(await typeSection(findIt), /shop\/sa\/cart[\s\S]*has it at index 2, issued at /);
-    const { exitCode, stdout, stderr } = await typeSection("Take it back");
+    const { exitCode, stdout, stderr } = await typeSection("5. Take it back");
     if (exitCode === 0 || !/They are on the CRLs by then[\s\S]*keyCompromise/.test(stdout)) {
       throw new Error(`revocation ended with ${exitCode}: ${stdout}${stderr}`);
     }
     // OpenSSL's own words are on the page.
     const said = required(/^error 23.*$/m.exec(await readFile(page, "utf8"))?.[0], "error 23");
     if (!stderr.includes(said)) throw new Error(`OpenSSL takes a revoked certificate: ${stderr}`);
-    requireWell(await typeSection("See who signs"), /signing/);
+    requireWell(await typeSection("6. See who signs"), /signing/);
   } finally {
     await started.end();
   }
 }
 
-const findIt = "Find it in the log";
+const findIt = "4. Find it in the log";
+
+/** The commands of a section, as one script. */
+const scriptOf = async (heading: string): Promise<string> =>
+  textsIn(await blocksUnder(page, heading), "sh").join("");
 
 function required<T>(value: T | undefined, what: string): T {
   if (value === undefined) throw new Error(`${page} has no ${what}`);
   return value;
-}
-
-/** The commands of a page's numbered sections, each as one script. */
-async function sectionsOf(file: string): Promise<ReadonlyMap<string, string>> {
-  const [, ...sections] = (await readFile(file, "utf8")).split(/^## \d+\. /m);
-  const scripts = sections.map((section): [string, string] => {
-    const [heading = ""] = section.split("\n");
-    const blocks = [...section.matchAll(/^```sh\n(.*?)^```$/gms)].map(([, block = ""]) => block);
-    return [heading, blocks.join("")];
-  });
-  return new Map(scripts);
 }
 
 type Lines = readonly string[];

@@ -4,16 +4,14 @@ import { dirname, join, resolve } from "node:path";
 import type { Answer } from "../../testkit/programs/command-line.ts";
 import { compileCache } from "../../testkit/programs/compile-cache.ts";
 import { hangMilliseconds } from "../../testkit/time/hang-limit.ts";
+import { blocksUnder, textsIn } from "../page-blocks.ts";
 
 const page = resolve("docs/how-to/incident.md");
 
 /** The blocks of commands under a heading of docs/how-to/incident.md, each a list of lines. */
 export async function commandsUnder(heading: string): Promise<string[][]> {
-  const [, ...sections] = (await readFile(page, "utf8")).split(/^## /m);
-  const section = sections.find((each) => each.startsWith(`${heading}\n`));
-  if (section === undefined) throw new Error(`docs/how-to/incident.md has no heading ${heading}`);
-  const blocks = [...section.matchAll(/^```sh\n(.*?)^```$/gms)];
-  return blocks.map(([, block = ""]) => block.trimEnd().split("\n"));
+  const scripts = textsIn(await blocksUnder(page, heading), "sh");
+  return scripts.map((script) => script.trimEnd().split("\n"));
 }
 
 /** The variables that the page has an operator set first. */

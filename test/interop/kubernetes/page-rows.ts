@@ -1,0 +1,220 @@
+import assert from "node:assert/strict";
+import { X509Certificate } from "node:crypto";
+import { readFile, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { parse as parseToml } from "smol-toml";
+import { parse as parseYaml } from "yaml";
+import { createEventLog } from "../../../src/ca/issuance/audit-event.ts";
+import { distribute } from "../../../src/node/distribute/distribute.ts";
+import { parseDistributeConfiguration } from "../../../src/node/distribute/distribute-configuration.ts";
+import { blocksUnder, textsIn } from "../page-blocks.ts";
+import { runWell } from "../programs.ts";
+import { eventually, mint } from "./accounts.ts";
+import type { ControlPlane, Json } from "./control-plane.ts";
+import {
+  answered,
+  base64Of,
+  conditionOf,
+  requestAs,
+  type ScenePod,
+  type SignerScene,
+  setSignerScene,
+  stubRequest,
+} from "./signer-scene.ts";
+
+interface Scene {
+  readonly plane: ControlPlane;
+  readonly folder: string;
+}
+
+const page = "docs/how-to/signers.md";
+
+/** Another one than in the manifests, so that each command has to carry it. */
+const signer = "shop.example.com/mesh";
+
+/** Runs the lines of a block by a shell, with kubectl as the administrator of the cluster. */
+type Type = (script: string) => Promise<string>;
+
+async function terminalOf({ plane, folder }: Scene, ca: string): Promise<Type> {
+  const KUBECONFIG = join(folder, "kubeconfig-of-the-page");
+  const cluster = {
+    server: plane.server,
+    "certificate-authority-data": Buffer.from(plane.ca).toString("base64"),
+  };
+  const config = {
+    "current-context": "here",
+    clusters: [{ name: "c", cluster }],
+    users: [{ name: "u", user: { token: plane.adminToken } }],
+    contexts: [{ name: "here", context: { cluster: "c", user: "u" } }],
+  };
+  await writeFile(KUBECONFIG, JSON.stringify(config));
+  const environment = { KUBECONFIG, SIGNER: signer, CA: ca, BUNDLE: bundleName, OUT: folder };
+  return (script) => runWell("sh", ["-euc", script], { environment, timeoutSeconds: 120 });
+}
+
+const bundleName = `${signer.replace("/", ":")}:root-cert`;
+
+/** What a manifest has put into the ConfigMap of a program. */
+async function configured({ call }: ControlPlane, name: string, key: string): Promise<Json> {
+  const { data } = await call("GET", `/api/v1/namespaces/istio-system/configmaps/${name}`);
+  return parseToml((data as Record<string, string>)[key] ?? "") as Json;
+}
+
+/** A block in two: what is typed before this command, and it with the rest. */
+function splitAt(script: string, command: string): readonly [string, string] {
+  const at = script.indexOf(command);
+  assert(at > 0, `${page} has no ${command}`);
+  return [script.slice(0, at), script.slice(at)];
+}
+
+async function playsThePage(scene: Scene): Promise<void> {
+  const { plane, folder } = scene;
+  const blocks = await blocksUnder(page, "Set it up");
+  const [table = ""] = textsIn(blocks, "toml");
+  const [applySigner = "", applyBundle = ""] = textsIn(blocks, "sh");
+  const [pod = ""] = textsIn(blocks, "yaml");
+  const { ISSUERS } = parseToml(`[[ISSUERS]]\n${table}`) as { ISSUERS: object[] };
+  const signers = await setSignerScene(plane, folder, ISSUERS[0]);
+  const ca = `https://localhost:${signers.ca.port}`;
+  const type = await terminalOf(scene, ca);
+  try {
+    const values = "export SIGNER=mesh.example.com/workload CA=https://ca.example.com\n";
+    const [first, lease] = splitAt(applySigner, "kubectl -n istio-system get lease");
+    assert(first.startsWith(values), "the page sets the variables of its commands");
+    await type(first.slice(values.length));
+    const { UPSTREAM, SIGNERS } = await configured(plane, "rampart-signer", "signer.toml");
+    assert.equal(UPSTREAM, ca);
+    const running = await signers.start(SIGNERS as object[]);
+    await eventually("no process leads", async () => (await running.readiness()).leading);
+    assert.match(await type(lease), /HOLDER[\s\S]*rampart-signer +\S+/);
+    const roots = await publishedRoots(scene, signers, { type, script: applyBundle });
+    await mounts(scene, pod.replaceAll("mesh.example.com/workload", signer), roots);
+    await running.end();
+    await certifiesTheService(scene, signers, { type, SIGNERS: SIGNERS as object[], roots });
+  } finally {
+    await signers.end();
+  }
+}
+
+/** Types step 4, and runs `rampart distribute` as the manifest would. @returns The roots in the bundle, PEM. */
+async function publishedRoots(
+  { plane, folder }: Scene,
+  { ca }: SignerScene,
+  { type, script }: { readonly type: Type; readonly script: string },
+): Promise<string> {
+  const [apply, look] = splitAt(script, "kubectl get clustertrustbundle");
+  await type(apply);
+  const file = (name: string): string => join(folder, name);
+  const token = await mint(plane, "istio-system", "rampart-distribute", { audiences: [] });
+  await writeFile(file("distribute-token"), token);
+  await writeFile(file("bundle.pem"), await ca.bundle());
+  const configuration = parseDistributeConfiguration(
+    {
+      ...(await configured(plane, "rampart-distribute", "distribute.toml")),
+      UPSTREAM_CA_FILE: file("bundle.pem"),
+      KUBERNETES_SERVER: plane.server,
+      KUBERNETES_CA_FILE: file("ca.crt"),
+      KUBERNETES_TOKEN_FILE: file("distribute-token"),
+      MONITORING_LISTEN: "127.0.0.1:0",
+    },
+    {},
+  );
+  const clock = () => new Date();
+  const log = createEventLog(clock, (line) => console.log(line));
+  const listener = await distribute(configuration, { log, clock });
+  try {
+    await eventually("there is no ClusterTrustBundle of the signer", () =>
+      type(look).then((said) => said.includes(`${bundleName}`) && said.includes(signer), never),
+    );
+  } finally {
+    await listener.close(1000);
+  }
+  const path = `/apis/certificates.k8s.io/v1beta1/clustertrustbundles/${encodeURIComponent(bundleName)}`;
+  const { spec } = await plane.call("GET", path);
+  return (spec as { trustBundle: string }).trustBundle;
+}
+
+const never = (): false => false;
+
+interface PodCertificate {
+  readonly signerName: string;
+  readonly keyType: "ECDSAP256";
+  readonly maxExpirationSeconds: number;
+}
+
+interface Pod {
+  readonly metadata: { readonly name: string; readonly namespace: string; readonly uid: string };
+  readonly spec: {
+    readonly serviceAccountName: string;
+    readonly volumes: readonly {
+      readonly projected: {
+        readonly sources: readonly { readonly podCertificate?: PodCertificate }[];
+      };
+    }[];
+  };
+}
+
+/** Creates the pod of the page, and does what the kubelet of its node does for the volume. */
+async function mounts({ plane, folder }: Scene, yaml: string, roots: string): Promise<void> {
+  const asked = parseYaml(yaml) as Pod;
+  const path = "/api/v1/namespaces/shop/pods";
+  const scheduled = {
+    ...asked,
+    metadata: { ...asked.metadata, name: "web-of-the-page" },
+    spec: { ...asked.spec, nodeName: "node-1" },
+  };
+  const options = "fieldValidation=Strict";
+  const created = (await plane.call("POST", `${path}?${options}`, scheduled)) as unknown as Pod;
+  const { metadata, spec } = created;
+  const source = spec.volumes
+    .flatMap(({ projected }) => projected?.sources ?? [])
+    .find(({ podCertificate }) => podCertificate)?.podCertificate;
+  assert(source, "the API server dropped the pod certificate from the volume");
+  const { signerName, keyType, maxExpirationSeconds } = source;
+  const { name, namespace, uid } = metadata;
+  const pod: ScenePod = { namespace, account: spec.serviceAccountName, name, uid, node: "node-1" };
+  const stubPKCS10Request = base64Of((await stubRequest(keyType)).rawData);
+  const wanted = { signerName, maxExpirationSeconds, stubPKCS10Request };
+  const status = await answered(plane, pod, await requestAs(plane, "node-1", pod, wanted));
+  assert.equal(conditionOf(status), "Issued Issued");
+  const { subjectAltName } = await verified(folder, status.certificateChain ?? "", roots);
+  assert.equal(subjectAltName, "URI:spiffe://cluster.local/ns/shop/sa/web");
+}
+
+async function verified(folder: string, pem: string, roots: string): Promise<X509Certificate> {
+  const [leaf, bundle] = [join(folder, "page-leaf.pem"), join(folder, "page-roots.pem")];
+  await Promise.all([writeFile(leaf, pem), writeFile(bundle, roots)]);
+  await runWell("openssl", ["verify", "-x509_strict", "-CAfile", bundle, leaf]);
+  return new X509Certificate(pem);
+}
+
+/** What the second part of the page needs from the first. */
+interface Begun {
+  readonly type: Type;
+  readonly SIGNERS: readonly object[];
+  readonly roots: string;
+}
+
+async function certifiesTheService(
+  { plane, folder }: Scene,
+  signers: SignerScene,
+  { type, SIGNERS, roots }: Begun,
+): Promise<void> {
+  const blocks = await blocksUnder(page, "Serving certificates of services");
+  const [table = ""] = textsIn(blocks, "toml");
+  const [script = ""] = textsIn(blocks, "sh");
+  const { SIGNERS: added } = parseToml(`[[SIGNERS]]\n${table}`) as { SIGNERS: object[] };
+  await plane.call("POST", "/api/v1/namespaces/shop/serviceaccounts", {
+    metadata: { name: "webhook" },
+  });
+  await signers.start([{ ...SIGNERS[0], ...added[0] }]);
+
+  await type(`cd "$OUT"\n${script}`);
+  const pem = await readFile(join(folder, "webhook.pem"), "utf8");
+  assert.equal((await verified(folder, pem, roots)).subjectAltName, "DNS:webhook.shop.svc");
+}
+
+/** The row that types the page. It is the last one: afterwards the rights are those of its signer name. */
+export const pageRows: readonly (readonly [string, (scene: Scene) => Promise<void>])[] = [
+  ["docs/how-to/signers.md, typed as it stands, with kubectl", playsThePage],
+];
