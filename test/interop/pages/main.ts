@@ -1,0 +1,103 @@
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { blocksOf, isTyped, staysOpen, suites } from "../../pages/shell-blocks.ts";
+import { type Outcome, report } from "../outcomes.ts";
+import { missingLine } from "./expectation.ts";
+import * as scenes from "./scenes.ts";
+
+/** How a page is read. */
+interface Reading {
+  readonly scene: scenes.Scene;
+  /** What each program that stays open prints when it is ready, in the page's order. */
+  readonly until?: readonly RegExp[];
+  /** A line of such a program that the page has the reader paste. */
+  readonly paste?: RegExp;
+}
+
+const started = [/Ctrl-C ends everything/];
+
+const readings: Readonly<Record<string, Reading>> = {
+  "README.md": { scene: scenes.clone, until: started },
+  "docs/tutorials/first-certificate.md": {
+    scene: scenes.checkout,
+    until: started,
+    paste: /^export RAMPART_LOG_TOKEN=\w+$/m,
+  },
+  "docs/tutorials/worker.md": { scene: scenes.archive, until: started },
+  "docs/tutorials/agent-with-envoy.md": {
+    scene: scenes.withEnvoy,
+    until: [/Serving HTTP/, /"certificate-obtained"/, /"certificate-obtained"/],
+  },
+  "docs/tutorials/serve-on-systemd.md": { scene: scenes.machine, until: [/"gRPC on /] },
+  "docs/explanation/data-planes.md": { scene: scenes.emptyFolder },
+  "docs/how-to/back-up-and-restore.md": { scene: scenes.operator },
+  "docs/how-to/console.md": { scene: scenes.operator },
+  "docs/how-to/install.md": { scene: scenes.checkout, until: started },
+  "docs/how-to/own-root.md": { scene: scenes.companyRoot },
+  "docs/how-to/replace-the-kek.md": { scene: scenes.operator },
+  "docs/how-to/rotate.md": { scene: scenes.operator },
+  "docs/how-to/taint.md": { scene: scenes.operator },
+  "docs/how-to/troubleshoot.md": { scene: scenes.operator },
+  "docs/how-to/upgrade.md": { scene: scenes.operator },
+  "docs/reference/agent.md": { scene: scenes.development, until: [/"certificate-obtained"/] },
+  "docs/reference/doctor.md": { scene: scenes.operator },
+};
+
+/** Types the blocks of a page in their order. @returns How many; @throws Error with the line of the first fault. */
+async function read(page: string, { scene, until = [], paste }: Reading): Promise<number> {
+  const folder = await mkdtemp(join(tmpdir(), "rampart-page-"));
+  await using ends = new AsyncDisposableStack();
+  ends.defer(() => rm(folder, { recursive: true, force: true }));
+  const terminal = await scene(folder, ends);
+  const awaited = [...until];
+  const blocks = blocksOf(page);
+  let typed = 0;
+  let printed = "";
+  for (const [i, block] of blocks.entries()) {
+    const isShown = block.language === "text" && blocks[i - 1] && isTyped(blocks[i - 1] ?? block);
+    try {
+      if (isShown) requireShown(block.text, printed);
+      if (!isTyped(block)) continue;
+      if (block.mark === staysOpen) {
+        printed = await terminal.leaveOpen(block.text, awaited.shift() ?? /./);
+        const [line] = paste?.exec(printed) ?? [];
+        if (line !== undefined) await terminal.type(line);
+      } else printed = await terminal.type(block.text);
+      typed++;
+    } catch (error) {
+      throw new Error(`line ${block.line}: ${error instanceof Error ? error.message : error}`);
+    }
+  }
+  return typed;
+}
+
+function requireShown(shown: string, printed: string): void {
+  const missing = missingLine(shown, printed);
+  if (missing !== undefined) throw new Error(`"${missing}" did not come, but:\n${printed}`);
+}
+
+async function outcomeOf(page: string): Promise<Outcome> {
+  const outcome = { client: page, server: "a shell" };
+  const reading = readings[page];
+  if (reading === undefined) return { ...outcome, passed: 0, faults: ["it has no scene"] };
+  const begun = performance.now();
+  try {
+    const passed = await read(page, reading);
+    console.log(`pages: ok: ${page} (${Math.round(performance.now() - begun)} ms)`);
+    return { ...outcome, passed, faults: [] };
+  } catch (error) {
+    const fault = error instanceof Error ? error.message : String(error);
+    console.log(`pages: FAILED: ${page}: ${fault}`);
+    return { ...outcome, passed: 0, faults: [fault] };
+  }
+}
+
+/** The pages of this suite, or those whose path has one of the words behind the command. */
+const words = process.argv.slice(2);
+const pages = Object.keys(suites)
+  .filter((page) => suites[page] === "pages")
+  .filter((page) => words.length === 0 || words.some((word) => page.includes(word)));
+const outcomes: Outcome[] = [];
+for (const page of pages) outcomes.push(await outcomeOf(page));
+report(outcomes);

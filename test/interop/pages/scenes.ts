@@ -1,0 +1,159 @@
+import { execFileSync } from "node:child_process";
+import { randomBytes } from "node:crypto";
+import { chmod, mkdir, symlink, writeFile } from "node:fs/promises";
+import { dirname, join } from "node:path";
+import { type DevelopmentCluster, startDevelopmentCluster } from "../../../dev/cluster/cluster.ts";
+import { envoyOf, pythonWithEnvoy } from "../envoy.ts";
+import { runWell } from "../programs.ts";
+import { openTerminal, type Terminal } from "./terminal.ts";
+
+const root = join(import.meta.dirname, "../../..");
+
+/** Where a page begins: its reader's terminal, with all that the page takes for granted. */
+export type Scene = (folder: string, ends: AsyncDisposableStack) => Promise<Terminal>;
+
+const { HTTP_PROXY = "", HTTPS_PROXY = "" } = process.env;
+
+/** A PATH with this Node, `rampart` as an installation puts it there, and the machine's programs. */
+async function environmentIn(folder: string): Promise<Record<string, string>> {
+  const file = join(folder, ".home/bin/rampart");
+  await mkdir(dirname(file), { recursive: true });
+  const program = join(root, "src/cli/main.ts");
+  await writeFile(file, `#!/bin/sh\nexec "${process.execPath}" "${program}" "$@"\n`);
+  await chmod(file, 0o755);
+  const home = join(folder, ".home");
+  return {
+    ...process.env,
+    PATH: `${dirname(file)}:${home}/npm/bin:${dirname(process.execPath)}:/usr/local/bin:/usr/bin:/bin`,
+    HOME: home,
+    npm_config_prefix: join(home, "npm"),
+    npm_config_cache: execFileSync("npm", ["config", "get", "cache"], { encoding: "utf8" }).trim(),
+    WRANGLER_SEND_METRICS: "false",
+    CLOUDFLARE_CF_FETCH_ENABLED: "false",
+    NO_COLOR: "1",
+    HTTP_PROXY,
+    HTTPS_PROXY,
+  };
+}
+
+async function terminalIn(
+  folder: string,
+  ends: AsyncDisposableStack,
+  variables: Readonly<Record<string, string>> = {},
+): Promise<Terminal> {
+  const terminal = await openTerminal(folder, { ...(await environmentIn(folder)), ...variables });
+  ends.defer(() => terminal.end());
+  return terminal;
+}
+
+/** A folder with a token of a workload in `TOKEN`, and nothing else. */
+export const emptyFolder: Scene = (folder, ends) =>
+  terminalIn(folder, ends, { TOKEN: "eyJhbGciOiJub25lIn0.e30." });
+
+/** What git has of this repository, as a clone would. */
+function cloneInto(folder: string): void {
+  const files = execFileSync("git", ["ls-files", "-z"], { cwd: root });
+  const archive = execFileSync("tar", ["--null", "--files-from=-", "-c"], {
+    cwd: root,
+    input: files,
+    maxBuffer: 2 ** 28,
+  });
+  execFileSync("tar", ["-x", "-C", folder], { input: archive });
+}
+
+/** A fresh clone, before `npm ci`. */
+export const clone: Scene = (folder, ends) => {
+  cloneInto(folder);
+  return terminalIn(folder, ends);
+};
+
+/** A checkout after `npm ci`. */
+export const checkout: Scene = async (folder, ends) => {
+  cloneInto(folder);
+  await symlink(join(root, "node_modules"), join(folder, "node_modules"));
+  return terminalIn(folder, ends);
+};
+
+/** The same with `npm start` in another terminal. */
+export const development: Scene = async (folder, ends) => {
+  const terminal = await checkout(folder, ends);
+  await terminal.leaveOpen("npm start", /Ctrl-C ends everything/);
+  return terminal;
+};
+
+/** The same with an Envoy, and the reader in an empty folder. */
+export const withEnvoy: Scene = async (folder, ends) => {
+  const python = await pythonWithEnvoy();
+  if ("missing" in python) throw new Error(`there is no Envoy: ${python.missing}`);
+  const repository = join(folder, "repository");
+  await mkdir(repository);
+  await development(repository, ends);
+  const terminal = await terminalIn(folder, ends);
+  await symlink(await envoyOf(python.program), join(folder, ".home/bin/envoy"));
+  return terminal;
+};
+
+/** A folder with the archive that `npm pack` makes. */
+export const archive: Scene = async (folder, ends) => {
+  const values = ["pack", "--pack-destination", folder];
+  await runWell("npm", values, { folder: root, timeoutSeconds: 300 });
+  return terminalIn(folder, ends);
+};
+
+async function developmentCluster(
+  folder: string,
+  ends: AsyncDisposableStack,
+): Promise<DevelopmentCluster> {
+  const cluster = await startDevelopmentCluster({ port: 8788, folder: join(folder, ".home") });
+  ends.defer(() => cluster.close());
+  return cluster;
+}
+
+/** A machine on which the development cluster can be reached, and nothing is configured yet. */
+export const machine: Scene = async (folder, ends) => {
+  await developmentCluster(folder, ends);
+  return terminalIn(folder, ends);
+};
+
+/** An operator in the folder of a `rampart.toml`, with the KEK in the environment. */
+async function operatorIn(
+  folder: string,
+  ends: AsyncDisposableStack,
+  keys: string,
+): Promise<Terminal> {
+  const { issuer } = await developmentCluster(folder, ends);
+  const today = new Date().toISOString().slice(0, 10);
+  const toml = `STORE_DIRECTORY = "store"
+INCEPTION_DATE = ${today}
+LISTEN = "127.0.0.1:15012"
+MONITORING_LISTEN = "127.0.0.1:15014"
+PROPAGATION_INTERVAL = "1s"
+${keys}
+[[ISSUERS]]
+issuer = "${issuer}"
+`;
+  await writeFile(join(folder, "rampart.toml"), toml);
+  return terminalIn(folder, ends, {
+    KEK: `k1:${randomBytes(32).toString("base64")}`,
+    CA: "http://127.0.0.1:15014",
+  });
+}
+
+/** An operator beside a `rampart serve` that signs. */
+export const operator: Scene = async (folder, ends) => {
+  const terminal = await operatorIn(folder, ends, "");
+  await terminal.leaveOpen("rampart serve", /"gRPC on /);
+  return terminal;
+};
+
+/** An operator whose company has a root of its own, with OpenSSL beside. */
+export const companyRoot: Scene = async (folder, ends) => {
+  const terminal = await operatorIn(
+    folder,
+    ends,
+    'AUTHORITY_ROOT = "offline"\nMAX_WORKLOAD_CERT_TTL = "24h"',
+  );
+  await terminal.type(`openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 3650 \\
+  -keyout root.key -out root.pem -subj "/O=Company/CN=root" -addext "keyUsage=critical,keyCertSign,cRLSign"`);
+  return terminal;
+};

@@ -1,0 +1,79 @@
+import { readFileSync } from "node:fs";
+
+/** A fenced block of a page. */
+export interface Block {
+  readonly page: string;
+  /** The line of its fence. */
+  readonly line: number;
+  /** The first word behind the fence, such as `sh`. */
+  readonly language: string;
+  /** The word behind the language: what the block needs, or how it ends. */
+  readonly mark: string;
+  readonly text: string;
+}
+
+/** What a block of shell may need that a test has not, by its mark. */
+export const needs = {
+  "is-the-gate": "nothing: the gate itself types it",
+  "needs-account": "an account at Cloudflare",
+  "needs-cluster": "a Kubernetes cluster",
+  "needs-deployment": "a CA that is deployed where the example says",
+  "needs-engine": "an engine for images",
+  "needs-root": "root on a machine with systemd",
+  "takes-hours": "more time than a test has",
+} as const;
+
+/** The mark of a block whose last program runs until Ctrl-C. */
+export const staysOpen = "stays-open";
+
+/** The suite that types the unmarked blocks of a page: a folder of `test/interop`. */
+export const suites: Readonly<Record<string, string>> = {
+  "README.md": "pages",
+  "docs/tutorials/first-certificate.md": "pages",
+  "docs/tutorials/worker.md": "pages",
+  "docs/tutorials/agent-with-envoy.md": "pages",
+  "docs/tutorials/serve-on-systemd.md": "pages",
+  "docs/explanation/data-planes.md": "pages",
+  "docs/how-to/back-up-and-restore.md": "pages",
+  "docs/how-to/console.md": "pages",
+  "docs/how-to/install.md": "pages",
+  "docs/how-to/own-root.md": "pages",
+  "docs/how-to/replace-the-kek.md": "pages",
+  "docs/how-to/rotate.md": "pages",
+  "docs/how-to/taint.md": "pages",
+  "docs/how-to/troubleshoot.md": "pages",
+  "docs/how-to/upgrade.md": "pages",
+  "docs/reference/agent.md": "pages",
+  "docs/reference/doctor.md": "pages",
+  "docs/how-to/incident.md": "operator",
+  "docs/how-to/serve.md": "native-grpc",
+  "docs/how-to/signers.md": "kubernetes",
+};
+
+const fence = /^( *)```(\S*) ?(.*)$/;
+
+/** The blocks of a page in their order, without the indentation of their fence. */
+export function blocksOf(page: string): Block[] {
+  const blocks: Block[] = [];
+  let lines: string[] | undefined;
+  let indent = "";
+  const source = readFileSync(new URL(`../../${page}`, import.meta.url), "utf8").split("\n");
+  for (const [i, row] of source.entries()) {
+    const [, spaces = "", language = "", mark = ""] = fence.exec(row) ?? [];
+    if (!fence.test(row)) lines?.push(row.startsWith(indent) ? row.slice(indent.length) : row);
+    else if (lines) {
+      const open = blocks.at(-1);
+      if (open) blocks[blocks.length - 1] = { ...open, text: `${lines.join("\n")}\n` };
+      lines = undefined;
+    } else {
+      lines = [];
+      indent = spaces;
+      blocks.push({ page, line: i + 1, language, mark, text: "" });
+    }
+  }
+  return blocks;
+}
+
+/** Whether a suite has to type this block. */
+export const isTyped = ({ language, mark }: Block): boolean =>
+  language === "sh" && (mark === "" || mark === staysOpen);
