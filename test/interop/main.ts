@@ -13,8 +13,8 @@ const here = import.meta.dirname;
 /** Without these variables, wrangler connects to Cloudflare at its start, and prints that it failed. */
 const quiet = { CLOUDFLARE_CF_FETCH_ENABLED: "false", WRANGLER_SEND_METRICS: "false" };
 
-/** What takes longest begins first, so that the other suites run beside it. */
-const longest = ["agent", "own-root", "kubernetes", "native-grpc"];
+/** What takes longest begins first, so that the other suites run beside it; `pages` and `package` want the same ports. */
+const longest = ["pages", "agent", "own-root", "kubernetes", "native-grpc"];
 
 const place = (name: string): number =>
   longest.includes(name) ? longest.indexOf(name) : longest.length;
