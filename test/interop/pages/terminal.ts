@@ -52,7 +52,9 @@ export async function openTerminal(
     leaveOpen: async (text, until) => {
       const { block, output } = await place(text);
       await writeFile(output, "");
-      shell.stdin.write(`(trap 'echo "[it ended]"' EXIT; . ${block}) < /dev/null > ${output} 2>&1 &\n`);
+      shell.stdin.write(
+        `(trap 'echo "[it ended]"' EXIT; . ${block}) < /dev/null > ${output} 2>&1 &\n`,
+      );
       for (let waited = 0; waited < blockSeconds * 5; waited++) {
         const printed = await readFile(output, "utf8");
         if (until.test(printed)) return printed;
