@@ -108,6 +108,10 @@ export function finding(name: FindingName, what: string, remedy: string): Findin
   return { name, severity, what, why, remedy };
 }
 
+/** A finding in the store of a named signer; the authorities without a name have no signer. */
+export const ofSigner = (signer: string, found: Finding): Finding =>
+  signer === "" ? found : { ...found, what: `Signer ${signer}: ${found.what}` };
+
 const severities: readonly Severity[] = ["note", "warning", "error"];
 
 /** The findings, the worst first, those of one severity by name. */

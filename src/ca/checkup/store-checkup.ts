@@ -1,6 +1,6 @@
 import { lastSignature, mintDue } from "../../pki/authority/rotation.ts";
 import { leadSeconds, type Schedule } from "../../pki/authority/schedule.ts";
-import { signingAuthorityAt } from "../../pki/authority/signing-authority.ts";
+import { nextSigningAuthority, signingAuthorityAt } from "../../pki/authority/signing-authority.ts";
 import { applyTaints } from "../../pki/authority/taint.ts";
 import { addSeconds } from "../../pki/x509/validity.ts";
 import type { OpenedStore } from "../opened-store.ts";
@@ -73,10 +73,7 @@ function emptyStore(
 function signing({ issuers }: OpenedStore, now: Date): Finding[] {
   const authorities = issuers.map(({ authority }) => authority);
   if (signingAuthorityAt(authorities, now)) return [];
-  const next = authorities
-    .map(({ schedule }) => schedule)
-    .filter(({ signsFrom, signsUntil }) => signsFrom < signsUntil && now < signsFrom)
-    .toSorted((a, b) => a.signsFrom.getTime() - b.signsFrom.getTime())[0];
+  const next = nextSigningAuthority(authorities, now)?.schedule;
   const what = next
     ? `No authority signs before ${next.signsFrom.toISOString()}.`
     : "No authority signs, and none is scheduled to.";

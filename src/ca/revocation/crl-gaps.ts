@@ -1,5 +1,5 @@
-import { sha256 } from "@noble/hashes/sha2.js";
-import { type Bytes, bytesEqual, toHex } from "../../pki/encoding/bytes.ts";
+import { bytesEqual } from "../../pki/encoding/bytes.ts";
+import { fingerprintOf } from "../../pki/encoding/fingerprint.ts";
 import { maySignCrls } from "../../pki/x509/crl/crl-lint.ts";
 import type { AuthorityView } from "../authority-view.ts";
 
@@ -21,9 +21,8 @@ export function crlGapsIn({ crlIssuers, trustBundle }: AuthorityView): readonly 
     : [
         ...unable.map(({ id }) => `the authority ${id} has no CRL: its key usage lacks cRLSign`),
         ...uncovered.map(
-          (root) => `no CRL of the root with the SHA-256 fingerprint ${fingerprint(root)} is known`,
+          (root) =>
+            `no CRL of the root with the SHA-256 fingerprint ${fingerprintOf(root)} is known`,
         ),
       ];
 }
-
-const fingerprint = (der: Bytes): string => toHex(sha256(der));

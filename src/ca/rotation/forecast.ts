@@ -5,7 +5,7 @@ import {
   type PhaseLengths,
   type ScheduledAuthority,
 } from "../../pki/authority/schedule.ts";
-import { signingAuthorityAt } from "../../pki/authority/signing-authority.ts";
+import { nextSigningAuthority, signingAuthorityAt } from "../../pki/authority/signing-authority.ts";
 import { applyTaints, createTaint, type Departure } from "../../pki/authority/taint.ts";
 import { later } from "../../pki/x509/validity.ts";
 import type { OpenedStore } from "../opened-store.ts";
@@ -117,14 +117,12 @@ function successorIn(
   const authorities = applyTaints(state.authorities, state.taints);
   const signing = signingAuthorityAt(authorities, now);
   if (signing) return { successor: signing.id, successorSignsFrom: now };
-  const upcoming = authorities
-    .filter(({ schedule }) => schedule.signsFrom > now && schedule.signsUntil > schedule.signsFrom)
-    .map(({ id, schedule }) => ({ successor: id, successorSignsFrom: schedule.signsFrom }));
   const minted = planRotation(state, lengths, now).flatMap((step) =>
-    step.act === "mint" ? [{ successor: "next", successorSignsFrom: step.schedule.signsFrom }] : [],
+    step.act === "mint" ? [{ id: "next", schedule: step.schedule }] : [],
   );
-  const [first] = [...upcoming, ...minted].toSorted(
-    (a, b) => a.successorSignsFrom.getTime() - b.successorSignsFrom.getTime(),
-  );
-  return first ?? { successor: undefined, successorSignsFrom: undefined };
+  // One that is minted now may sign at once, and so before the next one.
+  const [successor] = [nextSigningAuthority(authorities, now) ?? [], minted]
+    .flat()
+    .toSorted((a, b) => a.schedule.signsFrom.getTime() - b.schedule.signsFrom.getTime());
+  return { successor: successor?.id, successorSignsFrom: successor?.schedule.signsFrom };
 }

@@ -7,7 +7,7 @@ export async function printStoreSummary(session: Session): Promise<void> {
   console.log(
     isDry ? `Nothing was written. Otherwise the ${place} would hold:` : `Now in the ${place}:`,
   );
-  console.log(formatAuthorities(await reportAuthorities(await openStore(session), now)));
+  console.log(formatAuthorities(reportAuthorities(await openStore(session), now)));
   if (!isDry) return;
   for (const { act, name } of mint.store.changes) console.log(`${act} ${name.kind} ${name.id}`);
 }

@@ -1,7 +1,7 @@
 import { rejectCredential } from "../../authn/credential-rejection.ts";
 import type { ConsoleToken } from "../../config/console-keys.ts";
 import { parseBase64 } from "../../pki/encoding/base64.ts";
-import { type Bytes, toHex } from "../../pki/encoding/bytes.ts";
+import { fingerprintOf } from "../../pki/encoding/fingerprint.ts";
 
 const longestHeader = 2048;
 
@@ -32,19 +32,14 @@ export type RequireToken = (token: string) => Promise<void>;
 export function createTokenVerifier(tokens: readonly ConsoleToken[]): RequireToken {
   let known: readonly string[] | undefined;
   return async (token) => {
-    known ??= await Promise.all(
-      tokens.map((each) => ("sha256" in each ? each.sha256 : digestOf(each.token))),
-    );
-    const shown = await digestOf(token);
+    known ??= tokens.map((each) => ("sha256" in each ? each.sha256 : digestOf(each.token)));
+    const shown = digestOf(token);
     const isKnown = known.map((each) => isSame(each, shown)).includes(true);
     if (!isKnown) throw rejectCredential("key", "not a token of the console");
   };
 }
 
-async function digestOf(token: string): Promise<string> {
-  const octets: Bytes = new TextEncoder().encode(token);
-  return toHex(new Uint8Array(await crypto.subtle.digest("SHA-256", octets)));
-}
+const digestOf = (token: string): string => fingerprintOf(new TextEncoder().encode(token));
 
 function isSame(a: string, b: string): boolean {
   let difference = a.length ^ b.length;

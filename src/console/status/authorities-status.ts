@@ -17,8 +17,7 @@ import {
 import { type Phase as PhaseName, phaseAt, type Schedule } from "../../pki/authority/schedule.ts";
 import type { SigningAuthority } from "../../pki/authority/signing-authority.ts";
 import { applyTaints } from "../../pki/authority/taint.ts";
-import type { Bytes } from "../../pki/encoding/bytes.ts";
-import { toHex } from "../../pki/encoding/bytes.ts";
+import { fingerprintOf } from "../../pki/encoding/fingerprint.ts";
 
 /** Some fields of an authority. */
 type Fields = Partial<Omit<Authority, "$typeName" | "$unknown">>;
@@ -51,7 +50,7 @@ async function authorityStatus(
     kind: Kind.AUTHORITY,
     signs: issuer?.authority.id === id,
     key: publicKey.algorithm,
-    fingerprint: await fingerprintOf(certificate.der),
+    fingerprint: fingerprintOf(certificate.der),
     ...taintOf(store, id),
     ...scheduleStatus(schedule, now),
   });
@@ -127,9 +126,4 @@ function nextStepStatus({ act, due, deadline }: NextStep) {
     ...(due && { due: timestampFromDate(due) }),
     ...(deadline && { deadline: timestampFromDate(deadline) }),
   };
-}
-
-/** The hexadecimal SHA-256 of a certificate. */
-export async function fingerprintOf(der: Bytes): Promise<string> {
-  return toHex(new Uint8Array(await crypto.subtle.digest("SHA-256", der)));
 }

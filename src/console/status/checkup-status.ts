@@ -1,7 +1,7 @@
 import { create } from "@bufbuild/protobuf";
 import { timestampFromDate } from "@bufbuild/protobuf/wkt";
 import type { AuthorityView } from "../../ca/authority-view.ts";
-import { type Severity, worstFirst } from "../../ca/checkup/finding.ts";
+import { ofSigner, type Severity, worstFirst } from "../../ca/checkup/finding.ts";
 import { storeFindings } from "../../ca/checkup/store-checkup.ts";
 import {
   type Checkup,
@@ -22,9 +22,7 @@ export function checkupStatus(
   now: Date,
 ): Checkup {
   const found = [...views].flatMap(([name, { store }]) =>
-    storeFindings(store, { inceptionDate, now }).map((each) =>
-      name === "" ? each : { ...each, what: `Signer ${name}: ${each.what}` },
-    ),
+    storeFindings(store, { inceptionDate, now }).map((each) => ofSigner(name, each)),
   );
   return create(CheckupSchema, {
     at: timestampFromDate(now),

@@ -17,9 +17,10 @@ import {
 } from "../../gen/rampart/status/v1/status_pb.ts";
 import type { Bytes } from "../../pki/encoding/bytes.ts";
 import { DerError } from "../../pki/encoding/der-reader.ts";
+import { fingerprintOf } from "../../pki/encoding/fingerprint.ts";
 import { parseCertificate } from "../../pki/x509/certificate.ts";
 import { displayedName } from "../../pki/x509/distinguished-name.ts";
-import { fingerprintOf, signerStatus } from "./authorities-status.ts";
+import { signerStatus } from "./authorities-status.ts";
 import { checkupStatus } from "./checkup-status.ts";
 import { clusterStatuses } from "./cluster-status.ts";
 import { issuerStatus } from "./issuer-status.ts";
@@ -128,8 +129,8 @@ function attentionIn(views: ReadonlyMap<string, AuthorityView>): string[] {
   );
 }
 
-async function rootStatus(der: Bytes): Promise<MessageInitShape<typeof RootSchema>> {
-  const fingerprint = await fingerprintOf(der);
+function rootStatus(der: Bytes): MessageInitShape<typeof RootSchema> {
+  const fingerprint = fingerprintOf(der);
   try {
     const { subject, validity } = parseCertificate(der).toBeSigned;
     return {

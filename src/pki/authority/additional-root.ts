@@ -1,4 +1,5 @@
-import { type Bytes, toHex } from "../encoding/bytes.ts";
+import type { Bytes } from "../encoding/bytes.ts";
+import { fingerprintOf } from "../encoding/fingerprint.ts";
 import { parseCertificate } from "../x509/certificate.ts";
 import { parseSubjectPublicKey } from "../x509/subject-public-key.ts";
 import { earlier, later, wholeSeconds } from "../x509/validity.ts";
@@ -29,10 +30,9 @@ export async function createAdditionalRoot(
 ): Promise<AdditionalRoot> {
   const { validity, spki } = parseCertificate(der).toBeSigned;
   parseSubjectPublicKey(spki);
-  const digest = await crypto.subtle.digest("SHA-256", der);
   const start = wholeSeconds(publishedFrom);
   return {
-    id: toHex(new Uint8Array(digest)),
+    id: fingerprintOf(der),
     roots: [der],
     schedule: {
       publishedFrom: start,

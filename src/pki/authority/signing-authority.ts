@@ -83,3 +83,16 @@ export function signingAuthorityAt<A extends ScheduledAuthority>(
         b.schedule.signsFrom.getTime() - a.schedule.signsFrom.getTime() || a.id.localeCompare(b.id),
     )[0];
 }
+
+/**
+ * The authority that signs next: the first to begin after `now`. A tainted one and an additional root
+ * have an empty signing phase, and never sign.
+ */
+export function nextSigningAuthority<A extends ScheduledAuthority>(
+  authorities: readonly A[],
+  now: Date,
+): A | undefined {
+  return authorities
+    .filter(({ schedule }) => now < schedule.signsFrom && schedule.signsFrom < schedule.signsUntil)
+    .toSorted((a, b) => a.schedule.signsFrom.getTime() - b.schedule.signsFrom.getTime())[0];
+}

@@ -1,4 +1,3 @@
-import { createHash } from "node:crypto";
 import type { Command } from "commander";
 import {
   installIntermediate,
@@ -8,6 +7,7 @@ import { requestedKey } from "../../../ca/upstream/requests.ts";
 import type { AuthorityRequest } from "../../../custody/request-record.ts";
 import { OperatorError } from "../../../foundation/operator-error.ts";
 import { type Bytes, bytesEqual } from "../../../pki/encoding/bytes.ts";
+import { fingerprintOf } from "../../../pki/encoding/fingerprint.ts";
 import {
   openStore,
   requireAllOpen,
@@ -102,7 +102,7 @@ export async function installChecked(
   const own = newRootOf(verified, bundle);
   const added = [...(own ? [own] : []), ...otherRoots];
   if (bundle.length > 0 && added.length > 0) {
-    const digests = added.map((root) => createHash("sha256").update(root).digest("hex"));
+    const digests = added.map(fingerprintOf);
     const question = `Trust ${digests.length > 1 ? "these roots" : "this root"}, new to the mesh? SHA-256 ${digests.join(", ")}`;
     await confirm(question, { yes: yes || isDry });
   }

@@ -2,7 +2,7 @@ import type { OpenedStore } from "../../../ca/opened-store.ts";
 import { type Phase, phaseAt, type Schedule } from "../../../pki/authority/schedule.ts";
 import { signingAuthorityAt } from "../../../pki/authority/signing-authority.ts";
 import { applyTaints } from "../../../pki/authority/taint.ts";
-import { toHex } from "../../../pki/encoding/bytes.ts";
+import { fingerprintOf } from "../../../pki/encoding/fingerprint.ts";
 import { formatInstant, formatTable } from "../../terminal/table.ts";
 
 /** One authority, or one root that is trusted beside them, as an operator sees it. */
@@ -24,10 +24,10 @@ export interface AuthorityReport {
 }
 
 /** Every authority and every additional root, in the order of their publication. */
-export async function reportAuthorities(
+export function reportAuthorities(
   { issuers, additionalRoots, taints, storedTaints }: OpenedStore,
   now: Date,
-): Promise<AuthorityReport[]> {
+): AuthorityReport[] {
   const taintOf = (id: string): Pick<AuthorityReport, "isTainted" | "taintedAt"> => ({
     isTainted: taints.some((taint) => taint.id === id),
     taintedAt: storedTaints
@@ -39,18 +39,16 @@ export async function reportAuthorities(
     issuers.map(({ authority }) => authority),
     now,
   );
-  const authorities = issuers.map(
-    async ({ authority: { id, schedule, certificate, publicKey } }) => ({
-      id,
-      kind: "authority" as const,
-      phase: phaseAt(schedule, now),
-      signs: id === signer?.id,
-      ...taintOf(id),
-      key: publicKey.algorithm,
-      fingerprint: toHex(new Uint8Array(await crypto.subtle.digest("SHA-256", certificate.der))),
-      schedule,
-    }),
-  );
+  const authorities = issuers.map(({ authority: { id, schedule, certificate, publicKey } }) => ({
+    id,
+    kind: "authority" as const,
+    phase: phaseAt(schedule, now),
+    signs: id === signer?.id,
+    ...taintOf(id),
+    key: publicKey.algorithm,
+    fingerprint: fingerprintOf(certificate.der),
+    schedule,
+  }));
   const roots = applyTaints(additionalRoots, taints).map(({ id, schedule }) => ({
     id,
     kind: "additional root" as const,
@@ -61,7 +59,7 @@ export async function reportAuthorities(
     fingerprint: id,
     schedule,
   }));
-  return [...(await Promise.all(authorities)), ...roots].toSorted(
+  return [...authorities, ...roots].toSorted(
     (a, b) => a.schedule.publishedFrom.getTime() - b.schedule.publishedFrom.getTime(),
   );
 }

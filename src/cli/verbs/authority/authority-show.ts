@@ -1,7 +1,7 @@
 import type { Command } from "commander";
 import { OperatorError } from "../../../foundation/operator-error.ts";
 import type { Bytes } from "../../../pki/encoding/bytes.ts";
-import { toHex } from "../../../pki/encoding/bytes.ts";
+import { fingerprintOf } from "../../../pki/encoding/fingerprint.ts";
 import { toPem } from "../../../pki/encoding/pem.ts";
 import { parseCertificate } from "../../../pki/x509/certificate.ts";
 import { displayedName } from "../../../pki/x509/distinguished-name.ts";
@@ -43,14 +43,14 @@ interface ShownCertificate {
 
 async function show(session: Session, prefix: string, { json }: ShowOptions): Promise<void> {
   const store = await openStore(session);
-  const report = findByIdPrefix(await reportAuthorities(store, session.now), prefix, "authority");
+  const report = findByIdPrefix(reportAuthorities(store, session.now), prefix, "authority");
   const authority = store.issuers.find((each) => each.authority.id === report.id)?.authority;
   const root = store.additionalRoots.find(({ id }) => id === report.id);
-  const certificates = await Promise.all([
+  const certificates = [
     ...(authority ? [shown("authority", authority.certificate.der)] : []),
     ...(authority?.intermediates.slice(1) ?? []).map((der) => shown("intermediate", der)),
     ...rootsOf(authority, root).map((der) => shown("root", der)),
-  ]);
+  ];
   if (certificates.length === 0) throw new OperatorError(`the record ${report.id} does not open`);
   const shownReport = { ...report, certificates };
   console.log(json ? JSON.stringify(shownReport, undefined, 2) : format(shownReport));
@@ -70,14 +70,13 @@ function rootsOf(
   return root?.roots ?? [];
 }
 
-async function shown(role: ShownCertificate["role"], der: Bytes): Promise<ShownCertificate> {
+function shown(role: ShownCertificate["role"], der: Bytes): ShownCertificate {
   const { subject, validity } = parseCertificate(der).toBeSigned;
-  const digest = await crypto.subtle.digest("SHA-256", der);
   return {
     role,
     subject: displayedName(subject),
     ...validity,
-    sha256: toHex(new Uint8Array(digest)),
+    sha256: fingerprintOf(der),
     pem: toPem("CERTIFICATE", der),
   };
 }

@@ -74,7 +74,7 @@ export function authorityCommand(clock: Clock): Command {
 
 async function list(session: Session, { json }: ViewOptions): Promise<void> {
   const store = await openStore(session);
-  const reports = await reportAuthorities(store, session.now);
+  const reports = reportAuthorities(store, session.now);
   console.log(json ? JSON.stringify(reports, undefined, 2) : formatAuthorities(reports));
   requireAllOpen(store);
 }
@@ -91,7 +91,7 @@ async function plan(session: Session, { json, ...logins }: PlanOptions): Promise
     reach: rootReach(store, inspections, now),
   };
   const report = json ? planJson : formatPlan;
-  console.log(await report(store, planned, now));
+  console.log(report(store, planned, now));
   requireAllOpen(store);
   // For whoever watches the exit code: somebody has to act.
   if (isStepDue(store, now)) process.exitCode = 2;

@@ -20,11 +20,11 @@ export interface Planned {
 }
 
 /** The plan as text: the authorities, coming events, effects of a taint, and the clusters that have the next root. */
-export async function formatPlan(
+export function formatPlan(
   store: OpenedStore,
   { lengths, deliveries, reach }: Planned,
   now: Date,
-): Promise<string> {
+): string {
   const { reasons } = viewAt(store, now);
   const events = forecastRotation(store, lengths, now).map(({ at, id, event }) => [
     formatInstant(at),
@@ -39,7 +39,7 @@ export async function formatPlan(
   ]);
   const taintHeadings = ["IF TAINTED NOW", "SIGNS INSTEAD", "TRUSTED UNTIL", "OR, WITH LAST LEAF"];
   return [
-    formatAuthorities(await reportAuthorities(store, now)),
+    formatAuthorities(reportAuthorities(store, now)),
     ...(reasons.length > 0 ? [["Needs attention:", ...reasons].join("\n  ")] : []),
     ...formatNextStep(store, now),
     formatTable(["WHEN", "WHO", "WHAT HAPPENS NEXT"], events),
@@ -55,14 +55,14 @@ function successorText({ successor, successorSignsFrom }: TaintForecast): string
 }
 
 /** The plan as JSON. */
-export async function planJson(
+export function planJson(
   store: OpenedStore,
   { lengths, deliveries, reach }: Planned,
   now: Date,
-): Promise<string> {
+): string {
   const report = {
     now,
-    authorities: await reportAuthorities(store, now),
+    authorities: reportAuthorities(store, now),
     needsAttention: viewAt(store, now).reasons,
     ...nextStepJson(store, now),
     events: forecastRotation(store, lengths, now),

@@ -1,4 +1,4 @@
-import { type Finding, finding, worstFirst } from "../../../ca/checkup/finding.ts";
+import { type Finding, finding, ofSigner, worstFirst } from "../../../ca/checkup/finding.ts";
 import { storeFindings } from "../../../ca/checkup/store-checkup.ts";
 import { createEventLog } from "../../../ca/issuance/audit-event.ts";
 import { openStored } from "../../../ca/opened-store.ts";
@@ -157,10 +157,6 @@ async function load(
       "Run the doctor as the server's user, where the server runs",
     );
   }
-}
-
-function ofSigner(signer: string, found: Finding): Finding {
-  return signer === "" ? found : { ...found, what: `Signer ${signer}: ${found.what}` };
 }
 
 async function worldFindings(

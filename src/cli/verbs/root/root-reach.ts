@@ -1,6 +1,6 @@
 import type { OpenedStore } from "../../../ca/opened-store.ts";
 import {
-  type SigningAuthority,
+  nextSigningAuthority,
   signingAuthorityAt,
 } from "../../../pki/authority/signing-authority.ts";
 import { toBase64 } from "../../../pki/encoding/base64.ts";
@@ -40,7 +40,7 @@ export function rootReach(
   now: Date,
 ): RootReach | undefined {
   const authorities = issuers.map(({ authority }) => authority);
-  const next = nextToSign(authorities, now);
+  const next = nextSigningAuthority(authorities, now);
   const authority = next ?? signingAuthorityAt(authorities, now);
   if (!authority) return undefined;
   const roots = authority.roots.map(toBase64);
@@ -54,16 +54,6 @@ export function rootReach(
     clusters,
     isEverywhere: lacks ? false : isKnown ? true : undefined,
   };
-}
-
-/** A tainted authority has an empty signing phase, and is left out. */
-function nextToSign(
-  authorities: readonly SigningAuthority[],
-  now: Date,
-): SigningAuthority | undefined {
-  return authorities
-    .filter(({ schedule }) => schedule.signsFrom > now && schedule.signsFrom < schedule.signsUntil)
-    .toSorted((a, b) => a.schedule.signsFrom.getTime() - b.schedule.signsFrom.getTime())[0];
 }
 
 function reachIn(

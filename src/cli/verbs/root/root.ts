@@ -85,7 +85,7 @@ function parseDuration(text: string): number {
 
 async function list(session: Session, { json }: ListOptions): Promise<void> {
   const store = await openStore(session);
-  const reports = (await reportAuthorities(store, session.now)).filter(
+  const reports = reportAuthorities(store, session.now).filter(
     ({ kind }) => kind === "additional root",
   );
   if (json) console.log(JSON.stringify(reports, undefined, 2));
