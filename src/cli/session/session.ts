@@ -11,16 +11,21 @@ import { OperatorError } from "../../foundation/operator-error.ts";
 import { fetchTrusting } from "../../host/http/node-fetch.ts";
 import { nodeCryptoProvider } from "../../node/node-crypto-provider.ts";
 import type { NumberedBundle } from "../../pki/authority/trust-bundle.ts";
+import { type Audience, noticePlace } from "../terminal/notices.ts";
+import { withProgress } from "../terminal/progress.ts";
 import { explainingSignals } from "../terminal/signals.ts";
 import { currentBundle, currentView } from "../verbs/root/current-bundle.ts";
 import { type DeploymentChoice, openDeployment } from "./deployment.ts";
 import { createSessionStore, type SessionStore } from "./session-store.ts";
+import { typedCommand } from "./typed-command.ts";
 
 /** One run of a verb: a CA, the means to change it, and the instant of the run. */
 export interface Session {
   readonly mint: Mint & { readonly store: SessionStore };
   readonly configuration: Configuration;
   readonly place: string;
+  /** A command on the same CA, as an operator types it. */
+  readonly typed: (words: string) => string;
   readonly now: Date;
   readonly log: OperationLog;
   /** Whether writes stay in the session. */
@@ -34,6 +39,7 @@ export interface Session {
 /** The options of a session. */
 export interface SessionOptions extends DeploymentChoice {
   readonly dryRun?: boolean;
+  readonly json?: boolean;
 }
 
 /** Opens the chosen CA for one verb, and closes it afterwards. */
@@ -49,17 +55,21 @@ export async function withSession(
   const now = clock();
   // The standard output is for the answer of the verb.
   const log = createEventLog(clock, (line) => console.error(line));
-  const deployment = await openDeployment(options);
+  const deployment = await withProgress(
+    "opening the store",
+    () => openDeployment(options),
+    options,
+  );
   const { configuration, store, signerStore, place, close } = deployment;
-  // A person should see which CA this is; a script has said it.
-  if (process.stderr.isTTY) console.error(`On the ${place}:`);
+  noticePlace(signer === undefined ? place : `${place}, signer ${signer}`, options);
   try {
     if (signer !== undefined && !configuration.signers.some(({ name }) => name === signer)) {
       throw new OperatorError(`SIGNERS has no signer ${JSON.stringify(signer)}`);
     }
     const isDry = options.dryRun ?? false;
     const chosen = signer === undefined ? store : signerStore(signer);
-    const sessionStore = createSessionStore(withOperatorErrors(chosen, place), isDry);
+    const told = withProgressOf(withOperatorErrors(chosen, place), place, options);
+    const sessionStore = createSessionStore(told, isDry);
     const mint = await mintOf(configuration, signer, {
       store: sessionStore,
       signerStore: () => sessionStore,
@@ -76,6 +86,7 @@ export async function withSession(
       },
       configuration,
       place,
+      typed: (words) => typedCommand(words, options),
       now,
       log,
       isDry,
@@ -105,6 +116,14 @@ function withOperatorErrors(store: AuthorityStore, place: string): AuthorityStor
     load: () => store.load().catch(fail("read")),
     put: (record) => store.put(record).catch(fail("written")),
     delete: (name) => store.delete(name).catch(fail("written")),
+  };
+}
+
+function withProgressOf(store: AuthorityStore, place: string, audience: Audience): AuthorityStore {
+  return {
+    load: () => withProgress(`reading the ${place}`, () => store.load(), audience),
+    put: (record) => withProgress(`writing to the ${place}`, () => store.put(record), audience),
+    delete: (name) => withProgress(`writing to the ${place}`, () => store.delete(name), audience),
   };
 }
 

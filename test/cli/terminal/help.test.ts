@@ -22,7 +22,7 @@ const changes = [
   ...["init", "rotate", "taint", "import", "request", "withdraw", "install", "restore"],
   ...["add", "remove"],
 ];
-const destructive = ["taint", "import", "withdraw", "install", "restore", "remove"];
+const destructive = ["rotate", "taint", "import", "withdraw", "install", "restore", "remove"];
 
 test.each(verbs)("%s has --dry-run if it writes, and --yes if it destroys", (_, verb) => {
   const has = (flag: string) => verb.options.some(({ long }) => long === flag);

@@ -106,7 +106,7 @@ test("what a thief of the KEK has put into the store shows, and goes", async () 
   for (const line of [1, 2])
     expect(await incident.type(command(0, line))).toMatchObject({ code: 0 });
   const followed = await incident.type(command(0, 3));
-  expect(followed.code).toBe(5);
+  expect(followed.code).toBe(3);
   expect(
     followed.stdout
       .trimEnd()

@@ -27,7 +27,7 @@ export function npmRows(installation: Installation, folder: string): readonly Ro
         const { version } = JSON.parse(await readFile("package.json", "utf8"));
         assert.equal(await runWell(program, ["--version"], { environment }), `${version}\n`);
         assert.match(await runWell(program, ["--help"], { environment }), /^ {2}serve /m);
-        assert.equal((await run(program, ["sevre"], { environment })).exitCode, 1);
+        assert.equal((await run(program, ["sevre"], { environment })).exitCode, 2);
       },
     ],
     [

@@ -13,6 +13,7 @@ export function createMemorySession(mint: MemoryMint, now: Date): Session {
       KEK: randomKek("k1"),
     }),
     place: "memory",
+    typed: (words) => `rampart ${words}`,
     now,
     log: mint.log,
     isDry: false,

@@ -1,3 +1,4 @@
+import { stripVTControlCharacters } from "node:util";
 import type { Command } from "commander";
 import { vi } from "vitest";
 
@@ -6,5 +7,5 @@ export async function printed(noun: Command, words: readonly string[]): Promise<
   const lines: unknown[] = [];
   vi.spyOn(console, "log").mockImplementation((line) => lines.push(line));
   await noun.exitOverride().parseAsync([...words], { from: "user" });
-  return lines.join("\n");
+  return stripVTControlCharacters(lines.join("\n"));
 }

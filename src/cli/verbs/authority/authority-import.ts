@@ -11,6 +11,7 @@ import {
   withSession,
 } from "../../session/session.ts";
 import type { ConfirmationOptions } from "../../terminal/confirmation.ts";
+import { type NextStep, noticeNext } from "../../terminal/notices.ts";
 import { orOperatorError } from "../../terminal/operator-error.ts";
 import { printStoreSummary } from "../../terminal/store-summary.ts";
 import { readCertificates } from "../import/imported-certificate.ts";
@@ -19,6 +20,7 @@ import { bundleRoots, otherRootsOf } from "../import/offered-intermediate.ts";
 import type { PluggedInMaterial } from "../import/plugged-in-material.ts";
 import { verifyPluggedIn } from "../import/verify.ts";
 import { installChecked } from "./authority-install.ts";
+import { backupStep, planStep } from "./next-verbs.ts";
 
 interface ImportOptions extends SessionOptions, ConfirmationOptions {
   readonly roots?: string;
@@ -67,6 +69,12 @@ async function importAuthority(
     await orOperatorError(() => rotate(mint, now));
   }
   await printStoreSummary(session);
+  if (session.isDry) return;
+  const check: NextStep = [
+    session.typed("cluster check"),
+    "shows whether the CA knows the keys of each cluster, and which roots are there",
+  ];
+  noticeNext([check, backupStep(session), planStep(session)]);
 }
 
 /** Whether the certificate is an authority's of the store: a job may import a directory again and again. */

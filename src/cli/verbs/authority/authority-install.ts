@@ -16,12 +16,14 @@ import {
   withSession,
 } from "../../session/session.ts";
 import { type ConfirmationOptions, confirm } from "../../terminal/confirmation.ts";
+import { noticeNext } from "../../terminal/notices.ts";
 import { printStoreSummary } from "../../terminal/store-summary.ts";
 import { type ImportedCertificate, readCertificates } from "../import/imported-certificate.ts";
 import { bundleRoots, newRootOf, otherRootsOf, sortChain } from "../import/offered-intermediate.ts";
 import { loadSource } from "../import/source-file.ts";
 import { verifiesTrialLeaf } from "../import/trial-leaf.ts";
 import { readImportedRoots, verifyImported } from "../import/verify.ts";
+import { backupStep, planStep } from "./next-verbs.ts";
 
 const maximumOctets = 256 * 1024;
 
@@ -69,6 +71,7 @@ async function install(session: Session, path: string, options: InstallOptions):
   // The authority's record is durable, so the request has done its work.
   await mint.store.delete({ kind: "request", id: request.id });
   await printStoreSummary(session);
+  if (!session.isDry) noticeNext([planStep(session), backupStep(session)]);
 }
 
 function answeredRequest(

@@ -3,6 +3,7 @@ import { type Phase, phaseAt, type Schedule } from "../../../pki/authority/sched
 import { signingAuthorityAt } from "../../../pki/authority/signing-authority.ts";
 import { applyTaints } from "../../../pki/authority/taint.ts";
 import { fingerprintOf } from "../../../pki/encoding/fingerprint.ts";
+import { styled } from "../../terminal/style.ts";
 import { formatInstant, formatTable } from "../../terminal/table.ts";
 
 /** One authority, or one root that is trusted beside them, as an operator sees it. */
@@ -67,12 +68,11 @@ export function reportAuthorities(
 /** The reports as a table. */
 export function formatAuthorities(reports: readonly AuthorityReport[]): string {
   if (reports.length === 0) return "The store holds no authority.";
-  const isShared = reports.filter(({ phase }) => phase === "signing").length > 1;
   return formatTable(
     ["ID", "PHASE", "KEY", "PUBLISHED", "SIGNS FROM", "SIGNS UNTIL", "LEAVES BUNDLE", "SHA-256"],
     reports.map((report) => [
       shortId(report.id),
-      phaseOf(report, isShared),
+      phaseOf(report),
       report.key ?? "(root)",
       formatInstant(report.schedule.publishedFrom),
       report.key ? formatInstant(report.schedule.signsFrom) : "never",
@@ -80,13 +80,14 @@ export function formatAuthorities(reports: readonly AuthorityReport[]): string {
       formatInstant(report.schedule.retiresAt),
       report.fingerprint.slice(0, 16),
     ]),
+    { below: ["SHA-256", "PUBLISHED"] },
   );
 }
 
-/** @param isShared Whether several authorities are in their signing phase, of which one signs. */
-function phaseOf({ phase, signs, isTainted }: AuthorityReport, isShared: boolean): string {
-  if (isTainted) return `${phase}, tainted`;
-  return signs && isShared ? `${phase}, now` : phase;
+/** Several authorities may be in their signing phase. The mark is on the only one that signs. */
+function phaseOf({ phase, signs, isTainted }: AuthorityReport): string {
+  if (isTainted) return styled("bad", `${phase}, tainted`);
+  return signs ? styled("good", `${phase}, now`) : phase;
 }
 
 /** A taint cuts the schedule, so that the schedule no longer shows when the authority stopped. */

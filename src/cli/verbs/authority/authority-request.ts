@@ -11,13 +11,11 @@ import {
   withSession,
 } from "../../session/session.ts";
 import { type ConfirmationOptions, confirm } from "../../terminal/confirmation.ts";
+import { noticeNext } from "../../terminal/notices.ts";
 import { formatInstant, formatTable } from "../../terminal/table.ts";
 import { shortId } from "./authority-report.ts";
 import { findByIdPrefix } from "./id-prefix.ts";
-
-interface ListOptions extends SessionOptions {
-  readonly json?: boolean;
-}
+import { backupStep } from "./next-verbs.ts";
 
 interface WithdrawOptions extends SessionOptions, ConfirmationOptions {}
 
@@ -35,7 +33,7 @@ export function addRequests(command: Command, clock: () => Date): void {
   command
     .description("list the requests that have no answer yet, with their age")
     .option("--json", "print JSON, with each CSR")
-    .action((options: ListOptions) => withSession(options, clock, (s) => list(s, options)));
+    .action((options: SessionOptions) => withSession(options, clock, (s) => list(s, options)));
 }
 
 /** `rampart authority withdraw`. */
@@ -62,11 +60,17 @@ async function request(session: Session): Promise<void> {
     console.log(`Nothing was written. The ${place} would hold a request with a key of its own.`);
     return;
   }
-  console.error(`request ${id}: sign it as an intermediate CA, then \`rampart authority install\``);
   console.log(toPem("CERTIFICATE REQUEST", csr).trimEnd());
+  noticeNext([
+    [
+      session.typed("authority install chain.pem"),
+      `takes what your CA makes of request ${shortId(id)}: an intermediate, and what is between it and its root`,
+    ],
+    backupStep(session),
+  ]);
 }
 
-async function list(session: Session, { json }: ListOptions): Promise<void> {
+async function list(session: Session, { json }: SessionOptions): Promise<void> {
   const store = await openStore(session);
   const { now } = session;
   const open = store.requests.toSorted((a, b) => a.requestedAt.getTime() - b.requestedAt.getTime());

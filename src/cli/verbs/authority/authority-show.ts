@@ -15,17 +15,13 @@ import { formatInstant } from "../../terminal/table.ts";
 import { type AuthorityReport, reportAuthorities } from "./authority-report.ts";
 import { findByIdPrefix } from "./id-prefix.ts";
 
-interface ShowOptions extends SessionOptions {
-  readonly json?: boolean;
-}
-
 /** `rampart authority show`. */
 export function addShow(command: Command, clock: () => Date): void {
   command
     .argument("<id>", "the id as `list` shows it, or its first 4 characters or more")
     .description("show one authority or additional root, with its certificates as PEM")
     .option("--json", "print JSON")
-    .action((id: string, options: ShowOptions) =>
+    .action((id: string, options: SessionOptions) =>
       withSession(options, clock, (s) => show(s, id, options)),
     );
 }
@@ -41,7 +37,7 @@ interface ShownCertificate {
   readonly pem: string;
 }
 
-async function show(session: Session, prefix: string, { json }: ShowOptions): Promise<void> {
+async function show(session: Session, prefix: string, { json }: SessionOptions): Promise<void> {
   const store = await openStore(session);
   const report = findByIdPrefix(reportAuthorities(store, session.now), prefix, "authority");
   const authority = store.issuers.find((each) => each.authority.id === report.id)?.authority;

@@ -18,9 +18,11 @@ import {
   withSession,
 } from "../../session/session.ts";
 import { type ConfirmationOptions, confirm } from "../../terminal/confirmation.ts";
+import { noticeNext } from "../../terminal/notices.ts";
 import { printStoreSummary } from "../../terminal/store-summary.ts";
 import { formatInstant } from "../../terminal/table.ts";
 import { findByIdPrefix } from "./id-prefix.ts";
+import { backupStep, doctorStep, planStep } from "./next-verbs.ts";
 import { printTaintedAuthorities } from "./tainted-authorities-line.ts";
 
 interface TaintOptions extends SessionOptions, ConfirmationOptions {
@@ -64,6 +66,7 @@ async function taint(session: Session, id: string, options: TaintOptions): Promi
   const faults = await rotate(mint, now).then(() => 0, countFaults);
   await printStoreSummary(session);
   printTaintedAuthorities(session, decided);
+  if (!session.isDry) noticeNext([planStep(session), backupStep(session), doctorStep(session)]);
   if (faults > 0) {
     throw new OperatorError(
       `the authority is tainted, but the rotation after it failed in part (faults: ${faults}): the next cron run continues`,

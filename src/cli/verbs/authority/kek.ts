@@ -10,11 +10,12 @@ import {
   type SessionOptions,
   withSession,
 } from "../../session/session.ts";
+import { addExitCodes, exitCodes, usageError } from "../../terminal/exit-codes.ts";
+import { noticeNext } from "../../terminal/notices.ts";
 import { addDeploymentOptions } from "../../terminal/options.ts";
 import { formatTable } from "../../terminal/table.ts";
 
 interface ListOptions extends SessionOptions {
-  readonly json?: boolean;
   readonly retire?: string;
 }
 
@@ -34,7 +35,9 @@ export function kekCommand(clock: () => Date): Command {
     .description("print a fresh KEK for the secret KEK")
     .addHelpText("after", changeHelp)
     .action(printNew);
-  addDeploymentOptions(kek.command("list"))
+  addExitCodes(addDeploymentOptions(kek.command("list")), {
+    attention: "With --retire: a record is still sealed with this KEK.",
+  })
     .description("count the records that each KEK seals; every record is opened as a check")
     .option("--json", "print JSON")
     .option("--retire <id>", "fail while any record is still sealed with this KEK")
@@ -52,9 +55,13 @@ To change the KEK while every reader can open every record:
 function printNew(id: string): void {
   const entry = `${id}:${randomBytes(kekOctets).toString("base64")}`;
   if (!kekRing.safeParse(entry).success) {
-    throw new OperatorError("a KEK's id is 1 to 64 letters, digits, dots, - and _");
+    throw usageError("a KEK's id is 1 to 64 letters, digits, dots, - and _");
   }
   console.log(entry);
+  noticeNext([
+    ["wrangler secret put KEK", "gives it to a Worker; `rampart serve` reads KEK or KEK_FILE"],
+    ["rampart kek new --help", "says how to put it in the place of another KEK"],
+  ]);
 }
 
 async function list(session: Session, { json, retire }: ListOptions): Promise<void> {
@@ -82,6 +89,7 @@ function requireRetirable(id: string, reports: readonly KekReport[]): void {
   if (report.records === 0) return;
   throw new OperatorError(
     `${id} still seals records (${report.records}): put another KEK first, and the next cron run seals them anew`,
+    { exitCode: exitCodes.attention },
   );
 }
 

@@ -2,7 +2,7 @@ import { Command, Option } from "commander";
 import { reasonCodes } from "../../../pki/x509/crl/revoked-certificate.ts";
 import { openStore, type Session, withSession } from "../../session/session.ts";
 import { addChangeOptions, addDeploymentOptions } from "../../terminal/options.ts";
-import { judgingLog } from "../log/exit-code.ts";
+import { addLogExitCodes, judgingLog } from "../log/judging-log.ts";
 import { addLogOptions, addSearchOptions } from "../log/log.ts";
 import { formatRevokedTable, reportRevoked } from "./revocation-report.ts";
 import { type RevokeOptions, requireMainStore, revoke } from "./revoke.ts";
@@ -21,7 +21,11 @@ export function certificateCommand(clock: () => Date): Command {
     .description("list the revoked certificates that have not long expired")
     .option("--json", "print JSON")
     .action((options: ListOptions) => withSession(options, clock, (s) => list(s, options)));
-  addSearchOptions(addLogOptions(addChangeOptions(certificate.command("revoke"))), clock)
+  const revocation = addSearchOptions(
+    addLogOptions(addChangeOptions(certificate.command("revoke"))),
+    clock,
+  );
+  addLogExitCodes(revocation, { attention: "A chosen certificate is not in the log." })
     .argument("[serial|certificate...]", "serial numbers, and files with certificates")
     .description("put certificates on the CRLs of their authorities, for good")
     .option("--with-renewals", "also those that were issued to who showed a chosen one")

@@ -1,10 +1,9 @@
 import { type LogEntry, parseEntry } from "../../../ca/issuance/log-entry.ts";
-import { OperatorError } from "../../../foundation/operator-error.ts";
 import type { SigningAuthority } from "../../../pki/authority/signing-authority.ts";
 import { parseCertificate } from "../../../pki/x509/certificate.ts";
-import { exitCode } from "../log/exit-code.ts";
 import { type Follower, type FollowerOptions, openFollower, synchronize } from "../log/follower.ts";
 import type { IndexedEntry, SearchFields } from "../log/follower-index.ts";
+import { refuseAbsent } from "../log/judging-log.ts";
 import { canonicalSerial } from "../log/logged-certificate.ts";
 import { type Candidate, candidateOf, signerOf } from "./candidate.ts";
 
@@ -49,7 +48,7 @@ export async function loggedCandidates(
   }
   for (const serial of choice.serials) {
     if (chosen.has(canonicalSerial(serial))) continue;
-    throw new OperatorError(`${serial} is not in the log`, { exitCode: exitCode.absent });
+    refuseAbsent(`${serial} is not in the log`);
   }
   if (choice.withRenewals) addRenewals(shards.followers, chosen, choice.shown);
   return judged([...chosen.values()], authorities);

@@ -48,6 +48,7 @@ export function formatRevokedTable(reports: readonly RevokedReport[]): string {
   return formatTable(
     ["SERIAL", "AUTHORITY", "REVOKED", "EXPIRES", "REASON", "STATED IN", "WHY"],
     rows,
+    { below: ["WHY", "STATED IN"] },
   );
 }
 
@@ -70,5 +71,5 @@ export function formatCandidates(candidates: readonly Candidate[]): string {
   );
   const headings = ["SERIAL", "NAME", "CLUSTER", "NODE", "ISSUED", "EXPIRES", "AUTHORITY"];
   const more = candidates.length - shown.length;
-  return `${more > 0 ? `${more} certificates, and these:\n` : ""}${formatTable(headings, rows)}`;
+  return `${more > 0 ? `${more} certificates, and these:\n` : ""}${formatTable(headings, rows, { below: ["NAME", "NODE", "CLUSTER"] })}`;
 }

@@ -13,6 +13,7 @@ import type { RevocationReason } from "../../../pki/x509/crl/revoked-certificate
 import { addSeconds, wholeSeconds } from "../../../pki/x509/validity.ts";
 import { openStore, type Session, type SessionOptions } from "../../session/session.ts";
 import { type ConfirmationOptions, confirm } from "../../terminal/confirmation.ts";
+import { usageError } from "../../terminal/exit-codes.ts";
 import type { FollowerOptions } from "../log/follower.ts";
 import type { SearchFields } from "../log/follower-index.ts";
 import { type Candidate, candidateInFile, candidateOfSerial, isSerial } from "./candidate.ts";
@@ -69,14 +70,12 @@ export async function revoke(
 /** The store of the unnamed authorities holds all revocations. */
 export function requireMainStore({ signer }: SessionOptions): void {
   if (signer === undefined) return;
-  throw new OperatorError(
-    "leave out --signer: the revocations of all signers are in the store of the CA",
-  );
+  throw usageError("leave out --signer: the revocations of all signers are in the store of the CA");
 }
 
 function requireWhy(why: string | undefined): void {
   if (why === undefined || (why.length <= maximumWhy && !/\p{Cc}/u.test(why))) return;
-  throw new OperatorError(`--why must be one line of at most ${maximumWhy} characters`);
+  throw usageError(`--why must be one line of at most ${maximumWhy} characters`);
 }
 
 interface Chosen {
@@ -93,12 +92,12 @@ async function choose(
   const hasLog = options.url !== undefined || options.dir !== undefined;
   const fields = searchFields(options);
   if (choices.length === 0 && !fields) {
-    throw new OperatorError(
+    throw usageError(
       "say which certificates: serial numbers, files, or a search in the log such as --node",
     );
   }
   if (!hasLog && (fields || options.withRenewals)) {
-    throw new OperatorError("name the log that is searched: --url of its prefix, --dir of a copy");
+    throw usageError("name the log that is searched: --url of its prefix, --dir of a copy");
   }
   const serials = choices.filter(isSerial);
   const files = choices.filter((choice) => !isSerial(choice));
@@ -137,7 +136,7 @@ function expiryOf({ mint, now }: Session, { expiresAt }: RevokeOptions): Date {
   if (expiresAt === undefined) return addSeconds(now, mint.phaseLengths.longestLeafSeconds);
   const parsed = instant.safeParse(expiresAt);
   if (parsed.success) return parsed.data;
-  throw new OperatorError("--expires-at must be an instant, such as 2027-01-31T12:00:00Z");
+  throw usageError("--expires-at must be an instant, such as 2027-01-31T12:00:00Z");
 }
 
 function distinct(candidates: readonly Candidate[]): readonly Candidate[] {

@@ -123,7 +123,7 @@ export function formatIssuers(reports: readonly IssuerReport[]): string {
     ...report.identities.map((identity) => `  ${identity}`),
   ]);
   const headings = ["CLUSTER", "ISSUER", "KEYS FROM", "KEYS", "CLOCK", "REVIEW"];
-  return [formatTable(headings, rows), "", ...identities].join("\n");
+  return [formatTable(headings, rows, { below: ["ISSUER", "KEYS"] }), "", ...identities].join("\n");
 }
 
 function clockOf(aheadSeconds: number | undefined): string {

@@ -8,7 +8,10 @@ import {
   type DeploymentChoice,
   openDeployment,
 } from "../../session/deployment.ts";
+import { addExitCodes, exitCodes, usageError } from "../../terminal/exit-codes.ts";
+import { noticePlace } from "../../terminal/notices.ts";
 import { addDeploymentOptions } from "../../terminal/options.ts";
+import { withProgress } from "../../terminal/progress.ts";
 import { currentBundle } from "../root/current-bundle.ts";
 import {
   type DeliveryReport,
@@ -31,7 +34,10 @@ import { type ClusterLogin, defaultKubeconfig, readKubeconfig, readText } from "
 export function clusterCommand(clock: () => Date): Command {
   const cluster = new Command("cluster").description("the clusters whose tokens the CA accepts");
   addEnrol(cluster.command("enrol"));
-  addLoginOptions(addDeploymentOptions(cluster.command("check")))
+  const checking = addExitCodes(cluster.command("check"), {
+    broken: "The keys of an issuer cannot be loaded.",
+  });
+  addLoginOptions(addDeploymentOptions(checking))
     .description(
       "check every configured issuer: its keys, its clock, the identities of its tokens, and the roots in its cluster",
     )
@@ -92,10 +98,12 @@ function addEnrol(command: Command): void {
     .action(async (options: EnrolOptions) => {
       const login = isOffline(options) ? undefined : await logIn(options);
       const settings = settingsOf(options, login);
-      const enrolment = await enrol(
-        await loadIssuerDocuments(options, login),
-        settings,
-        createDocumentFetch({ fetchTrusting }),
+      const enrolment = await withProgress("asking for the keys of the issuer", async () =>
+        enrol(
+          await loadIssuerDocuments(options, login),
+          settings,
+          createDocumentFetch({ fetchTrusting }),
+        ),
       );
       console.log(formatEnrolment(enrolment, options.for));
     });
@@ -120,7 +128,7 @@ async function loadIssuerDocuments(
     );
   }
   if (discovery === undefined || jwks === undefined) {
-    throw new OperatorError("--discovery and --jwks must be given together");
+    throw usageError("--discovery and --jwks must be given together");
   }
   return parseIssuerDocuments(await readText(discovery), await readText(jwks));
 }
@@ -140,15 +148,21 @@ interface CheckOptions extends DeploymentChoice, LoginChoice {
 async function check({ json, ...choice }: CheckOptions, clock: () => Date): Promise<void> {
   const deployment = await openDeployment(choice);
   try {
-    const [reports, deliveries] = await Promise.all([
-      inspectIssuers(deployment.configuration, clock),
-      inspectDeliveries(deployment, choice, clock()),
-    ]);
+    noticePlace(deployment.place, { json });
+    const inspect = () =>
+      Promise.all([
+        inspectIssuers(deployment.configuration, clock),
+        inspectDeliveries(deployment, choice, clock()),
+      ]);
+    const [reports, deliveries] = await withProgress("asking issuers and clusters", inspect, {
+      json,
+    });
     console.log(json ? checkJson(reports, deliveries) : formatCheck(reports, deliveries));
     const faults = reports.filter(({ fault }) => fault !== undefined).length;
     if (faults > 0)
       throw new OperatorError(
         `the keys of ${faults} of ${reports.length} issuers cannot be loaded`,
+        { exitCode: exitCodes.broken },
       );
   } finally {
     await deployment.close();

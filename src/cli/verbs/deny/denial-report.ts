@@ -40,7 +40,7 @@ export function formatDenials(reports: readonly DenialReport[]): string {
       : `${formatInstant(new Date(until))}${hasEnded ? ", over" : ""}`,
     printable(why ?? ""),
   ]);
-  return formatTable(["SUBJECT", "STATED IN", "UNTIL", "WHY"], rows);
+  return formatTable(["SUBJECT", "STATED IN", "UNTIL", "WHY"], rows, { below: ["WHY"] });
 }
 
 /** Prints the line of the configuration by which a denial counts even if the store withholds it. */

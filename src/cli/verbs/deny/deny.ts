@@ -14,13 +14,10 @@ import {
   withSession,
 } from "../../session/session.ts";
 import { type ConfirmationOptions, confirm } from "../../terminal/confirmation.ts";
+import { usageError } from "../../terminal/exit-codes.ts";
 import { addPlaceChangeOptions, addPlaceOptions } from "../../terminal/options.ts";
 import { formatInstant } from "../../terminal/table.ts";
 import { formatDenials, printDenied, reportDenials } from "./denial-report.ts";
-
-interface ListOptions extends SessionOptions {
-  readonly json?: boolean;
-}
 
 interface AddOptions extends SessionOptions, ConfirmationOptions {
   readonly until?: string;
@@ -39,7 +36,7 @@ export function denyCommand(clock: () => Date): Command {
   addPlaceOptions(deny.command("list"))
     .description("list every denial, of the store and of the configuration")
     .option("--json", "print JSON")
-    .action((options: ListOptions) => withSession(options, clock, (s) => list(s, options)));
+    .action((options: SessionOptions) => withSession(options, clock, (s) => list(s, options)));
   addPlaceChangeOptions(deny.command("add"))
     .argument("<subject>", deniedForms)
     .description("give no certificate, by token, certificate, node proxy or gateway")
@@ -62,7 +59,7 @@ export function denyCommand(clock: () => Date): Command {
   return deny;
 }
 
-async function list(session: Session, { json }: ListOptions): Promise<void> {
+async function list(session: Session, { json }: SessionOptions): Promise<void> {
   const { denials } = await openStore(session);
   const reports = reportDenials(denials, session.configuration.configuredDenials, session.now);
   if (json) console.log(JSON.stringify(reports, undefined, 2));
@@ -103,7 +100,7 @@ function denialOf(
 ): DenialContent {
   requireSubject(subject, mint.trustDomain);
   if (why !== undefined && (why.length > maximumWhy || /\p{Cc}/u.test(why))) {
-    throw new OperatorError(`--why must be one line of at most ${maximumWhy} characters`);
+    throw usageError(`--why must be one line of at most ${maximumWhy} characters`);
   }
   const begin = addSeconds(wholeSeconds(now), mint.phaseLengths.propagationSeconds);
   const end = until === undefined ? undefined : parseEnd(until, now);
@@ -112,7 +109,7 @@ function denialOf(
 
 function requireSubject(subject: string, trustDomain: TrustDomain): void {
   if (!toDenial({ subject, knownFrom: new Date(0) })) {
-    throw new OperatorError(`${JSON.stringify(subject)} is none of ${deniedForms}`);
+    throw usageError(`${JSON.stringify(subject)} is none of ${deniedForms}`);
   }
   const [, named] = /^spiffe:\/\/([^/]*)\//.exec(subject) ?? [];
   if (named === undefined || named === trustDomain) return;
@@ -123,7 +120,7 @@ function parseEnd(text: string, now: Date): Date {
   const duration = durationSeconds.safeParse(text);
   const end = duration.success ? addSeconds(now, duration.data) : instant.safeParse(text).data;
   if (end && end > now) return wholeSeconds(end);
-  throw new OperatorError(
+  throw usageError(
     `--until ${JSON.stringify(text)} is neither a duration, such as 12h, nor an instant to come, such as 2027-01-31T12:00:00Z`,
   );
 }

@@ -1,11 +1,20 @@
 import { Command } from "commander";
 import { type Finding, type Severity, worstOf } from "../../../ca/checkup/finding.ts";
+import { addExitCodes, exitCodes } from "../../terminal/exit-codes.ts";
 import { addPlaceOptions } from "../../terminal/options.ts";
+import { withProgress } from "../../terminal/progress.ts";
+import { styled } from "../../terminal/style.ts";
+import { outputWidth } from "../../terminal/table.ts";
+import { wrap } from "../../terminal/width.ts";
 import { addLoginOptions } from "../cluster/cluster-logins.ts";
 import { type Examination, type ExaminationChoice, examine } from "./examination.ts";
 
-/** The exit codes of a checkup, by its worst finding. A checkup that cannot be done ends with 1. */
-export const exitCodes: Readonly<Record<Severity, number>> = { note: 0, warning: 3, error: 4 };
+/** The exit codes of a checkup, by its worst finding. */
+const codes: Readonly<Record<Severity, number>> = {
+  note: exitCodes.done,
+  warning: exitCodes.attention,
+  error: exitCodes.broken,
+};
 
 interface DoctorOptions extends ExaminationChoice {
   readonly json?: boolean;
@@ -13,21 +22,23 @@ interface DoctorOptions extends ExaminationChoice {
 
 /** `rampart doctor`: the checkup of a CA, before a deployment and in a cron job. */
 export function doctorCommand(clock: () => Date): Command {
-  return addLoginOptions(addPlaceOptions(new Command("doctor")))
+  const doctor = addExitCodes(new Command("doctor"), {
+    attention: "The worst finding is a warning.",
+    broken: "There is an error among the findings.",
+  });
+  return addLoginOptions(addPlaceOptions(doctor))
     .description(
       "look for faults in the configuration, the store, the issuers and the clusters; changes nothing",
     )
     .option("--offline", "ask neither issuers nor API servers")
     .option("--json", "print JSON")
-    .addHelpText(
-      "after",
-      "\nThe exit code is 0 without a warning, 3 with one, 4 with an error, and 1 if the checkup cannot be done.",
-    )
     .action(async ({ json, ...choice }: DoctorOptions) => {
-      const examination = await examine(choice, clock());
+      const examination = await withProgress("examining the CA", () => examine(choice, clock()), {
+        json,
+      });
       console.log(json ? examinationJson(examination) : formatExamination(examination));
       const worst = worstOf(examination.findings);
-      if (worst) process.exitCode = exitCodes[worst];
+      if (worst) process.exitCode = codes[worst];
     });
 }
 
@@ -50,8 +61,14 @@ function formatExamination({ place, findings }: Examination): string {
 }
 
 function formatFinding({ name, severity, what, why, remedy }: Finding): string {
-  return [`${severity.toUpperCase()}  ${name}`, what, why, `→ ${remedy}`].join("\n  ");
+  const heading = `${styled(meanings[severity], severity.toUpperCase())}  ${styled("heading", name)}`;
+  const lines = [what, why, `→ ${remedy}`].flatMap((line) =>
+    wrap(`  ${line}`, outputWidth(), "    "),
+  );
+  return [heading, ...lines].join("\n");
 }
+
+const meanings = { note: "quiet", warning: "warning", error: "bad" } as const;
 
 function summary(findings: readonly Finding[]): string {
   const counts = (["error", "warning", "note"] as const).map((severity) => {

@@ -5,11 +5,12 @@ import { pause } from "../../../foundation/work/pause.ts";
 import { readRootFile } from "../../../host/files/root-file.ts";
 import { readConfigurationFile } from "../../../node/files/configuration-file.ts";
 import { certificateBlocks } from "../../../pki/encoding/pem.ts";
+import { exitCodes, usageError } from "../../terminal/exit-codes.ts";
 import { orOperatorError } from "../../terminal/operator-error.ts";
 import { watchSignals } from "../../terminal/signals.ts";
-import { exitCode, judgingLog } from "./exit-code.ts";
 import { type Finding, findingsIn, type Watch } from "./findings.ts";
 import { type Follower, type FollowerOptions, openFollower, synchronize } from "./follower.ts";
+import { judgingLog } from "./judging-log.ts";
 
 /** The options of `rampart log follow`. */
 export interface FollowOptions extends FollowerOptions {
@@ -26,13 +27,13 @@ export interface FollowOptions extends FollowerOptions {
  * @throws OperatorError with an exit code of its own when there are findings.
  */
 export async function follow(options: FollowOptions, clock: () => Date): Promise<void> {
-  if (options.dir === undefined) throw new OperatorError("name the copy: --dir");
+  if (options.dir === undefined) throw usageError("name the copy: --dir");
   const watch = await watchOf(options);
-  using follower = await openFollower(options);
+  using follower = await openFollower({ ...options, json: true });
   if (options.every === undefined) {
     const findings = await followOnce(follower, watch, clock());
     if (findings === 0) return;
-    throw new OperatorError(`findings: ${findings}`, { exitCode: exitCode.findings });
+    throw new OperatorError(`findings: ${findings}`, { exitCode: exitCodes.attention });
   }
   using signals = watchSignals();
   const ending = new AbortController();
@@ -59,7 +60,7 @@ async function followOnce(follower: Follower, watch: Watch, now: Date): Promise<
 
 /** A log that does not answer may answer the next time; one that contradicts itself will not mend. */
 function orComplain(error: unknown): number {
-  if (!(error instanceof OperatorError) || error.exitCode === exitCode.inconsistent) throw error;
+  if (!(error instanceof OperatorError) || error.exitCode === exitCodes.broken) throw error;
   console.error(`rampart: ${error.message}`);
   return 0;
 }

@@ -8,7 +8,10 @@ import { parseNote } from "../../../tlog/note/note.ts";
 import { type AcceptedCheckpoint, openByPolicy, type Policy } from "../../../tlog/note/policy.ts";
 import { formatVerifierKey } from "../../../tlog/note/verifier-key.ts";
 import { checkpointPath } from "../../../tlog/tile.ts";
+import { usageError } from "../../terminal/exit-codes.ts";
+import { type Audience, noticePlace } from "../../terminal/notices.ts";
 import { printable } from "../../terminal/printable.ts";
+import { withProgress } from "../../terminal/progress.ts";
 import { FollowerIndex } from "./follower-index.ts";
 import {
   chosenPolicy,
@@ -22,6 +25,7 @@ import { loggedCertificate } from "./logged-certificate.ts";
 /** The options of every verb that reads a log. */
 export interface FollowerOptions extends SourceOptions {
   readonly dir?: string;
+  readonly json?: boolean;
 }
 
 /** A verified copy of a log, and where its news come from. */
@@ -29,23 +33,31 @@ export interface Follower extends Disposable {
   readonly index: FollowerIndex;
   readonly source: LogSource | undefined;
   readonly policy: Policy;
+  readonly audience: Audience;
 }
 
 /** Opens a copy, or a new one. @throws OperatorError without a log to read. */
 export async function openFollower(options: FollowerOptions): Promise<Follower> {
   if (options.dir === undefined && options.url === undefined) {
-    throw new OperatorError("name a log: --url of its prefix, --dir of a copy, or both");
+    throw usageError("name a log: --url of its prefix, --dir of a copy, or both");
   }
+  noticePlace(placeOf(options), options);
   const source = await openSource(options);
   const index = new FollowerIndex(options.dir);
   try {
     const policy = (await chosenPolicy(options)) ?? (await pinnedPolicy(index, source));
-    return { index, source, policy, [Symbol.dispose]: () => index[Symbol.dispose]() };
+    const audience = { json: options.json };
+    return { index, source, policy, audience, [Symbol.dispose]: () => index[Symbol.dispose]() };
   } catch (error) {
     index[Symbol.dispose]();
     throw error;
   }
 }
+
+const placeOf = ({ url, dir }: FollowerOptions): string =>
+  [...(url === undefined ? [] : [`log ${url}`]), ...(dir === undefined ? [] : [`copy in ${dir}`])]
+    .map(printable)
+    .join(", ");
 
 /** The key of the first visit: a log that shows another one later is refused. */
 async function pinnedPolicy(index: FollowerIndex, source: LogSource | undefined): Promise<Policy> {
@@ -60,11 +72,10 @@ async function pinnedPolicy(index: FollowerIndex, source: LogSource | undefined)
  *
  * @throws LogError when the log contradicts itself or what the copy knows of it.
  */
-export async function synchronize({
-  index,
-  source,
-  policy,
-}: Follower): Promise<AcceptedCheckpoint> {
+export const synchronize = (follower: Follower): Promise<AcceptedCheckpoint> =>
+  withProgress("reading the log", () => takeNews(follower), follower.audience);
+
+async function takeNews({ index, source, policy }: Follower): Promise<AcceptedCheckpoint> {
   const known = index.state();
   if (!source) {
     if (!known) throw new OperatorError("the copy is empty: follow the log with --url first");

@@ -3,10 +3,10 @@ import { instant } from "../../../config/text-forms.ts";
 import { durationSeconds } from "../../../foundation/text/duration.ts";
 import { addSeconds } from "../../../pki/x509/validity.ts";
 import { LogError } from "../../../tlog/log-error.ts";
-import { judgingLog } from "./exit-code.ts";
 import { type FollowOptions, follow } from "./follow.ts";
 import { type FollowerOptions, openFollower, synchronize } from "./follower.ts";
 import type { SearchFields } from "./follower-index.ts";
+import { addLogExitCodes, judgingLog } from "./judging-log.ts";
 import { canonicalSerial } from "./logged-certificate.ts";
 import { entryAsJson, formatEntries } from "./printable-entry.ts";
 import { chosenEntry, proveEntry } from "./proofs.ts";
@@ -14,28 +14,29 @@ import { type VerifyOptions, verify } from "./verify.ts";
 import { witnessCommand } from "./witness.ts";
 
 interface ListOptions extends FollowerOptions {
-  readonly json?: boolean;
   readonly limit: number;
 }
 
 interface SearchOptions extends ListOptions, SearchFields {}
+
+const absent = "The certificate is not in the log.";
 
 /** `rampart log …`: who got which certificate, provably. */
 export function logCommand(clock: () => Date): Command {
   const log = new Command("log").description(
     "the issuance log: who got which certificate, provably",
   );
-  addListOptions(log.command("tail"))
+  addListOptions(addLogExitCodes(log.command("tail")))
     .description("show the newest entries")
     .action((options: ListOptions) => judgingLog(() => list(options, {})));
-  addSearchOptions(addListOptions(log.command("search")), clock)
+  addSearchOptions(addListOptions(addLogExitCodes(log.command("search"))), clock)
     .description("find entries; every option narrows the search")
     .action((options: SearchOptions) => judgingLog(() => list(options, fieldsOf(options))));
-  addLogOptions(log.command("prove"))
+  addLogOptions(addLogExitCodes(log.command("prove"), { attention: absent }))
     .argument("<serial|certificate>", "a serial number, or a file with the certificate")
     .description("print the proof that the log has a certificate, a .tlog-proof")
     .action((choice: string, options: FollowerOptions) => judgingLog(() => prove(choice, options)));
-  addLogOptions(log.command("verify"))
+  addLogOptions(addLogExitCodes(log.command("verify"), { attention: absent }))
     .argument("<certificate>", "a file with the certificate that was seen")
     .argument("[proof]", "its .tlog-proof; then no connection is needed, but --policy or --key")
     .description("tell whether the log has a certificate: if not, its authority's key is stolen")
@@ -43,7 +44,10 @@ export function logCommand(clock: () => Date): Command {
     .action((certificate: string, proof: string | undefined, options: VerifyOptions) =>
       judgingLog(() => verify(certificate, proof, options)),
     );
-  addLogOptions(log.command("follow"))
+  const following = addLogExitCodes(log.command("follow"), {
+    attention: "Without --every: there are findings.",
+  });
+  addLogOptions(following)
     .description("copy what is new into --dir, verify it, and print findings as lines of JSON")
     .option("--authorities <file>", "PEM of every authority that you know; others are findings")
     .option("--config <file>", "a configuration whose ISSUERS say who may vouch for whom")
@@ -51,7 +55,7 @@ export function logCommand(clock: () => Date): Command {
     .option("--stale-after <duration>", "how long nothing may be new", parseSeconds, 86_400)
     .option("--every <duration>", "go on, and look this often", parseSeconds)
     .action((options: FollowOptions) => judgingLog(() => follow(options, clock)));
-  addLogOptions(log.command("check"))
+  addLogOptions(addLogExitCodes(log.command("check")))
     .description("read the whole log anew, and verify every entry, tile and signature")
     .action(({ dir: _, ...options }: FollowerOptions) => judgingLog(() => check(options)));
   log.addCommand(witnessCommand(clock));

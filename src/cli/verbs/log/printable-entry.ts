@@ -14,7 +14,7 @@ export function formatEntries(entries: readonly IndexedEntry[]): string {
     );
   });
   const headings = ["INDEX", "TIME", "SERIAL", "NAME", "CLUSTER", "NODE", "POD", "PROOF"];
-  return formatTable(headings, rows);
+  return formatTable(headings, rows, { below: ["NAME", "POD", "NODE", "CLUSTER"] });
 }
 
 /** One entry as JSON, with its certificate as PEM. */

@@ -9,9 +9,9 @@ import { leafHash } from "../../../tlog/merkle.ts";
 import { acceptCheckpoint, type Policy } from "../../../tlog/note/policy.ts";
 import { proveInclusion, verifyInclusion } from "../../../tlog/proof.ts";
 import { formatLogProof, parseLogProof } from "../../../tlog/tlog-proof.ts";
-import { exitCode } from "./exit-code.ts";
 import type { Follower } from "./follower.ts";
 import type { IndexedEntry } from "./follower-index.ts";
+import { refuseAbsent } from "./judging-log.ts";
 import { canonicalSerial, loggedCertificate } from "./logged-certificate.ts";
 
 const maximumOctets = 256 * 1024;
@@ -42,8 +42,7 @@ export async function chosenEntry(follower: Follower, choice: string): Promise<I
   const entry = isSerial
     ? follower.index.search({ serial: canonicalSerial(choice) }, 1)[0]
     : entryOf(follower, await readLeaf(choice));
-  if (entry) return entry;
-  throw new OperatorError(`${choice} is not in the log`, { exitCode: exitCode.absent });
+  return entry ?? refuseAbsent(`${choice} is not in the log`);
 }
 
 /** The proof of an entry as a file. The entry itself is in its extra line, so it needs no connection. */

@@ -1,11 +1,11 @@
 import { X509Certificate } from "node:crypto";
-import { OperatorError } from "../../../foundation/operator-error.ts";
 import { readSmallFile } from "../../../host/files/small-file.ts";
 import type { Bytes } from "../../../pki/encoding/bytes.ts";
-import { exitCode } from "./exit-code.ts";
+import { usageError } from "../../terminal/exit-codes.ts";
 import { isSignedByAny } from "./findings.ts";
 import { readAuthorities } from "./follow.ts";
 import { type Follower, type FollowerOptions, openFollower, synchronize } from "./follower.ts";
+import { refuseAbsent } from "./judging-log.ts";
 import { chosenPolicy } from "./log-source.ts";
 import { formatEntries } from "./printable-entry.ts";
 import { entryOf, readLeaf, verifyProof } from "./proofs.ts";
@@ -27,7 +27,7 @@ export async function verify(
   if (proofFile === undefined) return lookUp(file, certificate, options);
   const policy = await chosenPolicy(options);
   if (!policy)
-    throw new OperatorError(
+    throw usageError(
       "a proof is worth the key of its log: give --key, which `/log/logs.json` names, or --policy",
     );
   const proof = await readSmallFile(proofFile, maximumProofOctets);
@@ -49,9 +49,7 @@ async function lookUp(file: string, certificate: Bytes, options: VerifyOptions):
   const verdict = isSignedByAny(new X509Certificate(certificate), known)
     ? ", but an authority's key signed it.\nUnless it is younger than LOG_INTERVAL, that KEY IS STOLEN: docs/how-to/incident.md."
     : ", and no authority that is known here signed it: it is not of this CA.";
-  throw new OperatorError(`${absent}${verdict}${await otherShards(follower)}`, {
-    exitCode: exitCode.absent,
-  });
+  refuseAbsent(`${absent}${verdict}${await otherShards(follower)}`);
 }
 
 async function otherShards({ source }: Follower): Promise<string> {

@@ -11,7 +11,7 @@ import { isOrigin } from "../../../tlog/note/checkpoint.ts";
 import { formatVerifierKey, parseVerifierKey } from "../../../tlog/note/verifier-key.ts";
 import { orOperatorError } from "../../terminal/operator-error.ts";
 import { watchSignals } from "../../terminal/signals.ts";
-import { judgingLog } from "./exit-code.ts";
+import { judgingLog } from "./judging-log.ts";
 
 interface WitnessOptions {
   readonly dir: string;

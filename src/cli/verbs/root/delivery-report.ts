@@ -96,7 +96,7 @@ export function formatDeliveries(reports: readonly DeliveryReport[]): string {
     const lacking = [cluster, "none", `${withoutBundle} of ${namespaces}`, "-"];
     return [...some, [...lacking, `${without.join(", ")}${more}`]];
   });
-  return formatTable(["CLUSTER", "BUNDLE", "NAMESPACES", "SINCE", ""], rows);
+  return formatTable(["CLUSTER", "BUNDLE", "NAMESPACES", "SINCE", ""], rows, { below: [""] });
 }
 
 function nameOf({ sequence, isCurrent }: DeliveredBundle): string {

@@ -38,10 +38,6 @@ import { loadSource } from "../import/source-file.ts";
 
 const maximumOctets = 256 * 1024;
 
-interface ListOptions extends SessionOptions {
-  readonly json?: boolean;
-}
-
 interface RemoveOptions extends SessionOptions, ConfirmationOptions {
   readonly after?: number;
 }
@@ -52,7 +48,7 @@ export function rootCommand(clock: () => Date): Command {
   addDeploymentOptions(root.command("list"))
     .description("list every additional root")
     .option("--json", "print JSON")
-    .action((options: ListOptions) => withSession(options, clock, (s) => list(s, options)));
+    .action((options: SessionOptions) => withSession(options, clock, (s) => list(s, options)));
   addChangeOptions(root.command("add"))
     .argument("<file>", "PEM of one or more self-signed CA certificates")
     .description("add roots to the trust bundle, once every reader has their records")
@@ -83,7 +79,7 @@ function parseDuration(text: string): number {
   throw new InvalidArgumentError("must be a duration in whole seconds, such as 24h or 90m.");
 }
 
-async function list(session: Session, { json }: ListOptions): Promise<void> {
+async function list(session: Session, { json }: SessionOptions): Promise<void> {
   const store = await openStore(session);
   const reports = reportAuthorities(store, session.now).filter(
     ({ kind }) => kind === "additional root",

@@ -3,6 +3,7 @@ import type { XdsReport } from "../../../agent/xds/xds-activity.ts";
 import { readJson } from "../../../foundation/http/json-fetch.ts";
 import { OperatorError } from "../../../foundation/operator-error.ts";
 import { fetchTrusting } from "../../../host/http/node-fetch.ts";
+import { exitCodes } from "../../terminal/exit-codes.ts";
 import { printable } from "../../terminal/printable.ts";
 
 const ask = fetchTrusting(undefined);
@@ -16,7 +17,7 @@ export async function showStatus(url: string, asJson: boolean): Promise<void> {
   if (answer === undefined) throw new OperatorError(`no agent answers at ${url}`);
   const status = answer as AgentStatus;
   console.log(asJson ? JSON.stringify(status, undefined, 2) : describe(status).join("\n"));
-  if (!status.isReady) process.exitCode = 1;
+  if (!status.isReady) process.exitCode = exitCodes.attention;
 }
 
 async function fetchStatus(url: string): Promise<unknown> {

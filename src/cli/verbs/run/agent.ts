@@ -7,6 +7,7 @@ import { isEnvoy, type ProxyCommand, withOptions } from "../../../agent/envoy/en
 import { envoyOptions } from "../../../agent/envoy/envoy-options.ts";
 import { EnvoyProcess, usualRestarts } from "../../../agent/envoy/envoy-process.ts";
 import { agentLog, startAgentProcess } from "../../../agent/main.ts";
+import { addExitCodes } from "../../terminal/exit-codes.ts";
 import { orOperatorError } from "../../terminal/operator-error.ts";
 import { handleSignals, watchSignals } from "../../terminal/signals.ts";
 import { bootstrapCommand } from "./agent-bootstrap.ts";
@@ -27,8 +28,7 @@ export function agentCommand(): Command {
     )
     .action((command: string[], options: { admin?: string }) => runAgent(command, options.admin));
   agent.addCommand(bootstrapCommand());
-  agent
-    .command("status")
+  addExitCodes(agent.command("status"), { attention: "The agent is not ready." })
     .description("Show every identity of a running agent.")
     .option("--json", "print JSON")
     .action(async (options: { json?: boolean }) => {

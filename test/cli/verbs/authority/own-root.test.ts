@@ -265,7 +265,7 @@ describe("an answer", () => {
 });
 
 describe("the plan", () => {
-  test("counts the days to what a person must do, and ends with 2 once it is due", async () => {
+  test("counts the days to what a person must do, and ends with 3 once it is due", async () => {
     expect(await refusal("plan")).toContain("holds no authority: make a request with");
     await authority("install", await answer(await authority("request")));
     const lead = 2 * propagation + leaf;
@@ -285,7 +285,7 @@ describe("the plan", () => {
     expect((await plan()).needsAttention).toEqual([
       expect.stringMatching(/^the next intermediate is due: .* no request for one is open$/),
     ]);
-    expect(process.exitCode).toBe(2);
+    expect(process.exitCode).toBe(3);
     await authority("request");
     expect((await plan()).nextStep.act).toBe("install");
     expect(await authority("plan")).toMatch(

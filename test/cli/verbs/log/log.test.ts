@@ -40,9 +40,12 @@ describe("rampart log", () => {
   test("tail shows the newest entries, the oldest of them first", async () => {
     const { code, stdout } = await log(`tail --url ${ca.url}`);
     expect(code).toBe(0);
-    const [headings, ...rows] = stdout.trimEnd().split("\n");
-    expect(headings).toMatch(/^INDEX +TIME +SERIAL +NAME +CLUSTER +NODE +POD +PROOF$/);
-    expect(rows.map((row) => row.split(/ +/).filter((_, i) => i === 3 || i === 7))).toEqual([
+    const [headings, ...lines] = stdout.trimEnd().split("\n");
+    expect(headings).toMatch(/^INDEX +TIME +SERIAL +CLUSTER +NODE +PROOF$/);
+    const rows = lines.flatMap((line, i) => (i % 2 === 0 ? [`${line} ${lines[i + 1]}`] : []));
+    expect(
+      rows.map((row) => [row.match(/NAME (\S+)/)?.[1], row.match(/(\S+) +NAME/)?.[1]]),
+    ).toEqual([
       ["spiffe://cluster.local", "authority"],
       ...["bar", "bar", "other"].map((name) => [
         `spiffe://cluster.local/ns/foo/sa/${name}`,
@@ -105,7 +108,7 @@ describe("rampart log", () => {
     const bad = await log(`verify other.pem leaf.tlog-proof --key ${ca.verifierKey}`);
     expect(bad).toMatchObject({ code: 4, stdout: "" });
     const untrusted = await log("verify leaf.pem leaf.tlog-proof");
-    expect(untrusted).toMatchObject({ code: 1, stderr: expect.stringContaining("--policy") });
+    expect(untrusted).toMatchObject({ code: 2, stderr: expect.stringContaining("--policy") });
   });
 
   test("verify tells a certificate that is in the log from a thief's and from a stranger's", async () => {
@@ -150,7 +153,7 @@ describe("rampart log", () => {
   test("wants the token of a reader, and a log", async () => {
     const denied = await log(`tail --url ${ca.url}`, { RAMPART_LOG_TOKEN: "x".repeat(40) });
     expect(denied).toMatchObject({ code: 1, stderr: expect.stringContaining("RAMPART_LOG_TOKEN") });
-    expect(await log("tail")).toMatchObject({ code: 1, stderr: expect.stringContaining("--url") });
+    expect(await log("tail")).toMatchObject({ code: 2, stderr: expect.stringContaining("--url") });
   });
 
   test("follow copies what is new, and has no findings in an honest log", async () => {
@@ -168,7 +171,7 @@ describe("rampart log", () => {
   test("follow finds an authority once, though another verb has brought the copy up to date", async () => {
     expect(await log(`tail --url ${ca.url} --dir c1`)).toMatchObject({ code: 0 });
     const { code, findings } = await follow("--dir c1");
-    expect(code).toBe(5);
+    expect(code).toBe(3);
     expect(findings).toEqual([
       expect.objectContaining({ finding: "authority-appeared", index: 0, size: 4 }),
     ]);
@@ -180,7 +183,7 @@ describe("rampart log", () => {
     await writeFile(join(folder.path, "foreign.pem"), await foreign.bundle());
     foreign.end();
     const { code, findings } = await follow("--dir c2 --authorities foreign.pem");
-    expect(code).toBe(5);
+    expect(code).toBe(3);
     expect(findings.map(({ finding, index }) => [finding, index])).toEqual([
       ["authority-appeared", 0],
       ...[1, 2, 3].map((index) => ["unknown-authority", index]),
@@ -191,7 +194,7 @@ describe("rampart log", () => {
     for (const _ of [1, 2]) {
       const { code, findings } = await follow("--dir c4 --authorities roots.pem", "1s");
       expect({ code, findings }).toEqual({
-        code: 5,
+        code: 3,
         findings: [expect.objectContaining({ finding: "stale-checkpoint" })],
       });
     }
@@ -202,7 +205,7 @@ describe("rampart log", () => {
     try {
       for (let i = 0; i < 2; i++) await other.issue();
       await other.log.publish();
-      expect(await log(`follow --url ${other.url} --dir c3`)).toMatchObject({ code: 5 });
+      expect(await log(`follow --url ${other.url} --dir c3`)).toMatchObject({ code: 3 });
       const { stored } = other.objects;
       const honest = new Map(stored);
       await other.issue();

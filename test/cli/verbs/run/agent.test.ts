@@ -41,7 +41,7 @@ test.each(["run", "bootstrap", "status"])(
   },
 );
 
-test("`rampart agent status` says why an agent is not ready, and ends with 1", async () => {
+test("`rampart agent status` says why an agent is not ready, and ends with 3", async () => {
   const reasons = ["Envoy has no listeners yet"];
   const bundle = { sequence: undefined, confirmedAt: undefined, lastError: undefined };
   const revocation = { isUsed: false, lists: [], confirmedAt: undefined, lastError: undefined };
@@ -66,6 +66,6 @@ test("`rampart agent status` says why an agent is not ready, and ends with 1", a
   const { code, stdout } = await run("agent status", {
     RAMPART_STATUS_ADDR: new URL(server.url).host,
   });
-  expect(code).toBe(1);
+  expect(code).toBe(3);
   expect(stdout).toMatch(/^not ready\n {2}Envoy has no listeners yet\n/);
 });

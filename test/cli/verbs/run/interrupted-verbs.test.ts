@@ -98,7 +98,9 @@ function start(folder: string, values: readonly string[], environment: object = 
 const interrupted = (signal: keyof typeof codes): Ending => ({
   exit: [codes[signal], null],
   stdout: "",
-  stderr: expect.stringMatching(new RegExp(`^rampart: interrupted by ${signal}(?:: [^\\n]+)?\\n$`)),
+  stderr: expect.stringMatching(
+    new RegExp(`^(?:On the [^\\n]+:\\n)?rampart: interrupted by ${signal}(?:: [^\\n]+)?\\n$`),
+  ),
 });
 
 /** Opens a pipe for writing, which fails until somebody reads it. */

@@ -57,7 +57,7 @@ export async function startServers(
     gateway: await withTls("rampart gateway", gateway, new URL(worker.origin).host, folder),
     worker: { name: "Worker", tls: undefined, ...publishedAt(new URL(worker.origin).host) },
     rotate: async () => {
-      const values = [commandLine, "authority", "rotate", "--config", configurationFile];
+      const values = [commandLine, "authority", "rotate", "--yes", "--config", configurationFile];
       await runWell(process.execPath, values, { environment });
     },
     lines: () => [...serve.lines, ...gateway.lines],

@@ -11,10 +11,13 @@ import {
   withSession,
 } from "../../../session/session.ts";
 import { type ConfirmationOptions, confirm } from "../../../terminal/confirmation.ts";
+import { noticeNext } from "../../../terminal/notices.ts";
 import { readPassphrase } from "../../../terminal/passphrase.ts";
+import { withProgress } from "../../../terminal/progress.ts";
 import { printStoreSummary } from "../../../terminal/store-summary.ts";
 import { formatInstant } from "../../../terminal/table.ts";
 import { shortId } from "../authority-report.ts";
+import { doctorStep, planStep } from "../next-verbs.ts";
 import {
   type BackupKey,
   type BackupLock,
@@ -65,7 +68,7 @@ async function exportBackup(session: Session, { out, recipient }: ExportOptions)
     ? { recipients: recipient }
     : { passphrase: await readPassphrase({ isNew: true }) };
   const { authorities, taints, requests } = await openStore(session);
-  const backup = await writeBackup(session, lock);
+  const backup = await withProgress("encrypting the backup", () => writeBackup(session, lock));
   await createFile(out, backup, { mode: 0o600 }).catch((error: Error) => {
     throw new OperatorError(`${out} cannot be written: ${error.message}`);
   });
@@ -111,10 +114,9 @@ ${forgeryHelp}`,
 }
 
 async function restore(session: Session, file: string, options: RestoreOptions): Promise<void> {
-  const backup = await openBackup(
-    await readSmallFile(file, maximumBackupOctets, { mayBePipe: true }),
-    await backupKey(options),
-  );
+  const content = await readSmallFile(file, maximumBackupOctets, { mayBePipe: true });
+  const key = await backupKey(options);
+  const backup = await withProgress("decrypting the backup", () => openBackup(content, key));
   const { mint, now, place, isDry } = session;
   const store = await openStore(session);
   console.log(summarizeBackup(backup, { ...mint, store, now }));
@@ -126,6 +128,7 @@ async function restore(session: Session, file: string, options: RestoreOptions):
   await confirm(question, { yes: options.yes || isDry });
   await restoreBackup(session, backup);
   await printStoreSummary(session);
+  if (!isDry) noticeNext([doctorStep(session), planStep(session)]);
 }
 
 /** Room for a hundred authorities with long chains. */

@@ -1,0 +1,80 @@
+import type { Command } from "commander";
+import { mintAuthority } from "../../../ca/mint.ts";
+import { askUpstream } from "../../../ca/upstream/ask-upstream.ts";
+import { OperatorError } from "../../../foundation/operator-error.ts";
+import { lastSignature } from "../../../pki/authority/rotation.ts";
+import { nextSchedule, type Schedule } from "../../../pki/authority/schedule.ts";
+import {
+  nextSigningAuthority,
+  type SigningAuthority,
+  signingAuthorityAt,
+} from "../../../pki/authority/signing-authority.ts";
+import {
+  openStore,
+  type Session,
+  type SessionOptions,
+  withSession,
+} from "../../session/session.ts";
+import { type ConfirmationOptions, confirm } from "../../terminal/confirmation.ts";
+import { noticeNext } from "../../terminal/notices.ts";
+import { orOperatorError } from "../../terminal/operator-error.ts";
+import { withProgress } from "../../terminal/progress.ts";
+import { printStoreSummary } from "../../terminal/store-summary.ts";
+import { formatInstant } from "../../terminal/table.ts";
+import { shortId } from "./authority-report.ts";
+import { backupStep, planStep } from "./next-verbs.ts";
+import { requireAuthority, requireRootHere } from "./requirements.ts";
+
+interface RotateOptions extends SessionOptions, ConfirmationOptions {}
+
+/** `rampart authority rotate`. */
+export function addRotate(command: Command, clock: () => Date): void {
+  command
+    .description(
+      "mint the successor now instead of when it is due; it signs once every verifier has its root",
+    )
+    .option("-y, --yes", "do not ask for confirmation, as a script or a cron job needs it")
+    .action((options: RotateOptions) => withSession(options, clock, (s) => rotateNow(s, options)));
+}
+
+async function rotateNow(session: Session, { yes }: RotateOptions): Promise<void> {
+  const { mint, now, isDry } = session;
+  const store = await openStore(session);
+  requireAuthority(store);
+  const authorities = store.issuers.map(({ authority }) => authority);
+  requireNoSuccessor(authorities, now);
+  requireRootHere(session);
+  const schedule = nextSchedule(mint.phaseLengths, lastSignature(authorities), now);
+  const isUpstream = mint.authorityRoot === "upstream";
+  const start = isUpstream ? askedSentence : mintedSentence(schedule);
+  const question = `${signerSentence(authorities, now)}\n${start}\nRotate the ${session.place}?`;
+  await confirm(question, { yes: yes || isDry });
+  if (isUpstream) {
+    await withProgress("asking the CA upstream", () =>
+      orOperatorError(() => askUpstream(mint, undefined, now)),
+    );
+  } else {
+    await mintAuthority(mint, schedule);
+  }
+  await printStoreSummary(session);
+  if (!isDry) noticeNext([planStep(session), backupStep(session)]);
+}
+
+function requireNoSuccessor(authorities: readonly SigningAuthority[], now: Date): void {
+  const prepared = nextSigningAuthority(authorities, now);
+  if (!prepared) return;
+  const when = formatInstant(prepared.schedule.signsFrom);
+  throw new OperatorError(`a successor is prepared: ${shortId(prepared.id)} signs from ${when}`);
+}
+
+function signerSentence(authorities: readonly SigningAuthority[], now: Date): string {
+  const signer = signingAuthorityAt(authorities, now);
+  if (!signer) return "No authority signs now.";
+  return `${shortId(signer.id)} signs now, until ${formatInstant(signer.schedule.signsUntil)} at the latest.`;
+}
+
+const mintedSentence = ({ publishedFrom, signsFrom, signsUntil }: Schedule): string =>
+  `A new authority is minted. It is published from ${formatInstant(publishedFrom)}, and signs from ${formatInstant(signsFrom)} until ${formatInstant(signsUntil)}.`;
+
+const askedSentence =
+  "The CA upstream is asked for an intermediate, which signs once every verifier has its root.";

@@ -1,0 +1,34 @@
+import type { OpenedStore } from "../../../ca/opened-store.ts";
+import { OperatorError } from "../../../foundation/operator-error.ts";
+import type { Session } from "../../session/session.ts";
+
+/** Requires that this command may make the next authority: another CA may have to, or a person. */
+export function requireRootHere({ mint, isDry }: Session): void {
+  if (mint.authorityRoot === "upstream" && isDry) {
+    throw new OperatorError(
+      "nothing was done: a dry run does not ask the CA upstream for anything",
+    );
+  }
+  if (mint.authorityRoot !== "offline") return;
+  throw new OperatorError(
+    "AUTHORITY_ROOT is offline: make a request with `rampart authority request`, and install its answer",
+  );
+}
+
+/** Requires an authority in the store. @throws OperatorError that says how to get the first one. */
+export function requireAuthority(store: OpenedStore): void {
+  const { authorities, refusals } = store;
+  if (authorities.length > 0) return;
+  throw new OperatorError(
+    refusals.length > 0
+      ? `no authority opens: the store holds records that do not open (${refusals.length})`
+      : `the store holds no authority: ${firstStep(store)}`,
+  );
+}
+
+function firstStep({ authorityRoot, requests }: OpenedStore): string {
+  if (authorityRoot !== "offline") return "create one with `rampart authority init`, or import one";
+  return requests.length > 0
+    ? "install the answer to the open request with `rampart authority install`"
+    : "make a request with `rampart authority request`, or import one";
+}
