@@ -17,9 +17,7 @@ import { createFallback, type FallbackMethod } from "../../transport/rpc/fallbac
 import { fastPathFor } from "../../transport/rpc/fast-path/fast-path.ts";
 import type { UnaryCall } from "../../transport/rpc/fast-path/unary-call.ts";
 import { requestIdHeader, requestIdOf } from "../../transport/rpc/request-id.ts";
-import type { Platform, RpcRequest } from "../../transport/rpc/rpc.ts";
-import { streamBody } from "../http/request-body.ts";
-import type { UnaryRpc } from "../http/routes.ts";
+import type { Platform, RpcService } from "../../transport/rpc/rpc.ts";
 import { answered, type CallEnding, type CallOutcome, endingOf } from "./call-ending.ts";
 import type { GatewayCredentials } from "./gateway-identity.ts";
 import type { Upstream } from "./upstream.ts";
@@ -44,15 +42,14 @@ type ForwardedCall = Omit<UnaryCall, "deadline"> & { readonly peer: Peer };
  * Forwards the CA's RPC to the CA. The gateway decides nothing but whose client certificate it verified.
  * On the fast path it does not parse the message or the answer.
  */
-export function forwardingRpc(forwarding: Forwarding): UnaryRpc {
+export function forwardingRpc(forwarding: Forwarding): RpcService {
   const fallback = createFallback(forwardingMethod(forwarding), platform);
-  return async ({ body, ...request }) => {
+  return async (request) => {
     const peer = request.contextValues?.get(peerKey) ?? {};
-    const bounded: RpcRequest = { ...request, body: () => streamBody(body) };
-    const fastPath = fastPathFor(bounded, platform);
+    const fastPath = fastPathFor(request, platform);
     return fastPath
-      ? fastPath(bounded, (call) => forward(forwarding, { ...call, peer }))
-      : fallback(bounded);
+      ? fastPath(request, (call) => forward(forwarding, { ...call, peer }))
+      : fallback(request);
   };
 }
 

@@ -139,7 +139,8 @@ function routesOf(
     forwardingRpc(forwarding),
   );
   return {
-    rpcs: new Map([[createCertificatePath, createCertificate], ...forCallers]),
+    rpcs: new Map([[createCertificatePath, createCertificate], ...forCallers.rpcs]),
+    streamingRpcs: forCallers.streamingRpcs,
     monitoringRpcs: forMonitoring,
     fetch: async (request) => app.fetch(request),
     log: forwarding.log,

@@ -5,16 +5,13 @@ import { Health } from "../../gen/grpc/health/v1/health_pb.ts";
 import { IstioCertificateService } from "../../gen/istio/v1/auth/ca_pb.ts";
 import { addHealth } from "./health.ts";
 import { addReflection } from "./reflection.ts";
-import type { Rpc } from "./routes.ts";
+import type { Rpc, Rpcs, StreamingRpc } from "./routes.ts";
 
 /** Their messages hold little more than a name. */
 const maximumOctets = 16 * 1024;
 
 /** The ports that answer streams of health and reflection: a caller holds one at no cost of its own. */
 export type DiagnosticRpcs = "monitoring" | "everywhere";
-
-/** RPCs by their paths. */
-type Rpcs = readonly (readonly [string, Rpc])[];
 
 /** The health checks and the reflection of gRPC, for probes and tools. */
 export interface AuxiliaryRpcs {
@@ -32,20 +29,35 @@ export function auxiliaryRpcs(
   addHealth(router, [IstioCertificateService.typeName], isServing);
   addReflection(router, [IstioCertificateService, Health]);
   const forMonitoring = rpcsOf(router.handlers);
-  const forCallers = forMonitoring.filter(
-    ([path]) => where === "everywhere" || path === healthCheckPath,
-  );
-  return { forCallers, forMonitoring };
+  if (where === "everywhere") return { forCallers: forMonitoring, forMonitoring };
+  const rpcs = new Map([...forMonitoring.rpcs].filter(([path]) => path === healthCheckPath));
+  return { forCallers: { rpcs }, forMonitoring };
 }
 
-/** Connect's handlers as RPCs of a server, by their paths. */
+/** Connect's handlers as RPCs of a server. */
 export function rpcsOf(handlers: readonly UniversalHandler[]): Rpcs {
-  return handlers.map((handler): [string, Rpc] => [
-    handler.requestPath,
-    ({ body, header, ...request }) => {
-      // A handler that stops reading early still has to answer.
-      const chunks = body.iterator({ destroyOnReturn: false });
-      return handler({ ...request, header: capTimeouts(header), body: chunks });
-    },
-  ]);
+  const [rpcs, streamingRpcs] = [new Map<string, Rpc>(), new Map<string, StreamingRpc>()];
+  for (const handler of handlers) {
+    const isStreaming = ["client_streaming", "bidi_streaming"].includes(handler.method.methodKind);
+    if (isStreaming) streamingRpcs.set(handler.requestPath, streaming(handler));
+    else rpcs.set(handler.requestPath, whole(handler));
+  }
+  return { rpcs, streamingRpcs };
+}
+
+function whole(handler: UniversalHandler): Rpc {
+  return ({ body, header, ...request }) => {
+    const chunks = async function* () {
+      yield await body(request.signal);
+    };
+    return handler({ ...request, header: capTimeouts(header), body: chunks() });
+  };
+}
+
+function streaming(handler: UniversalHandler): StreamingRpc {
+  return ({ body, header, ...request }) => {
+    // A handler that stops reading early still has to answer.
+    const chunks = body.iterator({ destroyOnReturn: false });
+    return handler({ ...request, header: capTimeouts(header), body: chunks });
+  };
 }

@@ -2,10 +2,10 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import type { Socket } from "node:net";
 import { createContextValues } from "@connectrpc/connect";
 import { headersOf } from "../../host/http/raw-headers.ts";
-import { isNativeGrpc } from "../../transport/http/fetch-handler.ts";
+import { isGrpcContentType } from "../../transport/http/fetch-handler.ts";
 import { type Peer, peerKey } from "../../transport/peer.ts";
 import type { Connection } from "../limits/connections.ts";
-import type { Exchange } from "../limits/exchanges.ts";
+import type { Exchange, Place } from "../limits/exchanges.ts";
 import { type Guard, track } from "../limits/guard.ts";
 import { restTimeoutOf } from "../limits/limits.ts";
 import {
@@ -17,6 +17,7 @@ import {
   sendBody,
   skipRest,
 } from "./http-exchange.ts";
+import { arrivalOf } from "./request-body.ts";
 import type { Routes, StreamedResponse } from "./routes.ts";
 
 /** The longest silence between two requests of a connection, in milliseconds. */
@@ -53,18 +54,14 @@ export function createHttp1Server(
     const opened = connectionOf(request.socket);
     if (!opened) return;
     const { connection, peer } = opened;
-    const exchange = exchangeOf(request, response);
-    if (!track(guard, connection, exchange, response)) {
-      response.writeHead(503, { "retry-after": "1", connection: "close" }).end();
-      return;
-    }
-    guard.exchanges.answer(connection.address, exchange, "prefer" in request.headers, () =>
-      answer(routes, { incoming: request, outgoing: response, peer, restTimeout }).catch(
-        (error: unknown) => {
-          response.destroy();
-          logHttpFault(routes, error);
-        },
-      ),
+    const exchange = exchangeOf(connection.address, request, response);
+    const place = track(guard, connection, exchange, response);
+    if (!place) return;
+    answer(routes, { incoming: request, outgoing: response, peer, place, restTimeout }).catch(
+      (error: unknown) => {
+        response.destroy();
+        logHttpFault(routes, error);
+      },
     );
   });
   // The server never listens itself, and only this event starts its timeouts.
@@ -72,44 +69,73 @@ export function createHttp1Server(
   return server;
 }
 
-const exchangeOf = (incoming: IncomingMessage, outgoing: ServerResponse): Exchange => ({
+const exchangeOf = (
+  address: string,
+  incoming: IncomingMessage,
+  outgoing: ServerResponse,
+): Exchange => ({
+  address,
   isReceiving: () => !incoming.complete,
   unsentOctets: () => outgoing.writableLength,
   abort: () => outgoing.destroy(),
-  isGone: () => outgoing.destroyed || outgoing.socket?.destroyed === true,
+  refuse: () => {
+    if (outgoing.headersSent) outgoing.destroy();
+    else outgoing.writeHead(503, { "retry-after": "1", connection: "close" }).end();
+  },
+  isGone: () => outgoing.writableEnded || outgoing.destroyed || outgoing.socket?.destroyed === true,
 });
 
 interface Arrival {
   readonly incoming: IncomingMessage;
   readonly outgoing: ServerResponse;
   readonly peer: Peer;
+  readonly place: Place;
   readonly restTimeout: number;
 }
 
 async function answer(routes: Routes, arrival: Arrival): Promise<void> {
-  const { incoming, outgoing, peer } = arrival;
-  const { url = "", method = "", rawHeaders } = incoming;
+  const { incoming, outgoing, place } = arrival;
+  const { url = "", method = "", headers } = incoming;
   if (!url.startsWith("/") || isUnknownToFetch(method)) {
     outgoing.writeHead(400).end();
     return;
   }
-  const signal = hangUpOf(outgoing);
-  const header = headersOf(rawHeaders);
   const [path = ""] = url.split("?", 1);
-  const rpc = isNativeGrpc(header) ? undefined : routes.rpcs.get(path);
+  const isRpc = !isGrpcContentType(headers["content-type"]);
+  const rpc = isRpc ? routes.rpcs.get(path) : undefined;
   if (rpc) {
-    const contextValues = createContextValues().set(peerKey, peer);
-    const call = { method, url: `${anyOrigin}${url}`, header, signal, contextValues };
-    const answer = await rpc({ ...call, httpVersion: incoming.httpVersion, body: incoming });
-    if (answer.octets) await readOut(arrival);
-    return sendStreamed(outgoing, answer);
+    const body = await arrivalOf(incoming, headers, place.hold);
+    const response = await place.inTurn(() => rpc({ ...callOf(arrival), body }));
+    return response && sendStreamed(arrival, response);
+  }
+  const streaming = isRpc ? routes.streamingRpcs?.get(path) : undefined;
+  if (streaming) {
+    const response = await place.inTurn(() => streaming({ ...callOf(arrival), body: incoming }));
+    return response && sendStreamed(arrival, response);
   }
   // Only RPCs read a body.
-  const request = new Request(`${anyOrigin}${url}`, { method, headers: header, signal });
-  const response = await routes.fetch(request, peer);
+  const response = await place.inTurn(() => fetchOf(routes, arrival), "prefer" in headers);
+  if (!response) return;
   await readOut(arrival);
   outgoing.writeHead(response.status, [...response.headers].flat());
   await sendBody(outgoing, response);
+}
+
+function callOf({ incoming, outgoing, peer }: Arrival) {
+  const { url = "", method = "", httpVersion, rawHeaders } = incoming;
+  return {
+    httpVersion,
+    method,
+    url: `${anyOrigin}${url}`,
+    header: headersOf(rawHeaders),
+    signal: hangUpOf(outgoing),
+    contextValues: createContextValues().set(peerKey, peer),
+  };
+}
+
+function fetchOf(routes: Routes, arrival: Arrival): Promise<Response> {
+  const { method, url, header: headers, signal } = callOf(arrival);
+  return routes.fetch(new Request(url, { method, headers, signal }), arrival.peer);
 }
 
 /** Reads the rest of a request. A connection on which more is still coming cannot be reused. */
@@ -128,9 +154,11 @@ function hangUpOf(outgoing: ServerResponse): AbortSignal {
 }
 
 async function sendStreamed(
-  outgoing: ServerResponse,
+  arrival: Arrival,
   { status, header, octets, body }: StreamedResponse,
 ): Promise<void> {
+  const { outgoing } = arrival;
+  if (octets) await readOut(arrival);
   outgoing.writeHead(status, [...(header ?? [])].flat());
   if (octets) {
     outgoing.end(octets);

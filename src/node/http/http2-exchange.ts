@@ -7,7 +7,7 @@ import {
   sendBody,
   skipRest,
 } from "./http-exchange.ts";
-import type { StreamedRequest, StreamedResponse } from "./routes.ts";
+import type { StreamedResponse } from "./routes.ts";
 
 /** The method and the URL of a request. */
 export interface Target {
@@ -35,15 +35,6 @@ export function hangUpOf(stream: ServerHttp2Stream): AbortSignal {
     }
   });
   return abort.signal;
-}
-
-/** The HTTP/2 stream as a request for Connect. */
-export function toUniversalRequest(
-  stream: ServerHttp2Stream,
-  { method, url }: Target,
-  header: Headers,
-): StreamedRequest {
-  return { httpVersion: "2.0", method, url, header, body: stream, signal: hangUpOf(stream) };
 }
 
 /** Sends an answer with its trailers. Without a body the trailers are all of it (gRPC's Trailers-Only). */

@@ -9,7 +9,7 @@ import { createContextValues } from "@connectrpc/connect";
 import { headersOf } from "../../host/http/raw-headers.ts";
 import { type Peer, peerKey } from "../../transport/peer.ts";
 import type { Connection } from "../limits/connections.ts";
-import type { Exchange } from "../limits/exchanges.ts";
+import type { Exchange, Place } from "../limits/exchanges.ts";
 import { type Guard, track } from "../limits/guard.ts";
 import { restTimeoutOf } from "../limits/limits.ts";
 import { logHttpFault } from "./http-exchange.ts";
@@ -17,9 +17,10 @@ import {
   hangUpOf,
   sendResponse,
   sendUniversalResponse,
+  type Target,
   targetOf,
-  toUniversalRequest,
 } from "./http2-exchange.ts";
+import { arrivalOf } from "./request-body.ts";
 import type { Routes } from "./routes.ts";
 
 /**
@@ -61,20 +62,17 @@ export function serveHttp2(
   session.on("error", () => session.destroy());
   session.on("stream", (stream, headers, _flags, rawHeaders) => {
     stream.on("error", () => stream.destroy());
-    const exchange = exchangeOf(stream);
-    if (!track(guard, connection, exchange, stream)) {
-      stream.close(constants.NGHTTP2_REFUSED_STREAM);
-      return;
-    }
+    const exchange = exchangeOf(connection.address, stream);
+    const place = track(guard, connection, exchange, stream);
+    if (!place) return;
     stream.once("close", () => {
       if (!stream.headersSent) guard.connections.countVain(connection);
     });
-    guard.exchanges.answer(connection.address, exchange, "prefer" in headers, () =>
-      answer(routes, { stream, headers, rawHeaders, peer, restTimeout }).catch((error: unknown) => {
-        stream.destroy();
-        logHttpFault(routes, error);
-      }),
-    );
+    const arrival = { stream, headers, rawHeaders, peer, place, restTimeout };
+    answer(routes, arrival).catch((error: unknown) => {
+      stream.destroy();
+      logHttpFault(routes, error);
+    });
   });
   session.on("ping", () => guard.connections.countVain(connection));
   session.on("remoteSettings", () => guard.connections.countVain(connection));
@@ -83,10 +81,12 @@ export function serveHttp2(
   return session;
 }
 
-const exchangeOf = (stream: ServerHttp2Stream): Exchange => ({
+const exchangeOf = (address: string, stream: ServerHttp2Stream): Exchange => ({
+  address,
   isReceiving: () => !stream.endAfterHeaders && stream.state.remoteClose === 0,
   unsentOctets: () => stream.bufferSize,
   abort: () => stream.close(constants.NGHTTP2_CANCEL),
+  refuse: () => stream.close(constants.NGHTTP2_REFUSED_STREAM),
   isGone: () => stream.closed || stream.destroyed,
 });
 
@@ -103,22 +103,39 @@ interface Arrival {
   readonly headers: IncomingHttpHeaders;
   readonly rawHeaders: readonly string[];
   readonly peer: Peer;
+  readonly place: Place;
   readonly restTimeout: number;
 }
 
 async function answer(routes: Routes, arrival: Arrival): Promise<void> {
-  const { stream, rawHeaders, peer, restTimeout } = arrival;
-  const target = targetOf(arrival.headers);
+  const { stream, headers, place, restTimeout } = arrival;
+  const target = targetOf(headers);
   if (!target) return stream.respond({ ":status": 400 }, { endStream: true });
   const rpc = routes.rpcs.get(target.path);
   if (rpc) {
-    const contextValues = createContextValues().set(peerKey, peer);
-    const request = toUniversalRequest(stream, target, headersOf(rawHeaders));
-    return sendUniversalResponse(stream, await rpc({ ...request, contextValues }), restTimeout);
+    const body = await arrivalOf(stream, headers, place.hold);
+    const response = await place.inTurn(() => rpc({ ...callOf(arrival, target), body }));
+    return response && sendUniversalResponse(stream, response, restTimeout);
+  }
+  const streaming = routes.streamingRpcs?.get(target.path);
+  if (streaming) {
+    const call = () => streaming({ ...callOf(arrival, target), body: stream });
+    const response = await place.inTurn(call);
+    return response && sendUniversalResponse(stream, response, restTimeout);
   }
   // Only RPCs read a body.
-  const { method, url } = target;
+  const response = await place.inTurn(() => fetchOf(routes, arrival, target), "prefer" in headers);
+  return response && sendResponse(stream, response, restTimeout);
+}
+
+function callOf({ stream, rawHeaders, peer }: Arrival, { method, url }: Target) {
+  const contextValues = createContextValues().set(peerKey, peer);
+  const [header, signal] = [headersOf(rawHeaders), hangUpOf(stream)];
+  return { httpVersion: "2.0", method, url, header, signal, contextValues };
+}
+
+function fetchOf(routes: Routes, arrival: Arrival, { method, url }: Target): Promise<Response> {
+  const { stream, rawHeaders, peer } = arrival;
   const headers = headersOf(rawHeaders);
-  const request = new Request(url, { method, headers, signal: hangUpOf(stream) });
-  return sendResponse(stream, await routes.fetch(request, peer), restTimeout);
+  return routes.fetch(new Request(url, { method, headers, signal: hangUpOf(stream) }), peer);
 }

@@ -1,12 +1,12 @@
 import { Registry } from "prom-client";
 import { createCertificatePath } from "../../transport/http/routes.ts";
-import type { Routes, Rpc } from "./routes.ts";
+import type { Routes, Rpcs } from "./routes.ts";
 
 /** A page for operators, and the service behind it. */
 export interface OperatorPage {
   /** `undefined` for every path that is not the page's. */
   readonly answer: (request: Request) => Promise<Response | undefined>;
-  readonly rpcs: readonly (readonly [string, Rpc])[];
+  readonly rpcs: Rpcs;
 }
 
 /**
@@ -18,14 +18,13 @@ export function createMonitoringRoutes(
   metrics: () => Promise<string>,
   page?: OperatorPage,
 ): Routes {
-  const { [createCertificatePath]: _, ...rpcs } = Object.fromEntries(routes.rpcs);
+  const all = [routes, routes.monitoringRpcs, page?.rpcs];
+  const rpcs = new Map(all.flatMap((each) => [...(each?.rpcs ?? [])]));
+  rpcs.delete(createCertificatePath);
   return {
     ...routes,
-    rpcs: new Map([
-      ...Object.entries(rpcs),
-      ...(routes.monitoringRpcs ?? []),
-      ...(page?.rpcs ?? []),
-    ]),
+    rpcs,
+    streamingRpcs: new Map(all.flatMap((each) => [...(each?.streamingRpcs ?? [])])),
     fetch: async (request, peer) => {
       switch (new URL(request.url).pathname) {
         case "/metrics":

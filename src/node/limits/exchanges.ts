@@ -1,30 +1,60 @@
 import { FairQueue } from "./fair-queue.ts";
-import type { LimitReached, Limits } from "./limits.ts";
+import { Lanes } from "./lanes.ts";
+import type { Limit, LimitReached, Limits } from "./limits.ts";
 
 /** A request and its answer, with the parts that their peer can delay. */
 export interface Exchange {
+  readonly address: string;
   /** Whether a part of the request has yet to arrive. */
   readonly isReceiving: () => boolean;
   /** Octets of the answer that the peer has not read yet. */
   readonly unsentOctets: () => number;
   readonly abort: () => void;
+  /** Ends it so that its caller tries again. */
+  readonly refuse: () => void;
   /** Whether the caller no longer waits for the answer. */
   readonly isGone: () => boolean;
 }
 
-interface Progress {
-  readonly exchange: Exchange;
-  since: number;
-  unsent: number;
+/** An exchange that has a place among those under way. */
+export interface Place {
+  /** Counts octets of the request that this process holds until the place is left. */
+  readonly hold: (octets: number) => void;
+  /**
+   * Makes the answer when its address has a turn. A turn is for work alone: neither the wait for the request nor
+   * that for a caller who reads the answer belongs in it. A long poll gives its turn back at once, because
+   * long polls have a bound of their own.
+   *
+   * @returns `undefined` if the caller no longer waits.
+   */
+  readonly inTurn: <Answer>(
+    work: () => Promise<Answer>,
+    isLongPoll?: boolean,
+  ) => Promise<Answer | undefined>;
+  readonly leave: () => void;
 }
 
-/** The exchanges under way of one server. They are bounded in number, and each must make progress. */
+interface Progress {
+  readonly exchange: Exchange;
+  readonly address: string;
+  since: number;
+  unsent: number;
+  octets: number;
+  isAtWork: boolean;
+}
+
+const mebibyte = 1024 * 1024;
+
+/**
+ * The exchanges under way of one server. They are bounded in number and in octets, and each must make progress.
+ * At a bound, the address with the most gives way: it loses its oldest exchange that is not at work.
+ */
 export class Exchanges {
   readonly #limits: Limits;
   readonly #reached: LimitReached;
   readonly #clock: () => number;
   readonly #isShort: () => boolean;
-  readonly #underWay = new Set<Progress>();
+  readonly #underWay = new Lanes<Progress>();
   readonly #turns: FairQueue;
   #begunAt: number;
 
@@ -45,7 +75,7 @@ export class Exchanges {
   }
 
   get count(): number {
-    return this.#underWay.size;
+    return this.#underWay.count;
   }
 
   /** When the last exchange began, or asked to. */
@@ -53,48 +83,83 @@ export class Exchanges {
     return this.#begunAt;
   }
 
-  /** Counts an exchange. @returns A function that ends the count; `undefined` if there is no room. */
-  begin(exchange: Exchange): (() => void) | undefined {
+  /** Gives an exchange a place, or refuses it. */
+  begin(exchange: Exchange): Place | undefined {
     this.#begunAt = this.#clock();
-    const limit = this.#isShort()
-      ? "memory"
-      : this.#underWay.size >= this.#limits.streams
-        ? "streams"
-        : undefined;
-    if (limit) {
-      this.#reached(limit);
+    if (this.#isShort()) {
+      this.#refuse(exchange, "memory");
       return undefined;
     }
-    const progress = { exchange, since: this.#begunAt, unsent: 0 };
+    const { address } = exchange;
+    if (this.#underWay.count >= this.#limits.streams && !this.#makeRoom(address)) {
+      this.#refuse(exchange, "streams");
+      return undefined;
+    }
+    const since = this.#begunAt;
+    const progress = { exchange, address, since, unsent: 0, octets: 0, isAtWork: false };
     this.#underWay.add(progress);
-    return () => void this.#underWay.delete(progress);
+    return {
+      hold: (octets) => this.#hold(progress, octets),
+      inTurn: (work, isLongPoll = false) => this.#inTurn(progress, work, isLongPoll),
+      leave: () => this.#underWay.remove(progress),
+    };
   }
 
-  /**
-   * Answers a request when its address has a turn, unless the caller no longer waits. A long poll gives its
-   * turn back at once, because long polls have a bound of their own.
-   */
-  answer(
-    address: string,
-    { isGone }: Exchange,
+  async #inTurn<Answer>(
+    progress: Progress,
+    work: () => Promise<Answer>,
     isLongPoll: boolean,
-    work: () => Promise<void>,
-  ): void {
-    this.#turns.take(address, (done) => {
-      const answered = isGone() ? undefined : work();
-      if (answered && !isLongPoll) void answered.finally(done);
-      else done();
-    });
+  ): Promise<Answer | undefined> {
+    const { exchange, address } = progress;
+    const done = await new Promise<() => void>((begin) => void this.#turns.take(address, begin));
+    try {
+      if (exchange.isGone()) return undefined;
+      progress.isAtWork = !isLongPoll;
+      const answer = work();
+      if (isLongPoll) done();
+      return await answer;
+    } finally {
+      progress.isAtWork = false;
+      done();
+    }
+  }
+
+  #hold(progress: Progress, octets: number): void {
+    this.#underWay.hold(progress, octets);
+    while (this.#underWay.octets > this.#limits.request_memory * mebibyte) {
+      const mayGo = ({ isAtWork, octets }: Progress) => octets > 0 && !isAtWork;
+      const oldest = this.#underWay.oldestOfLargest("octets", mayGo) ?? progress;
+      this.#drop(oldest, "request_memory");
+      if (oldest === progress) return;
+    }
+  }
+
+  /** @returns Whether another address has given way to this one. */
+  #makeRoom(address: string): boolean {
+    const oldest = this.#underWay.oldestOfLargest("count", ({ isAtWork }) => !isAtWork);
+    if (!oldest || oldest.address === address) return false;
+    this.#drop(oldest, "streams");
+    return true;
+  }
+
+  #drop(progress: Progress, limit: Limit): void {
+    this.#underWay.remove(progress);
+    this.#refuse(progress.exchange, limit);
+  }
+
+  #refuse(exchange: Exchange, limit: Limit): void {
+    this.#reached(limit);
+    exchange.refuse();
   }
 
   /** Aborts exchanges that their peer delays: a request that does not arrive, an answer that it does not read. */
   sweep(): void {
     const now = this.#clock();
-    for (const progress of this.#underWay) {
+    for (const progress of this.#underWay.all()) {
       if (now - progress.since < this.#limits.progress_timeout) continue;
       if (this.#isHeldUp(progress)) {
         this.#reached("progress_timeout");
-        this.#underWay.delete(progress);
+        this.#underWay.remove(progress);
         progress.exchange.abort();
       } else progress.since = now;
     }

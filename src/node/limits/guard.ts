@@ -2,7 +2,7 @@ import type { EventEmitter } from "node:events";
 import { totalmem } from "node:os";
 import { getHeapStatistics } from "node:v8";
 import { type Connection, Connections } from "./connections.ts";
-import { type Exchange, Exchanges } from "./exchanges.ts";
+import { type Exchange, Exchanges, type Place } from "./exchanges.ts";
 import { heldOctets } from "./held-memory.ts";
 import type { LimitReached, Limits } from "./limits.ts";
 import { type Collectable, QuietCollection } from "./quiet-collection.ts";
@@ -56,20 +56,20 @@ export function createGuard(
   return { limits, reached, connections, exchanges, clock, end: () => clearInterval(timer) };
 }
 
-/** Counts a request until its answer has left or its caller has. @returns Whether there is room for it. */
+/** Gives a request a place until its answer has left or its caller has; `undefined` if it is refused. */
 export function track(
   { connections, exchanges }: Guard,
   connection: Connection,
   exchange: Exchange,
   outgoing: EventEmitter,
-): boolean {
+): Place | undefined {
   connections.begin(connection);
-  const over = exchanges.begin(exchange);
+  const place = exchanges.begin(exchange);
   outgoing.once("close", () => {
     connections.end(connection);
-    over?.();
+    place?.leave();
   });
-  return over !== undefined;
+  return place;
 }
 
 function isShortOfMemory({ memory }: Limits): boolean {

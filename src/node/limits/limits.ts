@@ -17,6 +17,8 @@ export interface Limits {
   /** Requests that the process works on at once, in all and of one address. Others wait for their turn. */
   readonly requests_at_work: number;
   readonly requests_at_work_per_address: number;
+  /** Mebibytes of requests, whole or in part, that the process holds at once. */
+  readonly request_memory: number;
   /** Milliseconds in which a whole request must arrive, and in which the peer must read on in an answer. */
   readonly progress_timeout: number;
   /** Milliseconds after which a connection without a request is closed. */
@@ -48,6 +50,7 @@ const members = {
   streams: count(2000),
   requests_at_work: count(128),
   requests_at_work_per_address: count(32),
+  request_memory: count(16),
   progress_timeout: duration("10s"),
   idle_timeout: duration("30m"),
   memory: z.optional(z.int().check(z.minimum(1), z.maximum(1_000_000))),

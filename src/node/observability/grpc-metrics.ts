@@ -1,7 +1,7 @@
 import { Code } from "@connectrpc/connect";
 import { Counter, collectDefaultMetrics, Histogram, Registry } from "prom-client";
+import type { RpcService } from "../../transport/rpc/rpc.ts";
 import { statusCodeOf } from "../../transport/rpc/status-code.ts";
-import type { UnaryRpc } from "../http/routes.ts";
 
 /** Creates a registry for the metrics of a server, with those of its process. */
 export function createRegistry(): Registry {
@@ -17,7 +17,9 @@ const methodLabels = ["grpc_type", "grpc_service", "grpc_method"] as const;
  *
  * @returns A function that counts and times the RPC of a path.
  */
-export function createRpcMetrics(registry: Registry): (path: string, rpc: UnaryRpc) => UnaryRpc {
+export function createRpcMetrics(
+  registry: Registry,
+): (path: string, rpc: RpcService) => RpcService {
   const registers = [registry];
   const started = new Counter({
     name: "grpc_server_started_total",

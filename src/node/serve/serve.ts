@@ -18,6 +18,7 @@ import {
   type PortState,
 } from "../../transport/http/routes.ts";
 import type { Peer } from "../../transport/peer.ts";
+import { createCertificateService } from "../../transport/rpc/certificate-service.ts";
 import { requireCredentials } from "../files/credential-file.ts";
 import { openFileStore, openSignerStores } from "../files/file-store.ts";
 import { auxiliaryRpcs, type DiagnosticRpcs, rpcsOf } from "../http/auxiliary-rpcs.ts";
@@ -36,7 +37,6 @@ import type { RunningServer, ServerContext } from "../server.ts";
 import { ownCertificate } from "../tls/own-certificate.ts";
 import { openWhenCertified, type RenewingListener } from "../tls/renewing-listener.ts";
 import { certificateInFiles, type ServingCertificateSource } from "../tls/serving-certificate.ts";
-import { certificateService } from "./certificate-routes.ts";
 import { countedCalls, serveConsole } from "./console.ts";
 import { followPluggedIn } from "./plugged-in.ts";
 import { pushRoots } from "./recurring-push.ts";
@@ -221,14 +221,15 @@ function routesOf(
 ): Routes {
   const createCertificate = createRpcMetrics(registry)(
     createCertificatePath,
-    certificateService(ca),
+    createCertificateService(ca, { hasTrailers: true }),
   );
   const isServing = async (): Promise<boolean> => !ending.aborted && (await isReady(ca, port()));
   const peers = new WeakMap<Request, Peer>();
   const app = createRoutes(ca, (request) => peers.get(request) ?? {}, ending, port);
   const { forCallers, forMonitoring } = auxiliaryRpcs(isServing, diagnosticRpcs);
   return {
-    rpcs: new Map([[createCertificatePath, createCertificate], ...forCallers]),
+    rpcs: new Map([[createCertificatePath, createCertificate], ...forCallers.rpcs]),
+    streamingRpcs: forCallers.streamingRpcs,
     monitoringRpcs: forMonitoring,
     fetch: async (request, peer) => {
       peers.set(request, peer);

@@ -21,7 +21,8 @@ export function createFetchHandler(
   const rpc = createCertificateService(ca, { hasTrailers: false });
   return async (request) => {
     const peer = peerOf(request);
-    if (isNativeGrpc(request.headers)) return refuseNativeGrpc(ca, request.headers, peer);
+    if (isGrpcContentType(request.headers.get("content-type")))
+      return refuseNativeGrpc(ca, request.headers, peer);
     return toResponse(
       await rpc({
         httpVersion: "",
@@ -36,9 +37,9 @@ export function createFetchHandler(
   };
 }
 
-/** Whether a request is native gRPC, which needs trailers. */
-export function isNativeGrpc(headers: Headers): boolean {
-  return /^application\/grpc(?:$|[+;])/i.test(headers.get("content-type") ?? "");
+/** Whether a request of this content type is native gRPC, which needs trailers. */
+export function isGrpcContentType(contentType: string | null | undefined): boolean {
+  return /^application\/grpc(?:$|[+;])/i.test(contentType ?? "");
 }
 
 const unimplemented = "12";

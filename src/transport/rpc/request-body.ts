@@ -60,7 +60,7 @@ export function messageTooLarge(): ConnectError {
   );
 }
 
-/** The refusal of a message that does not arrive. */
+/** The refusal of a message that is not there when its caller's time, or the service's own, is up. */
 export function tooSlow(): ConnectError {
   return new ConnectError("the message did not arrive in time", Code.DeadlineExceeded);
 }

@@ -1,4 +1,3 @@
-import { Readable } from "node:stream";
 import { expect, onTestFinished, test } from "vitest";
 import { auxiliaryRpcs } from "../../../src/node/http/auxiliary-rpcs.ts";
 import { grpcFrame } from "../../contract/rpc-calls.ts";
@@ -7,7 +6,7 @@ import { origin } from "../../contract/service-under-test.ts";
 test("a watch of health goes on when its timeout is longer than a timer runs", async () => {
   let isServing = true;
   const { forMonitoring } = auxiliaryRpcs(async () => isServing, "monitoring");
-  const watch = new Map(forMonitoring).get("/grpc.health.v1.Health/Watch");
+  const watch = forMonitoring.rpcs.get("/grpc.health.v1.Health/Watch");
   const caller = new AbortController();
   onTestFinished(() => caller.abort());
   const response = await watch?.({
@@ -16,7 +15,7 @@ test("a watch of health goes on when its timeout is longer than a timer runs", a
     url: `${origin}/grpc.health.v1.Health/Watch`,
     header: new Headers({ "content-type": "application/grpc", "grpc-timeout": "99999999H" }),
     signal: caller.signal,
-    body: Readable.from([grpcFrame(new Uint8Array())]),
+    body: async () => grpcFrame(new Uint8Array()),
   });
   const statuses = response?.body?.[Symbol.asyncIterator]();
   expect((await statuses?.next())?.value).toEqual(grpcFrame(new Uint8Array([0x08, 1])));

@@ -54,7 +54,7 @@ async function beginCall(over = connectJson) {
 
 /** Whether the server knows of a call; until then, it may still refuse it. */
 async function hasBegun(): Promise<boolean> {
-  return (await metric("grpc_server_started_total")) === 1;
+  return (await metric("rampart_requests_under_way")) === 1;
 }
 
 async function metric(name: string): Promise<number> {

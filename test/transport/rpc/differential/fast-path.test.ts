@@ -2,7 +2,7 @@ import { Readable } from "node:stream";
 import { createContextValues } from "@connectrpc/connect";
 import { beforeAll, describe, expect, test } from "vitest";
 import type { Caller } from "../../../../src/authn/caller.ts";
-import { streamBody } from "../../../../src/node/http/request-body.ts";
+import { arrivalOf } from "../../../../src/node/http/request-body.ts";
 import type { CertificateAuthority } from "../../../../src/transport/certificate-authority.ts";
 import { audited } from "../../../../src/transport/rpc/audited-call.ts";
 import {
@@ -77,7 +77,11 @@ function requestOf(call: DifferentialCall): { request: RpcRequest; sample: Sampl
     header,
     signal: caller.signal,
     contextValues: createContextValues(),
-    body: () => streamBody(Readable.from(body())),
+<<<<<<< HEAD
+    body: async () => (await arrivalOf(Readable.from(body()), {}, () => {}))(),
+=======
+    body: async (signal) => (await arrivalOf(Readable.from(body()), {}, () => {}))(signal),
+>>>>>>> ce09fc8 (node/limits: let a request take its turn once it has arrived, and give places back to whoever has fewest)
   };
   return { request, sample };
 }

@@ -1,0 +1,156 @@
+import { once } from "node:events";
+import { constants } from "node:http2";
+import type { TLSSocket } from "node:tls";
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
+import { rpcPath } from "../../contract/service-under-test.ts";
+import { hangMilliseconds } from "../../testkit/time/hang-limit.ts";
+import {
+  codeOf,
+  endOf,
+  issueFor,
+  limitsReached,
+  openSession,
+  openTls,
+  type Started,
+  start,
+} from "./limited-ca.ts";
+
+/** Two strangers can take every turn. No request of theirs ends by itself within the time of a test. */
+const limits = {
+  requests_at_work: 4,
+  requests_at_work_per_address: 2,
+  progress_timeout: `${(100 * hangMilliseconds) / 1000}s`,
+};
+
+const strangers = ["127.0.0.3", "127.0.0.4"];
+const call = { ":method": "POST", ":path": rpcPath, "content-type": "application/grpc" };
+const healthCheck = "/grpc.health.v1.Health/Check";
+
+/** A connection of HTTP/1.1 of a stranger. */
+async function openHttp1(started: Started, address: string): Promise<TLSSocket> {
+  const socket = openTls(started, "http/1.1", address);
+  await once(socket, "secureConnect");
+  return socket;
+}
+
+function stallHttp2(headers: Record<string, string>, settings: object = {}, body?: Buffer) {
+  return async (started: Started, address: string): Promise<void> => {
+    const session = openSession(started, "TLS", address, settings);
+    for (let i = 0; i < 4; i++) {
+      const stream = session.request(headers, { endStream: headers[":method"] === "GET" });
+      stream.on("error", () => {});
+      if (body) stream.write(body);
+    }
+    // The answer to a ping says that the server has read what came before it.
+    await new Promise((resolve) => session.ping(resolve));
+  };
+}
+
+function stallHttp1(head: string) {
+  return async (started: Started, address: string): Promise<void> => {
+    for (let i = 0; i < 4; i++) (await openHttp1(started, address)).write(head);
+  };
+}
+
+const http1Call = (path: string) =>
+  `POST ${path} HTTP/1.1\r\nhost: a\r\ncontent-type: application/proto\r\ncontent-length: 60000\r\n\r\n`;
+
+describe("strangers from several addresses delay nobody else with", () => {
+  const ends: (() => Promise<void>)[] = [];
+  let started: Started;
+
+  beforeAll(async () => {
+    started = await start(limits, (end) => ends.push(end));
+  });
+
+  afterAll(() => Promise.all(ends.map((end) => end())));
+
+  test.each([
+    ["calls over HTTP/2 without a body", stallHttp2(call)],
+    ["calls over HTTP/2 with half a body", stallHttp2(call, {}, Buffer.alloc(1000))],
+    ["calls that name a long poll", stallHttp2({ ...call, prefer: "wait=50" })],
+    ["health checks without a message", stallHttp2({ ...call, ":path": healthCheck })],
+    ["requests that are no calls, without an end", stallHttp2({ ...call, ":path": "/healthz" })],
+    [
+      "answers that they do not read",
+      stallHttp2({ ":method": "GET", ":path": "/bundle.pem" }, { initialWindowSize: 0 }),
+    ],
+    ["calls over HTTP/1.1 without a body", stallHttp1(http1Call(rpcPath))],
+    ["calls over HTTP/1.1 with half a body", stallHttp1(`${http1Call(rpcPath)}${"a".repeat(100)}`)],
+    ["health checks over HTTP/1.1 without a message", stallHttp1(http1Call(healthCheck))],
+    ["requests over HTTP/1.1 that are no calls", stallHttp1(http1Call("/healthz"))],
+  ])("%s", async (_, stall) => {
+    for (const address of strangers) await stall(started, address);
+    expect(await issueFor(started)).toBe(200);
+  });
+
+  test("a credential of their own, and no body", async () => {
+    const { authorization } = started;
+    for (const address of strangers) await stallHttp2({ ...call, authorization })(started, address);
+    expect(await issueFor(started)).toBe(200);
+  });
+});
+
+describe("a request for which there is no room among those under way", () => {
+  test.each([
+    ["a call without a body", call, {}],
+    ["a long poll", { ":path": "/bundle.pem", prefer: "wait=50", "if-none-match": "*" }, {}],
+    ["an answer that nobody reads", { ":path": "/bundle.pem" }, { initialWindowSize: 0 }],
+  ])("takes the place of the oldest of the address with most: %s", async (...row) => {
+    const [, headers, settings] = row;
+    const isAnswered = "initialWindowSize" in settings;
+    const started = await start({ ...limits, streams: 3 });
+    const held = ["127.0.0.3", "127.0.0.3", "127.0.0.4"].map((address) => {
+      const session = openSession(started, "TLS", address, settings);
+      const stream = session.request(headers, { endStream: headers !== call });
+      const begun = isAnswered
+        ? once(stream, "response")
+        : new Promise((resolve) => session.ping(resolve));
+      return { begun, ended: codeOf(stream) };
+    });
+    await Promise.all(held.map(({ begun }) => begun));
+    expect(await issueFor(started)).toBe(200);
+    expect(await held[0]?.ended).toBe(constants.NGHTTP2_REFUSED_STREAM);
+    expect(await limitsReached(started.served)).toContain("streams");
+  });
+
+  test("over HTTP/1.1 is answered with 503 and the time to try again", async () => {
+    const started = await start({ ...limits, streams: 1 });
+    const socket = await openHttp1(started, "127.0.0.3");
+    const chunks: Buffer[] = [];
+    socket.on("data", (chunk: Buffer) => chunks.push(chunk));
+    socket.write(http1Call(rpcPath));
+    const other = openSession(started, "TLS", "127.0.0.3");
+    await new Promise((resolve) => other.ping(resolve));
+    expect(await issueFor(started)).toBe(200);
+    await endOf(socket);
+    expect(Buffer.concat(chunks).toString()).toMatch(/^HTTP\/1\.1 503 [\s\S]*retry-after: 1/i);
+  });
+});
+
+describe("the octets of requests under way", () => {
+  test("are bounded: the address with most loses its oldest request, and others are served", async () => {
+    const started = await start({ ...limits, request_memory: 1, streams_per_connection: 100 });
+    const session = openSession(started, "TLS", "127.0.0.3");
+    const ended = Array.from({ length: 20 }, () => {
+      const stream = session.request(call);
+      stream.write(Buffer.alloc(60_000));
+      return codeOf(stream);
+    });
+    expect(await ended[0]).toBe(constants.NGHTTP2_REFUSED_STREAM);
+    expect(await limitsReached(started.served)).toContain("request_memory");
+    expect(await issueFor(started)).toBe(200);
+  });
+
+  test("are let go when requests end", async () => {
+    const started = await start({ ...limits, request_memory: 1 });
+    const session = openSession(started, "TLS", "127.0.0.3");
+    onTestFinished(() => session.destroy());
+    for (let i = 0; i < 20; i++) {
+      const stream = session.request(call);
+      stream.end(Buffer.alloc(60_000));
+      expect(await codeOf(stream)).toBe(constants.NGHTTP2_NO_ERROR);
+    }
+    expect(await limitsReached(started.served)).not.toContain("request_memory");
+  });
+});
