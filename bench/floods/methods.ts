@@ -12,6 +12,9 @@ import { openTls, type Target } from "./tls-socket.ts";
 export type Method = (target: Target, signal: AbortSignal) => Promise<void>;
 
 const connectionCount = 8;
+
+/** Strangers at several addresses, none of which an honest caller has. */
+const addresses = Array.from({ length: 8 }, (_, i) => `127.0.0.${11 + i}`);
 const watch = "/grpc.health.v1.Health/Watch";
 const reflection = "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo";
 const createCertificate = "/istio.v1.auth.IstioCertificateService/CreateCertificate";
@@ -53,6 +56,7 @@ function streaming(
   streams: number,
   begin: (session: ClientHttp2Session) => ClientHttp2Stream,
   settings: object = {},
+  together: Together = several,
 ): Method {
   const one: Method = async (target, signal) => {
     while (!signal.aborted) {
@@ -75,12 +79,19 @@ function streaming(
       session.destroy();
     }
   };
-  return (target, signal) => several(one, target, signal);
+  return together(one);
 }
 
-async function several(one: Method, target: Target, signal: AbortSignal): Promise<void> {
+/** How many of a method flood together. */
+type Together = (one: Method) => Method;
+
+const several: Together = (one) => async (target, signal) => {
   await Promise.all(Array.from({ length: connectionCount }, () => one(target, signal)));
-}
+};
+
+const fromEachAddress: Together = (one) => async (target, signal) => {
+  await Promise.all(addresses.map((localAddress) => one({ ...target, localAddress }, signal)));
+};
 
 /** Raw frames after the handshake, as fast as the socket takes them. */
 function framing(chunk: (round: number) => Buffer): Method {
@@ -99,7 +110,7 @@ function framing(chunk: (round: number) => Buffer): Method {
       await tick(5);
     }
   };
-  return (target, signal) => several(one, target, signal);
+  return several(one);
 }
 
 async function pump(socket: TLSSocket, chunk: (round: number) => Buffer, signal: AbortSignal) {
@@ -140,7 +151,19 @@ function churn(): Method {
       await tick();
     }
   };
-  return (target, signal) => several(one, target, signal);
+  return several(one);
+}
+
+const headOfHttp1Call = `POST ${createCertificate} HTTP/1.1\r\nhost: a\r\ncontent-type: application/proto\r\ncontent-length: 60000\r\n\r\n`;
+
+/** One connection for each request: HTTP/1.1 answers them one after the other. */
+function bodiless(count: number): Method {
+  const one = holding(count, (target) => {
+    const socket = openTls(target, "http/1.1");
+    socket.write(headOfHttp1Call);
+    return socket;
+  });
+  return fromEachAddress(one);
 }
 
 const rapidReset = (round: number): Buffer =>
@@ -204,11 +227,10 @@ export const methods: ReadonlyMap<string, Method> = new Map([
     ),
   ],
   ["HTTP/1.1 heads that drip", dripping(1000, "GET /bundle.pem HTTP/1.1\r\nhost: a\r\nx: ")],
+  ["HTTP/1.1 bodies that drip", dripping(1000, headOfHttp1Call)],
   [
-    "HTTP/1.1 bodies that drip",
-    dripping(
-      1000,
-      `POST ${createCertificate} HTTP/1.1\r\nhost: a\r\ncontent-type: application/proto\r\ncontent-length: 60000\r\n\r\n`,
-    ),
+    "bodies that never come",
+    streaming(100, (session) => session.request(post(createCertificate)), {}, fromEachAddress),
   ],
+  ["HTTP/1.1 bodies that never come", bodiless(50)],
 ]);

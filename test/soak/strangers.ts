@@ -22,6 +22,8 @@ const floods = [
   "reflection streams",
   "answers with a window of 0",
   "requests that never end",
+  "bodies that never come",
+  "HTTP/1.1 bodies that never come",
   "pings",
   "settings",
   "headers without an end",
