@@ -48,7 +48,7 @@ export function rpcsOf(handlers: readonly UniversalHandler[]): Rpcs {
 function whole(handler: UniversalHandler): Rpc {
   return ({ body, header, ...request }) => {
     const chunks = async function* () {
-      yield await body(request.signal);
+      yield await body();
     };
     return handler({ ...request, header: capTimeouts(header), body: chunks() });
   };

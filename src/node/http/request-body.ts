@@ -48,8 +48,7 @@ export function arrivalOf(
       if (octets > maximumBodyOctets) refuse(messageTooLarge);
     };
     const cut = (): void => refuse(callerGone);
-    const end = (): void =>
-      settle(async () => wholeOf(chunks));
+    const end = (): void => settle(async () => wholeOf(chunks));
     const timeoutMs = timeoutOf(headers);
     const timer = timeoutMs && setTimeout(() => refuse(tooSlow), timeoutMs);
     if (stream.readableEnded) return end();

@@ -77,11 +77,7 @@ function requestOf(call: DifferentialCall): { request: RpcRequest; sample: Sampl
     header,
     signal: caller.signal,
     contextValues: createContextValues(),
-<<<<<<< HEAD
-    body: async () => (await arrivalOf(Readable.from(body()), {}, () => {}))(),
-=======
-    body: async (signal) => (await arrivalOf(Readable.from(body()), {}, () => {}))(signal),
->>>>>>> ce09fc8 (node/limits: let a request take its turn once it has arrived, and give places back to whoever has fewest)
+    body: async () => (await arrivalOf(Readable.from(body()), , () => ))(),
   };
   return { request, sample };
 }
