@@ -77,7 +77,7 @@ function requestOf(call: DifferentialCall): { request: RpcRequest; sample: Sampl
     header,
     signal: caller.signal,
     contextValues: createContextValues(),
-    body: async () => (await arrivalOf(Readable.from(body()), , () => ))(),
+    body: async () => (await arrivalOf(Readable.from(body()), {}, () => {}))(),
   };
   return { request, sample };
 }
