@@ -10,7 +10,7 @@ import {
 import type { CryptoProvider, PublicKey, SigningKey } from "../pki/crypto-provider.ts";
 import type { Bytes } from "../pki/encoding/bytes.ts";
 import { toPem } from "../pki/encoding/pem.ts";
-import type { Hash, SignatureScheme } from "../pki/signature-scheme.ts";
+import { type Hash, isOfModulusLength, type SignatureScheme } from "../pki/signature-scheme.ts";
 import { type SignatureAlgorithm, toX509Signature } from "../pki/x509/signature-algorithm.ts";
 import { requireReadable } from "./openssl-reading.ts";
 
@@ -66,7 +66,11 @@ function publicKeyOf(jwk: webcrypto.JsonWebKey, scheme: SignatureScheme): Public
   const { scalarOctets } = scheme;
   if (scalarOctets === undefined) {
     const input = verificationInput(key, scheme);
-    return { verify: (signature, bytes) => verify(digest, bytes, input, signature) };
+    const { modulusLength } = key.asymmetricKeyDetails ?? {};
+    return {
+      verify: (signature, bytes) =>
+        isOfModulusLength(signature, modulusLength) && verify(digest, bytes, input, signature),
+    };
   }
   return {
     verify: (signature, bytes) =>

@@ -47,3 +47,16 @@ export const ed25519: SignatureScheme = {
   hash: undefined,
   scalarOctets: undefined,
 };
+
+/**
+ * Whether a signature is as long as it has to be under an RSA key (RFC 8017 §8.1.2, §8.2.2); of other keys
+ * it says yes. OpenSSL verifies a signature of PSS without its leading zeros, too.
+ *
+ * @param modulusLength In bits.
+ */
+export function isOfModulusLength(
+  signature: Uint8Array,
+  modulusLength: number | undefined,
+): boolean {
+  return modulusLength === undefined || signature.length === Math.ceil(modulusLength / 8);
+}

@@ -1,4 +1,5 @@
 import type { CryptoProvider, PublicKey, SigningKey } from "./crypto-provider.ts";
+import { isOfModulusLength } from "./signature-scheme.ts";
 import type { SignatureAlgorithm } from "./x509/signature-algorithm.ts";
 
 const { subtle } = crypto;
@@ -32,13 +33,20 @@ export const webCryptoProvider: CryptoProvider = {
   requireReadable: () => {},
   importPublicKey: async (jwk, { importParameters, signParameters }) => {
     const cryptoKey = await subtle.importKey("jwk", jwk, importParameters, false, ["verify"]);
+    const modulusLength = modulusLengthOf(cryptoKey.algorithm);
     const publicKey: PublicKey & CryptoKeyHolder = {
       cryptoKey,
-      verify: (signature, bytes) => subtle.verify(signParameters, cryptoKey, signature, bytes),
+      verify: (signature, bytes) =>
+        isOfModulusLength(signature, modulusLength) &&
+        subtle.verify(signParameters, cryptoKey, signature, bytes),
     };
     return publicKey;
   },
 };
+
+/** In bits; `undefined` of a key that is not of RSA. */
+const modulusLengthOf = (algorithm: KeyAlgorithm): number | undefined =>
+  "modulusLength" in algorithm ? Number(algorithm.modulusLength) : undefined;
 
 /** A key of WebCrypto's as the key of a signer. */
 export function webSigningKey(

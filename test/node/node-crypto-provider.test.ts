@@ -79,6 +79,25 @@ describe("node:crypto as a provider", () => {
     },
   );
 
+  // About one signature in 256 begins with a zero.
+  test.each<JwsAlgorithm>(["RS256", "PS256"])(
+    "refuses a signature of %s without its leading zero",
+    async (algorithm) => {
+      const { privateKey, publicJwk } = await createTokenKey(algorithm);
+      const { signParameters } = jwsSchemes[algorithm];
+      let [message, signature] = [bytes, new Uint8Array([1])];
+      for (let i = 0; signature[0] !== 0; i++) {
+        message = new TextEncoder().encode(`message ${i}`);
+        signature = new Uint8Array(await crypto.subtle.sign(signParameters, privateKey, message));
+      }
+      for (const provider of [nodeCryptoProvider, webCryptoProvider]) {
+        const key = await provider.importPublicKey(publicJwk, jwsSchemes[algorithm]);
+        expect(await key.verify(signature, message)).toBe(true);
+        expect(await key.verify(signature.subarray(1), message)).toBe(false);
+      }
+    },
+  );
+
   test("accepts r || s alone for the signature of a token", async () => {
     const { privateKey, publicJwk } = await createTokenKey("ES256");
     const { signParameters } = jwsSchemes.ES256;
