@@ -1,6 +1,7 @@
 import type { AuthorityStore, StoredRecord } from "../custody/authority-store.ts";
 import type { KekRing } from "../custody/kek.ts";
 import { sealAuthority } from "../custody/seal.ts";
+import type { EventName } from "../foundation/event-names.ts";
 import type { ConfiguredTaint } from "../pki/authority/configured-taint.ts";
 import type { PhaseLengths, Schedule } from "../pki/authority/schedule.ts";
 import {
@@ -49,7 +50,7 @@ export async function storeAuthority(mint: Mint, created: NewAuthority): Promise
 export async function addAuthority(
   mint: Mint,
   created: NewAuthority,
-  event: string,
+  event: EventName,
   detail: string,
 ): Promise<void> {
   await storeAuthority(mint, created);

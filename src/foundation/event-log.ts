@@ -1,9 +1,11 @@
+import type { EventName } from "./event-names.ts";
+
 /** The severity of an event. */
 export type Level = "info" | "warning" | "error";
 
 /** An event apart from requests: a record that does not open, an issuer that cannot be reached. */
 export interface OperationalEvent {
-  readonly event: string;
+  readonly event: EventName;
   readonly level: Level;
   /** A sentence for the operator. */
   readonly detail?: string;
@@ -33,7 +35,7 @@ export function createOperationLog(clock: () => Date, write: WriteLine): Operati
  *
  * @param event Its name is its first field, so that the name follows the level in the line.
  */
-export function formatLine(time: Date, level: Level, event: { readonly event: string }): string {
+export function formatLine(time: Date, level: Level, event: { readonly event: EventName }): string {
   return JSON.stringify({ time, level, ...event });
 }
 

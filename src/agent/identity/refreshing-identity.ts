@@ -1,5 +1,6 @@
 import { messageOf } from "../../foundation/errors.ts";
 import type { OperationLog } from "../../foundation/event-log.ts";
+import type { EventName } from "../../foundation/event-names.ts";
 import { newTrace, type TraceContext, traceFields } from "../../foundation/trace-context.ts";
 import type { SpiffeId } from "../../pki/spiffe-id.ts";
 import type { Issue } from "../issuance/certificate-client.ts";
@@ -160,7 +161,7 @@ export class RefreshingIdentity {
     }
   }
 
-  #install({ svid, elements }: Issuance, event: string, trace?: TraceContext): void {
+  #install({ svid, elements }: Issuance, event: EventName, trace?: TraceContext): void {
     const { policy, random, log } = this.#ports;
     // TrustRoots keeps the roots once for all identities.
     this.#issuance = { svid, elements };
@@ -182,7 +183,7 @@ export class RefreshingIdentity {
   }
 
   /** Renews at once if peers refuse the certificate. After a failure the retry that is due soon does it. */
-  renewIf(isRefused: (svid: X509Svid) => boolean, event: string): void {
+  renewIf(isRefused: (svid: X509Svid) => boolean, event: EventName): void {
     const svid = this.issuance?.svid;
     // The answer of a pending attempt is another certificate.
     const willRetry = this.#failures > 0 || this.#inFlight !== undefined;

@@ -1,4 +1,5 @@
 import type { OperationLog } from "../../foundation/event-log.ts";
+import type { EventName } from "../../foundation/event-names.ts";
 import {
   DocumentFollower,
   type DocumentFollowerOptions,
@@ -103,7 +104,7 @@ type CommonOptions = "url" | "failed" | "longestRefreshSeconds" | "clock" | "ran
 function commonOptions(
   url: string,
   { configuration, clock, random, log }: FollowersOptions,
-  unread = "bundle-unread",
+  unread: EventName = "bundle-unread",
 ): Pick<DocumentFollowerOptions<never>, CommonOptions> {
   const sleep = new InterruptibleSleep(clock);
   return {

@@ -128,8 +128,9 @@ async function reseal(mint: Mint, record: StoredRecord): Promise<void> {
   if (!resealed) return;
   await storeRecord(mint, resealed);
   mint.log.operation({
-    event: `${record.kind}-resealed`,
+    event: "record-resealed",
     level: "info",
+    record: record.kind,
     detail: "a record is sealed with the newest KEK now",
     authority: record.id,
   });

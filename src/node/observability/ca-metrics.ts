@@ -126,6 +126,15 @@ export function addAuthorityGauges(
     "When the authority that signs stops, in Unix time: a successor must sign by then.",
     ({ issuer }) => (issuer ? secondsOf(issuer.authority.schedule.signsUntil) : Number.NaN),
   );
+  gauge(
+    "rampart_successor_signs_from_timestamp",
+    "When the next authority begins to sign, in Unix time; NaN before there is one.",
+    ({ store }, now) => {
+      const starts = store.issuers.map(({ authority }) => authority.schedule.signsFrom);
+      const next = starts.filter((start) => start > now).toSorted((a, b) => Number(a) - Number(b));
+      return next[0] ? secondsOf(next[0]) : Number.NaN;
+    },
+  );
 }
 
 const secondsOf = (instant: Date): number => instant.getTime() / 1000;

@@ -1,5 +1,6 @@
 import { messageOf } from "../../foundation/errors.ts";
 import type { OperationLog } from "../../foundation/event-log.ts";
+import type { EventName } from "../../foundation/event-names.ts";
 import type { Pause } from "../../foundation/work/pause.ts";
 import type { KubernetesClient } from "../../kubernetes/client.ts";
 import {
@@ -112,7 +113,7 @@ function watchedQueue<Request>(
   keep: (object: unknown) => readonly [string, Request | undefined] | undefined,
   answer: (request: Request, now: Date) => Promise<void>,
 ): WatchedQueue {
-  const warn = (event: string, detail: string, fields = {}): void => {
+  const warn = (event: EventName, detail: string, fields = {}): void => {
     if (!signal.aborted) log.operation({ event, level: "warning", detail, signer, ...fields });
   };
   const collection = watchCollection<Request>({

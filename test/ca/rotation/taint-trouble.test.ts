@@ -252,8 +252,8 @@ describe("under a new KEK", () => {
     expect(alone.taints.map((each) => each.id)).toEqual([id]);
     await rotate(mint, ca.now());
     expect(ca.store.records).toEqual(after);
-    const events = ca.log.operations.map(({ event }) => event);
-    expect(events.filter((event) => event === "taint-resealed")).toHaveLength(1);
+    const resealed = ca.log.operations.filter(({ event }) => event === "record-resealed");
+    expect(resealed.filter(({ record }) => record === "taint")).toHaveLength(1);
   });
 
   test("a taint without its authority is sealed again as well, so that the old KEK can go", async () => {

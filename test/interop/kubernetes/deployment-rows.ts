@@ -1,5 +1,8 @@
 import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
 import { parse as parseToml } from "smol-toml";
+import { parse as parseYaml } from "yaml";
 import { parseDistributeConfiguration } from "../../../src/node/distribute/distribute-configuration.ts";
 import { parseGatewayConfiguration } from "../../../src/node/gateway/gateway-configuration.ts";
 import { parseServeConfiguration } from "../../../src/node/serve/serve-configuration.ts";
@@ -9,6 +12,7 @@ import type { Outcome } from "../outcomes.ts";
 import { fromGoProxy } from "../software.ts";
 import { eventually } from "./accounts.ts";
 import type { ControlPlane, Json } from "./control-plane.ts";
+import { operatorKinds } from "./operator-kinds.ts";
 import {
   applyStrictly,
   buildKustomization,
@@ -35,7 +39,11 @@ const everything = {
     upstream,
     signers: [{ name: "mesh.example.com/workload", pods: { namespaces: ["*"] } }],
   },
-  monitoring: { serviceMonitor: { enabled: true, labels: { release: "prometheus" } } },
+  monitoring: {
+    serviceMonitor: { enabled: true, labels: { release: "prometheus" } },
+    rules: { enabled: true, runbookUrl: "https://git.example.com/", labels: { release: "x" } },
+    dashboard: { enabled: true },
+  },
   networkPolicy: {
     enabled: true,
     monitoring: [{ namespaceSelector: { matchLabels: { name: "monitoring" } } }],
@@ -64,6 +72,7 @@ const rows: readonly (readonly [string, (tools: Tools) => Promise<void>])[] = [
   ["the example overlay of kustomize, applied", appliesOverlay],
   ["the chart's objects are those of the bases", sameAsBases],
   ["the chart's configurations are ones that the programs take", configuresPrograms],
+  ["the chart carries the rules and the dashboard of deploy/observability", carriesObservability],
   ["the chart refuses what cannot run", refusesValues],
   ["every object is one of Kubernetes 1.34 to 1.37", fitsSchemas],
 ];
@@ -99,20 +108,24 @@ export async function playDeployments(
 const namespace = "mesh-ca";
 
 async function appliesChart({ plane, helm }: Tools): Promise<void> {
-  await plane.call("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", monitorKind);
+  for (const kind of operatorKinds) {
+    await plane.call("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", kind);
+  }
   await plane.call("POST", "/api/v1/namespaces", { metadata: { name: namespace } });
   const objects = await renderChart(helm, "mesh", namespace, everything);
   assert.deepEqual([...new Set(objects.map(({ kind }) => kind))].toSorted(), [
     ...["ClusterRole", "ClusterRoleBinding", "ConfigMap", "Deployment", "NetworkPolicy"],
-    ...["PersistentVolumeClaim", "PodDisruptionBudget", "Role", "RoleBinding", "Service"],
-    ...["ServiceAccount", "ServiceMonitor"],
+    ...["PersistentVolumeClaim", "PodDisruptionBudget", "PrometheusRule", "Role", "RoleBinding"],
+    ...["Service", "ServiceAccount", "ServiceMonitor"],
   ]);
-  await eventually("there is no kind ServiceMonitor", () =>
-    plane.call("GET", "/apis/monitoring.coreos.com/v1/servicemonitors").then(
-      () => true,
-      () => false,
-    ),
-  );
+  for (const { plural } of operatorKinds.map(({ spec }) => spec.names)) {
+    await eventually(`there are no ${plural}`, () =>
+      plane.call("GET", `/apis/monitoring.coreos.com/v1/${plural}`).then(
+        () => true,
+        () => false,
+      ),
+    );
+  }
   for (const object of [...objects, ...objects]) await applyStrictly(plane, object);
   const path = `/apis/apps/v1/namespaces/${namespace}/deployments`;
   const { items } = await plane.call("GET", path);
@@ -174,7 +187,20 @@ async function configuresPrograms({ helm }: Tools): Promise<void> {
   parseGatewayConfiguration(valuesOf("gateway.toml"), environment);
   parseDistributeConfiguration(valuesOf("distribute.toml"), environment);
   parseSignerConfiguration(valuesOf("signer.toml"), environment);
-  assert.equal(files.size, 4);
+  assert.equal(files.size, 5);
+}
+
+async function carriesObservability({ helm }: Tools): Promise<void> {
+  const objects = await renderChart(helm, "mesh", namespace, everything);
+  const read = (name: string): string =>
+    readFileSync(join(import.meta.dirname, "../../../deploy/observability", name), "utf8");
+  const rule = objects.find(({ kind }) => kind === "PrometheusRule");
+  const page = "docs/reference/runbook.md#";
+  const rules = read("rules.yaml").replaceAll(page, `https://git.example.com/${page}`);
+  assert.deepEqual(rule?.spec, parseYaml(rules));
+  const dashboard = objects.find(({ metadata }) => metadata.name === "mesh-dashboard");
+  const shown = JSON.parse(dashboard?.data?.["rampart.json"] ?? "{}");
+  assert.deepEqual(shown, JSON.parse(read("dashboard.json")));
 }
 
 async function refusesValues({ helm }: Tools): Promise<void> {
@@ -188,6 +214,7 @@ async function refusesValues({ helm }: Tools): Promise<void> {
     [{ issuers, serve, signer: { enabled: true, upstream } }, /signer\.signers: name at least one/],
     [{ issuers, serve: { ...serve, plaintext: 1 } }, /plaintext/],
     [{ issuers, serve, image: { digest: "sha256:1" } }, /digest/],
+    [{ issuers, serve, monitoring: { rules: { runbookUrl: "runbooks" } } }, /runbookUrl/],
   ];
   for (const [values, reason] of cases) assert.match(await refusalOf(helm, values), reason);
 }
@@ -197,48 +224,7 @@ async function fitsSchemas({ helm, kustomize }: Tools): Promise<void> {
     ...(await renderChart(helm, "mesh", namespace, everything)),
     ...(await buildKustomization(kustomize, "overlays/example")),
   ];
-  // The Prometheus operator's kind is not Kubernetes' own.
-  await checkSchemas(objects.filter(({ kind }) => kind !== "ServiceMonitor"));
+  // The Prometheus operator's kinds are not Kubernetes' own.
+  const ofOperator = /^(?:ServiceMonitor|PrometheusRule)$/;
+  await checkSchemas(objects.filter(({ kind }) => !ofOperator.test(kind)));
 }
-
-/** The fields of a ServiceMonitor that the chart writes, and no other. */
-const monitorKind = {
-  metadata: { name: "servicemonitors.monitoring.coreos.com" },
-  spec: {
-    group: "monitoring.coreos.com",
-    names: { kind: "ServiceMonitor", plural: "servicemonitors", singular: "servicemonitor" },
-    scope: "Namespaced",
-    versions: [
-      {
-        name: "v1",
-        served: true,
-        storage: true,
-        schema: {
-          openAPIV3Schema: {
-            type: "object",
-            properties: {
-              spec: {
-                type: "object",
-                properties: {
-                  selector: {
-                    type: "object",
-                    properties: {
-                      matchLabels: { type: "object", additionalProperties: { type: "string" } },
-                    },
-                  },
-                  endpoints: {
-                    type: "array",
-                    items: {
-                      type: "object",
-                      properties: { port: { type: "string" }, interval: { type: "string" } },
-                    },
-                  },
-                },
-              },
-            },
-          },
-        },
-      },
-    ],
-  },
-};

@@ -1,0 +1,69 @@
+import { globSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, test } from "vitest";
+import { parse } from "yaml";
+
+const root = join(import.meta.dirname, "../..");
+const read = (path: string): string => readFileSync(join(root, path), "utf8");
+
+const [, alertsPart = "", eventsPart = ""] = read("docs/reference/runbook.md").split(
+  /^## (?:Alerts|Events)$/m,
+);
+
+/** The sections of a part, by their headings. */
+function sectionsOf(part: string): ReadonlyMap<string, string> {
+  const [, ...sections] = part.split(/^### /m);
+  return new Map(
+    sections.map((section) => {
+      const end = section.indexOf("\n");
+      return [section.slice(0, end), section.slice(end).trim()];
+    }),
+  );
+}
+
+const alerts = sectionsOf(alertsPart);
+const events = sectionsOf(eventsPart);
+const names = [...read("src/foundation/event-names.ts").matchAll(/^ {2}\| "([a-z-]+)"/gm)].map(
+  ([, name = ""]) => name,
+);
+
+describe("the runbook", () => {
+  test("has a section for every event that a program can log, and for no other", () => {
+    expect(names.length).toBeGreaterThan(90);
+    expect([...events.keys()].toSorted()).toEqual(names.toSorted());
+  });
+
+  test("has a section for every alert, and for no other", () => {
+    const { groups } = parse(read("deploy/observability/rules.yaml"));
+    const rules: readonly { alert?: string }[] = groups.flatMap(
+      ({ rules: each }: { rules: readonly { alert?: string }[] }) => each,
+    );
+    expect([...alerts.keys()]).toEqual(rules.flatMap(({ alert }) => alert ?? []));
+  });
+
+  test("says in every section what it means and what to do", () => {
+    const bare = [...alerts, ...events].filter(
+      ([, text]) => !/^.{20,}\n\n\*\*To do\.\*\* ./.test(text),
+    );
+    expect(bare.map(([name]) => name)).toEqual([]);
+  });
+
+  test("says of every event who logs it, and at which level", () => {
+    const form = /^\*[A-Za-z, ]+ · (?:info|warning|error)(?:, (?:warning|error))*\* /;
+    const bare = [...events].filter(([, text]) => !form.test(text));
+    expect(bare.map(([name]) => name)).toEqual([]);
+  });
+});
+
+/** A name that stands in no other file is one that nothing logs any more. */
+test("every name of the list stands where something logs it", () => {
+  const files = globSync("src/**/*.ts", { cwd: root, exclude: ["src/gen", "src/**/.tsc"] });
+  const sources = files
+    .filter((file) => !file.endsWith("event-names.ts") && !file.includes(".tsc"))
+    .map(read)
+    .join("\n");
+  const written = (name: string): boolean =>
+    sources.includes(`"${name}"`) ||
+    sources.includes(`\`\${name}${name.replace(/^(?:roots|crls)/, "")}\``);
+  expect(names.filter((name) => !written(name))).toEqual([]);
+});

@@ -1,0 +1,98 @@
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import type { Registry } from "prom-client";
+import { AgentMetrics } from "../../../src/agent/status/metrics.ts";
+import { XdsMetrics } from "../../../src/agent/xds/xds-metrics.ts";
+import { distribute } from "../../../src/node/distribute/distribute.ts";
+import { parseDistributeConfiguration } from "../../../src/node/distribute/distribute-configuration.ts";
+import { runGateway } from "../../../src/node/gateway/gateway.ts";
+import { parseGatewayConfiguration } from "../../../src/node/gateway/gateway-configuration.ts";
+import { runSigner } from "../../../src/node/signer/signer.ts";
+import { parseSignerConfiguration } from "../../../src/node/signer/signer-configuration.ts";
+import { serveCa } from "../ca/served-ca.ts";
+import { createTokenKey, jwksOf } from "../callers/tokens.ts";
+import { createEventRecorder } from "../log/event-recorder.ts";
+
+/** A metric as a scrape shows it. */
+export interface ExposedMetric {
+  readonly name: string;
+  readonly type: string;
+  readonly help: string;
+}
+
+/** The metrics of every program that has some, by its name. Those of Node and of the process are left out. */
+export async function expositions(): Promise<ReadonlyMap<string, readonly ExposedMetric[]>> {
+  const folder = await mkdtemp(join(tmpdir(), "rampart-"));
+  const token = join(folder, "token");
+  await writeFile(token, "a.b.c\n");
+  // Nobody listens there: metrics are exposed before anything has succeeded.
+  const away = { UPSTREAM: "http://127.0.0.1:9", MONITORING_LISTEN: "127.0.0.1:0" };
+  const api = { KUBERNETES_SERVER: "http://127.0.0.1:9", KUBERNETES_TOKEN_FILE: token };
+  const context = { log: createEventRecorder(), clock: () => new Date() };
+  const jwks = jwksOf(await createTokenKey("ES256", "k1"));
+  const credential = "CLUSTER_CREDENTIAL_A";
+  const kubernetes = { server: "http://127.0.0.1:9", credential, deliver_roots: true };
+  const pushed = { issuer: "https://a.test", cluster: "a", jwks, kubernetes };
+  const served = await serveCa({ ISSUERS: [pushed], [credential]: "token" });
+  const gateway = await runGateway(
+    parseGatewayConfiguration({
+      ...away,
+      ...api,
+      LISTEN: "127.0.0.1:0",
+      TOKEN_FILE: token,
+      DELIVER_ROOTS: true,
+    }),
+    context,
+  );
+  // The gateway never gets a certificate, and its address rejects when it ends.
+  gateway.address.catch(() => {});
+  const distributing = await distribute(
+    parseDistributeConfiguration({ ...away, ...api }, {}),
+    context,
+  );
+  const services = [{ account: "a/b", dns_names: ["x.a.svc"] }];
+  const signing = await runSigner(
+    parseSignerConfiguration(
+      { ...away, ...api, TOKEN_FILE: token, SIGNERS: [{ name: "example.com/x", services }] },
+      {},
+    ),
+    context,
+  );
+  try {
+    const programs = new Map([
+      ["serve", await scrape(served.monitoringPort)],
+      ["gateway", await scrape(gateway.monitoringAddress.port)],
+      ["distribute", await scrape(distributing.address.port)],
+      ["signer", await scrape(signing.address.port)],
+      ["agent", metricsIn(await agentRegistry().metrics())],
+    ]);
+    return programs;
+  } finally {
+    await Promise.all([gateway.close(0), distributing.close(0), signing.close(0), served.end()]);
+    await rm(folder, { recursive: true });
+  }
+}
+
+/** An agent with a proxy for XDS has all of an agent's metrics. */
+function agentRegistry(): Registry {
+  const metrics = new AgentMetrics();
+  const none = { expiries: () => [], bundleConfirmedAt: () => undefined, listExpiries: () => [] };
+  metrics.observe(none, () => new Date());
+  new XdsMetrics(metrics.registry, () => ({ isConnected: false, streams: 0, types: [] }) as never);
+  return metrics.registry;
+}
+
+async function scrape(port: number): Promise<readonly ExposedMetric[]> {
+  const response = await fetch(`http://127.0.0.1:${port}/metrics`);
+  return metricsIn(await response.text());
+}
+
+function metricsIn(text: string): readonly ExposedMetric[] {
+  const helps = new Map(
+    [...text.matchAll(/^# HELP (\S+) (.*)$/gm)].map(([, name = "", help = ""]) => [name, help]),
+  );
+  return [...text.matchAll(/^# TYPE (\S+) (\S+)$/gm)]
+    .map(([, name = "", type = ""]) => ({ name, type, help: helps.get(name) ?? "" }))
+    .filter(({ name }) => !/^(?:process|nodejs)_/.test(name));
+}
