@@ -42,7 +42,8 @@ const newTraffic = (octets: number): Traffic => ({ octets, requests: 0, vain: 0 
 /**
  * The established connections of one server, bounded in number. When its address is full, a new
  * connection replaces the longest idle one of that address. When the server is full, it replaces the
- * longest idle one of the address with the most connections.
+ * longest idle one of the address with the most connections. If each has a request, it replaces the oldest, unless its own
+ * address has as many.
  */
 export class Connections {
   readonly #limits: Limits;
@@ -75,7 +76,7 @@ export class Connections {
     if (own && own.size >= connections_per_address && !this.#makeRoom(own)) {
       return this.#refuse(connection, "connections_per_address");
     }
-    if (this.#count >= connections && !this.#makeRoom(this.#largestAddress())) {
+    if (this.#count >= connections && !this.#makeRoomBeside(own?.size ?? 0)) {
       return this.#refuse(connection, "connections");
     }
     this.#add(connection);
@@ -160,6 +161,16 @@ export class Connections {
     }
     if (longest) this.#dismiss(longest);
     return longest !== undefined;
+  }
+
+  /** @param own The connections that the address of the new one has already. */
+  #makeRoomBeside(own: number): boolean {
+    const largest = this.#largestAddress();
+    if (this.#makeRoom(largest)) return true;
+    const [oldest] = largest;
+    if (!oldest || largest.size <= own + 1) return false;
+    this.#dismiss(oldest);
+    return true;
   }
 
   #largestAddress(): ReadonlySet<Connection> {

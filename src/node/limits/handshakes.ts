@@ -34,12 +34,16 @@ export class Handshakes {
   take(socket: Socket): void {
     this.#sockets.add(socket);
     socket.once("close", () => this.#sockets.delete(socket));
-    const limit = this.#queue.take(addressOf(socket.remoteAddress), (done) =>
-      this.#start(socket, done),
+    const drop = (limit: "handshakes" | "handshakes_per_address"): void => {
+      this.#reached(limit);
+      socket.destroy();
+    };
+    const limit = this.#queue.take(
+      addressOf(socket.remoteAddress),
+      (done) => this.#start(socket, done),
+      () => drop("handshakes"),
     );
-    if (!limit) return;
-    this.#reached(limit === "all" ? "handshakes" : "handshakes_per_address");
-    socket.destroy();
+    if (limit) drop(limit === "all" ? "handshakes" : "handshakes_per_address");
   }
 
   /** Destroys every socket that has not completed its handshake. */

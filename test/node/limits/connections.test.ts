@@ -51,6 +51,15 @@ describe("connections", () => {
     expect([first.state.isOpen, second.state.isOpen]).toEqual([true, false]);
   });
 
+  test("with requests give way at the address that has most of them: the oldest", () => {
+    const { open, reached } = start({ connections: 3 });
+    const busy = ["a", "a", "b"].map((address) => open(address, { requests: 1 }));
+    expect(open("c", { requests: 1 }).isAdmitted).toBe(true);
+    expect(busy.map(({ state }) => state.isOpen)).toEqual([false, true, true]);
+    for (const address of ["a", "b", "c", "d"]) expect(open(address).isAdmitted).toBe(false);
+    expect(reached).toEqual(["connections", "connections", "connections", "connections"]);
+  });
+
   test("give way at the address that has most of them", () => {
     const { open } = start({ connections: 3 });
     const [flooding, , honest] = [open("a"), open("a"), open("b")];

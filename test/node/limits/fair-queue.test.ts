@@ -23,16 +23,54 @@ describe("a fair queue", () => {
     expect(begun).toEqual(["1", "2"]);
   });
 
-  test("gives an address a turn that came behind a flood", () => {
+  test("gives the next turn to the address with least under way", () => {
     const { begun, ends, take } = pieces(new FairQueue(limits));
     for (const name of ["1", "2", "3", "4", "5"]) take("a", name);
     take("b");
     expect(begun).toEqual(["1", "2", "b"]);
     take("c");
     ends[0]?.();
-    expect(begun).toEqual(["1", "2", "b", "3"]);
+    expect(begun).toEqual(["1", "2", "b", "c"]);
     ends[1]?.();
-    expect(begun).toEqual(["1", "2", "b", "3", "c"]);
+    expect(begun).toEqual(["1", "2", "b", "c", "3"]);
+  });
+
+  test("has an address with most under way give way to one with none", () => {
+    const queue = new FairQueue({ ...limits, atWorkPerAddress: 3 });
+    const events: string[] = [];
+    const take = (name: string): void => {
+      let end = (): void => {};
+      const begin = (done: () => void): void => {
+        events.push(`${name} begins`);
+        end = done;
+      };
+      const giveWay = (): void => {
+        events.push(`${name} gives way`);
+        end();
+      };
+      queue.take(name.slice(0, 1), begin, giveWay);
+    };
+    for (const name of ["a1", "a2", "a3", "a4", "b1"]) take(name);
+    expect(events.slice(3)).toEqual(["a1 gives way", "b1 begins"]);
+    // Now one of each gives nothing to a third, whose address would be left with no less than theirs.
+    take("b2");
+    expect(events).toHaveLength(5);
+  });
+
+  test("has an address with most that waits give way to one with less", () => {
+    const queue = new FairQueue(limits);
+    const gone: string[] = [];
+    const take = (name: string) =>
+      queue.take(
+        name.slice(0, 1),
+        () => {},
+        () => gone.push(name),
+      );
+    for (const name of ["a1", "a2", "b1", "a3", "a4", "a5", "b2"]) take(name);
+    expect(gone).toEqual([]);
+    expect(take("c1")).toBeUndefined();
+    expect(gone).toEqual(["a3", "a1"]);
+    expect(take("c2")).toBe("all");
   });
 
   test("takes no more of an address than may wait, nor in all", () => {

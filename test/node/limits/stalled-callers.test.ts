@@ -10,6 +10,7 @@ import {
   issueFor,
   limitsReached,
   openSession,
+  openSocket,
   openTls,
   type Started,
   start,
@@ -87,6 +88,31 @@ describe("strangers from several addresses delay nobody else with", () => {
   test("a credential of their own, and no body", async () => {
     const { authorization } = started;
     for (const address of strangers) await stallHttp2({ ...call, authorization })(started, address);
+    expect(await issueFor(started)).toBe(200);
+  });
+});
+
+describe("a new connection is served", () => {
+  test("while strangers at several addresses hold all handshakes", async () => {
+    const started = await start({ ...limits, handshakes: 4, handshakes_per_address: 2 });
+    const { port } = started.served;
+    const silent = strangers.flatMap((address) =>
+      Array.from({ length: 4 }, () => openSocket(port, address)),
+    );
+    await Promise.all(silent.map((socket) => once(socket, "connect")));
+    expect(await issueFor(started)).toBe(200);
+    expect(await limitsReached(started.served)).toContain("handshakes");
+  });
+
+  test("while strangers at several addresses hold all connections, each with a request", async () => {
+    const started = await start({ ...limits, connections: 4 });
+    for (const address of strangers) {
+      for (let i = 0; i < 2; i++) {
+        const session = openSession(started, "TLS", address);
+        session.request(call).on("error", () => {});
+        await new Promise((resolve) => session.ping(resolve));
+      }
+    }
     expect(await issueFor(started)).toBe(200);
   });
 });
