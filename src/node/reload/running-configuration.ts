@@ -1,0 +1,203 @@
+import { ConfigurationError } from "../../foundation/configuration-error.ts";
+import { messageOf } from "../../foundation/errors.ts";
+import type { OperationLog } from "../../foundation/event-log.ts";
+import { type Pause, pause as systemPause } from "../../foundation/work/pause.ts";
+import { type ConfigurationStatus, restartSentence } from "./configuration-status.ts";
+import { pipeState } from "./file-state.ts";
+import { applicableValues, changedKeys, type Values } from "./restart-keys.ts";
+
+/** The file of a configuration, and how a program understands it. */
+export interface ConfigurationSource<C> {
+  /** @throws ConfigurationError */
+  readonly read: () => Promise<Values>;
+  /** The state of the file, which differs whenever its content does. */
+  readonly state: () => Promise<string>;
+  /** @throws ConfigurationError */
+  readonly parse: (values: Values) => C;
+  /** The keys whose change needs a restart. */
+  readonly restartKeys: readonly string[];
+}
+
+/**
+ * Takes on a configuration, or rejects and changes nothing.
+ *
+ * @returns The keys of which a part needs a restart.
+ */
+export type Reconfigure<C> = (next: C) => Promise<readonly string[]>;
+
+/** The means of a program. */
+interface Context {
+  readonly log: OperationLog;
+  readonly clock: () => Date;
+  readonly pause?: Pause | undefined;
+}
+
+const lookMilliseconds = 1000;
+
+/** A file that was refused is tried again, because a file that it names may be there by now. */
+const looksBetweenRetries = 10;
+
+/**
+ * The configuration of a program while it runs. It reads the file again when that changes, or when it is
+ * asked to, one time after the other. A file with a fault changes nothing.
+ */
+export class RunningConfiguration<C> {
+  readonly #source: ConfigurationSource<C>;
+  readonly #context: Context;
+  readonly #atStart: Values;
+  #inForce: Values;
+  #status: ConfigurationStatus;
+  /** The keys of which a part needs a restart. */
+  #inPart: readonly string[] = [];
+  #isAsked = false;
+  #wake = (): void => {};
+
+  private constructor(source: ConfigurationSource<C>, context: Context, values: Values) {
+    this.#source = source;
+    this.#context = context;
+    this.#atStart = values;
+    this.#inForce = values;
+    this.#status = {
+      generation: 1,
+      lastSuccess: context.clock(),
+      reloads: { applied: 0, refused: 0 },
+      faults: [],
+      awaitingRestart: [],
+    };
+  }
+
+  /** Reads a configuration for the first time. @throws ConfigurationError */
+  static async open<C>(
+    source: ConfigurationSource<C>,
+    context: Context,
+  ): Promise<{ readonly first: C; readonly running: RunningConfiguration<C> }> {
+    const values = await source.read();
+    const first = source.parse(values);
+    return { first, running: new RunningConfiguration(source, context, values) };
+  }
+
+  readonly status = (): ConfigurationStatus => this.#status;
+
+  /** Has the file read again at once, even if it has not changed: once more if a reload is under way. */
+  readonly ask = (): void => {
+    this.#isAsked = true;
+    this.#wake();
+  };
+
+  /** Follows the file until the signal aborts, and resolves once no reload is under way. */
+  async follow(reconfigure: Reconfigure<C>, signal: AbortSignal): Promise<void> {
+    const hasChanged = this.#watch();
+    while (!signal.aborted) {
+      await this.#untilNextLook(signal);
+      if (signal.aborted) return;
+      const isAsked = this.#isAsked;
+      this.#isAsked = false;
+      if (isAsked || (await hasChanged())) await this.#reload(reconfigure, isAsked);
+    }
+  }
+
+  async #untilNextLook(signal: AbortSignal): Promise<void> {
+    if (this.#isAsked) return;
+    const waking = new AbortController();
+    const wake = (): void => waking.abort();
+    this.#wake = wake;
+    signal.addEventListener("abort", wake);
+    await (this.#context.pause ?? systemPause)(lookMilliseconds, waking.signal);
+    signal.removeEventListener("abort", wake);
+  }
+
+  /**
+   * Whether the file is another than at the last read. It must have been left alone between two looks: an
+   * editor may write it in several steps, and half a list of clusters may be a correct file.
+   */
+  #watch(): () => Promise<boolean> {
+    let seen: string | undefined;
+    let read: string | undefined;
+    let looks = 0;
+    return async () => {
+      const state = await this.#source.state();
+      const isSettled = state === seen;
+      seen = state;
+      const isRetry = this.#status.faults.length > 0 && ++looks >= looksBetweenRetries;
+      if (!isSettled || state === pipeState || (state === read && !isRetry)) return false;
+      read = state;
+      looks = 0;
+      return true;
+    };
+  }
+
+  async #reload(reconfigure: Reconfigure<C>, isAsked: boolean): Promise<void> {
+    const before = await this.#source.state();
+    if (before === pipeState) {
+      return this.#log("configuration-refused", "warning", "a pipe is read at the start alone");
+    }
+    try {
+      const written = await this.#source.read();
+      // A file that changed meanwhile may have been half written. The next look finds its new state.
+      if (!isAsked && (await this.#source.state()) !== before) return;
+      await this.#take(written, reconfigure, isAsked);
+    } catch (error) {
+      this.#refuse(error instanceof ConfigurationError ? error.faults : [messageOf(error)]);
+    }
+  }
+
+  /** @throws ConfigurationError, or what `reconfigure` rejects with */
+  async #take(written: Values, reconfigure: Reconfigure<C>, isAsked: boolean): Promise<void> {
+    const { parse, restartKeys } = this.#source;
+    parse(written);
+    const { values, awaitingRestart } = applicableValues(written, this.#atStart, restartKeys);
+    const changed = changedKeys(this.#inForce, values);
+    const isApplied = changed.length > 0 || isAsked;
+    if (isApplied) {
+      this.#inPart = await reconfigure(this.#parseApplicable(values, awaitingRestart));
+      this.#inForce = values;
+    }
+    const { generation, reloads, faults, awaitingRestart: awaited } = this.#status;
+    const awaiting = [...new Set([...awaitingRestart, ...this.#inPart])].toSorted();
+    this.#status = {
+      generation: generation + (changed.length > 0 ? 1 : 0),
+      lastSuccess: this.#context.clock(),
+      reloads: { ...reloads, applied: reloads.applied + (isApplied ? 1 : 0) },
+      faults: [],
+      awaitingRestart: awaiting,
+    };
+    if (isApplied || faults.length > 0) this.#logReload(changed);
+    if (awaiting.length > 0 && awaiting.join() !== awaited.join()) {
+      this.#log("configuration-needs-restart", "warning", restartSentence(awaiting));
+    }
+  }
+
+  /** @throws ConfigurationError It names the keys of the start, because they are not those of the file. */
+  #parseApplicable(values: Values, awaitingRestart: readonly string[]): C {
+    try {
+      return this.#source.parse(values);
+    } catch (error) {
+      if (!(error instanceof ConfigurationError)) throw error;
+      const kept = `until a restart with the former ${awaitingRestart.join(", ")}`;
+      throw new ConfigurationError(error.faults.map((fault) => `${fault} (${kept})`));
+    }
+  }
+
+  /** Logs each fault once, and not at every attempt. */
+  #refuse(faults: readonly string[]): void {
+    const { reloads, faults: before, ...status } = this.#status;
+    const isNew = faults.join() !== before.join();
+    const refused = reloads.refused + (isNew ? 1 : 0);
+    this.#status = { ...status, faults, reloads: { ...reloads, refused } };
+    if (!isNew) return;
+    for (const fault of faults) this.#log("configuration-refused", "error", fault);
+  }
+
+  #logReload(changed: readonly string[]): void {
+    const which =
+      changed.length > 0
+        ? `with other values of ${changed.join(", ")}`
+        : "and has the values that are in force";
+    this.#log("configuration-reloaded", "info", `the configuration was read again, ${which}`);
+  }
+
+  #log(event: string, level: "info" | "warning" | "error", detail: string): void {
+    const { generation } = this.#status;
+    this.#context.log.operation({ event, level, detail, generation });
+  }
+}
