@@ -6,7 +6,13 @@ import type { WorkSharing } from "../foundation/work/shared-work.ts";
 import { addSeconds, later } from "../pki/x509/validity.ts";
 import { type AuthorityView, viewAt } from "./authority-view.ts";
 import type { EventLog } from "./issuance/audit-event.ts";
-import { assemble, type OpenedRecord, openRecord, type RecordOpening } from "./opened-store.ts";
+import {
+  assemble,
+  type OpenedRecord,
+  openRecord,
+  type RecordOpening,
+  type StorePolicy,
+} from "./opened-store.ts";
 
 /** The longest time between two reads of a store that loads. */
 export const longestRefreshSeconds = 60;
@@ -39,6 +45,8 @@ export interface AuthoritiesConfiguration extends RecordOpening {
    */
   readonly surviveOutageSeconds: number;
   readonly shareWork: WorkSharing;
+  /** The policy at this moment, where it may change: another object once it has. */
+  readonly currentPolicy?: (() => StorePolicy) | undefined;
 }
 
 /** The most requests that wait for one load. Each is in memory anyway, and most are authenticated. */
@@ -54,10 +62,12 @@ const longestLoadMilliseconds = 10_000;
  */
 export function createAuthorities(configuration: AuthoritiesConfiguration): Authorities {
   const { refreshSeconds, surviveOutageSeconds, shareWork } = configuration;
+  const { currentPolicy = () => configuration } = configuration;
   const idleSeconds = Math.min(retrySeconds, refreshSeconds);
   const loading = shareWork(new Semaphore(maximumWaiting), longestLoadMilliseconds);
   let records = new Map<string, CachedRecord>();
-  let opened = assemble([], configuration);
+  let policy: StorePolicy = currentPolicy();
+  let opened = assemble([], policy);
   let loadedAt = new Date(0);
   let nextLoad = new Date(0);
   let latest = new Date(0);
@@ -78,11 +88,7 @@ export function createAuthorities(configuration: AuthoritiesConfiguration): Auth
       if (now < loadedAt) return;
       loadedAt = now;
       records = loaded;
-      opened = assemble(
-        [...records.values()].map((record) => record.opened),
-        configuration,
-      );
-      view = undefined;
+      reassemble();
       nextLoad = addSeconds(now, currentView(now).issuer ? refreshSeconds : idleSeconds);
     } catch (error) {
       nextLoad = addSeconds(now, retrySeconds);
@@ -90,7 +96,17 @@ export function createAuthorities(configuration: AuthoritiesConfiguration): Auth
     }
   }
 
+  function reassemble(): void {
+    policy = currentPolicy();
+    opened = assemble(
+      [...records.values()].map((record) => record.opened),
+      policy,
+    );
+    view = undefined;
+  }
+
   function currentView(now: Date): AuthorityView {
+    if (policy !== currentPolicy()) reassemble();
     if (!view || !isWithin(now, view)) {
       view = viewAt(opened, now);
     }

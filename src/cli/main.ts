@@ -8,13 +8,18 @@ import { endingWithOutput } from "./terminal/output.ts";
 import { explainingSignals } from "./terminal/signals.ts";
 import { styled } from "./terminal/style.ts";
 
+/** The programs that read their configuration again while they run. */
+const reloading: ReadonlySet<string> = new Set(["serve", "gateway", "distribute", "signer"]);
+
 /** Runs one command. The executable is a CommonJS module, which cannot wait for a promise at its top level. */
 async function main(): Promise<void> {
   // For as long as neither a verb nor a program says what a signal does to it.
   explainingSignals();
   endingWithOutput(process.stdout);
+  const [, , noun = ""] = process.argv;
+  // It has a program read its configuration again, and must not end one that has only begun.
+  if (reloading.has(noun)) process.on("SIGHUP", () => {});
   try {
-    const [, , noun = ""] = process.argv;
     await (await rampart(noun, () => new Date())).parseAsync();
   } catch (error) {
     process.exitCode = Math.max(...failuresOf(error).map(exitCodeOf));

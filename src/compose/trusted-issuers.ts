@@ -5,21 +5,10 @@ import {
   pinnedKeys,
   publishedKeys,
 } from "../authn/token/issuer-keys.ts";
-import { createTokenReview } from "../authn/token/token-review.ts";
-import type { ClusterSigner, NodeAuthorizer, TrustedIssuer } from "../authn/trusted-issuer.ts";
+import type { ClusterSigner, TrustedIssuer } from "../authn/trusted-issuer.ts";
 import type { EventLog } from "../ca/issuance/audit-event.ts";
-import {
-  createClaimedReach,
-  createPodAuthorizer,
-  type NodeReach,
-} from "../ca/issuance/node-authorizer.ts";
 import type { Configuration } from "../config/configuration.ts";
-import type {
-  ClusterSignerTable,
-  IntermediateTable,
-  IssuerTable,
-  NodeReachSetting,
-} from "../config/issuer-table.ts";
+import type { ClusterSignerTable, IntermediateTable, IssuerTable } from "../config/issuer-table.ts";
 import {
   createDocumentFetch,
   FetchError,
@@ -30,7 +19,6 @@ import { nameAllowList } from "../foundation/text/globs.ts";
 import { Semaphore } from "../foundation/work/semaphore.ts";
 import type { WorkSharing } from "../foundation/work/shared-work.ts";
 import { type ClusterFailed, isBusy } from "../kubernetes/cluster-api.ts";
-import { createPodLookup } from "../kubernetes/pod-lookup.ts";
 import type { WatchPods } from "../kubernetes/pods.ts";
 import type { CryptoProvider } from "../pki/crypto-provider.ts";
 import type { ServiceAccount } from "../pki/spiffe-id.ts";
@@ -38,6 +26,8 @@ import type { IntermediateRights } from "../pki/x509/intermediate.ts";
 import { issuerDigest } from "../pki/x509/leaf/identity-proof.ts";
 import { type PodsOf, watchedPods } from "./cluster-pods.ts";
 import { apiOpener, type ClusterAccess, noApi, type OpenApi } from "./cluster-reach.ts";
+import { nodeAuthorizer, reviewOf } from "./issuer-checks.ts";
+import { type LastingParts, lastingParts } from "./lasting-parts.ts";
 
 /** The means of a platform to reach issuers and clusters. */
 export interface ClusterPlatform {
@@ -48,6 +38,8 @@ export interface ClusterPlatform {
   /** Absent on platforms that look up each pod. */
   readonly watchPods?: WatchPods;
   readonly shareWork: WorkSharing;
+  /** Present where the configuration may change while a program runs. */
+  readonly lasting?: LastingParts;
 }
 
 /** The most requests that wait for the keys of any issuer at once. */
@@ -58,7 +50,14 @@ type KeyFetch = Pick<KeyFetching, "fetchJson" | "fetchTimeoutMilliseconds">;
 /** @throws ConfigurationError for access to a cluster that this platform cannot have. */
 export function trustedIssuers(
   { issuers, renewalSeconds, clusterCredentials: credentials }: Configuration,
-  { log, cryptoProvider, fetching, watchPods, shareWork }: ClusterPlatform,
+  {
+    log,
+    cryptoProvider,
+    fetching,
+    watchPods,
+    shareWork,
+    lasting = lastingParts(),
+  }: ClusterPlatform,
 ): readonly TrustedIssuer[] {
   const access = fetching && { ...fetching, credentials, failed: clusterLog(log) };
   const podsOf = access && watchPods && watchedPods(access, watchPods);
@@ -71,7 +70,7 @@ export function trustedIssuers(
   };
   return issuers.map((table) => {
     const { renewal_limit = renewalSeconds } = table;
-    return trustedIssuer({ ...table, renewal_limit }, keys, access, podsOf);
+    return trustedIssuer({ ...table, renewal_limit }, { keys, access, podsOf, lasting });
   });
 }
 
@@ -79,18 +78,20 @@ export function trustedIssuers(
 export function operatorKeys(
   issuer: string,
   url: string,
-  { log, cryptoProvider, fetching, shareWork }: ClusterPlatform,
+  { log, cryptoProvider, fetching, shareWork, lasting = lastingParts() }: ClusterPlatform,
 ): IssuerKeys {
-  return publishedKeys(
-    issuer,
-    { kind: "jwks-uri", url },
-    {
-      ...keyFetchOf(fetching),
-      keyFetchFailed: keyFetchLog(log),
-      cryptoProvider,
-      shareWork,
-      waitingRoom: new Semaphore(maximumWaitingOperators),
-    },
+  return lasting.keys.of(["operators", issuer, url], () =>
+    publishedKeys(
+      issuer,
+      { kind: "jwks-uri", url },
+      {
+        ...keyFetchOf(fetching),
+        keyFetchFailed: keyFetchLog(log),
+        cryptoProvider,
+        shareWork,
+        waitingRoom: new Semaphore(maximumWaitingOperators),
+      },
+    ),
   );
 }
 
@@ -102,13 +103,19 @@ function keyFetchOf(fetching: Fetching | undefined): KeyFetch {
   return { fetchJson: createDocumentFetch(fetching), fetchTimeoutMilliseconds };
 }
 
+/** The means of one issuer. */
+interface IssuerMeans {
+  readonly keys: KeyFetching;
+  readonly access: ClusterAccess | undefined;
+  readonly podsOf: PodsOf | undefined;
+  readonly lasting: LastingParts;
+}
+
 function trustedIssuer(
   table: IssuerTable & { readonly renewal_limit: number },
-  keys: KeyFetching,
-  access: ClusterAccess | undefined,
-  podsOf: PodsOf | undefined,
+  { keys, access, podsOf, lasting }: IssuerMeans,
 ): TrustedIssuer {
-  const openApi = apiOf(table, access);
+  const checks = { openApi: apiOf(table, access), podsOf, lasting };
   const mayUse = nameAllowList(table.namespaces);
   const nodeAccounts = new Set(table.trusted_node_accounts.map(accountName));
   const signers = new Map(
@@ -134,9 +141,9 @@ function trustedIssuer(
     clusterSigner: signers.size > 0 ? (account) => signers.get(accountName(account)) : undefined,
     intermediateRights:
       intermediates.size > 0 ? (account) => intermediates.get(accountName(account)) : undefined,
-    keys: issuerKeys(table, keys),
-    review: reviewOf(table, openApi),
-    requireNode: nodeAuthorizer(table, openApi, podsOf),
+    keys: issuerKeys(table, keys, lasting),
+    review: reviewOf(table, checks),
+    requireNode: nodeAuthorizer(table, checks),
   };
 }
 
@@ -156,42 +163,12 @@ function intermediateRights({
   return { trustDomain, pathLength, isConstrained };
 }
 
-function nodeAuthorizer(
-  table: IssuerTable,
-  openApi: OpenApi | undefined,
-  podsOf: PodsOf = (_, lookup) => lookup,
-): NodeAuthorizer {
-  const { node_checks, node_reach } = table;
-  if (openApi && node_checks !== "claims") {
-    return createPodAuthorizer(podsOf(table, createPodLookup(openApi())));
-  }
-  return createClaimedReach(reachesOf(node_reach));
-}
-
-/** Only a table without node proxies may lack the setting; then no node reaches anything. */
-function reachesOf(setting: NodeReachSetting = []): readonly NodeReach[] {
-  if (setting === "anywhere") return [{ isNode: () => true, isNamespace: () => true }];
-  return setting.map(({ nodes, namespaces }) => ({
-    isNode: nameAllowList(nodes),
-    isNamespace: nameAllowList(namespaces),
-  }));
-}
-
 function apiOf(
   { cluster, kubernetes }: IssuerTable,
   access: ClusterAccess | undefined,
 ): OpenApi | undefined {
   if (!kubernetes) return undefined;
   return access ? apiOpener(cluster, kubernetes, access) : () => noApi(cluster);
-}
-
-function reviewOf(
-  { audiences, kubernetes }: IssuerTable,
-  openApi: OpenApi | undefined,
-): TrustedIssuer["review"] {
-  if (!kubernetes || !openApi) return undefined;
-  const apis = { verified: openApi(), unverified: openApi() };
-  return { order: kubernetes.review, ask: createTokenReview(audiences, apis) };
 }
 
 const accountName = ({ namespace, name }: ServiceAccount): string => `${namespace}/${name}`;
@@ -201,12 +178,16 @@ const noFetch: JsonFetch = async () => {
   throw new FetchError("cannot be reached from here");
 };
 
-function issuerKeys({ issuer, jwks, jwks_uri }: IssuerTable, fetching: KeyFetching): IssuerKeys {
+function issuerKeys(
+  { issuer, jwks, jwks_uri }: IssuerTable,
+  fetching: KeyFetching,
+  { keys }: LastingParts,
+): IssuerKeys {
   if (jwks) return pinnedKeys(jwks, fetching.cryptoProvider);
   const location = jwks_uri
     ? ({ kind: "jwks-uri", url: jwks_uri } as const)
     : ({ kind: "discovery", issuer } as const);
-  return publishedKeys(issuer, location, fetching);
+  return keys.of([issuer, location], () => publishedKeys(issuer, location, fetching));
 }
 
 function keyFetchLog({ operation }: EventLog): KeyFetchFailed {

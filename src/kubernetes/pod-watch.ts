@@ -24,8 +24,9 @@ const listing: Listing = {
  * The lookup answers where the watch cannot. That is before the first list is complete, after a silence of
  * the API server, and for a pod that was just created. The lookup caches a positive answer.
  */
-export function createPodWatch(clock: () => Date, signal: AbortSignal): WatchPods {
-  return ({ cluster, client, failed }, lookup) => {
+export function createPodWatch(clock: () => Date, endingAll: AbortSignal): WatchPods {
+  return ({ cluster, client, failed }, lookup, ending) => {
+    const signal = ending ? AbortSignal.any([endingAll, ending]) : endingAll;
     const { places, keep, changed } = createPlaces();
     const pods = watchCollection({
       ...{ client, listing, keep, changed, clock, signal, watchSeconds },

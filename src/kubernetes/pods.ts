@@ -67,5 +67,5 @@ export const podForm: z.ZodMiniType<ReportedPod> = z.pipe(
 /** The field selector of the pods that have not ended. */
 export const notEnded = "status.phase!=Failed,status.phase!=Succeeded";
 
-/** Watches the pods of a cluster. `lookup` answers what the watch does not know. */
-export type WatchPods = (cluster: ReachableCluster, lookup: Pods) => Pods;
+/** Watches the pods of a cluster, until a signal ends it. `lookup` answers what the watch does not know. */
+export type WatchPods = (cluster: ReachableCluster, lookup: Pods, ending?: AbortSignal) => Pods;

@@ -2,6 +2,7 @@ import type { AddressInfo } from "node:net";
 import type { EventLog } from "../ca/issuance/audit-event.ts";
 import type { Pause } from "../foundation/work/pause.ts";
 import type { PeerProcesses } from "./observability/peer-processes.ts";
+import type { StatusOfConfiguration } from "./reload/configuration-status.ts";
 import type { PluggedInImport } from "./serve/plugged-in.ts";
 
 /** The means that a program hands to its server. */
@@ -16,6 +17,8 @@ export interface ServerContext {
   readonly random?: (() => number) | undefined;
   /** Imports the CA in `IMPORT_DIRECTORY`. */
   readonly importPluggedIn?: PluggedInImport | undefined;
+  /** The state of the configuration, where it may change while the server runs. */
+  readonly configurationStatus?: StatusOfConfiguration | undefined;
   /** Present in each of several processes that form one server. */
   readonly peerProcesses?: PeerProcesses | undefined;
 }

@@ -2,7 +2,7 @@ import { parse, TomlDate, TomlError } from "smol-toml";
 import { credentialName } from "../../config/cluster-access.ts";
 import { ConfigurationError } from "../../foundation/configuration-error.ts";
 import { OperatorError } from "../../foundation/operator-error.ts";
-import { readSmallFile } from "../../host/files/small-file.ts";
+import { type FileKinds, readSmallFile } from "../../host/files/small-file.ts";
 import { credentialFileName } from "./credential-file.ts";
 
 /** Room for a thousand tables of issuers with their keys. */
@@ -23,8 +23,9 @@ const isOfEnvironment = (key: string): boolean => isSecret(key) || credentialFil
 export async function readConfigurationFile(
   path: string,
   environment: Readonly<Record<string, string | undefined>>,
+  kinds: FileKinds = { mayBePipe: true },
 ): Promise<Record<string, unknown>> {
-  const written = parseToml(await readText(path), path);
+  const written = parseToml(await readText(path, kinds), path);
   const misplaced = Object.keys(written).filter(isSecret);
   if (misplaced.length > 0) {
     throw new ConfigurationError(
@@ -37,9 +38,9 @@ export async function readConfigurationFile(
   return { ...written, ...Object.fromEntries(fromEnvironment) };
 }
 
-async function readText(path: string): Promise<string> {
+async function readText(path: string, kinds: FileKinds): Promise<string> {
   try {
-    return await readSmallFile(path, maximumOctets, { mayBePipe: true });
+    return await readSmallFile(path, maximumOctets, kinds);
   } catch (error) {
     if (!(error instanceof OperatorError)) throw error;
     throw new ConfigurationError([error.message]);

@@ -31,12 +31,7 @@ const limits: PushLimits = {
 export function pushRoots(
   configuration: Configuration,
   { issuance: { authorities }, crls }: Pick<CertificateAuthority, "issuance" | "crls">,
-  {
-    registry,
-    log,
-    clock,
-    fetchTimeoutMilliseconds,
-  }: ServerContext & { readonly registry: Registry },
+  { log, clock, fetchTimeoutMilliseconds }: ServerContext,
 ): RecurringPush {
   const fetching = { fetchTrusting, fetchTimeoutMilliseconds };
   const targets = rootTargets(configuration, fetching);
@@ -47,7 +42,6 @@ export function pushRoots(
     limits,
     log,
   });
-  if (targets.length > 0) addGauges(registry, push);
   const ending = new AbortController();
   let current: Promise<unknown> | undefined;
   return {
@@ -68,7 +62,8 @@ export function pushRoots(
   };
 }
 
-function addGauges(registry: Registry, { outcomes }: RootPush): void {
+/** Adds gauges of the push that is current. */
+export function addPushGauges(registry: Registry, outcomes: RootPush["outcomes"]): void {
   const gauge = (name: string, help: string, read: (outcome: PushOutcome) => number) =>
     new Gauge({
       name,
@@ -76,6 +71,8 @@ function addGauges(registry: Registry, { outcomes }: RootPush): void {
       labelNames: ["cluster"],
       registers: [registry],
       collect() {
+        // A cluster may have left.
+        this.reset();
         for (const outcome of outcomesByCluster(outcomes())) {
           this.set({ cluster: outcome.cluster }, read(outcome));
         }

@@ -1,6 +1,7 @@
 import * as z from "zod/mini";
 import { type Configuration, parseConfiguration } from "../../config/configuration.ts";
 import { parseForm, partition } from "../../config/form.ts";
+import { logKeys } from "../../config/log-keys.ts";
 import { dnsName, filePath } from "../../config/text-forms.ts";
 import { ConfigurationError } from "../../foundation/configuration-error.ts";
 import type { QuotaName } from "../../foundation/errors.ts";
@@ -69,6 +70,27 @@ const serveForm = z.strictObject({
 
 /** The names of these keys, in the order of the table in docs/how-to/serve.md. */
 export const serveKeys: readonly string[] = Object.keys(serveForm.shape);
+
+/**
+ * The keys that count only after a restart: those of ports and stores, those that other machines rely on, and
+ * those that decide how authorities are opened. docs/how-to/reload.md explains each.
+ */
+export const serveRestartKeys: readonly string[] = [
+  "TRUST_DOMAIN",
+  "AUTHORITY_ROOT",
+  "PROPAGATION_INTERVAL",
+  "BUNDLE_WAIT",
+  "CRL",
+  ...Object.keys(logKeys),
+  "KEK",
+  "STORE_DIRECTORY",
+  "IMPORT_DIRECTORY",
+  "PLAINTEXT_LISTEN",
+  "LISTEN",
+  "MONITORING_LISTEN",
+  "DIAGNOSTIC_RPCS",
+  "LIMITS",
+];
 
 /** A process sees a file as soon as it is written, and every other process reads it within this time. */
 const filePropagation = { shortestSeconds: 1, usual: "5s" };

@@ -1,7 +1,5 @@
 import type { Registry } from "prom-client";
-import type { Issuance } from "../../ca/issuance/issue-certificate.ts";
-import { rotateAll } from "../../ca/rotation/rotate.ts";
-import { type Composition, compose } from "../../compose/composition.ts";
+import type { Platform } from "../../compose/composition.ts";
 import { openKeks } from "../../compose/keks.ts";
 import { countingCalls, createIssuanceCounts } from "../../console/status/issuance-counts.ts";
 import type { AuthorityStore } from "../../custody/authority-store.ts";
@@ -9,42 +7,37 @@ import { fetchTrusting } from "../../host/http/node-fetch.ts";
 import { sharePromises } from "../../host/promise-sharing.ts";
 import { recur } from "../../host/recurrence.ts";
 import { createPodWatch } from "../../kubernetes/pod-watch.ts";
-import type { PhaseLengths } from "../../pki/authority/schedule.ts";
-import type { CertificateAuthority } from "../../transport/certificate-authority.ts";
-import {
-  createCertificatePath,
-  createRoutes,
-  isReady,
-  type PortState,
-} from "../../transport/http/routes.ts";
-import type { Peer } from "../../transport/peer.ts";
-import { createCertificateService } from "../../transport/rpc/certificate-service.ts";
+import type { PortState } from "../../transport/http/routes.ts";
 import { requireCredentials } from "../files/credential-file.ts";
 import { openFileStore, openSignerStores } from "../files/file-store.ts";
-import { auxiliaryRpcs, type DiagnosticRpcs, rpcsOf } from "../http/auxiliary-rpcs.ts";
 import { listenInPlaintext, listenWithTls } from "../http/listener.ts";
 import { createMonitoringRoutes } from "../http/monitoring-routes.ts";
-import type { Routes } from "../http/routes.ts";
 import { createGuard } from "../limits/guard.ts";
 import { thisProcess } from "../limits/quiet-collection.ts";
 import { type NodeLog, openNodeLog } from "../log/node-log.ts";
 import { nodeCryptoProvider } from "../node-crypto-provider.ts";
 import { addAuthorityGauges, countingLog } from "../observability/ca-metrics.ts";
-import { createRegistry, createRpcMetrics } from "../observability/grpc-metrics.ts";
+import { createRegistry } from "../observability/grpc-metrics.ts";
 import { addGuardGauges, countLimits } from "../observability/limit-metrics.ts";
 import { metricsOfAll } from "../observability/peer-processes.ts";
+import { addConfigurationMetrics, configurationReasons } from "../reload/configuration-status.ts";
+import type { Reconfigure } from "../reload/running-configuration.ts";
 import type { RunningServer, ServerContext } from "../server.ts";
-import { ownCertificate } from "../tls/own-certificate.ts";
 import { openWhenCertified, type RenewingListener } from "../tls/renewing-listener.ts";
-import { certificateInFiles, type ServingCertificateSource } from "../tls/serving-certificate.ts";
-import { countedCalls, serveConsole } from "./console.ts";
-import { followPluggedIn } from "./plugged-in.ts";
-import { pushRoots } from "./recurring-push.ts";
+import { countedCalls } from "./console.ts";
+import { type LiveCa, openLiveCa } from "./live-ca.ts";
+import { addPushGauges } from "./recurring-push.ts";
+import { longestRotationSeconds, rotationOf } from "./recurring-rotation.ts";
 import type { ServeConfiguration } from "./serve-configuration.ts";
-import { createTokenBuckets } from "./token-buckets.ts";
+import { pageOf, routesOf } from "./serve-routes.ts";
 
 /** Reading a few files is cheap, so an operator's change to them takes effect within seconds. */
 const longestRefreshSeconds = 2;
+
+/** A server that takes on another configuration while it runs. */
+export interface ReconfigurableServer extends RunningServer {
+  readonly reconfigure: Reconfigure<ServeConfiguration>;
+}
 
 /**
  * Runs a whole CA in this process. It serves native gRPC, gRPC-Web, Connect and the trust bundle over TLS,
@@ -53,7 +46,7 @@ const longestRefreshSeconds = 2;
 export async function serve(
   configuration: ServeConfiguration,
   serverContext: ServerContext,
-): Promise<RunningServer> {
+): Promise<ReconfigurableServer> {
   const ending = new AbortController();
   await requireCredentials(configuration.ca.clusterCredentials);
   const store = await openFileStore(configuration.storeDirectory);
@@ -101,31 +94,24 @@ async function serveUntil(
   configuration: ServeConfiguration,
   serverContext: ServerContext,
   storage: Storage,
-): Promise<RunningServer> {
+): Promise<ReconfigurableServer> {
   const { clock, pause, peerProcesses } = serverContext;
   const registry = createRegistry();
   const counts = createIssuanceCounts(countedCalls(peerProcesses), clock());
   const log = countingCalls(countingLog(serverContext.log, registry), counts, clock);
-  const { trustDomain, phaseLengths } = configuration.ca;
+  const { trustDomain } = configuration.ca;
   const context = { ...serverContext, log };
-  const composition = await composeHere(configuration, context, storage, ending.signal);
-  const { certificateAuthority: ca, mint, signerMints } = composition;
-  const { authorities } = ca.issuance;
-  addAuthorityGauges(registry, authorities, clock);
+  const platform = await platformHere(configuration, context, storage, ending.signal);
+  const live = await openLiveCa(configuration, { platform, context, counts });
+  const { authorities } = live.certificateAuthority.issuance;
+  addGauges(registry, live, context);
   const guard = createGuard(configuration.limits, countLimits(registry), thisProcess());
   addGuardGauges(registry, guard);
   let port: RenewingListener | undefined;
-  const portState = (): PortState => port?.state() ?? { isOpen: false, reasons: [] };
-  const routes = routesOf(ca, registry, ending.signal, portState, configuration.diagnosticRpcs);
-  const push = pushRoots(configuration.ca, ca, {
-    ...serverContext,
-    registry,
-    log,
-  });
-  const console = serveConsole({ configuration: configuration.ca, composition, counts, push });
-  const page = { answer: console.answer, rpcs: rpcsOf(console.handlers) };
+  const portState = (): PortState => withReasons(port?.state() ?? closedPort, serverContext);
+  const routes = routesOf(live, registry, ending.signal, portState);
   const monitoring = await listenInPlaintext(
-    createMonitoringRoutes(routes, metricsOfAll(registry, peerProcesses), page),
+    createMonitoringRoutes(routes, metricsOfAll(registry, peerProcesses), pageOf(live)),
     configuration.monitoringListen,
   );
   const plaintext = configuration.plaintextListen
@@ -134,18 +120,12 @@ async function serveUntil(
         throw error;
       })
     : undefined;
-  // A failed rotation has logged its faults, and the next one retries.
-  const importChanged = pluggedInOf(configuration, context);
-  const rotate = async (): Promise<void> => {
-    await importChanged(mint, clock());
-    await rotateAll([mint, ...signerMints.values()], clock()).finally(push.begin);
-  };
   const rotation =
     peerProcesses?.rotates === false
       ? undefined
-      : recur(rotate, rotationSeconds(phaseLengths), () => {}, pause);
+      : recur(rotationOf(live, context), longestRotationSeconds, () => {}, pause);
   port = openWhenCertified({
-    certificateAt: servingCertificate(configuration, ca.issuance),
+    certificateAt: (now) => live.current().certificateAt(now),
     clientRootsAt: async (now) => (await authorities.at(now)).trustBundle.pem,
     listen: (credentials) =>
       listenWithTls(routes, configuration.listen, credentials, { trustDomain, clock, log }, guard),
@@ -158,25 +138,44 @@ async function serveUntil(
     address,
     plaintextAddress: plaintext?.address,
     monitoringAddress: monitoring.address,
+    reconfigure: live.reconfigure,
     close: async (grace) => {
       ending.abort();
       // A port that stays open after an error would keep the process alive.
       await using rest = new AsyncDisposableStack();
       rest.defer(guard.end);
       rest.defer(() => monitoring.close(grace));
-      rest.defer(push.end);
+      rest.defer(live.end);
       await Promise.all([rotation?.end(), port?.close(grace), plaintext?.close(grace)]);
     },
   };
 }
 
-/** Composes the CA on files and the platform of Node. */
-async function composeHere(
+const closedPort: PortState = { isOpen: false, reasons: [] };
+
+/** Adds the reasons of the configuration, of which none keeps the server from serving. */
+function withReasons(port: PortState, { configurationStatus }: ServerContext): PortState {
+  if (!configurationStatus) return port;
+  return { ...port, reasons: [...port.reasons, ...configurationReasons(configurationStatus())] };
+}
+
+function addGauges(
+  registry: Registry,
+  { current, certificateAuthority }: LiveCa,
+  { clock, configurationStatus }: ServerContext,
+): void {
+  addAuthorityGauges(registry, certificateAuthority.issuance.authorities, clock);
+  addPushGauges(registry, () => current().push.outcomes());
+  if (configurationStatus) addConfigurationMetrics(registry, configurationStatus);
+}
+
+/** The means of Node: files, its HTTP client, and its cryptography. */
+async function platformHere(
   configuration: ServeConfiguration,
   { log, clock, fetchTimeoutMilliseconds }: ServerContext,
   { store, issuanceLog }: Storage,
   ending: AbortSignal,
-): Promise<Composition> {
+): Promise<Platform> {
   const signerStore = await openSignerStores(configuration);
   const watchPods = createPodWatch(clock, ending);
   const files = { store, signerStore, longestRefreshSeconds };
@@ -186,60 +185,7 @@ async function composeHere(
     fetching,
     watchPods,
     shareWork: sharePromises,
-    quotas: {
-      caller: createTokenBuckets(configuration.perMinute.caller),
-      issuer: createTokenBuckets(configuration.perMinute.issuer),
-    },
   };
   const logs = { issuanceLog: issuanceLog?.issuanceLog, publishedLog: issuanceLog?.publishedLog };
-  return compose(configuration.ca, { ...files, ...node, ...logs, log, clock });
-}
-
-function pluggedInOf(
-  { importDirectory }: ServeConfiguration,
-  { importPluggedIn, log }: ServerContext,
-): ReturnType<typeof followPluggedIn> {
-  if (importDirectory === undefined || !importPluggedIn) return async () => {};
-  return followPluggedIn(importDirectory, importPluggedIn, log);
-}
-
-function servingCertificate(
-  { certificateFiles, servingNames: dnsNames, ca: { leafLifetimes } }: ServeConfiguration,
-  { authorities, issuanceLog }: Issuance,
-): ServingCertificateSource {
-  return certificateFiles
-    ? certificateInFiles(certificateFiles)
-    : ownCertificate({ dnsNames, authorities, leafLifetimes, issuanceLog });
-}
-
-function routesOf(
-  ca: CertificateAuthority,
-  registry: Registry,
-  ending: AbortSignal,
-  port: () => PortState,
-  diagnosticRpcs: DiagnosticRpcs,
-): Routes {
-  const createCertificate = createRpcMetrics(registry)(
-    createCertificatePath,
-    createCertificateService(ca, { hasTrailers: true }),
-  );
-  const isServing = async (): Promise<boolean> => !ending.aborted && (await isReady(ca, port()));
-  const peers = new WeakMap<Request, Peer>();
-  const app = createRoutes(ca, (request) => peers.get(request) ?? {}, ending, port);
-  const { forCallers, forMonitoring } = auxiliaryRpcs(isServing, diagnosticRpcs);
-  return {
-    rpcs: new Map([[createCertificatePath, createCertificate], ...forCallers.rpcs]),
-    streamingRpcs: forCallers.streamingRpcs,
-    monitoringRpcs: forMonitoring,
-    fetch: async (request, peer) => {
-      peers.set(request, peer);
-      return app.fetch(request);
-    },
-    log: ca.log,
-  };
-}
-
-/** Short enough for every phase of a schedule, and for an operator who waits for a rotation. */
-function rotationSeconds({ longestLeafSeconds, signingSeconds }: PhaseLengths): number {
-  return Math.min(60, longestLeafSeconds / 8, signingSeconds / 8);
+  return { ...files, ...node, ...logs, log, clock };
 }

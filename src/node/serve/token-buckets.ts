@@ -20,12 +20,13 @@ const shared = "";
  *
  * A bucket is the instant at which it will be full again, and a full one need not be remembered. When too
  * many are not full, all other keys share one, so that a flood of keys gets less and not more.
+ *
+ * @param perMinute May change: a bucket then has the same part of another whole.
  */
 export function createTokenBuckets(
-  perMinute: number,
+  perMinute: () => number,
   maximum: number = maximumBuckets,
 ): TokenBuckets {
-  const interval = minute / perMinute;
   const fullAt = new Map<string, number>();
   let nextSweep = 0;
 
@@ -42,6 +43,7 @@ export function createTokenBuckets(
   }
 
   return (key, instant) => {
+    const interval = minute / perMinute();
     const now = instant.getTime();
     const bucket = bucketOf(key, now);
     const known = Math.max(fullAt.get(bucket) ?? now, now);

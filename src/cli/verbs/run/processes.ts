@@ -62,9 +62,14 @@ export async function runProcesses(
   }
 
   using watch = watchSignals();
+  const reload = (): void => {
+    for (const child of children.keys()) child.kill("SIGHUP");
+  };
+  process.on("SIGHUP", reload);
   for (let index = 0; index < count; index++) start(index);
   const why = await Promise.race([failure.promise, watch.signal.then(() => undefined)]);
   isEnding = true;
+  process.off("SIGHUP", reload);
   for (const child of children.keys()) child.kill("SIGTERM");
   await Promise.all(exits);
   if (why) throw new OperatorError(`${why}, and the others were ended`);

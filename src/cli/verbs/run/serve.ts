@@ -2,18 +2,19 @@ import type { AddressInfo } from "node:net";
 import { Command, InvalidArgumentError, Option } from "commander";
 import { createEventLog } from "../../../ca/issuance/audit-event.ts";
 import { type OperationLog, writeToConsole } from "../../../foundation/event-log.ts";
-import { readConfigurationFile } from "../../../node/files/configuration-file.ts";
 import { addressText } from "../../../node/http/listen-address.ts";
 import type { PluggedInImport } from "../../../node/serve/plugged-in.ts";
 import { serve } from "../../../node/serve/serve.ts";
 import {
   parseServeConfiguration,
   type ServeConfiguration,
+  serveRestartKeys,
 } from "../../../node/serve/serve-configuration.ts";
 import type { RunningServer, ServerContext } from "../../../node/server.ts";
 import { orOperatorError } from "../../terminal/operator-error.ts";
 import { watchSignals } from "../../terminal/signals.ts";
 import { joinProcesses, runProcesses } from "./processes.ts";
+import { startReloading } from "./reloading.ts";
 
 /** The time for calls under way once the process gets a signal: less than Kubernetes' 30 s. */
 const graceMilliseconds = 25_000;
@@ -51,18 +52,44 @@ async function startServing(
   { config, process: number }: ServeOptions,
   { log, clock }: ServerContext,
 ): Promise<RunningServer> {
-  const values = await orOperatorError(() => readConfigurationFile(config, process.env));
-  const whole = await orOperatorError(async () => parseServeConfiguration(values));
-  const configuration = number === undefined ? whole : childConfiguration(whole, number);
   const child = number === undefined ? undefined : joinProcesses(number);
-  for (const detail of configuration.ca.warnings) {
-    log.operation({ event: "configuration-warning", level: "warning", detail });
-  }
-  const serverContext = { log, clock, importPluggedIn, peerProcesses: child?.peerProcesses };
-  const server = await orOperatorError(() => serve(configuration, serverContext));
+  const warn = createWarner(log);
+  const server = await startReloading(
+    {
+      path: config,
+      environment: process.env,
+      restartKeys: serveRestartKeys,
+      parse: (values) => {
+        const whole = parseServeConfiguration(values);
+        return number === undefined ? whole : childConfiguration(whole, number);
+      },
+      start: async (configuration, context) => {
+        warn(configuration);
+        const started = await serve(configuration, context);
+        const reconfigure = async (next: ServeConfiguration) => {
+          const inPart = await started.reconfigure(next);
+          warn(next);
+          return inPart;
+        };
+        return { ...started, reconfigure };
+      },
+    },
+    { log, clock, importPluggedIn, peerProcesses: child?.peerProcesses },
+  );
   // `runUntilSignal` reports a server that never gets an address.
   server.address.then(child?.reportServing, () => {});
   return server;
+}
+
+/** Logs each warning of a configuration unless the one before had it too. */
+function createWarner({ operation }: OperationLog): (configuration: ServeConfiguration) => void {
+  let before: readonly string[] = [];
+  return ({ ca: { warnings } }) => {
+    for (const detail of warnings.filter((each) => !before.includes(each))) {
+      operation({ event: "configuration-warning", level: "warning", detail });
+    }
+    before = warnings;
+  };
 }
 
 /** The child processes share the ports of callers; each has a monitoring port of its own. */

@@ -1,0 +1,154 @@
+import {
+  type Authorities,
+  type AuthoritiesConfiguration,
+  createAuthorities,
+  longestRefreshSeconds,
+} from "../ca/authorities.ts";
+import type { EventLog } from "../ca/issuance/audit-event.ts";
+import { uniteBundles } from "../ca/issuance/signers.ts";
+import type { Mint } from "../ca/mint.ts";
+import type { Configuration } from "../config/configuration.ts";
+import type { AuthorityStore } from "../custody/authority-store.ts";
+import type { KekRing } from "../custody/kek.ts";
+import type { Fetching } from "../foundation/http/json-fetch.ts";
+import { pollForWork } from "../foundation/work/polled-work.ts";
+import type { WorkSharing } from "../foundation/work/shared-work.ts";
+import type { CryptoProvider } from "../pki/crypto-provider.ts";
+import { openKeks } from "./keks.ts";
+import { upstreamOf } from "./upstream.ts";
+
+/** The means of a platform to keep authorities. */
+export interface StorePlatform {
+  readonly store: AuthorityStore;
+  /** A store for the records of each named signer, apart from all others. */
+  readonly signerStore?: (signer: string) => AuthorityStore;
+  readonly clock: () => Date;
+  readonly log: EventLog;
+  readonly cryptoProvider: CryptoProvider;
+  /** The longest time between two reads of the store, for platforms where a read costs little. */
+  readonly longestRefreshSeconds?: number;
+  /** Absent on platforms whose requests may not await each other's promises. */
+  readonly shareWork?: WorkSharing;
+  /** Absent in programs that authenticate nobody. */
+  readonly fetching?: Fetching;
+  /** For programs that authenticate nobody and may still ask a CA upstream. */
+  readonly fetchingUpstream?: Fetching;
+}
+
+/** A store, the KEKs that open its records, and the authorities in it. */
+export interface OpenedStore {
+  readonly store: AuthorityStore;
+  readonly keks: KekRing;
+  readonly log: EventLog;
+  readonly authorities: Authorities;
+}
+
+/** The stores of a CA. They stay open while the rest of its configuration changes. */
+export interface OpenedStores {
+  readonly own: OpenedStore;
+  /** Those of the named signers, by name. */
+  readonly named: ReadonlyMap<string, OpenedStore>;
+  /** Has the taints and the phases of another configuration count from now on. */
+  readonly follow: (configuration: Configuration) => void;
+}
+
+/** Opens the stores of a configuration and of its signers, each with the trust bundle of all. */
+export async function openStores(
+  configuration: Configuration,
+  platform: StorePlatform,
+): Promise<OpenedStores> {
+  const { trustDomain, signers } = configuration;
+  const { cryptoProvider, signerStore } = platform;
+  let policy = configuration;
+  const freshness = freshnessOf(configuration, platform);
+
+  async function open(store: AuthorityStore, log: EventLog, signer?: string): Promise<OpenedStore> {
+    const keks = await openKeks(configuration, signer);
+    const opening = { store, keks, log, cryptoProvider, trustDomain, ...policyOf(configuration) };
+    const currentPolicy = (): Configuration => policy;
+    return {
+      ...{ store, keks, log },
+      authorities: createAuthorities({ ...opening, ...freshness, currentPolicy }),
+    };
+  }
+
+  const own = await open(platform.store, platform.log);
+  const named: [string, OpenedStore][] = [];
+  for (const { name } of signerStore ? signers : []) {
+    if (!signerStore) break;
+    named.push([name, await open(signerStore(name), logOf(name, platform.log), name)]);
+  }
+  const all = [own, ...named.map(([, each]) => each)].map(({ authorities }) => authorities);
+  const united = (one: OpenedStore): OpenedStore => ({
+    ...one,
+    authorities: uniteBundles(
+      one.authorities,
+      all.filter((other) => other !== one.authorities),
+    ),
+  });
+  return {
+    own: united(own),
+    named: new Map(named.map(([name, each]) => [name, united(each)])),
+    follow: (next) => {
+      policy = next;
+    },
+  };
+}
+
+function policyOf({ configuredTaints, authorityRoot, phaseLengths }: Configuration) {
+  return { configuredTaints, authorityRoot, phaseLengths };
+}
+
+function freshnessOf(
+  configuration: Configuration,
+  platform: StorePlatform,
+): Pick<AuthoritiesConfiguration, "refreshSeconds" | "surviveOutageSeconds" | "shareWork"> {
+  const { shareWork = pollForWork(platform.clock) } = platform;
+  const { propagationSeconds } = configuration.phaseLengths;
+  const refreshSeconds = refreshSecondsOf(configuration, platform);
+  return { refreshSeconds, surviveOutageSeconds: propagationSeconds, shareWork };
+}
+
+/** The time between two reads of the store. */
+export function refreshSecondsOf(
+  { phaseLengths: { propagationSeconds } }: Configuration,
+  platform: Pick<StorePlatform, "longestRefreshSeconds">,
+): number {
+  // A quarter, so that a slow read ends while the loaded authorities still serve.
+  return Math.min(platform.longestRefreshSeconds ?? longestRefreshSeconds, propagationSeconds / 4);
+}
+
+/** Names the signer in every event of its authorities. */
+function logOf(signer: string, log: EventLog): EventLog {
+  return { ...log, operation: (event) => log.operation({ ...event, signer }) };
+}
+
+/** The mints of a configuration, and those of its named signers. */
+export interface Mints {
+  readonly mint: Mint;
+  /** By the names of the signers. One whose store is not open has none. */
+  readonly signerMints: ReadonlyMap<string, Mint>;
+}
+
+/** @throws ConfigurationError where a credential for the CA upstream is missing. */
+export function mintsOf(
+  { own, named }: OpenedStores,
+  configuration: Configuration,
+  { cryptoProvider, fetching, fetchingUpstream }: StorePlatform,
+): Mints {
+  const { trustDomain, authorityKey, inceptionDate } = configuration;
+  const { store, keks, log } = own;
+  const mint = {
+    ...{ store, keks, log, cryptoProvider, trustDomain, authorityKey, inceptionDate },
+    ...policyOf(configuration),
+    upstream: upstreamOf(configuration, fetching ?? fetchingUpstream, fetching !== undefined),
+  };
+  const signerMints = configuration.signers.flatMap((table): [string, Mint][] => {
+    const opened = named.get(table.name);
+    if (!opened) return [];
+    const { authorities: _, ...place } = opened;
+    const { authority_key: authorityKey, inception_date: inceptionDate } = table;
+    return [[table.name, { ...mint, ...place, authorityKey, inceptionDate, joinsMesh: true }]];
+  });
+  return { mint, signerMints: new Map(signerMints) };
+}

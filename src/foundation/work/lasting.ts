@@ -1,0 +1,52 @@
+/** A part, what it was made from, and its end. */
+interface Part<T> {
+  readonly value: T;
+  readonly ending: AbortController;
+}
+
+/**
+ * Parts that outlive a change of the configuration while what they are made from stays the same: keys that
+ * were fetched, a watch on a cluster.
+ *
+ * A composition asks for its parts. Then either {@link settle} ends those that it has not asked for, or
+ * {@link abandon} ends those that are new.
+ */
+export class Lasting<T> {
+  #inForce = new Map<string, Part<T>>();
+  #next = new Map<string, Part<T>>();
+
+  /**
+   * @param madeFrom Everything that decides the part, as JSON.
+   * @param make Its signal aborts when the part is over.
+   */
+  of(madeFrom: unknown, make: (ending: AbortSignal) => T): T {
+    const key = JSON.stringify(madeFrom);
+    const known = this.#next.get(key) ?? this.#inForce.get(key);
+    const part = known ?? create(make);
+    this.#next.set(key, part);
+    return part.value;
+  }
+
+  settle(): void {
+    endMissing(this.#inForce, this.#next);
+    this.#inForce = this.#next;
+    this.#next = new Map();
+  }
+
+  abandon(): void {
+    endMissing(this.#next, this.#inForce);
+    this.#next = new Map();
+  }
+}
+
+function create<T>(make: (ending: AbortSignal) => T): Part<T> {
+  const ending = new AbortController();
+  return { value: make(ending.signal), ending };
+}
+
+function endMissing<T>(
+  parts: ReadonlyMap<string, Part<T>>,
+  kept: ReadonlyMap<string, Part<T>>,
+): void {
+  for (const [key, { ending }] of parts) if (!kept.has(key)) ending.abort();
+}
