@@ -1,9 +1,8 @@
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { serve } from "../../../src/node/serve/serve.ts";
+import { type ReconfigurableServer, serve } from "../../../src/node/serve/serve.ts";
 import { parseServeConfiguration } from "../../../src/node/serve/serve-configuration.ts";
-import type { RunningServer } from "../../../src/node/server.ts";
 import { createEventRecorder, type EventRecorder } from "../log/event-recorder.ts";
 import { hangMilliseconds } from "../time/hang-limit.ts";
 import type { VirtualTime } from "../time/virtual-time.ts";
@@ -12,13 +11,15 @@ import { randomKek } from "./running-ca.ts";
 
 /** `rampart serve` in this process, on free ports of the loopback address. */
 export interface ServedCa {
-  readonly server: RunningServer;
+  readonly server: ReconfigurableServer;
   readonly log: EventRecorder;
   readonly port: number;
   readonly monitoringPort: number;
   readonly storeDirectory: string;
   /** The served trust bundle, PEM. */
   readonly bundle: () => Promise<string>;
+  /** Has it take on these keys beside those of the start. @returns Those that need a restart. */
+  readonly reconfigure: (changes: Readonly<Record<string, unknown>>) => Promise<readonly string[]>;
   /** Ends it, and removes its store. */
   readonly end: () => Promise<void>;
 }
@@ -37,7 +38,7 @@ export async function serveCa(
   const clock = time?.clock ?? (() => new Date());
   const storeDirectory = await mkdtemp(join(tmpdir(), "rampart-"));
   const log = createEventRecorder();
-  const configuration = parseServeConfiguration({
+  const complete = {
     STORE_DIRECTORY: storeDirectory,
     LISTEN: "127.0.0.1:0",
     MONITORING_LISTEN: "127.0.0.1:0",
@@ -46,8 +47,8 @@ export async function serveCa(
     PROPAGATION_INTERVAL: "0s",
     ...values,
     LIMITS: { ...patientLimits, ...Object(limits) },
-  });
-  const server = await serve(configuration, {
+  };
+  const server = await serve(parseServeConfiguration(complete), {
     log,
     clock,
     pause: time?.pause,
@@ -61,6 +62,8 @@ export async function serveCa(
     monitoringPort,
     storeDirectory,
     bundle: async () => (await fetch(`http://127.0.0.1:${monitoringPort}/bundle.pem`)).text(),
+    reconfigure: async (changes) =>
+      server.reconfigure(parseServeConfiguration({ ...complete, ...changes })),
     end: async () => {
       await server.close(1000);
       await rm(storeDirectory, { recursive: true, force: true });

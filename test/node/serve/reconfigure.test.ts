@@ -1,0 +1,137 @@
+import { afterEach, beforeEach, expect, test } from "vitest";
+import { type ServedCa, serveCa, servedName } from "../../testkit/ca/served-ca.ts";
+import {
+  createTokenKey,
+  jwksOf,
+  mintAccountToken,
+  type TokenKey,
+} from "../../testkit/callers/tokens.ts";
+import { createWorkload } from "../../testkit/callers/workload.ts";
+import { startLoopbackServer } from "../../testkit/network/loopback-server.ts";
+import { nativeClient } from "../../testkit/network/native-grpc.ts";
+
+const a = "https://a.test";
+const b = "https://b.test";
+let key: TokenKey;
+let served: ServedCa;
+
+const table = (issuer: string, more: object = {}) => ({ issuer, jwks: jwksOf(key), ...more });
+
+const start = async (values: object = {}): Promise<void> => {
+  served = await serveCa({ ISSUERS: [table(a)], ...values });
+};
+
+beforeEach(async () => {
+  key = await createTokenKey("ES256", "k1");
+});
+
+afterEach(() => served.end());
+
+/** The code of a call by a token of this issuer. */
+async function codeFor(issuer: string, account = "foo:bar"): Promise<string> {
+  const client = nativeClient(served.port, servedName, { roots: await served.bundle() });
+  const token = await mintAccountToken(key, issuer, account, new Date());
+  const { csrPem: csr } = await createWorkload();
+  const outcome = await client.createCertificate({ csr }, { authorization: `Bearer ${token}` });
+  client.close();
+  return "certChain" in outcome ? "OK" : outcome.code;
+}
+
+test("a cluster joins and leaves, and the others stay", async () => {
+  await start();
+  expect(await codeFor(b)).toBe("Unauthenticated");
+  expect(await served.reconfigure({ ISSUERS: [table(a), table(b)] })).toEqual([]);
+  expect([await codeFor(a), await codeFor(b)]).toEqual(["OK", "OK"]);
+  await served.reconfigure({ ISSUERS: [table(a)] });
+  expect([await codeFor(a), await codeFor(b)]).toEqual(["OK", "Unauthenticated"]);
+});
+
+test("the walls of a cluster move for the next call", async () => {
+  await start();
+  await served.reconfigure({ ISSUERS: [table(a, { namespaces: ["shop"] })] });
+  expect([await codeFor(a), await codeFor(a, "shop:cart")]).toEqual(["Unauthenticated", "OK"]);
+  await served.reconfigure({ DENIED: ["ns/foo/sa/bar"] });
+  expect([await codeFor(a), await codeFor(a, "shop:cart")]).toEqual(["PermissionDenied", "OK"]);
+});
+
+test("a reload gives nobody a new quota, and a changed quota counts", async () => {
+  await start({ CALLER_QUOTA: 2 });
+  expect([await codeFor(a), await codeFor(a), await codeFor(a)]).toEqual([
+    "OK",
+    "OK",
+    "ResourceExhausted",
+  ]);
+  await served.reconfigure({ CALLER_QUOTA: 2, ISSUERS: [table(a), table(b)] });
+  expect(await codeFor(a)).toBe("ResourceExhausted");
+  await served.reconfigure({ CALLER_QUOTA: 100_000 });
+  expect(await codeFor(a, "foo:other")).toBe("OK");
+});
+
+test("the keys of an issuer that is away now outlive a reload", async () => {
+  let isAway = false;
+  const { origin, requests } = await startLoopbackServer((_, response) => {
+    if (isAway) return void response.writeHead(503).end();
+    response.setHeader("content-type", "application/json");
+    response.end(JSON.stringify(jwksOf(key)));
+  });
+  const published = { issuer: a, jwks_uri: `${origin}/keys` };
+  await start({ ISSUERS: [published] });
+  expect(await codeFor(a)).toBe("OK");
+  isAway = true;
+  await served.reconfigure({ ISSUERS: [{ ...published, namespaces: ["foo"] }, table(b)] });
+  expect([await codeFor(a), await codeFor(b)]).toEqual(["OK", "OK"]);
+  expect(requests).toEqual(["/keys"]);
+});
+
+test("a taint in the configuration counts at once", async () => {
+  await start();
+  const { authority } = await (
+    await fetch(`http://127.0.0.1:${served.monitoringPort}/readyz`)
+  ).json();
+  expect(authority).toMatch(/^[0-9a-f]+$/);
+  expect(await codeFor(a)).toBe("OK");
+  await served.reconfigure({
+    TAINTED_AUTHORITIES: [authority],
+  });
+  const after = await fetch(`http://127.0.0.1:${served.monitoringPort}/readyz`);
+  expect((await after.json()).authority).not.toBe(authority);
+});
+
+test("a configuration that cannot be taken on changes nothing", async () => {
+  await start();
+  const kubernetes = { server: "https://127.0.0.1:9", credential: "CLUSTER_CREDENTIAL_B" };
+  const faulty = { ISSUERS: [table(b, { kubernetes })], DENIED: ["ns/foo/sa/bar"] };
+  await expect(served.reconfigure(faulty)).rejects.toMatchObject({
+    faults: ["CLUSTER_CREDENTIAL_B: is required"],
+  });
+  await expect(
+    served.reconfigure({ ...faulty, CLUSTER_CREDENTIAL_B_FILE: "/nowhere/token" }),
+  ).rejects.toMatchObject({ faults: [expect.stringMatching(/^CLUSTER_CREDENTIAL_B: .*nowhere/)] });
+  expect([await codeFor(a), await codeFor(b)]).toEqual(["OK", "Unauthenticated"]);
+});
+
+test("a signer that leaves answers nobody, and one that joins waits for a restart", async () => {
+  const signer = (name: string) => ({
+    name,
+    inception_date: new Date().toISOString().slice(0, 10),
+    callers: [{ issuer: a, namespaces: ["*"], accounts: ["*"] }],
+  });
+  await start({ SIGNERS: [signer("one")] });
+  expect(await served.reconfigure({ SIGNERS: [signer("one")] })).toEqual([]);
+  expect(await served.reconfigure({ SIGNERS: [] })).toEqual(["SIGNERS"]);
+  expect(await served.reconfigure({ SIGNERS: [signer("one"), signer("two")] })).toEqual([
+    "SIGNERS",
+  ]);
+});
+
+test("operators of the console change with the configuration", async () => {
+  const [former, next] = ["f".repeat(32), "n".repeat(32)];
+  await start({ CONSOLE_TOKENS: former });
+  const statusWith = async (token: string): Promise<number> => {
+    const headers = { authorization: `Bearer ${token}` };
+    return (await fetch(`http://127.0.0.1:${served.monitoringPort}/`, { headers })).status;
+  };
+  expect([await statusWith(former), await statusWith(next)]).toEqual([200, 401]);
+  await served.reconfigure({ CONSOLE_TOKENS: next });
+  expect([await statusWith(former), await statusWith(next)]).toEqual([401, 200]);
+});
