@@ -67,6 +67,9 @@ export type EventName =
   | "process-ended"
   | "configuration-warning"
   | "configuration-fault"
+  | "configuration-reloaded"
+  | "configuration-refused"
+  | "configuration-needs-restart"
   | "fault"
   // The issuance log.
   | "log-not-published"

@@ -1,6 +1,7 @@
 import { ConfigurationError } from "../../foundation/configuration-error.ts";
 import { messageOf } from "../../foundation/errors.ts";
 import type { OperationLog } from "../../foundation/event-log.ts";
+import type { EventName } from "../../foundation/event-names.ts";
 import { type Pause, pause as systemPause } from "../../foundation/work/pause.ts";
 import { type ConfigurationStatus, restartSentence } from "./configuration-status.ts";
 import { pipeState } from "./file-state.ts";
@@ -196,7 +197,7 @@ export class RunningConfiguration<C> {
     this.#log("configuration-reloaded", "info", `the configuration was read again, ${which}`);
   }
 
-  #log(event: string, level: "info" | "warning" | "error", detail: string): void {
+  #log(event: EventName, level: "info" | "warning" | "error", detail: string): void {
     const { generation } = this.#status;
     this.#context.log.operation({ event, level, detail, generation });
   }
