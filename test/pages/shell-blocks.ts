@@ -32,6 +32,7 @@ export const suites: Readonly<Record<string, string>> = {
   "docs/tutorials/first-certificate.md": "pages",
   "docs/tutorials/worker.md": "pages",
   "docs/tutorials/agent-with-envoy.md": "pages",
+  "docs/tutorials/migrate-from-istiod.md": "pages",
   "docs/tutorials/serve-on-systemd.md": "pages",
   "docs/explanation/data-planes.md": "pages",
   "docs/how-to/back-up-and-restore.md": "pages",

@@ -29,6 +29,7 @@ const readings: Readonly<Record<string, Reading>> = {
     scene: scenes.withEnvoy,
     until: [/Serving HTTP/, /"certificate-obtained"/, /"certificate-obtained"/],
   },
+  "docs/tutorials/migrate-from-istiod.md": { scene: scenes.istiodsMesh },
   "docs/tutorials/serve-on-systemd.md": { scene: scenes.machine, until: [/"gRPC on /] },
   "docs/explanation/data-planes.md": { scene: scenes.emptyFolder },
   "docs/how-to/back-up-and-restore.md": { scene: scenes.operator },

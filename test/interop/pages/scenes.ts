@@ -103,15 +103,16 @@ export const archive: Scene = async (folder, ends) => {
 async function developmentCluster(
   folder: string,
   ends: AsyncDisposableStack,
+  port = 0,
 ): Promise<DevelopmentCluster> {
-  const cluster = await startDevelopmentCluster({ port: 8788, folder: join(folder, ".home") });
+  const cluster = await startDevelopmentCluster({ port, folder: join(folder, ".home") });
   ends.defer(() => cluster.close());
   return cluster;
 }
 
 /** A machine on which the development cluster can be reached, and nothing is configured yet. */
 export const machine: Scene = async (folder, ends) => {
-  await developmentCluster(folder, ends);
+  await developmentCluster(folder, ends, 8788);
   return terminalIn(folder, ends);
 };
 
@@ -122,9 +123,7 @@ async function operatorIn(
   keys: string,
 ): Promise<Terminal> {
   const { issuer } = await developmentCluster(folder, ends);
-  const today = new Date().toISOString().slice(0, 10);
   const toml = `STORE_DIRECTORY = "store"
-INCEPTION_DATE = ${today}
 LISTEN = "127.0.0.1:15012"
 MONITORING_LISTEN = "127.0.0.1:15014"
 PROPAGATION_INTERVAL = "1s"
@@ -141,8 +140,29 @@ issuer = "${issuer}"
 
 /** An operator beside a `rampart serve` that signs. */
 export const operator: Scene = async (folder, ends) => {
-  const terminal = await operatorIn(folder, ends, "");
+  const today = new Date().toISOString().slice(0, 10);
+  const terminal = await operatorIn(folder, ends, `INCEPTION_DATE = ${today}`);
   await terminal.leaveOpen("rampart serve", /"gRPC on /);
+  return terminal;
+};
+
+/** An operator with the Secret of istiod's CA, beside a `rampart serve` that has no authority. */
+export const istiodsMesh: Scene = async (folder, ends) => {
+  const terminal = await operatorIn(folder, ends, 'MAX_WORKLOAD_CERT_TTL = "24h"');
+  await terminal.leaveOpen("rampart serve", /"monitoring on /);
+  await terminal.type(`openssl req -x509 -newkey rsa:2048 -nodes -days 3650 -keyout ca-key.pem -out ca-cert.pem \\
+  -subj /O=cluster.local -addext "keyUsage=critical,keyCertSign,cRLSign"
+cat > ca.yaml <<EOF
+apiVersion: v1
+kind: Secret
+type: istio.io/ca-root
+metadata: { name: istio-ca-secret, namespace: istio-system }
+data:
+  ca-cert.pem: $(base64 -w 0 ca-cert.pem)
+  ca-key.pem: $(base64 -w 0 ca-key.pem)
+  root-cert.pem: $(base64 -w 0 ca-cert.pem)
+EOF
+rm ca-key.pem ca-cert.pem`);
   return terminal;
 };
 
