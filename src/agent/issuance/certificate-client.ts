@@ -55,8 +55,9 @@ export function createCertificateClient(
   settings: RequestSettings,
   ports: CertificateClientPorts,
 ): Issue {
-  const { channel, clock, log, metrics } = ports;
+  const { channel, clock, metrics } = ports;
   return async (spiffeId, signal, trace) => {
+    const log = tracedLog(ports.log, trace);
     const subjectKey = await generateSubjectKey(settings.key);
     const csr = await createCertificateRequest(subjectKey, spiffeId);
     const request = {
@@ -78,7 +79,7 @@ export function createCertificateClient(
       const event = "csr-retried";
       const detail = messageOf(error);
       const code = Code[error.code];
-      log.operation({ event, level: "warning", spiffeId, code, detail, ...traceFields(trace) });
+      log.operation({ event, level: "warning", spiffeId, code, detail });
     };
     const issue = async (): Promise<Issuance> => {
       const elements = await callWithRetry(call, { signal, random: ports.random, onRetry });
@@ -92,6 +93,11 @@ export function createCertificateClient(
       throw toIssuanceError(error);
     }
   };
+}
+
+/** A log whose lines all belong to one call. */
+function tracedLog(log: OperationLog, trace: TraceContext): OperationLog {
+  return { operation: (event) => log.operation({ ...event, ...traceFields(trace) }) };
 }
 
 async function requestHeaders(

@@ -147,6 +147,12 @@ test("sends what pilot-agent sends, over native gRPC and TLS", async () => {
   expect(headers.get("x-retry-attempt")).toBeNull();
 });
 
+test("logs the trace of a call that has no token", async () => {
+  await call({ tokenFile: join(folder, "nowhere") });
+  const { traceId, spanId } = trace;
+  expect(log.operations).toMatchObject([{ event: "token-missing", traceId, spanId }]);
+});
+
 test("sends the trace with every attempt, and logs it with every failure", async () => {
   answer = () => new ConnectError("away", Code.Unavailable);
   await call();
