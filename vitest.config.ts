@@ -83,6 +83,7 @@ export default defineConfig({
               },
               durableObjects: { LOG_SHARD: { className: "TestedLogShard", useSQLite: true } },
               r2Buckets: ["LOG_BUCKET"],
+              analyticsEngineDatasets: { CALL_COUNTS: { dataset: "rampart" } },
               // Nothing leaves the machine: what a test means to fetch, it serves itself.
               outboundService: async (request) => {
                 const { status, body } = await internet(request);

@@ -10,6 +10,7 @@ export type EventName =
   | "not-forwarded"
   | "http-fault"
   | "quota-unknown"
+  | "counts-not-written"
   | "client-certificate-refused"
   | "console-refused"
   // Authorities.

@@ -14,6 +14,7 @@ import type { FetchTrusting } from "../foundation/http/json-fetch.ts";
 import { webCryptoProvider } from "../pki/web-crypto-provider.ts";
 import { createMisconfiguredApp } from "../transport/http/misconfigured-app.ts";
 import { createRoutes } from "../transport/http/routes.ts";
+import { callCountsBinding, countingInDataset } from "./call-counts.ts";
 import { addConsole } from "./console.ts";
 import { edgePeerOf } from "./edge-certificate.ts";
 import type { Worker } from "./handlers.ts";
@@ -91,8 +92,9 @@ async function start(environment: Environment, context: IsolateContext): Promise
 
 async function startConfigured(
   environment: Environment,
-  { clock, log, fetchTimeoutMilliseconds, openLog }: IsolateContext,
+  { clock, fetchTimeoutMilliseconds, openLog, ...context }: IsolateContext,
 ): Promise<Isolate> {
+  const log = countingInDataset(context.log, environment[callCountsBinding]);
   const configuration = parseConfiguration(variablesOf(environment));
   const { AUTHORITIES } = environment;
   if (!isKvNamespace(AUTHORITIES)) {

@@ -11,6 +11,7 @@ declare namespace Cloudflare {
     readonly LOG_BUCKET: R2Bucket;
     readonly CALLER_QUOTA: RateLimit;
     readonly ISSUER_QUOTA: RateLimit;
+    readonly CALL_COUNTS: AnalyticsEngineDataset;
     readonly KEK: string;
     readonly TRUST_DOMAIN: string;
     readonly ISSUERS: readonly { readonly issuer: string }[];

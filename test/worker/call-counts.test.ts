@@ -1,0 +1,118 @@
+import { createScheduledController } from "cloudflare:test";
+import { env } from "cloudflare:workers";
+import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
+import { createWorker } from "../../src/worker/worker.ts";
+import { connectJson, outcomeOf, requestOf } from "../contract/rpc-calls.ts";
+import { issuers, issuerTables } from "../contract/service-under-test.ts";
+import { createTokenKey, jwksOf, mintAccountToken } from "../testkit/callers/tokens.ts";
+import { createWorkload } from "../testkit/callers/workload.ts";
+import { parseLogLine } from "../testkit/log/log-lines.ts";
+
+const lines: string[] = [];
+
+beforeEach(() => {
+  lines.length = 0;
+  for (const method of ["log", "warn", "error"] as const) {
+    vi.spyOn(console, method).mockImplementation((line: string) => void lines.push(line));
+  }
+});
+
+afterEach(() => {
+  vi.restoreAllMocks();
+});
+
+/** A dataset that keeps its points, or refuses them. */
+function dataset(fault?: Error) {
+  const points: AnalyticsEngineDataPoint[] = [];
+  const writeDataPoint = (point: AnalyticsEngineDataPoint = {}): void => {
+    if (fault) throw fault;
+    points.push(point);
+  };
+  return { points, writeDataPoint };
+}
+
+async function start(bindings: Readonly<Record<string, unknown>>) {
+  const key = await createTokenKey("ES256", "k1");
+  const ISSUERS = [{ ...issuerTables.cluster, jwks: jwksOf(key) }];
+  // A Worker without a quota logs that as an event.
+  const { CALL_COUNTS, CALLER_QUOTA, ...others } = env;
+  const environment = { ...others, ISSUERS, ...bindings };
+  const worker = createWorker({ clock: () => new Date() });
+  await worker.scheduled(createScheduledController(), environment);
+  const { csrPem: csr } = await createWorkload();
+  const token = await mintAccountToken(key, issuers.cluster, "foo:bar", new Date());
+  const call = async (authorization: string) =>
+    outcomeOf(
+      connectJson,
+      await worker.fetch(requestOf(connectJson, { csr }, { authorization }), environment),
+    );
+  return { issue: () => call(`Bearer ${token}`), refuse: () => call("Bearer junk"), token };
+}
+
+const callsIn = (points: readonly AnalyticsEngineDataPoint[]) =>
+  points.filter(({ indexes }) => indexes?.[0] === "call");
+
+describe("with a dataset bound", () => {
+  test("each call leaves one point, with its outcome and its cluster", async () => {
+    const counts = dataset();
+    const { issue, refuse } = await start({ CALL_COUNTS: counts });
+    expect(await issue()).toHaveProperty("certChain");
+    await refuse();
+    expect(callsIn(counts.points)).toEqual([
+      {
+        indexes: ["call"],
+        blobs: ["call", "issued", "", "Kubernetes"],
+        doubles: [1, expect.any(Number)],
+      },
+      {
+        indexes: ["call"],
+        blobs: ["call", "refused", "credential-rejected", ""],
+        doubles: [1, expect.any(Number)],
+      },
+    ]);
+  });
+
+  test("each event leaves one point, with its level and its name", async () => {
+    const counts = dataset();
+    await start({ CALL_COUNTS: counts });
+    const events = lines.map(parseLogLine).map(({ level, event }) => ["event", level, event]);
+    expect(events.length).toBeGreaterThan(0);
+    expect(counts.points.map(({ blobs }) => blobs)).toEqual(events);
+  });
+
+  test("no point holds an identity, an issuer or a token", async () => {
+    const counts = dataset();
+    const { issue, refuse, token } = await start({ CALL_COUNTS: counts });
+    await issue();
+    await refuse();
+    const text = JSON.stringify(counts.points);
+    for (const secret of ["spiffe:", "foo", issuers.cluster, token, "127.0.0.1", "eyJ"]) {
+      expect(text).not.toContain(secret);
+    }
+  });
+
+  test("a dataset that refuses points makes no call fail, and the log says so", async () => {
+    const { issue } = await start({ CALL_COUNTS: dataset(new Error("too many data points")) });
+    lines.length = 0;
+    expect(await issue()).toHaveProperty("certChain");
+    expect(lines.map(parseLogLine)).toMatchObject([
+      { event: "create-certificate", outcome: "issued" },
+      { event: "counts-not-written", level: "warning", detail: "too many data points" },
+    ]);
+  });
+
+  test("the platform's own dataset takes the points", async () => {
+    const { issue } = await start({ CALL_COUNTS: env.CALL_COUNTS });
+    lines.length = 0;
+    expect(await issue()).toHaveProperty("certChain");
+    expect(lines.map(parseLogLine)).toMatchObject([{ event: "create-certificate" }]);
+  });
+});
+
+test.each<[string, Readonly<Record<string, unknown>>]>([
+  ["without the binding", {}],
+  ["with a binding of another kind", { CALL_COUNTS: { limit: () => ({}) } }],
+])("nothing is counted %s, and calls are answered", async (_, bindings) => {
+  const { issue } = await start(bindings);
+  expect(await issue()).toHaveProperty("certChain");
+});
