@@ -6,7 +6,7 @@ import { startTestAgent } from "../testkit/agent/running-agent.ts";
 import { pemsOf, SdsStream } from "../testkit/agent/sds-client.ts";
 import { randomKek } from "../testkit/ca/running-ca.ts";
 import { createTokenKey, jwksOf, mintAccountToken } from "../testkit/callers/tokens.ts";
-import { parseLog } from "../testkit/log/log-lines.ts";
+import { parseVerbLog } from "../testkit/log/log-lines.ts";
 import { startLoopbackServer } from "../testkit/network/loopback-server.ts";
 import { createOperatorFolder, rampart } from "../testkit/programs/command-line.ts";
 import { serveToml, startServeProcess } from "../testkit/programs/serve-process.ts";
@@ -76,7 +76,7 @@ test("a taint in the store of a running server reaches a workload by the answer 
   const words = `authority taint ${authority} --root immediately --yes -c ${operator.config}`;
   expect(waiting).toMatchObject({ etag: expect.any(String), isAnswered: false });
   const { code, stderr } = await rampart(operator, words, { KEK: kek });
-  expect(parseLog(stderr)).toContainEqual(
+  expect(parseVerbLog(stderr)).toContainEqual(
     expect.objectContaining({ event: "authority-tainted", level: "warning" }),
   );
   expect(code).toBe(0);

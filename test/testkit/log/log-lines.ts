@@ -8,6 +8,14 @@ export function parseLog(text: string): LogLine[] {
   return text.split("\n").filter(Boolean).map(parseLogLine);
 }
 
+/** Reads what a verb has logged between its notices for a person, which are no log. */
+export function parseVerbLog(text: string): LogLine[] {
+  return text
+    .split("\n")
+    .filter((line) => line.startsWith("{"))
+    .map(parseLogLine);
+}
+
 /** Reads a line that has no line break, and requires its schema. */
 export function parseLogLine(text: string): LogLine {
   const line = JSON.parse(text) as LogLine;
