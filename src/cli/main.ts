@@ -9,7 +9,7 @@ import { explainingSignals } from "./terminal/signals.ts";
 import { styled } from "./terminal/style.ts";
 
 /** The programs that read their configuration again while they run. */
-const reloading: ReadonlySet<string> = new Set(["serve", "gateway", "distribute", "signer"]);
+const reloading: ReadonlySet<string> = new Set(["serve", "gateway", "distribute"]);
 
 /** Runs one command. The executable is a CommonJS module, which cannot wait for a promise at its top level. */
 async function main(): Promise<void> {

@@ -20,6 +20,9 @@ const form = z.strictObject({
 /** The names of all keys, in the order of the table in docs/how-to/distribute.md. */
 export const distributeKeys: readonly string[] = Object.keys(form.shape);
 
+/** The keys that count only after a restart. */
+export const distributeRestartKeys: readonly string[] = ["MONITORING_LISTEN"];
+
 /**
  * @param environment The variables by which a pod finds its API server.
  * @throws ConfigurationError

@@ -85,7 +85,10 @@ function together(roots: RootsReport, crls: RootsReport): RootsReport {
 }
 
 /** Adds the report as metrics. */
-export function addRootGauges(registry: Registry, { report }: RefreshingRoots): void {
+export function addRootGauges(
+  registry: Registry,
+  { report }: Pick<RefreshingRoots, "report">,
+): void {
   const gauge = (name: string, help: string, read: (now: RootsReport) => number) =>
     new Gauge({
       name,

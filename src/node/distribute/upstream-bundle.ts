@@ -25,15 +25,27 @@ export const longestRefreshSeconds = 30;
 /** The longest time that a CA is asked to hold its answer. */
 export const longestWaitSeconds = 300;
 
-/** @throws OperatorError when the roots of the CA's certificate cannot be read. */
+/** The last bundle of a CA, for a follower of the same CA: an older one must not pass for the first. */
+export function lastBundleOf(
+  before: UpstreamBundle | undefined,
+  { upstream }: UpstreamPlace,
+): NumberedBundle | undefined {
+  return before?.source.upstream === upstream ? before.current() : undefined;
+}
+
+/**
+ * @param known The bundle of a former follower of the same CA.
+ * @throws OperatorError when the roots of the CA's certificate cannot be read.
+ */
 export async function followUpstreamBundle(
   source: UpstreamPlace,
   { log, clock, pause = pauseOnTimer, random = Math.random }: ServerContext,
+  known?: NumberedBundle,
 ): Promise<UpstreamBundle> {
   const { upstream, upstreamRootsFile } = source;
   const ending = new AbortController();
   const asked = Promise.withResolvers<void>();
-  let current: NumberedBundle | undefined;
+  let current = known;
 
   function accept(bundle: SpiffeBundle): boolean {
     const next = numberedBundle(bundle);

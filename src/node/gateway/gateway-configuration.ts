@@ -37,6 +37,16 @@ const form = z.strictObject({
 /** The names of all keys, in the order of the table in docs/how-to/gateway.md. */
 export const gatewayKeys: readonly string[] = Object.keys(form.shape);
 
+/** The keys that count only after a restart: those of ports, and what the metrics show. */
+export const gatewayRestartKeys: readonly string[] = [
+  "TRUST_DOMAIN",
+  "LISTEN",
+  "MONITORING_LISTEN",
+  "DIAGNOSTIC_RPCS",
+  "LIMITS",
+  "DELIVER_ROOTS",
+];
+
 /**
  * @param environment Where a pod finds its API server.
  * @throws ConfigurationError

@@ -1,15 +1,10 @@
 import type { Hono } from "hono";
 import type { Registry } from "prom-client";
 import type { RootsReport } from "../../delivery/delivery-progress.ts";
-import { logFault } from "../../foundation/fault-log.ts";
 import { createProbedApp, type Readiness } from "../../transport/http/probed-app.ts";
 import { createCertificatePath } from "../../transport/http/routes.ts";
-import {
-  addRootGauges,
-  type RefreshingRoots,
-  refreshRoots,
-} from "../distribute/refreshing-roots.ts";
-import { followUpstreamBundle, type UpstreamBundle } from "../distribute/upstream-bundle.ts";
+import { addRootGauges } from "../distribute/refreshing-roots.ts";
+import type { UpstreamBundle } from "../distribute/upstream-bundle.ts";
 import { type AuxiliaryRpcs, auxiliaryRpcs } from "../http/auxiliary-rpcs.ts";
 import { listenInPlaintext, listenWithTls } from "../http/listener.ts";
 import { createMonitoringRoutes } from "../http/monitoring-routes.ts";
@@ -20,13 +15,18 @@ import { addReadyGauge, countForwardedCalls } from "../observability/gateway-met
 import { createRegistry, createRpcMetrics } from "../observability/grpc-metrics.ts";
 import { addGuardGauges, countLimits } from "../observability/limit-metrics.ts";
 import { countingOperations } from "../observability/operation-metrics.ts";
+import { addConfigurationMetrics, configurationReasons } from "../reload/configuration-status.ts";
+import { ReplaceableWork } from "../reload/replaceable-work.ts";
+import type { Reconfigure } from "../reload/running-configuration.ts";
 import type { RunningServer, ServerContext } from "../server.ts";
 import { openWhenCertified } from "../tls/renewing-listener.ts";
-import { certificateInFiles, type ServingCertificateSource } from "../tls/serving-certificate.ts";
 import type { GatewayConfiguration } from "./gateway-configuration.ts";
-import { certificateFromUpstream, tokenInFile } from "./gateway-identity.ts";
-import { type Forwarding, forwardingRpc } from "./gateway-routes.ts";
-import { openUpstream } from "./upstream.ts";
+import { beginGatewayWork, type GatewayWork } from "./gateway-work.ts";
+
+/** A gateway that takes on another configuration while it runs. */
+export interface RunningGateway extends RunningServer {
+  readonly reconfigure: Reconfigure<GatewayConfiguration>;
+}
 
 /**
  * Runs a gateway: it serves native gRPC and forwards to a CA over HTTPS. So unmodified clients of Istio
@@ -35,37 +35,36 @@ import { openUpstream } from "./upstream.ts";
 export async function runGateway(
   configuration: GatewayConfiguration,
   context: ServerContext,
-): Promise<RunningServer> {
+): Promise<RunningGateway> {
   const registry = createRegistry();
   const serverContext = { ...context, log: countingOperations(context.log, registry) };
   const { log, clock, pause } = serverContext;
   const { trustDomain } = configuration;
+  const ended = countForwardedCalls(registry);
   // Work that outlives a failed start would keep a process alive that no probe can reach.
   await using starting = new AsyncDisposableStack();
-  const upstream = await openUpstream(configuration.upstream, configuration.upstreamRootsFile);
-  const credentials = tokenInFile(configuration.tokenFile, configuration.cluster);
-  const ended = countForwardedCalls(registry);
-  const forwarding = { upstream, credentials, trustDomain, log, clock, ended };
-  const bundle = await followUpstreamBundle(configuration, serverContext);
-  starting.defer(bundle.end);
-  const roots = await deliverRoots(bundle, configuration, { ...serverContext, registry });
-  if (roots) starting.defer(roots.end);
-  const trustBundle = () => trustBundleOf(bundle);
+  const gateway = await ReplaceableWork.open(configuration, (next, before?: GatewayWork) =>
+    beginGatewayWork(next, { ...serverContext, ended }, before),
+  );
+  starting.defer(gateway.end);
+  const { current } = gateway;
+  addGauges(registry, current, context);
+  const trustBundle = () => trustBundleOf(current().bundle);
   const guard = createGuard(configuration.limits, countLimits(registry), thisProcess());
   addGuardGauges(registry, guard);
   let isOpen = false;
-  const readiness = () => readinessOf(isOpen, roots, configuration);
+  const readiness = () => readinessOf(isOpen, current(), context);
   addReadyGauge(registry, () => readiness().ready);
   const app = gatewayApp(readiness, trustBundle);
   const auxiliary = auxiliaryRpcs(async () => isOpen, configuration.diagnosticRpcs);
-  const routes = routesOf(forwarding, registry, app, auxiliary);
+  const routes = routesOf(current, app, auxiliary, { registry, log });
   const monitoring = await listenInPlaintext(
     createMonitoringRoutes(routes, () => registry.metrics()),
     configuration.monitoringListen,
   );
   const work = starting.move();
   const door = openWhenCertified({
-    certificateAt: servingCertificate(configuration, forwarding),
+    certificateAt: (now) => current().certificateAt(now),
     clientRootsAt: trustBundle,
     listen: async (shown) => {
       const verification = { trustDomain, clock, log };
@@ -87,26 +86,15 @@ export async function runGateway(
     address: door.address,
     plaintextAddress: undefined,
     monitoringAddress: monitoring.address,
+    reconfigure: gateway.reconfigure,
     close: async (grace) => {
       isOpen = false;
       await using rest = new AsyncDisposableStack();
-      rest.defer(upstream.close);
       rest.defer(guard.end);
       rest.defer(() => monitoring.close(grace));
       await Promise.all([door.close(grace), work.disposeAsync()]);
     },
   };
-}
-
-async function deliverRoots(
-  bundle: UpstreamBundle,
-  { rootPlaces }: GatewayConfiguration,
-  { registry, ...serverContext }: ServerContext & { readonly registry: Registry },
-): Promise<RefreshingRoots | undefined> {
-  if (!rootPlaces) return undefined;
-  const roots = await refreshRoots(bundle, rootPlaces, serverContext);
-  addRootGauges(registry, roots);
-  return roots;
 }
 
 /** @throws Error before the first bundle. */
@@ -117,48 +105,48 @@ async function trustBundleOf({ asked, current }: UpstreamBundle): Promise<string
   throw new Error("the CA has not published a trust bundle yet");
 }
 
-function servingCertificate(
-  { certificateFiles }: GatewayConfiguration,
-  { upstream, credentials, log }: Forwarding,
-): ServingCertificateSource {
-  return certificateFiles
-    ? certificateInFiles(certificateFiles)
-    : certificateFromUpstream(upstream, credentials, (error) =>
-        logFault(log, "renewal-failed", error, { what: "serving certificate" }),
-      );
+function addGauges(
+  registry: Registry,
+  current: () => GatewayWork,
+  { configurationStatus }: ServerContext,
+): void {
+  const { roots: first } = current();
+  // A change of `DELIVER_ROOTS` takes a restart.
+  if (first) addRootGauges(registry, { report: () => (current().roots ?? first).report() });
+  if (configurationStatus) addConfigurationMetrics(registry, configurationStatus);
 }
 
 function routesOf(
-  forwarding: Forwarding,
-  registry: Registry,
+  current: () => GatewayWork,
   app: Hono,
   { forCallers, forMonitoring }: AuxiliaryRpcs,
+  { registry, log }: Pick<ServerContext, "log"> & { readonly registry: Registry },
 ): Routes {
-  const createCertificate = createRpcMetrics(registry)(
-    createCertificatePath,
-    forwardingRpc(forwarding),
+  const createCertificate = createRpcMetrics(registry)(createCertificatePath, (request) =>
+    current().forward(request),
   );
   return {
     rpcs: new Map([[createCertificatePath, createCertificate], ...forCallers.rpcs]),
     streamingRpcs: forCallers.streamingRpcs,
     monitoringRpcs: forMonitoring,
     fetch: async (request) => app.fetch(request),
-    log: forwarding.log,
+    log,
   };
 }
 
 /** Calls need no roots in namespaces, so the operator decides whether readiness waits for them. */
 function readinessOf(
   isOpen: boolean,
-  delivery: RefreshingRoots | undefined,
-  { isReadyWithRoots }: GatewayConfiguration,
+  { roots: delivery, configuration: { isReadyWithRoots } }: GatewayWork,
+  { configurationStatus }: ServerContext,
 ): Readiness & { readonly roots?: RootsReport } {
   const roots = delivery?.report();
-  const reasons = [
+  const faults = [
     ...(isOpen ? [] : ["there is no serving certificate yet, or the gateway is ending"]),
     ...(isReadyWithRoots ? (roots?.reasons ?? []) : []),
   ];
-  return { ready: reasons.length === 0, reasons, ...(roots && { roots }) };
+  const others = configurationStatus ? configurationReasons(configurationStatus()) : [];
+  return { ready: faults.length === 0, reasons: [...faults, ...others], ...(roots && { roots }) };
 }
 
 function gatewayApp(readiness: () => Readiness, trustBundle: () => Promise<string>): Hono {

@@ -2,9 +2,11 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { distribute } from "../../../src/node/distribute/distribute.ts";
-import { parseDistributeConfiguration } from "../../../src/node/distribute/distribute-configuration.ts";
-import type { Listener } from "../../../src/node/http/listener.ts";
+import { type Distribution, distribute } from "../../../src/node/distribute/distribute.ts";
+import {
+  type DistributeConfiguration,
+  parseDistributeConfiguration,
+} from "../../../src/node/distribute/distribute-configuration.ts";
 import { type RunningCa, startCa } from "../../testkit/ca/running-ca.ts";
 import { taint } from "../../testkit/ca/tainted-ca.ts";
 import {
@@ -25,7 +27,7 @@ let caHolds: boolean;
 let upstream: LoopbackServer;
 let folder: string;
 let log: EventRecorder;
-let running: Listener | undefined;
+let running: Distribution | undefined;
 
 beforeEach(async () => {
   [api, ca] = await Promise.all([startWatchedApi(), startCa()]);
@@ -51,7 +53,11 @@ async function start(values: Record<string, unknown> = {}): Promise<void> {
     const held = caHolds ? Object.fromEntries(answer.headers) : {};
     response.writeHead(caIsAway ? 503 : answer.status, held).end(await answer.text());
   });
-  const configuration = parseDistributeConfiguration(
+  running = await distribute(configurationWith(values), { log, clock: () => new Date() });
+}
+
+function configurationWith(values: Record<string, unknown>): DistributeConfiguration {
+  return parseDistributeConfiguration(
     {
       UPSTREAM: upstream.origin,
       KUBERNETES_SERVER: api.origin,
@@ -61,7 +67,6 @@ async function start(values: Record<string, unknown> = {}): Promise<void> {
     },
     {},
   );
-  running = await distribute(configuration, { log, clock: () => new Date() });
 }
 
 const pem = async (): Promise<string> => (await ca.app.request("/bundle.pem")).text();
@@ -78,6 +83,38 @@ async function expectDelivered(namespace: string): Promise<void> {
   const wanted = { "root-cert.pem": await pem() };
   await eventually(() => expect(api.configMapIn(namespace)).toMatchObject({ data: wanted }));
 }
+
+describe("another configuration", () => {
+  test("counts without a restart: the roots go where it says", async () => {
+    api.put(namespaceOf("shop"));
+    await start();
+    await ready();
+    await running?.reconfigure(configurationWith({ CONFIG_MAP: "mesh-roots" }));
+    await ready();
+    const wanted = { data: { "root-cert.pem": await pem() } };
+    expect(api.configMapIn("shop", "mesh-roots")).toMatchObject(wanted);
+    expect(api.configMapIn("shop")).toMatchObject(wanted);
+  });
+
+  test("with roots that cannot be read is refused, and the former one goes on", async () => {
+    await start();
+    await ready();
+    await expect(
+      running?.reconfigure(configurationWith({ UPSTREAM_CA_FILE: join(folder, "nowhere") })),
+    ).rejects.toThrow("nowhere does not exist");
+    api.put(namespaceOf("later"));
+    await expectDelivered("later");
+  });
+
+  test("begins with the bundle that is known, so that an older one is refused", async () => {
+    api.put(namespaceOf("shop"));
+    await start();
+    await ready();
+    caIsAway = true;
+    await running?.reconfigure(configurationWith({ CONFIG_MAP: "mesh-roots" }));
+    await eventually(() => expect(api.configMapIn("shop", "mesh-roots")).toHaveProperty("data"));
+  });
+});
 
 describe("the trust bundle is delivered", () => {
   test("to every namespace that Istio would fill, with Istio's label", async () => {

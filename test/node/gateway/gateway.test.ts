@@ -4,9 +4,11 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { createWorkloadKey } from "../../../dev/workload/certificate-request.ts";
-import { runGateway } from "../../../src/node/gateway/gateway.ts";
-import { parseGatewayConfiguration } from "../../../src/node/gateway/gateway-configuration.ts";
-import type { RunningServer } from "../../../src/node/server.ts";
+import { type RunningGateway, runGateway } from "../../../src/node/gateway/gateway.ts";
+import {
+  type GatewayConfiguration,
+  parseGatewayConfiguration,
+} from "../../../src/node/gateway/gateway-configuration.ts";
 import { expectCallsCounted } from "../../contract/call-counts.ts";
 import { bearer } from "../../contract/rpc-calls.ts";
 import { issuers, issuerTables, type ServiceUnderTest } from "../../contract/service-under-test.ts";
@@ -31,7 +33,7 @@ let key: TokenKey;
 let served: ServedCa;
 let roots: string;
 let relay: Relay;
-let gateway: RunningServer;
+let gateway: RunningGateway;
 let port: number;
 
 const service = (): ServiceUnderTest => ({
@@ -41,16 +43,20 @@ const service = (): ServiceUnderTest => ({
   takeAudits: () => served.log.audits.splice(0),
 });
 
-async function startGateway(upstream: string): Promise<RunningServer> {
-  const configuration = parseGatewayConfiguration({
-    UPSTREAM: upstream,
+function configurationWith(UPSTREAM: string, values: object = {}): GatewayConfiguration {
+  return parseGatewayConfiguration({
+    UPSTREAM,
     UPSTREAM_CA_FILE: join(directory, "roots.pem"),
     TOKEN_FILE: join(directory, "token"),
     LISTEN: "127.0.0.1:0",
     MONITORING_LISTEN: "127.0.0.1:0",
     LIMITS: patientLimits,
+    ...values,
   });
-  return runGateway(configuration, { log, clock: () => new Date() });
+}
+
+async function startGateway(upstream: string): Promise<RunningGateway> {
+  return runGateway(configurationWith(upstream), { log, clock: () => new Date() });
 }
 
 beforeAll(async () => {
@@ -229,6 +235,29 @@ describe("while the CA is unreachable", () => {
     expect((await fetch(`${origin}/bundle.pem`)).status).toBe(503);
     await waiting.close(1000);
     await expect(waiting.address).rejects.toThrow();
+  });
+});
+
+describe("another configuration", () => {
+  test("moves the gateway to another place of the CA, while calls go on and none fails", async () => {
+    const headers = await bearer(service());
+    const other = await startRelay(served.port);
+    const calls = Array.from({ length: 8 }, () => call({}, headers));
+    await gateway.reconfigure(configurationWith(`https://localhost:${other.port}/`));
+    for (const each of await Promise.all(calls)) expect(each.outcome).toHaveProperty("certChain");
+    relay.cut();
+    expect((await call({}, headers)).outcome).toHaveProperty("certChain");
+    relay.mend();
+    await gateway.reconfigure(configurationWith(`https://localhost:${relay.port}/`));
+    other.close();
+    expect((await call({}, headers)).outcome).toHaveProperty("certChain");
+  });
+
+  test("with roots that cannot be read is refused, and calls go on as before", async () => {
+    const upstream = `https://localhost:${relay.port}/`;
+    const faulty = configurationWith(upstream, { UPSTREAM_CA_FILE: join(directory, "nowhere") });
+    await expect(gateway.reconfigure(faulty)).rejects.toThrow("nowhere does not exist");
+    expect((await call({}, await bearer(service()))).outcome).toHaveProperty("certChain");
   });
 });
 

@@ -2,9 +2,12 @@ import { Command } from "commander";
 import { createEventLog } from "../../../ca/issuance/audit-event.ts";
 import { writeToConsole } from "../../../foundation/event-log.ts";
 import { distribute } from "../../../node/distribute/distribute.ts";
-import { parseDistributeConfiguration } from "../../../node/distribute/distribute-configuration.ts";
-import { readConfigurationFile } from "../../../node/files/configuration-file.ts";
-import { orOperatorError } from "../../terminal/operator-error.ts";
+import {
+  distributeRestartKeys,
+  parseDistributeConfiguration,
+} from "../../../node/distribute/distribute-configuration.ts";
+import type { Values } from "../../../node/reload/restart-keys.ts";
+import { startReloading } from "./reloading.ts";
 import { runUntilSignal } from "./serve.ts";
 
 interface DistributeOptions {
@@ -18,13 +21,16 @@ export function distributeCommand(clock: () => Date): Command {
     .option("-c, --config <file>", "the configuration", "distribute.toml")
     .action(async ({ config }: DistributeOptions) => {
       const log = createEventLog(clock, writeToConsole);
-      const start = () =>
-        orOperatorError(async () => {
-          const values = await readConfigurationFile(config, {});
-          const configuration = parseDistributeConfiguration(values, process.env);
-          const { address, close } = await distribute(configuration, { log, clock });
-          return { monitoringAddress: address, close };
-        });
-      await runUntilSignal(start, log);
+      const program = {
+        path: config,
+        environment: {},
+        parse: (values: Values) => parseDistributeConfiguration(values, process.env),
+        restartKeys: distributeRestartKeys,
+        start: distribute,
+      };
+      await runUntilSignal(async () => {
+        const { address, close } = await startReloading(program, { log, clock });
+        return { monitoringAddress: address, close };
+      }, log);
     });
 }

@@ -1,9 +1,12 @@
 import { Command } from "commander";
 import { createEventLog } from "../../../ca/issuance/audit-event.ts";
 import { writeToConsole } from "../../../foundation/event-log.ts";
-import { readConfigurationFile } from "../../../node/files/configuration-file.ts";
-import { parseGatewayConfiguration } from "../../../node/gateway/gateway-configuration.ts";
-import { orOperatorError } from "../../terminal/operator-error.ts";
+import {
+  gatewayRestartKeys,
+  parseGatewayConfiguration,
+} from "../../../node/gateway/gateway-configuration.ts";
+import type { Values } from "../../../node/reload/restart-keys.ts";
+import { startReloading } from "./reloading.ts";
 import { runUntilSignal } from "./serve.ts";
 
 interface GatewayOptions {
@@ -19,12 +22,13 @@ export function gatewayCommand(clock: () => Date): Command {
       // Loaded only here, because it imports much that `rampart serve` does not need.
       const { runGateway } = await import("../../../node/gateway/gateway.ts");
       const log = createEventLog(clock, writeToConsole);
-      const start = () =>
-        orOperatorError(async () => {
-          const values = await readConfigurationFile(config, {});
-          const configuration = parseGatewayConfiguration(values, process.env);
-          return runGateway(configuration, { log, clock });
-        });
-      await runUntilSignal(start, log);
+      const program = {
+        path: config,
+        environment: {},
+        parse: (values: Values) => parseGatewayConfiguration(values, process.env),
+        restartKeys: gatewayRestartKeys,
+        start: runGateway,
+      };
+      await runUntilSignal(() => startReloading(program, { log, clock }), log);
     });
 }

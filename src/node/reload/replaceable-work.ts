@@ -1,0 +1,42 @@
+/** Work that goes on until it is ended. */
+interface EndableWork {
+  readonly end: () => Promise<void>;
+}
+
+/** Work that is begun anew for each configuration. */
+export class ReplaceableWork<C, Work extends EndableWork> {
+  readonly #begin: (configuration: C, before: Work | undefined) => Promise<Work>;
+  #current: Work;
+  #isEnded = false;
+
+  private constructor(begin: (configuration: C, before?: Work) => Promise<Work>, current: Work) {
+    this.#begin = begin;
+    this.#current = current;
+  }
+
+  /** @param begin Rejects for a configuration with which the work cannot begin, and leaves nothing behind. */
+  static async open<C, Work extends EndableWork>(
+    first: C,
+    begin: (configuration: C, before?: Work) => Promise<Work>,
+  ): Promise<ReplaceableWork<C, Work>> {
+    return new ReplaceableWork(begin, await begin(first));
+  }
+
+  readonly current = (): Work => this.#current;
+
+  /** Begins the work of another configuration, then ends the former. */
+  readonly reconfigure = async (next: C): Promise<readonly string[]> => {
+    const before = this.#current;
+    const begun = await this.#begin(next, before);
+    this.#current = begun;
+    await before.end();
+    // The program may have ended meanwhile.
+    if (this.#isEnded) await begun.end();
+    return [];
+  };
+
+  readonly end = async (): Promise<void> => {
+    this.#isEnded = true;
+    await this.#current.end();
+  };
+}
