@@ -1,4 +1,4 @@
-import { randomBytes, X509Certificate } from "node:crypto";
+import { randomBytes } from "node:crypto";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -8,10 +8,12 @@ import { SteadyLoad, statusOf } from "../agent/processes/steady-load.ts";
 import { until } from "../agent/until.ts";
 import { runWell } from "../programs.ts";
 import { python } from "../software.ts";
+import { playPilotAgent } from "./pilot-agent-scene.ts";
 import { type ServingCa, startServingCa } from "./serving-ca.ts";
 import {
   type Certified,
   callWith,
+  serialOf,
   startAgent,
   startSidecar,
   stealFrom,
@@ -97,8 +99,6 @@ async function deniedWorkload({ ca, a }: Stage): Promise<string> {
   return `refused after ${refused} s, and gets no other certificate`;
 }
 
-const serialOf = (cert: Buffer): string => new X509Certificate(cert).serialNumber;
-
 /** The sum of Envoy's counters of rejected secrets. */
 async function updatesRejected({ adminUrl }: Workload): Promise<number> {
   const text = await (await fetch(`${adminUrl}/stats?filter=sds.*update_rejected`)).text();
@@ -173,6 +173,7 @@ try {
   } else {
     const envoy = (await runWell(interpreter.program, ["-c", whereEnvoyIs])).trim();
     outcomes.push(...(await play(envoy, folder)));
+    outcomes.push(await playPilotAgent(envoy, folder));
   }
   outcomes.push(await playZtunnels(folder));
 } catch (error) {

@@ -1,3 +1,4 @@
+import { X509Certificate } from "node:crypto";
 import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { request } from "node:https";
 import type { AddressInfo } from "node:net";
@@ -114,6 +115,8 @@ export async function stealFrom({ certificates }: Certified): Promise<Loot> {
   if (!key || !cert || !ca) throw new Error("a file is missing");
   return { key, cert, ca };
 }
+
+export const serialOf = (cert: Buffer): string => new X509Certificate(cert).serialNumber;
 
 /** One request in a handshake of its own. @returns The status, or the fault. */
 export function callWith(loot: Loot, port: number): Promise<string> {

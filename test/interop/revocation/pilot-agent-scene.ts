@@ -1,0 +1,149 @@
+import { existsSync } from "node:fs";
+import { mkdir, writeFile } from "node:fs/promises";
+import type { AddressInfo } from "node:net";
+import { join } from "node:path";
+import { createBootstrap } from "../../../src/agent/envoy/envoy-bootstrap.ts";
+import { startWorkload } from "../agent/envoy-pair.ts";
+import type { Outcome } from "../agent/outcome-table.ts";
+import { type Child, startChild } from "../agent/processes/child-process.ts";
+import { until } from "../agent/until.ts";
+import { freePorts } from "../free-ports.ts";
+import { prebuilt } from "../prebuilt.ts";
+import { run } from "../programs.ts";
+import { type ServingCa, startServingCa } from "./serving-ca.ts";
+import { callWith, serialOf, startAgent, stealFrom } from "./workloads.ts";
+
+const prebuiltPilotAgent = {
+  name: "pilot-agent",
+  sha256: "564673f4ff8b126678ecac83c1bee6d6d92a07872388db170cf010d3ebac80ff",
+};
+
+const names = {
+  client: "Envoy 1.40.0 under pilot-agent of 2026-08-22",
+  server: "rampart serve, CRL file as of ConfigMap istio-ca-crl",
+  what: "a certificate is revoked",
+};
+
+const longestSeconds = 10;
+
+/** Puts a folder where pilot-agent looks for CRLs, for this program and its children alone, and becomes the program. */
+const mounted =
+  'mount -t tmpfs none /run && mkdir -p /run/secrets/istio/crl && mount --bind "$0" /run/secrets/istio/crl && exec "$@"';
+
+/** A server behind an Envoy that has its secrets of pilot-agent. Of two clients the certificate of one is revoked. */
+export async function playPilotAgent(envoy: string, folder: string): Promise<Outcome> {
+  const pilotAgent = await prebuilt(prebuiltPilotAgent);
+  if ("missing" in pilotAgent) return { ...names, result: "NOT RUN", detail: pilotAgent.missing };
+  const tried = await run("unshare", ["-m", "sh", "-ec", mounted, folder, "true"]);
+  if (tried.exitCode !== 0) return { ...names, result: "NOT RUN", detail: tried.stderr.trim() };
+  const own = join(folder, "pilot-agent");
+  await mkdir(own);
+  const ca = await startServingCa(join(own, "ca"));
+  const children: Child[] = [];
+  try {
+    const detail = await playWith({
+      envoy,
+      pilotAgent: pilotAgent.program,
+      folder: own,
+      ca,
+      children,
+    });
+    return { ...names, result: "ok", detail };
+  } catch (error) {
+    return { ...names, result: "FAILED", detail: String(error) };
+  } finally {
+    await Promise.all(children.map((child) => child.end()));
+    await ca.end();
+  }
+}
+
+interface Parts {
+  readonly envoy: string;
+  readonly pilotAgent: string;
+  readonly folder: string;
+  readonly ca: ServingCa;
+  readonly children: Child[];
+}
+
+async function playWith(parts: Parts): Promise<string> {
+  const { folder, ca } = parts;
+  const [thief, other] = await Promise.all(
+    ["thief", "other"].map((name) => startAgent({ envoy: "", folder, ca }, name)),
+  );
+  if (!thief || !other) throw new Error("an agent is missing");
+  await until("files of both clients, and a CRL", 30, async () => {
+    const written = ["cert-chain.pem", "ca-crl.pem"].flatMap((name) =>
+      [thief, other].map(({ certificates }) => join(certificates, name)),
+    );
+    return written.every(existsSync);
+  });
+  const [loot, honest] = await Promise.all([stealFrom(thief), stealFrom(other)]);
+  // The agent's folder has ca-crl.pem, as a pod has that of the ConfigMap.
+  const port = await startServer(parts, other.certificates);
+  await until("a first answer", 60, async () => (await callWith(loot, port)) === "200");
+  await ca.revoke([serialOf(loot.cert)]);
+  const begin = performance.now();
+  await until("the thief is refused", longestSeconds, async () => {
+    return (await callWith(loot, port)) !== "200";
+  });
+  const seconds = ((performance.now() - begin) / 1000).toFixed(1);
+  const [said, answer] = [await callWith(loot, port), await callWith(honest, port)];
+  if (!said.includes("certificate revoked")) throw new Error(`the thief is told ${said}`);
+  if (answer !== "200") throw new Error(`the other client is told ${answer}`);
+  await Promise.all([thief.agent.end(), other.agent.end()]);
+  return `refused after ${seconds} s by the alert "certificate revoked"; the other client is answered`;
+}
+
+/** Starts pilot-agent with an Envoy, which has no listener but this one. @returns The port for mutual TLS. */
+async function startServer(
+  { envoy, pilotAgent, folder, ca, children }: Parts,
+  crls: string,
+): Promise<number> {
+  const place = join(folder, "server");
+  await mkdir(join(place, "var/run/secrets/tokens"), { recursive: true });
+  const token = join(place, "var/run/secrets/tokens/istio-token");
+  await writeFile(token, await ca.mesh.token({ account: "foo/server" }));
+  const [statusPort = 0, health = 0, proxyAdminPort = 0, port = 0] = await freePorts(4);
+  const http = await startWorkload();
+  http.unref();
+  const bootstrap = createBootstrap({
+    nodeId: "server",
+    nodeCluster: "server",
+    sdsSocket: join(place, "var/run/secrets/workload-spiffe-uds/socket"),
+    admin: local(proxyAdminPort),
+    inbound: [
+      {
+        listen: local(port),
+        forward: local((http.address() as AddressInfo).port),
+        peers: { trustDomain: "cluster.local" },
+      },
+    ],
+  });
+  const template = join(place, "bootstrap.json");
+  await writeFile(template, JSON.stringify(bootstrap));
+  const env = {
+    CA_ADDR: ca.address,
+    CA_ROOT_CA: ca.rootFile,
+    XDS_ROOT_CA: ca.rootFile,
+    POD_NAME: "server",
+    POD_NAMESPACE: "foo",
+    SERVICE_ACCOUNT: "server",
+    INSTANCE_IP: "127.0.0.1",
+    ENVOY_STATUS_PORT: String(health),
+    PROXY_CONFIG: JSON.stringify({
+      discoveryAddress: ca.address,
+      binaryPath: envoy,
+      proxyBootstrapTemplatePath: template,
+      proxyAdminPort,
+      statusPort,
+      concurrency: 1,
+    }),
+  };
+  const words = ["proxy", "sidecar", "--domain", "foo.svc.cluster.local", "--log_target=stderr"];
+  const values = ["-m", "sh", "-ec", mounted, crls, pilotAgent, ...words];
+  const logFile = join(place, "pilot-agent.log");
+  children.push(startChild("unshare", values, { logFile, env, folder: place }));
+  return port;
+}
+
+const local = (port: number) => ({ host: "127.0.0.1", port });
