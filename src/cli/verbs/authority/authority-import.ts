@@ -40,7 +40,7 @@ export function addImport(command: Command, clock: () => Date): void {
     );
 }
 
-async function importAuthority(
+export async function importAuthority(
   session: Session,
   source: string,
   options: ImportOptions,

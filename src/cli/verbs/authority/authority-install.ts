@@ -51,7 +51,11 @@ export function addInstall(command: Command, clock: () => Date): void {
     );
 }
 
-async function install(session: Session, path: string, options: InstallOptions): Promise<void> {
+export async function install(
+  session: Session,
+  path: string,
+  options: InstallOptions,
+): Promise<void> {
   const { mint, now } = session;
   const store = await openStore(session);
   requireAllOpen(store);

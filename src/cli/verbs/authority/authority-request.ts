@@ -47,7 +47,7 @@ export function addWithdraw(command: Command, clock: () => Date): void {
     );
 }
 
-async function request(session: Session): Promise<void> {
+export async function request(session: Session): Promise<void> {
   const { mint, now, isDry, place } = session;
   if (mint.authorityRoot === "self") {
     throw new OperatorError(
@@ -101,7 +101,11 @@ function formatRequests(requests: readonly AuthorityRequest[], now: Date): strin
 const ageText = (hours: number): string =>
   hours < 48 ? `${Math.floor(hours)} h` : `${Math.floor(hours / 24)} days`;
 
-async function withdraw(session: Session, prefix: string, options: WithdrawOptions): Promise<void> {
+export async function withdraw(
+  session: Session,
+  prefix: string,
+  options: WithdrawOptions,
+): Promise<void> {
   const { mint, isDry, place } = session;
   const { requests } = await openStore(session);
   const { id } = findByIdPrefix(requests, prefix, "request");

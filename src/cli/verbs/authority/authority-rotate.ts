@@ -37,7 +37,7 @@ export function addRotate(command: Command, clock: () => Date): void {
     .action((options: RotateOptions) => withSession(options, clock, (s) => rotateNow(s, options)));
 }
 
-async function rotateNow(session: Session, { yes }: RotateOptions): Promise<void> {
+export async function rotateNow(session: Session, { yes }: RotateOptions): Promise<void> {
   const { mint, now, isDry } = session;
   const store = await openStore(session);
   requireAuthority(store);

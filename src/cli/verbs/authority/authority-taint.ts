@@ -54,13 +54,18 @@ export function addTaint(command: Command, clock: () => Date): void {
     );
 }
 
-async function taint(session: Session, id: string, options: TaintOptions): Promise<void> {
+export async function taint(session: Session, id: string, options: TaintOptions): Promise<void> {
   const { mint, now } = session;
   const store = await openStore(session);
   const authority = findByIdPrefix(store.authorities, id, "authority");
   const recorded = { ...store, taints: store.storedTaints };
   const decided = createTaint(recorded, authority.id, options.root, mint.phaseLengths, now);
-  requireStricter(recorded, decided);
+  const refusal = refusalOf(recorded, decided);
+  if (refusal !== undefined) {
+    // A run that was interrupted may have left the rotation to do.
+    if (!session.isDry) await rotate(mint, now);
+    throw new OperatorError(refusal);
+  }
   await confirm(taintQuestion(session, store, decided), { yes: options.yes || session.isDry });
   await recordTaint(mint, decided);
   const faults = await rotate(mint, now).then(() => 0, countFaults);
@@ -75,15 +80,16 @@ async function taint(session: Session, id: string, options: TaintOptions): Promi
 }
 
 /** A taint that changes nothing is refused, because nothing ever deletes the record of a taint. */
-function requireStricter(
+function refusalOf(
   { authorities, taints }: TaintedAuthorities,
   { id, taintedAt, retiresAt }: Taint,
-): void {
+): string | undefined {
   const left = applyTaints(authorities, taints).find((each) => each.id === id)?.schedule.retiresAt;
-  if (left && left <= taintedAt) throw new OperatorError(`${id} has left the trust bundle already`);
+  if (left && left <= taintedAt) return `${id} has left the trust bundle already`;
   if (left && left <= retiresAt && taints.some((taint) => taint.id === id)) {
-    throw new OperatorError(`${id} is tainted already, and its root leaves ${formatInstant(left)}`);
+    return `${id} is tainted already, and its root leaves ${formatInstant(left)}`;
   }
+  return undefined;
 }
 
 function taintQuestion({ mint, place, now }: Session, store: OpenedStore, taint: Taint): string {

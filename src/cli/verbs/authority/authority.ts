@@ -96,7 +96,7 @@ async function plan(session: Session, { json, ...logins }: PlanOptions): Promise
   if (isStepDue(store, now)) process.exitCode = exitCodes.attention;
 }
 
-async function init(session: Session): Promise<void> {
+export async function init(session: Session): Promise<void> {
   const { mint, now } = session;
   const store = await openStore(session);
   if (store.authorities.length > 0 || store.refusals.length > 0) {

@@ -66,7 +66,7 @@ async function list(session: Session, { json }: SessionOptions): Promise<void> {
   else console.log(reports.length > 0 ? formatDenials(reports) : "Nobody is denied certificates.");
 }
 
-async function add(session: Session, subject: string, options: AddOptions): Promise<void> {
+export async function add(session: Session, subject: string, options: AddOptions): Promise<void> {
   const { mint, isDry } = session;
   const denial = denialOf(session, subject, options);
   const { denials } = await openStore(session);
@@ -125,7 +125,11 @@ function parseEnd(text: string, now: Date): Date {
   );
 }
 
-async function remove(session: Session, subject: string, options: AddOptions): Promise<void> {
+export async function remove(
+  session: Session,
+  subject: string,
+  options: AddOptions,
+): Promise<void> {
   const { mint, configuration, isDry } = session;
   const found = (await openStore(session)).denials.filter((each) => each.subject === subject);
   const isConfigured = configuration.configuredDenials.some((each) => each.subject === subject);

@@ -92,16 +92,24 @@ async function list(session: Session, { json }: SessionOptions): Promise<void> {
   requireAllOpen(store);
 }
 
-async function add(session: Session, file: string): Promise<void> {
+export async function add(session: Session, file: string): Promise<void> {
   const certificates = readCertificates(await loadSource(file, maximumOctets));
   for (const certificate of certificates) requireRoot(certificate, file, session.now);
   const store = await openStore(session);
   const { propagationSeconds } = session.mint.phaseLengths;
   const publishedFrom = addSeconds(wholeSeconds(session.now), propagationSeconds);
-  for (const { der } of certificates) {
-    requireNew(await createAdditionalRoot(der, publishedFrom), store, session.mint);
-  }
-  for (const { der } of certificates) await trustRoot(session.mint, der, publishedFrom);
+  const roots = await Promise.all(
+    certificates.map(({ der }) => createAdditionalRoot(der, publishedFrom)),
+  );
+  for (const root of roots) requireAddable(root, store, session.mint);
+  const trusted = new Set(store.additionalRoots.map(({ id }) => id));
+  const missing = roots.filter(({ id }) => !trusted.has(id));
+  // A run that was interrupted has added some of them.
+  if (missing.length === 0) throw new OperatorError(`${roots[0]?.id} is trusted already`);
+  for (const {
+    roots: [der],
+  } of missing)
+    await trustRoot(session.mint, der, publishedFrom);
   await printStoreSummary(session);
 }
 
@@ -117,9 +125,9 @@ function requireRoot(certificate: ImportedCertificate, file: string, now: Date):
   throw new OperatorError(`${file}: holds a certificate that has expired`);
 }
 
-function requireNew(
+function requireAddable(
   added: AdditionalRoot,
-  { storedTaints, additionalRoots, authorities }: OpenedStore,
+  { storedTaints, authorities }: OpenedStore,
   { configuredTaints }: Mint,
 ): void {
   const {
@@ -135,15 +143,12 @@ function requireNew(
       `${id} was removed at ${formatInstant(taint.taintedAt)} and cannot be added again`,
     );
   }
-  if (additionalRoots.some((root) => root.id === id)) {
-    throw new OperatorError(`${id} is trusted already`);
-  }
   const owner = authorities.find(({ certificate }) => bytesEqual(certificate.der, root));
   // As an additional root it would stay when a taint removes its authority.
   if (owner) throw new OperatorError(`${id} is the root of authority ${owner.id}`);
 }
 
-async function remove(session: Session, id: string, options: RemoveOptions): Promise<void> {
+export async function remove(session: Session, id: string, options: RemoveOptions): Promise<void> {
   const { mint, now, isDry } = session;
   const { additionalRoots, taints } = await openStore(session);
   // With the schedules that taints leave them: a removal can only be moved to an earlier time.

@@ -62,7 +62,10 @@ const forgeryHelp = `
 Anybody who knows an age recipient can encrypt a forged backup to it. Restore a backup made with
 --recipient only from a place that nobody else can write to, and try --dry-run first.`;
 
-async function exportBackup(session: Session, { out, recipient }: ExportOptions): Promise<void> {
+export async function exportBackup(
+  session: Session,
+  { out, recipient }: ExportOptions,
+): Promise<void> {
   if (existsSync(out)) throw new OperatorError(`${out} exists already`);
   const lock: BackupLock = recipient
     ? { recipients: recipient }
@@ -113,7 +116,11 @@ ${forgeryHelp}`,
     );
 }
 
-async function restore(session: Session, file: string, options: RestoreOptions): Promise<void> {
+export async function restore(
+  session: Session,
+  file: string,
+  options: RestoreOptions,
+): Promise<void> {
   const content = await readSmallFile(file, maximumBackupOctets, { mayBePipe: true });
   const key = await backupKey(options);
   const backup = await withProgress("decrypting the backup", () => openBackup(content, key));

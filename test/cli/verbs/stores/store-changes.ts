@@ -1,0 +1,205 @@
+import { randomUUID } from "node:crypto";
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { generateX25519Identity, identityToRecipient } from "age-encryption";
+import type { Mint } from "../../../../src/ca/mint.ts";
+import { recordRevocations } from "../../../../src/ca/revocation/record-revocations.ts";
+import { openStore, type Session } from "../../../../src/cli/session/session.ts";
+import { init } from "../../../../src/cli/verbs/authority/authority.ts";
+import { importAuthority } from "../../../../src/cli/verbs/authority/authority-import.ts";
+import { install } from "../../../../src/cli/verbs/authority/authority-install.ts";
+import { request, withdraw } from "../../../../src/cli/verbs/authority/authority-request.ts";
+import { rotateNow } from "../../../../src/cli/verbs/authority/authority-rotate.ts";
+import { taint } from "../../../../src/cli/verbs/authority/authority-taint.ts";
+import {
+  exportBackup,
+  restore,
+} from "../../../../src/cli/verbs/authority/backup/authority-backup.ts";
+import { writeBackup } from "../../../../src/cli/verbs/authority/backup/backup.ts";
+import { add as deny, remove as undeny } from "../../../../src/cli/verbs/deny/deny.ts";
+import { add as addRoots, remove as removeRoot } from "../../../../src/cli/verbs/root/root.ts";
+import type { RevocationContent } from "../../../../src/custody/revocation-statement.ts";
+import { toPem } from "../../../../src/pki/encoding/pem.ts";
+import { addSeconds } from "../../../../src/pki/x509/validity.ts";
+import { signIntermediate } from "../../../testkit/pki/company-ca.ts";
+import { createCa, writeFolder } from "../../../testkit/pki/plugged-in.ts";
+
+/** A verb that writes to a store. */
+export interface StoreChange {
+  readonly verb: string;
+  /** A run that differs from another one of the same verb. */
+  readonly when?: string;
+  readonly mint?: Partial<Mint>;
+  /** Brings an empty store, and a folder of an operator, into the state that the verb finds. */
+  readonly prepare: (session: Session, folder: string) => Promise<unknown>;
+  readonly run: (session: Session, folder: string) => Promise<unknown>;
+}
+
+export const now = new Date("2026-11-21T12:00:00Z");
+
+const yes = { yes: true };
+const nothing = async (): Promise<void> => {};
+
+/** Makes an authority that signs now. */
+const found = (session: Session): Promise<void> =>
+  init({ ...session, now: addSeconds(now, -86_400) });
+
+const subject = "spiffe://cluster.local/ns/foo/sa/bar";
+const company = await createCa("O=company,CN=root");
+const partner = await createCa("O=partner,CN=root");
+const own = await createCa("O=mesh,CN=root");
+const identity = await generateX25519Identity();
+
+const offline = { authorityRoot: "offline" } as const;
+
+async function onlyId(session: Session): Promise<string> {
+  const [authority] = (await openStore(session)).authorities;
+  return authority?.id ?? "none";
+}
+
+async function writeRoots(folder: string): Promise<string> {
+  const file = join(folder, "roots.pem");
+  await writeFile(file, company.pem + partner.pem);
+  return file;
+}
+
+async function prepareImport(folder: string): Promise<void> {
+  const files = { "ca-cert.pem": own.pem, "ca-key.pem": own.keyPem, "root-cert.pem": own.pem };
+  await writeFolder(folder, { ...files, "cert-chain.pem": own.pem });
+}
+
+async function prepareAnswer(session: Session, folder: string): Promise<void> {
+  await request(session);
+  const [open] = (await openStore(session)).requests;
+  if (!open) throw new Error("there is no request");
+  const csr = toPem("CERTIFICATE REQUEST", open.csr);
+  const pem = await signIntermediate(company, csr, { notAfter: addSeconds(now, 365 * 86_400) });
+  await writeFile(join(folder, "chain.pem"), pem + company.pem);
+}
+
+const revocation = async (session: Session, serial: string): Promise<RevocationContent> => ({
+  authority: await onlyId(session),
+  revokedAt: now,
+  knownFrom: now,
+  reason: "keyCompromise",
+  why: undefined,
+  certificates: new Map([[serial, addSeconds(now, 86_400).getTime() / 1000]]),
+});
+
+async function revokeTwice(session: Session): Promise<void> {
+  const statements = await Promise.all(["01", "02"].map((each) => revocation(session, each)));
+  await recordRevocations(session.mint, statements);
+}
+
+/** A backup of a store with one of each. */
+async function prepareBackup(session: Session, folder: string): Promise<void> {
+  await found(session);
+  await taint(session, await onlyId(session), { root: "with-last-leaf", ...yes });
+  await deny(session, subject, yes);
+  await addRoots(session, await writeRoots(folder));
+  await recordRevocations(session.mint, [await revocation(session, "03")]);
+  const backup = await writeBackup(session, { recipients: [await identityToRecipient(identity)] });
+  await writeFile(join(folder, "backup.age"), backup);
+  await writeFile(join(folder, "identity"), identity);
+  for (const record of await session.mint.store.load()) await session.mint.store.delete(record);
+}
+
+/** Every way in which a verb changes a store. */
+const changes: readonly StoreChange[] = [
+  { verb: "authority init", prepare: nothing, run: init },
+  { verb: "authority rotate", prepare: found, run: (session) => rotateNow(session, yes) },
+  {
+    verb: "authority taint",
+    when: "immediately",
+    prepare: found,
+    run: async (session) => taint(session, await firstId(session), { root: "immediately", ...yes }),
+  },
+  {
+    verb: "authority taint",
+    when: "with the last leaf",
+    prepare: found,
+    run: async (session) =>
+      taint(session, await firstId(session), { root: "with-last-leaf", ...yes }),
+  },
+  {
+    verb: "authority import",
+    when: "into an empty store",
+    prepare: (_, folder) => prepareImport(folder),
+    run: async (session, folder) =>
+      importAuthority(session, folder, { roots: await writeRoots(folder), ...yes }),
+  },
+  {
+    verb: "authority import",
+    when: "beside another authority",
+    prepare: async (session, folder) => {
+      await found(session);
+      await prepareImport(folder);
+    },
+    run: async (session, folder) =>
+      importAuthority(session, folder, { roots: await writeRoots(folder), ...yes }),
+  },
+  { verb: "authority request", mint: offline, prepare: nothing, run: request },
+  {
+    verb: "authority withdraw",
+    mint: offline,
+    prepare: request,
+    run: async (session) => {
+      const [open] = (await openStore(session)).requests;
+      await withdraw(session, open?.id ?? "none", yes);
+    },
+  },
+  {
+    verb: "authority install",
+    mint: offline,
+    prepare: prepareAnswer,
+    run: (session, folder) => install(session, join(folder, "chain.pem"), yes),
+  },
+  {
+    verb: "authority restore",
+    prepare: prepareBackup,
+    run: (session, folder) =>
+      restore(session, join(folder, "backup.age"), { identity: join(folder, "identity"), ...yes }),
+  },
+  {
+    verb: "authority export",
+    prepare: found,
+    run: async (session, folder) => {
+      const recipient = [await identityToRecipient(identity)];
+      await exportBackup(session, { out: join(folder, randomUUID()), recipient });
+    },
+  },
+  { verb: "deny add", prepare: found, run: (session) => deny(session, subject, yes) },
+  {
+    verb: "deny remove",
+    prepare: (session) => deny(session, subject, yes),
+    run: (session) => undeny(session, subject, yes),
+  },
+  {
+    verb: "root add",
+    prepare: found,
+    run: async (session, folder) => addRoots(session, await writeRoots(folder)),
+  },
+  {
+    verb: "root remove",
+    prepare: async (session, folder) => addRoots(session, await writeRoots(folder)),
+    run: async (session) => {
+      const ids = (await openStore(session)).additionalRoots.map(({ id }) => id).toSorted();
+      await removeRoot(session, ids[0] ?? "none", yes);
+    },
+  },
+  { verb: "certificate revoke", prepare: found, run: revokeTwice },
+];
+
+/** The same with titles. */
+export const storeChanges: readonly (StoreChange & { readonly title: string })[] = changes.map(
+  (change) => ({ ...change, title: change.when ? `${change.verb} ${change.when}` : change.verb }),
+);
+
+/** The authority that was there first: a taint makes another one. */
+async function firstId(session: Session): Promise<string> {
+  const { authorities } = await openStore(session);
+  const [first] = authorities.toSorted(
+    (a, b) => a.schedule.publishedFrom.getTime() - b.schedule.publishedFrom.getTime(),
+  );
+  return first?.id ?? "none";
+}
