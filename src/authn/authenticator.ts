@@ -1,9 +1,10 @@
+import type { HeaderFields } from "../foundation/http/header-fields.ts";
 import type { Bytes } from "../pki/encoding/bytes.ts";
 import type { Caller } from "./caller.ts";
 
 /** The credentials of one request. */
 export interface Credentials {
-  readonly headers: Headers;
+  readonly headers: HeaderFields;
   /** DER. The platform verified its chain, and the peer's possession of its key. */
   readonly clientCertificate?: Bytes | undefined;
 }

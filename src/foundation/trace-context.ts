@@ -1,3 +1,5 @@
+import type { HeaderFields } from "./http/header-fields.ts";
+
 /** The place of a call in a distributed trace (W3C Trace Context). Callers choose it, so it proves nothing. */
 export interface TraceContext {
   /** 32 hexadecimal digits, the same in every program that a call passes. */
@@ -25,7 +27,7 @@ const longestState = 512;
 const knownFlags = 0x03;
 
 /** The part of this program in the trace of a call, or in a new trace for a call without a valid one. */
-export function traceOf(headers: Headers): TraceContext {
+export function traceOf(headers: HeaderFields): TraceContext {
   const match = traceparentForm.exec(headers.get("traceparent") ?? "");
   const [, version, traceId = "", parentId, flags = "", more] = match ?? [];
   if (!match || (version === "00" && more !== undefined)) return newTrace();

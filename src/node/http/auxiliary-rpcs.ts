@@ -46,18 +46,18 @@ export function rpcsOf(handlers: readonly UniversalHandler[]): Rpcs {
 }
 
 function whole(handler: UniversalHandler): Rpc {
-  return ({ body, header, ...request }) => {
+  return ({ body, headers, ...request }) => {
     const chunks = async function* () {
       yield await body();
     };
-    return handler({ ...request, header: capTimeouts(header), body: chunks() });
+    return handler({ ...request, header: capTimeouts(headers()), body: chunks() });
   };
 }
 
 function streaming(handler: UniversalHandler): StreamingRpc {
-  return ({ body, header, ...request }) => {
+  return ({ body, headers, ...request }) => {
     // A handler that stops reading early still has to answer.
     const chunks = body.iterator({ destroyOnReturn: false });
-    return handler({ ...request, header: capTimeouts(header), body: chunks });
+    return handler({ ...request, header: capTimeouts(headers()), body: chunks });
   };
 }

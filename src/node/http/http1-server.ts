@@ -18,7 +18,7 @@ import {
   skipRest,
 } from "./http-exchange.ts";
 import { arrivalOf } from "./request-body.ts";
-import type { Routes, StreamedResponse } from "./routes.ts";
+import { partsOf, type Routes, type StreamedResponse } from "./routes.ts";
 
 /** The longest silence between two requests of a connection, in milliseconds. */
 const keepAliveTimeout = 60_000;
@@ -123,11 +123,13 @@ async function answer(routes: Routes, arrival: Arrival): Promise<void> {
 
 function callOf({ incoming, outgoing, peer }: Arrival) {
   const { url = "", method = "", httpVersion, rawHeaders } = incoming;
+  const header = headersOf(rawHeaders);
   return {
     httpVersion,
     method,
     url: `${anyOrigin}${url}`,
-    header: headersOf(rawHeaders),
+    header,
+    headers: () => header,
     signal: hangUpOf(outgoing),
     contextValues: createContextValues().set(peerKey, peer),
   };
@@ -153,13 +155,11 @@ function hangUpOf(outgoing: ServerResponse): AbortSignal {
   return abort.signal;
 }
 
-async function sendStreamed(
-  arrival: Arrival,
-  { status, header, octets, body }: StreamedResponse,
-): Promise<void> {
+async function sendStreamed(arrival: Arrival, response: StreamedResponse): Promise<void> {
   const { outgoing } = arrival;
+  const { octets, body } = partsOf(response);
   if (octets) await readOut(arrival);
-  outgoing.writeHead(status, [...(header ?? [])].flat());
+  outgoing.writeHead(response.status, [...new Headers(response.header)].flat());
   if (octets) {
     outgoing.end(octets);
     return;

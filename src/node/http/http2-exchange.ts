@@ -1,4 +1,5 @@
 import type { IncomingHttpHeaders, ServerHttp2Stream } from "node:http2";
+import type { AnswerFields } from "../../foundation/http/header-fields.ts";
 import {
   anyOrigin,
   callerGone,
@@ -7,7 +8,7 @@ import {
   sendBody,
   skipRest,
 } from "./http-exchange.ts";
-import type { StreamedResponse } from "./routes.ts";
+import { partsOf, type StreamedResponse } from "./routes.ts";
 
 /** The method and the URL of a request. */
 export interface Target {
@@ -38,13 +39,14 @@ export function hangUpOf(stream: ServerHttp2Stream): AbortSignal {
 }
 
 /** Sends an answer with its trailers. Without a body the trailers are all of it (gRPC's Trailers-Only). */
-export async function sendUniversalResponse(
+export async function sendRpcResponse(
   stream: ServerHttp2Stream,
-  { status, header, octets, body, trailer }: StreamedResponse,
+  response: StreamedResponse,
   restTimeout: number,
 ): Promise<void> {
-  const headers = { ":status": status, ...(header && Object.fromEntries(header)) };
-  const trailers = trailer && Object.fromEntries(trailer);
+  const { octets, body } = partsOf(response);
+  const headers = { ":status": response.status, ...recordOf(response.header) };
+  const trailers = response.trailer && recordOf(response.trailer);
   const begin = (): void => {
     if (!stream.headersSent) stream.respond(headers, { waitForTrailers: trailers !== undefined });
   };
@@ -72,6 +74,9 @@ export async function sendUniversalResponse(
   // The message and the end of the stream leave in one frame.
   stream.end(octets, () => trailers || hangUp(stream));
 }
+
+const recordOf = (fields: Headers | AnswerFields | undefined): AnswerFields =>
+  fields instanceof Headers ? Object.fromEntries(fields) : (fields ?? {});
 
 /**
  * Reads the rest of a request, and no further once there is too much of it. Otherwise a caller that goes on

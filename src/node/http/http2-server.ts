@@ -6,7 +6,7 @@ import {
   type ServerHttp2Stream,
 } from "node:http2";
 import { createContextValues } from "@connectrpc/connect";
-import { headersOf } from "../../host/http/raw-headers.ts";
+import { fieldsOf, headersOf } from "../../host/http/raw-headers.ts";
 import { type Peer, peerKey } from "../../transport/peer.ts";
 import type { Connection } from "../limits/connections.ts";
 import type { Exchange, Place } from "../limits/exchanges.ts";
@@ -16,7 +16,7 @@ import { logHttpFault } from "./http-exchange.ts";
 import {
   hangUpOf,
   sendResponse,
-  sendUniversalResponse,
+  sendRpcResponse,
   type Target,
   targetOf,
 } from "./http2-exchange.ts";
@@ -115,13 +115,13 @@ async function answer(routes: Routes, arrival: Arrival): Promise<void> {
   if (rpc) {
     const body = await arrivalOf(stream, headers, place.hold);
     const response = await place.inTurn(() => rpc({ ...callOf(arrival, target), body }));
-    return response && sendUniversalResponse(stream, response, restTimeout);
+    return response && sendRpcResponse(stream, response, restTimeout);
   }
   const streaming = routes.streamingRpcs?.get(target.path);
   if (streaming) {
     const call = () => streaming({ ...callOf(arrival, target), body: stream });
     const response = await place.inTurn(call);
-    return response && sendUniversalResponse(stream, response, restTimeout);
+    return response && sendRpcResponse(stream, response, restTimeout);
   }
   // Only RPCs read a body.
   const response = await place.inTurn(() => fetchOf(routes, arrival, target), "prefer" in headers);
@@ -130,8 +130,9 @@ async function answer(routes: Routes, arrival: Arrival): Promise<void> {
 
 function callOf({ stream, rawHeaders, peer }: Arrival, { method, url }: Target) {
   const contextValues = createContextValues().set(peerKey, peer);
-  const [header, signal] = [headersOf(rawHeaders), hangUpOf(stream)];
-  return { httpVersion: "2.0", method, url, header, signal, contextValues };
+  const [header, signal] = [fieldsOf(rawHeaders), hangUpOf(stream)];
+  const headers = () => headersOf(rawHeaders);
+  return { httpVersion: "2.0", method, url, header, headers, signal, contextValues };
 }
 
 function fetchOf(routes: Routes, arrival: Arrival, { method, url }: Target): Promise<Response> {

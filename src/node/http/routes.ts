@@ -1,14 +1,14 @@
 import type { Readable } from "node:stream";
-import type { UniversalServerRequest, UniversalServerResponse } from "@connectrpc/connect/protocol";
+import type { UniversalServerResponse } from "@connectrpc/connect/protocol";
 import type { EventLog } from "../../ca/issuance/audit-event.ts";
 import type { Peer } from "../../transport/peer.ts";
-import type { RpcRequest } from "../../transport/rpc/rpc.ts";
+import type { RpcRequest, RpcResponse } from "../../transport/rpc/rpc.ts";
 
 /** A request to a streaming RPC, whose body nobody has read. */
-export type StreamedRequest = Omit<UniversalServerRequest, "body"> & { readonly body: Readable };
+export type StreamedRequest = Omit<RpcRequest, "body"> & { readonly body: Readable };
 
 /** An answer: whole, or in chunks. */
-export type StreamedResponse = UniversalServerResponse & { readonly octets?: Uint8Array };
+export type StreamedResponse = RpcResponse | UniversalServerResponse;
 
 /** Answers the calls of one RPC, each once its body has arrived. */
 export type Rpc = (request: RpcRequest) => Promise<StreamedResponse>;
@@ -28,4 +28,12 @@ export interface Routes extends Rpcs {
   readonly monitoringRpcs?: Rpcs;
   readonly fetch: (request: Request, peer: Peer) => Promise<Response>;
   readonly log: EventLog;
+}
+
+/** The body of an answer: octets if it is whole, else chunks. */
+export function partsOf(response: StreamedResponse): {
+  readonly octets?: Uint8Array;
+  readonly body?: AsyncIterable<Uint8Array> | undefined;
+} {
+  return "octets" in response ? { octets: response.octets } : { body: response.body };
 }

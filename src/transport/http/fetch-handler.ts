@@ -29,6 +29,7 @@ export function createFetchHandler(
         method: request.method,
         url: request.url,
         header: request.headers,
+        headers: () => request.headers,
         body: () => requestBody(request),
         signal: request.signal,
         contextValues: createContextValues().set(peerKey, peer),
@@ -63,11 +64,8 @@ function refuseNativeGrpc({ log }: CertificateAuthority, headers: Headers, peer:
  * Content-Length to gRPC (docs/explanation/platform.md, Native gRPC).
  */
 function toResponse({ status, header, octets }: RpcResponse): Response {
-  const isGrpcWeb = header?.get("content-type")?.startsWith("application/grpc-web") === true;
-  return new Response(isGrpcWeb ? streamOf(octets) : octets, {
-    status,
-    ...(header && { headers: header }),
-  });
+  const isGrpcWeb = header["content-type"]?.startsWith("application/grpc-web") === true;
+  return new Response(isGrpcWeb ? streamOf(octets) : octets, { status, headers: header });
 }
 
 function streamOf(body: Uint8Array): ReadableStream<Uint8Array> {

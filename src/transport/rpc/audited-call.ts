@@ -1,6 +1,7 @@
 import { Code } from "@connectrpc/connect";
 import type { Caller } from "../../authn/caller.ts";
 import type { AuditEvent } from "../../ca/issuance/audit-event.ts";
+import type { HeaderFields } from "../../foundation/http/header-fields.ts";
 import { traceFields, traceOf } from "../../foundation/trace-context.ts";
 import type { CertificateAuthority } from "../certificate-authority.ts";
 import { type Peer, peerKey } from "../peer.ts";
@@ -34,7 +35,7 @@ export function audited({ clock, log }: CertificateAuthority, path: CallPath): R
 }
 
 /** The audit event of a call as it begins. A call that the RPC layer itself refuses leaves it so. */
-export function newAudit(headers: Headers, { address }: Peer): AuditEvent {
+export function newAudit(headers: HeaderFields, { address }: Peer): AuditEvent {
   const trace = traceOf(headers);
   return {
     event: "create-certificate",

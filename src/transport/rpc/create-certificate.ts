@@ -5,6 +5,7 @@ import type { AuditEvent } from "../../ca/issuance/audit-event.ts";
 import { type CertificateRequest, issueCertificate } from "../../ca/issuance/issue-certificate.ts";
 import { proofKindOf } from "../../ca/issuance/log-entry.ts";
 import { CaError } from "../../foundation/errors.ts";
+import type { HeaderFields } from "../../foundation/http/header-fields.ts";
 import {
   type IstioCertificateRequest,
   IstioCertificateRequestSchema,
@@ -23,7 +24,7 @@ import type { UnaryCall } from "./fast-path/unary-call.ts";
 export async function authenticate(
   ca: CertificateAuthority,
   call: Call,
-  headers: Headers,
+  headers: HeaderFields,
 ): Promise<void> {
   const { peer, now } = call;
   const { clientCertificate } = peer;
@@ -35,7 +36,7 @@ export async function authenticate(
 /** An IP address, with a zone or without. */
 const addressForm = /^[0-9A-Za-z.:%]{2,64}$/;
 
-function auditCaller(audit: AuditEvent, caller: Caller, headers: Headers): void {
+function auditCaller(audit: AuditEvent, caller: Caller, headers: HeaderFields): void {
   const { spiffeId, issuer, gateway, certificate, proof, provedBy } = caller;
   Object.assign(audit, { spiffeId, cluster: issuer?.cluster, issuer: issuer?.name });
   audit.proof = proofKindOf(caller);

@@ -6,6 +6,7 @@ import {
   type HandlerContext,
 } from "@connectrpc/connect";
 import type { UniversalHandler, UniversalServerResponse } from "@connectrpc/connect/protocol";
+import type { HeaderFields } from "../../foundation/http/header-fields.ts";
 import { capTimeouts } from "../../foundation/http/timeout-header.ts";
 import {
   type IstioCertificateRequest,
@@ -37,7 +38,7 @@ export function createFallback(method: FallbackMethod, platform: Platform): RpcS
     // Connect makes the signal of a call before it reads the body.
     const read = () => bodyInTime(request.body(), contextValues.get(signalKey) ?? request.signal);
     const body = readLater(read, knownFlagsOf(request.header));
-    const header = capTimeouts(request.header);
+    const header = capTimeouts(request.headers());
     return complete(await handler({ ...request, header, body, contextValues }));
   };
 }
@@ -74,15 +75,25 @@ async function* readLater(
 }
 
 /** The flags that the protocol of a call defines for a frame, or `undefined` where it has no frames. */
-function knownFlagsOf(header: Headers): number | undefined {
+function knownFlagsOf(header: HeaderFields): number | undefined {
   const type = header.get("content-type") ?? "";
   if (/^application\/grpc-web/i.test(type)) return compressedFlag | trailersFlag;
   return /^application\/grpc/i.test(type) ? compressedFlag : undefined;
 }
 
 /** Reads an answer to its end: its outcome must be certain before it leaves. */
-async function complete({ body, ...response }: UniversalServerResponse): Promise<RpcResponse> {
+async function complete({
+  status,
+  header,
+  body,
+  trailer,
+}: UniversalServerResponse): Promise<RpcResponse> {
   const chunks: Uint8Array[] = [];
   for await (const chunk of body ?? []) chunks.push(chunk);
-  return { ...response, octets: concatBytes(...chunks) };
+  return {
+    status,
+    header: Object.fromEntries(header ?? []),
+    octets: concatBytes(...chunks),
+    trailer: trailer && Object.fromEntries(trailer),
+  };
 }

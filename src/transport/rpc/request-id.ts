@@ -1,3 +1,4 @@
+import type { HeaderFields } from "../../foundation/http/header-fields.ts";
 import type { TraceContext } from "../../foundation/trace-context.ts";
 
 export const requestIdHeader = "x-request-id";
@@ -9,7 +10,7 @@ const requestIdForm = /^[A-Za-z0-9._:-]{1,64}$/;
  * The id by which the logs of several programs speak of one call: that of `x-request-id`, or else the trace
  * id. Callers choose it, so it proves nothing.
  */
-export function requestIdOf(headers: Headers, { traceId }: TraceContext): string {
+export function requestIdOf(headers: HeaderFields, { traceId }: TraceContext): string {
   const given = headers.get(requestIdHeader);
   return given !== null && requestIdForm.test(given) ? given : traceId;
 }

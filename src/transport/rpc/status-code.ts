@@ -7,7 +7,7 @@ import type { RpcResponse } from "./rpc.ts";
 export function statusCodeOf(response: RpcResponse): Code | undefined {
   const { status, header, trailer, octets } = response;
   const grpcStatus =
-    trailer?.get("grpc-status") ?? header?.get("grpc-status") ?? statusInTrailerFrame(response);
+    trailer?.["grpc-status"] ?? header["grpc-status"] ?? statusInTrailerFrame(response);
   if (grpcStatus !== undefined) return grpcStatus === "0" ? undefined : knownCode(grpcStatus);
   if (status === 200) return undefined;
   const [, name = ""] = /"code":"(\w+)"/.exec(new TextDecoder().decode(octets)) ?? [];
@@ -21,7 +21,7 @@ function knownCode(text: string): Code {
 
 /** gRPC-Web puts the trailers into the last frame of the body. */
 function statusInTrailerFrame({ header, octets }: RpcResponse): string | undefined {
-  if (!header?.get("content-type")?.startsWith("application/grpc-web")) return undefined;
+  if (!header["content-type"]?.startsWith("application/grpc-web")) return undefined;
   const view = new DataView(octets.buffer, octets.byteOffset, octets.length);
   for (let at = 0; at + frameHeadOctets <= octets.length; ) {
     const end = at + frameHeadOctets + view.getUint32(at + 1);

@@ -135,8 +135,8 @@ async function answer(service: RpcService, call: WireCall): Promise<Answer> {
 async function answerByRoutes(call: WireCall): Promise<Answer> {
   const response = await ca.app.fetch(toRequest(call));
   const octets = new Uint8Array(await response.arrayBuffer());
-  const { status, headers: header } = response;
-  return { octets, code: codeName({ status, header, octets }) };
+  const { status, headers } = response;
+  return { octets, code: codeName({ status, header: Object.fromEntries(headers), octets }) };
 }
 
 function codeName(response: RpcResponse): string {
@@ -156,6 +156,7 @@ const toRpc = (request: Request): RpcRequest => ({
   method: request.method,
   url: request.url,
   header: request.headers,
+  headers: () => request.headers,
   body: () => requestBody(request),
   signal: request.signal,
   contextValues: createContextValues(),

@@ -3,6 +3,7 @@ import { describe, expect, test } from "vitest";
 import { parseConfiguration } from "../../../src/config/configuration.ts";
 import { ConfigurationError } from "../../../src/foundation/configuration-error.ts";
 import { createMisconfiguredApp } from "../../../src/transport/http/misconfigured-app.ts";
+import { createRoutes } from "../../../src/transport/http/routes.ts";
 import {
   callWithClient,
   connectJson,
@@ -201,8 +202,16 @@ describe("a fault behind an endpoint", () => {
       expect(response.status).toBe(503);
       expect(await response.text()).not.toContain("secret detail");
     }
+    const audit = () => {
+      throw new TypeError("secret detail");
+    };
+    const { certificateAuthority, log } = running;
+    const app = createRoutes({ ...certificateAuthority, log: { ...log, audit } });
+    const response = await app.fetch(new Request(`https://ca.test${rpcPath}?a=b`));
+    expect(response.status).toBe(503);
+    expect(await response.text()).not.toContain("secret detail");
     expect(running.log.operations.map(({ event, level }) => [event, level])).toEqual(
-      Array.from({ length: 3 }, () => ["http-fault", "error"]),
+      Array.from({ length: 4 }, () => ["http-fault", "error"]),
     );
   });
 });

@@ -38,6 +38,6 @@ export async function answerConnect(
 
 function response(status: number, contentType: string, octets: Uint8Array): RpcResponse {
   const length = String(octets.length);
-  const header = new Headers({ "content-type": contentType, "content-length": length });
+  const header = { "content-type": contentType, "content-length": length };
   return { status, header, octets: octets as Bytes };
 }

@@ -48,17 +48,17 @@ function isPlain({ method, header }: RpcRequest): boolean {
 
 /** Answers a call that {@link isGrpcUnary} recognises (gRPC over HTTP/2, Responses). */
 export async function answerGrpc(request: RpcRequest, method: UnaryMethod): Promise<RpcResponse> {
-  const header = new Headers({ "content-type": request.header.get("content-type") ?? "" });
+  const header = { "content-type": request.header.get("content-type") ?? "" };
   try {
     const message = await answerFrame(request, method, compressedFlag);
-    const trailer = new Headers({ "grpc-status": "0" });
+    const trailer = { "grpc-status": "0" };
     return { status: 200, header, octets: toFrame(message), trailer };
   } catch (error) {
     return {
       status: 200,
       header,
       octets: noMessage,
-      trailer: new Headers(statusOf(error, percentEncoded)),
+      trailer: statusOf(error, percentEncoded),
     };
   }
 }
@@ -68,7 +68,7 @@ export async function answerGrpcWeb(
   request: RpcRequest,
   method: UnaryMethod,
 ): Promise<RpcResponse> {
-  const header = new Headers({ "content-type": webType });
+  const header = { "content-type": webType };
   try {
     const message = await answerFrame(request, method, compressedFlag | trailersFlag);
     return { status: 200, header, octets: toFrames([0, message], [trailersFlag, success]) };

@@ -1,4 +1,5 @@
 import { Code, ConnectError } from "@connectrpc/connect";
+import type { HeaderFields } from "../../../foundation/http/header-fields.ts";
 import { Deadline } from "../deadline.ts";
 import { tooSlow } from "../request-body.ts";
 import type { RpcRequest } from "../rpc.ts";
@@ -8,7 +9,7 @@ const maximumCallMilliseconds = 30_000;
 
 /** A unary call as a method sees it. */
 export interface UnaryCall {
-  readonly header: Headers;
+  readonly header: HeaderFields;
   /** Aborted, with a ConnectError as its reason, when the caller has hung up or its deadline has passed. */
   readonly signal: AbortSignal;
   /** The end of the signal, and of the time that any call may take. */

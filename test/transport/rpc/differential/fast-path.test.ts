@@ -75,6 +75,7 @@ function requestOf(call: DifferentialCall): { request: RpcRequest; sample: Sampl
     method,
     url: `${origin}${rpcPath}${query}`,
     header,
+    headers: () => header,
     signal: caller.signal,
     contextValues: createContextValues(),
     body: async () => (await arrivalOf(Readable.from(body()), {}, () => {}))(),

@@ -15,17 +15,20 @@ export interface Observation {
  * with it the length.
  */
 export function observe(response: RpcResponse, audits: readonly AuditLine[]): Observation {
-  const { status, header = new Headers(), octets } = response;
+  const { status, octets } = response;
+  const header = new Headers(response.header);
   const contentType = header.get("content-type") ?? "";
   const isWeb = contentType.startsWith("application/grpc-web");
-  const { body, trailer } = isWeb ? splitWeb(octets) : { body: octets, ...response };
+  const { body, trailer } = isWeb
+    ? splitWeb(octets)
+    : { body: octets, trailer: new Headers(response.trailer) };
   const length = header.get("content-length");
-  const sent = trailer?.get("grpc-message");
+  const sent = trailer.get("grpc-message");
   return {
     status: String(status),
     ...prefixed("header", header),
     ...(length !== null && { "header content-length": relation(length, octets) }),
-    ...prefixed("trailer", trailer ?? new Headers()),
+    ...prefixed("trailer", trailer),
     ...(typeof sent === "string" && { message: decodeURIComponent(sent) }),
     ...contentOf(contentType, body),
     audit: JSON.stringify(audits, (name, value) => (isUnique(name) ? "unique" : value)),
