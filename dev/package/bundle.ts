@@ -69,6 +69,7 @@ export async function bundlePackage(folder: string): Promise<ReadonlySet<string>
     platform: "neutral",
     entryPoints: {
       worker: "src/worker/main.ts",
+      "worker-with-console": "src/worker/main-with-console.ts",
       "worker-with-log": "src/worker/main-with-log.ts",
     },
     external: ["cloudflare:workers"],

@@ -2,7 +2,7 @@ import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { dirname, join, normalize, relative, sep } from "node:path";
 
 const source = join(import.meta.dirname, "../../src");
-const entries = ["worker/main.ts", "worker/main-with-log.ts"];
+const entries = ["worker/main.ts", "worker/main-with-console.ts", "worker/main-with-log.ts"];
 
 /** Copies the declarations of the Workers, and those that they import. `tsc -b src/worker` has made them. */
 export async function copyDeclarations(folder: string): Promise<void> {

@@ -17,18 +17,18 @@ export const assetsBinding = "CONSOLE_ASSETS";
 /** The parts of the console of a Worker. */
 export interface WorkerConsoleParts {
   readonly configuration: Configuration;
+  /** Who may see it. */
+  readonly console: NonNullable<Configuration["console"]>;
   readonly composition: Composition;
   readonly push: Pick<RootPush, "clusters" | "outcomes">;
   readonly environment: Environment;
 }
 
-/** Adds the console to the routes of a Worker; without an operator who may see it, a sentence. */
-export function addConsole(app: Hono, parts: WorkerConsoleParts): void {
+/** Adds the console to the routes of a Worker. */
+export type AddConsole = (app: Hono, parts: WorkerConsoleParts) => void;
+
+export const addConsole: AddConsole = (app, parts) => {
   const { configuration, composition, push, environment } = parts;
-  if (!configuration.console) {
-    app.get("/", (c) => c.text(off, 404, { "cache-control": "no-store" }));
-    return;
-  }
   const { certificateAuthority, issuers, accessKeys } = composition;
   const { clock, log, publishedLog } = certificateAuthority;
   const newest = publishedLog && createLogSearch(publishedLog);
@@ -47,7 +47,7 @@ export function addConsole(app: Hono, parts: WorkerConsoleParts): void {
         return issuanceInLog({ entries, isAll: BigInt(entries.length) === total }, now);
       }),
   });
-  const guard = createOperatorGuard(configuration.console, accessKeys);
+  const guard = createOperatorGuard(parts.console, accessKeys);
   const script = scriptIn(environment[assetsBinding]);
   const console = createConsole({ status, guard, clock, log, script, hasTrailers: false });
   for (const handler of console.handlers) {
@@ -58,10 +58,7 @@ export function addConsole(app: Hono, parts: WorkerConsoleParts): void {
     (await console.answer(request)) ?? new Response("not found\n", { status: 404 });
   app.all("/", (c) => answer(c.req.raw));
   app.all("/console/*", (c) => answer(c.req.raw));
-}
-
-const off =
-  "The console is off: CONSOLE_TOKENS or CONSOLE_ACCESS says who may see it (docs/how-to/console.md).\n";
+};
 
 /** The page has no live parts where the script was not deployed. */
 function scriptIn(assets: unknown): ConsoleScript | undefined {

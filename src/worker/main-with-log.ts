@@ -1,3 +1,4 @@
+import { addConsole } from "./console.ts";
 import type { Worker } from "./handlers.ts";
 import { openWorkerLog } from "./log/worker-log.ts";
 import { createWorker } from "./worker.ts";
@@ -5,6 +6,10 @@ import { createWorker } from "./worker.ts";
 // The platform finds the class of the Durable Objects among the exports of the main module.
 export { IssuanceLogShard } from "./log/log-shard.ts";
 
-const worker: Worker = createWorker({ clock: () => new Date(), openLog: openWorkerLog });
+const worker: Worker = createWorker({
+  clock: () => new Date(),
+  openLog: openWorkerLog,
+  addConsole,
+});
 
 export default worker;

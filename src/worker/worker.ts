@@ -3,7 +3,7 @@ import { createEventLog, type EventLog } from "../ca/issuance/audit-event.ts";
 import { rotateAll } from "../ca/rotation/rotate.ts";
 import { compose } from "../compose/composition.ts";
 import { crlTargets, rootTargets } from "../compose/root-targets.ts";
-import { parseConfiguration } from "../config/configuration.ts";
+import { type Configuration, parseConfiguration } from "../config/configuration.ts";
 import type { LogConfiguration } from "../config/log-keys.ts";
 import { crlContent } from "../delivery/crl-content.ts";
 import type { PushLimits } from "../delivery/push-budget.ts";
@@ -15,7 +15,7 @@ import { webCryptoProvider } from "../pki/web-crypto-provider.ts";
 import { createMisconfiguredApp } from "../transport/http/misconfigured-app.ts";
 import { createRoutes } from "../transport/http/routes.ts";
 import { callCountsBinding, countingInDataset } from "./call-counts.ts";
-import { addConsole } from "./console.ts";
+import type { AddConsole } from "./console.ts";
 import { edgePeerOf } from "./edge-certificate.ts";
 import type { Worker } from "./handlers.ts";
 import { createKvStore, signerStoreIn } from "./kv-store.ts";
@@ -36,6 +36,8 @@ export interface WorkerOptions {
   readonly fetchTimeoutMilliseconds?: number | undefined;
   /** Absent from a main module without a log, which is smaller. */
   readonly openLog?: OpenWorkerLog | undefined;
+  /** Absent from a main module without the console, which is smaller. */
+  readonly addConsole?: AddConsole | undefined;
 }
 
 /** The options and the log of an isolate. */
@@ -92,7 +94,7 @@ async function start(environment: Environment, context: IsolateContext): Promise
 
 async function startConfigured(
   environment: Environment,
-  { clock, fetchTimeoutMilliseconds, openLog, ...context }: IsolateContext,
+  { clock, fetchTimeoutMilliseconds, openLog, addConsole, ...context }: IsolateContext,
 ): Promise<Isolate> {
   const log = countingInDataset(context.log, environment[callCountsBinding]);
   const configuration = parseConfiguration(variablesOf(environment));
@@ -129,7 +131,15 @@ async function startConfigured(
     log,
   });
   const app = createRoutes(certificateAuthority, edgePeerOf);
-  addConsole(app, { configuration, composition, push, environment });
+  if (configuration.console && addConsole) {
+    addConsole(app, {
+      configuration,
+      console: configuration.console,
+      composition,
+      push,
+      environment,
+    });
+  } else addConsoleNotice(app, configuration, log);
   return {
     app,
     runCron: (now) =>
@@ -137,6 +147,15 @@ async function startConfigured(
         .finally(() => push.deliver(now))
         .finally(() => crlPush.deliver(now)),
   };
+}
+
+/** A Worker without the console goes on issuing: the log and its page say how to get one. */
+function addConsoleNotice(app: Hono, { console }: Configuration, log: EventLog): void {
+  const detail = console
+    ? "CONSOLE_TOKENS, CONSOLE_ACCESS: need main = src/worker/main-with-console.ts"
+    : "The console is off: CONSOLE_TOKENS or CONSOLE_ACCESS says who may see it (docs/how-to/console.md).";
+  if (console) log.operation({ event: "configuration-warning", level: "warning", detail });
+  app.get("/", (c) => c.text(`${detail}\n`, 404, { "cache-control": "no-store" }));
 }
 
 function logOf(

@@ -5,6 +5,7 @@ import { createConnectTransport } from "@connectrpc/connect-web";
 import { afterEach, beforeAll, beforeEach, describe, expect, test, vi } from "vitest";
 import { scriptPath } from "../../src/gen/console/script-name.ts";
 import { LogState, StatusService } from "../../src/gen/rampart/status/v1/status_pb.ts";
+import { addConsole } from "../../src/worker/console.ts";
 import { openWorkerLog } from "../../src/worker/log/worker-log.ts";
 import { createWorker } from "../../src/worker/worker.ts";
 import { logOrigin } from "../contract/log/log-values.ts";
@@ -28,7 +29,11 @@ afterEach(() => {
 
 async function start(changes: Readonly<Record<string, unknown>> = {}) {
   await reset();
-  const worker = createWorker({ clock: () => new Date(), openLog: openWorkerLog });
+  const worker = createWorker({
+    clock: () => new Date(),
+    openLog: openWorkerLog,
+    addConsole,
+  });
   const environment = { ...env, ...changes };
   await worker.scheduled(createScheduledController(), environment);
   const get = (path: string, headers: Readonly<Record<string, string>> = {}) =>
@@ -41,6 +46,21 @@ async function start(changes: Readonly<Record<string, unknown>> = {}) {
   });
   return { get, client: createClient(StatusService, transport) };
 }
+
+test("a Worker whose main module lacks the console warns of it, says how to get it, and serves", async () => {
+  await reset();
+  const worker = createWorker({ clock: () => new Date() });
+  const environment = { ...env, CONSOLE_TOKENS: token };
+  await worker.scheduled(createScheduledController(), environment);
+  const get = (path: string) =>
+    worker.fetch(new Request(`${origin}${path}`, { headers: operator }), environment);
+  const response = await get("/");
+  expect(response.status).toBe(404);
+  expect(await response.text()).toContain("main-with-console.ts");
+  expect((await get("/console/authorities")).status).toBe(404);
+  expect((await get("/bundle.pem")).status).not.toBe(404);
+  expect(vi.mocked(console.warn).mock.calls.flat().join()).toContain("main-with-console.ts");
+});
 
 describe("a Worker without an operator", () => {
   test("says that its console is off, and how to turn it on", async () => {

@@ -39,6 +39,7 @@ test("the archive holds what runs, its types and its pages, in less than 600 kB"
       "dist/rampart.js",
       "dist/rampart-dev.js",
       "dist/worker.js",
+      "dist/worker-with-console.js",
       "dist/worker-with-log.js",
     ].toSorted(),
   );

@@ -47,10 +47,12 @@ const manifest = ({ name, rampart }: ProjectSettings): object => ({
 function configuration({ name, today, wranglerToml }: ProjectSettings): string {
   const day = today.toISOString().slice(0, 10);
   const withLog = `export { default, IssuanceLogShard } from "${packageName}/worker-with-log"`;
+  const withConsole = `export { default } from "${packageName}/worker-with-console"`;
   return [
     [`\nname = "rampart"\n`, `\nname = "${name}"\n`],
     [`\nmain = "src/worker/main.ts"\n`, `\nmain = "src/worker.ts"\n`],
     [`\n# main = "src/worker/main-with-log.ts"\n`, `\n# ${withLog}; in src/worker.ts\n`],
+    [`\n# main = "src/worker/main-with-console.ts"\n`, `\n# ${withConsole}; in src/worker.ts\n`],
     [", which `npm run console:assets` writes:", " of the package:"],
     [`\n# directory = ".wrangler/console"\n`, `\n# directory = "${consoleFolder}"\n`],
     [`\n# INCEPTION_DATE = "2026-12-31"\n`, `\nINCEPTION_DATE = "${day}"\n`],

@@ -1,0 +1,7 @@
+import { addConsole } from "./console.ts";
+import type { Worker } from "./handlers.ts";
+import { createWorker } from "./worker.ts";
+
+const worker: Worker = createWorker({ clock: () => new Date(), addConsole });
+
+export default worker;
