@@ -2,14 +2,20 @@ import type { Caller } from "../authn/caller.ts";
 import type { DenialContent } from "../custody/denial-statement.ts";
 import { CaError } from "../foundation/errors.ts";
 import { nameAllowList } from "../foundation/text/globs.ts";
-import { parseWorkloadSpiffeId, type SpiffeId } from "../pki/spiffe-id.ts";
+import { parseWorkloadSpiffeId, type ServiceAccount, type SpiffeId } from "../pki/spiffe-id.ts";
 
 /** A denial, ready to be held against requests. */
 export interface Denial extends DenialContent {
-  /** Whether the description fits what is known of the caller, or the identity that it asks for. */
-  readonly concerns: (caller: Caller, spiffeId: SpiffeId) => boolean;
+  /** Whether the description fits what is known of a caller, or the identity that it asks for. */
+  readonly concerns: (subject: Subject) => boolean;
   /** Whether only a token shows what the description names. A certificate does not hold it. */
   readonly isShownByTokens: boolean;
+}
+
+/** A caller, with its own account and that of the identity that it asks for, read once for all denials. */
+interface Subject {
+  readonly caller: Caller;
+  readonly accounts: readonly ServiceAccount[];
 }
 
 type Match = Denial["concerns"];
@@ -25,41 +31,36 @@ const kinds: readonly {
     match: (namespace = "", account = "") => {
       const isNamespace = nameAllowList([namespace]);
       const isAccount = nameAllowList([account]);
-      const isDenied = (spiffeId: string): boolean => {
-        const workload = parseWorkloadSpiffeId(spiffeId)?.account;
-        return (
-          workload !== undefined && isNamespace(workload.namespace) && isAccount(workload.name)
-        );
-      };
-      return (caller, spiffeId) => isDenied(spiffeId) || isDenied(caller.spiffeId);
+      return ({ accounts }) =>
+        accounts.some((account) => isNamespace(account.namespace) && isAccount(account.name));
     },
   },
   {
     form: /^cluster\/([A-Za-z0-9._/-]{1,253})$/,
     isShownByTokens: false,
     match: (cluster) => {
-      return ({ issuer, provedBy }) => (issuer ?? provedBy)?.cluster === cluster;
+      return ({ caller: { issuer, provedBy } }) => (issuer ?? provedBy)?.cluster === cluster;
     },
   },
   {
     form: /^node\/([a-z0-9.-]{1,253})$/,
     isShownByTokens: true,
     match: (name) => {
-      return ({ node }) => node?.name === name;
+      return ({ caller }) => caller.node?.name === name;
     },
   },
   {
     form: /^pod\/([A-Za-z0-9-]{1,64})$/,
     isShownByTokens: true,
     match: (uid) => {
-      return ({ pod }) => pod?.uid === uid;
+      return ({ caller }) => caller.pod?.uid === uid;
     },
   },
   {
     form: /^token\/([\x21-\x7e]{1,128})$/,
     isShownByTokens: true,
     match: (id) => {
-      return ({ tokenId }) => tokenId === id;
+      return ({ caller }) => caller.tokenId === id;
     },
   },
 ];
@@ -92,16 +93,24 @@ export function requireNotDenied(
   spiffeId: SpiffeId,
   now: Date,
 ): void {
-  const { gateway } = caller;
+  if (denials.length === 0) return;
+  const subjects = [caller, ...(caller.gateway ? [caller.gateway] : [])].map((each) =>
+    subjectOf(each, spiffeId),
+  );
   for (const denial of denials) {
     if (denial.until && denial.until <= now) continue;
-    if (denial.concerns(caller, spiffeId) || (gateway && denial.concerns(gateway, spiffeId))) {
+    if (subjects.some(denial.concerns)) {
       throw denied(denial, "an operator denies the caller certificates");
     }
     if (denial.isShownByTokens && !isShownBy(caller, denial)) {
       throw denied(denial, "no token that is younger than a denial stands behind the caller");
     }
   }
+}
+
+function subjectOf(caller: Caller, spiffeId: SpiffeId): Subject {
+  const ids = caller.spiffeId === spiffeId ? [spiffeId] : [spiffeId, caller.spiffeId];
+  return { caller, accounts: ids.flatMap((id) => parseWorkloadSpiffeId(id)?.account ?? []) };
 }
 
 /** A gateway that forwards names alone shows nothing of what stands behind them. */

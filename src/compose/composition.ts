@@ -154,6 +154,8 @@ function vouchingIn(authorities: Authorities): VouchingAuthorities {
 function revokedIn(authorities: Authorities, configured: readonly RevocationContent[]): IsRevoked {
   return async (certificate, now) => {
     const { revocations } = await authorities.at(now);
-    return revocationOf([...configured, ...revocations], certificate) !== undefined;
+    const isIn = (list: readonly RevocationContent[]) =>
+      revocationOf(list, certificate) !== undefined;
+    return isIn(configured) || isIn(revocations);
   };
 }
