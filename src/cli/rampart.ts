@@ -1,4 +1,5 @@
 import { Command } from "commander";
+import { exitCodesHelp } from "./terminal/exit-codes.ts";
 import { version } from "./version.ts";
 
 type Noun = (clock: () => Date) => Promise<Command>;
@@ -28,6 +29,13 @@ const nouns: ReadonlyMap<string, Noun> = new Map<string, Noun>([
     async (clock) => (await import("./verbs/run/distribute.ts")).distributeCommand(clock),
   ],
   ["signer", async (clock) => (await import("./verbs/run/signer.ts")).signerCommand(clock)],
+  [
+    "completion",
+    async (clock) =>
+      (await import("./verbs/completion/completion.ts")).completionCommand(() =>
+        rampart("", clock),
+      ),
+  ],
 ]);
 
 /** The command `rampart <noun> <verb>`: with the given noun, or with every noun for the help. */
@@ -37,6 +45,7 @@ export async function rampart(noun: string, clock: () => Date): Promise<Command>
     .description("The certificate authority of a service mesh, without a server to run.")
     .version(version, "-V, --version", "show the version")
     .showHelpAfterError("(--help shows the commands and options)")
+    .addHelpText("after", exitCodesHelp)
     .exitOverride();
   for (const load of asked ? [asked] : loadedFor(noun)) program.addCommand(await load(clock));
   return inherit(program);

@@ -1,7 +1,8 @@
 import { Phase } from "../../gen/rampart/status/v1/status_pb.ts";
+import type { Phase as PhaseName } from "../../pki/authority/schedule.ts";
 
-/** The words for phases, as in `rampart authority list`. */
-export const phaseNames: Readonly<Record<number, string>> = {
+/** The words for phases, as everywhere. */
+export const phaseNames: Readonly<Record<Phase, PhaseName | "unknown">> = {
   [Phase.UNSPECIFIED]: "unknown",
   [Phase.FUTURE]: "future",
   [Phase.PUBLISHED]: "published",

@@ -78,7 +78,7 @@ function taintOf({ taints, storedTaints }: OpenedStore, id: string): Fields {
   };
 }
 
-const phases: Readonly<Record<PhaseName, Phase>> = {
+const phasesOfNames: Readonly<Record<PhaseName, Phase>> = {
   future: Phase.FUTURE,
   published: Phase.PUBLISHED,
   signing: Phase.SIGNING,
@@ -88,7 +88,7 @@ const phases: Readonly<Record<PhaseName, Phase>> = {
 
 function scheduleStatus(schedule: Schedule, now: Date): Fields {
   return {
-    phase: phases[phaseAt(schedule, now)],
+    phase: phasesOfNames[phaseAt(schedule, now)],
     publishedFrom: timestampFromDate(schedule.publishedFrom),
     signsFrom: timestampFromDate(schedule.signsFrom),
     signsUntil: timestampFromDate(schedule.signsUntil),

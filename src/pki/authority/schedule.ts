@@ -17,8 +17,11 @@ export interface ScheduledAuthority {
   readonly schedule: Schedule;
 }
 
+/** The phases of an authority in their order: the words of the CLI, the console, the pages and JSON. */
+export const phases = ["future", "published", "signing", "verifying", "retired"] as const;
+
 /** The phase of an authority at an instant. Code computes it from the schedule and never stores it. */
-export type Phase = "future" | "published" | "signing" | "verifying" | "retired";
+export type Phase = (typeof phases)[number];
 
 /** The lengths from which every schedule is computed, in seconds. */
 export interface PhaseLengths {

@@ -45,9 +45,10 @@ export function addTaint(command: Command, clock: () => Date): void {
     .addHelpText(
       "after",
       `
-  immediately      verifiers refuse its certificates, and a thief's, as soon as they have the new trust
-                   bundle; workloads that have not renewed by then lose their peers
-  with-last-leaf   no connection breaks; a thief of the key can sign until its last certificate expires`,
+  immediately     verifiers refuse its certificates, and a thief's, as soon as they have the new
+                  trust bundle; workloads that have not renewed by then lose their peers
+  with-last-leaf  no connection breaks; a thief of the key can sign until its last certificate
+                  expires`,
     )
     .action((id: string, options: TaintOptions) =>
       withSession(options, clock, (s) => taint(s, id, options)),

@@ -46,6 +46,7 @@ const others: Readonly<Record<string, string | undefined>> = {
   "log verify": undefined,
   "kek new": undefined,
   init: undefined,
+  completion: undefined,
   "agent bootstrap": undefined,
 };
 

@@ -1,0 +1,37 @@
+import { readFileSync } from "node:fs";
+import type { Command } from "commander";
+import { expect, test } from "vitest";
+import { cliReference } from "../../dev/cli-reference.ts";
+import { rampart } from "../../src/cli/rampart.ts";
+import { exitCodes } from "../../src/cli/terminal/exit-codes.ts";
+
+const reference = await cliReference();
+const program = await rampart("", () => new Date(0));
+
+const all = (command: Command): readonly Command[] => [
+  command,
+  ...command.commands.flatMap((child) => all(child)),
+];
+
+test("the page in the repository is that of the commands: `npm run generate` writes it", () => {
+  const there = readFileSync(new URL("../../docs/reference/cli.md", import.meta.url), "utf8");
+  // Not toBe: the difference of two pages would fill the screen.
+  expect(there === reference).toBe(true);
+});
+
+test("it has every command and every option", () => {
+  for (const { options } of program.commands.flatMap(all)) {
+    for (const { flags, hidden } of options) if (!hidden) expect(reference).toContain(flags);
+  }
+});
+
+test("no line of a help is longer than 100 columns", () => {
+  const blocks = reference.matchAll(/```text\n(.*?)\n```/gs);
+  const lines = [...blocks].flatMap(([, text = ""]) => text.split("\n"));
+  expect(lines.filter((line) => line.length > 100)).toEqual([]);
+});
+
+test("no two exit codes are one, and no graded one is a shell's or a signal's", () => {
+  const codes = Object.values(exitCodes);
+  expect(codes).toEqual([0, 1, 2, 3, 4]);
+});
