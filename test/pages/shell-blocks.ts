@@ -38,7 +38,6 @@ export const suites: Readonly<Record<string, string>> = {
   "docs/how-to/back-up-and-restore.md": "pages",
   "docs/how-to/console.md": "pages",
   "docs/how-to/install.md": "pages",
-  "docs/how-to/own-root.md": "pages",
   "docs/how-to/replace-the-kek.md": "pages",
   "docs/how-to/rotate.md": "pages",
   "docs/how-to/taint.md": "pages",
@@ -47,6 +46,7 @@ export const suites: Readonly<Record<string, string>> = {
   "docs/reference/agent.md": "pages",
   "docs/reference/doctor.md": "pages",
   "docs/how-to/incident.md": "operator",
+  "docs/how-to/own-root.md": "operator",
   "docs/how-to/serve.md": "native-grpc",
   "docs/how-to/signers.md": "kubernetes",
 };

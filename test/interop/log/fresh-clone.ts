@@ -35,7 +35,7 @@ export async function playFreshClone(folder: string): Promise<void> {
     );
     requireWell(await typeSection(findIt), /shop\/sa\/cart[\s\S]*has it at index 2, issued at /);
     const { exitCode, stdout, stderr } = await typeSection("5. Take it back");
-    if (exitCode === 0 || !/They are on the CRLs by then[\s\S]*keyCompromise/.test(stdout)) {
+    if (exitCode !== 0 || !/They are on the CRLs by then[\s\S]*keyCompromise/.test(stdout)) {
       throw new Error(`revocation ended with ${exitCode}: ${stdout}${stderr}`);
     }
     // OpenSSL's own words are on the page.

@@ -35,7 +35,6 @@ const readings: Readonly<Record<string, Reading>> = {
   "docs/how-to/back-up-and-restore.md": { scene: scenes.operator },
   "docs/how-to/console.md": { scene: scenes.operator },
   "docs/how-to/install.md": { scene: scenes.checkout, until: started },
-  "docs/how-to/own-root.md": { scene: scenes.companyRoot },
   "docs/how-to/replace-the-kek.md": { scene: scenes.operator },
   "docs/how-to/rotate.md": { scene: scenes.operator },
   "docs/how-to/taint.md": { scene: scenes.operator },

@@ -165,15 +165,3 @@ EOF
 rm ca-key.pem ca-cert.pem`);
   return terminal;
 };
-
-/** An operator whose company has a root of its own, with OpenSSL beside. */
-export const companyRoot: Scene = async (folder, ends) => {
-  const terminal = await operatorIn(
-    folder,
-    ends,
-    'AUTHORITY_ROOT = "offline"\nMAX_WORKLOAD_CERT_TTL = "24h"',
-  );
-  await terminal.type(`openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 3650 \\
-  -keyout root.key -out root.pem -subj "/O=Company/CN=root" -addext "keyUsage=critical,keyCertSign,cRLSign"`);
-  return terminal;
-};
