@@ -1,7 +1,8 @@
 import { expect, test } from "vitest";
 import { FetchError } from "../../src/foundation/http/json-fetch.ts";
+import { createLeaseCandidate } from "../../src/foundation/work/lease.ts";
 import type { SendRequest } from "../../src/kubernetes/client.ts";
-import { createLeaseCandidate, leaseSeconds } from "../../src/kubernetes/lease.ts";
+import { leaseObject, leaseSeconds } from "../../src/kubernetes/lease.ts";
 import { addSeconds } from "../../src/pki/x509/validity.ts";
 
 const place = { namespace: "istio-system", name: "rampart-signer" };
@@ -12,6 +13,9 @@ interface StoredLease {
   readonly metadata: { readonly resourceVersion: string };
   readonly spec: Readonly<Record<string, unknown>>;
 }
+
+const candidateAt = (send: SendRequest, identity: string) =>
+  createLeaseCandidate(leaseObject(send, place), identity, leaseSeconds);
 
 /** The one lease of an API server, with its optimistic locking. */
 function leaseServer() {
@@ -39,7 +43,7 @@ function leaseServer() {
 
 test("takes a lease that nobody has taken, and renews it", async () => {
   const server = leaseServer();
-  const candidate = createLeaseCandidate(server.send, place, "a");
+  const candidate = candidateAt(server.send, "a");
   expect(await candidate.acquire(start)).toBe(true);
   const taken = {
     holderIdentity: "a",
@@ -54,8 +58,8 @@ test("takes a lease that nobody has taken, and renews it", async () => {
 
 test("leaves the lease to another that renews it, however wrong its clock is", async () => {
   const server = leaseServer();
-  const holder = createLeaseCandidate(server.send, place, "a");
-  const other = createLeaseCandidate(server.send, place, "b");
+  const holder = candidateAt(server.send, "a");
+  const other = candidateAt(server.send, "b");
   for (let second = 0; second < 4 * leaseSeconds; second += 2) {
     expect(await holder.acquire(addSeconds(start, second - 86_400))).toBe(true);
     expect(await other.acquire(addSeconds(start, second))).toBe(false);
@@ -64,8 +68,8 @@ test("leaves the lease to another that renews it, however wrong its clock is", a
 
 test("takes the lease of another that has not renewed it for its whole length", async () => {
   const server = leaseServer();
-  await createLeaseCandidate(server.send, place, "a").acquire(start);
-  const other = createLeaseCandidate(server.send, place, "b");
+  await candidateAt(server.send, "a").acquire(start);
+  const other = candidateAt(server.send, "b");
   expect(await other.acquire(addSeconds(start, 100))).toBe(false);
   expect(await other.acquire(addSeconds(start, 100 + leaseSeconds - 1))).toBe(false);
   expect(await other.acquire(addSeconds(start, 100 + leaseSeconds))).toBe(true);
@@ -74,8 +78,8 @@ test("takes the lease of another that has not renewed it for its whole length", 
 
 test("takes a lease that was given up at once", async () => {
   const server = leaseServer();
-  const holder = createLeaseCandidate(server.send, place, "a");
-  const other = createLeaseCandidate(server.send, place, "b");
+  const holder = candidateAt(server.send, "a");
+  const other = candidateAt(server.send, "b");
   await holder.acquire(start);
   expect(await other.acquire(start)).toBe(false);
   await holder.release(start);
@@ -91,28 +95,28 @@ test.each([{}, { holderIdentity: null, leaseTransitions: null }, undefined])(
       if (method !== undefined) written.push(body);
       return stored;
     };
-    expect(await createLeaseCandidate(send, place, "a").acquire(start)).toBe(true);
+    expect(await candidateAt(send, "a").acquire(start)).toBe(true);
     expect(written).toMatchObject([{ spec: { holderIdentity: "a", leaseTransitions: 1 } }]);
   },
 );
 
 test("does not give up the lease of another", async () => {
   const server = leaseServer();
-  await createLeaseCandidate(server.send, place, "a").acquire(start);
-  await createLeaseCandidate(server.send, place, "b").release(start);
+  await candidateAt(server.send, "a").acquire(start);
+  await candidateAt(server.send, "b").release(start);
   expect(server.spec()).toMatchObject({ holderIdentity: "a" });
 });
 
 test("gives way to a write that came first", async () => {
   const server = leaseServer();
-  const other = createLeaseCandidate(server.send, place, "b");
+  const other = candidateAt(server.send, "b");
   const racing: SendRequest = async (request) => {
     const answer = await server.send(request);
     // Between the read and the write of the first candidate, the other takes the lease.
     if (request.method === undefined) await other.acquire(start);
     return answer;
   };
-  expect(await createLeaseCandidate(racing, place, "a").acquire(start)).toBe(false);
+  expect(await candidateAt(racing, "a").acquire(start)).toBe(false);
   expect(server.spec()).toMatchObject({ holderIdentity: "b" });
 });
 
@@ -125,5 +129,5 @@ test.each<[string, SendRequest]>([
   ],
   ["answers something else", async () => ({ kind: "Status" })],
 ])("does not know who holds the lease of an API server that %s", async (_, send) => {
-  await expect(createLeaseCandidate(send, place, "a").acquire(start)).rejects.toThrow(FetchError);
+  await expect(candidateAt(send, "a").acquire(start)).rejects.toThrow(FetchError);
 });

@@ -3,7 +3,7 @@ import { parseForm } from "../../config/form.ts";
 import { accountName, signerName } from "../../config/text-forms.ts";
 import { durationSeconds } from "../../foundation/text/duration.ts";
 import { globList, globs } from "../../foundation/text/globs.ts";
-import type { LeasePlace } from "../../kubernetes/lease.ts";
+import type { LeaseName } from "../../kubernetes/lease.ts";
 import type { ServiceAccount } from "../../pki/spiffe-id.ts";
 import {
   type ApiServerPlace,
@@ -18,7 +18,7 @@ import { type PodKeyType, podKeyTypes } from "./pod-key-type.ts";
 /** The configuration of `rampart signer`. Its only secrets, two tokens, are in files. */
 export interface SignerConfiguration extends UpstreamAccess {
   readonly signers: readonly SignerName[];
-  readonly lease: LeasePlace;
+  readonly lease: LeaseName;
   readonly apiServer: ApiServerPlace;
   readonly monitoringListen: ListenAddress;
 }

@@ -1,7 +1,8 @@
 import { randomUUID } from "node:crypto";
 import { hostname } from "node:os";
 import { Counter, Gauge, type Registry } from "prom-client";
-import { createLeaseCandidate } from "../../kubernetes/lease.ts";
+import { createLeaseCandidate } from "../../foundation/work/lease.ts";
+import { leaseObject, leaseSeconds } from "../../kubernetes/lease.ts";
 import { openApiServer } from "../files/api-server-place.ts";
 import { tokenInFile } from "../gateway/gateway-identity.ts";
 import { openUpstream } from "../gateway/upstream.ts";
@@ -33,10 +34,11 @@ export async function runSigner(
   const upstream = await openUpstream(url, upstreamRootsFile);
   starting.defer(upstream.close);
   const client = await openApiServer(configuration.apiServer);
+  const identity = `${hostname()}_${randomUUID()}`;
   const answered = countAnswers(registry);
   let current: SignerWork | undefined;
   const leadership = runElection({
-    candidate: createLeaseCandidate(client.send, lease, `${hostname()}_${randomUUID()}`),
+    candidate: createLeaseCandidate(leaseObject(client.send, lease), identity, leaseSeconds),
     work: (signal) => {
       const source = certificatesFrom(upstream, tokenInFile(tokenFile, cluster), signal);
       const answering = { client, log, answered, clock, pause, signal };

@@ -1,0 +1,79 @@
+/** A lease as it rests somewhere: who holds it, and for how long after its last change. */
+export interface Lease {
+  /** Empty when nobody holds it. */
+  readonly holder: string;
+  readonly seconds: number;
+  /** When the holder took it, by its own clock, as the place writes instants. */
+  readonly acquireTime: string | undefined;
+  /** How often it has passed to another holder. */
+  readonly transitions: number;
+}
+
+/** The place of one lease, with optimistic locking. */
+export interface LeasePlace {
+  /** @returns The lease with its version; `undefined` where nobody has ever held it. */
+  readonly read: () => Promise<(Lease & { readonly version: string }) | undefined>;
+  /**
+   * Writes the lease as the next one after this version, or as the first one.
+   *
+   * @returns Whether no other write came before.
+   */
+  readonly write: (lease: Lease, now: Date, version?: string) => Promise<boolean>;
+}
+
+/** One process that wants a lease. */
+export interface LeaseCandidate {
+  /**
+   * Takes the lease if it is free, or renews it.
+   *
+   * @returns Whether this candidate holds the lease.
+   * @throws FetchError; then nobody knows who holds it.
+   */
+  readonly acquire: (now: Date) => Promise<boolean>;
+  /** Gives the lease up, so that another candidate need not wait for its end. @throws FetchError */
+  readonly release: (now: Date) => Promise<void>;
+}
+
+/**
+ * A candidate for a lease, by the rules of client-go's leader election. It counts the time of another holder
+ * by its own clock, from the last change that it saw. Clocks may disagree.
+ *
+ * @param identity Different for every process.
+ * @param seconds How long a holder keeps the lease without a renewal.
+ */
+export function createLeaseCandidate(
+  { read, write }: LeasePlace,
+  identity: string,
+  seconds: number,
+): LeaseCandidate {
+  /** A version of the lease, and when this candidate saw it first. */
+  let observed: { readonly version: string; readonly since: Date } | undefined;
+
+  function isHeldByAnother(lease: Lease & { readonly version: string }, now: Date): boolean {
+    const { version } = lease;
+    if (observed?.version !== version) observed = { version, since: now };
+    if (lease.holder === "" || lease.holder === identity) return false;
+    return now.getTime() < observed.since.getTime() + 1000 * lease.seconds;
+  }
+
+  return {
+    acquire: async (now) => {
+      const lease = await read();
+      const mine = { holder: identity, seconds, acquireTime: undefined, transitions: 0 };
+      if (!lease) return write(mine, now);
+      if (isHeldByAnother(lease, now)) return false;
+      const { acquireTime, transitions, version } = lease;
+      const next =
+        lease.holder === identity
+          ? { ...mine, acquireTime, transitions }
+          : { ...mine, transitions: transitions + 1 };
+      return write(next, now, version);
+    },
+    release: async (now) => {
+      const lease = await read();
+      if (lease?.holder !== identity) return;
+      const { transitions, version } = lease;
+      await write({ holder: "", seconds: 1, acquireTime: undefined, transitions }, now, version);
+    },
+  };
+}
