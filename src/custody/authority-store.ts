@@ -28,6 +28,9 @@ export const maximumRecords = 500;
 /** The length of the longest id: a digest in hexadecimal and the two instants of a taint have less. */
 export const maximumIdLength = 128;
 
+/** More than any record has. A store cuts a longer value, and then it does not open. */
+export const maximumRecordOctets: number = 256 * 1024;
+
 /** The name of a record in the store. */
 export interface RecordName {
   readonly kind: RecordKind;

@@ -32,6 +32,7 @@ export type EventName =
   | "rotation-overdue"
   | "emergency-rotation"
   | "store-unreachable"
+  | "store-watch-failed"
   | "plugged-in-refused"
   | "import-warning"
   | "backup-not-noted"

@@ -11,7 +11,7 @@ import {
 /** One request to an API server: a GET, unless it says otherwise. */
 export interface KubernetesRequest {
   /** POST creates the body, PUT replaces the object by it; PATCH is a server-side apply of it. */
-  readonly method?: "GET" | "POST" | "PUT" | "PATCH";
+  readonly method?: "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
   /** With its query, percent-encoded. */
   readonly path: string;
   readonly body?: object;
@@ -41,7 +41,8 @@ export interface KubernetesClient {
 }
 
 /**
- * The bearer token for an API server. It may change between calls, and no log or error may quote it.
+ * The bearer token for an API server. It may change between calls, and no log or error may quote it. It is
+ * empty for a client whose TLS shows a certificate.
  *
  * @throws FetchError
  */
@@ -108,7 +109,7 @@ function requestInit({ method = "GET", body }: KubernetesRequest, token: string)
     method,
     headers: {
       accept: "application/json",
-      authorization: `Bearer ${token}`,
+      ...(token && { authorization: `Bearer ${token}` }),
       ...(body && { "content-type": contentType }),
     },
     ...(body && { body: JSON.stringify(body) }),

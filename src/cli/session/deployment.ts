@@ -6,21 +6,15 @@ import {
   configurationKeys,
   parseConfiguration,
 } from "../../config/configuration.ts";
-import type { AuthorityStore } from "../../custody/authority-store.ts";
 import { ConfigurationError } from "../../foundation/configuration-error.ts";
 import { OperatorError } from "../../foundation/operator-error.ts";
 import { readConfigurationFile } from "../../node/files/configuration-file.ts";
-import {
-  openFileStore,
-  openSignerStores,
-  viewFileStore,
-  viewSignerStore,
-} from "../../node/files/file-store.ts";
-import { parseServeConfiguration } from "../../node/serve/serve-configuration.ts";
 import { createKvStore, signerStoreIn } from "../../worker/kv-store.ts";
 import { orOperatorError } from "../terminal/operator-error.ts";
 import { openLocalWorker, readWorkerVariables, viewLocalWorker } from "./local-worker.ts";
+import type { Deployment } from "./opened-deployment.ts";
 import { createRemoteNamespace } from "./remote-namespace.ts";
+import { openServed } from "./served-deployment.ts";
 
 /** The CA of a verb, as its options choose it. */
 export interface DeploymentChoice {
@@ -36,25 +30,13 @@ export interface DeploymentChoice {
   readonly dryRun?: boolean;
 }
 
-/** A CA that a verb can read and change. */
-export interface Deployment {
-  readonly configuration: Configuration;
-  readonly store: AuthorityStore;
-  readonly signerStore: (signer: string) => AuthorityStore;
-  /** The store's name in sentences, such as `deployed namespace`. */
-  readonly place: string;
-  /** The folder of a store of files. */
-  readonly directory?: string;
-  close(): Promise<void>;
-}
-
 /** @throws OperatorError for a missing or invalid configuration. */
 export async function openDeployment(choice: DeploymentChoice): Promise<Deployment> {
   const config = resolve(configOf(choice));
   if (choice.remote) return openRemote(config, choice.env);
   const isDry = choice.dryRun ?? false;
   const files = await readServeValues(config);
-  return files ? openFiles(files, isDry) : openLocal(config, choice.env, isDry);
+  return files ? openServed(files, isDry) : openLocal(config, choice.env, isDry);
 }
 
 const usualFiles = ["wrangler.toml", "rampart.toml"];
@@ -84,30 +66,11 @@ export function configOf(
   );
 }
 
-/** The values of a `rampart.toml`; `undefined` for a `wrangler.toml`, which has no `STORE_DIRECTORY`. */
+/** The values of a `rampart.toml`; `undefined` for a `wrangler.toml`, which says nothing of a store. */
 async function readServeValues(config: string): Promise<Record<string, unknown> | undefined> {
   if (!config.endsWith(".toml")) return undefined;
   const values = await orOperatorError(() => readConfigurationFile(config, process.env));
-  return "STORE_DIRECTORY" in values ? values : undefined;
-}
-
-/** The files of `rampart serve`, which reads a change within its propagation interval. */
-async function openFiles(values: Record<string, unknown>, isDry: boolean): Promise<Deployment> {
-  return orOperatorError(async () => {
-    const serving = parseServeConfiguration(values);
-    const { ca: configuration, storeDirectory } = serving;
-    const store = isDry ? viewFileStore(storeDirectory) : await openFileStore(storeDirectory);
-    const signerStore = isDry ? viewSignerStore(storeDirectory) : await openSignerStores(serving);
-    const place = `files in ${storeDirectory}`;
-    return {
-      configuration,
-      store,
-      signerStore,
-      place,
-      directory: storeDirectory,
-      close: async () => {},
-    };
-  });
+  return "STORE_DIRECTORY" in values || "STORE" in values ? values : undefined;
 }
 
 async function openLocal(

@@ -1,7 +1,12 @@
 import type { IncomingMessage } from "node:http";
 import { Readable } from "node:stream";
-import { FetchError, type FetchTrusting } from "../../foundation/http/json-fetch.ts";
-import { createHttpClient, parseTarget } from "./http-client.ts";
+import {
+  type Fetch,
+  FetchError,
+  type FetchTrusting,
+  type Reach,
+} from "../../foundation/http/json-fetch.ts";
+import { type ClientTls, createHttpClient, parseTarget } from "./http-client.ts";
 import { headersOf } from "./raw-headers.ts";
 
 const maximumConnections = 32;
@@ -13,8 +18,11 @@ const usualHeaders = { "accept-encoding": "identity", "user-agent": "rampart" };
  * Node's own `fetch` cannot trust a CA for some requests alone, and a hostile answer can end the process.
  * After it rejects an answer with too many encodings, the body fails with an error that no code handles.
  */
-export const fetchTrusting: FetchTrusting = (roots, reach) => {
-  const tls = roots === undefined ? {} : { ca: roots };
+export const fetchTrusting: FetchTrusting = (roots, reach) =>
+  fetchWith(roots === undefined ? {} : { ca: roots }, reach);
+
+/** `fetch` with these roots, and the certificate that it shows. */
+export function fetchWith(tls: ClientTls, reach?: Reach): Fetch {
   const client = createHttpClient(tls, maximumConnections, reach);
   return async (url, { method = "GET", headers, body, signal }) => {
     const response = await client.open({
@@ -26,7 +34,7 @@ export const fetchTrusting: FetchTrusting = (roots, reach) => {
     });
     return toResponse(response);
   };
-};
+}
 
 const bodiless: readonly number[] = [204, 205, 304];
 

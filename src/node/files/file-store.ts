@@ -2,6 +2,7 @@ import { type FileHandle, open, readdir, rm, stat } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import {
   type AuthorityStore,
+  maximumRecordOctets,
   maximumRecords,
   type RecordKind,
   type RecordName,
@@ -13,9 +14,6 @@ import { OperatorError } from "../../foundation/operator-error.ts";
 import { flushFolder, replaceFile } from "../../host/files/atomic-file.ts";
 import { systemCode } from "../../host/files/system-code.ts";
 import { asOwner, giveToOwner, makeFolder, ownerOf } from "./store-owner.ts";
-
-/** More than any record has. A longer file is cut, and then does not open. */
-const maximumOctets = 256 * 1024;
 
 /** A process has so many descriptors, and the connections of callers need them. */
 const filesAtOnce = 16;
@@ -157,7 +155,7 @@ async function load(directory: string, name: RecordName): Promise<StoredRecord |
 
 async function readText(file: FileHandle): Promise<string> {
   const { size } = await file.stat();
-  const { buffer, bytesRead } = await file.read(Buffer.alloc(Math.min(size, maximumOctets)));
+  const { buffer, bytesRead } = await file.read(Buffer.alloc(Math.min(size, maximumRecordOctets)));
   return buffer.toString("utf8", 0, bytesRead);
 }
 

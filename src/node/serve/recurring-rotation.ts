@@ -1,6 +1,7 @@
 import { rotateAll } from "../../ca/rotation/rotate.ts";
 import type { PhaseLengths } from "../../pki/authority/schedule.ts";
 import type { ServerContext } from "../server.ts";
+import type { ReplicaStores } from "../stores/stores.ts";
 import type { LiveCa } from "./live-ca.ts";
 import { followPluggedIn } from "./plugged-in.ts";
 import type { ServeConfiguration } from "./serve-configuration.ts";
@@ -8,8 +9,16 @@ import type { ServeConfiguration } from "./serve-configuration.ts";
 /** The longest time between two rotations. */
 export const longestRotationSeconds = 60;
 
-/** Rotates every signer by the configuration of that moment. @returns A run that says when the next is due. */
-export function rotationOf({ current }: LiveCa, context: ServerContext): () => Promise<number> {
+/**
+ * Rotates every signer by the configuration of that moment, in the turn of this replica.
+ *
+ * @returns A run that says when the next is due.
+ */
+export function rotationOf(
+  { current }: LiveCa,
+  context: ServerContext,
+  { inTurn }: Pick<ReplicaStores, "inTurn">,
+): () => Promise<number> {
   const { clock } = context;
   const importChanged = pluggedInOf(current().configuration, context);
   return async () => {
@@ -17,8 +26,10 @@ export function rotationOf({ current }: LiveCa, context: ServerContext): () => P
     const { mint, signerMints } = composition;
     const seconds = rotationSeconds(configuration.ca.phaseLengths);
     try {
-      await importChanged(mint, clock());
-      await rotateAll([mint, ...signerMints.values()], clock()).finally(push.begin);
+      await inTurn(async () => {
+        await importChanged(mint, clock());
+        await rotateAll([mint, ...signerMints.values()], clock()).finally(push.begin);
+      });
     } catch {
       // A failed rotation has logged its faults, and the next one retries.
     }

@@ -5,10 +5,18 @@ import { logKeys } from "../../config/log-keys.ts";
 import { dnsName, filePath } from "../../config/text-forms.ts";
 import { ConfigurationError } from "../../foundation/configuration-error.ts";
 import type { QuotaName } from "../../foundation/errors.ts";
+import type { Environment } from "../files/api-server-place.ts";
 import { credentialFileName, credentialInFile } from "../files/credential-file.ts";
 import type { DiagnosticRpcs } from "../http/auxiliary-rpcs.ts";
 import { type ListenAddress, listenAddress } from "../http/listen-address.ts";
 import { type Limits, limitsTable } from "../limits/limits.ts";
+import {
+  propagationOf,
+  type StorePlace,
+  storeKeys,
+  storeKindOf,
+  storePlaceOf,
+} from "../stores/store-place.ts";
 
 /** The files of a certificate and its key. Another program writes and replaces them. */
 export interface CertificateFiles {
@@ -19,7 +27,7 @@ export interface CertificateFiles {
 /** The configuration of `rampart serve`: that of every CA, and its own. */
 export interface ServeConfiguration {
   readonly ca: Configuration;
-  readonly storeDirectory: string;
+  readonly store: StorePlace;
   /** The directory from which a plugged-in CA is imported whenever it changes. */
   readonly importDirectory?: string | undefined;
   readonly listen: ListenAddress;
@@ -59,7 +67,7 @@ const perMinute = z.int().check(z.minimum(1), z.maximum(10_000_000));
 
 /** The keys of `rampart serve` alone. docs/how-to/serve.md describes them. */
 const serveForm = z.strictObject({
-  STORE_DIRECTORY: filePath,
+  ...storeKeys,
   IMPORT_DIRECTORY: z.optional(filePath),
   PLAINTEXT_LISTEN: z.optional(listenAddress),
   SERVING_NAMES: z._default(z.array(dnsName).check(z.minLength(1), z.maxLength(32)), istiodNames),
@@ -83,7 +91,7 @@ export const serveRestartKeys: readonly string[] = [
   "CRL",
   ...Object.keys(logKeys),
   "KEK",
-  "STORE_DIRECTORY",
+  ...Object.keys(storeKeys),
   "IMPORT_DIRECTORY",
   "PLAINTEXT_LISTEN",
   "LISTEN",
@@ -92,24 +100,30 @@ export const serveRestartKeys: readonly string[] = [
   "LIMITS",
 ];
 
-/** A process sees a file as soon as it is written, and every other process reads it within this time. */
-const filePropagation = { shortestSeconds: 1, usual: "5s" };
-
-/** Parses the keys of every platform and those of `rampart serve`. @throws ConfigurationError */
+/**
+ * Parses the keys of every platform and those of `rampart serve`.
+ *
+ * @param environment The variables by which a pod finds its API server.
+ * @throws ConfigurationError
+ */
 export function parseServeConfiguration(
   values: Readonly<Record<string, unknown>>,
+  environment: Environment = {},
 ): ServeConfiguration {
   const [own, others] = partition(values, (key) => serveKeys.includes(key));
   const [files, shared] = partition(others, (key) => credentialFileName.test(key));
-  const ca = parseConfiguration(shared, filePropagation);
+  const ca = parseConfiguration(shared, propagationOf[storeKindOf(own)]);
   const form = parseForm(serveForm, own);
+  const given = Object.keys(own).filter((key) => own[key] !== undefined);
+  const store = storePlaceOf(form, given, environment);
+  requireOneReader(store, ca);
   // Where authorities are their own roots, one that was imported and has retired would come back.
   if (form.IMPORT_DIRECTORY !== undefined && ca.authorityRoot !== "offline") {
     throw new ConfigurationError(['IMPORT_DIRECTORY: is for AUTHORITY_ROOT = "offline" alone']);
   }
   return {
     ca: { ...ca, clusterCredentials: withFiles(ca.clusterCredentials, files) },
-    storeDirectory: form.STORE_DIRECTORY,
+    store,
     importDirectory: form.IMPORT_DIRECTORY,
     listen: form.LISTEN,
     plaintextListen: form.PLAINTEXT_LISTEN,
@@ -121,6 +135,18 @@ export function parseServeConfiguration(
     perMinute: { caller: form.CALLER_QUOTA, issuer: form.ISSUER_QUOTA },
     logShard: 0,
   };
+}
+
+/** What takes a store with one reader is refused where several replicas may read it. */
+function requireOneReader({ kind }: StorePlace, { log, phaseLengths }: Configuration): void {
+  if (kind === "directory") return;
+  const faults = [
+    ...(log ? ['LOG_ORIGIN: takes STORE = "directory": an issuance log rests on one machine'] : []),
+    ...(phaseLengths.propagationSeconds === 0
+      ? [`PROPAGATION_INTERVAL: must be at least ${propagationOf[kind].shortestSeconds}s`]
+      : []),
+  ];
+  if (faults.length > 0) throw new ConfigurationError(faults);
 }
 
 /** Adds the credentials in files. A credential in two places is refused: one of them would be stale. */

@@ -2,14 +2,12 @@ import type { Registry } from "prom-client";
 import type { Platform } from "../../compose/composition.ts";
 import { openKeks } from "../../compose/keks.ts";
 import { countingCalls, createIssuanceCounts } from "../../console/status/issuance-counts.ts";
-import type { AuthorityStore } from "../../custody/authority-store.ts";
 import { fetchTrusting } from "../../host/http/node-fetch.ts";
 import { sharePromises } from "../../host/promise-sharing.ts";
 import { recur } from "../../host/recurrence.ts";
 import { createPodWatch } from "../../kubernetes/pod-watch.ts";
 import type { PortState } from "../../transport/http/routes.ts";
 import { requireCredentials } from "../files/credential-file.ts";
-import { openFileStore, openSignerStores } from "../files/file-store.ts";
 import { listenInPlaintext, listenWithTls } from "../http/listener.ts";
 import { createMonitoringRoutes } from "../http/monitoring-routes.ts";
 import { createGuard } from "../limits/guard.ts";
@@ -23,6 +21,7 @@ import { metricsOfAll } from "../observability/peer-processes.ts";
 import { addConfigurationMetrics, configurationReasons } from "../reload/configuration-status.ts";
 import type { Reconfigure } from "../reload/running-configuration.ts";
 import type { RunningServer, ServerContext } from "../server.ts";
+import { openReplicaStores, type ReplicaStores } from "../stores/stores.ts";
 import { openWhenCertified, type RenewingListener } from "../tls/renewing-listener.ts";
 import { countedCalls } from "./console.ts";
 import { type LiveCa, openLiveCa } from "./live-ca.ts";
@@ -31,7 +30,7 @@ import { longestRotationSeconds, rotationOf } from "./recurring-rotation.ts";
 import type { ServeConfiguration } from "./serve-configuration.ts";
 import { pageOf, routesOf } from "./serve-routes.ts";
 
-/** Reading a few files is cheap, so an operator's change to them takes effect within seconds. */
+/** Reading a few files is cheap, and a watch costs nothing: a change takes effect within seconds. */
 const longestRefreshSeconds = 2;
 
 /** A server that takes on another configuration while it runs. */
@@ -41,7 +40,7 @@ export interface ReconfigurableServer extends RunningServer {
 
 /**
  * Runs a whole CA in this process. It serves native gRPC, gRPC-Web, Connect and the trust bundle over TLS,
- * keeps its authorities in a directory, and rotates them by a timer.
+ * keeps its authorities in a store, and rotates them by a timer.
  */
 export async function serve(
   configuration: ServeConfiguration,
@@ -49,10 +48,14 @@ export async function serve(
 ): Promise<ReconfigurableServer> {
   const ending = new AbortController();
   await requireCredentials(configuration.ca.clusterCredentials);
-  const store = await openFileStore(configuration.storeDirectory);
+  const stores = await openReplicaStores(configuration, {
+    ...serverContext,
+    propagationSeconds: configuration.ca.phaseLengths.propagationSeconds,
+    signal: ending.signal,
+  });
   const issuanceLog = await openLogHere(configuration, serverContext);
   try {
-    const server = await serveUntil(ending, configuration, serverContext, { store, issuanceLog });
+    const server = await serveUntil(ending, configuration, serverContext, { stores, issuanceLog });
     return {
       ...server,
       // Calls under way may still append.
@@ -68,17 +71,17 @@ export async function serve(
 
 /** The storage of a server. */
 interface Storage {
-  readonly store: AuthorityStore;
+  readonly stores: ReplicaStores;
   readonly issuanceLog: NodeLog | undefined;
 }
 
 async function openLogHere(
-  { ca, storeDirectory, logShard }: ServeConfiguration,
+  { ca, store, logShard }: ServeConfiguration,
   { log, clock, pause }: ServerContext,
 ): Promise<NodeLog | undefined> {
-  if (!ca.log) return undefined;
+  if (!ca.log || store.kind !== "directory") return undefined;
   return openNodeLog({
-    storeDirectory,
+    storeDirectory: store.directory,
     configuration: ca.log,
     shard: logShard,
     trustDomain: ca.trustDomain,
@@ -101,7 +104,7 @@ async function serveUntil(
   const log = countingCalls(countingLog(serverContext.log, registry), counts, clock);
   const { trustDomain } = configuration.ca;
   const context = { ...serverContext, log };
-  const platform = await platformHere(configuration, context, storage, ending.signal);
+  const platform = await platformHere(context, storage, ending.signal);
   const live = await openLiveCa(configuration, { platform, context, counts });
   const { authorities } = live.certificateAuthority.issuance;
   addGauges(registry, live, context);
@@ -123,7 +126,7 @@ async function serveUntil(
   const rotation =
     peerProcesses?.rotates === false
       ? undefined
-      : recur(rotationOf(live, context), longestRotationSeconds, () => {}, pause);
+      : recur(rotationOf(live, context, storage.stores), longestRotationSeconds, () => {}, pause);
   port = openWhenCertified({
     certificateAt: (now) => live.current().certificateAt(now),
     clientRootsAt: async (now) => (await authorities.at(now)).trustBundle.pem,
@@ -169,16 +172,14 @@ function addGauges(
   if (configurationStatus) addConfigurationMetrics(registry, configurationStatus);
 }
 
-/** The means of Node: files, its HTTP client, and its cryptography. */
+/** The means of Node: its stores, its HTTP client, and its cryptography. */
 async function platformHere(
-  configuration: ServeConfiguration,
   { log, clock, fetchTimeoutMilliseconds }: ServerContext,
-  { store, issuanceLog }: Storage,
+  { stores: { store, signerStore }, issuanceLog }: Storage,
   ending: AbortSignal,
 ): Promise<Platform> {
-  const signerStore = await openSignerStores(configuration);
   const watchPods = createPodWatch(clock, ending);
-  const files = { store, signerStore, longestRefreshSeconds };
+  const records = { store, signerStore, longestRefreshSeconds };
   const fetching = { fetchTrusting, fetchTimeoutMilliseconds };
   const node = {
     cryptoProvider: nodeCryptoProvider,
@@ -187,5 +188,5 @@ async function platformHere(
     shareWork: sharePromises,
   };
   const logs = { issuanceLog: issuanceLog?.issuanceLog, publishedLog: issuanceLog?.publishedLog };
-  return { ...files, ...node, ...logs, log, clock };
+  return { ...records, ...node, ...logs, log, clock };
 }

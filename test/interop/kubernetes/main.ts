@@ -32,6 +32,7 @@ import { type ControlPlanePrograms, controlPlanePrograms, version } from "./prog
 import { rootRows } from "./root-rows.ts";
 import { serviceRows } from "./service-rows.ts";
 import { signerRows } from "./signer-rows.ts";
+import { storeRows } from "./store-rows.ts";
 
 const credential = "CLUSTER_CREDENTIAL_PROD_1";
 
@@ -254,6 +255,7 @@ const rows: readonly (readonly [string, (scene: Scene) => Promise<void>])[] = [
   ...signerRows,
   ...serviceRows,
   ...pageRows,
+  ...storeRows,
 ];
 
 /** Finds no pod, so that every answer comes from the watch. */

@@ -4,7 +4,9 @@ import { parseAllDocuments } from "yaml";
 import type { ControlPlane } from "./control-plane.ts";
 
 const rbac = "/apis/rbac.authorization.k8s.io/v1";
+/** `istio-system` stands for the namespace of the object. */
 const places: Readonly<Record<string, string>> = {
+  Namespace: "/api/v1/namespaces",
   ServiceAccount: "/api/v1/namespaces/istio-system/serviceaccounts",
   ConfigMap: "/api/v1/namespaces/istio-system/configmaps",
   ClusterRole: `${rbac}/clusterroles`,
@@ -25,7 +27,8 @@ export async function applyManifest(
   applied.add(name);
   const file = join(import.meta.dirname, "../../../deploy/kustomize", name);
   for (const document of parseAllDocuments(await readFile(file, "utf8"))) {
-    const object = document.toJS() as { kind: string };
-    await call("POST", places[object.kind] ?? "", object);
+    const object = document.toJS() as { kind: string; metadata: { namespace?: string } };
+    const { namespace = "istio-system" } = object.metadata;
+    await call("POST", places[object.kind]?.replace("istio-system", namespace) ?? "", object);
   }
 }

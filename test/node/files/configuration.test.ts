@@ -12,6 +12,11 @@ type Values = Readonly<Record<string, unknown>>;
 
 const KEK = randomKek("k1");
 const ISSUERS = [{ issuer: "https://a.test" }];
+const inNamespace = {
+  STORE: "kubernetes",
+  STORE_NAMESPACE: "rampart-store",
+  STORE_DIRECTORY: undefined,
+};
 const serveWith = (changes: Values) =>
   parseServeConfiguration({ ISSUERS, KEK, STORE_DIRECTORY: "/store", ...changes });
 const gatewayWith = (changes: Values) =>
@@ -49,8 +54,8 @@ describe("a configuration file", () => {
       ].join("\n"),
     );
     const values = await readConfigurationFile(path, { KEK: `${KEK}\n`, HOME: "/root" });
-    const { ca, storeDirectory } = parseServeConfiguration(values);
-    expect(storeDirectory).toBe("/var/lib/rampart");
+    const { ca, store } = parseServeConfiguration(values);
+    expect(store).toEqual({ kind: "directory", directory: "/var/lib/rampart" });
     expect(ca).toMatchObject({ trustDomain: "mesh.test", inceptionDate: "2026-11-21" });
     expect(ca.keks).toHaveLength(1);
     expect(ca.issuers[0]?.gateways).toEqual([
@@ -106,9 +111,35 @@ describe("the configuration of serve", () => {
     expect(serveWith({ LISTEN }).listen).toEqual(listen);
   });
 
+  test("keeps its records in a namespace of the cluster of its pod, or of another", () => {
+    const values = { ISSUERS, KEK, ...inNamespace };
+    const { store, ca } = parseServeConfiguration(values, { KUBERNETES_SERVICE_HOST: "10.0.0.1" });
+    expect(store).toMatchObject({
+      kind: "kubernetes",
+      namespace: "rampart-store",
+      apiServer: { server: "https://10.0.0.1:443" },
+    });
+    expect(ca.phaseLengths.propagationSeconds).toBe(120);
+    const elsewhere = { ...values, KUBERNETES_SERVER: "https://api.test" };
+    expect(parseServeConfiguration(elsewhere).store).toMatchObject({
+      apiServer: { server: "https://api.test", serverRootsFile: undefined },
+    });
+    expect(parseServeConfiguration(values).store).toMatchObject({ apiServer: undefined });
+  });
+
   test.each<[string, Values]>([
     ["STORE_DIRECTORY", { STORE_DIRECTORY: undefined }],
     ["STORE_DIRECTORY", { STORE_DIRECTORY: "" }],
+    ["STORE", { STORE: "etcd" }],
+    ["STORE_NAMESPACE", { STORE_NAMESPACE: "rampart-store" }],
+    ["KUBERNETES_SERVER", { KUBERNETES_SERVER: "https://10.0.0.1" }],
+    ["STORE_DIRECTORY", { STORE: "kubernetes", STORE_NAMESPACE: "a" }],
+    ["STORE_NAMESPACE", { STORE: "kubernetes", STORE_DIRECTORY: undefined }],
+    ["STORE_NAMESPACE", { ...inNamespace, STORE_NAMESPACE: "A" }],
+    ["STORE_NAMESPACE", { ...inNamespace, STORE_NAMESPACE: "a/b" }],
+    ["LOG_ORIGIN", { ...inNamespace, LOG_ORIGIN: "log.test" }],
+    ["PROPAGATION_INTERVAL", { ...inNamespace, PROPAGATION_INTERVAL: "0s" }],
+    ["PROPAGATION_INTERVAL", { ...inNamespace, PROPAGATION_INTERVAL: "9s" }],
     ["LISTEN", { LISTEN: "15012" }],
     ["LISTEN", { LISTEN: ":65536" }],
     ["LISTEN", { LISTEN: "::1:443" }],

@@ -3,11 +3,8 @@ import type { ReviewOrder } from "../../../authn/trusted-issuer.ts";
 import { createDocumentFetch } from "../../../foundation/http/json-fetch.ts";
 import { OperatorError } from "../../../foundation/operator-error.ts";
 import { fetchTrusting } from "../../../host/http/node-fetch.ts";
-import {
-  type Deployment,
-  type DeploymentChoice,
-  openDeployment,
-} from "../../session/deployment.ts";
+import { type DeploymentChoice, openDeployment } from "../../session/deployment.ts";
+import type { Deployment } from "../../session/opened-deployment.ts";
 import { addExitCodes, exitCodes, usageError } from "../../terminal/exit-codes.ts";
 import { noticePlace } from "../../terminal/notices.ts";
 import { addDeploymentOptions } from "../../terminal/options.ts";

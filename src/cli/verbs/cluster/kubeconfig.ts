@@ -9,6 +9,8 @@ import { OperatorError } from "../../../foundation/operator-error.ts";
 import { inEnglish } from "../../../foundation/text/zod-english.ts";
 import { readSmallFile } from "../../../host/files/small-file.ts";
 import { createHttpClient, parseTarget } from "../../../host/http/http-client.ts";
+import { fetchWith } from "../../../host/http/node-fetch.ts";
+import { createKubernetesClient, type KubernetesClient } from "../../../kubernetes/client.ts";
 import { maximumPageOctets } from "../../../kubernetes/list-pages.ts";
 import { childEnvironment } from "../../terminal/child-environment.ts";
 
@@ -22,6 +24,7 @@ export interface ClusterLogin {
   readonly ca: string | undefined;
   /** Sends a GET. @returns The body of a 200. @throws OperatorError */
   readonly read: (path: string) => Promise<string>;
+  readonly client: KubernetesClient;
 }
 
 /** Room for hundreds of contexts with their certificates. */
@@ -86,7 +89,20 @@ export async function readKubeconfig(
   const ca = await octets(cluster["certificate-authority-data"], cluster["certificate-authority"]);
   const server = cluster.server.replace(/\/+$/, "");
   const credential = await credentialOf(parseAs(userForm, user ?? {}, path), octets);
-  return { name, server, ca, read: (at) => readFrom(`${server}${at}`, ca, credential) };
+  return {
+    ...{ name, server, ca },
+    read: (at) => readFrom(`${server}${at}`, ca, credential),
+    client: clientOf(server, ca, credential),
+  };
+}
+
+function clientOf(
+  server: string,
+  ca: string | undefined,
+  { token = "", cert, key }: Credential,
+): KubernetesClient {
+  const tls = { ...(ca !== undefined && { ca }), ...(cert && key && { cert, key }) };
+  return createKubernetesClient({ server, credential: () => token }, fetchWith(tls));
 }
 
 /** zod's messages do not quote the value. */

@@ -7,12 +7,8 @@ import type { AuthorityStore } from "../../../custody/authority-store.ts";
 import { OperatorError } from "../../../foundation/operator-error.ts";
 import { readSmallFile } from "../../../host/files/small-file.ts";
 import { nodeCryptoProvider } from "../../../node/node-crypto-provider.ts";
-import {
-  configOf,
-  type Deployment,
-  type DeploymentChoice,
-  openDeployment,
-} from "../../session/deployment.ts";
+import { configOf, type DeploymentChoice, openDeployment } from "../../session/deployment.ts";
+import type { Deployment } from "../../session/opened-deployment.ts";
 import { inspectIssuers } from "../cluster/cluster-check.ts";
 import { inspectClusters } from "../cluster/cluster-inspection.ts";
 import type { LoginChoice } from "../cluster/cluster-logins.ts";

@@ -28,7 +28,9 @@ interface ServeOptions {
 /** `rampart serve`: the whole CA, in one process or in several. */
 export function serveCommand(clock: () => Date): Command {
   return new Command("serve")
-    .description("Serve the whole CA from here: native gRPC over TLS, files as its store.")
+    .description(
+      "Serve the whole CA from here: native gRPC over TLS, its store in files or in Kubernetes.",
+    )
     .option("-c, --config <file>", "the configuration", "rampart.toml")
     .option("-p, --processes <number>", "how many processes share the ports", parseNumber, 1)
     .addOption(new Option("--process <number>").argParser(parseNumber).hideHelp())
@@ -60,7 +62,7 @@ async function startServing(
       environment: process.env,
       restartKeys: serveRestartKeys,
       parse: (values) => {
-        const whole = parseServeConfiguration(values);
+        const whole = parseServeConfiguration(values, process.env);
         return number === undefined ? whole : childConfiguration(whole, number);
       },
       start: async (configuration, context) => {

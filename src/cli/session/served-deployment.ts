@@ -1,0 +1,59 @@
+import type { Configuration } from "../../config/configuration.ts";
+import {
+  openFileStore,
+  openSignerStores,
+  viewFileStore,
+  viewSignerStore,
+} from "../../node/files/file-store.ts";
+import { parseServeConfiguration } from "../../node/serve/serve-configuration.ts";
+import type { NamespacePlace } from "../../node/stores/store-place.ts";
+import { openNamespaceServer, secretStores } from "../../node/stores/stores.ts";
+import { orOperatorError } from "../terminal/operator-error.ts";
+import { defaultKubeconfig, readKubeconfig } from "../verbs/cluster/kubeconfig.ts";
+import type { Deployment } from "./opened-deployment.ts";
+
+/** The store of `rampart serve`, which reads a change within its propagation interval. */
+export async function openServed(
+  values: Record<string, unknown>,
+  isDry: boolean,
+): Promise<Deployment> {
+  return orOperatorError(async () => {
+    const { ca, store } = parseServeConfiguration(values, process.env);
+    return store.kind === "directory"
+      ? openDirectory(ca, store.directory, isDry)
+      : openNamespace(ca, store);
+  });
+}
+
+async function openDirectory(
+  configuration: Configuration,
+  directory: string,
+  isDry: boolean,
+): Promise<Deployment> {
+  const files = { storeDirectory: directory, ca: configuration };
+  return {
+    configuration,
+    store: isDry ? viewFileStore(directory) : await openFileStore(directory),
+    signerStore: isDry ? viewSignerStore(directory) : await openSignerStores(files),
+    place: `files in ${directory}`,
+    directory,
+    close: async () => {},
+  };
+}
+
+/** A session that is dry keeps its writes, and opening these stores writes nothing. */
+async function openNamespace(
+  configuration: Configuration,
+  place: NamespacePlace,
+): Promise<Deployment> {
+  const { namespace, apiServer } = place;
+  const { client, server } = apiServer
+    ? { client: await openNamespaceServer(place), server: apiServer.server }
+    : await readKubeconfig(defaultKubeconfig(), undefined);
+  return {
+    configuration,
+    ...secretStores(client, namespace, server),
+    place: `Secrets of namespace ${namespace} at ${server}`,
+    close: async () => {},
+  };
+}

@@ -1,0 +1,59 @@
+import {
+  type AuthorityStore,
+  maximumRecordOctets,
+  maximumRecords,
+  type RecordName,
+} from "../authority-store.ts";
+import { parseRecordKey, recordKey } from "../record-key.ts";
+import type { ObjectSpace } from "./object-space.ts";
+
+/** Another writer may come first, but hardly several times in a row. */
+const maximumWrites = 5;
+
+/**
+ * The store in an {@link ObjectSpace}, with one object for each record. Several machines may share it. Objects
+ * with keys of any other form are ignored.
+ *
+ * `put` creates a record. Where there is one of the same name, it replaces the very version that it has read,
+ * so that of two writers at once neither undoes a write that it has not seen.
+ *
+ * @param prefix The beginning of every key, such as `signers/<name>/`.
+ */
+export function createSharedStore(space: ObjectSpace, prefix = ""): AuthorityStore {
+  const keyOf = (name: RecordName): string => `${prefix}${recordKey(name)}`;
+  return {
+    async load() {
+      const objects = await space.list("recent");
+      const records = [...objects].flatMap(([key, { value }]) => {
+        const names = key.startsWith(prefix) ? parseRecordKey(key.slice(prefix.length)) : [];
+        return names.map((name) => ({ ...name, value }));
+      });
+      if (records.length > maximumRecords) {
+        throw new Error(`more than ${maximumRecords} records in the store`);
+      }
+      return records;
+    },
+    put: (record) => put(space, keyOf(record), record.value),
+    delete: (name) => space.remove(keyOf(name)),
+  };
+}
+
+/** The stores of the named signers. */
+export const signerStoreIn =
+  (space: ObjectSpace) =>
+  (signer: string): AuthorityStore =>
+    createSharedStore(space, `signers/${signer}/`);
+
+async function put(space: ObjectSpace, key: string, value: string): Promise<void> {
+  if (new TextEncoder().encode(value).length > maximumRecordOctets) {
+    throw new Error(`a record has at most ${maximumRecordOctets} octets`);
+  }
+  let version: string | undefined;
+  for (let i = 0; i < maximumWrites; i++) {
+    if (await space.write(key, value, version)) return;
+    const found = await space.read(key);
+    if (found?.value === value) return;
+    version = found?.version;
+  }
+  throw new Error("other writers replace the record at the same time");
+}

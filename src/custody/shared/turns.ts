@@ -1,0 +1,109 @@
+import * as z from "zod/mini";
+import {
+  createLeaseCandidate,
+  type Lease,
+  type LeaseCandidate,
+  type LeasePlace,
+} from "../../foundation/work/lease.ts";
+import type { ObjectSpace } from "./object-space.ts";
+
+/** How long a replica that has vanished in the middle of its turn keeps others waiting. */
+export const turnSeconds = 120;
+
+/** Writes stop so long before the turn ends: a write takes time, and clocks run differently. */
+const marginSeconds = 30;
+
+/** The turns of the replicas of one store: one of them at a time founds, mints and prunes. */
+export interface Turns {
+  /**
+   * Does the work unless another replica is at work now. Meanwhile each list of the space is as fresh as `now`,
+   * so that the work sees all that replicas before it have written.
+   *
+   * @returns Whether it was this replica's turn.
+   * @throws The error of the work, or of the store: then nobody knows whose turn it is.
+   */
+  readonly take: (work: () => Promise<void>) => Promise<boolean>;
+  /** The space for all of this process. It refuses to write once its turn has taken too long. */
+  readonly space: ObjectSpace;
+}
+
+/**
+ * The turns of the replicas of one space, by a lease in it. A replica that slept in its turn, or cannot
+ * reach the store, writes nothing when the next one may have begun.
+ *
+ * @param identity Different for every process.
+ */
+export function createTurns(space: ObjectSpace, identity: string, clock: () => Date): Turns {
+  const candidate = createLeaseCandidate(leaseIn(space), identity, turnSeconds);
+  let writesUntil: number | undefined;
+
+  function requireTime(): void {
+    if (writesUntil === undefined || clock().getTime() < writesUntil) return;
+    throw new Error("this replica took too long: the next one may be at work");
+  }
+
+  async function take(work: () => Promise<void>): Promise<boolean> {
+    const begun = clock().getTime();
+    if (!(await candidate.acquire(clock()))) return false;
+    writesUntil = begun + 1000 * (turnSeconds - marginSeconds);
+    try {
+      await work();
+      return true;
+    } finally {
+      writesUntil = undefined;
+      await release(candidate, clock());
+    }
+  }
+
+  return {
+    take,
+    space: {
+      ...space,
+      list: (freshness) => space.list(writesUntil === undefined ? freshness : "now"),
+      write: async (...object) => {
+        requireTime();
+        return space.write(...object);
+      },
+    },
+  };
+}
+
+/** A lease that cannot be given up ends by itself, and the work is done. */
+async function release(candidate: LeaseCandidate, now: Date): Promise<void> {
+  await candidate.release(now).catch(() => {});
+}
+
+/** No record has this key. */
+const leaseKey = "rotation";
+
+const leaseForm = z.object({
+  holder: z.string().check(z.maxLength(512)),
+  // A hostile store could otherwise stop every rotation.
+  seconds: z.int().check(z.minimum(0), z.maximum(turnSeconds)),
+  acquireTime: z.string(),
+  transitions: z.int(),
+});
+
+/** A lease as JSON in an object. One that is malformed counts as free. */
+function leaseIn(space: ObjectSpace): LeasePlace {
+  return {
+    read: async () => {
+      const found = await space.read(leaseKey);
+      return found && { ...parseLease(found.value), version: found.version };
+    },
+    write: (lease, now, version) => {
+      const acquireTime = lease.acquireTime ?? now.toISOString();
+      return space.write(leaseKey, JSON.stringify({ ...lease, acquireTime }), version);
+    },
+  };
+}
+
+function parseLease(text: string): Lease {
+  const nobody = { holder: "", seconds: 0, acquireTime: undefined, transitions: 0 };
+  try {
+    const lease = leaseForm.safeParse(JSON.parse(text));
+    return lease.success ? lease.data : nobody;
+  } catch {
+    return nobody;
+  }
+}

@@ -1,0 +1,88 @@
+import { maximumRecordOctets } from "../../custody/authority-store.ts";
+import {
+  maximumObjects,
+  type ObjectSpace,
+  type StoredObject,
+} from "../../custody/shared/object-space.ts";
+import { FetchError } from "../../foundation/http/json-fetch.ts";
+import {
+  type KubernetesRequest,
+  maximumObjectOctets,
+  type SendRequest,
+} from "../../kubernetes/client.ts";
+import { listPages } from "../../kubernetes/list-pages.ts";
+import {
+  parseRecordSecret,
+  recordListing,
+  recordSecret,
+  secretName,
+  secretsPath,
+} from "../../kubernetes/record-secret.ts";
+
+/** More than all records of all signers have. */
+const maximumListOctets = 64 * 1024 * 1024;
+
+const conflict = 409;
+
+/**
+ * The Secrets of one namespace as an {@link ObjectSpace}. The API server decides between two writers: it
+ * creates a name once, and replaces only the version that a writer names. Lists are consistent, because they
+ * ask for no older version.
+ *
+ * @throws FetchError from every call.
+ */
+export function createSecretSpace(send: SendRequest, namespace: string): ObjectSpace {
+  const collection = secretsPath(namespace);
+  const pathOf = (key: string): string => `${collection}/${secretName(key)}`;
+
+  async function list(): Promise<ReadonlyMap<string, StoredObject>> {
+    const objects = new Map<string, StoredObject>();
+    let octets = 0;
+    for await (const page of listPages(send, recordListing(namespace))) {
+      if (page.isFirst) objects.clear();
+      for (const object of page.items) {
+        const secret = parseRecordSecret(object, maximumRecordOctets);
+        if (!secret) continue;
+        objects.set(secret.key, secret);
+        octets += secret.value.length;
+        if (objects.size > maximumObjects || octets > maximumListOctets) throw tooMuch(namespace);
+      }
+    }
+    return objects;
+  }
+
+  /** @returns Whether there was no conflict. */
+  async function sendUnlessConflict(request: KubernetesRequest): Promise<boolean> {
+    try {
+      const answer = await send({ ...request, maximumOctets: maximumObjectOctets });
+      if (answer === undefined && request.method === "POST") throw noNamespace(namespace);
+      return answer !== undefined;
+    } catch (error) {
+      if (error instanceof FetchError && error.status === conflict) return false;
+      throw error;
+    }
+  }
+
+  return {
+    list,
+    read: async (key) => {
+      const json = await send({ path: pathOf(key), maximumOctets: maximumObjectOctets });
+      return json === undefined ? undefined : parseRecordSecret(json, maximumRecordOctets);
+    },
+    write: (key, value, version) => {
+      const body = recordSecret(key, value, version);
+      return version === undefined
+        ? sendUnlessConflict({ method: "POST", path: collection, body })
+        : sendUnlessConflict({ method: "PUT", path: pathOf(key), body });
+    },
+    remove: async (key) => {
+      await send({ method: "DELETE", path: pathOf(key), maximumOctets: maximumObjectOctets });
+    },
+  };
+}
+
+const tooMuch = (namespace: string): FetchError =>
+  new FetchError(`has more records in namespace ${namespace} than any CA`);
+
+const noNamespace = (namespace: string): FetchError =>
+  new FetchError(`has no namespace ${namespace}: kubectl create namespace ${namespace}`);

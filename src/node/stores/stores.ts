@@ -1,0 +1,121 @@
+import { randomUUID } from "node:crypto";
+import { hostname } from "node:os";
+import type { AuthorityStore } from "../../custody/authority-store.ts";
+import type { ObjectSpace } from "../../custody/shared/object-space.ts";
+import { createSharedStore, signerStoreIn } from "../../custody/shared/shared-store.ts";
+import { createTurns } from "../../custody/shared/turns.ts";
+import { ConfigurationError } from "../../foundation/configuration-error.ts";
+import { messageOf } from "../../foundation/errors.ts";
+import type { OperationLog } from "../../foundation/event-log.ts";
+import type { KubernetesClient } from "../../kubernetes/client.ts";
+import { openApiServer } from "../files/api-server-place.ts";
+import { openFileStore, openSignerStores } from "../files/file-store.ts";
+import { patiently } from "./patient-space.ts";
+import { createSecretSpace } from "./secret-space.ts";
+import type { NamespacePlace, StorePlace } from "./store-place.ts";
+import { watchSecrets } from "./watched-secrets.ts";
+
+/** The stores of one CA. */
+export interface Stores {
+  readonly store: AuthorityStore;
+  readonly signerStore: (signer: string) => AuthorityStore;
+}
+
+/** The stores of a server that may be one of several replicas. */
+export interface ReplicaStores extends Stores {
+  /** Does work of which one replica at a time may do it, or leaves it to the one that is at it. */
+  readonly inTurn: (work: () => Promise<void>) => Promise<void>;
+}
+
+/** The means of a server for its stores. */
+export interface StoreContext {
+  readonly log: OperationLog;
+  readonly clock: () => Date;
+  readonly propagationSeconds: number;
+  /** Ends every watch. */
+  readonly signal: AbortSignal;
+}
+
+interface StoresConfiguration {
+  readonly store: StorePlace;
+  readonly ca: { readonly signers: readonly { readonly name: string }[] };
+}
+
+/** Opens the stores of a server. @throws OperatorError, ConfigurationError */
+export async function openReplicaStores(
+  { store: place, ca }: StoresConfiguration,
+  context: StoreContext,
+): Promise<ReplicaStores> {
+  if (place.kind === "directory") {
+    const { directory } = place;
+    return {
+      store: await openFileStore(directory),
+      signerStore: await openSignerStores({ storeDirectory: directory, ca }),
+      inTurn: (work) => work(),
+    };
+  }
+  const client = await openNamespaceServer(place);
+  return shareTurns(watchedSpace(client, place, context), context);
+}
+
+/** Two thirds of the trust in a silent watch, which is a part of the propagation interval. */
+const watchSecondsOf = (propagationSeconds: number): number =>
+  Math.max(1, Math.min(10, Math.floor(propagationSeconds / 8)));
+
+function watchedSpace(
+  client: KubernetesClient,
+  { namespace, apiServer }: NamespacePlace,
+  { log, clock, signal, propagationSeconds }: StoreContext,
+): ObjectSpace {
+  const service = serviceOf(apiServer?.server);
+  const failed = (error: unknown): void => {
+    const detail = `${service} does not let Rampart watch the Secrets of ${namespace}: it ${messageOf(error)}`;
+    log.operation({ event: "store-watch-failed", level: "warning", detail });
+  };
+  const space = patiently(createSecretSpace(client.send, namespace), service);
+  const watchSeconds = watchSecondsOf(propagationSeconds);
+  return watchSecrets(space, { client, namespace, watchSeconds, clock, signal, failed });
+}
+
+function shareTurns(shared: ObjectSpace, { log, clock }: StoreContext): ReplicaStores {
+  const { take, space } = createTurns(shared, `${hostname()}_${randomUUID()}`, clock);
+  return {
+    store: createSharedStore(space),
+    signerStore: signerStoreIn(space),
+    inTurn: async (work) => {
+      let hasBegun = false;
+      const begin = (): Promise<void> => {
+        hasBegun = true;
+        return work();
+      };
+      try {
+        await take(begin);
+      } catch (error) {
+        // Work that has begun logs its own faults.
+        if (hasBegun) throw error;
+        const detail = `nobody knows which replica rotates: ${messageOf(error)}`;
+        log.operation({ event: "rotation-fault", level: "error", detail });
+      }
+    },
+  };
+}
+
+/** The stores in the Secrets of a namespace, each read whenever it is asked. */
+export function secretStores(
+  { send }: Pick<KubernetesClient, "send">,
+  namespace: string,
+  server: string,
+): Stores {
+  const space = patiently(createSecretSpace(send, namespace), serviceOf(server));
+  return { store: createSharedStore(space), signerStore: signerStoreIn(space) };
+}
+
+const serviceOf = (server = ""): string => `the API server ${server}`;
+
+/** @throws ConfigurationError outside of a cluster, where the configuration names no API server. */
+export async function openNamespaceServer({
+  apiServer,
+}: NamespacePlace): Promise<KubernetesClient> {
+  if (apiServer) return openApiServer(apiServer);
+  throw new ConfigurationError(["KUBERNETES_SERVER: is required outside of a cluster"]);
+}

@@ -1,0 +1,139 @@
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { generateX25519Identity, identityToRecipient } from "age-encryption";
+import { beforeEach, describe, expect, test, vi } from "vitest";
+import { stringify } from "yaml";
+import { openDeployment } from "../../../src/cli/session/deployment.ts";
+import { authorityCommand } from "../../../src/cli/verbs/authority/authority.ts";
+import { OperatorError } from "../../../src/foundation/operator-error.ts";
+import { randomKek } from "../../testkit/configuration.ts";
+import { startTlsServer } from "../../testkit/network/loopback-tls.ts";
+import { printed } from "../../testkit/programs/printed.ts";
+import {
+  type SecretsApi,
+  secretsToken,
+  startSecretsApi,
+} from "../../testkit/stores/secrets-api.ts";
+import { temporaryFolder } from "../../testkit/temporary-folder.ts";
+
+let folder: string;
+let api: SecretsApi;
+
+beforeEach(async () => {
+  folder = await temporaryFolder();
+  api = await startSecretsApi();
+  await writeFile(join(folder, "token"), secretsToken);
+  vi.stubEnv("KEK", randomKek("k1"));
+  vi.spyOn(console, "error").mockImplementation(() => {});
+  return async () => {
+    vi.unstubAllEnvs();
+    vi.restoreAllMocks();
+    await api.close();
+  };
+});
+
+/** Writes a configuration. @returns Its path. */
+async function configure(name: string, values: Readonly<Record<string, string>>): Promise<string> {
+  const config = join(folder, name);
+  const lines = Object.entries(values).map(([key, value]) => `${key} = ${JSON.stringify(value)}`);
+  await writeFile(config, [...lines, '[[ISSUERS]]\nissuer = "https://a.test"'].join("\n"));
+  return config;
+}
+
+const inNamespace = () =>
+  configure("rampart.toml", {
+    STORE: "kubernetes",
+    STORE_NAMESPACE: "rampart-store",
+    KUBERNETES_SERVER: api.origin,
+    KUBERNETES_TOKEN_FILE: join(folder, "token"),
+  });
+
+const authority = (config: string, ...words: readonly string[]) =>
+  printed(
+    authorityCommand(() => new Date("2026-11-21T12:00:00Z")),
+    [...words, "-c", config],
+  );
+
+describe("a verb on Secrets of a namespace", () => {
+  test("founds a CA there, and moves it to a directory and back by a backup", async () => {
+    const config = await inNamespace();
+    const directory = await configure("directory.toml", { STORE_DIRECTORY: join(folder, "store") });
+    const identity = await generateX25519Identity();
+    await writeFile(join(folder, "key.txt"), identity);
+    const moved = async (from: string, to: string): Promise<void> => {
+      const backup = `${from}.age`;
+      await authority(from, "export", "-o", backup, "-r", await identityToRecipient(identity));
+      await authority(to, "restore", backup, "-i", join(folder, "key.txt"), "--yes");
+    };
+    await authority(config, "init");
+    const [name = ""] = api.secrets.keys();
+    expect(name).toMatch(/^rampart\.authorities\.[0-9a-f]{40}$/);
+    await moved(config, directory);
+    expect(await authority(directory, "list", "--json")).toContain(name.slice(20));
+    for (const each of [...api.secrets.keys()]) {
+      const path = `/api/v1/namespaces/rampart-store/secrets/${each}`;
+      await api.client.send({ method: "DELETE", path });
+    }
+    await moved(directory, config);
+    expect([...api.secrets.keys()]).toContain(name);
+  });
+
+  test("writes nothing in a dry run", async () => {
+    const config = await inNamespace();
+    await authority(config, "init", "--dry-run");
+    expect(api.secrets.size).toBe(0);
+    expect(api.asked.every((request) => request.startsWith("GET "))).toBe(true);
+  });
+
+  test("names the store and what it refuses, without the token", async () => {
+    const config = await inNamespace();
+    await writeFile(join(folder, "token"), "another-token");
+    const refused = authority(config, "list");
+    await expect(refused).rejects.toThrow(OperatorError);
+    await expect(refused).rejects.toThrow(
+      /^the Secrets of namespace rampart-store at http:\S+ cannot be read: the API server http:\S+ refuses the credential for GET \S+ \(status 401\)$/,
+    );
+    await expect(refused).rejects.not.toThrow(/another-token/);
+  });
+
+  test("takes the kubeconfig where the configuration names no API server", async () => {
+    const asked: (string | undefined)[] = [];
+    const server = await startTlsServer((request, response) => {
+      asked.push(request.headers.authorization);
+      response.end('{"kind":"SecretList","metadata":{},"items":[]}');
+    });
+    const kubeconfig = {
+      "current-context": "here",
+      clusters: [
+        {
+          name: "c",
+          cluster: {
+            server: server.origin,
+            "certificate-authority-data": Buffer.from(server.ca).toString("base64"),
+          },
+        },
+      ],
+      users: [{ name: "u", user: { token: "token-of-an-operator" } }],
+      contexts: [{ name: "here", context: { cluster: "c", user: "u" } }],
+    };
+    await writeFile(join(folder, "kubeconfig"), stringify(kubeconfig));
+    vi.stubEnv("KUBECONFIG", join(folder, "kubeconfig"));
+    const config = await configure("rampart.toml", {
+      STORE: "kubernetes",
+      STORE_NAMESPACE: "rampart-store",
+    });
+    const { store, place } = await openDeployment({ config });
+    expect(await store.load()).toEqual([]);
+    expect(place).toBe(`Secrets of namespace rampart-store at ${server.origin}`);
+    expect(asked).toEqual(["Bearer token-of-an-operator"]);
+  });
+
+  test("says so where there is no kubeconfig either", async () => {
+    vi.stubEnv("KUBECONFIG", join(folder, "nowhere"));
+    const config = await configure("rampart.toml", {
+      STORE: "kubernetes",
+      STORE_NAMESPACE: "rampart-store",
+    });
+    await expect(openDeployment({ config })).rejects.toThrow(/nowhere does not exist/);
+  });
+});

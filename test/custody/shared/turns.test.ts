@@ -1,0 +1,105 @@
+import { describe, expect, test } from "vitest";
+import type { Freshness } from "../../../src/custody/shared/object-space.ts";
+import { createTurns, turnSeconds } from "../../../src/custody/shared/turns.ts";
+import { createMemorySpace } from "../../testkit/stores/memory-space.ts";
+
+function replicas() {
+  const space = createMemorySpace();
+  const time = { now: new Date("2026-11-22T12:00:00Z").getTime() };
+  const clock = () => new Date(time.now);
+  const pass = (seconds: number): void => {
+    time.now += 1000 * seconds;
+  };
+  return { space, pass, join: (identity: string) => createTurns(space, identity, clock) };
+}
+
+/** Begins a turn, and ends it when the test says so. */
+function begin(turns: ReturnType<typeof createTurns>) {
+  const { promise, resolve } = Promise.withResolvers<void>();
+  const begun = Promise.withResolvers<void>();
+  const taken = turns.take(() => {
+    begun.resolve();
+    return promise;
+  });
+  return { begun: begun.promise, end: resolve, taken };
+}
+
+const never = async (): Promise<void> => {
+  throw new Error("it was not its turn");
+};
+
+describe("the turns of replicas", () => {
+  test("are taken one after the other", async () => {
+    const { join } = replicas();
+    const [a, b] = [join("a"), join("b")];
+    const first = begin(a);
+    await first.begun;
+    expect(await b.take(never)).toBe(false);
+    first.end();
+    expect(await first.taken).toBe(true);
+    expect(await b.take(async () => {})).toBe(true);
+  });
+
+  test("are free at once after work that failed", async () => {
+    const { join } = replicas();
+    await expect(join("a").take(never)).rejects.toThrow("not its turn");
+    expect(await join("b").take(async () => {})).toBe(true);
+  });
+
+  test("pass on from a replica that has vanished, but not before its time", async () => {
+    const { join, pass } = replicas();
+    const vanished = begin(join("a"));
+    await vanished.begun;
+    const b = join("b");
+    expect(await b.take(never)).toBe(false);
+    pass(turnSeconds - 1);
+    expect(await b.take(never)).toBe(false);
+    pass(1);
+    expect(await b.take(async () => {})).toBe(true);
+  });
+
+  test("that take too long write nothing any more, so that two never write at once", async () => {
+    const { join, pass, space } = replicas();
+    const sleeper = join("a");
+    await expect(
+      sleeper.take(async () => {
+        await sleeper.space.write("a", "");
+        pass(turnSeconds - 29);
+        await sleeper.space.write("b", "");
+      }),
+    ).rejects.toThrow(/took too long/);
+    expect([...space.objects.keys()].toSorted()).toEqual(["a", "rotation"]);
+  });
+
+  test("see what replicas before them have written", async () => {
+    const { space, join } = replicas();
+    const asked: Freshness[] = [];
+    const list = (freshness: Freshness) => {
+      asked.push(freshness);
+      return space.list(freshness);
+    };
+    const turns = createTurns({ ...space, list }, "a", () => new Date());
+    await turns.space.list("recent");
+    await turns.take(async () => void (await turns.space.list("recent")));
+    await turns.space.list("recent");
+    expect(asked).toEqual(["recent", "now", "recent"]);
+    expect(await join("b").take(async () => {})).toBe(true);
+  });
+
+  test.each(["", "{}", "null", '{"holder":"x","seconds":1e9,"acquireTime":"","transitions":0}'])(
+    "are free where somebody has written %j in the place of the lease",
+    async (text) => {
+      const { space, join } = replicas();
+      await space.write("rotation", text);
+      expect(await join("a").take(async () => {})).toBe(true);
+    },
+  );
+
+  test("are nobody's while the store cannot be written", async () => {
+    const fail = async (): Promise<never> => {
+      throw new Error("away");
+    };
+    const turns = createTurns({ ...createMemorySpace(), write: fail }, "a", () => new Date());
+    await expect(turns.take(never)).rejects.toThrow("away");
+  });
+});

@@ -1,0 +1,112 @@
+import assert from "node:assert/strict";
+import type { ObjectSpace } from "../../../src/custody/shared/object-space.ts";
+import { createSharedStore } from "../../../src/custody/shared/shared-store.ts";
+import { fetchTrusting } from "../../../src/host/http/node-fetch.ts";
+import { createKubernetesClient, type KubernetesClient } from "../../../src/kubernetes/client.ts";
+import { createSecretSpace } from "../../../src/node/stores/secret-space.ts";
+import { watchSecrets } from "../../../src/node/stores/watched-secrets.ts";
+import { spacePromises } from "../../contract/object-space.ts";
+import { storePromises } from "../../contract/store-promises.ts";
+import { eventually, mint } from "./accounts.ts";
+import type { ControlPlane } from "./control-plane.ts";
+import { applyManifest } from "./manifests.ts";
+
+interface Scene {
+  readonly plane: ControlPlane;
+  readonly folder: string;
+}
+
+const namespace = "rampart-store";
+
+/** A client with the token of the ServiceAccount `rampart`, and the rights of the component. */
+export async function storeClient({ plane }: Scene): Promise<KubernetesClient> {
+  const accounts = "/api/v1/namespaces/istio-system/serviceaccounts";
+  const account = { metadata: { name: "rampart" } };
+  // Another row may have made it.
+  await plane.call("POST", accounts, account).catch(() => ({}));
+  await applyManifest(plane, "components/kubernetes-store/kubernetes-store.yaml");
+  const token = await mint(plane, "istio-system", "rampart", { audiences: [] });
+  const access = { server: plane.server, credential: () => token };
+  return createKubernetesClient(access, fetchTrusting(plane.ca));
+}
+
+/** Empties the namespace of records, and of nothing else. */
+export async function emptied(client: KubernetesClient): Promise<ObjectSpace> {
+  const space = createSecretSpace(client.send, namespace);
+  for (const key of (await space.list("now")).keys()) await space.remove(key);
+  return space;
+}
+
+async function keepsPromises(scene: Scene): Promise<void> {
+  const client = await storeClient(scene);
+  for (const [name, promise] of Object.entries(spacePromises)) {
+    await promise(await emptied(client)).catch(failing(name));
+  }
+  for (const [name, promise] of Object.entries(storePromises)) {
+    await promise(createSharedStore(await emptied(client))).catch(failing(name));
+  }
+}
+
+const failing = (name: string) => (error: unknown) => {
+  throw new Error(`${name}: ${error instanceof Error ? error.message : error}`, { cause: error });
+};
+
+async function showsOthers(scene: Scene): Promise<void> {
+  const client = await storeClient(scene);
+  const direct = await emptied(client);
+  const ending = new AbortController();
+  const faults: unknown[] = [];
+  let requests = 0;
+  const counted: KubernetesClient["send"] = (request) => {
+    requests++;
+    return client.send(request);
+  };
+  const watched = watchSecrets(createSecretSpace(counted, namespace), {
+    ...{ client, namespace, watchSeconds: 10, signal: ending.signal },
+    clock: () => new Date(),
+    failed: (error) => void faults.push(error),
+  });
+  const shows = (key: string, value: string | undefined) =>
+    eventually(`${value} is not shown`, async () => {
+      const found = (await watched.list("recent")).get(key);
+      return found?.value === value;
+    });
+  try {
+    await direct.write("roots/ab", "before");
+    await shows("roots/ab", "before");
+    await eventually("every list is a request", async () => {
+      const before = requests;
+      await watched.list("recent");
+      return requests === before;
+    });
+    await direct.write("roots/ab", "after", (await direct.read("roots/ab"))?.version);
+    await shows("roots/ab", "after");
+    await watched.write("roots/cd", "own");
+    assert.equal((await watched.list("recent")).get("roots/cd")?.value, "own");
+    await direct.remove("roots/ab");
+    await shows("roots/ab", undefined);
+    assert.deepEqual(faults, []);
+  } finally {
+    ending.abort();
+  }
+}
+
+async function hasNoOtherRights(scene: Scene): Promise<void> {
+  const client = await storeClient(scene);
+  const elsewhere = createSecretSpace(client.send, "istio-system");
+  await assert.rejects(elsewhere.list("now"), /refuses the credential/);
+  await assert.rejects(elsewhere.write("roots/ab", ""), /refuses the credential/);
+  await assert.rejects(client.send({ path: "/api/v1/secrets" }), /refuses the credential/);
+  const maps = `/api/v1/namespaces/${namespace}/configmaps`;
+  await assert.rejects(client.send({ path: maps }), /refuses the credential/);
+}
+
+/** The rows on records in Secrets, each with the rights of the component. */
+export const storeRows: readonly (readonly [string, (scene: Scene) => Promise<void>])[] = [
+  [
+    "records in Secrets: every promise of the store, with the rights of its component",
+    keepsPromises,
+  ],
+  ["records in Secrets: a watch shows what another replica writes and removes", showsOthers],
+  ["records in Secrets: the rights of the component reach nothing else", hasNoOtherRights],
+];
