@@ -70,13 +70,24 @@ export function fromGoProxy(versioned: string): Promise<Software> {
   });
 }
 
+/** Where the program is in a module, if it is not the module itself, and the tags with which it is built. */
+interface GoBuild {
+  readonly packagePath?: string;
+  readonly tags?: readonly string[];
+}
+
 /** A program of a Go module in this repository. Go builds only what has changed. */
-export function fromGoModule(folder: string, name: string): Promise<Software> {
+export function fromGoModule(
+  folder: string,
+  name: string,
+  { packagePath = ".", tags = [] }: GoBuild = {},
+): Promise<Software> {
   return orMissing(async () => {
     await mkdir(join(cacheFolder, "go"), { recursive: true });
     const program = join(cacheFolder, "go", name);
     const options = { folder, timeoutSeconds: buildSeconds };
-    await alone(() => runWell("go", ["build", "-o", program, "."], options));
+    const words = ["build", "-tags", tags.join(","), "-o", program, packagePath];
+    await alone(() => runWell("go", words, options));
     return program;
   });
 }

@@ -1,0 +1,75 @@
+import { cp, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { type Outcome, report } from "../outcomes.ts";
+import { run } from "../programs.ts";
+import { fromGoModule, ofTheMachine } from "../software.ts";
+
+const rulesFolder = join(import.meta.dirname, "../../../deploy/observability");
+
+const { RAMPART_PROMTOOL } = process.env;
+
+/** Its build takes more than three minutes, so that a gate takes the machine's own or leaves it out. */
+const promtool =
+  RAMPART_PROMTOOL === "build"
+    ? await fromGoModule(join(import.meta.dirname, "promtool"), "promtool", {
+        packagePath: "github.com/prometheus/prometheus/cmd/promtool",
+        // Its service discoveries are most of what there is to compile.
+        tags: ["remove_all_sd"],
+      })
+    : await ofTheMachine("promtool", ["--version"], /^promtool, version [3-9]/);
+
+const leftOut = "this machine has no promtool; RAMPART_PROMTOOL=build builds one, for minutes";
+
+const folder = await mkdtemp(join(tmpdir(), "rampart-rules-"));
+await cp(rulesFolder, folder, { recursive: true });
+
+/** A file in which one thing is changed, so that the tool must refuse it. */
+async function broken(name: string, from: string, to: string): Promise<string> {
+  const text = await readFile(join(folder, name), "utf8");
+  if (!text.includes(from)) throw new Error(`${name} does not have ${from}`);
+  const path = join(folder, `broken-${name}`);
+  await writeFile(path, text.replace(from, to));
+  return path;
+}
+
+const checks: readonly (readonly [string, readonly string[], boolean])[] = [
+  [
+    "check rules",
+    ["check", "rules", "--lint=all", "--lint-fatal", join(folder, "rules.yaml")],
+    true,
+  ],
+  ["test rules", ["test", "rules", join(folder, "rules.test.yaml")], true],
+  [
+    "check rules, of an expression that does not parse",
+    ["check", "rules", await broken("rules.yaml", "absent(rampart_ready)", "absent(rampart_ready")],
+    false,
+  ],
+  [
+    "test rules, of a test that expects another alert",
+    ["test", "rules", await broken("rules.test.yaml", "job: alone", "job: followed")],
+    false,
+  ],
+];
+
+async function play(program: string): Promise<Pick<Outcome, "passed" | "faults">> {
+  const faults: string[] = [];
+  for (const [name, words, isGood] of checks) {
+    const { exitCode, stdout, stderr } = await run(program, words);
+    const isAsExpected = (exitCode === 0) === isGood;
+    console.log(`${isAsExpected ? "ok     " : "FAILED "} ${name}`);
+    if (!isAsExpected) faults.push(`${name}: ${`${stdout}${stderr}`.trim()}`);
+  }
+  return { passed: checks.length - faults.length, faults };
+}
+
+const outcome = { client: "promtool", server: "deploy/observability", passed: 0, faults: [] };
+
+async function outcomeOf(): Promise<Outcome> {
+  if ("program" in promtool) return { ...outcome, ...(await play(promtool.program)) };
+  if (RAMPART_PROMTOOL === "build") return { ...outcome, missing: promtool.missing };
+  return { ...outcome, leftOut };
+}
+
+report([await outcomeOf()]);
+await rm(folder, { recursive: true });
