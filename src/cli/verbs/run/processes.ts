@@ -3,6 +3,8 @@ import { once } from "node:events";
 import { isSea } from "node:sea";
 import type { OperationLog } from "../../../foundation/event-log.ts";
 import { OperatorError } from "../../../foundation/operator-error.ts";
+import { type Backoff, backoffMilliseconds } from "../../../foundation/work/backoff.ts";
+import { pause } from "../../../foundation/work/pause.ts";
 import type { PeerProcesses, Report } from "../../../node/observability/peer-processes.ts";
 import { watchSignals } from "../../terminal/signals.ts";
 import { type IpcChannel, openIpcChannel } from "./ipc.ts";
@@ -11,10 +13,14 @@ import { type IpcChannel, openIpcChannel } from "./ipc.ts";
 const reportMilliseconds = 2000;
 const reportsMilliseconds = 4000;
 
+/** The pauses between restarts of a child that does not come to serve again. */
+const restarts: Backoff = { firstMilliseconds: 1_000, longestMilliseconds: 30_000 };
+
 /**
  * Runs a verb in several child processes until this process gets a signal; then all of them end as each
- * would alone. A child that exits earlier is restarted. If it exits before it has served, all end, because
- * the next one would fail alike.
+ * would alone. A child that exits earlier is restarted. If the first child of a number exits before it has
+ * served, all end, because the next one would fail alike. Later the configuration file may be broken, and the
+ * others go on serving with the former one.
  *
  * @param argumentsOf The arguments of the child with this index.
  */
@@ -27,7 +33,9 @@ export async function runProcesses(
   const children = new Map<ChildProcess, IpcChannel>();
   const exits = new Set<Promise<void>>();
   const failure = Promise.withResolvers<string>();
-  let isEnding = false;
+  const ending = new AbortController();
+  /** How often the child of a number has exited since it served; absent before it has ever served. */
+  const exitsSinceServing = new Map<number, number>();
 
   function start(index: number): void {
     // In a process group of its own, a child gets a Ctrl-C once, from this process.
@@ -37,10 +45,7 @@ export async function runProcesses(
       stdio: ["inherit", "inherit", "inherit", "ipc"],
     });
     const channel = openIpcChannel(child);
-    let hasServed = false;
-    channel.on("serving", () => {
-      hasServed = true;
-    });
+    channel.on("serving", () => exitsSinceServing.set(index, 0));
     channel.on("reports-wanted", () => {
       void reportsOf([...children.values()]).then((reports) => channel.send("reports", reports));
     });
@@ -48,17 +53,20 @@ export async function runProcesses(
     const exit = once(child, "exit").then(() => {
       exits.delete(exit);
       children.delete(child);
-      if (isEnding) return;
-      if (hasServed) restart(index);
+      if (ending.signal.aborted) return;
+      if (exitsSinceServing.has(index)) void restart(index);
       else failure.resolve("a process exited before it served");
     });
     exits.add(exit);
   }
 
-  function restart(index: number): void {
+  async function restart(index: number): Promise<void> {
     const detail = `process ${index + 1} exited and is restarted`;
     log.operation({ event: "process-ended", level: "error", detail });
-    start(index);
+    const before = exitsSinceServing.get(index) ?? 0;
+    exitsSinceServing.set(index, before + 1);
+    if (before > 0) await pause(backoffMilliseconds(restarts, before), ending.signal);
+    if (!ending.signal.aborted) start(index);
   }
 
   using watch = watchSignals();
@@ -68,7 +76,7 @@ export async function runProcesses(
   process.on("SIGHUP", reload);
   for (let index = 0; index < count; index++) start(index);
   const why = await Promise.race([failure.promise, watch.signal.then(() => undefined)]);
-  isEnding = true;
+  ending.abort();
   process.off("SIGHUP", reload);
   for (const child of children.keys()) child.kill("SIGTERM");
   await Promise.all(exits);

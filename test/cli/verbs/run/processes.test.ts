@@ -1,6 +1,6 @@
 import { type ChildProcess, execFileSync, spawn } from "node:child_process";
 import { once } from "node:events";
-import { readdir, rm, writeFile } from "node:fs/promises";
+import { readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 import { listenInPlaintext } from "../../../../src/node/http/listener.ts";
@@ -18,10 +18,12 @@ const program = join(import.meta.dirname, "../../../../src/cli/main.ts");
 
 interface Running {
   readonly child: ChildProcess;
+  readonly config: string;
   readonly store: string;
   /** The ports that the processes have logged, of those that ended, too. */
   readonly ports: (what: "gRPC" | "monitoring") => number[];
   readonly saysOnce: (text: string) => boolean;
+  readonly text: () => string;
   readonly log: () => LogLine[];
 }
 
@@ -45,10 +47,12 @@ async function startTwo(listen = "127.0.0.1:0"): Promise<Running> {
   }
   return {
     child,
+    config,
     store,
     ports: (what) =>
       [...text.matchAll(new RegExp(`"${what} on [^"]*:(\\d+)"`, "g"))].map(([, p]) => Number(p)),
     saysOnce: (part) => text.split(part).length === 2,
+    text: () => text,
     log: () => parseLog(text),
   };
 }
@@ -145,4 +149,27 @@ test("servers share a port only when both are told to", async () => {
     "EADDRINUSE",
   );
   await Promise.all([first.close(100), second.close(100)]);
+});
+
+test("a file that breaks while several processes serve keeps those that serve, and SIGHUP reaches all", async () => {
+  const running = await startTwo();
+  const { child, config, ports, text } = running;
+  await eventually(() => expect(ports("gRPC")).toHaveLength(2));
+  child.kill("SIGHUP");
+  const applied = 'rampart_configuration_reloads_total{outcome="applied"}';
+  for (const port of ports("monitoring")) {
+    await eventually(async () => expect(await series(port, applied)).toEqual([`${applied} 2`]));
+  }
+
+  const correct = await readFile(config, "utf8");
+  await writeFile(config, "[[ISSUERS");
+  process.kill(processesOf(running).get(1) ?? 0, "SIGKILL");
+  await eventually(() => expect(text()).toMatch(/^rampart: .*is not TOML$/m));
+  await callInVain(ports("gRPC").at(-1) ?? 0);
+  await writeFile(config, correct);
+  await eventually(() => expect(ports("gRPC")).toHaveLength(3));
+
+  const exited = once(child, "close");
+  child.kill("SIGTERM");
+  expect(await exited).toEqual([0, null]);
 });
