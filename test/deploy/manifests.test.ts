@@ -1,4 +1,5 @@
-import { readFileSync } from "node:fs";
+import { globSync, readFileSync } from "node:fs";
+import { fileURLToPath } from "node:url";
 import { parse as parseToml, TomlDate } from "smol-toml";
 import { describe, expect, test } from "vitest";
 import { parseAllDocuments } from "yaml";
@@ -9,6 +10,7 @@ import { parseServeConfiguration } from "../../src/node/serve/serve-configuratio
 import { parseSignerConfiguration } from "../../src/node/signer/signer-configuration.ts";
 import { randomKek } from "../testkit/configuration.ts";
 
+const root = fileURLToPath(new URL("../..", import.meta.url));
 const read = (path: string): string =>
   readFileSync(new URL(`../../${path}`, import.meta.url), "utf8");
 
@@ -75,6 +77,12 @@ describe.each([
       });
     }
   });
+});
+
+test("no program mounts a single file of a ConfigMap, which would never change under it", () => {
+  const files = globSync("deploy/{kustomize,helm}/**/*.{yaml,tpl}", { cwd: root });
+  expect(files.length).toBeGreaterThan(10);
+  expect(files.filter((path) => read(path).includes("subPath"))).toEqual([]);
 });
 
 test("the manifests' configurations are ones that the programs take", () => {

@@ -1,6 +1,7 @@
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import type { ConfigurationStatus } from "../../../src/node/reload/configuration-status.ts";
 import { type ReconfigurableServer, serve } from "../../../src/node/serve/serve.ts";
 import { parseServeConfiguration } from "../../../src/node/serve/serve-configuration.ts";
 import { createEventRecorder, type EventRecorder } from "../log/event-recorder.ts";
@@ -27,6 +28,15 @@ export interface ServedCa {
 /** The name that clients of a served CA expect in its certificate. */
 export const servedName = "istiod.istio-system.svc";
 
+/** The state of a configuration since the start of its program. */
+export const unchangedConfiguration: ConfigurationStatus = {
+  generation: 1,
+  lastSuccess: new Date(),
+  reloads: { applied: 0, refused: 0 },
+  faults: [],
+  awaitingRestart: [],
+};
+
 /**
  * @param values Keys of `rampart.toml`. The others have values that work.
  * @param time The server's clock and pauses. TLS itself reads the machine's clock.
@@ -52,6 +62,7 @@ export async function serveCa(
     log,
     clock,
     pause: time?.pause,
+    configurationStatus: () => unchangedConfiguration,
     fetchTimeoutMilliseconds: hangMilliseconds,
   });
   const monitoringPort = server.monitoringAddress.port;

@@ -10,7 +10,7 @@ import { runGateway } from "../../../src/node/gateway/gateway.ts";
 import { parseGatewayConfiguration } from "../../../src/node/gateway/gateway-configuration.ts";
 import { runSigner } from "../../../src/node/signer/signer.ts";
 import { parseSignerConfiguration } from "../../../src/node/signer/signer-configuration.ts";
-import { serveCa } from "../ca/served-ca.ts";
+import { serveCa, unchangedConfiguration } from "../ca/served-ca.ts";
 import { createTokenKey, jwksOf } from "../callers/tokens.ts";
 import { createEventRecorder } from "../log/event-recorder.ts";
 
@@ -29,7 +29,11 @@ export async function expositions(): Promise<ReadonlyMap<string, readonly Expose
   // Nobody listens there: metrics are exposed before anything has succeeded.
   const away = { UPSTREAM: "http://127.0.0.1:9", MONITORING_LISTEN: "127.0.0.1:0" };
   const api = { KUBERNETES_SERVER: "http://127.0.0.1:9", KUBERNETES_TOKEN_FILE: token };
-  const context = { log: createEventRecorder(), clock: () => new Date() };
+  const context = {
+    log: createEventRecorder(),
+    clock: () => new Date(),
+    configurationStatus: () => unchangedConfiguration,
+  };
   const jwks = jwksOf(await createTokenKey("ES256", "k1"));
   const credential = "CLUSTER_CREDENTIAL_A";
   const kubernetes = { server: "http://127.0.0.1:9", credential, deliver_roots: true };
