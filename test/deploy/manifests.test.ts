@@ -96,6 +96,57 @@ test("the manifests' configurations are ones that the programs take", () => {
   ).not.toThrow();
 });
 
+describe("deploy/kustomize/components/kubernetes-store", () => {
+  const folder = "deploy/kustomize/components/kubernetes-store";
+
+  test("gives serve the Secrets of the namespace of records, and nothing else", () => {
+    const manifests = manifestsIn(`${folder}/kubernetes-store.yaml`);
+    expect(manifests.map(({ kind }) => kind)).toEqual(["Namespace", "Role", "RoleBinding"]);
+    const [role] = manifests.filter(({ kind }) => kind === "Role");
+    expect(role).toMatchObject({
+      metadata: { namespace: "rampart-store" },
+      rules: [
+        {
+          apiGroups: [""],
+          resources: ["secrets"],
+          verbs: ["get", "list", "watch", "create", "update", "delete"],
+        },
+      ],
+    });
+  });
+
+  test("ends a replica after the others have its callers, and gives calls their time", () => {
+    const [deployment] = manifestsIn(`${folder}/replicas.yaml`);
+    expect(deployment?.spec).toMatchObject({
+      replicas: 2,
+      strategy: { type: "RollingUpdate", rollingUpdate: { maxUnavailable: 0 } },
+      template: {
+        spec: {
+          // `serve` gives calls 25 seconds after SIGTERM.
+          terminationGracePeriodSeconds: 45,
+          containers: [{ lifecycle: { preStop: { sleep: { seconds: 10 } } } }],
+        },
+      },
+    });
+  });
+
+  test("has an example whose configuration serve takes in a pod", () => {
+    const text = parseToml(read("deploy/kustomize/overlays/replicas/rampart.toml"));
+    const { INCEPTION_DATE, ...values } = text;
+    const environment = { KUBERNETES_SERVICE_HOST: "10.0.0.1" };
+    expect(INCEPTION_DATE).toBeInstanceOf(TomlDate);
+    expect(parseServeConfiguration({ ...values, KEK: randomKek("k1") }, environment)).toMatchObject(
+      {
+        store: {
+          kind: "kubernetes",
+          namespace: "rampart-store",
+          apiServer: { server: "https://10.0.0.1:443" },
+        },
+      },
+    );
+  });
+});
+
 describe("deploy/kustomize/base/signer/signer.yaml", () => {
   const path = "deploy/kustomize/base/signer/signer.yaml";
   const signerOf = (object: Manifest) =>

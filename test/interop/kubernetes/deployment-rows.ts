@@ -70,6 +70,7 @@ const rows: readonly (readonly [string, (tools: Tools) => Promise<void>])[] = [
   ["the chart, all of it, applied twice", appliesChart],
   ["the chart as `helm install` has it by default, applied", appliesDefaults],
   ["the example overlay of kustomize, applied", appliesOverlay],
+  ["the overlay of kustomize with replicas, applied", appliesReplicas],
   ["the chart's objects are those of the bases", sameAsBases],
   ["the chart's configurations are ones that the programs take", configuresPrograms],
   ["the chart carries the rules and the dashboard of deploy/observability", carriesObservability],
@@ -149,6 +150,34 @@ async function appliesOverlay({ plane, kustomize }: Tools): Promise<void> {
   assert.equal(configurations.length, 2);
   const [text] = configurations.flatMap(({ data }) => data?.["rampart.toml"] ?? []);
   assert.match(text ?? "", /^INCEPTION_DATE = /m);
+}
+
+async function appliesReplicas({ plane, kustomize }: Tools): Promise<void> {
+  const objects = await buildKustomization(kustomize, "overlays/replicas");
+  const kinds = objects.map(({ kind }) => kind);
+  assert(!kinds.includes("PersistentVolumeClaim"));
+  assert(kinds.includes("PodDisruptionBudget"));
+  const [text] = objects.flatMap(({ data }) => data?.["rampart.toml"] ?? []);
+  assert.match(text ?? "", /^STORE = "kubernetes"/);
+  for (const object of objects) await applyStrictly(plane, object);
+  const path = "/apis/apps/v1/namespaces/istio-system/deployments/rampart";
+  const { spec } = await plane.call("GET", path);
+  const { replicas, template } = spec as Spec;
+  assert.equal(replicas, 2);
+  assert.equal(template.spec.terminationGracePeriodSeconds, 45);
+  const volumes = template.spec.volumes.map(({ name }) => name);
+  assert.deepEqual(volumes, ["configuration"]);
+}
+
+/** The fields of a Deployment that differ with replicas. */
+interface Spec {
+  readonly replicas: number;
+  readonly template: {
+    readonly spec: {
+      readonly terminationGracePeriodSeconds: number;
+      readonly volumes: readonly { readonly name: string }[];
+    };
+  };
 }
 
 /** What an object does, without what names its release or its maker. */
