@@ -183,6 +183,9 @@ function constraintWarnings({ permitted, excluded }: NameConstraints): string[] 
       : "ztunnel refuses";
     warnings.push(`has name constraints on URIs; ${verifiers} every certificate below it`);
   }
+  if (excluded.some(({ kind }) => kind === "directory")) {
+    warnings.push("excludes directory names; GnuTLS refuses every certificate below it");
+  }
   if (kinds.has("dns")) {
     warnings.push("has name constraints on DNS names, which bind the certificates of servers");
   }

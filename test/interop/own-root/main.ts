@@ -3,19 +3,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type Outcome, reportOutcomes } from "../agent/outcome-table.ts";
 import { envoyOf, pythonWithEnvoy } from "../envoy.ts";
-import { istioCa } from "../istio-ca/software.ts";
-import { fromGoModule, ofTheMachine, type Software } from "../software.ts";
+import { run } from "../programs.ts";
+import { fromGoModule } from "../software.ts";
 import { playEnvoys, type Told } from "./envoy-story.ts";
-import {
-  type Accepted,
-  acceptedMutants,
-  askInLines,
-  faultsOf,
-  gnutlsFault,
-  istiodsQuestion,
-  opensslFault,
-  requireFoundGood,
-} from "./mutants.ts";
 import { playVault } from "./vault-story.ts";
 
 const outcomes: Outcome[] = [];
@@ -58,67 +48,23 @@ async function playUpstream(folder: string): Promise<void> {
   await playVault(vault.program, own, telling(client, server));
 }
 
-/** The verifiers of the leaves, and the warning of ours for which each may refuse one. */
-async function playMutants(folder: string): Promise<void> {
-  const accepted = await acceptedMutants();
-  const leaves = accepted.map(({ leaf }) => leaf);
-  const client = "mutated CAs of others";
-  const isWarned = (words: string) => (each: Accepted) =>
-    each.warnings.some((warning) => warning.includes(words));
-  const go = await fromGoModule(join(import.meta.dirname, "oracle"), "own-root-oracle");
-  await judge(client, "Go's crypto/x509", go, async (program) =>
-    requireFoundGood(accepted, await askInLines(program, [], leaves)),
-  );
-  await judge(client, "Istio's NewVerifiedKeyCertBundleFromPem", await istioCa(), async (istio) =>
-    requireFoundGood(
-      accepted,
-      await askInLines(istio, ["-bundles"], accepted.map(istiodsQuestion)),
-    ),
-  );
-  const openssl = await ofTheMachine("openssl", ["version"], /^OpenSSL 3/);
-  await judge(client, "openssl verify", openssl, async () =>
-    requireFoundGood(
-      accepted,
-      await faultsOf(accepted, opensslFault(folder)),
-      isWarned("OpenSSL refuses it without -partial_chain"),
-    ),
-  );
-  await judge(client, "openssl verify -x509_strict", openssl, async () =>
-    requireFoundGood(
-      accepted,
-      await faultsOf(accepted, opensslFault(folder, "-x509_strict", "-partial_chain")),
-      isWarned("`openssl -x509_strict`"),
-    ),
-  );
-  const gnutls = await ofTheMachine("certtool", ["--version"], /certtool 3/);
-  await judge(client, "GnuTLS", gnutls, async () =>
-    requireFoundGood(
-      accepted,
-      await faultsOf(accepted, gnutlsFault(folder)),
-      isWarned("ztunnel and GnuTLS refuse"),
-    ),
-  );
-}
-
-async function judge(
-  client: string,
-  server: string,
-  software: Software,
-  act: (program: string) => Promise<string>,
-): Promise<void> {
-  const what = "no leaf under an imported CA is refused";
-  if ("program" in software) {
-    await telling(client, server)(what, () => act(software.program));
-    return;
-  }
-  outcomes.push({ client, server, what, result: "NOT RUN", detail: software.missing });
+/** In a process that yields to the Envoys: it keeps a core busy for a minute. */
+async function playImports(): Promise<void> {
+  const program = join(import.meta.dirname, "imports.ts");
+  const words = ["-n", "10", process.execPath, program];
+  const { exitCode, stdout, stderr } = await run("nice", words, { timeoutSeconds: 900 });
+  const lines = stdout.split("\n").filter((line) => line.startsWith("{"));
+  outcomes.push(...lines.map((line) => JSON.parse(line) as Outcome));
+  if (exitCode !== 0) throw new Error(`imports.ts ended with ${exitCode}: ${stderr.slice(-2000)}`);
 }
 
 const folder = await mkdtemp(join(tmpdir(), "interop-"));
 try {
-  await playMutants(folder);
-  await playReplacements(folder);
-  await playUpstream(folder);
+  // Envoys and Vault mostly wait for the lives of certificates to pass.
+  const stories = [playImports(), playReplacements(folder), playUpstream(folder)];
+  for (const story of await Promise.allSettled(stories)) {
+    if (story.status === "rejected") throw story.reason;
+  }
 } catch (error) {
   console.error(error);
   const names = { client: "the whole suite", server: "rampart", what: "to its end" };

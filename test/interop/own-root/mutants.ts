@@ -1,7 +1,7 @@
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { PluggedInMaterial } from "../../../src/cli/verbs/import/plugged-in-material.ts";
-import { type ImportedAuthority, verifyPluggedIn } from "../../../src/cli/verbs/import/verify.ts";
+import { verifyPluggedIn } from "../../../src/cli/verbs/import/verify.ts";
 import { OperatorError } from "../../../src/foundation/operator-error.ts";
 import { caseRandom } from "../../fuzz/campaign/case-random.ts";
 import { type LeafUnder, leafUnder } from "../../fuzz/imports/leaf-under.ts";
@@ -9,7 +9,8 @@ import { mutatedBundle } from "../../fuzz/imports/mutated-bundle.ts";
 import { clusterLocal } from "../../testkit/pki/certificates.ts";
 import { run, runWell } from "../programs.ts";
 
-const cases = 2_500;
+/** How many mutated CAs are tried. */
+export const mutantCases = 2_500;
 const seed = 0x5eed;
 
 /** A mutated CA that Rampart imports, and what a workload gets under it. */
@@ -20,31 +21,37 @@ export interface Accepted {
   readonly leaf: LeafUnder;
 }
 
+/** A plugged-in CA, and where it comes from. */
+export interface Offered {
+  readonly name: string;
+  readonly material: PluggedInMaterial;
+}
+
+export type Imported = { readonly accepted: Accepted } | { readonly refused: string };
+
+/** Imports a CA, and issues a leaf below it; or says why the import refuses it. */
+export async function importOf({ name, material }: Offered, now: Date): Promise<Imported> {
+  try {
+    const ca = await verifyPluggedIn(material, clusterLocal, now);
+    const leaf = await leafUnder(ca, clusterLocal, now);
+    return { accepted: { name, material, warnings: ca.warnings, leaf } };
+  } catch (error) {
+    if (error instanceof OperatorError) return { refused: error.message };
+    throw error;
+  }
+}
+
 /** Imports the mutated CAs of a fixed seed. Only what the import lets in is a question for others. */
 export async function acceptedMutants(): Promise<readonly Accepted[]> {
   const now = new Date();
   const accepted: Accepted[] = [];
-  for (let i = 0; i < cases; i++) {
+  for (let i = 0; i < mutantCases; i++) {
     const { material, mutations } = await mutatedBundle(caseRandom(seed, "import", i), now);
-    const ca = await imported(material, now);
-    if (!ca) continue;
     const name = `case ${i} (${mutations.join("; ")})`;
-    const leaf = await leafUnder(ca, clusterLocal, now);
-    accepted.push({ name, material, warnings: ca.warnings, leaf });
+    const imported = await importOf({ name, material }, now);
+    if ("accepted" in imported) accepted.push(imported.accepted);
   }
   return accepted;
-}
-
-async function imported(
-  material: PluggedInMaterial,
-  now: Date,
-): Promise<ImportedAuthority | undefined> {
-  try {
-    return await verifyPluggedIn(material, clusterLocal, now);
-  } catch (error) {
-    if (error instanceof OperatorError) return undefined;
-    throw error;
-  }
 }
 
 /** A verifier's refusal that a warning of the import has foretold. */
@@ -64,7 +71,7 @@ export function requireFoundGood(
   });
   const untold = refused.filter(({ each, fault }) => !foretold(each, fault));
   if (untold.length === 0) {
-    return `${accepted.length} of ${cases} imported; ${refused.length} refused, as a warning says`;
+    return `${accepted.length} leaves; ${refused.length} refused, as a warning says`;
   }
   const shown = untold.slice(0, 5).map(({ each, fault }) => `${each.name}: ${fault}`);
   throw new Error(`${untold.length} refused without a warning: ${shown.join("; ")}`);

@@ -153,6 +153,6 @@ function requireOwnKey(authority: ImportedCertificate, key: KeyObject, source: S
 
 function revocationWarnings({ revocationList }: PluggedInMaterial): string[] {
   return revocationList
-    ? [`${revocationList.name}: is not imported, because Rampart publishes no revocation list`]
+    ? [`${revocationList.name}: is not imported: Rampart signs CRLs of its own (CRL = "on")`]
     : [];
 }

@@ -72,6 +72,15 @@ test("refuses a critical constraint on directory names alone, and takes it where
   await verifyPluggedIn(materialOf(await caWith(false)), clusterLocal, now);
 });
 
+test("warns that GnuTLS refuses every certificate below a CA that excludes directory names", async () => {
+  const directory = tagged("a4", tagged("30", tagged("31", tagged("30", "0603550403" + "0c0178"))));
+  const value = Buffer.from(tagged("30", tagged("a1", tagged("30", directory))), "hex");
+  const extension = new x509.Extension("2.5.29.30", false, value);
+  const ca = await createCa("O=constrained", { extensions: [isCa(), maySign, extension] });
+  const { warnings } = await verifyPluggedIn(materialOf(ca), clusterLocal, now);
+  expect(warnings).toContainEqual(expect.stringContaining("GnuTLS refuses every certificate"));
+});
+
 test.for([
   ["the host", permitted("other.test", "cluster.local"), "ztunnel refuses every"],
   ["hosts below local", permitted(".local"), "ztunnel refuses every"],
