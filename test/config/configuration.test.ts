@@ -128,9 +128,9 @@ test("reports all faults at once, a line for each", () => {
 
 test("says what would be right, even where zod itself finds the fault", () => {
   expect(faultsOf({ ISSUERS: [{ issuer, audiences: [] }], AUTHORITY_KEY: "DSA", KEK: 1 })).toEqual([
-    "ISSUERS[0].audiences: Too small: expected array to have >=1 items",
-    expect.stringMatching(/^AUTHORITY_KEY: Invalid option: expected one of "EC-P256"\|/),
-    "KEK: Invalid input: expected string, received number",
+    "ISSUERS[0].audiences: must have at least 1 items",
+    expect.stringMatching(/^AUTHORITY_KEY: must be one of "EC-P256"\|/),
+    "KEK: must be string, not number",
   ]);
 });
 

@@ -1,6 +1,7 @@
 import { UpstreamError } from "../../ca/upstream/upstream-authority.ts";
 import { ConfigurationError } from "../../foundation/configuration-error.ts";
 import { OperatorError } from "../../foundation/operator-error.ts";
+import { systemCode } from "../../host/files/system-code.ts";
 
 /** Runs work, and rethrows a failure that an operator can mend. @throws OperatorError */
 export async function orOperatorError<T>(work: () => Promise<T>): Promise<T> {
@@ -11,9 +12,29 @@ export async function orOperatorError<T>(work: () => Promise<T>): Promise<T> {
       throw new OperatorError(error.faults.join("\n         "));
     }
     if (error instanceof UpstreamError) throw new OperatorError(error.message);
-    if (error instanceof Error && "code" in error) throw new OperatorError(error.message);
+    if (systemCode(error)) throw new OperatorError(systemSentence(error), { cause: error });
     throw error;
   }
+}
+
+/** What the codes of the system mean to whoever named the file. */
+const systemReasons: Readonly<Record<string, string>> = {
+  EACCES: "this user may not use it",
+  EPERM: "this user may not use it",
+  EEXIST: "it exists already",
+  EISDIR: "it is a folder",
+  ENOENT: "it does not exist",
+  ENOSPC: "the disk is full",
+  ENOTDIR: "a file is in the place of a folder",
+  EROFS: "the file system is read-only",
+};
+
+/** A system's error as a sentence, with the path that it is about. */
+function systemSentence(error: unknown): string {
+  const reason = systemReasons[systemCode(error) ?? ""];
+  const path = error instanceof Error && "path" in error ? String(error.path) : undefined;
+  if (reason !== undefined && path !== undefined) return `${path}: ${reason}`;
+  return error instanceof Error ? error.message : "the system failed";
 }
 
 /** The failures in a thrown value, in their order. Node prints neither part of a SuppressedError. */

@@ -110,7 +110,8 @@ function parseAs<T>(shape: z.ZodMiniType<T>, value: unknown, path: string): T {
   const parsed = shape.safeParse(value, inEnglish);
   if (parsed.success) return parsed.data;
   const [issue] = parsed.error.issues;
-  throw new OperatorError(`${path}: ${issue?.path.join(".")}: ${issue?.message}`);
+  const place = [path, issue?.path.join(".")].filter((part) => part !== "").join(": ");
+  throw new OperatorError(`${place}: ${issue?.message}`);
 }
 
 type TextOf = (data: string | undefined, file: string | undefined) => Promise<string | undefined>;

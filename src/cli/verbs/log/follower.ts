@@ -10,6 +10,7 @@ import { formatVerifierKey } from "../../../tlog/note/verifier-key.ts";
 import { checkpointPath } from "../../../tlog/tile.ts";
 import { usageError } from "../../terminal/exit-codes.ts";
 import { type Audience, noticePlace } from "../../terminal/notices.ts";
+import { orOperatorError } from "../../terminal/operator-error.ts";
 import { printable } from "../../terminal/printable.ts";
 import { withProgress } from "../../terminal/progress.ts";
 import { FollowerIndex } from "./follower-index.ts";
@@ -43,7 +44,7 @@ export async function openFollower(options: FollowerOptions): Promise<Follower> 
   }
   noticePlace(placeOf(options), options);
   const source = await openSource(options);
-  const index = new FollowerIndex(options.dir);
+  const index = await orOperatorError(async () => new FollowerIndex(options.dir));
   try {
     const policy = (await chosenPolicy(options)) ?? (await pinnedPolicy(index, source));
     const audience = { json: options.json };

@@ -5,8 +5,10 @@ import { readRootFile } from "../../../host/files/root-file.ts";
 import { readSmallFile } from "../../../host/files/small-file.ts";
 import { fetchTrusting } from "../../../host/http/node-fetch.ts";
 import type { ObjectReader } from "../../../tlog/extend.ts";
+import { LogError } from "../../../tlog/log-error.ts";
 import { type Policy, parsePolicy } from "../../../tlog/note/policy.ts";
 import { parseVerifierKey } from "../../../tlog/note/verifier-key.ts";
+import { usageError } from "../../terminal/exit-codes.ts";
 
 /** The options that choose a log and say what makes its checkpoints good. */
 export interface SourceOptions {
@@ -36,7 +38,7 @@ const maximumPolicyOctets = 64 * 1024;
 export async function openSource({ url, ca }: SourceOptions): Promise<LogSource | undefined> {
   if (url === undefined) return undefined;
   const prefix = url.replace(/\/+$/, "");
-  if (!URL.canParse(prefix)) throw new OperatorError(`--url: ${url} is not a URL`);
+  if (!URL.canParse(prefix)) throw usageError(`--url: ${url} is not a URL`);
   const fetch = fetchTrusting(await readRootFile(ca));
   const token = process.env[tokenVariable];
   const headers = token === undefined ? {} : { authorization: `Bearer ${token}` };
@@ -79,10 +81,23 @@ function shardsIn(json: Uint8Array | undefined): z.infer<typeof shardList> {
   }
 }
 
-/** The policy that an operator chose: a file, or a key alone without witnesses. */
+/** The policy that an operator chose: a file, or a key alone without witnesses. @throws OperatorError */
 export async function chosenPolicy({ key, policy }: SourceOptions): Promise<Policy | undefined> {
-  if (policy !== undefined) return parsePolicy(await readSmallFile(policy, maximumPolicyOctets));
-  return key === undefined ? undefined : policyOfKey(key);
+  if (policy !== undefined) {
+    const text = await readSmallFile(policy, maximumPolicyOctets);
+    return orUsageError(policy, () => parsePolicy(text));
+  }
+  return key === undefined ? undefined : orUsageError("--key", () => policyOfKey(key));
+}
+
+/** Runs a parser of what was typed, whose fault is not the log's. @throws OperatorError */
+export function orUsageError<T>(what: string, parse: () => T): T {
+  try {
+    return parse();
+  } catch (error) {
+    if (!(error instanceof LogError)) throw error;
+    throw usageError(`${what}: ${error.message}`);
+  }
 }
 
 /** A policy that trusts one log's key, and demands no witness. */

@@ -12,6 +12,7 @@ import { formatVerifierKey, parseVerifierKey } from "../../../tlog/note/verifier
 import { orOperatorError } from "../../terminal/operator-error.ts";
 import { watchSignals } from "../../terminal/signals.ts";
 import { judgingLog } from "./judging-log.ts";
+import { orUsageError } from "./log-source.ts";
 
 interface WitnessOptions {
   readonly dir: string;
@@ -45,7 +46,7 @@ function parseListen(text: string): ListenAddress {
 async function runWitness(options: WitnessOptions, clock: () => Date): Promise<void> {
   using signals = watchSignals();
   const log = createOperationLog(clock, writeToConsole);
-  const logs = options.key.map(parseVerifierKey);
+  const logs = orUsageError("--key", () => options.key.map(parseVerifierKey));
   if (logs.some(({ use }) => use !== "note")) throw new OperatorError("--key: a witness's key");
   const { dir: directory, name, listen } = options;
   const witness = await orOperatorError(() =>

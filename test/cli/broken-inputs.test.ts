@@ -1,0 +1,157 @@
+import { chmod, mkdir, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { CommanderError } from "commander";
+import { beforeEach, expect, test, vi } from "vitest";
+import { rampart } from "../../src/cli/rampart.ts";
+import { exitCodes } from "../../src/cli/terminal/exit-codes.ts";
+import { OperatorError } from "../../src/foundation/operator-error.ts";
+import { randomKek } from "../testkit/configuration.ts";
+import { temporaryFolder } from "../testkit/temporary-folder.ts";
+
+const now = new Date("2026-11-22T12:00:00Z");
+let folder: string;
+
+/** The configurations of a folder, each with one fault, and one without. */
+async function writeConfigurations(): Promise<void> {
+  const toml = (store: string, trustDomain = '"cluster.local"'): string =>
+    `STORE_DIRECTORY = ${JSON.stringify(join(folder, store))}
+TRUST_DOMAIN = ${trustDomain}
+[[ISSUERS]]
+issuer = "https://issuer.test"
+`;
+  const texts = {
+    "good.toml": toml("store"),
+    "bad.toml": "= =",
+    "type.toml": toml("store", "7"),
+    "on-file.toml": toml("file"),
+    "open.toml": toml("open"),
+    file: "",
+  };
+  for (const [name, text] of Object.entries(texts)) await writeFile(join(folder, name), text);
+  await mkdir(join(folder, "dir"));
+  await mkdir(join(folder, "open"));
+  await chmod(join(folder, "open"), 0o777);
+}
+
+beforeEach(async () => {
+  folder = await temporaryFolder();
+  await writeConfigurations();
+  vi.stubEnv("KEK", randomKek("k1"));
+  vi.stubEnv("RAMPART_PASSPHRASE", "correct horse battery staple");
+  vi.spyOn(console, "log").mockImplementation(() => {});
+  vi.spyOn(console, "error").mockImplementation(() => {});
+  vi.spyOn(process.stderr, "write").mockImplementation(() => true);
+  return () => {
+    vi.unstubAllEnvs();
+    vi.restoreAllMocks();
+    process.exitCode = undefined;
+  };
+});
+
+/** Runs a verb in this process. `@name` in its words is a file of the folder. */
+async function failureOf(words: string): Promise<unknown> {
+  const values = words.split(" ").map((word) => word.replace("@", `${folder}/`));
+  const program = await rampart(values[0] ?? "", () => now);
+  return program.parseAsync(values, { from: "user" }).then(
+    () => undefined,
+    (error: unknown) => error,
+  );
+}
+
+const verbs = [
+  "authority list",
+  "authority init",
+  "authority plan",
+  "authority rotate --yes",
+  "authority request",
+  "authority export --out @backup.age",
+  "root list",
+  "deny list",
+  "certificate revoked",
+  "kek list",
+  "cluster check",
+];
+const configurations = ["none.toml", "dir", "bad.toml", "type.toml", "on-file.toml", "open.toml"];
+const onConfigurations = configurations.flatMap((name) =>
+  verbs.map((verb) => `${verb} -c @${name}`),
+);
+
+/** Arguments and options that name a wrong file, or hold a wrong text. */
+const onFiles = [
+  ...["import", "install", "restore"].flatMap((verb) =>
+    ["@none", "@dir", "@bad.toml"].map((file) => `authority ${verb} ${file} -c @good.toml`),
+  ),
+  "authority restore @bad.toml -i @dir -c @good.toml",
+  "authority export --out @none/x -c @good.toml",
+  "authority export --out @dir -c @good.toml",
+  "authority export --out @x -r nonsense -c @good.toml",
+  "root add @dir -c @good.toml",
+  "root add @bad.toml -c @good.toml",
+  "certificate revoke @dir -c @good.toml",
+  "certificate revoke @bad.toml -c @good.toml",
+  "certificate revoke 00 --url nonsense -c @good.toml",
+  "certificate revoke --node a --dir @file -c @good.toml",
+  "cluster enrol --kubeconfig @dir",
+  "cluster enrol --kubeconfig @bad.toml",
+  "cluster enrol --discovery @bad.toml --jwks @bad.toml",
+  "deny add nonsense -c @good.toml",
+  "log tail --url nonsense",
+  "log tail --dir @file",
+  "log tail --dir @dir --key nonsense",
+  "log tail --dir @dir --policy @dir",
+  "log tail --url http://127.0.0.1:1/log/0 --ca @bad.toml",
+  "log verify @bad.toml --dir @dir",
+  "log follow --dir @copy --authorities @bad.toml --url http://127.0.0.1:1/log/0",
+  "log follow --dir @copy --config @bad.toml --url http://127.0.0.1:1/log/0",
+  "serve -c @dir",
+  "serve -c @on-file.toml",
+  "gateway -c @bad.toml",
+  "distribute -c @none",
+  "signer -c @dir",
+  "agent bootstrap --inbound nonsense",
+  "init @file",
+  "init --package @none @new",
+  "kek new :",
+  "completion tcsh",
+];
+
+test.each([...onConfigurations, ...onFiles])(
+  "%s ends with a sentence, without a stack and in our words",
+  async (words) => {
+    const failure = await failureOf(words);
+    if (failure instanceof CommanderError) return;
+    expect(failure).toBeInstanceOf(OperatorError);
+    const { message, exitCode } = failure as OperatorError;
+    expect(message).not.toMatch(/Invalid input|expected .* received|^E[A-Z]+:|\bat .*:\d+:\d+/m);
+    expect([exitCodes.failed, exitCodes.usage]).toContain(exitCode);
+  },
+);
+
+test.each(["nonsense", ""])("a KEK %j is a fault of the configuration", async (kek) => {
+  vi.stubEnv("KEK", kek);
+  expect(await failureOf("authority list -c @good.toml")).toMatchObject({
+    message: expect.stringMatching(/^KEK: /),
+    exitCode: exitCodes.failed,
+  });
+});
+
+test("another KEK opens no record, and every verb says so", async () => {
+  expect(await failureOf("authority init -c @good.toml")).toBeUndefined();
+  vi.stubEnv("KEK", randomKek("k1"));
+  for (const verb of ["list", "plan", "rotate --yes", "export --out @x"]) {
+    expect(await failureOf(`authority ${verb} -c @good.toml`)).toMatchObject({
+      message: expect.stringMatching(/records? that do(?:es)? not open/),
+      exitCode: exitCodes.failed,
+    });
+  }
+});
+
+test.each([
+  ["dir", exitCodes.broken],
+  ["on-file.toml", exitCodes.broken],
+  ["bad.toml", exitCodes.broken],
+  ["open.toml", exitCodes.attention],
+])("the doctor has findings about %s, and no failure", async (name, code) => {
+  expect(await failureOf(`doctor --offline -c @${name}`)).toBeUndefined();
+  expect(process.exitCode).toBe(code);
+});
