@@ -111,7 +111,7 @@ export class Exchanges {
     isLongPoll: boolean,
   ): Promise<Answer | undefined> {
     const { exchange, address } = progress;
-    const done = await new Promise<() => void>((begin) => void this.#turns.take(address, begin));
+    const done = await this.#turn(address);
     try {
       if (exchange.isGone()) return undefined;
       progress.isAtWork = !isLongPoll;
@@ -122,6 +122,21 @@ export class Exchanges {
       progress.isAtWork = false;
       done();
     }
+  }
+
+  /**
+   * A turn. Work that waits for a third party, such as an issuer that does not answer, would keep it: when another
+   * address has none, the oldest of the address with most passes on, and its work goes on without.
+   */
+  #turn(address: string): Promise<() => void> {
+    return new Promise((begin) => {
+      let pass = (): void => {};
+      const work = (done: () => void): void => {
+        pass = done;
+        begin(done);
+      };
+      this.#turns.take(address, work, () => pass());
+    });
   }
 
   #hold(progress: Progress, octets: number): void {

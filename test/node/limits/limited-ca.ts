@@ -18,10 +18,11 @@ const { issuer } = issuerTables.cluster;
 export async function start(
   LIMITS: object,
   atEnd: (end: () => Promise<void>) => void = onTestFinished,
+  otherIssuers: readonly object[] = [],
 ) {
   const key = await createTokenKey("ES256", "k1");
   const served = await serveCa({
-    ISSUERS: [{ issuer, jwks: jwksOf(key) }],
+    ISSUERS: [{ issuer, jwks: jwksOf(key) }, ...otherIssuers],
     PLAINTEXT_LISTEN: "127.0.0.1:0",
     LIMITS,
   });

@@ -3,6 +3,8 @@ import { constants } from "node:http2";
 import type { TLSSocket } from "node:tls";
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
 import { rpcPath } from "../../contract/service-under-test.ts";
+import { createTokenKey, mintAccountToken } from "../../testkit/callers/tokens.ts";
+import { startLoopbackServer } from "../../testkit/network/loopback-server.ts";
 import { hangMilliseconds } from "../../testkit/time/hang-limit.ts";
 import {
   codeOf,
@@ -90,6 +92,29 @@ describe("strangers from several addresses delay nobody else with", () => {
     for (const address of strangers) await stallHttp2({ ...call, authorization })(started, address);
     expect(await issueFor(started)).toBe(200);
   });
+});
+
+test("calls that wait for the keys of another issuer delay nobody else", async () => {
+  const asked = Promise.withResolvers<void>();
+  const { origin } = await startLoopbackServer(async () => asked.resolve());
+  const issuer = { issuer: origin, jwks_uri: `${origin}/keys` };
+  const started = await start(limits, onTestFinished, [issuer]);
+  const token = await mintAccountToken(
+    await createTokenKey("ES256", "k9"),
+    origin,
+    "a:b",
+    new Date(),
+  );
+  for (const address of strangers) {
+    const session = openSession(started, "TLS", address);
+    for (let i = 0; i < 4; i++) {
+      const stream = session.request({ ...call, authorization: `Bearer ${token}` });
+      stream.on("error", () => {}).end(Buffer.alloc(5));
+    }
+    await new Promise((resolve) => session.ping(resolve));
+  }
+  await asked.promise;
+  expect(await issueFor(started)).toBe(200);
 });
 
 describe("a new connection is served", () => {
