@@ -1,0 +1,106 @@
+import { randomBytes } from "node:crypto";
+import { SignJWT } from "jose";
+import type { AuditEvent } from "../../src/ca/issuance/audit-event.ts";
+import { issueCertificate } from "../../src/ca/issuance/issue-certificate.ts";
+import { mintAuthority } from "../../src/ca/mint.ts";
+import { compose } from "../../src/compose/composition.ts";
+import { parseConfiguration } from "../../src/config/configuration.ts";
+import type { AuthorityStore, StoredRecord } from "../../src/custody/authority-store.ts";
+import { recordKey } from "../../src/custody/record-key.ts";
+import { nodeCryptoProvider } from "../../src/node/node-crypto-provider.ts";
+import { firstSchedule } from "../../src/pki/authority/schedule.ts";
+import { addSeconds } from "../../src/pki/x509/validity.ts";
+
+/** The size of a CA: everything of it that may grow. */
+export interface Size {
+  readonly issuers: number;
+  readonly authorities: number;
+  /** Namespaces of the callers, all of them behind globs. */
+  readonly namespaces: number;
+  /** Denials in the configuration, none of them about a caller. */
+  readonly denials: number;
+}
+
+/** A CA of a size, and a call that its callers make in turn. */
+export interface SizedCa {
+  readonly call: () => Promise<unknown>;
+}
+
+/** The keys of all issuers, and the CSR of all callers. */
+export interface CallerMaterial {
+  readonly privateKey: CryptoKey;
+  readonly jwk: object;
+  readonly csrPem: string;
+}
+
+const log = { audit: () => {}, operation: () => {} };
+
+/** Builds a CA of a size in memory. */
+export async function createSizedCa(
+  { issuers, authorities, denials }: Size,
+  { jwk, csrPem }: CallerMaterial,
+  tokens: readonly string[],
+): Promise<SizedCa> {
+  const configuration = parseConfiguration({
+    ISSUERS: Array.from({ length: issuers }, (_, i) => ({
+      issuer: nameOf(i),
+      cluster: `cluster-${i}`,
+      jwks: { keys: [jwk] },
+      namespaces: ["team-*", "other-*-prod", "shop"],
+    })),
+    DENIED: Array.from({ length: denials }, (_, i) => ({ subject: `ns/denied-${i}/sa/*` })),
+    KEK: `bench:${randomBytes(32).toString("base64")}`,
+  });
+  const store = createMemoryStore();
+  const clock = (): Date => new Date();
+  const means = { store, cryptoProvider: nodeCryptoProvider, log, clock };
+  const fetching = { fetchTrusting: () => fetch };
+  const { certificateAuthority, mint } = await compose(configuration, { ...means, fetching });
+  const published = addSeconds(clock(), -2 * mint.phaseLengths.propagationSeconds);
+  for (let i = 0; i < authorities; i++) {
+    await mintAuthority(mint, firstSchedule(mint.phaseLengths, addSeconds(published, -i)));
+  }
+  const { authenticate, issuance } = certificateAuthority;
+  const { signal } = new AbortController();
+  const request = { csrPem, requestedSeconds: 86_400n, impersonatedIdentity: "", certSigner: "" };
+  let next = 0;
+  const call = async (): Promise<unknown> => {
+    const now = clock();
+    const authorization = `Bearer ${tokens[next++ % tokens.length]}`;
+    const headers = { get: (name: string) => (name === "authorization" ? authorization : null) };
+    const audit: AuditEvent = { event: "create-certificate", outcome: "refused", requestId: "" };
+    const caller = await authenticate({ headers }, now);
+    return issueCertificate(issuance, caller, request, { now, signal, audit });
+  };
+  return { call };
+}
+
+const nameOf = (i: number): string => `https://cluster-${i}.example`;
+
+/** A token of each namespace, by the issuers in turn. */
+export function mintTokens(
+  { issuers, namespaces }: Size,
+  { privateKey }: CallerMaterial,
+): Promise<readonly string[]> {
+  return Promise.all(
+    Array.from({ length: namespaces }, (_, i) =>
+      new SignJWT({ "kubernetes.io": { namespace: `team-${i}`, serviceaccount: { name: "web" } } })
+        .setProtectedHeader({ alg: "ES256", kid: "bench" })
+        .setIssuer(nameOf(i % issuers))
+        .setAudience("istio-ca")
+        .setSubject(`system:serviceaccount:team-${i}:web`)
+        .setIssuedAt()
+        .setExpirationTime("12h")
+        .sign(privateKey),
+    ),
+  );
+}
+
+function createMemoryStore(): AuthorityStore {
+  const records = new Map<string, StoredRecord>();
+  return {
+    load: async () => [...records.values()],
+    put: async (record) => void records.set(recordKey(record), record),
+    delete: async (name) => void records.delete(recordKey(name)),
+  };
+}
