@@ -7,6 +7,8 @@ const concurrency = 8;
 /** Calls of native gRPC over one connection. */
 export interface NativeLoad {
   readonly load: Load;
+  /** Whether the connection is still there: a server closes those that are idle. */
+  readonly isOpen: () => boolean;
   readonly close: () => void;
 }
 
@@ -17,6 +19,8 @@ export function nativeLoad(
   message: Uint8Array,
 ): NativeLoad {
   const session = connect(`https://127.0.0.1:${port}`, { rejectUnauthorized: false });
+  // The calls of a session that fails are rejected themselves.
+  session.on("error", () => {});
   const frame = Buffer.alloc(5 + message.length);
   frame.writeUInt32BE(message.length, 1);
   frame.set(message, 5);
@@ -29,6 +33,7 @@ export function nativeLoad(
       };
       await Promise.all(Array.from({ length: concurrency }, caller));
     },
+    isOpen: () => !session.closed && !session.destroyed,
     close: () => session.close(),
   };
 }

@@ -1,0 +1,98 @@
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { cpus, loadavg, tmpdir } from "node:os";
+import { join } from "node:path";
+import { parseArgs } from "node:util";
+import { startKeyServer } from "../key-server.ts";
+import { createCluster, createWorkload } from "../workload.ts";
+import { findIstiod, startIstiod } from "./istiod.ts";
+import type { MissingPeer, Peer } from "./peer.ts";
+import { startServe, startWorker } from "./rampart.ts";
+import { chartOf, circumstancesOf, costOf, type Run, tableOf } from "./report.ts";
+import type { Stage } from "./stage.ts";
+
+const { values } = parseArgs({
+  options: {
+    rounds: { type: "string", default: "61" },
+    "warm-up": { type: "string", default: "5000" },
+    write: { type: "boolean", default: false },
+  },
+});
+const timesPerRound = 40;
+
+/** CAs that are not part of the run yet, and why. */
+const absent: readonly MissingPeer[] = [
+  { name: "SPIRE server", why: "not built" },
+  { name: "step-ca", why: "not built" },
+  { name: "OpenBao PKI", why: "its Go module is not served by the module proxy" },
+];
+
+async function startAll(stage: Stage): Promise<{ peers: Peer[]; missing: MissingPeer[] }> {
+  const peers = [
+    ...(await startWorker(stage)),
+    await startServe(stage, "EC-P256", 1),
+    await startServe(stage, "EC-P256", 2),
+    await startServe(stage, "RSA-2048", 1),
+  ];
+  const program = findIstiod(stage);
+  if (typeof program !== "string") return { peers, missing: [program, ...absent] };
+  for (const rootKey of ["EC-P256", "RSA-2048"] as const) {
+    peers.push(await startIstiod(program, stage, rootKey));
+  }
+  return { peers, missing: [...absent] };
+}
+
+/** CPU of one certificate for each peer and round. In a round the peers take turns, first one way, then back. */
+async function measure(peers: readonly Peer[]): Promise<number[][]> {
+  for (const { load } of peers) await load(Number(values["warm-up"]));
+  const costs = peers.map((): number[] => []);
+  for (let round = 0; round < Number(values.rounds); round++) {
+    const order = [...peers.keys()];
+    for (const i of round % 2 === 0 ? order : order.reverse()) {
+      const peer = peers[i];
+      if (!peer) continue;
+      const before = peer.cpu();
+      await peer.load(timesPerRound);
+      costs[i]?.push((peer.cpu() - before) / timesPerRound);
+    }
+  }
+  return costs;
+}
+
+async function run(): Promise<Run> {
+  const folder = mkdtempSync(join(tmpdir(), "rampart-peers-"));
+  const cluster = await createCluster("https://cluster.example", "RS256");
+  const keyServer = await startKeyServer([cluster]);
+  const workload = await createWorkload(cluster);
+  const stage = { cluster, keysUrl: keyServer.urlOf(cluster), workload, folder };
+  const { peers, missing } = await startAll(stage);
+  try {
+    const rounds = await measure(peers);
+    return {
+      date: new Date().toISOString().slice(0, 10),
+      machine: `${cpus().length} × ${cpus()[0]?.model ?? "unknown"}`,
+      load: loadavg()[1] ?? 0,
+      warmUp: Number(values["warm-up"]),
+      rounds: Number(values.rounds),
+      costs: peers.map((peer, i) => costOf(peer, rounds[i] ?? [])),
+      missing,
+    };
+  } finally {
+    await Promise.all(peers.map(({ end }) => end()));
+    keyServer.close();
+    rmSync(folder, { recursive: true, force: true });
+  }
+}
+
+const result = await run();
+process.stdout.write(`${tableOf(result)}\n`);
+if (values.write) {
+  const page = "docs/reference/performance.md";
+  const text = readFileSync(page, "utf8").replace(
+    /(<!-- run -->\n)[\s\S]*(<!-- end of run -->)/,
+    (_, begin, end) => `${begin}\n${tableOf(result)}\n\n${circumstancesOf(result)}\n\n${end}`,
+  );
+  writeFileSync(page, text);
+  writeFileSync("docs/pictures/peers.svg", chartOf(result));
+  writeFileSync("docs/pictures/peers.json", `${JSON.stringify(result, undefined, 2)}\n`);
+}
+process.exit();
