@@ -10,6 +10,12 @@ import { serveKeys, serveRestartKeys } from "../../src/node/serve/serve-configur
 
 const page = readFileSync(new URL("../../docs/how-to/reload.md", import.meta.url), "utf8");
 
+const programs: [string, readonly string[], readonly string[]][] = [
+  ["serve", serveRestartKeys, [...configurationKeys, ...serveKeys]],
+  ["gateway", gatewayRestartKeys, gatewayKeys],
+  ["distribute", distributeRestartKeys, distributeKeys],
+];
+
 /** The keys in the row of a program. */
 function documentedKeys(program: string): string[] {
   const [, row = ""] =
@@ -17,14 +23,32 @@ function documentedKeys(program: string): string[] {
   return row.split(", ").map((key) => key.replaceAll("`", ""));
 }
 
-test.each([
-  ["serve", serveRestartKeys, [...configurationKeys, ...serveKeys]],
-  ["gateway", gatewayRestartKeys, gatewayKeys],
-  ["distribute", distributeRestartKeys, distributeKeys],
-])(
+test.each(programs)(
   "docs/how-to/reload.md names the keys of %s that need a restart",
   (program, restartKeys, keys) => {
     expect(documentedKeys(program)).toEqual(restartKeys);
     expect(restartKeys.filter((key) => !keys.includes(key))).toEqual([]);
   },
 );
+
+/** The keys that a running program follows. A new key belongs here, or among those that need a restart. */
+const followed = new Map([
+  [
+    "serve",
+    "ISSUERS DEFAULT_WORKLOAD_CERT_TTL MAX_WORKLOAD_CERT_TTL RENEWAL_LIMIT AUTHORITY_KEY AUTHORITY_LIFETIME UPSTREAM_AUTHORITY INCEPTION_DATE SIGNERS TAINTED_AUTHORITIES DENIED REVOKED CONSOLE_TOKENS CONSOLE_ACCESS SERVING_NAMES CALLER_QUOTA ISSUER_QUOTA TLS_CERTIFICATE_FILE TLS_KEY_FILE",
+  ],
+  [
+    "gateway",
+    "UPSTREAM UPSTREAM_CA_FILE TOKEN_FILE CLUSTER TLS_CERTIFICATE_FILE TLS_KEY_FILE READY_WITH_ROOTS KUBERNETES_SERVER KUBERNETES_CA_FILE KUBERNETES_TOKEN_FILE CONFIG_MAP CONFIG_MAPS CRL_CONFIG_MAPS CLUSTER_TRUST_BUNDLE",
+  ],
+  [
+    "distribute",
+    "UPSTREAM UPSTREAM_CA_FILE KUBERNETES_SERVER KUBERNETES_CA_FILE KUBERNETES_TOKEN_FILE CONFIG_MAP CONFIG_MAPS CRL_CONFIG_MAPS CLUSTER_TRUST_BUNDLE",
+  ],
+]);
+
+test.each(programs)("%s follows each other key, and no key is forgotten", (program, ...keys) => {
+  const [restartKeys, all] = keys;
+  const rest = all.filter((key) => !restartKeys.includes(key));
+  expect(rest.toSorted()).toEqual((followed.get(program) ?? "").split(" ").toSorted());
+});
