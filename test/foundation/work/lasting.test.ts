@@ -1,0 +1,52 @@
+import { expect, test } from "vitest";
+import { Lasting } from "../../../src/foundation/work/lasting.ts";
+
+/** Parts that record when they end. */
+function createParts() {
+  const ended: string[] = [];
+  const parts = new Lasting<{ readonly name: string }>();
+  const ask = (name: string) =>
+    parts.of([name], (ending) => {
+      ending.addEventListener("abort", () => ended.push(name));
+      return { name };
+    });
+  return { parts, ask, ended };
+}
+
+test("a part stays the same object while it is asked for", () => {
+  const { parts, ask, ended } = createParts();
+  const first = ask("a");
+  parts.settle();
+  expect(ask("a")).toBe(first);
+  expect(ask("a")).toBe(first);
+  parts.settle();
+  expect(ended).toEqual([]);
+});
+
+test("a part ends once a composition counts that has not asked for it, and begins anew after that", () => {
+  const { parts, ask, ended } = createParts();
+  const first = ask("a");
+  parts.settle();
+  ask("b");
+  expect(ended).toEqual([]);
+  parts.settle();
+  expect(ended).toEqual(["a"]);
+  expect(ask("a")).not.toBe(first);
+});
+
+test("a composition that is given up ends its new parts, and none of the former", () => {
+  const { parts, ask, ended } = createParts();
+  const first = ask("a");
+  parts.settle();
+  ask("b");
+  parts.abandon();
+  expect(ended).toEqual(["b"]);
+  expect(ask("a")).toBe(first);
+});
+
+test("parts that are made from different values are different", () => {
+  const parts = new Lasting<object>();
+  expect(parts.of(["a", undefined, 1], () => ({}))).not.toBe(
+    parts.of(["a", undefined, 2], () => ({})),
+  );
+});
