@@ -24,6 +24,7 @@ const looking = [
   "cluster check",
   "cluster enrol",
   "doctor",
+  "completion",
   "agent status",
   "agent bootstrap",
   "log tail",
