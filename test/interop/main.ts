@@ -13,8 +13,11 @@ const here = import.meta.dirname;
 /** Without these variables, wrangler connects to Cloudflare at its start, and prints that it failed. */
 const quiet = { CLOUDFLARE_CF_FETCH_ENABLED: "false", WRANGLER_SEND_METRICS: "false" };
 
-/** What takes longest begins first, so that the other suites run beside it; `pages` and `package` want the same ports. */
+/** What takes longest begins first, so that the other suites run beside it. */
 const longest = ["pages", "agent", "own-root", "kubernetes", "native-grpc"];
+
+/** These run `npm start`, which has ports of its own, so none of them runs beside another. */
+const startingRampart: readonly string[] = ["pages", "log", "package"];
 
 const place = (name: string): number =>
   longest.includes(name) ? longest.indexOf(name) : longest.length;
@@ -69,11 +72,21 @@ const folder = await mkdtemp(join(tmpdir(), "rampart-interop-"));
 const waiting = await suites(process.argv.slice(2));
 const outcomesOf = new Map<string, Outcome[]>();
 
-/** Runs one suite after the other, until none waits. */
+const running = new Set<string>();
+
+/** Runs one suite after the other, until none waits that may run beside the others. */
 async function runSuites(): Promise<void> {
-  for (let name = waiting.shift(); name !== undefined; name = waiting.shift()) {
+  for (let name = nextSuite(); name !== undefined; name = nextSuite()) {
+    running.add(name);
     outcomesOf.set(name, await runSuite(name, folder));
+    running.delete(name);
   }
+}
+
+function nextSuite(): string | undefined {
+  const isTaken = startingRampart.some((name) => running.has(name));
+  const at = waiting.findIndex((name) => !(isTaken && startingRampart.includes(name)));
+  return at < 0 ? undefined : waiting.splice(at, 1)[0];
 }
 
 // Most suites wait for certificates that run out, so two of them share the machine.
