@@ -27,9 +27,11 @@ async function typedPassphrase(isNew: boolean): Promise<string> {
 }
 
 async function askWithoutEcho(question: string): Promise<string> {
-  process.stderr.write(question);
   const unseen = new Writable({ write: (_chunk, _encoding, done) => done() });
-  const answer = await prompt("", { input: process.stdin, output: unseen });
+  // The prompt turns the terminal's echo off. A question before it would invite keys that show.
+  const typed = prompt("", { input: process.stdin, output: unseen });
+  process.stderr.write(question);
+  const answer = await typed;
   process.stderr.write("\n");
   if (answer === undefined) throw new OperatorError("no passphrase was typed");
   return answer;

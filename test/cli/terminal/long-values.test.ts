@@ -1,0 +1,97 @@
+import { expect, test } from "vitest";
+import { usualWidth } from "../../../src/cli/terminal/table.ts";
+import { columnsOf } from "../../../src/cli/terminal/width.ts";
+import { formatAuthorities } from "../../../src/cli/verbs/authority/authority-report.ts";
+import {
+  formatCandidates,
+  formatRevokedTable,
+} from "../../../src/cli/verbs/certificate/revocation-report.ts";
+import { formatDenials } from "../../../src/cli/verbs/deny/denial-report.ts";
+import { formatDeliveries } from "../../../src/cli/verbs/root/delivery-report.ts";
+
+const at = new Date("2026-11-22T12:00:00Z");
+const id = "0123456789abcdef".repeat(4);
+const name = `spiffe://${"a-long-trust-domain.".repeat(5)}example/ns/${"n".repeat(63)}/sa/${"s".repeat(63)}`;
+const cluster = "a-cluster-with-a-name-as-long-as-a-label-may-be-in-any-region-1";
+const node = "ip-10-0-12-34.a-region-with-a-long-name.compute.internal";
+const why = "stolen from a laptop in a train, says the ticket; ".repeat(4);
+const schedule = { publishedFrom: at, signsFrom: at, signsUntil: at, retiresAt: at };
+
+const authority = { id, fingerprint: id, schedule, key: "EC-P256", kind: "authority" } as const;
+
+const tables = {
+  "authority list": formatAuthorities([
+    { ...authority, phase: "signing", signs: true, isTainted: false, taintedAt: undefined },
+    { ...authority, phase: "verifying", signs: false, isTainted: true, taintedAt: at },
+    { ...authority, phase: "retired", signs: false, isTainted: true, taintedAt: undefined },
+  ]),
+  "root list": formatAuthorities([
+    {
+      ...authority,
+      kind: "additional root",
+      key: undefined,
+      phase: "verifying",
+      signs: false,
+      isTainted: true,
+      taintedAt: at,
+    },
+  ]),
+  "certificate revoke": formatCandidates([
+    {
+      authority: id,
+      serialNumber: "ab".repeat(20),
+      notAfter: at,
+      name,
+      cluster,
+      node,
+      issuedAt: at,
+    },
+  ]),
+  "certificate revoked": formatRevokedTable([
+    {
+      serial: "ab".repeat(20),
+      authority: id,
+      revokedAt: at.toISOString(),
+      expiresAt: at.toISOString(),
+      reason: "cessationOfOperation",
+      stated: "configuration",
+      why,
+    },
+  ]),
+  "deny list": formatDenials([
+    { subject: name, stated: "configuration", until: at.toISOString(), hasEnded: true, why },
+  ]),
+  "authority plan": formatDeliveries([
+    {
+      cluster,
+      issuer: undefined,
+      fault: undefined,
+      namespaces: 100,
+      bundles: [{ sequence: 123_456, isCurrent: true, namespaces: 90, since: at }],
+      withoutBundle: 10,
+      without: Array.from({ length: 10 }, (_, i) => `${"n".repeat(60)}-${i}`),
+    },
+    {
+      cluster,
+      issuer: undefined,
+      fault: why,
+      namespaces: 0,
+      bundles: [],
+      withoutBundle: 0,
+      without: [],
+    },
+  ]),
+};
+
+test.each(Object.entries(tables))("%s fits 100 columns with the longest values", (_, table) => {
+  const lines = table.split("\n");
+  expect(lines.filter((line) => columnsOf(line) > usualWidth)).toEqual([]);
+});
+
+test("and keeps every value whole but for the breaks of its lines", () => {
+  const letters = (text: string): string => text.replaceAll(/\s/g, "");
+  expect(letters(tables["deny list"])).toContain(letters(name));
+  expect(letters(tables["deny list"])).toContain(letters(why));
+  expect(letters(tables["certificate revoke"])).toContain(letters(name));
+  expect(tables["certificate revoke"]).toContain("ab".repeat(20));
+});
