@@ -1,4 +1,4 @@
-import { access, mkdir } from "node:fs/promises";
+import { access, mkdir, readdir, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -70,26 +70,44 @@ export function fromGoProxy(versioned: string): Promise<Software> {
   });
 }
 
-/** Where the program is in a module, if it is not the module itself, and the tags with which it is built. */
-interface GoBuild {
-  readonly packagePath?: string;
-  readonly tags?: readonly string[];
-}
-
 /** A program of a Go module in this repository. Go builds only what has changed. */
-export function fromGoModule(
-  folder: string,
-  name: string,
-  { packagePath = ".", tags = [] }: GoBuild = {},
-): Promise<Software> {
+export function fromGoModule(folder: string, name: string): Promise<Software> {
   return orMissing(async () => {
     await mkdir(join(cacheFolder, "go"), { recursive: true });
     const program = join(cacheFolder, "go", name);
     const options = { folder, timeoutSeconds: buildSeconds };
-    const words = ["build", "-tags", tags.join(","), "-o", program, packagePath];
-    await alone(() => runWell("go", words, options));
+    await alone(() => runWell("go", ["build", "-o", program, "."], options));
     return program;
   });
+}
+
+/** A program of a Debian package, which is unpacked and not installed. @param path From the root of the file system. */
+export function fromDebian(debianPackage: string, path: string): Promise<Software> {
+  return orMissing(async () => {
+    const folder = join(cacheFolder, "debian", debianPackage);
+    const program = join(folder, "root", path);
+    await alone(async () => {
+      if (!(await isThere(program))) await unpack(debianPackage, folder);
+    });
+    return program;
+  });
+}
+
+async function unpack(debianPackage: string, folder: string): Promise<void> {
+  await rm(folder, { recursive: true, force: true });
+  await mkdir(folder, { recursive: true });
+  const download = () =>
+    runWell("apt-get", ["download", "-qq", debianPackage], {
+      folder,
+      timeoutSeconds: buildSeconds,
+    });
+  // A fresh machine has no lists of packages yet.
+  await download().catch(async () => {
+    await runWell("apt-get", ["update", "-qq"], { timeoutSeconds: buildSeconds });
+    await download();
+  });
+  const [archive = ""] = await readdir(folder);
+  await runWell("dpkg", ["-x", join(folder, archive), join(folder, "root")]);
 }
 
 /** A Python with packages, `name==1.2.3`, in a virtual environment of its own. */

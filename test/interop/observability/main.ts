@@ -3,23 +3,11 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type Outcome, report } from "../outcomes.ts";
 import { run } from "../programs.ts";
-import { fromGoModule, ofTheMachine } from "../software.ts";
+import { fromDebian } from "../software.ts";
 
 const rulesFolder = join(import.meta.dirname, "../../../deploy/observability");
 
-const { RAMPART_PROMTOOL } = process.env;
-
-/** Its build takes more than three minutes, so that a gate takes the machine's own or leaves it out. */
-const promtool =
-  RAMPART_PROMTOOL === "build"
-    ? await fromGoModule(join(import.meta.dirname, "promtool"), "promtool", {
-        packagePath: "github.com/prometheus/prometheus/cmd/promtool",
-        // Its service discoveries are most of what there is to compile.
-        tags: ["remove_all_sd"],
-      })
-    : await ofTheMachine("promtool", ["--version"], /^promtool, version/);
-
-const leftOut = "this machine has no promtool; RAMPART_PROMTOOL=build builds one, for minutes";
+const promtool = await fromDebian("prometheus", "usr/bin/promtool");
 
 const folder = await mkdtemp(join(tmpdir(), "rampart-rules-"));
 await cp(rulesFolder, folder, { recursive: true });
@@ -66,9 +54,9 @@ async function play(program: string): Promise<Pick<Outcome, "passed" | "faults">
 const outcome = { client: "promtool", server: "deploy/observability", passed: 0, faults: [] };
 
 async function outcomeOf(): Promise<Outcome> {
-  if ("program" in promtool) return { ...outcome, ...(await play(promtool.program)) };
-  if (RAMPART_PROMTOOL === "build") return { ...outcome, missing: promtool.missing };
-  return { ...outcome, leftOut };
+  return "program" in promtool
+    ? { ...outcome, ...(await play(promtool.program)) }
+    : { ...outcome, missing: promtool.missing };
 }
 
 report([await outcomeOf()]);
