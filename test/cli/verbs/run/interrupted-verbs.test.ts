@@ -148,7 +148,7 @@ const atImport = (signal: string): string => `
   import { register } from "node:module";
   if (isMainThread) register(import.meta.url);
   export function resolve(specifier, context, next) {
-    const isNoun = context.parentURL?.endsWith("/cli/rampart.ts") && /^\\.[/]\\w+[/]/.test(specifier);
+    const isNoun = context.parentURL?.endsWith("/cli/rampart.ts") && specifier.startsWith("./verbs/");
     if (!isNoun) return next(specifier, context);
     process.kill(process.pid, ${JSON.stringify(signal)});
     return new Promise(() => {});
