@@ -92,7 +92,7 @@ test("rampart init refuses a file in the folder's place, without a stack", async
   const folder = await createOperatorFolder();
   const { code, stderr } = await rampart(folder, "init wrangler.toml");
   expect(code).toBe(1);
-  expect(stderr).toMatch(/^rampart: EEXIST/);
+  expect(stderr).toMatch(/^rampart: .*wrangler\.toml: it exists already\n$/);
   expect(stderr).not.toContain(" at ");
 });
 

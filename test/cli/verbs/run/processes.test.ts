@@ -1,6 +1,7 @@
 import { type ChildProcess, execFileSync, spawn } from "node:child_process";
 import { once } from "node:events";
 import { readdir, readFile, rm, writeFile } from "node:fs/promises";
+import { connect } from "node:net";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 import { listenInPlaintext } from "../../../../src/node/http/listener.ts";
@@ -84,6 +85,17 @@ async function callInVain(port: number): Promise<void> {
   session.destroy();
 }
 
+/** Whether somebody listens on the port. */
+async function isOpen(port: number): Promise<boolean> {
+  const socket = connect(port, "127.0.0.1");
+  const isConnected = await once(socket, "connect").then(
+    () => true,
+    () => false,
+  );
+  socket.destroy();
+  return isConnected;
+}
+
 test("several processes are one server: one mints, each has the metrics of all, and a killed one is restarted", async () => {
   const running = await startTwo();
   const { child, store, ports, saysOnce } = running;
@@ -165,7 +177,8 @@ test("a file that breaks while several processes serve keeps those that serve, a
   await writeFile(config, "[[ISSUERS");
   process.kill(processesOf(running).get(1) ?? 0, "SIGKILL");
   await eventually(() => expect(text()).toMatch(/^rampart: .*is not TOML$/m));
-  await callInVain(ports("gRPC").at(-1) ?? 0);
+  const open = await Promise.all(ports("gRPC").map(isOpen));
+  await callInVain(ports("gRPC")[open.indexOf(true)] ?? 0);
   await writeFile(config, correct);
   await eventually(() => expect(ports("gRPC")).toHaveLength(3));
 
