@@ -18,6 +18,7 @@ export async function startWorkerConsole(
     /^# (\[assets\]|directory = .*|binding = "CONSOLE_ASSETS"|run_worker_first = true)$/gm;
   const settings = (await readFile(join(root, "wrangler.toml"), "utf8"))
     .replace(commented, "$1")
+    .replace('"src/worker/main.ts"', '"src/worker/main-with-console.ts"')
     .replace(".wrangler/console", join(folder, "console"));
   await writeFile(configPath, settings);
   const vars = {
