@@ -16,7 +16,12 @@ import { commandsUnder, variablesOfPage } from "./incident-page.ts";
 
 import { startIncident, tokenOf } from "./incident-scene.ts";
 
-const rows = ({ stdout }: Answer): string[] => stdout.trimEnd().split("\n").slice(1);
+/** What has no room in its column stands indented below its row. */
+const rows = ({ stdout }: Answer): string[] =>
+  stdout
+    .trimEnd()
+    .split(/\n(?! )/)
+    .slice(1);
 
 /** Exactly two blocks, and so on: the story of a test names every command of its section. */
 async function sectionOf<const Lengths extends readonly number[]>(
