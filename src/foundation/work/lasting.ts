@@ -16,11 +16,11 @@ export class Lasting<T> {
   #next = new Map<string, Part<T>>();
 
   /**
-   * @param madeFrom Everything that decides the part, as JSON.
+   * @param madeFrom Everything that decides the part: JSON, maps and sets.
    * @param make Its signal aborts when the part is over.
    */
   of(madeFrom: unknown, make: (ending: AbortSignal) => T): T {
-    const key = JSON.stringify(madeFrom);
+    const key = JSON.stringify(madeFrom, withEntries);
     const known = this.#next.get(key) ?? this.#inForce.get(key);
     const part = known ?? create(make);
     this.#next.set(key, part);
@@ -38,6 +38,10 @@ export class Lasting<T> {
     this.#next = new Map();
   }
 }
+
+/** JSON has no maps and sets: two with different content would be the same text. */
+const withEntries = (_: string, value: unknown): unknown =>
+  value instanceof Map || value instanceof Set ? [...value] : value;
 
 function create<T>(make: (ending: AbortSignal) => T): Part<T> {
   const ending = new AbortController();

@@ -72,7 +72,11 @@ export async function openLiveCa(
     const { ca } = configuration;
     const composition = composeOn(stores, ca, platform);
     const { certificateAuthority } = composition;
-    const push = samePush(configuration, before) ?? pushRoots(ca, certificateAuthority, context);
+    const { issuance, crls: firstCrls } = certificateAuthority;
+    // A push outlives a change of the revocations, so it reads the source that counts now.
+    const crls: typeof firstCrls =
+      firstCrls && ((now) => (current.composition.certificateAuthority.crls ?? firstCrls)(now));
+    const push = samePush(configuration, before) ?? pushRoots(ca, { issuance, crls }, context);
     const console = serveConsole({ configuration: ca, composition, counts, push });
     return {
       ...{ configuration, composition, push, console },

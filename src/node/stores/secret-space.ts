@@ -67,7 +67,10 @@ export function createSecretSpace(send: SendRequest, namespace: string): ObjectS
     list,
     read: async (key) => {
       const json = await send({ path: pathOf(key), maximumOctets: maximumObjectOctets });
-      return json === undefined ? undefined : parseRecordSecret(json, maximumRecordOctets);
+      if (json === undefined) return undefined;
+      const secret = parseRecordSecret(json, maximumRecordOctets);
+      // Absent would be wrong: the name is taken, and every write to it would meet a conflict.
+      return secret ?? Promise.reject(strange(namespace, key));
     },
     write: (key, value, version) => {
       const body = recordSecret(key, value, version);
@@ -83,6 +86,11 @@ export function createSecretSpace(send: SendRequest, namespace: string): ObjectS
 
 const tooMuch = (namespace: string): FetchError =>
   new FetchError(`has more records in namespace ${namespace} than any CA`);
+
+const strange = (namespace: string, key: string): FetchError =>
+  new FetchError(
+    `has a Secret at the name of ${key} in namespace ${namespace}, which is no record`,
+  );
 
 const noNamespace = (namespace: string): FetchError =>
   new FetchError(`has no namespace ${namespace}: kubectl create namespace ${namespace}`);

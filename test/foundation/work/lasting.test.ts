@@ -50,3 +50,12 @@ test("parts that are made from different values are different", () => {
     parts.of(["a", undefined, 2], () => ({})),
   );
 });
+
+test("maps and sets count with what they hold", () => {
+  const parts = new Lasting<object>();
+  const ask = (madeFrom: unknown) => parts.of(madeFrom, () => ({}));
+  const first = ask({ serials: new Map([["01", 5]]) });
+  expect(ask({ serials: new Map([["01", 5]]) })).toBe(first);
+  expect(ask({ serials: new Map([["02", 5]]) })).not.toBe(first);
+  expect(ask(new Set(["a"]))).not.toBe(ask(new Set(["b"])));
+});

@@ -31,6 +31,7 @@ export async function runProcesses(
 ): Promise<void> {
   const program = isSea() ? [] : [...process.execArgv, ...process.argv.slice(1, 2)];
   const children = new Map<ChildProcess, IpcChannel>();
+  const serving = new Set<ChildProcess>();
   const exits = new Set<Promise<void>>();
   const failure = Promise.withResolvers<string>();
   const ending = new AbortController();
@@ -45,7 +46,10 @@ export async function runProcesses(
       stdio: ["inherit", "inherit", "inherit", "ipc"],
     });
     const channel = openIpcChannel(child);
-    channel.on("serving", () => exitsSinceServing.set(index, 0));
+    channel.on("serving", () => {
+      exitsSinceServing.set(index, 0);
+      serving.add(child);
+    });
     channel.on("reports-wanted", () => {
       void reportsOf([...children.values()]).then((reports) => channel.send("reports", reports));
     });
@@ -53,6 +57,7 @@ export async function runProcesses(
     const exit = once(child, "exit").then(() => {
       exits.delete(exit);
       children.delete(child);
+      serving.delete(child);
       if (ending.signal.aborted) return;
       if (exitsSinceServing.has(index)) void restart(index);
       else failure.resolve("a process exited before it served");
@@ -71,7 +76,8 @@ export async function runProcesses(
 
   using watch = watchSignals();
   const reload = (): void => {
-    for (const child of children.keys()) child.kill("SIGHUP");
+    // One that only begins would die of it, and reads the file anyway.
+    for (const child of serving) child.kill("SIGHUP");
   };
   process.on("SIGHUP", reload);
   for (let index = 0; index < count; index++) start(index);

@@ -107,11 +107,14 @@ function answerFrame(
  */
 function messageAmong(body: Uint8Array, knownFlags: number): Uint8Array {
   requireKnownFlags(body, knownFlags);
-  const [frame, second] = parseFrames(body).filter(({ flags }) => (flags & trailersFlag) === 0);
-  if (!frame) throw new ConnectError("a call without a message", Code.Unimplemented);
-  if (frame.flags & compressedFlag) {
-    throw new ConnectError("a compressed message without its encoding", Code.Internal);
+  const frames = parseFrames(body);
+  const [frame, second] = frames.filter(({ flags }) => (flags & trailersFlag) === 0);
+  // Of a second message only its presence counts.
+  const read = frames.filter((each) => each === frame || each.flags & trailersFlag);
+  if (read.some(({ flags }) => flags & compressedFlag)) {
+    throw new ConnectError("a compressed frame without its encoding", Code.Internal);
   }
+  if (!frame) throw new ConnectError("a call without a message", Code.Unimplemented);
   if (second) throw new ConnectError("more than one message", Code.Unimplemented);
   return frame.message;
 }

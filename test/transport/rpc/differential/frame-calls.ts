@@ -56,6 +56,7 @@ const frames: readonly (readonly [string, (sample: Sample) => Uint8Array])[] = [
   ["a reserved flag in half a head", () => new Uint8Array([2, 0, 0])],
   ["a reserved flag after the message", (sample) => join(whole(sample), whole(sample, 2))],
   ["a frame of trailers", (sample) => whole(sample, 0x80)],
+  ["compressed trailers after the message", (sample) => join(whole(sample), whole(sample, 0x81))],
   [
     "trailers after the message",
     (sample) => join(whole(sample), grpcFrame(new Uint8Array(), 0x80)),

@@ -115,7 +115,7 @@ export const intendedFastWeb: readonly IntendedDifference[] = [
   {
     fields: ["message", "trailer grpc-message"],
     reason: "The fast path words a fault of framing itself. Clients act on the code.",
-    calls: ["a frame of trailers"],
+    calls: ["a frame of trailers", "compressed trailers after the message"],
   },
 ];
 
@@ -131,6 +131,11 @@ export const intendedWebDifferences: readonly IntendedDifference[] = [
     reason:
       "gRPC-Web has frames of trailers, and Connect skips them in a request; in gRPC their flag is reserved.",
     calls: ["a frame of trailers"],
+  },
+  {
+    fields: ["trailer grpc-message", "message"],
+    reason: "Connect refuses both, one for its compression and the other for its reserved flag.",
+    calls: ["compressed trailers after the message"],
   },
   {
     fields: ["trailer grpc-status", "trailer grpc-message", "message", "body", "audit"],
