@@ -125,23 +125,43 @@ export function toFetchError(error: unknown, message: string): FetchError {
 
 /** The text of an answer, bounded. @throws FetchError */
 export async function readText(response: Response, maximumOctets: number): Promise<string> {
-  const decoder = new TextDecoder("utf-8", { fatal: true });
-  let text = "";
+  const octets = await readOctets(response, maximumOctets);
+  try {
+    return new TextDecoder("utf-8", { fatal: true }).decode(octets);
+  } catch (error) {
+    throw toFetchError(error, "broke off its answer, or answered no UTF-8");
+  }
+}
+
+/** The octets of an answer, bounded. @throws FetchError */
+export async function readOctets(
+  response: Response,
+  maximumOctets: number,
+): Promise<Uint8Array<ArrayBuffer>> {
+  const chunks: Uint8Array[] = [];
   let octets = 0;
-  let pieces = 0;
   try {
     for await (const chunk of response.body ?? []) {
       octets += chunk.length;
-      if (octets > maximumOctets || isFragmented(++pieces, octets)) break;
-      text += decoder.decode(chunk, { stream: true });
+      chunks.push(chunk);
+      if (octets > maximumOctets || isFragmented(chunks.length, octets)) break;
     }
-    text += decoder.decode();
   } catch (error) {
     throw toFetchError(error, "broke off its answer, or answered no UTF-8");
   }
   if (octets > maximumOctets) throw new AnswerTooLong();
-  if (isFragmented(pieces, octets)) throw new FetchError("answered in too small pieces");
-  return text;
+  if (isFragmented(chunks.length, octets)) throw new FetchError("answered in too small pieces");
+  return joined(chunks, octets);
+}
+
+function joined(chunks: readonly Uint8Array[], length: number): Uint8Array<ArrayBuffer> {
+  const whole = new Uint8Array(length);
+  let at = 0;
+  for (const chunk of chunks) {
+    whole.set(chunk, at);
+    at += chunk.length;
+  }
+  return whole;
 }
 
 /** @throws FetchError, also for an object with two members of one name. */

@@ -7,6 +7,7 @@ import type { LogConfiguration } from "../../config/log-keys.ts";
 import type { KekRing } from "../../custody/kek.ts";
 import { logKeysFor } from "../../custody/log-key.ts";
 import { CaError, messageOf } from "../../foundation/errors.ts";
+import { readText } from "../../foundation/http/json-fetch.ts";
 import { OperatorError } from "../../foundation/operator-error.ts";
 import type { Pause } from "../../foundation/work/pause.ts";
 import { fetchTrusting } from "../../host/http/node-fetch.ts";
@@ -149,6 +150,9 @@ async function openSequencer(
 
 const witnessMilliseconds = 5000;
 
+/** Of a witness: some cosignatures, or a size. */
+const maximumAnswerOctets = 64 * 1024;
+
 function witnessesOf(
   { configuration: { witnesses }, log }: NodeLogParts,
   { read }: LogObjects,
@@ -160,7 +164,11 @@ function witnessesOf(
       const signal = AbortSignal.timeout(witnessMilliseconds);
       const response = await fetch(url, { method: "POST", body, signal });
       const contentType = response.headers.get("content-type") ?? "";
-      return { status: response.status, contentType, body: await response.text() };
+      return {
+        status: response.status,
+        contentType,
+        body: await readText(response, maximumAnswerOctets),
+      };
     },
     read: (tile) => readTile(tile, read),
     refused: (witness, detail) =>

@@ -5,6 +5,7 @@ import type { LogConfiguration } from "../../config/log-keys.ts";
 import { logKeysFor } from "../../custody/log-key.ts";
 import { messageOf } from "../../foundation/errors.ts";
 import { createOperationLog, writeToConsole } from "../../foundation/event-log.ts";
+import { readText } from "../../foundation/http/json-fetch.ts";
 import type { Bytes } from "../../pki/encoding/bytes.ts";
 import { readTile } from "../../tlog/extend.ts";
 import { leafHash } from "../../tlog/merkle.ts";
@@ -22,6 +23,9 @@ import { bucketBinding, keyObject } from "./worker-log.ts";
 
 /** C2SP leaves it open; a witness that needs longer is asked again with the next checkpoint. */
 const witnessMilliseconds = 5000;
+
+/** Of a witness: some cosignatures, or a size. */
+const maximumAnswerOctets = 64 * 1024;
 
 const originKey = "origin";
 
@@ -141,5 +145,9 @@ async function post(url: string, body: string): Promise<WitnessAnswer> {
   const signal = AbortSignal.timeout(witnessMilliseconds);
   const response = await fetch(url, { method: "POST", body, signal, redirect: "manual" });
   const contentType = response.headers.get("content-type") ?? "";
-  return { status: response.status, contentType, body: await response.text() };
+  return {
+    status: response.status,
+    contentType,
+    body: await readText(response, maximumAnswerOctets),
+  };
 }

@@ -1,5 +1,5 @@
 import * as z from "zod/mini";
-import { FetchError, toFetchError } from "../../../foundation/http/json-fetch.ts";
+import { FetchError, readOctets, toFetchError } from "../../../foundation/http/json-fetch.ts";
 import { OperatorError } from "../../../foundation/operator-error.ts";
 import { readRootFile } from "../../../host/files/root-file.ts";
 import { readSmallFile } from "../../../host/files/small-file.ts";
@@ -49,12 +49,14 @@ export async function openSource({ url, ca }: SourceOptions): Promise<LogSource 
     }).catch((error: unknown) => {
       throw toFetchError(error, `${target} does not answer`);
     });
-    const octets = new Uint8Array(await response.arrayBuffer());
+    const octets = await readOctets(response, maximumOctets).catch((error: unknown) => {
+      throw toFetchError(error, `${target} broke off its answer`);
+    });
     if (response.status === 404) return undefined;
     if (response.status === 401) {
       throw new OperatorError(`${target} wants the token of a reader: set ${tokenVariable}`);
     }
-    if (response.status !== 200 || octets.length > maximumOctets) {
+    if (response.status !== 200) {
       throw new FetchError(`${target} answered ${response.status}, ${octets.length} octets`);
     }
     return octets;
