@@ -69,6 +69,9 @@ export function createHttp1Server(
   return server;
 }
 
+/** The event of an answer that gives way to another caller's. */
+const refused = "refused";
+
 const exchangeOf = (
   address: string,
   incoming: IncomingMessage,
@@ -79,6 +82,7 @@ const exchangeOf = (
   unsentOctets: () => outgoing.writableLength,
   abort: () => outgoing.destroy(),
   refuse: () => {
+    outgoing.emit(refused);
     if (outgoing.headersSent) outgoing.destroy();
     else outgoing.writeHead(503, { "retry-after": "1", connection: "close" }).end();
   },
@@ -117,6 +121,7 @@ async function answer(routes: Routes, arrival: Arrival): Promise<void> {
   const response = await place.inTurn(() => fetchOf(routes, arrival), "prefer" in headers);
   if (!response) return;
   await readOut(arrival);
+  if (outgoing.headersSent || outgoing.destroyed) return;
   outgoing.writeHead(response.status, [...response.headers].flat());
   await sendBody(outgoing, response);
 }
@@ -146,12 +151,13 @@ async function readOut({ incoming, outgoing, restTimeout }: Arrival): Promise<vo
   if (!incoming.readableEnded) outgoing.shouldKeepAlive = false;
 }
 
-/** Aborted when the connection closes before the answer. */
+/** Aborted when the connection closes before the answer, or the answer gives way. */
 function hangUpOf(outgoing: ServerResponse): AbortSignal {
   const abort = new AbortController();
   outgoing.once("close", () => {
     if (!outgoing.writableEnded) abort.abort(callerGone());
   });
+  outgoing.once(refused, () => abort.abort(callerGone()));
   return abort.signal;
 }
 
@@ -159,6 +165,7 @@ async function sendStreamed(arrival: Arrival, response: StreamedResponse): Promi
   const { outgoing } = arrival;
   const { octets, body } = partsOf(response);
   if (octets) await readOut(arrival);
+  if (outgoing.headersSent || outgoing.destroyed) return;
   outgoing.writeHead(response.status, [...new Headers(response.header)].flat());
   if (octets) {
     outgoing.end(octets);

@@ -62,11 +62,16 @@ export function serveHttp2(
   session.on("error", () => session.destroy());
   session.on("stream", (stream, headers, _flags, rawHeaders) => {
     stream.on("error", () => stream.destroy());
-    const exchange = exchangeOf(connection.address, stream);
+    // A reset with NO_ERROR closes a stream only once what it holds has been read.
+    stream.once("aborted", () => stream.resume());
+    let isRefused = false;
+    const exchange = exchangeOf(connection.address, stream, () => {
+      isRefused = true;
+    });
     const place = track(guard, connection, exchange, stream);
     if (!place) return;
     stream.once("close", () => {
-      if (!stream.headersSent) guard.connections.countVain(connection);
+      if (!stream.headersSent && !isRefused) guard.connections.countVain(connection);
     });
     const arrival = { stream, headers, rawHeaders, peer, place, restTimeout };
     answer(routes, arrival).catch((error: unknown) => {
@@ -81,12 +86,15 @@ export function serveHttp2(
   return session;
 }
 
-const exchangeOf = (address: string, stream: ServerHttp2Stream): Exchange => ({
+const exchangeOf = (address: string, stream: ServerHttp2Stream, refused: () => void): Exchange => ({
   address,
   isReceiving: () => !stream.endAfterHeaders && stream.state.remoteClose === 0,
   unsentOctets: () => stream.bufferSize,
   abort: () => stream.close(constants.NGHTTP2_CANCEL),
-  refuse: () => stream.close(constants.NGHTTP2_REFUSED_STREAM),
+  refuse: () => {
+    refused();
+    stream.close(constants.NGHTTP2_REFUSED_STREAM);
+  },
   isGone: () => stream.closed || stream.destroyed,
 });
 

@@ -166,7 +166,8 @@ export class Connections {
   /** @param own The connections that the address of the new one has already. */
   #makeRoomBeside(own: number): boolean {
     const largest = this.#largestAddress();
-    if (this.#makeRoom(largest)) return true;
+    const equals = [...this.#byAddress.values()].filter(({ size }) => size === largest.size);
+    if (this.#makeRoom(new Set(equals.flatMap((each) => [...each])))) return true;
     const [oldest] = largest;
     if (!oldest || largest.size <= own + 1) return false;
     this.#dismiss(oldest);

@@ -25,7 +25,7 @@ export interface Place {
    * that for a caller who reads the answer belongs in it. A long poll gives its turn back at once, because
    * long polls have a bound of their own.
    *
-   * @returns `undefined` if the caller no longer waits.
+   * @returns `undefined` if the caller no longer waits, or was refused because too many wait.
    */
   readonly inTurn: <Answer>(
     work: () => Promise<Answer>,
@@ -112,6 +112,10 @@ export class Exchanges {
   ): Promise<Answer | undefined> {
     const { exchange, address } = progress;
     const done = await this.#turn(address);
+    if (!done) {
+      if (!exchange.isGone()) this.#drop(progress, "streams");
+      return undefined;
+    }
     try {
       if (exchange.isGone()) return undefined;
       progress.isAtWork = !isLongPoll;
@@ -127,15 +131,17 @@ export class Exchanges {
   /**
    * A turn. Work that waits for a third party, such as an issuer that does not answer, would keep it: when another
    * address has none, the oldest of the address with most passes on, and its work goes on without.
+   *
+   * @returns `undefined` for one that gets none: too many wait, or it gave way while it waited.
    */
-  #turn(address: string): Promise<() => void> {
+  #turn(address: string): Promise<(() => void) | undefined> {
     return new Promise((begin) => {
-      let pass = (): void => {};
+      let pass = (): void => begin(undefined);
       const work = (done: () => void): void => {
         pass = done;
         begin(done);
       };
-      this.#turns.take(address, work, () => pass());
+      if (this.#turns.take(address, work, () => pass())) begin(undefined);
     });
   }
 

@@ -132,6 +132,11 @@ export class FairQueue {
       this.#forgetIdle(address, lane);
     }
     this.#next();
+    // Work that came in one pass found no turn to take, although others had more.
+    if (this.#atWork < this.#limits.atWork) return;
+    for (const lane of [...this.#lanes.values()]) {
+      if (lane.waiting.length > 0) this.#shortenUnderWay(lane);
+    }
   }
 
   #forgetIdle(address: string, { underWay, begunInPass, waiting }: Lane): void {

@@ -51,14 +51,13 @@ export class Lanes<Each extends Laned> {
     if (lane.members.size === 0) this.#lanes.delete(each.address);
   }
 
-  /** The oldest such thing of the address with the most things, or with the most octets. */
+  /** The oldest such thing of the address with the most things, or with the most octets, that has one. */
   oldestOfLargest(by: "count" | "octets", isSuch: (each: Each) => boolean): Each | undefined {
     const sizeOf = ({ members, octets }: Lane<Each>) => (by === "count" ? members.size : octets);
-    let largest: Lane<Each> | undefined;
-    for (const lane of this.#lanes.values()) {
-      if (!largest || sizeOf(lane) > sizeOf(largest)) largest = lane;
+    const bySize = [...this.#lanes.values()].sort((a, b) => sizeOf(b) - sizeOf(a));
+    for (const { members } of bySize) {
+      for (const each of members) if (isSuch(each)) return each;
     }
-    for (const each of largest?.members ?? []) if (isSuch(each)) return each;
     return undefined;
   }
 
