@@ -27,6 +27,8 @@ export interface StorePlatform {
   readonly cryptoProvider: CryptoProvider;
   /** The longest time between two reads of the store, for platforms where a read costs little. */
   readonly longestRefreshSeconds?: number;
+  /** How far a load of the store may be behind its writes. By default, a load shows all of them. */
+  readonly storeLagSeconds?: number;
   /** Absent on platforms whose requests may not await each other's promises. */
   readonly shareWork?: WorkSharing;
   /** Absent in programs that authenticate nobody. */
@@ -103,10 +105,11 @@ function freshnessOf(
   configuration: Configuration,
   platform: StorePlatform,
 ): Pick<AuthoritiesConfiguration, "refreshSeconds" | "surviveOutageSeconds" | "shareWork"> {
-  const { shareWork = pollForWork(platform.clock) } = platform;
+  const { shareWork = pollForWork(platform.clock), storeLagSeconds = 0 } = platform;
   const { propagationSeconds } = configuration.phaseLengths;
   const refreshSeconds = refreshSecondsOf(configuration, platform);
-  return { refreshSeconds, surviveOutageSeconds: propagationSeconds, shareWork };
+  const surviveOutageSeconds = Math.max(0, propagationSeconds - storeLagSeconds);
+  return { refreshSeconds, surviveOutageSeconds, shareWork };
 }
 
 /** The time between two reads of the store. */

@@ -9,6 +9,7 @@ import {
   listSignerOf,
   parseCertificateList,
 } from "../pki/x509/crl/certificate-list.ts";
+import { comparingLists, type OwnList } from "./held-lists.ts";
 import type { PushContent } from "./root-push.ts";
 
 /**
@@ -32,14 +33,21 @@ export function crlContent(
     name: "crls",
     at: async (now) => {
       if (!crls) return { pem: "", sequence: 0 };
-      const [{ trustBundle }, published] = [await authorities.at(now), await crls(now)];
-      const lists = published.crls.map(({ der }) => parseCertificateList(der));
+      const [view, published] = [await authorities.at(now), await crls(now)];
+      const { trustBundle } = view;
+      const own = published.crls.flatMap(({ authority: id, der }): OwnList[] => {
+        const authority = view.crlIssuers.find((issuer) => issuer.authority.id === id)?.authority;
+        return authority ? [{ list: parseCertificateList(der), authority }] : [];
+      });
+      const lists = own.map(({ list }) => list);
       const uncovered = trustBundle.roots.filter((root) => !hasList(root, lists)).length;
       const isTooLong = published.pem.length > maximumContentOctets;
       const why = uncovered > 0 ? `roots without one: ${uncovered}` : isTooLong ? tooLong : "";
       tell(why);
       const times = lists.map(({ thisUpdate }) => thisUpdate.getTime() / 1000);
-      return { pem: why === "" ? published.pem : "", sequence: Math.max(0, ...times) };
+      const sequence = Math.max(0, ...times);
+      if (why !== "") return { pem: "", sequence };
+      return { pem: published.pem, sequence, isAsGood: comparingLists(own, now) };
     },
   };
 }

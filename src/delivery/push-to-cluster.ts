@@ -15,6 +15,12 @@ export interface RootTarget {
   readonly client: KubernetesClient;
 }
 
+/** A content of ConfigMaps. */
+export interface DeliverableContent extends NumberedBundle {
+  /** Whether other PEM is as good, so that it stays. By default, none is. */
+  readonly isAsGood?: (pem: string) => Promise<boolean>;
+}
+
 /** The result of a run for one cluster. */
 export interface PushOutcome {
   readonly cluster: string;
@@ -39,7 +45,7 @@ const maximumFailedRounds = 3;
 /** Applies the bundle wherever a cluster lacks it, within the budget. Rejects only by a defect. */
 export async function deliverTo(
   target: RootTarget,
-  bundle: NumberedBundle,
+  bundle: DeliverableContent,
   budget: ClusterBudget,
   now: Date,
 ): Promise<PushOutcome> {
@@ -65,8 +71,8 @@ interface NamespaceState {
   readonly deliveredAt: Date | undefined;
 }
 
-const stateOf = (held: HeldRoots, bundle: NumberedBundle): NamespaceState => ({
-  isCurrent: holds(held, bundle),
+const stateOf = async (held: HeldRoots, bundle: DeliverableContent): Promise<NamespaceState> => ({
+  isCurrent: holds(held, bundle) || (await bundle.isAsGood?.(held.pem)) === true,
   deliveredAt: held.deliveredAt,
 });
 

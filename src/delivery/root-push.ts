@@ -1,9 +1,13 @@
 import type { Authorities } from "../ca/authorities.ts";
 import type { EventLog } from "../ca/issuance/audit-event.ts";
 import { messageOf } from "../foundation/errors.ts";
-import type { NumberedBundle } from "../pki/authority/trust-bundle.ts";
 import { createPushBudget, type PushLimits, type Timeout } from "./push-budget.ts";
-import { deliverTo, type PushOutcome, type RootTarget } from "./push-to-cluster.ts";
+import {
+  type DeliverableContent,
+  deliverTo,
+  type PushOutcome,
+  type RootTarget,
+} from "./push-to-cluster.ts";
 import { rotatedByClock } from "./round-robin.ts";
 
 /** Delivers roots from the CA itself. It lists what clusters have, where `rampart distribute` watches. */
@@ -25,7 +29,7 @@ export interface PushContent {
   /** The first word of its events: `roots-delivered`. */
   readonly name: "roots" | "crls";
   /** @throws Error that says why there is nothing to deliver. */
-  readonly at: (now: Date) => Promise<NumberedBundle>;
+  readonly at: (now: Date) => Promise<DeliverableContent>;
 }
 
 /** The trust bundle. */
@@ -53,7 +57,7 @@ export function createRootPush({
   const outcomes = new Map<RootTarget, PushOutcome>();
   let unreached: ReadonlySet<RootTarget> = new Set();
 
-  async function deliverAll(bundle: NumberedBundle, now: Date, ending?: AbortSignal) {
+  async function deliverAll(bundle: DeliverableContent, now: Date, ending?: AbortSignal) {
     const budget = createPushBudget(limits, timeout, ending);
     const queue = queueOf(targets, unreached, now);
     const workThroughQueue = async (): Promise<void> => {
@@ -87,7 +91,7 @@ export function createRootPush({
   };
 }
 
-async function bundleAt(authorities: Authorities, now: Date): Promise<NumberedBundle> {
+async function bundleAt(authorities: Authorities, now: Date): Promise<DeliverableContent> {
   const { trustBundle, sequence } = await authorities.at(now);
   // Every verifier that got an empty bundle would trust nobody.
   if (trustBundle.roots.length === 0) throw new Error("there is no root to deliver");

@@ -26,7 +26,7 @@ export interface ClusterRoots<Kept> {
 export async function listRoots<Kept>(
   send: SendRequest,
   configMap: string,
-  keep: (held: HeldRoots) => Kept,
+  keep: (held: HeldRoots) => Kept | Promise<Kept>,
 ): Promise<ClusterRoots<Kept>> {
   const namespaces = new Set<string>();
   for await (const { items, isFirst } of listPages(send, namespaceListing)) {
@@ -42,7 +42,7 @@ export async function listRoots<Kept>(
     if (isFirst) held.clear();
     for (const object of items) {
       const [name, roots] = parseRootConfigMap(object, configMap) ?? [];
-      if (name !== undefined && roots) held.set(name, keep(roots));
+      if (name !== undefined && roots) held.set(name, await keep(roots));
     }
   }
   return { namespaces: [...namespaces], held };

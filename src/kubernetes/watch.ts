@@ -27,19 +27,29 @@ export interface WatchOptions<T> {
   readonly clock?: () => Date;
   /** Waits between requests. */
   readonly pause?: Pause;
+  /** Bounds the items where each may be large. */
+  readonly bound?: WatchBound<T>;
   /** The server ends a watch after this long. A watch that outlives it by half counts as dead. */
   readonly watchSeconds?: number;
 }
 
+/** The most that is kept of a collection. */
+export interface WatchBound<T> {
+  readonly items: number;
+  readonly octets: number;
+  readonly octetsOf: (item: T) => number;
+}
+
 /** Bounds the memory for a large collection, and for a server that invents objects. */
-const maximumItems = 50_000;
+const smallItems: WatchBound<unknown> = { items: 50_000, octets: 0, octetsOf: () => 0 };
 
 /** The pause before a collection that was too large is listed again: a list is work for both sides. */
 const tooManyPauseMilliseconds = 900_000;
 
 class TooMany extends FetchError {
-  constructor() {
-    super(`has more than ${maximumItems} objects of a kind that is watched`);
+  constructor({ items, octets }: WatchBound<never>) {
+    const orOctets = octets > 0 ? `, or ${octets} octets,` : "";
+    super(`has more than ${items} objects${orOctets} of a kind that is watched`);
   }
 }
 
@@ -63,6 +73,7 @@ const refusals: readonly unknown[] = [401, 403];
 /** The progress of a watch. */
 interface Progress<T> {
   readonly items: Map<string, T>;
+  octets: number;
   hasAll: boolean;
   asOf: Date | undefined;
   /** The version from which the next watch begins; `undefined` if a list must come first. */
@@ -76,7 +87,10 @@ interface Progress<T> {
  */
 export function watchCollection<T>(options: WatchOptions<T>): WatchedCollection<T> {
   const items = new Map<string, T>();
-  const progress: Progress<T> = { items, hasAll: false, asOf: undefined, version: undefined };
+  const progress: Progress<T> = {
+    ...{ items, octets: 0, hasAll: false },
+    ...{ asOf: undefined, version: undefined },
+  };
   void run(options, progress);
   return { items, hasAll: () => progress.hasAll, asOf: () => progress.asOf };
 }
@@ -119,21 +133,22 @@ async function list<T>(options: WatchOptions<T>, progress: Progress<T>): Promise
     for (const object of page.items) {
       const [key, item] = options.keep(object) ?? [];
       if (key === undefined || item === undefined) continue;
-      set(options, items, key, item);
+      set(options, progress, key, item);
       seen.add(key);
     }
   }
-  for (const key of items.keys()) if (!seen.has(key)) set(options, items, key, undefined);
+  for (const key of items.keys()) if (!seen.has(key)) set(options, progress, key, undefined);
   progress.hasAll = true;
   progress.asOf = begun;
   return version;
 }
 
 async function watch<T>(
-  { client, listing, keep, changed, signal, clock, watchSeconds = 60 }: WatchOptions<T>,
+  options: WatchOptions<T>,
   progress: Progress<T>,
   from: string,
 ): Promise<void> {
+  const { client, listing, keep, signal, clock, watchSeconds = 60 } = options;
   const begun = clock?.();
   const bounded = AbortSignal.any([signal, AbortSignal.timeout(1500 * watchSeconds)]);
   let isUpToDate = true;
@@ -142,7 +157,7 @@ async function watch<T>(
     if (type === "ERROR") throw watchError(object.code ?? 0);
     const [key, item] = type === "BOOKMARK" ? [] : (keep(object) ?? []);
     if (key !== undefined) {
-      set({ changed }, progress.items, key, type === "DELETED" ? undefined : item);
+      set(options, progress, key, type === "DELETED" ? undefined : item);
     }
     progress.version = object.metadata.resourceVersion || progress.version;
     // Further changes may follow a change at once. After a bookmark, none were pending.
@@ -156,19 +171,25 @@ async function watch<T>(
 
 /** Drops every item: answers from half a collection would be wrong. */
 function forget<T>(options: WatchOptions<T>, progress: Progress<T>): void {
-  for (const key of progress.items.keys()) set(options, progress.items, key, undefined);
+  for (const key of progress.items.keys()) set(options, progress, key, undefined);
   Object.assign(progress, { hasAll: false, asOf: undefined, version: undefined });
 }
 
 function set<T>(
-  { changed }: Pick<WatchOptions<T>, "changed">,
-  items: Map<string, T>,
+  { changed, bound = smallItems }: Pick<WatchOptions<T>, "changed" | "bound">,
+  progress: Progress<T>,
   key: string,
   after: T | undefined,
 ): void {
+  const { items } = progress;
   const before = items.get(key);
+  const sizeOf = (item: T | undefined): number => (item === undefined ? 0 : bound.octetsOf(item));
+  const octets = progress.octets - sizeOf(before) + sizeOf(after);
+  const isOneMore = after !== undefined && before === undefined;
+  if (isOneMore && items.size >= bound.items) throw new TooMany(bound);
+  if (after !== undefined && octets > bound.octets) throw new TooMany(bound);
+  progress.octets = octets;
   if (after === undefined) items.delete(key);
-  else if (before === undefined && items.size >= maximumItems) throw new TooMany();
   else items.set(key, after);
   changed?.(before, after);
 }

@@ -1,12 +1,13 @@
-import { afterEach, beforeEach, expect, test } from "vitest";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { crlTargets } from "../../src/compose/root-targets.ts";
 import { sealRoot } from "../../src/custody/root-statement.ts";
 import { crlContent } from "../../src/delivery/crl-content.ts";
 import { createRootPush } from "../../src/delivery/root-push.ts";
 import { fetchTrusting } from "../../src/host/http/node-fetch.ts";
 import { createAdditionalRoot } from "../../src/pki/authority/additional-root.ts";
+import { createMemoryStore } from "../testkit/ca/memory-store.ts";
 import { revokeCertificates } from "../testkit/ca/revoke-certificates.ts";
-import { type RunningCa, startCa } from "../testkit/ca/running-ca.ts";
+import { type RunningCa, randomKek, startCa } from "../testkit/ca/running-ca.ts";
 import { configurationOf } from "../testkit/configuration.ts";
 import {
   namespaceOf,
@@ -21,11 +22,12 @@ import { hangMilliseconds } from "../testkit/time/hang-limit.ts";
 const credential = "CLUSTER_CREDENTIAL_A";
 const limits = { requests: 1000, seconds: 60, clustersAtOnce: 1, writesAtOnce: 2 };
 
+const values = { CRL: "on", KEK: randomKek("k1") };
 let api: WatchedApi;
 let ca: RunningCa;
 
 beforeEach(async () => {
-  [api, ca] = await Promise.all([startWatchedApi(), startCa({ CRL: "on" })]);
+  [api, ca] = await Promise.all([startWatchedApi(), startCa(values)]);
   await ca.found();
   for (const name of ["default", "shop"]) api.put(namespaceOf(name));
 });
@@ -88,3 +90,79 @@ test("are emptied while a root has none, and the log says so", async () => {
     detail: "no proxy gets CRLs: roots without one: 1",
   });
 });
+
+describe("another replica", () => {
+  /** Another process of the same CA, whose store shows all writes so far. */
+  async function replica(): Promise<RunningCa> {
+    return startCa(values, {
+      store: createMemoryStore(...(await ca.store.load())),
+      clock: () => ca.now(),
+    });
+  }
+  const listsIn = (namespace: string): string =>
+    (delivered(namespace) as Record<string, string>)["ca-crl.pem"] ?? "";
+  const publishedBy = async ({ app }: RunningCa) => (await app.request("/crl.pem")).text();
+
+  test("leaves lists with the content of its own", async () => {
+    await push();
+    const first = listsIn("shop");
+    const other = await replica();
+    expect(await publishedBy(other)).not.toBe(first);
+    const writes = api.asked.length;
+    await push(other);
+    expect(api.asked.slice(writes).filter((each) => each.startsWith("PATCH"))).toEqual([]);
+    expect(listsIn("shop")).toBe(first);
+    expect(other.log.operations.at(-1)).toMatchObject({ event: "crls-delivered", written: 0 });
+  });
+
+  test("leaves a newer list while it lacks the revocation, and brings what only it knows", async () => {
+    const behind = await replica();
+    await revokeCertificates(ca, ["0a"], ca.now());
+    ca.pass(120);
+    await push();
+    const newer = listsIn("shop");
+    await push(behind);
+    expect(listsIn("shop")).toBe(newer);
+    await revokeCertificates(behind, ["0a"], ca.now());
+    await revokeCertificates(behind, ["0b"], ca.now());
+    ca.pass(120);
+    await push(behind);
+    expect(readCrl(listsIn("shop")).entries).toHaveLength(2);
+  });
+
+  test.each<[string, (newer: string) => string]>([
+    ["of another signature", (pem) => withLastOctet(pem, 1)],
+    ["with more around it", (pem) => `${pem}\nalso this`],
+    ["in two", (pem) => pem + pem],
+    ["that is broken", (pem) => pem.replaceAll("M", "N")],
+  ])("replaces a newer list %s", async (_, change) => {
+    const behind = await replica();
+    await revokeCertificates(ca, ["0a"], ca.now());
+    ca.pass(120);
+    await push();
+    const config = api.configMapIn("shop", "istio-ca-crl");
+    if (!config) throw new Error("nothing was delivered");
+    api.put({ ...config, data: { "ca-crl.pem": change(listsIn("shop")) } });
+    await push(behind);
+    expect(listsIn("shop")).toBe(await publishedBy(behind));
+  });
+
+  test("replaces an older list", async () => {
+    await push();
+    await revokeCertificates(ca, ["0a"], ca.now());
+    ca.pass(120);
+    const other = await replica();
+    await push(other);
+    expect(readCrl(listsIn("shop")).entries).toHaveLength(1);
+  });
+});
+
+/** Changes the signature, which is at the end. */
+function withLastOctet(pem: string, change: number): string {
+  const [begin = "", ...rest] = pem.trimEnd().split("\n");
+  const end = rest.pop() ?? "";
+  const der = Buffer.from(rest.join(""), "base64");
+  der[der.length - 1] = (der.at(-1) ?? 0) ^ change;
+  const lines = der.toString("base64").match(/.{1,64}/g) ?? [];
+  return `${[begin, ...lines, end].join("\n")}\n`;
+}

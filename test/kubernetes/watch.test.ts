@@ -1,7 +1,11 @@
 import { describe, expect, test } from "vitest";
 import { AnswerTooLong, FetchError } from "../../src/foundation/http/json-fetch.ts";
 import type { KubernetesClient } from "../../src/kubernetes/client.ts";
-import { type WatchedCollection, watchCollection } from "../../src/kubernetes/watch.ts";
+import {
+  type WatchBound,
+  type WatchedCollection,
+  watchCollection,
+} from "../../src/kubernetes/watch.ts";
 import { addSeconds } from "../../src/pki/x509/validity.ts";
 
 const start = new Date("2026-11-21T12:00:00Z");
@@ -45,6 +49,7 @@ interface Script {
   readonly watches?: readonly Watched[];
   readonly changed?: (before: string | undefined, after: string | undefined) => void;
   readonly clock?: () => Date;
+  readonly bound?: WatchBound<string>;
 }
 
 /** Watches a collection until the script is at its end. Pauses take no time. */
@@ -53,6 +58,7 @@ function watchBy({
   watches = [],
   changed,
   clock = () => start,
+  bound,
 }: Script): Promise<WatchRecord> {
   const [restOfLists, restOfWatches] = [[...lists], [...watches]];
   const ending = new AbortController();
@@ -93,6 +99,7 @@ function watchBy({
       clock,
       pause: async (milliseconds) => void pausesSeconds.push(milliseconds / 1000),
       watchSeconds: 10,
+      ...(bound && { bound }),
     });
   });
 }
@@ -266,6 +273,43 @@ describe("of more than fifty thousand objects,", () => {
     });
     expect(record.collection.items.size).toBe(0);
     expect(record.failures).toHaveLength(1);
+  });
+});
+
+describe("of objects that are too large together,", () => {
+  const bound = { items: 10, octets: 6, octetsOf: (value: string) => value.length };
+
+  test("none is kept, whether the last comes by the list or by the watch", async () => {
+    const lists = [page([thing("a", "1234"), thing("b", "123")])];
+    const listed = await watchBy({ lists, bound });
+    expect(itemsOf(listed)).toEqual({});
+    expect(listed.pausesSeconds).toEqual([900]);
+    expect(listed.failures).toMatchObject([{ message: expect.stringContaining("6 octets") }]);
+    const grown = await watchBy({
+      lists: [page([thing("a", "1234"), thing("b", "12")])],
+      watches: [[event("MODIFIED", thing("b", "123"))]],
+      bound,
+    });
+    expect(itemsOf(grown)).toEqual({});
+    expect(grown.collection.hasAll()).toBe(false);
+  });
+
+  test("none is refused where room has come before", async () => {
+    const record = await watchBy({
+      lists: [page([thing("a", "1234"), thing("b", "12")])],
+      watches: [
+        [event("MODIFIED", thing("a", "1")), event("ADDED", thing("c", "123"))],
+        [event("DELETED", thing("b")), event("MODIFIED", thing("a", "123"))],
+      ],
+      bound,
+    });
+    expect(itemsOf(record)).toEqual({ a: "123", c: "123" });
+    expect(record.failures).toEqual([]);
+  });
+
+  test("none is kept of more than the bound's number", async () => {
+    const items = Array.from({ length: 11 }, (_, i) => thing(`${i}`, ""));
+    expect(itemsOf(await watchBy({ lists: [page(items)], bound }))).toEqual({});
   });
 });
 

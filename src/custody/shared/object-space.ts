@@ -37,3 +37,6 @@ export interface ObjectSpace {
 
 /** The most objects that a list has: more than the records of all signers. A longer one is refused. */
 export const maximumObjects = 10_000;
+
+/** The most octets that the values of a list have together. A longer one is refused. */
+export const maximumSpaceOctets: number = 64 * 1024 * 1024;

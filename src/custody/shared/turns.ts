@@ -13,7 +13,7 @@ export const turnSeconds = 120;
 /** Writes stop so long before the turn ends: a write takes time, and clocks run differently. */
 const marginSeconds = 30;
 
-/** The turns of the replicas of one store: one of them at a time founds, mints and prunes. */
+/** The turns of the replicas of one store at one kind of work: one of them at a time founds, mints and prunes. */
 export interface Turns {
   /**
    * Does the work unless another replica is at work now. Meanwhile each list of the space is as fresh as `now`,
@@ -23,7 +23,7 @@ export interface Turns {
    * @throws The error of the work, or of the store: then nobody knows whose turn it is.
    */
   readonly take: (work: () => Promise<void>) => Promise<boolean>;
-  /** The space for all of this process. It refuses to write once its turn has taken too long. */
+  /** The space for all of this process. It refuses to write and to remove once its turn has taken too long. */
   readonly space: ObjectSpace;
 }
 
@@ -32,9 +32,15 @@ export interface Turns {
  * reach the store, writes nothing when the next one may have begun.
  *
  * @param identity Different for every process.
+ * @param work The key of the lease. No record has such a key.
  */
-export function createTurns(space: ObjectSpace, identity: string, clock: () => Date): Turns {
-  const candidate = createLeaseCandidate(leaseIn(space), identity, turnSeconds);
+export function createTurns(
+  space: ObjectSpace,
+  identity: string,
+  clock: () => Date,
+  work: "rotation" | "push" = "rotation",
+): Turns {
+  const candidate = createLeaseCandidate(leaseIn(space, work), identity, turnSeconds);
   let writesUntil: number | undefined;
 
   function requireTime(): void {
@@ -42,12 +48,12 @@ export function createTurns(space: ObjectSpace, identity: string, clock: () => D
     throw new Error("this replica took too long: the next one may be at work");
   }
 
-  async function take(work: () => Promise<void>): Promise<boolean> {
+  async function take(act: () => Promise<void>): Promise<boolean> {
     const begun = clock().getTime();
     if (!(await candidate.acquire(clock()))) return false;
     writesUntil = begun + 1000 * (turnSeconds - marginSeconds);
     try {
-      await work();
+      await act();
       return true;
     } finally {
       writesUntil = undefined;
@@ -64,6 +70,10 @@ export function createTurns(space: ObjectSpace, identity: string, clock: () => D
         requireTime();
         return space.write(...object);
       },
+      remove: async (key) => {
+        requireTime();
+        return space.remove(key);
+      },
     },
   };
 }
@@ -72,9 +82,6 @@ export function createTurns(space: ObjectSpace, identity: string, clock: () => D
 async function release(candidate: LeaseCandidate, now: Date): Promise<void> {
   await candidate.release(now).catch(() => {});
 }
-
-/** No record has this key. */
-const leaseKey = "rotation";
 
 const leaseForm = z.object({
   holder: z.string().check(z.maxLength(512)),
@@ -85,15 +92,15 @@ const leaseForm = z.object({
 });
 
 /** A lease as JSON in an object. One that is malformed counts as free. */
-function leaseIn(space: ObjectSpace): LeasePlace {
+function leaseIn(space: ObjectSpace, key: string): LeasePlace {
   return {
     read: async () => {
-      const found = await space.read(leaseKey);
+      const found = await space.read(key);
       return found && { ...parseLease(found.value), version: found.version };
     },
     write: (lease, now, version) => {
       const acquireTime = lease.acquireTime ?? now.toISOString();
-      return space.write(leaseKey, JSON.stringify({ ...lease, acquireTime }), version);
+      return space.write(key, JSON.stringify({ ...lease, acquireTime }), version);
     },
   };
 }

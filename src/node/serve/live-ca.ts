@@ -13,6 +13,7 @@ import { requireCredentials } from "../files/credential-file.ts";
 import { rpcsOf } from "../http/auxiliary-rpcs.ts";
 import type { Rpcs } from "../http/routes.ts";
 import type { ServerContext } from "../server.ts";
+import type { ReplicaStores } from "../stores/stores.ts";
 import { ownCertificate } from "../tls/own-certificate.ts";
 import { certificateInFiles, type ServingCertificateSource } from "../tls/serving-certificate.ts";
 import { serveConsole } from "./console.ts";
@@ -52,12 +53,13 @@ export interface LiveCaMeans {
   readonly platform: Platform;
   readonly context: ServerContext;
   readonly counts: IssuanceCounts;
+  readonly pushInTurn: ReplicaStores["pushInTurn"];
 }
 
 /** Opens the stores of a CA, and composes it on them. @throws ConfigurationError */
 export async function openLiveCa(
   first: ServeConfiguration,
-  { platform: means, context, counts }: LiveCaMeans,
+  { platform: means, context, counts, pushInTurn }: LiveCaMeans,
 ): Promise<LiveCa> {
   const lasting = lastingParts();
   const credentials = new SteadyCredentials();
@@ -76,7 +78,8 @@ export async function openLiveCa(
     // A push outlives a change of the revocations, so it reads the source that counts now.
     const crls: typeof firstCrls =
       firstCrls && ((now) => (current.composition.certificateAuthority.crls ?? firstCrls)(now));
-    const push = samePush(configuration, before) ?? pushRoots(ca, { issuance, crls }, context);
+    const push =
+      samePush(configuration, before) ?? pushRoots(ca, { issuance, crls }, context, pushInTurn);
     const console = serveConsole({ configuration: ca, composition, counts, push });
     return {
       ...{ configuration, composition, push, console },

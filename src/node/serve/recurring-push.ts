@@ -10,6 +10,7 @@ import { logFault } from "../../foundation/fault-log.ts";
 import { fetchTrusting } from "../../host/http/node-fetch.ts";
 import type { CertificateAuthority } from "../../transport/certificate-authority.ts";
 import type { ServerContext } from "../server.ts";
+import type { ReplicaStores } from "../stores/stores.ts";
 
 /** The delivery of roots to the clusters of the configuration. */
 export interface RecurringPush extends Pick<RootPush, "clusters" | "outcomes"> {
@@ -32,12 +33,14 @@ export function pushRoots(
   configuration: Configuration,
   { issuance: { authorities }, crls }: Pick<CertificateAuthority, "issuance" | "crls">,
   { log, clock, fetchTimeoutMilliseconds }: ServerContext,
+  inTurn: ReplicaStores["pushInTurn"],
 ): RecurringPush {
   const fetching = { fetchTrusting, fetchTimeoutMilliseconds };
   const targets = rootTargets(configuration, fetching);
   const push = createRootPush({ targets, content: trustBundleContent(authorities), limits, log });
+  const listTargets = crlTargets(configuration, fetching);
   const crlPush = createRootPush({
-    targets: crlTargets(configuration, fetching),
+    targets: listTargets,
     content: crlContent(crls, authorities, log),
     limits,
     log,
@@ -47,9 +50,11 @@ export function pushRoots(
   return {
     ...push,
     begin: () => {
-      if (ending.signal.aborted) return;
+      if (ending.signal.aborted || (targets.length === 0 && listTargets.length === 0)) return;
       const { signal } = ending;
-      current ??= Promise.all([push.deliver(clock(), signal), crlPush.deliver(clock(), signal)])
+      current ??= inTurn(async () => {
+        await Promise.all([push.deliver(clock(), signal), crlPush.deliver(clock(), signal)]);
+      })
         .catch((error: unknown) => logFault(log, "roots-not-delivered", error))
         .finally(() => {
           current = undefined;

@@ -140,14 +140,9 @@ export function parseServeConfiguration(
 /** What takes a store with one reader is refused where several replicas may read it. */
 function requireOneReader({ kind }: StorePlace, configuration: Configuration): void {
   if (kind === "directory") return;
-  const { log, phaseLengths, issuers } = configuration;
+  const { log, phaseLengths } = configuration;
   const faults = [
     ...(log ? ['LOG_ORIGIN: takes STORE = "directory": an issuance log rests on one machine'] : []),
-    ...(issuers.some(({ kubernetes }) => kubernetes?.deliver_crls)
-      ? [
-          'deliver_crls: takes STORE = "directory": each replica signs lists of its own, and would replace those of the others',
-        ]
-      : []),
     ...(phaseLengths.propagationSeconds === 0
       ? [`PROPAGATION_INTERVAL: must be at least ${propagationOf[kind].shortestSeconds}s`]
       : []),

@@ -105,7 +105,8 @@ async function serveUntil(
   const { trustDomain } = configuration.ca;
   const context = { ...serverContext, log };
   const platform = await platformHere(context, storage, ending.signal);
-  const live = await openLiveCa(configuration, { platform, context, counts });
+  const { pushInTurn } = storage.stores;
+  const live = await openLiveCa(configuration, { platform, context, counts, pushInTurn });
   const { authorities } = live.certificateAuthority.issuance;
   addGauges(registry, live, context);
   const guard = createGuard(configuration.limits, countLimits(registry), thisProcess());
@@ -175,11 +176,11 @@ function addGauges(
 /** The means of Node: its stores, its HTTP client, and its cryptography. */
 async function platformHere(
   { log, clock, fetchTimeoutMilliseconds }: ServerContext,
-  { stores: { store, signerStore }, issuanceLog }: Storage,
+  { stores: { store, signerStore, lagSeconds }, issuanceLog }: Storage,
   ending: AbortSignal,
 ): Promise<Platform> {
   const watchPods = createPodWatch(clock, ending);
-  const records = { store, signerStore, longestRefreshSeconds };
+  const records = { store, signerStore, storeLagSeconds: lagSeconds, longestRefreshSeconds };
   const fetching = { fetchTrusting, fetchTimeoutMilliseconds };
   const node = {
     cryptoProvider: nodeCryptoProvider,

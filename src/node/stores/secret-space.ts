@@ -1,6 +1,7 @@
 import { maximumRecordOctets } from "../../custody/authority-store.ts";
 import {
   maximumObjects,
+  maximumSpaceOctets,
   type ObjectSpace,
   type StoredObject,
 } from "../../custody/shared/object-space.ts";
@@ -18,9 +19,6 @@ import {
   secretName,
   secretsPath,
 } from "../../kubernetes/record-secret.ts";
-
-/** More than all records of all signers have. */
-const maximumListOctets = 64 * 1024 * 1024;
 
 const conflict = 409;
 
@@ -45,7 +43,7 @@ export function createSecretSpace(send: SendRequest, namespace: string): ObjectS
         if (!secret) continue;
         objects.set(secret.key, secret);
         octets += secret.value.length;
-        if (objects.size > maximumObjects || octets > maximumListOctets) throw tooMuch(namespace);
+        if (objects.size > maximumObjects || octets > maximumSpaceOctets) throw tooMuch(namespace);
       }
     }
     return objects;

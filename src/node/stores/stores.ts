@@ -3,7 +3,7 @@ import { hostname } from "node:os";
 import type { AuthorityStore } from "../../custody/authority-store.ts";
 import type { ObjectSpace } from "../../custody/shared/object-space.ts";
 import { createSharedStore, signerStoreIn } from "../../custody/shared/shared-store.ts";
-import { createTurns } from "../../custody/shared/turns.ts";
+import { createTurns, type Turns } from "../../custody/shared/turns.ts";
 import { ConfigurationError } from "../../foundation/configuration-error.ts";
 import { messageOf } from "../../foundation/errors.ts";
 import type { OperationLog } from "../../foundation/event-log.ts";
@@ -13,7 +13,7 @@ import { openFileStore, openSignerStores } from "../files/file-store.ts";
 import { patiently } from "./patient-space.ts";
 import { createSecretSpace } from "./secret-space.ts";
 import type { NamespacePlace, StorePlace } from "./store-place.ts";
-import { watchSecrets } from "./watched-secrets.ts";
+import { silencePart, watchSecrets } from "./watched-secrets.ts";
 
 /** The stores of one CA. */
 export interface Stores {
@@ -25,6 +25,10 @@ export interface Stores {
 export interface ReplicaStores extends Stores {
   /** Does work of which one replica at a time may do it, or leaves it to the one that is at it. */
   readonly inTurn: (work: () => Promise<void>) => Promise<void>;
+  /** As `inTurn`, for the delivery to clusters: it takes longer, and rotations do not wait for it. */
+  readonly pushInTurn: (work: () => Promise<void>) => Promise<void>;
+  /** How far a load may be behind the writes of other replicas. */
+  readonly lagSeconds: number;
 }
 
 /** The means of a server for its stores. */
@@ -52,10 +56,15 @@ export async function openReplicaStores(
       store: await openFileStore(directory),
       signerStore: await openSignerStores({ storeDirectory: directory, ca }),
       inTurn: (work) => work(),
+      pushInTurn: (work) => work(),
+      lagSeconds: 0,
     };
   }
   const client = await openNamespaceServer(place);
-  return shareTurns(watchedSpace(client, place, context), context);
+  return {
+    ...shareTurns(watchedSpace(client, place, context), context),
+    lagSeconds: silencePart * watchSecondsOf(context.propagationSeconds),
+  };
 }
 
 /** Two thirds of the trust in a silent watch, which is a part of the propagation interval. */
@@ -77,12 +86,16 @@ function watchedSpace(
   return watchSecrets(space, { client, namespace, watchSeconds, clock, signal, failed });
 }
 
-function shareTurns(shared: ObjectSpace, { log, clock }: StoreContext): ReplicaStores {
-  const { take, space } = createTurns(shared, `${hostname()}_${randomUUID()}`, clock);
-  return {
-    store: createSharedStore(space),
-    signerStore: signerStoreIn(space),
-    inTurn: async (work) => {
+function shareTurns(
+  shared: ObjectSpace,
+  { log, clock }: StoreContext,
+): Omit<ReplicaStores, "lagSeconds"> {
+  const identity = `${hostname()}_${randomUUID()}`;
+  const { take, space } = createTurns(shared, identity, clock);
+  const push = createTurns(shared, identity, clock, "push");
+  const reporting =
+    (take: Turns["take"], event: "rotation-fault" | "roots-not-delivered", act: string) =>
+    async (work: () => Promise<void>): Promise<void> => {
       let hasBegun = false;
       const begin = (): Promise<void> => {
         hasBegun = true;
@@ -93,10 +106,15 @@ function shareTurns(shared: ObjectSpace, { log, clock }: StoreContext): ReplicaS
       } catch (error) {
         // Work that has begun logs its own faults.
         if (hasBegun) throw error;
-        const detail = `nobody knows which replica rotates: ${messageOf(error)}`;
-        log.operation({ event: "rotation-fault", level: "error", detail });
+        const detail = `nobody knows which replica ${act}: ${messageOf(error)}`;
+        log.operation({ event, level: "error", detail });
       }
-    },
+    };
+  return {
+    store: createSharedStore(space),
+    signerStore: signerStoreIn(space),
+    inTurn: reporting(take, "rotation-fault", "rotates"),
+    pushInTurn: reporting(push.take, "roots-not-delivered", "delivers"),
   };
 }
 

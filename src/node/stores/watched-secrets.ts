@@ -1,5 +1,10 @@
 import { maximumRecordOctets } from "../../custody/authority-store.ts";
-import type { ObjectSpace, StoredObject } from "../../custody/shared/object-space.ts";
+import {
+  maximumObjects,
+  maximumSpaceOctets,
+  type ObjectSpace,
+  type StoredObject,
+} from "../../custody/shared/object-space.ts";
 import type { KubernetesClient } from "../../kubernetes/client.ts";
 import {
   parseRecordSecret,
@@ -19,6 +24,9 @@ export interface SecretWatch {
   readonly signal: AbortSignal;
   readonly failed: (error: unknown) => void;
 }
+
+/** How long a list that a watch has shown is trusted after the last sign of it, in parts of `watchSeconds`. */
+export const silencePart = 1.5;
 
 /** How long an own write counts that the watch has not shown: longer than the API server is behind. */
 const ownWriteSeconds = 8;
@@ -40,6 +48,11 @@ export function watchSecrets(space: ObjectSpace, watch: SecretWatch): ObjectSpac
   const watched = watchCollection<RecordSecret>({
     ...{ client, watchSeconds, clock, signal, failed },
     listing: recordListing(namespace),
+    bound: {
+      items: maximumObjects,
+      octets: maximumSpaceOctets,
+      octetsOf: ({ value }) => value.length,
+    },
     keep: (object) => {
       const secret = parseRecordSecret(object, maximumRecordOctets);
       return secret && [secret.key, secret];
@@ -51,8 +64,8 @@ export function watchSecrets(space: ObjectSpace, watch: SecretWatch): ObjectSpac
   });
 
   function isCurrent(): boolean {
-    const asOf = watched.asOf();
-    return asOf !== undefined && Math.abs(clock().getTime() - asOf.getTime()) < 1500 * watchSeconds;
+    const asOf = watched.asOf()?.getTime() ?? Number.NaN;
+    return Math.abs(clock().getTime() - asOf) < 1000 * silencePart * watchSeconds;
   }
 
   function current(): ReadonlyMap<string, StoredObject> {

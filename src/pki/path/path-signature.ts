@@ -40,12 +40,17 @@ export function refusedAlgorithmOf({
   return refused.get(oid) ?? oid;
 }
 
+/** A certificate, or another structure that is signed as one: a CRL. */
+interface SignedStructure extends Pick<Certificate, "signedBytes" | "signature"> {
+  readonly toBeSigned: Pick<Certificate["toBeSigned"], "signatureAlgorithm">;
+}
+
 /**
  * Whether a certificate is signed with this key. It uses WebCrypto itself, because only paths to foreign
  * roots have RSASSA-PSS, and they are rare.
  */
 export async function isSignedByKey(
-  { toBeSigned, signedBytes, signature }: Certificate,
+  { toBeSigned, signedBytes, signature }: SignedStructure,
   { algorithm: keyAlgorithm, spki }: SubjectPublicKey,
 ): Promise<boolean> {
   const own = signatureAlgorithms[keyAlgorithm];

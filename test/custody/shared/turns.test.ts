@@ -71,6 +71,33 @@ describe("the turns of replicas", () => {
     expect([...space.objects.keys()].toSorted()).toEqual(["a", "rotation"]);
   });
 
+  test("that take too long remove nothing any more", async () => {
+    const { join, pass, space } = replicas();
+    const sleeper = join("a");
+    await expect(
+      sleeper.take(async () => {
+        await sleeper.space.write("a", "");
+        await sleeper.space.write("b", "");
+        await sleeper.space.remove("b");
+        pass(turnSeconds - 29);
+        await sleeper.space.remove("a");
+      }),
+    ).rejects.toThrow(/took too long/);
+    expect([...space.objects.keys()].toSorted()).toEqual(["a", "rotation"]);
+  });
+
+  test("at one kind of work do not keep others from another kind", async () => {
+    const { space } = replicas();
+    const turnsOf = (identity: string, work: "rotation" | "push") =>
+      createTurns(space, identity, () => new Date(), work);
+    const pushing = begin(turnsOf("a", "push"));
+    await pushing.begun;
+    expect(await turnsOf("b", "push").take(never)).toBe(false);
+    expect(await turnsOf("b", "rotation").take(async () => {})).toBe(true);
+    pushing.end();
+    expect(await pushing.taken).toBe(true);
+  });
+
   test("see what replicas before them have written", async () => {
     const { space, join } = replicas();
     const asked: Freshness[] = [];

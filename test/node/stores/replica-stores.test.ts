@@ -1,0 +1,83 @@
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { afterEach, describe, expect, test } from "vitest";
+import { openStores } from "../../../src/compose/opened-stores.ts";
+import { parseConfiguration } from "../../../src/config/configuration.ts";
+import { openReplicaStores, type ReplicaStores } from "../../../src/node/stores/stores.ts";
+import { webCryptoProvider } from "../../../src/pki/web-crypto-provider.ts";
+import { createMemoryStore } from "../../testkit/ca/memory-store.ts";
+import { randomKek, startCa } from "../../testkit/ca/running-ca.ts";
+import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
+import { refusalOf } from "../../testkit/refusal.ts";
+import { secretsToken, startSecretsApi } from "../../testkit/stores/secrets-api.ts";
+import { temporaryFolder } from "../../testkit/temporary-folder.ts";
+
+const ends: (() => unknown)[] = [];
+afterEach(async () => {
+  for (const end of ends.splice(0).toReversed()) await end();
+});
+
+async function openIn(propagationSeconds: number): Promise<ReplicaStores> {
+  const api = await startSecretsApi();
+  const ending = new AbortController();
+  ends.push(api.close, () => ending.abort());
+  const tokenFile = join(await temporaryFolder(), "token");
+  await writeFile(tokenFile, secretsToken);
+  const apiServer = { server: api.origin, serverRootsFile: undefined, tokenFile };
+  const store = { kind: "kubernetes", namespace: "rampart-store", apiServer } as const;
+  return openReplicaStores(
+    { store, ca: { signers: [] } },
+    {
+      ...{ log: createEventRecorder(), clock: () => new Date() },
+      ...{ propagationSeconds, signal: ending.signal },
+    },
+  );
+}
+
+describe("the stores of a replica", () => {
+  test.each([10, 60, 120, 3600])(
+    "are behind others by a part of a propagation interval of %i seconds",
+    async (propagationSeconds) => {
+      const { lagSeconds } = await openIn(propagationSeconds);
+      expect(lagSeconds).toBeGreaterThan(0);
+      expect(lagSeconds).toBeLessThanOrEqual(Math.min(15, propagationSeconds / 5));
+    },
+  );
+});
+
+/** Loads the authorities of a store that is behind by so much, then has the store fail. */
+async function outageWith(storeLagSeconds: number) {
+  const values = { KEK: randomKek("k1"), PROPAGATION_INTERVAL: "300s" };
+  const store = createMemoryStore();
+  const ca = await startCa(values, { store });
+  await ca.found();
+  ca.pass(600);
+  const configuration = parseConfiguration({ ISSUERS: [{ issuer: "https://a.test" }], ...values });
+  const log = createEventRecorder();
+  const { own } = await openStores(configuration, {
+    ...{ store, log, storeLagSeconds, clock: () => ca.now() },
+    cryptoProvider: webCryptoProvider,
+  });
+  const at = async () => own.authorities.at(ca.now());
+  expect((await at()).issuer).toBeDefined();
+  store.outage = new Error("away");
+  return { ca, at };
+}
+
+describe("no record counts for longer than a propagation interval after it was written,", () => {
+  test("so that what may be fifteen seconds old serves for fifteen seconds less", async () => {
+    const { ca, at } = await outageWith(15);
+    ca.pass(285);
+    expect((await at()).issuer).toBeDefined();
+    ca.pass(1);
+    expect(await refusalOf(at)).toMatchObject({ reason: "store-unreachable" });
+  });
+
+  test("and what is never old serves for all of it", async () => {
+    const { ca, at } = await outageWith(0);
+    ca.pass(300);
+    expect((await at()).issuer).toBeDefined();
+    ca.pass(1);
+    expect(await refusalOf(at)).toMatchObject({ reason: "store-unreachable" });
+  });
+});
