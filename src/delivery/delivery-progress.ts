@@ -20,6 +20,8 @@ export interface DeliveryProgress {
   /** Records whether every place has the bundle now. */
   readonly note: (now: Date) => void;
   readonly report: () => RootsReport;
+  /** Whether there is a bundle, and every place of the cluster is known. */
+  readonly hasAll: () => boolean;
 }
 
 const namedPending = 10;
@@ -41,6 +43,10 @@ export function createDeliveryProgress(
   }
 
   return {
+    hasAll: () => {
+      const { bundle, hasAll } = inspect();
+      return bundle !== undefined && hasAll;
+    },
     note: (now) => {
       const { bundle, ready } = inspect();
       if (!ready || !bundle) since = undefined;

@@ -17,6 +17,7 @@ const deliverySeconds = 0.25;
 
 /** A running delivery of a trust bundle to a cluster. */
 export interface RefreshingRoots {
+  /** Before every list of the cluster has ended once, the report of a former delivery, if there was one. */
   readonly report: () => RootsReport;
   readonly end: () => Promise<void>;
 }
@@ -24,11 +25,14 @@ export interface RefreshingRoots {
 /**
  * Keeps the trust bundle of a CA in every namespace of a cluster, as the namespace controller of istiod
  * does. It never deletes anything.
+ *
+ * @param before The report of a former delivery from the same CA to the same places.
  */
 export async function refreshRoots(
   bundle: UpstreamBundle,
   places: RootPlaces,
   serverContext: ServerContext,
+  before?: RootsReport,
 ): Promise<RefreshingRoots> {
   const { log, clock, pause } = serverContext;
   const ending = new AbortController();
@@ -50,7 +54,11 @@ export async function refreshRoots(
   const failed = (error: unknown): void => logFault(log, "delivery-failed", error);
   const delivering = recur(deliver, deliverySeconds, failed, pause);
   return {
-    report: () => (crls ? together(roots.report(), crls.report()) : roots.report()),
+    report: () => {
+      const works = crls ? [roots, crls] : [roots];
+      if (before && !works.every(({ hasAll }) => hasAll())) return before;
+      return crls ? together(roots.report(), crls.report()) : roots.report();
+    },
     end: async () => {
       ending.abort();
       await Promise.all([delivering.end(), lists?.end()]);
@@ -65,7 +73,7 @@ function createWork(
 ) {
   const progress = createDeliveryProgress(current, deliveries);
   return {
-    report: progress.report,
+    ...{ report: progress.report, hasAll: progress.hasAll },
     deliver: async (now: Date): Promise<void> => {
       const content = current();
       if (content) await Promise.all(deliveries.map((each) => each.deliver(content, now)));

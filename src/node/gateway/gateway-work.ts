@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from "node:util";
 import { logFault } from "../../foundation/fault-log.ts";
 import type { RpcService } from "../../transport/rpc/rpc.ts";
 import { type RefreshingRoots, refreshRoots } from "../distribute/refreshing-roots.ts";
@@ -41,7 +42,10 @@ export async function beginGatewayWork(
   const known = lastBundleOf(before?.bundle, configuration);
   const bundle = await followUpstreamBundle(configuration, context, known);
   starting.defer(bundle.end);
-  const roots = rootPlaces && (await refreshRoots(bundle, rootPlaces, context));
+  const isSamePlace = known && isDeepStrictEqual(rootPlaces, before?.configuration.rootPlaces);
+  // A list of all namespaces takes its time, and what they had before they still have.
+  const reported = isSamePlace ? before?.roots?.report() : undefined;
+  const roots = rootPlaces && (await refreshRoots(bundle, rootPlaces, context, reported));
   if (roots) starting.defer(roots.end);
   const forwarding = { upstream, credentials, trustDomain, log, clock, ended };
   const begun = starting.move();

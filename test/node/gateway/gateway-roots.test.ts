@@ -1,10 +1,9 @@
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest";
-import { runGateway } from "../../../src/node/gateway/gateway.ts";
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { type RunningGateway, runGateway } from "../../../src/node/gateway/gateway.ts";
 import { parseGatewayConfiguration } from "../../../src/node/gateway/gateway-configuration.ts";
-import type { RunningServer } from "../../../src/node/server.ts";
 import { issuerTables } from "../../contract/service-under-test.ts";
 import { patientLimits } from "../../testkit/ca/patient-limits.ts";
 import { type ServedCa, serveCa, servedName } from "../../testkit/ca/served-ca.ts";
@@ -20,7 +19,7 @@ import { eventually } from "../../testkit/time/eventually.ts";
 
 let api: WatchedApi;
 let folder: string;
-let gateway: RunningServer | undefined;
+let gateway: RunningGateway | undefined;
 let pem: string;
 let served: ServedCa;
 
@@ -54,9 +53,8 @@ afterEach(async () => {
   await api.close();
 });
 
-/** Starts one, and waits until it could serve. */
-async function start(values: Record<string, unknown>): Promise<void> {
-  const configuration = parseGatewayConfiguration({
+const configurationWith = (values: Record<string, unknown>) =>
+  parseGatewayConfiguration({
     UPSTREAM: `https://localhost:${served.port}`,
     UPSTREAM_CA_FILE: join(folder, "roots.pem"),
     TOKEN_FILE: join(folder, "token"),
@@ -67,6 +65,10 @@ async function start(values: Record<string, unknown>): Promise<void> {
     KUBERNETES_TOKEN_FILE: join(folder, "api-token"),
     ...values,
   });
+
+/** Starts one, and waits until it could serve. */
+async function start(values: Record<string, unknown>): Promise<void> {
+  const configuration = configurationWith(values);
   gateway = await runGateway(configuration, {
     log: createEventRecorder(),
     clock: () => new Date(),
@@ -133,4 +135,29 @@ test("a gateway with READY_WITH_ROOTS is ready once the roots are everywhere", a
   );
   api.instead = undefined;
   await eventually(async () => expect(await readiness()).toMatchObject([200, { ready: true }]));
+});
+
+describe("a gateway with READY_WITH_ROOTS", () => {
+  const values = { DELIVER_ROOTS: true, READY_WITH_ROOTS: true };
+  beforeEach(async () => {
+    await start(values);
+    await eventually(async () => expect(await readiness()).toMatchObject([200, { ready: true }]));
+    // From now on, no list of the cluster ends.
+    api.instead = (request) => request.method === "GET";
+  });
+
+  test("stays ready with another configuration while it lists the cluster again", async () => {
+    await gateway?.reconfigure(configurationWith({ ...values, CLUSTER: "other" }));
+    expect(await readiness()).toMatchObject([200, { ready: true, roots: { delivered: 2 } }]);
+    await gateway?.reconfigure(configurationWith(values));
+    expect(await readiness()).toMatchObject([200, { ready: true }]);
+  });
+
+  test("is not ready before it knows that other ConfigMaps have the roots", async () => {
+    await gateway?.reconfigure(configurationWith({ ...values, CONFIG_MAP: "other-roots" }));
+    expect(await readiness()).toMatchObject([
+      503,
+      { ready: false, reasons: ["the cluster has not been listed yet"] },
+    ]);
+  });
 });

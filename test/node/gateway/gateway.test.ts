@@ -253,6 +253,21 @@ describe("another configuration", () => {
     expect((await call({}, headers)).outcome).toHaveProperty("certChain");
   });
 
+  test("of the same CA keeps its bundle known while the CA is silent", async () => {
+    const upstream = `https://localhost:${relay.port}/`;
+    relay.hold();
+    const events = log.operations.length;
+    await gateway.reconfigure(configurationWith(upstream));
+    const origin = `http://127.0.0.1:${gateway.monitoringAddress.port}`;
+    expect(await (await fetch(`${origin}/bundle.pem`)).text()).toBe(roots);
+    // The answer did not wait until the CA counted as unreachable.
+    expect(log.operations.slice(events).map(({ event }) => event)).not.toContain(
+      "bundle-not-fetched",
+    );
+    relay.mend();
+    expect((await call({}, await bearer(service()))).outcome).toHaveProperty("certChain");
+  });
+
   test("with roots that cannot be read is refused, and calls go on as before", async () => {
     const upstream = `https://localhost:${relay.port}/`;
     const faulty = configurationWith(upstream, { UPSTREAM_CA_FILE: join(directory, "nowhere") });

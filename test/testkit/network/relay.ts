@@ -9,6 +9,8 @@ export interface Relay {
   readonly mend: () => void;
   /** Forwards nothing more, and leaves the connections as they are: half open. */
   readonly freeze: () => void;
+  /** Forwards nothing on connections new and old until `mend`, which ends all of them: a partition. */
+  readonly hold: () => void;
   readonly close: () => void;
 }
 
@@ -16,18 +18,26 @@ export interface Relay {
 export async function startRelay(target: number): Promise<Relay> {
   const sockets = new Set<Socket>();
   let isCut = false;
+  let isHeld = false;
   const keep = (socket: Socket): void => {
     sockets.add(socket);
     socket.on("error", () => socket.destroy());
     socket.on("close", () => sockets.delete(socket));
   };
+  const destroyAll = (): void => {
+    for (const socket of sockets) socket.destroy();
+  };
   const cut = (): void => {
     isCut = true;
-    for (const socket of sockets) socket.destroy();
+    destroyAll();
+  };
+  const freeze = (): void => {
+    for (const socket of sockets) socket.unpipe().pause();
   };
   const server = createServer((near) => {
     keep(near);
     if (isCut) return void near.destroy();
+    if (isHeld) return void near.pause();
     const far = connect(target, "127.0.0.1");
     keep(far);
     near.pipe(far).pipe(near);
@@ -39,9 +49,13 @@ export async function startRelay(target: number): Promise<Relay> {
     cut,
     mend: () => {
       isCut = false;
+      if (isHeld) destroyAll();
+      isHeld = false;
     },
-    freeze: () => {
-      for (const socket of sockets) socket.unpipe().pause();
+    freeze,
+    hold: () => {
+      isHeld = true;
+      freeze();
     },
     close: () => {
       cut();
