@@ -24,8 +24,9 @@ const introduction = `<!-- Generated: \`npm run generate\` writes this page. -->
 \`rampart completion bash\`, \`zsh\` or \`fish\` prints a script by which your shell completes all of it.
 
 A verb prints its answer to the standard output. What it works on, what takes long, what it warns of and what to type
-next go to the standard error stream; with \`--json\`, only to a terminal. Tables fit 100 columns, or the terminal. A value
-that has no room stands in a line below its row. \`NO_COLOR\`, \`FORCE_COLOR\` and \`TERM=dumb\` decide about colours.
+next go to the standard error stream; with \`--json\`, only to a terminal. Tables fit the terminal, and a value
+that has no room stands in a line below its row. In a pipe or a file each row is one line with whole values, and
+\`COLUMNS\` sets another width. \`NO_COLOR\`, \`FORCE_COLOR\` and \`TERM=dumb\` decide about colours.
 
 ## Exit codes
 

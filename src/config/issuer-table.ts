@@ -1,5 +1,5 @@
 import * as z from "zod/mini";
-import { type KeySet, parseKeySet } from "../authn/token/key-set.ts";
+import { type JudgedKeySet, parseKeySet, unusableKeysIn } from "../authn/token/key-set.ts";
 import { isSafeToFetch } from "../foundation/text/base-url.ts";
 import { durationSeconds } from "../foundation/text/duration.ts";
 import { globList, globs } from "../foundation/text/globs.ts";
@@ -16,7 +16,7 @@ export interface IssuerTable {
   readonly cluster: string;
   readonly cluster_aliases: readonly string[];
   readonly jwks_uri?: string | undefined;
-  readonly jwks?: KeySet | undefined;
+  readonly jwks?: JudgedKeySet | undefined;
   readonly namespaces: readonly string[];
   readonly trusted_node_accounts: readonly ServiceAccount[];
   readonly node_checks?: "api" | "claims" | undefined;
@@ -65,10 +65,11 @@ export interface IntermediateTable {
   readonly name_constraints: boolean;
 }
 
-const keySet = z.transform((value: unknown, context): KeySet => {
-  const keys = parseKeySet(value);
-  if (!keys) return refuse(context, "must be a JWK Set with a key for signatures");
-  return hasPrivateKey(value) ? refuse(context, "must not hold a private key") : keys;
+const keySet = z.transform((value: unknown, context): JudgedKeySet => {
+  const usable = parseKeySet(value);
+  if (!usable) return refuse(context, "must be a JWK Set with a key for signatures");
+  if (hasPrivateKey(value)) return refuse(context, "must not hold a private key");
+  return { usable, unusable: unusableKeysIn(value) };
 });
 
 /** The private and secret members of a JWK (RFC 7518 §6). No key of the set may have one, usable or not. */

@@ -23,7 +23,7 @@ export function sharedKeys(issuers: readonly IssuerTable[]): string[] {
 }
 
 function keysOf({ jwks, jwks_uri }: IssuerTable): readonly string[] {
-  return jwks_uri === undefined ? (jwks ?? []).map(({ material }) => material) : [jwks_uri];
+  return jwks_uri === undefined ? (jwks?.usable ?? []).map(({ material }) => material) : [jwks_uri];
 }
 
 const sentence = (one: IssuerTable, other: IssuerTable): string =>

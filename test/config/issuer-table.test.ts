@@ -49,12 +49,12 @@ describe("ISSUERS", () => {
         { namespace: "kmesh-system", name: "kmesh" },
       ],
     });
-    expect(second?.jwks).toMatchObject([{ keyId: "k1", algorithms: ["ES256"] }]);
+    expect(second?.jwks?.usable).toMatchObject([{ keyId: "k1", algorithms: ["ES256"] }]);
   });
 
   test("may have keys as JSON in a text", () => {
     const [table] = issuersOf({ issuer, jwks: JSON.stringify(publicKeys) });
-    expect(table?.jwks).toMatchObject([{ keyId: "k1" }]);
+    expect(table?.jwks?.usable).toMatchObject([{ keyId: "k1" }]);
   });
 
   test("may be on the loopback interface, over http", () => {

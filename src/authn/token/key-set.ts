@@ -16,6 +16,19 @@ export interface PublishedKey {
 /** The public keys of an issuer that Rampart can use. */
 export type KeySet = readonly PublishedKey[];
 
+/** A JWK Set with what Rampart makes of it. */
+export interface JudgedKeySet {
+  readonly usable: KeySet;
+  readonly unusable: readonly UnusableKey[];
+}
+
+/** A key for signatures that Rampart cannot use. */
+export interface UnusableKey {
+  readonly keyId: string | undefined;
+  /** The reason, to be read behind the key's id. */
+  readonly fault: string;
+}
+
 /** A cluster publishes two or three keys. */
 const maximumKeys = 32;
 
@@ -55,6 +68,20 @@ export function parseKeySet(json: unknown): KeySet | undefined {
   return keys.length > 0 ? keys : undefined;
 }
 
+/**
+ * The keys of a JWK Set for signatures that no token can be verified with. A key for another use is none of
+ * them.
+ */
+export function unusableKeysIn(json: unknown): readonly UnusableKey[] {
+  const parsed = keySetForm.safeParse(json);
+  if (!parsed.success) return [];
+  return parsed.data.keys.flatMap((key) => {
+    const jwk = jwkForm.safeParse(key);
+    const fault = jwk.success ? keyFault(jwk.data) : "it is no JWK";
+    return fault === undefined ? [] : [{ keyId: jwk.data?.kid, fault }];
+  });
+}
+
 /** The keys that may have signed a token: those of its algorithm and, if it names one, its key id. */
 export function candidatesIn<Key extends PublishedKey>(
   keys: readonly Key[],
@@ -69,11 +96,26 @@ export function candidatesIn<Key extends PublishedKey>(
 }
 
 function algorithmsOf(jwk: Jwk): readonly JwsAlgorithm[] {
-  if (jwk.use !== undefined && jwk.use !== "sig") return [];
-  if (jwk.key_ops !== undefined && !jwk.key_ops.includes("verify")) return [];
+  if (!isForSignatures(jwk)) return [];
   if (jwk.kty === "RSA" && !isStrongRsaKey(jwk)) return [];
-  const ofKind = algorithmsOfKey[jwk.kty === "RSA" ? "RSA" : `${jwk.kty} ${jwk.crv}`] ?? [];
+  const ofKind = algorithmsOfKey[kindOf(jwk)] ?? [];
   return jwk.alg === undefined ? ofKind : ofKind.filter((algorithm) => algorithm === jwk.alg);
+}
+
+const isForSignatures = ({ use = "sig", key_ops = ["verify"] }: Jwk): boolean =>
+  use === "sig" && key_ops.includes("verify");
+
+const kindOf = ({ kty, crv }: Jwk): string =>
+  kty === "RSA" || crv === undefined ? kty : `${kty} ${crv}`;
+
+function keyFault(jwk: Jwk): string | undefined {
+  if (!isForSignatures(jwk) || algorithmsOf(jwk).length > 0) return undefined;
+  const kind = kindOf(jwk);
+  if (!algorithmsOfKey[kind]) return `a key of the kind ${kind} is not supported`;
+  if (kind === "RSA" && !isStrongRsaKey(jwk)) {
+    return "RSA takes 2048 to 4096 bits and the exponent 65537";
+  }
+  return `a key of the kind ${kind} cannot have the algorithm ${jwk.alg}`;
 }
 
 /** RFC 7518 §6.3.1: unsigned big-endian integers, without leading zeros. */

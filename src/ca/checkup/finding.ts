@@ -25,10 +25,15 @@ export type FindingName =
   | "configuration-example"
   | "configuration-invalid"
   | "configuration-warning"
+  | "crl-ended"
+  | "crl-missing"
+  | "crl-stale"
   | "denial-ended"
   | "inception-date-passed"
+  | "issuer-key-unusable"
   | "issuer-unreachable"
   | "kek-missing"
+  | "namespaces-overlap"
   | "next-step-due"
   | "node-version"
   | "nothing-signs"
@@ -37,7 +42,9 @@ export type FindingName =
   | "record-refused"
   | "store-empty"
   | "store-unreadable"
-  | "taint-still-trusted";
+  | "taint-still-trusted"
+  | "workerd-version"
+  | "wrangler-version";
 
 /** Every finding that a checkup may have, with its severity and its reason. */
 const findings: Readonly<Record<FindingName, readonly [Severity, string]>> = {
@@ -63,6 +70,12 @@ const findings: Readonly<Record<FindingName, readonly [Severity, string]>> = {
   "configuration-example": ["error", "An example value names no system of yours."],
   "configuration-invalid": ["error", "No program starts with this configuration."],
   "configuration-warning": ["warning", "The configuration allows more than its author may expect."],
+  "crl-ended": ["error", "A proxy with a CRL that has ended refuses every certificate under it."],
+  "crl-missing": ["warning", "Proxies of these namespaces accept revoked certificates."],
+  "crl-stale": [
+    "warning",
+    "Proxies with an older CRL accept what was revoked since, and refuse everybody once it ends.",
+  ],
   "denial-ended": [
     "note",
     "A denial that has ended refuses nothing, and only makes the list longer.",
@@ -71,11 +84,16 @@ const findings: Readonly<Record<FindingName, readonly [Severity, string]>> = {
     "error",
     "An empty store gets its first authority on that day alone, so nothing will ever sign.",
   ],
+  "issuer-key-unusable": ["warning", "The CA refuses every token that this key signs."],
   "issuer-unreachable": [
     "error",
     "The CA refuses every token of this issuer once its keys are old.",
   ],
   "kek-missing": ["error", "Without the KEK nobody can open the keys of the authorities."],
+  "namespaces-overlap": [
+    "warning",
+    "One identity stands for workloads of both clusters, so each can speak for those of the other.",
+  ],
   "next-step-due": ["error", "Nobody but you can take the next step under your own root."],
   "node-version": ["warning", "Older versions of Node have known faults in HTTP/2 and TLS."],
   "nothing-signs": ["error", "The CA refuses every request."],
@@ -96,6 +114,11 @@ const findings: Readonly<Record<FindingName, readonly [Severity, string]>> = {
   "taint-still-trusted": [
     "warning",
     "Whoever has the tainted key can still make certificates that verifiers accept.",
+  ],
+  "workerd-version": ["warning", "What runs on this machine is not what runs at the edge."],
+  "wrangler-version": [
+    "warning",
+    "Whoever deploys with it runs its known faults, with your account.",
   ],
 };
 

@@ -9,17 +9,25 @@ export interface TableShape {
   readonly below?: readonly string[];
 }
 
-/** The widest line where no terminal says otherwise. */
+/** The widest line on a terminal that does not tell its width. */
 export const usualWidth = 100;
 
 /** A narrower terminal breaks lines by itself. */
 const narrowest = 40;
 
-/** The columns that the standard output has room for. */
+/**
+ * The columns that the standard output has room for: those of the terminal, or as many as `COLUMNS` says. A pipe
+ * or a file has room for all, so that each row is one line for `grep` and `awk`.
+ */
 export function outputWidth(
   stream: { readonly isTTY?: boolean; readonly columns?: number } = process.stdout,
+  { COLUMNS: wished }: Readonly<Record<string, string | undefined>> = process.env,
 ): number {
-  return stream.isTTY && stream.columns ? Math.max(stream.columns, narrowest) : usualWidth;
+  if (wished !== undefined && /^[1-9]\d{0,4}$/.test(wished)) {
+    return Math.max(Number(wished), narrowest);
+  }
+  if (!stream.isTTY) return Number.POSITIVE_INFINITY;
+  return stream.columns ? Math.max(stream.columns, narrowest) : usualWidth;
 }
 
 interface Column {

@@ -55,3 +55,46 @@ function matches({ first, others, last }: Glob, name: string): boolean {
   }
   return position <= name.length - last.length && name.endsWith(last);
 }
+
+/** The shortest name that matches both globs; `undefined` where no name does. */
+export function commonName(one: string, other: string): string | undefined {
+  // By the ends of both that are still to be matched, the shortest ends first.
+  let below: (string | undefined)[] = [];
+  for (let i = one.length; i >= 0; i--) {
+    const row: (string | undefined)[] = [];
+    for (let j = other.length; j >= 0; j--) {
+      row[j] = shortest(one[i], other[j], {
+        right: row[j + 1],
+        down: below[j],
+        both: below[j + 1],
+      });
+    }
+    below = row;
+  }
+  return below[0];
+}
+
+/** The names for the ends without the first character of one glob, of the other, and of both. */
+interface ShorterEnds {
+  readonly down: string | undefined;
+  readonly right: string | undefined;
+  readonly both: string | undefined;
+}
+
+function shortest(
+  a: string | undefined,
+  b: string | undefined,
+  { down, right, both }: ShorterEnds,
+): string | undefined {
+  if (a === undefined && b === undefined) return "";
+  if (a !== "*" && b !== "*") return a === b ? preceded(a, both) : undefined;
+  const found = [
+    // A star stands for nothing more, or for the next character of the other glob.
+    a === "*" ? down : preceded(a, down),
+    b === "*" ? right : preceded(b, right),
+  ];
+  return found.filter((name) => name !== undefined).toSorted((x, y) => x.length - y.length)[0];
+}
+
+const preceded = (character: string | undefined, name: string | undefined): string | undefined =>
+  character === undefined || name === undefined ? undefined : character + name;

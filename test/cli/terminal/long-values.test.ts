@@ -1,4 +1,4 @@
-import { expect, test } from "vitest";
+import { expect, test, vi } from "vitest";
 import { usualWidth } from "../../../src/cli/terminal/table.ts";
 import { columnsOf } from "../../../src/cli/terminal/width.ts";
 import { formatAuthorities } from "../../../src/cli/verbs/authority/authority-report.ts";
@@ -18,6 +18,8 @@ const why = "stolen from a laptop in a train, says the ticket; ".repeat(4);
 const schedule = { publishedFrom: at, signsFrom: at, signsUntil: at, retiresAt: at };
 
 const authority = { id, fingerprint: id, schedule, key: "EC-P256", kind: "authority" } as const;
+
+vi.stubEnv("COLUMNS", `${usualWidth}`);
 
 const tables = {
   "authority list": formatAuthorities([

@@ -80,15 +80,28 @@ test("letters that terminals show two columns wide count for two", () => {
   expect(columnsOf("\u001b[31mred\u001b[39m")).toBe(3);
 });
 
-test.each([
-  [{ isTTY: true, columns: 160 }, 160],
-  [{ isTTY: true, columns: 80 }, 80],
-  [{ isTTY: true, columns: 0 }, 100],
-  [{ isTTY: true, columns: 10 }, 40],
-  [{ isTTY: false, columns: 160 }, 100],
-  [{}, 100],
-])("lines for %j are at most %i columns", (stream, width) => {
-  expect(outputWidth(stream)).toBe(width);
+test.each<[{ isTTY?: boolean; columns?: number }, string | undefined, number]>([
+  [{ isTTY: true, columns: 160 }, undefined, 160],
+  [{ isTTY: true, columns: 80 }, undefined, 80],
+  [{ isTTY: true, columns: 0 }, undefined, 100],
+  [{ isTTY: true, columns: 10 }, undefined, 40],
+  [{ isTTY: true, columns: 80 }, "120", 120],
+  [{ isTTY: true, columns: 80 }, "wide", 80],
+  [{ isTTY: false, columns: 160 }, undefined, Number.POSITIVE_INFINITY],
+  [{}, undefined, Number.POSITIVE_INFINITY],
+  [{}, "0", Number.POSITIVE_INFINITY],
+  [{}, "72", 72],
+])("lines for %j with COLUMNS=%s are at most %d columns", (stream, wished, width) => {
+  expect(outputWidth(stream, { COLUMNS: wished })).toBe(width);
+});
+
+test("a table that nobody reads on a terminal has each row whole in one line", () => {
+  const rows = [["a".repeat(200), "b".repeat(200), "c d e"]];
+  const width = outputWidth({}, {});
+  expect(formatTable(["ID", "NAME", "WHY"], rows, { width, below: ["NAME"] }).split("\n")).toEqual([
+    expect.stringMatching(/^ID +NAME +WHY$/),
+    rows[0]?.join("  "),
+  ]);
 });
 
 test("an instant prints to the minute, in UTC, and is never rounded up", () => {

@@ -1,5 +1,6 @@
+import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { nameAllowList } from "../../../src/foundation/text/globs.ts";
+import { commonName, nameAllowList } from "../../../src/foundation/text/globs.ts";
 
 describe("globs", () => {
   test.each<[string, string[], string[]]>([
@@ -31,5 +32,28 @@ describe("globs", () => {
     // Backtracking would try more ways than a test has time for.
     const mayUse = nameAllowList([`${"*a".repeat(30)}*b`]);
     expect(mayUse("a".repeat(63))).toBe(false);
+  });
+});
+
+describe("the common name of two globs", () => {
+  const globs = fc.string({ unit: fc.constantFrom("a", "b", "*"), maxLength: 4 });
+
+  /** Every name of up to 6 letters; what two globs of 4 characters need, they find there. */
+  const names = Array.from({ length: 6 }).reduce<string[]>(
+    (shorter) => ["", ...shorter.flatMap((name) => [`${name}a`, `${name}b`])],
+    [""],
+  );
+
+  test("is a shortest name that both match, and is missing only where none does", () => {
+    fc.assert(
+      fc.property(globs, globs, (one, other) => {
+        const both = names.filter(
+          (name) => nameAllowList([one])(name) && nameAllowList([other])(name),
+        );
+        const found = commonName(one, other);
+        expect(found?.length).toBe(both.toSorted((a, b) => a.length - b.length)[0]?.length);
+        if (found !== undefined) expect(both).toContain(found);
+      }),
+    );
   });
 });

@@ -1,9 +1,15 @@
 import { discoverKeys, type KeySource } from "../../../authn/token/discovery.ts";
-import { type KeySet, parseKeySet } from "../../../authn/token/key-set.ts";
+import {
+  type KeySet,
+  parseKeySet,
+  type UnusableKey,
+  unusableKeysIn,
+} from "../../../authn/token/key-set.ts";
 import type { Configuration } from "../../../config/configuration.ts";
 import type { IssuerTable } from "../../../config/issuer-table.ts";
 import { createDocumentFetch, FetchError } from "../../../foundation/http/json-fetch.ts";
 import { fetchTrusting } from "../../../host/http/node-fetch.ts";
+import { printable } from "../../terminal/printable.ts";
 import { formatTable } from "../../terminal/table.ts";
 
 /** The state of one issuer. */
@@ -16,6 +22,8 @@ export interface IssuerReport {
   readonly fault: string | undefined;
   /** Each key's id, with the algorithms that it may be used with. */
   readonly keys: readonly string[];
+  /** The keys for signatures that Rampart cannot use, each with its reason. */
+  readonly unusableKeys: readonly string[];
   /** Seconds by which the key server's clock is ahead of this one; `undefined` if no server was asked. */
   readonly clockAheadSeconds: number | undefined;
   readonly review: string | undefined;
@@ -41,24 +49,31 @@ export async function inspectIssuers(
 
 const fetchJson = createDocumentFetch({ fetchTrusting });
 
-type KeyReport = Pick<IssuerReport, "source" | "fault" | "keys" | "clockAheadSeconds">;
+type KeyReport = Pick<
+  IssuerReport,
+  "source" | "fault" | "keys" | "unusableKeys" | "clockAheadSeconds"
+>;
 
 async function keysOf(table: IssuerTable, clock: () => Date): Promise<KeyReport> {
   const { issuer, jwks, jwks_uri, kubernetes } = table;
-  const nothing = { fault: undefined, keys: [], clockAheadSeconds: undefined };
-  if (jwks) return { ...nothing, source: "inline", keys: keyNames(jwks) };
+  const nothing = { fault: undefined, keys: [], unusableKeys: [], clockAheadSeconds: undefined };
+  if (jwks) {
+    const unusableKeys = unusableNames(jwks.unusable);
+    return { ...nothing, source: "inline", keys: keyNames(jwks.usable), unusableKeys };
+  }
   if (kubernetes?.review === "instead-of-keys") return { ...nothing, source: "api" };
   const source = jwks_uri ? "jwks_uri" : "discovery";
   try {
     const keySource: KeySource = jwks_uri
       ? { url: jwks_uri, reach: "anywhere" }
       : await discoverKeys(issuer, fetchJson);
-    const keys = parseKeySet(await fetchJson[keySource.reach](keySource.url));
-    if (!keys) throw new FetchError("answered no JWK Set with a usable key");
+    const published = await fetchJson[keySource.reach](keySource.url);
+    const keys = parseKeySet(published);
     return {
       source,
-      fault: undefined,
-      keys: keyNames(keys),
+      fault: keys ? undefined : "answered no JWK Set with a usable key",
+      keys: keyNames(keys ?? []),
+      unusableKeys: unusableNames(unusableKeysIn(published)),
       clockAheadSeconds: await skewOf(keySource, clock),
     };
   } catch (error) {
@@ -68,7 +83,12 @@ async function keysOf(table: IssuerTable, clock: () => Date): Promise<KeyReport>
 }
 
 const keyNames = (keys: KeySet): string[] =>
-  keys.map(({ keyId, algorithms }) => `${keyId?.slice(0, 12) ?? "-"} ${algorithms.join("/")}`);
+  keys.map(({ keyId, algorithms }) => `${shortId(keyId)} ${algorithms.join("/")}`);
+
+const unusableNames = (keys: readonly UnusableKey[]): string[] =>
+  keys.map(({ keyId, fault }) => printable(`${shortId(keyId)}: ${fault}`));
+
+const shortId = (keyId: string | undefined): string => keyId?.slice(0, 12) ?? "-";
 
 /** By the `Date` of an answer (RFC 9110 §6.6.1), to the second. */
 async function skewOf({ url, reach }: KeySource, clock: () => Date): Promise<number | undefined> {
@@ -121,6 +141,7 @@ export function formatIssuers(reports: readonly IssuerReport[]): string {
   const identities = reports.flatMap((report) => [
     `Tokens of ${report.cluster} may get`,
     ...report.identities.map((identity) => `  ${identity}`),
+    ...report.unusableKeys.map((key) => `  no token of the key ${key}`),
   ]);
   const headings = ["CLUSTER", "ISSUER", "KEYS FROM", "KEYS", "CLOCK", "REVIEW"];
   return [formatTable(headings, rows, { below: ["ISSUER", "KEYS"] }), "", ...identities].join("\n");

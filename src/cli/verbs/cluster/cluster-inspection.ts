@@ -6,7 +6,11 @@ import { OperatorError } from "../../../foundation/operator-error.ts";
 import { fetchTrusting } from "../../../host/http/node-fetch.ts";
 import type { SendRequest } from "../../../kubernetes/client.ts";
 import { type ClusterRoots, listRoots } from "../../../kubernetes/cluster-roots.ts";
-import { type HeldRoots, usualConfigMap } from "../../../kubernetes/root-config-map.ts";
+import {
+  crlConfigMap,
+  type HeldRoots,
+  usualConfigMap,
+} from "../../../kubernetes/root-config-map.ts";
 import { printable } from "../../terminal/printable.ts";
 import { type IdentifiedLogin, identifyLogins, type LoginChoice } from "./cluster-logins.ts";
 
@@ -17,6 +21,13 @@ export interface ClusterInspection {
   readonly issuer: string | undefined;
   /** The roots, or a sentence why the cluster cannot be inspected. */
   readonly roots: ClusterRoots<HeldRoots> | string;
+  /** The CRLs likewise; absent unless they were asked for, and where the roots cannot be inspected. */
+  readonly crls?: ClusterRoots<HeldRoots> | string;
+}
+
+/** The logins, and whether CRLs are of interest as well. */
+export interface InspectionChoice extends LoginChoice {
+  readonly withCrls?: boolean;
 }
 
 const concurrentClusters = 8;
@@ -31,16 +42,15 @@ const maximumDistinctCharacters = 16 * 1024 * 1024;
  */
 export async function inspectClusters(
   configuration: Configuration,
-  choice: LoginChoice,
+  { withCrls = false, ...choice }: InspectionChoice,
 ): Promise<ClusterInspection[]> {
   const logins = await identifyLogins(choice);
+  const inspect = (table: IssuerTable) => inspectCluster(table, logins, configuration, withCrls);
   const { issuers } = configuration;
   const inspections: ClusterInspection[] = [];
   for (let i = 0; i < issuers.length; i += concurrentClusters) {
     const some = issuers.slice(i, i + concurrentClusters);
-    inspections.push(
-      ...(await Promise.all(some.map((table) => inspectCluster(table, logins, configuration)))),
-    );
+    inspections.push(...(await Promise.all(some.map(inspect))));
   }
   const asked = issuers.flatMap((table) => loginFor(table, logins) ?? []);
   const others = logins.filter(({ server }) => !asked.some((each) => each.server === server));
@@ -68,19 +78,27 @@ async function inspectCluster(
   table: IssuerTable,
   logins: readonly IdentifiedLogin[],
   configuration: Configuration,
+  withCrls: boolean,
 ): Promise<ClusterInspection> {
   const { cluster, issuer, kubernetes } = table;
   const login = loginFor(table, logins);
   const send = login ? loginSender(login) : accessSender(table, configuration);
   if (typeof send === "string") return { cluster, issuer, roots: send };
+  const bounded = inTime(send);
+  const roots = await contentOrFault(bounded, kubernetes?.config_map ?? usualConfigMap);
+  if (!withCrls || typeof roots === "string") return { cluster, issuer, roots };
+  return { cluster, issuer, roots, crls: await contentOrFault(bounded, crlConfigMap) };
+}
+
+async function contentOrFault(
+  send: SendRequest,
+  configMap: string,
+): Promise<ClusterRoots<HeldRoots> | string> {
   try {
-    const name = kubernetes?.config_map ?? usualConfigMap;
-    return { cluster, issuer, roots: await listRoots(inTime(send), name, keeping()) };
+    return await listRoots(send, configMap, keeping());
   } catch (error) {
-    if (error instanceof FetchError) {
-      return { cluster, issuer, roots: `the API server ${error.message}` };
-    }
-    if (error instanceof OperatorError) return { cluster, issuer, roots: printable(error.message) };
+    if (error instanceof FetchError) return `the API server ${error.message}`;
+    if (error instanceof OperatorError) return printable(error.message);
     throw error;
   }
 }

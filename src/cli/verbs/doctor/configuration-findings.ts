@@ -1,5 +1,6 @@
 import { type Finding, finding } from "../../../ca/checkup/finding.ts";
 import type { Configuration } from "../../../config/configuration.ts";
+import { overlapFindings } from "./overlap-findings.ts";
 
 /** Names that RFC 2606 §2 and §3 reserve for examples. */
 const exampleHost = /(?:^|\.)(?:example(?:\.(?:com|net|org))?|invalid)$/;
@@ -28,6 +29,7 @@ export function configurationFindings({
         "See docs/how-to/clusters.md and docs/reference/configuration.md",
       ),
     ),
+    ...overlapFindings(issuers),
   ];
 }
 

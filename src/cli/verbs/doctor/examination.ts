@@ -1,24 +1,29 @@
+import type { AuthorityView } from "../../../ca/authority-view.ts";
 import { type Finding, finding, ofSigner, worstFirst } from "../../../ca/checkup/finding.ts";
 import { storeFindings } from "../../../ca/checkup/store-checkup.ts";
 import { createEventLog } from "../../../ca/issuance/audit-event.ts";
 import { openStored } from "../../../ca/opened-store.ts";
 import { compose } from "../../../compose/composition.ts";
+import type { Configuration, CrlLifetime } from "../../../config/configuration.ts";
 import type { AuthorityStore } from "../../../custody/authority-store.ts";
 import { OperatorError } from "../../../foundation/operator-error.ts";
 import { readSmallFile } from "../../../host/files/small-file.ts";
 import { nodeCryptoProvider } from "../../../node/node-crypto-provider.ts";
 import { configOf, type DeploymentChoice, openDeployment } from "../../session/deployment.ts";
 import type { Deployment } from "../../session/opened-deployment.ts";
+import { installedTools } from "../../session/wrangler.ts";
 import { inspectIssuers } from "../cluster/cluster-check.ts";
 import { inspectClusters } from "../cluster/cluster-inspection.ts";
 import type { LoginChoice } from "../cluster/cluster-logins.ts";
-import { currentBundle } from "../root/current-bundle.ts";
+import { bundleOf, currentView } from "../root/current-bundle.ts";
 import { reportDeliveries } from "../root/delivery-report.ts";
 import { clusterFindings } from "./cluster-findings.ts";
 import { configurationFindings, wranglerFindings } from "./configuration-findings.ts";
+import { type CrlKnowledge, crlFindings } from "./crl-findings.ts";
 import { fileFindings } from "./file-findings.ts";
 import { issuerFindings } from "./issuer-findings.ts";
 import { nodeFindings } from "./machine-findings.ts";
+import { toolFindings } from "./tool-findings.ts";
 
 /** What the doctor looks at. */
 export interface ExaminationChoice extends DeploymentChoice, LoginChoice {
@@ -57,10 +62,16 @@ export async function examine(choice: ExaminationChoice, now: Date): Promise<Exa
 
 const maximumOctets = 16 * 1024 * 1024;
 
+/** `wrangler deploy` insists on it, and `serve` knows no such key. */
+const compatibilityDate = /^\s*compatibility_date\s*=\s*"([\d-]+)"/m;
+
 /** A pipe is read once, by whoever opens the CA. */
 async function textFindings(config: string): Promise<readonly Finding[]> {
   try {
-    return wranglerFindings(await readSmallFile(config, maximumOctets));
+    const text = await readSmallFile(config, maximumOctets);
+    const [, date] = compatibilityDate.exec(text) ?? [];
+    const ofTools = date === undefined ? [] : toolFindings(installedTools(config), date);
+    return [...ofTools, ...wranglerFindings(text)];
   } catch (error) {
     if (error instanceof OperatorError) return [];
     throw error;
@@ -161,10 +172,36 @@ async function worldFindings(
   now: Date,
 ): Promise<readonly Finding[]> {
   const { configuration } = deployment;
+  const { crl } = configuration;
   const [issuers, inspections] = await Promise.all([
     inspectIssuers(configuration, () => new Date()),
-    inspectClusters(configuration, choice),
+    inspectClusters(configuration, { ...choice, withCrls: crl !== undefined }),
   ]);
-  const deliveries = await reportDeliveries(inspections, () => currentBundle(deployment, now));
-  return [...issuerFindings(issuers), ...clusterFindings(deliveries)];
+  const hasInspected = inspections.some(({ roots }) => typeof roots !== "string");
+  const view = hasInspected ? await currentView(deployment, now) : undefined;
+  const deliveries = await reportDeliveries(inspections, async () => bundleOf(view));
+  return [
+    ...issuerFindings(issuers),
+    ...clusterFindings(deliveries),
+    ...(crl ? crlFindings(inspections, knowledgeOf(configuration, crl, view), now) : []),
+  ];
+}
+
+function knowledgeOf(
+  { issuers, configuredRevocations }: Configuration,
+  { lifetimeSeconds }: CrlLifetime,
+  view: AuthorityView | undefined,
+): CrlKnowledge {
+  const listed = new Set(view?.crlIssuers.map(({ authority }) => authority.id));
+  const known = [...configuredRevocations, ...(view?.revocations ?? [])];
+  const instants = known
+    .filter(({ authority }) => listed.has(authority))
+    .map(({ revokedAt }) => revokedAt.getTime());
+  return {
+    lifetimeSeconds,
+    latestRevocation: instants.length > 0 ? new Date(Math.max(...instants)) : undefined,
+    delivering: new Set(
+      issuers.flatMap(({ issuer, kubernetes }) => (kubernetes?.deliver_crls ? [issuer] : [])),
+    ),
+  };
 }

@@ -3,7 +3,11 @@ import { type IssuerReport, isSkewed } from "../cluster/cluster-check.ts";
 
 /** What the reports about issuers tell. */
 export function issuerFindings(reports: readonly IssuerReport[]): readonly Finding[] {
-  return reports.flatMap((report) => [...unreachable(report), ...skewed(report)]);
+  return reports.flatMap((report) => [
+    ...unreachable(report),
+    ...unusable(report),
+    ...skewed(report),
+  ]);
 }
 
 function unreachable({ cluster, issuer, fault }: IssuerReport): Finding[] {
@@ -12,6 +16,15 @@ function unreachable({ cluster, issuer, fault }: IssuerReport): Finding[] {
   const remedy =
     "Look whether the CA's machine reaches it, or give its keys inline: rampart cluster enrol";
   return [finding("issuer-unreachable", what, remedy)];
+}
+
+function unusable({ cluster, issuer, unusableKeys }: IssuerReport): Finding[] {
+  return unusableKeys.map((key) => {
+    const what = `${issuer} (cluster ${cluster}) has a key that Rampart cannot use, ${key}.`;
+    const remedy =
+      "Give the issuer an RSA key of 2048 bits or more, or P-256, P-384, P-521, Ed25519";
+    return finding("issuer-key-unusable", what, remedy);
+  });
 }
 
 function skewed({ issuer, clockAheadSeconds }: IssuerReport): Finding[] {

@@ -10,6 +10,7 @@ export function nodeFindings(version: string): readonly Finding[] {
   return [finding("node-version", what, `Install Node ${testedNode} or newer`)];
 }
 
-function isOlder(version: string, other: string): boolean {
+/** Whether a version, such as `24.11.0`, comes before another. */
+export function isOlder(version: string, other: string): boolean {
   return version.localeCompare(other, "en", { numeric: true }) < 0;
 }

@@ -41,6 +41,7 @@ export function logCommand(clock: () => Date): Command {
     .argument("[proof]", "its .tlog-proof; then no connection is needed, but --policy or --key")
     .description("tell whether the log has a certificate: if not, its authority's key is stolen")
     .option("--authorities <file>", "PEM of the authorities; without it, those that the log has")
+    .option("--json", "print JSON")
     .action((certificate: string, proof: string | undefined, options: VerifyOptions) =>
       judgingLog(() => verify(certificate, proof, options)),
     );

@@ -7,7 +7,7 @@ import { readAuthorities } from "./follow.ts";
 import { type Follower, type FollowerOptions, openFollower, synchronize } from "./follower.ts";
 import { refuseAbsent } from "./judging-log.ts";
 import { chosenPolicy } from "./log-source.ts";
-import { formatEntries } from "./printable-entry.ts";
+import { entryAsJson, formatEntries } from "./printable-entry.ts";
 import { entryOf, readLeaf, verifyProof } from "./proofs.ts";
 
 /** The options of `rampart log verify`. */
@@ -32,7 +32,8 @@ export async function verify(
     );
   const proof = await readSmallFile(proofFile, maximumProofOctets);
   const { index, origin, entry } = await verifyProof(proof, certificate, policy);
-  console.log(`${origin} has it at index ${index}, issued at ${entry.at}`);
+  const told = `${origin} has it at index ${index}, issued at ${entry.at}`;
+  console.log(options.json ? JSON.stringify({ origin, index, issuedAt: entry.at }) : told);
 }
 
 async function lookUp(file: string, certificate: Bytes, options: VerifyOptions): Promise<void> {
@@ -41,7 +42,7 @@ async function lookUp(file: string, certificate: Bytes, options: VerifyOptions):
   const { checkpoint } = await synchronize(follower);
   const entry = entryOf(follower, certificate);
   if (entry) {
-    console.log(formatEntries([entry]));
+    console.log(options.json ? entryAsJson(entry) : formatEntries([entry]));
     return;
   }
   const absent = `${file} is not among the ${checkpoint.size} entries of ${checkpoint.origin}`;

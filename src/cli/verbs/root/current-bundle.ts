@@ -29,7 +29,11 @@ export async function currentBundle(
   deployment: Deployment,
   now: Date,
 ): Promise<NumberedBundle | undefined> {
-  const view = await currentView(deployment, now);
+  return bundleOf(await currentView(deployment, now));
+}
+
+/** The trust bundle of a view; `undefined` if there is none. */
+export function bundleOf(view: AuthorityView | undefined): NumberedBundle | undefined {
   if (!view || view.trustBundle.roots.length === 0) return undefined;
   return { pem: view.trustBundle.pem, sequence: view.sequence };
 }

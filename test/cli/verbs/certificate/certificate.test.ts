@@ -83,9 +83,7 @@ describe("certificate revoke", () => {
     const told = await revoke(
       ...[join(folder, "leaf.pem"), "--reason", "keyCompromise", "--why", "case 117"],
     );
-    expect(told).toMatch(
-      new RegExp(`^${serial} .*\\n +NAME spiffe://cluster.local/ns/shop/sa/cart`, "m"),
-    );
+    expect(told).toMatch(new RegExp(`^${serial} +spiffe://cluster.local/ns/shop/sa/cart `, "m"));
     expect(told).toContain("Every process of the CA knows of it by 2026-11-21T12:00:30.000Z.");
     expect(told).toContain("rampart deny add spiffe://cluster.local/ns/shop/sa/cart");
     const report = {
@@ -103,9 +101,7 @@ describe("certificate revoke", () => {
       { ...report, stated: "store" },
       { ...report, stated: "configuration" },
     ]);
-    expect(await certificate("revoked")).toMatch(
-      / keyCompromise\n +STATED IN configuration +WHY case 117$/m,
-    );
+    expect(await certificate("revoked")).toMatch(/ keyCompromise +configuration +case 117$/m);
   });
 
   test("says that verifiers do not learn of it without CRLs", async () => {

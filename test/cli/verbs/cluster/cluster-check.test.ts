@@ -39,6 +39,7 @@ describe("an issuer is reported", () => {
       source: "jwks_uri",
       fault: undefined,
       keys: ["k1 RS256/RS384/RS512/PS256/PS384/PS512"],
+      unusableKeys: [],
       clockAheadSeconds: 120,
       review: undefined,
       identities: [

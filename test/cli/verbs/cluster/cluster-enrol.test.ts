@@ -105,7 +105,7 @@ describe("the printed table", () => {
         issuer: inside,
         cluster: "prod-1.eu",
         audiences: ["a", "b"],
-        jwks: [{ keyId: "k1" }],
+        jwks: { usable: [{ keyId: "k1" }] },
         kubernetes: { ...kubernetes, credential: "CLUSTER_CREDENTIAL_PROD_1_EU" },
       },
     ]);

@@ -40,12 +40,18 @@ describe("rampart log", () => {
   test("tail shows the newest entries, the oldest of them first", async () => {
     const { code, stdout } = await log(`tail --url ${ca.url}`);
     expect(code).toBe(0);
-    const [headings, ...lines] = stdout.trimEnd().split("\n");
-    expect(headings).toMatch(/^INDEX +TIME +SERIAL +CLUSTER +NODE +PROOF$/);
-    const rows = lines.flatMap((line, i) => (i % 2 === 0 ? [`${line} ${lines[i + 1]}`] : []));
-    expect(
-      rows.map((row) => [row.match(/NAME (\S+)/)?.[1], row.match(/(\S+) +NAME/)?.[1]]),
-    ).toEqual([
+    const [headings = "", ...rows] = stdout.trimEnd().split("\n");
+    expect(headings.split(/ +/)).toEqual([
+      "INDEX",
+      "TIME",
+      "SERIAL",
+      "NAME",
+      "CLUSTER",
+      "NODE",
+      "POD",
+      "PROOF",
+    ]);
+    expect(rows.map((row) => [row.match(/spiffe:\S+/)?.[0], row.split(/ +/).at(-1)])).toEqual([
       ["spiffe://cluster.local", "authority"],
       ...["bar", "bar", "other"].map((name) => [
         `spiffe://cluster.local/ns/foo/sa/${name}`,
@@ -104,6 +110,8 @@ describe("rampart log", () => {
     await writeFile(join(folder.path, "leaf.tlog-proof"), proved.stdout);
     const good = await log(`verify leaf.pem leaf.tlog-proof --key ${ca.verifierKey}`);
     expect(good).toMatchObject({ code: 0, stdout: expect.stringContaining("at index 1") });
+    const json = await log(`verify leaf.pem leaf.tlog-proof --key ${ca.verifierKey} --json`);
+    expect(JSON.parse(json.stdout)).toMatchObject({ index: 1, issuedAt: expect.any(String) });
     await writeFile(join(folder.path, "other.pem"), leaves[2] ?? "");
     const bad = await log(`verify other.pem leaf.tlog-proof --key ${ca.verifierKey}`);
     expect(bad).toMatchObject({ code: 4, stdout: "" });
@@ -114,6 +122,8 @@ describe("rampart log", () => {
   test("verify tells a certificate that is in the log from a thief's and from a stranger's", async () => {
     const known = await log(`verify leaf.pem --url ${ca.url}`);
     expect(known).toMatchObject({ code: 0, stdout: expect.stringContaining("foo/sa/bar") });
+    const json = JSON.parse((await log(`verify leaf.pem --url ${ca.url} --json`)).stdout);
+    expect(json).toMatchObject({ index: 1, spiffeId: expect.stringContaining("foo/sa/bar") });
     const foreign = await startLoggedCa();
     await writeFile(join(folder.path, "foreign-leaf.pem"), await foreign.issue());
     await writeFile(join(folder.path, "foreign-roots.pem"), await foreign.bundle());

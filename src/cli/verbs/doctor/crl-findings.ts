@@ -1,0 +1,100 @@
+import { type Finding, finding } from "../../../ca/checkup/finding.ts";
+import type { CrlLifetime } from "../../../config/configuration.ts";
+import { FetchError } from "../../../foundation/http/json-fetch.ts";
+import { parseRevocationLists } from "../../../host/bundle/revocation-lists.ts";
+import type { ClusterRoots } from "../../../kubernetes/cluster-roots.ts";
+import type { HeldRoots } from "../../../kubernetes/root-config-map.ts";
+import { backdateSeconds } from "../../../pki/x509/validity.ts";
+import type { ClusterInspection } from "../cluster/cluster-inspection.ts";
+
+/** What the CA knows, to which the CRLs in the clusters are compared. */
+export interface CrlKnowledge extends CrlLifetime {
+  readonly latestRevocation: Date | undefined;
+  /** The issuers of the clusters in which the CA itself keeps CRLs. */
+  readonly delivering: ReadonlySet<string>;
+}
+
+/** What the CRLs in the clusters tell. A cluster in which nobody keeps CRLs has none to be old. */
+export function crlFindings(
+  inspections: readonly ClusterInspection[],
+  knowledge: CrlKnowledge,
+  now: Date,
+): readonly Finding[] {
+  return inspections.flatMap((inspection) => {
+    const { cluster, crls } = inspection;
+    if (crls === undefined) return [];
+    if (typeof crls === "string") return [notInspected(cluster, crls)];
+    return findingsIn(inspection, crls, knowledge, now);
+  });
+}
+
+function notInspected(cluster: string, fault: string): Finding {
+  const what = `The CRLs in ${cluster} were not looked at: ${fault}.`;
+  return finding("cluster-not-inspected", what, "rampart doctor --kubeconfig <file>");
+}
+
+type State = "missing" | "ended" | "stale" | "current";
+
+function findingsIn(
+  { cluster, issuer }: ClusterInspection,
+  { namespaces, held }: ClusterRoots<HeldRoots>,
+  knowledge: CrlKnowledge,
+  now: Date,
+): Finding[] {
+  const states = new Map<string, State>();
+  const stateOf = (pem: string): State => {
+    const state = states.get(pem) ?? stateOfLists(pem, knowledge, now);
+    states.set(pem, state);
+    return state;
+  };
+  const found = Map.groupBy(namespaces, (each) => stateOf(held.get(each)?.pem ?? ""));
+  const count = (state: State): number => found.get(state)?.length ?? 0;
+  const isDelivered = issuer !== undefined && knowledge.delivering.has(issuer);
+  if (count("missing") === namespaces.length && !isDelivered) return [];
+  const of = (state: State): string => `${count(state)} of ${namespaces.length} namespaces`;
+  return [
+    ...(count("ended") > 0
+      ? [finding("crl-ended", `The CRLs in ${of("ended")} of ${cluster} have ended.`, empty)]
+      : []),
+    ...(count("stale") > 0
+      ? [finding("crl-stale", `${of("stale")} of ${cluster} have old CRLs.`, delivery)]
+      : []),
+    ...(count("missing") > 0
+      ? [finding("crl-missing", `${of("missing")} of ${cluster} have no CRLs.`, delivery)]
+      : []),
+  ];
+}
+
+const delivery =
+  "Read the lines crls-not-delivered and crls-emptied in the log of the CA, or of rampart distribute";
+const empty =
+  "Start what delivers CRLs there (serve or rampart distribute), or delete the ConfigMaps istio-ca-crl";
+
+/** A CA makes a CRL in each quarter of its lifetime, so at a half one delivery was missed. */
+const oldestShare = 1 / 2;
+
+function stateOfLists(pem: string, knowledge: CrlKnowledge, now: Date): State {
+  const times = timesOf(pem);
+  if (!times) return "missing";
+  const leftSeconds = (times.ends - now.getTime()) / 1000;
+  if (leftSeconds <= 0) return "ended";
+  const latest = knowledge.latestRevocation?.getTime() ?? Number.NEGATIVE_INFINITY;
+  // The list of the authority that revoked last begins at that instant, and is backdated.
+  const knowsLatest = times.begins >= Math.floor(latest / 1000 - backdateSeconds) * 1000;
+  const isYoung = leftSeconds > knowledge.lifetimeSeconds * oldestShare;
+  return isYoung && knowsLatest ? "current" : "stale";
+}
+
+/** The first end and the last begin of the lists in a text; `undefined` if it has none that can be read. */
+function timesOf(pem: string): { readonly begins: number; readonly ends: number } | undefined {
+  try {
+    const lists = parseRevocationLists(pem);
+    return {
+      begins: Math.max(...lists.map(({ thisUpdate }) => thisUpdate.getTime())),
+      ends: Math.min(...lists.map(({ nextUpdate = new Date(0) }) => nextUpdate.getTime())),
+    };
+  } catch (error) {
+    if (error instanceof FetchError) return undefined;
+    throw error;
+  }
+}

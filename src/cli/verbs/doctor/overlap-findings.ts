@@ -1,0 +1,53 @@
+import { type Finding, finding } from "../../../ca/checkup/finding.ts";
+import type { IssuerTable } from "../../../config/issuer-table.ts";
+import { commonName } from "../../../foundation/text/globs.ts";
+
+/** RFC 1123 §2.1, which Kubernetes applies to namespaces. */
+const longestNamespace = 63;
+
+interface Overlap {
+  readonly other: IssuerTable;
+  readonly globs: readonly [string, string];
+  readonly example: string;
+}
+
+/**
+ * The issuers of different clusters whose globs match a common namespace, one finding for each issuer with such
+ * issuers after it. Two issuers of one cluster may share theirs: that is how a cluster changes its issuer.
+ */
+export function overlapFindings(issuers: readonly IssuerTable[]): readonly Finding[] {
+  // A start warns of issuers for every namespace, and so does the doctor.
+  const limited = issuers.filter(({ namespaces }) => !namespaces.includes("*"));
+  return limited.flatMap((table, i) => {
+    const overlaps = limited.slice(i + 1).flatMap((other) => overlapOf(table, other) ?? []);
+    const [first, ...more] = overlaps;
+    return first ? [overlapFinding(table, first, more.length)] : [];
+  });
+}
+
+function overlapOf(table: IssuerTable, other: IssuerTable): Overlap | undefined {
+  if (table.cluster === other.cluster) return undefined;
+  for (const one of table.namespaces) {
+    for (const another of other.namespaces) {
+      const example = commonName(one, another);
+      if (example !== undefined && example.length <= longestNamespace) {
+        return { other, globs: [one, another], example };
+      }
+    }
+  }
+  return undefined;
+}
+
+function overlapFinding(
+  { issuer, cluster }: IssuerTable,
+  { other, globs, example }: Overlap,
+  more: number,
+): Finding {
+  const others = more > 0 ? ` The same is true of ${more} more issuers.` : "";
+  const what = `Tokens of ${issuer} (cluster ${cluster}) and of ${other.issuer} (cluster ${other.cluster}) may name one namespace, such as ${example} (${globs.join(" and ")}).${others}`;
+  return finding(
+    "namespaces-overlap",
+    what,
+    "Narrow namespaces of one of the two in ISSUERS; rampart cluster check shows what each may name",
+  );
+}

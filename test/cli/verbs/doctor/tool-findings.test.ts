@@ -1,0 +1,42 @@
+import { expect, test } from "vitest";
+import { installedTools } from "../../../../src/cli/session/wrangler.ts";
+import { toolFindings } from "../../../../src/cli/verbs/doctor/tool-findings.ts";
+import { wranglerVersion } from "../../../../src/cli/version.ts";
+
+const tested = { wrangler: wranglerVersion, workerd: "1.20261023.1" };
+const date = "2026-10-23";
+
+test("the tools of the tests have no finding", () => {
+  expect(installedTools("wrangler.toml")).toEqual(tested);
+  expect(toolFindings(tested, date)).toEqual([]);
+});
+
+test.each([
+  ["wrangler", "4.156.2"],
+  ["wrangler", "5.0.0"],
+  ["workerd", "1.20261117.1"],
+])("a newer %s %s has no finding", (tool, version) => {
+  expect(toolFindings({ ...tested, [tool]: version }, date)).toEqual([]);
+});
+
+test.each([
+  ["3.18.9", "CVE-2023-7080"],
+  ["4.59.0", "CVE-2026-0933"],
+  ["4.154.0", `tested with ${wranglerVersion}.`],
+])("wrangler %s is found: %s", (wrangler, what) => {
+  const found = toolFindings({ ...tested, wrangler }, date);
+  expect(found).toMatchObject([{ name: "wrangler-version", what: expect.stringContaining(what) }]);
+});
+
+test("a fault that has been mended is not told of an old wrangler", () => {
+  const [found] = toolFindings({ ...tested, wrangler: "4.59.1" }, date);
+  expect(found?.what).not.toContain("CVE");
+});
+
+test.each([
+  ["1.20260511.0", "2026-05-01", "client certificate"],
+  ["1.20261022.0", date, "compatibility_date 2026-10-23"],
+])("workerd %s is found at %s: %s", (workerd, compatibilityDate, what) => {
+  const found = toolFindings({ ...tested, workerd }, compatibilityDate);
+  expect(found).toMatchObject([{ name: "workerd-version", what: expect.stringContaining(what) }]);
+});

@@ -1,0 +1,233 @@
+import { beforeEach, describe, expect, test } from "vitest";
+import type { Finding } from "../../../../src/ca/checkup/finding.ts";
+import { inspectIssuers } from "../../../../src/cli/verbs/cluster/cluster-check.ts";
+import { inspectClusters } from "../../../../src/cli/verbs/cluster/cluster-inspection.ts";
+import { clusterFindings } from "../../../../src/cli/verbs/doctor/cluster-findings.ts";
+import { crlFindings } from "../../../../src/cli/verbs/doctor/crl-findings.ts";
+import { issuerFindings } from "../../../../src/cli/verbs/doctor/issuer-findings.ts";
+import { overlapFindings } from "../../../../src/cli/verbs/doctor/overlap-findings.ts";
+import { reportDelivery } from "../../../../src/cli/verbs/root/delivery-report.ts";
+import { rootConfigMap } from "../../../../src/kubernetes/root-config-map.ts";
+import { type RunningCa, startCa } from "../../../testkit/ca/running-ca.ts";
+import { createTokenKey, jwksOf } from "../../../testkit/callers/tokens.ts";
+import { configurationOf, issuersOf } from "../../../testkit/configuration.ts";
+import {
+  namespaceOf,
+  startWatchedApi,
+  type WatchedApi,
+  watchedToken,
+} from "../../../testkit/kubernetes/watched-api.ts";
+import { startLoopbackServer } from "../../../testkit/network/loopback-server.ts";
+
+const namesOf = (found: readonly Finding[]): string[] => found.map(({ name }) => name);
+const seconds = (now: Date, count: number): Date => new Date(now.getTime() + count * 1000);
+
+describe("an issuer", () => {
+  const clock = () => new Date("2026-11-21T12:00:00Z");
+
+  async function found(date: string, ...otherKeys: readonly object[]): Promise<readonly Finding[]> {
+    const keys = [...jwksOf(await createTokenKey("ES256", "k1")).keys, ...otherKeys];
+    const server = await startLoopbackServer((_, response) => {
+      response.setHeader("date", date).end(JSON.stringify({ keys }));
+    });
+    const ISSUERS = [{ issuer: "https://a.test", jwks_uri: `${server.origin}/jwks` }];
+    return issuerFindings(await inspectIssuers(configurationOf({ ISSUERS }), clock));
+  }
+
+  test.each([
+    ["Sat, 21 Nov 2026 12:00:31 GMT", "31s ahead of"],
+    ["Sat, 21 Nov 2026 11:58:00 GMT", "120s behind"],
+  ])("whose clock says %s has clock-skew: it is %s this machine's", async (date, what) => {
+    const [finding, ...more] = await found(date);
+    expect(finding).toMatchObject({ name: "clock-skew", what: expect.stringContaining(what) });
+    expect(more).toEqual([]);
+  });
+
+  test.each(["Sat, 21 Nov 2026 12:00:30 GMT", "Sat, 21 Nov 2026 11:59:30 GMT", "yesterday"])(
+    "whose clock says %s has no finding",
+    async (date) => {
+      expect(await found(date)).toEqual([]);
+    },
+  );
+
+  test.each<[string, object]>([
+    ["a curve that is not supported", { kty: "EC", crv: "secp256k1", x: "AA", y: "AA" }],
+    ["a symmetric key", { kty: "oct", use: "sig" }],
+    ["an algorithm of another kind", { kty: "RSA", alg: "HS256", n: "AQAB", e: "AQAB" }],
+    ["an RSA key without a modulus", { kty: "RSA", e: "AQAB" }],
+    ["what is no JWK", { kid: "\u001b[31mred" }],
+  ])("with %s has issuer-key-unusable", async (_, key) => {
+    const findings = await found("yesterday", { kid: "old", ...key });
+    expect(namesOf(findings)).toEqual(["issuer-key-unusable"]);
+    expect(findings[0]?.what).not.toContain("\u001b");
+  });
+
+  test("may publish keys for another use", async () => {
+    expect(await found("yesterday", { kty: "RSA", use: "enc" })).toEqual([]);
+  });
+});
+
+describe("namespaces of two clusters", () => {
+  const found = (one: string[], other: string[], cluster = "b") =>
+    overlapFindings(
+      issuersOf(
+        { issuer: "https://a.test", cluster: "a", namespaces: one },
+        { issuer: "https://b.test", cluster, namespaces: other },
+      ),
+    );
+
+  test.each([
+    [["shop-*"], ["*-eu"], "shop-eu"],
+    [["a", "shop"], ["b", "s*p"], "such as shop"],
+    [["*a*b*"], ["x*"], "such as xab"],
+    [["shop-*"], ["shop*eu"], "such as shop-eu"],
+  ])("%j and %j overlap in %s", (one, other, what) => {
+    expect(found(one, other)).toMatchObject([
+      { name: "namespaces-overlap", what: expect.stringContaining(what) },
+    ]);
+  });
+
+  test.each([
+    [["shop-*"], ["web-*"]],
+    [["*-eu"], ["*-us"]],
+    [["shop"], ["shop-a"]],
+    [["a*b"], ["a*c"]],
+    [["a*a"], ["a"]],
+    [[`${"a".repeat(40)}*`], [`*${"b".repeat(40)}`]],
+  ])("%j and %j do not overlap", (one, other) => {
+    expect(found(one, other)).toEqual([]);
+  });
+
+  test("may be the same in two issuers of one cluster", () => {
+    expect(found(["shop"], ["shop"], "a")).toEqual([]);
+  });
+
+  test("that nobody limits are left to the warning of the configuration", () => {
+    expect(found(["*"], ["shop"])).toEqual([]);
+  });
+});
+
+describe("what a cluster holds", () => {
+  const credential = "CLUSTER_CREDENTIAL_A";
+  let api: WatchedApi;
+  let ca: RunningCa;
+
+  beforeEach(async () => {
+    [api, ca] = await Promise.all([startWatchedApi(), startCa({ CRL: "on" })]);
+    for (const name of ["shop", "web"]) api.put(namespaceOf(name));
+    await ca.found();
+    return () => api.close();
+  });
+
+  async function inspected(deliverCrls = false) {
+    const kubernetes = { server: api.origin, credential, deliver_crls: deliverCrls };
+    const ISSUERS = [{ issuer: "https://a.test", cluster: "a", kubernetes }];
+    const configuration = configurationOf({ ISSUERS, [credential]: watchedToken });
+    return inspectClusters(configuration, { withCrls: true });
+  }
+
+  async function deliver(...namespaces: readonly string[]): Promise<void> {
+    const { trustBundle, sequence } = await ca.certificateAuthority.issuance.authorities.at(
+      ca.now(),
+    );
+    const bundle = { pem: trustBundle.pem, sequence };
+    for (const namespace of namespaces) put("istio-ca-root-cert", namespace, bundle);
+  }
+
+  type Content = Parameters<typeof rootConfigMap>[2];
+  const put = (name: string, namespace: string, content: Content) =>
+    api.put(rootConfigMap(name, namespace, content, ca.now()) as Parameters<WatchedApi["put"]>[0]);
+
+  async function bundleFindings(): Promise<string[]> {
+    const { trustBundle, sequence } = await ca.certificateAuthority.issuance.authorities.at(
+      ca.now(),
+    );
+    const current = { pem: trustBundle.pem, sequence };
+    return namesOf(
+      clusterFindings((await inspected()).map((each) => reportDelivery(each, current))),
+    );
+  }
+
+  test("is no finding where every namespace has the current bundle", async () => {
+    await deliver("shop", "web");
+    expect(await bundleFindings()).toEqual([]);
+  });
+
+  test("is bundle-missing where a namespace has none", async () => {
+    await deliver("shop");
+    expect(await bundleFindings()).toEqual(["bundle-missing"]);
+  });
+
+  test("is bundle-stale where a namespace has another one", async () => {
+    await deliver("shop", "web");
+    put("istio-ca-root-cert", "web", { pem: "another\n", sequence: 1 });
+    expect(await bundleFindings()).toEqual(["bundle-stale"]);
+  });
+
+  test("is bundle-stale in all namespaces after a rotation that nobody delivered", async () => {
+    await deliver("shop", "web");
+    ca.pass(365 * 86_400);
+    await ca.rotate();
+    expect(await bundleFindings()).toEqual(["bundle-stale"]);
+  });
+
+  const lifetimeSeconds = 86_400;
+
+  async function deliverCrls(...namespaces: readonly string[]): Promise<void> {
+    const response = await ca.app.request("/crl.pem");
+    const content = { pem: await response.text(), sequence: 1 };
+    expect(response.status).toBe(200);
+    for (const namespace of namespaces) put("istio-ca-crl", namespace, content);
+  }
+
+  async function foundLater(
+    passed: number,
+    {
+      latestRevocation,
+      isDelivered = false,
+    }: { latestRevocation?: Date; isDelivered?: boolean } = {},
+  ): Promise<string[]> {
+    const delivering = new Set(isDelivered ? ["https://a.test"] : []);
+    const knowledge = { lifetimeSeconds, latestRevocation, delivering };
+    return namesOf(crlFindings(await inspected(isDelivered), knowledge, seconds(ca.now(), passed)));
+  }
+
+  test("is no finding where CRLs are young, nor where nobody keeps CRLs", async () => {
+    expect(await foundLater(0)).toEqual([]);
+    await deliverCrls("shop", "web");
+    expect(await foundLater(0, { latestRevocation: seconds(ca.now(), -1) })).toEqual([]);
+  });
+
+  test.each([
+    ["crl-stale", 18 * 3600],
+    ["crl-ended", 24 * 3600],
+  ])("is %s when CRLs are %i seconds old", async (name, passed) => {
+    await deliverCrls("shop", "web");
+    expect(await foundLater(passed)).toEqual([name]);
+  });
+
+  test("is crl-stale when the CRLs are older than the last revocation", async () => {
+    await deliverCrls("shop", "web");
+    expect(await foundLater(60, { latestRevocation: seconds(ca.now(), 30) })).toEqual([
+      "crl-stale",
+    ]);
+  });
+
+  test("is crl-missing where one namespace has CRLs and the other has none that can be read", async () => {
+    await deliverCrls("shop");
+    put("istio-ca-crl", "web", { pem: "-----BEGIN X509 CRL-----\n", sequence: 1 });
+    expect(await foundLater(0)).toEqual(["crl-missing"]);
+  });
+
+  test("is crl-missing where the CA should keep CRLs and no namespace has one", async () => {
+    expect(await foundLater(0, { isDelivered: true })).toEqual(["crl-missing"]);
+  });
+
+  test("is not inspected where the API server refuses to list CRLs", async () => {
+    await deliver("shop", "web");
+    api.instead = ({ url }, response) =>
+      (url ?? "").includes("istio-ca-crl") && Boolean(response.writeHead(403).end("{}"));
+    expect(await foundLater(0)).toEqual(["cluster-not-inspected"]);
+    expect(await bundleFindings()).toEqual([]);
+  });
+});
