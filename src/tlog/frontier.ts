@@ -1,4 +1,5 @@
-import { type Bytes, concatBytes } from "../pki/encoding/bytes.ts";
+import { concatBytes } from "../foundation/octets.ts";
+import type { Bytes } from "../pki/encoding/bytes.ts";
 import { LogError } from "./log-error.ts";
 import { completeRoot, emptyRoot, type Hash, hashOctets, nodeHash } from "./merkle.ts";
 import { formatTile, hashesAt, parseTile, type Tile, tileWidth } from "./tile.ts";

@@ -2,6 +2,7 @@ import type { X509Certificate } from "node:crypto";
 import { create, equals } from "@bufbuild/protobuf";
 import { Code, ConnectError, type HandlerContext, type ServiceImpl } from "@connectrpc/connect";
 import { messageOf } from "../../foundation/errors.ts";
+import { concatBytes } from "../../foundation/octets.ts";
 import {
   type SpiffeWorkloadAPI,
   type X509BundlesResponse,
@@ -9,7 +10,6 @@ import {
   type X509SVIDResponse,
   X509SVIDResponseSchema,
 } from "../../gen/spiffe/workload_pb.ts";
-import { concatBytes } from "../../pki/encoding/bytes.ts";
 import { type TrustDomain, trustDomainSpiffeId } from "../../pki/spiffe-id.ts";
 import type { RefreshingIdentity } from "../identity/refreshing-identity.ts";
 import type { FederatedBundles } from "../trust/federated-bundles.ts";

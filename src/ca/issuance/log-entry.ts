@@ -1,6 +1,7 @@
 import * as z from "zod/mini";
 import type { Caller } from "../../authn/caller.ts";
-import { type Bytes, concatBytes } from "../../pki/encoding/bytes.ts";
+import { concatBytes } from "../../foundation/octets.ts";
+import type { Bytes } from "../../pki/encoding/bytes.ts";
 import type { SpiffeId } from "../../pki/spiffe-id.ts";
 import { LogError } from "../../tlog/log-error.ts";
 

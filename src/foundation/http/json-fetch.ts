@@ -1,4 +1,5 @@
 import { causeOf } from "../errors.ts";
+import { concatBytes } from "../octets.ts";
 import { parseEscapedJson, parseUniqueJson } from "../unique-members.ts";
 
 /** A request without a good answer: it got none, another status, or no JSON within the bounds. */
@@ -151,17 +152,7 @@ export async function readOctets(
   }
   if (octets > maximumOctets) throw new AnswerTooLong();
   if (isFragmented(chunks.length, octets)) throw new FetchError("answered in too small pieces");
-  return joined(chunks, octets);
-}
-
-function joined(chunks: readonly Uint8Array[], length: number): Uint8Array<ArrayBuffer> {
-  const whole = new Uint8Array(length);
-  let at = 0;
-  for (const chunk of chunks) {
-    whole.set(chunk, at);
-    at += chunk.length;
-  }
-  return whole;
+  return concatBytes(...chunks);
 }
 
 /** @throws FetchError, also for an object with two members of one name. */

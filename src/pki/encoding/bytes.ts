@@ -22,19 +22,6 @@ export function allocateBytes(length: number): Bytes {
   return slab.subarray(slabUsed - length, slabUsed);
 }
 
-/** Joins the parts in order with one allocation. */
-export function concatBytes(...parts: readonly Uint8Array[]): Bytes {
-  let length = 0;
-  for (const part of parts) length += part.length;
-  const joined = new Uint8Array(length);
-  let offset = 0;
-  for (const part of parts) {
-    joined.set(part, offset);
-    offset += part.length;
-  }
-  return joined;
-}
-
 /** Compares public bytes. It stops at the first difference, so it must not compare secrets. */
 export function bytesEqual(a: Uint8Array, b: Uint8Array): boolean {
   if (a.length !== b.length) return false;

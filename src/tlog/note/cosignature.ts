@@ -1,4 +1,5 @@
-import { type Bytes, concatBytes } from "../../pki/encoding/bytes.ts";
+import { concatBytes } from "../../foundation/octets.ts";
+import type { Bytes } from "../../pki/encoding/bytes.ts";
 import { LogError } from "../log-error.ts";
 import { signEd25519, verifyEd25519 } from "./ed25519.ts";
 import { claims, type NoteSignature, type SignedNote } from "./note.ts";

@@ -1,5 +1,6 @@
+import { concatBytes } from "../../foundation/octets.ts";
 import { parseBase64, toBase64 } from "../../pki/encoding/base64.ts";
-import { type Bytes, concatBytes, toHex } from "../../pki/encoding/bytes.ts";
+import { type Bytes, toHex } from "../../pki/encoding/bytes.ts";
 import { LogError } from "../log-error.ts";
 import { hasControls, isKeyName, type VerifierKey } from "./verifier-key.ts";
 

@@ -1,6 +1,7 @@
 import { sha256 } from "@noble/hashes/sha2.js";
+import { concatBytes } from "../../foundation/octets.ts";
 import { parseBase64, toBase64 } from "../../pki/encoding/base64.ts";
-import { type Bytes, concatBytes, toHex } from "../../pki/encoding/bytes.ts";
+import { type Bytes, toHex } from "../../pki/encoding/bytes.ts";
 import { LogError } from "../log-error.ts";
 
 /** The message that a key signs: the text of a note itself, or a witness's message about a checkpoint. */

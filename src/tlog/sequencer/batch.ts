@@ -1,4 +1,5 @@
-import { type Bytes, bytesEqual, concatBytes } from "../../pki/encoding/bytes.ts";
+import { concatBytes } from "../../foundation/octets.ts";
+import { type Bytes, bytesEqual } from "../../pki/encoding/bytes.ts";
 import { formatBundle, parseBundle } from "../bundle.ts";
 import { LogError } from "../log-error.ts";
 import { type Hash, hashOctets } from "../merkle.ts";

@@ -8,12 +8,12 @@ import {
 import type { UniversalHandler, UniversalServerResponse } from "@connectrpc/connect/protocol";
 import type { HeaderFields } from "../../foundation/http/header-fields.ts";
 import { capTimeouts } from "../../foundation/http/timeout-header.ts";
+import { concatBytes } from "../../foundation/octets.ts";
 import {
   type IstioCertificateRequest,
   type IstioCertificateResponseSchema,
   IstioCertificateService,
 } from "../../gen/istio/v1/auth/ca_pb.ts";
-import { concatBytes } from "../../pki/encoding/bytes.ts";
 import { compressedFlag, requireKnownFlags, trailersFlag } from "./grpc-frames.ts";
 import { bodyInTime, maximumBodyOctets } from "./request-body.ts";
 import type { Platform, RpcResponse, RpcService } from "./rpc.ts";

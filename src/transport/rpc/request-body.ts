@@ -1,5 +1,5 @@
 import { Code, ConnectError } from "@connectrpc/connect";
-import { concatBytes } from "../../pki/encoding/bytes.ts";
+import { concatBytes } from "../../foundation/octets.ts";
 import { Deadline } from "./deadline.ts";
 
 /** The longest body of a request: a CSR of at most 16 KiB, a number, and a little metadata. */

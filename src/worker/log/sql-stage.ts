@@ -1,4 +1,4 @@
-import { concatBytes } from "../../pki/encoding/bytes.ts";
+import { concatBytes } from "../../foundation/octets.ts";
 import { hashOctets } from "../../tlog/merkle.ts";
 import type { LogStage, StagedBatch, StagedTexts } from "../../tlog/sequencer/storage.ts";
 

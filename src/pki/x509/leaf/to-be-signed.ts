@@ -1,4 +1,5 @@
-import { type Bytes, concatBytes, fromHexLiteral } from "../../encoding/bytes.ts";
+import { concatBytes } from "../../../foundation/octets.ts";
+import { type Bytes, fromHexLiteral } from "../../encoding/bytes.ts";
 import { Tag } from "../../encoding/der-reader.ts";
 import {
   DerBuilder,
