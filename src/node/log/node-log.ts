@@ -7,18 +7,16 @@ import type { LogConfiguration } from "../../config/log-keys.ts";
 import type { KekRing } from "../../custody/kek.ts";
 import { logKeysFor } from "../../custody/log-key.ts";
 import { CaError, messageOf } from "../../foundation/errors.ts";
-import { readText } from "../../foundation/http/json-fetch.ts";
 import { OperatorError } from "../../foundation/operator-error.ts";
 import type { Pause } from "../../foundation/work/pause.ts";
 import { fetchTrusting } from "../../host/http/node-fetch.ts";
 import { recur } from "../../host/recurrence.ts";
 import type { TrustDomain } from "../../pki/spiffe-id.ts";
-import { readTile } from "../../tlog/extend.ts";
 import { LogError } from "../../tlog/log-error.ts";
 import { LogRefusal } from "../../tlog/sequencer/open-log.ts";
-import { type AskWitnesses, Sequencer } from "../../tlog/sequencer/sequencer.ts";
+import { Sequencer } from "../../tlog/sequencer/sequencer.ts";
 import type { LogObjects } from "../../tlog/sequencer/storage.ts";
-import { createAskWitnesses, parseWitnesses } from "../../tlog/witness/ask-witnesses.ts";
+import { askConfigured } from "../../tlog/witness/configured-witnesses.ts";
 import type { LogShard, PublishedLog } from "../../transport/http/log-routes.ts";
 import { makeFolder, ownerOf } from "../files/store-owner.ts";
 import { fileObjects, readObject } from "./file-objects.ts";
@@ -136,7 +134,11 @@ async function openSequencer(
       hashEntry,
       yieldTurn: () => new Promise(setImmediate),
       nextTurn: setImmediate,
-      askWitnesses: witnessesOf(parts, objects),
+      askWitnesses: askConfigured(configuration.witnesses, {
+        fetch: fetchTrusting(undefined),
+        read: objects.read,
+        log: parts.log,
+      }),
     });
     await objects.create(keyObject, new TextEncoder().encode(`${sequencer.verifierKey}\n`));
     return sequencer;
@@ -146,34 +148,6 @@ async function openSequencer(
     if (error instanceof LogError) throw new OperatorError(`LOG_WITNESSES: ${error.message}`);
     throw error;
   }
-}
-
-const witnessMilliseconds = 5000;
-
-/** Of a witness: some cosignatures, or a size. */
-const maximumAnswerOctets = 64 * 1024;
-
-function witnessesOf(
-  { configuration: { witnesses }, log }: NodeLogParts,
-  { read }: LogObjects,
-): AskWitnesses | undefined {
-  if (witnesses === undefined) return undefined;
-  const fetch = fetchTrusting(undefined);
-  return createAskWitnesses(parseWitnesses(witnesses), {
-    post: async (url, body) => {
-      const signal = AbortSignal.timeout(witnessMilliseconds);
-      const response = await fetch(url, { method: "POST", body, signal });
-      const contentType = response.headers.get("content-type") ?? "";
-      return {
-        status: response.status,
-        contentType,
-        body: await readText(response, maximumAnswerOctets),
-      };
-    },
-    read: (tile) => readTile(tile, read),
-    refused: (witness, detail) =>
-      log.operation({ event: "witness-refused", level: "warning", witness, detail }),
-  });
 }
 
 function unavailable(why: string): CaError {

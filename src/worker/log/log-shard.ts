@@ -1,31 +1,18 @@
 import { DurableObject } from "cloudflare:workers";
 import { openKeks } from "../../compose/keks.ts";
 import { parseConfiguration } from "../../config/configuration.ts";
-import type { LogConfiguration } from "../../config/log-keys.ts";
 import { logKeysFor } from "../../custody/log-key.ts";
 import { messageOf } from "../../foundation/errors.ts";
 import { createOperationLog, writeToConsole } from "../../foundation/event-log.ts";
-import { readText } from "../../foundation/http/json-fetch.ts";
 import type { Bytes } from "../../pki/encoding/bytes.ts";
-import { readTile } from "../../tlog/extend.ts";
 import { leafHash } from "../../tlog/merkle.ts";
 import { LogRefusal } from "../../tlog/sequencer/open-log.ts";
 import { type AppendResult, type NamedEntry, Sequencer } from "../../tlog/sequencer/sequencer.ts";
-import {
-  createAskWitnesses,
-  parseWitnesses,
-  type WitnessAnswer,
-} from "../../tlog/witness/ask-witnesses.ts";
+import { askConfigured } from "../../tlog/witness/configured-witnesses.ts";
 import { variablesOf } from "../variables.ts";
 import { bucketObjects, isBucket } from "./bucket-objects.ts";
 import { sqlStage } from "./sql-stage.ts";
 import { bucketBinding, keyObject } from "./worker-log.ts";
-
-/** C2SP leaves it open; a witness that needs longer is asked again with the next checkpoint. */
-const witnessMilliseconds = 5000;
-
-/** Of a witness: some cosignatures, or a size. */
-const maximumAnswerOctets = 64 * 1024;
 
 const originKey = "origin";
 
@@ -110,7 +97,7 @@ export class IssuanceLogShard extends DurableObject<Readonly<Record<string, unkn
       hashEntry: leafHash,
       yieldTurn: async () => {},
       nextTurn: (commit) => void this.#flushed.then(() => this.#commitSoon(commit)),
-      askWitnesses: this.#witnessesOf(log, objects.read),
+      askWitnesses: askConfigured(log.witnesses, { fetch, read: objects.read, log: this.#log }),
     });
     await this.ctx.storage.put(originKey, origin);
     await objects.create(keyObject, textBytes(`${sequencer.verifierKey}\n`));
@@ -124,30 +111,6 @@ export class IssuanceLogShard extends DurableObject<Readonly<Record<string, unkn
       this.#flushed = this.ctx.storage.sync().catch(() => {});
     }, 0);
   }
-
-  #witnessesOf(
-    { witnesses }: LogConfiguration,
-    read: (path: string) => Promise<Uint8Array | undefined>,
-  ) {
-    if (witnesses === undefined) return undefined;
-    return createAskWitnesses(parseWitnesses(witnesses), {
-      post,
-      read: (tile) => readTile(tile, read),
-      refused: (witness, detail) =>
-        this.#log.operation({ event: "witness-refused", level: "warning", witness, detail }),
-    });
-  }
 }
 
 const textBytes = (text: string): Bytes => new TextEncoder().encode(text) as Bytes;
-
-async function post(url: string, body: string): Promise<WitnessAnswer> {
-  const signal = AbortSignal.timeout(witnessMilliseconds);
-  const response = await fetch(url, { method: "POST", body, signal, redirect: "manual" });
-  const contentType = response.headers.get("content-type") ?? "";
-  return {
-    status: response.status,
-    contentType,
-    body: await readText(response, maximumAnswerOctets),
-  };
-}
