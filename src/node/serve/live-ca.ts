@@ -74,10 +74,12 @@ export async function openLiveCa(
     const { ca } = configuration;
     const composition = composeOn(stores, ca, platform);
     const { certificateAuthority } = composition;
-    const { issuance, crls: firstCrls } = certificateAuthority;
+    const { issuance } = certificateAuthority;
     // A push outlives a change of the revocations, so it reads the source that counts now.
-    const crls: typeof firstCrls =
-      firstCrls && ((now) => (current.composition.certificateAuthority.crls ?? firstCrls)(now));
+    const crls = followingCrls(
+      certificateAuthority,
+      () => current.composition.certificateAuthority,
+    );
     const push =
       samePush(configuration, before) ?? pushRoots(ca, { issuance, crls }, context, pushInTurn);
     const console = serveConsole({ configuration: ca, composition, counts, push });
@@ -131,15 +133,22 @@ const withCredentials = (ca: Configuration, credentials: SteadyCredentials): Con
 /** A CA that reads its parts anew for each use. Those that need a restart are the first ones. */
 function following(current: () => CertificateAuthority): CertificateAuthority {
   const first = current();
-  const { crls: firstCrls } = first;
   return {
     ...first,
     authenticate: (credentials, now) => current().authenticate(credentials, now),
     get issuance(): Issuance {
       return current().issuance;
     },
-    crls: firstCrls && ((now) => (current().crls ?? firstCrls)(now)),
+    crls: followingCrls(first, current),
   };
+}
+
+/** The CRLs of the CA that is current. Whether there are any is decided at the start. */
+function followingCrls(
+  { crls: first }: CertificateAuthority,
+  current: () => CertificateAuthority,
+): CertificateAuthority["crls"] {
+  return first && ((now) => (current().crls ?? first)(now));
 }
 
 /** A new push would ask every cluster anew. */
