@@ -1,9 +1,9 @@
-import { Gauge } from "prom-client";
 import type { RootsReport } from "../../delivery/delivery-progress.ts";
 import type { Listener } from "../http/listener.ts";
 import { monitorWork } from "../http/monitored-work.ts";
 import { createRegistry } from "../observability/grpc-metrics.ts";
 import { countingOperations } from "../observability/operation-metrics.ts";
+import { addReadyGauge } from "../observability/ready-gauge.ts";
 import { addConfigurationMetrics, configurationReasons } from "../reload/configuration-status.ts";
 import { ReplaceableWork } from "../reload/replaceable-work.ts";
 import type { Reconfigure } from "../reload/running-configuration.ts";
@@ -33,14 +33,7 @@ export async function distribute(
   const report = (): RootsReport => withReasons(work.current().report(), context);
   addRootGauges(registry, { report });
   if (context.configurationStatus) addConfigurationMetrics(registry, context.configurationStatus);
-  new Gauge({
-    name: "rampart_ready",
-    help: "1 when every place has the trust bundle.",
-    registers: [registry],
-    collect() {
-      this.set(report().ready ? 1 : 0);
-    },
-  });
+  addReadyGauge(registry, "1 when every place has the trust bundle.", () => report().ready);
   const monitored = await monitorWork(starting, {
     readiness: report,
     registry,

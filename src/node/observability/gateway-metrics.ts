@@ -1,4 +1,4 @@
-import { Counter, Gauge, type Registry } from "prom-client";
+import { Counter, type Registry } from "prom-client";
 import type { CallOutcome } from "../gateway/call-ending.ts";
 
 /** Counts the calls of a gateway by what happened upstream. */
@@ -10,16 +10,4 @@ export function countForwardedCalls(registry: Registry): (outcome: CallOutcome) 
     registers: [registry],
   });
   return (outcome) => calls.inc({ outcome });
-}
-
-/** Adds a gauge of whether the gateway is ready. */
-export function addReadyGauge(registry: Registry, isReady: () => boolean): void {
-  new Gauge({
-    name: "rampart_ready",
-    help: "1 when the gateway forwards calls.",
-    registers: [registry],
-    collect() {
-      this.set(isReady() ? 1 : 0);
-    },
-  });
 }
