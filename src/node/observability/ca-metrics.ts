@@ -3,6 +3,7 @@ import type { Authorities } from "../../ca/authorities.ts";
 import type { AuthorityView } from "../../ca/authority-view.ts";
 import type { AuditEvent, EventLog } from "../../ca/issuance/audit-event.ts";
 import { CaError } from "../../foundation/errors.ts";
+import { nextSigningAuthority } from "../../pki/authority/signing-authority.ts";
 import { parseCertificate } from "../../pki/x509/certificate.ts";
 import { countingOperations } from "./operation-metrics.ts";
 
@@ -130,9 +131,9 @@ export function addAuthorityGauges(
     "rampart_successor_signs_from_timestamp",
     "When the next authority begins to sign, in Unix time; NaN before there is one.",
     ({ store }, now) => {
-      const starts = store.issuers.map(({ authority }) => authority.schedule.signsFrom);
-      const next = starts.filter((start) => start > now).toSorted((a, b) => Number(a) - Number(b));
-      return next[0] ? secondsOf(next[0]) : Number.NaN;
+      const authorities = store.issuers.map(({ authority }) => authority);
+      const next = nextSigningAuthority(authorities, now);
+      return next ? secondsOf(next.schedule.signsFrom) : Number.NaN;
     },
   );
 }

@@ -1,43 +1,25 @@
 import { describe, expect, test } from "vitest";
 import { rotate } from "../../../src/ca/rotation/rotate.ts";
 import { recordTaint } from "../../../src/ca/rotation/taint.ts";
-import { mintDue } from "../../../src/pki/authority/rotation.ts";
 import { addSeconds } from "../../../src/pki/x509/validity.ts";
-import type { RunningCa } from "../../testkit/ca/running-ca.ts";
 import {
   countOf,
   decideTaint,
   issueLeaf,
   openStore,
+  passUntil,
   propagation,
   publishedBundle,
   readiness,
   refresh,
   signerOf,
   startSigningCa,
+  startWithSuccessor,
   taint,
   taintKeyOf,
 } from "../../testkit/ca/tainted-ca.ts";
 
 const nobody = "no authority signs at this time";
-const passUntil = (ca: RunningCa, instant: Date): void =>
-  ca.pass((instant.getTime() - ca.now().getTime()) / 1000);
-
-/** A CA whose successor has been published for an hour, and the ids of both authorities. */
-async function startWithSuccessor() {
-  const ca = await startSigningCa();
-  const first = await signerOf(ca);
-  const { authorities } = await openStore(ca.mint);
-  const [{ schedule } = { schedule: undefined }] = authorities;
-  if (!schedule || !first) throw new Error("no authority");
-  passUntil(ca, mintDue(schedule.signsUntil, ca.mint.phaseLengths));
-  await rotate(ca.mint, ca.now());
-  ca.pass(propagation + 3600);
-  const successor = (await openStore(ca.mint)).authorities.find(({ id }) => id !== first);
-  if (!successor) throw new Error("no successor");
-  return { ca, first, successor };
-}
-
 describe("the authority that signs, tainted", () => {
   test("immediately: signs nothing once isolates look, is trusted no longer, and is replaced in one interval", async () => {
     const ca = await startSigningCa();

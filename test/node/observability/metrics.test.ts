@@ -1,7 +1,4 @@
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
-import { CaError } from "../../../src/foundation/errors.ts";
-import { addAuthorityGauges } from "../../../src/node/observability/ca-metrics.ts";
-import { createRegistry } from "../../../src/node/observability/grpc-metrics.ts";
 import { expectCallsCounted } from "../../contract/call-counts.ts";
 import { bearer } from "../../contract/rpc-calls.ts";
 import { issuerTables, type ServiceUnderTest } from "../../contract/service-under-test.ts";
@@ -114,13 +111,4 @@ describe("the metrics", () => {
     const outcome = await client.unary(path, new Uint8Array());
     expect(outcome).toMatchObject({ code: "Unimplemented" });
   });
-});
-
-test("an unreadable store leaves its gauges without a number, and the other metrics complete", async () => {
-  const registry = createRegistry();
-  const at = (): never => {
-    throw new CaError({ reason: "store-unreachable" }, "the store cannot be read");
-  };
-  addAuthorityGauges(registry, { at }, () => new Date());
-  expect(await registry.metrics()).toMatch(/^rampart_ready Nan$/im);
 });

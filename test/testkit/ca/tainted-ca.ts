@@ -6,6 +6,8 @@ import type { Mint } from "../../../src/ca/mint.ts";
 import { type OpenedStore, openStored } from "../../../src/ca/opened-store.ts";
 import { rotate } from "../../../src/ca/rotation/rotate.ts";
 import { recordTaint } from "../../../src/ca/rotation/taint.ts";
+import { mintDue } from "../../../src/pki/authority/rotation.ts";
+import type { SigningAuthority } from "../../../src/pki/authority/signing-authority.ts";
 import { createTaint, type Departure, type Taint } from "../../../src/pki/authority/taint.ts";
 import { wholeSeconds } from "../../../src/pki/x509/validity.ts";
 import { createWorkload } from "../callers/workload.ts";
@@ -42,6 +44,29 @@ export const viewOf = async ({ certificateAuthority, now }: RunningCa): Promise<
 /** The id of the signing authority, if there is one. */
 export const signerOf = async (ca: RunningCa): Promise<string | undefined> =>
   (await viewOf(ca)).issuer?.authority.id;
+
+/** Moves the clock of the CA to this instant. */
+export const passUntil = (ca: RunningCa, instant: Date): void =>
+  ca.pass((instant.getTime() - ca.now().getTime()) / 1000);
+
+/** A CA whose successor has been published for an hour, and the ids of both authorities. */
+export async function startWithSuccessor(): Promise<{
+  readonly ca: RunningCa;
+  readonly first: string;
+  readonly successor: SigningAuthority;
+}> {
+  const ca = await startSigningCa();
+  const first = await signerOf(ca);
+  const { authorities } = await openStore(ca.mint);
+  const [{ schedule } = { schedule: undefined }] = authorities;
+  if (!schedule || !first) throw new Error("no authority");
+  passUntil(ca, mintDue(schedule.signsUntil, ca.mint.phaseLengths));
+  await rotate(ca.mint, ca.now());
+  ca.pass(propagation + 3600);
+  const successor = (await openStore(ca.mint)).authorities.find(({ id }) => id !== first);
+  if (!successor) throw new Error("no successor");
+  return { ca, first, successor };
+}
 
 /** The taint that an operator would record now. */
 export async function decideTaint(
