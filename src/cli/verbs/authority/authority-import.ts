@@ -1,8 +1,6 @@
 import type { Command } from "commander";
-import type { OpenedStore } from "../../../ca/opened-store.ts";
 import { adoptAuthority } from "../../../ca/rotation/adopt.ts";
 import { rotate } from "../../../ca/rotation/rotate.ts";
-import { bytesEqual } from "../../../pki/encoding/bytes.ts";
 import {
   openStore,
   requireAllOpen,
@@ -14,10 +12,8 @@ import type { ConfirmationOptions } from "../../terminal/confirmation.ts";
 import { type NextStep, noticeNext } from "../../terminal/notices.ts";
 import { orOperatorError } from "../../terminal/operator-error.ts";
 import { printStoreSummary } from "../../terminal/store-summary.ts";
-import { readCertificates } from "../import/imported-certificate.ts";
 import { loadPluggedIn } from "../import/load.ts";
-import { bundleRoots, otherRootsOf } from "../import/offered-intermediate.ts";
-import type { PluggedInMaterial } from "../import/plugged-in-material.ts";
+import { bundleRoots, isInStore, otherRootsOf } from "../import/offered-intermediate.ts";
 import { verifyPluggedIn } from "../import/verify.ts";
 import { installChecked } from "./authority-install.ts";
 import { backupStep, planStep } from "./next-verbs.ts";
@@ -75,10 +71,4 @@ export async function importAuthority(
     "shows whether the CA knows the keys of each cluster, and which roots are there",
   ];
   noticeNext([check, backupStep(session), planStep(session)]);
-}
-
-/** Whether the certificate is an authority's of the store: a job may import a directory again and again. */
-function isInStore({ certificate }: PluggedInMaterial, { authorities }: OpenedStore): boolean {
-  const [own] = readCertificates(certificate);
-  return authorities.some((each) => own && bytesEqual(each.certificate.der, own.der));
 }

@@ -5,9 +5,8 @@ import { installIntermediate } from "../../../ca/upstream/install-intermediate.t
 import { OperatorError } from "../../../foundation/operator-error.ts";
 import type { PluggedInImport } from "../../../node/serve/plugged-in.ts";
 import { type Bytes, bytesEqual } from "../../../pki/encoding/bytes.ts";
-import { readCertificates } from "./imported-certificate.ts";
 import { loadDirectory } from "./load.ts";
-import { bundleRoots, otherRootsOf } from "./offered-intermediate.ts";
+import { bundleRoots, isInStore, otherRootsOf } from "./offered-intermediate.ts";
 import type { PluggedInMaterial } from "./plugged-in-material.ts";
 import { verifyPluggedIn } from "./verify.ts";
 
@@ -17,12 +16,10 @@ import { verifyPluggedIn } from "./verify.ts";
  */
 export const importPluggedIn: PluggedInImport = async (mint, directory, now) => {
   const material = await loadDirectory(directory);
-  const [certificate] = readCertificates(material.certificate);
   const store = await openStored(await mint.store.load(), mint);
-  const isKnown = store.authorities.some(
-    ({ certificate: { der } }) => certificate && bytesEqual(der, certificate.der),
-  );
-  if (isKnown) return requireNothingNew(material, mint, bundleRoots(store, now), now);
+  if (isInStore(material, store)) {
+    return requireNothingNew(material, mint, bundleRoots(store, now), now);
+  }
   if (store.refusals.length > 0)
     throw new OperatorError("the store holds records that do not open");
   const imported = await verifyPluggedIn(material, mint.trustDomain, now);
