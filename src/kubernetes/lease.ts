@@ -2,6 +2,7 @@ import * as z from "zod/mini";
 import { FetchError } from "../foundation/http/json-fetch.ts";
 import type { Lease, LeasePlace } from "../foundation/work/lease.ts";
 import type { SendRequest } from "./client.ts";
+import { sendUnlessConflict } from "./optimistic-write.ts";
 
 /** A Lease (`coordination.k8s.io/v1`), by which several processes agree on the one that works. */
 export interface LeaseName {
@@ -26,7 +27,6 @@ const leaseForm = z.object({
 });
 
 const apiVersion = "coordination.k8s.io/v1";
-const conflict = 409;
 
 /** The place of a lease in an API server. @throws FetchError */
 export function leaseObject(send: SendRequest, { namespace, name }: LeaseName): LeasePlace {
@@ -40,14 +40,9 @@ export function leaseObject(send: SendRequest, { namespace, name }: LeaseName): 
     write: async (lease, now, resourceVersion) => {
       const metadata = { name, namespace, ...(resourceVersion && { resourceVersion }) };
       const body = { apiVersion, kind: "Lease", metadata, spec: specOf(lease, now) };
-      try {
-        if (resourceVersion === undefined) await send({ method: "POST", path: collection, body });
-        else await send({ method: "PUT", path, body });
-        return true;
-      } catch (error) {
-        if (error instanceof FetchError && error.status === conflict) return false;
-        throw error;
-      }
+      return resourceVersion === undefined
+        ? sendUnlessConflict(send, namespace, { method: "POST", path: collection, body })
+        : sendUnlessConflict(send, namespace, { method: "PUT", path, body });
     },
   };
 }

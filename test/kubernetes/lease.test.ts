@@ -120,6 +120,17 @@ test("gives way to a write that came first", async () => {
   expect(server.spec()).toMatchObject({ holderIdentity: "b" });
 });
 
+test("does not hold a lease that was deleted between the read and the write", async () => {
+  const stored = { metadata: { resourceVersion: "5" }, spec: {} };
+  const send: SendRequest = async ({ method }) => (method === undefined ? stored : undefined);
+  expect(await candidateAt(send, "a").acquire(start)).toBe(false);
+});
+
+test("does not know who holds the lease of a namespace that does not exist", async () => {
+  const nowhere: SendRequest = async () => undefined;
+  await expect(candidateAt(nowhere, "a").acquire(start)).rejects.toThrow(/no namespace/);
+});
+
 test.each<[string, SendRequest]>([
   [
     "refuses",

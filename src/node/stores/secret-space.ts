@@ -6,12 +6,9 @@ import {
   type StoredObject,
 } from "../../custody/shared/object-space.ts";
 import { FetchError } from "../../foundation/http/json-fetch.ts";
-import {
-  type KubernetesRequest,
-  maximumObjectOctets,
-  type SendRequest,
-} from "../../kubernetes/client.ts";
+import { maximumObjectOctets, type SendRequest } from "../../kubernetes/client.ts";
 import { listPages } from "../../kubernetes/list-pages.ts";
+import { sendUnlessConflict } from "../../kubernetes/optimistic-write.ts";
 import {
   parseRecordSecret,
   recordListing,
@@ -19,8 +16,6 @@ import {
   secretName,
   secretsPath,
 } from "../../kubernetes/record-secret.ts";
-
-const conflict = 409;
 
 /**
  * The Secrets of one namespace as an {@link ObjectSpace}. The API server decides between two writers: it
@@ -49,18 +44,6 @@ export function createSecretSpace(send: SendRequest, namespace: string): ObjectS
     return objects;
   }
 
-  /** @returns Whether there was no conflict. */
-  async function sendUnlessConflict(request: KubernetesRequest): Promise<boolean> {
-    try {
-      const answer = await send({ ...request, maximumOctets: maximumObjectOctets });
-      if (answer === undefined && request.method === "POST") throw noNamespace(namespace);
-      return answer !== undefined;
-    } catch (error) {
-      if (error instanceof FetchError && error.status === conflict) return false;
-      throw error;
-    }
-  }
-
   return {
     list,
     read: async (key) => {
@@ -73,8 +56,8 @@ export function createSecretSpace(send: SendRequest, namespace: string): ObjectS
     write: (key, value, version) => {
       const body = recordSecret(key, value, version);
       return version === undefined
-        ? sendUnlessConflict({ method: "POST", path: collection, body })
-        : sendUnlessConflict({ method: "PUT", path: pathOf(key), body });
+        ? sendUnlessConflict(send, namespace, { method: "POST", path: collection, body })
+        : sendUnlessConflict(send, namespace, { method: "PUT", path: pathOf(key), body });
     },
     remove: async (key) => {
       await send({ method: "DELETE", path: pathOf(key), maximumOctets: maximumObjectOctets });
@@ -89,6 +72,3 @@ const strange = (namespace: string, key: string): FetchError =>
   new FetchError(
     `has a Secret at the name of ${key} in namespace ${namespace}, which is no record`,
   );
-
-const noNamespace = (namespace: string): FetchError =>
-  new FetchError(`has no namespace ${namespace}: kubectl create namespace ${namespace}`);
