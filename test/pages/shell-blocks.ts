@@ -1,15 +1,9 @@
 import { readFileSync } from "node:fs";
+import { type FencedBlock, fencedBlocks } from "../interop/page-blocks.ts";
 
-/** A fenced block of a page. */
-export interface Block {
+/** A fenced block, and the page that it stands on. */
+export interface Block extends FencedBlock {
   readonly page: string;
-  /** The line of its fence. */
-  readonly line: number;
-  /** The first word behind the fence, such as `sh`. */
-  readonly language: string;
-  /** The word behind the language: what the block needs, or how it ends. */
-  readonly mark: string;
-  readonly text: string;
 }
 
 /** What a block of shell may need that a test has not, by its mark. */
@@ -51,28 +45,10 @@ export const suites: Readonly<Record<string, string>> = {
   "docs/how-to/signers.md": "kubernetes",
 };
 
-const fence = /^( *)```(\S*) ?(.*)$/;
-
-/** The blocks of a page in their order, without the indentation of their fence. */
+/** The blocks of a page in their order. */
 export function blocksOf(page: string): Block[] {
-  const blocks: Block[] = [];
-  let lines: string[] | undefined;
-  let indent = "";
-  const source = readFileSync(new URL(`../../${page}`, import.meta.url), "utf8").split("\n");
-  for (const [i, row] of source.entries()) {
-    const [, spaces = "", language = "", mark = ""] = fence.exec(row) ?? [];
-    if (!fence.test(row)) lines?.push(row.startsWith(indent) ? row.slice(indent.length) : row);
-    else if (lines) {
-      const open = blocks.at(-1);
-      if (open) blocks[blocks.length - 1] = { ...open, text: `${lines.join("\n")}\n` };
-      lines = undefined;
-    } else {
-      lines = [];
-      indent = spaces;
-      blocks.push({ page, line: i + 1, language, mark, text: "" });
-    }
-  }
-  return blocks;
+  const markdown = readFileSync(new URL(`../../${page}`, import.meta.url), "utf8");
+  return fencedBlocks(markdown).map((block) => ({ page, ...block }));
 }
 
 /** Whether a suite has to type this block. */

@@ -7,16 +7,12 @@ import { startWorkload } from "../agent/envoy-pair.ts";
 import type { Outcome } from "../agent/outcome-table.ts";
 import { type Child, startChild } from "../agent/processes/child-process.ts";
 import { until } from "../agent/until.ts";
+import { prebuiltPilotAgent } from "../agent/xds/pilot-agent.ts";
 import { freePorts } from "../free-ports.ts";
 import { prebuilt } from "../prebuilt.ts";
 import { run } from "../programs.ts";
 import { type ServingCa, startServingCa } from "./serving-ca.ts";
 import { callWith, serialOf, startAgent, stealFrom } from "./workloads.ts";
-
-const prebuiltPilotAgent = {
-  name: "pilot-agent",
-  sha256: "564673f4ff8b126678ecac83c1bee6d6d92a07872388db170cf010d3ebac80ff",
-};
 
 const names = {
   client: "Envoy 1.40.0 under pilot-agent of 2026-08-22",

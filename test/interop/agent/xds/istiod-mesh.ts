@@ -9,7 +9,7 @@ import { SteadyLoad, statusOf } from "../processes/steady-load.ts";
 import { until } from "../until.ts";
 import { type Istiod, startIstiod } from "./istiod.ts";
 import { addresses, namespace, writeMeshConfiguration } from "./mesh-configuration.ts";
-import { configuredNames, startPilotAgent } from "./pilot-agent.ts";
+import { configuredNames, prebuiltPilotAgent, startPilotAgent } from "./pilot-agent.ts";
 import { startSidecar } from "./sidecar.ts";
 import { startWorkload } from "./workload.ts";
 import type { MeshParts } from "./xds-scenes.ts";
@@ -17,11 +17,6 @@ import type { MeshParts } from "./xds-scenes.ts";
 export const prebuiltIstiod = {
   name: "istiod",
   sha256: "3e730a9eed5517e2609aca576254777ea961d1a0077a1ed5d7fc6fa2b1340dc9",
-};
-
-const prebuiltPilotAgent = {
-  name: "pilot-agent",
-  sha256: "564673f4ff8b126678ecac83c1bee6d6d92a07872388db170cf010d3ebac80ff",
 };
 
 const client = "Envoy 1.40.0, twice, under `rampart agent run`";

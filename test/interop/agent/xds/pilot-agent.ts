@@ -7,6 +7,11 @@ import { type SidecarOptions, sidecarEnvironment } from "./sidecar.ts";
 
 const run = promisify(execFile);
 
+export const prebuiltPilotAgent = {
+  name: "pilot-agent",
+  sha256: "564673f4ff8b126678ecac83c1bee6d6d92a07872388db170cf010d3ebac80ff",
+};
+
 /** The programs of a sidecar under pilot-agent. */
 export interface PilotPrograms {
   readonly pilotAgent: string;
