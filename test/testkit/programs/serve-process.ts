@@ -1,11 +1,9 @@
 import { type ChildProcess, spawn } from "node:child_process";
-import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { stringify } from "smol-toml";
 import { onTestFinished } from "vitest";
 import { compileCache } from "./compile-cache.ts";
-
-const program = join(import.meta.dirname, "../../../src/cli/main.ts");
+import { rampartProgram } from "./rampart-process.ts";
 
 /** `rampart serve` in its own process. It ends with the test. */
 export interface ServeProcess {
@@ -38,7 +36,7 @@ export async function startServeProcess(
   descriptors?: number,
 ): Promise<ServeProcess> {
   const { PATH } = process.env;
-  const words = [process.execPath, program, "serve", "--config", config];
+  const words = [process.execPath, rampartProgram, "serve", "--config", config];
   const limited = `ulimit -n ${descriptors ?? "$(ulimit -n)"} && exec "$@"`;
   const child = spawn("sh", ["-c", limited, "sh", ...words], {
     env: { PATH, KEK: kek, ...secrets, ...compileCache },

@@ -1,4 +1,4 @@
-import { execFileSync, spawn } from "node:child_process";
+import { execFileSync } from "node:child_process";
 import { once } from "node:events";
 import { constants } from "node:fs";
 import { open, readdir, writeFile } from "node:fs/promises";
@@ -8,12 +8,10 @@ import { text } from "node:stream/consumers";
 import type { Command } from "commander";
 import { expect, onTestFinished, test } from "vitest";
 import { rampart } from "../../../../src/cli/rampart.ts";
-import { randomKek } from "../../../testkit/ca/running-ca.ts";
-import { compileCache } from "../../../testkit/programs/compile-cache.ts";
+import { startRampart } from "../../../testkit/programs/rampart-process.ts";
 import { temporaryFolder } from "../../../testkit/temporary-folder.ts";
 import { eventually } from "../../../testkit/time/eventually.ts";
 
-const program = join(import.meta.dirname, "../../../../src/cli/main.ts");
 const codes = { SIGINT: 130, SIGTERM: 143 } as const;
 const signals = ["SIGINT", "SIGTERM"] as const;
 
@@ -83,14 +81,12 @@ interface Ending {
   readonly stderr: string;
 }
 
-function start(folder: string, values: readonly string[], environment: object = {}) {
-  const { PATH } = process.env;
-  const child = spawn(process.execPath, values, {
-    cwd: folder,
-    env: { PATH, KEK: randomKek("k1"), ...compileCache, ...environment },
-    stdio: ["ignore", "pipe", "pipe"],
-  });
-  onTestFinished(() => void child.kill("SIGKILL"));
+function start(
+  folder: string,
+  words: readonly string[],
+  environment: Readonly<Record<string, string>>,
+) {
+  const child = startRampart(words, environment, folder);
   const said = Promise.all([once(child, "exit"), text(child.stdout), text(child.stderr)]);
   const ending = said.then(([exit, stdout, stderr]): Ending => ({ exit, stdout, stderr }));
   return { child, ending };
@@ -124,7 +120,7 @@ test.each(waiting)(
     const { port } = server.address() as AddressInfo;
     const { child, ending } = start(
       folder,
-      [program, ...verb.split(" "), ...words.split(" ")]
+      [...verb.split(" "), ...words.split(" ")]
         .map((word) => word.replace("FIFO", fifo).replace("SERVER", `127.0.0.1:${port}`))
         .filter((word) => words !== "SERVER" || !word.startsWith("127.")),
       { RAMPART_STATUS_ADDR: `127.0.0.1:${port}` },
@@ -160,7 +156,7 @@ test.each(nouns.map((noun, i) => [noun, signals[i % 2] ?? "SIGINT"] as const))(
     const folder = await temporaryFolder();
     const hook = join(await temporaryFolder(), "hook.mjs");
     await writeFile(hook, atImport(signal));
-    const { ending } = start(folder, ["--import", hook, program, noun, "--help"]);
+    const { ending } = start(folder, [noun, "--help"], { NODE_OPTIONS: `--import ${hook}` });
     expect(await ending).toEqual(interrupted(signal));
     expect(await readdir(folder)).toEqual([]);
   },

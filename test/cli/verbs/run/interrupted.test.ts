@@ -1,16 +1,13 @@
-import { type ChildProcess, spawn } from "node:child_process";
+import type { ChildProcess } from "node:child_process";
 import { once } from "node:events";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { text } from "node:stream/consumers";
-import { beforeEach, describe, expect, onTestFinished, test } from "vitest";
-import { randomKek } from "../../../testkit/ca/running-ca.ts";
-import { compileCache } from "../../../testkit/programs/compile-cache.ts";
+import { beforeEach, describe, expect, test } from "vitest";
+import { startRampart } from "../../../testkit/programs/rampart-process.ts";
 import { serveToml } from "../../../testkit/programs/serve-process.ts";
 import { temporaryFolder } from "../../../testkit/temporary-folder.ts";
-
-const program = join(import.meta.dirname, "../../../../src/cli/main.ts");
 
 interface Started {
   readonly child: ChildProcess;
@@ -20,12 +17,7 @@ interface Started {
 }
 
 function start(words: readonly string[]): Started {
-  const { PATH } = process.env;
-  const child = spawn(process.execPath, [program, ...words], {
-    env: { PATH, KEK: randomKek("k1"), ...compileCache },
-    stdio: ["ignore", "pipe", "pipe"],
-  });
-  onTestFinished(() => void child.kill("SIGKILL"));
+  const child = startRampart(words);
   const lines = createInterface(child.stdout);
   return { child, exit: once(child, "exit"), stderr: text(child.stderr), lines };
 }

@@ -1,4 +1,4 @@
-import { type ChildProcess, execFileSync, spawn } from "node:child_process";
+import { type ChildProcess, execFileSync } from "node:child_process";
 import { once } from "node:events";
 import { readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { connect } from "node:net";
@@ -6,16 +6,13 @@ import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 import { listenInPlaintext } from "../../../../src/node/http/listener.ts";
 import { origin, rpcPath } from "../../../contract/service-under-test.ts";
-import { randomKek } from "../../../testkit/ca/running-ca.ts";
 import { createEventRecorder } from "../../../testkit/log/event-recorder.ts";
 import { type LogLine, parseLog } from "../../../testkit/log/log-lines.ts";
 import { connectHttp2 } from "../../../testkit/network/http2-client.ts";
-import { compileCache } from "../../../testkit/programs/compile-cache.ts";
+import { outputOf, startRampart } from "../../../testkit/programs/rampart-process.ts";
 import { serveToml } from "../../../testkit/programs/serve-process.ts";
 import { temporaryFolder } from "../../../testkit/temporary-folder.ts";
 import { eventually } from "../../../testkit/time/eventually.ts";
-
-const program = join(import.meta.dirname, "../../../../src/cli/main.ts");
 
 interface Running {
   readonly child: ChildProcess;
@@ -34,27 +31,17 @@ async function startTwo(listen = "127.0.0.1:0"): Promise<Running> {
   const store = join(folder, "store");
   const values = { PROPAGATION_INTERVAL: "0s", ISSUERS: [{ issuer: "https://a.test" }] };
   await writeFile(config, serveToml(store, { LISTEN: listen, ...values }));
-  const { PATH } = process.env;
-  const child = spawn(process.execPath, [program, "serve", "-c", config, "--processes", "2"], {
-    env: { PATH, KEK: randomKek("k1"), ...compileCache },
-    stdio: ["ignore", "pipe", "pipe"],
-  });
-  onTestFinished(() => void child.kill("SIGTERM"));
-  let text = "";
-  for (const stream of [child.stdout, child.stderr]) {
-    stream.setEncoding("utf8").on("data", (chunk: string) => {
-      text += chunk;
-    });
-  }
+  const child = startRampart(["serve", "-c", config, "--processes", "2"]);
+  const text = outputOf(child);
   return {
     child,
     config,
     store,
     ports: (what) =>
-      [...text.matchAll(new RegExp(`"${what} on [^"]*:(\\d+)"`, "g"))].map(([, p]) => Number(p)),
-    saysOnce: (part) => text.split(part).length === 2,
-    text: () => text,
-    log: () => parseLog(text),
+      [...text().matchAll(new RegExp(`"${what} on [^"]*:(\\d+)"`, "g"))].map(([, p]) => Number(p)),
+    saysOnce: (part) => text().split(part).length === 2,
+    text,
+    log: () => parseLog(text()),
   };
 }
 
