@@ -4,6 +4,7 @@ import { beforeEach, describe, expect, test, vi } from "vitest";
 import { openDeployment } from "../../../src/cli/session/deployment.ts";
 import { OperatorError } from "../../../src/foundation/operator-error.ts";
 import { randomKek } from "../../testkit/configuration.ts";
+import { storeToml } from "../../testkit/programs/store-toml.ts";
 import { temporaryFolder } from "../../testkit/temporary-folder.ts";
 
 let folder: string;
@@ -16,9 +17,7 @@ beforeEach(async () => {
 
 async function open(...lines: readonly string[]) {
   const config = join(folder, "rampart.toml");
-  const store = `STORE_DIRECTORY = ${JSON.stringify(join(folder, "store"))}`;
-  const issuers = '[[ISSUERS]]\nissuer = "https://a.test"';
-  await writeFile(config, [store, ...lines, issuers].join("\n"));
+  await writeFile(config, storeToml(join(folder, "store"), ...lines));
   return openDeployment({ config });
 }
 

@@ -12,6 +12,7 @@ import { randomKek } from "../../../testkit/configuration.ts";
 import { type SigningDepartures, signIntermediate } from "../../../testkit/pki/company-ca.ts";
 import { createCa, type TestCa, writeFolder } from "../../../testkit/pki/plugged-in.ts";
 import { printed } from "../../../testkit/programs/printed.ts";
+import { storeToml } from "../../../testkit/programs/store-toml.ts";
 import { temporaryFolder } from "../../../testkit/temporary-folder.ts";
 
 const day = 86_400;
@@ -55,13 +56,12 @@ const plan = async () => JSON.parse(await authority("plan", "--json"));
 const configure = (authorityRoot: string) =>
   writeFile(
     file("rampart.toml"),
-    [
-      `STORE_DIRECTORY = ${JSON.stringify(file("store"))}`,
+    storeToml(
+      file("store"),
       `AUTHORITY_ROOT = "${authorityRoot}"`,
       `MAX_WORKLOAD_CERT_TTL = "${leaf}s"`,
       `PROPAGATION_INTERVAL = "${propagation}s"`,
-      '[[ISSUERS]]\nissuer = "https://a.test"',
-    ].join("\n"),
+    ),
   );
 
 /** Has a request signed, and writes the answer with its root. */

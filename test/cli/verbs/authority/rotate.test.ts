@@ -5,6 +5,7 @@ import { authorityCommand } from "../../../../src/cli/verbs/authority/authority.
 import { OperatorError } from "../../../../src/foundation/operator-error.ts";
 import { randomKek } from "../../../testkit/configuration.ts";
 import { printed } from "../../../testkit/programs/printed.ts";
+import { storeToml } from "../../../testkit/programs/store-toml.ts";
 import { temporaryFolder } from "../../../testkit/temporary-folder.ts";
 
 const now = new Date("2026-11-21T12:00:00Z");
@@ -31,11 +32,10 @@ beforeEach(async () => {
   config = join(folder, "rampart.toml");
   await writeFile(
     config,
-    [
-      `STORE_DIRECTORY = ${JSON.stringify(join(folder, "store"))}`,
+    storeToml(
+      join(folder, "store"),
       'MAX_WORKLOAD_CERT_TTL = "24h"\nPROPAGATION_INTERVAL = "0s"\nAUTHORITY_LIFETIME = "720h"',
-      '[[ISSUERS]]\nissuer = "https://a.test"',
-    ].join("\n"),
+    ),
   );
   vi.stubEnv("KEK", randomKek("k1"));
   said = [];

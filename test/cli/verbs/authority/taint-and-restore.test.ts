@@ -7,6 +7,7 @@ import { authorityCommand } from "../../../../src/cli/verbs/authority/authority.
 import { OperatorError } from "../../../../src/foundation/operator-error.ts";
 import { randomKek } from "../../../testkit/configuration.ts";
 import { printed } from "../../../testkit/programs/printed.ts";
+import { storeToml } from "../../../testkit/programs/store-toml.ts";
 import { temporaryFolder } from "../../../testkit/temporary-folder.ts";
 
 let folder: string;
@@ -16,15 +17,7 @@ let recipient: string;
 
 const config = () => join(folder, "rampart.toml");
 const configure = (...lines: readonly string[]) =>
-  writeFile(
-    config(),
-    [
-      ...lines,
-      `STORE_DIRECTORY = ${JSON.stringify(join(folder, "store"))}`,
-      'PROPAGATION_INTERVAL = "0s"',
-      '[[ISSUERS]]\nissuer = "https://a.test"',
-    ].join("\n"),
-  );
+  writeFile(config(), storeToml(join(folder, "store"), 'PROPAGATION_INTERVAL = "0s"', ...lines));
 
 const authority = (...words: readonly string[]) =>
   printed(

@@ -14,6 +14,7 @@ import { addSeconds } from "../../../../src/pki/x509/validity.ts";
 import { randomKek } from "../../../testkit/configuration.ts";
 import { createTestIssuer, proved, workload } from "../../../testkit/pki/certificates.ts";
 import { generateSigner } from "../../../testkit/pki/csr.ts";
+import { storeToml } from "../../../testkit/programs/store-toml.ts";
 import { temporaryFolder } from "../../../testkit/temporary-folder.ts";
 
 const now = new Date("2026-11-21T12:00:00Z");
@@ -25,15 +26,7 @@ let issuer: Issuer;
 
 const config = () => join(folder, "rampart.toml");
 const configure = (...lines: readonly string[]) =>
-  writeFile(
-    config(),
-    [
-      ...lines,
-      `STORE_DIRECTORY = ${JSON.stringify(join(folder, store))}`,
-      'PROPAGATION_INTERVAL = "30s"',
-      '[[ISSUERS]]\nissuer = "https://a.test"',
-    ].join("\n"),
-  );
+  writeFile(config(), storeToml(join(folder, store), 'PROPAGATION_INTERVAL = "30s"', ...lines));
 
 async function run(noun: typeof certificateCommand, words: readonly string[], at = now) {
   const lines: unknown[] = [];

@@ -5,6 +5,7 @@ import { beforeAll, beforeEach, describe, expect, test, vi } from "vitest";
 import { certificateCommand } from "../../../../src/cli/verbs/certificate/certificate.ts";
 import { openFileStore } from "../../../../src/node/files/file-store.ts";
 import { randomKek } from "../../../testkit/ca/running-ca.ts";
+import { storeToml } from "../../../testkit/programs/store-toml.ts";
 import { temporaryFolder } from "../../../testkit/temporary-folder.ts";
 import { type LoggedCa, startLoggedCa } from "../../../testkit/tlog/logged-ca.ts";
 
@@ -36,10 +37,7 @@ beforeEach(async () => {
   for (const record of await ca.ca.store.load()) await store.put(record);
   await writeFile(
     join(folder, "rampart.toml"),
-    `STORE_DIRECTORY = ${JSON.stringify(join(folder, "store"))}
-PROPAGATION_INTERVAL = "0s"
-[[ISSUERS]]
-issuer = "https://a.test"`,
+    storeToml(join(folder, "store"), 'PROPAGATION_INTERVAL = "0s"'),
   );
   return () => {
     vi.unstubAllEnvs();

@@ -8,6 +8,7 @@ import { denyCommand } from "../../../../src/cli/verbs/deny/deny.ts";
 import { OperatorError } from "../../../../src/foundation/operator-error.ts";
 import { randomKek } from "../../../testkit/configuration.ts";
 import { printed } from "../../../testkit/programs/printed.ts";
+import { storeToml } from "../../../testkit/programs/store-toml.ts";
 import { temporaryFolder } from "../../../testkit/temporary-folder.ts";
 
 const now = new Date("2026-11-21T12:00:00Z");
@@ -16,15 +17,7 @@ let folder: string;
 
 const config = () => join(folder, "rampart.toml");
 const configure = (store = "store", ...lines: readonly string[]) =>
-  writeFile(
-    config(),
-    [
-      ...lines,
-      `STORE_DIRECTORY = ${JSON.stringify(join(folder, store))}`,
-      'PROPAGATION_INTERVAL = "30s"',
-      '[[ISSUERS]]\nissuer = "https://a.test"',
-    ].join("\n"),
-  );
+  writeFile(config(), storeToml(join(folder, store), 'PROPAGATION_INTERVAL = "30s"', ...lines));
 
 const deny = (...words: readonly string[]) =>
   printed(
