@@ -1,25 +1,15 @@
 import { createScheduledController } from "cloudflare:test";
 import { env } from "cloudflare:workers";
-import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
+import { describe, expect, test } from "vitest";
 import { createWorker } from "../../src/worker/worker.ts";
 import { connectJson, outcomeOf, requestOf } from "../contract/rpc-calls.ts";
 import { issuers, issuerTables } from "../contract/service-under-test.ts";
 import { createTokenKey, jwksOf, mintAccountToken } from "../testkit/callers/tokens.ts";
 import { createWorkload } from "../testkit/callers/workload.ts";
 import { parseLogLine } from "../testkit/log/log-lines.ts";
+import { recordConsoleLines } from "./runtime/console-lines.ts";
 
-const lines: string[] = [];
-
-beforeEach(() => {
-  lines.length = 0;
-  for (const method of ["log", "warn", "error"] as const) {
-    vi.spyOn(console, method).mockImplementation((line: string) => void lines.push(line));
-  }
-});
-
-afterEach(() => {
-  vi.restoreAllMocks();
-});
+const lines = recordConsoleLines();
 
 /** A dataset that keeps its points, or refuses them. */
 function dataset(fault?: Error) {

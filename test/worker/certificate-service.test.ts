@@ -1,12 +1,11 @@
 import { createScheduledController } from "cloudflare:test";
 import { env, exports } from "cloudflare:workers";
-import { beforeAll, describe, expect, test, vi } from "vitest";
+import { describe, expect, test } from "vitest";
 import { describeCertificateService } from "../contract/certificate-service.ts";
 import { issuers, origin, type ReviewingService } from "../contract/service-under-test.ts";
 import { createTokenKey, jwksOf } from "../testkit/callers/tokens.ts";
-import type { AuditLine } from "../testkit/log/event-recorder.ts";
-import { parseLogLine } from "../testkit/log/log-lines.ts";
 import { eventually } from "../testkit/time/eventually.ts";
+import { recordConsoleLines, takeAuditsOf } from "./runtime/console-lines.ts";
 import { registry, reviewingApi } from "./runtime/internet.ts";
 import worker from "./runtime/patient-worker.ts";
 
@@ -14,20 +13,7 @@ const send = (request: Request): Promise<Response> => exports.default.fetch(requ
 const get = (path: string) => send(new Request(`${origin}${path}`));
 
 // The Worker writes its events to the console, and a test in workerd sees them nowhere else.
-const lines: string[] = [];
-
-beforeAll(() => {
-  vi.spyOn(console, "log").mockImplementation((line: string) => void lines.push(line));
-  vi.spyOn(console, "warn").mockImplementation(() => {});
-  return () => vi.restoreAllMocks();
-});
-
-function takeAudits(): AuditLine[] {
-  const events = lines.splice(0).map(parseLogLine);
-  const audits = events.filter(({ event }) => event === "create-certificate");
-  // `parseLogLine` has checked the time and the level.
-  return audits.map(({ time, level, ...event }) => event);
-}
+const lines = recordConsoleLines();
 
 async function startWorker(): Promise<ReviewingService> {
   const key = await createTokenKey("ES256", "k1");
@@ -37,7 +23,7 @@ async function startWorker(): Promise<ReviewingService> {
     await fetch(`${registry}${host}`, { method: "PUT", body: JSON.stringify(jwksOf(key)) });
   }
   const questions = async () => Number(await (await fetch(reviewingApi)).text());
-  return { send, key, now: () => new Date(), takeAudits, questions };
+  return { send, key, now: () => new Date(), takeAudits: () => takeAuditsOf(lines), questions };
 }
 
 describe("a Worker with an empty store", () => {

@@ -1,5 +1,5 @@
 import { env } from "cloudflare:workers";
-import { beforeAll, beforeEach, describe, vi } from "vitest";
+import { beforeEach, describe } from "vitest";
 import { importKek } from "../../src/custody/kek.ts";
 import { parseBase64, toBase64 } from "../../src/pki/encoding/base64.ts";
 import { createKvStore } from "../../src/worker/kv-store.ts";
@@ -8,16 +8,10 @@ import { describeCertificateCredentials } from "../contract/configured-service/c
 import type { ConfigurableService } from "../contract/configured-service/configurable-service.ts";
 import { describeNodeProxies } from "../contract/configured-service/node-proxies.ts";
 import { connectBinary, outcomeOf, requestOf } from "../contract/rpc-calls.ts";
-import { parseLogLine } from "../testkit/log/log-lines.ts";
+import { recordConsoleLines, takeAuditsOf } from "./runtime/console-lines.ts";
 import { reviewingApi } from "./runtime/internet.ts";
 
-const lines: string[] = [];
-
-beforeAll(() => {
-  vi.spyOn(console, "log").mockImplementation((line: string) => void lines.push(line));
-  vi.spyOn(console, "warn").mockImplementation(() => {});
-  return () => vi.restoreAllMocks();
-});
+const lines = recordConsoleLines();
 
 beforeEach(async () => {
   const { keys } = await env.AUTHORITIES.list();
@@ -46,10 +40,7 @@ async function openService(): Promise<ConfigurableService> {
           const response = await worker.fetch(new Request(request, { cf }), environment);
           return outcomeOf(connectBinary, response);
         },
-        takeAudits: () => {
-          const events = lines.splice(0).map(parseLogLine);
-          return events.filter(({ event }) => event === "create-certificate");
-        },
+        takeAudits: () => takeAuditsOf(lines),
       };
     },
   };

@@ -1,35 +1,18 @@
 import { createScheduledController } from "cloudflare:test";
 import { env } from "cloudflare:workers";
-import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
+import { describe, expect, test } from "vitest";
 import { createWorker } from "../../src/worker/worker.ts";
 import { describeQuotas } from "../contract/bounds/quotas.ts";
 import { bearer, callWithClient, grpcWeb } from "../contract/rpc-calls.ts";
 import { issuerTables, origin, type ServiceUnderTest } from "../contract/service-under-test.ts";
 import { createTokenKey, jwksOf } from "../testkit/callers/tokens.ts";
 import { createWorkload } from "../testkit/callers/workload.ts";
-import type { AuditLine } from "../testkit/log/event-recorder.ts";
 import { parseLogLine } from "../testkit/log/log-lines.ts";
+import { recordConsoleLines, takeAuditsOf } from "./runtime/console-lines.ts";
 
-const lines: string[] = [];
-
-beforeEach(() => {
-  lines.length = 0;
-  for (const method of ["log", "warn", "error"] as const) {
-    vi.spyOn(console, method).mockImplementation((line: string) => void lines.push(line));
-  }
-});
-
-afterEach(() => {
-  vi.restoreAllMocks();
-});
+const lines = recordConsoleLines();
 
 const warnings = () => lines.map(parseLogLine).filter(({ level }) => level === "warning");
-
-function takeAudits(): AuditLine[] {
-  const events = lines.splice(0).map(parseLogLine);
-  const audits = events.filter(({ event }) => event === "create-certificate");
-  return audits.map(({ time, level, ...event }) => event);
-}
 
 /** A rate limit whose minute does not end. */
 function rateLimit(limit: number) {
@@ -54,7 +37,7 @@ async function start(bindings: Readonly<Record<string, unknown>>): Promise<Servi
   const worker = createWorker({ clock: () => new Date() });
   await worker.scheduled(createScheduledController(), environment);
   const send = (request: Request) => worker.fetch(request, environment);
-  return { send, key, now: () => new Date(), takeAudits };
+  return { send, key, now: () => new Date(), takeAudits: () => takeAuditsOf(lines) };
 }
 
 describeQuotas(({ caller, issuer }) =>

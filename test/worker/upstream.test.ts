@@ -1,6 +1,6 @@
 import { createScheduledController, reset } from "cloudflare:test";
 import { env } from "cloudflare:workers";
-import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
+import { describe, expect, test } from "vitest";
 import { addSeconds } from "../../src/pki/x509/validity.ts";
 import { createWorker } from "../../src/worker/worker.ts";
 import { bearer, callWithClient, grpcWeb } from "../contract/rpc-calls.ts";
@@ -9,6 +9,7 @@ import { createTokenKey, jwksOf } from "../testkit/callers/tokens.ts";
 import { createWorkload } from "../testkit/callers/workload.ts";
 import { type LogLine, parseLogLine } from "../testkit/log/log-lines.ts";
 import { hangMilliseconds } from "../testkit/time/hang-limit.ts";
+import { recordConsoleLines } from "./runtime/console-lines.ts";
 import { type UpstreamConduct, type UpstreamOrders, upstreamUrl } from "./runtime/internet.ts";
 
 const day = 86_400;
@@ -16,18 +17,7 @@ const [leaf, propagation] = [10 * day, 600];
 const secret = "hvs.secret-of-the-upstream";
 const key = await createTokenKey("ES256", "k1");
 
-const lines: string[] = [];
-
-beforeEach(() => {
-  lines.length = 0;
-  for (const method of ["log", "warn", "error"] as const) {
-    vi.spyOn(console, method).mockImplementation((line: string) => void lines.push(line));
-  }
-});
-
-afterEach(() => {
-  vi.restoreAllMocks();
-});
+const lines = recordConsoleLines();
 
 const faults = (): readonly LogLine[] =>
   lines.map(parseLogLine).filter(({ event }) => event === "rotation-fault");

@@ -6,7 +6,7 @@ import {
   runInDurableObject,
 } from "cloudflare:test";
 import { env } from "cloudflare:workers";
-import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
+import { beforeEach, describe, expect, test } from "vitest";
 import { extendVerified } from "../../../src/tlog/extend.ts";
 import { Frontier } from "../../../src/tlog/frontier.ts";
 import { openCheckpointText } from "../../../src/tlog/note/checkpoint.ts";
@@ -29,30 +29,14 @@ import {
 import { issuerTables, origin } from "../../contract/service-under-test.ts";
 import { createTokenKey, jwksOf } from "../../testkit/callers/tokens.ts";
 import { createWorkload } from "../../testkit/callers/workload.ts";
-import type { AuditLine } from "../../testkit/log/event-recorder.ts";
 import { parseLogLine } from "../../testkit/log/log-lines.ts";
 import { hangMilliseconds } from "../../testkit/time/hang-limit.ts";
+import { recordConsoleLines, takeAuditsOf } from "../runtime/console-lines.ts";
 import { logValues } from "../runtime/log-values.ts";
 import type { TestedLogShard } from "../runtime/tested-log-shard.ts";
 
-const lines: string[] = [];
+const lines = recordConsoleLines();
 const shardOrigin = `${logOrigin}/0`;
-
-beforeEach(() => {
-  for (const method of ["log", "warn", "error"] as const) {
-    vi.spyOn(console, method).mockImplementation((line: string) => void lines.push(line));
-  }
-});
-
-afterEach(() => {
-  vi.restoreAllMocks();
-});
-
-function takeAudits(): AuditLine[] {
-  const events = lines.splice(0).map(parseLogLine);
-  const audits = events.filter(({ event }) => event === "create-certificate");
-  return audits.map(({ time, level, ...event }) => event);
-}
 
 const shard = () => env.LOG_SHARD.getByName(shardOrigin);
 const publish = async (): Promise<void> => {
@@ -72,7 +56,7 @@ async function start(changes: Readonly<Record<string, unknown>> = {}, open = ope
   const worker = createWorker({ clock: () => now, openLog: open });
   await worker.scheduled(createScheduledController(), environment);
   const send = (request: Request) => worker.fetch(request, environment);
-  return { send, key, now: () => now, takeAudits, publish };
+  return { send, key, now: () => now, takeAudits: () => takeAuditsOf(lines), publish };
 }
 
 describeIssuanceLog(() => start());
@@ -281,7 +265,10 @@ describe("a Worker", () => {
   test("answers no certificate when its shard takes none, and asks to try again", async () => {
     const service = await start({ LOG_SHARD: { getByName: () => broken } });
     expect(await ask(service)).toMatchObject({ code: "Unavailable" });
-    expect(takeAudits().at(-1)).toMatchObject({ reason: "log-unavailable", log: "unlogged" });
+    expect(takeAuditsOf(lines).at(-1)).toMatchObject({
+      reason: "log-unavailable",
+      log: "unlogged",
+    });
     const { reasons } = (await (await service.send(new Request(`${origin}/readyz`))).json()) as {
       reasons: string[];
     };
@@ -302,7 +289,10 @@ describe("a Worker", () => {
     const changes = { LOG_SHARD: silent, LOG_SHARDS: 2 };
     const service = await start(changes, (...log) => openLogWithin(1, ...log));
     expect(await ask(service)).toMatchObject({ code: "Unavailable" });
-    expect(takeAudits().at(-1)).toMatchObject({ reason: "log-unavailable", log: "unlogged" });
+    expect(takeAuditsOf(lines).at(-1)).toMatchObject({
+      reason: "log-unavailable",
+      log: "unlogged",
+    });
   });
 
   test("asks another shard once", async () => {
@@ -316,7 +306,7 @@ describe("a Worker", () => {
     const service = await start({ LOG_SHARD, LOG_SHARDS: 2 });
     expect(await ask(service)).toHaveProperty("certChain");
     expect(new Set(asked).size).toBe(2);
-    expect(takeAudits().at(-1)).toMatchObject({ log: asked[1], logIndex: 7 });
+    expect(takeAuditsOf(lines).at(-1)).toMatchObject({ log: asked[1], logIndex: 7 });
   });
 
   test.each([
