@@ -12,6 +12,8 @@ export interface Outcome {
   readonly memoryBefore: number;
   readonly memoryPeak: number;
   readonly memoryAfter: number;
+  /** The machine's load when the flood ended, which the flood and other programs made. */
+  readonly load: number;
   readonly hasEnded: boolean;
   readonly isInterrupted: boolean;
 }
@@ -34,6 +36,7 @@ export const header: readonly string[] = [
   "MIB BEFORE",
   "PEAK",
   "AFTER",
+  "LOAD",
   "",
 ];
 
@@ -50,12 +53,13 @@ export function cells(outcome: Outcome): string[] {
     outcome.memoryBefore.toFixed(0),
     outcome.memoryPeak.toFixed(0),
     outcome.memoryAfter.toFixed(0),
+    outcome.load.toFixed(1),
     isInterrupted ? "CUT" : verdict,
   ];
 }
 
 export function row(texts: readonly string[]): string {
-  const widths = [31, 8, 6, 8, 11, 11, 11, 6, 6, 7];
+  const widths = [31, 8, 6, 8, 11, 11, 11, 6, 6, 6, 7];
   return texts
     .map((text, i) => (i < 2 ? text.padEnd(widths[i] ?? 0) : text.padStart(widths[i] ?? 0)))
     .join(" ");

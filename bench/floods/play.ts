@@ -1,7 +1,7 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { loadavg, tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { pause } from "../../src/foundation/work/pause.ts";
@@ -50,6 +50,7 @@ export async function play(
   await pause(1000, bounds.interruption);
   const latencies = await call(server, workload, bounds.seconds - 1, bounds);
   await flooding;
+  const [load = Number.NaN] = loadavg();
 
   async function outcomeInPeace(): Promise<Outcome> {
     if (!server.hasEnded()) await pause(1000 * bounds.after, bounds.interruption);
@@ -59,7 +60,7 @@ export async function play(
     memory.end();
     await ended.disposeAsync();
     const isInterrupted = bounds.interruption.aborted;
-    const figures = { latencies, memoryBefore, memoryPeak, memoryAfter };
+    const figures = { latencies, memoryBefore, memoryPeak, memoryAfter, load };
     return { method, server: name, ...figures, hasEnded, isInterrupted };
   }
   return { outcome: outcomeInPeace() };

@@ -9,6 +9,14 @@ export function addressOf(remoteAddress: string | undefined): string {
   return remoteAddress.includes(":") ? prefixOf(remoteAddress) : remoteAddress;
 }
 
+/** The network of an address that {@link addressOf} returned: the /24 of IPv4, or the /48 of IPv6, which one site usually has (RFC 6177 §2). */
+export function networkOf(address: string): string {
+  const [, ipv4] = /^(\d+\.\d+\.\d+)\.\d+$/.exec(address) ?? [];
+  if (ipv4 !== undefined) return `${ipv4}.0/24`;
+  const [, ipv6] = /^((?:[^:]*:){2}[^:]*):[^:]*::\/64$/.exec(address) ?? [];
+  return ipv6 === undefined ? address : `${ipv6}::/48`;
+}
+
 function prefixOf(address: string): string {
   const [withoutZone = ""] = address.split("%", 1);
   const [head = "", tail] = withoutZone.split("::");

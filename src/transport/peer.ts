@@ -7,6 +7,8 @@ export interface Peer {
   readonly clientCertificate?: Bytes | undefined;
   /** The IP address from which the call came. */
   readonly address?: string | undefined;
+  /** Called when the answer waits for a change. A platform that bounds the work under way goes on with other work. */
+  readonly passTurn?: (() => void) | undefined;
 }
 
 /** The key under which a platform hands the peer of a call to the RPC. */

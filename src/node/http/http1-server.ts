@@ -118,7 +118,7 @@ async function answer(routes: Routes, arrival: Arrival): Promise<void> {
     return response && sendStreamed(arrival, response);
   }
   // Only RPCs read a body.
-  const response = await place.inTurn(() => fetchOf(routes, arrival), "prefer" in headers);
+  const response = await place.inTurn((passTurn) => fetchOf(routes, arrival, passTurn));
   if (!response) return;
   await readOut(arrival);
   if (outgoing.headersSent || outgoing.destroyed) return;
@@ -140,9 +140,10 @@ function callOf({ incoming, outgoing, peer }: Arrival) {
   };
 }
 
-function fetchOf(routes: Routes, arrival: Arrival): Promise<Response> {
+function fetchOf(routes: Routes, arrival: Arrival, passTurn: () => void): Promise<Response> {
   const { method, url, header: headers, signal } = callOf(arrival);
-  return routes.fetch(new Request(url, { method, headers, signal }), arrival.peer);
+  const request = new Request(url, { method, headers, signal });
+  return routes.fetch(request, { ...arrival.peer, passTurn });
 }
 
 /** Reads the rest of a request. A connection on which more is still coming cannot be reused. */

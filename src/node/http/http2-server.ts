@@ -91,9 +91,10 @@ const exchangeOf = (address: string, stream: ServerHttp2Stream, refused: () => v
   isReceiving: () => !stream.endAfterHeaders && stream.state.remoteClose === 0,
   unsentOctets: () => stream.bufferSize,
   abort: () => stream.close(constants.NGHTTP2_CANCEL),
-  refuse: () => {
+  refuse: (isUntouched) => {
     refused();
-    stream.close(constants.NGHTTP2_REFUSED_STREAM);
+    const { NGHTTP2_REFUSED_STREAM, NGHTTP2_ENHANCE_YOUR_CALM } = constants;
+    stream.close(isUntouched ? NGHTTP2_REFUSED_STREAM : NGHTTP2_ENHANCE_YOUR_CALM);
   },
   isGone: () => stream.closed || stream.destroyed,
 });
@@ -132,7 +133,7 @@ async function answer(routes: Routes, arrival: Arrival): Promise<void> {
     return response && sendRpcResponse(stream, response, restTimeout);
   }
   // Only RPCs read a body.
-  const response = await place.inTurn(() => fetchOf(routes, arrival, target), "prefer" in headers);
+  const response = await place.inTurn((passTurn) => fetchOf(routes, arrival, target, passTurn));
   return response && sendResponse(stream, response, restTimeout);
 }
 
@@ -143,8 +144,13 @@ function callOf({ stream, rawHeaders, peer }: Arrival, { method, url }: Target) 
   return { httpVersion: "2.0", method, url, header, headers, signal, contextValues };
 }
 
-function fetchOf(routes: Routes, arrival: Arrival, { method, url }: Target): Promise<Response> {
-  const { stream, rawHeaders, peer } = arrival;
+function fetchOf(
+  routes: Routes,
+  { stream, rawHeaders, peer }: Arrival,
+  { method, url }: Target,
+  passTurn: () => void,
+): Promise<Response> {
   const headers = headersOf(rawHeaders);
-  return routes.fetch(new Request(url, { method, headers, signal: hangUpOf(stream) }), peer);
+  const request = new Request(url, { method, headers, signal: hangUpOf(stream) });
+  return routes.fetch(request, { ...peer, passTurn });
 }

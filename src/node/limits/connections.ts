@@ -1,5 +1,6 @@
 import type { Socket } from "node:net";
 import { addressOf } from "../../foundation/peer-address.ts";
+import { first, largest } from "./largest.ts";
 import type { LimitReached, Limits } from "./limits.ts";
 
 /** An established connection. */
@@ -43,7 +44,7 @@ const newTraffic = (octets: number): Traffic => ({ octets, requests: 0, vain: 0 
  * The established connections of one server, bounded in number. When its address is full, a new
  * connection replaces the longest idle one of that address. When the server is full, it replaces the
  * longest idle one of the address with the most connections. If each has a request, it replaces the oldest, unless its own
- * address has as many.
+ * address has one already, and no other address has two more.
  */
 export class Connections {
   readonly #limits: Limits;
@@ -52,7 +53,8 @@ export class Connections {
   readonly #byAddress = new Map<string, Set<Connection>>();
   readonly #traffic = new WeakMap<Connection, Traffic>();
   readonly #penalties = new Map<string, number>();
-  #count = 0;
+  /** Oldest first. */
+  readonly #all = new Set<Connection>();
 
   constructor(limits: Limits, reached: LimitReached, clock: () => number) {
     this.#limits = limits;
@@ -61,7 +63,7 @@ export class Connections {
   }
 
   get count(): number {
-    return this.#count;
+    return this.#all.size;
   }
 
   /** Whether the address of a new socket is refused, because of recent abuse. */
@@ -76,7 +78,7 @@ export class Connections {
     if (own && own.size >= connections_per_address && !this.#makeRoom(own)) {
       return this.#refuse(connection, "connections_per_address");
     }
-    if (this.#count >= connections && !this.#makeRoomBeside(own?.size ?? 0)) {
+    if (this.count >= connections && !this.#makeRoomBeside(own?.size ?? 0)) {
       return this.#refuse(connection, "connections");
     }
     this.#add(connection);
@@ -136,14 +138,14 @@ export class Connections {
     const own = this.#byAddress.get(address) ?? new Set();
     this.#byAddress.set(address, own.add(connection));
     this.#traffic.set(connection, newTraffic(connection.octetsRead()));
-    this.#count++;
+    this.#all.add(connection);
     socket.once("close", () => this.#remove(connection));
   }
 
   #remove(connection: Connection): void {
     const own = this.#byAddress.get(connection.address);
     if (!own?.delete(connection)) return;
-    this.#count--;
+    this.#all.delete(connection);
     if (own.size === 0) this.#byAddress.delete(connection.address);
   }
 
@@ -153,31 +155,22 @@ export class Connections {
     return false;
   }
 
-  #makeRoom(among: ReadonlySet<Connection>): boolean {
-    let longest: Connection | undefined;
-    for (const each of among) {
-      if (each.requests > 0) continue;
-      if (!longest || each.idleSince < longest.idleSince) longest = each;
-    }
+  #makeRoom(among: Iterable<Connection>): boolean {
+    const isIdle = ({ requests }: Connection) => requests === 0;
+    const longest = largest(among, ({ idleSince }) => -idleSince, isIdle);
     if (longest) this.#dismiss(longest);
     return longest !== undefined;
   }
 
   /** @param own The connections that the address of the new one has already. */
   #makeRoomBeside(own: number): boolean {
-    const largest = this.#largestAddress();
-    const equals = [...this.#byAddress.values()].filter(({ size }) => size === largest.size);
-    if (this.#makeRoom(new Set(equals.flatMap((each) => [...each])))) return true;
-    const [oldest] = largest;
-    if (!oldest || largest.size <= own + 1) return false;
-    this.#dismiss(oldest);
-    return true;
-  }
-
-  #largestAddress(): ReadonlySet<Connection> {
-    let largest: ReadonlySet<Connection> = new Set();
-    for (const each of this.#byAddress.values()) if (each.size > largest.size) largest = each;
-    return largest;
+    const most = largest(this.#byAddress.values(), ({ size }) => size)?.size ?? 0;
+    const isOfMost = ({ address }: Connection) => this.#byAddress.get(address)?.size === most;
+    if (this.#makeRoom([...this.#all].filter(isOfMost))) return true;
+    if (own > 0 && most <= own + 1) return false;
+    const oldest = first(this.#all, isOfMost);
+    if (oldest) this.#dismiss(oldest);
+    return oldest !== undefined;
   }
 
   #dismiss(connection: Connection): void {

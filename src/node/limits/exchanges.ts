@@ -1,6 +1,6 @@
-import { FairQueue } from "./fair-queue.ts";
+import { FairQueue, type Piece } from "./fair-queue.ts";
 import { Lanes } from "./lanes.ts";
-import type { Limit, LimitReached, Limits } from "./limits.ts";
+import { type Limit, type LimitReached, type Limits, patienceOf } from "./limits.ts";
 
 /** A request and its answer, with the parts that their peer can delay. */
 export interface Exchange {
@@ -10,8 +10,12 @@ export interface Exchange {
   /** Octets of the answer that the peer has not read yet. */
   readonly unsentOctets: () => number;
   readonly abort: () => void;
-  /** Ends it so that its caller tries again. */
-  readonly refuse: () => void;
+  /**
+   * Ends it so that its caller tries again.
+   *
+   * @param isUntouched Whether no work on it has begun (RFC 9113 §8.7).
+   */
+  readonly refuse: (isUntouched: boolean) => void;
   /** Whether the caller no longer waits for the answer. */
   readonly isGone: () => boolean;
 }
@@ -22,14 +26,13 @@ export interface Place {
   readonly hold: (octets: number) => void;
   /**
    * Makes the answer when its address has a turn. A turn is for work alone: neither the wait for the request nor
-   * that for a caller who reads the answer belongs in it. A long poll gives its turn back at once, because
-   * long polls have a bound of their own.
+   * that for a caller who reads the answer belongs in it. A long poll passes its turn on when it begins to wait,
+   * because long polls have a bound of their own.
    *
    * @returns `undefined` if the caller no longer waits, or was refused because too many wait.
    */
   readonly inTurn: <Answer>(
-    work: () => Promise<Answer>,
-    isLongPoll?: boolean,
+    work: (passTurn: () => void) => Promise<Answer>,
   ) => Promise<Answer | undefined>;
   readonly leave: () => void;
 }
@@ -40,8 +43,22 @@ interface Progress {
   since: number;
   unsent: number;
   octets: number;
+  hasBegun: boolean;
   isAtWork: boolean;
+  /** Ends its wait for a turn. */
+  giveUp: () => void;
 }
+
+const newProgress = (exchange: Exchange, since: number): Progress => ({
+  exchange,
+  address: exchange.address,
+  since,
+  unsent: 0,
+  octets: 0,
+  hasBegun: false,
+  isAtWork: false,
+  giveUp: () => {},
+});
 
 const mebibyte = 1024 * 1024;
 
@@ -65,12 +82,13 @@ export class Exchanges {
     this.#clock = clock;
     this.#isShort = isShort;
     this.#begunAt = clock();
-    const { streams, requests_at_work, requests_at_work_per_address } = limits;
+    const { streams, requests_at_work, requests_at_work_per_address, progress_timeout } = limits;
     this.#turns = new FairQueue({
       atWork: requests_at_work,
       atWorkPerAddress: requests_at_work_per_address,
       waiting: streams,
       waitingPerAddress: streams,
+      patience: patienceOf(progress_timeout),
     });
   }
 
@@ -87,61 +105,63 @@ export class Exchanges {
   begin(exchange: Exchange): Place | undefined {
     this.#begunAt = this.#clock();
     if (this.#isShort()) {
-      this.#refuse(exchange, "memory");
+      this.#refuse(exchange, "memory", true);
       return undefined;
     }
     const { address } = exchange;
     if (this.#underWay.count >= this.#limits.streams && !this.#makeRoom(address)) {
-      this.#refuse(exchange, "streams");
+      this.#refuse(exchange, "streams", true);
       return undefined;
     }
-    const since = this.#begunAt;
-    const progress = { exchange, address, since, unsent: 0, octets: 0, isAtWork: false };
+    const progress = newProgress(exchange, this.#begunAt);
     this.#underWay.add(progress);
     return {
       hold: (octets) => this.#hold(progress, octets),
-      inTurn: (work, isLongPoll = false) => this.#inTurn(progress, work, isLongPoll),
-      leave: () => this.#underWay.remove(progress),
+      inTurn: (work) => this.#inTurn(progress, work),
+      leave: () => this.#remove(progress),
     };
   }
 
   async #inTurn<Answer>(
     progress: Progress,
-    work: () => Promise<Answer>,
-    isLongPoll: boolean,
+    work: (passTurn: () => void) => Promise<Answer>,
   ): Promise<Answer | undefined> {
-    const { exchange, address } = progress;
-    const done = await this.#turn(address);
+    const { exchange } = progress;
+    const done = await this.#turn(progress);
     if (!done) {
       if (!exchange.isGone()) this.#drop(progress, "streams");
       return undefined;
     }
-    try {
-      if (exchange.isGone()) return undefined;
-      progress.isAtWork = !isLongPoll;
-      const answer = work();
-      if (isLongPoll) done();
-      return await answer;
-    } finally {
+    const passTurn = (): void => {
       progress.isAtWork = false;
       done();
+    };
+    try {
+      if (exchange.isGone()) return undefined;
+      progress.hasBegun = true;
+      progress.isAtWork = true;
+      return await work(passTurn);
+    } finally {
+      passTurn();
     }
   }
 
   /**
-   * A turn. Work that waits for a third party, such as an issuer that does not answer, would keep it: when another
-   * address has none, the oldest of the address with most passes on, and its work goes on without.
+   * A turn. Work that waits for a third party, such as an issuer that does not answer, would keep it. When
+   * another address needs one, work passes its turn on, and goes on without.
    *
-   * @returns `undefined` for one that gets none: too many wait, or it gave way while it waited.
+   * @returns `undefined` for one that gets none: too many wait, or it left or gave way while it waited.
    */
-  #turn(address: string): Promise<(() => void) | undefined> {
+  #turn(progress: Progress): Promise<(() => void) | undefined> {
     return new Promise((begin) => {
-      let pass = (): void => begin(undefined);
-      const work = (done: () => void): void => {
-        pass = done;
-        begin(done);
+      const giveWay = (): void => begin(undefined);
+      const piece: Piece = { address: progress.address, begin, giveWay };
+      // Its caller would otherwise hold what it has sent until its turn comes.
+      progress.giveUp = () => {
+        this.#turns.withdraw(piece);
+        giveWay();
       };
-      if (this.#turns.take(address, work, () => pass())) begin(undefined);
+      if (this.#turns.take(piece)) giveWay();
     });
   }
 
@@ -164,13 +184,18 @@ export class Exchanges {
   }
 
   #drop(progress: Progress, limit: Limit): void {
-    this.#underWay.remove(progress);
-    this.#refuse(progress.exchange, limit);
+    this.#remove(progress);
+    this.#refuse(progress.exchange, limit, !progress.hasBegun);
   }
 
-  #refuse(exchange: Exchange, limit: Limit): void {
+  #remove(progress: Progress): void {
+    this.#underWay.remove(progress);
+    progress.giveUp();
+  }
+
+  #refuse(exchange: Exchange, limit: Limit, isUntouched: boolean): void {
     this.#reached(limit);
-    exchange.refuse();
+    exchange.refuse(isUntouched);
   }
 
   /** Aborts exchanges that their peer delays: a request that does not arrive, an answer that it does not read. */
@@ -180,7 +205,7 @@ export class Exchanges {
       if (now - progress.since < this.#limits.progress_timeout) continue;
       if (this.#isHeldUp(progress)) {
         this.#reached("progress_timeout");
-        this.#underWay.remove(progress);
+        this.#remove(progress);
         progress.exchange.abort();
       } else progress.since = now;
     }

@@ -1,23 +1,39 @@
+import { networkOf } from "../../foundation/peer-address.ts";
+import { first, largest } from "./largest.ts";
+import { type Loop, systemLoop } from "./loop.ts";
+
 /** The most works that run at once, and that wait: in all, and of one address. */
 export interface FairLimits {
   readonly atWork: number;
   readonly atWorkPerAddress: number;
   readonly waiting: number;
   readonly waitingPerAddress: number;
+  /** Milliseconds after which a work gives way to that of an address with none under way. */
+  readonly patience: number;
 }
 
-/** Begins a piece of work, which calls `done` when it has ended. */
-export type Work = (done: () => void) => void;
-
-interface Piece {
-  readonly work: Work;
-  /** Ends the piece, whether it waits or is under way, for one of another address. */
-  readonly giveWay: (() => void) | undefined;
+/** A piece of work. */
+export interface Piece {
+  readonly address: string;
+  /** Begins the work, which calls `done` when it has ended. */
+  readonly begin: (done: () => void) => void;
+  /** Called when the piece has lost its place in the queue, or its turn, to one of another address. */
+  readonly giveWay: () => void;
 }
 
+/** The pieces of all addresses of one network. */
+interface Network {
+  lanes: number;
+  waiting: number;
+  underWay: number;
+}
+
+/** The pieces of one address. */
 interface Lane {
-  readonly waiting: Piece[];
-  readonly underWay: Set<Piece>;
+  readonly address: string;
+  readonly network: Network;
+  readonly waiting: Set<Piece>;
+  underWay: number;
   begunInPass: number;
 }
 
@@ -25,140 +41,210 @@ interface Lane {
 const inOnePass = { all: 32, address: 4 };
 
 /**
- * Begins the work of callers, first that of the address with least under way. An address whose bound is reached
- * waits for its own work to end, so that its flood delays no other address. At the bound of all, work that can
- * give way does so: the oldest of the address with most, for an address with less. Few works begin in one pass of the event
- * loop, because the loop reads what other callers send only between two passes.
+ * Begins the work of callers: first that of the network with least under way, and in it that of the address with
+ * least. An address whose bound is reached waits for its own work to end, so that its flood delays no other address.
+ *
+ * At the bound of all, the oldest work of the address with most gives way to an address with less. An address
+ * with none does not wait for longer than the patience: then the oldest work of all gives way. So callers with any
+ * number of addresses keep a newcomer only for as long. Few works begin in one pass of the event loop, because the
+ * loop reads what other callers send only between two passes.
  */
 export class FairQueue {
   readonly #limits: FairLimits;
-  readonly #afterPass: (resume: () => void) => void;
+  readonly #loop: Loop;
+  readonly #networks = new Map<string, Network>();
+  /** Of addresses with as much under way, the one whose turn was longest ago is first. */
   readonly #lanes = new Map<string, Lane>();
-  #atWork = 0;
+  /** When each piece began, oldest first. */
+  readonly #underWay = new Map<Piece, number>();
+  readonly #begunInPass: Lane[] = [];
   #waiting = 0;
-  #begunInPass = 0;
+  #isImpatient = false;
 
-  /** @param afterPass Calls back once, after the event loop has read from every socket. */
-  constructor(limits: FairLimits, afterPass: (resume: () => void) => void = setImmediate) {
+  constructor(limits: FairLimits, loop: Loop = systemLoop) {
     this.#limits = limits;
-    this.#afterPass = afterPass;
+    this.#loop = loop;
   }
 
-  /**
-   * Begins the work now or later.
-   *
-   * @param giveWay Ends the work early, which then calls `done`.
-   * @returns The limit that is reached, if the work never begins.
-   */
-  take(address: string, work: Work, giveWay?: () => void): "all" | "address" | undefined {
+  /** Begins the work now or later. @returns The limit that is reached, if it never begins. */
+  take(piece: Piece): "all" | "address" | undefined {
     const { waiting, waitingPerAddress } = this.#limits;
-    const lane = this.#lanes.get(address) ?? { waiting: [], underWay: new Set(), begunInPass: 0 };
-    const piece = { work, giveWay };
+    const lane = this.#laneOf(piece.address);
     if (this.#hasTurn(lane)) {
-      this.#lanes.set(address, lane);
-      this.#begin(address, lane, piece);
+      this.#begin(lane, piece);
       return undefined;
     }
-    if (lane.waiting.length >= waitingPerAddress) return "address";
-    if (this.#waiting >= waiting && !this.#shortenWaiting(lane)) return "all";
-    this.#lanes.set(address, lane);
-    lane.waiting.push(piece);
-    this.#waiting++;
-    if (this.#atWork >= this.#limits.atWork) this.#shortenUnderWay(lane);
+    const isFull = lane.waiting.size >= waitingPerAddress;
+    if (isFull || (this.#waiting >= waiting && !this.#makeRoom(lane))) {
+      this.#forgetIdle(lane);
+      return isFull ? "address" : "all";
+    }
+    lane.waiting.add(piece);
+    this.#countWaiting(lane, 1);
+    this.#giveTurnTo(lane);
+    this.#awaitPatience();
     return undefined;
   }
 
-  /** @returns Whether a piece of an address with more has left the queue. */
-  #shortenWaiting({ waiting }: Lane): boolean {
-    const longest = this.#largest((lane) => lane.waiting.length);
-    if (!longest || longest.waiting.length <= waiting.length + 1) return false;
-    const [oldest] = longest.waiting;
-    if (!oldest?.giveWay) return false;
-    longest.waiting.shift();
-    this.#waiting--;
-    oldest.giveWay();
-    return true;
-  }
-
-  #shortenUnderWay({ underWay }: Lane): void {
-    const busiest = this.#largest((lane) => lane.underWay.size);
-    if (!busiest || busiest.underWay.size <= underWay.size + 1) return;
-    const [oldest] = busiest.underWay;
-    oldest?.giveWay?.();
-  }
-
-  #largest(sizeOf: (lane: Lane) => number): Lane | undefined {
-    let largest: Lane | undefined;
-    for (const lane of this.#lanes.values()) {
-      if (!largest || sizeOf(lane) > sizeOf(largest)) largest = lane;
-    }
-    return largest;
+  /** Forgets a piece that waits. */
+  withdraw(piece: Piece): void {
+    const lane = this.#lanes.get(piece.address);
+    if (!lane?.waiting.delete(piece)) return;
+    this.#countWaiting(lane, -1);
+    this.#forgetIdle(lane);
   }
 
   /** Drops all waiting work. */
   clear(): void {
-    for (const lane of this.#lanes.values()) lane.waiting.length = 0;
-    this.#waiting = 0;
+    for (const { waiting } of [...this.#lanes.values()])
+      for (const piece of waiting) this.withdraw(piece);
+  }
+
+  #laneOf(address: string): Lane {
+    const known = this.#lanes.get(address);
+    if (known) return known;
+    const prefix = networkOf(address);
+    const network = this.#networks.get(prefix) ?? { lanes: 0, waiting: 0, underWay: 0 };
+    this.#networks.set(prefix, network);
+    network.lanes++;
+    const lane = { address, network, waiting: new Set<Piece>(), underWay: 0, begunInPass: 0 };
+    this.#lanes.set(address, lane);
+    return lane;
+  }
+
+  #forgetIdle({ address, network, waiting, underWay, begunInPass }: Lane): void {
+    if (underWay > 0 || begunInPass > 0 || waiting.size > 0 || !this.#lanes.delete(address)) return;
+    if (--network.lanes === 0) this.#networks.delete(networkOf(address));
+  }
+
+  #countWaiting(lane: Lane, change: 1 | -1): void {
+    this.#waiting += change;
+    lane.network.waiting += change;
+  }
+
+  /** @returns Whether a piece of a network or an address with more has left the queue, or the oldest for an address with none. */
+  #makeRoom(own: Lane): boolean {
+    const most = this.#limits.waiting + 1;
+    const longest = largest(
+      this.#lanes.values(),
+      ({ network, waiting }) => network.waiting * most + waiting.size,
+      ({ waiting }) => waiting.size > 0,
+    );
+    const [oldest] = longest?.waiting ?? [];
+    if (!longest || !oldest) return false;
+    const isMore =
+      longest.network === own.network
+        ? longest.waiting.size > own.waiting.size + 1
+        : longest.network.waiting > own.network.waiting + 1;
+    if (!isMore && own.waiting.size > 0) return false;
+    this.withdraw(oldest);
+    oldest.giveWay();
+    return true;
+  }
+
+  /** @returns Whether work of an address with more, or work that takes too long, has given its turn to this address. */
+  #giveTurnTo(own: Lane): boolean {
+    if (this.#underWay.size < this.#limits.atWork) return false;
+    const sizeOf = ({ address }: Piece) => this.#lanes.get(address)?.underWay ?? 0;
+    const isMore = (piece: Piece) => sizeOf(piece) > own.underWay + 1;
+    const oldest =
+      largest(this.#underWay.keys(), sizeOf, isMore) ?? this.#oldestBeyondPatience(own);
+    if (!oldest) return false;
+    this.#end(oldest);
+    oldest.giveWay();
+    this.#next();
+    return true;
+  }
+
+  #oldestBeyondPatience(own: Lane): Piece | undefined {
+    const [[oldest, since] = []] = this.#underWay;
+    const isOverdue = since !== undefined && this.#loop.clock() - since >= this.#limits.patience;
+    return own.underWay === 0 && isOverdue ? oldest : undefined;
+  }
+
+  /** Looks for work that takes too long, while other work waits. */
+  #awaitPatience(): void {
+    if (this.#isImpatient) return;
+    this.#isImpatient = true;
+    this.#loop.after(this.#limits.patience / 2, () => {
+      this.#isImpatient = false;
+      this.#relieve();
+      if (this.#waiting > 0) this.#awaitPatience();
+    });
   }
 
   #hasTurn({ underWay, begunInPass }: Lane): boolean {
-    const isWithin =
-      underWay.size < this.#limits.atWorkPerAddress && begunInPass < inOnePass.address;
+    const isWithin = underWay < this.#limits.atWorkPerAddress && begunInPass < inOnePass.address;
     return isWithin && this.#hasRoom();
   }
 
   #hasRoom(): boolean {
-    return this.#atWork < this.#limits.atWork && this.#begunInPass < inOnePass.all;
+    const { atWork } = this.#limits;
+    return this.#underWay.size < atWork && this.#begunInPass.length < inOnePass.all;
   }
 
-  #begin(address: string, lane: Lane, piece: Piece): void {
-    if (this.#begunInPass === 0) this.#afterPass(() => this.#endPass());
-    this.#begunInPass++;
+  #begin(lane: Lane, piece: Piece): void {
+    if (this.#begunInPass.length === 0) this.#loop.afterPass(() => this.#endPass());
+    this.#begunInPass.push(lane);
     lane.begunInPass++;
-    this.#atWork++;
-    lane.underWay.add(piece);
-    piece.work(() => {
-      if (!lane.underWay.delete(piece)) return;
-      this.#atWork--;
-      this.#forgetIdle(address, lane);
-      this.#next();
+    lane.underWay++;
+    lane.network.underWay++;
+    this.#underWay.set(piece, this.#loop.clock());
+    piece.begin(() => {
+      if (this.#end(piece)) this.#next();
     });
   }
 
+  /** @returns Whether the piece was under way. */
+  #end(piece: Piece): boolean {
+    const lane = this.#lanes.get(piece.address);
+    if (!lane || !this.#underWay.delete(piece)) return false;
+    lane.underWay--;
+    lane.network.underWay--;
+    this.#forgetIdle(lane);
+    return true;
+  }
+
   #endPass(): void {
-    this.#begunInPass = 0;
-    for (const [address, lane] of this.#lanes) {
+    for (const lane of this.#begunInPass.splice(0)) {
       lane.begunInPass = 0;
-      this.#forgetIdle(address, lane);
+      this.#forgetIdle(lane);
     }
     this.#next();
-    // Work that came in one pass found no turn to take, although others had more.
-    if (this.#atWork < this.#limits.atWork) return;
-    for (const lane of [...this.#lanes.values()]) {
-      if (lane.waiting.length > 0) this.#shortenUnderWay(lane);
-    }
+    this.#relieve();
   }
 
-  #forgetIdle(address: string, { underWay, begunInPass, waiting }: Lane): void {
-    if (underWay.size === 0 && begunInPass === 0 && waiting.length === 0)
-      this.#lanes.delete(address);
+  /** Work that came in one pass found no turn to take, although others had more. */
+  #relieve(): void {
+    for (let lane = this.#nextLane(); lane && this.#giveTurnTo(lane); ) lane = this.#nextLane();
   }
 
-  /** Of addresses with as much under way, one goes to the end after its turn. Work that ends while it begins leads here again, within one pass. */
+  /** Work that ends while it begins leads here again, within one pass. */
   #next(): void {
-    for (let hasBegun = this.#waiting > 0; hasBegun && this.#hasRoom(); ) {
-      hasBegun = false;
-      const byLoad = [...this.#lanes].sort(([, a], [, b]) => a.underWay.size - b.underWay.size);
-      for (const [address, lane] of byLoad) {
-        if (!this.#hasTurn(lane)) continue;
-        const piece = lane.waiting.shift();
-        if (!piece) continue;
-        this.#waiting--;
-        this.#lanes.delete(address);
-        this.#lanes.set(address, lane);
-        this.#begin(address, lane, piece);
-        hasBegun = true;
-      }
+    while (this.#hasRoom()) {
+      const lane = this.#nextLane();
+      const [piece] = lane?.waiting ?? [];
+      if (!lane || !piece) return;
+      lane.waiting.delete(piece);
+      this.#countWaiting(lane, -1);
+      this.#lanes.delete(lane.address);
+      this.#lanes.set(lane.address, lane);
+      this.#begin(lane, piece);
     }
+  }
+
+  #nextLane(): Lane | undefined {
+    if (this.#waiting === 0) return undefined;
+    const { atWork, atWorkPerAddress } = this.#limits;
+    const mayBegin = ({ waiting, underWay, begunInPass }: Lane) =>
+      waiting.size > 0 && underWay < atWorkPerAddress && begunInPass < inOnePass.address;
+    // In a flood from many networks this is near the front, and most lanes need not be looked at.
+    const idle = first(
+      this.#lanes.values(),
+      (lane) => lane.network.underWay === 0 && mayBegin(lane),
+    );
+    if (idle) return idle;
+    const load = ({ network, underWay }: Lane) => network.underWay * (atWork + 1) + underWay;
+    return largest(this.#lanes.values(), (lane) => -load(lane), mayBegin);
   }
 }

@@ -1,7 +1,7 @@
 import type { Socket } from "node:net";
 import { addressOf } from "../../foundation/peer-address.ts";
-import { FairQueue } from "./fair-queue.ts";
-import type { LimitReached, Limits } from "./limits.ts";
+import { FairQueue, type Piece } from "./fair-queue.ts";
+import { type LimitReached, type Limits, patienceOf } from "./limits.ts";
 
 /** The most sockets that wait for a handshake, for each handshake that may be under way. */
 const waitingForEach = 4;
@@ -18,7 +18,7 @@ export class Handshakes {
   readonly #sockets = new Set<Socket>();
 
   constructor(limits: Limits, reached: LimitReached, begin: BeginHandshake) {
-    const { handshakes, handshakes_per_address } = limits;
+    const { handshakes, handshakes_per_address, handshake_timeout } = limits;
     this.#limits = limits;
     this.#reached = reached;
     this.#begin = begin;
@@ -27,6 +27,7 @@ export class Handshakes {
       atWorkPerAddress: handshakes_per_address,
       waiting: waitingForEach * handshakes,
       waitingPerAddress: waitingForEach * handshakes_per_address,
+      patience: patienceOf(handshake_timeout),
     });
   }
 
@@ -38,12 +39,14 @@ export class Handshakes {
       this.#reached(limit);
       socket.destroy();
     };
-    const limit = this.#queue.take(
-      addressOf(socket.remoteAddress),
-      (done) => this.#start(socket, done),
-      () => drop("handshakes"),
-    );
+    const piece: Piece = {
+      address: addressOf(socket.remoteAddress),
+      begin: (done) => this.#start(socket, done),
+      giveWay: () => drop("handshakes"),
+    };
+    const limit = this.#queue.take(piece);
     if (limit) drop(limit === "all" ? "handshakes" : "handshakes_per_address");
+    else socket.once("close", () => this.#queue.withdraw(piece));
   }
 
   /** Destroys every socket that has not completed its handshake. */

@@ -1,3 +1,5 @@
+import { first, largest } from "./largest.ts";
+
 /** A thing of an address, with the octets that it holds. */
 interface Laned {
   readonly address: string;
@@ -54,11 +56,9 @@ export class Lanes<Each extends Laned> {
   /** The oldest such thing of the address with the most things, or with the most octets, that has one. */
   oldestOfLargest(by: "count" | "octets", isSuch: (each: Each) => boolean): Each | undefined {
     const sizeOf = ({ members, octets }: Lane<Each>) => (by === "count" ? members.size : octets);
-    const bySize = [...this.#lanes.values()].sort((a, b) => sizeOf(b) - sizeOf(a));
-    for (const { members } of bySize) {
-      for (const each of members) if (isSuch(each)) return each;
-    }
-    return undefined;
+    const oldestOf = ({ members }: Lane<Each>) => first(members, isSuch);
+    const lane = largest(this.#lanes.values(), sizeOf, (each) => oldestOf(each) !== undefined);
+    return lane && oldestOf(lane);
   }
 
   #grow(lane: Lane<Each>, octets: number): void {

@@ -29,8 +29,14 @@ export interface LongPolls {
   ) => LongPoll | undefined;
 }
 
-/** The address of a request's caller; `undefined` where the platform does not know it. */
-export type AddressOf = (request: Request) => string | undefined;
+/** The caller of a request that may wait, as far as the platform knows it. */
+export interface Waiter {
+  readonly address?: string | undefined;
+  /** Called when the wait begins. */
+  readonly passTurn?: (() => void) | undefined;
+}
+
+export type WaiterOf = (request: Request) => Waiter;
 
 /** A long poll holds a connection, and an isolate of a Worker has 128 MB for everything. */
 const maximumLongPolls = 2000;
@@ -50,7 +56,7 @@ interface Place {
 /** @param ending Aborted when the server ends, and with it every wait. */
 export function createLongPolls(
   { longestSeconds, readSeconds }: LongPollLimits,
-  addressOf: AddressOf,
+  waiterOf: WaiterOf,
   ending?: AbortSignal,
 ): LongPolls {
   const underWay = new Map<LongPoll, Place>();
@@ -81,17 +87,16 @@ export function createLongPolls(
 
   return {
     enter: (wishSeconds = 0, now, request) => {
-      const address = addressOf(request);
+      const { address, passTurn } = waiterOf(request);
       const seconds = Math.min(wishSeconds, longestSeconds);
       if (seconds < 1 || ending?.aborted || !makesRoom(address, now)) return undefined;
       const longPoll: LongPoll = {
         seconds,
-        hold: (hasChanged, caller) =>
-          pollUntil(hasChanged, {
-            seconds,
-            readSeconds,
-            endings: ending ? [caller, ending] : [caller],
-          }),
+        hold: (hasChanged, caller) => {
+          passTurn?.();
+          const endings = ending ? [caller, ending] : [caller];
+          return pollUntil(hasChanged, { seconds, readSeconds, endings });
+        },
         leave: () => leave(longPoll),
       };
       underWay.set(longPoll, { address, end: now.getTime() + 1000 * (seconds + forgottenSeconds) });

@@ -8,7 +8,7 @@ import { createBundleEndpoint, pemBundle, spiffeBundle } from "./bundle-endpoint
 import { addCrlRoutes } from "./crl-routes.ts";
 import { createFetchHandler, type PeerOf } from "./fetch-handler.ts";
 import { addLogRoutes } from "./log-routes.ts";
-import { createLongPolls } from "./long-poll.ts";
+import { createLongPolls, type Waiter } from "./long-poll.ts";
 import { unavailable } from "./polled-endpoint.ts";
 import { createProbedApp, type Readiness } from "./probed-app.ts";
 
@@ -27,11 +27,11 @@ export function createRoutes(
   port: () => PortState = () => openPort,
 ): Hono {
   const app = createProbedApp(() => readinessOf(ca, port()));
-  const limitAddressOf = (request: Request): string | undefined => {
-    const { address } = peerOf(request);
-    return address === undefined ? undefined : addressOf(address);
+  const waiterOf = (request: Request): Waiter => {
+    const { address, passTurn } = peerOf(request);
+    return { address: address === undefined ? undefined : addressOf(address), passTurn };
   };
-  const longPolls = createLongPolls(ca.longPollLimits, limitAddressOf, ending);
+  const longPolls = createLongPolls(ca.longPollLimits, waiterOf, ending);
   const createCertificate = createFetchHandler(ca, peerOf);
   app.all(createCertificatePath, (c) => createCertificate(c.req.raw));
   app.get("/bundle.pem", createBundleEndpoint(ca, longPolls, pemBundle));

@@ -56,8 +56,17 @@ describe("connections", () => {
     const busy = ["a", "a", "b"].map((address) => open(address, { requests: 1 }));
     expect(open("c", { requests: 1 }).isAdmitted).toBe(true);
     expect(busy.map(({ state }) => state.isOpen)).toEqual([false, true, true]);
-    for (const address of ["a", "b", "c", "d"]) expect(open(address).isAdmitted).toBe(false);
-    expect(reached).toEqual(["connections", "connections", "connections", "connections"]);
+    for (const address of ["a", "b", "c"]) expect(open(address).isAdmitted).toBe(false);
+    expect(reached).toEqual(["connections", "connections", "connections"]);
+  });
+
+  test("of any number of addresses, each with a request, give way to one at an address without any: the oldest", () => {
+    const { open } = start({ connections: 50 });
+    const busy = Array.from({ length: 50 }, (_, i) => open(`${i}`, { requests: 1 }));
+    expect(open("newcomer", { requests: 1 }).isAdmitted).toBe(true);
+    expect(busy.map(({ state }) => state.isOpen).indexOf(false)).toBe(0);
+    expect(busy.filter(({ state }) => !state.isOpen)).toHaveLength(1);
+    expect(open("newcomer").isAdmitted).toBe(false);
   });
 
   test("give way at the address that has most of them", () => {

@@ -1,4 +1,6 @@
-import { expect, test } from "vitest";
+import { setFlagsFromString } from "node:v8";
+import { runInNewContext } from "node:vm";
+import { describe, expect, test } from "vitest";
 import { type Exchange, Exchanges } from "../../../src/node/limits/exchanges.ts";
 import { type Limit, usualLimits } from "../../../src/node/limits/limits.ts";
 
@@ -6,18 +8,19 @@ import { type Limit, usualLimits } from "../../../src/node/limits/limits.ts";
 function start(limits: Partial<typeof usualLimits>) {
   const reached: Limit[] = [];
   const refused: string[] = [];
+  const touched: string[] = [];
   const note = (limit: Limit) => void reached.push(limit);
   const exchanges = new Exchanges({ ...usualLimits, ...limits }, note, Date.now, () => false);
-  const begin = (address: string) => {
+  const begin = (address: string, isAnswering = false) => {
     let isGone = false;
     const exchange: Exchange = {
       address,
       isReceiving: () => false,
-      unsentOctets: () => 0,
+      unsentOctets: () => (isAnswering ? 1 : 0),
       abort: () => {},
-      refuse: () => {
+      refuse: (isUntouched) => {
         isGone = true;
-        refused.push(address);
+        (isUntouched ? refused : touched).push(address);
       },
       isGone: () => isGone,
     };
@@ -28,26 +31,97 @@ function start(limits: Partial<typeof usualLimits>) {
     };
     return { place, hangUp };
   };
-  return { begin, refused, reached };
+  return { begin, refused, touched, reached };
 }
 
 const never = () => new Promise<never>(() => {});
+const one = { requests_at_work: 1, requests_at_work_per_address: 1 };
 
-test("a call that finds the queue full of calls that were hung up is refused, and does not wait for ever", async () => {
-  const { begin, refused, reached } = start({
-    streams: 4,
-    requests_at_work: 1,
-    requests_at_work_per_address: 1,
-  });
-  void begin("a").place?.inTurn(never);
-  for (let i = 0; i < 4; i++) {
-    const { place, hangUp } = begin("a");
-    void place?.inTurn(never);
-    hangUp();
+/** Collects garbage once what is due has been done. */
+async function collect(): Promise<void> {
+  setFlagsFromString("--expose-gc");
+  await new Promise(setImmediate);
+  runInNewContext("gc")();
+}
+
+describe("while every turn is taken by work that never ends", () => {
+  /** Requests that wait for a turn, each with a mebibyte that only its work refers to. */
+  function wait(begin: ReturnType<typeof start>["begin"], address: string, count: number) {
+    return Array.from({ length: count }, () => {
+      const exchange = begin(address);
+      const body = Buffer.alloc(1024 * 1024);
+      exchange.place?.hold(body.length);
+      const answered = exchange.place?.inTurn(async () => body);
+      return { ...exchange, answered, body: new WeakRef(body) };
+    });
   }
-  expect(await begin("a").place?.inTurn(never)).toBeUndefined();
-  expect(refused).toEqual(["a"]);
-  expect(reached).toEqual(["streams"]);
+
+  test("requests that give way let go of their octets at once, and not when their turn comes", async () => {
+    const { begin, refused, reached } = start({ ...one, request_memory: 8 });
+    void begin("stalled").place?.inTurn(never);
+    const flood = wait(begin, "flood", 100);
+    expect(refused).toHaveLength(92);
+    expect(reached).toEqual(Array(92).fill("request_memory"));
+    const evicted = flood.slice(0, 92);
+    for (const { answered } of evicted) expect(await answered).toBeUndefined();
+    await collect();
+    expect(evicted.filter(({ body }) => body.deref() !== undefined)).toEqual([]);
+    expect(flood.slice(92).filter(({ body }) => body.deref() === undefined)).toEqual([]);
+  });
+
+  test("so do requests whose callers hang up", async () => {
+    const { begin, refused } = start(one);
+    void begin("stalled").place?.inTurn(never);
+    const gone = wait(begin, "a", 8);
+    for (const { hangUp } of gone) hangUp();
+    for (const { answered } of gone) expect(await answered).toBeUndefined();
+    await collect();
+    expect(gone.filter(({ body }) => body.deref() !== undefined)).toEqual([]);
+    expect(refused).toEqual([]);
+  });
+
+  test("and leave their places in the queue to others", async () => {
+    const { begin, refused } = start({ ...one, streams: 4 });
+    const { promise: stalled, resolve: end } = Promise.withResolvers<void>();
+    void begin("a").place?.inTurn(() => stalled);
+    for (let i = 0; i < 40; i++) {
+      const { place, hangUp } = begin("a");
+      void place?.inTurn(never);
+      hangUp();
+    }
+    const last = begin("a").place?.inTurn(async () => "answered");
+    end();
+    expect(await last).toBe("answered");
+    expect(refused).toEqual([]);
+  });
+});
+
+describe("a request that gives way to another", () => {
+  test.each([
+    ["while it has begun nothing", false, ["x"], []],
+    ["after work on it has ended, while its caller reads", true, [], ["x"]],
+  ])("%s", async (_, hasAnswer, refusedThen, touchedThen) => {
+    const { begin, refused, touched } = start({ streams: 1 });
+    const { place } = begin("x", hasAnswer);
+    if (hasAnswer) await place?.inTurn(async () => "answer");
+    begin("h");
+    expect([refused, touched]).toEqual([refusedThen, touchedThen]);
+  });
+
+  test("may do so from when it passes its turn on, as one that work on has begun", async () => {
+    const { begin, refused, touched } = start({ ...one, streams: 1 });
+    let passTurn = () => {};
+    void begin("x").place?.inTurn((pass) => {
+      passTurn = pass;
+      return never();
+    });
+    await Promise.resolve();
+    expect(begin("h").place).toBeUndefined();
+    passTurn();
+    const { place } = begin("h");
+    expect(await place?.inTurn(async () => "answered")).toBe("answered");
+    expect([refused, touched]).toEqual([["h"], ["x"]]);
+  });
 });
 
 test("where all of the address with most is at work, the next one gives way, and not the newcomer", async () => {

@@ -2,8 +2,12 @@ import { once } from "node:events";
 import { constants } from "node:http2";
 import type { TLSSocket } from "node:tls";
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
+import { listenInPlaintext } from "../../../src/node/http/listener.ts";
+import { createGuard } from "../../../src/node/limits/guard.ts";
+import { usualLimits } from "../../../src/node/limits/limits.ts";
 import { rpcPath } from "../../contract/service-under-test.ts";
 import { createTokenKey, mintAccountToken } from "../../testkit/callers/tokens.ts";
+import { createEventRecorder } from "../../testkit/log/event-recorder.ts";
 import { startLoopbackServer } from "../../testkit/network/loopback-server.ts";
 import { hangMilliseconds } from "../../testkit/time/hang-limit.ts";
 import {
@@ -25,6 +29,7 @@ const limits = {
   progress_timeout: `${(100 * hangMilliseconds) / 1000}s`,
 };
 
+const longPatience = { timeout: hangMilliseconds };
 const strangers = ["127.0.0.3", "127.0.0.4"];
 const call = { ":method": "POST", ":path": rpcPath, "content-type": "application/grpc" };
 const healthCheck = "/grpc.health.v1.Health/Check";
@@ -57,6 +62,32 @@ function stallHttp1(head: string) {
 
 const http1Call = (path: string) =>
   `POST ${path} HTTP/1.1\r\nhost: a\r\ncontent-type: application/proto\r\ncontent-length: 60000\r\n\r\n`;
+
+test("requests that are no long polls keep their turns, whatever they prefer", async () => {
+  const guard = createGuard({ ...usualLimits, requests_at_work: 1 });
+  const asked: string[] = [];
+  const first = Promise.withResolvers<Response>();
+  const answer = async ({ url }: Request): Promise<Response> => {
+    asked.push(new URL(url).pathname);
+    return asked.length === 1 ? first.promise : new Response();
+  };
+  const routes = { rpcs: new Map(), fetch: answer, log: createEventRecorder() };
+  const listener = await listenInPlaintext(routes, { host: "127.0.0.1", port: 0 }, guard);
+  onTestFinished(async () => {
+    guard.end();
+    await listener.close(0);
+  });
+  const ask = (path: string) =>
+    fetch(`http://127.0.0.1:${listener.address.port}${path}`, { headers: { prefer: "wait=50" } });
+  const answers = [ask("/1")];
+  await expect.poll(() => asked, longPatience).toEqual(["/1"]);
+  answers.push(ask("/2"));
+  await expect.poll(() => guard.exchanges.count, longPatience).toBe(2);
+  expect(asked).toEqual(["/1"]);
+  first.resolve(new Response());
+  await Promise.all(answers);
+  expect(asked).toEqual(["/1", "/2"]);
+});
 
 describe("strangers from several addresses delay nobody else with", () => {
   const ends: (() => Promise<void>)[] = [];
@@ -129,6 +160,21 @@ describe("a new connection is served", () => {
     expect(await limitsReached(started.served)).toContain("handshakes");
   });
 
+  test.each([
+    ["of one network", (i: number) => `127.0.1.${1 + i}`],
+    ["of as many networks", (i: number) => `127.1.${1 + i}.1`],
+  ])(
+    "while strangers at many addresses %s hold all handshakes, and wait for more",
+    async (_, addressOf) => {
+      const limited = { handshakes: 4, handshakes_per_address: 2, handshake_timeout: "2s" };
+      const started = await start({ ...limits, ...limited });
+      const { port } = started.served;
+      const silent = Array.from({ length: 40 }, (_, i) => openSocket(port, addressOf(i)));
+      await Promise.all(silent.map((socket) => once(socket, "connect")));
+      expect(await issueFor(started)).toBe(200);
+    },
+  );
+
   test("while strangers at several addresses hold all connections, each with a request", async () => {
     const started = await start({ ...limits, connections: 4 });
     for (const address of strangers) {
@@ -144,11 +190,21 @@ describe("a new connection is served", () => {
 
 describe("a request for which there is no room among those under way", () => {
   test.each([
-    ["a call without a body", call, {}],
-    ["a long poll", { ":path": "/bundle.pem", prefer: "wait=50", "if-none-match": "*" }, {}],
-    ["an answer that nobody reads", { ":path": "/bundle.pem" }, { initialWindowSize: 0 }],
+    ["a call without a body", call, {}, constants.NGHTTP2_REFUSED_STREAM],
+    [
+      "a long poll",
+      { ":path": "/bundle.pem", prefer: "wait=50", "if-none-match": "*" },
+      {},
+      constants.NGHTTP2_ENHANCE_YOUR_CALM,
+    ],
+    [
+      "an answer that nobody reads",
+      { ":path": "/bundle.pem" },
+      { initialWindowSize: 0 },
+      constants.NGHTTP2_ENHANCE_YOUR_CALM,
+    ],
   ])("takes the place of the oldest of the address with most: %s", async (...row) => {
-    const [, headers, settings] = row;
+    const [, headers, settings, code] = row;
     const isAnswered = "initialWindowSize" in settings;
     const started = await start({ ...limits, streams: 3 });
     const held = ["127.0.0.3", "127.0.0.3", "127.0.0.4"].map((address) => {
@@ -160,8 +216,9 @@ describe("a request for which there is no room among those under way", () => {
       return { begun, ended: codeOf(stream) };
     });
     await Promise.all(held.map(({ begun }) => begun));
-    expect(await issueFor(started)).toBe(200);
-    expect(await held[0]?.ended).toBe(constants.NGHTTP2_REFUSED_STREAM);
+    // A long poll that has yet to begin its wait is at work, and does not give way.
+    await expect.poll(() => issueFor(started).catch(() => "refused"), longPatience).toBe(200);
+    expect(await held[0]?.ended).toBe(code);
     expect(await limitsReached(started.served)).toContain("streams");
   });
 

@@ -1,0 +1,61 @@
+import { parseArgs } from "node:util";
+import { methods } from "./methods.ts";
+
+/** Which rows to play, and for how long. */
+export interface Options {
+  readonly seconds: number;
+  readonly after: number;
+  /** Names of methods; `none` is a server without a flood. */
+  readonly methods: readonly string[];
+  readonly servers: readonly string[];
+}
+
+const allServers = ["serve", "gateway"];
+
+/** A server without a flood shows what the machine itself does to the caller. */
+const allMethods = ["none", ...methods.keys()];
+
+/** Describes every option, for `--help`. */
+export const usage = `npm run bench:floods -- [options]
+
+  --seconds S    how long each flood takes (30)
+  --after S      how long each server then rests (60)
+  --method PART  the methods with this part in their names, or several times (all)
+  --server NAME  ${allServers.join(" or ")} (both)
+
+Methods: ${allMethods.join("; ")}`;
+
+/** @throws Error for an unknown option, a duration that is no number, or a name that selects nothing. */
+export function parseOptions(words: readonly string[]): Options | "help" {
+  const { values } = parseArgs({
+    args: [...words],
+    options: {
+      seconds: { type: "string", default: "30" },
+      after: { type: "string", default: "60" },
+      method: { type: "string", multiple: true },
+      server: { type: "string", multiple: true },
+      help: { type: "boolean", default: false },
+    },
+  });
+  if (values.help) return "help";
+  return {
+    seconds: duration("seconds", values.seconds),
+    after: duration("after", values.after),
+    methods: selected("method", allMethods, values.method),
+    servers: selected("server", allServers, values.server),
+  };
+}
+
+function duration(name: string, text: string): number {
+  if (!/^\d+$/.test(text) || Number(text) === 0) {
+    throw new Error(`--${name} takes a whole number of seconds, not "${text}"`);
+  }
+  return Number(text);
+}
+
+function selected(option: string, names: readonly string[], parts: readonly string[] = [""]) {
+  const vain = parts.find((part) => !names.some((name) => name.includes(part)));
+  if (vain !== undefined)
+    throw new Error(`--${option} "${vain}" is no part of: ${names.join("; ")}`);
+  return names.filter((name) => parts.some((part) => name.includes(part)));
+}
