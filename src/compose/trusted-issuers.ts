@@ -5,28 +5,26 @@ import {
   pinnedKeys,
   publishedKeys,
 } from "../authn/token/issuer-keys.ts";
-import type { ClusterSigner, TrustedIssuer } from "../authn/trusted-issuer.ts";
+import type { TrustedIssuer } from "../authn/trusted-issuer.ts";
 import type { EventLog } from "../ca/issuance/audit-event.ts";
 import type { Configuration } from "../config/configuration.ts";
-import type { ClusterSignerTable, IntermediateTable, IssuerTable } from "../config/issuer-table.ts";
+import type { IssuerTable } from "../config/issuer-table.ts";
 import {
   createDocumentFetch,
   FetchError,
   type Fetching,
   type JsonFetch,
 } from "../foundation/http/json-fetch.ts";
-import { nameAllowList } from "../foundation/text/globs.ts";
 import { Semaphore } from "../foundation/work/semaphore.ts";
 import type { WorkSharing } from "../foundation/work/shared-work.ts";
 import { type ClusterFailed, isBusy } from "../kubernetes/cluster-api.ts";
 import type { WatchPods } from "../kubernetes/pods.ts";
 import type { CryptoProvider } from "../pki/crypto-provider.ts";
-import type { ServiceAccount } from "../pki/spiffe-id.ts";
-import type { IntermediateRights } from "../pki/x509/intermediate.ts";
 import { issuerDigest } from "../pki/x509/leaf/identity-proof.ts";
 import { type PodsOf, watchedPods } from "./cluster-pods.ts";
 import { apiOpener, type ClusterAccess, noApi, type OpenApi } from "./cluster-reach.ts";
 import { nodeAuthorizer, reviewOf } from "./issuer-checks.ts";
+import { issuerRights } from "./issuer-rights.ts";
 import { type LastingParts, lastingParts } from "./lasting-parts.ts";
 
 /** The means of a platform to reach issuers and clusters. */
@@ -44,30 +42,19 @@ export interface ClusterPlatform {
 
 /** The most requests that wait for the keys of any issuer at once. */
 const maximumWaiting = 4000;
+const maximumWaitingOperators = 100;
 
 type KeyFetch = Pick<KeyFetching, "fetchJson" | "fetchTimeoutMilliseconds">;
 
 /** @throws ConfigurationError for access to a cluster that this platform cannot have. */
 export function trustedIssuers(
   { issuers, renewalSeconds, clusterCredentials: credentials }: Configuration,
-  {
-    log,
-    cryptoProvider,
-    fetching,
-    watchPods,
-    shareWork,
-    lasting = lastingParts(),
-  }: ClusterPlatform,
+  platform: ClusterPlatform,
 ): readonly TrustedIssuer[] {
+  const { log, fetching, watchPods, lasting = lastingParts() } = platform;
   const access = fetching && { ...fetching, credentials, failed: clusterLog(log) };
   const podsOf = access && watchPods && watchedPods(access, watchPods);
-  const keys = {
-    ...keyFetchOf(fetching),
-    keyFetchFailed: keyFetchLog(log),
-    cryptoProvider,
-    shareWork,
-    waitingRoom: new Semaphore(maximumWaiting),
-  };
+  const keys = keyFetching(platform, maximumWaiting);
   return issuers.map((table) => {
     const { renewal_limit = renewalSeconds } = table;
     return trustedIssuer({ ...table, renewal_limit }, { keys, access, podsOf, lasting });
@@ -75,27 +62,27 @@ export function trustedIssuers(
 }
 
 /** The keys of an issuer of tokens for operators, bounded as those of the issuers for workloads are. */
-export function operatorKeys(
-  issuer: string,
-  url: string,
-  { log, cryptoProvider, fetching, shareWork, lasting = lastingParts() }: ClusterPlatform,
-): IssuerKeys {
-  return lasting.keys.of(["operators", issuer, url], () =>
-    publishedKeys(
-      issuer,
-      { kind: "jwks-uri", url },
-      {
-        ...keyFetchOf(fetching),
-        keyFetchFailed: keyFetchLog(log),
-        cryptoProvider,
-        shareWork,
-        waitingRoom: new Semaphore(maximumWaitingOperators),
-      },
-    ),
-  );
+export function operatorKeys(issuer: string, url: string, platform: ClusterPlatform): IssuerKeys {
+  const { lasting = lastingParts() } = platform;
+  return lasting.keys.of(["operators", issuer, url], () => {
+    const fetching = keyFetching(platform, maximumWaitingOperators);
+    return publishedKeys(issuer, { kind: "jwks-uri", url }, fetching);
+  });
 }
 
-const maximumWaitingOperators = 100;
+/** @param maximumWaiting The most requests that wait for keys at once. */
+function keyFetching(
+  { log, cryptoProvider, fetching, shareWork }: ClusterPlatform,
+  maximumWaiting: number,
+): KeyFetching {
+  return {
+    ...keyFetchOf(fetching),
+    keyFetchFailed: keyFetchLog(log),
+    cryptoProvider,
+    shareWork,
+    waitingRoom: new Semaphore(maximumWaiting),
+  };
+}
 
 function keyFetchOf(fetching: Fetching | undefined): KeyFetch {
   if (!fetching) return { fetchJson: { anywhere: noFetch, public: noFetch } };
@@ -116,15 +103,6 @@ function trustedIssuer(
   { keys, access, podsOf, lasting }: IssuerMeans,
 ): TrustedIssuer {
   const checks = { openApi: apiOf(table, access), podsOf, lasting };
-  const mayUse = nameAllowList(table.namespaces);
-  const nodeAccounts = new Set(table.trusted_node_accounts.map(accountName));
-  const signers = new Map(
-    table.cluster_signers.map((each) => [accountName(each.account), clusterSigner(each)]),
-  );
-  const intermediates = new Map(
-    table.intermediates.map((each) => [accountName(each.account), intermediateRights(each)]),
-  );
-  const gateways = new Map(table.gateways.map((each) => [accountName(each.account), each]));
   return {
     name: table.issuer,
     digest: issuerDigest(table.issuer),
@@ -132,35 +110,11 @@ function trustedIssuer(
     audiences: table.audiences,
     cluster: table.cluster,
     clusterAliases: table.cluster_aliases,
-    mayVouchFor: ({ namespace }) => mayUse(namespace),
-    isNodeAccount: (account) => nodeAccounts.has(accountName(account)),
-    gatewayNames:
-      gateways.size > 0 ? (account) => gateways.get(accountName(account))?.dns_names : undefined,
-    mayForwardIdentities: (account) =>
-      gateways.get(accountName(account))?.forwards === "identities",
-    clusterSigner: signers.size > 0 ? (account) => signers.get(accountName(account)) : undefined,
-    intermediateRights:
-      intermediates.size > 0 ? (account) => intermediates.get(accountName(account)) : undefined,
+    ...issuerRights(table),
     keys: issuerKeys(table, keys, lasting),
     review: reviewOf(table, checks),
     requireNode: nodeAuthorizer(table, checks),
   };
-}
-
-function clusterSigner({ namespaces, dns_names }: ClusterSignerTable): ClusterSigner {
-  const isNamespace = nameAllowList(namespaces);
-  return {
-    maySignFor: ({ namespace }) => isNamespace(namespace),
-    mayName: nameAllowList(dns_names),
-  };
-}
-
-function intermediateRights({
-  trust_domain: trustDomain,
-  path_length: pathLength,
-  name_constraints: isConstrained,
-}: IntermediateTable): IntermediateRights {
-  return { trustDomain, pathLength, isConstrained };
 }
 
 function apiOf(
@@ -170,8 +124,6 @@ function apiOf(
   if (!kubernetes) return undefined;
   return access ? apiOpener(cluster, kubernetes, access) : () => noApi(cluster);
 }
-
-const accountName = ({ namespace, name }: ServiceAccount): string => `${namespace}/${name}`;
 
 /** A program that authenticates nobody needs no keys of issuers. */
 const noFetch: JsonFetch = async () => {

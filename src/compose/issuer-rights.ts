@@ -1,0 +1,61 @@
+import type { ClusterSigner, TrustedIssuer } from "../authn/trusted-issuer.ts";
+import type { ClusterSignerTable, IntermediateTable, IssuerTable } from "../config/issuer-table.ts";
+import { nameAllowList } from "../foundation/text/globs.ts";
+import type { ServiceAccount } from "../pki/spiffe-id.ts";
+import type { IntermediateRights } from "../pki/x509/intermediate.ts";
+
+/** What the accounts of an issuer may do, as its table says. */
+export type IssuerRights = Pick<
+  TrustedIssuer,
+  | "mayVouchFor"
+  | "isNodeAccount"
+  | "gatewayNames"
+  | "mayForwardIdentities"
+  | "clusterSigner"
+  | "intermediateRights"
+>;
+
+/** The rights that a table of `ISSUERS` grants, and to which accounts. */
+export function issuerRights(table: IssuerTable): IssuerRights {
+  const mayUse = nameAllowList(table.namespaces);
+  const nodeAccounts = new Set(table.trusted_node_accounts.map(accountName));
+  const gatewayOf = byAccount(table.gateways, (each) => each);
+  return {
+    mayVouchFor: ({ namespace }) => mayUse(namespace),
+    isNodeAccount: (account) => nodeAccounts.has(accountName(account)),
+    gatewayNames: gatewayOf && ((account) => gatewayOf(account)?.dns_names),
+    mayForwardIdentities: (account) => gatewayOf?.(account)?.forwards === "identities",
+    clusterSigner: byAccount(table.cluster_signers, clusterSigner),
+    intermediateRights: byAccount(table.intermediates, intermediateRights),
+  };
+}
+
+type ValueOf<V> = (account: ServiceAccount) => V | undefined;
+
+/** The values of tables by their account; `undefined` without a table. */
+function byAccount<T extends { readonly account: ServiceAccount }, V>(
+  tables: readonly T[],
+  toValue: (table: T) => V,
+): ValueOf<V> | undefined {
+  if (tables.length === 0) return undefined;
+  const values = new Map(tables.map((each) => [accountName(each.account), toValue(each)]));
+  return (account) => values.get(accountName(account));
+}
+
+function clusterSigner({ namespaces, dns_names }: ClusterSignerTable): ClusterSigner {
+  const isNamespace = nameAllowList(namespaces);
+  return {
+    maySignFor: ({ namespace }) => isNamespace(namespace),
+    mayName: nameAllowList(dns_names),
+  };
+}
+
+function intermediateRights({
+  trust_domain: trustDomain,
+  path_length: pathLength,
+  name_constraints: isConstrained,
+}: IntermediateTable): IntermediateRights {
+  return { trustDomain, pathLength, isConstrained };
+}
+
+const accountName = ({ namespace, name }: ServiceAccount): string => `${namespace}/${name}`;

@@ -1,0 +1,100 @@
+import { describe, expect, test } from "vitest";
+import { issuerRights } from "../../src/compose/issuer-rights.ts";
+import type { ServiceAccount } from "../../src/pki/spiffe-id.ts";
+import { issuer, issuersOf } from "../testkit/configuration.ts";
+
+const rightsOf = (table: object) => {
+  const [parsed] = issuersOf({ issuer, node_reach: "anywhere", ...table });
+  if (!parsed) throw new Error("no table");
+  return issuerRights(parsed);
+};
+
+const account = (text: string): ServiceAccount => {
+  const [namespace = "", ...name] = text.split("/");
+  return { namespace, name: name.join("/") };
+};
+
+const strangers = ["istio-system/other", "other/ztunnel", "istio-system/ztunnel/x", "/", ""];
+
+describe("an issuer without rights", () => {
+  const rights = rightsOf({});
+
+  test("vouches for every namespace", () => {
+    expect(rights.mayVouchFor(account("foo/bar"))).toBe(true);
+  });
+
+  test("has no node proxy, and nobody who forwards identities", () => {
+    expect(rights.isNodeAccount(account("istio-system/ztunnel"))).toBe(false);
+    expect(rights.mayForwardIdentities?.(account("foo/gateway"))).toBe(false);
+  });
+
+  test.each(["gatewayNames", "clusterSigner", "intermediateRights"] as const)(
+    "has no %s to ask",
+    (right) => {
+      expect(rights[right]).toBeUndefined();
+    },
+  );
+});
+
+test.each([
+  ["team-a", true],
+  ["team-", true],
+  ["team", false],
+  ["a-team-a", false],
+  ["shared", true],
+  ["shared2", false],
+])("vouches for namespace %s: %s", (namespace, may) => {
+  const { mayVouchFor } = rightsOf({ namespaces: ["team-*", "shared"] });
+  expect(mayVouchFor({ namespace, name: "any" })).toBe(may);
+});
+
+test("knows its node proxies by namespace and name", () => {
+  const { isNodeAccount } = rightsOf({ trusted_node_accounts: ["istio-system/ztunnel"] });
+  expect(isNodeAccount(account("istio-system/ztunnel"))).toBe(true);
+  expect(strangers.filter((each) => isNodeAccount(account(each)))).toEqual([]);
+});
+
+test("gives each gateway its own names, and the right to forward identities to those that have it", () => {
+  const { gatewayNames, mayForwardIdentities } = rightsOf({
+    gateways: [
+      { account: "foo/edge", dns_names: ["edge.test"] },
+      { account: "foo/inner", dns_names: ["inner.test"], forwards: "identities" },
+    ],
+  });
+  expect(gatewayNames?.(account("foo/edge"))).toEqual(["edge.test"]);
+  expect(gatewayNames?.(account("foo/inner"))).toEqual(["inner.test"]);
+  expect(mayForwardIdentities?.(account("foo/inner"))).toBe(true);
+  expect(mayForwardIdentities?.(account("foo/edge"))).toBe(false);
+  expect(strangers.filter((each) => gatewayNames?.(account(each)))).toEqual([]);
+  expect(strangers.filter((each) => mayForwardIdentities?.(account(each)))).toEqual([]);
+});
+
+test("lets a signer of the cluster sign for its namespaces and names, and for no others", () => {
+  const { clusterSigner } = rightsOf({
+    cluster_signers: [
+      { account: "istio-system/signer", namespaces: ["web-*"] },
+      { account: "istio-system/serving", dns_names: ["*.svc"] },
+    ],
+  });
+  const signer = clusterSigner?.(account("istio-system/signer"));
+  const serving = clusterSigner?.(account("istio-system/serving"));
+  expect(signer?.maySignFor(account("web-1/any"))).toBe(true);
+  expect(signer?.maySignFor(account("db/any"))).toBe(false);
+  expect(signer?.mayName("a.foo.svc")).toBe(false);
+  expect(serving?.mayName("a.foo.svc")).toBe(true);
+  expect(serving?.mayName("a.foo.svc.evil.test")).toBe(false);
+  expect(serving?.maySignFor(account("web-1/any"))).toBe(false);
+  expect(strangers.filter((each) => clusterSigner?.(account(each)))).toEqual([]);
+});
+
+test("bounds the intermediates of an account, and gives nobody else any", () => {
+  const { intermediateRights } = rightsOf({
+    intermediates: [{ account: "istio-system/istiod", trust_domain: "b.test", path_length: 1 }],
+  });
+  expect(intermediateRights?.(account("istio-system/istiod"))).toEqual({
+    trustDomain: "b.test",
+    pathLength: 1,
+    isConstrained: false,
+  });
+  expect(strangers.filter((each) => intermediateRights?.(account(each)))).toEqual([]);
+});
