@@ -1,0 +1,149 @@
+import { describe, expect, test } from "vitest";
+import type { BoundAccount } from "../../src/authn/bound-account.ts";
+import { type CheckMeans, nodeAuthorizer, reviewOf } from "../../src/compose/issuer-checks.ts";
+import { lastingParts } from "../../src/compose/lasting-parts.ts";
+import type { ClusterApi } from "../../src/kubernetes/cluster-api.ts";
+import type { Pods } from "../../src/kubernetes/pods.ts";
+import { issuer, issuersOf } from "../testkit/configuration.ts";
+import { refusalOf } from "../testkit/refusal.ts";
+
+const now = new Date("2026-11-22T12:00:00Z");
+const kubernetes = { server: "https://10.0.0.1:6443", credential: "CLUSTER_CREDENTIAL_A" };
+const ztunnel = "istio-system/ztunnel";
+const wanted = { namespace: "shop", name: "cart" };
+
+const proxy: BoundAccount = {
+  account: { namespace: "istio-system", name: "ztunnel" },
+  pod: { name: "ztunnel-abc", uid: "u1" },
+  node: { name: "worker-1", uid: "n1" },
+};
+
+const tableOf = (table: object) => {
+  const [parsed] = issuersOf({ issuer, trusted_node_accounts: [ztunnel], ...table });
+  if (!parsed) throw new Error("no table");
+  return parsed;
+};
+
+/** An API that counts how often it is opened, and finds nothing. */
+function meansWith(changes: Partial<CheckMeans> = {}) {
+  const opened: ClusterApi[] = [];
+  const means: CheckMeans = {
+    openApi: () => {
+      const api: ClusterApi = { cluster: "west", send: async () => undefined };
+      opened.push(api);
+      return api;
+    },
+    podsOf: undefined,
+    lasting: lastingParts(),
+    ...changes,
+  };
+  return { means, opened };
+}
+
+const verdictOf = (table: object, means: CheckMeans, caller = proxy) =>
+  refusalOf(() => nodeAuthorizer(tableOf(table), means)(caller, wanted, now));
+
+const denied = (rule: string) => ({ reason: "impersonation-denied", rule });
+
+describe("without an API server, a node proxy", () => {
+  const { means } = meansWith({ openApi: undefined });
+  const reach = [{ nodes: ["worker-*"], namespaces: ["shop"] }];
+
+  test.each([
+    ["anywhere", "anywhere"],
+    ["from its node for its namespace", reach],
+  ])("may speak %s", async (_, node_reach) => {
+    const authorize = nodeAuthorizer(tableOf({ node_reach }), means);
+    await expect(authorize(proxy, wanted, now)).resolves.toBeUndefined();
+  });
+
+  test.each<[string, readonly object[], Partial<BoundAccount>, string]>([
+    ["another node", [{ nodes: ["edge-*"], namespaces: ["shop"] }], {}, "reach"],
+    ["another namespace", [{ nodes: ["*"], namespaces: ["db"] }], {}, "reach"],
+    [
+      "the node of one table and the namespace of another",
+      [
+        { nodes: ["worker-1"], namespaces: ["db"] },
+        { nodes: ["edge-1"], namespaces: ["shop"] },
+      ],
+      {},
+      "reach",
+    ],
+    ["no pod in its token", reach, { pod: undefined }, "pod"],
+    ["no node in its token", reach, { node: undefined }, "node"],
+  ])("is refused with %s", async (_, node_reach, changes, rule) => {
+    expect(await verdictOf({ node_reach }, means, { ...proxy, ...changes })).toEqual(denied(rule));
+  });
+
+  test("of a table that says nothing of reach reaches nothing", async () => {
+    const { node_reach: _, ...table } = tableOf({ node_reach: "anywhere" });
+    const authorize = nodeAuthorizer(table, means);
+    expect(await refusalOf(() => authorize(proxy, wanted, now))).toEqual(denied("reach"));
+  });
+});
+
+describe("with an API server, a node proxy", () => {
+  test("is refused for a pod that the server does not have", async () => {
+    const { means, opened } = meansWith();
+    expect(await verdictOf({ kubernetes }, means)).toEqual(denied("pod"));
+    expect(opened).toHaveLength(1);
+  });
+
+  test("is judged by its claims alone where the table says so, and nobody asks the server", async () => {
+    const { means, opened } = meansWith();
+    const table = { kubernetes, node_checks: "claims", node_reach: "anywhere" };
+    await expect(
+      nodeAuthorizer(tableOf(table), means)(proxy, wanted, now),
+    ).resolves.toBeUndefined();
+    expect(opened).toEqual([]);
+  });
+
+  test("is looked up where the platform keeps the pods", async () => {
+    const pods: Pods = {
+      find: async () => ({ uid: "u1", account: "ztunnel", node: "worker-1" }),
+      isOn: async () => false,
+    };
+    const { means } = meansWith({ podsOf: () => pods });
+    expect(await verdictOf({ kubernetes }, means)).toEqual(denied("instance"));
+  });
+
+  test("keeps its pods while the table stays, and loses them with another server", () => {
+    let made = 0;
+    const { means } = meansWith({
+      podsOf: (_, lookup) => {
+        made++;
+        return lookup;
+      },
+    });
+    nodeAuthorizer(tableOf({ kubernetes }), means);
+    nodeAuthorizer(tableOf({ kubernetes, namespaces: ["shop"] }), means);
+    expect(made).toBe(1);
+    nodeAuthorizer(tableOf({ kubernetes: { ...kubernetes, server: "https://b.test" } }), means);
+    expect(made).toBe(2);
+  });
+});
+
+describe("the review of an issuer's tokens", () => {
+  test.each([
+    ["without an API server in the table", {}, {}],
+    ["without a way to reach it", { kubernetes }, { openApi: undefined }],
+  ])("does not exist %s", (_, table, changes) => {
+    const { means, opened } = meansWith(changes);
+    expect(reviewOf(tableOf({ node_reach: "anywhere", ...table }), means)).toBeUndefined();
+    expect(opened).toEqual([]);
+  });
+
+  test("has the order of the table, and bounds of its own for tokens that nobody has verified", () => {
+    const { means, opened } = meansWith();
+    const table = tableOf({ kubernetes: { ...kubernetes, review: "before-keys" } });
+    expect(reviewOf(table, means)?.order).toBe("before-keys");
+    expect(new Set(opened).size).toBe(2);
+  });
+
+  test("outlives a change of the table, unless another audience is asked for", () => {
+    const { means } = meansWith();
+    const first = reviewOf(tableOf({ kubernetes }), means)?.ask;
+    expect(reviewOf(tableOf({ kubernetes, namespaces: ["shop"] }), means)?.ask).toBe(first);
+    expect(reviewOf(tableOf({ kubernetes, audiences: ["other"] }), means)?.ask).not.toBe(first);
+  });
+});

@@ -1,0 +1,50 @@
+import { expect, test } from "vitest";
+import { openKeks } from "../../src/compose/keks.ts";
+import { RecordError } from "../../src/custody/authority-record.ts";
+import type { KekRing } from "../../src/custody/kek.ts";
+import { openAuthority, sealAuthority } from "../../src/custody/seal.ts";
+import { createAuthority } from "../../src/pki/authority/self-signed-authority.ts";
+import { webCryptoProvider } from "../../src/pki/web-crypto-provider.ts";
+import { configurationOf, randomKek } from "../testkit/configuration.ts";
+import { clusterLocal, tenDays } from "../testkit/pki/certificates.ts";
+
+const [first, second] = [randomKek("k1"), randomKek("k2")];
+const keksOf = (KEK: string, signer?: string) => openKeks(configurationOf({ KEK }), signer);
+
+const created = await createAuthority(clusterLocal, "EC-P256", tenDays);
+const seal = (keks: KekRing) => sealAuthority(created, clusterLocal, keks);
+const open = async (record: Awaited<ReturnType<typeof seal>>, keks: KekRing) =>
+  openAuthority(record, clusterLocal, keks, webCryptoProvider);
+
+test("the first KEK of a configuration seals, and every one opens", async () => {
+  const ring = await keksOf(`${second},${first}`);
+  expect(ring.map(({ id }) => id)).toEqual(["k2", "k1"]);
+  const record = await seal(await keksOf(first));
+  expect((await open(record, ring)).authority.id).toBe(created.authority.id);
+  expect(JSON.parse((await seal(ring)).value).kek).toBe("k2");
+});
+
+test("the KEK of a named signer opens its own records", async () => {
+  const record = await seal(await keksOf(first, "team-a"));
+  expect((await open(record, await keksOf(first, "team-a"))).authority.id).toBe(
+    created.authority.id,
+  );
+});
+
+test.each([
+  ["the CA's own KEK", undefined],
+  ["that of another signer", "team-b"],
+])("%s opens no record of a named signer", async (_, signer) => {
+  const record = await seal(await keksOf(first, "team-a"));
+  await expect(open(record, await keksOf(first, signer))).rejects.toThrow(RecordError);
+});
+
+test("no other KEK opens a record, not even one with the same id", async () => {
+  const record = await seal(await keksOf(first));
+  await expect(open(record, await keksOf(second))).rejects.toThrow(RecordError);
+  await expect(open(record, await keksOf(randomKek("k1")))).rejects.toThrow(RecordError);
+});
+
+test("a configuration without a KEK is a defect, not a CA without seals", async () => {
+  await expect(openKeks({ keks: [] })).rejects.toThrow("without a KEK");
+});

@@ -1,0 +1,182 @@
+import { describe, expect, test } from "vitest";
+import { foundIfEmpty } from "../../src/ca/rotation/inception.ts";
+import { rotateAll } from "../../src/ca/rotation/rotate.ts";
+import {
+  mintsOf,
+  openStores,
+  refreshSecondsOf,
+  type StorePlatform,
+} from "../../src/compose/opened-stores.ts";
+import type { Configuration } from "../../src/config/configuration.ts";
+import { webCryptoProvider } from "../../src/pki/web-crypto-provider.ts";
+import { addSeconds } from "../../src/pki/x509/validity.ts";
+import { createMemoryStore, type MemoryStore } from "../testkit/ca/memory-store.ts";
+import { configurationOf, randomKek } from "../testkit/configuration.ts";
+import { createEventRecorder } from "../testkit/log/event-recorder.ts";
+
+const start = new Date("2026-11-22T12:00:00Z");
+const KEK = randomKek("k1");
+const callers = [{ issuer: "https://a.test" }];
+const inception_date = "2026-11-22";
+const SIGNERS = [{ name: "team-a", authority_key: "EC-P384", inception_date, callers }];
+
+const configure = (changes: object = {}): Configuration =>
+  configurationOf({
+    KEK,
+    INCEPTION_DATE: inception_date,
+    PROPAGATION_INTERVAL: "0s",
+    SIGNERS,
+    ...changes,
+  });
+
+/** A platform over stores in memory, with a clock that the test moves. */
+function platformWith(changes: Partial<StorePlatform> = {}) {
+  const log = createEventRecorder();
+  const stores = new Map<string, MemoryStore>();
+  const time = { now: start };
+  const platform: StorePlatform = {
+    store: createMemoryStore(),
+    signerStore: (signer) => {
+      const store = stores.get(signer) ?? createMemoryStore();
+      stores.set(signer, store);
+      return store;
+    },
+    clock: () => time.now,
+    log,
+    cryptoProvider: webCryptoProvider,
+    ...changes,
+  };
+  return { platform, log, stores, time };
+}
+
+/** Stores whose own authority and whose signer's sign. */
+async function openSigning() {
+  const { platform, time, ...others } = platformWith();
+  const configuration = configure();
+  const opened = await openStores(configuration, platform);
+  const { mint, signerMints } = mintsOf(opened, configuration, platform);
+  await foundIfEmpty(mint, start);
+  await rotateAll([mint, ...signerMints.values()], start);
+  time.now = addSeconds(start, 60);
+  return { opened, mint, signerMints, time, ...others };
+}
+
+describe("the time between two reads of a store", () => {
+  test.each([
+    ["a quarter of the propagation interval", "240s", 3600, 60],
+    ["at most a minute", "1h", undefined, 60],
+    ["at most what the platform says", "1h", 5, 5],
+    ["none without propagation", "0s", 5, 0],
+  ])("is %s", (_, interval, longestRefreshSeconds, seconds) => {
+    const configuration = configure({ PROPAGATION_INTERVAL: interval });
+    const platform = longestRefreshSeconds === undefined ? {} : { longestRefreshSeconds };
+    expect(refreshSecondsOf(configuration, platform)).toBe(seconds);
+  });
+});
+
+describe("the stores of named signers", () => {
+  test("are not opened where the platform has no place for them", async () => {
+    const { platform } = platformWith();
+    const { signerStore: _, ...without } = platform;
+    const opened = await openStores(configure(), without);
+    expect(opened.named).toEqual(new Map());
+    expect(mintsOf(opened, configure(), without).signerMints).toEqual(new Map());
+  });
+
+  test("are those of the tables, and no others", async () => {
+    const { platform, stores } = platformWith();
+    const opened = await openStores(configure({ SIGNERS: [] }), platform);
+    expect(opened.named).toEqual(new Map());
+    expect(stores.size).toBe(0);
+  });
+
+  test("have no mint for a signer that joins the configuration later", async () => {
+    const { platform } = platformWith();
+    const opened = await openStores(configure({ SIGNERS: [] }), platform);
+    expect(mintsOf(opened, configure(), platform).signerMints).toEqual(new Map());
+  });
+
+  test("are minted into with the key of their table, and published before they sign", async () => {
+    const { mint, signerMints } = await openSigning();
+    const signerMint = signerMints.get("team-a");
+    expect([mint.authorityKey, mint.joinsMesh]).toEqual(["EC-P256", undefined]);
+    expect([signerMint?.authorityKey, signerMint?.joinsMesh]).toEqual(["EC-P384", true]);
+  });
+
+  test("share one trust bundle, and no record, KEK or signing authority", async () => {
+    const { opened, time, mint, stores } = await openSigning();
+    const own = await opened.own.authorities.at(time.now);
+    const named = await opened.named.get("team-a")?.authorities.at(time.now);
+    expect(own.trustBundle.roots).toHaveLength(2);
+    expect(named?.trustBundle).toEqual(own.trustBundle);
+    expect(named?.issuer?.authority.id).not.toBe(own.issuer?.authority.id);
+    expect([own.store.authorities.length, named?.store.authorities.length]).toEqual([1, 1]);
+    expect(opened.named.get("team-a")?.keks[0].key).not.toBe(opened.own.keks[0].key);
+    const [record] = (await stores.get("team-a")?.load()) ?? [];
+    if (!record) throw new Error("the signer has no record");
+    await mint.store.put(record);
+    const later = await opened.own.authorities.at(addSeconds(time.now, 600));
+    expect(later.store.refusals).toMatchObject([{ kind: "authority", id: record.id }]);
+  });
+
+  test("are named in the events of their authorities, and in no others", async () => {
+    const { log } = await openSigning();
+    const minted = log.operations.filter(({ event }) => event === "authority-minted");
+    expect(minted.map(({ signer }) => signer)).toEqual([undefined, "team-a"]);
+  });
+});
+
+test("the taints of another configuration count once the stores follow it", async () => {
+  const { opened, time } = await openSigning();
+  const signerNow = async () => (await opened.own.authorities.at(time.now)).issuer?.authority.id;
+  const id = await signerNow();
+  const tainted = configure({ TAINTED_AUTHORITIES: [id] });
+  expect(await signerNow()).toBe(id);
+  opened.follow(tainted);
+  expect(await signerNow()).toBeUndefined();
+  opened.follow(configure());
+  expect(await signerNow()).toBe(id);
+});
+
+describe("a mint under a CA upstream", () => {
+  const upstream = {
+    AUTHORITY_ROOT: "upstream",
+    UPSTREAM_AUTHORITY: { kind: "vault", url: "https://v.test" },
+  };
+  const fetching = {
+    fetchTrusting: () => async () => {
+      throw new Error("no test asks it");
+    },
+  };
+
+  test.each([
+    ["needs its credential in a server", { fetching }],
+    [
+      "needs it as well where only the CA upstream is asked for",
+      { fetching, fetchingUpstream: fetching },
+    ],
+  ])("%s", async (_, means) => {
+    const { platform } = platformWith(means);
+    const opened = await openStores(configure(upstream), platform);
+    expect(() => mintsOf(opened, configure(upstream), platform)).toThrow(
+      "UPSTREAM_CREDENTIAL: is required",
+    );
+  });
+
+  test.each([
+    ["without any way to fetch", {}],
+    ["of a program that authenticates nobody", { fetchingUpstream: fetching }],
+  ])("%s has one that fails when it is asked", async (_, means) => {
+    const { platform } = platformWith(means);
+    const opened = await openStores(configure(upstream), platform);
+    const { mint } = mintsOf(opened, configure(upstream), platform);
+    const asking = mint.upstream?.({ csr: new Uint8Array(), lifetimeSeconds: 1 });
+    await expect(asking).rejects.toThrow("UPSTREAM_CREDENTIAL is required");
+  });
+
+  test("does not exist where the CA is its own root", async () => {
+    const { platform } = platformWith({ fetching });
+    const opened = await openStores(configure(), platform);
+    expect(mintsOf(opened, configure(), platform).mint.upstream).toBeUndefined();
+  });
+});

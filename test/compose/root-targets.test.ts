@@ -1,0 +1,74 @@
+import { describe, expect, test } from "vitest";
+import { crlTargets, rootTargets } from "../../src/compose/root-targets.ts";
+import { ConfigurationError } from "../../src/foundation/configuration-error.ts";
+import { configurationOf, issuer } from "../testkit/configuration.ts";
+
+const server = "https://10.0.0.1:6443";
+const credential = "CLUSTER_CREDENTIAL_A";
+const pem = "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n";
+const fetching = { fetchTrusting: () => fetch };
+
+describe("the clusters that get roots", () => {
+  const asked = { server, credential, deliver_roots: true };
+  const targetsOf = (...tables: readonly object[]) =>
+    rootTargets(configurationOf({ ISSUERS: tables, [credential]: "x" }), fetching);
+
+  test("are those with deliver_roots, and no others", () => {
+    const other = { server: "https://10.0.0.2", credential, review: "instead-of-keys" };
+    expect(
+      targetsOf(
+        { issuer, cluster: "a", kubernetes: asked },
+        { issuer: "https://b.test", cluster: "b", kubernetes: other },
+        { issuer: "https://c.test", cluster: "c" },
+      ),
+    ).toMatchObject([{ cluster: "a", configMap: "istio-ca-root-cert" }]);
+  });
+
+  test("need their credential", () => {
+    const configuration = configurationOf({ ISSUERS: [{ issuer, kubernetes: asked }] });
+    expect(() => rootTargets(configuration, fetching)).toThrow(`${credential}: is required`);
+  });
+
+  test("are refused where the platform cannot trust their CA", () => {
+    const refuse = () => {
+      throw new ConfigurationError(["ISSUERS: not here"]);
+    };
+    const configuration = configurationOf({
+      ISSUERS: [{ issuer, kubernetes: { ...asked, ca: pem } }],
+      [credential]: "x",
+    });
+    expect(() => rootTargets(configuration, { fetchTrusting: refuse })).toThrow(ConfigurationError);
+  });
+});
+
+describe("the clusters that get CRLs", () => {
+  const targetsOf = (...tables: readonly object[]) =>
+    crlTargets(configurationOf({ CRL: "on", ISSUERS: tables, [credential]: "x" }), fetching);
+
+  test("are those with deliver_crls, in a ConfigMap that has another name than that of roots", () => {
+    const kubernetes = { server, credential, deliver_crls: true, config_map: "roots" };
+    const other = { server: "https://10.0.0.2", credential, deliver_roots: true };
+    expect(
+      targetsOf(
+        { issuer, cluster: "a", kubernetes },
+        { issuer: "https://b.test", cluster: "b", kubernetes: other },
+      ),
+    ).toMatchObject([{ cluster: "a", configMap: "istio-ca-crl" }]);
+  });
+
+  test("count once while an API server changes its issuer", () => {
+    const kubernetes = { server, credential, deliver_crls: true };
+    expect(
+      targetsOf(
+        { issuer, cluster: "a", kubernetes },
+        { issuer: "https://b.test", cluster: "a", kubernetes },
+      ),
+    ).toHaveLength(1);
+  });
+
+  test("need their credential", () => {
+    const kubernetes = { server, credential, deliver_crls: true };
+    const configuration = configurationOf({ CRL: "on", ISSUERS: [{ issuer, kubernetes }] });
+    expect(() => crlTargets(configuration, fetching)).toThrow(`${credential}: is required`);
+  });
+});

@@ -1,0 +1,136 @@
+import { describe, expect, test } from "vitest";
+import { UpstreamError } from "../../src/ca/upstream/upstream-authority.ts";
+import { upstreamOf } from "../../src/compose/upstream.ts";
+import type { Fetch, FetchTrusting } from "../../src/foundation/http/json-fetch.ts";
+import { parseBase64, toBase64 } from "../../src/pki/encoding/base64.ts";
+import { certificateBlocks } from "../../src/pki/encoding/pem.ts";
+import { createWorkload } from "../testkit/callers/workload.ts";
+import { configurationOf } from "../testkit/configuration.ts";
+import { createCa } from "../testkit/pki/plugged-in.ts";
+
+const credential = "hvs.secret-of-the-upstream";
+const root = await createCa("O=company,CN=root");
+const other = await createCa("O=company,CN=other");
+const { csrPem } = await createWorkload();
+const csr = parseBase64(csrPem.replace(/-----[^\n]*\n|\s/g, ""));
+if (!csr) throw new Error("no CSR");
+const request = { csr, lifetimeSeconds: 86_400.7 };
+
+const derOf = (pem: string) => certificateBlocks(pem)[0];
+const base64Of = (certificates: readonly Uint8Array[]) =>
+  certificates.map((der) => toBase64(new Uint8Array(der)));
+
+type Kind = "vault" | "rampart";
+
+/** The CA upstream of a configuration, which answers like this, and what was sent to it. */
+function upstreamThat(kind: Kind, answer: () => Response | Promise<Response>) {
+  const sent: { url: string; init: RequestInit; roots: string | undefined }[] = [];
+  const fetchTrusting: FetchTrusting = (roots) => async (url, init) => {
+    sent.push({ url, init, roots });
+    return answer();
+  };
+  const configuration = configurationOf({
+    AUTHORITY_ROOT: "upstream",
+    UPSTREAM_AUTHORITY: { kind, url: "https://ca.test", ca: root.pem },
+    UPSTREAM_CREDENTIAL: credential,
+  });
+  const ask = upstreamOf(configuration, { fetchTrusting }, true);
+  if (!ask) throw new Error("no upstream");
+  return { ask, sent };
+}
+
+const answers = {
+  vault: { data: { certificate: other.pem, ca_chain: [root.pem], issuing_ca: root.pem } },
+  rampart: { certChain: [other.pem, root.pem] },
+} as const;
+
+describe.each(["vault", "rampart"] as const)("a CA upstream of the kind %s", (kind) => {
+  test("certifies a request, and the roots of its answer are apart from the chain", async () => {
+    const { ask, sent } = upstreamThat(kind, () => Response.json(answers[kind]));
+    const { chain, roots } = await ask(request);
+    expect(base64Of(chain)[0]).toBe(derOf(other.pem));
+    expect(base64Of(roots)).toContain(derOf(root.pem));
+    expect(sent).toMatchObject([{ roots: root.pem, init: { method: "POST", redirect: "manual" } }]);
+    expect(JSON.stringify(sent[0]?.init.body)).toContain("86400");
+    expect(JSON.stringify(sent[0]?.init.headers)).toContain(credential);
+  });
+
+  test.each([201, 204, 301, 302, 400, 403, 429, 500, 503])(
+    "gives nothing by status %i",
+    async (status) => {
+      const { ask } = upstreamThat(kind, () => new Response(null, { status }));
+      await expect(ask(request)).rejects.toThrow(`answered with status ${status}`);
+    },
+  );
+
+  test.each<[string, unknown]>([
+    ["an empty object", {}],
+    ["a list", []],
+    ["nothing", null],
+    ["a text", "-----BEGIN CERTIFICATE-----"],
+    ["certificates in another place", { certificates: [other.pem] }],
+    ["data of another form", { data: "x", certChain: "x" }],
+    ["a chain of numbers", { data: { certificate: 1 }, certChain: [1, 2] }],
+    [
+      "one certificate without its root",
+      { certChain: [other.pem], data: { ca_chain: [root.pem] } },
+    ],
+    [
+      "far too many",
+      {
+        certChain: Array(17).fill(root.pem),
+        data: { certificate: root.pem, ca_chain: Array(17).fill(root.pem) },
+      },
+    ],
+    [
+      "an endless certificate",
+      { certChain: ["x".repeat(65_537), "x"], data: { certificate: "x".repeat(65_537) } },
+    ],
+  ])("gives nothing by %s", async (_, json) => {
+    const { ask } = upstreamThat(kind, () => Response.json(json));
+    await expect(ask(request)).rejects.toThrow("the CA upstream answered no certificate");
+  });
+
+  test.each<[string, () => Response | Promise<Response>]>([
+    ["answers no JSON", () => new Response("<html>")],
+    ["does not answer", () => Promise.reject(new TypeError("fetch failed"))],
+    ["quotes what it got", () => new Response(`${credential} ${csrPem}`, { status: 403 })],
+  ])("that %s fails, and the error holds neither the credential nor the CSR", async (_, answer) => {
+    const error: unknown = await upstreamThat(kind, answer)
+      .ask(request)
+      .catch((fault) => fault);
+    expect(error).toBeInstanceOf(UpstreamError);
+    expect(String(error)).not.toContain(credential);
+    expect(String(error)).not.toContain("CERTIFICATE");
+  });
+});
+
+test("an answer of Vault may name its issuer alone, and each certificate counts once", async () => {
+  const { ca_chain: _, ...data } = answers.vault.data;
+  const { ask } = upstreamThat("vault", () => Response.json({ data: { ...data, ca_chain: null } }));
+  const { chain, roots } = await ask(request);
+  expect([base64Of(chain), base64Of(roots)]).toEqual([[derOf(other.pem)], [derOf(root.pem)]]);
+});
+
+describe("a configuration", () => {
+  const never: Fetch = async () => {
+    throw new Error("no test asks it");
+  };
+  const fetching = { fetchTrusting: () => never };
+
+  test("without a CA upstream has none", () => {
+    expect(upstreamOf(configurationOf({}), fetching, true)).toBeUndefined();
+  });
+
+  test("without its credential is refused by a server, and by a verb only when it asks", async () => {
+    const configuration = configurationOf({
+      AUTHORITY_ROOT: "upstream",
+      UPSTREAM_AUTHORITY: { kind: "vault", url: "https://ca.test" },
+    });
+    expect(() => upstreamOf(configuration, fetching, true)).toThrow(
+      "UPSTREAM_CREDENTIAL: is required",
+    );
+    const ask = upstreamOf(configuration, fetching, false);
+    await expect(ask?.(request)).rejects.toThrow("UPSTREAM_CREDENTIAL");
+  });
+});
